@@ -1,0 +1,5 @@
+// Command bakeoff compares isolation technologies and systems, and shows its
+// evidence.
+package main
+
+func main() {}

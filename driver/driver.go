@@ -1,0 +1,185 @@
+// Package driver is the contract of isolation technologies.
+//
+// A driver makes environments on a host, and it reaches that host through
+// conn.Conn and nothing else, so that the same driver works on this machine,
+// over SSH, and against a recorded conversation. Each child package is one
+// technology; package all lists them; package drivertest is the suite that
+// every one of them passes.
+package driver
+
+import (
+	"context"
+	"net/netip"
+
+	"bakeoff/conn"
+	"bakeoff/param"
+	"bakeoff/probe"
+	"bakeoff/unit"
+)
+
+// Driver makes environments of one technology.
+type Driver interface {
+	Doc() Doc
+	// Check tells whether the technology is usable on host with these
+	// options and, if not, what would make it so. It changes nothing.
+	Check(ctx context.Context, host conn.Conn, options param.Values) Availability
+	// Create makes an environment and returns when it answers. When it
+	// fails it has removed what it made. A guest that did not come up is an
+	// error of kind fault.Subject and carries the end of its console.
+	Create(ctx context.Context, host conn.Conn, spec Spec) (Instance, error)
+	// Reap removes whatever an environment with this label and directory
+	// left on host, and returns what it found, one line each: "control group
+	// /sys/fs/cgroup/bakeoff/x", "mount /…", "process 123 qemu". With
+	// dryRun it only looks. Reaping what does not exist finds nothing.
+	Reap(ctx context.Context, host conn.Conn, left Leftover, dryRun bool) (found []string, err error)
+}
+
+// Leftover is what a lease knows of an environment that nobody returned.
+type Leftover struct {
+	Label string // Spec.Label
+	Dir   string // Spec.Dir
+}
+
+// Instance is a live environment. Close is idempotent and leaves nothing
+// behind.
+type Instance interface {
+	conn.Conn
+	// Info says what this environment is; it does not change.
+	Info() Info
+	// Diagnose returns what a person needs when something in it went
+	// wrong: console, logs. It is bounded to 64 KiB.
+	Diagnose(ctx context.Context) []byte
+	Close(ctx context.Context) error
+}
+
+// Freezer is an Instance that can be put to rest while others are measured.
+type Freezer interface {
+	Freeze(ctx context.Context) error
+	Thaw(ctx context.Context) error
+}
+
+// Meter is an Instance whose spending can be told apart on the host,
+// whatever runs inside: the control group of a container, the hypervisor
+// process of a machine.
+type Meter interface {
+	Usage(ctx context.Context) (probe.Scope, error)
+}
+
+// Info is what an environment is and where things are in it.
+type Info struct {
+	// Agent is the path of bakeoff-agent inside.
+	Agent string `json:"agent"`
+	// Scratch is a writable directory inside, empty at creation.
+	Scratch string `json:"scratch"`
+	// Volumes maps the declared path of a volume ("/data") to where it is
+	// inside; a bare host has it elsewhere than at its declared path.
+	Volumes map[string]string `json:"volumes"`
+	// Addr is the environment's address on the experiment's network; the
+	// zero Addr when it has none.
+	Addr netip.Addr `json:"addr"`
+	// Limits is what is enforced on it.
+	Limits probe.Limits `json:"limits"`
+	// Facts are what the driver knows of what ran: accelerator, machine,
+	// version of the runtime. They join the fingerprint as driver.<name>.
+	Facts map[string]string `json:"facts"`
+	// OwnKernel tells that the environment runs a kernel of its own, so
+	// its clock and counters are not the host's.
+	OwnKernel bool `json:"own_kernel"`
+}
+
+// Spec is what an environment is to be.
+type Spec struct {
+	// Label is unique on the host, [a-z0-9-]{1,40}; everything that is made
+	// for this environment bears it.
+	Label string
+	// Name is the contender's.
+	Name string
+	// Dir is a directory on the host that is this environment's alone. It
+	// exists and is empty. Close and Reap unmount what is in it; its owner
+	// removes it.
+	Dir     string
+	CPUs    int
+	CPUSet  []int // of the host; len ≥ 1
+	Memory  unit.Bytes
+	Image   Image
+	Agent   string // path on the host of bakeoff-agent for the environment
+	Volumes []Volume
+	Network *Network // nil: no network at all
+	Options param.Values
+	// Tuning is sysctl name → value, applied inside where the technology has
+	// its own; otherwise refused with fault.Unsupported.
+	Tuning map[string]string
+}
+
+// Image is where an image lies on the host.
+type Image struct {
+	Ref    string // as in the lab file: debian:bookworm
+	Digest string // sha256:…; empty when the driver takes no image
+	Root   string // directory: the unpacked root, never written to
+	Disk   string // file: the same root as an ext4 image, never written to
+	// Kernel and Modules are for drivers that boot: the kernel image, and
+	// the directory that has lib/modules/VERSION.
+	Kernel, Modules string
+}
+
+// Volume is storage that the lab file declared.
+type Volume struct {
+	Path string `json:"path"` // inside, absolute: /data
+	// Backing is tmpfs, dir (a directory of the host's file system),
+	// file:ext4 (a file of Size on the host with that file system in it) or
+	// disk (a block device named by Device).
+	Backing string     `json:"backing"`
+	Size    unit.Bytes `json:"size"`
+	Device  string     `json:"device,omitempty"`
+}
+
+// Network is one environment's place on the experiment's network: a bridge
+// in a network namespace of its own, in which the generator lives.
+type Network struct {
+	Namespace string       // network namespace with the bridge
+	Bridge    string       // name of the bridge in it
+	Addr      netip.Prefix // the environment's address
+	Gateway   netip.Addr   // the bridge's own address: where the generator is
+	MAC       string
+}
+
+// Availability is the answer of Check.
+type Availability struct {
+	OK bool `json:"ok"`
+	// Reason says what is missing: "crun is not installed".
+	Reason string `json:"reason,omitempty"`
+	// Packages are Debian packages that would bring it, by name.
+	Packages []string `json:"packages,omitempty"`
+	// Fix is the command, or the action, that would make it usable.
+	Fix string `json:"fix,omitempty"`
+	// Facts is what was found: version, accelerator.
+	Facts map[string]string `json:"facts,omitempty"`
+}
+
+// Status says how far a driver can be believed.
+type Status string
+
+// The states of a driver.
+const (
+	// Proven drivers pass drivertest with the real technology.
+	Proven Status = "proven"
+	// Unproven drivers pass it only against a fake of their commands.
+	Unproven Status = "unproven"
+)
+
+// Doc describes a driver; reference pages and listings are made from it.
+type Doc struct {
+	Name    string       `json:"name"`
+	Summary string       `json:"summary"` // one sentence without its full stop
+	Status  Status       `json:"status"`
+	Hosts   []string     `json:"hosts"`  // GOOS of the hosts it runs on
+	Root    bool         `json:"root"`   // needs root on the host
+	Image   bool         `json:"image"`  // is made from an image
+	Kernel  bool         `json:"kernel"` // boots a kernel of its own
+	Options []param.Spec `json:"options"`
+	// Backings lists the volume backings that it can give.
+	Backings []string          `json:"backings"`
+	Enforces map[string]string `json:"enforces"` // cpus, memory, io → how
+	Packages []string          `json:"packages"` // Debian packages
+	Source   []string          `json:"source"`   // manuals
+}

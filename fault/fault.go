@@ -1,0 +1,126 @@
+// Package fault gives every error a class, so that code branches on what
+// went wrong and never on the text of a message.
+package fault
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind is the class of an error.
+type Kind int
+
+const (
+	// Lab means that the laboratory itself failed. The whole block is void.
+	// It is the zero value: an error without a class is ours.
+	Lab Kind = iota
+	// Subject means that what is being tested failed. That is a result: it
+	// counts as the worst possible value.
+	Subject
+	// Unsupported means that something asked for cannot be had here. It is
+	// refused before anything starts.
+	Unsupported
+	// Invalid means that a person's input is wrong.
+	Invalid
+	// NotFound means that something named does not exist.
+	NotFound
+)
+
+// String returns the word used for the kind in journals and messages.
+func (k Kind) String() string {
+	switch k {
+	case Subject:
+		return "subject"
+	case Unsupported:
+		return "unsupported"
+	case Invalid:
+		return "invalid"
+	case NotFound:
+		return "not found"
+	}
+	return "lab"
+}
+
+// Error is an error with a class.
+type Error struct {
+	Kind Kind
+	// Op names the operation and its object: "qemu: create vm0".
+	Op string
+	// Fix says what would be right: a command, a value. It may be empty.
+	Fix string
+	Err error
+}
+
+// Error returns "op: err", followed by "; fix" where one is known.
+func (e *Error) Error() string {
+	s := e.Op
+	if e.Err != nil {
+		if s != "" {
+			s += ": "
+		}
+		s += e.Err.Error()
+	}
+	if e.Fix != "" {
+		s += "; " + e.Fix
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// New returns an error of kind k. format and args are as for fmt.Errorf, %w
+// included.
+func New(k Kind, format string, args ...any) error {
+	return &Error{Kind: k, Err: fmt.Errorf(format, args...)}
+}
+
+// Wrap returns err under the operation op with the class k, or nil when err
+// is nil.
+func Wrap(k Kind, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Kind: k, Op: op, Err: err}
+}
+
+// Op returns err under the operation op and keeps its class; nil stays nil.
+func Op(op string, err error) error {
+	return Wrap(Of(err), op, err)
+}
+
+// WithFix returns err with a sentence that says what would be right.
+func WithFix(err error, fix string) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Kind: Of(err), Err: err, Fix: fix}
+}
+
+// Of returns the class of the outermost classified error in err's chain. An
+// error without a class is Lab's.
+func Of(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Lab
+}
+
+// Is reports whether err is not nil and has class k.
+func Is(err error, k Kind) bool { return err != nil && Of(err) == k }
+
+// Fix returns the first advice in err's chain, or "".
+func Fix(err error) string {
+	for err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			return ""
+		}
+		if e.Fix != "" {
+			return e.Fix
+		}
+		err = e.Err
+	}
+	return ""
+}

@@ -1,0 +1,101 @@
+// Package manifest is the lab file: what a person wants compared.
+package manifest
+
+import (
+	"time"
+
+	"bakeoff/param"
+	"bakeoff/sample"
+	"bakeoff/unit"
+)
+
+// Schema is the schema of a lab file.
+const Schema = "bakeoff/lab/v1"
+
+// Lab is a lab file that was read and checked against a Catalogue: every
+// name in it exists and every default is filled in.
+type Lab struct {
+	Schema     string          `json:"schema"`
+	Name       string          `json:"name"`
+	Hosts      map[string]Host `json:"hosts"` // without "local"
+	Contenders []Contender     `json:"contenders"`
+	Baseline   string          `json:"baseline"`
+	Cells      []Cell          `json:"cells"`
+	Design     Design          `json:"design"`
+	Profile    string          `json:"profile"`  // the one applied, or ""
+	Profiles   []string        `json:"profiles"` // names of all, sorted
+	Path       string          `json:"-"`
+	Source     []byte          `json:"-"` // as written
+}
+
+// Host is a machine that bakeoff drives.
+type Host struct {
+	SSH    string              `json:"ssh,omitempty"`
+	Switch map[string][]string `json:"switch,omitempty"` // system → argv
+}
+
+// Contender is one side of the comparison.
+type Contender struct {
+	Name    string            `json:"name"`
+	Driver  string            `json:"driver"`
+	Host    string            `json:"host"` // "local" by default
+	Image   string            `json:"image,omitempty"`
+	CPUs    int               `json:"cpus"`
+	Memory  unit.Bytes        `json:"memory_bytes"`
+	Volumes []Volume          `json:"volumes,omitempty"`
+	Options param.Values      `json:"options,omitempty"` // the driver's own
+	Tuning  map[string]string `json:"tuning,omitempty"`
+}
+
+// Volume is storage of a contender.
+type Volume struct {
+	Path    string     `json:"path"`
+	Backing string     `json:"backing"`
+	Size    unit.Bytes `json:"size_bytes,omitempty"`
+	Device  string     `json:"device,omitempty"`
+}
+
+// Cell is a workload with one set of its parameters.
+type Cell struct {
+	Name     string       `json:"name"`
+	Workload string       `json:"workload"`
+	Params   param.Values `json:"params"`
+	// Primary names the metrics that get a verdict; empty: none.
+	Primary []string `json:"primary"`
+}
+
+// Design is the experiment's.
+type Design struct {
+	Margin float64   `json:"margin"`
+	Looks  []int     `json:"looks"`
+	Alphas []float64 `json:"alphas"`
+	// Instances is "block" (environments anew for each block) or "run".
+	Instances string        `json:"instances"`
+	Mirror    bool          `json:"mirror"`
+	Budget    time.Duration `json:"budget_ns"` // 0: none
+	// Blocks caps the number of blocks below the last look; 0: the last look.
+	Blocks int `json:"blocks"`
+}
+
+// Catalogue is what lab files can name: it is made from the Doc of every
+// driver and workload.
+type Catalogue struct {
+	Drivers   []DriverEntry
+	Workloads []WorkloadEntry
+}
+
+// DriverEntry is what the lab file must know of a driver.
+type DriverEntry struct {
+	Name, Summary string
+	Options       []param.Spec
+	Image         bool
+	Backings      []string
+}
+
+// WorkloadEntry is what the lab file must know of a workload.
+type WorkloadEntry struct {
+	Name, Summary string
+	Params        []param.Spec
+	Metrics       []sample.Metric
+	Volume        string // parameter with the path of the volume it needs
+}

@@ -1,0 +1,40 @@
+// Package sample is one measurement: a number, its metric and its unit.
+package sample
+
+// Better says which way a metric is better.
+type Better string
+
+// The two directions.
+const (
+	Higher Better = "higher"
+	Lower  Better = "lower"
+)
+
+// Scale says how two values of a metric are compared.
+type Scale string
+
+const (
+	// Ratio compares by contender / baseline; values are positive.
+	Ratio Scale = "ratio"
+	// Difference compares by contender − baseline; values may be zero.
+	Difference Scale = "difference"
+)
+
+// Metric describes what a workload reports.
+type Metric struct {
+	Name string `json:"name"`
+	// Unit is an SI or plain unit without prefix: B/s, s, op/s, request/s,
+	// s/op. Values are always in exactly this unit.
+	Unit    string `json:"unit"`
+	Better  Better `json:"better"`
+	Primary bool   `json:"primary"` // by default; a lab file may say otherwise
+	Scale   Scale  `json:"scale"`
+	Doc     string `json:"doc,omitempty"`
+}
+
+// Value is one sample: a number that one trial gave.
+type Value struct {
+	Metric string  `json:"metric"`
+	Unit   string  `json:"unit"`
+	Value  float64 `json:"value"`
+}

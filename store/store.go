@@ -1,0 +1,88 @@
+// Package store is the run folder: the lab file, the plan, an append-only
+// journal that is synced after every line, raw outputs with their hashes,
+// fingerprints and results.
+package store
+
+import (
+	"time"
+
+	"bakeoff/probe"
+)
+
+// The names in a run folder.
+const (
+	LabFile        = "bakeoff.yaml"
+	PlanFile       = "plan.json"
+	JournalFile    = "journal.ndjson"
+	RawDir         = "raw"
+	FingerprintDir = "fingerprint"
+	ResultsFile    = "results.json"
+	ReportFile     = "report/index.html"
+)
+
+// JournalSchema is the schema in the first line of a journal.
+const JournalSchema = "bakeoff/journal/v1"
+
+// The types of a line in the journal.
+const (
+	LinePlan        = "plan"        // the first: the plan's hash
+	LineEnvironment = "environment" // one was created, or could not be
+	LineTrial       = "trial"
+	LineBlock       = "block" // a block ended: done or void
+	LineResume      = "resume"
+	LineEnd         = "end" // the run ended, with its reason
+)
+
+// Status is how a trial ended.
+type Status string
+
+// The states of a trial. A void trial is the laboratory's failure: its whole
+// block does not count.
+const (
+	OK      Status = "ok"
+	Subject Status = "subject"
+	Void    Status = "void"
+)
+
+// Line is one line of the journal. Fields that do not belong to its Type are
+// absent.
+type Line struct {
+	Type   string    `json:"type"`
+	Schema string    `json:"schema,omitempty"`
+	At     time.Time `json:"at"` // host's clock, UTC
+	// plan
+	PlanSHA256 string `json:"plan_sha256,omitempty"`
+	// environment, trial, block
+	Block     int    `json:"block"`
+	Contender string `json:"contender,omitempty"`
+	Instance  string `json:"instance,omitempty"`
+	Status    Status `json:"status,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	// environment
+	CreateNS int64         `json:"create_ns,omitempty"`
+	Limits   *probe.Limits `json:"limits,omitempty"`
+	// trial
+	*Trial
+}
+
+// Trial is the part of a line that a trial has.
+type Trial struct {
+	Position int       `json:"position"`
+	Cell     string    `json:"cell"`
+	Start    time.Time `json:"start"` // host's clock
+	End      time.Time `json:"end"`
+	State    string    `json:"state"` // fresh, restored, carried
+	Cache    string    `json:"cache"` // warm, cold
+	// Counters before and after, of the host on the environment's CPUs.
+	Before *probe.Counters `json:"counters_before"`
+	After  *probe.Counters `json:"counters_after"`
+	Raw    []File          `json:"raw"`
+	Parser string          `json:"parser"` // version of the parser
+}
+
+// File is a raw output, below raw/.
+type File struct {
+	Name   string `json:"name"` // <block>-<position>-<contender>-<cell>/<blob>
+	SHA256 string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
+}

@@ -1,0 +1,149 @@
+// Package unit reads and writes quantities: sizes in bytes, rates and
+// durations, the way administrators write them.
+package unit
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bytes is a size in bytes. It is written with binary prefixes: 512MiB.
+type Bytes int64
+
+// The binary prefixes, in bytes.
+const (
+	KiB Bytes = 1 << 10
+	MiB Bytes = 1 << 20
+	GiB Bytes = 1 << 30
+	TiB Bytes = 1 << 40
+)
+
+var sizes = []struct {
+	suffix string
+	bytes  float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40},
+	{"B", 1}, {"", 1},
+}
+
+// ParseBytes reads a size: 4096, 4KiB, 512M (binary, as in qemu and fio),
+// 1.5GB (decimal). It refuses negative and fractional numbers of bytes.
+func ParseBytes(s string) (Bytes, error) {
+	t := strings.TrimSpace(s)
+	for _, u := range sizes {
+		num, ok := strings.CutSuffix(t, u.suffix)
+		if !ok {
+			continue
+		}
+		f, err := parseNumber(num)
+		if err != nil {
+			continue
+		}
+		b := f * u.bytes
+		if b != math.Trunc(b) || b > math.MaxInt64/2 {
+			return 0, fmt.Errorf("%q is not a whole number of bytes below 4 EiB", s)
+		}
+		return Bytes(b), nil
+	}
+	return 0, fmt.Errorf("%q is not a size; write 4KiB, 512MiB or 1.5GB", s)
+}
+
+// String writes b with the largest binary prefix that divides it.
+func (b Bytes) String() string {
+	for _, u := range []struct {
+		n Bytes
+		s string
+	}{{TiB, "TiB"}, {GiB, "GiB"}, {MiB, "MiB"}, {KiB, "KiB"}} {
+		if b != 0 && b%u.n == 0 {
+			return strconv.FormatInt(int64(b/u.n), 10) + u.s
+		}
+	}
+	return strconv.FormatInt(int64(b), 10) + "B"
+}
+
+// ParseRate reads a rate per second: 5000/s, 20k/s.
+func ParseRate(s string) (float64, error) {
+	num, ok := strings.CutSuffix(strings.TrimSpace(s), "/s")
+	if !ok {
+		return 0, fmt.Errorf("%q is not a rate; write 5000/s or 20k/s", s)
+	}
+	scale := 1.0
+	if n, ok := strings.CutSuffix(num, "k"); ok {
+		num, scale = n, 1e3
+	} else if n, ok := strings.CutSuffix(num, "M"); ok {
+		num, scale = n, 1e6
+	}
+	f, err := parseNumber(num)
+	if err != nil || f == 0 {
+		return 0, fmt.Errorf("%q is not a rate; write 5000/s or 20k/s", s)
+	}
+	return f * scale, nil
+}
+
+// ParseDuration reads a positive duration: 200ms, 5s, 30m, 1h30m.
+func ParseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(strings.TrimSpace(s))
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is not a duration; write 200ms, 5s, 30m or 1h30m", s)
+	}
+	return d, nil
+}
+
+// parseNumber reads a plain non-negative decimal number: no exponent, no
+// sign, no hexadecimal.
+func parseNumber(s string) (float64, error) {
+	if s == "" || strings.Trim(s, "0123456789.") != "" {
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	return strconv.ParseFloat(s, 64)
+}
+
+// Format writes v of the given unit for eyes, with three or four significant
+// digits and a prefix where the unit takes one: "1.234 GB/s", "83.1 µs".
+// Units that prefixes do not fit (%, ratio) keep the number as it is.
+func Format(v float64, u string) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "–"
+	}
+	switch u {
+	case "s", "s/op", "s/request":
+		return prefixed(v, u, []prefix{{1, ""}, {1e-3, "m"}, {1e-6, "µ"}, {1e-9, "n"}})
+	case "", "%", "ratio", "op", "1":
+		return strings.TrimSpace(digits(v) + " " + strings.Trim(u, "1"))
+	}
+	return prefixed(v, u, []prefix{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}})
+}
+
+type prefix struct {
+	scale float64
+	name  string
+}
+
+func prefixed(v float64, u string, ps []prefix) string {
+	for i, p := range ps {
+		if math.Abs(v) >= p.scale || i == len(ps)-1 {
+			return digits(v/p.scale) + " " + p.name + u
+		}
+	}
+	return digits(v) + " " + u
+}
+
+func digits(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case a == 0:
+		return "0"
+	case a >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 0.01:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
