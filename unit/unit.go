@@ -110,27 +110,32 @@ func Format(v float64, u string) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"
 	}
+	scale, name := Prefix(v, u)
+	return strings.TrimSpace(digits(v/scale) + " " + name)
+}
+
+// Prefix returns what Format divides v by, and the unit with its prefix:
+// 1e6 and "MB/s" for 2.5e6 B/s. An axis takes it from its largest value, so
+// that all of its labels bear one prefix.
+func Prefix(v float64, u string) (divisor float64, name string) {
+	ps := []prefix{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}
 	switch u {
 	case "s", "s/op", "s/request":
-		return prefixed(v, u, []prefix{{1, ""}, {1e-3, "m"}, {1e-6, "µ"}, {1e-9, "n"}})
+		ps = []prefix{{1, ""}, {1e-3, "m"}, {1e-6, "µ"}, {1e-9, "n"}}
 	case "", "%", "ratio", "op", "1":
-		return strings.TrimSpace(digits(v) + " " + strings.Trim(u, "1"))
+		return 1, strings.Trim(u, "1")
 	}
-	return prefixed(v, u, []prefix{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}})
+	for i, p := range ps {
+		if math.Abs(v) >= p.scale || i == len(ps)-1 {
+			return p.scale, p.name + u
+		}
+	}
+	return 1, u
 }
 
 type prefix struct {
 	scale float64
 	name  string
-}
-
-func prefixed(v float64, u string, ps []prefix) string {
-	for i, p := range ps {
-		if math.Abs(v) >= p.scale || i == len(ps)-1 {
-			return digits(v/p.scale) + " " + p.name + u
-		}
-	}
-	return digits(v) + " " + u
 }
 
 func digits(v float64) string {
