@@ -61,6 +61,11 @@ type Line struct {
 	// environment
 	CreateNS int64         `json:"create_ns,omitempty"`
 	Limits   *probe.Limits `json:"limits,omitempty"`
+	// Facts are what the driver knows of what ran (driver.Info.Facts).
+	Facts map[string]string `json:"facts,omitempty"`
+	// Fingerprint is the contender's, as it was on disk when this line was
+	// written; only in the line that came with it.
+	Fingerprint *File `json:"fingerprint,omitempty"`
 	// trial
 	*Trial
 }
@@ -77,12 +82,12 @@ type Trial struct {
 	Before *probe.Counters `json:"counters_before"`
 	After  *probe.Counters `json:"counters_after"`
 	Raw    []File          `json:"raw"`
-	Parser string          `json:"parser"` // version of the parser
+	Parser string          `json:"parser"` // version of the parser: workload.Doc.Version
 }
 
-// File is a raw output, below raw/.
+// File is a raw output, below raw/, or a fingerprint.
 type File struct {
-	Name   string `json:"name"` // <block>-<position>-<contender>-<cell>/<blob>
+	Name   string `json:"name"` // <block>-<position>-<contender>-<cell>/<blob>; fingerprint/<contender>.json
 	SHA256 string `json:"sha256"`
 	Bytes  int64  `json:"bytes"`
 }

@@ -9,6 +9,7 @@ package workload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -98,6 +99,10 @@ type Doc struct {
 	Cache string `json:"cache"`
 	// Time estimates one trial with its reset.
 	Time func(p param.Values) time.Duration `json:"-"`
+	// Parser counts the versions of Parse, from 1: it grows whenever the same
+	// bytes would give other numbers. Journals name it, so that verify can
+	// tell "the parser has changed since" from "tampered".
+	Parser int `json:"parser"`
 	// Source says where the measurement is defined.
 	Source []string `json:"source"`
 }
@@ -114,3 +119,6 @@ func (d Doc) Metric(name string) (sample.Metric, bool) {
 
 // ErrNoBlob is in the error of a Parse that lacks a blob.
 var ErrNoBlob = errors.New("blob is missing")
+
+// Version names the parser in a journal: "crypto/1".
+func (d Doc) Version() string { return fmt.Sprintf("%s/%d", d.Name, d.Parser) }
