@@ -13,7 +13,7 @@ import (
 // without what is above. A folder of implementations ("driver/*") has a floor
 // of its own, and its list ("driver/all") stands on top of it.
 var layers = map[string]int{
-	"fault": 0, "unit": 0, // classes of error, quantities: everything speaks of them
+	"fault": 0, "unit": 0, "lock": 0, // classes of error, quantities, locks: everything speaks of them
 	"param": 1, "sample": 1, "stats": 1, // settings, measurements, pure mathematics
 	"conn": 2, "probe": 2, // a way to a machine; what a machine says of itself
 	"conn/*":   3,

@@ -1,0 +1,90 @@
+package image
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// digest hashes a tree: for every entry, in the order of their paths, its
+// path, type and permission bits, link target and content. Times are left
+// out, so that the same packages give the same digest on another day.
+func digest(root string) (string, error) {
+	h := sha256.New()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(h, "%q %v", rel, info.Mode())
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(h, " -> %q", target)
+		case info.Mode().IsRegular():
+			fmt.Fprintf(h, " %d ", info.Size())
+			if err := copyFile(h, path); err != nil {
+				return err
+			}
+		}
+		_, err = h.Write([]byte{'\n'})
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func fileDigest(path string) (string, error) {
+	h := sha256.New()
+	if err := copyFile(h, path); err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func copyFile(w io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
+}
+
+// used returns the bytes of all regular files below root, each rounded up to
+// a block of 4 KiB, and a block for every other entry.
+func used(root string) (int64, error) {
+	var n int64
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		n += 4096
+		if info.Mode().IsRegular() {
+			n += (info.Size() + 4095) &^ 4095
+		}
+		return nil
+	})
+	return n, err
+}

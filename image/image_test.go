@@ -1,0 +1,127 @@
+package image
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bakeoff/fault"
+)
+
+func TestRequestsAreChecked(t *testing.T) {
+	for _, ref := range []string{"", "debian", "debian:", "plan9:4th", "debian:../../etc", "debian:a b", "debian:$(id)"} {
+		if err := (Request{Ref: ref}).Check(); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "debian:bookworm") {
+			t.Errorf("Ref %q: %v; want an Invalid error that shows what is right", ref, err)
+		}
+	}
+	if err := (Request{Ref: "debian:bookworm", Packages: []string{"nginx,--aptopt=x"}}).Check(); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a package name that is an option was taken: %v", err)
+	}
+	if err := (Request{Ref: "ubuntu:noble", Packages: []string{"g++-12", "nginx"}}).Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeysNameWhatWasAskedFor(t *testing.T) {
+	a := Request{Ref: "debian:bookworm", Packages: []string{"nginx", "fio"}}
+	b := Request{Ref: "debian:bookworm", Packages: []string{"fio", "nginx", "fio"}}
+	if a.key("root") != b.key("root") {
+		t.Error("the order of packages made another image")
+	}
+	if a.key("root") == (Request{Ref: "debian:bookworm"}).key("root") || a.key("root") == a.key("kernel") {
+		t.Error("different requests share a directory")
+	}
+}
+
+// A digest speaks of names, modes and contents, and of nothing else.
+func TestDigest(t *testing.T) {
+	make := func(change func(dir string)) string {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "a"), "one")
+		write(t, filepath.Join(dir, "d", "b"), "two")
+		if err := os.Symlink("a", filepath.Join(dir, "l")); err != nil {
+			t.Fatal(err)
+		}
+		change(dir)
+		d, err := digest(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	base := make(func(string) {})
+	if make(func(string) {}) != base {
+		t.Error("the same tree has two digests")
+	}
+	for name, change := range map[string]func(string){
+		"content": func(d string) { write(t, filepath.Join(d, "a"), "two") },
+		"mode": func(d string) {
+			if err := os.Chmod(filepath.Join(d, "a"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"link": func(d string) {
+			if err := os.Remove(filepath.Join(d, "l")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink("d", filepath.Join(d, "l")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"name": func(d string) {
+			if err := os.Rename(filepath.Join(d, "a"), filepath.Join(d, "c")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		if make(change) == base {
+			t.Errorf("another %s gave the same digest", name)
+		}
+	}
+}
+
+func TestKernelIsFoundAndTheRestRemoved(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	write(t, filepath.Join(root, "boot", "vmlinuz-6.1.0-1-cloud-amd64"), "kernel")
+	write(t, filepath.Join(root, "usr", "lib", "modules", "6.1.0-1-cloud-amd64", "modules.dep"), "")
+	write(t, filepath.Join(root, "usr", "share", "doc", "x"), "")
+	if err := os.Symlink("usr/lib", filepath.Join(root, "lib")); err != nil {
+		t.Fatal(err)
+	}
+	vmlinuz, version, err := findKernel(root)
+	if err != nil || version != "6.1.0-1-cloud-amd64" {
+		t.Fatalf("findKernel: %q, %v", version, err)
+	}
+	if err := keepOnly(root, vmlinuz, version); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := findKernel(root); err != nil {
+		t.Errorf("after keepOnly: %v", err)
+	}
+	if exists(filepath.Join(root, "usr")) {
+		t.Error("keepOnly kept /usr")
+	}
+}
+
+func TestKilledBuildsAreSwept(t *testing.T) {
+	s := &Store{Dir: t.TempDir()}
+	write(t, filepath.Join(s.Dir, "root-debian-x"+partial, "root", "f"), "half")
+	write(t, filepath.Join(s.Dir, "root-debian-y", description), "{}")
+	if err := s.sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if exists(filepath.Join(s.Dir, "root-debian-x"+partial)) || !exists(filepath.Join(s.Dir, "root-debian-y", description)) {
+		t.Error("sweep removed the wrong directory")
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

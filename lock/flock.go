@@ -1,0 +1,24 @@
+//go:build unix && !illumos && !solaris
+
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+func flock(f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return fmt.Errorf("%s: %w", f.Name(), ErrHeld)
+		case !errors.Is(err, syscall.EINTR):
+			return fmt.Errorf("%s: %w", f.Name(), err)
+		}
+	}
+}

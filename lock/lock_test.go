@@ -1,0 +1,75 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestHeldAndReleased(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	l, err := Try(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if Holder(path) != os.Getpid() {
+		t.Errorf("holder is %d, want this process %d", Holder(path), os.Getpid())
+	}
+	if _, err := Try(path); !errors.Is(err, ErrHeld) {
+		t.Fatalf("second Try: %v, want ErrHeld", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := Wait(ctx, path); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Wait on a held lock: %v", err)
+	}
+	l.Release()
+	l, err = Wait(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Release()
+}
+
+// A killed process holds nothing.
+func TestDiesWithItsProcess(t *testing.T) {
+	if path := os.Getenv("LOCK_CHILD"); path != "" {
+		if _, err := Try(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path+".taken", nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+	}
+	path := filepath.Join(t.TempDir(), "lock")
+	child := exec.Command(os.Args[0], "-test.run=^TestDiesWithItsProcess$")
+	child.Env = append(os.Environ(), "LOCK_CHILD="+path)
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(path + ".taken"); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the child never took the lock")
+		}
+	}
+	if _, err := Try(path); !errors.Is(err, ErrHeld) {
+		t.Fatalf("while the child lives: %v, want ErrHeld", err)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // it was killed
+	l, err := Try(path)
+	if err != nil {
+		t.Fatalf("after the child's death: %v", err)
+	}
+	l.Release()
+}
