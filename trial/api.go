@@ -1,0 +1,93 @@
+// Package trial runs a plan: it leases environments, visits them in the
+// registered order, journals every trial before the next one starts, and
+// stops when the plan allows it.
+package trial
+
+import (
+	"time"
+
+	"bakeoff/analysis"
+	"bakeoff/driver"
+	"bakeoff/env"
+	"bakeoff/manifest"
+	"bakeoff/plan"
+	"bakeoff/store"
+	"bakeoff/workload"
+)
+
+// Options is what Run needs. Everything that acts is handed in.
+type Options struct {
+	Plan      *plan.Plan
+	Run       *store.Run // just created, or opened to be resumed
+	Drivers   []driver.Driver
+	Workloads []workload.Workload
+	Env       *env.Lessor
+	// Budget bounds the time in which blocks start; 0 takes the plan's.
+	Budget time.Duration
+	// Events receives what happens, from one goroutine, never during a
+	// trial. It must return quickly. It may be nil.
+	Events func(Event)
+	Now    func() time.Time // nil: time.Now
+}
+
+// The kinds of an Event.
+const (
+	Preparing   = "preparing"   // Text says what: an image is built, a network made
+	Unavailable = "unavailable" // a contender cannot run here: Contender, Text
+	Environment = "environment" // one was created, or failed: Contender, Text
+	TrialStart  = "trial"       // a trial is about to start: Contender, Cell
+	TrialEnd    = "trial-end"   // it ended: Status, Text
+	BlockEnd    = "block"       // Results holds the state of the comparisons
+	End         = "end"         // Text is the reason: decided, blocks, budget, interrupted
+)
+
+// Event is something that happened in a run.
+type Event struct {
+	Kind      string       `json:"event"`
+	At        time.Time    `json:"at"`
+	Text      string       `json:"text,omitempty"`
+	Block     int          `json:"block"`
+	Position  int          `json:"position"`
+	Contender string       `json:"contender,omitempty"`
+	Cell      string       `json:"cell,omitempty"`
+	Status    store.Status `json:"status,omitempty"`
+	// Progress: blocks done that count, void ones, planned ones; time spent
+	// and allowed (0: no bound).
+	Done    int               `json:"done"`
+	Void    int               `json:"void"`
+	Planned int               `json:"planned"`
+	Elapsed time.Duration     `json:"elapsed_ns"`
+	Budget  time.Duration     `json:"budget_ns"`
+	Results *analysis.Results `json:"results,omitempty"`
+}
+
+// Outcome is how a run ended.
+type Outcome struct {
+	Ended   string // decided, blocks, budget, interrupted
+	Results analysis.Results
+}
+
+// Availability is the answer for one contender before anything starts.
+type Availability struct {
+	Contender string              `json:"contender"`
+	Driver    string              `json:"driver"`
+	Answer    driver.Availability `json:"answer"`
+}
+
+// CatalogueOf makes what lab files can name from the drivers and workloads.
+func CatalogueOf(drivers []driver.Driver, workloads []workload.Workload) manifest.Catalogue {
+	var c manifest.Catalogue
+	for _, d := range drivers {
+		doc := d.Doc()
+		c.Drivers = append(c.Drivers, manifest.DriverEntry{
+			Name: doc.Name, Summary: doc.Summary, Options: doc.Options, Image: doc.Image, Backings: doc.Backings,
+		})
+	}
+	for _, w := range workloads {
+		doc := w.Doc()
+		c.Workloads = append(c.Workloads, manifest.WorkloadEntry{
+			Name: doc.Name, Summary: doc.Summary, Params: doc.Params, Metrics: doc.Metrics, Volume: doc.Volume,
+		})
+	}
+	return c
+}
