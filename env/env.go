@@ -75,4 +75,4 @@ func Dirs(getenv func(string) string, uid int) (state, cache string) {
 }
 
 // Lessor leases environments on one host. It holds the lock of that host.
-type Lessor struct{ cfg Config }
+type Lessor struct{ Config Config }
