@@ -22,11 +22,15 @@ type Loop struct {
 	// Run does the work and checks itself: it verifies its answer, and that
 	// its time scales with its work. A failed check is an error.
 	Run func(ctx context.Context, p param.Values, env Env) (Result, error)
+	// Prepare makes what Run needs, once an environment and cell; Reset
+	// brings it back to the stated state before each trial. Both are
+	// idempotent, untimed, and nil where there is nothing to do.
+	Prepare, Reset func(ctx context.Context, p param.Values, env Env) error
 }
 
 // Env is what a loop is given.
 type Env struct {
-	Dir string    // a directory it may write to, empty; "" if none was given
+	Dir string    // a directory that is the loop's alone; "" if none was given
 	Log io.Writer // for people
 }
 

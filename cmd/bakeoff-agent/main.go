@@ -1,4 +1,15 @@
-// Command bakeoff-agent is the program on the target.
+// Command bakeoff-agent is the program on the target: it runs native
+// workloads, wraps any command with counters, reads the fingerprint, and is
+// init in a guest that has nothing else.
 package main
 
-func main() {}
+import (
+	"os"
+
+	"bakeoff/agent"
+	"bakeoff/workload/all"
+)
+
+func main() {
+	os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, all.Loops()))
+}

@@ -1,0 +1,80 @@
+package probe
+
+import "time"
+
+// start is the zero of AtNS: differences are all that it is for.
+var start = time.Now()
+
+// now is the monotonic clock.
+func now() int64 { return int64(time.Since(start)) }
+
+// Since returns what was spent between before and c. Levels (frequency,
+// memory) are c's. A counter that went backwards was reset or has wrapped, and
+// is unavailable.
+func (c Counters) Since(before Counters) Counters {
+	d := c
+	d.AtNS = c.AtNS - before.AtNS
+	d.CPU = nil
+	if c.CPU != nil && before.CPU != nil {
+		d.CPU = c.CPU.since(*before.CPU)
+	}
+	d.Pressure = nil
+	if c.Pressure != nil && before.Pressure != nil {
+		d.Pressure = &Pressure{
+			CPU:    c.Pressure.CPU - before.Pressure.CPU,
+			Memory: c.Pressure.Memory - before.Pressure.Memory,
+			IO:     c.Pressure.IO - before.Pressure.IO,
+		}
+	}
+	for _, f := range []struct {
+		to            **float64
+		before, after *float64
+	}{
+		{&d.ContextSwitches, before.ContextSwitches, c.ContextSwitches},
+		{&d.Interrupts, before.Interrupts, c.Interrupts},
+		{&d.MinorFaults, before.MinorFaults, c.MinorFaults},
+		{&d.MajorFaults, before.MajorFaults, c.MajorFaults},
+		{&d.Forks, before.Forks, c.Forks},
+		{&d.ReadOps, before.ReadOps, c.ReadOps},
+		{&d.WriteOps, before.WriteOps, c.WriteOps},
+		{&d.ReadBytes, before.ReadBytes, c.ReadBytes},
+		{&d.WriteBytes, before.WriteBytes, c.WriteBytes},
+		{&d.SwapIn, before.SwapIn, c.SwapIn},
+		{&d.SwapOut, before.SwapOut, c.SwapOut},
+		{&d.ThrottledSeconds, before.ThrottledSeconds, c.ThrottledSeconds},
+		{&d.ThermalThrottles, before.ThermalThrottles, c.ThermalThrottles},
+		{&d.Joules, before.Joules, c.Joules},
+	} {
+		*f.to = spent(f.before, f.after)
+	}
+	d.Scope = nil
+	if c.Scope != nil && before.Scope != nil {
+		s := *c.Scope
+		s.CPUSeconds = spent(before.Scope.CPUSeconds, c.Scope.CPUSeconds)
+		s.OOMKills = spent(before.Scope.OOMKills, c.Scope.OOMKills)
+		s.MajorFaults = spent(before.Scope.MajorFaults, c.Scope.MajorFaults)
+		d.Scope = &s
+	}
+	return d
+}
+
+// since returns the time in each state. The kernel may correct the idle times
+// downwards by a tick; such a state counts as nothing spent.
+func (c CPU) since(b CPU) *CPU {
+	return &CPU{
+		User:      max(0, c.User-b.User),
+		System:    max(0, c.System-b.System),
+		Interrupt: max(0, c.Interrupt-b.Interrupt),
+		Steal:     max(0, c.Steal-b.Steal),
+		IOWait:    max(0, c.IOWait-b.IOWait),
+		Idle:      max(0, c.Idle-b.Idle),
+	}
+}
+
+func spent(before, after *float64) *float64 {
+	if before == nil || after == nil || *after < *before {
+		return nil
+	}
+	d := *after - *before
+	return &d
+}

@@ -1,0 +1,187 @@
+package probe
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ReadHost reads the counters of this system: CPU time of the CPUs listed (of
+// all when none is), everything else of the whole system. It costs less than
+// a millisecond, because it brackets every trial. What cannot be read is nil.
+func ReadHost(cpus []int) Counters {
+	c := Counters{AtNS: now(), CPUSet: cpus}
+	s := parseStat(text("/proc/stat"), cpus)
+	c.CPU, c.ContextSwitches, c.Interrupts, c.Forks = s.cpu, s.contextSwitches, s.intr, s.forks
+	vm := parsePairs(text("/proc/vmstat"), "pgfault", "pgmajfault", "pswpin", "pswpout")
+	c.MajorFaults = known(vm, "pgmajfault")
+	c.MinorFaults = spent(c.MajorFaults, known(vm, "pgfault")) // pgfault counts both
+	c.SwapIn, c.SwapOut = known(vm, "pswpin"), known(vm, "pswpout")
+	d := parseDiskstats(text("/proc/diskstats"), isDisk)
+	c.ReadOps, c.WriteOps, c.ReadBytes, c.WriteBytes = d.readOps, d.writeOps, d.readBytes, d.writeBytes
+	c.Pressure = readPressure()
+	c.ThrottledSeconds = readThrottled()
+	c.ThermalThrottles = readThermal(cpus)
+	c.FrequencyHz = readFrequency(cpus)
+	c.Joules = readJoules()
+	return c
+}
+
+// fileBytes bounds what is read of one file of /proc or /sys; /proc/stat of
+// a machine with 1,024 CPUs has a quarter of that.
+const fileBytes = 1 << 20
+
+// text returns the content of a file of /proc or /sys, "" when it cannot be
+// read.
+func text(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b, _ := io.ReadAll(io.LimitReader(f, fileBytes))
+	return string(b)
+}
+
+// disks holds the names of block devices that are hardware, found once:
+// devices stacked on others (loop, dm, md, zram) have no device link.
+var disks = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	links, _ := filepath.Glob("/sys/block/*/device")
+	for _, l := range links {
+		out[filepath.Base(filepath.Dir(l))] = true
+	}
+	return out
+})
+
+func isDisk(name string) bool { return disks()[name] }
+
+func readPressure() *Pressure {
+	cpu := parsePressure(text("/proc/pressure/cpu"))
+	memory := parsePressure(text("/proc/pressure/memory"))
+	io := parsePressure(text("/proc/pressure/io"))
+	if cpu == nil || memory == nil || io == nil {
+		return nil
+	}
+	return &Pressure{CPU: *cpu, Memory: *memory, IO: *io}
+}
+
+// readThrottled returns the time in which the CPU quota of this process's own
+// control group held it back. A namespace shows that group as the root.
+func readThrottled() *float64 {
+	paths := parseCgroupPaths(text("/proc/self/cgroup"))
+	if p, ok := paths[""]; ok {
+		for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+			stat := parsePairs(text(filepath.Join(root, p, "cpu.stat")), "throttled_usec")
+			if us := known(stat, "throttled_usec"); us != nil {
+				*us /= 1e6
+				return us
+			}
+		}
+	}
+	if p, ok := paths["cpu"]; ok {
+		for _, root := range []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"} {
+			stat := parsePairs(text(filepath.Join(root, p, "cpu.stat")), "throttled_time")
+			if ns := known(stat, "throttled_time"); ns != nil {
+				*ns /= 1e9
+				return ns
+			}
+		}
+	}
+	return nil
+}
+
+// sampled bounds how many CPUs are asked one by one when none are listed.
+const sampled = 16
+
+// each calls f with the sysfs folder of every CPU listed, of the first ones
+// when none is.
+func each(cpus []int, f func(dir string)) {
+	if len(cpus) == 0 {
+		for i := range sampled {
+			cpus = append(cpus, i)
+		}
+	}
+	for _, n := range cpus {
+		f(fmt.Sprintf("/sys/devices/system/cpu/cpu%d", n))
+	}
+}
+
+// readThermal returns how often the CPUs listed, and their packages, slowed
+// down because of heat.
+func readThermal(cpus []int) *float64 {
+	var total *float64
+	each(cpus, func(dir string) {
+		for _, name := range []string{"core_throttle_count", "package_throttle_count"} {
+			if v := count(text(dir + "/thermal_throttle/" + name)); v != nil {
+				if total == nil {
+					total = new(float64)
+				}
+				*total += *v
+			}
+		}
+	})
+	return total
+}
+
+// frequencySlow remembers that this kernel takes long to tell a frequency:
+// from 4.13 to 5.17, x86 sleeps 10 ms a CPU to sample it.
+var frequencySlow atomic.Bool
+
+// readFrequency returns the mean frequency of the CPUs listed.
+func readFrequency(cpus []int) *float64 {
+	if frequencySlow.Load() {
+		return nil
+	}
+	var sum, n float64
+	each(cpus, func(dir string) {
+		began := time.Now()
+		if kHz := count(text(dir + "/cpufreq/scaling_cur_freq")); kHz != nil && !frequencySlow.Load() {
+			sum += *kHz * 1e3
+			n++
+		}
+		if time.Since(began) > 5*time.Millisecond {
+			frequencySlow.Store(true)
+		}
+	})
+	if n == 0 || frequencySlow.Load() {
+		return nil
+	}
+	mean := sum / n
+	return &mean
+}
+
+// zones holds the energy counters of the packages, found once.
+var zones = sync.OnceValue(func() []string {
+	all, _ := filepath.Glob("/sys/class/powercap/intel-rapl:*/energy_uj")
+	var packages []string
+	for _, z := range all {
+		// intel-rapl:0 is a package, intel-rapl:0:0 a part of it.
+		if strings.Count(filepath.Base(filepath.Dir(z)), ":") == 1 {
+			packages = append(packages, z)
+		}
+	}
+	return packages
+})
+
+// readJoules returns the energy of all packages; nil where one of them cannot
+// be read.
+func readJoules() *float64 {
+	if len(zones()) == 0 {
+		return nil
+	}
+	var sum float64
+	for _, z := range zones() {
+		uj := count(text(z))
+		if uj == nil {
+			return nil
+		}
+		sum += *uj / 1e6
+	}
+	return &sum
+}

@@ -1,0 +1,187 @@
+package probe
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// userHz is the unit of times in /proc/stat: sysconf(_SC_CLK_TCK), which is
+// 100 on every architecture that bakeoff is built for, whatever the kernel's
+// own HZ.
+const userHz = 100
+
+// statFacts is what /proc/stat tells; nil is what it lacks.
+type statFacts struct {
+	cpu                          *CPU
+	contextSwitches, intr, forks *float64
+}
+
+// parseStat reads /proc/stat. The CPU time is that of the CPUs listed, of all
+// when none is; it is nil when one of them is not there.
+//
+// Source: proc_stat(5). Time of guests is part of user and of nice.
+func parseStat(text string, cpus []int) statFacts {
+	var s statFacts
+	var total CPU
+	found := 0
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		switch name, rest := f[0], f[1:]; {
+		case name == "cpu" && len(cpus) == 0:
+			s.cpu = parseCPU(rest)
+		case strings.HasPrefix(name, "cpu") && len(cpus) > 0:
+			n, err := strconv.Atoi(name[3:])
+			if err != nil || !slices.Contains(cpus, n) {
+				continue
+			}
+			if c := parseCPU(rest); c != nil {
+				total = total.plus(*c)
+				found++
+			}
+		case name == "ctxt":
+			s.contextSwitches = count(rest[0])
+		case name == "intr":
+			s.intr = count(rest[0])
+		case name == "processes":
+			s.forks = count(rest[0])
+		}
+	}
+	if len(cpus) > 0 && found == len(cpus) {
+		s.cpu = &total
+	}
+	return s
+}
+
+// parseCPU reads the fields of a cpu line, in ticks; nil if it is not one.
+// The older kernels' lines are shorter: what they lack was not told apart.
+func parseCPU(f []string) *CPU {
+	if len(f) < 4 {
+		return nil
+	}
+	var t [8]float64 // user nice system idle iowait irq softirq steal
+	for i := range min(len(f), len(t)) {
+		v := count(f[i])
+		if v == nil {
+			return nil
+		}
+		t[i] = *v / userHz
+	}
+	return &CPU{User: t[0] + t[1], System: t[2], Idle: t[3], IOWait: t[4], Interrupt: t[5] + t[6], Steal: t[7]}
+}
+
+func (c CPU) plus(d CPU) CPU {
+	return CPU{c.User + d.User, c.System + d.System, c.Interrupt + d.Interrupt, c.Steal + d.Steal, c.IOWait + d.IOWait, c.Idle + d.Idle}
+}
+
+// parsePairs reads lines of "name value" (/proc/vmstat, cpu.stat of a control
+// group), keeping the names asked for.
+func parsePairs(text string, names ...string) map[string]float64 {
+	out := map[string]float64{}
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || !slices.Contains(names, name) {
+			continue
+		}
+		if v := count(value); v != nil {
+			out[name] = *v
+		}
+	}
+	return out
+}
+
+// known returns a pointer to m[name], nil when it is not there.
+func known(m map[string]float64, name string) *float64 {
+	if v, ok := m[name]; ok {
+		return &v
+	}
+	return nil
+}
+
+// diskFacts is the sum over disks.
+type diskFacts struct{ readOps, writeOps, readBytes, writeBytes *float64 }
+
+// sectorBytes is the unit of /proc/diskstats, whatever the disk's own sector.
+const sectorBytes = 512
+
+// parseDiskstats sums the lines of /proc/diskstats whose device counts; others
+// are partitions and devices stacked on disks, whose I/O would count twice.
+//
+// Source: Documentation/admin-guide/iostats.rst of Linux.
+func parseDiskstats(text string, counts func(device string) bool) diskFacts {
+	var d diskFacts
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) < 14 || !counts(f[2]) {
+			continue
+		}
+		reads, read, writes, written := count(f[3]), count(f[5]), count(f[7]), count(f[9])
+		if reads == nil || read == nil || writes == nil || written == nil {
+			continue
+		}
+		add := func(to **float64, v float64) {
+			if *to == nil {
+				*to = new(float64)
+			}
+			**to += v
+		}
+		add(&d.readOps, *reads)
+		add(&d.readBytes, *read*sectorBytes)
+		add(&d.writeOps, *writes)
+		add(&d.writeBytes, *written*sectorBytes)
+	}
+	return d
+}
+
+// parsePressure reads the total of the line "some" in a file of
+// /proc/pressure, in seconds; nil if there is none.
+//
+// Source: Documentation/accounting/psi.rst of Linux: total is in microseconds.
+func parsePressure(text string) *float64 {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] != "some" {
+			continue
+		}
+		for _, kv := range f[1:] {
+			if v, ok := strings.CutPrefix(kv, "total="); ok {
+				if us := count(v); us != nil {
+					*us /= 1e6
+					return us
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// parseCgroupPaths reads /proc/self/cgroup: controller → path, with the empty
+// controller for the unified hierarchy.
+//
+// Source: cgroups(7).
+func parseCgroupPaths(text string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(text) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(f) != 3 || !strings.HasPrefix(f[2], "/") {
+			continue
+		}
+		for _, c := range strings.Split(f[1], ",") {
+			out[c] = f[2]
+		}
+	}
+	return out
+}
+
+// count reads a non-negative whole number; nil if it is not one.
+func count(s string) *float64 {
+	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 64)
+	if err != nil {
+		return nil
+	}
+	f := float64(n)
+	return &f
+}

@@ -1,0 +1,6 @@
+package probe
+
+const (
+	maxRSSUnit   = 1024 // getrusage(2): kilobytes
+	rusageThread = 1    // RUSAGE_THREAD, since Linux 2.6.26
+)
