@@ -11,7 +11,8 @@ func newCollector() *collector {
 		Facts:       map[string]string{},
 		Unavailable: map[string]string{},
 	}}
-	c.f.Facts["arch"] = runtime.GOARCH
+	c.set("arch", runtime.GOARCH, "")
+	c.set("system", runtime.GOOS, "")
 	return c
 }
 
