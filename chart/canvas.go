@@ -1,0 +1,192 @@
+package chart
+
+import (
+	"html"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Canvas writes one SVG element. Everything handed to it is escaped, and
+// numbers that are not finite are drawn at 0, since an attribute with NaN in
+// it makes browsers drop the whole element.
+type Canvas struct {
+	id    string
+	width float64
+	body  strings.Builder
+	used  map[Mark]bool
+}
+
+// NewCanvas begins an element of the given width.
+func NewCanvas(id string, width float64) *Canvas {
+	return &Canvas{id: id, width: max(width, MinWidth), used: map[Mark]bool{}}
+}
+
+// Width is the width in user units.
+func (c *Canvas) Width() float64 { return c.width }
+
+// num writes v with at most one decimal.
+func num(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		v = 0
+	}
+	v = math.Round(v*10) / 10
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// open writes the start of an element with attributes in pairs of name and
+// value.
+func (c *Canvas) open(name, class string, attrs ...string) {
+	c.body.WriteString("<" + name)
+	if class != "" {
+		c.body.WriteString(` class="` + html.EscapeString(class) + `"`)
+	}
+	for i := 0; i+1 < len(attrs); i += 2 {
+		c.body.WriteString(" " + attrs[i] + `="` + html.EscapeString(attrs[i+1]) + `"`)
+	}
+}
+
+// Rect draws a rectangle; a negative width is drawn to the left.
+func (c *Canvas) Rect(x, y, w, h float64, class string) {
+	if w < 0 {
+		x, w = x+w, -w
+	}
+	c.open("rect", class, "x", num(x), "y", num(y), "width", num(w), "height", num(h))
+	c.body.WriteString("/>")
+}
+
+// Bar draws a rectangle in the colour and the pattern of m.
+func (c *Canvas) Bar(x, y, w, h float64, m Mark) {
+	if w < 0 {
+		x, w = x+w, -w
+	}
+	c.Rect(x, y, w, h, "bar mark-"+string(m))
+	if _, ok := patterns[m]; !ok {
+		return
+	}
+	c.used[m] = true
+	c.open("rect", "", "x", num(x), "y", num(y), "width", num(w), "height", num(h),
+		"fill", "url(#"+c.id+"-"+string(m)+")")
+	c.body.WriteString("/>")
+}
+
+// Line draws a straight line.
+func (c *Canvas) Line(x1, y1, x2, y2 float64, class string) {
+	c.open("line", class, "x1", num(x1), "y1", num(y1), "x2", num(x2), "y2", num(y2))
+	c.body.WriteString("/>")
+}
+
+// Path draws a path from its data, which is made of numbers and letters of
+// the caller's own.
+func (c *Canvas) Path(d, class string) {
+	c.open("path", class, "d", d)
+	c.body.WriteString("/>")
+}
+
+// Circle draws a circle.
+func (c *Canvas) Circle(x, y, r float64, class string) {
+	c.open("circle", class, "cx", num(x), "cy", num(y), "r", num(r))
+	c.body.WriteString("/>")
+}
+
+// Anchor is where a text begins: start, middle or end.
+type Anchor string
+
+// The anchors.
+const (
+	Start  Anchor = "start"
+	Middle Anchor = "middle"
+	End    Anchor = "end"
+)
+
+// Text writes s with its baseline at y.
+func (c *Canvas) Text(x, y float64, a Anchor, class, s string) {
+	if s == "" {
+		return
+	}
+	attrs := []string{"x", num(x), "y", num(y)}
+	if a != Start {
+		attrs = append(attrs, "text-anchor", string(a))
+	}
+	c.open("text", class, attrs...)
+	c.body.WriteString(">" + html.EscapeString(s) + "</text>")
+}
+
+// Label writes s, cut to the room that there is; the whole of it stands in a
+// title, which browsers show under the pointer.
+func (c *Canvas) Label(x, y, room float64, a Anchor, class, s string) {
+	short := Fit(s, room)
+	if short == s {
+		c.Text(x, y, a, class, s)
+		return
+	}
+	attrs := []string{"x", num(x), "y", num(y)}
+	if a != Start {
+		attrs = append(attrs, "text-anchor", string(a))
+	}
+	c.open("text", class, attrs...)
+	c.body.WriteString("><title>" + html.EscapeString(s) + "</title>" + html.EscapeString(short) + "</text>")
+}
+
+// Points draws dots of one class as a single path, so that thousands stay
+// cheap. Dots that would fall on the same tenth of a unit are drawn once.
+func (c *Canvas) Points(xs, ys []float64, class string) {
+	var d strings.Builder
+	seen := map[[2]int]bool{}
+	for i := range xs {
+		at := [2]int{int(math.Round(xs[i] * 10)), int(math.Round(ys[i] * 10))}
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		d.WriteString("M" + num(xs[i]) + " " + num(ys[i]) + "h0")
+	}
+	if d.Len() > 0 {
+		c.Path(d.String(), class)
+	}
+}
+
+// Begin opens a group with a title of its own, which browsers show under the
+// pointer; End closes it.
+func (c *Canvas) Begin(class, title string) {
+	c.open("g", class)
+	c.body.WriteString(">")
+	if title != "" {
+		c.body.WriteString("<title>" + html.EscapeString(title) + "</title>")
+	}
+}
+
+// End closes a group.
+func (c *Canvas) End() { c.body.WriteString("</g>") }
+
+// patterns are drawn over a bar's colour. Lines differ in direction and
+// density, so that they also survive a photocopy.
+var patterns = map[Mark]string{
+	Worse: `width="6" height="6" patternTransform="rotate(45)"><path class="ink" d="M0 0V6"/>`,
+	Same:  `width="5" height="5"><circle class="dot" cx="2.5" cy="2.5" r="1"/>`,
+	Open:  `width="5" height="5" patternTransform="rotate(-45)"><path class="ink" d="M0 0V5M0 0H5"/>`,
+}
+
+// SVG ends the element at the given height.
+func (c *Canvas) SVG(height float64, title, desc string) string {
+	var b strings.Builder
+	id := html.EscapeString(c.id)
+	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" class="figure" role="img" id="` + id +
+		`" viewBox="0 0 ` + num(c.width) + " " + num(height) +
+		`" width="` + num(c.width) + `" height="` + num(height) +
+		`" aria-labelledby="` + id + `-title ` + id + `-desc">`)
+	b.WriteString(`<title id="` + id + `-title">` + html.EscapeString(title) + `</title>`)
+	b.WriteString(`<desc id="` + id + `-desc">` + html.EscapeString(desc) + `</desc>`)
+	if len(c.used) > 0 {
+		b.WriteString("<defs>")
+		for _, m := range []Mark{Worse, Same, Open} {
+			if c.used[m] {
+				b.WriteString(`<pattern id="` + id + "-" + string(m) + `" patternUnits="userSpaceOnUse" ` + patterns[m] + `</pattern>`)
+			}
+		}
+		b.WriteString("</defs>")
+	}
+	b.WriteString(c.body.String())
+	b.WriteString("</svg>")
+	return b.String()
+}

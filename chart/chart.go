@@ -1,0 +1,61 @@
+// Package chart is the contract of figures: SVG that a screen reader can
+// name, that has its numbers beside it as a table, and that takes its colours
+// from the page, so that it is right on dark, on light and on paper.
+//
+// Each child package is one kind of figure; package all lists them; package
+// charttest is the suite that every one of them passes. Figures are pure:
+// the same data give the same bytes.
+package chart
+
+// Figure is one figure with its data.
+type Figure interface {
+	Doc() Doc
+	// Title names the figure in one line.
+	Title() string
+	// Desc says in words what is to be seen, for those who cannot see it.
+	Desc() string
+	// Draw returns one <svg> element of the given width in user units
+	// (MinWidth at least; less is widened), one unit being meant as one CSS
+	// pixel. Every id in it begins with id, which holds [a-z0-9-] only.
+	// Everything in it is escaped.
+	Draw(id string, width float64) string
+	// Table holds the numbers of the figure.
+	Table() Table
+}
+
+// Doc describes a kind of figure.
+type Doc struct {
+	Name    string // that of its package
+	Summary string // one sentence without its full stop
+	Read    string // how to read it, for the glossary of a page
+}
+
+// Table is the data of a figure, as text for eyes.
+type Table struct {
+	Head []string
+	Rows [][]string // each as long as Head
+	// Note says what the table leaves out, and where that is; "" if nothing.
+	Note string
+}
+
+// The widths that pages draw at: one for a desk and for paper, one for a
+// phone.
+const (
+	Wide     = 820.0
+	Narrow   = 340.0
+	MinWidth = 280.0
+)
+
+// Mark is the look of a bar or an interval: one colour and one pattern each,
+// so that neither is needed to tell them apart.
+type Mark string
+
+// The marks. Their names are CSS classes (mark-…) and parts of pattern ids.
+const (
+	Better   Mark = "better"
+	Worse    Mark = "worse"
+	Same     Mark = "same"
+	Open     Mark = "open"     // undecided
+	Plain    Mark = "plain"    // no verdict is meant
+	Baseline Mark = "baseline" // what others are compared with
+)

@@ -1,0 +1,31 @@
+package drift
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"bakeoff/chart/charttest"
+)
+
+func p(v float64) *float64 { return &v }
+
+func TestFigures(t *testing.T) {
+	many := Row{Label: "many", Median: p(100)}
+	for i := range 3000 {
+		many.Values = append(many.Values, Value{Block: i / 10, Position: i % 10, Value: 100 + float64(i%7)})
+	}
+	for name, rows := range map[string][]Row{
+		"none":    nil,
+		"many":    {many, {Label: "missing"}},
+		"hostile": {{Label: charttest.Hostile, Median: p(0), Values: []Value{{Value: 1}}}},
+		"wild": {{Label: "a", Median: p(1), Values: []Value{{math.MinInt, math.MaxInt, 1}, {math.MaxInt, math.MinInt, math.NaN()},
+			{0, 0, math.MaxFloat64}}}},
+	} {
+		t.Run(name, func(t *testing.T) { charttest.Run(t, Figure{Of: "sha256", Rows: rows}) })
+	}
+	table := Figure{Rows: []Row{many}}.Table()
+	if len(table.Rows) != tableRows || !strings.Contains(table.Note, "of 300 blocks") {
+		t.Errorf("%d rows, note %q: a table that is cut must say so", len(table.Rows), table.Note)
+	}
+}

@@ -1,0 +1,65 @@
+package points
+
+import (
+	"math"
+	"testing"
+
+	"bakeoff/chart/charttest"
+)
+
+func p(v float64) *float64 { return &v }
+
+func rows(levels ...float64) []Row {
+	var out []Row
+	for i, l := range levels {
+		r := Row{Label: string(rune('a' + i)), Baseline: i == 0, Median: p(l), Lo: p(l * 0.99), Hi: p(l * 1.01), N: 20}
+		for j := range 20 {
+			r.Values = append(r.Values, l*(1+0.02*math.Sin(float64(j*7))))
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func TestFigures(t *testing.T) {
+	for name, rs := range map[string][]Row{
+		"none":   nil,
+		"close":  rows(100e6, 101e6, 99e6),
+		"far":    rows(100e6, 101e6, 5e6),
+		"one":    {{Label: "a", Values: []float64{3}, Median: p(3), N: 1}},
+		"zero":   {{Label: "a", Values: []float64{0, 0, 0}, Median: p(0), Lo: p(0), Hi: p(0), N: 3}},
+		"failed": {{Label: charttest.Hostile, Failures: 4}},
+		"wild": {{Label: "a", Values: []float64{math.NaN(), math.Inf(1), -math.MaxFloat64, math.MaxFloat64, 1}, N: 5,
+			Median: p(math.NaN()), Lo: p(math.Inf(-1)), Hi: p(-1)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			charttest.Run(t, Figure{Of: "sha256", Unit: "B/s", Better: "higher is better", Rows: rs})
+		})
+	}
+}
+
+// Every value has its place, and a contender at a twentieth does not press
+// the spread of the others into nothing.
+func TestPieces(t *testing.T) {
+	rs := rows(100, 101, 5)
+	ps := pieces(rs, 0, 800)
+	if len(ps) != 2 {
+		t.Fatalf("%d pieces, want 2", len(ps))
+	}
+	for _, r := range rs {
+		for _, v := range r.Values {
+			if find(ps, v) == nil {
+				t.Errorf("%v has no place", v)
+			}
+		}
+	}
+	if w := ps[1].at(102) - ps[1].at(98); w < 200 {
+		t.Errorf("4 %% of the upper piece take %.0f of 800", w)
+	}
+	if n := len(pieces(rows(100, 103, 90), 0, 800)); n != 1 {
+		t.Errorf("%d pieces for contenders that are close, want 1", n)
+	}
+	if n := len(pieces(rows(1, 10, 100, 1e3, 1e4, 1e5, 1e6), 0, 800)); n > most {
+		t.Errorf("%d pieces", n)
+	}
+}
