@@ -1,0 +1,205 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// event is one line of `go test -json` (go doc test2json), and of the build
+// (go help buildjson).
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of a build
+	Test        string
+	Output      string
+	Elapsed     float64
+	FailedBuild string
+}
+
+// heldBytes bounds what is kept of the output of one test.
+const heldBytes = 64 << 10
+
+type key struct{ pkg, test string }
+
+// summary is what was seen so far.
+type summary struct {
+	refuse         *regexp.Regexp
+	output         map[key]string
+	parents        map[key]bool // tests that have subtests: only leaves are counted
+	passed, failed int
+	skipped        map[string][]string // reason → tests
+	perPackage     map[string]*count
+	broken         int // packages that failed outside of their tests
+	packages       int
+	running        map[string]bool // packages that started and have not ended
+}
+
+type count struct{ passed, failed, skipped int }
+
+func newSummary() *summary {
+	return &summary{output: map[key]string{}, parents: map[key]bool{}, skipped: map[string][]string{}, perPackage: map[string]*count{}, running: map[string]bool{}}
+}
+
+// line reads one line; what is not JSON (the go command's own words) is
+// passed on.
+func (s *summary) line(line []byte, out io.Writer) {
+	var e event
+	if err := json.Unmarshal(line, &e); err != nil || e.Action == "" {
+		out.Write(line)
+		return
+	}
+	if e.Package == "" {
+		e.Package = e.ImportPath
+	}
+	k := key{e.Package, e.Test}
+	switch e.Action {
+	case "start":
+		s.running[e.Package] = true
+	case "build-output":
+		io.WriteString(out, e.Output)
+	case "output":
+		if len(s.output[k]) < heldBytes {
+			s.output[k] += e.Output
+		}
+	case "run":
+		if i := strings.LastIndexByte(e.Test, '/'); i > 0 {
+			s.parents[key{e.Package, e.Test[:i]}] = true
+		}
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			s.packageEnds(e, out)
+		} else {
+			s.testEnds(e, out)
+		}
+		delete(s.output, k)
+	}
+}
+
+func (s *summary) testEnds(e event, out io.Writer) {
+	k := key{e.Package, e.Test}
+	c := s.of(e.Package)
+	name := short(e.Package) + "." + e.Test
+	switch {
+	case e.Action == "fail":
+		// A parent that failed only because of its subtests has nothing to say.
+		if said := said(s.output[k]); !s.parents[k] || said != "" {
+			fmt.Fprintf(out, "--- FAIL %s (%.1f s)\n%s", name, e.Elapsed, s.output[k])
+			s.failed++
+			c.failed++
+		}
+	case e.Action == "skip":
+		reason := cmp.Or(said(s.output[k]), "it gives no reason")
+		if s.refuse != nil && s.refuse.MatchString(reason) {
+			fmt.Fprintf(out, "--- FAIL %s skipped, and must not here: %s\n", name, reason)
+			s.failed++
+			c.failed++
+			return
+		}
+		s.skipped[reason] = append(s.skipped[reason], name)
+		c.skipped++
+	case !s.parents[k]:
+		s.passed++
+		c.passed++
+	}
+}
+
+func (s *summary) packageEnds(e event, out io.Writer) {
+	s.packages++
+	delete(s.running, e.Package)
+	c := s.of(e.Package)
+	word := "ok  "
+	switch {
+	case e.Action == "fail":
+		word = "FAIL"
+		if c.failed == 0 {
+			// A build that failed, a panic, a TestMain: no test stands for it.
+			s.broken++
+			fmt.Fprintf(out, "--- FAIL %s outside of its tests\n%s", short(e.Package), s.rest(e.Package))
+		}
+	case c.passed+c.failed+c.skipped == 0:
+		return // no test files
+	}
+	fmt.Fprintf(out, "%s %-28s %6.1f s  %d passed, %d failed, %d skipped\n", word, short(e.Package), e.Elapsed, c.passed, c.failed, c.skipped)
+}
+
+// rest returns what is held of the package and of tests that never ended.
+func (s *summary) rest(pkg string) string {
+	var parts []string
+	for k, text := range s.output {
+		if k.pkg == pkg {
+			parts = append(parts, text)
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, "")
+}
+
+// end prints the skipped tests under their reasons and the counts.
+func (s *summary) end(out io.Writer) int {
+	if s.packages == 0 {
+		fmt.Fprintln(out, "testsummary: no package was tested")
+		return 2
+	}
+	for pkg := range s.running {
+		s.broken++
+		fmt.Fprintf(out, "--- FAIL %s never ended\n", short(pkg))
+	}
+	skipped := 0
+	for _, reason := range slices.Sorted(maps.Keys(s.skipped)) {
+		tests := s.skipped[reason]
+		skipped += len(tests)
+		fmt.Fprintf(out, "skipped %d: %s\n", len(tests), reason)
+		for _, t := range tests {
+			fmt.Fprintf(out, "    %s\n", t)
+		}
+	}
+	if s.broken > 0 {
+		fmt.Fprintf(out, "%d packages failed outside of their tests\n", s.broken)
+	}
+	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", s.passed, s.failed+s.broken, skipped)
+	if s.failed+s.broken > 0 {
+		return 1
+	}
+	return 0
+}
+
+func (s *summary) of(pkg string) *count {
+	if s.perPackage[pkg] == nil {
+		s.perPackage[pkg] = &count{}
+	}
+	return s.perPackage[pkg]
+}
+
+// short is a package's path without the module.
+func short(pkg string) string {
+	if _, p, ok := strings.Cut(pkg, "/"); ok {
+		return p
+	}
+	return pkg
+}
+
+// said returns what a test itself said: its output without the lines of the
+// framework and without "file_test.go:12: ".
+func said(output string) string {
+	var lines []string
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ") {
+			continue
+		}
+		if m := place.FindString(line); m != "" {
+			line = line[len(m):]
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, " ")
+}
+
+var place = regexp.MustCompile(`^[\w.-]+\.go:\d+: `)

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Output of go1.26 test -json, shortened.
+const mixed = `{"Action":"start","Package":"bakeoff/a"}
+{"Action":"run","Package":"bakeoff/a","Test":"TestGood"}
+{"Action":"output","Package":"bakeoff/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
+{"Action":"pass","Package":"bakeoff/a","Test":"TestGood","Elapsed":0.1}
+{"Action":"run","Package":"bakeoff/a","Test":"TestParent"}
+{"Action":"run","Package":"bakeoff/a","Test":"TestParent/child"}
+{"Action":"pass","Package":"bakeoff/a","Test":"TestParent/child","Elapsed":0}
+{"Action":"pass","Package":"bakeoff/a","Test":"TestParent","Elapsed":0}
+{"Action":"run","Package":"bakeoff/a","Test":"TestCrun"}
+{"Action":"output","Package":"bakeoff/a","Test":"TestCrun","Output":"=== RUN   TestCrun\n"}
+{"Action":"output","Package":"bakeoff/a","Test":"TestCrun","Output":"    crun_test.go:12: needs crun: apt-get install crun\n"}
+{"Action":"output","Package":"bakeoff/a","Test":"TestCrun","Output":"--- SKIP: TestCrun (0.00s)\n"}
+{"Action":"skip","Package":"bakeoff/a","Test":"TestCrun","Elapsed":0}
+{"Action":"pass","Package":"bakeoff/a","Elapsed":0.2}
+{"Action":"start","Package":"bakeoff/none"}
+{"Action":"skip","Package":"bakeoff/none","Elapsed":0}
+`
+
+const killed = `{"Action":"start","Package":"bakeoff/d"}
+{"Action":"run","Package":"bakeoff/d","Test":"TestLong"}
+` + mixed
+
+const failing = `{"Action":"run","Package":"bakeoff/b","Test":"TestBad"}
+{"Action":"run","Package":"bakeoff/b","Test":"TestBad/sub"}
+{"Action":"output","Package":"bakeoff/b","Test":"TestBad/sub","Output":"    b_test.go:3: got 1, want 2\n"}
+{"Action":"fail","Package":"bakeoff/b","Test":"TestBad/sub","Elapsed":0}
+{"Action":"output","Package":"bakeoff/b","Test":"TestBad","Output":"--- FAIL: TestBad (0.00s)\n"}
+{"Action":"fail","Package":"bakeoff/b","Test":"TestBad","Elapsed":0}
+{"Action":"fail","Package":"bakeoff/b","Elapsed":0.2}
+`
+
+const broken = `{"ImportPath":"bakeoff/c","Action":"build-output","Output":"c/c.go:3:1: syntax error\n"}
+{"ImportPath":"bakeoff/c","Action":"build-fail"}
+{"Action":"fail","Package":"bakeoff/c","Elapsed":0,"FailedBuild":"bakeoff/c"}
+`
+
+func TestSummary(t *testing.T) {
+	for _, c := range []struct {
+		name, in, refuse string
+		code             int
+		want             []string
+	}{
+		{"leaves are counted, skips have reasons", mixed, "", 0, []string{
+			"skipped 1: needs crun: apt-get install crun\n    a.TestCrun\n",
+			"2 passed, 0 failed, 1 skipped\n"}},
+		{"a refused skip fails", mixed, "apt-get install", 1, []string{
+			"--- FAIL a.TestCrun skipped, and must not here: needs crun", "2 passed, 1 failed, 0 skipped\n"}},
+		{"a failure is told once", failing, "", 1, []string{"got 1, want 2", "0 passed, 1 failed, 0 skipped\n"}},
+		{"a build that fails counts", broken, "", 1, []string{"syntax error", "0 passed, 1 failed, 0 skipped\n"}},
+		{"a package that never ended failed", killed, "", 1, []string{"--- FAIL d never ended", "2 passed, 1 failed, 1 skipped\n"}},
+		{"other words are passed on", "go: no such module\n", "", 2, []string{"go: no such module\n", "no package was tested"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out strings.Builder
+			if code := run(strings.NewReader(c.in), &out, c.refuse); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(out.String(), w) {
+					t.Errorf("no %q in\n%s", w, out.String())
+				}
+			}
+		})
+	}
+}

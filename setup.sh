@@ -1,0 +1,142 @@
+#!/bin/sh
+# setup.sh installs the Debian or Ubuntu packages that bakeoff drives.
+#
+#   ./setup.sh run          what `bakeoff run examples/quick` needs
+#   ./setup.sh run test     … and what the tests need beside it
+#   ./setup.sh check        what `make check` needs (the race detector's C compiler)
+#   ./setup.sh -n run       only say what is missing
+#
+# It installs what is missing and nothing else, says what and why before it
+# does, starts no service, and asks for root (sudo) once and only when there
+# is something to install.
+set -eu
+
+# group|package|why. A ? before the package: go on without it where the
+# system does not have it.
+packages() {
+	cat <<-'LIST'
+	run|qemu-system-x86|driver qemu: the virtual machines microvm and q35
+	run|crun|driver oci: containers by crun
+	run|runc|driver oci: containers by runc
+	run|bubblewrap|driver bwrap: sandboxes without a daemon
+	run|mmdebstrap|makes the Debian root images of every environment
+	run|debian-archive-keyring|proves that the packages in those images are Debian's
+	run|e2fsprogs|makes the ext4 images of volumes and of virtual machines
+	run|mount|mounts volumes through loop devices
+	run|iproute2|the experiment's network: a namespace and a bridge of its own
+	run|nginx|workload http on the bare host: the packaged server, never started as a service
+	test|?chromium|looks at the page as a browser does: without JavaScript, narrow, dark, printed
+	test|wrk|an independent load generator that the one in bakeoff-agent is held against
+	check|gcc|the race detector of go test -race
+	check|libc6-dev|the same
+	LIST
+}
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+only_say=no
+if [ "${1:-}" = -n ]; then only_say=yes; shift; fi
+[ $# -gt 0 ] || set -- run
+for group; do
+	packages | grep -q "^$group|" || die "no group $group; there are run, test and check"
+done
+
+wanted() {
+	for group; do packages | sed -n "s/^$group|//p"; done
+}
+
+installed() {
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# available tells whether apt could install a package. Ubuntu's chromium is an
+# empty package that calls for snap, which test machines do not have.
+available() {
+	case "$(apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p')" in
+	'' | '(none)' | *snap*) return 1 ;;
+	esac
+}
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+	say "this is not Debian or Ubuntu. bakeoff drives these programs where they are installed:"
+	wanted "$@" | sed 's/^?//; s/|/: /; s/^/  /'
+	say "bakeoff doctor says which of them it found"
+	exit 0
+fi
+
+missing=''
+while IFS='|' read -r package why; do
+	installed "${package#\?}" || missing="$missing $package"
+done <<LIST
+$(wanted "$@")
+LIST
+[ -n "$missing" ] || { say "nothing is missing for: $*"; exit 0; }
+
+say "missing for $*:"
+wanted "$@" | while IFS='|' read -r package why; do
+	case "$missing " in *" $package "*) say "  ${package#\?} – $why" ;; esac
+done
+[ "$only_say" = no ] || exit 0
+
+# One question for root, for the whole of it.
+if [ "$(id -u)" != 0 ]; then
+	command -v sudo >/dev/null ||
+		die "needs root and there is no sudo. As root: apt-get install --no-install-recommends$(printf ' %s' $missing | tr -d '?')"
+	if [ -t 0 ]; then
+		exec sudo sh "$0" "$@"
+	fi
+	sudo -n true || die "sudo wants a password and there is no terminal to ask on"
+	exec sudo -n sh "$0" "$@"
+fi
+
+# Debian starts a server when it is installed. A policy that forbids it stands
+# for as long as this script runs, unless the machine has one of its own.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	trap 'rm -f "$policy"' EXIT
+	trap 'exit 129' HUP
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+fi
+
+export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
+apt() {
+	apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+
+# The lists are fetched when a package is not in them, or is there in a
+# version that the mirror has no more.
+update() {
+	say "fetching the lists of packages"
+	for wait in 2 8 0; do
+		apt update && return 0
+		say "apt-get update failed; once more in $wait s"
+		sleep "$wait"
+	done
+	die "apt-get update failed; see above"
+}
+for package in $missing; do
+	available "${package#\?}" || { update; break; }
+done
+
+names=''
+for package in $missing; do
+	if available "${package#\?}"; then
+		names="$names ${package#\?}"
+	elif [ "$package" != "${package#\?}" ]; then
+		say "${package#\?} is not to be had as a package here; going on without it"
+	else
+		die "$package is not to be had here: enable Debian's main or Ubuntu's universe in /etc/apt/sources.list"
+	fi
+done
+[ -n "$names" ] || exit 0
+
+# shellcheck disable=SC2086 # a list of names
+apt install --no-install-recommends $names || {
+	update
+	apt install --no-install-recommends $names || die "apt-get install failed; see above"
+}
+say "installed:$names"
