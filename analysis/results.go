@@ -1,5 +1,62 @@
 // Package analysis turns samples into comparisons and verdicts, as they were
 // preregistered. It is pure: the same data give the same results.
+//
+// # What is compared
+//
+// A block counts for a comparison when both sides have all their trials in
+// it. It gives one number, d = mean log(contender) − mean log(baseline), or
+// the difference of the means for metrics of scale difference. The estimate
+// is the Hodges–Lehmann centre of these numbers; its interval inverts the
+// exact signed-rank test. For identical sides the drawn order of the block
+// makes d symmetric about zero, whatever the noise is.
+//
+// A trial in which the subject failed counts as the worst possible value: d
+// is then infinite, to the disadvantage of whoever failed. Where both failed
+// in a block they did equally badly, and d is 0. A value that cannot stand on
+// its scale (not a number, or not positive where ratios are taken) counts as
+// a failure too. Margins of metrics of scale difference are taken of the
+// median size of the baseline.
+//
+// # Verdicts
+//
+// A verdict is read from the interval alone: equivalent if it lies within
+// the margin (this wins), else better or worse if it excludes no difference,
+// else inconclusive. A comparison with a verdict is frozen: later blocks are
+// unused. One that failed a gate stays inconclusive at that look, with its
+// interval shown; a gate can only take a verdict away, so it adds no error.
+//
+// # The error rate of a family
+//
+// A family is the n primary comparisons of a run; the twin's are a family of
+// their own. Looks l₁ < l₂ < … with alphas a₁, a₂, … are fixed beforehand; let
+// their sum be α. At look k an open comparison is judged for a difference at
+// the level aₖ/(n−D) and for equivalence at aₖ/(n−E), where D and E count the
+// comparisons that were called different and equivalent so far, those of this
+// look included: when one falls the rest are judged again. So each kind of
+// rejection passes its alpha on to rejections of its own kind.
+//
+//   - The probability that any comparison without a true difference is called
+//     better or worse is at most α. Proof: let T be the comparisons without a
+//     true difference. Before the first false call D counts none of T, so
+//     n−D ≥ |T|, and that call needs p ≤ aₖ/|T| at some look k for some member
+//     of T. These are |T| events a look of probability at most aₖ/|T| each;
+//     over all looks their sum is α, whatever the dependence. (Holm 1979; over
+//     looks, with any rule of spending: Maurer and Bretz 2013.)
+//   - The probability that any comparison whose true difference lies outside
+//     the margin is called equivalent is at most α/2, in the same way with E;
+//     only one bound of the interval can err.
+//   - Every interval that decided covers its true value with probability at
+//     least 1 − α over all looks, since no level above aₖ is ever used.
+//   - A true difference is called in the wrong direction with probability at
+//     most α/2 each. For all comparisons of a family together this is proved
+//     under independence only (Shaffer 1980).
+//
+// If equivalences passed alpha on to differences, the first claim would fall:
+// of two comparisons without a difference the first could be called different
+// with a/2 or else, being called equivalent, hand a to the second.
+//
+// A comparison that was registered keeps its share even when it turns out to
+// be missing, unless it was never tried at all.
 package analysis
 
 import (
@@ -38,12 +95,15 @@ type Results struct {
 	PlanSHA256 string  `json:"plan_sha256"`
 	Baseline   string  `json:"baseline"`
 	Margin     float64 `json:"margin"`
+	// Looks and Alphas are the preregistered ones.
+	Looks  []int     `json:"looks"`
+	Alphas []float64 `json:"alphas"`
 	// Ended says why the run ended: decided, blocks, budget, interrupted,
 	// or "" while it runs.
 	Ended       string       `json:"ended"`
 	Blocks      int          `json:"blocks"` // that count
 	Void        int          `json:"void"`   // blocks that do not
-	Unused      int          `json:"unused"` // blocks after the deciding look
+	Unused      int          `json:"unused"` // of Blocks, those after everything was decided
 	Contenders  []Contender  `json:"contenders"`
 	Cells       []Cell       `json:"cells"`
 	Summaries   []Summary    `json:"summaries"`
@@ -107,6 +167,9 @@ type Comparison struct {
 	Scale     sample.Scale  `json:"scale"`
 	Primary   bool          `json:"primary"`
 	Blocks    int           `json:"blocks"` // that entered
+	// Unused blocks count for this comparison but came after its deciding
+	// look, or after the last one.
+	Unused int `json:"unused"`
 	// Look is the number of blocks of the look that decided, or of the last
 	// look taken; 0 when no look was reached.
 	Look int `json:"look"`
@@ -116,6 +179,11 @@ type Comparison struct {
 	// difference where Scale is difference.
 	Ratio *float64 `json:"ratio"`
 	CI    Interval `json:"ci"`
+	// Failures is in how many trials of the entered blocks each side failed.
+	Failures Failures `json:"failures"`
+	// Interim is for eyes while a comparison is open: the unadjusted 95 %
+	// interval of all its blocks so far, which decides nothing.
+	Interim Interval `json:"interim"`
 	// Verdict is empty for comparisons that are not primary.
 	Verdict     Verdict      `json:"verdict,omitempty"`
 	Scope       Scope        `json:"scope"`
@@ -125,6 +193,13 @@ type Comparison struct {
 	// comparison; null where it is decided or cannot be told.
 	MoreBlocks *int     `json:"more_blocks"`
 	Warnings   []string `json:"warnings,omitempty"`
+}
+
+// Failures counts the trials in which the subject failed, on both sides.
+type Failures struct {
+	Contender int `json:"contender"`
+	Baseline  int `json:"baseline"`
+	Of        int `json:"of"` // trials of each side
 }
 
 // Gate is a check that a comparison failed: it makes it inconclusive.
@@ -182,9 +257,12 @@ type Data struct {
 	Alphas          []float64
 	Scope           Scope
 	Observations    []Observation // of blocks that count, in any order
-	Void            int
-	Ended           string
-	Missing         []Missing
+	// Trials is how many trials of a cell each contender has in a block, as
+	// planned; 0 where it is not known: then both sides need the same number.
+	Trials  int
+	Void    int
+	Ended   string
+	Missing []Missing
 	// Facts is contender → fact → value, for confounders; Meant names the
 	// facts that were meant to differ.
 	Facts map[string]map[string]string

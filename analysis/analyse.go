@@ -1,0 +1,185 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Analyse turns the observations of a run into summaries, comparisons and
+// verdicts. It is pure: it depends on nothing but d, not even on the order
+// of d.Observations, and does not modify it. With the blocks of a longer run
+// it decides what it decided with the first of them.
+func Analyse(d Data) Results {
+	warnings := d.check()
+	r := Results{
+		Schema: ResultsSchema, Run: d.Run, Seed: d.Seed, PlanSHA256: d.PlanSHA256, Baseline: d.Baseline,
+		Margin: d.Margin, Looks: nonNil(d.Looks), Alphas: nonNil(d.Alphas), Ended: d.Ended, Void: d.Void,
+		Contenders: nonNil(d.Contenders), Cells: nonNil(d.Cells),
+		Summaries: []Summary{}, Comparisons: []Comparison{}, Warnings: warnings,
+	}
+	t := index(&d)
+	r.Blocks = len(t.blocks)
+	for c, name := range d.Contenders {
+		for k, cell := range d.Cells {
+			for _, m := range cell.Metrics {
+				if s, ok := summarise(t.series[c][k], name.Name, cell.Name, m); ok {
+					r.Summaries = append(r.Summaries, s)
+				}
+			}
+		}
+	}
+	r.Missing = d.missing(t)
+	run := d.compare(t, r.Missing)
+	for _, c := range run.main {
+		r.Comparisons = append(r.Comparisons, c.Comparison)
+	}
+	if d.Twin != "" {
+		r.Twin = &Twin{Name: d.Twin, Comparisons: []Comparison{}}
+		for _, c := range run.twin {
+			r.Twin.Comparisons = append(r.Twin.Comparisons, c.Comparison)
+			r.Twin.Different = r.Twin.Different || c.Primary && c.differs
+		}
+	}
+	r.Unused = run.unused(t.blocks)
+	return r
+}
+
+// check returns warnings about a design that cannot be applied as it is.
+func (d *Data) check() []string {
+	out := []string{}
+	if !(d.Margin >= 0) || math.IsInf(d.Margin, 0) {
+		out = append(out, fmt.Sprintf("the margin %v is none: 0 was applied, so that nothing is equivalent", d.Margin))
+		d.Margin = 0
+	}
+	if len(d.Looks) != len(d.Alphas) {
+		out = append(out, fmt.Sprintf("%d looks and %d alphas: only the first %d were applied",
+			len(d.Looks), len(d.Alphas), min(len(d.Looks), len(d.Alphas))))
+	}
+	if !slices.IsSorted(d.looks()) {
+		out = append(out, "looks are not in ascending order: a look below an earlier one is skipped")
+	}
+	return out
+}
+
+// missing lists the cells of contenders that gave nothing: those that the
+// run could not start, then those in which no trial succeeded.
+func (d *Data) missing(t *table) []Missing {
+	out := []Missing{}
+	for c, name := range d.Contenders {
+		for k, cell := range d.Cells {
+			s := t.series[c][k]
+			if len(s) > 0 && s.succeeded(cell) {
+				continue
+			}
+			reason, known := "", false
+			for _, m := range d.Missing {
+				if m.Contender == name.Name && m.Cell == cell.Name {
+					reason, known = m.Reason, true
+				}
+			}
+			if len(s) > 0 && !known {
+				reason, known = fmt.Sprintf("none of %d trials succeeded", len(s)), true
+				if s[0].Reason != "" {
+					reason += ": " + s[0].Reason
+				}
+			}
+			if known {
+				out = append(out, Missing{Contender: name.Name, Cell: cell.Name, Reason: reason})
+			}
+		}
+	}
+	return out
+}
+
+// contests are all comparisons of a run: of the contenders, and of the twin.
+type contests struct{ main, twin []*contest }
+
+// compare makes every comparison of which both sides ever succeeded and
+// decides the two families.
+func (d *Data) compare(t *table, missing []Missing) contests {
+	var out contests
+	gone := map[[2]string]bool{}
+	for _, m := range missing {
+		gone[[2]string{m.Contender, m.Cell}] = true
+	}
+	base, ok := t.contenders[d.Baseline]
+	if !ok {
+		return out
+	}
+	var families [2][]*contest
+	var sizes [2]int
+	for c, name := range d.Contenders {
+		if c == base {
+			continue
+		}
+		twin := 0
+		if name.Name == d.Twin {
+			twin = 1
+		}
+		for k, cell := range d.Cells {
+			lost := gone[[2]string{name.Name, cell.Name}] || gone[[2]string{d.Baseline, cell.Name}]
+			tried := len(t.series[c][k]) > 0 && len(t.series[base][k]) > 0
+			for _, m := range cell.Metrics {
+				if m.Primary && (!lost || tried) {
+					sizes[twin]++ // what was tried keeps its share even if it is lost
+				}
+				if lost {
+					continue
+				}
+				x := d.newContest(t, c, base, k, m)
+				switch {
+				case m.Primary:
+					families[twin] = append(families[twin], x)
+				case len(x.contrasts) == 0:
+					continue // a number that this platform does not have
+				default:
+					x.describe()
+				}
+				if twin == 1 {
+					out.twin = append(out.twin, x)
+				} else {
+					out.main = append(out.main, x)
+				}
+			}
+		}
+	}
+	for i, f := range families {
+		d.decide(f, sizes[i])
+	}
+	return out
+}
+
+// unused counts the blocks after the one with which the last comparison was
+// decided or had taken its last look; 0 while one is open.
+func (cs contests) unused(blocks []int) int {
+	family := cs.main
+	if !slices.ContainsFunc(family, func(c *contest) bool { return c.Primary }) {
+		family = cs.twin
+	}
+	last, any := 0, false
+	for _, c := range family {
+		switch {
+		case !c.Primary:
+		case c.closed || c.Unused > 0:
+			b := c.contrasts[c.Blocks-1].block
+			if !any || b > last {
+				last, any = b, true
+			}
+		default:
+			return 0
+		}
+	}
+	if !any {
+		return 0
+	}
+	n, _ := slices.BinarySearch(blocks, last+1)
+	return len(blocks) - n
+}
+
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

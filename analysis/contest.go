@@ -1,0 +1,268 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+
+	"bakeoff/sample"
+	"bakeoff/stats"
+)
+
+// contest is a comparison under way.
+type contest struct {
+	Comparison
+	metric    sample.Metric
+	contrasts []contrast
+	limit     float64 // half-width of the equivalence region on d's scale
+	us, them  series  // trials of contender and baseline
+	gates     bool    // whether any trial of the run failed a gate
+
+	look    int // index of the last look reached, −1 before the first
+	walsh   *stats.Walsh
+	shown   stats.Estimate
+	closed  bool // a verdict was reached; frozen
+	differs bool // the interval at the level of differences excluded no difference
+	held    []Gate
+}
+
+func (d *Data) newContest(t *table, contender, baseline, cell int, m sample.Metric) *contest {
+	c := &contest{metric: m, us: t.series[contender][cell], them: t.series[baseline][cell], gates: t.gates, look: -1}
+	k := d.Cells[cell]
+	c.Comparison = Comparison{
+		Contender: d.Contenders[contender].Name, Baseline: d.Contenders[baseline].Name,
+		Cell: k.Name, Workload: k.Workload, Metric: m.Name, Unit: m.Unit, Better: m.Better,
+		Scale: m.Scale, Primary: m.Primary, Scope: d.Scope, Gates: []Gate{},
+		Confounders: d.confounders(d.Contenders[contender].Name, d.Contenders[baseline].Name),
+	}
+	base := c.them.sides(m)
+	c.contrasts = contrasts(c.us.sides(m), base, d.Trials)
+	c.limit = math.Log1p(d.Margin)
+	if m.Scale == sample.Difference {
+		// There is no ratio to hold the margin against: it is taken of the
+		// baseline's own size.
+		var size []float64
+		for _, b := range base {
+			if b.failed+b.lacks == 0 {
+				size = append(size, b.mean)
+			}
+		}
+		c.limit = 0
+		if len(size) > 0 {
+			c.limit = d.Margin * math.Abs(stats.Median(size))
+		}
+	}
+	return c
+}
+
+// ds are the contrasts of the first n blocks.
+func (c *contest) ds(n int) []float64 {
+	out := make([]float64, n)
+	for i, x := range c.contrasts[:n] {
+		out[i] = x.d
+	}
+	return out
+}
+
+// reach takes the look at n blocks.
+func (c *contest) reach(look, n int) {
+	c.look, c.Look, c.Blocks = look, n, n
+	c.walsh = stats.NewWalsh(c.ds(n))
+	if c.gates {
+		last := c.contrasts[n-1].block
+		c.held = failedGates(c.us.through(last), c.them.through(last))
+	}
+}
+
+// judge reads a verdict from an interval alone.
+func (c *contest) judge(e stats.Estimate) Verdict {
+	return judge(e.Lo, e.Hi, c.limit, c.metric.Better)
+}
+
+func judge(lo, hi, limit float64, better sample.Better) Verdict {
+	switch {
+	case -limit <= lo && hi <= limit:
+		return Equivalent
+	case lo > 0:
+		if better == sample.Lower {
+			return Worse
+		}
+		return Better
+	case hi < 0:
+		if better == sample.Lower {
+			return Better
+		}
+		return Worse
+	}
+	return Inconclusive
+}
+
+// try decides, if it can, at the two levels that are open to the contest: that
+// of differences and that of equivalences (see the package comment).
+func (c *contest) try(differ, equal float64) Verdict {
+	e := c.walsh.Interval(1 - equal)
+	d := e
+	if differ != equal {
+		d = c.walsh.Interval(1 - differ)
+	}
+	c.differs = c.judge(d) != Inconclusive && (d.Lo > 0 || d.Hi < 0)
+	c.shown = d
+	alpha := differ
+	v := c.judge(d)
+	// An equivalence needs its own level; a difference that lies inside the
+	// margin is decided where the shown interval still tells it apart.
+	if ve := c.judge(e); ve == Equivalent || v == Equivalent {
+		c.shown, alpha, v = e, equal, ve
+		if v == Better || v == Worse {
+			c.differs = true
+		}
+	}
+	c.Alpha = &alpha
+	if len(c.held) > 0 {
+		c.differs = false
+		return Inconclusive
+	}
+	return v
+}
+
+// finish fills in what is shown.
+func (c *contest) finish(d *Data) {
+	n := len(c.contrasts)
+	if c.look < 0 {
+		c.Blocks = n
+		c.shown = stats.Estimate{Value: stats.NewWalsh(c.ds(n)).Median(), Lo: math.Inf(-1), Hi: math.Inf(1)}
+		if c.gates && n > 0 {
+			last := c.contrasts[n-1].block
+			c.held = failedGates(c.us.through(last), c.them.through(last))
+		}
+	}
+	for _, x := range c.contrasts[:c.Blocks] {
+		c.Failures.Contender += x.failed.Contender
+		c.Failures.Baseline += x.failed.Baseline
+		c.Failures.Of += x.failed.Of
+	}
+	if c.held != nil {
+		c.Gates = c.held
+	}
+	c.show(c.shown)
+	c.Warnings = append(c.Warnings, c.shown.Warnings...)
+	if c.closed || c.look >= 0 && c.look == len(d.looks())-1 {
+		c.Unused = n - c.Blocks
+	}
+	if !c.closed {
+		c.Verdict = Inconclusive
+		if n > c.Look {
+			e := stats.HodgesLehmann(c.ds(n), 0.95)
+			c.Interim = c.interval(e.Lo, e.Hi)
+		}
+		c.MoreBlocks = c.moreBlocks(d)
+	}
+	if n == 0 && len(c.us) > 0 && len(c.them) > 0 {
+		c.Warnings = append(c.Warnings, "no block has all trials of both sides with this metric")
+	}
+}
+
+// describe makes a comparison that gets no verdict: an interval at 95 %.
+func (c *contest) describe() {
+	n := len(c.contrasts)
+	e := stats.HodgesLehmann(c.ds(n), 0.95)
+	c.Blocks = n
+	for _, x := range c.contrasts {
+		c.Failures.Contender += x.failed.Contender
+		c.Failures.Baseline += x.failed.Baseline
+		c.Failures.Of += x.failed.Of
+	}
+	if n > 0 {
+		alpha := 0.05
+		c.Alpha = &alpha
+		last := c.contrasts[n-1].block
+		if c.gates {
+			c.Gates = append(c.Gates, failedGates(c.us.through(last), c.them.through(last))...)
+		}
+	}
+	c.show(e)
+	c.Warnings = append(c.Warnings, e.Warnings...)
+}
+
+func (c *contest) show(e stats.Estimate) {
+	v := e.Value
+	if c.metric.Scale != sample.Difference {
+		v = math.Exp(v)
+		if v == 0 {
+			v = math.Inf(-1)
+		}
+	}
+	c.Ratio = finite(v)
+	c.CI = c.interval(e.Lo, e.Hi)
+	if f := c.Failures; f.Contender+f.Baseline > 0 {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("failed trials: %d of %d of %s, %d of %d of %s; each counts as the worst possible value",
+			f.Contender, f.Of, c.Contender, f.Baseline, f.Of, c.Baseline))
+	}
+}
+
+// interval maps bounds of d to bounds of the ratio.
+func (c *contest) interval(lo, hi float64) Interval {
+	if c.metric.Scale == sample.Difference {
+		return Interval{finite(lo), finite(hi)}
+	}
+	var out Interval
+	for i, b := range [2]float64{lo, hi} {
+		if !math.IsInf(b, 0) {
+			out[i] = finite(math.Exp(b))
+		}
+	}
+	return out
+}
+
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+// moreBlocks estimates how many more blocks an open comparison needs, from
+// the width of its interval now: the width shrinks with the square root of
+// the number of blocks, and must fall below the distance to no difference or
+// to the edge of the margin, whichever is farther.
+func (c *contest) moreBlocks(d *Data) *int {
+	n := len(c.contrasts)
+	looks, alphas := d.looks(), d.Alphas
+	if n < 4 || len(looks) == 0 || c.stuck() {
+		return nil
+	}
+	alpha := alphas[min(max(c.look, 0), len(looks)-1)]
+	if c.Alpha != nil {
+		alpha = *c.Alpha
+	}
+	// Half-width at a level that n blocks can reach, scaled to alpha's.
+	level := max(alpha, math.Ldexp(2, -n))
+	e := stats.HodgesLehmann(c.ds(n), 1-level)
+	half := (e.Hi - e.Lo) / 2 * stats.NormalTail(alpha/2) / stats.NormalTail(level/2)
+	target := max(math.Abs(e.Value), c.limit-math.Abs(e.Value))
+	if math.IsInf(half, 0) || half != half || !(target > 0) {
+		return nil
+	}
+	need := math.Ceil(float64(n) * (half / target) * (half / target))
+	need = max(need, float64(n+1), float64(stats.SignedRankNeeds(alpha)))
+	for _, l := range looks {
+		if float64(l) >= need {
+			need = float64(l) // decisions fall at looks
+			break
+		}
+	}
+	if need > 100_000 {
+		return nil
+	}
+	more := int(need) - n
+	return &more
+}
+
+// stuck tells that no number of further blocks can decide the comparison.
+func (c *contest) stuck() bool {
+	for _, g := range c.held {
+		if total(g.Name) {
+			return true
+		}
+	}
+	return false
+}

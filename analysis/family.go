@@ -1,0 +1,84 @@
+package analysis
+
+import (
+	"slices"
+)
+
+// looks returns the looks that have an alpha.
+func (d *Data) looks() []int { return d.Looks[:min(len(d.Looks), len(d.Alphas))] }
+
+// decide takes the looks of one family in the order in which its blocks
+// came, sharing the alpha of each look as the package comment says.
+//
+// size is the number of comparisons of the family that can get a verdict.
+func (d *Data) decide(family []*contest, size int) {
+	looks := d.looks()
+	// A comparison reaches a look with the block that completes its count.
+	var moments []int
+	for _, c := range family {
+		for _, l := range looks {
+			if l > 0 && l <= len(c.contrasts) {
+				moments = append(moments, c.contrasts[l-1].block)
+			}
+		}
+	}
+	slices.Sort(moments)
+	different, equal := 0, 0
+	for _, now := range slices.Compact(moments) {
+		for _, c := range family {
+			c.advance(looks, now)
+		}
+		// Each rejection raises the level of those that are left: go round
+		// until none is left that falls.
+		for again := true; again; {
+			again = false
+			differ, same := size-different, size-equal
+			for _, c := range family {
+				if c.closed || c.look < 0 {
+					continue
+				}
+				alpha := d.Alphas[c.look]
+				v := c.try(alpha/float64(differ), alpha/float64(same))
+				if v == Inconclusive {
+					continue
+				}
+				c.closed, c.Verdict, again = true, v, true
+				if v == Equivalent {
+					equal++
+				} else {
+					different++
+				}
+			}
+		}
+	}
+	for _, c := range family {
+		c.finish(d)
+	}
+}
+
+// advance takes the last look that c has reached with the block now.
+func (c *contest) advance(looks []int, now int) {
+	if c.closed {
+		return
+	}
+	next := c.look
+	for k := c.look + 1; k < len(looks); k++ {
+		if l := looks[k]; l > 0 && l <= len(c.contrasts) && c.contrasts[l-1].block <= now {
+			next = k
+		}
+	}
+	if next > c.look {
+		c.reach(next, looks[next])
+	}
+}
+
+// NextLook returns the first look after the given number of blocks, and
+// false when all were taken.
+func NextLook(looks []int, blocks int) (int, bool) {
+	for _, l := range looks {
+		if l > blocks {
+			return l, true
+		}
+	}
+	return 0, false
+}
