@@ -65,7 +65,7 @@ func Serve(ctx context.Context, port io.ReadWriteCloser, o ServeOptions) error {
 		return err
 	}
 	if o.Launch == nil {
-		o.Launch = children{}
+		o.Launch = singly{}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := &server{options: o, cancels: map[uint64]context.CancelFunc{}}

@@ -203,10 +203,10 @@ func environ(more []string) []string {
 	return env
 }
 
-// children are programs that the agent starts and waits for itself.
-type children struct{}
+// singly launches programs that the agent starts and waits for itself.
+type singly struct{}
 
-func (children) Launch(path string, argv []string, attr *os.ProcAttr) (Process, error) {
+func (singly) Launch(path string, argv []string, attr *os.ProcAttr) (Process, error) {
 	p, err := os.StartProcess(path, argv, attr)
 	if err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func connect(t *testing.T, o ServeOptions, junk []byte) *channel.Conn {
 	return c
 }
 
-func run(t *testing.T, c conn.Conn, cmd conn.Cmd) (string, string, conn.Exit) {
+func execIn(t *testing.T, c conn.Conn, cmd conn.Cmd) (string, string, conn.Exit) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -67,7 +67,7 @@ func run(t *testing.T, c conn.Conn, cmd conn.Cmd) (string, string, conn.Exit) {
 
 func TestExec(t *testing.T) {
 	c := connect(t, ServeOptions{}, nil)
-	out, errs, exit := run(t, c, conn.Cmd{
+	out, errs, exit := execIn(t, c, conn.Cmd{
 		Argv:  []string{"sh", "-c", `cat; echo "$X $HOME" >&2; pwd >&2; exit 7`},
 		Env:   []string{"X=set", "HOME=/there"},
 		Dir:   "/",
@@ -76,10 +76,10 @@ func TestExec(t *testing.T) {
 	if out != "in\x00put" || errs != "set /there\n/\n" || exit.Code != 7 {
 		t.Errorf("got %q, %q, %v", out, errs, exit)
 	}
-	if _, _, exit := run(t, c, conn.Command("sh", "-c", "kill -9 $$")); exit.Code != 137 || exit.Signal != "killed" {
+	if _, _, exit := execIn(t, c, conn.Command("sh", "-c", "kill -9 $$")); exit.Code != 137 || exit.Signal != "killed" {
 		t.Errorf("a killed program: %+v", exit)
 	}
-	if out, _, _ := run(t, c, conn.Command("wc", "-c")); strings.TrimSpace(out) != "0" {
+	if out, _, _ := execIn(t, c, conn.Command("wc", "-c")); strings.TrimSpace(out) != "0" {
 		t.Errorf("without Stdin a program read %q bytes", out)
 	}
 }
@@ -137,7 +137,7 @@ func TestExecCancelled(t *testing.T) {
 	if after := size(); after != before {
 		t.Errorf("what the program started goes on: %d bytes, then %d", before, after)
 	}
-	if out, _, _ := run(t, c, conn.Command("echo", "still here")); out != "still here\n" {
+	if out, _, _ := execIn(t, c, conn.Command("echo", "still here")); out != "still here\n" {
 		t.Errorf("after a cancelled request: %q", out)
 	}
 }
@@ -150,11 +150,11 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func TestExecLeavesBehind(t *testing.T) {
 	c := connect(t, ServeOptions{}, nil)
 	began := time.Now()
-	out, _, exit := run(t, c, conn.Command("sh", "-c", "setsid sleep 5 & echo $!"))
+	out, _, exit := execIn(t, c, conn.Command("sh", "-c", "setsid sleep 5 & echo $!"))
 	if took := time.Since(began); took > 3*time.Second || !exit.OK() {
 		t.Errorf("took %v, %v", took, exit)
 	}
-	if _, _, exit := run(t, c, conn.Command("kill", strings.TrimSpace(out))); !exit.OK() {
+	if _, _, exit := execIn(t, c, conn.Command("kill", strings.TrimSpace(out))); !exit.OK() {
 		t.Error("what was left behind did not live")
 	}
 }
@@ -336,7 +336,7 @@ func TestCall(t *testing.T) {
 func TestResync(t *testing.T) {
 	junk := append(bytes.Repeat([]byte{0, 0, 0, 1, 0xb5, 'B'}, 5000), "\xb5BAKEOF?half a ping"...)
 	c := connect(t, ServeOptions{}, junk)
-	if out, _, _ := run(t, c, conn.Command("echo", "found")); out != "found\n" {
+	if out, _, _ := execIn(t, c, conn.Command("echo", "found")); out != "found\n" {
 		t.Errorf("got %q", out)
 	}
 }
@@ -368,7 +368,7 @@ func TestSecondHostOnTheSameLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	if out, _, _ := run(t, second, conn.Command("echo", "second")); out != "second\n" {
+	if out, _, _ := execIn(t, second, conn.Command("echo", "second")); out != "second\n" {
 		t.Errorf("got %q", out)
 	}
 }
@@ -389,7 +389,7 @@ func TestHungGuest(t *testing.T) {
 	}
 	defer guest.Close()
 	defer c.Close()
-	if _, _, exit := run(t, c, conn.Command("sleep", "1")); !exit.OK() {
+	if _, _, exit := execIn(t, c, conn.Command("sleep", "1")); !exit.OK() {
 		t.Fatalf("a quiet program: %v", exit)
 	}
 	c.Rest(true)
