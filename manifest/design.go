@@ -1,0 +1,123 @@
+package manifest
+
+import "strconv"
+
+// sources are the mappings that a design is read from, the first that has a
+// field giving it.
+type sources []*node
+
+func (s sources) get(key string) *node {
+	for _, n := range s {
+		if v := n.get(key); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// DefaultDesign is the design of a lab file that says nothing.
+func DefaultDesign() Design {
+	return Design{
+		Margin: 0.02, Looks: []int{8, 12, 18, 26}, Alphas: defaultAlphas(4),
+		Instances: "block", Mirror: true,
+	}
+}
+
+// maxAlpha is what all looks of a run may spend together, so that at most one
+// run in twenty raises a false alarm.
+const maxAlpha = 0.05
+
+// defaultAlphas spends .05 over looks: a little less early on for four, where
+// that was simulated, and equal shares otherwise.
+func defaultAlphas(looks int) []float64 {
+	if looks == 4 {
+		return []float64{.010, .010, .015, .015}
+	}
+	out := make([]float64, looks)
+	for i := range out {
+		out[i] = maxAlpha / float64(looks)
+	}
+	return out
+}
+
+// design reads a design and reports what its fields cannot say alone.
+func (r *resolver) design(from sources) Design {
+	d := DefaultDesign()
+	value := func(key string) string {
+		if v := from.get(key); v != nil && !r.bad[v] {
+			return textOf(v)
+		}
+		return ""
+	}
+	if v := value("margin"); v != "" {
+		d.Margin, _ = strconv.ParseFloat(v, 64)
+	}
+	if v := value("instances"); v != "" {
+		d.Instances = v
+	}
+	d.Mirror = value("mirror") != "false"
+	if v := value("budget"); v != "" {
+		d.Budget = seconds(v)
+	}
+	if n := from.get("looks"); n != nil && n.kind == sequence && r.right(n) {
+		d.Looks = r.looks(n)
+	}
+	r.alphas(&d, from)
+	if v := value("blocks"); v != "" {
+		d.Blocks, _ = strconv.Atoi(v)
+		if last := d.Looks[len(d.Looks)-1]; d.Blocks > last {
+			r.fail(from.get("blocks"), "write a smaller number, or a later look", "blocks is %d, but the last look is at %d blocks", d.Blocks, last)
+		}
+	}
+	return d
+}
+
+// right tells whether no item of a list was found wrong.
+func (r *resolver) right(n *node) bool {
+	for _, item := range n.items {
+		if r.bad[item] {
+			return false
+		}
+	}
+	return !r.bad[n]
+}
+
+func (r *resolver) looks(n *node) []int {
+	var out []int
+	for _, item := range n.items {
+		look, _ := strconv.Atoi(item.text)
+		if len(out) > 0 && look <= out[len(out)-1] {
+			r.fail(item, "write ascending numbers of blocks", "the look at %d does not come after the look at %d", look, out[len(out)-1])
+		}
+		out = append(out, look)
+	}
+	switch {
+	case len(out) == 0:
+		r.fail(n, "write at least one number of blocks", "there are no looks")
+		return DefaultDesign().Looks
+	case len(out) > maxLooks:
+		r.fail(n, "write fewer", "there are %d looks, at most %d can be", len(out), maxLooks)
+	}
+	return out
+}
+
+func (r *resolver) alphas(d *Design, from sources) {
+	n := from.get("alphas")
+	if n == nil || n.kind != sequence || !r.right(n) {
+		d.Alphas = defaultAlphas(len(d.Looks))
+		return
+	}
+	d.Alphas = nil
+	sum := 0.0
+	for _, item := range n.items {
+		a, _ := strconv.ParseFloat(item.text, 64)
+		d.Alphas = append(d.Alphas, a)
+		sum += a
+	}
+	if sum > maxAlpha*(1+1e-9) {
+		r.fail(n, "let them add up to at most 0.05, so that at most one run in twenty raises a false alarm", "the alphas add up to %.4g", sum)
+	}
+	if looks := from.get("looks"); len(d.Alphas) != len(d.Looks) && (looks == nil || r.right(looks)) {
+		r.fail(n, "write one alpha a look", "there are %d alphas for %d looks", len(d.Alphas), len(d.Looks))
+	}
+}

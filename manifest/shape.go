@@ -1,0 +1,239 @@
+package manifest
+
+import (
+	"regexp"
+	"slices"
+
+	"bakeoff/param"
+)
+
+// shape is the type of a value in a lab file. One tree of shapes (see lab)
+// serves the check of a file, the JSON Schema and the reference page.
+type shape struct {
+	kind shapeKind
+	spec param.Spec // of a single value
+	// pattern is a regular expression that the whole text matches, rule the
+	// same in words.
+	pattern, rule string
+	match         *regexp.Regexp
+	of            *shape  // of the items of a list, of the values of a map
+	key           *shape  // of the names in a map
+	fields        []field // of an object
+	// by names the field of an object whose value chooses further fields:
+	// the driver chooses its options, the workload its parameters.
+	by       string
+	variants []variant
+	either   []*shape
+	example  string
+}
+
+type shapeKind string
+
+const (
+	single   shapeKind = "value"
+	list     shapeKind = "list"
+	dict     shapeKind = "map"
+	object   shapeKind = "object"
+	eitherOf shapeKind = "either"
+)
+
+type field struct {
+	name     string
+	doc      string // one sentence
+	shape    *shape
+	required bool
+	def      string // as it would be written; "" for none
+}
+
+type variant struct {
+	value, doc string
+	fields     []field
+}
+
+// names returns the names of the fields of an object for the variant chosen.
+func names(fields []field) []string {
+	var out []string
+	for _, f := range fields {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+func find(fields []field, name string) (field, bool) {
+	i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+	if i < 0 {
+		return field{}, false
+	}
+	return fields[i], true
+}
+
+// variant returns the further fields for a value of the field by.
+func (s *shape) variant(value string) (variant, bool) {
+	i := slices.IndexFunc(s.variants, func(v variant) bool { return v.value == value })
+	if i < 0 {
+		return variant{}, false
+	}
+	return s.variants[i], true
+}
+
+// Patterns of texts in a lab file. Names become parts of file names; what an
+// ssh reaches must not look like one of its options.
+const (
+	namePattern   = `[a-z0-9][a-z0-9._-]{0,39}`
+	nameRule      = "names are [a-z0-9][a-z0-9._-]*, at most 40 characters"
+	imagePattern  = `[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,254}`
+	imageRule     = "write a reference like debian:bookworm"
+	sshPattern    = `([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9\[][A-Za-z0-9.:\]_-]*`
+	sshRule       = "write user@host"
+	pathPattern   = `/[A-Za-z0-9._/-]{1,200}`
+	pathRule      = "write an absolute path like /data"
+	devicePattern = `/dev/[A-Za-z0-9._:/-]{1,200}`
+	deviceRule    = "write the path of a block device like /dev/disk/by-id/…"
+	sysctlPattern = `[a-z0-9_][A-Za-z0-9_.:/-]{0,199}`
+	sysctlRule    = "write the name of a sysctl like net.core.somaxconn"
+)
+
+func one(k param.Kind) *shape { return &shape{kind: single, spec: param.Spec{Kind: k}} }
+func enum(values ...string) *shape {
+	return &shape{kind: single, spec: param.Spec{Kind: param.Text, Enum: values}}
+}
+func bounded(k param.Kind, lo, hi float64) *shape {
+	return &shape{kind: single, spec: param.Spec{Kind: k, Min: lo, Max: hi}}
+}
+func text(pattern, rule string) *shape {
+	return &shape{kind: single, spec: param.Spec{Kind: param.Text}, pattern: pattern, rule: rule,
+		match: regexp.MustCompile(`^(?:` + pattern + `)$`)}
+}
+func listOf(s *shape) *shape              { return &shape{kind: list, of: s} }
+func mapOf(key, value *shape) *shape      { return &shape{kind: dict, key: key, of: value} }
+func fieldsOf(fields ...field) *shape     { return &shape{kind: object, fields: fields} }
+func (s *shape) eg(example string) *shape { s.example = example; return s }
+
+// lab is the shape of a lab file for a catalogue.
+func lab(cat Catalogue) *shape {
+	name := func() *shape { return text(namePattern, nameRule) }
+	volumes := mapOf(text(pathPattern, pathRule), fieldsOf(
+		field{name: "backing", doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext4 (a file of the stated size on the host with that file system in it) or disk (a block device).", shape: enum(backings(cat)...), required: true},
+		field{name: "size", doc: "Its size; tmpfs and file:… need one.", shape: one(param.Size)},
+		field{name: "device", doc: "The block device, for disk. What is on it is lost.", shape: text(devicePattern, deviceRule)},
+	)).eg(`{/data: {backing: "file:ext4", size: 2GiB}}`)
+	resources := []field{
+		{name: "cpus", doc: "How many CPUs it may use.", shape: bounded(param.Int, 1, 1024), def: "1"},
+		{name: "memory", doc: "How much memory it may use, in bytes.", shape: one(param.Size), def: "512MiB"},
+		{name: "image", doc: "What it is made from, for drivers that take an image.", shape: text(imagePattern, imageRule)},
+		{name: "volumes", doc: "Storage, by its path inside. A workload that needs a volume refuses a contender that does not declare it.", shape: volumes},
+	}
+	contender := fieldsOf(append([]field{
+		{name: "name", doc: "Its name in every result.", shape: name(), required: true},
+		{name: "driver", doc: "The technology that makes it. The driver's own options stand beside these fields.", shape: enum(driverNames(cat)...), required: true},
+		{name: "host", doc: "The machine that it is made on: local, or one of hosts.", shape: name(), def: "local"},
+		{name: "tuning", doc: "sysctl name → value, set inside; refused by a technology that has none of its own.", shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
+	}, resources...)...)
+	contender.by = "driver"
+	for _, d := range cat.Drivers {
+		contender.variants = append(contender.variants, variant{d.Name, d.Summary, specFields(d.Options)})
+	}
+	cell := fieldsOf(
+		field{name: "name", doc: "Its name in every result.", shape: name(), required: true},
+		field{name: "workload", doc: "What is measured.", shape: enum(workloadNames(cat)...), required: true},
+	)
+	cell.by = "workload"
+	for _, w := range cat.Workloads {
+		cell.variants = append(cell.variants, variant{w.Name, w.Summary, cellFields(w)})
+	}
+	design := designShape()
+	return fieldsOf(
+		field{name: "schema", doc: "The version of this format.", shape: enum(Schema), required: true},
+		field{name: "name", doc: "The lab's name; run folders bear it.", shape: name(), required: true},
+		field{name: "hosts", doc: "Machines beside this one, by name. local is always there.", shape: mapOf(name(), fieldsOf(
+			field{name: "ssh", doc: "Where it is reached. Its host key must be known.", shape: text(sshPattern, sshRule), required: true},
+			field{name: "switch", doc: "System → argument vector: what makes the box boot that system next.", shape: mapOf(name(), listOf(one(param.Text)))},
+		)).eg(`{box: {ssh: root@box.example}}`)},
+		field{name: "contenders", doc: "What is compared.", shape: listOf(contender), required: true},
+		field{name: "baseline", doc: "The contender that the others are compared with. It gets an A/A twin.", shape: name(), required: true},
+		field{name: "defaults", doc: "What contenders have that do not say otherwise.", shape: fieldsOf(resources...)},
+		field{name: "cells", doc: "What is measured: a workload with one set of its parameters each.", shape: listOf(cell), required: true},
+		field{name: "design", doc: "The experiment.", shape: design},
+		field{name: "profiles", doc: "Variations of this lab, chosen with --profile.", shape: mapOf(name(), fieldsOf(
+			field{name: "design", doc: "What is different in the design.", shape: design},
+			field{name: "params", doc: "Parameters for every cell whose workload has them.", shape: mapOf(one(param.Text), loose())},
+		)).eg(`{ci: {design: {blocks: 2, budget: 60s}, params: {time: 200ms}}}`)},
+	)
+}
+
+// loose is a value whose type another place decides.
+func loose() *shape {
+	return &shape{kind: eitherOf, either: []*shape{one(param.Text), listOf(one(param.Text))}}
+}
+
+func designShape() *shape {
+	return fieldsOf(
+		field{name: "margin", doc: "A contender is equivalent when its ratio lies inside [1/(1+margin), 1+margin].", shape: bounded(param.Number, 0.0001, 0.5), def: "0.02"},
+		field{name: "looks", doc: "Numbers of blocks, ascending, at which the run may stop.", shape: listOf(bounded(param.Int, 1, maxBlocks)), def: "[8, 12, 18, 26]"},
+		field{name: "alphas", doc: "What is spent at each look; they add up to at most 0.05. Without them 0.05 is shared equally, except for four looks: .010, .010, .015, .015.", shape: listOf(bounded(param.Number, 1e-6, 0.05))},
+		field{name: "instances", doc: "block: environments are made anew for each block, and verdicts speak of this machine. run: one environment serves all blocks, and verdicts speak of that instance only.", shape: enum("block", "run"), def: "block"},
+		field{name: "mirror", doc: "Visit the contenders of a block a second time, in mirrored order, so that a linear drift cancels.", shape: one(param.Bool), def: "true"},
+		field{name: "budget", doc: "No block is begun that would end later than this. None without it.", shape: one(param.Duration)},
+		field{name: "blocks", doc: "At most this many blocks; looks beyond are left out. Below the first look nothing is decided.", shape: bounded(param.Int, 1, maxBlocks)},
+	)
+}
+
+// Bounds on what one lab may ask for.
+const (
+	maxBlocks     = 1000
+	maxContenders = 64
+	maxCells      = 256
+	maxLooks      = 32
+)
+
+func cellFields(w WorkloadEntry) []field {
+	var metrics []string
+	for _, m := range w.Metrics {
+		metrics = append(metrics, m.Name)
+	}
+	either := &shape{kind: eitherOf, either: []*shape{one(param.Bool), listOf(enum(metrics...))}}
+	return []field{
+		{name: "params", doc: "The workload's parameters.", shape: fieldsOf(specFields(w.Params)...)},
+		{name: "primary", doc: "Metrics that get a verdict: a list, or true for those that the workload names. Everything else is shown with intervals and no verdict.", shape: either, def: "false"},
+	}
+}
+
+// specFields makes fields of a catalogue's parameters.
+func specFields(specs []param.Spec) []field {
+	var out []field
+	for _, s := range specs {
+		f := field{name: s.Name, doc: s.Doc, required: s.Required && s.Default == "", def: s.Default}
+		if s.Kind == param.List {
+			f.shape = listOf(one(param.Text))
+		} else {
+			f.shape = &shape{kind: single, spec: s}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func driverNames(cat Catalogue) []string {
+	var out []string
+	for _, d := range cat.Drivers {
+		out = append(out, d.Name)
+	}
+	return out
+}
+
+func workloadNames(cat Catalogue) []string {
+	var out []string
+	for _, w := range cat.Workloads {
+		out = append(out, w.Name)
+	}
+	return out
+}
+
+func backings(cat Catalogue) []string {
+	var out []string
+	for _, d := range cat.Drivers {
+		out = append(out, d.Backings...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

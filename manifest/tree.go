@@ -1,0 +1,235 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Bounds on a lab file: it may come from a stranger.
+const (
+	maxSource = 1 << 20 // bytes
+	maxTokens = 100_000
+	maxDepth  = 32
+	maxNodes  = 100_000 // aliases written out
+)
+
+type position struct{ line, column int }
+
+type kind int
+
+const (
+	scalar kind = iota
+	sequence
+	mapping
+	null
+)
+
+func (k kind) String() string {
+	return [...]string{"a single value", "a list", "a mapping", "empty"}[k]
+}
+
+// node is a YAML value as it was written: scalars keep their characters, so
+// that 0002 and .010 mean what the reader of each field makes of them.
+type node struct {
+	position
+	kind    kind
+	text    string // of a scalar
+	quoted  bool   // a scalar in quotes, or a block of text
+	items   []*node
+	entries []entry
+	size    int // nodes below, this one included, aliases written out
+}
+
+type entry struct {
+	key   *node // scalar
+	value *node
+}
+
+// get returns the value of the first entry called name, or nil.
+func (n *node) get(name string) *node {
+	if n == nil {
+		return nil
+	}
+	for _, e := range n.entries {
+		if e.key.text == name {
+			return e.value
+		}
+	}
+	return nil
+}
+
+// parseTree reads one YAML document. What it cannot read is reported, and
+// then it returns nil.
+func parseTree(src []byte, r *reporter) (root *node) {
+	if len(src) > maxSource {
+		r.add(position{1, 1}, "a lab file is written by a person", "the file has %d bytes, at most %d are read", len(src), maxSource)
+		return nil
+	}
+	src = bytes.TrimPrefix(src, []byte("\ufeff"))
+	// The parser is a stranger's too: a panic in it is the file's fault here.
+	defer func() {
+		if p := recover(); p != nil {
+			r.add(position{1, 1}, "write plain YAML 1.2", "the YAML parser gave up: %v", p)
+			root = nil
+		}
+	}()
+	tokens := lexer.Tokenize(string(src))
+	if at, ok := tooMuch(tokens); !ok {
+		r.add(at, "a lab file needs far less", "more than %d values, or nested more than %d deep", maxTokens, maxDepth)
+		return nil
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		at, text := position{1, 1}, err.Error()
+		if s, ok := errors.AsType[*yaml.SyntaxError](err); ok {
+			text = s.Message
+			if s.Token != nil {
+				at = place(s.Token)
+			}
+		}
+		r.add(at, "write plain YAML 1.2", "this is not YAML: %s", text)
+		return nil
+	}
+	c := converter{reporter: r, anchors: map[string]*node{}}
+	for i, doc := range file.Docs {
+		if d, ok := doc.Body.(*ast.DirectiveNode); ok {
+			r.add(place(d.GetToken()), "remove the line", "lab files are YAML 1.2 and have no directives")
+			return nil
+		}
+		if i > 0 {
+			r.add(place(doc.GetToken()), "write one lab a file", "a second YAML document begins here")
+			return nil
+		}
+		if doc.Body != nil {
+			root = c.convert(doc.Body, 0)
+		}
+	}
+	if root == nil && len(r.errs) == 0 {
+		r.add(position{1, 1}, fmt.Sprintf("begin with `schema: %s`", Schema), "the file is empty")
+	}
+	return root
+}
+
+// tooMuch bounds the nesting before the parser recurses into it.
+func tooMuch(tokens token.Tokens) (at position, ok bool) {
+	depth, row, line := 0, 0, 0
+	for i, t := range tokens {
+		if t.Position.Line != line {
+			line, row = t.Position.Line, 0
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			depth++
+		case token.SequenceEndType, token.MappingEndType:
+			depth--
+		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
+			row++
+		}
+		if i >= maxTokens || depth > maxDepth || row > maxTokens/100 {
+			return place(t), false
+		}
+	}
+	return position{}, true
+}
+
+func place(t *token.Token) position {
+	if t == nil || t.Position == nil {
+		return position{1, 1}
+	}
+	return position{t.Position.Line, t.Position.Column}
+}
+
+// converter makes nodes of the parser's tree.
+type converter struct {
+	*reporter
+	anchors map[string]*node
+}
+
+func (c *converter) convert(y ast.Node, depth int) *node {
+	if y == nil {
+		return nil
+	}
+	n := &node{position: place(y.GetToken()), size: 1}
+	if depth > maxDepth {
+		c.add(n.position, "a lab file needs far less", "nested more than %d deep", maxDepth)
+		return nil
+	}
+	switch y := y.(type) {
+	case *ast.MappingNode:
+		n.kind = mapping
+		if !y.IsFlowStyle && len(y.Values) > 0 {
+			n.position = place(y.Values[0].Key.GetToken())
+		}
+		for _, v := range y.Values {
+			c.entry(n, v, depth)
+		}
+	case *ast.MappingValueNode:
+		n.kind = mapping
+		n.position = place(y.Key.GetToken())
+		c.entry(n, y, depth)
+	case *ast.SequenceNode:
+		n.kind = sequence
+		for _, v := range y.Values {
+			if item := c.convert(v, depth+1); item != nil {
+				n.items = append(n.items, item)
+				n.size += item.size
+			}
+		}
+	case *ast.AnchorNode:
+		value := c.convert(y.Value, depth+1)
+		if value != nil && y.Name != nil {
+			c.anchors[y.Name.GetToken().Value] = value
+		}
+		return value
+	case *ast.AliasNode:
+		name := y.Value.GetToken().Value
+		value, ok := c.anchors[name]
+		if !ok {
+			c.add(n.position, "write &"+name+" before a value above", "nothing is called &%s", name)
+			return nil
+		}
+		return value
+	case *ast.NullNode:
+		n.kind = null
+	case *ast.StringNode:
+		n.text = y.Value
+		n.quoted = y.Token.Type == token.SingleQuoteType || y.Token.Type == token.DoubleQuoteType
+	case *ast.LiteralNode:
+		n.text, n.quoted = y.Value.Value, true
+	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode, *ast.MergeKeyNode:
+		n.text = y.GetToken().Value
+	default:
+		c.add(n.position, "write plain mappings, lists and values", "lab files have no YAML tags or complex keys")
+		return nil
+	}
+	if n.size > maxNodes {
+		c.add(n.position, "a lab file needs far less", "more than %d values when its aliases are written out", maxNodes)
+		return nil
+	}
+	return n
+}
+
+func (c *converter) entry(n *node, y *ast.MappingValueNode, depth int) {
+	key := c.convert(y.Key, depth+1)
+	value := c.convert(y.Value, depth+1)
+	if key == nil || value == nil {
+		return
+	}
+	if key.kind != scalar {
+		c.add(key.position, "write a plain name", "a key is %s", key.kind)
+		return
+	}
+	if first := n.get(key.text); first != nil {
+		c.add(key.position, "write it once", "%s is written twice in one mapping", show(key.text))
+		return
+	}
+	n.entries = append(n.entries, entry{key, value})
+	n.size += 1 + value.size
+}
