@@ -34,20 +34,24 @@ func world(blocks int, contenders []string, cells int, value func(b, i int, c, k
 		for k := range cells {
 			for i := range 2 {
 				for c, name := range contenders {
-					o := Observation{Block: b, Position: pos, Instance: fmt.Sprint(name, b), Contender: name, Cell: d.Cells[k].Name}
-					v := value(b, i, c, k)
-					if math.IsNaN(v) {
-						o.Failed, o.Reason = true, "it fell over"
-					} else {
-						o.Values = []sample.Value{{Metric: "time", Unit: "s", Value: v}}
-					}
-					d.Observations = append(d.Observations, o)
+					d.Observations = append(d.Observations, observation(b, pos, name, d.Cells[k], value(b, i, c, k)))
 					pos++
 				}
 			}
 		}
 	}
 	return d
+}
+
+// observation is a trial that took v seconds, or failed where v is NaN.
+func observation(block, position int, contender string, cell Cell, v float64) Observation {
+	o := Observation{Block: block, Position: position, Instance: fmt.Sprint(contender, block), Contender: contender, Cell: cell.Name}
+	if math.IsNaN(v) {
+		o.Failed, o.Reason = true, "it fell over"
+	} else {
+		o.Values = []sample.Value{{Metric: "time", Unit: "s", Value: v}}
+	}
+	return o
 }
 
 // wobble is a small noise that is different everywhere and symmetric.

@@ -33,9 +33,9 @@ type Walsh struct {
 	averages []float64 // ascending, without the clashing ones
 }
 
-// walshListed is the largest n for which all averages are listed (80 KiB a
-// hundred values); above, order statistics are found by counting.
-const walshListed = 400
+// walshListed is the largest n for which all averages are listed and sorted;
+// above, finding order statistics by counting is quicker.
+const walshListed = 40
 
 // NewWalsh takes n ≥ 0 values of one unit in any order; they are not
 // modified. ±Inf are allowed: the average of +Inf and −Inf could be anything,
