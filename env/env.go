@@ -73,6 +73,3 @@ func Dirs(getenv func(string) string, uid int) (state, cache string) {
 	return dir("BAKEOFF_STATE", "/var/lib/bakeoff", "XDG_STATE_HOME", "/.local/state/bakeoff"),
 		dir("BAKEOFF_CACHE", "/var/cache/bakeoff", "XDG_CACHE_HOME", "/.cache/bakeoff")
 }
-
-// Lessor leases environments on one host. It holds the lock of that host.
-type Lessor struct{ Config Config }
