@@ -64,8 +64,10 @@ type Block struct {
 // Visit is one cell in one block: every contender once in random order, then
 // once in the mirrored order.
 type Visit struct {
-	Cell  string   `json:"cell"`
-	Order []string `json:"order"` // contenders, mirrored half included
+	Cell string `json:"cell"`
+	// Order holds contenders, mirrored half included; "" is the place of one
+	// that has left the run (see Block.Without), never in a plan.
+	Order []string `json:"order"`
 }
 
 // Slot is one trial of a block. Positions count through the block's visits
@@ -78,9 +80,13 @@ type Slot struct {
 // Slots returns the block's trials in order.
 func (b Block) Slots() []Slot {
 	var out []Slot
+	position := 0
 	for _, v := range b.Visits {
 		for _, c := range v.Order {
-			out = append(out, Slot{Block: b.Index, Position: len(out), Contender: c, Cell: v.Cell})
+			if c != "" {
+				out = append(out, Slot{Block: b.Index, Position: position, Contender: c, Cell: v.Cell})
+			}
+			position++
 		}
 	}
 	return out
