@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/analysis"
+	"bakeoff/fault"
+)
+
+func (a *app) analyse() *cobra.Command {
+	var (
+		baseline string
+		looks    []int
+		alphas   []string
+		margin   float64
+		asJSON   bool
+		fail     []string
+	)
+	c := &cobra.Command{
+		Use:   "analyse FILE",
+		Short: "Compare numbers that were measured elsewhere",
+		Long: `analyse gives verdicts on numbers out of any tool, by the statistics of a run.
+FILE is CSV with a header, or NDJSON; - reads standard input. Its columns:
+
+  experiment   optional: several are analysed each by itself
+  block        number; the unit of replication
+  position     number; place of the trial in its block
+  instance     optional: name of the environment or boot
+  contender    name
+  workload     name
+  metric       name
+  unit         s, B/s, request/s …
+  better       higher or lower
+  value        number; "failed" or empty: the trial failed
+  scale        optional: ratio (the default) or difference
+
+Every metric is primary. Looks are taken as they are and applied in order, as
+if blocks arrived one by one; blocks after the deciding look are unused, and
+that is said.`,
+		Example: `  bakeoff analyse numbers.csv
+  bakeoff analyse numbers.csv --baseline host --margin 0.05
+  bakeoff analyse numbers.ndjson --looks 10,20 --alphas 0.02,0.03 --json`,
+		Args: between(1, 1, "a file of numbers"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := failOn(fail).check(); err != nil {
+				return err
+			}
+			opt := analysis.TableOptions{Baseline: baseline, Margin: margin, Looks: looks}
+			for _, s := range alphas {
+				f, err := strconv.ParseFloat(s, 64)
+				if err != nil {
+					return fault.New(fault.Invalid, "--alphas: %q is not a number", s)
+				}
+				opt.Alphas = append(opt.Alphas, f)
+			}
+			results, err := a.readTable(args[0], opt)
+			if err != nil {
+				return err
+			}
+			for i, r := range results {
+				if asJSON {
+					if err := a.printJSON(r); err != nil {
+						return err
+					}
+					continue
+				}
+				if i > 0 {
+					fmt.Fprintln(a.stdout)
+				}
+				a.printAnswer(r)
+			}
+			return failOn(fail).endAll(results)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&baseline, "baseline", "", "`contender` that the others are compared with (default: the first one in FILE)")
+	f.IntSliceVar(&looks, "looks", nil, "`blocks` after which to look (default 8,12,18,26)")
+	f.StringSliceVar(&alphas, "alphas", nil, "error `rate` of each look (default .010,.010,.015,.015; 5 % shared evenly where looks are given alone)")
+	f.Float64Var(&margin, "margin", 0.02, "largest `share` of a difference that still counts as equivalent")
+	f.BoolVar(&asJSON, "json", false, "print one results object for each experiment, one a line")
+	failOnFlag(c, &fail)
+	return c
+}
+
+func (a *app) readTable(name string, opt analysis.TableOptions) ([]analysis.Results, error) {
+	if name == "-" {
+		return analysis.ReadTable(a.stdin, "standard input", opt)
+	}
+	f, err := os.Open(name)
+	if os.IsNotExist(err) {
+		return nil, fault.New(fault.NotFound, "%s does not exist", name)
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "analyse", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", name), "bakeoff verify and bakeoff report read run folders")
+	}
+	return analysis.ReadTable(io.Reader(f), name, opt)
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/fault"
+)
+
+// app is what every command is given.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            func(string) string
+}
+
+// root builds the whole command line.
+func (a *app) root() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bakeoff",
+		Short: "Compare isolation technologies, and show the evidence",
+		Long: `bakeoff answers "how does it perform compared to X?" with evidence.
+
+It makes the same environment under every technology that a lab file names,
+runs the same work in each, interleaved, compares them with an error rate that
+was tested, and writes a page that shows its evidence.`,
+		Example: `  bakeoff run examples/quick             measure, and write a page
+  bakeoff run examples/quick --profile ci   the same in a minute; decides nothing
+  bakeoff plan examples/quick            what would run, and what it can decide
+  bakeoff verify runs/20260102T030405Z-quick
+  bakeoff doctor                         what this machine can do`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args:              a.unknownCommand,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.SetIn(a.stdin)
+	c.SetOut(a.stdout)
+	c.SetErr(a.stderr)
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	c.AddGroup(
+		&cobra.Group{ID: "evidence", Title: "Look at the evidence:"},
+		&cobra.Group{ID: "machine", Title: "This machine:"},
+		&cobra.Group{ID: "other", Title: "Other:"},
+	)
+	for _, g := range []struct {
+		id       string
+		commands []*cobra.Command
+	}{
+		{"evidence", []*cobra.Command{a.analyse()}},
+		{"machine", []*cobra.Command{a.doctor(), a.list(), a.clean()}},
+		{"other", []*cobra.Command{a.schema(), a.completion(), a.version(), a.docs(), a.man()}},
+	} {
+		for _, sub := range g.commands {
+			sub.GroupID = g.id
+			c.AddCommand(sub)
+		}
+	}
+	c.SetHelpCommandGroupID("other")
+	return c
+}
+
+// unknownCommand refuses what is no command, with what was perhaps meant.
+func (a *app) unknownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	fix := "bakeoff --help lists the commands"
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		fix = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return fault.WithFix(fault.New(fault.Invalid, "%q is not a command", args[0]), fix)
+}
+
+// usage is an error in how command c was called.
+func usage(c *cobra.Command, err error) error {
+	return fault.WithFix(fault.Wrap(fault.Invalid, c.Name(), err), "see "+c.CommandPath()+" --help")
+}
+
+// between accepts lo to hi arguments; what names them.
+func between(lo, hi int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) >= lo && len(args) <= hi {
+			return nil
+		}
+		if len(args) < lo {
+			return usage(c, fmt.Errorf("%s is missing", what))
+		}
+		if hi == 0 {
+			return usage(c, fmt.Errorf("%q: it takes no arguments", args[0]))
+		}
+		return usage(c, fmt.Errorf("%q is too much: it takes %s and no more", args[hi], what))
+	}
+}
+
+// printJSON writes v as one line of JSON.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

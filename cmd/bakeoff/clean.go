@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	driverall "bakeoff/driver/all"
+	"bakeoff/env"
+	"bakeoff/fault"
+)
+
+func (a *app) clean() *cobra.Command {
+	var dryRun, asJSON bool
+	c := &cobra.Command{
+		Use:   "clean",
+		Short: "Remove what killed runs left behind",
+		Long: `clean finds, by the leases that are written before anything is made, what
+runs left behind that were killed: processes, mounts, control groups, networks
+and directories. It removes them, one line each. Run folders are never touched.
+
+bakeoff run does the same by itself before it starts.`,
+		Example: `  bakeoff clean --dry-run    only look
+  sudo bakeoff clean`,
+		Args: between(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			state, _ := env.Dirs(a.env, os.Getuid())
+			cleaner := env.Cleaner{StateDir: state, Host: localHost(), Drivers: driverall.Drivers()}
+			found, err := cleaner.Clean(c.Context(), dryRun)
+			if asJSON && err == nil {
+				err = a.printJSON(map[string]any{"schema": "bakeoff/clean/v1", "dry_run": dryRun, "found": append([]env.Found{}, found...)})
+			} else {
+				a.printFound(found, dryRun)
+			}
+			return errors.Join(err, notRemoved(found))
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "look, and remove nothing")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func (a *app) printFound(found []env.Found, dryRun bool) {
+	word := "removed"
+	if dryRun {
+		word = "found"
+	}
+	n := 0
+	for _, f := range found {
+		for _, left := range f.Left {
+			n++
+			fmt.Fprintf(a.stdout, "%s %s  (%s)\n", word, left, leaseText(f.Lease))
+		}
+	}
+	if n == 0 {
+		fmt.Fprintln(a.stdout, "nothing was left behind")
+	}
+}
+
+// leaseText says whose lease it is.
+func leaseText(r env.Record) string {
+	if r.Network != "" {
+		return "network of run " + r.Run
+	}
+	return fmt.Sprintf("%s by driver %s, run %s", r.Name, r.Driver, r.Run)
+}
+
+func notRemoved(found []env.Found) error {
+	var errs []error
+	for _, f := range found {
+		if f.Err != "" {
+			errs = append(errs, fault.New(fault.Lab, "clean: %s: %s", leaseText(f.Lease), f.Err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// leaseLines says what leases there are, for doctor; it changes nothing.
+func (a *app) leaseLines(state string) []string {
+	leases, err := env.Leases(state)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, r := range leases {
+		out = append(out, leaseText(r)+", since "+r.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
+	return out
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"bakeoff/fault"
+)
+
+func (a *app) completion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish",
+		Short: "Print a completion script for a shell",
+		Long:  "completion prints a script that lets a shell complete commands, flags and the names of drivers and workloads.",
+		Example: `  bakeoff completion bash > /etc/bash_completion.d/bakeoff
+  bakeoff completion zsh > "${fpath[1]}/_bakeoff"
+  bakeoff completion fish > ~/.config/fish/completions/bakeoff.fish`,
+		ValidArgs: []string{"bash", "zsh", "fish"},
+		Args:      between(1, 1, "bash, zsh or fish"),
+		RunE: func(c *cobra.Command, args []string) error {
+			root := c.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(a.stdout, true)
+			case "zsh":
+				return root.GenZshCompletion(a.stdout)
+			case "fish":
+				return root.GenFishCompletion(a.stdout, true)
+			}
+			return usage(c, fault.New(fault.Invalid, "%q is not a shell it knows", args[0]))
+		},
+	}
+}

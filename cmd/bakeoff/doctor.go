@@ -1,0 +1,260 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/driver"
+	driverall "bakeoff/driver/all"
+	"bakeoff/env"
+	"bakeoff/unit"
+	workloadall "bakeoff/workload/all"
+)
+
+// The states of one thing that doctor looked at.
+const (
+	good    = "good"
+	warning = "warning" // a measurement here will be worse for it
+	absent  = "missing" // something cannot be done here
+	neutral = "fact"
+)
+
+// finding is one thing that doctor looked at.
+type finding struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Text  string `json:"text"`
+	Fix   string `json:"fix,omitempty"`
+}
+
+// diagnosis is what doctor found.
+type diagnosis struct {
+	Schema  string    `json:"schema"`
+	Machine []finding `json:"machine"`
+	Drivers []listed  `json:"drivers"`
+	// Install is the one command that brings every package that is missing,
+	// "" when none is.
+	Install string `json:"install"`
+	// Leases are what earlier runs left, one line each.
+	Leases []string `json:"leases"`
+}
+
+func (a *app) doctor() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this machine can do, what is missing, and how to get it",
+		Long: `doctor looks at this machine and changes nothing: which drivers are usable
+and why others are not, what would disturb a measurement, what an earlier run
+left behind, and the one command that installs all that is missing.
+
+It exits 0 however the machine is: what it finds is its answer.`,
+		Example: `  bakeoff doctor
+  bakeoff doctor --json | jq -r .install`,
+		Args: between(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			d := a.diagnose(c.Context())
+			if asJSON {
+				return a.printJSON(d)
+			}
+			a.printDiagnosis(d)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func (a *app) diagnose(ctx context.Context) diagnosis {
+	state, cache := env.Dirs(a.env, os.Getuid())
+	d := diagnosis{
+		Schema:  "bakeoff/doctor/v1",
+		Machine: append(commonFindings(), machineFindings(os.DirFS("/"))...),
+		Drivers: checkDrivers(ctx, driverall.Drivers()),
+		Leases:  []string{},
+	}
+	for _, dir := range []struct{ name, path string }{{"room for state", state}, {"room for images", cache}} {
+		d.Machine = append(d.Machine, roomFinding(dir.name, dir.path))
+	}
+	programs, packages := programFindings()
+	d.Machine = append(d.Machine, programs...)
+	d.Machine = append(d.Machine, a.agentFinding())
+	d.Leases = append(d.Leases, a.leaseLines(state)...)
+	for _, l := range d.Drivers {
+		if !l.Check.OK {
+			packages = append(packages, l.Check.Packages...)
+		}
+	}
+	d.Install = installCommand(packages, os.Getuid())
+	return d
+}
+
+// installCommand is the command that installs packages, "" for none.
+func installCommand(packages []string, uid int) string {
+	if len(packages) == 0 {
+		return ""
+	}
+	slices.Sort(packages)
+	command := "apt-get install --no-install-recommends " + strings.Join(slices.Compact(packages), " ")
+	if uid != 0 {
+		command = "sudo " + command
+	}
+	return command
+}
+
+func commonFindings() []finding {
+	out := []finding{{Name: "system", State: neutral, Text: runtime.GOOS + "/" + runtime.GOARCH}}
+	if os.Getuid() == 0 {
+		out = append(out, finding{Name: "root", State: good, Text: "yes"})
+	} else {
+		needs := []string{}
+		for _, d := range driverall.Drivers() {
+			if doc := d.Doc(); doc.Root {
+				needs = append(needs, doc.Name)
+			}
+		}
+		out = append(out, finding{Name: "root", State: warning, Text: "no: " + strings.Join(needs, ", ") + " need it; the others do without", Fix: "run bakeoff with sudo"})
+	}
+	return append(out, cpuFinding(runtime.NumCPU()))
+}
+
+func cpuFinding(n int) finding {
+	f := finding{Name: "cpus", State: good, Text: fmt.Sprint(n)}
+	if n < 2 {
+		f.State = warning
+		f.Text += ": the load generator shares it with what is measured"
+		f.Fix = "give this machine two CPUs or more"
+	}
+	return f
+}
+
+// leastRoom is what a few images and a run take, roughly.
+const leastRoom = 3 * unit.GiB
+
+func roomFinding(name, path string) finding {
+	f := finding{Name: name, State: neutral, Text: path + ": unavailable"}
+	free, ok := freeBytes(existing(path))
+	if !ok {
+		return f
+	}
+	f.Text = fmt.Sprintf("%s: %s free", path, unit.Format(float64(free), "B"))
+	f.State = good
+	if free < leastRoom {
+		f.State = warning
+		f.Fix = "make room: images and volumes take some " + leastRoom.String()
+	}
+	return f
+}
+
+// existing is path or the nearest folder above it that exists.
+func existing(path string) string {
+	for path != "/" && path != "." {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+	return path
+}
+
+// programFindings looks for what drivers do not look for themselves: the
+// builder of images, and the programs of workloads on the bare host.
+func programFindings() (out []finding, packages []string) {
+	look := func(program, what string, debian ...string) {
+		if path, err := exec.LookPath(program); err == nil {
+			out = append(out, finding{Name: program, State: good, Text: path})
+			return
+		}
+		out = append(out, finding{Name: program, State: absent, Text: what, Fix: installCommand(slices.Clone(debian), os.Getuid())})
+		packages = append(packages, debian...)
+	}
+	if runtime.GOOS == "linux" {
+		look("mmdebstrap", "makes root images: without it only the bare host can be measured", "mmdebstrap", "debian-archive-keyring")
+	}
+	for _, w := range workloadall.Workloads() {
+		doc := w.Doc()
+		for _, p := range doc.Programs {
+			look(p, "workload "+doc.Name+" needs it on the bare host", doc.Packages["debian"]...)
+		}
+	}
+	return out, packages
+}
+
+func (a *app) agentFinding() finding {
+	path, err := agentPath(a.env)
+	if err != nil {
+		return finding{Name: "bakeoff-agent", State: absent, Text: err.Error()}
+	}
+	return finding{Name: "bakeoff-agent", State: good, Text: path}
+}
+
+func (a *app) printDiagnosis(d diagnosis) {
+	s := a.style(a.stdout)
+	fmt.Fprintln(a.stdout, s.paint(bold, "This machine"))
+	t := table{head: []string{"", "", ""}}
+	for _, f := range d.Machine {
+		text := f.Text
+		if f.Fix != "" {
+			text += "; " + f.Fix
+		}
+		t.add(cell{text: "  " + f.Name}, stateCell(f.State), cell{text: text})
+	}
+	t.body(a)
+	fmt.Fprintln(a.stdout, "\n"+s.paint(bold, "Drivers"))
+	t = table{head: []string{"", "", ""}}
+	for _, l := range d.Drivers {
+		t.add(cell{text: "  " + l.Name}, hereCell(l.Here), cell{text: cmp.Or(checkLine(l.Check), l.Summary)})
+	}
+	t.body(a)
+	fmt.Fprintln(a.stdout, "\n"+s.paint(bold, "Left by earlier runs"))
+	for _, l := range d.Leases {
+		fmt.Fprintln(a.stdout, "  "+l)
+	}
+	if len(d.Leases) == 0 {
+		fmt.Fprintln(a.stdout, "  nothing")
+	} else {
+		fmt.Fprintln(a.stdout, "  bakeoff clean removes it")
+	}
+	if d.Install != "" {
+		fmt.Fprintln(a.stdout, "\n"+s.paint(bold, "What would bring all that is missing"))
+		fmt.Fprintln(a.stdout, "  "+d.Install)
+	}
+}
+
+// checkLine is the answer of a driver in a line: its facts, or what is
+// missing.
+func checkLine(c driver.Availability) string {
+	if !c.OK {
+		line := c.Reason
+		if c.Fix != "" {
+			line += "; " + c.Fix
+		}
+		return line
+	}
+	var facts []string
+	for _, k := range sortedKeys(c.Facts) {
+		facts = append(facts, k+" "+c.Facts[k])
+	}
+	return strings.Join(facts, ", ")
+}
+
+func stateCell(state string) cell {
+	switch state {
+	case good:
+		return cell{state, green}
+	case warning:
+		return cell{state, yellow}
+	case absent:
+		return cell{state, red}
+	}
+	return cell{"", dim}
+}

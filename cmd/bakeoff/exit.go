@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"bakeoff/fault"
+)
+
+// The exit codes: promises to scripts.
+const (
+	exitDone     = 0
+	exitFailed   = 1 // the lab or a verification failed
+	exitInvalid  = 2 // the input is wrong
+	exitAsked    = 3 // something asked for with --fail-on came true
+	exitMissing  = 4 // done, with missing cells
+	exitNotFound = 5
+)
+
+// exitMeanings is what help and manual say of them.
+var exitMeanings = []struct {
+	code    int
+	meaning string
+}{
+	{exitDone, "done"},
+	{exitFailed, "the lab or a verification failed"},
+	{exitInvalid, "the input is wrong"},
+	{exitAsked, "something asked for with --fail-on came true"},
+	{exitMissing, "done, with missing cells"},
+	{exitNotFound, "something named does not exist"},
+}
+
+// verdict is an end that is no failure of the command but has a code of its
+// own. Its text, if any, has been or will be printed like an error's.
+type verdict struct {
+	code int
+	text string
+}
+
+func (v verdict) Error() string { return v.text }
+
+// exitCode is the only place that turns errors into exit codes.
+func exitCode(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	var v verdict
+	if errors.As(err, &v) {
+		return v.code
+	}
+	switch fault.Of(err) {
+	case fault.Invalid:
+		return exitInvalid
+	case fault.NotFound:
+		return exitNotFound
+	}
+	return exitFailed
+}
+
+// finish tells a person how the command ended and returns its exit code.
+func (a *app) finish(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	for _, message := range messages(err) {
+		for line := range strings.SplitSeq(message, "\n") {
+			line = printable(line)
+			if !place.MatchString(line) {
+				line = a.style(a.stderr).paint(red, "bakeoff:") + " " + line
+			}
+			fmt.Fprintln(a.stderr, line)
+		}
+	}
+	return exitCode(err)
+}
+
+// place is where in a file something is: such a line begins with it, so that
+// editors can go there.
+var place = regexp.MustCompile(`^[^\s:]+:\d+(:\d+)?: `)
+
+// messages returns one message for each error that was joined into err, so
+// that all that is wrong is said at once.
+func messages(err error) []string {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []string
+		for _, e := range joined.Unwrap() {
+			out = append(out, messages(e)...)
+		}
+		return out
+	}
+	if text := err.Error(); text != "" {
+		return []string{text}
+	}
+	return nil
+}

@@ -1,0 +1,9 @@
+package main
+
+import (
+	"bakeoff/conn"
+	"bakeoff/conn/local"
+)
+
+// localHost is the machine that this program runs on.
+func localHost() conn.Conn { return local.Conn{} }

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"bakeoff/analysis"
+	"bakeoff/sample"
+)
+
+// layout is where the parts of a comparison's line stand.
+type layout struct {
+	name  int // cells for contender, cell and metric
+	bar   int // cells for the interval; 0: no room
+	width int
+}
+
+// numberWidth is the room for "+123.4 % [+100.1, +150.2] inconclusive".
+const numberWidth = 38
+
+func layoutFor(cs []analysis.Comparison, columns int) layout {
+	l := layout{width: columns}
+	for _, c := range cs {
+		l.name = max(l.name, utf8.RuneCountInString(comparisonName(c)))
+	}
+	l.name = min(l.name, max(columns-numberWidth-13, 16))
+	l.bar = min(columns-numberWidth-l.name-2, 33)
+	if l.bar < 9 {
+		l.bar = 0
+	} else if l.bar%2 == 0 {
+		l.bar-- // zero has a cell of its own, in the middle
+	}
+	return l
+}
+
+func comparisonName(c analysis.Comparison) string {
+	return c.Contender + " " + c.Cell + " " + c.Metric
+}
+
+func (l layout) head(baseline string) string {
+	s := pad("against "+baseline, l.name)
+	if l.bar > 0 {
+		axis := []rune(strings.Repeat(" ", l.bar))
+		copy(axis, []rune("less"))
+		axis[l.bar/2] = '0'
+		copy(axis[l.bar-4:], []rune("more"))
+		s += " " + string(axis)
+	}
+	return s + " change [interval]"
+}
+
+// line is one comparison: name, interval, numbers, verdict.
+func (l layout) line(c analysis.Comparison, margin float64, st style) string {
+	s := pad(comparisonName(c), l.name)
+	if l.bar > 0 {
+		s += " " + intervalBar(c, margin, l.bar)
+	}
+	word, col := verdictText(c)
+	s += " " + changeText(c)
+	if room := l.width - utf8.RuneCountInString(s) - 1; room < utf8.RuneCountInString(word) {
+		return clip(s, l.width)
+	}
+	return s + " " + st.paint(col, word)
+}
+
+// verdictText is the verdict in a word, with a colour that repeats it.
+func verdictText(c analysis.Comparison) (string, colour) {
+	switch c.Verdict {
+	case analysis.Better:
+		return "better", green
+	case analysis.Worse:
+		return "worse", red
+	case analysis.Equivalent:
+		return "equivalent", bold
+	}
+	if len(c.Gates) > 0 {
+		return "gated: " + c.Gates[0].Name, yellow
+	}
+	if c.Look == 0 {
+		return "open", dim
+	}
+	return "inconclusive", yellow
+}
+
+// changeText is the difference with its interval, in percent of the baseline
+// or, for metrics that are compared by difference, in their own unit.
+func changeText(c analysis.Comparison) string {
+	if c.Ratio == nil {
+		return "–"
+	}
+	if c.Scale == sample.Difference {
+		return fmt.Sprintf("%+.3g [%s, %s] %s", *c.Ratio, boundText(c.CI[0], false), boundText(c.CI[1], false), c.Unit)
+	}
+	return fmt.Sprintf("%s %% [%s, %s]", boundText(c.Ratio, true), boundText(c.CI[0], true), boundText(c.CI[1], true))
+}
+
+// boundText writes a ratio as a percent difference, or a number as it is.
+func boundText(v *float64, ratio bool) string {
+	switch {
+	case v == nil:
+		return "?"
+	case !ratio:
+		return fmt.Sprintf("%+.3g", *v)
+	}
+	p := 100 * (*v - 1)
+	if math.Abs(p) >= 100 {
+		return fmt.Sprintf("%+.0f", p)
+	}
+	return fmt.Sprintf("%+.1f", p)
+}
+
+// far is the change, as a logarithm of the ratio, at the ends of the bar: ten
+// times more or less.
+var far = math.Log(10)
+
+// intervalBar draws an interval in width cells around zero. Its axis is
+// linear about the margin and logarithmic beyond (asinh), so that one per
+// cent and a factor of five both show. Dots are the margin.
+func intervalBar(c analysis.Comparison, margin float64, width int) string {
+	cells := []rune(strings.Repeat(" ", width))
+	scale := math.Log1p(math.Max(margin, 0.001))
+	place := func(l float64) int {
+		x := math.Asinh(l/scale) / math.Asinh(far/scale)
+		return min(max(int(math.Round((x+1)/2*float64(width-1))), 0), width-1)
+	}
+	for i := place(-scale); i <= place(scale); i++ {
+		cells[i] = '·'
+	}
+	cells[width/2] = '┊'
+	if c.Scale == sample.Difference || c.Ratio == nil || !(*c.Ratio > 0) {
+		return string(cells)
+	}
+	lo, hi := 0, width-1
+	if c.CI[0] != nil && *c.CI[0] > 0 {
+		lo = place(math.Log(*c.CI[0]))
+	}
+	if c.CI[1] != nil && *c.CI[1] > 0 {
+		hi = place(math.Log(*c.CI[1]))
+	}
+	for i := lo; i <= hi; i++ {
+		cells[i] = '━'
+	}
+	cells[place(math.Log(*c.Ratio))] = '●'
+	return string(cells)
+}
+
+// pad brings s to n cells.
+func pad(s string, n int) string {
+	s = clip(s, n)
+	return s + strings.Repeat(" ", n-utf8.RuneCountInString(s))
+}
+
+// clip shortens s to n cells.
+func clip(s string, n int) string {
+	if n <= 0 || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}

@@ -1,0 +1,345 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/conn"
+	"bakeoff/driver"
+	driverall "bakeoff/driver/all"
+	"bakeoff/fault"
+	"bakeoff/param"
+	"bakeoff/workload"
+	workloadall "bakeoff/workload/all"
+)
+
+// checkTime bounds how long one driver may take to look at this machine.
+const checkTime = 20 * time.Second
+
+// listed is a driver with what it says of this machine.
+type listed struct {
+	driver.Doc
+	// Here is proven, unproven or unavailable.
+	Here  string              `json:"here"`
+	Check driver.Availability `json:"check"`
+}
+
+// The words for a driver on this machine.
+const unavailable = "unavailable"
+
+func (a *app) list() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List drivers and workloads",
+		Long: `list shows what a lab file can name. With a NAME it shows one in full:
+its options or parameters, with their kinds, defaults and meaning.`,
+		Example: `  bakeoff list drivers
+  bakeoff list drivers qemu
+  bakeoff list workloads
+  bakeoff list workloads crypto
+  bakeoff list drivers --json | jq '.drivers[] | select(.here != "unavailable") | .name'`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return usage(c, fault.New(fault.Invalid, "%q is not a kind it lists; there are drivers and workloads", args[0]))
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			return usage(c, fault.New(fault.Invalid, "say what: drivers or workloads"))
+		},
+	}
+	c.AddCommand(a.listDrivers(), a.listWorkloads())
+	return c
+}
+
+func (a *app) listDrivers() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "drivers [NAME]",
+		Short: "List the technologies that make environments, and whether they work here",
+		Long: `drivers lists the technologies that make environments.
+
+  proven       passes its tests with the real technology, and is usable here
+  unproven     tested against a fake of its commands only, and is usable here
+  unavailable  not usable here; the reason is said`,
+		Example: "  bakeoff list drivers\n  bakeoff list drivers oci",
+		Args:    between(0, 1, "the name of a driver"),
+		RunE: func(c *cobra.Command, args []string) error {
+			all := driverall.Drivers()
+			if len(args) == 1 {
+				i := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Doc().Name == args[0] })
+				if i < 0 {
+					return fault.WithFix(fault.New(fault.NotFound, "driver %q does not exist", args[0]), "bakeoff list drivers names them")
+				}
+				all = all[i : i+1]
+			}
+			drivers := checkDrivers(c.Context(), all)
+			if asJSON {
+				return a.printJSON(map[string]any{"schema": "bakeoff/list/v1", "drivers": drivers})
+			}
+			if len(args) == 1 {
+				a.describeDriver(drivers[0])
+				return nil
+			}
+			a.driverTable(drivers)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.ValidArgsFunction = complete(func() (names []string) {
+		for _, d := range driverall.Drivers() {
+			names = append(names, d.Doc().Name)
+		}
+		return names
+	})
+	return c
+}
+
+// checkDrivers asks every driver whether it is usable on this machine.
+func checkDrivers(ctx context.Context, all []driver.Driver) []listed {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	host := localHost()
+	var out []listed
+	for _, d := range all {
+		doc := d.Doc()
+		l := listed{Doc: doc, Here: string(doc.Status), Check: checkDriver(ctx, d, host)}
+		if !l.Check.OK {
+			l.Here = unavailable
+		}
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(x, y listed) int { return cmp.Compare(x.Name, y.Name) })
+	return out
+}
+
+func checkDriver(ctx context.Context, d driver.Driver, host conn.Conn) driver.Availability {
+	doc := d.Doc()
+	if len(doc.Hosts) > 0 && !slices.Contains(doc.Hosts, runtime.GOOS) {
+		return driver.Availability{Reason: "runs on " + strings.Join(doc.Hosts, ", ") + " hosts, and this is " + runtime.GOOS}
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	return d.Check(ctx, host, param.Defaults(doc.Options))
+}
+
+func (a *app) driverTable(drivers []listed) {
+	t := table{head: []string{"NAME", "HERE", "WHAT IT IS"}}
+	for _, d := range drivers {
+		t.add(cell{text: d.Name}, hereCell(d.Here), cell{text: driverLine(d)})
+	}
+	width, _ := a.size(a.stdout)
+	t.print(a.stdout, a.style(a.stdout), width)
+}
+
+// driverLine is a driver in a sentence: what it is, or why it is not here.
+func driverLine(d listed) string {
+	if d.Check.OK {
+		return d.Summary
+	}
+	line := d.Summary + " – " + cmp.Or(d.Check.Reason, "it does not say why")
+	if d.Check.Fix != "" {
+		line += "; " + d.Check.Fix
+	}
+	return line
+}
+
+func hereCell(here string) cell {
+	switch here {
+	case string(driver.Proven):
+		return cell{here, green}
+	case string(driver.Unproven):
+		return cell{here, yellow}
+	}
+	return cell{here, red}
+}
+
+func (a *app) describeDriver(d listed) {
+	s := a.style(a.stdout)
+	fmt.Fprintf(a.stdout, "%s – %s\n\n", s.paint(bold, d.Name), d.Summary)
+	t := table{head: []string{"", ""}}
+	t.add(cell{text: "here"}, hereCell(d.Here))
+	if !d.Check.OK {
+		t.row("", d.Check.Reason)
+		t.row("", d.Check.Fix)
+	}
+	for _, k := range sortedKeys(d.Check.Facts) {
+		t.row(k, d.Check.Facts[k])
+	}
+	t.row("status", string(d.Status))
+	t.row("hosts", strings.Join(d.Hosts, ", "))
+	t.row("root", yesNo(d.Root))
+	t.row("image", yesNo(d.Image))
+	t.row("kernel of its own", yesNo(d.Kernel))
+	t.row("volumes", strings.Join(d.Backings, ", "))
+	for _, k := range sortedKeys(d.Enforces) {
+		t.row("enforces "+k, d.Enforces[k])
+	}
+	t.row("packages", strings.Join(d.Packages, ", "))
+	t.row("source", strings.Join(d.Source, "; "))
+	t.body(a)
+	a.paramTable("option", d.Options)
+}
+
+// body prints a table without its head.
+func (t *table) body(a *app) {
+	widths := make([]int, len(t.head))
+	for _, r := range t.rows {
+		for i, c := range r {
+			widths[i] = max(widths[i], len([]rune(c.text)))
+		}
+	}
+	width, _ := a.size(a.stdout)
+	for _, r := range t.rows {
+		if r[len(r)-1].text != "" {
+			printRow(a.stdout, a.style(a.stdout), r, widths, width)
+		}
+	}
+}
+
+func (a *app) paramTable(what string, specs []param.Spec) {
+	if len(specs) == 0 {
+		return
+	}
+	fmt.Fprintln(a.stdout)
+	t := table{head: []string{strings.ToUpper(what), "KIND", "DEFAULT", "MEANING"}}
+	for _, p := range specs {
+		t.row(p.Name, kindText(p), defaultText(p), p.Doc)
+	}
+	width, _ := a.size(a.stdout)
+	t.print(a.stdout, a.style(a.stdout), width)
+}
+
+// kindText is the kind of a parameter with what it allows.
+func kindText(p param.Spec) string {
+	switch {
+	case len(p.Enum) > 0:
+		return strings.Join(p.Enum, "|")
+	case p.Min != 0 || p.Max != 0:
+		return fmt.Sprintf("%s %v–%v", p.Kind, p.Min, p.Max)
+	}
+	return string(p.Kind)
+}
+
+func defaultText(p param.Spec) string {
+	switch {
+	case p.Required:
+		return "required"
+	case p.Default == "":
+		return "not set"
+	}
+	return strings.ReplaceAll(p.Default, "\n", ", ")
+}
+
+func (a *app) listWorkloads() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "workloads [NAME]",
+		Short:   "List what can be measured, with its metrics and parameters",
+		Example: "  bakeoff list workloads\n  bakeoff list workloads files",
+		Args:    between(0, 1, "the name of a workload"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			docs := workloadDocs()
+			if len(args) == 1 {
+				i := slices.IndexFunc(docs, func(d workload.Doc) bool { return d.Name == args[0] })
+				if i < 0 {
+					return fault.WithFix(fault.New(fault.NotFound, "workload %q does not exist", args[0]), "bakeoff list workloads names them")
+				}
+				docs = docs[i : i+1]
+			}
+			if asJSON {
+				return a.printJSON(map[string]any{"schema": "bakeoff/list/v1", "workloads": docs})
+			}
+			if len(args) == 1 {
+				a.describeWorkload(docs[0])
+				return nil
+			}
+			t := table{head: []string{"NAME", "METRICS", "WHAT IT MEASURES"}}
+			for _, d := range docs {
+				var metrics []string
+				for _, m := range d.Metrics {
+					metrics = append(metrics, m.Name)
+				}
+				t.row(d.Name, strings.Join(metrics, " "), d.Summary)
+			}
+			width, _ := a.size(a.stdout)
+			t.print(a.stdout, a.style(a.stdout), width)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.ValidArgsFunction = complete(func() (names []string) {
+		for _, d := range workloadDocs() {
+			names = append(names, d.Name)
+		}
+		return names
+	})
+	return c
+}
+
+func workloadDocs() []workload.Doc {
+	docs := []workload.Doc{}
+	for _, w := range workloadall.Workloads() {
+		docs = append(docs, w.Doc())
+	}
+	slices.SortFunc(docs, func(x, y workload.Doc) int { return cmp.Compare(x.Name, y.Name) })
+	return docs
+}
+
+func (a *app) describeWorkload(d workload.Doc) {
+	s := a.style(a.stdout)
+	fmt.Fprintf(a.stdout, "%s – %s\n\n", s.paint(bold, d.Name), d.Summary)
+	t := table{head: []string{"METRIC", "UNIT", "BETTER", "COMPARED BY", "MEANING"}}
+	for _, m := range d.Metrics {
+		name := m.Name
+		if m.Primary {
+			name += " (primary)"
+		}
+		t.row(name, m.Unit, string(m.Better), string(m.Scale), m.Doc)
+	}
+	width, _ := a.size(a.stdout)
+	t.print(a.stdout, s, width)
+	a.paramTable("parameter", d.Params)
+	fmt.Fprintln(a.stdout)
+	facts := table{head: []string{"", ""}}
+	facts.row("volume", d.Volume)
+	facts.row("other end", map[bool]string{true: "a load generator outside the environment"}[d.Peer])
+	facts.row("programs", strings.Join(d.Programs, ", "))
+	facts.row("state", d.State+", cache "+d.Cache)
+	facts.row("source", strings.Join(d.Source, "; "))
+	facts.body(a)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// complete offers names for the first argument.
+func complete(names func() []string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names(), cobra.ShellCompDirectiveNoFileComp
+	}
+}

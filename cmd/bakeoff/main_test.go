@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the scripts execute this very program as a command, with the
+// signals, files and exit codes of a real one.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"bakeoff": main})
+}
+
+// TestScripts runs the scenarios below testdata/script: what a person types,
+// and what must come of it. They need neither root nor any tool.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			// Nothing of the machine's own state is seen or touched.
+			e.Setenv("BAKEOFF_STATE", e.Cd+"/state")
+			e.Setenv("BAKEOFF_CACHE", e.Cd+"/cache")
+			e.Setenv("NO_COLOR", "1")
+			return nil
+		},
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"code": code},
+		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
+	})
+}
+
+// code executes a command that must end with an exit code:
+//
+//	code 2 bakeoff plan --frobnicate
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N command args...")
+	}
+	want, err := strconv.Atoi(args[0])
+	if err != nil {
+		ts.Fatalf("code: %v", err)
+	}
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("code: %v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// manPages returns a manual page for every command that help shows
+// (man(7), mandoc(1) and groff both read it), without a date so that the
+// same program always writes the same bytes.
+func manPages(root *cobra.Command) pages {
+	p := pages{}
+	all := visible(root)
+	for _, c := range all {
+		p[manName(c)+".1"] = manPage(c, all)
+	}
+	return p
+}
+
+func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+
+func manPage(c *cobra.Command, all []*cobra.Command) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, ".TH %s 1 \"\" bakeoff \"bakeoff manual\"\n", strings.ToUpper(manName(c)))
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(manName(c)), roff(c.Short))
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(c.UseLine()))
+	b.WriteString(".SH DESCRIPTION\n")
+	manText(&b, long(c))
+	if c.HasAvailableSubCommands() {
+		b.WriteString(".SH COMMANDS\n")
+		for _, sub := range c.Commands() {
+			if len(visible(sub)) > 0 {
+				fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(sub.Name()), roff(sub.Short))
+			}
+		}
+	}
+	if c.HasLocalFlags() && c.HasParent() {
+		b.WriteString(".SH OPTIONS\n")
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			name, meaning := flagText(f)
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(name), roff(meaning))
+		})
+	}
+	if c.Example != "" {
+		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", roff(outdent(c.Example)))
+	}
+	b.WriteString(".SH EXIT STATUS\n")
+	for _, e := range exitMeanings {
+		fmt.Fprintf(&b, ".TP\n.B %d\n%s\n", e.code, roff(e.meaning))
+	}
+	b.WriteString(".SH SEE ALSO\n")
+	var see []string
+	for _, o := range all {
+		if o != c {
+			see = append(see, ".BR "+roff(manName(o))+" (1)")
+		}
+	}
+	b.WriteString(strings.Join(see, " ,\n") + "\n")
+	return b.Bytes()
+}
+
+// manText writes paragraphs; indented lines keep their shape.
+func manText(b *bytes.Buffer, text string) {
+	for i, par := range strings.Split(text, "\n\n") {
+		if i > 0 {
+			b.WriteString(".PP\n")
+		}
+		if strings.HasPrefix(par, "  ") {
+			fmt.Fprintf(b, ".nf\n%s\n.fi\n", roff(par))
+			continue
+		}
+		fmt.Fprintln(b, roff(par))
+	}
+}
+
+// roff escapes text for the formatter: backslashes, hyphens that are to stay
+// hyphens, and lines that would begin with a control character.
+func roff(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
+	var out []string
+	for _, line := range strings.Split(s, "\n") {
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+			line = `\&` + line
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
