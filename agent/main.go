@@ -48,6 +48,8 @@ func commands() []command {
 		{"work", "run a native workload and print its result", runWork},
 		{"exec", "run a program and print what it spent", runExec},
 		{"probe", "print the fingerprint or the counters of this system", runProbe},
+		{"enter", "execute a program inside control groups, namespaces and a root (Linux)", func(c call) int { return c.fail(Enter(c.args)) }},
+		{"pause", "do nothing, as the first process of an environment", func(call) int { return Pause() }},
 		{"list", "print the native workloads and their parameters", runList},
 	}
 }
