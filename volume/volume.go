@@ -1,0 +1,167 @@
+// Package volume makes the storage that a lab file declares, on a Linux host:
+// mounted below an environment's own directory for technologies that share
+// the host's kernel, or as a file for machines that mount it themselves.
+//
+// The backing is stated and the same on every side, so that one side's disk
+// is never another's memory.
+package volume
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/conn"
+	"bakeoff/driver"
+	"bakeoff/fault"
+)
+
+// The backings.
+const (
+	Tmpfs = "tmpfs"
+	Dir   = "dir"
+	Ext4  = "file:ext4"
+	Disk  = "disk"
+)
+
+// DiskLabel is the label of a file system on a block device that may be
+// written to. Nothing is ever made on a device: its owner does that.
+const DiskLabel = "bakeoff"
+
+// Backings lists the backings that Mount can give.
+func Backings() []string { return []string{Dir, Disk, Ext4, Tmpfs} }
+
+// Mount makes v below dir, the environment's own directory on the host, and
+// returns where it is mounted. Close removes it.
+//
+// A volume for which there is no room is an error of kind fault.Unsupported.
+func Mount(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (string, error) {
+	op := fmt.Sprintf("volume %s (%s)", v.Path, v.Backing)
+	at := path.Join(dir, "volume", hex(v.Path))
+	if err := run(ctx, host, "mkdir", "-p", at); err != nil {
+		return "", fault.Op(op, err)
+	}
+	var err error
+	switch v.Backing {
+	case Dir:
+	case Tmpfs:
+		err = run(ctx, host, "mount", "-t", "tmpfs", "-o", "mode=0755,size="+strconv.FormatInt(int64(v.Size), 10), "bakeoff", at)
+	case Ext4:
+		var image string
+		if image, err = File(ctx, host, dir, v); err == nil {
+			err = run(ctx, host, "mount", "-o", "loop,noatime", image, at)
+		}
+	case Disk:
+		if err = CheckDisk(ctx, host, v.Device); err == nil {
+			err = run(ctx, host, "mount", "-o", "noatime", v.Device, at)
+		}
+	default:
+		err = fault.New(fault.Unsupported, "there is no such backing; there are %s", strings.Join(Backings(), ", "))
+	}
+	if err != nil {
+		return "", fault.Op(op, err)
+	}
+	return at, nil
+}
+
+// File makes a file below dir with an ext4 file system of v's size in it, and
+// returns its path. All its blocks are reserved and all its tables written
+// beforehand: neither the host nor the file system has work left that would
+// fall into a trial.
+func File(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (string, error) {
+	at := path.Join(dir, "volume-"+hex(v.Path)+".ext4")
+	if err := run(ctx, host, "fallocate", "-l", strconv.FormatInt(int64(v.Size), 10), at); err != nil {
+		return "", &fault.Error{Kind: fault.Unsupported, Err: err,
+			Fix: fmt.Sprintf("make room for %v below %s, or declare a smaller volume", v.Size, dir)}
+	}
+	err := run(ctx, host, "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", at)
+	if fault.Is(err, fault.NotFound) {
+		return "", &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "apt-get install e2fsprogs"}
+	}
+	return at, err
+}
+
+// CheckDisk tells whether the block device may be written to: it has an ext4
+// file system with the label bakeoff, which nobody makes by accident.
+func CheckDisk(ctx context.Context, host conn.Conn, device string) error {
+	out, err := conn.Output(ctx, host, "blkid", "-o", "value", "-s", "LABEL", device)
+	if err == nil && strings.TrimSpace(string(out)) == DiskLabel {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Unsupported, Op: device,
+		Err: fmt.Errorf("it has no file system labelled %s, so it is not touched", DiskLabel),
+		Fix: "if everything on it may be lost: mkfs.ext4 -L " + DiskLabel + " " + device}
+}
+
+// Mounts lists what is mounted on or below dir, the innermost first.
+func Mounts(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
+	text, err := conn.FilesOf(host).ReadFile(ctx, "/proc/self/mountinfo")
+	if err != nil {
+		return nil, fault.Op("mounts below "+dir, err)
+	}
+	return below(string(text), dir), nil
+}
+
+// below reads proc_pid_mountinfo(5): the fifth field is the mount point, with
+// blanks and the like written in octal.
+func below(mountinfo, dir string) []string {
+	var out []string
+	for line := range strings.Lines(mountinfo) {
+		f := strings.Fields(line)
+		if len(f) < 5 {
+			continue
+		}
+		at := unescape(f[4])
+		if at == dir || strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") {
+			out = append(out, at)
+		}
+	}
+	slices.Reverse(out) // later mounts are on top of earlier ones
+	return out
+}
+
+// unescape undoes \ooo.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// Close unmounts everything on or below dir. What nobody uses goes at once;
+// what is still in use is detached and goes with its last user. Nothing
+// mounted is fine.
+func Close(ctx context.Context, host conn.Conn, dir string) error {
+	mounts, err := Mounts(ctx, host, dir)
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		if run(ctx, host, "umount", m) == nil {
+			continue
+		}
+		if err := run(ctx, host, "umount", "-l", m); err != nil {
+			return fault.Op("unmount "+m, err)
+		}
+	}
+	return nil
+}
+
+// hex names a volume's files after its path.
+func hex(p string) string { return fmt.Sprintf("%x", p) }
+
+func run(ctx context.Context, host conn.Conn, argv ...string) error {
+	_, err := conn.OutputOf(ctx, host, conn.Cmd{Argv: argv, Env: []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}})
+	return err
+}
