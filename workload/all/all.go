@@ -4,14 +4,19 @@ package all
 import (
 	"bakeoff/agent"
 	"bakeoff/workload"
+	"bakeoff/workload/cpu"
 )
 
 // Workloads returns every workload, in order of its name.
 func Workloads() []workload.Workload {
-	return []workload.Workload{}
+	return []workload.Workload{
+		cpu.New(),
+	}
 }
 
 // Loops returns the native workloads' parts that run on the target.
 func Loops() []agent.Loop {
-	return []agent.Loop{}
+	return []agent.Loop{
+		cpu.Loop(),
+	}
 }

@@ -1,0 +1,273 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"bakeoff/fault"
+	"bakeoff/probe"
+	"bakeoff/sample"
+)
+
+// Timed is the timed part of a loop: units of work done one after another for
+// a stated time, on one thread, without the garbage collector.
+//
+// Before it starts, Run finds how many units make a batch that is long against
+// the clock's own cost, and checks that twice the units take about twice the
+// time. A compiler that removed the work fails that check.
+type Timed struct {
+	For time.Duration
+	// Do does n units of work. It does not allocate.
+	Do func(n int) error
+	// Finish ends the timed part, inside it: a last fsync. It may be nil.
+	Finish func() error
+	// Low and High bound time(2n)/time(n); 0 stands for 1.6 and 2.6. What
+	// waits for a device scales less evenly than what computes.
+	Low, High float64
+	// Largest bounds n; 0: no bound. With Largest 1 there is no batch to
+	// double, and no check of scaling.
+	Largest int
+	// Clock and CPU are the monotonic clock and the CPU seconds spent so
+	// far; nil: this system's, this thread's and its finished children's.
+	Clock func() time.Duration
+	CPU   func() (float64, error)
+}
+
+// Timing is what a timed part gave.
+type Timing struct {
+	Work       float64 // units
+	Elapsed    time.Duration
+	CPUSeconds *float64
+	Windows    []float64 // units done in each of equal slices of Elapsed
+	Scaling    float64   // time(2n)/time(n); 0 where it was not checked
+}
+
+const (
+	windows = 16   // slices of the timed part
+	records = 4096 // batches whose ends are kept; pairs are merged beyond
+	share   = 200  // of the timed part that one batch is to take
+)
+
+// Run does the timed part. An error of Do ends it. An error of kind
+// fault.Subject says that the time did not scale with the work.
+func (t Timed) Run(ctx context.Context) (Timing, error) {
+	if t.Clock == nil {
+		began := time.Now()
+		t.Clock = func() time.Duration { return time.Since(began) }
+	}
+	if t.CPU == nil {
+		t.CPU = probe.Thread
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+
+	n, err := t.batch(ctx)
+	if err != nil {
+		return Timing{}, err
+	}
+	scaling, err := t.scaling(ctx, n)
+	if err != nil {
+		return Timing{}, err
+	}
+	out, err := t.measure(ctx, n)
+	out.Scaling = scaling
+	return out, err
+}
+
+// once returns the time that n units take.
+func (t Timed) once(n int) (time.Duration, error) {
+	from := t.Clock()
+	err := t.Do(n)
+	return t.Clock() - from, err
+}
+
+// least returns the shortest of k times for n units: noise only adds.
+func (t Timed) least(ctx context.Context, n, k int) (time.Duration, error) {
+	least := time.Duration(math.MaxInt64)
+	for range k {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		d, err := t.once(n)
+		if err != nil {
+			return 0, err
+		}
+		least = min(least, d)
+	}
+	return least, nil
+}
+
+// batch returns how many units take a small share of the timed part, and at
+// least 100 µs, so that reading the clock costs nothing beside it.
+func (t Timed) batch(ctx context.Context) (int, error) {
+	want := min(max(t.For/share, 100*time.Microsecond), 10*time.Millisecond)
+	for n := 1; n < 1<<30; {
+		if t.Largest > 0 && n >= t.Largest {
+			return t.Largest, nil
+		}
+		d, err := t.once(n)
+		if err == nil && d >= want {
+			// Once may have been an interruption.
+			if d, err = t.least(ctx, n, 2); err == nil && d >= want {
+				return n, nil
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		// Towards the share in bounded steps, as short times are inexact.
+		step := float64(want) / float64(max(d, 1))
+		n = int(float64(n)*min(max(step, 1.2), 8)) + 1
+	}
+	return 0, fault.New(fault.Subject, "the work takes no time: it was optimised away")
+}
+
+// scaling returns time(2n)/time(n), each the least of some. Rounds are added
+// while it is out of bounds, because noise can only make a time too long.
+func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
+	if n < 2 && t.Largest == 1 {
+		return 0, nil
+	}
+	low, high := t.Low, t.High
+	if low == 0 {
+		low = 1.6
+	}
+	if high == 0 {
+		high = 2.6
+	}
+	single, double := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	var ratio float64
+	for range 8 {
+		for range 3 {
+			one, err := t.least(ctx, n, 1)
+			if err != nil {
+				return 0, err
+			}
+			two, err := t.least(ctx, 2*n, 1)
+			if err != nil {
+				return 0, err
+			}
+			single, double = min(single, one), min(double, two)
+		}
+		ratio = float64(double) / float64(max(single, 1))
+		if ratio >= low && ratio <= high {
+			return ratio, nil
+		}
+	}
+	return ratio, fault.New(fault.Subject, "twice the work took %.2f times the time (%v and %v for %d and %d units), and between %g and %g is right: the work was optimised away, or this machine does not run it evenly",
+		ratio, single, double, n, 2*n, low, high)
+}
+
+// measure does batches of n until the time is up.
+func (t Timed) measure(ctx context.Context, n int) (Timing, error) {
+	var out Timing
+	ends := make([]time.Duration, 0, records)
+	each := 1 // batches a record stands for
+	before, cpuErr := t.CPU()
+	from := t.Clock()
+	for batches := 1; ; batches++ {
+		if err := t.Do(n); err != nil {
+			return out, err
+		}
+		at := t.Clock() - from
+		out.Work += float64(n)
+		if batches%each == 0 {
+			if len(ends) == records {
+				ends = merge(ends)
+				each *= 2
+			}
+			if batches%each == 0 {
+				ends = append(ends, at)
+			}
+		}
+		if at >= t.For {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+	}
+	if t.Finish != nil {
+		if err := t.Finish(); err != nil {
+			return out, err
+		}
+	}
+	out.Elapsed = t.Clock() - from
+	if after, err := t.CPU(); err == nil && cpuErr == nil {
+		spent := after - before
+		out.CPUSeconds = &spent
+	}
+	out.Windows = spread(ends, float64(n*each))
+	return out, nil
+}
+
+// merge keeps every second end, in place.
+func merge(ends []time.Duration) []time.Duration {
+	for i := range len(ends) / 2 {
+		ends[i] = ends[2*i+1]
+	}
+	return ends[:len(ends)/2]
+}
+
+// spread divides work, which was done between each end and the next, over
+// equal slices of the time until the last end. It returns nil when there are
+// fewer ends than slices.
+func spread(ends []time.Duration, work float64) []float64 {
+	if len(ends) < windows || ends[len(ends)-1] <= 0 {
+		return nil
+	}
+	out := make([]float64, windows)
+	width := float64(ends[len(ends)-1]) / windows
+	from := 0.0
+	for _, e := range ends {
+		to := float64(e)
+		for i := int(from / width); i < windows && to > from; i++ {
+			lo, hi := max(from, float64(i)*width), min(to, float64(i+1)*width)
+			if hi > lo {
+				out[i] += work * (hi - lo) / (to - from)
+			}
+			if hi >= to {
+				break
+			}
+		}
+		from = to
+	}
+	return out
+}
+
+// Rate is units a second.
+func (t Timing) Rate() float64 { return t.Work / t.Elapsed.Seconds() }
+
+// Result makes the result of a loop: its check, and its values beside
+// those of the timing. unit is the name of one unit of work.
+func (t Timing) Result(unit string, check Check, values ...sample.Value) Result {
+	check.Verified, check.Scaling = true, t.Scaling
+	return Result{
+		Values:           values,
+		Work:             t.Work,
+		WorkUnit:         unit,
+		ElapsedNS:        t.Elapsed.Nanoseconds(),
+		WorkerCPUSeconds: t.CPUSeconds,
+		Windows:          t.Windows,
+		Check:            check,
+	}
+}
+
+// Throughput is the value of the metric of that name.
+func Throughput(rate float64, unit string) sample.Value {
+	return sample.Value{Metric: "throughput", Unit: unit, Value: rate}
+}
+
+// Mismatch is the error of a loop whose answer is wrong.
+func Mismatch(what string, got, want any) error {
+	return fault.Wrap(fault.Subject, "check", fmt.Errorf("%s is %v, and %v is right", what, got, want))
+}
