@@ -80,7 +80,7 @@ const (
 	tall   = 40.0
 	foot   = 32.0
 	barH   = 12.0
-	valueW = 96.0
+	valueW = 124.0
 )
 
 // Draw draws the figure.

@@ -142,8 +142,8 @@ func (r Row) sorted() []Value {
 
 const (
 	head  = 8.0
-	panel = 34.0
-	gap   = 8.0
+	panel = 25.0
+	gap   = 6.0
 	foot  = 20.0
 )
 
@@ -201,7 +201,7 @@ func dots(c *chart.Canvas, r Row, reach float64, place func(Value) float64, y fl
 		}
 		off := 0.0
 		if reach > 0 {
-			off = d / reach * (panel/2 - 4)
+			off = d / reach * (panel/2 - 3)
 		}
 		xs, ys = append(xs, place(v)), append(ys, y-off)
 	}

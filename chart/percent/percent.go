@@ -31,6 +31,7 @@ type Figure struct {
 	// "faster". MoreIsBetter tells which of them is wanted.
 	Less, More   string
 	MoreIsBetter bool
+	Neutral      bool // neither direction is better
 	Axis         Axis
 }
 
@@ -119,7 +120,7 @@ const (
 	step   = 28.0 // a row on a desk
 	tall   = 44.0 // a row on a phone: its label stands above its bar
 	barH   = 12.0
-	valueW = 178.0
+	valueW = 196.0
 )
 
 // layout is where things stand at one width.
@@ -137,7 +138,7 @@ func (f Figure) layout(width float64) layout {
 	for _, r := range f.Rows {
 		gutter = max(gutter, chart.TextWidth(chart.Fit(r.Label, 180)))
 	}
-	return layout{x0: gutter + 26, x1: width - valueW - 24, row: step}
+	return layout{x0: gutter + 26, x1: width - valueW - 36, row: step}
 }
 
 // Draw draws the figure.
@@ -156,12 +157,13 @@ func (f Figure) Draw(id string, width float64) string {
 		y := head + l.row*float64(i) + 4
 		c.Begin("row", r.Label+": "+f.value(r, true))
 		if l.narrow {
-			c.Label(l.x0-12, y+12, (l.x1-l.x0)*0.45, chart.Start, "label", r.Label)
-			c.Label(l.x1+12, y+12, (l.x1-l.x0)*0.55, chart.End, "value", f.beside(r))
+			c.Label(l.x0-12, y+12, (l.x1-l.x0)*0.4, chart.Start, "label", r.Label)
+			c.Label(l.x1+12, y+12, (l.x1-l.x0)*0.6, chart.End, "value", strings.TrimSpace(sign(r.Mark)+" "+f.beside(r)))
 			f.bar(c, l, at, r, y+27)
 		} else {
 			c.Label(4, y+step/2+1, l.x0-24, chart.Start, "label", r.Label)
-			c.Label(l.x1+22, y+step/2+1, valueW, chart.Start, "value", f.beside(r))
+			c.Text(l.x1+18, y+step/2+1, chart.Start, "sign mark-"+string(r.Mark), sign(r.Mark))
+			c.Label(l.x1+34, y+step/2+1, valueW, chart.Start, "value", f.beside(r))
 			f.bar(c, l, at, r, y+step/2-3)
 		}
 		c.End()
@@ -170,20 +172,41 @@ func (f Figure) Draw(id string, width float64) string {
 	return c.SVG(bottom+4, f.Title(), f.Desc())
 }
 
+// sign is a shape for eyes that colours do not reach.
+func sign(m chart.Mark) string {
+	switch m {
+	case chart.Same:
+		return "="
+	case chart.Better:
+		return "▲"
+	case chart.Worse:
+		return "▼"
+	case chart.Open:
+		return "?"
+	}
+	return ""
+}
+
 // beside is what stands beside a bar.
 func (f Figure) beside(r Row) string {
 	s := f.value(r, false)
 	if r.Value != nil && (r.Lo != nil || r.Hi != nil) {
-		s += fmt.Sprintf("  (%s … %s)", f.bound(r.Lo), f.bound(r.Hi))
+		lo, hi := f.bound(r.Lo), f.bound(r.Hi)
+		if strings.HasSuffix(lo, " %") && strings.HasSuffix(hi, " %") {
+			lo, hi = strings.TrimSuffix(lo, " %"), strings.TrimSuffix(hi, " %")
+		}
+		s += fmt.Sprintf(" (%s … %s)", lo, hi)
 	}
 	return s
 }
 
 func (f Figure) directions(c *chart.Canvas, l layout, at func(float64) float64) {
 	less, more := "← "+f.Less, f.More+" →"
-	if f.MoreIsBetter {
+	switch {
+	case f.Neutral:
+	case f.MoreIsBetter:
 		more = f.More + " (better) →"
-	} else {
+	default:
 		less = "← " + f.Less + " (better)"
 	}
 	zero := at(f.Axis.zero())

@@ -123,7 +123,9 @@ func (f Figure) Draw(id string, width float64) string {
 			c.Text(x1+16, middle-2, chart.Start, "value", f.text(r.Median))
 			c.Text(x1+16, middle+12, chart.Start, "small", r.count())
 		}
-		c.Line(x0, middle, x1, middle, "rule")
+		for _, p := range panels {
+			c.Line(p.x0, middle, p.x1, middle, "rule")
+		}
 		draw(c, panels, r, middle)
 		c.End()
 	}
@@ -165,20 +167,22 @@ func spread(i int) float64 {
 	return (f - 0.5) * 15
 }
 
-// axes draws the ticks of every piece under one prefix, and the breaks
-// between them. It returns the unit with its prefix.
+// axes draws the ticks of every piece and the breaks between them. It
+// returns the unit with its prefix where one holds for the whole axis.
 func axes(c *chart.Canvas, panels []piece, u string, bottom float64) string {
-	largest := 0.0
-	for _, p := range panels {
-		largest = max(largest, math.Abs(p.lo), math.Abs(p.hi))
-	}
-	scale, name := unit.Prefix(largest, u)
+	name := ""
 	for i, p := range panels {
-		values, step := chart.Ticks(p.lo, p.hi, max(int((p.x1-p.x0)/85), 1))
+		scale, own := unit.Prefix(max(math.Abs(p.lo), math.Abs(p.hi)), u)
+		values, step := chart.Ticks(p.lo, p.hi, min(max(int((p.x1-p.x0)/60), 2), 8))
 		for j, v := range values {
 			values[j] = v / scale
 		}
 		labels, _ := chart.Labels(values, step/scale, "")
+		// Pieces may be of different sizes: each bears its own prefix.
+		if name = own; len(panels) > 1 {
+			name = ""
+			labels[0] = strings.TrimSpace(labels[0] + " " + own)
+		}
 		last := math.Inf(-1)
 		for j, v := range values {
 			x, half := p.at(v*scale), chart.TextWidth(labels[j])/2

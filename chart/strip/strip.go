@@ -142,7 +142,7 @@ func cpus(c *chart.Canvas, r Row, x0, x1, y float64) {
 		return
 	}
 	c.Rect(x0, y, x1-x0, barH, "track")
-	x := x0
+	x, busy := x0, min(max(*r.Busy, 0), 1)*(x1-x0)
 	for _, s := range []struct {
 		v    *float64
 		mark chart.Mark
@@ -153,11 +153,7 @@ func cpus(c *chart.Canvas, r Row, x0, x1, y float64) {
 			x += w
 		}
 	}
-	if w := x1 - x; w > 42 {
-		c.Text(x+6, y+barH-3, chart.Start, "small", share(r.Busy)+" busy")
-	} else {
-		c.Text(x0+6, y+barH-3, chart.Start, "small on", share(r.Busy)+" busy")
-	}
+	caption(c, x0, busy, x, x1, y, share(r.Busy)+" busy")
 }
 
 func meter(c *chart.Canvas, v *float64, x0, x1, y float64) {
@@ -168,11 +164,19 @@ func meter(c *chart.Canvas, v *float64, x0, x1, y float64) {
 	}
 	c.Rect(x0, y, x1-x0, barH, "track")
 	w := min(max(*v, 0), 1) * (x1 - x0)
-	c.Bar(x0, y, w, barH, chart.Plain)
-	if x1-x0-w > 42 {
-		c.Text(x0+w+6, y+barH-3, chart.Start, "small", share(v))
-	} else {
-		c.Text(x0+6, y+barH-3, chart.Start, "small on", share(v))
+	c.Bar(x0, y, w, barH, chart.Baseline)
+	caption(c, x0, w, x0+w, x1, y, share(v))
+}
+
+// caption writes on the bar that begins at x0 where it is wide enough, else
+// behind what is drawn, which ends at x.
+func caption(c *chart.Canvas, x0, w, x, x1, y float64, text string) {
+	need := chart.TextWidth(text) + 10
+	switch {
+	case w > need:
+		c.Text(x0+6, y+barH-3, chart.Start, "small on", text)
+	case x1-x > need:
+		c.Text(x+6, y+barH-3, chart.Start, "small", text)
 	}
 }
 

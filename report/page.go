@@ -1,0 +1,506 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"bakeoff/analysis"
+	"bakeoff/chart"
+	chartall "bakeoff/chart/all"
+	"bakeoff/plan"
+	"bakeoff/sample"
+	"bakeoff/store"
+)
+
+// page is what the template shows: text and figures, nothing to compute.
+type page struct {
+	CSP, Version              string
+	Title, Lead               string
+	Alarm, Problems           []string
+	Head                      []pair
+	Tally                     []tally
+	Groups                    []group
+	ScopeNote                 string
+	Percent                   []figure
+	PercentNote               string
+	Cells                     []cell
+	Costs                     []costs
+	Differs                   matrix
+	Limits                    table
+	NotEnforced               []string
+	Strips                    []figure
+	Missing, Gates, Void      table
+	Warnings                  []string
+	TwinName                  string
+	TwinSays                  []sentence
+	TwinFigures               []figure
+	Commands                  []command
+	Design                    []pair
+	Order                     table
+	OrderNote                 string
+	Lab, LabNote              string
+	Files                     []file
+	Glossary                  []pair
+	HasDifferences, HasLimits bool
+}
+
+type pair struct{ Name, Value string }
+
+// tally counts the verdicts of one kind.
+type tally struct {
+	Mark  chart.Mark
+	Word  string
+	Count int
+}
+
+// group is the verdicts on one cell and metric.
+type group struct {
+	Cell, Metric, About string
+	Items               []sentence
+}
+
+// cell is everything about one cell.
+type cell struct {
+	ID, Name, About string
+	Figures         []figure
+	Metrics         table
+}
+
+type costs struct {
+	Cell    string
+	Figures []figure
+}
+
+type command struct{ About, Line string }
+
+// table is a table of text; the first column names the row.
+type table struct {
+	Caption string
+	Head    []string
+	Rows    [][]string
+	Note    string
+}
+
+// builder makes a page from evidence; it numbers the figures.
+type builder struct {
+	*evidence
+	page      page
+	figures   int
+	summaries map[[3]string]*analysis.Summary
+	metrics   map[[2]string]sample.Metric
+}
+
+func newPage(e *evidence, opt Option) page {
+	b := &builder{evidence: e, summaries: map[[3]string]*analysis.Summary{}, metrics: map[[2]string]sample.Metric{}}
+	for i := range e.results.Summaries {
+		s := &e.results.Summaries[i]
+		b.summaries[[3]string{s.Contender, s.Cell, s.Metric}] = s
+	}
+	for _, c := range e.results.Cells {
+		for _, m := range c.Metrics {
+			b.metrics[[2]string{c.Name, m.Name}] = m
+		}
+	}
+	p := &b.page
+	p.Version = clean(opt.Version)
+	b.head()
+	b.alarm()
+	b.verdicts()
+	b.percents()
+	b.cells()
+	b.costs()
+	b.differs()
+	b.limits()
+	b.strips()
+	b.absent()
+	b.twin()
+	b.method()
+	p.Problems = e.problems
+	p.CSP = policy()
+	return *p
+}
+
+// head is what, where and when.
+func (b *builder) head() {
+	r, p := &b.results, &b.page
+	p.Title = r.Run
+	if b.hasPlan && b.plan.Lab != "" {
+		p.Title = b.plan.Lab
+	}
+	others := 0
+	for _, c := range r.Contenders {
+		if c.Name != r.Baseline && !b.isTwin(c.Name) {
+			others++
+		}
+	}
+	p.Lead = fmt.Sprintf("%s against %s at %s, in %s.", plural(others, "contender"), r.Baseline,
+		plural(len(r.Cells), "cell"), plural(r.Blocks, "block"))
+	p.Head = append(p.Head, pair{"Machine", b.machine()}, pair{"Measured", b.when()}, pair{"Ended", ended(r.Ended)})
+	if b.hasPlan && b.plan.Profile != "" {
+		p.Head = append(p.Head, pair{"Profile", b.plan.Profile})
+	}
+	p.Head = append(p.Head, pair{"Run", b.base})
+}
+
+// machine says what the baseline ran on.
+func (b *builder) machine() string {
+	facts := b.prints[b.results.Baseline].Facts
+	var out []string
+	if m := facts["cpu.model"]; m != "" {
+		out = append(out, m)
+	}
+	if k := facts["kernel"]; k != "" {
+		out = append(out, k)
+	}
+	if o := facts["os"]; o != "" {
+		out = append(out, o)
+	}
+	if len(out) == 0 {
+		return "unavailable: there is no fingerprint of " + b.results.Baseline
+	}
+	return strings.Join(out, ", ")
+}
+
+// when says from when to when trials ran.
+func (b *builder) when() string {
+	var first, last time.Time
+	for _, l := range b.lines {
+		if l.At.IsZero() {
+			continue
+		}
+		if first.IsZero() || l.At.Before(first) {
+			first = l.At
+		}
+		if l.At.After(last) {
+			last = l.At
+		}
+	}
+	if first.IsZero() {
+		return "unavailable: there is no journal"
+	}
+	first, last = first.UTC(), last.UTC()
+	layout := "15:04 UTC"
+	if first.YearDay() != last.YearDay() || first.Year() != last.Year() {
+		layout = "2 January 2006 15:04 UTC"
+	}
+	return fmt.Sprintf("%s to %s (%s)", first.Format("2 January 2006, 15:04"), last.Format(layout), span(last.Sub(first)))
+}
+
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.1f h", d.Hours())
+}
+
+func ended(reason string) string {
+	switch reason {
+	case "decided":
+		return "every primary comparison had its verdict"
+	case "blocks":
+		return "all planned blocks were done"
+	case "budget":
+		return "the time budget was used up"
+	case "interrupted":
+		return "it was interrupted; this is what there is"
+	case "":
+		return "it has not: this is its state so far"
+	}
+	return reason
+}
+
+// alarm is what a reader must know before anything else.
+func (b *builder) alarm() {
+	t := b.results.Twin
+	if t == nil || !t.Different {
+		return
+	}
+	for _, c := range t.Comparisons {
+		if c.Verdict == analysis.Better || c.Verdict == analysis.Worse {
+			b.page.Alarm = append(b.page.Alarm, say(c, "").String())
+		}
+	}
+}
+
+// verdicts puts every primary comparison into a sentence, grouped by cell
+// and metric in the order of the lab file.
+func (b *builder) verdicts() {
+	counts := map[string]*tally{}
+	var order []string
+	count := func(s sentence) {
+		if counts[s.Word] == nil {
+			counts[s.Word] = &tally{Mark: s.Mark, Word: s.Word}
+			order = append(order, s.Word)
+		}
+		counts[s.Word].Count++
+	}
+	for _, c := range b.results.Cells {
+		for _, m := range c.Metrics {
+			if !m.Primary {
+				continue
+			}
+			g := group{Cell: c.Name, Metric: m.Name, About: b.about(c) + ", " + direction(m.Better)}
+			for _, x := range b.primary(c.Name, m.Name) {
+				s := say(x, b.failures(x))
+				count(s)
+				g.Items = append(g.Items, s)
+			}
+			for _, x := range b.missingAt(c.Name) {
+				count(x)
+				g.Items = append(g.Items, x)
+			}
+			if len(g.Items) > 0 {
+				b.page.Groups = append(b.page.Groups, g)
+			}
+		}
+	}
+	for _, w := range order {
+		b.page.Tally = append(b.page.Tally, *counts[w])
+	}
+	b.page.ScopeNote = b.scope()
+}
+
+// primary are the comparisons with a verdict on one cell and metric.
+func (b *builder) primary(cell, metric string) []analysis.Comparison {
+	var out []analysis.Comparison
+	for _, c := range b.results.Comparisons {
+		if c.Primary && c.Cell == cell && c.Metric == metric {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (b *builder) missingAt(cell string) []sentence {
+	var out []sentence
+	for _, m := range b.results.Missing {
+		if m.Cell == cell && !b.isTwin(m.Contender) {
+			out = append(out, sentence{Mark: chart.Plain, Word: "missing",
+				Claim: m.Contender + " has no result", Where: " at " + m.Cell, Evidence: strings.TrimSuffix(m.Reason, ".")})
+		}
+	}
+	return out
+}
+
+// failures says how often a contender, or the baseline, failed at what is
+// compared.
+func (b *builder) failures(c analysis.Comparison) string {
+	var out []string
+	if f := c.Failures; f.Of > 0 {
+		for _, side := range []struct {
+			name string
+			k    int
+		}{{c.Contender, f.Contender}, {c.Baseline, f.Baseline}} {
+			if side.k > 0 {
+				out = append(out, fmt.Sprintf("%d of %s of %s failed", side.k, plural(f.Of, "trial"), side.name))
+			}
+		}
+		return strings.Join(out, ", ")
+	}
+	for _, name := range []string{c.Contender, c.Baseline} {
+		if s := b.summaries[[3]string{name, c.Cell, c.Metric}]; s != nil && s.Failures > 0 {
+			out = append(out, fmt.Sprintf("%d of %s of %s failed", s.Failures, plural(s.N+s.Failures, "trial"), name))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func (b *builder) scope() string {
+	var machine, instance bool
+	for _, c := range b.results.Comparisons {
+		machine = machine || c.Scope == analysis.ScopeMachine
+		instance = instance || c.Scope == analysis.ScopeInstance
+	}
+	switch {
+	case machine && !instance:
+		return "“On this machine” is meant: environments were created anew for each block, so the verdicts hold for new " +
+			"ones of the same making here. They do not speak of the technologies in general: that takes more than one machine."
+	case instance && !machine:
+		return "“For these instances” is meant: the same environments served all blocks, so the verdicts may not hold for " +
+			"new ones, even on this machine."
+	}
+	return ""
+}
+
+// about says what a cell does: its workload and parameters.
+func (b *builder) about(c analysis.Cell) string {
+	s := c.Workload
+	for _, a := range c.Params.Args() {
+		s += " " + clip(strings.ReplaceAll(a, "\n", " "), 80)
+	}
+	return s
+}
+
+func direction(d sample.Better) string {
+	switch d {
+	case sample.Higher:
+		return "higher is better"
+	case sample.Lower:
+		return "lower is better"
+	}
+	return "no direction is better"
+}
+
+// twin is the A/A check.
+func (b *builder) twin() {
+	t := b.results.Twin
+	if t == nil {
+		return
+	}
+	b.page.TwinName = t.Name
+	for _, c := range t.Comparisons {
+		if c.Primary {
+			b.page.TwinSays = append(b.page.TwinSays, say(c, b.failures(c)))
+		}
+	}
+	b.page.TwinFigures = b.twinFigures(t.Comparisons)
+}
+
+// absent is what is not there, and why.
+func (b *builder) absent() {
+	p := &b.page
+	p.Missing = table{Head: []string{"contender", "cell", "reason"}}
+	for _, m := range b.results.Missing {
+		p.Missing.Rows = append(p.Missing.Rows, []string{m.Contender, m.Cell, m.Reason})
+	}
+	p.Gates = table{Head: []string{"comparison", "check", "reason", "trials"}}
+	all := b.results.Comparisons
+	if b.results.Twin != nil {
+		all = append(all[:len(all):len(all)], b.results.Twin.Comparisons...)
+	}
+	for _, c := range all {
+		for _, g := range c.Gates {
+			p.Gates.Rows = append(p.Gates.Rows, []string{c.Contender + ", " + c.Cell + ", " + c.Metric, g.Name, g.Reason,
+				fmt.Sprintf("%d of %d", g.Trials, g.Of)})
+		}
+	}
+	p.Gates.Rows = cut(b.evidence, "failed checks", p.Gates.Rows, maxList)
+	p.Void = table{Head: []string{"block", "reason"}}
+	for _, l := range b.lines {
+		if l.Type == store.LineBlock && l.Status == store.Void {
+			p.Void.Rows = append(p.Void.Rows, []string{fmt.Sprint(l.Block), l.Reason})
+		}
+	}
+	p.Void.Rows = cut(b.evidence, "void blocks", p.Void.Rows, maxList)
+	p.Warnings = b.results.Warnings
+	seen := map[string]bool{}
+	for _, c := range b.results.Comparisons {
+		for _, w := range c.Warnings {
+			text := c.Contender + " at " + c.Cell + " (" + c.Metric + "): " + w
+			if !seen[text] && len(p.Warnings) < maxList {
+				seen[text] = true
+				p.Warnings = append(p.Warnings, text)
+			}
+		}
+	}
+}
+
+// method is how it was done and how to do it again.
+func (b *builder) method() {
+	p := &b.page
+	p.Files = b.files
+	p.Lab = b.lab
+	p.Commands = b.commands()
+	p.Design = b.design()
+	p.Order, p.OrderNote = b.order()
+	for _, d := range chartall.Docs() {
+		p.Glossary = append(p.Glossary, pair{map[string]string{
+			"percent": "Difference charts", "points": "Raw values", "drift": "In the order of measuring",
+			"bar": "Amounts", "strip": "Bottleneck strips"}[d.Name], d.Read})
+	}
+}
+
+// commands are what a stranger types to do it again and to check it.
+func (b *builder) commands() []command {
+	run := []string{"bakeoff", "run", store.LabFile, "--seed", fmt.Sprint(b.results.Seed)}
+	if b.hasPlan && b.plan.Profile != "" {
+		run = append(run, "--profile", b.plan.Profile)
+	}
+	return []command{
+		{"The same schedule on your machine, from the lab file below", quoted(run)},
+		{"Every number of this page again from the raw outputs", quoted([]string{"bakeoff", "verify", b.base})},
+		{"This page again", quoted([]string{"bakeoff", "report", b.base})},
+	}
+}
+
+// quoted writes an argument vector so that a shell reads it back as it is.
+// A name from a stranger's folder may be pasted by a reader.
+func quoted(argv []string) string {
+	for i, a := range argv {
+		const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:=@%+,"
+		if a == "" || strings.Trim(a, plain) != "" {
+			argv[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(argv, " ")
+}
+
+// design is the experiment as it was registered.
+func (b *builder) design() []pair {
+	r := &b.results
+	out := []pair{{"Seed", fmt.Sprint(r.Seed)}, {"Baseline", r.Baseline},
+		{"Margin", "±" + significant(100*r.Margin, 3) + " %: closer than that counts as equivalent"}}
+	if r.PlanSHA256 != "" {
+		out = append(out, pair{"Plan, sha256", r.PlanSHA256})
+	}
+	out = append(out, pair{"Blocks", fmt.Sprintf("%d that count, %d void, %d after the deciding look", r.Blocks, r.Void, r.Unused)})
+	if !b.hasPlan {
+		return out
+	}
+	d := b.plan.Design
+	out = append(out,
+		pair{"Looks", fmt.Sprintf("after %s blocks, with alpha %s", list(d.Looks), list(d.Alphas))},
+		pair{"Environments", map[string]string{"block": "created anew for each block", "run": "the same for all blocks"}[d.Instances]},
+		pair{"Order", map[bool]string{true: "each block visits all contenders in random order, then in the mirrored one",
+			false: "each block visits all contenders in random order"}[d.Mirror]},
+		pair{"Family", plural(len(b.plan.Family), "primary comparison") + " share alpha; the twin's " + fmt.Sprint(len(b.plan.TwinFamily)) + " have their own"})
+	if d.Budget > 0 {
+		out = append(out, pair{"Budget", span(d.Budget)})
+	}
+	out = append(out, pair{"Lab file, sha256", b.plan.LabSHA256}, pair{"Measured by", "bakeoff " + b.plan.Version})
+	return out
+}
+
+func list[T any](vs []T) string {
+	var out []string
+	for i, v := range vs {
+		if i == 40 {
+			out = append(out, "…")
+			break
+		}
+		out = append(out, fmt.Sprint(v))
+	}
+	return strings.Join(out, ", ")
+}
+
+// maxOrder bounds the rows of the table of the order.
+const maxOrder = 1500
+
+// order is the schedule as it was drawn.
+func (b *builder) order() (table, string) {
+	t := table{Head: []string{"block", "cell", "order"}}
+	rows := 0
+	for _, k := range b.plan.Blocks {
+		for _, v := range k.Visits {
+			if rows++; rows <= maxOrder {
+				t.Rows = append(t.Rows, []string{blockName(k), v.Cell, clip(strings.Join(v.Order, " "), 2000)})
+			}
+		}
+	}
+	note := ""
+	if rows > maxOrder {
+		note = fmt.Sprintf("The first %d of %d visits; %s has them all.", maxOrder, rows, store.PlanFile)
+	}
+	return t, note
+}
+
+func blockName(k plan.Block) string {
+	if k.Spare {
+		return fmt.Sprintf("%d (spare)", k.Index)
+	}
+	return fmt.Sprint(k.Index)
+}

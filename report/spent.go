@@ -1,0 +1,145 @@
+package report
+
+import (
+	"encoding/json"
+	"strings"
+
+	"bakeoff/agent"
+	"bakeoff/probe"
+	"bakeoff/store"
+)
+
+// spent is where the time of a contender's trials at one cell went, summed
+// over the trials that count.
+type spent struct {
+	cpu    probe.CPU
+	trials int // that had CPU times before and after
+	// generator is the sum of the load generator's utilisation.
+	generator  float64
+	generators int
+}
+
+// maxRawReads bounds how many raw outputs a page reads, and maxRawJSON how
+// large each may be.
+const (
+	maxRawReads = 20_000
+	maxRawJSON  = 4 << 20
+)
+
+// readSpent sums the counters of the journal, and reads what the load
+// generators said of themselves.
+func (e *evidence) readSpent(run *store.Run) map[cellOf]*spent {
+	out := map[cellOf]*spent{}
+	void := voidBlocks(e.lines)
+	reads, broken := 0, 0
+	for _, l := range e.lines {
+		if l.Trial == nil || l.Status != store.OK || void[l.Block] {
+			continue
+		}
+		at := cellOf{clean(l.Contender), clean(l.Cell)}
+		if out[at] == nil {
+			out[at] = &spent{}
+		}
+		out[at].add(l.Before, l.After)
+		for _, f := range l.Raw {
+			if !strings.HasSuffix(f.Name, ".json") || f.Bytes > maxRawJSON {
+				continue
+			}
+			if reads++; reads > maxRawReads {
+				break
+			}
+			u, ok, err := utilisation(run, f)
+			if err != nil {
+				broken++
+				continue
+			}
+			if ok {
+				out[at].generator += u
+				out[at].generators++
+			}
+		}
+	}
+	if broken > 0 {
+		e.problem("%s could not be read or differ from the journal; bakeoff verify names them.", plural(broken, "raw output"))
+	}
+	if reads > maxRawReads {
+		e.problem("The load generator's share is that of the first %d raw outputs.", maxRawReads)
+	}
+	return out
+}
+
+// utilisation reads how busy the load generator was from a raw output; ok is
+// false where it has none.
+func utilisation(run *store.Run, f store.File) (u float64, ok bool, err error) {
+	data, err := run.ReadRaw(f)
+	if err != nil {
+		return 0, false, err
+	}
+	var r struct {
+		Generator *agent.Generator `json:"generator"`
+	}
+	// A blob of another form is no error: not every one is an agent's.
+	if json.Unmarshal(data, &r) != nil || r.Generator == nil {
+		return 0, false, nil
+	}
+	u = r.Generator.Utilisation
+	return u, u >= 0 && u < 1e6, nil
+}
+
+// add adds one trial. Counters that run backwards are not believed.
+func (s *spent) add(before, after *probe.Counters) {
+	if before == nil || after == nil || before.CPU == nil || after.CPU == nil {
+		return
+	}
+	b, a := before.CPU, after.CPU
+	d := probe.CPU{User: a.User - b.User, System: a.System - b.System, Interrupt: a.Interrupt - b.Interrupt,
+		Steal: a.Steal - b.Steal, IOWait: a.IOWait - b.IOWait, Idle: a.Idle - b.Idle}
+	for _, v := range []*float64{&d.User, &d.System, &d.Interrupt, &d.Steal, &d.IOWait, &d.Idle} {
+		// Idle and waiting time may step back by a tick (proc(5)).
+		if *v < -0.1 || *v > 1e9 {
+			return
+		}
+		*v = max(*v, 0)
+	}
+	s.cpu.User += d.User
+	s.cpu.System += d.System
+	s.cpu.Interrupt += d.Interrupt
+	s.cpu.Steal += d.Steal
+	s.cpu.IOWait += d.IOWait
+	s.cpu.Idle += d.Idle
+	s.trials++
+}
+
+// shares returns the states as shares of the whole time; nil where nothing
+// is known.
+func (s *spent) shares() (busy, steal, iowait, idle *float64) {
+	if s == nil || s.trials == 0 {
+		return nil, nil, nil, nil
+	}
+	all := s.cpu.Busy() + s.cpu.Steal + s.cpu.IOWait + s.cpu.Idle
+	if !(all > 0) {
+		return nil, nil, nil, nil
+	}
+	share := func(v float64) *float64 { v /= all; return &v }
+	return share(s.cpu.Busy()), share(s.cpu.Steal), share(s.cpu.IOWait), share(s.cpu.Idle)
+}
+
+// utilisation is the mean over trials of the generator's; nil without one.
+func (s *spent) utilisation() *float64 {
+	if s == nil || s.generators == 0 {
+		return nil
+	}
+	u := s.generator / float64(s.generators)
+	return &u
+}
+
+// voidBlocks returns the blocks that the journal says do not count.
+func voidBlocks(lines []store.Line) map[int]bool {
+	out := map[int]bool{}
+	for _, l := range lines {
+		if l.Type == store.LineBlock && l.Status == store.Void {
+			out[l.Block] = true
+		}
+	}
+	return out
+}
