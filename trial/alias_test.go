@@ -1,0 +1,8 @@
+package trial
+
+import "bakeoff/analysis"
+
+type (
+	analysisMissing = analysis.Missing
+	analysisSummary = analysis.Summary
+)

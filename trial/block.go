@@ -1,0 +1,263 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"bakeoff/conn"
+	"bakeoff/driver"
+	"bakeoff/env"
+	"bakeoff/fault"
+	"bakeoff/plan"
+	"bakeoff/probe"
+	"bakeoff/store"
+	"bakeoff/workload"
+)
+
+// block runs one block to its line in the journal. An error is one that ends
+// the run: the run folder cannot be written any more.
+func (r *runner) block(ctx context.Context, b plan.Block) error {
+	began := r.Now()
+	leases, err := r.lease(ctx, b)
+	if err == nil {
+		err = r.visits(ctx, b, leases)
+	}
+	if r.Plan.Design.Instances != "run" || err != nil {
+		down, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+		rerr := r.returnAll(down)
+		cancel()
+		// An environment that does not go away may disturb the next block,
+		// so it voids this one and is left to its lease.
+		err = errors.Join(err, rerr)
+	}
+	status, reason := store.OK, ""
+	switch {
+	case ctx.Err() != nil:
+		status, reason = store.Void, "interrupted"
+	case err != nil:
+		status, reason = store.Void, describe(err)
+	}
+	if err := r.endBlock(b.Index, status, reason); err != nil {
+		return err
+	}
+	r.lasted = append(r.lasted, r.Now().Sub(began))
+	if err := r.analyse(); err != nil {
+		return err
+	}
+	r.emit(Event{Kind: BlockEnd, Block: b.Index, Status: status, Text: reason, Results: &r.results})
+	return nil
+}
+
+// lease makes the environments of a block, in its order of creation, and
+// prepares every cell in them. Where a subject cannot be created its trials
+// in this block fail; that is a result. An error voids the block.
+func (r *runner) lease(ctx context.Context, b plan.Block) (map[string]*lease, error) {
+	for _, name := range b.Create {
+		s, err := r.side(name)
+		if err != nil {
+			return nil, err
+		}
+		if r.kept[name] != nil || s.gone != "" {
+			continue
+		}
+		le, err := r.create(ctx, b.Index, s)
+		if err != nil {
+			return nil, err
+		}
+		if le == nil {
+			continue
+		}
+		r.kept[name] = le
+		for _, v := range b.Visits {
+			if err := r.prepareCell(ctx, le, s, v.Cell); err != nil {
+				return nil, err
+			}
+		}
+		if err := r.fingerprint(ctx, s, le); err != nil {
+			return nil, err
+		}
+		if f, ok := le.Instance.(driver.Freezer); ok {
+			if err := f.Freeze(ctx); err != nil {
+				return nil, fault.Op("freeze "+name, err)
+			}
+		}
+	}
+	return r.kept, nil
+}
+
+// create makes one environment and journals it. It returns nil, nil where the
+// subject failed to come up.
+func (r *runner) create(ctx context.Context, block int, s *side) (*lease, error) {
+	le, err := r.Env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
+	line := store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Block: block, Contender: s.Name}
+	switch {
+	case err == nil:
+		s.failed, s.ever = 0, true
+		limits := le.Info().Limits
+		line.Status, line.Instance, line.CreateNS, line.Limits = store.OK, le.ID, le.Up.Sub(le.Asked).Nanoseconds(), &limits
+		r.emit(Event{Kind: Environment, Block: block, Contender: s.Name, Status: store.OK, Text: le.Up.Sub(le.Asked).Round(time.Millisecond).String()})
+		return &lease{Lease: le, targets: map[string]*target{}}, r.Run.Append(line)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	line.Status, line.Reason = store.Void, describe(err)
+	s.why = line.Reason
+	switch fault.Of(err) {
+	case fault.Subject:
+		line.Status = store.Subject
+		s.failed++
+	case fault.Unsupported, fault.NotFound, fault.Invalid:
+		// It will not be otherwise in the next block.
+		s.gone = line.Reason
+	}
+	r.emit(Event{Kind: Environment, Block: block, Contender: s.Name, Status: line.Status, Text: line.Reason})
+	if aerr := r.Run.Append(line); aerr != nil {
+		return nil, aerr
+	}
+	if s.failed >= maxFailedCreations && !s.ever {
+		if derr := r.dismiss(s, fmt.Sprintf("did not come up in %d of %d attempts: %s", s.failed, s.failed, line.Reason)); derr != nil {
+			return nil, derr
+		}
+	}
+	if fault.Is(err, fault.Lab) {
+		return nil, err
+	}
+	if s.gone != "" && s.Name == r.Plan.Baseline {
+		return nil, fault.New(fault.Lab, "the baseline cannot run: %s", s.gone)
+	}
+	return nil, nil
+}
+
+// prepareCell brings one cell in one environment to where trials can run.
+func (r *runner) prepareCell(ctx context.Context, le *lease, s *side, cell string) error {
+	if le.targets[cell] != nil {
+		return nil
+	}
+	c, err := r.cell(cell)
+	if err != nil {
+		return err
+	}
+	w, err := r.workload(c.Workload)
+	if err != nil {
+		return err
+	}
+	t := &target{work: w, cell: c}
+	t.Subject, t.Addr, t.State = le.Instance, le.Info().Addr, map[string]string{}
+	if w.Doc().Peer {
+		t.Peer, t.PeerAgent, t.PeerDir = r.Env.Peer(le.CPUSet)
+	}
+	t.Fresh = func(ctx context.Context) (driver.Instance, []workload.Mark, error) {
+		fresh, err := r.Env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
+		if err != nil {
+			return nil, nil, err
+		}
+		return returning{fresh}, []workload.Mark{{Name: "asked", At: fresh.Asked}, {Name: "up", At: fresh.Up}}, nil
+	}
+	le.targets[cell] = t
+	pctx, cancel := context.WithTimeout(ctx, prepareLimit)
+	defer cancel()
+	err = w.Prepare(pctx, t.Target, c.Params)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case fault.Is(err, fault.Lab) && pctx.Err() == nil:
+		return fault.Op("prepare "+cell+" in "+s.Name, err)
+	}
+	// The subject cannot do it: every trial of this cell fails here.
+	t.failed = fault.Wrap(fault.Subject, "prepare", err)
+	return nil
+}
+
+// prepareLimit bounds the preparation of a cell; an emulated machine that
+// restores a database needs minutes.
+const prepareLimit = 5 * time.Minute
+
+// returning is a fresh environment whose Close gives back its lease.
+type returning struct{ *env.Lease }
+
+// Close returns the lease, which closes the environment.
+func (r returning) Close(ctx context.Context) error { return r.Lease.Return(ctx) }
+
+// fingerprint stores what an environment is, once a contender.
+func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) error {
+	if r.described[s.Name] {
+		return nil
+	}
+	fp := probe.Fingerprint{Schema: probe.FingerprintSchema, Facts: map[string]string{}, Unavailable: map[string]string{}}
+	var out, errb conn.Tail
+	out.Limit, errb.Limit = 1<<20, 1024
+	argv := []string{le.Info().Agent, "probe", "fingerprint", "--json"}
+	for _, v := range s.Volumes {
+		argv = append(argv, "--volume", v.Path+"="+le.Info().Volumes[v.Path])
+	}
+	exit, err := le.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &out, Stderr: &errb})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		fp.Unavailable["all"] = describe(err)
+	case !exit.OK():
+		fp.Unavailable["all"] = exit.String() + ": " + string(bytes.TrimSpace(errb.Bytes()))
+	default:
+		if err := json.Unmarshal(out.Bytes(), &fp); err != nil {
+			fp.Unavailable["all"] = "the agent's answer cannot be read: " + err.Error()
+		}
+	}
+	if fp.Facts == nil {
+		fp.Facts = map[string]string{}
+	}
+	for k, v := range le.Info().Facts {
+		fp.Facts["driver."+k] = v
+	}
+	fp.Facts["image.digest"] = s.image.Digest
+	if s.image.Digest == "" {
+		delete(fp.Facts, "image.digest")
+	}
+	r.described[s.Name] = true
+	_, err = r.Run.WriteFingerprint(s.Name, fp)
+	return err
+}
+
+// visits runs the block's trials in their order.
+func (r *runner) visits(ctx context.Context, b plan.Block, leases map[string]*lease) error {
+	for _, slot := range b.Slots() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s, err := r.side(slot.Contender)
+		if err != nil {
+			return err
+		}
+		if s.gone != "" {
+			continue
+		}
+		if err := r.visit(ctx, slot, s, leases[slot.Contender]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// returnAll gives every environment back, and reports all that would not go.
+func (r *runner) returnAll(ctx context.Context) error {
+	var errs []error
+	for name, le := range r.kept {
+		// A frozen environment does not see a signal.
+		if f, ok := le.Instance.(driver.Freezer); ok {
+			if err := f.Thaw(ctx); err != nil {
+				errs = append(errs, fault.Op("thaw "+name, err))
+			}
+		}
+		if err := le.Return(ctx); err != nil {
+			errs = append(errs, err)
+		}
+		delete(r.kept, name)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,169 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bakeoff/conn"
+	"bakeoff/driver"
+	"bakeoff/env"
+	"bakeoff/fault"
+	"bakeoff/plan"
+	"bakeoff/store"
+	"bakeoff/workload"
+)
+
+// prepare finds the drivers, asks each whether it can run here, makes the
+// network and the images, and moves the controller to its own CPUs.
+func (r *runner) prepare(ctx context.Context) error {
+	needPeer := false
+	for _, c := range r.Plan.Cells {
+		w, err := r.workload(c.Workload)
+		if err != nil {
+			return err
+		}
+		needPeer = needPeer || w.Doc().Peer
+	}
+	for _, a := range Check(ctx, r.Plan, r.Drivers, r.Env.Host()) {
+		c, _ := r.Plan.Contender(a.Contender) // Check answers for those of the plan
+		s := &side{Contender: c}
+		if d := slices.IndexFunc(r.Drivers, func(d driver.Driver) bool { return d.Doc().Name == s.Driver }); d >= 0 {
+			s.driver = r.Drivers[d]
+		}
+		r.sides = append(r.sides, s)
+		if !a.Answer.OK {
+			if err := r.dismiss(s, "unavailable: "+sentence(a.Answer)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.mayStart(); err != nil {
+		return err
+	}
+	if needPeer {
+		r.emit(Event{Kind: Preparing, Text: "making the experiment's network"})
+		if err := r.Env.Network(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.images(ctx); err != nil {
+		return err
+	}
+	if err := r.mayStart(); err != nil {
+		return err
+	}
+	most := 1
+	for _, s := range r.sides {
+		most = max(most, s.CPUs)
+	}
+	layout := r.Env.Layout()
+	if err := env.Settle(layout.Others(layout.Subject(most))); err != nil {
+		return fault.Op("settle the controller on its CPUs", err)
+	}
+	return nil
+}
+
+// mayStart refuses a run in which nothing could be compared.
+func (r *runner) mayStart() error {
+	alive := 0
+	for _, s := range r.sides {
+		if s.gone == "" && s.TwinOf == "" {
+			alive++
+		}
+		if s.Name == r.Plan.Baseline && s.gone != "" {
+			return fault.New(fault.Unsupported, "the baseline %s cannot run here: %s", s.Name, s.gone)
+		}
+	}
+	if alive < 2 && len(r.Plan.Contenders) > 2 {
+		var why []string
+		for _, s := range r.sides {
+			if s.gone != "" {
+				why = append(why, s.Name+": "+s.gone)
+			}
+		}
+		return fault.New(fault.Unsupported, "no contender but the baseline can run here: %s", strings.Join(why, "; "))
+	}
+	return nil
+}
+
+// images builds what the contenders are made from. An image that cannot be
+// built takes its contenders out; the others go on.
+func (r *runner) images(ctx context.Context) error {
+	packages, err := Packages(r.Plan, r.Workloads)
+	if err != nil {
+		return err
+	}
+	for _, s := range r.sides {
+		if s.gone != "" {
+			continue
+		}
+		doc := s.driver.Doc()
+		if doc.Image && !r.Env.Cached(doc, s.Image, packages) {
+			r.emit(Event{Kind: Preparing, Contender: s.Name, Text: "building the image " + s.Image})
+		}
+		s.image, err = r.Env.Image(ctx, doc, s.Image, packages)
+		if ctx.Err() != nil {
+			return nil // interrupted; the loop over blocks says so
+		}
+		if err != nil {
+			if err := r.dismiss(s, "no image: "+describe(err)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// dismiss takes a contender out of the run, and journals why.
+func (r *runner) dismiss(s *side, reason string) error {
+	s.gone = reason
+	r.emit(Event{Kind: Unavailable, Contender: s.Name, Text: reason})
+	return r.Run.Append(store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Contender: s.Name, Status: store.Void, Reason: reason})
+}
+
+// Packages returns the Debian packages that the plan's workloads need inside
+// an environment, sorted. All contenders get the same, so that images differ
+// in nothing but what was meant to.
+func Packages(p *plan.Plan, workloads []workload.Workload) ([]string, error) {
+	var out []string
+	for _, c := range p.Cells {
+		i := slices.IndexFunc(workloads, func(w workload.Workload) bool { return w.Doc().Name == c.Workload })
+		if i < 0 {
+			return nil, fault.New(fault.Unsupported, "there is no workload %q", c.Workload)
+		}
+		out = append(out, workloads[i].Doc().Packages["debian"]...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// Check asks the driver of every contender whether it can run on host, in the
+// plan's order. It changes nothing.
+func Check(ctx context.Context, p *plan.Plan, drivers []driver.Driver, host conn.Conn) []Availability {
+	var out []Availability
+	for _, c := range p.Contenders {
+		a := Availability{Contender: c.Name, Driver: c.Driver}
+		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })
+		switch {
+		case c.Host != "local" && c.Host != "":
+			a.Answer = driver.Availability{Reason: fmt.Sprintf("host %q: this program drives only the host it runs on", c.Host)}
+		case i < 0:
+			a.Answer = driver.Availability{Reason: fmt.Sprintf("there is no driver %q", c.Driver)}
+		default:
+			a.Answer = drivers[i].Check(ctx, host, c.Options)
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// sentence writes why something is not available and what would help.
+func sentence(a driver.Availability) string {
+	s := a.Reason
+	if a.Fix != "" {
+		s += "; " + a.Fix
+	}
+	return s
+}
