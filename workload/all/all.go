@@ -5,12 +5,14 @@ import (
 	"bakeoff/agent"
 	"bakeoff/workload"
 	"bakeoff/workload/cpu"
+	"bakeoff/workload/http"
 )
 
 // Workloads returns every workload, in order of its name.
 func Workloads() []workload.Workload {
 	return []workload.Workload{
 		cpu.New(),
+		http.New(),
 	}
 }
 
@@ -18,5 +20,6 @@ func Workloads() []workload.Workload {
 func Loops() []agent.Loop {
 	return []agent.Loop{
 		cpu.Loop(),
+		http.Loop(),
 	}
 }
