@@ -39,11 +39,13 @@ was tested, and writes a page that shows its evidence.`,
 		Args:              a.unknownCommand,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	c.SuggestionsMinimumDistance = 2
 	c.SetIn(a.stdin)
 	c.SetOut(a.stdout)
 	c.SetErr(a.stderr)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
 	c.AddGroup(
+		&cobra.Group{ID: "measure", Title: "Measure:"},
 		&cobra.Group{ID: "evidence", Title: "Look at the evidence:"},
 		&cobra.Group{ID: "machine", Title: "This machine:"},
 		&cobra.Group{ID: "other", Title: "Other:"},
@@ -52,7 +54,8 @@ was tested, and writes a page that shows its evidence.`,
 		id       string
 		commands []*cobra.Command
 	}{
-		{"evidence", []*cobra.Command{a.analyse()}},
+		{"measure", []*cobra.Command{a.run(), a.plan()}},
+		{"evidence", []*cobra.Command{a.report(), a.serve(), a.analyse()}},
 		{"machine", []*cobra.Command{a.doctor(), a.list(), a.clean()}},
 		{"other", []*cobra.Command{a.schema(), a.completion(), a.version(), a.docs(), a.man()}},
 	} {

@@ -17,7 +17,7 @@ import (
 	driverall "bakeoff/driver/all"
 	"bakeoff/env"
 	"bakeoff/unit"
-	workloadall "bakeoff/workload/all"
+	"bakeoff/workload"
 )
 
 // The states of one thing that doctor looked at.
@@ -85,7 +85,7 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 	for _, dir := range []struct{ name, path string }{{"room for state", state}, {"room for images", cache}} {
 		d.Machine = append(d.Machine, roomFinding(dir.name, dir.path))
 	}
-	programs, packages := programFindings()
+	programs, packages := programFindings(runtime.GOOS == "linux", workloadDocs())
 	d.Machine = append(d.Machine, programs...)
 	d.Machine = append(d.Machine, a.agentFinding())
 	d.Leases = append(d.Leases, a.leaseLines(state)...)
@@ -167,8 +167,9 @@ func existing(path string) string {
 }
 
 // programFindings looks for what drivers do not look for themselves: the
-// builder of images, and the programs of workloads on the bare host.
-func programFindings() (out []finding, packages []string) {
+// builder of images, if there are any, and the programs of workloads that run
+// on the bare host.
+func programFindings(images bool, bare []workload.Doc) (out []finding, packages []string) {
 	look := func(program, what string, debian ...string) {
 		if path, err := exec.LookPath(program); err == nil {
 			out = append(out, finding{Name: program, State: good, Text: path})
@@ -177,11 +178,10 @@ func programFindings() (out []finding, packages []string) {
 		out = append(out, finding{Name: program, State: absent, Text: what, Fix: installCommand(slices.Clone(debian), os.Getuid())})
 		packages = append(packages, debian...)
 	}
-	if runtime.GOOS == "linux" {
+	if images {
 		look("mmdebstrap", "makes root images: without it only the bare host can be measured", "mmdebstrap", "debian-archive-keyring")
 	}
-	for _, w := range workloadall.Workloads() {
-		doc := w.Doc()
+	for _, doc := range bare {
 		for _, p := range doc.Programs {
 			look(p, "workload "+doc.Name+" needs it on the bare host", doc.Packages["debian"]...)
 		}

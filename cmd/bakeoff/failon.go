@@ -85,8 +85,10 @@ func (f failOn) check() error {
 	return nil
 }
 
-// endAll is how a command with these results ends: what was asked for comes
+// end is how a command with these results ends: what was asked for comes
 // before missing cells, and those before a plain end.
+func (f failOn) end(r analysis.Results) error { return f.endAll([]analysis.Results{r}) }
+
 func (f failOn) endAll(all []analysis.Results) error {
 	var lines []string
 	missing := false

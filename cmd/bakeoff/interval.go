@@ -35,6 +35,15 @@ func layoutFor(cs []analysis.Comparison, columns int) layout {
 	return l
 }
 
+// shown is the interval to look at: the one that decided, or while none has,
+// the interim one, which decides nothing.
+func shown(c analysis.Comparison) analysis.Interval {
+	if c.CI[0] == nil && c.CI[1] == nil {
+		return c.Interim
+	}
+	return c.CI
+}
+
 func comparisonName(c analysis.Comparison) string {
 	return c.Contender + " " + c.Cell + " " + c.Metric
 }
@@ -90,10 +99,11 @@ func changeText(c analysis.Comparison) string {
 	if c.Ratio == nil {
 		return "–"
 	}
+	ci := shown(c)
 	if c.Scale == sample.Difference {
-		return fmt.Sprintf("%+.3g [%s, %s] %s", *c.Ratio, boundText(c.CI[0], false), boundText(c.CI[1], false), c.Unit)
+		return fmt.Sprintf("%+.3g [%s, %s] %s", *c.Ratio, boundText(ci[0], false), boundText(ci[1], false), c.Unit)
 	}
-	return fmt.Sprintf("%s %% [%s, %s]", boundText(c.Ratio, true), boundText(c.CI[0], true), boundText(c.CI[1], true))
+	return fmt.Sprintf("%s %% [%s, %s]", boundText(c.Ratio, true), boundText(ci[0], true), boundText(ci[1], true))
 }
 
 // boundText writes a ratio as a percent difference, or a number as it is.
@@ -132,12 +142,13 @@ func intervalBar(c analysis.Comparison, margin float64, width int) string {
 	if c.Scale == sample.Difference || c.Ratio == nil || !(*c.Ratio > 0) {
 		return string(cells)
 	}
+	ci := shown(c)
 	lo, hi := 0, width-1
-	if c.CI[0] != nil && *c.CI[0] > 0 {
-		lo = place(math.Log(*c.CI[0]))
+	if ci[0] != nil && *ci[0] > 0 {
+		lo = place(math.Log(*ci[0]))
 	}
-	if c.CI[1] != nil && *c.CI[1] > 0 {
-		hi = place(math.Log(*c.CI[1]))
+	if ci[1] != nil && *ci[1] > 0 {
+		hi = place(math.Log(*ci[1]))
 	}
 	for i := lo; i <= hi; i++ {
 		cells[i] = '━'

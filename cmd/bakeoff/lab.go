@@ -1,13 +1,122 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
 	driverall "bakeoff/driver/all"
+	"bakeoff/fault"
 	"bakeoff/manifest"
 	"bakeoff/trial"
 	workloadall "bakeoff/workload/all"
 )
 
+// labName is the lab file that is looked for in a folder.
+const labName = "bakeoff.yaml"
+
+// maxLab bounds a lab file, as manifest.Parse does.
+const maxLab = 1 << 20
+
+// labPath finds the lab file: a file, a folder that has one, or the one in
+// the current folder when no argument was given.
+func labPath(args []string) (string, error) {
+	path := labName
+	if len(args) > 0 {
+		path = args[0]
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		path = filepath.Join(path, labName)
+		_, err = os.Stat(path)
+	}
+	if err == nil {
+		return path, nil
+	}
+	if os.IsNotExist(err) {
+		return "", fault.WithFix(fault.New(fault.NotFound, "lab file %s does not exist", path),
+			"name a lab file or a folder that has a "+labName)
+	}
+	return "", fault.Wrap(fault.Invalid, "lab file", err)
+}
+
 // catalogue is what lab files can name.
 func catalogue() manifest.Catalogue {
 	return trial.CatalogueOf(driverall.Drivers(), workloadall.Workloads())
+}
+
+// labFlags are the flags that change what a lab file says.
+type labFlags struct {
+	profile string
+	only    []string
+	budget  time.Duration
+}
+
+// load reads and checks the lab file that args name. What the flags change is
+// part of what is registered.
+func (f labFlags) load(args []string) (*manifest.Lab, error) {
+	path, err := labPath(args)
+	if err != nil {
+		return nil, err
+	}
+	src, err := readBounded(path, maxLab)
+	if err != nil {
+		return nil, err
+	}
+	lab, err := manifest.Parse(path, src, catalogue(), f.profile)
+	if err != nil {
+		return nil, err
+	}
+	if f.budget < 0 {
+		return nil, fault.New(fault.Invalid, "--budget %v is not a time that can be spent", f.budget)
+	}
+	if f.budget > 0 {
+		lab.Design.Budget = f.budget
+	}
+	return lab, keepOnly(lab, f.only)
+}
+
+// keepOnly leaves the cells that are named, all when none is.
+func keepOnly(lab *manifest.Lab, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	var all []string
+	for _, c := range lab.Cells {
+		all = append(all, c.Name)
+	}
+	for _, n := range names {
+		if !slices.Contains(all, n) {
+			return fault.WithFix(fault.New(fault.Invalid, "--only %s: %s has no such cell", n, lab.Path),
+				"there are "+strings.Join(all, ", "))
+		}
+	}
+	lab.Cells = slices.DeleteFunc(lab.Cells, func(c manifest.Cell) bool { return !slices.Contains(names, c.Name) })
+	return nil
+}
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fault.New(fault.NotFound, "%s does not exist", path)
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "", err)
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	n, err := io.Copy(&b, io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, path, err)
+	}
+	if n > limit {
+		return nil, fault.New(fault.Invalid, "%s is longer than %d bytes", path, limit)
+	}
+	return b.Bytes(), nil
 }

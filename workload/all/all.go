@@ -5,14 +5,12 @@ import (
 	"bakeoff/agent"
 	"bakeoff/workload"
 	"bakeoff/workload/cpu"
-	"bakeoff/workload/http"
 )
 
 // Workloads returns every workload, in order of its name.
 func Workloads() []workload.Workload {
 	return []workload.Workload{
 		cpu.New(),
-		http.New(),
 	}
 }
 
@@ -20,6 +18,5 @@ func Workloads() []workload.Workload {
 func Loops() []agent.Loop {
 	return []agent.Loop{
 		cpu.Loop(),
-		http.Loop(),
 	}
 }

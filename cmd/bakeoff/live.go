@@ -1,0 +1,214 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"bakeoff/analysis"
+	"bakeoff/trial"
+)
+
+// live is the view on a terminal: remarks scroll by, and below them a few
+// lines are redrawn in place.
+//
+// It draws between trials, and once a second while environments and images
+// are made, never during a trial: what is drawn costs a CPU and wakes a
+// terminal, and both would be measured.
+type live struct {
+	mu      sync.Mutex
+	out     io.Writer
+	style   style
+	size    func() (columns, rows int)
+	now     func() time.Time
+	state   liveState
+	drawn   int // lines on the screen that are ours
+	columns int // when they were drawn
+	last    time.Time
+	stop    chan struct{}
+	done    chan struct{}
+}
+
+// liveState is what a frame shows.
+type liveState struct {
+	title   string
+	event   trial.Event // the last one
+	at      time.Time   // when it came
+	busy    bool        // inside a trial
+	results *analysis.Results
+}
+
+// redraw is the shortest time between two frames.
+const redraw = 250 * time.Millisecond
+
+func newLive(out io.Writer, s style, size func() (int, int), state liveState) *live {
+	l := &live{out: out, style: s, size: size, now: time.Now, state: state, stop: make(chan struct{}), done: make(chan struct{})}
+	io.WriteString(out, "\x1b[?25l") // hide the cursor
+	go l.tick()
+	return l
+}
+
+// tick keeps the clock going while something slow is made.
+func (l *live) tick() {
+	defer close(l.done)
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-t.C:
+			l.mu.Lock()
+			if !l.state.busy && l.state.event.Kind != "" {
+				l.draw()
+			}
+			l.mu.Unlock()
+		}
+	}
+}
+
+func (l *live) event(e trial.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Results != nil {
+		l.state.results = e.Results
+	}
+	l.state.event, l.state.at = e, l.now()
+	// A trial that is about to start is drawn before it does.
+	l.state.busy = e.Kind == trial.TrialStart
+	line, c := remark(e)
+	if line != "" {
+		l.erase()
+		fmt.Fprintln(l.out, l.style.paint(c, clip(printable(line), 4*l.columns)))
+	}
+	if line != "" || e.Kind == trial.BlockEnd || l.now().Sub(l.last) >= redraw {
+		l.draw()
+	}
+}
+
+// close leaves the last frame on the screen.
+func (l *live) close() {
+	close(l.stop)
+	<-l.done
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.draw()
+	io.WriteString(l.out, "\x1b[?25h") // show the cursor
+}
+
+// erase takes our lines off the screen and leaves the cursor where they
+// began.
+func (l *live) erase() {
+	if l.drawn > 0 {
+		fmt.Fprintf(l.out, "\x1b[%dA\r\x1b[J", l.drawn)
+		l.drawn = 0
+	}
+}
+
+// draw shows the present frame in one write.
+func (l *live) draw() {
+	columns, rows := l.size()
+	var b strings.Builder
+	if l.columns != 0 && columns != l.columns {
+		b.WriteString("\x1b[H\x1b[2J") // lines have been wrapped anew: their count is not known
+		l.drawn = 0
+	}
+	if l.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\r", l.drawn)
+	}
+	lines := frame(l.state, l.now(), columns, rows-1, l.style)
+	for _, line := range lines {
+		b.WriteString(line + "\x1b[K\n")
+	}
+	b.WriteString("\x1b[J")
+	io.WriteString(l.out, b.String())
+	l.drawn, l.columns, l.last = len(lines), columns, l.now()
+}
+
+// frame is the view in lines of at most columns cells, at most rows of them.
+// It is pure.
+func frame(s liveState, now time.Time, columns, rows int, st style) []string {
+	e := s.event
+	elapsed := e.Elapsed
+	if !s.busy && !s.at.IsZero() && e.Kind != trial.End {
+		elapsed += now.Sub(s.at)
+	}
+	bar := max(min(columns-56, 24), 6)
+	done := fmt.Sprintf("blocks %s %d of at most %d", progressBar(e.Done, e.Planned, bar), e.Done, e.Planned)
+	if e.Void > 0 {
+		done += fmt.Sprintf(", %d void", e.Void)
+	}
+	spent := "time   " + progressBar(int(elapsed/time.Millisecond), int(e.Budget/time.Millisecond), bar) + " " + timeText(elapsed, e.Budget)
+	if left := e.Budget - elapsed; e.Budget > 0 && left > 0 {
+		spent += ", at most " + left.Round(time.Second).String() + " left"
+	}
+	if e.Budget == 0 {
+		spent = "time   " + timeText(elapsed, 0)
+	}
+	lines := []string{
+		st.paint(bold, clip(s.title, columns)),
+		clip(done, columns),
+		clip(spent, columns),
+		clip("now    "+printable(nowText(e)), columns),
+	}
+	if s.results != nil {
+		lines = append(lines, comparisonLines(*s.results, columns, rows-len(lines), st)...)
+	}
+	return lines[:min(len(lines), max(rows, 1))]
+}
+
+// nowText says what is going on.
+func nowText(e trial.Event) string {
+	switch e.Kind {
+	case trial.TrialStart, trial.TrialEnd:
+		return fmt.Sprintf("block %d, trial %d: %s in %s", e.Block+1, e.Position+1, e.Cell, e.Contender)
+	case trial.Environment:
+		return fmt.Sprintf("block %d: making environments (%s)", e.Block+1, e.Contender)
+	case trial.BlockEnd:
+		return fmt.Sprintf("block %d is done", e.Block+1)
+	case trial.End:
+		return "ended: " + endText(e.Text)
+	}
+	return e.Text
+}
+
+// progressBar draws done of all in width cells.
+func progressBar(done, all, width int) string {
+	n := 0
+	if all > 0 {
+		n = min(width, done*width/all)
+	}
+	return strings.Repeat("█", n) + strings.Repeat("░", width-n)
+}
+
+// comparisonLines shows the primary comparisons, those still open first when
+// there is not room for all.
+func comparisonLines(r analysis.Results, columns, rows int, st style) []string {
+	var open, decided []analysis.Comparison
+	for _, c := range r.Comparisons {
+		switch {
+		case !c.Primary:
+		case isDecided(c):
+			decided = append(decided, c)
+		default:
+			open = append(open, c)
+		}
+	}
+	all := append(open, decided...)
+	if len(all) == 0 || rows < 3 {
+		return nil
+	}
+	room := rows - 2
+	shown := all[:min(len(all), room)]
+	l := layoutFor(shown, columns)
+	lines := []string{"", st.paint(dim, clip(l.head(r.Baseline), columns))}
+	for _, c := range shown {
+		lines = append(lines, l.line(c, r.Margin, st))
+	}
+	if hidden := len(all) - len(shown); hidden > 0 {
+		lines[len(lines)-1] = fmt.Sprintf("… and %d more", hidden+1)
+	}
+	return lines
+}

@@ -1,0 +1,356 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/driver"
+	driverall "bakeoff/driver/all"
+	"bakeoff/plan"
+	"bakeoff/trial"
+	"bakeoff/workload"
+	workloadall "bakeoff/workload/all"
+)
+
+func (a *app) plan() *cobra.Command {
+	var (
+		f      labFlags
+		seed   uint64
+		asJSON bool
+		blocks int
+	)
+	c := &cobra.Command{
+		Use:   "plan [LAB]",
+		Short: "Say what would run, how long it takes, what it can decide, what is missing",
+		Long: `plan draws the schedule of a lab file and starts nothing. It says what would
+run in which order, how long that takes, which differences it can be expected
+to find, and what is missing on this machine with the command that installs it.`,
+		Example: `  bakeoff plan examples/quick
+  bakeoff plan lab.yaml --budget 1h            what an hour could decide
+  bakeoff plan lab.yaml --seed 42 --blocks 26  the whole schedule of a seed
+  bakeoff plan lab.yaml --json | jq .estimate`,
+		Args: between(0, 1, "a lab file"),
+		RunE: func(c *cobra.Command, args []string) error {
+			lab, err := f.load(args)
+			if err != nil {
+				return err
+			}
+			drawn := seed == 0
+			if drawn {
+				seed = drawSeed()
+			}
+			p, err := plan.Expand(lab, catalogue(), seed, versionString())
+			if err != nil {
+				return err
+			}
+			v, err := view(c.Context(), p)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(v)
+			}
+			a.printPlan(v, lab.Path, drawn, blocks)
+			return nil
+		},
+	}
+	fl := c.Flags()
+	fl.Uint64Var(&seed, "seed", 0, "`number` that the schedule is drawn from; 0 draws one")
+	fl.DurationVar(&f.budget, "budget", 0, "`time` in which blocks may start, instead of the lab file's")
+	fl.StringSliceVar(&f.only, "only", nil, "plan this `cell` only; may be given more than once")
+	fl.StringVar(&f.profile, "profile", "", "`name` of a profile of the lab file")
+	fl.IntVar(&blocks, "blocks", 1, "`number` of blocks whose schedule is shown")
+	fl.BoolVar(&asJSON, "json", false, "print the plan as one JSON object, with estimate and availability")
+	completeLabFlags(c)
+	return c
+}
+
+// planView is a plan with what can be said of it beforehand.
+type planView struct {
+	*plan.Plan
+	SHA256   string               `json:"plan_sha256"`
+	Estimate estimateView         `json:"estimate"`
+	Here     []trial.Availability `json:"available"`
+	// Missing are programs that no driver asks for, on this host.
+	Missing []finding `json:"missing"`
+	Install string    `json:"install"`
+}
+
+// estimateView is a plan.Estimate for JSON: what cannot be is null.
+type estimateView struct {
+	Trials      int        `json:"trials"`
+	BlockNS     int64      `json:"block_ns"`
+	TotalNS     int64      `json:"total_ns"`
+	BudgetNS    int64      `json:"budget_ns"`
+	Blocks      int        `json:"blocks"`
+	NoiseSD     float64    `json:"noise_sd"`
+	NoiseSource string     `json:"noise_source"`
+	Looks       []lookView `json:"looks"`
+}
+
+type lookView struct {
+	Blocks   int   `json:"blocks"`
+	AtNS     int64 `json:"at_ns"`
+	Reached  bool  `json:"reached"`
+	Possible bool  `json:"possible"`
+	// Smallest and Equivalence are shares: 0.03 is 3 %.
+	Smallest    *float64 `json:"smallest"`
+	Equivalence *float64 `json:"equivalence"`
+}
+
+func view(ctx context.Context, p *plan.Plan) (planView, error) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	text, err := plan.Encode(p)
+	if err != nil {
+		return planView{}, err
+	}
+	v := planView{Plan: p, SHA256: plan.Hash(text), Estimate: estimateOf(p.Estimate(costs(p))), Missing: []finding{}}
+	ctx, cancel := context.WithTimeout(ctx, checkTime*time.Duration(len(p.Contenders)+1))
+	defer cancel()
+	var packages []string
+	for _, x := range trial.Check(ctx, p, driverall.Drivers(), localHost()) {
+		if x.Contender == p.Twin {
+			continue
+		}
+		v.Here = append(v.Here, x)
+		if !x.Answer.OK {
+			packages = append(packages, x.Answer.Packages...)
+		}
+	}
+	programs, more := programFindings(needs(p))
+	for _, f := range programs {
+		if f.State == absent {
+			v.Missing = append(v.Missing, f)
+		}
+	}
+	v.Install = installCommand(append(packages, more...), os.Getuid())
+	return v, nil
+}
+
+// needs says whether the plan builds images, and which workloads run on the
+// bare host.
+func needs(p *plan.Plan) (images bool, bare []workload.Doc) {
+	host := false
+	for _, c := range p.Contenders {
+		for _, d := range driverall.Drivers() {
+			if doc := d.Doc(); doc.Name == c.Driver {
+				images = images || doc.Image
+				host = host || !doc.Image
+			}
+		}
+	}
+	if host {
+		for _, w := range workloadall.Workloads() {
+			if slices.ContainsFunc(p.Cells, func(c plan.Cell) bool { return c.Workload == w.Doc().Name }) {
+				bare = append(bare, w.Doc())
+			}
+		}
+	}
+	return images, bare
+}
+
+// What making an environment takes, roughly, until it has been seen here.
+const (
+	createBare   = 100 * time.Millisecond
+	createImage  = 400 * time.Millisecond
+	createKernel = 8 * time.Second
+	settle       = 100 * time.Millisecond
+)
+
+func costs(p *plan.Plan) plan.Costs {
+	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Settle: settle, Noise: plan.AssumedNoise}
+	for _, d := range driverall.Drivers() {
+		c.Create[d.Doc().Name] = createTime(d.Doc())
+	}
+	for _, cell := range p.Cells {
+		for _, w := range workloadall.Workloads() {
+			if doc := w.Doc(); doc.Name == cell.Workload && doc.Time != nil {
+				c.Trial[cell.Name] = doc.Time(cell.Params)
+			}
+		}
+	}
+	return c
+}
+
+func createTime(d driver.Doc) time.Duration {
+	switch {
+	case d.Kernel:
+		return createKernel
+	case d.Image:
+		return createImage
+	}
+	return createBare
+}
+
+func estimateOf(e plan.Estimate) estimateView {
+	v := estimateView{
+		Trials: e.Trials, BlockNS: int64(e.Block), TotalNS: int64(e.Total), BudgetNS: int64(e.Budget), Blocks: e.Blocks,
+		NoiseSD: e.Noise.SD, NoiseSource: e.Noise.Source, Looks: []lookView{},
+	}
+	for _, l := range e.Looks {
+		v.Looks = append(v.Looks, lookView{
+			Blocks: l.Blocks, AtNS: int64(l.At), Reached: l.Reached, Possible: l.Possible,
+			Smallest: finite(l.Smallest), Equivalence: finite(l.Equivalence),
+		})
+	}
+	return v
+}
+
+func finite(f float64) *float64 {
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return nil
+	}
+	return &f
+}
+
+// printPlan tells a plan to a person.
+func (a *app) printPlan(v planView, path string, drawn bool, blocks int) {
+	s := a.style(a.stdout)
+	columns, _ := a.size(a.stdout)
+	head := fmt.Sprintf("%s (%s), seed %d", v.Lab, path, v.Seed)
+	if v.Profile != "" {
+		head = fmt.Sprintf("%s (%s, profile %s), seed %d", v.Lab, path, v.Profile, v.Seed)
+	}
+	fmt.Fprintln(a.stdout, s.paint(bold, head))
+	if drawn {
+		fmt.Fprintf(a.stdout, "The seed was drawn now; run draws another one unless it is given --seed %d.\n", v.Seed)
+	}
+	a.planContenders(v, columns)
+	a.planCells(v, columns)
+	a.planSchedule(v, columns, blocks)
+	a.planEstimate(v, columns)
+	if len(v.Missing) > 0 || v.Install != "" {
+		a.heading("Missing here")
+	}
+	for _, f := range v.Missing {
+		fmt.Fprintf(a.stdout, "  %s: %s\n", f.Name, f.Text)
+	}
+	if v.Install != "" {
+		fmt.Fprintln(a.stdout, "  "+v.Install)
+	}
+}
+
+func (a *app) heading(text string) {
+	fmt.Fprintln(a.stdout, "\n"+a.style(a.stdout).paint(bold, text))
+}
+
+func (a *app) planContenders(v planView, columns int) {
+	a.heading("Contenders")
+	t := table{head: []string{"  NAME", "DRIVER", "IMAGE", "CPUS", "MEMORY", "HERE"}}
+	for _, x := range v.Here {
+		i := slices.IndexFunc(v.Contenders, func(c plan.Contender) bool { return c.Name == x.Contender })
+		c := v.Contenders[i]
+		here := cell{"ready", green}
+		if text := checkLine(x.Answer); x.Answer.OK && text != "" {
+			here.text += ": " + text
+		} else if !x.Answer.OK {
+			here = cell{"missing: " + text, red}
+		}
+		name := c.Name
+		if name == v.Baseline {
+			name += " (baseline)"
+		}
+		memory := c.Memory.String()
+		if c.Memory == 0 {
+			memory = "–"
+		}
+		t.add(cell{text: "  " + name}, cell{text: c.Driver}, cell{text: cmp.Or(c.Image, "–")}, cell{text: fmt.Sprint(c.CPUs)}, cell{text: memory}, here)
+	}
+	t.print(a.stdout, a.style(a.stdout), columns)
+	fmt.Fprintf(a.stdout, "  %s is the baseline a second time, to see what no difference looks like here.\n", v.Twin)
+}
+
+func (a *app) planCells(v planView, columns int) {
+	a.heading("Cells")
+	t := table{head: []string{"  NAME", "WORKLOAD", "VERDICTS ON", "PARAMETERS"}}
+	for _, c := range v.Cells {
+		t.row("  "+c.Name, c.Workload, cmp.Or(strings.Join(c.Primary, ", "), "–"), strings.ReplaceAll(strings.Join(c.Params.Args(), " "), "\n", ","))
+	}
+	t.print(a.stdout, a.style(a.stdout), columns)
+}
+
+func (a *app) planSchedule(v planView, columns, blocks int) {
+	a.heading("Schedule")
+	spare := 0
+	for _, b := range v.Blocks {
+		if b.Spare {
+			spare++
+		}
+	}
+	trials := 0
+	if len(v.Blocks) > 0 {
+		trials = len(v.Blocks[0].Slots())
+	}
+	fmt.Fprintf(a.stdout, "  at most %d blocks of %d trials, and %d spare ones for those that our own failures make void\n", len(v.Blocks)-spare, trials, spare)
+	for _, b := range v.Blocks[:min(max(blocks, 0), len(v.Blocks))] {
+		t := table{head: []string{"", ""}}
+		t.row(fmt.Sprintf("  block %d", b.Index+1), "made in the order "+strings.Join(b.Create, ", "))
+		for _, visit := range b.Visits {
+			t.row("    "+visit.Cell, strings.Join(visit.Order, " "))
+		}
+		t.body(a)
+	}
+	if rest := len(v.Blocks) - blocks; rest > 0 {
+		fmt.Fprintf(a.stdout, "  … and %d more: --blocks %d shows all\n", rest, len(v.Blocks))
+	}
+}
+
+func (a *app) planEstimate(v planView, columns int) {
+	a.heading("Time, and what it can decide")
+	e := v.Estimate
+	block, total := time.Duration(e.BlockNS), time.Duration(e.TotalNS)
+	fmt.Fprintf(a.stdout, "  A block takes about %s, all of them %s.", round(block), round(total))
+	if e.BudgetNS > 0 {
+		fmt.Fprintf(a.stdout, " The budget of %s lasts for about %d.", round(time.Duration(e.BudgetNS)), e.Blocks)
+	}
+	fmt.Fprintln(a.stdout, "\n  Images that are not in the cache are built before, once, in a minute or so each.")
+	if len(e.Looks) == 0 {
+		fmt.Fprintln(a.stdout, "  It exercises everything and decides nothing: there are too few blocks for a look.")
+		return
+	}
+	t := table{head: []string{"  LOOK AT", "AFTER ABOUT", "FINDS A DIFFERENCE OF", "FINDS EQUAL WITHIN", ""}}
+	for _, l := range e.Looks {
+		note := ""
+		switch {
+		case !l.Reached:
+			note = "beyond the budget"
+		case !l.Possible:
+			note = "too few blocks for so many open comparisons"
+		}
+		t.row(fmt.Sprintf("  %d blocks", l.Blocks), round(time.Duration(l.AtNS)), percent(l.Smallest), percent(l.Equivalence), note)
+	}
+	t.print(a.stdout, a.style(a.stdout), columns)
+	for _, line := range wrap(fmt.Sprintf("with 80 %% probability, while all %d primary comparisons are open; fewer open ones need less. Noise: %s.", len(v.Family), e.NoiseSource), columns-2) {
+		fmt.Fprintln(a.stdout, "  "+line)
+	}
+}
+
+func percent(f *float64) string {
+	if f == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f %%", 100**f)
+}
+
+// round writes a duration with as many digits as an estimate deserves.
+func round(d time.Duration) string {
+	switch {
+	case d >= time.Hour:
+		d = d.Round(time.Minute)
+	case d >= time.Second:
+		d = d.Round(time.Second)
+	default:
+		d = d.Round(10 * time.Millisecond)
+	}
+	return d.String()
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/fault"
+	"bakeoff/report"
+	"bakeoff/store"
+)
+
+func (a *app) report() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "report RUN",
+		Short: "Write the page of a run anew",
+		Long: `report writes RUN/report/index.html from the run folder: after an upgrade, or
+for a run that somebody else made. It measures nothing, and needs no driver.
+A folder that holds exactly one run can be given in its place.`,
+		Example: "  bakeoff report runs/20260102T030405Z-quick",
+		Args:    between(1, 1, "a run folder"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := runDir(args[0])
+			if err != nil {
+				return err
+			}
+			if err := report.Write(dir, report.Option{Version: versionString()}); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stdout, filepath.Join(dir, filepath.FromSlash(store.ReportFile)))
+			return nil
+		},
+	}
+	c.ValidArgsFunction = completeRuns
+	return c
+}
+
+// runDir finds a run: the folder itself, or the only run in it.
+func runDir(dir string) (string, error) {
+	dir = filepath.Clean(dir)
+	run, err := store.Open(dir)
+	if err == nil {
+		run.Close()
+		return dir, nil
+	}
+	inside := runsIn(dir)
+	switch len(inside) {
+	case 0:
+		return "", err
+	case 1:
+		return inside[0], nil
+	}
+	return "", fault.WithFix(fault.New(fault.Invalid, "%s holds %d runs", dir, len(inside)),
+		"name one; the last is "+inside[len(inside)-1])
+}
+
+// runsIn returns the run folders in dir, the oldest first: their names begin
+// with the time.
+func runsIn(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		sub := filepath.Join(dir, e.Name())
+		if _, err := os.Stat(filepath.Join(sub, store.JournalFile)); err == nil {
+			out = append(out, sub)
+		}
+	}
+	return out
+}

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/analysis"
+	driverall "bakeoff/driver/all"
+	"bakeoff/env"
+	"bakeoff/manifest"
+	"bakeoff/plan"
+	"bakeoff/report"
+	"bakeoff/store"
+	"bakeoff/trial"
+	workloadall "bakeoff/workload/all"
+)
+
+// runFlags are the flags of run.
+type runFlags struct {
+	labFlags
+	out    string
+	resume string
+	seed   uint64
+	failOn []string
+	json   bool
+}
+
+func (a *app) run() *cobra.Command {
+	var f runFlags
+	var meanings []string
+	for _, c := range conditions {
+		meanings = append(meanings, fmt.Sprintf("  %-12s %s", c.name, c.meaning))
+	}
+	c := &cobra.Command{
+		Use:   "run [LAB]",
+		Short: "Measure what a lab file asks for, and write a page",
+		Long: `run plans, measures and reports. LAB is a lab file or a folder that has a
+bakeoff.yaml; without it, ./bakeoff.yaml is taken.
+
+Before the first trial the whole schedule is drawn from a seed and registered
+in the run folder. On a terminal the intervals are seen narrowing; elsewhere
+there is a line for each block. Ctrl-C ends the run with a report of what there
+is; a second one kills it at once, and run --resume goes on with it.
+
+With --fail-on the exit code is 3 when one of these came true:
+
+` + strings.Join(meanings, "\n"),
+		Example: `  bakeoff run examples/quick
+  bakeoff run examples/quick --profile ci
+  bakeoff run lab.yaml --only http-50 --budget 20m --out /srv/runs
+  bakeoff run lab.yaml --json --fail-on worse,twin
+  bakeoff run --resume runs/20260102T030405Z-quick`,
+		Args: between(0, 1, "a lab file"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.doRun(c, f, args)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.out, "out", "runs", "`folder` in which the run folder is made")
+	fl.StringVar(&f.resume, "resume", "", "go on with the run in this `folder`")
+	fl.Uint64Var(&f.seed, "seed", 0, "`number` that the schedule is drawn from; 0 draws one and records it")
+	fl.DurationVar(&f.budget, "budget", 0, "`time` in which blocks may start, instead of the lab file's")
+	fl.StringSliceVar(&f.only, "only", nil, "measure this `cell` only; may be given more than once")
+	fl.StringVar(&f.profile, "profile", "", "`name` of a profile of the lab file")
+	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and how it goes on standard error")
+	failOnFlag(c, &f.failOn)
+	completeLabFlags(c)
+	return c
+}
+
+// completeLabFlags offers the profiles and cells of the lab file.
+func completeLabFlags(c *cobra.Command) {
+	for name, fn := range map[string]func([]string) []string{
+		"profile": labNames(func(l *manifest.Lab) []string { return l.Profiles }),
+		"only": labNames(func(l *manifest.Lab) (out []string) {
+			for _, c := range l.Cells {
+				out = append(out, c.Name)
+			}
+			return out
+		}),
+	} {
+		completeFlag(c, name, fn)
+	}
+}
+
+// labNames offers names out of the lab file on the command line.
+func labNames(names func(*manifest.Lab) []string) func([]string) []string {
+	return func(args []string) []string {
+		lab, err := labFlags{}.load(args)
+		if err != nil {
+			return nil
+		}
+		return names(lab)
+	}
+}
+
+func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
+	if err := failOn(f.failOn).check(); err != nil {
+		return err
+	}
+	if f.resume != "" {
+		for _, name := range []string{"seed", "only", "profile", "out"} {
+			if c.Flags().Changed(name) {
+				return usage(c, fmt.Errorf("--%s cannot be changed on --resume: it was registered when the run began", name))
+			}
+		}
+		if len(args) > 0 {
+			return usage(c, fmt.Errorf("--resume takes the lab file of the run, not %s", args[0]))
+		}
+	}
+	ctx, stop := a.interruptible(c.Context())
+	defer stop()
+	s := &session{app: a, runFlags: f}
+	if err := s.register(args); err != nil {
+		return err
+	}
+	outcome, err := s.measure(ctx)
+	if err != nil {
+		return err
+	}
+	if err := report.Write(s.dir, report.Option{Version: versionString()}); err != nil {
+		return err
+	}
+	return s.conclude(outcome.Results)
+}
+
+// session is one execution of run.
+type session struct {
+	*app
+	runFlags
+	plan  *plan.Plan
+	text  []byte // of the plan, as it is registered
+	lab   []byte // the lab file as written
+	dir   string // the run folder
+	run   *store.Run
+	watch watcher
+}
+
+// register finds out what to run, and fixes it: from the lab file and a seed,
+// or from the run that is gone on with.
+func (s *session) register(args []string) (err error) {
+	if s.resume != "" {
+		s.dir = filepath.Clean(s.resume)
+		if s.run, err = store.Resume(s.dir); err != nil {
+			return err
+		}
+		if s.text, err = s.run.Plan(); err != nil {
+			return err
+		}
+		s.plan, err = plan.Decode(s.text)
+		return err
+	}
+	lab, err := s.load(args)
+	if err != nil {
+		return err
+	}
+	if s.seed == 0 {
+		s.seed = drawSeed()
+	}
+	if s.plan, err = plan.Expand(lab, catalogue(), s.seed, versionString()); err != nil {
+		return err
+	}
+	s.lab = lab.Source
+	s.dir = filepath.Join(s.out, store.Name(time.Now(), lab.Name))
+	s.text, err = plan.Encode(s.plan)
+	return err
+}
+
+// drawSeed draws a seed that is not 0 and that every JSON reader keeps exact.
+func drawSeed() uint64 {
+	var b [8]byte
+	for {
+		rand.Read(b[:]) // never fails since Go 1.24
+		if n := binary.LittleEndian.Uint64(b[:]) >> 11; n != 0 {
+			return n
+		}
+	}
+}
+
+// measure runs the plan with everything it needs around it.
+func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
+	agent, err := agentPath(s.env)
+	if err != nil {
+		return out, err
+	}
+	s.watch = s.watcher()
+	defer s.watch.close()
+	state, cache := env.Dirs(s.env, os.Getuid())
+	lessor, err := env.Open(ctx, env.Config{
+		StateDir: state, CacheDir: cache, Host: localHost(), Agent: agent, Run: filepath.Base(s.dir),
+		Progress: func(text string) { s.watch.event(trial.Event{Kind: trial.Preparing, At: time.Now(), Text: text}) },
+	}, driverall.Drivers())
+	if err != nil {
+		return out, err
+	}
+	defer func() {
+		down, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		err = errors.Join(err, lessor.Close(down))
+	}()
+	// The folder is made when the host is ours: a refusal leaves none.
+	if s.run == nil {
+		if s.run, err = store.Create(s.dir, time.Now(), s.lab, s.text); err != nil {
+			return out, err
+		}
+	}
+	defer func() { err = errors.Join(err, s.run.Close()) }()
+	return trial.Run(ctx, trial.Options{
+		Plan: s.plan, Run: s.run, Drivers: driverall.Drivers(), Workloads: workloadall.Workloads(),
+		Env: lessor, Budget: s.budget, Events: s.watch.event,
+	})
+}
+
+// watcher shows how it goes on: live on a terminal, else by lines.
+func (s *session) watcher() watcher {
+	if s.json {
+		return plain{s.stderr, s.style(s.stderr)}
+	}
+	if s.terminal(s.stdout) && s.env("TERM") != "dumb" {
+		title := fmt.Sprintf("bakeoff %s  seed %d  %s", s.plan.Lab, s.plan.Seed, s.dir)
+		size := func() (int, int) { return s.size(s.stdout) }
+		return newLive(s.stdout, s.style(s.stdout), size, liveState{title: title})
+	}
+	fmt.Fprintf(s.stdout, "seed %d, %s\n", s.plan.Seed, s.dir)
+	return plain{s.stdout, s.style(s.stdout)}
+}
+
+// ran is what run --json prints: the results, and where they are.
+type ran struct {
+	analysis.Results
+	Folder string `json:"folder"`
+	Report string `json:"report"`
+}
+
+// conclude tells the answer, and how the command ends.
+func (s *session) conclude(r analysis.Results) error {
+	page := filepath.Join(s.dir, filepath.FromSlash(store.ReportFile))
+	if s.json {
+		if err := s.printJSON(ran{Results: r, Folder: s.dir, Report: page}); err != nil {
+			return err
+		}
+	} else {
+		s.printAnswer(r)
+		if full, err := filepath.Abs(page); err == nil {
+			page = full
+		}
+		fmt.Fprintf(s.stdout, "\nThe page: %s\n", page)
+	}
+	return failOn(s.failOn).end(r)
+}
+
+// interruptible returns a context that the first Ctrl-C or SIGTERM ends; the
+// second one kills this program where it stands.
+func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		if _, ok := <-signals; !ok {
+			return
+		}
+		cancel()
+		if _, ok := <-signals; ok {
+			io.WriteString(a.stderr, "\x1b[?25h\nbakeoff: killed; bakeoff clean removes what is left\n")
+			os.Exit(exitFailed)
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel()
+	}
+}
