@@ -1,0 +1,73 @@
+package trial
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"bakeoff/conn"
+	"bakeoff/driver"
+	"bakeoff/plan"
+	"bakeoff/workload"
+)
+
+// Lack is a program that a workload needs and that a host does not have.
+// Environments made from an image bring their own.
+type Lack struct {
+	Program    string   `json:"program"`
+	Contenders []string `json:"contenders"` // that run it from the host
+	Cells      []string `json:"cells"`      // that cannot run without it
+	Packages   []string `json:"packages"`   // Debian packages that bring it
+	Fix        string   `json:"fix"`
+}
+
+// Programs lists what the plan's workloads need from the host itself and the
+// host lacks, in order of the programs' names. It changes nothing.
+func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []workload.Workload, host conn.Conn) ([]Lack, error) {
+	var bare []string
+	for _, c := range p.Contenders {
+		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })
+		if i >= 0 && !drivers[i].Doc().Image && c.TwinOf == "" {
+			bare = append(bare, c.Name)
+		}
+	}
+	var out []Lack
+	if len(bare) == 0 {
+		return out, nil
+	}
+	for _, cell := range p.Cells {
+		i := slices.IndexFunc(workloads, func(w workload.Workload) bool { return w.Doc().Name == cell.Workload })
+		if i < 0 {
+			continue // the plan was checked against another catalogue
+		}
+		doc := workloads[i].Doc()
+		for _, program := range doc.Programs {
+			if k := slices.IndexFunc(out, func(l Lack) bool { return l.Program == program }); k >= 0 {
+				out[k].Cells = append(out[k].Cells, cell.Name)
+				continue
+			}
+			have, err := has(ctx, host, program)
+			if err != nil {
+				return nil, err
+			}
+			if !have {
+				packages := doc.Packages["debian"]
+				out = append(out, Lack{Program: program, Contenders: bare, Cells: []string{cell.Name}, Packages: packages,
+					Fix: "apt-get install --no-install-recommends " + strings.Join(packages, " ")})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Lack) int { return strings.Compare(a.Program, b.Program) })
+	return out, nil
+}
+
+// has reports whether host finds program in its PATH or where administrators'
+// programs are.
+func has(ctx context.Context, host conn.Conn, program string) (bool, error) {
+	exit, err := host.Exec(ctx, conn.Cmd{
+		Argv: []string{"sh", "-c", `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; command -v "$1"`, "sh", program}})
+	if err != nil {
+		return false, err
+	}
+	return exit.OK(), nil
+}
