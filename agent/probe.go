@@ -34,6 +34,11 @@ func runProbe(c call) int {
 		return c.print(probe.ReadHost(cpus)) // JSON is its only form
 	case "fingerprint":
 		fp := probe.ReadFingerprint(volumes)
+		if sum, err := Hash(); err != nil {
+			fp.Unavailable["agent"] = err.Error()
+		} else {
+			fp.Facts["agent"] = sum
+		}
 		if *asJSON {
 			return c.print(fp)
 		}

@@ -1,6 +1,30 @@
 package probe
 
-import "runtime"
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+)
+
+// ReadFingerprint says what this system is: what every system tells, and what
+// this one tells of itself. volumes are directories whose file systems are
+// told beside that of /. It runs a few programs to ask for their versions, and
+// so takes some milliseconds to some seconds.
+func ReadFingerprint(volumes []string) Fingerprint {
+	c := newCollector()
+	c.uname()
+	c.system(volumes)
+	c.limits()
+	c.programs()
+	return c.f
+}
 
 // collector gathers facts, and the reasons of those that cannot be had.
 type collector struct{ f Fingerprint }
@@ -18,9 +42,124 @@ func newCollector() *collector {
 
 // set records a fact, or why there is none when value is empty.
 func (c *collector) set(name, value, reason string) {
-	if value != "" {
+	if value = clean(value); value != "" {
 		c.f.Facts[name] = value
 		return
 	}
 	c.f.Unavailable[name] = reason
+}
+
+// factBytes bounds a fact.
+const factBytes = 4096
+
+// clean makes one line of printable characters of what a system said.
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(strings.TrimSpace(s), ""))
+	if len(s) > factBytes {
+		s = strings.ToValidUTF8(s[:factBytes], "")
+	}
+	return s
+}
+
+func (c *collector) uname() {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		c.set("kernel", "", "uname: "+err.Error())
+		return
+	}
+	c.set("kernel", unix.ByteSliceToString(u.Sysname[:])+" "+unix.ByteSliceToString(u.Release[:]), "uname is empty")
+	c.set("kernel.build", unix.ByteSliceToString(u.Version[:]), "uname is empty")
+}
+
+// limits tells the resource limits, soft:hard. Of open files it tells the hard
+// one, because the runtime of Go raises the soft one to it.
+func (c *collector) limits() {
+	for _, l := range []struct {
+		name string
+		what int
+	}{
+		{"cpu-seconds", unix.RLIMIT_CPU}, {"data", unix.RLIMIT_DATA}, {"file-size", unix.RLIMIT_FSIZE},
+		{"open-files", unix.RLIMIT_NOFILE}, {"stack", unix.RLIMIT_STACK},
+	} {
+		var r unix.Rlimit
+		if err := unix.Getrlimit(l.what, &r); err != nil {
+			c.set("limit."+l.name, "", err.Error())
+			continue
+		}
+		text := limit(uint64(r.Cur)) + ":" + limit(uint64(r.Max))
+		if l.what == unix.RLIMIT_NOFILE {
+			text = limit(uint64(r.Max))
+		}
+		c.set("limit."+l.name, text, "")
+	}
+}
+
+// limit writes a limit. Systems have several values for "none", and all of
+// them are larger than anything that there is.
+func limit(n uint64) string {
+	if n >= 1<<62 {
+		return "unlimited"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// version is how a program is asked for its version.
+type version struct {
+	fact string
+	argv []string
+}
+
+var versions = []version{
+	{"compiler", []string{"cc", "--version"}},
+	{"openssl", []string{"openssl", "version"}},
+	{"nginx", []string{"nginx", "-v"}},
+}
+
+func (c *collector) programs() {
+	for _, v := range versions {
+		line, reason := ask(v.argv...)
+		c.set(v.fact, line, reason)
+	}
+}
+
+// ask runs a program and returns the first line that it says, or why there is
+// none.
+func ask(argv ...string) (line, reason string) {
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		return "", "there is no " + argv[0] + " in PATH"
+	}
+	line, _, _ = strings.Cut(strings.TrimSpace(askAll(argv...)), "\n")
+	return line, argv[0] + " said nothing"
+}
+
+// askAll runs a program and returns the start of what it says on both
+// streams, whether it ends well or not. It is killed after some seconds.
+func askAll(argv ...string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out := &limited{limit: factBytes}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = out, out // nginx tells its version on stderr
+	cmd.WaitDelay = time.Second
+	_ = cmd.Run() // musl's loader says who it is and fails
+	return out.String()
+}
+
+// limited keeps the first limit bytes and takes the rest.
+type limited struct {
+	bytes.Buffer
+	limit int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	l.Buffer.Write(p[:min(len(p), l.limit-l.Len())])
+	return len(p), nil
 }

@@ -1,0 +1,152 @@
+package probe
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// parseOSRelease reads os-release(5) and returns the name meant for people,
+// with the version where the name lacks it.
+func parseOSRelease(text string) string {
+	v := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if ok && !strings.HasPrefix(name, "#") {
+			v[name] = strings.Trim(value, `"'`)
+		}
+	}
+	if v["PRETTY_NAME"] != "" {
+		return v["PRETTY_NAME"]
+	}
+	return strings.TrimSpace(v["NAME"] + " " + v["VERSION_ID"])
+}
+
+// cpuInfo is what /proc/cpuinfo says of the first CPU.
+type cpuInfo struct{ model, flags, microcode string }
+
+// parseCPUInfo reads /proc/cpuinfo of x86, arm64 and riscv64. The flags are
+// told as the start of the sha256 of their sorted list and their number, which
+// is enough to tell that they differ.
+func parseCPUInfo(text string) cpuInfo {
+	v := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); ok && v[name] == "" {
+			v[name] = strings.TrimSpace(value)
+		}
+	}
+	info := cpuInfo{model: v["model name"], microcode: v["microcode"]}
+	if info.model == "" && v["CPU part"] != "" {
+		info.model = "implementer " + v["CPU implementer"] + " part " + v["CPU part"] + " revision " + v["CPU revision"]
+	}
+	if info.model == "" {
+		info.model = v["uarch"]
+	}
+	for _, name := range []string{"flags", "Features", "isa"} {
+		if f := strings.Fields(v[name]); len(f) > 0 {
+			slices.Sort(f)
+			sum := sha256.Sum256([]byte(strings.Join(f, " ")))
+			info.flags = hex.EncodeToString(sum[:6]) + " (" + strconv.Itoa(len(f)) + " flags)"
+		}
+	}
+	return info
+}
+
+// parseMemTotal reads the memory of /proc/meminfo: "536870912 B". "" if it is
+// not told.
+func parseMemTotal(text string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			kB, _ := strings.CutSuffix(strings.TrimSpace(rest), " kB")
+			if n, err := strconv.ParseUint(strings.TrimSpace(kB), 10, 53); err == nil {
+				return strconv.FormatUint(n*1024, 10) + " B"
+			}
+		}
+	}
+	return ""
+}
+
+// parseMusl makes "musl 1.2.3" of what musl's loader says.
+func parseMusl(text string) string {
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "Version "); ok {
+			return "musl " + v
+		}
+	}
+	return ""
+}
+
+// mount is a mounted file system.
+type mount struct{ point, kind, options string }
+
+// mounts is in the order of mounting: of two on one point the later one is
+// seen.
+type mounts []mount
+
+// parseMounts reads /proc/self/mountinfo.
+//
+// Source: proc_pid_mountinfo(5).
+func parseMounts(text string) mounts {
+	var out mounts
+	for line := range strings.Lines(text) {
+		left, right, ok := strings.Cut(strings.TrimSpace(line), " - ")
+		l, r := strings.Fields(left), strings.Fields(right)
+		if !ok || len(l) < 6 || len(r) < 3 {
+			continue
+		}
+		out = append(out, mount{unescape(l[4]), r[0], mountOptions(l[5], r[2])})
+	}
+	return out
+}
+
+// mountOptions joins the options of a mount and of its file system, each once,
+// without the paths of overlays: those name folders of the host, and nothing
+// that matters to a measurement.
+func mountOptions(lists ...string) string {
+	var out []string
+	for _, o := range strings.Split(strings.Join(lists, ","), ",") {
+		name, _, _ := strings.Cut(o, "=")
+		switch {
+		case name == "lowerdir", name == "upperdir", name == "workdir", name == "lowerdir+":
+		case slices.Contains(out, o):
+		default:
+			out = append(out, o)
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+// unescape reads the octal escapes of mountinfo: \040 is a blank.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// of returns type and options of the file system that path, absolute and
+// clean, lies in; "" if none is known.
+func (m mounts) of(path string) string {
+	best := -1
+	for i, x := range m {
+		under := x.point == "/" || path == x.point || strings.HasPrefix(path, x.point+"/")
+		if under && (best < 0 || len(x.point) >= len(m[best].point)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return ""
+	}
+	return m[best].kind + " " + m[best].options
+}

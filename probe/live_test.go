@@ -1,0 +1,146 @@
+package probe
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Counters bracket every trial, so reading them must not be felt. The least of
+// many readings is compared, as a busy machine can make any of them long.
+func TestReadHostIsCheap(t *testing.T) {
+	least := time.Hour
+	for range 200 {
+		from := time.Now()
+		ReadHost([]int{0})
+		least = min(least, time.Since(from))
+	}
+	if least > time.Millisecond {
+		t.Errorf("a reading takes %v, and 1 ms is the most", least)
+	}
+}
+
+func BenchmarkReadHost(b *testing.B) {
+	for b.Loop() {
+		ReadHost([]int{0})
+	}
+}
+
+func TestReadHostCountsWhatIsDone(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("counters are read on Linux only")
+	}
+	before := ReadHost(nil)
+	if before.CPU == nil || before.ContextSwitches == nil || before.MinorFaults == nil {
+		t.Skip("this kernel does not tell its counters")
+	}
+	for range 5 {
+		if err := exec.Command("/bin/true").Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); {
+	}
+	d := ReadHost(nil).Since(before)
+	if d.AtNS < 50e6 {
+		t.Errorf("%d ns passed", d.AtNS)
+	}
+	// Ticks are of 10 ms.
+	if d.CPU.Busy() < 0.03 {
+		t.Errorf("50 ms of work are %g s of CPU", d.CPU.Busy())
+	}
+	if *d.Forks < 5 || *d.ContextSwitches < 5 || *d.MinorFaults < 5 {
+		t.Errorf("five programs are %g forks, %g switches, %g faults", *d.Forks, *d.ContextSwitches, *d.MinorFaults)
+	}
+}
+
+func TestUsageOfAChild(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	u := UsageOf(cmd.ProcessState.SysUsage().(*syscall.Rusage))
+	if u.CPUSeconds() <= 0 || u.CPUSeconds() > 60 {
+		t.Errorf("CPU is %g s", u.CPUSeconds())
+	}
+	if runtime.GOOS == "linux" && (u.MaxRSSBytes == nil || *u.MaxRSSBytes < 100<<10 || *u.MaxRSSBytes > 1<<30) {
+		t.Errorf("memory of a shell is %v", u.MaxRSSBytes)
+	}
+}
+
+func TestThreadCountsItsOwn(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, err := Thread()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Millisecond); time.Now().Before(end); {
+	}
+	after, err := Thread()
+	if err != nil || after <= before {
+		t.Errorf("work took from %g to %g s (%v)", before, after, err)
+	}
+}
+
+func TestFingerprintTellsOrSaysWhyNot(t *testing.T) {
+	dir := t.TempDir()
+	f := ReadFingerprint([]string{dir})
+	facts := []string{"arch", "system", "kernel", "os", "cmdline", "cpu.model", "cpu.count", "cpu.flags", "cpu.microcode",
+		"clocksource", "governor", "memory", "fs./", "fs." + dir, "libc", "compiler", "openssl", "nginx", "limit.open-files"}
+	for _, name := range facts {
+		value, ok := f.Facts[name]
+		reason, not := f.Unavailable[name]
+		if ok == not || (ok && value == "") || (not && reason == "") {
+			t.Errorf("%s is %q, and unavailable because %q: exactly one is right", name, value, reason)
+		}
+	}
+	for name, v := range f.Facts {
+		if strings.ContainsAny(v, "\n\x00\x1b") || len(v) > factBytes {
+			t.Errorf("%s is not one short line: %q", name, v)
+		}
+	}
+	b, err := json.Marshal(f)
+	if err != nil || f.Schema != FingerprintSchema {
+		t.Errorf("%s: %v", b, err)
+	}
+	again := ReadFingerprint([]string{dir})
+	for name, v := range f.Facts {
+		if again.Facts[name] != v {
+			t.Errorf("%s changed from %q to %q between two readings", name, v, again.Facts[name])
+		}
+	}
+}
+
+func TestFingerprintOfLinux(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("is about Linux")
+	}
+	if _, err := os.Stat("/proc/self/mountinfo"); err != nil {
+		t.Skip("needs /proc")
+	}
+	f := ReadFingerprint(nil)
+	for _, name := range []string{"kernel", "memory", "fs./", "cpu.count"} {
+		if f.Facts[name] == "" {
+			t.Errorf("%s is unavailable: %s", name, f.Unavailable[name])
+		}
+	}
+	if !strings.HasPrefix(f.Facts["kernel"], "Linux ") {
+		t.Errorf("kernel is %q", f.Facts["kernel"])
+	}
+}
+
+func TestCleanTakesTerminalsNothing(t *testing.T) {
+	if got := clean(" a\x1b[31m\nb\xff\x00 "); got != "a[31m b" {
+		t.Errorf("got %q", got)
+	}
+	if got := clean(strings.Repeat("é", factBytes)); len(got) > factBytes || !slices.Equal([]byte(got), []byte(strings.ToValidUTF8(got, ""))) {
+		t.Errorf("%d bytes", len(got))
+	}
+}
