@@ -117,6 +117,17 @@ func example() (analysis.Data, plan.Plan) {
 		}
 		p.Blocks = append(p.Blocks, block)
 	}
+	for _, c := range cells {
+		for _, m := range c.Metrics {
+			for _, n := range names[1:] {
+				if m.Primary && n == twin {
+					p.TwinFamily = append(p.TwinFamily, plan.Comparison{Contender: n, Cell: c.Name, Metric: m.Name})
+				} else if m.Primary {
+					p.Family = append(p.Family, plan.Comparison{Contender: n, Cell: c.Name, Metric: m.Name})
+				}
+			}
+		}
+	}
 	return d, p
 }
 

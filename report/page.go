@@ -80,6 +80,7 @@ type table struct {
 	Head    []string
 	Rows    [][]string
 	Note    string
+	Prose   bool // its last column is sentences
 }
 
 // builder makes a page from evidence; it numbers the figures.
@@ -91,7 +92,8 @@ type builder struct {
 	metrics   map[[2]string]sample.Metric
 }
 
-func newPage(e *evidence, opt Option) page {
+// newBuilder indexes what was measured.
+func newBuilder(e *evidence) *builder {
 	b := &builder{evidence: e, summaries: map[[3]string]*analysis.Summary{}, metrics: map[[2]string]sample.Metric{}}
 	for i := range e.results.Summaries {
 		s := &e.results.Summaries[i]
@@ -102,6 +104,11 @@ func newPage(e *evidence, opt Option) page {
 			b.metrics[[2]string{c.Name, m.Name}] = m
 		}
 	}
+	return b
+}
+
+func newPage(e *evidence, opt Option) page {
+	b := newBuilder(e)
 	p := &b.page
 	p.Version = clean(opt.Version)
 	b.head()
@@ -363,23 +370,23 @@ func (b *builder) twin() {
 // absent is what is not there, and why.
 func (b *builder) absent() {
 	p := &b.page
-	p.Missing = table{Head: []string{"contender", "cell", "reason"}}
+	p.Missing = table{Prose: true, Head: []string{"contender", "cell", "reason"}}
 	for _, m := range b.results.Missing {
 		p.Missing.Rows = append(p.Missing.Rows, []string{m.Contender, m.Cell, m.Reason})
 	}
-	p.Gates = table{Head: []string{"comparison", "check", "reason", "trials"}}
+	p.Gates = table{Prose: true, Head: []string{"comparison", "check", "trials", "reason"}}
 	all := b.results.Comparisons
 	if b.results.Twin != nil {
 		all = append(all[:len(all):len(all)], b.results.Twin.Comparisons...)
 	}
 	for _, c := range all {
 		for _, g := range c.Gates {
-			p.Gates.Rows = append(p.Gates.Rows, []string{c.Contender + ", " + c.Cell + ", " + c.Metric, g.Name, g.Reason,
-				fmt.Sprintf("%d of %d", g.Trials, g.Of)})
+			p.Gates.Rows = append(p.Gates.Rows, []string{c.Contender + ", " + c.Cell + ", " + c.Metric, g.Name,
+				fmt.Sprintf("%d of %d", g.Trials, g.Of), g.Reason})
 		}
 	}
 	p.Gates.Rows = cut(b.evidence, "failed checks", p.Gates.Rows, maxList)
-	p.Void = table{Head: []string{"block", "reason"}}
+	p.Void = table{Prose: true, Head: []string{"block", "reason"}}
 	for _, l := range b.lines {
 		if l.Type == store.LineBlock && l.Status == store.Void {
 			p.Void.Rows = append(p.Void.Rows, []string{fmt.Sprint(l.Block), l.Reason})
@@ -461,8 +468,10 @@ func (b *builder) design() []pair {
 	if d.Budget > 0 {
 		out = append(out, pair{"Budget", span(d.Budget)})
 	}
-	out = append(out, pair{"Lab file, sha256", b.plan.LabSHA256}, pair{"Measured by", "bakeoff " + b.plan.Version})
-	return out
+	if b.plan.LabSHA256 != "" {
+		out = append(out, pair{"Lab file, sha256", b.plan.LabSHA256})
+	}
+	return append(out, pair{"Measured by", "bakeoff " + b.plan.Version})
 }
 
 func list[T any](vs []T) string {

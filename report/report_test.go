@@ -259,7 +259,7 @@ func TestHostileFolder(t *testing.T) {
 	d, p := example()
 	r := copied(t, analysis.Analyse(d))
 	nasty := charttest.Hostile
-	long := strings.Repeat("界<b>", 1<<16)
+	long := strings.Repeat("界<b>", 1<<12)
 	infinite := math.MaxFloat64
 	r.Run, r.Ended, r.Baseline, r.PlanSHA256 = nasty, nasty, nasty, nasty
 	for i := range r.Contenders {

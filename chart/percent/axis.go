@@ -46,6 +46,15 @@ func NewAxis(margin float64, rows ...Row) Axis {
 			}
 		}
 	}
+	for _, r := range rows {
+		// An arrow is given room to be seen beyond the bound that there is.
+		if r.Hi == nil && finite(r.Lo, false) {
+			a.Hi = max(a.Hi, math.Log(*r.Lo)+max(0.15*(a.Hi-a.Lo), m))
+		}
+		if r.Lo == nil && finite(r.Hi, false) {
+			a.Lo = min(a.Lo, math.Log(*r.Hi)-max(0.15*(a.Hi-a.Lo), m))
+		}
+	}
 	a.Stretched = max(-a.Lo, a.Hi) > tooFar*m
 	return a
 }
@@ -77,17 +86,17 @@ func (a Axis) zero() float64 {
 	return 1
 }
 
-// band returns the values between which lies equivalence.
-func (a Axis) band() (lo, hi float64, ok bool) {
+// Band returns the values between which lies equivalence.
+func (a Axis) Band() (lo, hi float64, ok bool) {
 	if a.Difference || !(a.Margin > 0) {
 		return 0, 0, false
 	}
 	return 1 / (1 + a.Margin), 1 + a.Margin, true
 }
 
-// position returns where v stands, 0 to 1. Values that cannot be placed
+// Position returns where v stands, 0 to 1. Values that cannot be placed
 // stand at the end that they are beyond.
-func (a Axis) position(v float64) float64 {
+func (a Axis) Position(v float64) float64 {
 	lo, hi := a.warp(a.Lo), a.warp(a.Hi)
 	x := v
 	if !a.Difference {

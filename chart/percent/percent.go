@@ -67,10 +67,15 @@ func (f Figure) Desc() string {
 
 // value says the estimate of a row, and its interval where long.
 func (f Figure) value(r Row, long bool) string {
-	if r.Value == nil {
-		if r.Note != "" {
-			return r.Note
-		}
+	switch {
+	case r.Value != nil:
+	case r.Lo != nil && r.Hi == nil:
+		return "at least " + f.bound(r.Lo)
+	case r.Hi != nil && r.Lo == nil:
+		return "at most " + f.bound(r.Hi)
+	case r.Note != "":
+		return r.Note
+	default:
 		return "no estimate"
 	}
 	s := f.Axis.text(*r.Value)
@@ -100,7 +105,7 @@ func (f Figure) Table() chart.Table {
 		row := []string{r.Label, "–", f.bound(r.Lo), f.bound(r.Hi), r.Note}
 		if r.Value != nil {
 			row[1] = f.Axis.text(*r.Value)
-		} else {
+		} else if r.Lo == nil && r.Hi == nil {
 			row[2], row[3] = "–", "–"
 		}
 		if !f.Axis.Difference {
@@ -146,13 +151,14 @@ func (f Figure) Draw(id string, width float64) string {
 	c := chart.NewCanvas(id, width)
 	l := f.layout(c.Width())
 	bottom := head + l.row*float64(len(f.Rows)) + 6
-	at := func(v float64) float64 { return l.x0 + f.Axis.position(v)*(l.x1-l.x0) }
+	at := func(v float64) float64 { return l.x0 + f.Axis.Position(v)*(l.x1-l.x0) }
 
-	if lo, hi, ok := f.Axis.band(); ok {
+	if lo, hi, ok := f.Axis.Band(); ok {
 		c.Rect(at(lo), head, at(hi)-at(lo), bottom-head, "band")
 	}
 	f.directions(c, l, at)
 	f.ticks(c, l, at, bottom)
+	c.Line(at(f.Axis.zero()), head-2, at(f.Axis.zero()), bottom, "zero")
 	for i, r := range f.Rows {
 		y := head + l.row*float64(i) + 4
 		c.Begin("row", r.Label+": "+f.value(r, true))
@@ -168,7 +174,6 @@ func (f Figure) Draw(id string, width float64) string {
 		}
 		c.End()
 	}
-	c.Line(at(f.Axis.zero()), head-2, at(f.Axis.zero()), bottom, "zero")
 	return c.SVG(bottom+4, f.Title(), f.Desc())
 }
 
@@ -242,12 +247,16 @@ next:
 
 // bar draws one row at the height y of its middle.
 func (f Figure) bar(c *chart.Canvas, l layout, at func(float64) float64, r Row, y float64) {
-	if r.Value == nil {
+	if r.Value == nil && r.Lo == nil && r.Hi == nil {
 		c.Line(l.x0, y, l.x1, y, "nothing")
 		return
 	}
-	zero, v := at(f.Axis.zero()), at(*r.Value)
-	c.Bar(zero, y-barH/2, v-zero, barH, r.Mark)
+	zero := at(f.Axis.zero())
+	v := zero
+	if r.Value != nil {
+		v = at(*r.Value)
+		c.Bar(zero, y-barH/2, v-zero, barH, r.Mark)
+	}
 	lo, hi := l.x0, l.x1
 	if r.Lo != nil {
 		lo = at(*r.Lo)
@@ -264,7 +273,9 @@ func (f Figure) bar(c *chart.Canvas, l layout, at func(float64) float64, r Row, 
 		end(c, lo, y, r.Lo == nil, -1, class)
 		end(c, hi, y, r.Hi == nil, +1, class)
 	}
-	c.Line(v, y-barH/2-2, v, y+barH/2+2, "estimate")
+	if r.Value != nil {
+		c.Line(v, y-barH/2-2, v, y+barH/2+2, "estimate")
+	}
 }
 
 // end draws an end of a whisker: a cap, or an arrow where there is no bound.

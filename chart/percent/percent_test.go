@@ -47,14 +47,14 @@ func TestAxisKeepsSmallDifferencesVisible(t *testing.T) {
 	if !a.Stretched {
 		t.Fatal("an axis from −95 % should be stretched")
 	}
-	if w := a.position(1.02) - a.position(1/1.02); w < 0.12 {
+	if w := a.Position(1.02) - a.Position(1/1.02); w < 0.12 {
 		t.Errorf("the margin takes %.1f %% of the axis", 100*w)
 	}
-	if a.position(0.04) != 0 || a.position(0.05) <= 0 {
+	if a.Position(0.04) != 0 || a.Position(0.05) <= 0 {
 		t.Error("the furthest bound should be the end of the axis")
 	}
 	for r := 0.04; r < 1.04; r += 0.001 {
-		if a.position(r+0.001) <= a.position(r) {
+		if a.Position(r+0.001) <= a.Position(r) {
 			t.Fatalf("the axis does not rise at %v", r)
 		}
 	}
