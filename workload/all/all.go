@@ -5,12 +5,14 @@ import (
 	"bakeoff/agent"
 	"bakeoff/workload"
 	"bakeoff/workload/cpu"
+	"bakeoff/workload/lifecycle"
 )
 
 // Workloads returns every workload, in order of its name.
 func Workloads() []workload.Workload {
 	return []workload.Workload{
 		cpu.New(),
+		lifecycle.New(),
 	}
 }
 
