@@ -50,6 +50,8 @@ func commands() []command {
 		{"probe", "print the fingerprint or the counters of this system", runProbe},
 		{"enter", "execute a program inside control groups, namespaces and a root (Linux)", func(c call) int { return c.fail(Enter(c.args)) }},
 		{"pause", "do nothing, as the first process of an environment", func(call) int { return Pause() }},
+		{"init", "be process 1 of a guest", runInit},
+		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
 		{"list", "print the native workloads and their parameters", runList},
 	}
 }

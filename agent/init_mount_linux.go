@@ -1,0 +1,203 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+type mountPoint struct {
+	kind, target string
+	flags        uintptr
+	data         string
+	optional     bool // a kernel may be built without it
+}
+
+// kernelMounts are what init itself needs before it knows anything.
+var kernelMounts = []mountPoint{
+	{kind: "proc", target: "/proc", flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
+	{kind: "sysfs", target: "/sys", flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
+	{kind: "devtmpfs", target: "/dev", flags: unix.MS_NOSUID, data: "mode=0755"},
+}
+
+// rootMounts are what programs expect beside them.
+var rootMounts = []mountPoint{
+	{kind: "devpts", target: "/dev/pts", flags: unix.MS_NOSUID | unix.MS_NOEXEC, data: "gid=5,mode=0620,ptmxmode=0666", optional: true},
+	{kind: "tmpfs", target: "/dev/shm", flags: unix.MS_NOSUID | unix.MS_NODEV, data: "mode=1777"},
+	{kind: "tmpfs", target: "/run", flags: unix.MS_NOSUID | unix.MS_NODEV, data: "mode=0755"},
+	{kind: "tmpfs", target: "/tmp", flags: unix.MS_NOSUID | unix.MS_NODEV, data: "mode=1777"},
+	{kind: "cgroup2", target: "/sys/fs/cgroup", flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, optional: true},
+}
+
+func mountAll(points []mountPoint) error {
+	for _, m := range points {
+		// Where the directory cannot be made, mount says what is wrong.
+		_ = os.MkdirAll(m.target, 0o755)
+		err := unix.Mount(m.kind, m.target, m.kind, m.flags, m.data)
+		if err != nil && !m.optional && !errors.Is(err, unix.EBUSY) {
+			return fmt.Errorf("mount %s on %s: %w", m.kind, m.target, err)
+		}
+	}
+	return nil
+}
+
+// useConsole makes the console standard input, output and error. A kernel
+// that could not open it at the start has left them elsewhere.
+func useConsole() error {
+	f, err := os.OpenFile("/dev/console", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil // a machine without one has nobody to tell
+	}
+	defer f.Close()
+	for fd := range 3 {
+		if err := unix.Dup3(int(f.Fd()), fd, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("console: %w", err)
+		}
+	}
+	return nil
+}
+
+// loadModule loads a kernel module that is not compressed.
+func loadModule(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = unix.FinitModule(int(f.Fd()), "", 0)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("module %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+// enterRoot mounts the root, moves what is mounted already into it, and makes
+// it "/": from then on every path that a host names is one of the guest's
+// own. The agent stays visible in it.
+func (in *initProcess) enterRoot() error {
+	if in.config.Root == "" {
+		return mountAll(rootMounts)
+	}
+	const root = "/root"
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return err
+	}
+	device, err := findDisk(in.config.Root)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount(device, root, in.config.RootType, unix.MS_NOATIME, ""); err != nil {
+		return fmt.Errorf("mount the root from %s as %s: %w", device, in.config.RootType, err)
+	}
+	if err := showAgent(root); err != nil {
+		return err
+	}
+	for _, m := range kernelMounts {
+		if err := os.MkdirAll(root+m.target, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(m.target, root+m.target, "", unix.MS_MOVE, ""); err != nil {
+			return fmt.Errorf("move %s: %w", m.target, err)
+		}
+	}
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
+		return fmt.Errorf("move the root: %w", err)
+	}
+	if err := unix.Chroot("."); err != nil {
+		return fmt.Errorf("enter the root: %w", err)
+	}
+	return mountAll(rootMounts)
+}
+
+// showAgent binds the running executable into root.
+func showAgent(root string) error {
+	at := root + GuestAgent
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(root+GuestScratch, 0o777); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(at, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	if err := unix.Mount("/init", at, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("bind the agent: %w", err)
+	}
+	return nil
+}
+
+// findDisk returns the block device with this serial number.
+func findDisk(serial string) (string, error) {
+	deadline := time.Now().Add(deviceWait)
+	for {
+		found, err := filepath.Glob("/sys/block/*/serial")
+		if err != nil {
+			return "", err
+		}
+		for _, f := range found {
+			text, err := os.ReadFile(f)
+			if err == nil && strings.TrimRight(string(text), "\n\x00") == serial {
+				return "/dev/" + filepath.Base(filepath.Dir(f)), nil
+			}
+		}
+		if time.Now().After(deadline) {
+			return "", fmt.Errorf("no disk has the serial number %q", serial)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func mountVolume(v InitVolume) error {
+	if !filepath.IsAbs(v.Path) || filepath.Clean(v.Path) == "/" {
+		return fmt.Errorf("%q is not an absolute path below /", v.Path)
+	}
+	if err := os.MkdirAll(v.Path, 0o755); err != nil {
+		return err
+	}
+	device, data := "tmpfs", ""
+	switch v.Type {
+	case "tmpfs":
+		if v.Size > 0 {
+			data = fmt.Sprintf("size=%d", int64(v.Size))
+		}
+	case "ext4":
+		var err error
+		if device, err = findDisk(v.Serial); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("file system %q is neither tmpfs nor ext4", v.Type)
+	}
+	return unix.Mount(device, v.Path, v.Type, unix.MS_NOATIME, data)
+}
+
+// setSysctl writes one setting below /proc/sys.
+func setSysctl(s InitSetting) error {
+	dir, err := os.OpenRoot("/proc/sys")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	// A slash in the name stands for a dot in a part of it, as in sysctl(8).
+	path := strings.NewReplacer(".", "/", "/", ".").Replace(s.Name)
+	f, err := dir.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("setting %s: %w", s.Name, err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(s.Value); err != nil {
+		return fmt.Errorf("setting %s = %s: %w", s.Name, s.Value, err)
+	}
+	return nil
+}

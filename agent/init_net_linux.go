@@ -1,0 +1,79 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// findInterface returns the name of the network interface with this hardware
+// address.
+func findInterface(mac string) (string, error) {
+	want, err := net.ParseMAC(mac)
+	if err != nil {
+		return "", err
+	}
+	deadline := time.Now().Add(deviceWait)
+	for {
+		entries, err := os.ReadDir("/sys/class/net")
+		if err != nil {
+			return "", err
+		}
+		for _, e := range entries {
+			text, err := os.ReadFile("/sys/class/net/" + e.Name() + "/address")
+			if err == nil && strings.TrimSpace(string(text)) == want.String() {
+				return e.Name(), nil
+			}
+		}
+		if time.Now().After(deadline) {
+			return "", fmt.Errorf("no network interface has the address %s", mac)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// linkUp brings an interface up, with the address of n when that is not nil.
+// There is no route to anywhere else: a guest talks to the experiment's
+// network only. netdevice(7).
+func linkUp(name string, n *InitNetwork) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("interface %s: %w", name, err)
+	}
+	defer unix.Close(fd)
+	set := func(request uint, addr []byte) error {
+		r, err := unix.NewIfreq(name)
+		if err != nil {
+			return err
+		}
+		if addr != nil {
+			if err := r.SetInet4Addr(addr); err != nil {
+				return err
+			}
+		} else {
+			r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+		}
+		return unix.IoctlIfreq(fd, request, r)
+	}
+	if n != nil {
+		if !n.Addr.IsValid() || !n.Addr.Addr().Is4() {
+			return fmt.Errorf("interface %s: %v is not an IPv4 address with its prefix", name, n.Addr)
+		}
+		addr := n.Addr.Addr().As4()
+		if err := set(unix.SIOCSIFADDR, addr[:]); err != nil {
+			return fmt.Errorf("interface %s: address %v: %w", name, n.Addr, err)
+		}
+		mask := net.CIDRMask(n.Addr.Bits(), 32)
+		if err := set(unix.SIOCSIFNETMASK, mask); err != nil {
+			return fmt.Errorf("interface %s: mask of %v: %w", name, n.Addr, err)
+		}
+	}
+	if err := set(unix.SIOCSIFFLAGS, nil); err != nil {
+		return fmt.Errorf("interface %s: up: %w", name, err)
+	}
+	return nil
+}
