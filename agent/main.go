@@ -52,6 +52,7 @@ func commands() []command {
 		{"pause", "do nothing, as the first process of an environment", func(call) int { return Pause() }},
 		{"init", "be process 1 of a guest", runInit},
 		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
+		{"kvm-probe", "tell whether KVM runs a guest here", runKVMProbe},
 		{"list", "print the native workloads and their parameters", runList},
 	}
 }

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package agent
+
+// tscKHz is 0: the processor has no time stamp counter that a guest would be
+// told of.
+func tscKHz() int64 { return 0 }
