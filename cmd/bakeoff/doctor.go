@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	driverall "bakeoff/driver/all"
 	"bakeoff/env"
 	"bakeoff/unit"
-	"bakeoff/workload"
 )
 
 // The states of one thing that doctor looked at.
@@ -85,7 +83,7 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 	for _, dir := range []struct{ name, path string }{{"room for state", state}, {"room for images", cache}} {
 		d.Machine = append(d.Machine, roomFinding(dir.name, dir.path))
 	}
-	programs, packages := programFindings(runtime.GOOS == "linux", workloadDocs())
+	programs, packages := programFindings()
 	d.Machine = append(d.Machine, programs...)
 	d.Machine = append(d.Machine, a.agentFinding())
 	d.Leases = append(d.Leases, a.leaseLines(state)...)
@@ -166,27 +164,37 @@ func existing(path string) string {
 	return path
 }
 
+// builderFindings looks for the builder of images, if there are any to make.
+func builderFindings(images bool) (out []finding, packages []string) {
+	if !images {
+		return nil, nil
+	}
+	return lookFor("mmdebstrap", "makes root images: without it only the bare host can be measured", "mmdebstrap", "debian-archive-keyring")
+}
+
 // programFindings looks for what drivers do not look for themselves: the
-// builder of images, if there are any, and the programs of workloads that run
-// on the bare host.
-func programFindings(images bool, bare []workload.Doc) (out []finding, packages []string) {
-	look := func(program, what string, debian ...string) {
-		if path, err := exec.LookPath(program); err == nil {
-			out = append(out, finding{Name: program, State: good, Text: path})
-			return
-		}
-		out = append(out, finding{Name: program, State: absent, Text: what, Fix: installCommand(slices.Clone(debian), os.Getuid())})
-		packages = append(packages, debian...)
-	}
-	if images {
-		look("mmdebstrap", "makes root images: without it only the bare host can be measured", "mmdebstrap", "debian-archive-keyring")
-	}
-	for _, doc := range bare {
+// builder of images, and the programs of workloads that run on the bare host.
+func programFindings() (out []finding, packages []string) {
+	out, packages = builderFindings(runtime.GOOS == "linux")
+	for _, doc := range workloadDocs() {
 		for _, p := range doc.Programs {
-			look(p, "workload "+doc.Name+" needs it on the bare host", doc.Packages["debian"]...)
+			f, more := lookFor(p, "workload "+doc.Name+" needs it on the bare host", doc.Packages["debian"]...)
+			out, packages = append(out, f...), append(packages, more...)
 		}
 	}
 	return out, packages
+}
+
+// lookFor looks for a program, also where only administrators have it in
+// their PATH, and names the packages that would bring it.
+func lookFor(program, what string, debian ...string) ([]finding, []string) {
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/local/sbin", "/usr/sbin", "/sbin") {
+		path := filepath.Join(dir, program)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return []finding{{Name: program, State: good, Text: path}}, nil
+		}
+	}
+	return []finding{{Name: program, State: absent, Text: what, Fix: installCommand(slices.Clone(debian), os.Getuid())}}, debian
 }
 
 func (a *app) agentFinding() finding {

@@ -16,7 +16,6 @@ import (
 	driverall "bakeoff/driver/all"
 	"bakeoff/plan"
 	"bakeoff/trial"
-	"bakeoff/workload"
 	workloadall "bakeoff/workload/all"
 )
 
@@ -79,7 +78,7 @@ type planView struct {
 	SHA256   string               `json:"plan_sha256"`
 	Estimate estimateView         `json:"estimate"`
 	Here     []trial.Availability `json:"available"`
-	// Missing are programs that no driver asks for, on this host.
+	// Missing are programs that this host lacks beside those of drivers.
 	Missing []finding `json:"missing"`
 	Install string    `json:"install"`
 }
@@ -127,8 +126,17 @@ func view(ctx context.Context, p *plan.Plan) (planView, error) {
 			packages = append(packages, x.Answer.Packages...)
 		}
 	}
-	programs, more := programFindings(needs(p))
-	for _, f := range programs {
+	lacks, err := trial.Programs(ctx, p, driverall.Drivers(), workloadall.Workloads(), localHost())
+	if err != nil {
+		return v, err
+	}
+	for _, l := range lacks {
+		v.Missing = append(v.Missing, finding{Name: l.Program, State: absent, Fix: l.Fix,
+			Text: strings.Join(l.Contenders, ", ") + " needs it at " + strings.Join(l.Cells, ", ")})
+		packages = append(packages, l.Packages...)
+	}
+	builder, more := builderFindings(makesImages(p))
+	for _, f := range builder {
 		if f.State == absent {
 			v.Missing = append(v.Missing, f)
 		}
@@ -137,26 +145,16 @@ func view(ctx context.Context, p *plan.Plan) (planView, error) {
 	return v, nil
 }
 
-// needs says whether the plan builds images, and which workloads run on the
-// bare host.
-func needs(p *plan.Plan) (images bool, bare []workload.Doc) {
-	host := false
+// makesImages says whether a contender is made from an image.
+func makesImages(p *plan.Plan) bool {
 	for _, c := range p.Contenders {
 		for _, d := range driverall.Drivers() {
-			if doc := d.Doc(); doc.Name == c.Driver {
-				images = images || doc.Image
-				host = host || !doc.Image
+			if doc := d.Doc(); doc.Name == c.Driver && doc.Image {
+				return true
 			}
 		}
 	}
-	if host {
-		for _, w := range workloadall.Workloads() {
-			if slices.ContainsFunc(p.Cells, func(c plan.Cell) bool { return c.Workload == w.Doc().Name }) {
-				bare = append(bare, w.Doc())
-			}
-		}
-	}
-	return images, bare
+	return false
 }
 
 // What making an environment takes, roughly, until it has been seen here.
