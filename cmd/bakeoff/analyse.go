@@ -72,7 +72,12 @@ that is said.`,
 				if i > 0 {
 					fmt.Fprintln(a.stdout)
 				}
-				a.printAnswer(r)
+				if err := a.printAnswer(r, ""); err != nil {
+					return err
+				}
+				if r.Unused > 0 {
+					fmt.Fprintf(a.stdout, "unused: %d blocks after the look that decided\n", r.Unused)
+				}
 			}
 			return failOn(fail).endAll(results)
 		},

@@ -2,66 +2,29 @@ package main
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
 	"strings"
 
 	"bakeoff/analysis"
+	"bakeoff/report"
 )
 
-// printAnswer tells the results to a person: the twin first, then the
-// verdicts, then what is missing.
-func (a *app) printAnswer(r analysis.Results) {
-	s := a.style(a.stdout)
-	columns, _ := a.size(a.stdout)
-	if !a.terminal(a.stdout) {
-		columns = 110 // a log has no edge; names need not be cut
+// logWidth is for output that is no terminal: it has no edge.
+const logWidth = 110
+
+// printAnswer tells the results to a person.
+func (a *app) printAnswer(r analysis.Results, page string) error {
+	opt := report.TextOption{Width: logWidth, Colour: a.style(a.stdout).coloured, ASCII: a.ascii(), Page: page}
+	if a.terminal(a.stdout) {
+		opt.Width, _ = a.size(a.stdout)
 	}
-	if r.Twin != nil && r.Twin.Different {
-		text := "The twin of the baseline came out different from it: this machine was too unquiet for the verdicts below to be believed."
-		fmt.Fprintln(a.stdout, s.paint(yellow, strings.Join(wrap(text, columns), "\n")))
-	}
-	line := fmt.Sprintf("%s: %d blocks", cmp.Or(r.Run, "all"), r.Blocks)
-	if r.Void > 0 {
-		line += fmt.Sprintf(", %d void", r.Void)
-	}
-	if r.Unused > 0 {
-		line += fmt.Sprintf(", %d unused after the deciding look", r.Unused)
-	}
-	if r.Ended != "" {
-		line += "; " + endText(r.Ended)
-	}
-	fmt.Fprintln(a.stdout, s.paint(bold, line))
-	primary := slices.DeleteFunc(slices.Clone(r.Comparisons), func(c analysis.Comparison) bool { return !c.Primary })
-	if len(primary) > 0 {
-		l := layoutFor(primary, columns)
-		fmt.Fprintln(a.stdout, s.paint(dim, strings.TrimRight(l.head(r.Baseline), " ")))
-		for _, c := range primary {
-			fmt.Fprintln(a.stdout, l.line(c, r.Margin, s))
-		}
-	}
-	for _, c := range primary {
-		a.explain(c)
-	}
-	for _, m := range r.Missing {
-		fmt.Fprintf(a.stdout, "missing: %s at %s: %s\n", m.Contender, m.Cell, printable(m.Reason))
-	}
-	for _, w := range r.Warnings {
-		fmt.Fprintln(a.stdout, "note: "+printable(w))
-	}
+	return report.Text(a.stdout, r, opt)
 }
 
-// explain says why a primary comparison has no verdict.
-func (a *app) explain(c analysis.Comparison) {
-	if isDecided(c) {
-		return
-	}
-	for _, g := range c.Gates {
-		fmt.Fprintf(a.stdout, "gated: %s: %s, in %d of %d trials\n", comparisonName(c), printable(g.Reason), g.Trials, g.Of)
-	}
-	if c.MoreBlocks != nil && len(c.Gates) == 0 {
-		fmt.Fprintf(a.stdout, "open: %s: some %d more blocks would decide it\n", comparisonName(c), *c.MoreBlocks)
-	}
+// ascii reports whether the locale says that output is not UTF-8 (locale(7)).
+// Where nothing is said, as in most containers, terminals are UTF-8 today.
+func (a *app) ascii() bool {
+	locale := strings.ToLower(cmp.Or(a.env("LC_ALL"), a.env("LC_CTYPE"), a.env("LANG")))
+	return locale != "" && !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
 }
 
 // printable takes control characters out of text that strangers may have

@@ -228,7 +228,7 @@ func (s *session) watcher() watcher {
 	if s.json {
 		return plain{s.stderr, s.style(s.stderr)}
 	}
-	if s.terminal(s.stdout) && s.env("TERM") != "dumb" {
+	if s.terminal(s.stdout) && s.env("TERM") != "dumb" && !s.ascii() {
 		title := fmt.Sprintf("bakeoff %s  seed %d  %s", s.plan.Lab, s.plan.Seed, s.dir)
 		size := func() (int, int) { return s.size(s.stdout) }
 		return newLive(s.stdout, s.style(s.stdout), size, liveState{title: title})
@@ -252,11 +252,12 @@ func (s *session) conclude(r analysis.Results) error {
 			return err
 		}
 	} else {
-		s.printAnswer(r)
 		if full, err := filepath.Abs(page); err == nil {
 			page = full
 		}
-		fmt.Fprintf(s.stdout, "\nThe page: %s\n", page)
+		if err := s.printAnswer(r, page); err != nil {
+			return err
+		}
 	}
 	return failOn(s.failOn).end(r)
 }
