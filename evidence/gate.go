@@ -2,6 +2,8 @@ package evidence
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -11,16 +13,16 @@ import (
 	"bakeoff/store"
 )
 
-// Gate checks that one trial measured what it claims to.
+// Gate checks that a trial measured what it claims to. It is pure.
 type Gate struct {
 	Name string
-	Doc  string
-	// Failed returns why the trial fails the gate, "" when it does not or
-	// when it cannot be told.
+	Doc  string // what a failure means
+	// Failed says why a trial fails the gate; "" where it passes, and where
+	// it cannot be told: what a system does not count is no accusation.
 	Failed func(Trial) string
 }
 
-// Trial is what a gate sees of a trial.
+// Trial is what a gate sees.
 type Trial struct {
 	Cell plan.Cell
 	Line store.Line
@@ -29,119 +31,156 @@ type Trial struct {
 
 // The bounds of the gates.
 const (
-	ceilingShare = 0.95 // of the generator's CPUs
-	stealShare   = 0.01 // of the CPU time
-	throttleTime = 0.01 // of the elapsed time
-	clockAhead   = 0.01 // of the host's bracket
-	clockBehind  = 0.20 // of the host's bracket,
-	clockGrace   = 0.5  // or this many seconds, whichever is more
-	scaleLow     = 1.5  // time(2n)/time(n)
-	scaleHigh    = 3.0
+	ceilingShare  = 0.95 // of the generator's CPUs
+	stealShare    = 0.01 // of the CPU time
+	throttleShare = 0.01 // of the elapsed time
+	slowDown      = 0.80 // of the clock frequency before the trial
+	clockAhead    = 0.01 // of the host's bracket
+	clockBehind   = 0.20 // of the host's bracket,
+	clockGrace    = 0.5  // or this many seconds, whichever is more
+	scalingLow    = 1.5  // time(2n)/time(n)
+	scalingHigh   = 3.0
 )
 
-// Gates returns all gates, in order of their names.
+// Gates returns every gate, in order of their names.
 func Gates() []Gate {
 	return []Gate{
-		{"answer", "the workload did not verify its answer", answer},
-		{"ceiling", "the load generator had no CPU time left, so it, and not the subject, was measured", ceiling},
-		{"clock", "the subject's clock and the host's disagree on how long the trial was", clock},
-		{"errors", "some operations failed, and a failed operation is not a fast one", errorsSeen},
-		{"scaling", "twice the work did not take about twice as long: the work may not have been done", scaling},
-		{"steal", "the hypervisor below gave CPU time to others", steal},
-		{"swap", "memory was swapped during the trial", swap},
-		{"throttled", "the CPU was slowed down by a quota or by heat", throttled},
+		{"answer", "the workload did not verify its answer", answerGate},
+		{"ceiling", "the load generator had no CPU time left: it was measured, not the subject", ceilingGate},
+		{"clock", "the environment's clock and the host's disagree on how long the trial was", clockGate},
+		{"disk-full", "there was no space left on the disk", diskFullGate},
+		{"errors", "operations failed, and a failed operation is not a fast one", errorsGate},
+		{"frequency", "the CPU's clock fell during the trial", frequencyGate},
+		{"memory", "the environment ran out of memory and something in it was killed", memoryGate},
+		{"scaling", "twice the work did not take about twice the time: it may not have been done", scalingGate},
+		{"steal", "the machine below gave CPU time to others", stealGate},
+		{"swap", "memory was swapped during the trial", swapGate},
+		{"throttled", "a quota or heat held the CPU back", throttledGate},
+		{"trend", "the speed changed during the trial: it was measured before it was steady", trendGate},
 	}
 }
 
-func ceiling(t Trial) string {
-	if t.Work == nil || t.Work.Generator == nil || t.Work.Generator.Utilisation <= ceilingShare {
-		return ""
-	}
-	return fmt.Sprintf("the generator used %.0f %% of its CPUs", 100*t.Work.Generator.Utilisation)
-}
-
-func answer(t Trial) string {
+func answerGate(t Trial) string {
 	if t.Work == nil || t.Work.Check.Verified {
 		return ""
 	}
 	return "the answer was not verified"
 }
 
-func scaling(t Trial) string {
+func ceilingGate(t Trial) string {
+	if t.Work == nil || t.Work.Generator == nil || !(t.Work.Generator.Utilisation > ceilingShare) {
+		return ""
+	}
+	return fmt.Sprintf("the generator used %.0f %% of its CPUs", 100*t.Work.Generator.Utilisation)
+}
+
+// clockGate compares clocks in two ways. The timed part lies inside the
+// host's bracket, so it must not be longer. The counters inside bracket
+// nearly all of what the host brackets, so they must not be much shorter: a
+// guest whose clock stands still while it is not run looks fast.
+func clockGate(t Trial) string {
+	if t.Work == nil || t.Line.Trial == nil {
+		return ""
+	}
+	host := t.Line.End.Sub(t.Line.Start).Seconds()
+	if b, a, ok := bracket(t); ok && a.AtNS > b.AtNS {
+		host = float64(a.AtNS-b.AtNS) / 1e9 // monotonic: nobody sets it
+	}
+	timed := float64(t.Work.ElapsedNS) / 1e9
+	if timed > host*(1+clockAhead) {
+		return fmt.Sprintf("%.3f s passed inside, %.3f s outside", timed, host)
+	}
+	if t.Work.Counters == nil {
+		return ""
+	}
+	inside := float64(t.Work.Counters.After.AtNS-t.Work.Counters.Before.AtNS) / 1e9
+	if inside > 0 && host-inside > max(clockBehind*host, clockGrace) {
+		return fmt.Sprintf("%.3f s passed inside, %.3f s outside", inside, host)
+	}
+	return ""
+}
+
+// DiskFull is the class under which a loop counts operations that found no
+// space (ENOSPC, EDQUOT).
+const DiskFull = "disk full"
+
+func diskFullGate(t Trial) string {
+	if t.Work == nil || t.Work.Errors[DiskFull] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d operations found no space", t.Work.Errors[DiskFull])
+}
+
+func errorsGate(t Trial) string {
+	if t.Work == nil {
+		return ""
+	}
+	const most = 5 // classes that are named
+	var parts []string
+	for _, class := range slices.Sorted(maps.Keys(t.Work.Errors)) {
+		if n := t.Work.Errors[class]; n != 0 && len(parts) < most {
+			parts = append(parts, fmt.Sprintf("%.80s: %d", class, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func frequencyGate(t Trial) string {
+	b, a, ok := bracket(t)
+	if !ok || b.FrequencyHz == nil || a.FrequencyHz == nil || !(*a.FrequencyHz < slowDown**b.FrequencyHz) {
+		return ""
+	}
+	return fmt.Sprintf("it fell from %.2f to %.2f GHz", *b.FrequencyHz/1e9, *a.FrequencyHz/1e9)
+}
+
+func memoryGate(t Trial) string {
+	b, a, ok := bracket(t)
+	if !ok || b.Scope == nil || a.Scope == nil {
+		return ""
+	}
+	if n := grown(b.Scope.OOMKills, a.Scope.OOMKills); n > 0 {
+		return fmt.Sprintf("%.0f processes were killed for want of memory", n)
+	}
+	return ""
+}
+
+// scalingGate passes 0: there the time was fixed and the work counted.
+func scalingGate(t Trial) string {
 	if t.Work == nil || t.Work.Check.Scaling == 0 {
 		return ""
 	}
-	if s := t.Work.Check.Scaling; s < scaleLow || s > scaleHigh {
+	if s := t.Work.Check.Scaling; !(s >= scalingLow && s <= scalingHigh) {
 		return fmt.Sprintf("twice the work took %.2f times as long", s)
 	}
 	return ""
 }
 
-func clock(t Trial) string {
-	if t.Work == nil || t.Line.Trial == nil || t.Work.ElapsedNS <= 0 {
-		return ""
-	}
-	inside := float64(t.Work.ElapsedNS) / 1e9
-	host := t.Line.End.Sub(t.Line.Start).Seconds()
-	if t.Line.Before != nil && t.Line.After != nil {
-		// The monotonic clock, which nobody sets.
-		host = float64(t.Line.After.AtNS-t.Line.Before.AtNS) / 1e9
-	}
-	if inside > host*(1+clockAhead) {
-		return fmt.Sprintf("%.3f s inside, %.3f s outside", inside, host)
-	}
-	// A loop may do more than its timed part (calibration, checks), so that
-	// only the counters' own clock inside can fall short.
-	if t.Work.Counters == nil {
-		return ""
-	}
-	span := float64(t.Work.Counters.After.AtNS-t.Work.Counters.Before.AtNS) / 1e9
-	if span > 0 && host-span > max(clockBehind*host, clockGrace) {
-		return fmt.Sprintf("%.3f s inside, %.3f s outside", span, host)
-	}
-	return ""
-}
-
-func errorsSeen(t Trial) string {
-	if t.Work == nil {
-		return ""
-	}
-	var parts []string
-	for class, n := range t.Work.Errors {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%s: %d", class, n))
-		}
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, ", ")
-}
-
-func steal(t Trial) string {
+func stealGate(t Trial) string {
 	b, a, ok := bracket(t)
 	if !ok || b.CPU == nil || a.CPU == nil {
 		return ""
 	}
 	stolen := a.CPU.Steal - b.CPU.Steal
 	all := a.CPU.Busy() - b.CPU.Busy() + stolen + a.CPU.Idle - b.CPU.Idle + a.CPU.IOWait - b.CPU.IOWait
-	if all <= 0 || stolen/all <= stealShare {
+	if !(all > 0 && stolen/all > stealShare) {
 		return ""
 	}
 	return fmt.Sprintf("%.1f %% of the CPU time was stolen", 100*stolen/all)
 }
 
-func swap(t Trial) string {
+func swapGate(t Trial) string {
 	b, a, ok := bracket(t)
 	if !ok {
 		return ""
 	}
 	in, out := grown(b.SwapIn, a.SwapIn), grown(b.SwapOut, a.SwapOut)
-	if in+out == 0 {
+	if in+out <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.0f pages swapped in, %.0f out", in, out)
+	return fmt.Sprintf("%.0f pages were swapped in and %.0f out", in, out)
 }
 
-func throttled(t Trial) string {
+func throttledGate(t Trial) string {
 	b, a, ok := bracket(t)
 	if !ok {
 		return ""
@@ -150,12 +189,20 @@ func throttled(t Trial) string {
 		return fmt.Sprintf("the hardware throttled %.0f times", n)
 	}
 	elapsed := float64(a.AtNS-b.AtNS) / 1e9
-	if s := grown(b.ThrottledSeconds, a.ThrottledSeconds); elapsed > 0 && s > throttleTime*elapsed {
-		return fmt.Sprintf("a quota held it back for %.3f s", s)
+	if s := grown(b.ThrottledSeconds, a.ThrottledSeconds); elapsed > 0 && s > throttleShare*elapsed {
+		return fmt.Sprintf("a quota held it back for %.3f of %.3f s", s, elapsed)
 	}
 	return ""
 }
 
+func trendGate(t Trial) string {
+	if t.Work == nil {
+		return ""
+	}
+	return trend(t.Work.Windows)
+}
+
+// bracket returns the host's counters before and after a trial.
 func bracket(t Trial) (before, after probe.Counters, ok bool) {
 	if t.Line.Trial == nil || t.Line.Before == nil || t.Line.After == nil {
 		return before, after, false
@@ -163,9 +210,9 @@ func bracket(t Trial) (before, after probe.Counters, ok bool) {
 	return *t.Line.Before, *t.Line.After, true
 }
 
-// grown is by how much a counter grew, 0 where it is not known.
+// grown is by how much a count grew, 0 where it is not known.
 func grown(before, after *float64) float64 {
-	if before == nil || after == nil {
+	if before == nil || after == nil || math.IsNaN(*after-*before) {
 		return 0
 	}
 	return *after - *before

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 
 	"bakeoff/fault"
@@ -144,6 +145,17 @@ func (p *Plan) draw(index int, spare bool) Block {
 		b.Visits = append(b.Visits, Visit{Cell: cell, Order: order})
 	}
 	return b
+}
+
+// Drawn tells whether the blocks are those that the seed gives, and otherwise
+// names the first that is not: then the schedule was picked.
+func (p *Plan) Drawn() error {
+	for i, b := range p.Blocks {
+		if want := p.draw(i, b.Spare); !reflect.DeepEqual(b, want) {
+			return fault.New(fault.Invalid, "block %d is not the one that seed %d gives", i, p.Seed)
+		}
+	}
+	return nil
 }
 
 // draw is the chance of one block: ChaCha8 (C2SP chacha8rand) keyed with the

@@ -153,6 +153,18 @@ func TestScheduleIsStable(t *testing.T) {
 	}
 }
 
+func TestPickedSchedulesAreFound(t *testing.T) {
+	p := expand(t, "{}", 4)
+	if err := p.Drawn(); err != nil {
+		t.Error(err)
+	}
+	p.Blocks[3], p.Blocks[4] = p.Blocks[4], p.Blocks[3]
+	p.Blocks[3].Index, p.Blocks[4].Index = 3, 4
+	if err := p.Drawn(); err == nil || !strings.Contains(err.Error(), "block 3") {
+		t.Errorf("two blocks changed places: %v", err)
+	}
+}
+
 func TestFewBlocksDecideNothing(t *testing.T) {
 	p := expand(t, "{blocks: 2}", 1)
 	if p.Planned() != 2 || len(p.Blocks) != 4 || len(p.Design.Looks) != 0 || len(p.Design.Alphas) != 0 {

@@ -76,6 +76,17 @@ func (r *Run) Fingerprint(contender string) (probe.Fingerprint, error) {
 	return fp, nil
 }
 
+// FingerprintFile returns name, size and hash of the fingerprint of a
+// contender as it lies there.
+func (r *Run) FingerprintFile(contender string) (File, error) {
+	if err := checkName(contender); err != nil {
+		return File{}, err
+	}
+	name := FingerprintDir + "/" + contender + ".json"
+	data, err := r.read(name, maxFingerprint)
+	return fileOf(name, data), err
+}
+
 // WriteFile replaces a file that is made from the evidence: results, reports.
 // Readers see the old one or the new one. The evidence itself (lab file,
 // plan, journal, raw outputs) is refused.

@@ -246,7 +246,10 @@ func TestRawComesBackOrIsTampered(t *testing.T) {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := r.ReadRaw(files[2])
+		data, err := r.ReadRaw(files[2])
+		if on, _ := os.ReadFile(file); string(on) != string(data) {
+			t.Errorf("%s: returns %q, there is %q", reason, data, on)
+		}
 		var tampered *Tampered
 		if !errors.As(err, &tampered) || tampered.Name != "raw/"+files[2].Name || !strings.Contains(tampered.Reason, reason) {
 			t.Errorf("%s: %v", reason, err)

@@ -1,0 +1,162 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// difference is a value that is stored otherwise than it is recomputed.
+type difference struct {
+	path               string
+	stored, recomputed string // as JSON; "" where there is none
+	contender, cell    string // that it belongs to, where it belongs to any
+}
+
+// maxDifferences bounds what is kept; all are counted.
+const maxDifferences = 10_000
+
+// differ compares two JSON values that encoding/json decoded with UseNumber.
+type differ struct {
+	numbers     int // compared
+	differences []difference
+	more        int // differences beyond maxDifferences
+}
+
+// tolerance is relative: architectures may fuse a multiplication with an
+// addition, and then the last digits differ.
+const tolerance = 1e-9
+
+// compare walks both values. contender and cell are those of the nearest
+// object around that names them.
+func (d *differ) compare(path string, stored, now any, contender, cell string) {
+	switch n := now.(type) {
+	case map[string]any:
+		s, ok := stored.(map[string]any)
+		if !ok {
+			d.add(path, stored, now, contender, cell)
+			return
+		}
+		contender, cell = named(n, "contender", contender), named(n, "cell", cell)
+		for _, k := range union(s, n) {
+			sv, inStored := s[k]
+			nv, inNow := n[k]
+			at := strings.TrimPrefix(path+"."+k, ".")
+			switch {
+			case !inStored:
+				d.add(at, nil, nv, contender, cell)
+			case !inNow:
+				d.add(at, sv, nil, contender, cell)
+			default:
+				d.compare(at, sv, nv, contender, cell)
+			}
+		}
+	case []any:
+		s, ok := stored.([]any)
+		if !ok {
+			d.add(path, stored, now, contender, cell)
+			return
+		}
+		if len(s) != len(n) {
+			d.add(path+".length", json.Number(fmt.Sprint(len(s))), json.Number(fmt.Sprint(len(n))), contender, cell)
+		}
+		for i := range min(len(s), len(n)) {
+			d.compare(path+"["+label(n[i], i)+"]", s[i], n[i], contender, cell)
+		}
+	case json.Number:
+		d.numbers++
+		if s, ok := stored.(json.Number); !ok || !same(s, n) {
+			d.add(path, stored, now, contender, cell)
+		}
+	default:
+		if stored != now {
+			d.add(path, stored, now, contender, cell)
+		}
+	}
+}
+
+func (d *differ) add(path string, stored, now any, contender, cell string) {
+	if len(d.differences) == maxDifferences {
+		d.more++
+		return
+	}
+	d.differences = append(d.differences, difference{path, short(stored), short(now), contender, cell})
+}
+
+func same(a, b json.Number) bool {
+	if a == b {
+		return true
+	}
+	x, err1 := a.Float64()
+	y, err2 := b.Float64()
+	return err1 == nil && err2 == nil && math.Abs(x-y) <= tolerance*max(math.Abs(x), math.Abs(y))
+}
+
+// label names an element of a list by what identifies it: contender, cell and
+// metric of a comparison, block and position of a sample.
+func label(v any, index int) string {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return fmt.Sprint(index)
+	}
+	var parts []string
+	for _, k := range []string{"contender", "cell", "metric", "name", "block", "position"} {
+		switch v := m[k].(type) {
+		case string:
+			parts = append(parts, v)
+		case json.Number:
+			parts = append(parts, k+" "+v.String())
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Sprint(index)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func named(m map[string]any, key, outer string) string {
+	if s, ok := m[key].(string); ok {
+		return s
+	}
+	return outer
+}
+
+func union(a, b map[string]any) []string {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// short writes a value for a message, bounded; nil is null.
+func short(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	if len(text) > 200 {
+		return string(text[:200]) + "…"
+	}
+	return string(text)
+}
+
+// decodeAny reads one JSON value with its numbers as they are written.
+func decodeAny(data []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var v any
+	err := dec.Decode(&v)
+	return v, err
+}
+
+// asAny is a value as encoding/json would read it back.
+func asAny(v any) (any, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAny(data)
+}

@@ -1,0 +1,162 @@
+package evidence
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/agent"
+	"bakeoff/probe"
+	"bakeoff/store"
+)
+
+func f(v float64) *float64 { return &v }
+
+// good is a trial that passes every gate: one second on the host.
+func good() Trial {
+	cpu := func(user, idle float64) *probe.CPU { return &probe.CPU{User: user, Idle: idle} }
+	return Trial{
+		Line: store.Line{Trial: &store.Trial{Start: noon, End: noon.Add(time.Second),
+			Before: &probe.Counters{AtNS: 0, CPU: cpu(10, 10), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}},
+			After:  &probe.Counters{AtNS: 1e9, CPU: cpu(10.9, 10.1), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}}},
+		Work: &agent.Result{ElapsedNS: 9e8, Check: agent.Check{Verified: true, Scaling: 2.02}, Errors: map[string]int64{"status 404": 0},
+			Counters: &agent.Span{After: probe.Counters{AtNS: 95e7}}, Generator: &agent.Generator{Utilisation: .8},
+			Windows: []float64{10, 11, 10, 9, 10, 10, 11, 10, 10, 9, 10, 11, 10, 10, 9, 10}},
+	}
+}
+
+func TestGates(t *testing.T) {
+	if failed := failing(good()); len(failed) != 0 {
+		t.Fatalf("a good trial fails %v", failed)
+	}
+	if failed := failing(Trial{}); len(failed) != 0 {
+		t.Errorf("where nothing is known, %v fail", failed)
+	}
+	for _, x := range []struct {
+		name, gate, reason string
+		change             func(*Trial)
+	}{
+		{"not verified", "answer", "not verified", func(t *Trial) { t.Work.Check.Verified = false }},
+		{"a busy generator", "ceiling", "97 %", func(t *Trial) { t.Work.Generator.Utilisation = .97 }},
+		{"more time inside than outside", "clock", "1.100 s passed inside, 1.000 s outside", func(t *Trial) { t.Work.ElapsedNS = 11e8 }},
+		{"a clock that stood still", "clock", "0.400 s passed inside, 1.000 s outside", func(t *Trial) { t.Work.Counters.After.AtNS = 4e8 }},
+		{"two kinds of errors", "errors", "short body: 1, status 404: 7", func(t *Trial) { t.Work.Errors = map[string]int64{"status 404": 7, "short body": 1} }},
+		{"a falling clock", "frequency", "3.00 to 2.00 GHz", func(t *Trial) { t.Line.After.FrequencyHz = f(2e9) }},
+		{"a killed process", "memory", "1 processes", func(t *Trial) { t.Line.After.Scope.OOMKills = f(1) }},
+		{"an empty loop", "scaling", "1.00 times", func(t *Trial) { t.Work.Check.Scaling = 1 }},
+		{"quadratic work", "scaling", "4.00 times", func(t *Trial) { t.Work.Check.Scaling = 4 }},
+		{"scaling that is no number", "scaling", "NaN", func(t *Trial) { t.Work.Check.Scaling = math.NaN() }},
+		{"steal", "steal", "4.8 %", func(t *Trial) { t.Line.After.CPU.Steal = .05 }},
+		{"swap", "swap", "3 pages were swapped in and 0 out", func(t *Trial) { t.Line.After.SwapIn = f(8) }},
+		{"heat", "throttled", "2 times", func(t *Trial) { t.Line.After.ThermalThrottles = f(5) }},
+		{"a quota", "throttled", "0.100 of 1.000 s", func(t *Trial) { t.Line.After.ThrottledSeconds = f(1.1) }},
+		{"a step", "trend", "-50 % after 50 %", func(t *Trial) {
+			t.Work.Windows = []float64{20, 20.1, 20.2, 20.3, 20, 20.1, 20.2, 20, 10, 10.1, 10.2, 10, 10.1, 10.3, 10, 10.1}
+		}},
+	} {
+		trial := good()
+		x.change(&trial)
+		failed := failing(trial)
+		if len(failed) != 1 || !strings.Contains(failed[x.gate], x.reason) {
+			t.Errorf("%s: %v, want %s because of %q", x.name, failed, x.gate, x.reason)
+		}
+	}
+	trial := good()
+	trial.Work.Errors = map[string]int64{DiskFull: 3}
+	if failed := failing(trial); failed["disk-full"] == "" || failed["errors"] == "" {
+		t.Errorf("a full disk: %v", failed)
+	}
+}
+
+func failing(t Trial) map[string]string {
+	out := map[string]string{}
+	for _, g := range Gates() {
+		if reason := g.Failed(t); reason != "" {
+			out[g.Name] = reason
+		}
+	}
+	return out
+}
+
+func TestGatesAreListedInOrder(t *testing.T) {
+	var names []string
+	for _, g := range Gates() {
+		names = append(names, g.Name)
+		if g.Doc == "" {
+			t.Errorf("%s does not say what it means", g.Name)
+		}
+	}
+	if !slices.IsSorted(names) {
+		t.Error(names)
+	}
+}
+
+// The distribution of U equals the one counted over all orders.
+func TestRankSumEqualsEnumeration(t *testing.T) {
+	for m := 1; m <= 5; m++ {
+		for n := 1; n <= 5; n++ {
+			counts := make([]float64, m*n+1)
+			for bits := range 1 << (m + n) {
+				u, seen, ones := 0, 0, 0
+				for i := range m + n {
+					if bits>>i&1 == 1 {
+						u += seen // beats the zeros below it
+						ones++
+					} else {
+						seen++
+					}
+				}
+				if ones == m {
+					counts[u]++
+				}
+			}
+			if got := arrangements(m, n); !slices.Equal(got, counts) {
+				t.Errorf("%d and %d: %v, want %v", m, n, got, counts)
+			}
+		}
+	}
+	// 8 values all below 8 others: 2 of C(16,8).
+	if p := rankSum([]float64{1, 2, 3, 4, 5, 6, 7, 8}, []float64{9, 10, 11, 12, 13, 14, 15, 16}); math.Abs(p-2./12870) > 1e-12 {
+		t.Errorf("p is %v", p)
+	}
+	if p := rankSum([]float64{1, 1, 1}, []float64{1, 1, 1}); p != 1 {
+		t.Errorf("nothing but ties: p is %v", p)
+	}
+}
+
+// Steady noise of 10 % fails the trend gate in at most 1 of 100 trials; a
+// slope and a step of 30 % in noise of 3 % nearly always.
+func TestTrendFindsChangesAndNotNoise(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	const runs = 4000
+	count := func(windows int, sd float64, shape func(x float64) float64) int {
+		n := 0
+		for range runs {
+			w := make([]float64, windows)
+			for i := range w {
+				w[i] = math.Exp(sd*r.NormFloat64()) * shape(float64(i)/float64(windows))
+			}
+			if trend(w) != "" {
+				n++
+			}
+		}
+		return n
+	}
+	for _, windows := range []int{16, 100} {
+		if n := count(windows, .1, func(float64) float64 { return 1 }); n > runs/100 {
+			t.Errorf("%d windows of noise: %d of %d", windows, n, runs)
+		}
+		if n := count(windows, .03, func(x float64) float64 { return 1 + .3*x }); n < runs*95/100 {
+			t.Errorf("%d windows on a slope: %d of %d", windows, n, runs)
+		}
+		if n := count(windows, .03, func(x float64) float64 { return 1 - .3*math.Floor(x*1.6) }); n < runs*95/100 {
+			t.Errorf("%d windows with a step: %d of %d", windows, n, runs)
+		}
+	}
+	if trend(make([]float64, 16)) != "" || trend([]float64{1, 2, 3}) != "" || trend(nil) != "" {
+		t.Error("nothing is no trend")
+	}
+}

@@ -1,0 +1,194 @@
+package evidence
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"bakeoff/agent"
+	"bakeoff/analysis"
+	"bakeoff/fault"
+	"bakeoff/plan"
+	"bakeoff/store"
+	"bakeoff/workload"
+)
+
+// observe reads one trial of a block that counts. The journal's word that the
+// subject failed stands, and the parser may find that it did as well.
+func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, error) {
+	o := analysis.Observation{
+		Block: line.Block, Position: line.Position, Instance: line.Instance,
+		Contender: line.Contender, Cell: line.Cell,
+		Failed: line.Status == store.Subject, Reason: line.Reason,
+	}
+	cell, ok := p.Cell(line.Cell)
+	if !ok {
+		return o, fault.New(fault.Invalid, "evidence: %s: the plan has no such cell", at(line))
+	}
+	w, err := r.find(cell.Workload)
+	if err != nil {
+		return o, err
+	}
+	raw, err := r.raw(line)
+	if err != nil {
+		return o, fault.Op("evidence: "+at(line), err)
+	}
+	o.Gates = gates(cell, line, raw)
+	if o.Failed {
+		return o, nil
+	}
+	values, err := w.Parse(raw, cell.Params)
+	switch {
+	case fault.Is(err, fault.Subject):
+		o.Failed, o.Reason = true, err.Error()
+		return o, nil
+	case err != nil:
+		return o, fault.Wrap(fault.Invalid, "evidence: "+at(line), err)
+	}
+	o.Values = values
+	return o, nil
+}
+
+// raw reads the blobs of a trial, by their names inside its directory.
+func (r *Reader) raw(line store.Line) (workload.Raw, error) {
+	raw := workload.Raw{}
+	for _, f := range line.Raw {
+		blob := f.Name[strings.LastIndexByte(f.Name, '/')+1:]
+		data, err := r.run.ReadRaw(f)
+		if _, tampered := errors.AsType[*store.Tampered](err); tampered && r.unverified {
+			if data != nil {
+				raw[blob] = data
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		raw[blob] = data
+	}
+	return raw, nil
+}
+
+// gates returns the gates that a trial failed, by name, with the reason.
+func gates(cell plan.Cell, line store.Line, raw workload.Raw) map[string]string {
+	t := Trial{Cell: cell, Line: line}
+	var work agent.Result
+	if b, ok := raw[workload.Work]; ok && json.Unmarshal(b, &work) == nil {
+		t.Work = &work
+	}
+	var out map[string]string
+	for _, g := range Gates() {
+		if reason := g.Failed(t); reason != "" {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[g.Name] = reason
+		}
+	}
+	return out
+}
+
+// facts reads the fingerprints, and adds what drivers said of the
+// environments, which limits are enforced, and what the lab file declared:
+//
+//	driver.NAME    what the driver knows of what ran: accelerator, runtime
+//	enforced.NAME  "yes", or why a limit (cpus, memory) is not held
+//	volume.PATH    the declared backing of a volume
+//
+// Meant to differ is what follows from the choice of driver and its options
+// (driver.NAME), and what the lab file itself gives to one contender and not
+// to the baseline: sizes of CPUs and memory, and tuning. Everything else is a
+// confounder, the kernel of a machine included: another kernel version is not
+// what a technology costs.
+func (r *Reader) facts(s *story, d *analysis.Data) error {
+	d.Facts = map[string]map[string]string{}
+	meant := map[string]bool{}
+	for i, c := range s.plan.Contenders {
+		facts, err := r.factsOf(s, c)
+		if err != nil {
+			return err
+		}
+		own := map[string]string{}
+		for name, value := range facts {
+			if short, ok := strings.CutPrefix(name, "driver."); ok {
+				own[short] = value
+				meant[name] = true
+			}
+		}
+		if facts != nil {
+			d.Facts[c.Name] = facts
+			d.Contenders[i].Facts = own
+		}
+		base, _ := s.plan.Contender(s.plan.Baseline)
+		for _, name := range declared(c, base) {
+			meant[name] = true
+		}
+	}
+	d.Meant = sorted(meant)
+	return nil
+}
+
+// factsOf returns what is known of a contender; nil if it never came up.
+func (r *Reader) factsOf(s *story, c plan.Contender) (map[string]string, error) {
+	facts := map[string]string{}
+	fp, err := r.run.Fingerprint(c.Name)
+	up := err == nil
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	for name, value := range fp.Facts {
+		facts[name] = value
+	}
+	for _, l := range s.lines {
+		if l.Type != store.LineEnvironment || l.Contender != c.Name || l.Status != store.OK {
+			continue
+		}
+		up = true
+		for name, value := range l.Facts {
+			facts["driver."+name] = value
+		}
+		if l.Limits != nil {
+			for _, name := range []string{"cpus", "memory"} {
+				facts["enforced."+name] = "yes"
+			}
+			for name, why := range l.Limits.NotEnforced {
+				facts["enforced."+name] = "no: " + why
+			}
+		}
+	}
+	if !up {
+		return nil, nil
+	}
+	for _, v := range c.Volumes {
+		facts["volume."+v.Path] = fmt.Sprintf("%s %s", v.Backing, v.Size)
+	}
+	return facts, nil
+}
+
+// declared names the facts in which the lab file makes a contender differ
+// from the baseline.
+func declared(c, base plan.Contender) []string {
+	var out []string
+	if c.CPUs != base.CPUs {
+		out = append(out, "cpu.count", "limit.cpus", "limit.cpu")
+	}
+	if c.Memory != base.Memory {
+		out = append(out, "memory", "limit.memory")
+	}
+	for name, value := range c.Tuning {
+		if base.Tuning[name] != value {
+			out = append(out, "sysctl."+name)
+		}
+	}
+	for name := range base.Tuning {
+		if _, ok := c.Tuning[name]; !ok {
+			out = append(out, "sysctl."+name)
+		}
+	}
+	return out
+}
+
+func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
