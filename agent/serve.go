@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"bakeoff/conn/channel"
@@ -303,12 +304,17 @@ func (s *server) push(ctx context.Context, r *reply, q channel.Request) {
 }
 
 func (s *server) pull(r *reply, q channel.Request) {
-	f, err := os.Open(q.Path)
+	// O_NONBLOCK, so that a pipe that nobody writes to is refused, not waited for.
+	f, err := os.OpenFile(q.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		r.fault(err)
 		return
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		r.fault(fault.New(fault.Invalid, "agent: %s is not a regular file", q.Path))
+		return
+	}
 	if err := r.copyOut(channel.FrameOutput, f); err != nil {
 		r.fault(err)
 		return

@@ -37,6 +37,12 @@ func (s *server) exec(ctx context.Context, r *reply, q channel.Request) {
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	pipes.handOver()
+	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
+		// What a shell says of what is there and is no program.
+		r.send(channel.FrameErrput, []byte(err.Error()+"\n"))
+		r.result(channel.Result{Code: 126})
+		return
+	}
 	if err != nil {
 		r.fault(err)
 		return
@@ -128,12 +134,8 @@ func findProgram(q channel.Request) (string, error) {
 		return "", fault.New(fault.Invalid, "agent: no program is named")
 	}
 	if q.Dir != "" {
-		info, err := os.Stat(q.Dir)
-		if err != nil {
-			return "", err
-		}
-		if !info.IsDir() {
-			return "", fault.New(fault.Invalid, "agent: %s is not a directory", q.Dir)
+		if info, err := os.Stat(q.Dir); err != nil || !info.IsDir() {
+			return "", fault.New(fault.Invalid, "agent: no directory %q to start in", q.Dir)
 		}
 	}
 	if strings.Contains(q.Argv[0], "/") {

@@ -19,6 +19,7 @@ import (
 
 	"bakeoff/conn"
 	"bakeoff/conn/channel"
+	"bakeoff/conn/conntest"
 	"bakeoff/fault"
 )
 
@@ -65,6 +66,10 @@ func execIn(t *testing.T, c conn.Conn, cmd conn.Cmd) (string, string, conn.Exit)
 	return out.String(), errs.String(), exit
 }
 
+func TestContract(t *testing.T) {
+	conntest.Run(t, connect(t, ServeOptions{}, nil), conntest.Options{Dir: t.TempDir()})
+}
+
 func TestExec(t *testing.T) {
 	c := connect(t, ServeOptions{}, nil)
 	out, errs, exit := execIn(t, c, conn.Cmd{
@@ -92,7 +97,7 @@ func TestExecRefuses(t *testing.T) {
 	}{
 		{conn.Command("no-such-program-anywhere"), fault.NotFound},
 		{conn.Command("/no/such/program"), fault.NotFound},
-		{conn.Cmd{Argv: []string{"true"}, Dir: "/no/such/dir"}, fault.NotFound},
+		{conn.Cmd{Argv: []string{"true"}, Dir: "/no/such/dir"}, fault.Invalid},
 		{conn.Command(), fault.Invalid},
 		{conn.Command("true", strings.Repeat("x", channel.MaxPayload)), fault.Invalid},
 	} {
@@ -161,7 +166,7 @@ func TestExecLeavesBehind(t *testing.T) {
 
 func TestLargeOutputToASlowReader(t *testing.T) {
 	c := connect(t, ServeOptions{}, nil)
-	const n = 100 << 20
+	const n = 20 << 20
 	var got int
 	_, err := c.Exec(t.Context(), conn.Cmd{
 		Argv: []string{"head", "-c", fmt.Sprint(n), "/dev/zero"},
@@ -178,17 +183,30 @@ func TestLargeOutputToASlowReader(t *testing.T) {
 	}
 }
 
+// A file that is no program is found, and cannot be executed: code 126, as a
+// shell has it.
+func TestExecOfAText(t *testing.T) {
+	c := connect(t, ServeOptions{}, nil)
+	path := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(path, []byte("text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, exit := execIn(t, c, conn.Command(path)); exit.Code != 126 || errs == "" {
+		t.Errorf("got %v, %q", exit, errs)
+	}
+}
+
 // What was written before the program ended is not lost, however long the
 // host takes to read it.
 func TestLastWordsOfAQuickProgram(t *testing.T) {
 	c := connect(t, ServeOptions{}, nil)
-	var got int
+	var got, writes int
 	_, err := c.Exec(t.Context(), conn.Cmd{
 		// The background process holds the pipe open.
 		Argv: []string{"sh", "-c", "sleep 5 & head -c 3000000 /dev/zero"},
 		Stdout: writerFunc(func(p []byte) (int, error) {
-			if got < 1<<20 {
-				time.Sleep(20 * time.Millisecond)
+			if writes++; writes <= 4 {
+				time.Sleep(3 * linger / 2)
 			}
 			got += len(p)
 			return len(p), nil
@@ -219,6 +237,9 @@ func TestPushPull(t *testing.T) {
 	}
 	if err := c.Pull(t.Context(), path+"x", io.Discard); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a missing file: %v", err)
+	}
+	if err := c.Pull(t.Context(), "/dev/zero", io.Discard); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a device: %v", err)
 	}
 	if err := c.Push(t.Context(), "relative", 0o644, strings.NewReader("")); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a relative path: %v", err)
