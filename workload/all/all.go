@@ -5,6 +5,7 @@ import (
 	"bakeoff/agent"
 	"bakeoff/workload"
 	"bakeoff/workload/cpu"
+	"bakeoff/workload/http"
 	"bakeoff/workload/lifecycle"
 )
 
@@ -12,6 +13,7 @@ import (
 func Workloads() []workload.Workload {
 	return []workload.Workload{
 		cpu.New(),
+		http.New(),
 		lifecycle.New(),
 	}
 }
@@ -20,5 +22,6 @@ func Workloads() []workload.Workload {
 func Loops() []agent.Loop {
 	return []agent.Loop{
 		cpu.Loop(),
+		http.Loop(),
 	}
 }

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package http
+
+// bestEngine is the engine for this system. Pacing by kqueue or event ports
+// has not been built and checked, so no latency below its lateness is claimed.
+var bestEngine = runPortable

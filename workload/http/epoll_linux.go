@@ -1,0 +1,469 @@
+package http
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The epoll engine: each thread has an epoll instance and a share of the
+// connections, and does nothing but wait, read, compare and write. System
+// calls that cannot block go past the Go scheduler.
+
+// sweepEvery is how often timeouts and rests are looked at.
+const sweepEvery = int64(10 * time.Millisecond)
+
+// restFor is how long a connection that could not be opened is left alone.
+const restFor = int64(10 * time.Millisecond)
+
+// The states of a socket.
+const (
+	idle    = iota // free for a request; may be open or not
+	opening        // connecting, with a request to send
+	busy           // its request is on the way
+	resting        // could not be opened
+)
+
+type socket struct {
+	fd    int // -1 when it is not open
+	state int
+	out   int   // bytes of the request that have been written
+	began int64 // when the request was begun, or the rest
+	due   int64 // when it was meant to be sent
+	free  int64 // since when it has had no request
+	life  int   // counts its connections: descriptors are used again
+	in    reader
+}
+
+// The phases of a worker.
+const (
+	warming = iota
+	timed
+	draining
+)
+
+type worker struct {
+	load     *load
+	tally    *tally
+	expect   expectation
+	schedule *schedule // nil for a closed loop
+	stop     *atomic.Bool
+	poll     poller
+	sockets  []socket
+	queue    ring // idle sockets of an open loop, the longest idle first
+	buf      []byte
+	phase    int
+	start    int64 // of the timed part
+	end      int64
+	flight   int // requests that are on the way
+	sweepAt  int64
+	touched  bool // something answered
+}
+
+// bestEngine is the engine for this system.
+func bestEngine(ctx context.Context, l *load) (outcome, error) {
+	var stop atomic.Bool
+	defer context.AfterFunc(ctx, func() { stop.Store(true) })()
+	// One more than the threads, so that nothing else in this process waits
+	// for a thread that is inside epoll_wait.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), l.threads+1)))
+	workers := make([]*worker, l.threads)
+	for i := range workers {
+		w, err := newWorker(l, i, &stop)
+		if err != nil {
+			return outcome{}, err
+		}
+		defer w.close()
+		workers[i] = w
+	}
+	var warm, done sync.WaitGroup
+	start := make(chan int64)
+	for _, w := range workers {
+		warm.Add(1)
+		done.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			precise()
+			w.warmUp()
+			warm.Done()
+			if at, ok := <-start; ok {
+				w.run(at)
+			}
+		})
+	}
+	warm.Wait()
+	touched := false
+	for _, w := range workers {
+		touched = touched || w.touched
+	}
+	began, cpu := now(), processCPU()
+	if touched && !stop.Load() {
+		for range workers {
+			start <- began
+		}
+	}
+	close(start)
+	done.Wait()
+	if err := ctx.Err(); err != nil {
+		return outcome{}, context.Cause(ctx)
+	}
+	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - began), cpu: processCPU() - cpu, engine: "epoll"}
+	for _, w := range workers {
+		o.tally.merge(w.tally)
+		if w.expect.have {
+			o.verified, o.sum = true, w.expect.sum
+		}
+	}
+	return o, nil
+}
+
+// newWorker returns the worker of one thread with its share of the
+// connections.
+func newWorker(l *load, thread int, stop *atomic.Bool) (*worker, error) {
+	n := l.connections / l.threads
+	if thread < l.connections%l.threads {
+		n++
+	}
+	w := &worker{
+		load: l, stop: stop, tally: newTally(int64(l.time)), sockets: make([]socket, n), queue: newRing(n),
+		expect: expectation{length: l.length, sum: l.sum}, buf: make([]byte, readBuffer(l.length)),
+	}
+	for i := range w.sockets {
+		w.sockets[i].fd = -1
+		w.sockets[i].in.body.expect = &w.expect
+	}
+	if l.rate > 0 {
+		w.schedule = newSchedule(l.rate, l.exponential, l.seed, thread, l.threads)
+	}
+	return w, w.poll.open()
+}
+
+// readBuffer is a size that takes a whole response in one read where that is
+// reasonable.
+func readBuffer(length int64) int {
+	return int(max(8<<10, min(length+2<<10, 256<<10)))
+}
+
+func (w *worker) close() {
+	for i := range w.sockets {
+		w.hangUp(&w.sockets[i])
+	}
+	w.poll.close()
+}
+
+// warmUp opens every connection and verifies one response on each, untimed.
+func (w *worker) warmUp() {
+	t := now()
+	for i := range w.sockets {
+		w.begin(i, t, t)
+	}
+	for w.flight > 0 && !w.stop.Load() {
+		w.turn(now(), sweepEvery)
+	}
+	w.tally.latency.Reset()
+}
+
+// run does the timed part, from start on the clock of now, and drains it.
+func (w *worker) run(start int64) {
+	w.start, w.end, w.phase = start, start+int64(w.load.time), timed
+	for i := range w.sockets {
+		w.next(i, now())
+	}
+	last := w.end + int64(w.load.timeout)
+	for !w.stop.Load() {
+		t := now()
+		if t >= w.end {
+			w.phase = draining
+			if w.flight == 0 && w.allSent() {
+				return
+			}
+			if t >= last {
+				break
+			}
+		}
+		wait := max(0, w.sweepAt-t)
+		if w.phase == timed {
+			wait = min(wait, w.end-t)
+		}
+		if w.schedule != nil {
+			t = w.dispatch(t)
+			if !w.queue.empty() && !w.allSent() {
+				wait = min(wait, start+w.schedule.next-t)
+			}
+		}
+		w.turn(t, wait)
+	}
+	w.giveUp()
+}
+
+// giveUp counts what did not come to an end.
+func (w *worker) giveUp() {
+	for i := range w.sockets {
+		if s := &w.sockets[i]; s.state == busy || s.state == opening {
+			w.tally.failed("timeout")
+		}
+	}
+	for ; !w.allSent(); w.schedule.advance() {
+		w.tally.failed("unsent")
+	}
+}
+
+func (w *worker) allSent() bool {
+	return w.schedule == nil || w.schedule.next >= int64(w.load.time)
+}
+
+// dispatch sends what is due, as far as there are free connections, and
+// returns the time.
+func (w *worker) dispatch(t int64) int64 {
+	for !w.queue.empty() && !w.allSent() && w.start+w.schedule.next <= t {
+		i := w.queue.pop()
+		due := w.schedule.next
+		w.schedule.advance()
+		t = now()
+		w.tally.sent(t-w.start, due, w.sockets[i].free-w.start)
+		w.begin(i, w.start+due, t)
+	}
+	return t
+}
+
+// turn waits for events, at most for wait nanoseconds, and handles them.
+func (w *worker) turn(t, wait int64) {
+	for _, e := range w.poll.wait(wait) {
+		w.handle(int(e.Fd), e.Events)
+	}
+	if t >= w.sweepAt {
+		w.sweep(t)
+	}
+}
+
+// sweep ends what takes too long, and wakes what has rested.
+func (w *worker) sweep(t int64) {
+	w.sweepAt = t + sweepEvery
+	for i := range w.sockets {
+		s := &w.sockets[i]
+		switch {
+		case (s.state == busy || s.state == opening) && t-s.began > int64(w.load.timeout):
+			w.fail(i, "timeout", t)
+		case s.state == resting && t-s.began > restFor:
+			w.next(i, t)
+		}
+	}
+}
+
+// next finds something to do for a socket that is free from t on.
+func (w *worker) next(i int, t int64) {
+	s := &w.sockets[i]
+	s.state, s.free = idle, t
+	switch {
+	case w.phase == warming:
+	case w.schedule != nil:
+		w.queue.push(i)
+	case w.phase == timed && t < w.end:
+		w.begin(i, t, t)
+	}
+}
+
+// begin starts the request that was due at due.
+func (w *worker) begin(i int, due, t int64) {
+	s := &w.sockets[i]
+	s.due, s.began, s.out = due, t, 0
+	s.in.reset()
+	w.flight++
+	if s.fd >= 0 {
+		s.state = busy
+		w.write(i, s)
+		return
+	}
+	s.state = opening
+	if errno := w.connect(i, s); errno != 0 {
+		w.fail(i, class(errno), t)
+	}
+}
+
+// complete takes a whole response.
+func (w *worker) complete(i int, s *socket, t int64) {
+	w.flight--
+	if v := s.in.verdict(); v == "" {
+		done := t - w.start
+		if w.phase == warming {
+			done = -1
+		}
+		w.tally.response(done, t-s.due)
+	} else {
+		w.tally.failed(v)
+	}
+	if s.in.head.close || !w.load.keepalive {
+		w.hangUp(s)
+	}
+	w.next(i, t)
+}
+
+// fail takes the failure of a request, with its connection.
+func (w *worker) fail(i int, why string, t int64) {
+	s := &w.sockets[i]
+	w.flight--
+	w.tally.failed(why)
+	w.hangUp(s)
+	if s.state == opening {
+		s.state, s.began = resting, t
+		return
+	}
+	w.next(i, t)
+}
+
+// handle takes the events of one socket.
+func (w *worker) handle(i int, events uint32) {
+	s := &w.sockets[i]
+	if s.fd < 0 {
+		return
+	}
+	life := s.life
+	if s.state == opening {
+		if errno := connected(s.fd); errno != 0 {
+			w.fail(i, class(errno), now())
+			return
+		}
+		if events&unix.EPOLLOUT == 0 {
+			return
+		}
+		s.state = busy
+		w.write(i, s)
+	} else if s.state == busy && s.out < len(w.load.request) {
+		w.write(i, s)
+	}
+	if s.life == life && events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		w.receive(i, s, events&^(unix.EPOLLIN|unix.EPOLLOUT) != 0)
+	}
+}
+
+// write sends what is left of the request.
+func (w *worker) write(i int, s *socket) {
+	for s.out < len(w.load.request) {
+		n, errno := send(s.fd, w.load.request[s.out:])
+		switch errno {
+		case 0:
+			s.out += n
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return // the rest when there is room
+		default:
+			w.fail(i, class(errno), now())
+			return
+		}
+	}
+}
+
+// receive reads what has arrived. Notifications are edge-triggered, so it
+// reads until the socket is empty: a read that did not fill the buffer has
+// emptied it, unless the other side is hanging up.
+func (w *worker) receive(i int, s *socket, hanging bool) {
+	for life := s.life; s.life == life; {
+		n, errno := receive(s.fd, w.buf)
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			return
+		case errno != 0:
+			w.lost(i, s, class(errno))
+			return
+		case n == 0:
+			w.lost(i, s, "connection closed")
+			return
+		}
+		if s.state != busy {
+			w.tally.failed("malformed response") // nothing was asked for
+			w.hangUp(s)
+			return
+		}
+		w.touched = true
+		k, done, err := s.in.feed(w.buf[:n])
+		if err != nil || done && k < n {
+			w.fail(i, "malformed response", now())
+			return
+		}
+		if done {
+			w.complete(i, s, now())
+		}
+		if n < len(w.buf) && !hanging {
+			return
+		}
+	}
+}
+
+// lost takes the end of a connection.
+func (w *worker) lost(i int, s *socket, why string) {
+	if s.state != busy {
+		w.hangUp(s) // between requests: it is opened anew when it is needed
+		return
+	}
+	if why == "connection closed" && s.in.part != inHead {
+		why = "short body"
+	}
+	w.fail(i, why, now())
+}
+
+func (w *worker) hangUp(s *socket) {
+	if s.fd >= 0 {
+		unix.Close(s.fd)
+		s.fd = -1
+		s.life++
+	}
+}
+
+// connect begins to open a connection.
+func (w *worker) connect(i int, s *socket) unix.Errno {
+	family, to := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(w.load.addr.Port()), Addr: w.load.addr.Addr().As16()})
+	if a := w.load.addr.Addr().Unmap(); a.Is4() {
+		family, to = unix.AF_INET, &unix.SockaddrInet4{Port: int(w.load.addr.Port()), Addr: a.As4()}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err.(unix.Errno)
+	}
+	s.fd = fd
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+		return err.(unix.Errno)
+	}
+	if err := unix.Connect(fd, to); err != nil && err != unix.EINPROGRESS {
+		return err.(unix.Errno)
+	}
+	return w.poll.add(fd, i)
+}
+
+// connected returns how opening a connection ended.
+func connected(fd int) unix.Errno {
+	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err != nil {
+		return err.(unix.Errno)
+	}
+	return unix.Errno(n)
+}
+
+// class names what a system call met.
+func class(errno unix.Errno) string {
+	switch errno {
+	case unix.ECONNREFUSED:
+		return "connection refused"
+	case unix.ECONNRESET, unix.EPIPE:
+		return "connection reset"
+	case unix.ETIMEDOUT:
+		return "timeout"
+	}
+	return "connection: " + errno.Error()
+}
+
+func send(fd int, b []byte) (int, unix.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+	return int(n), errno
+}
+
+func receive(fd int, b []byte) (int, unix.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
+	return int(n), errno
+}

@@ -1,0 +1,189 @@
+// Package http is the workload of a web server: the environment's own nginx
+// serves one page, and a native generator outside asks for it over a real
+// network path, in a closed or an open loop.
+package http
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/agent"
+	"bakeoff/conn"
+	"bakeoff/fault"
+	"bakeoff/param"
+	"bakeoff/sample"
+	"bakeoff/workload"
+)
+
+// Workload measures a web server.
+type Workload struct{}
+
+// New returns the workload.
+func New() workload.Workload { return Workload{} }
+
+// ServerBlob is the blob that says what served: version, configuration, user.
+const ServerBlob = "server.json"
+
+// warmUpTime is what a trial takes beside its timed part, about.
+const warmUpTime = 300 * time.Millisecond
+
+// Doc describes the workload.
+func (Workload) Doc() workload.Doc {
+	return workload.Doc{
+		Name:    "http",
+		Summary: "the environment's nginx serves one page to a native generator outside, in a closed or an open loop",
+		Metrics: metrics(),
+		Params: []param.Spec{
+			{Name: "server", Kind: param.Text, Default: "nginx", Enum: []string{"nginx"}, Doc: "server program, as the environment's system packages it"},
+			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
+			{Name: "rate", Kind: param.Rate, Doc: "open loop at this rate, latencies from the intended send time; a closed loop when not set"},
+			{Name: "spacing", Kind: param.Text, Default: "constant", Enum: []string{"constant", "exponential"}, Doc: "gaps between the intended send times of an open loop"},
+			{Name: "seed", Kind: param.Int, Default: "1", Min: 0, Max: 1 << 53, Doc: "seed of exponential gaps, the same for every contender"},
+			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part of a trial"},
+			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response, after which it is an error"},
+			{Name: "page", Kind: param.Size, Default: "4KiB", Min: minPage, Max: 16 << 20, Doc: "size of the page in bytes"},
+			{Name: "workers", Kind: param.Int, Default: "1", Min: 1, Max: 256, Doc: "worker processes of the server"},
+			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the generator"},
+			{Name: "keepalive", Kind: param.Bool, Default: "true", Doc: "whether a connection serves many requests; otherwise each opens its own"},
+			{Name: "tls", Kind: param.Bool, Default: "false", Doc: "HTTPS with a self-signed certificate that is made for the environment"},
+			{Name: "key", Kind: param.Text, Default: "ecdsa-p256", Enum: []string{"ecdsa-p256", "rsa-4096"}, Doc: "key of the certificate"},
+			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set, one that follows from its configuration, so that cells share a server that they configure alike and no other"},
+		},
+		Peer:     true,
+		Packages: map[string][]string{"debian": {"nginx"}},
+		Programs: []string{"nginx"},
+		State:    "carried",
+		Cache:    "warm",
+		Time:     func(p param.Values) time.Duration { return p.Duration("time") + warmUpTime },
+		Parser:   1,
+		Source: []string{
+			"RFC 9112, HTTP/1.1",
+			"G. Tene, How NOT to Measure Latency (coordinated omission), 2013",
+			"HdrHistogram, https://hdrhistogram.org",
+		},
+	}
+}
+
+func metrics() []sample.Metric {
+	m := []sample.Metric{
+		{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
+			Doc: "expected responses within the timed part; a 404 or a wrong body is no response"},
+	}
+	for _, q := range quantiles {
+		m = append(m, sample.Metric{Name: q.metric, Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
+			Doc: "latency; in an open loop from the intended send time"})
+	}
+	return append(m,
+		sample.Metric{Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio,
+			Doc: "time that the environment's CPUs were busy, by the host's account, for each expected response"},
+		sample.Metric{Name: "context-switches-per-request", Unit: "op/request", Better: sample.Lower, Scale: sample.Ratio,
+			Doc: "context switches of the whole host, those of the generator included, for each expected response"},
+		sample.Metric{Name: "queued-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
+			Doc: "share of an open loop's requests that had to wait for a free connection"},
+	)
+}
+
+// Prepare brings up the server and waits until the peer gets the page.
+func (Workload) Prepare(ctx context.Context, t workload.Target, p param.Values) error {
+	s, err := newServer(t, p)
+	if err != nil {
+		return fault.Op("http: prepare", err)
+	}
+	return fault.Op("http: prepare nginx", s.start(ctx))
+}
+
+// Reset checks that the server is still there: its state is carried from
+// trial to trial.
+func (Workload) Reset(ctx context.Context, t workload.Target, p param.Values) error {
+	s, err := newServer(t, p)
+	if err != nil {
+		return fault.Op("http: reset", err)
+	}
+	if err := s.get(ctx, answerTime); err != nil {
+		return fault.Wrap(fault.Subject, "http: reset", s.explain(ctx, fmt.Errorf("the server no longer answers: %w", err)))
+	}
+	return nil
+}
+
+// maxResult bounds what the generator prints, in bytes.
+const maxResult = 4 << 20
+
+// Run does one trial: it runs the generator on the peer.
+func (Workload) Run(ctx context.Context, t workload.Target, p param.Values) (workload.Raw, error) {
+	s, err := newServer(t, p)
+	if err != nil {
+		return nil, fault.Op("http: run", err)
+	}
+	args, err := s.loopArgs(ctx)
+	if err != nil {
+		return nil, fault.Op("http: run", err)
+	}
+	limit := p.Duration("time") + 3*p.Duration("timeout") + 30*time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out, log := conn.Tail{Limit: maxResult}, conn.Tail{Limit: 4096}
+	exit, err := t.Peer.Exec(ctx, conn.Cmd{
+		Argv:   append([]string{t.PeerAgent, "work", "http", "--json"}, args...),
+		Stdout: &out, Stderr: &log,
+	})
+	raw := workload.Raw{workload.Work: out.Bytes(), ServerBlob: s.describe()}
+	switch {
+	case err != nil:
+		return raw, fault.Op("http: generator", err)
+	case out.Lost > 0:
+		return raw, fault.New(fault.Lab, "http: the generator printed more than %d bytes", maxResult)
+	case exit.Code == agent.ExitUnsupported:
+		return raw, fault.New(fault.Unsupported, "http: generator: %s", bytes.TrimSpace(log.Bytes()))
+	case !exit.OK():
+		return raw, fault.New(fault.Lab, "http: generator: %s: %s", exit, bytes.TrimSpace(log.Bytes()))
+	}
+	return raw, nil
+}
+
+// loopArgs returns the generator's parameters.
+func (s *server) loopArgs(ctx context.Context) ([]string, error) {
+	v := param.Values{
+		"addr": s.addr.String(), "path": pagePath,
+		"length": strconv.Itoa(len(s.page)), "sha256": sumOf(s.page),
+	}
+	for _, name := range []string{"connections", "threads", "rate", "spacing", "seed", "time", "timeout", "keepalive", "tls"} {
+		if text := s.params.Text(name); text != "" {
+			v[name] = text
+		}
+	}
+	if s.params.Bool("tls") {
+		if err := s.loadCertificate(ctx); err != nil {
+			return nil, err
+		}
+		v["certificate"] = s.certificate
+	}
+	return v.Args(), nil
+}
+
+// newServer returns the server that p asks for in t; nothing is touched yet.
+func newServer(t workload.Target, p param.Values) (*server, error) {
+	switch {
+	case t.Subject == nil:
+		return nil, fault.New(fault.Lab, "there is no environment")
+	case t.Peer == nil || t.PeerAgent == "":
+		return nil, fault.New(fault.Lab, "there is no other end to generate the load")
+	case !t.Addr.IsValid():
+		return nil, fault.New(fault.Unsupported, "the environment has no address that the generator could reach")
+	case p.Bytes("page") < minPage:
+		return nil, fault.New(fault.Invalid, "page: %d bytes are less than %d", p.Bytes("page"), minPage)
+	}
+	scratch := t.Subject.Info().Scratch
+	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#") {
+		return nil, fault.New(fault.Lab, "the scratch directory %q cannot stand in nginx's configuration", scratch)
+	}
+	s := &server{target: t, params: p, page: page(p.Bytes("page"))}
+	port := s.port()
+	s.dir = strings.TrimRight(scratch, "/") + "/http-" + strconv.Itoa(int(port))
+	s.addr = netip.AddrPortFrom(t.Addr.Unmap(), port)
+	return s, nil
+}

@@ -1,0 +1,124 @@
+package http
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The range of latencies and the digits that their histograms keep: one
+// nanosecond to an hour within 0.1 %.
+const (
+	shortest = 1
+	longest  = int64(3600e9)
+	digits   = 3
+)
+
+// parts is the number of equal parts of the timed part that are counted
+// apart, for gates on trends.
+const parts = 20
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(shortest, longest, digits)
+}
+
+// record notes ns, held within the range.
+func record(h *hdrhistogram.Histogram, ns int64) {
+	// Cannot fail: the value is within the histogram's range.
+	_ = h.RecordValue(max(shortest, min(ns, longest)))
+}
+
+// tally is what one thread counted. Times are in nanoseconds from the start
+// of the timed part.
+type tally struct {
+	length int64 // of the timed part
+	good   int64 // expected responses within it
+	all    int64 // expected responses, those of warm-up and drain included
+	window [parts]float64
+	errors map[string]int64 // by class
+	// latency holds every expected response to a request that was sent, or
+	// meant to be sent, within the timed part; also those that came later.
+	latency *hdrhistogram.Histogram
+	// lateness, of an open loop, holds how long after it could be sent each
+	// request was: after its intended time, or after a connection became
+	// free if that was later. queued counts the latter.
+	lateness *hdrhistogram.Histogram
+	queued   int64
+}
+
+func newTally(length int64) *tally {
+	return &tally{length: length, errors: map[string]int64{}, latency: newHistogram(), lateness: newHistogram()}
+}
+
+// response notes an expected response at the time done, which is negative
+// before the timed part, and its latency.
+func (t *tally) response(done, latency int64) {
+	t.all++
+	record(t.latency, latency)
+	if done >= 0 && done < t.length {
+		t.good++
+		t.window[done*parts/t.length]++
+	}
+}
+
+// failed notes an operation that went wrong.
+func (t *tally) failed(class string) { t.errors[class]++ }
+
+// sent notes that the request due at due went out at now over a connection
+// that has been free since free.
+func (t *tally) sent(now, due, free int64) {
+	if free > due {
+		t.queued++
+		due = free
+	}
+	record(t.lateness, now-due)
+}
+
+func (t *tally) merge(o *tally) {
+	t.good += o.good
+	t.all += o.all
+	t.queued += o.queued
+	for i, n := range o.window {
+		t.window[i] += n
+	}
+	for class, n := range o.errors {
+		t.errors[class] += n
+	}
+	t.latency.Merge(o.latency)
+	t.lateness.Merge(o.lateness)
+}
+
+// failures is the number of all errors.
+func failures(errors map[string]int64) int64 {
+	var n int64
+	for _, k := range errors {
+		n += k
+	}
+	return n
+}
+
+// maxHistogram bounds the text of a histogram, in bytes.
+const maxHistogram = 1 << 20
+
+// decodeHistogram reads a histogram that encodeHistogram wrote. It refuses
+// every other geometry, so that quantiles mean the same everywhere.
+func decodeHistogram(text string) (*hdrhistogram.Histogram, error) {
+	if len(text) > maxHistogram {
+		return nil, fmt.Errorf("a histogram of %d bytes is longer than any of ours", len(text))
+	}
+	h, err := hdrhistogram.Decode([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	if h.LowestTrackableValue() != shortest || h.HighestTrackableValue() != longest || h.SignificantFigures() != digits {
+		return nil, errors.New("the histogram's range is not that of latencies in nanoseconds")
+	}
+	return h, nil
+}
+
+// encodeHistogram writes h in HdrHistogram's compressed V2 format, in base64.
+func encodeHistogram(h *hdrhistogram.Histogram) (string, error) {
+	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	return string(b), err
+}
