@@ -150,16 +150,17 @@ func askAll(argv ...string) string {
 	cmd.Stdout, cmd.Stderr = out, out // nginx tells its version on stderr
 	cmd.WaitDelay = time.Second
 	_ = cmd.Run() // musl's loader says who it is and fails
-	return out.String()
+	return out.buf.String()
 }
 
-// limited keeps the first limit bytes and takes the rest.
+// limited keeps the first limit bytes and takes the rest. The buffer is not
+// embedded: its own ReadFrom knows no limit.
 type limited struct {
-	bytes.Buffer
+	buf   bytes.Buffer
 	limit int
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	l.Buffer.Write(p[:min(len(p), l.limit-l.Len())])
+	l.buf.Write(p[:min(len(p), l.limit-l.buf.Len())])
 	return len(p), nil
 }

@@ -94,11 +94,11 @@ func (n native) exec(ctx context.Context, t Target, p param.Values, stage string
 	argv := append([]string{t.Subject.Info().Agent, "work", n.doc.Name, "--json", "--stage", stage, "--dir", dir}, p.Args()...)
 	exit, err := t.Subject.Exec(ctx, conn.Cmd{Argv: argv, Stdout: stdout, Stderr: stderr})
 	raw := Raw{}
-	if stdout.Len() > 0 {
-		raw[Work] = stdout.Bytes()
+	if stdout.buf.Len() > 0 {
+		raw[Work] = stdout.buf.Bytes()
 	}
-	if stderr.Len() > 0 {
-		raw[Stderr] = stderr.Bytes()
+	if stderr.buf.Len() > 0 {
+		raw[Stderr] = stderr.buf.Bytes()
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errTooLong):
@@ -293,17 +293,18 @@ func strict(b []byte, into any) error {
 	return nil
 }
 
-// head keeps the first limit bytes written to it.
+// head keeps the first limit bytes written to it. The buffer is not embedded:
+// its own ReadFrom and WriteString know no limit.
 type head struct {
-	bytes.Buffer
+	buf   bytes.Buffer
 	limit int
 	more  bool
 }
 
 // Write never fails, so that the program on the other side is not blocked.
 func (h *head) Write(p []byte) (int, error) {
-	keep := min(len(p), h.limit-h.Len())
-	h.Buffer.Write(p[:keep])
+	keep := min(len(p), h.limit-h.buf.Len())
+	h.buf.Write(p[:keep])
 	h.more = h.more || keep < len(p)
 	return len(p), nil
 }
