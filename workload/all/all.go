@@ -4,17 +4,27 @@ package all
 import (
 	"bakeoff/agent"
 	"bakeoff/workload"
+	"bakeoff/workload/contextswitch"
 	"bakeoff/workload/cpu"
+	"bakeoff/workload/crypto"
 	"bakeoff/workload/http"
 	"bakeoff/workload/lifecycle"
+	"bakeoff/workload/memory"
+	"bakeoff/workload/spawn"
+	"bakeoff/workload/syscall"
 )
 
 // Workloads returns every workload, in order of its name.
 func Workloads() []workload.Workload {
 	return []workload.Workload{
 		cpu.New(),
+		crypto.New(),
 		http.New(),
 		lifecycle.New(),
+		memory.New(),
+		spawn.New(),
+		contextswitch.New(), // switch
+		syscall.New(),
 	}
 }
 
@@ -22,6 +32,11 @@ func Workloads() []workload.Workload {
 func Loops() []agent.Loop {
 	return []agent.Loop{
 		cpu.Loop(),
+		crypto.Loop(),
 		http.Loop(),
+		memory.Loop(),
+		spawn.Loop(),
+		contextswitch.Loop(),
+		syscall.Loop(),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"time"
 
 	"bakeoff/agent"
 	"bakeoff/param"
@@ -19,13 +18,10 @@ func New() workload.Workload {
 	return workload.Native(workload.Doc{
 		Name:    "cpu",
 		Summary: "Prime numbers up to a limit by trial division, one search after another",
-		Metrics: []sample.Metric{{
-			Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-			Doc: "searches a second; each tests every number up to max",
-		}},
-		State: "carried",
-		Cache: "warm",
-		Time:  func(p param.Values) time.Duration { return p.Duration("time") + 300*time.Millisecond },
+		Metrics: []sample.Metric{workload.Throughput("op/s", "searches a second; each tests every number up to max")},
+		State:   "carried",
+		Cache:   "warm",
+		Time:    workload.TimedFor(0),
 		Source: []string{
 			"sysbench 1.0, tests/cpu: an event tests each number from 3 to cpu-max-prime by division up to its square root. There the count is not used, and a compiler may remove the loop; here it is compared with a sieve after every search.",
 		},
@@ -38,7 +34,7 @@ func Loop() agent.Loop {
 		Name: "cpu",
 		Params: []param.Spec{
 			{Name: "max", Kind: param.Int, Default: "20000", Min: 3, Max: 10e6, Doc: "the largest number tested"},
-			{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the timed part"},
+			workload.TimeParam,
 		},
 		Run: run,
 	}
