@@ -159,6 +159,10 @@ func (v *verifier) lab(cat *manifest.Catalogue) {
 		v.Notes = append(v.Notes, "this program would refuse the lab file, so the plan was not drawn again: "+err.Error())
 		return
 	}
+	if err := lab.Keep(p.Only); err != nil {
+		v.find(NotAsPlanned, store.PlanFile, err.Error())
+		return
+	}
 	again, err := plan.Expand(lab, *cat, p.Seed, p.Version)
 	if err != nil {
 		v.find(NotAsPlanned, store.PlanFile, "the lab file gives no plan: "+err.Error())

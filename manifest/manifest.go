@@ -24,8 +24,10 @@ type Lab struct {
 	Design     Design          `json:"design"`
 	Profile    string          `json:"profile"`  // the one applied, or ""
 	Profiles   []string        `json:"profiles"` // names of all, sorted
-	Path       string          `json:"-"`
-	Source     []byte          `json:"-"` // as written
+	// Only names the cells that Keep left; empty: all.
+	Only   []string `json:"only,omitempty"`
+	Path   string   `json:"-"`
+	Source []byte   `json:"-"` // as written
 }
 
 // Host is a machine that bakeoff drives.

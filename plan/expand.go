@@ -33,7 +33,7 @@ const (
 func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version string) (*Plan, error) {
 	sum := sha256.Sum256(lab.Source)
 	p := &Plan{
-		Schema: Schema, Lab: lab.Name, LabSHA256: hex.EncodeToString(sum[:]), Profile: lab.Profile,
+		Schema: Schema, Lab: lab.Name, LabSHA256: hex.EncodeToString(sum[:]), Profile: lab.Profile, Only: lab.Only,
 		Version: version, Seed: seed, Baseline: lab.Baseline, Twin: lab.Baseline + TwinSuffix,
 		Family: []Comparison{}, TwinFamily: []Comparison{},
 	}

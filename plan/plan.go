@@ -20,7 +20,8 @@ type Plan struct {
 	Lab        string          `json:"lab"`
 	LabSHA256  string          `json:"lab_sha256"`
 	Profile    string          `json:"profile"`
-	Version    string          `json:"version"` // of bakeoff
+	Only       []string        `json:"only,omitempty"` // cells of the lab file that were asked for; empty: all
+	Version    string          `json:"version"`        // of bakeoff
 	Seed       uint64          `json:"seed"`
 	Baseline   string          `json:"baseline"`
 	Twin       string          `json:"twin"`
