@@ -131,7 +131,7 @@ func (d *Data) compare(t *table, missing []Missing) contests {
 				switch {
 				case m.Primary:
 					families[twin] = append(families[twin], x)
-				case len(x.contrasts) == 0:
+				case len(x.blocks) == 0:
 					continue // a number that this platform does not have
 				default:
 					x.describe()
@@ -162,7 +162,7 @@ func (cs contests) unused(blocks []int) int {
 		switch {
 		case !c.Primary:
 		case c.closed || c.Unused > 0:
-			b := c.contrasts[c.Blocks-1].block
+			b := c.blocks[c.Blocks-1].index
 			if !any || b > last {
 				last, any = b, true
 			}

@@ -11,14 +11,16 @@ import (
 // contest is a comparison under way.
 type contest struct {
 	Comparison
-	metric    sample.Metric
-	contrasts []contrast
-	limit     float64 // half-width of the equivalence region on d's scale
-	us, them  series  // trials of contender and baseline
-	gates     bool    // whether any trial of the run failed a gate
+	metric   sample.Metric
+	blocks   []block
+	contrast *stats.Contrast
+	limit    float64 // half-width of the equivalence region
+	us, them series  // trials of contender and baseline
+	gates    bool    // whether any trial of the run failed a gate
 
-	look    int // index of the last look reached, −1 before the first
-	walsh   *stats.Walsh
+	look    int                // index of the last look reached, −1 before the first
+	marks   [3]*stats.Standing // of −limit, 0 and limit at this look, once asked for
+	level   float64            // of error of the interval that is shown
 	shown   stats.Estimate
 	closed  bool // a verdict was reached; frozen
 	differs bool // the interval at the level of differences excluded no difference
@@ -34,43 +36,48 @@ func (d *Data) newContest(t *table, contender, baseline, cell int, m sample.Metr
 		Scale: m.Scale, Primary: m.Primary, Scope: d.Scope, Gates: []Gate{},
 		Confounders: d.confounders(d.Contenders[contender].Name, d.Contenders[baseline].Name),
 	}
-	base := c.them.sides(m)
-	c.contrasts = contrasts(c.us.sides(m), base, d.Trials)
+	var trials stats.Trials
+	c.blocks, trials = pair(c.us, c.them, m, d.Trials)
+	c.contrast = stats.NewContrast(trials)
 	c.limit = math.Log1p(d.Margin)
 	if m.Scale == sample.Difference {
 		// There is no ratio to hold the margin against: it is taken of the
 		// baseline's own size.
-		var size []float64
-		for _, b := range base {
-			if b.failed+b.lacks == 0 {
-				size = append(size, b.mean)
-			}
-		}
-		c.limit = 0
-		if len(size) > 0 {
-			c.limit = d.Margin * math.Abs(stats.Median(size))
-		}
+		c.limit = d.Margin * c.them.size(m)
 	}
 	return c
-}
-
-// ds are the contrasts of the first n blocks.
-func (c *contest) ds(n int) []float64 {
-	out := make([]float64, n)
-	for i, x := range c.contrasts[:n] {
-		out[i] = x.d
-	}
-	return out
 }
 
 // reach takes the look at n blocks.
 func (c *contest) reach(look, n int) {
 	c.look, c.Look, c.Blocks = look, n, n
-	c.walsh = stats.NewWalsh(c.ds(n))
-	if c.gates {
-		last := c.contrasts[n-1].block
+	c.marks = [3]*stats.Standing{}
+	c.hold(n)
+}
+
+// hold notes which gates the trials of the first n blocks failed.
+func (c *contest) hold(n int) {
+	if c.gates && n > 0 {
+		last := c.blocks[n-1].index
 		c.held = failedGates(c.us.through(last), c.them.through(last))
 	}
+}
+
+// estimate returns the interval at a level of error at the look.
+func (c *contest) estimate(alpha float64) stats.Estimate {
+	return c.contrast.Estimate(c.Blocks, 1-alpha, -c.limit, 0, c.limit)
+}
+
+// quiet tells without computing the interval that it decides nothing.
+func (c *contest) quiet(alpha float64) bool {
+	at := func(i int) int {
+		if c.marks[i] == nil {
+			m := c.contrast.Stand(c.Blocks, float64(i-1)*c.limit)
+			c.marks[i] = &m
+		}
+		return c.marks[i].At(1 - alpha)
+	}
+	return c.limit > 0 && at(1) == 0 && (at(0) == 0 || at(2) == 0)
 }
 
 // judge reads a verdict from an interval alone.
@@ -99,24 +106,23 @@ func judge(lo, hi, limit float64, better sample.Better) Verdict {
 // try decides, if it can, at the two levels that are open to the contest: that
 // of differences and that of equivalences (see the package comment).
 func (c *contest) try(differ, equal float64) Verdict {
-	e := c.walsh.Interval(1 - equal)
-	d := e
-	if differ != equal {
-		d = c.walsh.Interval(1 - differ)
+	c.level = differ
+	if c.quiet(max(differ, equal)) {
+		return Inconclusive
 	}
-	c.differs = c.judge(d) != Inconclusive && (d.Lo > 0 || d.Hi < 0)
+	d := c.estimate(differ)
+	e := d
+	if differ != equal {
+		e = c.estimate(equal)
+	}
+	v, ve := c.judge(d), c.judge(e)
+	c.differs = d.Lo > 0 || d.Hi < 0
 	c.shown = d
-	alpha := differ
-	v := c.judge(d)
 	// An equivalence needs its own level; a difference that lies inside the
 	// margin is decided where the shown interval still tells it apart.
-	if ve := c.judge(e); ve == Equivalent || v == Equivalent {
-		c.shown, alpha, v = e, equal, ve
-		if v == Better || v == Worse {
-			c.differs = true
-		}
+	if ve == Equivalent || v == Equivalent {
+		c.shown, c.level, v = e, equal, ve
 	}
-	c.Alpha = &alpha
 	if len(c.held) > 0 {
 		c.differs = false
 		return Inconclusive
@@ -126,32 +132,34 @@ func (c *contest) try(differ, equal float64) Verdict {
 
 // finish fills in what is shown.
 func (c *contest) finish(d *Data) {
-	n := len(c.contrasts)
-	if c.look < 0 {
+	n := len(c.blocks)
+	switch {
+	case c.look < 0:
 		c.Blocks = n
-		c.shown = stats.Estimate{Value: stats.NewWalsh(c.ds(n)).Median(), Lo: math.Inf(-1), Hi: math.Inf(1)}
-		if c.gates && n > 0 {
-			last := c.contrasts[n-1].block
-			c.held = failedGates(c.us.through(last), c.them.through(last))
-		}
-	}
-	for _, x := range c.contrasts[:c.Blocks] {
-		c.Failures.Contender += x.failed.Contender
-		c.Failures.Baseline += x.failed.Baseline
-		c.Failures.Of += x.failed.Of
+		c.shown = c.contrast.Quick(n, 0.95)
+		c.shown.Lo, c.shown.Hi, c.shown.Warnings = math.Inf(-1), math.Inf(1), nil
+		c.hold(n)
+	case !c.closed:
+		c.shown = c.estimate(c.level)
+		fallthrough
+	default:
+		c.Alpha = &c.level
 	}
 	if c.held != nil {
 		c.Gates = c.held
 	}
 	c.show(c.shown)
 	c.Warnings = append(c.Warnings, c.shown.Warnings...)
+	if w := c.lopsided(); w != "" {
+		c.Warnings = append(c.Warnings, w)
+	}
 	if c.closed || c.look >= 0 && c.look == len(d.looks())-1 {
 		c.Unused = n - c.Blocks
 	}
 	if !c.closed {
 		c.Verdict = Inconclusive
 		if n > c.Look {
-			e := stats.HodgesLehmann(c.ds(n), 0.95)
+			e := c.contrast.Quick(n, 0.95)
 			c.Interim = c.interval(e.Lo, e.Hi)
 		}
 		c.MoreBlocks = c.moreBlocks(d)
@@ -163,24 +171,37 @@ func (c *contest) finish(d *Data) {
 
 // describe makes a comparison that gets no verdict: an interval at 95 %.
 func (c *contest) describe() {
-	n := len(c.contrasts)
-	e := stats.HodgesLehmann(c.ds(n), 0.95)
+	n := len(c.blocks)
+	e := c.contrast.Quick(n, 0.95)
 	c.Blocks = n
-	for _, x := range c.contrasts {
-		c.Failures.Contender += x.failed.Contender
-		c.Failures.Baseline += x.failed.Baseline
-		c.Failures.Of += x.failed.Of
-	}
 	if n > 0 {
 		alpha := 0.05
 		c.Alpha = &alpha
-		last := c.contrasts[n-1].block
-		if c.gates {
-			c.Gates = append(c.Gates, failedGates(c.us.through(last), c.them.through(last))...)
-		}
+		c.hold(n)
+		c.Gates = append(c.Gates, c.held...)
 	}
 	c.show(e)
 	c.Warnings = append(c.Warnings, e.Warnings...)
+}
+
+// lopsided warns where the trials that weigh nothing, being far away from the
+// rest, are mostly of one side: then the tails differ, and a verdict on the
+// typical trial does not say so.
+func (c *contest) lopsided() string {
+	if c.Blocks == 0 || math.IsInf(c.shown.Value, 0) || c.shown.Value != c.shown.Value {
+		return ""
+	}
+	var out [2]int
+	for i, w := range c.contrast.Weights(c.Blocks, c.shown.Value) {
+		if w < 0.1 {
+			out[(1-c.contrast.Side(i))/2]++
+		}
+	}
+	if stats.SignTest(out[0], out[1]) > 0.01 {
+		return ""
+	}
+	return fmt.Sprintf("the tails differ: %d trials of %s and %d of %s lie far away from the others and carry no weight in this verdict on the typical trial",
+		out[0], c.Contender, out[1], c.Baseline)
 }
 
 func (c *contest) show(e stats.Estimate) {
@@ -193,6 +214,11 @@ func (c *contest) show(e stats.Estimate) {
 	}
 	c.Ratio = finite(v)
 	c.CI = c.interval(e.Lo, e.Hi)
+	for _, b := range c.blocks[:c.Blocks] {
+		c.Failures.Contender += b.failed.Contender
+		c.Failures.Baseline += b.failed.Baseline
+		c.Failures.Of += b.failed.Of
+	}
 	if f := c.Failures; f.Contender+f.Baseline > 0 {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("failed trials: %d of %d of %s, %d of %d of %s; each counts as the worst possible value",
 			f.Contender, f.Of, c.Contender, f.Baseline, f.Of, c.Baseline))
@@ -225,7 +251,7 @@ func finite(v float64) *float64 {
 // the number of blocks, and must fall below the distance to no difference or
 // to the edge of the margin, whichever is farther.
 func (c *contest) moreBlocks(d *Data) *int {
-	n := len(c.contrasts)
+	n := len(c.blocks)
 	looks, alphas := d.looks(), d.Alphas
 	if n < 4 || len(looks) == 0 || c.stuck() {
 		return nil
@@ -236,7 +262,7 @@ func (c *contest) moreBlocks(d *Data) *int {
 	}
 	// Half-width at a level that n blocks can reach, scaled to alpha's.
 	level := max(alpha, math.Ldexp(2, -n))
-	e := stats.HodgesLehmann(c.ds(n), 1-level)
+	e := c.contrast.Quick(n, 1-level)
 	half := (e.Hi - e.Lo) / 2 * stats.NormalTail(alpha/2) / stats.NormalTail(level/2)
 	target := max(math.Abs(e.Value), c.limit-math.Abs(e.Value))
 	if math.IsInf(half, 0) || half != half || !(target > 0) {

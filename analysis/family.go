@@ -1,7 +1,11 @@
 package analysis
 
 import (
+	"fmt"
 	"slices"
+	"sync"
+
+	"bakeoff/stats"
 )
 
 // looks returns the looks that have an alpha.
@@ -17,8 +21,8 @@ func (d *Data) decide(family []*contest, size int) {
 	var moments []int
 	for _, c := range family {
 		for _, l := range looks {
-			if l > 0 && l <= len(c.contrasts) {
-				moments = append(moments, c.contrasts[l-1].block)
+			if l > 0 && l <= len(c.blocks) {
+				moments = append(moments, c.blocks[l-1].index)
 			}
 		}
 	}
@@ -32,13 +36,12 @@ func (d *Data) decide(family []*contest, size int) {
 		// until none is left that falls.
 		for again := true; again; {
 			again = false
-			differ, same := size-different, size-equal
+			differ, same := d.levels(looks, size-different), d.levels(looks, size-equal)
 			for _, c := range family {
 				if c.closed || c.look < 0 {
 					continue
 				}
-				alpha := d.Alphas[c.look]
-				v := c.try(alpha/float64(differ), alpha/float64(same))
+				v := c.try(differ[c.look], same[c.look])
 				if v == Inconclusive {
 					continue
 				}
@@ -56,6 +59,25 @@ func (d *Data) decide(family []*contest, size int) {
 	}
 }
 
+// boundaries keeps the levels of designs that were computed before.
+var boundaries sync.Map
+
+// levels returns the nominal level of each look when the alphas are shared
+// by so many comparisons.
+func (d *Data) levels(looks []int, share int) []float64 {
+	spend := make([]float64, len(looks))
+	for k := range looks {
+		spend[k] = d.Alphas[k] / float64(share)
+	}
+	key := fmt.Sprint(looks, spend)
+	if l, ok := boundaries.Load(key); ok {
+		return l.([]float64)
+	}
+	l := stats.Boundaries(looks, spend)
+	boundaries.Store(key, l)
+	return l
+}
+
 // advance takes the last look that c has reached with the block now.
 func (c *contest) advance(looks []int, now int) {
 	if c.closed {
@@ -63,7 +85,7 @@ func (c *contest) advance(looks []int, now int) {
 	}
 	next := c.look
 	for k := c.look + 1; k < len(looks); k++ {
-		if l := looks[k]; l > 0 && l <= len(c.contrasts) && c.contrasts[l-1].block <= now {
+		if l := looks[k]; l > 0 && l <= len(c.blocks) && c.blocks[l-1].index <= now {
 			next = k
 		}
 	}

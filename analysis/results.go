@@ -4,18 +4,23 @@
 // # What is compared
 //
 // A block counts for a comparison when both sides have all their trials in
-// it. It gives one number, d = mean log(contender) − mean log(baseline), or
-// the difference of the means for metrics of scale difference. The estimate
-// is the Hodges–Lehmann centre of these numbers; its interval inverts the
-// exact signed-rank test. For identical sides the drawn order of the block
-// makes d symmetric about zero, whatever the noise is.
+// it. The values of a metric are taken as logarithms, or as they are for
+// metrics of scale difference. Each block gives a score of one side against
+// the other in which a single disturbed trial weighs little (stats.Contrast):
+// the level of the machine is followed through all trials without knowledge
+// of the sides, and what lies far away from it loses weight. The interval is
+// all differences that the exact signed-rank test of the scores does not
+// reject. Because the order inside a block was drawn and level and weights
+// know nothing of it, the test is exact for identical sides, whatever the
+// noise is. A verdict speaks of the typical trial; where the trials without
+// weight are mostly of one side, a warning says that the tails differ.
 //
-// A trial in which the subject failed counts as the worst possible value: d
-// is then infinite, to the disadvantage of whoever failed. Where both failed
-// in a block they did equally badly, and d is 0. A value that cannot stand on
-// its scale (not a number, or not positive where ratios are taken) counts as
-// a failure too. Margins of metrics of scale difference are taken of the
-// median size of the baseline.
+// A trial in which the subject failed counts as the worst possible value: its
+// block then ranks last, to the disadvantage of whoever failed. Where both
+// failed in a block they did equally badly, and it is a tie. A value that
+// cannot stand on its scale (not a number, or not positive where ratios are
+// taken) counts as a failure too. Margins of metrics of scale difference are
+// taken of the median size of the baseline.
 //
 // # Verdicts
 //
@@ -28,28 +33,35 @@
 // # The error rate of a family
 //
 // A family is the n primary comparisons of a run; the twin's are a family of
-// their own. Looks l₁ < l₂ < … with alphas a₁, a₂, … are fixed beforehand; let
-// their sum be α. At look k an open comparison is judged for a difference at
-// the level aₖ/(n−D) and for equivalence at aₖ/(n−E), where D and E count the
-// comparisons that were called different and equivalent so far, those of this
-// look included: when one falls the rest are judged again. So each kind of
-// rejection passes its alpha on to rejections of its own kind.
+// their own. Looks l₁ < l₂ < … with alphas a₁, a₂, … are fixed beforehand, and
+// α is the sum of the alphas: aₖ is the error that is spent at look k. For a
+// share γ = α/m let cₖ(γ) be the nominal level of look k in a sequential test
+// that spends aₖ/m at each look (stats.Boundaries: more than aₖ/m from the
+// second look on, because looks share their data; Lan and DeMets 1983). It
+// rises with γ. At look k an open comparison is judged for a difference at
+// the level cₖ(α/(n−D)) and for equivalence at cₖ(α/(n−E)), where D and E
+// count the comparisons that were called different and equivalent so far,
+// those of this look included: when one falls the rest are judged again. So
+// each kind of rejection passes its alpha on to rejections of its own kind.
 //
 //   - The probability that any comparison without a true difference is called
 //     better or worse is at most α. Proof: let T be the comparisons without a
 //     true difference. Before the first false call D counts none of T, so
-//     n−D ≥ |T|, and that call needs p ≤ aₖ/|T| at some look k for some member
-//     of T. These are |T| events a look of probability at most aₖ/|T| each;
-//     over all looks their sum is α, whatever the dependence. (Holm 1979; over
-//     looks, with any rule of spending: Maurer and Bretz 2013.)
+//     n−D ≥ |T|, and that call needs a p-value of at most cₖ(α/|T|) at some
+//     look k for some member of T. For each member this has probability
+//     α/|T| over all looks; over the members the sum is α, whatever their
+//     dependence. (Holm 1979; over looks Maurer and Bretz 2013.)
 //   - The probability that any comparison whose true difference lies outside
 //     the margin is called equivalent is at most α/2, in the same way with E;
 //     only one bound of the interval can err.
 //   - Every interval that decided covers its true value with probability at
-//     least 1 − α over all looks, since no level above aₖ is ever used.
+//     least 1 − α over all looks, since no level above cₖ(α) is ever used.
 //   - A true difference is called in the wrong direction with probability at
 //     most α/2 each. For all comparisons of a family together this is proved
 //     under independence only (Shaffer 1980).
+//
+// The test of each look is exact; the levels rest on the joint normality of
+// the looks, which the simulations of docs/statistics.md put to the test.
 //
 // If equivalences passed alpha on to differences, the first claim would fall:
 // of two comparisons without a difference the first could be called different
@@ -173,7 +185,8 @@ type Comparison struct {
 	// Look is the number of blocks of the look that decided, or of the last
 	// look taken; 0 when no look was reached.
 	Look int `json:"look"`
-	// Alpha is what was spent on the interval shown.
+	// Alpha is the level of error of the interval shown: 1 − Alpha is its
+	// nominal coverage at this look.
 	Alpha *float64 `json:"alpha"`
 	// Ratio is contender / baseline in the metric's own unit, or the
 	// difference where Scale is difference.

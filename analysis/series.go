@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"bakeoff/sample"
+	"bakeoff/stats"
 )
 
 // series are the trials of one contender in one cell by block and position.
@@ -72,15 +73,6 @@ func (s series) through(last int) series {
 	return s[:n]
 }
 
-// side is what one contender has in one block for one metric.
-type side struct {
-	block  int
-	trials int
-	lacks  int     // trials that did not fail and have no value of the metric
-	failed int     // trials that count as the worst possible value
-	mean   float64 // of the logarithms, or of the values; ±Inf with a failure
-}
-
 // reading is the value of a metric in a trial.
 type reading struct {
 	value         float64
@@ -103,68 +95,89 @@ func read(o *Observation, m sample.Metric) reading {
 	return reading{lacks: true}
 }
 
-// sides folds a series into blocks.
-func (s series) sides(m sample.Metric) []side {
+// block is one block that counts for a comparison.
+type block struct {
+	index  int
+	failed Failures
+}
+
+// pair puts the trials of two sides together, block by block, in the order in
+// which they ran. A block counts when both sides have all their trials in it
+// and every one of these gave the metric or failed.
+func pair(us, them series, m sample.Metric, trials int) ([]block, stats.Trials) {
 	worst := math.Inf(-1)
 	if m.Better == sample.Lower {
 		worst = math.Inf(1)
 	}
-	var out []side
-	for i := 0; i < len(s); {
-		b := side{block: s[i].Block}
-		for ; i < len(s) && s[i].Block == b.block; i++ {
-			b.trials++
-			switch r := read(s[i], m); {
-			case r.lacks:
-				b.lacks++
-			case r.failed:
-				b.failed++
-				b.mean = worst
-			case m.Scale == sample.Difference:
-				b.mean += r.value
-			default:
-				b.mean += math.Log(r.value)
+	var blocks []block
+	t := stats.Trials{Value: make([]float64, 0, len(us)+len(them)), Side: make([]int8, 0, len(us)+len(them))}
+	for len(us) > 0 && len(them) > 0 {
+		at := min(us[0].Block, them[0].Block)
+		var a, b series
+		a, us = us.cut(at)
+		b, them = them.cut(at)
+		if len(a) != len(b) || trials > 0 && len(a) != trials {
+			continue
+		}
+		start := len(t.Value)
+		x := block{index: at, failed: Failures{Of: len(a)}}
+		lacks := false
+		for len(a)+len(b) > 0 {
+			side, o := int8(1), (*Observation)(nil)
+			if len(b) == 0 || len(a) > 0 && a[0].Position <= b[0].Position {
+				o, a = a[0], a[1:]
+			} else {
+				side, o, b = -1, b[0], b[1:]
 			}
+			r := read(o, m)
+			v := r.value
+			switch {
+			case r.lacks:
+				lacks = true
+			case r.failed:
+				v = worst
+				if side > 0 {
+					x.failed.Contender++
+				} else {
+					x.failed.Baseline++
+				}
+			case m.Scale != sample.Difference:
+				v = math.Log(v)
+			}
+			t.Value = append(t.Value, v)
+			t.Side = append(t.Side, side)
 		}
-		b.mean /= float64(b.trials)
-		out = append(out, b)
+		if lacks {
+			t.Value, t.Side = t.Value[:start], t.Side[:start]
+			continue
+		}
+		t.Start = append(t.Start, start)
+		blocks = append(blocks, x)
 	}
-	return out
+	return blocks, t
 }
 
-// contrast is what one block says of a comparison.
-type contrast struct {
-	block  int
-	d      float64
-	trials int // of each side
-	failed Failures
+// cut splits off the trials of the block at the head of s, if it is block at.
+func (s series) cut(at int) (head, rest series) {
+	n := 0
+	for n < len(s) && s[n].Block == at {
+		n++
+	}
+	return s[:n], s[n:]
 }
 
-// contrasts pairs the blocks in which both sides have all their trials.
-func contrasts(contender, baseline []side, trials int) []contrast {
-	var out []contrast
-	for i, j := 0, 0; i < len(contender) && j < len(baseline); {
-		c, b := contender[i], baseline[j]
-		switch {
-		case c.block < b.block:
-			i++
-			continue
-		case c.block > b.block:
-			j++
-			continue
+// size is the median of what a series gave, without its sign.
+func (s series) size(m sample.Metric) float64 {
+	var all []float64
+	for _, o := range s {
+		if r := read(o, m); !r.failed && !r.lacks {
+			all = append(all, math.Abs(r.value))
 		}
-		i++
-		j++
-		if c.trials != b.trials || trials > 0 && c.trials != trials || c.lacks+b.lacks > 0 {
-			continue
-		}
-		d := c.mean - b.mean
-		if d != d {
-			d = 0 // both failed: they did equally badly, a tie
-		}
-		out = append(out, contrast{c.block, d, c.trials, Failures{c.failed, b.failed, c.trials}})
 	}
-	return out
+	if len(all) == 0 {
+		return 0
+	}
+	return stats.Median(all)
 }
 
 // succeeded tells whether any trial gave a value for any metric of the cell.

@@ -64,21 +64,26 @@ func medianRank(n int, tail float64) (k int, p float64) {
 		return 0, 0
 	}
 	limit := tail * (1 + 1e-12)
-	lognf, _ := math.Lgamma(float64(n) + 1)
 	var sum float64
 	for k = 0; 2*(k+1) <= n+1; k++ {
-		a, _ := math.Lgamma(float64(k) + 1)
-		b, _ := math.Lgamma(float64(n-k) + 1)
-		next := sum + math.Exp(lognf-a-b-float64(n)*math.Ln2)
-		if n <= 60 { // the logarithms lose the last digits of what is exact
-			next = sum + math.Ldexp(float64(choose(n, k)), -n)
-		}
+		next := sum + binomialHalf(n, k)
 		if next > limit {
 			break
 		}
 		sum = next
 	}
 	return k, sum
+}
+
+// binomialHalf is the probability of k heads of n.
+func binomialHalf(n, k int) float64 {
+	if n <= 60 { // logarithms lose the last digits of what is exact
+		return math.Ldexp(float64(choose(n, k)), -n)
+	}
+	all, _ := math.Lgamma(float64(n) + 1)
+	a, _ := math.Lgamma(float64(k) + 1)
+	b, _ := math.Lgamma(float64(n-k) + 1)
+	return math.Exp(all - a - b - float64(n)*math.Ln2)
 }
 
 // choose is the binomial coefficient for n ≤ 60.
