@@ -105,13 +105,20 @@ func open(run *store.Run) (*story, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &story{hash: plan.Hash(text), counts: map[int]bool{}, void: map[int]string{}}
-	if s.plan, err = plan.Decode(text); err != nil {
+	p, err := plan.Decode(text)
+	if err != nil {
 		return nil, fault.Op("evidence: "+store.PlanFile, err)
 	}
-	if s.lines, err = run.Journal(); err != nil {
+	lines, err := run.Journal()
+	if err != nil {
 		return nil, err
 	}
+	return tell(p, plan.Hash(text), lines), nil
+}
+
+// tell makes a story of the lines of a journal.
+func tell(p *plan.Plan, hash string, lines []store.Line) *story {
+	s := &story{plan: p, hash: hash, lines: lines, counts: map[int]bool{}, void: map[int]string{}}
 	begun := map[int]bool{}
 	interrupt := func(reason string) {
 		for b := range begun {
@@ -140,7 +147,7 @@ func open(run *store.Run) (*story, error) {
 			interrupt("interrupted")
 		}
 	}
-	return s, nil
+	return s
 }
 
 // design copies what was registered, and how the run went.

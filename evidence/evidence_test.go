@@ -121,7 +121,7 @@ func TestFactsTellWhatDiffers(t *testing.T) {
 		t.Errorf("the contender's own: %v", own)
 	}
 	// slow has more memory because the lab file says so.
-	if want := []string{"driver.runtime", "driver.version", "limit.memory", "memory"}; !reflect.DeepEqual(d.Meant, want) {
+	if want := []string{"driver.runtime", "driver.version", "limit.cgroup.memory", "memory"}; !reflect.DeepEqual(d.Meant, want) {
 		t.Errorf("meant: %v", d.Meant)
 	}
 	var confounders []string

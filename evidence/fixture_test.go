@@ -36,7 +36,7 @@ type fixture struct {
 
 func (f fixture) Doc() workload.Doc {
 	return workload.Doc{Name: "fixture", Parser: f.version, State: "fresh", Cache: "warm",
-		Metrics: []sample.Metric{{Name: "speed", Unit: "1/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio}},
+		Metrics: []sample.Metric{{Name: "speed", Unit: "1/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "how fast"}},
 		Params:  []param.Spec{{Name: "time", Kind: param.Duration, Default: "1s"}}}
 }
 func (fixture) Prepare(context.Context, workload.Target, param.Values) error { return nil }
@@ -79,7 +79,7 @@ cells: [{name: fast, workload: fixture, primary: true}, {name: other, workload: 
 design: {looks: [8, 12], alphas: [.02, .03]}
 `
 
-func encoded(t *testing.T) (*plan.Plan, []byte) {
+func encoded(t testing.TB) (*plan.Plan, []byte) {
 	t.Helper()
 	lab, err := manifest.Parse("bakeoff.yaml", []byte(labText), catalogue(), "")
 	if err != nil {

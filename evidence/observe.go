@@ -173,10 +173,10 @@ func (r *Reader) factsOf(s *story, c plan.Contender) (map[string]string, error) 
 func declared(c, base plan.Contender) []string {
 	var out []string
 	if c.CPUs != base.CPUs {
-		out = append(out, "cpu.count", "limit.cpus", "limit.cpu")
+		out = append(out, "cpu.count", "limit.cgroup.cpu", "limit.cgroup.cpuset")
 	}
 	if c.Memory != base.Memory {
-		out = append(out, "memory", "limit.memory")
+		out = append(out, "memory", "limit.cgroup.memory")
 	}
 	for name, value := range c.Tuning {
 		if base.Tuning[name] != value {

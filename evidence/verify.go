@@ -60,6 +60,9 @@ func (f Finding) String() string {
 type Report struct {
 	Schema string `json:"schema"` // bakeoff/verify/v1
 	Run    string `json:"run"`
+	// Version is that of the program that drew the plan, "" if it cannot be
+	// read. Another version may apply other gates to the same evidence.
+	Version string `json:"version"`
 	// What was checked: trials in the journal, raw files and their bytes,
 	// numbers of results.json.
 	Trials  int   `json:"trials"`
@@ -115,7 +118,7 @@ func (v *verifier) verify(cat *manifest.Catalogue) error {
 	if err != nil {
 		return err
 	}
-	v.story = s
+	v.story, v.Version = s, s.plan.Version
 	v.lab(cat)
 	problems := s.planned()
 	for _, p := range problems {
@@ -174,25 +177,35 @@ func (v *verifier) lab(cat *manifest.Catalogue) {
 // drawnAgain compares the plan with the one that its lab file gives. What
 // words describe a metric is no part of the experiment.
 func (v *verifier) drawnAgain(stored, again *plan.Plan) {
-	for _, p := range []*plan.Plan{stored, again} {
-		for _, c := range p.Cells {
-			for i := range c.Metrics {
-				c.Metrics[i].Doc = ""
-			}
-		}
-	}
 	a, err1 := asAny(stored)
 	b, err2 := asAny(again)
 	if err := errors.Join(err1, err2); err != nil {
 		v.find(NotAsPlanned, store.PlanFile, err.Error())
 		return
 	}
+	withoutDocs(a)
+	withoutDocs(b)
 	var d differ
 	d.compare("", a, b, "", "")
 	for _, x := range d.differences {
 		v.Findings = append(v.Findings, Finding{Kind: NotAsPlanned, Where: store.PlanFile + " " + x.path,
 			Problem: fmt.Sprintf("it is %s, the lab file gives %s (the plan is by version %q)", x.stored, x.recomputed, stored.Version),
 			Stored:  x.stored, Recomputed: x.recomputed})
+	}
+}
+
+// withoutDocs removes the descriptions of metrics from a plan.
+func withoutDocs(p any) {
+	m, _ := p.(map[string]any)
+	cells, _ := m["cells"].([]any)
+	for _, c := range cells {
+		cell, _ := c.(map[string]any)
+		metrics, _ := cell["metrics"].([]any)
+		for _, x := range metrics {
+			if metric, ok := x.(map[string]any); ok {
+				delete(metric, "doc")
+			}
+		}
 	}
 }
 
