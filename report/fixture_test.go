@@ -22,10 +22,10 @@ import (
 	"bakeoff/unit"
 )
 
-// keep leaves the example run where a person can look at its page:
+// keep leaves the runs of tests where a person can look at their pages:
 //
-//	go test ./report -run TestPage -keep /some/folder
-var keep = flag.String("keep", "", "folder to leave the example run in")
+//	go test ./report -keep /some/folder
+var keep = flag.String("keep", "", "folder to leave the runs of tests in")
 
 const twin = "host" + plan.TwinSuffix
 
@@ -196,8 +196,8 @@ cells:
 func folder(t testing.TB, d analysis.Data, p plan.Plan, r analysis.Results) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), d.Run)
-	if *keep != "" && t.Name() == "TestPage" {
-		dir = filepath.Join(*keep, d.Run)
+	if *keep != "" {
+		dir = filepath.Join(*keep, t.Name(), d.Run)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}

@@ -287,7 +287,7 @@ func (b *builder) missingAt(cell string) []sentence {
 	for _, m := range b.results.Missing {
 		if m.Cell == cell && !b.isTwin(m.Contender) {
 			out = append(out, sentence{Mark: chart.Plain, Word: "missing",
-				Claim: m.Contender + " has no result", Where: " at " + m.Cell, Evidence: strings.TrimSuffix(m.Reason, ".")})
+				Claim: m.Contender + " has no result", Where: " at " + m.Cell, Evidence: brief(m.Reason)})
 		}
 	}
 	return out

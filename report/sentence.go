@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -124,8 +125,8 @@ func interval(c analysis.Comparison) string {
 	text, of := share, " of its "+c.Metric
 	if c.Scale == sample.Difference {
 		text, of = func(v float64) string { return difference(v, c.Unit) }, " in "+c.Metric
-	} else if lo != nil && *lo >= 2 || lo == nil && hi != nil && *hi >= 2 {
-		of = " its " + c.Metric
+	} else if last := cmp.Or(hi, lo); last != nil && *last >= 2 {
+		of = " its " + c.Metric // "2 to 3 times its latency"
 	}
 	switch {
 	case lo != nil && hi != nil:
@@ -233,9 +234,13 @@ func evidenceOf(c analysis.Comparison, w speech, failed string) []string {
 		case c.Verdict == analysis.Better || c.Verdict == analysis.Worse:
 			out = append(out, w.amount(*estimate))
 		case c.Verdict != analysis.Equivalent:
-			out = append(out, "the estimate is "+share(*estimate)+" of its "+c.Metric)
+			of := " of its "
+			if *estimate >= 2 {
+				of = " its "
+			}
+			out = append(out, "the estimate is "+share(*estimate)+of+c.Metric)
 			if between != "" {
-				between = "interval " + strings.TrimSuffix(between, " of its "+c.Metric)
+				between = "interval " + strings.TrimSuffix(strings.TrimSuffix(between, " its "+c.Metric), " of")
 				if interim(c) && c.Primary {
 					between = "interim " + between + " (unadjusted: no look was reached)"
 				}
@@ -255,10 +260,14 @@ func evidenceOf(c analysis.Comparison, w speech, failed string) []string {
 	return out
 }
 
+// brief shortens a reason for a sentence; the table of what is missing has
+// the whole.
+func brief(reason string) string { return strings.TrimSuffix(clip(reason, 300), ".") }
+
 func gateText(g analysis.Gate) string {
 	s := g.Name
 	if g.Reason != "" {
-		s += ": " + g.Reason
+		s += ": " + brief(g.Reason)
 	}
 	if g.Of > 0 {
 		s += fmt.Sprintf(" (%d of %s)", g.Trials, plural(g.Of, "trial"))

@@ -122,7 +122,7 @@ func (t *textWriter) rest() {
 	}
 	for _, m := range t.results.Missing {
 		if !shown[m.Cell] || t.isTwin(m.Contender) {
-			t.sentence(sentence{Mark: chart.Plain, Word: "missing", Claim: m.Contender + " has no result", Where: " at " + m.Cell, Evidence: m.Reason})
+			t.sentence(sentence{Mark: chart.Plain, Word: "missing", Claim: m.Contender + " has no result", Where: " at " + m.Cell, Evidence: brief(m.Reason)})
 		}
 	}
 	for _, w := range append(p.Warnings, t.results.Warnings...) {
