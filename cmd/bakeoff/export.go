@@ -15,30 +15,23 @@ import (
 
 func (a *app) export() *cobra.Command {
 	var format string
-	var names, lines []string
+	var names, meanings []string
 	for _, f := range export.Formats() {
 		names = append(names, f.Name)
-		lines = append(lines, fmt.Sprintf("  %-12s %s", f.Name, f.Doc))
+		meanings = append(meanings, fmt.Sprintf("  %-12s %s", f.Name, f.Doc))
 	}
 	c := &cobra.Command{
 		Use:   "export RUN…",
-		Short: "Write results for other programs: " + strings.Join(names, ", "),
-		Long: `export writes the results of runs to standard output, in the format of
-another program:
-
-` + strings.Join(lines, "\n"),
-		Example: `  bakeoff export runs/20260102T030405Z-quick --format csv > quick.csv
-  bakeoff export runs/* --format benchfmt | benchstat -col contender -
-  bakeoff export runs/20260102T030405Z-quick --format junit > report.xml`,
-		Args: between(1, 10_000, "a run folder"),
+		Short: "Write results in the formats of other programs",
+		Long:  "export writes the results of one or more runs to standard output. The formats are\n\n" + strings.Join(meanings, "\n"),
+		Example: `  bakeoff export runs/20260102T030405Z-quick > numbers.csv
+  bakeoff export --format benchfmt runs/* | benchstat -col contender -
+  bakeoff export --format junit runs/20260102T030405Z-quick > junit.xml`,
+		Args: between(1, maxRuns, "a run folder"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var runs []analysis.Results
 			for _, arg := range args {
-				dir, err := runDir(arg)
-				if err != nil {
-					return err
-				}
-				r, err := readResults(dir)
+				r, err := readResults(arg)
 				if err != nil {
 					return err
 				}
@@ -47,25 +40,32 @@ another program:
 			return export.Write(a.stdout, format, runs)
 		},
 	}
-	c.Flags().StringVar(&format, "format", "json", "`format`: "+strings.Join(names, ", "))
+	c.Flags().StringVar(&format, "format", "csv", "`name` of the format: "+strings.Join(names, ", "))
+	completeFlag(c, "format", func([]string) []string { return names })
 	c.ValidArgsFunction = completeRuns
 	return c
 }
 
-// readResults reads the results.json of a run folder.
-func readResults(dir string) (analysis.Results, error) {
-	var r analysis.Results
+// maxRuns bounds how many runs one command reads.
+const maxRuns = 10000
+
+// readResults reads results.json of a run.
+func readResults(arg string) (r analysis.Results, err error) {
+	dir, err := runDir(arg)
+	if err != nil {
+		return r, err
+	}
 	run, err := store.Open(dir)
 	if err != nil {
 		return r, err
 	}
 	defer run.Close()
-	b, err := run.Results()
+	text, err := run.Results()
 	if err != nil {
-		return r, fault.WithFix(err, "has the run ended? bakeoff run --resume "+dir+" goes on with it")
+		return r, fault.WithFix(fault.Op(dir, err), "a run that has not ended has no results yet: bakeoff run --resume "+dir)
 	}
-	if err := json.Unmarshal(b, &r); err != nil {
-		return r, fault.New(fault.Invalid, "%s/%s: %w", dir, store.ResultsFile, err)
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fault.Wrap(fault.Invalid, dir+"/"+store.ResultsFile, err)
 	}
 	if r.Schema != analysis.ResultsSchema {
 		return r, fault.New(fault.Invalid, "%s/%s: schema is %q, this program reads %q", dir, store.ResultsFile, r.Schema, analysis.ResultsSchema)

@@ -6,9 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"time"
 
 	driverall "bakeoff/driver/all"
 	"bakeoff/fault"
@@ -50,15 +47,14 @@ func catalogue() manifest.Catalogue {
 	return trial.CatalogueOf(driverall.Drivers(), workloadall.Workloads())
 }
 
-// labFlags are the flags that change what a lab file says.
+// labFlags are the flags that choose from a lab file. What they choose is part
+// of what is registered.
 type labFlags struct {
 	profile string
 	only    []string
-	budget  time.Duration
 }
 
-// load reads and checks the lab file that args name. What the flags change is
-// part of what is registered.
+// load reads and checks the lab file that args name.
 func (f labFlags) load(args []string) (*manifest.Lab, error) {
 	path, err := labPath(args)
 	if err != nil {
@@ -72,32 +68,7 @@ func (f labFlags) load(args []string) (*manifest.Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.budget < 0 {
-		return nil, fault.New(fault.Invalid, "--budget %v is not a time that can be spent", f.budget)
-	}
-	if f.budget > 0 {
-		lab.Design.Budget = f.budget
-	}
-	return lab, keepOnly(lab, f.only)
-}
-
-// keepOnly leaves the cells that are named, all when none is.
-func keepOnly(lab *manifest.Lab, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	var all []string
-	for _, c := range lab.Cells {
-		all = append(all, c.Name)
-	}
-	for _, n := range names {
-		if !slices.Contains(all, n) {
-			return fault.WithFix(fault.New(fault.Invalid, "--only %s: %s has no such cell", n, lab.Path),
-				"there are "+strings.Join(all, ", "))
-		}
-	}
-	lab.Cells = slices.DeleteFunc(lab.Cells, func(c manifest.Cell) bool { return !slices.Contains(names, c.Name) })
-	return nil
+	return lab, lab.Keep(f.only)
 }
 
 // readBounded reads a file of at most limit bytes.

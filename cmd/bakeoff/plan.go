@@ -22,6 +22,7 @@ import (
 func (a *app) plan() *cobra.Command {
 	var (
 		f      labFlags
+		budget time.Duration
 		seed   uint64
 		asJSON bool
 		blocks int
@@ -50,7 +51,7 @@ to find, and what is missing on this machine with the command that installs it.`
 			if err != nil {
 				return err
 			}
-			v, err := view(c.Context(), p)
+			v, err := view(c.Context(), p, budget)
 			if err != nil {
 				return err
 			}
@@ -63,7 +64,7 @@ to find, and what is missing on this machine with the command that installs it.`
 	}
 	fl := c.Flags()
 	fl.Uint64Var(&seed, "seed", 0, "`number` that the schedule is drawn from; 0 draws one")
-	fl.DurationVar(&f.budget, "budget", 0, "`time` in which blocks may start, instead of the lab file's")
+	fl.DurationVar(&budget, "budget", 0, "`time` in which blocks may start, instead of the lab file's")
 	fl.StringSliceVar(&f.only, "only", nil, "plan this `cell` only; may be given more than once")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile of the lab file")
 	fl.IntVar(&blocks, "blocks", 1, "`number` of blocks whose schedule is shown")
@@ -105,7 +106,7 @@ type lookView struct {
 	Equivalence *float64 `json:"equivalence"`
 }
 
-func view(ctx context.Context, p *plan.Plan) (planView, error) {
+func view(ctx context.Context, p *plan.Plan, budget time.Duration) (planView, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -113,7 +114,7 @@ func view(ctx context.Context, p *plan.Plan) (planView, error) {
 	if err != nil {
 		return planView{}, err
 	}
-	v := planView{Plan: p, SHA256: plan.Hash(text), Estimate: estimateOf(p.Estimate(costs(p))), Missing: []finding{}}
+	v := planView{Plan: p, SHA256: plan.Hash(text), Estimate: estimate(p, budget), Missing: []finding{}}
 	ctx, cancel := context.WithTimeout(ctx, checkTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
 	var packages []string
@@ -190,7 +191,14 @@ func createTime(d driver.Doc) time.Duration {
 	return createBare
 }
 
-func estimateOf(e plan.Estimate) estimateView {
+// estimate tells what p can be expected to take and to decide within budget,
+// 0 for the plan's own.
+func estimate(p *plan.Plan, budget time.Duration) estimateView {
+	q := *p
+	if budget > 0 {
+		q.Design.Budget = budget
+	}
+	e := q.Estimate(costs(p))
 	v := estimateView{
 		Trials: e.Trials, BlockNS: int64(e.Block), TotalNS: int64(e.Total), BudgetNS: int64(e.Budget), Blocks: e.Blocks,
 		NoiseSD: e.Noise.SD, NoiseSource: e.Noise.Source, Looks: []lookView{},

@@ -40,6 +40,13 @@ A folder that holds exactly one run can be given in its place.`,
 // runDir finds a run: the folder itself, or the only run in it.
 func runDir(dir string) (string, error) {
 	dir = filepath.Clean(dir)
+	if _, err := os.Stat(dir); os.IsNotExist(err) {
+		fix := "bakeoff run makes one below runs"
+		if last := runsIn("runs"); len(last) > 0 {
+			fix = "the last one is " + last[len(last)-1]
+		}
+		return "", fault.WithFix(fault.New(fault.NotFound, "run folder %s does not exist", dir), fix)
+	}
 	run, err := store.Open(dir)
 	if err == nil {
 		run.Close()

@@ -30,6 +30,7 @@ import (
 // runFlags are the flags of run.
 type runFlags struct {
 	labFlags
+	budget time.Duration
 	out    string
 	resume string
 	seed   uint64
@@ -109,6 +110,9 @@ func labNames(names func(*manifest.Lab) []string) func([]string) []string {
 func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 	if err := failOn(f.failOn).check(); err != nil {
 		return err
+	}
+	if f.budget < 0 {
+		return usage(c, fmt.Errorf("--budget %v is no time that can be spent", f.budget))
 	}
 	if f.resume != "" {
 		for _, name := range []string{"seed", "only", "profile", "out"} {

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"bakeoff/evidence"
+	"bakeoff/plan"
+	"bakeoff/store"
+)
+
+// home is a place with the two programs built as make does, and state and
+// cache of its own.
+type home struct {
+	dir string
+	env []string
+}
+
+// newHome builds the programs. The cache may be shared between tests by
+// BAKEOFF_TEST_CACHE: images take a minute to make.
+func newHome(t *testing.T) home {
+	t.Helper()
+	h := home{dir: t.TempDir()}
+	for _, name := range []string{"bakeoff", "bakeoff-agent"} {
+		c := exec.Command("go", "build", "-o", filepath.Join(h.dir, name), "bakeoff/cmd/"+name)
+		c.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", name, err, out)
+		}
+	}
+	cache := os.Getenv("BAKEOFF_TEST_CACHE")
+	if cache == "" {
+		cache = filepath.Join(h.dir, "cache")
+	}
+	h.env = append(os.Environ(), "BAKEOFF_STATE="+filepath.Join(h.dir, "state"), "BAKEOFF_CACHE="+cache, "NO_COLOR=1")
+	return h
+}
+
+// bakeoff executes the program and returns its output and exit code.
+func (h home) bakeoff(t *testing.T, limit time.Duration, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	c := exec.CommandContext(ctx, filepath.Join(h.dir, "bakeoff"), args...)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = time.Minute
+	c.Env, c.Dir = h.env, h.dir
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil && c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		t.Fatalf("bakeoff %s did not end within %v\n%s%s", strings.Join(args, " "), limit, out.String(), errs.String())
+	}
+	return out.String(), errs.String(), c.ProcessState.ExitCode()
+}
+
+// leavesNothing asserts that nothing is left behind.
+func (h home) leavesNothing(t *testing.T) {
+	t.Helper()
+	out, errs, code := h.bakeoff(t, time.Minute, "clean", "--dry-run")
+	if code != 0 || !strings.Contains(out, "nothing was left behind") {
+		t.Errorf("clean --dry-run: exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// hostLab compares the host with itself: it needs neither root nor a tool.
+const hostLab = `schema: bakeoff/lab/v1
+name: self
+contenders:
+  - {name: host, driver: host}
+  - {name: again, driver: host}
+baseline: host
+cells:
+  - {name: sha, workload: crypto, params: {algorithm: sha256, block: 16KiB, time: 20ms}, primary: true}
+design: {looks: [LOOKS], alphas: [0.05], budget: 5m}
+`
+
+func (h home) lab(t *testing.T, looks string) string {
+	t.Helper()
+	path := filepath.Join(h.dir, "bakeoff.yaml")
+	if err := os.WriteFile(path, []byte(strings.Replace(hostLab, "LOOKS", looks, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A run gives results and a page, holds, and stops to hold after one digit
+// was changed; then the number is named.
+func TestARunHoldsUntilADigitIsChanged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for some seconds")
+	}
+	h := newHome(t)
+	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", h.lab(t, "3"), "--json", "--seed", "7")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, errs)
+	}
+	var r ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if r.Schema != "bakeoff/results/v1" || r.Seed != 7 || len(r.Comparisons) == 0 || r.Twin == nil {
+		t.Errorf("results: %s", out)
+	}
+	page, err := os.ReadFile(filepath.Join(h.dir, r.Report))
+	if err != nil || !bytes.Contains(page, []byte("</html>")) {
+		t.Errorf("page: %v, %d bytes", err, len(page))
+	}
+	h.leavesNothing(t)
+	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+		t.Fatalf("verify: exit code %d\n%s%s", code, out, errs)
+	}
+
+	file := changeADigit(t, filepath.Join(h.dir, r.Folder, store.RawDir))
+	out, _, code = h.bakeoff(t, time.Minute, "verify", r.Folder, "--json")
+	var v evidence.Report
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if code != 1 || len(v.Findings) == 0 || v.Findings[0].Kind != evidence.Tampered {
+		t.Errorf("verify after a change of %s: exit code %d\n%s", file, code, out)
+	}
+	named := slices.ContainsFunc(v.Findings, func(f evidence.Finding) bool {
+		return strings.Contains(f.Where, filepath.Base(filepath.Dir(file))) && len(f.Numbers) > 0
+	})
+	if !named {
+		t.Errorf("%s is not named with its numbers:\n%s", file, out)
+	}
+}
+
+// changeADigit changes one digit of the first raw output of a workload.
+func changeADigit(t *testing.T, raw string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(raw, "*", "work.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no raw output in %s: %v", raw, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(text, []byte(`"value":`))
+	i := at + bytes.IndexAny(text[at:], "123456789")
+	text[i] = '1' + (text[i]-'1'+1)%9
+	if err := os.WriteFile(files[0], text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return files[0]
+}
+
+// Killed with -9 and resumed: the same schedule, no trial lost or doubled,
+// nothing left behind.
+func TestKilledAndResumed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for some seconds")
+	}
+	h := newHome(t)
+	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", h.lab(t, "6"), "--seed", "7")
+	c.Env, c.Dir = h.env, h.dir
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	journal := waitForTrials(t, h.dir, 20)
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait() // it was killed
+	before := trials(t, journal)
+	folder := filepath.Dir(journal)
+
+	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", "--resume", folder, "--json")
+	if code != 0 {
+		t.Fatalf("resume: exit code %d\n%s%s", code, out, errs)
+	}
+	after := trials(t, journal)
+	if !slices.Equal(after[:len(before)], before) {
+		t.Errorf("the journal before the kill is not the beginning of the one after")
+	}
+	seen := map[string]bool{}
+	for _, line := range after {
+		if seen[line] {
+			t.Errorf("trial %s is there twice", line)
+		}
+		seen[line] = true
+	}
+	if out, errs, code := h.bakeoff(t, time.Minute, "verify", folder); code != 0 {
+		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
+	}
+	h.leavesNothing(t)
+}
+
+// waitForTrials waits until a journal below dir has n trials.
+func waitForTrials(t *testing.T, dir string, n int) string {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", store.JournalFile))
+		if len(found) == 1 && len(trials(t, found[0])) >= n {
+			return found[0]
+		}
+	}
+	t.Fatalf("no %d trials within a minute", n)
+	return ""
+}
+
+// trials lists the trials of a journal by block, position, contender, cell.
+func trials(t *testing.T, journal string) []string {
+	t.Helper()
+	f, err := os.Open(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines, _, err := store.ReadJournal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, l := range lines {
+		if l.Type == store.LineTrial {
+			out = append(out, store.RawName(plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell}))
+		}
+	}
+	return out
+}

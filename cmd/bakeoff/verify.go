@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/evidence"
+	"bakeoff/store"
+	workloadall "bakeoff/workload/all"
+)
+
+func (a *app) verify() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify RUN",
+		Short: "Recompute every number of a run, and prove that it ran as registered",
+		Long: `verify holds a run folder to its word: that the lab file gives this plan, that
+the trials are those that were registered, that no raw file has changed, and
+that the results are what the raw files give. It tells
+
+  tampered            bytes are not those that the journal speaks of
+  parser has changed  the same bytes give other numbers by today's parser
+  not as planned      what was done is not what was registered beforehand
+  results differ      results.json is not what the evidence gives
+
+and names the numbers. It exits 1 when something does not hold.`,
+		Example: `  bakeoff verify runs/20260102T030405Z-quick
+  bakeoff verify runs/20260102T030405Z-quick --json | jq '.findings[].numbers'`,
+		Args: between(1, 1, "a run folder"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := runDir(args[0])
+			if err != nil {
+				return err
+			}
+			run, err := store.Open(dir)
+			if err != nil {
+				return err
+			}
+			defer run.Close()
+			cat := catalogue()
+			r, err := evidence.Verify(run, workloadall.Workloads(), &cat)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if err := a.printJSON(r); err != nil {
+					return err
+				}
+			} else {
+				a.printVerification(r)
+			}
+			if !r.OK() {
+				return verdict{exitFailed, ""}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.ValidArgsFunction = completeRuns
+	return c
+}
+
+// shownNumbers bounds how many numbers of one finding are printed; --json has
+// all of them.
+const shownNumbers = 12
+
+func (a *app) printVerification(r evidence.Report) {
+	s := a.style(a.stdout)
+	for _, f := range r.Findings {
+		fmt.Fprintf(a.stdout, "%s %s: %s\n", s.paint(red, string(f.Kind)+":"), printable(f.Where), printable(f.Problem))
+		for i, n := range f.Numbers {
+			if i == shownNumbers {
+				fmt.Fprintf(a.stdout, "  … and %d more numbers\n", len(f.Numbers)-i)
+				break
+			}
+			fmt.Fprintln(a.stdout, "  "+printable(n))
+		}
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintln(a.stdout, "note: "+printable(n))
+	}
+	checked := fmt.Sprintf("%d trials, %d raw files of %d bytes, %d numbers", r.Trials, r.Files, r.Bytes, r.Numbers)
+	if r.OK() {
+		fmt.Fprintf(a.stdout, "%s %s: %s\n", s.paint(green, "holds:"), printable(r.Run), checked)
+		return
+	}
+	fmt.Fprintf(a.stdout, "%s %s: %d findings in %s\n", s.paint(red, "does not hold:"), printable(r.Run), len(r.Findings), checked)
+}
