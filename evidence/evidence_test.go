@@ -191,3 +191,27 @@ func TestReaderParsesATrialOnce(t *testing.T) {
 		}
 	}
 }
+
+// What reading the folder costs after each of twelve blocks of 16 trials: all
+// of it anew, and only what was added.
+func BenchmarkLoad(b *testing.B) {
+	r := record(b)
+	for i := range 12 {
+		r.block(i)
+	}
+	b.Run("anew", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := Load(r.run, today); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("again", func(b *testing.B) {
+		reader := NewReader(r.run, today)
+		for b.Loop() {
+			if _, err := reader.Load(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

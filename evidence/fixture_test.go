@@ -98,7 +98,7 @@ func encoded(t testing.TB) (*plan.Plan, []byte) {
 
 // recorder writes a run as the controller would, with made-up numbers.
 type recorder struct {
-	t     *testing.T
+	t     testing.TB
 	plan  *plan.Plan
 	run   *store.Run
 	clock time.Time
@@ -109,7 +109,7 @@ type recorder struct {
 	change func(plan.Slot, *store.Line, *agent.Result)
 }
 
-func record(t *testing.T) *recorder {
+func record(t testing.TB) *recorder {
 	p, data := encoded(t)
 	run, err := store.Create(filepath.Join(t.TempDir(), "20261121T120000Z-fixture"), noon, []byte(labText), data)
 	if err != nil {

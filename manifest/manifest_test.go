@@ -215,31 +215,6 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-func TestEveryExampleParses(t *testing.T) {
-	files, err := filepath.Glob("../examples/*/bakeoff.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Skip("there is no examples/*/bakeoff.yaml")
-	}
-	for _, file := range files {
-		src, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The real catalogue stands above this package: what is tried here
-		// is that nothing but the catalogue's names is wrong.
-		_, err = Parse(file, src, Catalogue{}, "")
-		errs, _ := errors.AsType[Errors](err)
-		for _, e := range errs {
-			if strings.HasPrefix(e.Problem, "this is not YAML") {
-				t.Error(e)
-			}
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	src, err := os.ReadFile("testdata/static-web.yaml")
 	if err != nil {
