@@ -124,13 +124,17 @@ func cpuModel(accel string) string {
 // kernelArgs is the kernel's command line. It is the same for all guests of
 // one contender, because it is part of what they are.
 func kernelArgs(m machine) string {
-	words := []string{"console=ttyS0", "panic=-1", "quiet", "loglevel=4"}
-	if m.kind == machineMicroVM && m.accel == accelTCG && m.tscKHz > 0 {
-		// An emulated processor shows the host's time stamp counter, and a
-		// microvm has nothing good to measure it with: without its frequency
-		// most boots hang at that. lpj spares the other calibration; its
-		// value is used for short delays only.
-		words = append(words, fmt.Sprintf("tsc_early_khz=%d", m.tscKHz), "lpj=4000000")
+	// The kernel's tests of its own cryptography are a third of an emulated
+	// boot.
+	words := []string{"console=ttyS0", "panic=-1", "quiet", "loglevel=4", "cryptomgr.notests"}
+	if m.accel == accelTCG && m.tscKHz > 0 {
+		// An emulated processor shows the host's time stamp counter. A
+		// microvm has nothing good to measure it with, and most boots hang
+		// at that unless they are told its frequency. Later the kernel would
+		// check it against a timer that is late on a busy host, call the
+		// counter unstable, and fall back to a clock of 4 ms. lpj spares
+		// another calibration; its value is used for short delays only.
+		words = append(words, fmt.Sprintf("tsc_early_khz=%d", m.tscKHz), "tsc=reliable", "lpj=4000000")
 	}
 	if m.append != "" {
 		words = append(words, m.append)

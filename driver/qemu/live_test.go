@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"bakeoff/conn"
+	"bakeoff/conn/channel"
+	"bakeoff/conn/conntest"
 	"bakeoff/conn/local"
 	"bakeoff/driver"
 	"bakeoff/image"
@@ -130,6 +132,60 @@ func output(t testing.TB, c conn.Conn, argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// clockIsTrue checks that the guest's clock has a fine grain and goes at the
+// host's rate, without which no measurement inside means anything.
+func clockIsTrue(t *testing.T, in *Instance) {
+	t.Helper()
+	if got := output(t, in, "cat", "/sys/devices/system/clocksource/clocksource0/current_clocksource"); got != "tsc" && got != "kvm-clock" {
+		t.Errorf("the guest's clock is %s", got)
+	}
+	read := func() (at time.Time, k channel.Clock, took time.Duration) {
+		took = time.Hour
+		for range 20 {
+			start := time.Now()
+			c, err := in.Clock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(start); d < took {
+				at, k, took = start.Add(d/2), c, d
+			}
+		}
+		return at, k, took
+	}
+	at0, k0, u0 := read()
+	time.Sleep(5 * time.Second)
+	at1, k1, u1 := read()
+	host := at1.Sub(at0)
+	for name, guest := range map[string]time.Duration{
+		"monotonic": time.Duration(k1.MonotonicNS - k0.MonotonicNS), "wall": time.Duration(k1.WallNS - k0.WallNS),
+	} {
+		off, allowed := (guest - host).Abs(), u0+u1+host/1000
+		t.Logf("%s clock: %v off in %v (%.0f ppm; readings took %v and %v)", name, guest-host, host.Round(time.Millisecond), 1e6*(guest-host).Seconds()/host.Seconds(), u0, u1)
+		if off > allowed {
+			t.Errorf("the guest's %s clock is %v off in %v", name, guest-host, host)
+		}
+	}
+}
+
+func TestQ35(t *testing.T) {
+	in := create(t, specOf(t, param.Values{optAccel: accelTCG, optMachine: machineQ35}))
+	if got := output(t, in, "sh", "-c", "echo $((6*7)); ls /sys/bus/pci/devices | wc -l"); !strings.HasPrefix(got, "42\n") || got == "42\n0" {
+		t.Errorf("got %q", got)
+	}
+	clockIsTrue(t, in)
+	if got := in.Info().Facts["machine"]; got != machineQ35 {
+		t.Errorf("machine %q", got)
+	}
+}
+
+// Everything that a Conn promises, from inside an emulated guest.
+func TestContract(t *testing.T) {
+	in := create(t, specOf(t, param.Values{optAccel: accelTCG}))
+	output(t, in, "mkdir", "/tmp/contract")
+	conntest.Run(t, in, conntest.Options{Dir: "/tmp/contract", Bytes: 1 << 20, Timeout: 3 * time.Minute})
+}
+
 func TestMicroVM(t *testing.T) {
 	spec := specOf(t, param.Values{optAccel: accelTCG})
 	spec.Volumes = []driver.Volume{
@@ -147,7 +203,7 @@ func TestMicroVM(t *testing.T) {
 	if got := output(t, in, "nproc"); got != "1" {
 		t.Errorf("%s processors", got)
 	}
-	t.Logf("info %+v", in.Info())
+	clockIsTrue(t, in)
 	for range 3 {
 		start := time.Now()
 		output(t, in, "true")
