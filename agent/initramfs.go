@@ -3,9 +3,9 @@ package agent
 import (
 	"bufio"
 	"bytes"
+	"debug/elf"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -51,8 +51,13 @@ func runInitramfs(c call) int {
 }
 
 func writeInitramfs(q InitramfsRequest) (res InitramfsResult, err error) {
-	if res.Kernel, err = kernelVersion(q.Kernel); err != nil && (errors.Is(err, fs.ErrNotExist) || q.Modules != "") {
-		return res, fmt.Errorf("kernel %s: %w", q.Kernel, err)
+	if res.Kernel, err = kernelVersion(q.Kernel); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return res, fault.New(fault.NotFound, "kernel %s: there is no such file", q.Kernel)
+		}
+		if q.Modules != "" { // without its version they cannot be told
+			return res, fault.New(fault.Invalid, "kernel %s: %w", q.Kernel, err)
+		}
 	}
 	out, err := os.OpenFile(q.Out, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -99,6 +104,9 @@ func addAll(a *initramfs.Archive, q *InitramfsRequest, res *InitramfsResult) err
 	if err != nil {
 		return err
 	}
+	if err := checkStatic(agent); err != nil {
+		return fault.Op(q.Agent, err)
+	}
 	if err := a.File("/init", 0o755, info.Size(), agent); err != nil {
 		return err
 	}
@@ -129,6 +137,22 @@ func addAll(a *initramfs.Archive, q *InitramfsRequest, res *InitramfsResult) err
 		return err
 	}
 	return a.File(InitConfigPath, 0o600, int64(len(text)), bytes.NewReader(text))
+}
+
+// checkStatic refuses a program that needs an interpreter: a RAM disk has
+// none, and all that the kernel would say is that there is no /init.
+func checkStatic(r io.ReaderAt) error {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return fault.New(fault.Invalid, "it is not a program for a Linux guest: %w", err)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fault.WithFix(fault.New(fault.Invalid, "it is linked dynamically, so it cannot be init of a guest"),
+				"build it with CGO_ENABLED=0")
+		}
+	}
+	return nil
 }
 
 func kernelVersion(path string) (string, error) {

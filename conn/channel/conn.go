@@ -26,6 +26,10 @@ type Options struct {
 	// Patience is how long its answer may take, before the guest counts as
 	// hung and every request fails (default 30 s).
 	Patience time.Duration
+	// Reason is asked once when the way breaks by itself, and may wait a
+	// moment to find out: why the other end is gone. nil, and nil from it,
+	// leave what the channel saw.
+	Reason func() error
 }
 
 // Conn is a conn.Conn to an agent over one byte stream.
@@ -38,6 +42,7 @@ type Conn struct {
 	active  atomic.Int64 // requests under way
 	resting atomic.Bool  // the guest is frozen
 
+	asked  sync.Once // for the reason
 	mu     sync.Mutex
 	broken error // why the way broke; nil while it holds
 
@@ -107,7 +112,7 @@ func (c *Conn) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-c.session.CloseChan():
-			c.fail(fault.New(fault.Subject, "channel: the agent has hung up"))
+			c.hungUp()
 			return
 		case <-tick.C:
 		}
@@ -123,16 +128,37 @@ func (c *Conn) watch(ctx context.Context) {
 	}
 }
 
+// hungUp notes that the other end is gone, and why.
+func (c *Conn) hungUp() {
+	c.asked.Do(func() {
+		if c.options.Reason != nil {
+			if err := c.options.Reason(); err != nil {
+				c.fail(err)
+			}
+		}
+		c.fail(fault.New(fault.Subject, "channel: the agent has hung up"))
+	})
+}
+
+// reason returns why the way broke; nil while it holds.
+func (c *Conn) reason() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.broken
+}
+
 // why returns the reason for which err happened: that of the broken way, or
 // err itself as the subject's fault.
 func (c *Conn) why(err error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.broken != nil {
-		return c.broken
+	if broken := c.reason(); broken != nil {
+		return broken
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, yamux.ErrSessionShutdown) {
-		return fault.New(fault.Subject, "channel: the agent has hung up")
+	if errors.Is(err, yamux.ErrSessionShutdown) || c.session.IsClosed() {
+		c.hungUp()
+		return c.reason()
+	}
+	if err == io.EOF { // the end of one stream
+		return fault.New(fault.Subject, "channel: the agent broke off its answer")
 	}
 	var classed *fault.Error
 	if errors.As(err, &classed) {

@@ -124,9 +124,10 @@ func cpuModel(accel string) string {
 // kernelArgs is the kernel's command line. It is the same for all guests of
 // one contender, because it is part of what they are.
 func kernelArgs(m machine) string {
-	// The kernel's tests of its own cryptography are a third of an emulated
-	// boot.
-	words := []string{"console=ttyS0", "panic=-1", "quiet", "loglevel=4", "cryptomgr.notests"}
+	// A panic restarts at once, by a triple fault, which works in every state
+	// of the machine. The kernel's tests of its own cryptography are a fifth
+	// of an emulated boot.
+	words := []string{"console=ttyS0", "panic=-1", "reboot=t", "quiet", "loglevel=4", "cryptomgr.notests"}
 	if m.accel == accelTCG && m.tscKHz > 0 {
 		// An emulated processor shows the host's time stamp counter. A
 		// microvm has nothing good to measure it with, and most boots hang

@@ -76,8 +76,8 @@ func lastLines(text []byte, n int) string {
 	var lines []string
 	for line := range strings.Lines(printable(text)) {
 		if line = strings.TrimRight(line, " \n"); line != "" {
-			if len(line) > 200 {
-				line = line[:200] + "…"
+			if len(line) > 500 {
+				line = line[:500] + "…"
 			}
 			lines = append(lines, line)
 		}

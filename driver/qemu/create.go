@@ -133,12 +133,8 @@ func (in *Instance) ramDisk(ctx context.Context, m machine, modules string) (rel
 	if err != nil {
 		return "", err
 	}
-	out, err := conn.OutputOf(ctx, in.host, conn.Cmd{Argv: []string{in.spec.Agent, "initramfs"}, Stdin: bytes.NewReader(text)})
-	if err != nil {
-		return "", err
-	}
 	var r agent.InitramfsResult
-	err = json.Unmarshal(out, &r)
+	err = askAgent(ctx, in.host, conn.Cmd{Argv: []string{in.spec.Agent, "initramfs"}, Stdin: bytes.NewReader(text)}, &r)
 	return r.Kernel, err
 }
 
@@ -175,12 +171,11 @@ func (in *Instance) meet(ctx context.Context) error {
 		case <-greet.Done():
 		}
 	}()
-	c, err := channel.Open(greet, rw, channel.Options{})
+	c, err := channel.Open(greet, rw, channel.Options{Reason: in.reason})
 	if err != nil {
 		return err
 	}
 	in.Conn = c
-	go in.watch()
 	if err := c.Call(ctx, "boot", nil, &in.boot); err != nil {
 		return err
 	}
@@ -190,10 +185,15 @@ func (in *Instance) meet(ctx context.Context) error {
 	return nil
 }
 
-// watch makes every request fail with the reason when the machine ends.
-func (in *Instance) watch() {
-	<-in.ended
-	in.Conn.Fail(fault.Op("qemu: "+in.spec.Label, explain(in.ending, in.stderr.Bytes(), in.console.Bytes())))
+// reason says why the machine is gone. Its sockets close a moment before its
+// process has ended.
+func (in *Instance) reason() error {
+	select {
+	case <-in.ended:
+	case <-time.After(endTime):
+		return nil
+	}
+	return fault.Op("qemu: "+in.spec.Label, explain(in.ending, in.stderr.Bytes(), in.console.Bytes()))
 }
 
 // dial connects to one of the machine's sockets, which appear a moment after

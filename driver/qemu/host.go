@@ -58,16 +58,37 @@ func parseVersion(text string) string {
 }
 
 // probeKVM has the agent on the host run a guest.
-func probeKVM(ctx context.Context, host conn.Conn, agentPath string) (agent.KVMResult, error) {
-	out, err := conn.Output(ctx, host, agentPath, "kvm-probe")
+func probeKVM(ctx context.Context, host conn.Conn, agentPath string) (r agent.KVMResult, err error) {
+	err = askAgent(ctx, host, conn.Command(agentPath, "kvm-probe"), &r)
+	return r, err
+}
+
+// askAgent runs a subcommand of the agent on the host that prints a JSON
+// value. Its exit code is the class of its error.
+func askAgent(ctx context.Context, host conn.Conn, cmd conn.Cmd, value any) error {
+	out, said := conn.Tail{Limit: conn.FileLimit}, conn.Tail{Limit: 2 << 10}
+	cmd.Stdout, cmd.Stderr = &out, &said
+	exit, err := host.Exec(ctx, cmd)
 	if err != nil {
-		return agent.KVMResult{}, fault.Op("kvm-probe", err)
+		return err
 	}
-	var r agent.KVMResult
-	if err := json.Unmarshal(out, &r); err != nil {
-		return agent.KVMResult{}, fault.Op("kvm-probe: its answer", err)
+	if !exit.OK() {
+		kind := fault.Lab
+		switch exit.Code {
+		case agent.ExitInvalid:
+			kind = fault.Invalid
+		case agent.ExitUnsupported:
+			kind = fault.Unsupported
+		case agent.ExitNotFound:
+			kind = fault.NotFound
+		}
+		text := strings.TrimPrefix(lastLines(said.Bytes(), 3), "bakeoff-agent: ")
+		if text == "" {
+			text = fmt.Sprintf("%q: %v", cmd.Argv, exit)
+		}
+		return fault.New(kind, "%s", text)
 	}
-	return r, nil
+	return fault.Wrap(fault.Lab, fmt.Sprintf("the answer of %q", cmd.Argv), json.Unmarshal(out.Bytes(), value))
 }
 
 // accelerator decides what runs the guest. What was asked for and cannot be

@@ -26,6 +26,9 @@ const (
 	// monitorTime bounds a conversation with QEMU's monitor, which answers
 	// in milliseconds.
 	monitorTime = 15 * time.Second
+	// endTime is how long QEMU may take to end after it has closed its
+	// sockets.
+	endTime = 5 * time.Second
 )
 
 // Instance is a machine whose agent answers.

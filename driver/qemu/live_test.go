@@ -1,12 +1,18 @@
+//go:build linux
+
 package qemu
 
 import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -17,9 +23,13 @@ import (
 	"bakeoff/conn/conntest"
 	"bakeoff/conn/local"
 	"bakeoff/driver"
+	"bakeoff/fault"
 	"bakeoff/image"
+	"bakeoff/netns"
 	"bakeoff/param"
 	"bakeoff/unit"
+
+	"golang.org/x/sys/unix"
 )
 
 // live is what tests with a real machine share.
@@ -227,3 +237,287 @@ func TestMicroVM(t *testing.T) {
 	}
 	t.Logf("pull %.1f MB/s", float64(len(data))/1e6/time.Since(start).Seconds())
 }
+
+// failing creates a machine that must not come up, and returns the error. In
+// the end nothing may be left.
+func failing(t *testing.T, spec driver.Spec) error {
+	t.Helper()
+	start := time.Now()
+	in, err := New().Create(t.Context(), local.Conn{}, spec)
+	if err == nil {
+		in.Close(t.Context())
+		t.Fatal("the machine came up")
+	}
+	t.Logf("after %v: %v", time.Since(start).Round(time.Millisecond), err)
+	left, lerr := New().Reap(t.Context(), local.Conn{}, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true)
+	if lerr != nil || len(left) != 0 {
+		t.Errorf("left behind: %q, %v", left, lerr)
+	}
+	return err
+}
+
+// says checks the class of an error and what it tells.
+func says(t *testing.T, err error, kind fault.Kind, texts ...string) {
+	t.Helper()
+	if !fault.Is(err, kind) {
+		t.Errorf("kind %v instead of %v", fault.Of(err), kind)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("it does not say %q: %v", text, err)
+		}
+	}
+}
+
+func TestKernelPanics(t *testing.T) {
+	says(t, failing(t, specOf(t, param.Values{optAccel: accelTCG, optAppend: "rdinit=/nothing root=/dev/nothing"})),
+		fault.Subject, "its kernel panicked: Kernel panic - not syncing: ", "the end of the console")
+}
+
+func TestInitFails(t *testing.T) {
+	spec := specOf(t, param.Values{optAccel: accelTCG})
+	disk := filepath.Join(t.TempDir(), "empty.img")
+	if err := os.WriteFile(disk, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec.Image.Disk = disk
+	says(t, failing(t, spec), fault.Subject, "its init failed: mount the root from /dev/vda as ext4: invalid argument")
+}
+
+func TestUnknownSetting(t *testing.T) {
+	spec := specOf(t, param.Values{optAccel: accelTCG})
+	spec.Tuning = map[string]string{"no.such.setting": "1"}
+	says(t, failing(t, spec), fault.Subject, "setting no.such.setting")
+}
+
+// A guest that hangs is given up at its deadline, with its console.
+func TestGuestHangs(t *testing.T) {
+	spec := specOf(t, param.Values{optAccel: accelTCG, optBootTimeout: "1.5s"})
+	says(t, failing(t, spec), fault.Subject, "its agent did not answer within 1.5s", "console")
+}
+
+func TestGuestOutOfMemory(t *testing.T) {
+	spec := specOf(t, param.Values{optAccel: accelTCG, optAppend: "mem=40M", optBootTimeout: "20s"})
+	says(t, failing(t, spec), fault.Subject, "memory", "the end of the console")
+}
+
+func TestQEMURefuses(t *testing.T) {
+	spec := specOf(t, param.Values{optAccel: accelTCG})
+	spec.Image.Disk = filepath.Join(t.TempDir(), "missing")
+	says(t, failing(t, spec), fault.Lab, "QEMU refused to go on (exit code 1)", "missing")
+}
+
+func TestMissingThings(t *testing.T) {
+	spec := specOf(t, param.Values{optAccel: accelTCG, optProgram: "qemu-system-nothing"})
+	says(t, failing(t, spec), fault.Unsupported, "apt-get install qemu-system-x86")
+	spec = specOf(t, param.Values{optAccel: accelTCG, optKernel: "/no/such/kernel"})
+	says(t, failing(t, spec), fault.NotFound, "kernel /no/such/kernel: there is no such file")
+}
+
+// A machine that dies while it is used makes its requests fail, with why.
+func TestMachineDies(t *testing.T) {
+	in := create(t, specOf(t, param.Values{optAccel: accelTCG}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := in.Exec(ctx, conn.Command("sh", "-c", "echo c >/proc/sysrq-trigger; sleep 60"))
+	says(t, err, fault.Subject, "its kernel panicked: Kernel panic - not syncing: sysrq triggered crash")
+	if _, err := in.Exec(ctx, conn.Command("true")); !fault.Is(err, fault.Subject) {
+		t.Errorf("later: %v", err)
+	}
+	if got := string(in.Diagnose(ctx)); !strings.Contains(got, "QEMU has ended: exit code 0") || !strings.Contains(got, "sysrq triggered crash") {
+		t.Errorf("diagnosis:\n%s", got)
+	}
+}
+
+// A frozen machine spends nothing, refuses requests, and its clock is true
+// when it goes on.
+func TestFreeze(t *testing.T) {
+	in := create(t, specOf(t, param.Values{optAccel: accelTCG}))
+	ctx := t.Context()
+	before, err := in.Clock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := in.Freeze(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("freeze %v", time.Since(start))
+	u0, err := in.Usage(ctx)
+	if err != nil || u0.CPUSeconds == nil {
+		t.Fatal(u0, err)
+	}
+	if _, err := in.Exec(ctx, conn.Command("true")); !fault.Is(err, fault.Lab) {
+		t.Errorf("a request to a frozen machine: %v", err)
+	}
+	time.Sleep(2 * time.Second)
+	u1, err := in.Usage(ctx)
+	if err != nil || *u1.CPUSeconds != *u0.CPUSeconds {
+		t.Errorf("frozen, it spent %v s (%v)", *u1.CPUSeconds-*u0.CPUSeconds, err)
+	}
+	start1 := time.Now()
+	if err := in.Thaw(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("thaw %v", time.Since(start1))
+	after, err := in.Clock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("first answer %v after thawing", time.Since(start1))
+	host, guest := time.Since(start), time.Duration(after.WallNS-before.WallNS)
+	if guest < 2*time.Second || guest > host+time.Second {
+		t.Errorf("the guest counted %v while the host counted %v", guest, host)
+	}
+	output(t, in, "true")
+}
+
+// The network is the experiment's: the guest is reached at its address from
+// the namespace, and it reaches nothing else.
+func TestNetwork(t *testing.T) {
+	spec := specOf(t, param.Values{optAccel: accelTCG})
+	ctx := t.Context()
+	ns := fmt.Sprintf("bo-q%d", os.Getpid())
+	if err := netns.Create(ctx, local.Conn{}, ns, netip.MustParsePrefix("198.18.91.1/24")); err != nil {
+		t.Fatal(err)
+	}
+	defer netns.Remove(context.Background(), local.Conn{}, ns)
+	spec.Network = &driver.Network{Namespace: ns, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.91.7/24"),
+		Gateway: netip.MustParseAddr("198.18.91.1"), MAC: "02:b0:00:00:5b:07"}
+	in := create(t, spec)
+	if in.Info().Addr != spec.Network.Addr.Addr() {
+		t.Errorf("address %v", in.Info().Addr)
+	}
+	l, err := peerListen(ns, "198.18.91.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(c, "from "+c.RemoteAddr().String())
+			c.Close()
+		}
+	}()
+	c, err := in.Dial(ctx, "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	if text, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(text), "from 198.18.91.7:") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := in.Dial(ctx, "tcp", "192.0.2.1:80"); !fault.Is(err, fault.Subject) {
+		t.Errorf("elsewhere: %v", err)
+	}
+	if got := output(t, in, "cat", "/proc/net/route"); strings.Count(got, "\n") != 1 {
+		t.Errorf("routes:\n%s", got)
+	}
+}
+
+// peerListen listens inside a network namespace, as the generator does.
+func peerListen(ns, address string) (net.Listener, error) {
+	type result struct {
+		l   net.Listener
+		err error
+	}
+	ch := make(chan result)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
+		f, err := os.Open("/run/netns/" + ns)
+		if err != nil {
+			ch <- result{nil, err}
+			return
+		}
+		defer f.Close()
+		if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
+			ch <- result{nil, err}
+			return
+		}
+		l, err := net.Listen("tcp", address)
+		ch <- result{l, err}
+	}()
+	r := <-ch
+	return r.l, r.err
+}
+
+// A controller that is killed leaves nothing running, or leaves what Reap
+// finds and removes.
+func TestKilledController(t *testing.T) {
+	if dir := os.Getenv("QEMU_TEST_CONTROLLER"); dir != "" {
+		spec := specOf(t, param.Values{optAccel: accelTCG})
+		spec.Label, spec.Dir = "qt-killed", dir
+		if _, err := New().Create(t.Context(), local.Conn{}, spec); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "up"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		select {}
+	}
+	bench(t)
+	dir := t.TempDir()
+	self := exec.Command(os.Args[0], "-test.run=^TestKilledController$", "-test.v")
+	self.Env = append(os.Environ(), "QEMU_TEST_CONTROLLER="+dir)
+	var said bytes.Buffer
+	self.Stdout, self.Stderr = &said, &said
+	if err := self.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(dir, "up")); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			self.Process.Kill()
+			self.Wait()
+			t.Fatalf("the controller did not get a machine:\n%s", said.Bytes())
+		}
+	}
+	self.Process.Kill()
+	self.Wait()
+	left := driver.Leftover{Label: "qt-killed", Dir: dir}
+	looked, err := New().Reap(t.Context(), local.Conn{}, left, true)
+	if err != nil || len(looked) == 0 {
+		t.Errorf("a dry run found %q, %v", looked, err)
+	}
+	found, err := New().Reap(t.Context(), local.Conn{}, left, false)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("reaped %q", found)
+	if again, err := New().Reap(t.Context(), local.Conn{}, left, true); err != nil || len(again) != 0 {
+		t.Errorf("after reaping: %q, %v", again, err)
+	}
+	out, err := exec.Command("pgrep", "-f", "guest=qt-killed").Output()
+	if len(out) != 0 {
+		t.Errorf("QEMU lives: %s (%v)", out, err)
+	}
+}
+
+func TestCheckHere(t *testing.T) {
+	bench(t)
+	start := time.Now()
+	a := New().Check(t.Context(), agentHost{Conn: local.Conn{}, path: live.agent}, nil)
+	if !a.OK || a.Facts["accelerator"] != accelKVM && a.Facts["accelerator"] != accelTCG {
+		t.Errorf("got %+v", a)
+	}
+	t.Logf("%+v after %v", a, time.Since(start))
+	a = New().Check(t.Context(), local.Conn{}, param.Values{optProgram: "qemu-system-nothing"})
+	if a.OK || a.Fix != "apt-get install qemu-system-x86" {
+		t.Errorf("a missing program: %+v", a)
+	}
+}
+
+// agentHost is a host that knows where its agent is.
+type agentHost struct {
+	conn.Conn
+	path string
+}
+
+func (a agentHost) Agent() string { return a.path }

@@ -1,0 +1,217 @@
+package qemu
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/agent"
+	"bakeoff/conn"
+	"bakeoff/driver"
+	"bakeoff/fault"
+	"bakeoff/param"
+	"bakeoff/unit"
+)
+
+func ordinary() driver.Spec {
+	return driver.Spec{Label: "x-1", Dir: "/var/lib/bakeoff/env/x-1", CPUs: 2, CPUSet: []int{1, 2}, Memory: 512 * unit.MiB,
+		Image: driver.Image{Disk: "/cache/disk.ext4", Kernel: "/cache/vmlinuz", Modules: "/cache/root"}, Agent: "/a"}
+}
+
+// has reports whether argv holds want as consecutive arguments.
+func has(argv []string, want ...string) bool {
+	for i := range argv {
+		if i+len(want) <= len(argv) && slices.Equal(argv[i:i+len(want)], want) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestCommandLine(t *testing.T) {
+	spec := ordinary()
+	spec.Dir = "/odd,dir/x"
+	spec.Network = &driver.Network{Namespace: "n", MAC: "02:00:00:00:00:01"}
+	m := newMachine(spec, settings(param.Values{optAppend: "mitigations=off"}))
+	m.accel, m.tscKHz, m.sandbox = accelTCG, 2445426, true
+	m.disks = []disk{{rootSerial, "/cache/disk.ext4", true}, {"volume0", "/odd,dir/v", false}}
+	argv := commandLine(m)
+	for _, want := range [][]string{
+		{"-m", "512M"}, {"-smp", "2"}, {"-nodefaults"}, {"-no-reboot"}, {"-sandbox", sandbox}, {"-cpu", "max"},
+		{"-initrd", "/odd,dir/x/initramfs.cpio"}, // a plain path
+		{"-qmp", "unix:/odd,,dir/x/q,server=on,wait=off"},
+		{"-drive", "if=none,id=disk0,format=raw,snapshot=on,file=/cache/disk.ext4"},
+		{"-drive", "if=none,id=disk1,format=raw,file=/odd,,dir/v"},
+		{"-device", "virtio-blk-device,drive=disk1,serial=volume0"},
+		{"-device", "virtio-net-device,netdev=net,mac=02:00:00:00:00:01"},
+		{"-append", "console=ttyS0 panic=-1 reboot=t quiet loglevel=4 cryptomgr.notests tsc_early_khz=2445426 tsc=reliable lpj=4000000 mitigations=off"},
+	} {
+		if !has(argv, want...) {
+			t.Errorf("%q lacks %q", argv, want)
+		}
+	}
+	m = newMachine(ordinary(), settings(param.Values{optMachine: machineQ35}))
+	m.accel, m.disks = accelKVM, []disk{{rootSerial, "/d", true}}
+	argv = commandLine(m)
+	text := strings.Join(argv, " ")
+	for _, never := range []string{"-netdev", "virtio-net", "-device virtio-blk-device", "tsc_early_khz", "-sandbox", "vga", "usb"} {
+		if strings.Contains(text, never) {
+			t.Errorf("%q has %s, which was not asked for", text, never)
+		}
+	}
+	if !has(argv, "-machine", "q35,accel=kvm") || !has(argv, "-cpu", "host") || !has(argv, "-device", "virtio-blk-pci,drive=disk0,serial=root") {
+		t.Errorf("got %q", argv)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	ok := ordinary()
+	ok.Volumes = []driver.Volume{{Path: "/data", Backing: "tmpfs"}, {Path: "/d", Backing: "disk", Device: "/dev/x"}}
+	if err := validate(ok, settings(nil)); err != nil {
+		t.Error(err)
+	}
+	for name, tt := range map[string]struct {
+		change  func(*driver.Spec)
+		options param.Values
+		kind    fault.Kind
+		says    string
+	}{
+		"no image":     {func(s *driver.Spec) { s.Image = driver.Image{} }, nil, fault.Invalid, "image"},
+		"no kernel":    {func(s *driver.Spec) { s.Image.Kernel = "" }, nil, fault.Invalid, "option kernel"},
+		"small memory": {func(s *driver.Spec) { s.Memory = 32 * unit.MiB }, nil, fault.Invalid, "at least 96MiB"},
+		"odd memory":   {func(s *driver.Spec) { s.Memory = 512*unit.MiB + 1 }, nil, fault.Invalid, "MiB"},
+		"no CPU":       {func(s *driver.Spec) { s.CPUs = 0 }, nil, fault.Invalid, "at least one"},
+		"long path":    {func(s *driver.Spec) { s.Dir = "/" + strings.Repeat("x", 120) }, nil, fault.Lab, "too long"},
+		"backing dir":  {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/d", Backing: "dir"}} }, nil, fault.Unsupported, "file:ext4"},
+		"volume at /":  {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/", Backing: "tmpfs"}} }, nil, fault.Invalid, "below /"},
+		"no device":    {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/d", Backing: "disk"}} }, nil, fault.Invalid, "block device"},
+		"relative":     {func(*driver.Spec) {}, param.Values{optKernel: "vmlinuz"}, fault.Invalid, "absolute"},
+		"newline":      {func(*driver.Spec) {}, param.Values{optAppend: "a\nb"}, fault.Invalid, "printable"},
+	} {
+		s := ordinary()
+		tt.change(&s)
+		err := validate(s, settings(tt.options))
+		if !fault.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v, want kind %v with %q", name, err, tt.kind, tt.says)
+		}
+	}
+}
+
+func TestModulesBelongToTheirKernel(t *testing.T) {
+	for _, tt := range []struct {
+		options param.Values
+		want    string
+	}{
+		{nil, "/cache/root"},
+		{param.Values{optKernel: "/mine"}, ""},
+		{param.Values{optKernel: "/mine", optModules: "/mods"}, "/mods"},
+	} {
+		if got := modulesDir(ordinary(), settings(tt.options)); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.options, got, tt.want)
+		}
+	}
+}
+
+func TestAccelerator(t *testing.T) {
+	no, yes := agent.KVMResult{Probed: true, Reason: "it spins"}, agent.KVMResult{Probed: true, Works: true}
+	for _, tt := range []struct {
+		wanted string
+		kvm    agent.KVMResult
+		want   string
+	}{
+		{accelAuto, yes, accelKVM}, {accelAuto, no, accelTCG}, {accelTCG, yes, accelTCG}, {accelKVM, yes, accelKVM},
+	} {
+		if got, err := accelerator(tt.wanted, tt.kvm); got != tt.want || err != nil {
+			t.Errorf("%s with %+v: %q, %v", tt.wanted, tt.kvm, got, err)
+		}
+	}
+	if _, err := accelerator(accelKVM, no); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "it spins") {
+		t.Errorf("kvm where it does not work: %v", err)
+	}
+}
+
+func TestParseVersion(t *testing.T) {
+	for text, want := range map[string]string{
+		"QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)\nCopyright\n": "7.2.22",
+		"QEMU emulator version 9.0.0, stuff":                                          "9.0.0",
+		"nonsense":                                                                    "", "version ": "",
+	} {
+		if got := parseVersion(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// The consoles are real ones; testdata/README says what was wrong.
+func TestExplain(t *testing.T) {
+	for _, tt := range []struct {
+		console, stderr string
+		ending          ending
+		kind            fault.Kind
+		says            string
+	}{
+		{"panic-root.txt", "", ending{}, fault.Subject, "its kernel panicked: Kernel panic - not syncing: VFS: Unable to mount root fs"},
+		{"init-root.txt", "", ending{}, fault.Subject, "its init failed: bakeoff-agent: init: mount the root from /dev/vda as ext4: invalid argument"},
+		{"dynamic-init.txt", "", ending{}, fault.Subject, "its kernel panicked: Kernel panic - not syncing: No working init found"},
+		{"no-memory.txt", "", ending{}, fault.Subject, "the guest ran out of memory: "},
+		{"", "", ending{}, fault.Subject, "switched itself off (the console is empty)"},
+		{"", "qemu-system-x86_64: -device x: 'x' is not a valid device model name\n", ending{exit: conn.Exit{Code: 1}}, fault.Lab, "refused to go on (exit code 1): qemu-system-x86_64: -device x"},
+		{"", "", ending{exit: conn.Exit{Code: 137, Signal: "killed"}}, fault.Lab, "by a signal: killed"},
+		{"", "", ending{err: fault.New(fault.Lab, "the host is gone")}, fault.Lab, "the host is gone"},
+	} {
+		var text []byte
+		if tt.console != "" {
+			var err error
+			if text, err = os.ReadFile(filepath.Join("testdata", tt.console)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := explain(tt.ending, []byte(tt.stderr), text)
+		if !fault.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: kind %v: %v\nwant %v with %q", tt.console, fault.Of(err), err, tt.kind, tt.says)
+		}
+	}
+}
+
+var control = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f]`)
+
+// Whatever a guest writes on its console is bounded and harmless when it is
+// shown.
+func FuzzConsole(f *testing.F) {
+	f.Add([]byte("[    0.5] Kernel panic - not syncing: x\r\n---[ end"))
+	f.Add([]byte("\x1b[2J\xff\xfe bakeoff-agent: init: \x00"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c := newConsole(100)
+		c.Write(text)
+		if len(c.Bytes()) > 100 {
+			t.Errorf("%d bytes are kept", len(c.Bytes()))
+		}
+		err := explain(ending{}, text, text)
+		if m := control.FindString(err.Error()); m != "" {
+			t.Errorf("%q in %q", m, err)
+		}
+		if len(err.Error()) > 8000+2*len(text) || len(diagnose(text)) > 4*len(text)+64 {
+			t.Error("an error grows beyond what was printed")
+		}
+	})
+}
+
+func TestDocHasWhatItNeeds(t *testing.T) {
+	d := New().Doc()
+	for _, o := range d.Options {
+		if o.Doc == "" || !strings.HasSuffix(o.Doc, ".") {
+			t.Errorf("option %s is not described in a sentence", o.Name)
+		}
+		if o.Default != "" {
+			if c, err := o.Canonical(o.Default); err != nil || c != o.Default {
+				t.Errorf("option %s: its default %q is %q, %v", o.Name, o.Default, c, err)
+			}
+		}
+	}
+	if got := settings(nil).Duration(optBootTimeout); got <= 0 {
+		t.Errorf("the default of %s is %v", optBootTimeout, got)
+	}
+}
