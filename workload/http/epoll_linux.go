@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,30 +14,19 @@ import (
 // connections, and does nothing but wait, read, compare and write. System
 // calls that cannot block go past the Go scheduler.
 
-// sweepEvery is how often timeouts and rests are looked at.
-const sweepEvery = int64(10 * time.Millisecond)
+// sweepEvery is how often timeouts are looked at. It is far longer than a tick
+// of the kernel's clock on purpose: a sleep that is to end before the next
+// tick has the timer programmed, which on a virtual machine is an exit to the
+// hypervisor.
+const sweepEvery = int64(100 * time.Millisecond)
 
 // restFor is how long a connection that could not be opened is left alone.
 const restFor = int64(10 * time.Millisecond)
 
-// The states of a socket.
-const (
-	idle    = iota // free for a request; may be open or not
-	opening        // connecting, with a request to send
-	busy           // its request is on the way
-	resting        // could not be opened
-)
-
-type socket struct {
-	fd    int // -1 when it is not open
-	state int
-	out   int   // bytes of the request that have been written
-	began int64 // when the request was begun, or the rest
-	due   int64 // when it was meant to be sent
-	free  int64 // since when it has had no request
-	life  int   // counts its connections: descriptors are used again
-	in    reader
-}
+// wakeTime is about what lies between the end of a sleep and the thread's
+// going on. An open loop sleeps so much shorter; if it is awake too early it
+// keeps asking for events until the request is due.
+const wakeTime = int64(15 * time.Microsecond)
 
 // The phases of a worker.
 const (
@@ -61,8 +49,10 @@ type worker struct {
 	start    int64 // of the timed part
 	end      int64
 	flight   int // requests that are on the way
+	rests    int // sockets that rest
 	sweepAt  int64
-	touched  bool // something answered
+	clock    int64 // when the last response was complete
+	touched  bool  // something answered
 }
 
 // bestEngine is the engine for this system.
@@ -88,7 +78,7 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 		done.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			precise()
+			punctual(l.rate > 0)
 			w.warmUp()
 			warm.Done()
 			if at, ok := <-start; ok {
@@ -163,7 +153,7 @@ func (w *worker) warmUp() {
 		w.begin(i, t, t)
 	}
 	for w.flight > 0 && !w.stop.Load() {
-		w.turn(now(), sweepEvery)
+		w.turn(now(), w.patience())
 	}
 	w.tally.latency.Reset()
 }
@@ -171,6 +161,7 @@ func (w *worker) warmUp() {
 // run does the timed part, from start on the clock of now, and drains it.
 func (w *worker) run(start int64) {
 	w.start, w.end, w.phase = start, start+int64(w.load.time), timed
+	w.rests = 0
 	for i := range w.sockets {
 		w.next(i, now())
 	}
@@ -186,14 +177,14 @@ func (w *worker) run(start int64) {
 				break
 			}
 		}
-		wait := max(0, w.sweepAt-t)
+		wait := w.patience()
 		if w.phase == timed {
 			wait = min(wait, w.end-t)
 		}
 		if w.schedule != nil {
 			t = w.dispatch(t)
 			if !w.queue.empty() && !w.allSent() {
-				wait = min(wait, start+w.schedule.next-t)
+				wait = min(wait, start+w.schedule.next-t-wakeTime)
 			}
 		}
 		w.turn(t, wait)
@@ -233,12 +224,28 @@ func (w *worker) dispatch(t int64) int64 {
 
 // turn waits for events, at most for wait nanoseconds, and handles them.
 func (w *worker) turn(t, wait int64) {
-	for _, e := range w.poll.wait(wait) {
-		w.handle(int(e.Fd), e.Events)
+	events := w.poll.wait(wait)
+	open := w.schedule != nil && w.phase != warming
+	if open {
+		w.dispatch(now())
 	}
-	if t >= w.sweepAt {
+	for _, e := range events {
+		w.handle(int(e.Fd), e.Events)
+		if open { // what has become due meanwhile does not wait for the others
+			w.dispatch(w.clock)
+		}
+	}
+	if t >= w.sweepAt || w.rests > 0 {
 		w.sweep(t)
 	}
+}
+
+// patience is how long to wait when nothing has its time.
+func (w *worker) patience() int64 {
+	if w.rests > 0 {
+		return restFor
+	}
+	return sweepEvery
 }
 
 // sweep ends what takes too long, and wakes what has rested.
@@ -250,6 +257,7 @@ func (w *worker) sweep(t int64) {
 		case (s.state == busy || s.state == opening) && t-s.began > int64(w.load.timeout):
 			w.fail(i, "timeout", t)
 		case s.state == resting && t-s.began > restFor:
+			w.rests--
 			w.next(i, t)
 		}
 	}
@@ -288,6 +296,7 @@ func (w *worker) begin(i int, due, t int64) {
 // complete takes a whole response.
 func (w *worker) complete(i int, s *socket, t int64) {
 	w.flight--
+	w.clock = t
 	if v := s.in.verdict(); v == "" {
 		done := t - w.start
 		if w.phase == warming {
@@ -311,6 +320,7 @@ func (w *worker) fail(i int, why string, t int64) {
 	w.hangUp(s)
 	if s.state == opening {
 		s.state, s.began = resting, t
+		w.rests++
 		return
 	}
 	w.next(i, t)
@@ -434,36 +444,4 @@ func (w *worker) connect(i int, s *socket) unix.Errno {
 		return err.(unix.Errno)
 	}
 	return w.poll.add(fd, i)
-}
-
-// connected returns how opening a connection ended.
-func connected(fd int) unix.Errno {
-	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
-	if err != nil {
-		return err.(unix.Errno)
-	}
-	return unix.Errno(n)
-}
-
-// class names what a system call met.
-func class(errno unix.Errno) string {
-	switch errno {
-	case unix.ECONNREFUSED:
-		return "connection refused"
-	case unix.ECONNRESET, unix.EPIPE:
-		return "connection reset"
-	case unix.ETIMEDOUT:
-		return "timeout"
-	}
-	return "connection: " + errno.Error()
-}
-
-func send(fd int, b []byte) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
-	return int(n), errno
-}
-
-func receive(fd int, b []byte) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
-	return int(n), errno
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"bakeoff/agent"
+)
+
+// measured is what one generator did in one run.
+type measured struct {
+	requests    float64
+	cpu         float64 // seconds, of the whole process
+	utilisation float64 // of its CPU
+	quantiles   map[string]float64
+	latenessP50 float64
+	latenessP99 float64
+}
+
+func (m measured) perCPU() float64 { return m.requests / m.cpu }
+
+// execute runs argv on the generator's CPU and returns its output, and what it
+// spent as its rusage says.
+func (l *lab) execute(ctx context.Context, argv ...string) (out []byte, m measured, err error) {
+	cmd := l.pinned(ctx, generatorCPU, argv...)
+	var b, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &b, &said
+	began := time.Now()
+	if err := cmd.Run(); err != nil {
+		return nil, m, fmt.Errorf("%s: %w: %s", argv[0], err, bytes.TrimSpace(said.Bytes()))
+	}
+	m.cpu = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	m.utilisation = m.cpu / time.Since(began).Seconds()
+	return b.Bytes(), m, nil
+}
+
+// native runs bakeoff's generator.
+func (l *lab) native(ctx context.Context, addr string, args ...string) (measured, error) {
+	out, m, err := l.execute(ctx, append([]string{l.self, "work", "http", "--json", "addr=" + addr}, args...)...)
+	if err != nil {
+		return m, err
+	}
+	var r agent.Result
+	if err := json.Unmarshal(out, &r); err != nil {
+		return m, err
+	}
+	if len(r.Errors) > 0 || !r.Check.Verified {
+		return m, fmt.Errorf("native: errors %v, check %+v", r.Errors, r.Check)
+	}
+	m.quantiles = map[string]float64{}
+	for _, v := range r.Values {
+		m.quantiles[v.Metric] = v.Value
+	}
+	m.requests = m.quantiles["requests"]
+	if g := r.Generator; g != nil {
+		m.utilisation = g.Utilisation
+		if g.LatenessP50 != nil && g.LatenessP99 != nil {
+			m.latenessP50, m.latenessP99 = *g.LatenessP50, *g.LatenessP99
+		}
+	}
+	return m, nil
+}
+
+// report makes wrk print what it knows as JSON.
+const report = `
+done = function(summary, latency, requests)
+  local e = summary.errors
+  io.write(string.format('\n{"requests":%d,"errors":%d,"p50":%f,"p90":%f,"p99":%f,"p999":%f,"max":%f}\n',
+    summary.requests, e.connect + e.read + e.write + e.status + e.timeout,
+    latency:percentile(50), latency:percentile(90), latency:percentile(99), latency:percentile(99.9), latency.max))
+end
+`
+
+// wrk runs wrk.
+func (l *lab) wrk(ctx context.Context, addr string, connections int) (measured, error) {
+	script := filepath.Join(l.dir, "report.lua")
+	if err := os.WriteFile(script, []byte(report), 0o644); err != nil {
+		return measured{}, err
+	}
+	out, m, err := l.execute(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections), "-d"+strconv.Itoa(int(l.length.Seconds()))+"s",
+		"--latency", "-s", script, "http://"+addr+"/index.html")
+	if err != nil {
+		return m, err
+	}
+	var r struct{ Requests, Errors, P50, P90, P99, P999, Max float64 }
+	at := bytes.LastIndexByte(out, '{')
+	if at < 0 {
+		return m, fmt.Errorf("wrk printed no summary: %q", out)
+	}
+	if err := json.Unmarshal(out[at:], &r); err != nil {
+		return m, err
+	}
+	if r.Errors > 0 {
+		return m, fmt.Errorf("wrk: %g errors", r.Errors)
+	}
+	m.requests = r.Requests
+	const us = 1e-6
+	m.quantiles = map[string]float64{"latency-p50": r.P50 * us, "latency-p90": r.P90 * us, "latency-p99": r.P99 * us, "latency-p999": r.P999 * us, "latency-max": r.Max * us}
+	return m, nil
+}

@@ -1,0 +1,97 @@
+// Command http measures bakeoff's load generator against wrk, side by side in
+// one run on this machine's loopback: requests for each second of the
+// generator's CPU time, punctuality of the open loop, and latency quantiles
+// against references that are known.
+//
+//	go run ./bench/http [-blocks 8] [-time 1s] [-realtime]
+//
+// It needs nginx, wrk and taskset, and two CPUs: servers run on the first,
+// generators on the second.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"time"
+
+	"bakeoff/agent"
+	"bakeoff/workload/http"
+)
+
+// lab is what every part of the benchmark is given.
+type lab struct {
+	self     string // this program, which is also the generator and a server
+	dir      string // temporary
+	blocks   int
+	length   time.Duration // of one run
+	realtime bool          // above everything else on the machine
+}
+
+func main() {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "work": // this program is its own agent
+			os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, []agent.Loop{http.Loop()}))
+		case "serve":
+			os.Exit(serveDrawn(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+		}
+	}
+	var l lab
+	flag.IntVar(&l.blocks, "blocks", 8, "blocks of native, wrk, wrk, native, or the other way round")
+	flag.DurationVar(&l.length, "time", time.Second, "length of one run; wrk takes whole seconds")
+	flag.BoolVar(&l.realtime, "realtime", false, "run servers and generators with real-time priority (root): for a machine that does other work as well")
+	flag.Parse()
+	if err := run(&l); err != nil {
+		fmt.Fprintln(os.Stderr, "bench/http:", err)
+		os.Exit(1)
+	}
+}
+
+func run(l *lab) (err error) {
+	if flag.NArg() > 0 || l.blocks < 1 || l.length < time.Second || l.length%time.Second != 0 {
+		return fmt.Errorf("usage: http [-blocks N] [-time SECONDS] [-realtime], with at least one block and whole seconds")
+	}
+	for _, program := range []string{"nginx", "wrk", "taskset"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%w; apt-get install nginx wrk util-linux", err)
+		}
+	}
+	if l.self, err = os.Executable(); err != nil {
+		return err
+	}
+	if l.dir, err = os.MkdirTemp("", "bench-http-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(l.dir)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(4*l.blocks)*l.length)
+	defer cancel()
+	if err := l.againstWrk(ctx); err != nil {
+		return err
+	}
+	return l.quantiles(ctx)
+}
+
+// pinned puts argv on one CPU.
+func (l *lab) pinned(ctx context.Context, cpu string, argv ...string) *exec.Cmd {
+	prefix := []string{"taskset", "-c", cpu}
+	if l.realtime {
+		prefix = append([]string{"chrt", "-f", "10"}, prefix...)
+	}
+	argv = append(prefix, argv...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stderr = os.Stderr
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// The CPUs of the two sides.
+const (
+	serverCPU    = "0"
+	generatorCPU = "1"
+)

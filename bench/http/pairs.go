@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"bakeoff/stats"
+)
+
+// againstWrk compares the two generators on the same nginx, and looks at the
+// open loop's punctuality.
+func (l *lab) againstWrk(ctx context.Context) error {
+	n, err := l.startNginx(ctx)
+	if err != nil {
+		return err
+	}
+	defer n.stop()
+	if err := l.pairs(ctx, n.addr); err != nil {
+		return err
+	}
+	return l.open(ctx, n.addr)
+}
+
+// pairs runs mirrored blocks of both generators: native, wrk, wrk, native, or
+// the other way round, drawn from a fixed seed.
+func (l *lab) pairs(ctx context.Context, addr string) error {
+	const connections = 50
+	fmt.Printf("Closed loop, %d connections, one nginx worker, 4 KiB, runs of %v, servers on CPU %s, generators on CPU %s\n\n", connections, l.length, serverCPU, generatorCPU)
+	fmt.Printf("%6s  %-7s %12s %12s %12s\n", "block", "", "request/s", "per CPU s", "utilisation")
+	rng := rand.New(rand.NewPCG(1, 2))
+	var ratios []float64
+	for block := range l.blocks {
+		order := []bool{true, false, false, true} // native?
+		if rng.IntN(2) == 1 {
+			order = []bool{false, true, true, false}
+		}
+		sum := map[bool]float64{}
+		for _, native := range order {
+			m, name, err := measured{}, "wrk", error(nil)
+			if native {
+				name = "native"
+				m, err = l.native(ctx, addr, "path=/index.html", "length=4096", fmt.Sprint("time=", l.length), fmt.Sprint("connections=", connections))
+			} else {
+				m, err = l.wrk(ctx, addr, connections)
+			}
+			if err != nil {
+				return err
+			}
+			sum[native] += math.Log(m.perCPU()) / 2
+			fmt.Printf("%6d  %-7s %12.0f %12.0f %11.0f%%\n", block+1, name, m.requests/l.length.Seconds(), m.perCPU(), 100*m.utilisation)
+		}
+		ratios = append(ratios, sum[true]-sum[false])
+	}
+	e := stats.HodgesLehmann(ratios, 0.95)
+	fmt.Printf("\nrequests per generator CPU second, native / wrk: %.3f, interval %.3f to %.3f from %d blocks; goal ≥ 1.05\n\n",
+		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), len(ratios))
+	return nil
+}
+
+// open runs the open loop at 20,000 requests a second.
+func (l *lab) open(ctx context.Context, addr string) error {
+	fmt.Printf("Open loop at 20000/s, latency from the intended send time (wrk has none)\n\n")
+	fmt.Printf("%14s %14s %14s %14s %12s\n", "lateness p50", "lateness p99", "latency p50", "latency p99", "utilisation")
+	for range 3 {
+		m, err := l.native(ctx, addr, "path=/index.html", "length=4096", fmt.Sprint("time=", l.length), "connections=50", "rate=20000/s")
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%11.1f µs %11.1f µs %11.1f µs %11.1f µs %11.0f%%\n", 1e6*m.latenessP50, 1e6*m.latenessP99,
+			1e6*m.quantiles["latency-p50"], 1e6*m.quantiles["latency-p99"], 100*m.utilisation)
+	}
+	fmt.Printf("\ngoal: lateness p99 ≤ 100 µs\n\n")
+	return nil
+}
