@@ -22,10 +22,10 @@ var layers = map[string]int{
 	"plan": 4, "driver": 4, // what will run; the contract of technologies
 	"store": 5, "workload": 5, "chart": 5, // the run folder; the contract of measurements; figures
 	"cgroup": 5, "netns": 5, "volume": 5, // what drivers share on Linux
-	"analysis": 6,
-	"driver/*": 6, "workload/*": 6, "chart/*": 6,
-	"driver/drivertest": 5, "workload/workloadtest": 6, // contract suites stand above the contract
-	"driver/all": 7, "workload/all": 7, "chart/all": 7,
+	"analysis": 6, "confine": 6, // what environments on a shared kernel have in common
+	"driver/*": 7, "workload/*": 6, "chart/*": 6,
+	"driver/drivertest": 6, "workload/workloadtest": 6, // contract suites stand above the contract
+	"driver/all": 8, "workload/all": 7, "chart/all": 7,
 	"env": 7, "evidence": 7, "export": 7, // leases environments; reads a run folder back
 	"report": 8, "trial": 9, // a run as pages; runs a plan
 	"site":  10,

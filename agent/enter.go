@@ -21,22 +21,31 @@ const (
 // the program.
 const enterMark = "bakeoff-agent enter: "
 
+// signalMark goes before the name of the signal that ended the program, in
+// the last line that enter --report prints.
+const signalMark = "ended by signal: "
+
 // Entered runs exec, which executes a command through `bakeoff-agent enter`,
 // and tells a failure to get there from a failure of the program: a program
 // that does not exist is an error of kind fault.NotFound, and any other
 // failure of enter itself one of kind fault.Lab.
 func Entered(cmd conn.Cmd, exec func(conn.Cmd) (conn.Exit, error)) (conn.Exit, error) {
-	said := &firstLine{w: cmd.Stderr}
+	said := &edges{w: cmd.Stderr}
 	cmd.Stderr = said
 	exit, err := exec(cmd)
-	if err != nil || exit.Code < enterFailed || exit.Code > enterNotFound || exit.Signal != "" {
+	if err != nil || exit.Code < enterFailed || exit.Signal != "" {
 		return exit, err
 	}
-	why, ok := strings.CutPrefix(said.String(), enterMark)
+	if exit.Code > 128 {
+		if name, ok := strings.CutPrefix(said.last(), enterMark+signalMark); ok {
+			exit.Signal = name
+		}
+		return exit, nil
+	}
+	why, ok := strings.CutPrefix(said.first(), enterMark)
 	if !ok {
 		return exit, nil
 	}
-	why = strings.TrimSpace(why)
 	switch exit.Code {
 	case enterNotFound:
 		return conn.Exit{}, fault.New(fault.NotFound, "%s", why)
@@ -46,23 +55,31 @@ func Entered(cmd conn.Cmd, exec func(conn.Cmd) (conn.Exit, error)) (conn.Exit, e
 	return exit, nil
 }
 
-// firstLine passes a stream on and remembers how it begins.
-type firstLine struct {
+// edges passes a stream on and remembers how it begins and ends.
+type edges struct {
 	w    io.Writer
 	head []byte
+	tail conn.Tail
 }
 
-func (f *firstLine) Write(p []byte) (int, error) {
-	if room := 512 - len(f.head); room > 0 {
-		f.head = append(f.head, p[:min(room, len(p))]...)
+func (e *edges) Write(p []byte) (int, error) {
+	if room := 512 - len(e.head); room > 0 {
+		e.head = append(e.head, p[:min(room, len(p))]...)
 	}
-	if f.w == nil {
+	e.tail.Limit = 512
+	e.tail.Write(p)
+	if e.w == nil {
 		return len(p), nil
 	}
-	return f.w.Write(p)
+	return e.w.Write(p)
 }
 
-func (f *firstLine) String() string {
-	line, _, _ := bytes.Cut(f.head, []byte("\n"))
-	return string(line)
+func (e *edges) first() string {
+	line, _, _ := bytes.Cut(e.head, []byte("\n"))
+	return strings.TrimSpace(string(line))
+}
+
+func (e *edges) last() string {
+	text := bytes.TrimRight(e.tail.Bytes(), "\n")
+	return string(text[bytes.LastIndexByte(text, '\n')+1:])
 }

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,6 +36,7 @@ type entry struct {
 	clearEnv bool
 	env      []string
 	noPrivs  bool
+	report   bool
 	argv     []string
 }
 
@@ -45,10 +47,12 @@ type entry struct {
 //
 //	bakeoff-agent enter [--cgroup DIR]… [--cpus LIST] [--private-mounts [--umount DIR]…]
 //	    [--pid PID --ns mnt,pid,net,…] [--netns NAME|PATH] [--chroot ROOT] [--dir DIR]
-//	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] -- PROGRAM ARGUMENT…
+//	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] -- PROGRAM ARGUMENT…
 //
 // Only where a process namespace is entered does it stay, as the parent that
-// waits: such a namespace takes in children only (setns(2)).
+// waits: such a namespace takes in children only (setns(2)). It stays with
+// --report as well, to say by which signal the program ended, for ways that
+// pass on a number only.
 func Enter(args []string) error {
 	err := enter(args)
 	fmt.Fprintf(os.Stderr, "%s%v\n", enterMark, err)
@@ -79,6 +83,7 @@ func parseEntry(args []string) (e entry, err error) {
 	f.StringVar(&e.dir, "dir", "", "working directory, in the root")
 	f.BoolVar(&e.clearEnv, "clear-env", false, "start from an empty environment")
 	f.Func("env", "NAME=VALUE", list(&e.env))
+	f.BoolVar(&e.report, "report", false, "say which signal ended the program")
 	f.BoolVar(&e.noPrivs, "no-new-privs", false, "set no_new_privs")
 	if err := f.Parse(args); err != nil {
 		return e, fault.Wrap(fault.Invalid, "", err)
@@ -273,10 +278,8 @@ func (e entry) execute() error {
 	if err != nil {
 		return notFound(err)
 	}
-	for _, w := range strings.Split(e.ns, ",") {
-		if w == "pid" {
-			return e.attend(path)
-		}
+	if e.report || slices.Contains(strings.Split(e.ns, ","), "pid") {
+		return e.attend(path)
 	}
 	return notFound(syscall.Exec(path, e.argv, os.Environ()))
 }
@@ -315,6 +318,11 @@ func (e entry) attend(path string) error {
 	ws := p.ProcessState.Sys().(syscall.WaitStatus)
 	if !ws.Signaled() {
 		os.Exit(ws.ExitStatus())
+	}
+	if e.report {
+		// On a line of its own, whatever the program printed last.
+		fmt.Fprintf(os.Stderr, "\n%s%s%s\n", enterMark, signalMark, ws.Signal())
+		os.Exit(128 + int(ws.Signal()))
 	}
 	dieOf(ws.Signal())
 	return nil

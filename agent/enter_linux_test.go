@@ -44,6 +44,16 @@ func TestEnterExecutes(t *testing.T) {
 	}
 }
 
+func TestEnterReports(t *testing.T) {
+	exit, _, err := enterHere(t, "--report", "--", "sh", "-c", "printf 'a line\nand half a line' >&2; kill -9 $$")
+	if err != nil || exit.Code != 137 || exit.Signal != "killed" {
+		t.Errorf("by a signal: %+v, %v", exit, err)
+	}
+	if exit, out, err := enterHere(t, "--report", "--", "sh", "-c", "exit 137"); err != nil || exit.Code != 137 || exit.Signal != "" || out != "" {
+		t.Errorf("by itself: %+v, %v, %q", exit, err, out)
+	}
+}
+
 func TestEnterFailures(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(text, []byte("x"), 0o644); err != nil {

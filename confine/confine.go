@@ -1,0 +1,274 @@
+// Package confine is what the environments that share the host's kernel have
+// in common: a control group with the limits, a network namespace, a root
+// over an image, volumes, and a way in.
+//
+// A driver makes an Env step by step and gives it the way in; a failure at
+// any step removes what the steps before it made.
+package confine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"bakeoff/agent"
+	"bakeoff/cgroup"
+	"bakeoff/conn"
+	"bakeoff/driver"
+	"bakeoff/fault"
+	"bakeoff/netns"
+	"bakeoff/probe"
+	"bakeoff/volume"
+)
+
+// Where things are inside a root.
+const (
+	AgentPath = "/.bakeoff/agent"
+	Scratch   = "/.bakeoff/tmp"
+)
+
+// Env is an environment on a Linux host, and a driver.Instance. The fields
+// are the driver's to read and, until Create returns, to fill in.
+type Env struct {
+	Host  conn.Conn
+	Spec  driver.Spec
+	Group *cgroup.Group
+	// Layout is the host's control groups.
+	Layout cgroup.Layout
+	// In is the program with its arguments that executes what follows it
+	// inside, up to and including `enter` and before its flags.
+	In []string
+	// Root is the mounted root on the host, "" where there is none.
+	Root string
+	// OnClose is called first when the environment is closed.
+	OnClose func(ctx context.Context) error
+	// Details returns what only the driver knows for Diagnose.
+	Details func(ctx context.Context) []byte
+
+	info driver.Info
+	log  journal
+	mu   sync.Mutex
+	gone bool
+}
+
+var (
+	_ driver.Instance = (*Env)(nil)
+	_ driver.Freezer  = (*Env)(nil)
+	_ driver.Meter    = (*Env)(nil)
+)
+
+// cleanTime bounds the removal of what a failed or cancelled creation made.
+const cleanTime = time.Minute
+
+// New begins an environment with what needs no driver: checks of spec, the
+// limits (unless the technology sets them, see Adopt), and the network.
+// Whoever gets an Env must Close it, or call Abandon on failure.
+func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
+	if err := check(spec); err != nil {
+		return nil, err
+	}
+	layout, err := cgroup.Detect(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	e := &Env{Host: host, Spec: spec, Layout: layout, info: driver.Info{Agent: AgentPath, Scratch: Scratch,
+		Volumes: map[string]string{}, Facts: map[string]string{"cgroup": layout.String()}}}
+	e.Facts()["network"] = "none but loopback"
+	if n := spec.Network; n != nil {
+		e.info.Addr = n.Addr.Addr()
+		e.Facts()["network"] = "veth into a namespace of its own"
+	}
+	// Before the first step: an environment of that label belongs to another,
+	// and Abandon would remove it.
+	if found, err := Reap(ctx, host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true); err != nil {
+		return nil, err
+	} else if len(found) > 0 {
+		return nil, fault.WithFix(fault.New(fault.Lab, "there is %s already", found[0]), "`bakeoff clean` removes what was left behind")
+	}
+	return e, nil
+}
+
+// check refuses what no environment here can be.
+func check(spec driver.Spec) error {
+	if !path.IsAbs(spec.Dir) || path.Clean(spec.Dir) == "/" {
+		return fault.New(fault.Invalid, "directory %q is not an absolute path of the environment's own", spec.Dir)
+	}
+	if len(spec.CPUSet) == 0 {
+		return fault.New(fault.Invalid, "no CPUs are given")
+	}
+	for name := range spec.Tuning {
+		if !strings.HasPrefix(name, "net.") || strings.Contains(name, "/") {
+			return &fault.Error{Kind: fault.Unsupported, Err: fault.New(fault.Unsupported, "tuning %s", name),
+				Fix: "the host's kernel is shared: only net.* is an environment's own"}
+		}
+	}
+	return nil
+}
+
+// Facts are what the driver adds to, until Create returns.
+func (e *Env) Facts() map[string]string { return e.info.Facts }
+
+// Abandon removes what a creation that failed with err has made, and returns
+// err.
+func (e *Env) Abandon(ctx context.Context, err error) error {
+	// ctx may be why it failed.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	defer cancel()
+	return errors.Join(err, e.Close(ctx))
+}
+
+// Limit makes the control group with the limits of spec.
+func (e *Env) Limit(ctx context.Context) error {
+	g, err := e.Layout.Create(ctx, e.Host, e.Spec.Label, e.limits())
+	if err != nil {
+		return err
+	}
+	e.Group = g
+	e.info.Limits = g.Limits()
+	return nil
+}
+
+// Adopt takes the control group as a container runtime has made it.
+func (e *Env) Adopt(ctx context.Context) error {
+	g, err := e.Layout.Adopt(ctx, e.Host, e.Spec.Label, e.limits())
+	if err != nil {
+		return err
+	}
+	e.Group = g
+	e.info.Limits = g.Limits()
+	return nil
+}
+
+func (e *Env) limits() cgroup.Limits {
+	return cgroup.Limits{CPUSet: e.Spec.CPUSet, Memory: e.Spec.Memory}
+}
+
+// Connect makes the environment's network namespace and applies the tuning.
+func (e *Env) Connect(ctx context.Context) error {
+	if err := netns.AttachOwn(ctx, e.Host, e.Spec.Network, e.Spec.Label); err != nil {
+		return err
+	}
+	inside := conn.FilesOf(conn.Prefix(e.Host, e.Spec.Agent, "enter", "--netns", e.Netns(), "--"))
+	for _, name := range slices.Sorted(maps.Keys(e.Spec.Tuning)) {
+		file := "/proc/sys/" + strings.ReplaceAll(name, ".", "/")
+		if err := inside.WriteFile(ctx, file, []byte(e.Spec.Tuning[name])); err != nil {
+			return fault.Wrap(fault.Unsupported, "tuning "+name+"="+e.Spec.Tuning[name], err)
+		}
+	}
+	return nil
+}
+
+// Netns is the path of the environment's network namespace on the host.
+func (e *Env) Netns() string { return path.Join("/run/netns", netns.Own(e.Spec.Label)) }
+
+// Volumes makes the volumes, and returns where they lie on the host by their
+// declared path.
+func (e *Env) Volumes(ctx context.Context) (map[string]string, error) {
+	at := map[string]string{}
+	for _, v := range e.Spec.Volumes {
+		dir, err := volume.Mount(ctx, e.Host, e.Spec.Dir, v)
+		if err != nil {
+			return nil, err
+		}
+		at[v.Path] = dir
+		e.info.Volumes[v.Path] = v.Path
+	}
+	return at, nil
+}
+
+// Mount makes the root: an overlay over the image at Dir/root. system asks for
+// /proc, /sys and /dev in it; volumes, as Volumes returned them, and the agent
+// are bound where bind says so, otherwise the technology does that itself.
+func (e *Env) Mount(ctx context.Context, system, bind bool, volumes map[string]string) error {
+	if e.Spec.Image.Root == "" {
+		return fault.WithFix(fault.New(fault.Invalid, "no image"), "name one: image: debian:bookworm")
+	}
+	dirs := []string{e.Dir("root"), e.Dir("upper"), e.Dir("work")}
+	if _, err := conn.Output(ctx, e.Host, append([]string{"mkdir", "-p"}, dirs...)...); err != nil {
+		return err
+	}
+	r := agent.Root{At: dirs[0], Lower: e.Spec.Image.Root, Upper: dirs[1], Work: dirs[2], System: system, Dirs: []string{Scratch, "/tmp"}}
+	if bind {
+		r.Binds = e.Binds(volumes)
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	cmd := conn.Command(e.Spec.Agent, "root")
+	cmd.Stdin = bytes.NewReader(text)
+	if _, err := conn.OutputOf(ctx, e.Host, cmd); err != nil {
+		return fault.Op("root over "+e.Spec.Image.Root, err)
+	}
+	e.Root = r.At
+	e.Facts()["root"] = "overlay over the image, written parts in a directory of the host's file system"
+	e.Facts()["scratch"] = "as the root"
+	return nil
+}
+
+// Binds are what is to be seen inside: the agent, and the volumes.
+func (e *Env) Binds(volumes map[string]string) []agent.Bind {
+	out := []agent.Bind{{From: e.Spec.Agent, To: AgentPath, ReadOnly: true}}
+	for _, p := range slices.Sorted(maps.Keys(volumes)) {
+		out = append(out, agent.Bind{From: volumes[p], To: p})
+	}
+	return out
+}
+
+// Dir is a path in the environment's directory on the host.
+func (e *Env) Dir(name string) string { return path.Join(e.Spec.Dir, name) }
+
+// Relocate says that things lie elsewhere than inside a root: for a bare host.
+func (e *Env) Relocate(agentPath, scratch string, volumes map[string]string) {
+	e.info.Agent, e.info.Scratch = agentPath, scratch
+	maps.Copy(e.info.Volumes, volumes)
+}
+
+// Answer executes the agent inside and returns when it did: the environment
+// is up.
+func (e *Env) Answer(ctx context.Context) error {
+	if _, err := conn.Output(ctx, e, e.info.Agent, "list"); err != nil {
+		return fault.Wrap(fault.Subject, "the environment does not answer", err)
+	}
+	return nil
+}
+
+// Info says what this environment is.
+func (e *Env) Info() driver.Info { return e.info }
+
+// Freeze stops everything inside. Until Thaw, Exec, Push and Pull wait.
+func (e *Env) Freeze(ctx context.Context) error { return e.Group.Freeze(ctx) }
+
+// Thaw lets it run again.
+func (e *Env) Thaw(ctx context.Context) error { return e.Group.Thaw(ctx) }
+
+// Usage is what it has spent since it was created.
+func (e *Env) Usage(ctx context.Context) (probe.Scope, error) { return e.Group.Usage(ctx) }
+
+// Close removes everything. A second Close does nothing; one that failed can
+// be tried again.
+func (e *Env) Close(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gone {
+		return nil
+	}
+	var err error
+	if e.OnClose != nil {
+		err = e.OnClose(ctx)
+	}
+	// Reap knows by the label alone what there can be, also of a step that
+	// was cut off in the middle.
+	_, rerr := reap(ctx, e.Host, e.Layout, driver.Leftover{Label: e.Spec.Label, Dir: e.Spec.Dir}, false)
+	if err = errors.Join(err, rerr); err == nil {
+		e.gone = true
+	}
+	return err
+}

@@ -1,0 +1,116 @@
+package confine
+
+import (
+	"context"
+	"path"
+
+	"bakeoff/cgroup"
+	"bakeoff/conn"
+	"bakeoff/driver"
+	"bakeoff/fault"
+	"bakeoff/netns"
+	"bakeoff/volume"
+)
+
+// Reap removes whatever an environment of this package has left, and returns
+// what it found; with dryRun it only looks.
+func Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	layout, err := cgroup.Detect(ctx, host)
+	if err != nil && !fault.Is(err, fault.Unsupported) {
+		return nil, err
+	}
+	return reap(ctx, host, layout, left, dryRun)
+}
+
+// reap goes from what runs to what it stands on.
+func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool) (found []string, err error) {
+	group, err := layout.Adopt(ctx, host, left.Label, cgroup.Limits{})
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	if group != nil {
+		lines, err := processes(ctx, host, group)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, lines...)
+		if !dryRun {
+			if err := group.Kill(ctx); err != nil {
+				return found, err
+			}
+		}
+	}
+	more, err := network(ctx, host, left.Label, dryRun)
+	if found = append(found, more...); err != nil {
+		return found, err
+	}
+	more, err = mounts(ctx, host, left.Dir, dryRun)
+	if found = append(found, more...); err != nil {
+		return found, err
+	}
+	if group != nil {
+		for _, d := range group.Dirs() {
+			found = append(found, "control group "+d)
+		}
+		if !dryRun {
+			return found, group.Remove(ctx)
+		}
+	}
+	return found, nil
+}
+
+func processes(ctx context.Context, host conn.Conn, group *cgroup.Group) ([]string, error) {
+	pids, err := group.PIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, pid := range pids {
+		out = append(out, describe(ctx, conn.FilesOf(host), pid))
+	}
+	return out, nil
+}
+
+func network(ctx context.Context, host conn.Conn, label string, dryRun bool) ([]string, error) {
+	have, err := netns.Exists(ctx, host, netns.Own(label))
+	if err != nil || !have {
+		return nil, err
+	}
+	found := []string{"network namespace " + netns.Own(label)}
+	if !dryRun {
+		err = netns.DetachOwn(ctx, host, label)
+	}
+	return found, err
+}
+
+func mounts(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]string, error) {
+	if !path.IsAbs(dir) || path.Clean(dir) == "/" {
+		return nil, fault.New(fault.Invalid, "%q is not the directory of an environment", dir)
+	}
+	at, err := volume.Mounts(ctx, host, dir)
+	if err != nil || len(at) == 0 {
+		return nil, err
+	}
+	var found []string
+	for _, m := range at {
+		found = append(found, "mount "+m)
+	}
+	if dryRun {
+		return found, nil
+	}
+	// The root with all in it in one go; a process for each mount would take
+	// longer than making them.
+	if root := path.Join(dir, "root"); root == at[len(at)-1] || contains(at, root) {
+		conn.Output(ctx, host, "umount", "-R", root) // what it leaves, Close takes
+	}
+	return found, volume.Close(ctx, host, dir)
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,10 @@
+package chroot_test
+
+import (
+	"testing"
+
+	"bakeoff/driver/chroot"
+	"bakeoff/driver/drivertest"
+)
+
+func TestDriver(t *testing.T) { drivertest.Run(t, chroot.Driver{}, drivertest.Options{}) }

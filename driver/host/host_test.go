@@ -1,0 +1,10 @@
+package host_test
+
+import (
+	"testing"
+
+	"bakeoff/driver/drivertest"
+	"bakeoff/driver/host"
+)
+
+func TestDriver(t *testing.T) { drivertest.Run(t, host.Driver{}, drivertest.Options{}) }
