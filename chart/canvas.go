@@ -128,18 +128,27 @@ func (c *Canvas) Label(x, y, room float64, a Anchor, class, s string) {
 	c.body.WriteString("><title>" + html.EscapeString(s) + "</title>" + html.EscapeString(short) + "</text>")
 }
 
+// crowd is the number of dots from which on they are placed on whole units.
+const crowd = 3000
+
 // Points draws dots of one class as a single path, so that thousands stay
-// cheap. Dots that would fall on the same tenth of a unit are drawn once.
+// cheap. Dots on the same tenth of a unit are drawn once; in a crowd, dots on
+// the same unit are, since each is several units wide.
 func (c *Canvas) Points(xs, ys []float64, class string) {
+	grid := 10.0
+	if len(xs) > crowd {
+		grid = 1
+	}
 	var d strings.Builder
 	seen := map[[2]int]bool{}
 	for i := range xs {
-		at := [2]int{int(math.Round(xs[i] * 10)), int(math.Round(ys[i] * 10))}
+		x, y := math.Round(xs[i]*grid), math.Round(ys[i]*grid)
+		at := [2]int{int(x), int(y)}
 		if seen[at] {
 			continue
 		}
 		seen[at] = true
-		d.WriteString("M" + num(xs[i]) + " " + num(ys[i]) + "h0")
+		d.WriteString("M" + num(x/grid) + " " + num(y/grid) + "h0")
 	}
 	if d.Len() > 0 {
 		c.Path(d.String(), class)

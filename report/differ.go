@@ -50,6 +50,23 @@ func (b *builder) facts(name string) map[string]string {
 			out[k] = v
 		}
 	}
+	// Results of runs whose fingerprints are not here still name what
+	// differed.
+	for _, c := range b.results.Comparisons {
+		for _, f := range c.Confounders {
+			switch {
+			case c.Contender == name && out[f.Name] == "":
+				out[f.Name] = f.Contender
+			case c.Baseline == name && out[f.Name] == "":
+				out[f.Name] = f.Baseline
+			}
+		}
+	}
+	for k, reason := range b.prints[name].Unavailable {
+		if out[k] == "" && reason != "" {
+			out[k] = unavailable + ": " + clip(reason, 80)
+		}
+	}
 	return out
 }
 

@@ -80,7 +80,16 @@ func decode(data []byte) (analysis.Results, error) {
 
 // tidy cleans and bounds everything that was read.
 func (e *evidence) tidy() {
+	// Samples may be a million, and of theirs only numbers are shown.
+	samples := make([][]analysis.Point, len(e.results.Summaries))
+	for i := range e.results.Summaries {
+		s := &e.results.Summaries[i]
+		samples[i], s.Samples = s.Samples, nil
+	}
 	scrub(&e.results)
+	for i := range samples {
+		e.results.Summaries[i].Samples = samples[i]
+	}
 	scrub(&e.plan)
 	scrub(&e.lines)
 	scrub(&e.prints)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -365,6 +366,28 @@ func TestNulls(t *testing.T) {
 	if strings.Contains(doc.text, "0 B/s") || !strings.Contains(doc.text, "there is no estimate yet") || !strings.Contains(doc.text, "This run has none") {
 		t.Error("unknown values are not said to be so")
 	}
+}
+
+// A million samples are drawn in seconds, on a page that a browser opens.
+func TestManySamples(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million samples: run without -short")
+	}
+	d, p := example()
+	r := copied(t, analysis.Analyse(d))
+	rng := rand.New(rand.NewPCG(3, 4))
+	for i := range r.Summaries {
+		s := &r.Summaries[i]
+		for n := len(s.Samples); n < 1_000_000/len(r.Summaries); n++ {
+			s.Samples = append(s.Samples, analysis.Point{Block: n / 20, Position: n % 20, Value: *s.Median * (1 + 0.01*rng.NormFloat64())})
+		}
+	}
+	dir, page := written(t, d, p, r)
+	sound(t, dir, page)
+	if len(page) > 12<<20 {
+		t.Errorf("%d bytes", len(page))
+	}
+	t.Logf("%d bytes", len(page))
 }
 
 func FuzzPage(f *testing.F) {
