@@ -3,6 +3,8 @@ package plan
 import (
 	"math"
 	"time"
+
+	"bakeoff/stats"
 )
 
 // Costs is what an estimate is made from.
@@ -60,8 +62,9 @@ type LookEstimate struct {
 // the baseline's: its standard deviation is SD·√(2/v) for v visits. The
 // signed rank test needs π/3 times as many blocks as the t test where the
 // noise is normal (Hodges and Lehmann 1956; Lehmann, Nonparametrics, 4.3), so
-// at n blocks the standard error is SD·√(2/v)·√(π/3n). A look's alpha is
-// divided among the open comparisons. Outliers make all of this worse, a look
+// at n blocks the standard error is SD·√(2/v)·√(π/3n). A look has the level
+// that the analysis gives it (stats.Boundaries) while its alpha is divided
+// among all primary comparisons. Outliers make all of this worse, a look
 // before makes it better.
 func (p *Plan) Estimate(c Costs) Estimate {
 	planned := p.Planned()
@@ -91,8 +94,13 @@ func (p *Plan) Estimate(c Costs) Estimate {
 		visits = 2
 	}
 	open := float64(max(1, len(p.Family)))
+	spend := make([]float64, len(p.Design.Alphas))
+	for i, a := range p.Design.Alphas {
+		spend[i] = a / open
+	}
+	levels := stats.Boundaries(p.Design.Looks, spend)
 	for i, n := range p.Design.Looks {
-		alpha := p.Design.Alphas[i] / open
+		alpha := levels[i]
 		look := LookEstimate{
 			Blocks: n, At: once + time.Duration(n)*e.Block, Reached: n <= e.Blocks,
 			Possible: math.Exp2(float64(1-n)) <= alpha,
