@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"bakeoff/noise"
+)
+
+// A small seeded part of the tables, with bounds four standard errors away
+// from what is promised.
+func TestDesignKeepsItsPromises(t *testing.T) {
+	s := study{replays: 600, seed: 3}
+	if testing.Short() {
+		s.replays = 150
+	}
+	margin := 4 * math.Sqrt(0.05*0.95/float64(s.replays))
+	run := func(e float64) total {
+		return s.replay(func(r *rand.Rand) outcome {
+			return analysed(noise.Reference, r, standard, [][]float64{{math.Log1p(e)}})
+		})
+	}
+	if a := run(0); float64(a.different)/float64(a.n) > 0.05+margin {
+		t.Errorf("false alarms: %+v", a)
+	}
+	a := run(0.02)
+	if p := float64(a.different) / float64(a.n); p < 0.85-4*math.Sqrt(0.85*0.15/float64(a.n)) || a.mean() > 50+2 {
+		t.Errorf("2 %% is called in %v with %v trials", p, a.mean())
+	}
+	b := s.replay(func(r *rand.Rand) outcome { return baseline(noise.Reference, r, math.Log(1.02)) })
+	if b.mean() < a.mean()+10 {
+		t.Errorf("the baseline needs %v trials, the design %v", b.mean(), a.mean())
+	}
+}
+
+func TestTablesAreReproducible(t *testing.T) {
+	var out [2]bytes.Buffer
+	for i := range out {
+		study{replays: 3, seed: 1, out: &out[i]}.rules()
+	}
+	if out[0].String() != out[1].String() || strings.Count(out[0].String(), "bakeoff") != len(noise.Families) {
+		t.Errorf("two runs differ, or a row is missing:\n%s", out[0].String())
+	}
+}
