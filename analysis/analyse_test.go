@@ -352,6 +352,29 @@ func TestDifferenceScale(t *testing.T) {
 	}
 }
 
+// The margin of a difference is of the baseline's size at the look: what came
+// later must not change what was decided.
+func TestDifferenceScaleIsFrozen(t *testing.T) {
+	n := rand.New(rand.NewPCG(16, 16))
+	value := func(b, _, c, _ int) float64 {
+		if b >= 8 {
+			return 1e6
+		}
+		return 100 + 0.1*n.NormFloat64() + float64(c)
+	}
+	make := func(blocks int) Comparison {
+		n = rand.New(rand.NewPCG(16, 16))
+		d := world(blocks, []string{"a", "b"}, 1, value)
+		d.Cells[0].Metrics[0].Scale = sample.Difference
+		c := find(t, Analyse(d), "b", "k0")
+		c.Unused = 0
+		return c
+	}
+	if a, b := make(8), make(20); a.Verdict != Equivalent || !reflect.DeepEqual(a, b) {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}
+
 func TestNextLook(t *testing.T) {
 	for blocks, want := range map[int]int{0: 8, 7: 8, 8: 12, 25: 26} {
 		if n, ok := NextLook(looks, blocks); n != want || !ok {
@@ -404,4 +427,33 @@ func FuzzAnalyse(f *testing.F) {
 		}
 		r.Decided()
 	})
+}
+
+// A contender whose trials stall now and then is typical otherwise: the
+// verdict is on the typical trial, and the warning says what it leaves out.
+func TestOneSidedTailsAreTold(t *testing.T) {
+	n := wobble(14)
+	d := world(18, []string{"a", "b"}, 1, func(b, i, c, _ int) float64 {
+		if c == 1 && i == 0 && b%2 == 0 {
+			return 1.5 * n()
+		}
+		return n()
+	})
+	d.Looks, d.Alphas = []int{18}, []float64{.05}
+	c := find(t, Analyse(d), "b", "k0")
+	if c.Verdict != Equivalent || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "the tails differ: 9 trials of b and 0 of a") {
+		t.Errorf("%s %v", c.Verdict, c.Warnings)
+	}
+}
+
+func TestMoreBlocks(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 15))
+	d := world(18, []string{"a", "b"}, 1, func(_, _, _, _ int) float64 { return math.Exp(0.1 * r.NormFloat64()) })
+	d.Looks, d.Alphas = []int{8, 12, 18}, []float64{.01, .02, .02}
+	c := find(t, Analyse(d), "b", "k0")
+	// 10 % of noise in a trial is 10 % in a block's score: an interval within
+	// 2 % at about 2.3 standard errors takes (2.3·.1/.02)² = 130 blocks and more.
+	if c.Verdict != Inconclusive || c.MoreBlocks == nil || *c.MoreBlocks < 60 || *c.MoreBlocks > 2000 || c.Look != 18 {
+		t.Errorf("%+v", c)
+	}
 }

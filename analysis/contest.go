@@ -14,6 +14,7 @@ type contest struct {
 	metric   sample.Metric
 	blocks   []block
 	contrast *stats.Contrast
+	margin   float64
 	limit    float64 // half-width of the equivalence region
 	us, them series  // trials of contender and baseline
 	gates    bool    // whether any trial of the run failed a gate
@@ -39,12 +40,7 @@ func (d *Data) newContest(t *table, contender, baseline, cell int, m sample.Metr
 	var trials stats.Trials
 	c.blocks, trials = pair(c.us, c.them, m, d.Trials)
 	c.contrast = stats.NewContrast(trials)
-	c.limit = math.Log1p(d.Margin)
-	if m.Scale == sample.Difference {
-		// There is no ratio to hold the margin against: it is taken of the
-		// baseline's own size.
-		c.limit = d.Margin * c.them.size(m)
-	}
+	c.margin, c.limit = d.Margin, math.Log1p(d.Margin)
 	return c
 }
 
@@ -52,6 +48,11 @@ func (d *Data) newContest(t *table, contender, baseline, cell int, m sample.Metr
 func (c *contest) reach(look, n int) {
 	c.look, c.Look, c.Blocks = look, n, n
 	c.marks = [3]*stats.Standing{}
+	if c.metric.Scale == sample.Difference {
+		// There is no ratio to hold the margin against: it is taken of the
+		// baseline's own size so far.
+		c.limit = c.margin * c.them.through(c.blocks[n-1].index).size(c.metric)
+	}
 	c.hold(n)
 }
 
