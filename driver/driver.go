@@ -10,6 +10,7 @@ package driver
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"bakeoff/conn"
 	"bakeoff/param"
@@ -56,6 +57,14 @@ type Instance interface {
 type Freezer interface {
 	Freeze(ctx context.Context) error
 	Thaw(ctx context.Context) error
+}
+
+// Clocked is an Instance with a clock of its own, which is held against the
+// host's around every trial: a guest whose clock runs slow looks fast.
+type Clocked interface {
+	// Clock reads the environment's monotonic clock, from an origin that does
+	// not change while it lives. The reading was made during the call.
+	Clock(ctx context.Context) (time.Duration, error)
 }
 
 // Meter is an Instance whose spending can be told apart on the host,

@@ -35,9 +35,7 @@ const (
 	stealShare    = 0.01 // of the CPU time
 	throttleShare = 0.01 // of the elapsed time
 	slowDown      = 0.80 // of the clock frequency before the trial
-	clockAhead    = 0.01 // of the host's bracket
-	clockBehind   = 0.20 // of the host's bracket,
-	clockGrace    = 2.0  // or this many seconds, whichever is more
+	clockShare    = 0.01 // of what passed on the host's clock
 	scalingLow    = 1.5  // time(2n)/time(n)
 	scalingHigh   = 3.0
 )
@@ -74,30 +72,32 @@ func ceilingGate(t Trial) string {
 	return fmt.Sprintf("the generator used %.0f %% of its CPUs", 100*t.Work.Generator.Utilisation)
 }
 
-// clockGate compares clocks in two ways. The timed part lies inside the
-// host's bracket, so it must not be longer. The counters inside bracket what
-// the host brackets but for the start of a program, so they must not be much
-// shorter: a guest whose clock stands still while it is not run looks fast.
-// Starting the agent takes a millisecond in a container and was seen to take
-// 0.9 s in an emulated machine; clockGrace has room for twice that.
+// clockGate holds an environment's own clock against the host's: a guest
+// whose clock stands still while it is not run looks fast. Where both were
+// read at the trial's two ends they must agree. In any case the timed part
+// lies inside the host's bracket, so it must not be longer.
 func clockGate(t Trial) string {
-	if t.Work == nil || t.Line.Trial == nil {
+	if t.Line.Trial == nil {
+		return ""
+	}
+	disagree := func(inside, outside float64) string {
+		return fmt.Sprintf("%.3f s passed inside, %.3f s outside", inside, outside)
+	}
+	if c := t.Line.Clock; c != nil && c.OutsideNS > 0 {
+		inside, outside := float64(c.InsideNS)/1e9, float64(c.OutsideNS)/1e9
+		if math.Abs(inside-outside) > clockShare*outside+float64(c.UncertaintyNS)/1e9 {
+			return disagree(inside, outside)
+		}
+	}
+	if t.Work == nil {
 		return ""
 	}
 	host := t.Line.End.Sub(t.Line.Start).Seconds()
 	if b, a, ok := bracket(t); ok && a.AtNS > b.AtNS {
 		host = float64(a.AtNS-b.AtNS) / 1e9 // monotonic: nobody sets it
 	}
-	timed := float64(t.Work.ElapsedNS) / 1e9
-	if timed > host*(1+clockAhead) {
-		return fmt.Sprintf("%.3f s passed inside, %.3f s outside", timed, host)
-	}
-	if t.Work.Counters == nil {
-		return ""
-	}
-	inside := float64(t.Work.Counters.After.AtNS-t.Work.Counters.Before.AtNS) / 1e9
-	if inside > 0 && host-inside > max(clockBehind*host, clockGrace) {
-		return fmt.Sprintf("%.3f s passed inside, %.3f s outside", inside, host)
+	if timed := float64(t.Work.ElapsedNS) / 1e9; timed > host*(1+clockShare) {
+		return disagree(timed, host)
 	}
 	return ""
 }

@@ -42,7 +42,9 @@ func TestGates(t *testing.T) {
 		{"not verified", "answer", "not verified", func(t *Trial) { t.Work.Check.Verified = false }},
 		{"a busy generator", "ceiling", "97 %", func(t *Trial) { t.Work.Generator.Utilisation = .97 }},
 		{"more time inside than outside", "clock", "1.100 s passed inside, 1.000 s outside", func(t *Trial) { t.Work.ElapsedNS = 11e8 }},
-		{"a clock that stood still", "clock", "0.400 s passed inside, 3.000 s outside", func(t *Trial) { t.Work.Counters.After.AtNS, t.Line.After.AtNS = 4e8, 3e9 }},
+		{"a clock that stood still", "clock", "0.400 s passed inside, 1.000 s outside", func(t *Trial) {
+			t.Line.Clock = &store.Clock{InsideNS: 4e8, OutsideNS: 1e9, UncertaintyNS: 5e6}
+		}},
 		{"two kinds of errors", "errors", "short body: 1, status 404: 7", func(t *Trial) { t.Work.Errors = map[string]int64{"status 404": 7, "short body": 1} }},
 		{"a falling clock", "frequency", "3.00 to 2.00 GHz", func(t *Trial) { t.Line.After.FrequencyHz = f(2e9) }},
 		{"a killed process", "memory", "1 processes", func(t *Trial) { t.Line.After.Scope.OOMKills = f(1) }},

@@ -81,8 +81,10 @@ type Trial struct {
 	// Counters before and after, of the host on the environment's CPUs.
 	Before *probe.Counters `json:"counters_before"`
 	After  *probe.Counters `json:"counters_after"`
-	Raw    []File          `json:"raw"`
-	Parser string          `json:"parser"` // version of the parser: workload.Doc.Version
+	// Clock is what passed inside and outside, nil where there is one clock.
+	Clock  *Clock `json:"clock,omitempty"`
+	Raw    []File `json:"raw"`
+	Parser string `json:"parser"` // version of the parser: workload.Doc.Version
 }
 
 // File is a raw output, below raw/, or a fingerprint.
@@ -90,4 +92,13 @@ type File struct {
 	Name   string `json:"name"` // <block>-<position>-<contender>-<cell>/<blob>; fingerprint/<contender>.json
 	SHA256 string `json:"sha256"`
 	Bytes  int64  `json:"bytes"`
+}
+
+// Clock is what passed during a trial on an environment's own clock and on
+// the host's, in nanoseconds. Both were read at the same two moments, known
+// only as well as a reading takes time: Uncertainty.
+type Clock struct {
+	InsideNS      int64 `json:"inside_ns"`
+	OutsideNS     int64 `json:"outside_ns"`
+	UncertaintyNS int64 `json:"uncertainty_ns"`
 }

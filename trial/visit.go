@@ -99,9 +99,11 @@ func (r *runner) measure(ctx context.Context, le *lease, t *target, line *store.
 	if err != nil {
 		return nil, err
 	}
+	clock := readClock(tctx, le)
 	line.Start = r.Now().UTC()
 	out, rerr := t.work.Run(tctx, t.Target, t.cell.Params)
 	line.End = r.Now().UTC()
+	line.Clock = clock.since(readClock(tctx, le))
 	after, err := r.counters(context.WithoutCancel(ctx), le)
 	if err != nil {
 		return nil, err
@@ -191,4 +193,39 @@ func used(ctx context.Context, m driver.Meter) *float64 {
 		return nil
 	}
 	return u.CPUSeconds
+}
+
+// reading is an environment's clock, read between two moments of the host's.
+type reading struct {
+	inside      time.Duration
+	from, until time.Time
+}
+
+// readClock reads the environment's own clock, nil where it has none or does
+// not answer: then the trial says nothing of it.
+func readClock(ctx context.Context, le *lease) *reading {
+	c, ok := le.Instance.(driver.Clocked)
+	if !ok {
+		return nil
+	}
+	from := time.Now()
+	inside, err := c.Clock(ctx)
+	if err != nil {
+		return nil
+	}
+	return &reading{inside: inside, from: from, until: time.Now()}
+}
+
+// since is what passed between two readings, each taken as the middle of its
+// moments.
+func (a *reading) since(b *reading) *store.Clock {
+	if a == nil || b == nil {
+		return nil
+	}
+	width := a.until.Sub(a.from) + b.until.Sub(b.from)
+	return &store.Clock{
+		InsideNS:      (b.inside - a.inside).Nanoseconds(),
+		OutsideNS:     (b.until.Sub(a.from) - width/2).Nanoseconds(),
+		UncertaintyNS: (width / 2).Nanoseconds(),
+	}
 }
