@@ -153,7 +153,7 @@ func clockIsTrue(t *testing.T, in *Instance) {
 		took = time.Hour
 		for range 20 {
 			start := time.Now()
-			c, err := in.Clock(t.Context())
+			c, err := in.Conn.Clock(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -220,7 +220,7 @@ func TestMicroVM(t *testing.T) {
 		t.Logf("exec true: %v", time.Since(start))
 	}
 	start := time.Now()
-	if _, err := in.Clock(t.Context()); err != nil {
+	if _, err := in.Conn.Clock(t.Context()); err != nil {
 		t.Error(err)
 	}
 	t.Logf("clock: %v", time.Since(start))
@@ -334,7 +334,7 @@ func TestMachineDies(t *testing.T) {
 func TestFreeze(t *testing.T) {
 	in := create(t, specOf(t, param.Values{optAccel: accelTCG}))
 	ctx := t.Context()
-	before, err := in.Clock(ctx)
+	before, err := in.Conn.Clock(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +360,7 @@ func TestFreeze(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("thaw %v", time.Since(start1))
-	after, err := in.Clock(ctx)
+	after, err := in.Conn.Clock(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
