@@ -1,0 +1,81 @@
+package http
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"bakeoff/conn/local"
+	"bakeoff/driver"
+	"bakeoff/fault"
+	"bakeoff/param"
+	"bakeoff/workload/workloadtest"
+)
+
+// namespaces makes two network namespaces that are joined by a pair of
+// virtual cables, and returns their names and addresses.
+func namespaces(t *testing.T) (names [2]string, addrs [2]netip.Addr) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces")
+	}
+	ip := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			t.Skipf("needs ip netns and veth: ip %s: %v: %s", strings.Join(args, " "), err, out)
+		}
+	}
+	for i := range names {
+		names[i] = fmt.Sprintf("bo-http-%d-%d", os.Getpid(), i)
+		ip("netns", "add", names[i])
+		t.Cleanup(func() { exec.Command("ip", "netns", "del", names[i]).Run() })
+		addrs[i] = netip.AddrFrom4([4]byte{198, 18, 255, byte(i + 1)})
+	}
+	ip("-n", names[0], "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", names[1])
+	for i := range names {
+		ip("-n", names[i], "addr", "add", addrs[i].String()+"/30", "dev", "eth0")
+		ip("-n", names[i], "link", "set", "eth0", "up")
+	}
+	return names, addrs
+}
+
+// The server and its load in networks of their own, as environments have
+// them: what listens is reached from the other end only, and every request
+// takes the path between the two.
+func TestAcrossNamespaces(t *testing.T) {
+	target := bare(t)
+	names, addrs := namespaces(t)
+	target.Subject = &workloadtest.Instance{
+		Conn:        local.Conn{Netns: names[0]},
+		Information: driver.Info{Scratch: target.Subject.Info().Scratch},
+	}
+	target.Peer, target.Addr = local.Conn{Netns: names[1]}, addrs[0]
+	for _, args := range []param.Values{{}, {"rate": "500/s"}, {"tls": "true"}} {
+		p := param.Defaults(New().Doc().Params)
+		for _, v := range []param.Values{{"time": "200ms", "connections": "5", "timeout": "10s"}, args} {
+			for name, text := range v {
+				p[name] = text
+			}
+		}
+		if err := New().Prepare(t.Context(), target, p); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := New().Run(t.Context(), target, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, err := New().Parse(raw, p)
+		if err != nil || len(values) < 6 || values[0].Metric != "throughput" || values[0].Value <= 0 {
+			t.Errorf("%v: %v, %v", args, values, err)
+		}
+	}
+	p := param.Defaults(New().Doc().Params)
+	p["connections"] = "5"
+	target.Peer = local.Conn{} // which is in neither
+	if err := New().Reset(t.Context(), target, p); !fault.Is(err, fault.Subject) {
+		t.Errorf("the server was reached from outside: %v", err)
+	}
+}
