@@ -28,7 +28,7 @@ func (m measured) perCPU() float64 { return m.requests / m.cpu }
 // execute runs argv on the generator's CPU and returns its output, and what it
 // spent as its rusage says.
 func (l *lab) execute(ctx context.Context, argv ...string) (out []byte, m measured, err error) {
-	cmd := l.pinned(ctx, generatorCPU, argv...)
+	cmd := l.pinned(ctx, l.generatorCPU, argv...)
 	var b, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &b, &said
 	began := time.Now()

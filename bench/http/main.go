@@ -3,7 +3,7 @@
 // generator's CPU time, punctuality of the open loop, and latency quantiles
 // against references that are known.
 //
-//	go run ./bench/http [-blocks 8] [-time 1s] [-realtime]
+//	go run ./bench/http [-blocks 6] [-time 1s] [-realtime]
 //
 // It needs nginx, wrk and taskset, and two CPUs: servers run on the first,
 // generators on the second.
@@ -29,6 +29,8 @@ type lab struct {
 	blocks   int
 	length   time.Duration // of one run
 	realtime bool          // above everything else on the machine
+	// generatorCPU is where the generators run.
+	generatorCPU string
 }
 
 func main() {
@@ -40,8 +42,8 @@ func main() {
 			os.Exit(serveDrawn(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 		}
 	}
-	var l lab
-	flag.IntVar(&l.blocks, "blocks", 8, "blocks of native, wrk, wrk, native, or the other way round")
+	l := lab{generatorCPU: "1"}
+	flag.IntVar(&l.blocks, "blocks", 6, "blocks of native, wrk, wrk, native, or the other way round")
 	flag.DurationVar(&l.length, "time", time.Second, "length of one run; wrk takes whole seconds")
 	flag.BoolVar(&l.realtime, "realtime", false, "run servers and generators with real-time priority (root): for a machine that does other work as well")
 	flag.Parse()
@@ -69,7 +71,7 @@ func run(l *lab) (err error) {
 	defer os.RemoveAll(l.dir)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(4*l.blocks)*l.length)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(8*l.blocks)*l.length)
 	defer cancel()
 	if err := l.againstWrk(ctx); err != nil {
 		return err
@@ -90,8 +92,5 @@ func (l *lab) pinned(ctx context.Context, cpu string, argv ...string) *exec.Cmd 
 	return cmd
 }
 
-// The CPUs of the two sides.
-const (
-	serverCPU    = "0"
-	generatorCPU = "1"
-)
+// serverCPU is where servers run.
+const serverCPU = "0"
