@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"bakeoff/conn"
+	"bakeoff/conn/local"
 	"bakeoff/driver"
 	"bakeoff/fault"
 	"bakeoff/image"
@@ -145,7 +147,23 @@ func (l *Lessor) Peer(subject []int) (c conn.Conn, agent, dir string) {
 	if l.net != nil {
 		argv = append(argv, "--netns", l.net.Network)
 	}
-	return conn.Prefix(l.cfg.Host, append(argv, "--")...), l.cfg.Agent, filepath.Join(l.cfg.StateDir, envDir)
+	c = conn.Prefix(l.cfg.Host, append(argv, "--")...)
+	if l.net != nil {
+		c = peer{c, local.Conn{Netns: l.net.Network}}
+	}
+	return c, l.cfg.Agent, filepath.Join(l.cfg.StateDir, envDir)
+}
+
+// peer opens connections inside the experiment's network too: outside of it
+// the same address may lead anywhere, to a proxy that answers for instance.
+type peer struct {
+	conn.Conn
+	inside local.Conn
+}
+
+// Dial opens a connection from the experiment's network.
+func (p peer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return p.inside.Dial(ctx, network, address)
 }
 
 // Image returns the image of a contender with these packages in it, built
