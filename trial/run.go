@@ -82,6 +82,8 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	if err := r.prepare(ctx); err != nil {
 		return Outcome{}, err
 	}
+	// The budget is for blocks: images that are made once are not in it.
+	r.began = o.Now()
 	ended, err := r.blocks(ctx)
 	// Whatever happened, what is up is taken down, within a bound of its own.
 	down, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
