@@ -27,7 +27,7 @@ bakeoff run does the same by itself before it starts.`,
 		Args: between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			state, _ := env.Dirs(a.env, os.Getuid())
-			cleaner := env.Cleaner{StateDir: state, Host: localHost(), Drivers: driverall.Drivers()}
+			cleaner := env.Cleaner{StateDir: state, Host: a.localHost(), Drivers: driverall.Drivers()}
 			found, err := cleaner.Clean(c.Context(), dryRun)
 			if asJSON && err == nil {
 				err = a.printJSON(map[string]any{"schema": "bakeoff/clean/v1", "dry_run": dryRun, "found": append([]env.Found{}, found...)})

@@ -77,7 +77,7 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 	d := diagnosis{
 		Schema:  "bakeoff/doctor/v1",
 		Machine: append(commonFindings(), machineFindings(os.DirFS("/"))...),
-		Drivers: checkDrivers(ctx, driverall.Drivers()),
+		Drivers: a.checkDrivers(ctx, driverall.Drivers()),
 		Leases:  []string{},
 	}
 	for _, dir := range []struct{ name, path string }{{"room for state", state}, {"room for images", cache}} {

@@ -80,7 +80,7 @@ func (a *app) listDrivers() *cobra.Command {
 				}
 				all = all[i : i+1]
 			}
-			drivers := checkDrivers(c.Context(), all)
+			drivers := a.checkDrivers(c.Context(), all)
 			if asJSON {
 				return a.printJSON(map[string]any{"schema": "bakeoff/list/v1", "drivers": drivers})
 			}
@@ -103,11 +103,11 @@ func (a *app) listDrivers() *cobra.Command {
 }
 
 // checkDrivers asks every driver whether it is usable on this machine.
-func checkDrivers(ctx context.Context, all []driver.Driver) []listed {
+func (a *app) checkDrivers(ctx context.Context, all []driver.Driver) []listed {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	host := localHost()
+	host := a.localHost()
 	var out []listed
 	for _, d := range all {
 		doc := d.Doc()
@@ -262,13 +262,15 @@ func (a *app) listWorkloads() *cobra.Command {
 				a.describeWorkload(docs[0])
 				return nil
 			}
-			t := table{head: []string{"NAME", "METRICS", "WHAT IT MEASURES"}}
+			t := table{head: []string{"NAME", "VERDICTS ON", "WHAT IT MEASURES"}}
 			for _, d := range docs {
-				var metrics []string
+				var primary []string
 				for _, m := range d.Metrics {
-					metrics = append(metrics, m.Name)
+					if m.Primary {
+						primary = append(primary, m.Name)
+					}
 				}
-				t.row(d.Name, strings.Join(metrics, " "), d.Summary)
+				t.row(d.Name, strings.Join(primary, " "), d.Summary)
 			}
 			width, _ := a.size(a.stdout)
 			t.print(a.stdout, a.style(a.stdout), width)

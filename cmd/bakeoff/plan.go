@@ -51,7 +51,7 @@ to find, and what is missing on this machine with the command that installs it.`
 			if err != nil {
 				return err
 			}
-			v, err := view(c.Context(), p, budget)
+			v, err := a.view(c.Context(), p, budget)
 			if err != nil {
 				return err
 			}
@@ -106,7 +106,7 @@ type lookView struct {
 	Equivalence *float64 `json:"equivalence"`
 }
 
-func view(ctx context.Context, p *plan.Plan, budget time.Duration) (planView, error) {
+func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration) (planView, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -118,7 +118,7 @@ func view(ctx context.Context, p *plan.Plan, budget time.Duration) (planView, er
 	ctx, cancel := context.WithTimeout(ctx, checkTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
 	var packages []string
-	for _, x := range trial.Check(ctx, p, driverall.Drivers(), localHost()) {
+	for _, x := range trial.Check(ctx, p, driverall.Drivers(), a.localHost()) {
 		if x.Contender == p.Twin {
 			continue
 		}
@@ -127,7 +127,7 @@ func view(ctx context.Context, p *plan.Plan, budget time.Duration) (planView, er
 			packages = append(packages, x.Answer.Packages...)
 		}
 	}
-	lacks, err := trial.Programs(ctx, p, driverall.Drivers(), workloadall.Workloads(), localHost())
+	lacks, err := trial.Programs(ctx, p, driverall.Drivers(), workloadall.Workloads(), a.localHost())
 	if err != nil {
 		return v, err
 	}

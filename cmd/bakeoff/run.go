@@ -203,7 +203,7 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	defer s.watch.close()
 	state, cache := env.Dirs(s.env, os.Getuid())
 	lessor, err := env.Open(ctx, env.Config{
-		StateDir: state, CacheDir: cache, Host: localHost(), Agent: agent, Run: filepath.Base(s.dir),
+		StateDir: state, CacheDir: cache, Host: s.localHost(), Agent: agent, Run: filepath.Base(s.dir),
 		Progress: func(text string) { s.watch.event(trial.Event{Kind: trial.Preparing, At: time.Now(), Text: text}) },
 	}, driverall.Drivers())
 	if err != nil {
