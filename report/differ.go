@@ -121,7 +121,7 @@ func known(v string) string {
 // limits is what was enforced on each environment, as the journal has it,
 // and how long it took to create one.
 func (b *builder) limits() {
-	t := table{Head: []string{"contender", "CPUs", "on the host's CPUs", "memory", "environments created", "time to create one (median)"}}
+	t := table{Caption: "Limits in force", Head: []string{"contender", "CPUs", "on the host's CPUs", "memory", "environments created", "time to create one (median)"}}
 	last, took, made := map[string]*probe.Limits{}, map[string][]time.Duration{}, map[string]int{}
 	for _, l := range b.lines {
 		if l.Type != store.LineEnvironment {

@@ -370,11 +370,11 @@ func (b *builder) twin() {
 // absent is what is not there, and why.
 func (b *builder) absent() {
 	p := &b.page
-	p.Missing = table{Prose: true, Head: []string{"contender", "cell", "reason"}}
+	p.Missing = table{Caption: "Missing cells", Prose: true, Head: []string{"contender", "cell", "reason"}}
 	for _, m := range b.results.Missing {
 		p.Missing.Rows = append(p.Missing.Rows, []string{m.Contender, m.Cell, m.Reason})
 	}
-	p.Gates = table{Prose: true, Head: []string{"comparison", "check", "trials", "reason"}}
+	p.Gates = table{Caption: "Failed checks", Prose: true, Head: []string{"comparison", "check", "trials", "reason"}}
 	all := b.results.Comparisons
 	if b.results.Twin != nil {
 		all = append(all[:len(all):len(all)], b.results.Twin.Comparisons...)
@@ -386,7 +386,7 @@ func (b *builder) absent() {
 		}
 	}
 	p.Gates.Rows = cut(b.evidence, "failed checks", p.Gates.Rows, maxList)
-	p.Void = table{Prose: true, Head: []string{"block", "reason"}}
+	p.Void = table{Caption: "Void blocks", Prose: true, Head: []string{"block", "reason"}}
 	for _, l := range b.lines {
 		if l.Type == store.LineBlock && l.Status == store.Void {
 			p.Void.Rows = append(p.Void.Rows, []string{fmt.Sprint(l.Block), l.Reason})
@@ -491,7 +491,7 @@ const maxOrder = 1500
 
 // order is the schedule as it was drawn.
 func (b *builder) order() (table, string) {
-	t := table{Head: []string{"block", "cell", "order"}}
+	t := table{Caption: "The order that was drawn", Head: []string{"block", "cell", "order"}}
 	rows := 0
 	for _, k := range b.plan.Blocks {
 		for _, v := range k.Visits {
