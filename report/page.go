@@ -187,11 +187,14 @@ func (b *builder) when() string {
 		return "unavailable: there is no journal"
 	}
 	first, last = first.UTC(), last.UTC()
-	layout := "15:04 UTC"
+	from, layout := "2 January 2006, 15:04", "15:04 UTC"
+	if last.Sub(first) < 3*time.Minute {
+		from, layout = "2 January 2006, 15:04:05", "15:04:05 UTC"
+	}
 	if first.YearDay() != last.YearDay() || first.Year() != last.Year() {
 		layout = "2 January 2006 15:04 UTC"
 	}
-	return fmt.Sprintf("%s to %s (%s)", first.Format("2 January 2006, 15:04"), last.Format(layout), span(last.Sub(first)))
+	return fmt.Sprintf("%s to %s (%s)", first.Format(from), last.Format(layout), span(last.Sub(first)))
 }
 
 func span(d time.Duration) string {
@@ -464,9 +467,9 @@ func (b *builder) design() []pair {
 		pair{"Environments", map[string]string{"block": "created anew for each block", "run": "the same for all blocks"}[d.Instances]},
 		pair{"Order", map[bool]string{true: "each block visits all contenders in random order, then in the mirrored one",
 			false: "each block visits all contenders in random order"}[d.Mirror]},
-		pair{"Family", plural(len(b.plan.Family), "primary comparison") + " share alpha; the twin's " + fmt.Sprint(len(b.plan.TwinFamily)) + " have their own"})
+		pair{"Family", fmt.Sprintf("alpha is shared by %s; by %d of the twin apart", plural(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
 	if d.Budget > 0 {
-		out = append(out, pair{"Budget", span(d.Budget)})
+		out = append(out, pair{"Budget", d.Budget.String()})
 	}
 	if b.plan.LabSHA256 != "" {
 		out = append(out, pair{"Lab file, sha256", b.plan.LabSHA256})

@@ -112,8 +112,8 @@ func (t *textWriter) rest() {
 	}
 	if p.TwinName != "" && len(p.TwinSays) > 0 && len(p.Alarm) == 0 {
 		t.out.WriteString("\n")
-		t.wrapped("", fmt.Sprintf("The twin (%s under a second name) shows no difference in %s.",
-			t.results.Baseline, plural(len(p.TwinSays), "comparison")))
+		// An undecided twin is no proof: each word is counted.
+		t.wrapped("", fmt.Sprintf("The twin (%s under a second name): %s.", t.results.Baseline, tallied(p.TwinSays)))
 	}
 	// Missing cells of a metric without a verdict have no sentence above.
 	shown := map[string]bool{}
@@ -134,6 +134,23 @@ func (t *textWriter) rest() {
 	if t.Page != "" {
 		t.out.WriteString("\nThe page with the evidence: " + cleanText(t.Page) + "\n")
 	}
+}
+
+// tallied counts sentences by their word: "4 equivalent, 1 undecided".
+func tallied(ss []sentence) string {
+	var out []string
+	for _, word := range []string{"equivalent", "better", "worse", "undecided", "gated"} {
+		n := 0
+		for _, s := range ss {
+			if s.Word == word {
+				n++
+			}
+		}
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, word))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // colours repeat what words and signs say.

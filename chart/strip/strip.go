@@ -62,7 +62,7 @@ func share(v *float64) string {
 	if !known(v) {
 		return "unavailable"
 	}
-	if p := 100 * *v; p > 0 && p < 0.95 {
+	if p := 100 * *v; p > 0 && p < 0.95 || p > 99 && p < 99.95 {
 		return fmt.Sprintf("%.1f %%", p)
 	}
 	return fmt.Sprintf("%.0f %%", 100**v)
