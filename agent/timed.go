@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -23,8 +24,10 @@ type Timed struct {
 	For time.Duration
 	// Do does n units of work. It does not allocate.
 	Do func(n int) error
-	// Finish ends the timed part, inside it: a last fsync. It may be nil.
-	Finish func() error
+	// Begin is called just before the timed part, after the checks, outside
+	// the time. Finish ends the timed part, inside it: a last fsync. Both may
+	// be nil.
+	Begin, Finish func() error
 	// Low and High bound time(2n)/time(n); 0 stands for 1.6 and 2.6. What
 	// waits for a device scales less evenly than what computes.
 	Low, High float64
@@ -64,8 +67,7 @@ func (t Timed) Run(ctx context.Context) (Timing, error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	runtime.GC()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer withoutCollector()()
 
 	n, err := t.batch(ctx)
 	if err != nil {
@@ -78,6 +80,29 @@ func (t Timed) Run(ctx context.Context) (Timing, error) {
 	out, err := t.measure(ctx, n)
 	out.Scaling = scaling
 	return out, err
+}
+
+// Enough is what Do returns when there is nothing more to do before the time
+// is up. Its units count.
+var Enough = errors.New("all the work is done")
+
+// slack is how much the heap may grow before the garbage collector runs after
+// all, in bytes: some system calls of Go allocate a little, and hours of them
+// must not fill a small guest.
+const slack = 64 << 20
+
+// withoutCollector collects what garbage there is and puts the collector off.
+// What it returns puts it on again.
+func withoutCollector() (restore func()) {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	percent := debug.SetGCPercent(-1)
+	limit := debug.SetMemoryLimit(int64(m.Sys-m.HeapReleased) + slack)
+	return func() {
+		debug.SetMemoryLimit(limit)
+		debug.SetGCPercent(percent)
+	}
 }
 
 // once returns the time that n units take.
@@ -134,7 +159,7 @@ func (t Timed) batch(ctx context.Context) (int, error) {
 // scaling returns time(2n)/time(n), each the least of some. Rounds are added
 // while it is out of bounds, because noise can only make a time too long.
 func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
-	if n < 2 && t.Largest == 1 {
+	if t.Largest == 1 {
 		return 0, nil
 	}
 	low, high := t.Low, t.High
@@ -172,10 +197,16 @@ func (t Timed) measure(ctx context.Context, n int) (Timing, error) {
 	var out Timing
 	ends := make([]time.Duration, 0, records)
 	each := 1 // batches a record stands for
+	if t.Begin != nil {
+		if err := t.Begin(); err != nil {
+			return out, err
+		}
+	}
 	before, cpuErr := t.CPU()
 	from := t.Clock()
 	for batches := 1; ; batches++ {
-		if err := t.Do(n); err != nil {
+		err := t.Do(n)
+		if err != nil && err != Enough {
 			return out, err
 		}
 		at := t.Clock() - from
@@ -189,7 +220,7 @@ func (t Timed) measure(ctx context.Context, n int) (Timing, error) {
 				ends = append(ends, at)
 			}
 		}
-		if at >= t.For {
+		if at >= t.For || err == Enough {
 			break
 		}
 		if err := ctx.Err(); err != nil {

@@ -179,3 +179,23 @@ func TestTimedEndsEarly(t *testing.T) {
 		t.Errorf("error of Finish is %v", err)
 	}
 }
+
+// A loop that runs out of work ends before its time, with all that it did.
+func TestTimedEndsWithEnough(t *testing.T) {
+	m := &machine{unit: time.Millisecond}
+	timed := m.timed(time.Second)
+	timed.Largest = 1
+	begun := false
+	timed.Begin = func() error { begun, m.done = true, 0; return nil }
+	timed.Do = func(n int) error {
+		m.do(n)
+		if begun && m.done == 40 {
+			return Enough
+		}
+		return nil
+	}
+	got, err := timed.Run(context.Background())
+	if err != nil || got.Work != 40 || got.Elapsed > 41*time.Millisecond || got.Elapsed < 40*time.Millisecond {
+		t.Errorf("%+v, error %v", got, err)
+	}
+}

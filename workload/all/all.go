@@ -7,6 +7,7 @@ import (
 	"bakeoff/workload/contextswitch"
 	"bakeoff/workload/cpu"
 	"bakeoff/workload/crypto"
+	"bakeoff/workload/files"
 	"bakeoff/workload/http"
 	"bakeoff/workload/lifecycle"
 	"bakeoff/workload/memory"
@@ -19,6 +20,7 @@ func Workloads() []workload.Workload {
 	return []workload.Workload{
 		cpu.New(),
 		crypto.New(),
+		files.New(),
 		http.New(),
 		lifecycle.New(),
 		memory.New(),
@@ -33,6 +35,7 @@ func Loops() []agent.Loop {
 	return []agent.Loop{
 		cpu.Loop(),
 		crypto.Loop(),
+		files.Loop(),
 		http.Loop(),
 		memory.Loop(),
 		spawn.Loop(),
