@@ -82,9 +82,9 @@ func (t Timed) Run(ctx context.Context) (Timing, error) {
 	return out, err
 }
 
-// Enough is what Do returns when there is nothing more to do before the time
+// ErrEnough is what Do returns when there is nothing more to do before the time
 // is up. Its units count.
-var Enough = errors.New("all the work is done")
+var ErrEnough = errors.New("all the work is done")
 
 // slack is how much the heap may grow before the garbage collector runs after
 // all, in bytes: some system calls of Go allocate a little, and hours of them
@@ -206,7 +206,7 @@ func (t Timed) measure(ctx context.Context, n int) (Timing, error) {
 	from := t.Clock()
 	for batches := 1; ; batches++ {
 		err := t.Do(n)
-		if err != nil && err != Enough {
+		if err != nil && err != ErrEnough {
 			return out, err
 		}
 		at := t.Clock() - from
@@ -220,7 +220,7 @@ func (t Timed) measure(ctx context.Context, n int) (Timing, error) {
 				ends = append(ends, at)
 			}
 		}
-		if at >= t.For || err == Enough {
+		if at >= t.For || err == ErrEnough {
 			break
 		}
 		if err := ctx.Err(); err != nil {

@@ -190,7 +190,7 @@ func TestTimedEndsWithEnough(t *testing.T) {
 	timed.Do = func(n int) error {
 		m.do(n)
 		if begun && m.done == 40 {
-			return Enough
+			return ErrEnough
 		}
 		return nil
 	}

@@ -152,7 +152,7 @@ func (w *large) do(n int) error {
 		}
 		w.took(from)
 		if passed && w.cold && w.on {
-			return agent.Enough
+			return agent.ErrEnough
 		}
 	}
 	return nil
