@@ -20,6 +20,9 @@ import (
 	"bakeoff/sample"
 )
 
+// nativeParser is the version of Parse; see Doc.Parser.
+const nativeParser = 1
+
 // The bounds of what a native workload may print, in bytes.
 const (
 	maxResult = 8 << 20
@@ -54,6 +57,7 @@ func Native(doc Doc, loop agent.Loop) Workload {
 		panic("workload: " + doc.Name + " has the loop " + loop.Name)
 	}
 	doc.Params = loop.Params
+	doc.Parser = max(doc.Parser, nativeParser)
 	doc.Metrics = append(doc.Metrics[:len(doc.Metrics):len(doc.Metrics)], CPUPerOp)
 	return native{doc, loop}
 }

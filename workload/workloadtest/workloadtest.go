@@ -89,6 +89,9 @@ func checkDoc(t *testing.T, d workload.Doc) {
 	if !slices.Contains([]string{"fresh", "restored", "carried"}, d.State) {
 		t.Errorf("the state %q is none of fresh, restored, carried", d.State)
 	}
+	if d.Parser < 1 {
+		t.Errorf("the version of its parser is %d; they count from 1", d.Parser)
+	}
 	if d.Cache == "" {
 		t.Error("the state of caches is not told")
 	}
