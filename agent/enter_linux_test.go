@@ -153,7 +153,7 @@ func TestEnterNamespaces(t *testing.T) {
 func TestPause(t *testing.T) {
 	needNamespaces(t)
 	if os.Getenv("AGENT_TEST_PAUSE") != "" {
-		os.Exit(Pause())
+		os.Exit(Pause(nil, nil))
 	}
 	p := exec.Command("unshare", "-p", "-f", "--kill-child", os.Args[0], "-test.run=^TestPause$")
 	p.Env = append(os.Environ(), "AGENT_TEST_PAUSE=1")

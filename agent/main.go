@@ -49,7 +49,7 @@ func commands() []command {
 		{"exec", "run a program and print what it spent", runExec},
 		{"probe", "print the fingerprint or the counters of this system", runProbe},
 		{"enter", "execute a program inside control groups, namespaces and a root (Linux)", func(c call) int { return c.fail(Enter(c.args)) }},
-		{"pause", "do nothing, as the first process of an environment", func(call) int { return Pause() }},
+		{"pause", "do nothing, as the first process of an environment", func(c call) int { return Pause(c.args, c.stderr) }},
 		{"init", "be process 1 of a guest", runInit},
 		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
 		{"kvm-probe", "tell whether KVM runs a guest here", runKVMProbe},

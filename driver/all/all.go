@@ -3,16 +3,20 @@ package all
 
 import (
 	"bakeoff/driver"
+	"bakeoff/driver/bwrap"
 	"bakeoff/driver/chroot"
 	"bakeoff/driver/host"
+	"bakeoff/driver/oci"
 	"bakeoff/driver/qemu"
 )
 
 // Drivers returns every driver, in order of its name.
 func Drivers() []driver.Driver {
 	return []driver.Driver{
+		bwrap.Driver{},
 		chroot.Driver{},
 		host.Driver{},
+		oci.Driver{},
 		qemu.New(),
 	}
 }

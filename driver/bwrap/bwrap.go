@@ -1,0 +1,231 @@
+// Package bwrap is the driver for bubblewrap: the unprivileged sandbox that
+// Flatpak uses, here started as root.
+//
+// An environment is one sandbox that lives as long as the environment: bwrap
+// with an idle first process. Programs enter its namespaces (setns(2)) and
+// its control group, and so outlast the Exec that started them.
+package bwrap
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync"
+
+	"bakeoff/agent"
+	"bakeoff/confine"
+	"bakeoff/conn"
+	"bakeoff/driver"
+	"bakeoff/fault"
+	"bakeoff/param"
+	"bakeoff/volume"
+)
+
+// Driver runs things in a sandbox of bubblewrap.
+type Driver struct{}
+
+// Doc describes the driver.
+func (Driver) Doc() driver.Doc {
+	return driver.Doc{
+		Name:     "bwrap",
+		Summary:  "a sandbox of bubblewrap: mount, process, IPC, host name and control group namespaces of its own over the image, no new privileges, no seccomp filter",
+		Status:   driver.Proven,
+		Hosts:    []string{"linux"},
+		Root:     true,
+		Image:    true,
+		Backings: volume.Backings(),
+		Enforces: map[string]string{
+			"cpus":    "control group cpuset, exactly the contender's CPUs",
+			"memory":  "control group memory, with no swap beside it",
+			"network": "a network namespace with one veth",
+		},
+		Packages: []string{"bubblewrap", "iproute2", "util-linux"},
+		Source:   []string{"bwrap(1)", "namespaces(7)", "setns(2)", "cgroups(7)"},
+	}
+}
+
+// Check tells whether host can be used.
+func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"bwrap": "bubblewrap"}})
+	if !a.OK {
+		return a
+	}
+	v, err := version(ctx, host)
+	if err != nil {
+		return confine.No(err)
+	}
+	a.Facts["version"] = v
+	return a
+}
+
+func version(ctx context.Context, host conn.Conn) (string, error) {
+	out, err := conn.Output(ctx, host, "bwrap", "--version")
+	return strings.TrimSpace(string(out)), err
+}
+
+// Create makes an environment.
+func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	e, err := confine.New(ctx, host, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := build(ctx, e); err != nil {
+		return nil, e.Abandon(ctx, err)
+	}
+	return e, nil
+}
+
+func build(ctx context.Context, e *confine.Env) error {
+	if err := e.Limit(ctx); err != nil {
+		return err
+	}
+	if err := e.Connect(ctx); err != nil {
+		return err
+	}
+	volumes, err := e.Volumes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.Mount(ctx, false, false, volumes); err != nil {
+		return err
+	}
+	s := &sandbox{env: e, ended: make(chan struct{}), told: make(chan struct{}), ready: make(chan struct{})}
+	e.OnClose = s.stop
+	pid, err := s.start(ctx, argv(e, volumes))
+	if err != nil {
+		return err
+	}
+	if e.Facts()["version"], err = version(ctx, e.Host); err != nil {
+		return err
+	}
+	e.In = append([]string{e.Spec.Agent, "enter", "--pid", strconv.Itoa(pid), "--ns", "cgroup,ipc,uts,net,pid,mnt", "--no-new-privs"},
+		e.Group.EnterArgs()...)
+	return e.Answer(ctx)
+}
+
+// argv is the sandbox, with an idle first process in it, which has no standard
+// output: bwrap uses that for itself. All capabilities are
+// kept: servers start as root and change their user themselves.
+func argv(e *confine.Env, volumes map[string]string) []string {
+	out := append([]string{e.Spec.Agent, "enter", "--netns", e.Netns()}, e.Group.EnterArgs()...)
+	out = append(out, "--", "bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
+		"--cap-add", "ALL", "--die-with-parent", "--info-fd", "1",
+		"--bind", e.Root, "/", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys")
+	for _, b := range e.Binds(volumes) {
+		how := "--bind"
+		if b.ReadOnly {
+			how = "--ro-bind"
+		}
+		out = append(out, how, b.From, b.To)
+	}
+	return append(out, "--chdir", "/", "--", confine.AgentPath, "pause", "--ready")
+}
+
+// sandbox is the running bwrap.
+type sandbox struct {
+	env    *confine.Env
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when bwrap has ended
+
+	info, errs said
+	told       chan struct{} // closed when bwrap has named its process
+	ready      chan struct{} // closed when that runs
+	result     error
+}
+
+// said keeps the beginning of a stream, and calls notice when it has grown.
+type said struct {
+	mu     sync.Mutex
+	text   []byte
+	notice func(text []byte)
+}
+
+// maxSaid bounds what is kept: a short JSON object, or some lines of errors.
+const maxSaid = 16 << 10
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = append(s.text, p[:min(len(p), maxSaid-len(s.text))]...)
+	if s.notice != nil {
+		s.notice(s.text)
+	}
+	return len(p), nil
+}
+
+func (s *said) bytes() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(s.text)
+}
+
+// start starts bwrap and returns the process, as the host numbers it, whose
+// namespaces are the sandbox.
+func (s *sandbox) start(ctx context.Context, argv []string) (int, error) {
+	var life context.Context
+	life, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	var told, up sync.Once
+	s.info.notice = func(text []byte) {
+		if _, err := childPID(text); err == nil {
+			told.Do(func() { close(s.told) })
+		}
+	}
+	s.errs.notice = func(text []byte) {
+		if bytes.HasSuffix(text, []byte(agent.PauseReady)) {
+			up.Do(func() { close(s.ready) })
+		}
+	}
+	go func() {
+		defer close(s.ended)
+		exit, err := agent.Entered(conn.Cmd{Argv: argv, Stdout: &s.info, Stderr: &s.errs}, func(c conn.Cmd) (conn.Exit, error) {
+			return s.env.Host.Exec(life, c)
+		})
+		if err == nil {
+			err = fault.New(fault.Lab, "it ended with %v: %s", exit, s.errs.bytes())
+		}
+		s.result = err
+	}()
+	for _, happened := range []chan struct{}{s.told, s.ready} {
+		select {
+		case <-happened:
+		case <-s.ended:
+			return 0, fault.Op("bwrap", s.result)
+		case <-ctx.Done():
+			return 0, fault.Op("bwrap", ctx.Err())
+		}
+	}
+	return childPID(s.info.bytes())
+}
+
+// childPID reads what bwrap writes to --info-fd, before it starts anything.
+func childPID(text []byte) (int, error) {
+	var info struct {
+		PID int `json:"child-pid"`
+	}
+	if err := json.Unmarshal(text, &info); err != nil || info.PID < 1 {
+		return 0, fault.New(fault.Lab, "bwrap: %q does not tell the sandbox's process (%v)", text, err)
+	}
+	return info.PID, nil
+}
+
+// stop ends bwrap. The group is killed first, so that a frozen one ends too.
+func (s *sandbox) stop(ctx context.Context) error {
+	if s.cancel == nil {
+		return nil
+	}
+	err := s.env.Group.Kill(ctx)
+	s.cancel()
+	select {
+	case <-s.ended:
+	case <-ctx.Done():
+		return fault.Op("bwrap: stop", ctx.Err())
+	}
+	return err
+}
+
+// Reap removes what an environment has left.
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	return confine.Reap(ctx, host, left, dryRun)
+}

@@ -1,0 +1,128 @@
+package oci
+
+import (
+	"bakeoff/agent"
+	"bakeoff/cgroup"
+	"bakeoff/confine"
+)
+
+// config is the part of an OCI runtime configuration that is used here.
+//
+// Source: Open Container Initiative Runtime Specification 1.0.2, config.md
+// and config-linux.md.
+type config struct {
+	Version  string  `json:"ociVersion"`
+	Process  process `json:"process"`
+	Root     root    `json:"root"`
+	Hostname string  `json:"hostname"`
+	Mounts   []mount `json:"mounts"`
+	Linux    linux   `json:"linux"`
+}
+
+type process struct {
+	Args            []string            `json:"args"`
+	Env             []string            `json:"env"`
+	Cwd             string              `json:"cwd"`
+	User            map[string]int      `json:"user"`
+	Capabilities    map[string][]string `json:"capabilities"`
+	NoNewPrivileges bool                `json:"noNewPrivileges"`
+}
+
+type root struct {
+	Path string `json:"path"`
+}
+
+type mount struct {
+	Destination string   `json:"destination"`
+	Type        string   `json:"type,omitempty"`
+	Source      string   `json:"source"`
+	Options     []string `json:"options,omitempty"`
+}
+
+type linux struct {
+	CgroupsPath   string      `json:"cgroupsPath"`
+	Namespaces    []namespace `json:"namespaces"`
+	Resources     resources   `json:"resources"`
+	MaskedPaths   []string    `json:"maskedPaths"`
+	ReadonlyPaths []string    `json:"readonlyPaths"`
+}
+
+type namespace struct {
+	Type string `json:"type"`
+	Path string `json:"path,omitempty"`
+}
+
+type resources struct {
+	CPU     *cpu     `json:"cpu,omitempty"`
+	Memory  *memory  `json:"memory,omitempty"`
+	Devices []device `json:"devices"`
+}
+
+type cpu struct {
+	CPUs string `json:"cpus"`
+}
+
+type memory struct {
+	Limit int64 `json:"limit"`
+	// Swap is memory and swap together; nil where swap is not accounted.
+	Swap *int64 `json:"swap,omitempty"`
+}
+
+type device struct {
+	Allow  bool   `json:"allow"`
+	Access string `json:"access"`
+}
+
+// capabilities are those that Docker and Podman give a container by default.
+var capabilities = []string{"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD",
+	"CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"}
+
+// configure describes the container of an environment. Its first process
+// does nothing; what is to run comes by exec.
+func configure(e *confine.Env, volumes map[string]string, swapAccounted bool) config {
+	c := config{
+		Version: "1.0.2",
+		Process: process{Args: []string{confine.AgentPath, "pause"}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, Cwd: "/",
+			User:         map[string]int{"uid": 0, "gid": 0},
+			Capabilities: map[string][]string{"bounding": capabilities, "effective": capabilities, "permitted": capabilities}},
+		Root:     root{Path: e.Root},
+		Hostname: e.Spec.Label,
+		Mounts:   mounts(e.Binds(volumes)),
+		Linux: linux{
+			CgroupsPath: cgroup.Path(e.Spec.Label),
+			Namespaces: []namespace{{Type: "pid"}, {Type: "ipc"}, {Type: "uts"}, {Type: "mount"}, {Type: "cgroup"},
+				{Type: "network", Path: e.Netns()}},
+			Resources: resources{CPU: &cpu{CPUs: cgroup.FormatCPUs(e.Spec.CPUSet)}, Devices: []device{{Allow: false, Access: "rwm"}}},
+			// What the container engines hide, for the same reasons.
+			MaskedPaths:   []string{"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"},
+			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+		},
+	}
+	if m := int64(e.Spec.Memory); m > 0 {
+		c.Linux.Resources.Memory = &memory{Limit: m}
+		if swapAccounted {
+			c.Linux.Resources.Memory.Swap = &m // nothing beside the memory itself
+		}
+	}
+	return c
+}
+
+// mounts are those that the specification expects, and the binds.
+func mounts(binds []agent.Bind) []mount {
+	out := []mount{
+		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev"}},
+		{"/dev", "tmpfs", "tmpfs", []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
+		{"/dev/pts", "devpts", "devpts", []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
+		{"/dev/shm", "tmpfs", "shm", []string{"nosuid", "noexec", "nodev", "mode=1777"}},
+		{"/dev/mqueue", "mqueue", "mqueue", []string{"nosuid", "noexec", "nodev"}},
+		{"/sys", "sysfs", "sysfs", []string{"nosuid", "noexec", "nodev", "ro"}},
+	}
+	for _, b := range binds {
+		options := []string{"bind", "rw"}
+		if b.ReadOnly {
+			options = []string{"bind", "ro"}
+		}
+		out = append(out, mount{b.To, "bind", b.From, options})
+	}
+	return out
+}
