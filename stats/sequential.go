@@ -2,9 +2,14 @@ package stats
 
 import "math"
 
-// gridHalf is half the number of intervals of the numerical integration over
-// the region in which a sequential test goes on.
-const gridHalf = 96
+// The grid of the numerical integration over the region in which a
+// sequential test goes on: intervals of at most gridStep standard deviations
+// of what a look adds, within bounds.
+const (
+	gridStep = 0.3
+	gridMin  = 32 // half the number of intervals
+	gridMax  = 1000
+)
 
 // Boundaries returns the two-sided nominal level of each look of a group
 // sequential test that spends spend[k] of error at look k.
@@ -62,8 +67,8 @@ func Boundaries(looks []int, spend []float64) []float64 {
 // advance returns Simpson's points on [−c, c] and the mass at each of them
 // after a normal step of the given standard deviation.
 func advance(points, mass []float64, step, c float64) (x, m []float64) {
-	const n = 2 * gridHalf
-	h := 2 * c / n
+	n := 2 * min(max(int(math.Ceil(c/(gridStep*step))), gridMin), gridMax)
+	h := 2 * c / float64(n)
 	x, m = make([]float64, n+1), make([]float64, n+1)
 	for i := range x {
 		x[i] = -c + float64(i)*h

@@ -25,7 +25,7 @@ func TestBoundariesPublished(t *testing.T) {
 		for k := range c.z { // find the spending that gives these boundaries, look by look
 			looks[k] = 10 * (k + 1)
 			lo, hi := 0.0, 0.05
-			for range 50 {
+			for range 24 {
 				spend[k] = (lo + hi) / 2
 				if Boundaries(looks[:k+1], spend[:k+1])[k] < 2*normalCDF(-c.z[k]) {
 					lo = spend[k]

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -84,12 +85,21 @@ that is said.`,
 	}
 	f := c.Flags()
 	f.StringVar(&baseline, "baseline", "", "`contender` that the others are compared with (default: the first one in FILE)")
-	f.IntSliceVar(&looks, "looks", nil, "`blocks` after which to look (default 8,12,18,26)")
-	f.StringSliceVar(&alphas, "alphas", nil, "error `rate` of each look (default .010,.010,.015,.015; 5 % shared evenly where looks are given alone)")
+	f.IntSliceVar(&looks, "looks", nil, "`blocks` after which to look (default "+commas(analysis.DefaultLooks)+")")
+	f.StringSliceVar(&alphas, "alphas", nil, "error `rate` to spend at each look (default "+commas(analysis.DefaultAlphas)+"; 5 % shared evenly where looks are given alone)")
 	f.Float64Var(&margin, "margin", 0.02, "largest `share` of a difference that still counts as equivalent")
 	f.BoolVar(&asJSON, "json", false, "print one results object for each experiment, one a line")
 	failOnFlag(c, &fail)
 	return c
+}
+
+// commas writes values as a flag takes them.
+func commas[T any](vs []T) string {
+	parts := make([]string, len(vs))
+	for i, v := range vs {
+		parts[i] = fmt.Sprint(v)
+	}
+	return strings.Join(parts, ",")
 }
 
 func (a *app) readTable(name string, opt analysis.TableOptions) ([]analysis.Results, error) {
