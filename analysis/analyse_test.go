@@ -441,8 +441,25 @@ func TestOneSidedTailsAreTold(t *testing.T) {
 	})
 	d.Looks, d.Alphas = []int{18}, []float64{.05}
 	c := find(t, Analyse(d), "b", "k0")
-	if c.Verdict != Equivalent || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "the tails differ: 9 trials of b and 0 of a") {
+	if c.Verdict != Equivalent || len(c.Warnings) != 2 || !strings.Contains(c.Warnings[0], "the tails differ: 9 trials of b and 0 of a") {
 		t.Errorf("%s %v", c.Verdict, c.Warnings)
+	}
+}
+
+func TestOrdersThatWereNotDrawnAreTold(t *testing.T) {
+	for _, fixed := range []bool{true, false} {
+		n := wobble(17)
+		d := world(12, []string{"a", "b"}, 1, func(_, _, _, _ int) float64 { return n() })
+		d.Looks, d.Alphas = []int{12}, []float64{.05}
+		for i := range d.Observations {
+			if o := &d.Observations[i]; !fixed && o.Block == 5 {
+				o.Position = 3 - o.Position
+			}
+		}
+		c := find(t, Analyse(d), "b", "k0")
+		if told := len(c.Warnings) == 1 && strings.Contains(c.Warnings[0], "a ran first in all 12 blocks"); told != fixed {
+			t.Errorf("fixed %v: %v", fixed, c.Warnings)
+		}
 	}
 }
 

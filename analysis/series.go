@@ -98,6 +98,7 @@ func read(o *Observation, m sample.Metric) reading {
 // block is one block that counts for a comparison.
 type block struct {
 	index  int
+	first  int8 // side of its first trial
 	failed Failures
 }
 
@@ -151,6 +152,7 @@ func pair(us, them series, m sample.Metric, trials int) ([]block, stats.Trials) 
 			t.Value, t.Side = t.Value[:start], t.Side[:start]
 			continue
 		}
+		x.first = t.Side[start]
 		t.Start = append(t.Start, start)
 		blocks = append(blocks, x)
 	}
