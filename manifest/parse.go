@@ -142,7 +142,9 @@ func (r *resolver) contenders(l *Lab, root *node) {
 		}
 		c := r.contender(l, item, defaults)
 		l.Contenders = append(l.Contenders, c)
-		all = append(all, c.Name)
+		if c.Name != "" { // "" was found wrong already
+			all = append(all, c.Name)
+		}
 	}
 	l.Baseline = r.text(root, "baseline")
 	if l.Baseline != "" && !slices.Contains(all, l.Baseline) {
