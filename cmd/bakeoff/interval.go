@@ -103,7 +103,11 @@ func changeText(c analysis.Comparison) string {
 	if c.Scale == sample.Difference {
 		return fmt.Sprintf("%+.3g [%s, %s] %s", *c.Ratio, boundText(ci[0], false), boundText(ci[1], false), c.Unit)
 	}
-	return fmt.Sprintf("%s %% [%s, %s]", boundText(c.Ratio, true), boundText(ci[0], true), boundText(ci[1], true))
+	s := boundText(c.Ratio, true) + " %"
+	if ci[0] == nil && ci[1] == nil {
+		return s // too few blocks for any interval
+	}
+	return fmt.Sprintf("%s [%s, %s]", s, boundText(ci[0], true), boundText(ci[1], true))
 }
 
 // boundText writes a ratio as a percent difference, or a number as it is.
