@@ -4,6 +4,7 @@ package all
 import (
 	"bakeoff/agent"
 	"bakeoff/workload"
+	"bakeoff/workload/command"
 	"bakeoff/workload/contextswitch"
 	"bakeoff/workload/cpu"
 	"bakeoff/workload/crypto"
@@ -18,6 +19,7 @@ import (
 // Workloads returns every workload, in order of its name.
 func Workloads() []workload.Workload {
 	return []workload.Workload{
+		command.New(),
 		cpu.New(),
 		crypto.New(),
 		files.New(),

@@ -1,0 +1,215 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// extractor finds a number in the output of a command.
+type extractor func(out []byte) (float64, error)
+
+// newExtractor reads where a number is to be found: last-line, regexp:RE with
+// one group, or json:PATH.
+func newExtractor(spec string) (extractor, error) {
+	kind, rest, _ := strings.Cut(spec, ":")
+	switch {
+	case spec == "last-line":
+		return lastLine, nil
+	case kind == "regexp" && rest != "":
+		return newRegexp(rest)
+	case kind == "json" && rest != "":
+		return newPath(rest)
+	}
+	return nil, fmt.Errorf("%q says not where a number is; write last-line, regexp:RE or json:PATH", spec)
+}
+
+// lastLine finds the last number in the last line that is not blank.
+func lastLine(out []byte) (float64, error) {
+	text := strings.TrimSpace(string(out))
+	if text == "" {
+		return 0, errors.New("the command printed nothing")
+	}
+	line := text[strings.LastIndexByte(text, '\n')+1:]
+	fields := strings.Fields(line)
+	for i := len(fields) - 1; i >= 0; i-- {
+		if v, err := number(strings.Trim(fields[i], ",;()[]\"'")); err == nil {
+			return v, nil
+		}
+	}
+	return 0, fmt.Errorf("the last line has no number: %q", short(line))
+}
+
+// newRegexp finds the group of the last match.
+func newRegexp(expr string) (extractor, error) {
+	// Lines are what people think in: ^ and $ are their ends.
+	re, err := regexp.Compile("(?m)" + expr)
+	if err != nil {
+		return nil, err
+	}
+	if re.NumSubexp() != 1 {
+		return nil, fmt.Errorf("the expression has %d groups, and one is right: put the number in parentheses, and (?:…) around others", re.NumSubexp())
+	}
+	return func(out []byte) (float64, error) {
+		all := re.FindAllSubmatch(out, -1)
+		if len(all) == 0 {
+			return 0, fmt.Errorf("nothing that was printed matches %q", expr)
+		}
+		return number(string(all[len(all)-1][1]))
+	}, nil
+}
+
+// step is one step of a path: into an object by name, or into an array.
+type step struct {
+	name  string
+	index int
+	array bool
+}
+
+// String is the step as it is written.
+func (s step) String() string {
+	if s.array {
+		return "[" + strconv.Itoa(s.index) + "]"
+	}
+	return "." + s.name
+}
+
+// newPath finds the value at a path in the last JSON value that was printed.
+func newPath(path string) (extractor, error) {
+	steps, err := parsePath(path)
+	if err != nil {
+		return nil, err
+	}
+	return func(out []byte) (float64, error) {
+		v, err := lastJSON(out)
+		if err != nil {
+			return 0, err
+		}
+		at := "$"
+		for _, s := range steps {
+			if v, err = s.into(v, at); err != nil {
+				return 0, err
+			}
+			at += s.String()
+		}
+		switch v := v.(type) {
+		case json.Number:
+			return number(string(v))
+		case string:
+			return number(v)
+		}
+		return 0, fmt.Errorf("%s is no number", at)
+	}, nil
+}
+
+// lastJSON returns the last value of a sequence: a tool may print progress,
+// one object a line, before its result.
+func lastJSON(out []byte) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(out))
+	dec.UseNumber()
+	for n := 0; ; n++ {
+		var next any
+		err := dec.Decode(&next)
+		if errors.Is(err, io.EOF) && n > 0 {
+			return v, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("what was printed is not JSON: %w", err)
+		}
+		v = next
+	}
+}
+
+// into goes one step down from v, which is at the path at.
+func (s step) into(v any, at string) (any, error) {
+	if s.array {
+		a, ok := v.([]any)
+		i := s.index
+		if i < 0 {
+			i += len(a)
+		}
+		if !ok || i < 0 || i >= len(a) {
+			return nil, fmt.Errorf("%s is no array, or has no element %d", at, s.index)
+		}
+		return a[i], nil
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s is no object", at)
+	}
+	next, ok := m[s.name]
+	if !ok {
+		return nil, fmt.Errorf("%s has no %q", at, s.name)
+	}
+	return next, nil
+}
+
+// parsePath reads $.name["other name"][0][-1]; the part of RFC 9535 that names
+// one value.
+func parsePath(path string) ([]step, error) {
+	rest, ok := strings.CutPrefix(path, "$")
+	bad := func() ([]step, error) {
+		return nil, fmt.Errorf(`%q is no path; write $.name, $["name"] or $.list[0], where [-1] is the last`, path)
+	}
+	if !ok {
+		return bad()
+	}
+	var steps []step
+	for rest != "" {
+		switch {
+		case rest[0] == '.':
+			end := strings.IndexAny(rest[1:], ".[") + 1
+			if end == 0 {
+				end = len(rest)
+			}
+			if end == 1 {
+				return bad()
+			}
+			steps, rest = append(steps, step{name: rest[1:end]}), rest[end:]
+		case strings.HasPrefix(rest, `["`):
+			prefix, err := strconv.QuotedPrefix(rest[1:])
+			if err != nil {
+				return bad()
+			}
+			name, err := strconv.Unquote(prefix)
+			after, closed := strings.CutPrefix(rest[1+len(prefix):], "]")
+			if err != nil || !closed {
+				return bad()
+			}
+			steps, rest = append(steps, step{name: name}), after
+		case rest[0] == '[':
+			text, after, closed := strings.Cut(rest[1:], "]")
+			n, err := strconv.Atoi(text)
+			if err != nil || !closed {
+				return bad()
+			}
+			steps, rest = append(steps, step{index: n, array: true}), after
+		default:
+			return bad()
+		}
+	}
+	return steps, nil
+}
+
+// number reads a decimal number, with thousands as 1,234 or 1_234 refused:
+// what they mean depends on the place.
+func number(s string) (float64, error) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || strings.ContainsAny(s, "_xXpPnN") {
+		return 0, fmt.Errorf("%q is no number", short(s))
+	}
+	return v, nil
+}
+
+// short bounds what a message quotes.
+func short(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "…"
+	}
+	return s
+}
