@@ -91,7 +91,8 @@ type Check struct {
 type Generator struct {
 	// Utilisation is its CPU time / (elapsed × its CPUs), 0 to 1.
 	Utilisation float64 `json:"utilisation"`
-	// Lateness quantiles of the send time behind the intended one, in
+	// Lateness quantiles of the send time behind the intended one, or behind
+	// the moment at which a connection became free if that was later, in
 	// seconds; nil for a closed loop.
 	LatenessP50 *float64 `json:"lateness_p50_seconds"`
 	LatenessP99 *float64 `json:"lateness_p99_seconds"`

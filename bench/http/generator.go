@@ -21,6 +21,8 @@ type measured struct {
 	quantiles   map[string]float64
 	latenessP50 float64
 	latenessP99 float64
+	starved     float64 // share of the time without a CPU although ready
+	queued      float64 // share of requests that waited for a connection
 }
 
 func (m measured) perCPU() float64 { return m.requests / m.cpu }
@@ -57,7 +59,7 @@ func (l *lab) native(ctx context.Context, addr string, args ...string) (measured
 	for _, v := range r.Values {
 		m.quantiles[v.Metric] = v.Value
 	}
-	m.requests = m.quantiles["requests"]
+	m.requests, m.starved, m.queued = m.quantiles["requests"], m.quantiles["generator-starved"], m.quantiles["queued-share"]
 	if g := r.Generator; g != nil {
 		m.utilisation = g.Utilisation
 		if g.LatenessP50 != nil && g.LatenessP99 != nil {

@@ -70,14 +70,14 @@ func (l *lab) pairs(ctx context.Context, addr string) error {
 // open runs the open loop at 20,000 requests a second.
 func (l *lab) open(ctx context.Context, addr string) error {
 	fmt.Printf("Open loop at 20000/s, latency from the intended send time (wrk has none)\n\n")
-	fmt.Printf("%14s %14s %14s %14s %12s\n", "lateness p50", "lateness p99", "latency p50", "latency p99", "utilisation")
+	fmt.Printf("%14s %14s %14s %14s %12s %9s %9s\n", "lateness p50", "lateness p99", "latency p50", "latency p99", "utilisation", "starved", "queued")
 	for range 3 {
 		m, err := l.native(ctx, addr, "path=/index.html", "length=4096", fmt.Sprint("time=", l.length), "connections=50", "rate=20000/s")
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%11.1f µs %11.1f µs %11.1f µs %11.1f µs %11.0f%%\n", 1e6*m.latenessP50, 1e6*m.latenessP99,
-			1e6*m.quantiles["latency-p50"], 1e6*m.quantiles["latency-p99"], 100*m.utilisation)
+		fmt.Printf("%11.1f µs %11.1f µs %11.1f µs %11.1f µs %11.0f%% %8.1f%% %8.1f%%\n", 1e6*m.latenessP50, 1e6*m.latenessP99,
+			1e6*m.quantiles["latency-p50"], 1e6*m.quantiles["latency-p99"], 100*m.utilisation, 100*m.starved, 100*m.queued)
 	}
 	fmt.Printf("\ngoal: lateness p99 ≤ 100 µs\n\n")
 	return nil

@@ -82,7 +82,12 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 			w.warmUp()
 			warm.Done()
 			if at, ok := <-start; ok {
+				before := runDelay()
 				w.run(at)
+				w.tally.starved = -1
+				if after := runDelay(); before >= 0 && after >= before {
+					w.tally.starved = after - before
+				}
 			}
 		})
 	}

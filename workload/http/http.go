@@ -85,6 +85,8 @@ func metrics() []sample.Metric {
 			Doc: "context switches of the whole host, those of the generator included, for each expected response"},
 		sample.Metric{Name: "queued-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
 			Doc: "share of an open loop's requests that had to wait for a free connection"},
+		sample.Metric{Name: "generator-starved", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
+			Doc: "share of the time in which the generator was ready to run and had no CPU: what it says of latency is then not the server's alone"},
 	)
 }
 

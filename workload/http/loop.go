@@ -87,6 +87,9 @@ func (o outcome) result(l *load, p param.Values) (agent.Result, error) {
 	}
 	add("throughput", "request/s", float64(t.good)/l.time.Seconds())
 	add("requests", "request", float64(t.all))
+	if t.starved >= 0 && o.elapsed > 0 {
+		add("generator-starved", "1", min(1, float64(t.starved)/(float64(o.elapsed)*float64(l.threads))))
+	}
 	floor := int64(0)
 	if l.rate > 0 && r.Generator != nil {
 		if n := t.lateness.TotalCount(); n > 0 {

@@ -1,19 +1,63 @@
 package http
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
+	"bakeoff/conn"
 	"bakeoff/conn/local"
 	"bakeoff/driver"
 	"bakeoff/fault"
 	"bakeoff/param"
 	"bakeoff/workload/workloadtest"
 )
+
+// On a CPU that busy work holds as well, the generator says that it had to
+// wait for it.
+func TestTellsThatItStarved(t *testing.T) {
+	if testing.Short() {
+		t.Skip("keeps a CPU busy")
+	}
+	if runDelay() < 0 {
+		t.Skip("needs a kernel with schedstats")
+	}
+	target := bare(t)
+	target.Peer = local.Conn{CPUs: []int{0}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var burning sync.WaitGroup
+	for range 4 {
+		burning.Go(func() {
+			local.Conn{CPUs: []int{0}}.Exec(ctx, conn.Command("sh", "-c", "while :; do :; done"))
+		})
+	}
+	defer burning.Wait()
+	defer cancel()
+	p := param.Defaults(New().Doc().Params)
+	p["time"], p["timeout"] = "1s", "30s"
+	if err := New().Prepare(t.Context(), target, p); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := New().Run(t.Context(), target, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := New().Parse(raw, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values {
+		if v.Metric == "generator-starved" && v.Value > 0.05 {
+			return
+		}
+	}
+	t.Errorf("beside four busy loops: %v", values)
+}
 
 // namespaces makes two network namespaces that are joined by a pair of
 // virtual cables, and returns their names and addresses.

@@ -115,8 +115,10 @@ func samples(r agent.Result, h *hdrhistogram.Histogram, host []byte) ([]sample.V
 		return nil, err
 	}
 	values = append(values, costs...)
-	if q := stated(r, "queued-share"); q >= 0 && q <= 1 {
-		values = append(values, sample.Value{Metric: "queued-share", Unit: "1", Value: q})
+	for _, share := range []string{"queued-share", "generator-starved"} {
+		if q := stated(r, share); q >= 0 && q <= 1 {
+			values = append(values, sample.Value{Metric: share, Unit: "1", Value: q})
+		}
 	}
 	return values, nil
 }

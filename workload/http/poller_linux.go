@@ -1,6 +1,9 @@
 package http
 
 import (
+	"os"
+	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -65,6 +68,25 @@ func punctual(open bool) {
 		attr.Runtime = uint64(100 * time.Microsecond)
 		_ = unix.SchedSetAttr(0, attr, 0)
 	}
+}
+
+// runDelay returns how long the calling thread has been ready to run without
+// running, in nanoseconds: the second number of its schedstat (the kernel's
+// sched-stats.rst). It is -1 where the kernel does not count it.
+func runDelay() int64 {
+	b, err := os.ReadFile("/proc/thread-self/schedstat")
+	if err != nil {
+		return -1
+	}
+	fields := strings.Fields(string(b))
+	if len(fields) < 2 {
+		return -1
+	}
+	n, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // ring is a queue of the numbers of sockets, with room for all of them.

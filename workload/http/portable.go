@@ -81,6 +81,7 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 	}
 	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - start), cpu: processCPU() - cpu, engine: "portable", floor: true}
 	for _, c := range clients {
+		c.tally.starved = -1
 		o.tally.merge(c.tally)
 		if c.expect.have {
 			o.verified, o.sum = true, c.expect.sum

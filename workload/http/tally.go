@@ -45,6 +45,10 @@ type tally struct {
 	// free if that was later. queued counts the latter.
 	lateness *hdrhistogram.Histogram
 	queued   int64
+	// starved is how long the thread was ready to run and had no CPU, -1
+	// where the system does not tell: what comes late then looks like the
+	// server's doing.
+	starved int64
 }
 
 func newTally(length int64) *tally {
@@ -79,6 +83,11 @@ func (t *tally) merge(o *tally) {
 	t.good += o.good
 	t.all += o.all
 	t.queued += o.queued
+	if t.starved < 0 || o.starved < 0 {
+		t.starved = -1
+	} else {
+		t.starved += o.starved
+	}
 	for i, n := range o.window {
 		t.window[i] += n
 	}
