@@ -151,7 +151,17 @@ func AttachOwn(ctx context.Context, host conn.Conn, n *driver.Network, label str
 // DetachOwn removes the environment's own namespace and its link. What is not
 // there is fine.
 func DetachOwn(ctx context.Context, host conn.Conn, label string) error {
-	return Remove(ctx, host, Own(label))
+	own := Own(label)
+	have, err := Exists(ctx, host, own)
+	if err != nil || !have {
+		return err
+	}
+	// The kernel takes a namespace apart some time after it was deleted; the
+	// link goes at once when it is deleted by itself.
+	if have, err = HasLink(ctx, host, own, Inside); err == nil && have {
+		_, err = ip(ctx, host, own, "link delete "+Inside)
+	}
+	return errors.Join(err, Remove(ctx, host, own))
 }
 
 // AttachTap makes a tap device at the bridge, inside the experiment's

@@ -71,14 +71,10 @@ func (r *runner) lease(ctx context.Context, b plan.Block) (map[string]*lease, er
 		if le == nil {
 			continue
 		}
-		r.kept[name] = le
 		for _, v := range b.Visits {
 			if err := r.prepareCell(ctx, le, s, v.Cell); err != nil {
 				return nil, err
 			}
-		}
-		if err := r.fingerprint(ctx, s, le); err != nil {
-			return nil, err
 		}
 		if f, ok := le.Instance.(driver.Freezer); ok {
 			if err := f.Freeze(ctx); err != nil {
@@ -99,8 +95,14 @@ func (r *runner) create(ctx context.Context, block int, s *side) (*lease, error)
 		s.failed, s.ever = 0, true
 		limits := le.Info().Limits
 		line.Status, line.Instance, line.CreateNS, line.Limits = store.OK, le.ID, le.Up.Sub(le.Asked).Nanoseconds(), &limits
+		out := &lease{Lease: le, targets: map[string]*target{}}
+		r.kept[s.Name] = out
+		line.Facts = le.Info().Facts
+		if line.Fingerprint, err = r.fingerprint(ctx, s, out); err != nil {
+			return nil, err
+		}
 		r.emit(Event{Kind: Environment, Block: block, Contender: s.Name, Status: store.OK, Text: le.Up.Sub(le.Asked).Round(time.Millisecond).String()})
-		return &lease{Lease: le, targets: map[string]*target{}}, r.Run.Append(line)
+		return out, r.Run.Append(line)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
@@ -184,10 +186,11 @@ type returning struct{ *env.Lease }
 // Close returns the lease, which closes the environment.
 func (r returning) Close(ctx context.Context) error { return r.Lease.Return(ctx) }
 
-// fingerprint stores what an environment is, once a contender.
-func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) error {
+// fingerprint stores what an environment is, once a contender, and says
+// where.
+func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) (*store.File, error) {
 	if r.described[s.Name] {
-		return nil
+		return nil, nil
 	}
 	fp := probe.Fingerprint{Schema: probe.FingerprintSchema, Facts: map[string]string{}, Unavailable: map[string]string{}}
 	var out, errb conn.Tail
@@ -199,7 +202,7 @@ func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) error {
 	exit, err := le.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &out, Stderr: &errb})
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return nil, ctx.Err()
 	case err != nil:
 		fp.Unavailable["all"] = describe(err)
 	case !exit.OK():
@@ -220,8 +223,8 @@ func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) error {
 		delete(fp.Facts, "image.digest")
 	}
 	r.described[s.Name] = true
-	_, err = r.Run.WriteFingerprint(s.Name, fp)
-	return err
+	f, err := r.Run.WriteFingerprint(s.Name, fp)
+	return &f, err
 }
 
 // visits runs the block's trials in their order.

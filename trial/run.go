@@ -39,7 +39,8 @@ type runner struct {
 	lasted    []time.Duration  // of blocks in this process
 	results   analysis.Results // as of the last block
 	kept      map[string]*lease
-	described map[string]bool // contenders whose fingerprint is stored
+	described map[string]bool  // contenders whose fingerprint is stored
+	reader    *evidence.Reader // keeps what it has parsed
 }
 
 // side is a contender with what it takes to run it.
@@ -75,7 +76,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	if o.Budget == 0 {
 		o.Budget = o.Plan.Design.Budget
 	}
-	r := &runner{Options: o, began: o.Now(), planned: o.Plan.Planned(), done: map[int]bool{}, kept: map[string]*lease{}, described: map[string]bool{}}
+	r := &runner{Options: o, reader: evidence.NewReader(o.Run, o.Workloads), began: o.Now(), planned: o.Plan.Planned(), done: map[int]bool{}, kept: map[string]*lease{}, described: map[string]bool{}}
 	if err := r.resume(); err != nil {
 		return Outcome{}, err
 	}
@@ -224,7 +225,7 @@ func (r *runner) endBlock(index int, status store.Status, reason string) error {
 
 // analyse reads the run folder back, as anybody else would.
 func (r *runner) analyse() error {
-	data, err := evidence.Load(r.Run, r.Workloads)
+	data, err := r.reader.Load()
 	if err != nil {
 		return err
 	}
