@@ -1,0 +1,5 @@
+//go:build freebsd || netbsd
+
+package probe
+
+var cpStates = []string{"user", "nice", "system", "interrupt", "idle"}

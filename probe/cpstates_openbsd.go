@@ -1,0 +1,3 @@
+package probe
+
+var cpStates = []string{"user", "nice", "system", "spin", "interrupt", "idle"}

@@ -1,0 +1,43 @@
+package probe
+
+import "encoding/binary"
+
+// decodeCPTime reads what sysctl kern.cp_time of a BSD returns: ticks of hz a
+// second, in states whose order the system tells. On 64-bit systems each is 64
+// bits wide, in the order of bytes that all of those bakeoff runs on share. It
+// is nil when the size is another one.
+func decodeCPTime(b []byte, hz int, states []string) *CPU {
+	if hz <= 0 || len(b) != 8*len(states) {
+		return nil
+	}
+	var c CPU
+	for i, s := range states {
+		v := float64(binary.LittleEndian.Uint64(b[8*i:])) / float64(hz)
+		switch s {
+		case "user", "nice":
+			c.User += v
+		case "system", "spin":
+			c.System += v
+		case "interrupt":
+			c.Interrupt += v
+		case "idle":
+			c.Idle += v
+		}
+	}
+	return &c
+}
+
+// decodeCount reads a counter of sysctl, of 32 or 64 bits; nil if it is
+// neither.
+func decodeCount(b []byte) *float64 {
+	var v float64
+	switch len(b) {
+	case 4:
+		v = float64(binary.LittleEndian.Uint32(b))
+	case 8:
+		v = float64(binary.LittleEndian.Uint64(b))
+	default:
+		return nil
+	}
+	return &v
+}

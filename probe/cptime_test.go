@@ -1,0 +1,39 @@
+package probe
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+func words(v ...uint64) []byte {
+	var b []byte
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint64(b, x)
+	}
+	return b
+}
+
+// FreeBSD and NetBSD count five states, OpenBSD six, in this order.
+func TestDecodeCPTime(t *testing.T) {
+	five := []string{"user", "nice", "system", "interrupt", "idle"}
+	c := decodeCPTime(words(100, 28, 256, 64, 12800), 128, five)
+	if c == nil || *c != (CPU{User: 1, System: 2, Interrupt: 0.5, Idle: 100}) {
+		t.Errorf("five states are %+v", c)
+	}
+	six := []string{"user", "nice", "system", "spin", "interrupt", "idle"}
+	c = decodeCPTime(words(100, 0, 100, 100, 50, 700), 100, six)
+	if c == nil || *c != (CPU{User: 1, System: 2, Interrupt: 0.5, Idle: 7}) {
+		t.Errorf("six states are %+v", c)
+	}
+	if decodeCPTime(words(1, 2, 3, 4), 100, five) != nil || decodeCPTime(words(1, 2, 3, 4, 5), 0, five) != nil || decodeCPTime(nil, 100, five) != nil {
+		t.Error("a wrong size or no rate became a time")
+	}
+}
+
+func TestDecodeCount(t *testing.T) {
+	is(t, "64 bits", decodeCount(words(1<<40)), 1<<40)
+	is(t, "32 bits", decodeCount([]byte{1, 2, 0, 0}), 513)
+	if decodeCount([]byte{1, 2, 3}) != nil || decodeCount(nil) != nil {
+		t.Error("a wrong size became a count")
+	}
+}
