@@ -1,12 +1,7 @@
 package agent
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -22,7 +17,8 @@ const (
 	StageRun     = "run"
 )
 
-// runWork is `work NAME [--json] [--dir D] [--stage S] [PARAM=VALUE…]`.
+// runWork is `work NAME [--json] [--dir D] [--stage S] [--hash-file F]
+// [PARAM=VALUE…]`.
 func runWork(c call) int {
 	if len(c.args) == 0 || strings.HasPrefix(c.args[0], "-") {
 		return c.fail(usageError("work: no workload is named; write: work NAME [--json] [--dir D] [PARAM=VALUE…]"))
@@ -31,6 +27,7 @@ func runWork(c call) int {
 	f, asJSON := c.flags("work")
 	dir := f.String("dir", "", "a directory the workload may write to")
 	stage := f.String("stage", StageRun, "prepare, reset or run")
+	remembered := f.String("hash-file", "", "a file of this environment's own that remembers the agent's hash")
 	if err := f.Parse(c.args[1:]); err != nil {
 		return ExitInvalid
 	}
@@ -44,6 +41,10 @@ func runWork(c call) int {
 		return c.fail(fault.Wrap(fault.Invalid, "work "+name, err))
 	}
 	res, err := loop.stage(*stage, values, Env{Dir: *dir, Log: c.stderr})
+	if err == nil && *stage == StageRun {
+		res.Agent, err = HashOnce(*remembered)
+		err = fault.Wrap(fault.Lab, "hash the agent", err)
+	}
 	if err != nil {
 		return c.fail(fault.Op("work "+name, classed(err)))
 	}
@@ -94,33 +95,5 @@ func (l Loop) measured(run func() (Result, error), p param.Values) (Result, erro
 	if u, err := probe.Process(); err == nil {
 		res.Usage = &u
 	}
-	res.Agent, err = Hash()
-	return res, fault.Wrap(fault.Lab, "hash the agent", err)
-}
-
-// Hash returns the sha256 of the running executable, in hexadecimal.
-func Hash() (string, error) {
-	path := "/proc/self/exe" // is what runs, even when the file was replaced
-	if runtime.GOOS != "linux" {
-		var err error
-		if path, err = os.Executable(); err != nil {
-			return "", err
-		}
-	}
-	f, err := os.Open(path)
-	if err != nil && runtime.GOOS == "linux" {
-		// A root without /proc: the path that it was started by.
-		if path, err = os.Executable(); err == nil {
-			f, err = os.Open(path)
-		}
-	}
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return res, nil
 }

@@ -95,7 +95,9 @@ func (n native) exec(ctx context.Context, t Target, p param.Values, stage string
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLong)
 	defer cancel()
 	stdout, stderr := &head{limit: maxResult}, &head{limit: maxStderr}
-	argv := append([]string{t.Subject.Info().Agent, "work", n.doc.Name, "--json", "--stage", stage, "--dir", dir}, p.Args()...)
+	info := t.Subject.Info()
+	argv := append([]string{info.Agent, "work", n.doc.Name, "--json", "--stage", stage, "--dir", dir,
+		"--hash-file", path.Join(info.Scratch, "bakeoff-agent.sha256")}, p.Args()...)
 	exit, err := t.Subject.Exec(ctx, conn.Cmd{Argv: argv, Stdout: stdout, Stderr: stderr})
 	raw := Raw{}
 	if stdout.buf.Len() > 0 {

@@ -97,7 +97,7 @@ func TestRunAsksTheAgent(t *testing.T) {
 	if err != nil || string(raw[Work]) != "{}" {
 		t.Fatalf("raw %q, error %v", raw, err)
 	}
-	if got, want := strings.Join(s.ran[0], " "), "/a work example --json --stage run --dir /tmp/s/bakeoff-example n=1 volume=/data"; got != want {
+	if got, want := strings.Join(s.ran[0], " "), "/a work example --json --stage run --dir /tmp/s/bakeoff-example --hash-file /tmp/s/bakeoff-agent.sha256 n=1 volume=/data"; got != want {
 		t.Errorf("ran %q, want %q", got, want)
 	}
 	if err := example(true).Prepare(ctx, Target{Subject: s}, values); err != nil {
