@@ -31,6 +31,9 @@ var rules = []rule{
 	{"bakeoff", true, func(f noise.Family, r *rand.Rand, effect float64) outcome {
 		return analysed(f, r, standard, [][]float64{{effect}})
 	}},
+	{"bakeoff with looks at 8, 12, 18 and 26, as lab files have", true, func(f noise.Family, r *rand.Rand, effect float64) outcome {
+		return analysed(f, r, labs, [][]float64{{effect}})
+	}},
 }
 
 // measure draws n trials of one side.
@@ -164,7 +167,10 @@ type design struct {
 	alphas []float64
 }
 
-var standard = design{analysis.DefaultLooks, analysis.DefaultAlphas}
+var (
+	standard = design{analysis.DefaultLooks, analysis.DefaultAlphas}
+	labs     = design{[]int{8, 12, 18, 26}, []float64{.010, .010, .015, .015}} // manifest.DefaultDesign
+)
 
 var time = sample.Metric{Name: "time", Unit: "s", Better: sample.Lower, Primary: true, Scale: sample.Ratio}
 
@@ -234,7 +240,7 @@ func sum(res analysis.Results, effects [][]float64) outcome {
 // designs are those that were weighed against each other.
 var designs = []design{
 	standard,
-	{[]int{8, 12, 18, 26}, []float64{.010, .010, .015, .015}},
+	labs,
 	{[]int{8, 12, 16, 20}, []float64{.010, .010, .015, .015}},
 	{[]int{8, 10, 12, 14, 16, 18}, []float64{.008, .008, .008, .008, .008, .008}},
 	{[]int{8, 10, 12, 14, 16, 18, 22, 26}, []float64{.016, .007, .006, .005, .005, .005, .002, .002}},
