@@ -372,8 +372,12 @@ func (g *Group) Kill(ctx context.Context) error {
 		if err != nil || len(pids) == 0 {
 			return err
 		}
-		if err := g.killOnce(ctx, pids); err != nil {
-			return err
+		// The dead take a moment to go. Asked again is who was started
+		// in the meantime.
+		if wait == time.Millisecond || wait >= 16*time.Millisecond {
+			if err := g.killOnce(ctx, pids); err != nil {
+				return err
+			}
 		}
 		if !sleep(ctx, wait) {
 			return fault.New(fault.Lab, "control group %s: processes %v do not die", g.label, pids)

@@ -191,8 +191,10 @@ func (e *Env) Mount(ctx context.Context, system, bind bool, volumes map[string]s
 		return fault.WithFix(fault.New(fault.Invalid, "no image"), "name one: image: debian:bookworm")
 	}
 	dirs := []string{e.Dir("root"), e.Dir("upper"), e.Dir("work")}
-	if _, err := conn.Output(ctx, e.Host, append([]string{"mkdir", "-p"}, dirs...)...); err != nil {
-		return err
+	for _, d := range dirs {
+		if err := conn.FilesOf(e.Host).Mkdir(ctx, d); err != nil {
+			return err
+		}
 	}
 	r := agent.Root{At: dirs[0], Lower: e.Spec.Image.Root, Upper: dirs[1], Work: dirs[2], System: system, Dirs: []string{Scratch, "/tmp"}}
 	if bind {
@@ -229,6 +231,19 @@ func (e *Env) Dir(name string) string { return path.Join(e.Spec.Dir, name) }
 func (e *Env) Relocate(agentPath, scratch string, volumes map[string]string) {
 	e.info.Agent, e.info.Scratch = agentPath, scratch
 	maps.Copy(e.info.Volumes, volumes)
+}
+
+// Together runs steps that do not need each other at the same time, and
+// returns when all have ended, so that nothing is still being made when the
+// rest is removed.
+func Together(steps ...func() error) error {
+	errs := make([]error, len(steps))
+	var wg sync.WaitGroup
+	for i, step := range steps {
+		wg.Go(func() { errs[i] = step() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // Answer executes the agent inside and returns when it did: the environment

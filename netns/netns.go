@@ -3,9 +3,10 @@
 // each environment. Nothing of it can be reached from anywhere else.
 //
 // Every environment is reached over the same kind of path, whatever it is: a
-// pair of virtual Ethernet devices into its namespace (for a bare host and a
-// chroot that is the host's own), or a tap device for a machine. So the path
-// is not what makes one side faster.
+// pair of virtual Ethernet devices into its namespace, or a tap device for a
+// machine. So the path is not what makes one side faster. A bare host and a
+// chroot get a namespace, too: two of them can listen on the same port, and
+// neither routes nor packet filters of the host stand in between.
 package netns
 
 import (
@@ -15,6 +16,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
+	"regexp"
+	"slices"
 	"strings"
 
 	"bakeoff/conn"
@@ -29,46 +32,62 @@ const (
 	Inside = "eth0"
 )
 
-// Check tells what a host lacks for an experiment's network.
+// Check tells whether a host can have such networks: nil, or an error of kind
+// fault.Unsupported that says what is missing. It tries what it needs in a
+// namespace that ends with the trial.
 func Check(ctx context.Context, host conn.Conn) error {
-	_, err := ip(ctx, host, "", "link show lo")
-	if fault.Is(err, fault.NotFound) {
-		return &fault.Error{Kind: fault.Unsupported, Op: "the experiment's network", Err: errors.New("the program ip is not installed"), Fix: "apt-get install iproute2"}
-	}
-	return err
-}
-
-// Create makes the namespace name with the bridge, whose address is gateway.
-func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Prefix) error {
-	if err := run(ctx, host, "ip", "netns", "add", name); err != nil {
-		return privilege(err)
-	}
-	_, err := ip(ctx, host, name,
-		"link set lo up",
-		"link add "+Bridge+" type bridge",
-		"addr add "+gateway.String()+" dev "+Bridge,
-		"link set "+Bridge+" up")
-	if err != nil {
-		return errors.Join(privilege(err), Remove(ctx, host, name))
+	for _, t := range []struct{ line, fix string }{
+		{"link add probe0 type bridge", "a kernel with CONFIG_BRIDGE (modprobe bridge)"},
+		{"link add probe0 type veth peer name probe1", "a kernel with CONFIG_VETH (modprobe veth)"},
+	} {
+		_, err := conn.Output(ctx, host, append([]string{"unshare", "--net", "ip"}, strings.Fields(t.line)...)...)
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			return fault.Op("the experiment's network", err)
+		case fault.Is(err, fault.NotFound), strings.Contains(err.Error(), "exit code 127"):
+			t.fix = "apt-get install iproute2 util-linux"
+		case strings.Contains(err.Error(), "Operation not permitted"):
+			t.fix = "network namespaces need root"
+		}
+		return &fault.Error{Kind: fault.Unsupported, Op: "the experiment's network", Err: err, Fix: t.fix}
 	}
 	return nil
 }
 
+// Create makes the namespace name with the bridge, whose address is gateway.
+func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Prefix) error {
+	if !validName.MatchString(name) || !gateway.IsValid() || gateway.Addr() == gateway.Masked().Addr() {
+		return fault.New(fault.Invalid, "network %q with the address %v: want a host's address with its network, as 198.18.7.1/24", name, gateway)
+	}
+	if err := run(ctx, host, "ip", "netns", "add", name); err != nil {
+		return privilege(err)
+	}
+	// No spanning tree, no multicast, no IPv6 of its own accord: on this
+	// network nothing speaks but what is measured.
+	_, err := ip(ctx, host, name,
+		"link set lo up",
+		"link add "+Bridge+" type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+		"link set "+Bridge+" addrgenmode none",
+		"addr add "+gateway.String()+" dev "+Bridge,
+		"link set "+Bridge+" up")
+	if err != nil {
+		return errors.Join(privilege(err), Remove(context.WithoutCancel(ctx), host, name))
+	}
+	return nil
+}
+
+// directory is where ip(8) keeps the names of namespaces (ip-netns(8)).
+const directory = "/run/netns"
+
 // Exists reports whether there is a namespace called name.
 func Exists(ctx context.Context, host conn.Conn, name string) (bool, error) {
-	out, err := conn.Output(ctx, host, "ip", "netns", "list")
+	names, err := conn.FilesOf(host).ReadDir(ctx, directory)
 	if fault.Is(err, fault.NotFound) {
-		return false, nil // without ip nothing was ever made
+		return false, nil // nobody has made one since the host started
 	}
-	if err != nil {
-		return false, err
-	}
-	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) > 0 && f[0] == name {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.Contains(names, name), fault.Op("network namespaces", err)
 }
 
 // Remove removes the namespace called name with all links that end in it. One
@@ -84,13 +103,10 @@ func Remove(ctx context.Context, host conn.Conn, name string) error {
 // Own names the namespace that belongs to the environment with this label.
 func Own(label string) string { return "bo-" + label }
 
-// Outer, Inner and Tap name the links of the environment with this label: the
-// end at the bridge, the end in the host's own namespace, and a machine's
-// tap. Names of links have at most 15 bytes, so they bear a hash.
+// Outer and Tap name the links of the environment with this label: the end at
+// the bridge, and a machine's tap. Names of links have at most 15 bytes, so
+// they bear a hash.
 func Outer(label string) string { return "bov" + hash(label) }
-
-// Inner is the name of the end in the host's own namespace.
-func Inner(label string) string { return "boi" + hash(label) }
 
 // Tap is the name of a machine's tap device, in the experiment's namespace.
 func Tap(label string) string { return "bot" + hash(label) }
@@ -101,49 +117,27 @@ func hash(label string) string {
 	return fmt.Sprintf("%012x", h.Sum64()&(1<<48-1))
 }
 
-// AttachHost links the host's own namespace to the bridge, with n's address:
-// for environments that have the host's network.
-func AttachHost(ctx context.Context, host conn.Conn, n driver.Network, label string) error {
-	_, err := ip(ctx, host, "", "link add "+Inner(label)+" address "+n.MAC+" type veth peer name "+Outer(label)+" netns "+n.Namespace)
-	if err == nil {
-		_, err = ip(ctx, host, n.Namespace, up(n, label)...)
-	}
-	if err == nil {
-		_, err = ip(ctx, host, "", "addr add "+n.Addr.String()+" dev "+Inner(label), "link set "+Inner(label)+" up")
-	}
-	if err != nil {
-		return errors.Join(err, DetachHost(ctx, host, label))
-	}
-	return nil
-}
-
-// DetachHost removes what AttachHost made. What is not there is fine.
-func DetachHost(ctx context.Context, host conn.Conn, label string) error {
-	have, err := HasLink(ctx, host, "", Inner(label))
-	if err != nil || !have {
-		return err
-	}
-	_, err = ip(ctx, host, "", "link delete "+Inner(label))
-	return err
-}
-
 // AttachOwn makes the environment's own namespace, Own(label), with one link
 // to the bridge; n nil makes one with nothing but a loopback device.
 func AttachOwn(ctx context.Context, host conn.Conn, n *driver.Network, label string) error {
+	if err := check(label, n); err != nil {
+		return err
+	}
 	own := Own(label)
 	if err := run(ctx, host, "ip", "netns", "add", own); err != nil {
 		return privilege(err)
 	}
-	_, err := ip(ctx, host, own, "link set lo up")
+	inside := []string{"link set lo up"}
+	if n != nil {
+		inside = append(inside, "link add "+Inside+" address "+n.MAC+" type veth peer name "+Outer(label)+" netns "+n.Namespace,
+			"link set "+Inside+" addrgenmode none", "addr add "+n.Addr.String()+" dev "+Inside, "link set "+Inside+" up")
+	}
+	_, err := ip(ctx, host, own, inside...)
 	if err == nil && n != nil {
-		_, err = ip(ctx, host, own, "link add "+Inside+" address "+n.MAC+" type veth peer name "+Outer(label)+" netns "+n.Namespace,
-			"addr add "+n.Addr.String()+" dev "+Inside, "link set "+Inside+" up")
-		if err == nil {
-			_, err = ip(ctx, host, n.Namespace, up(*n, label)...)
-		}
+		_, err = ip(ctx, host, n.Namespace, up(*n, label)...)
 	}
 	if err != nil {
-		return errors.Join(err, DetachOwn(ctx, host, label))
+		return errors.Join(err, DetachOwn(context.WithoutCancel(ctx), host, label))
 	}
 	return nil
 }
@@ -168,10 +162,13 @@ func DetachOwn(ctx context.Context, host conn.Conn, label string) error {
 // namespace, for a machine whose program runs there. The machine gives itself
 // the address.
 func AttachTap(ctx context.Context, host conn.Conn, n driver.Network, label string) error {
+	if err := check(label, &n); err != nil {
+		return err
+	}
 	_, err := ip(ctx, host, n.Namespace, "tuntap add dev "+Tap(label)+" mode tap",
-		"link set "+Tap(label)+" master "+n.Bridge, "link set "+Tap(label)+" up")
+		"link set "+Tap(label)+" addrgenmode none", "link set "+Tap(label)+" master "+n.Bridge, "link set "+Tap(label)+" up")
 	if err != nil {
-		return errors.Join(privilege(err), DetachTap(ctx, host, n.Namespace, label))
+		return errors.Join(privilege(err), DetachTap(context.WithoutCancel(ctx), host, n.Namespace, label))
 	}
 	return nil
 }
@@ -213,9 +210,26 @@ func HasLink(ctx context.Context, host conn.Conn, namespace, link string) (bool,
 	return false, nil
 }
 
+var (
+	validLabel = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+	validName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	validMAC   = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+)
+
+// check refuses what ip would read as further words or lines of its language.
+func check(label string, n *driver.Network) error {
+	if !validLabel.MatchString(label) {
+		return fault.New(fault.Invalid, "network: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
+	}
+	if n != nil && !(validName.MatchString(n.Namespace) && validName.MatchString(n.Bridge) && n.Addr.IsValid() && validMAC.MatchString(n.MAC)) {
+		return fault.New(fault.Invalid, "network: %+v is not a place on a network", *n)
+	}
+	return nil
+}
+
 // up are the commands that put the outer end at the bridge.
 func up(n driver.Network, label string) []string {
-	return []string{"link set " + Outer(label) + " master " + n.Bridge, "link set " + Outer(label) + " up"}
+	return []string{"link set " + Outer(label) + " addrgenmode none", "link set " + Outer(label) + " master " + n.Bridge, "link set " + Outer(label) + " up"}
 }
 
 // ip runs commands of ip in one process, in the namespace or, when it is "",

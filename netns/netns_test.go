@@ -3,97 +3,218 @@ package netns
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"bakeoff/conn"
 	"bakeoff/conn/local"
 	"bakeoff/driver"
+	"bakeoff/fault"
 )
 
 func TestNamesFit(t *testing.T) {
 	for _, label := range []string{"a", "0123456789abcdef0123456789abcdef01234567"} {
-		for _, name := range []string{Outer(label), Inner(label), Tap(label)} {
+		for _, name := range []string{Outer(label), Tap(label)} {
 			if len(name) > 15 {
 				t.Errorf("%s has %d bytes; the kernel takes 15", name, len(name))
 			}
 		}
 	}
-	if Outer("a-1") == Outer("a-2") || Outer("a") == Inner("a") {
+	if Outer("a-1") == Outer("a-2") || Outer("a") == Tap("a") {
 		t.Error("two links share a name")
 	}
 }
 
-// The experiment's network for real: the generator's namespace reaches an
-// environment in the host's namespace and one in its own, and nothing stays.
-func TestReaches(t *testing.T) {
+var host = local.Conn{}
+
+// network makes one for real, or skips.
+func network(t *testing.T) (context.Context, string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("makes network namespaces; run without -short")
 	}
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	host := local.Conn{}
+	t.Cleanup(cancel)
 	if err := Check(ctx, host); err != nil {
-		t.Skip(err)
+		t.Skip("needs ", err)
 	}
 	name := fmt.Sprintf("bo-t%d", os.Getpid())
 	if err := Create(ctx, host, name, netip.MustParsePrefix("198.18.77.1/24")); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := Remove(context.WithoutCancel(ctx), host, name); err != nil {
+	t.Cleanup(func() {
+		if err := Remove(context.Background(), host, name); err != nil {
 			t.Error(err)
 		}
+		if have, err := Exists(context.Background(), host, name); err != nil || have {
+			t.Errorf("%s is still there (%v)", name, err)
+		}
+	})
+	return ctx, name
+}
+
+func place(name string, last byte) *driver.Network {
+	return &driver.Network{Namespace: name, Bridge: Bridge, Addr: netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 77, last}), 24),
+		MAC: fmt.Sprintf("02:b0:00:00:00:%02x", last)}
+}
+
+// serve answers "hello" on addr inside a namespace until the test ends, by a
+// process of this test binary.
+func serve(t *testing.T, namespace, addr string) {
+	t.Helper()
+	ready, out := io.Pipe()
+	go func() {
+		_, err := local.Conn{Netns: namespace}.Exec(t.Context(), conn.Cmd{
+			Argv: []string{os.Args[0], "-test.run=^TestServer$"}, Env: []string{"NETNS_TEST_SERVE=" + addr}, Stdout: out})
+		out.CloseWithError(err)
 	}()
-	bare := driver.Network{Namespace: name, Bridge: Bridge, Addr: netip.MustParsePrefix("198.18.77.2/24"), MAC: "02:b0:00:00:00:02"}
-	own := driver.Network{Namespace: name, Bridge: Bridge, Addr: netip.MustParsePrefix("198.18.77.3/24"), MAC: "02:b0:00:00:00:03"}
-	label := name[3:]
-	if err := AttachHost(ctx, host, bare, label+"-h"); err != nil {
-		t.Fatal(err)
+	if _, err := io.ReadFull(ready, make([]byte, 5)); err != nil {
+		t.Fatal("the server did not start:", err)
 	}
-	if err := AttachOwn(ctx, host, &own, label+"-o"); err != nil {
-		t.Fatal(err)
+	go io.Copy(io.Discard, ready)
+}
+
+// TestServer is the server's process.
+func TestServer(t *testing.T) {
+	addr := os.Getenv("NETNS_TEST_SERVE")
+	if addr == "" {
+		return
 	}
-	if err := AttachTap(ctx, host, own, label+"-t"); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "198.18.77.2:0")
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	port := l.Addr().(*net.TCPAddr).Port
-	connect := func(from, to string) error {
-		script := fmt.Sprintf("exec 3<>/dev/tcp/%s/%d", to, port)
-		_, err := conn.Output(ctx, host, "ip", "netns", "exec", from, "timeout", "5", "bash", "-c", script)
-		return err
+	fmt.Print("ready")
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, "hello")
+		c.Close()
 	}
-	if err := connect(name, "198.18.77.2"); err != nil {
-		t.Errorf("the generator does not reach the bare host: %v", err)
+}
+
+// hello reads from a server on addr, as seen from a namespace.
+func hello(ctx context.Context, from, addr string) string {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	c, err := local.Conn{Netns: from}.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return err.Error()
 	}
-	if err := connect(Own(label+"-o"), "198.18.77.2"); err != nil {
-		t.Errorf("an environment of its own is not on the bridge: %v", err)
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(3 * time.Second))
+	b, _ := io.ReadAll(c)
+	return string(b)
+}
+
+// The generator reaches two environments that listen on the same port, they
+// reach each other, and the host's own network reaches neither.
+func TestReaches(t *testing.T) {
+	ctx, name := network(t)
+	label := name[3:] + "-x"
+	for i, who := range []string{"-a", "-b"} {
+		n := place(name, byte(2+i))
+		if err := AttachOwn(ctx, host, n, label+who); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			for range 2 { // a second time finds nothing and is fine
+				if err := DetachOwn(context.Background(), host, label+who); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		serve(t, Own(label+who), n.Addr.Addr().String()+":8080")
 	}
-	for range 2 { // a second time finds nothing and is fine
-		if err := DetachHost(ctx, host, label+"-h"); err != nil {
+	for from, addr := range map[string]string{name: "198.18.77.2:8080", Own(label + "-b"): "198.18.77.2:8080", Own(label + "-a"): "198.18.77.3:8080"} {
+		if got := hello(ctx, from, addr); got != "hello" {
+			t.Errorf("from %s, %s says %q", from, addr, got)
+		}
+	}
+	// A gateway of the host may answer for any address; it is not our server.
+	if got := hello(ctx, "", "198.18.77.2:8080"); got == "hello" {
+		t.Error("the host's own network reaches an environment")
+	}
+	if err := AttachOwn(ctx, host, nil, label+"-a"); err == nil {
+		t.Error("a second environment of that name")
+	}
+	if got := hello(ctx, name, "198.18.77.2:8080"); got != "hello" {
+		t.Errorf("the refused second has hurt the first: %q", got)
+	}
+}
+
+func TestLinksGo(t *testing.T) {
+	ctx, name := network(t)
+	label := name[3:] + "-x"
+	if err := AttachTap(ctx, host, *place(name, 4), label); err != nil {
+		t.Fatal(err)
+	}
+	if have, err := HasLink(ctx, host, name, Tap(label)); err != nil || !have {
+		t.Errorf("no tap (%v)", err)
+	}
+	if err := AttachOwn(ctx, host, place(name, 5), label); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := DetachTap(ctx, host, name, label); err != nil {
 			t.Error(err)
 		}
-		if err := DetachOwn(ctx, host, label+"-o"); err != nil {
-			t.Error(err)
-		}
-		if err := DetachTap(ctx, host, name, label+"-t"); err != nil {
+		if err := DetachOwn(ctx, host, label); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, link := range []string{Outer(label + "-h"), Outer(label + "-o"), Tap(label + "-t")} {
-		if have, err := HasLink(ctx, host, name, link); err != nil || have {
-			t.Errorf("%s is still there (%v)", link, err)
+	// A namespace's end takes its links away a moment later.
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		tap, err := HasLink(ctx, host, name, Tap(label))
+		outer, err2 := HasLink(ctx, host, name, Outer(label))
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
 		}
+		if !tap && !outer {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after 10 s: tap %v, outer end %v", tap, outer)
+		}
+	}
+}
+
+// An environment without a network has a loopback interface, and no other.
+func TestAlone(t *testing.T) {
+	ctx, name := network(t)
+	if err := AttachOwn(ctx, host, nil, name[3:]+"-x"); err != nil {
+		t.Fatal(err)
+	}
+	defer DetachOwn(context.Background(), host, name[3:]+"-x")
+	out, err := conn.Output(ctx, local.Conn{Netns: Own(name[3:] + "-x")}, "ip", "-o", "link")
+	if err != nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "LOOPBACK,UP") {
+		t.Errorf("%s%v", out, err)
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	ctx := t.Context()
+	for _, name := range []string{"", "a b", "-x", "../x", "x;y"} {
+		if err := Create(ctx, host, name, netip.MustParsePrefix("198.18.0.1/24")); !fault.Is(err, fault.Invalid) {
+			t.Errorf("name %q: %v", name, err)
+		}
+	}
+	if err := Create(ctx, host, "bo-x", netip.MustParsePrefix("198.18.0.0/24")); !fault.Is(err, fault.Invalid) {
+		t.Errorf("the network's own address: %v", err)
+	}
+	bad := place("bo-x", 2)
+	bad.MAC += " up\nlink del br0"
+	if err := AttachTap(ctx, host, *bad, "x"); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a MAC that says more: %v", err)
+	}
+	if err := AttachOwn(ctx, host, nil, "x y"); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a label with a blank: %v", err)
 	}
 }

@@ -81,14 +81,18 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err := e.Limit(ctx); err != nil {
 		return err
 	}
-	if err := e.Connect(ctx); err != nil {
-		return err
-	}
-	volumes, err := e.Volumes(ctx)
+	var volumes map[string]string
+	var v string
+	err := confine.Together(
+		func() error { return e.Connect(ctx) },
+		func() (err error) {
+			if volumes, err = e.Volumes(ctx); err != nil {
+				return err
+			}
+			return e.Mount(ctx, false, false, volumes)
+		},
+		func() (err error) { v, err = version(ctx, e.Host); return err })
 	if err != nil {
-		return err
-	}
-	if err := e.Mount(ctx, false, false, volumes); err != nil {
 		return err
 	}
 	s := &sandbox{env: e, ended: make(chan struct{}), told: make(chan struct{}), ready: make(chan struct{})}
@@ -97,9 +101,7 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err != nil {
 		return err
 	}
-	if e.Facts()["version"], err = version(ctx, e.Host); err != nil {
-		return err
-	}
+	e.Facts()["version"], e.Facts()["seccomp"] = v, "none"
 	e.In = append([]string{e.Spec.Agent, "enter", "--pid", strconv.Itoa(pid), "--ns", "cgroup,ipc,uts,net,pid,mnt", "--no-new-privs"},
 		e.Group.EnterArgs()...)
 	return e.Answer(ctx)

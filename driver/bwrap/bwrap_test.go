@@ -28,3 +28,5 @@ func TestChildPID(t *testing.T) {
 		t.Error("no JSON was taken for some")
 	}
 }
+
+func BenchmarkCreate(b *testing.B) { drivertest.Bench(b, Driver{}, drivertest.Options{}) }

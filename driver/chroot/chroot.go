@@ -56,14 +56,16 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err := e.Limit(ctx); err != nil {
 		return err
 	}
-	if err := e.Connect(ctx); err != nil {
-		return err
-	}
-	volumes, err := e.Volumes(ctx)
+	err := confine.Together(
+		func() error { return e.Connect(ctx) },
+		func() error {
+			volumes, err := e.Volumes(ctx)
+			if err != nil {
+				return err
+			}
+			return e.Mount(ctx, true, true, volumes)
+		})
 	if err != nil {
-		return err
-	}
-	if err := e.Mount(ctx, true, true, volumes); err != nil {
 		return err
 	}
 	e.In = append([]string{e.Spec.Agent, "enter", "--netns", e.Netns(), "--chroot", e.Root}, e.Group.EnterArgs()...)

@@ -8,3 +8,5 @@ import (
 )
 
 func TestDriver(t *testing.T) { drivertest.Run(t, chroot.Driver{}, drivertest.Options{}) }
+
+func BenchmarkCreate(b *testing.B) { drivertest.Bench(b, chroot.Driver{}, drivertest.Options{}) }

@@ -49,6 +49,7 @@ const crashed = "DRIVERTEST_CRASH"
 // suite is one driver under test.
 type suite struct {
 	*testing.T
+	tb    testing.TB // the same, or a benchmark
 	drv   driver.Driver
 	o     Options
 	host  conn.Conn
@@ -70,7 +71,7 @@ func Run(t *testing.T, drv driver.Driver, o Options) {
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
 	}
-	s := &suite{T: t, drv: drv, o: o, host: local.Conn{}}
+	s := &suite{T: t, tb: t, drv: drv, o: o, host: local.Conn{}}
 	if dir := os.Getenv(crashed); dir != "" {
 		s.crash(dir)
 		return
@@ -92,7 +93,7 @@ func Run(t *testing.T, drv driver.Driver, o Options) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			sub := *s
-			sub.T = t
+			sub.T, sub.tb = t, t
 			test.run(&sub)
 		})
 	}
@@ -125,14 +126,14 @@ func checkDoc(t *testing.T, d driver.Doc) {
 
 // prepare builds what runs inside, and the root where none was given.
 func (s *suite) prepare() {
-	s.Helper()
-	s.dir = s.TempDir()
+	s.tb.Helper()
+	s.dir = s.tb.TempDir()
 	s.agent, s.subj = filepath.Join(s.dir, "bakeoff-agent"), filepath.Join(s.dir, "subject")
 	for out, pkg := range map[string]string{s.agent: "bakeoff/cmd/bakeoff-agent", s.subj: "bakeoff/driver/drivertest/testdata/subject"} {
 		build := exec.Command("go", "build", "-trimpath", "-o", out, pkg)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if b, err := build.CombinedOutput(); err != nil {
-			s.Fatalf("go build %s: %v\n%s", pkg, err, b)
+			s.tb.Fatalf("go build %s: %v\n%s", pkg, err, b)
 		}
 	}
 	if s.drv.Doc().Image && s.o.Image == (driver.Image{}) {
@@ -142,18 +143,18 @@ func (s *suite) prepare() {
 
 // busybox makes a root with nothing but a static busybox.
 func (s *suite) busybox() string {
-	s.Helper()
+	s.tb.Helper()
 	program, err := exec.LookPath("busybox")
 	if err != nil {
-		s.Skip("needs busybox for a root: apt-get install busybox-static")
+		s.tb.Skip("needs busybox for a root: apt-get install busybox-static")
 	}
 	if out, err := exec.Command("ldd", program).CombinedOutput(); err == nil && !bytes.Contains(out, []byte("not a dynamic")) {
-		s.Skip("needs a static busybox for a root: apt-get install busybox-static")
+		s.tb.Skip("needs a static busybox for a root: apt-get install busybox-static")
 	}
 	root := filepath.Join(s.dir, "image")
 	for _, d := range []string{"bin", "etc", "root", "usr/bin", "var"} {
 		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
-			s.Fatal(err)
+			s.tb.Fatal(err)
 		}
 	}
 	b, err := os.ReadFile(program)
@@ -161,23 +162,23 @@ func (s *suite) busybox() string {
 		err = os.WriteFile(filepath.Join(root, "bin/busybox"), b, 0o755)
 	}
 	if err != nil {
-		s.Fatal(err)
+		s.tb.Fatal(err)
 	}
 	names, err := exec.Command(program, "--list").Output()
 	if err != nil {
-		s.Fatal(err)
+		s.tb.Fatal(err)
 	}
 	for _, n := range strings.Fields(string(names)) {
 		if n != "busybox" {
 			if err := os.Symlink("busybox", filepath.Join(root, "bin", n)); err != nil {
-				s.Fatal(err)
+				s.tb.Fatal(err)
 			}
 		}
 	}
 	// An image is never written to.
-	s.Cleanup(func() {
+	s.tb.Cleanup(func() {
 		if _, err := os.Stat(filepath.Join(root, ".bakeoff")); err == nil {
-			s.Error("the image was written to")
+			s.tb.Error("the image was written to")
 		}
 	})
 	return root

@@ -8,3 +8,5 @@ import (
 )
 
 func TestDriver(t *testing.T) { drivertest.Run(t, host.Driver{}, drivertest.Options{}) }
+
+func BenchmarkCreate(b *testing.B) { drivertest.Bench(b, host.Driver{}, drivertest.Options{}) }

@@ -102,17 +102,12 @@ type container struct {
 
 func (c *container) build(ctx context.Context) error {
 	e := c.env
-	if err := e.Connect(ctx); err != nil {
-		return err
-	}
-	volumes, err := e.Volumes(ctx)
+	var v string
+	err := confine.Together(
+		func() error { return e.Connect(ctx) },
+		func() error { return c.files(ctx) },
+		func() (err error) { v, err = version(ctx, e.Host, c.runtime); return err })
 	if err != nil {
-		return err
-	}
-	if err := e.Mount(ctx, false, false, volumes); err != nil {
-		return err
-	}
-	if err := c.bundle(ctx, volumes); err != nil {
 		return err
 	}
 	e.OnClose, e.Details = c.remove, c.state
@@ -123,15 +118,23 @@ func (c *container) build(ctx context.Context) error {
 	if err := e.Adopt(ctx); err != nil {
 		return err
 	}
-	v, err := version(ctx, e.Host, c.runtime)
-	if err != nil {
-		return err
-	}
 	e.Facts()["runtime"], e.Facts()["version"], e.Facts()["seccomp"] = c.runtime, v, "none"
 	// The runtime passes on a number only, so the agent says by which signal
 	// a program ended.
 	e.In = append(c.command("exec", e.Spec.Label), e.Info().Agent, "enter", "--report")
 	return e.Answer(ctx)
+}
+
+// files makes the volumes, the root and the bundle.
+func (c *container) files(ctx context.Context) error {
+	volumes, err := c.env.Volumes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.env.Mount(ctx, false, false, volumes); err != nil {
+		return err
+	}
+	return c.bundle(ctx, volumes)
 }
 
 // bundle writes the container's configuration.
