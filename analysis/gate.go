@@ -14,10 +14,12 @@ import (
 const share = 0.2
 
 // total tells that one trial that failed this gate fails the comparison:
-// then the number is not of what it claims to be, however few there are.
+// then the number is not of what it claims to be, however few there are. A
+// check of scaling is not among them: it compares two short times, which an
+// unlucky moment stretches; a loop that was removed fails it in every trial.
 func total(gate string) bool {
 	switch gate {
-	case "errors", "answer", "scaling", "disk-full":
+	case "errors", "answer", "disk-full":
 		return true
 	}
 	return false

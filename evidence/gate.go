@@ -33,6 +33,7 @@ type Trial struct {
 const (
 	ceilingShare  = 0.95 // of the generator's CPUs
 	stealShare    = 0.01 // of the CPU time
+	starvedShare  = 0.05 // of the generator's time
 	throttleShare = 0.01 // of the elapsed time
 	slowDown      = 0.80 // of the clock frequency before the trial
 	clockShare    = 0.01 // of what passed on the host's clock
@@ -51,6 +52,7 @@ func Gates() []Gate {
 		{"frequency", "the CPU's clock fell during the trial", frequencyGate},
 		{"memory", "the environment ran out of memory and something in it was killed", memoryGate},
 		{"scaling", "twice the work did not take about twice the time: it may not have been done", scalingGate},
+		{"starved", "the load generator waited for a CPU that others had", starvedGate},
 		{"steal", "the machine below gave CPU time to others", stealGate},
 		{"swap", "memory was swapped during the trial", swapGate},
 		{"throttled", "a quota or heat held the CPU back", throttledGate},
@@ -153,6 +155,21 @@ func scalingGate(t Trial) string {
 	}
 	if s := t.Work.Check.Scaling; !(s >= scalingLow && s <= scalingHigh) {
 		return fmt.Sprintf("twice the work took %.2f times as long", s)
+	}
+	return ""
+}
+
+// starvedGate reads how long the generator was ready to run and had no CPU. A
+// generator that others keep waiting looks idle and makes the subject look
+// slow.
+func starvedGate(t Trial) string {
+	if t.Work == nil {
+		return ""
+	}
+	for _, v := range t.Work.Values {
+		if v.Metric == "generator-starved" && v.Value > starvedShare {
+			return fmt.Sprintf("the generator waited %.0f %% of the time for its CPU", 100*v.Value)
+		}
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 
 	"bakeoff/agent"
 	"bakeoff/probe"
+	"bakeoff/sample"
 	"bakeoff/store"
 )
 
@@ -51,6 +52,9 @@ func TestGates(t *testing.T) {
 		{"an empty loop", "scaling", "1.00 times", func(t *Trial) { t.Work.Check.Scaling = 1 }},
 		{"quadratic work", "scaling", "4.00 times", func(t *Trial) { t.Work.Check.Scaling = 4 }},
 		{"scaling that is no number", "scaling", "NaN", func(t *Trial) { t.Work.Check.Scaling = math.NaN() }},
+		{"a generator without its CPU", "starved", "12 %", func(t *Trial) {
+			t.Work.Values = []sample.Value{{Metric: "generator-starved", Unit: "1", Value: .12}}
+		}},
 		{"steal", "steal", "4.8 %", func(t *Trial) { t.Line.After.CPU.Steal = .05 }},
 		{"swap", "swap", "3 pages were swapped in and 0 out", func(t *Trial) { t.Line.After.SwapIn = f(8) }},
 		{"heat", "throttled", "2 times", func(t *Trial) { t.Line.After.ThermalThrottles = f(5) }},
