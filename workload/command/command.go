@@ -81,7 +81,7 @@ func params() []param.Spec {
 	list := func(name, doc string) param.Spec {
 		return param.Spec{Name: name, Kind: param.List, Doc: doc}
 	}
-	const finds = ": last-line (the last number of the last line), regexp:RE (the group of the last match), or json:PATH ($.a.b[0]); of its standard output"
+	const finds = ": last-line (the last number of the last line), regexp:RE (the group of its first match in the last line that matches), or json:PATH ($.a.b[0]); of its standard output"
 	argv := list("argv", "the command and its arguments; no shell reads them")
 	argv.Required = true
 	return []param.Spec{

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/agent"
 	"bakeoff/fault"
@@ -201,6 +202,9 @@ func TestExtract(t *testing.T) {
 		{`regexp:^rate=(\S+)$`, "rate=1\nxrate=2\nrate=3e2\n", 300, ""},
 		{`regexp:rate=(\S+)`, "rate=fast", 0, "no number"},
 		{`regexp:rate=(\d+)`, "none", 0, "matches"},
+		{`regexp:(\d+)`, "1 2\r\n3 4\r\nnone", 3, ""},
+		{`regexp:^(\d+)$`, "\n\n7\r\n", 7, ""},
+		{`regexp:(` + strings.Repeat("a", 300) + `)`, "", 0, "256 are the most"},
 		{`regexp:rate`, "", 0, "0 groups"},
 		{`regexp:(a)(b)`, "", 0, "2 groups"},
 		{`regexp:(`, "", 0, "missing closing"},
@@ -228,6 +232,20 @@ func TestExtract(t *testing.T) {
 		if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s of %q: %g, error %v, want %q", c.spec, c.out, got, err, c.says)
 		}
+	}
+}
+
+// A stranger's expression and output may not stop a reader for long: one match
+// a line is linear in the output, where all matches are not.
+func TestExpressionsEnd(t *testing.T) {
+	x, err := newExtractor(`regexp:(a)(?:a{0,900}){1,1}b|a`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := time.Now()
+	_, _ = x([]byte(strings.Repeat(strings.Repeat("a", 1000)+"\n", 40)))
+	if d := time.Since(from); d > 20*time.Second {
+		t.Errorf("40 kB took %v", d)
 	}
 }
 

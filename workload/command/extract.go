@@ -45,10 +45,17 @@ func lastLine(out []byte) (float64, error) {
 	return 0, fmt.Errorf("the last line has no number: %q", short(line))
 }
 
-// newRegexp finds the group of the last match.
+// exprBytes bounds an expression. It may be a stranger's, and what it costs
+// grows with its size.
+const exprBytes = 256
+
+// newRegexp finds the group of the first match in the last line that matches.
+// One match a line keeps the cost linear in the output.
 func newRegexp(expr string) (extractor, error) {
-	// Lines are what people think in: ^ and $ are their ends.
-	re, err := regexp.Compile("(?m)" + expr)
+	if len(expr) > exprBytes {
+		return nil, fmt.Errorf("the expression has %d bytes, and %d are the most", len(expr), exprBytes)
+	}
+	re, err := regexp.Compile(expr)
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +63,14 @@ func newRegexp(expr string) (extractor, error) {
 		return nil, fmt.Errorf("the expression has %d groups, and one is right: put the number in parentheses, and (?:…) around others", re.NumSubexp())
 	}
 	return func(out []byte) (float64, error) {
-		all := re.FindAllSubmatch(out, -1)
-		if len(all) == 0 {
-			return 0, fmt.Errorf("nothing that was printed matches %q", expr)
+		for len(out) > 0 {
+			at := bytes.LastIndexByte(out, '\n')
+			if m := re.FindSubmatch(bytes.TrimSuffix(out[at+1:], []byte("\r"))); m != nil {
+				return number(string(m[1]))
+			}
+			out = out[:max(at, 0)]
 		}
-		return number(string(all[len(all)-1][1]))
+		return 0, fmt.Errorf("no line that was printed matches %q", expr)
 	}, nil
 }
 
