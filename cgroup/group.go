@@ -433,10 +433,18 @@ func (g *Group) Remove(ctx context.Context) error {
 		if err := g.removeTree(ctx, d, 0); err != nil {
 			return fault.Op("control group "+g.label, err)
 		}
-		g.files.Rmdir(ctx, path.Dir(d)) // the last one out; it fails while others are in it
 	}
 	g.dirs = nil
+	g.layout.Tidy(ctx, g.host)
 	return nil
+}
+
+// Tidy removes the common parents of all groups where no group is left in
+// them. The kernel refuses to remove one that is in use.
+func (l Layout) Tidy(ctx context.Context, host conn.Conn) {
+	for _, h := range l.hierarchies() {
+		conn.FilesOf(host).Rmdir(ctx, path.Join(h, parent))
+	}
 }
 
 // discard undoes a make that failed halfway.

@@ -56,6 +56,9 @@ func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver
 			return found, group.Remove(ctx)
 		}
 	}
+	if !dryRun {
+		layout.Tidy(ctx, host) // a runtime may have removed the group, and left the parent that it had made
+	}
 	return found, nil
 }
 
