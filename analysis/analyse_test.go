@@ -260,10 +260,11 @@ func TestBeforeTheFirstLook(t *testing.T) {
 
 func TestGates(t *testing.T) {
 	n := wobble(10)
+	both := false
 	make := func(gate string, every int) Comparison {
 		d := world(12, []string{"a", "b"}, 1, func(_, _, c, _ int) float64 { return n() * math.Pow(1.2, float64(c)) })
 		for i := range d.Observations {
-			if o := &d.Observations[i]; o.Contender == "b" && i/2%every == 0 {
+			if o := &d.Observations[i]; (both || o.Contender == "b") && i/2%every == 0 {
 				o.Gates = map[string]string{gate: "seen"}
 			}
 		}
@@ -275,6 +276,14 @@ func TestGates(t *testing.T) {
 	if c := make("steal", 4); c.Verdict != Inconclusive || len(c.Gates) != 1 || c.Gates[0].Of != 48 || c.CI[0] == nil || !c.Open() {
 		t.Errorf("one trial in four with steal: %+v", c)
 	}
+	both = true
+	if c := make("steal", 4); c.Verdict != Worse || len(c.Gates) != 0 {
+		t.Errorf("one trial in four with steal on both sides: %+v", c)
+	}
+	if c := make("ceiling", 1); c.Verdict != Inconclusive || len(c.Gates) != 1 {
+		t.Errorf("every trial at the generator's ceiling: %+v", c)
+	}
+	both = false
 	if c := make("errors", 16); c.Verdict != Inconclusive || c.Gates[0].Name != "errors" || c.Open() || c.MoreBlocks != nil {
 		t.Errorf("errors: %+v", c)
 	}

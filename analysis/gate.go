@@ -5,13 +5,18 @@ import (
 	"slices"
 )
 
-// share is the part of one side's trials from which on a gate that disturbs
-// single trials fails the comparison. The Hodges–Lehmann estimate stands up
-// to 29 % of arbitrary blocks; a fifth leaves room below that. A disturbance
-// that meets both sides alike widens the interval and needs no gate; one that
-// meets one side more often reaches its fifth there, so sides are counted
-// apart.
-const share = 0.2
+// The shares of trials from which on a gate that disturbs single trials fails
+// the comparison.
+//
+// A disturbance that meets both sides alike widens the interval and needs no
+// gate, as long as it is rare enough for the scores to see past it: they take
+// weight from disturbed trials, up to half of a side's. One that meets one
+// side more often is not noise but a bias, and from a fifth on it could move
+// the estimate, which stands up to 29 % of arbitrary blocks.
+const (
+	oneSided = 0.2 // more on one side than on the other
+	mostly   = 0.5 // of either side
+)
 
 // total tells that one trial that failed this gate fails the comparison:
 // then the number is not of what it claims to be, however few there are. A
@@ -45,11 +50,22 @@ func failedGates(us, them series) []Gate {
 	var out []Gate
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		t := seen[name]
-		if total(name) || reaches(t.sides[0], len(us)) || reaches(t.sides[1], len(them)) {
+		if total(name) || disturbs(part(t.sides[0], len(us)), part(t.sides[1], len(them))) {
 			out = append(out, Gate{Name: name, Reason: t.reason, Trials: t.sides[0] + t.sides[1], Of: len(us) + len(them)})
 		}
 	}
 	return out
 }
 
-func reaches(n, of int) bool { return n > 0 && float64(n) >= share*float64(of) }
+// disturbs tells whether the shares of disturbed trials on two sides are more
+// than noise that meets both.
+func disturbs(a, b float64) bool {
+	return max(a, b) >= mostly || max(a, b)-min(a, b) >= oneSided
+}
+
+func part(n, of int) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
+}

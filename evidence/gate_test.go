@@ -50,12 +50,11 @@ func TestGates(t *testing.T) {
 		{"a falling clock", "frequency", "3.00 to 2.00 GHz", func(t *Trial) { t.Line.After.FrequencyHz = f(2e9) }},
 		{"a killed process", "memory", "1 processes", func(t *Trial) { t.Line.After.Scope.OOMKills = f(1) }},
 		{"an empty loop", "scaling", "1.00 times", func(t *Trial) { t.Work.Check.Scaling = 1 }},
-		{"quadratic work", "scaling", "4.00 times", func(t *Trial) { t.Work.Check.Scaling = 4 }},
 		{"scaling that is no number", "scaling", "NaN", func(t *Trial) { t.Work.Check.Scaling = math.NaN() }},
 		{"a generator without its CPU", "starved", "12 %", func(t *Trial) {
 			t.Work.Values = []sample.Value{{Metric: "generator-starved", Unit: "1", Value: .12}}
 		}},
-		{"steal", "steal", "4.8 %", func(t *Trial) { t.Line.After.CPU.Steal = .05 }},
+		{"steal", "steal", "9.1 %", func(t *Trial) { t.Line.After.CPU.Steal = .1 }},
 		{"swap", "swap", "3 pages were swapped in and 0 out", func(t *Trial) { t.Line.After.SwapIn = f(8) }},
 		{"heat", "throttled", "2 times", func(t *Trial) { t.Line.After.ThermalThrottles = f(5) }},
 		{"a quota", "throttled", "0.100 of 1.000 s", func(t *Trial) { t.Line.After.ThrottledSeconds = f(1.1) }},

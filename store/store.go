@@ -59,8 +59,11 @@ type Line struct {
 	Status    Status `json:"status,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 	// environment
-	CreateNS int64         `json:"create_ns,omitempty"`
-	Limits   *probe.Limits `json:"limits,omitempty"`
+	CreateNS int64 `json:"create_ns,omitempty"`
+	// PrepareNS is how long bringing all cells to where trials can run took
+	// after creation.
+	PrepareNS int64         `json:"prepare_ns,omitempty"`
+	Limits    *probe.Limits `json:"limits,omitempty"`
 	// Facts are what the driver knows of what ran (driver.Info.Facts).
 	Facts map[string]string `json:"facts,omitempty"`
 	// Fingerprint is the contender's, as it was on disk when this line was

@@ -64,17 +64,12 @@ func (r *runner) lease(ctx context.Context, b plan.Block) (map[string]*lease, er
 		if r.kept[name] != nil || s.gone != "" {
 			continue
 		}
-		le, err := r.create(ctx, b.Index, s)
+		le, err := r.create(ctx, b, s)
 		if err != nil {
 			return nil, err
 		}
 		if le == nil {
 			continue
-		}
-		for _, v := range b.Visits {
-			if err := r.prepareCell(ctx, le, s, v.Cell); err != nil {
-				return nil, err
-			}
 		}
 		if f, ok := le.Instance.(driver.Freezer); ok {
 			if err := f.Freeze(ctx); err != nil {
@@ -85,9 +80,10 @@ func (r *runner) lease(ctx context.Context, b plan.Block) (map[string]*lease, er
 	return r.kept, nil
 }
 
-// create makes one environment and journals it. It returns nil, nil where the
-// subject failed to come up.
-func (r *runner) create(ctx context.Context, block int, s *side) (*lease, error) {
+// create makes one environment, prepares the block's cells in it, and journals
+// it. It returns nil, nil where the subject failed to come up.
+func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*lease, error) {
+	block := b.Index
 	le, err := r.Env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
 	line := store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Block: block, Contender: s.Name}
 	switch {
@@ -98,11 +94,13 @@ func (r *runner) create(ctx context.Context, block int, s *side) (*lease, error)
 		out := &lease{Lease: le, targets: map[string]*target{}}
 		r.kept[s.Name] = out
 		line.Facts = le.Info().Facts
+		perr := r.prepareCells(ctx, out, s, b)
+		line.PrepareNS = time.Since(le.Up).Nanoseconds()
 		if line.Fingerprint, err = r.fingerprint(ctx, s, out); err != nil {
 			return nil, err
 		}
 		r.emit(Event{Kind: Environment, Block: block, Contender: s.Name, Status: store.OK, Text: le.Up.Sub(le.Asked).Round(time.Millisecond).String()})
-		return out, r.Run.Append(line)
+		return out, errors.Join(perr, r.Run.Append(line))
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
@@ -132,6 +130,16 @@ func (r *runner) create(ctx context.Context, block int, s *side) (*lease, error)
 		return nil, fault.New(fault.Lab, "the baseline cannot run: %s", s.gone)
 	}
 	return nil, nil
+}
+
+// prepareCells brings every cell of the block to where trials can run.
+func (r *runner) prepareCells(ctx context.Context, le *lease, s *side, b plan.Block) error {
+	for _, v := range b.Visits {
+		if err := r.prepareCell(ctx, le, s, v.Cell); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // prepareCell brings one cell in one environment to where trials can run.

@@ -2,7 +2,7 @@
 // one run:
 //
 //   - the share of a run's wall time that is spent outside trials and outside
-//     creating environments,
+//     creating and preparing environments,
 //   - the throughput of a workload run through bakeoff against the same binary
 //     run by hand on the same CPU, in mirrored pairs,
 //   - the controller's peak memory,
@@ -235,7 +235,7 @@ func report(lines []store.Line, peak int64) {
 	for _, l := range lines {
 		switch l.Type {
 		case store.LineEnvironment:
-			d := time.Duration(l.CreateNS)
+			d := time.Duration(l.CreateNS + l.PrepareNS)
 			creations += d
 			if first.IsZero() && d > 0 {
 				first = l.At.Add(-d)
@@ -250,7 +250,7 @@ func report(lines []store.Line, peak int64) {
 	}
 	wall := last.Sub(first)
 	rest := wall - trials - creations
-	fmt.Printf("%d blocks, %d trials in %.1f s: %.1f s in trials, %.1f s creating environments\n", blocks, n, wall.Seconds(), trials.Seconds(), creations.Seconds())
+	fmt.Printf("%d blocks, %d trials in %.1f s: %.1f s in trials, %.1f s creating and preparing environments\n", blocks, n, wall.Seconds(), trials.Seconds(), creations.Seconds())
 	fmt.Printf("outside both: %.1f %% of the wall time, %.0f ms a trial (at most 10 %% wanted)\n", 100*rest.Seconds()/wall.Seconds(), 1000*rest.Seconds()/float64(max(n, 1)))
 	if peak > 0 {
 		fmt.Printf("peak memory of the controller: %.1f MiB (at most 64 wanted)\n", float64(peak)/(1<<20))
