@@ -27,6 +27,9 @@ packages() {
 	run|nginx|workload http on the bare host: the packaged server, never started as a service
 	test|?chromium|looks at the page as a browser does: without JavaScript, narrow, dark, printed
 	test|wrk|an independent load generator that the one in bakeoff-agent is held against
+	test|busybox-static|programs without libraries for the tests of roots and RAM disks
+	test|cpio|reads the RAM disks that the tests write
+	test|strace|sees which system calls a trial makes
 	check|gcc|the race detector of go test -race
 	check|libc6-dev|the same
 	LIST
