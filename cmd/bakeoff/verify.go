@@ -85,5 +85,9 @@ func (a *app) printVerification(r evidence.Report) {
 		fmt.Fprintf(a.stdout, "%s %s: %s\n", s.paint(green, "holds:"), printable(r.Run), checked)
 		return
 	}
-	fmt.Fprintf(a.stdout, "%s %s: %d findings in %s\n", s.paint(red, "does not hold:"), printable(r.Run), len(r.Findings), checked)
+	findings := "1 finding"
+	if n := len(r.Findings); n > 1 {
+		findings = fmt.Sprintf("%d findings", n)
+	}
+	fmt.Fprintf(a.stdout, "%s %s: %s in %s\n", s.paint(red, "does not hold:"), printable(r.Run), findings, checked)
 }

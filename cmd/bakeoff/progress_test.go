@@ -1,0 +1,42 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/store"
+	"bakeoff/trial"
+)
+
+// Elsewhere than on a terminal there is a line for each block and for each
+// thing that is not simply going on, and no other.
+func TestPlainLines(t *testing.T) {
+	var out strings.Builder
+	p := plain{out: &out}
+	for _, e := range []trial.Event{
+		{Kind: trial.Preparing, Text: "building the image debian:bookworm"},
+		{Kind: trial.Unavailable, Contender: "crun", Text: "crun is not installed; apt-get install crun"},
+		{Kind: trial.Environment, Contender: "host", Status: store.OK},
+		{Kind: trial.Environment, Contender: "microvm", Status: store.Subject, Text: "kernel panic\x1b[31m"},
+		{Kind: trial.TrialStart, Contender: "host", Cell: "sha"},
+		{Kind: trial.TrialEnd, Contender: "host", Cell: "sha", Status: store.OK},
+		{Kind: trial.TrialEnd, Contender: "chroot", Cell: "http", Status: store.Subject, Text: "status 404"},
+		{Kind: trial.BlockEnd, Done: 1, Planned: 26, Elapsed: 41 * time.Second, Budget: 8 * time.Minute, Results: results(2)},
+		{Kind: trial.BlockEnd, Block: 1, Status: store.Void, Done: 1, Void: 1, Planned: 26, Elapsed: 80 * time.Second},
+		{Kind: trial.End, Text: "budget"},
+	} {
+		p.event(e)
+	}
+	const want = `building the image debian:bookworm
+crun cannot run here: crun is not installed; apt-get install crun
+block 1: microvm did not come up: kernel panic` + "\uFFFD" + `[31m
+block 1: chroot failed at http: status 404
+block 1: 1 of at most 26 done, 41s of 8m0s, 2 of 3 comparisons decided
+block 2 is void: 1 of at most 26 done, 1 void, 1m20s
+ended: the time budget is used up
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
