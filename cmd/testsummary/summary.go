@@ -34,6 +34,7 @@ type summary struct {
 	output         map[key]string
 	parents        map[key]bool // tests that have subtests: only leaves are counted
 	passed, failed int
+	failures       []string // names, for the end
 	skipped        map[string][]string // reason → tests
 	perPackage     map[string]*count
 	broken         int // packages that failed outside of their tests
@@ -91,15 +92,13 @@ func (s *summary) testEnds(e event, out io.Writer) {
 		// A parent that failed only because of its subtests has nothing to say.
 		if said := said(s.output[k]); !s.parents[k] || said != "" {
 			fmt.Fprintf(out, "--- FAIL %s (%.1f s)\n%s", name, e.Elapsed, s.output[k])
-			s.failed++
-			c.failed++
+			s.fail(c, name)
 		}
 	case e.Action == "skip":
 		reason := cmp.Or(said(s.output[k]), "it gives no reason")
 		if s.refuse != nil && s.refuse.MatchString(reason) {
 			fmt.Fprintf(out, "--- FAIL %s skipped, and must not here: %s\n", name, reason)
-			s.failed++
-			c.failed++
+			s.fail(c, name)
 			return
 		}
 		s.skipped[reason] = append(s.skipped[reason], name)
@@ -108,6 +107,12 @@ func (s *summary) testEnds(e event, out io.Writer) {
 		s.passed++
 		c.passed++
 	}
+}
+
+func (s *summary) fail(c *count, name string) {
+	s.failed++
+	c.failed++
+	s.failures = append(s.failures, name)
 }
 
 func (s *summary) packageEnds(e event, out io.Writer) {
@@ -159,6 +164,9 @@ func (s *summary) end(out io.Writer) int {
 		for _, t := range tests {
 			fmt.Fprintf(out, "    %s\n", t)
 		}
+	}
+	for _, name := range s.failures {
+		fmt.Fprintf(out, "failed: %s\n", name)
 	}
 	if s.broken > 0 {
 		fmt.Fprintf(out, "%d packages failed outside of their tests\n", s.broken)

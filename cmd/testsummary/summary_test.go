@@ -53,7 +53,7 @@ func TestSummary(t *testing.T) {
 			"2 passed, 0 failed, 1 skipped\n"}},
 		{"a refused skip fails", mixed, "apt-get install", 1, []string{
 			"--- FAIL a.TestCrun skipped, and must not here: needs crun", "2 passed, 1 failed, 0 skipped\n"}},
-		{"a failure is told once", failing, "", 1, []string{"got 1, want 2", "0 passed, 1 failed, 0 skipped\n"}},
+		{"a failure is told once", failing, "", 1, []string{"got 1, want 2", "failed: b.TestBad/sub\n0 passed, 1 failed, 0 skipped\n"}},
 		{"a build that fails counts", broken, "", 1, []string{"syntax error", "0 passed, 1 failed, 0 skipped\n"}},
 		{"a package that never ended failed", killed, "", 1, []string{"--- FAIL d never ended", "2 passed, 1 failed, 1 skipped\n"}},
 		{"other words are passed on", "go: no such module\n", "", 2, []string{"go: no such module\n", "no package was tested"}},
