@@ -34,7 +34,7 @@ type summary struct {
 	output         map[key]string
 	parents        map[key]bool // tests that have subtests: only leaves are counted
 	passed, failed int
-	failures       []string // names, for the end
+	failures       []string            // names, for the end
 	skipped        map[string][]string // reason → tests
 	perPackage     map[string]*count
 	broken         int // packages that failed outside of their tests
