@@ -1,0 +1,301 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/analysis"
+	"bakeoff/compare"
+	"bakeoff/export"
+	"bakeoff/fault"
+	"bakeoff/plan"
+	"bakeoff/sample"
+	"bakeoff/store"
+)
+
+// compareFlags are the flags of compare.
+type compareFlags struct {
+	by      string
+	margin  float64
+	alpha   float64
+	repeats []string
+	format  string
+	json    bool
+	all     bool
+	failOn  []string
+}
+
+func (a *app) compare() *cobra.Command {
+	var f compareFlags
+	c := &cobra.Command{
+		Use:   "compare OLD NEW",
+		Short: "Hold two runs against each other: a release against the last",
+		Long: `compare tells what changed from the run OLD to the run NEW: a release against
+the last, a kernel against another. Both must have done the same work.
+
+Two runs are not interleaved: whatever else changed between them looks like a
+difference of what was compared. So two changes are shown. The relative one is
+that of contender / baseline: a machine that became slower as a whole drops out
+of it. The direct one is that of the values themselves, and holds the machine's
+change too; the baseline has only this one.
+
+Runs differ even when nothing was changed. --repeats names runs of the same lab
+file in which nothing was, three at least with OLD; the intervals are widened
+by what lies between those. Without them the interval covers the noise inside
+the runs alone, and there is no verdict but "not interleaved".`,
+		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
+  bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday,runs/wednesday
+  bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday --fail-on worse
+  bakeoff compare OLD NEW --by direct --json | jq '.yardstick[] | .direct.ratio'
+  bakeoff compare OLD NEW --format junit > junit.xml`,
+		Args: between(2, 2, "a pair of run folders"),
+		RunE: func(c *cobra.Command, args []string) error { return a.doCompare(c, f, args) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.by, "by", string(compare.Relative), "`change` that gets verdicts: relative to the baseline, or direct")
+	fl.Float64Var(&f.margin, "margin", 0, "largest `share` of a difference that still counts as equivalent (default OLD's)")
+	fl.Float64Var(&f.alpha, "alpha", 0.05, "error `rate` of all verdicts together")
+	fl.StringSliceVar(&f.repeats, "repeats", nil, "`runs` of the same lab file in which nothing was changed")
+	fl.StringVar(&f.format, "format", "", "`name` of a format of export, instead of a table: "+strings.Join(exportNames(), ", "))
+	fl.BoolVar(&f.all, "all", false, "show all metrics, not only the primary ones")
+	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
+	failOnFlag(c, &f.failOn)
+	c.ValidArgsFunction = completeRuns
+	completeFlag(c, "repeats", func([]string) []string { return runsIn("runs") })
+	completeFlag(c, "by", func([]string) []string { return []string{string(compare.Relative), string(compare.Direct)} })
+	completeFlag(c, "format", func([]string) []string { return exportNames() })
+	return c
+}
+
+// exportNames are the formats that say something of a change: the others hold
+// the samples of one run.
+func exportNames() []string { return []string{"junit", "openmetrics"} }
+
+func (a *app) doCompare(c *cobra.Command, f compareFlags, args []string) error {
+	if err := failOn(f.failOn).check(); err != nil {
+		return err
+	}
+	switch {
+	case f.json && f.format != "":
+		return usage(c, fmt.Errorf("--json and --format exclude each other"))
+	case f.format != "" && !slices.Contains(exportNames(), f.format):
+		return usage(c, fmt.Errorf("--format %q is not one of %s", f.format, strings.Join(exportNames(), ", ")))
+	case f.by != string(compare.Relative) && f.by != string(compare.Direct):
+		return usage(c, fmt.Errorf("--by %q is neither relative nor direct", f.by))
+	case len(f.repeats) > maxRuns:
+		return usage(c, fmt.Errorf("more than %d runs", maxRuns))
+	}
+	var runs []compare.Run
+	for _, arg := range append(args[:2:2], f.repeats...) {
+		r, err := readRun(arg)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, r)
+	}
+	res, err := compare.Two(runs[0], runs[1], compare.Option{
+		Alpha: f.alpha, Margin: f.margin, By: compare.By(f.by), Repeats: runs[2:],
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.json:
+		err = a.printJSON(res)
+	case f.format != "":
+		err = export.Write(a.stdout, f.format, []analysis.Results{res.Results()})
+	default:
+		a.printCompare(res, f.all)
+	}
+	if err != nil {
+		return err
+	}
+	return failOn(f.failOn).end(res.Results())
+}
+
+// readRun reads what compare needs of a run folder: results, fingerprints, and
+// what the plan says of the laboratory.
+func readRun(arg string) (out compare.Run, err error) {
+	if out.Results, err = readResults(arg); err != nil {
+		return out, err
+	}
+	dir, err := runDir(arg)
+	if err != nil {
+		return out, err
+	}
+	run, err := store.Open(dir)
+	if err != nil {
+		return out, err
+	}
+	defer run.Close()
+	text, err := run.Plan()
+	if err != nil {
+		return out, err
+	}
+	p, err := plan.Decode(text)
+	if err != nil {
+		return out, fault.Op(filepath.Join(dir, store.PlanFile), err)
+	}
+	out.Results.Run = cmp.Or(out.Results.Run, run.Base())
+	out.Facts = map[string]map[string]string{"": {
+		"bakeoff": p.Version, "lab file": p.LabSHA256, "profile": cmp.Or(p.Profile, "none"),
+		"instances": p.Design.Instances, "mirror": fmt.Sprint(p.Design.Mirror), "trials in a block": fmt.Sprint(trialsOf(p)),
+	}}
+	for _, c := range out.Results.Contenders {
+		facts := map[string]string{"driver": c.Driver, "host": c.Host}
+		for k, v := range c.Facts {
+			facts["driver."+strings.TrimPrefix(k, "driver.")] = v
+		}
+		out.Facts[c.Name] = facts
+		fp, err := run.Fingerprint(c.Name)
+		if fault.Is(err, fault.NotFound) {
+			continue // a contender that never ran left none
+		}
+		if err != nil {
+			return out, err
+		}
+		for k, v := range fp.Facts {
+			// fs./data=/where/it/lies: the place is another in each run.
+			if k, _, _ := strings.Cut(k, "="); facts[k] == "" {
+				facts[k] = v
+			}
+		}
+	}
+	return out, nil
+}
+
+func trialsOf(p *plan.Plan) int {
+	if len(p.Blocks) == 0 {
+		return 0
+	}
+	return len(p.Blocks[0].Slots())
+}
+
+// printCompare tells the changes to a person: the warning first.
+func (a *app) printCompare(r compare.Result, all bool) {
+	s, width := a.style(a.stdout), logWidth
+	if a.terminal(a.stdout) {
+		width, _ = a.size(a.stdout)
+	}
+	fmt.Fprintln(a.stdout, s.paint(bold, printable(r.Old+" → "+r.New)))
+	for i, text := range append([]string{r.Warning}, r.Warnings...) {
+		col := yellow
+		if i > 0 {
+			col = ""
+		}
+		for _, line := range wrap(printable(text), width) {
+			fmt.Fprintln(a.stdout, s.paint(col, line))
+		}
+	}
+	rows, yardstick := shownRows(r, all)
+	a.changes("Against the baseline (contender / baseline, NEW over OLD)", rows, width, func(x compare.Row) *compare.Change { return x.Relative })
+	a.changes("The values themselves (NEW over OLD), the baseline first", append(yardstick, rows...), width, func(x compare.Row) *compare.Change { return x.Direct })
+	a.changedFacts(r, width)
+	fmt.Fprintf(a.stdout, "\nIntervals of %.4g %%: %d primary comparisons share an error rate of %g. Margin %g %%.\n", 100*levelOf(r), r.Judged, r.Alpha, 100*r.Margin)
+}
+
+// shownRows are those of metrics that are primary for somebody, or all where
+// none is: the twin and the baseline are no one's question, but are held
+// against the answers.
+func shownRows(r compare.Result, all bool) (rows, yardstick []compare.Row) {
+	primary := map[[2]string]bool{}
+	for _, x := range slices.Concat(r.Yardstick, r.Rows) {
+		if x.Primary {
+			primary[[2]string{x.Cell, x.Metric}] = true
+		}
+	}
+	hidden := func(x compare.Row) bool {
+		return !all && len(primary) > 0 && !primary[[2]string{x.Cell, x.Metric}]
+	}
+	return slices.DeleteFunc(slices.Clone(r.Rows), hidden), slices.DeleteFunc(slices.Clone(r.Yardstick), hidden)
+}
+
+func levelOf(r compare.Result) float64 {
+	for _, x := range slices.Concat(r.Rows, r.Yardstick) {
+		return x.Level
+	}
+	return 1 - r.Alpha
+}
+
+func (a *app) changes(title string, rows []compare.Row, width int, of func(compare.Row) *compare.Change) {
+	t := table{head: []string{"  CONTENDER", "CELL", "METRIC", "CHANGE", "BETWEEN RUNS", "BLOCKS", ""}}
+	for _, x := range rows {
+		c := of(x)
+		if c == nil {
+			continue
+		}
+		between := "unavailable"
+		if c.Spread != nil && x.Scale == sample.Difference {
+			between = fmt.Sprintf("%.3g %s (%d runs)", *c.Spread, x.Unit, c.Runs)
+		} else if c.Spread != nil {
+			between = fmt.Sprintf("%.2f %% (%d runs)", 100**c.Spread, c.Runs)
+		}
+		word, col := verdictOf(c.Verdict)
+		if len(x.Gates) > 0 && c.Verdict == analysis.Inconclusive {
+			word = "gated: " + x.Gates[0].Name + ": " + x.Gates[0].Reason
+		}
+		if x.TwinOf != "" {
+			word = "the baseline once more"
+		}
+		if f := x.Failures; f[0]+f[1] > 0 {
+			word = strings.TrimPrefix(fmt.Sprintf("%s; failed trials: %d, %d", word, f[0], f[1]), "; ")
+		}
+		change := changeText(analysis.Comparison{Ratio: c.Ratio, CI: c.CI, Scale: x.Scale, Unit: x.Unit})
+		t.add(cell{text: "  " + printable(x.Contender)}, cell{text: printable(x.Cell)}, cell{text: printable(x.Metric)},
+			cell{text: change}, cell{text: between}, cell{text: fmt.Sprintf("%d, %d", c.Blocks[0], c.Blocks[1])}, cell{printable(word), col})
+	}
+	if len(t.rows) == 0 {
+		return
+	}
+	a.heading(title)
+	t.print(a.stdout, a.style(a.stdout), width)
+}
+
+func verdictOf(v analysis.Verdict) (string, colour) {
+	switch v {
+	case analysis.Better:
+		return string(v), green
+	case analysis.Worse:
+		return string(v), red
+	case analysis.Equivalent:
+		return string(v), bold
+	}
+	return string(v), yellow
+}
+
+// maxFact cuts a fact that would fill the terminal; --json has all of it.
+const maxFact = 48
+
+// changedFacts lists what else is known to have changed.
+func (a *app) changedFacts(r compare.Result, width int) {
+	for _, x := range r.OnlyOld {
+		fmt.Fprintln(a.stdout, printable("only in OLD: "+x))
+	}
+	for _, x := range r.OnlyNew {
+		fmt.Fprintln(a.stdout, printable("only in NEW: "+x))
+	}
+	a.heading("What else is known to have changed")
+	if len(r.Differences) == 0 {
+		fmt.Fprintln(a.stdout, "  nothing that the fingerprints hold")
+		return
+	}
+	t := table{head: []string{"  FACT", "WHERE", "OLD → NEW"}}
+	var order []compare.Difference
+	where := map[compare.Difference][]string{}
+	for _, d := range r.Differences {
+		key := compare.Difference{Fact: d.Fact, Old: d.Old, New: d.New}
+		if where[key] == nil {
+			order = append(order, key)
+		}
+		where[key] = append(where[key], cmp.Or(d.Contender, "laboratory"))
+	}
+	for _, d := range order {
+		t.row("  "+printable(d.Fact), printable(strings.Join(where[d], ", ")), printable(clip(d.Old, maxFact)+" → "+clip(d.New, maxFact)))
+	}
+	t.print(a.stdout, a.style(a.stdout), width)
+}
