@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/analysis"
+)
+
+// ranExample runs an example and returns its results with the exit code.
+func ranExample(t *testing.T, h home, args ...string) (ran, int) {
+	t.Helper()
+	out, errs, code := h.bakeoff(t, 9*time.Minute, append([]string{"run", "--json"}, args...)...)
+	var r ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("exit code %d, %v in %q\n%s", code, err, out, errs)
+	}
+	return r, code
+}
+
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds images and boots machines")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root: control groups, namespaces, mounts")
+	}
+}
+
+// The first command's example, everything once: on every technology, from
+// images to the page. It decides nothing, so noise decides nothing here.
+func TestQuickExample(t *testing.T) {
+	needsRoot(t)
+	h := newHome(t)
+	lab, err := filepath.Abs("../../examples/quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, code := ranExample(t, h, lab, "--profile", "ci", "--seed", "3")
+	for _, m := range r.Missing {
+		if strings.Contains(m.Reason, "apt-get install") {
+			t.Skipf("%s on %s: %s", m.Cell, m.Contender, m.Reason)
+		}
+		t.Errorf("missing: %s on %s: %s", m.Cell, m.Contender, m.Reason)
+	}
+	if code != 0 || r.Blocks == 0 || r.Twin == nil || len(r.Comparisons) == 0 {
+		t.Errorf("exit code %d, %d blocks, twin %v, %d comparisons", code, r.Blocks, r.Twin != nil, len(r.Comparisons))
+	}
+	for _, c := range r.Comparisons {
+		if c.Verdict != "" && c.Verdict != analysis.Inconclusive {
+			t.Errorf("%s on %s is %s after two blocks", c.Contender, c.Cell, c.Verdict)
+		}
+	}
+	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
+	}
+	h.leavesNothing(t)
+}
+
+// A program that does not exist, a disk that is full, a kernel that panics:
+// each is a failed or missing cell with its reason, and the rest is intact.
+func TestWhatGoesWrongIsTold(t *testing.T) {
+	needsRoot(t)
+	h := newHome(t)
+	lab, err := filepath.Abs("../../examples/failures")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, code := ranExample(t, h, lab, "--seed", "5")
+	if code != 4 || r.Blocks != 2 {
+		t.Errorf("exit code %d after %d blocks, want 4 after both", code, r.Blocks)
+	}
+	reason := func(contender, cell string) string {
+		for _, m := range r.Missing {
+			if m.Contender == contender && m.Cell == cell {
+				return m.Reason
+			}
+		}
+		return ""
+	}
+	for _, x := range []struct{ contender, cell, reason string }{
+		{"host", "no-program", "no-such-program"},
+		{"chroot", "no-program", "no-such-program"},
+		{"full-disk", "write", "no space"},
+	} {
+		if got := reason(x.contender, x.cell); !strings.Contains(got, x.reason) {
+			t.Errorf("%s on %s: %q does not say %q", x.cell, x.contender, got, x.reason)
+		}
+	}
+	if got := reason("panics", "syscall"); !strings.Contains(got, "panic") && !strings.Contains(got, "apt-get install") {
+		t.Errorf("the kernel that panics: %q", got)
+	}
+	for _, who := range []string{"host", "chroot", "full-disk"} {
+		i := slices.IndexFunc(r.Summaries, func(s analysis.Summary) bool {
+			return s.Contender == who && s.Cell == "syscall" && s.Metric == "throughput"
+		})
+		if i < 0 || r.Summaries[i].N != 4 {
+			t.Errorf("the syscalls of %s are not intact", who)
+		}
+	}
+	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
+	}
+	h.leavesNothing(t)
+}
