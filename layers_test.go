@@ -23,6 +23,7 @@ var layers = map[string]int{
 	"store": 5, "workload": 5, "chart": 5, // the run folder; the contract of measurements; figures
 	"cgroup": 5, "netns": 5, "volume": 5, // what drivers share on Linux
 	"analysis": 6, "confine": 6, // what environments on a shared kernel have in common
+	"audit":    6, // published tables, read with what stats knows
 	"driver/*": 7, "workload/*": 6, "chart/*": 6,
 	"driver/drivertest": 6, "workload/workloadtest": 6, // contract suites stand above the contract
 	"driver/all": 8, "workload/all": 7, "chart/all": 7,

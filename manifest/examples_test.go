@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	drivers "bakeoff/driver/all"
@@ -34,6 +35,9 @@ func TestEveryExampleParses(t *testing.T) {
 		src, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if strings.Contains(string(src), "\nschema: bakeoff/published/") {
+			continue // a table for bakeoff audit
 		}
 		lab, err := manifest.Parse(file, src, cat, "")
 		if err != nil {

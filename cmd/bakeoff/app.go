@@ -55,7 +55,7 @@ was tested, and writes a page that shows its evidence.`,
 		commands []*cobra.Command
 	}{
 		{"measure", []*cobra.Command{a.run(), a.plan()}},
-		{"evidence", []*cobra.Command{a.report(), a.serve(), a.verify(), a.export(), a.analyse(), a.compare()}},
+		{"evidence", []*cobra.Command{a.report(), a.serve(), a.verify(), a.export(), a.analyse(), a.compare(), a.audit()}},
 		{"machine", []*cobra.Command{a.doctor(), a.list(), a.clean()}},
 		{"other", []*cobra.Command{a.schema(), a.completion(), a.version(), a.docs(), a.man()}},
 	} {

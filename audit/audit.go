@@ -1,0 +1,140 @@
+// Package audit says what a published table can and cannot support.
+//
+// A table and its claims are written down once (see Schema); Of runs small
+// checks over them, each of which knows one way in which figures mislead. The
+// checks know tools and physics, and no table in particular.
+package audit
+
+// Verdict is the answer to one claim.
+type Verdict string
+
+// The verdicts. A claim that figures refute is contradicted, whatever else is
+// wrong with them; one whose figures are not there cannot be told; one that
+// the figures agree with, but cannot carry, is not supported.
+const (
+	Supported    Verdict = "supported"
+	NotSupported Verdict = "not supported"
+	Contradicted Verdict = "contradicted"
+	CannotTell   Verdict = "cannot be told"
+)
+
+// Verdicts are all verdicts.
+var Verdicts = []Verdict{Supported, NotSupported, Contradicted, CannotTell}
+
+// Weight is what a reason does to a claim.
+type Weight string
+
+// The weights of reasons.
+const (
+	Refutes   Weight = "refutes"   // the figures say otherwise
+	Blinds    Weight = "blinds"    // what would be needed is not there
+	Undoes    Weight = "undoes"    // the figures cannot carry the claim
+	Qualifies Weight = "qualifies" // it holds, within this limit
+	Agrees    Weight = "agrees"    // the figures say so
+)
+
+// Reason is why a claim got its verdict.
+type Reason struct {
+	Check  string `json:"check"` // name of the check: see Checks
+	Weight Weight `json:"weight"`
+	Text   string `json:"text"`
+}
+
+// Answer is the verdict on one claim.
+type Answer struct {
+	Claim   string   `json:"claim"`
+	Verdict Verdict  `json:"verdict"`
+	Reasons []Reason `json:"reasons"`
+}
+
+// Finding is what is to be known of the table as a whole.
+type Finding struct {
+	Check string `json:"check"`
+	Text  string `json:"text"`
+}
+
+// ReportSchema names the form of Report.
+const ReportSchema = "bakeoff/audit/v1"
+
+// Report is the audit of one table.
+type Report struct {
+	Schema   string    `json:"schema"`
+	File     string    `json:"file"`
+	Title    string    `json:"title"`
+	Source   Source    `json:"source"`
+	Answers  []Answer  `json:"answers"`
+	Findings []Finding `json:"findings"`
+	Assumed  []string  `json:"assumed"` // facts that the article does not give
+}
+
+// Check is one way in which published figures mislead.
+type Check struct {
+	Name string
+	// Doc says what is looked for, and why it matters.
+	Doc string
+	// claim gives reasons for or against one claim; nil where the check only
+	// looks at whole tables.
+	claim func(*Table, *comparison) []Reason
+	// table gives findings; nil where the check only looks at claims.
+	table func(*Table) []Finding
+}
+
+// Checks returns every check, in the order in which reasons are given.
+func Checks() []Check {
+	return []Check{
+		figuresCheck, missingCheck, croppedCheck, estimatedCheck,
+		impossibleCheck, ceilingCheck, idleCheck, plateauCheck,
+		timingCheck, toolCheck, formulaCheck,
+		noiseCheck, trimCheck, orderCheck, unstableCheck, selectedCheck, confounderCheck,
+	}
+}
+
+// Of audits t, which Parse has found right.
+func Of(t *Table) Report {
+	r := Report{
+		Schema: ReportSchema, File: t.File, Title: t.Title, Source: t.Source,
+		Answers: []Answer{}, Findings: []Finding{}, Assumed: append([]string{}, t.Experiment.Assumed...),
+	}
+	checks := Checks()
+	for i := range t.Claims {
+		c := compare(t, &t.Claims[i])
+		a := Answer{Claim: t.Claims[i].Text, Reasons: []Reason{}}
+		for _, k := range checks {
+			if k.claim == nil {
+				continue
+			}
+			for _, reason := range k.claim(t, c) {
+				reason.Check = k.Name
+				a.Reasons = append(a.Reasons, reason)
+			}
+		}
+		a.Verdict = verdict(a.Reasons)
+		r.Answers = append(r.Answers, a)
+	}
+	for _, k := range checks {
+		if k.table == nil {
+			continue
+		}
+		for _, f := range k.table(t) {
+			f.Check = k.Name
+			r.Findings = append(r.Findings, f)
+		}
+	}
+	return r
+}
+
+// verdict weighs reasons: the heaviest one decides.
+func verdict(reasons []Reason) Verdict {
+	v := Supported
+	for _, r := range reasons {
+		switch {
+		case r.Weight == Refutes:
+			return Contradicted
+		case r.Weight == Blinds:
+			v = CannotTell
+		case r.Weight == Undoes && v == Supported:
+			v = NotSupported
+		}
+	}
+	return v
+}

@@ -1,0 +1,249 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A row is at a ceiling from this share of it: what remains is lost in gaps,
+// acknowledgements and counting.
+const near = 0.9
+
+// Ethernet, IPv4 and TCP with time stamps take this beside the data of a full
+// frame of 1500 bytes: preamble 8, header 14, check sequence 4, gap 12, IP
+// 20, TCP 32 (IEEE 802.3; RFC 791, 9293, 7323).
+const (
+	frameData  = 1448
+	frameExtra = 90
+)
+
+// ceiling is the most that a column can show, in its unit, and why.
+type ceiling struct {
+	what  string // "the link of 2.5 Gbit/s"
+	why   string // how value follows from it
+	value float64
+	// hard means that more is impossible by definition; it is no resource
+	// that rows could be tied by.
+	hard bool
+}
+
+// because says in brackets how much k allows in col, and why.
+func (k ceiling) because(col *Column) string {
+	v := number(k.value)
+	if k.value >= 1000 {
+		v = fmt.Sprintf("%.0f", k.value)
+	}
+	text := strings.TrimSpace(v + " " + col.Unit)
+	if k.why != "" {
+		text += ": " + k.why
+	}
+	return " (" + text + ")"
+}
+
+// ceilings lists what bounds a column: the link, the processor for what a
+// tool does in an event, and what the file says of it.
+func (t *Table) ceilings(col *Column) (out []ceiling) {
+	e := t.Experiment
+	if e.Link > 0 && e.Payload > 0 && perSecond(col.Unit) {
+		body := float64(e.Payload + e.Headers)
+		wire := body + math.Ceil(body/frameData)*frameExtra
+		out = append(out, ceiling{
+			what:  "the link of " + bits(float64(e.Link)),
+			why:   fmt.Sprintf("an answer takes %.0f bytes on the wire", wire),
+			value: float64(e.Link) / 8 / wire,
+		})
+	}
+	if c, ok := t.processor(col); ok {
+		out = append(out, c)
+	}
+	for _, l := range col.Limits {
+		out = append(out, ceiling{what: l.What, value: l.Value, hard: true})
+	}
+	return out
+}
+
+func perSecond(unit string) bool {
+	return slices.Contains([]string{"request/s", "requests/s", "answer/s"}, unit)
+}
+
+func bits(v float64) string {
+	if v >= 1e9 {
+		return number(v/1e9) + " Gbit/s"
+	}
+	return number(v/1e6) + " Mbit/s"
+}
+
+// processor bounds the events of a tool whose work for one event is known: a
+// core does not begin more than one division in a cycle.
+func (t *Table) processor(col *Column) (ceiling, bool) {
+	hz, threads := float64(t.Experiment.Machine.Hz), 1
+	for _, tool := range t.Experiment.Tools {
+		if !tool.measures(col) || hz == 0 || col.Unit != "event/s" {
+			continue
+		}
+		work, ok := tool.divisions()
+		if !ok {
+			continue
+		}
+		if n, ok := tool.option("threads"); ok && n > 0 {
+			threads = int(min(n, 1<<16))
+		}
+		return ceiling{
+			what:  "the processor",
+			why:   fmt.Sprintf("%.0f divisions an event at %s GHz, one a cycle at the very most", work, number(hz/1e9)),
+			value: hz * float64(threads) / work,
+		}, true
+	}
+	return ceiling{}, false
+}
+
+// lowest returns the ceiling that r comes nearest to, and how near: 1 at it.
+func (t *Table) lowest(col *Column, r *Row) (c ceiling, share float64) {
+	v := r.Values[col.Name]
+	if !v.Known() {
+		return c, 0
+	}
+	for _, k := range t.ceilings(col) {
+		if s := v.Lo / k.value; s > share {
+			c, share = k, s
+		}
+	}
+	return c, share
+}
+
+var impossibleCheck = Check{
+	Name: "impossible",
+	Doc:  `More than can be: more events than the cycles of the processor allow for the stated work, more bytes than the link carries, more requests at once than there are clients. Such a figure did not measure what it says. In sysbench's CPU test the usual cause is an empty loop: nothing uses its counter, and a compiler that may take sqrt for a pure function removes it.`,
+	claim: func(t *Table, c *comparison) (out []Reason) {
+		for _, r := range c.decisive() {
+			if k, share := t.lowest(c.column, r); share > 1 {
+				out = append(out, Reason{Weight: Undoes, Text: fmt.Sprintf("an impossible figure: %s is %s times what %s allows%s", c.show(r), times(share), k.what, k.because(c.column))})
+			}
+		}
+		return out
+	},
+	table: func(t *Table) (out []Finding) {
+		for i := range t.Columns {
+			col := &t.Columns[i]
+			var rows []string
+			var k ceiling
+			worst := 0.0
+			for j := range t.Rows {
+				if c, share := t.lowest(col, &t.Rows[j]); share > 1 {
+					rows = append(rows, t.Rows[j].title())
+					if share > worst {
+						worst, k = share, c
+					}
+				}
+			}
+			if len(rows) > 0 {
+				text := fmt.Sprintf("%s: impossible for %s, up to %s times what %s allows%s", col.title(), shortened(rows), times(worst), k.what, k.because(col))
+				if t.emptyLoop(col) {
+					text += "; an empty loop was timed: sysbench does not use the counter of its CPU test, and a compiler that may take sqrt for pure removes the work"
+				}
+				out = append(out, Finding{Text: text})
+			}
+		}
+		return out
+	},
+}
+
+var ceilingCheck = Check{
+	Name: "ceiling",
+	Doc:  `Rows that reach what the link carries (90 % of it on the wire, frames counted) are tied by the link: it was measured, and not they. Only the cost of a request (CPU seconds, context switches) can tell such systems apart. A row at the ceiling against one below it is faster by at least what is printed.`,
+	claim: func(t *Table, c *comparison) []Reason {
+		var at []string
+		var k ceiling
+		for _, r := range c.decisive() {
+			if l, share := t.lowest(c.column, r); share >= near && share <= 1 && !l.hard {
+				at, k = append(at, r.title()), l
+			}
+		}
+		switch {
+		case len(at) == 0:
+			return nil
+		case len(at) == 2:
+			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("both are at the ceiling of %s%s: it was measured, and not they", k.what, k.because(c.column))}}
+		}
+		return []Reason{{Weight: Qualifies, Text: fmt.Sprintf("%s is at the ceiling of %s%s: what it could do is not known", at[0], k.what, k.because(c.column))}}
+	},
+	table: func(t *Table) (out []Finding) {
+		for i := range t.Columns {
+			col := &t.Columns[i]
+			var rows []string
+			var k ceiling
+			for j := range t.Rows {
+				if l, share := t.lowest(col, &t.Rows[j]); share >= near && share <= 1 && !l.hard {
+					rows, k = append(rows, t.Rows[j].title()), l
+				}
+			}
+			if len(rows) > 0 {
+				out = append(out, Finding{Text: fmt.Sprintf("%s: %d of %d rows reach %s or more of %s%s; they cannot be told apart by it: %s",
+					col.title(), len(rows), len(t.Rows), percent(near), k.what, k.because(col), shortened(rows))})
+			}
+		}
+		return out
+	},
+}
+
+var idleCheck = Check{
+	Name: "idle",
+	Doc:  `A server with CPU to spare was not at its limit: something else was (the link, the client, a lock), and its rate is what that allows.`,
+	table: func(t *Table) (out []Finding) {
+		for i := range t.Columns {
+			col := &t.Columns[i]
+			if col.Role != "idle" {
+				continue
+			}
+			var rows []string
+			for j := range t.Rows {
+				if v := t.Rows[j].Values[col.Name]; v.Known() && v.Lo >= 5 {
+					rows = append(rows, fmt.Sprintf("%s %s %%", t.Rows[j].title(), number(v.Value)))
+				}
+			}
+			if len(rows) > 0 {
+				out = append(out, Finding{Text: col.title() + ": CPU was left over, so that something else set the rate: " + shortened(rows)})
+			}
+		}
+		return out
+	},
+}
+
+var plateauCheck = Check{
+	Name: "plateau",
+	Doc:  `Three or more different systems within 1 % of each other at the top, and others well below: a common ceiling (the link, the client, one CPU) is likelier than equal systems. It is looked for where no ceiling is known.`,
+	table: func(t *Table) (out []Finding) {
+		for i := range t.Columns {
+			col := &t.Columns[i]
+			if col.Better != "higher" || !strings.HasSuffix(col.Unit, "/s") || col.Role != "" || col.Formula != "" || t.bound(col) {
+				continue
+			}
+			var vs []float64
+			for _, r := range t.Rows {
+				if v := r.Values[col.Name]; v.Known() && v.State == "" && v.Hi-v.Lo < 0.02*v.Value {
+					vs = append(vs, v.Value)
+				}
+			}
+			slices.Sort(vs)
+			if len(vs) < 4 || vs[len(vs)-1] <= 0 {
+				continue
+			}
+			top := vs[len(vs)-1]
+			n := len(vs) - slices.IndexFunc(vs, func(v float64) bool { return v >= 0.99*top })
+			if n >= 3 && vs[0] < 0.9*top {
+				out = append(out, Finding{Text: fmt.Sprintf("%s: %d of %d rows lie within 1 %% of the best: a common ceiling (link, client, CPU) is likelier than equal systems", col.title(), n, len(vs))})
+			}
+		}
+		return out
+	},
+}
+
+// bound reports whether a resource is known to bound some row of col.
+func (t *Table) bound(col *Column) bool {
+	return slices.ContainsFunc(t.Rows, func(r Row) bool {
+		k, share := t.lowest(col, &r)
+		return share >= near && !k.hard
+	})
+}

@@ -1,0 +1,140 @@
+package audit
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// clock is a command that reads the time.
+var clock = regexp.MustCompile(`(^|[\s(;=` + "`" + `])(date|time|gdate|perf|hyperfine)(\s|$|\))|\$SECONDS|\$EPOCH`)
+
+// waitless reports whether a shell script reads a clock while jobs that it
+// sent to the background after reading it before are still running.
+func waitless(script string) bool {
+	started, running := false, false
+	for line := range strings.SplitSeq(script, "\n") {
+		code, _, _ := strings.Cut(line, " #")
+		code = strings.TrimSpace(code)
+		switch {
+		case code == "" || strings.HasPrefix(code, "#"):
+		case code == "wait" || strings.HasPrefix(code, "wait ") || strings.HasPrefix(code, "wait;"):
+			running = false
+		case strings.HasSuffix(code, "&") && !strings.HasSuffix(code, "&&"):
+			running = running || started
+		case clock.MatchString(code):
+			if running {
+				return true
+			}
+			started = true
+		}
+	}
+	return false
+}
+
+const noWait = "the script has no `wait`: its clock is read while the jobs in the background still run, so that the printed times are not those of the work"
+
+var timingCheck = Check{
+	Name: "timing",
+	Doc:  "A script that starts its work in the background (`&`) and reads the clock without a `wait` between times nothing: either the printed figures come from another script, or they end where nobody knows.",
+	claim: func(t *Table, c *comparison) []Reason {
+		for _, s := range t.Experiment.Timing {
+			if waitless(s.Script) && c.inScope(s.Rows, s.Columns) {
+				return []Reason{{Weight: Undoes, Text: noWait}}
+			}
+		}
+		return nil
+	},
+	table: func(t *Table) (out []Finding) {
+		for _, s := range t.Experiment.Timing {
+			if waitless(s.Script) {
+				text := noWait
+				if len(s.Rows) > 0 {
+					text += " (" + shortened(t.titles(s.Rows)) + ")"
+				}
+				out = append(out, Finding{Text: text})
+			}
+		}
+		return out
+	},
+}
+
+// titles returns what rows are called.
+func (t *Table) titles(names []string) (out []string) {
+	for _, n := range names {
+		out = append(out, t.row(n).title())
+	}
+	return out
+}
+
+var orderCheck = Check{
+	Name: "order",
+	Doc:  `All runs of one contender, then all of the next: whatever changes with time (heat, caches, a filling disk, other users) then looks like a difference between them. On a machine that serves others at the same time it undoes any difference below a factor of 2.`,
+	claim: func(t *Table, c *comparison) []Reason {
+		e := t.Experiment
+		if e.Order != "sequential" || c.outcome.gap == 0 {
+			return nil
+		}
+		w := Qualifies
+		if c.outcome.gap < gross && (e.Live || c.outcome.gap-1 <= 2*plausible) {
+			w = Undoes
+		}
+		return []Reason{{Weight: w, Text: sequential(e)}}
+	},
+	table: func(t *Table) []Finding {
+		if t.Experiment.Order != "sequential" && !t.Experiment.Live {
+			return nil
+		}
+		return []Finding{{Text: sequential(t.Experiment)}}
+	},
+}
+
+func sequential(e Experiment) string {
+	switch {
+	case e.Order == "sequential" && e.Live:
+		return "one order for all runs, on a machine that served others meanwhile: what came and went with time is in the differences"
+	case e.Live:
+		return "the machine served others meanwhile"
+	}
+	return "one contender after the other: what changed with time is in the differences"
+}
+
+// remarks makes a check of what the article says of itself.
+func remarks(name, doc string, weight Weight, notes func(Experiment) []Note, format string) Check {
+	return Check{
+		Name: name, Doc: doc,
+		claim: func(t *Table, c *comparison) (out []Reason) {
+			for _, n := range notes(t.Experiment) {
+				if c.inScope(n.Rows, n.Columns) {
+					out = append(out, Reason{Weight: weight, Text: fmt.Sprintf(format, n.What)})
+				}
+			}
+			return out
+		},
+		table: func(t *Table) (out []Finding) {
+			for _, n := range notes(t.Experiment) {
+				f := Finding{Text: fmt.Sprintf(format, n.What)}
+				if len(n.Rows) > 0 {
+					f.Text += " (" + shortened(t.titles(n.Rows)) + ")"
+				}
+				if !slices.Contains(out, f) {
+					out = append(out, f)
+				}
+			}
+			return out
+		},
+	}
+}
+
+var unstableCheck = remarks("unstable",
+	`Where the authors say that runs differed much, their figures carry no comparison without the spread.`,
+	Undoes, func(e Experiment) []Note { return e.Unstable }, "runs differed, says the article: %s")
+
+var selectedCheck = remarks("selected",
+	`Runs that were repeated until they looked right leave out the failures. Failures are results.`,
+	Undoes, func(e Experiment) []Note { return e.Selected }, "runs were chosen by their outcome: %s")
+
+var confounderCheck = remarks("confounder",
+	`What differs between rows besides the thing compared (versions, compilers, libraries, userlands, file systems) may make the difference. More runs do not help.`,
+	Undoes, func(e Experiment) []Note { return e.Confounders }, "something else differs too: %s")

@@ -1,0 +1,189 @@
+package audit
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// TextOption says how Text writes.
+type TextOption struct {
+	Width  int  // columns, at least 40
+	Colour bool // of a terminal (ECMA-48)
+	ASCII  bool // no other characters of ours
+}
+
+// mark is what stands before a verdict: the symbol repeats what the word says.
+type mark struct{ symbol, ascii, colour string }
+
+var marks = map[Verdict]mark{
+	Supported:    {"✓", "+", "32"},
+	NotSupported: {"○", "o", "33"},
+	Contradicted: {"✗", "x", "31"},
+	CannotTell:   {"?", "?", "33"},
+}
+
+// bullets stand before reasons: for, against, and limits.
+var bullets = map[Weight]mark{
+	Agrees:    {"+", "+", ""},
+	Qualifies: {"·", "*", ""},
+	Undoes:    {"−", "-", ""},
+	Blinds:    {"−", "-", ""},
+	Refutes:   {"−", "-", ""},
+}
+
+// Text writes r for eyes: the claims with their answers and reasons, then
+// what was found of the whole table. Control characters in strangers' text
+// are replaced.
+func Text(w io.Writer, r Report, opt TextOption) error {
+	p := &printer{w: bufio.NewWriter(w), TextOption: opt}
+	p.Width = max(p.Width, 40)
+	p.line(p.paint("1", clean(r.Title)))
+	p.wrapped("  ", "  ", published(r))
+	for _, a := range r.Answers {
+		m := marks[a.Verdict]
+		p.blank()
+		p.wrapped(p.paint(m.colour, p.pick(m)+" "+string(a.Verdict)+":")+" ", "    ", a.Claim)
+		for _, reason := range a.Reasons {
+			p.wrapped("    "+p.pick(bullets[reason.Weight])+" "+reason.Check+": ", "      ", reason.Text)
+		}
+	}
+	p.list("The table as a whole", r.Findings)
+	if len(r.Assumed) > 0 {
+		p.blank()
+		p.line(p.paint("1", "Not in the article"))
+		for _, s := range r.Assumed {
+			p.wrapped("  * ", "    ", s)
+		}
+	}
+	p.blank()
+	p.line(tally(r))
+	return p.w.Flush()
+}
+
+func published(r Report) string {
+	s := r.File + ": " + r.Source.Title
+	for _, part := range []string{r.Source.Author, r.Source.Date, r.Source.Part, r.Source.URL} {
+		if part != "" {
+			s += ", " + part
+		}
+	}
+	return s
+}
+
+// tally counts verdicts.
+func tally(r Report) string {
+	var parts []string
+	for _, v := range Verdicts {
+		n := 0
+		for _, a := range r.Answers {
+			if a.Verdict == v {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	if len(parts) == 0 {
+		return "no claims"
+	}
+	return "claims: " + strings.Join(parts, ", ")
+}
+
+type printer struct {
+	w *bufio.Writer
+	TextOption
+}
+
+func (p *printer) pick(m mark) string {
+	if p.ASCII {
+		return m.ascii
+	}
+	return m.symbol
+}
+
+func (p *printer) paint(colour, text string) string {
+	if !p.Colour || colour == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+func (p *printer) blank() { p.w.WriteByte('\n') }
+
+func (p *printer) line(text string) { p.w.WriteString(text + "\n") }
+
+func (p *printer) list(title string, findings []Finding) {
+	if len(findings) == 0 {
+		return
+	}
+	p.blank()
+	p.line(p.paint("1", title))
+	for _, f := range findings {
+		p.wrapped("  ! "+f.Check+": ", "    ", f.Text)
+	}
+}
+
+// wrapped writes text after first, in lines of at most Width; rest indents
+// all but the first. A longer word stays whole.
+func (p *printer) wrapped(first, rest, text string) {
+	line, used := first, visible(first)
+	empty := true
+	for _, word := range words(text) {
+		n := utf8.RuneCountInString(word)
+		if !empty && used+1+n > p.Width {
+			p.w.WriteString(line + "\n")
+			line, used, empty = rest, visible(rest), true
+		}
+		if !empty {
+			line, used = line+" ", used+1
+		}
+		line, used, empty = line+word, used+n, false
+	}
+	p.w.WriteString(line + "\n")
+}
+
+// words splits text at spaces, but keeps a % with its number.
+func words(text string) (out []string) {
+	for _, w := range strings.Fields(clean(text)) {
+		if n := len(out); n > 0 && strings.Trim(w, "%,;:.)") == "" && strings.HasPrefix(w, "%") {
+			out[n-1] += " " + w
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// visible counts the columns of text without its colours.
+func visible(s string) int {
+	n := 0
+	for i := 0; i < len(s); {
+		if s[i] == 0x1b {
+			if end := strings.IndexByte(s[i:], 'm'); end >= 0 {
+				i += end + 1
+				continue
+			}
+		}
+		_, size := utf8.DecodeRuneInString(s[i:])
+		i += size
+		n++
+	}
+	return n
+}
+
+// clean replaces what could command a terminal.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n':
+			return ' '
+		case r < 0x20 || r >= 0x7f && r < 0xa0:
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}

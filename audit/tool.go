@@ -1,0 +1,168 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// measures reports whether the tool measured a column.
+func (t *Tool) measures(col *Column) bool {
+	return col.Formula == "" && (len(t.Columns) == 0 || slices.Contains(t.Columns, col.Name))
+}
+
+// has reports whether one of the tool's arguments is one of args, alone or
+// with =value.
+func (t *Tool) has(args ...string) bool {
+	return slices.ContainsFunc(strings.Fields(t.Settings), func(f string) bool {
+		name, _, _ := strings.Cut(f, "=")
+		return slices.Contains(args, name) || slices.Contains(args, f)
+	})
+}
+
+// option returns the number of --name=N.
+func (t *Tool) option(name string) (float64, bool) {
+	for _, f := range strings.Fields(t.Settings) {
+		if v, ok := strings.CutPrefix(f, "--"+name+"="); ok {
+			n, err := strconv.ParseFloat(v, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
+
+// divisions returns how many integer divisions one event of the tool takes,
+// where that is known.
+//
+// Source: sysbench, src/tests/cpu/sb_cpu.c: for every c from 3 up to
+// --cpu-max-prime it divides by l = 2, 3, … while l ≤ √c, until one leaves no
+// remainder.
+func (t *Tool) divisions() (float64, bool) {
+	if !t.sysbenchCPU() {
+		return 0, false
+	}
+	limit, ok := t.option("cpu-max-prime")
+	if !ok {
+		limit = 10_000 // its default
+	}
+	if !(limit >= 10 && limit <= 1e6) {
+		return 0, false // nobody's benchmark; it would take long to count
+	}
+	n := 0
+	for c := 3; c < int(limit); c++ {
+		for l := 2; l*l <= c; l++ {
+			n++
+			if c%l == 0 {
+				break
+			}
+		}
+	}
+	return float64(n), true
+}
+
+func (t *Tool) sysbenchCPU() bool { return t.Name == "sysbench" && t.has("--test=cpu", "cpu") }
+
+// emptyLoop reports whether a tool measured col whose work compilers are
+// known to remove.
+func (t *Table) emptyLoop(col *Column) bool {
+	return slices.ContainsFunc(t.Experiment.Tools, func(tool Tool) bool { return tool.sysbenchCPU() && tool.measures(col) })
+}
+
+// trap is what a tool does, with these settings, that its figures do not say.
+type trap struct {
+	found  func(t *Table, tool *Tool, col *Column) bool
+	weight Weight
+	text   string
+}
+
+// traps are known by the tools' own manuals and sources.
+var traps = []trap{
+	{func(_ *Table, tool *Tool, col *Column) bool {
+		return tool.Name == "sysbench" && tool.has("--test=memory", "memory") && !tool.has("--memory-block-size")
+	}, Undoes, "sysbench memory has its default blocks of 1 KiB: the overhead of its loop is timed, and not memory; write --memory-block-size=1M"},
+	{func(_ *Table, tool *Tool, col *Column) bool {
+		return tool.Name == "openssl" && tool.has("speed") && !tool.has("-elapsed")
+	}, Undoes, "openssl speed divides by CPU time unless -elapsed is given: time that a hypervisor or a neighbour takes is not counted"},
+	{func(t *Table, tool *Tool, col *Column) bool {
+		return tool.Name == "wrk" && perSecond(col.Unit)
+	}, Qualifies, "wrk counts errors as requests, and a 404 is a fast one: no count of errors is printed"},
+	{func(_ *Table, tool *Tool, col *Column) bool {
+		return (tool.Name == "wrk" || tool.Name == "ab" || tool.Name == "siege") && col.Unit == "s" && col.Better == "lower"
+	}, Undoes, "a closed loop waits for the server that it measures: its latencies hide queueing"},
+	{func(_ *Table, tool *Tool, col *Column) bool {
+		return tool.Name == "siege" && slices.ContainsFunc(strings.Fields(tool.Settings), func(f string) bool {
+			return strings.HasPrefix(f, "-d") && f != "-d0"
+		})
+	}, Qualifies, "siege -d makes its clients sleep between requests: part of the rate is set by the clients"},
+	{func(_ *Table, tool *Tool, col *Column) bool {
+		return tool.Name == "pgbench" && tool.has("-C")
+	}, Qualifies, "pgbench -C connects anew for every transaction: the cost of a connection is in every figure"},
+	{func(t *Table, tool *Tool, col *Column) bool {
+		mb, ok := tool.after("-s")
+		moves := strings.HasSuffix(col.Unit, "B/s") || col.Unit == "seek/s"
+		return tool.Name == "bonnie++" && moves && ok && t.Experiment.Machine.Memory > 0 && mb*(1<<20) < 2*float64(t.Experiment.Machine.Memory)
+	}, Qualifies, "bonnie++ has a file of less than twice the memory: a part of it was served from the cache"},
+	{func(_ *Table, tool *Tool, col *Column) bool {
+		return tool.Name == "fio" && !tool.has("--direct=1", "--direct") && !tool.has("--size", "--filesize")
+	}, Qualifies, "fio without --direct and with no stated size: the cache may have answered"},
+}
+
+// after returns the number that follows an argument.
+func (t *Tool) after(arg string) (float64, bool) {
+	f := strings.Fields(t.Settings)
+	if i := slices.Index(f, arg); i >= 0 && i+1 < len(f) {
+		n, err := strconv.ParseFloat(f[i+1], 64)
+		return n, err == nil
+	}
+	return 0, false
+}
+
+// errorsCounted reports whether a column tells how many requests failed.
+func (t *Table) errorsCounted() bool {
+	return slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Unit == "error" || c.Unit == "error/s" })
+}
+
+// trapped lists the traps of a column.
+func (t *Table) trapped(col *Column) (out []trap) {
+	for i := range t.Experiment.Tools {
+		tool := &t.Experiment.Tools[i]
+		if !tool.measures(col) {
+			continue
+		}
+		for _, k := range traps {
+			if k.found(t, tool, col) && !(tool.Name == "wrk" && k.weight == Qualifies && t.errorsCounted()) {
+				out = append(out, k)
+			}
+		}
+	}
+	return out
+}
+
+var toolCheck = Check{
+	Name: "tool",
+	Doc:  `What tools do by default and their figures do not say: sysbench's memory blocks of 1 KiB time its loop; openssl speed divides by CPU time; wrk counts errors as requests and, as a closed loop, hides queueing; siege sleeps; pgbench -C times connections; a small file is served from the cache.`,
+	claim: func(t *Table, c *comparison) (out []Reason) {
+		for _, k := range t.trapped(c.column) {
+			out = append(out, Reason{Weight: k.weight, Text: k.text})
+		}
+		return out
+	},
+	table: func(t *Table) (out []Finding) {
+		var seen []string
+		for i := range t.Columns {
+			for _, k := range t.trapped(&t.Columns[i]) {
+				if !slices.Contains(seen, k.text) {
+					seen = append(seen, k.text)
+					out = append(out, Finding{Text: k.text})
+				}
+			}
+		}
+		if c := t.Experiment.Client; c.Busy >= near {
+			out = append(out, Finding{Text: fmt.Sprintf("the client used %s of its CPU: it was measured, too", percent(c.Busy))})
+		} else if t.Experiment.Link > 0 && c.Busy == 0 {
+			out = append(out, Finding{Text: "how busy the client was is not said: it may have been the limit"})
+		}
+		return out
+	},
+}
