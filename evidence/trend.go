@@ -9,7 +9,7 @@ import (
 // The bounds of the trend gate.
 const (
 	trendAlpha  = 0.01
-	trendChange = 0.05 // what is less than this does not matter
+	trendChange = 0.20 // less is what neighbours on the machine do all the time
 	trendMost   = 32   // windows; neighbours are merged beyond
 	trendLeast  = 14   // below, no order is unlikely enough
 )
