@@ -78,7 +78,8 @@ func manText(b *bytes.Buffer, text string) {
 }
 
 // roff escapes text for the formatter: backslashes, hyphens that are to stay
-// hyphens, and lines that would begin with a control character.
+// hyphens, characters beyond ASCII, and lines that would begin with a control
+// character.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	var out []string
@@ -86,7 +87,15 @@ func roff(s string) string {
 		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
 			line = `\&` + line
 		}
-		out = append(out, line)
+		var b strings.Builder
+		for _, r := range line {
+			if r > 0x7e {
+				fmt.Fprintf(&b, `\[u%04X]`, r) // groff_char(7), mandoc_char(7)
+			} else {
+				b.WriteRune(r)
+			}
+		}
+		out = append(out, b.String())
 	}
 	return strings.Join(out, "\n")
 }
