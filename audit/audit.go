@@ -89,7 +89,8 @@ func Checks() []Check {
 	}
 }
 
-// Of audits t, which Parse has found right.
+// Of audits t, which Parse has found right. It keeps what it computes in t: one
+// table is audited by one goroutine at a time.
 func Of(t *Table) Report {
 	r := Report{
 		Schema: ReportSchema, File: t.File, Title: t.Title, Source: t.Source,

@@ -3,12 +3,14 @@ package audit
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/fault"
 )
@@ -404,4 +406,32 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("control character %q", out.Bytes()[i])
 		}
 	})
+}
+
+// The largest table that Parse accepts is audited in seconds, whatever its
+// formulas and tools are.
+func TestLargest(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("schema: bakeoff/published/v1\ntitle: A\nsource: {title: B}\n")
+	b.WriteString("experiment: {machine: {frequency: 1GHz}, tools: [{name: sysbench, settings: cpu --cpu-max-prime=100000}]}\n")
+	b.WriteString("columns: [{name: v, unit: event/s, better: higher}, {name: w}, {name: f, unit: event/s, better: higher, formula: v * w / 2 + v - w}]\nrows:\n")
+	for i := range maxRows {
+		fmt.Fprintf(&b, "  - {name: r%d, values: {v: %d, w: {missing: gone}, f: %d}}\n", i, i+1, 3*i)
+	}
+	b.WriteString("claims:\n")
+	for i := range maxClaims {
+		fmt.Fprintf(&b, "  - {text: T, a: r%d, column: %c, relation: best}\n", i, "vf"[i%2])
+	}
+	start := time.Now()
+	tab, err := Parse("t.yaml", []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(Of(tab).Answers); n != maxClaims {
+		t.Errorf("%d answers", n)
+	}
+	// It takes a second; a minute is far beyond any load.
+	if d := time.Since(start); d > time.Minute {
+		t.Errorf("it took %s", d)
+	}
 }

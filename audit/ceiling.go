@@ -44,7 +44,19 @@ func (k ceiling) because(col *Column) string {
 
 // ceilings lists what bounds a column: the link, the processor for what a
 // tool does in an event, and what the file says of it.
-func (t *Table) ceilings(col *Column) (out []ceiling) {
+func (t *Table) ceilings(col *Column) []ceiling {
+	out, ok := t.bounds[col]
+	if !ok {
+		out = t.ceilingsOf(col)
+		if t.bounds == nil {
+			t.bounds = map[*Column][]ceiling{}
+		}
+		t.bounds[col] = out
+	}
+	return out
+}
+
+func (t *Table) ceilingsOf(col *Column) (out []ceiling) {
 	e := t.Experiment
 	if e.Link > 0 && e.Payload > 0 && perSecond(col.Unit) {
 		body := float64(e.Payload + e.Headers)

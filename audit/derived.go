@@ -8,9 +8,8 @@ import (
 
 // derivation is a derived column computed anew, row by row.
 type derivation struct {
-	column *Column
-	cells  int // rows with a printed result and all operands
-	off    []string
+	cells int // rows with a printed result and all operands
+	off   []string
 	// excess holds printed/recomputed − 1 of the rows that are off.
 	excess  []float64
 	implied []string // rows that have a result without all operands
@@ -19,8 +18,19 @@ type derivation struct {
 // rederive computes col again from the printed figures. A row is off where no
 // operands that round to the printed ones give a result that rounds to the
 // printed one.
-func (t *Table) rederive(col *Column) (d derivation) {
-	d.column = col
+func (t *Table) rederive(col *Column) derivation {
+	d, ok := t.derivations[col]
+	if !ok {
+		d = t.derive(col)
+		if t.derivations == nil {
+			t.derivations = map[*Column]derivation{}
+		}
+		t.derivations[col] = d
+	}
+	return d
+}
+
+func (t *Table) derive(col *Column) (d derivation) {
 	f, err := parseFormula(col.Formula, t)
 	if err != nil {
 		return d // Parse has refused it

@@ -15,6 +15,10 @@ type Table struct {
 	Columns    []Column   `yaml:"columns"`
 	Rows       []Row      `yaml:"rows"`
 	Claims     []Claim    `yaml:"claims"`
+
+	// What checks ask for again for every claim.
+	bounds      map[*Column][]ceiling
+	derivations map[*Column]derivation
 }
 
 // Source is where the table was published.

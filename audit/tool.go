@@ -46,7 +46,7 @@ func (t *Tool) divisions() (float64, bool) {
 	if !ok {
 		limit = 10_000 // its default
 	}
-	if !(limit >= 10 && limit <= 1e6) {
+	if !(limit >= 10 && limit <= 1e5) {
 		return 0, false // nobody's benchmark; it would take long to count
 	}
 	n := 0
