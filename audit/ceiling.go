@@ -71,7 +71,7 @@ func (t *Table) ceilingsOf(col *Column) (out []ceiling) {
 		out = append(out, c)
 	}
 	for _, l := range col.Limits {
-		out = append(out, ceiling{what: l.What, value: l.Value, hard: true})
+		out = append(out, ceiling{what: l.What, value: l.Value, hard: !l.Shared})
 	}
 	return out
 }

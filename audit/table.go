@@ -125,6 +125,9 @@ type Column struct {
 type Limit struct {
 	What  string  `yaml:"what"`
 	Value float64 `yaml:"value"`
+	// Shared means that it is a resource (a disk, a bus, memory): rows that
+	// come near it are tied by it.
+	Shared bool `yaml:"shared"`
 }
 
 // Row is one contender.
