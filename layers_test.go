@@ -27,7 +27,7 @@ var layers = map[string]int{
 	"driver/*": 7, "workload/*": 6, "chart/*": 6,
 	"driver/drivertest": 6, "workload/workloadtest": 6, // contract suites stand above the contract
 	"driver/all": 8, "workload/all": 7, "chart/all": 7,
-	"env": 7, "evidence": 7, "export": 7, "compare": 7, // leases environments; reads a run folder back; two runs
+	"env": 7, "evidence": 7, "export": 7, "compare": 7, "calibrate": 7, // leases environments; reads a run folder back; two runs; what a machine can tell
 	"report": 8, "trial": 9, // a run as pages; runs a plan
 	"site":  10,
 	"cmd/*": 11, "bench/*": 11,

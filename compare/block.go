@@ -119,20 +119,3 @@ func deviation(xs []float64) float64 {
 	}
 	return math.Sqrt(ss / float64(len(xs)-1))
 }
-
-// studentQuantile is the t beyond which, on either side, a Student variable
-// lies with probability 1 − level, by bisection of its tail.
-func studentQuantile(level, df float64) float64 {
-	lo, hi := 0.0, 1.0
-	for stats.StudentP(hi, df) > 1-level && hi < 1e12 {
-		hi *= 2
-	}
-	for range 200 {
-		if mid := (lo + hi) / 2; stats.StudentP(mid, df) > 1-level {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return hi
-}

@@ -356,12 +356,3 @@ func TestFewBlocksAreNull(t *testing.T) {
 		t.Errorf("missing %+v", m)
 	}
 }
-
-// Table: t(0.975) for 1, 4 and 30 degrees of freedom.
-func TestStudentQuantile(t *testing.T) {
-	for df, want := range map[float64]float64{1: 12.7062, 4: 2.7764, 30: 2.0423} {
-		if got := studentQuantile(0.95, df); math.Abs(got-want) > 1e-3 {
-			t.Errorf("%v degrees: %v, want %v", df, got, want)
-		}
-	}
-}

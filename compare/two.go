@@ -10,6 +10,7 @@ import (
 	"bakeoff/analysis"
 	"bakeoff/fault"
 	"bakeoff/sample"
+	"bakeoff/stats"
 )
 
 // Two compares run b, the new one, with run a. Runs that share no contender
@@ -177,7 +178,7 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 	if known {
 		s := spread
 		c.Spread = &s
-		between := studentQuantile(r.Level, float64(c.Runs-1)) * spread * math.Sqrt2
+		between := stats.StudentQuantile(r.Level, float64(c.Runs-1)) * spread * math.Sqrt2
 		lo, hi = math.Hypot(lo, between), math.Hypot(hi, between)
 		c.CI = analysis.Interval{show(shift - lo), show(shift + hi)}
 	}

@@ -61,3 +61,21 @@ func betaFraction(a, b, x float64) float64 {
 	}
 	return h
 }
+
+// StudentQuantile returns the t ≥ 0 beyond which, on both sides together, a
+// Student variable with df > 0 degrees of freedom lies with probability
+// 1 − level, for a level in [0, 1): the inverse of StudentP, by bisection.
+func StudentQuantile(level, df float64) float64 {
+	lo, hi := 0.0, 1.0
+	for StudentP(hi, df) > 1-level && hi < 1e12 {
+		hi *= 2
+	}
+	for range 200 {
+		if mid := (lo + hi) / 2; StudentP(mid, df) > 1-level {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
+}
