@@ -18,9 +18,9 @@
 // # The noise
 //
 // Noise is the deviation of the logarithm of one trial, on top of what its
-// block has in common, as plan.Noise means it: from the median absolute
-// deviation of the differences of pairs, since the analysis takes the weight
-// from single disturbed trials. It holds for the calibration's work, which
+// block has in common, as plan.Noise means it: the one for which normal trials
+// would give the pairs the signed-rank intervals that they have. So outliers
+// count for as much as they hurt the test. It holds for the calibration's work, which
 // computes and touches no device; other work may scatter more.
 package calibrate
 
@@ -108,7 +108,7 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 		return m, fault.New(fault.Invalid, "a calibration needs a copy of %s and %d blocks, there are %d copies and %d blocks", d.Base, Window, len(d.Copies), m.Blocks)
 	}
 	m.PerTrial = d.Took / time.Duration(trials)
-	var apart []float64
+	var noise float64
 	for _, pair := range pairs(append([]string{d.Base}, d.Copies...)) {
 		x := minus(sides[pair[0]], sides[pair[1]])
 		if len(x) < Window {
@@ -121,17 +121,13 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 				m.Alarms++
 			}
 		}
-		middle := stats.Median(x)
-		for _, v := range x {
-			apart = append(apart, math.Abs(v-middle))
-		}
+		noise += scatter(x)
 	}
 	if m.Pairs == 0 {
 		return m, fault.New(fault.Invalid, "no two copies share %d blocks in which both have values", Window)
 	}
-	// The median absolute deviation of a normal variable is z(.75) standard
-	// deviations; a difference of two means of v trials has √(2/v) of one's.
-	m.Noise = stats.Median(apart) / stats.NormalTail(0.25) * math.Sqrt(float64(m.Visits)/2)
+	// A difference of two means of v trials has √(2/v) of one's deviation.
+	m.Noise = noise / float64(m.Pairs) * math.Sqrt(float64(m.Visits)/2)
 	m.Direct = stats.HodgesLehmann(values(base), 0.95).Value
 	m.Relative = stats.HodgesLehmann(minus(sides[d.Copies[0]], base), 0.95).Value
 	for name, extra := range d.Extra {
@@ -165,6 +161,15 @@ func injected(name string, extra float64, x []float64) Injected {
 	in.Found = hi < 1
 	in.Covers = lo <= in.True && in.True <= hi
 	return in
+}
+
+// scatter is the standard deviation of normal values whose signed-rank
+// interval is as wide as that of xs, at least Window of them: with n values it
+// is √(π/3) times that of the t test (Hodges and Lehmann 1956).
+func scatter(xs []float64) float64 {
+	e := stats.HodgesLehmann(xs, 0.95)
+	n := float64(len(xs))
+	return (e.Hi - e.Lo) / 2 / stats.StudentQuantile(e.Actual, n-1) * math.Sqrt(n*3/math.Pi)
 }
 
 // pairs puts every name in one pair at most.

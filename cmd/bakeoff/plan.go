@@ -114,7 +114,7 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration) (pla
 	if err != nil {
 		return planView{}, err
 	}
-	v := planView{Plan: p, SHA256: plan.Hash(text), Estimate: estimate(p, budget), Missing: []finding{}}
+	v := planView{Plan: p, SHA256: plan.Hash(text), Estimate: estimate(p, budget, a.noise()), Missing: []finding{}}
 	ctx, cancel := context.WithTimeout(ctx, checkTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
 	var packages []string
@@ -166,8 +166,8 @@ const (
 	settle       = 100 * time.Millisecond
 )
 
-func costs(p *plan.Plan) plan.Costs {
-	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Settle: settle, Noise: plan.AssumedNoise}
+func costs(p *plan.Plan, noise plan.Noise) plan.Costs {
+	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Settle: settle, Noise: noise}
 	for _, d := range driverall.Drivers() {
 		c.Create[d.Doc().Name] = createTime(d.Doc())
 	}
@@ -193,12 +193,12 @@ func createTime(d driver.Doc) time.Duration {
 
 // estimate tells what p can be expected to take and to decide within budget,
 // 0 for the plan's own.
-func estimate(p *plan.Plan, budget time.Duration) estimateView {
+func estimate(p *plan.Plan, budget time.Duration, noise plan.Noise) estimateView {
 	q := *p
 	if budget > 0 {
 		q.Design.Budget = budget
 	}
-	e := q.Estimate(costs(p))
+	e := q.Estimate(costs(p, noise))
 	v := estimateView{
 		Trials: e.Trials, BlockNS: int64(e.Block), TotalNS: int64(e.Total), BudgetNS: int64(e.Budget), Blocks: e.Blocks,
 		NoiseSD: e.Noise.SD, NoiseSource: e.Noise.Source, Looks: []lookView{},

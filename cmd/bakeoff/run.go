@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/analysis"
+	"bakeoff/driver"
 	driverall "bakeoff/driver/all"
 	"bakeoff/env"
 	"bakeoff/manifest"
@@ -150,6 +151,8 @@ type session struct {
 	dir   string // the run folder
 	run   *store.Run
 	watch watcher
+	// drivers are those that the plan speaks of; nil: all.
+	drivers []driver.Driver
 }
 
 // register finds out what to run, and fixes it: from the lab file and a seed,
@@ -201,11 +204,15 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	}
 	s.watch = s.watcher()
 	defer s.watch.close()
+	drivers := s.drivers
+	if drivers == nil {
+		drivers = driverall.Drivers()
+	}
 	state, cache := env.Dirs(s.env, os.Getuid())
 	lessor, err := env.Open(ctx, env.Config{
 		StateDir: state, CacheDir: cache, Host: s.localHost(), Agent: agent, Run: filepath.Base(s.dir),
 		Progress: func(text string) { s.watch.event(trial.Event{Kind: trial.Preparing, At: time.Now(), Text: text}) },
-	}, driverall.Drivers())
+	}, drivers)
 	if err != nil {
 		return out, err
 	}
@@ -222,7 +229,7 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	}
 	defer func() { err = errors.Join(err, s.run.Close()) }()
 	return trial.Run(ctx, trial.Options{
-		Plan: s.plan, Run: s.run, Drivers: driverall.Drivers(), Workloads: workloadall.Workloads(),
+		Plan: s.plan, Run: s.run, Drivers: drivers, Workloads: workloadall.Workloads(),
 		Env: lessor, Budget: s.budget, Events: s.watch.event,
 	})
 }

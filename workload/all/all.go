@@ -4,6 +4,7 @@ package all
 import (
 	"bakeoff/agent"
 	"bakeoff/workload"
+	"bakeoff/workload/calibrate"
 	"bakeoff/workload/command"
 	"bakeoff/workload/contextswitch"
 	"bakeoff/workload/cpu"
@@ -19,6 +20,7 @@ import (
 // Workloads returns every workload, in order of its name.
 func Workloads() []workload.Workload {
 	return []workload.Workload{
+		calibrate.New(),
 		command.New(),
 		cpu.New(),
 		crypto.New(),
@@ -35,6 +37,7 @@ func Workloads() []workload.Workload {
 // Loops returns the native workloads' parts that run on the target.
 func Loops() []agent.Loop {
 	return []agent.Loop{
+		calibrate.Loop(),
 		cpu.Loop(),
 		crypto.Loop(),
 		files.Loop(),

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/calibrate"
+	hostdriver "bakeoff/driver/host"
+	"bakeoff/manifest"
+	"bakeoff/plan"
+	"bakeoff/probe"
+)
+
+func TestCalibrationLab(t *testing.T) {
+	for _, quick := range []bool{true, false} {
+		lab, err := manifest.Parse("calibrate", []byte(calibrationLab(quick)), catalogue(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := plan.Expand(lab, catalogue(), 1, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Baseline != "base" || len(p.Contenders) != 8 || p.Planned()%calibrate.Window != 0 || len(p.Family) != 6 {
+			t.Errorf("baseline %s, %d contenders, %d blocks, %d primary comparisons", p.Baseline, len(p.Contenders), p.Planned(), len(p.Family))
+		}
+	}
+	found := 0
+	for _, d := range labourers() {
+		if _, ok := d.(labour); ok {
+			found++
+		}
+		if _, ok := d.(hostdriver.Driver); ok {
+			t.Error("the plain host driver is still there")
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d drivers add work, want that of the host", found)
+	}
+}
+
+// A plan reckons with what was measured, until the machine changes.
+func TestPlanTakesTheCalibration(t *testing.T) {
+	state := t.TempDir()
+	var out bytes.Buffer
+	a := &app{stdout: &out, env: func(k string) string {
+		if k == "BAKEOFF_STATE" {
+			return state
+		}
+		return ""
+	}}
+	if n := a.noise(); n != plan.AssumedNoise {
+		t.Errorf("without a calibration %+v", n)
+	}
+	m := calibrate.Measured{Run: "r", At: time.Unix(0, 0).UTC(), Noise: 0.034, Visits: 2, Of: 8, Alarms: 1, PerTrial: time.Second}
+	cal, err := a.keep(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := a.noise(); n.SD != 0.034 || !strings.Contains(n.Source, "3.4 % from trial to trial, as one calibration") {
+		t.Errorf("with a calibration %+v", n)
+	}
+	if err := a.printCalibration(cal, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 false alarms in 8 windows of 6 blocks: 12.5 %; 95 % interval 0.3 % to 52.7 %", "promises 3.1 %", "Change from run to run: unavailable", "in 20m0s, two contenders that differ by"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	root, err := os.OpenRoot(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	old := calibrate.Calibration{}.Add(probe.Fingerprint{Facts: map[string]string{"kernel": "of another time"}}, m)
+	if err := calibrate.Save(root, old); err != nil {
+		t.Fatal(err)
+	}
+	if n := a.noise(); n.SD != plan.AssumedNoise.SD || !strings.Contains(n.Source, "outdated") || !strings.Contains(n.Source, "kernel") {
+		t.Errorf("with an outdated one %+v", n)
+	}
+}
