@@ -2,7 +2,9 @@ package confine
 
 import (
 	"context"
+	"errors"
 	"path"
+	"time"
 
 	"bakeoff/cgroup"
 	"bakeoff/conn"
@@ -22,44 +24,56 @@ func Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool
 	return reap(ctx, host, layout, left, dryRun)
 }
 
-// reap goes from what runs to what it stands on.
-func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool) (found []string, err error) {
-	group, err := layout.Adopt(ctx, host, left.Label, cgroup.Limits{})
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return nil, err
+// attempts is how often reap tries. A runtime that was killed while it made or
+// removed a container takes its control groups apart at the same moment, so
+// that reading them may fail once.
+const attempts = 4
+
+// reap removes what is left, and tries again while something went wrong. What
+// it returns as found was found at first.
+func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool) ([]string, error) {
+	found, err := reapOnce(ctx, host, layout, left, dryRun)
+	for i := 1; i < attempts && err != nil && !dryRun && ctx.Err() == nil; i++ {
+		time.Sleep(50 * time.Millisecond)
+		var more []string
+		if more, err = reapOnce(ctx, host, layout, left, dryRun); len(found) == 0 {
+			found = more
+		}
+	}
+	return found, err
+}
+
+// reapOnce goes from what runs to what it stands on. A step that fails does
+// not keep the others from being done.
+func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool) (found []string, err error) {
+	group, gerr := layout.Adopt(ctx, host, left.Label, cgroup.Limits{})
+	if fault.Is(gerr, fault.NotFound) {
+		gerr = nil
+	}
+	err = gerr
+	step := func(lines []string, e error) {
+		found, err = append(found, lines...), errors.Join(err, e)
 	}
 	if group != nil {
-		lines, err := processes(ctx, host, group)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, lines...)
+		step(processes(ctx, host, group))
 		if !dryRun {
-			if err := group.Kill(ctx); err != nil {
-				return found, err
-			}
+			step(nil, group.Kill(ctx))
 		}
 	}
-	more, err := network(ctx, host, left.Label, dryRun)
-	if found = append(found, more...); err != nil {
-		return found, err
-	}
-	more, err = mounts(ctx, host, left.Dir, dryRun)
-	if found = append(found, more...); err != nil {
-		return found, err
-	}
+	step(network(ctx, host, left.Label, dryRun))
+	step(mounts(ctx, host, left.Dir, dryRun))
 	if group != nil {
 		for _, d := range group.Dirs() {
 			found = append(found, "control group "+d)
 		}
 		if !dryRun {
-			return found, group.Remove(ctx)
+			step(nil, group.Remove(ctx))
 		}
 	}
-	if !dryRun {
+	if group == nil && !dryRun {
 		layout.Tidy(ctx, host) // a runtime may have removed the group, and left the parent that it had made
 	}
-	return found, nil
+	return found, err
 }
 
 func processes(ctx context.Context, host conn.Conn, group *cgroup.Group) ([]string, error) {

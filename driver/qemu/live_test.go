@@ -290,7 +290,7 @@ func TestGuestHangs(t *testing.T) {
 }
 
 func TestGuestOutOfMemory(t *testing.T) {
-	spec := specOf(t, param.Values{optAccel: accelTCG, optAppend: "mem=40M", optBootTimeout: "20s"})
+	spec := specOf(t, param.Values{optAccel: accelTCG, optAppend: "mem=72M", optBootTimeout: "20s"})
 	says(t, failing(t, spec), fault.Subject, "memory", "the end of the console")
 }
 
