@@ -56,7 +56,7 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 		t.Errorf("without a calibration %+v", n)
 	}
 	m := calibrate.Measured{Run: "r", At: time.Unix(0, 0).UTC(), Noise: 0.034, Visits: 2, Of: 8, Alarms: 1, PerTrial: time.Second}
-	cal, err := a.keep(m)
+	cal, err := a.keep(probe.ReadFingerprint(nil), m)
 	if err != nil {
 		t.Fatal(err)
 	}
