@@ -205,7 +205,7 @@ func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) (*store.Fi
 	out.Limit, errb.Limit = 1<<20, 1024
 	argv := []string{le.Info().Agent, "probe", "fingerprint", "--json"}
 	for _, v := range s.Volumes {
-		argv = append(argv, "--volume", v.Path+"="+le.Info().Volumes[v.Path])
+		argv = append(argv, "--volume", le.Info().Volumes[v.Path])
 	}
 	exit, err := le.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &out, Stderr: &errb})
 	switch {
@@ -222,6 +222,14 @@ func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) (*store.Fi
 	}
 	if fp.Facts == nil {
 		fp.Facts = map[string]string{}
+	}
+	// A volume has the name that the lab file gave it, wherever it is inside.
+	for _, v := range s.Volumes {
+		inside := "fs." + le.Info().Volumes[v.Path]
+		if fact, ok := fp.Facts[inside]; ok && inside != "fs."+v.Path {
+			delete(fp.Facts, inside)
+			fp.Facts["fs."+v.Path] = fact
+		}
 	}
 	for k, v := range le.Info().Facts {
 		fp.Facts["driver."+k] = v
