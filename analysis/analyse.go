@@ -3,7 +3,10 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 )
 
 // Analyse turns the observations of a run into summaries, comparisons and
@@ -109,6 +112,7 @@ func (d *Data) compare(t *table, missing []Missing) contests {
 	}
 	var families [2][]*contest
 	var sizes [2]int
+	var plain []*contest // that get no verdict
 	for c, name := range d.Contenders {
 		if c == base {
 			continue
@@ -134,7 +138,7 @@ func (d *Data) compare(t *table, missing []Missing) contests {
 				case len(x.blocks) == 0:
 					continue // a number that this platform does not have
 				default:
-					x.describe()
+					plain = append(plain, x)
 				}
 				if twin == 1 {
 					out.twin = append(out.twin, x)
@@ -144,10 +148,26 @@ func (d *Data) compare(t *table, missing []Missing) contests {
 			}
 		}
 	}
+	describeAll(plain)
 	for i, f := range families {
 		d.decide(f, sizes[i])
 	}
 	return out
+}
+
+// describeAll describes contests side by side: each depends on itself alone,
+// and in a run with many metrics they are most of the work.
+func describeAll(cs []*contest) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(cs)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(cs)); i = next.Add(1) - 1 {
+				cs[i].describe()
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // unused counts the blocks after the one with which the last comparison was
