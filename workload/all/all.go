@@ -15,6 +15,8 @@ import (
 	"bakeoff/workload/memory"
 	"bakeoff/workload/spawn"
 	"bakeoff/workload/syscall"
+	"bakeoff/workload/ubench"
+	"bakeoff/workload/unixbench"
 )
 
 // Workloads returns every workload, in order of its name.
@@ -31,6 +33,8 @@ func Workloads() []workload.Workload {
 		spawn.New(),
 		contextswitch.New(), // switch
 		syscall.New(),
+		ubench.New(),
+		unixbench.New(),
 	}
 }
 
@@ -46,5 +50,7 @@ func Loops() []agent.Loop {
 		spawn.Loop(),
 		contextswitch.Loop(),
 		syscall.Loop(),
+		ubench.Loop(),
+		unixbench.Loop(),
 	}
 }

@@ -25,7 +25,7 @@ func New() workload.Workload {
 	}
 	return workload.Native(workload.Doc{
 		Name:    "files",
-		Summary: "Creating, looking at and deleting small files, or reading and writing a large one in blocks",
+		Summary: "Creating, looking at and deleting small files, or reading, writing or copying a large one in blocks",
 		Metrics: []sample.Metric{
 			workload.Throughput("op/s", "blocks read or written a second, or files created, looked at and deleted"),
 			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio, Doc: "bytes of those blocks or files a second"},
@@ -38,6 +38,7 @@ func New() workload.Workload {
 		Time:   workload.TimedFor(500 * time.Millisecond),
 		Source: []string{
 			"fio, ioengine=psync with iodepth 1: one block after another through pread(2) and pwrite(2). A pass takes every block once, in order or in one random permutation; fsync=end is fio's end_fsync for each pass.",
+			"UnixBench, File Copy: op=copy, block=1KiB, size=2000KiB, fsync=none; its other two are 256B with 125KiB (500 blocks) and 4KiB with 32000KiB (8000 blocks). Throughput is in blocks; bandwidth is its KBps times 1024.",
 			"bonnie++, file creation tests: here one file is created and written, another looked at, a third deleted in each operation, with 512 files present all the time.",
 		},
 	}, Loop())
@@ -48,7 +49,7 @@ func Loop() agent.Loop {
 	return agent.Loop{
 		Name: "files",
 		Params: []param.Spec{
-			{Name: "op", Kind: param.Text, Default: "create-stat-delete", Enum: []string{"create-stat-delete", "seq-write", "seq-read", "rand-write", "rand-read"}, Doc: "what is done"},
+			{Name: "op", Kind: param.Text, Default: "create-stat-delete", Enum: []string{"create-stat-delete", "seq-write", "seq-read", "rand-write", "rand-read", "copy"}, Doc: "what is done; copy reads a block of one file and writes it to another, over and over"},
 			{Name: "block", Kind: param.Size, Default: "4KiB", Min: 16, Max: 1 << 30, Doc: "bytes of a block, or of a small file"},
 			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 32, Max: 1 << 43, Doc: "bytes of the large file, a multiple of block"},
 			{Name: "fsync", Kind: param.Text, Default: "end", Enum: []string{"end", "each", "none"}, Doc: "when what was written is forced to the disk: after each pass and at the end (of small files their directory, every 512 of them), after each operation, or never"},
@@ -160,8 +161,11 @@ func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, erro
 }
 
 func open(s settings, t *timer) (work, error) {
-	if s.small() {
+	switch {
+	case s.small():
 		return openSmall(s, t)
+	case s.op == "copy":
+		return openCopy(s, t)
 	}
 	return openLarge(s, t)
 }

@@ -29,6 +29,7 @@ func TestSuite(t *testing.T) {
 			{"op": "seq-write"}, {"op": "seq-write", "fsync": "none", "block": "64KiB"},
 			{"op": "rand-write", "fsync": "each"}, {"op": "rand-write", "block": "512B"},
 			{"op": "seq-read", "block": "64KiB"}, {"op": "rand-read"},
+			{"op": "copy", "block": "1KiB", "fsync": "none"}, {"op": "copy"}, {"op": "copy", "fsync": "each"},
 		},
 	})
 }
@@ -62,7 +63,7 @@ func TestOrders(t *testing.T) {
 func TestTrialsShareTheFile(t *testing.T) {
 	ctx := context.Background()
 	p, env := cell(t, nil)
-	for _, op := range []string{"rand-write", "seq-read", "seq-write", "rand-read", "create-stat-delete", "create-stat-delete"} {
+	for _, op := range []string{"rand-write", "seq-read", "seq-write", "rand-read", "copy", "create-stat-delete", "create-stat-delete"} {
 		p["op"] = op
 		for name, stage := range map[string]func(context.Context, param.Values, agent.Env) error{"prepare": prepare, "reset": reset} {
 			if err := stage(ctx, p, env); err != nil {
@@ -91,6 +92,43 @@ func corrupt(t *testing.T, s settings, at int64) {
 	b[0] ^= 0x10
 	if _, err := f.WriteAt(b[:], at); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A copy that differs from its source is found.
+func TestBadCopyIsFound(t *testing.T) {
+	for name, damage := range map[string]func(c *copying) error{
+		"short": func(c *copying) error { return unix.Ftruncate(c.to, c.from.size-1) },
+		"other content": func(c *copying) error {
+			_, err := unix.Pwrite(c.to, []byte{1, 2, 3}, 3*4096+100)
+			return err
+		},
+	} {
+		p, env := cell(t, param.Values{"op": "copy"})
+		if err := prepare(context.Background(), p, env); err != nil {
+			t.Fatal(err)
+		}
+		s, err := read(p, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := openCopy(s, newTimer())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		if err := c.do(c.from.blocks * 2); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.check(); err != nil {
+			t.Fatalf("a good copy: %v", err)
+		}
+		if err := damage(c); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.check(); !fault.Is(err, fault.Subject) {
+			t.Errorf("%s: error is %v", name, err)
+		}
 	}
 }
 
