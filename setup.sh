@@ -18,6 +18,7 @@ packages() {
 	run|qemu-system-x86|driver qemu: the virtual machines microvm and q35
 	run|crun|driver oci: containers by crun
 	run|runc|driver oci: containers by runc
+	run|systemd-container|driver nspawn: containers by systemd-nspawn
 	run|bubblewrap|driver bwrap: sandboxes without a daemon
 	run|mmdebstrap|makes the Debian root images of every environment
 	run|debian-archive-keyring|proves that the packages in those images are Debian's

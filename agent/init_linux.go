@@ -93,7 +93,7 @@ func (in *initProcess) bringUp() error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	in.reaper = startReaper()
+	in.reaper = startReaper(true)
 	return in.settle()
 }
 

@@ -28,11 +28,15 @@ type reaper struct {
 // can be killed with all that it started.
 const groupRoot = "/sys/fs/cgroup"
 
-func startReaper() *reaper {
+// startReaper begins to wait. With groups it makes a control group for each
+// program, where the kernel has them.
+func startReaper(groups bool) *reaper {
 	r := &reaper{waiting: map[int]chan syscall.WaitStatus{}}
 	r.born = sync.NewCond(&r.mu)
-	_, err := os.Stat(groupRoot + "/cgroup.procs")
-	r.groups = err == nil
+	if groups {
+		_, err := os.Stat(groupRoot + "/cgroup.procs")
+		r.groups = err == nil
+	}
 	go r.reap()
 	return r
 }

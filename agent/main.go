@@ -50,6 +50,8 @@ func commands() []command {
 		{"probe", "print the fingerprint or the counters of this system", runProbe},
 		{"enter", "execute a program inside control groups, namespaces and a root (Linux)", func(c call) int { return c.fail(Enter(c.args)) }},
 		{"pause", "do nothing, as the first process of an environment", func(c call) int { return Pause(c.args, c.stderr) }},
+		{"porter", "let programs in, as the first process of an environment (Linux)", func(c call) int { return c.fail(Porter(c.args, c.stderr)) }},
+		{"via", "have a porter start a program, with the streams of this process (Linux)", func(c call) int { return c.fail(Via(c.args)) }},
 		{"init", "be process 1 of a guest", runInit},
 		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
 		{"kvm-probe", "tell whether KVM runs a guest here", runKVMProbe},

@@ -49,10 +49,14 @@ type Env struct {
 	Root string
 	// OnClose is called first when the environment is closed.
 	OnClose func(ctx context.Context) error
+	// Remains, where a driver sets it, removes what the technology itself may
+	// have left when everything else is gone.
+	Remains func(ctx context.Context) error
 	// Details returns what only the driver knows for Diagnose.
 	Details func(ctx context.Context) []byte
 
 	info driver.Info
+	held *holder
 	log  journal
 	mu   sync.Mutex
 	gone bool
@@ -279,10 +283,14 @@ func (e *Env) Close(ctx context.Context) error {
 	if e.OnClose != nil {
 		err = e.OnClose(ctx)
 	}
+	err = errors.Join(err, e.release(ctx))
 	// Reap knows by the label alone what there can be, also of a step that
 	// was cut off in the middle.
 	_, rerr := reap(ctx, e.Host, e.Layout, driver.Leftover{Label: e.Spec.Label, Dir: e.Spec.Dir}, false)
-	if err = errors.Join(err, rerr); err == nil {
+	if err = errors.Join(err, rerr); e.Remains != nil {
+		err = errors.Join(err, e.Remains(ctx))
+	}
+	if err == nil {
 		e.gone = true
 	}
 	return err

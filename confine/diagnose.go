@@ -58,6 +58,11 @@ func (e *Env) Diagnose(ctx context.Context) []byte {
 	if e.Details != nil {
 		b.Write(e.Details(ctx))
 	}
+	if e.held != nil {
+		if _, errs := e.held.said(); len(errs) > 0 {
+			fmt.Fprintf(&b, "what holds it said:\n%s\n", bytes.ToValidUTF8(errs, []byte("?")))
+		}
+	}
 	e.log.mu.Lock()
 	defer e.log.mu.Unlock()
 	if len(e.log.last) > 0 {

@@ -6,6 +6,7 @@ import (
 	"bakeoff/driver/bwrap"
 	"bakeoff/driver/chroot"
 	"bakeoff/driver/host"
+	"bakeoff/driver/nspawn"
 	"bakeoff/driver/oci"
 	"bakeoff/driver/qemu"
 )
@@ -16,6 +17,7 @@ func Drivers() []driver.Driver {
 		bwrap.Driver{},
 		chroot.Driver{},
 		host.Driver{},
+		nspawn.Driver{},
 		oci.Driver{},
 		qemu.New(),
 	}

@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"sync"
 
 	"bakeoff/agent"
 	"bakeoff/confine"
@@ -95,9 +94,16 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err != nil {
 		return err
 	}
-	s := &sandbox{env: e, ended: make(chan struct{}), told: make(chan struct{}), ready: make(chan struct{})}
-	e.OnClose = s.stop
-	pid, err := s.start(ctx, argv(e, volumes))
+	// bwrap names its process before it starts anything, on another stream
+	// than that on which the process says that it runs.
+	told, _, err := e.Hold(ctx, argv(e, volumes), func(out, errs []byte) bool {
+		_, err := childPID(out)
+		return err == nil && bytes.HasSuffix(errs, []byte(agent.PauseReady))
+	})
+	if err != nil {
+		return fault.Op("bwrap", err)
+	}
+	pid, err := childPID(told)
 	if err != nil {
 		return err
 	}
@@ -125,82 +131,6 @@ func argv(e *confine.Env, volumes map[string]string) []string {
 	return append(out, "--chdir", "/", "--", confine.AgentPath, "pause", "--ready")
 }
 
-// sandbox is the running bwrap.
-type sandbox struct {
-	env    *confine.Env
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when bwrap has ended
-
-	info, errs said
-	told       chan struct{} // closed when bwrap has named its process
-	ready      chan struct{} // closed when that runs
-	result     error
-}
-
-// said keeps the beginning of a stream, and calls notice when it has grown.
-type said struct {
-	mu     sync.Mutex
-	text   []byte
-	notice func(text []byte)
-}
-
-// maxSaid bounds what is kept: a short JSON object, or some lines of errors.
-const maxSaid = 16 << 10
-
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text = append(s.text, p[:min(len(p), maxSaid-len(s.text))]...)
-	if s.notice != nil {
-		s.notice(s.text)
-	}
-	return len(p), nil
-}
-
-func (s *said) bytes() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return bytes.Clone(s.text)
-}
-
-// start starts bwrap and returns the process, as the host numbers it, whose
-// namespaces are the sandbox.
-func (s *sandbox) start(ctx context.Context, argv []string) (int, error) {
-	var life context.Context
-	life, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	var told, up sync.Once
-	s.info.notice = func(text []byte) {
-		if _, err := childPID(text); err == nil {
-			told.Do(func() { close(s.told) })
-		}
-	}
-	s.errs.notice = func(text []byte) {
-		if bytes.HasSuffix(text, []byte(agent.PauseReady)) {
-			up.Do(func() { close(s.ready) })
-		}
-	}
-	go func() {
-		defer close(s.ended)
-		exit, err := agent.Entered(conn.Cmd{Argv: argv, Stdout: &s.info, Stderr: &s.errs}, func(c conn.Cmd) (conn.Exit, error) {
-			return s.env.Host.Exec(life, c)
-		})
-		if err == nil {
-			err = fault.New(fault.Lab, "it ended with %v: %s", exit, s.errs.bytes())
-		}
-		s.result = err
-	}()
-	for _, happened := range []chan struct{}{s.told, s.ready} {
-		select {
-		case <-happened:
-		case <-s.ended:
-			return 0, fault.Op("bwrap", s.result)
-		case <-ctx.Done():
-			return 0, fault.Op("bwrap", ctx.Err())
-		}
-	}
-	return childPID(s.info.bytes())
-}
-
 // childPID reads what bwrap writes to --info-fd, before it starts anything.
 func childPID(text []byte) (int, error) {
 	var info struct {
@@ -210,21 +140,6 @@ func childPID(text []byte) (int, error) {
 		return 0, fault.New(fault.Lab, "bwrap: %q does not tell the sandbox's process (%v)", text, err)
 	}
 	return info.PID, nil
-}
-
-// stop ends bwrap. The group is killed first, so that a frozen one ends too.
-func (s *sandbox) stop(ctx context.Context) error {
-	if s.cancel == nil {
-		return nil
-	}
-	err := s.env.Group.Kill(ctx)
-	s.cancel()
-	select {
-	case <-s.ended:
-	case <-ctx.Done():
-		return fault.Op("bwrap: stop", ctx.Err())
-	}
-	return err
 }
 
 // Reap removes what an environment has left.

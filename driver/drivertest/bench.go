@@ -14,6 +14,27 @@ import (
 	"bakeoff/unit"
 )
 
+// Create makes one environment of drv for a driver's own test, and closes it
+// with the test. It skips where Check says no, and with -short.
+func Create(t *testing.T, drv driver.Driver, o Options) driver.Instance {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("makes real environments: not with -short")
+	}
+	if a := drv.Check(t.Context(), local.Conn{}, o.Options); !a.OK {
+		t.Skipf("needs: %s; %s", a.Reason, a.Fix)
+	}
+	if o.Memory == 0 {
+		o.Memory = 96 * unit.MiB
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second
+	}
+	s := &suite{T: t, tb: t, drv: drv, o: o, host: local.Conn{}}
+	s.prepare()
+	return s.create(s.spec("one"))
+}
+
 // Bench measures how long environments of drv take to come, until they have
 // answered, and to go: medians in milliseconds.
 func Bench(b *testing.B, drv driver.Driver, o Options) {
