@@ -244,8 +244,10 @@ func journal(t testing.TB, run *store.Run, at time.Time, d analysis.Data) {
 			line.Status, line.Reason = store.Subject, o.Reason
 		}
 		busy := map[string]float64{"sha256-16k": .99, "syscall": .98, "files": .41, "http-50": .62}[o.Cell]
-		line.Before = &probe.Counters{CPU: &probe.CPU{}}
-		line.After = &probe.Counters{CPU: &probe.CPU{User: busy * .7, System: busy * .3, Steal: .006, IOWait: map[bool]float64{true: .3}[o.Cell == "files"], Idle: max(0, .694-busy)}}
+		counter := func(v float64) *float64 { return &v }
+		line.Before = &probe.Counters{CPU: &probe.CPU{}, AtNS: 1, ContextSwitches: counter(1000), MajorFaults: counter(3)}
+		line.After = &probe.Counters{CPU: &probe.CPU{User: busy * .7, System: busy * .3, Steal: .006, IOWait: map[bool]float64{true: .3}[o.Cell == "files"], Idle: max(0, .694-busy)},
+			AtNS: 2_000_000_001, ContextSwitches: counter(25000), MajorFaults: counter(3)}
 		if o.Contender == "microvm" && o.Cell == "syscall" {
 			line.Before = nil // a machine that has no counters
 		}

@@ -30,6 +30,7 @@ type page struct {
 	Limits                    table
 	NotEnforced               []string
 	Strips                    []figure
+	Counters                  table
 	Missing, Gates, Void      table
 	Warnings                  []string
 	TwinName                  string
@@ -120,6 +121,7 @@ func newPage(e *evidence, opt Option) page {
 	b.differs()
 	b.limits()
 	b.strips()
+	b.counters()
 	b.absent()
 	b.twin()
 	b.method()

@@ -17,6 +17,7 @@ type spent struct {
 	// generator is the sum of the load generator's utilisation.
 	generator  float64
 	generators int
+	counted    counted
 }
 
 // maxRawReads bounds how many raw outputs a page reads, and maxRawJSON how
@@ -41,6 +42,7 @@ func (e *evidence) readSpent(run *store.Run) map[cellOf]*spent {
 			out[at] = &spent{}
 		}
 		out[at].add(l.Before, l.After)
+		out[at].counted.add(l.Before, l.After)
 		for _, f := range l.Raw {
 			if !strings.HasSuffix(f.Name, ".json") || f.Bytes > maxRawJSON {
 				continue
