@@ -16,7 +16,7 @@ import (
 func Analyse(d Data) Results {
 	warnings := d.check()
 	r := Results{
-		Schema: ResultsSchema, Run: d.Run, Seed: d.Seed, PlanSHA256: d.PlanSHA256, Baseline: d.Baseline,
+		Schema: ResultsSchema, Rules: Rules, Run: d.Run, Seed: d.Seed, PlanSHA256: d.PlanSHA256, Baseline: d.Baseline,
 		Margin: d.Margin, Looks: nonNil(d.Looks), Alphas: nonNil(d.Alphas), Ended: d.Ended, Void: d.Void,
 		Contenders: nonNil(d.Contenders), Cells: nonNil(d.Cells),
 		Summaries: []Summary{}, Comparisons: []Comparison{}, Warnings: warnings,

@@ -13,11 +13,15 @@ type contest struct {
 	Comparison
 	metric   sample.Metric
 	blocks   []block
+	trials   stats.Trials
 	contrast *stats.Contrast
 	margin   float64
 	limit    float64 // half-width of the equivalence region
 	us, them series  // trials of contender and baseline
 	gates    bool    // whether any trial of the run failed a gate
+	family   int     // comparisons that share the level of the tests of steadiness
+	// elsewhere: nobody vouches that orders were drawn.
+	elsewhere bool
 
 	look    int                // index of the last look reached, −1 before the first
 	marks   [3]*stats.Standing // of −limit, 0 and limit at this look, once asked for
@@ -26,10 +30,12 @@ type contest struct {
 	closed  bool // a verdict was reached; frozen
 	differs bool // the interval at the level of differences excluded no difference
 	held    []Gate
+	checked int    // number of blocks that moving is of; 0: none
+	moving  []Gate // see unsteady
 }
 
 func (d *Data) newContest(t *table, contender, baseline, cell int, m sample.Metric) *contest {
-	c := &contest{metric: m, us: t.series[contender][cell], them: t.series[baseline][cell], gates: t.gates, look: -1}
+	c := &contest{metric: m, us: t.series[contender][cell], them: t.series[baseline][cell], gates: t.gates, look: -1, family: 1, elsewhere: d.Elsewhere}
 	k := d.Cells[cell]
 	c.Comparison = Comparison{
 		Contender: d.Contenders[contender].Name, Baseline: d.Contenders[baseline].Name,
@@ -37,9 +43,8 @@ func (d *Data) newContest(t *table, contender, baseline, cell int, m sample.Metr
 		Scale: m.Scale, Primary: m.Primary, Scope: d.Scope, Gates: []Gate{},
 		Confounders: d.confounders(d.Contenders[contender].Name, d.Contenders[baseline].Name),
 	}
-	var trials stats.Trials
-	c.blocks, trials = pair(c.us, c.them, m, d.Trials)
-	c.contrast = stats.NewContrast(trials)
+	c.blocks, c.trials = pair(c.us, c.them, m, d.Trials)
+	c.contrast = stats.NewContrast(c.trials)
 	c.margin, c.limit = d.Margin, math.Log1p(d.Margin)
 	return c
 }
@@ -124,9 +129,11 @@ func (c *contest) try(differ, equal float64) Verdict {
 	if ve == Equivalent || v == Equivalent {
 		c.shown, c.level, v = e, equal, ve
 	}
-	if len(c.held) > 0 {
-		c.differs = false
-		return Inconclusive
+	if v != Inconclusive || c.differs {
+		if len(c.held) > 0 || len(c.unsteady()) > 0 {
+			c.differs = false
+			return Inconclusive
+		}
 	}
 	return v
 }
@@ -146,8 +153,9 @@ func (c *contest) finish(d *Data) {
 	default:
 		c.Alpha = &c.level
 	}
-	if c.held != nil {
-		c.Gates = c.held
+	c.Gates = append(c.Gates, c.held...)
+	if !c.closed && c.look >= 0 {
+		c.Gates = append(c.Gates, c.unsteady()...)
 	}
 	c.show(c.shown)
 	c.Warnings = append(c.Warnings, c.shown.Warnings...)
@@ -157,6 +165,7 @@ func (c *contest) finish(d *Data) {
 	if w := c.undrawn(); w != "" {
 		c.Warnings = append(c.Warnings, w)
 	}
+	c.Warnings = append(c.Warnings, c.unrest()...)
 	if c.closed || c.look >= 0 && c.look == len(d.looks())-1 {
 		c.Unused = n - c.Blocks
 	}

@@ -27,6 +27,9 @@ func (d *Data) decide(family []*contest, size int) {
 		}
 	}
 	slices.Sort(moments)
+	for _, c := range family {
+		c.family = max(1, size)
+	}
 	different, equal := 0, 0
 	for _, now := range slices.Compact(moments) {
 		for _, c := range family {

@@ -30,6 +30,11 @@
 // unused. One that failed a gate stays inconclusive at that look, with its
 // interval shown; a gate can only take a verdict away, so it adds no error.
 //
+// Most gates are failed by single trials, and Observation names them. Two are
+// failed by a comparison as a whole, when a verdict would be given: order
+// (the difference depends on the visit, or orders were never drawn) and change
+// (it was another one in earlier blocks); see docs/gates.md.
+//
 // # The error rate of a family
 //
 // A family is the n primary comparisons of a run; the twin's are a family of
@@ -79,6 +84,12 @@ import (
 // ResultsSchema is the schema of Results.
 const ResultsSchema = "bakeoff/results/v1"
 
+// Rules counts the versions of what makes verdicts of observations: gates,
+// tests, levels. It grows whenever the same observations would give others, so
+// that verify can tell results that were tampered with from results by earlier
+// rules. 2: the gates order and change; results before have no number.
+const Rules = 2
+
 // Verdict is what the adjusted interval alone says.
 type Verdict string
 
@@ -102,7 +113,8 @@ const (
 // Results is results.json. A field not known is null, never 0.
 type Results struct {
 	Schema     string  `json:"schema"`
-	Run        string  `json:"run"` // name of the run folder; experiment of analyse
+	Rules      int     `json:"rules"` // Rules of the program that made them; 0 before there was a number
+	Run        string  `json:"run"`   // name of the run folder; experiment of analyse
 	Seed       uint64  `json:"seed"`
 	PlanSHA256 string  `json:"plan_sha256"`
 	Baseline   string  `json:"baseline"`
@@ -217,7 +229,7 @@ type Failures struct {
 
 // Gate is a check that a comparison failed: it makes it inconclusive.
 type Gate struct {
-	Name   string `json:"name"` // ceiling, errors, throttled, swap, steal, clock, trend …
+	Name   string `json:"name"` // ceiling, errors, throttled, swap, steal, clock, trend, order …
 	Reason string `json:"reason"`
 	Trials int    `json:"trials"` // in which it was seen
 	Of     int    `json:"of"`
@@ -280,4 +292,7 @@ type Data struct {
 	// facts that were meant to differ.
 	Facts map[string]map[string]string
 	Meant []string
+	// Elsewhere tells that the numbers were measured by others: that orders
+	// were drawn is not known then, and one order in all blocks is a gate.
+	Elsewhere bool
 }

@@ -99,6 +99,7 @@ func read(o *Observation, m sample.Metric) reading {
 type block struct {
 	index  int
 	first  int8 // side of its first trial
+	turn   int8 // side whose trials ran earlier, 0 where neither's did
 	failed Failures
 }
 
@@ -152,7 +153,7 @@ func pair(us, them series, m sample.Metric, trials int) ([]block, stats.Trials) 
 			t.Value, t.Side = t.Value[:start], t.Side[:start]
 			continue
 		}
-		x.first = t.Side[start]
+		x.first, x.turn = t.Side[start], turn(t.Side[start:])
 		t.Start = append(t.Start, start)
 		blocks = append(blocks, x)
 	}

@@ -163,7 +163,7 @@ type builder struct {
 }
 
 func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
-	d := Data{Run: e.name, Baseline: b.words.names[baseline], Margin: b.opt.Margin, Looks: b.opt.Looks, Alphas: b.opt.Alphas}
+	d := Data{Run: e.name, Baseline: b.words.names[baseline], Margin: b.opt.Margin, Looks: b.opt.Looks, Alphas: b.opt.Alphas, Elsewhere: true}
 	if d.Run == "" {
 		d.Run = path.Base(b.name)
 	}

@@ -1,8 +1,10 @@
 package evidence
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,8 +27,8 @@ type Kind string
 const (
 	// Tampered: bytes are not those that the journal speaks of.
 	Tampered Kind = "tampered"
-	// Parser: the same bytes give other numbers now, by a parser that has
-	// changed since. Nobody cheated; `bakeoff report` writes the new ones.
+	// Parser: the same bytes give other numbers now, by a parser or by rules
+	// (analysis.Rules) that have changed since. Nobody cheated; `bakeoff report` writes the new ones.
 	Parser Kind = "parser has changed"
 	// NotAsPlanned: what was done is not what was registered beforehand.
 	NotAsPlanned Kind = "not as planned"
@@ -86,6 +88,7 @@ type verifier struct {
 	story     *story
 	tampered  map[place]bool     // trials whose raw output is not what it was
 	parsers   map[[2]string]bool // contender, cell: read by another version then
+	earlier   bool               // results.json is by other rules
 }
 
 // Verify recomputes every number of a run from its raw outputs, and proves
@@ -283,10 +286,11 @@ func (v *verifier) numbers() error {
 	if err != nil {
 		return err
 	}
-	if len(v.tampered)+len(v.parsers) == 0 {
-		v.leaving(data) // numbers that changed since decide otherwise
-	}
 	text, err := v.run.Results()
+	stored, bad := v.stored(text, err)
+	if len(v.tampered)+len(v.parsers) == 0 && !v.earlier {
+		v.leaving(data) // numbers and rules that changed since decide otherwise
+	}
 	if fault.Is(err, fault.NotFound) {
 		v.Notes = append(v.Notes, "there is no "+store.ResultsFile+" yet; `bakeoff report` writes it")
 		v.name(nil)
@@ -295,9 +299,8 @@ func (v *verifier) numbers() error {
 	if err != nil {
 		return err
 	}
-	stored, err := decodeAny(text)
-	if err != nil {
-		v.find(Results, store.ResultsFile, "it is not JSON: "+err.Error())
+	if bad != nil {
+		v.find(Results, store.ResultsFile, "it is not JSON: "+bad.Error())
 		return nil
 	}
 	if m, ok := stored.(map[string]any); ok {
@@ -316,6 +319,25 @@ func (v *verifier) numbers() error {
 	v.name(stored)
 	v.attribute(&d)
 	return nil
+}
+
+// stored decodes results.json, and notes whether other rules made it.
+func (v *verifier) stored(text []byte, err error) (any, error) {
+	if err != nil {
+		return nil, nil // the caller knows
+	}
+	stored, err := decodeAny(text)
+	m, ok := stored.(map[string]any)
+	if err != nil || !ok {
+		return stored, err
+	}
+	rules, _ := m["rules"].(json.Number)
+	if n, err := rules.Int64(); err != nil || n != analysis.Rules {
+		v.earlier = true
+		v.Notes = append(v.Notes, fmt.Sprintf("%s is by rules %s of gates and verdicts, this program has %d: where verdicts differ it may be for that", store.ResultsFile, cmp.Or(string(rules), "before they were counted"), analysis.Rules))
+		m["rules"] = json.Number(fmt.Sprint(analysis.Rules))
+	}
+	return stored, nil
 }
 
 // data reads the observations, those of changed files as far as they can be
@@ -410,7 +432,7 @@ func (v *verifier) attribute(d *differ) {
 		switch {
 		case touched(changed, x):
 			f.Kind = Tampered
-		case touched(v.parsers, x):
+		case touched(v.parsers, x), v.earlier:
 			f.Kind = Parser
 		}
 		if listed == maxListed {

@@ -3,6 +3,7 @@ package evidence
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -268,5 +269,22 @@ func TestVerifyNotesWhatIsHarmless(t *testing.T) {
 	}
 	if _, err := json.Marshal(report); err != nil {
 		t.Error(err)
+	}
+}
+
+// Results from before a rule was added stay good where they would be the same
+// today, and are told from tampering where they would not.
+func TestVerifyTellsEarlierRules(t *testing.T) {
+	rules := `"rules": ` + fmt.Sprint(analysis.Rules) + ",\n"
+	r, _ := decided(t)
+	r.replace(store.ResultsFile, rules, "")
+	report := r.verify(today)
+	if !report.OK() || len(report.Notes) != 1 || !strings.Contains(report.Notes[0], "before they were counted") {
+		t.Errorf("the same results by earlier rules: %s", findings(report))
+	}
+	r.replace(store.ResultsFile, `"verdict": "equivalent"`, `"verdict": "better"`)
+	report = r.verify(today)
+	if report.OK() || report.Findings[0].Kind != Parser {
+		t.Errorf("other results by earlier rules: %s", findings(report))
 	}
 }
