@@ -28,8 +28,9 @@ type InitConfig struct {
 	// Modules are the paths of kernel modules in the initial RAM disk, in the
 	// order in which they are loaded.
 	Modules []string `json:"modules"`
-	// Port is the name of the virtio port to answer on, or the path of a
-	// terminal device ("/dev/ttyS1").
+	// Port is the name of the virtio port to answer on, the path of a
+	// terminal device ("/dev/ttyS1"), or a port of the socket to the
+	// hypervisor ("vsock:1024").
 	Port string `json:"port"`
 	// Root is the serial number of the block device with the root, and
 	// RootType its file system. Without Root the initial RAM disk is the root.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +41,8 @@ type initProcess struct {
 	config InitConfig
 	report BootReport
 	reaper *reaper
+	// listener is where hosts come in, for a vsock port.
+	listener net.Listener
 }
 
 // deviceWait is how long a device may take to appear after its driver was
@@ -168,12 +171,27 @@ func (r refusing) Launch(string, []string, *os.ProcAttr) (Process, error) {
 }
 
 func (in *initProcess) answerOnce(o ServeOptions) error {
-	port, err := openPort(in.config.Port)
+	port, err := in.open()
 	if err != nil {
 		return err
 	}
 	defer port.Close()
 	return Serve(context.Background(), port, o)
+}
+
+// open opens the port, or waits for a host at it where it is a vsock port.
+func (in *initProcess) open() (io.ReadWriteCloser, error) {
+	at, ok := strings.CutPrefix(in.config.Port, "vsock:")
+	if !ok {
+		return openPort(in.config.Port)
+	}
+	if in.listener == nil {
+		var err error
+		if in.listener, err = listenVsock(at); err != nil {
+			return nil, err
+		}
+	}
+	return in.listener.Accept()
 }
 
 // powerOff ends the guest. A machine without power management cannot be

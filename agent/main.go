@@ -60,6 +60,8 @@ func commands() []command {
 		{"get", "print a file", runGet},
 		{"dial", "connect standard input and output to an address", runDial},
 		{"list", "print the native workloads and their parameters", runList},
+		{"serve", "answer one host after the other: on standard input and output, a device, a TCP or vsock port", runServe},
+		{"subject", "be what the contract suite of drivers runs inside an environment", runSubject},
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"bakeoff/conn"
 	"bakeoff/fault"
+	"bakeoff/suite"
 )
 
 // Options fit the suite to a connection.
@@ -33,8 +34,14 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Run tests c.
+// Run tests c under go test.
 func Run(t *testing.T, c conn.Conn, o Options) {
+	t.Helper()
+	On(suite.Under(t), c, o)
+}
+
+// On tests c wherever t is.
+func On(t suite.T, c conn.Conn, o Options) {
 	if o.Bytes == 0 {
 		o.Bytes = 4 << 20
 	}
@@ -43,38 +50,39 @@ func Run(t *testing.T, c conn.Conn, o Options) {
 	}
 	tests := []struct {
 		name string
-		run  func(*suite)
+		run  func(*side)
 	}{
-		{"output", (*suite).output}, {"long output", (*suite).longOutput},
-		{"exit codes", (*suite).exitCodes}, {"signals", (*suite).signals},
-		{"stdin", (*suite).stdin}, {"stdin that is not read", (*suite).stdinUnread},
-		{"no stdin", (*suite).noStdin}, {"missing program", (*suite).missingProgram},
-		{"arguments", (*suite).arguments}, {"environment", (*suite).environment},
-		{"directory", (*suite).directory}, {"deadline", (*suite).deadline},
-		{"cancel kills children", (*suite).cancel}, {"streams while it runs", (*suite).streams},
-		{"background process", (*suite).background}, {"concurrent", (*suite).concurrent},
-		{"push and pull", (*suite).pushPull}, {"push replaces", (*suite).pushReplaces},
-		{"push that breaks off", (*suite).pushBroken}, {"odd names", (*suite).oddNames},
-		{"pull of nothing", (*suite).pullMissing},
+		{"output", (*side).output}, {"long output", (*side).longOutput},
+		{"exit codes", (*side).exitCodes}, {"signals", (*side).signals},
+		{"stdin", (*side).stdin}, {"stdin that is not read", (*side).stdinUnread},
+		{"no stdin", (*side).noStdin}, {"missing program", (*side).missingProgram},
+		{"arguments", (*side).arguments}, {"environment", (*side).environment},
+		{"directory", (*side).directory}, {"deadline", (*side).deadline},
+		{"cancel kills children", (*side).cancel}, {"streams while it runs", (*side).streams},
+		{"background process", (*side).background}, {"concurrent", (*side).concurrent},
+		{"push and pull", (*side).pushPull}, {"push replaces", (*side).pushReplaces},
+		{"push that breaks off", (*side).pushBroken}, {"odd names", (*side).oddNames},
+		{"pull of nothing", (*side).pullMissing},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(test.name, func(t suite.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), o.Timeout)
 			defer cancel()
-			test.run(&suite{T: t, c: c, o: o, ctx: ctx})
+			test.run(&side{T: t, c: c, o: o, ctx: ctx})
 		})
 	}
 }
 
-type suite struct {
-	*testing.T
+// side is the other side of a connection under test.
+type side struct {
+	suite.T
 	c   conn.Conn
 	o   Options
 	ctx context.Context
 }
 
 // run executes argv and returns how it ended and what it printed.
-func (s *suite) run(cmd conn.Cmd) (conn.Exit, string, string) {
+func (s *side) run(cmd conn.Cmd) (conn.Exit, string, string) {
 	s.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -89,16 +97,16 @@ func sh(script string, args ...string) conn.Cmd {
 	return conn.Command(append([]string{"sh", "-c", script, "sh"}, args...)...)
 }
 
-func (s *suite) output() {
+func (s *side) output() {
 	exit, out, errs := s.run(sh("printf 'a\\000b\\377'; printf oops >&2"))
 	if !exit.OK() || out != "a\x00b\xff" || errs != "oops" {
 		s.Errorf("%v, stdout %q, stderr %q", exit, out, errs)
 	}
 }
 
-func (s *suite) longOutput() {
+func (s *side) longOutput() {
 	n := s.o.Bytes
-	if !testing.Short() && n >= 4<<20 {
+	if !s.Short() && n >= 4<<20 {
 		n *= 25 // 100 MB
 	}
 	var got counter
@@ -112,7 +120,7 @@ type counter int64
 
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
 
-func (s *suite) exitCodes() {
+func (s *side) exitCodes() {
 	for _, code := range []int{0, 1, 2, 77, 126, 127, 255} {
 		exit, _, _ := s.run(sh(fmt.Sprintf("exit %d", code)))
 		if exit.Code != code || exit.Signal != "" {
@@ -121,7 +129,7 @@ func (s *suite) exitCodes() {
 	}
 }
 
-func (s *suite) signals() {
+func (s *side) signals() {
 	for name, code := range map[string]int{"KILL": 137, "TERM": 143, "SEGV": 139} {
 		exit, _, _ := s.run(sh("kill -" + name + " $$"))
 		if exit.Code != code || exit.Signal == "" {
@@ -130,7 +138,7 @@ func (s *suite) signals() {
 	}
 }
 
-func (s *suite) stdin() {
+func (s *side) stdin() {
 	data := random(s.o.Bytes/4, 1)
 	var out bytes.Buffer
 	exit, err := s.c.Exec(s.ctx, conn.Cmd{Argv: []string{"cat"}, Stdin: bytes.NewReader(data), Stdout: &out})
@@ -140,7 +148,7 @@ func (s *suite) stdin() {
 }
 
 // A program may end without having read what it was given.
-func (s *suite) stdinUnread() {
+func (s *side) stdinUnread() {
 	cmd := conn.Command("sh", "-c", "exit 3")
 	cmd.Stdin = bytes.NewReader(random(1<<20, 2))
 	if exit, _, _ := s.run(cmd); exit.Code != 3 {
@@ -154,13 +162,13 @@ func (s *suite) stdinUnread() {
 	}
 }
 
-func (s *suite) noStdin() {
+func (s *side) noStdin() {
 	if exit, out, _ := s.run(conn.Command("cat")); !exit.OK() || out != "" {
 		s.Errorf("cat without input: %v %q", exit, out)
 	}
 }
 
-func (s *suite) missingProgram() {
+func (s *side) missingProgram() {
 	for _, name := range []string{"no-such-program-8731", "/no/such/program"} {
 		_, err := s.c.Exec(s.ctx, conn.Command(name))
 		if !fault.Is(err, fault.NotFound) {
@@ -173,7 +181,7 @@ func (s *suite) missingProgram() {
 	}
 }
 
-func (s *suite) arguments() {
+func (s *side) arguments() {
 	args := []string{"", " ", "a b", "$HOME", "`id`", "'", `"`, `\`, "*", "-n", "new\nline", "ü ✓", "--", "; exit 9", "\x01"}
 	exit, out, _ := s.run(sh(`for a; do printf '<%s>' "$a"; done`, args...))
 	want := ""
@@ -185,7 +193,7 @@ func (s *suite) arguments() {
 	}
 }
 
-func (s *suite) environment() {
+func (s *side) environment() {
 	cmd := sh(`printf %s "$BAKEOFF_A|$BAKEOFF_B|${PATH:+path}"`)
 	cmd.Env = []string{"BAKEOFF_A=x y'\"$z", "BAKEOFF_B=line\nline"}
 	if _, out, _ := s.run(cmd); out != "x y'\"$z|line\nline|path" {
@@ -193,7 +201,7 @@ func (s *suite) environment() {
 	}
 }
 
-func (s *suite) directory() {
+func (s *side) directory() {
 	cmd := sh("pwd -P")
 	cmd.Dir = "/dev"
 	if _, out, _ := s.run(cmd); out != "/dev\n" {
@@ -205,7 +213,7 @@ func (s *suite) directory() {
 	}
 }
 
-func (s *suite) deadline() {
+func (s *side) deadline() {
 	ctx, cancel := context.WithTimeout(s.ctx, 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()
@@ -220,7 +228,7 @@ func (s *suite) deadline() {
 
 // After cancel, neither the program nor what it started goes on: a child
 // that appends to a file must stop to do so.
-func (s *suite) cancel() {
+func (s *side) cancel() {
 	file := path.Join(s.o.Dir, "heartbeat")
 	beat := `(while :; do printf x >>"$1"; sleep 0.05; done) & wait`
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -246,7 +254,7 @@ func (s *suite) cancel() {
 	})
 }
 
-func (s *suite) until(what string, ok func() bool) {
+func (s *side) until(what string, ok func() bool) {
 	s.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -256,7 +264,7 @@ func (s *suite) until(what string, ok func() bool) {
 }
 
 // size is the length of a file on the other side, 0 when it is not there.
-func (s *suite) size(file string) int {
+func (s *side) size(file string) int {
 	s.Helper()
 	var n int
 	_, out, _ := s.run(sh(`[ -e "$1" ] && wc -c <"$1" || echo 0`, file))
@@ -266,7 +274,7 @@ func (s *suite) size(file string) int {
 
 // What a program prints arrives while it runs, and what it is given later
 // reaches it.
-func (s *suite) streams() {
+func (s *side) streams() {
 	in, toProgram := io.Pipe()
 	fromProgram, out := io.Pipe()
 	ended := make(chan error, 1)
@@ -292,7 +300,7 @@ func (s *suite) streams() {
 }
 
 // A server is started by a program that ends; it holds nothing up and lives on.
-func (s *suite) background() {
+func (s *side) background() {
 	file := path.Join(s.o.Dir, "served")
 	start := time.Now()
 	exit, out, _ := s.run(sh(`(sleep 1; echo served >"$1") >/dev/null 2>&1 & echo started`, file))
@@ -305,7 +313,7 @@ func (s *suite) background() {
 	}
 }
 
-func (s *suite) concurrent() {
+func (s *side) concurrent() {
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -321,7 +329,7 @@ func (s *suite) concurrent() {
 	wg.Wait()
 }
 
-func (s *suite) pushPull() {
+func (s *side) pushPull() {
 	for _, n := range []int{0, 1, s.o.Bytes + 7} {
 		file := path.Join(s.o.Dir, fmt.Sprintf("blob-%d", n))
 		data := random(n, uint64(n))
@@ -333,7 +341,7 @@ func (s *suite) pushPull() {
 }
 
 // content checks what a file on the other side holds.
-func (s *suite) content(file string, want []byte) {
+func (s *side) content(file string, want []byte) {
 	s.Helper()
 	var got bytes.Buffer
 	if err := s.c.Pull(s.ctx, file, &got); err != nil {
@@ -345,7 +353,7 @@ func (s *suite) content(file string, want []byte) {
 	}
 }
 
-func (s *suite) pushReplaces() {
+func (s *side) pushReplaces() {
 	file := path.Join(s.o.Dir, "program")
 	for _, text := range []string{"#!/bin/sh\necho a long first version\n", "#!/bin/sh\necho two\n"} {
 		if err := s.c.Push(s.ctx, file, 0o755, strings.NewReader(text)); err != nil {
@@ -359,7 +367,7 @@ func (s *suite) pushReplaces() {
 }
 
 // A push whose source fails leaves what was there.
-func (s *suite) pushBroken() {
+func (s *side) pushBroken() {
 	file := path.Join(s.o.Dir, "whole")
 	if err := s.c.Push(s.ctx, file, 0o644, strings.NewReader("first")); err != nil {
 		s.Fatal(err)
@@ -376,7 +384,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-func (s *suite) oddNames() {
+func (s *side) oddNames() {
 	for _, name := range []string{"with space", "new\nline", `quo'te"s`, "$dollar", "-dash", "ü✓", `back\slash`, "*"} {
 		dir := path.Join(s.o.Dir, name)
 		if exit, _, errs := s.run(conn.Command("mkdir", "-p", "--", dir)); !exit.OK() {
@@ -395,7 +403,7 @@ func (s *suite) oddNames() {
 	}
 }
 
-func (s *suite) pullMissing() {
+func (s *side) pullMissing() {
 	err := s.c.Pull(s.ctx, path.Join(s.o.Dir, "nothing-here"), io.Discard)
 	if !fault.Is(err, fault.NotFound) {
 		s.Errorf("error %v of kind %q, want not found", err, fault.Of(err))

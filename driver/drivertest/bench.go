@@ -11,6 +11,7 @@ import (
 
 	"bakeoff/conn/local"
 	"bakeoff/driver"
+	"bakeoff/suite"
 	"bakeoff/unit"
 )
 
@@ -41,7 +42,7 @@ func Bench(b *testing.B, drv driver.Driver, o Options) {
 	if a := drv.Check(b.Context(), local.Conn{}, o.Options); !a.OK {
 		b.Skipf("needs: %s; %s", a.Reason, a.Fix)
 	}
-	s := &suite{tb: b, drv: drv, o: o, host: local.Conn{}}
+	s := &laboratory{T: benchmark{b}, drv: drv, o: o, host: local.Conn{}}
 	s.prepare()
 	var create, closing []time.Duration
 	for i := 0; b.Loop(); i++ {
@@ -70,3 +71,9 @@ func median(d []time.Duration) float64 {
 	slices.Sort(d)
 	return float64(d[len(d)/2].Microseconds()) / 1000
 }
+
+// benchmark is a benchmark as a suite's T: it has no tests within.
+type benchmark struct{ *testing.B }
+
+func (benchmark) Run(string, func(suite.T)) bool { panic("a benchmark runs no tests") }
+func (benchmark) Short() bool                    { return testing.Short() }

@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+)
+
+// runSubject is what the contract suite of drivers runs inside an environment:
+// it counts CPUs, takes memory, fills files, beats and serves. It is a part of
+// the agent so that an environment on a machine without a compiler has it too.
+func runSubject(c call) int {
+	things := map[string]struct {
+		args int
+		run  func(c call, args []string) error
+	}{
+		"cpus": {0, func(c call, _ []string) error {
+			_, err := fmt.Fprintln(c.stdout, runtime.NumCPU())
+			return err
+		}},
+		"hog":   {1, hog}, // BYTES
+		"fill":  {2, func(_ call, a []string) error { return fill(a[0], a[1]) }},
+		"beat":  {1, func(_ call, a []string) error { return beat(a[0]) }},
+		"serve": {2, func(_ call, a []string) error { return serveText(a[0], a[1]) }},
+	}
+	if len(c.args) > 0 {
+		if t, ok := things[c.args[0]]; ok && len(c.args) == 1+t.args {
+			if err := t.run(c, c.args[1:]); err != nil {
+				return c.fail(classed(err))
+			}
+			return ExitOK
+		}
+	}
+	return c.fail(usageError("subject: say cpus, hog BYTES, fill FILE BYTES, beat FILE or serve ADDRESS TEXT"))
+}
+
+// hog takes memory and touches every page of it.
+func hog(c call, args []string) error {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	var held [][]byte
+	for ; n > 0; n -= 1 << 20 {
+		b := make([]byte, 1<<20)
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		held = append(held, b)
+	}
+	_, err = fmt.Fprintln(c.stdout, "held", len(held), "MiB")
+	return err
+}
+
+// beat appends a byte to a file every 5 ms, until it is killed.
+func beat(file string) error {
+	for {
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		f.Write([]byte("x"))
+		f.Close()
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// serveText says text to whoever connects, until it is killed.
+func serveText(address, text string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		io.WriteString(c, text)
+		c.Close()
+	}
+}
+
+// fill writes size zero bytes to a file and has them reach the disk.
+func fill(name, size string) error {
+	n, err := strconv.Atoi(size)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(make([]byte, n)); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}
