@@ -15,7 +15,7 @@ import (
 var layers = map[string]int{
 	"fault": 0, "unit": 0, "lock": 0, // classes of error, quantities, locks: everything speaks of them
 	"param": 1, "sample": 1, "stats": 1, "noise": 1, // settings, measurements, pure mathematics
-	"suite":     1, // contract suites run under go test and in the program
+	"suite":     1,           // contract suites run under go test and in the program
 	"initramfs": 3, "qmp": 5, // what a guest starts from; the monitor of QEMU
 	"conn": 2, "probe": 2, // a way to a machine; what a machine says of itself
 	"conn/*":   3,
