@@ -31,7 +31,7 @@ func Create(t *testing.T, drv driver.Driver, o Options) driver.Instance {
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
 	}
-	s := &suite{T: t, tb: t, drv: drv, o: o, host: local.Conn{}}
+	s := &laboratory{T: suite.Under(t), drv: drv, o: o, host: local.Conn{}}
 	s.prepare()
 	return s.create(s.spec("one"))
 }
