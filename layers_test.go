@@ -27,7 +27,8 @@ var layers = map[string]int{
 	"audit":    6, // published tables, read with what stats knows
 	"driver/*": 7, "workload/*": 6, "chart/*": 6,
 	"driver/drivertest": 6, "workload/workloadtest": 6, // contract suites stand above the contract
-	"driver/all": 8, "workload/all": 7, "chart/all": 7,
+	"engine": 7, "driver/docker": 8, "driver/podman": 8, // container engines, and what they have in common
+	"driver/all": 9, "workload/all": 7, "chart/all": 7,
 	"env": 7, "evidence": 7, "export": 7, "compare": 7, "calibrate": 7, // leases environments; reads a run folder back; two runs; what a machine can tell
 	"report": 8, "trial": 9, // a run as pages; runs a plan
 	"site":  10,

@@ -2,6 +2,7 @@
 # setup.sh installs the Debian or Ubuntu packages that bakeoff drives.
 #
 #   ./setup.sh run          what `bakeoff run examples/quick` needs
+#   ./setup.sh technologies what examples/technologies can use beside it
 #   ./setup.sh run test     … and what the tests need beside it
 #   ./setup.sh check        what `make check` needs (the race detector's C compiler)
 #   ./setup.sh -n run       only say what is missing
@@ -26,6 +27,10 @@ packages() {
 	run|mount|mounts volumes through loop devices
 	run|iproute2|the experiment's network: a namespace and a bridge of its own
 	run|nginx|workload http on the bare host: the packaged server, never started as a service
+	technologies|docker.io|driver docker: containers by Docker's engine
+	technologies|podman|driver podman: containers by an engine without a daemon
+	test|docker.io|the same, with an engine that the test starts itself
+	test|podman|the same
 	test|?chromium|looks at the page as a browser does: without JavaScript, narrow, dark, printed
 	test|wrk|an independent load generator that the one in bakeoff-agent is held against
 	test|busybox-static|programs without libraries for the tests of roots and RAM disks
@@ -43,7 +48,7 @@ only_say=no
 if [ "${1:-}" = -n ]; then only_say=yes; shift; fi
 [ $# -gt 0 ] || set -- run
 for group; do
-	packages | grep -q "^$group|" || die "no group $group; there are run, test and check"
+	packages | grep -q "^$group|" || die "no group $group; there are run, technologies, test and check"
 done
 
 wanted() {

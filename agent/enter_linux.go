@@ -47,7 +47,7 @@ type entry struct {
 //
 //	bakeoff-agent enter [--cgroup DIR]… [--cpus LIST] [--private-mounts [--umount DIR]…]
 //	    [--pid PID --ns mnt,pid,net,…] [--netns NAME|PATH] [--chroot ROOT] [--dir DIR]
-//	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] -- PROGRAM ARGUMENT…
+//	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] [--mark WORD] -- PROGRAM ARGUMENT…
 //
 // Only where a process namespace is entered does it stay, as the parent that
 // waits: such a namespace takes in children only (setns(2)). It stays with
@@ -84,6 +84,7 @@ func parseEntry(args []string) (e entry, err error) {
 	f.BoolVar(&e.clearEnv, "clear-env", false, "start from an empty environment")
 	f.Func("env", "NAME=VALUE", list(&e.env))
 	f.BoolVar(&e.report, "report", false, "say which signal ended the program")
+	f.String("mark", "", "nothing but a word by which this process is found from outside")
 	f.BoolVar(&e.noPrivs, "no-new-privs", false, "set no_new_privs")
 	if err := f.Parse(args); err != nil {
 		return e, fault.Wrap(fault.Invalid, "", err)

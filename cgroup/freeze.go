@@ -22,7 +22,7 @@ func (g *Group) v1Dir(controller string) string {
 }
 
 func (g *Group) dirIn(hierarchy string) string {
-	d := path.Join(hierarchy, parent, g.label)
+	d := path.Join(hierarchy, g.name)
 	if hierarchy == "" || !slices.Contains(g.dirs, d) {
 		return ""
 	}

@@ -28,6 +28,7 @@ type Group struct {
 	files  conn.Files
 	layout Layout
 	label  string
+	name   string   // path in every hierarchy: bakeoff/<label> unless adopted from a process
 	dirs   []string // existing directories, one a hierarchy
 	limits probe.Limits
 }
@@ -79,6 +80,45 @@ func (l Layout) Adopt(ctx context.Context, host conn.Conn, label string, limits 
 	return g, nil
 }
 
+// AdoptOf returns the group that process pid is in, as a container engine has
+// made it, with the environment's label. id, the engine's own name of the
+// container, is part of the group's name, otherwise the process is another
+// than was thought: an error of kind fault.Lab.
+func (l Layout) AdoptOf(ctx context.Context, host conn.Conn, label string, pid int, id string, limits Limits) (*Group, error) {
+	g, err := l.group(host, label)
+	if err != nil {
+		return nil, err
+	}
+	text, err := g.files.ReadFile(ctx, fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return nil, fault.Op("control group "+label, err)
+	}
+	if g.name = groupOf(string(text)); id == "" || !strings.Contains(g.name, id) {
+		return nil, fault.New(fault.Lab, "control group %s: process %d is in %q, not in one of %s: does the engine run on this host?", label, pid, g.name, id)
+	}
+	if g.dirs, err = g.exists(ctx); err != nil {
+		return nil, err
+	}
+	g.note(limits)
+	return g, nil
+}
+
+// groupOf reads from /proc/PID/cgroup (cgroups(7)) where a process is: in the
+// hierarchy that limits memory, or in that of version 2. "" is the root.
+func groupOf(text string) string {
+	name := ""
+	for line := range strings.Lines(text) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(f) != 3 || !strings.HasPrefix(f[2], "/") || path.Clean(f[2]) != f[2] {
+			continue
+		}
+		if slices.Contains(strings.Split(f[1], ","), "memory") || f[1] == "" && name == "" {
+			name = strings.TrimPrefix(f[2], "/")
+		}
+	}
+	return name
+}
+
 // Find returns the directories of the group bakeoff/<label> in all
 // hierarchies of the host, none if there is no such group.
 func (l Layout) Find(ctx context.Context, host conn.Conn, label string) ([]string, error) {
@@ -93,7 +133,7 @@ func (l Layout) group(host conn.Conn, label string) (*Group, error) {
 	if !validLabel.MatchString(label) {
 		return nil, fault.New(fault.Invalid, "control group: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
 	}
-	return &Group{host: host, files: conn.FilesOf(host), layout: l, label: label}, nil
+	return &Group{host: host, files: conn.FilesOf(host), layout: l, label: label, name: path.Join(parent, label)}, nil
 }
 
 // exists lists the group's directories that are there. It looks into the
@@ -101,15 +141,15 @@ func (l Layout) group(host conn.Conn, label string) (*Group, error) {
 func (g *Group) exists(ctx context.Context) ([]string, error) {
 	var found []string
 	for _, h := range g.layout.hierarchies() {
-		names, err := g.files.ReadDir(ctx, path.Join(h, parent))
+		names, err := g.files.ReadDir(ctx, path.Dir(path.Join(h, g.name)))
 		if fault.Is(err, fault.NotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, fault.Op("control group "+g.label, err)
 		}
-		if slices.Contains(names, g.label) {
-			found = append(found, path.Join(h, parent, g.label))
+		if slices.Contains(names, path.Base(g.name)) {
+			found = append(found, path.Join(h, g.name))
 		}
 	}
 	return found, nil

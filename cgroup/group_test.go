@@ -367,3 +367,29 @@ func BenchmarkTrial(b *testing.B) {
 func usage(g *Group) func(context.Context) error {
 	return func(ctx context.Context) error { _, err := g.Usage(ctx); return err }
 }
+
+func FuzzGroupOf(f *testing.F) {
+	f.Add("9:name=systemd:/a\n4:memory:/bakeoff/x/id\n0::/b\n")
+	f.Add("0::/system.slice/docker-1.scope\n")
+	f.Add("4:memory:/../..\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if name := groupOf(text); strings.HasPrefix(name, "/") || strings.Contains("/"+name+"/", "/../") {
+			t.Errorf("%q is in %q", text, name)
+		}
+	})
+}
+
+func TestGroupOf(t *testing.T) {
+	for text, want := range map[string]string{
+		"9:name=systemd:/a\n4:memory:/bakeoff/x/id\n0::/b\n": "bakeoff/x/id",
+		"0::/system.slice/docker-1.scope\n":                  "system.slice/docker-1.scope",
+		"5:cpu,memory:/m\n0::/v2\n":                          "m",
+		"4:memory:/../../etc\n":                              "",
+		"0::/\n":                                             "",
+		"":                                                   "",
+	} {
+		if got := groupOf(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

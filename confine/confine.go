@@ -45,6 +45,8 @@ type Env struct {
 	// In is the program with its arguments that executes what follows it
 	// inside, up to and including `enter` and before its flags.
 	In []string
+	// Run executes a command line that begins with In; nil is Host.Exec.
+	Run func(ctx context.Context, cmd conn.Cmd) (conn.Exit, error)
 	// Root is the mounted root on the host, "" where there is none.
 	Root string
 	// OnClose is called first when the environment is closed.
@@ -150,6 +152,18 @@ func (e *Env) Adopt(ctx context.Context) error {
 	return nil
 }
 
+// AdoptOf takes the control group of process pid, which a container engine has
+// made below the environment's own name or elsewhere; id is in its name.
+func (e *Env) AdoptOf(ctx context.Context, pid int, id string) error {
+	g, err := e.Layout.AdoptOf(ctx, e.Host, e.Spec.Label, pid, id, e.limits())
+	if err != nil {
+		return err
+	}
+	e.Group = g
+	e.info.Limits = g.Limits()
+	return nil
+}
+
 func (e *Env) limits() cgroup.Limits {
 	return cgroup.Limits{CPUSet: e.Spec.CPUSet, Memory: e.Spec.Memory}
 }
@@ -159,6 +173,19 @@ func (e *Env) Connect(ctx context.Context) error {
 	if err := netns.AttachOwn(ctx, e.Host, e.Spec.Network, e.Spec.Label); err != nil {
 		return err
 	}
+	return e.tune(ctx)
+}
+
+// Join does the same to the network namespace that the technology has made,
+// in which process pid is.
+func (e *Env) Join(ctx context.Context, pid int) error {
+	if err := netns.AdoptOwn(ctx, e.Host, e.Spec.Network, e.Spec.Label, pid); err != nil {
+		return err
+	}
+	return e.tune(ctx)
+}
+
+func (e *Env) tune(ctx context.Context) error {
 	inside := conn.FilesOf(conn.Prefix(e.Host, e.Spec.Agent, "enter", "--netns", e.Netns(), "--"))
 	for _, name := range slices.Sorted(maps.Keys(e.Spec.Tuning)) {
 		file := "/proc/sys/" + strings.ReplaceAll(name, ".", "/")

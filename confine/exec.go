@@ -35,14 +35,17 @@ func (e *Env) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if dir == "" {
 		dir = "/"
 	}
-	what := cmd.Argv
+	what, run := cmd.Argv, e.Run
+	if run == nil {
+		run = e.Host.Exec
+	}
 	cmd.Argv = append(append(argv, "--dir", dir, "--"), cmd.Argv...)
 	cmd.Env, cmd.Dir = nil, ""
 	exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) {
 		tail := &tee{w: cmd.Stderr}
 		tail.tail.Limit = 1024
 		cmd.Stderr = tail
-		exit, err := e.Host.Exec(ctx, cmd)
+		exit, err := run(ctx, cmd)
 		e.log.add(what, exit, err, tail.tail.Bytes())
 		return exit, err
 	})

@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"bakeoff/conn"
@@ -123,10 +124,28 @@ func AttachOwn(ctx context.Context, host conn.Conn, n *driver.Network, label str
 	if err := check(label, n); err != nil {
 		return err
 	}
-	own := Own(label)
-	if err := run(ctx, host, "ip", "netns", "add", own); err != nil {
+	if err := run(ctx, host, "ip", "netns", "add", Own(label)); err != nil {
 		return privilege(err)
 	}
+	return furnish(ctx, host, n, label)
+}
+
+// AdoptOwn does the same to the namespace that process pid is in, which a
+// container engine has made: it bears the name Own(label) from then on.
+func AdoptOwn(ctx context.Context, host conn.Conn, n *driver.Network, label string, pid int) error {
+	if err := check(label, n); err != nil {
+		return err
+	}
+	if err := run(ctx, host, "ip", "netns", "attach", Own(label), strconv.Itoa(pid)); err != nil {
+		return privilege(err)
+	}
+	return furnish(ctx, host, n, label)
+}
+
+// furnish puts the links into an environment's own namespace. What fails
+// takes the namespace with it.
+func furnish(ctx context.Context, host conn.Conn, n *driver.Network, label string) error {
+	own := Own(label)
 	inside := []string{"link set lo up"}
 	if n != nil {
 		inside = append(inside, "link add "+Inside+" address "+n.MAC+" type veth peer name "+Outer(label)+" netns "+n.Namespace,

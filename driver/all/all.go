@@ -5,9 +5,11 @@ import (
 	"bakeoff/driver"
 	"bakeoff/driver/bwrap"
 	"bakeoff/driver/chroot"
+	"bakeoff/driver/docker"
 	"bakeoff/driver/host"
 	"bakeoff/driver/nspawn"
 	"bakeoff/driver/oci"
+	"bakeoff/driver/podman"
 	"bakeoff/driver/qemu"
 )
 
@@ -16,9 +18,11 @@ func Drivers() []driver.Driver {
 	return []driver.Driver{
 		bwrap.Driver{},
 		chroot.Driver{},
+		docker.Driver{},
 		host.Driver{},
 		nspawn.Driver{},
 		oci.Driver{},
+		podman.Driver{},
 		qemu.New(),
 	}
 }
