@@ -8,23 +8,30 @@
 // The copies of one contender are paired, each copy in one pair only, and the
 // blocks are cut into windows of Window blocks that do not overlap. Each pair
 // in each window is one trial of the false alarm: does the exact signed-rank
-// test call the two different at five per cent? Pairs in one window share the
-// moments in which they ran but not their trials; windows share nothing. No
+// test call the two different at five per cent? What it tests are the scores
+// of the blocks (stats.Contrast), as for every verdict, made from the window
+// alone. Pairs in one window share the moments in which they ran but not their
+// trials, and their orders were drawn independently; windows share nothing. No
 // trial is used twice, so that the interval (Clopper and Pearson) is that of a
 // plain count. With so few blocks the test's own level is Nominal, below five
 // per cent: a rate is to be held against that. Counts add up over the
 // calibrations of one machine.
 //
+// What was injected is read from the comparisons of the run: estimate,
+// interval, level and looks are those of any verdict.
+//
 // # The noise
 //
 // Noise is the deviation of the logarithm of one trial, on top of what its
 // block has in common, as plan.Noise means it: the one for which normal trials
-// would give the pairs the signed-rank intervals that they have. So outliers
-// count for as much as they hurt the test. It holds for the calibration's work, which
-// computes and touches no device; other work may scatter more.
+// would give the pairs the intervals that their scores have. So outliers count
+// for as much as they hurt the verdict, which is less than they scatter. It
+// holds for the calibration's work, which computes for a moment and touches no
+// device; other work may scatter more.
 package calibrate
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -62,7 +69,9 @@ type Measured struct {
 	// Relative that of a copy over the base: what differs between runs.
 	Direct   float64 `json:"direct"`
 	Relative float64 `json:"relative"`
-	// PerTrial is the time that one trial took with all that belongs to it.
+	// Length is the timed part of a trial, PerTrial the time that one took
+	// with all that belongs to it, environments included.
+	Length   time.Duration `json:"length_ns"`
 	PerTrial time.Duration `json:"per_trial_ns"`
 	Injected []Injected    `json:"injected"`
 }
@@ -70,12 +79,17 @@ type Measured struct {
 // Injected is a slow-down that was made on purpose.
 type Injected struct {
 	Contender string            `json:"contender"`
-	Extra     float64           `json:"extra"`  // work added: 0.05 is 5 %
-	True      float64           `json:"true"`   // contender / base that this must give in throughput
+	Extra     float64           `json:"extra"` // work added: 0.05 is 5 %
+	True      float64           `json:"true"`  // contender / base that this must give in throughput
+	Blocks    int               `json:"blocks"`
 	Ratio     *float64          `json:"ratio"`  // measured
-	CI        analysis.Interval `json:"ci"`     // 95 %
+	CI        analysis.Interval `json:"ci"`     // at Level
+	Level     float64           `json:"level"`  // coverage of CI
 	Found     bool              `json:"found"`  // the interval lies below 1
 	Covers    bool              `json:"covers"` // it holds True
+	// Gates are the checks that the comparison failed, by name: the interval
+	// is what it is, but a lab file's verdict would have been inconclusive.
+	Gates []string `json:"gates,omitempty"`
 }
 
 // Design says what in a run is what.
@@ -84,6 +98,7 @@ type Design struct {
 	Copies       []string           // the same as Base, made apart
 	Extra        map[string]float64 // contender → share of work added
 	Cell, Metric string             // of a throughput
+	Length       time.Duration      // the timed part of a trial
 	Took         time.Duration      // of all blocks
 	At           time.Time
 }
@@ -91,33 +106,33 @@ type Design struct {
 // Measure reads a run. Too few blocks or contenders for any answer are an
 // error of kind fault.Invalid.
 func Measure(r analysis.Results, d Design) (Measured, error) {
-	m := Measured{Run: r.Run, At: d.At, Injected: []Injected{}}
-	sides := map[string]map[int]float64{}
+	m := Measured{Run: r.Run, At: d.At, Length: d.Length, Injected: []Injected{}}
+	sides := map[string]series{}
 	trials := 0
 	for _, s := range r.Summaries {
 		if s.Cell == d.Cell && s.Metric == d.Metric {
-			var full int
-			sides[s.Contender], full = byBlock(s)
-			m.Visits = max(m.Visits, full)
+			x := newSeries(s)
+			sides[s.Contender] = x
+			m.Visits = max(m.Visits, x.visits)
 			trials += len(s.Samples)
 		}
 	}
 	base := sides[d.Base]
-	m.Blocks = len(base)
+	m.Blocks = len(base.blocks)
 	if m.Blocks < Window || len(d.Copies) == 0 || trials == 0 {
 		return m, fault.New(fault.Invalid, "a calibration needs a copy of %s and %d blocks, there are %d copies and %d blocks", d.Base, Window, len(d.Copies), m.Blocks)
 	}
 	m.PerTrial = d.Took / time.Duration(trials)
 	var noise float64
 	for _, pair := range pairs(append([]string{d.Base}, d.Copies...)) {
-		x := minus(sides[pair[0]], sides[pair[1]])
+		x := against(sides[pair[0]], sides[pair[1]])
 		if len(x) < Window {
 			continue
 		}
 		m.Pairs++
 		for at := 0; at+Window <= len(x); at += Window {
 			m.Of++
-			if stats.SignedRankTest(x[at:at+Window]).P <= alarm {
+			if contrast(x[at:at+Window]).Test(Window, 0).P <= alarm {
 				m.Alarms++
 			}
 		}
@@ -128,99 +143,71 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 	}
 	// A difference of two means of v trials has √(2/v) of one's deviation.
 	m.Noise = noise / float64(m.Pairs) * math.Sqrt(float64(m.Visits)/2)
-	m.Direct = stats.HodgesLehmann(values(base), 0.95).Value
-	m.Relative = stats.HodgesLehmann(minus(sides[d.Copies[0]], base), 0.95).Value
-	for name, extra := range d.Extra {
-		m.Injected = append(m.Injected, injected(name, extra, minus(sides[name], base)))
+	m.Direct = base.typical()
+	if x := against(sides[d.Copies[0]], base); len(x) > 0 {
+		m.Relative = contrast(x).Quick(len(x), 0.95).Value
 	}
-	slices.SortFunc(m.Injected, func(a, b Injected) int {
-		if a.Extra < b.Extra {
-			return -1
-		}
-		return 1
-	})
+	for name, extra := range d.Extra {
+		in := Injected{Contender: name, Extra: extra, True: 1 / (1 + extra)}
+		in.read(r, d, against(sides[name], base))
+		m.Injected = append(m.Injected, in)
+	}
+	slices.SortFunc(m.Injected, func(a, b Injected) int { return cmp.Compare(a.Extra, b.Extra) })
 	return m, nil
 }
 
-// injected holds a slow-down against the base.
-func injected(name string, extra float64, x []float64) Injected {
-	in := Injected{Contender: name, Extra: extra, True: 1 / (1 + extra)}
-	if len(x) == 0 {
-		return in
+// read takes the comparison with the base out of the results. Before the
+// first look there is none: then it is the interval of the blocks x, at 95 %.
+func (in *Injected) read(r analysis.Results, d Design, x []block) {
+	lo, hi := math.Inf(-1), math.Inf(1)
+	for _, c := range r.Comparisons {
+		if c.Contender != in.Contender || c.Cell != d.Cell || c.Metric != d.Metric {
+			continue
+		}
+		for _, g := range c.Gates {
+			in.Gates = append(in.Gates, g.Name)
+		}
+		if c.Look == 0 || c.Alpha == nil {
+			continue
+		}
+		in.Blocks, in.Ratio, in.CI, in.Level = c.Blocks, c.Ratio, c.CI, 1-*c.Alpha
+		if c.CI[0] != nil {
+			lo = *c.CI[0]
+		}
+		if c.CI[1] != nil {
+			hi = *c.CI[1]
+		}
 	}
-	e := stats.HodgesLehmann(x, 0.95)
-	ratio := math.Exp(e.Value)
-	in.Ratio = &ratio
-	lo, hi := math.Exp(e.Lo), math.Exp(e.Hi)
-	if e.Lo > math.Inf(-1) {
-		in.CI[0] = &lo
-	}
-	if e.Hi < math.Inf(1) {
-		in.CI[1] = &hi
+	if in.Blocks == 0 && len(x) > 0 {
+		e := contrast(x).Estimate(len(x), 0.95, 0)
+		lo, hi = math.Exp(e.Lo), math.Exp(e.Hi)
+		ratio := math.Exp(e.Value)
+		in.Blocks, in.Ratio, in.Level = len(x), &ratio, 0.95
+		if e.Lo > math.Inf(-1) {
+			in.CI[0] = &lo
+		}
+		if e.Hi < math.Inf(1) {
+			in.CI[1] = &hi
+		}
 	}
 	in.Found = hi < 1
-	in.Covers = lo <= in.True && in.True <= hi
-	return in
+	in.Covers = in.Blocks > 0 && lo <= in.True && in.True <= hi
 }
 
-// scatter is the standard deviation of normal values whose signed-rank
-// interval is as wide as that of xs, at least Window of them: with n values it
-// is √(π/3) times that of the t test (Hodges and Lehmann 1956).
-func scatter(xs []float64) float64 {
-	e := stats.HodgesLehmann(xs, 0.95)
-	n := float64(len(xs))
-	return (e.Hi - e.Lo) / 2 / stats.StudentQuantile(e.Actual, n-1) * math.Sqrt(n*3/math.Pi)
+// scatter is the standard deviation of normal values of which the signed-rank
+// interval is as wide as that of the scores of blocks, at least Window of
+// them: with n values it is √(π/3) times that of the t test (Hodges and
+// Lehmann 1956).
+func scatter(x []block) float64 {
+	n := len(x)
+	e := contrast(x).Quick(n, 0.95)
+	return (e.Hi - e.Lo) / 2 / stats.StudentQuantile(e.Actual, float64(n-1)) * math.Sqrt(float64(n)*3/math.Pi)
 }
 
 // pairs puts every name in one pair at most.
 func pairs(names []string) (out [][2]string) {
 	for i := 0; i+1 < len(names); i += 2 {
 		out = append(out, [2]string{names[i], names[i+1]})
-	}
-	return out
-}
-
-// byBlock returns the mean logarithm of each block that has all its trials,
-// and how many those are.
-func byBlock(s analysis.Summary) (map[int]float64, int) {
-	sum, n, full := map[int]float64{}, map[int]int{}, 0
-	for _, p := range s.Samples {
-		if p.Value > 0 && !math.IsInf(p.Value, 0) {
-			sum[p.Block] += math.Log(p.Value)
-			n[p.Block]++
-			full = max(full, n[p.Block])
-		}
-	}
-	for b := range sum {
-		if n[b] < full {
-			delete(sum, b)
-			continue
-		}
-		sum[b] /= float64(full)
-	}
-	return sum, full
-}
-
-// minus returns the differences of the blocks that both have, in order.
-func minus(a, b map[int]float64) []float64 {
-	both := map[int]float64{}
-	for k, v := range a {
-		if w, ok := b[k]; ok {
-			both[k] = v - w
-		}
-	}
-	return values(both)
-}
-
-func values(m map[int]float64) []float64 {
-	blocks := make([]int, 0, len(m))
-	for k := range m {
-		blocks = append(blocks, k)
-	}
-	slices.Sort(blocks)
-	out := make([]float64, len(blocks))
-	for i, k := range blocks {
-		out[i] = m[k]
 	}
 	return out
 }

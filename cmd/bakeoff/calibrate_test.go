@@ -15,8 +15,8 @@ import (
 )
 
 func TestCalibrationLab(t *testing.T) {
-	for _, quick := range []bool{true, false} {
-		lab, err := manifest.Parse("calibrate", []byte(calibrationLab(quick)), catalogue(), "")
+	for _, d := range []calibrationDesign{quickly, thoroughly} {
+		lab, err := manifest.Parse("calibrate", []byte(calibrationLab(d)), catalogue(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,8 +24,13 @@ func TestCalibrationLab(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Baseline != "base" || len(p.Contenders) != 8 || p.Planned()%calibrate.Window != 0 || len(p.Family) != 6 {
-			t.Errorf("baseline %s, %d contenders, %d blocks, %d primary comparisons", p.Baseline, len(p.Contenders), p.Planned(), len(p.Family))
+		if p.Baseline != "base" || len(p.Contenders) != len(d.contenders)+2 || len(p.Family) != len(d.contenders) || p.Design.Budget != d.budget {
+			t.Errorf("baseline %s, %d contenders, %d primary comparisons, %v", p.Baseline, len(p.Contenders), len(p.Family), p.Design.Budget)
+		}
+		for _, look := range d.looks {
+			if look%calibrate.Window != 0 {
+				t.Errorf("a look at %d blocks leaves part of a window of %d", look, calibrate.Window)
+			}
 		}
 	}
 	found := 0
@@ -66,7 +71,7 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 	if err := a.printCalibration(cal, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 false alarms in 8 windows of 6 blocks: 12.5 %; 95 % interval 0.3 % to 52.7 %", "promises 3.1 %", "Change from run to run: unavailable", "in 20m0s, two contenders that differ by"} {
+	for _, want := range []string{"1 false alarms in 8 windows of 6 blocks: 12.5 %; 95 % interval 0.3 % to 52.7 %", "promises 3.1 %", "Change from run to run: unavailable", "in 20m, two contenders that differ by"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
