@@ -65,6 +65,9 @@ type Measured struct {
 	Alarms int       `json:"alarms"`
 	Of     int       `json:"of"` // windows of pairs
 	Noise  float64   `json:"noise"`
+	// CPUNoise is Noise of the rate by the contender's own CPU time; 0 where
+	// it was not measured.
+	CPUNoise float64 `json:"cpu_noise,omitempty"`
 	// Direct is the run's typical value of the base, as a logarithm, and
 	// Relative that of a copy over the base: what differs between runs.
 	Direct   float64 `json:"direct"`
@@ -79,8 +82,9 @@ type Measured struct {
 // Injected is a slow-down that was made on purpose.
 type Injected struct {
 	Contender string            `json:"contender"`
-	Extra     float64           `json:"extra"` // work added: 0.05 is 5 %
-	True      float64           `json:"true"`  // contender / base that this must give in throughput
+	CPU       bool              `json:"cpu,omitempty"` // by the contender's own CPU time, not by the clock
+	Extra     float64           `json:"extra"`         // work added: 0.05 is 5 %
+	True      float64           `json:"true"`          // contender / base that this must give in throughput
 	Blocks    int               `json:"blocks"`
 	Ratio     *float64          `json:"ratio"`  // measured
 	CI        analysis.Interval `json:"ci"`     // at Level
@@ -97,7 +101,8 @@ type Design struct {
 	Base         string
 	Copies       []string           // the same as Base, made apart
 	Extra        map[string]float64 // contender → share of work added
-	Cell, Metric string             // of a throughput
+	Cell, Metric string             // of a throughput by the clock
+	CPUMetric    string             // of one by the contender's own CPU time; "": none
 	Length       time.Duration      // the timed part of a trial
 	Took         time.Duration      // of all blocks
 	At           time.Time
@@ -107,28 +112,14 @@ type Design struct {
 // error of kind fault.Invalid.
 func Measure(r analysis.Results, d Design) (Measured, error) {
 	m := Measured{Run: r.Run, At: d.At, Length: d.Length, Injected: []Injected{}}
-	sides := map[string]series{}
-	trials := 0
-	for _, s := range r.Summaries {
-		if s.Cell == d.Cell && s.Metric == d.Metric {
-			x := newSeries(s)
-			sides[s.Contender] = x
-			m.Visits = max(m.Visits, x.visits)
-			trials += len(s.Samples)
-		}
-	}
+	sides, trials := collect(r, d.Cell, d.Metric)
 	base := sides[d.Base]
-	m.Blocks = len(base.blocks)
+	m.Visits, m.Blocks = base.visits, len(base.blocks)
 	if m.Blocks < Window || len(d.Copies) == 0 || trials == 0 {
 		return m, fault.New(fault.Invalid, "a calibration needs a copy of %s and %d blocks, there are %d copies and %d blocks", d.Base, Window, len(d.Copies), m.Blocks)
 	}
 	m.PerTrial = d.Took / time.Duration(trials)
-	var noise float64
-	for _, pair := range pairs(append([]string{d.Base}, d.Copies...)) {
-		x := against(sides[pair[0]], sides[pair[1]])
-		if len(x) < Window {
-			continue
-		}
+	for _, x := range copies(sides, d) {
 		m.Pairs++
 		for at := 0; at+Window <= len(x); at += Window {
 			m.Of++
@@ -136,32 +127,76 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 				m.Alarms++
 			}
 		}
-		noise += scatter(x)
 	}
 	if m.Pairs == 0 {
 		return m, fault.New(fault.Invalid, "no two copies share %d blocks in which both have values", Window)
 	}
-	// A difference of two means of v trials has √(2/v) of one's deviation.
-	m.Noise = noise / float64(m.Pairs) * math.Sqrt(float64(m.Visits)/2)
+	m.Noise = noise(sides, d)
 	m.Direct = base.typical()
 	if x := against(sides[d.Copies[0]], base); len(x) > 0 {
 		m.Relative = contrast(x).Quick(len(x), 0.95).Value
 	}
+	m.inject(r, d, d.Metric, sides)
+	if d.CPUMetric != "" {
+		sides, _ := collect(r, d.Cell, d.CPUMetric)
+		m.CPUNoise = noise(sides, d)
+		m.inject(r, d, d.CPUMetric, sides)
+	}
+	slices.SortStableFunc(m.Injected, func(a, b Injected) int { return cmp.Compare(a.Extra, b.Extra) })
+	return m, nil
+}
+
+// collect returns what each contender gave, and how many trials that were.
+func collect(r analysis.Results, cell, metric string) (sides map[string]series, trials int) {
+	sides = map[string]series{}
+	for _, s := range r.Summaries {
+		if s.Cell == cell && s.Metric == metric {
+			sides[s.Contender] = newSeries(s)
+			trials += len(s.Samples)
+		}
+	}
+	return sides, trials
+}
+
+// copies are the pairs of identical contenders that share a window at least.
+func copies(sides map[string]series, d Design) (out [][]block) {
+	for _, pair := range pairs(append([]string{d.Base}, d.Copies...)) {
+		if x := against(sides[pair[0]], sides[pair[1]]); len(x) >= Window {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// noise is the deviation of one trial; 0 without any pair. A difference of
+// two means of v trials has √(2/v) of it.
+func noise(sides map[string]series, d Design) float64 {
+	all := copies(sides, d)
+	var sum float64
+	for _, x := range all {
+		sum += scatter(x)
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return sum / float64(len(all)) * math.Sqrt(float64(sides[d.Base].visits)/2)
+}
+
+// inject reads every slow-down by one metric.
+func (m *Measured) inject(r analysis.Results, d Design, metric string, sides map[string]series) {
 	for name, extra := range d.Extra {
-		in := Injected{Contender: name, Extra: extra, True: 1 / (1 + extra)}
-		in.read(r, d, against(sides[name], base))
+		in := Injected{Contender: name, CPU: metric == d.CPUMetric, Extra: extra, True: 1 / (1 + extra)}
+		in.read(r, d.Cell, metric, against(sides[name], sides[d.Base]))
 		m.Injected = append(m.Injected, in)
 	}
-	slices.SortFunc(m.Injected, func(a, b Injected) int { return cmp.Compare(a.Extra, b.Extra) })
-	return m, nil
 }
 
 // read takes the comparison with the base out of the results. Before the
 // first look there is none: then it is the interval of the blocks x, at 95 %.
-func (in *Injected) read(r analysis.Results, d Design, x []block) {
+func (in *Injected) read(r analysis.Results, cell, metric string, x []block) {
 	lo, hi := math.Inf(-1), math.Inf(1)
 	for _, c := range r.Comparisons {
-		if c.Contender != in.Contender || c.Cell != d.Cell || c.Metric != d.Metric {
+		if c.Contender != in.Contender || c.Cell != cell || c.Metric != metric {
 			continue
 		}
 		for _, g := range c.Gates {

@@ -156,10 +156,10 @@ func TestSmallestIsFound(t *testing.T) {
 	if found < 740 || found > 860 {
 		t.Errorf("found in %d of 1000, want about 800", found)
 	}
-	if n, in := c.Needs(d * 1.0001); n != blocks || in != 4*blocks*time.Second {
+	if n, in := c.Needs(d*1.0001, false); n != blocks || in != 4*blocks*time.Second {
 		t.Errorf("%v needs %d blocks in %v, want %d", d, n, in, blocks)
 	}
-	if n, _ := c.Needs(1e-9); n != 0 {
+	if n, _ := c.Needs(1e-9, false); n != 0 {
 		t.Errorf("nothing needs %d blocks", n)
 	}
 	if !math.IsInf(c.Smallest(time.Second), 1) || !math.IsInf((Calibration{}).Smallest(time.Hour), 1) {

@@ -37,6 +37,24 @@ type Calibration struct {
 	Machine string            `json:"machine"` // hash of Facts
 	Facts   map[string]string `json:"facts"`
 	Runs    []Measured        `json:"runs"` // the oldest first
+	// Changed are, in the copy that a run folder keeps, the facts that were
+	// other when that run began: then the calibration is outdated.
+	Changed []string `json:"changed,omitempty"`
+}
+
+// Kept encodes the calibration as it held when a run began on a machine, for
+// the run's folder: who reads it may sit at another machine.
+func (c Calibration) Kept(fp probe.Fingerprint) ([]byte, error) {
+	c.Changed = c.Outdated(fp)
+	return c.encode()
+}
+
+func (c Calibration) encode() ([]byte, error) {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return nil, fault.Wrap(fault.Lab, "calibration", err)
+	}
+	return append(text, '\n'), nil
 }
 
 // Machine returns the facts of a fingerprint that make a machine another one
@@ -99,6 +117,21 @@ func (c Calibration) Noise() float64 {
 	return c.median(func(m Measured) float64 { return m.Noise })
 }
 
+// CPUNoise is the median noise by CPU time of the runs that measured it; 0
+// where none did.
+func (c Calibration) CPUNoise() float64 {
+	var with Calibration
+	for _, m := range c.Runs {
+		if m.CPUNoise > 0 {
+			with.Runs = append(with.Runs, m)
+		}
+	}
+	if len(with.Runs) == 0 {
+		return 0
+	}
+	return with.median(func(m Measured) float64 { return m.CPUNoise })
+}
+
 func (c Calibration) median(of func(Measured) float64) float64 {
 	var xs []float64
 	for _, m := range c.Runs {
@@ -137,28 +170,42 @@ func (c Calibration) Spread() (direct, relative float64, ok bool) {
 // plan.Estimate does: the difference of a block has the deviation
 // noise·√(2/v), and the signed-rank test needs π/3 times the blocks.
 func (c Calibration) Smallest(in time.Duration) float64 {
-	return c.smallest(math.Floor(float64(in) / float64(c.block())))
+	return c.smallest(c.Noise(), math.Floor(float64(in)/float64(c.block())))
 }
 
-// smallest is Smallest for a number of blocks.
-func (c Calibration) smallest(n float64) float64 {
+// SmallestByCPU is Smallest where CPU time is compared, not the clock; NaN
+// where that was not measured.
+func (c Calibration) SmallestByCPU(in time.Duration) float64 {
+	noise := c.CPUNoise()
+	if noise == 0 {
+		return math.NaN()
+	}
+	return c.smallest(noise, math.Floor(float64(in)/float64(c.block())))
+}
+
+// smallest is Smallest for a noise and a number of blocks.
+func (c Calibration) smallest(noise, n float64) float64 {
 	if !(n >= Window) {
 		return math.Inf(1)
 	}
-	se := c.Noise() * math.Sqrt(2/c.visits()) * math.Sqrt(math.Pi/3/n)
+	se := noise * math.Sqrt(2/c.visits()) * math.Sqrt(math.Pi/3/n)
 	return math.Expm1((stats.StudentQuantile(0.95, n-1) + stats.NormalTail(0.2)) * se)
 }
 
 // Needs returns how many blocks, and how long, one comparison of two
-// contenders takes to find a difference (0.014 for 1.4 %) with 80 %
+// contenders, by CPU time or by the clock, takes to find a difference (0.014 for 1.4 %) with 80 %
 // probability at five per cent of error; 0 where that cannot be told, or would
 // be more than a million blocks.
-func (c Calibration) Needs(difference float64) (blocks int, in time.Duration) {
+func (c Calibration) Needs(difference float64, cpu bool) (blocks int, in time.Duration) {
 	const most = 1_000_000
-	if !(difference > 0) || !(c.smallest(most) <= difference) {
+	noise := c.Noise()
+	if cpu {
+		noise = c.CPUNoise()
+	}
+	if !(difference > 0) || !(noise > 0) || !(c.smallest(noise, most) <= difference) {
 		return 0, 0
 	}
-	n := Window + sort.Search(most-Window, func(i int) bool { return c.smallest(float64(Window+i)) <= difference })
+	n := Window + sort.Search(most-Window, func(i int) bool { return c.smallest(noise, float64(Window+i)) <= difference })
 	return n, time.Duration(float64(n) * float64(c.block()))
 }
 
@@ -205,7 +252,7 @@ func Decode(text []byte) (c Calibration, err error) {
 		return Calibration{}, fault.New(fault.Invalid, "%s holds %d runs, 1 to %d can be", File, len(c.Runs), maxRuns)
 	}
 	for _, m := range c.Runs {
-		if !(m.Noise >= 0) || m.Of < 0 || m.Alarms < 0 || m.Alarms > m.Of || m.Visits < 1 || m.PerTrial < 0 {
+		if !(m.Noise >= 0) || !(m.CPUNoise >= 0) || m.Of < 0 || m.Alarms < 0 || m.Alarms > m.Of || m.Visits < 1 || m.PerTrial < 0 {
 			return Calibration{}, fault.New(fault.Invalid, "%s: run %q holds numbers that cannot be", File, m.Run)
 		}
 	}
@@ -215,12 +262,12 @@ func Decode(text []byte) (c Calibration, err error) {
 // Save replaces the calibration in a state directory: readers see the old one
 // or the new one.
 func Save(state *os.Root, c Calibration) error {
-	text, err := json.MarshalIndent(c, "", "  ")
+	text, err := c.encode()
 	if err != nil {
-		return fault.Wrap(fault.Lab, "calibration", err)
+		return err
 	}
 	const part = File + ".part"
-	if err := state.WriteFile(part, append(text, '\n'), 0o644); err != nil {
+	if err := state.WriteFile(part, text, 0o644); err != nil {
 		return fault.Wrap(fault.Lab, "calibration", err)
 	}
 	return fault.Op("calibration", state.Rename(part, File))

@@ -249,7 +249,32 @@ func (v *verifier) files() error {
 			v.Notes = append(v.Notes, fmt.Sprintf("raw/%.200s belongs to no trial in the journal: the controller was killed while it kept it, or it was put there", d))
 		}
 	}
+	v.calibration()
 	return v.fingerprints()
+}
+
+// calibration checks what was known of the machine when the run began.
+func (v *verifier) calibration() {
+	var want *store.File
+	for _, l := range v.story.lines {
+		if l.Type == store.LineCalibration {
+			want = l.Calibration
+		}
+	}
+	_, got, err := v.run.Calibration()
+	switch {
+	case want == nil && err == nil:
+		v.find(Tampered, store.CalibrationFile, "the journal says nothing of it: it was put there")
+	case want == nil:
+	case err != nil:
+		v.Files++
+		v.find(Tampered, store.CalibrationFile, err.Error())
+	default:
+		v.Files++
+		if got.SHA256 != want.SHA256 {
+			v.find(Tampered, store.CalibrationFile, fmt.Sprintf("its sha256 is %s, the journal says %.64q", got.SHA256, want.SHA256))
+		}
+	}
 }
 
 // fingerprints checks those whose hash is in the journal.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/analysis"
 	"bakeoff/plan"
@@ -286,5 +287,33 @@ func TestVerifyTellsEarlierRules(t *testing.T) {
 	report = r.verify(today)
 	if report.OK() || report.Findings[0].Kind != Parser {
 		t.Errorf("other results by earlier rules: %s", findings(report))
+	}
+}
+
+// What was known of the machine is evidence as well.
+func TestVerifyChecksTheCalibration(t *testing.T) {
+	r, _ := decided(t)
+	file := filepath.Join(r.run.Dir(), store.CalibrationFile)
+	put := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("{}")
+	if report := r.verify(today); report.OK() || report.Findings[0].Kind != Tampered || !strings.Contains(report.Findings[0].Problem, "says nothing of it") {
+		t.Errorf("one that the journal does not know: %s", findings(report))
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.run.KeepCalibration(time.Now(), []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if report := r.verify(today); !report.OK() {
+		t.Errorf("as it was kept: %s", findings(report))
+	}
+	put("{ }")
+	if report := r.verify(today); report.OK() || report.Findings[0].Where != store.CalibrationFile {
+		t.Errorf("one that was changed: %s", findings(report))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bakeoff/analysis"
+	"bakeoff/calibrate"
 	"bakeoff/fault"
 	"bakeoff/plan"
 	"bakeoff/probe"
@@ -23,6 +24,7 @@ type evidence struct {
 	lab      string
 	lines    []store.Line
 	prints   map[string]probe.Fingerprint
+	machine  *calibrate.Calibration // nil: the machine was not calibrated
 	strips   map[cellOf]*spent
 	files    []file
 	problems []string
@@ -60,6 +62,7 @@ func load(run *store.Run) (*evidence, error) {
 		e.problem("The journal cannot be read to its end: %v", err)
 	}
 	e.readPrints(run)
+	e.readMachine(run)
 	e.strips = e.readSpent(run)
 	e.files = e.readFiles(run)
 	e.tidy()
@@ -93,6 +96,9 @@ func (e *evidence) tidy() {
 	scrub(&e.plan)
 	scrub(&e.lines)
 	scrub(&e.prints)
+	if e.machine != nil {
+		scrub(e.machine)
+	}
 	e.bound()
 }
 
@@ -178,6 +184,7 @@ func (e *evidence) readFiles(run *store.Run) []file {
 		{Name: store.PlanFile, About: "the plan, fixed before the first trial"},
 		{Name: store.JournalFile, About: "every trial, one a line, in the order in which it ran"},
 		{Name: store.ResultsFile, About: "every number on this page, with all samples"},
+		{Name: store.CalibrationFile, About: "what was known of the machine when the run began"},
 		{Name: store.RawDir, About: "the raw output of every trial", Bytes: -1},
 		{Name: store.FingerprintDir, About: "what each environment was", Bytes: -1},
 	} {

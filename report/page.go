@@ -33,6 +33,7 @@ type page struct {
 	Counters                  table
 	Missing, Gates, Void      table
 	Warnings                  []string
+	Known                     machineNote
 	TwinName                  string
 	TwinSays                  []sentence
 	TwinFigures               []figure
@@ -124,6 +125,7 @@ func newPage(e *evidence, opt Option) page {
 	b.counters()
 	b.absent()
 	b.twin()
+	b.calibrated()
 	b.method()
 	p.Problems = e.problems
 	p.CSP = policy()

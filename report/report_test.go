@@ -10,14 +10,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
 	"bakeoff/analysis"
+	"bakeoff/calibrate"
 	"bakeoff/chart/charttest"
 	"bakeoff/fault"
 	"bakeoff/param"
 	"bakeoff/plan"
+	"bakeoff/probe"
 	"bakeoff/sample"
 	"bakeoff/store"
 )
@@ -227,6 +230,67 @@ func primaryItems(d document) []*html.Node {
 		}
 	}
 	return out
+}
+
+// What was known of the machine is on the page of whoever has the folder: that
+// nothing was, what was, and that it does not hold any longer.
+func TestMachineIsOnThePage(t *testing.T) {
+	d, p := example()
+	dir, page := written(t, d, p, analysis.Analyse(d))
+	if want := "the machine had not been calibrated"; !strings.Contains(page, want) {
+		t.Errorf("the page does not say %q", want)
+	}
+	ratio, lo, hi := 0.953, 0.948, 0.958
+	fp := probe.Fingerprint{Facts: map[string]string{"kernel": "6.18"}}
+	m := calibrate.Measured{Run: "c", At: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Noise: 0.02, CPUNoise: 0.01, Visits: 2, Of: 24, Alarms: 1,
+		Length: 50 * time.Millisecond, PerTrial: 200 * time.Millisecond,
+		Injected: []calibrate.Injected{{Extra: .05, True: 1 / 1.05, Ratio: &ratio, CI: analysis.Interval{&lo, &hi}, Blocks: 144, Found: true}}}
+	c := calibrate.Calibration{}.Add(fp, m)
+	for _, x := range []struct {
+		now      probe.Fingerprint
+		wants    []string
+		outdated bool
+	}{
+		{fp, []string{"1 calibration, the last on 20 November 2026, 08:00 UTC", "compared 24 times and called different once",
+			"a false alarm rate of 4.2 %, 95 % interval 0.11 % to 21 %", "promises 3.1 %", "0.15 % in 20 minutes (0.074 % of CPU time)",
+			"A slow-down of 4.8 % that was made on purpose was found by the clock in 144 blocks: measured as 4.7 %", "trials of 50ms"}, false},
+		{probe.Fingerprint{Facts: map[string]string{"kernel": "6.19"}}, []string{"Outdated: since it was measured, the machine changed in kernel"}, true},
+	} {
+		dir, _ = written(t, d, p, analysis.Analyse(d))
+		text, err := c.Kept(x.now)
+		must(t, err)
+		keepCalibration(t, dir, text)
+		must(t, Write(dir, Option{}))
+		data, err := os.ReadFile(filepath.Join(dir, store.ReportFile))
+		must(t, err)
+		doc := sound(t, dir, string(data))
+		for _, want := range x.wants {
+			if !strings.Contains(doc.text, want) {
+				t.Errorf("the page does not say %q", want)
+			}
+		}
+		if strings.Contains(doc.text, "Outdated") != x.outdated {
+			t.Errorf("outdated, for %v", x.now.Facts)
+		}
+	}
+	// A file that the journal does not speak of is shown to nobody.
+	must(t, os.WriteFile(filepath.Join(dir, store.CalibrationFile), []byte(`{"schema":"bakeoff/calibration/v1"}`), 0o600))
+	must(t, Write(dir, Option{}))
+	data, err := os.ReadFile(filepath.Join(dir, store.ReportFile))
+	must(t, err)
+	for _, want := range []string{"The calibration is not the one that the journal speaks of", "had not been calibrated"} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("with a changed file the page does not say %q", want)
+		}
+	}
+}
+
+func keepCalibration(t *testing.T, dir string, text []byte) {
+	t.Helper()
+	run, err := store.Resume(dir)
+	must(t, err)
+	defer run.Close()
+	must(t, run.KeepCalibration(time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC), text))
 }
 
 // If the twin differs, nothing comes before saying so.

@@ -12,6 +12,7 @@ import (
 	"path"
 	"strings"
 	"syscall"
+	"time"
 
 	"bakeoff/fault"
 	"bakeoff/probe"
@@ -25,6 +26,7 @@ const (
 	maxJournal     = 1 << 30
 	maxFingerprint = 1 << 20
 	maxResults     = 256 << 20
+	maxCalibration = 4 << 20
 )
 
 // Lab returns the lab file as it was written.
@@ -85,6 +87,27 @@ func (r *Run) FingerprintFile(contender string) (File, error) {
 	name := FingerprintDir + "/" + contender + ".json"
 	data, err := r.read(name, maxFingerprint)
 	return fileOf(name, data), err
+}
+
+// KeepCalibration puts what is known of the machine beside the plan, and what
+// it is into the journal.
+func (r *Run) KeepCalibration(at time.Time, data []byte) error {
+	if len(data) > maxCalibration {
+		return fault.New(fault.Lab, "store: the calibration has %d bytes, at most %d are read back", len(data), maxCalibration)
+	}
+	if err := r.WriteFile(CalibrationFile, data); err != nil {
+		return err
+	}
+	f := fileOf(CalibrationFile, data)
+	return r.Append(Line{Type: LineCalibration, At: at.UTC(), Calibration: &f})
+}
+
+// Calibration reads what was known of the machine when the run began, with
+// what the journal should say of it; an error of kind fault.NotFound where
+// nothing was.
+func (r *Run) Calibration() ([]byte, File, error) {
+	data, err := r.read(CalibrationFile, maxCalibration)
+	return data, fileOf(CalibrationFile, data), err
 }
 
 // WriteFile replaces a file that is made from the evidence: results, reports.

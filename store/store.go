@@ -16,8 +16,10 @@ const (
 	JournalFile    = "journal.ndjson"
 	RawDir         = "raw"
 	FingerprintDir = "fingerprint"
-	ResultsFile    = "results.json"
-	ReportFile     = "report/index.html"
+	// CalibrationFile is what was known of the machine when the run began.
+	CalibrationFile = "calibration.json"
+	ResultsFile     = "results.json"
+	ReportFile      = "report/index.html"
 )
 
 // JournalSchema is the schema in the first line of a journal.
@@ -30,7 +32,8 @@ const (
 	LineTrial       = "trial"
 	LineBlock       = "block" // a block ended: done or void
 	LineResume      = "resume"
-	LineEnd         = "end" // the run ended, with its reason
+	LineCalibration = "calibration" // what was known of the machine was kept
+	LineEnd         = "end"         // the run ended, with its reason
 )
 
 // Status is how a trial ended.
@@ -69,6 +72,8 @@ type Line struct {
 	// Fingerprint is the contender's, as it was on disk when this line was
 	// written; only in the line that came with it.
 	Fingerprint *File `json:"fingerprint,omitempty"`
+	// calibration
+	Calibration *File `json:"calibration,omitempty"`
 	// trial
 	*Trial
 }
@@ -90,9 +95,9 @@ type Trial struct {
 	Parser string `json:"parser"` // version of the parser: workload.Doc.Version
 }
 
-// File is a raw output, below raw/, or a fingerprint.
+// File is a raw output, below raw/, a fingerprint, or the calibration.
 type File struct {
-	Name   string `json:"name"` // <block>-<position>-<contender>-<cell>/<blob>; fingerprint/<contender>.json
+	Name   string `json:"name"` // <block>-<position>-<contender>-<cell>/<blob>; fingerprint/<contender>.json; calibration.json
 	SHA256 string `json:"sha256"`
 	Bytes  int64  `json:"bytes"`
 }

@@ -351,6 +351,27 @@ func TestFingerprintIsNamedForTheJournal(t *testing.T) {
 	}
 }
 
+func TestCalibrationIsNamedInTheJournal(t *testing.T) {
+	r := create(t)
+	if _, _, err := r.Calibration(); !fault.Is(err, fault.NotFound) {
+		t.Errorf("one that is not there: %v", err)
+	}
+	if err := r.KeepCalibration(time.Unix(0, 0), []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	data, f, err := r.Calibration()
+	lines, jerr := r.Journal()
+	if err != nil || jerr != nil || string(data) != "{}" {
+		t.Fatalf("%q, %v, %v", data, err, jerr)
+	}
+	if last := lines[len(lines)-1]; last.Type != LineCalibration || *last.Calibration != f {
+		t.Errorf("the journal says %+v of %+v", last, f)
+	}
+	if err := r.Append(Line{Type: LineCalibration}); err == nil {
+		t.Error("a line of a calibration without its file was written")
+	}
+}
+
 func TestOpenSaysWhatIsNoRun(t *testing.T) {
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); !fault.Is(err, fault.NotFound) {
 		t.Errorf("no folder: %v", err)

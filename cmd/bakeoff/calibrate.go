@@ -130,9 +130,9 @@ contenders:
 	}
 	list := func(v any) string { return strings.ReplaceAll(fmt.Sprint(v), " ", ", ") }
 	fmt.Fprintf(&b, `cells:
-  - {name: work, workload: calibrate, params: {time: %s}, primary: true}
+  - {name: work, workload: calibrate, params: {time: %s}, primary: [throughput, %s]}
 design: {margin: %v, looks: %s, alphas: %s, budget: %s}
-`, trialLength, d.margin, list(d.looks), list(d.alphas), d.budget)
+`, trialLength, work.CPUThroughput, d.margin, list(d.looks), list(d.alphas), d.budget)
 	return b.String()
 }
 
@@ -218,7 +218,7 @@ func (a *app) doCalibrate(ctx context.Context, quick bool, budget time.Duration,
 	}
 	m, err := calibrate.Measure(outcome.Results, calibrate.Design{
 		Base: "base", Copies: copies, Extra: extra,
-		Cell: "work", Metric: "throughput", Length: trialLength, Took: took, At: from.UTC(),
+		Cell: "work", Metric: "throughput", CPUMetric: work.CPUThroughput, Length: trialLength, Took: took, At: from.UTC(),
 	})
 	if err != nil {
 		return fault.Op(s.dir, err)
@@ -279,6 +279,47 @@ func (a *app) calibration() (calibrate.Calibration, error) {
 	return cal, nil
 }
 
+// known is what is kept in a run folder of what is known of this machine, nil
+// where nothing is. It must be asked before a run narrows this program's CPUs.
+func (a *app) known() ([]byte, error) {
+	state, _ := env.Dirs(a.env, os.Getuid())
+	root, err := os.OpenRoot(state)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Lab, "state directory", err)
+	}
+	defer root.Close()
+	cal, err := calibrate.Load(root)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.WithFix(err, "remove "+filepath.Join(state, calibrate.File))
+	}
+	return cal.Kept(probe.ReadFingerprint(nil))
+}
+
+// keepKnown puts what is known of this machine into the folder of a run that
+// begins, or of one that was killed before the journal spoke of it.
+func keepKnown(run *store.Run, text []byte, began bool) error {
+	if text == nil {
+		return nil
+	}
+	if !began {
+		lines, err := run.Journal()
+		if err != nil {
+			return err
+		}
+		kept := slices.ContainsFunc(lines, func(l store.Line) bool { return l.Type == store.LineCalibration })
+		if _, _, err := run.Calibration(); kept || err != nil {
+			return nil
+		}
+	}
+	return run.KeepCalibration(time.Now(), text)
+}
+
 // noise is what a plan reckons with: the calibration's, or a supposed one.
 func (a *app) noise() plan.Noise {
 	cal, err := a.calibration()
@@ -315,6 +356,7 @@ type calibrationView struct {
 type sees struct {
 	InNS       int64    `json:"in_ns"`
 	Difference *float64 `json:"difference"` // a share; null: none
+	ByCPU      *float64 `json:"by_cpu"`     // the same, of CPU time
 }
 
 type betweenRun struct {
@@ -326,7 +368,7 @@ func viewCalibration(c calibrate.Calibration) calibrationView {
 	v := calibrationView{Calibration: c, Nominal: calibrate.Nominal, Noise: c.Noise()}
 	v.Alarms, v.Of, v.Interval[0], v.Interval[1] = c.FalseAlarms()
 	for _, d := range []time.Duration{5 * time.Minute, 20 * time.Minute, time.Hour} {
-		v.Smallest = append(v.Smallest, sees{int64(d), finite(c.Smallest(d))})
+		v.Smallest = append(v.Smallest, sees{int64(d), finite(c.Smallest(d)), finite(c.SmallestByCPU(d))})
 	}
 	if d, r, ok := c.Spread(); ok {
 		v.Between = &betweenRun{d, r}
@@ -345,11 +387,18 @@ func (a *app) printCalibration(c calibrate.Calibration, asJSON bool) error {
 	fmt.Fprintf(a.stdout, "  %d false alarms in %d windows of %d blocks: %s; 95 %% interval %s to %s.\n",
 		v.Alarms, v.Of, calibrate.Window, share(float64(v.Alarms)/float64(max(1, v.Of))), share(v.Interval[0]), share(v.Interval[1]))
 	fmt.Fprintf(a.stdout, "  The test of so few blocks promises %s; more calibrations narrow the interval.\n", share(v.Nominal))
-	fmt.Fprintf(a.stdout, "  From trial to trial the noise is %.2g %%.\n", 100*v.Noise)
+	fmt.Fprintf(a.stdout, "  From trial to trial the noise is %.2g %%", 100*v.Noise)
+	if cpu := c.CPUNoise(); cpu > 0 {
+		fmt.Fprintf(a.stdout, ", of CPU time %.2g %%", 100*cpu)
+		if cpu < v.Noise/2 {
+			fmt.Fprint(a.stdout, ": most of it is waiting for CPUs that others have")
+		}
+	}
+	fmt.Fprintln(a.stdout, ".")
 	a.printInjected(last)
 	a.heading("What this machine can tell")
 	for _, s := range v.Smallest {
-		fmt.Fprintf(a.stdout, "  in %s, two contenders that differ by %s (80 %% probability)\n", shortTime(time.Duration(s.InNS)), percent(s.Difference))
+		fmt.Fprintf(a.stdout, "  in %s, two contenders that differ by %s, or by %s of CPU time (80 %% probability)\n", shortTime(time.Duration(s.InNS)), percent(s.Difference), percent(s.ByCPU))
 	}
 	if last.Length > 0 {
 		fmt.Fprintf(a.stdout, "  with trials of %s, which take %s each with all that belongs to them.\n", shortTime(last.Length), round(last.PerTrial))
@@ -366,13 +415,13 @@ func (a *app) printCalibration(c calibrate.Calibration, asJSON bool) error {
 // lacking where it was not found.
 func (a *app) printInjected(m calibrate.Measured) {
 	a.heading("Where work was added")
-	t := table{head: []string{"  MORE WORK", "TRULY GIVES", "MEASURED [INTERVAL]", "LEVEL", "BLOCKS", ""}}
+	t := table{head: []string{"  MORE WORK", "BY", "TRULY GIVES", "MEASURED [INTERVAL]", "LEVEL", "BLOCKS", ""}}
 	alone := calibrate.Calibration{Runs: []calibrate.Measured{m}}
 	for _, in := range m.Injected {
 		word := cell{"found", green}
 		if !in.Found {
 			word = cell{"not found", yellow}
-			if n, in := alone.Needs(in.Extra); n > 0 {
+			if n, in := alone.Needs(in.Extra, in.CPU); n > 0 {
 				word.text += fmt.Sprintf("; two contenders alone need about %d blocks (%s) while the machine is like this", n, round(in))
 			}
 		}
@@ -386,7 +435,11 @@ func (a *app) printInjected(m calibrate.Measured) {
 		if in.Ratio != nil {
 			measured = fmt.Sprintf("%s %% [%s, %s]", boundText(in.Ratio, true), boundText(in.CI[0], true), boundText(in.CI[1], true))
 		}
-		t.add(cell{text: fmt.Sprintf("  %.0f %%", 100*in.Extra)}, cell{text: boundText(&in.True, true) + " %"}, cell{text: measured},
+		by := "the clock"
+		if in.CPU {
+			by = "CPU time"
+		}
+		t.add(cell{text: fmt.Sprintf("  %.0f %%", 100*in.Extra)}, cell{text: by}, cell{text: boundText(&in.True, true) + " %"}, cell{text: measured},
 			cell{text: share(in.Level)}, cell{text: fmt.Sprint(in.Blocks)}, word)
 	}
 	t.print(a.stdout, a.style(a.stdout), logWidth)

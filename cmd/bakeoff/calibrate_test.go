@@ -24,7 +24,7 @@ func TestCalibrationLab(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Baseline != "base" || len(p.Contenders) != len(d.contenders)+2 || len(p.Family) != len(d.contenders) || p.Design.Budget != d.budget {
+		if p.Baseline != "base" || len(p.Contenders) != len(d.contenders)+2 || len(p.Family) != 2*len(d.contenders) || p.Design.Budget != d.budget {
 			t.Errorf("baseline %s, %d contenders, %d primary comparisons, %v", p.Baseline, len(p.Contenders), len(p.Family), p.Design.Budget)
 		}
 		for _, look := range d.looks {

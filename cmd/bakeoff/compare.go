@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/analysis"
+	"bakeoff/calibrate"
 	"bakeoff/compare"
 	"bakeoff/export"
 	"bakeoff/fault"
@@ -46,8 +47,10 @@ change too; the baseline has only this one.
 
 Runs differ even when nothing was changed. --repeats names runs of the same lab
 file in which nothing was, three at least with OLD; the intervals are widened
-by what lies between those. Without them the interval covers the noise inside
-the runs alone, and there is no verdict but "not interleaved".`,
+by what lies between those. Without them they are widened by what three
+calibrations of the machine (bakeoff calibrate) say, which the run folders
+keep: they know only work that computes. Without either the interval covers the
+noise inside the runs alone, and there is no verdict but "not interleaved".`,
 		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday,runs/wednesday
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday --fail-on worse
@@ -98,8 +101,12 @@ func (a *app) doCompare(c *cobra.Command, f compareFlags, args []string) error {
 		}
 		runs = append(runs, r)
 	}
+	calibrated, err := calibratedSpread(args[:2])
+	if err != nil {
+		return err
+	}
 	res, err := compare.Two(runs[0], runs[1], compare.Option{
-		Alpha: f.alpha, Margin: f.margin, By: compare.By(f.by), Repeats: runs[2:],
+		Alpha: f.alpha, Margin: f.margin, By: compare.By(f.by), Repeats: runs[2:], Calibrated: calibrated,
 	})
 	if err != nil {
 		return err
@@ -116,6 +123,48 @@ func (a *app) doCompare(c *cobra.Command, f compareFlags, args []string) error {
 		return err
 	}
 	return failOn(f.failOn).end(res.Results())
+}
+
+// calibratedSpread is what the calibrations that the run folders keep say of
+// the change from run to run, the larger where they disagree; nil where too
+// few were made, or the machine had changed since.
+func calibratedSpread(args []string) (out *compare.Spread, err error) {
+	for _, arg := range args {
+		c, err := keptCalibration(arg)
+		if err != nil {
+			return nil, err
+		}
+		direct, relative, ok := c.Spread()
+		if !ok || len(c.Changed) > 0 || out != nil && out.Relative >= relative {
+			continue
+		}
+		out = &compare.Spread{Runs: len(c.Runs), Direct: direct, Relative: relative,
+			Source: fmt.Sprintf("%d calibrations of the machine, of work that computes", len(c.Runs))}
+	}
+	return out, nil
+}
+
+// keptCalibration reads the calibration in a run folder; one without runs
+// where there is none.
+func keptCalibration(arg string) (c calibrate.Calibration, err error) {
+	dir, err := runDir(arg)
+	if err != nil {
+		return c, err
+	}
+	run, err := store.Open(dir)
+	if err != nil {
+		return c, err
+	}
+	defer run.Close()
+	text, _, err := run.Calibration()
+	if fault.Is(err, fault.NotFound) {
+		return c, nil
+	}
+	if err != nil {
+		return c, err
+	}
+	c, err = calibrate.Decode(text)
+	return c, fault.Op(dir, err)
 }
 
 // readRun reads what compare needs of a run folder: results, fingerprints, and
@@ -234,6 +283,9 @@ func (a *app) changes(title string, rows []compare.Row, width int, of func(compa
 			between = fmt.Sprintf("%.3g %s (%d runs)", *c.Spread, x.Unit, c.Runs)
 		} else if c.Spread != nil {
 			between = fmt.Sprintf("%.2f %% (%d runs)", 100**c.Spread, c.Runs)
+			if strings.Contains(c.Source, "calibration") {
+				between = fmt.Sprintf("%.2f %% (%d calibrations)", 100**c.Spread, c.Runs)
+			}
 		}
 		word, col := verdictOf(c.Verdict)
 		if len(x.Gates) > 0 && c.Verdict == analysis.Inconclusive {

@@ -202,6 +202,10 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	if err != nil {
 		return out, err
 	}
+	known, err := s.known()
+	if err != nil {
+		return out, err
+	}
 	s.watch = s.watcher()
 	defer s.watch.close()
 	drivers := s.drivers
@@ -222,12 +226,16 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 		err = errors.Join(err, lessor.Close(down))
 	}()
 	// The folder is made when the host is ours: a refusal leaves none.
-	if s.run == nil {
+	began := s.run == nil
+	if began {
 		if s.run, err = store.Create(s.dir, time.Now(), s.lab, s.text); err != nil {
 			return out, err
 		}
 	}
 	defer func() { err = errors.Join(err, s.run.Close()) }()
+	if err := keepKnown(s.run, known, began); err != nil {
+		return out, err
+	}
 	return trial.Run(ctx, trial.Options{
 		Plan: s.plan, Run: s.run, Drivers: drivers, Workloads: workloadall.Workloads(),
 		Env: lessor, Budget: s.budget, Events: s.watch.event,
