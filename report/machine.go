@@ -61,7 +61,7 @@ func (b *builder) calibrated() {
 	n.Lines = append(n.Lines,
 		fmt.Sprintf("%s, the last on %s. Identical contenders were compared %s and called different %s: a false alarm rate of %s, 95 %% interval %s to %s. The test that was used promises %s.",
 			strings.ToUpper(plural(len(c.Runs), "calibration")[:1])+plural(len(c.Runs), "calibration")[1:], last.At.UTC().Format("2 January 2006, 15:04 UTC"),
-			times(of), times(alarms), rate(float64(alarms)/float64(max(1, of))), rate(lo), rate(hi), rate(calibrate.Nominal)),
+			times(of), times(alarms), inPercent(float64(alarms)/float64(max(1, of))), inPercent(lo), inPercent(hi), inPercent(calibrate.Nominal)),
 		smallest(c))
 	for _, in := range last.Injected {
 		if in.Ratio == nil {
@@ -76,10 +76,10 @@ func (b *builder) calibrated() {
 			found = "was found"
 		}
 		n.Lines = append(n.Lines, fmt.Sprintf("A slow-down of %s that was made on purpose %s by %s in %s: measured as %s.",
-			rate(1-in.True), found, by, plural(in.Blocks, "block"), rate(1-*in.Ratio)))
+			inPercent(1-in.True), found, by, plural(in.Blocks, "block"), inPercent(1-*in.Ratio)))
 	}
 	if _, relative, ok := c.Spread(); ok {
-		n.Lines = append(n.Lines, fmt.Sprintf("From run to run, with nothing changed, a ratio differs by %s (standard deviation of %s).", rate(math.Expm1(relative)), plural(len(c.Runs), "run")))
+		n.Lines = append(n.Lines, fmt.Sprintf("From run to run, with nothing changed, a ratio differs by %s (standard deviation of %s).", inPercent(math.Expm1(relative)), plural(len(c.Runs), "run")))
 	}
 	b.page.Known = n
 }
@@ -92,9 +92,9 @@ func smallest(c *calibrate.Calibration) string {
 		name string
 	}{{5 * time.Minute, "5 minutes"}, {20 * time.Minute, "20 minutes"}, {time.Hour, "an hour"}} {
 		if s := c.Smallest(t.d); !math.IsInf(s, 0) && s == s {
-			part := fmt.Sprintf("%s in %s", rate(s), t.name)
+			part := fmt.Sprintf("%s in %s", inPercent(s), t.name)
 			if cpu := c.SmallestByCPU(t.d); cpu == cpu {
-				part += fmt.Sprintf(" (%s of CPU time)", rate(cpu))
+				part += fmt.Sprintf(" (%s of CPU time)", inPercent(cpu))
 			}
 			parts = append(parts, part)
 		}
@@ -120,8 +120,8 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// rate writes a share in percent.
-func rate(v float64) string {
+// inPercent writes a share in percent.
+func inPercent(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"
 	}
