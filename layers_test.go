@@ -17,6 +17,7 @@ var layers = map[string]int{
 	"param": 1, "sample": 1, "stats": 1, "noise": 1, // settings, measurements, pure mathematics
 	"suite":     1,           // contract suites run under go test and in the program
 	"initramfs": 3, "qmp": 5, // what a guest starts from; the monitor of QEMU
+	"tool": 2, "tool/*": 3, "tool/tooltest": 3, "tool/all": 4, // other people's programs: how they are called, what they print
 	"conn": 2, "probe": 2, // a way to a machine; what a machine says of itself
 	"conn/*":   3,
 	"manifest": 3, "image": 4, "agent": 4, // the lab file; what environments are made from; the program on the target
@@ -28,8 +29,9 @@ var layers = map[string]int{
 	"driver/*": 7, "workload/*": 6, "chart/*": 6,
 	"driver/drivertest": 6, "workload/workloadtest": 6, // contract suites stand above the contract
 	"engine": 7, "driver/docker": 8, "driver/podman": 8, // container engines, and what they have in common
-	"driver/all": 9, "workload/all": 7, "chart/all": 7,
-	"env": 7, "evidence": 7, "export": 7, "compare": 7, "calibrate": 7, // leases environments; reads a run folder back; two runs; what a machine can tell
+	"driver/all": 9, "workload/all": 8, "chart/all": 7,
+	"workload/external": 7,                                                           // makes workloads of tools, and uses the server of another
+	"env":               7, "evidence": 7, "export": 7, "compare": 7, "calibrate": 7, // leases environments; reads a run folder back; two runs; what a machine can tell
 	"report": 8, "trial": 9, // a run as pages; runs a plan
 	"site":  10,
 	"cmd/*": 11, "bench/*": 11,

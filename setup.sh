@@ -33,6 +33,9 @@ packages() {
 	test|podman|the same
 	test|?chromium|looks at the page as a browser does: without JavaScript, narrow, dark, printed
 	test|wrk|an independent load generator that the one in bakeoff-agent is held against
+	test|sysbench|tool sysbench: the CPU and memory tests as the platform ships them
+	test|fio|tool fio: reads and writes of one file
+	test|openssl|tool openssl: the speed of a hash or a cipher
 	test|busybox-static|programs without libraries for the tests of roots and RAM disks
 	test|cpio|reads the RAM disks that the tests write
 	test|strace|sees which system calls a trial makes

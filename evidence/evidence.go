@@ -38,6 +38,7 @@ type Reader struct {
 	run       *store.Run
 	workloads []workload.Workload
 	seen      map[place]analysis.Observation // of blocks that count
+	programs  programs
 	// unverified lets bytes pass that are not the journal's: Verify has
 	// reported them and asks what they change.
 	unverified bool
@@ -48,7 +49,7 @@ type place struct{ block, position int }
 
 // NewReader returns a Reader of run.
 func NewReader(run *store.Run, workloads []workload.Workload) *Reader {
-	return &Reader{run: run, workloads: workloads, seen: map[place]analysis.Observation{}}
+	return &Reader{run: run, workloads: workloads, seen: map[place]analysis.Observation{}, programs: programs{}}
 }
 
 // Load is as the function Load.
@@ -84,6 +85,7 @@ func (r *Reader) data(s *story) (analysis.Data, error) {
 		}
 		d.Observations = append(d.Observations, o)
 	}
+	r.programs.join(d.Facts)
 	d.Missing = s.missing(d.Observations)
 	return d, nil
 }

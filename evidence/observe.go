@@ -36,7 +36,8 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 	if err != nil {
 		return o, fault.Op("evidence: "+at(line), err)
 	}
-	o.Gates = gates(cell, line, raw)
+	o.Gates = gates(w, cell, line, raw)
+	r.programs.note(cell.Workload, line.Contender, raw)
 	if o.Failed {
 		return o, nil
 	}
@@ -73,12 +74,8 @@ func (r *Reader) raw(line store.Line) (workload.Raw, error) {
 }
 
 // gates returns the gates that a trial failed, by name, with the reason.
-func gates(cell plan.Cell, line store.Line, raw workload.Raw) map[string]string {
-	t := Trial{Cell: cell, Line: line}
-	var work agent.Result
-	if b, ok := raw[workload.Work]; ok && json.Unmarshal(b, &work) == nil {
-		t.Work = &work
-	}
+func gates(w workload.Workload, cell plan.Cell, line store.Line, raw workload.Raw) map[string]string {
+	t := Trial{Cell: cell, Line: line, Work: work(w, cell, raw)}
 	var out map[string]string
 	for _, g := range Gates() {
 		if reason := g.Failed(t); reason != "" {
@@ -91,12 +88,29 @@ func gates(cell plan.Cell, line store.Line, raw workload.Raw) map[string]string 
 	return out
 }
 
+// work is what a trial says of itself: the result of a native loop, or what a
+// workload reads out of another program's output; nil where there is none.
+func work(w workload.Workload, cell plan.Cell, raw workload.Raw) *agent.Result {
+	var res agent.Result
+	if b, ok := raw[workload.Work]; ok && json.Unmarshal(b, &res) == nil {
+		return &res
+	}
+	if witness, ok := w.(workload.Witness); ok {
+		if t, ok := witness.Testify(raw, cell.Params); ok {
+			// Another program's answer is not verified, and is not refuted.
+			return &agent.Result{Errors: t.Errors, Generator: t.Generator, Check: agent.Check{Verified: true}}
+		}
+	}
+	return nil
+}
+
 // facts reads the fingerprints, and adds what drivers said of the
 // environments, which limits are enforced, and what the lab file declared:
 //
 //	driver.NAME    what the driver knows of what ran: accelerator, runtime
 //	enforced.NAME  "yes", or why a limit (cpus, memory) is not held
 //	volume.PATH    the declared backing of a volume
+//	program.WORKLOAD.NAME  what a workload found out of the programs it ran
 //
 // Meant to differ is what follows from the choice of driver and its options
 // (driver.NAME), and what the lab file itself gives to one contender and not

@@ -67,6 +67,7 @@ func referencePages(root *cobra.Command) pages {
 		"commands.md":     commandsPage(root),
 		"drivers.md":      driversPage(),
 		"workloads.md":    workloadsPage(),
+		"tools.md":        toolsPage(),
 		"lab.md":          []byte(manifest.Reference(catalogue())),
 		"lab.schema.json": manifest.JSONSchema(catalogue()),
 	}

@@ -37,25 +37,26 @@ const unavailable = "unavailable"
 func (a *app) list() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List drivers and workloads",
+		Short: "List drivers, workloads and tools",
 		Long: `list shows what a lab file can name. With a NAME it shows one in full:
 its options or parameters, with their kinds, defaults and meaning.`,
 		Example: `  bakeoff list drivers
   bakeoff list drivers qemu
   bakeoff list workloads
   bakeoff list workloads crypto
+  bakeoff list tools
   bakeoff list drivers --json | jq '.drivers[] | select(.here != "unavailable") | .name'`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
 			}
-			return usage(c, fault.New(fault.Invalid, "%q is not a kind it lists; there are drivers and workloads", args[0]))
+			return usage(c, fault.New(fault.Invalid, "%q is not a kind it lists; there are drivers, workloads and tools", args[0]))
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usage(c, fault.New(fault.Invalid, "say what: drivers or workloads"))
+			return usage(c, fault.New(fault.Invalid, "say what: drivers, workloads or tools"))
 		},
 	}
-	c.AddCommand(a.listDrivers(), a.listWorkloads())
+	c.AddCommand(a.listDrivers(), a.listWorkloads(), a.listTools())
 	return c
 }
 

@@ -2,13 +2,18 @@
 package all
 
 import (
+	"cmp"
+	"slices"
+
 	"bakeoff/agent"
+	tools "bakeoff/tool/all"
 	"bakeoff/workload"
 	"bakeoff/workload/calibrate"
 	"bakeoff/workload/command"
 	"bakeoff/workload/contextswitch"
 	"bakeoff/workload/cpu"
 	"bakeoff/workload/crypto"
+	"bakeoff/workload/external"
 	"bakeoff/workload/files"
 	"bakeoff/workload/http"
 	"bakeoff/workload/lifecycle"
@@ -19,8 +24,18 @@ import (
 	"bakeoff/workload/unixbench"
 )
 
-// Workloads returns every workload, in order of its name.
+// Workloads returns every workload, in order of its name: those that are
+// written here, and one of each tool.
 func Workloads() []workload.Workload {
+	all := own()
+	for _, x := range tools.Tools() {
+		all = append(all, external.New(x))
+	}
+	slices.SortFunc(all, func(a, b workload.Workload) int { return cmp.Compare(a.Doc().Name, b.Doc().Name) })
+	return all
+}
+
+func own() []workload.Workload {
 	return []workload.Workload{
 		calibrate.New(),
 		command.New(),

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/fault"
+	"bakeoff/tool"
+	toolall "bakeoff/tool/all"
+)
+
+// listedTool is a tool with whether this machine has it.
+type listedTool struct {
+	tool.Doc
+	// Here is the path of its program on this machine, "" where it has none;
+	// Install then is what would bring it.
+	Here    string `json:"here"`
+	Install string `json:"install,omitempty"`
+}
+
+func (a *app) listTools() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "tools [NAME]",
+		Short: "List the external benchmark programs, and whether this machine has them",
+		Long: `tools lists the benchmark programs that others wrote and that bakeoff drives.
+Each is a workload of the same name. An environment that is made from an image
+gets its programs with the image; on the bare host they must be installed.`,
+		Example: "  bakeoff list tools\n  bakeoff list tools fio",
+		Args:    between(0, 1, "the name of a tool"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			tools := findTools()
+			if len(args) == 1 {
+				i := slices.IndexFunc(tools, func(l listedTool) bool { return l.Name == args[0] })
+				if i < 0 {
+					return fault.WithFix(fault.New(fault.NotFound, "tool %q does not exist", args[0]), "bakeoff list tools names them")
+				}
+				tools = tools[i : i+1]
+			}
+			if asJSON {
+				return a.printJSON(map[string]any{"schema": "bakeoff/list/v1", "tools": tools})
+			}
+			if len(args) == 1 {
+				a.describeTool(tools[0])
+				return nil
+			}
+			t := table{head: []string{"NAME", "HERE", "WHAT IT IS"}}
+			for _, l := range tools {
+				here, line := cell{"yes", green}, l.Summary
+				if l.Here == "" {
+					here, line = cell{"no", red}, line+"; "+l.Install
+				}
+				t.add(cell{text: l.Name}, here, cell{text: line})
+			}
+			width, _ := a.size(a.stdout)
+			t.print(a.stdout, a.style(a.stdout), width)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.ValidArgsFunction = complete(func() (names []string) {
+		for _, x := range toolall.Tools() {
+			names = append(names, x.Doc().Name)
+		}
+		return names
+	})
+	return c
+}
+
+// findTools looks for the programs of all tools on this machine.
+func findTools() []listedTool {
+	out := []listedTool{}
+	for _, x := range toolall.Tools() {
+		l := listedTool{Doc: x.Doc()}
+		if found, _ := lookFor(l.Program, "", l.Packages["debian"]...); len(found) > 0 {
+			if found[0].State == good {
+				l.Here = found[0].Text
+			} else {
+				l.Install = found[0].Fix
+			}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+func (a *app) describeTool(l listedTool) {
+	fmt.Fprintf(a.stdout, "%s – %s\n\n", a.style(a.stdout).paint(bold, l.Name), l.Summary)
+	t := table{head: []string{"", ""}}
+	t.row("program", l.Program)
+	t.row("here", l.Here)
+	t.row("to install", l.Install)
+	for _, system := range sortedKeys(l.Packages) {
+		t.row("on "+system, l.Doc.Install(system))
+	}
+	t.row("server", string(l.Server))
+	t.row("source", strings.Join(l.Source, "; "))
+	t.row("measured by", "the workload "+l.Name+": bakeoff list workloads "+l.Name)
+	t.body(a)
+}
+
+func toolsPage() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `# Tools
+
+%s
+A tool is a benchmark program that others wrote: how it is called, and what its
+output says. Each is a [workload](workloads.md) of the same name, run "as the
+platform ships it": by the program that the system packages. Version and hash
+of the program join the fingerprint, so that two builds that differ are named
+as a confounder.
+
+| tool | what it is | program | server | metrics |
+|---|---|---|---|---|
+`, generated)
+	for _, x := range toolall.Tools() {
+		d := x.Doc()
+		var names []string
+		for _, m := range d.Metrics {
+			names = append(names, m.Name)
+		}
+		fmt.Fprintf(&b, "| [%s](workloads.md#%s) | %s | %s | %s | %s |\n", d.Name, d.Name, field(d.Summary), d.Program, d.Server, strings.Join(names, ", "))
+	}
+	fmt.Fprint(&b, "\nTo install them:\n\n| tool |")
+	for _, s := range tool.Systems() {
+		fmt.Fprintf(&b, " %s |", s)
+	}
+	fmt.Fprint(&b, "\n|---|"+strings.Repeat("---|", len(tool.Systems()))+"\n")
+	for _, x := range toolall.Tools() {
+		fmt.Fprintf(&b, "| %s |", x.Doc().Name)
+		for _, s := range tool.Systems() {
+			install := x.Doc().Install(s)
+			if install != "" {
+				install = "`" + install + "`"
+			}
+			fmt.Fprintf(&b, " %s |", install)
+		}
+		fmt.Fprintln(&b)
+	}
+	return b.Bytes()
+}

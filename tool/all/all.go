@@ -1,0 +1,18 @@
+// Package all lists the tools.
+package all
+
+import (
+	"bakeoff/tool"
+	"bakeoff/tool/fio"
+	"bakeoff/tool/openssl"
+	"bakeoff/tool/sysbench"
+)
+
+// Tools returns every tool, in order of its name.
+func Tools() []tool.Tool {
+	return []tool.Tool{
+		fio.New(),
+		openssl.New(),
+		sysbench.New(),
+	}
+}

@@ -1,0 +1,247 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/agent"
+	"bakeoff/fault"
+	"bakeoff/param"
+	"bakeoff/probe"
+	"bakeoff/sample"
+	"bakeoff/tool"
+	"bakeoff/tool/fio"
+	"bakeoff/tool/openssl"
+	"bakeoff/tool/sysbench"
+	"bakeoff/workload"
+	"bakeoff/workload/workloadtest"
+)
+
+func TestMain(m *testing.M) { workloadtest.Main(m) }
+
+// needs skips a test that starts a tool's real program where there is none.
+func needs(t *testing.T, x tool.Tool) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts the real " + x.Doc().Name)
+	}
+	patterns := []string{"/usr/local/sbin", "/usr/sbin", "/sbin"}
+	for _, dir := range append(patterns, x.Doc().Dirs...) {
+		if found, _ := filepath.Glob(dir + "/" + x.Doc().Program); len(found) > 0 {
+			return
+		}
+	}
+	if _, err := exec.LookPath(x.Doc().Program); err != nil {
+		t.Skipf("needs %s: apt-get install %s", x.Doc().Program, strings.Join(x.Doc().Packages["debian"], " "))
+	}
+}
+
+// The real programs do their work, and what they print is understood.
+func TestSysbench(t *testing.T) {
+	needs(t, sysbench.New())
+	workloadtest.Run(t, New(sysbench.New()), workloadtest.Options{
+		Partial: true, Cells: []param.Values{{"test": "memory", "block": "1KiB", "threads": "2"}},
+	})
+}
+
+func TestOpenSSL(t *testing.T) {
+	needs(t, openssl.New())
+	workloadtest.Run(t, New(openssl.New()), workloadtest.Options{
+		Partial: true, Cells: []param.Values{{"algorithm": "aes-256-gcm", "block": "16B", "multi": "2"}},
+	})
+}
+
+func TestFio(t *testing.T) {
+	needs(t, fio.New())
+	workloadtest.Run(t, New(fio.New()), workloadtest.Options{
+		Partial: true, Common: param.Values{"size": "4MiB", "time": "100ms"},
+		Cells: []param.Values{{"block": "1MiB", "fsync": "2"}, {"pattern": "write"}},
+	})
+}
+
+// example is a tool for tests: a shell that does as its script says.
+type example struct{ script, missing string }
+
+var throughput = sample.Metric{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "x"}
+
+func (e example) Doc() tool.Doc {
+	program := "sh"
+	if e.missing != "" {
+		program = e.missing
+	}
+	return tool.Doc{
+		Name: "example", Program: program, VersionArgs: []string{"-c", "echo v1"},
+		Packages: map[string][]string{"debian": {"dash"}},
+		Params:   []param.Spec{{Name: "n", Kind: param.Int, Default: "5"}},
+		Metrics:  []sample.Metric{throughput}, Parser: 1, State: "carried", Cache: "warm",
+		Time: func(param.Values) time.Duration { return time.Second },
+	}
+}
+
+func (e example) Command(p param.Values, at tool.Place) (tool.Command, error) {
+	if p.Int("n") == 13 {
+		return tool.Command{}, fault.New(fault.Invalid, "n: 13 brings no luck")
+	}
+	return tool.Command{Argv: []string{"sh", "-c", e.script}, Env: []string{"N=" + p.Text("n")},
+		Files: map[string]string{"input": "7"}, Keep: map[string]string{"log": "log.*", "none": "nothing"}}, nil
+}
+
+func (example) Version(out []byte) (map[string]string, error) {
+	return map[string]string{"version": strings.TrimSpace(string(out))}, nil
+}
+
+func (example) Notes(p param.Values, at tool.Place) map[string]string {
+	return map[string]string{"n": p.Text("n")}
+}
+
+func (e example) Parse(out tool.Output, p param.Values) (tool.Result, error) {
+	var r tool.Result
+	v, err := tool.Text(out.Stdout).Number("rate", "")
+	if err == nil && v > 0 {
+		r.Add(e.Doc(), "throughput", v)
+	}
+	r.Work, r.Threads = v, 1
+	r.Count("lost", int64(len(out.Files["log"])))
+	return r, err
+}
+
+// trial does what the runner does with one trial.
+func trial(t *testing.T, x tool.Tool, set param.Values) (workload.Raw, []sample.Value, error) {
+	t.Helper()
+	w, p, target := New(x), param.Defaults(x.Doc().Params), workloadtest.Local(t)
+	for k, v := range set {
+		p[k] = v
+	}
+	ctx := context.Background()
+	if err := w.Prepare(ctx, target, p); err != nil {
+		return nil, nil, err
+	}
+	if err := w.Reset(ctx, target, p); err != nil {
+		return nil, nil, err
+	}
+	// Twice, so that what one trial leaves could disturb the next.
+	if raw, err := w.Run(ctx, target, p); err != nil {
+		return raw, nil, err
+	}
+	raw, err := w.Run(ctx, target, p)
+	if err != nil {
+		return raw, nil, err
+	}
+	values, err := w.Parse(raw, p)
+	return raw, values, err
+}
+
+// A program finds its files and a home of its own, and what it leaves in the
+// files that are kept is this trial's alone.
+func TestRunsWhereItMayWrite(t *testing.T) {
+	raw, values, err := trial(t, example{script: `echo "rate $N$(cat input)"; [ "$HOME" = "$PWD" ] && printf a >log.1 && printf b >log.$$`}, nil)
+	if err != nil || len(values) != 1 || values[0].Value != 57 {
+		t.Fatalf("values %v, error %v", values, err)
+	}
+	if string(raw["log"]) != "ab" || raw["none"] != nil {
+		t.Errorf("kept %q and %q", raw["log"], raw["none"])
+	}
+	var facts map[string]string
+	if err := json.Unmarshal(raw[workload.Facts], &facts); err != nil || facts["version"] != "v1" || facts["n"] != "5" || len(facts["sha256"]) != 64 {
+		t.Errorf("facts %v, error %v", facts, err)
+	}
+	said, ok := New(example{}).(workload.Witness).Testify(raw, nil)
+	if !ok || said.Errors["lost"] != 2 || said.Generator == nil || !(said.Generator.Utilisation >= 0 && said.Generator.Utilisation <= 1) {
+		t.Errorf("testifies %+v, %v", said, ok)
+	}
+}
+
+func TestFailuresAreClassed(t *testing.T) {
+	for name, c := range map[string]struct {
+		tool example
+		set  param.Values
+		kind fault.Kind
+		says string
+	}{
+		"not installed": {example{missing: "no-such-program"}, nil, fault.Subject, "no-such-program is not installed"},
+		"refused":       {example{}, param.Values{"n": "13"}, fault.Invalid, "13 brings no luck"},
+		"exit code":     {example{script: "echo no luck >&2; exit 3"}, nil, fault.Subject, "sh ended with exit code 3: no luck"},
+		"signal":        {example{script: "kill -SEGV $$"}, nil, fault.Subject, "segmentation fault"},
+		"unreadable":    {example{script: "echo nothing"}, nil, fault.Lab, "no line \"rate\""},
+		"not measured":  {example{script: "echo rate 0"}, nil, fault.Subject, "could not measure throughput"},
+		"floods":        {example{script: "head -c 2000000 /dev/zero"}, nil, fault.Subject, "more than 1 MiB"},
+	} {
+		_, values, err := trial(t, c.tool, c.set)
+		if !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, %v error %v, want %v and %q", name, values, fault.Of(err), err, c.kind, c.says)
+		}
+	}
+}
+
+// A program that a system lacks is offered by that system's package manager.
+func TestOffersToInstall(t *testing.T) {
+	d := sysbench.New().Doc()
+	for system, want := range map[string]string{
+		"debian": "apt-get install --no-install-recommends sysbench", "ubuntu": "apt-get install --no-install-recommends sysbench",
+		"alpine": "apk add sysbench", "freebsd": "pkg install sysbench", "illumos": "pkgin install sysbench", "plan9": "", "openbsd": "",
+	} {
+		if got := d.Install(system); got != want {
+			t.Errorf("on %s: %q, want %q", system, got, want)
+		}
+	}
+	_, _, err := trial(t, example{missing: "no-such-program"}, nil)
+	if fix := fault.Fix(err); !strings.Contains(fix, "install") && !strings.Contains(fix, "no package") {
+		t.Errorf("the advice is %q", fix)
+	}
+}
+
+func encoded(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func result(stdout string) agent.ExecResult {
+	return agent.ExecResult{Schema: agent.ExecSchema, Argv: []string{"/bin/sh"}, ElapsedNS: 1e9, Stdout: []byte(stdout)}
+}
+
+// The cost is the time of the host's CPUs for a unit of work, and is absent
+// where the host told nothing.
+func TestCost(t *testing.T) {
+	w := New(example{})
+	raw := workload.Raw{execBlob: encoded(t, result("rate 4\n"))}
+	if got, err := w.Parse(raw, nil); err != nil || len(got) != 1 {
+		t.Errorf("without a host: %v, %v", got, err)
+	}
+	raw[workload.Host] = encoded(t, agent.Span{Before: probe.Counters{CPU: &probe.CPU{}}, After: probe.Counters{CPU: &probe.CPU{User: 2}}})
+	got, err := w.Parse(raw, nil)
+	if err != nil || len(got) != 2 || got[1].Metric != "cpu-per-op" || got[1].Value != 0.5 {
+		t.Errorf("with a host: %v, %v", got, err)
+	}
+}
+
+// FuzzParse gives any bytes: what comes is positive and declared.
+func FuzzParse(f *testing.F) {
+	good := encoded(f, result("rate 4\n"))
+	f.Add(good, []byte(`{}`), []byte(`{"version":"1"}`))
+	f.Add(good[:len(good)/2], []byte("null"), []byte(""))
+	f.Add(encoded(f, agent.ExecResult{Schema: agent.ExecSchema, Argv: []string{""}, ElapsedNS: 1}), []byte("{"), []byte("[]"))
+	f.Fuzz(func(t *testing.T, exec, host, facts []byte) {
+		raw := workload.Raw{execBlob: exec, workload.Host: host, workload.Facts: facts}
+		w := New(example{})
+		w.(workload.Witness).Testify(raw, nil)
+		got, err := w.Parse(raw, nil)
+		if err != nil {
+			return
+		}
+		for _, v := range got {
+			if m, ok := w.Doc().Metric(v.Metric); !ok || m.Unit != v.Unit || !(v.Value > 0) || math.IsInf(v.Value, 0) {
+				t.Errorf("gave %+v", v)
+			}
+		}
+	})
+}

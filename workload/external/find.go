@@ -1,0 +1,137 @@
+package external
+
+import (
+	"bytes"
+	"context"
+	"path"
+	"strings"
+
+	"bakeoff/conn"
+	"bakeoff/fault"
+	"bakeoff/tool"
+)
+
+// finder prints the path of the program $1: in PATH, where administrators'
+// programs are, or in the directories that the other arguments are patterns
+// of, the last of them first.
+const finder = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/pkg/bin
+p=$1; shift
+command -v "$p" && exit
+for pattern; do for d in $pattern; do [ -x "$d/$p" ] && last=$d/$p; done; done
+[ -n "$last" ] && echo "$last"`
+
+// find finds the program and what is to be known of its build.
+func (s *site) find(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, asideTime)
+	defer cancel()
+	d := s.tool.Doc()
+	out := conn.Tail{Limit: 4096}
+	exit, err := s.conn.Exec(ctx, conn.Cmd{Argv: append([]string{"sh", "-c", finder, "sh", d.Program}, d.Dirs...), Stdout: &out})
+	if err != nil {
+		return err
+	}
+	s.known.Program = strings.TrimSpace(string(out.Bytes()))
+	if !exit.OK() || !strings.HasPrefix(s.known.Program, "/") {
+		return s.absent(ctx)
+	}
+	said := conn.Tail{Limit: 64 << 10}
+	if _, err := s.conn.Exec(ctx, conn.Cmd{Argv: append([]string{s.known.Program}, d.VersionArgs...),
+		Env: []string{"LC_ALL=C", "HOME=/nonexistent"}, Stdout: &said, Stderr: &said}); err != nil {
+		return err
+	}
+	if s.known.Facts, err = s.tool.Version(said.Bytes()); err != nil {
+		return fault.Wrap(fault.Subject, "version of "+s.known.Program, err)
+	}
+	if sum := s.sum(ctx); sum != "" {
+		s.known.Facts["sha256"] = sum
+	}
+	return nil
+}
+
+// sum returns the program's SHA-256, as the environment's own programs tell
+// it; "" where none does.
+func (s *site) sum(ctx context.Context) string {
+	for _, argv := range [][]string{{"sha256sum", s.known.Program}, {"sha256", "-q", s.known.Program}, {"digest", "-a", "sha256", s.known.Program}} {
+		if out, err := conn.Output(ctx, s.conn, argv...); err == nil {
+			if sum, _, _ := strings.Cut(strings.TrimSpace(string(out)), " "); len(sum) == 64 {
+				return sum
+			}
+		}
+	}
+	return ""
+}
+
+// absent says that the program is not there, and how that system installs it.
+func (s *site) absent(ctx context.Context) error {
+	d := s.tool.Doc()
+	err := fault.New(fault.Subject, "%s is not installed", d.Program)
+	system := s.system(ctx)
+	if install := d.Install(system); install != "" {
+		return fault.WithFix(err, "install it there: "+install)
+	}
+	return fault.WithFix(err, "there is no package of it for this system ("+system+") that bakeoff knows of")
+}
+
+// system returns the name by which packages are listed: that of the kernel,
+// and on Linux of the distribution.
+func (s *site) system(ctx context.Context) string {
+	release := conn.Tail{Limit: 16 << 10}
+	if s.conn.Pull(ctx, "/etc/os-release", &release) == nil {
+		ids := map[string]string{}
+		for line := range bytes.Lines(release.Bytes()) {
+			if name, value, ok := strings.Cut(strings.TrimSpace(string(line)), "="); ok {
+				ids[name] = strings.Trim(value, `"`)
+			}
+		}
+		for _, id := range append([]string{ids["ID"]}, strings.Fields(ids["ID_LIKE"])...) {
+			if s.tool.Doc().Install(id) != "" {
+				return id
+			}
+		}
+		if ids["ID"] != "" {
+			return ids["ID"]
+		}
+	}
+	out, err := conn.Output(ctx, s.conn, "uname", "-s")
+	name := strings.ToLower(strings.TrimSpace(string(out)))
+	if err != nil || name == "" {
+		return "unknown"
+	}
+	if name == "sunos" {
+		return "illumos"
+	}
+	return name
+}
+
+// place makes the tool's directories and says where its server is.
+func (s *site) place(ctx context.Context) (tool.Place, error) {
+	at := tool.Place{Dir: s.dir, Data: s.dir}
+	info := s.target.Subject.Info()
+	if m := info.Limits.Memory; m != nil {
+		at.MemoryBytes = int64(*m)
+	}
+	if v := s.tool.Doc().Volume; v != "" {
+		root, ok := info.Volumes[s.params.Text(v)]
+		if !ok {
+			return at, fault.WithFix(fault.New(fault.Unsupported, "the contender declares no volume %s", s.params.Text(v)),
+				"write volumes: {"+s.params.Text(v)+": {backing: …, size: …}}, so that it is known what storage is measured")
+		}
+		at.Data = path.Join(root, "bakeoff-"+s.tool.Doc().Name)
+	}
+	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", at.Dir, at.Data); err != nil {
+		return at, err
+	}
+	at.FileSystem = s.fileSystem(ctx, at.Data)
+	return at, nil
+}
+
+// fileSystem returns the type of the file system that dir is in; "" where df
+// does not tell.
+func (s *site) fileSystem(ctx context.Context, dir string) string {
+	out, err := conn.Output(ctx, s.conn, "df", "-PT", dir)
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if fields := strings.Fields(lines[len(lines)-1]); err == nil && len(lines) == 2 && len(fields) >= 2 {
+		return fields[1]
+	}
+	return ""
+}
