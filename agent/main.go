@@ -49,6 +49,7 @@ func commands() []command {
 		{"exec", "run a program and print what it spent", runExec},
 		{"probe", "print the fingerprint or the counters of this system", runProbe},
 		{"enter", "execute a program inside control groups, namespaces and a root (Linux)", func(c call) int { return c.fail(Enter(c.args)) }},
+		{"host", "give this machine to one controller, on standard input and output", runHost},
 		{"pause", "do nothing, as the first process of an environment", func(c call) int { return Pause(c.args, c.stderr) }},
 		{"porter", "let programs in, as the first process of an environment (Linux)", func(c call) int { return c.fail(Porter(c.args, c.stderr)) }},
 		{"via", "have a porter start a program, with the streams of this process (Linux)", func(c call) int { return c.fail(Via(c.args)) }},

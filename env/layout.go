@@ -3,6 +3,8 @@ package env
 import (
 	"errors"
 	"slices"
+
+	"bakeoff/probe"
 )
 
 // Layout says which CPUs of the host are whose. The subject gets the highest
@@ -35,5 +37,14 @@ func (l Layout) Others(subject []int) []int {
 
 // Shared reports whether a subject of n CPUs leaves none to the generator.
 func (l Layout) Shared(n int) bool { return n >= len(l.CPUs) }
+
+// layoutOf is the layout of this machine.
+func layoutOf() (Layout, error) {
+	cpus, err := probe.CPUs()
+	if err == nil && len(cpus) == 0 {
+		err = errNoCPU
+	}
+	return Layout{CPUs: cpus}, err
+}
 
 var errNoCPU = errors.New("the system names no CPU that this process may use")

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"bakeoff/conn"
+	"bakeoff/conn/local"
 	"bakeoff/driver"
-	"bakeoff/env"
 	"bakeoff/fault"
 	"bakeoff/plan"
 	"bakeoff/store"
@@ -59,7 +59,7 @@ func (r *runner) prepare(ctx context.Context) error {
 		most = max(most, s.CPUs)
 	}
 	layout := r.Env.Layout()
-	if err := env.Settle(layout.Others(layout.Subject(most))); err != nil {
+	if err := local.Settle(layout.Others(layout.Subject(most))); err != nil {
 		return fault.Op("settle the controller on its CPUs", err)
 	}
 	return nil

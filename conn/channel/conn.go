@@ -140,6 +140,9 @@ func (c *Conn) hungUp() {
 	})
 }
 
+// Broken returns why the way broke; nil while it holds.
+func (c *Conn) Broken() error { return c.reason() }
+
 // reason returns why the way broke; nil while it holds.
 func (c *Conn) reason() error {
 	c.mu.Lock()

@@ -126,7 +126,7 @@ func wait(ctx context.Context, op string, p *exec.Cmd, pipes *plumbing) (conn.Ex
 
 // kill ends a program whose ctx has ended.
 func kill(ctx context.Context, op string, p *exec.Cmd, pipes *plumbing, ended <-chan error) (conn.Exit, error) {
-	killTree(p.Process.Pid)
+	KillTree(p.Process.Pid)
 	select {
 	case <-ended:
 	case <-time.After(reapTime):

@@ -159,10 +159,10 @@ func dialIn(ctx context.Context, ns, network, address string) (net.Conn, error) 
 	return r.c, r.err
 }
 
-// killTree kills pid's process group and all that descends from pid, also
+// KillTree kills pid's process group and all that descends from pid, also
 // what has put itself into a group or session of its own. What has been
 // adopted by init is beyond it: control groups find that.
-func killTree(pid int) {
+func KillTree(pid int) {
 	// Stopping first keeps it from starting more while we look.
 	syscall.Kill(-pid, syscall.SIGSTOP)
 	below := descendants(pid)

@@ -28,5 +28,5 @@ func dialIn(ctx context.Context, ns, network, address string) (net.Conn, error) 
 	return d.DialContext(ctx, network, address)
 }
 
-// killTree kills pid's process group.
-func killTree(pid int) { syscall.Kill(-pid, syscall.SIGKILL) }
+// KillTree kills pid's process group.
+func KillTree(pid int) { syscall.Kill(-pid, syscall.SIGKILL) }

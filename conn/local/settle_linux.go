@@ -1,4 +1,4 @@
-package env
+package local
 
 import (
 	"os"
@@ -6,23 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-func layoutOf() (Layout, error) {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return Layout{}, err
-	}
-	var l Layout
-	for cpu := range len(set) * 64 {
-		if set.IsSet(cpu) {
-			l.CPUs = append(l.CPUs, cpu)
-		}
-	}
-	if len(l.CPUs) == 0 {
-		return l, errNoCPU
-	}
-	return l, nil
-}
 
 // Settle moves this process, all its threads, to cpus, so that the
 // controller does not disturb what it measures. Threads that start later

@@ -1,0 +1,70 @@
+package ssh
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// words asks a real shell which words it sees in a line.
+func words(t *testing.T, shell, line string) []string {
+	t.Helper()
+	cmd := exec.Command(shell, "-c", line)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s -c %q: %v", shell, line, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+}
+
+// printed is an argument vector that prints its arguments, each with a NUL
+// behind it.
+func printed(args []string) []string {
+	return append([]string{"sh", "-c", `for a; do printf '%s\000' "$a"; done`, "sh"}, args...)
+}
+
+// Whatever the words are, a shell executes exactly them: those of Quote a
+// POSIX shell, those of a whole command line any login shell.
+func FuzzQuote(f *testing.F) {
+	for _, s := range []string{"", "a b", "'", `"`, `\`, "!!", "$HOME `id` $(id)", "new\nline", "*?[a]{b,c}~", "\x01\xff\x80", "-n", "%s%b\\0101", "ü✓", "#x", "a=b", ";&|<>()", `\0101`, "!\n!"} {
+		f.Add(s, "x")
+		f.Add("x", s)
+	}
+	shells := []string{"sh"}
+	for _, other := range []string{"bash", "tcsh", "csh", "fish", "zsh", "busybox"} {
+		if path, err := exec.LookPath(other); err == nil && other != "busybox" {
+			shells = append(shells, path)
+		}
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		args := []string{a, b}
+		line, err := commandLine(printed(args))
+		if strings.ContainsRune(a+b, 0) {
+			if err == nil {
+				t.Fatal("a NUL byte went through")
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := words(t, "sh", Quote(printed(args))); !slices.Equal(got, args) {
+			t.Errorf("quoted: sh sees %q, want %q", got, args)
+		}
+		for _, shell := range shells {
+			if got := words(t, shell, line); !slices.Equal(got, args) {
+				t.Errorf("%s sees %q, want %q", shell, got, args)
+			}
+		}
+		if strings.ContainsAny(line, "!\n\r") {
+			t.Errorf("the line has a character that csh changes: %q", line)
+		}
+	})
+}
+
+func TestTooLong(t *testing.T) {
+	if _, err := commandLine([]string{"echo", strings.Repeat("x", commandLimit)}); err == nil {
+		t.Error("a line that no system takes was accepted")
+	}
+}

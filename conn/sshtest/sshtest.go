@@ -1,0 +1,278 @@
+// Package sshtest gives tests a real sshd on the loopback: the way to another
+// machine without another machine. What can go wrong with one can be made to
+// go wrong here: it goes away and comes back, its connections are cut, its
+// host key changes, its line is slow.
+package sshtest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Target is the name of the machine in the client's configuration.
+const Target = "box"
+
+// Server is a sshd of this test's own, with keys, configuration and port of
+// its own. It lets in the user that runs the test.
+type Server struct {
+	t    testing.TB
+	dir  string
+	port int
+	proc *exec.Cmd
+	log  string
+
+	// Config is a configuration for the client, in which Target is this
+	// server and its host key is known.
+	Config string
+	// KnownHosts is the file with its host key, in line 2.
+	KnownHosts string
+}
+
+// sshd must be called by its absolute path: it executes itself anew for each
+// connection.
+var places = []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/lib/ssh/sshd", "/usr/libexec/sshd"}
+
+// Start starts a server and stops it when the test ends. Without OpenSSH, or
+// in a short run, the test is skipped.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a real sshd is started without -short only")
+	}
+	program := ""
+	for _, p := range places {
+		if _, err := os.Stat(p); err == nil {
+			program = p
+			break
+		}
+	}
+	for _, p := range []string{"ssh", "ssh-keygen"} {
+		if _, err := exec.LookPath(p); err != nil {
+			program = ""
+		}
+	}
+	if program == "" {
+		t.Skip("needs OpenSSH: apt-get install openssh-server openssh-client")
+	}
+	dir := t.TempDir()
+	s := &Server{t: t, dir: dir, log: filepath.Join(dir, "log"),
+		Config: filepath.Join(dir, "config"), KnownHosts: filepath.Join(dir, "known hosts")}
+	if os.Getuid() == 0 {
+		// sshd of root wants this to exist, and to be empty.
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.key("user")
+	s.key("host")
+	s.port = freePort(t)
+	s.write("authorized", read(t, filepath.Join(dir, "user.pub")), 0o600)
+	s.write("sshd_config", fmt.Sprintf(`ListenAddress 127.0.0.1
+Port %d
+HostKey %s/host
+AuthorizedKeysFile %s/authorized
+PidFile none
+UsePAM no
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+MaxSessions 50
+MaxStartups 100
+AllowTcpForwarding yes
+LogLevel VERBOSE
+`, s.port, dir, dir), 0o600)
+	s.Trust()
+	s.Configure(s.port)
+	s.proc = exec.Command(program, "-D", "-f", filepath.Join(dir, "sshd_config"), "-E", s.log)
+	s.start()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Configure writes the client's configuration for a port of the loopback: the
+// server's own, or that of something before it.
+func (s *Server) Configure(port int) {
+	me, err := user.Current()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("config", fmt.Sprintf(`Host %s
+  HostName 127.0.0.1
+  Port %d
+  User %s
+  HostKeyAlias bakeoff-test-box
+  IdentityFile %s/user
+  IdentitiesOnly yes
+  UserKnownHostsFile "%s"
+  GlobalKnownHostsFile none
+`, Target, port, me.Username, s.dir, s.KnownHosts), 0o600)
+}
+
+// Port is the server's own.
+func (s *Server) Port() int { return s.port }
+
+// Trust writes the present host key into KnownHosts.
+func (s *Server) Trust() {
+	fields := strings.Fields(read(s.t, filepath.Join(s.dir, "host.pub")))
+	s.write("known hosts", "# keys\nbakeoff-test-box "+fields[0]+" "+fields[1]+"\n", 0o600)
+}
+
+// ChangeKey gives the server another host key, as a machine has that was
+// installed anew, or one that is another.
+func (s *Server) ChangeKey() {
+	for _, f := range []string{"host", "host.pub"} {
+		os.Remove(filepath.Join(s.dir, f))
+	}
+	s.key("host")
+	s.Stop()
+	s.Restart()
+}
+
+// Cut ends every connection; the server goes on. It returns how many it cut.
+func (s *Server) Cut() int {
+	n := 0
+	for _, pid := range children(s.proc.Process.Pid) {
+		if syscall.Kill(pid, syscall.SIGKILL) == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Stop ends the server with every connection.
+func (s *Server) Stop() {
+	if s.proc.Process == nil || s.proc.ProcessState != nil {
+		return
+	}
+	syscall.Kill(s.proc.Process.Pid, syscall.SIGSTOP) // it must not take one more
+	s.Cut()
+	s.proc.Process.Kill()
+	s.proc.Wait()
+}
+
+// Restart starts a server that was stopped, at the same port.
+func (s *Server) Restart() {
+	s.proc = exec.Command(s.proc.Path, s.proc.Args[1:]...)
+	s.start()
+}
+
+func (s *Server) start() {
+	s.t.Helper()
+	if err := s.proc.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
+		if err == nil {
+			c.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("sshd does not answer: %v\n%s", err, read(s.t, s.log))
+		}
+	}
+}
+
+func (s *Server) key(name string) {
+	s.t.Helper()
+	out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", filepath.Join(s.dir, name)).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("ssh-keygen: %v: %s", err, out)
+	}
+}
+
+func (s *Server) write(name, text string, mode os.FileMode) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), mode); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func read(t testing.TB, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// children lists the processes that pid started.
+func children(pid int) []int {
+	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output()
+	if err != nil {
+		return nil
+	}
+	var all []int
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		if len(f) == 2 && f[1] == strconv.Itoa(pid) {
+			if n, err := strconv.Atoi(f[0]); err == nil {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// Slow puts a line before the server that carries bytesPerSecond in each
+// direction, and makes the client use it.
+func (s *Server) Slow(bytesPerSecond int) {
+	s.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
+			if err != nil {
+				c.Close()
+				continue
+			}
+			go trickle(to, c, bytesPerSecond)
+			go trickle(c, to, bytesPerSecond)
+		}
+	}()
+	s.Configure(l.Addr().(*net.TCPAddr).Port)
+}
+
+// trickle copies at a rate, in pieces of a twentieth of a second.
+func trickle(dst io.WriteCloser, src io.ReadCloser, bytesPerSecond int) {
+	defer dst.Close()
+	defer src.Close()
+	buf := make([]byte, max(1, bytesPerSecond/20))
+	for {
+		n, err := src.Read(buf)
+		if _, werr := dst.Write(buf[:n]); err != nil || werr != nil {
+			return
+		}
+		time.Sleep(time.Duration(n) * time.Second / time.Duration(bytesPerSecond))
+	}
+}

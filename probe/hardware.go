@@ -1,0 +1,115 @@
+package probe
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+)
+
+// Hardware is what tells one machine from another, whatever system it runs. A
+// field that the system does not tell is empty.
+type Hardware struct {
+	// UUID and Serial are the firmware's (SMBIOS type 1), in lower case.
+	UUID   string `json:"uuid,omitempty"`
+	Serial string `json:"serial,omitempty"`
+	// MACs are the addresses of network cards, sorted.
+	MACs []string `json:"macs,omitempty"`
+	CPU  string   `json:"cpu,omitempty"` // its model
+}
+
+// ReadHardware says which machine this is.
+func ReadHardware() Hardware {
+	h := hardware()
+	h.UUID, h.Serial = meaningful(h.UUID), meaningful(h.Serial)
+	h.CPU = strings.Join(strings.Fields(clean(h.CPU)), " ")
+	slices.Sort(h.MACs)
+	h.MACs = slices.Compact(h.MACs)
+	return h
+}
+
+// placeholders are what firmware says that nobody has filled in.
+var placeholders = []string{"", "none", "not specified", "not applicable", "system serial number", "default string",
+	"to be filled by o.e.m.", "0", "0123456789", "123456789", "unknown",
+	"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff",
+	"03000200-0400-0500-0006-000700080009"}
+
+// meaningful returns what firmware says in lower case, "" for a placeholder.
+func meaningful(s string) string {
+	s = strings.ToLower(clean(s))
+	if slices.Contains(placeholders, s) {
+		return ""
+	}
+	return s
+}
+
+// swapped is a UUID with its first three fields in the other order of bytes.
+// SMBIOS 2.6 (DSP0134, 7.2.1) says little-endian, older firmware and some
+// systems read them the other way.
+func swapped(uuid string) string {
+	if len(uuid) != 36 {
+		return ""
+	}
+	pairs := func(s string) string {
+		var out string
+		for i := len(s); i >= 2; i -= 2 {
+			out += s[i-2 : i]
+		}
+		return out
+	}
+	return pairs(uuid[:8]) + "-" + pairs(uuid[9:13]) + "-" + pairs(uuid[14:18]) + uuid[18:]
+}
+
+// Same tells whether h and o are one machine, and by what: "" and why not
+// otherwise. UUID, serial number and network cards each suffice, in this
+// order; one that both tell and that differs refutes. Where neither side
+// tells any of the three there is nothing to hold on to, and the answer is
+// no.
+func (h Hardware) Same(o Hardware) (by, why string) {
+	switch {
+	case h.UUID != "" && o.UUID != "":
+		if h.UUID == o.UUID || h.UUID == swapped(o.UUID) {
+			return "uuid " + h.UUID, ""
+		}
+		return "", fmt.Sprintf("its UUID is %s and was %s", o.UUID, h.UUID)
+	case h.Serial != "" && o.Serial != "":
+		if h.Serial == o.Serial {
+			return "serial number " + h.Serial, ""
+		}
+		return "", fmt.Sprintf("its serial number is %s and was %s", o.Serial, h.Serial)
+	case len(h.MACs) > 0 && len(o.MACs) > 0:
+		for _, m := range h.MACs {
+			if slices.Contains(o.MACs, m) {
+				return "network card " + m, ""
+			}
+		}
+		return "", fmt.Sprintf("it has the network cards %s and had %s", strings.Join(o.MACs, ", "), strings.Join(h.MACs, ", "))
+	}
+	return "", "neither UUID, serial number nor network cards are told on both sides"
+}
+
+// cards lists the addresses of network interfaces that keep accepts. Addresses
+// that somebody made up (the bit of local administration, IEEE 802) are left
+// out, for they belong to bridges and virtual links; a machine that has no
+// others, as virtual ones do not, tells those.
+func cards(keep func(name string) bool) []string {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil
+	}
+	var burnt, made []string
+	for _, i := range interfaces {
+		if len(i.HardwareAddr) != 6 || i.Flags&net.FlagLoopback != 0 || !keep(i.Name) {
+			continue
+		}
+		if i.HardwareAddr[0]&2 == 0 {
+			burnt = append(burnt, i.HardwareAddr.String())
+		} else {
+			made = append(made, i.HardwareAddr.String())
+		}
+	}
+	if len(burnt) > 0 {
+		return burnt
+	}
+	return made
+}

@@ -1,0 +1,59 @@
+//go:build freebsd || openbsd || netbsd || dragonfly
+
+package probe
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// hardware asks sysctl, or the loader's environment where SMBIOS is told
+// there (kenv(1) of FreeBSD and DragonFly).
+func hardware() Hardware {
+	h := Hardware{
+		UUID:   first("machdep.dmi.system-uuid", "hw.uuid"),
+		Serial: first("machdep.dmi.system-serial", "hw.serialno"),
+		CPU:    first("hw.model"),
+		MACs:   cards(physical),
+	}
+	if h.UUID == "" {
+		h.UUID, _ = ask("kenv", "-q", "smbios.system.uuid")
+	}
+	if h.Serial == "" {
+		h.Serial, _ = ask("kenv", "-q", "smbios.system.serial")
+	}
+	return h
+}
+
+// first is the first of some settings that there is.
+func first(names ...string) string {
+	for _, name := range names {
+		if v, err := unix.Sysctl(name); err == nil && v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// physical tells whether an interface is a card, by its name: those that the
+// system makes have these.
+func physical(name string) bool {
+	for _, made := range []string{"lo", "bridge", "tap", "tun", "epair", "vlan", "wg", "lagg", "enc", "pflog", "veb", "vether", "vport"} {
+		if strings.HasPrefix(name, made) {
+			return false
+		}
+	}
+	return true
+}
+
+// Boot is a text that is another one after each boot, "" where the system
+// does not tell.
+func Boot() string {
+	tv, err := unix.SysctlTimeval("kern.boottime")
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(tv.Unix())
+}

@@ -1,0 +1,25 @@
+//go:build !linux && !freebsd && !openbsd && !netbsd && !dragonfly
+
+package probe
+
+import "strings"
+
+// hardware asks smbios(8) of illumos.
+func hardware() Hardware {
+	var h Hardware
+	for line := range strings.Lines(askAll("smbios", "-t", "SMB_TYPE_SYSTEM")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "UUID":
+			h.UUID = strings.TrimSpace(value)
+		case "Serial Number":
+			h.Serial = strings.TrimSpace(value)
+		}
+	}
+	h.MACs = cards(func(string) bool { return true })
+	return h
+}
+
+// Boot is a text that is another one after each boot, "" where the system
+// does not tell.
+func Boot() string { line, _ := ask("who", "-b"); return line }
