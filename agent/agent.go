@@ -56,8 +56,12 @@ type Result struct {
 	// trend and change-point gates; empty where it cannot be told.
 	Windows []float64 `json:"windows,omitempty"`
 	Check   Check     `json:"check"`
-	// Errors counts failed operations by class: "status 404", "short body".
+	// Errors counts failed operations by class: "status 404", "short body",
+	// DiskFull.
 	Errors map[string]int64 `json:"errors,omitempty"`
+	// Forced is what the loop made the disk do in the timed part, by its own
+	// account; nil where it promises nothing of the kind.
+	Forced *Forced `json:"forced,omitempty"`
 	// Generator describes the load generator's own state, for loops that
 	// are one.
 	Generator *Generator `json:"generator,omitempty"`
@@ -69,6 +73,17 @@ type Result struct {
 	Counters *Span        `json:"counters"`
 	Usage    *probe.Usage `json:"usage"`
 	Agent    string       `json:"agent_sha256"`
+}
+
+// DiskFull is the class of operations that found no space (ENOSPC, EDQUOT).
+const DiskFull = "disk full"
+
+// Forced counts the bytes that cannot have come from memory, or gone there
+// alone: what was read after it was put out of memory, and what was forced to
+// the disk by fsync. The disk below must have moved about as much.
+type Forced struct {
+	ReadBytes  float64 `json:"read_bytes"`
+	WriteBytes float64 `json:"write_bytes"`
 }
 
 // Span is counters before and after.

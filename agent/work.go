@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"bakeoff/fault"
 	"bakeoff/param"
@@ -46,6 +48,11 @@ func runWork(c call) int {
 		err = fault.Wrap(fault.Lab, "hash the agent", err)
 	}
 	if err != nil {
+		if *asJSON && *stage == StageRun && diskFull(err) {
+			// The trial failed, and why is for a gate: it tells a volume that
+			// was too small from a subject that cannot do it.
+			c.print(Result{Schema: WorkSchema, Loop: name, Params: values, Errors: map[string]int64{DiskFull: 1}})
+		}
 		return c.fail(fault.Op("work "+name, classed(err)))
 	}
 	switch {
@@ -58,6 +65,11 @@ func runWork(c call) int {
 		fmt.Fprintf(c.stdout, "%s %g %s\n", v.Metric, v.Value, v.Unit)
 	}
 	return ExitOK
+}
+
+// diskFull tells that an operation found no space.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // stage runs one stage of the loop; only StageRun has a result.

@@ -11,6 +11,7 @@ import (
 	"bakeoff/plan"
 	"bakeoff/probe"
 	"bakeoff/store"
+	"bakeoff/workload"
 )
 
 // Gate checks that a trial measured what it claims to. It is pure.
@@ -27,18 +28,34 @@ type Trial struct {
 	Cell plan.Cell
 	Line store.Line
 	Work *agent.Result // nil where the trial left none
+	// Path is what the way to the environment can carry, nil where it was not
+	// measured. Claim is what a program of others says of its own time.
+	Path  *workload.Path
+	Claim *workload.Claim
+	// Backing is that of the declared volume that the cell works in, "" where
+	// there is none.
+	Backing string
 }
 
 // The bounds of the gates.
 const (
-	ceilingShare  = 0.95 // of the generator's CPUs
-	stealShare    = 0.05 // of the CPU time,
-	starvedShare  = 0.05 // of the generator's time
-	throttleShare = 0.01 // of the elapsed time
-	slowDown      = 0.80 // of the clock frequency before the trial
-	clockShare    = 0.01 // of what passed on the host's clock
-	stealTicks    = 0.02 // seconds: the kernel counts in steps of 0.01
-	scalingLow    = 1.2  // time(2n)/time(n): a loop that was removed has 1
+	ceilingShare  = 0.95    // of the generator's CPUs
+	stealShare    = 0.05    // of the CPU time,
+	starvedShare  = 0.05    // of the generator's time
+	throttleShare = 0.01    // of the elapsed time
+	slowDown      = 0.80    // of the clock frequency before the trial
+	clockShare    = 0.01    // of what passed on the host's clock,
+	clockGrain    = 2e6     // nanoseconds: an interruption between two readings
+	rawShare      = 0.005   // of it, between a clock and its uncorrected self
+	pathShare     = 0.95    // of what the way carries,
+	pathBusy      = 0.90    // of the CPUs that the server can use
+	lateShare     = 0.50    // of the latency at the same quantile
+	diskShare     = 0.50    // of the bytes that were forced to the disk,
+	diskLeast     = 1 << 20 // bytes: below, other files' traffic is as much
+	claimShare    = 0.90    // of what passed,
+	claimCPU      = 0.05    // of the claim, between it and the CPU time
+	stealTicks    = 0.02    // seconds: the kernel counts in steps of 0.01
+	scalingLow    = 1.2     // time(2n)/time(n): a loop that was removed has 1
 )
 
 // Gates returns every gate, in order of their names.
@@ -46,11 +63,15 @@ func Gates() []Gate {
 	return []Gate{
 		{"answer", "the workload did not verify its answer", answerGate},
 		{"ceiling", "the load generator had no CPU time left: it was measured, not the subject", ceilingGate},
-		{"clock", "the environment's clock and the host's disagree on how long the trial was", clockGate},
+		{"clock", "clocks disagree on how long the trial was: the environment's, the host's, or one that was set", clockGate},
+		{"cpu-time", "a program gave its CPU time for the time that passed", cpuTimeGate},
+		{"disk", "the disk moved far less than the workload forced to it: memory was measured", diskGate},
 		{"disk-full", "there was no space left on the disk", diskFullGate},
 		{"errors", "operations failed, and a failed operation is not a fast one", errorsGate},
 		{"frequency", "the CPU's clock fell during the trial", frequencyGate},
+		{"lateness", "the load generator sent too late: what it calls latency is mostly its own", latenessGate},
 		{"memory", "the environment ran out of memory and something in it was killed", memoryGate},
+		{"path", "the way to the environment carried no more, while its CPUs had time: the way was measured", pathGate},
 		{"scaling", "twice the work did not take about twice the time: it may not have been done", scalingGate},
 		{"starved", "the load generator waited for a CPU that others had", starvedGate},
 		{"steal", "the machine below gave CPU time to others", stealGate},
@@ -61,7 +82,7 @@ func Gates() []Gate {
 }
 
 func answerGate(t Trial) string {
-	if t.Work == nil || t.Work.Check.Verified {
+	if t.Work == nil || t.Work.Check.Verified || t.Work.Errors[agent.DiskFull] > 0 {
 		return ""
 	}
 	return "the answer was not verified"
@@ -74,45 +95,13 @@ func ceilingGate(t Trial) string {
 	return fmt.Sprintf("the generator used %.0f %% of its CPUs", 100*t.Work.Generator.Utilisation)
 }
 
-// clockGate holds an environment's own clock against the host's: a guest
-// whose clock stands still while it is not run looks fast. Where both were
-// read at the trial's two ends they must agree. In any case the timed part
-// lies inside the host's bracket, so it must not be longer.
-func clockGate(t Trial) string {
-	if t.Line.Trial == nil {
-		return ""
-	}
-	disagree := func(inside, outside float64) string {
-		return fmt.Sprintf("%.3f s passed inside, %.3f s outside", inside, outside)
-	}
-	if c := t.Line.Clock; c != nil && c.OutsideNS > 0 {
-		inside, outside := float64(c.InsideNS)/1e9, float64(c.OutsideNS)/1e9
-		if math.Abs(inside-outside) > clockShare*outside+float64(c.UncertaintyNS)/1e9 {
-			return disagree(inside, outside)
-		}
-	}
-	if t.Work == nil {
-		return ""
-	}
-	host := t.Line.End.Sub(t.Line.Start).Seconds()
-	if b, a, ok := bracket(t); ok && a.AtNS > b.AtNS {
-		host = float64(a.AtNS-b.AtNS) / 1e9 // monotonic: nobody sets it
-	}
-	if timed := float64(t.Work.ElapsedNS) / 1e9; timed > host*(1+clockShare) {
-		return disagree(timed, host)
-	}
-	return ""
-}
-
-// DiskFull is the class under which a loop counts operations that found no
-// space (ENOSPC, EDQUOT).
-const DiskFull = "disk full"
-
+// diskFullGate is failed by trials that ended for want of space, too: that a
+// volume was too small says nothing of the subject.
 func diskFullGate(t Trial) string {
-	if t.Work == nil || t.Work.Errors[DiskFull] == 0 {
+	if t.Work == nil || t.Work.Errors[agent.DiskFull] == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d operations found no space", t.Work.Errors[DiskFull])
+	return fmt.Sprintf("%d operations found no space", t.Work.Errors[agent.DiskFull])
 }
 
 func errorsGate(t Trial) string {
@@ -202,11 +191,21 @@ func swapGate(t Trial) string {
 	return fmt.Sprintf("%.0f pages were swapped in and %.0f out", in, out)
 }
 
+// throttledGate looks at the host, and at what the environment says of itself:
+// its own control group is not the controller's.
 func throttledGate(t Trial) string {
-	b, a, ok := bracket(t)
-	if !ok {
+	if b, a, ok := bracket(t); ok {
+		if why := throttled(b, a); why != "" {
+			return why
+		}
+	}
+	if t.Work == nil || t.Work.Counters == nil {
 		return ""
 	}
+	return throttled(t.Work.Counters.Before, t.Work.Counters.After)
+}
+
+func throttled(b, a probe.Counters) string {
 	if n := grown(b.ThermalThrottles, a.ThermalThrottles); n > 0 {
 		return fmt.Sprintf("the hardware throttled %.0f times", n)
 	}

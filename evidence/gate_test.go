@@ -12,6 +12,7 @@ import (
 	"bakeoff/probe"
 	"bakeoff/sample"
 	"bakeoff/store"
+	"bakeoff/workload"
 )
 
 func f(v float64) *float64 { return &v }
@@ -21,13 +22,19 @@ func good() Trial {
 	cpu := func(user, idle float64) *probe.CPU { return &probe.CPU{User: user, Idle: idle} }
 	return Trial{
 		Line: store.Line{Trial: &store.Trial{Start: noon, End: noon.Add(time.Second),
-			Before: &probe.Counters{AtNS: 0, CPU: cpu(10, 10), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}},
-			After:  &probe.Counters{AtNS: 1e9, CPU: cpu(10.9, 10.1), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}}},
+			Before: &probe.Counters{AtNS: 0, WallNS: ns(5e18), RawNS: ns(7), ClockSource: "tsc", ReadBytes: f(0), WriteBytes: f(0), CPU: cpu(10, 10), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}},
+			After:  &probe.Counters{AtNS: 1e9, WallNS: ns(5e18 + 1.001e9), RawNS: ns(999e6 + 7), ClockSource: "tsc", ReadBytes: f(3 << 20), WriteBytes: f(3 << 20), CPU: cpu(10.9, 10.1), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}}},
 		Work: &agent.Result{ElapsedNS: 9e8, Check: agent.Check{Verified: true, Scaling: 2.02}, Errors: map[string]int64{"status 404": 0},
-			Counters: &agent.Span{After: probe.Counters{AtNS: 95e7}}, Generator: &agent.Generator{Utilisation: .8},
+			Work: 9000, WorkUnit: "request", Forced: &agent.Forced{ReadBytes: 3 << 20, WriteBytes: 3 << 20},
+			Values:   []sample.Value{{Metric: "latency-p50", Value: 2e-3}, {Metric: "latency-p99", Value: 5e-3}},
+			Counters: &agent.Span{After: probe.Counters{AtNS: 95e7}}, Generator: &agent.Generator{Utilisation: .8, LatenessP50: f(2e-5), LatenessP99: f(1e-4)},
 			Windows: []float64{10, 11, 10, 9, 10, 10, 11, 10, 10, 9, 10, 11, 10, 10, 9, 10}},
+		Path:  &workload.Path{PerSecond: 20000, BytesPerSecond: 8e7, Workers: 1},
+		Claim: &workload.Claim{Seconds: 3, Elapsed: 3.1, CPUSeconds: 3},
 	}
 }
+
+func ns(n int64) *int64 { return &n }
 
 func TestGates(t *testing.T) {
 	if failed := failing(good()); len(failed) != 0 {
@@ -45,6 +52,24 @@ func TestGates(t *testing.T) {
 		{"more time inside than outside", "clock", "1.100 s passed inside, 1.000 s outside", func(t *Trial) { t.Work.ElapsedNS = 11e8 }},
 		{"a clock that stood still", "clock", "0.400 s passed inside, 1.000 s outside", func(t *Trial) {
 			t.Line.Clock = &store.Clock{InsideNS: 4e8, OutsideNS: 1e9, UncertaintyNS: 5e6}
+		}},
+		{"a wall clock that was set", "clock", "on the host the wall clock was set by -3600.999 s", func(t *Trial) { *t.Line.After.WallNS -= 3.601e12 }},
+		{"a clock that is corrected", "clock", "on the host the clock was corrected by +0.051 s", func(t *Trial) { *t.Line.After.RawNS -= 5e7 }},
+		{"another clock source", "clock", `from "tsc" to "hpet"`, func(t *Trial) { t.Line.After.ClockSource = "hpet" }},
+		{"a wall clock set inside", "clock", "inside the wall clock was set by +60.000 s", func(t *Trial) {
+			t.Work.Counters.Before.WallNS, t.Work.Counters.After.WallNS = ns(0), ns(60.95e9)
+		}},
+		{"CPU time for time", "cpu-time", "it claims 1.48 s, 3.02 s passed, and 1.50 s", func(t *Trial) {
+			t.Claim = &workload.Claim{Seconds: 1.48, Elapsed: 3.02, CPUSeconds: 1.5}
+		}},
+		{"reads from memory", "disk", "3.0 MiB were read past memory, and the host's disks moved 0.5 MiB", func(t *Trial) { *t.Line.After.ReadBytes = 1 << 19 }},
+		{"writes to memory", "disk", "3.0 MiB were written past memory", func(t *Trial) { *t.Line.After.WriteBytes = 0 }},
+		{"a late generator", "lateness", "the median of the latency is 2 ms, and the generator sent 1.5 ms late", func(t *Trial) { t.Work.Generator.LatenessP50 = f(1.5e-3) }},
+		{"a full path", "path", "10000 request/s of the 10100 that the way carries (80 MB/s), with the environment's CPUs 50 % busy", func(t *Trial) {
+			t.Path.PerSecond, t.Line.After.CPU.User, t.Line.After.CPU.Idle = 10100, 10.5, 10.5
+		}},
+		{"a quota inside", "throttled", "0.500 of 0.950 s", func(t *Trial) {
+			t.Work.Counters.Before.ThrottledSeconds, t.Work.Counters.After.ThrottledSeconds = f(0), f(.5)
 		}},
 		{"two kinds of errors", "errors", "short body: 1, status 404: 7", func(t *Trial) { t.Work.Errors = map[string]int64{"status 404": 7, "short body": 1} }},
 		{"a falling clock", "frequency", "3.00 to 2.00 GHz", func(t *Trial) { t.Line.After.FrequencyHz = f(2e9) }},
@@ -69,8 +94,21 @@ func TestGates(t *testing.T) {
 			t.Errorf("%s: %v, want %s because of %q", x.name, failed, x.gate, x.reason)
 		}
 	}
+	for name, change := range map[string]func(*Trial){
+		"a full path and a busy server": func(t *Trial) { t.Path.PerSecond = 10100; t.Line.After.CPU.User += .09; t.Line.After.CPU.Idle -= .09 },
+		"memory that was declared":      func(t *Trial) { *t.Line.After.WriteBytes = 0; t.Backing = "tmpfs" },
+		"a short honest claim":          func(t *Trial) { t.Claim.Seconds, t.Claim.CPUSeconds = 1, .2 },
+		"a closed loop":                 func(t *Trial) { t.Work.Generator.LatenessP50, t.Work.Generator.LatenessP99 = nil, nil },
+		"clocks that nobody read":       func(t *Trial) { t.Line.After.WallNS, t.Line.Before.RawNS, t.Line.Before.ClockSource = nil, nil, "" },
+	} {
+		trial := good()
+		change(&trial)
+		if failed := failing(trial); len(failed) != 0 {
+			t.Errorf("%s: %v", name, failed)
+		}
+	}
 	trial := good()
-	trial.Work.Errors = map[string]int64{DiskFull: 3}
+	trial.Work.Errors = map[string]int64{agent.DiskFull: 3}
 	if failed := failing(trial); failed["disk-full"] == "" || failed["errors"] == "" {
 		t.Errorf("a full disk: %v", failed)
 	}

@@ -36,7 +36,7 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 	if err != nil {
 		return o, fault.Op("evidence: "+at(line), err)
 	}
-	o.Gates = gates(w, cell, line, raw)
+	o.Gates = gates(w, backing(p, line.Contender, cell, w), cell, line, raw)
 	r.programs.note(cell.Workload, line.Contender, raw)
 	if o.Failed {
 		return o, nil
@@ -74,8 +74,9 @@ func (r *Reader) raw(line store.Line) (workload.Raw, error) {
 }
 
 // gates returns the gates that a trial failed, by name, with the reason.
-func gates(w workload.Workload, cell plan.Cell, line store.Line, raw workload.Raw) map[string]string {
-	t := Trial{Cell: cell, Line: line, Work: work(w, cell, raw)}
+func gates(w workload.Workload, backing string, cell plan.Cell, line store.Line, raw workload.Raw) map[string]string {
+	t := TrialOf(w, cell, line, raw)
+	t.Backing = backing
 	var out map[string]string
 	for _, g := range Gates() {
 		if reason := g.Failed(t); reason != "" {
@@ -102,6 +103,33 @@ func work(w workload.Workload, cell plan.Cell, raw workload.Raw) *agent.Result {
 		}
 	}
 	return nil
+}
+
+// TrialOf is what gates see of a trial of w with this raw output. What cannot
+// be read is not there: Parse judges it.
+func TrialOf(w workload.Workload, cell plan.Cell, line store.Line, raw workload.Raw) Trial {
+	t := Trial{Cell: cell, Line: line, Work: work(w, cell, raw)}
+	var path workload.Path
+	if b, ok := raw[workload.PathBlob]; ok && json.Unmarshal(b, &path) == nil && path.Schema == workload.PathSchema {
+		t.Path = &path
+	}
+	if c, ok := w.(workload.Claimant); ok {
+		if claim, ok := c.ClaimOf(raw, cell.Params); ok {
+			t.Claim = &claim
+		}
+	}
+	return t
+}
+
+// backing is that of the volume in which a cell works, "" where there is none.
+func backing(p *plan.Plan, contender string, cell plan.Cell, w workload.Workload) string {
+	c, _ := p.Contender(contender)
+	for _, v := range c.Volumes {
+		if param := w.Doc().Volume; param != "" && v.Path == cell.Params.Text(param) {
+			return v.Backing
+		}
+	}
+	return ""
 }
 
 // facts reads the fingerprints, and adds what drivers said of the

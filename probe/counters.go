@@ -5,15 +5,13 @@ import "time"
 // start is the zero of AtNS: differences are all that it is for.
 var start = time.Now()
 
-// now is the monotonic clock.
-func now() int64 { return int64(time.Since(start)) }
-
 // Since returns what was spent between before and c. Levels (frequency,
 // memory) are c's. A counter that went backwards was reset or has wrapped, and
 // is unavailable.
 func (c Counters) Since(before Counters) Counters {
 	d := c
 	d.AtNS = c.AtNS - before.AtNS
+	d.WallNS, d.RawNS = passed(before.WallNS, c.WallNS), passed(before.RawNS, c.RawNS)
 	d.CPU = nil
 	if c.CPU != nil && before.CPU != nil {
 		d.CPU = c.CPU.since(*before.CPU)
@@ -69,6 +67,15 @@ func (c CPU) since(b CPU) *CPU {
 		IOWait:    max(0, c.IOWait-b.IOWait),
 		Idle:      max(0, c.Idle-b.Idle),
 	}
+}
+
+// passed is what a clock says passed; one that was set may say anything.
+func passed(before, after *int64) *int64 {
+	if before == nil || after == nil {
+		return nil
+	}
+	d := *after - *before
+	return &d
 }
 
 func spent(before, after *float64) *float64 {

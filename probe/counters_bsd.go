@@ -11,7 +11,8 @@ import "golang.org/x/sys/unix"
 // Source: sysctl(3) of each system; sys/resource.h of FreeBSD, sys/sched.h of
 // NetBSD and OpenBSD for the order of the states.
 func ReadHost(cpus []int) Counters {
-	c := Counters{AtNS: now(), CPUSet: cpus}
+	c := Counters{CPUSet: cpus}
+	c.readClocks()
 	if clock, err := unix.SysctlClockinfo("kern.clockrate"); err == nil && len(cpus) == 0 {
 		if b, err := unix.SysctlRaw("kern.cp_time"); err == nil {
 			hz := clock.Stathz

@@ -15,7 +15,8 @@ import (
 // all when none is), everything else of the whole system. It costs less than
 // a millisecond, because it brackets every trial. What cannot be read is nil.
 func ReadHost(cpus []int) Counters {
-	c := Counters{AtNS: now(), CPUSet: cpus}
+	c := Counters{CPUSet: cpus}
+	c.readClocks()
 	s := parseStat(text("/proc/stat"), cpus)
 	c.CPU, c.ContextSwitches, c.Interrupts, c.Forks = s.cpu, s.contextSwitches, s.intr, s.forks
 	vm := parsePairs(text("/proc/vmstat"), "pgfault", "pgmajfault", "pswpin", "pswpout")

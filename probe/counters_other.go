@@ -5,5 +5,7 @@ package probe
 // ReadHost reads the counters of this system. On this one none of them are
 // read yet: each is nil, which is "unavailable".
 func ReadHost(cpus []int) Counters {
-	return Counters{AtNS: now(), CPUSet: cpus}
+	c := Counters{CPUSet: cpus}
+	c.readClocks()
+	return c
 }

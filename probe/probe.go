@@ -11,6 +11,13 @@ import "bakeoff/unit"
 type Counters struct {
 	// AtNS is the reader's monotonic clock, in nanoseconds.
 	AtNS int64 `json:"at_ns"`
+	// WallNS is the wall clock, RawNS the clock that nothing corrects, both
+	// read with AtNS, each in nanoseconds from an origin of its own: the three
+	// agree on what passed unless somebody set a clock. ClockSource names the
+	// hardware behind them, "" where it is not known.
+	WallNS      *int64 `json:"wall_ns,omitempty"`
+	RawNS       *int64 `json:"raw_ns,omitempty"`
+	ClockSource string `json:"clock_source,omitempty"`
 	// CPU holds seconds by state, summed over CPUs (the CPUs in CPUSet, when
 	// it is not empty).
 	CPU    *CPU  `json:"cpu"`

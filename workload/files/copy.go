@@ -18,6 +18,9 @@ type copying struct {
 	to   int
 	path string
 	next int // block
+	// unsafe is what was copied since the last fsync, disk what was forced.
+	unsafe int64
+	disk   agent.Forced
 }
 
 // openCopy opens both files; the second one is made anew, and removed by close.
@@ -70,10 +73,30 @@ func (c *copying) block() error {
 	if err := writeAll(c.to, buf, -1); err != nil {
 		return err
 	}
+	c.unsafe += c.from.block
 	if c.from.fsync == "each" {
-		return unix.Fsync(c.to)
+		return c.sync()
 	}
 	return nil
+}
+
+// sync forces the copy to the disk.
+func (c *copying) sync() error {
+	if err := unix.Fsync(c.to); err != nil {
+		return fmt.Errorf("fsync: %w", err)
+	}
+	if c.from.on {
+		c.disk.WriteBytes += float64(min(c.unsafe, c.from.size))
+	}
+	c.unsafe = 0
+	return nil
+}
+
+func (c *copying) forced() *agent.Forced {
+	if c.disk == (agent.Forced{}) {
+		return nil
+	}
+	return &c.disk
 }
 
 // rewind ends a pass: the copy is forced to the disk where each pass is to be,
@@ -81,8 +104,8 @@ func (c *copying) block() error {
 func (c *copying) rewind() error {
 	c.next = 0
 	if c.from.fsync == "end" && c.from.on {
-		if err := unix.Fsync(c.to); err != nil {
-			return fmt.Errorf("fsync: %w", err)
+		if err := c.sync(); err != nil {
+			return err
 		}
 	}
 	for _, fd := range []int{c.from.fd, c.to} {
@@ -97,15 +120,18 @@ func (c *copying) begin() error {
 	if err := c.rewind(); err != nil {
 		return err
 	}
+	if c.from.fsync != "none" { // what the checks copied is not of the timed part
+		if err := c.sync(); err != nil {
+			return err
+		}
+	}
 	return c.from.begin()
 }
 
 func (c *copying) finish() error {
-	c.from.on = false
+	defer func() { c.from.on = false }()
 	if c.from.fsync == "end" {
-		if err := unix.Fsync(c.to); err != nil {
-			return fmt.Errorf("fsync: %w", err)
-		}
+		return c.sync()
 	}
 	return nil
 }

@@ -72,6 +72,9 @@ type work interface {
 	finish() error
 	// check verifies afterwards what is in the files.
 	check() (answer string, err error)
+	// forced is what the timed part made the disk do, nil where nothing was
+	// forced to it.
+	forced() *agent.Forced
 	close()
 }
 
@@ -157,7 +160,9 @@ func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, erro
 	if err != nil {
 		return agent.Result{}, err
 	}
-	return t.result(timing, agent.Check{Answer: answer}, s.block)
+	res, err := t.result(timing, agent.Check{Answer: answer}, s.block)
+	res.Forced = w.forced()
+	return res, err
 }
 
 func open(s settings, t *timer) (work, error) {

@@ -89,6 +89,8 @@ type large struct {
 	pattern []byte
 	buf     []byte
 	notes   []string
+	unsafe  int64 // bytes written since the last fsync
+	disk    agent.Forced
 }
 
 func openLarge(s settings, t *timer) (*large, error) {
@@ -151,6 +153,9 @@ func (w *large) do(n int) error {
 			return err
 		}
 		w.took(from)
+		if w.cold && w.on {
+			w.disk.ReadBytes += float64(w.block)
+		}
 		if passed && w.cold && w.on {
 			return agent.ErrEnough
 		}
@@ -184,23 +189,43 @@ func (w *large) writeBlock(block int, passed bool) error {
 	if err := writeAll(w.fd, w.pattern, int64(block)*w.block); err != nil {
 		return fmt.Errorf("write block %d: %w", block, err)
 	}
+	w.unsafe += w.block
 	if w.fsync == "each" || (passed && w.on && w.fsync == "end") {
-		if err := unix.Fsync(w.fd); err != nil {
-			return fmt.Errorf("fsync: %w", err)
-		}
+		return w.sync()
 	}
 	return nil
+}
+
+// sync forces to the disk what was written. A block that was written twice
+// since the last time went there once.
+func (w *large) sync() error {
+	if err := unix.Fsync(w.fd); err != nil {
+		return fmt.Errorf("fsync: %w", err)
+	}
+	if w.on {
+		w.disk.WriteBytes += float64(min(w.unsafe, w.size))
+	}
+	w.unsafe = 0
+	return nil
+}
+
+func (w *large) forced() *agent.Forced {
+	if w.disk == (agent.Forced{}) {
+		return nil
+	}
+	return &w.disk
 }
 
 // begin starts a new pass: what was written is on the disk, and what is to be
 // read cold is not in memory.
 func (w *large) begin() error {
-	w.on, w.next = true, 0
+	w.next = 0
 	if w.write && w.fsync != "none" {
-		if err := unix.Fsync(w.fd); err != nil {
-			return fmt.Errorf("fsync: %w", err)
+		if err := w.sync(); err != nil {
+			return err
 		}
 	}
+	w.on = true
 	if !w.cold {
 		return nil
 	}
@@ -210,11 +235,9 @@ func (w *large) begin() error {
 }
 
 func (w *large) finish() error {
-	w.on = false
+	defer func() { w.on = false }()
 	if w.write && w.fsync == "end" {
-		if err := unix.Fsync(w.fd); err != nil {
-			return fmt.Errorf("fsync: %w", err)
-		}
+		return w.sync()
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ type small struct {
 	names   [2 * present]string
 	content []byte
 	next    int // the number of the next file
+	disk    agent.Forced
 }
 
 func openSmall(s settings, t *timer) (*small, error) {
@@ -98,6 +99,9 @@ func (w *small) create() error {
 			unix.Close(fd)
 			return fmt.Errorf("fsync %s: %w", name, err)
 		}
+		if w.on {
+			w.disk.WriteBytes += float64(w.block)
+		}
 	}
 	if err := unix.Close(fd); err != nil {
 		return fmt.Errorf("close %s: %w", name, err)
@@ -124,6 +128,15 @@ func (w *small) syncDir() error {
 		return fmt.Errorf("fsync the directory: %w", err)
 	}
 	return nil
+}
+
+// forced counts the content of files that were forced to the disk one by one.
+// A file that lives for half a second need never get there.
+func (w *small) forced() *agent.Forced {
+	if w.disk == (agent.Forced{}) {
+		return nil
+	}
+	return &w.disk
 }
 
 func (w *small) begin() error {

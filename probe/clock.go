@@ -1,0 +1,31 @@
+package probe
+
+import "time"
+
+// clockTries bounds how often the clocks are read until the reading was not
+// interrupted; clockGap is how long a good one takes at most.
+const (
+	clockTries = 8
+	clockGap   = 20 * time.Microsecond
+)
+
+// readClocks reads the clocks of this system at one moment, as good as it can
+// be had: of some readings it keeps the shortest. The wall clock is the one
+// that people and time servers set; the raw one is never corrected.
+func (c *Counters) readClocks() {
+	shortest := time.Duration(1<<63 - 1)
+	for range clockTries {
+		from := time.Now()
+		raw := rawClock()
+		until := time.Now()
+		if gap := until.Sub(from); gap < shortest {
+			shortest = gap
+			wall := from.UnixNano() + int64(gap/2)
+			c.AtNS, c.WallNS, c.RawNS = int64(from.Sub(start)+gap/2), &wall, raw
+		}
+		if shortest <= clockGap {
+			break
+		}
+	}
+	c.ClockSource = clockSource()
+}

@@ -1,0 +1,24 @@
+package probe
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// rawClock is the clock that nothing corrects, nil where it cannot be read.
+//
+// Source: clock_gettime(2), CLOCK_MONOTONIC_RAW.
+func rawClock() *int64 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &t) != nil {
+		return nil
+	}
+	ns := t.Nano()
+	return &ns
+}
+
+// clockSource names the hardware that the clocks come from.
+func clockSource() string {
+	return strings.TrimSpace(text("/sys/devices/system/clocksource/clocksource0/current_clocksource"))
+}
