@@ -1,31 +1,31 @@
-//go:build freebsd || netbsd || openbsd
+//go:build freebsd || netbsd || openbsd || dragonfly
 
 package probe
 
 import "golang.org/x/sys/unix"
 
-// ReadHost reads the counters of this system: CPU time of all CPUs, and what
-// else sysctl tells. Time of single CPUs is not read here, so it is nil when
-// some are listed.
+// ReadHost reads the counters of this system: CPU time, and what else sysctl
+// tells. Time of single CPUs is in kern.cp_times, which only FreeBSD has; where
+// there is none, CPU is nil when some are listed.
 //
-// Source: sysctl(3) of each system; sys/resource.h of FreeBSD, sys/sched.h of
-// NetBSD and OpenBSD for the order of the states.
+// Source: sysctl(3) of each system; sys/resource.h of FreeBSD and DragonFly,
+// sys/sched.h of NetBSD and OpenBSD for the order of the states.
 func ReadHost(cpus []int) Counters {
 	c := Counters{CPUSet: cpus}
 	c.readClocks()
-	if clock, err := unix.SysctlClockinfo("kern.clockrate"); err == nil && len(cpus) == 0 {
-		if b, err := unix.SysctlRaw("kern.cp_time"); err == nil {
-			hz := clock.Stathz
-			if hz == 0 {
-				hz = clock.Hz
-			}
-			c.CPU = decodeCPTime(b, int(hz), cpStates)
+	c.CPU = cpuTime(cpus)
+	if b, err := unix.SysctlRaw("dev.cpu.0.freq"); err == nil { // FreeBSD, in MHz
+		if mhz := decodeCount(b); mhz != nil {
+			hz := *mhz * 1e6
+			c.FrequencyHz = &hz
 		}
 	}
 	for name, to := range map[string]**float64{
 		"vm.stats.sys.v_swtch":     &c.ContextSwitches,
 		"vm.stats.sys.v_intr":      &c.Interrupts,
 		"vm.stats.vm.v_forks":      &c.Forks,
+		"vm.stats.vm.v_vm_faults":  &c.MinorFaults, // all of them; the major ones are taken away below
+		"vm.stats.vm.v_io_faults":  &c.MajorFaults,
 		"vm.stats.vm.v_swappgsin":  &c.SwapIn,
 		"vm.stats.vm.v_swappgsout": &c.SwapOut,
 	} {
@@ -33,5 +33,30 @@ func ReadHost(cpus []int) Counters {
 			*to = decodeCount(b)
 		}
 	}
+	c.MinorFaults = spent(c.MajorFaults, c.MinorFaults)
 	return c
+}
+
+// cpuTime is the time of some CPUs, or of all when none are listed.
+func cpuTime(cpus []int) *CPU {
+	clock, err := unix.SysctlClockinfo("kern.clockrate")
+	if err != nil {
+		return nil
+	}
+	hz := clock.Stathz
+	if hz == 0 {
+		hz = clock.Hz
+	}
+	if len(cpus) == 0 {
+		b, err := unix.SysctlRaw("kern.cp_time")
+		if err != nil {
+			return nil
+		}
+		return decodeCPTime(b, int(hz), cpStates)
+	}
+	b, err := unix.SysctlRaw("kern.cp_times")
+	if err != nil {
+		return nil
+	}
+	return decodeCPTimes(b, int(hz), cpStates, cpus)
 }

@@ -27,6 +27,31 @@ func decodeCPTime(b []byte, hz int, states []string) *CPU {
 	return &c
 }
 
+// decodeCPTimes reads what sysctl kern.cp_times of FreeBSD returns, which is
+// kern.cp_time of one CPU after another, and adds those of cpus. It is nil when
+// one of them is not there.
+func decodeCPTimes(b []byte, hz int, states []string, cpus []int) *CPU {
+	size := 8 * len(states)
+	if len(cpus) == 0 || len(b)%size != 0 {
+		return nil
+	}
+	var sum CPU
+	for _, cpu := range cpus {
+		if cpu < 0 || (cpu+1)*size > len(b) {
+			return nil
+		}
+		c := decodeCPTime(b[cpu*size:(cpu+1)*size], hz, states)
+		if c == nil {
+			return nil
+		}
+		sum.User += c.User
+		sum.System += c.System
+		sum.Interrupt += c.Interrupt
+		sum.Idle += c.Idle
+	}
+	return &sum
+}
+
 // decodeCount reads a counter of sysctl, of 32 or 64 bits; nil if it is
 // neither.
 func decodeCount(b []byte) *float64 {

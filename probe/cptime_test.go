@@ -37,3 +37,20 @@ func TestDecodeCount(t *testing.T) {
 		t.Error("a wrong size became a count")
 	}
 }
+
+// FreeBSD tells the CPUs one after another.
+func TestDecodeCPTimes(t *testing.T) {
+	five := []string{"user", "nice", "system", "interrupt", "idle"}
+	b := words(100, 0, 200, 0, 300, 10, 20, 30, 40, 50, 1, 2, 3, 4, 5)
+	if c := decodeCPTimes(b, 1, five, []int{1, 2}); c == nil || *c != (CPU{User: 33, System: 33, Interrupt: 44, Idle: 55}) {
+		t.Errorf("CPUs 1 and 2 are %+v", c)
+	}
+	for _, cpus := range [][]int{nil, {3}, {-1}, {0, 7}} {
+		if c := decodeCPTimes(b, 1, five, cpus); c != nil {
+			t.Errorf("CPUs %v of three are %+v", cpus, c)
+		}
+	}
+	if decodeCPTimes(b[:70], 1, five, []int{0}) != nil || decodeCPTimes(b, 0, five, []int{0}) != nil {
+		t.Error("a wrong size or no rate became a time")
+	}
+}

@@ -29,7 +29,7 @@ func (c *collector) system(volumes []string) {
 		c.set(name, "", "is not read on "+runtime.GOOS)
 	}
 	for _, v := range append([]string{"/"}, volumes...) {
-		c.set("fs."+v, "", "is not read on "+runtime.GOOS)
+		c.set("fs."+v, fileSystem(v), "the system does not tell")
 	}
 }
 

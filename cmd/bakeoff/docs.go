@@ -68,6 +68,7 @@ func referencePages(root *cobra.Command) pages {
 		"drivers.md":      driversPage(),
 		"workloads.md":    workloadsPage(),
 		"tools.md":        toolsPage(),
+		"systems.md":      systemsPage(),
 		"lab.md":          []byte(manifest.Reference(catalogue())),
 		"lab.schema.json": manifest.JSONSchema(catalogue()),
 	}

@@ -37,7 +37,7 @@ const unavailable = "unavailable"
 func (a *app) list() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List drivers, workloads and tools",
+		Short: "List drivers, workloads, tools and systems",
 		Long: `list shows what a lab file can name. With a NAME it shows one in full:
 its options or parameters, with their kinds, defaults and meaning.`,
 		Example: `  bakeoff list drivers
@@ -45,18 +45,19 @@ its options or parameters, with their kinds, defaults and meaning.`,
   bakeoff list workloads
   bakeoff list workloads crypto
   bakeoff list tools
+  bakeoff list systems freebsd
   bakeoff list drivers --json | jq '.drivers[] | select(.here != "unavailable") | .name'`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
 			}
-			return usage(c, fault.New(fault.Invalid, "%q is not a kind it lists; there are drivers, workloads and tools", args[0]))
+			return usage(c, fault.New(fault.Invalid, "%q is not a kind it lists; there are drivers, workloads, tools and systems", args[0]))
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usage(c, fault.New(fault.Invalid, "say what: drivers, workloads or tools"))
+			return usage(c, fault.New(fault.Invalid, "say what: drivers, workloads, tools or systems"))
 		},
 	}
-	c.AddCommand(a.listDrivers(), a.listWorkloads(), a.listTools())
+	c.AddCommand(a.listDrivers(), a.listWorkloads(), a.listTools(), a.listSystems())
 	return c
 }
 

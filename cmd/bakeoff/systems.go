@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/fault"
+	"bakeoff/system"
+	systemall "bakeoff/system/all"
+)
+
+func (a *app) listSystems() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "systems [NAME]",
+		Short: "List the operating systems that it knows, and how each is driven",
+		Long: `systems lists operating systems: how a program is installed there, where
+servers keep their configuration, when the system is ready, what is counted.
+
+  proven    the project's tests ask a real one
+  unproven  written from its manuals; no test of the project has run on one`,
+		Example: "  bakeoff list systems\n  bakeoff list systems freebsd",
+		Args:    between(0, 1, "the name of a system"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			docs := systemDocs()
+			if len(args) == 1 {
+				i := slices.IndexFunc(docs, func(d system.Doc) bool { return d.Name == args[0] })
+				if i < 0 {
+					return fault.WithFix(fault.New(fault.NotFound, "system %q does not exist", args[0]), "bakeoff list systems names them")
+				}
+				docs = docs[i : i+1]
+			}
+			switch {
+			case asJSON:
+				return a.printJSON(map[string]any{"schema": "bakeoff/list/v1", "systems": docs})
+			case len(args) == 1:
+				a.describeSystem(docs[0])
+				return nil
+			}
+			t := table{head: []string{"NAME", "STATUS", "PACKAGES BY", "WHAT IT IS"}}
+			for _, d := range docs {
+				t.row(d.Name, string(d.Status), d.Manager.Name, d.Summary)
+			}
+			width, _ := a.size(a.stdout)
+			t.print(a.stdout, a.style(a.stdout), width)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.ValidArgsFunction = complete(func() (names []string) {
+		for _, d := range systemDocs() {
+			names = append(names, d.Name)
+		}
+		return names
+	})
+	return c
+}
+
+func systemDocs() []system.Doc {
+	docs := []system.Doc{}
+	for _, s := range systemall.Systems() {
+		docs = append(docs, s.Doc())
+	}
+	return docs
+}
+
+// systemRows are what is to be said of a system, as name and text.
+func systemRows(d system.Doc) [][2]string {
+	rows := [][2]string{
+		{"status", string(d.Status)},
+		{"told by", "uname -s: " + d.Kernel + "; os-release: " + strings.Join(d.IDs, ", ")},
+		{"install", d.InstallLine("PACKAGE…")},
+		{"is it installed", strings.Join(d.Manager.Query, " ") + " PACKAGE"},
+		{"start a service", strings.Join(d.Service, " ")},
+		{"ready when", d.Readiness},
+	}
+	if len(d.IDs) == 0 {
+		rows[1][1] = "uname -s: " + d.Kernel
+	}
+	if d.Manager.Update != nil {
+		rows = slices.Insert(rows, 2, [2]string{"fetch the lists", strings.Join(d.Manager.Update, " ")})
+	}
+	for _, k := range sortedKeys(d.Files) {
+		rows = append(rows, [2]string{"file of " + k, d.Files[k]})
+	}
+	for _, k := range sortedKeys(d.Packages) {
+		rows = append(rows, [2]string{"package of " + k, d.Packages[k]})
+	}
+	return append(rows,
+		[2]string{"always there", strings.Join(d.Base, ", ")},
+		[2]string{"counters", strings.Join(d.Counters, "; ")},
+		[2]string{"fingerprint", strings.Join(d.Fingerprint, "; ")},
+		[2]string{"source", strings.Join(d.Source, "; ")})
+}
+
+func (a *app) describeSystem(d system.Doc) {
+	fmt.Fprintf(a.stdout, "%s – %s\n\n", a.style(a.stdout).paint(bold, d.Name), d.Summary)
+	t := table{head: []string{"", ""}}
+	for _, r := range systemRows(d) {
+		t.row(r[0], r[1])
+	}
+	t.body(a)
+}
+
+// systemsPage is the reference page of the systems.
+func systemsPage() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Systems\n\n%s\nWhat bakeoff knows of the operating systems that environments and hosts run. A page that is *unproven* is written from manuals: no test of the project has run on such a system. Package names not listed are the program's own.\n\n", generated)
+	fmt.Fprintln(&b, "| system | status | what it is |\n|---|---|---|")
+	docs := systemDocs()
+	for _, d := range docs {
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", d.Name, d.Name, d.Status, field(d.Summary))
+	}
+	for _, d := range docs {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| | |\n|---|---|\n", d.Name, sentence(d.Summary))
+		for _, r := range systemRows(d) {
+			fmt.Fprintf(&b, "| %s | %s |\n", r[0], field(r[1]))
+		}
+	}
+	return b.Bytes()
+}
