@@ -34,6 +34,8 @@ packages() {
 	test|docker.io|the same, with an engine that the test starts itself
 	test|podman|the same
 	test|?chromium|looks at the page as a browser does: without JavaScript, narrow, dark, printed
+	test|zfs-fuse|volumes with ZFS where the kernel has none (backing file:zfs)
+	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
 	test|wrk|an independent load generator that the one in bakeoff-agent is held against
 	test|sysbench|tool sysbench: the CPU and memory tests as the platform ships them
 	test|fio|tool fio: reads and writes of one file

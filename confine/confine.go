@@ -58,16 +58,19 @@ type Env struct {
 	Details func(ctx context.Context) []byte
 
 	info driver.Info
-	held *holder
-	log  journal
-	mu   sync.Mutex
-	gone bool
+	// places is where volumes are mounted on the host, by declared path.
+	places map[string]string
+	held   *holder
+	log    journal
+	mu     sync.Mutex
+	gone   bool
 }
 
 var (
 	_ driver.Instance = (*Env)(nil)
 	_ driver.Freezer  = (*Env)(nil)
 	_ driver.Meter    = (*Env)(nil)
+	_ driver.Storer   = (*Env)(nil)
 )
 
 // cleanTime bounds the removal of what a failed or cancelled creation made.
@@ -84,7 +87,7 @@ func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{Host: host, Spec: spec, Layout: layout, info: driver.Info{Agent: AgentPath, Scratch: Scratch,
+	e := &Env{Host: host, Spec: spec, Layout: layout, places: map[string]string{}, info: driver.Info{Agent: AgentPath, Scratch: Scratch,
 		Volumes: map[string]string{}, Facts: map[string]string{"cgroup": layout.String()}}}
 	e.Facts()["network"] = "none but loopback"
 	if n := spec.Network; n != nil {
@@ -204,14 +207,34 @@ func (e *Env) Netns() string { return path.Join("/run/netns", netns.Own(e.Spec.L
 func (e *Env) Volumes(ctx context.Context) (map[string]string, error) {
 	at := map[string]string{}
 	for _, v := range e.Spec.Volumes {
-		dir, err := volume.Mount(ctx, e.Host, e.Spec.Dir, v)
+		dir, err := volume.MountIn(ctx, e.Host, e.within(), e.Spec.Dir, v)
 		if err != nil {
 			return nil, err
 		}
 		at[v.Path] = dir
+		e.places[v.Path] = dir
 		e.info.Volumes[v.Path] = v.Path
 	}
 	return at, nil
+}
+
+// within is the host from inside the control group, where there is one
+// already: a file system that is a daemon spends what is its environment's.
+func (e *Env) within() conn.Conn {
+	if e.Group == nil {
+		return e.Host
+	}
+	return conn.Prefix(e.Host, append(append([]string{e.Spec.Agent, "enter"}, e.Group.EnterArgs()...), "--")...)
+}
+
+// SettleVolume waits until what was written to a volume is on its backing.
+func (e *Env) SettleVolume(ctx context.Context, declared string) (driver.VolumeUsage, error) {
+	for _, v := range e.Spec.Volumes {
+		if at, ok := e.places[v.Path]; ok && v.Path == declared {
+			return volume.Settle(ctx, e.Host, e.Spec.Dir, at, v)
+		}
+	}
+	return driver.VolumeUsage{}, fault.New(fault.Invalid, "there is no volume %s", declared)
 }
 
 // Mount makes the root: an overlay over the image at Dir/root. system asks for

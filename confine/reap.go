@@ -105,10 +105,13 @@ func mounts(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]str
 		return nil, fault.New(fault.Invalid, "%q is not the directory of an environment", dir)
 	}
 	at, err := volume.Mounts(ctx, host, dir)
-	if err != nil || len(at) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	var found []string
+	found, err := volume.Left(ctx, host, dir)
+	if err != nil || len(at)+len(found) == 0 {
+		return nil, err
+	}
 	for _, m := range at {
 		found = append(found, "mount "+m)
 	}
@@ -117,7 +120,7 @@ func mounts(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]str
 	}
 	// The root with all in it in one go; a process for each mount would take
 	// longer than making them.
-	if root := path.Join(dir, "root"); root == at[len(at)-1] || contains(at, root) {
+	if root := path.Join(dir, "root"); contains(at, root) {
 		conn.Output(ctx, host, "umount", "-R", root) // what it leaves, Close takes
 	}
 	return found, volume.Close(ctx, host, dir)

@@ -135,11 +135,30 @@ type Image struct {
 type Volume struct {
 	Path string `json:"path"` // inside, absolute: /data
 	// Backing is tmpfs, dir (a directory of the host's file system),
-	// file:ext4 (a file of Size on the host with that file system in it) or
-	// disk (a block device named by Device).
+	// file:ext4, file:btrfs, file:zfs (a file of Size on the host with that
+	// file system in it) or disk (a block device named by Device).
 	Backing string     `json:"backing"`
 	Size    unit.Bytes `json:"size"`
 	Device  string     `json:"device,omitempty"`
+	// Properties are the file system's, by name: compression, recordsize.
+	Properties map[string]string `json:"properties,omitempty"`
+}
+
+// Storer is an Instance whose volumes can be looked at from their host.
+type Storer interface {
+	// SettleVolume returns when everything written to the volume declared at
+	// path is on its backing, and says what its file system then holds.
+	SettleVolume(ctx context.Context, path string) (VolumeUsage, error)
+}
+
+// VolumeUsage is what a file system says of itself.
+type VolumeUsage struct {
+	// Took is how long it had to be waited for, on the host's clock.
+	Took time.Duration `json:"took_ns"`
+	// UsedBytes is all that is in use, metadata included, as statfs(2) says.
+	UsedBytes int64 `json:"used_bytes"`
+	// CompressRatio is the property of ZFS; 0 where there is none.
+	CompressRatio float64 `json:"compressratio,omitempty"`
 }
 
 // Network is one environment's place on the experiment's network: a bridge

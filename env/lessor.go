@@ -285,7 +285,7 @@ func mac(a netip.Addr) string {
 func volumes(vs []manifest.Volume) []driver.Volume {
 	var out []driver.Volume
 	for _, v := range vs {
-		out = append(out, driver.Volume{Path: v.Path, Backing: v.Backing, Size: v.Size, Device: v.Device})
+		out = append(out, driver.Volume{Path: v.Path, Backing: v.Backing, Size: v.Size, Device: v.Device, Properties: v.Properties})
 	}
 	return out
 }

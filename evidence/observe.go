@@ -11,6 +11,7 @@ import (
 	"bakeoff/agent"
 	"bakeoff/analysis"
 	"bakeoff/fault"
+	"bakeoff/manifest"
 	"bakeoff/plan"
 	"bakeoff/store"
 	"bakeoff/workload"
@@ -206,6 +207,9 @@ func (r *Reader) factsOf(s *story, c plan.Contender) (map[string]string, error) 
 	}
 	for _, v := range c.Volumes {
 		facts["volume."+v.Path] = fmt.Sprintf("%s %s", v.Backing, v.Size)
+		for name, value := range v.Properties {
+			facts["volume."+v.Path+"."+name] = value
+		}
 	}
 	return facts, nil
 }
@@ -225,9 +229,34 @@ func declared(c, base plan.Contender) []string {
 			out = append(out, "sysctl."+name)
 		}
 	}
+	out = append(out, declaredVolumes(c, base)...)
+	out = append(out, declaredVolumes(base, c)...)
 	for name := range base.Tuning {
 		if _, ok := c.Tuning[name]; !ok {
 			out = append(out, "sysctl."+name)
+		}
+	}
+	return out
+}
+
+// declaredVolumes names the facts of c's volumes that are otherwise in base:
+// what a lab file compares file systems by.
+func declaredVolumes(c, base plan.Contender) []string {
+	var out []string
+	for _, v := range c.Volumes {
+		var other manifest.Volume
+		for _, b := range base.Volumes {
+			if b.Path == v.Path {
+				other = b
+			}
+		}
+		if other.Backing != v.Backing {
+			out = append(out, "volume."+v.Path, "fs."+v.Path)
+		}
+		for name, value := range v.Properties {
+			if other.Properties[name] != value {
+				out = append(out, "volume."+v.Path+"."+name)
+			}
 		}
 	}
 	return out

@@ -55,6 +55,8 @@ type Volume struct {
 	Backing string     `json:"backing"`
 	Size    unit.Bytes `json:"size_bytes,omitempty"`
 	Device  string     `json:"device,omitempty"`
+	// Properties are the file system's, by name: compression, recordsize.
+	Properties map[string]string `json:"properties,omitempty"`
 }
 
 // Cell is a workload with one set of its parameters.

@@ -232,6 +232,15 @@ func (r *resolver) volumesOf(n *node) []Volume {
 		if s := r.text(e.value, "size"); s != "" {
 			v.Size, _ = unit.ParseBytes(s)
 		}
+		if t := r.sub(e.value, "properties", mapping); t != nil {
+			v.Properties = map[string]string{}
+			for _, p := range t.entries {
+				v.Properties[p.key.text] = textOf(p.value)
+			}
+			if v.Backing != "file:zfs" && v.Backing != "file:btrfs" && !r.bad[e.value] {
+				r.fail(e.value.get("properties"), "remove them, or write backing: file:zfs or file:btrfs", "a volume backed by %s has properties", v.Backing)
+			}
+		}
 		file := v.Backing == "tmpfs" || strings.HasPrefix(v.Backing, "file:")
 		switch {
 		case file && v.Size == 0 && !r.bad[e.value]:

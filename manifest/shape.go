@@ -113,9 +113,10 @@ func (s *shape) eg(example string) *shape { s.example = example; return s }
 func lab(cat Catalogue) *shape {
 	name := func() *shape { return text(namePattern, nameRule) }
 	volumes := mapOf(text(pathPattern, pathRule), fieldsOf(
-		field{name: "backing", doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext4 (a file of the stated size on the host with that file system in it) or disk (a block device).", shape: enum(backings(cat)...), required: true},
+		field{name: "backing", doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext4, file:btrfs, file:zfs (a file of the stated size on the host with that file system in it; ZFS is the kernel's OpenZFS, or else zfs-fuse) or disk (a block device).", shape: enum(backings(cat)...), required: true},
 		field{name: "size", doc: "Its size; tmpfs and file:… need one.", shape: one(param.Size)},
 		field{name: "device", doc: "The block device, for disk. What is on it is lost.", shape: text(devicePattern, deviceRule)},
+		field{name: "properties", doc: "Properties of the file system, by name. file:zfs: compression, recordsize, ashift, checksum, logbias, primarycache, sync as in zfsprops(7); file:btrfs: compression (zlib:1…9, lzo, zstd:1…15) and force (true: compress-force).", shape: mapOf(text(`[a-z]{1,20}`, "write the name of a property like compression"), one(param.Text))},
 	)).eg(`{/data: {backing: "file:ext4", size: 2GiB}}`)
 	resources := []field{
 		{name: "cpus", doc: "How many CPUs it may use.", shape: bounded(param.Int, 1, 1024), def: "1"},

@@ -8,6 +8,8 @@ package volume
 
 import (
 	"context"
+	enc "encoding/hex"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -24,6 +26,8 @@ const (
 	Tmpfs = "tmpfs"
 	Dir   = "dir"
 	Ext4  = "file:ext4"
+	Btrfs = "file:btrfs"
+	ZFS   = "file:zfs"
 	Disk  = "disk"
 )
 
@@ -32,14 +36,24 @@ const (
 const DiskLabel = "bakeoff"
 
 // Backings lists the backings that Mount can give.
-func Backings() []string { return []string{Dir, Disk, Ext4, Tmpfs} }
+func Backings() []string { return []string{Dir, Disk, Btrfs, Ext4, ZFS, Tmpfs} }
 
 // Mount makes v below dir, the environment's own directory on the host, and
 // returns where it is mounted. Close removes it.
 //
 // A volume for which there is no room is an error of kind fault.Unsupported.
 func Mount(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (string, error) {
+	return MountIn(ctx, host, host, dir, v)
+}
+
+// MountIn is Mount, and starts what has to run for the volume through within:
+// the host from inside an environment's control group, so that a file system
+// that is a daemon spends what is its environment's.
+func MountIn(ctx context.Context, host, within conn.Conn, dir string, v driver.Volume) (string, error) {
 	op := fmt.Sprintf("volume %s (%s)", v.Path, v.Backing)
+	if err := Check(v); err != nil {
+		return "", err
+	}
 	at := path.Join(dir, "volume", hex(v.Path))
 	if err := run(ctx, host, "mkdir", "-p", at); err != nil {
 		return "", fault.Op(op, err)
@@ -54,6 +68,10 @@ func Mount(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (st
 		if image, err = File(ctx, host, dir, v); err == nil {
 			err = run(ctx, host, "mount", "-o", "loop,noatime", image, at)
 		}
+	case Btrfs:
+		err = mountBtrfs(ctx, host, dir, at, v)
+	case ZFS:
+		err = mountZFS(ctx, host, within, dir, at, v)
 	case Disk:
 		if err = CheckDisk(ctx, host, v.Device); err == nil {
 			err = run(ctx, host, "mount", "-o", "noatime", v.Device, at)
@@ -73,9 +91,8 @@ func Mount(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (st
 // fall into a trial.
 func File(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (string, error) {
 	at := path.Join(dir, "volume-"+hex(v.Path)+".ext4")
-	if err := run(ctx, host, "fallocate", "-l", strconv.FormatInt(int64(v.Size), 10), at); err != nil {
-		return "", &fault.Error{Kind: fault.Unsupported, Err: err,
-			Fix: fmt.Sprintf("make room for %v below %s, or declare a smaller volume", v.Size, dir)}
+	if err := reserve(ctx, host, at, v, dir); err != nil {
+		return "", err
 	}
 	err := run(ctx, host, "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", at)
 	if fault.Is(err, fault.NotFound) {
@@ -139,10 +156,29 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// Close unmounts everything on or below dir. What nobody uses goes at once;
-// what is still in use is detached and goes with its last user. Nothing
-// mounted is fine.
+// Left lists what the volumes below dir have left besides mounts: daemons and
+// pools, one line each.
+func Left(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
+	ps, err := pools(ctx, host, dir)
+	var found []string
+	for _, p := range ps {
+		lines, lerr := p.left(ctx, host)
+		found, err = append(found, lines...), errors.Join(err, lerr)
+	}
+	return found, err
+}
+
+// Close ends the daemons and pools of the volumes below dir, and unmounts
+// everything on or below it. What nobody uses goes at once; what is still in
+// use is detached and goes with its last user. Nothing mounted is fine.
 func Close(ctx context.Context, host conn.Conn, dir string) error {
+	ps, err := pools(ctx, host, dir)
+	for _, p := range ps {
+		err = errors.Join(err, p.close(ctx, host))
+	}
+	if err != nil {
+		return err
+	}
 	mounts, err := Mounts(ctx, host, dir)
 	if err != nil {
 		return err
@@ -161,7 +197,16 @@ func Close(ctx context.Context, host conn.Conn, dir string) error {
 // hex names a volume's files after its path.
 func hex(p string) string { return fmt.Sprintf("%x", p) }
 
+func unhex(s string) (string, error) {
+	b, err := enc.DecodeString(s)
+	return string(b), err
+}
+
 func run(ctx context.Context, host conn.Conn, argv ...string) error {
-	_, err := conn.OutputOf(ctx, host, conn.Cmd{Argv: argv, Env: []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}})
+	_, err := output(ctx, host, argv...)
 	return err
+}
+
+func output(ctx context.Context, host conn.Conn, argv ...string) ([]byte, error) {
+	return conn.OutputOf(ctx, host, conn.Cmd{Argv: argv, Env: []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}})
 }

@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,10 +59,15 @@ func TestBackings(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	host := local.Conn{}
-	for _, backing := range []string{Dir, Tmpfs, Ext4} {
+	for _, backing := range []string{Dir, Tmpfs, Ext4, Btrfs, ZFS} {
 		t.Run(backing, func(t *testing.T) {
+			needs(t, backing)
+			size := 16 * unit.MiB
+			if backing == Btrfs || backing == ZFS {
+				size = 160 * unit.MiB // less they do not take
+			}
 			dir := t.TempDir()
-			at, err := Mount(ctx, host, dir, driver.Volume{Path: "/data", Backing: backing, Size: 16 * unit.MiB})
+			at, err := Mount(ctx, host, dir, driver.Volume{Path: "/data", Backing: backing, Size: size})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,6 +76,9 @@ func TestBackings(t *testing.T) {
 					if err := Close(context.WithoutCancel(ctx), host, dir); err != nil {
 						t.Error(err)
 					}
+				}
+				if left, err := Left(ctx, host, dir); err != nil || len(left) != 0 {
+					t.Errorf("left: %v %v", left, err)
 				}
 				if left, err := Mounts(ctx, host, dir); err != nil || len(left) != 0 {
 					t.Errorf("mounts left: %v %v", left, err)
@@ -81,12 +90,12 @@ func TestBackings(t *testing.T) {
 			if backing == Dir {
 				return
 			}
-			// A volume is as large as was declared: 32 MiB do not fit.
-			if err := os.WriteFile(filepath.Join(at, "big"), make([]byte, 32<<20), 0o644); err == nil {
+			// A volume is as large as was declared: twice of it does not fit.
+			if err := os.WriteFile(filepath.Join(at, "big"), make([]byte, 2*size), 0o644); err == nil {
 				t.Error("twice the declared size was written")
 			}
 			kind, err := conn.Output(ctx, host, "stat", "-f", "-c", "%T", at)
-			want := map[string]string{Tmpfs: "tmpfs", Ext4: "ext2/ext3"}[backing]
+			want := map[string]string{Tmpfs: "tmpfs", Ext4: "ext2/ext3", Btrfs: "btrfs", ZFS: zfsType()}[backing]
 			if err != nil || strings.TrimSpace(string(kind)) != want {
 				t.Errorf("file system %q (%v), want %q", kind, err, want)
 			}
@@ -101,5 +110,104 @@ func TestNoRoomIsSaidBeforehand(t *testing.T) {
 	_, err := File(t.Context(), local.Conn{}, t.TempDir(), driver.Volume{Path: "/data", Backing: Ext4, Size: 1 << 52})
 	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "smaller volume") {
 		t.Errorf("error %v; want Unsupported with what would help", err)
+	}
+}
+
+// needs skips where a backing has what it needs missing.
+func needs(t *testing.T, backing string) {
+	t.Helper()
+	switch backing {
+	case Btrfs:
+		if _, err := exec.LookPath("mkfs.btrfs"); err != nil {
+			t.Skip("needs mkfs.btrfs: apt-get install btrfs-progs")
+		}
+		if known, _ := os.ReadFile("/proc/filesystems"); !strings.Contains(string(known), "btrfs") {
+			t.Skip("the kernel has no btrfs")
+		}
+	case ZFS:
+		_, err := exec.LookPath("zfs-fuse")
+		if err != nil && !kernelZFS(t.Context(), local.Conn{}) {
+			t.Skip("needs zfs-fuse: apt-get install zfs-fuse")
+		}
+	}
+}
+
+func zfsType() string {
+	if kernelZFS(context.Background(), local.Conn{}) {
+		return "zfs"
+	}
+	return "fuseblk"
+}
+
+// What a controller that was killed left is found by the directory alone: the
+// daemon, the mounts, the loop device.
+func TestPropertiesHoldAndWhatIsLeftIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("mounts file systems; run without -short")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	host := local.Conn{}
+	text := []byte(strings.Repeat("From somebody to somebody else. ", 40000))
+	for _, c := range []struct {
+		backing, compression string
+	}{{ZFS, "gzip-6"}, {ZFS, "off"}, {Btrfs, "zlib:6"}, {Btrfs, "off"}} {
+		t.Run(c.backing+" "+c.compression, func(t *testing.T) {
+			needs(t, c.backing)
+			dir := t.TempDir()
+			v := driver.Volume{Path: "/data", Backing: c.backing, Size: 160 * unit.MiB, Properties: map[string]string{"compression": c.compression}}
+			at, err := Mount(ctx, host, dir, v)
+			defer Close(context.WithoutCancel(ctx), host, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, err := Settle(ctx, host, dir, at, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(at, "mail"), text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			after, err := Settle(ctx, host, dir, at, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			used := after.UsedBytes - before.UsedBytes
+			if small := used < int64(len(text))/5; small != (c.compression != "off") {
+				t.Errorf("%d bytes take %d with compression %s", len(text), used, c.compression)
+			}
+			if c.backing == ZFS && (after.CompressRatio > 5) != (c.compression != "off") {
+				t.Errorf("compressratio %g", after.CompressRatio)
+			}
+			if c.backing == ZFS {
+				if left, err := Left(ctx, host, dir); err != nil || len(left) != 1 {
+					t.Errorf("of a live pool there is %q %v", left, err)
+				}
+			}
+		})
+	}
+}
+
+func TestPropertiesAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		backing, name, text, says string
+	}{
+		{Ext4, "compression", "lz4", "has no properties"},
+		{ZFS, "mountpoint", "/etc", "no property"},
+		{ZFS, "compression", "gzip-6,exec=on", "no value"},
+		{ZFS, "recordsize", "100KiB", "power of two"},
+		{Btrfs, "compression", "zlib,subvol=/x", "no value"},
+		{Btrfs, "force", "yes", "true or false"},
+	} {
+		err := Check(driver.Volume{Path: "/data", Backing: c.backing, Properties: map[string]string{c.name: c.text}})
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: error is %v", c, err)
+		}
+	}
+	if err := Check(driver.Volume{Path: "/data", Backing: ZFS, Properties: map[string]string{"compression": "gzip-9", "recordsize": "128KiB"}}); err != nil {
+		t.Error(err)
 	}
 }
