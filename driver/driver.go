@@ -35,6 +35,24 @@ type Driver interface {
 	Reap(ctx context.Context, host conn.Conn, left Leftover, dryRun bool) (found []string, err error)
 }
 
+// Founder is a Driver whose environments may stand on something that lives
+// longer than each of them: an engine of the run's own.
+type Founder interface {
+	// Found makes it for all environments with spec.Options; nil where they
+	// need nothing. Of spec it reads Label, Dir, CPUSet (where it is to run:
+	// not on the subject's CPUs), Agent and Options. When it fails it has
+	// removed what it made. Reap finds it like an environment.
+	Found(ctx context.Context, host conn.Conn, spec Spec) (Foundation, error)
+}
+
+// Foundation is what Found has made.
+type Foundation interface {
+	// Options replace Spec.Options of the environments that stand on it.
+	Options() param.Values
+	// Close removes it. No environment stands on it any more.
+	Close(ctx context.Context) error
+}
+
 // Leftover is what a lease knows of an environment that nobody returned.
 type Leftover struct {
 	Label string // Spec.Label

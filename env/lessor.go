@@ -38,6 +38,9 @@ type Lessor struct {
 	next  int
 	addrs map[netip.Addr]bool
 	net   *Record
+
+	founding sync.Mutex
+	grounds  map[string]ground
 }
 
 // Subnet is the experiment's network: addresses that RFC 2544 set aside for
@@ -97,14 +100,15 @@ func (l *Lessor) open(ctx context.Context, drivers []driver.Driver) error {
 
 // Close removes the experiment's network and gives the host's lock back.
 func (l *Lessor) Close(ctx context.Context) error {
+	err := l.closeGrounds(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var err error
 	if l.net != nil {
-		err = netns.Remove(ctx, l.cfg.Host, l.net.Network)
-		if err == nil {
-			err = l.forget(*l.net)
+		nerr := netns.Remove(ctx, l.cfg.Host, l.net.Network)
+		if nerr == nil {
+			nerr = l.forget(*l.net)
 		}
+		err = errors.Join(err, nerr)
 		l.net = nil
 	}
 	l.lock.Release()
@@ -202,9 +206,13 @@ type Lease struct {
 // Lease makes an environment of contender c by d. The lease is on disk before
 // anything is made.
 func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contender, img driver.Image) (*Lease, error) {
+	subject := l.layout.Subject(c.CPUs)
+	options, err := l.found(ctx, d, c.Options, subject)
+	if err != nil {
+		return nil, err
+	}
+	label := l.label()
 	l.mu.Lock()
-	l.next++
-	label := fmt.Sprintf("%s-%d", l.tag, l.next)
 	var network *driver.Network
 	var addr netip.Addr
 	if l.net != nil {
@@ -216,7 +224,7 @@ func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contende
 
 	r := Record{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: c.Name, Host: "local",
 		Dir: filepath.Join(l.cfg.StateDir, envDir, label), Run: l.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
-	lease := &Lease{ID: label, CPUSet: l.layout.Subject(c.CPUs), lessor: l, record: r, addr: addr}
+	lease := &Lease{ID: label, CPUSet: subject, lessor: l, record: r, addr: addr}
 	if err := l.remember(r); err != nil {
 		return nil, err
 	}
@@ -224,7 +232,7 @@ func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contende
 		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), l.forget(r))
 	}
 	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: lease.CPUSet, Memory: c.Memory, Image: img,
-		Agent: l.cfg.Agent, Volumes: volumes(c.Volumes), Network: network, Options: c.Options, Tuning: c.Tuning}
+		Agent: l.cfg.Agent, Volumes: volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning}
 	lease.Asked = time.Now()
 	inst, err := d.Create(ctx, l.cfg.Host, spec)
 	lease.Up = time.Now()
@@ -239,6 +247,14 @@ func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contende
 	}
 	lease.Instance = inst
 	return lease, nil
+}
+
+// label names what is made next.
+func (l *Lessor) label() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next++
+	return fmt.Sprintf("%s-%d", l.tag, l.next)
 }
 
 // Return closes the environment and forgets the lease. It is idempotent.

@@ -41,7 +41,9 @@ func (Driver) Doc() driver.Doc {
 		Root:    true,
 		Image:   true,
 		Options: []param.Spec{
-			{Name: "host", Kind: param.Text, Default: "", Doc: "The engine's socket on the host, as unix:///run/docker.sock; empty is the one that the docker command takes by itself."},
+			{Name: "engine", Kind: param.Text, Default: "running", Enum: []string{"private", "running"},
+				Doc: "The engine that the machine runs, or one that is started for the run, with its own storage, and ended with it."},
+			{Name: "host", Kind: param.Text, Default: "", Doc: "The running engine's socket on the host, as unix:///run/docker.sock; empty is the one that the docker command takes by itself."},
 			{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", "unconfined"}, Doc: "The filter of system calls: the engine's own, or none."},
 		},
 		Backings: volume.Backings(),
@@ -78,6 +80,8 @@ type info struct {
 	ServerVersion, Driver, CgroupDriver, OSType, DefaultRuntime string
 }
 
+const startFix = "systemctl start docker; or, in the lab file, engine: private"
+
 // ask asks the engine what it is.
 func ask(ctx context.Context, c engine.CLI) (i info, err error) {
 	out, err := c.Ask(ctx, "info", "--format", "{{json .}}")
@@ -87,7 +91,7 @@ func ask(ctx context.Context, c engine.CLI) (i info, err error) {
 	if fault.Is(err, fault.NotFound) || ctx.Err() != nil {
 		return i, err
 	}
-	return i, engine.Alive(err, "docker's engine does not answer", "systemctl start docker")
+	return i, engine.Alive(err, "docker's engine does not answer", startFix)
 }
 
 // parseInfo reads the engine's description. The client prints one, with empty
@@ -107,6 +111,9 @@ func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) d
 	socket, err := socketOf(options)
 	if err != nil {
 		return confine.No(err)
+	}
+	if private(options) && socket == "" {
+		return checkPrivate(ctx, host)
 	}
 	a := confine.Check(ctx, host, confine.Needs{Programs: map[string]string{"docker": "docker.io", "tar": "tar"}})
 	if !a.OK {
@@ -134,6 +141,9 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	socket, err := socketOf(spec.Options)
 	if err != nil {
 		return nil, err
+	}
+	if private(spec.Options) && socket == "" {
+		return nil, fault.New(fault.Invalid, "an engine of the run's own has not been started: Found does that")
 	}
 	e, err := confine.New(ctx, host, spec)
 	if err != nil {
@@ -163,7 +173,7 @@ func (c *container) build(ctx context.Context, socket string) error {
 	if err != nil {
 		return err
 	}
-	if err := remember(ctx, e, socket); err != nil {
+	if err := remember(ctx, e, made{Socket: socket, Private: private(e.Spec.Options)}); err != nil {
 		return err
 	}
 	e.OnClose, e.Details = c.Remove, c.State
@@ -178,6 +188,9 @@ func (c *container) build(ctx context.Context, socket string) error {
 	}
 	for k, v := range i.facts() {
 		e.Facts()[k] = v
+	}
+	if e.Facts()["engine"] = "running"; private(e.Spec.Options) {
+		e.Facts()["engine"] = "private"
 	}
 	e.Facts()["seccomp"] = seccompOf(e.Spec)
 	return c.Enter(ctx)
@@ -257,11 +270,12 @@ func (c *container) replace(ctx context.Context, tag string) error {
 const socketFile = "docker.json"
 
 type made struct {
-	Socket string `json:"socket"`
+	Socket  string `json:"socket"`
+	Private bool   `json:"private"`
 }
 
-func remember(ctx context.Context, e *confine.Env, socket string) error {
-	text, err := json.Marshal(made{socket})
+func remember(ctx context.Context, e *confine.Env, m made) error {
+	text, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
@@ -269,31 +283,30 @@ func remember(ctx context.Context, e *confine.Env, socket string) error {
 }
 
 // recall reads that file; there is none where no container can be.
-func recall(ctx context.Context, host conn.Conn, dir string) (socket string, have bool, err error) {
+func recall(ctx context.Context, host conn.Conn, dir string) (m made, have bool, err error) {
 	b, err := conn.FilesOf(host).ReadFile(ctx, path.Join(dir, socketFile))
 	if fault.Is(err, fault.NotFound) {
-		return "", false, nil
+		return m, false, nil
 	}
 	if err != nil {
-		return "", false, err
+		return m, false, err
 	}
-	var m made
 	if err := json.Unmarshal(b, &m); err != nil {
-		return "", false, fault.New(fault.Lab, "%s: %w", path.Join(dir, socketFile), err)
+		return m, false, fault.New(fault.Lab, "%s: %w", path.Join(dir, socketFile), err)
 	}
-	socket, err = socketOf(param.Values{"host": m.Socket})
-	return socket, err == nil, err
+	_, err = socketOf(param.Values{"host": m.Socket})
+	return m, err == nil, err
 }
 
-// Reap removes what an environment has left.
+// Reap removes what an environment has left, or an engine of a run's own.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	socket, have, err := recall(ctx, host, left.Dir)
+	m, have, err := recall(ctx, host, left.Dir)
 	if err != nil {
 		return nil, fault.Op("docker", err)
 	}
 	var found []string
-	if have {
-		if found, err = engine.Reap(ctx, cli(host, socket), left.Label, dryRun); err != nil {
+	if c := cli(host, m.Socket); have && reachable(ctx, c, m) {
+		if found, err = engine.Reap(ctx, c, left.Label, dryRun); err != nil {
 			return found, err
 		}
 	}

@@ -1,8 +1,8 @@
 package docker
 
 import (
-	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,71 +11,89 @@ import (
 	"time"
 
 	"bakeoff/conn/local"
+	"bakeoff/driver"
 	"bakeoff/driver/drivertest"
 	"bakeoff/fault"
 	"bakeoff/param"
 )
 
-// daemon starts an engine of the test's own, which touches nothing of one
-// that the machine may have, and returns its socket.
-func daemon(t testing.TB) string {
+// founded starts an engine of the test's own, which touches nothing of one
+// that the machine may have, and returns the options that lead to it.
+func founded(t testing.TB) param.Values {
 	t.Helper()
-	for _, program := range []string{"dockerd", "docker"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skip("needs docker: apt-get install docker.io")
-		}
-	}
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
+	options := param.Values{"engine": "private"}
+	a := Driver{}.Check(t.Context(), local.Conn{}, options)
+	if !a.OK {
+		t.Skipf("needs: %s; %s", a.Reason, a.Fix)
 	}
 	dir := t.TempDir()
-	socket := "unix://" + filepath.Join(dir, "socket")
-	var log bytes.Buffer
-	d := exec.Command("dockerd", "--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"), "--host", socket,
-		"--pidfile", filepath.Join(dir, "pid"), "--bridge", "none", "--iptables=false", "--ip6tables=false")
-	d.Stdout, d.Stderr = &log, &log
-	d.WaitDelay = time.Second
-	if err := d.Start(); err != nil {
+	spec := driver.Spec{Label: engineLabel(), Dir: filepath.Join(dir, "engine"), CPUSet: []int{0},
+		Agent: filepath.Join(dir, "bakeoff-agent"), Options: options}
+	build := exec.Command("go", "build", "-trimpath", "-o", spec.Agent, "bakeoff/cmd/bakeoff-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.Mkdir(spec.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- d.Wait() }()
+	start := time.Now()
+	f, err := Driver{}.Found(t.Context(), local.Conn{}, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the engine answers after %v", time.Since(start).Round(time.Millisecond))
 	t.Cleanup(func() {
-		d.Process.Signal(os.Interrupt)
-		select {
-		case <-ended:
-		case <-time.After(20 * time.Second):
-			d.Process.Kill()
-			t.Errorf("dockerd did not end: %s", log.Bytes())
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for range 2 {
+			if err := f.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		left, err := Driver{}.Reap(ctx, local.Conn{}, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true)
+		if len(left) > 0 || err != nil {
+			t.Errorf("the engine left %q, %v", left, err)
+		}
+		if err := os.RemoveAll(spec.Dir); err != nil {
+			t.Error(err)
 		}
 	})
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		if _, err := ask(t.Context(), cli(local.Conn{}, socket)); err == nil {
-			return socket
-		}
-		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("dockerd: %v\n%s", err, log.Bytes())
-		default:
-		}
-		if time.Now().After(end) {
-			t.Fatalf("dockerd does not answer after a minute")
-		}
-	}
+	return f.Options()
 }
 
 func TestDriver(t *testing.T) {
-	var socket string
+	var options param.Values
 	// In the process that is to be killed the engine runs already.
 	if !testing.Short() && os.Getenv("DRIVERTEST_CRASH") == "" {
-		socket = daemon(t)
+		options = founded(t)
 	}
-	drivertest.Run(t, Driver{}, drivertest.Options{Options: param.Values{"host": socket}, Timeout: time.Minute})
+	drivertest.Run(t, Driver{}, drivertest.Options{Options: options, Timeout: time.Minute})
 }
 
+// An engine whose controller was killed is found by its label and directory,
+// with all that it started.
+func TestPrivateIsReaped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a real engine: not with -short")
+	}
+	at := strings.TrimSuffix(strings.TrimPrefix(founded(t)["host"], "unix://"), "/socket")
+	left := driver.Leftover{Label: engineLabel(), Dir: at}
+	for _, dryRun := range []bool{true, false} {
+		found, err := Driver{}.Reap(t.Context(), local.Conn{}, left, dryRun)
+		if err != nil || len(found) < 2 {
+			t.Errorf("found %q, %v", found, err)
+		}
+	}
+	if found, err := (Driver{}).Reap(t.Context(), local.Conn{}, left, true); err != nil || len(found) > 0 {
+		t.Errorf("afterwards there is %q, %v", found, err)
+	}
+}
+
+func engineLabel() string { return fmt.Sprintf("dt-docker-engine-%d", os.Getpid()) }
+
 func BenchmarkCreate(b *testing.B) {
-	drivertest.Bench(b, Driver{}, drivertest.Options{Options: param.Values{"host": daemon(b)}})
+	drivertest.Bench(b, Driver{}, drivertest.Options{Options: founded(b)})
 }
 
 // Where no engine answers, it is said how to start one; an engine elsewhere
@@ -84,7 +102,7 @@ func TestNoEngine(t *testing.T) {
 	nowhere := "unix://" + filepath.Join(t.TempDir(), "none")
 	if _, err := exec.LookPath("docker"); err == nil {
 		_, err := ask(t.Context(), cli(local.Conn{}, nowhere))
-		if !fault.Is(err, fault.Unsupported) || fault.Fix(err) != "systemctl start docker" {
+		if !fault.Is(err, fault.Unsupported) || !strings.HasPrefix(fault.Fix(err), "systemctl start docker") {
 			t.Errorf("%v, fix %q", err, fault.Fix(err))
 		}
 	}
@@ -118,8 +136,8 @@ func TestRecall(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, have, err := recall(t.Context(), local.Conn{}, dir)
-		if (err != nil) != (want == "error") || err == nil && (got != want || !have) {
-			t.Errorf("%s: %q, %v, %v", text, got, have, err)
+		if (err != nil) != (want == "error") || err == nil && (got.Socket != want || !have) {
+			t.Errorf("%s: %+v, %v, %v", text, got, have, err)
 		}
 	}
 }
