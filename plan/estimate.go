@@ -17,16 +17,21 @@ type Costs struct {
 }
 
 // Noise is how much the logarithm of one trial's value scatters from trial to
-// trial, on top of what a block has in common: its standard deviation.
+// trial, on top of what a block has in common: the standard deviation of the
+// normal noise that would hurt verdicts as much. Verdicts are taken from
+// scores that see past single disturbed trials (stats.Contrast), so this is
+// less than what values with outliers scatter; a calibration measures it by
+// the scores.
 type Noise struct {
 	SD float64
 	// Source says where the number is from.
 	Source string
 }
 
-// AssumedNoise is used until a calibration on the machine has measured it: a
-// mild case, as the simulations of the design use it.
-var AssumedNoise = Noise{SD: 0.02, Source: "assumed: 2 % from trial to trial; `bakeoff calibrate` measures it on this machine"}
+// AssumedNoise is used until a calibration on the machine has measured it:
+// what the reference noise of the simulations amounts to for a verdict
+// (bench/statistics measures it).
+var AssumedNoise = Noise{SD: 0.022, Source: "assumed: 2.2 % from trial to trial; `bakeoff calibrate` measures it on this machine"}
 
 // Estimate is what a plan can be expected to take and to decide.
 type Estimate struct {
@@ -37,6 +42,10 @@ type Estimate struct {
 	Blocks int           // planned blocks that the budget lasts for
 	Noise  Noise
 	Looks  []LookEstimate
+
+	reach *stats.Reach
+	once  time.Duration // spent before the first block
+	score float64       // deviation of a block's score
 }
 
 // LookEstimate is what one look can be expected to decide.
@@ -56,16 +65,16 @@ type LookEstimate struct {
 	Equivalence float64
 }
 
+// likely is the probability with which something is found.
+const likely = 0.8
+
 // Estimate tells what a plan can be expected to take and to decide.
 //
-// A block's difference d is the mean of a contender's trials minus that of
-// the baseline's: its standard deviation is SD·√(2/v) for v visits. The
-// signed rank test needs π/3 times as many blocks as the t test where the
-// noise is normal (Hodges and Lehmann 1956; Lehmann, Nonparametrics, 4.3), so
-// at n blocks the standard error is SD·√(2/v)·√(π/3n). A look has the level
-// that the analysis gives it (stats.Boundaries) while its alpha is divided
-// among all primary comparisons. Outliers make all of this worse, a look
-// before makes it better.
+// A block's score has the standard deviation SD·√(2/v) for v visits. The looks
+// have the levels that the analysis gives them (stats.Boundaries) while alpha
+// is divided among all primary comparisons, and the sequential test itself is
+// replayed on normal scores (stats.Reach): what a look can decide includes
+// what the looks before it have.
 func (p *Plan) Estimate(c Costs) Estimate {
 	planned := p.Planned()
 	e := Estimate{Budget: p.Design.Budget, Blocks: planned, Noise: c.Noise}
@@ -93,39 +102,67 @@ func (p *Plan) Estimate(c Costs) Estimate {
 	if p.Design.Mirror {
 		visits = 2
 	}
+	e.once, e.score = once, c.Noise.SD*math.Sqrt(2/visits)
 	open := float64(max(1, len(p.Family)))
 	spend := make([]float64, len(p.Design.Alphas))
 	for i, a := range p.Design.Alphas {
 		spend[i] = a / open
 	}
 	levels := stats.Boundaries(p.Design.Looks, spend)
+	e.reach = stats.NewReach(p.Design.Looks, levels)
 	for i, n := range p.Design.Looks {
-		alpha := levels[i]
-		look := LookEstimate{
+		e.Looks = append(e.Looks, LookEstimate{
 			Blocks: n, At: once + time.Duration(n)*e.Block, Reached: n <= e.Blocks,
-			Possible: math.Exp2(float64(1-n)) <= alpha,
-			Smallest: math.Inf(1), Equivalence: math.Inf(1),
-		}
-		if look.Possible {
-			se := c.Noise.SD * math.Sqrt(2/visits) * math.Sqrt(math.Pi/3/float64(n))
-			half := student(1-alpha/2, float64(n-1))
-			look.Smallest = math.Expm1((half + normal(.8)) * se)
-			// Both bounds must lie inside: each misses with probability .1.
-			look.Equivalence = math.Expm1((half + normal(.9)) * se)
-		}
-		e.Looks = append(e.Looks, look)
+			Possible:    math.Exp2(float64(1-n)) <= levels[i],
+			Smallest:    math.Expm1(e.reach.Smallest(i, likely) * e.score),
+			Equivalence: math.Expm1(e.reach.Equivalence(i, likely) * e.score),
+		})
 	}
 	return e
 }
 
-// student is the quantile of Student's t distribution: the noise is not known
-// but has to be estimated from the blocks. Expansion of Fisher and Cornish,
-// Technometrics 2 (1960), first two terms, within 2 % from 7 degrees of freedom
-// and p = .995 on.
-func student(p, df float64) float64 {
-	z := normal(p)
-	return z + (z*z*z+z)/(4*df) + (5*math.Pow(z, 5)+16*z*z*z+3*z)/(96*df*df)
+// Need is what a wanted difference takes.
+type Need struct {
+	Difference float64 // 0.02 for 2 %
+	// Blocks with which it is found with 80 % probability: those of a look,
+	// or where Planned is false, roughly as many as a last look had to come
+	// at. 0: it cannot be told.
+	Blocks  int
+	Planned bool // Blocks is a look of the plan
+	Reached bool // and within the budget
+	At      time.Duration
+	// Mean is how many blocks are used on average, up to the last look within
+	// the budget, and Power the probability that it is found by then.
+	Mean, Power float64
 }
 
-// normal is the quantile of the standard normal distribution.
-func normal(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
+// Needs tells how many blocks and how long finding a difference takes, while
+// all primary comparisons are open. The difference is of ratios: 0.02 for 2 %.
+func (e Estimate) Needs(difference float64) Need {
+	need := Need{Difference: difference}
+	if len(e.Looks) == 0 || !(difference > 0) || !(e.score > 0) {
+		return need
+	}
+	shift := math.Log1p(difference) / e.score
+	power := e.reach.Power(shift)
+	before := 0.0
+	for i, l := range e.Looks {
+		if l.Reached {
+			need.Mean += float64(l.Blocks) * (power[i] - before)
+			before, need.Power = power[i], power[i]
+		}
+		if power[i] >= likely && need.Blocks == 0 {
+			need.Blocks, need.Planned, need.Reached = l.Blocks, true, l.Reached
+		}
+	}
+	need.Mean += float64(e.Blocks) * (1 - before)
+	last := e.Looks[len(e.Looks)-1]
+	if s := e.reach.Smallest(len(e.Looks)-1, likely); need.Blocks == 0 && !math.IsInf(s, 1) {
+		// The interval narrows with the square root of the number of blocks.
+		if n := math.Ceil(float64(last.Blocks) * (s / shift) * (s / shift)); n < math.MaxInt32 {
+			need.Blocks = int(n)
+		}
+	}
+	need.At = e.once + time.Duration(need.Blocks)*e.Block
+	return need
+}

@@ -300,11 +300,31 @@ func TestEstimateAgreesWithSimulation(t *testing.T) {
 	}
 }
 
-func TestStudentIsInTheTables(t *testing.T) {
-	for _, x := range []struct{ p, df, want float64 }{{.975, 25, 2.0595}, {.995, 7, 3.4995}, {.99, 11, 2.7181}, {.995, 25, 2.7874}} {
-		if got := student(x.p, x.df); math.Abs(got/x.want-1) > .02 {
-			t.Errorf("t(%v, %v) = %v, tables say %v", x.p, x.df, got, x.want)
+func TestNeeds(t *testing.T) {
+	p := expand(t, "{looks: [8, 12, 18, 26], alphas: [.01, .01, .015, .015], budget: 10m}", 1)
+	e := p.Estimate(Costs{Noise: AssumedNoise, Settle: time.Second})
+	if e.Blocks != 25 { // of 24 trials
+		t.Fatalf("%d blocks in the budget", e.Blocks)
+	}
+	big := e.Needs(0.5)
+	if big.Blocks != 12 || !big.Planned || !big.Reached || big.Power < 0.99 || big.Mean != 12 || big.At != 12*24*time.Second {
+		t.Errorf("half as much again: %+v", big)
+	}
+	small := e.Needs(0.005)
+	if small.Planned || small.Blocks < 100 || small.Blocks > 1000 || small.Power > 0.1 || small.Mean < 24 || small.Mean > 25 {
+		t.Errorf("half a percent: %+v", small)
+	}
+	// What a look finds with 80 % probability needs that look.
+	for i, l := range e.Looks[1:] {
+		if n := e.Needs(l.Smallest * 1.001); n.Blocks != l.Blocks || n.Reached != l.Reached {
+			t.Errorf("what look %d finds needs %+v", i+1, n)
 		}
+	}
+	if n := e.Needs(math.NaN()); n.Blocks != 0 {
+		t.Errorf("nothing needs %+v", n)
+	}
+	if n := expand(t, "{blocks: 2}", 1).Estimate(Costs{Noise: AssumedNoise}).Needs(0.1); n.Blocks != 0 {
+		t.Errorf("without looks %+v", n)
 	}
 }
 

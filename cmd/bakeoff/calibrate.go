@@ -326,7 +326,7 @@ func (a *app) noise() plan.Noise {
 	if err != nil {
 		n := plan.AssumedNoise
 		if fault.Is(err, fault.NotFound) && strings.Contains(err.Error(), "outdated") {
-			n.Source = "assumed: 2 % from trial to trial; " + err.Error()
+			n.Source = fmt.Sprintf("assumed: %.2g %% from trial to trial; %v", 100*n.SD, err)
 		}
 		return n
 	}

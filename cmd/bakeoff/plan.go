@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ func (a *app) plan() *cobra.Command {
 		seed   uint64
 		asJSON bool
 		blocks int
+		wanted string
 	)
 	c := &cobra.Command{
 		Use:   "plan [LAB]",
@@ -35,10 +37,15 @@ run in which order, how long that takes, which differences it can be expected
 to find, and what is missing on this machine with the command that installs it.`,
 		Example: `  bakeoff plan examples/quick
   bakeoff plan lab.yaml --budget 1h            what an hour could decide
+  bakeoff plan lab.yaml --difference 1%        how long it takes to find 1 %
   bakeoff plan lab.yaml --seed 42 --blocks 26  the whole schedule of a seed
   bakeoff plan lab.yaml --json | jq .estimate`,
 		Args: between(0, 1, "a lab file"),
 		RunE: func(c *cobra.Command, args []string) error {
+			difference, err := parseDifference(wanted)
+			if err != nil {
+				return usage(c, err)
+			}
 			lab, err := f.load(args)
 			if err != nil {
 				return err
@@ -51,7 +58,7 @@ to find, and what is missing on this machine with the command that installs it.`
 			if err != nil {
 				return err
 			}
-			v, err := a.view(c.Context(), p, budget)
+			v, err := a.view(c.Context(), p, budget, difference)
 			if err != nil {
 				return err
 			}
@@ -67,6 +74,7 @@ to find, and what is missing on this machine with the command that installs it.`
 	fl.DurationVar(&budget, "budget", 0, "`time` in which blocks may start, instead of the lab file's")
 	fl.StringSliceVar(&f.only, "only", nil, "plan this `cell` only; may be given more than once")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile of the lab file")
+	fl.StringVar(&wanted, "difference", "", "`share` of which it is said how many blocks and how long finding it takes: 1% or 0.01")
 	fl.IntVar(&blocks, "blocks", 1, "`number` of blocks whose schedule is shown")
 	fl.BoolVar(&asJSON, "json", false, "print the plan as one JSON object, with estimate and availability")
 	completeLabFlags(c)
@@ -94,6 +102,19 @@ type estimateView struct {
 	NoiseSD     float64    `json:"noise_sd"`
 	NoiseSource string     `json:"noise_source"`
 	Looks       []lookView `json:"looks"`
+	// Wanted is what --difference asked for; null where it did not.
+	Wanted *needView `json:"wanted"`
+}
+
+// needView is a plan.Need for JSON.
+type needView struct {
+	Difference float64 `json:"difference"`
+	Blocks     *int    `json:"blocks"`  // null: it cannot be told
+	Planned    bool    `json:"planned"` // a look of the plan is at Blocks
+	Reached    bool    `json:"reached"` // and within the budget
+	AtNS       int64   `json:"at_ns"`
+	Mean       float64 `json:"mean_blocks"` // used on average within looks and budget
+	Power      float64 `json:"power"`       // probability that it is found by then
 }
 
 type lookView struct {
@@ -106,7 +127,7 @@ type lookView struct {
 	Equivalence *float64 `json:"equivalence"`
 }
 
-func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration) (planView, error) {
+func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, difference float64) (planView, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -114,7 +135,7 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration) (pla
 	if err != nil {
 		return planView{}, err
 	}
-	v := planView{Plan: p, SHA256: plan.Hash(text), Estimate: estimate(p, budget, a.noise()), Missing: []finding{}}
+	v := planView{Plan: p, SHA256: plan.Hash(text), Estimate: estimate(p, budget, a.noise(), difference), Missing: []finding{}}
 	ctx, cancel := context.WithTimeout(ctx, checkTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
 	var packages []string
@@ -191,9 +212,28 @@ func createTime(d driver.Doc) time.Duration {
 	return createBare
 }
 
+// maxDifference is a hundredfold: more needs no statistics.
+const maxDifference = 100
+
+// parseDifference reads a share, 1% or 0.01; 0 for none.
+func parseDifference(s string) (float64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	number, percent := strings.CutSuffix(s, "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v > 0 && v <= maxDifference) {
+		return 0, fmt.Errorf("--difference %q is no share of a difference; 1%% or 0.01 is one", s)
+	}
+	return v, nil
+}
+
 // estimate tells what p can be expected to take and to decide within budget,
-// 0 for the plan's own.
-func estimate(p *plan.Plan, budget time.Duration, noise plan.Noise) estimateView {
+// 0 for the plan's own, and what finding a difference takes, if it is not 0.
+func estimate(p *plan.Plan, budget time.Duration, noise plan.Noise, difference float64) estimateView {
 	q := *p
 	if budget > 0 {
 		q.Design.Budget = budget
@@ -208,6 +248,13 @@ func estimate(p *plan.Plan, budget time.Duration, noise plan.Noise) estimateView
 			Blocks: l.Blocks, AtNS: int64(l.At), Reached: l.Reached, Possible: l.Possible,
 			Smallest: finite(l.Smallest), Equivalence: finite(l.Equivalence),
 		})
+	}
+	if difference > 0 {
+		n := e.Needs(difference)
+		v.Wanted = &needView{Difference: difference, Planned: n.Planned, Reached: n.Reached, AtNS: int64(n.At), Mean: n.Mean, Power: n.Power}
+		if n.Blocks > 0 {
+			v.Wanted.Blocks = &n.Blocks
+		}
 	}
 	return v
 }
@@ -336,9 +383,37 @@ func (a *app) planEstimate(v planView, columns int) {
 		t.row(fmt.Sprintf("  %d blocks", l.Blocks), round(time.Duration(l.AtNS)), percent(l.Smallest), percent(l.Equivalence), note)
 	}
 	t.print(a.stdout, a.style(a.stdout), columns)
-	for _, line := range wrap(fmt.Sprintf("with 80 %% probability, while all %d primary comparisons are open; fewer open ones need less. Noise: %s.", len(v.Family), e.NoiseSource), columns-2) {
+	for _, line := range wrap(fmt.Sprintf("with 80 %% probability, %s. Noise: %s.", openText(len(v.Family)), e.NoiseSource), columns-2) {
 		fmt.Fprintln(a.stdout, "  "+line)
 	}
+	if e.Wanted != nil {
+		for _, line := range wrap(wantedText(*e.Wanted), columns-2) {
+			fmt.Fprintln(a.stdout, "  "+line)
+		}
+	}
+}
+
+func openText(n int) string {
+	if n == 1 {
+		return "for the one primary comparison"
+	}
+	return fmt.Sprintf("while all %d primary comparisons are open; fewer open ones need less", n)
+}
+
+// wantedText says what a wanted difference takes.
+func wantedText(n needView) string {
+	s := fmt.Sprintf("A difference of %s ", percent(&n.Difference))
+	switch {
+	case n.Blocks == nil:
+		return s + "cannot be found with these looks: they have too few blocks for so many comparisons."
+	case n.Reached:
+		s += fmt.Sprintf("is found with 80 %% probability by the look at %d blocks, after about %s", *n.Blocks, round(time.Duration(n.AtNS)))
+	case n.Planned:
+		s += fmt.Sprintf("needs the look at %d blocks, after about %s, which is beyond the budget", *n.Blocks, round(time.Duration(n.AtNS)))
+	default:
+		s += fmt.Sprintf("needs about %d blocks, which take about %s: give design.looks a last one there", *n.Blocks, round(time.Duration(n.AtNS)))
+	}
+	return s + fmt.Sprintf(". This plan finds it with %.0f %% probability, in %.0f blocks on average.", 100*n.Power, n.Mean)
 }
 
 func percent(f *float64) string {

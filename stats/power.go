@@ -1,0 +1,105 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+)
+
+// Reach is what a group sequential signed-rank test can find, from seeded
+// replays of the test itself on independent normal values with deviation 1.
+//
+// In a replay the test calls a shift up exactly if it exceeds minus the lower
+// bound of the interval of the noise alone, at this look or an earlier one;
+// so one replay tells of every shift, and its mirror image of another.
+type Reach struct {
+	looks []int
+	// found and equal are, by look and in ascending order, the shift from
+	// which each replay called a difference by then, and the half-width of
+	// the region in which it found two equal sides equivalent.
+	found, equal [][]float64
+}
+
+// reachValues bounds the values of all replays of a Reach: a small design gets
+// more replays, of which the last digit is better known.
+const (
+	reachValues = 400_000
+	reachMost   = 2000
+	reachLeast  = 100
+)
+
+// NewReach replays looks, which are ascending numbers of values, at their
+// two-sided nominal levels (of Boundaries).
+func NewReach(looks []int, levels []float64) *Reach {
+	r := &Reach{looks: looks, found: make([][]float64, len(looks)), equal: make([][]float64, len(looks))}
+	if len(looks) == 0 {
+		return r
+	}
+	sum, last := 0, looks[len(looks)-1]
+	for _, n := range looks {
+		sum += n
+	}
+	runs := max(reachLeast, min(reachMost, reachValues/max(sum, 1)))
+	bounds := make([][][2]float64, runs)
+	var wg sync.WaitGroup
+	for i := range runs {
+		wg.Go(func() { bounds[i] = replay(rand.New(rand.NewPCG(1, uint64(i))), looks, levels, last) })
+	}
+	wg.Wait()
+	for _, b := range bounds {
+		up, down, both := math.Inf(1), math.Inf(1), math.Inf(1)
+		for k := range looks {
+			up, down = min(up, -b[k][0]), min(down, b[k][1])
+			both = min(both, max(-b[k][0], b[k][1]))
+			r.found[k] = append(r.found[k], up, down)
+			r.equal[k] = append(r.equal[k], both)
+		}
+	}
+	for k := range looks {
+		slices.Sort(r.found[k])
+		slices.Sort(r.equal[k])
+	}
+	return r
+}
+
+// replay returns the bounds of the interval at each look of one run.
+func replay(r *rand.Rand, looks []int, levels []float64, last int) [][2]float64 {
+	x := make([]float64, last)
+	for i := range x {
+		x[i] = r.NormFloat64()
+	}
+	out := make([][2]float64, len(looks))
+	for k, n := range looks {
+		out[k] = [2]float64{math.Inf(-1), math.Inf(1)}
+		if levels[k] > 0 {
+			e := HodgesLehmann(x[:n], 1-levels[k])
+			out[k] = [2]float64{e.Lo, e.Hi}
+		}
+	}
+	return out
+}
+
+// Smallest is the shift, in deviations of a value, that is called by a look
+// with probability p; +Inf where the test cannot call anything by then.
+func (r *Reach) Smallest(look int, p float64) float64 { return quantileOf(r.found[look], p) }
+
+// Equivalence is the half-width of the margin within which two equal sides are
+// found equivalent by a look with probability p; +Inf where they cannot be.
+func (r *Reach) Equivalence(look int, p float64) float64 { return quantileOf(r.equal[look], p) }
+
+// Power returns the probability that a shift ≥ 0 was called by each look, in
+// its direction.
+func (r *Reach) Power(shift float64) []float64 {
+	out := make([]float64, len(r.looks))
+	for k, f := range r.found {
+		n, _ := slices.BinarySearch(f, shift)
+		out[k] = float64(n) / float64(len(f))
+	}
+	return out
+}
+
+// quantileOf is the smallest of ascending values that a share p lies below.
+func quantileOf(sorted []float64, p float64) float64 {
+	return sorted[min(len(sorted)-1, int(math.Ceil(p*float64(len(sorted)))))]
+}
