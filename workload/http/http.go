@@ -90,13 +90,17 @@ func metrics() []sample.Metric {
 	)
 }
 
-// Prepare brings up the server and waits until the peer gets the page.
+// Prepare brings up the server, waits until the peer gets the page, and
+// measures what the path between the two can carry.
 func (Workload) Prepare(ctx context.Context, t workload.Target, p param.Values) error {
 	s, err := newServer(t, p)
 	if err != nil {
 		return fault.Op("http: prepare", err)
 	}
-	return fault.Op("http: prepare nginx", s.start(ctx))
+	if err := s.start(ctx); err != nil {
+		return fault.Op("http: prepare nginx", err)
+	}
+	return fault.Op("http: measure the path", s.measurePath(ctx))
 }
 
 // Reset checks that the server is still there: its state is carried from
@@ -134,6 +138,9 @@ func (Workload) Run(ctx context.Context, t workload.Target, p param.Values) (wor
 		Stdout: &out, Stderr: &log,
 	})
 	raw := workload.Raw{workload.Work: out.Bytes(), ServerBlob: s.describe()}
+	if path := s.pathBlob(); path != nil {
+		raw[workload.PathBlob] = path
+	}
 	switch {
 	case err != nil:
 		return raw, fault.Op("http: generator", err)

@@ -24,6 +24,7 @@ import (
 // 2xx with that body is an error by its class, and counts for nothing else.
 // That the server fails is a result, not an error of Run.
 func Loop() agent.Loop {
+	agent.Child(responderName, runResponder)
 	return agent.Loop{Name: "http", Params: loopParams, Run: runLoop}
 }
 

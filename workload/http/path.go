@@ -1,0 +1,155 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/agent"
+	"bakeoff/conn"
+	"bakeoff/fault"
+	"bakeoff/param"
+	"bakeoff/workload"
+)
+
+// pathKey is where the measured path is kept between calls.
+const pathKey = "http.path"
+
+const (
+	// pathConnections are enough to fill a path whatever its delay: fewer
+	// would measure the delay.
+	pathConnections = 32
+	// readyTime bounds the start of the responder; an emulated machine takes
+	// seconds.
+	readyTime = 20 * time.Second
+)
+
+// pathTime is how long a path is measured: little beside the trials.
+func pathTime(p param.Values) time.Duration {
+	return min(max(p.Duration("time")/10, 100*time.Millisecond), 400*time.Millisecond)
+}
+
+// measurePath finds what the way to the environment can carry, once for each
+// environment and cell: the trials' generator asks a responder there, which
+// only answers, for responses as large as the trials'. Where that cannot be
+// done the path is unknown, with its reason, and nothing else.
+func (s *server) measurePath(ctx context.Context) error {
+	if s.target.State == nil || s.target.State[pathKey] != "" {
+		return nil
+	}
+	path, err := s.path(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	path.Schema, path.Workers = workload.PathSchema, int(s.params.Int("workers"))
+	if err != nil {
+		path.Reason = fmt.Sprintf("%.300s", err)
+	}
+	b, err := json.Marshal(path)
+	s.target.State[pathKey] = string(b)
+	return err
+}
+
+// path measures the way.
+func (s *server) path(ctx context.Context) (workload.Path, error) {
+	var out workload.Path
+	ctx, cancel := context.WithTimeout(ctx, readyTime+3*answerTime)
+	defer cancel()
+	addr, stop, err := s.startResponder(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer stop()
+	out.Connections = int(max(s.params.Int("connections"), pathConnections))
+	v := param.Values{
+		"addr": addr.String(), "path": pagePath, "length": strconv.Itoa(len(s.page)), "sha256": sumOf(s.page),
+		"connections": strconv.Itoa(out.Connections), "time": pathTime(s.params).String(), "timeout": answerTime.String(),
+	}
+	for _, name := range []string{"threads", "keepalive"} {
+		v[name] = s.params.Text(name)
+	}
+	var said conn.Tail
+	said.Limit = 2048
+	result := conn.Tail{Limit: maxResult}
+	exit, err := s.target.Peer.Exec(ctx, conn.Cmd{
+		Argv:   append([]string{s.target.PeerAgent, "work", "http", "--json"}, v.Args()...),
+		Stdout: &result, Stderr: &said,
+	})
+	if err != nil {
+		return out, err
+	}
+	if !exit.OK() || result.Lost > 0 {
+		return out, fault.New(fault.Lab, "the generator ended with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
+	}
+	var r agent.Result
+	if err := json.Unmarshal(result.Bytes(), &r); err != nil {
+		return out, err
+	}
+	if why := failed(r); why != "" || r.ElapsedNS <= 0 {
+		return out, fault.New(fault.Lab, "the responder: %s", why)
+	}
+	out.PerSecond = r.Work / (float64(r.ElapsedNS) / 1e9)
+	out.BytesPerSecond = out.PerSecond * float64(len(fixedResponse(s.page)))
+	if r.Generator != nil {
+		out.Utilisation = r.Generator.Utilisation
+	}
+	return out, nil
+}
+
+// startResponder starts one in the environment, at a port that the system
+// chooses, and returns where it listens and what ends it.
+func (s *server) startResponder(ctx context.Context) (addr netip.AddrPort, stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	out, in := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		var said conn.Tail
+		said.Limit = 2048
+		exit, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{s.target.Subject.Info().Agent, responderName,
+			"--listen", netip.AddrPortFrom(s.addr.Addr(), 0).String(), "--page", strconv.Itoa(len(s.page)),
+			"--workers", s.params.Text("workers"), "--for", (2 * readyTime).String()}, Stdout: in, Stderr: &said})
+		if err == nil {
+			err = fmt.Errorf("the responder ended with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
+		}
+		in.CloseWithError(err)
+		ended <- err
+	}()
+	stop = func() {
+		cancel()
+		out.Close()
+		<-ended
+	}
+	line := make([]byte, 64)
+	n, err := io.ReadAtLeast(out, line, len("ready 0.0.0.0:0\n"))
+	for err == nil && !bytes.Contains(line[:n], []byte("\n")) && n < len(line) {
+		var more int
+		more, err = out.Read(line[n:])
+		n += more
+	}
+	if err == nil {
+		text, ok := strings.CutPrefix(strings.TrimSpace(string(line[:n])), "ready ")
+		if addr, err = netip.ParseAddrPort(text); err == nil && !ok {
+			err = errors.New("the responder does not say where it is")
+		}
+	}
+	if err != nil {
+		stop()
+		return addr, nil, err
+	}
+	return addr, stop, nil
+}
+
+// pathBlob returns what was measured; nil where nothing was tried.
+func (s *server) pathBlob() []byte {
+	if text := s.target.State[pathKey]; text != "" {
+		return []byte(text)
+	}
+	return nil
+}
