@@ -36,7 +36,8 @@ packages() {
 	test|?chromium|looks at the page as a browser does: without JavaScript, narrow, dark, printed
 	test|zfs-fuse|volumes with ZFS where the kernel has none (backing file:zfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
-	test|wrk|an independent load generator that the one in bakeoff-agent is held against
+	test|wrk|tool wrk, and what the load generator in bakeoff-agent is held against
+	test|siege|tool siege: users that ask for a page
 	test|sysbench|tool sysbench: the CPU and memory tests as the platform ships them
 	test|fio|tool fio: reads and writes of one file
 	test|openssl|tool openssl: the speed of a hash or a cipher

@@ -15,11 +15,15 @@ import (
 // Environments made from an image bring their own.
 type Lack struct {
 	Program    string   `json:"program"`
-	Contenders []string `json:"contenders"` // that run it from the host
+	Contenders []string `json:"contenders"` // that run it from the host; or LoadGenerator
 	Cells      []string `json:"cells"`      // that cannot run without it
 	Packages   []string `json:"packages"`   // Debian packages that bring it
 	Fix        string   `json:"fix"`
 }
+
+// LoadGenerator stands for the other end of a workload among the contenders
+// of a Lack.
+const LoadGenerator = "the load generator"
 
 // Programs lists what the plan's workloads need from the host itself and the
 // host lacks, in order of the programs' names. It changes nothing.
@@ -32,8 +36,17 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 		}
 	}
 	var out []Lack
-	if len(bare) == 0 {
-		return out, nil
+	need := func(who []string, cell, program string, packages []string) error {
+		if k := slices.IndexFunc(out, func(l Lack) bool { return l.Program == program }); k >= 0 {
+			out[k].Cells = append(out[k].Cells, cell)
+			return nil
+		}
+		have, err := has(ctx, host, program)
+		if err == nil && !have {
+			out = append(out, Lack{Program: program, Contenders: who, Cells: []string{cell}, Packages: packages,
+				Fix: "apt-get install --no-install-recommends " + strings.Join(packages, " ")})
+		}
+		return err
 	}
 	for _, cell := range p.Cells {
 		i := slices.IndexFunc(workloads, func(w workload.Workload) bool { return w.Doc().Name == cell.Workload })
@@ -42,18 +55,16 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 		}
 		doc := workloads[i].Doc()
 		for _, program := range doc.Programs {
-			if k := slices.IndexFunc(out, func(l Lack) bool { return l.Program == program }); k >= 0 {
-				out[k].Cells = append(out[k].Cells, cell.Name)
-				continue
+			if len(bare) == 0 {
+				break
 			}
-			have, err := has(ctx, host, program)
-			if err != nil {
+			if err := need(bare, cell.Name, program, doc.Packages["debian"]); err != nil {
 				return nil, err
 			}
-			if !have {
-				packages := doc.Packages["debian"]
-				out = append(out, Lack{Program: program, Contenders: bare, Cells: []string{cell.Name}, Packages: packages,
-					Fix: "apt-get install --no-install-recommends " + strings.Join(packages, " ")})
+		}
+		for _, program := range doc.PeerPrograms {
+			if err := need([]string{LoadGenerator}, cell.Name, program, doc.PeerPackages["debian"]); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -62,10 +73,11 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 }
 
 // has reports whether host finds program in its PATH or where administrators'
-// programs are.
+// programs are, which for PostgreSQL's is outside of it on Debian.
 func has(ctx context.Context, host conn.Conn, program string) (bool, error) {
 	exit, err := host.Exec(ctx, conn.Cmd{
-		Argv: []string{"sh", "-c", `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; command -v "$1"`, "sh", program}})
+		Argv: []string{"sh", "-c", `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+for d in /usr/lib/postgresql/*/bin; do PATH=$PATH:$d; done; command -v "$1"`, "sh", program}})
 	if err != nil {
 		return false, err
 	}

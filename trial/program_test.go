@@ -45,3 +45,20 @@ func TestProgramsTheHostLacks(t *testing.T) {
 		t.Errorf("environments from images need nothing of the host: %+v %v", lacks, err)
 	}
 }
+
+type distant struct{ *dice }
+
+func (n distant) Doc() workload.Doc {
+	d := n.dice.Doc()
+	d.PeerPrograms, d.PeerPackages = []string{"no-such-generator"}, map[string][]string{"debian": {"a-generator"}}
+	return d
+}
+
+// The other end is on the host, whatever the contenders are.
+func TestProgramsTheOtherEndLacks(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
+	lacks, err := Programs(t.Context(), b.plan, nil, []workload.Workload{distant{b.dice}}, present{})
+	if err != nil || len(lacks) != 1 || lacks[0].Contenders[0] != LoadGenerator || lacks[0].Packages[0] != "a-generator" {
+		t.Errorf("lacks %+v, %v", lacks, err)
+	}
+}

@@ -93,6 +93,10 @@ type Doc struct {
 	// Programs are the executables that those packages bring, looked for
 	// before anything starts.
 	Programs []string `json:"programs,omitempty"`
+	// PeerPrograms are what the other end must have, and PeerPackages bring
+	// them there, by system.
+	PeerPrograms []string            `json:"peer_programs,omitempty"`
+	PeerPackages map[string][]string `json:"peer_packages,omitempty"`
 	// State is how each trial finds its environment: fresh, restored or
 	// carried; Cache is warm or cold.
 	State string `json:"state"`

@@ -185,6 +185,10 @@ func programFindings() (out []finding, packages []string) {
 			f, more := lookFor(p, "workload "+doc.Name+" needs it on the bare host", doc.Packages["debian"]...)
 			out, packages = append(out, f...), append(packages, more...)
 		}
+		for _, p := range doc.PeerPrograms {
+			f, more := lookFor(p, "workload "+doc.Name+" needs it here, as the load generator", doc.PeerPackages["debian"]...)
+			out, packages = append(out, f...), append(packages, more...)
+		}
 	}
 	return out, packages
 }
@@ -192,7 +196,9 @@ func programFindings() (out []finding, packages []string) {
 // lookFor looks for a program, also where only administrators have it in
 // their PATH, and names the packages that would bring it.
 func lookFor(program, what string, debian ...string) ([]finding, []string) {
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/local/sbin", "/usr/sbin", "/sbin") {
+	dirs := append(filepath.SplitList(os.Getenv("PATH")), "/usr/local/sbin", "/usr/sbin", "/sbin")
+	versions, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // Debian keeps PostgreSQL's out of the PATH
+	for _, dir := range append(dirs, versions...) {
 		path := filepath.Join(dir, program)
 		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
 			return []finding{{Name: program, State: good, Text: path}}, nil

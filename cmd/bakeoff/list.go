@@ -317,6 +317,7 @@ func (a *app) describeWorkload(d workload.Doc) {
 	facts.row("volume", d.Volume)
 	facts.row("other end", map[bool]string{true: "a load generator outside the environment"}[d.Peer])
 	facts.row("programs", strings.Join(d.Programs, ", "))
+	facts.row("programs outside", strings.Join(d.PeerPrograms, ", "))
 	facts.row("state", d.State+", cache "+d.Cache)
 	facts.row("source", strings.Join(d.Source, "; "))
 	facts.body(a)

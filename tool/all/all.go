@@ -5,7 +5,9 @@ import (
 	"bakeoff/tool"
 	"bakeoff/tool/fio"
 	"bakeoff/tool/openssl"
+	"bakeoff/tool/siege"
 	"bakeoff/tool/sysbench"
+	"bakeoff/tool/wrk"
 )
 
 // Tools returns every tool, in order of its name.
@@ -13,6 +15,8 @@ func Tools() []tool.Tool {
 	return []tool.Tool{
 		fio.New(),
 		openssl.New(),
+		siege.New(),
 		sysbench.New(),
+		wrk.New(),
 	}
 }

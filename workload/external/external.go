@@ -19,6 +19,7 @@ import (
 	"bakeoff/sample"
 	"bakeoff/tool"
 	"bakeoff/workload"
+	"bakeoff/workload/http"
 )
 
 // New makes a workload of a tool.
@@ -37,6 +38,13 @@ func (e external) Doc() workload.Doc {
 		Metrics: append(slices.Clone(d.Metrics), workload.CPUPerOp),
 		Volume:  d.Volume, State: d.State, Cache: d.Cache, Time: d.Time, Parser: d.Parser, Source: d.Source,
 		Packages: d.Packages, Programs: []string{d.Program},
+	}
+	if d.Server == tool.Web {
+		web := http.Workload{}.Doc()
+		out.Params = append(out.Params, http.ServerParams()...)
+		out.Peer = true
+		out.PeerPackages, out.PeerPrograms = d.Packages, []string{d.Program}
+		out.Packages, out.Programs = web.Packages, web.Programs
 	}
 	return out
 }
@@ -61,6 +69,9 @@ func (e external) prepare(ctx context.Context, t workload.Target, p param.Values
 	}
 	at, err := s.place(ctx)
 	if err != nil {
+		return err
+	}
+	if err := s.serve(ctx, &at); err != nil {
 		return err
 	}
 	// What no trial could use is refused before any.
@@ -93,12 +104,15 @@ func (e external) reset(ctx context.Context, t workload.Target, p param.Values) 
 	if err != nil {
 		return err
 	}
+	if err := s.recall(); err != nil {
+		return err
+	}
+	if err := s.check(ctx); err != nil {
+		return err
+	}
 	q, ok := e.tool.(tool.Resetter)
 	if !ok {
 		return nil
-	}
-	if err := s.recall(); err != nil {
-		return err
 	}
 	cmds, err := q.Reset(p, s.known.At)
 	return s.aside(ctx, cmds, err)
@@ -171,6 +185,12 @@ func (e external) site(t workload.Target, p param.Values) (*site, error) {
 	info := t.Subject.Info()
 	s := &site{tool: e.tool, params: p, target: t, limit: e.limit(p), program: d.Program,
 		conn: t.Subject, agent: info.Agent, dir: path.Join(info.Scratch, "bakeoff-"+d.Name)}
+	if d.Server == tool.Web {
+		if t.Peer == nil || t.PeerAgent == "" || t.PeerDir == "" {
+			return nil, fault.New(fault.Lab, "there is no other end to generate the load")
+		}
+		s.conn, s.agent, s.dir = t.Peer, t.PeerAgent, path.Join(t.PeerDir, "bakeoff-"+d.Name)
+	}
 	return s, nil
 }
 

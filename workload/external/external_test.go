@@ -4,13 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"bakeoff/agent"
+	"bakeoff/conn/local"
 	"bakeoff/fault"
 	"bakeoff/param"
 	"bakeoff/probe"
@@ -18,7 +24,9 @@ import (
 	"bakeoff/tool"
 	"bakeoff/tool/fio"
 	"bakeoff/tool/openssl"
+	"bakeoff/tool/siege"
 	"bakeoff/tool/sysbench"
+	"bakeoff/tool/wrk"
 	"bakeoff/workload"
 	"bakeoff/workload/workloadtest"
 )
@@ -63,6 +71,97 @@ func TestFio(t *testing.T) {
 		Partial: true, Common: param.Values{"size": "4MiB", "time": "100ms"},
 		Cells: []param.Values{{"block": "1MiB", "fsync": "2"}, {"pattern": "write"}},
 	})
+}
+
+// web is this machine as an environment on the loopback network, and as the
+// other end. What nginx it starts is ended with the test.
+func web(t *testing.T) workload.Target {
+	t.Helper()
+	if _, err := exec.LookPath("nginx"); err != nil {
+		if _, err := os.Stat("/usr/sbin/nginx"); err != nil {
+			t.Skip("needs nginx: apt-get install nginx")
+		}
+	}
+	target := workloadtest.Local(t)
+	scratch, pid := target.Subject.Info().Scratch, os.Getpid()
+	target.Peer, target.PeerAgent, target.PeerDir = local.Conn{}, target.Subject.Info().Agent, t.TempDir()
+	target.Addr = netip.AddrFrom4([4]byte{127, byte(1 + pid>>16&0x7f), byte(pid >> 8), byte(1 + pid&0x7f)})
+	if runtime.GOOS != "linux" {
+		target.Addr = netip.MustParseAddr("127.0.0.1")
+	}
+	t.Cleanup(func() {
+		files, _ := filepath.Glob(scratch + "/http-*/nginx.pid")
+		for _, file := range files {
+			stop(t, file)
+		}
+	})
+	return target
+}
+
+// stop ends the process whose number file holds, and waits until it has
+// removed the file.
+func stop(t *testing.T, file string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.Fields(string(b))[0])
+	if err != nil || pid < 2 {
+		t.Fatalf("%s holds %q", file, b)
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if _, err := os.Stat(file); err != nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("process %d does not end", pid)
+}
+
+func TestWrk(t *testing.T) {
+	needs(t, wrk.New())
+	workloadtest.Run(t, New(wrk.New()), workloadtest.Options{
+		Target: web, Partial: true, Common: param.Values{"time": "1s", "connections": "10"},
+		Cells: []param.Values{{"tls": "true", "threads": "2"}},
+	})
+}
+
+func TestSiege(t *testing.T) {
+	needs(t, siege.New())
+	workloadtest.Run(t, New(siege.New()), workloadtest.Options{
+		Target: web, Partial: true, Common: param.Values{"time": "1s", "connections": "5"},
+		Cells: []param.Values{{"keepalive": "false"}},
+	})
+}
+
+// A page that is gone fails the check before the next trial, and a trial in
+// which it goes has no figure.
+func TestPageThatIsGone(t *testing.T) {
+	needs(t, wrk.New())
+	target, w := web(t), New(wrk.New())
+	p := param.Defaults(w.Doc().Params)
+	p["time"], p["connections"] = "1s", "2"
+	if err := w.Prepare(t.Context(), target, p); err != nil {
+		t.Fatal(err)
+	}
+	pages, _ := filepath.Glob(target.Subject.Info().Scratch + "/http-*/www/index.html")
+	if len(pages) != 1 || os.Remove(pages[0]) != nil {
+		t.Fatalf("pages %q", pages)
+	}
+	if err := w.Reset(t.Context(), target, p); !fault.Is(err, fault.Subject) {
+		t.Errorf("Reset: %v", err)
+	}
+	raw, err := w.Run(t.Context(), target, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if values, err := w.Parse(raw, p); !fault.Is(err, fault.Subject) {
+		t.Errorf("404s give %v, %v", values, err)
+	}
 }
 
 // example is a tool for tests: a shell that does as its script says.

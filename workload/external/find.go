@@ -34,9 +34,13 @@ func (s *site) find(ctx context.Context) error {
 	if !exit.OK() || !strings.HasPrefix(s.known.Program, "/") {
 		return s.absent(ctx)
 	}
+	// Some make files at home before they say anything.
+	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", s.dir); err != nil {
+		return err
+	}
 	said := conn.Tail{Limit: 64 << 10}
 	if _, err := s.conn.Exec(ctx, conn.Cmd{Argv: append([]string{s.known.Program}, d.VersionArgs...),
-		Env: []string{"LC_ALL=C", "HOME=/nonexistent"}, Stdout: &said, Stderr: &said}); err != nil {
+		Env: []string{"LC_ALL=C", "HOME=" + s.dir}, Stdout: &said, Stderr: &said}); err != nil {
 		return err
 	}
 	if s.known.Facts, err = s.tool.Version(said.Bytes()); err != nil {

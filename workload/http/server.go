@@ -303,17 +303,24 @@ func (s *server) note(ctx context.Context, user string) error {
 	if s.target.State == nil || s.target.State[stateKey] != "" {
 		return nil
 	}
-	said := conn.Tail{Limit: 4096}
-	if _, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{"nginx", "-V"}, Stdout: &said, Stderr: &said}); err != nil {
+	said, err := s.said(ctx, "-V")
+	if err != nil {
 		return err
 	}
-	first, build, _ := strings.Cut(string(bytes.ToValidUTF8(said.Bytes(), nil)), "\n")
+	first, build, _ := strings.Cut(said, "\n")
 	b, err := json.Marshal(description{
 		Server: "nginx", Version: strings.TrimPrefix(first, "nginx version: "), Build: strings.TrimSpace(build),
 		User: user, Config: s.config(user),
 	})
 	s.target.State[stateKey] = string(b)
 	return err
+}
+
+// said returns what nginx prints when it is called with flag.
+func (s *server) said(ctx context.Context, flag string) (string, error) {
+	said := conn.Tail{Limit: 4096}
+	_, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{"nginx", flag}, Stdout: &said, Stderr: &said})
+	return string(bytes.ToValidUTF8(said.Bytes(), nil)), err
 }
 
 // describe returns what note kept.

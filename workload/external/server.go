@@ -1,0 +1,41 @@
+package external
+
+import (
+	"context"
+
+	"bakeoff/tool"
+	"bakeoff/workload/http"
+)
+
+// serve brings up what must answer before the tool can start, and says where
+// it is.
+func (s *site) serve(ctx context.Context, at *tool.Place) error {
+	switch s.tool.Doc().Server {
+	case tool.Web:
+		web, err := http.NewServer(s.target, s.params)
+		if err != nil {
+			return err
+		}
+		if err := web.Start(ctx); err != nil {
+			return err
+		}
+		at.URL = web.URL()
+		if v := web.Version(ctx); v != "" {
+			s.known.Facts["server"] = v
+		}
+	}
+	return nil
+}
+
+// check sees, before each trial, that the server is still there.
+func (s *site) check(ctx context.Context) error {
+	switch s.tool.Doc().Server {
+	case tool.Web:
+		web, err := http.NewServer(s.target, s.params)
+		if err != nil {
+			return err
+		}
+		return web.Check(ctx)
+	}
+	return nil
+}
