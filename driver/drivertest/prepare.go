@@ -133,7 +133,7 @@ func (s *laboratory) nothing(spec driver.Spec) {
 		s.Errorf("left behind: %q, %v", found, err)
 	}
 	// Not only in the driver's own eyes.
-	left := leftHere
+	left := Remains
 	if s.o.Left != nil {
 		left = s.o.Left
 	}
@@ -168,9 +168,9 @@ func (s *laboratory) until(what string, ok func() bool) {
 	}
 }
 
-// leftHere looks for what an environment may leave on a Linux host, and for
-// mounts on any.
-func leftHere(spec driver.Spec) (left []string) {
+// Remains looks for what an environment may leave on a Linux host, and for
+// mounts on any, one line for each thing.
+func Remains(spec driver.Spec) (left []string) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		mounts, _ = exec.Command("mount").Output()
