@@ -7,6 +7,7 @@ import (
 	"bakeoff/driver/chroot"
 	"bakeoff/driver/docker"
 	"bakeoff/driver/host"
+	"bakeoff/driver/jail"
 	"bakeoff/driver/nspawn"
 	"bakeoff/driver/oci"
 	"bakeoff/driver/podman"
@@ -20,6 +21,7 @@ func Drivers() []driver.Driver {
 		chroot.Driver{},
 		docker.Driver{},
 		host.Driver{},
+		jail.Driver{},
 		nspawn.Driver{},
 		oci.Driver{},
 		podman.Driver{},
