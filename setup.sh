@@ -19,7 +19,6 @@ packages() {
 	run|qemu-system-x86|driver qemu: the virtual machines microvm and q35
 	run|crun|driver oci: containers by crun
 	run|runc|driver oci: containers by runc
-	run|systemd-container|driver nspawn: containers by systemd-nspawn
 	run|bubblewrap|driver bwrap: sandboxes without a daemon
 	run|mmdebstrap|makes the Debian root images of every environment
 	run|debian-archive-keyring|proves that the packages in those images are Debian's
@@ -31,8 +30,12 @@ packages() {
 	run|nginx|workload http on the bare host: the packaged server, never started as a service
 	technologies|docker.io|driver docker: containers by Docker's engine
 	technologies|podman|driver podman: containers by an engine without a daemon
+	technologies|lxc|driver lxc: containers by LXC
+	technologies|systemd-container|driver nspawn: containers by systemd-nspawn
 	test|docker.io|the same, with an engine that the test starts itself
 	test|podman|the same
+	test|lxc|driver lxc, in the tests, too
+	test|systemd-container|driver nspawn, in the tests, too
 	test|?chromium|looks at the page as a browser does: without JavaScript, narrow, dark, printed
 	test|zfs-fuse|volumes with ZFS where the kernel has none (backing file:zfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)

@@ -49,6 +49,9 @@ type Env struct {
 	Run func(ctx context.Context, cmd conn.Cmd) (conn.Exit, error)
 	// Root is the mounted root on the host, "" where there is none.
 	Root string
+	// Resident tells that a first process lives in it as long as it does: a
+	// group without processes is an environment that has ended.
+	Resident bool
 	// OnClose is called first when the environment is closed.
 	OnClose func(ctx context.Context) error
 	// Remains, where a driver sets it, removes what the technology itself may
@@ -286,6 +289,9 @@ func (e *Env) Relocate(agentPath, scratch string, volumes map[string]string) {
 	e.info.Agent, e.info.Scratch = agentPath, scratch
 	maps.Copy(e.info.Volumes, volumes)
 }
+
+// OwnKernel says that clock and counters inside are not the host's.
+func (e *Env) OwnKernel() { e.info.OwnKernel = true }
 
 // Together runs steps that do not need each other at the same time, and
 // returns when all have ended, so that nothing is still being made when the

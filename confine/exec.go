@@ -8,6 +8,7 @@ import (
 	"net"
 	"path"
 	"sync"
+	"time"
 
 	"bakeoff/agent"
 	"bakeoff/conn"
@@ -49,10 +50,47 @@ func (e *Env) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 		e.log.add(what, exit, err, tail.tail.Bytes())
 		return exit, err
 	})
+	if dead := e.dead(ctx, exit, err); dead != nil {
+		err = dead
+	}
 	if err != nil {
 		return exit, fault.Op("exec "+what[0], err)
 	}
 	return exit, nil
+}
+
+// deathTime is how long an environment that lost its sandbox takes to lose the
+// rest of its processes.
+const deathTime = 300 * time.Millisecond
+
+// dead returns, after something inside ended badly, that the whole environment
+// has: it used up its memory, or something in it killed its first process.
+// That is the subject's doing, and a result.
+func (e *Env) dead(ctx context.Context, exit conn.Exit, err error) error {
+	if !e.Resident || e.Group == nil || err == nil && (exit.OK() || exit.Signal != "") || fault.Is(err, fault.NotFound) || ctx.Err() != nil {
+		return nil
+	}
+	// Most programs that fail do so in an environment that lives: they are not
+	// held up. Runtimes that cannot tell say 128, or fail.
+	end := time.Now()
+	if err != nil || exit.Code == 128 {
+		end = end.Add(deathTime)
+	}
+	for {
+		pids, perr := e.Group.PIDs(ctx)
+		if perr != nil || len(pids) > 0 && !time.Now().Before(end) {
+			return nil
+		}
+		if len(pids) == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	why := ""
+	if u, uerr := e.Group.Usage(ctx); uerr == nil && u.OOMKills != nil && *u.OOMKills > 0 {
+		why = fmt.Sprintf(", and the host has killed %.0f of its processes for want of memory", *u.OOMKills)
+	}
+	return fault.New(fault.Subject, "the environment has ended: nothing runs in it any more%s", why)
 }
 
 // tee remembers the end of a stream.

@@ -6,8 +6,10 @@ import (
 	"bakeoff/driver/bwrap"
 	"bakeoff/driver/chroot"
 	"bakeoff/driver/docker"
+	"bakeoff/driver/gvisor"
 	"bakeoff/driver/host"
 	"bakeoff/driver/jail"
+	"bakeoff/driver/lxc"
 	"bakeoff/driver/nspawn"
 	"bakeoff/driver/oci"
 	"bakeoff/driver/podman"
@@ -20,8 +22,10 @@ func Drivers() []driver.Driver {
 		bwrap.Driver{},
 		chroot.Driver{},
 		docker.Driver{},
+		gvisor.Driver{},
 		host.Driver{},
 		jail.Driver{},
+		lxc.Driver{},
 		nspawn.Driver{},
 		oci.Driver{},
 		podman.Driver{},

@@ -108,6 +108,7 @@ func build(ctx context.Context, e *confine.Env) error {
 		return err
 	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "none"
+	e.Resident = true
 	e.In = append([]string{e.Spec.Agent, "enter", "--pid", strconv.Itoa(pid), "--ns", "cgroup,ipc,uts,net,pid,mnt", "--no-new-privs"},
 		e.Group.EnterArgs()...)
 	return e.Answer(ctx)

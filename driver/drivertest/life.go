@@ -11,8 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/conn"
 	"bakeoff/conn/conntest"
 	"bakeoff/driver"
+	"bakeoff/fault"
 	"bakeoff/unit"
 )
 
@@ -97,6 +99,10 @@ func (s *laboratory) limits() {
 		s.Logf("memory is not enforced: %s", lim.NotEnforced["memory"])
 		return
 	}
+	if s.o.EndsOfMemory {
+		s.endsOfMemory(in, program)
+		return
+	}
 	if exit, out := s.exec(in, program, "subject", "hog", fmt.Sprint(4*int64(s.o.Memory))); exit.OK() {
 		s.Errorf("a program took four times the memory: %s", out)
 	} else {
@@ -113,6 +119,20 @@ func (s *laboratory) limits() {
 		if !in.Info().OwnKernel && (u.OOMKills == nil || *u.OOMKills < 1) {
 			s.Error("the meter does not know that something was killed for its memory")
 		}
+	}
+}
+
+// endsOfMemory: what ends the whole environment is the subject's failure, and
+// is told as such whatever is tried then.
+func (s *laboratory) endsOfMemory(in driver.Instance, program string) {
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	for _, argv := range [][]string{{program, "subject", "hog", fmt.Sprint(4 * int64(s.o.Memory))}, {program, "subject", "cpus"}} {
+		exit, err := in.Exec(ctx, conn.Cmd{Argv: argv})
+		if !fault.Is(err, fault.Subject) {
+			s.Errorf("%q in an environment without memory: %v, %v", argv[2], exit, err)
+		}
+		s.Logf("%s: %v", argv[2], err)
 	}
 }
 

@@ -143,6 +143,7 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 	if filter == filterOff {
 		e.Facts()["seccomp"] = "none"
 	}
+	e.Resident = true
 	e.In = []string{e.Spec.Agent, "via", path.Join(e.Dir(hostDoor), socket), "--", confine.AgentPath, "enter"}
 	return e.Answer(ctx)
 }

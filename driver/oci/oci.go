@@ -6,9 +6,7 @@
 package oci
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"path"
 	"slices"
 	"strings"
@@ -86,129 +84,37 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	if err != nil {
 		return nil, err
 	}
-	c := &container{env: e, runtime: runtimeOf(spec.Options)}
-	if err := c.build(ctx); err != nil {
+	if err := build(ctx, e, runtimeOf(spec.Options)); err != nil {
 		return nil, e.Abandon(ctx, err)
 	}
 	return e, nil
 }
 
-// container is an environment as its runtime knows it.
-type container struct {
-	env     *confine.Env
-	runtime string
-	started bool
-}
-
-func (c *container) build(ctx context.Context) error {
-	e := c.env
+func build(ctx context.Context, e *confine.Env, runtime string) error {
 	var v string
 	err := confine.Together(
-		func() error { return e.Connect(ctx) },
-		func() error { return c.files(ctx) },
-		func() (err error) { v, err = version(ctx, e.Host, c.runtime); return err })
+		func() error { return e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runtime)}) },
+		func() (err error) { v, err = version(ctx, e.Host, runtime); return err })
 	if err != nil {
 		return err
 	}
-	e.OnClose, e.Details = c.remove, c.state
-	c.started = true
-	if _, err := conn.Output(ctx, e.Host, c.command("run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)...); err != nil {
-		return fault.Op(c.runtime+": run", err)
-	}
-	if err := e.Adopt(ctx); err != nil {
-		return err
-	}
-	e.Facts()["runtime"], e.Facts()["version"], e.Facts()["seccomp"] = c.runtime, v, "none"
-	// The runtime passes on a number only, so the agent says by which signal
-	// a program ended.
-	e.In = append(c.command("exec", e.Spec.Label), e.Info().Agent, "enter", "--report")
+	e.Facts()["runtime"], e.Facts()["version"], e.Facts()["seccomp"] = runtime, v, "none"
 	return e.Answer(ctx)
 }
 
-// files makes the volumes, the root and the bundle.
-func (c *container) files(ctx context.Context) error {
-	volumes, err := c.env.Volumes(ctx)
-	if err != nil {
-		return err
+// command is the runtime with its global flags. crun refuses to work where it
+// sees both versions of control groups: the version 2 hierarchy of a hybrid is
+// hidden from it.
+func command(e *confine.Env, runtime string) []string {
+	state := path.Join(e.Spec.Dir, "state")
+	if runtime != "crun" {
+		return []string{runtime, "--root", state}
 	}
-	if err := c.env.Mount(ctx, false, false, volumes); err != nil {
-		return err
+	out := []string{"crun", "--root", state, "--cgroup-manager=cgroupfs"} // runc has it by default
+	if e.Layout.String() == "hybrid" {
+		out = append([]string{e.Spec.Agent, "enter", "--private-mounts", "--umount", e.Layout.V2, "--"}, out...)
 	}
-	return c.bundle(ctx, volumes)
-}
-
-// bundle writes the container's configuration.
-func (c *container) bundle(ctx context.Context, volumes map[string]string) error {
-	e := c.env
-	accounted, err := swapAccounted(ctx, e)
-	if err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(configure(e, volumes, accounted), "", "\t")
-	if err != nil {
-		return err
-	}
-	if err := conn.FilesOf(e.Host).Mkdir(ctx, e.Dir("bundle")); err != nil {
-		return err
-	}
-	return e.Host.Push(ctx, e.Dir("bundle/config.json"), 0o644, bytes.NewReader(text))
-}
-
-// swapAccounted tells whether swap can be limited. A runtime that is asked to
-// limit it where it cannot fails.
-func swapAccounted(ctx context.Context, e *confine.Env) (bool, error) {
-	v1 := e.Layout.V1["memory"]
-	if v1 == "" {
-		return true, nil
-	}
-	names, err := conn.FilesOf(e.Host).ReadDir(ctx, v1)
-	return slices.Contains(names, "memory.memsw.limit_in_bytes"), err
-}
-
-// command is the runtime with a subcommand. Its own state lies in the
-// environment's directory, so that nothing of it can be left anywhere else.
-func (c *container) command(args ...string) []string {
-	out := c.wrapper()
-	out = append(out, c.runtime, "--root", path.Join(c.env.Spec.Dir, "state"))
-	if c.runtime == "crun" {
-		out = append(out, "--cgroup-manager=cgroupfs") // runc has it by default
-	}
-	return append(out, args...)
-}
-
-// wrapper hides the version 2 hierarchy of a hybrid from crun, which refuses
-// to work where it sees both.
-func (c *container) wrapper() []string {
-	if l := c.env.Layout; c.runtime == "crun" && l.String() == "hybrid" {
-		return []string{c.env.Spec.Agent, "enter", "--private-mounts", "--umount", l.V2, "--"}
-	}
-	return nil
-}
-
-// remove has the runtime delete the container, dead or alive.
-func (c *container) remove(ctx context.Context) error {
-	if !c.started {
-		return nil
-	}
-	if g := c.env.Group; g != nil {
-		if err := g.Kill(ctx); err != nil { // a frozen one, too
-			return err
-		}
-	}
-	_, err := conn.Output(ctx, c.env.Host, c.command("delete", "--force", c.env.Spec.Label)...)
-	if err != nil && c.env.Group == nil {
-		return nil // run was cut off before there was anything to delete; Reap looks
-	}
-	return fault.Op(c.runtime+": delete", err)
-}
-
-// state is what the runtime says of the container.
-func (c *container) state(ctx context.Context) []byte {
-	out, err := conn.Output(ctx, c.env.Host, c.command("state", c.env.Spec.Label)...)
-	if err != nil {
-		return []byte(c.runtime + ": state: " + err.Error() + "\n")
-	}
-	return append(out, '\n')
+	return out
 }
 
 // Reap removes what an environment has left.

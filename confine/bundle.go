@@ -1,25 +1,24 @@
-package oci
+package confine
 
 import (
 	"bakeoff/agent"
 	"bakeoff/cgroup"
-	"bakeoff/confine"
 )
 
-// config is the part of an OCI runtime configuration that is used here.
+// bundle is the part of an OCI runtime configuration that is used here.
 //
 // Source: Open Container Initiative Runtime Specification 1.0.2, config.md
 // and config-linux.md.
-type config struct {
-	Version  string  `json:"ociVersion"`
-	Process  process `json:"process"`
-	Root     root    `json:"root"`
-	Hostname string  `json:"hostname"`
-	Mounts   []mount `json:"mounts"`
-	Linux    linux   `json:"linux"`
+type bundle struct {
+	Version  string        `json:"ociVersion"`
+	Process  bundleProcess `json:"process"`
+	Root     bundleRoot    `json:"root"`
+	Hostname string        `json:"hostname"`
+	Mounts   []bundleMount `json:"mounts"`
+	Linux    bundleLinux   `json:"linux"`
 }
 
-type process struct {
+type bundleProcess struct {
 	Args            []string            `json:"args"`
 	Env             []string            `json:"env"`
 	Cwd             string              `json:"cwd"`
@@ -28,47 +27,47 @@ type process struct {
 	NoNewPrivileges bool                `json:"noNewPrivileges"`
 }
 
-type root struct {
+type bundleRoot struct {
 	Path string `json:"path"`
 }
 
-type mount struct {
+type bundleMount struct {
 	Destination string   `json:"destination"`
 	Type        string   `json:"type,omitempty"`
 	Source      string   `json:"source"`
 	Options     []string `json:"options,omitempty"`
 }
 
-type linux struct {
-	CgroupsPath   string      `json:"cgroupsPath"`
-	Namespaces    []namespace `json:"namespaces"`
-	Resources     resources   `json:"resources"`
-	MaskedPaths   []string    `json:"maskedPaths"`
-	ReadonlyPaths []string    `json:"readonlyPaths"`
+type bundleLinux struct {
+	CgroupsPath   string            `json:"cgroupsPath"`
+	Namespaces    []bundleNamespace `json:"namespaces"`
+	Resources     bundleResources   `json:"resources"`
+	MaskedPaths   []string          `json:"maskedPaths"`
+	ReadonlyPaths []string          `json:"readonlyPaths"`
 }
 
-type namespace struct {
+type bundleNamespace struct {
 	Type string `json:"type"`
 	Path string `json:"path,omitempty"`
 }
 
-type resources struct {
-	CPU     *cpu     `json:"cpu,omitempty"`
-	Memory  *memory  `json:"memory,omitempty"`
-	Devices []device `json:"devices"`
+type bundleResources struct {
+	CPU     *bundleCPU     `json:"cpu,omitempty"`
+	Memory  *bundleMemory  `json:"memory,omitempty"`
+	Devices []bundleDevice `json:"devices"`
 }
 
-type cpu struct {
+type bundleCPU struct {
 	CPUs string `json:"cpus"`
 }
 
-type memory struct {
+type bundleMemory struct {
 	Limit int64 `json:"limit"`
 	// Swap is memory and swap together; nil where swap is not accounted.
 	Swap *int64 `json:"swap,omitempty"`
 }
 
-type device struct {
+type bundleDevice struct {
 	Allow  bool   `json:"allow"`
 	Access string `json:"access"`
 }
@@ -79,27 +78,27 @@ var capabilities = []string{"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", 
 
 // configure describes the container of an environment. Its first process
 // does nothing; what is to run comes by exec.
-func configure(e *confine.Env, volumes map[string]string, swapAccounted bool) config {
-	c := config{
+func configure(e *Env, volumes map[string]string, swapAccounted bool) bundle {
+	c := bundle{
 		Version: "1.0.2",
-		Process: process{Args: []string{confine.AgentPath, "pause"}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, Cwd: "/",
+		Process: bundleProcess{Args: []string{AgentPath, "pause"}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, Cwd: "/",
 			User:         map[string]int{"uid": 0, "gid": 0},
 			Capabilities: map[string][]string{"bounding": capabilities, "effective": capabilities, "permitted": capabilities}},
-		Root:     root{Path: e.Root},
+		Root:     bundleRoot{Path: e.Root},
 		Hostname: e.Spec.Label,
-		Mounts:   mounts(e.Binds(volumes)),
-		Linux: linux{
+		Mounts:   bundleMounts(e.Binds(volumes)),
+		Linux: bundleLinux{
 			CgroupsPath: cgroup.Path(e.Spec.Label),
-			Namespaces: []namespace{{Type: "pid"}, {Type: "ipc"}, {Type: "uts"}, {Type: "mount"}, {Type: "cgroup"},
+			Namespaces: []bundleNamespace{{Type: "pid"}, {Type: "ipc"}, {Type: "uts"}, {Type: "mount"}, {Type: "cgroup"},
 				{Type: "network", Path: e.Netns()}},
-			Resources: resources{CPU: &cpu{CPUs: cgroup.FormatCPUs(e.Spec.CPUSet)}, Devices: []device{{Allow: false, Access: "rwm"}}},
+			Resources: bundleResources{CPU: &bundleCPU{CPUs: cgroup.FormatCPUs(e.Spec.CPUSet)}, Devices: []bundleDevice{{Allow: false, Access: "rwm"}}},
 			// What the container engines hide, for the same reasons.
 			MaskedPaths:   []string{"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"},
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		},
 	}
 	if m := int64(e.Spec.Memory); m > 0 {
-		c.Linux.Resources.Memory = &memory{Limit: m}
+		c.Linux.Resources.Memory = &bundleMemory{Limit: m}
 		if swapAccounted {
 			c.Linux.Resources.Memory.Swap = &m // nothing beside the memory itself
 		}
@@ -107,9 +106,9 @@ func configure(e *confine.Env, volumes map[string]string, swapAccounted bool) co
 	return c
 }
 
-// mounts are those that the specification expects, and the binds.
-func mounts(binds []agent.Bind) []mount {
-	out := []mount{
+// bundleMounts are those that the specification expects, and the binds.
+func bundleMounts(binds []agent.Bind) []bundleMount {
+	out := []bundleMount{
 		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev"}},
 		{"/dev", "tmpfs", "tmpfs", []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
 		{"/dev/pts", "devpts", "devpts", []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
@@ -122,7 +121,7 @@ func mounts(binds []agent.Bind) []mount {
 		if b.ReadOnly {
 			options = []string{"bind", "ro"}
 		}
-		out = append(out, mount{b.To, "bind", b.From, options})
+		out = append(out, bundleMount{b.To, "bind", b.From, options})
 	}
 	return out
 }

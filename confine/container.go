@@ -1,0 +1,114 @@
+package confine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"bakeoff/conn"
+	"bakeoff/fault"
+)
+
+// Runtime is a program that runs OCI bundles: crun, runc, runsc.
+//
+// Source: opencontainers/runtime-tools, the command line interface; crun(1),
+// runc(8).
+type Runtime struct {
+	Name string
+	// Argv is the program with the flags that go before a subcommand. Its
+	// state must lie in the environment's directory, so that nothing of it
+	// can be left anywhere else.
+	Argv []string
+}
+
+// Contain makes the environment's network, volumes and root and, over them, a
+// container of r. Its first process does nothing; programs come by the
+// runtime's own exec, as they do under Docker and Podman. r sets the limits.
+func (e *Env) Contain(ctx context.Context, r Runtime) error {
+	err := Together(
+		func() error { return e.Connect(ctx) },
+		func() error { return e.bundle(ctx) })
+	if err != nil {
+		return err
+	}
+	c := &container{e, r}
+	e.OnClose, e.Details, e.Resident = c.remove, c.state, true
+	if _, err := conn.Output(ctx, e.Host, c.command("run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)...); err != nil {
+		return fault.Op(r.Name+": run", err)
+	}
+	if err := e.Adopt(ctx); err != nil {
+		return err
+	}
+	// The runtime passes on a number only, so the agent says by which signal
+	// a program ended.
+	e.In = append(c.command("exec", e.Spec.Label), AgentPath, "enter", "--report")
+	return nil
+}
+
+// bundle makes the volumes, the root and the container's configuration.
+func (e *Env) bundle(ctx context.Context) error {
+	volumes, err := e.Volumes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.Mount(ctx, false, false, volumes); err != nil {
+		return err
+	}
+	accounted, err := e.swapAccounted(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(configure(e, volumes, accounted), "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := conn.FilesOf(e.Host).Mkdir(ctx, e.Dir("bundle")); err != nil {
+		return err
+	}
+	return e.Host.Push(ctx, e.Dir("bundle/config.json"), 0o644, bytes.NewReader(text))
+}
+
+// swapAccounted tells whether swap can be limited. A runtime that is asked to
+// limit it where it cannot fails.
+func (e *Env) swapAccounted(ctx context.Context) (bool, error) {
+	v1 := e.Layout.V1["memory"]
+	if v1 == "" {
+		return true, nil
+	}
+	names, err := conn.FilesOf(e.Host).ReadDir(ctx, v1)
+	return slices.Contains(names, "memory.memsw.limit_in_bytes"), err
+}
+
+// container is an environment as its runtime knows it.
+type container struct {
+	env     *Env
+	runtime Runtime
+}
+
+func (c *container) command(args ...string) []string {
+	return append(slices.Clone(c.runtime.Argv), args...)
+}
+
+// remove has the runtime delete the container, dead or alive.
+func (c *container) remove(ctx context.Context) error {
+	if g := c.env.Group; g != nil {
+		if err := g.Kill(ctx); err != nil { // a frozen one, too
+			return err
+		}
+	}
+	_, err := conn.Output(ctx, c.env.Host, c.command("delete", "--force", c.env.Spec.Label)...)
+	if err != nil && c.env.Group == nil {
+		return nil // run was cut off before there was anything to delete; Reap looks
+	}
+	return fault.Op(c.runtime.Name+": delete", err)
+}
+
+// state is what the runtime says of the container.
+func (c *container) state(ctx context.Context) []byte {
+	out, err := conn.Output(ctx, c.env.Host, c.command("state", c.env.Spec.Label)...)
+	if err != nil {
+		return []byte(c.runtime.Name + ": state: " + err.Error() + "\n")
+	}
+	return append(out, '\n')
+}

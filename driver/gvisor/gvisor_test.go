@@ -1,0 +1,98 @@
+package gvisor
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bakeoff/conn/local"
+	"bakeoff/driver"
+	"bakeoff/driver/drivertest"
+	"bakeoff/fault"
+	"bakeoff/param"
+)
+
+// sandbox is how the suite treats gVisor: a sandbox that exceeds its memory
+// ends as a whole.
+func sandbox(platform string) drivertest.Options {
+	return drivertest.Options{Name: platform, Options: param.Values{"platform": platform}, Memory: 256 << 20, EndsOfMemory: true}
+}
+
+func TestDriver(t *testing.T) { drivertest.Run(t, Driver{}, sandbox("systrap")) }
+
+// The Makefile builds what Check's command builds, and that command names no
+// package of Debian's: there is none.
+func TestMakefile(t *testing.T) {
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.NewReplacer(Version, "$(GVISOR)", Toolchain, "$(GVISOR_GO)", " go install", " $(GO) install").Replace(install("$(BAKEOFF_CACHE)/bin"))
+	for _, line := range []string{"GVISOR = " + Version + "\n", "GVISOR_GO = " + Toolchain + "\n", want + "\n"} {
+		if !strings.Contains(string(text), line) {
+			t.Errorf("the Makefile has no line %q", line)
+		}
+	}
+	if strings.Contains(want, "apt-get") {
+		t.Error(want)
+	}
+}
+
+// A host without runsc is told how to build it, into the cache that it has.
+func TestCheckSaysHow(t *testing.T) {
+	bin := t.TempDir() // with nothing in it
+	t.Setenv("BAKEOFF_CACHE", bin)
+	printenv, err := exec.LookPath("printenv")
+	if err != nil {
+		t.Skip("needs printenv of coreutils")
+	}
+	t.Setenv("PATH", filepath.Dir(printenv))
+	if _, err := exec.LookPath("runsc"); err == nil {
+		t.Skip("runsc lies beside printenv here")
+	}
+	_, err = find(t.Context(), local.Conn{})
+	if !fault.Is(err, fault.NotFound) || fault.Fix(err) != install(filepath.Join(bin, "bin")) {
+		t.Errorf("%v; fix: %s", err, fault.Fix(err))
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	for name, spec := range map[string]driver.Spec{
+		"platform": {Options: param.Values{"platform": "kvm"}},
+		"overlay":  {Options: param.Values{"overlay": "memory"}},
+	} {
+		if _, err := (Driver{}).Create(t.Context(), local.Conn{}, spec); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzVersion(f *testing.F) {
+	f.Add("runsc version release-20250203.0\nspec: 1.1.0-rc.1\n")
+	f.Add("runsc version VERSION_MISSING\nspec: 1.1.0-rc.1\n")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, out string) {
+		if parseVersion(out) == "" {
+			t.Error("no version at all")
+		}
+	})
+}
+
+func TestVersion(t *testing.T) {
+	for out, want := range map[string]string{
+		"runsc version release-20250203.0\nspec: 1.1.0-rc.1\n": "release-20250203.0",
+		"runsc version VERSION_MISSING\nspec: 1.1.0-rc.1\n":    "unknown: built without one",
+	} {
+		if got := parseVersion(out); got != want {
+			t.Errorf("%q: %q", out, got)
+		}
+	}
+}
+
+func BenchmarkCreate(b *testing.B) {
+	for _, platform := range platforms {
+		b.Run(platform, func(b *testing.B) { drivertest.Bench(b, Driver{}, sandbox(platform)) })
+	}
+}
