@@ -64,13 +64,15 @@ func (a *app) man() *cobra.Command {
 
 func referencePages(root *cobra.Command) pages {
 	p := pages{
-		"commands.md":     commandsPage(root),
-		"drivers.md":      driversPage(),
-		"workloads.md":    workloadsPage(),
-		"tools.md":        toolsPage(),
-		"systems.md":      systemsPage(),
-		"lab.md":          []byte(manifest.Reference(catalogue())),
-		"lab.schema.json": manifest.JSONSchema(catalogue()),
+		"commands.md":  commandsPage(root),
+		"drivers.md":   driversPage(),
+		"workloads.md": workloadsPage(),
+		"tools.md":     toolsPage(),
+		"systems.md":   systemsPage(),
+		"lab.md":       []byte(manifest.Reference(catalogue())),
+	}
+	for _, s := range schemas {
+		p[s.name+".schema.json"] = s.text()
 	}
 	for name, text := range manPages(root) {
 		p["man/"+name] = text

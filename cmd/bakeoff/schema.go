@@ -1,25 +1,55 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"bakeoff/audit"
 	"bakeoff/manifest"
 )
 
+// schemas are the files that people write, in the order in which help names
+// them.
+var schemas = []struct {
+	name string
+	text func() []byte
+}{
+	{"lab", func() []byte { return manifest.JSONSchema(catalogue()) }},
+	{"published", audit.JSONSchema},
+}
+
 func (a *app) schema() *cobra.Command {
+	var names []string
+	for _, s := range schemas {
+		names = append(names, s.name)
+	}
 	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of lab files, for editors",
-		Long: `schema prints the JSON Schema (2020-12) of lab files, with every driver and
-workload of this program. Editors that speak the YAML language server read it
-from a first line like this one:
+		Use:   "schema [lab|published]",
+		Short: "Print the JSON Schema of lab files or published tables, for editors",
+		Long: `schema prints the JSON Schema (2020-12) of the files that people write: lab
+files, with every driver and workload of this program, or published tables, as
+audit reads them. Editors that speak the YAML language server read it from a
+first line like this one:
 
   # yaml-language-server: $schema=lab.schema.json`,
-		Example: "  bakeoff schema > lab.schema.json",
-		Args:    between(0, 0, ""),
-		RunE: func(*cobra.Command, []string) error {
-			_, err := a.stdout.Write(manifest.JSONSchema(catalogue()))
-			return err
+		Example: `  bakeoff schema > lab.schema.json
+  bakeoff schema published > published.schema.json`,
+		Args:      between(0, 1, "lab or published"),
+		ValidArgs: names,
+		RunE: func(c *cobra.Command, args []string) error {
+			name := "lab"
+			if len(args) > 0 {
+				name = args[0]
+			}
+			for _, s := range schemas {
+				if s.name == name {
+					_, err := a.stdout.Write(s.text())
+					return err
+				}
+			}
+			return usage(c, fmt.Errorf("there is no schema of %q; there are %s", name, strings.Join(names, ", ")))
 		},
 	}
 }
