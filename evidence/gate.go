@@ -53,7 +53,8 @@ const (
 	diskShare     = 0.50    // of the bytes that were forced to the disk,
 	diskLeast     = 1 << 20 // bytes: below, other files' traffic is as much
 	claimShare    = 0.90    // of what passed,
-	claimCPU      = 0.05    // of the claim, between it and the CPU time
+	claimCPU      = 0.05    // of the claim, between it and the CPU time,
+	claimGrain    = 0.05    // and seconds: start and rounding
 	stealTicks    = 0.02    // seconds: the kernel counts in steps of 0.01
 	scalingLow    = 1.2     // time(2n)/time(n): a loop that was removed has 1
 )

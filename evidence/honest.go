@@ -15,7 +15,7 @@ func cpuTimeGate(t Trial) string {
 	if c == nil || !(c.Seconds > 0) || !(c.CPUSeconds > 0) || !(c.Seconds < claimShare*c.Elapsed) {
 		return ""
 	}
-	if math.Abs(c.CPUSeconds-c.Seconds) > claimCPU*c.Seconds {
+	if math.Abs(c.CPUSeconds-c.Seconds) > claimCPU*c.Seconds+claimGrain {
 		return ""
 	}
 	return fmt.Sprintf("it claims %.2f s, %.2f s passed, and %.2f s is the CPU time that it got", c.Seconds, c.Elapsed, c.CPUSeconds)

@@ -94,6 +94,7 @@ func params() []param.Spec {
 		{Name: "exit", Kind: param.Text, Default: "0", Doc: "the exit code that is right, or any"},
 		{Name: "score", Kind: param.Text, Doc: "where the metric score is" + finds},
 		{Name: "cost", Kind: param.Text, Doc: "where the metric cost is" + finds},
+		{Name: "seconds", Kind: param.Text, Doc: "where the command says how many seconds it measured, in what it prints to either stream; one that says its CPU time fails the gate cpu-time"},
 		{Name: "timeout", Kind: param.Duration, Default: "10m0s", Doc: "after this a command is killed, and has failed"},
 		{Name: "estimate", Kind: param.Duration, Default: "5s", Doc: "how long the command is expected to take, for the plan"},
 	}
@@ -114,7 +115,7 @@ func check(p param.Values) error {
 			return fault.New(fault.Invalid, "command: env has %q; write NAME=VALUE", env)
 		}
 	}
-	for _, name := range []string{"score", "cost"} {
+	for _, name := range []string{"score", "cost", "seconds"} {
 		if p.Text(name) == "" {
 			continue
 		}
