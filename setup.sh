@@ -17,6 +17,7 @@ set -eu
 packages() {
 	cat <<-'LIST'
 	run|qemu-system-x86|driver qemu: the virtual machines microvm and q35
+	run|qemu-utils|driver qemu: volumes as qcow2 images
 	run|crun|driver oci: containers by crun
 	run|runc|driver oci: containers by runc
 	run|bubblewrap|driver bwrap: sandboxes without a daemon
@@ -36,6 +37,8 @@ packages() {
 	test|podman|the same
 	test|lxc|driver lxc, in the tests, too
 	test|systemd-container|driver nspawn, in the tests, too
+	test|ovmf|driver qemu: machines that start by UEFI
+	test|seabios|driver qemu: machines that start by a BIOS
 	test|?chromium|looks at the page as a browser does: without JavaScript, narrow, dark, printed
 	test|zfs-fuse|volumes with ZFS where the kernel has none (backing file:zfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)

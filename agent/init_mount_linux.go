@@ -141,14 +141,13 @@ func showAgent(root string) error {
 func findDisk(serial string) (string, error) {
 	deadline := time.Now().Add(deviceWait)
 	for {
-		found, err := filepath.Glob("/sys/block/*/serial")
+		disks, err := filepath.Glob("/sys/block/*")
 		if err != nil {
 			return "", err
 		}
-		for _, f := range found {
-			text, err := os.ReadFile(f)
-			if err == nil && strings.TrimRight(string(text), "\n\x00") == serial {
-				return "/dev/" + filepath.Base(filepath.Dir(f)), nil
+		for _, d := range disks {
+			if serialOf(d) == serial {
+				return "/dev/" + filepath.Base(d), nil
 			}
 		}
 		if time.Now().After(deadline) {
@@ -156,6 +155,22 @@ func findDisk(serial string) (string, error) {
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// serialOf returns the serial number of a disk in /sys/block: virtio tells it
+// in a file of the disk, NVMe in one of its controller, and SCSI, which SATA
+// disks speak to the kernel as well, in page 80h of its vital product data.
+func serialOf(disk string) string {
+	for _, name := range []string{"serial", "device/serial"} {
+		if text, err := os.ReadFile(filepath.Join(disk, name)); err == nil {
+			return strings.Trim(string(text), " \n\x00")
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(disk, "device/vpd_pg80"))
+	if err != nil || len(page) < 4 {
+		return ""
+	}
+	return strings.Trim(string(page[4:]), " \x00") // after the header of 4 bytes
 }
 
 func mountVolume(v InitVolume) error {

@@ -71,6 +71,10 @@ type Instance interface {
 	Close(ctx context.Context) error
 }
 
+// OptionKernelPackage is the option of drivers that boot which names the
+// package that brings the kernel; images are made with it.
+const OptionKernelPackage = "kernel-package"
+
 // Freezer is an Instance that can be put to rest while others are measured.
 type Freezer interface {
 	Freeze(ctx context.Context) error

@@ -46,6 +46,9 @@ type Request struct {
 	// Disk asks for the root as an ext4 image too, Kernel for a kernel with
 	// its modules from the same distribution.
 	Disk, Kernel bool
+	// KernelPackage brings the kernel instead of the one that the
+	// distribution has for virtual machines; "" for that one.
+	KernelPackage string
 }
 
 // Image is an image in the cache. Nothing in it is ever written to.
@@ -108,12 +111,25 @@ func (req Request) Check() error {
 		return fault.WithFix(fault.New(fault.Invalid, "%q is not an image", req.Ref),
 			"write debian:SUITE or ubuntu:SUITE, as debian:bookworm")
 	}
-	for _, p := range req.Packages {
+	for _, p := range append(req.Packages[:len(req.Packages):len(req.Packages)], req.kernelPackages()...) {
 		if !packageName.MatchString(p) {
 			return fault.New(fault.Invalid, "image %s: %q is not the name of a package", req.Ref, p)
 		}
 	}
 	return nil
+}
+
+// kernelPackages is the package that was asked for, if any.
+func (req Request) kernelPackages() []string {
+	if req.KernelPackage == "" {
+		return nil
+	}
+	return []string{req.KernelPackage}
+}
+
+// kernelKey names the directory of the kernel.
+func (req Request) kernelKey() string {
+	return Request{Ref: req.Ref, Packages: req.kernelPackages()}.key("kernel")
 }
 
 // key names an image's directory: what was asked for, not what came out.
@@ -133,7 +149,7 @@ func (s *Store) Cached(req Request) bool {
 		ok = ok && exists(filepath.Join(root, diskFile))
 	}
 	if req.Kernel {
-		ok = ok && exists(filepath.Join(s.Dir, Request{Ref: req.Ref}.key("kernel"), description))
+		ok = ok && exists(filepath.Join(s.Dir, req.kernelKey(), description))
 	}
 	return ok
 }
@@ -187,7 +203,7 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 		}
 	}
 	if req.Kernel {
-		if err := s.kernel(ctx, req.Ref, &img); err != nil {
+		if err := s.kernel(ctx, req, &img); err != nil {
 			return Image{}, fault.Op("kernel of "+req.Ref, err)
 		}
 	}
@@ -237,13 +253,17 @@ func (s *Store) build(ctx context.Context, req Request, dir string) error {
 // kernel fills in the kernel of ref, from the distribution's package of a
 // kernel for virtual machines. The package is unpacked, not installed: no
 // initial RAM disk is made and no hook runs.
-func (s *Store) kernel(ctx context.Context, ref string, img *Image) error {
+func (s *Store) kernel(ctx context.Context, req Request, img *Image) error {
+	ref := req.Ref
 	distro, _, _ := strings.Cut(ref, ":")
 	pkg, ok := distributions[distro].kernel[runtime.GOARCH]
+	if req.KernelPackage != "" {
+		pkg, ok = req.KernelPackage, true
+	}
 	if !ok {
 		return fault.New(fault.Unsupported, "%s has no kernel for virtual machines on %s that is known here", distro, runtime.GOARCH)
 	}
-	dir := filepath.Join(s.Dir, Request{Ref: ref}.key("kernel"))
+	dir := filepath.Join(s.Dir, req.kernelKey())
 	if !exists(filepath.Join(dir, description)) {
 		s.say("fetching the kernel package %s of %s (once)", pkg, ref)
 		tmp := dir + partial

@@ -32,6 +32,13 @@ func TestKeysNameWhatWasAskedFor(t *testing.T) {
 	if a.key("root") == (Request{Ref: "debian:bookworm"}).key("root") || a.key("root") == a.key("kernel") {
 		t.Error("different requests share a directory")
 	}
+	a.KernelPackage = "linux-image-amd64"
+	if a.kernelKey() == b.kernelKey() || b.kernelKey() != (Request{Ref: "debian:bookworm"}).kernelKey() {
+		t.Error("kernels of different packages share a directory, or those of one image do not")
+	}
+	if a.KernelPackage = "../x"; a.Check() == nil {
+		t.Error("a kernel's package is not checked")
+	}
 }
 
 // A digest speaks of names, modes and contents, and of nothing else.

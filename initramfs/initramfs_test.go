@@ -82,18 +82,19 @@ func packed(t *testing.T, how string, data []byte) []byte {
 func tree(t *testing.T) *Tree {
 	t.Helper()
 	files := fstest.MapFS{
-		"modules.builtin":               {Data: []byte("kernel/fs/ext4/ext4.ko\nkernel/lib/crc-ccitt.ko\n")},
-		"kernel/drivers/net/net.ko.xz":  {Data: packed(t, "xz", module("license=GPL\x00depends=fail-over,base\x00"))},
-		"kernel/net/fail-over.ko.zst":   {Data: packed(t, "zst", module("depends=crc_ccitt\x00softdep=pre: hash missing post: late\x00"))},
-		"kernel/drivers/base.ko.gz":     {Data: packed(t, "gz", module("depends=\x00"))},
-		"kernel/crypto/hash.ko":         {Data: module("softdep=pre: fail_over\x00")},
-		"kernel/late.ko":                {Data: module("depends=\x00")},
-		"kernel/lame.ko":                {Data: module("depends=nowhere\x00")},
-		"kernel/one.ko":                 {Data: module("depends=other\x00")},
-		"kernel/other.ko":               {Data: module("depends=one\x00")},
-		"kernel/text.ko":                {Data: []byte("no module at all")},
-		"build":                         {Mode: fs.ModeSymlink},
-		"kernel/drivers/net/readme.txt": {Data: []byte("x")},
+		"modules.builtin":                {Data: []byte("kernel/fs/ext4/ext4.ko\nkernel/lib/crc-ccitt.ko\n")},
+		"kernel/drivers/net/net.ko.xz":   {Data: packed(t, "xz", module("license=GPL\x00depends=fail-over,base\x00"))},
+		"kernel/net/fail-over.ko.zst":    {Data: packed(t, "zst", module("depends=crc_ccitt\x00softdep=pre: hash missing crypto-sum32 post: late\x00"))},
+		"kernel/drivers/base.ko.gz":      {Data: packed(t, "gz", module("depends=\x00"))},
+		"kernel/crypto/hash.ko":          {Data: module("softdep=pre: fail_over\x00")},
+		"kernel/crypto/sum32-generic.ko": {Data: module("depends=\x00")},
+		"kernel/late.ko":                 {Data: module("depends=\x00")},
+		"kernel/lame.ko":                 {Data: module("depends=nowhere\x00")},
+		"kernel/one.ko":                  {Data: module("depends=other\x00")},
+		"kernel/other.ko":                {Data: module("depends=one\x00")},
+		"kernel/text.ko":                 {Data: []byte("no module at all")},
+		"build":                          {Mode: fs.ModeSymlink},
+		"kernel/drivers/net/readme.txt":  {Data: []byte("x")},
 	}
 	tr, err := OpenTree(files)
 	if err != nil {
@@ -105,7 +106,7 @@ func tree(t *testing.T) *Tree {
 func TestOrder(t *testing.T) {
 	tr := tree(t)
 	got, err := tr.Order([]string{"net", "ext4", "base", "crc-ccitt"})
-	if want := []string{"hash", "fail_over", "base", "net"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"hash", "sum32_generic", "fail_over", "base", "net"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 	for _, name := range []string{"nothing", "lame", "one"} {
@@ -126,7 +127,7 @@ func TestArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		paths, err := a.AddModules(tree(t), []string{"net"})
-		if want := []string{"/modules/00-hash.ko", "/modules/01-fail_over.ko", "/modules/02-base.ko", "/modules/03-net.ko"}; err != nil || !slices.Equal(paths, want) {
+		if want := []string{"/modules/00-hash.ko", "/modules/01-sum32_generic.ko", "/modules/02-fail_over.ko", "/modules/03-base.ko", "/modules/04-net.ko"}; err != nil || !slices.Equal(paths, want) {
 			t.Fatalf("got %q, %v", paths, err)
 		}
 		if err := a.Dir("/dev"); err != nil {
@@ -156,13 +157,13 @@ func TestArchive(t *testing.T) {
 				t.Errorf("/init holds %q", text)
 			}
 		}
-		if h.Name == "modules/03-net.ko" {
+		if h.Name == "modules/04-net.ko" {
 			if data, _ := io.ReadAll(r); !bytes.HasPrefix(data, []byte("\x7fELF")) {
 				t.Error("a module is still compressed")
 			}
 		}
 	}
-	if want := "init 755, modules 755, modules/00-hash.ko 644, modules/01-fail_over.ko 644, modules/02-base.ko 644, modules/03-net.ko 644, dev 755"; strings.Join(names, ", ") != want {
+	if want := "init 755, modules 755, modules/00-hash.ko 644, modules/01-sum32_generic.ko 644, modules/02-fail_over.ko 644, modules/03-base.ko 644, modules/04-net.ko 644, dev 755"; strings.Join(names, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(names, ", "), want)
 	}
 }

@@ -94,6 +94,12 @@ func (t *Tree) Order(wanted []string) ([]string, error) {
 			return fmt.Errorf("module %s: %w", name, err)
 		}
 		for _, d := range before {
+			// Cryptography is asked for by its algorithm, an alias
+			// (crypto-crc32c); the module that every kernel has it in is
+			// called after it (crc32c_generic).
+			if d = canonical(d); t.files[d] == "" && !t.builtin[d] {
+				d = strings.TrimPrefix(d, "crypto_") + "_generic"
+			}
 			// A soft dependency that goes round is nothing to wait for.
 			if state[canonical(d)] != 1 {
 				if err := visit(d, true); err != nil {

@@ -33,11 +33,13 @@ const rootSerial = "root"
 
 func volumeSerial(i int) string { return "volume" + strconv.Itoa(i) }
 
-// disk is a virtio disk.
+// disk is a disk of the machine.
 type disk struct {
 	serial   string
 	path     string // on the host
 	snapshot bool   // changes go to a file without a name
+	// controller, format, cache and aio are values of the options.
+	controller, format, cache, aio string
 }
 
 // machine is everything that QEMU's command line depends on.
@@ -52,7 +54,9 @@ type machine struct {
 	dir     string
 	kernel  string
 	append  string
+	bios    string // "": the machine's own
 	tscKHz  int64
+	modules []string // of the disks' controllers
 	disks   []disk
 	network *driver.Network
 }
@@ -78,16 +82,10 @@ func commandLine(m machine) []string {
 	if m.sandbox {
 		argv = append(argv, "-sandbox", sandbox)
 	}
-	for i, d := range m.disks {
-		id := "disk" + strconv.Itoa(i)
-		snapshot := ""
-		if d.snapshot {
-			snapshot = ",snapshot=on"
-		}
-		argv = append(argv,
-			"-drive", "if=none,id="+id+",format=raw"+snapshot+",file="+escape(d.path),
-			"-device", "virtio-blk-"+bus(m.kind)+",drive="+id+",serial="+d.serial)
+	if m.bios != "" {
+		argv = append(argv, "-bios", m.bios)
 	}
+	argv = append(argv, attach(m)...)
 	if n := m.network; n != nil {
 		argv = append(argv,
 			"-netdev", "tap,id=net,script=no,downscript=no,ifname="+netns.Tap(m.label),
@@ -156,7 +154,7 @@ func wantedModules(m machine) []string {
 	if m.network != nil {
 		w = append(w, "virtio_net")
 	}
-	return w
+	return append(w, m.modules...)
 }
 
 // newMachine fills in what the specification says; accelerator, sandbox and
@@ -170,5 +168,6 @@ func newMachine(spec driver.Spec, set param.Values) machine {
 	if k := set.Text(optKernel); k != "" {
 		m.kernel = k
 	}
+	m.modules = storageModules(set, spec.Volumes)
 	return m
 }

@@ -44,7 +44,7 @@ func validate(spec driver.Spec, set param.Values) error {
 			return err
 		}
 	}
-	return nil
+	return validateStorage(set)
 }
 
 func validateVolume(v driver.Volume) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path"
 	"strings"
@@ -20,7 +21,6 @@ import (
 	"bakeoff/netns"
 	"bakeoff/param"
 	"bakeoff/qmp"
-	"bakeoff/volume"
 )
 
 // Create makes a machine and returns when the agent in it answers.
@@ -48,7 +48,7 @@ func (in *Instance) create(ctx context.Context, set param.Values) error {
 	if err := in.remember(ctx); err != nil {
 		return err
 	}
-	if m.disks, err = in.storage(ctx); err != nil {
+	if m.disks, err = in.storage(ctx, set); err != nil {
 		return err
 	}
 	if in.release, err = in.ramDisk(ctx, m, modulesDir(in.spec, set)); err != nil {
@@ -75,7 +75,7 @@ func (in *Instance) create(ctx context.Context, set param.Values) error {
 	if err := in.meet(boot); err != nil {
 		return in.notUp(ctx, boot, set.Duration(optBootTimeout), err)
 	}
-	return in.describe(ctx, m)
+	return in.describe(ctx, m, set)
 }
 
 // choose decides how the machine is run.
@@ -96,32 +96,15 @@ func (in *Instance) choose(ctx context.Context, set param.Values) (machine, erro
 		return m, err
 	}
 	m.sandbox, m.tscKHz = e.sandbox, kvm.TSCKHz
+	firmware, err := firmwareOf(m.kind, set.Text(optFirmware))
+	if err != nil {
+		return m, err
+	}
+	if m.bios, err = firmware.find(ctx, in.host); err != nil {
+		return m, err
+	}
 	m.accel, err = accelerator(set.Text(optAccel), kvm)
 	return m, err
-}
-
-// storage makes the files of volumes and lists the machine's disks, the root
-// first.
-func (in *Instance) storage(ctx context.Context) ([]disk, error) {
-	disks := []disk{{serial: rootSerial, path: in.spec.Image.Disk, snapshot: true}}
-	for i, v := range in.spec.Volumes {
-		at := v.Device
-		switch v.Backing {
-		case volume.Tmpfs:
-			continue
-		case volume.Ext4:
-			var err error
-			if at, err = volume.File(ctx, in.host, in.spec.Dir, v); err != nil {
-				return nil, err
-			}
-		case volume.Disk:
-			if err := volume.CheckDisk(ctx, in.host, v.Device); err != nil {
-				return nil, err
-			}
-		}
-		disks = append(disks, disk{serial: volumeSerial(i), path: at})
-	}
-	return disks, nil
 }
 
 // ramDisk has the agent write the initial RAM disk on the host, and returns
@@ -236,7 +219,7 @@ func (in *Instance) notUp(ctx, boot context.Context, timeout time.Duration, err 
 }
 
 // describe fills in what the instance says of itself, as QEMU tells it.
-func (in *Instance) describe(ctx context.Context, m machine) error {
+func (in *Instance) describe(ctx context.Context, m machine, set param.Values) error {
 	ctx, cancel := context.WithTimeout(ctx, monitorTime)
 	defer cancel()
 	rw, err := in.dial(ctx, socketMonitor)
@@ -266,10 +249,10 @@ func (in *Instance) describe(ctx context.Context, m machine) error {
 		Facts: map[string]string{
 			"accelerator": accel, "machine": m.kind, "qemu": monitor.Version().String(),
 			"kernel": printable([]byte(in.boot.Kernel)), "cpu": cpuModel(m.accel), "sandbox": fmt.Sprint(m.sandbox),
-			"root": "virtio-blk, changes in a temporary file", "disk.cache": "writeback",
-			"kernel.append": strings.TrimSpace(m.append),
+			"kernel.append": strings.TrimSpace(m.append), "firmware": set.Text(optFirmware),
 		},
 	}
+	maps.Copy(in.info.Facts, storageFacts(set))
 	if n := in.spec.Network; n != nil {
 		in.info.Addr = n.Addr.Addr()
 	}

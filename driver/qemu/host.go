@@ -127,6 +127,17 @@ func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.
 		a.Fix = "take another machine, or an emulator that has it"
 		return a
 	}
+	firmware, err := firmwareOf(machine, set.Text(optFirmware))
+	if err == nil {
+		_, err = firmware.find(ctx, host)
+	}
+	if err == nil {
+		err = validateStorage(set)
+	}
+	if err != nil {
+		a.Reason, a.Fix = err.Error(), fault.Fix(err)
+		return a
+	}
 	path := "bakeoff-agent"
 	if h, ok := host.(hostAgent); ok {
 		path = h.Agent()

@@ -56,6 +56,14 @@ func bench(t testing.TB) (string, driver.Image) {
 	return live.agent, live.image
 }
 
+// cacheDir is where images are kept.
+func cacheDir() string {
+	if dir := os.Getenv("BAKEOFF_CACHE"); dir != "" {
+		return dir
+	}
+	return "/var/cache/bakeoff"
+}
+
 func prepare() error {
 	dir, err := os.MkdirTemp("", "qemu")
 	if err != nil {
@@ -67,13 +75,9 @@ func prepare() error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	cache := os.Getenv("BAKEOFF_CACHE")
-	if cache == "" {
-		cache = "/var/cache/bakeoff"
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	store := image.Store{Dir: filepath.Join(cache, "images"), Host: local.Conn{}}
+	store := image.Store{Dir: filepath.Join(cacheDir(), "images"), Host: local.Conn{}}
 	img, err := store.Get(ctx, image.Request{Ref: "debian:bookworm", Disk: true, Kernel: true})
 	if err != nil {
 		return err

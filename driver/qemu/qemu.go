@@ -30,6 +30,8 @@ const (
 	optAppend      = "append"
 	optProgram     = "program"
 	optBootTimeout = "boot-timeout"
+	// optKernelPackage is read where images are made.
+	optKernelPackage = driver.OptionKernelPackage
 
 	machineMicroVM = "microvm"
 	machineQ35     = "q35"
@@ -41,7 +43,7 @@ const (
 // defaultProgram is the emulator for the processors that both machines have.
 const defaultProgram = "qemu-system-x86_64"
 
-var options = []param.Spec{
+var options = append([]param.Spec{
 	{Name: optMachine, Kind: param.Text, Default: machineMicroVM, Enum: []string{machineMicroVM, machineQ35},
 		Doc: "The machine: microvm has virtio devices and little else, q35 is a PC with PCI and firmware."},
 	{Name: optAccel, Kind: param.Text, Default: accelAuto, Enum: []string{accelAuto, accelKVM, accelTCG},
@@ -56,7 +58,10 @@ var options = []param.Spec{
 		Doc: "The emulator, a name or a path on the host."},
 	{Name: optBootTimeout, Kind: param.Duration, Default: "1m0s",
 		Doc: "How long the guest may take until its agent answers."},
-}
+	firmwareOption,
+	{Name: optKernelPackage, Kind: param.Text,
+		Doc: "Package of the image's distribution that brings the kernel, where it is not to be the one for virtual machines: linux-image-amd64 has the drivers of real hardware."},
+}, storageOptions...)
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {

@@ -37,14 +37,15 @@ func TestCommandLine(t *testing.T) {
 	spec.Network = &driver.Network{Namespace: "n", MAC: "02:00:00:00:00:01"}
 	m := newMachine(spec, settings(param.Values{optAppend: "mitigations=off"}))
 	m.accel, m.tscKHz, m.sandbox = accelTCG, 2445426, true
-	m.disks = []disk{{rootSerial, "/cache/disk.ext4", true}, {"volume0", "/odd,dir/v", false}}
+	m.disks = []disk{{serial: rootSerial, path: "/cache/disk.ext4", snapshot: true, format: "raw"},
+		{serial: "volume0", path: "/odd,dir/v", format: "raw", cache: "writeback", aio: "threads"}}
 	argv := commandLine(m)
 	for _, want := range [][]string{
 		{"-m", "512M"}, {"-smp", "2"}, {"-nodefaults"}, {"-no-reboot"}, {"-sandbox", sandbox}, {"-cpu", "max"},
 		{"-initrd", "/odd,dir/x/initramfs.cpio"}, // a plain path
 		{"-qmp", "unix:/odd,,dir/x/q,server=on,wait=off"},
 		{"-drive", "if=none,id=disk0,format=raw,snapshot=on,file=/cache/disk.ext4"},
-		{"-drive", "if=none,id=disk1,format=raw,file=/odd,,dir/v"},
+		{"-drive", "if=none,id=disk1,format=raw,cache=writeback,aio=threads,file=/odd,,dir/v"},
 		{"-device", "virtio-blk-device,drive=disk1,serial=volume0"},
 		{"-device", "virtio-net-device,netdev=net,mac=02:00:00:00:00:01"},
 		{"-append", "console=ttyS0 panic=-1 reboot=t quiet loglevel=4 cryptomgr.notests tsc_early_khz=2445426 tsc=reliable lpj=4000000 mitigations=off"},
@@ -54,7 +55,7 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 	m = newMachine(ordinary(), settings(param.Values{optMachine: machineQ35}))
-	m.accel, m.disks = accelKVM, []disk{{rootSerial, "/d", true}}
+	m.accel, m.disks = accelKVM, []disk{{serial: rootSerial, path: "/d", snapshot: true, format: "raw"}}
 	argv = commandLine(m)
 	text := strings.Join(argv, " ")
 	for _, never := range []string{"-netdev", "virtio-net", "-device virtio-blk-device", "tsc_early_khz", "-sandbox", "vga", "usb"} {
@@ -213,5 +214,71 @@ func TestDocHasWhatItNeeds(t *testing.T) {
 	}
 	if got := settings(nil).Duration(optBootTimeout); got <= 0 {
 		t.Errorf("the default of %s is %v", optBootTimeout, got)
+	}
+}
+
+func TestStorageOptions(t *testing.T) {
+	for _, tt := range []struct {
+		options param.Values
+		kind    fault.Kind // 0: fine
+		says    string
+	}{
+		{nil, 0, ""},
+		{param.Values{optController: virtioSCSI}, 0, ""},
+		{param.Values{optController: nvme}, fault.Unsupported, "PCI"},
+		{param.Values{optController: nvme, optMachine: machineQ35}, 0, ""},
+		{param.Values{optController: ahci}, fault.Unsupported, "PCI"},
+		{param.Values{optAIO: aioNative}, fault.Invalid, "disk-cache"},
+		{param.Values{optAIO: aioNative, optCache: cacheDirectsync}, 0, ""},
+		{param.Values{optAIO: aioURing}, 0, ""},
+	} {
+		err := validate(ordinary(), settings(tt.options))
+		if tt.says == "" && err != nil || tt.says != "" && (!fault.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("%v: %v", tt.options, err)
+		}
+	}
+}
+
+func TestControllers(t *testing.T) {
+	spec := ordinary()
+	spec.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4"}}
+	for controller, want := range map[string]struct {
+		devices []string
+		modules []string
+	}{
+		virtioBlk:  {[]string{"virtio-blk-pci,drive=disk1,serial=volume0"}, nil},
+		virtioSCSI: {[]string{"virtio-scsi-pci,id=scsi", "scsi-hd,bus=scsi.0,drive=disk1,serial=volume0"}, []string{"virtio_scsi", "sd_mod"}},
+		nvme:       {[]string{"nvme,drive=disk1,serial=volume0"}, []string{"nvme"}},
+		ahci:       {[]string{"ide-hd,bus=ide.0,drive=disk1,serial=volume0", "ide-hd,bus=ide.1,drive=disk2,serial=volume1"}, []string{"ahci", "sd_mod"}},
+	} {
+		m := newMachine(spec, settings(param.Values{optMachine: machineQ35, optController: controller}))
+		m.disks = []disk{{serial: rootSerial, controller: virtioBlk, path: "/r", format: "raw", snapshot: true}}
+		for i := range 2 {
+			m.disks = append(m.disks, disk{serial: volumeSerial(i), controller: controller, path: "/v", format: "qcow2", cache: "none", aio: "native"})
+		}
+		argv := commandLine(m)
+		for _, d := range want.devices {
+			if !has(argv, "-device", d) {
+				t.Errorf("%s: %q lacks %s", controller, argv, d)
+			}
+		}
+		if !has(argv, "-drive", "if=none,id=disk1,format=qcow2,cache=none,aio=native,file=/v") {
+			t.Errorf("%s: %q has another drive", controller, argv)
+		}
+		if w := wantedModules(m); !slices.Equal(w[len(w)-len(want.modules):], want.modules) {
+			t.Errorf("%s: the modules are %v", controller, w)
+		}
+	}
+}
+
+func TestFirmware(t *testing.T) {
+	for _, tt := range []struct{ kind, name, bios, says string }{
+		{machineMicroVM, firmwareAuto, "", ""}, {machineMicroVM, qboot, "qboot.rom", ""}, {machineQ35, seaBIOS, "bios-256k.bin", ""},
+		{machineMicroVM, seaBIOS, "bios-microvm.bin", ""}, {machineMicroVM, ovmf, "", "q35"},
+	} {
+		f, err := firmwareOf(tt.kind, tt.name)
+		if f.bios != tt.bios || (err != nil) != (tt.says != "") || err != nil && !strings.Contains(fault.Fix(err), tt.says) {
+			t.Errorf("%s on %s: %q, %v", tt.name, tt.kind, f.bios, err)
+		}
 	}
 }
