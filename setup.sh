@@ -45,6 +45,7 @@ packages() {
 	test|wrk|tool wrk, and what the load generator in bakeoff-agent is held against
 	test|siege|tool siege: users that ask for a page
 	test|sysbench|tool sysbench: the CPU and memory tests as the platform ships them
+	test|bonnie++|tool bonnie: one pass over a big file and many small ones
 	test|fio|tool fio: reads and writes of one file
 	test|openssl|tool openssl: the speed of a hash or a cipher
 	test|busybox-static|programs without libraries for the tests of roots and RAM disks

@@ -113,6 +113,8 @@ type Place struct {
 	// FileSystem is the type of the file system that Data is in, as df names
 	// it ("ext4", "zfs"); "" where nobody knows.
 	FileSystem string
+	// UID is who runs it, as a number ("0"); "" where systems have none.
+	UID string
 	// MemoryBytes is what the environment may use; 0 where nobody knows.
 	MemoryBytes int64
 	// URL is the page that a tool with a Web server asks for.

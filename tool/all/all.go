@@ -3,6 +3,7 @@ package all
 
 import (
 	"bakeoff/tool"
+	"bakeoff/tool/bonnie"
 	"bakeoff/tool/fio"
 	"bakeoff/tool/openssl"
 	"bakeoff/tool/siege"
@@ -13,6 +14,7 @@ import (
 // Tools returns every tool, in order of its name.
 func Tools() []tool.Tool {
 	return []tool.Tool{
+		bonnie.New(),
 		fio.New(),
 		openssl.New(),
 		siege.New(),

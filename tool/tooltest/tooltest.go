@@ -197,7 +197,7 @@ func checkCommand(t *testing.T, x tool.Tool) {
 // At is a place for tests that run nothing.
 func At() tool.Place {
 	return tool.Place{
-		Dir: "/scratch/dir", Data: "/data/dir", FileSystem: "ext4", MemoryBytes: 64 << 20,
+		Dir: "/scratch/dir", Data: "/data/dir", FileSystem: "ext4", UID: "0", MemoryBytes: 64 << 20,
 		URL: "http://198.18.0.2:8080/index.html", Host: "/scratch/socket", User: "postgres", Database: "bakeoff", Port: 5432,
 	}
 }

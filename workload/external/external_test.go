@@ -22,6 +22,7 @@ import (
 	"bakeoff/probe"
 	"bakeoff/sample"
 	"bakeoff/tool"
+	"bakeoff/tool/bonnie"
 	"bakeoff/tool/fio"
 	"bakeoff/tool/openssl"
 	"bakeoff/tool/siege"
@@ -63,6 +64,30 @@ func TestOpenSSL(t *testing.T) {
 	workloadtest.Run(t, New(openssl.New()), workloadtest.Options{
 		Partial: true, Cells: []param.Values{{"algorithm": "aes-256-gcm", "block": "16B", "multi": "2"}},
 	})
+}
+
+// A small file on a machine with more memory: the figures are of its cache,
+// which the facts of the trial say.
+func TestBonnie(t *testing.T) {
+	needs(t, bonnie.New())
+	target, w := workloadtest.Local(t), New(bonnie.New())
+	p := param.Defaults(w.Doc().Params)
+	p["size"], p["ram"], p["files"], p["characters"] = "64MiB", "32MiB", "1", "false"
+	if err := w.Prepare(t.Context(), target, p); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := w.Run(t.Context(), target, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It may be too fast for bonnie++ to tell, which is no figure.
+	if values, err := w.Parse(raw, p); err != nil && !(fault.Is(err, fault.Subject) && strings.Contains(err.Error(), "could not measure write")) {
+		t.Errorf("%v, %v", values, err)
+	}
+	p["size"], p["ram"] = "64MiB", "64MiB"
+	if err := w.Prepare(t.Context(), target, p); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a file that memory can hold: %v", err)
+	}
 }
 
 func TestFio(t *testing.T) {

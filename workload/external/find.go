@@ -126,6 +126,9 @@ func (s *site) place(ctx context.Context) (tool.Place, error) {
 		return at, err
 	}
 	at.FileSystem = s.fileSystem(ctx, at.Data)
+	if uid, err := conn.Output(ctx, s.conn, "id", "-u"); err == nil {
+		at.UID = strings.TrimSpace(string(uid))
+	}
 	return at, nil
 }
 
