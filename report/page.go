@@ -8,6 +8,7 @@ import (
 	"bakeoff/analysis"
 	"bakeoff/chart"
 	chartall "bakeoff/chart/all"
+	checks "bakeoff/evidence"
 	"bakeoff/plan"
 	"bakeoff/sample"
 	"bakeoff/store"
@@ -381,7 +382,7 @@ func (b *builder) absent() {
 	for _, m := range b.results.Missing {
 		p.Missing.Rows = append(p.Missing.Rows, []string{m.Contender, m.Cell, m.Reason})
 	}
-	p.Gates = table{Caption: "Failed checks", Prose: true, Head: []string{"comparison", "check", "trials", "reason"}}
+	p.Gates = table{Caption: "Failed checks", Prose: true, Head: []string{"comparison", "check", "trials", "reason", "what it means"}}
 	all := b.results.Comparisons
 	if b.results.Twin != nil {
 		all = append(all[:len(all):len(all)], b.results.Twin.Comparisons...)
@@ -389,7 +390,7 @@ func (b *builder) absent() {
 	for _, c := range all {
 		for _, g := range c.Gates {
 			p.Gates.Rows = append(p.Gates.Rows, []string{c.Contender + ", " + c.Cell + ", " + c.Metric, g.Name,
-				fmt.Sprintf("%d of %d", g.Trials, g.Of), g.Reason})
+				fmt.Sprintf("%d of %d", g.Trials, g.Of), g.Reason, checks.Explain(g.Name)})
 		}
 	}
 	p.Gates.Rows = cut(b.evidence, "failed checks", p.Gates.Rows, maxList)

@@ -1,0 +1,73 @@
+package qemu
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bakeoff/conn"
+	"bakeoff/evidence"
+	"bakeoff/fault"
+	"bakeoff/param"
+	"bakeoff/plan"
+	"bakeoff/probe"
+	"bakeoff/store"
+	"bakeoff/workload"
+	"bakeoff/workload/cpu"
+)
+
+// clockFails says why the gate on clocks fails a trial, "" where it passes.
+func clockFails(trial evidence.Trial) string {
+	for _, g := range evidence.Gates() {
+		if g.Name == "clock" {
+			return g.Failed(trial)
+		}
+	}
+	return ""
+}
+
+// A guest whose wall clock is set in mid-trial: a program that times itself by
+// it measures a time that did not pass. (A machine that is stopped for a while
+// is no such guest: its clocks are true when it goes on, see TestFreeze.)
+func TestAClockThatIsSetIsGated(t *testing.T) {
+	in := create(t, specOf(t, param.Values{"machine": "microvm"}))
+	ctx := t.Context()
+	p := param.Defaults(cpu.New().Doc().Params)
+	p["time"] = "3s"
+	target := workload.Target{Subject: in, State: map[string]string{}}
+	trial := func(disturb func()) evidence.Trial {
+		from, before := time.Now(), probe.ReadHost(nil)
+		inside, err := in.Clock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var done sync.WaitGroup
+		done.Go(disturb)
+		raw, err := cpu.New().Run(ctx, target, p)
+		done.Wait()
+		if err != nil && !fault.Is(err, fault.Subject) {
+			t.Fatal(err)
+		}
+		until, err := in.Clock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := probe.ReadHost(nil)
+		return evidence.TrialOf(cpu.New(), plan.Cell{}, store.Line{Trial: &store.Trial{Start: from, End: time.Now(), Before: &before, After: &after,
+			Clock: &store.Clock{InsideNS: (until - inside).Nanoseconds(), OutsideNS: after.AtNS - before.AtNS, UncertaintyNS: 5e7}}}, raw)
+	}
+	if why := clockFails(trial(func() {})); why != "" {
+		t.Errorf("undisturbed: %s", why)
+	}
+	why := clockFails(trial(func() {
+		time.Sleep(time.Second)
+		if exit, err := in.Exec(ctx, conn.Command("date", "-s", "@1700000000")); err != nil || !exit.OK() {
+			t.Errorf("set the guest's clock: %v, %v", exit, err)
+		}
+	}))
+	t.Log(why)
+	if !strings.Contains(why, "inside the wall clock was set by -") {
+		t.Errorf("a clock that was set: %q", why)
+	}
+}
