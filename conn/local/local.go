@@ -19,8 +19,8 @@ import (
 
 // Conn reaches this machine. The zero value is ready for use.
 //
-// What it starts is in a process group of its own; where the system can do
-// it (Linux), it dies with this process.
+// What it starts is in a process group of its own, on Linux in a session of
+// its own; there it dies with this process, too.
 type Conn struct {
 	// Netns is the network namespace in which programs start and
 	// connections are opened: a name (ip netns) or an absolute path; "" is

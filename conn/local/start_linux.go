@@ -17,8 +17,14 @@ import (
 	"bakeoff/fault"
 )
 
+// attributes make a session, and so a process group, of every program's own.
+//
+// A session and not only a group, because the scheduler shares the CPU out
+// among sessions first (sched(7), autogroup): beside other work, what ran in
+// ours would be scheduled otherwise than what a container runtime or an agent
+// starts, which have sessions of their own.
 func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // starter is the one thread that starts every program. A parent-death signal
