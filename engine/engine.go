@@ -1,7 +1,10 @@
 // Package engine is what the drivers of container engines (Docker, Podman)
 // have in common: the engine's command line makes a container whose first
-// process is idle, and runs programs in it by its own exec, so that they have
-// what the engine gives every program: its capabilities, its seccomp filter.
+// process is idle. Programs get in by an exec of the runtime below the engine,
+// with the configuration that the engine wrote for the container, so that they
+// have what it gives every program: its capabilities, its filter of system
+// calls. The engine's own exec does the same by way of its daemon or monitor;
+// it is an option.
 //
 // The rest is an environment as any other on the host's kernel, see package
 // confine: the same network, the same volumes, the control group of the
@@ -24,6 +27,7 @@ import (
 	"bakeoff/conn"
 	"bakeoff/driver"
 	"bakeoff/fault"
+	"bakeoff/param"
 )
 
 // Label is the name of the label that bears an environment's own, on every
@@ -114,14 +118,45 @@ func mountFlag(b agent.Bind) string {
 	return strings.Join(fields, ",")
 }
 
-// Find asks the engine which container and which process it made.
-func (c *Container) Find(ctx context.Context) error {
+// Find takes the container's name as `run` printed it, and looks up its first
+// process: in the control group that was asked for, which costs nothing, or
+// else by the engine.
+func (c *Container) Find(ctx context.Context, printed string) error {
+	if pid, ok := c.first(ctx, printed); ok {
+		c.ID, c.PID = printed, pid
+		return nil
+	}
 	out, err := c.Ask(ctx, "inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", c.Env.Spec.Label)
 	if err != nil {
 		return err
 	}
 	c.ID, c.PID, err = parseFound(out)
 	return fault.Op(c.Name+" inspect", err)
+}
+
+// first finds the one process of the container below the environment's own
+// control group; Podman's monitor is in a group beside it.
+func (c *Container) first(ctx context.Context, id string) (int, bool) {
+	e := c.Env
+	g, err := e.Layout.Adopt(ctx, e.Host, e.Spec.Label, cgroup.Limits{})
+	if err != nil || id == "" {
+		return 0, false
+	}
+	pids, err := g.PIDs(ctx)
+	if err != nil {
+		return 0, false
+	}
+	var in []int
+	for _, pid := range pids {
+		text, err := conn.FilesOf(e.Host).ReadFile(ctx, fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err == nil && strings.Contains(string(text), id) {
+			in = append(in, pid)
+		}
+	}
+	if len(in) != 1 {
+		return 0, false
+	}
+	return in[0], true
 }
 
 // parseFound reads what Find asked for: "3f2a… 4711".
@@ -135,19 +170,49 @@ func parseFound(out string) (id string, pid int, err error) {
 	return "", 0, fault.New(fault.Subject, "%.200q is not a container that runs", out)
 }
 
+// ExecOption is the option that says how programs get into a container.
+var ExecOption = param.Spec{Name: "exec", Kind: param.Text, Default: byRuntime, Enum: []string{byEngine, byRuntime},
+	Doc: "How programs get in: by the runtime below the engine, or by the engine's own exec, which takes some 100 ms and more."}
+
+const (
+	byEngine  = "engine"
+	byRuntime = "runtime"
+)
+
 // Enter makes the way in, and waits until the first process is at rest.
-func (c *Container) Enter(ctx context.Context) error {
+// runtime is the command of the OCI runtime with the directory where it knows
+// the container; with the option exec it is not used.
+func (c *Container) Enter(ctx context.Context, runtime, state string) error {
 	e := c.Env
 	if err := e.AdoptOf(ctx, c.PID, c.ID); err != nil {
 		return err
 	}
 	e.Facts()["root"] = "overlay over the image, written parts in the engine's own storage"
 	e.Facts()["scratch"] = "as the root"
-	// The engine passes on a number only, so the agent says by which signal a
-	// program ended.
-	e.In = append(c.command([]string{"exec", "--interactive", e.Spec.Label}), e.Info().Agent, "enter", "--report")
-	e.Run = c.run
+	if err := c.way(ctx, runtime, state); err != nil {
+		return err
+	}
 	return c.settled(ctx)
+}
+
+// way chooses the way in. Either passes on a number only, so the agent says by
+// which signal a program ended.
+func (c *Container) way(ctx context.Context, runtime, state string) error {
+	e := c.Env
+	how := e.Spec.Options.Text(ExecOption.Name)
+	if how == byEngine {
+		e.In = append(c.command([]string{"exec", "--interactive", e.Spec.Label}), e.Info().Agent, "enter", "--report")
+		e.Run = c.run
+	} else {
+		if _, err := conn.FilesOf(e.Host).ReadDir(ctx, path.Join(state, c.ID)); err != nil {
+			return &fault.Error{Kind: fault.Unsupported, Op: c.Name, Fix: "exec: engine",
+				Err: fmt.Errorf("%s does not know the container in %s: %w", runtime, state, err)}
+		}
+		how = byRuntime
+		e.In = []string{runtime, "--root", state, "exec", c.ID, e.Info().Agent, "enter", "--report"}
+	}
+	e.Facts()["exec"] = "by the " + how
+	return nil
 }
 
 // upTime bounds how long the first process may take to make two directories.

@@ -44,6 +44,8 @@ func (Driver) Doc() driver.Doc {
 			{Name: "engine", Kind: param.Text, Default: "running", Enum: []string{"private", "running"},
 				Doc: "The engine that the machine runs, or one that is started for the run, with its own storage, and ended with it."},
 			{Name: "host", Kind: param.Text, Default: "", Doc: "The running engine's socket on the host, as unix:///run/docker.sock; empty is the one that the docker command takes by itself."},
+			{Name: "exec-root", Kind: param.Text, Default: "/run/docker", Doc: "Where the running engine keeps the state of what runs (dockerd --exec-root)."},
+			engine.ExecOption,
 			{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", "unconfined"}, Doc: "The filter of system calls: the engine's own, or none."},
 		},
 		Backings: volume.Backings(),
@@ -166,24 +168,36 @@ func (c *container) build(ctx context.Context, socket string) error {
 		return err
 	}
 	var volumes map[string]string
-	var i info
+	i := info{CgroupDriver: "cgroupfs"} // as ours was told
 	err = confine.Together(
 		func() (err error) { volumes, err = e.Volumes(ctx); return err },
-		func() (err error) { i, err = ask(ctx, c.CLI); return err })
+		func() (err error) {
+			if !private(e.Spec.Options) {
+				i, err = ask(ctx, c.CLI)
+			}
+			return err
+		},
+		func() error { return remember(ctx, e, made{Socket: socket, Private: private(e.Spec.Options)}) })
 	if err != nil {
 		return err
 	}
-	if err := remember(ctx, e, made{Socket: socket, Private: private(e.Spec.Options)}); err != nil {
-		return err
-	}
 	e.OnClose, e.Details = c.Remove, c.State
-	if err := c.start(ctx, tag, c.flags(i, volumes)); err != nil {
+	id, err := c.start(ctx, tag, c.flags(i, volumes))
+	if err != nil {
 		return err
 	}
-	if err := c.Find(ctx); err != nil {
+	if err := c.Find(ctx, id); err != nil {
 		return err
 	}
-	if err := e.Join(ctx, c.PID); err != nil {
+	err = confine.Together(
+		func() error { return e.Join(ctx, c.PID) },
+		func() (err error) {
+			if i.ServerVersion == "" {
+				i, err = ask(ctx, c.CLI)
+			}
+			return err
+		})
+	if err != nil {
 		return err
 	}
 	for k, v := range i.facts() {
@@ -193,7 +207,16 @@ func (c *container) build(ctx context.Context, socket string) error {
 		e.Facts()["engine"] = "private"
 	}
 	e.Facts()["seccomp"] = seccompOf(e.Spec)
-	return c.Enter(ctx)
+	return c.Enter(ctx, i.DefaultRuntime, path.Join(execRoot(e.Spec.Options), "runtime-"+i.DefaultRuntime, "moby"))
+}
+
+// execRoot is where the engine has the state of what runs; below it the
+// runtime's, by the name of the runtime and of containerd's namespace.
+func execRoot(options param.Values) string {
+	if d := options.Text("exec-root"); d != "" {
+		return d
+	}
+	return "/run/docker"
 }
 
 func seccompOf(spec driver.Spec) string {
@@ -216,22 +239,21 @@ func (c *container) flags(i info, volumes map[string]string) []string {
 	return out
 }
 
-// start runs the container, and imports the image when that is what was
+// start runs the container and returns the engine's name of it, and imports the image when that is what was
 // missing.
-func (c *container) start(ctx context.Context, tag string, flags []string) error {
-	run := func() error {
-		_, err := c.Do(ctx, append(append(slices.Clone(flags), tag), engine.Idle()...)...)
-		return err
+func (c *container) start(ctx context.Context, tag string, flags []string) (id string, err error) {
+	run := func() (string, error) {
+		return c.Do(ctx, append(append(slices.Clone(flags), tag), engine.Idle()...)...)
 	}
-	first := run()
+	id, first := run()
 	if first == nil {
-		return nil
+		return id, nil
 	}
 	if have, err := c.Ask(ctx, "image", "ls", "--quiet", tag); err != nil || have != "" {
-		return first
+		return "", first
 	}
 	if err := c.load(ctx, tag); err != nil {
-		return fault.Op("docker: the image "+c.Env.Spec.Image.Ref, err)
+		return "", fault.Op("docker: the image "+c.Env.Spec.Image.Ref, err)
 	}
 	return run()
 }

@@ -65,10 +65,24 @@ func founded(t testing.TB) param.Values {
 func TestDriver(t *testing.T) {
 	var options param.Values
 	// In the process that is to be killed the engine runs already.
-	if !testing.Short() && os.Getenv("DRIVERTEST_CRASH") == "" {
+	if !testing.Short() && !drivertest.Victim() {
 		options = founded(t)
 	}
 	drivertest.Run(t, Driver{}, drivertest.Options{Options: options, Timeout: time.Minute})
+}
+
+// The engine's own exec keeps the contract of a connection, too.
+func TestEngineExec(t *testing.T) {
+	not := map[string]string{}
+	for _, test := range []string{"life", "side by side", "limits", "volumes", "network", "rest", "cancelled", "crashed", "tuning"} {
+		not[test] = "the same with either way in"
+	}
+	if testing.Short() {
+		t.Skip("starts a real engine: not with -short")
+	}
+	options := founded(t)
+	options["exec"] = "engine"
+	drivertest.Run(t, Driver{}, drivertest.Options{Options: options, Name: "exec", Transfer: 1 << 20, Without: not})
 }
 
 // An engine whose controller was killed is found by its label and directory,

@@ -39,6 +39,7 @@ func (Driver) Doc() driver.Doc {
 		Options: []param.Spec{
 			{Name: "runtime", Kind: param.Text, Default: "runc", Enum: []string{"crun", "runc"},
 				Doc: "The runtime below Podman; runc is Docker's too, so that the two differ in the engine alone."},
+			engine.ExecOption,
 			{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", "unconfined"}, Doc: "The filter of system calls: the engine's own, or none."},
 		},
 		Backings: volume.Backings(),
@@ -73,28 +74,24 @@ func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) d
 	if runtime == "crun" && a.Facts["cgroup"] == "hybrid" {
 		return driver.Availability{Reason: "crun does not work where control groups of version 1 and 2 are mounted side by side", Fix: "runtime: runc"}
 	}
-	f, err := facts(ctx, cli(host, runtime))
+	c := cli(host, runtime)
+	v, err := version(ctx, c)
 	if err != nil {
 		return confine.No(err)
 	}
-	for k, v := range f {
-		a.Facts[k] = v
+	// Its storage may be unusable, which only asking tells.
+	storage, err := c.Ask(ctx, "info", "--format", "{{.Store.GraphDriverName}}")
+	if err != nil {
+		return confine.No(err)
 	}
-	a.Facts["runtime"] = runtime
+	a.Facts["version"], a.Facts["storage"], a.Facts["runtime"] = v, storage, runtime
 	return a
 }
 
-// facts asks Podman what it is.
-func facts(ctx context.Context, c engine.CLI) (map[string]string, error) {
-	out, err := c.Ask(ctx, "info", "--format", "{{.Version.Version}} {{.Store.GraphDriverName}}")
-	f := strings.Fields(out)
-	if err == nil && len(f) != 2 {
-		err = fault.New(fault.Lab, "podman info: %.200q is not a version and a storage driver", out)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return map[string]string{"version": f[0], "storage": f[1]}, nil
+// version is what Podman says of itself: "podman version 4.3.1".
+func version(ctx context.Context, c engine.CLI) (string, error) {
+	out, err := conn.Output(ctx, c.Host, "podman", "--version")
+	return strings.TrimSpace(strings.TrimPrefix(string(out), "podman version")), fault.Op("podman", err)
 }
 
 // Create makes an environment.
@@ -129,13 +126,14 @@ type container struct {
 
 func (c *container) build(ctx context.Context) error {
 	e := c.Env
-	var volumes, f map[string]string
+	var volumes map[string]string
+	var v string
 	var limits []string
 	err := confine.Together(
 		func() error { return e.Connect(ctx) },
 		func() (err error) { volumes, err = e.Volumes(ctx); return err },
-		func() (err error) { limits, err = ulimits(ctx, e.Host); return err },
-		func() (err error) { f, err = facts(ctx, c.CLI); return err })
+		func() (err error) { limits, err = Ulimits(ctx, e.Host); return err },
+		func() (err error) { v, err = version(ctx, c.CLI); return err })
 	if err != nil {
 		return err
 	}
@@ -146,25 +144,24 @@ func (c *container) build(ctx context.Context) error {
 		argv = append(argv, "--security-opt", "seccomp=unconfined")
 	}
 	argv = append(append(argv, "--rootfs", path.Clean(e.Spec.Image.Root)+":O"), engine.Idle()...)
-	if _, err := c.Do(ctx, argv...); err != nil {
+	id, err := c.Do(ctx, argv...)
+	if err != nil {
 		return err
 	}
-	if err := c.Find(ctx); err != nil {
+	if err := c.Find(ctx, id); err != nil {
 		return err
 	}
-	for k, v := range f {
-		e.Facts()[k] = v
-	}
-	e.Facts()["runtime"], e.Facts()["seccomp"] = c.runtime, "the engine's default"
+	e.Facts()["version"], e.Facts()["runtime"], e.Facts()["seccomp"] = v, c.runtime, "the engine's default"
 	if e.Spec.Options.Text("seccomp") == "unconfined" {
 		e.Facts()["seccomp"] = "none"
 	}
-	return c.Enter(ctx)
+	// Podman leaves a runtime its own default, which is this for root.
+	return c.Enter(ctx, c.runtime, path.Join("/run", c.runtime))
 }
 
-// ulimits keeps Podman from raising limits above the host's where that is not
+// Ulimits returns the flags that keep Podman from raising limits above the host's where that is not
 // allowed: without CAP_SYS_RESOURCE its defaults make every container fail.
-func ulimits(ctx context.Context, host conn.Conn) ([]string, error) {
+func Ulimits(ctx context.Context, host conn.Conn) ([]string, error) {
 	files := conn.FilesOf(host)
 	status, err := files.ReadFile(ctx, "/proc/self/status")
 	if err != nil {

@@ -12,6 +12,15 @@ func TestDriver(t *testing.T) {
 	drivertest.Run(t, Driver{}, drivertest.Options{Options: param.Values{"runtime": "runc"}})
 }
 
+// The engine's own exec keeps the contract of a connection, too.
+func TestEngineExec(t *testing.T) {
+	not := map[string]string{}
+	for _, test := range []string{"life", "side by side", "limits", "volumes", "network", "rest", "cancelled", "crashed", "tuning"} {
+		not[test] = "the same with either way in"
+	}
+	drivertest.Run(t, Driver{}, drivertest.Options{Options: param.Values{"runtime": "runc", "exec": "engine"}, Name: "exec", Transfer: 1 << 20, Without: not})
+}
+
 func BenchmarkCreate(b *testing.B) { drivertest.Bench(b, Driver{}, drivertest.Options{}) }
 
 func TestMayRaise(t *testing.T) {

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"bakeoff/agent"
+	"bakeoff/cgroup"
+	"bakeoff/confine"
+	"bakeoff/conn"
+	"bakeoff/conn/local"
+	"bakeoff/driver"
+	"bakeoff/driver/podman"
+	"bakeoff/engine"
+	"bakeoff/param"
+)
+
+// driverOf is the driver of a technology; two have the same.
+func driverOf(name string) string {
+	if name == "crun" || name == "runc" {
+		return "oci"
+	}
+	return name
+}
+
+// technologies are those that have a bare command.
+func technologies() []*technology {
+	inside := []string{confine.AgentPath, "list"}
+	return []*technology{
+		{name: "host", bare: func(b *bench) ([]string, error) { return []string{b.agent, "list"}, nil }},
+		{name: "chroot", image: true, bare: func(b *bench) ([]string, error) {
+			return append([]string{"chroot", b.root}, inside...), nil
+		}},
+		{name: "bwrap", image: true, bare: func(b *bench) ([]string, error) {
+			return append([]string{"bwrap", "--unshare-all", "--bind", b.root, "/", "--proc", "/proc", "--dev", "/dev", "--"}, inside...), nil
+		}},
+		{name: "crun", image: true, options: param.Values{"runtime": "crun"}, bare: func(b *bench) ([]string, error) { return bundle(b, "crun") }},
+		{name: "runc", image: true, options: param.Values{"runtime": "runc"}, bare: func(b *bench) ([]string, error) { return bundle(b, "runc") }},
+		{name: "nspawn", image: true, bare: func(b *bench) ([]string, error) {
+			return append([]string{"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", "--private-network", "--directory", b.root}, inside...), nil
+		}},
+		{name: "docker", image: true, options: param.Values{"engine": "private"}, bare: dockerRun,
+			after: func(b *bench) []string { return []string{"docker", "--host", b.docker, "rm", "--force", b.name()} }},
+		{name: "podman", image: true, options: param.Values{"runtime": "runc"}, bare: podmanRun,
+			after: func(b *bench) []string {
+				return []string{"podman", "--cgroup-manager=cgroupfs", "--runtime=runc", "rm", "--force", b.name()}
+			}},
+	}
+}
+
+// name is that of the one container that the bare commands make.
+func (b *bench) name() string { return filepath.Base(b.dir) }
+
+// prepare makes the root for the bare commands: an overlay over the image with
+// the agent in it, as every environment has, but made once.
+func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
+	doc := driver.Doc{Image: true}
+	if b.image, err = b.lessor.Image(ctx, doc, "debian:bookworm", nil); err != nil {
+		return nil, err
+	}
+	b.cpu = b.lessor.Layout().Subject(1)[0]
+	b.root = filepath.Join(b.dir, "root")
+	for _, d := range []string{"root", "upper", "work"} {
+		if err := os.Mkdir(filepath.Join(b.dir, d), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	text, err := json.Marshal(agent.Root{At: b.root, Lower: b.image.Root, Upper: filepath.Join(b.dir, "upper"), Work: filepath.Join(b.dir, "work"),
+		Dirs: []string{confine.Scratch}, Binds: []agent.Bind{{From: b.agent, To: confine.AgentPath, ReadOnly: true}}})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.OutputOf(ctx, local.Conn{}, conn.Cmd{Argv: []string{b.agent, "root"}, Stdin: bytes.NewReader(text)}); err != nil {
+		return nil, err
+	}
+	return func() { exec.Command("umount", "--recursive", b.root).Run() }, nil
+}
+
+// bundle is a run of a runtime on its own default configuration (`spec`).
+func bundle(b *bench, runtime string) ([]string, error) {
+	dir := filepath.Join(b.dir, runtime)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	spec := exec.Command(runtime, "spec")
+	spec.Dir = dir
+	if out, err := spec.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s spec: %w: %s", runtime, err, out)
+	}
+	file := filepath.Join(dir, "config.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var c map[string]any
+	if err := json.Unmarshal(text, &c); err != nil {
+		return nil, err
+	}
+	process, ok := c["process"].(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s spec: no process in it", runtime)
+	}
+	process["args"], process["terminal"] = []string{confine.AgentPath, "list"}, false
+	// Its default limits may be above those of this machine.
+	delete(process, "rlimits")
+	c["root"] = map[string]any{"path": b.root, "readonly": false}
+	if text, err = json.Marshal(c); err != nil {
+		return nil, err
+	}
+	argv := []string{runtime, "--root", filepath.Join(dir, "state"), "run", "--bundle", dir, b.name()}
+	if layout, err := cgroup.Detect(context.Background(), local.Conn{}); err == nil && runtime == "crun" && layout.String() == "hybrid" {
+		// crun does not work where it sees both versions of control groups.
+		argv = append([]string{b.agent, "enter", "--private-mounts", "--umount", layout.V2, "--"}, argv...)
+	}
+	return argv, os.WriteFile(file, text, 0o644)
+}
+
+// flags are what both engines are given as bakeoff gives it to them.
+func (b *bench) flags() []string {
+	return []string{"run", "--name", b.name(), "--network", "none", "--cpuset-cpus", strconv.Itoa(b.cpu),
+		"--memory", strconv.FormatInt(int64(memory), 10), "--memory-swap", strconv.FormatInt(int64(memory), 10),
+		"--mount", "type=bind,source=" + b.agent + ",target=" + confine.AgentPath + ",readonly"}
+}
+
+// dockerRun is `docker run` on the engine and the image that the environment
+// before has left.
+func dockerRun(b *bench) ([]string, error) {
+	sockets, err := filepath.Glob(filepath.Join(b.dir, "state", "env", "*", "socket"))
+	if err != nil || len(sockets) != 1 {
+		return nil, fmt.Errorf("%d engines: %v", len(sockets), err)
+	}
+	b.docker = "unix://" + sockets[0]
+	if b.tag, err = engine.Tag(b.image.Digest); err != nil {
+		return nil, err
+	}
+	argv := append([]string{"docker", "--host", b.docker}, b.flags()...)
+	return append(argv, b.tag, confine.AgentPath, "list"), nil
+}
+
+// podmanRun is `podman run` on the unpacked image.
+func podmanRun(b *bench) ([]string, error) {
+	argv := append([]string{"podman", "--cgroup-manager=cgroupfs", "--runtime=runc"}, b.flags()...)
+	limits, err := podman.Ulimits(context.Background(), local.Conn{})
+	if err != nil {
+		return nil, err
+	}
+	argv = append(argv, limits...)
+	return append(argv, "--rootfs", b.image.Root+":O", confine.AgentPath, "list"), nil
+}

@@ -1,0 +1,212 @@
+// Command lifecycle measures what bakeoff adds to the creation of an
+// environment: from asking for one until the first process in it has run and
+// ended, against the command that a person would type for the same, of the
+// same technology, on the same root, in mirrored pairs in one run.
+//
+//	go run ./bench/lifecycle [-blocks 12] [-only crun,docker]
+//
+// Through bakeoff an environment has a control group with limits, a network
+// namespace, a root of its own over the image and a way in that stays; the
+// bare command has what the technology gives by itself. Wanted is at most 1.2
+// times the bare command, or 20 ms more.
+//
+// It needs root, and what examples/technologies needs. Virtual machines have no
+// bare command: what they boot is made by the driver.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/conn"
+	"bakeoff/conn/local"
+	"bakeoff/driver"
+	driverall "bakeoff/driver/all"
+	"bakeoff/env"
+	"bakeoff/manifest"
+	"bakeoff/param"
+	"bakeoff/unit"
+)
+
+func main() {
+	blocks := flag.Int("blocks", 12, "mirrored blocks")
+	only := flag.String("only", "", "these technologies, separated by commas; empty is all")
+	seed := flag.Uint64("seed", 1, "seed of the order")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *blocks, *only, rand.New(rand.NewPCG(*seed, 0))); err != nil {
+		fmt.Fprintln(os.Stderr, "lifecycle:", err)
+		os.Exit(1)
+	}
+}
+
+// technology is one of those compared.
+type technology struct {
+	name    string
+	options param.Values
+	driver  driver.Driver
+	bare    func(b *bench) ([]string, error) // the command, once everything is prepared
+	after   func(b *bench) []string          // removes what the command left, untimed
+	image   bool
+
+	argv  []string
+	times map[bool][]float64 // milliseconds, by whether it went through bakeoff
+}
+
+// bench is what all of them share.
+type bench struct {
+	dir    string
+	agent  string
+	root   string // a root with the agent in it, over the image
+	image  driver.Image
+	lessor *env.Lessor
+	docker string // socket of the engine that docker's environments are on
+	tag    string
+	cpu    int // the subject's
+}
+
+func run(ctx context.Context, blocks int, only string, rng *rand.Rand) (err error) {
+	dir, err := os.MkdirTemp("", "bakeoff-lifecycle-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b := &bench{dir: dir, agent: filepath.Join(dir, "bakeoff-agent")}
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.agent, "./cmd/bakeoff-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the agent: %w: %s", err, out)
+	}
+	_, cache := env.Dirs(os.Getenv, os.Getuid())
+	if b.lessor, err = env.Open(ctx, env.Config{StateDir: filepath.Join(dir, "state"), CacheDir: cache, Host: local.Conn{},
+		Agent: b.agent, Run: "lifecycle"}, driverall.Drivers()); err != nil {
+		return err
+	}
+	defer func() {
+		cerr := b.lessor.Close(context.WithoutCancel(ctx))
+		if err == nil {
+			err = cerr
+		}
+	}()
+	unmount, err := b.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	defer unmount()
+	there := b.available(ctx, only)
+	if err := b.measure(ctx, there, blocks, rng); err != nil {
+		return err
+	}
+	report(there)
+	return nil
+}
+
+// available checks the technologies, and makes each once in both ways: what
+// is missing is said and left out, and what is cached is then warm.
+func (b *bench) available(ctx context.Context, only string) []*technology {
+	var there []*technology
+	for _, t := range technologies() {
+		if only != "" && !slices.Contains(strings.Split(only, ","), t.name) {
+			continue
+		}
+		i := slices.IndexFunc(driverall.Drivers(), func(d driver.Driver) bool { return d.Doc().Name == driverOf(t.name) })
+		if i < 0 {
+			continue
+		}
+		t.driver = driverall.Drivers()[i]
+		if a := t.driver.Check(ctx, local.Conn{}, t.options); !a.OK {
+			fmt.Printf("%-8s missing: %s; %s\n", t.name, a.Reason, a.Fix)
+			continue
+		}
+		t.times = map[bool][]float64{}
+		if _, err := b.through(ctx, t); err != nil {
+			fmt.Printf("%-8s through bakeoff: %v\n", t.name, err)
+			continue
+		}
+		argv, err := t.bare(b)
+		if t.argv = argv; err == nil {
+			_, err = b.alone(ctx, t)
+		}
+		if err != nil {
+			fmt.Printf("%-8s bare: %v\n", t.name, err)
+			continue
+		}
+		there = append(there, t)
+	}
+	return there
+}
+
+// measure visits every technology in every block, in random order, both ways
+// and mirrored.
+func (b *bench) measure(ctx context.Context, there []*technology, blocks int, rng *rand.Rand) error {
+	for range blocks {
+		for _, i := range rng.Perm(len(there)) {
+			t, first := there[i], rng.IntN(2) == 0
+			sum := map[bool]float64{}
+			for _, through := range []bool{first, !first, !first, first} {
+				way := b.alone
+				if through {
+					way = b.through
+				}
+				d, err := way(ctx, t)
+				if err != nil {
+					return fmt.Errorf("%s: %w", t.name, err)
+				}
+				sum[through] += d.Seconds() * 1000 / 2
+			}
+			for _, through := range []bool{false, true} {
+				t.times[through] = append(t.times[through], sum[through])
+			}
+		}
+	}
+	return nil
+}
+
+// memory is every environment's.
+const memory = 256 * unit.MiB
+
+// through makes an environment and runs its first process: what the workload
+// lifecycle calls first-process, which begins when the lease is written.
+func (b *bench) through(ctx context.Context, t *technology) (time.Duration, error) {
+	img := driver.Image{}
+	if t.image {
+		img = b.image
+	}
+	le, err := b.lessor.Lease(ctx, t.driver, manifest.Contender{Name: t.name, Driver: driverOf(t.name), CPUs: 1, Memory: memory, Options: t.options}, img)
+	if err != nil {
+		return 0, err
+	}
+	exit, err := le.Exec(ctx, conn.Command(le.Info().Agent, "list"))
+	d := time.Since(le.Asked)
+	if err == nil && !exit.OK() {
+		err = fmt.Errorf("its first process: %v", exit)
+	}
+	if err != nil {
+		le.Return(context.WithoutCancel(ctx))
+		return 0, err
+	}
+	return d, le.Return(context.WithoutCancel(ctx))
+}
+
+// alone runs the bare command on the same CPUs as bakeoff's own commands.
+func (b *bench) alone(ctx context.Context, t *technology) (time.Duration, error) {
+	start := time.Now()
+	_, err := conn.Output(ctx, local.Conn{}, t.argv...)
+	d := time.Since(start)
+	if t.after != nil {
+		if _, aerr := conn.Output(context.WithoutCancel(ctx), local.Conn{}, t.after(b)...); err == nil {
+			err = aerr
+		}
+	}
+	return d, err
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"bakeoff/stats"
+)
+
+// What is wanted: at most this many times the bare command, or so many
+// milliseconds more.
+const (
+	mostTimes = 1.2
+	mostMore  = 20.0
+)
+
+// report prints each technology, both ways, with the intervals of ratio and
+// difference.
+func report(there []*technology) {
+	fmt.Printf("\nfrom asking for an environment until its first process has ended, medians in ms, and 95 %% intervals\n\n")
+	fmt.Printf("%-8s %8s %8s   %-22s %-24s %s\n", "", "bare", "bakeoff", "ratio", "difference, ms", "wanted: 1.2×, or 20 ms more")
+	for _, t := range there {
+		r, d := compare(t.times[true], t.times[false])
+		fmt.Printf("%-8s %8.1f %8.1f   %-22s %-24s %s\n", t.name, stats.Median(t.times[false]), stats.Median(t.times[true]),
+			fmt.Sprintf("%.2f (%.2f to %.2f)", r.Value, r.Lo, r.Hi), fmt.Sprintf("%.1f (%.1f to %.1f)", d.Value, d.Lo, d.Hi), verdict(r, d))
+	}
+}
+
+// compare estimates ratio and difference of pairs.
+func compare(through, bare []float64) (ratio, difference stats.Estimate) {
+	var logs, diffs []float64
+	for i := range through {
+		logs = append(logs, math.Log(through[i]/bare[i]))
+		diffs = append(diffs, through[i]-bare[i])
+	}
+	ratio = stats.HodgesLehmann(logs, 0.95)
+	ratio.Value, ratio.Lo, ratio.Hi = math.Exp(ratio.Value), math.Exp(ratio.Lo), math.Exp(ratio.Hi)
+	return ratio, stats.HodgesLehmann(diffs, 0.95)
+}
+
+// verdict tells from the intervals alone whether what is wanted is met.
+func verdict(r, d stats.Estimate) string {
+	switch {
+	case r.Hi <= mostTimes || d.Hi <= mostMore:
+		return "met"
+	case r.Lo > mostTimes && d.Lo > mostMore:
+		return "not met"
+	}
+	return "undecided"
+}
