@@ -28,7 +28,7 @@ var layers = map[string]int{
 	"analysis": 6, "confine": 6, // what environments on a shared kernel have in common
 	"audit":    6, // published tables, read with what stats knows
 	"driver/*": 7, "workload/*": 6, "chart/*": 6,
-	"driver/fake": 6, "guest": 6, // hosts that are not there; environments with an agent of their own
+	"driver/fake": 6, "guest": 6, "proof": 7, // hosts that are not there; environments with an agent of their own
 	"driver/drivertest": 6, "workload/workloadtest": 6, // contract suites stand above the contract
 	"engine": 7, "driver/docker": 8, "driver/podman": 8, // container engines, and what they have in common
 	"driver/all": 9, "workload/all": 8, "chart/all": 7,

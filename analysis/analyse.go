@@ -51,6 +51,13 @@ func Analyse(d Data) Results {
 // check returns warnings about a design that cannot be applied as it is.
 func (d *Data) check() []string {
 	out := []string{}
+	for _, c := range d.Contenders {
+		// driver.Unproven, as the controller wrote it into the fingerprint.
+		if c.Facts["status"] == "unproven" {
+			out = append(out, fmt.Sprintf("%s: the driver %s is unproven: it was tested against a fake of its commands only, and never with the real technology; `bakeoff doctor --prove %s` tests it on the machine at hand",
+				c.Name, c.Driver, c.Driver))
+		}
+	}
 	if !(d.Margin >= 0) || math.IsInf(d.Margin, 0) {
 		out = append(out, fmt.Sprintf("the margin %v is none: 0 was applied, so that nothing is equivalent", d.Margin))
 		d.Margin = 0

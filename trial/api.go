@@ -22,6 +22,9 @@ type Options struct {
 	Drivers   []driver.Driver
 	Workloads []workload.Workload
 	Env       *env.Lessor
+	// Proofs says of drivers that are unproven what was proven on this
+	// machine, by name: "proven on this machine, 2026-01-02".
+	Proofs map[string]string
 	// Budget bounds the time in which blocks start; 0 takes the plan's.
 	Budget time.Duration
 	// Events receives what happens, from one goroutine, never during a

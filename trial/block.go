@@ -234,6 +234,12 @@ func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) (*store.Fi
 	for k, v := range le.Info().Facts {
 		fp.Facts["driver."+k] = v
 	}
+	if doc := s.driver.Doc(); doc.Status == driver.Unproven {
+		fp.Facts["driver.status"] = string(driver.Unproven)
+		if shown := r.Proofs[doc.Name]; shown != "" {
+			fp.Facts["driver.status"] = shown
+		}
+	}
 	fp.Facts["image.digest"] = s.image.Digest
 	if s.image.Digest == "" {
 		delete(fp.Facts, "image.digest")

@@ -48,6 +48,7 @@ type diagnosis struct {
 
 func (a *app) doctor() *cobra.Command {
 	var asJSON bool
+	var f proveFlags
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine can do, what is missing, and how to get it",
@@ -55,11 +56,25 @@ func (a *app) doctor() *cobra.Command {
 and why others are not, what would disturb a measurement, what an earlier run
 left behind, and the one command that installs all that is missing.
 
-It exits 0 however the machine is: what it finds is its answer.`,
+It exits 0 however the machine is: what it finds is its answer.
+
+With --prove DRIVER it runs the contract suite of that driver on this machine,
+which makes environments and removes them again, and stores what came of it
+with every command that was executed. A driver that the project could test only
+against a fake of its commands is unproven until then; afterwards it is proven
+for this machine and kernel.`,
 		Example: `  bakeoff doctor
+  sudo bakeoff doctor --prove chroot
+  sudo bakeoff doctor --prove jail --image /usr/local/jails/base
+  sudo bakeoff doctor --prove qemu --image debian:bookworm --option machine=q35
   bakeoff doctor --json | jq -r .install`,
 		Args: between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if asked, err := f.asked(); err != nil {
+				return usage(c, err)
+			} else if asked {
+				return a.prove(c.Context(), f, asJSON)
+			}
 			d := a.diagnose(c.Context())
 			if asJSON {
 				return a.printJSON(d)
@@ -69,6 +84,9 @@ It exits 0 however the machine is: what it finds is its answer.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().StringVar(&f.driver, "prove", "", "run the contract suite of `DRIVER` here, and keep the proof")
+	c.Flags().StringArrayVar(&f.options, "option", nil, "with --prove: an option of the driver, `NAME=VALUE`")
+	c.Flags().StringVar(&f.image, "image", "", "with --prove: the `IMAGE` of the environments, or a folder with a root")
 	return c
 }
 
@@ -230,7 +248,7 @@ func (a *app) printDiagnosis(d diagnosis) {
 	fmt.Fprintln(a.stdout, "\n"+s.paint(bold, "Drivers"))
 	t = table{head: []string{"", "", ""}}
 	for _, l := range d.Drivers {
-		t.add(cell{text: "  " + l.Name}, hereCell(l.Here), cell{text: cmp.Or(checkLine(l.Check), l.Summary)})
+		t.add(cell{text: "  " + l.Name}, hereCell(l.Here), cell{text: cmp.Or(checkLine(l.Check), l.Summary) + provenLine(l)})
 	}
 	t.body(a)
 	fmt.Fprintln(a.stdout, "\n"+s.paint(bold, "Left by earlier runs"))

@@ -26,8 +26,13 @@ const checkTime = 20 * time.Second
 // listed is a driver with what it says of this machine.
 type listed struct {
 	driver.Doc
-	// Here is proven, unproven or unavailable.
-	Here  string              `json:"here"`
+	// Status is proven, unproven or unavailable: on this machine. Here is the
+	// same; Tested is what the project itself says of the driver.
+	Status string        `json:"status"`
+	Here   string        `json:"here"`
+	Tested driver.Status `json:"tested"`
+	// Proof is when it was proven on this machine, nil when it was not.
+	Proof *time.Time          `json:"proof"`
 	Check driver.Availability `json:"check"`
 }
 
@@ -69,7 +74,8 @@ func (a *app) listDrivers() *cobra.Command {
 		Long: `drivers lists the technologies that make environments.
 
   proven       passes its tests with the real technology, and is usable here
-  unproven     tested against a fake of its commands only, and is usable here
+  unproven     tested against a fake of its commands only, and is usable here;
+               bakeoff doctor --prove DRIVER runs its tests on this machine
   unavailable  not usable here; the reason is said`,
 		Example: "  bakeoff list drivers\n  bakeoff list drivers oci",
 		Args:    between(0, 1, "the name of a driver"),
@@ -110,13 +116,18 @@ func (a *app) checkDrivers(ctx context.Context, all []driver.Driver) []listed {
 		ctx = context.Background()
 	}
 	host := a.localHost()
+	proofs := a.proofs(ctx)
 	var out []listed
 	for _, d := range all {
 		doc := d.Doc()
-		l := listed{Doc: doc, Here: string(doc.Status), Check: checkDriver(ctx, d, host)}
+		l := listed{Doc: doc, Here: string(doc.Status), Tested: doc.Status, Check: checkDriver(ctx, d, host)}
+		if p, ok := proofs[doc.Name]; ok {
+			l.Here, l.Proof = string(driver.Proven), &p.At
+		}
 		if !l.Check.OK {
 			l.Here = unavailable
 		}
+		l.Status = l.Here
 		out = append(out, l)
 	}
 	slices.SortFunc(out, func(x, y listed) int { return cmp.Compare(x.Name, y.Name) })
@@ -145,13 +156,27 @@ func (a *app) driverTable(drivers []listed) {
 // driverLine is a driver in a sentence: what it is, or why it is not here.
 func driverLine(d listed) string {
 	if d.Check.OK {
-		return d.Summary
+		return d.Summary + provenLine(d)
 	}
 	line := d.Summary + " – " + cmp.Or(d.Check.Reason, "it does not say why")
 	if d.Check.Fix != "" {
 		line += "; " + d.Check.Fix
 	}
 	return line
+}
+
+// provenLine says when a driver was proven on this machine, where the project
+// has not proven it or somebody asked again.
+func provenLine(d listed) string {
+	switch {
+	case !d.Check.OK:
+		return ""
+	case d.Proof != nil:
+		return "; proven on this machine " + d.Proof.Format("2006-01-02")
+	case d.Tested == driver.Unproven:
+		return "; tested against a fake of its commands only: bakeoff doctor --prove " + d.Name
+	}
+	return ""
 }
 
 func hereCell(here string) cell {
@@ -176,7 +201,10 @@ func (a *app) describeDriver(d listed) {
 	for _, k := range sortedKeys(d.Check.Facts) {
 		t.row(k, d.Check.Facts[k])
 	}
-	t.row("status", string(d.Status))
+	t.row("status", string(d.Tested)+map[driver.Status]string{driver.Unproven: ": tested against a fake of its commands only"}[d.Tested])
+	if d.Proof != nil {
+		t.row("proven here", d.Proof.Format("2006-01-02"))
+	}
 	t.row("hosts", strings.Join(d.Hosts, ", "))
 	t.row("root", yesNo(d.Root))
 	t.row("image", yesNo(d.Image))

@@ -238,7 +238,7 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	}
 	return trial.Run(ctx, trial.Options{
 		Plan: s.plan, Run: s.run, Drivers: drivers, Workloads: workloadall.Workloads(),
-		Env: lessor, Budget: s.budget, Events: s.watch.event,
+		Env: lessor, Budget: s.budget, Events: s.watch.event, Proofs: standing(s.proofs(ctx)),
 	})
 }
 
