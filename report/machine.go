@@ -59,9 +59,9 @@ func (b *builder) calibrated() {
 	last := c.Runs[len(c.Runs)-1]
 	alarms, of, lo, hi := c.FalseAlarms()
 	n.Lines = append(n.Lines,
-		fmt.Sprintf("%s, the last on %s. Identical contenders were compared %s and called different %s: a false alarm rate of %s, 95 %% interval %s to %s. The test that was used promises %s.",
+		fmt.Sprintf("%s, the last on %s. Of %s of identical contenders %s called different: a false alarm rate of %s, 95 %% interval %s to %s. The test that was used promises %s.",
 			strings.ToUpper(plural(len(c.Runs), "calibration")[:1])+plural(len(c.Runs), "calibration")[1:], last.At.UTC().Format("2 January 2006, 15:04 UTC"),
-			times(of), times(alarms), inPercent(float64(alarms)/float64(max(1, of))), inPercent(lo), inPercent(hi), inPercent(calibrate.Nominal)),
+			plural(of, "comparison"), were(alarms), inPercent(float64(alarms)/float64(max(1, of))), inPercent(lo), inPercent(hi), inPercent(calibrate.Nominal)),
 		smallest(c))
 	for _, in := range last.Injected {
 		if in.Ratio == nil {
@@ -75,13 +75,22 @@ func (b *builder) calibrated() {
 		if in.Found {
 			found = "was found"
 		}
-		n.Lines = append(n.Lines, fmt.Sprintf("A slow-down of %s that was made on purpose %s by %s in %s: measured as %s.",
-			inPercent(1-in.True), found, by, plural(in.Blocks, "block"), inPercent(1-*in.Ratio)))
+		n.Lines = append(n.Lines, fmt.Sprintf("A slow-down of %s that was made on purpose %s by %s in %s: measured as %s%s.",
+			inPercent(1-in.True), found, by, plural(in.Blocks, "block"), inPercent(1-*in.Ratio), slowdowns(in)))
 	}
 	if _, relative, ok := c.Spread(); ok {
 		n.Lines = append(n.Lines, fmt.Sprintf("From run to run, with nothing changed, a ratio differs by %s (standard deviation of %s).", inPercent(math.Expm1(relative)), plural(len(c.Runs), "run")))
 	}
 	b.page.Known = n
+}
+
+// slowdowns is the interval of what was injected.
+func slowdowns(in calibrate.Injected) string {
+	if in.CI[0] == nil || in.CI[1] == nil {
+		return ", without an interval"
+	}
+	signed := func(v float64) string { return strings.Replace(inPercent(v), "-", "−", 1) }
+	return fmt.Sprintf(", interval %s to %s", signed(1-*in.CI[1]), signed(1-*in.CI[0]))
 }
 
 // smallest says what can be told apart in which time.
@@ -104,20 +113,20 @@ func smallest(c *calibrate.Calibration) string {
 	}
 	length := ""
 	if last := c.Runs[len(c.Runs)-1]; last.Length > 0 {
-		length = " in trials of " + last.Length.String()
+		length = fmt.Sprintf(" in trials of %g ms", float64(last.Length)/float64(time.Millisecond))
 	}
 	return fmt.Sprintf("The smallest difference that two contenders can be told apart by, with 80 %% probability: %s. That holds for work that only computes%s; other work may scatter more.",
 		strings.Join(parts, ", "), length)
 }
 
-func times(n int) string {
+func were(n int) string {
 	switch n {
 	case 0:
-		return "never"
+		return "none was"
 	case 1:
-		return "once"
+		return "one was"
 	}
-	return fmt.Sprintf("%d times", n)
+	return fmt.Sprintf("%d were", n)
 }
 
 // inPercent writes a share in percent.

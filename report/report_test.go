@@ -251,9 +251,9 @@ func TestMachineIsOnThePage(t *testing.T) {
 		wants    []string
 		outdated bool
 	}{
-		{fp, []string{"1 calibration, the last on 20 November 2026, 08:00 UTC", "compared 24 times and called different once",
+		{fp, []string{"1 calibration, the last on 20 November 2026, 08:00 UTC", "Of 24 comparisons of identical contenders one was called different",
 			"a false alarm rate of 4.2 %, 95 % interval 0.11 % to 21 %", "promises 3.1 %", "0.15 % in 20 minutes (0.074 % of CPU time)",
-			"A slow-down of 4.8 % that was made on purpose was found by the clock in 144 blocks: measured as 4.7 %", "trials of 50ms"}, false},
+			"A slow-down of 4.8 % that was made on purpose was found by the clock in 144 blocks: measured as 4.7 %, interval 4.2 % to 5.2 %", "trials of 50 ms"}, false},
 		{probe.Fingerprint{Facts: map[string]string{"kernel": "6.19"}}, []string{"Outdated: since it was measured, the machine changed in kernel"}, true},
 	} {
 		dir, _ = written(t, d, p, analysis.Analyse(d))
