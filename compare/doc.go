@@ -150,6 +150,9 @@ type Change struct {
 	Spread *float64          `json:"spread"` // between runs, standard deviation; null: unavailable
 	Runs   int               `json:"runs"`   // from which Spread is known
 	Source string            `json:"source"` // of Spread
+	// Calibrated tells that Spread is that of calibrations, not of repeated
+	// runs of the same laboratory.
+	Calibrated bool `json:"calibrated,omitempty"`
 	// Verdict is empty for what is not primary and for the twin.
 	Verdict analysis.Verdict `json:"verdict,omitempty"`
 }

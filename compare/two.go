@@ -163,7 +163,7 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 	case len(each) >= MinRepeats:
 		spread, c.Runs, c.Source = deviation(each), len(each), fmt.Sprintf("%d runs in which nothing was changed", len(each))
 	case cal != nil && cal.Runs >= MinRepeats && r.Scale != sample.Difference:
-		spread, c.Runs, c.Source = cal.Relative, cal.Runs, cal.Source
+		spread, c.Runs, c.Source, c.Calibrated = cal.Relative, cal.Runs, cal.Source, true
 		if by == Direct {
 			spread = cal.Direct
 		}
@@ -251,13 +251,14 @@ func (p *pair) warn() {
 	add := func(format string, args ...any) {
 		p.out.Warnings = append(p.out.Warnings, fmt.Sprintf(format, args...))
 	}
-	unknown, told, short := false, false, false
+	unknown, told, short, calibrated := false, false, false, false
 	for _, r := range append(slices.Clone(p.out.Yardstick), p.out.Rows...) {
 		for _, c := range []*Change{r.Direct, r.Relative} {
 			if c == nil {
 				continue
 			}
 			unknown, told = unknown || c.Spread == nil, told || c.Spread != nil
+			calibrated = calibrated || c.Calibrated
 			short = short || c.Within[0] == nil || c.Within[1] == nil
 			if r.TwinOf != "" && c == r.Relative && excludesNone(c.CI, r.Scale) {
 				add("The twin, which is the baseline once more, changed against the baseline at %s, %s: the intervals here are too narrow, or a run was disturbed.", r.Cell, r.Metric)
@@ -270,6 +271,9 @@ func (p *pair) warn() {
 			some = " for some metrics"
 		}
 		add("Change from run to run: unavailable"+some+". The intervals then cover the noise inside the runs only; %d or more runs in which nothing was changed would tell the rest.", MinRepeats)
+	}
+	if calibrated {
+		add("What runs differ by is taken from calibrations, whose work only computes: other work may differ by more. --repeats with runs of the same lab file would tell.")
 	}
 	if short {
 		add("A run has too few blocks for an interval at this level.")

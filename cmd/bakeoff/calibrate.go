@@ -33,10 +33,11 @@ import (
 // slowed are the contenders that do more work than is counted, in per cent.
 var slowed = map[string]int{"slow-1": 1, "slow-2": 2, "slow-5": 5, "slow-10": 10}
 
-// trialLength is the timed part of a trial. On a machine that others use, the
-// speed of neighbouring trials of 25 ms and of 100 ms scattered alike (6.3 and
-// 5.4 %): what disturbs them lasts longer than either. So many short trials
-// next to each other tell more in the same time than few long ones.
+// trialLength is the timed part of a trial. On two CPUs with a load of 2 to 3,
+// neighbouring trials of 25 and of 100 ms scattered alike by the clock (6.3 and
+// 5.4 %); with a load of 17 to 20 trials of 5, 20, 50 and 200 ms had a noise of
+// 110, 100, 59 and 57 %, and by CPU time of 51, 16, 12 and 7 %. So shorter
+// ones tell less, and longer ones no more in the same time.
 const trialLength = 50 * time.Millisecond
 
 // calibrationDesign is what a calibration compares, and when it stops: at a look at

@@ -122,7 +122,23 @@ func (a *app) doCompare(c *cobra.Command, f compareFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	if len(f.failOn) > 0 && unjudged(res) {
+		fmt.Fprintln(a.stderr, "bakeoff: --fail-on judges nothing yet: the change from run to run is unavailable; --repeats, or three calibrations before the runs, tell it")
+	}
 	return failOn(f.failOn).end(res.Results())
+}
+
+// unjudged tells that no comparison could get a verdict, because nothing is
+// known of how much runs differ.
+func unjudged(r compare.Result) bool {
+	some := false
+	for _, c := range r.Results().Comparisons {
+		if !slices.ContainsFunc(c.Gates, func(g analysis.Gate) bool { return g.Name == string(compare.NotInterleaved) }) {
+			return false
+		}
+		some = true
+	}
+	return some
 }
 
 // calibratedSpread is what the calibrations that the run folders keep say of
@@ -283,7 +299,7 @@ func (a *app) changes(title string, rows []compare.Row, width int, of func(compa
 			between = fmt.Sprintf("%.3g %s (%d runs)", *c.Spread, x.Unit, c.Runs)
 		} else if c.Spread != nil {
 			between = fmt.Sprintf("%.2f %% (%d runs)", 100**c.Spread, c.Runs)
-			if strings.Contains(c.Source, "calibration") {
+			if c.Calibrated {
 				between = fmt.Sprintf("%.2f %% (%d calibrations)", 100**c.Spread, c.Runs)
 			}
 		}

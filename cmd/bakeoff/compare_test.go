@@ -2,14 +2,20 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"math"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/analysis"
+	"bakeoff/calibrate"
 	"bakeoff/compare"
 	"bakeoff/export"
 	"bakeoff/param"
 	"bakeoff/sample"
+	"bakeoff/store"
 )
 
 // changed is a run of a host and a container with its values at one cell.
@@ -62,6 +68,9 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 		if strings.Contains(out.String(), "cpu-per-op") {
 			t.Error("metrics that are not primary are shown unasked")
 		}
+		if unjudged(res) == x.fails {
+			t.Errorf("nothing was judged: %v, with %d repeats", unjudged(res), len(x.repeats))
+		}
 		if end := (failOn{"worse"}).end(res.Results()); (exitCode(end) == exitAsked) != x.fails {
 			t.Errorf("--fail-on worse ends with %v", end)
 		}
@@ -71,6 +80,52 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 		}
 		if strings.Contains(out.String(), `failures="1"`) != x.fails {
 			t.Errorf("junit:\n%s", out.String())
+		}
+	}
+}
+
+// The calibrations that both run folders keep widen the intervals: the larger
+// spread of the two, and none that is outdated or of too few runs.
+func TestCompareTakesTheCalibrations(t *testing.T) {
+	kept := func(changed []string, relative ...float64) string {
+		dir := filepath.Join(t.TempDir(), "run")
+		run, err := store.Create(dir, time.Unix(0, 0), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer run.Close()
+		c := calibrate.Calibration{Schema: calibrate.Schema, Changed: changed}
+		for _, r := range relative {
+			c.Runs = append(c.Runs, calibrate.Measured{Visits: 2, Relative: r, Direct: 2 * r})
+		}
+		text, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(relative) > 0 {
+			if err := run.KeepCalibration(time.Unix(0, 0), text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	steady, wild := kept(nil, 0, 0.01, 0.02), kept(nil, 0, 0.1, 0.2)
+	for name, x := range map[string]struct {
+		dirs []string
+		want float64 // 0: none
+	}{
+		"none":       {[]string{kept(nil), kept(nil)}, 0},
+		"one":        {[]string{kept(nil), steady}, 0.01},
+		"the larger": {[]string{wild, steady}, 0.1},
+		"outdated":   {[]string{kept([]string{"kernel"}, 0, 0.1, 0.2), steady}, 0.01},
+		"too few":    {[]string{kept(nil, 0, 0.1), kept(nil)}, 0},
+	} {
+		got, err := calibratedSpread(x.dirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (got == nil) != (x.want == 0) || got != nil && (math.Abs(got.Relative-x.want) > 1e-9 || math.Abs(got.Direct-2*x.want) > 1e-9 || got.Runs != 3) {
+			t.Errorf("%s: %+v, want %v", name, got, x.want)
 		}
 	}
 }
