@@ -14,13 +14,14 @@ import (
 // of its own, and its list ("driver/all") stands on top of it.
 var layers = map[string]int{
 	"fault": 0, "unit": 0, "lock": 0, // classes of error, quantities, locks: everything speaks of them
-	"param": 1, "sample": 1, "stats": 1, "noise": 1, // settings, measurements, pure mathematics
+	"param": 1, "sample": 1, "stats": 1, "noise": 1, "codec": 1, // settings, measurements, pure mathematics
 	"suite":     1,           // contract suites run under go test and in the program
 	"initramfs": 3, "qmp": 5, // what a guest starts from; the monitor of QEMU
 	"tool": 2, "tool/*": 3, "tool/tooltest": 3, "tool/all": 4, // other people's programs: how they are called, what they print
 	"conn": 2, "probe": 2, // a way to a machine; what a machine says of itself
 	"conn/*": 3, "conn/ssh": 4, // ways to a machine; the one that speaks to an agent over another
 	"system": 3, "system/*": 5, "system/systemtest": 4, "system/all": 6, // operating systems
+	"corpus": 2, "estimate": 2, // mail to be copied; what a folder takes on a file system that compresses
 	"manifest": 3, "image": 4, "agent": 4, // the lab file; what environments are made from; the program on the target
 	"plan": 4, "driver": 4, // what will run; the contract of technologies
 	"store": 5, "workload": 5, "chart": 5, // the run folder; the contract of measurements; figures

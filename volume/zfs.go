@@ -58,7 +58,8 @@ func mountZFS(ctx context.Context, host, within conn.Conn, dir, at string, v dri
 		}
 	}
 	argv := []string{"zpool", "create", "-f", "-o", "cachefile=none"}
-	// OpenZFS says which sectors a pool is to have; zfs-fuse takes 512 bytes.
+	// OpenZFS says which sectors a pool is to have; zfs-fuse takes
+	// the block size of the file system that its file is on.
 	if s := v.Properties["ashift"]; s != "" {
 		argv = append(argv, "-o", "ashift="+s)
 	}

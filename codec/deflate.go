@@ -1,0 +1,266 @@
+package codec
+
+import (
+	"encoding/binary"
+	"hash/adler32"
+)
+
+// Deflate writes a zlib stream of a level from 1 to 9, with a window of 32 KiB
+// and zlib's default memory level: the bytes are those of deflate() given the
+// whole input at once.
+//
+// Source: RFC 1950 and 1951; deflate.c and trees.c of zlib for what the
+// formats leave open.
+type Deflate struct {
+	tune tuning
+	// split ends a block early where its statistics promise something, as
+	// zlib before 1.2 did and Linux does from level 3 on.
+	split bool
+	src   []byte
+	head  [1 << hashBits]int32
+	prev  [windowSize]int32
+
+	symbols []symbol
+	matches int // among them
+	start   int // of the block in src
+	litFreq [286]int
+	dstFreq [30]int
+	out     stream
+	base    int
+	limit   int
+	full    bool // the result is longer than limit
+}
+
+// symbol is a literal (distance 0), or a copy of length+3 from distance back.
+type symbol struct {
+	distance uint16
+	value    uint8
+}
+
+// tuning is how hard a level tries: matches of good bytes shorten the search
+// for a better one, of lazy end it, of nice end any; chain is how many places
+// are looked at.
+type tuning struct {
+	good, lazy, nice, chain int
+	fast                    bool // takes the first match
+}
+
+var tunings = [...]tuning{
+	1: {4, 4, 8, 4, true}, 2: {4, 5, 16, 8, true}, 3: {4, 6, 32, 32, true},
+	4: {4, 4, 16, 16, false}, 5: {8, 16, 32, 32, false}, 6: {8, 16, 128, 128, false},
+	7: {8, 32, 128, 256, false}, 8: {32, 128, 258, 1024, false}, 9: {32, 258, 258, 4096, false},
+}
+
+const (
+	windowSize = 1 << 15
+	hashBits   = 15
+	minMatch   = 3
+	maxMatch   = 258
+	maxDist    = windowSize - maxMatch - minMatch - 1
+	tooFar     = 4096      // a match of three bytes from further back does not pay
+	maxSymbols = 1<<14 - 1 // of a block
+)
+
+// NewDeflate returns an encoder, level from 1 to 9.
+func NewDeflate(level int) *Deflate {
+	return &Deflate{tune: tunings[level], symbols: make([]symbol, 0, maxSymbols)}
+}
+
+// NewKernelDeflate returns an encoder that gives the sizes of Linux' own copy
+// of zlib, which descends from version 1.1.3.
+func NewKernelDeflate(level int) *Deflate {
+	d := NewDeflate(level)
+	d.split = level > 2
+	return d
+}
+
+// Encode compresses.
+func (d *Deflate) Encode(dst, src []byte, limit int) ([]byte, bool) {
+	d.src, d.start, d.base, d.limit, d.full = src, 0, len(dst), limit, false
+	for i := range d.head {
+		d.head[i] = -1
+	}
+	// The two bytes of the header: deflate, 32 KiB, and how hard it tried.
+	d.out = stream{b: append(dst, 0x78, 0x9c)}
+	d.clear()
+	if d.tune.fast {
+		d.first()
+	} else {
+		d.best()
+	}
+	if !d.full {
+		d.flush(len(src), true)
+		d.out.align()
+		d.out.b = binary.BigEndian.AppendUint32(d.out.b, adler32.Checksum(src))
+	}
+	d.src = nil
+	return d.out.b, !d.full && len(d.out.b)-d.base <= limit
+}
+
+// insert enters the string at i into the table, and returns where the last
+// one with its hash began; -1 where there is none within reach.
+func (d *Deflate) insert(i int) int {
+	s := d.src[i : i+3]
+	h := (int(s[0])<<10 ^ int(s[1])<<5 ^ int(s[2])) & (1<<hashBits - 1)
+	at := d.head[h]
+	d.prev[i&(windowSize-1)] = at
+	d.head[h] = int32(i)
+	// Zero ends a chain there, so the very first string is never found.
+	if at <= 0 {
+		return -1
+	}
+	return int(at)
+}
+
+// match looks along the chain from at for a match with the string at i that
+// is longer than best, and returns its length and place.
+func (d *Deflate) match(i, at, best int) (length, from int) {
+	scan := d.src[i:min(i+maxMatch, len(d.src))]
+	left := len(d.src) - i
+	chain, nice := d.tune.chain, min(d.tune.nice, left)
+	if best >= d.tune.good {
+		chain >>= 2
+	}
+	if best >= left {
+		return left, -1
+	}
+	limit := max(0, i-maxDist)
+	from = -1
+	for {
+		s := d.src[at:]
+		if s[best] == scan[best] && s[best-1] == scan[best-1] && s[0] == scan[0] && s[1] == scan[1] {
+			n := 2
+			for n < len(scan) && s[n] == scan[n] {
+				n++
+			}
+			if n > best {
+				best, from = n, at
+				if n >= nice || n == len(scan) {
+					break
+				}
+			}
+		}
+		next := int(d.prev[at&(windowSize-1)])
+		if chain--; next <= limit || chain == 0 || next >= at {
+			break
+		}
+		at = next
+	}
+	return min(best, left), from
+}
+
+// first takes the first match that there is: levels 1 to 3.
+func (d *Deflate) first() {
+	n := len(d.src)
+	for i := 0; i < n && !d.full; {
+		length, from := 0, -1
+		if n-i >= minMatch {
+			if at := d.insert(i); at >= 0 && i-at <= maxDist {
+				length, from = d.match(i, at, minMatch-1)
+			}
+		}
+		full := false
+		if length >= minMatch && from >= 0 {
+			full = d.copy(length, i-from, i)
+			end := i + length
+			if length <= d.tune.lazy && n-end >= minMatch {
+				for i++; i < end; i++ {
+					d.insert(i)
+				}
+			}
+			i = end
+		} else {
+			full = d.literal(d.src[i], i)
+			i++
+		}
+		if full {
+			d.flush(i, false)
+		}
+	}
+}
+
+// best puts a match off for as long as the next byte begins a longer one:
+// levels 4 to 9.
+func (d *Deflate) best() {
+	n := len(d.src)
+	length, from, waiting := minMatch-1, 0, false
+	for i := 0; i < n && !d.full; {
+		at := -1
+		if n-i >= minMatch {
+			at = d.insert(i)
+		}
+		before, beforeFrom := length, from
+		length = minMatch - 1
+		if at >= 0 && before < d.tune.lazy && i-at <= maxDist {
+			var where int
+			if length, where = d.match(i, at, before); where >= 0 {
+				from = where
+			}
+			if length == minMatch && i-from > tooFar {
+				length = minMatch - 1
+			}
+		}
+		switch {
+		case before >= minMatch && length <= before:
+			full := d.copy(before, i-1-beforeFrom, i)
+			end := i - 1 + before
+			for i++; i < end; i++ {
+				if n-i >= minMatch {
+					d.insert(i)
+				}
+			}
+			waiting, length = false, minMatch-1
+			if full {
+				d.flush(i, false)
+			}
+		case waiting:
+			if d.literal(d.src[i-1], i) {
+				d.flush(i, false)
+			}
+			i++
+		default:
+			waiting = true
+			i++
+		}
+	}
+	if waiting && !d.full {
+		d.literal(d.src[n-1], n)
+	}
+}
+
+// literal and copy keep a symbol while the search is at i, and tell whether
+// the block ends.
+func (d *Deflate) literal(b byte, i int) bool {
+	d.symbols = append(d.symbols, symbol{0, b})
+	d.litFreq[b]++
+	return d.ends(i)
+}
+
+func (d *Deflate) copy(length, distance, i int) bool {
+	d.symbols = append(d.symbols, symbol{uint16(distance), uint8(length - minMatch)})
+	d.litFreq[257+int(lengthCode[length-minMatch])]++
+	d.dstFreq[distanceCode(distance)]++
+	d.matches++
+	return d.ends(i)
+}
+
+func (d *Deflate) ends(i int) bool {
+	n := len(d.symbols)
+	if d.split && n&0xfff == 0 {
+		// More bits than the block will have, at eight for each symbol.
+		most := 8 * n
+		for c, f := range d.dstFreq {
+			_, more := distanceMore(c)
+			most += f * (5 + int(more))
+		}
+		if d.matches < n/2 && most/8 < (i-d.start)/2 {
+			return true
+		}
+	}
+	return n == maxSymbols
+}
+
+func (d *Deflate) clear() {
+	d.symbols, d.matches = d.symbols[:0], 0
+	d.litFreq, d.dstFreq = [286]int{256: 1}, [30]int{}
+}

@@ -1,0 +1,181 @@
+package corpus
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Writer writes messages. It serves one goroutine.
+type Writer struct {
+	mail  Mail
+	words []string
+	out   []byte
+	rng   *rand.Rand
+}
+
+// vocabulary is how many words the messages are made of.
+const vocabulary = 5_000
+
+// NewWriter returns a writer of m's messages.
+func NewWriter(m Mail) *Writer {
+	return &Writer{mail: m, words: words(m.Seed)}
+}
+
+// words makes a vocabulary, the most frequent ones first: they are short, as
+// in any language.
+func words(seed uint64) []string {
+	r := rand.New(rand.NewPCG(seed, 0x776f726473))
+	onset := strings.Fields("b c d f g h k l m n p r s t v w st tr pl ch sh th br gr")
+	vowel := strings.Fields("a e i o u ai ea ou ie oo")
+	coda := append(strings.Fields("n r s t l m d ng st ck nt"), "", "", "")
+	seen, out := map[string]bool{}, make([]string, 0, vocabulary)
+	for len(out) < vocabulary {
+		var b strings.Builder
+		for range 1 + r.IntN(1+min(3, len(out)/40)) {
+			b.WriteString(onset[r.IntN(len(onset))])
+			b.WriteString(vowel[r.IntN(len(vowel))])
+			b.WriteString(coda[r.IntN(len(coda))])
+		}
+		if w := b.String(); !seen[w] {
+			seen[w] = true
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// word draws one by Zipf's law: the n-th is drawn in proportion to 1/n.
+func (w *Writer) word() string {
+	return w.words[int(math.Pow(float64(len(w.words)), w.rng.Float64()))-1]
+}
+
+// Message returns message i, of exactly m.Size(i) bytes, until the next call.
+func (w *Writer) Message(i int) []byte {
+	n := w.mail.Size(i)
+	w.rng = rand.New(rand.NewPCG(w.mail.Seed, uint64(i)))
+	w.out = w.out[:0]
+	boundary := ""
+	if n > letterMax {
+		boundary = fmt.Sprintf("=_%016x", w.rng.Uint64())
+	}
+	w.header(i, boundary)
+	if boundary == "" {
+		w.body(n)
+		return w.exactly(n)
+	}
+	w.printf("--%s\nContent-Type: text/plain; charset=UTF-8\n\n", boundary)
+	w.body(min(n, len(w.out)+1500))
+	// One attachment in six is what does not compress: pictures, archives.
+	if w.rng.IntN(6) == 0 {
+		w.printf("\n--%s\nContent-Type: image/jpeg; name=\"%s.jpg\"\nContent-Transfer-Encoding: base64\n\n", boundary, w.word())
+		w.binary(n)
+	} else {
+		w.printf("\n--%s\nContent-Type: text/html; charset=UTF-8; name=\"%s.html\"\n\n", boundary, w.word())
+		w.html(n)
+	}
+	return w.exactly(n)
+}
+
+func (w *Writer) printf(format string, args ...any) { w.out = fmt.Appendf(w.out, format, args...) }
+
+// exactly cuts the message off, or fills it up, and ends its last line.
+func (w *Writer) exactly(n int) []byte {
+	for len(w.out) < n {
+		w.out = append(w.out, '\n')
+	}
+	w.out = w.out[:n]
+	w.out[n-1] = '\n'
+	return w.out
+}
+
+// epoch is when the archive begins.
+var epoch = time.Date(2008, 3, 1, 8, 0, 0, 0, time.UTC)
+
+func (w *Writer) header(i int, boundary string) {
+	at := epoch.Add(time.Duration(i) * 13 * time.Minute)
+	date := at.Format("Mon, 2 Jan 2006 15:04:05 -0700")
+	from, to := w.word()+"."+w.word(), w.words[w.rng.IntN(6)]
+	domain := w.words[w.rng.IntN(200)] + ".example"
+	w.printf("Return-Path: <%s@%s>\n", from, domain)
+	if short := w.mail.Size(i) < 1000; !short && w.rng.IntN(3) > 0 {
+		w.printf("Received: from mail.%s (mail.%s [198.51.100.%d])\n\tby mx.example.org (Postfix) with ESMTPS id %X\n\tfor <%s@example.org>; %s\n",
+			domain, domain, w.rng.IntN(254)+1, w.rng.Uint64()&0xfffffffffff, to, date)
+	}
+	w.printf("From: %s <%s@%s>\nTo: %s@example.org\nSubject: %s %s %s\nDate: %s\nMessage-ID: <%d.%x@%s>\nMIME-Version: 1.0\n",
+		from, from, domain, to, w.word(), w.word(), w.word(), date, at.Unix(), w.rng.Uint32(), domain)
+	if boundary != "" {
+		w.printf("Content-Type: multipart/mixed; boundary=\"%s\"\n\n", boundary)
+		return
+	}
+	if w.mail.Size(i) > 700 {
+		w.printf("Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\nX-Mailer: Example Mail 3.%d\n", w.rng.IntN(4))
+	}
+	w.out = append(w.out, '\n')
+}
+
+// body writes text up to n bytes: lines of words, and what they answer to.
+func (w *Writer) body(n int) {
+	said := len(w.out)
+	for len(w.out) < n {
+		if quote := len(w.out) - said; quote > 300 && w.rng.IntN(24) == 0 {
+			w.printf("\n> ")
+			from := said + w.rng.IntN(quote/2)
+			for _, c := range w.out[from : from+min(quote/2, 400)] {
+				if w.out = append(w.out, c); c == '\n' {
+					w.out = append(w.out, '>', ' ')
+				}
+			}
+			w.printf("\n\n")
+		}
+		w.sentence()
+		if w.rng.IntN(5) == 0 {
+			w.out = append(w.out, '\n', '\n')
+		}
+	}
+}
+
+// sentence writes some words, with a line's end about every 70 bytes.
+func (w *Writer) sentence() {
+	line := 0
+	for k := range 5 + w.rng.IntN(14) {
+		word := w.word()
+		if k == 0 {
+			w.out = append(w.out, word[0]-'a'+'A')
+			word = word[1:]
+		}
+		w.out = append(w.out, word...)
+		if line += len(word) + 1; line > 70 {
+			w.out, line = append(w.out, '\n'), 0
+		} else {
+			w.out = append(w.out, ' ')
+		}
+	}
+	w.out[len(w.out)-1] = '.'
+	w.out = append(w.out, " \n"[w.rng.IntN(2)])
+}
+
+// html writes a page up to n bytes, as mail programs do: more style than text.
+func (w *Writer) html(n int) {
+	for len(w.out) < n {
+		w.printf("<tr>\n<td style=\"margin:0;font-family:Arial,sans-serif;font-size:12px\"><a href=\"http://www.%s.example/%x\">%s</a></td>\n<td style=\"margin:0;font-family:Arial,sans-serif;font-size:12px\">",
+			w.words[w.rng.IntN(200)], w.rng.Uint32(), w.word())
+		w.sentence()
+		w.printf("</td>\n</tr>\n")
+	}
+}
+
+// binary writes base64 of what does not compress, up to n bytes.
+func (w *Writer) binary(n int) {
+	var raw [57]byte
+	for len(w.out) < n {
+		for k := range raw {
+			raw[k] = byte(w.rng.Uint32())
+		}
+		w.out = base64.StdEncoding.AppendEncode(w.out, raw[:])
+		w.out = append(w.out, '\n')
+	}
+}
