@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,24 +21,16 @@ import (
 	"bakeoff/probe"
 )
 
-// runHost is `host [--lock PATH] [--silence D]`: it gives a whole machine to
+// runHost is `host [--silence D]`: it gives a whole machine to
 // one controller, on standard input and output, which SSH carries, until the
 // input ends. Then whatever the controller started and did not leave behind
 // is killed. Beside what serve offers there is what a machine has and an
 // environment has not: counters, a lock, its identity.
 func runHost(c call) int {
 	f, _ := c.flags("host")
-	lockPath := f.String("lock", "", "hold this lock, so that one controller measures here at a time")
 	silence := f.Duration("silence", 0, "end when nothing was heard for this time; 0: never")
 	if err := f.Parse(c.args); err != nil {
 		return ExitInvalid
-	}
-	if *lockPath != "" {
-		held, err := takeLock(*lockPath)
-		if err != nil {
-			return c.fail(fault.Op("host", err))
-		}
-		defer held.Release()
 	}
 	ctx, stop := interruptible()
 	defer stop()
@@ -51,25 +43,13 @@ func runHost(c call) int {
 	if *silence > 0 {
 		go port.watch(*silence)
 	}
-	err := Serve(ctx, port, ServeOptions{Functions: machineFunctions(), Launch: treewise{}})
+	held := &locks{held: map[string]*lock.Lock{}}
+	defer held.release()
+	err := Serve(ctx, port, ServeOptions{Functions: machineFunctions(held), Launch: treewise{}})
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 		return c.fail(fault.Op("host", err))
 	}
 	return ExitOK
-}
-
-// takeLock takes the lock of a machine, or says who has it.
-func takeLock(path string) (*lock.Lock, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	held, err := lock.Try(path)
-	if errors.Is(err, lock.ErrHeld) {
-		return nil, &fault.Error{Kind: fault.Unsupported,
-			Err: fmt.Errorf("process %d measures on this host", lock.Holder(path)),
-			Fix: "wait for it to end: two runs at once would measure each other"}
-	}
-	return held, err
 }
 
 // heard is a stream that remembers when something came.
@@ -115,6 +95,40 @@ func (s *heard) watch(limit time.Duration) {
 	}
 }
 
+// locks are those that the controller holds here. They end with the agent.
+type locks struct {
+	mu   sync.Mutex
+	held map[string]*lock.Lock
+}
+
+func (l *locks) take(path string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[path] != nil {
+		return nil // the controller has it already
+	}
+	held, err := local.Lock(path)
+	if err == nil {
+		l.held[path] = held
+	}
+	return err
+}
+
+func (l *locks) give(path string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held[path].Release()
+	delete(l.held, path)
+}
+
+func (l *locks) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range l.held {
+		h.Release()
+	}
+}
+
 // treewise launches programs that are killed with all that descends from
 // them, sessions of their own included where the system can tell.
 type treewise struct{}
@@ -138,7 +152,7 @@ func (t tree) Kill() {
 
 // machineFunctions are what a host can call of an agent that serves a
 // machine.
-func machineFunctions() map[string]Function {
+func machineFunctions(held *locks) map[string]Function {
 	var here local.Conn
 	return map[string]Function{
 		channel.FuncMachine: func(context.Context, json.RawMessage) (any, error) { return thisMachine() },
@@ -147,6 +161,16 @@ func machineFunctions() map[string]Function {
 		}),
 		channel.FuncSettle: with(func(_ context.Context, q channel.CPURequest) (any, error) {
 			return nil, local.Settle(q.CPUs)
+		}),
+		channel.FuncLock: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
+			return nil, held.take(q.Path)
+		}),
+		channel.FuncUnlock: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
+			held.give(q.Path)
+			return nil, nil
+		}),
+		channel.FuncKeep: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
+			return nil, local.Keep(q.Path, q.Data)
 		}),
 		channel.FuncWrite: onFile(func(ctx context.Context, q channel.FileRequest) (any, error) {
 			return nil, here.WriteFile(ctx, q.Path, q.Data)

@@ -3,18 +3,15 @@ package env
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"bakeoff/conn"
+	"bakeoff/conn/local"
 	"bakeoff/driver"
 	"bakeoff/fault"
-	"bakeoff/lock"
 	"bakeoff/netns"
 )
 
@@ -36,26 +33,21 @@ type Cleaner struct {
 // a controller lives on this host its leases are not touched: then the error
 // is of kind fault.Unsupported.
 func (c Cleaner) Clean(ctx context.Context, dryRun bool) ([]Found, error) {
-	if _, err := os.Stat(filepath.Join(c.StateDir, leaseDir)); errors.Is(err, fs.ErrNotExist) {
+	m := of(c.Host)
+	if _, err := m.ReadDir(ctx, filepath.Join(c.StateDir, leaseDir)); fault.Is(err, fault.NotFound) {
 		return nil, nil // nothing was ever leased here
 	}
-	path := filepath.Join(c.StateDir, lockFile)
-	held, err := lock.Try(path)
-	if errors.Is(err, lock.ErrHeld) {
-		return nil, &fault.Error{Kind: fault.Unsupported, Op: "clean",
-			Err: fmt.Errorf("process %d measures on this host and holds its leases", lock.Holder(path)),
-			Fix: "let it end, or stop it first"}
-	}
+	unlock, err := m.Lock(ctx, filepath.Join(c.StateDir, lockFile))
 	if err != nil {
 		return nil, fault.Op("clean", err)
 	}
-	defer held.Release()
+	defer unlock()
 	return c.clean(ctx, dryRun)
 }
 
 // clean is Clean with the host's lock held.
 func (c Cleaner) clean(ctx context.Context, dryRun bool) ([]Found, error) {
-	leases, err := Leases(c.StateDir)
+	leases, err := LeasesOn(ctx, of(c.Host), c.StateDir)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +70,7 @@ func (c Cleaner) clean(ctx context.Context, dryRun bool) ([]Found, error) {
 // reap removes one lease and what it left.
 func (c Cleaner) reap(ctx context.Context, r Record, dryRun bool) ([]string, error) {
 	var left []string
+	m := of(c.Host)
 	if r.Network != "" {
 		have, err := netns.Exists(ctx, c.Host, r.Network)
 		if err != nil {
@@ -101,7 +94,7 @@ func (c Cleaner) reap(ctx context.Context, r Record, dryRun bool) ([]string, err
 		if err != nil {
 			return left, err
 		}
-		if _, err := os.Lstat(r.Dir); err == nil {
+		if _, err := m.ReadDir(ctx, r.Dir); err == nil {
 			left = append(left, "directory "+r.Dir)
 		}
 	}
@@ -109,25 +102,35 @@ func (c Cleaner) reap(ctx context.Context, r Record, dryRun bool) ([]string, err
 		return left, nil
 	}
 	if r.Dir != "" {
-		if err := os.RemoveAll(r.Dir); err != nil {
+		if err := m.Remove(ctx, r.Dir); err != nil {
 			return left, fault.Op("clean", err)
 		}
 	}
-	return left, fault.Op("clean", os.Remove(filepath.Join(c.StateDir, leaseDir, r.Label+".json")))
+	return left, fault.Op("clean", m.Remove(ctx, filepath.Join(c.StateDir, leaseDir, r.Label+".json")))
 }
 
-// Leases reads the leases below stateDir, oldest first. A file that is not a
-// lease, or names a directory outside stateDir, is an error of kind
-// fault.Invalid: nothing is removed on its word.
+// Leases reads the leases below stateDir on this machine; see LeasesOn.
 func Leases(stateDir string) ([]Record, error) {
-	files, err := filepath.Glob(filepath.Join(stateDir, leaseDir, "*.json"))
-	if err != nil {
+	return LeasesOn(context.Background(), Here{local.Conn{}}, stateDir)
+}
+
+// LeasesOn reads the leases below stateDir on a machine, oldest first. A file
+// that is not a lease, or names a directory outside stateDir, is an error of
+// kind fault.Invalid: nothing is removed on its word.
+func LeasesOn(ctx context.Context, m Machine, stateDir string) ([]Record, error) {
+	dir := filepath.Join(stateDir, leaseDir)
+	names, err := m.ReadDir(ctx, dir)
+	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, fault.Op("leases", err)
 	}
 	var out []Record
-	for _, p := range files {
-		b, err := os.ReadFile(p)
-		if errors.Is(err, fs.ErrNotExist) {
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".json") {
+			continue
+		}
+		p := filepath.Join(dir, name)
+		b, err := m.ReadFile(ctx, p)
+		if fault.Is(err, fault.NotFound) {
 			continue // given back meanwhile
 		}
 		if err != nil {

@@ -15,9 +15,16 @@ import (
 
 // Config is what a Lessor needs.
 type Config struct {
-	StateDir string // leases, locks, directories of environments
-	CacheDir string // images, kernels
-	Host     conn.Conn
+	// StateDir is for leases, locks and the directories of environments,
+	// CacheDir for images and kernels; both are on the host.
+	StateDir, CacheDir string
+	// Host is the way to the host: a Machine, or something else that reaches
+	// this machine. Name is the host's in the lab file, "" is LocalHost.
+	Host conn.Conn
+	Name string
+	// Ship tells where images are built for a host that is not this machine;
+	// nil builds them on it.
+	Ship *Ship
 	// Agent is the path on the host of bakeoff-agent for its system.
 	Agent string
 	// Run is the name of the run, for the leases.
@@ -25,6 +32,15 @@ type Config struct {
 	// Progress receives a line for a person when something takes long; nil
 	// discards.
 	Progress func(string)
+}
+
+// LocalHost is the name of this machine in lab files.
+const LocalHost = "local"
+
+// Ship is where images are built and from where they are sent.
+type Ship struct {
+	Here  conn.Conn // this machine
+	Cache string    // the cache here
 }
 
 // LeaseSchema is the schema of a Record.

@@ -17,7 +17,8 @@ import (
 // for as long as the lessor lives.
 type ground struct {
 	driver.Foundation
-	record Record
+	record  Record
+	session int // of the host: a ground with processes does not outlive it
 }
 
 // found returns the options with which an environment of d is to be made, and
@@ -36,23 +37,29 @@ func (l *Lessor) found(ctx context.Context, d driver.Driver, options param.Value
 	}
 	key := d.Doc().Name + " " + string(text)
 	if g, ok := l.grounds[key]; ok {
-		return g.options(options), nil
+		if g.session == l.at.Session() {
+			return g.options(options), nil
+		}
+		if err := l.end(ctx, g); err != nil {
+			return nil, err
+		}
+		delete(l.grounds, key)
 	}
 	label := l.label()
-	r := Record{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: "what " + d.Doc().Name + " stands on", Host: "local",
+	r := Record{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: "what " + d.Doc().Name + " stands on", Host: l.cfg.Name,
 		Dir: filepath.Join(l.cfg.StateDir, envDir, label), Run: l.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
-	if err := l.remember(r); err != nil {
+	if err := l.remember(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(r.Dir, 0o755); err != nil {
-		return nil, errors.Join(fault.Op("env: ground", err), l.forget(r))
+	if err := l.at.Mkdir(ctx, r.Dir); err != nil {
+		return nil, errors.Join(fault.Op("env: ground", err), l.forget(ctx, r))
 	}
 	made, err := f.Found(ctx, l.cfg.Host, driver.Spec{Label: label, Name: r.Name, Dir: r.Dir,
 		CPUSet: l.layout.Others(subject), Agent: l.cfg.Agent, Options: options})
-	g := ground{made, r}
+	g := ground{made, r, l.at.Session()}
 	if err != nil || made == nil {
 		g.Foundation = nil
-		if rerr := l.raze(g); err != nil || rerr != nil {
+		if rerr := l.raze(ctx, g); err != nil || rerr != nil {
 			return nil, errors.Join(err, rerr)
 		}
 	}
@@ -71,11 +78,22 @@ func (g ground) options(otherwise param.Values) param.Values {
 }
 
 // raze removes the directory and the lease of a ground that is closed.
-func (l *Lessor) raze(g ground) error {
-	if err := os.RemoveAll(g.record.Dir); err != nil {
+func (l *Lessor) raze(ctx context.Context, g ground) error {
+	if err := l.at.Remove(ctx, g.record.Dir); err != nil {
 		return fault.Op("env: ground", err)
 	}
-	return l.forget(g.record)
+	return l.forget(ctx, g.record)
+}
+
+// end ends a ground with all that it left.
+func (l *Lessor) end(ctx context.Context, g ground) error {
+	if g.Foundation == nil {
+		return nil
+	}
+	if err := g.Foundation.Close(ctx); err != nil {
+		return err
+	}
+	return l.raze(ctx, g)
 }
 
 // closeGrounds ends everything that environments stood on. What could not be
@@ -85,14 +103,7 @@ func (l *Lessor) closeGrounds(ctx context.Context) error {
 	defer l.founding.Unlock()
 	var errs []error
 	for _, g := range l.grounds {
-		if g.Foundation == nil {
-			continue
-		}
-		err := g.Foundation.Close(ctx)
-		if err == nil {
-			err = l.raze(g)
-		}
-		errs = append(errs, err)
+		errs = append(errs, l.end(ctx, g))
 	}
 	l.grounds = nil
 	return errors.Join(errs...)

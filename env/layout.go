@@ -3,8 +3,6 @@ package env
 import (
 	"errors"
 	"slices"
-
-	"bakeoff/probe"
 )
 
 // Layout says which CPUs of the host are whose. The subject gets the highest
@@ -38,9 +36,9 @@ func (l Layout) Others(subject []int) []int {
 // Shared reports whether a subject of n CPUs leaves none to the generator.
 func (l Layout) Shared(n int) bool { return n >= len(l.CPUs) }
 
-// layoutOf is the layout of this machine.
-func layoutOf() (Layout, error) {
-	cpus, err := probe.CPUs()
+// layoutOf is the layout of a machine.
+func layoutOf(m Machine) (Layout, error) {
+	cpus, err := m.CPUs()
 	if err == nil && len(cpus) == 0 {
 		err = errNoCPU
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -16,20 +15,20 @@ import (
 	"time"
 
 	"bakeoff/conn"
-	"bakeoff/conn/local"
 	"bakeoff/driver"
 	"bakeoff/fault"
 	"bakeoff/image"
-	"bakeoff/lock"
 	"bakeoff/manifest"
 	"bakeoff/netns"
+	"bakeoff/probe"
 )
 
 // Lessor leases environments on one host, whose lock it holds: while a run
 // measures, nothing else of bakeoff does anything there.
 type Lessor struct {
 	cfg    Config
-	lock   *lock.Lock
+	at     Machine
+	unlock func()
 	tag    string // in the labels of this lessor's leases
 	layout Layout
 	images *image.Store
@@ -51,24 +50,22 @@ var Subnet = netip.MustParsePrefix("198.18.0.0/24")
 // out the CPUs. The host being measured on by somebody else is an error of
 // kind fault.Unsupported that names the process.
 func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Lessor, error) {
-	for _, d := range []string{cfg.StateDir, filepath.Join(cfg.StateDir, leaseDir), filepath.Join(cfg.StateDir, envDir)} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
+	if cfg.Name == "" {
+		cfg.Name = LocalHost
+	}
+	l := &Lessor{cfg: cfg, at: of(cfg.Host), addrs: map[netip.Addr]bool{}}
+	for _, d := range []string{leaseDir, envDir} {
+		if err := makeDirs(ctx, l.at, filepath.Join(cfg.StateDir, d)); err != nil {
 			return nil, fault.Op("env", err)
 		}
 	}
-	path := filepath.Join(cfg.StateDir, lockFile)
-	held, err := lock.Try(path)
-	if errors.Is(err, lock.ErrHeld) {
-		return nil, &fault.Error{Kind: fault.Unsupported, Op: "env",
-			Err: fmt.Errorf("process %d measures on this host", lock.Holder(path)),
-			Fix: "wait for it to end: two runs at once would measure each other"}
-	}
+	unlock, err := l.at.Lock(ctx, filepath.Join(cfg.StateDir, lockFile))
 	if err != nil {
 		return nil, fault.Op("env", err)
 	}
-	l := &Lessor{cfg: cfg, lock: held, addrs: map[netip.Addr]bool{}}
+	l.unlock = unlock
 	if err := l.open(ctx, drivers); err != nil {
-		held.Release()
+		unlock()
 		return nil, err
 	}
 	return l, nil
@@ -90,11 +87,14 @@ func (l *Lessor) open(ctx context.Context, drivers []driver.Driver) error {
 		return fault.Op("env", err)
 	}
 	l.tag = hex.EncodeToString(tag)
-	if l.layout, err = layoutOf(); err != nil {
+	if l.layout, err = layoutOf(l.at); err != nil {
 		return fault.Op("env", err)
 	}
 	l.images = &image.Store{Dir: filepath.Join(l.cfg.CacheDir, "image"), Host: l.cfg.Host,
 		Mirror: os.Getenv("BAKEOFF_MIRROR"), Progress: l.cfg.Progress}
+	if l.cfg.Ship != nil { // images are built here and sent
+		l.images.Dir, l.images.Host = filepath.Join(l.cfg.Ship.Cache, "image"), l.cfg.Ship.Here
+	}
 	return nil
 }
 
@@ -106,13 +106,12 @@ func (l *Lessor) Close(ctx context.Context) error {
 	if l.net != nil {
 		nerr := netns.Remove(ctx, l.cfg.Host, l.net.Network)
 		if nerr == nil {
-			nerr = l.forget(*l.net)
+			nerr = l.forget(ctx, *l.net)
 		}
 		err = errors.Join(err, nerr)
 		l.net = nil
 	}
-	l.lock.Release()
-	l.lock = nil
+	l.unlock()
 	return fault.Op("env: close", err)
 }
 
@@ -122,6 +121,17 @@ func (l *Lessor) Layout() Layout { return l.layout }
 // Host is the way to the host.
 func (l *Lessor) Host() conn.Conn { return l.cfg.Host }
 
+// Name is the host's in the lab file.
+func (l *Lessor) Name() string { return l.cfg.Name }
+
+// Counters reads the host's counters, of these CPUs.
+func (l *Lessor) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
+	return l.at.Counters(ctx, cpus)
+}
+
+// Settle moves the controller's own process on the host to cpus.
+func (l *Lessor) Settle(ctx context.Context, cpus []int) error { return l.at.Settle(ctx, cpus) }
+
 // Network makes the experiment's network, once.
 func (l *Lessor) Network(ctx context.Context) error {
 	l.mu.Lock()
@@ -130,8 +140,8 @@ func (l *Lessor) Network(ctx context.Context) error {
 		return nil
 	}
 	r := Record{Schema: LeaseSchema, Label: "net-" + l.tag, Name: "the experiment's network", Driver: "",
-		Host: "local", Run: l.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC(), Network: "bo-" + l.tag}
-	if err := l.remember(r); err != nil {
+		Host: l.cfg.Name, Run: l.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC(), Network: "bo-" + l.tag}
+	if err := l.remember(ctx, r); err != nil {
 		return err
 	}
 	gateway := netip.PrefixFrom(Subnet.Addr().Next(), Subnet.Bits())
@@ -153,21 +163,9 @@ func (l *Lessor) Peer(subject []int) (c conn.Conn, agent, dir string) {
 	}
 	c = conn.Prefix(l.cfg.Host, append(argv, "--")...)
 	if l.net != nil {
-		c = peer{c, local.Conn{Netns: l.net.Network}}
+		c = l.inside(c, l.net.Network)
 	}
 	return c, l.cfg.Agent, filepath.Join(l.cfg.StateDir, envDir)
-}
-
-// peer opens connections inside the experiment's network too: outside of it
-// the same address may lead anywhere, to a proxy that answers for instance.
-type peer struct {
-	conn.Conn
-	inside local.Conn
-}
-
-// Dial opens a connection from the experiment's network.
-func (p peer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return p.inside.Dial(ctx, network, address)
 }
 
 // Image returns the image of a contender with these packages in it, built
@@ -180,12 +178,30 @@ func (l *Lessor) Image(ctx context.Context, d driver.Doc, ref string, packages [
 	if err != nil {
 		return driver.Image{}, err
 	}
-	return driver.Image{Ref: ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel, Modules: img.Modules}, nil
+	out := driver.Image{Ref: ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel, Modules: img.Modules}
+	if l.cfg.Ship != nil {
+		return l.ship(ctx, out)
+	}
+	return out, nil
 }
 
 // Cached reports whether Image would return without building.
 func (l *Lessor) Cached(d driver.Doc, ref string, packages []string) bool {
 	return !d.Image || l.images.Cached(image.Request{Ref: ref, Packages: packages, Disk: d.Kernel, Kernel: d.Kernel})
+}
+
+// Counters reads the counters of the host that it is on, of its CPUs.
+func (le *Lease) Counters(ctx context.Context) (probe.Counters, error) {
+	return le.lessor.at.Counters(ctx, le.CPUSet)
+}
+
+// Stale returns an error of kind fault.Lab when the connection to the host was
+// lost since the environment was made: whatever of it has processes is dead.
+func (le *Lease) Stale() error {
+	if le.lessor.at.Session() == le.session {
+		return nil
+	}
+	return fault.New(fault.Lab, "the connection to %s was lost while the environment was up", le.lessor.cfg.Name)
 }
 
 // Lease is an environment with the right to use it until Return.
@@ -197,6 +213,7 @@ type Lease struct {
 	// environment answered.
 	Asked, Up time.Time
 	lessor    *Lessor
+	session   int // of the host
 	record    Record
 	addr      netip.Addr
 	once      sync.Once
@@ -222,14 +239,14 @@ func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contende
 	}
 	l.mu.Unlock()
 
-	r := Record{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: c.Name, Host: "local",
+	r := Record{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: c.Name, Host: l.cfg.Name,
 		Dir: filepath.Join(l.cfg.StateDir, envDir, label), Run: l.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
-	lease := &Lease{ID: label, CPUSet: subject, lessor: l, record: r, addr: addr}
-	if err := l.remember(r); err != nil {
+	lease := &Lease{ID: label, CPUSet: subject, lessor: l, session: l.at.Session(), record: r, addr: addr}
+	if err := l.remember(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(r.Dir, 0o755); err != nil {
-		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), l.forget(r))
+	if err := l.at.Mkdir(ctx, r.Dir); err != nil {
+		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), l.forget(ctx, r))
 	}
 	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: lease.CPUSet, Memory: c.Memory, Image: img,
 		Agent: l.cfg.Agent, Volumes: volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning}
@@ -239,11 +256,11 @@ func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contende
 	if err != nil {
 		// The driver removed what it made; if it could not, the lease stays
 		// for the next start to find.
-		if rerr := os.RemoveAll(r.Dir); rerr != nil {
+		if rerr := l.at.Remove(ctx, r.Dir); rerr != nil {
 			return nil, errors.Join(err, rerr)
 		}
 		l.release(addr)
-		return nil, errors.Join(err, l.forget(r))
+		return nil, errors.Join(err, l.forget(ctx, r))
 	}
 	lease.Instance = inst
 	return lease, nil
@@ -263,10 +280,10 @@ func (le *Lease) Return(ctx context.Context) error {
 	le.once.Do(func() {
 		err := le.Close(ctx)
 		if err == nil {
-			err = os.RemoveAll(le.record.Dir)
+			err = le.lessor.at.Remove(ctx, le.record.Dir)
 		}
 		if err == nil {
-			err = le.lessor.forget(le.record)
+			err = le.lessor.forget(ctx, le.record)
 		}
 		le.lessor.release(le.addr)
 		le.err = fault.Op("env: return "+le.record.Name, err)
@@ -314,38 +331,20 @@ func (l *Lessor) say(format string, args ...any) {
 
 // remember writes a lease, whole or not at all, and syncs it before anything
 // is made.
-func (l *Lessor) remember(r Record) error {
+func (l *Lessor) remember(ctx context.Context, r Record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return fault.Op("env: lease", err)
 	}
-	path := l.path(r)
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fault.Op("env: lease", err)
-	}
-	_, err = f.Write(append(b, '\n'))
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = errors.Join(os.Rename(path+".new", path), syncDir(filepath.Dir(path)))
-	}
-	return fault.Op("env: lease", err)
+	return fault.Op("env: lease", l.at.Keep(ctx, l.path(r), append(b, '\n')))
 }
 
-func (l *Lessor) forget(r Record) error {
-	return fault.Op("env: lease", os.Remove(l.path(r)))
+func (l *Lessor) forget(ctx context.Context, r Record) error {
+	return fault.Op("env: lease", l.at.Remove(ctx, l.path(r)))
 }
 
 func (l *Lessor) path(r Record) string {
 	return filepath.Join(l.cfg.StateDir, leaseDir, r.Label+".json")
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // list writes CPUs as the kernel does: 0,2,3.

@@ -32,15 +32,29 @@ type Lab struct {
 
 // Host is a machine that bakeoff drives.
 type Host struct {
-	SSH    string              `json:"ssh,omitempty"`
+	SSH  string `json:"ssh,omitempty"`
+	Port int    `json:"port,omitempty"` // 0: what ssh's configuration says
+	// Dir is the folder on it for everything of this program; "" is the
+	// usual places.
+	Dir string `json:"dir,omitempty"`
+	// Repair is executed on it before every block.
+	Repair []string            `json:"repair,omitempty"`
 	Switch map[string][]string `json:"switch,omitempty"` // system → argv
+	// Reboot is what makes it boot after Switch; empty is the system's own.
+	Reboot []string `json:"reboot,omitempty"`
+	// Expect is, by system of Switch, a text that the name of the system
+	// there has (the facts os or kernel); without it the system's own name.
+	Expect map[string]string `json:"expect,omitempty"`
+	// EqualTo names a host that is declared to be the same hardware.
+	EqualTo string `json:"equal_to,omitempty"`
 }
 
 // Contender is one side of the comparison.
 type Contender struct {
 	Name    string            `json:"name"`
 	Driver  string            `json:"driver"`
-	Host    string            `json:"host"` // "local" by default
+	Host    string            `json:"host"`             // "local" by default
+	System  string            `json:"system,omitempty"` // of Host.Switch
 	Image   string            `json:"image,omitempty"`
 	CPUs    int               `json:"cpus"`
 	Memory  unit.Bytes        `json:"memory_bytes"`

@@ -71,29 +71,6 @@ func (r *resolver) lab(l *Lab, root *node) {
 	r.profiles(l, root, base)
 }
 
-func (r *resolver) hosts(l *Lab, n *node) {
-	if n == nil {
-		return
-	}
-	l.Hosts = map[string]Host{}
-	for _, e := range n.entries {
-		if e.key.text == "local" {
-			r.fail(e.key, "choose another name", "local is this machine and is always there")
-		}
-		h := Host{SSH: r.text(e.value, "ssh")}
-		if s := r.sub(e.value, "switch", mapping); s != nil {
-			h.Switch = map[string][]string{}
-			for _, system := range s.entries {
-				if len(system.value.items) == 0 {
-					r.fail(system.value, "write an argument vector: [efibootmgr, -n, -b, \"0002\"]", "%s has nothing to execute", system.key.text)
-				}
-				h.Switch[system.key.text] = r.texts(system.value)
-			}
-		}
-		l.Hosts[e.key.text] = h
-	}
-}
-
 func (r *resolver) texts(n *node) []string {
 	var out []string
 	for _, item := range n.items {
@@ -168,6 +145,8 @@ func (r *resolver) contender(l *Lab, n, defaults *node) Contender {
 			r.fail(h, meant(c.Host, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", show(c.Host))
 		}
 	}
+	c.System = r.text(n, "system")
+	r.system(l.Hosts[c.Host], c, n)
 	if v := r.either(n, defaults, "cpus"); v != nil && !r.bad[v] {
 		c.CPUs, _ = strconv.Atoi(textOf(v))
 	}

@@ -128,6 +128,7 @@ func lab(cat Catalogue) *shape {
 		{name: "name", doc: "Its name in every result.", shape: name(), required: true},
 		{name: "driver", doc: "The technology that makes it. The driver's own options stand beside these fields.", shape: enum(driverNames(cat)...), required: true},
 		{name: "host", doc: "The machine that it is made on: local, or one of hosts.", shape: name(), def: "local"},
+		{name: "system", doc: "The system that its host is switched to for it, one of the host's switch.", shape: name()},
 		{name: "tuning", doc: "sysctl name → value, set inside; refused by a technology that has none of its own.", shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
 	}, resources...)...)
 	contender.by = "driver"
@@ -148,7 +149,13 @@ func lab(cat Catalogue) *shape {
 		field{name: "name", doc: "The lab's name; run folders bear it.", shape: name(), required: true},
 		field{name: "hosts", doc: "Machines beside this one, by name. local is always there.", shape: mapOf(name(), fieldsOf(
 			field{name: "ssh", doc: "Where it is reached. Its host key must be known.", shape: text(sshPattern, sshRule), required: true},
-			field{name: "switch", doc: "System → argument vector: what makes the box boot that system next.", shape: mapOf(name(), listOf(one(param.Text)))},
+			field{name: "port", doc: "Its port, where ssh's own configuration does not say it.", shape: bounded(param.Int, 1, 65535)},
+			field{name: "dir", doc: "The folder on it for the agent, images and environments. Without it /var/lib/bakeoff and /var/cache/bakeoff, or the XDG folders of a user who is not root.", shape: text(pathPattern, pathRule)},
+			field{name: "repair", doc: "Argument vector that is executed on it before every block, to bring it back to a stated condition.", shape: listOf(one(param.Text))},
+			field{name: "switch", doc: "System → argument vector: executed on the box, it makes the box boot that system next. Contenders on it say which system they need.", shape: mapOf(name(), listOf(one(param.Text)))},
+			field{name: "reboot", doc: "Argument vector that reboots the box after switch; without it what its system has for that.", shape: listOf(one(param.Text))},
+			field{name: "expect", doc: "System → a text that the booted system names itself with (fact os or kernel of its fingerprint); needed where the system's name in switch is not that of a known system.", shape: mapOf(name(), one(param.Text))},
+			field{name: "equal_to", doc: "A host, or local, that is declared to be the same hardware. The declaration is held against the fingerprints and stands in the report.", shape: name()},
 		)).eg(`{box: {ssh: root@box.example}}`)},
 		field{name: "contenders", doc: "What is compared.", shape: listOf(contender), required: true},
 		field{name: "baseline", doc: "The contender that the others are compared with. It gets an A/A twin.", shape: name(), required: true},

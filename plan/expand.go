@@ -39,6 +39,12 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 	}
 	for _, c := range lab.Contenders {
 		p.Contenders = append(p.Contenders, Contender{Contender: c})
+		if h, ok := lab.Hosts[c.Host]; ok {
+			if p.Hosts == nil {
+				p.Hosts = map[string]manifest.Host{}
+			}
+			p.Hosts[c.Host] = h
+		}
 	}
 	i := slices.IndexFunc(lab.Contenders, func(c manifest.Contender) bool { return c.Name == lab.Baseline })
 	if i < 0 {

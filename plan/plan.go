@@ -16,18 +16,20 @@ const TwinSuffix = "~twin"
 // Plan is what will run: the experiment as it was registered. Its canonical
 // bytes (Encode) are hashed into the first line of the journal.
 type Plan struct {
-	Schema     string          `json:"schema"`
-	Lab        string          `json:"lab"`
-	LabSHA256  string          `json:"lab_sha256"`
-	Profile    string          `json:"profile"`
-	Only       []string        `json:"only,omitempty"` // cells of the lab file that were asked for; empty: all
-	Version    string          `json:"version"`        // of bakeoff
-	Seed       uint64          `json:"seed"`
-	Baseline   string          `json:"baseline"`
-	Twin       string          `json:"twin"`
-	Contenders []Contender     `json:"contenders"`
-	Cells      []Cell          `json:"cells"`
-	Design     manifest.Design `json:"design"`
+	Schema     string      `json:"schema"`
+	Lab        string      `json:"lab"`
+	LabSHA256  string      `json:"lab_sha256"`
+	Profile    string      `json:"profile"`
+	Only       []string    `json:"only,omitempty"` // cells of the lab file that were asked for; empty: all
+	Version    string      `json:"version"`        // of bakeoff
+	Seed       uint64      `json:"seed"`
+	Baseline   string      `json:"baseline"`
+	Twin       string      `json:"twin"`
+	Contenders []Contender `json:"contenders"`
+	// Hosts are those of the lab file that contenders stand on.
+	Hosts  map[string]manifest.Host `json:"hosts,omitempty"`
+	Cells  []Cell                   `json:"cells"`
+	Design manifest.Design          `json:"design"`
 	// Family is the preregistered primary comparisons; TwinFamily those of
 	// the twin, with an error budget of their own.
 	Family     []Comparison `json:"family"`

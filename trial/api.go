@@ -21,7 +21,12 @@ type Options struct {
 	Run       *store.Run // just created, or opened to be resumed
 	Drivers   []driver.Driver
 	Workloads []workload.Workload
-	Env       *env.Lessor
+	// Env leases on this machine, Hosts on others by their names; what no
+	// contender stands on may be missing.
+	Env   *env.Lessor
+	Hosts map[string]*env.Lessor
+	// Unreached says why a host of the plan is not among them.
+	Unreached map[string]error
 	// Proofs says of drivers that are unproven what was proven on this
 	// machine, by name: "proven on this machine, 2026-01-02".
 	Proofs map[string]string

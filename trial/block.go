@@ -56,6 +56,9 @@ func (r *runner) block(ctx context.Context, b plan.Block) error {
 // prepares every cell in them. Where a subject cannot be created its trials
 // in this block fail; that is a result. An error voids the block.
 func (r *runner) lease(ctx context.Context, b plan.Block) (map[string]*lease, error) {
+	if err := r.repair(ctx); err != nil {
+		return nil, err
+	}
 	for _, name := range b.Create {
 		s, err := r.side(name)
 		if err != nil {
@@ -84,7 +87,7 @@ func (r *runner) lease(ctx context.Context, b plan.Block) (map[string]*lease, er
 // it. It returns nil, nil where the subject failed to come up.
 func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*lease, error) {
 	block := b.Index
-	le, err := r.Env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
+	le, err := s.env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
 	line := store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Block: block, Contender: s.Name}
 	switch {
 	case err == nil:
@@ -158,10 +161,10 @@ func (r *runner) prepareCell(ctx context.Context, le *lease, s *side, cell strin
 	t := &target{work: w, cell: c}
 	t.Subject, t.Addr, t.State = le.Instance, le.Info().Addr, map[string]string{}
 	if w.Doc().Peer {
-		t.Peer, t.PeerAgent, t.PeerDir = r.Env.Peer(le.CPUSet)
+		t.Peer, t.PeerAgent, t.PeerDir = s.env.Peer(le.CPUSet)
 	}
 	t.Fresh = func(ctx context.Context) (driver.Instance, []workload.Mark, error) {
-		fresh, err := r.Env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
+		fresh, err := s.env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -239,6 +242,9 @@ func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) (*store.Fi
 		if shown := r.Proofs[doc.Name]; shown != "" {
 			fp.Facts["driver.status"] = shown
 		}
+	}
+	if s.env.Name() != env.LocalHost {
+		fp.Facts["host"] = s.env.Name()
 	}
 	fp.Facts["image.digest"] = s.image.Digest
 	if s.image.Digest == "" {

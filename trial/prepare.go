@@ -1,14 +1,15 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"bakeoff/conn"
-	"bakeoff/conn/local"
 	"bakeoff/driver"
+	"bakeoff/env"
 	"bakeoff/fault"
 	"bakeoff/plan"
 	"bakeoff/store"
@@ -26,9 +27,9 @@ func (r *runner) prepare(ctx context.Context) error {
 		}
 		needPeer = needPeer || w.Doc().Peer
 	}
-	for _, a := range Check(ctx, r.Plan, r.Drivers, r.Env.Host()) {
+	for _, a := range CheckOn(ctx, r.Plan, r.Drivers, r.host) {
 		c, _ := r.Plan.Contender(a.Contender) // Check answers for those of the plan
-		s := &side{Contender: c}
+		s := &side{Contender: c, env: r.lessor(c.Host)}
 		if d := slices.IndexFunc(r.Drivers, func(d driver.Driver) bool { return d.Doc().Name == s.Driver }); d >= 0 {
 			s.driver = r.Drivers[d]
 		}
@@ -44,8 +45,10 @@ func (r *runner) prepare(ctx context.Context) error {
 	}
 	if needPeer {
 		r.emit(Event{Kind: Preparing, Text: "making the experiment's network"})
-		if err := r.Env.Network(ctx); err != nil {
-			return err
+		for _, l := range r.lessors() {
+			if err := l.Network(ctx); err != nil {
+				return fault.Op("host "+l.Name(), err)
+			}
 		}
 	}
 	if err := r.images(ctx); err != nil {
@@ -54,15 +57,55 @@ func (r *runner) prepare(ctx context.Context) error {
 	if err := r.mayStart(); err != nil {
 		return err
 	}
-	most := 1
-	for _, s := range r.sides {
-		most = max(most, s.CPUs)
-	}
-	layout := r.Env.Layout()
-	if err := local.Settle(layout.Others(layout.Subject(most))); err != nil {
-		return fault.Op("settle the controller on its CPUs", err)
+	return r.settle(ctx)
+}
+
+// settle moves the controller, on every host, to the CPUs that no subject
+// there uses.
+func (r *runner) settle(ctx context.Context) error {
+	for _, l := range r.lessors() {
+		most := 1
+		for _, s := range r.sides {
+			if s.env == l {
+				most = max(most, s.CPUs)
+			}
+		}
+		layout := l.Layout()
+		if err := l.Settle(ctx, layout.Others(layout.Subject(most))); err != nil {
+			return fault.Op("settle the controller on its CPUs on "+l.Name(), err)
+		}
 	}
 	return nil
+}
+
+// lessor returns that of a host, nil where there is none.
+func (r *runner) lessor(host string) *env.Lessor {
+	if host == "" || host == env.LocalHost {
+		return r.Env
+	}
+	return r.Hosts[host]
+}
+
+// lessors returns those on which contenders stand that take part, each once.
+func (r *runner) lessors() []*env.Lessor {
+	var out []*env.Lessor
+	for _, s := range r.sides {
+		if s.gone == "" && !slices.Contains(out, s.env) {
+			out = append(out, s.env)
+		}
+	}
+	return out
+}
+
+// host is the way to a host of the plan.
+func (r *runner) host(name string) (conn.Conn, error) {
+	if l := r.lessor(name); l != nil {
+		return l.Host(), nil
+	}
+	if err := r.Unreached[name]; err != nil {
+		return nil, err
+	}
+	return nil, fault.New(fault.Unsupported, "host %q is not reached", name)
 }
 
 // mayStart refuses a run in which nothing could be compared.
@@ -100,10 +143,10 @@ func (r *runner) images(ctx context.Context) error {
 			continue
 		}
 		doc := s.driver.Doc()
-		if doc.Image && !r.Env.Cached(doc, s.Image, packages) {
+		if doc.Image && !s.env.Cached(doc, s.Image, packages) {
 			r.emit(Event{Kind: Preparing, Contender: s.Name, Text: "building the image " + s.Image})
 		}
-		s.image, err = r.Env.Image(ctx, doc, s.Image, packages)
+		s.image, err = s.env.Image(ctx, doc, s.Image, packages)
 		if ctx.Err() != nil {
 			return nil // interrupted; the loop over blocks says so
 		}
@@ -139,18 +182,30 @@ func Packages(p *plan.Plan, workloads []workload.Workload) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// Check asks the driver of every contender whether it can run on host, in the
-// plan's order. It changes nothing.
+// Check asks the driver of every contender whether it can run on host, which
+// is this machine, in the plan's order. It changes nothing.
 func Check(ctx context.Context, p *plan.Plan, drivers []driver.Driver, host conn.Conn) []Availability {
+	return CheckOn(ctx, p, drivers, func(name string) (conn.Conn, error) {
+		if name != env.LocalHost {
+			return nil, fault.New(fault.Unsupported, "host %q is not looked at", name)
+		}
+		return host, nil
+	})
+}
+
+// CheckOn is Check for contenders on several hosts, which hosts returns by
+// their names.
+func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts func(name string) (conn.Conn, error)) []Availability {
 	var out []Availability
 	for _, c := range p.Contenders {
 		a := Availability{Contender: c.Name, Driver: c.Driver}
 		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })
+		host, err := hosts(cmp.Or(c.Host, env.LocalHost))
 		switch {
-		case c.Host != "local" && c.Host != "":
-			a.Answer = driver.Availability{Reason: fmt.Sprintf("host %q: this program drives only the host it runs on", c.Host)}
 		case i < 0:
 			a.Answer = driver.Availability{Reason: fmt.Sprintf("there is no driver %q", c.Driver)}
+		case err != nil:
+			a.Answer = driver.Availability{Reason: err.Error()}
 		default:
 			a.Answer = drivers[i].Check(ctx, host, c.Options)
 		}

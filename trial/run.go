@@ -46,6 +46,7 @@ type runner struct {
 // side is a contender with what it takes to run it.
 type side struct {
 	plan.Contender
+	env    *env.Lessor // on its host; nil where it is gone
 	driver driver.Driver
 	image  driver.Image
 	// gone says why it takes part no longer; "" while it does.

@@ -41,6 +41,13 @@ func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, le *lease) 
 	} else {
 		line.Instance = le.ID
 		raw, err = r.measure(ctx, le, le.targets[slot.Cell], line.Trial)
+		if serr := le.Stale(); serr != nil {
+			// Whatever was seen, it was not what was to be measured.
+			err = fault.Wrap(fault.Lab, serr.Error(), err)
+			if err == nil {
+				err = serr
+			}
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -149,7 +156,10 @@ func late(tctx, ctx context.Context, err error) error {
 // counters reads the host's counters on the environment's CPUs, with what the
 // environment was charged as a whole.
 func (r *runner) counters(ctx context.Context, le *lease) (probe.Counters, error) {
-	c := probe.ReadHost(le.CPUSet)
+	c, err := le.Counters(ctx)
+	if err != nil {
+		return c, fault.Op("counters of the host", err)
+	}
 	if m, ok := le.Instance.(driver.Meter); ok {
 		scope, err := m.Usage(ctx)
 		if err != nil {

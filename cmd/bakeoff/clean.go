@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	driverall "bakeoff/driver/all"
 	"bakeoff/env"
 	"bakeoff/fault"
+	"bakeoff/manifest"
 )
 
 func (a *app) clean() *cobra.Command {
@@ -21,14 +24,13 @@ func (a *app) clean() *cobra.Command {
 runs left behind that were killed: processes, mounts, control groups, networks
 and directories. It removes them, one line each. Run folders are never touched.
 
-bakeoff run does the same by itself before it starts.`,
+It does so on this machine, and on the hosts that runs of this machine have
+leased on. bakeoff run does the same by itself before it starts.`,
 		Example: `  bakeoff clean --dry-run    only look
   sudo bakeoff clean`,
 		Args: between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			state, _ := env.Dirs(a.env, os.Getuid())
-			cleaner := env.Cleaner{StateDir: state, Host: a.localHost(), Drivers: driverall.Drivers()}
-			found, err := cleaner.Clean(c.Context(), dryRun)
+			found, err := a.cleanAll(c.Context(), dryRun)
 			if asJSON && err == nil {
 				err = a.printJSON(map[string]any{"schema": "bakeoff/clean/v1", "dry_run": dryRun, "found": append([]env.Found{}, found...)})
 			} else {
@@ -40,6 +42,36 @@ bakeoff run does the same by itself before it starts.`,
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "look, and remove nothing")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// cleanAll cleans this machine and the hosts that were leased on. One that
+// cannot be reached is an error and keeps none of the others from it.
+func (a *app) cleanAll(ctx context.Context, dryRun bool) ([]env.Found, error) {
+	state, _ := env.Dirs(a.env, os.Getuid())
+	cleaner := env.Cleaner{StateDir: state, Host: a.localHost(), Drivers: driverall.Drivers()}
+	found, err := cleaner.Clean(ctx, dryRun)
+	errs := []error{err}
+	hosts, err := remembered(state)
+	errs = append(errs, err)
+	for _, name := range sortedKeys(hosts) {
+		more, err := a.cleanHost(ctx, name, hosts[name], dryRun)
+		found, errs = append(found, more...), append(errs, err)
+		if err == nil && !dryRun && notRemoved(more) == nil {
+			// Nothing of ours is there any more.
+			errs = append(errs, os.Remove(filepath.Join(state, hostDir, name+".json")))
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+func (a *app) cleanHost(ctx context.Context, name string, h manifest.Host, dryRun bool) ([]env.Found, error) {
+	c, err := a.dial(ctx, name, h, nil)
+	if err != nil {
+		return nil, fault.Op("clean: host "+name, err)
+	}
+	defer c.Close()
+	found, err := env.Cleaner{StateDir: c.StateDir(), Host: c, Drivers: driverall.Drivers()}.Clean(ctx, dryRun)
+	return found, fault.Op("clean: host "+name, err)
 }
 
 func (a *app) printFound(found []env.Found, dryRun bool) {
@@ -61,10 +93,14 @@ func (a *app) printFound(found []env.Found, dryRun bool) {
 
 // leaseText says whose lease it is.
 func leaseText(r env.Record) string {
-	if r.Network != "" {
-		return "network of run " + r.Run
+	where := ""
+	if r.Host != "" && r.Host != env.LocalHost {
+		where = " on host " + r.Host
 	}
-	return fmt.Sprintf("%s by driver %s, run %s", r.Name, r.Driver, r.Run)
+	if r.Network != "" {
+		return "network of run " + r.Run + where
+	}
+	return fmt.Sprintf("%s by driver %s, run %s%s", r.Name, r.Driver, r.Run, where)
 }
 
 func notRemoved(found []env.Found) error {

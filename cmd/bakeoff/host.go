@@ -1,8 +1,22 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
 	"bakeoff/conn"
 	"bakeoff/conn/local"
+	"bakeoff/conn/ssh"
+	"bakeoff/driver"
+	"bakeoff/env"
+	"bakeoff/fault"
+	"bakeoff/manifest"
+	"bakeoff/plan"
 )
 
 // localHost is the machine that this program runs on.
@@ -22,3 +36,117 @@ type host struct {
 
 // Agent is the path of bakeoff-agent.
 func (h host) Agent() string { return h.agent }
+
+var _ env.Machine = (*ssh.Conn)(nil)
+
+// dial connects to a host of a lab file.
+func (a *app) dial(ctx context.Context, name string, h manifest.Host, progress func(string)) (*ssh.Conn, error) {
+	return ssh.Open(ctx, ssh.Options{Name: name, Target: h.SSH, Port: h.Port, Dir: h.Dir, Agent: a.agentFor,
+		Config: a.env("BAKEOFF_SSH_CONFIG"), Progress: progress})
+}
+
+// fleet is the hosts of a plan, as far as they are reached.
+type fleet struct {
+	*app
+	hosts map[string]*ssh.Conn
+	errs  map[string]error // of those that are not
+}
+
+// reach connects to every host that contenders of p stand on.
+func (a *app) reach(ctx context.Context, p *plan.Plan, progress func(string)) *fleet {
+	f := &fleet{app: a, hosts: map[string]*ssh.Conn{}, errs: map[string]error{}}
+	for _, name := range sortedKeys(p.Hosts) {
+		c, err := a.dial(ctx, name, p.Hosts[name], progress)
+		if err != nil {
+			f.errs[name] = err
+			continue
+		}
+		f.hosts[name] = c
+	}
+	return f
+}
+
+// way is the way to a host by its name.
+func (f *fleet) way(name string) (conn.Conn, error) {
+	if name == env.LocalHost {
+		return f.localHost(), nil
+	}
+	if c := f.hosts[name]; c != nil {
+		return c, nil
+	}
+	if err := f.errs[name]; err != nil {
+		return nil, err
+	}
+	return nil, fault.New(fault.NotFound, "there is no host %q", name)
+}
+
+func (f *fleet) close() error {
+	var errs []error
+	for _, c := range f.hosts {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// onLocal tells whether a contender stands on this machine.
+func onLocal(p *plan.Plan) bool {
+	return slices.ContainsFunc(p.Contenders, func(c plan.Contender) bool { return c.Host == "" || c.Host == env.LocalHost })
+}
+
+// lessors open on every host that was reached. One that cannot be leased on
+// is among the errors, for the contenders on it.
+func (f *fleet) lessors(ctx context.Context, run string, p *plan.Plan, drivers []driver.Driver, progress func(string)) (map[string]*env.Lessor, error) {
+	state, cache := env.Dirs(f.env, os.Getuid())
+	out := map[string]*env.Lessor{}
+	for name, c := range f.hosts {
+		if err := remember(state, name, p.Hosts[name]); err != nil {
+			return out, err
+		}
+		l, err := env.Open(ctx, env.Config{StateDir: c.StateDir(), CacheDir: c.CacheDir(), Host: c, Name: name, Agent: c.Agent(), Run: run,
+			Ship: &env.Ship{Here: local.Conn{}, Cache: cache}, Progress: progress}, drivers)
+		if err != nil {
+			f.errs[name] = fault.Op("host "+name, err)
+			continue
+		}
+		out[name] = l
+	}
+	return out, nil
+}
+
+// hostDir is the folder below the state of this machine that remembers which
+// hosts were leased on, so that clean finds them without their lab file.
+const hostDir = "host"
+
+// remember notes a host before anything is made on it.
+func remember(state, name string, h manifest.Host) error {
+	dir := filepath.Join(state, hostDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fault.Op("host "+name, err)
+	}
+	b, err := json.Marshal(manifest.Host{SSH: h.SSH, Port: h.Port, Dir: h.Dir})
+	if err != nil {
+		return fault.Op("host "+name, err)
+	}
+	return fault.Op("host "+name, local.Keep(filepath.Join(dir, name+".json"), append(b, '\n')))
+}
+
+// remembered returns the hosts that were leased on.
+func remembered(state string) (map[string]manifest.Host, error) {
+	out := map[string]manifest.Host{}
+	files, err := filepath.Glob(filepath.Join(state, hostDir, "*.json"))
+	if err != nil {
+		return out, fault.Op("hosts", err)
+	}
+	for _, p := range files {
+		b, err := readBounded(p, 1<<16)
+		if err != nil {
+			return out, err
+		}
+		var h manifest.Host
+		if err := json.Unmarshal(b, &h); err != nil {
+			return out, fault.Wrap(fault.Invalid, p, err)
+		}
+		out[strings.TrimSuffix(filepath.Base(p), ".json")] = h
+	}
+	return out, nil
+}

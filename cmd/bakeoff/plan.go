@@ -127,6 +127,13 @@ type lookView struct {
 	Equivalence *float64 `json:"equivalence"`
 }
 
+// here is the plan with the contenders only that stand on this machine.
+func here(p *plan.Plan) *plan.Plan {
+	out := *p
+	out.Contenders = slices.DeleteFunc(slices.Clone(p.Contenders), func(c plan.Contender) bool { return p.Hosts[c.Host].SSH != "" })
+	return &out
+}
+
 func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, difference float64) (planView, error) {
 	if ctx == nil {
 		ctx = context.Background()
@@ -139,7 +146,9 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 	ctx, cancel := context.WithTimeout(ctx, checkTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
 	var packages []string
-	for _, x := range trial.Check(ctx, p, driverall.Drivers(), a.localHost()) {
+	hosts := a.reach(ctx, p, nil)
+	defer hosts.close()
+	for _, x := range trial.CheckOn(ctx, p, driverall.Drivers(), hosts.way) {
 		if x.Contender == p.Twin {
 			continue
 		}
@@ -148,7 +157,7 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 			packages = append(packages, x.Answer.Packages...)
 		}
 	}
-	lacks, err := trial.Programs(ctx, p, driverall.Drivers(), workloadall.Workloads(), a.localHost())
+	lacks, err := trial.Programs(ctx, here(p), driverall.Drivers(), workloadall.Workloads(), a.localHost())
 	if err != nil {
 		return v, err
 	}

@@ -212,19 +212,11 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	if drivers == nil {
 		drivers = driverall.Drivers()
 	}
-	state, cache := env.Dirs(s.env, os.Getuid())
-	lessor, err := env.Open(ctx, env.Config{
-		StateDir: state, CacheDir: cache, Host: s.localHost(), Agent: agent, Run: filepath.Base(s.dir),
-		Progress: func(text string) { s.watch.event(trial.Event{Kind: trial.Preparing, At: time.Now(), Text: text}) },
-	}, drivers)
+	lessors, err := s.lease(ctx, agent, drivers)
+	defer func() { err = errors.Join(err, lessors.close()) }()
 	if err != nil {
 		return out, err
 	}
-	defer func() {
-		down, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		err = errors.Join(err, lessor.Close(down))
-	}()
 	// The folder is made when the host is ours: a refusal leaves none.
 	began := s.run == nil
 	if began {
@@ -238,8 +230,48 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	}
 	return trial.Run(ctx, trial.Options{
 		Plan: s.plan, Run: s.run, Drivers: drivers, Workloads: workloadall.Workloads(),
-		Env: lessor, Budget: s.budget, Events: s.watch.event, Proofs: standing(s.proofs(ctx)),
+		Env: lessors.local, Hosts: lessors.others, Unreached: lessors.fleet.errs,
+		Budget: s.budget, Events: s.watch.event, Proofs: standing(s.proofs(ctx)),
 	})
+}
+
+// leased is what a run leases on.
+type leased struct {
+	local  *env.Lessor // nil where no contender stands on this machine
+	others map[string]*env.Lessor
+	fleet  *fleet
+}
+
+// lease locks every machine that the plan's contenders stand on. What it
+// returns is to be closed, with an error too.
+func (s *session) lease(ctx context.Context, agent string, drivers []driver.Driver) (l leased, err error) {
+	progress := func(text string) {
+		s.watch.event(trial.Event{Kind: trial.Preparing, At: time.Now(), Text: text})
+	}
+	l.fleet = s.reach(ctx, s.plan, progress)
+	if onLocal(s.plan) {
+		state, cache := env.Dirs(s.env, os.Getuid())
+		if l.local, err = env.Open(ctx, env.Config{
+			StateDir: state, CacheDir: cache, Host: s.localHost(), Agent: agent, Run: filepath.Base(s.dir), Progress: progress,
+		}, drivers); err != nil {
+			return l, err
+		}
+	}
+	l.others, err = l.fleet.lessors(ctx, filepath.Base(s.dir), s.plan, drivers, progress)
+	return l, err
+}
+
+func (l leased) close() error {
+	down, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var errs []error
+	if l.local != nil {
+		errs = append(errs, l.local.Close(down))
+	}
+	for _, other := range l.others {
+		errs = append(errs, other.Close(down))
+	}
+	return errors.Join(append(errs, l.fleet.close())...)
 }
 
 // watcher shows how it goes on: live on a terminal, else by lines.

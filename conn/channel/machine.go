@@ -19,6 +19,9 @@ const (
 	FuncReadDir  = "readdir"
 	FuncRemove   = "remove"
 	FuncSettle   = "settle"
+	FuncKeep     = "keep"
+	FuncLock     = "lock"
+	FuncUnlock   = "unlock"
 )
 
 // Machine is what an agent says of the machine that it serves.
@@ -124,4 +127,24 @@ func (f Files) ReadDir(ctx context.Context, path string) ([]string, error) {
 // does not exist is fine.
 func (f Files) Remove(ctx context.Context, path string) error {
 	return f.Conn.Call(ctx, FuncRemove, FileRequest{Path: path}, nil)
+}
+
+// Keep writes a small file, whole or not at all, and syncs it.
+func (f Files) Keep(ctx context.Context, path string, data []byte) error {
+	if len(data) > writeLimit {
+		return fault.New(fault.Invalid, "keep %s: %d bytes; %d is the most", path, len(data), writeLimit)
+	}
+	return f.Conn.Call(ctx, FuncKeep, FileRequest{Path: path, Data: data}, nil)
+}
+
+// Lock makes the agent take the machine's lock and hold it for as long as it
+// lives, or until Unlock. Where another has it, the error is of kind
+// fault.Unsupported and names the process.
+func (f Files) Lock(ctx context.Context, path string) error {
+	return f.Conn.Call(ctx, FuncLock, FileRequest{Path: path}, nil)
+}
+
+// Unlock gives the lock back.
+func (f Files) Unlock(ctx context.Context, path string) error {
+	return f.Conn.Call(ctx, FuncUnlock, FileRequest{Path: path}, nil)
 }

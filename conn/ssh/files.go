@@ -45,6 +45,11 @@ func (c *Conn) Remove(ctx context.Context, path string) error {
 	return c.files(ctx, func(f channel.Files) error { return f.Remove(ctx, path) })
 }
 
+// Keep writes a small file, whole or not at all, and syncs it.
+func (c *Conn) Keep(ctx context.Context, path string, data []byte) error {
+	return c.files(ctx, func(f channel.Files) error { return f.Keep(ctx, path, data) })
+}
+
 func (c *Conn) files(ctx context.Context, do func(channel.Files) error) error {
 	ch, err := c.channel(ctx)
 	if err != nil {

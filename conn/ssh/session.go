@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"strings"
 	"time"
 
@@ -39,7 +38,7 @@ const (
 
 // connect brings the agent over and starts it. was is the machine that is
 // expected, nil for any.
-func (c *client) connect(ctx context.Context, was *channel.Machine, pinned []int) (*session, error) {
+func (c *client) connect(ctx context.Context, was *channel.Machine, has held) (*session, error) {
 	where, err := c.ask(ctx)
 	if err != nil {
 		return nil, err
@@ -52,7 +51,7 @@ func (c *client) connect(ctx context.Context, was *channel.Machine, pinned []int
 	if err != nil {
 		return nil, err
 	}
-	if err := s.introduce(ctx, was, pinned); err != nil {
+	if err := s.introduce(ctx, was, has); err != nil {
 		s.close()
 		return nil, fault.Op("host "+c.o.Name, err)
 	}
@@ -61,7 +60,7 @@ func (c *client) connect(ctx context.Context, was *channel.Machine, pinned []int
 }
 
 // introduce asks who is there, and refuses another machine.
-func (s *session) introduce(ctx context.Context, was *channel.Machine, pinned []int) (err error) {
+func (s *session) introduce(ctx context.Context, was *channel.Machine, has held) (err error) {
 	if s.machine, err = s.Machine(ctx); err != nil {
 		return err
 	}
@@ -70,8 +69,13 @@ func (s *session) introduce(ctx context.Context, was *channel.Machine, pinned []
 			return fault.New(fault.Unsupported, "another machine answers in its place: %s", why)
 		}
 	}
-	if len(pinned) > 0 {
-		return s.Settle(ctx, pinned)
+	if has.lock != "" {
+		if err := (channel.Files{Conn: s.Conn}).Lock(ctx, has.lock); err != nil {
+			return err
+		}
+	}
+	if len(has.cpus) > 0 {
+		return s.Settle(ctx, has.cpus)
 	}
 	return nil
 }
@@ -79,9 +83,6 @@ func (s *session) introduce(ctx context.Context, was *channel.Machine, pinned []
 // serve starts the agent and greets it.
 func (c *client) serve(ctx context.Context, where site, program string) (*session, error) {
 	argv := []string{program, "host", "--silence", silence.String()}
-	if c.o.Lock {
-		argv = append(argv, "--lock", path.Join(where.state, "lock"))
-	}
 	alive, stop := context.WithCancel(context.Background())
 	s := &session{site: where, agent: program, ended: make(chan struct{}), stop: stop}
 	inR, inW := io.Pipe()
@@ -119,17 +120,11 @@ func kindOf(err error) fault.Kind {
 	return fault.Lab
 }
 
-// The agent's exit code for what cannot be had (package agent).
-const exitUnsupported = 3
-
 // ending says why a session ended.
 func ending(name string, exit conn.Exit, err error, said string) error {
 	said = printable(strings.TrimPrefix(strings.TrimSpace(said), "bakeoff-agent: host: "))
-	switch {
-	case err != nil:
+	if err != nil {
 		return fault.New(kindOf(err), "the connection to %s is lost: %w", name, err)
-	case exit.Code == exitUnsupported:
-		return fault.New(fault.Unsupported, "%s", said)
 	}
 	return fault.New(fault.Lab, "the agent on %s has ended: %s: %s", name, exit, said)
 }
@@ -212,6 +207,7 @@ func (c *Conn) channel(ctx context.Context) (*channel.Conn, error) {
 		return nil, err
 	}
 	c.s = s
+	c.count++
 	return s.Conn, nil
 }
 
@@ -231,7 +227,7 @@ func (c *Conn) again(ctx context.Context) (*session, error) {
 	c.o.say("the connection to %s is lost; connecting anew for up to %v", c.o.Name, c.o.Patience)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		c.client.hangUp() // what is left of the old connection would be shared
-		s, err := c.client.connect(wctx, &c.s.machine, c.pinned)
+		s, err := c.client.connect(wctx, &c.s.machine, c.held)
 		if err == nil {
 			if s.machine.Boot != c.s.machine.Boot {
 				c.o.say("%s has rebooted and is back after %v", c.o.Name, time.Since(began).Round(time.Second))

@@ -40,9 +40,6 @@ type Options struct {
 	Dir string
 	// Agent returns the path here of bakeoff-agent for a system.
 	Agent func(goos, goarch string) (string, error)
-	// Lock makes the agent hold the machine's lock: one controller measures
-	// at a time. Where another has it, Open fails with fault.Unsupported.
-	Lock bool
 	// Patience bounds how long a machine that was there is waited for; 0 is
 	// three minutes.
 	Patience time.Duration
@@ -93,7 +90,8 @@ type Conn struct {
 	turn   chan struct{} // held by whoever connects
 	s      *session      // the present one; guarded by turn
 	closed bool
-	pinned []int // the agent's CPUs, for the next session too
+	held   held // for the next session too
+	count  int  // of sessions
 }
 
 var (
@@ -114,7 +112,7 @@ func Open(ctx context.Context, o Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{o: o, client: cl, turn: make(chan struct{}, 1)}
-	if c.s, err = cl.connect(ctx, nil, nil); err != nil {
+	if c.s, err = cl.connect(ctx, nil, held{}); err != nil {
 		cl.close()
 		return nil, err
 	}
@@ -211,6 +209,17 @@ func (c *Conn) Counters(ctx context.Context, cpus []int) (probe.Counters, error)
 	return out, c.ours(err)
 }
 
+// Session counts the sessions so far: what was started in an earlier one has
+// been killed with it.
+func (c *Conn) Session() int {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	if c.s.gone() {
+		return c.count + 1
+	}
+	return c.count
+}
+
 // Settle moves the agent, and what it starts from then on, to cpus, so that
 // it does not disturb what is measured.
 func (c *Conn) Settle(ctx context.Context, cpus []int) error {
@@ -218,10 +227,42 @@ func (c *Conn) Settle(ctx context.Context, cpus []int) error {
 	if err != nil {
 		return err
 	}
+	if err := ch.Settle(ctx, cpus); err != nil {
+		return c.ours(err)
+	}
+	c.remember(func(h *held) { h.cpus = cpus })
+	return nil
+}
+
+// CPUs are those that the agent found for itself when it first came.
+func (c *Conn) CPUs() ([]int, error) { return c.Machine().CPUs, nil }
+
+// Lock takes the lock of the machine and holds it until release or Close,
+// over a connection that breaks and comes again too, as long as nobody else
+// was faster. Where another has it, the error is of kind fault.Unsupported.
+func (c *Conn) Lock(ctx context.Context, path string) (release func(), err error) {
+	if err := c.files(ctx, func(f channel.Files) error { return f.Lock(ctx, path) }); err != nil {
+		return nil, err
+	}
+	c.remember(func(h *held) { h.lock = path })
+	return func() {
+		c.remember(func(h *held) { h.lock = "" })
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = c.files(bounded, func(f channel.Files) error { return f.Unlock(bounded, path) }) // it ends with the agent too
+	}, nil
+}
+
+// held is what a session has that the next one must have again.
+type held struct {
+	cpus []int  // of the agent
+	lock string // path of the machine's lock
+}
+
+func (c *Conn) remember(change func(*held)) {
 	c.turn <- struct{}{}
-	c.pinned = cpus
-	<-c.turn
-	return c.ours(ch.Settle(ctx, cpus))
+	defer func() { <-c.turn }()
+	change(&c.held)
 }
 
 // ours classes an error: on a machine that is driven, what the agent reports

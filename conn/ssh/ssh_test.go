@@ -169,9 +169,10 @@ func size(file string) int64 {
 // ours, and the next request goes through.
 func TestLostConnection(t *testing.T) {
 	s := sshtest.Start(t)
-	o := options(t, s)
-	o.Lock = true
-	c := open(t, o)
+	c := open(t, options(t, s))
+	if _, err := c.Lock(t.Context(), c.StateDir()+"/lock"); err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "beats")
 	ended := heartbeat(t, c, file)
 	if s.Cut() == 0 {
@@ -277,19 +278,26 @@ func TestNobodyThere(t *testing.T) {
 // One controller at a time measures on a machine.
 func TestLock(t *testing.T) {
 	o := options(t, sshtest.Start(t))
-	o.Lock = true
-	first := open(t, o)
-	_, err := ssh.Open(t.Context(), o)
-	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "measures on this host") {
-		t.Errorf("a second one: %v of kind %q", err, fault.Of(err))
-	}
-	o.Lock = false
-	open(t, o) // who only looks is let in
-	if err := first.Close(); err != nil {
+	first, second := open(t, o), open(t, o)
+	path := first.StateDir() + "/lock"
+	release, err := first.Lock(t.Context(), path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	o.Lock = true
-	open(t, o)
+	if _, err := second.Lock(t.Context(), path); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "measures on this host") {
+		t.Errorf("a second one: %v of kind %q", err, fault.Of(err))
+	}
+	release()
+	if _, err := second.Lock(t.Context(), path); err != nil {
+		t.Errorf("once it is free: %v", err)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Closed means that the agent there has ended, and the lock with it.
+	if _, err := first.Lock(t.Context(), path); err != nil {
+		t.Errorf("after the other has gone: %v", err)
+	}
 }
 
 // Over a line of 256 KiB/s things take their time, and nothing breaks.

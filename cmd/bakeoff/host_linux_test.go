@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/conn/sshtest"
+	"bakeoff/store"
+)
+
+// boxLab measures on a machine over SSH, beside this one.
+const boxLab = `schema: bakeoff/lab/v1
+name: far
+hosts: {box: {ssh: box, dir: DIR, repair: [sh, -c, "echo repaired >>DIR/repairs"]}}
+contenders:
+  - {name: there, driver: host, host: box}
+  - {name: again, driver: DRIVER, host: box}
+  - {name: here, driver: host}
+baseline: there
+cells:
+  - {name: sha, workload: crypto, params: {algorithm: sha256, block: 16KiB, time: 20ms}, primary: true}
+design: {looks: [4], alphas: [0.05], budget: 5m}
+`
+
+// farHome is a home with a machine over SSH and a lab that uses it.
+func farHome(t *testing.T, options string) (h home, s *sshtest.Server, lab, dir string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: the driver host makes control groups")
+	}
+	s = sshtest.Start(t)
+	h = newHome(t)
+	h.env = append(h.env, "BAKEOFF_SSH_CONFIG="+s.Config)
+	dir = filepath.Join(t.TempDir(), "box")
+	lab = filepath.Join(h.dir, "far.yaml")
+	text := strings.NewReplacer("DIR", dir, "DRIVER", options).Replace(boxLab)
+	if err := os.WriteFile(lab, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return h, s, lab, dir
+}
+
+// Real workloads run on a machine over SSH, in one run with those that run
+// here. A connection that is lost in the middle voids its block and nothing
+// else; afterwards nothing is left on either machine.
+func TestRunOverSSH(t *testing.T) {
+	h, s, lab, dir := farHome(t, "host")
+	out, errs, code := h.bakeoff(t, time.Minute, "plan", lab, "--json")
+	if code != 0 || strings.Count(out, `"ok":true`) != 3 {
+		t.Fatalf("plan: exit code %d\n%s%s", code, out, errs)
+	}
+
+	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", lab, "--seed", "7", "--json")
+	c.Env, c.Dir = h.env, h.dir
+	var said, progress strings.Builder
+	c.Stdout, c.Stderr = &said, &progress
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	journal := waitForTrials(t, h.dir, 10)
+	if s.Cut() == 0 {
+		t.Error("there was no connection to cut")
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatalf("run: %v\n%s%s", err, said.String(), progress.String())
+		}
+	case <-time.After(4 * time.Minute):
+		c.Process.Kill()
+		<-ended
+		t.Fatalf("the run did not end\n%s%s", said.String(), progress.String())
+	}
+
+	var r ran
+	if err := json.Unmarshal([]byte(said.String()), &r); err != nil {
+		t.Fatal(err)
+	}
+	valid, void := blocks(t, journal)
+	if valid != 4 || void != 1 {
+		t.Errorf("%d blocks count and %d are void, want 4 and the one with the cut\n%s", valid, void, progress.String())
+	}
+	for _, comparison := range r.Comparisons {
+		differ := false
+		for _, f := range comparison.Confounders {
+			differ = differ || f.Name == "host"
+		}
+		if differ != (comparison.Contender == "here") {
+			t.Errorf("%s: the host is a confounder: %v", comparison.Contender, differ)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "repairs")); err != nil || strings.Count(string(b), "repaired") != valid+void {
+		t.Errorf("repaired %q, %v; want once a block", b, err)
+	}
+	if out, errs, code := h.bakeoff(t, time.Minute, "verify", filepath.Dir(journal)); code != 0 {
+		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
+	}
+	h.leavesNothing(t)
+	for _, left := range []string{"state/env", "state/lease"} {
+		if entries, err := os.ReadDir(filepath.Join(dir, left)); err != nil || len(entries) > 0 {
+			t.Errorf("%s on the box holds %v, %v", left, entries, err)
+		}
+	}
+}
+
+// blocks counts those of a journal that count and those that are void.
+func blocks(t *testing.T, journal string) (valid, void int) {
+	t.Helper()
+	f, err := os.Open(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines, _, err := store.ReadJournal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lines {
+		switch {
+		case l.Type == store.LineBlock && l.Status == store.OK:
+			valid++
+		case l.Type == store.LineBlock:
+			void++
+		}
+	}
+	return valid, void
+}
+
+// What a killed run left on another machine is found by clean, without the
+// lab file.
+func TestCleanOverSSH(t *testing.T) {
+	h, _, lab, dir := farHome(t, "host")
+	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", lab)
+	c.Env, c.Dir = h.env, h.dir
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitForTrials(t, h.dir, 3)
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait() // it was killed
+	var out, errs string
+	var code int
+	// The agent there ends when its connection does, a moment later.
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if out, errs, code = h.bakeoff(t, time.Minute, "clean"); code == 0 {
+			break
+		}
+	}
+	if code != 0 || !strings.Contains(out, "on host box") {
+		t.Fatalf("clean: exit code %d\n%s%s", code, out, errs)
+	}
+	h.leavesNothing(t)
+	if entries, err := os.ReadDir(filepath.Join(dir, "state/env")); err != nil || len(entries) > 0 {
+		t.Errorf("on the box: %v, %v", entries, err)
+	}
+}
