@@ -15,7 +15,7 @@ import (
 const (
 	// steadyAlpha is the level of each of the two tests, shared by the
 	// comparisons of a family.
-	steadyAlpha = 0.01
+	steadyAlpha = 0.02
 	// permutations of the test of a change; the least p is one in so many
 	// and one.
 	permutations = 9999
@@ -199,12 +199,12 @@ func (c *contest) step(xs []float64, matters func(before, after float64) bool) (
 	for _, n := range []int{199, permutations} { // most are settled by the first
 		r := rand.New(rand.NewPCG(c.seed(), uint64(len(xs))))
 		if n == 199 {
-			if p := stats.ChangePointTest(xs, 1, r); !matters(p.Before, p.After) {
+			if p := stats.ScanTest(xs, 1, r); !matters(p.Before, p.After) {
 				return 0, 0, 0
 			}
 		}
-		p := stats.ChangePointTest(xs, n, r)
-		if p.P > max(0.02, steadyAlpha) && n == 199 || n == permutations && p.P > steadyAlpha/float64(c.family) {
+		p := stats.ScanTest(xs, n, r)
+		if p.P > 2*steadyAlpha && n == 199 || n == permutations && p.P > steadyAlpha/float64(c.family) {
 			return 0, 0, 0
 		}
 		at, before, after = p.At, p.Before, p.After

@@ -277,3 +277,49 @@ func FuzzSeries(f *testing.F) {
 		}
 	})
 }
+
+// The p-value of a scan is the share of all orders that are as far, and a
+// change near an end is found.
+func TestScan(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	xs := []float64{1, 2, 0, 9, 8, 7, 10} // the first three are low
+	c := ScanTest(xs, 20000, r)
+	if c.At != 3 || c.Before != 1 || c.After != 8.5 {
+		t.Errorf("%+v", c)
+	}
+	ranks := midranks(xs)
+	want, _ := scan(ranks)
+	hits, all := 0, 0
+	var orders func(i int)
+	orders = func(i int) {
+		if i == len(ranks) {
+			all++
+			if k, _ := scan(ranks); k >= want*(1-1e-12) {
+				hits++
+			}
+			return
+		}
+		for j := i; j < len(ranks); j++ {
+			ranks[i], ranks[j] = ranks[j], ranks[i]
+			orders(i + 1)
+			ranks[i], ranks[j] = ranks[j], ranks[i]
+		}
+	}
+	orders(0)
+	if exact := float64(hits) / float64(all); math.Abs(c.P-exact) > 0.01 {
+		t.Errorf("p is %v, and %v of all orders are as far", c.P, exact)
+	}
+	late := make([]float64, 26)
+	for i := range late {
+		late[i] = float64(i % 5)
+		if i >= 22 {
+			late[i] += 10
+		}
+	}
+	if c := ScanTest(late, 999, r); c.At != 22 || c.P > 0.01 {
+		t.Errorf("a change near the end: %+v", c)
+	}
+	if c := ScanTest([]float64{1, math.NaN()}, 9, r); c.P != 1 || len(c.Warnings) == 0 {
+		t.Errorf("what is no number: %+v", c)
+	}
+}
