@@ -43,6 +43,7 @@ packages() {
 	test|zfs-fuse|volumes with ZFS where the kernel has none (backing file:zfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
 	test|wrk|tool wrk, and what the load generator in bakeoff-agent is held against
+	test|postgresql|tool pgbench, and the database that it measures, never started as a service
 	test|siege|tool siege: users that ask for a page
 	test|sysbench|tool sysbench: the CPU and memory tests as the platform ships them
 	test|bonnie++|tool bonnie: one pass over a big file and many small ones

@@ -71,8 +71,8 @@ const (
 type Doc struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary"` // one sentence without its full stop
-	// Program is the executable, looked for in PATH, then in Dirs (patterns
-	// as for path.Match).
+	// Program is the executable, looked for in Dirs (patterns of the shell's),
+	// then in PATH.
 	Program     string   `json:"program"`
 	Dirs        []string `json:"dirs,omitempty"`
 	VersionArgs []string `json:"version_args"`

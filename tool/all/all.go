@@ -6,6 +6,7 @@ import (
 	"bakeoff/tool/bonnie"
 	"bakeoff/tool/fio"
 	"bakeoff/tool/openssl"
+	"bakeoff/tool/pgbench"
 	"bakeoff/tool/siege"
 	"bakeoff/tool/sysbench"
 	"bakeoff/tool/wrk"
@@ -17,6 +18,7 @@ func Tools() []tool.Tool {
 		bonnie.New(),
 		fio.New(),
 		openssl.New(),
+		pgbench.New(),
 		siege.New(),
 		sysbench.New(),
 		wrk.New(),

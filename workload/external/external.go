@@ -39,6 +39,9 @@ func (e external) Doc() workload.Doc {
 		Volume:  d.Volume, State: d.State, Cache: d.Cache, Time: d.Time, Parser: d.Parser, Source: d.Source,
 		Packages: d.Packages, Programs: []string{d.Program},
 	}
+	if d.Server == tool.Database {
+		out.Params = append(out.Params, databaseParams...)
+	}
 	if d.Server == tool.Web {
 		web := http.Workload{}.Doc()
 		out.Params = append(out.Params, http.ServerParams()...)

@@ -25,6 +25,7 @@ import (
 	"bakeoff/tool/bonnie"
 	"bakeoff/tool/fio"
 	"bakeoff/tool/openssl"
+	"bakeoff/tool/pgbench"
 	"bakeoff/tool/siege"
 	"bakeoff/tool/sysbench"
 	"bakeoff/tool/wrk"
@@ -187,6 +188,57 @@ func TestPageThatIsGone(t *testing.T) {
 	if values, err := w.Parse(raw, p); !fault.Is(err, fault.Subject) {
 		t.Errorf("404s give %v, %v", values, err)
 	}
+}
+
+// A real PostgreSQL in the volume, as nobody's root, with what makes it
+// durable recorded.
+func TestPgbench(t *testing.T) {
+	needs(t, pgbench.New())
+	var targets []workload.Target
+	workloadtest.Run(t, New(pgbench.New()), workloadtest.Options{
+		Partial: true, Common: param.Values{"scale": "3", "time": "1s"},
+		Cells: []param.Values{{"connect": "true", "transactions": "20", "fsync": "off", "wal-level": "minimal"}},
+		Target: func(t *testing.T) workload.Target {
+			target := short(t)
+			targets = append(targets, target)
+			return target
+		},
+	})
+	for i, want := range []map[string]string{
+		{"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "wal_level": "replica"},
+		{"fsync": "off", "wal_level": "minimal"},
+	} {
+		var k known
+		if err := json.Unmarshal([]byte(targets[i].State["tool.pgbench"]), &k); err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range want {
+			if k.Facts[name] != value || k.Facts["server_version"] == "" {
+				t.Errorf("%s is %q, want %q; server %q", name, k.Facts[name], value, k.Facts["server_version"])
+			}
+		}
+	}
+}
+
+// short is a target with a scratch directory that a socket's path has room
+// for. What PostgreSQL it starts is ended with the test.
+func short(t *testing.T) workload.Target {
+	t.Helper()
+	target := workloadtest.Local(t)
+	dir, err := os.MkdirTemp("", "bo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance := target.Subject.(*workloadtest.Instance)
+	instance.Information.Scratch = dir
+	t.Cleanup(func() {
+		files, _ := filepath.Glob(instance.Information.Volumes["/data"] + "/*/postgresql-*/data/postmaster.pid")
+		for _, file := range files {
+			stop(t, file)
+		}
+		os.RemoveAll(dir)
+	})
+	return target
 }
 
 // example is a tool for tests: a shell that does as its script says.

@@ -11,14 +11,14 @@ import (
 	"bakeoff/tool"
 )
 
-// finder prints the path of the program $1: in PATH, where administrators'
-// programs are, or in the directories that the other arguments are patterns
-// of, the last of them first.
+// finder prints the path of the program $1: in the directories that the other
+// arguments are patterns of, the last of them first, or else in PATH, or where
+// administrators' programs are. Debian has wrappers of PostgreSQL's programs in
+// PATH, which are not what is measured.
 const finder = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/pkg/bin
-p=$1; shift
-command -v "$p" && exit
+p=$1; shift; last=
 for pattern; do for d in $pattern; do [ -x "$d/$p" ] && last=$d/$p; done; done
-[ -n "$last" ] && echo "$last"`
+if [ -n "$last" ]; then echo "$last"; else command -v "$p"; fi`
 
 // find finds the program and what is to be known of its build.
 func (s *site) find(ctx context.Context) error {

@@ -23,6 +23,12 @@ func (s *site) serve(ctx context.Context, at *tool.Place) error {
 		if v := web.Version(ctx); v != "" {
 			s.known.Facts["server"] = v
 		}
+	case tool.Database:
+		d, err := s.database(at)
+		if err != nil {
+			return err
+		}
+		return d.start(ctx)
 	}
 	return nil
 }
@@ -36,6 +42,13 @@ func (s *site) check(ctx context.Context) error {
 			return err
 		}
 		return web.Check(ctx)
+	case tool.Database:
+		at := s.known.At
+		d, err := s.database(&at)
+		if err != nil {
+			return err
+		}
+		return d.alive(ctx)
 	}
 	return nil
 }
