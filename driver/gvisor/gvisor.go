@@ -126,7 +126,10 @@ func build(ctx context.Context, e *confine.Env, runsc program, o settings) error
 	e.OwnKernel()
 	e.Run = way{e, append(slices.Clone(argv), "exec", e.Spec.Label)}.run
 	f := e.Facts()
-	f["runtime"], f["version"], f["runsc-sha256"] = "runsc", runsc.version, runsc.sha256
+	f["runtime"], f["version"] = "runsc", runsc.version
+	if runsc.sha256 != "" {
+		f["runsc-sha256"] = runsc.sha256
+	}
 	f["platform"], f["overlay"], f["seccomp"] = o.platform, o.overlay, "gVisor's own, around the sandbox"
 	f["root"] = "gVisor's gofer, over an overlay over the image in a directory of the host's file system"
 	state := e.Details

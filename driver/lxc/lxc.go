@@ -205,7 +205,7 @@ func start(ctx context.Context, e *confine.Env) error {
 
 // command is a program of LXC with the flags that they all have.
 func command(e *confine.Env, program string) []string {
-	return []string{program, "--lxcpath", e.Dir(ownDir), "--name", e.Spec.Label, "--logfile", e.Dir(logFile), "--logpriority", "WARN"}
+	return []string{program, "--lxcpath", e.Dir(ownDir), "--name", e.Spec.Label, "--logfile", e.Dir(logFile), "--logpriority", "ERROR"}
 }
 
 // tail is the end of LXC's log.
