@@ -66,7 +66,7 @@ func contests(length time.Duration) []contest {
 		}
 		return contest{name,
 			side{files.New(), param.Values{"op": op, "block": block, "size": "64MiB", "fsync": fsync, "time": time}, "throughput"},
-			side{external.New(fio.New()), param.Values{"pattern": pattern, "block": block, "size": "64MiB", "end-fsync": end, "time": time}, "throughput"}}
+			side{external.New(fio.New()), param.Values{"pattern": pattern, "block": block, "size": "64MiB", "invalidate": "false", "end-fsync": end, "time": time}, "throughput"}}
 	}
 	return []contest{
 		file("4 KiB random reads, from memory", "rand-read", "randread", "4KiB"),
