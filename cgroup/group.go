@@ -20,6 +20,7 @@ import (
 type Limits struct {
 	CPUSet []int      // exactly these CPUs of the host
 	Memory unit.Bytes // with no swap beside it
+	Quota  float64    // CPUs' worth of time, as 0.5
 }
 
 // Group is one environment's control group, in every hierarchy that matters.
@@ -64,7 +65,7 @@ func (l Layout) Create(ctx context.Context, host conn.Conn, label string, limits
 
 // Adopt returns the group bakeoff/<label> as another program, such as a
 // container runtime, has made it. limits is what that program was asked to
-// enforce. A group that is not there is an error of kind fault.NotFound.
+// enforce; the quota is set here. A group that is not there is an error of kind fault.NotFound.
 func (l Layout) Adopt(ctx context.Context, host conn.Conn, label string, limits Limits) (*Group, error) {
 	g, err := l.group(host, label)
 	if err != nil {
@@ -77,7 +78,7 @@ func (l Layout) Adopt(ctx context.Context, host conn.Conn, label string, limits 
 		return nil, fault.New(fault.NotFound, "no control group %s/%s", parent, label)
 	}
 	g.note(limits)
-	return g, nil
+	return g, g.limitQuota(ctx, limits.Quota)
 }
 
 // AdoptOf returns the group that process pid is in, as a container engine has
@@ -100,7 +101,7 @@ func (l Layout) AdoptOf(ctx context.Context, host conn.Conn, label string, pid i
 		return nil, err
 	}
 	g.note(limits)
-	return g, nil
+	return g, g.limitQuota(ctx, limits.Quota)
 }
 
 // groupOf reads from /proc/PID/cgroup (cgroups(7)) where a process is: in the
@@ -158,7 +159,7 @@ func (g *Group) exists(ctx context.Context) ([]string, error) {
 // make creates the directories and writes the limits.
 func (g *Group) make(ctx context.Context, limits Limits) error {
 	g.dirs = nil
-	for _, h := range g.layout.used() {
+	for _, h := range g.layout.used(limits) {
 		up := path.Join(h, parent)
 		if err := g.files.Mkdir(ctx, up); err != nil {
 			return fault.WithFix(err, "control groups need root")
@@ -176,7 +177,10 @@ func (g *Group) make(ctx context.Context, limits Limits) error {
 	if err := g.limitCPUs(ctx, limits.CPUSet); err != nil {
 		return err
 	}
-	return g.limitMemory(ctx, limits.Memory)
+	if err := g.limitMemory(ctx, limits.Memory); err != nil {
+		return err
+	}
+	return g.limitQuota(ctx, limits.Quota)
 }
 
 // prepare readies the common parent up for groups with limits below it.
@@ -192,8 +196,8 @@ func (g *Group) prepare(ctx context.Context, hierarchy, up string, limits Limits
 	if hierarchy != g.layout.V2 {
 		return nil
 	}
-	for _, c := range []string{"cpuset", "memory"} {
-		wanted := c == "cpuset" && len(limits.CPUSet) > 0 || c == "memory" && limits.Memory > 0
+	for _, c := range []string{"cpu", "cpuset", "memory"} {
+		wanted := c == "cpu" && limits.Quota > 0 || c == "cpuset" && len(limits.CPUSet) > 0 || c == "memory" && limits.Memory > 0
 		if g.layout.V1[c] != "" || !wanted || !slices.Contains(g.layout.V2Controllers, c) {
 			continue
 		}

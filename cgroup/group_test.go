@@ -265,13 +265,14 @@ func TestVersion2(t *testing.T) {
 	kernel := &fakeV2{Conn: local.Conn{}, root: root}
 	kernel.seed(t, root)
 	l := Layout{V2: root, V2Controllers: []string{"cpuset", "cpu", "memory"}}
-	g, err := l.Create(t.Context(), kernel, "x", Limits{CPUSet: []int{1, 2, 3}, Memory: unit.GiB})
+	g, err := l.Create(t.Context(), kernel, "x", Limits{CPUSet: []int{1, 2, 3}, Memory: unit.GiB, Quota: 1.5})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
 		"cgroup.subtree_control": "+memory", "bakeoff/cgroup.subtree_control": "+memory",
 		"bakeoff/x/cpuset.cpus": "1-3", "bakeoff/x/memory.max": "1073741824", "bakeoff/x/memory.swap.max": "0",
+		"bakeoff/x/cpu.max": "150000 100000",
 	} {
 		if b, err := os.ReadFile(filepath.Join(root, file)); err != nil || string(b) != want {
 			t.Errorf("%s: %q, %v; want %q", file, b, err, want)
@@ -283,7 +284,7 @@ func TestVersion2(t *testing.T) {
 	if err != nil || *u.CPUSeconds != 2.5 || *u.OOMKills != 3 || u.MemoryPeak != nil {
 		t.Errorf("%+v, %v", u, err)
 	}
-	if got := g.Limits(); *got.CPUs != 3 || *got.Memory != unit.GiB || got.NotEnforced != nil {
+	if got := g.Limits(); *got.CPUs != 3 || *got.Memory != unit.GiB || *got.Quota != 1.5 || got.NotEnforced != nil {
 		t.Errorf("limits %+v", got)
 	}
 }
@@ -295,7 +296,7 @@ type fakeV2 struct {
 }
 
 func (f *fakeV2) seed(t testing.TB, dir string) {
-	for _, n := range []string{"cgroup.procs", "cgroup.subtree_control", "cpuset.cpus", "memory.max", "memory.swap.max"} {
+	for _, n := range []string{"cgroup.procs", "cgroup.subtree_control", "cpuset.cpus", "memory.max", "memory.swap.max", "cpu.max"} {
 		if err := os.WriteFile(filepath.Join(dir, n), nil, 0o644); err != nil && t != nil {
 			t.Fatal(err)
 		}

@@ -138,12 +138,12 @@ func (l Layout) hierarchies() []string {
 	return slices.Compact(out)
 }
 
-// used are the directories of the hierarchies that a group of ours needs: the
-// rest is none of our business.
-func (l Layout) used() []string {
+// used are the directories of the hierarchies that a group of ours with these
+// limits needs: the rest is none of our business.
+func (l Layout) used(limits Limits) []string {
 	var out []string
-	for _, c := range []string{"cpuset", "memory", "freezer", "cpuacct"} {
-		if l.V1[c] != "" {
+	for _, c := range []string{"cpuset", "memory", "freezer", "cpuacct", "cpu"} {
+		if l.V1[c] != "" && (c != "cpu" || limits.Quota > 0) {
 			out = append(out, l.V1[c])
 		}
 	}

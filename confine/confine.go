@@ -171,7 +171,7 @@ func (e *Env) AdoptOf(ctx context.Context, pid int, id string) error {
 }
 
 func (e *Env) limits() cgroup.Limits {
-	return cgroup.Limits{CPUSet: e.Spec.CPUSet, Memory: e.Spec.Memory}
+	return cgroup.Limits{CPUSet: e.Spec.CPUSet, Memory: e.Spec.Memory, Quota: e.Spec.Quota}
 }
 
 // Connect makes the environment's network namespace and applies the tuning.

@@ -128,10 +128,13 @@ type Spec struct {
 	// Dir is a directory on the host that is this environment's alone. It
 	// exists and is empty. Close and Reap unmount what is in it; its owner
 	// removes it.
-	Dir     string
-	CPUs    int
-	CPUSet  []int // of the host; len ≥ 1
-	Memory  unit.Bytes
+	Dir    string
+	CPUs   int
+	CPUSet []int // of the host; len ≥ 1
+	Memory unit.Bytes
+	// Quota is how many CPUs' worth of time it may use, on whichever of CPUSet;
+	// 0 is no limit. A driver that cannot hold it leaves Limits.Quota nil.
+	Quota   float64
 	Image   Image
 	Agent   string // path on the host of bakeoff-agent for the environment
 	Volumes []Volume

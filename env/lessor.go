@@ -248,7 +248,7 @@ func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contende
 	if err := l.at.Mkdir(ctx, r.Dir); err != nil {
 		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), l.forget(ctx, r))
 	}
-	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: lease.CPUSet, Memory: c.Memory, Image: img,
+	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: lease.CPUSet, Memory: c.Memory, Quota: c.Quota, Image: img,
 		Agent: l.cfg.Agent, Volumes: volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning}
 	lease.Asked = time.Now()
 	inst, err := d.Create(ctx, l.cfg.Host, spec)

@@ -197,6 +197,12 @@ func (r *Reader) factsOf(s *story, c plan.Contender) (map[string]string, error) 
 			for _, name := range []string{"cpus", "memory"} {
 				facts["enforced."+name] = "yes"
 			}
+			if c.Quota > 0 {
+				facts["enforced.quota"] = "yes"
+				if l.Limits.Quota == nil {
+					facts["enforced.quota"] = "no: the driver " + c.Driver + " holds none"
+				}
+			}
 			for name, why := range l.Limits.NotEnforced {
 				facts["enforced."+name] = "no: " + why
 			}
@@ -220,6 +226,9 @@ func declared(c, base plan.Contender) []string {
 	var out []string
 	if c.CPUs != base.CPUs {
 		out = append(out, "cpu.count", "limit.cgroup.cpu", "limit.cgroup.cpuset")
+	}
+	if c.Quota != base.Quota {
+		out = append(out, "limit.cgroup.cpu")
 	}
 	if c.Memory != base.Memory {
 		out = append(out, "memory", "limit.cgroup.memory")

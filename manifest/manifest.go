@@ -58,6 +58,7 @@ type Contender struct {
 	Image   string            `json:"image,omitempty"`
 	CPUs    int               `json:"cpus"`
 	Memory  unit.Bytes        `json:"memory_bytes"`
+	Quota   float64           `json:"cpu_quota,omitempty"` // CPUs' worth of time; 0: no limit
 	Volumes []Volume          `json:"volumes,omitempty"`
 	Options param.Values      `json:"options,omitempty"` // the driver's own
 	Tuning  map[string]string `json:"tuning,omitempty"`

@@ -150,6 +150,9 @@ func (r *resolver) contender(l *Lab, n, defaults *node) Contender {
 	if v := r.either(n, defaults, "cpus"); v != nil && !r.bad[v] {
 		c.CPUs, _ = strconv.Atoi(textOf(v))
 	}
+	if v := r.either(n, defaults, "quota"); v != nil && !r.bad[v] {
+		c.Quota, _ = strconv.ParseFloat(textOf(v), 64)
+	}
 	if v := r.either(n, defaults, "memory"); v != nil && !r.bad[v] {
 		c.Memory, _ = unit.ParseBytes(textOf(v))
 		if c.Memory < unit.MiB {

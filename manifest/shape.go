@@ -120,6 +120,7 @@ func lab(cat Catalogue) *shape {
 	)).eg(`{/data: {backing: "file:ext4", size: 2GiB}}`)
 	resources := []field{
 		{name: "cpus", doc: "How many CPUs it may use.", shape: bounded(param.Int, 1, 1024), def: "1"},
+		{name: "quota", doc: "How many CPUs' worth of time it may use on them, as 0.5; without it all of their time.", shape: bounded(param.Number, 0.01, 1024)},
 		{name: "memory", doc: "How much memory it may use, in bytes.", shape: one(param.Size), def: "512MiB"},
 		{name: "image", doc: "What it is made from, for drivers that take an image.", shape: text(imagePattern, imageRule)},
 		{name: "volumes", doc: "Storage, by its path inside. A workload that needs a volume refuses a contender that does not declare it.", shape: volumes},

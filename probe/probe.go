@@ -111,6 +111,8 @@ type Limits struct {
 	CPUs   *int        `json:"cpus"`
 	CPUSet []int       `json:"cpu_set"` // of the host
 	Memory *unit.Bytes `json:"memory_bytes"`
+	// Quota is how many CPUs' worth of time it may use; nil: all of theirs.
+	Quota *float64 `json:"cpu_quota,omitempty"`
 	// NotEnforced names limits that were asked for and that the technology
 	// cannot hold, with the reason: each is a confounder.
 	NotEnforced map[string]string `json:"not_enforced,omitempty"`

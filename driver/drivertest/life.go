@@ -87,8 +87,15 @@ func (s *laboratory) sideBySide() {
 
 // limits: they are in force, as seen from inside, and what breaks them is told.
 func (s *laboratory) limits() {
-	in := s.create(s.spec("limits"))
+	spec := s.spec("limits")
+	spec.Quota = 0.5
+	in := s.create(spec)
 	lim := in.Info().Limits
+	if lim.Quota == nil {
+		s.Logf("a quota of CPU time is not enforced: %s", lim.NotEnforced["quota"])
+	} else if *lim.Quota != spec.Quota {
+		s.Errorf("a quota of %v CPUs is held as %v", spec.Quota, *lim.Quota)
+	}
 	program := in.Info().Agent
 	if lim.CPUs == nil {
 		s.Logf("CPUs are not enforced: %s", lim.NotEnforced["cpus"])

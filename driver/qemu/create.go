@@ -60,7 +60,7 @@ func (in *Instance) create(ctx context.Context, set param.Values) error {
 	}
 	// QEMU has memory of its own beside the guest's, so the size of the
 	// machine is the limit, and the group's is none.
-	if in.group, err = layout.Create(ctx, in.host, in.spec.Label, cgroup.Limits{CPUSet: in.spec.CPUSet}); err != nil {
+	if in.group, err = layout.Create(ctx, in.host, in.spec.Label, cgroup.Limits{CPUSet: in.spec.CPUSet, Quota: in.spec.Quota}); err != nil {
 		return err
 	}
 	if n := in.spec.Network; n != nil {
