@@ -37,6 +37,7 @@ func Analyse(d Data) Results {
 	for _, c := range run.main {
 		r.Comparisons = append(r.Comparisons, c.Comparison)
 	}
+	d.across(r.Comparisons)
 	if d.Twin != "" {
 		r.Twin = &Twin{Name: d.Twin, Comparisons: []Comparison{}}
 		for _, c := range run.twin {

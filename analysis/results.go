@@ -292,6 +292,9 @@ type Data struct {
 	// facts that were meant to differ.
 	Facts map[string]map[string]string
 	Meant []string
+	// Hosts is contender → the machine that it stands on; empty where that is
+	// not known.
+	Hosts map[string]Standing
 	// Elsewhere tells that the numbers were measured by others: that orders
 	// were drawn is not known then, and one order in all blocks is a gate.
 	Elsewhere bool

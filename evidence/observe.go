@@ -171,6 +171,7 @@ func (r *Reader) facts(s *story, d *analysis.Data) error {
 		}
 	}
 	d.Meant = sorted(meant)
+	d.Hosts = standings(s.plan)
 	return nil
 }
 

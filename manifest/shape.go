@@ -153,7 +153,7 @@ func lab(cat Catalogue) *shape {
 			field{name: "port", doc: "Its port, where ssh's own configuration does not say it.", shape: bounded(param.Int, 1, 65535)},
 			field{name: "dir", doc: "The folder on it for the agent, images and environments. Without it /var/lib/bakeoff and /var/cache/bakeoff, or the XDG folders of a user who is not root.", shape: text(pathPattern, pathRule)},
 			field{name: "repair", doc: "Argument vector that is executed on it before every block, to bring it back to a stated condition.", shape: listOf(one(param.Text))},
-			field{name: "switch", doc: "System → argument vector: executed on the box, it makes the box boot that system next. Contenders on it say which system they need.", shape: mapOf(name(), listOf(one(param.Text)))},
+			field{name: "switch", doc: "System → argument vector: executed on the box, it makes the box boot that system next. Contenders on it say which system they need. Runs do not reboot machines: a contender on such a host is refused, with the reason.", shape: mapOf(name(), listOf(one(param.Text)))},
 			field{name: "reboot", doc: "Argument vector that reboots the box after switch; without it what its system has for that.", shape: listOf(one(param.Text))},
 			field{name: "expect", doc: "System → a text that the booted system names itself with (fact os or kernel of its fingerprint); needed where the system's name in switch is not that of a known system.", shape: mapOf(name(), one(param.Text))},
 			field{name: "equal_to", doc: "A host, or local, that is declared to be the same hardware. The declaration is held against the fingerprints and stands in the report.", shape: name()},

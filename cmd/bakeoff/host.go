@@ -56,6 +56,11 @@ type fleet struct {
 func (a *app) reach(ctx context.Context, p *plan.Plan, progress func(string)) *fleet {
 	f := &fleet{app: a, hosts: map[string]*ssh.Conn{}, errs: map[string]error{}}
 	for _, name := range sortedKeys(p.Hosts) {
+		if len(p.Hosts[name].Switch) > 0 {
+			f.errs[name] = fault.WithFix(fault.New(fault.Unsupported, "host %s is switched between systems, which this program does not do", name),
+				"boot the system, and name it as a host without switch")
+			continue
+		}
 		c, err := a.dial(ctx, name, p.Hosts[name], progress)
 		if err != nil {
 			f.errs[name] = err

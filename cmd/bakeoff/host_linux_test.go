@@ -163,3 +163,35 @@ func TestCleanOverSSH(t *testing.T) {
 		t.Errorf("on the box: %v, %v", entries, err)
 	}
 }
+
+// An image is built here, sent once, and used there.
+func TestImageOverSSH(t *testing.T) {
+	if _, err := exec.LookPath("mmdebstrap"); err != nil {
+		t.Skip("needs mmdebstrap: apt-get install mmdebstrap")
+	}
+	h, _, lab, dir := farHome(t, `chroot, image: "debian:bookworm"`)
+	out, errs, code := h.bakeoff(t, 10*time.Minute, "run", lab, "--json")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	var r ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range r.Summaries {
+		if s.Contender == "again" && s.N == 0 {
+			t.Errorf("nothing was measured in the chroot there: %+v", s)
+		}
+	}
+	if len(r.Missing) > 0 {
+		t.Errorf("missing: %+v", r.Missing)
+	}
+	roots, err := filepath.Glob(filepath.Join(dir, "cache/image/shipped-*/root/*/bin"))
+	if err != nil || len(roots) != 1 {
+		t.Errorf("on the box there are the roots %q, %v", roots, err)
+	}
+	if n := strings.Count(errs, "to box"); n != 2 { // the agent, the root
+		t.Errorf("%d things were sent, want 2\n%s", n, errs)
+	}
+	h.leavesNothing(t)
+}
