@@ -1,6 +1,7 @@
 package manifest_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,5 +50,34 @@ func TestEveryExampleParses(t *testing.T) {
 				t.Errorf("profile %s: %v", profile, err)
 			}
 		}
+	}
+}
+
+// Every whole lab file that the pages under docs show is one.
+func TestDocumentedLabsParse(t *testing.T) {
+	cat := trial.CatalogueOf(drivers.Drivers(), workloads.Workloads())
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	seen := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, block := range strings.Split(string(text), "```yaml\n")[1:] {
+			lab, _, _ := strings.Cut(block, "```")
+			if !strings.HasPrefix(lab, "schema: bakeoff/lab/v1\n") {
+				continue // a part of one
+			}
+			seen++
+			if _, err := manifest.Parse(fmt.Sprintf("%s, block %d", page, i+1), []byte(lab), cat, ""); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no page shows a lab file")
 	}
 }
