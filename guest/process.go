@@ -87,6 +87,17 @@ func (p *Process) explain(what string) error {
 	return p.withOutput(fault.New(fault.Subject, "%s (%v)", what, p.exit))
 }
 
+// Why is an error of kind fault.Subject that says what happened to the
+// process's environment, with the end of what it printed.
+func (p *Process) Why(what string) error {
+	select {
+	case <-p.ended:
+		return p.explain(what)
+	default:
+		return p.withOutput(fault.New(fault.Subject, "%s", what))
+	}
+}
+
 // withOutput adds the last lines of the output to an error.
 func (p *Process) withOutput(err error) error {
 	said := lastLines(p.out.bytes(), 15)

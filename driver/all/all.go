@@ -7,6 +7,7 @@ import (
 	"bakeoff/driver/chroot"
 	"bakeoff/driver/docker"
 	"bakeoff/driver/gvisor"
+	"bakeoff/driver/firecracker"
 	"bakeoff/driver/host"
 	"bakeoff/driver/jail"
 	"bakeoff/driver/lxc"
@@ -23,6 +24,7 @@ func Drivers() []driver.Driver {
 		chroot.Driver{},
 		docker.Driver{},
 		gvisor.Driver{},
+		firecracker.Driver{},
 		host.Driver{},
 		jail.Driver{},
 		lxc.Driver{},

@@ -15,6 +15,10 @@ import (
 
 func readerOf(b []byte) io.Reader { return bytes.NewReader(b) }
 
+// many commands are broken off before or after, in turn, and not both: each
+// takes a creation.
+const many = 60
+
 // Break creates environments of drv on h again and again, and breaks the way
 // to the host at each of the commands in turn: once before the command was
 // executed, and once after it, when the answer was lost. Whatever comes of
@@ -61,6 +65,9 @@ func Break(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, left func
 	failures := 0
 	for i := range calls {
 		for _, after := range []bool{false, true} {
+			if len(calls) > many && after != (i%2 == 1) {
+				continue
+			}
 			n := len(h.Calls()) + i
 			var hit []string
 			h.breakAt(func(call int, argv []string) (bool, bool) {
@@ -78,9 +85,9 @@ func Break(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, left func
 			}
 		}
 	}
-	t.Logf("broken at each of %d commands, before and after: %d creations failed, nothing was left", len(calls), failures)
-	if failures < len(calls)/2 {
-		t.Errorf("only %d of %d creations failed: somebody swallows errors", failures, 2*len(calls))
+	t.Logf("broken at each of %d commands: %d creations failed, nothing was left", len(calls), failures)
+	if failures < len(calls)/3 {
+		t.Errorf("only %d creations failed: somebody swallows errors", failures)
 	}
 }
 

@@ -1,0 +1,70 @@
+package firecracker
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+)
+
+// vmlinux returns the ELF kernel in image: Firecracker takes no other. A
+// bzImage has it packed, and says where (Linux Documentation/arch/x86/boot.rst:
+// setup_sects at 0x1f1, payload_offset at 0x248, payload_length at 0x24c).
+func vmlinux(image []byte) ([]byte, error) {
+	elf := []byte("\x7fELF")
+	if bytes.HasPrefix(image, elf) {
+		return image, nil
+	}
+	if len(image) < 0x250 || string(image[0x202:0x206]) != "HdrS" {
+		return nil, errors.New("it is neither a bzImage nor an ELF kernel")
+	}
+	sectors := int64(image[0x1f1])
+	if sectors == 0 {
+		sectors = 4
+	}
+	begin := (sectors+1)*512 + int64(binary.LittleEndian.Uint32(image[0x248:]))
+	end := begin + int64(binary.LittleEndian.Uint32(image[0x24c:]))
+	if begin >= end || end > int64(len(image)) {
+		return nil, fmt.Errorf("the packed kernel lies at bytes %d to %d of %d", begin, end, len(image))
+	}
+	r, err := unpacker(image[begin:end])
+	if err != nil {
+		return nil, err
+	}
+	// Behind what is packed stand four bytes with its length, which some
+	// unpackers take for a broken continuation.
+	out, err := io.ReadAll(io.LimitReader(r, maxKernel+1))
+	switch {
+	case len(out) > maxKernel:
+		return nil, fmt.Errorf("the kernel is longer than %d bytes unpacked", maxKernel)
+	case !bytes.HasPrefix(out, elf):
+		return nil, fmt.Errorf("what is packed in it is no ELF kernel: %w", err)
+	}
+	size := int(binary.LittleEndian.Uint32(image[end-4:]))
+	if size != len(out) {
+		return nil, fmt.Errorf("%d of %d bytes could be unpacked: %w", len(out), size, err)
+	}
+	return out, nil
+}
+
+func unpacker(packed []byte) (io.Reader, error) {
+	r := bytes.NewReader(packed)
+	switch {
+	case bytes.HasPrefix(packed, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(r)
+		if err == nil {
+			z.Multistream(false)
+		}
+		return z, err
+	case bytes.HasPrefix(packed, []byte("\xfd7zXZ\x00")):
+		return xz.ReaderConfig{SingleStream: true}.NewReader(r)
+	case bytes.HasPrefix(packed, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return zstd.NewReader(r, zstd.WithDecoderMaxMemory(maxKernel))
+	}
+	return nil, fmt.Errorf("it is packed in a way that begins with % x; gzip, xz and zstd are known", packed[:min(len(packed), 6)])
+}
