@@ -30,8 +30,11 @@ type Loop struct {
 
 // Env is what a loop is given.
 type Env struct {
-	Dir string    // a directory that is the loop's alone; "" if none was given
-	Log io.Writer // for people
+	Dir string // a directory that is the loop's alone; "" if none was given
+	// Scratch is the environment's own place for what outlives a process and
+	// is not measured: that of the hash file; "" if none was given.
+	Scratch string
+	Log     io.Writer // for people
 }
 
 // WorkSchema is the schema of a Result.

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -42,7 +43,11 @@ func runWork(c call) int {
 	if err != nil {
 		return c.fail(fault.Wrap(fault.Invalid, "work "+name, err))
 	}
-	res, err := loop.stage(*stage, values, Env{Dir: *dir, Log: c.stderr})
+	env := Env{Dir: *dir, Log: c.stderr}
+	if *remembered != "" {
+		env.Scratch = filepath.Dir(*remembered)
+	}
+	res, err := loop.stage(*stage, values, env)
 	if err == nil && *stage == StageRun {
 		res.Agent, err = HashOnce(*remembered)
 		err = fault.Wrap(fault.Lab, "hash the agent", err)

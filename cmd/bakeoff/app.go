@@ -56,7 +56,7 @@ was tested, and writes a page that shows its evidence.`,
 	}{
 		{"measure", []*cobra.Command{a.run(), a.plan()}},
 		{"evidence", []*cobra.Command{a.report(), a.serve(), a.verify(), a.export(), a.analyse(), a.compare(), a.audit()}},
-		{"machine", []*cobra.Command{a.doctor(), a.calibrate(), a.list(), a.clean()}},
+		{"machine", []*cobra.Command{a.doctor(), a.calibrate(), a.compressEstimate(), a.list(), a.clean()}},
 		{"other", []*cobra.Command{a.schema(), a.completion(), a.version(), a.docs(), a.man()}},
 	} {
 		for _, sub := range g.commands {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -139,6 +140,36 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 	}
 	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
+	}
+	h.leavesNothing(t)
+}
+
+// Mail is copied into real file systems under every compression.
+func TestCompressionExample(t *testing.T) {
+	needsRoot(t)
+	for _, p := range []string{"zfs-fuse", "mkfs.btrfs"} {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("needs %s: apt-get install zfs-fuse btrfs-progs", p)
+		}
+	}
+	h := newHome(t)
+	lab, err := filepath.Abs("../../examples/compression")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, code := ranExample(t, h, lab, "--profile", "ci", "--seed", "3")
+	if code != 0 || len(r.Missing) != 0 {
+		t.Errorf("exit code %d, missing %v", code, r.Missing)
+	}
+	// What a file takes is no noise.
+	took := map[string]float64{}
+	for _, s := range r.Summaries {
+		if s.Cell == "one-writer" && s.Metric == "ratio" && s.Median != nil {
+			took[s.Contender] = *s.Median
+		}
+	}
+	if !(took["zfs-off"] < took["lzjb"] && took["lzjb"] < took["gzip-6"] && took["btrfs-off"] < took["btrfs-zlib-9"]) {
+		t.Errorf("ratios %v", took)
 	}
 	h.leavesNothing(t)
 }

@@ -10,6 +10,7 @@ import (
 	"bakeoff/workload"
 	"bakeoff/workload/calibrate"
 	"bakeoff/workload/command"
+	"bakeoff/workload/compression"
 	"bakeoff/workload/contextswitch"
 	"bakeoff/workload/cpu"
 	"bakeoff/workload/crypto"
@@ -39,6 +40,7 @@ func own() []workload.Workload {
 	return []workload.Workload{
 		calibrate.New(),
 		command.New(),
+		compression.New(),
 		cpu.New(),
 		crypto.New(),
 		files.New(),
@@ -57,6 +59,7 @@ func own() []workload.Workload {
 func Loops() []agent.Loop {
 	return []agent.Loop{
 		calibrate.Loop(),
+		compression.Loop(),
 		cpu.Loop(),
 		crypto.Loop(),
 		files.Loop(),
