@@ -65,6 +65,9 @@ func TestConfigurationOfItsOwn(t *testing.T) {
 	if !bytes.Contains([]byte(strings.Join(cmd.Argv, " ")), []byte("--no-parser --benchmark")) {
 		t.Errorf("%q", cmd.Argv)
 	}
+	if got := cmd.Argv[len(cmd.Argv)-2]; got != "--time=6S" {
+		t.Errorf("%s: the first of its seconds may be short", got)
+	}
 	p["time"] = "0s"
 	if _, err := New().Command(p, tooltest.At()); !fault.Is(err, fault.Invalid) {
 		t.Errorf("no time: %v", err)
