@@ -15,6 +15,7 @@ import (
 	"bakeoff/driver/oci"
 	"bakeoff/driver/podman"
 	"bakeoff/driver/qemu"
+	"bakeoff/driver/zone"
 )
 
 // Drivers returns every driver, in order of its name.
@@ -32,5 +33,6 @@ func Drivers() []driver.Driver {
 		oci.Driver{},
 		podman.Driver{},
 		qemu.New(),
+		zone.Driver{},
 	}
 }
