@@ -3,6 +3,7 @@ package all
 
 import (
 	"bakeoff/driver"
+	"bakeoff/driver/bhyve"
 	"bakeoff/driver/bwrap"
 	"bakeoff/driver/chroot"
 	"bakeoff/driver/docker"
@@ -21,11 +22,12 @@ import (
 // Drivers returns every driver, in order of its name.
 func Drivers() []driver.Driver {
 	return []driver.Driver{
+		bhyve.Driver{},
 		bwrap.Driver{},
 		chroot.Driver{},
 		docker.Driver{},
-		gvisor.Driver{},
 		firecracker.Driver{},
+		gvisor.Driver{},
 		host.Driver{},
 		jail.Driver{},
 		lxc.Driver{},

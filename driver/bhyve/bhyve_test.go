@@ -1,0 +1,249 @@
+package bhyve_test
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bakeoff/conn"
+	"bakeoff/driver"
+	"bakeoff/driver/bhyve"
+	"bakeoff/driver/drivertest"
+	"bakeoff/driver/fake"
+	"bakeoff/fault"
+	"bakeoff/param"
+	"bakeoff/unit"
+)
+
+type freebsd struct {
+	VMs  map[string]*vm
+	Taps map[string]string // interface → bridge
+	N    int
+}
+
+type vm struct {
+	Loaded, Running bool
+	Label           string
+}
+
+func host(dir string) *fake.Host {
+	with := func(f func(c *fake.Call, m *freebsd) int) fake.Program {
+		return func(c *fake.Call) (code int) {
+			m := freebsd{VMs: map[string]*vm{}, Taps: map[string]string{}}
+			if err := c.Host.State(&m, func() bool { code = f(c, &m); return code == 0 }); err != nil {
+				return c.Failf("%v", err)
+			}
+			return code
+		}
+	}
+	fixed := func(out string) fake.Program {
+		return func(c *fake.Call) int { c.Printf("%s\n", out); return 0 }
+	}
+	return &fake.Host{Dir: dir, Passed: []string{"cp"}, Programs: map[string]fake.Program{
+		"uname": func(c *fake.Call) int {
+			c.Printf("%s\n", map[string]string{"-s": "FreeBSD", "-r": "14.2-RELEASE"}[c.Argv[1]])
+			return 0
+		},
+		"id": fixed("0"), "sysctl": fixed("beavis"), "ifconfig": with(ifconfig), "bhyvectl": with(bhyvectl), "bhyveload": with(bhyveload),
+		"bhyve": run,
+		"pgrep": with(func(c *fake.Call, m *freebsd) int {
+			for name, v := range m.VMs {
+				if n, err := fake.Populated(c.Ctx, v.Label); err == nil && n > 0 && strings.HasPrefix(c.Argv[2], "bhyve: "+name+"(") {
+					c.Printf("77\n")
+					return 0
+				}
+			}
+			return 1
+		}),
+	}}
+}
+
+func ifconfig(c *fake.Call, m *freebsd) int {
+	a := c.Argv[1:]
+	if strings.Join(a, " ") == "tap create" {
+		c.Printf("tap%d\n", m.N)
+		m.Taps["tap"+string(rune('0'+m.N%10))], m.N = "", m.N+1
+		return 0
+	}
+	_, there := m.Taps[a[0]]
+	switch {
+	case len(a) == 3 && a[1] == "addm" && a[0] == "bridge7":
+		if in, ok := m.Taps[a[2]]; !ok || in != "" {
+			return c.Failf("BRDGADD %s: Device busy", a[2])
+		}
+		m.Taps[a[2]] = a[0]
+	case !there:
+		return c.Failf("interface %s does not exist", a[0])
+	case len(a) == 3 && a[1] == "name" && len(a[2]) <= 15:
+		delete(m.Taps, a[0])
+		m.Taps[a[2]] = ""
+	case len(a) == 2 && a[1] == "destroy":
+		delete(m.Taps, a[0])
+	case len(a) == 1, len(a) == 2 && a[1] == "up":
+	default:
+		return c.Failf("bad value %q", a)
+	}
+	return 0
+}
+
+func bhyvectl(c *fake.Call, m *freebsd) int {
+	var name string
+	var destroy bool
+	for _, a := range c.Argv[1:] {
+		if n, ok := strings.CutPrefix(a, "--vm="); ok {
+			name = n
+		} else if a == "--destroy" {
+			destroy = true
+		} else if a != "--get-lowmem" {
+			return c.Failf("unrecognized option %s", a)
+		}
+	}
+	v := m.VMs[name]
+	if v == nil {
+		return c.Failf("VM:%s is not created.", name)
+	}
+	if destroy {
+		if err := fake.Empty(v.Label); err != nil {
+			return c.Failf("%v", err)
+		}
+		os.RemoveAll(filepath.Join(c.Host.Dir, "guests", name))
+		delete(m.VMs, name)
+	}
+	return 0
+}
+
+func bhyveload(c *fake.Call, m *freebsd) int {
+	flags, rest, err := fake.Options(c.Argv[1:], "CSc:d:e:h:l:m:")
+	if err != nil || len(rest) != 1 || !strings.HasSuffix(fake.Last(flags['m']), "M") {
+		return c.Failf("usage: %v", err)
+	}
+	if _, err := os.Stat(fake.Last(flags['d'])); err != nil || m.VMs[rest[0]] != nil {
+		return c.Failf("vm_create: File exists, or no disk: %v", err)
+	}
+	m.VMs[rest[0]] = &vm{Loaded: true, Label: strings.TrimPrefix(rest[0], "bakeoff-")}
+	return 0
+}
+
+// run is bhyve: it goes on as long as the guest does.
+func run(c *fake.Call) int {
+	flags, rest, err := fake.Options(c.Argv[1:], "AaCDeHhPSuWwxYc:f:g:G:k:K:l:m:n:o:p:r:s:U:")
+	if err != nil || len(rest) != 1 {
+		c.Failf("usage: %v", err)
+		return 4
+	}
+	name := rest[0]
+	var disk, socket string
+	for _, s := range flags['s'] {
+		f := strings.Split(s, ",")
+		switch f[1] {
+		case "hostbridge", "lpc", "virtio-net":
+		case "virtio-blk", "nvme", "ahci-hd":
+			disk = f[2]
+		case "virtio-console":
+			_, socket, _ = strings.Cut(f[2], "=")
+		default:
+			c.Failf("unknown device %q", s)
+			return 4
+		}
+	}
+	rom := len(flags['l']) == 2 && strings.HasPrefix(flags['l'][1], "bootrom,")
+	m := freebsd{VMs: map[string]*vm{}, Taps: map[string]string{}}
+	ok := false
+	c.Host.State(&m, func() bool {
+		v := m.VMs[name]
+		if v == nil && rom {
+			v = &vm{Loaded: true, Label: strings.TrimPrefix(name, "bakeoff-")}
+			m.VMs[name] = v
+		}
+		ok = v != nil && v.Loaded && !v.Running
+		if ok {
+			v.Running = true
+		}
+		return ok
+	})
+	root, err := "", error(nil)
+	if ok {
+		root, err = c.Host.Install(disk, name)
+	}
+	if !ok || err != nil {
+		c.Failf("the machine %s cannot run: %v", name, err)
+		return 4
+	}
+	c.Serve(c.Ctx, socket, fake.Place{Label: strings.TrimPrefix(name, "bakeoff-"), Root: root, CPUSet: []int{0}, Memory: 128 * unit.MiB}, nil)
+	return 0
+}
+
+func left(h *fake.Host) func(driver.Spec) []string {
+	return func(spec driver.Spec) []string {
+		out := drivertest.Remains(spec)
+		m := freebsd{}
+		h.State(&m, func() bool {
+			for name, v := range m.VMs {
+				if v.Label == spec.Label {
+					out = append(out, "machine "+name)
+				}
+			}
+			return false
+		})
+		return out
+	}
+}
+
+func fakeDir(t *testing.T) string {
+	const name = "BHYVE_TEST_FAKE"
+	if dir := os.Getenv(name); dir != "" {
+		return dir
+	}
+	dir := t.TempDir()
+	t.Setenv(name, dir)
+	return dir
+}
+
+func TestDriver(t *testing.T) {
+	if drivertest.Victim() {
+		drivertest.Run(t, bhyve.Driver{}, drivertest.Options{Host: host(fakeDir(t))})
+		return
+	}
+	disk, agent := fake.Root(t)
+	h := host(fakeDir(t))
+	drivertest.Run(t, bhyve.Driver{}, drivertest.Options{Host: h, Options: param.Values{"disk": disk}, Agent: agent, Left: left(h), Memory: 128 * unit.MiB, Transfer: 1 << 20,
+		Without: map[string]string{"network": "the fake carries no packets", "volumes": "the fake's guest mounts nothing",
+			"cancelled": "the guest mounts its volume itself, and the fake's cannot: TestBroken breaks off without one",
+			"crashed":   "as above"}})
+}
+
+func TestBroken(t *testing.T) {
+	disk, agent := fake.Root(t)
+	h := host(t.TempDir())
+	fake.Break(t, bhyve.Driver{}, h, driver.Spec{Label: "bt", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Agent: agent,
+		Options: param.Values{"disk": disk, "loader": "uefi", "controller": "nvme"}}, left(h))
+}
+
+// A tap is made, put into the bridge, and goes, when the guest cannot take its
+// address: the fake's has no vtnet0.
+func TestTap(t *testing.T) {
+	disk, agent := fake.Root(t)
+	h := host(t.TempDir())
+	s := driver.Spec{Label: "bn", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Agent: agent, Options: param.Values{"disk": disk},
+		Network: &driver.Network{Bridge: "bridge7", Addr: netip.MustParsePrefix("198.18.9.2/24"), MAC: "02:b0:00:00:09:02"}}
+	if in, err := (bhyve.Driver{}).Create(t.Context(), h, s); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "vtnet0") {
+		t.Fatalf("%v, %v", in, err)
+	}
+	m := freebsd{}
+	h.State(&m, func() bool { return false })
+	if len(m.Taps) > 0 || len(left(h)(s)) > 0 {
+		t.Errorf("left behind: %v, %v", m.Taps, left(h)(s))
+	}
+}
+
+func TestFake(t *testing.T) {
+	h := host(t.TempDir())
+	for _, argv := range []string{"bhyvectl --vm=x --get-lowmem", "bhyvectl --destroy --vm=x", "bhyvectl --dance", "bhyveload -m 1M -d /no x", "bhyve x", "bhyve -s 3:0,floppy,x y", "ifconfig x up", "ifconfig bridge7 addm x"} {
+		if exit, err := h.Exec(context.Background(), conn.Command(strings.Fields(argv)...)); err != nil || exit.OK() {
+			t.Errorf("%s: %v, %v", argv, exit, err)
+		}
+	}
+}
