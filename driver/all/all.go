@@ -16,6 +16,7 @@ import (
 	"bakeoff/driver/oci"
 	"bakeoff/driver/podman"
 	"bakeoff/driver/qemu"
+	"bakeoff/driver/vmm"
 	"bakeoff/driver/zone"
 )
 
@@ -35,6 +36,7 @@ func Drivers() []driver.Driver {
 		oci.Driver{},
 		podman.Driver{},
 		qemu.New(),
+		vmm.Driver{},
 		zone.Driver{},
 	}
 }
