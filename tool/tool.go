@@ -12,7 +12,6 @@
 package tool
 
 import (
-	"strings"
 	"time"
 
 	"bakeoff/param"
@@ -76,8 +75,8 @@ type Doc struct {
 	Program     string   `json:"program"`
 	Dirs        []string `json:"dirs,omitempty"`
 	VersionArgs []string `json:"version_args"`
-	// Packages bring it, by system: debian, alpine, freebsd, openbsd,
-	// netbsd, dragonfly, illumos. A system without an entry has no package.
+	// Packages bring it, by system as package system names them (debian,
+	// freebsd, …). A system without an entry has no package.
 	Packages map[string][]string `json:"packages"`
 	Metrics  []sample.Metric     `json:"metrics"`
 	Params   []param.Spec        `json:"params"`
@@ -178,29 +177,4 @@ func (r *Result) Count(class string, n int64) {
 		r.Errors = map[string]int64{}
 	}
 	r.Errors[class] += n
-}
-
-// installers are the commands that install packages, by system.
-var installers = map[string]string{
-	"debian": "apt-get install --no-install-recommends", "ubuntu": "apt-get install --no-install-recommends",
-	"alpine": "apk add", "freebsd": "pkg install", "dragonfly": "pkg install", "openbsd": "pkg_add",
-	"netbsd": "pkgin install", "illumos": "pkgin install",
-}
-
-// Systems returns the systems whose package manager Install knows.
-func Systems() []string {
-	return []string{"alpine", "debian", "dragonfly", "freebsd", "illumos", "netbsd", "openbsd"}
-}
-
-// Install returns the command line that installs the tool on system, and ""
-// where it has no package there, or nobody knows the system.
-func (d Doc) Install(system string) string {
-	packages := d.Packages[system]
-	if system == "ubuntu" {
-		packages = d.Packages["debian"]
-	}
-	if len(packages) == 0 || installers[system] == "" {
-		return ""
-	}
-	return installers[system] + " " + strings.Join(packages, " ")
 }

@@ -94,8 +94,10 @@ func (a *app) describeTool(l listedTool) {
 	t.row("program", l.Program)
 	t.row("here", l.Here)
 	t.row("to install", l.Install)
-	for _, system := range sortedKeys(l.Packages) {
-		t.row("on "+system, l.Doc.Install(system))
+	for _, s := range systemDocs() {
+		if packages := l.Packages[s.Name]; len(packages) > 0 {
+			t.row("on "+s.Name, s.InstallLine(packages...))
+		}
 	}
 	t.row("server", string(l.Server))
 	t.row("source", strings.Join(l.Source, "; "))
@@ -126,16 +128,16 @@ as a confounder.
 		fmt.Fprintf(&b, "| [%s](workloads.md#%s) | %s | %s | %s | %s |\n", d.Name, d.Name, field(d.Summary), d.Program, d.Server, strings.Join(names, ", "))
 	}
 	fmt.Fprint(&b, "\nTo install them:\n\n| tool |")
-	for _, s := range tool.Systems() {
-		fmt.Fprintf(&b, " %s |", s)
+	for _, s := range systemDocs() {
+		fmt.Fprintf(&b, " %s |", s.Name)
 	}
-	fmt.Fprint(&b, "\n|---|"+strings.Repeat("---|", len(tool.Systems()))+"\n")
+	fmt.Fprint(&b, "\n|---|"+strings.Repeat("---|", len(systemDocs()))+"\n")
 	for _, x := range toolall.Tools() {
 		fmt.Fprintf(&b, "| %s |", x.Doc().Name)
-		for _, s := range tool.Systems() {
-			install := x.Doc().Install(s)
-			if install != "" {
-				install = "`" + install + "`"
+		for _, s := range systemDocs() {
+			install := ""
+			if packages := x.Doc().Packages[s.Name]; len(packages) > 0 {
+				install = "`" + s.InstallLine(packages...) + "`"
 			}
 			fmt.Fprintf(&b, " %s |", install)
 		}

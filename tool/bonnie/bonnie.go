@@ -76,7 +76,7 @@ func (bonnie) Doc() tool.Doc {
 		Summary: "bonnie++ as the platform ships it: one pass over a file bigger than memory, and over small files",
 		Packages: map[string][]string{
 			"debian": {"bonnie++"}, "alpine": {"bonnie++"}, "freebsd": {"bonnie++"}, "openbsd": {"bonnie++"},
-			"netbsd": {"bonnie++"}, "dragonfly": {"bonnie++"}, "illumos": {"bonnie++"},
+			"netbsd": {"bonnie++"}, "dragonfly": {"bonnie++"}, "smartos": {"bonnie++"},
 		},
 		Params: []param.Spec{
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume"},

@@ -44,7 +44,7 @@ func (fio) Doc() tool.Doc {
 		Summary: "fio as the platform ships it: random and sequential reads and writes of one file in a volume",
 		Packages: map[string][]string{
 			"debian": {"fio"}, "alpine": {"fio"}, "freebsd": {"fio"}, "openbsd": {"fio"},
-			"netbsd": {"fio"}, "dragonfly": {"fio"}, "illumos": {"fio"},
+			"netbsd": {"fio"}, "dragonfly": {"fio"}, "smartos": {"fio"},
 		},
 		Metrics: []sample.Metric{
 			{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,

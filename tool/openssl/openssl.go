@@ -40,7 +40,7 @@ func (openssl) Doc() tool.Doc {
 		Summary: "openssl speed as the platform ships it: a hash or a cipher over blocks of one size",
 		Packages: map[string][]string{
 			"debian": {"openssl"}, "alpine": {"openssl"}, "freebsd": {"openssl"}, "openbsd": {"openssl%3.0"},
-			"netbsd": {"openssl"}, "dragonfly": {"openssl"}, "illumos": {"openssl"},
+			"netbsd": {"openssl"}, "dragonfly": {"openssl"}, "smartos": {"openssl"},
 		},
 		Metrics: []sample.Metric{
 			{Name: "throughput", Unit: "B/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "bytes a second of elapsed time, all processes together"},

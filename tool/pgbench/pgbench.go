@@ -44,7 +44,7 @@ func (pgbench) Doc() tool.Doc {
 		Summary: "pgbench against the environment's own PostgreSQL, with its durability settings recorded",
 		Packages: map[string][]string{
 			"debian": {"postgresql"}, "alpine": {"postgresql", "postgresql-contrib"}, "freebsd": {"postgresql15-server", "postgresql15-contrib"},
-			"openbsd": {"postgresql-server", "postgresql-contrib"}, "illumos": {"postgresql15-server", "postgresql15-contrib"},
+			"openbsd": {"postgresql-server", "postgresql-contrib"}, "smartos": {"postgresql15-server", "postgresql15-contrib"},
 			"netbsd": {"postgresql15-server", "postgresql15-contrib"}, "dragonfly": {"postgresql15-server", "postgresql15-contrib"},
 		},
 		Metrics: []sample.Metric{

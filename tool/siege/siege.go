@@ -42,7 +42,7 @@ func (siege) Doc() tool.Doc {
 		Name: "siege", Program: "siege", VersionArgs: []string{"--version"},
 		Summary: "siege as the platform ships it: users that ask the environment's nginx for a page, without pauses",
 		Packages: map[string][]string{
-			"debian": {"siege"}, "alpine": {"siege"}, "freebsd": {"siege"}, "dragonfly": {"siege"}, "openbsd": {"siege"}, "netbsd": {"siege"}, "illumos": {"siege"},
+			"debian": {"siege"}, "alpine": {"siege"}, "freebsd": {"siege"}, "dragonfly": {"siege"}, "openbsd": {"siege"}, "netbsd": {"siege"}, "smartos": {"siege"},
 		},
 		Metrics: []sample.Metric{
 			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "responses with a status below 400 a second; the time has two decimals"},

@@ -38,7 +38,7 @@ func (sysbench) Doc() tool.Doc {
 		Summary: "sysbench as the platform ships it: its CPU test (primes) and its memory test",
 		Packages: map[string][]string{
 			"debian": {"sysbench"}, "alpine": {"sysbench"}, "freebsd": {"sysbench"},
-			"dragonfly": {"sysbench"}, "netbsd": {"sysbench"}, "illumos": {"sysbench"},
+			"dragonfly": {"sysbench"}, "netbsd": {"sysbench"}, "smartos": {"sysbench"},
 		},
 		Metrics: []sample.Metric{
 			{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,

@@ -50,7 +50,7 @@ func (wrk) Doc() tool.Doc {
 		Name: "wrk", Program: "wrk", VersionArgs: []string{"-v"},
 		Summary: "wrk as the platform ships it: a closed loop of HTTP requests from outside to the environment's nginx",
 		Packages: map[string][]string{
-			"debian": {"wrk"}, "alpine": {"wrk"}, "freebsd": {"wrk"}, "dragonfly": {"wrk"}, "openbsd": {"wrk"}, "netbsd": {"wrk"}, "illumos": {"wrk"},
+			"debian": {"wrk"}, "alpine": {"wrk"}, "freebsd": {"wrk"}, "dragonfly": {"wrk"}, "openbsd": {"wrk"}, "netbsd": {"wrk"}, "smartos": {"wrk"},
 		},
 		Metrics: []sample.Metric{
 			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "responses with a status below 400 a second"},

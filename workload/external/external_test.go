@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,7 +22,11 @@ import (
 	"bakeoff/param"
 	"bakeoff/probe"
 	"bakeoff/sample"
+	"bakeoff/system"
+	systemall "bakeoff/system/all"
+	"bakeoff/system/systemtest"
 	"bakeoff/tool"
+	toolall "bakeoff/tool/all"
 	"bakeoff/tool/bonnie"
 	"bakeoff/tool/fio"
 	"bakeoff/tool/openssl"
@@ -357,18 +362,37 @@ func TestFailuresAreClassed(t *testing.T) {
 
 // A program that a system lacks is offered by that system's package manager.
 func TestOffersToInstall(t *testing.T) {
-	d := sysbench.New().Doc()
-	for system, want := range map[string]string{
-		"debian": "apt-get install --no-install-recommends sysbench", "ubuntu": "apt-get install --no-install-recommends sysbench",
-		"alpine": "apk add sysbench", "freebsd": "pkg install sysbench", "illumos": "pkgin install sysbench", "plan9": "", "openbsd": "",
+	for what, tt := range map[string]struct {
+		kernel, release, says string
+	}{
+		"debian":  {"Linux", "ID=debian\n", "apt-get install -y --no-install-recommends sysbench"},
+		"ubuntu":  {"Linux", "ID=ubuntu\nID_LIKE=debian\n", "apt-get install -y --no-install-recommends sysbench"},
+		"alpine":  {"Linux", "ID=alpine\n", "apk add sysbench"},
+		"freebsd": {"FreeBSD", "", "pkg install -y sysbench"},
+		"openbsd": {"OpenBSD", "", "no package of it for openbsd"},
+		"plan9":   {"Plan9", "", "does not know how this system (Plan9 )"},
 	} {
-		if got := d.Install(system); got != want {
-			t.Errorf("on %s: %q, want %q", system, got, want)
+		m := &systemtest.Machine{Says: map[string]systemtest.Answer{"uname -s": {Stdout: tt.kernel}, "uname -v": {Stdout: "1"}}, Files: map[string]string{}}
+		if tt.release != "" {
+			m.Files["/etc/os-release"] = tt.release
+		}
+		s := &site{tool: sysbench.New(), conn: m}
+		err := s.absent(t.Context())
+		if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "sysbench is not installed") || !strings.Contains(fault.Fix(err), tt.says) {
+			t.Errorf("%s: %v; %s", what, err, fault.Fix(err))
 		}
 	}
-	_, _, err := trial(t, example{missing: "no-such-program"}, nil)
-	if fix := fault.Fix(err); !strings.Contains(fix, "install") && !strings.Contains(fix, "no package") {
-		t.Errorf("the advice is %q", fix)
+}
+
+// Every system that a tool has packages for is one whose package manager is
+// known.
+func TestPackagesAreOfKnownSystems(t *testing.T) {
+	for _, x := range toolall.Tools() {
+		for name := range x.Doc().Packages {
+			if !slices.ContainsFunc(systemall.Systems(), func(s system.System) bool { return s.Doc().Name == name }) {
+				t.Errorf("%s has packages for %q, which no system is called", x.Doc().Name, name)
+			}
+		}
 	}
 }
 

@@ -1,13 +1,15 @@
 package external
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"path"
 	"strings"
 
 	"bakeoff/conn"
 	"bakeoff/fault"
+	"bakeoff/system"
+	systemall "bakeoff/system/all"
 	"bakeoff/tool"
 )
 
@@ -69,42 +71,19 @@ func (s *site) sum(ctx context.Context) string {
 func (s *site) absent(ctx context.Context) error {
 	d := s.tool.Doc()
 	err := fault.New(fault.Subject, "%s is not installed", d.Program)
-	system := s.system(ctx)
-	if install := d.Install(system); install != "" {
-		return fault.WithFix(err, "install it there: "+install)
+	id, asked := system.Identify(ctx, s.conn)
+	if asked != nil {
+		return errors.Join(err, fault.Op("what system it is", asked))
 	}
-	return fault.WithFix(err, "there is no package of it for this system ("+system+") that bakeoff knows of")
-}
-
-// system returns the name by which packages are listed: that of the kernel,
-// and on Linux of the distribution.
-func (s *site) system(ctx context.Context) string {
-	release := conn.Tail{Limit: 16 << 10}
-	if s.conn.Pull(ctx, "/etc/os-release", &release) == nil {
-		ids := map[string]string{}
-		for line := range bytes.Lines(release.Bytes()) {
-			if name, value, ok := strings.Cut(strings.TrimSpace(string(line)), "="); ok {
-				ids[name] = strings.Trim(value, `"`)
-			}
-		}
-		for _, id := range append([]string{ids["ID"]}, strings.Fields(ids["ID_LIKE"])...) {
-			if s.tool.Doc().Install(id) != "" {
-				return id
-			}
-		}
-		if ids["ID"] != "" {
-			return ids["ID"]
-		}
+	there, ok := system.Of(systemall.Systems(), id)
+	if !ok {
+		return fault.WithFix(err, "bakeoff does not know how this system ("+id.Kernel+" "+id.Release["ID"]+") installs packages; bakeoff list systems names those it does")
 	}
-	out, err := conn.Output(ctx, s.conn, "uname", "-s")
-	name := strings.ToLower(strings.TrimSpace(string(out)))
-	if err != nil || name == "" {
-		return "unknown"
+	name := there.Doc().Name
+	if packages := d.Packages[name]; len(packages) > 0 {
+		return fault.WithFix(err, "install it there: "+there.Doc().InstallLine(packages...))
 	}
-	if name == "sunos" {
-		return "illumos"
-	}
-	return name
+	return fault.WithFix(err, "there is no package of it for "+name+" that bakeoff knows of")
 }
 
 // place makes the tool's directories and says where its server is.
