@@ -21,7 +21,8 @@ var layers = map[string]int{
 	"conn": 2, "probe": 2, // a way to a machine; what a machine says of itself
 	"conn/*": 3, "conn/ssh": 4, // ways to a machine; the one that speaks to an agent over another
 	"system": 3, "system/*": 5, "system/systemtest": 4, "system/all": 6, // operating systems
-	"corpus": 2, "estimate": 2, // mail to be copied; what a folder takes on a file system that compresses
+	"webroot": 2,                // what a web server serves
+	"corpus":  2, "estimate": 2, // mail to be copied; what a folder takes on a file system that compresses
 	"manifest": 3, "image": 4, "agent": 4, // the lab file; what environments are made from; the program on the target
 	"plan": 4, "driver": 4, // what will run; the contract of technologies
 	"store": 5, "workload": 5, "chart": 5, // the run folder; the contract of measurements; figures

@@ -1,0 +1,143 @@
+// Package webroot holds what a web server serves: one page, an example site
+// that is the same everywhere, or a folder of somebody's own.
+package webroot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Home is the name of the file that every site has.
+const Home = "index.html"
+
+// File is one file of a site.
+type File struct {
+	Name string // below the root, with slashes: "posts/a.html"
+	Body []byte
+}
+
+// URL is the path by which a client asks for the file, escaped.
+func (f File) URL() string { return (&url.URL{Path: "/" + f.Name}).EscapedPath() }
+
+// Sum is the SHA-256 of the body in hexadecimal.
+func (f File) Sum() string {
+	s := sha256.Sum256(f.Body)
+	return hex.EncodeToString(s[:])
+}
+
+// Site is files by name, in ascending order; one is called Home.
+type Site struct {
+	Files []File
+	sum   string
+}
+
+// New returns the site that consists of these files.
+func New(files ...File) (Site, error) {
+	s := Site{Files: slices.Clone(files)}
+	slices.SortFunc(s.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	for i, f := range s.Files {
+		if i > 0 && f.Name == s.Files[i-1].Name {
+			return Site{}, fmt.Errorf("%s is there twice", f.Name)
+		}
+	}
+	if _, ok := s.find(Home); !ok {
+		return Site{}, fmt.Errorf("there is no %s", Home)
+	}
+	s.sum = s.digest()
+	return s, nil
+}
+
+// digest is a SHA-256 over names, lengths and bodies.
+func (s Site) digest() string {
+	h := sha256.New()
+	for _, f := range s.Files {
+		fmt.Fprintf(h, "%q %d\n", f.Name, len(f.Body))
+		h.Write(f.Body)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Sum tells sites apart: the SHA-256 of all of it, in hexadecimal.
+func (s Site) Sum() string { return s.sum }
+
+func (s Site) find(name string) (File, bool) {
+	i, ok := slices.BinarySearchFunc(s.Files, name, func(f File, name string) int { return strings.Compare(f.Name, name) })
+	if !ok {
+		return File{}, false
+	}
+	return s.Files[i], true
+}
+
+// Home returns the home page.
+func (s Site) Home() File {
+	f, _ := s.find(Home)
+	return f
+}
+
+// ByURL returns the file that a client gets for an escaped path. The root is
+// the home page, and any other path that ends in a slash the index below it.
+func (s Site) ByURL(path string) (File, bool) {
+	u, err := url.PathUnescape(path)
+	if err != nil || !strings.HasPrefix(u, "/") {
+		return File{}, false
+	}
+	if strings.HasSuffix(u, "/") {
+		u += Home
+	}
+	return s.find(u[1:])
+}
+
+// Bytes is the length of all bodies together.
+func (s Site) Bytes() int64 {
+	var n int64
+	for _, f := range s.Files {
+		n += int64(len(f.Body))
+	}
+	return n
+}
+
+// Shuffled returns all files in an order that the seed gives, the same for
+// the same files always.
+func (s Site) Shuffled(seed uint64) []File {
+	files := slices.Clone(s.Files)
+	rng := rand.New(rand.NewPCG(seed, 0x75726c73))
+	rng.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
+	return files
+}
+
+// MinPage is the smallest page, in bytes.
+const MinPage = 128
+
+// Page is the site of one HTML page of exactly size bytes, at least MinPage.
+// It is the same page for the same size, always: environments differ in what
+// serves it, not in what is served.
+func Page(size int64) Site {
+	s, err := New(File{Name: Home, Body: page(size)})
+	if err != nil {
+		panic(err) // it has a home page
+	}
+	return s
+}
+
+func page(size int64) []byte {
+	const begin = "<!DOCTYPE html>\n<html lang=\"en\"><head><title>bakeoff</title></head><body>\n<p>"
+	const end = "</p>\n</body></html>\n"
+	words := []string{"jail", "zone", "guest", "kernel", "socket", "packet", "buffer", "thread", "page", "block"}
+	size = max(size, MinPage)
+	rng := rand.New(rand.NewPCG(uint64(size), 0x68747470))
+	var b bytes.Buffer
+	b.WriteString(begin)
+	for int64(b.Len()) < size-int64(len(end)) {
+		b.WriteString(words[rng.IntN(len(words))])
+		b.WriteByte(' ')
+	}
+	b.Truncate(int(size) - len(end))
+	b.WriteString(end)
+	return b.Bytes()
+}
