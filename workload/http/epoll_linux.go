@@ -38,7 +38,8 @@ const (
 type worker struct {
 	load     *load
 	tally    *tally
-	expect   expectation
+	list     list
+	thread   int
 	schedule *schedule // nil for a closed loop
 	stop     *atomic.Bool
 	poll     poller
@@ -110,10 +111,8 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - began), cpu: processCPU() - cpu, engine: "epoll"}
 	for _, w := range workers {
 		o.tally.merge(w.tally)
-		if w.expect.have {
-			o.verified, o.sum = true, w.expect.sum
-		}
 	}
+	o.verified, o.sum = verified(l.asks)
 	return o, nil
 }
 
@@ -126,11 +125,10 @@ func newWorker(l *load, thread int, stop *atomic.Bool) (*worker, error) {
 	}
 	w := &worker{
 		load: l, stop: stop, tally: newTally(int64(l.time)), sockets: make([]socket, n), queue: newRing(n),
-		expect: expectation{length: l.length, sum: l.sum}, buf: make([]byte, readBuffer(l.length)),
+		list: newList(l.asks), thread: thread, buf: make([]byte, readBuffer(l.longest())),
 	}
 	for i := range w.sockets {
 		w.sockets[i].fd = -1
-		w.sockets[i].in.body.expect = &w.expect
 	}
 	if l.rate > 0 {
 		w.schedule = newSchedule(l.rate, l.exponential, l.seed, thread, l.threads)
@@ -154,6 +152,7 @@ func (w *worker) close() {
 // warmUp opens every connection and verifies one response on each, untimed.
 func (w *worker) warmUp() {
 	t := now()
+	w.list.turn(w.thread, w.load.threads)
 	for i := range w.sockets {
 		w.begin(i, t, t)
 	}
@@ -167,6 +166,7 @@ func (w *worker) warmUp() {
 func (w *worker) run(start int64) {
 	w.start, w.end, w.phase = start, start+int64(w.load.time), timed
 	w.rests = 0
+	w.list.turn(w.thread, w.load.threads)
 	for i := range w.sockets {
 		w.next(i, now())
 	}
@@ -285,6 +285,7 @@ func (w *worker) next(i int, t int64) {
 func (w *worker) begin(i int, due, t int64) {
 	s := &w.sockets[i]
 	s.due, s.began, s.out = due, t, 0
+	s.in.body.expect = w.list.next()
 	s.in.reset()
 	w.flight++
 	if s.fd >= 0 {
@@ -348,7 +349,7 @@ func (w *worker) handle(i int, events uint32) {
 		}
 		s.state = busy
 		w.write(i, s)
-	} else if s.state == busy && s.out < len(w.load.request) {
+	} else if s.state == busy && s.out < len(s.in.body.expect.request) {
 		w.write(i, s)
 	}
 	if s.life == life && events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
@@ -358,8 +359,9 @@ func (w *worker) handle(i int, events uint32) {
 
 // write sends what is left of the request.
 func (w *worker) write(i int, s *socket) {
-	for s.out < len(w.load.request) {
-		n, errno := send(s.fd, w.load.request[s.out:])
+	request := s.in.body.expect.request
+	for s.out < len(request) {
+		n, errno := send(s.fd, request[s.out:])
 		switch errno {
 		case 0:
 			s.out += n

@@ -17,6 +17,7 @@ import (
 	"bakeoff/fault"
 	"bakeoff/param"
 	"bakeoff/sample"
+	"bakeoff/webroot"
 	"bakeoff/workload"
 )
 
@@ -36,22 +37,26 @@ const warmUpTime = 300 * time.Millisecond
 func (Workload) Doc() workload.Doc {
 	return workload.Doc{
 		Name:    "http",
-		Summary: "the environment's nginx serves one page to a native generator outside, in a closed or an open loop",
+		Summary: "the environment's nginx serves a page or a site to a native generator outside, in a closed or an open loop",
 		Metrics: metrics(),
 		Params: []param.Spec{
 			{Name: "server", Kind: param.Text, Default: "nginx", Enum: []string{"nginx"}, Doc: "server program, as the environment's system packages it"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
 			{Name: "rate", Kind: param.Rate, Doc: "open loop at this rate, latencies from the intended send time; a closed loop when not set"},
 			{Name: "spacing", Kind: param.Text, Default: "constant", Enum: []string{"constant", "exponential"}, Doc: "gaps between the intended send times of an open loop"},
-			{Name: "seed", Kind: param.Int, Default: "1", Min: 0, Max: 1 << 53, Doc: "seed of exponential gaps, the same for every contender"},
+			{Name: "seed", Kind: param.Int, Default: "1", Min: 0, Max: 1 << 53, Doc: "seed of exponential gaps and of the order of all URLs, the same for every contender"},
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part of a trial"},
 			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response, after which it is an error"},
-			{Name: "page", Kind: param.Size, Default: "4KiB", Min: minPage, Max: 16 << 20, Doc: "size of the page in bytes"},
+			{Name: "page", Kind: param.Size, Default: "4KiB", Min: webroot.MinPage, Max: 16 << 20, Doc: "size of the page in bytes, where there is no site"},
+			{Name: "site", Kind: param.Text, Doc: "what is served: one page when not set; example, a small blog of 25 files and 174 KB whose home page has 4,069 bytes; or the absolute path of a folder on this machine with an index.html, of at most 4096 files and 64 MiB"},
+			{Name: "urls", Kind: param.Text, Default: "home", Doc: "what is asked for: home, the home page; all files of the site in turn, in an order that seed gives; or the absolute path of a list on this machine, a path a line"},
 			{Name: "workers", Kind: param.Int, Default: "1", Min: 1, Max: 256, Doc: "worker processes of the server"},
 			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the generator"},
 			{Name: "keepalive", Kind: param.Bool, Default: "true", Doc: "whether a connection serves many requests; otherwise each opens its own"},
 			{Name: "tls", Kind: param.Bool, Default: "false", Doc: "HTTPS with a self-signed certificate that is made for the environment"},
 			{Name: "key", Kind: param.Text, Default: "ecdsa-p256", Enum: []string{"ecdsa-p256", "rsa-4096"}, Doc: "key of the certificate"},
+			{Name: "http2", Kind: param.Bool, Default: "false", Doc: "the server offers HTTP/2 beside HTTP/1.1, which is what the generators here speak; needs tls"},
+			{Name: "ktls", Kind: param.Bool, Default: "false", Doc: "the kernel encrypts what the server sends; needs tls, and is refused where nginx, OpenSSL or the kernel cannot"},
 			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set, one that follows from its configuration, so that cells share a server that they configure alike and no other"},
 		},
 		Peer:     true,
@@ -99,6 +104,11 @@ func (Workload) Prepare(ctx context.Context, t workload.Target, p param.Values) 
 	}
 	if err := s.start(ctx); err != nil {
 		return fault.Op("http: prepare nginx", err)
+	}
+	if s.listed() {
+		if _, err := s.sendList(ctx); err != nil {
+			return fault.Op("http: prepare the list of URLs", err)
+		}
 	}
 	return fault.Op("http: measure the path", s.measurePath(ctx))
 }
@@ -154,11 +164,22 @@ func (Workload) Run(ctx context.Context, t workload.Target, p param.Values) (wor
 	return raw, nil
 }
 
+// listed tells that the generator needs a list: one page is told by arguments.
+func (s *server) listed() bool {
+	return len(s.urls) > 1 || s.urls[0].Status != 0 || s.urls[0].Varies()
+}
+
 // loopArgs returns the generator's parameters.
 func (s *server) loopArgs(ctx context.Context) ([]string, error) {
-	v := param.Values{
-		"addr": s.addr.String(), "path": pagePath,
-		"length": strconv.Itoa(len(s.page)), "sha256": sumOf(s.page),
+	v := param.Values{"addr": s.addr.String()}
+	if u := s.urls[0]; !s.listed() {
+		v["path"], v["length"], v["sha256"] = u.Path, strconv.FormatInt(u.Length, 10), u.Sum
+	} else {
+		file, err := s.sendList(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v["list"] = file
 	}
 	for _, name := range []string{"connections", "threads", "rate", "spacing", "seed", "time", "timeout", "keepalive", "tls"} {
 		if text := s.params.Text(name); text != "" {
@@ -183,14 +204,22 @@ func newServer(t workload.Target, p param.Values) (*server, error) {
 		return nil, fault.New(fault.Lab, "there is no other end to generate the load")
 	case !t.Addr.IsValid():
 		return nil, fault.New(fault.Unsupported, "the environment has no address that the generator could reach")
-	case p.Bytes("page") < minPage:
-		return nil, fault.New(fault.Invalid, "page: %d bytes are less than %d", p.Bytes("page"), minPage)
+	case (p.Bool("http2") || p.Bool("ktls")) && !p.Bool("tls"):
+		return nil, fault.WithFix(fault.New(fault.Invalid, "http2 and ktls are of HTTPS"), "write tls: true as well")
 	}
 	scratch := t.Subject.Info().Scratch
 	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#") {
 		return nil, fault.New(fault.Lab, "the scratch directory %q cannot stand in nginx's configuration", scratch)
 	}
-	s := &server{target: t, params: p, page: page(p.Bytes("page"))}
+	site, err := siteOf(p)
+	if err != nil {
+		return nil, err
+	}
+	urls, err := urlsOf(site, p)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{target: t, params: p, site: site, urls: urls}
 	port := s.port()
 	s.dir = strings.TrimRight(scratch, "/") + "/http-" + strconv.Itoa(int(port))
 	s.addr = netip.AddrPortFrom(t.Addr.Unmap(), port)

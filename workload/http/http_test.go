@@ -293,18 +293,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-func TestPage(t *testing.T) {
-	for _, n := range []int64{minPage, 4096, 100000} {
-		p := page(n)
-		if int64(len(p)) != n || !bytes.HasSuffix(p, []byte("</p>\n</body></html>\n")) || !bytes.Equal(p, page(n)) {
-			t.Errorf("the page of %d bytes has %d", n, len(p))
-		}
-	}
-	if sumOf(page(4096)) != pageSum {
-		t.Errorf("the page of 4 KiB is another one: %s", sumOf(page(4096)))
-	}
-}
-
-// pageSum pins the page that results of different versions were measured with.
-const pageSum = "ac51d98aebf8ec9db670ded64ac50b1fb47a68f0bc3d983c3c6712044ebaf400"

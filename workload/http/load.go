@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ const maxRequests = 1e9
 // load is what the generator is to do.
 type load struct {
 	addr        netip.AddrPort
-	request     []byte // prepared once
+	asks        []*ask // one after another, and anew at the end
 	connections int
 	threads     int
 	rate        float64 // requests a second; 0 for a closed loop
@@ -32,16 +33,19 @@ type load struct {
 	keepalive   bool
 	tls         *tls.Config // nil for plain HTTP
 	portable    bool
-	length      int64  // of the body; -1 when not stated
-	sum         string // SHA-256 of the body; "" when not stated
 }
+
+// maxPortable bounds connections × URLs of the portable engine, where each
+// connection remembers the head of each URL.
+const maxPortable = 500_000
 
 // loopParams are the parameters of the loop, as `bakeoff-agent work http`
 // takes them.
 var loopParams = []param.Spec{
 	{Name: "addr", Kind: param.Text, Required: true, Doc: "address and port of the server: 10.0.0.2:8080"},
 	{Name: "host", Kind: param.Text, Doc: "Host field; the address when empty"},
-	{Name: "path", Kind: param.Text, Default: "/", Doc: "path of the page"},
+	{Name: "path", Kind: param.Text, Default: "/", Doc: "path of the page; of no use with list"},
+	{Name: "list", Kind: param.Text, Doc: "file with a list of URLs that are asked for in turn: a path a line, then status=, and length= and sha256= of a body that is stated, or contains=, min= and max= of one that varies"},
 	{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
 	{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the generator; connections are shared among them"},
 	{Name: "rate", Kind: param.Rate, Doc: "open loop at this rate; a closed loop when empty"},
@@ -63,7 +67,6 @@ func parseLoad(p param.Values) (*load, error) {
 		rate: p.Rate("rate"), exponential: p.Text("spacing") == "exponential", seed: uint64(p.Int("seed")),
 		time: p.Duration("time"), timeout: p.Duration("timeout"),
 		keepalive: p.Bool("keepalive"), portable: p.Text("engine") == "portable" || p.Bool("tls"),
-		length: p.Int("length"), sum: p.Text("sha256"),
 	}
 	var err error
 	if l.addr, err = netip.ParseAddrPort(p.Text("addr")); err != nil {
@@ -76,11 +79,8 @@ func parseLoad(p param.Values) (*load, error) {
 	if n := l.rate * l.time.Seconds(); n > maxRequests {
 		return nil, fault.New(fault.Invalid, "rate × time: %.0f requests are more than %.0f", n, float64(maxRequests))
 	}
-	if l.sum != "" && !isSum(l.sum) {
-		return nil, fault.New(fault.Invalid, "sha256: %q is not a SHA-256 in lower-case hexadecimal", l.sum)
-	}
-	if l.request, err = prepareRequest(l.addr, p.Text("host"), p.Text("path"), l.keepalive); err != nil {
-		return nil, fault.Wrap(fault.Invalid, "request", err)
+	if err := l.prepare(p); err != nil {
+		return nil, err
 	}
 	if p.Bool("tls") {
 		if l.tls, err = pin(p.Text("certificate")); err != nil {
@@ -90,13 +90,47 @@ func parseLoad(p param.Values) (*load, error) {
 	return l, nil
 }
 
+// prepare makes the requests.
+func (l *load) prepare(p param.Values) error {
+	urls := []URL{{Path: p.Text("path"), Length: p.Int("length"), Sum: p.Text("sha256")}}
+	if file := p.Text("list"); file != "" {
+		if urls[0].Length >= 0 || urls[0].Sum != "" {
+			return fault.New(fault.Invalid, "list: it says what is expected, and length and sha256 are of one page")
+		}
+		var err error
+		if urls, err = readURLs(file); err != nil {
+			return err
+		}
+	}
+	for _, u := range urls {
+		a, err := newAsk(u, l.addr, p.Text("host"), l.keepalive)
+		if err != nil {
+			return fault.Wrap(fault.Invalid, "request", err)
+		}
+		l.asks = append(l.asks, a)
+	}
+	if n := l.connections * len(l.asks); n > maxPortable && (l.portable || runtime.GOOS != "linux") {
+		return fault.New(fault.Invalid, "connections × urls: %d are more than the %d that the portable engine keeps", n, maxPortable)
+	}
+	return nil
+}
+
+// longest is the length of the longest body that is stated, in bytes.
+func (l *load) longest() int64 {
+	var n int64
+	for _, a := range l.asks {
+		n = max(n, a.Length, a.Max)
+	}
+	return n
+}
+
 // prepareRequest returns the bytes that every request consists of.
 func prepareRequest(addr netip.AddrPort, host, path string, keepalive bool) ([]byte, error) {
 	if host == "" {
 		host = addr.String()
 	}
 	for what, s := range map[string]string{"host": host, "path": path} {
-		if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		if s == "" || strings.ContainsFunc(s, unprintable) {
 			return nil, fmt.Errorf("%s: %q is empty or has characters that a request cannot carry", what, s)
 		}
 	}

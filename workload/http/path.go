@@ -16,6 +16,7 @@ import (
 	"bakeoff/conn"
 	"bakeoff/fault"
 	"bakeoff/param"
+	"bakeoff/webroot"
 	"bakeoff/workload"
 )
 
@@ -67,9 +68,10 @@ func (s *server) path(ctx context.Context) (workload.Path, error) {
 		return out, err
 	}
 	defer stop()
+	page := webroot.Page(s.meanBody()).Home().Body
 	out.Connections = int(max(s.params.Int("connections"), pathConnections))
 	v := param.Values{
-		"addr": addr.String(), "path": pagePath, "length": strconv.Itoa(len(s.page)), "sha256": sumOf(s.page),
+		"addr": addr.String(), "path": pagePath, "length": strconv.Itoa(len(page)), "sha256": sumOf(page),
 		"connections": strconv.Itoa(out.Connections), "time": pathTime(s.params).String(), "timeout": answerTime.String(),
 	}
 	for _, name := range []string{"threads", "keepalive"} {
@@ -96,12 +98,16 @@ func (s *server) path(ctx context.Context) (workload.Path, error) {
 		return out, fault.New(fault.Lab, "the responder: %s", why)
 	}
 	out.PerSecond = r.Work / (float64(r.ElapsedNS) / 1e9)
-	out.BytesPerSecond = out.PerSecond * float64(len(fixedResponse(s.page)))
+	out.BytesPerSecond = out.PerSecond * float64(len(fixedResponse(page)))
 	if r.Generator != nil {
 		out.Utilisation = r.Generator.Utilisation
 	}
 	return out, nil
 }
+
+// meanBody is the length of the responder's page: of a list, the mean of its
+// bodies.
+func (s *server) meanBody() int64 { return meanLength(s.urls, webroot.MinPage) }
 
 // startResponder starts one in the environment, at a port that the system
 // chooses, and returns where it listens and what ends it.
@@ -113,7 +119,7 @@ func (s *server) startResponder(ctx context.Context) (addr netip.AddrPort, stop 
 		var said conn.Tail
 		said.Limit = 2048
 		exit, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{s.target.Subject.Info().Agent, responderName,
-			"--listen", netip.AddrPortFrom(s.addr.Addr(), 0).String(), "--page", strconv.Itoa(len(s.page)),
+			"--listen", netip.AddrPortFrom(s.addr.Addr(), 0).String(), "--page", strconv.FormatInt(s.meanBody(), 10),
 			"--workers", s.params.Text("workers"), "--for", (2 * readyTime).String()}, Stdout: in, Stderr: &said})
 		if err == nil {
 			err = fmt.Errorf("the responder ended with %s: %s", exit, bytes.TrimSpace(said.Bytes()))

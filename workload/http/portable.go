@@ -18,14 +18,15 @@ import (
 
 // client is one connection with its goroutine.
 type client struct {
-	load   *load
-	pace   *pace // shared by all
-	tally  *tally
-	expect expectation
-	dial   func(ctx context.Context) (net.Conn, error)
-	conn   net.Conn
-	in     reader
-	buf    []byte
+	load  *load
+	pace  *pace // shared by all
+	tally *tally
+	list  list
+	id    int
+	dial  func(ctx context.Context) (net.Conn, error)
+	conn  net.Conn
+	in    reader
+	buf   []byte
 }
 
 // pace hands the slots of an open loop to whichever client is free.
@@ -55,8 +56,7 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 	clients := make([]*client, l.connections)
 	for i := range clients {
 		c := &client{load: l, pace: p, tally: newTally(int64(l.time)), buf: make([]byte, 16<<10),
-			expect: expectation{length: l.length, sum: l.sum}, dial: l.dial}
-		c.in.body.expect = &c.expect
+			list: newList(l.asks), id: i, dial: l.dial}
 		clients[i] = c
 		defer c.hangUp()
 	}
@@ -83,10 +83,8 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 	for _, c := range clients {
 		c.tally.starved = -1
 		o.tally.merge(c.tally)
-		if c.expect.have {
-			o.verified, o.sum = true, c.expect.sum
-		}
 	}
+	o.verified, o.sum = verified(l.asks)
 	if p != nil {
 		for _, ok := p.take(); ok; _, ok = p.take() {
 			o.tally.failed("unsent")
@@ -97,6 +95,7 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 
 func (c *client) warmUp(ctx context.Context) {
 	t := now()
+	c.list.turn(c.id, c.load.connections)
 	if why := c.exchange(ctx); why != "" {
 		c.tally.failed(why)
 		return
@@ -108,6 +107,7 @@ func (c *client) warmUp(ctx context.Context) {
 // run works until the timed part is over.
 func (c *client) run(ctx context.Context, start int64) {
 	end := start + int64(c.load.time)
+	c.list.turn(c.id, c.load.connections)
 	for ctx.Err() == nil {
 		free := now()
 		if free >= end+int64(c.load.timeout) || c.pace == nil && free >= end {
@@ -162,6 +162,7 @@ func sleep(ctx context.Context, ns int64) bool {
 func (c *client) exchange(ctx context.Context) (why string) {
 	ctx, cancel := context.WithTimeout(ctx, c.load.timeout)
 	defer cancel()
+	c.in.body.expect = c.list.next()
 	c.in.reset()
 	if c.conn == nil {
 		conn, err := c.dial(ctx)
@@ -171,7 +172,7 @@ func (c *client) exchange(ctx context.Context) (why string) {
 		c.conn = conn
 	}
 	defer context.AfterFunc(ctx, interrupt(c.conn))()
-	if _, err := c.conn.Write(c.load.request); err != nil {
+	if _, err := c.conn.Write(c.in.body.expect.request); err != nil {
 		c.hangUp()
 		return classOf(err)
 	}

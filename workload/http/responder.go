@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bakeoff/agent"
+	"bakeoff/webroot"
 )
 
 // responderName is the agent's hidden subcommand that answers every request
@@ -27,10 +28,10 @@ const maxResponders = 20000
 func runResponder(args []string) int {
 	f := flag.NewFlagSet(responderName, flag.ContinueOnError)
 	listen := f.String("listen", "", "address to listen at")
-	size := f.Int64("page", minPage, "size of the page in bytes")
+	size := f.Int64("page", webroot.MinPage, "size of the page in bytes")
 	workers := f.Int("workers", 1, "CPUs to use")
 	limit := f.Duration("for", time.Minute, "when to end at the latest")
-	if f.Parse(args) != nil || *size < minPage || *size > maxBody || *workers < 1 {
+	if f.Parse(args) != nil || *size < webroot.MinPage || *size > maxBody || *workers < 1 {
 		return agent.ExitInvalid
 	}
 	runtime.GOMAXPROCS(*workers)
@@ -43,7 +44,7 @@ func runResponder(args []string) int {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	fmt.Println("ready", l.Addr())
-	respond(l, time.Now().Add(*limit), fixedResponse(page(*size)))
+	respond(l, time.Now().Add(*limit), fixedResponse(webroot.Page(*size).Home().Body))
 	return agent.ExitOK
 }
 

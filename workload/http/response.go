@@ -192,14 +192,9 @@ type reader struct {
 	left  int64  // bytes of the body, or of the chunk, that are still to come
 	carry []byte // what there is of a head or a line that is not complete
 	begun bool   // a byte of the response has arrived
-	// memo is the last head, byte for byte, and parsed what it said: a
-	// server's heads are alike for a second at a time, and comparing is
-	// cheaper than parsing.
-	memo   []byte
-	parsed head
 }
 
-// reset makes r ready for another response. What is remembered stays.
+// reset makes r ready for another response.
 func (r *reader) reset() {
 	r.part, r.left, r.begun = inHead, 0, false
 	r.carry = r.carry[:0]
@@ -236,9 +231,10 @@ func (r *reader) feed(b []byte) (n int, done bool, err error) {
 
 // readHead takes the head, or what there is of it.
 func (r *reader) readHead(b []byte) (n int, next bool, err error) {
-	if len(r.carry) == 0 && len(r.memo) > 0 && len(b) >= len(r.memo) && bytes.Equal(b[:len(r.memo)], r.memo) {
-		r.enter(r.parsed)
-		return len(r.memo), true, nil
+	e := r.body.expect
+	if len(r.carry) == 0 && len(e.memo) > 0 && len(b) >= len(e.memo) && bytes.Equal(b[:len(e.memo)], e.memo) {
+		r.enter(e.parsed)
+		return len(e.memo), true, nil
 	}
 	whole, had := b, len(r.carry)
 	if had > 0 {
@@ -255,8 +251,8 @@ func (r *reader) readHead(b []byte) (n int, next bool, err error) {
 		}
 		return len(b), false, nil
 	}
-	r.memo = append(r.memo[:0], whole[:size]...)
-	r.parsed = h
+	e.memo = append(e.memo[:0], whole[:size]...)
+	e.parsed = h
 	r.carry = r.carry[:0]
 	r.enter(h)
 	return size - had, true, nil
@@ -277,7 +273,7 @@ func (r *reader) enter(h head) {
 func (r *reader) readBody(b []byte) (n int, next bool) {
 	n = int(min(int64(len(b)), r.left))
 	if n > 0 {
-		if r.head.status < 300 {
+		if r.body.expect.accepts(r.head.status) {
 			r.body.take(b[:n])
 		}
 		r.left -= int64(n)
@@ -353,7 +349,7 @@ func (r *reader) takeLine(line []byte) error {
 
 // verdict classes the complete response: "" when it is what was expected.
 func (r *reader) verdict() string {
-	if r.head.status < 200 || r.head.status > 299 {
+	if !r.body.expect.accepts(r.head.status) {
 		return "status " + strconv.Itoa(r.head.status)
 	}
 	return r.body.verdict()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	nethttp "net/http"
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -35,6 +36,14 @@ func readAll(t *testing.T, r *reader, stream []byte, rng *rand.Rand) (verdicts [
 	return verdicts, nil
 }
 
+func expecting(length int64, sum string) *expectation {
+	a, err := newAsk(URL{Path: "/", Length: length, Sum: sum}, netip.AddrPort{}, "h", true)
+	if err != nil {
+		panic(err)
+	}
+	return &expectation{ask: a}
+}
+
 func newReader(e *expectation) *reader {
 	r := &reader{}
 	r.body.expect = e
@@ -54,7 +63,7 @@ func TestResponsesInPieces(t *testing.T) {
 	want := []string{"", "wrong body", "status 404", "", "short body", "wrong body", "short body", "status 304", ""}
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		got, err := readAll(t, newReader(&expectation{length: 5, sum: sumOf([]byte("hello"))}), []byte(stream), rng)
+		got, err := readAll(t, newReader(expecting(5, sumOf([]byte("hello")))), []byte(stream), rng)
 		if err != nil || !equal(got, want) {
 			t.Fatalf("seed %d: %q, %v; want %q", seed, got, err, want)
 		}
@@ -68,7 +77,7 @@ func equal(a, b []string) bool {
 // Nothing may become the reference that does not have the stated sum, and a
 // body that was begun before there was one is still compared.
 func TestReference(t *testing.T) {
-	e := &expectation{length: 5, sum: sumOf([]byte("hello"))}
+	e := expecting(5, sumOf([]byte("hello")))
 	a, b := newReader(e), newReader(e)
 	feed := func(r *reader, s string, done bool) {
 		t.Helper()
@@ -85,9 +94,9 @@ func TestReference(t *testing.T) {
 	if v := a.verdict(); v != "wrong body" {
 		t.Errorf("a wrong body that was begun before: %q", v)
 	}
-	free := newReader(&expectation{length: -1})
+	free := newReader(expecting(-1, ""))
 	feed(free, okHead+"hello", true)
-	if v := free.verdict(); v != "" || free.body.expect.sum != sumOf([]byte("hello")) {
+	if v := free.verdict(); v != "" || free.body.expect.known.Load().sum != sumOf([]byte("hello")) {
 		t.Errorf("without a stated sum the first body is the reference: %q", v)
 	}
 }
@@ -124,7 +133,7 @@ func TestMalformed(t *testing.T) {
 	} {
 		for seed := range uint64(20) {
 			rng := rand.New(rand.NewPCG(seed, 2))
-			if v, err := readAll(t, newReader(&expectation{length: -1}), []byte(s), rng); err == nil {
+			if v, err := readAll(t, newReader(expecting(-1, "")), []byte(s), rng); err == nil {
 				t.Errorf("%.80q was read as %q", s, v)
 				break
 			}
@@ -175,7 +184,7 @@ func agrees(t *testing.T, stream []byte, rng *rand.Rand) {
 // readOne reads the first response of stream, at once or cut by rng, keeping
 // its body.
 func readOne(stream []byte, rng *rand.Rand) (r *reader, n int, done bool, err error) {
-	r = newReader(&expectation{length: -1})
+	r = newReader(expecting(-1, ""))
 	for n < len(stream) && !done && err == nil {
 		piece := stream[n:]
 		if rng != nil {

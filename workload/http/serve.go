@@ -19,7 +19,7 @@ type Server struct{ s *server }
 // "connections", the number that it must have room for.
 func ServerParams() []param.Spec {
 	return slices.DeleteFunc(Workload{}.Doc().Params, func(s param.Spec) bool {
-		return !slices.Contains([]string{"server", "page", "workers", "tls", "key", "port"}, s.Name)
+		return !slices.Contains([]string{"server", "page", "site", "workers", "tls", "key", "http2", "ktls", "port"}, s.Name)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"bakeoff/conn"
 	"bakeoff/fault"
 	"bakeoff/param"
+	"bakeoff/webroot"
 	"bakeoff/workload"
 )
 
@@ -38,7 +39,8 @@ type server struct {
 	params      param.Values
 	dir         string // inside
 	addr        netip.AddrPort
-	page        []byte
+	site        webroot.Site
+	urls        []URL  // what the generator asks for
 	certificate string // SHA-256 of it; "" while not known
 }
 
@@ -46,6 +48,9 @@ type server struct {
 // same configuration.
 func (s *server) start(ctx context.Context) error {
 	c := s.target.Subject
+	if err := s.kernelTLS(ctx); err != nil {
+		return err
+	}
 	user, err := s.identity(ctx)
 	if err != nil {
 		return err
@@ -69,6 +74,9 @@ func (s *server) start(ctx context.Context) error {
 		return fault.Wrap(fault.Subject, "", s.explain(ctx, fmt.Errorf("nginx did not start: %s: %s", exit, bytes.TrimSpace(said.Bytes()))))
 	}
 	if err := s.wait(ctx); err != nil {
+		return err
+	}
+	if err := s.proveKernelTLS(ctx); err != nil {
 		return err
 	}
 	return s.note(ctx, user)
@@ -137,6 +145,7 @@ func (s *server) config(user string) string {
 	if user != "" {
 		line("user %s;", user)
 	}
+	line("# serves %s", s.site.Sum()) // so that another site is another configuration
 	line("worker_processes %d;", s.params.Int("workers"))
 	line("pid %s/nginx.pid;", s.dir)
 	line("error_log %s/error.log warn;", s.dir)
@@ -147,7 +156,7 @@ func (s *server) config(user string) string {
 	}
 	line("events { worker_connections %d; }", room)
 	line("http {")
-	line("  types { text/html html; }")
+	line("  types { text/html html htm; text/css css; text/xml xml; text/plain txt; image/svg+xml svg; image/png png; image/jpeg jpg jpeg; application/javascript js; }")
 	line("  access_log off;")
 	line("  sendfile on;")
 	line("  tcp_nopush on;")
@@ -163,12 +172,18 @@ func (s *server) config(user string) string {
 	if s.params.Bool("tls") {
 		secure = " ssl"
 	}
+	if s.params.Bool("http2") {
+		secure += " http2"
+	}
 	line("    listen %s%s backlog=4096;", s.addr, secure)
 	line("    root %s/www;", s.dir)
 	if secure != "" {
 		line("    ssl_certificate %s/certificate.pem;", s.dir)
 		line("    ssl_certificate_key %s/key.pem;", s.dir)
 		line("    ssl_protocols TLSv1.2 TLSv1.3;")
+	}
+	if s.params.Bool("ktls") {
+		line("    ssl_conf_command Options KTLS;")
 	}
 	line("  }")
 	line("}")
@@ -178,10 +193,10 @@ func (s *server) config(user string) string {
 // write puts the server's files where they belong.
 func (s *server) write(ctx context.Context, config string) error {
 	c := s.target.Subject
-	if _, err := conn.Output(ctx, c, "mkdir", "-p", s.dir+"/www", s.dir+"/temp"); err != nil {
+	if _, err := conn.Output(ctx, c, "mkdir", "-p", s.dir+"/temp"); err != nil {
 		return err
 	}
-	if err := c.Push(ctx, s.dir+"/www"+pagePath, 0o644, bytes.NewReader(s.page)); err != nil {
+	if err := s.lay(ctx, s.dir+"/www"); err != nil {
 		return err
 	}
 	if s.params.Bool("tls") {
@@ -226,16 +241,14 @@ func (s *server) get(ctx context.Context, limit time.Duration) error {
 			return err
 		}
 	}
-	request, err := prepareRequest(s.addr, "", pagePath, false)
+	home, err := newAsk(urlOf(s.site.Home()), s.addr, "", false)
 	if err != nil {
 		return err
 	}
 	c := &client{
-		load: &load{addr: s.addr, request: request, timeout: limit}, buf: make([]byte, 16<<10),
-		expect: expectation{length: int64(len(s.page)), sum: sumOf(s.page)},
-		dial:   s.dial,
+		load: &load{addr: s.addr, timeout: limit}, buf: make([]byte, 16<<10),
+		list: newList([]*ask{home}), dial: s.dial,
 	}
-	c.in.body.expect = &c.expect
 	defer c.hangUp()
 	if why := c.exchange(ctx); why != "" {
 		return errors.New(why)
