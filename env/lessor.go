@@ -20,6 +20,7 @@ import (
 	"bakeoff/image"
 	"bakeoff/manifest"
 	"bakeoff/netns"
+	"bakeoff/param"
 	"bakeoff/probe"
 )
 
@@ -169,12 +170,13 @@ func (l *Lessor) Peer(subject []int) (c conn.Conn, agent, dir string) {
 }
 
 // Image returns the image of a contender with these packages in it, built
-// where the cache lacks it.
-func (l *Lessor) Image(ctx context.Context, d driver.Doc, ref string, packages []string) (driver.Image, error) {
+// where the cache lacks it. Of the options only driver.OptionKernelPackage is
+// looked at.
+func (l *Lessor) Image(ctx context.Context, d driver.Doc, ref string, packages []string, options param.Values) (driver.Image, error) {
 	if !d.Image || ref == "" {
 		return driver.Image{}, nil
 	}
-	img, err := l.images.Get(ctx, image.Request{Ref: ref, Packages: packages, Disk: d.Kernel, Kernel: d.Kernel})
+	img, err := l.images.Get(ctx, request(d, ref, packages, options))
 	if err != nil {
 		return driver.Image{}, err
 	}
@@ -185,9 +187,14 @@ func (l *Lessor) Image(ctx context.Context, d driver.Doc, ref string, packages [
 	return out, nil
 }
 
+// request is the image that a contender with these options is made from.
+func request(d driver.Doc, ref string, packages []string, options param.Values) image.Request {
+	return image.Request{Ref: ref, Packages: packages, Disk: d.Kernel, Kernel: d.Kernel, KernelPackage: options[driver.OptionKernelPackage]}
+}
+
 // Cached reports whether Image would return without building.
-func (l *Lessor) Cached(d driver.Doc, ref string, packages []string) bool {
-	return !d.Image || l.images.Cached(image.Request{Ref: ref, Packages: packages, Disk: d.Kernel, Kernel: d.Kernel})
+func (l *Lessor) Cached(d driver.Doc, ref string, packages []string, options param.Values) bool {
+	return !d.Image || l.images.Cached(request(d, ref, packages, options))
 }
 
 // Counters reads the counters of the host that it is on, of its CPUs.

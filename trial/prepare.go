@@ -143,10 +143,10 @@ func (r *runner) images(ctx context.Context) error {
 			continue
 		}
 		doc := s.driver.Doc()
-		if doc.Image && !s.env.Cached(doc, s.Image, packages) {
+		if doc.Image && !s.env.Cached(doc, s.Image, packages, s.Options) {
 			r.emit(Event{Kind: Preparing, Contender: s.Name, Text: "building the image " + s.Image})
 		}
-		s.image, err = s.env.Image(ctx, doc, s.Image, packages)
+		s.image, err = s.env.Image(ctx, doc, s.Image, packages, s.Options)
 		if ctx.Err() != nil {
 			return nil // interrupted; the loop over blocks says so
 		}

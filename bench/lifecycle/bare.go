@@ -61,7 +61,7 @@ func (b *bench) name() string { return filepath.Base(b.dir) }
 // the agent in it, as every environment has, but made once.
 func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 	doc := driver.Doc{Image: true}
-	if b.image, err = b.lessor.Image(ctx, doc, "debian:bookworm", nil); err != nil {
+	if b.image, err = b.lessor.Image(ctx, doc, "debian:bookworm", nil, nil); err != nil {
 		return nil, err
 	}
 	b.cpu = b.lessor.Layout().Subject(1)[0]

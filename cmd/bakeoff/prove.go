@@ -141,7 +141,7 @@ func (a *app) proveHere(ctx context.Context, d driver.Driver, image string, c pr
 		}
 		c.Image.Ref = image
 	default:
-		if c.Image, err = lessor.Image(ctx, d.Doc(), image, nil); err != nil {
+		if c.Image, err = lessor.Image(ctx, d.Doc(), image, nil, c.Options); err != nil {
 			return p, err
 		}
 	}
