@@ -57,7 +57,7 @@ func commands() []command {
 		{"init", "be process 1 of a guest", runInit},
 		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
 		{"kvm-probe", "tell whether KVM runs a guest here", runKVMProbe},
-		{"root", "mount a root file system as standard input describes it (Linux)", runRoot},
+		{"lay", "make the network namespace and the root of an environment as standard input describes them (Linux)", runLay},
 		{"put", "write standard input to a file, whole or not at all", runPut},
 		{"get", "print a file", runGet},
 		{"dial", "connect standard input and output to an address", runDial},

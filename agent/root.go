@@ -1,13 +1,6 @@
 package agent
 
-import (
-	"encoding/json"
-	"io"
-
-	"bakeoff/fault"
-)
-
-// Root describes a root file system that `bakeoff-agent root` makes on a
+// Root describes a root file system that `bakeoff-agent lay` makes on a
 // Linux host: an overlay over an image, with what programs expect in it.
 type Root struct {
 	// At is the directory where it is mounted; Lower the image, which is not
@@ -34,18 +27,3 @@ type Bind struct {
 
 // maxRoot bounds the description of a root, in bytes.
 const maxRoot = 1 << 20
-
-// runRoot reads a Root on standard input and makes it. What fails leaves
-// nothing mounted.
-func runRoot(c call) int {
-	var r Root
-	dec := json.NewDecoder(io.LimitReader(c.stdin, maxRoot))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&r); err != nil {
-		return c.fail(fault.Wrap(fault.Invalid, "root", err))
-	}
-	if err := makeRoot(r); err != nil {
-		return c.fail(fault.Op("root "+r.At, err))
-	}
-	return ExitOK
-}

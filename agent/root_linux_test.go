@@ -58,12 +58,12 @@ func TestRoot(t *testing.T) {
 	}
 	r.System, r.Dirs = true, []string{"/tmp"}
 	r.Binds = []Bind{{From: from + "/program", To: "/.bakeoff/agent", ReadOnly: true}, {From: from, To: "/deep/data"}}
-	text, err := json.Marshal(r)
+	text, err := json.Marshal(Ground{Root: &r})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	if code := runRoot(call{stdin: bytes.NewReader(text), stderr: &errs}); code != ExitOK {
+	if code := runLay(call{stdin: bytes.NewReader(text), stderr: &errs}); code != ExitOK {
 		t.Fatalf("%d %s", code, errs.String())
 	}
 	defer unix.Unmount(r.At, unix.MNT_DETACH)
@@ -120,8 +120,8 @@ func TestRootRefuses(t *testing.T) {
 		t.Errorf("a path that says more: %v", err)
 	}
 	var errs bytes.Buffer
-	for _, text := range []string{"", "{", `{"at": 1}`, `{"unknown": true}`} {
-		if code := runRoot(call{stdin: strings.NewReader(text), stderr: &errs}); code != ExitInvalid {
+	for _, text := range []string{"", "{", `{"root": {"at": 1}}`, `{"unknown": true}`} {
+		if code := runLay(call{stdin: strings.NewReader(text), stderr: &errs}); code != ExitInvalid {
 			t.Errorf("%q: code %d", text, code)
 		}
 	}

@@ -7,9 +7,7 @@
 package confine
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"path"
@@ -174,18 +172,27 @@ func (e *Env) limits() cgroup.Limits {
 	return cgroup.Limits{CPUSet: e.Spec.CPUSet, Memory: e.Spec.Memory, Quota: e.Spec.Quota}
 }
 
-// Connect makes the environment's network namespace and applies the tuning.
-func (e *Env) Connect(ctx context.Context) error {
-	if err := netns.AttachOwn(ctx, e.Host, e.Spec.Network, e.Spec.Label); err != nil {
-		return err
-	}
-	return e.tune(ctx)
-}
+// Connect makes the environment's network namespace and applies the tuning,
+// where the technology makes the root.
+func (e *Env) Connect(ctx context.Context) error { return e.Join(ctx, 0) }
 
 // Join does the same to the network namespace that the technology has made,
 // in which process pid is.
 func (e *Env) Join(ctx context.Context, pid int) error {
-	if err := netns.AdoptOwn(ctx, e.Host, e.Spec.Network, e.Spec.Label, pid); err != nil {
+	own, err := netns.Describe(e.Spec.Network, e.Spec.Label, pid)
+	if err != nil {
+		return err
+	}
+	return e.lay(ctx, agent.Ground{Network: &own})
+}
+
+// lay makes what g describes, and applies the tuning to the namespace in it.
+func (e *Env) lay(ctx context.Context, g agent.Ground) error {
+	cmd, err := g.Command(e.Spec.Agent)
+	if err != nil {
+		return err
+	}
+	if _, err := conn.OutputOf(ctx, e.Host, cmd); err != nil {
 		return err
 	}
 	return e.tune(ctx)
@@ -240,36 +247,57 @@ func (e *Env) SettleVolume(ctx context.Context, declared string) (driver.VolumeU
 	return driver.VolumeUsage{}, fault.New(fault.Invalid, "there is no volume %s", declared)
 }
 
-// Mount makes the root: an overlay over the image at Dir/root. system asks for
-// /proc, /sys and /dev in it; volumes, as Volumes returned them, and the agent
-// are bound where bind says so, otherwise the technology does that itself.
-func (e *Env) Mount(ctx context.Context, system, bind bool, volumes map[string]string) error {
+// Lay makes the network namespace, with the tuning in it, and the root that
+// Ground describes.
+func (e *Env) Lay(ctx context.Context, system, bind bool, volumes map[string]string) error {
+	g, err := e.Ground(ctx, system, bind, volumes)
+	if err != nil {
+		return err
+	}
+	return e.lay(ctx, g)
+}
+
+// LayThen makes what g describes and goes on, in the same process, with `enter`
+// and args to a program that run is to execute: starting a program costs as
+// much as all that is made.
+func (e *Env) LayThen(ctx context.Context, g agent.Ground, run func(conn.Cmd) error, args ...string) error {
+	cmd, err := g.Command(e.Spec.Agent, args...)
+	if err != nil {
+		return err
+	}
+	if err := run(cmd); err != nil {
+		return err
+	}
+	return e.tune(ctx)
+}
+
+// Ground is what the environment stands on: a network namespace and, where
+// there is an image, a root: an overlay over it at Dir/root, in directories
+// that are made now. system asks for /proc, /sys and /dev in it; volumes, as
+// Volumes returned them, and the agent are bound where bind says so, otherwise
+// the technology does that itself.
+func (e *Env) Ground(ctx context.Context, system, bind bool, volumes map[string]string) (agent.Ground, error) {
+	own, err := netns.Describe(e.Spec.Network, e.Spec.Label, 0)
+	if err != nil {
+		return agent.Ground{}, err
+	}
 	if e.Spec.Image.Root == "" {
-		return fault.WithFix(fault.New(fault.Invalid, "no image"), "name one: image: debian:bookworm")
+		return agent.Ground{}, fault.WithFix(fault.New(fault.Invalid, "no image"), "name one: image: debian:bookworm")
 	}
 	dirs := []string{e.Dir("root"), e.Dir("upper"), e.Dir("work")}
 	for _, d := range dirs {
 		if err := conn.FilesOf(e.Host).Mkdir(ctx, d); err != nil {
-			return err
+			return agent.Ground{}, err
 		}
 	}
 	r := agent.Root{At: dirs[0], Lower: e.Spec.Image.Root, Upper: dirs[1], Work: dirs[2], System: system, Dirs: []string{Scratch, "/tmp"}}
 	if bind {
 		r.Binds = e.Binds(volumes)
 	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	cmd := conn.Command(e.Spec.Agent, "root")
-	cmd.Stdin = bytes.NewReader(text)
-	if _, err := conn.OutputOf(ctx, e.Host, cmd); err != nil {
-		return fault.Op("root over "+e.Spec.Image.Root, err)
-	}
 	e.Root = r.At
 	e.Facts()["root"] = "overlay over the image, written parts in a directory of the host's file system"
 	e.Facts()["scratch"] = "as the root"
-	return nil
+	return agent.Ground{Network: &own, Root: &r}, nil
 }
 
 // Binds are what is to be seen inside: the agent, and the volumes.
@@ -309,10 +337,41 @@ func Together(steps ...func() error) error {
 // Answer executes the agent inside and returns when it did: the environment
 // is up.
 func (e *Env) Answer(ctx context.Context) error {
-	if _, err := conn.Output(ctx, e, e.info.Agent, "list"); err != nil {
-		return fault.Wrap(fault.Subject, "the environment does not answer", err)
+	_, err := conn.Output(ctx, e, e.info.Agent, "list")
+	return answered(err)
+}
+
+func answered(err error) error {
+	if err != nil {
+		err = fault.Wrap(fault.Subject, "the environment does not answer", err)
 	}
-	return nil
+	return err
+}
+
+// Begin makes what g describes and, from the same process, executes the agent
+// inside, for a technology whose way in is `enter` from the host. It returns
+// when that answered: the environment is up.
+func (e *Env) Begin(ctx context.Context, g agent.Ground) error {
+	in := append(slices.Clone(e.In[2:]), "--clear-env", "--dir", "/", "--", e.info.Agent, "list")
+	return e.LayThen(ctx, g, func(cmd conn.Cmd) error {
+		said := conn.Tail{Limit: 1024}
+		cmd.Stderr = &said
+		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return e.Host.Exec(ctx, cmd) })
+		if err == nil && !exit.OK() {
+			err = fault.New(fault.Lab, "%v: %s", exit, said.Bytes())
+		}
+		return answered(err)
+	}, in...)
+}
+
+// Alive returns an error of kind fault.Subject unless something runs in the
+// environment: its first process, once the technology has said that it runs.
+func (e *Env) Alive(ctx context.Context) error {
+	pids, err := e.Group.PIDs(ctx)
+	if err == nil && len(pids) == 0 {
+		err = fault.New(fault.Subject, "the environment has ended: its first process is not there any more")
+	}
+	return err
 }
 
 // Info says what this environment is.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"bakeoff/agent"
 	"bakeoff/conn"
 	"bakeoff/fault"
 )
@@ -26,15 +27,13 @@ type Runtime struct {
 // container of r. Its first process does nothing; programs come by the
 // runtime's own exec, as they do under Docker and Podman. r sets the limits.
 func (e *Env) Contain(ctx context.Context, r Runtime) error {
-	err := Together(
-		func() error { return e.Connect(ctx) },
-		func() error { return e.bundle(ctx) })
+	g, err := e.bundle(ctx)
 	if err != nil {
 		return err
 	}
 	c := &container{e, r}
 	e.OnClose, e.Details, e.Resident = c.remove, c.state, true
-	if _, err := conn.Output(ctx, e.Host, c.command("run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)...); err != nil {
+	if err := c.run(ctx, g); err != nil {
 		return fault.Op(r.Name+": run", err)
 	}
 	if err := e.Adopt(ctx); err != nil {
@@ -46,27 +45,49 @@ func (e *Env) Contain(ctx context.Context, r Runtime) error {
 	return nil
 }
 
-// bundle makes the volumes, the root and the container's configuration.
-func (e *Env) bundle(ctx context.Context) error {
+// bundle makes the volumes and the container's configuration, and describes
+// what it stands on.
+func (e *Env) bundle(ctx context.Context) (g agent.Ground, err error) {
 	volumes, err := e.Volumes(ctx)
 	if err != nil {
-		return err
+		return g, err
 	}
-	if err := e.Mount(ctx, false, false, volumes); err != nil {
-		return err
+	if g, err = e.Ground(ctx, false, false, volumes); err != nil {
+		return g, err
 	}
 	accounted, err := e.swapAccounted(ctx)
 	if err != nil {
-		return err
+		return g, err
 	}
 	text, err := json.MarshalIndent(configure(e, volumes, accounted), "", "\t")
 	if err != nil {
-		return err
+		return g, err
 	}
 	if err := conn.FilesOf(e.Host).Mkdir(ctx, e.Dir("bundle")); err != nil {
-		return err
+		return g, err
 	}
-	return e.Host.Push(ctx, e.Dir("bundle/config.json"), 0o644, bytes.NewReader(text))
+	return g, e.Host.Push(ctx, e.Dir("bundle/config.json"), 0o644, bytes.NewReader(text))
+}
+
+// run makes what the container stands on, and then the container, from one
+// process.
+func (c *container) run(ctx context.Context, g agent.Ground) error {
+	e := c.env
+	argv := c.command("run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)
+	if within := []string{e.Spec.Agent, "enter"}; len(argv) > 2 && slices.Equal(argv[:2], within) {
+		argv = argv[2:]
+	} else {
+		argv = append([]string{"--"}, argv...)
+	}
+	return e.LayThen(ctx, g, func(cmd conn.Cmd) error {
+		said := conn.Tail{Limit: 4 << 10}
+		cmd.Stderr = &said
+		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return e.Host.Exec(ctx, cmd) })
+		if err == nil && !exit.OK() {
+			err = fault.New(fault.Lab, "%v: %s", exit, bytes.TrimSpace(said.Bytes()))
+		}
+		return err
+	}, argv...)
 }
 
 // swapAccounted tells whether swap can be limited. A runtime that is asked to

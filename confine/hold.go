@@ -30,14 +30,15 @@ const maxSaid = 16 << 10
 // Hold starts the program that keeps the environment alive, and returns what
 // it has printed once ready is content with it. ready is asked whenever there
 // is more. The program is ended with the environment.
-func (e *Env) Hold(ctx context.Context, argv []string, ready func(out, errs []byte) bool) (out, errs []byte, err error) {
+func (e *Env) Hold(ctx context.Context, cmd conn.Cmd, ready func(out, errs []byte) bool) (out, errs []byte, err error) {
 	// It outlives ctx.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h := &holder{cancel: cancel, ended: make(chan struct{}), up: make(chan struct{}), ready: ready}
 	e.held = h
+	cmd.Stdout, cmd.Stderr = said{h, &h.out}, said{h, &h.errs}
 	go func() {
 		defer close(h.ended)
-		exit, err := agent.Entered(conn.Cmd{Argv: argv, Stdout: said{h, &h.out}, Stderr: said{h, &h.errs}}, func(c conn.Cmd) (conn.Exit, error) {
+		exit, err := agent.Entered(cmd, func(c conn.Cmd) (conn.Exit, error) {
 			return e.Host.Exec(life, c)
 		})
 		if err == nil {

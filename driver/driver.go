@@ -143,6 +143,9 @@ type Spec struct {
 	// Tuning is sysctl name → value, applied inside where the technology has
 	// its own; otherwise refused with fault.Unsupported.
 	Tuning map[string]string
+	// Memo is what drivers remember of the host between two creations; nil
+	// remembers nothing.
+	Memo *Memo
 }
 
 // Image is where an image lies on the host.

@@ -33,6 +33,7 @@ type Lessor struct {
 	tag    string // in the labels of this lessor's leases
 	layout Layout
 	images *image.Store
+	memo   driver.Memo // of the host, for drivers
 
 	mu    sync.Mutex
 	next  int
@@ -256,7 +257,7 @@ func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contende
 		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), l.forget(ctx, r))
 	}
 	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: lease.CPUSet, Memory: c.Memory, Quota: c.Quota, Image: img,
-		Agent: l.cfg.Agent, Volumes: volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning}
+		Agent: l.cfg.Agent, Volumes: volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning, Memo: &l.memo}
 	lease.Asked = time.Now()
 	inst, err := d.Create(ctx, l.cfg.Host, spec)
 	lease.Up = time.Now()

@@ -18,9 +18,9 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
+	"bakeoff/agent"
 	"bakeoff/conn"
 	"bakeoff/driver"
 	"bakeoff/fault"
@@ -118,47 +118,20 @@ func hash(label string) string {
 	return fmt.Sprintf("%012x", h.Sum64()&(1<<48-1))
 }
 
-// AttachOwn makes the environment's own namespace, Own(label), with one link
-// to the bridge; n nil makes one with nothing but a loopback device.
-func AttachOwn(ctx context.Context, host conn.Conn, n *driver.Network, label string) error {
+// Describe is the environment's own namespace, Own(label), with one link to the
+// bridge; n nil is one with nothing but a loopback device. With of, the
+// namespace is that of a process, which a container engine has made. It is
+// made by `bakeoff-agent lay`, on a host's own kernel and without a program
+// for each step.
+func Describe(n *driver.Network, label string, of int) (agent.Netns, error) {
 	if err := check(label, n); err != nil {
-		return err
+		return agent.Netns{}, err
 	}
-	if err := run(ctx, host, "ip", "netns", "add", Own(label)); err != nil {
-		return privilege(err)
-	}
-	return furnish(ctx, host, n, label)
-}
-
-// AdoptOwn does the same to the namespace that process pid is in, which a
-// container engine has made: it bears the name Own(label) from then on.
-func AdoptOwn(ctx context.Context, host conn.Conn, n *driver.Network, label string, pid int) error {
-	if err := check(label, n); err != nil {
-		return err
-	}
-	if err := run(ctx, host, "ip", "netns", "attach", Own(label), strconv.Itoa(pid)); err != nil {
-		return privilege(err)
-	}
-	return furnish(ctx, host, n, label)
-}
-
-// furnish puts the links into an environment's own namespace. What fails
-// takes the namespace with it.
-func furnish(ctx context.Context, host conn.Conn, n *driver.Network, label string) error {
-	own := Own(label)
-	inside := []string{"link set lo up"}
+	out := agent.Netns{Name: Own(label), Of: of}
 	if n != nil {
-		inside = append(inside, "link add "+Inside+" address "+n.MAC+" type veth peer name "+Outer(label)+" netns "+n.Namespace,
-			"link set "+Inside+" addrgenmode none", "addr add "+n.Addr.String()+" dev "+Inside, "link set "+Inside+" up")
+		out.Link = &agent.Link{Inside: Inside, MAC: n.MAC, Addr: n.Addr, Outer: Outer(label), Namespace: n.Namespace, Bridge: n.Bridge}
 	}
-	_, err := ip(ctx, host, own, inside...)
-	if err == nil && n != nil {
-		_, err = ip(ctx, host, n.Namespace, up(*n, label)...)
-	}
-	if err != nil {
-		return errors.Join(err, DetachOwn(context.WithoutCancel(ctx), host, label))
-	}
-	return nil
+	return out, nil
 }
 
 // DetachOwn removes the environment's own namespace and its link. What is not
@@ -244,11 +217,6 @@ func check(label string, n *driver.Network) error {
 		return fault.New(fault.Invalid, "network: %+v is not a place on a network", *n)
 	}
 	return nil
-}
-
-// up are the commands that put the outer end at the bridge.
-func up(n driver.Network, label string) []string {
-	return []string{"link set " + Outer(label) + " addrgenmode none", "link set " + Outer(label) + " master " + n.Bridge, "link set " + Outer(label) + " up"}
 }
 
 // ip runs commands of ip in one process, in the namespace or, when it is "",

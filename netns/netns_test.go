@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/agent"
 	"bakeoff/conn"
 	"bakeoff/conn/local"
 	"bakeoff/driver"
@@ -61,6 +62,28 @@ func network(t *testing.T) (context.Context, string) {
 func place(name string, last byte) *driver.Network {
 	return &driver.Network{Namespace: name, Bridge: Bridge, Addr: netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 77, last}), 24),
 		MAC: fmt.Sprintf("02:b0:00:00:00:%02x", last)}
+}
+
+// As the process that attach starts, this test binary is the agent and no test.
+func init() {
+	if os.Getenv("NETNS_TEST_AGENT") != "" {
+		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, nil))
+	}
+}
+
+// attach makes an environment's own namespace.
+func attach(ctx context.Context, n *driver.Network, label string) error {
+	own, err := Describe(n, label, 0)
+	if err != nil {
+		return err
+	}
+	cmd, err := agent.Ground{Network: &own}.Command(os.Args[0])
+	if err != nil {
+		return err
+	}
+	cmd.Env = []string{"NETNS_TEST_AGENT=1"}
+	_, err = conn.OutputOf(ctx, host, cmd)
+	return err
 }
 
 // serve answers "hello" on addr inside a namespace until the test ends, by a
@@ -121,7 +144,7 @@ func TestReaches(t *testing.T) {
 	label := name[3:] + "-x"
 	for i, who := range []string{"-a", "-b"} {
 		n := place(name, byte(2+i))
-		if err := AttachOwn(ctx, host, n, label+who); err != nil {
+		if err := attach(ctx, n, label+who); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
@@ -142,7 +165,7 @@ func TestReaches(t *testing.T) {
 	if got := hello(ctx, "", "198.18.77.2:8080"); got == "hello" {
 		t.Error("the host's own network reaches an environment")
 	}
-	if err := AttachOwn(ctx, host, nil, label+"-a"); err == nil {
+	if err := attach(ctx, nil, label+"-a"); err == nil {
 		t.Error("a second environment of that name")
 	}
 	if got := hello(ctx, name, "198.18.77.2:8080"); got != "hello" {
@@ -159,7 +182,7 @@ func TestLinksGo(t *testing.T) {
 	if have, err := HasLink(ctx, host, name, Tap(label)); err != nil || !have {
 		t.Errorf("no tap (%v)", err)
 	}
-	if err := AttachOwn(ctx, host, place(name, 5), label); err != nil {
+	if err := attach(ctx, place(name, 5), label); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -189,7 +212,7 @@ func TestLinksGo(t *testing.T) {
 // An environment without a network has a loopback interface, and no other.
 func TestAlone(t *testing.T) {
 	ctx, name := network(t)
-	if err := AttachOwn(ctx, host, nil, name[3:]+"-x"); err != nil {
+	if err := attach(ctx, nil, name[3:]+"-x"); err != nil {
 		t.Fatal(err)
 	}
 	defer DetachOwn(context.Background(), host, name[3:]+"-x")
@@ -214,7 +237,7 @@ func TestInvalid(t *testing.T) {
 	if err := AttachTap(ctx, host, *bad, "x"); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a MAC that says more: %v", err)
 	}
-	if err := AttachOwn(ctx, host, nil, "x y"); !fault.Is(err, fault.Invalid) {
+	if _, err := Describe(nil, "x y", 0); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a label with a blank: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -71,12 +70,12 @@ func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 			return nil, err
 		}
 	}
-	text, err := json.Marshal(agent.Root{At: b.root, Lower: b.image.Root, Upper: filepath.Join(b.dir, "upper"), Work: filepath.Join(b.dir, "work"),
-		Dirs: []string{confine.Scratch}, Binds: []agent.Bind{{From: b.agent, To: confine.AgentPath, ReadOnly: true}}})
+	cmd, err := agent.Ground{Root: &agent.Root{At: b.root, Lower: b.image.Root, Upper: filepath.Join(b.dir, "upper"), Work: filepath.Join(b.dir, "work"),
+		Dirs: []string{confine.Scratch}, Binds: []agent.Bind{{From: b.agent, To: confine.AgentPath, ReadOnly: true}}}}.Command(b.agent)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.OutputOf(ctx, local.Conn{}, conn.Cmd{Argv: []string{b.agent, "root"}, Stdin: bytes.NewReader(text)}); err != nil {
+	if _, err := conn.OutputOf(ctx, local.Conn{}, cmd); err != nil {
 		return nil, err
 	}
 	return func() { exec.Command("umount", "--recursive", b.root).Run() }, nil

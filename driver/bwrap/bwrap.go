@@ -80,26 +80,29 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err := e.Limit(ctx); err != nil {
 		return err
 	}
-	var volumes map[string]string
-	var v string
-	err := confine.Together(
-		func() error { return e.Connect(ctx) },
-		func() (err error) {
-			if volumes, err = e.Volumes(ctx); err != nil {
-				return err
-			}
-			return e.Mount(ctx, false, false, volumes)
-		},
-		func() (err error) { v, err = version(ctx, e.Host); return err })
+	v, err := driver.Remember(e.Spec.Memo, "bwrap --version", func() (string, error) { return version(ctx, e.Host) })
+	if err != nil {
+		return err
+	}
+	volumes, err := e.Volumes(ctx)
+	if err != nil {
+		return err
+	}
+	g, err := e.Ground(ctx, false, false, volumes)
 	if err != nil {
 		return err
 	}
 	// bwrap names its process before it starts anything, on another stream
 	// than that on which the process says that it runs.
-	told, _, err := e.Hold(ctx, argv(e, volumes), func(out, errs []byte) bool {
-		_, err := childPID(out)
-		return err == nil && bytes.HasSuffix(errs, []byte(agent.PauseReady))
-	})
+	// With that the agent has answered from inside.
+	var told []byte
+	err = e.LayThen(ctx, g, func(cmd conn.Cmd) (err error) {
+		told, _, err = e.Hold(ctx, cmd, func(out, errs []byte) bool {
+			_, err := childPID(out)
+			return err == nil && bytes.HasSuffix(errs, []byte(agent.PauseReady))
+		})
+		return err
+	}, argv(e, volumes)...)
 	if err != nil {
 		return fault.Op("bwrap", err)
 	}
@@ -111,14 +114,14 @@ func build(ctx context.Context, e *confine.Env) error {
 	e.Resident = true
 	e.In = append([]string{e.Spec.Agent, "enter", "--pid", strconv.Itoa(pid), "--ns", "cgroup,ipc,uts,net,pid,mnt", "--no-new-privs"},
 		e.Group.EnterArgs()...)
-	return e.Answer(ctx)
+	return nil
 }
 
-// argv is the sandbox, with an idle first process in it, which has no standard
+// argv is where and what is entered: the sandbox, with an idle first process in it, which has no standard
 // output: bwrap uses that for itself. All capabilities are
 // kept: servers start as root and change their user themselves.
 func argv(e *confine.Env, volumes map[string]string) []string {
-	out := append([]string{e.Spec.Agent, "enter", "--netns", e.Netns()}, e.Group.EnterArgs()...)
+	out := append([]string{"--netns", e.Netns()}, e.Group.EnterArgs()...)
 	out = append(out, "--", "bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
 		"--cap-add", "ALL", "--die-with-parent", "--info-fd", "1",
 		"--bind", e.Root, "/", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys")

@@ -56,20 +56,16 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err := e.Limit(ctx); err != nil {
 		return err
 	}
-	err := confine.Together(
-		func() error { return e.Connect(ctx) },
-		func() error {
-			volumes, err := e.Volumes(ctx)
-			if err != nil {
-				return err
-			}
-			return e.Mount(ctx, true, true, volumes)
-		})
+	volumes, err := e.Volumes(ctx)
+	if err != nil {
+		return err
+	}
+	g, err := e.Ground(ctx, true, true, volumes)
 	if err != nil {
 		return err
 	}
 	e.In = append([]string{e.Spec.Agent, "enter", "--netns", e.Netns(), "--chroot", e.Root}, e.Group.EnterArgs()...)
-	return e.Answer(ctx)
+	return e.Begin(ctx, g)
 }
 
 // Reap removes what an environment has left.

@@ -94,7 +94,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		return nil, &fault.Error{Kind: fault.Unsupported, Err: fault.New(fault.Unsupported, "tuning"),
 			Fix: "gVisor's network stack takes no settings of the host's: leave tuning out"}
 	}
-	runsc, err := find(ctx, host)
+	runsc, err := driver.Remember(spec.Memo, "runsc", func() (program, error) { return find(ctx, host) })
 	if err != nil {
 		return nil, fault.Wrap(fault.Unsupported, "gvisor", err)
 	}

@@ -6,9 +6,11 @@ package host
 import (
 	"context"
 
+	"bakeoff/agent"
 	"bakeoff/confine"
 	"bakeoff/conn"
 	"bakeoff/driver"
+	"bakeoff/netns"
 	"bakeoff/param"
 	"bakeoff/volume"
 )
@@ -57,9 +59,6 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err := e.Limit(ctx); err != nil {
 		return err
 	}
-	if err := e.Connect(ctx); err != nil {
-		return err
-	}
 	volumes, err := e.Volumes(ctx)
 	if err != nil {
 		return err
@@ -72,7 +71,11 @@ func build(ctx context.Context, e *confine.Env) error {
 	e.Facts()["root"] = "the host's own"
 	e.Facts()["scratch"] = "a directory of the host's file system"
 	e.In = append([]string{e.Spec.Agent, "enter", "--netns", e.Netns()}, e.Group.EnterArgs()...)
-	return e.Answer(ctx)
+	own, err := netns.Describe(e.Spec.Network, e.Spec.Label, 0)
+	if err != nil {
+		return err
+	}
+	return e.Begin(ctx, agent.Ground{Network: &own})
 }
 
 // Reap removes what an environment has left.

@@ -121,13 +121,14 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 		return err
 	}
 	e.Details = func(ctx context.Context) []byte { return details(ctx, e) }
-	var v string
-	err := confine.Together(
-		func() error { return limit(ctx, e) },
-		func() error { return e.Connect(ctx) },
-		func() error { return files(ctx, e, filter) },
-		func() (err error) { v, err = version(ctx, e.Host); return err })
+	v, err := driver.Remember(e.Spec.Memo, "lxc-start --version", func() (string, error) { return version(ctx, e.Host) })
 	if err != nil {
+		return err
+	}
+	if err := limit(ctx, e); err != nil {
+		return err
+	}
+	if err := files(ctx, e, filter); err != nil {
 		return err
 	}
 	if err := start(ctx, e); err != nil {
@@ -141,7 +142,7 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 	// lxc-attach passes on a number only, so the agent says by which signal a
 	// program ended.
 	e.In = append(command(e, "lxc-attach"), "--", confine.AgentPath, "enter", "--report")
-	return e.Answer(ctx)
+	return e.Alive(ctx)
 }
 
 // limit makes the control group. LXC makes those of the container and of its
@@ -158,13 +159,13 @@ func limit(ctx context.Context, e *confine.Env) error {
 	return conn.FilesOf(e.Host).WriteFile(ctx, path.Join(v1, e.Group.Path(), "cgroup.clone_children"), []byte("1"))
 }
 
-// files makes the volumes, the root and the configuration.
+// files makes the volumes, the network, the root and the configuration.
 func files(ctx context.Context, e *confine.Env, filter string) error {
 	volumes, err := e.Volumes(ctx)
 	if err != nil {
 		return err
 	}
-	if err := e.Mount(ctx, false, false, volumes); err != nil {
+	if err := e.Lay(ctx, false, false, volumes); err != nil {
 		return err
 	}
 	if err := conn.FilesOf(e.Host).Mkdir(ctx, e.Dir(ownDir)); err != nil {

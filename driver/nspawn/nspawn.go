@@ -116,26 +116,26 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 	if err := limit(ctx, e); err != nil {
 		return err
 	}
-	var volumes map[string]string
-	var v string
-	err := confine.Together(
-		func() error { return e.Connect(ctx) },
-		func() (err error) {
-			if volumes, err = e.Volumes(ctx); err != nil {
-				return err
-			}
-			if err := e.Mount(ctx, false, false, volumes); err != nil {
-				return err
-			}
-			return conn.FilesOf(e.Host).Mkdir(ctx, e.Dir(hostDoor))
-		},
-		func() (err error) { v, err = version(ctx, e.Host); return err })
+	v, err := driver.Remember(e.Spec.Memo, "systemd-nspawn --version", func() (string, error) { return version(ctx, e.Host) })
 	if err != nil {
 		return err
 	}
-	_, _, err = e.Hold(ctx, argv(e, volumes, filter), func(_, errs []byte) bool {
-		return bytes.HasSuffix(errs, []byte(agent.PauseReady))
-	})
+	volumes, err := e.Volumes(ctx)
+	if err != nil {
+		return err
+	}
+	g, err := e.Ground(ctx, false, false, volumes)
+	if err != nil {
+		return err
+	}
+	if err := conn.FilesOf(e.Host).Mkdir(ctx, e.Dir(hostDoor)); err != nil {
+		return err
+	}
+	// The porter says that it runs, and with it the agent has answered.
+	err = e.LayThen(ctx, g, func(cmd conn.Cmd) error {
+		_, _, err := e.Hold(ctx, cmd, func(_, errs []byte) bool { return bytes.HasSuffix(errs, []byte(agent.PauseReady)) })
+		return err
+	}, argv(e, volumes, filter)...)
 	if err != nil {
 		return refused(err)
 	}
@@ -145,7 +145,7 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 	}
 	e.Resident = true
 	e.In = []string{e.Spec.Agent, "via", path.Join(e.Dir(hostDoor), socket), "--", confine.AgentPath, "enter"}
-	return e.Answer(ctx)
+	return nil
 }
 
 // limit makes the control group, and with it one in the hierarchy that is
@@ -191,8 +191,7 @@ func refused(err error) error {
 // (time zone, name servers, settings beside the image, a /tmp in memory) is
 // left out.
 func argv(e *confine.Env, volumes map[string]string, filter string) []string {
-	out := append([]string{e.Spec.Agent, "enter"}, e.Group.EnterArgs()...)
-	out = append(out, "--env", "SYSTEMD_NSPAWN_LOCK=0", "--env", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
+	out := append(e.Group.EnterArgs(), "--env", "SYSTEMD_NSPAWN_LOCK=0", "--env", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 	if filter == filterOff {
 		out = append(out, "--env", "SYSTEMD_SECCOMP=0")
 	}

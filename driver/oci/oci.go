@@ -91,15 +91,15 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 }
 
 func build(ctx context.Context, e *confine.Env, runtime string) error {
-	var v string
-	err := confine.Together(
-		func() error { return e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runtime)}) },
-		func() (err error) { v, err = version(ctx, e.Host, runtime); return err })
+	v, err := driver.Remember(e.Spec.Memo, runtime+" --version", func() (string, error) { return version(ctx, e.Host, runtime) })
 	if err != nil {
 		return err
 	}
+	if err := e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runtime)}); err != nil {
+		return err
+	}
 	e.Facts()["runtime"], e.Facts()["version"], e.Facts()["seccomp"] = runtime, v, "none"
-	return e.Answer(ctx)
+	return e.Alive(ctx)
 }
 
 // command is the runtime with its global flags. crun refuses to work where it
