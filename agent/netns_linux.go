@@ -48,14 +48,20 @@ func makeNetns(n Netns) error {
 	if err := n.check(); err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() {
-		// Namespaces belong to a thread. This one never goes back to the
-		// others: it ends with its goroutine.
-		runtime.LockOSThread()
-		done <- n.lay()
-	}()
-	return <-done
+	// Namespaces belong to a thread, and this one is to go back.
+	runtime.LockOSThread()
+	here, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	err = n.lay()
+	if berr := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); berr != nil {
+		// Still locked, the thread ends with its goroutine.
+		return errors.Join(err, privileged(fmt.Errorf("go back: %w", berr)))
+	}
+	runtime.UnlockOSThread()
+	return err
 }
 
 func (n Netns) lay() error {
