@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,18 +31,20 @@ func driverOf(name string) string {
 func technologies() []*technology {
 	inside := []string{confine.AgentPath, "list"}
 	return []*technology{
-		{name: "host", bare: func(b *bench) ([]string, error) { return []string{b.agent, "list"}, nil }},
-		{name: "chroot", image: true, bare: func(b *bench) ([]string, error) {
+		{name: "host", bare: func(b *bench) ([]string, error) { return []string{b.agent, "list"}, nil }, alike: hostByHand},
+		{name: "chroot", image: true, alike: chrootByHand, bare: func(b *bench) ([]string, error) {
 			return append([]string{"chroot", b.root}, inside...), nil
 		}},
-		{name: "bwrap", image: true, bare: func(b *bench) ([]string, error) {
+		{name: "bwrap", image: true, alike: bwrapByHand, bare: func(b *bench) ([]string, error) {
 			return append([]string{"bwrap", "--unshare-all", "--bind", b.root, "/", "--proc", "/proc", "--dev", "/dev", "--"}, inside...), nil
 		}},
-		{name: "crun", image: true, options: param.Values{"runtime": "crun"}, bare: func(b *bench) ([]string, error) { return bundle(b, "crun") }},
-		{name: "runc", image: true, options: param.Values{"runtime": "runc"}, bare: func(b *bench) ([]string, error) { return bundle(b, "runc") }},
-		{name: "nspawn", image: true, bare: func(b *bench) ([]string, error) {
+		{name: "crun", image: true, options: param.Values{"runtime": "crun"}, bare: func(b *bench) ([]string, error) { return bundle(b, "crun", "crun", nil) }, alike: containerByHand("crun")},
+		{name: "runc", image: true, options: param.Values{"runtime": "runc"}, bare: func(b *bench) ([]string, error) { return bundle(b, "runc", "runc", nil) }, alike: containerByHand("runc")},
+		{name: "nspawn", image: true, alike: nspawnByHand, bare: func(b *bench) ([]string, error) {
 			return append([]string{"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", "--private-network", "--directory", b.root}, inside...), nil
 		}},
+		{name: "lxc", image: true, bare: lxcRun, alike: lxcByHand},
+		{name: "gvisor", image: true, bare: runscRun, alike: runscByHand},
 		{name: "docker", image: true, options: param.Values{"engine": "private"}, bare: dockerRun,
 			after: func(b *bench) []string { return []string{"docker", "--host", b.docker, "rm", "--force", b.name()} }},
 		{name: "podman", image: true, options: param.Values{"runtime": "runc"}, bare: podmanRun,
@@ -81,9 +82,10 @@ func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 	return func() { exec.Command("umount", "--recursive", b.root).Run() }, nil
 }
 
-// bundle is a run of a runtime on its own default configuration (`spec`).
-func bundle(b *bench, runtime string) ([]string, error) {
-	dir := filepath.Join(b.dir, runtime)
+// bundle is a run of a runtime on its own default configuration (`spec`), with
+// changes, in a directory of this name.
+func bundle(b *bench, runtime, name string, change func(map[string]any) error) ([]string, error) {
+	dir := filepath.Join(b.dir, name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -92,32 +94,26 @@ func bundle(b *bench, runtime string) ([]string, error) {
 	if out, err := spec.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s spec: %w: %s", runtime, err, out)
 	}
-	file := filepath.Join(dir, "config.json")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var c map[string]any
-	if err := json.Unmarshal(text, &c); err != nil {
-		return nil, err
-	}
-	process, ok := c["process"].(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%s spec: no process in it", runtime)
-	}
-	process["args"], process["terminal"] = []string{confine.AgentPath, "list"}, false
-	// Its default limits may be above those of this machine.
-	delete(process, "rlimits")
-	c["root"] = map[string]any{"path": b.root, "readonly": false}
-	if text, err = json.Marshal(c); err != nil {
-		return nil, err
-	}
+	err := edited(filepath.Join(dir, "config.json"), func(c map[string]any) error {
+		process, ok := c["process"].(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s spec: no process in it", runtime)
+		}
+		process["args"], process["terminal"] = []string{confine.AgentPath, "list"}, false
+		// Its default limits may be above those of this machine.
+		delete(process, "rlimits")
+		c["root"] = map[string]any{"path": b.root, "readonly": false}
+		if change != nil {
+			return change(c)
+		}
+		return nil
+	})
 	argv := []string{runtime, "--root", filepath.Join(dir, "state"), "run", "--bundle", dir, b.name()}
 	if layout, err := cgroup.Detect(context.Background(), local.Conn{}); err == nil && runtime == "crun" && layout.String() == "hybrid" {
 		// crun does not work where it sees both versions of control groups.
 		argv = append([]string{b.agent, "enter", "--private-mounts", "--umount", layout.V2, "--"}, argv...)
 	}
-	return argv, os.WriteFile(file, text, 0o644)
+	return argv, err
 }
 
 // flags are what both engines are given as bakeoff gives it to them.
