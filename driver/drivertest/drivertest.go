@@ -48,6 +48,9 @@ type Options struct {
 	// driver's own Reap does, one line for each thing; nil looks for mounts,
 	// control groups and network namespaces.
 	Left func(spec driver.Spec) []string
+	// NoVolume makes the environments that are cancelled or crash have none:
+	// the guest of a fake cannot mount it.
+	NoVolume bool
 	// Without names tests that say nothing here, with the reason.
 	Without map[string]string
 	// Victim is a process that calls Run or On with the same driver and
@@ -116,6 +119,7 @@ func On(t suite.T, drv driver.Driver, o Options) {
 		{"life", (*laboratory).life}, {"contract", (*laboratory).contract}, {"side by side", (*laboratory).sideBySide},
 		{"limits", (*laboratory).limits}, {"volumes", (*laboratory).volumes}, {"network", (*laboratory).network},
 		{"rest", (*laboratory).rest}, {"cancelled", (*laboratory).cancelled}, {"crashed", (*laboratory).crashedController},
+		{"crashed creating", (*laboratory).crashedCreating},
 		{"tuning", (*laboratory).tuning},
 	} {
 		t.Run(test.name, func(t suite.T) {

@@ -95,6 +95,21 @@ func (h *Host) Calls() [][]string {
 	return slices.Clone(h.calls)
 }
 
+// KillAt kills this process, as kill -9 does, before the n-th command from now
+// begins: between two commands, as the fake's own work is not to be cut in two.
+func (h *Host) KillAt(n int) {
+	n += len(h.Calls())
+	h.breakAt(func(call int, _ []string) (before, after bool) {
+		if call != n {
+			return false, false
+		}
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			self.Kill()
+		}
+		select {} // the signal comes
+	})
+}
+
 // Exec runs a command of the fake.
 func (h *Host) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if err := ctx.Err(); err != nil {

@@ -256,10 +256,11 @@ func fixture(t *testing.T) (h *fake.Host, image driver.Image, agent string) {
 
 func TestDriver(t *testing.T) {
 	if drivertest.Victim() {
-		drivertest.Run(t, firecracker.Driver{}, drivertest.Options{Host: host(t.TempDir())})
+		drivertest.Run(t, firecracker.Driver{}, drivertest.Options{Host: host(os.Getenv("FIRECRACKER_TEST_FAKE"))})
 		return
 	}
 	h, image, agent := fixture(t)
+	t.Setenv("FIRECRACKER_TEST_FAKE", h.Dir) // what a killed controller leaves goes with the test
 	drivertest.Run(t, firecracker.Driver{}, drivertest.Options{Host: h, Image: image, Agent: agent, Transfer: 1 << 20, Without: map[string]string{
 		"network": "the fake carries no packets",
 		"volumes": "the fake's guest mounts nothing; TestRefused and the fake hold the drives",
