@@ -21,8 +21,9 @@ var layers = map[string]int{
 	"conn": 2, "probe": 2, // a way to a machine; what a machine says of itself
 	"conn/*": 3, "conn/ssh": 4, // ways to a machine; the one that speaks to an agent over another
 	"system": 3, "system/*": 5, "system/systemtest": 4, "system/all": 6, // operating systems
-	"webroot": 2,                // what a web server serves
-	"corpus":  2, "estimate": 2, // mail to be copied; what a folder takes on a file system that compresses
+	"webroot":  2,                // what a web server serves
+	"database": 3,                // a PostgreSQL of an environment's own
+	"corpus":   2, "estimate": 2, // mail to be copied; what a folder takes on a file system that compresses
 	"manifest": 3, "image": 4, "agent": 4, // the lab file; what environments are made from; the program on the target
 	"plan": 4, "driver": 4, // what will run; the contract of technologies
 	"store": 5, "workload": 5, "chart": 5, // the run folder; the contract of measurements; figures
@@ -34,8 +35,8 @@ var layers = map[string]int{
 	"driver/drivertest": 6, "workload/workloadtest": 6, // contract suites stand above the contract
 	"engine": 7, "driver/docker": 8, "driver/podman": 8, // container engines, and what they have in common
 	"driver/all": 9, "workload/all": 8, "chart/all": 7,
-	"workload/external": 7,                                                           // makes workloads of tools, and uses the server of another
-	"env":               7, "evidence": 7, "export": 7, "compare": 7, "calibrate": 7, // leases environments; reads a run folder back; two runs; what a machine can tell
+	"workload/external": 7, "workload/cms": 7, // makes workloads of tools, and uses the server of another
+	"env": 7, "evidence": 7, "export": 7, "compare": 7, "calibrate": 7, // leases environments; reads a run folder back; two runs; what a machine can tell
 	"report": 8, "trial": 9, // a run as pages; runs a plan
 	"site":  10,
 	"cmd/*": 11, "bench/*": 11,

@@ -43,8 +43,11 @@ packages() {
 	test|zfs-fuse|volumes with ZFS where the kernel has none (backing file:zfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
 	test|wrk|tool wrk, and what the load generator in bakeoff-agent is held against
-	test|postgresql|tool pgbench, and the database that it measures, never started as a service
+	test|postgresql|tool pgbench and workload cms: the database, never started as a service
 	test|siege|tool siege: users that ask for a page
+	test|davical|workload cms: the web application that is under load, with its PHP libraries
+	test|php-fpm|workload cms: runs that application, never started as a service
+	test|php-pgsql|workload cms: its way to the database
 	test|sysbench|tool sysbench: the CPU and memory tests as the platform ships them
 	test|bonnie++|tool bonnie: one pass over a big file and many small ones
 	test|fio|tool fio: reads and writes of one file

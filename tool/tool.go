@@ -116,8 +116,10 @@ type Place struct {
 	UID string
 	// MemoryBytes is what the environment may use; 0 where nobody knows.
 	MemoryBytes int64
-	// URL is the page that a tool with a Web server asks for.
-	URL string
+	// URL is the page that a tool with a Web server asks for; URLs are the
+	// pages where there are several, and URL is then not used.
+	URL  string
+	URLs []string `json:",omitempty"`
 	// Host and Port reach the Database: Host is a directory with its socket.
 	Host, User, Database string
 	Port                 int

@@ -1,5 +1,5 @@
-// Package siege is the tool siege: users that ask for a page from outside,
-// without pauses.
+// Package siege is the tool siege: users that ask for pages from outside, with
+// or without pauses.
 //
 // What to distrust in it:
 //
@@ -11,6 +11,8 @@
 //   - The page's own links are fetched too unless --no-parser is given.
 //   - Its timer counts whole seconds of the clock, so the first one is short: a
 //     test of 1 s was seen to last 0.19 s. It is asked for one second more.
+//   - On a connection that is kept open it never sees the end of a response
+//     without a length (chunked): those need connections of their own.
 //   - It writes ~/.siege at its start, so it gets a home of its own, and a
 //     configuration that does not depend on who runs it.
 package siege
@@ -24,6 +26,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"bakeoff/fault"
@@ -40,7 +43,7 @@ type siege struct{}
 func (siege) Doc() tool.Doc {
 	return tool.Doc{
 		Name: "siege", Program: "siege", VersionArgs: []string{"--version"},
-		Summary: "siege as the platform ships it: users that ask the environment's nginx for a page, without pauses",
+		Summary: "siege as the platform ships it: users that ask the environment's nginx for a page",
 		Packages: map[string][]string{
 			"debian": {"siege"}, "alpine": {"siege"}, "freebsd": {"siege"}, "dragonfly": {"siege"}, "openbsd": {"siege"}, "netbsd": {"siege"}, "smartos": {"siege"},
 		},
@@ -55,6 +58,7 @@ func (siege) Doc() tool.Doc {
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test at least, whole seconds; it may last one more"},
 			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response, whole seconds"},
 			{Name: "keepalive", Kind: param.Bool, Default: "true", Doc: "whether a connection serves many requests; otherwise each opens its own"},
+			{Name: "delay", Kind: param.Duration, Doc: "each user pauses for up to this before a request; without pauses (--benchmark) when not set"},
 		},
 		Server: tool.Web, State: "carried", Cache: "warm",
 		Time:   func(p param.Values) time.Duration { return seconds(p, "time") + 1500*time.Millisecond },
@@ -84,17 +88,30 @@ func config(p param.Values) string {
 		"failures = 1000000\ncache = false\naccept-encoding = \n"
 }
 
-const configName = "siegerc"
+const (
+	configName = "siegerc"
+	listName   = "urls"
+)
 
 func (siege) Command(p param.Values, at tool.Place) (tool.Command, error) {
 	if p.Duration("time") <= 0 || p.Duration("timeout") <= 0 {
 		return tool.Command{}, fault.New(fault.Invalid, "time and timeout must be more than nothing; write 5s")
 	}
-	return tool.Command{
+	cmd := tool.Command{
 		Argv: []string{"siege", "--rc=" + at.Dir + "/" + configName, "--json-output", "--no-parser", "--benchmark",
-			"--concurrent=" + p.Text("connections"), "--time=" + strconv.Itoa(int(seconds(p, "time")/time.Second)+1) + "S", at.URL},
+			"--concurrent=" + p.Text("connections"), "--time=" + strconv.Itoa(int(seconds(p, "time")/time.Second)+1) + "S"},
 		Files: map[string]string{configName: config(p)},
-	}, nil
+	}
+	if d := p.Duration("delay"); d > 0 {
+		cmd.Argv[4] = "--delay=" + strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+	}
+	if len(at.URLs) == 0 {
+		cmd.Argv = append(cmd.Argv, at.URL)
+		return cmd, nil
+	}
+	cmd.Files[listName] = strings.Join(at.URLs, "\n") + "\n"
+	cmd.Argv = append(cmd.Argv, "--file="+at.Dir+"/"+listName)
+	return cmd, nil
 }
 
 var version = regexp.MustCompile(`(?m)^SIEGE (\d+\.\d+\.\d+)`)

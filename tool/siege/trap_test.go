@@ -2,6 +2,7 @@ package siege
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,5 +72,20 @@ func TestConfigurationOfItsOwn(t *testing.T) {
 	p["time"] = "0s"
 	if _, err := New().Command(p, tooltest.At()); !fault.Is(err, fault.Invalid) {
 		t.Errorf("no time: %v", err)
+	}
+}
+
+// Pauses and several pages are what was asked for; no pauses is a benchmark.
+func TestPausesAndPages(t *testing.T) {
+	p := param.Defaults(New().Doc().Params)
+	one, err := New().Command(p, tool.Place{Dir: "/d", URL: "http://a/"})
+	if err != nil || !slices.Contains(one.Argv, "--benchmark") || one.Argv[len(one.Argv)-1] != "http://a/" {
+		t.Errorf("one page: %v, %v", one, err)
+	}
+	p["delay"] = "1500ms"
+	many, err := New().Command(p, tool.Place{Dir: "/d", URLs: []string{"http://a/1", "http://a/2"}})
+	if err != nil || slices.Contains(many.Argv, "--benchmark") || !slices.Contains(many.Argv, "--delay=1.5") ||
+		!slices.Contains(many.Argv, "--file=/d/urls") || many.Files["urls"] != "http://a/1\nhttp://a/2\n" {
+		t.Errorf("two pages with pauses: %v, %v", many, err)
 	}
 }

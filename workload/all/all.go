@@ -9,6 +9,7 @@ import (
 	tools "bakeoff/tool/all"
 	"bakeoff/workload"
 	"bakeoff/workload/calibrate"
+	"bakeoff/workload/cms"
 	"bakeoff/workload/command"
 	"bakeoff/workload/compression"
 	"bakeoff/workload/contextswitch"
@@ -39,6 +40,7 @@ func Workloads() []workload.Workload {
 func own() []workload.Workload {
 	return []workload.Workload{
 		calibrate.New(),
+		cms.New(),
 		command.New(),
 		compression.New(),
 		cpu.New(),

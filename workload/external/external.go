@@ -14,6 +14,7 @@ import (
 
 	"bakeoff/agent"
 	"bakeoff/conn"
+	"bakeoff/database"
 	"bakeoff/fault"
 	"bakeoff/param"
 	"bakeoff/sample"
@@ -40,7 +41,7 @@ func (e external) Doc() workload.Doc {
 		Packages: d.Packages, Programs: []string{d.Program},
 	}
 	if d.Server == tool.Database {
-		out.Params = append(out.Params, databaseParams...)
+		out.Params = append(out.Params, database.Params()...)
 	}
 	if d.Server == tool.Web {
 		web := http.Workload{}.Doc()

@@ -24,11 +24,7 @@ func (s *site) serve(ctx context.Context, at *tool.Place) error {
 			s.known.Facts["server"] = v
 		}
 	case tool.Database:
-		d, err := s.database(at)
-		if err != nil {
-			return err
-		}
-		return d.start(ctx)
+		return s.startDatabase(ctx, at)
 	}
 	return nil
 }
@@ -48,7 +44,7 @@ func (s *site) check(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return d.alive(ctx)
+		return d.Alive(ctx, at.Database)
 	}
 	return nil
 }
