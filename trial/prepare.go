@@ -34,6 +34,9 @@ func (r *runner) prepare(ctx context.Context) error {
 			s.driver = r.Drivers[d]
 		}
 		r.sides = append(r.sides, s)
+		if s.env != nil {
+			a.Answer = Enough(a.Answer, s.CPUs, len(s.env.Layout().CPUs))
+		}
 		if !a.Answer.OK {
 			if err := r.dismiss(s, "unavailable: "+sentence(a.Answer)); err != nil {
 				return err
@@ -58,6 +61,17 @@ func (r *runner) prepare(ctx context.Context) error {
 		return err
 	}
 	return r.settle(ctx)
+}
+
+// Enough turns a driver's answer into a refusal where a contender asks for
+// more CPUs than its host has: it would silently get fewer than the lab file
+// says, and a machine of its own would see more than there are.
+func Enough(a driver.Availability, cpus, have int) driver.Availability {
+	if !a.OK || cpus <= have {
+		return a
+	}
+	return driver.Availability{Reason: fmt.Sprintf("it asks for %d CPUs, and its host has %d", cpus, have),
+		Fix: fmt.Sprintf("write cpus: %d or less", have), Facts: a.Facts}
 }
 
 // settle moves the controller, on every host, to the CPUs that no subject

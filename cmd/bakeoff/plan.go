@@ -15,6 +15,7 @@ import (
 
 	"bakeoff/driver"
 	driverall "bakeoff/driver/all"
+	"bakeoff/env"
 	"bakeoff/plan"
 	"bakeoff/trial"
 	workloadall "bakeoff/workload/all"
@@ -151,6 +152,11 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 	for _, x := range trial.CheckOn(ctx, p, driverall.Drivers(), hosts.way) {
 		if x.Contender == p.Twin {
 			continue
+		}
+		if c, _ := p.Contender(x.Contender); p.Hosts[c.Host].SSH == "" {
+			if cpus, err := (env.Here{}).CPUs(); err == nil {
+				x.Answer = trial.Enough(x.Answer, c.CPUs, len(cpus))
+			}
 		}
 		v.Here = append(v.Here, x)
 		if !x.Answer.OK {

@@ -20,6 +20,7 @@ import (
 	"bakeoff/driver"
 	driverall "bakeoff/driver/all"
 	"bakeoff/env"
+	"bakeoff/fault"
 	"bakeoff/manifest"
 	"bakeoff/plan"
 	"bakeoff/report"
@@ -228,11 +229,16 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	if err := keepKnown(s.run, known, began); err != nil {
 		return out, err
 	}
-	return trial.Run(ctx, trial.Options{
+	out, err = trial.Run(ctx, trial.Options{
 		Plan: s.plan, Run: s.run, Drivers: drivers, Workloads: workloadall.Workloads(),
 		Env: lessors.local, Hosts: lessors.others, Unreached: lessors.fleet.errs,
 		Budget: s.budget, Events: s.watch.event, Proofs: standing(s.proofs(ctx)),
 	})
+	if began && fault.Is(err, fault.Unsupported) {
+		// The baseline cannot run here: nothing was measured, so nothing is kept.
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return out, err
 }
 
 // leased is what a run leases on.
