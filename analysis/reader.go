@@ -153,8 +153,9 @@ func (t *reader) read(r io.Reader) error {
 			continue
 		}
 		if !utf8.Valid(b) {
+			// The rest is told from no table: one message is enough.
 			t.problem(line, "this is not UTF-8; save the table as UTF-8")
-			continue
+			return t.err()
 		}
 		if !started {
 			started = true

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"path"
 	"runtime"
 	"slices"
@@ -38,6 +37,10 @@ type TableOptions struct {
 	Alphas []float64
 }
 
+// maxMargin is the largest margin, as in a lab file: what lies beyond half is
+// no equivalence to anybody.
+const maxMargin = 0.5
+
 // check fills in defaults and refuses what makes no design.
 func (o *TableOptions) check() error {
 	if len(o.Looks) == 0 && len(o.Alphas) == 0 {
@@ -64,8 +67,8 @@ func (o *TableOptions) check() error {
 	if sum >= 1 {
 		return fault.New(fault.Invalid, "the alphas add up to %v; their sum is the rate of false alarms and must be below 1", sum)
 	}
-	if !(o.Margin >= 0) || math.IsInf(o.Margin, 0) {
-		return fault.New(fault.Invalid, "margin %v is not a share; write 0.02 for 2 %%", o.Margin)
+	if !(o.Margin >= 0 && o.Margin <= maxMargin) {
+		return fault.New(fault.Invalid, "margin %v is not a share from 0 to %v; write 0.02 for 2 %%", o.Margin, maxMargin)
 	}
 	return nil
 }
@@ -149,7 +152,11 @@ func (t *reader) baselines(wanted string) ([]int32, error) {
 		for _, c := range e.contenders {
 			there = append(there, t.words.names[c])
 		}
-		t.problem(e.first, "no contender %q in experiment %q to be the baseline; there are %s", wanted, e.name, strings.Join(there, ", "))
+		in := ""
+		if e.name != "" {
+			in = fmt.Sprintf(" in experiment %q", e.name)
+		}
+		t.problem(e.first, "no contender %q%s to be the baseline; there are %s", wanted, in, strings.Join(there, ", "))
 	}
 	return out, t.err()
 }

@@ -104,7 +104,7 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 		{head + "0,0,a,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,b,w,m,s,lower,1\n", "t:3: a second value of m in block 0 at position 0 of a"},
 		{head + "0,0,a,w,m,s,lower,1\n0,1,b,w,m,ms,lower,1\n", "t:3: m of w was in s"},
 		{head + "0,0,a,w,m,s,lower,1\n", `t:2: experiment "" has the one contender "a"; a comparison needs two`},
-		{head + "0,0,b,w,m,s,lower,1\n0,1,c,w,m,s,lower,1\n", `t:2: no contender "a" in experiment "" to be the baseline; there are b, c`},
+		{head + "0,0,b,w,m,s,lower,1\n0,1,c,w,m,s,lower,1\n", `t:2: no contender "a" to be the baseline; there are b, c`},
 		{`{"block":1`, "t:1: not a JSON object"},
 		{`{"block":{}}`, "t:1: block is not a string or a number"},
 		{head + strings.Repeat("x", maxLine+1), "t:2: the line is longer"},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -193,7 +194,13 @@ func (p *problems) decode(err error) {
 	}
 	fix := "docs/audit.md shows the format by example"
 	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
-		fix = meant(strings.Trim(name, `"`), fields)
+		known, name := fields, strings.Trim(name, `"`)
+		if slices.Contains(known, name) {
+			// It is a field, and of something else.
+			text = "there is no field " + strconv.Quote(name) + " here"
+		} else {
+			fix = meant(name, known)
+		}
 	} else if what, right, ok := strings.Cut(text, "; "); ok {
 		text, fix = what, right
 	}

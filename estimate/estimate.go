@@ -3,6 +3,7 @@ package estimate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io/fs"
 	"math"
 	"os"
@@ -80,8 +81,11 @@ func Folder(ctx context.Context, dir string, o Options) (Estimate, error) {
 		return e, err
 	}
 	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, fault.New(fault.NotFound, "folder %s does not exist", dir)
+	}
 	if err != nil {
-		return e, fault.Wrap(fault.NotFound, "folder", err)
+		return e, fault.WithFix(fault.Wrap(fault.Invalid, "", err), "name a folder that can be read")
 	}
 	defer root.Close()
 	err = walk(ctx, root, func(_ string, size int64) error {

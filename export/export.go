@@ -213,7 +213,11 @@ func Sentence(c analysis.Comparison) string {
 	if c.CI[0] != nil || c.CI[1] != nil {
 		s += fmt.Sprintf(", interval %s to %s", bound(c.CI[0], "-inf"), bound(c.CI[1], "inf"))
 	}
-	s += fmt.Sprintf(", %d blocks", c.Blocks)
+	blocks := "blocks"
+	if c.Blocks == 1 {
+		blocks = "block"
+	}
+	s += fmt.Sprintf(", %d %s", c.Blocks, blocks)
 	for _, g := range c.Gates {
 		s += fmt.Sprintf("; %s: %s", g.Name, g.Reason)
 	}

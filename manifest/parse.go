@@ -403,7 +403,11 @@ func (r *resolver) profiles(l *Lab, root *node, base sources) {
 		if n != nil {
 			at = n.position
 		}
-		r.add(at, meant(l.Profile, l.Profiles), "there is no profile %s", show(l.Profile))
+		fix := meant(l.Profile, l.Profiles)
+		if len(l.Profiles) == 0 {
+			fix = "the lab file has no profiles: run it without one"
+		}
+		r.add(at, fix, "there is no profile %s", show(l.Profile))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -65,6 +66,35 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
+// notUTF8 finds the first byte of src that is not UTF-8; its column counts
+// characters.
+func notUTF8(src []byte) (position, bool) {
+	at := position{1, 1}
+	for len(src) > 0 {
+		c, n := utf8.DecodeRune(src)
+		switch {
+		case c == utf8.RuneError && n == 1:
+			return at, true
+		case c == '\n':
+			at = position{at.line + 1, 1}
+		default:
+			at.column++
+		}
+		src = src[n:]
+	}
+	return position{}, false
+}
+
+// lineOf returns line n of src, from 1, or nothing.
+func lineOf(src []byte, n int) []byte {
+	for line := range bytes.Lines(src) {
+		if n--; n == 0 {
+			return line
+		}
+	}
+	return nil
+}
+
 // parseTree reads one YAML document. What it cannot read is reported, and
 // then it returns nil.
 func parseTree(src []byte, r *reporter) (root *node) {
@@ -73,6 +103,10 @@ func parseTree(src []byte, r *reporter) (root *node) {
 		return nil
 	}
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
+	if at, ok := notUTF8(src); ok {
+		r.add(at, "save the file as UTF-8", "this is not UTF-8")
+		return nil
+	}
 	// The parser is a stranger's too: a panic in it is the file's fault here.
 	defer func() {
 		if p := recover(); p != nil {
@@ -94,7 +128,11 @@ func parseTree(src []byte, r *reporter) (root *node) {
 				at = place(s.Token)
 			}
 		}
-		r.add(at, "write plain YAML 1.2", "this is not YAML: %s", text)
+		fix := "write plain YAML 1.2"
+		if line := lineOf(src, at.line); bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")) {
+			text, fix = "the line is indented with a tab", "indent with spaces"
+		}
+		r.add(at, fix, "this is not YAML: %s", text)
 		return nil
 	}
 	c := converter{reporter: r, anchors: map[string]*node{}}

@@ -103,6 +103,9 @@ func Open(dir string) (*Run, error) {
 		if err == nil && !info.Mode().IsRegular() {
 			err = errors.New(name + " is not a plain file")
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errors.New("this is no run folder: there is no " + name + " in it")
+		}
 		if err != nil {
 			root.Close()
 			return nil, fault.WithFix(fault.Wrap(fault.NotFound, op, err),
