@@ -65,7 +65,36 @@ was tested, and writes a page that shows its evidence.`,
 		}
 	}
 	c.SetHelpCommandGroupID("other")
+	c.SetHelpCommand(a.help())
 	return c
+}
+
+// help is bakeoff help, which refuses what is no command, as everything does.
+func (a *app) help() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [command]",
+		Short:   "Say how a command is used",
+		Example: "  bakeoff help run\n  bakeoff help list drivers",
+		GroupID: "other",
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			if at, rest, err := c.Root().Find(args); err == nil && len(rest) == 0 {
+				for _, sub := range visible(at) {
+					if sub.Parent() == at {
+						names = append(names, sub.Name())
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			at, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return a.unknownCommand(c.Root(), []string{strings.Join(args, " ")})
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		},
+	}
 }
 
 // unknownCommand refuses what is no command, with what was perhaps meant.

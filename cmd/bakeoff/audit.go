@@ -60,7 +60,7 @@ What it finds is no failure: the exit code is 0 unless --fail-on asks.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&asJSON, "json", false, "print one object for each table, one a line")
-	f.StringSliceVar(&fail, "fail-on", nil, "exit with 3 when a claim is this `what`: "+strings.Join(answerNames(), ", "))
+	f.StringSliceVar(&fail, "fail-on", nil, "exit with 3 when a claim is one of these `answers`: "+strings.Join(answerNames(), ", "))
 	completeFlag(c, "fail-on", func([]string) []string { return answerNames() })
 	return c
 }

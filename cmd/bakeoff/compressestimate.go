@@ -65,12 +65,12 @@ Of more than --sample a sample is drawn, and the error (95 %) is stated.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&asJSON, "json", false, "print JSON")
-	f.StringSliceVar(&algorithms, "algorithm", []string{"off", "zle", "lzjb", "lz4", "gzip-1", "gzip-6", "gzip-9", "zstd-3", "lzo", "zlib:3", "zlib:9", "zstd:3", "zstd:11"}, "compressions, or zfs or btrfs for all of theirs")
-	f.StringSliceVar(&records, "record", []string{"4KiB", "16KiB", "128KiB", "1MiB"}, "record sizes of ZFS, from 512B to 1MiB")
-	f.IntVar(&ashift, "ashift", 12, "logarithm of the sectors of the pool: 9 or 12")
+	f.StringSliceVar(&algorithms, "algorithm", []string{"off", "zle", "lzjb", "lz4", "gzip-1", "gzip-6", "gzip-9", "zstd-3", "lzo", "zlib:3", "zlib:9", "zstd:3", "zstd:11"}, "`names` of compressions, or zfs or btrfs for all of theirs")
+	f.StringSliceVar(&records, "record", []string{"4KiB", "16KiB", "128KiB", "1MiB"}, "record `sizes` of ZFS, from 512B to 1MiB")
+	f.IntVar(&ashift, "ashift", 12, "base-2 `logarithm` of the pool's sectors, 9 to 16: 9 is 512 bytes, 12 is 4 KiB")
 	f.BoolVar(&fuse, "zfs-fuse", false, "by the rules of zfs-fuse, and of pools before OpenZFS")
 	f.BoolVar(&force, "force", false, "btrfs: compress-force")
-	f.StringVar(&sample, "sample", defaultSample.String(), "how much of a larger folder is read")
+	f.StringVar(&sample, "sample", defaultSample.String(), "`size`: how much of a larger folder is read")
 	f.BoolVar(&all, "all", false, "read everything")
 	return c
 }

@@ -198,14 +198,23 @@ func builderFindings(images bool) (out []finding, packages []string) {
 // builder of images, and the programs of workloads that run on the bare host.
 func programFindings() (out []finding, packages []string) {
 	out, packages = builderFindings(runtime.GOOS == "linux")
+	// Several workloads need the same program: it is said once.
+	add := func(found []finding, more []string) {
+		for _, f := range found {
+			if !slices.ContainsFunc(out, func(have finding) bool { return have.Name == f.Name }) {
+				out = append(out, f)
+			}
+		}
+		packages = append(packages, more...)
+	}
 	for _, doc := range workloadDocs() {
 		for _, p := range doc.Programs {
 			f, more := lookFor(p, "workload "+doc.Name+" needs it on the bare host", doc.Packages["debian"]...)
-			out, packages = append(out, f...), append(packages, more...)
+			add(f, more)
 		}
 		for _, p := range doc.PeerPrograms {
 			f, more := lookFor(p, "workload "+doc.Name+" needs it here, as the load generator", doc.PeerPackages["debian"]...)
-			out, packages = append(out, f...), append(packages, more...)
+			add(f, more)
 		}
 	}
 	return out, packages

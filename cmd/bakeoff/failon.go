@@ -113,7 +113,7 @@ func (f failOn) endAll(all []analysis.Results) error {
 
 // failOnFlag gives a command the flag --fail-on.
 func failOnFlag(c *cobra.Command, value *[]string) {
-	c.Flags().StringSliceVar(value, "fail-on", nil, "exit with 3 when this `what` came true: "+strings.Join(conditionNames(), ", "))
+	c.Flags().StringSliceVar(value, "fail-on", nil, "exit with 3 when one of these `conditions` came true: "+strings.Join(conditionNames(), ", "))
 	completeFlag(c, "fail-on", func([]string) []string { return conditionNames() })
 }
 

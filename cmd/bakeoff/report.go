@@ -14,14 +14,25 @@ import (
 
 func (a *app) report() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "report RUN",
+		Use:   "report RUN|FOLDER",
 		Short: "Write the page of a run anew",
 		Long: `report writes RUN/report/index.html from the run folder: after an upgrade, or
 for a run that somebody else made. It measures nothing, and needs no driver.
-A folder that holds exactly one run can be given in its place.`,
-		Example: "  bakeoff report runs/20260102T030405Z-quick",
-		Args:    between(1, 1, "a run folder"),
+
+Of a folder that holds several runs it writes FOLDER/index.html: every run with
+its verdicts counted, and a link to its page. A folder that holds exactly one
+run stands for that run.`,
+		Example: `  bakeoff report runs/20260102T030405Z-quick
+  bakeoff report runs                            an index of all runs`,
+		Args: between(1, 1, "a run folder, or a folder of runs"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if folder := filepath.Clean(args[0]); len(runsIn(folder)) > 1 {
+				if err := report.Index(folder, report.Option{Version: versionString()}); err != nil {
+					return err
+				}
+				fmt.Fprintln(a.stdout, filepath.Join(folder, report.IndexFile))
+				return nil
+			}
 			dir, err := runDir(args[0])
 			if err != nil {
 				return err
