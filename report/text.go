@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -120,10 +121,19 @@ func (t *textWriter) rest() {
 	for _, g := range p.Groups {
 		shown[g.Cell] = true
 	}
+	var rest []analysis.Missing
 	for _, m := range t.results.Missing {
 		if !shown[m.Cell] || t.isTwin(m.Contender) {
-			t.sentence(sentence{Mark: chart.Plain, Word: "missing", Claim: m.Contender + " has no result", Where: " at " + m.Cell, Evidence: brief(m.Reason)})
+			rest = append(rest, m)
 		}
+	}
+	for _, a := range gather(rest) {
+		verb := " has no result"
+		if len(a.contenders) > 1 {
+			verb = " have no result"
+		}
+		t.sentence(sentence{Mark: chart.Plain, Word: "missing", Claim: strings.Join(a.contenders, ", ") + verb,
+			Where: " at " + strings.Join(a.cells, ", "), Evidence: brief(a.reason)})
 	}
 	for _, w := range append(p.Warnings, t.results.Warnings...) {
 		t.wrapped("  ", "warning: "+w)
@@ -134,6 +144,37 @@ func (t *textWriter) rest() {
 	if t.Page != "" {
 		t.out.WriteString("\nThe page with the evidence: " + cleanText(t.Page) + "\n")
 	}
+}
+
+// absence is what several contenders lack at several cells for one reason.
+type absence struct {
+	contenders, cells []string
+	reason            string
+}
+
+// gather puts missing cells together: first those of a contender with the same
+// reason, then contenders that lack the same cells for it. A run that ended early
+// would else say the same some hundred times.
+func gather(missing []analysis.Missing) []absence {
+	var each []absence
+	for _, m := range missing {
+		i := slices.IndexFunc(each, func(a absence) bool { return a.contenders[0] == m.Contender && a.reason == m.Reason })
+		if i < 0 {
+			each = append(each, absence{contenders: []string{m.Contender}, reason: m.Reason})
+			i = len(each) - 1
+		}
+		each[i].cells = append(each[i].cells, m.Cell)
+	}
+	var out []absence
+	for _, a := range each {
+		i := slices.IndexFunc(out, func(o absence) bool { return o.reason == a.reason && slices.Equal(o.cells, a.cells) })
+		if i < 0 {
+			out = append(out, a)
+			continue
+		}
+		out[i].contenders = append(out[i].contenders, a.contenders...)
+	}
+	return out
 }
 
 // tallied counts sentences by their word: "4 equivalent, 1 undecided".

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -53,6 +54,27 @@ func TestText(t *testing.T) {
 }
 
 // Nothing in the results moves the cursor, whatever a stranger called things.
+// What is missing for one reason is said once.
+func TestMissingIsGathered(t *testing.T) {
+	var missing []analysis.Missing
+	for _, contender := range []string{"a", "b"} {
+		for _, cell := range []string{"x", "y"} {
+			missing = append(missing, analysis.Missing{Contender: contender, Cell: cell, Reason: "interrupted"})
+		}
+	}
+	missing = append(missing, analysis.Missing{Contender: "c", Cell: "x", Reason: "interrupted"},
+		analysis.Missing{Contender: "a", Cell: "z", Reason: "no disk"})
+	got := gather(missing)
+	want := []absence{
+		{[]string{"a", "b"}, []string{"x", "y"}, "interrupted"},
+		{[]string{"c"}, []string{"x"}, "interrupted"},
+		{[]string{"a"}, []string{"z"}, "no disk"},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("gathered %+v, want %+v", got, want)
+	}
+}
+
 func TestTextIsInert(t *testing.T) {
 	d, _ := example()
 	r := copied(t, analysis.Analyse(d))
