@@ -22,16 +22,21 @@ type keyPair struct {
 	sum              string
 }
 
-// selfSigned makes a key of the kind "ecdsa-p256" or "rsa-4096" and a
-// certificate for addr.
+// keyOf makes a key of the kind "ecdsa-p256" or "rsa-4096", one for all
+// environments of the program's life: no side has a luckier one, and a key of
+// 4096 bits takes seconds.
+func keyOf(kind string) (crypto.Signer, error) {
+	return once("key "+kind, func() (crypto.Signer, error) {
+		if kind == "rsa-4096" {
+			return rsa.GenerateKey(rand.Reader, 4096)
+		}
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	})
+}
+
+// selfSigned makes a certificate for addr and the key of this kind.
 func selfSigned(kind string, addr netip.Addr) (keyPair, error) {
-	var key crypto.Signer
-	var err error
-	if kind == "rsa-4096" {
-		key, err = rsa.GenerateKey(rand.Reader, 4096)
-	} else {
-		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	}
+	key, err := keyOf(kind)
 	if err != nil {
 		return keyPair{}, err
 	}
