@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"bakeoff/agent"
@@ -17,6 +18,8 @@ import (
 type measured struct {
 	requests    float64
 	cpu         float64 // seconds, of the whole process
+	user        float64 // seconds of it
+	sleeps      float64 // times that it gave its CPU away to wait
 	utilisation float64 // of its CPU
 	quantiles   map[string]float64
 	latenessP50 float64
@@ -38,6 +41,10 @@ func (l *lab) execute(ctx context.Context, argv ...string) (out []byte, m measur
 		return nil, m, fmt.Errorf("%s: %w: %s", argv[0], err, bytes.TrimSpace(said.Bytes()))
 	}
 	m.cpu = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	m.user = cmd.ProcessState.UserTime().Seconds()
+	if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		m.sleeps = float64(u.Nvcsw)
+	}
 	m.utilisation = m.cpu / time.Since(began).Seconds()
 	return b.Bytes(), m, nil
 }

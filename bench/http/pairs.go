@@ -36,7 +36,7 @@ func (l *lab) againstWrk(ctx context.Context) error {
 func (l *lab) pairs(ctx context.Context, addr string) error {
 	const connections = 50
 	fmt.Printf("Closed loop, %d connections, one nginx worker, 4 KiB, runs of %v, server on CPU %s, generator on CPU %s\n\n", connections, l.length, serverCPU, l.generatorCPU)
-	fmt.Printf("%6s  %-7s %12s %12s %12s\n", "block", "", "request/s", "per CPU s", "utilisation")
+	fmt.Printf("%6s  %-7s %12s %12s %12s %12s %12s %12s\n", "block", "", "request/s", "per CPU s", "utilisation", "user", "system", "sleeps")
 	rng := rand.New(rand.NewPCG(1, 2))
 	var ratios []float64
 	for block := range l.blocks {
@@ -57,7 +57,8 @@ func (l *lab) pairs(ctx context.Context, addr string) error {
 				return err
 			}
 			sum[native] += math.Log(m.perCPU()) / 2
-			fmt.Printf("%6d  %-7s %12.0f %12.0f %11.0f%%\n", block+1, name, m.requests/l.length.Seconds(), m.perCPU(), 100*m.utilisation)
+			fmt.Printf("%6d  %-7s %12.0f %12.0f %11.0f%% %9.2f µs %9.2f µs %12.3f\n", block+1, name, m.requests/l.length.Seconds(), m.perCPU(), 100*m.utilisation,
+				1e6*m.user/m.requests, 1e6*(m.cpu-m.user)/m.requests, m.sleeps/m.requests)
 		}
 		ratios = append(ratios, sum[true]-sum[false])
 	}

@@ -43,6 +43,7 @@ type worker struct {
 	schedule *schedule // nil for a closed loop
 	stop     *atomic.Bool
 	poll     poller
+	opener   *opener // of HTTPS; otherwise nil
 	sockets  []socket
 	queue    ring // idle sockets of an open loop, the longest idle first
 	buf      []byte
@@ -133,7 +134,17 @@ func newWorker(l *load, thread int, stop *atomic.Bool) (*worker, error) {
 	if l.rate > 0 {
 		w.schedule = newSchedule(l.rate, l.exponential, l.seed, thread, l.threads)
 	}
-	return w, w.poll.open()
+	if err := w.poll.open(); err != nil {
+		return nil, err
+	}
+	if l.tls != nil {
+		var err error
+		if w.opener, err = newOpener(&w.poll); err != nil {
+			w.poll.close()
+			return nil, err
+		}
+	}
+	return w, nil
 }
 
 // readBuffer is a size that takes a whole response in one read where that is
@@ -145,6 +156,9 @@ func readBuffer(length int64) int {
 func (w *worker) close() {
 	for i := range w.sockets {
 		w.hangUp(&w.sockets[i])
+	}
+	if w.opener != nil {
+		w.opener.close()
 	}
 	w.poll.close()
 }
@@ -235,7 +249,11 @@ func (w *worker) turn(t, wait int64) {
 		w.dispatch(now())
 	}
 	for _, e := range events {
-		w.handle(int(e.Fd), e.Events)
+		if e.Fd == wakeID {
+			w.admit()
+		} else {
+			w.handle(int(e.Fd), e.Events)
+		}
 		if open { // what has become due meanwhile does not wait for the others
 			w.dispatch(w.clock)
 		}
@@ -324,6 +342,7 @@ func (w *worker) fail(i int, why string, t int64) {
 	w.flight--
 	w.tally.failed(why)
 	w.hangUp(s)
+	s.try++
 	if s.state == opening {
 		s.state, s.began = resting, t
 		w.rests++
@@ -339,6 +358,10 @@ func (w *worker) handle(i int, events uint32) {
 		return
 	}
 	life := s.life
+	if s.secure != nil {
+		s.secure.below.dry = false
+		s.secure.below.hanging = events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
+	}
 	if s.state == opening {
 		if errno := connected(s.fd); errno != 0 {
 			w.fail(i, class(errno), now())
@@ -349,7 +372,7 @@ func (w *worker) handle(i int, events uint32) {
 		}
 		s.state = busy
 		w.write(i, s)
-	} else if s.state == busy && s.out < len(s.in.body.expect.request) {
+	} else if s.state == busy && s.unsent() {
 		w.write(i, s)
 	}
 	if s.life == life && events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
@@ -359,6 +382,10 @@ func (w *worker) handle(i int, events uint32) {
 
 // write sends what is left of the request.
 func (w *worker) write(i int, s *socket) {
+	if s.secure != nil {
+		w.writeSecure(i, s)
+		return
+	}
 	request := s.in.body.expect.request
 	for s.out < len(request) {
 		n, errno := send(s.fd, request[s.out:])
@@ -380,18 +407,13 @@ func (w *worker) write(i int, s *socket) {
 // emptied it, unless the other side is hanging up.
 func (w *worker) receive(i int, s *socket, hanging bool) {
 	for life := s.life; s.life == life; {
-		n, errno := receive(s.fd, w.buf)
-		switch {
-		case errno == unix.EINTR:
-			continue
-		case errno == unix.EAGAIN:
+		n, why := s.receive(w.buf)
+		if why != "" {
+			w.lost(i, s, why)
 			return
-		case errno != 0:
-			w.lost(i, s, class(errno))
-			return
-		case n == 0:
-			w.lost(i, s, "connection closed")
-			return
+		}
+		if n == 0 {
+			return // nothing more for now
 		}
 		if s.state != busy {
 			w.tally.failed("malformed response") // nothing was asked for
@@ -407,7 +429,7 @@ func (w *worker) receive(i int, s *socket, hanging bool) {
 		if done {
 			w.complete(i, s, now())
 		}
-		if n < len(w.buf) && !hanging {
+		if s.secure == nil && n < len(w.buf) && !hanging {
 			return
 		}
 	}
@@ -428,27 +450,21 @@ func (w *worker) lost(i int, s *socket, why string) {
 func (w *worker) hangUp(s *socket) {
 	if s.fd >= 0 {
 		unix.Close(s.fd)
-		s.fd = -1
+		s.fd, s.secure = -1, nil
 		s.life++
 	}
 }
 
 // connect begins to open a connection.
 func (w *worker) connect(i int, s *socket) unix.Errno {
-	family, to := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(w.load.addr.Port()), Addr: w.load.addr.Addr().As16()})
-	if a := w.load.addr.Addr().Unmap(); a.Is4() {
-		family, to = unix.AF_INET, &unix.SockaddrInet4{Port: int(w.load.addr.Port()), Addr: a.As4()}
+	if w.opener != nil {
+		go w.opener.open(w.load, i, s.try)
+		return 0
 	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err.(unix.Errno)
+	fd, errno := dialSocket(w.load.addr)
+	if errno != 0 {
+		return errno
 	}
 	s.fd = fd
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
-		return err.(unix.Errno)
-	}
-	if err := unix.Connect(fd, to); err != nil && err != unix.EINPROGRESS {
-		return err.(unix.Errno)
-	}
 	return w.poll.add(fd, i)
 }

@@ -56,7 +56,7 @@ var loopParams = []param.Spec{
 	{Name: "keepalive", Kind: param.Bool, Default: "true", Doc: "whether a connection serves many requests; otherwise each opens its own"},
 	{Name: "length", Kind: param.Int, Default: "-1", Min: -1, Max: maxBody, Doc: "length of the expected body in bytes; -1 takes that of the first"},
 	{Name: "sha256", Kind: param.Text, Doc: "SHA-256 of the expected body in hexadecimal; the first body is the reference when empty"},
-	{Name: "tls", Kind: param.Bool, Default: "false", Doc: "HTTPS, by the portable engine"},
+	{Name: "tls", Kind: param.Bool, Default: "false", Doc: "HTTPS; without keepalive by the portable engine, since then the handshakes are the work"},
 	{Name: "certificate", Kind: param.Text, Doc: "SHA-256 of the server's certificate in hexadecimal, the only one trusted; required with tls"},
 	{Name: "engine", Kind: param.Text, Default: "auto", Enum: []string{"auto", "portable"}, Doc: "portable uses one goroutine a connection even where epoll is at hand"},
 }
@@ -66,7 +66,7 @@ func parseLoad(p param.Values) (*load, error) {
 		connections: int(p.Int("connections")), threads: int(p.Int("threads")),
 		rate: p.Rate("rate"), exponential: p.Text("spacing") == "exponential", seed: uint64(p.Int("seed")),
 		time: p.Duration("time"), timeout: p.Duration("timeout"),
-		keepalive: p.Bool("keepalive"), portable: p.Text("engine") == "portable" || p.Bool("tls"),
+		keepalive: p.Bool("keepalive"), portable: p.Text("engine") == "portable" || p.Bool("tls") && !p.Bool("keepalive"),
 	}
 	var err error
 	if l.addr, err = netip.ParseAddrPort(p.Text("addr")); err != nil {

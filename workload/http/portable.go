@@ -13,7 +13,7 @@ import (
 )
 
 // The portable engine: one goroutine a connection, over net.Conn. It is what
-// systems without epoll have, and what speaks TLS. The Go scheduler paces its
+// systems without epoll have, and what opens a connection of TLS for each request. The Go scheduler paces its
 // open loop, so it claims no latency below its own lateness.
 
 // client is one connection with its goroutine.

@@ -22,7 +22,44 @@ type socket struct {
 	due   int64 // when it was meant to be sent
 	free  int64 // since when it has had no request
 	life  int   // counts its connections: descriptors are used again
+	try   int   // counts the attempts to open one
 	in    reader
+	// secure speaks TLS over fd; nil for plain HTTP.
+	secure *secure
+}
+
+// unsent tells that a part of the request has not gone out.
+func (s *socket) unsent() bool {
+	return s.out < len(s.in.body.expect.request) || s.secure != nil && len(s.secure.below.rest) > 0
+}
+
+// receive reads what has arrived: 0 bytes when there is nothing for now. why
+// is the class of what ended the connection.
+func (s *socket) receive(b []byte) (n int, why string) {
+	if s.secure != nil {
+		n, err := s.secure.Read(b)
+		switch {
+		case n > 0 || err == errAgain:
+			return n, ""
+		case err == nil:
+			return s.receive(b) // a record without content
+		}
+		return 0, reason(err)
+	}
+	for {
+		n, errno := receive(s.fd, b)
+		switch {
+		case errno == unix.EINTR:
+		case errno == unix.EAGAIN:
+			return 0, ""
+		case errno != 0:
+			return 0, class(errno)
+		case n == 0:
+			return 0, "connection closed"
+		default:
+			return n, ""
+		}
+	}
 }
 
 // connected returns how opening a connection ended.
