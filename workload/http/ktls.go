@@ -2,7 +2,6 @@ package http
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,18 +14,17 @@ import (
 // depends on nginx, on OpenSSL and on the kernel, and none of them says so
 // when it does not: a server that was asked to would silently do without.
 
-// The files of the kernel that tell of it, inside the environment.
-const (
-	ulpFile  = "/proc/sys/net/ipv4/tcp_available_ulp"
-	statFile = "/proc/net/tls_stat"
-)
+// statFile is where the kernel counts what it encrypts, inside the
+// environment. It is there when the kernel has TLS, in every network
+// namespace, which tcp_available_ulp is not.
+const statFile = "/proc/net/tls_stat"
 
 // kernelTLS refuses an environment whose server could not do it.
 func (s *server) kernelTLS(ctx context.Context) error {
 	if !s.params.Bool("ktls") {
 		return nil
 	}
-	protocols, err := read(ctx, s.target.Subject, ulpFile)
+	counts, err := read(ctx, s.target.Subject, statFile)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -34,7 +32,7 @@ func (s *server) kernelTLS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if why := withoutKernelTLS(protocols, build); why != "" {
+	if why := withoutKernelTLS(counts, build); why != "" {
 		return fault.WithFix(fault.New(fault.Unsupported, "ktls: %s", why), "load the kernel's module (modprobe tls), or leave ktls out")
 	}
 	return nil
@@ -46,10 +44,10 @@ var (
 )
 
 // withoutKernelTLS returns why nginx, whose -V says build, cannot have TLS in
-// a kernel with these upper layer protocols; "" when nothing speaks against it.
-func withoutKernelTLS(protocols, build string) string {
-	if !strings.Contains(" "+strings.Join(strings.Fields(protocols), " ")+" ", " tls ") {
-		return fmt.Sprintf("the kernel has no TLS of its own (%s has %q)", ulpFile, strings.TrimSpace(protocols))
+// a kernel that counts so much of it; "" when nothing speaks against it.
+func withoutKernelTLS(counts, build string) string {
+	if !strings.Contains(counts, "TlsTxSw") {
+		return "the kernel has no TLS of its own: there is no " + statFile
 	}
 	v := nginxVersion.FindStringSubmatch(build)
 	if v == nil || !atLeast(v[1:], 1, 21, 4) {
