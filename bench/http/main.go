@@ -3,7 +3,7 @@
 // generator's CPU time, punctuality of the open loop, and latency quantiles
 // against references that are known.
 //
-//	go run ./bench/http [-blocks 6] [-time 1s] [-realtime]
+//	go run ./bench/http [-blocks 6] [-time 1s] [-realtime] [-against PROGRAM]
 //
 // It needs nginx, wrk and taskset, and two CPUs: servers run on the first,
 // generators on the second.
@@ -29,6 +29,7 @@ type lab struct {
 	blocks   int
 	length   time.Duration // of one run
 	realtime bool          // above everything else on the machine
+	against  string        // another build of this program, instead of wrk
 	// generatorCPU is where the generators run.
 	generatorCPU string
 }
@@ -46,6 +47,7 @@ func main() {
 	flag.IntVar(&l.blocks, "blocks", 6, "blocks of native, wrk, wrk, native, or the other way round")
 	flag.DurationVar(&l.length, "time", time.Second, "length of one run; wrk takes whole seconds")
 	flag.BoolVar(&l.realtime, "realtime", false, "run servers and generators with real-time priority (root): for a machine that does other work as well")
+	flag.StringVar(&l.against, "against", "", "another build of this program to compare the closed loop with, instead of wrk: what a change to the loop did")
 	flag.Parse()
 	if err := run(&l); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/http:", err)
@@ -55,7 +57,7 @@ func main() {
 
 func run(l *lab) (err error) {
 	if flag.NArg() > 0 || l.blocks < 1 || l.length < time.Second || l.length%time.Second != 0 {
-		return fmt.Errorf("usage: http [-blocks N] [-time SECONDS] [-realtime], with at least one block and whole seconds")
+		return fmt.Errorf("usage: http [-blocks N] [-time SECONDS] [-realtime] [-against PROGRAM], with at least one block and whole seconds")
 	}
 	for _, program := range []string{"nginx", "wrk", "taskset"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -73,7 +75,7 @@ func run(l *lab) (err error) {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(8*l.blocks)*l.length)
 	defer cancel()
-	if err := l.againstWrk(ctx); err != nil {
+	if err := l.againstWrk(ctx); err != nil || l.against != "" {
 		return err
 	}
 	return l.quantiles(ctx)

@@ -28,6 +28,9 @@ func (l *lab) againstWrk(ctx context.Context) error {
 			return err
 		}
 	}
+	if l.against != "" {
+		return nil
+	}
 	return l.open(ctx, n.addr)
 }
 
@@ -38,6 +41,10 @@ func (l *lab) pairs(ctx context.Context, addr string) error {
 	fmt.Printf("Closed loop, %d connections, one nginx worker, 4 KiB, runs of %v, server on CPU %s, generator on CPU %s\n\n", connections, l.length, serverCPU, l.generatorCPU)
 	fmt.Printf("%6s  %-7s %12s %12s %12s %12s %12s %12s\n", "block", "", "request/s", "per CPU s", "utilisation", "user", "system", "sleeps")
 	rng := rand.New(rand.NewPCG(1, 2))
+	other := "wrk"
+	if l.against != "" {
+		other = "against"
+	}
 	var ratios []float64
 	for block := range l.blocks {
 		order := []bool{true, false, false, true} // native?
@@ -46,11 +53,17 @@ func (l *lab) pairs(ctx context.Context, addr string) error {
 		}
 		sum := map[bool]float64{}
 		for _, native := range order {
-			m, name, err := measured{}, "wrk", error(nil)
-			if native {
+			m, name, err := measured{}, other, error(nil)
+			args := []string{"path=/index.html", "length=4096", fmt.Sprint("time=", l.length), fmt.Sprint("connections=", connections)}
+			switch {
+			case native:
 				name = "native"
-				m, err = l.native(ctx, addr, "path=/index.html", "length=4096", fmt.Sprint("time=", l.length), fmt.Sprint("connections=", connections))
-			} else {
+				m, err = l.native(ctx, addr, args...)
+			case l.against != "":
+				b := *l
+				b.self = l.against
+				m, err = b.native(ctx, addr, args...)
+			default:
 				m, err = l.wrk(ctx, addr, connections)
 			}
 			if err != nil {
@@ -63,7 +76,7 @@ func (l *lab) pairs(ctx context.Context, addr string) error {
 		ratios = append(ratios, sum[true]-sum[false])
 	}
 	e := stats.HodgesLehmann(ratios, 0.95)
-	fmt.Printf("\nrequests per generator CPU second, native / wrk: %.3f, interval %.3f to %.3f from %d blocks; goal ≥ 1.05\n\n",
+	fmt.Printf("\nrequests per generator CPU second, native / %s: %.3f, interval %.3f to %.3f from %d blocks; goal against wrk ≥ 1.05\n\n", other,
 		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), len(ratios))
 	return nil
 }

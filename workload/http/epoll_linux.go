@@ -45,7 +45,8 @@ type worker struct {
 	poll     poller
 	opener   *opener // of HTTPS; otherwise nil
 	sockets  []socket
-	queue    ring // idle sockets of an open loop, the longest idle first
+	ready    []int // idle sockets of a closed loop, which send after the events
+	queue    ring  // idle sockets of an open loop, the longest idle first
 	buf      []byte
 	phase    int
 	start    int64 // of the timed part
@@ -184,6 +185,7 @@ func (w *worker) run(start int64) {
 	for i := range w.sockets {
 		w.next(i, now())
 	}
+	w.resume()
 	last := w.end + int64(w.load.timeout)
 	for !w.stop.Load() {
 		t := now()
@@ -261,6 +263,7 @@ func (w *worker) turn(t, wait int64) {
 	if t >= w.sweepAt || w.rests > 0 {
 		w.sweep(t)
 	}
+	w.resume()
 }
 
 // patience is how long to wait when nothing has its time.
@@ -294,9 +297,21 @@ func (w *worker) next(i int, t int64) {
 	case w.phase == warming:
 	case w.schedule != nil:
 		w.queue.push(i)
-	case w.phase == timed && t < w.end:
-		w.begin(i, t, t)
+	case w.phase == timed:
+		w.ready = append(w.ready, i)
 	}
+}
+
+// resume sends the next requests of a closed loop, those of all sockets that
+// became free one after another. A server on another CPU is so woken up once
+// for many; waking it for each would cost more than all the rest, for both.
+func (w *worker) resume() {
+	for k := 0; k < len(w.ready); k++ {
+		if t := now(); t < w.end {
+			w.begin(w.ready[k], t, t)
+		}
+	}
+	w.ready = w.ready[:0]
 }
 
 // begin starts the request that was due at due.
