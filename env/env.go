@@ -29,6 +29,9 @@ type Config struct {
 	Agent string
 	// Run is the name of the run, for the leases.
 	Run string
+	// Meter prints on the host the reading of an energy meter, in joules; empty
+	// is none.
+	Meter []string
 	// Progress receives a line for a person when something takes long; nil
 	// discards.
 	Progress func(string)

@@ -40,6 +40,7 @@ type Lessor struct {
 	addrs map[netip.Addr]bool
 	net   *Record
 
+	silent   sync.Once // the meter has failed
 	founding sync.Mutex
 	grounds  map[string]ground
 }
@@ -126,9 +127,20 @@ func (l *Lessor) Host() conn.Conn { return l.cfg.Host }
 // Name is the host's in the lab file.
 func (l *Lessor) Name() string { return l.cfg.Name }
 
-// Counters reads the host's counters, of these CPUs.
+// Counters reads the host's counters, of these CPUs, and its meter. One that
+// does not answer takes no trial away: the energy is then unavailable, which
+// is said once.
 func (l *Lessor) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
-	return l.at.Counters(ctx, cpus)
+	c, err := l.at.Counters(ctx, cpus)
+	if err != nil || len(l.cfg.Meter) == 0 {
+		return c, err
+	}
+	var merr error
+	c.Energy = nil
+	if c.Joules, merr = readMeter(ctx, l.cfg.Host, l.cfg.Meter); merr != nil {
+		l.silent.Do(func() { l.say("energy is unavailable: %v", merr) })
+	}
+	return c, ctx.Err()
 }
 
 // Settle moves the controller's own process on the host to cpus.
@@ -200,7 +212,7 @@ func (l *Lessor) Cached(d driver.Doc, ref string, packages []string, options par
 
 // Counters reads the counters of the host that it is on, of its CPUs.
 func (le *Lease) Counters(ctx context.Context) (probe.Counters, error) {
-	return le.lessor.at.Counters(ctx, le.CPUSet)
+	return le.lessor.Counters(ctx, le.CPUSet)
 }
 
 // Stale returns an error of kind fault.Lab when the connection to the host was

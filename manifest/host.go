@@ -13,13 +13,27 @@ func (r *resolver) hosts(l *Lab, n *node) {
 	}
 	l.Hosts = map[string]Host{}
 	for _, e := range n.entries {
-		if e.key.text == "local" {
-			r.fail(e.key, "choose another name", "local is this machine and is always there")
-		}
 		l.Hosts[e.key.text] = r.host(e.value)
+		r.reached(e)
 	}
 	for _, e := range n.entries {
 		r.equal(l, e.key.text, e.value)
+	}
+}
+
+// reached checks that a host says where it is, and that nothing is said of this
+// machine but how its energy is metered.
+func (r *resolver) reached(e entry) {
+	if e.key.text != "local" {
+		if e.value.get("ssh") == nil {
+			r.fail(e.key, "write ssh: user@host", "host %s does not say where it is reached", show(e.key.text))
+		}
+		return
+	}
+	for _, f := range e.value.entries {
+		if f.key.text != "meter" {
+			r.fail(f.key, "choose another name for the host", "local is this machine and is always there: it has a meter and nothing else")
+		}
 	}
 }
 
@@ -33,6 +47,7 @@ func (r *resolver) host(n *node) Host {
 		r.fail(n.get("dir"), "write "+path.Clean(h.Dir), "the path %s is not a plain one", show(h.Dir))
 	}
 	h.Repair = r.argv(n, "repair", "[zfs, rollback, tank/lab@clean]")
+	h.Meter = r.argv(n, "meter", "[/usr/local/bin/read-meter]")
 	h.Reboot = r.argv(n, "reboot", "[shutdown, -r, now]")
 	if s := r.sub(n, "switch", mapping); s != nil {
 		h.Switch = map[string][]string{}

@@ -17,7 +17,7 @@ const Schema = "bakeoff/lab/v1"
 type Lab struct {
 	Schema     string          `json:"schema"`
 	Name       string          `json:"name"`
-	Hosts      map[string]Host `json:"hosts"` // without "local"
+	Hosts      map[string]Host `json:"hosts"` // "local" only with what is said of it
 	Contenders []Contender     `json:"contenders"`
 	Baseline   string          `json:"baseline"`
 	Cells      []Cell          `json:"cells"`
@@ -38,7 +38,9 @@ type Host struct {
 	// usual places.
 	Dir string `json:"dir,omitempty"`
 	// Repair is executed on it before every block.
-	Repair []string            `json:"repair,omitempty"`
+	Repair []string `json:"repair,omitempty"`
+	// Meter prints the reading of an energy meter, in joules.
+	Meter  []string            `json:"meter,omitempty"`
 	Switch map[string][]string `json:"switch,omitempty"` // system → argv
 	// Reboot is what makes it boot after Switch; empty is the system's own.
 	Reboot []string `json:"reboot,omitempty"`

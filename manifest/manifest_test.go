@@ -71,7 +71,7 @@ func TestTheExampleIsResolved(t *testing.T) {
 	}
 	want := &Lab{
 		Schema: Schema, Name: "static-web", Baseline: "host", Path: "bakeoff.yaml", Source: example(t), Profiles: []string{"ci", "full"},
-		Hosts: map[string]Host{"box": {SSH: "root@box.example", Switch: map[string][]string{"freebsd": {"efibootmgr", "-n", "-b", "0002"}}}},
+		Hosts: map[string]Host{"local": {Meter: []string{"/usr/local/bin/read-meter", "--joules"}}, "box": {SSH: "root@box.example", Switch: map[string][]string{"freebsd": {"efibootmgr", "-n", "-b", "0002"}}}},
 		Contenders: []Contender{
 			{Name: "host", Driver: "host", Host: "local", CPUs: 1, Memory: 512 * unit.MiB, Options: param.Values{}},
 			{Name: "crun", Driver: "oci", Host: "local", Image: "debian:bookworm", CPUs: 1, Memory: 512 * unit.MiB, Options: param.Values{"runtime": "crun"}},

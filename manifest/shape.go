@@ -148,11 +148,12 @@ func lab(cat Catalogue) *shape {
 	return fieldsOf(
 		field{name: "schema", doc: "The version of this format.", shape: enum(Schema), required: true},
 		field{name: "name", doc: "The lab's name; run folders bear it.", shape: name(), required: true},
-		field{name: "hosts", doc: "Machines beside this one, by name. local is always there.", shape: mapOf(name(), fieldsOf(
-			field{name: "ssh", doc: "Where it is reached. Its host key must be known.", shape: text(sshPattern, sshRule), required: true},
+		field{name: "hosts", doc: "Machines beside this one, by name. local is this machine and is always there; nothing but meter can be said of it.", shape: mapOf(name(), fieldsOf(
+			field{name: "ssh", doc: "Where it is reached; every host but local needs it. Its host key must be known.", shape: text(sshPattern, sshRule)},
 			field{name: "port", doc: "Its port, where ssh's own configuration does not say it.", shape: bounded(param.Int, 1, 65535)},
 			field{name: "dir", doc: "The folder on it for the agent, images and environments. Without it /var/lib/bakeoff and /var/cache/bakeoff, or the XDG folders of a user who is not root.", shape: text(pathPattern, pathRule)},
 			field{name: "repair", doc: "Argument vector that is executed on it before every block, to bring it back to a stated condition.", shape: listOf(one(param.Text))},
+			field{name: "meter", doc: "Argument vector that is executed on it right before and right after every trial, outside of what is timed, and prints the reading of an energy meter: one number, in joules. Without it the counters of the processor (RAPL) are read where there are any.", shape: listOf(one(param.Text))},
 			field{name: "switch", doc: "System → argument vector: executed on the box, it makes the box boot that system next. Contenders on it say which system they need. Runs do not reboot machines: a contender on such a host is refused, with the reason.", shape: mapOf(name(), listOf(one(param.Text)))},
 			field{name: "reboot", doc: "Argument vector that reboots the box after switch; without it what its system has for that.", shape: listOf(one(param.Text))},
 			field{name: "expect", doc: "System → a text that the booted system names itself with (fact os or kernel of its fingerprint); needed where the system's name in switch is not that of a known system.", shape: mapOf(name(), one(param.Text))},

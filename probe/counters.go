@@ -45,6 +45,10 @@ func (c Counters) Since(before Counters) Counters {
 	} {
 		*f.to = spent(f.before, f.after)
 	}
+	d.Energy = nil
+	if len(c.Energy) > 0 || len(before.Energy) > 0 {
+		d.Joules = energySpent(before.Energy, c.Energy)
+	}
 	d.Scope = nil
 	if c.Scope != nil && before.Scope != nil {
 		s := *c.Scope

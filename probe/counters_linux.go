@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +28,8 @@ func ReadHost(cpus []int) Counters {
 	c.ThrottledSeconds = readThrottled()
 	c.ThermalThrottles = readThermal(cpus)
 	c.FrequencyHz = readFrequency(cpus)
-	c.Joules = readJoules()
+	c.Energy = readEnergy(powercap)
+	c.Joules = joules(c.Energy)
 	return c
 }
 
@@ -155,34 +155,4 @@ func readFrequency(cpus []int) *float64 {
 	}
 	mean := sum / n
 	return &mean
-}
-
-// zones holds the energy counters of the packages, found once.
-var zones = sync.OnceValue(func() []string {
-	all, _ := filepath.Glob("/sys/class/powercap/intel-rapl:*/energy_uj")
-	var packages []string
-	for _, z := range all {
-		// intel-rapl:0 is a package, intel-rapl:0:0 a part of it.
-		if strings.Count(filepath.Base(filepath.Dir(z)), ":") == 1 {
-			packages = append(packages, z)
-		}
-	}
-	return packages
-})
-
-// readJoules returns the energy of all packages; nil where one of them cannot
-// be read.
-func readJoules() *float64 {
-	if len(zones()) == 0 {
-		return nil
-	}
-	var sum float64
-	for _, z := range zones() {
-		uj := count(text(z))
-		if uj == nil {
-			return nil
-		}
-		sum += *uj / 1e6
-	}
-	return &sum
 }

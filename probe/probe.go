@@ -41,8 +41,11 @@ type Counters struct {
 	ThermalThrottles *float64 `json:"thermal_throttles"`
 	// FrequencyHz is the mean current frequency; a level, not a count.
 	FrequencyHz *float64 `json:"frequency_hz"`
-	// Joules is the energy of the package, from RAPL or a meter.
+	// Joules is the energy of the packages, from RAPL, or what a meter says.
 	Joules *float64 `json:"joules"`
+	// Energy are RAPL's counters, one a package, of which Joules is the sum:
+	// each begins again at 0 by itself. Empty where Joules is a meter's.
+	Energy []Energy `json:"energy,omitempty"`
 	// Scope is the part of the machine that was charged separately (the
 	// control group of the environment, hypervisor included), nil where it
 	// cannot be told apart.

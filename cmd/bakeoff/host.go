@@ -56,6 +56,9 @@ type fleet struct {
 func (a *app) reach(ctx context.Context, p *plan.Plan, progress func(string)) *fleet {
 	f := &fleet{app: a, hosts: map[string]*ssh.Conn{}, errs: map[string]error{}}
 	for _, name := range sortedKeys(p.Hosts) {
+		if name == env.LocalHost {
+			continue
+		}
 		if len(p.Hosts[name].Switch) > 0 {
 			f.errs[name] = fault.WithFix(fault.New(fault.Unsupported, "host %s is switched between systems, which this program does not do", name),
 				"boot the system, and name it as a host without switch")
@@ -107,7 +110,7 @@ func (f *fleet) lessors(ctx context.Context, run string, p *plan.Plan, drivers [
 		if err := remember(state, name, p.Hosts[name]); err != nil {
 			return out, err
 		}
-		l, err := env.Open(ctx, env.Config{StateDir: c.StateDir(), CacheDir: c.CacheDir(), Host: c, Name: name, Agent: c.Agent(), Run: run,
+		l, err := env.Open(ctx, env.Config{StateDir: c.StateDir(), CacheDir: c.CacheDir(), Host: c, Name: name, Agent: c.Agent(), Run: run, Meter: p.Hosts[name].Meter,
 			Ship: &env.Ship{Here: local.Conn{}, Cache: cache}, Progress: progress}, drivers)
 		if err != nil {
 			f.errs[name] = fault.Op("host "+name, err)

@@ -259,6 +259,7 @@ func (s *session) lease(ctx context.Context, agent string, drivers []driver.Driv
 		state, cache := env.Dirs(s.env, os.Getuid())
 		if l.local, err = env.Open(ctx, env.Config{
 			StateDir: state, CacheDir: cache, Host: s.localHost(), Agent: agent, Run: filepath.Base(s.dir), Progress: progress,
+			Meter: s.plan.Hosts[env.LocalHost].Meter,
 		}, drivers); err != nil {
 			return l, err
 		}
