@@ -134,7 +134,13 @@ func build(ctx context.Context, e *confine.Env, runsc program, o settings) error
 	f["root"] = "gVisor's gofer, over an overlay over the image in a directory of the host's file system"
 	state := e.Details
 	e.Details = func(ctx context.Context) []byte { return append(state(ctx), panicked(ctx, e)...) }
-	if err := e.Answer(ctx); err != nil {
+	// A runsc that was built wrongly panics when something is executed. That is
+	// found out once: to execute something takes as long as to create it.
+	_, err := driver.Remember(e.Spec.Memo, "runsc executes on "+o.platform, func() (bool, error) { return true, e.Answer(ctx) })
+	if err == nil {
+		err = e.Alive(ctx)
+	}
+	if err != nil {
 		if why := panicked(ctx, e); len(why) > 0 {
 			err = fault.WithFix(fault.New(fault.Lab, "%w; %s", err, why), "build it anew: "+install(path.Join(defaultCache, "bin")))
 		}
