@@ -13,6 +13,7 @@ import (
 	"hash/fnv"
 	"io"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,19 +134,24 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	return guest.Machine{Env: e}, nil
 }
 
+// snapshotForm is the name of a snapshot below a pool: nothing in it is read
+// as a flag.
+var snapshotForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)+@[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
+
 func validate(spec driver.Spec, set param.Values, n names) error {
 	if err := guest.Check(spec); err != nil {
 		return err
 	}
 	disk := set.Text(optDisk)
-	_, snapshot, cloned := strings.Cut(disk, "@")
 	switch {
 	case spec.Memory < 128*unit.MiB || spec.Memory%unit.MiB != 0:
 		return fault.New(fault.Invalid, "memory %v; a guest has whole MiB, and at least 128", spec.Memory)
 	case set.Text(optBacking) == "file" && (!path.IsAbs(disk) || strings.Contains(disk, ",")):
 		return fault.New(fault.Invalid, "%s: %q is not the absolute path of an image", optDisk, disk)
-	case set.Text(optBacking) == "zvol" && (!cloned || snapshot == "" || !strings.Contains(disk, "/")):
+	case set.Text(optBacking) == "zvol" && !snapshotForm.MatchString(disk):
 		return fault.New(fault.Invalid, "%s: %q is not a snapshot of a volume, as zroot/vm/base@clean", optDisk, disk)
+	case set.Text(optLoader) == "uefi" && (!path.IsAbs(set.Text(optBootrom)) || strings.Contains(set.Text(optBootrom), ",")):
+		return fault.New(fault.Invalid, "%s: %q is not the absolute path of a firmware", optBootrom, set.Text(optBootrom))
 	case len(n.socket) > maxPath || strings.ContainsAny(n.dir, ",="):
 		return fault.WithFix(fault.New(fault.Lab, "the directory %s cannot hold a socket of bhyve's", spec.Dir), "set BAKEOFF_STATE to a short and plain path")
 	case len(spec.CPUSet) < spec.CPUs:

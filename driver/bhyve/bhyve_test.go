@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/conn"
 	"bakeoff/driver"
@@ -209,11 +210,12 @@ func TestDriver(t *testing.T) {
 	}
 	disk, agent := fake.Root(t)
 	h := host(fakeDir(t))
-	drivertest.Run(t, bhyve.Driver{}, drivertest.Options{Host: h, Options: param.Values{"disk": disk}, Agent: agent, Left: left(h), Memory: 128 * unit.MiB, Transfer: 1 << 20,
+	drivertest.Run(t, bhyve.Driver{}, drivertest.Options{Host: h, Options: param.Values{"disk": disk}, Agent: agent, Left: left(h), Memory: 128 * unit.MiB,
 		NoVolume: true, Without: map[string]string{"network": "the fake carries no packets", "volumes": "the fake's guest mounts nothing"}})
 }
 
 func TestBroken(t *testing.T) {
+	t.Parallel()
 	disk, agent := fake.Root(t)
 	h := host(t.TempDir())
 	fake.Break(t, bhyve.Driver{}, h, driver.Spec{Label: "bt", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Agent: agent,
@@ -243,5 +245,21 @@ func TestFake(t *testing.T) {
 		if exit, err := h.Exec(context.Background(), conn.Command(strings.Fields(argv)...)); err != nil || exit.OK() {
 			t.Errorf("%s: %v, %v", argv, exit, err)
 		}
+	}
+}
+
+func TestHangs(t *testing.T) {
+	t.Parallel() // it waits
+	disk, agent := fake.Root(t)
+	h := host(t.TempDir())
+	fake.Hang(t, bhyve.Driver{}, h, driver.Spec{Label: "bt", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Agent: agent,
+		Options: param.Values{"disk": disk, "boot-timeout": "2s"}}, 2*time.Second, left(h))
+}
+
+// Nothing that a lab file says is read by a program as more than a name.
+func TestInjection(t *testing.T) {
+	for _, o := range []param.Values{{"disk": "/d"}, {"disk": "/d", "loader": "uefi"}, {"disk": "tank/vm/base@clean", "backing": "zvol"}} {
+		fake.Inject(t, bhyve.Driver{}, func() *fake.Host { return host(t.TempDir()) }, driver.Spec{Label: "bt", CPUs: 1, CPUSet: []int{0},
+			Memory: 128 * unit.MiB, Agent: "/agent", Options: o})
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"bakeoff/conn"
@@ -81,6 +82,7 @@ type Host struct {
 	// 100.64.1.3:7311") to where they lead here ("unix /path").
 	Links func(network, address string) (string, string, bool)
 
+	mute   atomic.Bool // what is started in environments says nothing
 	mu     sync.Mutex
 	calls  [][]string
 	broken func(n int, argv []string) (before, after bool)

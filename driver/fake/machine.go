@@ -30,10 +30,15 @@ func Root(t *testing.T) (disk, agent string) {
 	dir := t.TempDir()
 	root := filepath.Join(dir, "root")
 	script := `mkdir -p "$1/bin" "$1/dev" "$1/etc" "$1/tmp" "$1/root" "$1/.bakeoff/scratch" && cp "$0" "$1/bin/busybox" &&
-		for n in $("$0" --list); do [ $n = busybox ] || ln -s busybox "$1/bin/$n"; done
-		cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom "$1/dev"`
-	if out, err := exec.Command("sh", "-c", script, box, root).CombinedOutput(); err != nil {
+		for n in $("$0" --list); do [ $n = busybox ] || echo $n; done && cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom "$1/dev"`
+	out, err := exec.Command("sh", "-c", script, box, root).CombinedOutput()
+	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range strings.Fields(string(out)) {
+		if err := os.Symlink("busybox", filepath.Join(root, "bin", name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	agent = filepath.Join(root, ".bakeoff/agent")
 	build := exec.Command("go", "build", "-trimpath", "-o", agent, "bakeoff/cmd/bakeoff-agent")
@@ -56,7 +61,8 @@ func Root(t *testing.T) (disk, agent string) {
 // rootMark begins a disk that stands for a root.
 const rootMark = "a disk with the root of "
 
-// Install makes the root of a guest from its disk, below the fake's directory.
+// Install makes the root of a guest from its disk, below the fake's directory:
+// directories of its own, and files that nobody writes to, shared.
 func (h *Host) Install(disk, name string) (root string, err error) {
 	text, err := os.ReadFile(disk)
 	if err != nil {
@@ -73,7 +79,7 @@ func (h *Host) Install(disk, name string) (root string, err error) {
 	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
 		return "", err
 	}
-	return root, Here(context.Background(), "cp", "-a", from, root)
+	return root, Here(context.Background(), "cp", "-al", from, root)
 }
 
 // Serve is a guest whose agent answers on a Unix socket, until ctx ends. greet,

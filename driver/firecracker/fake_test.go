@@ -2,6 +2,7 @@ package firecracker_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -261,7 +262,7 @@ func TestDriver(t *testing.T) {
 	}
 	h, image, agent := fixture(t)
 	t.Setenv("FIRECRACKER_TEST_FAKE", h.Dir) // what a killed controller leaves goes with the test
-	drivertest.Run(t, firecracker.Driver{}, drivertest.Options{Host: h, Image: image, Agent: agent, Transfer: 1 << 20, Without: map[string]string{
+	drivertest.Run(t, firecracker.Driver{}, drivertest.Options{Host: h, Image: image, Agent: agent, Without: map[string]string{
 		"network": "the fake carries no packets",
 		"volumes": "the fake's guest mounts nothing; TestRefused and the fake hold the drives",
 		"limits":  "the fake's guest has no memory of its own",
@@ -274,6 +275,7 @@ func spec(image driver.Image, agent string) driver.Spec {
 }
 
 func TestBroken(t *testing.T) {
+	t.Parallel()
 	h, image, agent := fixture(t)
 	fake.Break(t, firecracker.Driver{}, h, spec(image, agent), drivertest.Remains)
 }
@@ -330,4 +332,51 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v of kind %v after %q", what, err, fault.Of(err), h.Calls())
 		}
 	}
+}
+
+func TestHangs(t *testing.T) {
+	t.Parallel() // it waits
+	h, image, agent := fixture(t)
+	s := spec(image, agent)
+	s.Options = param.Values{"boot-timeout": "2s"}
+	fake.Hang(t, firecracker.Driver{}, h, s, 2*time.Second, drivertest.Remains)
+}
+
+// Nothing that a lab file says is read by a program as more than a name.
+func TestInjection(t *testing.T) {
+	fake.Inject(t, firecracker.Driver{}, func() *fake.Host {
+		h := host(t.TempDir())
+		h.Passed = slices.DeleteFunc(h.Passed, func(name string) bool { return slices.Contains(looks, name) })
+		for _, name := range looks {
+			h.Programs[name] = replayed
+		}
+		return h
+	}, spec(driver.Image{Disk: "/no/disk", Kernel: "/no/kernel"}, "/no/agent"))
+}
+
+// looks are programs that change nothing; what they said is said again, because
+// the driver looks at this machine's control groups a thousand times here.
+var (
+	looks = []string{"cat", "ls", "test", "uname", "id"}
+	said  sync.Map // arguments → reply
+)
+
+type reply struct {
+	out  []byte
+	code int
+}
+
+func replayed(c *fake.Call) int {
+	key := strings.Join(c.Argv, "\x00")
+	r, ok := said.Load(key)
+	if !ok {
+		var out bytes.Buffer
+		inner := *c
+		inner.Stdout = &out
+		code := inner.Real(c.Argv...)
+		r = reply{out.Bytes(), code}
+		said.Store(key, r)
+	}
+	c.Printf("%s", r.(reply).out)
+	return r.(reply).code
 }

@@ -184,6 +184,8 @@ func validate(spec driver.Spec, set param.Values) error {
 		return fault.New(fault.Invalid, "a machine boots from an image; name one, as image: debian:bookworm")
 	case spec.Image.Kernel == "" && set.Text(optKernel) == "":
 		return fault.New(fault.Invalid, "the image has no kernel; name one with the option %s", optKernel)
+	case strings.HasPrefix(set.Text(optProgram), "-"):
+		return fault.New(fault.Invalid, "%s: %q is not a program", optProgram, set.Text(optProgram))
 	case strings.ContainsFunc(set.Text(optAppend), func(r rune) bool { return r < ' ' || r > '~' }):
 		return fault.New(fault.Invalid, "%s: %q has other than printable ASCII characters", optAppend, set.Text(optAppend))
 	case len(path.Join(spec.Dir, socketVsock)) > maxPath:
@@ -192,6 +194,9 @@ func validate(spec driver.Spec, set param.Values) error {
 	for _, v := range spec.Volumes {
 		if !path.IsAbs(v.Path) || path.Clean(v.Path) == "/" {
 			return fault.New(fault.Invalid, "volume %q: write an absolute path below /", v.Path)
+		}
+		if v.Backing == volume.Disk && !path.IsAbs(v.Device) {
+			return fault.New(fault.Invalid, "volume %s: %q is not the absolute path of a device", v.Path, v.Device)
 		}
 		if !slices.Contains([]string{volume.Tmpfs, volume.Ext4, volume.Disk}, v.Backing) {
 			return fault.New(fault.Unsupported, "volume %s: a microVM cannot have a volume of backing %s", v.Path, v.Backing)

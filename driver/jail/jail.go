@@ -12,8 +12,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"path"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"bakeoff/cgroup"
@@ -162,6 +162,10 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 	return reap(ctx, host, namesOf(left.Label, left.Dir), dryRun)
 }
 
+// snapshotForm is the name of a snapshot below a pool: nothing in it is read
+// as a flag.
+var snapshotForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)+@[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
+
 func validate(spec driver.Spec, set param.Values) error {
 	if err := guest.Check(spec); err != nil {
 		return err
@@ -169,7 +173,7 @@ func validate(spec driver.Spec, set param.Values) error {
 	if spec.Image.Root == "" && set.Text(optRoot) != rootZFS {
 		return fault.WithFix(fault.New(fault.Invalid, "no image"), "name one, or clone a dataset with root: zfs")
 	}
-	if _, snapshot, ok := strings.Cut(set.Text(optDataset), "@"); set.Text(optRoot) == rootZFS && (!ok || snapshot == "" || !strings.Contains(set.Text(optDataset), "/")) {
+	if set.Text(optRoot) == rootZFS && !snapshotForm.MatchString(set.Text(optDataset)) {
 		return fault.New(fault.Invalid, "%s: %q is not a snapshot below a pool, as zroot/jails/base@clean", optDataset, set.Text(optDataset))
 	}
 	for _, v := range spec.Volumes {

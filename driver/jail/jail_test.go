@@ -43,7 +43,7 @@ func TestDriver(t *testing.T) {
 	}
 	needRoot(t)
 	h := host(fakeDir(t))
-	drivertest.Run(t, jail.Driver{}, drivertest.Options{Host: h, Left: left(h), Without: withoutPackets, Transfer: 1 << 20})
+	drivertest.Run(t, jail.Driver{}, drivertest.Options{Host: h, Left: left(h), Without: withoutPackets})
 }
 
 func needRoot(t *testing.T) {
@@ -89,6 +89,7 @@ func network() *driver.Network {
 
 // The way to the host breaks at each command in turn.
 func TestBroken(t *testing.T) {
+	t.Parallel()
 	s := spec(t)
 	s.Network = network()
 	s.Volumes = []driver.Volume{{Path: "/data", Backing: "tmpfs", Size: unit.MiB}, {Path: "/more", Backing: "dir"}}
@@ -235,5 +236,19 @@ func TestFake(t *testing.T) {
 	}
 	if !slices.Contains(h.Calls()[0], "-c") {
 		t.Error("calls are not kept")
+	}
+}
+
+func TestHangs(t *testing.T) {
+	t.Parallel() // it waits
+	h := host(t.TempDir())
+	fake.Hang(t, jail.Driver{}, h, spec(t), 0, left(h))
+}
+
+// Nothing that a lab file says is read by a program as more than a name.
+func TestInjection(t *testing.T) {
+	for _, o := range []param.Values{{}, {"root": "zfs", "dataset": "tank/jails/base@clean"}} {
+		fake.Inject(t, jail.Driver{}, func() *fake.Host { return host(t.TempDir()) }, driver.Spec{Label: "jt", CPUs: 1, CPUSet: []int{0},
+			Memory: 64 * unit.MiB, Agent: "/agent", Image: driver.Image{Root: "/no/root"}, Options: o})
 	}
 }

@@ -112,6 +112,8 @@ func validate(spec driver.Spec, set param.Values) error {
 	switch {
 	case !path.IsAbs(set.Text(optDisk)):
 		return fault.New(fault.Invalid, "%s: %q is not the absolute path of an image", optDisk, set.Text(optDisk))
+	case set.Text(optKernel) != "" && !path.IsAbs(set.Text(optKernel)):
+		return fault.New(fault.Invalid, "%s: %q is not the absolute path of a kernel", optKernel, set.Text(optKernel))
 	case spec.CPUs != 1:
 		return fault.New(fault.Unsupported, "%d processors: vmm gives a guest one", spec.CPUs)
 	case spec.Memory < 64*unit.MiB || spec.Memory%unit.MiB != 0:

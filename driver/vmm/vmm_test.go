@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/conn"
 	"bakeoff/driver"
@@ -131,11 +132,12 @@ func TestDriver(t *testing.T) {
 	}
 	disk, agent := fake.Root(t)
 	h := host(fakeDir(t))
-	drivertest.Run(t, vmm.Driver{}, drivertest.Options{Host: h, Options: param.Values{"disk": disk}, Agent: agent, Left: left(h), Transfer: 1 << 20,
+	drivertest.Run(t, vmm.Driver{}, drivertest.Options{Host: h, Options: param.Values{"disk": disk}, Agent: agent, Left: left(h),
 		NoVolume: true, Without: map[string]string{"network": "no address of the experiment's yet", "volumes": "the fake's guest mounts nothing"}})
 }
 
 func TestBroken(t *testing.T) {
+	t.Parallel()
 	disk, agent := fake.Root(t)
 	h := host(t.TempDir())
 	fake.Break(t, vmm.Driver{}, h, driver.Spec{Label: "vt", CPUs: 1, CPUSet: []int{0}, Memory: 96 * unit.MiB, Agent: agent,
@@ -149,4 +151,18 @@ func TestFake(t *testing.T) {
 			t.Errorf("%s: %v, %v", argv, exit, err)
 		}
 	}
+}
+
+func TestHangs(t *testing.T) {
+	t.Parallel() // it waits
+	disk, agent := fake.Root(t)
+	h := host(t.TempDir())
+	fake.Hang(t, vmm.Driver{}, h, driver.Spec{Label: "vt", CPUs: 1, CPUSet: []int{0}, Memory: 96 * unit.MiB, Agent: agent,
+		Options: param.Values{"disk": disk, "boot-timeout": "2s"}}, 2*time.Second, left(h))
+}
+
+// Nothing that a lab file says is read by a program as more than a name.
+func TestInjection(t *testing.T) {
+	fake.Inject(t, vmm.Driver{}, func() *fake.Host { return host(t.TempDir()) }, driver.Spec{Label: "vt", CPUs: 1, CPUSet: []int{0},
+		Memory: 96 * unit.MiB, Agent: "/agent", Options: param.Values{"disk": "/d"}})
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/conn"
 	"bakeoff/driver"
@@ -214,7 +215,7 @@ func TestDriver(t *testing.T) {
 	disk, agent := fake.Root(t)
 	t.Setenv("ZONE_TEST_DISK", disk)
 	h := host(fakeDir(t), disk)
-	drivertest.Run(t, zone.Driver{}, drivertest.Options{Host: h, Options: set, Agent: agent, Left: left(h), Transfer: 1 << 20,
+	drivertest.Run(t, zone.Driver{}, drivertest.Options{Host: h, Options: set, Agent: agent, Left: left(h),
 		Without: map[string]string{"network": "the fake carries no packets"}})
 }
 
@@ -223,6 +224,7 @@ func spec(agent string) driver.Spec {
 }
 
 func TestBroken(t *testing.T) {
+	t.Parallel()
 	disk, agent := fake.Root(t)
 	h := host(t.TempDir(), disk)
 	s := spec(agent)
@@ -260,5 +262,23 @@ func TestFake(t *testing.T) {
 		if exit, err := h.Exec(t.Context(), conn.Cmd{Argv: []string{"vmadm", "create", "-f", "-"}, Stdin: strings.NewReader(bad)}); err != nil || exit.OK() {
 			t.Errorf("%s: %v, %v", bad, exit, err)
 		}
+	}
+}
+
+func TestHangs(t *testing.T) {
+	t.Parallel() // it waits
+	disk, agent := fake.Root(t)
+	h := host(t.TempDir(), disk)
+	s := spec(agent)
+	s.Options = param.Values{"image-uuid": image, "boot-timeout": "2s"}
+	fake.Hang(t, zone.Driver{}, h, s, 2*time.Second, left(h))
+}
+
+// Nothing that a lab file says is read by a program as more than a name.
+func TestInjection(t *testing.T) {
+	for _, brand := range []string{"joyent", "lx", "bhyve"} {
+		s := spec("/agent")
+		s.Options = param.Values{"image-uuid": image, "brand": brand}
+		fake.Inject(t, zone.Driver{}, func() *fake.Host { return host(t.TempDir(), "/no/disk") }, s)
 	}
 }
