@@ -6,8 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	driverall "bakeoff/driver/all"
+	systemall "bakeoff/system/all"
+	workloadall "bakeoff/workload/all"
 )
 
 // TestReferenceIsFresh fails when docs/reference is not what `make docs`
@@ -36,5 +41,35 @@ func TestReferenceIsFresh(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDocsReadmeNames fails when README.md does not name all that there is:
+// what a stranger reads first was stale before.
+func TestDocsReadmeNames(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(kind, name string) {
+		if !bytes.Contains(text, []byte("`"+name+"`")) {
+			t.Errorf("README.md does not name the %s `%s`: add it under What is there", kind, name)
+		}
+	}
+	for _, d := range driverall.Drivers() {
+		named("driver", d.Doc().Name)
+	}
+	for _, w := range workloadall.Workloads() {
+		if name := w.Doc().Name; name != "calibrate" { // the command calibrate has its own
+			named("workload or tool", name)
+		}
+	}
+	for _, s := range systemall.Systems() {
+		named("system", s.Doc().Name)
+	}
+	for _, link := range regexp.MustCompile(`\]\(([a-zA-Z][^):]*)\)`).FindAllSubmatch(text, -1) {
+		if _, err := os.Stat(filepath.Join("..", "..", filepath.FromSlash(string(link[1])))); err != nil {
+			t.Errorf("README.md links to %s: %v", link[1], err)
+		}
 	}
 }

@@ -190,8 +190,7 @@ func hereCell(here string) cell {
 }
 
 func (a *app) describeDriver(d listed) {
-	s := a.style(a.stdout)
-	fmt.Fprintf(a.stdout, "%s – %s\n\n", s.paint(bold, d.Name), d.Summary)
+	a.nameplate(d.Name, d.Summary)
 	t := table{head: []string{"", ""}}
 	t.add(cell{text: "here"}, hereCell(d.Here))
 	if !d.Check.OK {
@@ -328,7 +327,7 @@ func workloadDocs() []workload.Doc {
 
 func (a *app) describeWorkload(d workload.Doc) {
 	s := a.style(a.stdout)
-	fmt.Fprintf(a.stdout, "%s – %s\n\n", s.paint(bold, d.Name), d.Summary)
+	a.nameplate(d.Name, d.Summary)
 	t := table{head: []string{"METRIC", "UNIT", "BETTER", "COMPARED BY", "MEANING"}}
 	for _, m := range d.Metrics {
 		name := m.Name

@@ -320,6 +320,9 @@ func (s *session) conclude(r analysis.Results) error {
 	return failOn(s.failOn).end(r)
 }
 
+// sameSignal is how soon after the first a second signal is the same one.
+const sameSignal = 300 * time.Millisecond
+
 // interruptible returns a context that the first Ctrl-C or SIGTERM ends; the
 // second one kills this program where it stands.
 func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
@@ -334,8 +337,17 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 			return
 		}
 		cancel()
-		if _, ok := <-signals; ok {
-			io.WriteString(a.stderr, "\x1b[?25h\nbakeoff: killed; bakeoff clean removes what is left\n")
+		// One Ctrl-C can come twice: from the terminal, and passed on by what
+		// started this program (sudo, timeout). A person's second one is later.
+		first := time.Now()
+		for range signals {
+			if time.Since(first) < sameSignal {
+				continue
+			}
+			if a.terminal(a.stderr) {
+				io.WriteString(a.stderr, "\x1b[?25h") // the live view hides the cursor
+			}
+			io.WriteString(a.stderr, "\nbakeoff: killed; bakeoff clean removes what is left\n")
 			os.Exit(exitFailed)
 		}
 	}()

@@ -28,7 +28,7 @@ func (a *app) style(w io.Writer) style {
 }
 
 func (s style) paint(c colour, text string) string {
-	if !s.coloured || text == "" {
+	if !s.coloured || c == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"

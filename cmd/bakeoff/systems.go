@@ -98,7 +98,7 @@ func systemRows(d system.Doc) [][2]string {
 }
 
 func (a *app) describeSystem(d system.Doc) {
-	fmt.Fprintf(a.stdout, "%s – %s\n\n", a.style(a.stdout).paint(bold, d.Name), d.Summary)
+	a.nameplate(d.Name, d.Summary)
 	t := table{head: []string{"", ""}}
 	for _, r := range systemRows(d) {
 		t.row(r[0], r[1])

@@ -89,3 +89,16 @@ func wrap(text string, width int) []string {
 	}
 	return append(lines, line)
 }
+
+// nameplate writes what is described and, on the same line, what it is, folded
+// at the width of the terminal.
+func (a *app) nameplate(name, summary string) {
+	width, _ := a.size(a.stdout)
+	lines := wrap(name+" – "+summary, max(width, 24))
+	first := strings.TrimPrefix(lines[0], name)
+	fmt.Fprintln(a.stdout, a.style(a.stdout).paint(bold, name)+first)
+	for _, line := range lines[1:] {
+		fmt.Fprintln(a.stdout, line)
+	}
+	fmt.Fprintln(a.stdout)
+}

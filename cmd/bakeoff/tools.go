@@ -89,7 +89,7 @@ func findTools() []listedTool {
 }
 
 func (a *app) describeTool(l listedTool) {
-	fmt.Fprintf(a.stdout, "%s – %s\n\n", a.style(a.stdout).paint(bold, l.Name), l.Summary)
+	a.nameplate(l.Name, l.Summary)
 	t := table{head: []string{"", ""}}
 	t.row("program", l.Program)
 	t.row("here", l.Here)
