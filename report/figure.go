@@ -12,6 +12,7 @@ import (
 	"bakeoff/chart/percent"
 	"bakeoff/chart/points"
 	"bakeoff/chart/strip"
+	"bakeoff/chart/summary"
 	"bakeoff/sample"
 	"bakeoff/unit"
 )
@@ -47,6 +48,67 @@ func (b *builder) percents() {
 		}
 	}
 	b.page.Percent = b.percentFigures(primary)
+}
+
+// fewComponents is the number of cells from which on they are also shown
+// together: fewer are seen at a glance as they are.
+const fewComponents = 4
+
+// summary draws all cells on one axis, each by the metric that it is shown
+// by, judged or not: what is better there is better, and none of them leads.
+func (b *builder) summary() {
+	f := summary.Figure{Baseline: b.results.Baseline}
+	place := map[string]int{}
+	for _, c := range b.results.Contenders {
+		if c.Name != b.results.Baseline && !b.isTwin(c.Name) {
+			place[c.Name] = len(f.Contenders)
+			f.Contenders = append(f.Contenders, c.Name)
+		}
+	}
+	for _, k := range b.results.Cells {
+		for _, m := range shown(k) {
+			if m.Scale == sample.Difference {
+				continue
+			}
+			row := summary.Row{Label: k.Name}
+			if m.Name != "throughput" {
+				row.Label += ", " + m.Name
+			}
+			for i := range f.Contenders {
+				row.Points = append(row.Points, summary.Point{Contender: i, Mark: chart.Plain, Note: "missing"})
+			}
+			for _, c := range b.results.Comparisons {
+				if i, ok := place[c.Contender]; ok && c.Cell == k.Name && c.Metric == m.Name {
+					row.Points[i] = summaryPoint(i, c)
+				}
+			}
+			f.Rows = append(f.Rows, row)
+		}
+	}
+	if len(f.Contenders) == 0 || len(f.Rows) < fewComponents {
+		return
+	}
+	drawn := b.figure(f, "")
+	b.page.Summary = &drawn
+}
+
+// summaryPoint turns a comparison so that more is better.
+func summaryPoint(contender int, c analysis.Comparison) summary.Point {
+	s := say(c, "")
+	p := summary.Point{Contender: contender, Value: usable(c.Ratio, c.Scale), Mark: s.Mark, Note: s.Word}
+	p.Lo, p.Hi = bounds(c)
+	if c.Better == sample.Lower {
+		p.Value, p.Lo, p.Hi = inverse(p.Value), inverse(p.Hi), inverse(p.Lo)
+	}
+	return p
+}
+
+func inverse(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	n := 1 / *v
+	return &n
 }
 
 // twinFigures draws what the twin gave, all primary ratios in one figure:

@@ -25,6 +25,7 @@ type page struct {
 	ScopeNote                 string
 	Percent                   []figure
 	PercentNote               string
+	Summary                   *figure // nil where there are few cells
 	Cells                     []cell
 	Costs                     []costs
 	Differs                   matrix
@@ -118,6 +119,7 @@ func newPage(e *evidence, opt Option) page {
 	b.alarm()
 	b.verdicts()
 	b.percents()
+	b.summary()
 	b.cells()
 	b.costs()
 	b.differs()
@@ -425,7 +427,7 @@ func (b *builder) method() {
 	for _, d := range chartall.Docs() {
 		p.Glossary = append(p.Glossary, pair{map[string]string{
 			"percent": "Difference charts", "points": "Raw values", "drift": "In the order of measuring",
-			"bar": "Amounts", "strip": "Bottleneck strips"}[d.Name], d.Read})
+			"bar": "Amounts", "strip": "Bottleneck strips", "summary": "All components"}[d.Name], d.Read})
 	}
 }
 

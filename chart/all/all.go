@@ -8,6 +8,7 @@ import (
 	"bakeoff/chart/percent"
 	"bakeoff/chart/points"
 	"bakeoff/chart/strip"
+	"bakeoff/chart/summary"
 )
 
 // Docs describes every kind of figure, sorted by name.
@@ -18,5 +19,6 @@ func Docs() []chart.Doc {
 		percent.Figure{}.Doc(),
 		points.Figure{}.Doc(),
 		strip.Figure{}.Doc(),
+		summary.Figure{}.Doc(),
 	}
 }
