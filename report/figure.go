@@ -66,10 +66,7 @@ func (b *builder) summary() {
 		}
 	}
 	for _, k := range b.results.Cells {
-		for _, m := range shown(k) {
-			if m.Scale == sample.Difference {
-				continue
-			}
+		for _, m := range b.component(k) {
 			row := summary.Row{Label: k.Name}
 			if m.Name != "throughput" {
 				row.Label += ", " + m.Name
@@ -90,6 +87,25 @@ func (b *builder) summary() {
 	}
 	drawn := b.figure(f, "")
 	b.page.Summary = &drawn
+}
+
+// component returns the ratios by which a cell is part of the summary: those
+// that are judged, or else the first that was measured.
+func (b *builder) component(k analysis.Cell) []sample.Metric {
+	var out []sample.Metric
+	for _, m := range k.Metrics {
+		if m.Primary && m.Scale != sample.Difference {
+			out = append(out, m)
+		}
+	}
+	for _, m := range k.Metrics {
+		if len(out) == 0 && m.Scale != sample.Difference && slices.ContainsFunc(b.results.Comparisons, func(c analysis.Comparison) bool {
+			return c.Cell == k.Name && c.Metric == m.Name && c.Ratio != nil
+		}) {
+			return []sample.Metric{m}
+		}
+	}
+	return out
 }
 
 // summaryPoint turns a comparison so that more is better.

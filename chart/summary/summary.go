@@ -194,12 +194,14 @@ func (f Figure) row(c *chart.Canvas, l layout, r Row, y float64) {
 		c.Begin("row", r.Label+": "+f.say(p))
 		if usable(p.Value) {
 			if usable(p.Lo) && usable(p.Hi) {
-				c.Line(l.at(*p.Lo), middle, l.at(*p.Hi), middle, "grid")
+				c.Line(l.at(*p.Lo), middle, l.at(*p.Hi), middle, "whisker")
 				for _, end := range []float64{*p.Lo, *p.Hi} {
-					c.Line(l.at(end), middle-3, l.at(end), middle+3, "grid")
+					c.Line(l.at(end), middle-3, l.at(end), middle+3, "whisker")
 				}
 			}
 			c.Text(l.at(*p.Value), middle+4, chart.Middle, "sign mark-"+string(p.Mark), letter(p.Contender))
+		} else {
+			c.Label(l.x0, middle+4, l.x1-l.x0, chart.Start, "tick", letter(p.Contender)+" "+p.Note)
 		}
 		c.End()
 	}

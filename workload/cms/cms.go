@@ -38,7 +38,7 @@ const restoreTime = 2 * time.Second
 func (Workload) Doc() workload.Doc {
 	own := []param.Spec{
 		{Name: "generator", Kind: param.Text, Default: native, Enum: []string{native, "siege"}, Doc: "load generator; the native one compares every body byte for byte, siege sees statuses"},
-		{Name: "pages", Kind: param.Text, Default: "calendar", Enum: []string{all, "login", "calendar", "event"}, Doc: "which pages are asked for; all of them in turn is siege's"},
+		{Name: "pages", Kind: param.Text, Default: all, Enum: []string{all, "login", "calendar", "event"}, Doc: "which pages are asked for in turn: the one to log in, everybody's calendar, an event of each, or all of them"},
 		{Name: "connections", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "clients at a time"},
 		{Name: "delay", Kind: param.Duration, Doc: "each client of siege pauses for up to this before a request; without pauses when not set"},
 		{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part; whole seconds with siege"},
@@ -97,8 +97,6 @@ func (Workload) Prepare(ctx context.Context, t workload.Target, p param.Values) 
 func refused(p param.Values) error {
 	isNative, login := p.Text("generator") == native, p.Text("pages") == all || p.Text("pages") == "login"
 	switch {
-	case isNative && p.Text("pages") == all:
-		return fault.WithFix(fault.New(fault.Invalid, "pages: all of them in turn need siege"), "write generator: siege, or one kind of page")
 	case isNative && p.Duration("delay") > 0:
 		return fault.WithFix(fault.New(fault.Invalid, "delay: clients that pause need siege"), "write generator: siege, or no delay")
 	case !isNative && login && p.Bool("keepalive"):

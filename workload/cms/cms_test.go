@@ -186,7 +186,7 @@ func TestWhatIsMissing(t *testing.T) {
 	}
 	target := workloadtest.Local(t)
 	target.Peer, target.PeerAgent, target.PeerDir, target.Addr = local.Conn{}, "agent", t.TempDir(), netip.MustParseAddr("127.0.0.1")
-	for _, change := range []param.Values{{"pages": "all"}, {"delay": "1s"}, {"generator": "siege", "pages": "login", "keepalive": "true"}} {
+	for _, change := range []param.Values{{"delay": "1s"}, {"generator": "siege", "pages": "login", "keepalive": "true"}} {
 		q := param.Defaults(w.Doc().Params)
 		for name, v := range change {
 			q[name] = v

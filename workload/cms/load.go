@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"bakeoff/agent"
@@ -19,6 +18,7 @@ import (
 	"bakeoff/tool"
 	"bakeoff/tool/siege"
 	"bakeoff/workload"
+	"bakeoff/workload/http"
 )
 
 // The values of the parameters generator and pages that code asks for.
@@ -36,15 +36,22 @@ const (
 	maxExec   = 8 << 20
 )
 
-// native runs the generator that is part of the agent on one page, whose body
-// it compares with the one that was checked.
+// native runs the generator that is part of the agent on the pages in turn,
+// whose bodies it compares with those that were checked.
 func (s *site) native(ctx context.Context, raw workload.Raw) error {
-	page, ok := s.known.Pages[s.asked()[0].path]
-	if !ok {
-		return fault.New(fault.Lab, "nothing is known of the page %s", s.asked()[0].path)
+	var urls []http.URL
+	for _, page := range s.asked() {
+		known, ok := s.known.Pages[page.path]
+		if !ok {
+			return fault.New(fault.Lab, "nothing is known of the page %s", page.path)
+		}
+		urls = append(urls, http.URL{Path: page.path, Status: 200, Length: int64(known.Length), Sum: known.SHA256})
 	}
-	v := param.Values{"addr": s.addr.String(), "path": s.asked()[0].path,
-		"length": strconv.Itoa(page.Length), "sha256": page.SHA256}
+	list := s.target.PeerDir + "/cms-urls-" + s.params.Text("pages")
+	if err := s.target.Peer.Push(ctx, list, 0o644, bytes.NewReader(http.FormatURLs(urls))); err != nil {
+		return err
+	}
+	v := param.Values{"addr": s.addr.String(), "list": list}
 	for _, name := range []string{"connections", "time", "timeout", "keepalive"} {
 		v[name] = s.params.Text(name)
 	}
