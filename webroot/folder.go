@@ -1,7 +1,6 @@
 package webroot
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,35 +10,41 @@ import (
 	"bakeoff/fault"
 )
 
-// The bounds of a folder that is served.
-const (
-	maxFiles = 4096
-	maxBytes = 64 << 20 // of all files together
-)
+// bounds limit a folder that is served.
+type bounds struct {
+	files int
+	bytes int64 // of all files together
+}
+
+var usual = bounds{files: 4096, bytes: 64 << 20}
 
 // Folder reads the site in dir. Links are followed as long as they lead to a
 // file inside. What cannot be served is an error of kind fault.Invalid that
-// names the file.
-func Folder(dir string) (Site, error) {
+// names the file: more than 4096 files, or 64 MiB, among others.
+func Folder(dir string) (Site, error) { return folder(dir, usual) }
+
+func folder(dir string, most bounds) (Site, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Site{}, fault.WithFix(fault.Wrap(fault.Invalid, "site", err), "name a folder on this machine with an "+Home+" in it")
 	}
 	defer root.Close()
 	var files []File
-	left := int64(maxBytes)
+	left := most.bytes
 	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		if len(files) == maxFiles {
-			return fmt.Errorf("more than %d files", maxFiles)
+		if len(files) == most.files {
+			return fmt.Errorf("%s is one more than %d files", name, most.files)
 		}
 		if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return fmt.Errorf("%q has control characters in its name", name)
 		}
 		body, err := readFile(root, name, left)
-		left -= int64(len(body))
+		if left -= int64(len(body)); err == nil && left < 0 {
+			err = fmt.Errorf("with %s it is more than %d bytes", name, most.bytes)
+		}
 		files = append(files, File{Name: name, Body: body})
 		return err
 	})
@@ -53,8 +58,8 @@ func Folder(dir string) (Site, error) {
 	return s, nil
 }
 
-// readFile reads a regular file of at most limit bytes. Whether it is one is
-// asked before it is opened: opening a pipe may wait for ever.
+// readFile reads a regular file, at most one byte more than limit. Whether it
+// is one is asked before it is opened: opening a pipe may wait for ever.
 func readFile(root *os.Root, name string, limit int64) ([]byte, error) {
 	info, err := root.Stat(name)
 	if err != nil {
@@ -68,9 +73,5 @@ func readFile(root *os.Root, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		return nil, errors.New("more than 64 MiB in all")
-	}
-	return b, err
+	return io.ReadAll(io.LimitReader(f, limit+1))
 }

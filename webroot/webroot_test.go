@@ -193,18 +193,18 @@ func TestFoldersThatCannotBeServed(t *testing.T) {
 			link(t, "sub", d+"/loop")
 			return d
 		},
-		"control characters": func() string { return lay(t, map[string]string{Home: "x", "a\nb": "x"}) },
-		"more than 64 MiB":   func() string { return lay(t, map[string]string{Home: strings.Repeat("x", maxBytes+1)}) },
-		"not a directory":    func() string { return filepath.Join(outside, "secret") },
-		"more than 4096 files": func() string {
+		"control characters":   func() string { return lay(t, map[string]string{Home: "x", "a\nb": "x"}) },
+		"more than 1000 bytes": func() string { return lay(t, map[string]string{Home: "x", "z": strings.Repeat("x", 1000)}) },
+		"not a directory":      func() string { return filepath.Join(outside, "secret") },
+		"more than 9 files": func() string {
 			files := map[string]string{Home: "x"}
-			for i := range maxFiles {
-				files[strings.Repeat("n", 1+i%200)+string(rune('a'+i/200))] = ""
+			for i := range 9 {
+				files[strings.Repeat("n", 1+i)] = ""
 			}
 			return lay(t, files)
 		},
 	} {
-		if _, err := Folder(dir()); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+		if _, err := folder(dir(), bounds{files: 9, bytes: 1000}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}
 	}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/analysis"
+)
+
+// The example site under the technologies that are here, by both generators,
+// over HTTP and HTTPS: every cell of the host and of a chroot gives figures, and
+// TLS in the kernel is had or refused with its reason.
+func TestStaticWebExample(t *testing.T) {
+	needsRoot(t)
+	h := newHome(t)
+	lab, err := filepath.Abs("../../examples/static-web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := []string{"http-50", "http-site", "http-open", "ecdsa-50", "ecdsa-ktls", "wrk-10"}
+	args := []string{lab, "--profile", "ci", "--seed", "7"}
+	for _, c := range cells {
+		args = append(args, "--only", c)
+	}
+	r, code := ranExample(t, h, args...)
+	for _, m := range r.Missing {
+		switch {
+		case strings.Contains(m.Reason, "apt-get install"):
+			t.Skipf("%s on %s: %s", m.Cell, m.Contender, m.Reason)
+		case m.Cell == "ecdsa-ktls" && strings.Contains(m.Reason, "ktls: "), m.Contender == "gvisor", m.Contender == "microvm":
+		default:
+			t.Errorf("missing: %s on %s: %s", m.Cell, m.Contender, m.Reason)
+		}
+	}
+	if code != 0 && code != 4 || r.Blocks == 0 {
+		t.Errorf("exit code %d, %d blocks", code, r.Blocks)
+	}
+	for _, contender := range []string{"host", "chroot"} {
+		for _, cell := range cells {
+			i := slices.IndexFunc(r.Summaries, func(s analysis.Summary) bool {
+				return s.Contender == contender && s.Cell == cell && s.Metric == "throughput"
+			})
+			if cell != "ecdsa-ktls" && (i < 0 || r.Summaries[i].N == 0) {
+				t.Errorf("%s of the %s has no figure", cell, contender)
+			}
+		}
+	}
+	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
+	}
+	h.leavesNothing(t)
+}
