@@ -7,6 +7,17 @@
 //
 // It needs nginx, wrk and taskset, and two CPUs: servers run on the first,
 // generators on the second.
+//
+// The ratio is of CPU seconds (rusage), from mirrored pairs, so that a neighbour
+// meets both generators alike; what it does to caches and to the number of
+// sleeps stays. With the server on another CPU both generators sleep for every
+// few responses, and the one that is done sooner sleeps more often; on a virtual
+// machine, where to sleep and to wake are exits to the hypervisor, that can cost
+// more than it saved. A machine that does nothing else is measured with
+//
+//	go run ./bench/http -blocks 20 -time 2s
+//
+// and one that does with -realtime as well, as root.
 package main
 
 import (
