@@ -146,6 +146,9 @@ func (r *runner) resume() error {
 func (r *runner) blocks(ctx context.Context) (ended string, err error) {
 	for {
 		b, ok := r.next()
+		if gone := r.baselineGone(); gone != "" && ctx.Err() == nil {
+			return "", fault.New(fault.Lab, "the baseline %s cannot run: %s", r.Plan.Baseline, gone)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return EndedInterrupted, nil
@@ -162,6 +165,17 @@ func (r *runner) blocks(ctx context.Context) (ended string, err error) {
 			return "", err
 		}
 	}
+}
+
+// baselineGone says why the baseline takes part no longer; "" while it does.
+// A block without it compares nothing with anything.
+func (r *runner) baselineGone() string {
+	for _, s := range r.sides {
+		if s.Name == r.Plan.Baseline {
+			return s.gone
+		}
+	}
+	return ""
 }
 
 // next returns the block to run now: the first planned one that has not

@@ -299,6 +299,21 @@ func TestASubjectThatDoesNotComeUp(t *testing.T) {
 	}
 }
 
+// A baseline that never comes up ends the run, with the reason: a block without
+// it compares nothing.
+func TestABaselineThatDoesNotComeUpEndsTheRun(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: second}\n", "looks: [8], alphas: [.05]")
+	b.shelf.fail = func(driver.Spec) error {
+		return fault.New(fault.Subject, "Kernel panic - not syncing: VFS")
+	}
+	o, done := b.options(t.Context())
+	defer done()
+	_, err := Run(t.Context(), o)
+	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "cannot run: did not come up in 2 of 2 attempts: Kernel panic") {
+		t.Errorf("it ended with: %v", err)
+	}
+}
+
 // The laboratory's failure voids the whole block and a spare one is run.
 func TestOurFailureVoidsTheBlock(t *testing.T) {
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
