@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ type freebsd struct {
 	VMs  map[string]*vm
 	Taps map[string]string // interface → bridge
 	N    int
+	Vols []string // clones of the one snapshot that there is
 }
 
 type vm struct {
@@ -49,7 +51,7 @@ func host(dir string) *fake.Host {
 			return 0
 		},
 		"id": fixed("0"), "sysctl": fixed("beavis"), "ifconfig": with(ifconfig), "bhyvectl": with(bhyvectl), "bhyveload": with(bhyveload),
-		"bhyve": run,
+		"bhyve": run, "zfs": with(zfs),
 		"pgrep": with(func(c *fake.Call, m *freebsd) int {
 			for name, v := range m.VMs {
 				if n, err := fake.Populated(c.Ctx, v.Label); err == nil && n > 0 && strings.HasPrefix(c.Argv[2], "bhyve: "+name+"(") {
@@ -116,12 +118,41 @@ func bhyvectl(c *fake.Call, m *freebsd) int {
 	return 0
 }
 
+const snapshot = "tank/vm/base@clean"
+
+// zfs has one snapshot of a volume, whose content is the file base.raw.
+func zfs(c *fake.Call, m *freebsd) int {
+	a := c.Argv[1:]
+	switch {
+	case strings.Join(a, " ") == "list -H -t volume -o name":
+		c.Printf("tank/vm/base\n%s\n", strings.Join(m.Vols, "\n"))
+	case len(a) == 3 && a[0] == "clone" && a[1] == snapshot && !slices.Contains(m.Vols, a[2]) && strings.HasPrefix(a[2], "tank/vm/"):
+		m.Vols = append(m.Vols, a[2])
+	case len(a) == 2 && a[0] == "destroy" && slices.Contains(m.Vols, a[1]):
+		if v := m.VMs[filepath.Base(a[1])]; v != nil {
+			return c.Failf("cannot destroy '%s': dataset is busy", a[1])
+		}
+		m.Vols = slices.DeleteFunc(m.Vols, func(v string) bool { return v == a[1] })
+	default:
+		return c.Failf("cannot %q", a)
+	}
+	return 0
+}
+
+// content is the file with what a disk holds.
+func (m *freebsd) content(h *fake.Host, disk string) string {
+	if v, ok := strings.CutPrefix(disk, "/dev/zvol/"); ok && slices.Contains(m.Vols, v) {
+		return filepath.Join(h.Dir, "base.raw")
+	}
+	return disk
+}
+
 func bhyveload(c *fake.Call, m *freebsd) int {
 	flags, rest, err := fake.Options(c.Argv[1:], "CSc:d:e:h:l:m:")
 	if err != nil || len(rest) != 1 || !strings.HasSuffix(fake.Last(flags['m']), "M") {
 		return c.Failf("usage: %v", err)
 	}
-	if _, err := os.Stat(fake.Last(flags['d'])); err != nil || m.VMs[rest[0]] != nil {
+	if _, err := os.Stat(m.content(c.Host, fake.Last(flags['d']))); err != nil || m.VMs[rest[0]] != nil {
 		return c.Failf("vm_create: File exists, or no disk: %v", err)
 	}
 	m.VMs[rest[0]] = &vm{Loaded: true, Label: strings.TrimPrefix(rest[0], "bakeoff-")}
@@ -160,6 +191,7 @@ func run(c *fake.Call) int {
 			m.VMs[name] = v
 		}
 		ok = v != nil && v.Loaded && !v.Running
+		disk = m.content(c.Host, disk)
 		if ok {
 			v.Running = true
 		}
@@ -261,5 +293,42 @@ func TestInjection(t *testing.T) {
 	for _, o := range []param.Values{{"disk": "/d"}, {"disk": "/d", "loader": "uefi"}, {"disk": "tank/vm/base@clean", "backing": "zvol"}} {
 		fake.Inject(t, bhyve.Driver{}, func() *fake.Host { return host(t.TempDir()) }, driver.Spec{Label: "bt", CPUs: 1, CPUSet: []int{0},
 			Memory: 128 * unit.MiB, Agent: "/agent", Options: o})
+	}
+}
+
+// A clone of a snapshot is the guest's disk, and goes after the machine that
+// has it open; there is no second one of that name.
+func TestClone(t *testing.T) {
+	disk, agent := fake.Root(t)
+	h := host(t.TempDir())
+	if err := os.Link(disk, filepath.Join(h.Dir, "base.raw")); err != nil {
+		t.Fatal(err)
+	}
+	s := driver.Spec{Label: "bz", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Agent: agent,
+		Options: param.Values{"disk": snapshot, "backing": "zvol"}}
+	in, err := bhyve.Driver{}.Create(t.Context(), h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone := "tank/vm/bakeoff-bz"
+	if i := slices.IndexFunc(h.Calls(), func(a []string) bool { return a[0] == "bhyve" }); i < 0 || !slices.Contains(h.Calls()[i], "3:0,virtio-blk,/dev/zvol/"+clone) {
+		t.Errorf("the clone is not the disk: %q", h.Calls())
+	}
+	for _, argv := range []string{"zfs destroy " + clone, "zfs clone " + snapshot + " " + clone, "zfs clone tank/vm/other@x tank/vm/y", "zfs promote " + clone} {
+		if exit, err := h.Exec(t.Context(), conn.Command(strings.Fields(argv)...)); err != nil || exit.OK() {
+			t.Errorf("%s: %v, %v", argv, exit, err)
+		}
+	}
+	found, err := bhyve.Driver{}.Reap(t.Context(), h, driver.Leftover{Label: s.Label, Dir: s.Dir}, true)
+	if err != nil || !slices.Contains(found, "volume "+clone) {
+		t.Errorf("Reap finds %q, %v", found, err)
+	}
+	if err := in.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	m := freebsd{}
+	h.State(&m, func() bool { return false })
+	if l := left(h)(s); len(m.Vols)+len(l) > 0 {
+		t.Errorf("left behind: %v, %v", m.Vols, l)
 	}
 }

@@ -178,7 +178,11 @@ func manifest(spec driver.Spec, set param.Values, id string) map[string]any {
 	mib := int64(spec.Memory / unit.MiB)
 	m := map[string]any{"uuid": id, "brand": set.Text(optBrand), "alias": spec.Label, "hostname": spec.Label, "autoboot": false, "nics": []any{}}
 	if n := spec.Network; n != nil {
-		m["nics"] = []any{map[string]any{"nic_tag": set.Text(optTag), "ips": []string{n.Addr.String()}, "mac": n.MAC, "primary": true, "model": "virtio"}}
+		nic := map[string]any{"nic_tag": set.Text(optTag), "ips": []string{n.Addr.String()}, "mac": n.MAC, "primary": true}
+		if machine(set) {
+			nic["model"] = "virtio" // a property of machines only
+		}
+		m["nics"] = []any{nic}
 	}
 	if machine(set) {
 		m["ram"], m["vcpus"] = mib, spec.CPUs

@@ -3,12 +3,16 @@ package zone_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,7 +40,30 @@ type vm struct {
 	Path  string `json:"zonepath"`
 	MiB   int64  `json:"max_physical_memory"`
 	Mount []fs   `json:"filesystems,omitempty"`
+	RAM   int64  `json:"ram,omitempty"`
+	VCPUs int    `json:"vcpus,omitempty"`
+	Disks []disk `json:"disks,omitempty"`
+	NICs  []nic  `json:"nics,omitempty"`
 }
+
+type disk struct {
+	Image string `json:"image_uuid"`
+	Boot  bool   `json:"boot"`
+	Model string `json:"model"`
+}
+
+type nic struct {
+	Tag     string   `json:"nic_tag"`
+	IPs     []string `json:"ips"`
+	MAC     string   `json:"mac"`
+	Primary bool     `json:"primary"`
+	Model   string   `json:"model,omitempty"`
+}
+
+func (z *vm) machine() bool { return z.Brand == "bhyve" || z.Brand == "kvm" }
+
+// running are the machines of this process, by UUID: what ends them.
+var running sync.Map
 
 type fs struct{ Type, Source, Target string }
 
@@ -66,6 +93,8 @@ func host(dir, disk string) *fake.Host {
 		},
 		"vmadm":  with(func(c *fake.Call, m *smartos) int { return vmadm(c, m, disk) }),
 		"zlogin": zlogin,
+		// The agent on the host leads to a machine's serial port.
+		"bakeoff-agent": func(c *fake.Call) int { return c.Real(c.Argv...) },
 	}}
 }
 
@@ -104,8 +133,17 @@ func vmadm(c *fake.Call, m *smartos, disk string) int {
 				return c.Failf("cannot mount %s", f.Target)
 			}
 		}
+		if z.machine() {
+			ctx, stop := context.WithCancel(context.Background())
+			running.Store(z.UUID, stop)
+			root, call := filepath.Join(z.Path, "root"), *c
+			go call.Serve(ctx, filepath.Join(root, "tmp/vm.ttyb"), fake.Place{Label: z.Alias, Root: root, CPUSet: []int{0}, Memory: unit.Bytes(z.RAM) * unit.MiB}, nil)
+		}
 		z.State = "running"
 	case "delete":
+		if stop, ok := running.LoadAndDelete(z.UUID); ok {
+			stop.(context.CancelFunc)()
+		}
 		if err := fake.Empty(z.Alias); err != nil {
 			return c.Failf("%v", err)
 		}
@@ -122,7 +160,48 @@ func vmadm(c *fake.Call, m *smartos, disk string) int {
 	return 0
 }
 
-var known = []string{"uuid", "brand", "alias", "hostname", "autoboot", "nics", "image_uuid", "cpu_cap", "quota", "max_physical_memory", "max_swap", "kernel_version", "filesystems"}
+var known = []string{"uuid", "brand", "alias", "hostname", "autoboot", "nics", "image_uuid", "cpu_cap", "quota", "max_physical_memory", "max_swap", "kernel_version", "filesystems", "ram", "vcpus", "disks"}
+
+// wrong says what the manual does not allow for z's brand, or what another has
+// already: machines have their memory, processors and disks by other names
+// than zones, and only their cards have a model.
+func (z *vm) wrong(all map[string]json.RawMessage, m *smartos) string {
+	ofMachines, ofZones := []string{"ram", "vcpus", "disks"}, []string{"image_uuid", "cpu_cap", "quota", "max_physical_memory", "filesystems", "kernel_version"}
+	needed, foreign := []string{"image_uuid", "max_physical_memory"}, ofMachines
+	if z.machine() {
+		needed, foreign = ofMachines, ofZones
+	}
+	for _, name := range foreign {
+		if _, there := all[name]; there {
+			return name + " is not of brand " + z.Brand
+		}
+	}
+	for _, name := range needed {
+		if _, there := all[name]; !there {
+			return name + " is missing"
+		}
+	}
+	if z.machine() && (len(z.Disks) != 1 || z.Disks[0] != disk{image, true, "virtio"} || z.VCPUs < 1 || z.RAM < 1) {
+		return "disks, vcpus or ram"
+	}
+	for _, n := range z.NICs {
+		if n.Tag != "stub0" || len(n.IPs) != 1 || !n.Primary || (n.Model == "virtio") != z.machine() {
+			return fmt.Sprintf("nics: %+v", n)
+		}
+		if _, err := netip.ParsePrefix(n.IPs[0]); err != nil {
+			return err.Error()
+		}
+		if _, err := net.ParseMAC(n.MAC); err != nil {
+			return err.Error()
+		}
+		for _, other := range m.Zones {
+			if slices.ContainsFunc(other.NICs, func(o nic) bool { return o.MAC == n.MAC }) {
+				return "nics: MAC " + n.MAC + " is in use"
+			}
+		}
+	}
+	return ""
+}
 
 func create(c *fake.Call, m *smartos, disk string, only bool) int {
 	var all map[string]json.RawMessage
@@ -142,7 +221,10 @@ func create(c *fake.Call, m *smartos, disk string, only bool) int {
 			return c.Failf("bad_properties: %s", name)
 		}
 	}
-	if _, linux := all["kernel_version"]; !regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(z.UUID) || string(all["image_uuid"]) != `"`+image+`"` || linux != (z.Brand == "lx") {
+	if why := z.wrong(all, m); why != "" {
+		return c.Failf("bad_values: %s", why)
+	}
+	if _, linux := all["kernel_version"]; !regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(z.UUID) || !z.machine() && string(all["image_uuid"]) != `"`+image+`"` || linux != (z.Brand == "lx") {
 		return c.Failf("bad_values: uuid, image_uuid or kernel_version")
 	}
 	if m.Zones[z.UUID] != nil {
@@ -160,7 +242,9 @@ func create(c *fake.Call, m *smartos, disk string, only bool) int {
 	if err != nil {
 		return c.Failf("%v", err)
 	}
-	os.RemoveAll(filepath.Join(root, ".bakeoff")) // the image has no agent
+	if !z.machine() {
+		os.RemoveAll(filepath.Join(root, ".bakeoff")) // the image has no agent
+	}
 	z.State, z.Path = "stopped", filepath.Dir(root)
 	m.Zones[z.UUID] = &z
 	return 0
@@ -280,5 +364,59 @@ func TestInjection(t *testing.T) {
 		s := spec("/agent")
 		s.Options = param.Values{"image-uuid": image, "brand": brand}
 		fake.Inject(t, zone.Driver{}, func() *fake.Host { return host(t.TempDir(), "/no/disk") }, s)
+	}
+}
+
+// shortDir is a directory in which the path of a socket has room.
+func shortDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// Each brand is asked for by the properties that it has, with its place on the
+// network; what another has of that is not given twice; and nothing is left.
+func TestBrands(t *testing.T) {
+	root, agent := fake.Root(t)
+	h := host(shortDir(t), root)
+	s := spec(agent)
+	s.Network = &driver.Network{Addr: netip.MustParsePrefix("198.18.9.2/24"), MAC: "02:b0:00:00:09:02"}
+	for _, brand := range []string{"bhyve", "kvm", "lx", "joyent"} {
+		s.Label, s.Dir, s.Options = "zb-"+brand, t.TempDir(), param.Values{"image-uuid": image, "brand": brand}
+		in, err := zone.Driver{}.Create(t.Context(), h, s)
+		if err != nil {
+			t.Fatalf("%s: %v", brand, err)
+		}
+		m := smartos{}
+		h.State(&m, func() bool { return false })
+		for _, z := range m.Zones {
+			want := nic{Tag: "stub0", IPs: []string{"198.18.9.2/24"}, MAC: s.Network.MAC, Primary: true}
+			if z.machine() {
+				want.Model = "virtio"
+			}
+			if len(z.NICs) != 1 || fmt.Sprint(z.NICs[0]) != fmt.Sprint(want) || z.Brand != brand || z.machine() && (z.RAM != 64 || z.VCPUs != 1) || !z.machine() && z.MiB != 64 {
+				t.Errorf("%s: asked for %+v", brand, z)
+			}
+		}
+		if info := in.Info(); info.OwnKernel != (brand == "bhyve" || brand == "kvm") || info.Addr.String() != "198.18.9.2" {
+			t.Errorf("%s: %+v", brand, info)
+		}
+		if out, err := conn.Output(t.Context(), in, "echo", brand); err != nil || string(out) != brand+"\n" {
+			t.Errorf("%s: %q, %v", brand, out, err)
+		}
+		second := s
+		second.Label, second.Dir = s.Label+"-2", t.TempDir()
+		if _, err := (zone.Driver{}).Create(t.Context(), h, second); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("%s: a second with the same card: %v", brand, err)
+		}
+		if err := in.Close(t.Context()); err != nil {
+			t.Errorf("%s: %v", brand, err)
+		}
+		if l := append(left(h)(s), left(h)(second)...); len(l) > 0 {
+			t.Errorf("%s: left behind: %v", brand, l)
+		}
 	}
 }
