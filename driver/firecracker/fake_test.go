@@ -9,20 +9,25 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"bakeoff/agent"
 	"bakeoff/conn"
+	"bakeoff/conn/local"
 	"bakeoff/driver"
 	"bakeoff/driver/drivertest"
 	"bakeoff/driver/fake"
 	"bakeoff/driver/firecracker"
 	"bakeoff/fault"
+	"bakeoff/netns"
 	"bakeoff/param"
 	"bakeoff/unit"
 )
@@ -33,6 +38,9 @@ type vmm struct {
 	id     string
 	root   string // of the guest
 	disks  []string
+	drives []string // their ids
+	netns  string   // where it runs
+	taps   []string // id, address and device of each card
 	mu     sync.Mutex
 	state  string
 	have   map[string]bool
@@ -44,8 +52,9 @@ type vmm struct {
 // machine's: the driver uses control groups like its siblings.
 func host(dir string) *fake.Host {
 	return &fake.Host{Dir: dir,
-		Passed:   []string{"uname", "id", "cat", "dd", "mkdir", "rmdir", "ls", "test", "cp", "stat", "sh", "kill"},
-		Programs: map[string]fake.Program{"bakeoff-agent": agentProgram, "firecracker": func(c *fake.Call) int { return run(c) }}}
+		Passed: []string{"uname", "id", "cat", "dd", "mkdir", "rmdir", "ls", "test", "cp", "stat", "sh", "kill", "ip", "fallocate", "mke2fs"},
+		Programs: map[string]fake.Program{"bakeoff-agent": agentProgram, "firecracker": func(c *fake.Call) int { return run(c, "") },
+			"blkid": func(c *fake.Call) int { c.Printf("bakeoff\n"); return 0 }}}
 }
 
 // agentProgram is the agent on the host: what it does there is real, but for
@@ -58,12 +67,12 @@ func agentProgram(c *fake.Call) int {
 	case "initramfs":
 		var q struct {
 			Kernel, Out string
-			Config      struct{ Port, Root string }
+			Config      agent.InitConfig
 		}
 		if err := json.NewDecoder(c.Stdin).Decode(&q); err != nil || q.Config.Root == "" || !strings.HasPrefix(q.Config.Port, "vsock:") {
 			return c.Failf("%v: %+v", err, q)
 		}
-		if err := os.WriteFile(q.Out, []byte("070701"), 0o644); err != nil {
+		if err := os.WriteFile(q.Out, fmt.Appendf(nil, "%v", q.Config.Volumes), 0o644); err != nil {
 			return c.Failf("%v", err)
 		}
 		c.Printf("{}\n")
@@ -72,12 +81,19 @@ func agentProgram(c *fake.Call) int {
 		i := slices.Index(c.Argv, "--")
 		inner := *c
 		inner.Argv = c.Argv[i+1:]
-		return run(&inner)
+		netns := ""
+		if n := slices.Index(c.Argv[:i], "--netns"); n >= 0 {
+			netns = c.Argv[n+1]
+		}
+		return run(&inner, netns)
 	}
 	return c.Failf("unknown command %s", c.Argv[1])
 }
 
-func run(c *fake.Call) int {
+// machines are the processes that were, by label.
+var machines sync.Map
+
+func run(c *fake.Call, netns string) int {
 	if slices.Equal(c.Argv, []string{"firecracker", "--version"}) {
 		c.Printf("Firecracker v1.10.1\n")
 		return 0
@@ -86,7 +102,8 @@ func run(c *fake.Call) int {
 	if len(a) != 4 || a[0] != "--api-sock" || a[2] != "--id" || len(a[3]) > 64 || strings.ContainsAny(a[3], "_/.") {
 		return c.Failf("Arguments parsing error: %q", a)
 	}
-	v := &vmm{call: c, id: a[3], state: "Not started", have: map[string]bool{}}
+	v := &vmm{call: c, id: a[3], state: "Not started", have: map[string]bool{}, netns: netns}
+	machines.Store(v.id, v)
 	l, err := net.Listen("unix", a[1])
 	if err != nil {
 		return c.Failf("Failed to open the API socket: %v", err)
@@ -168,6 +185,9 @@ func (v *vmm) do(method, at string, body []byte, w http.ResponseWriter) error {
 		if err = strict(body, &q); err == nil && q.ID != name {
 			err = fmt.Errorf("the id from the path does not match that of the body")
 		}
+		if err == nil {
+			err = v.card(q.ID, q.MAC, q.Dev)
+		}
 	case "vsock":
 		var q struct {
 			CID  int    `json:"guest_cid"`
@@ -194,6 +214,21 @@ func (v *vmm) do(method, at string, body []byte, w http.ResponseWriter) error {
 	return err
 }
 
+// card opens a tap, which is where the process runs, and no other has it.
+func (v *vmm) card(id, mac, dev string) error {
+	if _, err := net.ParseMAC(mac); err != nil {
+		return err
+	}
+	if v.netns == "" || fake.Here(v.call.Ctx, "ip", "-n", v.netns, "link", "show", dev) != nil {
+		return fmt.Errorf("Could not create the network device: Open tap device failed: %s: No such device", dev)
+	}
+	if slices.ContainsFunc(v.taps, func(t string) bool { return strings.HasSuffix(t, " "+dev) }) {
+		return fmt.Errorf("Open tap device failed: %s: Resource busy", dev)
+	}
+	v.taps = append(v.taps, id+" "+mac+" "+dev)
+	return nil
+}
+
 func (v *vmm) drive(name string, body []byte) error {
 	var q struct {
 		ID       string `json:"drive_id"`
@@ -209,7 +244,7 @@ func (v *vmm) drive(name string, body []byte) error {
 	if _, err := os.Stat(q.Path); err != nil || q.ID != name || !slices.Contains([]string{"Unsafe", "Writeback"}, q.Cache) || !slices.Contains([]string{"Sync", "Async"}, q.Engine) {
 		return fmt.Errorf("unable to create the block device %q: %v", q.ID, err)
 	}
-	v.disks = append(v.disks, q.Path)
+	v.disks, v.drives = append(v.disks, q.Path), append(v.drives, q.ID)
 	return nil
 }
 
@@ -379,4 +414,107 @@ func replayed(c *fake.Call) int {
 	}
 	c.Printf("%s", r.(reply).out)
 	return r.(reply).code
+}
+
+// put tells the Firecracker of an environment something more.
+func put(t *testing.T, h *fake.Host, dir, at, body string) (status int, said string) {
+	t.Helper()
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return h.Dial(ctx, "unix", filepath.Join(dir, "a"))
+	}}}
+	defer client.CloseIdleConnections()
+	req, _ := http.NewRequest("PUT", "http://localhost"+at, strings.NewReader(body))
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(text)
+}
+
+// The root is the first drive and the volumes follow in their order; the guest
+// is told each by the serial number that Firecracker makes of its file.
+func TestDrives(t *testing.T) {
+	h, image, agent := fixture(t)
+	s := spec(image, agent)
+	s.Label, s.Dir = "fv", t.TempDir()
+	s.Volumes = []driver.Volume{{Path: "/a", Backing: "file:ext4", Size: 4 * unit.MiB}, {Path: "/b", Backing: "tmpfs", Size: unit.MiB}, {Path: "/c", Backing: "disk", Device: "/dev/null"}}
+	in, err := firecracker.Driver{}.Create(t.Context(), h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close(context.Background())
+	m, _ := machines.Load(s.Label)
+	v := m.(*vmm)
+	if got := strings.Join(v.drives, " "); got != "root volume0 volume2" || v.disks[2] != "/dev/null" {
+		t.Fatalf("drives %q at %q", got, v.disks)
+	}
+	told, err := os.ReadFile(filepath.Join(s.Dir, "initramfs.cpio"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range v.disks[1:] {
+		var st syscall.Stat_t
+		if err := syscall.Stat(at, &st); err != nil {
+			t.Fatal(err)
+		}
+		serial := fmt.Sprint(st.Dev) + fmt.Sprint(st.Rdev) + fmt.Sprint(st.Ino)
+		if serial = serial[:min(len(serial), 20)]; !strings.Contains(string(told), serial) {
+			t.Errorf("the guest is not told of %s by its serial %s: %s", at, serial, told)
+		}
+	}
+	if code, said := put(t, h, s.Dir, "/drives/late", `{"drive_id":"late","path_on_host":"/dev/null","is_root_device":false,"is_read_only":false,"cache_type":"Unsafe","io_engine":"Sync"}`); code != 400 {
+		t.Errorf("a drive after the start: %d %s", code, said)
+	}
+	s.Volumes[0].Backing, s.Label = "file:btrfs", "fw"
+	if _, err := (firecracker.Driver{}).Create(t.Context(), h, s); !fault.Is(err, fault.Unsupported) {
+		t.Errorf("a volume of btrfs: %v", err)
+	}
+}
+
+// A tap is made in the experiment's namespace, joined to its bridge, given to
+// Firecracker that runs there, found by Reap, and gone with the microVM.
+func TestTap(t *testing.T) {
+	h, image, agent := fixture(t)
+	ctx, here := t.Context(), local.Conn{}
+	if err := netns.Check(ctx, here); err != nil {
+		t.Skipf("needs network namespaces with bridges and taps: %v", err)
+	}
+	name := fmt.Sprintf("bo-fctap-%d", os.Getpid())
+	gateway := netip.MustParsePrefix("198.18.252.1/24")
+	if err := netns.Create(ctx, here, name, gateway); err != nil {
+		t.Fatal(err)
+	}
+	defer netns.Remove(context.Background(), here, name)
+	s := spec(image, agent)
+	s.Label, s.Dir = "fn", t.TempDir()
+	s.Network = &driver.Network{Namespace: name, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.252.2/24"), Gateway: gateway.Addr(), MAC: "02:b0:00:00:fc:02"}
+	in, err := firecracker.Driver{}.Create(ctx, h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close(context.Background())
+	tap := netns.Tap(s.Label)
+	m, _ := machines.Load(s.Label)
+	if got := m.(*vmm).taps; len(got) != 1 || got[0] != "eth0 "+s.Network.MAC+" "+tap {
+		t.Errorf("cards %q", got)
+	}
+	if out, err := conn.Output(ctx, here, "ip", "-n", name, "-o", "link", "show", tap); err != nil || !strings.Contains(string(out), "master "+netns.Bridge) {
+		t.Errorf("the tap is not in the bridge: %s, %v", out, err)
+	}
+	found, err := firecracker.Driver{}.Reap(ctx, h, driver.Leftover{Label: s.Label, Dir: s.Dir}, true)
+	if err != nil || !slices.Contains(found, "tap "+tap+" in namespace "+name) {
+		t.Errorf("Reap finds %q, %v", found, err)
+	}
+	wrong := &vmm{call: &fake.Call{Ctx: ctx, Host: h}, netns: name}
+	if err := wrong.card("eth0", s.Network.MAC, "bot-none"); err == nil {
+		t.Error("the fake takes a tap that is not there")
+	}
+	if err := in.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if there, err := netns.HasLink(ctx, here, name, tap); there || err != nil {
+		t.Errorf("the tap is left: %v, %v", there, err)
+	}
 }
