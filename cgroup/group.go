@@ -21,6 +21,7 @@ type Limits struct {
 	CPUSet []int      // exactly these CPUs of the host
 	Memory unit.Bytes // with no swap beside it
 	Quota  float64    // CPUs' worth of time, as 0.5
+	IO     IO         // of one disk
 }
 
 // Group is one environment's control group, in every hierarchy that matters.
@@ -65,7 +66,7 @@ func (l Layout) Create(ctx context.Context, host conn.Conn, label string, limits
 
 // Adopt returns the group bakeoff/<label> as another program, such as a
 // container runtime, has made it. limits is what that program was asked to
-// enforce; the quota is set here. A group that is not there is an error of kind fault.NotFound.
+// enforce; quota and I/O are set here. A group that is not there is an error of kind fault.NotFound.
 func (l Layout) Adopt(ctx context.Context, host conn.Conn, label string, limits Limits) (*Group, error) {
 	g, err := l.group(host, label)
 	if err != nil {
@@ -77,8 +78,16 @@ func (l Layout) Adopt(ctx context.Context, host conn.Conn, label string, limits 
 	if len(g.dirs) == 0 {
 		return nil, fault.New(fault.NotFound, "no control group %s/%s", parent, label)
 	}
+	return g, g.take(ctx, limits)
+}
+
+// take notes what another program has set, and sets the rest.
+func (g *Group) take(ctx context.Context, limits Limits) error {
 	g.note(limits)
-	return g, g.limitQuota(ctx, limits.Quota)
+	if err := g.limitQuota(ctx, limits.Quota); err != nil {
+		return err
+	}
+	return g.limitIO(ctx, limits.IO)
 }
 
 // AdoptOf returns the group that process pid is in, as a container engine has
@@ -100,8 +109,7 @@ func (l Layout) AdoptOf(ctx context.Context, host conn.Conn, label string, pid i
 	if g.dirs, err = g.exists(ctx); err != nil {
 		return nil, err
 	}
-	g.note(limits)
-	return g, g.limitQuota(ctx, limits.Quota)
+	return g, g.take(ctx, limits)
 }
 
 // groupOf reads from /proc/PID/cgroup (cgroups(7)) where a process is: in the
@@ -180,7 +188,10 @@ func (g *Group) make(ctx context.Context, limits Limits) error {
 	if err := g.limitMemory(ctx, limits.Memory); err != nil {
 		return err
 	}
-	return g.limitQuota(ctx, limits.Quota)
+	if err := g.limitQuota(ctx, limits.Quota); err != nil {
+		return err
+	}
+	return g.limitIO(ctx, limits.IO)
 }
 
 // prepare readies the common parent up for groups with limits below it.
@@ -196,9 +207,10 @@ func (g *Group) prepare(ctx context.Context, hierarchy, up string, limits Limits
 	if hierarchy != g.layout.V2 {
 		return nil
 	}
-	for _, c := range []string{"cpu", "cpuset", "memory"} {
-		wanted := c == "cpu" && limits.Quota > 0 || c == "cpuset" && len(limits.CPUSet) > 0 || c == "memory" && limits.Memory > 0
-		if g.layout.V1[c] != "" || !wanted || !slices.Contains(g.layout.V2Controllers, c) {
+	for _, c := range []string{"cpu", "cpuset", "memory", "io"} {
+		wanted := c == "cpu" && limits.Quota > 0 || c == "cpuset" && len(limits.CPUSet) > 0 || c == "memory" && limits.Memory > 0 ||
+			c == "io" && limits.IO.wanted()
+		if g.layout.V1[nameV1(c)] != "" || !wanted || !slices.Contains(g.layout.V2Controllers, c) {
 			continue
 		}
 		for _, dir := range []string{hierarchy, up} {

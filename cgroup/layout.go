@@ -113,6 +113,14 @@ func (l Layout) limitsV2(controller string) bool {
 	return l.V2 != "" && slices.Contains(l.V2Controllers, controller)
 }
 
+// nameV1 is what version 1 calls a controller of version 2.
+func nameV1(controller string) string {
+	if controller == "io" {
+		return "blkio"
+	}
+	return controller
+}
+
 // Lacks says for each kind of limit that cannot be enforced on this host
 // (cpus, memory) why not.
 func (l Layout) Lacks() map[string]string {
@@ -142,8 +150,8 @@ func (l Layout) hierarchies() []string {
 // limits needs: the rest is none of our business.
 func (l Layout) used(limits Limits) []string {
 	var out []string
-	for _, c := range []string{"cpuset", "memory", "freezer", "cpuacct", "cpu"} {
-		if l.V1[c] != "" && (c != "cpu" || limits.Quota > 0) {
+	for _, c := range []string{"cpuset", "memory", "freezer", "cpuacct", "cpu", "blkio"} {
+		if l.V1[c] != "" && (c != "cpu" || limits.Quota > 0) && (c != "blkio" || limits.IO.wanted()) {
 			out = append(out, l.V1[c])
 		}
 	}

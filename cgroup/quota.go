@@ -33,10 +33,7 @@ func (g *Group) limitQuota(ctx context.Context, quota float64) error {
 		dir, files = g.v2Dir(), [][2]string{{"cpu.max", fmt.Sprintf("%d %d", share, period)}}
 	}
 	if dir == "" {
-		if g.limits.NotEnforced == nil {
-			g.limits.NotEnforced = map[string]string{}
-		}
-		g.limits.NotEnforced["quota"] = "the group has no controller cpu"
+		g.lack("quota", "the group has no controller cpu")
 		return nil
 	}
 	for _, f := range files {

@@ -169,7 +169,8 @@ func (e *Env) AdoptOf(ctx context.Context, pid int, id string) error {
 }
 
 func (e *Env) limits() cgroup.Limits {
-	return cgroup.Limits{CPUSet: e.Spec.CPUSet, Memory: e.Spec.Memory, Quota: e.Spec.Quota}
+	return cgroup.Limits{CPUSet: e.Spec.CPUSet, Memory: e.Spec.Memory, Quota: e.Spec.Quota,
+		IO: cgroup.IO{Read: e.Spec.Read, Write: e.Spec.Write, Dir: e.Spec.Dir}}
 }
 
 // Connect makes the environment's network namespace and applies the tuning,

@@ -134,12 +134,16 @@ type Spec struct {
 	Memory unit.Bytes
 	// Quota is how many CPUs' worth of time it may use, on whichever of CPUSet;
 	// 0 is no limit. A driver that cannot hold it leaves Limits.Quota nil.
-	Quota   float64
-	Image   Image
-	Agent   string // path on the host of bakeoff-agent for the environment
-	Volumes []Volume
-	Network *Network // nil: no network at all
-	Options param.Values
+	Quota float64
+	// Read and Write are how many bytes a second it may read from and write to
+	// the disk that Dir is on; 0 is no limit. A driver that cannot hold them
+	// leaves those of Limits nil.
+	Read, Write unit.Bytes
+	Image       Image
+	Agent       string // path on the host of bakeoff-agent for the environment
+	Volumes     []Volume
+	Network     *Network // nil: no network at all
+	Options     param.Values
 	// Tuning is sysctl name → value, applied inside where the technology has
 	// its own; otherwise refused with fault.Unsupported.
 	Tuning map[string]string

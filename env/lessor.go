@@ -268,7 +268,7 @@ func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contende
 	if err := l.at.Mkdir(ctx, r.Dir); err != nil {
 		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), l.forget(ctx, r))
 	}
-	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: lease.CPUSet, Memory: c.Memory, Quota: c.Quota, Image: img,
+	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: lease.CPUSet, Memory: c.Memory, Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Image: img,
 		Agent: l.cfg.Agent, Volumes: volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning, Memo: &l.memo}
 	lease.Asked = time.Now()
 	inst, err := d.Create(ctx, l.cfg.Host, spec)

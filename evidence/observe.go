@@ -204,6 +204,12 @@ func (r *Reader) factsOf(s *story, c plan.Contender) (map[string]string, error) 
 					facts["enforced.quota"] = "no: the driver " + c.Driver + " holds none"
 				}
 			}
+			if c.IO.Read > 0 || c.IO.Write > 0 {
+				facts["enforced.io"] = "yes"
+				if (c.IO.Read > 0 && l.Limits.Read == nil) || (c.IO.Write > 0 && l.Limits.Write == nil) {
+					facts["enforced.io"] = "no: the driver " + c.Driver + " holds none"
+				}
+			}
 			for name, why := range l.Limits.NotEnforced {
 				facts["enforced."+name] = "no: " + why
 			}

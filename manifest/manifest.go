@@ -61,9 +61,17 @@ type Contender struct {
 	CPUs    int               `json:"cpus"`
 	Memory  unit.Bytes        `json:"memory_bytes"`
 	Quota   float64           `json:"cpu_quota,omitempty"` // CPUs' worth of time; 0: no limit
+	IO      IO                `json:"io,omitzero"`
 	Volumes []Volume          `json:"volumes,omitempty"`
 	Options param.Values      `json:"options,omitempty"` // the driver's own
 	Tuning  map[string]string `json:"tuning,omitempty"`
+}
+
+// IO is how many bytes a second a contender may read from and write to the disk
+// of its environment's directory; 0 is no limit.
+type IO struct {
+	Read  unit.Bytes `json:"read_bytes_per_second,omitempty"`
+	Write unit.Bytes `json:"write_bytes_per_second,omitempty"`
 }
 
 // Volume is storage of a contender.

@@ -252,3 +252,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Rates of I/O are a contender's own, or the defaults'.
+func TestIO(t *testing.T) {
+	text := "schema: bakeoff/lab/v1\nname: io\nbaseline: a\ndefaults: {io: {write: 2MiB/s}}\ncontenders:\n" +
+		"  - {name: a, driver: host, io: {read: 50MB/s}}\n  - {name: b, driver: host}\ncells:\n  - {name: c, workload: idle, primary: [nothing]}\n"
+	l, err := Parse("bakeoff.yaml", []byte(text), catalogue(), "")
+	if l == nil {
+		t.Fatal(err)
+	}
+	if got := l.Contenders[0].IO; got != (IO{Read: 50e6}) {
+		t.Errorf("its own: %+v", got)
+	}
+	if got := l.Contenders[1].IO; got != (IO{Write: 2 * unit.MiB}) {
+		t.Errorf("the defaults': %+v", got)
+	}
+}

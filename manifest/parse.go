@@ -129,6 +129,20 @@ func (r *resolver) contenders(l *Lab, root *node) {
 	}
 }
 
+// rate reads bytes a second; 0 where the key is absent.
+func (r *resolver) rate(n *node, key string) unit.Bytes {
+	v := n.get(key)
+	if v == nil || r.bad[v] {
+		return 0
+	}
+	b, err := unit.ParseBytes(strings.TrimSuffix(textOf(v), "/s"))
+	if err != nil || b < 4*unit.KiB {
+		r.fail(v, "write 50MB/s", "%s %s is no rate of at least 4KiB/s", key, show(textOf(v)))
+		return 0
+	}
+	return b
+}
+
 // either returns the value of key in n, or else in the defaults.
 func (r *resolver) either(n, defaults *node, key string) *node {
 	if v := n.get(key); v != nil {
@@ -152,6 +166,9 @@ func (r *resolver) contender(l *Lab, n, defaults *node) Contender {
 	}
 	if v := r.either(n, defaults, "quota"); v != nil && !r.bad[v] {
 		c.Quota, _ = strconv.ParseFloat(textOf(v), 64)
+	}
+	if v := r.either(n, defaults, "io"); v != nil && v.kind == mapping {
+		c.IO = IO{Read: r.rate(v, "read"), Write: r.rate(v, "write")}
 	}
 	if v := r.either(n, defaults, "memory"); v != nil && !r.bad[v] {
 		c.Memory, _ = unit.ParseBytes(textOf(v))

@@ -83,6 +83,8 @@ const (
 	nameRule      = "names are [a-z0-9][a-z0-9._-]*, at most 40 characters"
 	imagePattern  = `[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,254}`
 	imageRule     = "write a reference like debian:bookworm"
+	ratePattern   = `[0-9]+(\.[0-9]+)? ?([kKMGT]i?)?B(/s)?`
+	rateRule      = "write a rate like 50MB/s"
 	sshPattern    = `([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9\[][A-Za-z0-9.:\]_-]*`
 	sshRule       = "write user@host"
 	pathPattern   = `/[A-Za-z0-9._/-]{1,200}`
@@ -121,6 +123,10 @@ func lab(cat Catalogue) *shape {
 	resources := []field{
 		{name: "cpus", doc: "How many CPUs it may use.", shape: bounded(param.Int, 1, 1024), def: "1"},
 		{name: "quota", doc: "How many CPUs' worth of time it may use on them, as 0.5; without it all of their time.", shape: bounded(param.Number, 0.01, 1024)},
+		{name: "io", doc: "How fast it may read from and write to the disk that its environment is on, as 50MB/s; what is written to memory first and by the kernel later is held back by control groups of version 2 only.", shape: fieldsOf(
+			field{name: "read", doc: "Bytes a second that are read.", shape: text(ratePattern, rateRule)},
+			field{name: "write", doc: "Bytes a second that are written.", shape: text(ratePattern, rateRule)},
+		).eg("{read: 50MB/s, write: 20MB/s}")},
 		{name: "memory", doc: "How much memory it may use, in bytes.", shape: one(param.Size), def: "512MiB"},
 		{name: "image", doc: "What it is made from, for drivers that take an image.", shape: text(imagePattern, imageRule)},
 		{name: "volumes", doc: "Storage, by its path inside. A workload that needs a volume refuses a contender that does not declare it.", shape: volumes},

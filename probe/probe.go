@@ -116,6 +116,10 @@ type Limits struct {
 	Memory *unit.Bytes `json:"memory_bytes"`
 	// Quota is how many CPUs' worth of time it may use; nil: all of theirs.
 	Quota *float64 `json:"cpu_quota,omitempty"`
+	// Read and Write are how many bytes a second it may read from and write to
+	// the disk of its directory; nil: as many as it can.
+	Read  *unit.Bytes `json:"read_bytes_per_second,omitempty"`
+	Write *unit.Bytes `json:"write_bytes_per_second,omitempty"`
 	// NotEnforced names limits that were asked for and that the technology
 	// cannot hold, with the reason: each is a confounder.
 	NotEnforced map[string]string `json:"not_enforced,omitempty"`

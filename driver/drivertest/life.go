@@ -88,13 +88,18 @@ func (s *laboratory) sideBySide() {
 // limits: they are in force, as seen from inside, and what breaks them is told.
 func (s *laboratory) limits() {
 	spec := s.spec("limits")
-	spec.Quota = 0.5
+	spec.Quota, spec.Read = 0.5, 512*unit.MiB
 	in := s.create(spec)
 	lim := in.Info().Limits
 	if lim.Quota == nil {
 		s.Logf("a quota of CPU time is not enforced: %s", lim.NotEnforced["quota"])
 	} else if *lim.Quota != spec.Quota {
 		s.Errorf("a quota of %v CPUs is held as %v", spec.Quota, *lim.Quota)
+	}
+	if lim.Read == nil {
+		s.Logf("a limit of I/O is not enforced: %s", lim.NotEnforced["io"])
+	} else if *lim.Read != spec.Read {
+		s.Errorf("%v a second are held as %v", spec.Read, *lim.Read)
 	}
 	program := in.Info().Agent
 	if lim.CPUs == nil {

@@ -60,7 +60,8 @@ func (in *Instance) create(ctx context.Context, set param.Values) error {
 	}
 	// QEMU has memory of its own beside the guest's, so the size of the
 	// machine is the limit, and the group's is none.
-	if in.group, err = layout.Create(ctx, in.host, in.spec.Label, cgroup.Limits{CPUSet: in.spec.CPUSet, Quota: in.spec.Quota}); err != nil {
+	limits := cgroup.Limits{CPUSet: in.spec.CPUSet, Quota: in.spec.Quota, IO: cgroup.IO{Read: in.spec.Read, Write: in.spec.Write, Dir: in.spec.Dir}}
+	if in.group, err = layout.Create(ctx, in.host, in.spec.Label, limits); err != nil {
 		return err
 	}
 	if n := in.spec.Network; n != nil {
