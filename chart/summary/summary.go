@@ -169,9 +169,11 @@ func (f Figure) Draw(id string, width float64) string {
 	return c.SVG(bottom+6, f.Title(), f.Desc())
 }
 
+const meanLabel = "geometric mean"
+
 // means is the row of the geometric means.
 func (f Figure) means() Row {
-	r := Row{Label: "geometric mean"}
+	r := Row{Label: meanLabel}
 	for i := range f.Contenders {
 		if m := f.Mean(i); m != nil {
 			r.Points = append(r.Points, Point{Contender: i, Value: m, Mark: chart.Plain})
@@ -218,7 +220,7 @@ type layout struct {
 func (f Figure) layout(width float64) layout {
 	l := layout{x0: 24, x1: width - 24, lo: math.Log(0.8), hi: math.Log(1.25), narrow: width < 560}
 	if !l.narrow {
-		gutter := 60.0
+		gutter := chart.TextWidth(meanLabel)
 		for _, r := range f.Rows {
 			gutter = max(gutter, chart.TextWidth(chart.Fit(r.Label, 200)))
 		}
