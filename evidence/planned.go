@@ -61,6 +61,8 @@ func (w *walk) step(l store.Line) string {
 		if !w.names[l.Contender] {
 			return fmt.Sprintf("an environment of %.60q, which the plan does not have", l.Contender)
 		}
+	case store.LineBoot:
+		return w.boot(l)
 	case store.LineBlock:
 		if l.Block >= len(w.plan.Blocks) {
 			return fmt.Sprintf("block %d ended, the plan has %d", l.Block, len(w.plan.Blocks))
@@ -71,6 +73,22 @@ func (w *walk) step(l store.Line) string {
 		w.closed[l.Block] = true
 	case store.LineTrial:
 		return w.trial(l)
+	}
+	return ""
+}
+
+// boot checks that a machine was booted for a block that has that boot.
+func (w *walk) boot(l store.Line) string {
+	if l.Block >= len(w.plan.Blocks) {
+		return fmt.Sprintf("a boot for block %d, the plan has %d", l.Block, len(w.plan.Blocks))
+	}
+	if !slices.ContainsFunc(w.plan.Blocks[l.Block].Boots, func(b plan.Boot) bool {
+		return b.Host != "" && b.Host == l.Boot.Host && b.System == l.Boot.System
+	}) {
+		return fmt.Sprintf("host %.60q was booted into %.60q, which block %d does not have", l.Boot.Host, l.Boot.System, l.Block)
+	}
+	if w.closed[l.Block] {
+		return fmt.Sprintf("a boot for block %d, after it ended", l.Block)
 	}
 	return ""
 }

@@ -107,7 +107,7 @@ func (p *Plan) check() error {
 		if b.Index != i || i > 0 && p.Blocks[i-1].Spare && !b.Spare {
 			return fmt.Errorf("block %d is out of order", i)
 		}
-		if err := checkBlock(b, contenders, cells, p.Design.Mirror); err != nil {
+		if err := p.checkParts(b, contenders, cells); err != nil {
 			return fmt.Errorf("block %d: %w", i, err)
 		}
 	}
@@ -189,6 +189,17 @@ func checkDesign(d manifest.Design) error {
 		return fmt.Errorf("the alphas add up to %v, more than 0.05", sum)
 	}
 	return nil
+}
+
+// checkParts checks a block, boot by boot where machines are switched.
+func (p *Plan) checkParts(b Block, contenders, cells []string) error {
+	if p.switched() {
+		return p.checkBoots(b, cells)
+	}
+	if len(b.Boots) > 0 || slices.ContainsFunc(b.Visits, func(v Visit) bool { return v.Boot != 0 }) {
+		return errors.New("it has boots, and no host is switched")
+	}
+	return checkBlock(b, contenders, cells, p.Design.Mirror)
 }
 
 // checkBlock tells whether a block creates every contender once, visits every

@@ -13,7 +13,9 @@ type Costs struct {
 	Create map[string]time.Duration // driver → making and removing one environment
 	// Settle is spent beside each trial: thawing, settling, freezing, writing.
 	Settle time.Duration
-	Noise  Noise
+	// Boot is spent on each boot of a machine that is switched.
+	Boot  time.Duration
+	Noise Noise
 }
 
 // Noise is how much the logarithm of one trial's value scatters from trial to
@@ -83,6 +85,11 @@ func (p *Plan) Estimate(c Costs) Estimate {
 		create += c.Create[x.Driver]
 	}
 	if len(p.Blocks) > 0 {
+		for _, boot := range p.Blocks[0].Boots {
+			if boot.Host != "" {
+				e.Block += c.Boot
+			}
+		}
 		for _, s := range p.Blocks[0].Slots() {
 			e.Block += c.Trial[s.Cell] + c.Settle
 			e.Trials += planned

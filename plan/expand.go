@@ -63,6 +63,10 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 	p.Family, p.TwinFamily = families(p)
 	planned := 0
 	p.Design, planned = registered(lab.Design)
+	if p.switched() && p.Design.Instances == "run" {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "plan: environments cannot outlive the boots of a machine that is switched between systems"),
+			"remove design.instances: run")
+	}
 	spare := min(max(planned, minSpare), maxSpare)
 	for i := range planned + spare {
 		p.Blocks = append(p.Blocks, p.draw(i, i >= planned))
@@ -132,6 +136,9 @@ func registered(d manifest.Design) (manifest.Design, int) {
 // draw draws one block.
 func (p *Plan) draw(index int, spare bool) Block {
 	r := newDraw(p.Seed, index)
+	if p.switched() {
+		return p.drawBoots(r, index, spare)
+	}
 	all := make([]string, len(p.Contenders))
 	for i, c := range p.Contenders {
 		all[i] = c.Name
@@ -142,15 +149,20 @@ func (p *Plan) draw(index int, spare bool) Block {
 		cells[i] = c.Name
 	}
 	for _, cell := range r.shuffled(cells) {
-		order := r.shuffled(all)
-		if p.Design.Mirror {
-			for i := len(all) - 1; i >= 0; i-- {
-				order = append(order, order[i])
-			}
-		}
-		b.Visits = append(b.Visits, Visit{Cell: cell, Order: order})
+		b.Visits = append(b.Visits, Visit{Cell: cell, Order: p.order(r, all)})
 	}
 	return b
+}
+
+// order is a random order of names, with its mirror where the design has it.
+func (p *Plan) order(r draw, names []string) []string {
+	order := r.shuffled(names)
+	if p.Design.Mirror {
+		for i := len(names) - 1; i >= 0; i-- {
+			order = append(order, order[i])
+		}
+	}
+	return order
 }
 
 // Drawn tells whether the blocks are those that the seed gives, and otherwise
@@ -204,11 +216,13 @@ func (d draw) shuffled(names []string) []string {
 // is empty in Order, and Slots passes over it. So the journal of a shortened
 // block can be held against the plan.
 func (b Block) Without(left map[string]bool) Block {
-	out := Block{Index: b.Index, Spare: b.Spare, Create: []string{}, Visits: []Visit{}}
-	for _, c := range b.Create {
-		if !left[c] {
-			out.Create = append(out.Create, c)
-		}
+	stay := func(names []string) []string {
+		return slices.DeleteFunc(append([]string{}, names...), func(c string) bool { return left[c] })
+	}
+	out := Block{Index: b.Index, Spare: b.Spare, Create: stay(b.Create), Visits: []Visit{}}
+	for _, boot := range b.Boots {
+		boot.Contenders = stay(boot.Contenders)
+		out.Boots = append(out.Boots, boot)
 	}
 	for _, v := range b.Visits {
 		order := slices.Clone(v.Order)
@@ -217,7 +231,7 @@ func (b Block) Without(left map[string]bool) Block {
 				order[i] = ""
 			}
 		}
-		out.Visits = append(out.Visits, Visit{Cell: v.Cell, Order: order})
+		out.Visits = append(out.Visits, Visit{Cell: v.Cell, Boot: v.Boot, Order: order})
 	}
 	return out
 }

@@ -62,12 +62,24 @@ type Block struct {
 	Spare  bool     `json:"spare,omitempty"`
 	Create []string `json:"create"` // order in which environments are made
 	Visits []Visit  `json:"visits"`
+	// Boots are the parts of a block, in their order, where contenders stand
+	// on a machine that is switched between systems; none otherwise.
+	Boots []Boot `json:"boots,omitempty"`
 }
 
-// Visit is one cell in one block: every contender once in random order, then
-// once in the mirrored order.
+// Boot is the part of a block that passes in one boot of a machine. The part
+// without a host is that of all contenders whose machines are not switched.
+type Boot struct {
+	Host       string   `json:"host,omitempty"`
+	System     string   `json:"system,omitempty"`
+	Contenders []string `json:"contenders"` // in the order in which they are made
+}
+
+// Visit is one cell in one block, or in one boot of it: every contender that
+// is there once in random order, then once in the mirrored order.
 type Visit struct {
 	Cell string `json:"cell"`
+	Boot int    `json:"boot,omitempty"` // index in the block's Boots
 	// Order holds contenders, mirrored half included; "" is the place of one
 	// that has left the run (see Block.Without), never in a plan.
 	Order []string `json:"order"`

@@ -472,8 +472,7 @@ func (b *builder) design() []pair {
 	out = append(out,
 		pair{"Looks", fmt.Sprintf("after %s blocks, with alpha %s", list(d.Looks), list(d.Alphas))},
 		pair{"Environments", map[string]string{"block": "created anew for each block", "run": "the same for all blocks"}[d.Instances]},
-		pair{"Order", map[bool]string{true: "each block visits all contenders in random order, then in the mirrored one",
-			false: "each block visits all contenders in random order"}[d.Mirror]},
+		pair{"Order", orderOf(b.plan)},
 		pair{"Family", fmt.Sprintf("alpha is shared by %s; by %d of the twin apart", plural(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
 	if d.Budget > 0 {
 		out = append(out, pair{"Budget", d.Budget.String()})
@@ -482,6 +481,18 @@ func (b *builder) design() []pair {
 		out = append(out, pair{"Lab file, sha256", b.plan.LabSHA256})
 	}
 	return append(out, pair{"Measured by", "bakeoff " + b.plan.Version})
+}
+
+// orderOf says in which order a block was visited.
+func orderOf(p plan.Plan) string {
+	all := "each block visits all contenders in random order"
+	if len(p.Blocks) > 0 && len(p.Blocks[0].Boots) > 0 {
+		all = fmt.Sprintf("each block has %d boots in random order, which visit their contenders in random order", len(p.Blocks[0].Boots))
+	}
+	if p.Design.Mirror {
+		all += ", then in the mirrored one"
+	}
+	return all
 }
 
 func list[T any](vs []T) string {

@@ -90,7 +90,7 @@ func decodeLine(text []byte) (Line, error) {
 // check tells whether a line can stand where it does.
 func (l Line) check(first bool) error {
 	switch l.Type {
-	case LinePlan, LineEnvironment, LineTrial, LineBlock, LineResume, LineCalibration, LineEnd:
+	case LinePlan, LineEnvironment, LineTrial, LineBlock, LineResume, LineCalibration, LineBoot, LineEnd:
 	default:
 		return fmt.Errorf("there is no line of type %q", l.Type)
 	}
@@ -105,6 +105,9 @@ func (l Line) check(first bool) error {
 	}
 	if (l.Type == LineCalibration) != (l.Calibration != nil) {
 		return fmt.Errorf("a line of type %q has the file of a calibration or lacks it", l.Type)
+	}
+	if (l.Type == LineBoot) != (l.Boot != nil) {
+		return fmt.Errorf("a line of type %q has the fields of a boot or lacks them", l.Type)
 	}
 	if l.Block < 0 || l.Trial != nil && l.Position < 0 {
 		return errors.New("block or position is negative")

@@ -30,6 +30,7 @@ const (
 	LinePlan        = "plan"        // the first: the plan's hash
 	LineEnvironment = "environment" // one was created, or could not be
 	LineTrial       = "trial"
+	LineBoot        = "boot"  // a machine was booted into a system, or could not be
 	LineBlock       = "block" // a block ended: done or void
 	LineResume      = "resume"
 	LineCalibration = "calibration" // what was known of the machine was kept
@@ -55,7 +56,7 @@ type Line struct {
 	At     time.Time `json:"at"` // host's clock, UTC
 	// plan
 	PlanSHA256 string `json:"plan_sha256,omitempty"`
-	// environment, trial, block
+	// environment, trial, block, boot
 	Block     int    `json:"block"`
 	Contender string `json:"contender,omitempty"`
 	Instance  string `json:"instance,omitempty"`
@@ -74,8 +75,23 @@ type Line struct {
 	Fingerprint *File `json:"fingerprint,omitempty"`
 	// calibration
 	Calibration *File `json:"calibration,omitempty"`
+	// boot
+	Boot *Boot `json:"boot,omitempty"`
 	// trial
 	*Trial
+}
+
+// Boot is the part of a line that the boot of a machine has.
+type Boot struct {
+	Host   string `json:"host"`   // of the lab file
+	System string `json:"system"` // that was asked for
+	// Named is what the booted system names itself, ID another text after each
+	// boot, Same by what the machine was recognised; "" where it did not come
+	// that far.
+	Named  string `json:"named,omitempty"`
+	ID     string `json:"id,omitempty"`
+	Same   string `json:"same,omitempty"`
+	TookNS int64  `json:"took_ns"`
 }
 
 // Trial is the part of a line that a trial has.

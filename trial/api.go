@@ -25,6 +25,8 @@ type Options struct {
 	// contender stands on may be missing.
 	Env   *env.Lessor
 	Hosts map[string]*env.Lessor
+	// Boxes are the hosts that are switched between systems.
+	Boxes map[string]*env.Box
 	// Unreached says why a host of the plan is not among them.
 	Unreached map[string]error
 	// Proofs says of drivers that are unproven what was proven on this

@@ -19,20 +19,15 @@ import (
 )
 
 // block runs one block to its line in the journal. An error is one that ends
-// the run: the run folder cannot be written any more.
+// the run: the run folder cannot be written any more, or a machine that was
+// booted is not the one to measure on.
 func (r *runner) block(ctx context.Context, b plan.Block) error {
 	began := r.Now()
-	leases, err := r.lease(ctx, b)
-	if err == nil {
-		err = r.visits(ctx, b, leases)
-	}
-	if r.Plan.Design.Instances != "run" || err != nil {
-		down, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
-		rerr := r.returnAll(down)
-		cancel()
-		// An environment that does not go away may disturb the next block,
-		// so it voids this one and is left to its lease.
-		err = errors.Join(err, rerr)
+	var err error
+	for _, part := range b.Parts() {
+		if err = r.part(ctx, b, part); err != nil {
+			break
+		}
 	}
 	status, reason := store.OK, ""
 	switch {
@@ -49,17 +44,45 @@ func (r *runner) block(ctx context.Context, b plan.Block) error {
 		return err
 	}
 	r.emit(Event{Kind: BlockEnd, Block: b.Index, Status: status, Text: reason, Results: &r.results})
-	return nil
+	return r.refused
 }
 
-// lease makes the environments of a block, in its order of creation, and
+// part runs what of a block passes in one boot. An error voids the block.
+func (r *runner) part(ctx context.Context, b plan.Block, p plan.Part) error {
+	if len(p.Contenders) == 0 {
+		return nil // all have left
+	}
+	leave, err := r.boot(ctx, b, p)
+	if err == nil {
+		err = r.inside(ctx, b, p)
+	}
+	if r.Plan.Design.Instances != "run" || err != nil {
+		down, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+		defer cancel()
+		// An environment that does not go away may disturb the next block,
+		// so it voids this one and is left to its lease.
+		err = errors.Join(err, r.returnAll(down), leave(down))
+	}
+	return err
+}
+
+// inside makes the environments of a part and visits them.
+func (r *runner) inside(ctx context.Context, b plan.Block, p plan.Part) error {
+	leases, err := r.lease(ctx, b, p)
+	if err != nil {
+		return err
+	}
+	return r.visits(ctx, p.Slots, leases)
+}
+
+// lease makes the environments of a part, in its order of creation, and
 // prepares every cell in them. Where a subject cannot be created its trials
 // in this block fail; that is a result. An error voids the block.
-func (r *runner) lease(ctx context.Context, b plan.Block) (map[string]*lease, error) {
-	if err := r.repair(ctx); err != nil {
+func (r *runner) lease(ctx context.Context, b plan.Block, p plan.Part) (map[string]*lease, error) {
+	if err := r.repair(ctx, p); err != nil {
 		return nil, err
 	}
-	for _, name := range b.Create {
+	for _, name := range p.Contenders {
 		s, err := r.side(name)
 		if err != nil {
 			return nil, err
@@ -255,9 +278,9 @@ func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) (*store.Fi
 	return &f, err
 }
 
-// visits runs the block's trials in their order.
-func (r *runner) visits(ctx context.Context, b plan.Block, leases map[string]*lease) error {
-	for _, slot := range b.Slots() {
+// visits runs trials in their order.
+func (r *runner) visits(ctx context.Context, slots []plan.Slot, leases map[string]*lease) error {
+	for _, slot := range slots {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

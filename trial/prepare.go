@@ -19,13 +19,9 @@ import (
 // prepare finds the drivers, asks each whether it can run here, makes the
 // network and the images, and moves the controller to its own CPUs.
 func (r *runner) prepare(ctx context.Context) error {
-	needPeer := false
-	for _, c := range r.Plan.Cells {
-		w, err := r.workload(c.Workload)
-		if err != nil {
-			return err
-		}
-		needPeer = needPeer || w.Doc().Peer
+	needPeer, err := r.needPeer()
+	if err != nil {
+		return err
 	}
 	for _, a := range CheckOn(ctx, r.Plan, r.Drivers, r.host) {
 		c, _ := r.Plan.Contender(a.Contender) // Check answers for those of the plan
@@ -74,20 +70,41 @@ func Enough(a driver.Availability, cpus, have int) driver.Availability {
 		Fix: fmt.Sprintf("write cpus: %d or less", have), Facts: a.Facts}
 }
 
+// needPeer tells whether a workload of the plan has another end.
+func (r *runner) needPeer() (bool, error) {
+	for _, c := range r.Plan.Cells {
+		w, err := r.workload(c.Workload)
+		if err != nil {
+			return false, err
+		}
+		if w.Doc().Peer {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // settle moves the controller, on every host, to the CPUs that no subject
 // there uses.
 func (r *runner) settle(ctx context.Context) error {
 	for _, l := range r.lessors() {
-		most := 1
-		for _, s := range r.sides {
-			if s.env == l {
-				most = max(most, s.CPUs)
-			}
+		if err := r.settleOn(ctx, l); err != nil {
+			return err
 		}
-		layout := l.Layout()
-		if err := l.Settle(ctx, layout.Others(layout.Subject(most))); err != nil {
-			return fault.Op("settle the controller on its CPUs on "+l.Name(), err)
+	}
+	return nil
+}
+
+func (r *runner) settleOn(ctx context.Context, l *env.Lessor) error {
+	most := 1
+	for _, s := range r.sides {
+		if s.env == l {
+			most = max(most, s.CPUs)
 		}
+	}
+	layout := l.Layout()
+	if err := l.Settle(ctx, layout.Others(layout.Subject(most))); err != nil {
+		return fault.Op("settle the controller on its CPUs on "+l.Name(), err)
 	}
 	return nil
 }
@@ -104,7 +121,7 @@ func (r *runner) lessor(host string) *env.Lessor {
 func (r *runner) lessors() []*env.Lessor {
 	var out []*env.Lessor
 	for _, s := range r.sides {
-		if s.gone == "" && !slices.Contains(out, s.env) {
+		if s.gone == "" && s.env != nil && !slices.Contains(out, s.env) {
 			out = append(out, s.env)
 		}
 	}
@@ -115,6 +132,9 @@ func (r *runner) lessors() []*env.Lessor {
 func (r *runner) host(name string) (conn.Conn, error) {
 	if l := r.lessor(name); l != nil {
 		return l.Host(), nil
+	}
+	if b := r.Boxes[name]; b != nil {
+		return b.At, nil
 	}
 	if err := r.Unreached[name]; err != nil {
 		return nil, err
@@ -153,24 +173,27 @@ func (r *runner) images(ctx context.Context) error {
 		return err
 	}
 	for _, s := range r.sides {
-		if s.gone != "" {
+		if s.gone != "" || s.env == nil {
 			continue
 		}
-		doc := s.driver.Doc()
-		if doc.Image && !s.env.Cached(doc, s.Image, packages, s.Options) {
-			r.emit(Event{Kind: Preparing, Contender: s.Name, Text: "building the image " + s.Image})
-		}
-		s.image, err = s.env.Image(ctx, doc, s.Image, packages, s.Options)
-		if ctx.Err() != nil {
-			return nil // interrupted; the loop over blocks says so
-		}
-		if err != nil {
-			if err := r.dismiss(s, "no image: "+describe(err)); err != nil {
-				return err
-			}
+		if err := r.imageOf(ctx, s, packages); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// imageOf gets what a contender is made from to its host.
+func (r *runner) imageOf(ctx context.Context, s *side, packages []string) (err error) {
+	doc := s.driver.Doc()
+	if doc.Image && !s.env.Cached(doc, s.Image, packages, s.Options) {
+		r.emit(Event{Kind: Preparing, Contender: s.Name, Text: "building the image " + s.Image})
+	}
+	s.image, err = s.env.Image(ctx, doc, s.Image, packages, s.Options)
+	if err == nil || ctx.Err() != nil {
+		return nil // interrupted; the loop over blocks says so
+	}
+	return r.dismiss(s, "no image: "+describe(err))
 }
 
 // dismiss takes a contender out of the run, and journals why.
@@ -208,7 +231,8 @@ func Check(ctx context.Context, p *plan.Plan, drivers []driver.Driver, host conn
 }
 
 // CheckOn is Check for contenders on several hosts, which hosts returns by
-// their names.
+// their names. One that needs a system of its host is asked when that is
+// booted.
 func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts func(name string) (conn.Conn, error)) []Availability {
 	var out []Availability
 	for _, c := range p.Contenders {
@@ -220,6 +244,9 @@ func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts f
 			a.Answer = driver.Availability{Reason: fmt.Sprintf("there is no driver %q", c.Driver)}
 		case err != nil:
 			a.Answer = driver.Availability{Reason: err.Error()}
+		case c.System != "":
+			// Asked in another system, the answer would be about that.
+			a.Answer = driver.Availability{OK: true, Facts: map[string]string{"checked": "when " + c.Host + " is booted into " + c.System}}
 		default:
 			a.Answer = drivers[i].Check(ctx, host, c.Options)
 		}

@@ -24,7 +24,7 @@ const (
 	EndedBlocks      = "blocks"      // every planned block was run
 	EndedBudget      = "budget"      // the time was spent
 	EndedInterrupted = "interrupted" // somebody stopped it
-	EndedVoid        = "void"        // too many blocks failed: spare ones ran out
+	EndedVoid        = "void"        // too many blocks failed: spare ones ran out, or a machine does not boot
 )
 
 // runner is the state of one run.
@@ -41,12 +41,14 @@ type runner struct {
 	kept      map[string]*lease
 	described map[string]bool  // contenders whose fingerprint is stored
 	reader    *evidence.Reader // keeps what it has parsed
+	fallen    int              // boots in a row that failed
+	refused   error            // a boot brought what ends the run
 }
 
 // side is a contender with what it takes to run it.
 type side struct {
 	plan.Contender
-	env    *env.Lessor // on its host; nil where it is gone
+	env    *env.Lessor // on its host; nil where it is gone, or its system is not booted
 	driver driver.Driver
 	image  driver.Image
 	// gone says why it takes part no longer; "" while it does.
@@ -55,7 +57,12 @@ type side struct {
 	failed int
 	ever   bool   // an environment of it came up once
 	why    string // its last creation failed
+	asked  bool   // whether it can run there, which takes its system
 }
+
+// maxFallenBoots is how many boots in a row may fail. Each takes minutes, and
+// a machine that does not come up needs a person.
+const maxFallenBoots = 3
 
 // maxFailedCreations is how many environments of a contender may fail to come
 // up before it is left out, as long as none ever did. Every attempt is in
@@ -114,6 +121,8 @@ func (r *runner) resume() error {
 			} else {
 				r.void++
 			}
+		case store.LineBoot:
+			resumed = true // nothing was measured yet
 		case store.LineTrial, store.LineEnvironment:
 			if l.Instance != "" {
 				begun[l.Block] = true
@@ -154,7 +163,7 @@ func (r *runner) blocks(ctx context.Context) (ended string, err error) {
 			return EndedInterrupted, nil
 		case r.decided():
 			return EndedDecided, nil
-		case !ok && r.valid < r.planned:
+		case !ok && r.valid < r.planned, r.fallen >= maxFallenBoots:
 			return EndedVoid, nil
 		case !ok:
 			return EndedBlocks, nil

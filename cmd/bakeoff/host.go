@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"bakeoff/conn"
 	"bakeoff/conn/local"
@@ -17,6 +18,7 @@ import (
 	"bakeoff/fault"
 	"bakeoff/manifest"
 	"bakeoff/plan"
+	systemall "bakeoff/system/all"
 )
 
 // localHost is the machine that this program runs on.
@@ -37,7 +39,11 @@ type host struct {
 // Agent is the path of bakeoff-agent.
 func (h host) Agent() string { return h.agent }
 
-var _ env.Machine = (*ssh.Conn)(nil)
+var _ env.Bootable = (*ssh.Conn)(nil)
+
+// rebootPatience is how long a machine that may be booting is waited for at
+// the start of a run.
+const rebootPatience = 5 * time.Minute
 
 // dial connects to a host of a lab file.
 func (a *app) dial(ctx context.Context, name string, h manifest.Host, progress func(string)) (*ssh.Conn, error) {
@@ -49,22 +55,29 @@ func (a *app) dial(ctx context.Context, name string, h manifest.Host, progress f
 type fleet struct {
 	*app
 	hosts map[string]*ssh.Conn
-	errs  map[string]error // of those that are not
+	errs  map[string]error    // of those that are not
+	boxes map[string]*env.Box // those of hosts that are switched between systems
 }
 
-// reach connects to every host that contenders of p stand on.
-func (a *app) reach(ctx context.Context, p *plan.Plan, progress func(string)) *fleet {
-	f := &fleet{app: a, hosts: map[string]*ssh.Conn{}, errs: map[string]error{}}
+// reach connects to every host that contenders of p stand on. One that is
+// switched between systems may be rebooting after a controller that was
+// killed: it is waited for as long as patience lasts.
+func (a *app) reach(ctx context.Context, p *plan.Plan, patience time.Duration, progress func(string)) *fleet {
+	f := &fleet{app: a, hosts: map[string]*ssh.Conn{}, errs: map[string]error{}, boxes: map[string]*env.Box{}}
 	for _, name := range sortedKeys(p.Hosts) {
 		if name == env.LocalHost {
 			continue
 		}
-		if len(p.Hosts[name].Switch) > 0 {
-			f.errs[name] = fault.WithFix(fault.New(fault.Unsupported, "host %s is switched between systems, which this program does not do", name),
-				"boot the system, and name it as a host without switch")
-			continue
-		}
 		c, err := a.dial(ctx, name, p.Hosts[name], progress)
+		if len(p.Hosts[name].Switch) > 0 {
+			for end := time.Now().Add(patience); fault.Is(err, fault.Lab) && ctx.Err() == nil && time.Now().Before(end); {
+				select {
+				case <-ctx.Done():
+				case <-time.After(5 * time.Second):
+				}
+				c, err = a.dial(ctx, name, p.Hosts[name], progress)
+			}
+		}
 		if err != nil {
 			f.errs[name] = err
 			continue
@@ -101,7 +114,7 @@ func onLocal(p *plan.Plan) bool {
 	return slices.ContainsFunc(p.Contenders, func(c plan.Contender) bool { return c.Host == "" || c.Host == env.LocalHost })
 }
 
-// lessors open on every host that was reached. One that cannot be leased on
+// lessors open on every host that was reached and stays in its system. One that cannot be leased on
 // is among the errors, for the contenders on it.
 func (f *fleet) lessors(ctx context.Context, run string, p *plan.Plan, drivers []driver.Driver, progress func(string)) (map[string]*env.Lessor, error) {
 	state, cache := env.Dirs(f.env, os.Getuid())
@@ -109,6 +122,11 @@ func (f *fleet) lessors(ctx context.Context, run string, p *plan.Plan, drivers [
 	for name, c := range f.hosts {
 		if err := remember(state, name, p.Hosts[name]); err != nil {
 			return out, err
+		}
+		if h := p.Hosts[name]; len(h.Switch) > 0 {
+			f.boxes[name] = &env.Box{Name: name, At: c, Host: h, Systems: systemall.Systems(), Run: run,
+				Ship: &env.Ship{Here: local.Conn{}, Cache: cache}, Progress: progress}
+			continue
 		}
 		l, err := env.Open(ctx, env.Config{StateDir: c.StateDir(), CacheDir: c.CacheDir(), Host: c, Name: name, Agent: c.Agent(), Run: run, Meter: p.Hosts[name].Meter,
 			Ship: &env.Ship{Here: local.Conn{}, Cache: cache}, Progress: progress}, drivers)

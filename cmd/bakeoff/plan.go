@@ -147,7 +147,7 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 	ctx, cancel := context.WithTimeout(ctx, checkTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
 	var packages []string
-	hosts := a.reach(ctx, p, nil)
+	hosts := a.reach(ctx, p, 0, nil)
 	defer hosts.close()
 	for _, x := range trial.CheckOn(ctx, p, driverall.Drivers(), hosts.way) {
 		if x.Contender == p.Twin {
@@ -199,11 +199,12 @@ const (
 	createBare   = 100 * time.Millisecond
 	createImage  = 400 * time.Millisecond
 	createKernel = 8 * time.Second
+	bootTime     = 2 * time.Minute // of a machine, into another system
 	settle       = 100 * time.Millisecond
 )
 
 func costs(p *plan.Plan, noise plan.Noise) plan.Costs {
-	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Settle: settle, Noise: noise}
+	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Settle: settle, Boot: bootTime, Noise: noise}
 	for _, d := range driverall.Drivers() {
 		c.Create[d.Doc().Name] = createTime(d.Doc())
 	}
@@ -363,7 +364,12 @@ func (a *app) planSchedule(v planView, columns, blocks int) {
 	for _, b := range v.Blocks[:min(max(blocks, 0), len(v.Blocks))] {
 		t := table{head: []string{"", ""}}
 		t.row(fmt.Sprintf("  block %d", b.Index+1), "made in the order "+strings.Join(b.Create, ", "))
-		for _, visit := range b.Visits {
+		for i, visit := range b.Visits {
+			if len(b.Boots) > 0 && (i == 0 || b.Visits[i-1].Boot != visit.Boot) {
+				if boot := b.Boots[visit.Boot]; boot.Host != "" {
+					t.row("    boot", boot.Host+" into "+boot.System)
+				}
+			}
 			t.row("    "+visit.Cell, strings.Join(visit.Order, " "))
 		}
 		t.body(a)

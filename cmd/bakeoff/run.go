@@ -231,7 +231,7 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	}
 	out, err = trial.Run(ctx, trial.Options{
 		Plan: s.plan, Run: s.run, Drivers: drivers, Workloads: workloadall.Workloads(),
-		Env: lessors.local, Hosts: lessors.others, Unreached: lessors.fleet.errs,
+		Env: lessors.local, Hosts: lessors.others, Boxes: lessors.fleet.boxes, Unreached: lessors.fleet.errs,
 		Budget: s.budget, Events: s.watch.event, Proofs: standing(s.proofs(ctx)),
 	})
 	if began && fault.Is(err, fault.Unsupported) {
@@ -254,7 +254,7 @@ func (s *session) lease(ctx context.Context, agent string, drivers []driver.Driv
 	progress := func(text string) {
 		s.watch.event(trial.Event{Kind: trial.Preparing, At: time.Now(), Text: text})
 	}
-	l.fleet = s.reach(ctx, s.plan, progress)
+	l.fleet = s.reach(ctx, s.plan, rebootPatience, progress)
 	if onLocal(s.plan) {
 		state, cache := env.Dirs(s.env, os.Getuid())
 		if l.local, err = env.Open(ctx, env.Config{

@@ -74,7 +74,8 @@ func (s *session) introduce(ctx context.Context, was *channel.Machine, has held)
 			return err
 		}
 	}
-	if len(has.cpus) > 0 {
+	// Another system on the machine has other ways to that, or none.
+	if len(has.cpus) > 0 && (was == nil || was.GOOS == s.machine.GOOS) {
 		return s.Settle(ctx, has.cpus)
 	}
 	return nil
