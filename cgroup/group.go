@@ -45,6 +45,9 @@ func (l Layout) Create(ctx context.Context, host conn.Conn, label string, limits
 	if err != nil {
 		return nil, err
 	}
+	if err := checkQuota(limits.Quota); err != nil {
+		return nil, fault.Op("control group "+label, err)
+	}
 	if found, err := g.exists(ctx); err != nil {
 		return nil, err
 	} else if len(found) > 0 {
@@ -84,6 +87,9 @@ func (l Layout) Adopt(ctx context.Context, host conn.Conn, label string, limits 
 // take notes what another program has set, and sets the rest.
 func (g *Group) take(ctx context.Context, limits Limits) error {
 	g.note(limits)
+	if err := checkQuota(limits.Quota); err != nil {
+		return err
+	}
 	if err := g.limitQuota(ctx, limits.Quota); err != nil {
 		return err
 	}

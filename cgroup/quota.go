@@ -17,15 +17,20 @@ const period = 100_000
 // minQuota is the least the kernel takes: 1 ms in each period.
 const minQuota = 0.01
 
+// checkQuota refuses a share of CPU time that no kernel has; 0 is none at all.
+func checkQuota(quota float64) error {
+	if quota != 0 && !(quota >= minQuota && quota <= maxCPU) {
+		return fault.New(fault.Invalid, "quota %v is not between %v and %d CPUs", quota, minQuota, maxCPU)
+	}
+	return nil
+}
+
 // limitQuota lets the group have so many CPUs' worth of time, on whichever
 // CPUs it may use; 0 is no limit. Where the host has no controller for that,
 // or whoever made the group left it out, Limits().NotEnforced says so.
 func (g *Group) limitQuota(ctx context.Context, quota float64) error {
 	if quota == 0 {
 		return nil
-	}
-	if !(quota >= minQuota && quota <= maxCPU) {
-		return fault.New(fault.Invalid, "quota %v is not between %v and %d CPUs", quota, minQuota, maxCPU)
 	}
 	share := int64(math.Round(quota * period))
 	dir, files := g.v1Dir("cpu"), [][2]string{{"cpu.cfs_period_us", fmt.Sprint(period)}, {"cpu.cfs_quota_us", fmt.Sprint(share)}}
