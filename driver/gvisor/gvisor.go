@@ -120,6 +120,10 @@ func option(options param.Values, name string, among []string) string {
 
 func build(ctx context.Context, e *confine.Env, runsc program, o settings) error {
 	argv := command(e, runsc, o)
+	// runsc gives CPUs to the group that it makes, and none to one above it.
+	if err := e.Layout.Seat(ctx, e.Host, e.Spec.Label, e.Spec.CPUSet); err != nil {
+		return err
+	}
 	if err := e.Contain(ctx, confine.Runtime{Name: "runsc", Argv: argv}); err != nil {
 		return err
 	}
