@@ -133,7 +133,7 @@ func runOnGuest(t *testing.T, blocks int, uuid func(boot int) string) guestRun {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	w := &wire{t: t, agent: filepath.Join(dir, "bakeoff-agent"), disks: map[string]string{}, uuid: uuid}
@@ -175,7 +175,7 @@ func runOnGuest(t *testing.T, blocks int, uuid func(boot int) string) guestRun {
 		close(ended)
 		<-down
 	}()
-	c, err := ssh.Open(ctx, ssh.Options{Target: "box", Agent: func(string, string) (string, error) { return w.agent, nil }, Local: w, Patience: time.Minute})
+	c, err := ssh.Open(ctx, ssh.Options{Target: "box", Agent: func(string, string) (string, error) { return w.agent, nil }, Local: w, Patience: 4 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func runOnGuest(t *testing.T, blocks int, uuid func(boot int) string) guestRun {
 	host.Switch = map[string][]string{"one": {"sh", "-c", "echo next=one >/dev/console"}, "two": {"sh", "-c", "echo next=two >/dev/console"}}
 	host.Reboot = []string{"sh", "-c", "echo b >/proc/sysrq-trigger"}
 	o.Workloads = []workload.Workload{work}
-	o.Boxes = map[string]*env.Box{"box": {Name: "box", At: c, Host: host, Limit: 2 * time.Minute}}
+	o.Boxes = map[string]*env.Box{"box": {Name: "box", At: c, Host: host, Limit: 6 * time.Minute}}
 	out, err := Run(ctx, o)
 	lines, jerr := o.Run.Journal()
 	if jerr != nil {
