@@ -28,16 +28,16 @@ func ReadHardware() Hardware {
 	return h
 }
 
-// placeholders are what firmware says that nobody has filled in.
-var placeholders = []string{"", "none", "not specified", "not applicable", "system serial number", "default string",
+// unfilled are what firmware says in fields that its maker never wrote.
+var unfilled = []string{"", "none", "not specified", "not applicable", "system serial number", "default string",
 	"to be filled by o.e.m.", "0", "0123456789", "123456789", "unknown",
 	"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff",
 	"03000200-0400-0500-0006-000700080009"}
 
-// meaningful returns what firmware says in lower case, "" for a placeholder.
+// meaningful returns what firmware says in lower case, "" where its maker never wrote it.
 func meaningful(s string) string {
 	s = strings.ToLower(clean(s))
-	if slices.Contains(placeholders, s) {
+	if slices.Contains(unfilled, s) {
 		return ""
 	}
 	return s

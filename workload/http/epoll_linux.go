@@ -428,7 +428,7 @@ func (w *worker) receive(i int, s *socket, hanging bool) {
 			return
 		}
 		if n == 0 {
-			return // nothing more for now
+			return // all that has arrived was read
 		}
 		if s.state != busy {
 			w.tally.failed("malformed response") // nothing was asked for

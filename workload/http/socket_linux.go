@@ -33,7 +33,7 @@ func (s *socket) unsent() bool {
 	return s.out < len(s.in.body.expect.request) || s.secure != nil && len(s.secure.below.rest) > 0
 }
 
-// receive reads what has arrived: 0 bytes when there is nothing for now. why
+// receive reads what has arrived: 0 bytes when nothing waits. why
 // is the class of what ended the connection.
 func (s *socket) receive(b []byte) (n int, why string) {
 	if s.secure != nil {
