@@ -19,6 +19,8 @@ const (
 	// permutations of the test of a change; the least p is one in so many
 	// and one.
 	permutations = 9999
+	// settling is how many of them are enough for most comparisons.
+	settling = 199
 	// fixedBlocks is how many blocks in one order are no accident: drawn
 	// orders do so once in 128 runs.
 	fixedBlocks = 8
@@ -196,23 +198,26 @@ func (c *contest) changed(vs []visit) string {
 // step returns the index at which the level of xs changed and the medians on
 // either side of it, 0 where it did not or where matters does not mind.
 func (c *contest) step(xs []float64, matters func(before, after float64) bool) (at int, before, after float64) {
-	for _, n := range []int{199, permutations} { // most are settled by the first
-		r := rand.New(rand.NewPCG(c.seed(), uint64(len(xs))))
-		if n == 199 {
-			if p := stats.ScanTest(xs, 1, r); !matters(p.Before, p.After) {
-				return 0, 0, 0
-			}
-		}
-		p := stats.ScanTest(xs, n, r)
-		if p.P > 2*steadyAlpha && n == 199 || n == permutations && p.P > steadyAlpha/float64(c.family) {
-			return 0, 0, 0
-		}
-		at, before, after = p.At, p.Before, p.After
+	p := stats.ScanPoint(xs)
+	if !matters(p.Before, p.After) {
+		return 0, 0, 0
 	}
-	return at, before, after
+	r := c.draw(xs)
+	// The first order is passed over: it always was, and what is in a run folder
+	// must come out the same again.
+	r.Shuffle(len(xs), func(int, int) {})
+	if !stats.ScanWithin(xs, settling, r, 2*steadyAlpha) || !stats.ScanWithin(xs, permutations, c.draw(xs), steadyAlpha/float64(c.family)) {
+		return 0, 0, 0
+	}
+	return p.At, p.Before, p.After
 }
 
-// seed makes the permutations of a comparison the same each time.
+// draw makes the orders of a comparison's values the same each time.
+func (c *contest) draw(xs []float64) *rand.Rand {
+	return rand.New(rand.NewPCG(c.seed(), uint64(len(xs))))
+}
+
+// seed is of a comparison by its names.
 func (c *contest) seed() uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q", c.Contender, c.Cell, c.metric.Name)

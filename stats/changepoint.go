@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"math"
 	"math/rand/v2"
 )
 
@@ -55,24 +56,103 @@ func ChangePointTest(xs []float64, permutations int, r *rand.Rand) ChangePoint {
 // Source: Lausen and Schumacher, Biometrics 48 (1992) 73, maximally selected
 // rank statistics, with p-values by permutation.
 func ScanTest(xs []float64, permutations int, r *rand.Rand) ChangePoint {
-	c := ChangePoint{N: len(xs), P: 1}
-	if hasNaN(xs) || len(xs) < 2 {
-		c.Warnings = append(c.Warnings, "fewer than two values, or one is not a number: nothing was tested")
+	c := ScanPoint(xs)
+	if len(c.Warnings) > 0 {
 		return c
 	}
-	ranks := midranks(xs)
-	var k float64
-	k, c.At = scan(ranks)
-	c.Before, c.After = Median(xs[:c.At]), Median(xs[c.At:])
+	s := newScanner(xs)
 	hits := 1
 	for range permutations {
-		r.Shuffle(len(ranks), func(i, j int) { ranks[i], ranks[j] = ranks[j], ranks[i] })
-		if other, _ := scan(ranks); other >= k*(1-1e-12) {
+		if s.shuffle(r) {
 			hits++
 		}
 	}
 	c.P = float64(hits) / float64(permutations+1)
 	return c
+}
+
+// ScanPoint finds the most likely change of ScanTest and tests nothing: P is 1.
+func ScanPoint(xs []float64) ChangePoint {
+	c := ChangePoint{N: len(xs), P: 1}
+	if hasNaN(xs) || len(xs) < 2 {
+		c.Warnings = append(c.Warnings, "fewer than two values, or one is not a number: nothing was tested")
+		return c
+	}
+	_, c.At = scan(midranks(xs))
+	c.Before, c.After = Median(xs[:c.At]), Median(xs[c.At:])
+	return c
+}
+
+// ScanWithin tells whether the P of ScanTest is at most p, and looks at no
+// further order once it cannot be: where nothing changed, which is nearly
+// always, a few are enough. r is then left anywhere.
+func ScanWithin(xs []float64, permutations int, r *rand.Rand, p float64) bool {
+	if hasNaN(xs) || len(xs) < 2 {
+		return p >= 1
+	}
+	s := newScanner(xs)
+	hits := 1
+	for range permutations {
+		if s.shuffle(r) {
+			hits++
+		}
+		if float64(hits)/float64(permutations+1) > p {
+			return false
+		}
+	}
+	return float64(hits)/float64(permutations+1) <= p
+}
+
+// scanner holds values in an order that is drawn again and again, and tells of
+// each whether its scan statistic is as large as that of the first.
+type scanner struct {
+	ranks []int
+	// least is, by length of the part before a split, the smallest cumulated
+	// deviation of its ranks with which the statistic is as large: whole
+	// numbers, so that no order costs a division.
+	least []int
+}
+
+func newScanner(xs []float64) scanner {
+	s := scanner{ranks: midranks(xs)}
+	n := len(s.ranks)
+	k, _ := scan(s.ranks)
+	k *= 1 - 1e-12
+	for i := range s.ranks {
+		s.ranks[i] -= n + 1 // which is their mean, doubled as they are
+	}
+	s.least = make([]int, n)
+	for m := 1; m < n; m++ {
+		split := float64(m * (n - m))
+		at := int(math.Sqrt(k * split))
+		for at > 0 && float64(at-1)*float64(at-1)/split >= k {
+			at--
+		}
+		for float64(at)*float64(at)/split < k {
+			at++
+		}
+		s.least[m] = at
+	}
+	return s
+}
+
+// shuffle draws another order and tells whether its statistic is as large. It
+// draws as rand.Shuffle does, from the end: what stands behind a split is
+// complete then, and what stands before it cumulates to the same with the other
+// sign.
+func (s scanner) shuffle(r *rand.Rand) bool {
+	hit, sum := false, 0
+	for m := len(s.ranks) - 1; m > 0; m-- {
+		j := r.IntN(m + 1)
+		x := s.ranks[j]
+		s.ranks[j] = s.ranks[m]
+		s.ranks[m] = x
+		sum += x
+		if sum >= s.least[m] || -sum >= s.least[m] {
+			hit = true
+		}
+	}
+	return hit
 }
 
 // scan returns the largest squared deviation of the cumulated ranks from
