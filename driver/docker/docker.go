@@ -43,7 +43,7 @@ func (Driver) Doc() driver.Doc {
 		Options: []param.Spec{
 			{Name: "engine", Kind: param.Text, Default: "running", Enum: []string{"private", "running"},
 				Doc: "The engine that the machine runs, or one that is started for the run, with its own storage, and ended with it."},
-			{Name: "host", Kind: param.Text, Default: "", Doc: "The running engine's socket on the host, as unix:///run/docker.sock; empty is the one that the docker command takes by itself."},
+			{Name: "socket", Kind: param.Text, Default: "", Doc: "The running engine's socket on the host, as unix:///run/docker.sock; empty is the one that the docker command takes by itself."},
 			{Name: "exec-root", Kind: param.Text, Default: "/run/docker", Doc: "Where the running engine keeps the state of what runs (dockerd --exec-root)."},
 			engine.ExecOption,
 			{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", "unconfined"}, Doc: "The filter of system calls: the engine's own, or none."},
@@ -59,11 +59,11 @@ func (Driver) Doc() driver.Doc {
 	}
 }
 
-// socketOf checks and returns the option host.
+// socketOf checks and returns the option socket.
 func socketOf(options param.Values) (string, error) {
-	h := options.Text("host")
+	h := options.Text("socket")
 	if p, ok := strings.CutPrefix(h, "unix://"); h != "" && (!ok || !path.IsAbs(p) || path.Clean(p) != p) {
-		return "", fault.WithFix(fault.New(fault.Invalid, "option host: %q is not a socket of the host", h),
+		return "", fault.WithFix(fault.New(fault.Invalid, "option socket: %q is not one of the host", h),
 			"write unix:///run/docker.sock; an engine elsewhere is reached by a host of the lab file")
 	}
 	return h, nil
@@ -316,7 +316,7 @@ func recall(ctx context.Context, host conn.Conn, dir string) (m made, have bool,
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, false, fault.New(fault.Lab, "%s: %w", path.Join(dir, socketFile), err)
 	}
-	_, err = socketOf(param.Values{"host": m.Socket})
+	_, err = socketOf(param.Values{"socket": m.Socket})
 	return m, err == nil, err
 }
 

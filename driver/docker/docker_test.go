@@ -91,7 +91,7 @@ func TestPrivateIsReaped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a real engine: not with -short")
 	}
-	at := strings.TrimSuffix(strings.TrimPrefix(founded(t)["host"], "unix://"), "/socket")
+	at := strings.TrimSuffix(strings.TrimPrefix(founded(t)["socket"], "unix://"), "/socket")
 	left := driver.Leftover{Label: engineLabel(), Dir: at}
 	for _, dryRun := range []bool{true, false} {
 		found, err := Driver{}.Reap(t.Context(), local.Conn{}, left, dryRun)
@@ -121,7 +121,7 @@ func TestNoEngine(t *testing.T) {
 		}
 	}
 	for _, host := range []string{"tcp://10.0.0.1:2375", "unix://relative", "/run/docker.sock", "unix:///a/../b"} {
-		if _, err := socketOf(param.Values{"host": host}); !fault.Is(err, fault.Invalid) {
+		if _, err := socketOf(param.Values{"socket": host}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", host, err)
 		}
 	}

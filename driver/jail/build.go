@@ -42,7 +42,7 @@ func (b builder) root(ctx context.Context) error {
 	if err := b.mount(ctx, "devfs", "/dev", "ruleset=4"); err != nil {
 		return err
 	}
-	if b.set.Text(optSystem) != sysLinux {
+	if b.set.Text(optABI) != sysLinux {
 		return nil
 	}
 	for _, m := range [][3]string{{"linprocfs", "/proc", ""}, {"linsysfs", "/sys", ""}, {"fdescfs", "/dev/fd", "linrdlnk"}, {"tmpfs", "/dev/shm", "mode=1777"}} {

@@ -31,7 +31,7 @@ type Driver struct{}
 // The names of options and their values.
 const (
 	optRoot    = "root"
-	optSystem  = "system"
+	optABI     = "abi"
 	optDataset = "dataset"
 	optNetwork = "network"
 
@@ -45,8 +45,8 @@ const (
 )
 
 var options = []param.Spec{
-	{Name: optSystem, Kind: param.Text, Default: sysFreeBSD, Enum: []string{sysFreeBSD, sysLinux},
-		Doc: "The system of the image: linux needs the host's Linux emulation (sysrc linux_enable=YES; service linux start)."},
+	{Name: optABI, Kind: param.Text, Default: sysFreeBSD, Enum: []string{sysFreeBSD, sysLinux},
+		Doc: "What the programs of the image were built for: linux needs the host's Linux emulation (sysrc linux_enable=YES; service linux start)."},
 	{Name: optRoot, Kind: param.Text, Default: rootCopy, Enum: []string{rootCopy, rootNullfs, rootZFS},
 		Doc: "How the root is made from the image: copy copies it; nullfs mounts its folders read-only and copies /etc, /root and /var; zfs clones a snapshot."},
 	{Name: optDataset, Kind: param.Text,
@@ -108,7 +108,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.
 		return driver.Availability{Reason: reason, Fix: fix, Facts: a.Facts}
 	}
 	switch {
-	case set.Text(optSystem) == sysLinux && a.Facts["linux"] == "none":
+	case set.Text(optABI) == sysLinux && a.Facts["linux"] == "none":
 		return no("the host does not run Linux programs", "sysrc linux_enable=YES && service linux start")
 	case set.Text(optNetwork) == netVNET && a.Facts["vnet"] != "1":
 		return no("the kernel has no VNET", "a GENERIC kernel has it; or take network: shared")
@@ -291,7 +291,7 @@ func (b builder) describe(ctx context.Context) error {
 		return err
 	}
 	facts := b.env.Properties.Facts
-	facts["kernel"], facts["system"], facts["root"] = guest.Printable([]byte(release)), b.set.Text(optSystem), b.set.Text(optRoot)
+	facts["kernel"], facts["abi"], facts["root"] = guest.Printable([]byte(release)), b.set.Text(optABI), b.set.Text(optRoot)
 	facts["network"] = "none but loopback"
 	if n := b.spec.Network; n != nil {
 		b.env.Properties.Addr = n.Addr.Addr()

@@ -107,7 +107,7 @@ func TestKinds(t *testing.T) {
 	s := spec(t)
 	s.Network = network()
 	for name, options := range map[string]param.Values{
-		"nullfs": {"root": "nullfs"}, "linux": {"system": "linux"}, "shared": {"network": "shared"},
+		"nullfs": {"root": "nullfs"}, "linux": {"abi": "linux"}, "shared": {"network": "shared"},
 		"zfs": {"root": "zfs", "dataset": "tank/jails/base@clean"},
 	} {
 		t.Run(name, func(t *testing.T) {

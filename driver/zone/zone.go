@@ -35,7 +35,7 @@ const (
 	optImage   = "image-uuid"
 	optKernel  = "kernel-version"
 	optTag     = "nic-tag"
-	optQuota   = "quota"
+	optQuota   = "disk-quota"
 	optTimeout = "boot-timeout"
 )
 

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/conn/sshtest"
+)
+
+// farDrivers are technologies on a machine over SSH: a process of the host's,
+// runtimes of containers, an engine, a machine. The volume of one lies in a
+// file of that machine.
+const farDrivers = `schema: bakeoff/lab/v1
+name: far-drivers
+hosts: {box: {ssh: box, dir: DIR}}
+contenders:
+  - {name: bare, driver: host, host: box, volumes: {/data: {backing: dir}}}
+  - {name: bwrap, driver: bwrap, image: "debian:bookworm", host: box, volumes: {/data: {backing: tmpfs, size: 64MiB}}}
+  - {name: oci, driver: oci, image: "debian:bookworm", host: box, volumes: {/data: {backing: "file:ext4", size: 64MiB}}}
+  - {name: nspawn, driver: nspawn, image: "debian:bookworm", host: box, volumes: {/data: {backing: dir}}}
+  - {name: lxc, driver: lxc, image: "debian:bookworm", host: box, volumes: {/data: {backing: dir}}}
+  - {name: docker, driver: docker, engine: private, image: "debian:bookworm", host: box, volumes: {/data: {backing: dir}}}
+  - {name: qemu, driver: qemu, image: "debian:bookworm", host: box, volumes: {/data: {backing: "file:ext4", size: 64MiB}}}
+baseline: bare
+defaults: {cpus: 1, memory: 256MiB}
+cells:
+  - {name: sha, workload: crypto, params: {algorithm: sha256, block: 16KiB, time: 20ms}, primary: true}
+  - {name: write, workload: files, params: {op: seq-write, size: 1MiB, time: 20ms}}
+  - {name: web, workload: http, params: {time: 100ms}}
+design: {looks: [1], alphas: [0.05], mirror: false, budget: 5m}
+`
+
+// Technologies work on a machine over SSH as they do here: their images are
+// sent, their environments made, reached, measured on their network and
+// removed there.
+func TestDriversOverSSH(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: the drivers make control groups")
+	}
+	for program, pkg := range map[string]string{"mmdebstrap": "mmdebstrap", "nginx": "nginx", "ip": "iproute2"} {
+		if findProgram(program) == "" {
+			t.Skipf("needs %s: apt-get install %s", program, pkg)
+		}
+	}
+	s := sshtest.Start(t)
+	h := newHome(t)
+	h.env = append(h.env, "BAKEOFF_SSH_CONFIG="+s.Config)
+	// Sockets lie below, and their paths may not be long.
+	dir, err := os.MkdirTemp("", "bo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("rm", "-rf", "--one-file-system", dir).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	lab := filepath.Join(h.dir, "far.yaml")
+	if err := os.WriteFile(lab, []byte(strings.ReplaceAll(farDrivers, "DIR", dir)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := h.bakeoff(t, 10*time.Minute, "run", lab, "--seed", "7", "--json")
+	var r ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 && code != 4 {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
+	}
+	for _, name := range []string{"bwrap", "oci", "nspawn", "lxc", "docker", "qemu"} {
+		t.Run(name, func(t *testing.T) { measured(t, r, name) })
+	}
+	h.leavesNothing(t)
+	for _, left := range []string{"state/env", "state/lease"} {
+		if entries, err := os.ReadDir(filepath.Join(dir, left)); err != nil || len(entries) > 0 {
+			t.Errorf("%s on the box holds %v, %v", left, entries, err)
+		}
+	}
+}
+
+// measured asserts that a contender has values of every cell. One that a
+// package would bring is skipped.
+func measured(t *testing.T, r ran, contender string) {
+	for _, m := range r.Missing {
+		if m.Contender != contender {
+			continue
+		}
+		if _, line, ok := strings.Cut(m.Reason, "apt-get install "); ok {
+			t.Skipf("needs %s: apt-get install %s", contender, line)
+		}
+		t.Errorf("%s at %s: %s", m.Contender, m.Cell, m.Reason)
+	}
+	cells := map[string]bool{}
+	for _, s := range r.Summaries {
+		if s.Contender != contender {
+			continue
+		}
+		if s.N == 0 || s.Failures > 0 {
+			t.Errorf("%s at %s: %d values, %d failures", s.Metric, s.Cell, s.N, s.Failures)
+		}
+		cells[s.Cell] = true
+	}
+	if len(cells) != 3 {
+		t.Errorf("it has values of the cells %v", cells)
+	}
+}
