@@ -189,6 +189,9 @@ func (l *Lessor) Image(ctx context.Context, d driver.Doc, ref string, packages [
 	if !d.Image || ref == "" {
 		return driver.Image{}, nil
 	}
+	if err := l.alike(); err != nil {
+		return driver.Image{}, err
+	}
 	img, err := l.images.Get(ctx, request(d, ref, packages, options))
 	if err != nil {
 		return driver.Image{}, err

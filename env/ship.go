@@ -7,8 +7,10 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 
 	"bakeoff/conn"
+	"bakeoff/conn/channel"
 	"bakeoff/driver"
 	"bakeoff/fault"
 )
@@ -34,6 +36,20 @@ func (l *Lessor) ship(ctx context.Context, img driver.Image) (driver.Image, erro
 		*part.path = path.Join(there, filepath.Base(*part.path))
 	}
 	return img, nil
+}
+
+// alike refuses to make images for a host of another architecture than this
+// machine's, whose programs they hold.
+func (l *Lessor) alike() error {
+	there, ok := l.at.(interface{ Machine() channel.Machine })
+	if l.cfg.Ship == nil || !ok {
+		return nil
+	}
+	if arch := there.Machine().GOARCH; arch != runtime.GOARCH {
+		return fault.WithFix(fault.New(fault.Unsupported, "images are made for %s here, and %s is %s", runtime.GOARCH, l.cfg.Name, arch),
+			"run bakeoff on a machine of that architecture")
+	}
+	return nil
 }
 
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)

@@ -1,0 +1,34 @@
+package env
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"bakeoff/conn/channel"
+	"bakeoff/conn/local"
+	"bakeoff/driver"
+	"bakeoff/fault"
+)
+
+// elsewhere is a host that says what it is.
+type elsewhere struct {
+	Here
+	arch string
+}
+
+func (e elsewhere) Machine() channel.Machine { return channel.Machine{GOOS: "linux", GOARCH: e.arch} }
+
+// An image for another architecture is refused before it is built, since it
+// would be built for this one.
+func TestNoImageForAnotherArchitecture(t *testing.T) {
+	l := &Lessor{cfg: Config{Name: "box", Ship: &Ship{}}, at: elsewhere{Here{local.Conn{}}, "pdp11"}}
+	_, err := l.Image(t.Context(), driver.Doc{Image: true}, "debian:bookworm", nil, nil)
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "box is pdp11") {
+		t.Errorf("%v", err)
+	}
+	l.at = elsewhere{Here{local.Conn{}}, runtime.GOARCH}
+	if err := l.alike(); err != nil {
+		t.Error(err)
+	}
+}
