@@ -204,7 +204,7 @@ func thisMachine() (channel.Machine, error) {
 		return channel.Machine{}, err
 	}
 	return channel.Machine{GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, UID: os.Getuid(), PID: os.Getpid(),
-		CPUs: cpus, SHA256: sum, Hardware: probe.ReadHardware(), Boot: probe.Boot()}, nil
+		CPUs: cpus, Memory: probe.Memory(), SHA256: sum, Hardware: probe.ReadHardware(), Boot: probe.Boot()}, nil
 }
 
 // with makes a Function of one that takes its parameters as a T.

@@ -79,7 +79,8 @@ func (o *TableOptions) check() error {
 // Columns are block, position (whole numbers), contender, workload, metric,
 // unit, better (higher or lower) and value; experiment, instance and scale
 // (ratio, the default, or difference) are optional. A value that is empty,
-// null or "failed" is a trial that failed. Rows are in any order. Every
+// null or "failed" is a trial that failed. Rows are in any order; two
+// contenders at one position of a block for one workload are refused. Every
 // metric is primary; looks are applied as if blocks arrived one by one in
 // the order of their numbers. Without an instance of its own in every block
 // the scope is ScopeInstance.
@@ -183,12 +184,15 @@ func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
 	bad := b.cells(e, &d)
 	slices.SortFunc(e.rows, func(x, y row) int {
 		return cmp.Or(cmp.Compare(x.block, y.block), cmp.Compare(x.position, y.position),
-			cmp.Compare(x.contender, y.contender), cmp.Compare(b.defs[x.def].workload, b.defs[y.def].workload), cmp.Compare(x.line, y.line))
+			cmp.Compare(b.defs[x.def].workload, b.defs[y.def].workload), cmp.Compare(x.contender, y.contender), cmp.Compare(x.line, y.line))
 	})
 	b.observations = b.observations[:0]
 	b.values = slices.Grow(b.values[:0], len(e.rows)) // never grows below, so that parts of it stay put
 	for i := 0; i < len(e.rows); {
 		x := e.rows[i]
+		if i > 0 && b.sameTurn(e.rows[i-1], x) {
+			bad = append(bad, b.together(e.rows[i-1], x))
+		}
 		start := len(b.values)
 		for ; i < len(e.rows) && b.sameTrial(e.rows[i], x); i++ {
 			m := b.defs[e.rows[i].def].metric
@@ -209,8 +213,21 @@ func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
 	return d, bad
 }
 
-func (b *builder) sameTrial(x, y row) bool {
-	return x.block == y.block && x.position == y.position && x.contender == y.contender && b.defs[x.def].workload == b.defs[y.def].workload
+func (b *builder) sameTrial(x, y row) bool { return b.sameTurn(x, y) && x.contender == y.contender }
+
+// sameTurn tells whether two rows have one workload at one place of a block.
+// Positions may count through a block or through each of its workloads.
+func (b *builder) sameTurn(x, y row) bool {
+	return x.block == y.block && x.position == y.position && b.defs[x.def].workload == b.defs[y.def].workload
+}
+
+// together says that two contenders had one turn, at the line of the later one.
+func (b *builder) together(x, y row) string {
+	if x.line > y.line {
+		x, y = y, x
+	}
+	return b.at(y.line) + fmt.Sprintf("%s at position %d of block %d for %s, where %s is (line %d); trials come one after the other, so each has a position of its own",
+		b.words.names[y.contender], y.position, y.block, b.defs[y.def].workload, b.words.names[x.contender], x.line)
 }
 
 // cells collects the workloads and metrics in the order of their first rows.

@@ -102,6 +102,7 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 		{head + "0,0,,w,m,s,lower,1\n", "t:2: no contender"},
 		{head + "0,0,a,w,m,s,lower\n", "t:2: 7 fields, and the header has 8"},
 		{head + "0,0,a,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,b,w,m,s,lower,1\n", "t:3: a second value of m in block 0 at position 0 of a"},
+		{head + "0,1,b,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,a,w,m,s,lower,1\n", "t:4: a at position 1 of block 0 for w, where b is (line 2)"},
 		{head + "0,0,a,w,m,s,lower,1\n0,1,b,w,m,ms,lower,1\n", "t:3: m of w was in s"},
 		{head + "0,0,a,w,m,s,lower,1\n", `t:2: experiment "" has the one contender "a"; a comparison needs two`},
 		{head + "0,0,b,w,m,s,lower,1\n0,1,c,w,m,s,lower,1\n", `t:2: no contender "a" to be the baseline; there are b, c`},

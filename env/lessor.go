@@ -22,6 +22,7 @@ import (
 	"bakeoff/netns"
 	"bakeoff/param"
 	"bakeoff/probe"
+	"bakeoff/unit"
 )
 
 // Lessor leases environments on one host, whose lock it holds: while a run
@@ -120,6 +121,9 @@ func (l *Lessor) Close(ctx context.Context) error {
 
 // Layout returns which CPUs are whose.
 func (l *Lessor) Layout() Layout { return l.layout }
+
+// Memory is what the host has; 0 where its system does not tell.
+func (l *Lessor) Memory() unit.Bytes { return l.at.Memory() }
 
 // Host is the way to the host.
 func (l *Lessor) Host() conn.Conn { return l.cfg.Host }

@@ -11,6 +11,7 @@ import (
 	"bakeoff/conn/local"
 	"bakeoff/fault"
 	"bakeoff/probe"
+	"bakeoff/unit"
 )
 
 // Machine is a host beside what a driver sees of it: leases, locks and
@@ -23,6 +24,8 @@ type Machine interface {
 	Session() int
 	// CPUs are those that the controller's programs may use there, ascending.
 	CPUs() ([]int, error)
+	// Memory is what the machine has; 0 where its system does not tell.
+	Memory() unit.Bytes
 	// Counters reads the machine's counters, of these CPUs; all without.
 	Counters(ctx context.Context, cpus []int) (probe.Counters, error)
 	// Settle moves the controller's own process there to cpus.
@@ -79,6 +82,9 @@ func (Here) Session() int { return 0 }
 
 // CPUs are those of this process.
 func (Here) CPUs() ([]int, error) { return probe.CPUs() }
+
+// Memory is this machine's.
+func (Here) Memory() unit.Bytes { return probe.Memory() }
 
 // Counters reads this machine's.
 func (Here) Counters(_ context.Context, cpus []int) (probe.Counters, error) {

@@ -65,6 +65,9 @@ type Contender struct {
 	Volumes []Volume          `json:"volumes,omitempty"`
 	Options param.Values      `json:"options,omitempty"` // the driver's own
 	Tuning  map[string]string `json:"tuning,omitempty"`
+	// Where says at which "file:line:column" of the lab file cpus and memory
+	// were asked for, by these keys; nothing of it is registered.
+	Where map[string]string `json:"-"`
 }
 
 // IO is how many bytes a second a contender may read from and write to the disk

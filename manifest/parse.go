@@ -1,8 +1,10 @@
 package manifest
 
 import (
+	"fmt"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,6 +153,19 @@ func (r *resolver) either(n, defaults *node, key string) *node {
 	return defaults.get(key)
 }
 
+// where says at which place of the lab file the values of keys stand. The
+// file's name is enough of it: in a run folder the whole path would tell
+// strangers about somebody's machine.
+func (r *resolver) where(n, defaults *node, keys ...string) map[string]string {
+	out := map[string]string{}
+	for _, key := range keys {
+		if v := r.either(n, defaults, key); v != nil {
+			out[key] = fmt.Sprintf("%s:%d:%d", filepath.Base(r.file), v.line, v.column)
+		}
+	}
+	return out
+}
+
 func (r *resolver) contender(l *Lab, n, defaults *node) Contender {
 	c := Contender{Name: r.text(n, "name"), Driver: r.text(n, "driver"), Host: "local", CPUs: 1, Memory: 512 * unit.MiB}
 	if h := n.get("host"); h != nil && !r.bad[h] {
@@ -164,6 +179,7 @@ func (r *resolver) contender(l *Lab, n, defaults *node) Contender {
 	if v := r.either(n, defaults, "cpus"); v != nil && !r.bad[v] {
 		c.CPUs, _ = strconv.Atoi(textOf(v))
 	}
+	c.Where = r.where(n, defaults, "cpus", "memory")
 	if v := r.either(n, defaults, "quota"); v != nil && !r.bad[v] {
 		c.Quota, _ = strconv.ParseFloat(textOf(v), 64)
 	}

@@ -14,7 +14,7 @@ func (c *collector) system(volumes []string) {
 	c.set("os", parseOSRelease(text("/etc/os-release")), "there is no /etc/os-release")
 	c.set("cmdline", text("/proc/cmdline"), "/proc/cmdline cannot be read")
 	c.cpu()
-	c.set("memory", parseMemTotal(text("/proc/meminfo")), "/proc/meminfo cannot be read")
+	c.set("memory", memory(), "/proc/meminfo cannot be read")
 	for name, path := range map[string]string{
 		"clocksource": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 		"governor":    "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
@@ -116,3 +116,6 @@ func (c *collector) libc() {
 	}
 	c.set("libc", "", "no glibc that answers ("+reason+"), no loader of musl")
 }
+
+// memory is what the kernel manages of the machine's.
+func memory() string { return parseMemTotal(text("/proc/meminfo")) }

@@ -150,6 +150,14 @@ func TestSmallFiles(t *testing.T) {
 	if got := parseMemTotal(stored(t, "meminfo")); got != "25274793984 B" {
 		t.Errorf("memory is %q", got)
 	}
+	if got := memoryBytes(parseMemTotal(stored(t, "meminfo"))); got != 25274793984 {
+		t.Errorf("memory is %d bytes", got)
+	}
+	for _, nothing := range []string{"", "lots B", "-1 B"} {
+		if got := memoryBytes(nothing); got != 0 {
+			t.Errorf("memory of %q is %d bytes", nothing, got)
+		}
+	}
 	if got := parseMemTotal("MemTotal: lots kB\n"); got != "" {
 		t.Errorf("memory is %q", got)
 	}

@@ -92,7 +92,7 @@ func (r *runner) arrive(ctx context.Context, l *env.Lessor, sides []*side) error
 		if s.asked {
 			continue
 		}
-		a := Enough(s.driver.Check(ctx, l.Host(), s.Options), s.CPUs, len(l.Layout().CPUs))
+		a := Enough(s.driver.Check(ctx, l.Host(), s.Options), s.Contender.Contender, len(l.Layout().CPUs), l.Memory())
 		if !a.OK {
 			if ctx.Err() != nil {
 				return ctx.Err()

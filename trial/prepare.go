@@ -11,8 +11,10 @@ import (
 	"bakeoff/driver"
 	"bakeoff/env"
 	"bakeoff/fault"
+	"bakeoff/manifest"
 	"bakeoff/plan"
 	"bakeoff/store"
+	"bakeoff/unit"
 	"bakeoff/workload"
 )
 
@@ -31,7 +33,7 @@ func (r *runner) prepare(ctx context.Context) error {
 		}
 		r.sides = append(r.sides, s)
 		if s.env != nil {
-			a.Answer = Enough(a.Answer, s.CPUs, len(s.env.Layout().CPUs))
+			a.Answer = Enough(a.Answer, s.Contender.Contender, len(s.env.Layout().CPUs), s.env.Memory())
 		}
 		if !a.Answer.OK {
 			if err := r.dismiss(s, "unavailable: "+sentence(a.Answer)); err != nil {
@@ -60,15 +62,33 @@ func (r *runner) prepare(ctx context.Context) error {
 }
 
 // Enough turns a driver's answer into a refusal where a contender asks for
-// more CPUs than its host has: it would silently get fewer than the lab file
-// says, and a machine of its own would see more than there are.
-func Enough(a driver.Availability, cpus, have int) driver.Availability {
-	if !a.OK || cpus <= have {
+// more than its host has: for CPUs, of which it would silently get fewer than
+// the lab file says, or for memory, of which nothing would hold it to a limit,
+// and a machine of its own would see more than there is. Memory of 0 bytes is
+// not known, and is not held against it.
+func Enough(a driver.Availability, c manifest.Contender, cpus int, memory unit.Bytes) driver.Availability {
+	if !a.OK {
 		return a
 	}
-	return driver.Availability{Reason: fmt.Sprintf("it asks for %d CPUs, and its host has %d", cpus, have),
-		Fix: fmt.Sprintf("write cpus: %d or less", have), Facts: a.Facts}
+	place := func(key string) string {
+		if at := c.Where[key]; at != "" {
+			return " (" + at + ")"
+		}
+		return ""
+	}
+	switch {
+	case c.CPUs > cpus:
+		return driver.Availability{Reason: fmt.Sprintf("it asks for %d CPUs%s, and its host has %d", c.CPUs, place("cpus"), cpus),
+			Fix: fmt.Sprintf("write cpus: %d or less", cpus), Facts: a.Facts}
+	case memory > 0 && c.Memory > memory:
+		return driver.Availability{Reason: fmt.Sprintf("it asks for %s of memory%s, and its host has %s", c.Memory, place("memory"), rounded(memory)),
+			Fix: fmt.Sprintf("write memory: %s or less", rounded(memory)), Facts: a.Facts}
+	}
+	return a
 }
+
+// rounded is b in whole MiB, as people write memory; never more than b.
+func rounded(b unit.Bytes) unit.Bytes { return b - b%unit.MiB }
 
 // needPeer tells whether a workload of the plan has another end.
 func (r *runner) needPeer() (bool, error) {

@@ -4,19 +4,38 @@ import (
 	"testing"
 
 	"bakeoff/driver"
+	"bakeoff/manifest"
+	"bakeoff/unit"
 )
 
-// A contender that asks for more CPUs than there are is refused, and what the
-// driver said against it is said first.
-func TestEnoughCPUs(t *testing.T) {
+// A contender that asks for more CPUs or memory than there are is refused with
+// the place where it does, and what the driver said against it is said first.
+func TestEnough(t *testing.T) {
 	ok := driver.Availability{OK: true, Facts: map[string]string{"version": "1"}}
-	if got := Enough(ok, 2, 2); !got.OK {
-		t.Errorf("two of two CPUs are refused: %s", sentence(got))
-	}
-	if got := Enough(ok, 3, 2); got.OK || sentence(got) != "it asks for 3 CPUs, and its host has 2; write cpus: 2 or less" {
-		t.Errorf("three of two CPUs: %+v", got)
-	}
-	if got := Enough(driver.Availability{Reason: "crun is not installed"}, 3, 2); sentence(got) != "crun is not installed" {
-		t.Errorf("what is not installed: %+v", got)
+	at := map[string]string{"cpus": "lab.yaml:5:30", "memory": "lab.yaml:6:12"}
+	for _, tt := range []struct {
+		what   string
+		driver driver.Availability
+		asks   manifest.Contender
+		memory unit.Bytes
+		want   string
+	}{
+		{"all there is", ok, manifest.Contender{CPUs: 2, Memory: 4 * unit.GiB}, 4 * unit.GiB, ""},
+		{"one CPU too many", ok, manifest.Contender{CPUs: 3}, unit.GiB,
+			"it asks for 3 CPUs, and its host has 2; write cpus: 2 or less"},
+		{"the same, out of a file", ok, manifest.Contender{CPUs: 3, Where: at}, unit.GiB,
+			"it asks for 3 CPUs (lab.yaml:5:30), and its host has 2; write cpus: 2 or less"},
+		{"a byte too much", ok, manifest.Contender{CPUs: 1, Memory: unit.GiB, Where: at}, unit.GiB - 1,
+			"it asks for 1GiB of memory (lab.yaml:6:12), and its host has 1023MiB; write memory: 1023MiB or less"},
+		{"more than any machine has", ok, manifest.Contender{CPUs: 1, Memory: 9999 << 40, Where: at}, 24 * unit.GiB,
+			"it asks for 9999TiB of memory (lab.yaml:6:12), and its host has 24GiB; write memory: 24GiB or less"},
+		{"memory that nobody knows", ok, manifest.Contender{CPUs: 1, Memory: 9999 << 40}, 0, ""},
+		{"what is not installed", driver.Availability{Reason: "crun is not installed"}, manifest.Contender{CPUs: 3}, unit.GiB,
+			"crun is not installed"},
+	} {
+		got := Enough(tt.driver, tt.asks, 2, tt.memory)
+		if got.OK != (tt.want == "") || !got.OK && sentence(got) != tt.want {
+			t.Errorf("%s: %v, %q, want %q", tt.what, got.OK, sentence(got), tt.want)
+		}
 	}
 }

@@ -420,7 +420,8 @@ func TestKilledAndResumed(t *testing.T) {
 	journal := filepath.Join(b.base, "run", store.JournalFile)
 	for kill, want := range []int{5, 17, 40} {
 		child := exec.Command(os.Args[0], "-test.run=^TestKilledAndResumed$")
-		child.Env = append(os.Environ(), "TRIAL_CHILD="+b.base)
+		// A killed child removes no folder of its own: it makes them below ours.
+		child.Env = append(os.Environ(), "TRIAL_CHILD="+b.base, "TMPDIR="+t.TempDir())
 		var out bytes.Buffer
 		child.Stdout, child.Stderr = &out, &out
 		if err := child.Start(); err != nil {

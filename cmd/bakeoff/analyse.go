@@ -30,7 +30,8 @@ FILE is CSV with a header, or NDJSON; - reads standard input. Its columns:
 
   experiment   optional: several are analysed each by itself
   block        number; the unit of replication
-  position     number; place of the trial in its block
+  position     number; place of the trial in its block, or among those of its
+               workload there: no two contenders have the same one
   instance     optional: name of the environment or boot
   contender    name
   workload     name

@@ -155,7 +155,7 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 		}
 		if c, _ := p.Contender(x.Contender); p.Hosts[c.Host].SSH == "" {
 			if cpus, err := (env.Here{}).CPUs(); err == nil {
-				x.Answer = trial.Enough(x.Answer, c.CPUs, len(cpus))
+				x.Answer = trial.Enough(x.Answer, c.Contender, len(cpus), env.Here{}.Memory())
 			}
 		}
 		v.Here = append(v.Here, x)

@@ -6,6 +6,7 @@ import (
 	"bakeoff/conn"
 	"bakeoff/fault"
 	"bakeoff/probe"
+	"bakeoff/unit"
 )
 
 // The functions that an agent offers which serves a whole machine and not one
@@ -31,7 +32,9 @@ type Machine struct {
 	UID    int    `json:"uid"`
 	PID    int    `json:"pid"` // of the agent
 	// CPUs are those that it may use, ascending.
-	CPUs   []int  `json:"cpus"`
+	CPUs []int `json:"cpus"`
+	// Memory is how much it has; 0 where its system does not tell.
+	Memory unit.Bytes `json:"memory_bytes"`
 	SHA256 string `json:"sha256"` // of the agent
 	// Hardware tells this machine from any other; see probe.ReadHardware.
 	Hardware probe.Hardware `json:"hardware"`

@@ -26,6 +26,7 @@ import (
 	"bakeoff/conn/local"
 	"bakeoff/fault"
 	"bakeoff/probe"
+	"bakeoff/unit"
 )
 
 // Options say where a machine is and how it is reached.
@@ -236,6 +237,9 @@ func (c *Conn) Settle(ctx context.Context, cpus []int) error {
 
 // CPUs are those that the agent found for itself when it first came.
 func (c *Conn) CPUs() ([]int, error) { return c.Machine().CPUs, nil }
+
+// Memory is what the machine has; 0 where its system does not tell.
+func (c *Conn) Memory() unit.Bytes { return c.Machine().Memory }
 
 // Lock takes the lock of the machine and holds it until release or Close,
 // over a connection that breaks and comes again too, as long as nobody else
