@@ -35,7 +35,7 @@ type Machine struct {
 	CPUs []int `json:"cpus"`
 	// Memory is how much it has; 0 where its system does not tell.
 	Memory unit.Bytes `json:"memory_bytes"`
-	SHA256 string `json:"sha256"` // of the agent
+	SHA256 string     `json:"sha256"` // of the agent
 	// Hardware tells this machine from any other; see probe.ReadHardware.
 	Hardware probe.Hardware `json:"hardware"`
 	// Boot is a text that is another one after each boot.
