@@ -4,9 +4,10 @@ import "math/bits"
 
 // stream is written bit by bit, from the lowest of each byte on.
 type stream struct {
-	b    []byte
-	acc  uint64
-	have uint
+	b       []byte
+	acc     uint64
+	have    uint
+	aligned int // where in b the bits began after what was written in bytes
 }
 
 func (w *stream) put(v uint, n uint8) {
@@ -22,6 +23,14 @@ func (w *stream) align() {
 		w.b = append(w.b, byte(w.acc))
 		w.acc, w.have = 0, 0
 	}
+	w.aligned = len(w.b)
+}
+
+// bytes writes b as it is, at a byte's beginning.
+func (w *stream) bytes(b ...byte) {
+	w.align()
+	w.b = append(w.b, b...)
+	w.aligned = len(w.b)
 }
 
 // The tables of RFC 1951, 3.2.5: which code a length minus three has, and how
@@ -123,9 +132,8 @@ func (d *Deflate) flush(end int, last bool) {
 	switch stored := end - d.start; {
 	case stored+4 <= min(dynamic, static) && stored < 1<<16:
 		d.out.put(final, 3)
-		d.out.align()
-		d.out.b = append(d.out.b, byte(stored), byte(stored>>8), ^byte(stored), ^byte(stored>>8))
-		d.out.b = append(d.out.b, d.src[d.start:end]...)
+		d.out.bytes(byte(stored), byte(stored>>8), ^byte(stored), ^byte(stored>>8))
+		d.out.bytes(d.src[d.start:end]...)
 	case static <= dynamic:
 		d.out.put(1<<1|final, 3)
 		d.write(fixedLit, fixedDst)

@@ -7,21 +7,19 @@ import (
 
 // Deflate writes a zlib stream of a level from 1 to 9, with a window of 32 KiB
 // and zlib's default memory level: the bytes are those of deflate() given the
-// whole input at once.
+// whole input at once, or of btrfs, which gives it a page at a time.
 //
 // Source: RFC 1950 and 1951; deflate.c and trees.c of zlib for what the
 // formats leave open.
 type Deflate struct {
-	tune tuning
-	// split ends a block early where its statistics promise something, as
-	// zlib before 1.2 did and Linux does from level 3 on.
-	split bool
-	src   []byte
-	head  [1 << hashBits]int32
-	prev  [windowSize]int32
+	tune   tuning
+	header [2]byte
+	paged  bool   // as btrfs calls it: see pages
+	src    []byte // what is to be seen of the input
+	head   [1 << hashBits]int32
+	prev   [windowSize]int32
 
 	symbols []symbol
-	matches int // among them
 	start   int // of the block in src
 	litFreq [286]int
 	dstFreq [30]int
@@ -63,15 +61,15 @@ const (
 
 // NewDeflate returns an encoder, level from 1 to 9.
 func NewDeflate(level int) *Deflate {
-	return &Deflate{tune: tunings[level], symbols: make([]symbol, 0, maxSymbols)}
+	return &Deflate{tune: tunings[level], header: header([...]int{1: 0, 2: 1, 3: 1, 4: 1, 5: 1, 6: 2, 7: 3, 8: 3, 9: 3}[level]), symbols: make([]symbol, 0, maxSymbols)}
 }
 
-// NewKernelDeflate returns an encoder that gives the sizes of Linux' own copy
-// of zlib, which descends from version 1.1.3.
-func NewKernelDeflate(level int) *Deflate {
-	d := NewDeflate(level)
-	d.split = level > 2
-	return d
+// header is that of a stream: deflate, 32 KiB, how hard it tried, and what
+// makes it a multiple of 31.
+func header(tried int) [2]byte {
+	v := 0x78<<8 | tried<<6
+	v += 31 - v%31
+	return [2]byte{byte(v >> 8), byte(v)}
 }
 
 // Encode compresses.
@@ -80,13 +78,12 @@ func (d *Deflate) Encode(dst, src []byte, limit int) ([]byte, bool) {
 	for i := range d.head {
 		d.head[i] = -1
 	}
-	// The two bytes of the header: deflate, 32 KiB, and how hard it tried.
-	d.out = stream{b: append(dst, 0x78, 0x9c)}
+	d.out = stream{b: append(dst, d.header[:]...), aligned: len(dst) + len(d.header)}
 	d.clear()
-	if d.tune.fast {
-		d.first()
+	if d.paged {
+		d.pages(src)
 	} else {
-		d.best()
+		d.search(0)
 	}
 	if !d.full {
 		d.flush(len(src), true)
@@ -95,6 +92,15 @@ func (d *Deflate) Encode(dst, src []byte, limit int) ([]byte, bool) {
 	}
 	d.src = nil
 	return d.out.b, !d.full && len(d.out.b)-d.base <= limit
+}
+
+// search makes symbols of src from i on.
+func (d *Deflate) search(i int) {
+	if d.tune.fast {
+		d.first(i)
+	} else {
+		d.best(i)
+	}
 }
 
 // insert enters the string at i into the table, and returns where the last
@@ -150,9 +156,9 @@ func (d *Deflate) match(i, at, best int) (length, from int) {
 }
 
 // first takes the first match that there is: levels 1 to 3.
-func (d *Deflate) first() {
+func (d *Deflate) first(i int) {
 	n := len(d.src)
-	for i := 0; i < n && !d.full; {
+	for i < n && !d.full {
 		length, from := 0, -1
 		if n-i >= minMatch {
 			if at := d.insert(i); at >= 0 && i-at <= maxDist {
@@ -161,7 +167,7 @@ func (d *Deflate) first() {
 		}
 		full := false
 		if length >= minMatch && from >= 0 {
-			full = d.copy(length, i-from, i)
+			full = d.copy(length, i-from)
 			end := i + length
 			if length <= d.tune.lazy && n-end >= minMatch {
 				for i++; i < end; i++ {
@@ -170,7 +176,7 @@ func (d *Deflate) first() {
 			}
 			i = end
 		} else {
-			full = d.literal(d.src[i], i)
+			full = d.literal(d.src[i])
 			i++
 		}
 		if full {
@@ -181,10 +187,10 @@ func (d *Deflate) first() {
 
 // best puts a match off for as long as the next byte begins a longer one:
 // levels 4 to 9.
-func (d *Deflate) best() {
+func (d *Deflate) best(i int) {
 	n := len(d.src)
 	length, from, waiting := minMatch-1, 0, false
-	for i := 0; i < n && !d.full; {
+	for i < n && !d.full {
 		at := -1
 		if n-i >= minMatch {
 			at = d.insert(i)
@@ -202,7 +208,7 @@ func (d *Deflate) best() {
 		}
 		switch {
 		case before >= minMatch && length <= before:
-			full := d.copy(before, i-1-beforeFrom, i)
+			full := d.copy(before, i-1-beforeFrom)
 			end := i - 1 + before
 			for i++; i < end; i++ {
 				if n-i >= minMatch {
@@ -214,7 +220,7 @@ func (d *Deflate) best() {
 				d.flush(i, false)
 			}
 		case waiting:
-			if d.literal(d.src[i-1], i) {
+			if d.literal(d.src[i-1]) {
 				d.flush(i, false)
 			}
 			i++
@@ -224,43 +230,25 @@ func (d *Deflate) best() {
 		}
 	}
 	if waiting && !d.full {
-		d.literal(d.src[n-1], n)
+		d.literal(d.src[n-1])
 	}
 }
 
-// literal and copy keep a symbol while the search is at i, and tell whether
-// the block ends.
-func (d *Deflate) literal(b byte, i int) bool {
+// literal and copy keep a symbol, and tell whether the block is full.
+func (d *Deflate) literal(b byte) bool {
 	d.symbols = append(d.symbols, symbol{0, b})
 	d.litFreq[b]++
-	return d.ends(i)
+	return len(d.symbols) == maxSymbols
 }
 
-func (d *Deflate) copy(length, distance, i int) bool {
+func (d *Deflate) copy(length, distance int) bool {
 	d.symbols = append(d.symbols, symbol{uint16(distance), uint8(length - minMatch)})
 	d.litFreq[257+int(lengthCode[length-minMatch])]++
 	d.dstFreq[distanceCode(distance)]++
-	d.matches++
-	return d.ends(i)
-}
-
-func (d *Deflate) ends(i int) bool {
-	n := len(d.symbols)
-	if d.split && n&0xfff == 0 {
-		// More bits than the block will have, at eight for each symbol.
-		most := 8 * n
-		for c, f := range d.dstFreq {
-			_, more := distanceMore(c)
-			most += f * (5 + int(more))
-		}
-		if d.matches < n/2 && most/8 < (i-d.start)/2 {
-			return true
-		}
-	}
-	return n == maxSymbols
+	return len(d.symbols) == maxSymbols
 }
 
 func (d *Deflate) clear() {
-	d.symbols, d.matches = d.symbols[:0], 0
+	d.symbols = d.symbols[:0]
 	d.litFreq, d.dstFreq = [286]int{256: 1}, [30]int{}
 }

@@ -60,12 +60,8 @@ func Algorithms() []Algorithm {
 	all = append(all, Algorithm{FileSystem: Btrfs, Name: "off", Match: Same},
 		Algorithm{FileSystem: Btrfs, Name: "lzo", Match: Same, encoder: func() codec.Encoder { return &lzoSegments{} }})
 	for level := 1; level <= 9; level++ {
-		match := Same
-		if level <= 3 {
-			match = Other // Linux' quick levels find less than zlib's do
-		}
-		all = append(all, Algorithm{FileSystem: Btrfs, Name: fmt.Sprintf("zlib:%d", level), Match: match,
-			encoder: func() codec.Encoder { return codec.NewKernelDeflate(level) }})
+		all = append(all, Algorithm{FileSystem: Btrfs, Name: fmt.Sprintf("zlib:%d", level), Match: Same,
+			encoder: func() codec.Encoder { return codec.NewPagedDeflate(level) }})
 	}
 	for _, level := range codec.ZstdLevels {
 		all = append(all, Algorithm{FileSystem: Btrfs, Name: fmt.Sprintf("zstd:%d", level), Match: Other, encoder: zstd(level)})
