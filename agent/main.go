@@ -45,6 +45,7 @@ type call struct {
 // listed everywhere and says so when it is called.
 func commands() []command {
 	return []command{
+		{"about", "print what this agent can and from what it was built, as JSON", func(c call) int { return c.print(Self(c.loops)) }},
 		{"work", "run a native workload and print its result", runWork},
 		{"exec", "run a program and print what it spent", runExec},
 		{"probe", "print the fingerprint or the counters of this system", runProbe},

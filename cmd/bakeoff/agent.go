@@ -1,29 +1,83 @@
 package main
 
 import (
+	"context"
+	"debug/buildinfo"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"time"
 
+	"bakeoff/agent"
+	"bakeoff/conn"
+	"bakeoff/conn/local"
 	"bakeoff/env"
 	"bakeoff/fault"
+	workloadall "bakeoff/workload/all"
 )
 
 const agentName = "bakeoff-agent"
 
 // agentPath finds bakeoff-agent for this machine: where BAKEOFF_AGENT says,
-// else beside this program.
+// else beside this program. It is asked what it can: one that was left from an
+// older build would not understand what it is told in the middle of a run.
 func agentPath(env func(string) string) (string, error) {
-	if p := env("BAKEOFF_AGENT"); p != "" {
-		return checkAgent(p, "BAKEOFF_AGENT says it is there")
+	path, fix := env("BAKEOFF_AGENT"), "BAKEOFF_AGENT says it is there"
+	if path == "" {
+		dir, err := programDir()
+		if err != nil {
+			return "", err
+		}
+		path, fix = filepath.Join(dir, agentName), "make builds it beside bakeoff; BAKEOFF_AGENT may name another place"
 	}
-	dir, err := programDir()
+	path, err := checkAgent(path, fix)
 	if err != nil {
 		return "", err
 	}
-	return checkAgent(filepath.Join(dir, agentName), "make builds it beside bakeoff; BAKEOFF_AGENT may name another place")
+	return path, askAgent(path)
+}
+
+// answerTime bounds the question to an agent; a busy machine may take seconds.
+const answerTime = 20 * time.Second
+
+// askAgent refuses an agent that is not of the same build as this program.
+func askAgent(path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	said, err := conn.Output(ctx, local.Conn{}, path, "about")
+	if ctx.Err() != nil {
+		return fault.New(fault.Lab, "%s did not say within %v what it can", path, answerTime)
+	}
+	var about agent.About
+	if err != nil || json.Unmarshal(said, &about) != nil || about.Protocol == 0 {
+		return otherBuild(path, "it does not say what it can")
+	}
+	if in := agent.Self(workloadall.Loops()).Differs(about); in != "" {
+		return otherBuild(path, in)
+	}
+	return nil
+}
+
+// readAgent is askAgent for a program of another system, which does not run
+// here: it tells only the commit that it was built from.
+func readAgent(path string) error {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return otherBuild(path, "it does not say from what it was built")
+	}
+	theirs, ours := agent.BuildOf(info), agent.Self(nil).Build
+	if theirs != "" && ours != "" && theirs != ours {
+		return otherBuild(path, fmt.Sprintf("it was built from %s, and this program from %s", theirs, ours))
+	}
+	return nil
+}
+
+func otherBuild(path, in string) error {
+	return fault.WithFix(fault.New(fault.Unsupported, "%s is not of the same build as this program: %s", path, in),
+		"make build makes both anew")
 }
 
 // programDir is the folder that this program lies in.
@@ -59,7 +113,7 @@ func (a *app) agentFor(goos, goarch string) (string, error) {
 	}
 	name := fmt.Sprintf("%s-%s-%s", agentName, goos, goarch)
 	if p, err := checkAgent(filepath.Join(dir, name), ""); err == nil {
-		return p, nil
+		return p, readAgent(p)
 	}
 	_, cache := env.Dirs(a.env, os.Getuid())
 	cached := filepath.Join(cache, "agent", name)
@@ -68,8 +122,12 @@ func (a *app) agentFor(goos, goarch string) (string, error) {
 			return cached, err
 		}
 	}
-	return checkAgent(cached, fmt.Sprintf("in the source of bakeoff: CGO_ENABLED=0 GOOS=%s GOARCH=%s go build -trimpath -ldflags='-s -w' -o %s ./cmd/bakeoff-agent",
+	cached, err = checkAgent(cached, fmt.Sprintf("in the source of bakeoff: CGO_ENABLED=0 GOOS=%s GOARCH=%s go build -trimpath -ldflags='-s -w' -o %s ./cmd/bakeoff-agent",
 		goos, goarch, filepath.Join(dir, name)))
+	if err != nil {
+		return "", err
+	}
+	return cached, readAgent(cached)
 }
 
 // buildAgent builds the agent where source is the source of this program; go

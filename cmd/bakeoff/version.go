@@ -6,23 +6,19 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"bakeoff/agent"
 )
 
 // versionString is the version with the commit it was built from, where the
 // build knows it.
 func versionString() string {
-	v := version
 	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision" && len(s.Value) >= 12:
-				v += "-" + s.Value[:12]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				v += "-modified"
-			}
+		if build := agent.BuildOf(info); build != "" {
+			return version + "-" + build
 		}
 	}
-	return v
+	return version
 }
 
 func (a *app) version() *cobra.Command {
