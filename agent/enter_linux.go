@@ -56,14 +56,19 @@ type entry struct {
 func Enter(args []string) error {
 	err := enter(args)
 	fmt.Fprintf(os.Stderr, "%s%v\n", enterMark, err)
+	os.Exit(enterCode(err))
+	return err
+}
+
+// enterCode is the exit code that says why a program could not be executed.
+func enterCode(err error) int {
 	switch {
 	case fault.Is(err, fault.NotFound):
-		os.Exit(enterNotFound)
+		return enterNotFound
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOEXEC):
-		os.Exit(enterNotExecutable)
+		return enterNotExecutable
 	}
-	os.Exit(enterFailed)
-	return err
+	return enterFailed
 }
 
 func parseEntry(args []string) (e entry, err error) {

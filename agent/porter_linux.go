@@ -4,15 +4,19 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -33,30 +37,122 @@ import (
 // 2 MiB by default, and of 6 MiB at most (execve(2)).
 const maxVisit = 6 << 20
 
+// visit is what is asked for: a program, where it starts and what it finds in
+// its environment beside what the porter has.
+type visit struct {
+	dir   string // "" is the porter's own
+	clear bool   // nothing of the porter's environment
+	env   []string
+	argv  []string
+}
+
+// text is a visit as it is sent: its parts, with a zero byte between them.
+// None of them can hold one.
+func (v visit) text() string {
+	how := "keep"
+	if v.clear {
+		how = "clear"
+	}
+	parts := append([]string{v.dir, how, strconv.Itoa(len(v.env))}, v.env...)
+	return strings.Join(append(parts, v.argv...), "\x00")
+}
+
+// parseVisit reads what text has written.
+func parseVisit(text string) (v visit, err error) {
+	parts := strings.Split(text, "\x00")
+	if len(parts) < 4 {
+		return v, errors.New("porter: the request has no program")
+	}
+	n, err := strconv.Atoi(parts[2])
+	if err != nil || n < 0 || n > len(parts)-4 || parts[1] != "keep" && parts[1] != "clear" {
+		return v, fmt.Errorf("porter: the request is not one: %.40q", text)
+	}
+	v = visit{dir: parts[0], clear: parts[1] == "clear", env: parts[3 : 3+n], argv: parts[3+n:]}
+	if v.argv[0] == "" {
+		return v, errors.New("porter: no program is named")
+	}
+	return v, nil
+}
+
+// environ is what the program finds. Of two values of a name the last counts.
+func (v visit) environ() []string {
+	var own []string
+	if !v.clear {
+		own = os.Environ()
+	}
+	return append(own, v.env...)
+}
+
+// program is the file that is to be executed: argv[0], or what the search path
+// of the program's own environment has by this name.
+//
+// Source: execvp(3), whose rules exec.LookPath follows for this process.
+func (v visit) program() (string, error) {
+	name := v.argv[0]
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	search := ""
+	for _, e := range v.environ() {
+		if s, ok := strings.CutPrefix(e, "PATH="); ok {
+			search = s
+		}
+	}
+	for _, dir := range filepath.SplitList(search) {
+		if !filepath.IsAbs(dir) {
+			continue // as exec.LookPath: what lies in the working directory is not meant
+		}
+		file := filepath.Join(dir, name)
+		if s, err := os.Stat(file); err == nil && s.Mode().IsRegular() && s.Mode()&0o111 != 0 {
+			return file, nil
+		}
+	}
+	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
+}
+
 // visited is how that went.
 type visited struct {
-	Code   int    `json:"code"`
+	Code   int    `json:"code"`             // of the program, or of enter where it did not start
 	Signal int    `json:"signal,omitempty"` // that ended it; 0: none
 	Error  string `json:"error,omitempty"`  // why it did not start
 }
 
-// Porter listens on the socket args[0] until SIGTERM or SIGINT comes. It says
-// PauseReady on stderr when it does.
+// refusedVisit is a visit that came to nothing.
+func refusedVisit(err error) visited {
+	return visited{Code: enterCode(notFound(err)), Error: err.Error()}
+}
+
+// Porter listens on a socket until SIGTERM or SIGINT comes.
+//
+//	bakeoff-agent porter [--silent] [--dir DIR]… SOCKET
+//
+// It says PauseReady on standard error when it does, unless --silent says that
+// nobody reads that. --dir makes a directory that anybody may write to, before
+// it is ready.
 func Porter(args []string, stderr io.Writer) error {
-	if len(args) != 1 {
-		return fault.New(fault.Invalid, "usage: bakeoff-agent porter SOCKET")
+	f := flag.NewFlagSet("porter", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	silent := f.Bool("silent", false, "do not say when it listens")
+	f.Func("dir", "make this directory, for anybody to write to", makeOpen)
+	if err := f.Parse(args); err != nil {
+		return fault.Wrap(fault.Invalid, "porter", err)
+	}
+	if f.NArg() != 1 {
+		return fault.New(fault.Invalid, "usage: bakeoff-agent porter [--silent] [--dir DIR]… SOCKET")
 	}
 	// Nothing must wake up beside a measurement. Memory is collected when
 	// there is some to collect, and not by the clock.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(32 << 20)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: args[0], Net: "unix"})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: f.Arg(0), Net: "unix"})
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	if _, err := io.WriteString(stderr, PauseReady); err != nil {
-		return err
+	if !*silent {
+		if _, err := io.WriteString(stderr, PauseReady); err != nil {
+			return err
+		}
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -82,19 +178,19 @@ func Porter(args []string, stderr io.Writer) error {
 
 // admit answers one visitor.
 func admit(launcher Launcher, c *net.UnixConn) {
-	argv, streams, err := receiveVisit(c)
+	v, streams, err := receiveVisit(c)
 	defer func() {
 		for _, f := range streams {
 			f.Close()
 		}
 	}()
 	if err != nil {
-		answerVisit(c, visited{Error: err.Error()})
+		answerVisit(c, refusedVisit(err))
 		return
 	}
-	p, err := launcher.Launch(argv[0], argv, &os.ProcAttr{Files: streams, Env: os.Environ(), Sys: &syscall.SysProcAttr{Setsid: true}})
+	p, err := v.launch(launcher, streams)
 	if err != nil {
-		answerVisit(c, visited{Error: err.Error()})
+		answerVisit(c, refusedVisit(err))
 		return
 	}
 	defer p.Release()
@@ -108,7 +204,7 @@ func admit(launcher Launcher, c *net.UnixConn) {
 	}()
 	res, err := p.Wait()
 	if err != nil {
-		answerVisit(c, visited{Error: err.Error()})
+		answerVisit(c, refusedVisit(err))
 		return
 	}
 	out := visited{Code: res.Code}
@@ -116,6 +212,17 @@ func admit(launcher Launcher, c *net.UnixConn) {
 		out.Signal = res.Code - 128 // as resultOf has it
 	}
 	answerVisit(c, out)
+}
+
+func (v visit) launch(launcher Launcher, streams []*os.File) (Process, error) {
+	if s, err := os.Stat(v.dir); v.dir != "" && (err != nil || !s.IsDir()) {
+		return nil, fmt.Errorf("no directory %s to start in", v.dir)
+	}
+	file, err := v.program()
+	if err != nil {
+		return nil, err
+	}
+	return launcher.Launch(file, v.argv, &os.ProcAttr{Dir: v.dir, Files: streams, Env: v.environ(), Sys: &syscall.SysProcAttr{Setsid: true}})
 }
 
 func answerVisit(c *net.UnixConn, v visited) {
@@ -126,9 +233,8 @@ func answerVisit(c *net.UnixConn, v visited) {
 }
 
 // receiveVisit reads a request: its length in four bytes, big-endian, with the
-// three streams beside them, and then the arguments, with a zero byte between
-// them.
-func receiveVisit(c *net.UnixConn) (argv []string, streams []*os.File, err error) {
+// three streams beside them, and then the visit.
+func receiveVisit(c *net.UnixConn) (v visit, streams []*os.File, err error) {
 	var head [4]byte
 	oob := make([]byte, unix.CmsgSpace(3*4))
 	n, oobn, _, _, err := c.ReadMsgUnix(head[:], oob)
@@ -139,25 +245,21 @@ func receiveVisit(c *net.UnixConn) (argv []string, streams []*os.File, err error
 		_, err = io.ReadFull(c, head[n:])
 	}
 	if err != nil {
-		return nil, streams, fmt.Errorf("porter: the request: %w", err)
+		return v, streams, fmt.Errorf("porter: the request: %w", err)
 	}
-	argv, err = readVisit(binary.BigEndian.Uint32(head[:]), c)
-	return argv, streams, err
+	v, err = readVisit(binary.BigEndian.Uint32(head[:]), c)
+	return v, streams, err
 }
 
-func readVisit(size uint32, from io.Reader) ([]string, error) {
+func readVisit(size uint32, from io.Reader) (visit, error) {
 	if size > maxVisit {
-		return nil, fmt.Errorf("porter: a request of %d bytes; %d is the most", size, maxVisit)
+		return visit{}, fmt.Errorf("porter: a request of %d bytes; %d is the most", size, maxVisit)
 	}
 	text := make([]byte, size)
 	if _, err := io.ReadFull(from, text); err != nil {
-		return nil, fmt.Errorf("porter: the request: %w", err)
+		return visit{}, fmt.Errorf("porter: the request: %w", err)
 	}
-	argv := strings.Split(string(text), "\x00")
-	if argv[0] == "" {
-		return nil, errors.New("porter: no program is named")
-	}
-	return argv, nil
+	return parseVisit(string(text))
 }
 
 // parseStreams takes the descriptors out of a control message.
@@ -185,19 +287,18 @@ func parseStreams(oob []byte) ([]*os.File, error) {
 
 // Via has the porter at a socket start a program with the streams of this
 // process, and ends as the program ended. Where that is impossible it says
-// why as Enter does.
+// why, and ends, as Enter does.
 //
-//	bakeoff-agent via SOCKET -- PROGRAM ARGUMENT…
+//	bakeoff-agent via --socket SOCKET [--dir DIR] [--clear-env] [--env NAME=VALUE]… -- PROGRAM ARGUMENT…
 //
-// PROGRAM is a path, as the porter sees it.
+// PROGRAM is a path as the porter sees it, or a name that is looked up there.
 func Via(args []string) error {
 	v, err := askPorter(args)
-	if err == nil && v.Error != "" {
-		err = errors.New(v.Error)
-	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s%v\n", enterMark, err)
-		os.Exit(enterFailed)
+		v = visited{Code: enterFailed, Error: err.Error()}
+	}
+	if v.Error != "" {
+		fmt.Fprintf(os.Stderr, "%s%s\n", enterMark, v.Error)
 	}
 	if v.Signal != 0 {
 		dieOf(syscall.Signal(v.Signal))
@@ -206,31 +307,75 @@ func Via(args []string) error {
 	return nil
 }
 
-func askPorter(args []string) (v visited, err error) {
-	if len(args) < 3 || args[1] != "--" {
-		return v, fault.New(fault.Invalid, "usage: bakeoff-agent via SOCKET -- PROGRAM ARGUMENT…")
+func parseVia(args []string) (socket string, v visit, err error) {
+	f := flag.NewFlagSet("via", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.StringVar(&socket, "socket", "", "the porter's")
+	f.StringVar(&v.dir, "dir", "", "working directory, as the porter sees it")
+	f.BoolVar(&v.clear, "clear-env", false, "start from an empty environment")
+	f.Func("env", "NAME=VALUE", func(s string) error { v.env = append(v.env, s); return nil })
+	if err := f.Parse(args); err != nil {
+		return "", v, fault.Wrap(fault.Invalid, "via", err)
+	}
+	if v.argv = f.Args(); socket == "" || len(v.argv) == 0 || v.argv[0] == "" {
+		return "", v, fault.New(fault.Invalid, "usage: bakeoff-agent via --socket SOCKET [--dir DIR] [--clear-env] [--env NAME=VALUE]… -- PROGRAM ARGUMENT…")
+	}
+	return socket, v, nil
+}
+
+func askPorter(args []string) (out visited, err error) {
+	socket, v, err := parseVia(args)
+	if err != nil {
+		return out, err
 	}
 	// The address of a socket has at most 107 bytes; a directory may be named
 	// by a longer path.
-	if err := os.Chdir(filepath.Dir(args[0])); err != nil {
-		return v, err
+	if err := os.Chdir(filepath.Dir(socket)); err != nil {
+		return out, err
 	}
-	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: "./" + filepath.Base(args[0]), Net: "unix"})
+	c, err := knock("./" + filepath.Base(socket))
 	if err != nil {
-		return v, err
+		return out, err
 	}
 	defer c.Close()
-	text := strings.Join(args[2:], "\x00")
+	text := v.text()
 	var head [4]byte
 	binary.BigEndian.PutUint32(head[:], uint32(len(text)))
 	if _, _, err := c.WriteMsgUnix(head[:], unix.UnixRights(0, 1, 2), nil); err != nil {
-		return v, err
+		return out, err
 	}
 	if _, err := io.WriteString(c, text); err != nil {
-		return v, err
+		return out, err
 	}
-	if err := json.NewDecoder(io.LimitReader(c, 64<<10)).Decode(&v); err != nil {
-		return v, fmt.Errorf("the environment broke off: %w", err)
+	if err := json.NewDecoder(io.LimitReader(c, 64<<10)).Decode(&out); err != nil {
+		return out, fmt.Errorf("the environment broke off: %w", err)
 	}
-	return v, nil
+	return out, nil
+}
+
+// A porter that was just started may not listen yet: its socket is not there
+// for as long as that takes, and refuses for a moment more.
+const (
+	knockTime   = 10 * time.Second
+	refusedTime = 200 * time.Millisecond
+	knockPause  = 500 * time.Microsecond
+)
+
+func knock(socket string) (*net.UnixConn, error) {
+	var refusing time.Time
+	for begin := time.Now(); ; time.Sleep(knockPause) {
+		c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+		switch {
+		case errors.Is(err, syscall.ENOENT) && time.Since(begin) < knockTime:
+			continue
+		case errors.Is(err, syscall.ECONNREFUSED):
+			if refusing.IsZero() {
+				refusing = time.Now()
+			}
+			if time.Since(refusing) < refusedTime {
+				continue
+			}
+		}
+		return c, err
+	}
 }

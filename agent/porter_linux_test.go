@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +66,7 @@ func (n notify) Write(p []byte) (int, error) {
 }
 
 func visitWith(ctx context.Context, cmd conn.Cmd, socket string) (conn.Exit, error) {
-	cmd.Argv = append([]string{os.Args[0], socket, "--"}, cmd.Argv...)
+	cmd.Argv = append([]string{os.Args[0], "--socket", socket, "--"}, cmd.Argv...)
 	cmd.Env = append(cmd.Env, "AGENT_TEST_PORTER=via")
 	return Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(ctx, cmd) })
 }
@@ -86,11 +87,78 @@ func TestPorter(t *testing.T) {
 	if err != nil || exit.Signal != "killed" {
 		t.Errorf("by a signal: %+v, %v", exit, err)
 	}
-	if _, err := visitWith(ctx, conn.Command("/no/such"), socket); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "/no/such") {
+	if _, err := visitWith(ctx, conn.Command("/no/such"), socket); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "/no/such") {
 		t.Errorf("no program: %v", err)
 	}
-	if _, err := visitWith(ctx, conn.Command("/bin/true"), socket+"x"); !fault.Is(err, fault.Lab) {
+	if exit, err := visitWith(ctx, conn.Command("/etc/hostname"), socket); err != nil || exit.Code != 126 {
+		t.Errorf("no program: %+v, %v", exit, err)
+	}
+	if _, err := visitWith(ctx, conn.Command("/bin/true"), filepath.Join(socket, "x")); !fault.Is(err, fault.Lab) {
 		t.Errorf("no porter: %v", err)
+	}
+}
+
+// The visit says where the program starts and what it finds there: nothing of
+// the visitor's, and of the porter's what it leaves.
+func TestPorterPlaces(t *testing.T) {
+	socket := porter(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "own"), []byte("#!/bin/sh\npwd; env\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(args ...string) (string, conn.Exit, error) {
+		var out bytes.Buffer
+		cmd := conn.Cmd{Argv: append([]string{os.Args[0], "--socket", socket}, args...), Env: []string{"AGENT_TEST_PORTER=via", "VISITOR=1"}, Stdout: &out}
+		exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(t.Context(), cmd) })
+		return out.String(), exit, err
+	}
+	out, exit, err := ask("--clear-env", "--env", "A=1", "--env", "PATH=relative:/no/such:"+dir+":/usr/bin:/bin", "--dir", dir, "--", "own")
+	if err != nil || !exit.OK() || !strings.HasPrefix(out, dir+"\n") || !strings.Contains(out, "\nA=1\n") {
+		t.Errorf("%+v, %v, %q", exit, err, out)
+	}
+	if strings.Contains(out, "VISITOR") || strings.Contains(out, "AGENT_TEST_PORTER") {
+		t.Errorf("more than what was asked for is there: %q", out)
+	}
+	out, _, err = ask("--env", "A=1", "--", "/usr/bin/env")
+	if err != nil || !strings.Contains(out, "AGENT_TEST_PORTER=porter\n") || !strings.Contains(out, "A=1\n") || strings.Contains(out, "VISITOR") {
+		t.Errorf("with the porter's: %v, %q", err, out)
+	}
+	if _, _, err = ask("--env", "PATH="+dir, "--", "other"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a name that the path does not have: %v", err)
+	}
+	if _, _, err = ask("--dir", dir+"/none", "--", "/bin/true"); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "no directory") {
+		t.Errorf("no directory: %v", err)
+	}
+}
+
+// Who comes before the porter listens waits for it.
+func TestPorterComesLate(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir) // its path may be longer than that of a socket
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		exit, err := visitWith(ctx, conn.Command("/bin/true"), filepath.Join(dir, "s"))
+		if err == nil && !exit.OK() {
+			err = fault.New(fault.Lab, "%+v", exit)
+		}
+		done <- err
+	}()
+	time.Sleep(50 * time.Millisecond)
+	life, end := context.WithCancel(context.Background())
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		local.Conn{}.Exec(life, conn.Cmd{Argv: []string{os.Args[0], "--silent", "--dir", filepath.Join(dir, "a/b"), "./s"}, Dir: dir,
+			Env: []string{"AGENT_TEST_PORTER=porter"}})
+	}()
+	defer func() { end(); <-ended }()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if s, err := os.Stat(filepath.Join(dir, "a/b")); err != nil || s.Mode().Perm() != 0o777 {
+		t.Errorf("the directory that it was to make: %v, %v", s, err)
 	}
 }
 
@@ -137,21 +205,24 @@ func TestPorterVisitorGoes(t *testing.T) {
 
 // A visitor may say anything.
 func FuzzVisit(f *testing.F) {
-	f.Add([]byte("\x00\x00\x00\x09/bin/true"))
-	f.Add([]byte("\x00\x00\x00\x05a\x00\x00b\x00"))
+	f.Add([]byte("\x00\x00\x00\x10/\x00keep\x000\x00/bin/true"))
+	f.Add([]byte("\x00\x00\x00\x0f\x00clear\x001\x00A=b\x00a"))
+	f.Add([]byte("\x00\x00\x00\x0a\x00keep\x009\x00a"))
 	f.Add([]byte("\xff\xff\xff\xffa"))
 	f.Add([]byte("\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 4 {
 			return
 		}
-		size := binary.BigEndian.Uint32(data)
-		argv, err := readVisit(size, bytes.NewReader(data[4:]))
+		v, err := readVisit(binary.BigEndian.Uint32(data), bytes.NewReader(data[4:]))
 		if err != nil {
 			return
 		}
-		if want := string(data[4 : 4+size]); strings.Join(argv, "\x00") != want || argv[0] == "" {
-			t.Errorf("%q was read as %q", want, argv)
+		if len(v.argv) == 0 || v.argv[0] == "" {
+			t.Errorf("%q was read as %+v", data, v)
+		}
+		if again, err := parseVisit(v.text()); err != nil || !reflect.DeepEqual(again, v) {
+			t.Errorf("%q was read as %+v and then as %+v, %v", data, v, again, err)
 		}
 	})
 }
@@ -166,7 +237,7 @@ func TestPorterRefuses(t *testing.T) {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(10 * time.Second))
-	if _, err := io.WriteString(c, "\x00\x00\x00\x09/bin/true"); err != nil {
+	if _, err := io.WriteString(c, "\x00\x00\x00\x12\x00keep\x000\x00/bin/true"); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(c)

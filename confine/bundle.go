@@ -76,17 +76,17 @@ type bundleDevice struct {
 var capabilities = []string{"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD",
 	"CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"}
 
-// configure describes the container of an environment. Its first process
-// does nothing; what is to run comes by exec.
-func configure(e *Env, volumes map[string]string, swapAccounted bool) bundle {
+// configure describes the container of an environment, with its first process
+// and what is bound into it.
+func configure(e *Env, binds []agent.Bind, first []string, swapAccounted bool) bundle {
 	c := bundle{
 		Version: "1.0.2",
-		Process: bundleProcess{Args: []string{AgentPath, "pause"}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, Cwd: "/",
+		Process: bundleProcess{Args: first, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, Cwd: "/",
 			User:         map[string]int{"uid": 0, "gid": 0},
 			Capabilities: map[string][]string{"bounding": capabilities, "effective": capabilities, "permitted": capabilities}},
 		Root:     bundleRoot{Path: e.Root},
 		Hostname: e.Spec.Label,
-		Mounts:   bundleMounts(e.Binds(volumes)),
+		Mounts:   bundleMounts(binds),
 		Linux: bundleLinux{
 			CgroupsPath: cgroup.Path(e.Spec.Label),
 			Namespaces: []bundleNamespace{{Type: "pid"}, {Type: "ipc"}, {Type: "uts"}, {Type: "mount"}, {Type: "cgroup"},

@@ -7,6 +7,7 @@
 package confine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -272,6 +273,20 @@ func (e *Env) LayThen(ctx context.Context, g agent.Ground, run func(conn.Cmd) er
 	return e.tune(ctx)
 }
 
+// LayThenRun is LayThen for a program that ends when it has done its work: an
+// error of kind fault.Lab has its code and the end of what it said.
+func (e *Env) LayThenRun(ctx context.Context, g agent.Ground, args ...string) error {
+	return e.LayThen(ctx, g, func(cmd conn.Cmd) error {
+		said := conn.Tail{Limit: 4 << 10}
+		cmd.Stderr = &said
+		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return e.Host.Exec(ctx, cmd) })
+		if err == nil && !exit.OK() {
+			err = fault.New(fault.Lab, "%v: %s", exit, bytes.TrimSpace(said.Bytes()))
+		}
+		return err
+	}, args...)
+}
+
 // Ground is what the environment stands on: a network namespace and, where
 // there is an image, a root: an overlay over it at Dir/root, in directories
 // that are made now. system asks for /proc, /sys and /dev in it; volumes, as
@@ -349,20 +364,21 @@ func answered(err error) error {
 	return err
 }
 
-// Begin makes what g describes and, from the same process, executes the agent
-// inside, for a technology whose way in is `enter` from the host. It returns
-// when that answered: the environment is up.
+// Begin makes what g describes, for a technology whose way in is `enter` from
+// the host and which has no first process: the environment is then up. That the
+// agent runs in such a place is found out once in a run, from the same process:
+// another start of it would take as long as all the rest.
 func (e *Env) Begin(ctx context.Context, g agent.Ground) error {
-	in := append(slices.Clone(e.In[2:]), "--clear-env", "--dir", "/", "--", e.info.Agent, "list")
-	return e.LayThen(ctx, g, func(cmd conn.Cmd) error {
-		said := conn.Tail{Limit: 1024}
-		cmd.Stderr = &said
-		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return e.Host.Exec(ctx, cmd) })
-		if err == nil && !exit.OK() {
-			err = fault.New(fault.Lab, "%v: %s", exit, said.Bytes())
-		}
-		return answered(err)
-	}, in...)
+	done := false
+	_, err := driver.Remember(e.Spec.Memo, "the agent answers in "+e.Spec.Image.Root, func() (bool, error) {
+		in := append(slices.Clone(e.In[2:]), "--clear-env", "--dir", "/", "--", e.info.Agent, "list")
+		done = true
+		return true, answered(e.LayThenRun(ctx, g, in...))
+	})
+	if err == nil && !done {
+		err = e.lay(ctx, g)
+	}
+	return err
 }
 
 // Alive returns an error of kind fault.Subject unless something runs in the

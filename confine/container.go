@@ -21,13 +21,17 @@ type Runtime struct {
 	// state must lie in the environment's directory, so that nothing of it
 	// can be left anywhere else.
 	Argv []string
+	// Exec is that programs come by its own exec, as its kernel is another
+	// than the host's; otherwise they come by a Door.
+	Exec bool
 }
 
 // Contain makes the environment's network, volumes and root and, over them, a
-// container of r. Its first process does nothing; programs come by the
-// runtime's own exec, as they do under Docker and Podman. r sets the limits.
+// container of r, which sets the limits. Programs are children of its first
+// process, as what an image names is under Docker and Podman, or come by the
+// runtime's own exec.
 func (e *Env) Contain(ctx context.Context, r Runtime) error {
-	g, err := e.bundle(ctx)
+	g, err := e.bundle(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -39,15 +43,17 @@ func (e *Env) Contain(ctx context.Context, r Runtime) error {
 	if err := e.Adopt(ctx); err != nil {
 		return err
 	}
-	// The runtime passes on a number only, so the agent says by which signal
-	// a program ended.
-	e.In = append(c.command("exec", e.Spec.Label), AgentPath, "enter", "--report")
+	if r.Exec {
+		// The runtime passes on a number only, so the agent says by which
+		// signal a program ended.
+		e.In = append(c.command("exec", e.Spec.Label), AgentPath, "enter", "--report")
+	}
 	return nil
 }
 
 // bundle makes the volumes and the container's configuration, and describes
 // what it stands on.
-func (e *Env) bundle(ctx context.Context) (g agent.Ground, err error) {
+func (e *Env) bundle(ctx context.Context, r Runtime) (g agent.Ground, err error) {
 	volumes, err := e.Volumes(ctx)
 	if err != nil {
 		return g, err
@@ -59,7 +65,15 @@ func (e *Env) bundle(ctx context.Context) (g agent.Ground, err error) {
 	if err != nil {
 		return g, err
 	}
-	text, err := json.MarshalIndent(configure(e, volumes, accounted), "", "\t")
+	binds, first := e.Binds(volumes), []string{AgentPath, "pause"}
+	if !r.Exec {
+		door, err := e.Door(ctx)
+		if err != nil {
+			return g, err
+		}
+		binds, first = append(binds, door), Porter(true)
+	}
+	text, err := json.MarshalIndent(configure(e, binds, first, accounted), "", "\t")
 	if err != nil {
 		return g, err
 	}
@@ -79,15 +93,7 @@ func (c *container) run(ctx context.Context, g agent.Ground) error {
 	} else {
 		argv = append([]string{"--"}, argv...)
 	}
-	return e.LayThen(ctx, g, func(cmd conn.Cmd) error {
-		said := conn.Tail{Limit: 4 << 10}
-		cmd.Stderr = &said
-		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return e.Host.Exec(ctx, cmd) })
-		if err == nil && !exit.OK() {
-			err = fault.New(fault.Lab, "%v: %s", exit, bytes.TrimSpace(said.Bytes()))
-		}
-		return err
-	}, argv...)
+	return e.LayThenRun(ctx, g, argv...)
 }
 
 // swapAccounted tells whether swap can be limited. A runtime that is asked to

@@ -124,7 +124,7 @@ func build(ctx context.Context, e *confine.Env, runsc program, o settings) error
 	if err := e.Layout.Seat(ctx, e.Host, e.Spec.Label, e.Spec.CPUSet); err != nil {
 		return err
 	}
-	if err := e.Contain(ctx, confine.Runtime{Name: "runsc", Argv: argv}); err != nil {
+	if err := e.Contain(ctx, confine.Runtime{Name: "runsc", Argv: argv, Exec: true}); err != nil {
 		return err
 	}
 	e.OwnKernel()

@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"bakeoff/agent"
 	"bakeoff/confine"
 	"bakeoff/fault"
 )
@@ -26,11 +27,11 @@ var devices = []string{"c *:* m", "b *:* m", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rw
 // config is the configuration of an environment's container.
 //
 // Source: lxc.container.conf(5).
-func config(e *confine.Env, volumes map[string]string, filter string) (string, error) {
+func config(e *confine.Env, binds []agent.Bind, filter string) (string, error) {
 	lines := append([]string{
 		"lxc.uts.name = " + e.Spec.Label,
 		"lxc.rootfs.path = dir:" + e.Root,
-		"lxc.init.cmd = " + confine.AgentPath + " pause",
+		"lxc.init.cmd = " + strings.Join(confine.Porter(true), " "),
 		"lxc.namespace.share.net = " + e.Netns(),
 	}, common...)
 	if filter == filterOn {
@@ -45,7 +46,7 @@ func config(e *confine.Env, volumes map[string]string, filter string) (string, e
 	}
 	lines = append(lines, "lxc.mount.entry = shm dev/shm tmpfs nosuid,nodev,noexec,mode=1777,create=dir 0 0",
 		"lxc.mount.entry = mqueue dev/mqueue mqueue nosuid,nodev,noexec,create=dir,optional 0 0")
-	for _, b := range e.Binds(volumes) {
+	for _, b := range binds {
 		// A file must be made where there is none, a directory as well.
 		kind := "dir"
 		if b.To == confine.AgentPath {

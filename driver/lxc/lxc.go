@@ -3,8 +3,9 @@
 //
 // The configuration is written for each environment; capabilities, devices and
 // the filter of system calls are those of the distribution's common.conf. The
-// container's first process is idle; programs come by lxc-attach, which gives
-// them the container's filter and bounds.
+// container's first process is a porter, which starts the programs: they have
+// the container's filter and bounds, and no second program of LXC is needed for
+// each.
 package lxc
 
 import (
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/agent"
 	"bakeoff/cgroup"
 	"bakeoff/confine"
 	"bakeoff/conn"
@@ -39,7 +41,7 @@ func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "lxc",
 		Summary: "a container of LXC: all namespaces but the user's, the capabilities, devices and system call filter of " +
-			"the distribution's common.conf; programs come by lxc-attach",
+			"the distribution's common.conf; programs are children of its first process",
 		Status: driver.Proven,
 		Hosts:  []string{"linux"},
 		Root:   true,
@@ -55,13 +57,13 @@ func (Driver) Doc() driver.Doc {
 			"network": "a network namespace with one veth",
 		},
 		Packages: []string{"iproute2", "lxc", "util-linux"},
-		Source:   []string{"lxc.container.conf(5)", "lxc-start(1)", "lxc-attach(1)", "cgroups(7)"},
+		Source:   []string{"lxc.container.conf(5)", "lxc-start(1)", "cgroups(7)"},
 	}
 }
 
 // Check tells whether host can be used.
 func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) driver.Availability {
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"lxc-start": "lxc", "lxc-attach": "lxc", "lxc-stop": "lxc"}})
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"lxc-start": "lxc", "lxc-stop": "lxc"}})
 	if !a.OK {
 		return a
 	}
@@ -128,10 +130,11 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 	if err := limit(ctx, e); err != nil {
 		return err
 	}
-	if err := files(ctx, e, filter); err != nil {
+	g, err := files(ctx, e, filter)
+	if err != nil {
 		return err
 	}
-	if err := start(ctx, e); err != nil {
+	if err := start(ctx, e, g); err != nil {
 		return err
 	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "LXC's common profile"
@@ -139,9 +142,6 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 		e.Facts()["seccomp"] = "none"
 	}
 	e.Resident = true
-	// lxc-attach passes on a number only, so the agent says by which signal a
-	// program ended.
-	e.In = append(command(e, "lxc-attach"), "--", confine.AgentPath, "enter", "--report")
 	return e.Alive(ctx)
 }
 
@@ -159,30 +159,35 @@ func limit(ctx context.Context, e *confine.Env) error {
 	return conn.FilesOf(e.Host).WriteFile(ctx, path.Join(v1, e.Group.Path(), "cgroup.clone_children"), []byte("1"))
 }
 
-// files makes the volumes, the network, the root and the configuration.
-func files(ctx context.Context, e *confine.Env, filter string) error {
+// files makes the volumes and the configuration, and describes what the
+// container stands on.
+func files(ctx context.Context, e *confine.Env, filter string) (g agent.Ground, err error) {
 	volumes, err := e.Volumes(ctx)
 	if err != nil {
-		return err
+		return g, err
 	}
-	if err := e.Lay(ctx, false, false, volumes); err != nil {
-		return err
+	if g, err = e.Ground(ctx, false, false, volumes); err != nil {
+		return g, err
 	}
 	if err := conn.FilesOf(e.Host).Mkdir(ctx, e.Dir(ownDir)); err != nil {
-		return err
+		return g, err
 	}
-	text, err := config(e, volumes, filter)
+	door, err := e.Door(ctx)
 	if err != nil {
-		return err
+		return g, err
 	}
-	return e.Host.Push(ctx, e.Dir(file), 0o644, strings.NewReader(text))
+	text, err := config(e, append(e.Binds(volumes), door), filter)
+	if err != nil {
+		return g, err
+	}
+	return g, e.Host.Push(ctx, e.Dir(file), 0o644, strings.NewReader(text))
 }
 
 // start starts the container, which runs when lxc-start returns, and takes
 // over the group that it is in.
-func start(ctx context.Context, e *confine.Env) error {
-	argv := append(command(e, "lxc-start"), "--daemon", "--rcfile", e.Dir(file))
-	if _, err := conn.Output(ctx, e.Host, argv...); err != nil {
+func start(ctx context.Context, e *confine.Env, g agent.Ground) error {
+	argv := append(append([]string{"--"}, command(e, "lxc-start")...), "--daemon", "--rcfile", e.Dir(file))
+	if err := e.LayThenRun(ctx, g, argv...); err != nil {
 		if log := tail(ctx, e); len(log) > 0 {
 			err = fault.New(fault.Lab, "%w; its log ends with:\n%s", err, log)
 		}

@@ -100,14 +100,6 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	return e, nil
 }
 
-// Where the porter's socket is: on the host below the environment's
-// directory, and inside.
-const (
-	hostDoor   = "door"
-	insideDoor = "/.bakeoff/door"
-	socket     = "porter"
-)
-
 func build(ctx context.Context, e *confine.Env, filter string) error {
 	e.Remains = func(ctx context.Context) error {
 		_, err := remains(ctx, e.Host, e.Spec.Label, false)
@@ -128,14 +120,15 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 	if err != nil {
 		return err
 	}
-	if err := conn.FilesOf(e.Host).Mkdir(ctx, e.Dir(hostDoor)); err != nil {
+	door, err := e.Door(ctx)
+	if err != nil {
 		return err
 	}
 	// The porter says that it runs, and with it the agent has answered.
 	err = e.LayThen(ctx, g, func(cmd conn.Cmd) error {
 		_, _, err := e.Hold(ctx, cmd, func(_, errs []byte) bool { return bytes.HasSuffix(errs, []byte(agent.PauseReady)) })
 		return err
-	}, argv(e, volumes, filter)...)
+	}, argv(e, append(e.Binds(volumes), door), filter)...)
 	if err != nil {
 		return refused(err)
 	}
@@ -144,7 +137,6 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 		e.Facts()["seccomp"] = "none"
 	}
 	e.Resident = true
-	e.In = []string{e.Spec.Agent, "via", path.Join(e.Dir(hostDoor), socket), "--", confine.AgentPath, "enter"}
 	return nil
 }
 
@@ -190,22 +182,22 @@ func refused(err error) error {
 // systemd-nspawn would add for its user's comfort and no other technology has
 // (time zone, name servers, settings beside the image, a /tmp in memory) is
 // left out.
-func argv(e *confine.Env, volumes map[string]string, filter string) []string {
+func argv(e *confine.Env, binds []agent.Bind, filter string) []string {
 	out := append(e.Group.EnterArgs(), "--env", "SYSTEMD_NSPAWN_LOCK=0", "--env", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 	if filter == filterOff {
 		out = append(out, "--env", "SYSTEMD_SECCOMP=0")
 	}
 	out = append(out, "--", "systemd-nspawn", "--quiet", "--machine="+e.Spec.Label, "--directory="+e.Root,
 		"--register=no", "--keep-unit", "--pipe", "--settings=no", "--timezone=off", "--resolv-conf=off", "--link-journal=no",
-		"--network-namespace-path="+e.Netns(), "--bind="+escape(e.Dir(hostDoor))+":"+insideDoor)
-	for _, b := range e.Binds(volumes) {
+		"--network-namespace-path="+e.Netns())
+	for _, b := range binds {
 		how := "--bind="
 		if b.ReadOnly {
 			how = "--bind-ro="
 		}
 		out = append(out, how+escape(b.From)+":"+escape(b.To))
 	}
-	return append(out, "--", confine.AgentPath, "porter", path.Join(insideDoor, socket))
+	return append(append(out, "--"), confine.Porter(false)...)
 }
 
 // escape keeps a colon and a backslash in a path of --bind from being read as
