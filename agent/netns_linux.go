@@ -8,8 +8,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -19,16 +19,27 @@ import (
 // netnsDir is where ip(8) keeps the names of namespaces (ip-netns(8)).
 const netnsDir = "/run/netns"
 
-// What the kernel takes as the name of an interface is shorter still; it says
-// so itself.
-var (
-	validNetns     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	validInterface = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$`)
-)
+// What may be a name. What the kernel takes as that of an interface is shorter
+// still; it says so itself.
+func validNetns(s string) bool     { return validName(s, 63, "._-") }
+func validInterface(s string) bool { return validName(s, 15, "_-") }
+
+// validName tells whether s has 1 to most letters and digits of ASCII and, after
+// the first, any of more. A regular expression for that takes a tenth of the
+// time in which this program starts, each time that it does.
+func validName(s string, most int, more string) bool {
+	for i, c := range []byte(s) {
+		alnum := c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+		if !alnum && (i == 0 || strings.IndexByte(more, c) < 0) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= most
+}
 
 // check refuses what is no namespace or would be another's.
 func (n Netns) check() error {
-	if !validNetns.MatchString(n.Name) || n.Of < 0 {
+	if !validNetns(n.Name) || n.Of < 0 {
 		return fault.New(fault.Invalid, "%q (of process %d) is no network namespace", n.Name, n.Of)
 	}
 	l := n.Link
@@ -36,8 +47,8 @@ func (n Netns) check() error {
 		return nil
 	}
 	mac, err := net.ParseMAC(l.MAC)
-	if err != nil || len(mac) != 6 || !validNetns.MatchString(l.Namespace) || !l.Addr.IsValid() || !l.Addr.Addr().Is4() ||
-		!validInterface.MatchString(l.Inside) || !validInterface.MatchString(l.Outer) || !validInterface.MatchString(l.Bridge) {
+	if err != nil || len(mac) != 6 || !validNetns(l.Namespace) || !l.Addr.IsValid() || !l.Addr.Addr().Is4() ||
+		!validInterface(l.Inside) || !validInterface(l.Outer) || !validInterface(l.Bridge) {
 		return fault.New(fault.Invalid, "%+v is no link to a bridge", *l)
 	}
 	return nil

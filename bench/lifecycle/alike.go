@@ -238,18 +238,27 @@ func runscRun(b *bench) ([]string, error) {
 	return append([]string{argv[0], "--network=none"}, argv[1:]...), nil
 }
 
+// runscByHand has a container that stays, and a program that is executed in it.
 func runscByHand(b *bench) (run, remove []string, err error) {
 	h, err := byHand(b, true)
 	if err != nil {
 		return nil, nil, err
 	}
 	h.agent()
-	argv, err := bundle(b, b.runsc, "gvisor-hand", func(c map[string]any) error { return h.configure(c) })
+	// Its kernel lets nobody in but by its own exec.
+	argv, err := bundle(b, b.runsc, "gvisor-hand", func(c map[string]any) error {
+		c["process"].(map[string]any)["args"] = []string{confine.AgentPath, "pause"}
+		return h.configure(c)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	h.add("exec " + argv[0] + " --network=none " + strings.Join(argv[1:], " "))
-	return h.script(), h.remove(), nil
+	runsc := argv[0] + " --network=none " + strings.Join(argv[1:3], " ")
+	h.add(runsc+" run --detach "+strings.Join(argv[4:], " "),
+		"exec "+runsc+" exec "+b.name()+" "+confine.AgentPath+" list")
+	remove = h.remove()
+	remove[2] = runsc + " delete --force " + b.name() + "\n" + remove[2]
+	return h.script(), remove, nil
 }
 
 // edited reads a runtime's configuration, changes it and writes it back.

@@ -10,7 +10,8 @@
 // bare command has what the technology gives by itself. So there is a third
 // way between the two: the same command with the same network, limits and root
 // made by hand, in a script with the programs that are there for it (ip, mount,
-// mkdir). Wanted is at most 1.2 times the command, or 20 ms more, and both are
+// mkdir), and for gVisor with a container that stays and takes a program in by
+// the runtime's own exec. Wanted is at most 1.2 times the command, or 20 ms more, and both are
 // told: against the bare command and against that by hand. The engines are
 // given network and limits by their flags, and have no third way.
 //
