@@ -260,7 +260,7 @@ func TestBeforeTheFirstLook(t *testing.T) {
 
 func TestGates(t *testing.T) {
 	n := wobble(10)
-	both := false
+	both, cpuTime := false, false
 	make := func(gate string, every int) Comparison {
 		d := world(12, []string{"a", "b"}, 1, func(_, _, c, _ int) float64 { return n() * math.Pow(1.2, float64(c)) })
 		for i := range d.Observations {
@@ -268,6 +268,7 @@ func TestGates(t *testing.T) {
 				o.Gates = map[string]string{gate: "seen"}
 			}
 		}
+		d.Cells[0].Metrics[0].CPUTime = cpuTime
 		return find(t, Analyse(d), "b", "k0")
 	}
 	if c := make("steal", 10); c.Verdict != Worse || len(c.Gates) != 0 {
@@ -283,7 +284,16 @@ func TestGates(t *testing.T) {
 	if c := make("ceiling", 1); c.Verdict != Inconclusive || len(c.Gates) != 1 {
 		t.Errorf("every trial at the generator's ceiling: %+v", c)
 	}
-	both = false
+	cpuTime = true
+	for _, gate := range []string{"ceiling", "path", "starved", "lateness"} {
+		if c := make(gate, 1); c.Verdict != Worse || len(c.Gates) != 0 {
+			t.Errorf("CPU time where every trial failed %s: %+v", gate, c)
+		}
+	}
+	if c := make("throttled", 1); c.Verdict != Inconclusive || len(c.Gates) != 1 {
+		t.Errorf("CPU time where every trial was throttled: %+v", c)
+	}
+	both, cpuTime = false, false
 	if c := make("errors", 16); c.Verdict != Inconclusive || c.Gates[0].Name != "errors" || c.Open() || c.MoreBlocks != nil {
 		t.Errorf("errors: %+v", c)
 	}

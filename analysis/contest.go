@@ -65,7 +65,7 @@ func (c *contest) reach(look, n int) {
 func (c *contest) hold(n int) {
 	if c.gates && n > 0 {
 		last := c.blocks[n-1].index
-		c.held = failedGates(c.us.through(last), c.them.through(last))
+		c.held = failedGates(c.us.through(last), c.them.through(last), c.metric)
 	}
 }
 

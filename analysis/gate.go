@@ -3,6 +3,8 @@ package analysis
 import (
 	"maps"
 	"slices"
+
+	"bakeoff/sample"
 )
 
 // The shares of trials from which on a gate that disturbs single trials fails
@@ -30,8 +32,20 @@ func total(gate string) bool {
 	return false
 }
 
-// failedGates returns the gates that the trials of two sides failed, by name.
-func failedGates(us, them series) []Gate {
+// spares tells that a gate says nothing of a metric. Where the load generator
+// or the way to it was at its end, what was asked for in a second is not the
+// subject's doing; the CPU time that it spent on each answer is, and speaks.
+func spares(gate string, m sample.Metric) bool {
+	switch gate {
+	case "ceiling", "lateness", "path", "starved":
+		return m.CPUTime
+	}
+	return false
+}
+
+// failedGates returns the gates that the trials of two sides failed, by name,
+// for what m says of them.
+func failedGates(us, them series, m sample.Metric) []Gate {
 	type tally struct {
 		reason string
 		sides  [2]int
@@ -40,6 +54,9 @@ func failedGates(us, them series) []Gate {
 	for i, s := range [2]series{us, them} {
 		for _, o := range s {
 			for name, reason := range o.Gates {
+				if spares(name, m) {
+					continue
+				}
 				if seen[name] == nil {
 					seen[name] = &tally{reason: reason}
 				}

@@ -29,6 +29,9 @@ type Metric struct {
 	Better  Better `json:"better"`
 	Primary bool   `json:"primary"` // by default; a lab file may say otherwise
 	Scale   Scale  `json:"scale"`
+	// CPUTime tells that the value is CPU time that was spent, for a trial or a
+	// unit of its work, and no clock's: nobody who waits makes it larger.
+	CPUTime bool   `json:"cpu_time,omitempty"`
 	Doc     string `json:"doc,omitempty"`
 }
 

@@ -36,7 +36,7 @@ const Stderr = "stderr.txt"
 // CPUs of the environment were busy, as its host saw it, for one unit of work.
 // It is absent where the host cannot tell.
 var CPUPerOp = sample.Metric{
-	Name: "cpu-per-op", Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio,
+	Name: "cpu-per-op", Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio, CPUTime: true,
 	Doc: "CPU time of the host on the environment's CPUs for one unit of work, hypervisor included",
 }
 

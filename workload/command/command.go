@@ -54,12 +54,14 @@ func (command) Doc() workload.Doc {
 	}
 	wall := metric("wall", "s", sample.Lower, "from the start of the command to its end, on the clock of the environment")
 	wall.Primary = true
+	cpu := metric("cpu", "s", sample.Lower, "user and system time of the command and its children, as the environment's kernel counts it")
+	cpu.CPUTime = true
 	return workload.Doc{
 		Name: "command", Parser: 1,
 		Summary: "Any command line: its time, CPU and memory, and a number out of what it prints",
 		Metrics: []sample.Metric{
 			wall,
-			metric("cpu", "s", sample.Lower, "user and system time of the command and its children, as the environment's kernel counts it"),
+			cpu,
 			metric("memory", "B", sample.Lower, "largest resident set of one of its processes"),
 			metric("score", "1", sample.Higher, "the number that the parameter score finds: larger is better"),
 			metric("cost", "1", sample.Lower, "the number that the parameter cost finds: smaller is better"),

@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +24,15 @@ import (
 	"bakeoff/workload/workloadtest"
 )
 
-func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
+func TestMain(m *testing.M) {
+	if run := programs[filepath.Base(os.Args[0])]; run != nil {
+		os.Exit(run(os.Args[1:]))
+	}
+	workloadtest.Main(m, Loop())
+}
+
+// programs are what the test binary is by other names, beside the agent.
+var programs = map[string]func(args []string) int{}
 
 // engines are run through the same tests.
 var engines = []string{"auto", "portable"}
