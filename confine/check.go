@@ -27,28 +27,17 @@ func Check(ctx context.Context, host conn.Conn, needs Needs) driver.Availability
 	if a := system(ctx, host); !a.OK {
 		return a
 	}
-	var missing, packages []string
-	for p, pkg := range needs.Programs {
-		exit, err := host.Exec(ctx, conn.Command(p, "--version"))
-		if fault.Is(err, fault.NotFound) {
-			missing, packages = append(missing, p), append(packages, pkg)
-		} else if err != nil {
-			return No(err)
-		}
-		_ = exit // some programs do not know --version; they are there
-	}
-	if len(missing) > 0 {
-		slices.Sort(missing)
-		slices.Sort(packages)
-		packages = slices.Compact(packages)
-		return driver.Availability{Reason: "not installed: " + strings.Join(missing, ", "), Packages: packages,
-			Fix: "apt-get install " + strings.Join(packages, " ")}
+	if a := installed(ctx, host, needs.Programs); !a.OK {
+		return a
 	}
 	layout, err := cgroup.Detect(ctx, host)
 	if err != nil {
 		return No(err)
 	}
 	if err := netns.Check(ctx, host); err != nil {
+		if a := installed(ctx, host, map[string]string{"ip": "iproute2", "unshare": "util-linux"}); !a.OK {
+			return a
+		}
 		return No(err)
 	}
 	if needs.Overlay {
@@ -57,6 +46,28 @@ func Check(ctx context.Context, host conn.Conn, needs Needs) driver.Availability
 		}
 	}
 	return driver.Availability{OK: true, Facts: map[string]string{"cgroup": layout.String()}}
+}
+
+// installed looks for programs, each with its Debian package.
+func installed(ctx context.Context, host conn.Conn, programs map[string]string) driver.Availability {
+	var missing, packages []string
+	for p, pkg := range programs {
+		exit, err := host.Exec(ctx, conn.Command(p, "--version"))
+		if fault.Is(err, fault.NotFound) {
+			missing, packages = append(missing, p), append(packages, pkg)
+		} else if err != nil {
+			return No(err)
+		}
+		_ = exit // some programs do not know --version; they are there
+	}
+	if len(missing) == 0 {
+		return driver.Availability{OK: true}
+	}
+	slices.Sort(missing)
+	slices.Sort(packages)
+	packages = slices.Compact(packages)
+	return driver.Availability{Reason: "not installed: " + strings.Join(missing, ", "), Programs: missing, Packages: packages,
+		Fix: "apt-get install " + strings.Join(packages, " ")}
 }
 
 // system asks for Linux and root.

@@ -208,6 +208,9 @@ type Availability struct {
 	OK bool `json:"ok"`
 	// Reason says what is missing: "crun is not installed".
 	Reason string `json:"reason,omitempty"`
+	// Programs are those that the host lacks, by the name that they are
+	// called by.
+	Programs []string `json:"programs,omitempty"`
 	// Packages are Debian packages that would bring it, by name.
 	Packages []string `json:"packages,omitempty"`
 	// Fix is the command, or the action, that would make it usable.

@@ -46,8 +46,10 @@ type Doc struct {
 	Manager Manager  `json:"manager"`
 	// Packages maps a program to the package that brings it, where that has
 	// another name. A program that is Base is always there.
+	// Programs that nobody packages for it are Without.
 	Packages map[string]string `json:"packages"`
 	Base     []string          `json:"base"`
+	Without  []string          `json:"without,omitempty"`
 	// Files are where packaged servers keep what a person edits: "nginx" to
 	// its configuration.
 	Files map[string]string `json:"files"`

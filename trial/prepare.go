@@ -255,6 +255,7 @@ func Check(ctx context.Context, p *plan.Plan, drivers []driver.Driver, host conn
 // booted.
 func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts func(name string) (conn.Conn, error)) []Availability {
 	var out []Availability
+	installers := map[string]Installer{}
 	for _, c := range p.Contenders {
 		a := Availability{Contender: c.Name, Driver: c.Driver}
 		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })
@@ -268,7 +269,14 @@ func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts f
 			// Asked in another system, the answer would be about that.
 			a.Answer = driver.Availability{OK: true, Facts: map[string]string{"checked": "when " + c.Host + " is booted into " + c.System}}
 		default:
-			a.Answer = drivers[i].Check(ctx, host, c.Options)
+			if a.Answer = drivers[i].Check(ctx, host, c.Options); len(a.Answer.Programs) > 0 {
+				by, ok := installers[c.Host]
+				if !ok {
+					by = InstallerOf(ctx, host)
+					installers[c.Host] = by
+				}
+				a.Answer = by.Fit(a.Answer)
+			}
 		}
 		out = append(out, a)
 	}

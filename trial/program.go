@@ -1,12 +1,16 @@
 package trial
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
 	"bakeoff/conn"
 	"bakeoff/driver"
+	"bakeoff/env"
+	"bakeoff/fault"
 	"bakeoff/plan"
 	"bakeoff/workload"
 )
@@ -15,10 +19,45 @@ import (
 // Environments made from an image bring their own.
 type Lack struct {
 	Program    string   `json:"program"`
+	Host       string   `json:"host"`       // that lacks it, by its name in the lab file
 	Contenders []string `json:"contenders"` // that run it from the host; or LoadGenerator
 	Cells      []string `json:"cells"`      // that cannot run without it
 	Packages   []string `json:"packages"`   // Debian packages that bring it
 	Fix        string   `json:"fix"`
+}
+
+// ProgramsOn is Programs on every host of the plan that contenders stand on,
+// which hosts returns by their names, in order of the names. One that is not
+// reached, or that is not booted into what contenders need, is passed over.
+func ProgramsOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []workload.Workload, hosts func(name string) (conn.Conn, error)) ([]Lack, error) {
+	at := map[string]*plan.Plan{}
+	for _, c := range p.Contenders {
+		name := cmp.Or(c.Host, env.LocalHost)
+		if c.System != "" {
+			continue
+		}
+		if at[name] == nil {
+			q := *p
+			q.Contenders, at[name] = nil, &q
+		}
+		at[name].Contenders = append(at[name].Contenders, c)
+	}
+	var out []Lack
+	for _, name := range slices.Sorted(maps.Keys(at)) {
+		host, err := hosts(name)
+		if err != nil {
+			continue // the contenders there have this as their reason
+		}
+		lacks, err := Programs(ctx, at[name], drivers, workloads, host)
+		if err != nil {
+			return nil, fault.Op("host "+name, err)
+		}
+		for _, l := range lacks {
+			l.Host = name
+			out = append(out, l)
+		}
+	}
+	return out, nil
 }
 
 // LoadGenerator stands for the other end of a workload among the contenders
@@ -36,15 +75,20 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 		}
 	}
 	var out []Lack
+	var by *Installer
 	need := func(who []string, cell, program string, packages []string) error {
 		if k := slices.IndexFunc(out, func(l Lack) bool { return l.Program == program }); k >= 0 {
 			out[k].Cells = append(out[k].Cells, cell)
 			return nil
 		}
-		have, err := has(ctx, host, program)
+		have, err := Has(ctx, host, program)
 		if err == nil && !have {
+			if by == nil {
+				i := InstallerOf(ctx, host)
+				by = &i
+			}
 			out = append(out, Lack{Program: program, Contenders: who, Cells: []string{cell}, Packages: packages,
-				Fix: "apt-get install --no-install-recommends " + strings.Join(packages, " ")})
+				Fix: by.Line([]string{program}, packages)})
 		}
 		return err
 	}
@@ -72,9 +116,9 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 	return out, nil
 }
 
-// has reports whether host finds program in its PATH or where administrators'
+// Has reports whether host finds program in its PATH or where administrators'
 // programs are, which for PostgreSQL's is outside of it on Debian.
-func has(ctx context.Context, host conn.Conn, program string) (bool, error) {
+func Has(ctx context.Context, host conn.Conn, program string) (bool, error) {
 	exit, err := host.Exec(ctx, conn.Cmd{
 		Argv: []string{"sh", "-c", `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 for d in /usr/lib/postgresql/*/bin; do PATH=$PATH:$d; done; command -v "$1"`, "sh", program}})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/conn"
 	"bakeoff/driver"
 	driverall "bakeoff/driver/all"
 	"bakeoff/env"
@@ -44,10 +45,13 @@ type diagnosis struct {
 	Install string `json:"install"`
 	// Leases are what earlier runs left, one line each.
 	Leases []string `json:"leases"`
+	// Hosts are those of a lab file, where one was named.
+	Hosts []hostDiagnosis `json:"hosts"`
 }
 
 func (a *app) doctor() *cobra.Command {
 	var asJSON bool
+	var lab string
 	var f proveFlags
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -55,6 +59,11 @@ func (a *app) doctor() *cobra.Command {
 		Long: `doctor looks at this machine and changes nothing: which drivers are usable
 and why others are not, what would disturb a measurement, what an earlier run
 left behind, and the one command that installs all that is missing.
+
+With --hosts LAB it looks at the other machines of a lab file as well: whether
+they are reached, which drivers are usable there, and what would bring the
+others, in the words of the system there. All that it leaves there is
+bakeoff-agent, in its cache.
 
 It exits 0 however the machine is: what it finds is its answer.
 
@@ -64,6 +73,7 @@ with every command that was executed. A driver that the project could test only
 against a fake of its commands is unproven until then; afterwards it is proven
 for this machine and kernel.`,
 		Example: `  bakeoff doctor
+  bakeoff doctor --hosts lab.yaml
   sudo bakeoff doctor --prove chroot
   sudo bakeoff doctor --prove jail --image /usr/local/jails/base
   sudo bakeoff doctor --prove qemu --image debian:bookworm --option machine=q35
@@ -76,6 +86,12 @@ for this machine and kernel.`,
 				return a.prove(c.Context(), f, asJSON)
 			}
 			d := a.diagnose(c.Context())
+			if lab != "" {
+				var err error
+				if d.Hosts, err = a.diagnoseHosts(c.Context(), lab); err != nil {
+					return err
+				}
+			}
 			if asJSON {
 				return a.printJSON(d)
 			}
@@ -84,6 +100,7 @@ for this machine and kernel.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().StringVar(&lab, "hosts", "", "look at the other machines of the lab file `LAB`, too")
 	c.Flags().StringVar(&f.driver, "prove", "", "run the contract suite of `DRIVER` here, and keep the proof")
 	c.Flags().StringArrayVar(&f.options, "option", nil, "with --prove: an option of the driver, `NAME=VALUE`")
 	c.Flags().StringVar(&f.image, "image", "", "with --prove: the `IMAGE` of the environments, or a folder with a root")
@@ -97,20 +114,28 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 		Machine: append(commonFindings(), machineFindings(os.DirFS("/"))...),
 		Drivers: a.checkDrivers(ctx, driverall.Drivers()),
 		Leases:  []string{},
+		Hosts:   []hostDiagnosis{},
 	}
 	for _, dir := range []struct{ name, path string }{{"room for state", state}, {"room for images", cache}} {
 		d.Machine = append(d.Machine, roomFinding(dir.name, dir.path))
 	}
+	lacks := wants{}
 	programs, packages := programFindings()
 	d.Machine = append(d.Machine, programs...)
+	for _, p := range programs {
+		if p.State == absent {
+			lacks.add("", []string{p.Name}, nil)
+		}
+	}
+	lacks.add("", nil, packages)
 	d.Machine = append(d.Machine, a.agentFinding())
 	d.Leases = append(d.Leases, a.leaseLines(state)...)
 	for _, l := range d.Drivers {
 		if !l.Check.OK {
-			packages = append(packages, l.Check.Packages...)
+			lacks.add("", l.Check.Programs, l.Check.Packages)
 		}
 	}
-	d.Install = installCommand(packages, os.Getuid())
+	d.Install, _ = lacks.lines(ctx, func(string) (conn.Conn, error) { return a.localHost(), nil })
 	return d
 }
 
@@ -245,21 +270,9 @@ func (a *app) agentFinding() finding {
 func (a *app) printDiagnosis(d diagnosis) {
 	s := a.style(a.stdout)
 	fmt.Fprintln(a.stdout, s.paint(bold, "This machine"))
-	t := table{head: []string{"", "", ""}}
-	for _, f := range d.Machine {
-		text := f.Text
-		if f.Fix != "" {
-			text += "; " + f.Fix
-		}
-		t.add(cell{text: "  " + f.Name}, stateCell(f.State), cell{text: text})
-	}
-	t.body(a)
+	a.printFindings(d.Machine)
 	fmt.Fprintln(a.stdout, "\n"+s.paint(bold, "Drivers"))
-	t = table{head: []string{"", "", ""}}
-	for _, l := range d.Drivers {
-		t.add(cell{text: "  " + l.Name}, hereCell(l.Here), cell{text: cmp.Or(checkLine(l.Check), l.Summary) + provenLine(l)})
-	}
-	t.body(a)
+	a.printDrivers(d.Drivers)
 	fmt.Fprintln(a.stdout, "\n"+s.paint(bold, "Left by earlier runs"))
 	for _, l := range d.Leases {
 		fmt.Fprintln(a.stdout, "  "+l)
@@ -273,6 +286,31 @@ func (a *app) printDiagnosis(d diagnosis) {
 		fmt.Fprintln(a.stdout, "\n"+s.paint(bold, "What would bring all that is missing"))
 		fmt.Fprintln(a.stdout, "  "+d.Install)
 	}
+	for _, h := range d.Hosts {
+		a.printHost(h)
+	}
+}
+
+// printFindings tells what was found of a machine.
+func (a *app) printFindings(found []finding) {
+	t := table{head: []string{"", "", ""}}
+	for _, f := range found {
+		text := f.Text
+		if f.Fix != "" {
+			text += "; " + f.Fix
+		}
+		t.add(cell{text: "  " + f.Name}, stateCell(f.State), cell{text: text})
+	}
+	t.body(a)
+}
+
+// printDrivers tells of each driver whether it is usable, and why not.
+func (a *app) printDrivers(drivers []listed) {
+	t := table{head: []string{"", "", ""}}
+	for _, l := range drivers {
+		t.add(cell{text: "  " + l.Name}, hereCell(l.Here), cell{text: cmp.Or(checkLine(l.Check), l.Summary) + provenLine(l)})
+	}
+	t.body(a)
 }
 
 // checkLine is the answer of a driver in a line: its facts, or what is

@@ -19,6 +19,7 @@ import (
 	"bakeoff/manifest"
 	"bakeoff/plan"
 	systemall "bakeoff/system/all"
+	"bakeoff/unit"
 )
 
 // localHost is the machine that this program runs on.
@@ -99,6 +100,21 @@ func (f *fleet) way(name string) (conn.Conn, error) {
 		return nil, err
 	}
 	return nil, fault.New(fault.NotFound, "there is no host %q", name)
+}
+
+// size is how large a host is: the CPUs that its programs may use, and its
+// memory.
+func (f *fleet) size(name string) (cpus []int, memory unit.Bytes, err error) {
+	var m env.Machine = env.Here{}
+	if name != "" && name != env.LocalHost {
+		c := f.hosts[name]
+		if c == nil {
+			return nil, 0, fault.New(fault.NotFound, "host %q is not reached", name)
+		}
+		m = c
+	}
+	cpus, err = m.CPUs()
+	return cpus, m.Memory(), err
 }
 
 func (f *fleet) close() error {

@@ -16,6 +16,7 @@ import (
 	driverall "bakeoff/driver/all"
 	"bakeoff/fault"
 	"bakeoff/param"
+	"bakeoff/trial"
 	"bakeoff/workload"
 	workloadall "bakeoff/workload/all"
 )
@@ -117,10 +118,11 @@ func (a *app) checkDrivers(ctx context.Context, all []driver.Driver) []listed {
 	}
 	host := a.localHost()
 	proofs := a.proofs(ctx)
+	by := trial.InstallerOf(ctx, host)
 	var out []listed
 	for _, d := range all {
 		doc := d.Doc()
-		l := listed{Doc: doc, Here: string(doc.Status), Tested: doc.Status, Check: checkDriver(ctx, d, host)}
+		l := listed{Doc: doc, Here: string(doc.Status), Tested: doc.Status, Check: checkDriver(ctx, d, host, runtime.GOOS, by)}
 		if p, ok := proofs[doc.Name]; ok {
 			l.Here, l.Proof = string(driver.Proven), &p.At
 		}
@@ -134,14 +136,15 @@ func (a *app) checkDrivers(ctx context.Context, all []driver.Driver) []listed {
 	return out
 }
 
-func checkDriver(ctx context.Context, d driver.Driver, host conn.Conn) driver.Availability {
+// checkDriver asks a driver about a host that runs goos.
+func checkDriver(ctx context.Context, d driver.Driver, host conn.Conn, goos string, by trial.Installer) driver.Availability {
 	doc := d.Doc()
-	if len(doc.Hosts) > 0 && !slices.Contains(doc.Hosts, runtime.GOOS) {
-		return driver.Availability{Reason: "runs on " + strings.Join(doc.Hosts, ", ") + " hosts, and this is " + runtime.GOOS}
+	if len(doc.Hosts) > 0 && !slices.Contains(doc.Hosts, goos) {
+		return driver.Availability{Reason: "runs on " + strings.Join(doc.Hosts, ", ") + " hosts, and this is " + goos}
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	return d.Check(ctx, host, param.Defaults(doc.Options))
+	return by.Fit(d.Check(ctx, host, param.Defaults(doc.Options)))
 }
 
 func (a *app) driverTable(drivers []listed) {

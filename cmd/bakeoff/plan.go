@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,9 +87,11 @@ type planView struct {
 	SHA256   string               `json:"plan_sha256"`
 	Estimate estimateView         `json:"estimate"`
 	Here     []trial.Availability `json:"available"`
-	// Missing are programs that this host lacks beside those of drivers.
+	// Missing are programs that a host lacks beside those of drivers.
 	Missing []finding `json:"missing"`
-	Install string    `json:"install"`
+	// Install is the command for this machine, InstallOn that of other hosts.
+	Install   string            `json:"install"`
+	InstallOn map[string]string `json:"install_on"`
 }
 
 // estimateView is a plan.Estimate for JSON: what cannot be is null.
@@ -128,13 +129,6 @@ type lookView struct {
 	Equivalence *float64 `json:"equivalence"`
 }
 
-// here is the plan with the contenders only that stand on this machine.
-func here(p *plan.Plan) *plan.Plan {
-	out := *p
-	out.Contenders = slices.DeleteFunc(slices.Clone(p.Contenders), func(c plan.Contender) bool { return p.Hosts[c.Host].SSH != "" })
-	return &out
-}
-
 func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, difference float64) (planView, error) {
 	if ctx == nil {
 		ctx = context.Background()
@@ -146,31 +140,34 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 	v := planView{Plan: p, SHA256: plan.Hash(text), Estimate: estimate(p, budget, a.noise(), difference), Missing: []finding{}}
 	ctx, cancel := context.WithTimeout(ctx, checkTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
-	var packages []string
 	hosts := a.reach(ctx, p, 0, nil)
 	defer hosts.close()
+	wants := wants{}
 	for _, x := range trial.CheckOn(ctx, p, driverall.Drivers(), hosts.way) {
 		if x.Contender == p.Twin {
 			continue
 		}
-		if c, _ := p.Contender(x.Contender); p.Hosts[c.Host].SSH == "" {
-			if cpus, err := (env.Here{}).CPUs(); err == nil {
-				x.Answer = trial.Enough(x.Answer, c.Contender, len(cpus), env.Here{}.Memory())
-			}
+		c, _ := p.Contender(x.Contender)
+		if cpus, memory, err := hosts.size(c.Host); err == nil {
+			x.Answer = trial.Enough(x.Answer, c.Contender, len(cpus), memory)
 		}
 		v.Here = append(v.Here, x)
 		if !x.Answer.OK {
-			packages = append(packages, x.Answer.Packages...)
+			wants.add(c.Host, x.Answer.Programs, x.Answer.Packages)
 		}
 	}
-	lacks, err := trial.Programs(ctx, here(p), driverall.Drivers(), workloadall.Workloads(), a.localHost())
+	lacks, err := trial.ProgramsOn(ctx, p, driverall.Drivers(), workloadall.Workloads(), hosts.way)
 	if err != nil {
 		return v, err
 	}
 	for _, l := range lacks {
-		v.Missing = append(v.Missing, finding{Name: l.Program, State: absent, Fix: l.Fix,
-			Text: strings.Join(l.Contenders, ", ") + " needs it at " + strings.Join(l.Cells, ", ")})
-		packages = append(packages, l.Packages...)
+		f := finding{Name: l.Program, State: absent, Fix: l.Fix,
+			Text: strings.Join(l.Contenders, ", ") + " needs it at " + strings.Join(l.Cells, ", ")}
+		if l.Host != env.LocalHost {
+			f.Text += ", on " + l.Host
+		}
+		v.Missing = append(v.Missing, f)
+		wants.add(l.Host, []string{l.Program}, l.Packages)
 	}
 	builder, more := builderFindings(makesImages(p))
 	for _, f := range builder {
@@ -178,7 +175,8 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 			v.Missing = append(v.Missing, f)
 		}
 	}
-	v.Install = installCommand(append(packages, more...), os.Getuid())
+	wants.add(env.LocalHost, nil, more)
+	v.Install, v.InstallOn = wants.lines(ctx, hosts.way)
 	return v, nil
 }
 
@@ -298,14 +296,17 @@ func (a *app) printPlan(v planView, path string, drawn bool, blocks int) {
 	a.planCells(v, columns)
 	a.planSchedule(v, columns, blocks)
 	a.planEstimate(v, columns)
-	if len(v.Missing) > 0 || v.Install != "" {
-		a.heading("Missing here")
+	if len(v.Missing) > 0 || v.Install != "" || len(v.InstallOn) > 0 {
+		a.heading("Missing")
 	}
 	for _, f := range v.Missing {
 		fmt.Fprintf(a.stdout, "  %s: %s\n", f.Name, f.Text)
 	}
 	if v.Install != "" {
 		fmt.Fprintln(a.stdout, "  "+v.Install)
+	}
+	for _, host := range sortedKeys(v.InstallOn) {
+		fmt.Fprintf(a.stdout, "  on %s: %s\n", host, v.InstallOn[host])
 	}
 }
 

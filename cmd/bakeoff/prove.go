@@ -20,6 +20,7 @@ import (
 	"bakeoff/param"
 	"bakeoff/proof"
 	"bakeoff/suite"
+	"bakeoff/trial"
 	"bakeoff/unit"
 )
 
@@ -76,7 +77,7 @@ func (a *app) prove(ctx context.Context, f proveFlags, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if c := checkDriver(ctx, d, a.localHost()); !c.OK && !slices.Contains(d.Doc().Hosts, runtime.GOOS) {
+	if c := checkDriver(ctx, d, a.localHost(), runtime.GOOS, trial.Installer{}); !c.OK && !slices.Contains(d.Doc().Hosts, runtime.GOOS) {
 		return fault.New(fault.Unsupported, "driver %s cannot be used here, so nothing of it can be proven: it %s", f.driver, c.Reason)
 	}
 	agent, err := agentPath(a.env)

@@ -90,6 +90,9 @@ func systemRows(d system.Doc) [][2]string {
 	for _, k := range sortedKeys(d.Packages) {
 		rows = append(rows, [2]string{"package of " + k, d.Packages[k]})
 	}
+	if len(d.Without) > 0 {
+		rows = append(rows, [2]string{"no package of", strings.Join(d.Without, ", ")})
+	}
 	return append(rows,
 		[2]string{"always there", strings.Join(d.Base, ", ")},
 		[2]string{"counters", strings.Join(d.Counters, "; ")},

@@ -139,6 +139,16 @@ func (s *Server) ChangeKey() {
 	s.Restart()
 }
 
+// Environ sets a variable of the environment there, as PATH=/usr/bin, and
+// starts the server anew.
+func (s *Server) Environ(assignment string) {
+	s.t.Helper()
+	config := filepath.Join(s.dir, "sshd_config")
+	s.write("sshd_config", read(s.t, config)+"SetEnv "+assignment+"\n", 0o600)
+	s.Stop()
+	s.Restart()
+}
+
 // Cut ends every connection; the server goes on. It returns how many it cut.
 func (s *Server) Cut() int {
 	n := 0

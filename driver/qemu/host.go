@@ -116,7 +116,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.
 		a := driver.Availability{Reason: err.Error()}
 		if fault.Is(err, fault.NotFound) {
 			a.Reason = program + " is not installed"
-			a.Packages = []string{"qemu-system-x86"}
+			a.Programs, a.Packages = []string{program}, []string{"qemu-system-x86"}
 			a.Fix = "apt-get install qemu-system-x86"
 		}
 		return a

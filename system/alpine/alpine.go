@@ -22,7 +22,9 @@ func (System) Doc() system.Doc {
 		Manager: system.Manager{
 			Name: "apk", Update: []string{"apk", "update"}, Install: []string{"apk", "add"}, Query: []string{"apk", "info", "-e"},
 		},
-		Packages:    map[string]string{"postgres": "postgresql", "pgbench": "postgresql-contrib"},
+		Packages: map[string]string{"postgres": "postgresql", "pgbench": "postgresql-contrib", "bwrap": "bubblewrap", "dockerd": "docker",
+			"lxc-start": "lxc", "lxc-attach": "lxc", "lxc-stop": "lxc", "ip": "iproute2"},
+		Without:     []string{"systemd-nspawn"},
 		Base:        []string{"sh", "busybox"},
 		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "nginx-site": "/etc/nginx/http.d/default.conf", "sshd": "/etc/ssh/sshd_config"},
 		Service:     []string{"rc-service", "NAME", "start"},

@@ -22,7 +22,9 @@ func (System) Doc() system.Doc {
 		Manager: system.Manager{
 			Name: "xbps", Update: []string{"xbps-install", "-S"}, Install: []string{"xbps-install", "-y"}, Query: []string{"xbps-query"},
 		},
-		Packages:    map[string]string{"postgres": "postgresql", "pgbench": "postgresql-contrib"},
+		Packages: map[string]string{"postgres": "postgresql", "pgbench": "postgresql-contrib", "bwrap": "bubblewrap", "dockerd": "docker",
+			"lxc-start": "lxc", "lxc-attach": "lxc", "lxc-stop": "lxc", "ip": "iproute2", "qemu-system-x86_64": "qemu"},
+		Without:     []string{"systemd-nspawn"},
 		Base:        []string{"sh"},
 		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "services": "/etc/sv", "sshd": "/etc/ssh/sshd_config"},
 		Service:     []string{"ln", "-s", "/etc/sv/NAME", "/var/service/"},

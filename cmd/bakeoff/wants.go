@@ -1,0 +1,49 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"runtime"
+
+	"bakeoff/conn"
+	"bakeoff/env"
+	"bakeoff/trial"
+)
+
+// wants is what each host lacks, by the host's name: programs, and the Debian
+// packages that bring them.
+type wants map[string]*struct{ programs, packages []string }
+
+// add notes what a host lacks; "" is this machine.
+func (w wants) add(host string, programs, packages []string) {
+	host = cmp.Or(host, env.LocalHost)
+	if w[host] == nil {
+		w[host] = new(struct{ programs, packages []string })
+	}
+	w[host].programs = append(w[host].programs, programs...)
+	w[host].packages = append(w[host].packages, packages...)
+}
+
+// lines are the one command for this machine and those for others, each in the
+// words of its system; a host that lacks nothing has none.
+func (w wants) lines(ctx context.Context, way func(string) (conn.Conn, error)) (here string, there map[string]string) {
+	there = map[string]string{}
+	for name, want := range w {
+		host, err := way(name)
+		if err != nil {
+			continue // what is missing there is not known
+		}
+		line := trial.InstallerOf(ctx, host).Line(want.programs, want.packages)
+		switch {
+		case line == "":
+		case name != env.LocalHost:
+			there[name] = line
+		case os.Getuid() != 0 && runtime.GOOS == "linux":
+			here = "sudo " + line
+		default:
+			here = line
+		}
+	}
+	return here, there
+}
