@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 			"none are mounted", "mount -t cgroup2", ""},
 		"no unshare": {scripted{"uname -s": "Linux\n", "id -u": "0\n", "bwrap --version": "x\n",
 			"cat /proc/self/mounts": "cgroup2 /g cgroup2 rw 0 0\n", "cat /g/cgroup.controllers": "cpuset memory\n"},
-			"unshare", "apt-get install", ""},
+			"not installed: ip, unshare", "apt-get install iproute2 util-linux", "iproute2 util-linux"},
 		"no overlay": {scripted{"uname -s": "Linux\n", "id -u": "0\n", "bwrap --version": "x\n",
 			"cat /proc/self/mounts": "cgroup2 /g cgroup2 rw 0 0\n", "cat /g/cgroup.controllers": "cpuset memory\n",
 			"unshare --net ip link add probe0 type bridge": "", "unshare --net ip link add probe0 type veth peer name probe1": "",
