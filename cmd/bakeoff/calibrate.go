@@ -27,6 +27,7 @@ import (
 	"bakeoff/probe"
 	"bakeoff/report"
 	"bakeoff/store"
+	"bakeoff/trial"
 	work "bakeoff/workload/calibrate"
 )
 
@@ -228,7 +229,10 @@ func (a *app) doCalibrate(ctx context.Context, quick bool, budget time.Duration,
 	if err != nil {
 		return err
 	}
-	return a.printCalibration(cal, asJSON)
+	if err := a.printCalibration(cal, asJSON); err != nil || outcome.Ended != trial.EndedInterrupted {
+		return err
+	}
+	return interrupted(ctx, "what it found until then is kept, and less certain than asked for")
 }
 
 // labourers are all drivers, with the slowed one for the host.

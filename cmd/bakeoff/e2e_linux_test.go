@@ -204,6 +204,50 @@ func TestKilledAndResumed(t *testing.T) {
 	h.leavesNothing(t)
 }
 
+// Interrupted, a run reports what there is and is not done: its exit code is
+// what shells expect, it says how to go on, and that goes on.
+func TestInterruptedAndResumed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for some seconds")
+	}
+	for _, tt := range []struct {
+		signal syscall.Signal
+		want   int
+	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
+		t.Run(tt.signal.String(), func(t *testing.T) {
+			h := newHome(t)
+			// What is worse or not in a part of a run asks for nothing yet.
+			c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", h.lab(t, "6"), "--seed", "7", "--fail-on", "inconclusive")
+			c.Env, c.Dir = h.env, h.dir
+			var out, errs bytes.Buffer
+			c.Stdout, c.Stderr = &out, &errs
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			folder := filepath.Dir(waitForTrials(t, h.dir, 20))
+			if err := c.Process.Signal(tt.signal); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(time.Minute, func() { c.Process.Kill() })
+			_ = c.Wait() // its code tells
+			relative, err := filepath.Rel(h.dir, folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code := c.ProcessState.ExitCode(); code != tt.want || !strings.Contains(errs.String(), "interrupted; bakeoff run --resume "+relative+" goes on with it") {
+				t.Errorf("exit code %d, want %d\n%s%s", code, tt.want, out.String(), errs.String())
+			}
+			if _, err := os.Stat(filepath.Join(folder, filepath.FromSlash(store.ReportFile))); err != nil {
+				t.Errorf("there is no page of what there is: %v", err)
+			}
+			h.leavesNothing(t)
+			if out, errs, code := h.bakeoff(t, 3*time.Minute, "run", "--resume", relative); code != 0 {
+				t.Errorf("resume: exit code %d\n%s%s", code, out, errs)
+			}
+		})
+	}
+}
+
 // waitForTrials waits until a journal below dir has n trials.
 func waitForTrials(t *testing.T, dir string, n int) string {
 	t.Helper()

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"bakeoff/fault"
 )
@@ -17,6 +19,7 @@ const (
 	exitAsked    = 3 // something asked for with --fail-on came true
 	exitMissing  = 4 // done, with missing cells
 	exitNotFound = 5
+	exitSignal   = 128 // and the number of the signal that ended it, as shells count
 )
 
 // exitMeanings is what help and manual say of them.
@@ -30,6 +33,7 @@ var exitMeanings = []struct {
 	{exitAsked, "something asked for with --fail-on came true"},
 	{exitMissing, "done, with missing cells"},
 	{exitNotFound, "something named does not exist"},
+	{exitSignal + int(syscall.SIGINT), "interrupted (143 by SIGTERM): what there is was reported, and run --resume goes on"},
 }
 
 // verdict is an end that is no failure of the command but has a code of its
@@ -40,6 +44,21 @@ type verdict struct {
 }
 
 func (v verdict) Error() string { return v.text }
+
+// interruption is the cause of a context that a signal ended.
+type interruption struct{ signal syscall.Signal }
+
+func (i interruption) Error() string { return "ended by the signal " + i.signal.String() }
+
+// interrupted is how a command ends whose context a signal ended, with how to
+// go on; nil where none did.
+func interrupted(ctx context.Context, how string) error {
+	var i interruption
+	if !errors.As(context.Cause(ctx), &i) {
+		return nil
+	}
+	return verdict{exitSignal + int(i.signal), "interrupted; " + how}
+}
 
 // exitCode is the only place that turns errors into exit codes.
 func exitCode(err error) int {

@@ -55,7 +55,8 @@ bakeoff.yaml; without it, ./bakeoff.yaml is taken.
 Before the first trial the whole schedule is drawn from a seed and registered
 in the run folder. On a terminal the intervals are seen narrowing; elsewhere
 there is a line for each block. Ctrl-C ends the run with a report of what there
-is; a second one kills it at once, and run --resume goes on with it.
+is, and exit code 130 (143 after SIGTERM); a second one kills it at once, and
+run --resume goes on with it.
 
 With --fail-on the exit code is 3 when one of these came true:
 
@@ -134,12 +135,34 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 	}
 	outcome, err := s.measure(ctx)
 	if err != nil {
-		return err
+		return s.broken(ctx, err)
 	}
 	if err := report.Write(s.dir, report.Option{Version: versionString()}); err != nil {
 		return err
 	}
-	return s.conclude(outcome.Results)
+	err = s.conclude(outcome.Results)
+	if outcome.Ended == trial.EndedInterrupted {
+		return s.broken(ctx, err)
+	}
+	return err
+}
+
+// broken is how a run ends that a signal may have ended before its time: then
+// it is not done, whatever --fail-on would say of the part that there is.
+func (s *session) broken(ctx context.Context, err error) error {
+	how := "nothing was measured"
+	if s.run != nil {
+		how = "bakeoff run --resume " + s.dir + " goes on with it"
+	}
+	stopped := interrupted(ctx, how)
+	var asked verdict
+	switch {
+	case stopped == nil:
+		return err
+	case err == nil, errors.Is(err, context.Canceled), errors.As(err, &asked):
+		return stopped
+	}
+	return errors.Join(stopped, err)
 }
 
 // session is one execution of run.
@@ -329,14 +352,16 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		if _, ok := <-signals; !ok {
+		s, ok := <-signals
+		if !ok {
 			return
 		}
-		cancel()
+		signal := s.(syscall.Signal) // as all are on these systems
+		cancel(interruption{signal})
 		// One Ctrl-C can come twice: from the terminal, and passed on by what
 		// started this program (sudo, timeout). A person's second one is later.
 		first := time.Now()
@@ -348,12 +373,12 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 				io.WriteString(a.stderr, "\x1b[?25h") // the live view hides the cursor
 			}
 			io.WriteString(a.stderr, "\nbakeoff: killed; bakeoff clean removes what is left\n")
-			os.Exit(exitFailed)
+			os.Exit(exitSignal + int(signal))
 		}
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
 		close(signals)
-		cancel()
+		cancel(nil)
 	}
 }
