@@ -96,6 +96,14 @@ type Meter interface {
 	Usage(ctx context.Context) (probe.Scope, error)
 }
 
+// FactAccelerator is the fact of a virtual machine that says what runs its
+// processor; Emulated is its value where a program does, which makes everything
+// in it ten to a hundred times slower.
+const (
+	FactAccelerator = "accelerator"
+	Emulated        = "tcg"
+)
+
 // Info is what an environment is and where things are in it.
 type Info struct {
 	// Agent is the path of bakeoff-agent inside.
@@ -110,7 +118,7 @@ type Info struct {
 	Addr netip.Addr `json:"addr"`
 	// Limits is what is enforced on it.
 	Limits probe.Limits `json:"limits"`
-	// Facts are what the driver knows of what ran: accelerator, machine,
+	// Facts are what the driver knows of what ran: FactAccelerator, machine,
 	// version of the runtime. They join the fingerprint as driver.<name>.
 	Facts map[string]string `json:"facts"`
 	// OwnKernel tells that the environment runs a kernel of its own, so

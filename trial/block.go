@@ -117,7 +117,7 @@ func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*lease, err
 		s.failed, s.ever = 0, true
 		limits := le.Info().Limits
 		line.Status, line.Instance, line.CreateNS, line.Limits = store.OK, le.ID, le.Up.Sub(le.Asked).Nanoseconds(), &limits
-		out := &lease{Lease: le, targets: map[string]*target{}}
+		out := &lease{Lease: le, targets: map[string]*target{}, shared: map[string]string{}}
 		r.kept[s.Name] = out
 		line.Facts = le.Info().Facts
 		perr := r.prepareCells(ctx, out, s, b)
@@ -183,6 +183,7 @@ func (r *runner) prepareCell(ctx context.Context, le *lease, s *side, cell strin
 	}
 	t := &target{work: w, cell: c}
 	t.Subject, t.Addr, t.State = le.Instance, le.Info().Addr, map[string]string{}
+	t.Shared = le.shared
 	if w.Doc().Peer {
 		t.Peer, t.PeerAgent, t.PeerDir = s.env.Peer(le.CPUSet)
 	}

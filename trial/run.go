@@ -318,6 +318,7 @@ func (r *runner) side(name string) (*side, error) {
 type lease struct {
 	*env.Lease
 	targets map[string]*target // by cell
+	shared  map[string]string  // of all targets
 }
 
 // target is one cell in one environment.

@@ -136,12 +136,18 @@ func (r *runner) measure(ctx context.Context, le *lease, t *target, line *store.
 
 // limit bounds one trial: ten times what it should take, and a minute for a
 // slow way to an emulated machine.
+//
+// A processor that is emulated starts programs a hundred times slower, and a
+// workload whose unit is many of them takes a minute to verify itself there.
 func limit(t *target) time.Duration {
-	d := time.Second
+	d, slow := time.Second, time.Minute
 	if t.work.Doc().Time != nil {
 		d = t.work.Doc().Time(t.cell.Params)
 	}
-	return 10*d + time.Minute
+	if t.Subject.Info().Facts[driver.FactAccelerator] == driver.Emulated {
+		slow = 3 * time.Minute
+	}
+	return 10*d + slow
 }
 
 // late makes an error of a trial that ran into its own limit the subject's:

@@ -68,6 +68,8 @@ type Target struct {
 	// State is kept by the runner between the calls for one environment and
 	// cell: a workload may store there what Prepare found out.
 	State map[string]string
+	// Shared is the same for all cells of one environment; it may be nil.
+	Shared map[string]string
 }
 
 // Mark is a named moment on the host's clock.

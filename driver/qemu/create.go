@@ -248,7 +248,7 @@ func (in *Instance) describe(ctx context.Context, m machine, set param.Values) e
 		Agent: agent.GuestAgent, Scratch: agent.GuestScratch, Volumes: volumesInside(in.spec),
 		Limits: limits, OwnKernel: true,
 		Facts: map[string]string{
-			"accelerator": accel, "machine": m.kind, "qemu": monitor.Version().String(),
+			driver.FactAccelerator: accel, "machine": m.kind, "qemu": monitor.Version().String(),
 			"kernel": printable([]byte(in.boot.Kernel)), "cpu": cpuModel(m.accel), "sandbox": fmt.Sprint(m.sandbox),
 			"kernel.append": strings.TrimSpace(m.append), "firmware": set.Text(optFirmware),
 		},

@@ -37,7 +37,7 @@ const (
 	machineQ35     = "q35"
 	accelAuto      = "auto"
 	accelKVM       = "kvm"
-	accelTCG       = "tcg"
+	accelTCG       = driver.Emulated
 )
 
 // defaultProgram is the emulator for the processors that both machines have.

@@ -292,6 +292,42 @@ func (e example) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	return r, err
 }
 
+// newer is the example with a program of another version.
+type newer struct{ example }
+
+func (newer) Version([]byte) (map[string]string, error) {
+	return map[string]string{"version": "v2"}, nil
+}
+
+// A program is looked for once in an environment; what is said of a cell stays
+// that cell's.
+func TestAToolIsFoundOnceInAnEnvironment(t *testing.T) {
+	target := workloadtest.Local(t)
+	shared := map[string]string{}
+	for i, c := range []struct {
+		tool       tool.Tool
+		n, version string
+		shared     map[string]string
+	}{
+		{example{}, "5", "v1", shared},
+		{newer{}, "6", "v1", shared},              // it is not asked again
+		{newer{}, "7", "v2", map[string]string{}}, // in another environment it is
+		{newer{}, "8", "v2", nil},
+	} {
+		target.State, target.Shared = map[string]string{}, c.shared
+		if err := New(c.tool).Prepare(t.Context(), target, param.Values{"n": c.n}); err != nil {
+			t.Fatal(err)
+		}
+		var k known
+		if err := json.Unmarshal([]byte(target.State["tool.example"]), &k); err != nil {
+			t.Fatal(err)
+		}
+		if k.Facts["version"] != c.version || k.Facts["n"] != c.n || !strings.HasPrefix(k.Program, "/") {
+			t.Errorf("%d: %+v, want version %s and n %s", i, k, c.version, c.n)
+		}
+	}
+}
+
 // trial does what the runner does with one trial.
 func trial(t *testing.T, x tool.Tool, set param.Values) (workload.Raw, []sample.Value, error) {
 	t.Helper()

@@ -2,6 +2,7 @@ package external
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"path"
 	"strings"
@@ -22,8 +23,28 @@ p=$1; shift; last=
 for pattern; do for d in $pattern; do [ -x "$d/$p" ] && last=$d/$p; done; done
 if [ -n "$last" ]; then echo "$last"; else command -v "$p"; fi`
 
-// find finds the program and what is to be known of its build.
+// find finds the program and what is to be known of its build: once in an
+// environment, as to start some programs there takes an emulated machine
+// seconds, and every cell of the tool would do it again.
 func (s *site) find(ctx context.Context) error {
+	if text, ok := s.target.Shared[s.stateKey()]; ok {
+		return fault.Wrap(fault.Lab, "recall", json.Unmarshal([]byte(text), &s.known))
+	}
+	if err := s.look(ctx); err != nil {
+		return err
+	}
+	if s.target.Shared == nil {
+		return nil
+	}
+	b, err := json.Marshal(s.known)
+	if err == nil {
+		s.target.Shared[s.stateKey()] = string(b)
+	}
+	return fault.Wrap(fault.Lab, "remember", err)
+}
+
+// look is find for the first time.
+func (s *site) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, asideTime)
 	defer cancel()
 	d := s.tool.Doc()
