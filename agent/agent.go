@@ -107,13 +107,20 @@ type Check struct {
 
 // Generator is the state of a load generator during a trial.
 type Generator struct {
-	// Utilisation is its CPU time / (elapsed × its CPUs), 0 to 1.
+	// Utilisation is its CPU time / (elapsed × its CPUs × the share of the time
+	// that they may run), 0 to 1.
 	Utilisation float64 `json:"utilisation"`
 	// Lateness quantiles of the send time behind the intended one, or behind
 	// the moment at which a connection became free if that was later, in
 	// seconds; nil for a closed loop.
 	LatenessP50 *float64 `json:"lateness_p50_seconds"`
 	LatenessP99 *float64 `json:"lateness_p99_seconds"`
+	// LatenessOwnP99 is without the time in which others had its CPU, or it
+	// was stolen; nil where that is not known.
+	LatenessOwnP99 *float64 `json:"lateness_own_p99_seconds,omitempty"`
+	// Priority is that of its threads, in words, with the reason where it is
+	// not the one that was asked for; "" where it is not known.
+	Priority string `json:"priority,omitempty"`
 }
 
 // ExecSchema is the schema of an ExecResult.

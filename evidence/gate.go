@@ -151,23 +151,35 @@ func scalingGate(t Trial) string {
 	return ""
 }
 
-// starvedGate reads how long the generator was ready to run and had no CPU. A
-// generator that others keep waiting looks idle and makes the subject look
-// slow.
+// starvedGate reads how long the generator was ready to run and others had its
+// CPU. A generator that others keep waiting looks idle and makes the subject
+// look slow.
 func starvedGate(t Trial) string {
-	if t.Work == nil {
-		return ""
-	}
-	for _, v := range t.Work.Values {
-		if v.Metric == "generator-starved" && v.Value > starvedShare {
-			return fmt.Sprintf("the generator waited %.0f %% of the time for its CPU", 100*v.Value)
-		}
+	if share := said(t, "generator-starved"); share > starvedShare {
+		return fmt.Sprintf("the generator waited %.0f %% of the time for its CPU", 100*share)
 	}
 	return ""
 }
 
-// stealGate passes what is below the grain of the kernel's count.
+// said is a value that the workload printed, 0 where there is none.
+func said(t Trial, metric string) float64 {
+	if t.Work == nil {
+		return 0
+	}
+	for _, v := range t.Work.Values {
+		if v.Metric == metric {
+			return v.Value
+		}
+	}
+	return 0
+}
+
+// stealGate looks at the subject's CPUs and at those of a generator. It passes
+// what is below the grain of the kernel's count.
 func stealGate(t Trial) string {
+	if share := said(t, "generator-stolen"); share > stealShare && share*float64(t.Work.ElapsedNS)/1e9 > stealTicks*(1+1e-9) {
+		return fmt.Sprintf("%.1f %% of the generator's CPU time was stolen", 100*share)
+	}
 	b, a, ok := bracket(t)
 	if !ok || b.CPU == nil || a.CPU == nil {
 		return ""

@@ -79,6 +79,9 @@ func TestGates(t *testing.T) {
 		{"a generator without its CPU", "starved", "12 %", func(t *Trial) {
 			t.Work.Values = []sample.Value{{Metric: "generator-starved", Unit: "1", Value: .12}}
 		}},
+		{"steal from the generator", "steal", "8.0 % of the generator's", func(t *Trial) {
+			t.Work.Values = []sample.Value{{Metric: "generator-stolen", Unit: "1", Value: .08}}
+		}},
 		{"steal", "steal", "9.1 %", func(t *Trial) { t.Line.After.CPU.Steal = .1 }},
 		{"swap", "swap", "3 pages were swapped in and 0 out", func(t *Trial) { t.Line.After.SwapIn = f(8) }},
 		{"heat", "throttled", "2 times", func(t *Trial) { t.Line.After.ThermalThrottles = f(5) }},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
+	"strings"
 
 	"bakeoff/analysis"
 	"bakeoff/chart"
@@ -354,6 +355,7 @@ func (b *builder) costs() {
 func (b *builder) strips() {
 	for _, k := range b.results.Cells {
 		f := strip.Figure{Of: k.Name}
+		var priorities []string
 		peer := slices.ContainsFunc(b.names(), func(n string) bool { return b.evidence.strips[cellOf{n, k.Name}].utilisation() != nil })
 		for _, name := range b.names() {
 			s := b.evidence.strips[cellOf{name, k.Name}]
@@ -363,9 +365,18 @@ func (b *builder) strips() {
 			r := strip.Row{Label: name, HasPeer: peer, Generator: s.utilisation()}
 			r.Busy, r.Steal, r.IOWait, r.Idle = s.shares()
 			f.Rows = append(f.Rows, r)
+			for _, p := range s.priorities {
+				if !slices.Contains(priorities, p) {
+					priorities = append(priorities, p)
+				}
+			}
+		}
+		about := b.about(k)
+		if len(priorities) > 0 {
+			about += "; priority of the load generator: " + strings.Join(priorities, ", ")
 		}
 		if len(f.Rows) > 0 {
-			b.page.Strips = append(b.page.Strips, b.figure(f, b.about(k)))
+			b.page.Strips = append(b.page.Strips, b.figure(f, about))
 		}
 	}
 }

@@ -253,7 +253,7 @@ func journal(t testing.TB, run *store.Run, at time.Time, d analysis.Data) {
 		}
 		work := agent.Result{Schema: agent.WorkSchema}
 		if o.Cell == "http-50" {
-			work.Generator = &agent.Generator{Utilisation: .97}
+			work.Generator = &agent.Generator{Utilisation: .97, Priority: "real-time <b>"}
 		}
 		data, err := json.Marshal(work)
 		must(t, err)

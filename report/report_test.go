@@ -193,6 +193,7 @@ func TestPage(t *testing.T) {
 		"tcg (no /dev/kvm)",
 		"bakeoff run bakeoff.yaml --seed 42",
 		"unavailable",
+		"priority of the load generator: real-time <b>",
 		"21 November 2026, 20:00 to 20:08 UTC",
 	} {
 		if !strings.Contains(doc.text, want) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"bakeoff/agent"
@@ -17,6 +18,7 @@ type spent struct {
 	// generator is the sum of the load generator's utilisation.
 	generator  float64
 	generators int
+	priorities []string // that they had, each once
 	counted    counted
 }
 
@@ -50,14 +52,13 @@ func (e *evidence) readSpent(run *store.Run) map[cellOf]*spent {
 			if reads++; reads > maxRawReads {
 				break
 			}
-			u, ok, err := utilisation(run, f)
+			g, err := generatorOf(run, f)
 			if err != nil {
 				broken++
 				continue
 			}
-			if ok {
-				out[at].generator += u
-				out[at].generators++
+			if g != nil {
+				out[at].generate(g)
 			}
 		}
 	}
@@ -70,22 +71,31 @@ func (e *evidence) readSpent(run *store.Run) map[cellOf]*spent {
 	return out
 }
 
-// utilisation reads how busy the load generator was from a raw output; ok is
-// false where it has none.
-func utilisation(run *store.Run, f store.File) (u float64, ok bool, err error) {
+// generatorOf reads what the load generator said of itself from a raw output,
+// nil where there is none.
+func generatorOf(run *store.Run, f store.File) (*agent.Generator, error) {
 	data, err := run.ReadRaw(f)
 	if err != nil {
-		return 0, false, err
+		return nil, err
 	}
 	var r struct {
 		Generator *agent.Generator `json:"generator"`
 	}
 	// A blob of another form is no error: not every one is an agent's.
-	if json.Unmarshal(data, &r) != nil || r.Generator == nil {
-		return 0, false, nil
+	if json.Unmarshal(data, &r) != nil || r.Generator == nil || !(r.Generator.Utilisation >= 0 && r.Generator.Utilisation < 1e6) {
+		return nil, nil
 	}
-	u = r.Generator.Utilisation
-	return u, u >= 0 && u < 1e6, nil
+	return r.Generator, nil
+}
+
+// generate adds what a load generator said of itself.
+func (s *spent) generate(g *agent.Generator) {
+	s.generator += g.Utilisation
+	s.generators++
+	const most = 4 // a stranger's folder may have any number
+	if p := clean(clip(g.Priority, 200)); p != "" && len(s.priorities) < most && !slices.Contains(s.priorities, p) {
+		s.priorities = append(s.priorities, p)
+	}
 }
 
 // add adds one trial. Counters that run backwards are not believed.

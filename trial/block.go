@@ -186,6 +186,7 @@ func (r *runner) prepareCell(ctx context.Context, le *lease, s *side, cell strin
 	t.Shared = le.shared
 	if w.Doc().Peer {
 		t.Peer, t.PeerAgent, t.PeerDir = s.env.Peer(le.CPUSet)
+		t.PeerShares = s.env.Layout().Shared(len(le.CPUSet))
 	}
 	t.Fresh = func(ctx context.Context) (driver.Instance, []workload.Mark, error) {
 		fresh, err := s.env.Lease(ctx, s.driver, s.Contender.Contender, s.image)

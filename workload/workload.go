@@ -59,6 +59,9 @@ type Target struct {
 	Peer      conn.Conn
 	PeerAgent string
 	PeerDir   string
+	// PeerShares tells that Peer has no CPUs of its own, but those of Subject:
+	// what runs there before everything else would take them from it.
+	PeerShares bool
 	// Addr is where Peer reaches Subject: a real path. Port is the
 	// workload's to choose.
 	Addr netip.Addr

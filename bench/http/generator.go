@@ -24,7 +24,10 @@ type measured struct {
 	quantiles   map[string]float64
 	latenessP50 float64
 	latenessP99 float64
+	latenessOwn float64 // p99, without what others did to it
+	priority    string
 	starved     float64 // share of the time without a CPU although ready
+	stolen      float64 // share of its CPU's time that the hypervisor took
 	queued      float64 // share of requests that waited for a connection
 }
 
@@ -67,8 +70,12 @@ func (l *lab) native(ctx context.Context, addr string, args ...string) (measured
 		m.quantiles[v.Metric] = v.Value
 	}
 	m.requests, m.starved, m.queued = m.quantiles["requests"], m.quantiles["generator-starved"], m.quantiles["queued-share"]
+	m.stolen = m.quantiles["generator-stolen"]
 	if g := r.Generator; g != nil {
-		m.utilisation = g.Utilisation
+		m.utilisation, m.priority = g.Utilisation, g.Priority
+		if g.LatenessOwnP99 != nil {
+			m.latenessOwn = *g.LatenessOwnP99
+		}
 		if g.LatenessP50 != nil && g.LatenessP99 != nil {
 			m.latenessP50, m.latenessP99 = *g.LatenessP50, *g.LatenessP99
 		}

@@ -55,6 +55,9 @@ func (s *site) native(ctx context.Context, raw workload.Raw) error {
 	for _, name := range []string{"connections", "time", "timeout", "keepalive"} {
 		v[name] = s.params.Text(name)
 	}
+	if s.target.PeerShares {
+		v["priority"] = "normal"
+	}
 	out, said := conn.Tail{Limit: maxResult}, conn.Tail{Limit: 4096}
 	exit, err := s.target.Peer.Exec(ctx, conn.Cmd{
 		Argv:   append([]string{s.target.PeerAgent, "work", "http", "--json"}, v.Args()...),

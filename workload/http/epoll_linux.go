@@ -43,6 +43,7 @@ type worker struct {
 	schedule *schedule // nil for a closed loop
 	stop     *atomic.Bool
 	poll     poller
+	account  account
 	opener   *opener // of HTTPS; otherwise nil
 	sockets  []socket
 	ready    []int // idle sockets of a closed loop, which send after the events
@@ -65,6 +66,7 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 	// One more than the threads, so that nothing else in this process waits
 	// for a thread that is inside epoll_wait.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), l.threads+1)))
+	defer quiet()()
 	workers := make([]*worker, l.threads)
 	for i := range workers {
 		w, err := newWorker(l, i, &stop)
@@ -76,21 +78,23 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 	}
 	var warm, done sync.WaitGroup
 	start := make(chan int64)
-	for _, w := range workers {
+	priorities := make([]string, l.threads)
+	for i, w := range workers {
 		warm.Add(1)
 		done.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			punctual(l.rate > 0)
+			w.account.thread = openThread()
+			defer w.account.close()
+			priority, undo := hasten(!l.ordinary, l.rate > 0)
+			defer undo()
+			priorities[i] = priority
 			w.warmUp()
 			warm.Done()
 			if at, ok := <-start; ok {
-				before := runDelay()
+				w.account.start(l.rate > 0)
 				w.run(at)
-				w.tally.starved = -1
-				if after := runDelay(); before >= 0 && after >= before {
-					w.tally.starved = after - before
-				}
+				w.tally.starved = w.account.starved()
 			}
 		})
 	}
@@ -99,6 +103,7 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 	for _, w := range workers {
 		touched = touched || w.touched
 	}
+	before := readNeighbourhood()
 	began, cpu := now(), processCPU()
 	if touched && !stop.Load() {
 		for range workers {
@@ -110,9 +115,15 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return outcome{}, context.Cause(ctx)
 	}
-	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - began), cpu: processCPU() - cpu, engine: "epoll"}
+	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - began), cpu: processCPU() - cpu, engine: "epoll", priority: priorities[0]}
 	for _, w := range workers {
 		o.tally.merge(w.tally)
+	}
+	others := -1.0
+	if others, o.stolen = readNeighbourhood().since(before); others >= 0 && o.tally.starved >= 0 {
+		// A thread that waits for another of this process is the generator at
+		// its ceiling, and what an idle CPU takes to wake up is nobody's.
+		o.tally.starved = min(o.tally.starved, int64(1e9*others*float64(l.threads)))
 	}
 	o.verified, o.sum = verified(l.asks)
 	return o, nil
@@ -237,7 +248,11 @@ func (w *worker) dispatch(t int64) int64 {
 		due := w.schedule.next
 		w.schedule.advance()
 		t = now()
-		w.tally.sent(t-w.start, due, w.sockets[i].free-w.start)
+		late := w.tally.sent(t-w.start, due, w.sockets[i].free-w.start)
+		if late > ownLimit {
+			late -= w.account.outside(t-late, t)
+		}
+		record(w.tally.own, late)
 		w.begin(i, w.start+due, t)
 	}
 	return t
@@ -246,6 +261,7 @@ func (w *worker) dispatch(t int64) int64 {
 // turn waits for events, at most for wait nanoseconds, and handles them.
 func (w *worker) turn(t, wait int64) {
 	events := w.poll.wait(wait)
+	w.account.awake()
 	open := w.schedule != nil && w.phase != warming
 	if open {
 		w.dispatch(now())

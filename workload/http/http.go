@@ -52,6 +52,7 @@ func (Workload) Doc() workload.Doc {
 			{Name: "urls", Kind: param.Text, Default: "home", Doc: "what is asked for: home, the home page; all files of the site in turn, in an order that seed gives; or the absolute path of a list on this machine, a path a line"},
 			{Name: "workers", Kind: param.Int, Default: "1", Min: 1, Max: 256, Doc: "worker processes of the server"},
 			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the generator"},
+			{Name: "priority", Kind: param.Text, Default: "auto", Enum: []string{"auto", ordinary}, Doc: "priority of the generator: auto is real-time where the system permits it and the generator has CPUs of its own, so that neighbours there are not measured; what it got is in work.json"},
 			{Name: "keepalive", Kind: param.Bool, Default: "true", Doc: "whether a connection serves many requests; otherwise each opens its own"},
 			{Name: "tls", Kind: param.Bool, Default: "false", Doc: "HTTPS with a self-signed certificate that is made for the environment"},
 			{Name: "key", Kind: param.Text, Default: "ecdsa-p256", Enum: []string{"ecdsa-p256", "rsa-4096"}, Doc: "key of the certificate"},
@@ -91,7 +92,9 @@ func metrics() []sample.Metric {
 		sample.Metric{Name: "queued-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
 			Doc: "share of an open loop's requests that had to wait for a free connection"},
 		sample.Metric{Name: "generator-starved", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
-			Doc: "share of the time in which the generator was ready to run and had no CPU: what it says of latency is then not the server's alone"},
+			Doc: "share of the time in which the generator was ready to run and others had its CPU: what it says of latency is then not the server's alone"},
+		sample.Metric{Name: "generator-stolen", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
+			Doc: "share of the time of the generator's CPUs that the machine below gave to others"},
 	)
 }
 
@@ -186,6 +189,7 @@ func (s *server) loopArgs(ctx context.Context) ([]string, error) {
 			v[name] = text
 		}
 	}
+	v["priority"] = s.priority()
 	if s.params.Bool("tls") {
 		if err := s.loadCertificate(ctx); err != nil {
 			return nil, err
@@ -193,6 +197,15 @@ func (s *server) loopArgs(ctx context.Context) ([]string, error) {
 		v["certificate"] = s.certificate
 	}
 	return v.Args(), nil
+}
+
+// priority is what the generator asks for: one that shares the server's CPUs
+// must not come before it.
+func (s *server) priority() string {
+	if s.target.PeerShares {
+		return ordinary
+	}
+	return s.params.Text("priority")
 }
 
 // newServer returns the server that p asks for in t; nothing is touched yet.

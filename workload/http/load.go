@@ -19,6 +19,9 @@ import (
 // maxRequests bounds what an open loop may plan to send.
 const maxRequests = 1e9
 
+// ordinary is the priority of a generator that has no better one.
+const ordinary = "normal"
+
 // load is what the generator is to do.
 type load struct {
 	addr        netip.AddrPort
@@ -33,6 +36,7 @@ type load struct {
 	keepalive   bool
 	tls         *tls.Config // nil for plain HTTP
 	portable    bool
+	ordinary    bool // no real-time priority
 }
 
 // maxPortable bounds connections × URLs of the portable engine, where each
@@ -58,6 +62,7 @@ var loopParams = []param.Spec{
 	{Name: "sha256", Kind: param.Text, Doc: "SHA-256 of the expected body in hexadecimal; the first body is the reference when empty"},
 	{Name: "tls", Kind: param.Bool, Default: "false", Doc: "HTTPS; without keepalive by the portable engine, since then the handshakes are the work"},
 	{Name: "certificate", Kind: param.Text, Doc: "SHA-256 of the server's certificate in hexadecimal, the only one trusted; required with tls"},
+	{Name: "priority", Kind: param.Text, Default: "auto", Enum: []string{"auto", ordinary}, Doc: "auto lets the threads of an epoll loop run before everything ordinary where the system permits it (SCHED_FIFO), so that neighbours on their CPU delay neither what they send nor what they take the time of"},
 	{Name: "engine", Kind: param.Text, Default: "auto", Enum: []string{"auto", "portable"}, Doc: "portable uses one goroutine a connection even where epoll is at hand"},
 }
 
@@ -66,7 +71,7 @@ func parseLoad(p param.Values) (*load, error) {
 		connections: int(p.Int("connections")), threads: int(p.Int("threads")),
 		rate: p.Rate("rate"), exponential: p.Text("spacing") == "exponential", seed: uint64(p.Int("seed")),
 		time: p.Duration("time"), timeout: p.Duration("timeout"),
-		keepalive: p.Bool("keepalive"), portable: p.Text("engine") == "portable" || p.Bool("tls") && !p.Bool("keepalive"),
+		keepalive: p.Bool("keepalive"), ordinary: p.Text("priority") == ordinary, portable: p.Text("engine") == "portable" || p.Bool("tls") && !p.Bool("keepalive"),
 	}
 	var err error
 	if l.addr, err = netip.ParseAddrPort(p.Text("addr")); err != nil {

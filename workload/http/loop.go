@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"bakeoff/agent"
@@ -37,6 +38,8 @@ type outcome struct {
 	sum      string        // of that body
 	engine   string        // epoll, portable
 	floor    bool          // latencies below the lateness are not claimed
+	priority string        // of its threads, in words
+	stolen   float64       // share of its CPUs' time, -1 where it is not known
 }
 
 // epoch is what the engines' clock counts from.
@@ -81,7 +84,7 @@ func (o outcome) result(l *load, p param.Values) (agent.Result, error) {
 		cpus = min(l.connections, runtime.GOMAXPROCS(0))
 	}
 	if o.elapsed > 0 {
-		r.Generator = &agent.Generator{Utilisation: min(1, o.cpu/(o.elapsed.Seconds()*float64(cpus)))}
+		r.Generator = &agent.Generator{Utilisation: min(1, o.cpu/(o.elapsed.Seconds()*float64(cpus)*o.share())), Priority: o.priority}
 	}
 	add := func(metric, unit string, v float64) {
 		r.Values = append(r.Values, sample.Value{Metric: metric, Unit: unit, Value: v})
@@ -91,11 +94,18 @@ func (o outcome) result(l *load, p param.Values) (agent.Result, error) {
 	if t.starved >= 0 && o.elapsed > 0 {
 		add("generator-starved", "1", min(1, float64(t.starved)/(float64(o.elapsed)*float64(l.threads))))
 	}
+	if o.stolen >= 0 {
+		add("generator-stolen", "1", o.stolen)
+	}
 	floor := int64(0)
 	if l.rate > 0 && r.Generator != nil {
 		if n := t.lateness.TotalCount(); n > 0 {
 			p50, p99 := seconds(t.lateness, 50), seconds(t.lateness, 99)
 			r.Generator.LatenessP50, r.Generator.LatenessP99 = &p50, &p99
+			if t.own.TotalCount() > 0 {
+				own := seconds(t.own, 99)
+				r.Generator.LatenessOwnP99 = &own
+			}
 			add("queued-share", "1", float64(t.queued)/float64(n))
 		}
 		if o.floor {
@@ -105,6 +115,16 @@ func (o outcome) result(l *load, p param.Values) (agent.Result, error) {
 	}
 	r.Values = append(r.Values, latencies(t.latency, floor)...)
 	return r, nil
+}
+
+// share is the share of the time that the generator's threads may run: the
+// kernel takes the CPU away from real-time ones before it is all used up, and
+// one that meets that limit is at its ceiling.
+func (o outcome) share() float64 {
+	if strings.HasPrefix(o.priority, ordinary) {
+		return 1
+	}
+	return realtimeShare()
 }
 
 // quantiles are the latencies that are reported, in percent.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,11 @@ func TestTellsThatItStarved(t *testing.T) {
 	if testing.Short() {
 		t.Skip("keeps a CPU busy")
 	}
-	if runDelay() < 0 {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	own := openThread()
+	defer own.close()
+	if own.delay() < 0 {
 		t.Skip("needs a kernel with schedstats")
 	}
 	target := bare(t)
@@ -39,7 +44,7 @@ func TestTellsThatItStarved(t *testing.T) {
 	defer burning.Wait()
 	defer cancel()
 	p := param.Defaults(New().Doc().Params)
-	p["time"], p["timeout"] = "1s", "30s"
+	p["time"], p["timeout"], p["priority"] = "1s", "30s", ordinary
 	if err := New().Prepare(t.Context(), target, p); err != nil {
 		t.Fatal(err)
 	}

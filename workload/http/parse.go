@@ -115,7 +115,7 @@ func samples(r agent.Result, h *hdrhistogram.Histogram, host []byte) ([]sample.V
 		return nil, err
 	}
 	values = append(values, costs...)
-	for _, share := range []string{"queued-share", "generator-starved"} {
+	for _, share := range []string{"queued-share", "generator-starved", "generator-stolen"} {
 		if q := stated(r, share); q >= 0 && q <= 1 {
 			values = append(values, sample.Value{Metric: share, Unit: "1", Value: q})
 		}

@@ -72,6 +72,7 @@ func (s *server) path(ctx context.Context) (workload.Path, error) {
 	out.Connections = int(max(s.params.Int("connections"), pathConnections))
 	v := param.Values{
 		"addr": addr.String(), "path": pagePath, "length": strconv.Itoa(len(page)), "sha256": sumOf(page),
+		"priority":    s.priority(),
 		"connections": strconv.Itoa(out.Connections), "time": pathTime(s.params).String(), "timeout": answerTime.String(),
 	}
 	for _, name := range []string{"threads", "keepalive"} {

@@ -186,7 +186,7 @@ func TestALateGeneratorIsGated(t *testing.T) {
 	target := bare(t)
 	target.Peer = local.Conn{CPUs: []int{0}}
 	// With connections for all that piles up nothing waits for one.
-	p := cellOf(param.Values{"time": "1s", "rate": "500/s", "connections": "400", "timeout": "30s"})
+	p := cellOf(param.Values{"time": "1s", "rate": "500/s", "connections": "400", "timeout": "30s", "priority": ordinary})
 	if err := New().Prepare(t.Context(), target, p); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,6 @@
 package http
 
 import (
-	"os"
-	"strconv"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -54,39 +51,6 @@ func (p *poller) wait(ns int64) []unix.EpollEvent {
 		return nil
 	}
 	return p.events[:n]
-}
-
-// punctual asks the kernel to wake this thread when its timeouts end, not up
-// to 50 µs later as is the default (prctl(2), PR_SET_TIMERSLACK). For an open
-// loop it also asks for short slices: a thread with those comes sooner to the
-// CPU when it wakes up, and gets no more of it (sched(7), since Linux 6.12).
-// A kernel that refuses shows in the lateness.
-func punctual(open bool) {
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	attr, err := unix.SchedGetAttr(0, 0)
-	if open && err == nil && attr.Policy == unix.SCHED_NORMAL {
-		attr.Runtime = uint64(100 * time.Microsecond)
-		_ = unix.SchedSetAttr(0, attr, 0)
-	}
-}
-
-// runDelay returns how long the calling thread has been ready to run without
-// running, in nanoseconds: the second number of its schedstat (the kernel's
-// sched-stats.rst). It is -1 where the kernel does not count it.
-func runDelay() int64 {
-	b, err := os.ReadFile("/proc/thread-self/schedstat")
-	if err != nil {
-		return -1
-	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return -1
-	}
-	n, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return -1
-	}
-	return n
 }
 
 // ring is a queue of the numbers of sockets, with room for all of them.

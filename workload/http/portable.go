@@ -79,7 +79,8 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 	if ctx.Err() != nil {
 		return outcome{}, context.Cause(ctx)
 	}
-	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - start), cpu: processCPU() - cpu, engine: "portable", floor: true}
+	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - start), cpu: processCPU() - cpu, engine: "portable", floor: true,
+		priority: "normal: its goroutines have no threads of their own", stolen: -1}
 	for _, c := range clients {
 		c.tally.starved = -1
 		o.tally.merge(c.tally)

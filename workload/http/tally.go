@@ -45,14 +45,17 @@ type tally struct {
 	// free if that was later. queued counts the latter.
 	lateness *hdrhistogram.Histogram
 	queued   int64
-	// starved is how long the thread was ready to run and had no CPU, -1
-	// where the system does not tell: what comes late then looks like the
+	// own is the lateness without what the thread was kept from: see account.
+	// It is empty where that is not known.
+	own *hdrhistogram.Histogram
+	// starved is how long the thread was ready to run and others had its CPU,
+	// -1 where the system does not tell: what comes late then looks like the
 	// server's doing.
 	starved int64
 }
 
 func newTally(length int64) *tally {
-	return &tally{length: length, errors: map[string]int64{}, latency: newHistogram(), lateness: newHistogram()}
+	return &tally{length: length, errors: map[string]int64{}, latency: newHistogram(), lateness: newHistogram(), own: newHistogram()}
 }
 
 // response notes an expected response at the time done, which is negative
@@ -70,13 +73,14 @@ func (t *tally) response(done, latency int64) {
 func (t *tally) failed(class string) { t.errors[class]++ }
 
 // sent notes that the request due at due went out at now over a connection
-// that has been free since free.
-func (t *tally) sent(now, due, free int64) {
+// that has been free since free. It returns how late that is.
+func (t *tally) sent(now, due, free int64) (late int64) {
 	if free > due {
 		t.queued++
 		due = free
 	}
 	record(t.lateness, now-due)
+	return now - due
 }
 
 func (t *tally) merge(o *tally) {
@@ -96,6 +100,7 @@ func (t *tally) merge(o *tally) {
 	}
 	t.latency.Merge(o.latency)
 	t.lateness.Merge(o.lateness)
+	t.own.Merge(o.own)
 }
 
 // failures is the number of all errors.
