@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,43 @@ func TestProfileChangesTheDesignAndTheParameters(t *testing.T) {
 	_, err = Parse("bakeoff.yaml", example(t), catalogue(), "fast")
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "there is ci or full") {
 		t.Errorf("a profile that is not there: %v", err)
+	}
+}
+
+// What a profile says of one cell counts before what it says of all, and only
+// volumes that have a size get another.
+func TestProfileChangesCellsAndVolumes(t *testing.T) {
+	src := []byte(`
+schema: bakeoff/lab/v1
+name: a
+defaults: {volumes: {/data: {backing: "file:ext4", size: 1GiB}, /src: {backing: dir}}}
+contenders: [{name: host, driver: host}, {name: own, driver: host, volumes: {/data: {backing: tmpfs, size: 64MiB}}}]
+baseline: host
+cells:
+  - {name: one, workload: crypto, params: {algorithm: sha256, time: 3s}}
+  - {name: two, workload: crypto, params: {algorithm: sha256, time: 4s}}
+profiles:
+  full: {params: {time: 10s}, cells: {two: {time: 1m}}, volumes: {/data: 4GiB}}
+  ci: {cells: {one: {time: 1s}}}
+`)
+	for profile, want := range map[string][]string{"": {"3s", "4s", "1GiB", "64MiB"}, "full": {"10s", "1m0s", "4GiB", "4GiB"}, "ci": {"1s", "4s", "1GiB", "64MiB"}} {
+		l, err := Parse("x", src, catalogue(), profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{l.Cells[0].Params["time"], l.Cells[1].Params["time"]}
+		for _, c := range l.Contenders {
+			for _, v := range c.Volumes {
+				if v.Path == "/data" {
+					got = append(got, v.Size.String())
+				} else if v.Size != 0 {
+					t.Errorf("%s: %s has got a size of %s", profile, v.Path, v.Size)
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("profile %q: %v; want %v", profile, got, want)
+		}
 	}
 }
 

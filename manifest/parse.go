@@ -427,7 +427,10 @@ func (r *resolver) profiles(l *Lab, root *node, base sources) {
 			if chosen {
 				l.Design = d
 			}
-			r.profileParams(l, r.sub(e.value, "params", mapping), chosen)
+			every := indexes(l.Cells, func(Cell) bool { return true })
+			r.profileParams(l, every, r.sub(e.value, "params", mapping), chosen)
+			r.profileCells(l, r.sub(e.value, "cells", mapping), chosen)
+			r.profileVolumes(l, r.sub(e.value, "volumes", mapping), chosen)
 		}
 	}
 	slices.Sort(l.Profiles)
@@ -444,15 +447,76 @@ func (r *resolver) profiles(l *Lab, root *node, base sources) {
 	}
 }
 
-// profileParams sets parameters in every cell whose workload has them.
-func (r *resolver) profileParams(l *Lab, n *node, apply bool) {
+// indexes are those of the items that f is true of.
+func indexes[T any](items []T, f func(T) bool) []int {
+	var out []int
+	for i, item := range items {
+		if f(item) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// profileCells sets parameters in the cells that are named.
+func (r *resolver) profileCells(l *Lab, n *node, apply bool) {
+	if n == nil {
+		return
+	}
+	for _, e := range n.entries {
+		of := indexes(l.Cells, func(c Cell) bool { return c.Name == e.key.text })
+		if len(of) == 0 {
+			var names []string
+			for _, c := range l.Cells {
+				names = append(names, c.Name)
+			}
+			r.fail(e.key, meant(e.key.text, names), "there is no cell %s", show(e.key.text))
+		} else if e.value.kind == mapping {
+			r.profileParams(l, of, e.value, apply)
+		}
+	}
+}
+
+// profileVolumes sets the sizes of volumes.
+func (r *resolver) profileVolumes(l *Lab, n *node, apply bool) {
+	if n == nil {
+		return
+	}
+	for _, e := range n.entries {
+		used := false
+		size, _ := unit.ParseBytes(textOf(e.value)) // 0 was found wrong already
+		var known []string
+		for i, c := range l.Contenders {
+			// Contenders may share what defaults says.
+			volumes := slices.Clone(c.Volumes)
+			for j := range volumes {
+				known = append(known, volumes[j].Path)
+				if volumes[j].Path == e.key.text && volumes[j].Size > 0 {
+					used = true
+					volumes[j].Size = size
+				}
+			}
+			if apply && size > 0 {
+				l.Contenders[i].Volumes = volumes
+			}
+		}
+		if !used {
+			slices.Sort(known)
+			r.fail(e.key, meant(e.key.text, slices.Compact(known)), "no contender has a volume %s with a size", show(e.key.text))
+		}
+	}
+}
+
+// profileParams sets parameters in those of the cells whose workload has them.
+func (r *resolver) profileParams(l *Lab, of []int, n *node, apply bool) {
 	if n == nil {
 		return
 	}
 	for _, e := range n.entries {
 		var known []string
 		used := false
-		for i, cell := range l.Cells {
+		for _, i := range of {
+			cell := l.Cells[i]
 			w, ok := r.cat.workload(cell.Workload)
 			if !ok {
 				used = true // which parameters it has is not known

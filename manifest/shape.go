@@ -173,6 +173,8 @@ func lab(cat Catalogue) *shape {
 		field{name: "profiles", doc: "Variations of this lab, chosen with --profile.", shape: mapOf(name(), fieldsOf(
 			field{name: "design", doc: "What is different in the design.", shape: design},
 			field{name: "params", doc: "Parameters for every cell whose workload has them.", shape: mapOf(one(param.Text), loose())},
+			field{name: "cells", doc: "Parameters for single cells, by the cell's name; they count before those of params.", shape: mapOf(name(), mapOf(one(param.Text), loose()))},
+			field{name: "volumes", doc: "The sizes of volumes, by path, for every contender that declares the volume with a size.", shape: mapOf(text(pathPattern, pathRule), one(param.Size))},
 		)).eg(`{ci: {design: {blocks: 2, budget: 60s}, params: {time: 200ms}}}`)},
 	)
 }
