@@ -42,6 +42,7 @@ packages() {
 	test|?chromium|looks at the page as a browser does: without JavaScript, narrow, dark, printed
 	test|zfs-fuse|volumes with ZFS where the kernel has none (backing file:zfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
+	test|zstd|compress-estimate: every level of zstd, as ZFS and btrfs compress
 	test|wrk|tool wrk, and what the load generator in bakeoff-agent is held against
 	test|postgresql|tool pgbench and workload cms: the database, never started as a service
 	test|siege|tool siege: users that ask for a page

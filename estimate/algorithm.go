@@ -27,12 +27,15 @@ type Algorithm struct {
 	FileSystem string `json:"filesystem"`
 	Name       string `json:"algorithm"` // as the file system spells it
 	// Match says how near it comes to the file system's own.
-	Match   string `json:"match"`
-	encoder func() codec.Encoder
+	Match string `json:"match"`
+	// encoder makes one for a worker, whose batch is nil unless level is set:
+	// then it is the program zstd that compresses.
+	encoder func(b *batch) codec.Encoder
+	level   int
 	// header is what the file system puts before the data, in bytes.
 	header int
-	// careful asks whether lz4 and zstd-1 would save enough before it tries.
-	careful bool
+	// careful are asked first whether there is enough to save.
+	careful []func(b *batch) codec.Encoder
 }
 
 // How near an algorithm comes.
@@ -42,49 +45,85 @@ const (
 	Other   = "other"   // another implementation of the format: held against it, within 5 %
 )
 
+// The levels of zstd: of ZFS, of btrfs.
+const (
+	zfsZstd   = 19
+	btrfsZstd = 15
+)
+
 // Algorithms lists what can be estimated, in order of the file system and of
-// how hard it tries.
-func Algorithms() []Algorithm {
+// how hard it tries. With the program zstd there is every level of zstd, and
+// the sizes are the reference's; it may be nil.
+func Algorithms(p *Program) []Algorithm {
 	all := []Algorithm{
 		{FileSystem: ZFS, Name: "off", Match: Same},
-		{FileSystem: ZFS, Name: "zle", Match: Same, encoder: func() codec.Encoder { return codec.ZLE{} }},
-		{FileSystem: ZFS, Name: "lzjb", Match: Same, encoder: func() codec.Encoder { return &codec.LZJB{} }},
-		{FileSystem: ZFS, Name: "lz4", Match: Untried, header: 4, encoder: func() codec.Encoder { return &codec.LZ4{} }},
+		{FileSystem: ZFS, Name: "zle", Match: Same, encoder: own(codec.ZLE{})},
+		{FileSystem: ZFS, Name: "lzjb", Match: Same, encoder: func(*batch) codec.Encoder { return &codec.LZJB{} }},
+		{FileSystem: ZFS, Name: "lz4", Match: Untried, header: 4, encoder: lz4},
 	}
 	for level := 1; level <= 9; level++ {
-		all = append(all, Algorithm{FileSystem: ZFS, Name: fmt.Sprintf("gzip-%d", level), Match: Same, encoder: deflate(level)})
+		all = append(all, Algorithm{FileSystem: ZFS, Name: fmt.Sprintf("gzip-%d", level), Match: Same,
+			encoder: func(*batch) codec.Encoder { return codec.NewDeflate(level) }})
 	}
-	for _, level := range codec.ZstdLevels {
-		all = append(all, Algorithm{FileSystem: ZFS, Name: fmt.Sprintf("zstd-%d", level), Match: Untried, header: 8, careful: level >= 3, encoder: zstd(level)})
+	for _, level := range levels(p, zfsZstd) {
+		a := reference(p, level, true)
+		a.FileSystem, a.Name, a.Match, a.header = ZFS, fmt.Sprintf("zstd-%d", level), Untried, 8
+		if level >= 3 {
+			a.careful = []func(*batch) codec.Encoder{lz4, reference(p, 1, true).encoder}
+		}
+		all = append(all, a)
 	}
 	all = append(all, Algorithm{FileSystem: Btrfs, Name: "off", Match: Same},
-		Algorithm{FileSystem: Btrfs, Name: "lzo", Match: Same, encoder: func() codec.Encoder { return &lzoSegments{} }})
+		Algorithm{FileSystem: Btrfs, Name: "lzo", Match: Same, encoder: func(*batch) codec.Encoder { return &lzoSegments{} }})
 	for level := 1; level <= 9; level++ {
 		all = append(all, Algorithm{FileSystem: Btrfs, Name: fmt.Sprintf("zlib:%d", level), Match: Same,
-			encoder: func() codec.Encoder { return codec.NewPagedDeflate(level) }})
+			encoder: func(*batch) codec.Encoder { return codec.NewPagedDeflate(level) }})
 	}
-	for _, level := range codec.ZstdLevels {
-		all = append(all, Algorithm{FileSystem: Btrfs, Name: fmt.Sprintf("zstd:%d", level), Match: Other, encoder: zstd(level)})
+	for _, level := range levels(p, btrfsZstd) {
+		a := reference(p, level, false)
+		a.FileSystem, a.Name, a.Match = Btrfs, fmt.Sprintf("zstd:%d", level), Same
+		if p == nil {
+			a.Match = Other
+		}
+		all = append(all, a)
 	}
 	return all
 }
 
-func deflate(level int) func() codec.Encoder {
-	return func() codec.Encoder { return codec.NewDeflate(level) }
+func own(e codec.Encoder) func(*batch) codec.Encoder { return func(*batch) codec.Encoder { return e } }
+
+func lz4(*batch) codec.Encoder { return &codec.LZ4{} }
+
+func levels(p *Program, most int) []int {
+	if p == nil {
+		return codec.ZstdLevels
+	}
+	var all []int
+	for level := 1; level <= most; level++ {
+		all = append(all, level)
+	}
+	return all
 }
 
-func zstd(level int) func() codec.Encoder {
-	return func() codec.Encoder {
-		z, _ := codec.NewZstd(level) // of ZstdLevels: there is one
-		return z
+// reference compresses by the program, or by what stands in for it.
+func reference(p *Program, level int, stripped bool) Algorithm {
+	if p != nil {
+		return Algorithm{level: level, encoder: func(b *batch) codec.Encoder { return outside{b, level, stripped} }}
 	}
+	return Algorithm{encoder: func(*batch) codec.Encoder {
+		z, _ := codec.NewZstd(level) // of ZstdLevels: there is one
+		if stripped {
+			return bare{z}
+		}
+		return z
+	}}
 }
 
 // Find returns the algorithms with these names, of any file system. A name
 // that is not known is an error of kind fault.Invalid; that of a level which
-// cannot be estimated says so.
-func Find(names []string) ([]Algorithm, error) {
-	all := Algorithms()
+// cannot be estimated says so. p as for Algorithms.
+func Find(names []string, p *Program) ([]Algorithm, error) {
+	all := Algorithms(p)
 	var out []Algorithm
 	for _, n := range names {
 		before := len(out)
@@ -96,9 +135,9 @@ func Find(names []string) ([]Algorithm, error) {
 		if len(out) > before {
 			continue
 		}
-		if strings.HasPrefix(n, "zstd") {
-			return nil, fault.WithFix(fault.New(fault.Unsupported, "%s: what this level gives cannot be told here", n),
-				fmt.Sprintf("the levels %v can", codec.ZstdLevels))
+		if strings.HasPrefix(n, "zstd") && p == nil {
+			return nil, fault.WithFix(fault.New(fault.Unsupported, "%s: without the program zstd it cannot be told what this level gives", n),
+				fmt.Sprintf("apt-get install zstd, or one of the levels %v", codec.ZstdLevels))
 		}
 		var have []string
 		for _, a := range all {

@@ -27,10 +27,10 @@ type btrfsCoder struct {
 	given bool
 }
 
-func newBtrfs(a Algorithm, force bool) *btrfsCoder {
+func newBtrfs(a Algorithm, force bool, asked *batch) *btrfsCoder {
 	b := &btrfsCoder{Algorithm: a, force: force}
 	if a.encoder != nil {
-		b.enc = a.encoder()
+		b.enc = a.encoder(asked)
 	}
 	return b
 }

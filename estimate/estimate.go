@@ -34,6 +34,8 @@ type Options struct {
 	SampleBytes int64
 	Seed        uint64 // of what is drawn
 	Workers     int    // 0: one for each CPU
+	// Program is what Algorithms were made with.
+	Program *Program
 	// Progress is told now and then how far it is; calls do not overlap.
 	Progress func(done, total int64)
 	Now      func() time.Time
@@ -70,7 +72,8 @@ type Row struct {
 	// StoredBytes is what all files would take.
 	StoredBytes int64 `json:"stored_bytes"`
 	// BytesPerSecond is how fast one CPU of this machine compressed, by this
-	// program's compressors; null where there is nothing to compress.
+	// program's compressors, or of the first MiB as the program zstd measures
+	// itself, in memory; null where there is nothing to compress.
 	BytesPerSecond *float64 `json:"bytes_per_second"`
 }
 
@@ -137,6 +140,9 @@ func check(o *Options) error {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Program == nil && slices.ContainsFunc(o.Algorithms, func(a Algorithm) bool { return a.level > 0 }) {
+		return fault.New(fault.Invalid, "an algorithm needs the program zstd, and none is named")
 	}
 	slices.Sort(o.Records)
 	return nil

@@ -17,11 +17,11 @@ import (
 
 func coder(t *testing.T, name string, p Pool) *zfsCoder {
 	t.Helper()
-	a, err := Find([]string{"zfs " + name})
+	a, err := Find([]string{"zfs " + name}, nil)
 	if err != nil || len(a) != 1 {
 		t.Fatal(a, err)
 	}
-	return newZFS(a[0], p)
+	return newZFS(a[0], p, nil)
 }
 
 func noise(n int) []byte {
@@ -78,7 +78,7 @@ func TestTheLastRecord(t *testing.T) {
 
 // The rules by which btrfs keeps an extent.
 func TestExtentsOfBtrfs(t *testing.T) {
-	a, err := Find([]string{"zlib:6"})
+	a, err := Find([]string{"zlib:6"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestExtentsOfBtrfs(t *testing.T) {
 		{"a sector must be saved", append(noise(6000), text[:2000]...), 8192},
 		{"an extent", text[:131072], 4096},
 	} {
-		got := newBtrfs(a[0], false).extent(c.data, 0, int64(len(c.data)))
+		got := newBtrfs(a[0], false, nil).extent(c.data, 0, int64(len(c.data)))
 		if c.want >= 0 && got.allocated != c.want || c.want < 0 && got.allocated > 200 {
 			t.Errorf("%s: %+v, want %d", c.name, got, c.want)
 		}
@@ -103,7 +103,7 @@ func TestExtentsOfBtrfs(t *testing.T) {
 	// forced.
 	mixed := append(append(append([]byte{}, text[:100]...), noise(131072-100)...), text[:131072]...)
 	for force, want := range map[bool]int64{false: 2 * 131072, true: 131072 + 4096} {
-		b := newBtrfs(a[0], force)
+		b := newBtrfs(a[0], force, nil)
 		var sum block
 		for at := 0; at < len(mixed); at += btrfsChunk {
 			part := mixed[at : at+btrfsChunk]
@@ -134,7 +134,7 @@ func mail(t *testing.T, files int) string {
 func TestASampleStatesItsError(t *testing.T) {
 	dir := mail(t, 3000)
 	o := Options{Records: []int64{1 << 17}}
-	o.Algorithms, _ = Find([]string{"lzjb"})
+	o.Algorithms, _ = Find([]string{"lzjb"}, nil)
 	whole, err := Folder(t.Context(), dir, o)
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestASampleStatesItsError(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	dir := mail(t, 3)
-	lz4, _ := Find([]string{"lz4"})
+	lz4, _ := Find([]string{"lz4"}, nil)
 	for name, c := range map[string]struct {
 		dir  string
 		o    Options
@@ -183,10 +183,10 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Find([]string{"zstd-19"}); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "zstd-19") {
+	if _, err := Find([]string{"zstd-19"}, nil); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "zstd-19") {
 		t.Errorf("zstd-19: %v", err)
 	}
-	if _, err := Find([]string{"rar"}); !fault.Is(err, fault.Invalid) {
+	if _, err := Find([]string{"rar"}, nil); !fault.Is(err, fault.Invalid) {
 		t.Errorf("rar: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -203,7 +203,7 @@ func TestStrangeFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{Records: []int64{4096}}
-	o.Algorithms, _ = Find([]string{"off"})
+	o.Algorithms, _ = Find([]string{"off"}, nil)
 	e, err := Folder(t.Context(), dir, o)
 	if err != nil || e.Files != 3 || e.SampledBytes != e.Bytes || e.Unread != 0 {
 		t.Errorf("%+v %v", e, err)

@@ -1,6 +1,7 @@
 package estimate_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -48,7 +49,7 @@ func folder(t *testing.T, files int) string {
 func rows(t *testing.T, dir string, names []string, o estimate.Options) []estimate.Row {
 	t.Helper()
 	var err error
-	if o.Algorithms, err = estimate.Find(names); err != nil {
+	if o.Algorithms, err = estimate.Find(names, o.Program); err != nil {
 		t.Fatal(err)
 	}
 	e, err := estimate.Folder(t.Context(), dir, o)
@@ -84,6 +85,14 @@ func mounted(t *testing.T, from string, v driver.Volume, look func(dir, at strin
 	look(dir, at, u)
 }
 
+func command(ctx context.Context, argv []string) (out, complaints []byte, err error) {
+	var o, c bytes.Buffer
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = &o, &c
+	err = cmd.Run()
+	return o.Bytes(), c.Bytes(), err
+}
+
 func real(t *testing.T, programs ...string) {
 	t.Helper()
 	if testing.Short() {
@@ -94,7 +103,7 @@ func real(t *testing.T, programs ...string) {
 	}
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			t.Skipf("needs %s: apt-get install zfs-fuse btrfs-progs", p)
+			t.Skipf("needs %s: apt-get install zfs-fuse btrfs-progs zstd", p)
 		}
 	}
 }
@@ -155,20 +164,32 @@ func TestARealPool(t *testing.T) {
 
 // Against a real btrfs: what its tree says of the files' extents.
 func TestARealBtrfs(t *testing.T) {
-	real(t, "mkfs.btrfs", "btrfs")
+	real(t, "mkfs.btrfs", "btrfs", "zstd")
 	if known, _ := os.ReadFile("/proc/filesystems"); !strings.Contains(string(known), "btrfs") {
 		t.Skip("the kernel has no btrfs")
 	}
+	p, err := estimate.NewProgram(t.Context(), "zstd", command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("zstd", p.Version)
 	dir := folder(t, 300)
 	for _, c := range []struct {
 		algorithm string
 		force     bool
-	}{{"off", false}, {"lzo", false}, {"lzo", true}, {"zlib:1", false}, {"zlib:3", false}, {"zlib:6", true}, {"zlib:9", false}, {"zstd:1", false}, {"zstd:3", false}, {"zstd:7", false}, {"zstd:11", false}} {
-		r := rows(t, dir, []string{"btrfs " + c.algorithm}, estimate.Options{Force: c.force})[0]
+	}{{"off", false}, {"lzo", false}, {"lzo", true}, {"zlib:1", false}, {"zlib:3", false}, {"zlib:6", true}, {"zlib:9", false},
+		{"zstd:1", false}, {"zstd:3", true}, {"zstd:6", false}, {"zstd:9", false}, {"zstd:12", false}, {"zstd:15", false}} {
+		r := rows(t, dir, []string{"btrfs " + c.algorithm}, estimate.Options{Force: c.force, Program: p})[0]
 		v := driver.Volume{Path: "/data", Backing: volume.Btrfs, Size: 256 * unit.MiB,
 			Properties: map[string]string{"compression": c.algorithm, "force": fmt.Sprint(c.force)}}
-		mounted(t, dir, v, func(dir, _ string, _ driver.VolumeUsage) {
-			near(t, fmt.Sprintf("%s force=%t, bytes", c.algorithm, c.force), r.Match, float64(r.StoredBytes), float64(extents(t, dir)))
+		mounted(t, dir, v, func(image, _ string, _ driver.VolumeUsage) {
+			sum := float64(extents(t, image))
+			near(t, fmt.Sprintf("%s force=%t, bytes", c.algorithm, c.force), r.Match, float64(r.StoredBytes), sum)
+			// What stands in for the program where there is none.
+			if _, err := estimate.Find([]string{c.algorithm}, nil); err == nil && strings.HasPrefix(c.algorithm, "zstd") {
+				r := rows(t, dir, []string{"btrfs " + c.algorithm}, estimate.Options{Force: c.force})[0]
+				near(t, c.algorithm+" without the program", r.Match, float64(r.StoredBytes), sum)
+			}
 		})
 	}
 }

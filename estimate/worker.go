@@ -2,18 +2,19 @@ package estimate
 
 import (
 	"context"
-	"errors"
 	"hash/fnv"
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// pool reads files with some workers. Each holds one window of one file and
-// its encoders' tables: memory does not grow with the folder.
+// pool reads files with some workers. Each holds one window of one file, or a
+// batch of them, and its encoders' tables: memory does not grow with the folder.
 type pool struct {
 	root   *os.Root
 	o      Options
@@ -25,6 +26,7 @@ type pool struct {
 	tallies []tally
 	read    int64
 	unread  int64
+	clocked atomic.Bool // the speed of the program is being measured, or is
 }
 
 // job is a file.
@@ -42,11 +44,19 @@ func (p *pool) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for range p.o.Workers {
 		wg.Go(func() {
-			w := newWorker(p)
+			w, err := newWorker(p)
+			if err != nil {
+				cancel(err)
+				return
+			}
+			defer w.batch.close()
 			for j := range jobs {
 				if ctx.Err() == nil {
-					w.file(ctx, j)
+					w.file(ctx, j, cancel)
 				}
+			}
+			if err := w.settle(ctx); err != nil {
+				cancel(err)
 			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -63,12 +73,15 @@ func (p *pool) run(ctx context.Context) error {
 		case jobs <- job{name, size}:
 			return nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	})
 	close(jobs)
 	wg.Wait()
-	return errors.Join(err, ctx.Err())
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
 }
 
 // drawn tells whether a window is in the sample: by its name, so that the same
@@ -108,87 +121,195 @@ type worker struct {
 	btrfs   map[string]*btrfsCoder
 	buf     []byte // a window
 	scratch []byte // a record
+
+	batch  *batch // nil where no algorithm needs the program
+	pieces []piece
+	kept   int // bytes of pieces
 }
 
-func newWorker(p *pool) *worker {
+// piece is one window of a file.
+type piece struct {
+	data         []byte
+	at, fileSize int64
+	fresh        bool // the first that is read of the file
+}
+
+func newWorker(p *pool) (*worker, error) {
 	w := &worker{pool: p, tallies: make([]tally, len(p.specs)), zfs: map[string]*zfsCoder{}, btrfs: map[string]*btrfsCoder{},
 		buf: make([]byte, window), scratch: make([]byte, window)}
-	for _, s := range p.specs {
-		if s.FileSystem == Btrfs {
-			w.btrfs[s.Name] = newBtrfs(s.Algorithm, p.o.Force)
-		} else if w.zfs[s.Name] == nil {
-			w.zfs[s.Name] = newZFS(s.Algorithm, p.o.Pool)
+	if slices.ContainsFunc(p.specs, func(s spec) bool { return s.level > 0 }) {
+		var err error
+		if w.batch, err = newBatch(p.o.Program); err != nil {
+			return nil, err
 		}
 	}
-	return w
+	for _, s := range p.specs {
+		if s.FileSystem == Btrfs {
+			w.btrfs[s.Name] = newBtrfs(s.Algorithm, p.o.Force, w.batch)
+		} else if w.zfs[s.Name] == nil {
+			w.zfs[s.Name] = newZFS(s.Algorithm, p.o.Pool, w.batch)
+		}
+	}
+	return w, nil
 }
 
 // file reads the windows of a file that are drawn.
-func (w *worker) file(ctx context.Context, j job) {
+func (w *worker) file(ctx context.Context, j job, fail func(error)) {
 	var f *os.File
 	for at := int64(0); at < j.size && ctx.Err() == nil; at += window {
 		if !w.drawn(j.name, at) {
 			continue
 		}
-		if f == nil {
+		fresh := f == nil
+		if fresh {
 			var err error
 			if f, err = w.root.Open(j.name); err != nil {
 				w.done(0, true)
 				return
 			}
 			defer f.Close()
-			for _, b := range w.btrfs {
-				b.begin()
-			}
 		}
 		part := w.buf[:min(window, j.size-at)]
 		if _, err := f.ReadAt(part, at); err != nil {
 			w.done(0, true) // it has become shorter
 			return
 		}
-		w.window(part, at, j.size)
-		w.done(int64(len(part)), false)
+		if err := w.take(ctx, piece{part, at, j.size, fresh}); err != nil {
+			fail(err)
+			return
+		}
 	}
 }
 
+// take counts a piece, or keeps it until there is enough to ask the program.
+func (w *worker) take(ctx context.Context, p piece) error {
+	if w.batch == nil {
+		w.window(p)
+		return nil
+	}
+	p.data = slices.Clone(p.data)
+	w.pieces = append(w.pieces, p)
+	if w.kept += len(p.data); w.kept < batchBytes {
+		return nil
+	}
+	return w.settle(ctx)
+}
+
+// settle asks the program about the pieces that were kept, and counts them.
+func (w *worker) settle(ctx context.Context) error {
+	if len(w.pieces) == 0 || ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := w.batch.begin(); err != nil {
+		return err
+	}
+	rows := w.ask()
+	if err := w.batch.answer(ctx); err != nil {
+		return err
+	}
+	if !w.clocked.Swap(true) {
+		if err := w.clock(ctx, rows); err != nil {
+			return err
+		}
+	}
+	for _, p := range w.pieces {
+		w.window(p)
+	}
+	w.pieces, w.kept = w.pieces[:0], 0
+	return w.batch.err
+}
+
+// ask goes through the rows that need the program, and returns what each asked
+// at its own level.
+func (w *worker) ask() map[int][]question {
+	rows := map[int][]question{}
+	for i, s := range w.specs {
+		if s.level == 0 {
+			continue
+		}
+		w.batch.row = nil
+		given := s.FileSystem == Btrfs && w.btrfs[s.Name].given
+		for _, p := range w.pieces {
+			w.blocks(s, p)
+		}
+		if s.FileSystem == Btrfs {
+			w.btrfs[s.Name].given = given // a file may go on from the pieces before
+		}
+		rows[i] = slices.DeleteFunc(w.batch.row, func(q question) bool { return q.level != s.level })
+	}
+	return rows
+}
+
+// clock has the program measure itself on the first records of each row.
+func (w *worker) clock(ctx context.Context, rows map[int][]question) error {
+	for i, asked := range rows {
+		var names []string
+		var bytes int64
+		for _, q := range asked {
+			if bytes >= window || len(names) >= programFiles {
+				break
+			}
+			names = append(names, w.batch.files[q.hash])
+			bytes += w.batch.lengths[q.hash]
+		}
+		if bytes == 0 {
+			continue
+		}
+		speed, err := w.batch.program.speed(ctx, w.specs[i].level, names)
+		if err != nil {
+			return err
+		}
+		if speed > 0 {
+			w.tallies[i].coded += bytes
+			w.tallies[i].spent += time.Duration(float64(bytes) / speed * float64(time.Second))
+		}
+	}
+	return nil
+}
+
 // window counts one window of a file for every row.
-func (w *worker) window(data []byte, at, fileSize int64) {
+func (w *worker) window(p piece) {
 	var last block // of the row before, where a larger record changes nothing
 	var spent time.Duration
 	for i, s := range w.specs {
 		t := &w.tallies[i]
 		start := w.o.Now()
-		switch {
-		case s.FileSystem == Btrfs:
-			last = w.extents(s.Name, data, at, fileSize)
-		case i > 0 && w.specs[i-1].Name == s.Name && w.specs[i-1].FileSystem == s.FileSystem && fileSize <= w.specs[i-1].record:
+		if i > 0 && s.FileSystem == ZFS && w.specs[i-1].Name == s.Name && p.fileSize <= w.specs[i-1].record {
 			start = start.Add(-spent) // as long as the one before
-		default:
-			last = block{}
-			z := w.zfs[s.Name]
-			records(data, fileSize, s.record, w.scratch, func(r []byte) { last.add(z.block(r)) })
-			if at == 0 && last.physical > 0 {
-				last.add(z.indirect(fileSize, s.record))
-			}
+		} else {
+			last = w.blocks(s, p)
 		}
 		spent = w.o.Now().Sub(start)
-		if s.encoder != nil {
-			t.coded += int64(len(data))
+		if s.encoder != nil && s.level == 0 {
+			t.coded += int64(len(p.data))
 			t.spent += spent
 		}
 		metadata := 0.0
 		if s.FileSystem == ZFS {
 			metadata = zfsMetadata
 		}
-		t.add(int64(len(data)), last, at == 0, metadata)
+		t.add(int64(len(p.data)), last, p.at == 0, metadata)
 	}
+	w.done(int64(len(p.data)), false)
 }
 
-func (w *worker) extents(name string, data []byte, at, fileSize int64) block {
+// blocks stores a window of a file as a row says.
+func (w *worker) blocks(s spec, p piece) block {
 	var sum block
-	b := w.btrfs[name]
-	for off := 0; off < len(data); off += btrfsChunk {
-		sum.add(b.extent(data[off:min(len(data), off+btrfsChunk)], at+int64(off), fileSize))
+	if s.FileSystem == Btrfs {
+		b := w.btrfs[s.Name]
+		if p.fresh {
+			b.begin()
+		}
+		for off := 0; off < len(p.data); off += btrfsChunk {
+			sum.add(b.extent(p.data[off:min(len(p.data), off+btrfsChunk)], p.at+int64(off), p.fileSize))
+		}
+		return sum
+	}
+	z := w.zfs[s.Name]
+	records(p.data, p.fileSize, s.record, w.scratch, func(r []byte) { sum.add(z.block(r)) })
+	if p.at == 0 && sum.physical > 0 {
+		sum.add(z.indirect(p.fileSize, s.record))
 	}
 	return sum
 }

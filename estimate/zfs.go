@@ -58,13 +58,13 @@ type zfsCoder struct {
 	buf   []byte
 }
 
-func newZFS(a Algorithm, p Pool) *zfsCoder {
+func newZFS(a Algorithm, p Pool, b *batch) *zfsCoder {
 	z := &zfsCoder{Algorithm: a, pool: p}
 	if a.encoder != nil {
-		z.enc = a.encoder()
+		z.enc = a.encoder(b)
 	}
-	if a.careful {
-		z.quick = []codec.Encoder{&codec.LZ4{}, zstd(1)()}
+	for _, q := range a.careful {
+		z.quick = append(z.quick, q(b))
 	}
 	return z
 }
