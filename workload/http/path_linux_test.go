@@ -180,6 +180,29 @@ func TestErrorsAreNoThroughput(t *testing.T) {
 	}
 }
 
+// A page that is as long as the right one and another, sent with status 200: an
+// error page that calls itself none. Nothing that came was what was asked for.
+func TestAnAnswerThatIsAnotherIsGated(t *testing.T) {
+	target, p, page := prepared(t, param.Values{"time": "300ms"})
+	right, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := []byte(strings.Repeat("Back soon. ", len(right)/11+1))[:len(right)]
+	if err := os.WriteFile(page, wrong, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	from := time.Now()
+	raw, err := New().Run(t.Context(), target, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := evidence.TrialOf(New(), plan.Cell{}, store.Line{Trial: &store.Trial{Start: from, End: time.Now()}}, raw)
+	if got := failing(trial); got["answer"] != "the answer was not verified" || !strings.Contains(got["errors"], "wrong body: ") {
+		t.Errorf("gates: %v", got)
+	}
+}
+
 // A generator whose CPU others hold sends its requests late, and what it calls
 // latency is its own.
 func TestALateGeneratorIsGated(t *testing.T) {
