@@ -315,11 +315,15 @@ func spoken(o analysis.Observation) string {
 // Two servers of which one spends several times as much on a request tie,
 // because the generator can do no more: throughput gets no verdict, and not the
 // one that they were equal. The CPU time per request, registered beside it,
-// tells them apart.
+// tells them apart. There are connections enough to keep the generator busy
+// while a server waits for its CPU.
 func TestAGeneratorAtItsCeilingIsGated(t *testing.T) {
-	got := compared(t, sides(t, 0, 2), cellOf(param.Values{"time": "200ms", "connections": "8"}))
+	got := compared(t, sides(t, 0, 2), cellOf(param.Values{"time": "200ms", "connections": "100"}))
 	c := got["throughput"]
-	if c.Verdict != analysis.Inconclusive || len(c.Gates) != 1 || c.Gates[0].Name != "ceiling" || !strings.Contains(c.Gates[0].Reason, "the generator used ") {
+	ceiling := func(g analysis.Gate) bool {
+		return g.Name == "ceiling" && strings.Contains(g.Reason, "the generator used ")
+	}
+	if c.Verdict != analysis.Inconclusive || !slices.ContainsFunc(c.Gates, ceiling) {
 		t.Errorf("throughput: %+v", c)
 	}
 	if c := got["cpu-per-request"]; c.Verdict != analysis.Worse || len(c.Gates) != 0 || *c.Ratio < 1.5 {
