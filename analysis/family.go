@@ -31,6 +31,13 @@ func (d *Data) decide(family []*contest, size int) {
 		c.family = max(1, size)
 	}
 	different, equal := 0, 0
+	memo := map[int][]float64{}
+	levels := func(share int) []float64 {
+		if memo[share] == nil {
+			memo[share] = d.levels(looks, share)
+		}
+		return memo[share]
+	}
 	for _, now := range slices.Compact(moments) {
 		for _, c := range family {
 			c.advance(looks, now)
@@ -39,7 +46,7 @@ func (d *Data) decide(family []*contest, size int) {
 		// until none is left that falls.
 		for again := true; again; {
 			again = false
-			differ, same := d.levels(looks, size-different), d.levels(looks, size-equal)
+			differ, same := levels(size-different), levels(size-equal)
 			for _, c := range family {
 				if c.closed || c.look < 0 {
 					continue

@@ -93,6 +93,20 @@ func (w *words) id(b []byte) int32 {
 	return id
 }
 
+// lastRow is what the row before named: the next one mostly names the same.
+type lastRow struct {
+	experiment *experiment
+	def        int32
+	words      [5]string // workload, metric, unit, better, scale
+	known      bool
+}
+
+// same tells that a row names the same metric of the same workload.
+func (l *lastRow) same(f *fields) bool {
+	return l.known && l.words[0] == string(f[colWorkload]) && l.words[1] == string(f[colMetric]) && l.words[2] == string(f[colUnit]) &&
+		l.words[3] == string(f[colBetter]) && l.words[4] == string(f[colScale])
+}
+
 // reader collects the rows of a table and what is wrong with them.
 type reader struct {
 	name        string
@@ -102,6 +116,7 @@ type reader struct {
 	experiments []*experiment
 	byName      map[string]*experiment
 	rows        int
+	last        lastRow
 	problems    []string
 	more        int // problems beyond those kept
 }
@@ -408,11 +423,14 @@ func (t *reader) add(line int32, f *fields) {
 	if !ok {
 		return
 	}
-	e, ok := t.byName[string(f[colExperiment])]
-	if !ok {
-		e = &experiment{name: string(f[colExperiment]), first: line}
-		t.byName[e.name] = e
-		t.experiments = append(t.experiments, e)
+	e := t.last.experiment
+	if e == nil || e.name != string(f[colExperiment]) {
+		if e, ok = t.byName[string(f[colExperiment])]; !ok {
+			e = &experiment{name: string(f[colExperiment]), first: line}
+			t.byName[e.name] = e
+			t.experiments = append(t.experiments, e)
+		}
+		t.last.experiment = e
 	}
 	x := row{block: block, position: position, value: value, def: def, line: line,
 		contender: t.words.id(f[colContender]), instance: t.words.id(f[colInstance])}
@@ -442,6 +460,9 @@ func (e *experiment) keep(x row) bool {
 }
 
 func (t *reader) define(line int32, f *fields) (int32, bool) {
+	if t.last.same(f) {
+		return t.last.def, true
+	}
 	d := definition{workload: t.words.names[t.words.id(f[colWorkload])], metric: sample.Metric{
 		Name: t.words.names[t.words.id(f[colMetric])], Unit: t.words.names[t.words.id(f[colUnit])], Primary: true, Scale: sample.Ratio}}
 	switch string(f[colBetter]) {
@@ -467,6 +488,8 @@ func (t *reader) define(line int32, f *fields) (int32, bool) {
 		t.defs = append(t.defs, d)
 		t.defIDs[d] = id
 	}
+	t.last.def, t.last.known = id, true
+	t.last.words = [5]string{d.workload, d.metric.Name, d.metric.Unit, string(f[colBetter]), string(f[colScale])}
 	return id, true
 }
 

@@ -205,7 +205,7 @@ func (c *contest) step(xs []float64, matters func(before, after float64) bool) (
 	r := c.draw(xs)
 	// The first order is passed over: it always was, and what is in a run folder
 	// must come out the same again.
-	r.Shuffle(len(xs), func(int, int) {})
+	rand.New(r).Shuffle(len(xs), func(int, int) {})
 	if !stats.ScanWithin(xs, settling, r, 2*steadyAlpha) || !stats.ScanWithin(xs, permutations, c.draw(xs), steadyAlpha/float64(c.family)) {
 		return 0, 0, 0
 	}
@@ -213,9 +213,7 @@ func (c *contest) step(xs []float64, matters func(before, after float64) bool) (
 }
 
 // draw makes the orders of a comparison's values the same each time.
-func (c *contest) draw(xs []float64) *rand.Rand {
-	return rand.New(rand.NewPCG(c.seed(), uint64(len(xs))))
-}
+func (c *contest) draw(xs []float64) *rand.PCG { return rand.NewPCG(c.seed(), uint64(len(xs))) }
 
 // seed is of a comparison by its names.
 func (c *contest) seed() uint64 {

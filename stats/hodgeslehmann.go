@@ -25,12 +25,14 @@ func HodgesLehmann(xs []float64, level float64) Estimate {
 }
 
 // Walsh holds the averages (xi+xj)/2, i ≤ j, of n values, from which the
-// Hodges–Lehmann estimate and its intervals at any level are read.
+// Hodges–Lehmann estimate and its intervals at any level are read; by one
+// goroutine at a time, since they are put in order as they are asked for.
 type Walsh struct {
 	n, clash int
 	nan      bool
 	xs       []float64 // ascending; instead of averages when n is large
-	averages []float64 // ascending, without the clashing ones
+	averages []float64 // without the clashing ones; ascending once sorted
+	sorted   bool
 }
 
 // walshListed is the largest n for which all averages are listed and sorted;
@@ -67,7 +69,6 @@ func NewWalsh(xs []float64) *Walsh {
 			}
 		}
 	}
-	slices.Sort(w.averages)
 	return w
 }
 
@@ -109,8 +110,11 @@ func (w *Walsh) middle(k int) float64 {
 
 // order is the kth smallest (from 1) of the averages that do not clash.
 func (w *Walsh) order(k int) float64 {
-	if w.averages != nil {
+	switch {
+	case w.sorted:
 		return w.averages[k-1]
+	case w.averages != nil:
+		return selectKth(w.averages, k-1) // a few are asked for: sorting takes longer
 	}
 	// The least float t such that at least k averages are ≤ t, by bisection
 	// over the floats in their order: at most 64 counts of O(n).
@@ -130,6 +134,10 @@ func (w *Walsh) order(k int) float64 {
 // ≤ t when equal.
 func (w *Walsh) count(t float64, equal bool) int {
 	if w.averages != nil {
+		if !w.sorted {
+			slices.Sort(w.averages)
+			w.sorted = true
+		}
 		return sort.Search(len(w.averages), func(i int) bool {
 			return w.averages[i] > t || !equal && w.averages[i] == t
 		})
