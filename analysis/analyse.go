@@ -5,8 +5,11 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"bakeoff/sample"
 )
 
 // Analyse turns the observations of a run into summaries, comparisons and
@@ -33,6 +36,7 @@ func Analyse(d Data) Results {
 		}
 	}
 	r.Missing = d.missing(t)
+	r.Unavailable = d.unavailable(t)
 	run := d.compare(t, r.Missing)
 	for _, c := range run.main {
 		r.Comparisons = append(r.Comparisons, c.Comparison)
@@ -97,6 +101,27 @@ func (d *Data) missing(t *table) []Missing {
 			}
 			if known {
 				out = append(out, Missing{Contender: name.Name, Cell: cell.Name, Reason: reason})
+			}
+		}
+	}
+	return out
+}
+
+// unavailable lists the metrics of energy that contenders have no value of, at
+// cells that gave others: of most machines nobody can tell.
+func (d *Data) unavailable(t *table) (out []Unavailable) {
+	for c, name := range d.Contenders {
+		for k, cell := range d.Cells {
+			s := t.series[c][k]
+			if !s.succeeded(cell) {
+				continue
+			}
+			for _, m := range cell.Metrics {
+				reason, known := d.NoEnergy[name.Name]
+				if !known || !strings.HasPrefix(m.Unit, "J/") || s.succeeded(Cell{Metrics: []sample.Metric{m}}) {
+					continue
+				}
+				out = append(out, Unavailable{Contender: name.Name, Cell: cell.Name, Metric: m.Name, Reason: reason})
 			}
 		}
 	}

@@ -134,7 +134,19 @@ type Results struct {
 	Comparisons []Comparison `json:"comparisons"`
 	Twin        *Twin        `json:"twin"`
 	Missing     []Missing    `json:"missing"`
-	Warnings    []string     `json:"warnings"`
+	// Unavailable are metrics of which no trial of a contender had a value,
+	// though others of the cell have theirs.
+	Unavailable []Unavailable `json:"unavailable,omitempty"`
+	Warnings    []string      `json:"warnings"`
+}
+
+// Unavailable is a metric that could not be told, and why.
+type Unavailable struct {
+	Contender string   `json:"contender"`
+	Cell      string   `json:"cell"`
+	Metric    string   `json:"metric"`
+	Value     *float64 `json:"value"` // null
+	Reason    string   `json:"reason"`
 }
 
 // Contender is one side.
@@ -288,6 +300,8 @@ type Data struct {
 	Void    int
 	Ended   string
 	Missing []Missing
+	// NoEnergy is contender → why metrics of energy may have no value.
+	NoEnergy map[string]string
 	// Facts is contender → fact → value, for confounders; Meant names the
 	// facts that were meant to differ.
 	Facts map[string]map[string]string

@@ -87,6 +87,7 @@ func (r *Reader) data(s *story) (analysis.Data, error) {
 	}
 	r.programs.join(d.Facts)
 	d.Missing = s.missing(d.Observations)
+	d.NoEnergy = s.noEnergy()
 	return d, nil
 }
 

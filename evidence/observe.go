@@ -13,6 +13,7 @@ import (
 	"bakeoff/fault"
 	"bakeoff/manifest"
 	"bakeoff/plan"
+	"bakeoff/probe"
 	"bakeoff/store"
 	"bakeoff/workload"
 )
@@ -198,17 +199,10 @@ func (r *Reader) factsOf(s *story, c plan.Contender) (map[string]string, error) 
 			for _, name := range []string{"cpus", "memory"} {
 				facts["enforced."+name] = "yes"
 			}
-			if c.Quota > 0 {
-				facts["enforced.quota"] = "yes"
-				if l.Limits.Quota == nil {
-					facts["enforced.quota"] = "no: the driver " + c.Driver + " holds none"
-				}
-			}
-			if c.IO.Read > 0 || c.IO.Write > 0 {
-				facts["enforced.io"] = "yes"
-				if (c.IO.Read > 0 && l.Limits.Read == nil) || (c.IO.Write > 0 && l.Limits.Write == nil) {
-					facts["enforced.io"] = "no: the driver " + c.Driver + " holds none"
-				}
+			// A limit that some contender has is enforced on those that have
+			// none, too: only one that is not held differs from it.
+			if quota, io := asked(s.plan); quota || io {
+				maps.Copy(facts, held(c, *l.Limits, quota, io))
 			}
 			for name, why := range l.Limits.NotEnforced {
 				facts["enforced."+name] = "no: " + why
@@ -225,6 +219,33 @@ func (r *Reader) factsOf(s *story, c plan.Contender) (map[string]string, error) 
 		}
 	}
 	return facts, nil
+}
+
+// asked tells whether any contender has a quota of CPU time, or limits of I/O.
+func asked(p *plan.Plan) (quota, io bool) {
+	for _, c := range p.Contenders {
+		quota = quota || c.Quota > 0
+		io = io || c.IO != (manifest.IO{})
+	}
+	return quota, io
+}
+
+// held says whether a contender's quota and limits of I/O are enforced, of
+// those that the run asks for.
+func held(c plan.Contender, l probe.Limits, quota, io bool) map[string]string {
+	out := map[string]string{}
+	for name, x := range map[string]struct{ asked, lost bool }{
+		"quota": {quota, c.Quota > 0 && l.Quota == nil},
+		"io":    {io, c.IO.Read > 0 && l.Read == nil || c.IO.Write > 0 && l.Write == nil},
+	} {
+		switch {
+		case x.lost:
+			out["enforced."+name] = "no: the driver " + c.Driver + " holds none"
+		case x.asked:
+			out["enforced."+name] = "yes"
+		}
+	}
+	return out
 }
 
 // declared names the facts in which the lab file makes a contender differ

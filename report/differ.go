@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/probe"
 	"bakeoff/store"
+	"bakeoff/unit"
 )
 
 // matrix is a table of facts: a row a fact, the baseline's value, then a
@@ -111,6 +112,59 @@ func (b *builder) differs() {
 	b.page.HasDifferences = len(m.Rows) > 0
 }
 
+// rations are the columns of limits that few runs have: of CPU time and of I/O.
+type rations struct {
+	head []string
+	of   []func(*probe.Limits) string
+}
+
+// rationsOf are those that an environment of the run is held to.
+func rationsOf(all map[string]*probe.Limits) rations {
+	var s rations
+	rate := func(b *unit.Bytes) string {
+		if b == nil {
+			return ""
+		}
+		return unit.Format(float64(*b), "B/s")
+	}
+	for _, c := range []struct {
+		head string
+		of   func(*probe.Limits) string
+	}{
+		{"CPU time", func(l *probe.Limits) string {
+			if l.Quota == nil {
+				return ""
+			}
+			return fmt.Sprintf("%g CPUs", *l.Quota)
+		}},
+		{"reads", func(l *probe.Limits) string { return rate(l.Read) }},
+		{"writes", func(l *probe.Limits) string { return rate(l.Write) }},
+	} {
+		for _, l := range all {
+			if c.of(l) != "" {
+				s.head, s.of = append(s.head, c.head), append(s.of, c.of)
+				break
+			}
+		}
+	}
+	return s
+}
+
+// row are the columns of one environment; nil is one of which nothing is known.
+func (s rations) row(l *probe.Limits) []string {
+	var out []string
+	for _, of := range s.of {
+		text := "no limit"
+		if l == nil {
+			text = unavailable
+		} else if t := of(l); t != "" {
+			text = t
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
 func known(v string) string {
 	if v == "" {
 		return unavailable
@@ -159,6 +213,11 @@ func (b *builder) limits() {
 			row[5] = d[len(d)/2].Round(100 * time.Microsecond).String()
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	more := rationsOf(last)
+	t.Head = append(t.Head, more.head...)
+	for i, row := range t.Rows {
+		t.Rows[i] = append(row, more.row(last[row[0]])...)
 	}
 	b.page.Limits = t
 	b.page.HasLimits = len(t.Rows) > 0

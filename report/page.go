@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ type page struct {
 	Strips                    []figure
 	Counters                  table
 	Missing, Gates, Void      table
+	Unavailable               table
 	Warnings                  []string
 	Known                     machineNote
 	TwinName                  string
@@ -377,6 +379,29 @@ func (b *builder) twin() {
 	b.page.TwinFigures = b.twinFigures(t.Comparisons)
 }
 
+// unavailable are the metrics that nobody could tell, those with the same
+// reason in one row.
+func (b *builder) unavailable() table {
+	t := table{Caption: "Metrics without a value", Prose: true, Head: []string{"metric", "contenders", "cells", "reason"}}
+	type why struct{ metric, reason string }
+	at := map[why]int{}
+	for _, u := range b.results.Unavailable {
+		k := why{u.Metric, u.Reason}
+		i, ok := at[k]
+		if !ok {
+			i, at[k] = len(t.Rows), len(t.Rows)
+			t.Rows = append(t.Rows, []string{u.Metric, u.Contender, u.Cell, u.Reason})
+			continue
+		}
+		for column, name := range map[int]string{1: u.Contender, 2: u.Cell} {
+			if !slices.Contains(strings.Split(t.Rows[i][column], ", "), name) {
+				t.Rows[i][column] += ", " + name
+			}
+		}
+	}
+	return t
+}
+
 // absent is what is not there, and why.
 func (b *builder) absent() {
 	p := &b.page
@@ -384,6 +409,7 @@ func (b *builder) absent() {
 	for _, m := range b.results.Missing {
 		p.Missing.Rows = append(p.Missing.Rows, []string{m.Contender, m.Cell, m.Reason})
 	}
+	p.Unavailable = b.unavailable()
 	p.Gates = table{Caption: "Failed checks", Prose: true, Head: []string{"comparison", "check", "trials", "reason", "what it means"}}
 	all := b.results.Comparisons
 	if b.results.Twin != nil {

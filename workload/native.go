@@ -48,7 +48,7 @@ type native struct {
 
 // Native makes a workload of a loop that runs on the subject, in the same
 // agent everywhere. doc describes it; its parameters are the loop's, and the
-// metric CPUPerOp is added to its metrics.
+// metrics CPUPerOp and JoulesPerOp are added to its metrics.
 //
 // The loop's directory lies in the volume that the parameter doc.Volume names,
 // or in the environment's scratch directory.
@@ -58,7 +58,7 @@ func Native(doc Doc, loop agent.Loop) Workload {
 	}
 	doc.Params = loop.Params
 	doc.Parser = max(doc.Parser, nativeParser)
-	doc.Metrics = append(doc.Metrics[:len(doc.Metrics):len(doc.Metrics)], CPUPerOp)
+	doc.Metrics = append(doc.Metrics[:len(doc.Metrics):len(doc.Metrics)], CPUPerOp, JoulesPerOp)
 	return native{doc, loop}
 }
 
@@ -193,12 +193,13 @@ func (n native) parse(raw Raw, p param.Values) ([]sample.Value, error) {
 	if cost != nil {
 		values = append(values, sample.Value{Metric: CPUPerOp.Name, Unit: CPUPerOp.Unit, Value: *cost})
 	}
-	return values, nil
+	energy, err := Energy(raw, JoulesPerOp, res.Work, time.Duration(res.ElapsedNS))
+	return append(values, energy...), err
 }
 
 // ParseWork reads the blob Work: an agent.Result of the workload that doc
 // describes, run with the parameters p. All metrics but those added on this
-// side (CPUPerOp) must be in it, in their units. An error of kind
+// side (CPUPerOp, JoulesPerOp) must be in it, in their units. An error of kind
 // fault.Subject says that the loop refuted itself.
 func ParseWork(raw Raw, doc Doc, p param.Values) (agent.Result, error) {
 	var res agent.Result
@@ -236,7 +237,7 @@ func checkValues(values []sample.Value, doc Doc) error {
 	for _, v := range values {
 		m, ok := doc.Metric(v.Metric)
 		switch {
-		case !ok || v.Metric == CPUPerOp.Name:
+		case !ok || ours(v.Metric):
 			return fmt.Errorf("%q is not a metric of it", v.Metric)
 		case seen[v.Metric]:
 			return fmt.Errorf("%s comes twice", v.Metric)
@@ -248,12 +249,15 @@ func checkValues(values []sample.Value, doc Doc) error {
 		seen[v.Metric] = true
 	}
 	for _, m := range doc.Metrics {
-		if !seen[m.Name] && m.Name != CPUPerOp.Name {
+		if !seen[m.Name] && !ours(m.Name) {
 			return fmt.Errorf("%s is missing", m.Name)
 		}
 	}
 	return nil
 }
+
+// ours tells whether a metric is added on this side.
+func ours(metric string) bool { return metric == CPUPerOp.Name || metric == JoulesPerOp.Name }
 
 func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
 

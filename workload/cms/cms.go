@@ -188,7 +188,8 @@ func parseSiege(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	if cost != nil {
 		r.Values = append(r.Values, sample.Value{Metric: "cpu-per-request", Unit: "s/request", Value: *cost})
 	}
-	return r.Values, nil
+	energy, err := workload.Energy(raw, workload.JoulesPerRequest, r.Work, 0)
+	return append(r.Values, energy...), err
 }
 
 // readSiege decodes a trial and has the tool parse it.

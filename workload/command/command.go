@@ -66,6 +66,7 @@ func (command) Doc() workload.Doc {
 			metric("score", "1", sample.Higher, "the number that the parameter score finds: larger is better"),
 			metric("cost", "1", sample.Lower, "the number that the parameter cost finds: smaller is better"),
 			workload.CPUPerOp,
+			workload.JoulesPerOp,
 		},
 		Params: params(),
 		State:  "carried",

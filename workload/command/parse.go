@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"bakeoff/agent"
@@ -62,7 +63,9 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 		return nil, err
 	}
 	out.add(workload.CPUPerOp.Name, workload.CPUPerOp.Unit, cost)
-	return out, nil
+	// One execution is the unit of work.
+	energy, err := workload.Energy(raw, workload.JoulesPerOp, 1, time.Duration(res.ElapsedNS))
+	return append(out, energy...), err
 }
 
 type values []sample.Value

@@ -36,7 +36,7 @@ func (e external) Doc() workload.Doc {
 	d := e.tool.Doc()
 	out := workload.Doc{
 		Name: d.Name, Summary: d.Summary, Params: slices.Clone(d.Params),
-		Metrics: append(slices.Clone(d.Metrics), workload.CPUPerOp),
+		Metrics: append(slices.Clone(d.Metrics), workload.CPUPerOp, workload.JoulesPerOp),
 		Volume:  d.Volume, State: d.State, Cache: d.Cache, Time: d.Time, Parser: d.Parser, Source: d.Source,
 		Packages: d.Packages, Programs: []string{d.Program},
 	}
@@ -262,7 +262,8 @@ func (e external) parse(raw workload.Raw, p param.Values) ([]sample.Value, error
 	if cost != nil {
 		values = append(values, sample.Value{Metric: workload.CPUPerOp.Name, Unit: workload.CPUPerOp.Unit, Value: *cost})
 	}
-	return values, nil
+	energy, err := workload.Energy(raw, workload.JoulesPerOp, r.Work, 0)
+	return append(values, energy...), err
 }
 
 // read decodes a trial and has the tool parse it.

@@ -186,5 +186,6 @@ func costs(host []byte, n float64) ([]sample.Value, error) {
 	if b, a := s.Before.ContextSwitches, s.After.ContextSwitches; b != nil && a != nil {
 		add("context-switches-per-request", "op/request", *a-*b)
 	}
-	return out, nil
+	energy, err := workload.Energy(workload.Raw{workload.Host: host}, workload.JoulesPerRequest, n, 0)
+	return append(out, energy...), err
 }

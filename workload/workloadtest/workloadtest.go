@@ -190,11 +190,12 @@ func checkTime(t *testing.T, raw workload.Raw, p param.Values) {
 }
 
 // hostSpan is what the trial runner adds: a host whose CPUs were busy for some
-// seconds.
+// seconds, with a counter of energy.
 func hostSpan(t *testing.T, busy float64) []byte {
+	before, after := 100.0, 142.0
 	span := agent.Span{
-		Before: probe.Counters{AtNS: 1, CPU: &probe.CPU{User: 10, Idle: 5}},
-		After:  probe.Counters{AtNS: 2, CPU: &probe.CPU{User: 10 + busy, Idle: 6}},
+		Before: probe.Counters{AtNS: 1, CPU: &probe.CPU{User: 10, Idle: 5}, Joules: &before},
+		After:  probe.Counters{AtNS: 2, CPU: &probe.CPU{User: 10 + busy, Idle: 6}, Joules: &after},
 	}
 	b, err := json.Marshal(span)
 	if err != nil {
