@@ -29,6 +29,11 @@ type Config struct {
 	Agent string
 	// Run is the name of the run, for the leases.
 	Run string
+	// Uplink is an interface of the host that leads to other hosts of the
+	// experiment; "" keeps its network to itself. Place tells their addresses
+	// apart: 0 to 254, another for each.
+	Uplink string
+	Place  byte
 	// Meter prints on the host the reading of an energy meter, in joules; empty
 	// is none.
 	Meter []string

@@ -150,6 +150,15 @@ func (l *Lessor) Counters(ctx context.Context, cpus []int) (probe.Counters, erro
 // Settle moves the controller's own process on the host to cpus.
 func (l *Lessor) Settle(ctx context.Context, cpus []int) error { return l.at.Settle(ctx, cpus) }
 
+// Uplink returns an error unless the host's uplink can be taken, which Network
+// does; nil where it has none. It changes nothing.
+func (l *Lessor) Uplink(ctx context.Context) error {
+	if l.cfg.Uplink == "" {
+		return nil
+	}
+	return netns.Unused(ctx, l.cfg.Host, l.cfg.Uplink)
+}
+
 // Network makes the experiment's network, once.
 func (l *Lessor) Network(ctx context.Context) error {
 	l.mu.Lock()
@@ -162,12 +171,30 @@ func (l *Lessor) Network(ctx context.Context) error {
 	if err := l.remember(ctx, r); err != nil {
 		return err
 	}
-	gateway := netip.PrefixFrom(Subnet.Addr().Next(), Subnet.Bits())
-	if err := netns.Create(ctx, l.cfg.Host, r.Network, gateway); err != nil {
+	if err := netns.Create(ctx, l.cfg.Host, r.Network, netip.PrefixFrom(l.gateway(), l.bits())); err != nil {
 		return fault.Op("the experiment's network", err)
 	}
 	l.net = &r
+	if l.cfg.Uplink != "" {
+		return fault.Op("the experiment's network", netns.Take(ctx, l.cfg.Host, r.Network, l.cfg.Uplink))
+	}
 	return nil
+}
+
+// gateway is the address of the bridge: the first of this host's.
+func (l *Lessor) gateway() netip.Addr {
+	a := Subnet.Addr().As4()
+	a[2], a[3] = l.cfg.Place, 1
+	return netip.AddrFrom4(a)
+}
+
+// bits is how much of an address is the network's: with an uplink all hosts
+// are on one.
+func (l *Lessor) bits() int {
+	if l.cfg.Uplink != "" {
+		return 16
+	}
+	return Subnet.Bits()
 }
 
 // Peer returns the other end: the experiment's network, on the CPUs that are
@@ -261,8 +288,8 @@ func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contende
 	var addr netip.Addr
 	if l.net != nil {
 		addr = l.address()
-		network = &driver.Network{Namespace: l.net.Network, Bridge: netns.Bridge, Addr: netip.PrefixFrom(addr, Subnet.Bits()),
-			Gateway: Subnet.Addr().Next(), MAC: mac(addr)}
+		network = &driver.Network{Namespace: l.net.Network, Bridge: netns.Bridge, Addr: netip.PrefixFrom(addr, l.bits()),
+			Gateway: l.gateway(), MAC: mac(addr)}
 	}
 	l.mu.Unlock()
 
@@ -320,7 +347,7 @@ func (le *Lease) Return(ctx context.Context) error {
 
 // address draws the next free address. The mutex is held.
 func (l *Lessor) address() netip.Addr {
-	a := Subnet.Addr().Next()
+	a := l.gateway()
 	for range 250 {
 		if a = a.Next(); !l.addrs[a] {
 			break

@@ -22,7 +22,7 @@ func (r *resolver) hosts(l *Lab, n *node) {
 }
 
 // reached checks that a host says where it is, and that nothing is said of this
-// machine but how its energy is metered.
+// machine but how its energy is metered and how it is connected.
 func (r *resolver) reached(e entry) {
 	if e.key.text != "local" {
 		if e.value.get("ssh") == nil {
@@ -31,15 +31,15 @@ func (r *resolver) reached(e entry) {
 		return
 	}
 	for _, f := range e.value.entries {
-		if f.key.text != "meter" {
-			r.fail(f.key, "choose another name for the host", "local is this machine and is always there: it has a meter and nothing else")
+		if f.key.text != "meter" && f.key.text != "uplink" {
+			r.fail(f.key, "choose another name for the host", "local is this machine and is always there: it has a meter, an uplink and nothing else")
 		}
 	}
 }
 
 // host reads one host.
 func (r *resolver) host(n *node) Host {
-	h := Host{SSH: r.text(n, "ssh"), Dir: r.text(n, "dir"), EqualTo: r.text(n, "equal_to")}
+	h := Host{SSH: r.text(n, "ssh"), Dir: r.text(n, "dir"), EqualTo: r.text(n, "equal_to"), Uplink: r.text(n, "uplink")}
 	if v := n.get("port"); v != nil && !r.bad[v] {
 		h.Port, _ = strconv.Atoi(textOf(v))
 	}
@@ -117,5 +117,49 @@ func (r *resolver) system(h Host, c Contender, n *node) {
 		r.fail(at, "remove it, or give the host a switch", "host %s has no systems to switch between", show(c.Host))
 	case c.System != "" && !slices.Contains(systems, c.System):
 		r.fail(at, meant(c.System, systems), "host %s has no system %s", show(c.Host), show(c.System))
+	}
+}
+
+// generator checks the host that load comes from: it is no contender's, and all
+// of them are connected with it.
+func (r *resolver) generator(l *Lab, root *node) {
+	at := root.get("generator")
+	hosts := r.sub(root, "hosts", mapping)
+	if at == nil {
+		for name, h := range l.Hosts {
+			if h.Uplink != "" {
+				r.fail(hosts.get(name).get("uplink"), "write generator: and the host that load comes from, or remove it", "host %s has an uplink, and no other host makes load", show(name))
+			}
+		}
+		return
+	}
+	if l.Generator = r.text(root, "generator"); l.Generator == "" {
+		return
+	}
+	if _, ok := l.Hosts[l.Generator]; !ok && l.Generator != "local" {
+		r.fail(at, meant(l.Generator, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", show(l.Generator))
+		return
+	}
+	told := map[string]bool{}
+	lacks := func(host string, n position, what string) {
+		if l.Hosts[host].Uplink == "" && !told[host] {
+			told[host] = true
+			r.add(n, "write hosts: {"+host+": {uplink: eth1}}", "%s %s has no uplink", what, show(host))
+		}
+	}
+	lacks(l.Generator, at.position, "the generator's host")
+	for i, n := range r.sub(root, "contenders", sequence).mappings() {
+		if i >= len(l.Contenders) {
+			break
+		}
+		c := l.Contenders[i]
+		switch {
+		case c.Host == l.Generator:
+			r.add(n.position, "name another host, or remove generator", "contender %s is on the host that is to make its load", show(c.Name))
+		case len(l.Hosts[c.Host].Switch) > 0:
+			r.add(n.position, "remove generator", "host %s is switched between systems, and has no uplink in them", show(c.Host))
+		default:
+			lacks(c.Host, n.position, "the host of contender "+c.Name+",")
+		}
 	}
 }

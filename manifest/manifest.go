@@ -15,15 +15,17 @@ const Schema = "bakeoff/lab/v1"
 // Lab is a lab file that was read and checked against a Catalogue: every
 // name in it exists and every default is filled in.
 type Lab struct {
-	Schema     string          `json:"schema"`
-	Name       string          `json:"name"`
-	Hosts      map[string]Host `json:"hosts"` // "local" only with what is said of it
-	Contenders []Contender     `json:"contenders"`
-	Baseline   string          `json:"baseline"`
-	Cells      []Cell          `json:"cells"`
-	Design     Design          `json:"design"`
-	Profile    string          `json:"profile"`  // the one applied, or ""
-	Profiles   []string        `json:"profiles"` // names of all, sorted
+	Schema string          `json:"schema"`
+	Name   string          `json:"name"`
+	Hosts  map[string]Host `json:"hosts"` // "local" only with what is said of it
+	// Generator is the host that load comes from; "" is each contender's own.
+	Generator  string      `json:"generator,omitempty"`
+	Contenders []Contender `json:"contenders"`
+	Baseline   string      `json:"baseline"`
+	Cells      []Cell      `json:"cells"`
+	Design     Design      `json:"design"`
+	Profile    string      `json:"profile"`  // the one applied, or ""
+	Profiles   []string    `json:"profiles"` // names of all, sorted
 	// Only names the cells that Keep left; empty: all.
 	Only   []string `json:"only,omitempty"`
 	Path   string   `json:"-"`
@@ -49,6 +51,9 @@ type Host struct {
 	Expect map[string]string `json:"expect,omitempty"`
 	// EqualTo names a host that is declared to be the same hardware.
 	EqualTo string `json:"equal_to,omitempty"`
+	// Uplink is a network interface that nothing else uses, by which it and the
+	// generator's host are connected; "" where the generator is on the host itself.
+	Uplink string `json:"uplink,omitempty"`
 }
 
 // Contender is one side of the comparison.

@@ -66,6 +66,7 @@ func (r *resolver) lab(l *Lab, root *node) {
 	l.Name = r.text(root, "name")
 	r.hosts(l, r.sub(root, "hosts", mapping))
 	r.contenders(l, root)
+	r.generator(l, root)
 	r.cells(l, r.sub(root, "cells", sequence))
 	r.volumes(l, root)
 	base := sources{r.sub(root, "design", mapping)}

@@ -91,6 +91,8 @@ const (
 	pathRule      = "write an absolute path like /data"
 	devicePattern = `/dev/[A-Za-z0-9._:/-]{1,200}`
 	deviceRule    = "write the path of a block device like /dev/disk/by-id/…"
+	linkPattern   = `[A-Za-z0-9][A-Za-z0-9._-]{0,14}`
+	linkRule      = "write the name of a network interface like eth1"
 	sysctlPattern = `[a-z0-9_][A-Za-z0-9_.:/-]{0,199}`
 	sysctlRule    = "write the name of a sysctl like net.core.somaxconn"
 )
@@ -154,7 +156,7 @@ func lab(cat Catalogue) *shape {
 	return fieldsOf(
 		field{name: "schema", doc: "The version of this format.", shape: enum(Schema), required: true},
 		field{name: "name", doc: "The lab's name; run folders bear it.", shape: name(), required: true},
-		field{name: "hosts", doc: "Machines beside this one, by name. local is this machine and is always there; nothing but meter can be said of it.", shape: mapOf(name(), fieldsOf(
+		field{name: "hosts", doc: "Machines beside this one, by name. local is this machine and is always there; nothing but meter and uplink can be said of it.", shape: mapOf(name(), fieldsOf(
 			field{name: "ssh", doc: "Where it is reached; every host but local needs it. Its host key must be known.", shape: text(sshPattern, sshRule)},
 			field{name: "port", doc: "Its port, where ssh's own configuration does not say it.", shape: bounded(param.Int, 1, 65535)},
 			field{name: "dir", doc: "The folder on it for the agent, images and environments. Without it /var/lib/bakeoff and /var/cache/bakeoff, or the XDG folders of a user who is not root.", shape: text(pathPattern, pathRule)},
@@ -164,7 +166,9 @@ func lab(cat Catalogue) *shape {
 			field{name: "reboot", doc: "Argument vector that reboots the box after switch; without it what its system has for that.", shape: listOf(one(param.Text))},
 			field{name: "expect", doc: "System → a text that the booted system names itself with (fact os or kernel of its fingerprint); needed where the system's name in switch is not that of a known system.", shape: mapOf(name(), one(param.Text))},
 			field{name: "equal_to", doc: "A host, or local, that is declared to be the same hardware. The declaration is held against the fingerprints and stands in the report.", shape: name()},
+			field{name: "uplink", doc: "A network interface of it that nothing else uses, without an address, on the same network as the uplink of the generator's host. As long as a run lasts it is a port of the experiment's bridge. For Linux hosts.", shape: text(linkPattern, linkRule)},
 		)).eg(`{box: {ssh: root@box.example}}`)},
+		field{name: "generator", doc: "The host that load comes from, over the uplinks of both. Without it load comes from the contender's own host, on CPUs that are not the contender's.", shape: name()},
 		field{name: "contenders", doc: "What is compared.", shape: listOf(contender), required: true},
 		field{name: "baseline", doc: "The contender that the others are compared with. It gets an A/A twin.", shape: name(), required: true},
 		field{name: "defaults", doc: "What contenders have that do not say otherwise.", shape: fieldsOf(resources...)},

@@ -79,6 +79,44 @@ func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Pref
 	return nil
 }
 
+// Unused returns an error of kind fault.Unsupported unless the host has an
+// interface of that name, and without an address: with one, something may use
+// it.
+func Unused(ctx context.Context, host conn.Conn, link string) error {
+	if !validLink.MatchString(link) {
+		return fault.New(fault.Invalid, "%q is no network interface", link)
+	}
+	out, err := conn.Output(ctx, host, "ip", "-o", "addr", "show", "dev", link)
+	if err != nil {
+		return fault.WithFix(fault.Wrap(fault.Unsupported, "uplink "+link, err), "`ip link` on it lists its interfaces")
+	}
+	// 3: eth1    inet 192.0.2.7/24 brd …; one that is up has fe80:: by itself
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) > 3 && (f[2] == "inet" || f[2] == "inet6") && !strings.HasPrefix(f[3], "fe80:") {
+			return fault.WithFix(fault.New(fault.Unsupported, "uplink %s: it has the address %s, so that something may use it", link, f[3]),
+				"name an interface that nothing uses, or take its address away")
+		}
+	}
+	return nil
+}
+
+// Take moves an interface of the host, which is Unused, into the namespace name
+// and makes it a port of the bridge there. When the namespace is removed the
+// kernel gives a real interface back to the host, down and without addresses.
+func Take(ctx context.Context, host conn.Conn, name, link string) error {
+	if !validName.MatchString(name) {
+		return fault.New(fault.Invalid, "%q is no network namespace", name)
+	}
+	if err := Unused(ctx, host, link); err != nil {
+		return err
+	}
+	if _, err := ip(ctx, host, "", "link set "+link+" netns "+name); err != nil {
+		return privilege(err)
+	}
+	_, err := ip(ctx, host, name, "link set "+link+" addrgenmode none", "link set "+link+" master "+Bridge, "link set "+link+" up")
+	return privilege(err)
+}
+
 // directory is where ip(8) keeps the names of namespaces (ip-netns(8)).
 const directory = "/run/netns"
 
@@ -205,6 +243,7 @@ func HasLink(ctx context.Context, host conn.Conn, namespace, link string) (bool,
 var (
 	validLabel = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 	validName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	validLink  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
 	validMAC   = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 )
 

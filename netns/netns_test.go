@@ -222,6 +222,36 @@ func TestAlone(t *testing.T) {
 	}
 }
 
+// An interface that is taken is a port of the bridge, and the kernel's to give
+// back; one that has an address is refused, and so is none.
+func TestTake(t *testing.T) {
+	ctx, name := network(t)
+	link, other := fmt.Sprintf("bou%d", os.Getpid()), fmt.Sprintf("bow%d", os.Getpid())
+	if _, err := ip(ctx, host, "", "link add "+link+" type veth peer name "+other, "addr add 203.0.113.9/24 dev "+link); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { run(context.Background(), host, "ip", "link", "delete", other) }()
+	if err := Take(ctx, host, name, link); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "203.0.113.9/24") {
+		t.Errorf("one with an address: %v", err)
+	}
+	if err := Take(ctx, host, name, "bo-none"); !fault.Is(err, fault.Unsupported) {
+		t.Errorf("one that is not there: %v", err)
+	}
+	if have, err := HasLink(ctx, host, "", link); err != nil || !have {
+		t.Errorf("it is not where it was: %v, %v", have, err)
+	}
+	if _, err := ip(ctx, host, "", "addr flush dev "+link); err != nil {
+		t.Fatal(err)
+	}
+	if err := Take(ctx, host, name, link); err != nil {
+		t.Fatal(err)
+	}
+	out, err := ip(ctx, host, name, "link show dev "+link)
+	if err != nil || !strings.Contains(string(out), "master "+Bridge) {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
 func TestInvalid(t *testing.T) {
 	ctx := t.Context()
 	for _, name := range []string{"", "a b", "-x", "../x", "x;y"} {
@@ -236,6 +266,11 @@ func TestInvalid(t *testing.T) {
 	bad.MAC += " up\nlink del br0"
 	if err := AttachTap(ctx, host, *bad, "x"); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a MAC that says more: %v", err)
+	}
+	for _, link := range []string{"", "-x", "eth0 up", "a/b", "sixteen-letters-x"} {
+		if err := Unused(ctx, host, link); !fault.Is(err, fault.Invalid) {
+			t.Errorf("interface %q: %v", link, err)
+		}
 	}
 	if _, err := Describe(nil, "x y", 0); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a label with a blank: %v", err)

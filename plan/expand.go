@@ -35,16 +35,20 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 	p := &Plan{
 		Schema: Schema, Lab: lab.Name, LabSHA256: hex.EncodeToString(sum[:]), Profile: lab.Profile, Only: lab.Only,
 		Version: version, Seed: seed, Baseline: lab.Baseline, Twin: lab.Baseline + TwinSuffix,
-		Family: []Comparison{}, TwinFamily: []Comparison{},
+		Family: []Comparison{}, TwinFamily: []Comparison{}, Generator: lab.Generator,
 	}
-	for _, c := range lab.Contenders {
-		p.Contenders = append(p.Contenders, Contender{Contender: c})
-		if h, ok := lab.Hosts[c.Host]; ok {
+	host := func(name string) {
+		if h, ok := lab.Hosts[name]; ok {
 			if p.Hosts == nil {
 				p.Hosts = map[string]manifest.Host{}
 			}
-			p.Hosts[c.Host] = h
+			p.Hosts[name] = h
 		}
+	}
+	host(lab.Generator)
+	for _, c := range lab.Contenders {
+		p.Contenders = append(p.Contenders, Contender{Contender: c})
+		host(c.Host)
 	}
 	i := slices.IndexFunc(lab.Contenders, func(c manifest.Contender) bool { return c.Name == lab.Baseline })
 	if i < 0 {

@@ -26,10 +26,13 @@ type Plan struct {
 	Baseline   string      `json:"baseline"`
 	Twin       string      `json:"twin"`
 	Contenders []Contender `json:"contenders"`
-	// Hosts are those of the lab file that contenders stand on.
-	Hosts  map[string]manifest.Host `json:"hosts,omitempty"`
-	Cells  []Cell                   `json:"cells"`
-	Design manifest.Design          `json:"design"`
+	// Hosts are those of the lab file that contenders stand on, and the
+	// generator's.
+	Hosts map[string]manifest.Host `json:"hosts,omitempty"`
+	// Generator is the host that load comes from; "" is each contender's own.
+	Generator string          `json:"generator,omitempty"`
+	Cells     []Cell          `json:"cells"`
+	Design    manifest.Design `json:"design"`
 	// Family is the preregistered primary comparisons; TwinFamily those of
 	// the twin, with an error budget of their own.
 	Family     []Comparison `json:"family"`

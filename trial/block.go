@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"bakeoff/conn"
@@ -119,7 +120,7 @@ func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*lease, err
 		line.Status, line.Instance, line.CreateNS, line.Limits = store.OK, le.ID, le.Up.Sub(le.Asked).Nanoseconds(), &limits
 		out := &lease{Lease: le, targets: map[string]*target{}, shared: map[string]string{}}
 		r.kept[s.Name] = out
-		line.Facts = le.Info().Facts
+		line.Facts = r.facts(s, le.Info().Facts)
 		perr := r.prepareCells(ctx, out, s, b)
 		line.PrepareNS = time.Since(le.Up).Nanoseconds()
 		if line.Fingerprint, err = r.fingerprint(ctx, s, out); err != nil {
@@ -168,6 +169,21 @@ func (r *runner) prepareCells(ctx context.Context, le *lease, s *side, b plan.Bl
 	return nil
 }
 
+// facts are those of an environment, with where its load comes from when that
+// is another host.
+func (r *runner) facts(s *side, of map[string]string) map[string]string {
+	g := r.Plan.Generator
+	if g == "" {
+		return of
+	}
+	out := maps.Clone(of)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out["load"] = fmt.Sprintf("from host %s over %s and %s", g, r.Plan.Hosts[g].Uplink, r.Plan.Hosts[s.Host].Uplink)
+	return out
+}
+
 // prepareCell brings one cell in one environment to where trials can run.
 func (r *runner) prepareCell(ctx context.Context, le *lease, s *side, cell string) error {
 	if le.targets[cell] != nil {
@@ -185,8 +201,7 @@ func (r *runner) prepareCell(ctx context.Context, le *lease, s *side, cell strin
 	t.Subject, t.Addr, t.State = le.Instance, le.Info().Addr, map[string]string{}
 	t.Shared = le.shared
 	if w.Doc().Peer {
-		t.Peer, t.PeerAgent, t.PeerDir = s.env.Peer(le.CPUSet)
-		t.PeerShares = s.env.Layout().Shared(len(le.CPUSet))
+		r.peer(t, s, le.CPUSet)
 	}
 	t.Fresh = func(ctx context.Context) (driver.Instance, []workload.Mark, error) {
 		fresh, err := s.env.Lease(ctx, s.driver, s.Contender.Contender, s.image)

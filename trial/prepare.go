@@ -46,10 +46,8 @@ func (r *runner) prepare(ctx context.Context) error {
 	}
 	if needPeer {
 		r.emit(Event{Kind: Preparing, Text: "making the experiment's network"})
-		for _, l := range r.lessors() {
-			if err := l.Network(ctx); err != nil {
-				return fault.Op("host "+l.Name(), err)
-			}
+		if err := r.networks(ctx); err != nil {
+			return err
 		}
 	}
 	if err := r.images(ctx); err != nil {
@@ -59,6 +57,43 @@ func (r *runner) prepare(ctx context.Context) error {
 		return err
 	}
 	return r.settle(ctx)
+}
+
+// networks makes the experiment's network on every host that takes part, the
+// generator's included.
+func (r *runner) networks(ctx context.Context) error {
+	hosts := r.lessors()
+	if r.Plan.Generator != "" {
+		l := r.lessor(r.Plan.Generator)
+		if l == nil {
+			_, err := r.host(r.Plan.Generator)
+			return fault.Wrap(fault.Unsupported, "the host that load comes from", err)
+		}
+		hosts = append(hosts, l)
+	}
+	// All are looked at before one is taken.
+	for _, l := range hosts {
+		if err := l.Uplink(ctx); err != nil {
+			return fault.Op("host "+l.Name(), err)
+		}
+	}
+	for _, l := range hosts {
+		if err := l.Network(ctx); err != nil {
+			return fault.Op("host "+l.Name(), err)
+		}
+	}
+	return nil
+}
+
+// peer is the other end of a target's network: on another host, with all of its
+// CPUs, or on the contender's own.
+func (r *runner) peer(t *target, s *side, subject []int) {
+	if g := r.Plan.Generator; g != "" {
+		t.Peer, t.PeerAgent, t.PeerDir = r.lessor(g).Peer(nil)
+		return
+	}
+	t.Peer, t.PeerAgent, t.PeerDir = s.env.Peer(subject)
+	t.PeerShares = s.env.Layout().Shared(len(subject))
 }
 
 // Enough turns a driver's answer into a refusal where a contender asks for

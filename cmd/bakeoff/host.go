@@ -125,9 +125,10 @@ func (f *fleet) close() error {
 	return errors.Join(errs...)
 }
 
-// onLocal tells whether a contender stands on this machine.
+// onLocal tells whether a contender stands on this machine, or load comes from
+// it.
 func onLocal(p *plan.Plan) bool {
-	return slices.ContainsFunc(p.Contenders, func(c plan.Contender) bool { return c.Host == "" || c.Host == env.LocalHost })
+	return p.Generator == env.LocalHost || slices.ContainsFunc(p.Contenders, func(c plan.Contender) bool { return c.Host == "" || c.Host == env.LocalHost })
 }
 
 // lessors open on every host that was reached and stays in its system. One that cannot be leased on
@@ -135,7 +136,8 @@ func onLocal(p *plan.Plan) bool {
 func (f *fleet) lessors(ctx context.Context, run string, p *plan.Plan, drivers []driver.Driver, progress func(string)) (map[string]*env.Lessor, error) {
 	state, cache := env.Dirs(f.env, os.Getuid())
 	out := map[string]*env.Lessor{}
-	for name, c := range f.hosts {
+	for i, name := range sortedKeys(f.hosts) {
+		c := f.hosts[name]
 		if err := remember(state, name, p.Hosts[name]); err != nil {
 			return out, err
 		}
@@ -145,6 +147,7 @@ func (f *fleet) lessors(ctx context.Context, run string, p *plan.Plan, drivers [
 			continue
 		}
 		l, err := env.Open(ctx, env.Config{StateDir: c.StateDir(), CacheDir: c.CacheDir(), Host: c, Name: name, Agent: c.Agent(), Run: run, Meter: p.Hosts[name].Meter,
+			Uplink: p.Hosts[name].Uplink, Place: byte(i + 1), // this machine's is 0
 			Ship: &env.Ship{Here: local.Conn{}, Cache: cache}, Progress: progress}, drivers)
 		if err != nil {
 			f.errs[name] = fault.Op("host "+name, err)

@@ -338,6 +338,15 @@ func (a *app) planContenders(v planView, columns int) {
 	}
 	t.print(a.stdout, a.style(a.stdout), columns)
 	fmt.Fprintf(a.stdout, "  %s is the baseline a second time, to see what no difference looks like here.\n", v.Twin)
+	if g := v.Generator; g != "" {
+		for _, name := range sortedKeys(v.Hosts) {
+			if link := v.Hosts[name].Uplink; name == g {
+				fmt.Fprintf(a.stdout, "  Load comes from host %s over its interface %s, which is taken for as long as the run lasts.\n", g, link)
+			} else if link != "" {
+				fmt.Fprintf(a.stdout, "  Host %s gets it over %s, which is taken as well.\n", name, link)
+			}
+		}
+	}
 }
 
 func (a *app) planCells(v planView, columns int) {

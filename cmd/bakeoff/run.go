@@ -282,7 +282,7 @@ func (s *session) lease(ctx context.Context, agent string, drivers []driver.Driv
 		state, cache := env.Dirs(s.env, os.Getuid())
 		if l.local, err = env.Open(ctx, env.Config{
 			StateDir: state, CacheDir: cache, Host: s.localHost(), Agent: agent, Run: filepath.Base(s.dir), Progress: progress,
-			Meter: s.plan.Hosts[env.LocalHost].Meter,
+			Meter: s.plan.Hosts[env.LocalHost].Meter, Uplink: s.plan.Hosts[env.LocalHost].Uplink,
 		}, drivers); err != nil {
 			return l, err
 		}

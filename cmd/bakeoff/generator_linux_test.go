@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// generatorLab has the load for what is here come from another host.
+const generatorLab = `schema: bakeoff/lab/v1
+name: load
+hosts:
+  local: {uplink: bot0}
+  client: {ssh: box, dir: DIR, uplink: bot1}
+generator: client
+contenders:
+  - {name: a, driver: host}
+  - {name: b, driver: host}
+baseline: a
+cells: [{name: web, workload: http, params: {time: 200ms}, primary: [throughput]}]
+design: {blocks: 1, mirror: false}
+`
+
+// Two hosts that are connected by a link of their own: one serves, the other
+// makes the load. The link is in their networks as long as the run lasts, and a
+// link that something else may use is refused and left alone.
+func TestGeneratorOnAnotherHost(t *testing.T) {
+	h, _, lab, dir := farHome(t, "host")
+	if err := os.WriteFile(lab, []byte(strings.ReplaceAll(generatorLab, "DIR", dir)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ip := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("ip", args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	exec.Command("ip", "link", "delete", "bot0").Run() // of a test that was killed
+	ip("link", "add", "bot0", "type", "veth", "peer", "name", "bot1")
+	t.Cleanup(func() { exec.Command("ip", "link", "delete", "bot0").Run() })
+
+	ip("addr", "add", "203.0.113.7/24", "dev", "bot1")
+	_, errs, code := h.bakeoff(t, 2*time.Minute, "run", lab)
+	if code == 0 || !strings.Contains(errs, "it has the address 203.0.113.7/24") {
+		t.Errorf("an interface that is in use: exit code %d\n%s", code, errs)
+	}
+	if !strings.Contains(ip("-o", "addr", "show", "dev", "bot1"), "203.0.113.7/24") {
+		t.Error("it was not left alone")
+	}
+	h.leavesNothing(t)
+	ip("addr", "flush", "dev", "bot1")
+
+	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", lab, "--json")
+	if code != 0 {
+		t.Fatalf("run: exit code %d\n%s%s", code, out, errs)
+	}
+	var r ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	values := 0
+	for _, s := range r.Summaries {
+		if s.Metric == "throughput" && s.N > 0 && s.Median != nil && *s.Median > 0 {
+			values++
+		}
+	}
+	if values != 3 || len(r.Missing) > 0 {
+		t.Errorf("%d of 3 have a throughput; missing: %+v", values, r.Missing)
+	}
+	journal, err := os.ReadFile(filepath.Join(h.dir, r.Folder, "journal.ndjson"))
+	if err != nil || strings.Count(string(journal), "from host client over bot1 and bot0") != 3 {
+		t.Errorf("the journal does not say of all three where the load came from: %v\n%s", err, journal)
+	}
+	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
+	}
+	h.leavesNothing(t)
+}
