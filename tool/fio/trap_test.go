@@ -48,6 +48,7 @@ func TestArgumentsArePinned(t *testing.T) {
 func TestRefusesWhatDoesNothing(t *testing.T) {
 	for name, set := range map[string]param.Values{
 		"depth of a synchronous engine": {"iodepth": "4"},
+		"alignment to three bytes":      {"align": "3"},
 		"file smaller than a block":     {"size": "4KiB", "block": "1MiB"},
 		"no time":                       {"time": "0s"},
 	} {

@@ -23,7 +23,7 @@ func New() workload.Workload {
 		Cache:   "warm",
 		Time:    workload.TimedFor(0),
 		Source: []string{
-			"sysbench 1.0, tests/cpu: an event tests each number from 3 to cpu-max-prime by division up to its square root. There the count is not used, and a compiler may remove the loop; here it is compared with a sieve after every search.",
+			"sysbench 1.0, tests/cpu: an event tests each number from 3 to cpu-max-prime by division up to its square root. There each divisor is compared with the square root as a floating-point number, the count is not used, and a compiler may remove the loop; here the root is rounded once, and the count is compared with a sieve after every search.",
 		},
 	}, Loop())
 }
