@@ -14,6 +14,7 @@ const (
 	btrfsSector = 4096
 	btrfsInline = 2048    // max_inline: what is kept in the tree beside the inode
 	btrfsChunk  = 1 << 17 // what is compressed at a time
+	btrfsAsync  = 1 << 19 // what a thread of the kernel's is given of a file at a time
 )
 
 // btrfsCoder compresses the extents of one algorithm.
@@ -22,8 +23,17 @@ type btrfsCoder struct {
 	enc   codec.Encoder
 	force bool
 	buf   []byte
+	btrfsFile
+}
+
+// btrfsFile is what is remembered within a file.
+type btrfsFile struct {
+	// bailed is where the part of the file ends of which nothing more is
+	// tried, since a piece before did not promise anything, or did not compress.
+	bailed int64
 	// given is set once a part of a file did not compress: the rest of the
-	// file is not tried any more.
+	// file is not tried any more. Of other threads' parts it depends on who
+	// was first; here they follow each other.
 	given bool
 }
 
@@ -36,7 +46,7 @@ func newBtrfs(a Algorithm, force bool, asked *batch) *btrfsCoder {
 }
 
 // begin is called before each file.
-func (b *btrfsCoder) begin() { b.given = false }
+func (b *btrfsCoder) begin() { b.btrfsFile = btrfsFile{} }
 
 // extent writes up to 128 KiB of a file of fileSize bytes, which begins at
 // its offset at.
@@ -50,24 +60,25 @@ func (b *btrfsCoder) extent(data []byte, at, fileSize int64) block {
 	if whole && n <= btrfsInline {
 		plain = block{logical: n, physical: n, allocated: n}
 	}
-	if b.enc == nil || b.given && !b.force || n <= btrfsSector && !whole || !b.force && !worthwhile(data) {
+	if b.enc == nil || b.given && !b.force || at < b.bailed || n <= btrfsSector && !whole {
+		return plain
+	}
+	b.bailed = (at/btrfsAsync + 1) * btrfsAsync
+	if !b.force && !worthwhile(data) {
 		return plain
 	}
 	out, ok := b.enc.Encode(b.buf[:0], data, len(data)-1)
 	b.buf = out
 	size := int64(len(out))
-	if !ok || size >= n {
-		b.given = true
-		return plain
-	}
-	if whole && n <= btrfsSector && size <= btrfsInline {
+	if ok && whole && n <= btrfsSector && size <= btrfsInline {
 		return block{logical: n, physical: size, allocated: size}
 	}
 	size = roundUp(size, btrfsSector)
-	if size+btrfsSector > roundUp(n, btrfsSector) {
+	if !ok || size+btrfsSector > roundUp(n, btrfsSector) {
 		b.given = true
 		return plain
 	}
+	b.bailed = 0
 	return block{logical: roundUp(n, btrfsSector), physical: size, allocated: size}
 }
 
@@ -75,10 +86,12 @@ func (b *btrfsCoder) extent(data []byte, at, fileSize int64) block {
 // patterns, few different bytes or a low entropy promise something.
 func worthwhile(data []byte) bool {
 	const every, width = 256, 16
-	sample := make([]byte, 0, btrfsChunk/every*width)
-	for i := 0; i+width <= len(data); i += every {
-		sample = append(sample, data[i:i+width]...)
+	sample := make([]byte, 0, btrfsChunk/every*width) // zeros where nothing is appended
+	for i := 0; i < len(data); i += every {
+		sample = append(sample, data[i:min(i+width, len(data))]...)
 	}
+	// What is behind the end of the file in its last page is looked at, too.
+	sample = sample[:roundUp(int64(len(data)), btrfsSector)/every*width]
 	half := len(sample) / 2
 	if bytes.Equal(sample[:half], sample[half:2*half]) {
 		return true
@@ -102,9 +115,9 @@ func worthwhile(data []byte) bool {
 		core++
 	}
 	switch {
-	case core <= 64:
+	case core <= 65:
 		return true
-	case core >= 200:
+	case core > 200:
 		return false
 	}
 	return entropy(count[:different], len(sample)) < 80

@@ -99,21 +99,51 @@ func TestExtentsOfBtrfs(t *testing.T) {
 			t.Errorf("%s: %+v, want %d", c.name, got, c.want)
 		}
 	}
-	// After a part that does not compress nothing more is tried, unless it is
-	// forced.
-	mixed := append(append(append([]byte{}, text[:100]...), noise(131072-100)...), text[:131072]...)
-	for force, want := range map[bool]int64{false: 2 * 131072, true: 131072 + 4096} {
+	// After a piece that does not compress nothing more is tried of its 512 KiB,
+	// and of the file, unless it is forced; after one that does not look so, of
+	// its 512 KiB.
+	const piece = btrfsChunk
+	for _, c := range []struct {
+		name   string
+		first  []byte
+		force  bool
+		stored int64
+	}{
+		{"noise", noise(piece), false, 4*piece + 4096},
+		{"noise, forced", noise(piece), true, 4*piece + 4096},
+		{"text, forced", text[:piece], true, 5 * 4096},
+	} {
+		b := newBtrfs(a[0], c.force, nil)
+		b.begin()
+		var sum block
+		file := append(append([]byte{}, c.first...), bytes.Repeat(text[:piece], 4)...)
+		for at := 0; at < len(file); at += piece {
+			sum.add(b.extent(file[at:at+piece], int64(at), int64(len(file))))
+		}
+		if sum.allocated != c.stored {
+			t.Errorf("%s, then text: %d bytes, want %d", c.name, sum.allocated, c.stored)
+		}
+	}
+	// What looks as if it compressed, and does not: noise but for the bytes that
+	// are sampled.
+	seeming := noise(piece)
+	for i := 0; i < piece; i += 256 {
+		for j := range 16 {
+			seeming[i+j] &= 0x1f
+		}
+	}
+	for force, want := range map[bool]int64{false: 5 * piece, true: 4*piece + 4096} {
 		b := newBtrfs(a[0], force, nil)
 		var sum block
-		for at := 0; at < len(mixed); at += btrfsChunk {
-			part := mixed[at : at+btrfsChunk]
+		for at := int64(0); at < 5*piece; at += piece {
+			part := text[:piece]
 			if at == 0 {
-				b.given = !force // as the kernel does after it tried
+				part = seeming
 			}
-			sum.add(b.extent(part, int64(at), int64(len(mixed))))
+			sum.add(b.extent(part, at, 5*piece))
 		}
 		if sum.allocated != want {
-			t.Errorf("force %t: %d bytes, want %d", force, sum.allocated, want)
+			t.Errorf("what only looks compressible, force %t: %d bytes, want %d", force, sum.allocated, want)
 		}
 	}
 	if worthwhile(noise(131072)) || !worthwhile(text[:131072]) {

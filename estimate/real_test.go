@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,7 +40,12 @@ func folder(t *testing.T, files int) string {
 	for i := 0; len(big) < 700_000; i++ {
 		big = append(big, w.Message(i)...)
 	}
-	for name, b := range map[string][]byte{"big": big, "zeros": make([]byte, 300_000), "empty": nil, "small": big[:90], "sector": big[:512]} {
+	mixed := slices.Clone(big)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := 200_000; i < 400_000; i++ {
+		mixed[i] = byte(r.Uint32())
+	}
+	for name, b := range map[string][]byte{"big": big, "mixed": mixed, "zeros": make([]byte, 300_000), "empty": nil, "small": big[:90], "sector": big[:512]} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
 			t.Fatal(err)
 		}

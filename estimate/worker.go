@@ -228,12 +228,15 @@ func (w *worker) ask() map[int][]question {
 			continue
 		}
 		w.batch.row = nil
-		given := s.FileSystem == Btrfs && w.btrfs[s.Name].given
+		var before btrfsFile // which may go on
+		if b := w.btrfs[s.Name]; b != nil {
+			before = b.btrfsFile
+		}
 		for _, p := range w.pieces {
 			w.blocks(s, p)
 		}
-		if s.FileSystem == Btrfs {
-			w.btrfs[s.Name].given = given // a file may go on from the pieces before
+		if b := w.btrfs[s.Name]; b != nil {
+			b.btrfsFile = before
 		}
 		rows[i] = slices.DeleteFunc(w.batch.row, func(q question) bool { return q.level != s.level })
 	}
