@@ -276,10 +276,10 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// moreBlocks estimates how many more blocks an open comparison needs, from
-// the width of its interval now: the width shrinks with the square root of
-// the number of blocks, and must fall below the distance to no difference or
-// to the edge of the margin, whichever is farther.
+// moreBlocks estimates how many more blocks an open comparison needs, from its
+// estimate and the width of its interval now: a run of that many decides it
+// with the probability stats.Likely if the difference is what it seems. That is
+// what plan says of a wanted difference.
 func (c *contest) moreBlocks(d *Data) *int {
 	n := len(c.blocks)
 	looks, alphas := d.looks(), d.Alphas
@@ -290,15 +290,15 @@ func (c *contest) moreBlocks(d *Data) *int {
 	if c.Alpha != nil {
 		alpha = *c.Alpha
 	}
-	// Half-width at a level that n blocks can reach, scaled to alpha's.
+	// The width at a level that n blocks can reach says what the error is.
 	level := max(alpha, math.Ldexp(2, -n))
 	e := c.contrast.Quick(n, 1-level)
-	half := (e.Hi - e.Lo) / 2 * stats.NormalTail(alpha/2) / stats.NormalTail(level/2)
-	target := max(math.Abs(e.Value), c.limit-math.Abs(e.Value))
-	if math.IsInf(half, 0) || half != half || !(target > 0) {
+	se := (e.Hi - e.Lo) / 2 / stats.NormalTail(level/2)
+	growth := stats.Growth(e.Value, se, c.limit, alpha)
+	if math.IsInf(se, 0) || growth != growth || math.IsInf(growth, 0) {
 		return nil
 	}
-	need := math.Ceil(float64(n) * (half / target) * (half / target))
+	need := math.Ceil(float64(n) * growth)
 	need = max(need, float64(n+1), float64(stats.SignedRankNeeds(alpha)))
 	for _, l := range looks {
 		if float64(l) >= need {

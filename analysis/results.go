@@ -87,8 +87,9 @@ const ResultsSchema = "bakeoff/results/v1"
 // Rules counts the versions of what makes verdicts of observations: gates,
 // tests, levels. It grows whenever the same observations would give others, so
 // that verify can tell results that were tampered with from results by earlier
-// rules. 2: the gates order and change; results before have no number.
-const Rules = 2
+// rules. 2: the gates order and change; results before have no number. 3: more
+// blocks are those that decide with a probability of 80 %, and not of 50.
+const Rules = 3
 
 // Verdict is what the adjusted interval alone says.
 type Verdict string
@@ -227,7 +228,8 @@ type Comparison struct {
 	Gates       []Gate       `json:"gates"`
 	Confounders []Confounder `json:"confounders"`
 	// MoreBlocks estimates how many more blocks would decide an open
-	// comparison; null where it is decided or cannot be told.
+	// comparison with 80 % probability (stats.Likely); null where it is decided
+	// or cannot be told.
 	MoreBlocks *int     `json:"more_blocks"`
 	Warnings   []string `json:"warnings,omitempty"`
 }

@@ -189,7 +189,7 @@ func (c Calibration) smallest(noise, n float64) float64 {
 		return math.Inf(1)
 	}
 	se := noise * math.Sqrt(2/c.visits()) * math.Sqrt(math.Pi/3/n)
-	return math.Expm1((stats.StudentQuantile(0.95, n-1) + stats.NormalTail(0.2)) * se)
+	return math.Expm1((stats.StudentQuantile(0.95, n-1) + stats.NormalTail(1-stats.Likely)) * se)
 }
 
 // Needs returns how many blocks, and how long, one comparison of two

@@ -67,9 +67,6 @@ type LookEstimate struct {
 	Equivalence float64
 }
 
-// likely is the probability with which something is found.
-const likely = 0.8
-
 // Estimate tells what a plan can be expected to take and to decide.
 //
 // A block's score has the standard deviation SD·√(2/v) for v visits. The looks
@@ -121,8 +118,8 @@ func (p *Plan) Estimate(c Costs) Estimate {
 		e.Looks = append(e.Looks, LookEstimate{
 			Blocks: n, At: once + time.Duration(n)*e.Block, Reached: n <= e.Blocks,
 			Possible:    math.Exp2(float64(1-n)) <= levels[i],
-			Smallest:    math.Expm1(e.reach.Smallest(i, likely) * e.score),
-			Equivalence: math.Expm1(e.reach.Equivalence(i, likely) * e.score),
+			Smallest:    math.Expm1(e.reach.Smallest(i, stats.Likely) * e.score),
+			Equivalence: math.Expm1(e.reach.Equivalence(i, stats.Likely) * e.score),
 		})
 	}
 	return e
@@ -158,13 +155,13 @@ func (e Estimate) Needs(difference float64) Need {
 			need.Mean += float64(l.Blocks) * (power[i] - before)
 			before, need.Power = power[i], power[i]
 		}
-		if power[i] >= likely && need.Blocks == 0 {
+		if power[i] >= stats.Likely && need.Blocks == 0 {
 			need.Blocks, need.Planned, need.Reached = l.Blocks, true, l.Reached
 		}
 	}
 	need.Mean += float64(e.Blocks) * (1 - before)
 	last := e.Looks[len(e.Looks)-1]
-	if s := e.reach.Smallest(len(e.Looks)-1, likely); need.Blocks == 0 && !math.IsInf(s, 1) {
+	if s := e.reach.Smallest(len(e.Looks)-1, stats.Likely); need.Blocks == 0 && !math.IsInf(s, 1) {
 		// The interval narrows with the square root of the number of blocks.
 		if n := math.Ceil(float64(last.Blocks) * (s / shift) * (s / shift)); n < math.MaxInt32 {
 			need.Blocks = int(n)

@@ -10,6 +10,7 @@ import (
 	"bakeoff/analysis"
 	"bakeoff/chart"
 	"bakeoff/sample"
+	"bakeoff/stats"
 	"bakeoff/unit"
 )
 
@@ -255,7 +256,7 @@ func evidenceOf(c analysis.Comparison, w speech, failed string) []string {
 	}
 	out = append(out, plural(c.Blocks, "block"))
 	if c.MoreBlocks != nil && *c.MoreBlocks > 0 && len(c.Gates) == 0 {
-		out = append(out, fmt.Sprintf("about %d more would decide it", *c.MoreBlocks))
+		out = append(out, fmt.Sprintf("about %d more would decide it with %.0f %% probability", *c.MoreBlocks, 100*stats.Likely))
 	}
 	return out
 }

@@ -43,7 +43,7 @@ func TestSentences(t *testing.T) {
 			c.Verdict, c.Ratio, c.CI = analysis.Better, f(.4), analysis.Interval{f(.39), f(.41)}
 			c.Metric, c.Unit, c.Better = "cpu-per-request", "s/request", sample.Lower
 		}),
-		"vm against host is undecided at http for these instances: the estimate is 98.9 % of its throughput; interval 95.0 % to 102.0 %; 26 blocks; about 14 more would decide it.": with(func(c *analysis.Comparison) {
+		"vm against host is undecided at http for these instances: the estimate is 98.9 % of its throughput; interval 95.0 % to 102.0 %; 26 blocks; about 14 more would decide it with 80 % probability.": with(func(c *analysis.Comparison) {
 			c.Verdict, c.Ratio, c.CI, c.MoreBlocks, c.Scope = analysis.Inconclusive, f(.989), analysis.Interval{f(.95), f(1.02)}, &n, analysis.ScopeInstance
 		}),
 		"vm against host is undecided at http on this machine: the estimate is 3 times its throughput; interim interval 50.0 % to 5 times (unadjusted: no look was reached); 26 blocks.": with(func(c *analysis.Comparison) {

@@ -7,6 +7,47 @@ import (
 	"sync"
 )
 
+// Likely is the probability with which something is meant to be found: where
+// plans, calibrations and results say what a number of blocks finds, they mean
+// this.
+const Likely = 0.8
+
+// Growth tells of a normal estimate and its standard error how many times as
+// many values it would have to be of so that its interval with the two-sided
+// error alpha decides with the probability Likely, if the truth is the estimate:
+// excludes 0 on its side, or lies within ±limit, whichever takes fewer. It is
+// +Inf where no number does.
+//
+// Assumption: the standard error falls with the square root of the number.
+func Growth(estimate, se, limit, alpha float64) float64 {
+	size := math.Abs(estimate)
+	z := NormalTail(alpha / 2)
+	different := se * (z + NormalTail(1-Likely)) / size
+	different *= different
+	if !(size < limit) {
+		return different
+	}
+	// Within the limits on either side: the probability grows with the number.
+	inside := func(growth float64) bool {
+		s := se / math.Sqrt(growth)
+		return normalCDF((limit-size)/s-z)-normalCDF(z-(limit+size)/s) >= Likely
+	}
+	lo, hi := 0.0, 1.0
+	for !inside(hi) {
+		if lo, hi = hi, 2*hi; lo > different || math.IsInf(hi, 1) {
+			return different
+		}
+	}
+	for range 50 {
+		if mid := (lo + hi) / 2; inside(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return min(different, hi)
+}
+
 // Reach is what a group sequential signed-rank test can find, from seeded
 // replays of the test itself on independent normal values with deviation 1.
 //

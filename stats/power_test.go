@@ -59,7 +59,42 @@ func TestReachAtItsLimits(t *testing.T) {
 	if s, want := reach.Equivalence(1, 0.8), (1.960+1.282)/math.Sqrt(400*3/math.Pi); math.Abs(s/want-1) > 0.06 {
 		t.Errorf("400 values are equal within %v, by a normal test %v", s, want)
 	}
+	// What is reached there takes as many values again as there are.
+	se := 1 / math.Sqrt(400*3/math.Pi)
+	if g := Growth(reach.Smallest(1, Likely), se, 0, .05); math.Abs(g-1) > 0.12 {
+		t.Errorf("a difference that 400 values call takes %v times as many", g)
+	}
+	if g := Growth(0, se, reach.Equivalence(1, Likely), .05); math.Abs(g-1) > 0.12 {
+		t.Errorf("an equivalence that 400 values call takes %v times as many", g)
+	}
 	if p := NewReach(nil, nil).Power(1); len(p) != 0 {
 		t.Errorf("without looks %v", p)
+	}
+}
+
+// The interval of so many times the values decides as often as is promised.
+func TestGrowth(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	const limit, se, alpha = 1.0, 0.7, .02
+	z := NormalTail(alpha / 2)
+	for _, truth := range []float64{0, 0.1, 0.45, -0.45, 0.8, 1.0, -1.7} {
+		s := se / math.Sqrt(Growth(truth, se, limit, alpha))
+		differ, same := 0, 0
+		const runs = 20000
+		for range runs {
+			e := truth + s*r.NormFloat64()
+			if (e-z*s)*truth > 0 && e > 0 || (e+z*s)*truth > 0 && e < 0 {
+				differ++
+			}
+			if e-z*s >= -limit && e+z*s <= limit {
+				same++
+			}
+		}
+		if p := float64(max(differ, same)) / runs; math.Abs(p-Likely) > 0.01 {
+			t.Errorf("a truth of %v is decided in %v, want %v", truth, p, Likely)
+		}
+	}
+	if g := Growth(0, 1, 0, .05); !math.IsInf(g, 1) {
+		t.Errorf("nothing is told from nothing by %v times as many", g)
 	}
 }
