@@ -17,6 +17,16 @@ import (
 	"bakeoff/param"
 )
 
+// Where a path is too long for a socket nothing is started that would be waited
+// for in vain.
+func TestATooLongPathIsRefused(t *testing.T) {
+	spec := driver.Spec{Label: engineLabel(), Dir: "/" + strings.Repeat("x", maxSocketPath-len(longestSocket)-1), Options: param.Values{"engine": "private"}}
+	_, err := Driver{}.Found(t.Context(), nil, spec) // a host that was used would panic
+	if err == nil || !strings.Contains(err.Error(), "is too long for the engine's sockets in it: 66 bytes are the most; set BAKEOFF_STATE to a shorter path") {
+		t.Errorf("%v", err)
+	}
+}
+
 // founded starts an engine of the test's own, which touches nothing of one
 // that the machine may have, and returns the options that lead to it.
 func founded(t testing.TB) param.Values {
@@ -27,7 +37,14 @@ func founded(t testing.TB) param.Values {
 		t.Skipf("needs: %s; %s", a.Reason, a.Fix)
 	}
 	dir := t.TempDir()
-	spec := driver.Spec{Label: engineLabel(), Dir: filepath.Join(dir, "engine"), CPUSet: []int{0},
+	// Its path is as long as one may be.
+	short, err := os.MkdirTemp("/tmp", "engine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(short) })
+	long := filepath.Join(short, strings.Repeat("x", maxSocketPath-len(longestSocket)-len(short)-2))
+	spec := driver.Spec{Label: engineLabel(), Dir: long, CPUSet: []int{0},
 		Agent: filepath.Join(dir, "bakeoff-agent"), Options: options}
 	build := exec.Command("go", "build", "-trimpath", "-o", spec.Agent, "bakeoff/cmd/bakeoff-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

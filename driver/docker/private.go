@@ -21,6 +21,16 @@ import (
 // private tells whether the options ask for an engine of the run's own.
 func private(options param.Values) bool { return options.Text("engine") == "private" }
 
+// The longest path of a socket that containerd takes, in bytes (some less than
+// the 107 that Linux has room for), and the longest name among those that
+// dockerd and the containerd that it starts make below the engine's directory.
+// With one byte more containerd does not start, and dockerd waits for it in
+// vain.
+const (
+	maxSocketPath = 104
+	longestSocket = "exec/containerd/containerd-debug.sock"
+)
+
 // Found starts an engine of the run's own, where the options ask for one. It
 // has its own storage, sockets and configuration in spec.Dir, makes no bridge
 // and touches no packet filter; an engine that the machine has is not asked
@@ -29,6 +39,10 @@ func private(options param.Values) bool { return options.Text("engine") == "priv
 func (Driver) Found(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Foundation, error) {
 	if !private(spec.Options) {
 		return nil, nil
+	}
+	if most := maxSocketPath - len("/"+longestSocket); len(path.Clean(spec.Dir)) > most {
+		return nil, fault.WithFix(fault.New(fault.Lab, "the directory %s is too long for the engine's sockets in it: %d bytes are the most", spec.Dir, most),
+			"set BAKEOFF_STATE to a shorter path")
 	}
 	layout, err := cgroup.Detect(ctx, host)
 	if err != nil {
