@@ -5,6 +5,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Kind is the class of an error.
@@ -51,17 +52,21 @@ type Error struct {
 	Err error
 }
 
-// Error returns "op: err", followed by "; fix" where one is known.
+// Error returns "op: err", followed by "; fix" where one is known. What err
+// begins or ends with already is not said twice: a layer cannot know what the
+// one below it was called.
 func (e *Error) Error() string {
 	s := e.Op
 	if e.Err != nil {
-		if s != "" {
-			s += ": "
+		cause := e.Err.Error()
+		if s == "" || cause == s || strings.HasPrefix(cause, s+": ") {
+			s = cause
+		} else {
+			s += ": " + cause
 		}
-		s += e.Err.Error()
 	}
-	if e.Fix != "" {
-		s += "; " + e.Fix
+	if fix := "; " + e.Fix; e.Fix != "" && !strings.HasSuffix(s, fix) {
+		s += fix
 	}
 	return s
 }

@@ -86,7 +86,7 @@ func (n native) Run(ctx context.Context, t Target, p param.Values) (Raw, error) 
 
 // exec runs one stage of the loop on the subject and classes how it ended.
 func (n native) exec(ctx context.Context, t Target, p param.Values, stage string) (Raw, error) {
-	op := n.doc.Name + ": " + stage
+	op := n.doc.Name // whoever calls a stage names it
 	dir, err := n.dir(t, p)
 	if err != nil {
 		return nil, fault.Op(op, err)

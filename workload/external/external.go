@@ -60,7 +60,7 @@ func (e external) limit(p param.Values) time.Duration { return 5*e.tool.Doc().Ti
 // wants to have run beforehand.
 func (e external) Prepare(ctx context.Context, t workload.Target, p param.Values) error {
 	err := e.prepare(ctx, t, p)
-	return fault.Op(e.tool.Doc().Name+": prepare", err)
+	return fault.Op(e.tool.Doc().Name, err)
 }
 
 func (e external) prepare(ctx context.Context, t workload.Target, p param.Values) error {
@@ -100,7 +100,7 @@ func (e external) prepare(ctx context.Context, t workload.Target, p param.Values
 // Reset runs what the tool wants to have run before each trial.
 func (e external) Reset(ctx context.Context, t workload.Target, p param.Values) error {
 	err := e.reset(ctx, t, p)
-	return fault.Op(e.tool.Doc().Name+": reset", err)
+	return fault.Op(e.tool.Doc().Name, err)
 }
 
 func (e external) reset(ctx context.Context, t workload.Target, p param.Values) error {
