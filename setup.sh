@@ -30,10 +30,12 @@ packages() {
 	test|openssh-server|another machine on the loopback, for the tests of the way over SSH
 	run|nginx|workload http on the bare host: the packaged server, never started as a service
 	technologies|docker.io|driver docker: containers by Docker's engine
+	technologies|?docker-cli|the command docker, where it has a package of its own (Debian 13)
 	technologies|podman|driver podman: containers by an engine without a daemon
 	technologies|lxc|driver lxc: containers by LXC
 	technologies|systemd-container|driver nspawn: containers by systemd-nspawn
 	test|docker.io|the same, with an engine that the test starts itself
+	test|?docker-cli|the same
 	test|podman|the same
 	test|lxc|driver lxc, in the tests, too
 	test|systemd-container|driver nspawn, in the tests, too
