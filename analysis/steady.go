@@ -8,6 +8,7 @@ import (
 
 	"bakeoff/sample"
 	"bakeoff/stats"
+	"bakeoff/unit"
 )
 
 // The bounds of what makes a difference unsteady: one number for it would
@@ -234,9 +235,9 @@ func (c *contest) apart(a, b float64) bool {
 // spoken is a difference in words.
 func (c *contest) spoken(d float64) string {
 	if c.metric.Scale == sample.Difference {
-		return fmt.Sprintf("%+.3g %s", d, c.metric.Unit)
+		return unit.Signed(d, -1) + " " + c.metric.Unit
 	}
-	return fmt.Sprintf("%+.1f %%", 100*math.Expm1(d))
+	return unit.Signed(100*math.Expm1(d), 1) + " %"
 }
 
 // unrest are warnings of what meets both sides alike. Comparisons are made

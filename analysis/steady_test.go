@@ -50,7 +50,7 @@ func TestADifferenceThatDependsOnTheVisit(t *testing.T) {
 		}
 		return 1
 	}))
-	if !failedGate(c, OrderGate, "% between the first trials of a block and -0.") {
+	if !failedGate(c, OrderGate, "% between the first trials of a block and −0.") {
 		t.Errorf("verdict %s, gates %v", c.Verdict, c.Gates)
 	}
 	// What both do alike is cancelled by the mirrored order, and told where

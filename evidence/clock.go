@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"bakeoff/probe"
+	"bakeoff/unit"
 )
 
 // clockGate holds every clock of a trial against the others.
@@ -68,10 +69,10 @@ func jumped(b, a probe.Counters) string {
 		return float64(*after-*before) - passed
 	}
 	if d := off(b.WallNS, a.WallNS); math.Abs(d) > clockShare*passed+clockGrain {
-		return fmt.Sprintf("the wall clock was set by %+.3f s", d/1e9)
+		return "the wall clock was set by " + unit.Signed(d/1e9, 3) + " s"
 	}
 	if d := off(b.RawNS, a.RawNS); math.Abs(d) > rawShare*passed+clockGrain {
-		return fmt.Sprintf("the clock was corrected by %+.3f s in %.3f s", -d/1e9, passed/1e9)
+		return fmt.Sprintf("the clock was corrected by %s s in %.3f s", unit.Signed(-d/1e9, 3), passed/1e9)
 	}
 	return ""
 }

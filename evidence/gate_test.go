@@ -53,7 +53,7 @@ func TestGates(t *testing.T) {
 		{"a clock that stood still", "clock", "0.400 s passed inside, 1.000 s outside", func(t *Trial) {
 			t.Line.Clock = &store.Clock{InsideNS: 4e8, OutsideNS: 1e9, UncertaintyNS: 5e6}
 		}},
-		{"a wall clock that was set", "clock", "on the host the wall clock was set by -3600.999 s", func(t *Trial) { *t.Line.After.WallNS -= 3.601e12 }},
+		{"a wall clock that was set", "clock", "on the host the wall clock was set by −3600.999 s", func(t *Trial) { *t.Line.After.WallNS -= 3.601e12 }},
 		{"a clock that is corrected", "clock", "on the host the clock was corrected by +0.051 s", func(t *Trial) { *t.Line.After.RawNS -= 5e7 }},
 		{"another clock source", "clock", `from "tsc" to "hpet"`, func(t *Trial) { t.Line.After.ClockSource = "hpet" }},
 		{"a wall clock set inside", "clock", "inside the wall clock was set by +60.000 s", func(t *Trial) {
@@ -86,7 +86,7 @@ func TestGates(t *testing.T) {
 		{"swap", "swap", "3 pages were swapped in and 0 out", func(t *Trial) { t.Line.After.SwapIn = f(8) }},
 		{"heat", "throttled", "2 times", func(t *Trial) { t.Line.After.ThermalThrottles = f(5) }},
 		{"a quota", "throttled", "0.100 of 1.000 s", func(t *Trial) { t.Line.After.ThrottledSeconds = f(1.1) }},
-		{"a step", "trend", "-50 % after 50 %", func(t *Trial) {
+		{"a step", "trend", "−50 % after 50 %", func(t *Trial) {
 			t.Work.Windows = []float64{20, 20.1, 20.2, 20.3, 20, 20.1, 20.2, 20, 10, 10.1, 10.2, 10, 10.1, 10.3, 10, 10.1}
 		}},
 	} {

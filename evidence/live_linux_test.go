@@ -254,7 +254,7 @@ func TestAQuotaHoldsItBack(t *testing.T) {
 	eventually(t, "throttled", "a quota held it back for ", func() evidence.Trial {
 		return measured(t, cpu.New(), target, param.Values{"time": "300ms"}, nil)
 	})
-	eventually(t, "trend", "the speed changed by -", func() evidence.Trial {
+	eventually(t, "trend", "the speed changed by −", func() evidence.Trial {
 		q.share(t, 100)
 		begun := make(chan struct{})
 		go func() {

@@ -152,3 +152,15 @@ func digits(v float64) string {
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
+
+// Signed writes v with its sign, as a text has it: "+1.5", "−97". decimals is
+// how many digits follow the point; below 0, there are three significant ones.
+func Signed(v float64, decimals int) string {
+	s := ""
+	if decimals < 0 {
+		s = fmt.Sprintf("%+.3g", v)
+	} else {
+		s = fmt.Sprintf("%+.*f", decimals, v)
+	}
+	return strings.ReplaceAll(s, "-", "−")
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"bakeoff/chart"
+	"bakeoff/unit"
 )
 
 // Value is one trial.
@@ -107,7 +108,7 @@ func (f Figure) Table() chart.Table {
 			}
 			text := "–"
 			if d, ok := r.deviation(v.Value); ok {
-				text = fmt.Sprintf("%+.2f %%", 100*d)
+				text = unit.Signed(100*d, 2) + " %"
 			}
 			cells[v.Block][i] = append(cells[v.Block][i], text)
 		}

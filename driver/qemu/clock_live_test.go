@@ -67,7 +67,7 @@ func TestAClockThatIsSetIsGated(t *testing.T) {
 		}
 	}))
 	t.Log(why)
-	if !strings.Contains(why, "inside the wall clock was set by -") {
+	if !strings.Contains(why, "inside the wall clock was set by −") {
 		t.Errorf("a clock that was set: %q", why)
 	}
 }
