@@ -17,7 +17,17 @@
 //
 //	go run ./bench/http -blocks 20 -time 2s
 //
-// and one that does with -realtime as well, as root.
+// and one that does with -realtime as well, as root: then the server, too, comes
+// before its neighbours.
+//
+// The open loop is run with the generator's own choice of priority and without,
+// in turn. Where 20,000/s were sent late, by looking at 535 sends late by over 60 µs:
+// neighbours that had the CPU (without real-time priority 20 to 30 % of the time
+// beside a load of 10; a server that waits for its CPU in the same way keeps all
+// connections busy, which is no lateness but queueing); a sleep that ended late;
+// and single system calls of 100 to 500 µs of CPU time, in which the kernel does
+// the server's and other people's work on this thread. Garbage is not collected
+// meanwhile, and between two receptions all that is due is sent.
 package main
 
 import (

@@ -86,7 +86,7 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 			defer runtime.UnlockOSThread()
 			w.account.thread = openThread()
 			defer w.account.close()
-			priority, undo := hasten(!l.ordinary, l.rate > 0)
+			priority, undo := hasten(l.first(), l.rate > 0)
 			defer undo()
 			priorities[i] = priority
 			w.warmUp()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -97,7 +98,7 @@ func hasten(first, open bool) (priority string, undo func()) {
 		return "normal: " + err.Error(), func() {}
 	}
 	undo = func() { _ = unix.SchedSetAttr(0, old, 0) }
-	priority = "normal: asked for"
+	priority = "normal: asked for, or for want of a CPU for each thread"
 	switch old.Policy {
 	case unix.SCHED_NORMAL:
 	case unix.SCHED_FIFO, unix.SCHED_RR:
@@ -119,6 +120,10 @@ func hasten(first, open bool) (priority string, undo func()) {
 	}
 	return priority, undo
 }
+
+// first tells whether the generator's threads are to come before everything
+// ordinary: among themselves they do not take turns, so each needs a CPU.
+func (l *load) first() bool { return !l.ordinary && l.threads <= runtime.NumCPU() }
 
 // refusal says why a thread gets no real-time priority.
 func refusal(err error) string {
