@@ -30,9 +30,10 @@ func (e *Env) Door(ctx context.Context) (agent.Bind, error) {
 }
 
 // Porter is the first process of an environment with a Door, as its arguments
-// inside. silent: nobody reads what it says.
-func Porter(silent bool) []string {
-	argv := []string{AgentPath, "porter"}
+// inside, with more flags of `bakeoff-agent porter`. silent: nobody reads what
+// it says.
+func Porter(silent bool, flags ...string) []string {
+	argv := append([]string{AgentPath, "porter"}, flags...)
 	if silent {
 		argv = append(argv, "--silent")
 	}

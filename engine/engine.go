@@ -1,10 +1,9 @@
 // Package engine is what the drivers of container engines (Docker, Podman)
 // have in common: the engine's command line makes a container whose first
-// process is idle. Programs get in by an exec of the runtime below the engine,
-// with the configuration that the engine wrote for the container, so that they
-// have what it gives every program: its capabilities, its filter of system
-// calls. The engine's own exec does the same by way of its daemon or monitor;
-// it is an option.
+// process is a porter, which starts the programs: they have what the engine
+// gives the program that an image names, its capabilities and its filter of
+// system calls. The engine's own exec gives the same by way of its daemon or
+// monitor and the runtime; it is an option.
 //
 // The rest is an environment as any other on the host's kernel, see package
 // confine: the same network, the same volumes, the control group of the
@@ -78,7 +77,8 @@ type Container struct {
 	// ID is what the engine calls it.
 	ID string
 	// PID is its first process, as the host numbers it.
-	PID int
+	PID  int
+	door *agent.Bind // nil where programs come by the engine's exec
 }
 
 // Flags are what both engines are told of an environment in the same words:
@@ -92,16 +92,34 @@ func (c *Container) Flags(volumes map[string]string) []string {
 		// Memory and swap together: nothing beside the memory itself.
 		out = append(out, "--memory", strconv.FormatInt(m, 10), "--memory-swap", strconv.FormatInt(m, 10))
 	}
-	for _, b := range c.Env.Binds(volumes) {
+	binds := c.Env.Binds(volumes)
+	if c.door != nil {
+		binds = append(binds, *c.door)
+	}
+	for _, b := range binds {
 		out = append(out, "--mount", mountFlag(b))
 	}
 	return out
 }
 
-// Idle is the first process: it makes the directories that every environment
-// has, and sleeps.
-func Idle() []string {
-	return []string{confine.AgentPath, "pause", "--dir", "/tmp", "--dir", confine.Scratch}
+// First is the first process: it makes the directories that every environment
+// has, and then lets programs in, or sleeps where the engine does that.
+func (c *Container) First() []string {
+	dirs := []string{"--dir", "/tmp", "--dir", confine.Scratch}
+	if c.door == nil {
+		return append([]string{confine.AgentPath, "pause"}, dirs...)
+	}
+	return confine.Porter(true, dirs...)
+}
+
+// Prepare makes what the way in needs, before Flags and First are asked for.
+func (c *Container) Prepare(ctx context.Context) error {
+	if c.Env.Spec.Options.Text(ExecOption.Name) == byEngine {
+		return nil
+	}
+	door, err := c.Env.Door(ctx)
+	c.door = &door
+	return err
 }
 
 // mountFlag is the value of --mount: fields of a line of CSV.
@@ -171,48 +189,30 @@ func parseFound(out string) (id string, pid int, err error) {
 }
 
 // ExecOption is the option that says how programs get into a container.
-var ExecOption = param.Spec{Name: "exec", Kind: param.Text, Default: byRuntime, Enum: []string{byEngine, byRuntime},
-	Doc: "How programs get in: by the runtime below the engine, or by the engine's own exec, which takes some 100 ms and more."}
+var ExecOption = param.Spec{Name: "exec", Kind: param.Text, Default: byPorter, Enum: []string{byEngine, byPorter},
+	Doc: "How programs get in: started by the container's first process, or by the engine's own exec, which takes some 100 ms and more."}
 
 const (
-	byEngine  = "engine"
-	byRuntime = "runtime"
+	byEngine = "engine"
+	byPorter = "porter"
 )
 
 // Enter makes the way in, and waits until the first process is at rest.
-// runtime is the command of the OCI runtime with the directory where it knows
-// the container; with the option exec it is not used.
-func (c *Container) Enter(ctx context.Context, runtime, state string) error {
+func (c *Container) Enter(ctx context.Context) error {
 	e := c.Env
 	if err := e.AdoptOf(ctx, c.PID, c.ID); err != nil {
 		return err
 	}
 	e.Facts()["root"] = "overlay over the image, written parts in the engine's own storage"
 	e.Facts()["scratch"] = "as the root"
-	if err := c.way(ctx, runtime, state); err != nil {
-		return err
-	}
-	return c.settled(ctx)
-}
-
-// way chooses the way in. Either passes on a number only, so the agent says by
-// which signal a program ended.
-func (c *Container) way(ctx context.Context, runtime, state string) error {
-	e := c.Env
-	how := e.Spec.Options.Text(ExecOption.Name)
-	if how == byEngine {
+	if e.Facts()["exec"] = "by the first process"; c.door == nil {
+		// It passes on a number only, so the agent says by which signal a
+		// program ended.
 		e.In = append(c.command([]string{"exec", "--interactive", e.Spec.Label}), e.Info().Agent, "enter", "--report")
 		e.Run = c.run
-	} else {
-		if _, err := conn.FilesOf(e.Host).ReadDir(ctx, path.Join(state, c.ID)); err != nil {
-			return &fault.Error{Kind: fault.Unsupported, Op: c.Name, Fix: "exec: engine",
-				Err: fmt.Errorf("%s does not know the container in %s: %w", runtime, state, err)}
-		}
-		how = byRuntime
-		e.In = []string{runtime, "--root", state, "exec", c.ID, e.Info().Agent, "enter", "--report"}
+		e.Facts()["exec"] = "by the engine"
 	}
-	e.Facts()["exec"] = "by the " + how
-	return nil
+	return c.settled(ctx)
 }
 
 // upTime bounds how long the first process may take to make two directories.
@@ -231,7 +231,11 @@ func (c *Container) settled(ctx context.Context) error {
 			return nil
 		}
 		if _, perr := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/comm", c.PID)); fault.Is(perr, fault.NotFound) {
-			return fault.New(fault.Subject, "the container's first process has ended: %s", c.logs(ctx))
+			err := fault.New(fault.Subject, "the container's first process has ended: %s", c.logs(ctx))
+			if c.door != nil {
+				err = fault.WithFix(err, "where it may not make its socket: the option exec: engine")
+			}
+			return err
 		}
 		select {
 		case <-time.After(wait):

@@ -44,7 +44,6 @@ func (Driver) Doc() driver.Doc {
 			{Name: "engine", Kind: param.Text, Default: "running", Enum: []string{"private", "running"},
 				Doc: "The engine that the machine runs, or one that is started for the run, with its own storage, and ended with it."},
 			{Name: "socket", Kind: param.Text, Default: "", Doc: "The running engine's socket on the host, as unix:///run/docker.sock; empty is the one that the docker command takes by itself."},
-			{Name: "exec-root", Kind: param.Text, Default: "/run/docker", Doc: "Where the running engine keeps the state of what runs (dockerd --exec-root)."},
 			engine.ExecOption,
 			{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", "unconfined"}, Doc: "The filter of system calls: the engine's own, or none."},
 		},
@@ -173,12 +172,15 @@ func (c *container) build(ctx context.Context, socket string) error {
 		func() (err error) { volumes, err = e.Volumes(ctx); return err },
 		func() (err error) {
 			if !private(e.Spec.Options) {
-				i, err = ask(ctx, c.CLI)
+				i, err = c.info(ctx, socket)
 			}
 			return err
 		},
 		func() error { return remember(ctx, e, made{Socket: socket, Private: private(e.Spec.Options)}) })
 	if err != nil {
+		return err
+	}
+	if err := c.Prepare(ctx); err != nil {
 		return err
 	}
 	e.OnClose, e.Details = c.Remove, c.State
@@ -193,7 +195,7 @@ func (c *container) build(ctx context.Context, socket string) error {
 		func() error { return e.Join(ctx, c.PID) },
 		func() (err error) {
 			if i.ServerVersion == "" {
-				i, err = ask(ctx, c.CLI)
+				i, err = c.info(ctx, socket)
 			}
 			return err
 		})
@@ -207,16 +209,13 @@ func (c *container) build(ctx context.Context, socket string) error {
 		e.Facts()["engine"] = "private"
 	}
 	e.Facts()["seccomp"] = seccompOf(e.Spec)
-	return c.Enter(ctx, i.DefaultRuntime, path.Join(execRoot(e.Spec.Options), "runtime-"+i.DefaultRuntime, "moby"))
+	return c.Enter(ctx)
 }
 
-// execRoot is where the engine has the state of what runs; below it the
-// runtime's, by the name of the runtime and of containerd's namespace.
-func execRoot(options param.Values) string {
-	if d := options.Text("exec-root"); d != "" {
-		return d
-	}
-	return "/run/docker"
+// info is what the engine at a socket says of itself, asked once: its command
+// line takes as long for that as a container takes to be made.
+func (c *container) info(ctx context.Context, socket string) (info, error) {
+	return driver.Remember(c.Env.Spec.Memo, "docker info "+socket, func() (info, error) { return ask(ctx, c.CLI) })
 }
 
 func seccompOf(spec driver.Spec) string {
@@ -243,7 +242,7 @@ func (c *container) flags(i info, volumes map[string]string) []string {
 // missing.
 func (c *container) start(ctx context.Context, tag string, flags []string) (id string, err error) {
 	run := func() (string, error) {
-		return c.Do(ctx, append(append(slices.Clone(flags), tag), engine.Idle()...)...)
+		return c.Do(ctx, append(append(slices.Clone(flags), tag), c.First()...)...)
 	}
 	id, first := run()
 	if first == nil {

@@ -94,7 +94,7 @@ func (d *daemon) socket() string { return "unix://" + d.dir("socket") }
 // Options lead an environment to this engine.
 func (d *daemon) Options() param.Values {
 	out := maps.Clone(d.spec.Options)
-	out["socket"], out["exec-root"] = d.socket(), d.dir("exec")
+	out["socket"] = d.socket()
 	return out
 }
 

@@ -133,8 +133,14 @@ func (c *container) build(ctx context.Context) error {
 		func() error { return e.Connect(ctx) },
 		func() (err error) { volumes, err = e.Volumes(ctx); return err },
 		func() (err error) { limits, err = Ulimits(ctx, e.Host); return err },
-		func() (err error) { v, err = version(ctx, c.CLI); return err })
+		func() (err error) {
+			v, err = driver.Remember(e.Spec.Memo, "podman --version", func() (string, error) { return version(ctx, c.CLI) })
+			return err
+		})
 	if err != nil {
+		return err
+	}
+	if err := c.Prepare(ctx); err != nil {
 		return err
 	}
 	e.OnClose, e.Details = c.Remove, c.State
@@ -143,7 +149,7 @@ func (c *container) build(ctx context.Context) error {
 	if e.Spec.Options.Text("seccomp") == "unconfined" {
 		argv = append(argv, "--security-opt", "seccomp=unconfined")
 	}
-	argv = append(append(argv, "--rootfs", path.Clean(e.Spec.Image.Root)+":O"), engine.Idle()...)
+	argv = append(append(argv, "--rootfs", path.Clean(e.Spec.Image.Root)+":O"), c.First()...)
 	id, err := c.Do(ctx, argv...)
 	if err != nil {
 		return err
@@ -155,8 +161,7 @@ func (c *container) build(ctx context.Context) error {
 	if e.Spec.Options.Text("seccomp") == "unconfined" {
 		e.Facts()["seccomp"] = "none"
 	}
-	// Podman leaves a runtime its own default, which is this for root.
-	return c.Enter(ctx, c.runtime, path.Join("/run", c.runtime))
+	return c.Enter(ctx)
 }
 
 // Ulimits returns the flags that keep Podman from raising limits above the host's where that is not
