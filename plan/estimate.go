@@ -26,6 +26,9 @@ type Costs struct {
 // the scores.
 type Noise struct {
 	SD float64
+	// CPU is the same of CPU time (sample.Metric.CPUTime), which nobody who
+	// waits makes larger; 0 where it is not known, and SD stands for both.
+	CPU float64
 	// Source says where the number is from.
 	Source string
 }
@@ -44,6 +47,9 @@ type Estimate struct {
 	Blocks int           // planned blocks that the budget lasts for
 	Noise  Noise
 	Looks  []LookEstimate
+	// ByCPU is the same for the primary comparisons of CPU time, where there are
+	// others beside them and its noise is known; nil otherwise.
+	ByCPU *Estimate
 
 	reach *stats.Reach
 	once  time.Duration // spent before the first block
@@ -106,7 +112,12 @@ func (p *Plan) Estimate(c Costs) Estimate {
 	if p.Design.Mirror {
 		visits = 2
 	}
-	e.once, e.score = once, c.Noise.SD*math.Sqrt(2/visits)
+	clock, cpu := p.measures()
+	cpu = cpu && c.Noise.CPU > 0
+	if cpu && !clock {
+		e.Noise.SD = c.Noise.CPU
+	}
+	e.once = once
 	open := float64(max(1, len(p.Family)))
 	spend := make([]float64, len(p.Design.Alphas))
 	for i, a := range p.Design.Alphas {
@@ -114,9 +125,32 @@ func (p *Plan) Estimate(c Costs) Estimate {
 	}
 	levels := stats.Boundaries(p.Design.Looks, spend)
 	e.reach = stats.NewReach(p.Design.Looks, levels)
-	for i, n := range p.Design.Looks {
+	e = e.with(e.Noise.SD, p.Design.Looks, levels, visits)
+	if cpu && clock {
+		by := e.with(c.Noise.CPU, p.Design.Looks, levels, visits)
+		e.ByCPU = &by
+	}
+	return e
+}
+
+// measures tells whether primary metrics are read from a clock, and whether
+// from CPU time. Without any, the clock is what is meant.
+func (p *Plan) measures() (clock, cpu bool) {
+	for _, c := range p.Cells {
+		for _, m := range c.Metrics {
+			clock = clock || m.Primary && !m.CPUTime
+			cpu = cpu || m.Primary && m.CPUTime
+		}
+	}
+	return clock || !cpu, cpu
+}
+
+// with returns e with its looks at a noise.
+func (e Estimate) with(sd float64, looks []int, levels []float64, visits float64) Estimate {
+	e.Noise.SD, e.score, e.Looks = sd, sd*math.Sqrt(2/visits), nil
+	for i, n := range looks {
 		e.Looks = append(e.Looks, LookEstimate{
-			Blocks: n, At: once + time.Duration(n)*e.Block, Reached: n <= e.Blocks,
+			Blocks: n, At: e.once + time.Duration(n)*e.Block, Reached: n <= e.Blocks,
 			Possible:    math.Exp2(float64(1-n)) <= levels[i],
 			Smallest:    math.Expm1(e.reach.Smallest(i, stats.Likely) * e.score),
 			Equivalence: math.Expm1(e.reach.Equivalence(i, stats.Likely) * e.score),

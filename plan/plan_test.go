@@ -376,3 +376,35 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// What is compared by CPU time is found by the noise of CPU time, where that is
+// known.
+func TestEstimateOfCPUTime(t *testing.T) {
+	of := func(clock, cpu bool, noise Noise) Estimate {
+		p := expand(t, "{looks: [12, 26], alphas: [.02, .03]}", 1)
+		p.Cells = p.Cells[:1]
+		p.Cells[0].Metrics = []sample.Metric{{Name: "throughput", Primary: clock}, {Name: "cpu-per-op", Primary: cpu, CPUTime: true}}
+		return p.Estimate(Costs{Noise: noise, Settle: time.Second})
+	}
+	both := of(true, true, Noise{SD: .2, CPU: .02})
+	if both.ByCPU == nil || both.Noise.SD != .2 || both.ByCPU.Noise.SD != .02 {
+		t.Fatalf("clock and CPU time: %+v", both)
+	}
+	for i, l := range both.Looks {
+		by := both.ByCPU.Looks[i]
+		if r := math.Log1p(l.Smallest) / math.Log1p(by.Smallest); math.Abs(r-10) > 1e-9 || by.At != l.At || by.Possible != l.Possible {
+			t.Errorf("look %d: %+v, by CPU time %+v", i, l, by)
+		}
+	}
+	if a, b := both.Needs(.02), both.ByCPU.Needs(.02); a.Planned || !b.Planned || b.Blocks != 26 && b.Blocks != 12 {
+		t.Errorf("2 %% need %+v, by CPU time %+v", a, b)
+	}
+	if only := of(false, true, Noise{SD: .2, CPU: .02}); only.ByCPU != nil || only.Noise.SD != .02 || only.Looks[0] != both.ByCPU.Looks[0] {
+		t.Errorf("CPU time alone: %+v", only)
+	}
+	for _, e := range []Estimate{of(true, false, Noise{SD: .2, CPU: .02}), of(false, false, Noise{SD: .2, CPU: .02}), of(true, true, Noise{SD: .2}), of(false, true, Noise{SD: .2})} {
+		if e.ByCPU != nil || e.Noise.SD != .2 || e.Looks[0] != both.Looks[0] {
+			t.Errorf("by the clock, or of unknown noise: %+v", e)
+		}
+	}
+}

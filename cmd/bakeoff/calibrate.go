@@ -335,8 +335,12 @@ func (a *app) noise() plan.Noise {
 		}
 		return n
 	}
-	return plan.Noise{SD: cal.Noise(), Source: fmt.Sprintf("%.2g %% from trial to trial, as %s on this machine found for work that only computes; other work may scatter more",
-		100*cal.Noise(), plural(len(cal.Runs), "calibration"))}
+	n := plan.Noise{SD: cal.Noise(), CPU: cal.CPUNoise(), Source: fmt.Sprintf("%.2g %% from trial to trial", 100*cal.Noise())}
+	if n.CPU > 0 {
+		n.Source += fmt.Sprintf(", of CPU time %.2g %%", 100*n.CPU)
+	}
+	n.Source += fmt.Sprintf(", as %s on this machine found for work that only computes; other work may scatter more", plural(len(cal.Runs), "calibration"))
+	return n
 }
 
 func plural(n int, what string) string {

@@ -47,6 +47,13 @@ func TestCalibrationLab(t *testing.T) {
 	}
 }
 
+const planLab = `schema: bakeoff/lab/v1
+name: web
+contenders: [{name: host, driver: host}, {name: again, driver: host}]
+baseline: host
+cells: [{name: web, workload: http, primary: [throughput, cpu-per-request]}]
+`
+
 // A plan reckons with what was measured, until the machine changes.
 func TestPlanTakesTheCalibration(t *testing.T) {
 	state := t.TempDir()
@@ -68,10 +75,35 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 	if n := a.noise(); n.SD != 0.034 || !strings.Contains(n.Source, "3.4 % from trial to trial, as one calibration") {
 		t.Errorf("with a calibration %+v", n)
 	}
+	m.CPUNoise = 0.007
+	if cal, err = a.keep(probe.ReadFingerprint(nil), m); err != nil {
+		t.Fatal(err)
+	}
+	noise := a.noise()
+	if noise.CPU != 0.007 || !strings.Contains(noise.Source, "of CPU time 0.7 %") {
+		t.Errorf("with CPU time %+v", noise)
+	}
+	lab, err := manifest.Parse("lab", []byte(planLab), catalogue(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Expand(lab, catalogue(), 1, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := planView{Plan: p, Estimate: estimate(p, 0, noise, 0.02)}
+	if v.Estimate.ByCPU == nil || *v.Estimate.ByCPU.Looks[3].Smallest > *v.Estimate.Looks[3].Smallest/4 {
+		t.Errorf("clock and CPU time are planned as %+v", v.Estimate)
+	}
+	a.printPlan(v, "lab", false, 0)
+	if text := out.String(); !strings.Contains(text, "BY CPU TIME") || !strings.Contains(text, "By CPU time: A difference of 2.0 %") {
+		t.Errorf("the plan says\n%s", text)
+	}
+	out.Reset()
 	if err := a.printCalibration(cal, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 false alarms in 8 windows of 6 blocks: 12.5 %; 95 % interval 0.3 % to 52.7 %", "promises 3.1 %", "Change from run to run: unavailable", "in 20m, two contenders that differ by"} {
+	for _, want := range []string{"2 false alarms in 16 windows of 6 blocks: 12.5 %; 95 % interval 1.6 % to 38.3 %", "promises 3.1 %", "Change from run to run: unavailable", "in 20m, two contenders that differ by"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -106,6 +106,9 @@ type estimateView struct {
 	Looks       []lookView `json:"looks"`
 	// Wanted is what --difference asked for; null where it did not.
 	Wanted *needView `json:"wanted"`
+	// ByCPU is the same for comparisons of CPU time, with its own noise; null
+	// where that is not known, or there are no others.
+	ByCPU *estimateView `json:"by_cpu"`
 }
 
 // needView is a plan.Need for JSON.
@@ -253,6 +256,15 @@ func estimate(p *plan.Plan, budget time.Duration, noise plan.Noise, difference f
 		q.Design.Budget = budget
 	}
 	e := q.Estimate(costs(p, noise))
+	v := viewEstimate(e, difference)
+	if e.ByCPU != nil {
+		by := viewEstimate(*e.ByCPU, difference)
+		v.ByCPU = &by
+	}
+	return v
+}
+
+func viewEstimate(e plan.Estimate, difference float64) estimateView {
 	v := estimateView{
 		Trials: e.Trials, BlockNS: int64(e.Block), TotalNS: int64(e.Total), BudgetNS: int64(e.Budget), Blocks: e.Blocks,
 		NoiseSD: e.Noise.SD, NoiseSource: e.Noise.Source, Looks: []lookView{},
@@ -402,8 +414,12 @@ func (a *app) planEstimate(v planView, columns int) {
 		fmt.Fprintln(a.stdout, "  It exercises everything and decides nothing: there are too few blocks for a look.")
 		return
 	}
-	t := table{head: []string{"  LOOK AT", "AFTER ABOUT", "FINDS A DIFFERENCE OF", "FINDS EQUAL WITHIN", ""}}
-	for _, l := range e.Looks {
+	t := table{head: []string{"  LOOK AT", "AFTER ABOUT", "FINDS A DIFFERENCE OF", "FINDS EQUAL WITHIN"}}
+	if e.ByCPU != nil {
+		t.head = append(t.head, "BY CPU TIME", "EQUAL WITHIN")
+	}
+	t.head = append(t.head, "")
+	for i, l := range e.Looks {
 		note := ""
 		switch {
 		case !l.Reached:
@@ -411,14 +427,22 @@ func (a *app) planEstimate(v planView, columns int) {
 		case !l.Possible:
 			note = "too few blocks for so many open comparisons"
 		}
-		t.row(fmt.Sprintf("  %d blocks", l.Blocks), round(time.Duration(l.AtNS)), percent(l.Smallest), percent(l.Equivalence), note)
+		row := []string{fmt.Sprintf("  %d blocks", l.Blocks), round(time.Duration(l.AtNS)), percent(l.Smallest), percent(l.Equivalence)}
+		if e.ByCPU != nil {
+			row = append(row, percent(e.ByCPU.Looks[i].Smallest), percent(e.ByCPU.Looks[i].Equivalence))
+		}
+		t.row(append(row, note)...)
 	}
 	t.print(a.stdout, a.style(a.stdout), columns)
 	for _, line := range wrap(fmt.Sprintf("with 80 %% probability, %s. Noise: %s.", openText(len(v.Family)), e.NoiseSource), columns-2) {
 		fmt.Fprintln(a.stdout, "  "+line)
 	}
 	if e.Wanted != nil {
-		for _, line := range wrap(wantedText(*e.Wanted), columns-2) {
+		text := wantedText(*e.Wanted)
+		if e.ByCPU != nil {
+			text += " By CPU time: " + wantedText(*e.ByCPU.Wanted)
+		}
+		for _, line := range wrap(text, columns-2) {
 			fmt.Fprintln(a.stdout, "  "+line)
 		}
 	}
