@@ -96,9 +96,22 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
 	exit 0
 fi
 
+# lists tells whether apt knows what there is.
+lists() {
+	for list in /var/lib/apt/lists/*_Packages*; do
+		[ ! -e "$list" ] || return 0
+	done
+	return 1
+}
+
+# What this system does not have, and does without, is not missing.
+foregone() {
+	[ "$1" != "${1#\?}" ] && lists && ! available "${1#\?}"
+}
+
 missing=''
 while IFS='|' read -r package why; do
-	installed "${package#\?}" || missing="$missing $package"
+	installed "${package#\?}" || foregone "$package" || missing="$missing $package"
 done <<LIST
 $(wanted "$@")
 LIST
