@@ -4,9 +4,9 @@
 //
 // Deflate follows zlib decision by decision (match finder, lazy evaluation,
 // block boundaries, code lengths), and btrfs in how it calls Linux' own copy of
-// it, so its streams are theirs, to the byte. LZJB and ZLE are
-// fully determined by their definition. LZ4 and LZO1X-1 use the match finder
-// that their definition describes. Zstandard is another implementation of the
+// it, so its streams are theirs, to the byte; LZO1X-1 follows Linux as closely.
+// LZJB and ZLE are fully determined by their definition. LZ4 uses the match finder
+// that its definition describes. Zstandard is another implementation of the
 // format, with four levels: see Zstd.
 package codec
 

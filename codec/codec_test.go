@@ -116,6 +116,35 @@ func TestSizesAreThoseOfZlib(t *testing.T) {
 	}
 }
 
+// So are those of its LZO: testdata has how long the sectors came out on Linux
+// 6.18 (64 bits) – the input, where the extent begins, and each sector's bytes.
+func TestSectorsAreThoseOfBtrfs(t *testing.T) {
+	text, err := os.ReadFile("testdata/btrfs-lzo-6.18.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, n := inputs(), 0
+	var z LZO
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		at, err := strconv.Atoi(f[1])
+		if err != nil {
+			t.Fatal(line)
+		}
+		for i, want := range strings.Split(f[2], ",") {
+			src := in[f[0]][at+i*page:]
+			out, _ := z.Encode(nil, src[:min(page, len(src))], 2*page)
+			if strconv.Itoa(len(out)) != want {
+				t.Errorf("%s, sector %d from %d: %d bytes, and btrfs has %s", f[0], i, at, len(out), want)
+			}
+			n++
+		}
+	}
+	if n < 100 {
+		t.Errorf("%d sectors", n)
+	}
+}
+
 func unZlib(b []byte, n int) ([]byte, error) {
 	r, err := zlib.NewReader(bytes.NewReader(b))
 	if err != nil {

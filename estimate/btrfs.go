@@ -144,8 +144,10 @@ type lzoSegments struct {
 
 const lzoWord = 4
 
-// Encode compresses.
-func (s *lzoSegments) Encode(dst, src []byte, limit int) ([]byte, bool) {
+// Encode compresses. It does not mind when the result is longer than limit, as
+// long as it needs no more sectors: a small file that grows is inline all the
+// same.
+func (s *lzoSegments) Encode(dst, src []byte, _ int) ([]byte, bool) {
 	base := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
 	for at := 0; at < len(src); at += btrfsSector {
@@ -161,5 +163,5 @@ func (s *lzoSegments) Encode(dst, src []byte, limit int) ([]byte, bool) {
 		}
 	}
 	binary.LittleEndian.PutUint32(dst[base:], uint32(len(dst)-base))
-	return dst, len(dst)-base <= limit
+	return dst, int64(len(dst)-base) <= roundUp(int64(len(src)), btrfsSector)
 }
