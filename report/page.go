@@ -389,7 +389,7 @@ func (b *builder) unavailable() table {
 		k := why{u.Metric, u.Reason}
 		i, ok := at[k]
 		if !ok {
-			i, at[k] = len(t.Rows), len(t.Rows)
+			at[k] = len(t.Rows)
 			t.Rows = append(t.Rows, []string{u.Metric, u.Contender, u.Cell, u.Reason})
 			continue
 		}
