@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 	"github.com/ulikunitz/xz"
 )
 
@@ -63,8 +64,10 @@ func unpacker(packed []byte) (io.Reader, error) {
 		return z, err
 	case bytes.HasPrefix(packed, []byte("\xfd7zXZ\x00")):
 		return xz.ReaderConfig{SingleStream: true}.NewReader(r)
+	case bytes.HasPrefix(packed, []byte{0x02, 0x21, 0x4c, 0x18}): // as Linux packs with LZ4, in blocks of the old format
+		return lz4.NewReader(r), nil
 	case bytes.HasPrefix(packed, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return zstd.NewReader(r, zstd.WithDecoderMaxMemory(maxKernel))
 	}
-	return nil, fmt.Errorf("it is packed in a way that begins with % x; gzip, xz and zstd are known", packed[:min(len(packed), 6)])
+	return nil, fmt.Errorf("it is packed in a way that begins with % x; gzip, xz, lz4 and zstd are known", packed[:min(len(packed), 6)])
 }

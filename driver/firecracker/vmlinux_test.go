@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 	"github.com/ulikunitz/xz"
 )
 
@@ -21,6 +22,13 @@ func packed(t testing.TB, how string, kernel []byte) []byte {
 	case "xz":
 		z, err := xz.NewWriter(&b)
 		if err != nil {
+			t.Fatal(err)
+		}
+		z.Write(kernel)
+		z.Close()
+	case "lz4":
+		z := lz4.NewWriter(&b)
+		if err := z.Apply(lz4.LegacyOption(true)); err != nil {
 			t.Fatal(err)
 		}
 		z.Write(kernel)
@@ -48,7 +56,7 @@ func TestVmlinux(t *testing.T) {
 	if got, err := vmlinux(kernel); err != nil || !bytes.Equal(got, kernel) {
 		t.Errorf("an ELF kernel: %v", err)
 	}
-	for _, how := range []string{"gzip", "xz", "zstd"} {
+	for _, how := range []string{"gzip", "xz", "lz4", "zstd"} {
 		image := packed(t, how, kernel)
 		if got, err := vmlinux(image); err != nil || !bytes.Equal(got, kernel) {
 			t.Errorf("%s: %d bytes, %v", how, len(got), err)

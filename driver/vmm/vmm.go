@@ -201,6 +201,12 @@ func describe(ctx context.Context, e *guest.Env) error {
 	p := &e.Properties
 	p.OwnKernel, p.Limits.CPUs, p.Limits.Memory = true, &one, &memory
 	p.Limits.NotEnforced = map[string]string{"cpu_set": "vmm pins no processors"}
+	if e.Spec.Quota > 0 {
+		p.Limits.NotEnforced["quota"] = "vmd has no limit of a machine's processor time"
+	}
+	if e.Spec.Read > 0 || e.Spec.Write > 0 {
+		p.Limits.NotEnforced["io"] = "vmd has no limit of a machine's disk"
+	}
 	p.Facts["disk"] = "qcow2, derived from the image"
 	return nil
 }
