@@ -118,7 +118,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) d
 	}
 	a := confine.Check(ctx, host, confine.Needs{Programs: map[string]string{"docker": "docker.io", "tar": "tar"}})
 	if !a.OK {
-		return a
+		return commandOf(ctx, host, a)
 	}
 	i, err := ask(ctx, cli(host, socket))
 	if err != nil {
@@ -127,6 +127,22 @@ func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) d
 	for k, v := range i.facts() {
 		a.Facts[k] = v
 	}
+	return a
+}
+
+// commandOf names the package of the command where the engine is there without
+// it: Debian 13 has it in one of its own, which docker.io only recommends.
+func commandOf(ctx context.Context, host conn.Conn, a driver.Availability) driver.Availability {
+	i := slices.Index(a.Packages, "docker.io")
+	if i < 0 || slices.Contains(a.Programs, "dockerd") {
+		return a
+	}
+	if _, err := host.Exec(ctx, conn.Command("dockerd", "--version")); err != nil {
+		return a // so both are missing
+	}
+	a.Packages = slices.Clone(a.Packages)
+	a.Packages[i] = "docker-cli"
+	a.Fix = "apt-get install " + strings.Join(a.Packages, " ")
 	return a
 }
 

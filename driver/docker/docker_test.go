@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/conn"
 	"bakeoff/conn/local"
 	"bakeoff/driver"
 	"bakeoff/driver/drivertest"
@@ -141,6 +142,35 @@ func TestNoEngine(t *testing.T) {
 		if _, err := socketOf(param.Values{"socket": host}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", host, err)
 		}
+	}
+}
+
+// bare is a host with some programs.
+type bare struct {
+	conn.Conn
+	programs string
+}
+
+func (b bare) Exec(_ context.Context, c conn.Cmd) (conn.Exit, error) {
+	if !strings.Contains(b.programs, c.Argv[0]) {
+		return conn.Exit{}, fault.New(fault.NotFound, "no %s here", c.Argv[0])
+	}
+	return conn.Exit{}, nil
+}
+
+// Where the engine is installed without its command, what brings the engine
+// would bring nothing.
+func TestTheCommandHasItsPackage(t *testing.T) {
+	lacks := driver.Availability{Programs: []string{"docker", "tar"}, Packages: []string{"docker.io", "tar"}, Fix: "apt-get install docker.io tar"}
+	if a := commandOf(t.Context(), bare{programs: "dockerd"}, lacks); a.Fix != "apt-get install docker-cli tar" || a.Packages[0] != "docker-cli" {
+		t.Errorf("with the engine: %+v", a)
+	}
+	if a := commandOf(t.Context(), bare{}, lacks); a.Fix != lacks.Fix || a.Packages[0] != "docker.io" {
+		t.Errorf("without: %+v", a)
+	}
+	lacks = driver.Availability{Programs: []string{"docker", "dockerd"}, Packages: []string{"docker.io"}}
+	if a := commandOf(t.Context(), bare{programs: "dockerd"}, lacks); a.Packages[0] != "docker.io" {
+		t.Errorf("an engine that was found missing: %+v", a)
 	}
 }
 

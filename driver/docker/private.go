@@ -156,7 +156,7 @@ func checkPrivate(ctx context.Context, host conn.Conn) driver.Availability {
 	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{
 		"docker": "docker.io", "dockerd": "docker.io", "containerd": "containerd", "runc": "runc", "tar": "tar"}})
 	if !a.OK {
-		return a
+		return commandOf(ctx, host, a)
 	}
 	out, err := conn.Output(ctx, host, "dockerd", "--version")
 	if err != nil {
