@@ -68,15 +68,15 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 		t.Errorf("without a calibration %+v", n)
 	}
 	m := calibrate.Measured{Run: "r", At: time.Unix(0, 0).UTC(), Noise: 0.034, Visits: 2, Of: 8, Alarms: 1, PerTrial: time.Second}
-	cal, err := a.keep(probe.ReadFingerprint(nil), m)
-	if err != nil {
+	if _, err := a.keep(probe.ReadFingerprint(nil), m); err != nil {
 		t.Fatal(err)
 	}
 	if n := a.noise(); n.SD != 0.034 || !strings.Contains(n.Source, "3.4 % from trial to trial, as one calibration") {
 		t.Errorf("with a calibration %+v", n)
 	}
 	m.CPUNoise = 0.007
-	if cal, err = a.keep(probe.ReadFingerprint(nil), m); err != nil {
+	cal, err := a.keep(probe.ReadFingerprint(nil), m)
+	if err != nil {
 		t.Fatal(err)
 	}
 	noise := a.noise()
