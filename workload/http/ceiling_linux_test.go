@@ -318,7 +318,7 @@ func spoken(o analysis.Observation) string {
 // tells them apart. There are connections enough to keep the generator busy
 // while a server waits for its CPU.
 func TestAGeneratorAtItsCeilingIsGated(t *testing.T) {
-	got := compared(t, sides(t, 0, 2), cellOf(param.Values{"time": "200ms", "connections": "100"}))
+	got := compared(t, sides(t, 0, 2), cellOf(param.Values{"time": "150ms", "connections": "100"}))
 	c := got["throughput"]
 	ceiling := func(g analysis.Gate) bool {
 		return g.Name == "ceiling" && strings.Contains(g.Reason, "the generator used ")
@@ -332,13 +332,16 @@ func TestAGeneratorAtItsCeilingIsGated(t *testing.T) {
 }
 
 // Behind servers that are slower than the generator it is they that are
-// measured, and both metrics speak.
+// measured, and no gate keeps either metric from speaking.
 func TestAGeneratorWithTimeToSpareIsNotGated(t *testing.T) {
-	got := compared(t, sides(t, 100, 200), cellOf(param.Values{"time": "150ms", "connections": "8"}))
-	if c := got["throughput"]; c.Verdict != analysis.Worse || len(c.Gates) != 0 {
-		t.Errorf("throughput: %+v", c)
+	got := compared(t, sides(t, 100, 200), cellOf(param.Values{"time": "100ms", "connections": "8"}))
+	for _, metric := range []string{"throughput", "cpu-per-request"} {
+		if c := got[metric]; c.Blocks == 0 || len(c.Gates) != 0 {
+			t.Errorf("%s: %+v", metric, c)
+		}
 	}
-	if c := got["cpu-per-request"]; c.Verdict != analysis.Worse || len(c.Gates) != 0 {
+	// The clock's verdict would be the neighbours' too.
+	if c := got["cpu-per-request"]; c.Verdict != analysis.Worse {
 		t.Errorf("CPU time per request: %+v", c)
 	}
 }
