@@ -11,6 +11,11 @@
 // on either side and how much of that the process spent on a CPU, and, where the
 // interval shows a difference, what the two do differently. Six pairs of all of it
 // take about four minutes; fewer have no interval.
+//
+// On a machine that does other work both sides wait for CPUs, and not alike. There
+// it is built and run with real-time priority, as root, which both inherit:
+//
+//	go build -o native ./bench/native && chrt -f 1 ./native
 package main
 
 import (
