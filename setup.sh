@@ -26,6 +26,7 @@ packages() {
 	run|e2fsprogs|makes the ext4 images of volumes and of virtual machines
 	run|mount|mounts volumes through loop devices
 	run|iproute2|the experiment's network: a namespace and a bridge of its own
+	run|procps|ends what is left of an environment (kill), which the smallest systems lack
 	run|openssh-client|drives other machines, with the configuration that the user has
 	test|openssh-server|another machine on the loopback, for the tests of the way over SSH
 	run|nginx|workload http on the bare host: the packaged server, never started as a service
