@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/binary"
 	"hash/adler32"
+	"math/bits"
 )
 
 // Deflate writes a zlib stream of a level from 1 to 9, with a window of 32 KiB
@@ -135,10 +136,7 @@ func (d *Deflate) match(i, at, best int) (length, from int) {
 	for {
 		s := d.src[at:]
 		if s[best] == scan[best] && s[best-1] == scan[best-1] && s[0] == scan[0] && s[1] == scan[1] {
-			n := 2
-			for n < len(scan) && s[n] == scan[n] {
-				n++
-			}
+			n := same(s, scan)
 			if n > best {
 				best, from = n, at
 				if n >= nice || n == len(scan) {
@@ -153,6 +151,21 @@ func (d *Deflate) match(i, at, best int) (length, from int) {
 		at = next
 	}
 	return min(best, left), from
+}
+
+// same is how many bytes scan and what s begins with have in common; s is the
+// longer one.
+func same(s, scan []byte) int {
+	n := 0
+	for ; n+8 <= len(scan); n += 8 {
+		if v := binary.LittleEndian.Uint64(s[n:]) ^ binary.LittleEndian.Uint64(scan[n:]); v != 0 {
+			return n + bits.TrailingZeros64(v)/8
+		}
+	}
+	for n < len(scan) && s[n] == scan[n] {
+		n++
+	}
+	return n
 }
 
 // first takes the first match that there is: levels 1 to 3.
