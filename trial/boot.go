@@ -92,7 +92,11 @@ func (r *runner) arrive(ctx context.Context, l *env.Lessor, sides []*side) error
 		if s.asked {
 			continue
 		}
-		a := Enough(s.driver.Check(ctx, l.Host(), s.Options), s.Contender.Contender, len(l.Layout().CPUs), l.Memory())
+		a := s.driver.Check(ctx, l.Host(), s.Options)
+		if len(a.Programs) > 0 {
+			a = InstallerOf(ctx, l.Host()).Fit(a)
+		}
+		a = Enough(a, s.Contender.Contender, len(l.Layout().CPUs), l.Memory())
 		if !a.OK {
 			if ctx.Err() != nil {
 				return ctx.Err()
