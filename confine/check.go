@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,7 +28,9 @@ func Check(ctx context.Context, host conn.Conn, needs Needs) driver.Availability
 	if a := system(ctx, host); !a.OK {
 		return a
 	}
-	if a := installed(ctx, host, needs.Programs); !a.OK {
+	programs := map[string]string{"kill": "procps"} // ends what is left in a control group
+	maps.Copy(programs, needs.Programs)
+	if a := installed(ctx, host, programs); !a.OK {
 		return a
 	}
 	layout, err := cgroup.Detect(ctx, host)
