@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"bakeoff/analysis"
@@ -188,6 +189,9 @@ func (v *verifier) drawnAgain(stored, again *plan.Plan) {
 	}
 	withoutDocs(a)
 	withoutDocs(b)
+	if newer := withoutNewer(a, b); len(newer) > 0 {
+		v.Notes = append(v.Notes, "this program knows more than the one that drew the plan, which decides nothing here: "+strings.Join(newer, ", "))
+	}
 	var d differ
 	d.compare("", a, b, "", "")
 	for _, x := range d.differences {
@@ -195,6 +199,78 @@ func (v *verifier) drawnAgain(stored, again *plan.Plan) {
 			Problem: fmt.Sprintf("it is %s, the lab file gives %s (the plan is by version %q)", x.stored, x.recomputed, stored.Version),
 			Stored:  x.stored, Recomputed: x.recomputed})
 	}
+}
+
+// withoutNewer removes from a plan that was drawn again what the program that
+// drew the stored one did not know, and returns it: metrics that no verdict is
+// asked of, what is said of metrics, and parameters and options that the lab
+// file leaves at their defaults. Nobody can have left them out of the stored
+// plan afterwards: the journal begins with its hash.
+func withoutNewer(stored, again any) (newer []string) {
+	note := func(format string, args ...any) {
+		if s := fmt.Sprintf(format, args...); !slices.Contains(newer, s) {
+			newer = append(newer, s)
+		}
+	}
+	for _, list := range []struct{ name, values string }{{"cells", "params"}, {"contenders", "options"}} {
+		then, now := entriesOf(stored, list.name), entriesOf(again, list.name)
+		for i := range min(len(then), len(now)) {
+			had, _ := then[i][list.values].(map[string]any)
+			has, _ := now[i][list.values].(map[string]any)
+			for key := range has {
+				if _, ok := had[key]; !ok {
+					delete(has, key)
+					note("%s of %v", key, now[i]["name"])
+				}
+			}
+			if had == nil && has != nil && len(has) == 0 {
+				delete(now[i], list.values)
+			}
+			newerMetrics(then[i], now[i], note)
+		}
+	}
+	slices.Sort(newer)
+	return newer
+}
+
+// newerMetrics is withoutNewer for the metrics of a cell.
+func newerMetrics(then, now map[string]any, note func(format string, args ...any)) {
+	known := map[any]map[string]any{}
+	for _, m := range entriesOf(then, "metrics") {
+		known[m["name"]] = m
+	}
+	all, _ := now["metrics"].([]any)
+	kept := slices.DeleteFunc(slices.Clone(all), func(x any) bool {
+		m, _ := x.(map[string]any)
+		was, ok := known[m["name"]]
+		if !ok && m["primary"] != true {
+			note("metric %v of %v", m["name"], now["name"])
+			return true
+		}
+		for key := range m {
+			if _, said := was[key]; ok && !said {
+				delete(m, key)
+				note("%s of metric %v", key, m["name"])
+			}
+		}
+		return false
+	})
+	if len(kept) < len(all) {
+		now["metrics"] = kept
+	}
+}
+
+// entriesOf are the objects of a list in a value that was JSON.
+func entriesOf(of any, name string) []map[string]any {
+	m, _ := of.(map[string]any)
+	list, _ := m[name].([]any)
+	var out []map[string]any
+	for _, x := range list {
+		if entry, ok := x.(map[string]any); ok {
+			out = append(out, entry)
+		}
+	}
+	return out
 }
 
 // withoutDocs removes the descriptions of metrics from a plan.

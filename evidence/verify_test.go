@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"bakeoff/agent"
 	"bakeoff/analysis"
+	"bakeoff/param"
 	"bakeoff/plan"
+	"bakeoff/sample"
 	"bakeoff/store"
 	"bakeoff/workload"
 	"bakeoff/workload/all"
@@ -259,6 +262,34 @@ func TestVerifyFindsWhoLeftEarly(t *testing.T) {
 	r.finish("decided")
 	if report := r.verify(today); report.OK() || !strings.Contains(findings(report), "ended as decided") {
 		t.Errorf("called decided after one block: %s", findings(report))
+	}
+}
+
+// A program that knows more than the one that drew the plan says so, and finds
+// what it would find otherwise.
+func TestVerifyByALaterProgram(t *testing.T) {
+	r, _ := decided(t)
+	cat := catalogue()
+	w := &cat.Workloads[0]
+	w.Params = append(slices.Clone(w.Params), param.Spec{Name: "threads", Kind: param.Int, Default: "1"})
+	w.Metrics = append(slices.Clone(w.Metrics), sample.Metric{Name: "joules", Unit: "J", Better: sample.Lower, Scale: sample.Ratio})
+	w.Metrics[0].CPUTime = true
+	cat.Drivers = slices.Clone(cat.Drivers)
+	cat.Drivers[2].Options = []param.Spec{{Name: "exec", Kind: param.Text, Default: "porter"}}
+	report, err := Verify(r.run, today, &cat)
+	if err != nil || !report.OK() {
+		t.Fatalf("%v: %s", err, findings(report))
+	}
+	notes := strings.Join(report.Notes, "\n")
+	for _, want := range []string{"threads of fast", "metric joules of other", "cpu_time of metric speed", "exec of crun"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%q is not noted: %s", want, notes)
+		}
+	}
+	// What a metric is compared by is no addition.
+	w.Metrics[0].Better = sample.Lower
+	if report, err := Verify(r.run, today, &cat); err != nil || report.OK() || report.Findings[0].Kind != NotAsPlanned {
+		t.Errorf("another direction: %v, %s", err, findings(report))
 	}
 }
 
