@@ -20,9 +20,9 @@ const (
 // they are started inside, by the first process, and so have all that the
 // technology gives it – what is entered from outside by setns(2) has neither
 // the filter of system calls nor the bounds on capabilities – at the price of
-// one small program. What a technology's own exec does beside that, it does at
-// the cost of one more of its creations. The directory is to be bound as told;
-// the first process is Porter's.
+// one small program. A technology's own exec gives the same, and takes as long
+// as another creation. The directory is to be bound as told; the first process
+// is Porter's.
 func (e *Env) Door(ctx context.Context) (agent.Bind, error) {
 	dir := e.Dir(hostDoor)
 	e.In = []string{e.Spec.Agent, "via", "--socket", path.Join(dir, doorSocket)}
