@@ -183,7 +183,7 @@ func runOnGuest(t *testing.T, blocks int, uuid func(boot int) string) guestRun {
 	b, _ := rackBench(t)
 	work := syscall.New()
 	b.drivers = []driver.Driver{&through{shelf{name: "through"}}}
-	lab := strings.NewReplacer("driver: shelf", "driver: through", "dice", "syscall, params: {time: 50ms}",
+	lab := strings.NewReplacer("driver: shelf", "driver: through, memory: 64MiB", "dice", "syscall, params: {time: 50ms}",
 		"looks: [8], alphas: [.05]", "looks: [8], alphas: [.05], blocks: "+strconv.Itoa(blocks),
 		"{one: System one, two: System two}", "{one: Debian, two: System two}").Replace(rackLab)
 	cat := CatalogueOf(b.drivers, []workload.Workload{work})

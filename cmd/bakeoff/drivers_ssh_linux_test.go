@@ -115,7 +115,7 @@ func TestMissingThere(t *testing.T) {
 	h := newHome(t)
 	h.env = append(h.env, "BAKEOFF_SSH_CONFIG="+s.Config)
 	bin, dir := t.TempDir(), t.TempDir()
-	for _, p := range []string{"sh", "uname", "id", "cat", "wc", "mkdir", "chmod", "mv", "rm", "mount", "umount", "printenv", "unshare", "ip"} {
+	for _, p := range []string{"sh", "uname", "id", "cat", "wc", "mkdir", "chmod", "mv", "rm", "mount", "umount", "printenv", "unshare", "ip", "kill"} {
 		path, err := exec.LookPath(p)
 		if err != nil {
 			t.Fatal(err)
