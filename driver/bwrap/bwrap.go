@@ -1,16 +1,14 @@
 // Package bwrap is the driver for bubblewrap: the unprivileged sandbox that
 // Flatpak uses, here started as root.
 //
-// An environment is one sandbox that lives as long as the environment: bwrap
-// with an idle first process. Programs enter its namespaces (setns(2)) and
-// its control group, and so outlast the Exec that started them.
+// An environment is one sandbox that lives as long as the environment, with a
+// porter as its first process, which starts the programs: they have what
+// bubblewrap gives a program, and outlast the Exec that started them.
 package bwrap
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"strconv"
 	"strings"
 
 	"bakeoff/agent"
@@ -92,58 +90,39 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err != nil {
 		return err
 	}
-	// bwrap names its process before it starts anything, on another stream
-	// than that on which the process says that it runs.
-	// With that the agent has answered from inside.
-	var told []byte
-	err = e.LayThen(ctx, g, func(cmd conn.Cmd) (err error) {
-		told, _, err = e.Hold(ctx, cmd, func(out, errs []byte) bool {
-			_, err := childPID(out)
-			return err == nil && bytes.HasSuffix(errs, []byte(agent.PauseReady))
-		})
+	door, err := e.Door(ctx)
+	if err != nil {
 		return err
-	}, argv(e, volumes)...)
+	}
+	// The porter says that it runs, and with it the agent has answered.
+	err = e.LayThen(ctx, g, func(cmd conn.Cmd) error {
+		_, _, err := e.Hold(ctx, cmd, func(_, errs []byte) bool { return bytes.HasSuffix(errs, []byte(agent.PauseReady)) })
+		return err
+	}, argv(e, append(e.Binds(volumes), door))...)
 	if err != nil {
 		return fault.Op("bwrap", err)
 	}
-	pid, err := childPID(told)
-	if err != nil {
-		return err
-	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "none"
 	e.Resident = true
-	e.In = append([]string{e.Spec.Agent, "enter", "--pid", strconv.Itoa(pid), "--ns", "cgroup,ipc,uts,net,pid,mnt", "--no-new-privs"},
-		e.Group.EnterArgs()...)
 	return nil
 }
 
-// argv is where and what is entered: the sandbox, with an idle first process in it, which has no standard
-// output: bwrap uses that for itself. All capabilities are
-// kept: servers start as root and change their user themselves.
-func argv(e *confine.Env, volumes map[string]string) []string {
+// argv is where and what is entered: the sandbox, with the porter as its first
+// process. All capabilities are kept: servers start as root and change their
+// user themselves.
+func argv(e *confine.Env, binds []agent.Bind) []string {
 	out := append([]string{"--netns", e.Netns()}, e.Group.EnterArgs()...)
 	out = append(out, "--", "bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
-		"--cap-add", "ALL", "--die-with-parent", "--info-fd", "1",
+		"--cap-add", "ALL", "--die-with-parent", "--as-pid-1",
 		"--bind", e.Root, "/", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys")
-	for _, b := range e.Binds(volumes) {
+	for _, b := range binds {
 		how := "--bind"
 		if b.ReadOnly {
 			how = "--ro-bind"
 		}
 		out = append(out, how, b.From, b.To)
 	}
-	return append(out, "--chdir", "/", "--", confine.AgentPath, "pause", "--ready")
-}
-
-// childPID reads what bwrap writes to --info-fd, before it starts anything.
-func childPID(text []byte) (int, error) {
-	var info struct {
-		PID int `json:"child-pid"`
-	}
-	if err := json.Unmarshal(text, &info); err != nil || info.PID < 1 {
-		return 0, fault.New(fault.Lab, "bwrap: %q does not tell the sandbox's process (%v)", text, err)
-	}
-	return info.PID, nil
+	return append(append(out, "--chdir", "/", "--"), confine.Porter(false)...)
 }
 
 // Reap removes what an environment has left.
