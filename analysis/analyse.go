@@ -107,8 +107,11 @@ func (d *Data) missing(t *table) []Missing {
 	return out
 }
 
-// unavailable lists the metrics of energy that contenders have no value of, at
-// cells that gave others: of most machines nobody can tell.
+// noCPUTime is why a cost in CPU time may be without a value.
+const noCPUTime = "no trial could tell what the timed part took of it: the host's counters are too coarse, or the system inside counts in ticks"
+
+// unavailable lists the metrics of energy and CPU time that contenders have no
+// value of, at cells that gave others.
 func (d *Data) unavailable(t *table) (out []Unavailable) {
 	for c, name := range d.Contenders {
 		for k, cell := range d.Cells {
@@ -118,7 +121,11 @@ func (d *Data) unavailable(t *table) (out []Unavailable) {
 			}
 			for _, m := range cell.Metrics {
 				reason, known := d.NoEnergy[name.Name]
-				if !known || !strings.HasPrefix(m.Unit, "J/") || s.succeeded(Cell{Metrics: []sample.Metric{m}}) {
+				known = known && strings.HasPrefix(m.Unit, "J/")
+				if m.CPUTime {
+					reason, known = noCPUTime, true
+				}
+				if !known || s.succeeded(Cell{Metrics: []sample.Metric{m}}) {
 					continue
 				}
 				out = append(out, Unavailable{Contender: name.Name, Cell: cell.Name, Metric: m.Name, Reason: reason})

@@ -88,8 +88,9 @@ const ResultsSchema = "bakeoff/results/v1"
 // tests, levels. It grows whenever the same observations would give others, so
 // that verify can tell results that were tampered with from results by earlier
 // rules. 2: the gates order and change; results before have no number. 3: more
-// blocks are those that decide with a probability of 80 %, and not of 50.
-const Rules = 3
+// blocks are those that decide with a probability of 80 %, and not of 50. 4: CPU
+// time that no trial could tell is said to be unavailable.
+const Rules = 4
 
 // Verdict is what the adjusted interval alone says.
 type Verdict string

@@ -21,7 +21,7 @@ import (
 )
 
 // nativeParser is the version of Parse; see Doc.Parser.
-const nativeParser = 1
+const nativeParser = 2 // 2: no share is told by ticks
 
 // The bounds of what a native workload may print, in bytes.
 const (
@@ -267,7 +267,9 @@ func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
 // The host's counters bracket the whole trial: the agent's start and what it
 // does before the timed part as well. The timed part is charged with its share
 // of the CPU time that the agent spent as its own system saw it, which is the
-// same share whatever the technology costs on top.
+// same share whatever the technology costs on top. Where that system counts in
+// ticks there is none: gVisor finds a thread that computes without a break
+// running at half of its ticks or less.
 func cpuPerOp(raw Raw, res agent.Result) (*float64, error) {
 	b, ok := raw[Host]
 	if !ok || res.WorkerCPUSeconds == nil || res.Usage == nil {
@@ -279,7 +281,8 @@ func cpuPerOp(raw Raw, res agent.Result) (*float64, error) {
 	}
 	spent := host.After.Since(host.Before)
 	total := res.Usage.CPUSeconds()
-	if spent.CPU == nil || !positive(*res.WorkerCPUSeconds) || !positive(total) {
+	if spent.CPU == nil || !positive(*res.WorkerCPUSeconds) || !positive(total) ||
+		inTicks(*res.WorkerCPUSeconds, res.Usage.UserSeconds, res.Usage.SystemSeconds) {
 		return nil, nil
 	}
 	part := min(1, *res.WorkerCPUSeconds/total)
@@ -288,6 +291,17 @@ func cpuPerOp(raw Raw, res agent.Result) (*float64, error) {
 		return nil, nil // below the resolution of the host's counters
 	}
 	return &cost, nil
+}
+
+// inTicks tells whether all of these times, in seconds, are whole hundredths of
+// a second: times that were measured, in nanoseconds or microseconds, never are.
+func inTicks(times ...float64) bool {
+	for _, t := range times {
+		if ticks := t * 100; math.Abs(ticks-math.Round(ticks)) > 1e-6 {
+			return false
+		}
+	}
+	return true
 }
 
 // strict decodes one JSON value with no unknown field and nothing after it.

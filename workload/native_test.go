@@ -70,7 +70,7 @@ func result() agent.Result {
 		Values: []sample.Value{{Metric: "throughput", Unit: "op/s", Value: 100}},
 		Work:   50, WorkUnit: "op", ElapsedNS: 5e8, WorkerCPUSeconds: &cpu,
 		Check: agent.Check{Verified: true, Answer: "42"},
-		Usage: &probe.Usage{UserSeconds: 0.9, SystemSeconds: 0.1},
+		Usage: &probe.Usage{UserSeconds: 0.900001, SystemSeconds: 0.099999},
 		Agent: strings.Repeat("a", 64),
 	}
 }
@@ -165,11 +165,15 @@ func TestParseWithoutCost(t *testing.T) {
 	unknown.WorkerCPUSeconds = nil
 	idle := result()
 	*idle.WorkerCPUSeconds = 0
+	// As gVisor has it of a thread that computed for 0.2 s.
+	ticks := result()
+	*ticks.WorkerCPUSeconds, ticks.Usage.UserSeconds, ticks.Usage.SystemSeconds = 0.12000000000000001, 0.24, 0
 	for name, raw := range map[string]Raw{
 		"no host":              {Work: encoded(t, result())},
 		"no CPU in it":         {Work: encoded(t, result()), Host: encoded(t, agent.Span{})},
 		"less than a tick":     {Work: encoded(t, result()), Host: encoded(t, span(0))},
 		"share not known":      {Work: encoded(t, unknown), Host: encoded(t, span(1))},
+		"counted in ticks":     {Work: encoded(t, ticks), Host: encoded(t, span(1))},
 		"below the resolution": {Work: encoded(t, idle), Host: encoded(t, span(1))},
 	} {
 		got, err := example(false).Parse(raw, values)
