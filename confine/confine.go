@@ -249,16 +249,6 @@ func (e *Env) SettleVolume(ctx context.Context, declared string) (driver.VolumeU
 	return driver.VolumeUsage{}, fault.New(fault.Invalid, "there is no volume %s", declared)
 }
 
-// Lay makes the network namespace, with the tuning in it, and the root that
-// Ground describes.
-func (e *Env) Lay(ctx context.Context, system, bind bool, volumes map[string]string) error {
-	g, err := e.Ground(ctx, system, bind, volumes)
-	if err != nil {
-		return err
-	}
-	return e.lay(ctx, g)
-}
-
 // LayThen makes what g describes and goes on, in the same process, with `enter`
 // and args to a program that run is to execute: starting a program costs as
 // much as all that is made.
