@@ -115,8 +115,7 @@ func enter(args []string) error {
 	// of the thread that calls it.
 	runtime.LockOSThread()
 	for _, dir := range e.cgroups {
-		// "0" is the writer (cgroups(7)): all its threads move.
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0"), 0); err != nil {
+		if err := e.join(dir); err != nil {
 			return fmt.Errorf("join control group: %w", err)
 		}
 	}
@@ -130,6 +129,39 @@ func enter(args []string) error {
 		return err
 	}
 	return e.execute()
+}
+
+// join moves this process into a control group; "0" is the writer (cgroups(7)).
+//
+// To move a process, the kernel waits until no CPU is in the middle of making or
+// ending a thread of any, some 10 ms. A single thread is moved at once, which
+// version 1 allows: the others end when this one executes the program. In
+// version 2 we may have been started in the group.
+func (e entry) join(dir string) error {
+	procs, tasks := filepath.Join(dir, "cgroup.procs"), filepath.Join(dir, "tasks")
+	if !e.stays() {
+		if err := moveTo(tasks); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if members, err := os.ReadFile(procs); err == nil && slices.Contains(strings.Fields(string(members)), strconv.Itoa(os.Getpid())) {
+		return nil
+	}
+	return moveTo(procs)
+}
+
+func moveTo(file string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("0")
+	return errors.Join(err, f.Close())
+}
+
+// stays tells that this process becomes the program's parent, not the program.
+func (e entry) stays() bool {
+	return e.report || slices.Contains(strings.Split(e.ns, ","), "pid")
 }
 
 func setCPUs(list string) error {
@@ -284,7 +316,7 @@ func (e entry) execute() error {
 	if err != nil {
 		return notFound(err)
 	}
-	if e.report || slices.Contains(strings.Split(e.ns, ","), "pid") {
+	if e.stays() {
 		return e.attend(path)
 	}
 	return notFound(syscall.Exec(path, e.argv, os.Environ()))

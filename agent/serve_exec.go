@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"bakeoff/conn/channel"
+	"bakeoff/conn/local"
 	"bakeoff/fault"
 )
 
@@ -30,12 +31,10 @@ func (s *server) exec(ctx context.Context, r *reply, q channel.Request) {
 		return
 	}
 	defer pipes.close()
-	p, err := s.options.Launch.Launch(path, q.Argv, &os.ProcAttr{
-		Dir:   q.Dir,
-		Env:   environ(q.Env),
-		Files: pipes.theirs[:],
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	attr := &os.ProcAttr{Dir: q.Dir, Env: environ(q.Env), Files: pipes.theirs[:], Sys: &syscall.SysProcAttr{Setsid: true}}
+	done := local.StartIn(attr.Sys, q.Group)
+	p, err := s.options.Launch.Launch(path, q.Argv, attr)
+	done()
 	pipes.handOver()
 	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
 		// What a shell says of what is there and is no program.

@@ -369,6 +369,10 @@ func (g *Group) EnterArgs() []string {
 	return out
 }
 
+// StartDir is the directory to start programs in that EnterArgs then find to be
+// there already (conn.Cmd.Group), "" where there is no version 2.
+func (g *Group) StartDir() string { return g.v2Dir() }
+
 // Add moves a running process, with all its threads, into the group.
 func (g *Group) Add(ctx context.Context, pid int) error {
 	for _, d := range g.dirs {

@@ -63,9 +63,11 @@ type Env struct {
 	// places is where volumes are mounted on the host, by declared path.
 	places map[string]string
 	held   *holder
-	log    journal
-	mu     sync.Mutex
-	gone   bool
+	// start is the control group in which what In executes begins.
+	start string
+	log   journal
+	mu    sync.Mutex
+	gone  bool
 }
 
 var (
@@ -188,6 +190,14 @@ func (e *Env) Join(ctx context.Context, pid int) error {
 	return e.lay(ctx, agent.Ground{Network: &own})
 }
 
+// Enter makes the agent's `enter` with these flags the way in: it joins the
+// network namespace and the control group, and executes the program.
+func (e *Env) Enter(flags ...string) {
+	e.In = append([]string{e.Spec.Agent, "enter", "--netns", e.Netns()}, flags...)
+	e.In = append(e.In, e.Group.EnterArgs()...)
+	e.start = e.Group.StartDir()
+}
+
 // lay makes what g describes, and applies the tuning to the namespace in it.
 func (e *Env) lay(ctx context.Context, g agent.Ground) error {
 	cmd, err := g.Command(e.Spec.Agent)
@@ -256,6 +266,9 @@ func (e *Env) LayThen(ctx context.Context, g agent.Ground, run func(conn.Cmd) er
 	cmd, err := g.Command(e.Spec.Agent, args...)
 	if err != nil {
 		return err
+	}
+	if e.Group != nil {
+		cmd.Group = e.Group.StartDir()
 	}
 	if err := run(cmd); err != nil {
 		return err

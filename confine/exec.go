@@ -41,7 +41,7 @@ func (e *Env) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 		run = e.Host.Exec
 	}
 	cmd.Argv = append(append(argv, "--dir", dir, "--"), cmd.Argv...)
-	cmd.Env, cmd.Dir = nil, ""
+	cmd.Env, cmd.Dir, cmd.Group = nil, "", e.start
 	exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) {
 		tail := &tee{w: cmd.Stderr}
 		tail.tail.Limit = 1024

@@ -36,6 +36,12 @@ type Cmd struct {
 	Argv []string // at least one; Argv[0] is looked up in the target's PATH
 	Env  []string // NAME=VALUE, added to the target's own
 	Dir  string   // "" is the target's default
+	// Group is the directory of a control group of version 2 to start in,
+	// where the way and the target's kernel can do that; "" is the caller's.
+	// It costs nothing there, while a process that is moved to another group
+	// later waits until every CPU has passed through the scheduler. What
+	// depends on it looks, and moves.
+	Group string
 	// Stdin ends with io.EOF; nil is empty.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer // nil discards

@@ -105,6 +105,8 @@ type Request struct {
 	Argv []string `json:"argv,omitempty"`
 	Env  []string `json:"env,omitempty"`
 	Dir  string   `json:"dir,omitempty"`
+	// Group is conn.Cmd's.
+	Group string `json:"group,omitempty"`
 	// Input tells that FrameInput follows; without it the input is empty.
 	Input bool `json:"input,omitempty"`
 	// push, pull

@@ -33,7 +33,7 @@ func (c *Conn) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if ctx.Err() != nil {
 		return conn.Exit{}, errCancelled(ctx, cmd.Argv[0])
 	}
-	r, err := c.ask(Request{Op: OpExec, Argv: cmd.Argv, Env: cmd.Env, Dir: cmd.Dir, Input: cmd.Stdin != nil})
+	r, err := c.ask(Request{Op: OpExec, Argv: cmd.Argv, Env: cmd.Env, Dir: cmd.Dir, Group: cmd.Group, Input: cmd.Stdin != nil})
 	if err != nil {
 		return conn.Exit{}, err
 	}

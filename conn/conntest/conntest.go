@@ -57,7 +57,8 @@ func On(t suite.T, c conn.Conn, o Options) {
 		{"stdin", (*side).stdin}, {"stdin that is not read", (*side).stdinUnread},
 		{"no stdin", (*side).noStdin}, {"missing program", (*side).missingProgram},
 		{"arguments", (*side).arguments}, {"environment", (*side).environment},
-		{"directory", (*side).directory}, {"deadline", (*side).deadline},
+		{"directory", (*side).directory}, {"control group", (*side).group},
+		{"deadline", (*side).deadline},
 		{"cancel kills children", (*side).cancel}, {"streams while it runs", (*side).streams},
 		{"background process", (*side).background}, {"concurrent", (*side).concurrent},
 		{"push and pull", (*side).pushPull}, {"push replaces", (*side).pushReplaces},
@@ -210,6 +211,15 @@ func (s *side) directory() {
 	cmd.Dir = "/no/such/directory"
 	if exit, err := s.c.Exec(s.ctx, cmd); err == nil && exit.OK() {
 		s.Error("a program ran in a directory that does not exist")
+	}
+}
+
+// A control group in which a program cannot start is no reason not to start it.
+func (s *side) group() {
+	cmd := sh("echo started")
+	cmd.Group = path.Join(s.o.Dir, "no-group")
+	if exit, out, _ := s.run(cmd); !exit.OK() || out != "started\n" {
+		s.Errorf("in a control group that is not there: %v, %q", exit, out)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,39 @@ func TestCPUs(t *testing.T) {
 	}
 	if _, err := (Conn{CPUs: []int{1000}}).Exec(t.Context(), conn.Command("true")); err == nil {
 		t.Error("a program ran on CPU 1000")
+	}
+}
+
+// group makes a control group of version 2, and skips where there are none.
+func group(t *testing.T) string {
+	t.Helper()
+	if !startsInGroups() {
+		t.Skip("needs Linux 5.7: clone3 with CLONE_INTO_CGROUP")
+	}
+	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
+			continue
+		}
+		dir := fmt.Sprintf("%s/bo-local-%d", root, os.Getpid())
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Skip("needs writable control groups:", err)
+		}
+		t.Cleanup(func() { os.Remove(dir) })
+		return dir
+	}
+	t.Skip("needs control groups of version 2")
+	return ""
+}
+
+func TestStartsInGroup(t *testing.T) {
+	dir := group(t)
+	out, err := conn.OutputOf(t.Context(), Conn{CPUs: []int{0}}, conn.Cmd{Argv: []string{"cat", "/proc/self/cgroup"}, Group: dir})
+	if want := "0::/" + filepath.Base(dir) + "\n"; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("%q, %v; want %q", out, err, want)
+	}
+	out, err = conn.Output(t.Context(), Conn{}, "cat", "/proc/self/cgroup")
+	if err != nil || strings.Contains(string(out), filepath.Base(dir)) {
+		t.Errorf("afterwards programs start in %q, %v", out, err)
 	}
 }
 

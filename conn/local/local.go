@@ -58,7 +58,10 @@ func (c Conn) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 		return conn.Exit{}, fault.Op(op, err)
 	}
 	defer pipes.close()
-	if err := start(p, c); err != nil {
+	done := StartIn(p.SysProcAttr, cmd.Group)
+	err = start(p, c)
+	done()
+	if err != nil {
 		return startFailed(op, cmd, err)
 	}
 	pipes.run()

@@ -64,7 +64,7 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err != nil {
 		return err
 	}
-	e.In = append([]string{e.Spec.Agent, "enter", "--netns", e.Netns(), "--chroot", e.Root}, e.Group.EnterArgs()...)
+	e.Enter("--chroot", e.Root)
 	return e.Begin(ctx, g)
 }
 

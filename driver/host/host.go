@@ -70,7 +70,7 @@ func build(ctx context.Context, e *confine.Env) error {
 	e.Relocate(e.Spec.Agent, scratch, volumes)
 	e.Facts()["root"] = "the host's own"
 	e.Facts()["scratch"] = "a directory of the host's file system"
-	e.In = append([]string{e.Spec.Agent, "enter", "--netns", e.Netns()}, e.Group.EnterArgs()...)
+	e.Enter()
 	own, err := netns.Describe(e.Spec.Network, e.Spec.Label, 0)
 	if err != nil {
 		return err
