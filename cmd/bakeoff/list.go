@@ -221,20 +221,11 @@ func (a *app) describeDriver(d listed) {
 	a.paramTable("option", d.Options)
 }
 
-// body prints a table without its head.
+// body prints a table without its head, and without rows that end in nothing.
 func (t *table) body(a *app) {
-	widths := make([]int, len(t.head))
-	for _, r := range t.rows {
-		for i, c := range r {
-			widths[i] = max(widths[i], len([]rune(c.text)))
-		}
-	}
+	rows := slices.DeleteFunc(slices.Clone(t.rows), func(r []cell) bool { return r[len(r)-1].text == "" })
 	width, _ := a.size(a.stdout)
-	for _, r := range t.rows {
-		if r[len(r)-1].text != "" {
-			printRow(a.stdout, a.style(a.stdout), r, widths, width)
-		}
-	}
+	printRows(a.stdout, a.style(a.stdout), rows, width)
 }
 
 func (a *app) paramTable(what string, specs []param.Spec) {
