@@ -20,6 +20,7 @@ type page struct {
 	CSP, Version              string
 	Title, Lead               string
 	Alarm, Problems           []string
+	Beforehand                []string // what the whole run has to be read with
 	Head                      []pair
 	Tally                     []tally
 	Groups                    []group
@@ -144,6 +145,7 @@ func (b *builder) head() {
 	if b.hasPlan && b.plan.Lab != "" {
 		p.Title = b.plan.Lab
 	}
+	p.Beforehand = append(emulated(*r), r.Warnings...)
 	others := 0
 	for _, c := range r.Contenders {
 		if c.Name != r.Baseline && !b.isTwin(c.Name) {
@@ -152,11 +154,23 @@ func (b *builder) head() {
 	}
 	p.Lead = fmt.Sprintf("%s against %s at %s, in %s.", plural(others, "contender"), r.Baseline,
 		plural(len(r.Cells), "cell"), plural(r.Blocks, "block"))
-	p.Head = append(p.Head, pair{"Machine", b.machine()}, pair{"Measured", b.when()}, pair{"Ended", ended(r.Ended)})
+	p.Head = append(p.Head, pair{"Machine", b.machine()}, pair{"Measured", b.when()}, pair{"Ended", ending(*r)})
 	if b.hasPlan && b.plan.Profile != "" {
 		p.Head = append(p.Head, pair{"Profile", b.plan.Profile})
 	}
 	p.Head = append(p.Head, pair{"Run", b.base})
+}
+
+// emulated says of each virtual machine whose processor was a program that it
+// was: nothing else on the page is so easily taken for the technology.
+func emulated(r analysis.Results) (out []string) {
+	for _, c := range r.Contenders {
+		// driver.FactAccelerator and driver.Emulated: the page needs no driver.
+		if c.Facts["accelerator"] == "tcg" && c.TwinOf == "" {
+			out = append(out, c.Name+" was emulated: a program took the place of its processor, which makes most of what it does many times slower. Its figures say nothing about the same machine with hardware virtualisation.")
+		}
+	}
+	return out
 }
 
 // machine says what the baseline ran on.
@@ -223,13 +237,22 @@ func ended(reason string) string {
 	case "blocks":
 		return "all planned blocks were done"
 	case "budget":
-		return "the time budget was used up"
+		return "the time budget had no room for another block"
 	case "interrupted":
 		return "it was interrupted; this is what there is"
 	case "":
 		return "it has not: this is its state so far"
 	}
 	return reason
+}
+
+// ending is why a run ended, and that nothing could be decided by then.
+func ending(r analysis.Results) string {
+	text := ended(r.Ended)
+	if len(r.Looks) > 0 && r.Blocks < r.Looks[0] {
+		text += fmt.Sprintf("; before the first look, which is after %s, nothing is decided", plural(r.Looks[0], "block"))
+	}
+	return text
 }
 
 // alarm is what a reader must know before anything else.
@@ -429,7 +452,6 @@ func (b *builder) absent() {
 		}
 	}
 	p.Void.Rows = cut(b.evidence, "void blocks", p.Void.Rows, maxList)
-	p.Warnings = b.results.Warnings
 	seen := map[string]bool{}
 	for _, c := range b.results.Comparisons {
 		for _, w := range c.Warnings {

@@ -311,6 +311,45 @@ func TestAlarmComesFirst(t *testing.T) {
 	}
 }
 
+// A machine whose processor was a program is named before the verdicts, on the
+// page and in the text; one that was not is not.
+func TestEmulationIsToldBeforeTheVerdicts(t *testing.T) {
+	for accelerator, told := range map[string]bool{"tcg": true, "kvm": false} {
+		d, p := example()
+		for i, c := range d.Contenders {
+			if c.Name == "microvm" {
+				d.Contenders[i].Facts = map[string]string{"accelerator": accelerator}
+			}
+		}
+		r := analysis.Analyse(d)
+		dir, page := written(t, d, p, r)
+		doc := sound(t, dir, page)
+		at, verdicts := strings.Index(doc.text, "microvm was emulated"), strings.Index(doc.text, "On this machine")
+		if told != (at >= 0) || at > verdicts {
+			t.Errorf("accelerator %s: told at %d, verdicts end at %d", accelerator, at, verdicts)
+		}
+		if said := strings.Contains(text(t, r, TextOption{}), "warning: microvm was emulated"); said != told {
+			t.Errorf("accelerator %s: the text says so: %v", accelerator, said)
+		}
+	}
+}
+
+// A run that ended before its first look says so: why nothing is decided is
+// else to be guessed from a number of blocks.
+func TestARunBeforeItsFirstLookSaysSo(t *testing.T) {
+	d, _ := example()
+	r := analysis.Analyse(d)
+	r.Ended, r.Blocks, r.Looks = "budget", 3, []int{8, 12}
+	const want = "no room for another block; before the first look, which is after 8 blocks, nothing is decided"
+	if out := strings.Join(strings.Fields(text(t, r, TextOption{})), " "); !strings.Contains(out, want) {
+		t.Errorf("the text is\n%s", out)
+	}
+	r.Blocks = 8
+	if out := text(t, r, TextOption{}); strings.Contains(out, "nothing is decided") {
+		t.Errorf("after a look the text is\n%s", out)
+	}
+}
+
 // copied is r with nothing shared: results hold the cells of their data.
 func copied(t testing.TB, r analysis.Results) (out analysis.Results) {
 	t.Helper()

@@ -92,7 +92,7 @@ func (t *textWriter) write() {
 	}
 	t.paint("1", p.Title)
 	t.out.WriteString("\n")
-	t.wrapped("", p.Lead+" Ended: "+ended(t.results.Ended)+".")
+	t.wrapped("", p.Lead+" Ended: "+ending(t.results)+".")
 	for _, g := range p.Groups {
 		t.out.WriteString("\n")
 		t.paint("1", g.Cell+", "+g.Metric)
@@ -135,7 +135,7 @@ func (t *textWriter) rest() {
 		t.sentence(sentence{Mark: chart.Plain, Word: "missing", Claim: strings.Join(a.contenders, ", ") + verb,
 			Where: " at " + strings.Join(a.cells, ", "), Evidence: brief(a.reason)})
 	}
-	for _, w := range append(p.Warnings, t.results.Warnings...) {
+	for _, w := range p.Beforehand {
 		t.wrapped("  ", "warning: "+w)
 	}
 	for _, m := range t.problems {
