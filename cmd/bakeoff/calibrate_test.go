@@ -96,7 +96,7 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 		t.Errorf("clock and CPU time are planned as %+v", v.Estimate)
 	}
 	a.printPlan(v, "lab", false, 0)
-	if text := out.String(); !strings.Contains(text, "BY CPU TIME") || !strings.Contains(text, "By CPU time: A difference of 2.0 %") {
+	if text := out.String(); !strings.Contains(text, "BY     EQUAL") || !strings.Contains(text, "By CPU time: A difference of 2.0 %") {
 		t.Errorf("the plan says\n%s", text)
 	}
 	out.Reset()

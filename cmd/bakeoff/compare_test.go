@@ -60,7 +60,7 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 		if lines[0] != "6.1 → 6.2" || !strings.HasPrefix(lines[1], "The runs were made at different times: they are not interleaved.") {
 			t.Errorf("it begins with %q", lines[:2])
 		}
-		for _, want := range []string{"-33.3 %", x.verdict, "kernel", "6.1 → 6.2"} {
+		for _, want := range []string{"−33.3 %", x.verdict, "kernel", "6.1 → 6.2"} {
 			if !strings.Contains(strings.Join(lines[3:], "\n"), want) {
 				t.Errorf("no %q in\n%s", want, out.String())
 			}

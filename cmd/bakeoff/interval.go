@@ -101,7 +101,7 @@ func changeText(c analysis.Comparison) string {
 	}
 	ci := shown(c)
 	if c.Scale == sample.Difference {
-		return fmt.Sprintf("%+.3g [%s, %s] %s", *c.Ratio, boundText(ci[0], false), boundText(ci[1], false), c.Unit)
+		return fmt.Sprintf("%s [%s, %s] %s", boundText(c.Ratio, false), boundText(ci[0], false), boundText(ci[1], false), c.Unit)
 	}
 	s := boundText(c.Ratio, true) + " %"
 	if ci[0] == nil && ci[1] == nil {
@@ -110,19 +110,19 @@ func changeText(c analysis.Comparison) string {
 	return fmt.Sprintf("%s [%s, %s]", s, boundText(ci[0], true), boundText(ci[1], true))
 }
 
-// boundText writes a ratio as a percent difference, or a number as it is.
+// boundText writes a ratio as a percent difference, or a number as it is, with
+// a minus sign for a minus.
 func boundText(v *float64, ratio bool) string {
-	switch {
-	case v == nil:
+	if v == nil {
 		return "?"
-	case !ratio:
-		return fmt.Sprintf("%+.3g", *v)
 	}
-	p := 100 * (*v - 1)
-	if math.Abs(p) >= 100 {
-		return fmt.Sprintf("%+.0f", p)
+	text := fmt.Sprintf("%+.3g", *v)
+	if p := 100 * (*v - 1); ratio && math.Abs(p) >= 100 {
+		text = fmt.Sprintf("%+.0f", p)
+	} else if ratio {
+		text = fmt.Sprintf("%+.1f", p)
 	}
-	return fmt.Sprintf("%+.1f", p)
+	return strings.ReplaceAll(text, "-", "−")
 }
 
 // far is the change, as a logarithm of the ratio, at the ends of the bar: ten

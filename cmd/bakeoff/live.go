@@ -81,7 +81,10 @@ func (l *live) event(e trial.Event) {
 	line, c := remark(e)
 	if line != "" {
 		l.erase()
-		fmt.Fprintln(l.out, l.style.paint(c, clip(printable(line), 4*l.columns)))
+		columns, _ := l.size()
+		for _, part := range wrap(clip(printable(line), 4*columns), columns) {
+			fmt.Fprintln(l.out, l.style.paint(c, part))
+		}
 	}
 	if line != "" || e.Kind == trial.BlockEnd || l.now().Sub(l.last) >= redraw {
 		l.draw()

@@ -63,8 +63,8 @@ func TestFrameTells(t *testing.T) {
 	text := strings.Join(frame(s, start.Add(10*time.Second), 100, 30, style{}), "\n")
 	for _, want := range []string{
 		"3 of at most 26, 1 void", "1m10s of 8m0s, at most 6m50s left", "block 4: making environments (microvm)",
-		"crun sha256-16k throughput", "+0.1 % [-1.0, +1.0] inconclusive",
-		"microvm cell-0 throughput", "-50.0 % [-55.0, -45.0] worse",
+		"crun sha256-16k throughput", "+0.1 % [−1.0, +1.0] inconclusive",
+		"microvm cell-0 throughput", "−50.0 % [−55.0, −45.0] worse",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -73,6 +73,19 @@ func TestFrameTells(t *testing.T) {
 	// What is still open comes first.
 	if strings.Index(text, "crun sha256-16k") > strings.Index(text, "microvm cell-0") {
 		t.Errorf("a decided comparison stands before an open one:\n%s", text)
+	}
+}
+
+// What scrolls by above the table is folded at words: a terminal would cut
+// them anywhere.
+func TestRemarksAreFoldedAtWords(t *testing.T) {
+	var out bytes.Buffer
+	l := newLive(&out, style{}, func() (int, int) { return 40, 24 }, liveState{title: "t"})
+	l.event(trial.Event{Kind: trial.TrialEnd, Status: store.Subject, Contender: "microvm", Cell: "blog", Planned: 8,
+		Text: "the server answered nothing within the time"})
+	l.close()
+	if !strings.Contains(out.String(), "block 1: microvm failed at blog: the\nserver answered nothing within the time\n") {
+		t.Errorf("got %q", out.String())
 	}
 }
 

@@ -302,7 +302,9 @@ func (a *app) printPlan(v planView, path string, drawn bool, blocks int) {
 	}
 	fmt.Fprintln(a.stdout, s.paint(bold, head))
 	if drawn {
-		fmt.Fprintf(a.stdout, "The seed was drawn now; run draws another one unless it is given --seed %d.\n", v.Seed)
+		for _, line := range wrap("The seed was drawn now; run draws another one unless it is given "+whole(fmt.Sprintf("--seed %d.", v.Seed)), columns) {
+			fmt.Fprintln(a.stdout, line)
+		}
 	}
 	a.planContenders(v, columns)
 	a.planCells(v, columns)
@@ -340,7 +342,7 @@ func (a *app) planContenders(v planView, columns int) {
 		}
 		name := c.Name
 		if name == v.Baseline {
-			name += " (baseline)"
+			name = whole(name + " (baseline)")
 		}
 		memory := c.Memory.String()
 		if c.Memory == 0 {
@@ -349,14 +351,25 @@ func (a *app) planContenders(v planView, columns int) {
 		t.add(cell{text: "  " + name}, cell{text: c.Driver}, cell{text: cmp.Or(c.Image, "–")}, cell{text: fmt.Sprint(c.CPUs)}, cell{text: memory}, here)
 	}
 	t.print(a.stdout, a.style(a.stdout), columns)
-	fmt.Fprintf(a.stdout, "  %s is the baseline a second time, to see what no difference looks like here.\n", v.Twin)
+	a.planEmulated(v)
+	a.paragraph("", v.Twin+" is the baseline a second time, to see what no difference looks like here.")
 	if g := v.Generator; g != "" {
 		for _, name := range sortedKeys(v.Hosts) {
 			if link := v.Hosts[name].Uplink; name == g {
-				fmt.Fprintf(a.stdout, "  Load comes from host %s over its interface %s, which is taken for as long as the run lasts.\n", g, link)
+				a.paragraph("", fmt.Sprintf("Load comes from host %s over its interface %s, which is taken for as long as the run lasts.", g, link))
 			} else if link != "" {
-				fmt.Fprintf(a.stdout, "  Host %s gets it over %s, which is taken as well.\n", name, link)
+				a.paragraph("", fmt.Sprintf("Host %s gets it over %s, which is taken as well.", name, link))
 			}
+		}
+	}
+}
+
+// planEmulated names the machines whose processor a program will stand for:
+// nothing else that plan says is so easily overlooked, and changes so much.
+func (a *app) planEmulated(v planView) {
+	for _, x := range v.Here {
+		if x.Answer.OK && x.Answer.Facts[driver.FactAccelerator] == driver.Emulated {
+			a.paragraph(yellow, x.Contender+" will be emulated here: a program takes the place of its processor, which makes most of what it does many times slower. What it measures says nothing about the same machine with hardware virtualisation.")
 		}
 	}
 }
@@ -382,7 +395,7 @@ func (a *app) planSchedule(v planView, columns, blocks int) {
 	if len(v.Blocks) > 0 {
 		trials = len(v.Blocks[0].Slots())
 	}
-	fmt.Fprintf(a.stdout, "  at most %d blocks of %d trials, and %d spare ones for those that our own failures make void\n", len(v.Blocks)-spare, trials, spare)
+	a.paragraph("", fmt.Sprintf("at most %d blocks of %d trials, and %d spare ones for those that our own failures make void", len(v.Blocks)-spare, trials, spare))
 	for _, b := range v.Blocks[:min(max(blocks, 0), len(v.Blocks))] {
 		t := table{head: []string{"", ""}}
 		t.row(fmt.Sprintf("  block %d", b.Index+1), "made in the order "+strings.Join(b.Create, ", "))
@@ -405,15 +418,33 @@ func (a *app) planEstimate(v planView, columns int) {
 	a.heading("Time, and what it can decide")
 	e := v.Estimate
 	block, total := time.Duration(e.BlockNS), time.Duration(e.TotalNS)
-	fmt.Fprintf(a.stdout, "  A block takes about %s, all of them %s.", round(block), round(total))
+	text := fmt.Sprintf("A block takes about %s, all of them %s.", round(block), round(total))
 	if e.BudgetNS > 0 {
-		fmt.Fprintf(a.stdout, " The budget of %s lasts for about %d.", round(time.Duration(e.BudgetNS)), e.Blocks)
+		text += " " + whole(fmt.Sprintf("The budget of %s lasts for about %d.", round(time.Duration(e.BudgetNS)), e.Blocks))
 	}
-	fmt.Fprintln(a.stdout, "\n  Images that are not in the cache are built before, once, in a minute or so each.")
-	if len(e.Looks) == 0 {
-		fmt.Fprintln(a.stdout, "  It exercises everything and decides nothing: there are too few blocks for a look.")
-		return
+	a.paragraph("", text)
+	a.paragraph("", "Images that are not in the cache are built before, once, in a minute or so each.")
+	switch {
+	case len(e.Looks) == 0:
+		a.paragraph("", "It exercises everything and decides nothing: there are too few blocks for a look.")
+	case len(v.Family) == 0:
+		a.paragraph(yellow, noVerdicts(v.Plan))
+	default:
+		a.planLooks(v, columns)
 	}
+}
+
+// noVerdicts says why a plan has no primary comparison.
+func noVerdicts(p *plan.Plan) string {
+	if !slices.ContainsFunc(p.Contenders, func(c plan.Contender) bool { return c.Name != p.Baseline && c.TwinOf == "" }) {
+		return "It decides nothing: there is no contender beside the baseline and its twin."
+	}
+	return "It decides nothing: no cell is primary; write primary: true into those that are to have verdicts."
+}
+
+// planLooks says what each look can be expected to decide.
+func (a *app) planLooks(v planView, columns int) {
+	e := v.Estimate
 	t := table{head: []string{"  LOOK AT", "AFTER ABOUT", "FINDS A DIFFERENCE OF", "FINDS EQUAL WITHIN"}}
 	if e.ByCPU != nil {
 		t.head = append(t.head, "BY CPU TIME", "EQUAL WITHIN")
@@ -425,27 +456,39 @@ func (a *app) planEstimate(v planView, columns int) {
 		case !l.Reached:
 			note = "beyond the budget"
 		case !l.Possible:
-			note = "too few blocks for so many open comparisons"
+			note = "too few for so many comparisons"
 		}
-		row := []string{fmt.Sprintf("  %d blocks", l.Blocks), round(time.Duration(l.AtNS)), percent(l.Smallest), percent(l.Equivalence)}
+		row := []string{"  " + whole(fmt.Sprintf("%d blocks", l.Blocks)), round(time.Duration(l.AtNS)), whole(percent(l.Smallest)), whole(percent(l.Equivalence))}
 		if e.ByCPU != nil {
-			row = append(row, percent(e.ByCPU.Looks[i].Smallest), percent(e.ByCPU.Looks[i].Equivalence))
+			by := e.ByCPU.Looks[i]
+			row = append(row, whole(percent(by.Smallest)), whole(percent(by.Equivalence)))
 		}
 		t.row(append(row, note)...)
 	}
 	t.print(a.stdout, a.style(a.stdout), columns)
-	for _, line := range wrap(fmt.Sprintf("with 80 %% probability, %s. Noise: %s.", openText(len(v.Family)), e.NoiseSource), columns-2) {
-		fmt.Fprintln(a.stdout, "  "+line)
-	}
+	a.paragraph("", fmt.Sprintf("with 80 %% probability, %s. Noise: %s.", openText(len(v.Family)), e.NoiseSource))
+	a.paragraph("", marginText(v.Design.Margin, e.Looks))
 	if e.Wanted != nil {
 		text := wantedText(*e.Wanted)
 		if e.ByCPU != nil {
 			text += " By CPU time: " + wantedText(*e.ByCPU.Wanted)
 		}
-		for _, line := range wrap(text, columns-2) {
-			fmt.Fprintln(a.stdout, "  "+line)
+		a.paragraph("", text)
+	}
+}
+
+// marginText says what equivalent means, and from which look on it can be told.
+func marginText(margin float64, looks []lookView) string {
+	text := fmt.Sprintf("Equivalent means within the margin of %s", percent(&margin))
+	for _, l := range looks {
+		if l.Equivalence != nil && *l.Equivalence <= margin {
+			if l.Reached {
+				return text + fmt.Sprintf(": to be expected from the look at %d blocks on.", l.Blocks)
+			}
+			return text + fmt.Sprintf(": to be expected from the look at %d blocks on, which is beyond the budget.", l.Blocks)
 		}
 	}
+	return text + ", which no look here can be expected to tell: it takes more blocks, less noise or a larger design.margin."
 }
 
 func openText(n int) string {

@@ -25,11 +25,11 @@ type plain struct {
 }
 
 func (p plain) event(e trial.Event) {
-	if line, c := remark(e); line != "" {
-		fmt.Fprintln(p.out, p.style.paint(c, printable(line)))
-	}
 	if e.Kind == trial.BlockEnd {
 		fmt.Fprintln(p.out, blockLine(e))
+	}
+	if line, c := remark(e); line != "" {
+		fmt.Fprintln(p.out, p.style.paint(c, printable(line)))
 	}
 }
 
@@ -54,10 +54,27 @@ func remark(e trial.Event) (string, colour) {
 		case store.Void:
 			return fmt.Sprintf("block %d is void: %s at %s: %s", e.Block+1, e.Contender, e.Cell, e.Text), red
 		}
+	case trial.BlockEnd:
+		return outlook(e), yellow
 	case trial.End:
 		return "ended: " + endText(e.Text), bold
 	}
 	return "", ""
+}
+
+// outlook says, once there is a block to judge by, that the budget will not
+// last until the first look: all the time would be spent for no verdict.
+func outlook(e trial.Event) string {
+	if e.Done != 1 || e.Status == store.Void || e.Budget <= 0 || e.Results == nil || len(e.Results.Looks) == 0 {
+		return ""
+	}
+	look := e.Results.Looks[0]
+	needs := e.Elapsed * time.Duration(look)
+	if look > e.Planned || needs <= e.Budget {
+		return ""
+	}
+	return fmt.Sprintf("a block took %s, so the budget of %s ends before the first look, which is after %d blocks: nothing will be decided; --budget %s reaches it",
+		round(e.Elapsed), round(e.Budget), look, round((needs+needs/5).Truncate(time.Minute)+time.Minute))
 }
 
 // endText says why a run ended.
@@ -68,7 +85,7 @@ func endText(ended string) string {
 	case "blocks":
 		return "all planned blocks are done"
 	case "budget":
-		return "the time budget is used up"
+		return "the time budget has no room for another block"
 	case "interrupted":
 		return "interrupted; this is what there is so far"
 	}

@@ -34,9 +34,33 @@ block 1: microvm did not come up: kernel panic` + "\uFFFD" + `[31m
 block 1: chroot failed at http: status 404
 block 1: 1 of at most 26 done, 41s of 8m0s, 2 of 3 comparisons decided
 block 2 is void: 1 of at most 26 done, 1 void, 1m20s
-ended: the time budget is used up
+ended: the time budget has no room for another block
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// Whoever gave a run too little time is told after the first block, not when
+// all of it has passed.
+func TestABudgetThatDecidesNothingIsToldEarly(t *testing.T) {
+	looked := results(1)
+	looked.Looks = []int{8, 12, 18, 26}
+	for _, c := range []struct {
+		name  string
+		event trial.Event
+		want  string
+	}{
+		{"it ends before the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second, Budget: 4 * time.Minute, Results: looked},
+			"a block took 50s, so the budget of 4m0s ends before the first look, which is after 8 blocks: nothing will be decided; --budget 9m0s reaches it"},
+		{"it reaches the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 20 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
+		{"later blocks", trial.Event{Done: 2, Planned: 26, Elapsed: 100 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
+		{"there is no budget", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second, Results: looked}, ""},
+		{"no look was planned", trial.Event{Done: 1, Planned: 2, Elapsed: 50 * time.Second, Budget: time.Minute, Results: looked}, ""},
+	} {
+		c.event.Kind = trial.BlockEnd
+		if got, _ := remark(c.event); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
 	}
 }
