@@ -16,6 +16,7 @@ func (c Counters) Since(before Counters) Counters {
 	if c.CPU != nil && before.CPU != nil {
 		d.CPU = c.CPU.since(*before.CPU)
 	}
+	c.tasksSince(before, &d)
 	d.Pressure = nil
 	if c.Pressure != nil && before.Pressure != nil {
 		d.Pressure = &Pressure{

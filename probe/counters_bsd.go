@@ -14,6 +14,7 @@ func ReadHost(cpus []int) Counters {
 	c := Counters{CPUSet: cpus}
 	c.readClocks()
 	c.CPU = cpuTime(cpus)
+	c.setTaskTime(nil, "")
 	if b, err := unix.SysctlRaw("dev.cpu.0.freq"); err == nil { // FreeBSD, in MHz
 		if mhz := decodeCount(b); mhz != nil {
 			hz := *mhz * 1e6

@@ -18,6 +18,7 @@ func ReadHost(cpus []int) Counters {
 	c.readClocks()
 	s := parseStat(text("/proc/stat"), cpus)
 	c.CPU, c.ContextSwitches, c.Interrupts, c.Forks = s.cpu, s.contextSwitches, s.intr, s.forks
+	c.setTaskTime(readTaskTime(cpus))
 	vm := parsePairs(text("/proc/vmstat"), "pgfault", "pgmajfault", "pswpin", "pswpout")
 	c.MajorFaults = known(vm, "pgmajfault")
 	c.MinorFaults = spent(c.MajorFaults, known(vm, "pgfault")) // pgfault counts both

@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 )
 
 // The kernel statistics of illumos, as /dev/kstat returns them to 64-bit
@@ -96,6 +97,10 @@ func kstatCounters(sys, vm map[int]map[string]float64, cpus []int) Counters {
 		}
 	}
 	c.CPU = kstatCPU(sys, cpus)
+	if c.CPU != nil { // whose states are times in nanoseconds here, and no ticks
+		ns := int64(math.Round(c.CPU.Busy() * 1e9))
+		c.setTaskTime(&ns, SourceKstat)
+	}
 	for _, f := range []struct {
 		to    **float64
 		from  map[int]map[string]float64

@@ -68,6 +68,9 @@ func TestKstatCounters(t *testing.T) {
 	if c.CPU == nil || *c.CPU != (CPU{User: 4, System: 2, Interrupt: 0.5, Idle: 10}) {
 		t.Errorf("all CPUs: %+v", c.CPU)
 	}
+	if s, source, ok := c.Since(kstatCounters(map[int]map[string]float64{0: sys[0]}, nil, nil)).Busy(); !ok || s != 3 || source != SourceKstat {
+		t.Errorf("CPU 1 was busy for %g s by %q", s, source)
+	}
 	is(t, "context switches", c.ContextSwitches, 15)
 	is(t, "forks", c.Forks, 4)
 	is(t, "major faults", c.MajorFaults, 5)

@@ -22,6 +22,12 @@ type Counters struct {
 	// it is not empty).
 	CPU    *CPU  `json:"cpu"`
 	CPUSet []int `json:"cpu_set,omitempty"`
+	// TaskNS is for how many nanoseconds these CPUs ran tasks, nil where the
+	// system tells it in ticks only; CPUSource is what says for how long they
+	// were busy (Source…), "" where nothing does and in readings of before
+	// there was TaskNS.
+	TaskNS    *int64 `json:"task_ns,omitempty"`
+	CPUSource string `json:"cpu_source,omitempty"`
 
 	ContextSwitches *float64  `json:"context_switches"`
 	Interrupts      *float64  `json:"interrupts"`

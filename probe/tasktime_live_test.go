@@ -1,0 +1,130 @@
+//go:build linux
+
+package probe
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// worker computes on one CPU for as much CPU time as it is asked, and sleeps
+// in between. It comes before all others where the system permits it, so that
+// on a busy machine too the CPU is its own meanwhile.
+type worker struct {
+	ask  chan time.Duration
+	done chan time.Duration // CPU time that it took, to the nanosecond
+}
+
+func newWorker(t *testing.T, cpu int) worker {
+	t.Helper()
+	w := worker{make(chan time.Duration), make(chan time.Duration, 1)}
+	ready := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with it
+		var set unix.CPUSet
+		set.Set(cpu)
+		err := unix.SchedSetaffinity(0, &set)
+		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 10}, 0)
+		ready <- err
+		for want := range w.ask {
+			began := threadTime()
+			for threadTime()-began < want {
+			}
+			w.done <- threadTime() - began
+		}
+	}()
+	if err := <-ready; err != nil {
+		t.Skipf("this process may not choose its CPU: %v", err)
+	}
+	t.Cleanup(func() { close(w.ask) })
+	return w
+}
+
+// threadTime is the CPU time of this thread. (getrusage(2) tells the same, but
+// for a thread that runs only up to the last tick.)
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic(err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+// work has it compute, and returns for how long it did.
+func (w worker) work(t *testing.T, want time.Duration) time.Duration {
+	t.Helper()
+	w.ask <- want
+	select {
+	case took := <-w.done:
+		return took
+	case <-time.After(time.Minute):
+		t.Fatalf("%v of CPU time could not be had in a minute", want)
+		return 0
+	}
+}
+
+// Work of one tick and a half, or of two and a half, is told to the tenth, which ticks
+// never do: what they can say of 25 ms is 20 or 30. The best of some readings is
+// compared, as others may use the CPU between a reading and the work; on a
+// machine that is busy it takes a few more.
+func TestWorkOfAFewTicks(t *testing.T) {
+	cpus, err := CPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu := cpus[len(cpus)-1]
+	if ns, _ := readTaskTime([]int{cpu}); ns == nil {
+		t.Skip("needs a kernel with /proc/schedstat, or control groups of version 1 with cpuacct")
+	}
+	w := newWorker(t, cpu)
+	for _, want := range []time.Duration{15 * time.Millisecond, 25 * time.Millisecond} {
+		best, bestTicks, source := math.Inf(1), math.Inf(1), ""
+		for n, until := 0, time.Now().Add(20*time.Second); n < 20 || (best > 0.05 && time.Now().Before(until)); n++ {
+			before := ReadHost([]int{cpu})
+			own := w.work(t, want).Seconds()
+			time.Sleep(100 * time.Microsecond) // until it sleeps as well
+			d := ReadHost([]int{cpu}).Since(before)
+			seconds, by, _ := d.Busy()
+			if off := math.Abs(seconds/own - 1); off < best {
+				best, source = off, by
+			}
+			bestTicks = min(bestTicks, math.Abs(d.CPU.Busy()/own-1))
+		}
+		t.Logf("%v of work: off by %.2f %% by %s, by %.0f %% in ticks, at best", want, 100*best, source, 100*bestTicks)
+		if best > 0.1 || source == SourceTicks {
+			t.Errorf("%v of work are off by %.1f %% by %s", want, 100*best, source)
+		}
+		if bestTicks <= 0.1 {
+			t.Errorf("ticks are off by %.1f %% only: then this test shows nothing", 100*bestTicks)
+		}
+	}
+}
+
+// A control group that a container sees as the root is not the machine.
+func TestAGroupIsNotTheMachine(t *testing.T) {
+	points := accountMounts(parseMounts(text("/proc/self/mountinfo")))
+	if len(points) == 0 {
+		t.Skip("needs control groups of version 1 with cpuacct")
+	}
+	group := filepath.Join(points[0], "bakeoff-test-"+filepath.Base(t.TempDir()))
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Skipf("needs root, to make a control group: %v", err)
+	}
+	defer func() {
+		if err := os.Remove(group); err != nil {
+			t.Error(err)
+		}
+	}()
+	if text(filepath.Join(group, "cpuacct.usage_percpu")) == "" {
+		t.Fatal("the group does not say what it has used")
+	}
+	if wholeMachine(group) {
+		t.Error("a group passes for the whole machine")
+	}
+}
