@@ -37,7 +37,7 @@ const Stderr = "stderr.txt"
 // It is absent where the host cannot tell.
 var CPUPerOp = sample.Metric{
 	Name: "cpu-per-op", Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio, CPUTime: true,
-	Doc: "CPU time of the host on the environment's CPUs for one unit of work, hypervisor included",
+	Doc: "CPU time of the host on the environment's CPUs for one unit of work, hypervisor included; in nanoseconds where its kernel takes them, else in ticks",
 }
 
 // native is a workload whose work is a loop of the agent.
@@ -279,16 +279,16 @@ func cpuPerOp(raw Raw, res agent.Result) (*float64, error) {
 	if err := strict(b, &host); err != nil {
 		return nil, fmt.Errorf("%s: %w", Host, err)
 	}
-	spent := host.After.Since(host.Before)
+	busy, _, known := host.After.Since(host.Before).Busy()
 	total := res.Usage.CPUSeconds()
-	if spent.CPU == nil || !positive(*res.WorkerCPUSeconds) || !positive(total) ||
+	if !known || !positive(*res.WorkerCPUSeconds) || !positive(total) ||
 		inTicks(*res.WorkerCPUSeconds, res.Usage.UserSeconds, res.Usage.SystemSeconds) {
 		return nil, nil
 	}
 	part := min(1, *res.WorkerCPUSeconds/total)
-	cost := spent.CPU.Busy() * part / res.Work
+	cost := busy * part / res.Work
 	if !positive(cost) {
-		return nil, nil // below the resolution of the host's counters
+		return nil, nil // less than a tick, and the host has only ticks
 	}
 	return &cost, nil
 }

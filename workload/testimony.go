@@ -29,7 +29,7 @@ type Witness interface {
 
 // HostCost returns the time that the host's CPUs of the environment were busy
 // during a whole trial for one of its work units; nil where that cannot be
-// told: no counters, no work, or less than their grain.
+// told: no counters, no work, or less than a tick where there are only ticks.
 func HostCost(raw Raw, work float64) (*float64, error) {
 	b, ok := raw[Host]
 	if !ok || !positive(work) {
@@ -39,12 +39,9 @@ func HostCost(raw Raw, work float64) (*float64, error) {
 	if err := strict(b, &host); err != nil {
 		return nil, fmt.Errorf("%s: %w", Host, err)
 	}
-	spent := host.After.Since(host.Before)
-	if spent.CPU == nil {
-		return nil, nil
-	}
-	cost := spent.CPU.Busy() / work
-	if !positive(cost) {
+	busy, _, ok := host.After.Since(host.Before).Busy()
+	cost := busy / work
+	if !ok || !positive(cost) {
 		return nil, nil
 	}
 	return &cost, nil

@@ -137,8 +137,8 @@ func hostCost(raw workload.Raw, res agent.ExecResult) (float64, error) {
 	if err := strict(b, &host); err != nil {
 		return 0, fmt.Errorf("%s: %w", workload.Host, err)
 	}
-	spent := host.After.Since(host.Before)
-	if spent.CPU == nil {
+	busy, _, known := host.After.Since(host.Before).Busy()
+	if !known {
 		return 0, nil
 	}
 	own, all := res.Usage.CPUSeconds(), res.Usage.CPUSeconds()
@@ -152,7 +152,7 @@ func hostCost(raw workload.Raw, res agent.ExecResult) (float64, error) {
 	if !(own > 0) || !(all >= own) {
 		return 0, nil
 	}
-	return spent.CPU.Busy() * own / all, nil
+	return busy * own / all, nil
 }
 
 // ended says how a command ended.

@@ -86,7 +86,7 @@ func metrics() []sample.Metric {
 	}
 	return append(m,
 		sample.Metric{Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio, CPUTime: true,
-			Doc: "time that the environment's CPUs were busy, by the host's account, for each expected response"},
+			Doc: "time that the environment's CPUs were busy, by the host's account, for each expected response; in nanoseconds where its kernel takes them, else in ticks"},
 		workload.JoulesPerRequest,
 		sample.Metric{Name: "context-switches-per-request", Unit: "op/request", Better: sample.Lower, Scale: sample.Ratio,
 			Doc: "context switches of the whole host, those of the generator included, for each expected response"},

@@ -256,6 +256,10 @@ func TestCosts(t *testing.T) {
 	if got, err := costs(span(0), 1000); err != nil || len(got) != 1 {
 		t.Errorf("a host that counts too coarsely has no cost, not 0: %v, %v", got, err)
 	}
+	const fine = `{"before":{"cpu":{"user":1},"task_ns":1000000,"cpu_source":"cpuacct"},"after":{"cpu":{"user":1},"task_ns":5000000,"cpu_source":"cpuacct"}}`
+	if got, err := costs([]byte(fine), 1000); err != nil || len(got) != 1 || got[0].Value != 4e-6 {
+		t.Errorf("4 ms without a tick: %v, %v", got, err)
+	}
 }
 
 func FuzzParse(f *testing.F) {

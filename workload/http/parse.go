@@ -14,6 +14,7 @@ import (
 	"bakeoff/agent"
 	"bakeoff/fault"
 	"bakeoff/param"
+	"bakeoff/probe"
 	"bakeoff/sample"
 	"bakeoff/workload"
 
@@ -180,12 +181,23 @@ func costs(host []byte, n float64) ([]sample.Value, error) {
 			out = append(out, sample.Value{Metric: metric, Unit: unit, Value: v})
 		}
 	}
-	if b, a := s.Before.CPU, s.After.CPU; b != nil && a != nil {
-		add("cpu-per-request", "s/request", a.Busy()-b.Busy())
+	if seconds, ok := hostBusy(s); ok {
+		add("cpu-per-request", "s/request", seconds)
 	}
 	if b, a := s.Before.ContextSwitches, s.After.ContextSwitches; b != nil && a != nil {
 		add("context-switches-per-request", "op/request", *a-*b)
 	}
 	energy, err := workload.Energy(workload.Raw{workload.Host: host}, workload.JoulesPerRequest, n, 0)
 	return append(out, energy...), err
+}
+
+// hostBusy returns for how many seconds the host's CPUs were busy. Ticks are
+// subtracted as they have always been here, so that old folders give the same
+// numbers to the last digit.
+func hostBusy(s agent.Span) (seconds float64, ok bool) {
+	seconds, source, ok := s.After.Since(s.Before).Busy()
+	if ok && source == probe.SourceTicks {
+		seconds = s.After.CPU.Busy() - s.Before.CPU.Busy()
+	}
+	return seconds, ok
 }

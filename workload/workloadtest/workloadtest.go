@@ -173,7 +173,9 @@ func runCell(t *testing.T, w workload.Workload, p param.Values, o Options) {
 		}
 	}
 	checkTime(t, raw, p)
-	raw[workload.Host] = hostSpan(t, 3)
+	raw[workload.Host] = hostSpan(t, 3, true)
+	checkFinerTime(t, w, raw, p)
+	raw[workload.Host] = hostSpan(t, 3, false)
 	checkParse(t, w, raw, p, o.Partial)
 	checkDamage(t, w, raw, p)
 }
@@ -190,18 +192,40 @@ func checkTime(t *testing.T, raw workload.Raw, p param.Values) {
 }
 
 // hostSpan is what the trial runner adds: a host whose CPUs were busy for some
-// seconds, with a counter of energy.
-func hostSpan(t *testing.T, busy float64) []byte {
+// seconds, with a counter of energy. It tells the time of CPUs in ticks, or in
+// nanoseconds where no tick fell.
+func hostSpan(t *testing.T, busy float64, nanoseconds bool) []byte {
 	before, after := 100.0, 142.0
 	span := agent.Span{
 		Before: probe.Counters{AtNS: 1, CPU: &probe.CPU{User: 10, Idle: 5}, Joules: &before},
 		After:  probe.Counters{AtNS: 2, CPU: &probe.CPU{User: 10 + busy, Idle: 6}, Joules: &after},
+	}
+	if nanoseconds {
+		from, to := int64(7e9), int64(7e9+busy*1e9)
+		span.After.CPU.User = span.Before.CPU.User
+		span.Before.TaskNS, span.After.TaskNS = &from, &to
+		span.Before.CPUSource, span.After.CPUSource = probe.SourceSchedstat, probe.SourceSchedstat
 	}
 	b, err := json.Marshal(span)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// checkFinerTime checks that no cost is lost where no tick fell, if the host
+// tells the time of its CPUs in nanoseconds: raw has it so, and gives the same
+// as in ticks.
+func checkFinerTime(t *testing.T, w workload.Workload, raw workload.Raw, p param.Values) {
+	fine, err := w.Parse(raw, p)
+	if err != nil {
+		t.Fatalf("Parse: %v", err)
+	}
+	ticks := maps.Clone(raw)
+	ticks[workload.Host] = hostSpan(t, 3, false)
+	if coarse, err := w.Parse(ticks, p); err != nil || !slices.Equal(fine, coarse) {
+		t.Errorf("the same time in nanoseconds gives %v, in ticks %v (%v)", fine, coarse, err)
+	}
 }
 
 // checkParse checks that Parse is pure and gives the declared metrics.
