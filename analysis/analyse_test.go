@@ -344,13 +344,18 @@ func TestDecidedWaitsForEveryPrimaryComparison(t *testing.T) {
 func TestConfounders(t *testing.T) {
 	d := world(1, []string{"a", "b"}, 1, func(_, _, _, _ int) float64 { return 1 })
 	d.Facts = map[string]map[string]string{
-		"a": {"kernel": "6.1", "driver": "host", "libc": "2.36"},
-		"b": {"kernel": "6.2", "driver": "oci", "clock": "tsc", "libc": "2.36"},
+		"a": {"kernel": "6.1", "driver": "host", "libc": "2.36", FactCPUTime: "schedstat"},
+		"b": {"kernel": "6.2", "driver": "oci", "clock": "tsc", "libc": "2.36", FactCPUTime: "ticks"},
 	}
 	d.Meant = []string{"driver"}
 	want := []Confounder{{"clock", "unavailable", "tsc"}, {"kernel", "6.1", "6.2"}}
 	if c := find(t, Analyse(d), "b", "k0"); !reflect.DeepEqual(c.Confounders, want) {
 		t.Errorf("%+v", c.Confounders)
+	}
+	d.Cells[0].Metrics[0].CPUTime = true
+	want = []Confounder{want[0], {FactCPUTime, "schedstat", "ticks"}, want[1]}
+	if c := find(t, Analyse(d), "b", "k0"); !reflect.DeepEqual(c.Confounders, want) {
+		t.Errorf("of a cost in CPU time: %+v", c.Confounders)
 	}
 }
 

@@ -41,7 +41,7 @@ func (d *Data) newContest(t *table, contender, baseline, cell int, m sample.Metr
 		Contender: d.Contenders[contender].Name, Baseline: d.Contenders[baseline].Name,
 		Cell: k.Name, Workload: k.Workload, Metric: m.Name, Unit: m.Unit, Better: m.Better,
 		Scale: m.Scale, Primary: m.Primary, Scope: d.Scope, Gates: []Gate{},
-		Confounders: d.confounders(d.Contenders[contender].Name, d.Contenders[baseline].Name),
+		Confounders: d.confounders(d.Contenders[contender].Name, d.Contenders[baseline].Name, m),
 	}
 	c.blocks, c.trials = pair(c.us, c.them, m, d.Trials)
 	c.contrast = stats.NewContrast(c.trials)

@@ -86,6 +86,7 @@ func (r *Reader) data(s *story) (analysis.Data, error) {
 		d.Observations = append(d.Observations, o)
 	}
 	r.programs.join(d.Facts)
+	s.noteCPUSources(d.Facts)
 	d.Missing = s.missing(d.Observations)
 	d.NoEnergy = s.noEnergy()
 	return d, nil

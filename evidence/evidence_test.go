@@ -133,6 +133,40 @@ func TestFactsTellWhatDiffers(t *testing.T) {
 	}
 }
 
+// What told the time of CPUs is a fact of each contender, once journals say it.
+func TestSourcesOfCPUTimeAreFacts(t *testing.T) {
+	sources := func(of map[string]string) map[string]string {
+		r := record(t)
+		r.change = func(s plan.Slot, l *store.Line, _ *agent.Result) {
+			for i, c := range []*probe.Counters{l.Before, l.After} {
+				c.CPU, c.CPUSource = &probe.CPU{User: float64(i)}, of[s.Contender]
+				if ns := int64(i+1) * 1e9; c.CPUSource != "" && c.CPUSource != probe.SourceTicks {
+					c.TaskNS = &ns
+				}
+			}
+			if s.Contender == "slow" && s.Position%2 == 1 { // as after a start of another kernel
+				l.After.TaskNS, l.After.CPUSource = nil, of["host"]
+			}
+		}
+		r.block(0)
+		got := map[string]string{}
+		for contender, facts := range load(t, r).Facts {
+			if v, ok := facts[analysis.FactCPUTime]; ok {
+				got[contender] = v
+			}
+		}
+		return got
+	}
+	got := sources(map[string]string{"host": probe.SourceTicks, "host~twin": probe.SourceTicks, "crun": probe.SourceSchedstat, "slow": probe.SourceSchedstat})
+	want := map[string]string{"host": "ticks", "host~twin": "ticks", "crun": "schedstat", "slow": "schedstat and ticks"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, and %v is right", got, want)
+	}
+	if got := sources(nil); len(got) != 0 {
+		t.Errorf("an older journal tells %v", got)
+	}
+}
+
 func TestLoadRefusesWhatIsNotAsPlanned(t *testing.T) {
 	for name, change := range map[string]func(*recorder){
 		"a trial in another's place": func(r *recorder) {

@@ -141,6 +141,7 @@ func backing(p *plan.Plan, contender string, cell plan.Cell, w workload.Workload
 //	enforced.NAME  "yes", or why a limit (cpus, memory) is not held
 //	volume.PATH    the declared backing of a volume
 //	program.WORKLOAD.NAME  what a workload found out of the programs it ran
+//	host.cpu-time  what told the time of the CPUs: schedstat, cpuacct, kstat or ticks
 //
 // Meant to differ is what follows from the choice of driver and its options
 // (driver.NAME), and what the lab file itself gives to one contender and not

@@ -14,7 +14,8 @@ import (
 // over the trials that count.
 type spent struct {
 	cpu    probe.CPU
-	trials int // that had CPU times before and after
+	busy   float64 // seconds, in nanoseconds where the host tells them so
+	trials int     // that had CPU times before and after
 	// generator is the sum of the load generator's utilisation.
 	generator  float64
 	generators int
@@ -119,11 +120,15 @@ func (s *spent) add(before, after *probe.Counters) {
 	s.cpu.Steal += d.Steal
 	s.cpu.IOWait += d.IOWait
 	s.cpu.Idle += d.Idle
+	if busy, _, ok := after.Since(*before).Busy(); ok {
+		s.busy += busy
+	}
 	s.trials++
 }
 
 // shares returns the states as shares of the whole time; nil where nothing
-// is known.
+// is known. The whole is of ticks, whose number is not what they miss; what was
+// neither busy nor stolen nor waiting is idle.
 func (s *spent) shares() (busy, steal, iowait, idle *float64) {
 	if s == nil || s.trials == 0 {
 		return nil, nil, nil, nil
@@ -132,8 +137,10 @@ func (s *spent) shares() (busy, steal, iowait, idle *float64) {
 	if !(all > 0) {
 		return nil, nil, nil, nil
 	}
+	ours := all - s.cpu.Steal - s.cpu.IOWait
+	used := min(s.busy, ours)
 	share := func(v float64) *float64 { v /= all; return &v }
-	return share(s.cpu.Busy()), share(s.cpu.Steal), share(s.cpu.IOWait), share(s.cpu.Idle)
+	return share(used), share(s.cpu.Steal), share(s.cpu.IOWait), share(ours - used)
 }
 
 // utilisation is the mean over trials of the generator's; nil without one.
