@@ -239,6 +239,15 @@ func request(d driver.Doc, ref string, packages []string, options param.Values) 
 	return image.Request{Ref: ref, Packages: packages, Disk: d.Kernel, Kernel: d.Kernel, KernelPackage: options[driver.OptionKernelPackage]}
 }
 
+// CheckImage tells whether an image of that name could be built for a driver,
+// without building it. Errors are of kind fault.Invalid.
+func CheckImage(d driver.Doc, ref string, options param.Values) error {
+	if !d.Image || ref == "" {
+		return nil
+	}
+	return request(d, ref, nil, options).Check()
+}
+
 // Cached reports whether Image would return without building.
 func (l *Lessor) Cached(d driver.Doc, ref string, packages []string, options param.Values) bool {
 	return !d.Image || l.images.Cached(request(d, ref, packages, options))

@@ -109,7 +109,7 @@ func (req Request) Check() error {
 	_, known := distributions[distro]
 	if !ok || !known || !suiteName.MatchString(suite) {
 		return fault.WithFix(fault.New(fault.Invalid, "%q is not an image", req.Ref),
-			"write debian:SUITE or ubuntu:SUITE, as debian:bookworm")
+			"write debian:SUITE or ubuntu:SUITE with the name of the suite, as debian:bookworm or ubuntu:noble")
 	}
 	for _, p := range append(req.Packages[:len(req.Packages):len(req.Packages)], req.kernelPackages()...) {
 		if !packageName.MatchString(p) {

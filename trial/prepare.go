@@ -274,6 +274,23 @@ func Packages(p *plan.Plan, workloads []workload.Workload) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
+// CheckCells says which cells can have no trial, as their workloads know before
+// anything is made, each in an error of kind fault.Invalid that names the cell.
+func CheckCells(p *plan.Plan, workloads []workload.Workload) (out []error) {
+	for _, c := range p.Cells {
+		for _, w := range workloads {
+			checker, ok := w.(workload.Checker)
+			if !ok || w.Doc().Name != c.Workload {
+				continue
+			}
+			if err := checker.Check(c.Params); err != nil {
+				out = append(out, fault.Op("cell "+c.Name, err))
+			}
+		}
+	}
+	return out
+}
+
 // Check asks the driver of every contender whether it can run on host, which
 // is this machine, in the plan's order. It changes nothing.
 func Check(ctx context.Context, p *plan.Plan, drivers []driver.Driver, host conn.Conn) []Availability {
@@ -304,6 +321,10 @@ func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts f
 			// Asked in another system, the answer would be about that.
 			a.Answer = driver.Availability{OK: true, Facts: map[string]string{"checked": "when " + c.Host + " is booted into " + c.System}}
 		default:
+			if err := env.CheckImage(drivers[i].Doc(), c.Image, c.Options); err != nil {
+				a.Answer = driver.Availability{Reason: err.Error()}
+				break
+			}
 			if a.Answer = drivers[i].Check(ctx, host, c.Options); len(a.Answer.Programs) > 0 {
 				by, ok := installers[c.Host]
 				if !ok {

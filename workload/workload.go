@@ -37,6 +37,14 @@ type Workload interface {
 	Parse(raw Raw, p param.Values) ([]sample.Value, error)
 }
 
+// Checker is a workload that can tell, before anything is made, that there can
+// be no trial with these parameters: they contradict each other, or name a file
+// on the controller's machine that is not there. Its error is of kind
+// fault.Invalid: the person's input, and no failure of what is measured.
+type Checker interface {
+	Check(p param.Values) error
+}
+
 // Raw is what a trial returned, by blob name ([a-z0-9.-]+). Names are files
 // in the run folder.
 type Raw map[string][]byte

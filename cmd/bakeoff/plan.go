@@ -172,6 +172,9 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 		v.Missing = append(v.Missing, f)
 		wants.add(l.Host, []string{l.Program}, l.Packages)
 	}
+	for _, err := range trial.CheckCells(p, workloadall.Workloads()) {
+		v.Missing = append(v.Missing, finding{Name: "refused", State: absent, Text: err.Error()})
+	}
 	builder, more := builderFindings(makesImages(p))
 	for _, f := range builder {
 		if f.State == absent {
@@ -314,7 +317,7 @@ func (a *app) printPlan(v planView, path string, drawn bool, blocks int) {
 		a.heading("Missing")
 	}
 	for _, f := range v.Missing {
-		fmt.Fprintf(a.stdout, "  %s: %s\n", f.Name, f.Text)
+		a.paragraph("", f.Name+": "+f.Text)
 	}
 	if v.Install != "" {
 		fmt.Fprintln(a.stdout, "  "+v.Install)

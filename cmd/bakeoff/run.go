@@ -203,6 +203,10 @@ func (s *session) register(args []string) (err error) {
 	if s.plan, err = plan.Expand(lab, catalogue(), s.seed, versionString()); err != nil {
 		return err
 	}
+	// What the person wrote is no failure of what is measured, and no result.
+	if err := errors.Join(trial.CheckCells(s.plan, workloadall.Workloads())...); err != nil {
+		return err
+	}
 	s.lab = lab.Source
 	s.dir = filepath.Join(s.out, store.Name(time.Now(), lab.Name))
 	s.text, err = plan.Encode(s.plan)

@@ -3,9 +3,18 @@ package external
 import (
 	"context"
 
+	"bakeoff/param"
 	"bakeoff/tool"
 	"bakeoff/workload/http"
 )
+
+// Check is that of the server which the tool needs, for workload.Checker.
+func (e external) Check(p param.Values) error {
+	if e.tool.Doc().Server != tool.Web {
+		return nil
+	}
+	return http.Check(p)
+}
 
 // serve brings up what must answer before the tool can start, and says where
 // it is.

@@ -218,18 +218,12 @@ func newServer(t workload.Target, p param.Values) (*server, error) {
 		return nil, fault.New(fault.Lab, "there is no other end to generate the load")
 	case !t.Addr.IsValid():
 		return nil, fault.New(fault.Unsupported, "the environment has no address that the generator could reach")
-	case (p.Bool("http2") || p.Bool("ktls")) && !p.Bool("tls"):
-		return nil, fault.WithFix(fault.New(fault.Invalid, "http2 and ktls are of HTTPS"), "write tls: true as well")
 	}
 	scratch := t.Subject.Info().Scratch
 	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#") {
 		return nil, fault.New(fault.Lab, "the scratch directory %q cannot stand in nginx's configuration", scratch)
 	}
-	site, err := siteOf(p)
-	if err != nil {
-		return nil, err
-	}
-	urls, err := urlsOf(site, p)
+	site, urls, err := content(p)
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,29 @@ func once[T any](key string, read func() (T, error)) (T, error) {
 	return kept.(T), nil
 }
 
+// Check tells whether a server can serve what p says, before there is one: a
+// folder or a list that is not there is an error of kind fault.Invalid.
+func Check(p param.Values) error {
+	_, _, err := content(p)
+	return err
+}
+
+// Check is that of the package, for workload.Checker.
+func (Workload) Check(p param.Values) error { return Check(p) }
+
+// content returns what the server serves and what the generator asks it for.
+func content(p param.Values) (webroot.Site, []URL, error) {
+	if (p.Bool("http2") || p.Bool("ktls")) && !p.Bool("tls") {
+		return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "http2 and ktls are of HTTPS"), "write tls: true as well")
+	}
+	site, err := siteOf(p)
+	if err != nil {
+		return webroot.Site{}, nil, err
+	}
+	urls, err := urlsOf(site, p)
+	return site, urls, err
+}
+
 // siteOf returns what the server serves.
 func siteOf(p param.Values) (webroot.Site, error) {
 	switch name := p.Text("site"); {

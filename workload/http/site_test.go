@@ -49,6 +49,12 @@ func TestSitesAndListsThatAreRefused(t *testing.T) {
 		if err := New().Prepare(t.Context(), target, values(p)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v; want %q", p, err, want)
 		}
+		if err := Check(values(p)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v without any environment: %v; want %q", p, err, want)
+		}
+	}
+	if err := Check(values(param.Values{"site": "example"})); err != nil {
+		t.Errorf("the example site: %v", err)
 	}
 }
 
