@@ -240,14 +240,20 @@ const (
 
 // Doc describes a driver; reference pages and listings are made from it.
 type Doc struct {
-	Name    string       `json:"name"`
-	Summary string       `json:"summary"` // one sentence without its full stop
-	Status  Status       `json:"status"`
-	Hosts   []string     `json:"hosts"`  // GOOS of the hosts it runs on
-	Root    bool         `json:"root"`   // needs root on the host
-	Image   bool         `json:"image"`  // is made from an image
-	Kernel  bool         `json:"kernel"` // boots a kernel of its own
-	Options []param.Spec `json:"options"`
+	Name    string   `json:"name"`
+	Summary string   `json:"summary"` // one sentence without its full stop
+	Status  Status   `json:"status"`
+	Hosts   []string `json:"hosts"` // GOOS of the hosts it runs on
+	Root    bool     `json:"root"`  // needs root on the host
+	Image   bool     `json:"image"` // is made from an image
+	// Folder tells that the image may be a folder on the host, too, with a root
+	// in it: for systems whose roots nothing here makes.
+	Folder bool `json:"folder,omitempty"`
+	// OwnRoot reports options that bring a root of their own, and leave no place
+	// for an image; nil: none do.
+	OwnRoot func(options param.Values) bool `json:"-"`
+	Kernel  bool                            `json:"kernel"` // boots a kernel of its own
+	Options []param.Spec                    `json:"options"`
 	// Backings lists the volume backings that it can give.
 	Backings []string          `json:"backings"`
 	Enforces map[string]string `json:"enforces"` // cpus, memory, io → how

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -220,6 +221,9 @@ func (l *Lessor) Image(ctx context.Context, d driver.Doc, ref string, packages [
 	if !d.Image || ref == "" {
 		return driver.Image{}, nil
 	}
+	if isFolder(d, ref) {
+		return driver.Image{Ref: ref, Root: ref}, nil
+	}
 	if err := l.alike(); err != nil {
 		return driver.Image{}, err
 	}
@@ -242,15 +246,18 @@ func request(d driver.Doc, ref string, packages []string, options param.Values) 
 // CheckImage tells whether an image of that name could be built for a driver,
 // without building it. Errors are of kind fault.Invalid.
 func CheckImage(d driver.Doc, ref string, options param.Values) error {
-	if !d.Image || ref == "" {
+	if !d.Image || ref == "" || isFolder(d, ref) {
 		return nil
 	}
 	return request(d, ref, nil, options).Check()
 }
 
+// isFolder tells that ref is a folder on the host, which is there or is not.
+func isFolder(d driver.Doc, ref string) bool { return d.Folder && strings.HasPrefix(ref, "/") }
+
 // Cached reports whether Image would return without building.
 func (l *Lessor) Cached(d driver.Doc, ref string, packages []string, options param.Values) bool {
-	return !d.Image || l.images.Cached(request(d, ref, packages, options))
+	return !d.Image || ref == "" || isFolder(d, ref) || l.images.Cached(request(d, ref, packages, options))
 }
 
 // Counters reads the counters of the host that it is on, of its CPUs.

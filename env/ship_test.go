@@ -27,6 +27,11 @@ func TestNoImageForAnotherArchitecture(t *testing.T) {
 	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "box is pdp11") {
 		t.Errorf("%v", err)
 	}
+	// A folder on that machine is not built here, nor sent there.
+	img, err := l.Image(t.Context(), driver.Doc{Image: true, Folder: true}, "/usr/local/jails/base", nil, nil)
+	if err != nil || img.Root != "/usr/local/jails/base" || img.Digest != "" {
+		t.Errorf("%+v, %v", img, err)
+	}
 	l.at = elsewhere{Here{local.Conn{}}, runtime.GOARCH}
 	if err := l.alike(); err != nil {
 		t.Error(err)

@@ -125,7 +125,9 @@ type Catalogue struct {
 type DriverEntry struct {
 	Name, Summary string
 	Options       []param.Spec
-	Image         bool
+	Image         bool                            // it makes its root from an image,
+	Folder        bool                            // which may be a folder on the host, too,
+	OwnRoot       func(options param.Values) bool // unless these bring their own; may be nil
 	Backings      []string
 }
 

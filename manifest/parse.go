@@ -212,13 +212,12 @@ func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *node) {
 	switch own := n.get("image"); {
 	case !d.Image && own != nil:
 		r.fail(own, "remove it", "driver %s takes no image", d.Name)
-	case d.Image:
-		v := r.either(n, defaults, "image")
-		if v == nil {
-			r.add(n.position, "write image: debian:bookworm", "contender %s has no image, which driver %s needs", show(c.Name), d.Name)
-		} else if !r.bad[v] {
-			c.Image = textOf(v)
+	case d.OwnRoot != nil && d.OwnRoot(c.Options):
+		if own != nil {
+			r.fail(own, "remove it", "driver %s takes no image with the root that its options name", d.Name)
 		}
+	case d.Image:
+		r.imageOf(c, d, n, r.either(n, defaults, "image"))
 	}
 	for _, v := range c.Volumes {
 		if slices.Contains(d.Backings, v.Backing) || v.Backing == "" {
@@ -229,6 +228,25 @@ func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *node) {
 			at = n // from the defaults
 		}
 		r.fail(at, "it can give "+oneOf(d.Backings), "driver %s cannot give the volume %s the backing %s", d.Name, v.Path, v.Backing)
+	}
+}
+
+// imageOf takes v as the image of a contender that needs one.
+func (r *resolver) imageOf(c *Contender, d DriverEntry, n, v *node) {
+	example := "image: debian:bookworm"
+	if d.Folder {
+		example = "image: /path/of/a/root on the host"
+	}
+	switch {
+	case v == nil:
+		r.add(n.position, "write "+example, "contender %s has no image, which driver %s needs", show(c.Name), d.Name)
+	case r.bad[v]:
+	case strings.HasPrefix(textOf(v), "/") && !d.Folder:
+		r.fail(v, "write "+example, "driver %s makes its root itself, and takes no folder", d.Name)
+	case strings.HasPrefix(textOf(v), "/") && path.Clean(textOf(v)) != textOf(v):
+		r.fail(v, "write "+path.Clean(textOf(v)), "the path %s is not a plain one", show(textOf(v)))
+	default:
+		c.Image = textOf(v)
 	}
 }
 

@@ -81,7 +81,7 @@ func (s *shape) variant(value string) (variant, bool) {
 const (
 	namePattern   = `[a-z0-9][a-z0-9._-]{0,39}`
 	nameRule      = "names are [a-z0-9][a-z0-9._-]*, at most 40 characters"
-	imagePattern  = `[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,254}`
+	imagePattern  = `/?[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,254}`
 	imageRule     = "write a reference like debian:bookworm"
 	ratePattern   = `[0-9]+(\.[0-9]+)? ?([kKMGT]i?)?B(/s)?`
 	rateRule      = "write a rate like 50MB/s"
@@ -130,7 +130,7 @@ func lab(cat Catalogue) *shape {
 			field{name: "write", doc: "Bytes a second that are written.", shape: text(ratePattern, rateRule)},
 		).eg("{read: 50MB/s, write: 20MB/s}")},
 		{name: "memory", doc: "How much memory it may use, in bytes.", shape: one(param.Size), def: "512MiB"},
-		{name: "image", doc: "What it is made from, for drivers that take an image.", shape: text(imagePattern, imageRule)},
+		{name: "image", doc: "What its root is made from, for drivers that take an image: debian:SUITE or ubuntu:SUITE, as debian:bookworm or ubuntu:noble, which is built once from the distribution's packages; for the driver jail also the path of a folder on its host.", shape: text(imagePattern, imageRule)},
 		{name: "volumes", doc: "Storage, by its path inside. A workload that needs a volume refuses a contender that does not declare it.", shape: volumes},
 	}
 	contender := fieldsOf(append([]field{

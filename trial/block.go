@@ -286,9 +286,12 @@ func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) (*store.Fi
 	if s.env.Name() != env.LocalHost {
 		fp.Facts["host"] = s.env.Name()
 	}
-	fp.Facts["image.digest"] = s.image.Digest
-	if s.image.Digest == "" {
-		delete(fp.Facts, "image.digest")
+	// A folder of the user's has a name, and no digest.
+	delete(fp.Facts, "image.digest")
+	if s.image.Digest != "" {
+		fp.Facts["image.digest"] = s.image.Digest
+	} else if s.image.Root != "" {
+		fp.Facts["image.folder"] = s.image.Root
 	}
 	r.described[s.Name] = true
 	f, err := r.Run.WriteFingerprint(s.Name, fp)

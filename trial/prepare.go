@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -321,7 +322,7 @@ func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts f
 			// Asked in another system, the answer would be about that.
 			a.Answer = driver.Availability{OK: true, Facts: map[string]string{"checked": "when " + c.Host + " is booted into " + c.System}}
 		default:
-			if err := env.CheckImage(drivers[i].Doc(), c.Image, c.Options); err != nil {
+			if err := checkImage(ctx, host, drivers[i].Doc(), c.Contender); err != nil {
 				a.Answer = driver.Availability{Reason: err.Error()}
 				break
 			}
@@ -337,6 +338,15 @@ func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts f
 		out = append(out, a)
 	}
 	return out
+}
+
+// checkImage tells whether there can be what a contender is made from.
+func checkImage(ctx context.Context, host conn.Conn, d driver.Doc, c manifest.Contender) error {
+	if d.Folder && path.IsAbs(c.Image) {
+		_, err := conn.FilesOf(host).ReadDir(ctx, c.Image)
+		return fault.WithFix(fault.Wrap(fault.Invalid, "image "+c.Image, err), "name a folder on the host with a root in it")
+	}
+	return env.CheckImage(d, c.Image, c.Options)
 }
 
 // sentence writes why something is not available and what would help.

@@ -1,9 +1,13 @@
 package trial
 
 import (
+	"strings"
 	"testing"
 
+	"bakeoff/conn/local"
+
 	"bakeoff/driver"
+	"bakeoff/fault"
 	"bakeoff/manifest"
 	"bakeoff/unit"
 )
@@ -36,6 +40,31 @@ func TestEnough(t *testing.T) {
 		got := Enough(tt.driver, tt.asks, 2, tt.memory)
 		if got.OK != (tt.want == "") || !got.OK && sentence(got) != tt.want {
 			t.Errorf("%s: %v, %q, want %q", tt.what, got.OK, sentence(got), tt.want)
+		}
+	}
+}
+
+// What a contender is made from is looked at before anything starts: a folder
+// must be there, on its host, and anything else must be an image that can be
+// made.
+func TestImagesAreCheckedBeforehand(t *testing.T) {
+	jail := driver.Doc{Image: true, Folder: true}
+	there := t.TempDir()
+	for _, c := range []struct {
+		doc         driver.Doc
+		image, want string
+	}{
+		{jail, there, ""},
+		{jail, "", ""},
+		{jail, "debian:bookworm", ""},
+		{jail, there + "/none", there + "/none: no such file or directory; name a folder on the host with a root in it"},
+		{driver.Doc{Image: true}, there, "is not an image; write debian:SUITE"},
+		{driver.Doc{Image: true}, "debian:12", "is not an image; write debian:SUITE"},
+		{driver.Doc{}, "", ""},
+	} {
+		err := checkImage(t.Context(), local.Conn{}, c.doc, manifest.Contender{Image: c.image})
+		if c.want == "" && err != nil || c.want != "" && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("image %q: %v, want %q", c.image, err, c.want)
 		}
 	}
 }

@@ -186,11 +186,11 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 	return v, nil
 }
 
-// makesImages says whether a contender is made from an image.
+// makesImages says whether a contender is made from an image that is made first.
 func makesImages(p *plan.Plan) bool {
 	for _, c := range p.Contenders {
 		for _, d := range driverall.Drivers() {
-			if doc := d.Doc(); doc.Name == c.Driver && doc.Image {
+			if doc := d.Doc(); doc.Name == c.Driver && doc.Image && c.Image != "" && !strings.HasPrefix(c.Image, "/") {
 				return true
 			}
 		}

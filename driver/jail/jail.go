@@ -48,7 +48,7 @@ var options = []param.Spec{
 	{Name: optABI, Kind: param.Text, Default: sysFreeBSD, Enum: []string{sysFreeBSD, sysLinux},
 		Doc: "What the programs of the image were built for: linux needs the host's Linux emulation (sysrc linux_enable=YES; service linux start)."},
 	{Name: optRoot, Kind: param.Text, Default: rootCopy, Enum: []string{rootCopy, rootNullfs, rootZFS},
-		Doc: "How the root is made from the image: copy copies it; nullfs mounts its folders read-only and copies /etc, /root and /var; zfs clones a snapshot."},
+		Doc: "How the root is made: copy copies the image, a folder on the host as /usr/local/jails/base; nullfs mounts its folders read-only and copies /etc, /root and /var; zfs clones the snapshot dataset, and takes no image."},
 	{Name: optDataset, Kind: param.Text,
 		Doc: "With root zfs: the snapshot that is cloned, as zroot/jails/base@clean; the clone lies beside it."},
 	{Name: optNetwork, Kind: param.Text, Default: netVNET, Enum: []string{netVNET, netShared},
@@ -64,6 +64,8 @@ func (Driver) Doc() driver.Doc {
 		Hosts:    []string{"freebsd"},
 		Root:     true,
 		Image:    true,
+		Folder:   true,
+		OwnRoot:  func(o param.Values) bool { return o.Text(optRoot) == rootZFS },
 		Options:  options,
 		Backings: []string{"dir", "tmpfs"},
 		Enforces: map[string]string{

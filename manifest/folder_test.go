@@ -1,0 +1,37 @@
+package manifest
+
+import (
+	"strings"
+	"testing"
+
+	"bakeoff/param"
+)
+
+// Roots of systems for which nothing here makes images are folders of the
+// user's, or come with an option of the driver.
+func TestImagesThatAreFolders(t *testing.T) {
+	cat := catalogue()
+	cat.Drivers = append(cat.Drivers, DriverEntry{Name: "jail", Image: true, Folder: true,
+		Options: []param.Spec{{Name: "root", Kind: param.Text, Default: "copy", Enum: []string{"copy", "zfs"}}},
+		OwnRoot: func(o param.Values) bool { return o.Text("root") == "zfs" }})
+	for _, c := range []struct{ contender, image, wrong string }{
+		{"driver: jail, image: /usr/local/jails/base", "/usr/local/jails/base", ""},
+		{"driver: jail, image: debian:bookworm", "debian:bookworm", ""},
+		{"driver: jail, root: zfs", "", ""},
+		{"driver: jail, root: zfs, image: /usr/local/jails/base", "", `driver jail takes no image with the root that its options name; remove it`},
+		{"driver: jail", "", `contender "a" has no image, which driver jail needs; write image: /path/of/a/root on the host`},
+		{"driver: jail, image: /usr/../etc", "", `the path "/usr/../etc" is not a plain one; write /etc`},
+		{"driver: chroot, image: /srv/root", "", `driver chroot makes its root itself, and takes no folder; write image: debian:bookworm`},
+	} {
+		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, " + c.contender + "}\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
+		lab, err := Parse("lab.yaml", []byte(src), cat, "")
+		switch {
+		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
+			t.Errorf("%s: %v, want %q", c.contender, err, c.wrong)
+		case c.wrong == "" && err != nil:
+			t.Errorf("%s: %v", c.contender, err)
+		case c.wrong == "" && lab.Contenders[0].Image != c.image:
+			t.Errorf("%s: image %q, want %q", c.contender, lab.Contenders[0].Image, c.image)
+		}
+	}
+}
