@@ -33,7 +33,7 @@ func Formats() []Format {
 		{"benchfmt", "Go benchmark lines, one a sample, for benchstat", benchfmt},
 		{"csv", "one sample a line, as `bakeoff analyse` reads it", table},
 		{"json", "one results object a run, one a line", objects},
-		{"junit", "one test case a comparison, for build servers: worse is a failure, undecided is skipped", junit},
+		{"junit", "one test case a comparison, for build servers: worse is a failure, a missing cell or a twin that differs an error, undecided skipped", junit},
 		{"openmetrics", "medians, ratios and verdicts, for Prometheus and its like", openmetrics},
 	}
 }
@@ -151,6 +151,7 @@ type (
 		Name     string `xml:"name,attr"`
 		Tests    int    `xml:"tests,attr"`
 		Failures int    `xml:"failures,attr"`
+		Errors   int    `xml:"errors,attr"`
 		Skipped  int    `xml:"skipped,attr"`
 		Cases    []kase `xml:"testcase"`
 	}
@@ -158,6 +159,7 @@ type (
 		Class   string   `xml:"classname,attr"`
 		Name    string   `xml:"name,attr"`
 		Failure *message `xml:"failure"`
+		Error   *message `xml:"error"`
 		Skipped *message `xml:"skipped"`
 		Output  string   `xml:"system-out,omitempty"`
 	}
@@ -185,9 +187,19 @@ func junit(w io.Writer, runs []analysis.Results) error {
 			}
 			s.Cases = append(s.Cases, k)
 		}
+		// What failed in every trial has no verdict to be worse by, and must not
+		// pass for something that nobody wanted to test.
 		for _, m := range r.Missing {
-			s.Cases = append(s.Cases, kase{Class: m.Cell, Name: m.Contender, Skipped: &message{"missing: " + m.Reason}})
-			s.Skipped++
+			s.Cases = append(s.Cases, kase{Class: m.Cell, Name: m.Contender, Error: &message{"missing: " + m.Reason}})
+			s.Errors++
+		}
+		if r.Twin != nil {
+			k := kase{Class: "control", Name: r.Twin.Name + " against " + r.Baseline}
+			if r.Twin.Different {
+				k.Error = &message{"the twin of the baseline came out different from it: the other verdicts may be as wrong"}
+				s.Errors++
+			}
+			s.Cases = append(s.Cases, k)
 		}
 		s.Tests = len(s.Cases)
 		all.Suites = append(all.Suites, s)

@@ -81,6 +81,33 @@ func TestJUnitSaysWorseIsAFailure(t *testing.T) {
 	}
 }
 
+// A contender that failed in every trial has no verdict to be worse by. A build
+// server must not take it for a test that was left out, nor a run whose control
+// failed for a sound one.
+func TestJUnitIsNotGreenWhereNothingWasMeasured(t *testing.T) {
+	r := measured("a")
+	r.Missing = []analysis.Missing{{Contender: "broken", Cell: "http_50", Reason: "none of 16 trials succeeded: kernel panic"}}
+	for _, different := range []bool{false, true} {
+		r.Twin = &analysis.Twin{Name: "fast~twin", Different: different}
+		var s suites
+		if err := xml.Unmarshal([]byte(written(t, "junit", r)), &s); err != nil {
+			t.Fatal(err)
+		}
+		errors := map[string]string{}
+		for _, k := range s.Suites[0].Cases {
+			if k.Error != nil {
+				errors[k.Class+" "+k.Name] = k.Error.Message
+			}
+		}
+		if len(errors) != s.Suites[0].Errors || !strings.Contains(errors["http_50 broken"], "kernel panic") {
+			t.Errorf("missing cells: %v", errors)
+		}
+		if _, told := errors["control fast~twin against "+r.Baseline]; told != different {
+			t.Errorf("the twin is different: %v, errors %v", different, errors)
+		}
+	}
+}
+
 func TestBenchfmtLines(t *testing.T) {
 	text := written(t, "benchfmt", measured("a"))
 	if !strings.Contains(text, "Unit request/s better=higher\n") || !strings.Contains(text, "contender: slow\n") {
