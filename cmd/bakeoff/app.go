@@ -28,11 +28,11 @@ func (a *app) root() *cobra.Command {
 It makes the same environment under every technology that a lab file names,
 runs the same work in each, interleaved, compares them with an error rate that
 was tested, and writes a page that shows its evidence.`,
-		Example: `  bakeoff run examples/quick             measure, and write a page
-  bakeoff run examples/quick --profile ci   the same in a minute; decides nothing
-  bakeoff plan examples/quick            what would run, and what it can decide
-  bakeoff verify runs/20260102T030405Z-quick
-  bakeoff doctor                         what this machine can do`,
+		Example: `  bakeoff run examples/quick                    measure, and write a page
+  bakeoff run examples/quick --profile ci       the same in a minute; decides nothing
+  bakeoff plan examples/quick                   what would run, and what it can decide
+  bakeoff verify runs/20260102T030405Z-quick    whether a run's numbers hold
+  bakeoff doctor                                what this machine can do`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -40,6 +40,13 @@ was tested, and writes a page that shows its evidence.`,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.SuggestionsMinimumDistance = 2
+	help := c.HelpFunc()
+	c.SetHelpFunc(func(of *cobra.Command, args []string) {
+		help(of, args)
+		if of == c || of.Name() == "run" {
+			printExitCodes(of)
+		}
+	})
 	c.SetIn(a.stdin)
 	c.SetOut(a.stdout)
 	c.SetErr(a.stderr)

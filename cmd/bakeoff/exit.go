@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"bakeoff/fault"
 )
 
@@ -33,7 +35,17 @@ var exitMeanings = []struct {
 	{exitAsked, "something asked for with --fail-on came true"},
 	{exitMissing, "done, with missing cells"},
 	{exitNotFound, "something named does not exist"},
-	{exitSignal + int(syscall.SIGINT), "interrupted (143 by SIGTERM): what there is was reported, and run --resume goes on"},
+	{exitSignal + int(syscall.SIGINT), "interrupted by Ctrl-C: what there is was reported, and run --resume goes on"},
+	{exitSignal + int(syscall.SIGTERM), "the same by SIGTERM"},
+}
+
+// printExitCodes writes them behind the help of c.
+func printExitCodes(c *cobra.Command) {
+	out := c.OutOrStdout()
+	fmt.Fprintln(out, "\nExit codes:")
+	for _, e := range exitMeanings {
+		fmt.Fprintf(out, "  %-4d %s\n", e.code, e.meaning)
+	}
 }
 
 // verdict is an end that is no failure of the command but has a code of its

@@ -27,6 +27,7 @@ type live struct {
 	drawn   int // lines on the screen that are ours
 	columns int // when they were drawn
 	last    time.Time
+	told    told
 	stop    chan struct{}
 	done    chan struct{}
 }
@@ -78,7 +79,7 @@ func (l *live) event(e trial.Event) {
 	l.state.event, l.state.at = e, l.now()
 	// A trial that is about to start is drawn before it does.
 	l.state.busy = e.Kind == trial.TrialStart
-	line, c := remark(e)
+	line, c := l.told.remark(e)
 	if line != "" {
 		l.erase()
 		columns, _ := l.size()

@@ -22,18 +22,49 @@ type watcher interface {
 type plain struct {
 	out   io.Writer
 	style style
+	told  told
 }
 
-func (p plain) event(e trial.Event) {
+func (p *plain) event(e trial.Event) {
 	if e.Kind == trial.BlockEnd {
 		fmt.Fprintln(p.out, blockLine(e))
 	}
-	if line, c := remark(e); line != "" {
+	if line, c := p.told.remark(e); line != "" {
 		fmt.Fprintln(p.out, p.style.paint(c, printable(line)))
 	}
 }
 
-func (plain) close() {}
+func (*plain) close() {}
+
+// told keeps what was said of failed trials: one that fails in each of a
+// hundred trials is told once, and counted at the end.
+type told struct {
+	failures map[string]bool
+	again    int
+}
+
+func (t *told) remark(e trial.Event) (string, colour) {
+	line, c := remark(e)
+	switch {
+	case e.Kind == trial.TrialEnd && e.Status == store.Subject:
+		what := e.Contender + "\n" + e.Cell + "\n" + e.Text
+		if t.failures[what] {
+			t.again++
+			return "", ""
+		}
+		if t.failures == nil {
+			t.failures = map[string]bool{}
+		}
+		t.failures[what] = true
+	case e.Kind == trial.End && t.again > 0:
+		trials := "trials"
+		if t.again == 1 {
+			trials = "trial"
+		}
+		line += fmt.Sprintf("; %d more %s failed as those above did", t.again, trials)
+	}
+	return line, c
+}
 
 // remark is what is worth a line of its own, in both views: everything that
 // is not simply going on.

@@ -22,6 +22,8 @@ func TestPlainLines(t *testing.T) {
 		{Kind: trial.TrialStart, Contender: "host", Cell: "sha"},
 		{Kind: trial.TrialEnd, Contender: "host", Cell: "sha", Status: store.OK},
 		{Kind: trial.TrialEnd, Contender: "chroot", Cell: "http", Status: store.Subject, Text: "status 404"},
+		{Kind: trial.TrialEnd, Contender: "chroot", Cell: "http", Status: store.Subject, Text: "status 404"},
+		{Kind: trial.TrialEnd, Contender: "chroot", Cell: "http", Status: store.Subject, Text: "status 500"},
 		{Kind: trial.BlockEnd, Done: 1, Planned: 26, Elapsed: 41 * time.Second, Budget: 8 * time.Minute, Results: results(2)},
 		{Kind: trial.BlockEnd, Block: 1, Status: store.Void, Done: 1, Void: 1, Planned: 26, Elapsed: 80 * time.Second},
 		{Kind: trial.End, Text: "budget"},
@@ -32,9 +34,10 @@ func TestPlainLines(t *testing.T) {
 crun cannot run here: crun is not installed; apt-get install crun
 block 1: microvm did not come up: kernel panic` + "\uFFFD" + `[31m
 block 1: chroot failed at http: status 404
+block 1: chroot failed at http: status 500
 block 1: 1 of at most 26 done, 41s of 8m0s, 2 of 3 comparisons decided
 block 2 is void: 1 of at most 26 done, 1 void, 1m20s
-ended: the time budget has no room for another block
+ended: the time budget has no room for another block; 1 more trial failed as those above did
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)

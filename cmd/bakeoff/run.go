@@ -311,7 +311,7 @@ func (l leased) close() error {
 // watcher shows how it goes on: live on a terminal, else by lines.
 func (s *session) watcher() watcher {
 	if s.json {
-		return plain{s.stderr, s.style(s.stderr)}
+		return &plain{out: s.stderr, style: s.style(s.stderr)}
 	}
 	if s.terminal(s.stdout) && s.env("TERM") != "dumb" && !s.ascii() {
 		title := fmt.Sprintf("bakeoff %s  seed %d  %s", s.plan.Lab, s.plan.Seed, s.dir)
@@ -319,7 +319,7 @@ func (s *session) watcher() watcher {
 		return newLive(s.stdout, s.style(s.stdout), size, liveState{title: title})
 	}
 	fmt.Fprintf(s.stdout, "seed %d, %s\n", s.plan.Seed, s.dir)
-	return plain{s.stdout, s.style(s.stdout)}
+	return &plain{out: s.stdout, style: s.style(s.stdout)}
 }
 
 // ran is what run --json prints: the results, and where they are.
