@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -30,7 +31,7 @@ func newWorker(t *testing.T, cpu int) worker {
 		var set unix.CPUSet
 		set.Set(cpu)
 		err := unix.SchedSetaffinity(0, &set)
-		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 10}, 0)
+		comeFirst()
 		ready <- err
 		for want := range w.ask {
 			began := threadTime()
@@ -44,6 +45,12 @@ func newWorker(t *testing.T, cpu int) worker {
 	}
 	t.Cleanup(func() { close(w.ask) })
 	return w
+}
+
+// comeFirst has this thread come before all ordinary ones, where the system
+// permits it.
+func comeFirst() {
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 10}, 0)
 }
 
 // threadTime is the CPU time of this thread. (getrusage(2) tells the same, but
@@ -103,6 +110,31 @@ func TestWorkOfAFewTicks(t *testing.T) {
 		if bestTicks <= 0.1 {
 			t.Errorf("ticks are off by %.1f %% only: then this test shows nothing", 100*bestTicks)
 		}
+	}
+}
+
+// What a thread has spent since the last tick is told as well. It is not
+// interrupted, as every interruption is a time at which the kernel counts.
+func TestThreadCountsUntilNow(t *testing.T) {
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with it
+		comeFirst()
+		failed <- func() error {
+			for i, last := 0, 0.0; i < 50; i++ {
+				for end := time.Now().Add(500 * time.Microsecond); time.Now().Before(end); {
+				}
+				now, err := Thread()
+				if err != nil || now <= last {
+					return fmt.Errorf("half a millisecond of work, number %d, took from %g to %g s (%v)", i+1, last, now, err)
+				}
+				last = now
+			}
+			return nil
+		}()
+	}()
+	if err := <-failed; err != nil {
+		t.Error(err)
 	}
 }
 

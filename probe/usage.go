@@ -41,14 +41,15 @@ func Process() (Usage, error) {
 // threads apart it is the whole process, which is the same as long as one
 // thread does the work. The caller has locked its goroutine to the thread.
 func Thread() (float64, error) {
-	var self, children syscall.Rusage
-	if err := syscall.Getrusage(rusageThread, &self); err != nil {
+	own, err := threadSeconds()
+	if err != nil {
 		return 0, err
 	}
+	var children syscall.Rusage
 	if err := syscall.Getrusage(rusageChildren, &children); err != nil {
 		return 0, err
 	}
-	return seconds(self.Utime) + seconds(self.Stime) + seconds(children.Utime) + seconds(children.Stime), nil
+	return own + seconds(children.Utime) + seconds(children.Stime), nil
 }
 
 // Add returns the sum of two usages; of the two peaks of memory it keeps the

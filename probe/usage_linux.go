@@ -1,6 +1,18 @@
 package probe
 
-const (
-	maxRSSUnit   = 1024 // getrusage(2): kilobytes
-	rusageThread = 1    // RUSAGE_THREAD, since Linux 2.6.26
-)
+import "golang.org/x/sys/unix"
+
+const maxRSSUnit = 1024 // getrusage(2): kilobytes
+
+// threadSeconds is what the calling thread has spent until now. getrusage(2)
+// says of a thread that runs only what it had spent at the last tick, up to
+// 10 ms ago, where the kernel does not account for every entry into itself.
+//
+// Source: kernel/sched/cputime.c of Linux, task_cputime_adjusted.
+func threadSeconds() (float64, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		return 0, err
+	}
+	return float64(ts.Nano()) / 1e9, nil
+}
