@@ -282,7 +282,7 @@ func cpuPerOp(raw Raw, res agent.Result) (*float64, error) {
 	busy, _, known := host.After.Since(host.Before).Busy()
 	total := res.Usage.CPUSeconds()
 	if !known || !positive(*res.WorkerCPUSeconds) || !positive(total) ||
-		inTicks(*res.WorkerCPUSeconds, res.Usage.UserSeconds, res.Usage.SystemSeconds) {
+		InTicks(*res.WorkerCPUSeconds, res.Usage.UserSeconds, res.Usage.SystemSeconds) {
 		return nil, nil
 	}
 	part := min(1, *res.WorkerCPUSeconds/total)
@@ -291,17 +291,6 @@ func cpuPerOp(raw Raw, res agent.Result) (*float64, error) {
 		return nil, nil // less than a tick, and the host has only ticks
 	}
 	return &cost, nil
-}
-
-// inTicks tells whether all of these times, in seconds, are whole hundredths of
-// a second: times that were measured, in nanoseconds or microseconds, never are.
-func inTicks(times ...float64) bool {
-	for _, t := range times {
-		if ticks := t * 100; math.Abs(ticks-math.Round(ticks)) > 1e-6 {
-			return false
-		}
-	}
-	return true
 }
 
 // strict decodes one JSON value with no unknown field and nothing after it.

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"math"
 
 	"bakeoff/agent"
 	"bakeoff/param"
@@ -45,4 +46,17 @@ func HostCost(raw Raw, work float64) (*float64, error) {
 		return nil, nil
 	}
 	return &cost, nil
+}
+
+// InTicks tells whether all of these times, in seconds, are whole hundredths of
+// a second: times that were measured, in nanoseconds or microseconds, never are.
+// A system that counts in ticks, as gVisor does, cannot tell what a part of a
+// trial had.
+func InTicks(times ...float64) bool {
+	for _, t := range times {
+		if ticks := t * 100; math.Abs(ticks-math.Round(ticks)) > 1e-6 {
+			return false
+		}
+	}
+	return true
 }

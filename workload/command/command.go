@@ -54,10 +54,10 @@ func (command) Doc() workload.Doc {
 	}
 	wall := metric("wall", "s", sample.Lower, "from the start of the command to its end, on the clock of the environment")
 	wall.Primary = true
-	cpu := metric("cpu", "s", sample.Lower, "user and system time of the command and its children, as the environment's kernel counts it")
+	cpu := metric("cpu", "s", sample.Lower, "user and system time of the command and its children, as the environment's kernel counts it; absent where that counts in ticks")
 	cpu.CPUTime = true
 	return workload.Doc{
-		Name: "command", Parser: 1,
+		Name: "command", Parser: 2, // 2: no share is told by ticks, and none is needed without a cleanup
 		Summary: "Any command line: its time, CPU and memory, and a number out of what it prints",
 		Metrics: []sample.Metric{
 			wall,

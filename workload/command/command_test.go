@@ -172,19 +172,47 @@ var params1 = param.Values{"argv": "x", "exit": "0", "score": "last-line"}
 // The host's CPU time is the command's in the share that it had beside its
 // cleanup; without a host it is absent.
 func TestHostCost(t *testing.T) {
-	raw := workload.Raw{execBlob: encoded(t, result("x", 3)), cleanupBlob: encoded(t, result("rm", 1)), workload.Host: encoded(t, span(8))}
+	raw := workload.Raw{execBlob: encoded(t, result("x", 3.0003)), cleanupBlob: encoded(t, result("rm", 1.0001)), workload.Host: encoded(t, span(8))}
 	got, err := New().Parse(raw, params1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := got[len(got)-1]
-	if last.Metric != "cpu-per-op" || last.Value != 6 {
+	if last.Metric != "cpu-per-op" || math.Abs(last.Value-6) > 1e-9 {
 		t.Errorf("cost is %+v, want 6 s", last)
 	}
 	delete(raw, workload.Host)
 	got, err = New().Parse(raw, params1)
 	if err != nil || got[len(got)-1].Metric != "score" {
 		t.Errorf("without a host: %v, %v", got, err)
+	}
+}
+
+// gVisor counts in ticks, of which it finds half: what it says of the command is
+// not told, nor what the command had of a trial with a cleanup. The host's time
+// of a trial without one is all the command's, however little that found.
+func TestTicksOfTheEnvironmentAreNotTold(t *testing.T) {
+	values := func(raw workload.Raw) map[string]float64 {
+		got, err := New().Parse(raw, params1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]float64{}
+		for _, v := range got {
+			out[v.Metric] = v.Value
+		}
+		return out
+	}
+	for _, cpu := range []float64{0, 0.07} {
+		raw := workload.Raw{execBlob: encoded(t, result("x", cpu)), workload.Host: encoded(t, span(0.2))}
+		got := values(raw)
+		if _, ok := got["cpu"]; ok || got["cpu-per-op"] != 0.2 {
+			t.Errorf("%g s in ticks: %v", cpu, got)
+		}
+		raw[cleanupBlob] = encoded(t, result("rm", 0.02))
+		if got = values(raw); got["cpu-per-op"] != 0 || got["wall"] != 1 {
+			t.Errorf("%g s in ticks, with a cleanup: %v", cpu, got)
+		}
 	}
 }
 

@@ -44,7 +44,9 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	}
 	var out values
 	out.add("wall", "s", float64(res.ElapsedNS)/1e9)
-	out.add("cpu", "s", res.Usage.CPUSeconds())
+	if !inTicks(res) {
+		out.add("cpu", "s", res.Usage.CPUSeconds())
+	}
 	if m := res.Usage.MaxRSSBytes; m != nil {
 		out.add("memory", "B", *m)
 	}
@@ -125,6 +127,12 @@ func extracted(spec string, res agent.ExecResult) (float64, error) {
 	return v, nil
 }
 
+// inTicks tells whether the system of the command counts what it spent in
+// ticks: of those gVisor's kernel finds half.
+func inTicks(res agent.ExecResult) bool {
+	return workload.InTicks(res.Usage.UserSeconds, res.Usage.SystemSeconds)
+}
+
 // hostCost is the time that the host's CPUs were busy for the command; 0 where
 // that is not known. The cleanup, which is in the same bracket, takes its
 // share as the environment saw it.
@@ -141,18 +149,27 @@ func hostCost(raw workload.Raw, res agent.ExecResult) (float64, error) {
 	if !known {
 		return 0, nil
 	}
-	own, all := res.Usage.CPUSeconds(), res.Usage.CPUSeconds()
-	if b, ok := raw[cleanupBlob]; ok {
-		cleanup, err := decode(b)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", cleanupBlob, err)
-		}
-		all += cleanup.Usage.CPUSeconds()
+	part, err := share(raw, res)
+	return busy * part, err
+}
+
+// share is the part of a trial's CPU time that is the command's and not its
+// cleanup's; 0 where the environment cannot tell.
+func share(raw workload.Raw, res agent.ExecResult) (float64, error) {
+	b, ok := raw[cleanupBlob]
+	if !ok {
+		return 1, nil
 	}
-	if !(own > 0) || !(all >= own) {
+	cleanup, err := decode(b)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", cleanupBlob, err)
+	}
+	own := res.Usage.CPUSeconds()
+	all := own + cleanup.Usage.CPUSeconds()
+	if !(own > 0) || !(all >= own) || inTicks(res) {
 		return 0, nil
 	}
-	return busy * own / all, nil
+	return own / all, nil
 }
 
 // ended says how a command ended.
