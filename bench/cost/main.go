@@ -1,0 +1,216 @@
+// Command cost holds what tells the time of CPUs against ticks, in the trials of
+// a run that was made: how many of them have a cost, what it is, and how much it
+// scatters, by the host's nanoseconds and by the ticks that were read with them,
+// and by how much the ticks of a trial are off its nanoseconds.
+//
+//	bakeoff run bench/cost --out /tmp/runs
+//	go run ./bench/cost /tmp/runs/…-low-rate
+//
+// bench/cost/bakeoff.yaml is a server at 20 and 100 requests a second for half a
+// second. It needs root, nginx and crun, and takes four minutes. Any run folder
+// will do in whose cells a cost in CPU time is measured, on a host that has more
+// than ticks.
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"bakeoff/agent"
+	"bakeoff/fault"
+	"bakeoff/plan"
+	"bakeoff/probe"
+	"bakeoff/sample"
+	"bakeoff/stats"
+	"bakeoff/store"
+	"bakeoff/unit"
+	"bakeoff/workload"
+	"bakeoff/workload/all"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "cost: one run folder is needed, of `bakeoff run bench/cost`")
+		os.Exit(2)
+	}
+	if err := report(os.Stdout, os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "cost:", err)
+		os.Exit(1)
+	}
+}
+
+func report(w io.Writer, dir string) error {
+	run, err := store.Open(dir)
+	if err != nil {
+		return err
+	}
+	rows, err := read(run)
+	if err != nil {
+		return err
+	}
+	return write(w, rows)
+}
+
+// row is the costs of a contender at a cell, by one metric.
+type row struct {
+	cell, contender string
+	metric          sample.Metric
+	source          string    // of the finer time
+	fine, ticks     []float64 // by trial; NaN where it has none
+}
+
+// read parses every trial that succeeded twice: as its host counted, and with
+// nothing but ticks.
+func read(run *store.Run) (rows []*row, err error) {
+	text, err := run.Plan()
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := run.Journal()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range lines {
+		if l.Trial == nil || l.Status != store.OK || l.Before == nil || l.After == nil {
+			continue
+		}
+		cell, _ := p.Cell(l.Cell)
+		w := find(cell.Workload)
+		if w == nil {
+			return nil, fault.New(fault.Unsupported, "the workload %q of cell %q is not known", cell.Workload, l.Cell)
+		}
+		fine, ticks, err := twice(run, l, w, cell)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range w.Doc().Metrics {
+			if m.CPUTime && strings.HasPrefix(m.Name, "cpu-per-") {
+				r := rowOf(&rows, l, m)
+				r.fine, r.ticks = append(r.fine, valueOf(fine, m)), append(r.ticks, valueOf(ticks, m))
+			}
+		}
+	}
+	return rows, nil
+}
+
+func find(name string) workload.Workload {
+	list := all.Workloads()
+	i := slices.IndexFunc(list, func(w workload.Workload) bool { return w.Doc().Name == name })
+	if i < 0 {
+		return nil
+	}
+	return list[i]
+}
+
+// rowOf finds the row of a trial and metric, or adds it.
+func rowOf(rows *[]*row, l store.Line, m sample.Metric) *row {
+	i := slices.IndexFunc(*rows, func(r *row) bool {
+		return r.cell == l.Cell && r.contender == l.Contender && r.metric.Name == m.Name
+	})
+	if i < 0 {
+		i = len(*rows)
+		*rows = append(*rows, &row{cell: l.Cell, contender: l.Contender, metric: m, source: l.After.Since(*l.Before).CPUSource})
+	}
+	return (*rows)[i]
+}
+
+// valueOf is the value of a metric; NaN where there is none.
+func valueOf(values []sample.Value, m sample.Metric) float64 {
+	for _, v := range values {
+		if v.Metric == m.Name {
+			return v.Value
+		}
+	}
+	return math.NaN()
+}
+
+// twice parses a trial with what its host counted, and without its
+// nanoseconds.
+func twice(run *store.Run, l store.Line, w workload.Workload, cell plan.Cell) (fine, ticks []sample.Value, err error) {
+	raw := workload.Raw{}
+	for _, f := range l.Raw {
+		if raw[path.Base(f.Name)], err = run.ReadRaw(f); err != nil {
+			return nil, nil, err
+		}
+	}
+	if fine, err = w.Parse(raw, cell.Params); err != nil {
+		return nil, nil, err
+	}
+	if raw[workload.Host], err = inTicks(raw[workload.Host]); err != nil {
+		return nil, nil, err
+	}
+	ticks, err = w.Parse(raw, cell.Params)
+	return fine, ticks, err
+}
+
+// inTicks is what a host would have said that has only ticks.
+func inTicks(host []byte) ([]byte, error) {
+	var span agent.Span
+	if err := json.Unmarshal(host, &span); err != nil {
+		return nil, err
+	}
+	for _, c := range []*probe.Counters{&span.Before, &span.After} {
+		c.TaskNS, c.CPUSource = nil, probe.SourceTicks
+	}
+	return json.Marshal(span)
+}
+
+func write(out io.Writer, rows []*row) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "cell\tcontender\tmetric\ttold by\ttrials with a cost\tmedian\tdeviation\tticks are off by")
+	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Or(cmp.Compare(a.cell, b.cell), cmp.Compare(a.contender, b.contender)) })
+	for _, r := range rows {
+		off := ""
+		for _, side := range []struct {
+			source string
+			values []float64
+		}{{r.source, r.fine}, {probe.SourceTicks, r.ticks}} {
+			known := slices.DeleteFunc(slices.Clone(side.values), math.IsNaN)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d of %d\t%s\t%s\t%s\n", r.cell, r.contender, r.metric.Name, side.source,
+				len(known), len(side.values), unit.Format(stats.Median(known), r.metric.Unit), unit.Format(100*deviation(known), "%"), off)
+			off = unit.Format(100*r.ticksOff(), "%")
+		}
+	}
+	return w.Flush()
+}
+
+// deviation is the standard deviation of single trials as a share of their
+// mean; NaN where there are fewer than two.
+func deviation(xs []float64) float64 {
+	var mean, squares float64
+	for _, x := range xs {
+		mean += x / float64(len(xs))
+	}
+	for _, x := range xs {
+		squares += (x - mean) * (x - mean)
+	}
+	return math.Sqrt(squares/float64(len(xs)-1)) / mean
+}
+
+// ticksOff is by how much ticks differ from the finer time of the same trial,
+// as the root of the mean square and as a share of it. Who else used these CPUs
+// is in both. A trial without a tick is one that cost nothing; NaN where there
+// is no finer time.
+func (r *row) ticksOff() float64 {
+	var squares, n float64
+	for i, fine := range r.fine {
+		if ticks := r.ticks[i]; math.IsNaN(ticks) {
+			squares, n = squares+1, n+1
+		} else if !math.IsNaN(fine) {
+			squares, n = squares+(ticks/fine-1)*(ticks/fine-1), n+1
+		}
+	}
+	return math.Sqrt(squares / n)
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"bakeoff/sample"
+	"bakeoff/workload"
+)
+
+// The same bytes without the nanoseconds give what a host with ticks gives.
+func TestInTicks(t *testing.T) {
+	const host = `{"before":{"cpu":{"user":1},"task_ns":1000,"cpu_source":"cpuacct"},"after":{"cpu":{"user":1.02},"task_ns":13001000,"cpu_source":"cpuacct"}}`
+	coarse, err := inTicks([]byte(host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]float64{host: 0.013, string(coarse): 0.02} {
+		got, err := workload.HostCost(workload.Raw{workload.Host: []byte(text)}, 1)
+		if err != nil || got == nil || math.Abs(*got-want) > 1e-12 {
+			t.Errorf("%s costs %v (%v), and %g s is right", text, got, err, want)
+		}
+	}
+}
+
+// A trial in which no tick fell cost nothing by ticks, and is off by all of it.
+func TestTable(t *testing.T) {
+	r := &row{cell: "k", contender: "c", metric: sample.Metric{Name: "cpu-per-request", Unit: "s/request"}, source: "schedstat",
+		fine: []float64{1e-4, 3e-4}, ticks: []float64{math.NaN(), 6e-4}}
+	if got := r.ticksOff(); math.Abs(got-1) > 1e-12 {
+		t.Errorf("ticks are off by %g, and by all of it is right", got)
+	}
+	var out strings.Builder
+	if err := write(&out, []*row{r}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	for i, want := range []string{"k c cpu-per-request schedstat 2 of 2 200 µs/request 70.7 %", "k c cpu-per-request ticks 1 of 2 600 µs/request – 100 %"} {
+		if got := strings.Join(strings.Fields(lines[i+1]), " "); got != want {
+			t.Errorf("%q, and %q is right", got, want)
+		}
+	}
+}
