@@ -116,6 +116,9 @@ func (v *verifier) verify(cat *manifest.Catalogue) error {
 		return nil
 	}
 	if fault.Is(err, fault.Invalid) {
+		if v.registered() {
+			return fault.WithFix(fault.Wrap(fault.Unsupported, "another version of bakeoff made this run", err), "verify it with that version")
+		}
 		v.find(Tampered, store.PlanFile, err.Error())
 		return nil
 	}
@@ -139,6 +142,17 @@ func (v *verifier) verify(cat *manifest.Catalogue) error {
 		return nil
 	}
 	return v.numbers()
+}
+
+// registered tells that plan.json, whatever is in it, is the one that the
+// journal began with.
+func (v *verifier) registered() bool {
+	text, err := v.run.Plan()
+	if err != nil {
+		return false
+	}
+	lines, err := v.run.Journal()
+	return err == nil && lines[0].PlanSHA256 == plan.Hash(text)
 }
 
 func (v *verifier) find(k Kind, where, problem string) {
@@ -405,6 +419,10 @@ func (v *verifier) numbers() error {
 		return nil
 	}
 	if m, ok := stored.(map[string]any); ok {
+		if ended, _ := m["ended"].(string); ended != "" && v.story.ended == "" {
+			v.find(Results, store.JournalFile, fmt.Sprintf("it does not say that the run ended, and %s is of one that had (%.60q): lines are missing at its end, or run --resume was killed since",
+				store.ResultsFile, ended))
+		}
 		// A folder may be given another name.
 		if name, ok := m["run"].(string); ok {
 			data.Run = name

@@ -13,6 +13,7 @@ import (
 
 	"bakeoff/agent"
 	"bakeoff/analysis"
+	"bakeoff/fault"
 	"bakeoff/param"
 	"bakeoff/plan"
 	"bakeoff/sample"
@@ -189,6 +190,8 @@ func TestVerifyTellsTheCasesApart(t *testing.T) {
 		"a verdict changed":        {func(r *recorder) { r.replace(store.ResultsFile, `"verdict": "worse"`, `"verdict": "better"`) }, Results, `comparisons[slow, fast, speed].verdict: "better" is stored, the evidence gives "worse"`},
 		"a number changed":         {func(r *recorder) { r.replace(store.ResultsFile, `"n": 16`, `"n": 18`) }, Results, `summaries[host, fast, speed].n: 18 is stored, the evidence gives 16`},
 		"a field left out":         {func(r *recorder) { r.replace(store.ResultsFile, `"missing": [],`, ``) }, Results, "results.json missing"},
+		"a journal cut short":      {func(r *recorder) { r.edit(store.JournalFile, withoutLastLine) }, Results, `journal.ndjson: it does not say that the run ended, and results.json is of one that had ("decided")`},
+		"a plan of another time":   {func(r *recorder) { r.replace(store.PlanFile, plan.Schema, "bakeoff/plan/v9") }, Tampered, "bakeoff/plan/v9"},
 		"results that are no JSON": {func(r *recorder) { r.edit(store.ResultsFile, func(b []byte) []byte { return b[:30] }) }, Results, "not JSON"},
 	} {
 		r, _ := decided(t)
@@ -198,6 +201,27 @@ func TestVerifyTellsTheCasesApart(t *testing.T) {
 			t.Errorf("%s: want %s, %q:\n%s", name, x.kind, x.want, findings(report))
 		}
 	}
+}
+
+// A run that a later program made is told from one that somebody changed: its
+// plan is the one that its journal began with, whatever is in it.
+func TestVerifyAccusesNobodyOfALaterProgramsPlan(t *testing.T) {
+	r, _ := decided(t)
+	text, err := r.run.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := bytes.Replace(text, []byte(plan.Schema), []byte("bakeoff/plan/v9"), 1)
+	r.edit(store.PlanFile, func([]byte) []byte { return later })
+	r.replace(store.JournalFile, plan.Hash(text), plan.Hash(later))
+	report, err := Verify(r.run, today, nil)
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "another version of bakeoff made this run") || len(report.Findings) != 0 {
+		t.Errorf("%v, %s", err, findings(report))
+	}
+}
+
+func withoutLastLine(b []byte) []byte {
+	return b[:bytes.LastIndexByte(bytes.TrimRight(b, "\n"), '\n')+1]
 }
 
 func withoutLine(n int) func([]byte) []byte {

@@ -61,13 +61,23 @@ and names the numbers. It exits 1 when something does not hold.`,
 	return c
 }
 
+// shownDifferences bounds how many numbers that differ are printed: one cause
+// changes all that is computed from it. --json has all of them.
+const shownDifferences = 12
+
 // shownNumbers bounds how many numbers of one finding are printed; --json has
 // all of them.
 const shownNumbers = 12
 
 func (a *app) printVerification(r evidence.Report) {
 	s := a.style(a.stdout)
+	differ := 0
 	for _, f := range r.Findings {
+		if f.Stored != "" {
+			if differ++; differ > shownDifferences {
+				continue
+			}
+		}
 		fmt.Fprintf(a.stdout, "%s %s: %s\n", s.paint(red, string(f.Kind)+":"), printable(f.Where), printable(f.Problem))
 		for i, n := range f.Numbers {
 			if i == shownNumbers {
@@ -76,6 +86,9 @@ func (a *app) printVerification(r evidence.Report) {
 			}
 			fmt.Fprintln(a.stdout, "  "+printable(n))
 		}
+	}
+	if differ > shownDifferences {
+		fmt.Fprintf(a.stdout, "… and %d more values of results.json that differ; --json has all\n", differ-shownDifferences)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintln(a.stdout, "note: "+printable(n))
