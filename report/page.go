@@ -24,6 +24,7 @@ type page struct {
 	Head                      []pair
 	Tally                     []tally
 	Groups                    []group
+	Absent                    []sentence // what is missing at cells that have no verdicts
 	ScopeNote                 string
 	Percent                   []figure
 	PercentNote               string
@@ -303,6 +304,7 @@ func (b *builder) verdicts() {
 	for _, w := range order {
 		b.page.Tally = append(b.page.Tally, *counts[w])
 	}
+	b.page.Absent = b.unsaid()
 	b.page.ScopeNote = b.scope()
 }
 

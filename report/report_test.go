@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -347,6 +348,29 @@ func TestARunBeforeItsFirstLookSaysSo(t *testing.T) {
 	r.Blocks = 8
 	if out := text(t, r, TextOption{}); strings.Contains(out, "nothing is decided") {
 		t.Errorf("after a look the text is\n%s", out)
+	}
+}
+
+// A cell that gave nothing and has no verdict is told among the verdicts, not
+// only where one looks for it.
+func TestMissingCellsWithoutAVerdictAreToldEarly(t *testing.T) {
+	d, p := example()
+	r := analysis.Analyse(d)
+	quiet := -1
+	for i, c := range r.Cells {
+		if !slices.ContainsFunc(c.Metrics, func(m sample.Metric) bool { return m.Primary }) {
+			quiet = i
+		}
+	}
+	if quiet < 0 {
+		t.Fatal("the example has no cell without a primary metric")
+	}
+	r.Missing = append(r.Missing, analysis.Missing{Contender: "crun", Cell: r.Cells[quiet].Name, Reason: "it ended with exit code 3"})
+	dir, page := written(t, d, p, r)
+	doc := sound(t, dir, page)
+	at := strings.Index(doc.text, "crun has no result at "+r.Cells[quiet].Name+": it ended with exit code 3")
+	if at < 0 || at > strings.Index(doc.text, "Differences from the baseline") {
+		t.Errorf("told at %d of\n%s", at, doc.text[:3000])
 	}
 }
 

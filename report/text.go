@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -116,24 +115,8 @@ func (t *textWriter) rest() {
 		// An undecided twin is no proof: each word is counted.
 		t.wrapped("", fmt.Sprintf("The twin (%s under a second name): %s.", t.results.Baseline, tallied(p.TwinSays)))
 	}
-	// Missing cells of a metric without a verdict have no sentence above.
-	shown := map[string]bool{}
-	for _, g := range p.Groups {
-		shown[g.Cell] = true
-	}
-	var rest []analysis.Missing
-	for _, m := range t.results.Missing {
-		if !shown[m.Cell] || t.isTwin(m.Contender) {
-			rest = append(rest, m)
-		}
-	}
-	for _, a := range gather(rest) {
-		verb := " has no result"
-		if len(a.contenders) > 1 {
-			verb = " have no result"
-		}
-		t.sentence(sentence{Mark: chart.Plain, Word: "missing", Claim: strings.Join(a.contenders, ", ") + verb,
-			Where: " at " + strings.Join(a.cells, ", "), Evidence: brief(a.reason)})
+	for _, s := range p.Absent {
+		t.sentence(s)
 	}
 	for _, w := range p.Beforehand {
 		t.wrapped("  ", "warning: "+w)
@@ -144,37 +127,6 @@ func (t *textWriter) rest() {
 	if t.Page != "" {
 		t.out.WriteString("\nThe page with the evidence: " + cleanText(t.Page) + "\n")
 	}
-}
-
-// absence is what several contenders lack at several cells for one reason.
-type absence struct {
-	contenders, cells []string
-	reason            string
-}
-
-// gather puts missing cells together: first those of a contender with the same
-// reason, then contenders that lack the same cells for it. A run that ended early
-// would else say the same some hundred times.
-func gather(missing []analysis.Missing) []absence {
-	var each []absence
-	for _, m := range missing {
-		i := slices.IndexFunc(each, func(a absence) bool { return a.contenders[0] == m.Contender && a.reason == m.Reason })
-		if i < 0 {
-			each = append(each, absence{contenders: []string{m.Contender}, reason: m.Reason})
-			i = len(each) - 1
-		}
-		each[i].cells = append(each[i].cells, m.Cell)
-	}
-	var out []absence
-	for _, a := range each {
-		i := slices.IndexFunc(out, func(o absence) bool { return o.reason == a.reason && slices.Equal(o.cells, a.cells) })
-		if i < 0 {
-			out = append(out, a)
-			continue
-		}
-		out[i].contenders = append(out[i].contenders, a.contenders...)
-	}
-	return out
 }
 
 // tallied counts sentences by their word: "4 equivalent, 1 undecided".
