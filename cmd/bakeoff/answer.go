@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"io"
 	"strings"
 
 	"bakeoff/analysis"
@@ -25,6 +26,25 @@ func (a *app) printAnswer(r analysis.Results, page string) error {
 func (a *app) ascii() bool {
 	locale := strings.ToLower(cmp.Or(a.env("LC_ALL"), a.env("LC_CTYPE"), a.env("LANG")))
 	return locale != "" && !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
+}
+
+// inert writes lines to a terminal as printable has them: what goes to a file
+// or a pipe keeps every byte.
+type inert struct{ out io.Writer }
+
+func (i inert) Write(p []byte) (int, error) {
+	for line := range strings.SplitAfterSeq(string(p), "\n") {
+		text, ended := strings.CutSuffix(line, "\n")
+		if ended {
+			text = printable(text) + "\n"
+		} else {
+			text = printable(text)
+		}
+		if _, err := io.WriteString(i.out, text); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
 }
 
 // printable takes control characters out of text that strangers may have

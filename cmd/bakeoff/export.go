@@ -37,7 +37,11 @@ func (a *app) export() *cobra.Command {
 				}
 				runs = append(runs, r)
 			}
-			return export.Write(a.stdout, format, runs)
+			out := a.stdout
+			if a.terminal(out) {
+				out = inert{out}
+			}
+			return export.Write(out, format, runs)
 		},
 	}
 	c.Flags().StringVar(&format, "format", "csv", "`name` of the format: "+strings.Join(names, ", "))
