@@ -246,17 +246,25 @@ func (g *Group) prepare(ctx context.Context, hierarchy, up string, limits Limits
 	if hierarchy != g.layout.V2 {
 		return nil
 	}
+	needed := map[string]bool{"cpu": limits.Quota > 0, "cpuset": len(limits.CPUSet) > 0, "memory": limits.Memory > 0, "io": limits.IO.wanted()}
+	// Memory is counted where it is not limited, too, as version 1 does.
 	for _, c := range []string{"cpu", "cpuset", "memory", "io"} {
-		wanted := c == "cpu" && limits.Quota > 0 || c == "cpuset" && len(limits.CPUSet) > 0 || c == "memory" && limits.Memory > 0 ||
-			c == "io" && limits.IO.wanted()
-		if g.layout.V1[nameV1(c)] != "" || !wanted || !slices.Contains(g.layout.V2Controllers, c) {
+		if g.layout.V1[nameV1(c)] != "" || !slices.Contains(g.layout.V2Controllers, c) || !needed[c] && c != "memory" {
 			continue
 		}
-		for _, dir := range []string{hierarchy, up} {
-			if err := g.files.WriteFile(ctx, path.Join(dir, "cgroup.subtree_control"), []byte("+"+c)); err != nil {
-				return fault.WithFix(err, "version 2 gives controllers only to groups whose parents hold no processes: "+
-					"run on the host itself, or move its processes out of "+dir)
-			}
+		if err := g.grant(ctx, c, hierarchy, up); err != nil && needed[c] {
+			return err
+		}
+	}
+	return nil
+}
+
+// grant hands a controller of version 2 down, directory by directory.
+func (g *Group) grant(ctx context.Context, controller string, dirs ...string) error {
+	for _, dir := range dirs {
+		if err := g.files.WriteFile(ctx, path.Join(dir, "cgroup.subtree_control"), []byte("+"+controller)); err != nil {
+			return fault.WithFix(err, "version 2 gives controllers only to groups whose parents hold no processes: "+
+				"run on the host itself, or move its processes out of "+dir)
 		}
 	}
 	return nil

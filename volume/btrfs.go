@@ -32,7 +32,7 @@ func mountBtrfs(ctx context.Context, host conn.Conn, dir, at string, v driver.Vo
 	if err != nil {
 		return fault.Wrap(fault.Unsupported, "mkfs.btrfs", err)
 	}
-	options := "loop,noatime,nodiscard"
+	options := "noatime,nodiscard"
 	if c := v.Properties["compression"]; c != "" && c != "off" {
 		name := "compress"
 		if v.Properties["force"] == "true" {
@@ -40,7 +40,9 @@ func mountBtrfs(ctx context.Context, host conn.Conn, dir, at string, v driver.Vo
 		}
 		options += "," + name + "=" + c
 	}
-	if err := run(ctx, host, "mount", "-t", "btrfs", "-o", options, image, at); err != nil {
+	if err := mountFile(ctx, host, "btrfs", options, image, at); fault.Is(err, fault.Unsupported) {
+		return err
+	} else if err != nil {
 		return fault.WithFix(fault.Wrap(fault.Unsupported, "mount", err),
 			fmt.Sprintf("the kernel needs btrfs, and compression=%s must be one of its own: zlib:1…9, lzo, zstd:1…15", v.Properties["compression"]))
 	}

@@ -66,7 +66,7 @@ func MountIn(ctx context.Context, host, within conn.Conn, dir string, v driver.V
 	case Ext4:
 		var image string
 		if image, err = File(ctx, host, dir, v); err == nil {
-			err = run(ctx, host, "mount", "-o", "loop,noatime", image, at)
+			err = mountFile(ctx, host, "ext4", "noatime", image, at)
 		}
 	case Btrfs:
 		err = mountBtrfs(ctx, host, dir, at, v)
@@ -99,6 +99,20 @@ func File(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (str
 		return "", &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "apt-get install e2fsprogs"}
 	}
 	return at, err
+}
+
+// mountFile mounts the file system in a file.
+func mountFile(ctx context.Context, host conn.Conn, kind, options, image, at string) error {
+	err := run(ctx, host, "mount", "-t", kind, "-o", "loop,"+options, image, at)
+	if err == nil {
+		return nil
+	}
+	// What mount(8) says without loop devices is "operation not permitted".
+	if devices, derr := conn.FilesOf(host).ReadDir(ctx, "/dev"); derr == nil && !slices.Contains(devices, "loop-control") {
+		return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("the host has no loop devices (/dev/loop-control): %w", err),
+			Fix: "modprobe loop, or a backing that is no file: dir, disk, tmpfs"}
+	}
+	return err
 }
 
 // CheckDisk tells whether the block device may be written to: it has an ext4

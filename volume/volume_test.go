@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -209,5 +210,25 @@ func TestPropertiesAreChecked(t *testing.T) {
 	}
 	if err := Check(driver.Volume{Path: "/data", Backing: ZFS, Properties: map[string]string{"compression": "gzip-9", "recordsize": "128KiB"}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// bare is a host without loop devices, as one is whose kernel has them in a
+// module that nobody loaded.
+type bare struct{ local.Conn }
+
+func (bare) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	io.WriteString(cmd.Stderr, "mount: "+cmd.Argv[len(cmd.Argv)-1]+": mount failed: Operation not permitted.\n")
+	return conn.Exit{Code: 1}, nil
+}
+
+func (bare) ReadDir(context.Context, string) ([]string, error) {
+	return []string{"null", "zero"}, nil
+}
+
+func TestWithoutLoopDevices(t *testing.T) {
+	err := mountFile(t.Context(), bare{}, "ext4", "noatime", "/x.ext4", "/mnt")
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "modprobe loop") || !strings.Contains(err.Error(), "not permitted") {
+		t.Errorf("error %v; want Unsupported, with what would help", err)
 	}
 }
