@@ -24,10 +24,10 @@ var common = []string{
 var devices = []string{"c *:* m", "b *:* m", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm", "c 1:9 rwm",
 	"c 5:0 rwm", "c 5:1 rwm", "c 5:2 rwm", "c 136:* rwm"}
 
-// config is the configuration of an environment's container.
+// config is the configuration of an environment's container, with more lines.
 //
 // Source: lxc.container.conf(5).
-func config(e *confine.Env, binds []agent.Bind, filter string) (string, error) {
+func config(e *confine.Env, binds []agent.Bind, filter string, more []string) (string, error) {
 	lines := append([]string{
 		"lxc.uts.name = " + e.Spec.Label,
 		"lxc.rootfs.path = dir:" + e.Root,
@@ -37,7 +37,7 @@ func config(e *confine.Env, binds []agent.Bind, filter string) (string, error) {
 	if filter == filterOn {
 		lines = append(lines, "lxc.seccomp.profile = "+profile)
 	}
-	lines = append(lines, groups(e.Spec.Label)...)
+	lines = append(append(lines, more...), groups(e.Spec.Label)...)
 	for _, prefix := range deviceKeys(e) {
 		lines = append(lines, prefix+".deny = a")
 		for _, d := range devices {

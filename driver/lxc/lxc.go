@@ -9,8 +9,10 @@
 package lxc
 
 import (
+	"bytes"
 	"context"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -127,10 +129,15 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 	if err != nil {
 		return err
 	}
+	confined, more, err := apparmor(ctx, e.Host)
+	if err != nil {
+		return err
+	}
+	e.Facts()["apparmor"] = confined
 	if err := limit(ctx, e); err != nil {
 		return err
 	}
-	g, err := files(ctx, e, filter)
+	g, err := files(ctx, e, filter, more)
 	if err != nil {
 		return err
 	}
@@ -161,7 +168,7 @@ func limit(ctx context.Context, e *confine.Env) error {
 
 // files makes the volumes and the configuration, and describes what the
 // container stands on.
-func files(ctx context.Context, e *confine.Env, filter string) (g agent.Ground, err error) {
+func files(ctx context.Context, e *confine.Env, filter string, more []string) (g agent.Ground, err error) {
 	volumes, err := e.Volumes(ctx)
 	if err != nil {
 		return g, err
@@ -176,7 +183,7 @@ func files(ctx context.Context, e *confine.Env, filter string) (g agent.Ground, 
 	if err != nil {
 		return g, err
 	}
-	text, err := config(e, append(e.Binds(volumes), door), filter)
+	text, err := config(e, append(e.Binds(volumes), door), filter, more)
 	if err != nil {
 		return g, err
 	}
@@ -188,8 +195,8 @@ func files(ctx context.Context, e *confine.Env, filter string) (g agent.Ground, 
 func start(ctx context.Context, e *confine.Env, g agent.Ground) error {
 	argv := append(append([]string{"--"}, command(e, "lxc-start")...), "--daemon", "--rcfile", e.Dir(file))
 	if err := e.LayThenRun(ctx, g, argv...); err != nil {
-		if log := tail(ctx, e); len(log) > 0 {
-			err = fault.New(fault.Lab, "%w; its log ends with:\n%s", err, log)
+		if log := causes(tail(ctx, e)); len(log) > 0 {
+			err = fault.New(fault.Lab, "%w; its log says:\n%s", err, log)
 		}
 		return fault.Op("lxc-start", err)
 	}
@@ -221,6 +228,21 @@ func tail(ctx context.Context, e *confine.Env) []byte {
 		return nil
 	}
 	return t.Bytes()
+}
+
+// causes leaves out of LXC's log what only says that something went wrong: the
+// lines of the program that waits for the container.
+func causes(log []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(log) {
+		if f := bytes.Fields(line); len(f) < 5 || !slices.Contains([]string{"lxc_start", "lxccontainer", "sync"}, string(f[4])) {
+			out = append(out, line...)
+		}
+	}
+	if len(out) == 0 {
+		return log
+	}
+	return out
 }
 
 // details is what LXC has to say of the container.

@@ -49,7 +49,7 @@ func TestRefuses(t *testing.T) {
 // Nothing in a path becomes a setting of its own.
 func TestConfig(t *testing.T) {
 	e := &confine.Env{Root: "/r", Spec: driver.Spec{Label: "x", Agent: "/a b/agent"}, Layout: cgroup.Layout{V2: "/g"}}
-	text, err := config(e, e.Binds(map[string]string{"/data": "/v\tw"}), filterOn)
+	text, err := config(e, e.Binds(map[string]string{"/data": "/v\tw"}), filterOn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	e.Root = "/r\nlxc.hook.start = /bin/x"
-	if _, err := config(e, nil, filterOff); !fault.Is(err, fault.Invalid) {
+	if _, err := config(e, nil, filterOff, nil); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a line break in a path: %v", err)
 	}
 }
