@@ -165,6 +165,13 @@ func TestSourcesOfCPUTimeAreFacts(t *testing.T) {
 	if got := sources(nil); len(got) != 0 {
 		t.Errorf("an older journal tells %v", got)
 	}
+	older := tell(&plan.Plan{}, "", []store.Line{
+		{Type: store.LineTrial, Contender: "host", Trial: &store.Trial{Before: &probe.Counters{CPU: &probe.CPU{}}, After: &probe.Counters{CPU: &probe.CPU{}}}},
+		{Type: store.LineBlock, Status: store.OK},
+	})
+	if by, told := older.cpuSources(); told || by["host"] != probe.SourceTicks {
+		t.Errorf("an older journal, held against a newer one: %v, %v", by, told)
+	}
 }
 
 func TestLoadRefusesWhatIsNotAsPlanned(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"bakeoff/analysis"
 	"bakeoff/calibrate"
 	"bakeoff/compare"
+	"bakeoff/evidence"
 	"bakeoff/export"
 	"bakeoff/fault"
 	"bakeoff/plan"
@@ -211,8 +212,12 @@ func readRun(arg string) (out compare.Run, err error) {
 		"bakeoff": p.Version, "lab file": p.LabSHA256, "profile": cmp.Or(p.Profile, "none"),
 		"instances": p.Design.Instances, "mirror": fmt.Sprint(p.Design.Mirror), "trials in a block": fmt.Sprint(trialsOf(p)),
 	}}
+	sources, err := evidence.CPUSources(run)
+	if err != nil {
+		return out, err
+	}
 	for _, c := range out.Results.Contenders {
-		facts := map[string]string{"driver": c.Driver, "host": c.Host}
+		facts := map[string]string{"driver": c.Driver, "host": c.Host, analysis.FactCPUTime: sources[c.Name]}
 		for k, v := range c.Facts {
 			facts["driver."+strings.TrimPrefix(k, "driver.")] = v
 		}
