@@ -52,9 +52,13 @@ func report(w io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
+	defer run.Close()
 	rows, err := read(run)
 	if err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(rows, func(r *row) bool { return r.source != probe.SourceTicks }) {
+		return fault.New(fault.Unsupported, "%s has no cost that was counted in more than ticks", dir)
 	}
 	return write(w, rows)
 }
