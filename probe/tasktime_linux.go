@@ -15,7 +15,11 @@ func readTaskTime(cpus []int) (ns *int64, source string) {
 			return ns, SourceCPUAcct
 		}
 	}
-	return parseSchedstat(text("/proc/schedstat"), cpus), SourceSchedstat
+	stat := text("/proc/schedstat")
+	if len(stat) >= fileBytes {
+		return nil, SourceSchedstat // cut off: CPUs are missing at its end
+	}
+	return parseSchedstat(stat, cpus), SourceSchedstat
 }
 
 // cpuAccount is the file that says what the whole machine's tasks had of each
