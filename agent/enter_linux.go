@@ -37,6 +37,7 @@ type entry struct {
 	env      []string
 	noPrivs  bool
 	report   bool
+	door     string
 	argv     []string
 }
 
@@ -47,12 +48,12 @@ type entry struct {
 //
 //	bakeoff-agent enter [--cgroup DIR]… [--cpus LIST] [--private-mounts [--umount DIR]…]
 //	    [--pid PID --ns mnt,pid,net,…] [--netns NAME|PATH] [--chroot ROOT] [--dir DIR]
-//	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] [--mark WORD] -- PROGRAM ARGUMENT…
+//	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] [--mark WORD] [--usher SOCKET] -- PROGRAM ARGUMENT…
 //
 // Only where a process namespace is entered does it stay, as the parent that
 // waits: such a namespace takes in children only (setns(2)). It stays with
 // --report as well, to say by which signal the program ended, for ways that
-// pass on a number only.
+// pass on a number only, and with --usher, to be one (see usher).
 func Enter(args []string) error {
 	err := enter(args)
 	fmt.Fprintf(os.Stderr, "%s%v\n", enterMark, err)
@@ -89,6 +90,7 @@ func parseEntry(args []string) (e entry, err error) {
 	f.BoolVar(&e.clearEnv, "clear-env", false, "start from an empty environment")
 	f.Func("env", "NAME=VALUE", list(&e.env))
 	f.BoolVar(&e.report, "report", false, "say which signal ended the program")
+	f.StringVar(&e.door, "usher", "", "hand who comes to this socket to a porter on the program's standard input")
 	f.String("mark", "", "nothing but a word by which this process is found from outside")
 	f.BoolVar(&e.noPrivs, "no-new-privs", false, "set no_new_privs")
 	if err := f.Parse(args); err != nil {
@@ -161,7 +163,7 @@ func moveTo(file string) error {
 
 // stays tells that this process becomes the program's parent, not the program.
 func (e entry) stays() bool {
-	return e.report || slices.Contains(strings.Split(e.ns, ","), "pid")
+	return e.door != "" || e.report || slices.Contains(strings.Split(e.ns, ","), "pid")
 }
 
 func setCPUs(list string) error {
@@ -315,6 +317,9 @@ func (e entry) execute() error {
 	path, err := exec.LookPath(e.argv[0])
 	if err != nil {
 		return notFound(err)
+	}
+	if e.door != "" {
+		return e.usher(path)
 	}
 	if e.stays() {
 		return e.attend(path)

@@ -8,8 +8,7 @@ import (
 	"syscall"
 
 	"bakeoff/conn/channel"
-
-	"golang.org/x/sys/unix"
+	"bakeoff/conn/local"
 )
 
 // reaper launches programs as process 1 and waits for everything that ends,
@@ -124,7 +123,7 @@ func (p *reaped) Kill() {
 	if p.group != "" && os.WriteFile(filepath.Join(p.group, "cgroup.kill"), []byte("1"), 0) == nil {
 		return
 	}
-	unix.Kill(-p.pid, unix.SIGKILL)
+	local.KillTree(p.pid)
 }
 
 // Release removes the control group, and those of earlier programs whose

@@ -38,8 +38,9 @@ import (
 const maxVisit = 6 << 20
 
 // visit is what is asked for: a program, where it starts and what it finds in
-// its environment beside what the porter has.
+// its environment beside what the porter has; or only what time it is.
 type visit struct {
+	clock bool   // nothing else is asked for
 	dir   string // "" is the porter's own
 	clear bool   // nothing of the porter's environment
 	env   []string
@@ -49,6 +50,9 @@ type visit struct {
 // text is a visit as it is sent: its parts, with a zero byte between them.
 // None of them can hold one.
 func (v visit) text() string {
+	if v.clock {
+		return visitClock
+	}
 	how := "keep"
 	if v.clear {
 		how = "clear"
@@ -57,8 +61,14 @@ func (v visit) text() string {
 	return strings.Join(append(parts, v.argv...), "\x00")
 }
 
+// visitClock is the text of a visit that asks for the clock.
+const visitClock = "clock"
+
 // parseVisit reads what text has written.
 func parseVisit(text string) (v visit, err error) {
+	if text == visitClock {
+		return visit{clock: true}, nil
+	}
 	parts := strings.Split(text, "\x00")
 	if len(parts) < 4 {
 		return v, errors.New("porter: the request has no program")
@@ -115,6 +125,8 @@ type visited struct {
 	Code   int    `json:"code"`             // of the program, or of enter where it did not start
 	Signal int    `json:"signal,omitempty"` // that ended it; 0: none
 	Error  string `json:"error,omitempty"`  // why it did not start
+	// ClockNS is the monotonic clock, since the porter's start.
+	ClockNS int64 `json:"clock_ns,omitempty"`
 }
 
 // refusedVisit is a visit that came to nothing.
@@ -122,13 +134,15 @@ func refusedVisit(err error) visited {
 	return visited{Code: enterCode(notFound(err)), Error: err.Error()}
 }
 
-// Porter listens on a socket until SIGTERM or SIGINT comes.
+// Porter lets visitors in until SIGTERM or SIGINT comes, or nobody can come
+// any more.
 //
-//	bakeoff-agent porter [--silent] [--dir DIR]… SOCKET
+//	bakeoff-agent porter [--silent] [--dir DIR]… SOCKET|-
 //
-// It says PauseReady on standard error when it does, unless --silent says that
-// nobody reads that. --dir makes a directory that anybody may write to, before
-// it is ready.
+// It listens on a socket, or takes what an usher hands in on its standard
+// input (see usher). It says PauseReady on standard error when it does, unless
+// --silent says that nobody reads that; an usher is told otherwise. --dir makes
+// a directory that anybody may write to, before it is ready.
 func Porter(args []string, stderr io.Writer) error {
 	f := flag.NewFlagSet("porter", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -138,17 +152,14 @@ func Porter(args []string, stderr io.Writer) error {
 		return fault.Wrap(fault.Invalid, "porter", err)
 	}
 	if f.NArg() != 1 {
-		return fault.New(fault.Invalid, "usage: bakeoff-agent porter [--silent] [--dir DIR]… SOCKET")
+		return fault.New(fault.Invalid, "usage: bakeoff-agent porter [--silent] [--dir DIR]… SOCKET|-")
 	}
-	// Nothing must wake up beside a measurement. Memory is collected when
-	// there is some to collect, and not by the clock.
-	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(32 << 20)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: f.Arg(0), Net: "unix"})
+	sleepSoundly()
+	d, err := openDoor(f.Arg(0))
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	defer d.Close()
 	if !*silent {
 		if _, err := io.WriteString(stderr, PauseReady); err != nil {
 			return err
@@ -158,12 +169,12 @@ func Porter(args []string, stderr io.Writer) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
 		<-signals
-		l.Close()
+		d.Close()
 	}()
 	r := startReaper(false)
 	for {
-		c, err := l.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
+		c, err := d.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) || err == io.EOF {
 			return nil
 		}
 		if err != nil {
@@ -176,6 +187,26 @@ func Porter(args []string, stderr io.Writer) error {
 	}
 }
 
+// sleepSoundly keeps this process from waking up beside a measurement: memory
+// is collected when there is some to collect, and not by the clock.
+func sleepSoundly() {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(32 << 20)
+}
+
+// door is where visitors come in.
+type door interface {
+	AcceptUnix() (*net.UnixConn, error)
+	Close() error
+}
+
+func openDoor(place string) (door, error) {
+	if place == "-" {
+		return openLane(os.Stdin)
+	}
+	return net.ListenUnix("unix", &net.UnixAddr{Name: place, Net: "unix"})
+}
+
 // admit answers one visitor.
 func admit(launcher Launcher, c *net.UnixConn) {
 	v, streams, err := receiveVisit(c)
@@ -186,6 +217,10 @@ func admit(launcher Launcher, c *net.UnixConn) {
 	}()
 	if err != nil {
 		answerVisit(c, refusedVisit(err))
+		return
+	}
+	if v.clock {
+		answerVisit(c, visited{ClockNS: int64(time.Since(started))})
 		return
 	}
 	p, err := v.launch(launcher, streams)
@@ -262,8 +297,17 @@ func readVisit(size uint32, from io.Reader) (visit, error) {
 	return parseVisit(string(text))
 }
 
-// parseStreams takes the descriptors out of a control message.
+// parseStreams takes the three streams out of a control message.
 func parseStreams(oob []byte) ([]*os.File, error) {
+	files, err := parseRights(oob)
+	if err == nil && len(files) != 3 {
+		err = fmt.Errorf("%d streams came instead of 3", len(files))
+	}
+	return files, err
+}
+
+// parseRights takes the descriptors out of a control message.
+func parseRights(oob []byte) ([]*os.File, error) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
 		return nil, err
@@ -279,9 +323,6 @@ func parseStreams(oob []byte) ([]*os.File, error) {
 			files = append(files, os.NewFile(uintptr(fd), "visitor"))
 		}
 	}
-	if len(files) != 3 {
-		return files, fmt.Errorf("%d streams came instead of 3", len(files))
-	}
 	return files, nil
 }
 
@@ -290,8 +331,11 @@ func parseStreams(oob []byte) ([]*os.File, error) {
 // why, and ends, as Enter does.
 //
 //	bakeoff-agent via --socket SOCKET [--dir DIR] [--clear-env] [--env NAME=VALUE]… -- PROGRAM ARGUMENT…
+//	bakeoff-agent via --socket SOCKET --clock
 //
 // PROGRAM is a path as the porter sees it, or a name that is looked up there.
+// --clock prints the monotonic clock inside, in nanoseconds since the porter's
+// start.
 func Via(args []string) error {
 	v, err := askPorter(args)
 	if err != nil {
@@ -299,6 +343,9 @@ func Via(args []string) error {
 	}
 	if v.Error != "" {
 		fmt.Fprintf(os.Stderr, "%s%s\n", enterMark, v.Error)
+	}
+	if v.ClockNS != 0 {
+		fmt.Println(v.ClockNS)
 	}
 	if v.Signal != 0 {
 		dieOf(syscall.Signal(v.Signal))
@@ -312,13 +359,18 @@ func parseVia(args []string) (socket string, v visit, err error) {
 	f.SetOutput(io.Discard)
 	f.StringVar(&socket, "socket", "", "the porter's")
 	f.StringVar(&v.dir, "dir", "", "working directory, as the porter sees it")
+	f.BoolVar(&v.clock, "clock", false, "run nothing, print the clock")
 	f.BoolVar(&v.clear, "clear-env", false, "start from an empty environment")
 	f.Func("env", "NAME=VALUE", func(s string) error { v.env = append(v.env, s); return nil })
 	if err := f.Parse(args); err != nil {
 		return "", v, fault.Wrap(fault.Invalid, "via", err)
 	}
-	if v.argv = f.Args(); socket == "" || len(v.argv) == 0 || v.argv[0] == "" {
-		return "", v, fault.New(fault.Invalid, "usage: bakeoff-agent via --socket SOCKET [--dir DIR] [--clear-env] [--env NAME=VALUE]… -- PROGRAM ARGUMENT…")
+	v.argv = f.Args()
+	if socket != "" && v.clock && len(v.argv) == 0 {
+		return socket, visit{clock: true}, nil
+	}
+	if socket == "" || v.clock || len(v.argv) == 0 || v.argv[0] == "" {
+		return "", v, fault.New(fault.Invalid, "usage: bakeoff-agent via --socket SOCKET [--dir DIR] [--clear-env] [--env NAME=VALUE]… -- PROGRAM ARGUMENT…, or --clock")
 	}
 	return socket, v, nil
 }

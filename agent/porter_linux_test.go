@@ -29,6 +29,8 @@ func init() {
 		os.Exit(0)
 	case "via":
 		Via(os.Args[1:])
+	case "usher":
+		Enter(os.Args[1:])
 	}
 }
 
@@ -36,16 +38,40 @@ func init() {
 // address of a socket can be.
 func porter(t *testing.T) string {
 	t.Helper()
+	dir := longDir(t)
+	standing(t, conn.Cmd{Argv: []string{os.Args[0], "./s"}, Dir: dir, Env: []string{"AGENT_TEST_PORTER=porter"}})
+	return filepath.Join(dir, "s")
+}
+
+// ushered starts a porter that has nothing but the stream that an usher gave
+// it, and returns the usher's socket.
+func ushered(t *testing.T) string {
+	t.Helper()
+	socket := filepath.Join(longDir(t), "s")
+	standing(t, conn.Cmd{Argv: []string{os.Args[0], "--usher", socket, "--env", "AGENT_TEST_PORTER=porter", "--", os.Args[0], "--silent", "-"},
+		Env: []string{"AGENT_TEST_PORTER=usher"}})
+	return socket
+}
+
+func longDir(t *testing.T) string {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+// standing runs cmd until the test ends, and returns when it says that it is
+// ready.
+func standing(t *testing.T, cmd conn.Cmd) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan bool, 1), make(chan bool)
+	cmd.Stderr = notify(ready)
 	go func() {
 		defer close(ended)
-		local.Conn{}.Exec(ctx, conn.Cmd{Argv: []string{os.Args[0], "./s"}, Dir: dir, Env: []string{"AGENT_TEST_PORTER=porter"},
-			Stderr: notify(ready)})
+		local.Conn{}.Exec(ctx, cmd)
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	select {
@@ -53,7 +79,6 @@ func porter(t *testing.T) string {
 	case <-time.After(20 * time.Second):
 		t.Fatal("no porter after 20 s")
 	}
-	return filepath.Join(dir, "s")
 }
 
 type notify chan bool
@@ -74,7 +99,12 @@ func visitWith(ctx context.Context, cmd conn.Cmd, socket string) (conn.Exit, err
 // What a porter starts has the visitor's streams, gets every argument as it
 // is, and its end is the visitor's.
 func TestPorter(t *testing.T) {
-	socket := porter(t)
+	for name, start := range map[string]func(*testing.T) string{"at a socket": porter, "behind an usher": ushered} {
+		t.Run(name, func(t *testing.T) { visits(t, start(t)) })
+	}
+}
+
+func visits(t *testing.T, socket string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out, errs bytes.Buffer
@@ -162,10 +192,15 @@ func TestPorterComesLate(t *testing.T) {
 	}
 }
 
-// When the visitor goes, what it had started is killed; what that had left
-// behind earlier is not.
+// When the visitor goes, what it had started is killed, also what has put itself
+// into a session of its own; what was left behind earlier is not.
 func TestPorterVisitorGoes(t *testing.T) {
-	socket := porter(t)
+	for name, start := range map[string]func(*testing.T) string{"at a socket": porter, "behind an usher": ushered} {
+		t.Run(name, func(t *testing.T) { visitorGoes(t, start(t)) })
+	}
+}
+
+func visitorGoes(t *testing.T, socket string) {
 	beat := func(file string) string { return `while :; do echo >>"` + file + `"; sleep 0.01; done` }
 	stays, goes := filepath.Join(t.TempDir(), "stays"), filepath.Join(t.TempDir(), "goes")
 	size := func(file string) int64 {
@@ -189,7 +224,7 @@ func TestPorterVisitorGoes(t *testing.T) {
 		}
 		cancel()
 	}()
-	visitWith(ctx, conn.Command("/bin/sh", "-c", beat(goes)), socket)
+	visitWith(ctx, conn.Command("/bin/sh", "-c", `setsid sh -c "$1" & wait`, "sh", beat(goes)), socket)
 	deadline := time.Now().Add(20 * time.Second)
 	for last := int64(-1); last != size(goes); time.Sleep(200 * time.Millisecond) {
 		if last = size(goes); time.Now().After(deadline) {
@@ -209,6 +244,7 @@ func FuzzVisit(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x0f\x00clear\x001\x00A=b\x00a"))
 	f.Add([]byte("\x00\x00\x00\x0a\x00keep\x009\x00a"))
 	f.Add([]byte("\xff\xff\xff\xffa"))
+	f.Add([]byte("\x00\x00\x00\x05clock"))
 	f.Add([]byte("\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 4 {
@@ -218,7 +254,7 @@ func FuzzVisit(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(v.argv) == 0 || v.argv[0] == "" {
+		if !v.clock && (len(v.argv) == 0 || v.argv[0] == "") {
 			t.Errorf("%q was read as %+v", data, v)
 		}
 		if again, err := parseVisit(v.text()); err != nil || !reflect.DeepEqual(again, v) {
