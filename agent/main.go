@@ -54,7 +54,6 @@ func commands() []command {
 		{"pause", "do nothing, as the first process of an environment", func(c call) int { return Pause(c.args, c.stderr) }},
 		{"porter", "let programs in, as the first process of an environment (Linux)", func(c call) int { return c.done(Porter(c.args, c.stderr)) }},
 		{"via", "have a porter start a program, with the streams of this process (Linux)", func(c call) int { return c.fail(Via(c.args)) }},
-		{"end", "kill what enter --mark has started (Linux)", runEnd},
 		{"init", "be process 1 of a guest", runInit},
 		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
 		{"kvm-probe", "tell whether KVM runs a guest here", runKVMProbe},
@@ -124,6 +123,14 @@ func (c call) fail(err error) int {
 		return ExitNotFound
 	}
 	return ExitLab
+}
+
+// done is fail, and success where there is no error.
+func (c call) done(err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	return c.fail(err)
 }
 
 // print writes v as one line of JSON.

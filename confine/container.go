@@ -21,15 +21,14 @@ type Runtime struct {
 	// state must lie in the environment's directory, so that nothing of it
 	// can be left anywhere else.
 	Argv []string
-	// Exec is that programs come by its own exec, as its kernel is another
-	// than the host's; otherwise they come by a Door.
-	Exec bool
+	// Usher is that its kernel is another than the host's, where no socket
+	// of a container's can be reached: who comes is handed in.
+	Usher bool
 }
 
 // Contain makes the environment's network, volumes and root and, over them, a
 // container of r, which sets the limits. Programs are children of its first
-// process, as what an image names is under Docker and Podman, or come by the
-// runtime's own exec.
+// process, as what an image names is under Docker and Podman.
 func (e *Env) Contain(ctx context.Context, r Runtime) error {
 	g, err := e.bundle(ctx, r)
 	if err != nil {
@@ -40,15 +39,7 @@ func (e *Env) Contain(ctx context.Context, r Runtime) error {
 	if err := c.run(ctx, g); err != nil {
 		return fault.Op(r.Name+": run", err)
 	}
-	if err := e.Adopt(ctx); err != nil {
-		return err
-	}
-	if r.Exec {
-		// The runtime passes on a number only, so the agent says by which
-		// signal a program ended.
-		e.In = append(c.command("exec", e.Spec.Label), AgentPath, "enter", "--report")
-	}
-	return nil
+	return e.Adopt(ctx)
 }
 
 // bundle makes the volumes and the container's configuration, and describes
@@ -65,13 +56,13 @@ func (e *Env) bundle(ctx context.Context, r Runtime) (g agent.Ground, err error)
 	if err != nil {
 		return g, err
 	}
-	binds, first := e.Binds(volumes), []string{AgentPath, "pause"}
-	if !r.Exec {
-		door, err := e.Door(ctx)
-		if err != nil {
-			return g, err
-		}
-		binds, first = append(binds, door), Porter(true)
+	door, err := e.Door(ctx)
+	if err != nil {
+		return g, err
+	}
+	binds, first := append(e.Binds(volumes), door), Porter(true)
+	if r.Usher {
+		binds, first = e.Binds(volumes), ushered()
 	}
 	text, err := json.MarshalIndent(configure(e, binds, first, accounted), "", "\t")
 	if err != nil {
@@ -88,6 +79,9 @@ func (e *Env) bundle(ctx context.Context, r Runtime) (g agent.Ground, err error)
 func (c *container) run(ctx context.Context, g agent.Ground) error {
 	e := c.env
 	argv := c.command("run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)
+	if c.runtime.Usher {
+		return e.usher(ctx, g, argv)
+	}
 	if within := []string{e.Spec.Agent, "enter"}; len(argv) > 2 && slices.Equal(argv[:2], within) {
 		argv = argv[2:]
 	} else {

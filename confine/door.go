@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"bytes"
 	"context"
 	"path"
 
@@ -38,4 +39,27 @@ func Porter(silent bool, flags ...string) []string {
 		argv = append(argv, "--silent")
 	}
 	return append(argv, path.Join(insideDoor, doorSocket))
+}
+
+// ushered is the first process of an environment into which an usher brings
+// who comes.
+func ushered() []string { return []string{AgentPath, "porter", "--silent", "-"} }
+
+// usher makes what g describes and goes on, in the same process, as the usher
+// of the environment that argv starts, to which it gives ushered a standard
+// input. It stays as long as the environment does, outside its control group,
+// and sleeps while nobody comes. When the controller is killed it ends, and
+// with it the porter and the environment. The porter has told that it runs
+// when this returns.
+func (e *Env) usher(ctx context.Context, g agent.Ground, argv []string) error {
+	return e.LayThen(ctx, g, func(cmd conn.Cmd) error {
+		_, _, err := e.Hold(ctx, cmd, atTheDoor)
+		return err
+	}, append([]string{"--usher", path.Join(e.Dir(hostDoor), doorSocket), "--"}, argv...)...)
+}
+
+// atTheDoor tells from what a holder has said whether its porter is there: a
+// line of its own, before or after what others say.
+func atTheDoor(_, errs []byte) bool {
+	return bytes.Contains(append([]byte("\n"), errs...), []byte("\n"+agent.PauseReady))
 }

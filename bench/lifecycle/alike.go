@@ -245,7 +245,7 @@ func runscByHand(b *bench) (run, remove []string, err error) {
 		return nil, nil, err
 	}
 	h.agent()
-	// Its kernel lets nobody in but by its own exec.
+	// A person gets in by its own exec.
 	argv, err := bundle(b, b.runsc, "gvisor-hand", func(c map[string]any) error {
 		c["process"].(map[string]any)["args"] = []string{confine.AgentPath, "pause"}
 		return h.configure(c)

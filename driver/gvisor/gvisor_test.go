@@ -1,12 +1,16 @@
 package gvisor
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"bakeoff/conn"
 	"bakeoff/conn/local"
 	"bakeoff/driver"
 	"bakeoff/driver/drivertest"
@@ -21,6 +25,68 @@ func sandbox(platform string) drivertest.Options {
 }
 
 func TestDriver(t *testing.T) { drivertest.Run(t, Driver{}, sandbox("systrap")) }
+
+// What only gVisor has to be asked for, in one sandbox.
+func TestSandbox(t *testing.T) {
+	in := drivertest.Create(t, Driver{}, sandbox("systrap"))
+	t.Run("clock", func(t *testing.T) { clock(t, in) })
+	t.Run("cancel", func(t *testing.T) { cancelled(t, in) })
+}
+
+// Its own clock passes as the host's does.
+func clock(t *testing.T, in driver.Instance) {
+	c, ok := in.(driver.Clocked)
+	if !ok {
+		t.Fatal("a kernel of its own without a clock")
+	}
+	read := func() time.Duration {
+		d, err := c.Clock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	from := time.Now()
+	a := read()
+	between := time.Now()
+	time.Sleep(300 * time.Millisecond)
+	atLeast := time.Since(between)
+	passed, atMost := read()-a, time.Since(from)
+	if passed < atLeast*9/10 || passed > atMost*11/10 {
+		t.Errorf("%v passed inside, between %v and %v on the host", passed, atLeast, atMost)
+	}
+}
+
+// A cancelled program dies with what has put itself into a session of its own:
+// the host sees none of them.
+func cancelled(t *testing.T, in driver.Instance) {
+	file := in.Info().Scratch + "/beat"
+	size := func() int {
+		var b bytes.Buffer
+		in.Pull(t.Context(), file, &b)
+		return b.Len()
+	}
+	deadline := time.Now().Add(time.Minute)
+	ctx, cancel := context.WithDeadline(t.Context(), deadline)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := in.Exec(ctx, conn.Command("sh", "-c", `setsid "$0" subject beat "$1" & wait`, in.Info().Agent, file))
+		ended <- err
+	}()
+	for size() < 3 && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("it was not cancelled")
+	}
+	for last := -1; last != size(); time.Sleep(400 * time.Millisecond) {
+		if last = size(); last < 3 || time.Now().After(deadline) {
+			t.Fatalf("it lives on in its own session, or did not begin: %d", last)
+		}
+	}
+}
 
 // The Makefile builds what Check's command builds, and that command names no
 // package of Debian's: there is none.
