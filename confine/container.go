@@ -19,7 +19,9 @@ type Runtime struct {
 	Name string
 	// Argv is the program with the flags that go before a subcommand. Its
 	// state must lie in the environment's directory, so that nothing of it
-	// can be left anywhere else.
+	// can be left anywhere else: nobody has the runtime delete a container.
+	// What it would remove beside its state, Reap does, and a runtime takes
+	// as long to start as all of that.
 	Argv []string
 	// Usher is that its kernel is another than the host's, where no socket
 	// of a container's can be reached: who comes is handed in.
@@ -35,7 +37,7 @@ func (e *Env) Contain(ctx context.Context, r Runtime) error {
 		return err
 	}
 	c := &container{e, r}
-	e.OnClose, e.Details, e.Resident = c.remove, c.state, true
+	e.Details, e.Resident = c.state, true
 	if err := c.run(ctx, g); err != nil {
 		return fault.Op(r.Name+": run", err)
 	}
@@ -109,20 +111,6 @@ type container struct {
 
 func (c *container) command(args ...string) []string {
 	return append(slices.Clone(c.runtime.Argv), args...)
-}
-
-// remove has the runtime delete the container, dead or alive.
-func (c *container) remove(ctx context.Context) error {
-	if g := c.env.Group; g != nil {
-		if err := g.Kill(ctx); err != nil { // a frozen one, too
-			return err
-		}
-	}
-	_, err := conn.Output(ctx, c.env.Host, c.command("delete", "--force", c.env.Spec.Label)...)
-	if err != nil && c.env.Group == nil {
-		return nil // run was cut off before there was anything to delete; Reap looks
-	}
-	return fault.Op(c.runtime.Name+": delete", err)
 }
 
 // state is what the runtime says of the container.
