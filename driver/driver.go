@@ -240,12 +240,15 @@ const (
 
 // Doc describes a driver; reference pages and listings are made from it.
 type Doc struct {
-	Name    string   `json:"name"`
-	Summary string   `json:"summary"` // one sentence without its full stop
-	Status  Status   `json:"status"`
-	Hosts   []string `json:"hosts"` // GOOS of the hosts it runs on
-	Root    bool     `json:"root"`  // needs root on the host
-	Image   bool     `json:"image"` // is made from an image
+	Name    string `json:"name"`
+	Summary string `json:"summary"` // one sentence without its full stop
+	// Also are names under which people look for it, with what a lab file says
+	// instead.
+	Also   map[string]string `json:"-"`
+	Status Status            `json:"status"`
+	Hosts  []string          `json:"hosts"` // GOOS of the hosts it runs on
+	Root   bool              `json:"root"`  // needs root on the host
+	Image  bool              `json:"image"` // is made from an image
 	// Folder tells that the image may be a folder on the host, too, with a root
 	// in it: for systems whose roots nothing here makes.
 	Folder bool `json:"folder,omitempty"`

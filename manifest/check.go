@@ -75,7 +75,11 @@ func (c *checker) single(s *shape, n *node, what string) bool {
 		return c.fail(n, "write one line", "%s has more than one line", what)
 	}
 	if len(s.spec.Enum) > 0 && !slices.Contains(s.spec.Enum, n.text) {
-		return c.fail(n, meant(n.text, s.spec.Enum), "%s is %s", what, show(n.text))
+		fix := meant(n.text, s.spec.Enum)
+		if instead := s.also[strings.ToLower(n.text)]; instead != "" {
+			fix = "write " + instead
+		}
+		return c.fail(n, fix, "%s is %s", what, show(n.text))
 	}
 	if s.match != nil && !s.match.MatchString(n.text) {
 		return c.fail(n, s.rule, "%s is %s", what, show(n.text))
@@ -111,7 +115,11 @@ func (c *checker) object(s *shape, n *node, what string) bool {
 		case known:
 			ok = c.check(f.shape, e.value, f.name) && ok
 		case !slices.Contains(elsewhere, e.key.text):
-			ok = c.fail(e.key, meant(e.key.text, names(fields)), "%s has no key %s", whole(what), show(e.key.text))
+			fix := meant(e.key.text, slices.Concat(names(fields), elsewhere))
+			if !strings.HasPrefix(fix, "did you mean") {
+				fix = meant(e.key.text, names(fields))
+			}
+			ok = c.fail(e.key, fix, "%s has no key %s", whole(what), show(e.key.text))
 		}
 	}
 	for _, f := range fields {

@@ -124,6 +124,7 @@ type Catalogue struct {
 // DriverEntry is what the lab file must know of a driver.
 type DriverEntry struct {
 	Name, Summary string
+	Also          map[string]string // other names that people look for, and what is to be written
 	Options       []param.Spec
 	Image         bool                            // it makes its root from an image,
 	Folder        bool                            // which may be a folder on the host, too,

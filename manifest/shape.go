@@ -16,9 +16,12 @@ type shape struct {
 	// same in words.
 	pattern, rule string
 	match         *regexp.Regexp
-	of            *shape  // of the items of a list, of the values of a map
-	key           *shape  // of the names in a map
-	fields        []field // of an object
+	// also are values that people write for one of the spec's, and what they
+	// are to write instead.
+	also   map[string]string
+	of     *shape  // of the items of a list, of the values of a map
+	key    *shape  // of the names in a map
+	fields []field // of an object
 	// by names the field of an object whose value chooses further fields:
 	// the driver chooses its options, the workload its parameters.
 	by       string
@@ -135,7 +138,7 @@ func lab(cat Catalogue) *shape {
 	}
 	contender := fieldsOf(append([]field{
 		{name: "name", doc: "Its name in every result.", shape: name(), required: true},
-		{name: "driver", doc: "The technology that makes it. The driver's own options stand beside these fields.", shape: enum(driverNames(cat)...), required: true},
+		{name: "driver", doc: "The technology that makes it. The driver's own options stand beside these fields.", shape: drivers(cat), required: true},
 		{name: "host", doc: "The machine that it is made on: local, or one of hosts.", shape: name(), def: "local"},
 		{name: "system", doc: "The system that its host is switched to for it, one of the host's switch.", shape: name()},
 		{name: "tuning", doc: "sysctl name → value, set inside; refused by a technology that has none of its own.", shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
@@ -233,6 +236,19 @@ func specFields(specs []param.Spec) []field {
 		out = append(out, f)
 	}
 	return out
+}
+
+// drivers is the name of a driver; whoever writes that of another program is
+// told which driver it is.
+func drivers(cat Catalogue) *shape {
+	s := enum(driverNames(cat)...)
+	s.also = map[string]string{}
+	for _, d := range cat.Drivers {
+		for name, instead := range d.Also {
+			s.also[name] = "driver: " + instead
+		}
+	}
+	return s
 }
 
 func driverNames(cat Catalogue) []string {

@@ -90,7 +90,7 @@ func CatalogueOf(drivers []driver.Driver, workloads []workload.Workload) manifes
 	for _, d := range drivers {
 		doc := d.Doc()
 		c.Drivers = append(c.Drivers, manifest.DriverEntry{
-			Name: doc.Name, Summary: doc.Summary, Options: doc.Options, Image: doc.Image, Folder: doc.Folder, OwnRoot: doc.OwnRoot, Backings: doc.Backings,
+			Name: doc.Name, Also: doc.Also, Summary: doc.Summary, Options: doc.Options, Image: doc.Image, Folder: doc.Folder, OwnRoot: doc.OwnRoot, Backings: doc.Backings,
 		})
 	}
 	for _, w := range workloads {

@@ -2,6 +2,7 @@ package all
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"bakeoff/manifest"
@@ -33,5 +34,29 @@ func TestNoOptionIsAKeyOfTheContender(t *testing.T) {
 			}
 			seen[o.Name] = true
 		}
+	}
+}
+
+// What a person is told to write instead of another program's name is a driver,
+// and no name stands for two, or hides a driver that there is.
+func TestOtherNamesLeadToDrivers(t *testing.T) {
+	names, seen := map[string]bool{}, map[string]string{}
+	for _, d := range Drivers() {
+		names[d.Doc().Name] = true
+	}
+	for _, d := range Drivers() {
+		doc := d.Doc()
+		for other, instead := range doc.Also {
+			if names[other] || seen[other] != "" || other != strings.ToLower(other) {
+				t.Errorf("%s: %q is a driver, stands for %q too, or is not in lower case", doc.Name, other, seen[other])
+			}
+			seen[other] = doc.Name
+			if first, _, _ := strings.Cut(instead, ","); first != doc.Name {
+				t.Errorf("%s: for %q one is told to write %q", doc.Name, other, instead)
+			}
+		}
+	}
+	if len(seen) == 0 {
+		t.Error("no driver has another name")
 	}
 }

@@ -54,6 +54,7 @@ var options = []param.Spec{
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:    "bhyve",
+		Also:    map[string]string{"vm-bhyve": "bhyve"},
 		Summary: "a virtual machine under FreeBSD's bhyve, by its own loader or by UEFI", Status: driver.Unproven,
 		Hosts: []string{"freebsd"}, Root: true, Options: options, Backings: []string{"tmpfs"},
 		Enforces: map[string]string{

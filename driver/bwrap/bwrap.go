@@ -27,6 +27,7 @@ type Driver struct{}
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:     "bwrap",
+		Also:     map[string]string{"bubblewrap": "bwrap"},
 		Summary:  "a sandbox of bubblewrap: mount, process, IPC, host name and control group namespaces of its own over the image, no new privileges, no seccomp filter",
 		Status:   driver.Proven,
 		Hosts:    []string{"linux"},

@@ -35,6 +35,7 @@ type Driver struct{}
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:    "docker",
+		Also:    map[string]string{"moby": "docker", "docker-ce": "docker"},
 		Summary: "a container by Docker's engine: its capabilities, its seccomp filter, its storage, on the experiment's network",
 		Status:  driver.Proven,
 		Hosts:   []string{"linux"},

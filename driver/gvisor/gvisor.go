@@ -50,6 +50,7 @@ var (
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "gvisor",
+		Also: map[string]string{"runsc": "gvisor"},
 		Summary: "a container of gVisor's runsc: its system calls are answered by a kernel in user space, " +
 			"its network is that kernel's own; programs are started by the container's first process",
 		Status: driver.Proven,

@@ -22,6 +22,7 @@ type Driver struct{}
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:     "host",
+		Also:     map[string]string{"bare": "host", "baremetal": "host", "bare-metal": "host", "metal": "host", "native": "host", "none": "host"},
 		Summary:  "the bare machine: its own kernel and files, confined to the contender's CPUs and memory by a control group",
 		Status:   driver.Proven,
 		Hosts:    []string{"linux"},

@@ -59,6 +59,7 @@ var options = []param.Spec{
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:     "jail",
+		Also:     map[string]string{"jails": "jail", "iocage": "jail", "bastille": "jail", "ezjail": "jail"},
 		Summary:  "a FreeBSD jail with a FreeBSD or a Linux root: the host's kernel, a clone of the image, a network stack of its own",
 		Status:   driver.Unproven,
 		Hosts:    []string{"freebsd"},

@@ -42,6 +42,7 @@ const profile = "/usr/share/lxc/config/common.seccomp"
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "lxc",
+		Also: map[string]string{"lxd": "lxc", "incus": "lxc"},
 		Summary: "a container of LXC: all namespaces but the user's, the capabilities, devices and system call filter of " +
 			"the distribution's common.conf; programs are children of its first process",
 		Status: driver.Proven,

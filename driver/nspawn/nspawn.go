@@ -38,6 +38,7 @@ const (
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "nspawn",
+		Also: map[string]string{"systemd-nspawn": "nspawn", "machinectl": "nspawn"},
 		Summary: "a container of systemd-nspawn: its namespaces, capabilities and system call filter, no manager; " +
 			"programs are started by the container's first process, whose filter and bounds they inherit",
 		Status: driver.Proven,

@@ -28,6 +28,7 @@ type Driver struct{}
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:    "oci",
+		Also:    map[string]string{"crun": "oci, runtime: crun", "runc": "oci, runtime: runc", "containerd": "oci", "container": "oci"},
 		Summary: "a container by an OCI runtime: all namespaces but the user's, the capabilities of Docker and Podman, no seccomp filter",
 		Status:  driver.Proven,
 		Hosts:   []string{"linux"},

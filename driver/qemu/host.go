@@ -10,6 +10,7 @@ import (
 	"bakeoff/conn"
 	"bakeoff/driver"
 	"bakeoff/fault"
+	"bakeoff/guest"
 	"bakeoff/param"
 )
 
@@ -109,6 +110,9 @@ type hostAgent interface{ Agent() string }
 
 // Check tells whether QEMU can make such a machine on host.
 func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.Availability {
+	if a := guest.System(ctx, host, "Linux"); !a.OK {
+		return a
+	}
 	set := settings(o)
 	program, machine := set.Text(optProgram), set.Text(optMachine)
 	e, err := examine(ctx, host, program)

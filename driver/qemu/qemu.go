@@ -67,6 +67,7 @@ var options = append([]param.Spec{
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:    "qemu",
+		Also:    map[string]string{"kvm": "qemu", "qemu-kvm": "qemu", "libvirt": "qemu", "virsh": "qemu", "vm": "qemu", "microvm": "qemu, machine: microvm", "q35": "qemu, machine: q35"},
 		Summary: "A virtual machine under QEMU, with hardware virtualisation or emulated",
 		Status:  driver.Proven,
 		Hosts:   []string{"linux"},

@@ -42,7 +42,8 @@ var options = []param.Spec{
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
-		Name: "vmm", Summary: "a virtual machine under OpenBSD's vmm, with one processor, by vmctl", Status: driver.Unproven,
+		Name: "vmm",
+		Also: map[string]string{"vmd": "vmm", "vmctl": "vmm"}, Summary: "a virtual machine under OpenBSD's vmm, with one processor, by vmctl", Status: driver.Unproven,
 		Hosts: []string{"openbsd"}, Root: true, Options: options, Backings: []string{"tmpfs"},
 		Enforces: map[string]string{"cpus": "one virtual processor, on any CPU of the host", "memory": "the size of the guest's memory"},
 		Source:   []string{"vmctl(8)", "vmd(8)", "vm.conf(5)"},

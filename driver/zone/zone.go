@@ -53,6 +53,7 @@ var options = []param.Spec{
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:     "zone",
+		Also:     map[string]string{"zones": "zone", "lx": "zone, brand: lx", "vmadm": "zone", "smartos": "zone"},
 		Summary:  "a SmartOS zone, native or for Linux programs, or a machine under bhyve or KVM, by vmadm",
 		Status:   driver.Unproven,
 		Hosts:    []string{"illumos"},

@@ -35,3 +35,25 @@ func TestImagesThatAreFolders(t *testing.T) {
 		}
 	}
 }
+
+// Whoever writes the name of another program, or an option beside a driver that
+// is mistyped, is told what was meant.
+func TestNamesOfOtherPrograms(t *testing.T) {
+	cat := catalogue()
+	for i, d := range cat.Drivers {
+		if d.Name == "qemu" {
+			cat.Drivers[i].Also = map[string]string{"kvm": "qemu", "microvm": "qemu, machine: microvm"}
+		}
+	}
+	src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: KVM, machin: q35, image: debian:bookworm}\n  - {name: b, driver: microvm}\nbaseline: a\ncells:\n  - {name: c, workload: crypto}\n"
+	_, err := Parse("lab.yaml", []byte(src), cat, "")
+	for _, want := range []string{
+		`lab.yaml:4:23: driver is "KVM"; write driver: qemu`,
+		`lab.yaml:4:28: one of contenders has no key "machin"; did you mean "machine"?`,
+		`lab.yaml:5:23: driver is "microvm"; write driver: qemu, machine: microvm`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in\n%v", want, err)
+		}
+	}
+}
