@@ -16,6 +16,7 @@ import (
 	"bakeoff/driver"
 	driverall "bakeoff/driver/all"
 	"bakeoff/env"
+	"bakeoff/probe"
 	"bakeoff/unit"
 )
 
@@ -169,7 +170,22 @@ func commonFindings() []finding {
 		}
 		out = append(out, finding{Name: "root", State: warning, Text: text, Fix: "run bakeoff with sudo to measure"})
 	}
-	return append(out, cpuFinding(runtime.NumCPU()))
+	return append(out, cpuFinding(runtime.NumCPU()), cpuTimeFinding(probe.ReadHost(nil).CPUSource, runtime.GOOS))
+}
+
+// cpuTimeFinding says what tells the cost of a trial on a machine.
+func cpuTimeFinding(source, system string) finding {
+	f := finding{Name: "cpu time", State: good, Text: "by " + source + ", in nanoseconds"}
+	switch source {
+	case "":
+		f.State, f.Text = neutral, "unavailable: costs in CPU time cannot be told"
+	case probe.SourceTicks:
+		f.State, f.Text = warning, "in ticks: a trial of less than half a second of CPU time has no exact cost, and one of a few milliseconds none"
+		if system == "linux" {
+			f.Fix = "a kernel with CONFIG_SCHEDSTATS, as Debian's and Ubuntu's"
+		}
+	}
+	return f
 }
 
 func cpuFinding(n int) finding {

@@ -29,7 +29,7 @@ func (System) Doc() system.Doc {
 		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "nginx-site": "/etc/nginx/http.d/default.conf", "sshd": "/etc/ssh/sshd_config"},
 		Service:     []string{"rc-service", "NAME", "start"},
 		Readiness:   "/run/openrc/softlevel says default: the run level was reached; without OpenRC (a container) there is nothing to wait for",
-		Counters:    []string{"/proc/stat, /proc/vmstat, /proc/diskstats, /proc/pressure", "control groups, for the environment alone"},
+		Counters:    []string{"/proc/stat, /proc/schedstat, /proc/vmstat, /proc/diskstats, /proc/pressure", "control groups, for the environment alone"},
 		Fingerprint: []string{"/proc/version, /proc/cmdline, /proc/cpuinfo, /sys/devices/system (clock source, mitigations, governor), /proc/self/mountinfo"},
 		Source:      []string{"apk(8)", "openrc(8), rc-status(8)", "Alpine Wiki: Nginx"},
 	}

@@ -32,7 +32,7 @@ func (System) Doc() system.Doc {
 		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "postgres": "/etc/postgresql/VERSION/main/postgresql.conf", "php-fpm": "/etc/php/VERSION/fpm/php-fpm.conf", "sshd": "/etc/ssh/sshd_config"},
 		Service:     []string{"systemctl", "start", "NAME"},
 		Readiness:   "systemctl is-system-running says running, degraded or maintenance; without systemd (a container) there is nothing to wait for",
-		Counters:    []string{"/proc/stat, /proc/vmstat, /proc/diskstats, /proc/pressure", "control groups, for the environment alone"},
+		Counters:    []string{"/proc/stat, /proc/schedstat, /proc/vmstat, /proc/diskstats, /proc/pressure", "control groups, for the environment alone"},
 		Fingerprint: []string{"/proc/version, /proc/cmdline, /proc/cpuinfo, /sys/devices/system (clock source, mitigations, governor), /proc/self/mountinfo"},
 		Source:      []string{"apt-get(8)", "dpkg-query(1)", "systemctl(1): is-system-running"},
 	}

@@ -29,7 +29,7 @@ func (System) Doc() system.Doc {
 		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "services": "/etc/sv", "sshd": "/etc/ssh/sshd_config"},
 		Service:     []string{"ln", "-s", "/etc/sv/NAME", "/var/service/"},
 		Readiness:   "runsvdir runs, the second stage of runit, which keeps the services; without runit (a container) there is nothing to wait for",
-		Counters:    []string{"/proc/stat, /proc/vmstat, /proc/diskstats, /proc/pressure", "control groups, for the environment alone"},
+		Counters:    []string{"/proc/stat, /proc/schedstat, /proc/vmstat, /proc/diskstats, /proc/pressure", "control groups, for the environment alone"},
 		Fingerprint: []string{"/proc/version, /proc/cmdline, /proc/cpuinfo, /sys/devices/system (clock source, mitigations, governor), /proc/self/mountinfo"},
 		Source:      []string{"xbps-install(1), xbps-query(1)", "runit(8), runsvdir(8)", "Void Linux Handbook: Services"},
 	}
