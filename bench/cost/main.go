@@ -1,7 +1,10 @@
 // Command cost holds what tells the time of CPUs against ticks, in the trials of
 // a run that was made: how many of them have a cost, what it is, and how much it
-// scatters, by the host's nanoseconds and by the ticks that were read with them,
-// and by how much the ticks of a trial are off its nanoseconds.
+// scatters, by the host's nanoseconds and by the ticks that were read with them;
+// by how much the ticks of a trial are off its nanoseconds, and what the
+// environment's own control group had of a trial. On a machine that others use,
+// their work is in the first two, and the last two still tell what ticks are
+// worth.
 //
 //	bakeoff run bench/cost --out /tmp/runs
 //	go run ./bench/cost /tmp/runs/…-low-rate
@@ -69,6 +72,7 @@ type row struct {
 	metric          sample.Metric
 	source          string    // of the finer time
 	fine, ticks     []float64 // by trial; NaN where it has none
+	off, own        []float64 // seconds of a trial: ticks less nanoseconds, and the environment's own
 }
 
 // read parses every trial that succeeded twice: as its host counted, and with
@@ -103,6 +107,7 @@ func read(run *store.Run) (rows []*row, err error) {
 			if m.CPUTime && strings.HasPrefix(m.Name, "cpu-per-") {
 				r := rowOf(&rows, l, m)
 				r.fine, r.ticks = append(r.fine, valueOf(fine, m)), append(r.ticks, valueOf(ticks, m))
+				r.spent(l.After.Since(*l.Before))
 			}
 		}
 	}
@@ -140,6 +145,16 @@ func valueOf(values []sample.Value, m sample.Metric) float64 {
 	return math.NaN()
 }
 
+// spent notes what the host counted of a trial.
+func (r *row) spent(d probe.Counters) {
+	if d.TaskNS != nil && d.CPU != nil {
+		r.off = append(r.off, d.CPU.Busy()-float64(*d.TaskNS)/1e9)
+	}
+	if d.Scope != nil && d.Scope.CPUSeconds != nil {
+		r.own = append(r.own, *d.Scope.CPUSeconds)
+	}
+}
+
 // twice parses a trial with what its host counted, and without its
 // nanoseconds.
 func twice(run *store.Run, l store.Line, w workload.Workload, cell plan.Cell) (fine, ticks []sample.Value, err error) {
@@ -173,18 +188,18 @@ func inTicks(host []byte) ([]byte, error) {
 
 func write(out io.Writer, rows []*row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "cell\tcontender\tmetric\ttold by\ttrials with a cost\tmedian\tdeviation\tticks are off by")
+	fmt.Fprintln(w, "cell\tcontender\tmetric\ttold by\ttrials with a cost\tmedian\tdeviation\tticks of a trial are off by\tits environment had")
 	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Or(cmp.Compare(a.cell, b.cell), cmp.Compare(a.contender, b.contender)) })
 	for _, r := range rows {
-		off := ""
+		about := "\t"
 		for _, side := range []struct {
 			source string
 			values []float64
 		}{{r.source, r.fine}, {probe.SourceTicks, r.ticks}} {
 			known := slices.DeleteFunc(slices.Clone(side.values), math.IsNaN)
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d of %d\t%s\t%s\t%s\n", r.cell, r.contender, r.metric.Name, side.source,
-				len(known), len(side.values), unit.Format(stats.Median(known), r.metric.Unit), unit.Format(100*deviation(known), "%"), off)
-			off = unit.Format(100*r.ticksOff(), "%")
+				len(known), len(side.values), unit.Format(stats.Median(known), r.metric.Unit), unit.Format(100*deviation(known), "%"), about)
+			about = unit.Format(rms(r.off), "s") + "\t" + unit.Format(stats.Median(r.own), "s")
 		}
 	}
 	return w.Flush()
@@ -203,18 +218,11 @@ func deviation(xs []float64) float64 {
 	return math.Sqrt(squares/float64(len(xs)-1)) / mean
 }
 
-// ticksOff is by how much ticks differ from the finer time of the same trial,
-// as the root of the mean square and as a share of it. Who else used these CPUs
-// is in both. A trial without a tick is one that cost nothing; NaN where there
-// is no finer time.
-func (r *row) ticksOff() float64 {
-	var squares, n float64
-	for i, fine := range r.fine {
-		if ticks := r.ticks[i]; math.IsNaN(ticks) {
-			squares, n = squares+1, n+1
-		} else if !math.IsNaN(fine) {
-			squares, n = squares+(ticks/fine-1)*(ticks/fine-1), n+1
-		}
+// rms is the root of the mean square; NaN of nothing.
+func rms(xs []float64) float64 {
+	var squares float64
+	for _, x := range xs {
+		squares += x * x
 	}
-	return math.Sqrt(squares / n)
+	return math.Sqrt(squares / float64(len(xs)))
 }

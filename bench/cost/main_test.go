@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/probe"
 	"bakeoff/sample"
 	"bakeoff/workload"
 )
@@ -24,19 +25,21 @@ func TestInTicks(t *testing.T) {
 	}
 }
 
-// A trial in which no tick fell cost nothing by ticks, and is off by all of it.
+// A trial in which no tick fell has no cost by ticks, which are off by all that
+// was spent.
 func TestTable(t *testing.T) {
 	r := &row{cell: "k", contender: "c", metric: sample.Metric{Name: "cpu-per-request", Unit: "s/request"}, source: "schedstat",
 		fine: []float64{1e-4, 3e-4}, ticks: []float64{math.NaN(), 6e-4}}
-	if got := r.ticksOff(); math.Abs(got-1) > 1e-12 {
-		t.Errorf("ticks are off by %g, and by all of it is right", got)
+	for _, ticks := range []float64{0, 0.01} {
+		ns, own := int64(4e6), 0.003
+		r.spent(probe.Counters{CPU: &probe.CPU{User: ticks}, TaskNS: &ns, Scope: &probe.Scope{CPUSeconds: &own}})
 	}
 	var out strings.Builder
 	if err := write(&out, []*row{r}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
-	for i, want := range []string{"k c cpu-per-request schedstat 2 of 2 200 µs/request 70.7 %", "k c cpu-per-request ticks 1 of 2 600 µs/request – 100 %"} {
+	for i, want := range []string{"k c cpu-per-request schedstat 2 of 2 200 µs/request 70.7 %", "k c cpu-per-request ticks 1 of 2 600 µs/request – 5.10 ms 3.00 ms"} {
 		if got := strings.Join(strings.Fields(lines[i+1]), " "); got != want {
 			t.Errorf("%q, and %q is right", got, want)
 		}
