@@ -108,12 +108,33 @@ func accelerator(wanted string, kvm agent.KVMResult) (string, error) {
 // hostAgent is where Check looks for the agent on a host: a Conn may know.
 type hostAgent interface{ Agent() string }
 
+// filesThere refuses a kernel, or its modules, that the host does not have.
+func filesThere(ctx context.Context, host conn.Conn, set param.Values) driver.Availability {
+	for _, option := range []string{optKernel, optModules} {
+		name := set.Text(option)
+		if name == "" {
+			continue
+		}
+		_, there, err := guest.Ask(ctx, host, "test", "-r", name)
+		if err != nil {
+			return driver.Availability{Reason: err.Error()}
+		}
+		if !there {
+			return driver.Availability{Reason: option + ": the host has no " + name + " that can be read", Fix: "name one that is on the host, in full"}
+		}
+	}
+	return driver.Availability{OK: true}
+}
+
 // Check tells whether QEMU can make such a machine on host.
 func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.Availability {
 	if a := guest.System(ctx, host, "Linux"); !a.OK {
 		return a
 	}
 	set := settings(o)
+	if a := filesThere(ctx, host, set); !a.OK {
+		return a
+	}
 	program, machine := set.Text(optProgram), set.Text(optMachine)
 	e, err := examine(ctx, host, program)
 	if err != nil {

@@ -435,6 +435,12 @@ func TestCheckHere(t *testing.T) {
 	if a.OK || a.Fix != "apt-get install qemu-system-x86" {
 		t.Errorf("a missing program: %+v", a)
 	}
+	for _, option := range []string{optKernel, optModules} {
+		a = New().Check(t.Context(), local.Conn{}, param.Values{option: "/srv/none"})
+		if a.OK || a.Reason != option+": the host has no /srv/none that can be read" {
+			t.Errorf("%s that is not there: %+v", option, a)
+		}
+	}
 }
 
 // agentHost is a host that knows where its agent is.
