@@ -114,19 +114,19 @@ func (s *site) siege(ctx context.Context, raw workload.Raw) error {
 
 // findSiege sees that siege is at the other end, and which.
 func (s *site) findSiege(ctx context.Context) error {
-	said := conn.Tail{Limit: 64 << 10}
+	said, aside := conn.Tail{Limit: 64 << 10}, conn.Tail{Limit: 64 << 10}
 	if _, err := conn.Output(ctx, s.target.Peer, "mkdir", "-p", s.target.PeerDir+"/bakeoff-cms"); err != nil {
 		return err
 	}
 	_, err := s.target.Peer.Exec(ctx, conn.Cmd{Argv: []string{"siege", "--version"},
-		Env: []string{"LC_ALL=C", "HOME=" + s.target.PeerDir + "/bakeoff-cms"}, Stdout: &said, Stderr: &said})
+		Env: []string{"LC_ALL=C", "HOME=" + s.target.PeerDir + "/bakeoff-cms"}, Stdout: &said, Stderr: &aside})
 	if fault.Is(err, fault.NotFound) {
 		return fault.WithFix(fault.New(fault.Unsupported, "siege is not installed where the load comes from"), "install it there: apt-get install siege")
 	}
 	if err != nil {
 		return err
 	}
-	facts, err := siege.New().Version(said.Bytes())
+	facts, err := siege.New().Version(append(said.Bytes(), aside.Bytes()...))
 	if err != nil {
 		return fault.Wrap(fault.Lab, "siege --version", err)
 	}
