@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -173,7 +172,8 @@ func sketch(s *shape) string {
 	}
 	between := ""
 	if s.spec.Min != 0 || s.spec.Max != 0 {
-		between = fmt.Sprintf(" from %v to %v", s.spec.Min, s.spec.Max)
+		low, high := s.spec.Bounds()
+		between = " from " + low + " to " + high
 	}
 	switch s.spec.Kind {
 	case param.Int:

@@ -103,9 +103,24 @@ func (s Spec) Canonical(text string) (string, error) {
 
 func (s Spec) bound(v float64) error {
 	if (s.Min != 0 || s.Max != 0) && (v < s.Min || v > s.Max) {
-		return fmt.Errorf("%v is not between %v and %v", v, s.Min, s.Max)
+		low, high := s.Bounds()
+		return fmt.Errorf("%s is not between %s and %s", s.amount(v), low, high)
 	}
 	return nil
+}
+
+// Bounds are Min and Max as a lab file would have them: 128B and 16MiB.
+func (s Spec) Bounds() (low, high string) { return s.amount(s.Min), s.amount(s.Max) }
+
+// amount is v as it stands in a lab file.
+func (s Spec) amount(v float64) string {
+	switch s.Kind {
+	case Size:
+		return unit.Bytes(v).String()
+	case Int:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
 // Defaults returns the defaults of specs in canonical form.

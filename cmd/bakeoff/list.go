@@ -247,7 +247,8 @@ func kindText(p param.Spec) string {
 	case len(p.Enum) > 0:
 		return strings.Join(p.Enum, "|")
 	case p.Min != 0 || p.Max != 0:
-		return fmt.Sprintf("%s %v–%v", p.Kind, p.Min, p.Max)
+		low, high := p.Bounds()
+		return fmt.Sprintf("%s %s–%s", p.Kind, low, high)
 	}
 	return string(p.Kind)
 }
