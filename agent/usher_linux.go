@@ -128,28 +128,26 @@ func openLane(f *os.File) (lane, error) {
 	return lane{c}, err
 }
 
-// AcceptUnix returns the next visitor; io.EOF when the usher has gone.
+// AcceptUnix returns the next visitor; io.EOF when the usher has gone. One for
+// whom there is no descriptor left sees the door close, and the next is let in.
 func (l lane) AcceptUnix() (*net.UnixConn, error) {
 	var b [1]byte
 	oob := make([]byte, unix.CmsgSpace(4))
-	n, oobn, _, _, err := l.ReadMsgUnix(b[:], oob)
-	if err != nil {
-		return nil, err
-	}
-	if n == 0 {
-		return nil, io.EOF
-	}
-	files, err := parseRights(oob[:oobn])
-	if err == nil && len(files) != 1 {
-		err = fmt.Errorf("porter: %d connections came instead of one", len(files))
-	}
-	if err != nil {
-		for _, f := range files {
-			f.Close()
+	for {
+		n, oobn, _, _, err := l.ReadMsgUnix(b[:], oob)
+		if err == nil && n == 0 {
+			err = io.EOF
 		}
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
+		files, _ := parseRights(oob[:oobn])
+		for _, f := range files { // one, as hand sends it
+			if c, err := unixConn(f); err == nil {
+				return c, nil
+			}
+		}
 	}
-	return unixConn(files[0])
 }
 
 // unixConn makes a connection of a file, which it takes.
