@@ -127,12 +127,25 @@ func option(options param.Values, name string, among []string) string {
 }
 
 func build(ctx context.Context, e *confine.Env, runsc program, o settings) error {
-	argv := command(e, runsc, o)
+	err := start(ctx, e, runsc, o)
+	if err == nil {
+		err = e.Alive(ctx)
+	}
+	if err != nil {
+		if why := panicked(ctx, e); len(why) > 0 {
+			err = fault.WithFix(fault.New(fault.Lab, "%w; %s", err, why), "build it anew: "+install(path.Join(defaultCache, "bin")))
+		}
+	}
+	return err
+}
+
+// start makes the container and executes something in it.
+func start(ctx context.Context, e *confine.Env, runsc program, o settings) error {
 	// runsc gives CPUs to the group that it makes, and none to one above it.
 	if err := e.Layout.Seat(ctx, e.Host, e.Spec.Label, e.Spec.CPUSet); err != nil {
 		return err
 	}
-	if err := e.Contain(ctx, confine.Runtime{Name: "runsc", Argv: argv, Usher: true}); err != nil {
+	if err := e.Contain(ctx, confine.Runtime{Name: "runsc", Argv: command(e, runsc, o), Usher: true}); err != nil {
 		return err
 	}
 	e.OwnKernel()
@@ -148,16 +161,7 @@ func build(ctx context.Context, e *confine.Env, runsc program, o settings) error
 	// A runsc that was built wrongly panics when something is executed. That is
 	// found out once.
 	_, err := driver.Remember(e.Spec.Memo, "runsc executes on "+o.platform, func() (bool, error) { return true, e.Answer(ctx) })
-	if err == nil {
-		err = e.Alive(ctx)
-	}
-	if err != nil {
-		if why := panicked(ctx, e); len(why) > 0 {
-			err = fault.WithFix(fault.New(fault.Lab, "%w; %s", err, why), "build it anew: "+install(path.Join(defaultCache, "bin")))
-		}
-		return err
-	}
-	return nil
+	return err
 }
 
 // panicLog is where a sandbox whose own kernel fails says why.

@@ -3,6 +3,7 @@ package gvisor
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,49 @@ func sandbox(platform string) drivertest.Options {
 }
 
 func TestDriver(t *testing.T) { drivertest.Run(t, Driver{}, sandbox("systrap")) }
+
+// A runsc whose kernel fails at its start says why, how it is mended, and
+// leaves nothing.
+func TestPanics(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes a control group and a root: not with -short")
+	}
+	if a := (Driver{}).Check(t.Context(), local.Conn{}, nil); !a.OK {
+		t.Skipf("needs: %s; %s", a.Reason, a.Fix)
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "bakeoff-agent")
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "bakeoff/cmd/bakeoff-agent").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	fails := `#!/bin/sh
+for a; do
+	case $a in
+	--version) echo runsc version of-a-test; exit;;
+	--panic-log=*) printf 'panic: bad g offset\nstacks\n' >"${a#*=}";;
+	esac
+done
+exit 2
+`
+	for _, d := range []string{"bin", "image", "env"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "bin/runsc"), []byte(fails), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	spec := driver.Spec{Label: fmt.Sprintf("gvisor-panics-%d", os.Getpid()), Name: "panics", Dir: filepath.Join(dir, "env"), CPUs: 1, CPUSet: []int{0},
+		Memory: 64 << 20, Image: driver.Image{Root: filepath.Join(dir, "image")}, Agent: program}
+	_, err := (Driver{}).Create(t.Context(), local.Conn{}, spec)
+	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "panic: bad g offset") || !strings.HasPrefix(fault.Fix(err), "build it anew: ") {
+		t.Errorf("%v; fix: %q", err, fault.Fix(err))
+	}
+	if left := drivertest.Remains(spec); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
 
 // What only gVisor has to be asked for, in one sandbox.
 func TestSandbox(t *testing.T) {
