@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"bakeoff/param"
@@ -88,9 +89,22 @@ func (c *checker) single(s *shape, n *node, what string) bool {
 		if fix == "" {
 			fix = "write " + sketch(s)
 		}
+		if share := shareOf(n.text); share != "" && s.spec.Kind == param.Number {
+			fix = "write " + share
+		}
 		return c.fail(n, fix, "%s: %s", what, problem)
 	}
 	return true
+}
+
+// shareOf is a percentage as a share, "2%" as "0.02"; "" if text is none.
+func shareOf(text string) string {
+	number, percent := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if !percent || err != nil {
+		return ""
+	}
+	return strconv.FormatFloat(v/100, 'g', 6, 64)
 }
 
 func (c *checker) object(s *shape, n *node, what string) bool {
