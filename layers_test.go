@@ -34,7 +34,7 @@ var layers = map[string]int{
 	"driver/fake": 6, "guest": 6, "proof": 7, // hosts that are not there; environments with an agent of their own
 	"driver/drivertest": 6, "workload/workloadtest": 6, // contract suites stand above the contract
 	"engine": 7, "driver/docker": 8, "driver/podman": 8, // container engines, and what they have in common
-	"driver/all": 9, "workload/all": 8, "chart/all": 7,
+	"driver/all": 9, "workload/all": 8, "workload/loops": 7, "chart/all": 7,
 	"workload/external": 7, "workload/cms": 7, // makes workloads of tools, and uses the server of another
 	"env": 7, "evidence": 7, "export": 7, "compare": 7, "calibrate": 7, // leases environments; reads a run folder back; two runs; what a machine can tell
 	"report": 8, "trial": 9, // a run as pages; runs a plan

@@ -19,7 +19,7 @@ import (
 	"bakeoff/sample"
 	"bakeoff/store"
 	"bakeoff/workload"
-	"bakeoff/workload/all"
+	"bakeoff/workload/loops"
 )
 
 // decided is a finished run: eight blocks decide everything. The caller gets
@@ -51,7 +51,7 @@ var finished struct {
 // TestMain makes the test binary an agent where it is started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
-		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, all.Loops()))
+		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, loops.All()))
 	}
 	code := m.Run()
 	if finished.dir != "" {

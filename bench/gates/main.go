@@ -23,12 +23,12 @@ import (
 	"bakeoff/sample"
 	"bakeoff/stats"
 	"bakeoff/store"
-	"bakeoff/workload/all"
+	"bakeoff/workload/loops"
 )
 
 func main() {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
-		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, all.Loops()))
+		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, loops.All()))
 	}
 	replays := flag.Int("replays", 2000, "replays a cell")
 	seed := flag.Uint64("seed", 1, "seed of the noise")

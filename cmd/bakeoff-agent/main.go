@@ -7,9 +7,9 @@ import (
 	"os"
 
 	"bakeoff/agent"
-	"bakeoff/workload/all"
+	"bakeoff/workload/loops"
 )
 
 func main() {
-	os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, all.Loops()))
+	os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, loops.All()))
 }

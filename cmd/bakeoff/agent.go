@@ -16,7 +16,7 @@ import (
 	"bakeoff/conn/local"
 	"bakeoff/env"
 	"bakeoff/fault"
-	workloadall "bakeoff/workload/all"
+	"bakeoff/workload/loops"
 )
 
 const agentName = "bakeoff-agent"
@@ -55,7 +55,7 @@ func askAgent(path string) error {
 	if err != nil || json.Unmarshal(said, &about) != nil || about.Protocol == 0 {
 		return otherBuild(path, "it does not say what it can")
 	}
-	if in := agent.Self(workloadall.Loops()).Differs(about); in != "" {
+	if in := agent.Self(loops.All()).Differs(about); in != "" {
 		return otherBuild(path, in)
 	}
 	return nil

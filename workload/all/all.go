@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"slices"
 
-	"bakeoff/agent"
 	tools "bakeoff/tool/all"
 	"bakeoff/workload"
 	"bakeoff/workload/calibrate"
@@ -54,23 +53,5 @@ func own() []workload.Workload {
 		syscall.New(),
 		ubench.New(),
 		unixbench.New(),
-	}
-}
-
-// Loops returns the native workloads' parts that run on the target.
-func Loops() []agent.Loop {
-	return []agent.Loop{
-		calibrate.Loop(),
-		compression.Loop(),
-		cpu.Loop(),
-		crypto.Loop(),
-		files.Loop(),
-		http.Loop(),
-		memory.Loop(),
-		spawn.Loop(),
-		contextswitch.Loop(),
-		syscall.Loop(),
-		ubench.Loop(),
-		unixbench.Loop(),
 	}
 }

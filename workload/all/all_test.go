@@ -3,22 +3,24 @@ package all
 import (
 	"slices"
 	"testing"
+
+	"bakeoff/workload/loops"
 )
 
 func TestListsAreSorted(t *testing.T) {
-	var names, loops []string
+	var names, parts []string
 	for _, w := range Workloads() {
 		names = append(names, w.Doc().Name)
 	}
-	for _, l := range Loops() {
-		loops = append(loops, l.Name)
+	for _, l := range loops.All() {
+		parts = append(parts, l.Name)
 	}
-	for _, list := range [][]string{names, loops} {
+	for _, list := range [][]string{names, parts} {
 		if !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != len(list) {
 			t.Errorf("%v is not in order, or has a name twice", list)
 		}
 	}
-	for _, l := range loops {
+	for _, l := range parts {
 		if !slices.Contains(names, l) {
 			t.Errorf("the loop %s has no workload", l)
 		}

@@ -18,6 +18,7 @@ import (
 	"bakeoff/param"
 	"bakeoff/unit"
 	"bakeoff/workload"
+	"bakeoff/workload/loops"
 )
 
 // Every native workload does its work and passes its own checks in a machine
@@ -60,7 +61,7 @@ func TestNativeWorkloadsInAMachine(t *testing.T) {
 }
 
 func native(name string) bool {
-	for _, l := range Loops() {
+	for _, l := range loops.All() {
 		if l.Name == name {
 			return true
 		}
