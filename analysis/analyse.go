@@ -24,6 +24,10 @@ func Analyse(d Data) Results {
 		Contenders: nonNil(d.Contenders), Cells: nonNil(d.Cells),
 		Summaries: []Summary{}, Comparisons: []Comparison{}, Warnings: warnings,
 	}
+	if r.InstanceSets = d.instanceSets(); r.InstanceSets > 1 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("one environment of each contender was to serve all blocks, and %d did, one after another: the run was resumed, or a block was void. "+
+			"What an environment is by luck was drawn %d times, however many blocks there are; the verdicts speak of these instances.", r.InstanceSets, r.InstanceSets))
+	}
 	t := index(&d)
 	r.Blocks = len(t.blocks)
 	for c, name := range d.Contenders {
@@ -51,6 +55,24 @@ func Analyse(d Data) Results {
 	}
 	r.Unused = run.unused(t.blocks)
 	return r
+}
+
+// instanceSets returns how many environments of one contender served the blocks,
+// at most, where each was to serve them all; 0 where that was not so, or it is not
+// known which served.
+func (d *Data) instanceSets() int {
+	if d.Scope != ScopeInstance {
+		return 0
+	}
+	seen, sets, most := map[[2]string]bool{}, map[string]int{}, 0
+	for _, o := range d.Observations {
+		if at := [2]string{o.Contender, o.Instance}; o.Instance != "" && !seen[at] {
+			seen[at] = true
+			sets[o.Contender]++
+			most = max(most, sets[o.Contender])
+		}
+	}
+	return most
 }
 
 // check returns warnings about a design that cannot be applied as it is.

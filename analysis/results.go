@@ -126,16 +126,20 @@ type Results struct {
 	Alphas []float64 `json:"alphas"`
 	// Ended says why the run ended: decided, blocks, budget, interrupted,
 	// or "" while it runs.
-	Ended       string       `json:"ended"`
-	Blocks      int          `json:"blocks"` // that count
-	Void        int          `json:"void"`   // blocks that do not
-	Unused      int          `json:"unused"` // of Blocks, those after everything was decided
-	Contenders  []Contender  `json:"contenders"`
-	Cells       []Cell       `json:"cells"`
-	Summaries   []Summary    `json:"summaries"`
-	Comparisons []Comparison `json:"comparisons"`
-	Twin        *Twin        `json:"twin"`
-	Missing     []Missing    `json:"missing"`
+	Ended  string `json:"ended"`
+	Blocks int    `json:"blocks"` // that count
+	// InstanceSets is how many sets of environments served the blocks one after
+	// another, where one was to serve them all: more than 1 after the run was
+	// resumed, or a block was void. 0 where each block has its own.
+	InstanceSets int          `json:"instance_sets,omitempty"`
+	Void         int          `json:"void"`   // blocks that do not
+	Unused       int          `json:"unused"` // of Blocks, those after everything was decided
+	Contenders   []Contender  `json:"contenders"`
+	Cells        []Cell       `json:"cells"`
+	Summaries    []Summary    `json:"summaries"`
+	Comparisons  []Comparison `json:"comparisons"`
+	Twin         *Twin        `json:"twin"`
+	Missing      []Missing    `json:"missing"`
 	// Unavailable are metrics of which no trial of a contender had a value,
 	// though others of the cell have theirs.
 	Unavailable []Unavailable `json:"unavailable,omitempty"`

@@ -363,6 +363,9 @@ func (b *builder) scope() string {
 	case machine && !instance:
 		return "“On this machine” is meant: environments were created anew for each block, so the verdicts hold for new " +
 			"ones of the same making here. They do not speak of the technologies in general: that takes more than one machine."
+	case instance && !machine && b.results.InstanceSets > 1:
+		return fmt.Sprintf("“For these instances” is meant: %d sets of environments served the blocks, one after another, so the verdicts may "+
+			"not hold for new ones, even on this machine.", b.results.InstanceSets)
 	case instance && !machine:
 		return "“For these instances” is meant: the same environments served all blocks, so the verdicts may not hold for " +
 			"new ones, even on this machine."

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"strings"
 	"testing"
 
 	"bakeoff/analysis"
@@ -63,6 +64,17 @@ func TestSentences(t *testing.T) {
 	} {
 		if got := say(c, "").String(); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
+		}
+	}
+}
+
+// Where the environments of a run had to be made again the page says how many
+// sets of them there were.
+func TestScopeOfSeveralSets(t *testing.T) {
+	for sets, want := range map[int]string{1: "the same environments served all blocks", 2: "2 sets of environments served the blocks"} {
+		r := analysis.Results{InstanceSets: sets, Comparisons: []analysis.Comparison{{Scope: analysis.ScopeInstance}}}
+		if got := (&builder{evidence: &evidence{results: r}}).scope(); !strings.Contains(got, want) {
+			t.Errorf("%d sets: %q does not say %q", sets, got, want)
 		}
 	}
 }

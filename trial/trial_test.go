@@ -407,6 +407,56 @@ func once(t testing.TB, p *plan.Plan, lines []store.Line) {
 	}
 }
 
+// Environments that were to serve all blocks do not live on where the controller
+// was killed: the results say that there were two sets of them.
+func TestResumedWithInstancesOfTheRun(t *testing.T) {
+	const design = "looks: [8], alphas: [.05], instances: run"
+	if base := os.Getenv("TRIAL_CHILD"); base != "" {
+		b := newBench(t, "  - {name: slow, driver: shelf}\n", design)
+		b.base, b.dice.wait = base, 2*time.Millisecond
+		b.run(t.Context())
+		return
+	}
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", design)
+	b.killAfter(t, "TestResumedWithInstancesOfTheRun", 30)
+	outcome, _ := b.run(t.Context())
+	r := outcome.Results
+	if r.InstanceSets != 2 || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "and 2 did, one after another") }) {
+		t.Errorf("%d sets of instances, warnings %q", r.InstanceSets, r.Warnings)
+	}
+	text, err := os.ReadFile(filepath.Join(b.base, "run", store.ResultsFile))
+	if err != nil || !bytes.Contains(text, []byte(`"instance_sets": 2`)) && !bytes.Contains(text, []byte(`"instance_sets":2`)) {
+		t.Errorf("results.json does not say it: %v", err)
+	}
+}
+
+// killAfter runs a test of that name as a child, and kills it when the journal
+// has so many lines.
+func (b *bench) killAfter(t *testing.T, name string, lines int) {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^"+name+"$")
+	// A killed child removes no folder of its own: it makes them below ours.
+	child.Env = append(os.Environ(), "TRIAL_CHILD="+b.base, "TMPDIR="+t.TempDir())
+	var out bytes.Buffer
+	child.Stdout, child.Stderr = &out, &out
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		text, _ := os.ReadFile(filepath.Join(b.base, "run", store.JournalFile)) // not there at first
+		if bytes.Count(text, []byte("\n")) >= lines {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the child wrote no %d lines: %s", lines, out.Bytes())
+		}
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // it was killed
+}
+
 // A controller killed at any moment loses no finished trial; the next one
 // goes on with the same schedule.
 func TestKilledAndResumed(t *testing.T) {
@@ -418,28 +468,8 @@ func TestKilledAndResumed(t *testing.T) {
 	}
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
 	journal := filepath.Join(b.base, "run", store.JournalFile)
-	for kill, want := range []int{5, 17, 40} {
-		child := exec.Command(os.Args[0], "-test.run=^TestKilledAndResumed$")
-		// A killed child removes no folder of its own: it makes them below ours.
-		child.Env = append(os.Environ(), "TRIAL_CHILD="+b.base, "TMPDIR="+t.TempDir())
-		var out bytes.Buffer
-		child.Stdout, child.Stderr = &out, &out
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			text, _ := os.ReadFile(journal) // not there at first
-			if bytes.Count(text, []byte("\n")) >= want {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("kill %d: the child wrote no %d lines: %s", kill, want, out.Bytes())
-			}
-		}
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = child.Wait() // it was killed
+	for _, lines := range []int{5, 17, 40} {
+		b.killAfter(t, "TestKilledAndResumed", lines)
 	}
 	before, err := os.ReadFile(journal)
 	if err != nil {
