@@ -20,6 +20,10 @@
 // and one that does with -realtime as well, as root: then the server, too, comes
 // before its neighbours.
 //
+// wrk takes no priority of its own, so the native generator is run at the ordinary
+// one beside it (priority=normal), or both are real-time with -realtime; as the
+// workload http runs it, as root, it would alone be spared what neighbours do.
+//
 // The open loop is run with the generator's own choice of priority and without,
 // in turn. Where 20,000/s were sent late, by looking at 535 sends late by over 60 µs:
 // neighbours that had the CPU (without real-time priority 20 to 30 % of the time
