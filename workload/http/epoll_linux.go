@@ -2,8 +2,9 @@ package http
 
 import (
 	"context"
+	"errors"
 	"runtime"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +45,7 @@ type worker struct {
 	stop     *atomic.Bool
 	poll     poller
 	account  account
+	pulse    pulse
 	opener   *opener // of HTTPS; otherwise nil
 	sockets  []socket
 	ready    []int // idle sockets of a closed loop, which send after the events
@@ -63,59 +65,127 @@ type worker struct {
 func bestEngine(ctx context.Context, l *load) (outcome, error) {
 	var stop atomic.Bool
 	defer context.AfterFunc(ctx, func() { stop.Store(true) })()
-	// One more than the threads, so that nothing else in this process waits
-	// for a thread that is inside epoll_wait.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), l.threads+1)))
-	defer quiet()()
-	workers := make([]*worker, l.threads)
-	for i := range workers {
-		w, err := newWorker(l, i, &stop)
-		if err != nil {
-			return outcome{}, err
+	c, err := newCrew(l, &stop)
+	if err != nil {
+		return outcome{}, err
+	}
+	// As many as there are threads, one that watches, and one more, so that
+	// nothing else in this process waits for a thread that is inside epoll_wait.
+	procs := runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), l.threads+2))
+	loud := quiet()
+	o, err := c.work(&stop)
+	if err != nil {
+		// Where a worker is stuck, what stops all threads would be stuck with
+		// it: this process is to end, as it is.
+		return outcome{}, err
+	}
+	loud()
+	runtime.GOMAXPROCS(procs)
+	c.close()
+	if ctx.Err() != nil {
+		return outcome{}, context.Cause(ctx)
+	}
+	return o, nil
+}
+
+// crew is the workers of an engine.
+type crew struct {
+	load       *load
+	workers    []*worker
+	warm, done *gate
+	start      chan int64      // when the timed part begins, for each worker
+	class      *unix.SchedAttr // of their threads; nil for the ordinary one
+}
+
+func newCrew(l *load, stop *atomic.Bool) (*crew, error) {
+	c := &crew{load: l, workers: make([]*worker, l.threads), start: make(chan int64, l.threads)}
+	var err, bad error
+	for i := range c.workers {
+		if c.workers[i], bad = newWorker(l, i, stop); bad != nil {
+			c.workers = c.workers[:i]
+			break
 		}
-		defer w.close()
-		workers[i] = w
 	}
-	var warm, done sync.WaitGroup
-	start := make(chan int64)
-	priorities := make([]string, l.threads)
-	for i, w := range workers {
-		warm.Add(1)
-		done.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			w.account.thread = openThread()
-			defer w.account.close()
-			priority, undo := hasten(l.first(), l.rate > 0)
-			defer undo()
-			priorities[i] = priority
-			w.warmUp()
-			warm.Done()
-			if at, ok := <-start; ok {
-				w.account.start(l.rate > 0)
-				w.run(at)
-				w.tally.starved = w.account.starved()
-			}
-		})
+	if bad == nil {
+		c.warm, bad = newGate(l.threads)
+		c.done, err = newGate(l.threads)
 	}
-	warm.Wait()
-	touched := false
-	for _, w := range workers {
-		touched = touched || w.touched
+	if err = errors.Join(bad, err); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *crew) close() {
+	for _, w := range c.workers {
+		w.close()
+	}
+	for _, g := range []*gate{c.warm, c.done} {
+		if g != nil {
+			g.close()
+		}
+	}
+}
+
+// work warms up and does the timed part. It returns an error, and at once, when
+// a worker makes no progress.
+func (c *crew) work(stop *atomic.Bool) (o outcome, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	s := standingOf(c.load.first())
+	s.take()
+	c.class = s.class
+	for _, w := range c.workers {
+		w.pulse.working.Store(true)
+		go c.run(w)
+	}
+	if err := s.watch(c.warm, c.workers); err != nil {
+		return o, err
 	}
 	before := readNeighbourhood()
 	began, cpu := now(), processCPU()
-	if touched && !stop.Load() {
-		for range workers {
-			start <- began
+	if c.touched() && !stop.Load() {
+		for range c.workers {
+			c.start <- began
 		}
 	}
-	close(start)
-	done.Wait()
-	if err := ctx.Err(); err != nil {
-		return outcome{}, context.Cause(ctx)
+	close(c.start)
+	if err := s.watch(c.done, c.workers); err != nil {
+		return o, err
 	}
-	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - began), cpu: processCPU() - cpu, engine: "epoll", priority: priorities[0]}
+	o = outcome{tally: newTally(int64(c.load.time)), elapsed: time.Duration(now() - began), cpu: processCPU() - cpu, engine: "epoll", priority: s.words}
+	_ = s.giveUp()
+	o.add(c.workers, before)
+	o.verified, o.sum = verified(c.load.asks)
+	return o, nil
+}
+
+// run is one worker on a thread of its own.
+func (c *crew) run(w *worker) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer c.done.pass()
+	w.account.thread = openThread()
+	defer w.account.close()
+	w.pulse.stat.Store(int64(w.account.stat))
+	defer hasten(c.class, c.load.rate > 0)()
+	w.warmUp()
+	c.warm.pass()
+	if at, ok := <-c.start; ok {
+		w.account.start(c.load.rate > 0)
+		w.run(at)
+		w.tally.starved = w.account.starved()
+	}
+}
+
+// touched tells that a server answered anything.
+func (c *crew) touched() bool {
+	return slices.ContainsFunc(c.workers, func(w *worker) bool { return w.touched })
+}
+
+// add adds what the workers counted, and what their neighbours did since before.
+func (o *outcome) add(workers []*worker, before neighbourhood) {
 	for _, w := range workers {
 		o.tally.merge(w.tally)
 	}
@@ -123,10 +193,8 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 	if others, o.stolen = readNeighbourhood().since(before); others >= 0 && o.tally.starved >= 0 {
 		// A thread that waits for another of this process is the generator at
 		// its ceiling, and what an idle CPU takes to wake up is nobody's.
-		o.tally.starved = min(o.tally.starved, int64(1e9*others*float64(l.threads)))
+		o.tally.starved = min(o.tally.starved, int64(1e9*others*float64(len(workers))))
 	}
-	o.verified, o.sum = verified(l.asks)
-	return o, nil
 }
 
 // newWorker returns the worker of one thread with its share of the
@@ -177,19 +245,30 @@ func (w *worker) close() {
 
 // warmUp opens every connection and verifies one response on each, untimed.
 func (w *worker) warmUp() {
-	t := now()
+	defer w.pulse.working.Store(false)
 	w.list.turn(w.thread, w.load.threads)
 	for i := range w.sockets {
+		t := now()
 		w.begin(i, t, t)
+		if i == 0 {
+			w.land() // the others' bodies are compared with this one, and not kept
+		}
 	}
+	w.land()
+	w.tally.latency.Reset()
+}
+
+// land waits until no request is on the way.
+func (w *worker) land() {
 	for w.flight > 0 && !w.stop.Load() {
 		w.turn(now(), w.patience())
 	}
-	w.tally.latency.Reset()
 }
 
 // run does the timed part, from start on the clock of now, and drains it.
 func (w *worker) run(start int64) {
+	w.pulse.working.Store(true)
+	defer w.pulse.working.Store(false)
 	w.start, w.end, w.phase = start, start+int64(w.load.time), timed
 	w.rests = 0
 	w.list.turn(w.thread, w.load.threads)
@@ -261,12 +340,14 @@ func (w *worker) dispatch(t int64) int64 {
 // turn waits for events, at most for wait nanoseconds, and handles them.
 func (w *worker) turn(t, wait int64) {
 	events := w.poll.wait(wait)
+	w.pulse.steps.Add(1)
 	w.account.awake()
 	open := w.schedule != nil && w.phase != warming
 	if open {
 		w.dispatch(now())
 	}
 	for _, e := range events {
+		w.pulse.steps.Add(1)
 		if e.Fd == wakeID {
 			w.admit()
 		} else {

@@ -144,10 +144,10 @@ func (Workload) Run(ctx context.Context, t workload.Target, p param.Values) (wor
 		return nil, fault.Op("http: run", err)
 	}
 	limit := p.Duration("time") + 3*p.Duration("timeout") + 30*time.Second
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out, log := conn.Tail{Limit: maxResult}, conn.Tail{Limit: 4096}
-	exit, err := t.Peer.Exec(ctx, conn.Cmd{
+	exit, err := t.Peer.Exec(limited, conn.Cmd{
 		Argv:   append([]string{t.PeerAgent, "work", "http", "--json"}, args...),
 		Stdout: &out, Stderr: &log,
 	})
@@ -156,6 +156,8 @@ func (Workload) Run(ctx context.Context, t workload.Target, p param.Values) (wor
 		raw[workload.PathBlob] = path
 	}
 	switch {
+	case err != nil && limited.Err() != nil && ctx.Err() == nil:
+		return raw, fault.New(fault.Lab, "http: the generator did not end within %v, which is time, three times timeout, and 30 s: %s", limit, bytes.TrimSpace(log.Bytes()))
 	case err != nil:
 		return raw, fault.Op("http: generator", err)
 	case out.Lost > 0:

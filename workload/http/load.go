@@ -36,7 +36,8 @@ type load struct {
 	keepalive   bool
 	tls         *tls.Config // nil for plain HTTP
 	portable    bool
-	ordinary    bool // no real-time priority
+	ordinary    bool   // no real-time priority
+	started     string // the real-time priority that the process was started with, in words; "" for none
 }
 
 // maxPortable bounds connections × URLs of the portable engine, where each
@@ -62,7 +63,7 @@ var loopParams = []param.Spec{
 	{Name: "sha256", Kind: param.Text, Doc: "SHA-256 of the expected body in hexadecimal; the first body is the reference when empty"},
 	{Name: "tls", Kind: param.Bool, Default: "false", Doc: "HTTPS; without keepalive by the portable engine, since then the handshakes are the work"},
 	{Name: "certificate", Kind: param.Text, Doc: "SHA-256 of the server's certificate in hexadecimal, the only one trusted; required with tls"},
-	{Name: "priority", Kind: param.Text, Default: "auto", Enum: []string{"auto", ordinary}, Doc: "auto lets the threads of an epoll loop run before everything ordinary where the system permits it (SCHED_FIFO), so that neighbours on their CPU delay neither what they send nor what they take the time of"},
+	{Name: "priority", Kind: param.Text, Default: "auto", Enum: []string{"auto", ordinary}, Doc: "auto lets the threads of an epoll loop run before everything ordinary where the system permits it (SCHED_RR), so that neighbours on their CPU delay neither what they send nor what they take the time of"},
 	{Name: "engine", Kind: param.Text, Default: "auto", Enum: []string{"auto", "portable"}, Doc: "portable uses one goroutine a connection even where epoll is at hand"},
 }
 

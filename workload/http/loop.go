@@ -49,10 +49,15 @@ var epoch = time.Now()
 func now() int64 { return int64(time.Since(epoch)) }
 
 func runLoop(ctx context.Context, p param.Values, env agent.Env) (agent.Result, error) {
+	started, err := takeTurns()
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("change the class of real-time threads: %w", err)
+	}
 	l, err := parseLoad(p)
 	if err != nil {
 		return agent.Result{}, err
 	}
+	l.started = started
 	engine := bestEngine
 	if l.portable {
 		engine = runPortable

@@ -60,27 +60,32 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 		clients[i] = c
 		defer c.hangUp()
 	}
-	each := func(do func(*client)) {
+	each := func(clients []*client, do func(*client)) {
 		var g sync.WaitGroup
 		for _, c := range clients {
 			g.Go(func() { do(c) })
 		}
 		g.Wait()
 	}
-	each(func(c *client) { c.warmUp(ctx) })
+	// The others' bodies are compared with the first one's, and not kept.
+	each(clients[:1], func(c *client) { c.warmUp(ctx) })
+	each(clients[1:], func(c *client) { c.warmUp(ctx) })
 	touched := false
 	for _, c := range clients {
 		touched = touched || c.in.begun
 	}
 	start, cpu := now(), processCPU()
 	if touched {
-		each(func(c *client) { c.run(ctx, start) })
+		each(clients, func(c *client) { c.run(ctx, start) })
 	}
 	if ctx.Err() != nil {
 		return outcome{}, context.Cause(ctx)
 	}
 	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - start), cpu: processCPU() - cpu, engine: "portable", floor: true,
 		priority: "normal: its goroutines have no threads of their own", stolen: -1}
+	if l.started != "" {
+		o.priority = l.started
+	}
 	for _, c := range clients {
 		c.tally.starved = -1
 		o.tally.merge(c.tally)

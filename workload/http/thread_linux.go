@@ -2,7 +2,6 @@ package http
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -79,50 +78,33 @@ func threadCPU() int64 {
 	return ts.Nano()
 }
 
-// realtime is the priority of a generator that has CPUs of its own: the
-// lowest of those that come before everything ordinary.
-const realtime = 1
-
 // hasten asks the kernel to wake the calling thread when its timeouts end, not
-// up to 50 µs later as is the default (prctl(2), PR_SET_TIMERSLACK), and, with
-// first, to let it run before everything ordinary (SCHED_FIFO, sched(7)). A
-// neighbour then delays neither what it sends nor what it takes the time of. It
-// returns what became of that, in words, and undoes it with undo.
+// up to 50 µs later as is the default (prctl(2), PR_SET_TIMERSLACK), and puts it
+// into its process's class, nil for the ordinary one. undo takes back what the thread
+// has for itself; the class is standing.giveUp's.
 //
-// Without, an open loop asks for short slices: a thread with those comes sooner
+// An ordinary thread of an open loop asks for short slices: it then comes sooner
 // to the CPU when it wakes up, and gets no more of it (since Linux 6.12).
-func hasten(first, open bool) (priority string, undo func()) {
+func hasten(class *unix.SchedAttr, open bool) (undo func()) {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	old, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
-		return "normal: " + err.Error(), func() {}
+		return func() {}
 	}
-	undo = func() { _ = unix.SchedSetAttr(0, old, 0) }
-	priority = "normal: asked for, or for want of a CPU for each thread"
-	switch old.Policy {
-	case unix.SCHED_NORMAL:
-	case unix.SCHED_FIFO, unix.SCHED_RR:
-		return fmt.Sprintf("real-time (priority %d), as it was started", old.Priority), undo
-	default:
-		return fmt.Sprintf("normal: it was started with policy %d", old.Policy), undo
-	}
-	if first {
-		err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: realtime}, 0)
-		if err == nil {
-			return fmt.Sprintf("real-time (SCHED_FIFO %d)", realtime), undo
-		}
-		priority = "normal: " + refusal(err)
-	}
-	if open {
+	switch {
+	case class != nil:
+		_ = unix.SchedSetAttr(0, class, 0)
+		return func() {}
+	case open && old.Policy == unix.SCHED_NORMAL:
 		short := *old
 		short.Runtime = uint64(100 * time.Microsecond)
 		_ = unix.SchedSetAttr(0, &short, 0)
 	}
-	return priority, undo
+	return func() { _ = unix.SchedSetAttr(0, old, 0) }
 }
 
 // first tells whether the generator's threads are to come before everything
-// ordinary: among themselves they do not take turns, so each needs a CPU.
+// ordinary: their turns among themselves are long, so each needs a CPU.
 func (l *load) first() bool { return !l.ordinary && l.threads <= runtime.NumCPU() }
 
 // refusal says why a thread gets no real-time priority.
@@ -135,7 +117,7 @@ func refusal(err error) string {
 
 // garbage is how much memory a generator may use before garbage is collected:
 // that has threads of its own, which would want the CPU as well.
-const garbage = 256 << 20
+var garbage int64 = 256 << 20
 
 // quiet puts garbage collection off, and returns what restores it.
 func quiet() (restore func()) {
