@@ -239,7 +239,11 @@ func (s side) observe(t *testing.T, p param.Values) (analysis.Observation, *agen
 	}
 	used, elapsed := serverTime(t, scratch)-cpu, time.Since(from)
 	after = probe.ReadHost(nil)
+	// The host's account of its CPUs has the generator in it, and others.
 	before.CPU, after.CPU = &probe.CPU{}, &probe.CPU{User: used, Idle: max(0, elapsed.Seconds()-used)}
+	none, ns := int64(0), int64(used*1e9)
+	before.TaskNS, after.TaskNS = &none, &ns
+	before.CPUSource, after.CPUSource = probe.SourceSchedstat, probe.SourceSchedstat
 	if raw[workload.Host], err = jsonOf(agent.Span{Before: before, After: after}); err != nil {
 		t.Fatal(err)
 	}
