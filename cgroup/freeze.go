@@ -33,8 +33,14 @@ func (g *Group) dirIn(hierarchy string) string {
 // A group that cannot be frozen is an error of kind fault.Unsupported.
 func (g *Group) Freeze(ctx context.Context) error { return g.freezer(ctx, true) }
 
-// Thaw lets them run again; a group that is not frozen is left as it is.
-func (g *Group) Thaw(ctx context.Context) error { return g.freezer(ctx, false) }
+// Thaw lets them run again; a group that is not frozen is left as it is, and one
+// that whoever made it has removed meanwhile has nothing that is frozen.
+func (g *Group) Thaw(ctx context.Context) error {
+	if err := g.freezer(ctx, false); !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return nil
+}
 
 // freezeTime bounds how long stopping may take: a process in an
 // uninterruptible wait stops when that ends.
