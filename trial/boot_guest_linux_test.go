@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -40,6 +41,7 @@ type wire struct {
 	img   driver.Image
 	disks map[string]string     // system → its disk
 	uuid  func(boot int) string // of the machine
+	stop  func()                // ends the test: there will be no machine
 	mu    sync.Mutex
 	up    driver.Instance // nil while it boots
 	boots []string
@@ -75,11 +77,14 @@ func (w *wire) boot(ctx context.Context, system string) {
 	}
 	img := w.img
 	img.Disk = w.disks[system]
-	spec := driver.Spec{Label: "box" + filepath.Base(dir), Name: "box", Dir: dir, CPUs: 1, CPUSet: []int{0}, Memory: 256 * unit.MiB,
+	spec := driver.Spec{Label: fmt.Sprintf("box-%d-%s", os.Getpid(), filepath.Base(dir)), Name: "box", Dir: dir, CPUs: 1, CPUSet: []int{0}, Memory: 256 * unit.MiB,
 		Image: img, Agent: w.agent, Options: param.Values{"accel": "tcg", "machine": "q35", "program": program}}
 	in, err := qemu.New().Create(ctx, local.Conn{}, spec)
 	if err != nil {
-		w.t.Error(err)
+		if ctx.Err() == nil { // otherwise the test has ended
+			w.t.Error(err)
+			w.stop()
+		}
 		return
 	}
 	w.mu.Lock()
@@ -136,7 +141,7 @@ func runOnGuest(t *testing.T, blocks int, uuid func(boot int) string) guestRun {
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	w := &wire{t: t, agent: filepath.Join(dir, "bakeoff-agent"), disks: map[string]string{}, uuid: uuid}
+	w := &wire{t: t, agent: filepath.Join(dir, "bakeoff-agent"), disks: map[string]string{}, uuid: uuid, stop: cancel}
 	build := exec.Command("go", "build", "-trimpath", "-o", w.agent, "bakeoff/cmd/bakeoff-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
