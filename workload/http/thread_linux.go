@@ -93,7 +93,8 @@ func hasten(class *unix.SchedAttr, open bool) (undo func()) {
 	}
 	switch {
 	case class != nil:
-		_ = unix.SchedSetAttr(0, class, 0)
+		own := *class // the call writes its size into it, and all threads have one class
+		_ = unix.SchedSetAttr(0, &own, 0)
 		return func() {}
 	case open && old.Policy == unix.SCHED_NORMAL:
 		short := *old
