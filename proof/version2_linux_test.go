@@ -3,6 +3,7 @@ package proof_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,7 +85,7 @@ func debian(t *testing.T, agent string, packages ...string) (m driver.Instance, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err = qemu.New().Create(ctx, local.Conn{}, driver.Spec{Label: "prove-v2", Name: "machine", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0},
+	m, err = qemu.New().Create(ctx, local.Conn{}, driver.Spec{Label: fmt.Sprintf("prove-%d", os.Getpid()), Name: "machine", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0},
 		Memory: unit.GiB, Agent: agent,
 		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel, Modules: img.Modules}})
 	if err != nil {
