@@ -13,6 +13,7 @@ import (
 	"math"
 	"time"
 
+	"bakeoff/agent"
 	"bakeoff/driver"
 	"bakeoff/fault"
 	"bakeoff/param"
@@ -70,6 +71,27 @@ func New() workload.Workload {
 
 // Doc describes the workload.
 func (w work) Doc() workload.Doc { return w.doc }
+
+// Check refuses a folder that can be nobody's, for workload.Checker; whether one
+// is there only the environment can tell.
+func (w work) Check(p param.Values) error {
+	if p.Text("folder") == "" {
+		return nil
+	}
+	_, err := source(p, agent.Env{})
+	return err
+}
+
+// Prepare writes the messages, or looks at the folder that is copied instead: one
+// that a contender does not have is the contender's failure, and not the
+// laboratory's.
+func (w work) Prepare(ctx context.Context, t workload.Target, p param.Values) error {
+	err := w.Workload.Prepare(ctx, t, p)
+	if err != nil && p.Text("folder") != "" && ctx.Err() == nil {
+		err = fault.New(fault.Subject, "%w", err)
+	}
+	return err
+}
 
 // Reset deletes what the trial before wrote, down to the disk.
 func (w work) Reset(ctx context.Context, t workload.Target, p param.Values) error {

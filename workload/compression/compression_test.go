@@ -71,6 +71,18 @@ func params(set param.Values) param.Values {
 	return p
 }
 
+// A folder that is not there is told before the first trial, with its name.
+func TestFolderThatIsNotThere(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "mail")
+	err := prepare(t.Context(), params(param.Values{"folder": gone}), agent.Env{Scratch: t.TempDir()})
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), gone) || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("prepare: %v", err)
+	}
+	if err := New().(workload.Checker).Check(params(param.Values{"folder": "mail"})); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a path that is not absolute: %v", err)
+	}
+}
+
 // Any folder of the user's, whatever is in it beside files.
 func TestAFolder(t *testing.T) {
 	dir, env := t.TempDir(), agent.Env{Dir: filepath.Join(t.TempDir(), "x"), Scratch: t.TempDir(), Log: os.Stderr}

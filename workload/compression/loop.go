@@ -53,10 +53,23 @@ func source(p param.Values, env agent.Env) (string, error) {
 
 func prepare(ctx context.Context, p param.Values, env agent.Env) error {
 	from, err := source(p, env)
-	if err != nil || p.Text("folder") != "" {
+	if err != nil {
 		return err
 	}
+	if p.Text("folder") != "" { // told now, not by every trial
+		_, _, err := list(ctx, from)
+		return readable(from, err)
+	}
 	return corpus.Mail{Files: int(p.Int("files")), Seed: uint64(p.Int("seed"))}.Write(ctx, from)
+}
+
+// readable says of an error from the folder that was to be copied what it is.
+func readable(folder string, err error) error {
+	if err == nil || fault.Is(err, fault.Invalid) {
+		return err
+	}
+	return fault.WithFix(fault.New(fault.Invalid, "folder %s, inside the environment, cannot be copied: %w", folder, err),
+		"write folder: with an absolute path that every contender can read, or leave it out for made messages")
 }
 
 func reset(_ context.Context, _ param.Values, env agent.Env) error {
