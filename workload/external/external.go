@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"bakeoff/agent"
@@ -53,8 +54,15 @@ func (e external) Doc() workload.Doc {
 	return out
 }
 
-// limit bounds one command of a tool.
-func (e external) limit(p param.Values) time.Duration { return 5*e.tool.Doc().Time(p) + time.Minute }
+// limit bounds one command of a tool. What runs inside may be slow; what makes
+// the load from outside looks at the clock itself.
+func (e external) limit(p param.Values) time.Duration {
+	d := e.tool.Doc()
+	if d.Server == tool.Web {
+		return 2*d.Time(p) + 30*time.Second
+	}
+	return 5*d.Time(p) + time.Minute
+}
 
 // Prepare finds the program, brings up its server, and runs what the tool
 // wants to have run beforehand.
@@ -278,6 +286,9 @@ func (e external) read(raw workload.Raw, p param.Values) (res agent.ExecResult, 
 	if got := path.Base(res.Argv[0]); got != e.tool.Doc().Program {
 		return res, r, fmt.Errorf("%s: is of the program %q", execBlob, got)
 	}
+	if err := e.hung(res, p); err != nil {
+		return res, r, err
+	}
 	if err := ended(res); err != nil {
 		return res, r, err
 	}
@@ -299,6 +310,24 @@ func (e external) read(raw workload.Raw, p param.Values) (res agent.ExecResult, 
 	}
 	r, err = e.tool.Parse(out, p)
 	return res, r, err
+}
+
+// hung classes a program that did not end by itself. Inside the environment
+// that may be the environment's doing. A generator outside bounds every wait
+// for an answer and ends by the clock: one that does not end has a fault of its
+// own, and whom it happened to ask is not to blame.
+func (e external) hung(res agent.ExecResult, p param.Values) error {
+	took := time.Duration(res.ElapsedNS)
+	if res.Signal != syscall.SIGKILL.String() || took < e.limit(p) {
+		return nil
+	}
+	d := e.tool.Doc()
+	kind, where := fault.Subject, ""
+	if d.Server == tool.Web {
+		kind, where = fault.Lab, ", outside the environment,"
+	}
+	return fault.New(kind, "%s%s had not ended after %v, of which its work should have taken %v, and was killed",
+		d.Program, where, took.Round(time.Second), d.Time(p).Round(time.Second))
 }
 
 // Testify tells the gates what the trial's output says against it.

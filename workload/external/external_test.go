@@ -166,6 +166,9 @@ func TestSiege(t *testing.T) {
 	workloadtest.Run(t, New(siege.New()), workloadtest.Options{
 		Target: web, Partial: true, Common: param.Values{"time": "1s", "connections": "5"},
 		Cells: []param.Values{{"keepalive": "false"}},
+		Void: func(err error) bool {
+			return strings.Contains(err.Error(), "siege, outside the environment, had not ended")
+		},
 	})
 }
 
@@ -392,6 +395,33 @@ func TestFailuresAreClassed(t *testing.T) {
 		_, values, err := trial(t, c.tool, c.set)
 		if !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, %v error %v, want %v and %q", name, values, fault.Of(err), err, c.kind, c.says)
+		}
+	}
+}
+
+// A program that had to be killed at its limit has failed: inside, the
+// environment did; a generator outside is to blame itself, so the block is void.
+func TestProgramThatNeverEnds(t *testing.T) {
+	for _, c := range []struct {
+		tool tool.Tool
+		kind fault.Kind
+	}{{sysbench.New(), fault.Subject}, {siege.New(), fault.Lab}, {wrk.New(), fault.Lab}} {
+		d, e := c.tool.Doc(), external{c.tool}
+		p := param.Defaults(d.Params)
+		killed := agent.ExecResult{Schema: agent.ExecSchema, Argv: []string{d.Program}, Signal: "killed", Code: 137, ElapsedNS: int64(e.limit(p)) + 1}
+		for after, want := range map[int64]struct {
+			kind fault.Kind
+			says string
+		}{killed.ElapsedNS: {c.kind, "had not ended after"}, killed.ElapsedNS / 2: {fault.Subject, "ended with signal: killed"}} {
+			killed.ElapsedNS = after
+			b, err := json.Marshal(killed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = e.Parse(workload.Raw{execBlob: b}, p)
+			if !fault.Is(err, want.kind) || !strings.Contains(err.Error(), want.says) {
+				t.Errorf("%s, killed after %d ns: %v error %v, want %v and %q", d.Name, after, fault.Of(err), err, want.kind, want.says)
+			}
 		}
 	}
 }
