@@ -28,6 +28,7 @@ type entry struct {
 	cpus     string
 	private  bool
 	umount   []string
+	binds    []Bind
 	pid      int
 	ns       string
 	netns    string
@@ -46,7 +47,7 @@ type entry struct {
 // exits with 125, 126 (not executable) or 127 (not found). Entered reads that
 // on the other side.
 //
-//	bakeoff-agent enter [--cgroup DIR]… [--cpus LIST] [--private-mounts [--umount DIR]…]
+//	bakeoff-agent enter [--cgroup DIR]… [--cpus LIST] [--private-mounts [--umount DIR]… [--bind FROM:TO]…]
 //	    [--pid PID --ns mnt,pid,net,…] [--netns NAME|PATH] [--chroot ROOT] [--dir DIR]
 //	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] [--mark WORD] [--usher SOCKET] -- PROGRAM ARGUMENT…
 //
@@ -82,6 +83,14 @@ func parseEntry(args []string) (e entry, err error) {
 	f.StringVar(&e.cpus, "cpus", "", "CPUs, as 0,2-3")
 	f.BoolVar(&e.private, "private-mounts", false, "a mount namespace of its own")
 	f.Func("umount", "unmount there", list(&e.umount))
+	f.Func("bind", "FROM:TO, bind FROM there", func(s string) error {
+		from, to, ok := strings.Cut(s, ":")
+		if !ok || !filepath.IsAbs(from) || !filepath.IsAbs(to) {
+			return fault.New(fault.Invalid, "--bind %q is not FROM:TO, two absolute paths", s)
+		}
+		e.binds = append(e.binds, Bind{From: from, To: to})
+		return nil
+	})
 	f.IntVar(&e.pid, "pid", 0, "process whose namespaces are entered")
 	f.StringVar(&e.ns, "ns", "", "which of them: user,cgroup,ipc,uts,net,pid,mnt")
 	f.StringVar(&e.netns, "netns", "", "network namespace, name or path")
@@ -99,8 +108,8 @@ func parseEntry(args []string) (e entry, err error) {
 	if e.argv = f.Args(); len(e.argv) == 0 {
 		return e, fault.New(fault.Invalid, "no program named after --")
 	}
-	if len(e.umount) > 0 && !e.private {
-		return e, fault.New(fault.Invalid, "--umount needs --private-mounts")
+	if len(e.umount)+len(e.binds) > 0 && !e.private {
+		return e, fault.New(fault.Invalid, "--umount and --bind need --private-mounts")
 	}
 	if (e.pid == 0) != (e.ns == "") {
 		return e, fault.New(fault.Invalid, "--pid and --ns belong together")
@@ -113,8 +122,18 @@ func enter(args []string) error {
 	if err != nil {
 		return err
 	}
-	// Affinity, namespaces and root belong to a thread, and exec keeps those
-	// of the thread that calls it.
+	if e.door != "" {
+		return e.usher()
+	}
+	if err := e.occupy(); err != nil {
+		return err
+	}
+	return e.execute()
+}
+
+// occupy takes this thread to where the program is to run. Affinity, namespaces
+// and root belong to a thread, and exec keeps those of the thread that calls it.
+func (e entry) occupy() error {
 	runtime.LockOSThread()
 	for _, dir := range e.cgroups {
 		if err := e.join(dir); err != nil {
@@ -127,10 +146,7 @@ func enter(args []string) error {
 	if err := e.namespaces(); err != nil {
 		return err
 	}
-	if err := e.place(); err != nil {
-		return err
-	}
-	return e.execute()
+	return e.place()
 }
 
 // join moves this process into a control group; "0" is the writer (cgroups(7)).
@@ -163,7 +179,7 @@ func moveTo(file string) error {
 
 // stays tells that this process becomes the program's parent, not the program.
 func (e entry) stays() bool {
-	return e.door != "" || e.report || slices.Contains(strings.Split(e.ns, ","), "pid")
+	return e.report || slices.Contains(strings.Split(e.ns, ","), "pid")
 }
 
 func setCPUs(list string) error {
@@ -210,7 +226,7 @@ func (e entry) namespaces() error {
 		}
 	}
 	if e.private {
-		if err := privateMounts(e.umount); err != nil {
+		if err := privateMounts(e.umount, e.binds); err != nil {
 			return err
 		}
 	}
@@ -265,7 +281,7 @@ func setns(path string, flag int) error {
 	return nil
 }
 
-func privateMounts(umount []string) error {
+func privateMounts(umount []string, binds []Bind) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
@@ -275,6 +291,11 @@ func privateMounts(umount []string) error {
 	for _, dir := range umount {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 			return fmt.Errorf("unmount %s: %w", dir, err)
+		}
+	}
+	for _, b := range binds {
+		if err := unix.Mount(b.From, b.To, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("bind %s to %s: %w", b.From, b.To, err)
 		}
 	}
 	return nil
@@ -317,9 +338,6 @@ func (e entry) execute() error {
 	path, err := exec.LookPath(e.argv[0])
 	if err != nil {
 		return notFound(err)
-	}
-	if e.door != "" {
-		return e.usher(path)
 	}
 	if e.stays() {
 		return e.attend(path)

@@ -107,9 +107,10 @@ func TestEnterPrivateMounts(t *testing.T) {
 	}
 	inside, outside := 0, strings.Count(string(before), " /dev/shm ")
 	fmt.Sscan(out, &inside)
+	// Others mount what they like at the same time.
 	after, _ := os.ReadFile("/proc/self/mounts")
-	if inside >= outside || !bytes.Equal(before, after) {
-		t.Errorf("%d mounts inside, %d outside before, outside unchanged: %v", inside, outside, bytes.Equal(before, after))
+	if still := strings.Count(string(after), " /dev/shm "); inside >= outside || still != outside {
+		t.Errorf("%d mounts there inside, %d outside, %d before", inside, still, outside)
 	}
 }
 

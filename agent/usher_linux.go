@@ -7,9 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"bakeoff/conn/local"
 )
 
 // An usher stands at the door of an environment whose kernel is another than
@@ -22,11 +26,16 @@ import (
 // atDoor is what the porter says on the lane when it stands there.
 const atDoor = "!"
 
-// usher starts the program at path, which starts or becomes an environment
-// with a porter on its standard input, and hands in who knocks at the socket.
-// It says PauseReady on standard error when the porter is there. It ends
-// when the porter does or, where none came, as the program ended.
-func (e entry) usher(path string) error {
+// usher starts the program, which starts or becomes an environment with a
+// porter on its standard input, and hands in who knocks at the socket. Only the
+// program goes where e says. It says PauseReady on standard error when the
+// porter is there. It ends when the porter does or, where none came, as the
+// program ended.
+func (e entry) usher() error {
+	path, err := exec.LookPath(e.argv[0])
+	if err != nil {
+		return notFound(err)
+	}
 	sleepSoundly()
 	l, err := listenAt(e.door)
 	if err != nil {
@@ -37,8 +46,9 @@ func (e entry) usher(path string) error {
 		return err
 	}
 	p := &exec.Cmd{Path: path, Args: e.argv, Stdin: theirs, Stdout: os.Stdout, Stderr: os.Stderr}
-	if err := p.Start(); err != nil {
-		return notFound(err)
+	inThread(func() { err = e.startIn(p) })
+	if err != nil {
+		return err
 	}
 	theirs.Close()
 	ended := make(chan error, 1)
@@ -60,6 +70,55 @@ func (e entry) usher(path string) error {
 	io.Copy(io.Discard, ours) // to its end
 	os.Exit(0)
 	return nil
+}
+
+// inThread has f run in a thread that ends with it, whatever f makes of that.
+func inThread(f func()) {
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and not unlocked: so the thread ends
+		if unix.Gettid() == unix.Getpid() {
+			// The first thread of a process never does.
+			inThread(f)
+			runtime.UnlockOSThread()
+			return
+		}
+		f()
+	}()
+	<-done
+}
+
+// startIn starts p where e says, from a thread that ends then. Of the groups it
+// has the thread join those of version 1; in that of version 2 the program
+// begins.
+func (e entry) startIn(p *exec.Cmd) error {
+	p.SysProcAttr = &syscall.SysProcAttr{}
+	var v1 []string
+	var v2 string
+	for _, dir := range e.cgroups {
+		if _, err := os.Stat(filepath.Join(dir, "tasks")); err == nil {
+			v1 = append(v1, dir)
+		} else {
+			v2 = dir
+		}
+	}
+	e.cgroups = v1
+	// Root and working directory are all threads' otherwise.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return fmt.Errorf("unshare: %w", err)
+	}
+	if err := e.occupy(); err != nil {
+		return err
+	}
+	defer local.StartIn(p.SysProcAttr, v2)()
+	if err := p.Start(); err != nil {
+		return notFound(err)
+	}
+	if v2 == "" || p.SysProcAttr.UseCgroupFD {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(v2, "cgroup.procs"), []byte(strconv.Itoa(p.Process.Pid)), 0)
 }
 
 // listenAt listens on a socket whose path may be longer than the 107 bytes of

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/cgroup"
 	"bakeoff/conn"
 	"bakeoff/conn/local"
 	"bakeoff/fault"
@@ -39,6 +40,62 @@ func TestUsherNobodyCame(t *testing.T) {
 	}
 	if _, err := usherWith(ctx, t, &said, "/no/such"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("no program: %v", err)
+	}
+}
+
+// Only what the usher starts goes to another place: it stays where it was.
+func TestUsherStaysOutside(t *testing.T) {
+	needNamespaces(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "version"), []byte("another\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // whichever thread it is
+		var said, out bytes.Buffer
+		cmd := conn.Cmd{Argv: []string{os.Args[0], "--usher", filepath.Join(t.TempDir(), "s"), "--private-mounts", "--bind", filepath.Join(dir, "version") + ":/proc/version", "--dir", dir,
+			"--", "/bin/sh", "-c", "cat /proc/version; pwd; cat /proc/$PPID/root/proc/version; readlink /proc/$PPID/cwd; exit 3"},
+			Env: []string{"AGENT_TEST_PORTER=usher"}, Stdout: &out, Stderr: &said}
+		here, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, err := os.ReadFile("/proc/version")
+		if err != nil {
+			t.Fatal(err)
+		}
+		exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(t.Context(), cmd) })
+		if want := "another\n" + dir + "\n" + string(version) + here + "\n"; err != nil || exit.Code != 3 || out.String() != want {
+			t.Fatalf("%v, %v, %q: %q, want %q", exit, err, said.String(), out.String(), want)
+		}
+	}
+	if _, err := parseEntry([]string{"--bind", "a:/b", "--private-mounts", "--", "x"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "absolute") {
+		t.Error(err)
+	}
+	if _, err := parseEntry([]string{"--bind", "/a:/b", "--", "x"}); !fault.Is(err, fault.Invalid) {
+		t.Error(err)
+	}
+}
+
+// In a control group, what the usher starts spends, and not the usher.
+func TestUsherStaysOutOfGroup(t *testing.T) {
+	layout, err := cgroup.Detect(t.Context(), local.Conn{})
+	if err != nil {
+		t.Skipf("needs control groups: %v", err)
+	}
+	needNamespaces(t)
+	g, err := layout.Create(t.Context(), local.Conn{}, fmt.Sprintf("usher-%d", os.Getpid()), cgroup.Limits{CPUSet: []int{0}, Memory: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Remove(context.Background())
+	argv := append([]string{os.Args[0], "--usher", filepath.Join(t.TempDir(), "s")}, g.EnterArgs()...)
+	var out bytes.Buffer
+	cmd := conn.Cmd{Argv: append(argv, "--", "/bin/sh", "-c", "cat /proc/self/cgroup; echo; cat /proc/$PPID/task/*/cgroup; exit 3"), Env: []string{"AGENT_TEST_PORTER=usher"}, Stdout: &out}
+	exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(t.Context(), cmd) })
+	inside, outside, _ := strings.Cut(out.String(), "\n\n")
+	// One line for each hierarchy; the usher's threads are in none of them.
+	if err != nil || exit.Code != 3 || strings.Count(inside, "/usher-") < len(g.EnterArgs())/2 || outside == "" || strings.Contains(outside, "/usher-") {
+		t.Errorf("%v, %v: inside %s\noutside %s", exit, err, inside, outside)
 	}
 }
 

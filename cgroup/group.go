@@ -84,39 +84,6 @@ func (l Layout) Adopt(ctx context.Context, host conn.Conn, label string, limits 
 	return g, g.take(ctx, limits)
 }
 
-// Seat makes the group bakeoff/<label> in the hierarchy of version 1 that deals
-// CPUs out, with these; elsewhere it does nothing. It is for a program that makes
-// the rest of the group itself and does not know that a new common parent has no
-// CPUs to pass on. Adopt then finds it.
-func (l Layout) Seat(ctx context.Context, host conn.Conn, label string, cpus []int) error {
-	g, err := l.group(host, label)
-	if err != nil || l.V1["cpuset"] == "" {
-		return err
-	}
-	// As in Create, whoever leaves last may take the parent away in between.
-	for try := 0; ; try++ {
-		if err = g.seat(ctx, l.V1["cpuset"], cpus); !fault.Is(err, fault.NotFound) || try == 3 {
-			return fault.Op("control group "+label, err)
-		}
-	}
-}
-
-func (g *Group) seat(ctx context.Context, hierarchy string, cpus []int) error {
-	up := path.Join(hierarchy, parent)
-	if err := g.files.Mkdir(ctx, up); err != nil {
-		return fault.WithFix(err, "control groups need root")
-	}
-	if err := g.prepare(ctx, hierarchy, up, Limits{}); err != nil {
-		return err
-	}
-	if err := g.files.Mkdir(ctx, path.Join(up, g.label)); err != nil {
-		return err
-	}
-	n := len(cpus)
-	g.limits = probe.Limits{CPUs: &n, CPUSet: cpus}
-	return g.limitCPUs(ctx, cpus)
-}
-
 // take notes what another program has set, and sets the rest.
 func (g *Group) take(ctx context.Context, limits Limits) error {
 	g.note(limits)

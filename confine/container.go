@@ -26,11 +26,14 @@ type Runtime struct {
 	// Usher is that its kernel is another than the host's, where no socket
 	// of a container's can be reached: who comes is handed in.
 	Usher bool
+	// Place are flags of `bakeoff-agent enter`, which say where an usher starts
+	// it.
+	Place []string
 }
 
 // Contain makes the environment's network, volumes and root and, over them, a
-// container of r, which sets the limits. Programs are children of its first
-// process, as what an image names is under Docker and Podman.
+// container of r, which sets the limits unless Limit has. Programs are children
+// of its first process, as what an image names is under Docker and Podman.
 func (e *Env) Contain(ctx context.Context, r Runtime) error {
 	g, err := e.bundle(ctx, r)
 	if err != nil {
@@ -40,6 +43,9 @@ func (e *Env) Contain(ctx context.Context, r Runtime) error {
 	e.Details, e.Resident = c.state, true
 	if err := c.run(ctx, g); err != nil {
 		return fault.Op(r.Name+": run", err)
+	}
+	if e.Group != nil {
+		return nil
 	}
 	return e.Adopt(ctx)
 }
@@ -82,7 +88,7 @@ func (c *container) run(ctx context.Context, g agent.Ground) error {
 	e := c.env
 	argv := c.command("run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)
 	if c.runtime.Usher {
-		return e.usher(ctx, g, argv)
+		return e.usher(ctx, g, c.runtime.Place, argv)
 	}
 	if within := []string{e.Spec.Agent, "enter"}; len(argv) > 2 && slices.Equal(argv[:2], within) {
 		argv = argv[2:]

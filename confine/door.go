@@ -46,16 +46,21 @@ func Porter(silent bool, flags ...string) []string {
 func ushered() []string { return []string{AgentPath, "porter", "--silent", "-"} }
 
 // usher makes what g describes and goes on, in the same process, as the usher
-// of the environment that argv starts, to which it gives ushered a standard
-// input. It stays as long as the environment does, outside its control group,
-// and sleeps while nobody comes. When the controller is killed it ends, and
+// of the environment that argv starts in the place that flags of `enter`
+// describe, to which it gives ushered a standard input. It stays as long as the
+// environment does, outside its control group, and sleeps while nobody comes. When the controller is killed it ends, and
 // with it the porter and the environment. The porter has told that it runs
 // when this returns.
-func (e *Env) usher(ctx context.Context, g agent.Ground, argv []string) error {
+func (e *Env) usher(ctx context.Context, g agent.Ground, place, argv []string) error {
+	args := append([]string{"--usher", path.Join(e.Dir(hostDoor), doorSocket)}, place...)
+	if e.Group != nil {
+		args = append(args, e.Group.EnterArgs()...)
+	}
 	return e.LayThen(ctx, g, func(cmd conn.Cmd) error {
+		cmd.Group = ""
 		_, _, err := e.Hold(ctx, cmd, atTheDoor)
 		return err
-	}, append([]string{"--usher", path.Join(e.Dir(hostDoor), doorSocket), "--"}, argv...)...)
+	}, append(append(args, "--"), argv...)...)
 }
 
 // atTheDoor tells from what a holder has said whether its porter is there: a

@@ -15,6 +15,7 @@ package gvisor
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -65,8 +66,8 @@ func (Driver) Doc() driver.Doc {
 		},
 		Backings: volume.Backings(),
 		Enforces: map[string]string{
-			"cpus":    "runsc, by control group cpuset, the sandbox's own threads included",
-			"memory":  "runsc, by control group memory, gVisor's kernel and the container's first process included; what exceeds it ends the whole sandbox",
+			"cpus":    "by control group cpuset, the sandbox's own threads included",
+			"memory":  "by control group memory, gVisor's kernel and the container's first process included; what exceeds it ends the whole sandbox",
 			"network": "a network namespace with one veth, read by the sandbox's own network stack",
 		},
 		Packages: []string{"iproute2", "util-linux"},
@@ -141,11 +142,11 @@ func build(ctx context.Context, e *confine.Env, runsc program, o settings) error
 
 // start makes the container and executes something in it.
 func start(ctx context.Context, e *confine.Env, runsc program, o settings) error {
-	// runsc gives CPUs to the group that it makes, and none to one above it.
-	if err := e.Layout.Seat(ctx, e.Host, e.Spec.Label, e.Spec.CPUSet); err != nil {
+	place, err := limited(ctx, e)
+	if err != nil {
 		return err
 	}
-	if err := e.Contain(ctx, confine.Runtime{Name: "runsc", Argv: command(e, runsc, o), Usher: true}); err != nil {
+	if err := e.Contain(ctx, confine.Runtime{Name: "runsc", Argv: command(e, runsc, o), Usher: true, Place: place}); err != nil {
 		return err
 	}
 	e.OwnKernel()
@@ -160,8 +161,25 @@ func start(ctx context.Context, e *confine.Env, runsc program, o settings) error
 	e.Details = func(ctx context.Context) []byte { return append(state(ctx), panicked(ctx, e)...) }
 	// A runsc that was built wrongly panics when something is executed. That is
 	// found out once.
-	_, err := driver.Remember(e.Spec.Memo, "runsc executes on "+o.platform, func() (bool, error) { return true, e.Answer(ctx) })
+	_, err = driver.Remember(e.Spec.Memo, "runsc executes on "+o.platform, func() (bool, error) { return true, e.Answer(ctx) })
 	return err
+}
+
+// limited makes the control group, and says where runsc starts. In a group that
+// is there already it leaves out its own moving in and out of each hierarchy, for
+// which the kernel holds all of its threads up. How much memory what runs inside
+// is told of, runsc would read there; now it reads the host's /proc/meminfo, and
+// finds the limit in its place (gvisor: runsc/sandbox, totalSystemMemory).
+func limited(ctx context.Context, e *confine.Env) (place []string, err error) {
+	if err := e.Limit(ctx); err != nil || e.Spec.Memory == 0 {
+		return nil, err
+	}
+	const file = "meminfo"
+	text := fmt.Sprintf("MemTotal: %d kB\n", int64(e.Spec.Memory)>>10)
+	if err := e.Host.Push(ctx, e.Dir(file), 0o444, strings.NewReader(text)); err != nil {
+		return nil, err
+	}
+	return []string{"--private-mounts", "--bind", e.Dir(file) + ":/proc/meminfo"}, nil
 }
 
 // panicLog is where a sandbox whose own kernel fails says why.
@@ -186,7 +204,7 @@ func command(e *confine.Env, runsc program, o settings) []string {
 		network = "none"
 	}
 	return []string{runsc.path, "--root=" + path.Join(e.Spec.Dir, "state"), "--log=" + path.Join(e.Spec.Dir, "runsc.log"),
-		"--panic-log=" + path.Join(e.Spec.Dir, panicLog), "--platform=" + o.platform, "--overlay2=" + o.overlay, "--network=" + network}
+		"--panic-log=" + path.Join(e.Spec.Dir, panicLog), "--platform=" + o.platform, "--overlay2=" + o.overlay, "--network=" + network, "--ignore-cgroups"}
 }
 
 // Reap removes what an environment has left.

@@ -74,6 +74,7 @@ exit 2
 func TestSandbox(t *testing.T) {
 	in := drivertest.Create(t, Driver{}, sandbox("systrap"))
 	t.Run("clock", func(t *testing.T) { clock(t, in) })
+	t.Run("limits", func(t *testing.T) { told(t, in) })
 	t.Run("cancel", func(t *testing.T) { cancelled(t, in) })
 }
 
@@ -98,6 +99,20 @@ func clock(t *testing.T, in driver.Instance) {
 	passed, atMost := read()-a, time.Since(from)
 	if passed < atLeast*9/10 || passed > atMost*11/10 {
 		t.Errorf("%v passed inside, between %v and %v on the host", passed, atLeast, atMost)
+	}
+}
+
+// What runs inside is told of its limits, not of what the host has.
+func told(t *testing.T, in driver.Instance) {
+	for _, c := range []struct{ command, want string }{
+		{"awk '/^MemTotal/ {print $2}' /proc/meminfo", fmt.Sprint(256 << 10)},
+		{"grep -c ^processor /proc/cpuinfo", "1"},
+	} {
+		var out bytes.Buffer
+		exit, err := in.Exec(t.Context(), conn.Cmd{Argv: []string{"sh", "-c", c.command}, Stdout: &out})
+		if got := strings.TrimSpace(out.String()); err != nil || !exit.OK() || got != c.want {
+			t.Errorf("%s: %q, %v, %v; want %s", c.command, got, exit, err, c.want)
+		}
 	}
 }
 
