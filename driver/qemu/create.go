@@ -204,10 +204,16 @@ func (in *Instance) notUp(ctx, boot context.Context, timeout time.Duration, err 
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	// The process's end explains more than the channel's, and comes soon after
+	// it, on a busy machine less so.
+	patience := 50 * time.Millisecond
+	if boot.Err() == nil {
+		patience = 5 * time.Second
+	}
 	select {
-	case <-in.ended: // the process's end explains more than the channel's
+	case <-in.ended:
 		return fault.Op("the guest did not come up", explain(in.ending, in.stderr.Bytes(), in.console.Bytes()))
-	case <-time.After(50 * time.Millisecond):
+	case <-time.After(patience):
 	}
 	if boot.Err() != nil {
 		why := fmt.Sprintf("its agent did not answer within %v", timeout)
