@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -20,6 +22,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"bakeoff/conn"
+	"bakeoff/conn/local"
 	"bakeoff/fault"
 )
 
@@ -380,29 +384,84 @@ func askPorter(args []string) (out visited, err error) {
 	if err != nil {
 		return out, err
 	}
-	// The address of a socket has at most 107 bytes; a directory may be named
-	// by a longer path.
-	if err := os.Chdir(filepath.Dir(socket)); err != nil {
-		return out, err
-	}
-	c, err := knock("./" + filepath.Base(socket))
+	c, err := knock(context.Background(), socket)
 	if err != nil {
 		return out, err
 	}
 	defer c.Close()
+	if err := v.ask(c, [3]*os.File{os.Stdin, os.Stdout, os.Stderr}); err != nil {
+		return out, err
+	}
+	return answer(c)
+}
+
+// ask sends a visit and its streams.
+func (v visit) ask(c *net.UnixConn, streams [3]*os.File) error {
 	text := v.text()
 	var head [4]byte
 	binary.BigEndian.PutUint32(head[:], uint32(len(text)))
-	if _, _, err := c.WriteMsgUnix(head[:], unix.UnixRights(0, 1, 2), nil); err != nil {
-		return out, err
+	var fds []int
+	for _, f := range streams {
+		fds = append(fds, int(f.Fd()))
 	}
-	if _, err := io.WriteString(c, text); err != nil {
-		return out, err
+	if _, _, err := c.WriteMsgUnix(head[:], unix.UnixRights(fds...), nil); err != nil {
+		return err
 	}
+	_, err := io.WriteString(c, text)
+	return err
+}
+
+// answer waits for how a visit went.
+func answer(c *net.UnixConn) (out visited, err error) {
 	if err := json.NewDecoder(io.LimitReader(c, 64<<10)).Decode(&out); err != nil {
 		return out, fmt.Errorf("the environment broke off: %w", err)
 	}
 	return out, nil
+}
+
+// ViaHere does what executing cmd on this machine does, a command line that
+// begins with an agent and its `via`. There is no process for it: the start of
+// one takes as long as all that it does.
+func ViaHere(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	socket, v, err := parseVia(cmd.Argv[2:])
+	if err != nil {
+		return conn.Exit{}, err
+	}
+	var out visited
+	exit, err := local.Hand(ctx, "exec "+path.Join(cmd.Argv[:2]...), cmd, func(streams [3]*os.File) (func() (conn.Exit, error), error) {
+		c, err := knock(ctx, socket)
+		if err != nil {
+			return nil, err
+		}
+		stop := context.AfterFunc(ctx, func() { c.Close() })
+		err = v.ask(c, streams)
+		return func() (conn.Exit, error) {
+			defer c.Close()
+			defer stop()
+			if err == nil {
+				out, err = answer(c)
+			}
+			if err != nil {
+				return conn.Exit{}, err
+			}
+			return out.exit(), nil
+		}, nil
+	})
+	if err == nil && out.Error != "" && cmd.Stderr != nil {
+		_, err = fmt.Fprintf(cmd.Stderr, "%s%s\n", enterMark, out.Error)
+	}
+	if err == nil && out.ClockNS != 0 && cmd.Stdout != nil {
+		_, err = fmt.Fprintln(cmd.Stdout, out.ClockNS)
+	}
+	return exit, err
+}
+
+// exit is how the program ended, as whoever waits for it is told.
+func (v visited) exit() conn.Exit {
+	if v.Signal != 0 {
+		return conn.Exit{Code: 128 + v.Signal, Signal: syscall.Signal(v.Signal).String()}
+	}
+	return conn.Exit{Code: v.Code}
 }
 
 // A porter that was just started may not listen yet: its socket is not there
@@ -413,11 +472,24 @@ const (
 	knockPause  = 500 * time.Microsecond
 )
 
-func knock(socket string) (*net.UnixConn, error) {
+// knock connects to a socket whose path may be longer than the 107 bytes of an
+// address.
+func knock(ctx context.Context, socket string) (*net.UnixConn, error) {
+	dir, err := os.Open(filepath.Dir(socket))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	at := &net.UnixAddr{Name: below(dir, socket), Net: "unix"}
 	var refusing time.Time
 	for begin := time.Now(); ; time.Sleep(knockPause) {
-		c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+		c, err := net.DialUnix("unix", nil, at)
 		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				c.Close()
+			}
+			return nil, ctx.Err()
 		case errors.Is(err, syscall.ENOENT) && time.Since(begin) < knockTime:
 			continue
 		case errors.Is(err, syscall.ECONNREFUSED):

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -90,40 +91,53 @@ func (n notify) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// visiting is a way to have the porter at a socket start a program.
+type visiting func(ctx context.Context, cmd conn.Cmd, socket string) (conn.Exit, error)
+
 func visitWith(ctx context.Context, cmd conn.Cmd, socket string) (conn.Exit, error) {
 	cmd.Argv = append([]string{os.Args[0], "--socket", socket, "--"}, cmd.Argv...)
 	cmd.Env = append(cmd.Env, "AGENT_TEST_PORTER=via")
 	return Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(ctx, cmd) })
 }
 
-// What a porter starts has the visitor's streams, gets every argument as it
-// is, and its end is the visitor's.
-func TestPorter(t *testing.T) {
-	for name, start := range map[string]func(*testing.T) string{"at a socket": porter, "behind an usher": ushered} {
-		t.Run(name, func(t *testing.T) { visits(t, start(t)) })
+func visitHere(ctx context.Context, cmd conn.Cmd, socket string) (conn.Exit, error) {
+	cmd.Argv = append([]string{"agent", "via", "--socket", socket, "--"}, cmd.Argv...)
+	return Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return ViaHere(ctx, cmd) })
+}
+
+// eachWay runs a test for each place of a porter and each way to visit it.
+func eachWay(t *testing.T, test func(*testing.T, string, visiting)) {
+	for place, start := range map[string]func(*testing.T) string{"at a socket": porter, "behind an usher": ushered} {
+		for by, visit := range map[string]visiting{"by a process": visitWith, "from here": visitHere} {
+			t.Run(place+" "+by, func(t *testing.T) { test(t, start(t), visit) })
+		}
 	}
 }
 
-func visits(t *testing.T, socket string) {
+// What a porter starts has the visitor's streams, gets every argument as it
+// is, and its end is the visitor's.
+func TestPorter(t *testing.T) { eachWay(t, visits) }
+
+func visits(t *testing.T, socket string, visit visiting) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out, errs bytes.Buffer
-	exit, err := visitWith(ctx, conn.Cmd{Argv: []string{"/bin/sh", "-c", `cat; echo "$1|$2|$3" >&2; exit 9`, "sh", "", "a b\n", "\xff"},
+	exit, err := visit(ctx, conn.Cmd{Argv: []string{"/bin/sh", "-c", `cat; echo "$1|$2|$3" >&2; exit 9`, "sh", "", "a b\n", "\xff"},
 		Stdin: strings.NewReader("input"), Stdout: &out, Stderr: &errs}, socket)
 	if err != nil || exit.Code != 9 || exit.Signal != "" || out.String() != "input" || errs.String() != "|a b\n|\xff\n" {
 		t.Errorf("%+v, %v, %q, %q", exit, err, out.String(), errs.String())
 	}
-	exit, err = visitWith(ctx, conn.Command("/bin/sh", "-c", "kill -KILL $$"), socket)
+	exit, err = visit(ctx, conn.Command("/bin/sh", "-c", "kill -KILL $$"), socket)
 	if err != nil || exit.Signal != "killed" {
 		t.Errorf("by a signal: %+v, %v", exit, err)
 	}
-	if _, err := visitWith(ctx, conn.Command("/no/such"), socket); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "/no/such") {
+	if _, err := visit(ctx, conn.Command("/no/such"), socket); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "/no/such") {
 		t.Errorf("no program: %v", err)
 	}
-	if exit, err := visitWith(ctx, conn.Command("/etc/hostname"), socket); err != nil || exit.Code != 126 {
+	if exit, err := visit(ctx, conn.Command("/etc/hostname"), socket); err != nil || exit.Code != 126 {
 		t.Errorf("no program: %+v, %v", exit, err)
 	}
-	if _, err := visitWith(ctx, conn.Command("/bin/true"), filepath.Join(socket, "x")); !fault.Is(err, fault.Lab) {
+	if _, err := visit(ctx, conn.Command("/bin/true"), filepath.Join(socket, "x")); !fault.Is(err, fault.Lab) {
 		t.Errorf("no porter: %v", err)
 	}
 }
@@ -194,13 +208,9 @@ func TestPorterComesLate(t *testing.T) {
 
 // When the visitor goes, what it had started is killed, also what has put itself
 // into a session of its own; what was left behind earlier is not.
-func TestPorterVisitorGoes(t *testing.T) {
-	for name, start := range map[string]func(*testing.T) string{"at a socket": porter, "behind an usher": ushered} {
-		t.Run(name, func(t *testing.T) { visitorGoes(t, start(t)) })
-	}
-}
+func TestPorterVisitorGoes(t *testing.T) { eachWay(t, visitorGoes) }
 
-func visitorGoes(t *testing.T, socket string) {
+func visitorGoes(t *testing.T, socket string, visit visiting) {
 	beat := func(file string) string { return `while :; do echo >>"` + file + `"; sleep 0.01; done` }
 	stays, goes := filepath.Join(t.TempDir(), "stays"), filepath.Join(t.TempDir(), "goes")
 	size := func(file string) int64 {
@@ -214,7 +224,7 @@ func visitorGoes(t *testing.T, socket string) {
 	defer os.WriteFile(stop, nil, 0o644)
 	// It also ends when the directories are gone, before it has looked.
 	script := `(while [ ! -e "` + stop + `" ] && echo >>"` + stays + `"; do sleep 0.01; done) >/dev/null 2>&1 </dev/null &`
-	if exit, err := visitWith(t.Context(), conn.Command("/bin/sh", "-c", script), socket); err != nil || !exit.OK() {
+	if exit, err := visit(t.Context(), conn.Command("/bin/sh", "-c", script), socket); err != nil || !exit.OK() {
 		t.Fatal(exit, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -225,7 +235,10 @@ func visitorGoes(t *testing.T, socket string) {
 		}
 		cancel()
 	}()
-	visitWith(ctx, conn.Command("/bin/sh", "-c", `setsid sh -c "$1" & wait`, "sh", beat(goes)), socket)
+	exit, err := visit(ctx, conn.Command("/bin/sh", "-c", `setsid sh -c "$1" & wait`, "sh", beat(goes)), socket)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("it was cancelled: %v, %v", exit, err)
+	}
 	deadline := time.Now().Add(20 * time.Second)
 	for last := int64(-1); last != size(goes); time.Sleep(200 * time.Millisecond) {
 		if last = size(goes); time.Now().After(deadline) {

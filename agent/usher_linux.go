@@ -129,7 +129,12 @@ func listenAt(socket string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	return net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(socket)), Net: "unix"})
+	return net.ListenUnix("unix", &net.UnixAddr{Name: below(dir, socket), Net: "unix"})
+}
+
+// below is a short path of a file in dir, as long as dir is open.
+func below(dir *os.File, file string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(file))
 }
 
 // lanePair makes the two ends of a lane.

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,10 +20,15 @@ var _ driver.Clocked = Kernel{}
 
 // Clock reads the monotonic clock as the first process has it.
 func (k Kernel) Clock(ctx context.Context) (time.Duration, error) {
-	out, err := conn.Output(ctx, k.Host, append(append([]string{}, k.In...), "--clock")...)
+	var out strings.Builder
+	said := conn.Tail{Limit: 1024}
+	exit, err := k.through()(ctx, conn.Cmd{Argv: append(slices.Clone(k.In), "--clock"), Stdout: &out, Stderr: &said})
+	if err == nil && !exit.OK() {
+		err = fault.New(fault.Lab, "%v: %s", exit, said.Bytes())
+	}
 	if err != nil {
 		return 0, fault.Op("the clock inside", err)
 	}
-	ns, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	ns, err := strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
 	return time.Duration(ns), fault.Wrap(fault.Lab, "the clock inside", err)
 }

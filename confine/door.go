@@ -7,6 +7,7 @@ import (
 
 	"bakeoff/agent"
 	"bakeoff/conn"
+	"bakeoff/conn/local"
 )
 
 // Where a porter's socket is: on the host below the environment's directory,
@@ -27,6 +28,9 @@ const (
 func (e *Env) Door(ctx context.Context) (agent.Bind, error) {
 	dir := e.Dir(hostDoor)
 	e.In = []string{e.Spec.Agent, "via", "--socket", path.Join(dir, doorSocket)}
+	if _, ok := e.Host.(local.Conn); ok {
+		e.Run = agent.ViaHere
+	}
 	return agent.Bind{From: dir, To: insideDoor}, conn.FilesOf(e.Host).Mkdir(ctx, dir)
 }
 

@@ -36,10 +36,7 @@ func (e *Env) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if dir == "" {
 		dir = "/"
 	}
-	what, run := cmd.Argv, e.Run
-	if run == nil {
-		run = e.Host.Exec
-	}
+	what, run := cmd.Argv, e.through()
 	cmd.Argv = append(append(argv, "--dir", dir, "--"), cmd.Argv...)
 	cmd.Env, cmd.Dir, cmd.Group = nil, "", e.start
 	exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) {
@@ -57,6 +54,14 @@ func (e *Env) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 		return exit, fault.Op("exec "+what[0], err)
 	}
 	return exit, nil
+}
+
+// through executes a command line that begins with In.
+func (e *Env) through() func(context.Context, conn.Cmd) (conn.Exit, error) {
+	if e.Run != nil {
+		return e.Run
+	}
+	return e.Host.Exec
 }
 
 // deathTime is how long an environment that lost its sandbox takes to lose the
