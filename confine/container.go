@@ -53,24 +53,17 @@ func (e *Env) Contain(ctx context.Context, r Runtime) error {
 // bundle makes the volumes and the container's configuration, and describes
 // what it stands on.
 func (e *Env) bundle(ctx context.Context, r Runtime) (g agent.Ground, err error) {
-	volumes, err := e.Volumes(ctx)
+	g, binds, err := e.Stand(ctx)
 	if err != nil {
-		return g, err
-	}
-	if g, err = e.Ground(ctx, false, false, volumes); err != nil {
 		return g, err
 	}
 	accounted, err := e.swapAccounted(ctx)
 	if err != nil {
 		return g, err
 	}
-	door, err := e.Door(ctx)
-	if err != nil {
-		return g, err
-	}
-	binds, first := append(e.Binds(volumes), door), Porter(true)
-	if r.Usher {
-		binds, first = e.Binds(volumes), ushered()
+	first := Porter(true)
+	if r.Usher { // through which the visitors come, and not in there
+		binds, first = binds[:len(binds)-1], ushered()
 	}
 	text, err := json.MarshalIndent(configure(e, binds, first, accounted), "", "\t")
 	if err != nil {

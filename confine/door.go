@@ -45,6 +45,33 @@ func Porter(silent bool, flags ...string) []string {
 	return append(argv, path.Join(insideDoor, doorSocket))
 }
 
+// Stand makes the volumes and the door of an environment, and describes what it
+// stands on and what is bound into it: the agent, the volumes, the door.
+func (e *Env) Stand(ctx context.Context) (g agent.Ground, binds []agent.Bind, err error) {
+	volumes, err := e.Volumes(ctx)
+	if err != nil {
+		return g, nil, err
+	}
+	if g, err = e.Ground(ctx, false, false, volumes); err != nil {
+		return g, nil, err
+	}
+	door, err := e.Door(ctx)
+	return g, append(e.Binds(volumes), door), err
+}
+
+// HoldPorter makes what g describes and goes on, in the same process, with
+// `enter` and args to a program that has a Porter as its child or becomes one,
+// and lives as long as the environment. The porter has told that it runs when
+// this returns, and with it the agent has answered.
+func (e *Env) HoldPorter(ctx context.Context, g agent.Ground, args ...string) error {
+	err := e.LayThen(ctx, g, func(cmd conn.Cmd) error {
+		_, _, err := e.Hold(ctx, cmd, atTheDoor)
+		return err
+	}, args...)
+	e.Resident = err == nil
+	return err
+}
+
 // ushered is the first process of an environment into which an usher brings
 // who comes.
 func ushered() []string { return []string{AgentPath, "porter", "--silent", "-"} }

@@ -170,21 +170,14 @@ func limit(ctx context.Context, e *confine.Env) error {
 // files makes the volumes and the configuration, and describes what the
 // container stands on.
 func files(ctx context.Context, e *confine.Env, filter string, more []string) (g agent.Ground, err error) {
-	volumes, err := e.Volumes(ctx)
+	g, binds, err := e.Stand(ctx)
 	if err != nil {
-		return g, err
-	}
-	if g, err = e.Ground(ctx, false, false, volumes); err != nil {
 		return g, err
 	}
 	if err := conn.FilesOf(e.Host).Mkdir(ctx, e.Dir(ownDir)); err != nil {
 		return g, err
 	}
-	door, err := e.Door(ctx)
-	if err != nil {
-		return g, err
-	}
-	text, err := config(e, append(e.Binds(volumes), door), filter, more)
+	text, err := config(e, binds, filter, more)
 	if err != nil {
 		return g, err
 	}

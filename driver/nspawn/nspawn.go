@@ -10,7 +10,6 @@
 package nspawn
 
 import (
-	"bytes"
 	"context"
 	"path"
 	"regexp"
@@ -113,31 +112,17 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 	if err != nil {
 		return err
 	}
-	volumes, err := e.Volumes(ctx)
+	g, binds, err := e.Stand(ctx)
 	if err != nil {
 		return err
 	}
-	g, err := e.Ground(ctx, false, false, volumes)
-	if err != nil {
-		return err
-	}
-	door, err := e.Door(ctx)
-	if err != nil {
-		return err
-	}
-	// The porter says that it runs, and with it the agent has answered.
-	err = e.LayThen(ctx, g, func(cmd conn.Cmd) error {
-		_, _, err := e.Hold(ctx, cmd, func(_, errs []byte) bool { return bytes.HasSuffix(errs, []byte(agent.PauseReady)) })
-		return err
-	}, argv(e, append(e.Binds(volumes), door), filter)...)
-	if err != nil {
+	if err := e.HoldPorter(ctx, g, argv(e, binds, filter)...); err != nil {
 		return refused(err)
 	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "the filter of systemd-nspawn"
 	if filter == filterOff {
 		e.Facts()["seccomp"] = "none"
 	}
-	e.Resident = true
 	return nil
 }
 

@@ -6,14 +6,10 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"bakeoff/agent"
 	"bakeoff/conn"
@@ -50,50 +46,13 @@ func here(t *testing.T) workload.Target {
 	instance := target.Subject.(*workloadtest.Instance)
 	instance.Information.Scratch = dir
 	target.Peer, target.PeerAgent, target.PeerDir = local.Conn{}, instance.Information.Agent, t.TempDir()
-	target.Addr = address()
+	target.Addr = workloadtest.Loopback()
 	t.Cleanup(func() {
-		for _, pattern := range []string{dir + "/cms-*/nginx.pid", dir + "/cms-*/run/php.pid",
-			instance.Information.Volumes["/data"] + "/*/postgresql-*/data/postmaster.pid"} {
-			files, _ := filepath.Glob(pattern)
-			for _, file := range files {
-				stop(t, file)
-			}
-		}
+		workloadtest.Stop(t, syscall.SIGINT, dir+"/cms-*/nginx.pid", dir+"/cms-*/run/php.pid",
+			instance.Information.Volumes["/data"]+"/*/postgresql-*/data/postmaster.pid")
 		os.RemoveAll(dir)
 	})
 	return target
-}
-
-// address is one of the loopback network that no other test has.
-func address() netip.Addr {
-	pid := os.Getpid()
-	if runtime.GOOS != "linux" {
-		return netip.MustParseAddr("127.0.0.1")
-	}
-	return netip.AddrFrom4([4]byte{127, byte(1 + pid>>16&0x7f), byte(pid >> 8), byte(1 + pid&0x7f)})
-}
-
-// stop ends the process whose number file holds, and waits until it is gone.
-func stop(t *testing.T, file string) {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.Fields(string(b))[0])
-	if err != nil || pid < 2 {
-		t.Fatalf("%s holds %q", file, b)
-	}
-	if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	for range 1000 {
-		if _, err := os.Stat(file); err != nil {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("process %d does not end", pid)
 }
 
 // The real application does its work under both generators, as the suite

@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,43 +111,13 @@ func web(t *testing.T) workload.Target {
 		}
 	}
 	target := workloadtest.Local(t)
-	scratch, pid := target.Subject.Info().Scratch, os.Getpid()
+	scratch := target.Subject.Info().Scratch
 	target.Peer, target.PeerAgent, target.PeerDir = local.Conn{}, target.Subject.Info().Agent, t.TempDir()
-	target.Addr = netip.AddrFrom4([4]byte{127, byte(1 + pid>>16&0x7f), byte(pid >> 8), byte(1 + pid&0x7f)})
-	if runtime.GOOS != "linux" {
-		target.Addr = netip.MustParseAddr("127.0.0.1")
-	}
+	target.Addr = workloadtest.Loopback()
 	t.Cleanup(func() {
-		files, _ := filepath.Glob(scratch + "/http-*/nginx.pid")
-		for _, file := range files {
-			stop(t, file)
-		}
+		workloadtest.Stop(t, syscall.SIGTERM, scratch+"/http-*/nginx.pid")
 	})
 	return target
-}
-
-// stop ends the process whose number file holds, and waits until it has
-// removed the file.
-func stop(t *testing.T, file string) {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.Fields(string(b))[0])
-	if err != nil || pid < 2 {
-		t.Fatalf("%s holds %q", file, b)
-	}
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	for range 1000 {
-		if _, err := os.Stat(file); err != nil {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("process %d does not end", pid)
 }
 
 func TestWrk(t *testing.T) {
@@ -240,10 +207,7 @@ func short(t *testing.T) workload.Target {
 	instance := target.Subject.(*workloadtest.Instance)
 	instance.Information.Scratch = dir
 	t.Cleanup(func() {
-		files, _ := filepath.Glob(instance.Information.Volumes["/data"] + "/*/postgresql-*/data/postmaster.pid")
-		for _, file := range files {
-			stop(t, file)
-		}
+		workloadtest.Stop(t, syscall.SIGTERM, instance.Information.Volumes["/data"]+"/*/postgresql-*/data/postmaster.pid")
 		os.RemoveAll(dir)
 	})
 	return target

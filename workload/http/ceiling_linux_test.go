@@ -31,6 +31,7 @@ import (
 	"bakeoff/probe"
 	"bakeoff/store"
 	"bakeoff/workload"
+	"bakeoff/workload/workloadtest"
 
 	"golang.org/x/sys/unix"
 )
@@ -182,7 +183,7 @@ func sides(t *testing.T, rounds ...int) []side {
 		t.Fatal(err)
 	}
 	var out []side
-	addr := loopback()
+	addr := workloadtest.Loopback()
 	for _, n := range rounds {
 		target := bare(t)
 		target.Subject = set{target.Subject, onCPU(server, "PATH="+bin+":"+os.Getenv("PATH"), spends+"="+strconv.Itoa(n))}

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,48 +42,13 @@ func bare(t *testing.T) workload.Target {
 	}
 	scratch := t.TempDir()
 	t.Cleanup(func() {
-		pids, _ := filepath.Glob(scratch + "/http-*/nginx.pid")
-		for _, file := range pids {
-			stop(t, file)
-		}
+		workloadtest.Stop(t, syscall.SIGTERM, scratch+"/http-*/nginx.pid")
 	})
 	return workload.Target{
 		Subject: &workloadtest.Instance{Information: driver.Info{Agent: self, Scratch: scratch}},
 		Peer:    local.Conn{}, PeerAgent: self, PeerDir: t.TempDir(),
-		Addr: loopback(), State: map[string]string{},
+		Addr: workloadtest.Loopback(), State: map[string]string{},
 	}
-}
-
-// loopback returns a loopback address that no other run of these tests uses.
-func loopback() netip.Addr {
-	if runtime.GOOS != "linux" {
-		return netip.MustParseAddr("127.0.0.1") // elsewhere the only one
-	}
-	pid := os.Getpid()
-	return netip.AddrFrom4([4]byte{127, byte(1 + pid>>16&0x7f), byte(pid >> 8), byte(1 + pid&0x7f)})
-}
-
-// stop ends the nginx whose process number file holds.
-func stop(t *testing.T, file string) {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil || pid < 2 {
-		t.Fatalf("%s holds %q", file, b)
-	}
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	for range 500 {
-		if _, err := os.Stat(file); err != nil {
-			return // nginx removes it last
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("nginx %d does not end", pid)
 }
 
 func TestSuite(t *testing.T) {
@@ -157,7 +120,7 @@ func TestDamagedPage(t *testing.T) {
 func TestServerKilledInATrial(t *testing.T) {
 	target, p, page := prepared(t, param.Values{"time": "1s"})
 	time.AfterFunc(500*time.Millisecond, func() {
-		stop(t, filepath.Dir(filepath.Dir(page))+"/nginx.pid")
+		workloadtest.Stop(t, syscall.SIGTERM, filepath.Dir(filepath.Dir(page))+"/nginx.pid")
 	})
 	raw, err := New().Run(t.Context(), target, p)
 	if err != nil {
