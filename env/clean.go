@@ -12,6 +12,7 @@ import (
 	"bakeoff/conn/local"
 	"bakeoff/driver"
 	"bakeoff/fault"
+	"bakeoff/lock"
 	"bakeoff/netns"
 )
 
@@ -107,6 +108,16 @@ func (c Cleaner) reap(ctx context.Context, r Record, dryRun bool) ([]string, err
 		}
 	}
 	return left, fault.Op("clean", m.Remove(ctx, filepath.Join(c.StateDir, leaseDir, r.Label+".json")))
+}
+
+// Measuring returns the process that holds the host's lock below stateDir on
+// this machine, 0 when none does: what is leased then is left behind.
+func Measuring(stateDir string) (pid int) {
+	path := filepath.Join(stateDir, lockFile)
+	if !lock.Held(path) {
+		return 0
+	}
+	return lock.Holder(path)
 }
 
 // Leases reads the leases below stateDir on this machine; see LeasesOn.

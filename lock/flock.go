@@ -22,3 +22,13 @@ func flock(f *os.File) error {
 		}
 	}
 }
+
+// held asks by a shared lock, which is refused while somebody has the file to
+// himself.
+func held(f *os.File) bool {
+	err := syscall.EINTR
+	for errors.Is(err, syscall.EINTR) {
+		err, _ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB).(syscall.Errno)
+	}
+	return errors.Is(err, syscall.EWOULDBLOCK)
+}

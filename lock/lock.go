@@ -59,6 +59,18 @@ func Holder(path string) int {
 	return pid
 }
 
+// Held reports whether somebody holds the lock at path, and takes nothing but
+// the moment of asking. Where it cannot be told it is not held: a file that is
+// not there or that this user may not read.
+func Held(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return held(f)
+}
+
 // Release gives the lock back. A nil Lock is released already.
 func (l *Lock) Release() {
 	if l != nil {

@@ -22,12 +22,18 @@ func TestHeldAndReleased(t *testing.T) {
 	if _, err := Try(path); !errors.Is(err, ErrHeld) {
 		t.Fatalf("second Try: %v, want ErrHeld", err)
 	}
+	if !Held(path) {
+		t.Error("the lock is held, and it is said that it is not")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := Wait(ctx, path); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("Wait on a held lock: %v", err)
 	}
 	l.Release()
+	if Held(path) || Held(path+".none") {
+		t.Error("a lock that nobody holds is said to be held")
+	}
 	l, err = Wait(context.Background(), path)
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ leased on. bakeoff run does the same by itself before it starts.`,
 			found, err := a.cleanAll(c.Context(), dryRun)
 			if asJSON && err == nil {
 				err = a.printJSON(map[string]any{"schema": "bakeoff/clean/v1", "dry_run": dryRun, "found": append([]env.Found{}, found...)})
-			} else {
+			} else if len(found) > 0 || err == nil { // what could not be looked at may have left anything
 				a.printFound(found, dryRun)
 			}
 			return errors.Join(err, notRemoved(found))

@@ -44,7 +44,10 @@ type diagnosis struct {
 	// Install is the one command that brings every package that is missing,
 	// "" when none is.
 	Install string `json:"install"`
-	// Leases are what earlier runs left, one line each.
+	// Measuring is the process that measures on this machine now; null: none.
+	Measuring *int `json:"measuring"`
+	// Leases are what earlier runs left, or what that process has in use, one
+	// line each.
 	Leases []string `json:"leases"`
 	// Hosts are those of a lab file, where one was named.
 	Hosts []hostDiagnosis `json:"hosts"`
@@ -130,6 +133,9 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 	}
 	lacks.add("", nil, packages)
 	d.Machine = append(d.Machine, a.agentFinding())
+	if pid := env.Measuring(state); pid != 0 {
+		d.Measuring = &pid
+	}
 	d.Leases = append(d.Leases, a.leaseLines(state)...)
 	for _, l := range d.Drivers {
 		if !l.Check.OK {
@@ -289,15 +295,7 @@ func (a *app) printDiagnosis(d diagnosis) {
 	a.printFindings(d.Machine)
 	fmt.Fprintln(a.stdout, "\n"+s.paint(bold, "Drivers"))
 	a.printDrivers(d.Drivers)
-	fmt.Fprintln(a.stdout, "\n"+s.paint(bold, "Left by earlier runs"))
-	for _, l := range d.Leases {
-		fmt.Fprintln(a.stdout, "  "+l)
-	}
-	if len(d.Leases) == 0 {
-		fmt.Fprintln(a.stdout, "  nothing")
-	} else {
-		fmt.Fprintln(a.stdout, "  bakeoff clean removes it")
-	}
+	a.printLeases(d, s)
 	if d.Install != "" {
 		fmt.Fprintln(a.stdout, "\n"+s.paint(bold, "What would bring all that is missing"))
 		fmt.Fprintln(a.stdout, "  "+d.Install)
@@ -305,6 +303,22 @@ func (a *app) printDiagnosis(d diagnosis) {
 	for _, h := range d.Hosts {
 		a.printHost(h)
 	}
+}
+
+// printLeases says what is leased: what a run has in use is not left behind.
+func (a *app) printLeases(d diagnosis, s style) {
+	head, end := "Left by earlier runs", "bakeoff clean removes it"
+	if d.Measuring != nil {
+		head, end = "In use", fmt.Sprintf("process %d measures on this machine now", *d.Measuring)
+	}
+	fmt.Fprintln(a.stdout, "\n"+s.paint(bold, head))
+	for _, l := range d.Leases {
+		fmt.Fprintln(a.stdout, "  "+l)
+	}
+	if len(d.Leases) == 0 && d.Measuring == nil {
+		end = "nothing"
+	}
+	fmt.Fprintln(a.stdout, "  "+end)
 }
 
 // printFindings tells what was found of a machine.
