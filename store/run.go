@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"bakeoff/fault"
@@ -42,12 +43,12 @@ func Name(now time.Time, lab string) string {
 func Create(dir string, at time.Time, lab, plan []byte) (_ *Run, err error) {
 	op := "store: create " + dir
 	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
-		return nil, fault.Wrap(fault.Lab, op, err)
+		return nil, refused(op, err)
 	}
 	if err := os.Mkdir(dir, 0o777); errors.Is(err, fs.ErrExist) {
 		return nil, fault.WithFix(fault.Wrap(fault.Invalid, op, err), "choose a folder that does not exist yet")
 	} else if err != nil {
-		return nil, fault.Wrap(fault.Lab, op, err)
+		return nil, refused(op, err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -83,6 +84,15 @@ func Create(dir string, at time.Time, lab, plan []byte) (_ *Run, err error) {
 		return nil, err
 	}
 	return r, syncPath(filepath.Dir(dir))
+}
+
+// refused is what a folder that cannot be made is told by.
+func refused(op string, err error) error {
+	wrapped := fault.Wrap(fault.Lab, op, err)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fault.WithFix(wrapped, "name a folder that you may write to: --out FOLDER")
+	}
+	return wrapped
 }
 
 // Open opens the run folder dir for reading. It takes no lock: a run that is

@@ -421,3 +421,15 @@ func BenchmarkTrial(b *testing.B) {
 		}
 	}
 }
+
+// A folder that cannot be made is told with what would be right.
+func TestCreateWhereNobodyMay(t *testing.T) {
+	const sealed = "/sys/bakeoff" // where root may not either
+	if _, err := os.Stat("/sys/kernel"); err != nil {
+		t.Skip("there is no /sys here")
+	}
+	_, err := Create(sealed+"/a", time.Now(), nil, nil)
+	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "name a folder that you may write to: --out FOLDER") {
+		t.Errorf("Create in a folder that nobody may write to: %v", err)
+	}
+}
