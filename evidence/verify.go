@@ -29,7 +29,7 @@ const (
 	// Tampered: bytes are not those that the journal speaks of.
 	Tampered Kind = "tampered"
 	// Parser: the same bytes give other numbers now, by a parser or by rules
-	// (analysis.Rules) that have changed since. Nobody cheated; `bakeoff report` writes the new ones.
+	// (analysis.Rules) that have changed since. Nobody cheated.
 	Parser Kind = "parser has changed"
 	// NotAsPlanned: what was done is not what was registered beforehand.
 	NotAsPlanned Kind = "not as planned"
@@ -407,7 +407,7 @@ func (v *verifier) numbers() error {
 		v.leaving(data) // numbers and rules that changed since decide otherwise
 	}
 	if fault.Is(err, fault.NotFound) {
-		v.Notes = append(v.Notes, "there is no "+store.ResultsFile+" yet; `bakeoff report` writes it")
+		v.Notes = append(v.Notes, "there is no "+store.ResultsFile+" yet; `bakeoff report` makes it of the blocks that are done")
 		v.name(nil)
 		return nil
 	}
@@ -420,7 +420,7 @@ func (v *verifier) numbers() error {
 	}
 	if m, ok := stored.(map[string]any); ok {
 		if ended, _ := m["ended"].(string); ended != "" && v.story.ended == "" {
-			v.find(Results, store.JournalFile, fmt.Sprintf("it does not say that the run ended, and %s is of one that had (%.60q): lines are missing at its end, or run --resume was killed since",
+			v.find(Results, store.JournalFile, fmt.Sprintf("it does not say that the run ended, and %s is of one that had (%.60q): lines are missing at its end, or run --resume was killed since; then `bakeoff report` makes them anew",
 				store.ResultsFile, ended))
 		}
 		// A folder may be given another name.

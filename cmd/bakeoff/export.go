@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -9,8 +8,6 @@ import (
 
 	"bakeoff/analysis"
 	"bakeoff/export"
-	"bakeoff/fault"
-	"bakeoff/store"
 )
 
 func (a *app) export() *cobra.Command {
@@ -52,27 +49,3 @@ func (a *app) export() *cobra.Command {
 
 // maxRuns bounds how many runs one command reads.
 const maxRuns = 10000
-
-// readResults reads results.json of a run.
-func readResults(arg string) (r analysis.Results, err error) {
-	dir, err := runDir(arg)
-	if err != nil {
-		return r, err
-	}
-	run, err := store.Open(dir)
-	if err != nil {
-		return r, err
-	}
-	defer run.Close()
-	text, err := run.Results()
-	if err != nil {
-		return r, fault.WithFix(fault.Op(dir, err), "a run that has not ended has no results yet: bakeoff run --resume "+dir)
-	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		return r, fault.Wrap(fault.Invalid, dir+"/"+store.ResultsFile, err)
-	}
-	if r.Schema != analysis.ResultsSchema {
-		return r, fault.New(fault.Invalid, "%s/%s: schema is %q, this program reads %q", dir, store.ResultsFile, r.Schema, analysis.ResultsSchema)
-	}
-	return r, nil
-}

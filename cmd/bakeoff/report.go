@@ -17,7 +17,8 @@ func (a *app) report() *cobra.Command {
 		Use:   "report RUN|FOLDER",
 		Short: "Write the page of a run anew",
 		Long: `report writes RUN/report/index.html from the run folder: after an upgrade, or
-for a run that somebody else made. It measures nothing, and needs no driver.
+for a run that somebody else made. It measures nothing, and needs no driver. Of
+a run that was killed it reports the blocks that were done.
 
 Of a folder that holds several runs it writes FOLDER/index.html: every run with
 its verdicts counted, and a link to its page. A folder that holds exactly one
@@ -35,6 +36,9 @@ run stands for that run.`,
 			}
 			dir, err := runDir(args[0])
 			if err != nil {
+				return err
+			}
+			if err := sumUp(dir); err != nil {
 				return err
 			}
 			if err := report.Write(dir, report.Option{Version: versionString()}); err != nil {
