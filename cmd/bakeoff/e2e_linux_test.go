@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/analysis"
 	"bakeoff/evidence"
 	"bakeoff/plan"
 	"bakeoff/store"
@@ -182,6 +184,8 @@ func TestKilledAndResumed(t *testing.T) {
 	_ = c.Wait() // it was killed
 	before := trials(t, journal)
 	folder := filepath.Dir(journal)
+	h.reportsWhatIsDone(t, folder)
+	h.refusesAnotherLab(t, folder)
 
 	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", "--resume", folder, "--json")
 	if code != 0 {
@@ -204,6 +208,139 @@ func TestKilledAndResumed(t *testing.T) {
 	h.leavesNothing(t)
 }
 
+// What a run measures with is not taken for what was left behind.
+func TestInUseIsNotLeftBehind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for some seconds")
+	}
+	h := newHome(t)
+	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", h.lab(t, "500"), "--seed", "7")
+	c.Env, c.Dir = h.env, h.dir
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = c.Process.Signal(syscall.SIGTERM)
+		_ = c.Wait() // its code is not asked for
+		h.leavesNothing(t)
+	}()
+	waitForTrials(t, h.dir, 1)
+	pid := c.Process.Pid
+	out, errs, code := h.bakeoff(t, time.Minute, "clean", "--dry-run")
+	if code != 1 || out != "" || !strings.Contains(errs, fmt.Sprintf("process %d measures on this host", pid)) {
+		t.Errorf("clean --dry-run while a run is going on: exit code %d\n%s%s", code, out, errs)
+	}
+	out, errs, code = h.bakeoff(t, time.Minute, "doctor")
+	if code != 0 || strings.Contains(out, "bakeoff clean removes it") ||
+		!strings.Contains(out, fmt.Sprintf("process %d measures on this machine now", pid)) {
+		t.Errorf("doctor while a run is going on: exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// reportsWhatIsDone asserts that a run that was killed can be reported, and
+// holds with what was written.
+func (h home) reportsWhatIsDone(t *testing.T, folder string) {
+	t.Helper()
+	if out, errs, code := h.bakeoff(t, time.Minute, "report", folder); code != 0 {
+		t.Errorf("report: exit code %d\n%s%s", code, out, errs)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, store.ResultsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r analysis.Results
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Blocks == 0 || r.Ended != "" || len(r.Summaries) == 0 {
+		t.Errorf("results of a killed run: %d blocks, ended %q, %d summaries", r.Blocks, r.Ended, len(r.Summaries))
+	}
+	if out, errs, code := h.bakeoff(t, time.Minute, "verify", folder); code != 0 {
+		t.Errorf("verify of a killed run: exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// refusesAnotherLab asserts that a run is not gone on with by a lab file that
+// is not the one it began with, as if nothing had been changed.
+func (h home) refusesAnotherLab(t *testing.T, folder string) {
+	t.Helper()
+	path := filepath.Join(folder, store.LabFile)
+	lab, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := os.WriteFile(path, lab, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	if err := os.WriteFile(path, bytes.Replace(lab, []byte("20ms"), []byte("30ms"), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := h.bakeoff(t, time.Minute, "run", "--resume", folder)
+	if code != 2 || !strings.Contains(errs, "was changed since the run began") {
+		t.Errorf("resume with another lab file: exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// When nobody reads what a run prints, it ends as by Ctrl-C: what it made is
+// gone, what it found is kept.
+func TestNobodyReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for some seconds")
+	}
+	h := newHome(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", h.lab(t, "6"), "--seed", "7")
+	c.Env, c.Dir, c.Stdout = h.env, h.dir, write
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	if _, err := read.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	read.Close() // as head -1 does
+	time.AfterFunc(time.Minute, func() { c.Process.Kill() })
+	_ = c.Wait() // its code tells
+	if code := c.ProcessState.ExitCode(); code != 141 {
+		t.Errorf("exit code %d, want 141", code)
+	}
+	h.leavesNothing(t)
+	found, err := filepath.Glob(filepath.Join(h.dir, "runs", "*", filepath.FromSlash(store.ReportFile)))
+	if err != nil || len(found) != 1 {
+		t.Errorf("pages of what there is: %v, %v", found, err)
+	}
+}
+
+// A run whose folder is taken away says so, and leaves nothing.
+func TestTheFolderIsTakenAway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for some seconds")
+	}
+	h := newHome(t)
+	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", h.lab(t, "6"), "--seed", "7")
+	c.Env, c.Dir = h.env, h.dir
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitForTrials(t, h.dir, 7)
+	if err := os.Rename(filepath.Join(h.dir, "runs"), filepath.Join(h.dir, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(time.Minute, func() { c.Process.Kill() })
+	_ = c.Wait() // its code tells
+	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(errs.String(), "is gone: somebody moved or removed it") {
+		t.Errorf("exit code %d\n%s", code, errs.String())
+	}
+	h.leavesNothing(t)
+}
+
 // Interrupted, a run reports what there is and is not done: its exit code is
 // what shells expect, it says how to go on, and that goes on.
 func TestInterruptedAndResumed(t *testing.T) {
@@ -213,7 +350,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 	for _, tt := range []struct {
 		signal syscall.Signal
 		want   int
-	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
+	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}, {syscall.SIGHUP, 129}} {
 		t.Run(tt.signal.String(), func(t *testing.T) {
 			h := newHome(t)
 			// What is worse or not in a part of a run asks for nothing yet.

@@ -37,6 +37,8 @@ var exitMeanings = []struct {
 	{exitNotFound, "something named does not exist"},
 	{exitSignal + int(syscall.SIGINT), "interrupted by Ctrl-C: what there is was reported, and run --resume goes on"},
 	{exitSignal + int(syscall.SIGTERM), "the same by SIGTERM"},
+	{exitSignal + int(syscall.SIGHUP), "the same because the terminal went away"},
+	{exitSignal + int(syscall.SIGPIPE), "the same because nobody reads its output any longer"},
 }
 
 // printExitCodes writes them behind the help of c.

@@ -21,8 +21,9 @@ func main() {
 // nothing of the process but what it is given, signals in run and serve
 // excepted.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: env}
+	out := &output{w: stdout}
+	a := &app{stdin: stdin, stdout: out, stderr: &output{w: stderr}, env: env}
 	root := a.root()
 	root.SetArgs(args)
-	return a.finish(root.Execute())
+	return a.finish(out.joined(root.Execute()))
 }

@@ -22,10 +22,16 @@ type watcher interface {
 type plain struct {
 	out   io.Writer
 	style style
+	// title is written before the first event: a run that is refused has none.
+	title string
 	told  told
 }
 
 func (p *plain) event(e trial.Event) {
+	if p.title != "" {
+		fmt.Fprintln(p.out, p.title)
+		p.title = ""
+	}
 	if e.Kind == trial.BlockEnd {
 		fmt.Fprintln(p.out, blockLine(e))
 	}
@@ -41,11 +47,21 @@ func (*plain) close() {}
 type told struct {
 	failures map[string]bool
 	again    int
+	blamed   int    // 1 + the last block in which something was said to be why it is void
+	void     string // why the last block was, of which nothing had been said
 }
 
 func (t *told) remark(e trial.Event) (string, colour) {
 	line, c := remark(e)
 	switch {
+	case e.Status == store.Void && e.Kind != trial.BlockEnd:
+		t.blamed = e.Block + 1
+	case e.Status == store.Void:
+		if t.blamed == e.Block+1 || e.Text == t.void || e.Text == "" || e.Text == trial.EndedInterrupted {
+			return "", ""
+		}
+		t.void = e.Text
+		return fmt.Sprintf("block %d: %s", e.Block+1, e.Text), red
 	case e.Kind == trial.TrialEnd && e.Status == store.Subject:
 		what := e.Contender + "\n" + e.Cell + "\n" + e.Text
 		if t.failures[what] {

@@ -13,7 +13,7 @@ import (
 // thing that is not simply going on, and no other.
 func TestPlainLines(t *testing.T) {
 	var out strings.Builder
-	p := plain{out: &out}
+	p := plain{out: &out, title: "seed 7, runs/a"}
 	for _, e := range []trial.Event{
 		{Kind: trial.Preparing, Text: "building the image debian:bookworm"},
 		{Kind: trial.Unavailable, Contender: "crun", Text: "crun is not installed; apt-get install crun"},
@@ -26,17 +26,29 @@ func TestPlainLines(t *testing.T) {
 		{Kind: trial.TrialEnd, Contender: "chroot", Cell: "http", Status: store.Subject, Text: "status 500"},
 		{Kind: trial.BlockEnd, Done: 1, Planned: 26, Elapsed: 41 * time.Second, Budget: 8 * time.Minute, Results: results(2)},
 		{Kind: trial.BlockEnd, Block: 1, Status: store.Void, Done: 1, Void: 1, Planned: 26, Elapsed: 80 * time.Second},
+		{Kind: trial.TrialEnd, Block: 2, Contender: "crun", Cell: "http", Status: store.Void, Text: "no counters"},
+		{Kind: trial.BlockEnd, Block: 2, Status: store.Void, Text: "crun at http: no counters", Done: 1, Void: 2, Planned: 26, Elapsed: 90 * time.Second},
+		{Kind: trial.BlockEnd, Block: 3, Status: store.Void, Text: "write: no space left on device", Done: 1, Void: 3, Planned: 26, Elapsed: 91 * time.Second},
+		{Kind: trial.BlockEnd, Block: 4, Status: store.Void, Text: "write: no space left on device", Done: 1, Void: 4, Planned: 26, Elapsed: 92 * time.Second},
+		{Kind: trial.BlockEnd, Block: 5, Status: store.Void, Text: "interrupted", Done: 1, Void: 5, Planned: 26, Elapsed: 93 * time.Second},
 		{Kind: trial.End, Text: "budget"},
 	} {
 		p.event(e)
 	}
-	const want = `building the image debian:bookworm
+	const want = `seed 7, runs/a
+building the image debian:bookworm
 crun cannot run here: crun is not installed; apt-get install crun
 block 1: microvm did not come up: kernel panic` + "\uFFFD" + `[31m
 block 1: chroot failed at http: status 404
 block 1: chroot failed at http: status 500
 block 1: 1 of at most 26 done, 41s of 8m0s, 2 of 3 comparisons decided
 block 2 is void: 1 of at most 26 done, 1 void, 1m20s
+block 3 is void: crun at http: no counters
+block 3 is void: 1 of at most 26 done, 2 void, 1m30s
+block 4 is void: 1 of at most 26 done, 3 void, 1m31s
+block 4: write: no space left on device
+block 5 is void: 1 of at most 26 done, 4 void, 1m32s
+block 6 is void: 1 of at most 26 done, 5 void, 1m33s
 ended: the time budget has no room for another block; 1 more trial failed as those above did
 `
 	if out.String() != want {

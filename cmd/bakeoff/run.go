@@ -3,15 +3,15 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,7 +56,8 @@ Before the first trial the whole schedule is drawn from a seed and registered
 in the run folder. On a terminal the intervals are seen narrowing; elsewhere
 there is a line for each block. Ctrl-C ends the run with a report of what there
 is, and exit code 130 (143 after SIGTERM); a second one kills it at once, and
-run --resume goes on with it.
+run --resume goes on with it. So does a terminal that goes away end it, and a
+pipe that is closed; nohup keeps it from the first.
 
 With --fail-on the exit code is 3 when one of these came true:
 
@@ -138,7 +139,7 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 		return s.broken(ctx, err)
 	}
 	if err := report.Write(s.dir, report.Option{Version: versionString()}); err != nil {
-		return err
+		return s.howToGoOn(err)
 	}
 	err = s.conclude(outcome.Results)
 	if outcome.Ended == trial.EndedInterrupted {
@@ -158,11 +159,25 @@ func (s *session) broken(ctx context.Context, err error) error {
 	var asked verdict
 	switch {
 	case stopped == nil:
-		return err
+		return s.howToGoOn(err)
 	case err == nil, errors.Is(err, context.Canceled), errors.As(err, &asked):
 		return stopped
 	}
 	return errors.Join(stopped, err)
+}
+
+// howToGoOn adds to a failure of the laboratory what can be done about it.
+func (s *session) howToGoOn(err error) error {
+	if s.run == nil || errors.As(err, new(verdict)) {
+		return err
+	}
+	if _, gone := os.Stat(filepath.Join(s.dir, store.JournalFile)); errors.Is(gone, fs.ErrNotExist) && !fault.Is(err, fault.Unsupported) {
+		return fault.New(fault.Lab, "the run folder %s is gone: somebody moved or removed it while the run was writing to it (%v)", s.dir, err)
+	}
+	if fault.Of(err) == fault.Lab {
+		return fault.WithFix(err, "when that is mended, bakeoff run --resume "+s.dir+" goes on with it")
+	}
+	return err
 }
 
 // session is one execution of run.
@@ -190,8 +205,10 @@ func (s *session) register(args []string) (err error) {
 		if s.text, err = s.run.Plan(); err != nil {
 			return err
 		}
-		s.plan, err = plan.Decode(s.text)
-		return err
+		if s.plan, err = plan.Decode(s.text); err != nil {
+			return err
+		}
+		return s.unedited()
 	}
 	lab, err := s.load(args)
 	if err != nil {
@@ -211,6 +228,21 @@ func (s *session) register(args []string) (err error) {
 	s.dir = filepath.Join(s.out, store.Name(time.Now(), lab.Name))
 	s.text, err = plan.Encode(s.plan)
 	return err
+}
+
+// unedited refuses to go on with a run whose lab file is another one by now:
+// what was changed in it would be passed over in silence.
+func (s *session) unedited() error {
+	const fix = "put back the one of the beginning, or bakeoff run the new one: that is a run of its own"
+	lab, err := s.run.Lab()
+	if err != nil {
+		return fault.WithFix(err, fix)
+	}
+	if sum := sha256.Sum256(lab); hex.EncodeToString(sum[:]) != s.plan.LabSHA256 {
+		return fault.WithFix(fault.New(fault.Invalid, "%s was changed since the run began, and a run goes on as it was registered",
+			filepath.Join(s.dir, store.LabFile)), fix)
+	}
+	return nil
 }
 
 // drawSeed draws a seed that is not 0 and that every JSON reader keeps exact.
@@ -318,8 +350,7 @@ func (s *session) watcher() watcher {
 		size := func() (int, int) { return s.size(s.stdout) }
 		return newLive(s.stdout, s.style(s.stdout), size, liveState{title: title})
 	}
-	fmt.Fprintf(s.stdout, "seed %d, %s\n", s.plan.Seed, s.dir)
-	return &plain{out: s.stdout, style: s.style(s.stdout)}
+	return &plain{out: s.stdout, style: s.style(s.stdout), title: fmt.Sprintf("seed %d, %s", s.plan.Seed, s.dir)}
 }
 
 // ran is what run --json prints: the results, and where they are.
@@ -344,45 +375,8 @@ func (s *session) conclude(r analysis.Results) error {
 			return err
 		}
 	}
+	if r.Blocks == 0 && r.Void > 0 && r.Ended != trial.EndedInterrupted {
+		return fault.New(fault.Lab, "nothing was measured: each of the %d blocks was void, by failures of the laboratory", r.Void)
+	}
 	return failOn(s.failOn).end(r)
-}
-
-// sameSignal is how soon after the first a second signal is the same one.
-const sameSignal = 300 * time.Millisecond
-
-// interruptible returns a context that the first Ctrl-C or SIGTERM ends; the
-// second one kills this program where it stands.
-func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		s, ok := <-signals
-		if !ok {
-			return
-		}
-		signal := s.(syscall.Signal) // as all are on these systems
-		cancel(interruption{signal})
-		// One Ctrl-C can come twice: from the terminal, and passed on by what
-		// started this program (sudo, timeout). A person's second one is later.
-		first := time.Now()
-		for range signals {
-			if time.Since(first) < sameSignal {
-				continue
-			}
-			if a.terminal(a.stderr) {
-				io.WriteString(a.stderr, "\x1b[?25h") // the live view hides the cursor
-			}
-			io.WriteString(a.stderr, "\nbakeoff: killed; bakeoff clean removes what is left\n")
-			os.Exit(exitSignal + int(signal))
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(signals)
-		cancel(nil)
-	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
 
 	"golang.org/x/term"
 )
@@ -36,13 +35,13 @@ func (s style) paint(c colour, text string) string {
 
 // terminal reports whether w is a terminal.
 func (a *app) terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := file(w)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // width returns how many columns w has, 80 where that is not known.
 func (a *app) size(w io.Writer) (columns, rows int) {
-	if f, ok := w.(*os.File); ok {
+	if f, ok := file(w); ok {
 		if c, r, err := term.GetSize(int(f.Fd())); err == nil && c > 0 && r > 0 {
 			return c, r
 		}
