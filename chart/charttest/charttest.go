@@ -42,6 +42,39 @@ func Run(t *testing.T, f chart.Figure) {
 			t.Error("the same data gave different bytes")
 		}
 		element(t, svg, max(w, chart.MinWidth))
+		apart(t, svg)
+	}
+}
+
+// apart checks that no label of an axis runs into another.
+func apart(t *testing.T, svg string) {
+	t.Helper()
+	type label struct {
+		X     float64 `xml:"x,attr"`
+		Y     float64 `xml:"y,attr"`
+		Class string  `xml:"class,attr"`
+		Text  string  `xml:",chardata"`
+		Place string  `xml:"text-anchor,attr"`
+	}
+	var root struct {
+		Labels []label `xml:"text"`
+	}
+	if err := xml.Unmarshal([]byte(svg), &root); err != nil {
+		t.Fatal(err)
+	}
+	type span struct{ from, to float64 }
+	taken := map[float64][]span{}
+	for _, l := range root.Labels {
+		if l.Class != "tick" || l.Place != string(chart.Middle) {
+			continue
+		}
+		half := chart.TextWidth(l.Text) / 2
+		for _, s := range taken[l.Y] {
+			if l.X-half < s.to && s.from < l.X+half {
+				t.Errorf("the label %q runs into another", l.Text)
+			}
+		}
+		taken[l.Y] = append(taken[l.Y], span{l.X - half, l.X + half})
 	}
 }
 

@@ -51,7 +51,9 @@ func (f Figure) Title() string { return f.Of + ": in the order of measuring" }
 func (f Figure) Desc() string {
 	var b strings.Builder
 	for _, r := range f.Rows {
-		if reach, ok := r.reach(); ok {
+		if reach, ok := r.reach(); ok && len(r.Values) == 1 {
+			fmt.Fprintf(&b, "%s has one value. ", chart.Fit(r.Label, 400))
+		} else if ok {
 			fmt.Fprintf(&b, "%s stays within %s of its median. ", chart.Fit(r.Label, 400), percent(reach))
 		} else {
 			fmt.Fprintf(&b, "%s has no values. ", chart.Fit(r.Label, 400))
@@ -165,7 +167,10 @@ func (f Figure) Draw(id string, width float64) string {
 		y := head + row*float64(i)
 		reach, ok := r.reach()
 		text := "no values"
-		if ok {
+		switch {
+		case ok && len(r.Values) == 1:
+			text = "one value"
+		case ok:
 			text = percent(reach)
 		}
 		c.Begin("row", r.Label+": "+text)
@@ -189,8 +194,16 @@ func (f Figure) Draw(id string, width float64) string {
 		c.End()
 	}
 	bottom := head + row*float64(len(f.Rows))
-	c.Text(x0, bottom+12, chart.Start, "direction", fmt.Sprintf("%d blocks, in order →", max(len(starts), 0)))
+	c.Text(x0, bottom+12, chart.Start, "direction", extent(len(starts)))
 	return c.SVG(bottom+foot, f.Title(), f.Desc())
+}
+
+// extent says what goes from left to right.
+func extent(blocks int) string {
+	if blocks == 1 {
+		return "one block, in order →"
+	}
+	return fmt.Sprintf("%d blocks, in order →", blocks)
 }
 
 func dots(c *chart.Canvas, r Row, reach float64, place func(Value) float64, y float64) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/chart"
 	"bakeoff/chart/charttest"
 )
 
@@ -27,5 +28,13 @@ func TestFigures(t *testing.T) {
 	table := Figure{Rows: []Row{many}}.Table()
 	if len(table.Rows) != tableRows || !strings.Contains(table.Note, "of 300 blocks") {
 		t.Errorf("%d rows, note %q: a table that is cut must say so", len(table.Rows), table.Note)
+	}
+}
+
+// One value has no spread: ±0 % would be read as a very steady contender.
+func TestOneValueHasNoSpread(t *testing.T) {
+	f := Figure{Of: "sha256", Rows: []Row{{Label: "a", Median: p(3), Values: []Value{{0, 0, 3}}}}}
+	if svg := f.Draw("f", chart.Wide); strings.Contains(svg, "±0") || !strings.Contains(svg, ">one value<") || !strings.Contains(svg, "one block, in order") {
+		t.Error(svg)
 	}
 }

@@ -206,17 +206,26 @@ func (f Figure) beside(r Row) string {
 }
 
 func (f Figure) directions(c *chart.Canvas, l layout, at func(float64) float64) {
+	zero := at(f.Axis.zero())
+	left, right := zero-l.x0+10, l.x1-zero+10
 	less, more := "← "+f.Less, f.More+" →"
 	switch {
 	case f.Neutral:
 	case f.MoreIsBetter:
-		more = f.More + " (better) →"
+		more = fitting(right, f.More+" (better) →", "better →")
 	default:
-		less = "← " + f.Less + " (better)"
+		less = fitting(left, "← "+f.Less+" (better)", "← better")
 	}
-	zero := at(f.Axis.zero())
-	c.Label(min(zero-8, l.x1), 14, zero-l.x0+10, chart.End, "direction", less)
-	c.Label(max(zero+8, l.x0), 14, l.x1-zero+10, chart.Start, "direction", more)
+	c.Label(min(zero-8, l.x1), 14, left, chart.End, "direction", less)
+	c.Label(max(zero+8, l.x0), 14, right, chart.Start, "direction", more)
+}
+
+// fitting is whole where there is room for it, else what matters of it.
+func fitting(room float64, whole, short string) string {
+	if chart.TextWidth(whole) > room {
+		return short
+	}
+	return whole
 }
 
 // ticks draws the axis; labels that would touch an earlier, more important

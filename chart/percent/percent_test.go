@@ -105,3 +105,21 @@ func FuzzFigure(f *testing.F) {
 		}
 	})
 }
+
+// Which way is better is said whole, however little room there is on its side.
+func TestTheBetterSideIsNamed(t *testing.T) {
+	for _, x := range []struct {
+		more  bool
+		value float64
+		want  string
+	}{{true, 0.05, ">better →<"}, {true, 1.01, ">faster (better) →<"}, {false, 20, ">← better<"}} {
+		row := Row{Label: "microvm", Value: &x.value, Lo: &x.value, Hi: &x.value, Mark: chart.Worse}
+		f := Figure{Of: "cpu", Baseline: "host", Less: "slower", More: "faster", MoreIsBetter: x.more, Rows: []Row{row}, Axis: NewAxis(0.02, row)}
+		if !x.more {
+			f.Less, f.More = f.More, f.Less
+		}
+		if svg := f.Draw("f", chart.Narrow); !strings.Contains(svg, x.want) {
+			t.Errorf("at %v the figure does not say %q:\n%s", x.value, x.want, svg)
+		}
+	}
+}

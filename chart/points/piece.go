@@ -3,6 +3,10 @@ package points
 import (
 	"math"
 	"slices"
+	"strings"
+
+	"bakeoff/chart"
+	"bakeoff/unit"
 )
 
 // piece is a part of the axis with a linear scale of its own.
@@ -16,6 +20,27 @@ func (p piece) at(v float64) float64 {
 }
 
 func (p piece) holds(v float64) bool { return v >= p.lo && v <= p.hi }
+
+// size is the largest value on the piece, without its sign.
+func (p piece) size() float64 { return max(math.Abs(p.lo), math.Abs(p.hi)) }
+
+// ticks are round values on the piece, in ascending order. Where pieces are of
+// different sizes the first bears the unit with its prefix.
+func (p piece) ticks(u string, withUnit bool) (out []tick) {
+	scale, own := unit.Prefix(p.size(), u)
+	values, step := chart.Ticks(p.lo, p.hi, min(max(int((p.x1-p.x0)/60), 2), 8))
+	for i := range values {
+		values[i] /= scale
+	}
+	labels, _ := chart.Labels(values, step/scale, "")
+	if withUnit {
+		labels[0] = strings.TrimSpace(labels[0] + " " + own)
+	}
+	for i, v := range values {
+		out = append(out, tick{p.at(v * scale), labels[i]})
+	}
+	return out
+}
 
 func find(ps []piece, v float64) *piece {
 	for i := range ps {

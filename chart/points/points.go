@@ -170,29 +170,10 @@ func spread(i int) float64 {
 // axes draws the ticks of every piece and the breaks between them. It
 // returns the unit with its prefix where one holds for the whole axis.
 func axes(c *chart.Canvas, panels []piece, u string, bottom float64) string {
-	name := ""
+	name := common(panels, u)
+	var all [][]tick
 	for i, p := range panels {
-		scale, own := unit.Prefix(max(math.Abs(p.lo), math.Abs(p.hi)), u)
-		values, step := chart.Ticks(p.lo, p.hi, min(max(int((p.x1-p.x0)/60), 2), 8))
-		for j, v := range values {
-			values[j] = v / scale
-		}
-		labels, _ := chart.Labels(values, step/scale, "")
-		// Pieces may be of different sizes: each bears its own prefix.
-		if name = own; len(panels) > 1 {
-			name = ""
-			labels[0] = strings.TrimSpace(labels[0] + " " + own)
-		}
-		last := math.Inf(-1)
-		for j, v := range values {
-			x, half := p.at(v*scale), chart.TextWidth(labels[j])/2
-			if x-half < last+6 || x-half < 0 || x+half > c.Width() {
-				continue
-			}
-			last = x + half
-			c.Line(x, head-6, x, bottom, "grid")
-			c.Text(x, bottom+14, chart.Middle, "tick", labels[j])
-		}
+		all = append(all, p.ticks(u, name == ""))
 		c.Line(p.x0, bottom, p.x1, bottom, "axis")
 		if i > 0 {
 			x := p.x0 - gapW/2
@@ -200,7 +181,49 @@ func axes(c *chart.Canvas, panels []piece, u string, bottom float64) string {
 			c.Line(x+2.5, head-6, x+2.5, bottom+4, "break")
 		}
 	}
+	for _, t := range legible(all, c.Width()) {
+		c.Line(t.x, head-6, t.x, bottom, "grid")
+		c.Text(t.x, bottom+14, chart.Middle, "tick", t.label)
+	}
 	return name
+}
+
+// common is the unit with the prefix that all pieces have; "" where they are of
+// different sizes.
+func common(panels []piece, u string) (name string) {
+	for i, p := range panels {
+		if _, own := unit.Prefix(p.size(), u); i == 0 || own == name {
+			name = own
+		} else {
+			return ""
+		}
+	}
+	return name
+}
+
+// tick is a label with its place.
+type tick struct {
+	x     float64
+	label string
+}
+
+// legible leaves out ticks that would touch another or the edge. The first of
+// every piece comes before the others: without it a piece has no number at all.
+func legible(pieces [][]tick, width float64) (out []tick) {
+	for _, first := range []bool{true, false} {
+		for _, ticks := range pieces {
+			for i, t := range ticks {
+				half := chart.TextWidth(t.label) / 2
+				touches := slices.ContainsFunc(out, func(o tick) bool {
+					return math.Abs(o.x-t.x) < half+chart.TextWidth(o.label)/2+6
+				})
+				if first == (i == 0) && !touches && t.x >= half && t.x+half <= width {
+					out = append(out, t)
+				}
+			}
+		}
+	}
+	return out
 }
 
 func finite(vs []float64) []float64 {

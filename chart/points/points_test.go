@@ -2,8 +2,10 @@ package points
 
 import (
 	"math"
+	"strings"
 	"testing"
 
+	"bakeoff/chart"
 	"bakeoff/chart/charttest"
 )
 
@@ -21,11 +23,31 @@ func rows(levels ...float64) []Row {
 	return out
 }
 
+func one(label string, v float64) Row {
+	return Row{Label: label, Values: []float64{v}, Median: &v, N: 1}
+}
+
+// A unit that holds for the whole axis is written once; pieces of different
+// sizes have it each.
+func TestUnitsOfPieces(t *testing.T) {
+	for want, f := range map[string]Figure{
+		">request/s, higher is better<": {Rows: []Row{one("a", 26.9), one("b", 7.84), one("c", 30.6)}},
+		" krequest/s<":                  {Rows: []Row{one("a", 7.84), one("b", 7840)}},
+	} {
+		f.Unit, f.Better = "request/s", "higher is better"
+		if svg := f.Draw("f", chart.Wide); !strings.Contains(svg, want) {
+			t.Errorf("no %q in\n%s", want, svg)
+		}
+	}
+}
+
 func TestFigures(t *testing.T) {
 	for name, rs := range map[string][]Row{
 		"none":   nil,
 		"close":  rows(100e6, 101e6, 99e6),
 		"far":    rows(100e6, 101e6, 5e6),
+		"pieces": {one("a", 26.9), one("b", 7.84), one("c", 26.4), one("d", 30.6), one("e", 27.4)},
+		"sizes":  {one("a", 0.0071), one("b", 7.84), one("c", 7840)},
 		"one":    {{Label: "a", Values: []float64{3}, Median: p(3), N: 1}},
 		"zero":   {{Label: "a", Values: []float64{0, 0, 0}, Median: p(0), Lo: p(0), Hi: p(0), N: 3}},
 		"failed": {{Label: charttest.Hostile, Failures: 4}},
@@ -33,7 +55,7 @@ func TestFigures(t *testing.T) {
 			Median: p(math.NaN()), Lo: p(math.Inf(-1)), Hi: p(-1)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			charttest.Run(t, Figure{Of: "sha256", Unit: "B/s", Better: "higher is better", Rows: rs})
+			charttest.Run(t, Figure{Of: "sha256", Unit: "request/s", Better: "higher is better", Rows: rs})
 		})
 	}
 }
