@@ -115,7 +115,7 @@ func (c *Canvas) Text(x, y float64, a Anchor, class, s string) {
 // Label writes s, cut to the room that there is; the whole of it stands in a
 // title, which browsers show under the pointer.
 func (c *Canvas) Label(x, y, room float64, a Anchor, class, s string) {
-	short := Fit(s, room)
+	short := Ends(s, room)
 	if short == s {
 		c.Text(x, y, a, class, s)
 		return

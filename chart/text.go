@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -45,4 +46,26 @@ func Fit(s string, room float64) string {
 		rs = rs[:len(rs)-1]
 	}
 	return string(rs) + "…"
+}
+
+// Ends returns s, or its beginning and its end with an ellipsis between them
+// where s is wider than room: names that are made of parts often differ in the
+// last.
+func Ends(s string, room float64) string {
+	rs := []rune(s)
+	// As in Fit: what cannot fit even if it were narrow is not measured.
+	if most := int(room/(0.3*em)) + 2; len(rs) > 2*most {
+		rs = slices.Concat(rs[:most], rs[len(rs)-most:])
+	} else if TextWidth(s) <= room {
+		return s
+	}
+	head, tail := (len(rs)+1)/2, len(rs)/2
+	for head > 1 && TextWidth(string(rs[:head])+"…"+string(rs[len(rs)-tail:])) > room {
+		if head > tail {
+			head--
+		} else {
+			tail--
+		}
+	}
+	return string(rs[:head]) + "…" + string(rs[len(rs)-tail:])
 }

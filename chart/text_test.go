@@ -19,6 +19,26 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// Names that differ in their last part only are told apart where there is no
+// room for them.
+func TestEnds(t *testing.T) {
+	if got := Ends("host", 100); got != "host" {
+		t.Errorf("Ends cut a text that fits: %q", got)
+	}
+	a, b := Ends("debian-12-on-zfs-with-compression-lz4", 120), Ends("debian-12-on-zfs-with-compression-zstd", 120)
+	if a == b || !strings.HasPrefix(a, "debian") || !strings.HasSuffix(a, "lz4") {
+		t.Errorf("%q and %q", a, b)
+	}
+	for _, s := range []string{strings.Repeat("w", 1<<20), strings.Repeat("界", 500), "a rather long name of a contender", strings.Repeat("i", 21)} {
+		if got := Ends(s, 60); !strings.Contains(got, "…") || TextWidth(got) > 60 {
+			t.Errorf("Ends gave %q, %.0f wide", got, TextWidth(got))
+		}
+	}
+	if got := Ends("界", 1); got != "界…" {
+		t.Errorf("without room: %q", got)
+	}
+}
+
 func TestTicks(t *testing.T) {
 	v, step := Ticks(97, 103.2, 4)
 	if !slices.Equal(v, []float64{98, 100, 102}) || step != 2 {

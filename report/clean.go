@@ -47,6 +47,16 @@ func clip(s string, n int) string {
 	return string([]rune(s)[:n]) + "…"
 }
 
+// ends shortens s to n runes at most, n > 2, of its beginning and its end: names
+// that are made of parts often differ in the last.
+func ends(s string, n int) string {
+	rs := []rune(s)
+	if len(rs) <= n {
+		return s
+	}
+	return string(rs[:n/2]) + "…" + string(rs[len(rs)-(n-1)/2:])
+}
+
 // scrub cleans every string that v, a pointer, leads to, keys of maps
 // included, so that no later place can forget to.
 func scrub(v any) { scrubValue(reflect.ValueOf(v).Elem()) }

@@ -205,7 +205,7 @@ func percentRow(c analysis.Comparison) percent.Row {
 // cells shows the raw values of every cell.
 func (b *builder) cells() {
 	for i, k := range b.results.Cells {
-		c := cell{ID: fmt.Sprintf("cell-%d", i+1), Name: k.Name, About: b.about(k)}
+		c := cell{ID: fmt.Sprintf("cell-%d", i+1), Name: k.Name, About: b.about(k), Defaults: b.defaults(k)}
 		for _, m := range shown(k) {
 			rows, trend := b.points(k.Name, m)
 			if len(rows) == 0 {
@@ -263,11 +263,7 @@ func (b *builder) metricTable(k analysis.Cell) table {
 	t := table{Caption: "All metrics of " + k.Name,
 		Head: []string{"metric", "contender", "median", "interval", "trials", "failed", "against " + b.results.Baseline, "interval", "verdict"}}
 	compared := map[[2]string]analysis.Comparison{}
-	all := b.results.Comparisons
-	if b.results.Twin != nil {
-		all = append(all[:len(all):len(all)], b.results.Twin.Comparisons...)
-	}
-	for _, c := range all {
+	for _, c := range b.compared() {
 		if c.Cell == k.Name {
 			compared[[2]string{c.Contender, c.Metric}] = c
 		}

@@ -9,7 +9,7 @@ import (
 	"bakeoff/analysis"
 	"bakeoff/chart"
 	chartall "bakeoff/chart/all"
-	checks "bakeoff/evidence"
+	"bakeoff/param"
 	"bakeoff/plan"
 	"bakeoff/sample"
 	"bakeoff/store"
@@ -23,6 +23,9 @@ type page struct {
 	Beforehand                []string // what the whole run has to be read with
 	Head                      []pair
 	Tally                     []tally
+	Compared                  int // sentences in Groups
+	Unjudged                  string
+	Glance                    *glance // nil where there are few verdicts
 	Groups                    []group
 	Absent                    []sentence // what is missing at cells that have no verdicts
 	ScopeNote                 string
@@ -36,7 +39,8 @@ type page struct {
 	NotEnforced               []string
 	Strips                    []figure
 	Counters                  table
-	Missing, Gates, Void      table
+	Missing, Void             table
+	Checks                    []check
 	Unavailable               table
 	Warnings                  []string
 	Known                     machineNote
@@ -60,17 +64,22 @@ type tally struct {
 	Mark  chart.Mark
 	Word  string
 	Count int
+	Href  string // to what explains it; "" if nothing does
 }
 
 // group is the verdicts on one cell and metric.
 type group struct {
-	Cell, Metric, About string
-	Items               []sentence
+	ID, Cell, Metric string
+	Direction        string // which way is better
+	Doc              string // what is counted, in which unit, and the direction
+	About, Defaults  string // of the cell
+	Items            []sentence
 }
 
 // cell is everything about one cell.
 type cell struct {
-	ID, Name, About string
+	ID, Name        string
+	About, Defaults string
 	Figures         []figure
 	Metrics         table
 }
@@ -98,6 +107,7 @@ type builder struct {
 	figures   int
 	summaries map[[3]string]*analysis.Summary
 	metrics   map[[2]string]sample.Metric
+	usual     map[string]param.Values // defaults of the parameters, by workload
 }
 
 // newBuilder indexes what was measured.
@@ -117,11 +127,14 @@ func newBuilder(e *evidence) *builder {
 
 func newPage(e *evidence, opt Option) page {
 	b := newBuilder(e)
+	b.usual = opt.Defaults
 	p := &b.page
 	p.Version = clean(opt.Version)
 	b.head()
 	b.alarm()
+	b.checked()
 	b.verdicts()
+	b.glance()
 	b.percents()
 	b.summary()
 	b.cells()
@@ -272,40 +285,45 @@ func (b *builder) alarm() {
 // verdicts puts every primary comparison into a sentence, grouped by cell
 // and metric in the order of the lab file.
 func (b *builder) verdicts() {
-	counts := map[string]*tally{}
-	var order []string
-	count := func(s sentence) {
-		if counts[s.Word] == nil {
-			counts[s.Word] = &tally{Mark: s.Mark, Word: s.Word}
-			order = append(order, s.Word)
-		}
-		counts[s.Word].Count++
-	}
+	p := &b.page
 	for _, c := range b.results.Cells {
 		for _, m := range c.Metrics {
 			if !m.Primary {
 				continue
 			}
-			g := group{Cell: c.Name, Metric: m.Name, About: b.about(c) + ", " + direction(m.Better)}
+			g := group{ID: fmt.Sprintf("verdict-%d", len(p.Groups)+1), Cell: c.Name, Metric: m.Name, Direction: direction(m.Better),
+				Doc: measure(m), About: b.about(c), Defaults: b.defaults(c)}
 			for _, x := range b.primary(c.Name, m.Name) {
-				s := say(x, b.failures(x))
-				count(s)
-				g.Items = append(g.Items, s)
+				g.Items = append(g.Items, b.sentence(x))
 			}
-			for _, x := range b.missingAt(c.Name) {
-				count(x)
-				g.Items = append(g.Items, x)
-			}
+			g.Items = append(g.Items, b.missingAt(c.Name)...)
 			if len(g.Items) > 0 {
-				b.page.Groups = append(b.page.Groups, g)
+				p.Groups = append(p.Groups, g)
+				p.Compared += len(g.Items)
 			}
 		}
 	}
-	for _, w := range order {
-		b.page.Tally = append(b.page.Tally, *counts[w])
+	p.Tally = talliesOf(p.Groups)
+	p.Unjudged = b.unjudged()
+	p.Absent = b.unsaid()
+	p.ScopeNote = b.scope()
+}
+
+// talliesOf counts the sentences of groups by their word.
+func talliesOf(groups []group) (out []tally) {
+	leads := map[string]string{checkFailed: "#checks", "missing": "#missing"}
+	for _, g := range groups {
+		for _, s := range g.Items {
+			i := slices.IndexFunc(out, func(t tally) bool { return t.Word == s.Word })
+			if i < 0 {
+				i = len(out)
+				out = append(out, tally{Mark: s.Mark, Word: s.Word, Href: leads[s.Word]})
+			}
+			out[i].Count++
+		}
 	}
-	b.page.Absent = b.unsaid()
-	b.page.ScopeNote = b.scope()
+	slices.SortStableFunc(out, func(a, b tally) int { return slices.Index(words, a.Word) - slices.Index(words, b.Word) })
+	return out
 }
 
 // primary are the comparisons with a verdict on one cell and metric.
@@ -323,7 +341,7 @@ func (b *builder) missingAt(cell string) []sentence {
 	var out []sentence
 	for _, m := range b.results.Missing {
 		if m.Cell == cell && !b.isTwin(m.Contender) {
-			out = append(out, sentence{Mark: chart.Plain, Word: "missing",
+			out = append(out, sentence{Contender: m.Contender, Mark: chart.Plain, Word: "missing",
 				Claim: m.Contender + " has no result", Where: " at " + m.Cell, Evidence: brief(m.Reason)})
 		}
 	}
@@ -373,13 +391,16 @@ func (b *builder) scope() string {
 	return ""
 }
 
-// about says what a cell does: its workload and parameters.
-func (b *builder) about(c analysis.Cell) string {
-	s := c.Workload
-	for _, a := range c.Params.Args() {
-		s += " " + clip(strings.ReplaceAll(a, "\n", " "), 80)
+// measure says what a metric counts, in which unit, and which way is better.
+func measure(m sample.Metric) string {
+	s := clip(m.Doc, 200)
+	if m.Unit != "" && m.Unit != "1" {
+		s = strings.TrimSpace(s + " (" + m.Unit + ")")
 	}
-	return s
+	if s != "" {
+		s += ", "
+	}
+	return s + direction(m.Better)
 }
 
 func direction(d sample.Better) string {
@@ -401,7 +422,7 @@ func (b *builder) twin() {
 	b.page.TwinName = t.Name
 	for _, c := range t.Comparisons {
 		if c.Primary {
-			b.page.TwinSays = append(b.page.TwinSays, say(c, b.failures(c)))
+			b.page.TwinSays = append(b.page.TwinSays, b.sentence(c))
 		}
 	}
 	b.page.TwinFigures = b.twinFigures(t.Comparisons)
@@ -438,18 +459,6 @@ func (b *builder) absent() {
 		p.Missing.Rows = append(p.Missing.Rows, []string{m.Contender, m.Cell, m.Reason})
 	}
 	p.Unavailable = b.unavailable()
-	p.Gates = table{Caption: "Failed checks", Prose: true, Head: []string{"comparison", "check", "trials", "reason", "what it means"}}
-	all := b.results.Comparisons
-	if b.results.Twin != nil {
-		all = append(all[:len(all):len(all)], b.results.Twin.Comparisons...)
-	}
-	for _, c := range all {
-		for _, g := range c.Gates {
-			p.Gates.Rows = append(p.Gates.Rows, []string{c.Contender + ", " + c.Cell + ", " + c.Metric, g.Name,
-				fmt.Sprintf("%d of %d", g.Trials, g.Of), g.Reason, checks.Explain(g.Name)})
-		}
-	}
-	p.Gates.Rows = cut(b.evidence, "failed checks", p.Gates.Rows, maxList)
 	p.Void = table{Caption: "Void blocks", Prose: true, Head: []string{"block", "reason"}}
 	for _, l := range b.lines {
 		if l.Type == store.LineBlock && l.Status == store.Void {

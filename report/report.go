@@ -11,6 +11,7 @@ import (
 	"bytes"
 
 	"bakeoff/fault"
+	"bakeoff/param"
 	"bakeoff/store"
 )
 
@@ -18,6 +19,9 @@ import (
 type Option struct {
 	// Version of the program that writes the page; "" leaves it out.
 	Version string
+	// Defaults are those of the parameters of each workload. A parameter that
+	// has its default in all cells is folded away; nil shows them all.
+	Defaults map[string]param.Values
 }
 
 // Write reads the run folder runDir and writes report/index.html in it: one

@@ -133,8 +133,27 @@ func sound(t testing.TB, dir, page string) document {
 			t.Error("an svg without role, viewBox, title or desc")
 		}
 	}
+	tables(t, d)
 	links(t, d, ids, dir)
 	return d
+}
+
+// tables checks that every table tells a screen reader what it is and what
+// each cell belongs to, and that a keyboard can scroll it.
+func tables(t testing.TB, d document) {
+	t.Helper()
+	for _, n := range d.all("th") {
+		if scope, _ := attr(n, "scope"); scope != "col" && scope != "row" {
+			t.Errorf("a head of a table has scope %q", scope)
+		}
+	}
+	for _, n := range d.all("table") {
+		name, _ := attr(n.Parent, "aria-label")
+		stop, _ := attr(n.Parent, "tabindex")
+		if class, _ := attr(n.Parent, "class"); class != "scroll" || name == "" || stop != "0" {
+			t.Errorf("a table is in <%s class=%q aria-label=%q tabindex=%q>", n.Parent.Data, class, name, stop)
+		}
+	}
 }
 
 func inside(n *html.Node, class string) bool {
@@ -185,7 +204,8 @@ func TestPage(t *testing.T) {
 		"crun is better than host at files on this machine",
 		"chroot against host is undecided at files on this machine",
 		"more would decide it",
-		"crun against host is undecided at http-50 on this machine, because a check failed: ceiling: the load generator was 97 % busy",
+		"crun against host is undecided at http-50 on this machine, because a check failed: ceiling",
+		": the load generator was 97 % busy: its ceiling was measured (24 of 48 trials); the estimate is",
 		"microvm has no result at http-50: the server answered 404",
 		"trials of microvm failed",
 		"host~twin is equivalent to host at syscall",

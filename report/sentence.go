@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/analysis"
 	"bakeoff/chart"
+	"bakeoff/chart/percent"
 	"bakeoff/sample"
 	"bakeoff/stats"
 	"bakeoff/unit"
@@ -18,19 +19,41 @@ import (
 // is equivalent to host", " at sha256-16k on this machine" and "99.4 % to
 // 100.9 % of its throughput; 26 blocks".
 type sentence struct {
-	Mark     chart.Mark
-	Word     string // equivalent, better, worse, undecided, gated, missing
-	Claim    string
-	Where    string // with a space before it
-	Evidence string
+	Contender string
+	Mark      chart.Mark
+	Word      string // one of words
+	Claim     string
+	Where     string // with a space before it
+	Failed    []failedCheck
+	Evidence  string
+	Short     string // the difference in a column of a table: "−94.8 %"
 }
+
+// checkFailed is the word for a comparison that has no verdict because what was
+// measured may not be what was meant, whatever the numbers are.
+const checkFailed = "undecided by a failed check"
+
+// words are those that verdicts are counted by, in the order in which they are
+// told: what was decided, what was not, what is not there.
+var words = []string{"better", "worse", "equivalent", "undecided", checkFailed, "missing"}
+
+// failedCheck is a check that took a verdict away: ": the load generator was
+// 97 % busy (24 of 48 trials)". ID is where it is explained; "" is nowhere.
+type failedCheck struct{ ID, Name, Why string }
 
 // String is the whole sentence.
 func (s sentence) String() string {
-	if s.Evidence == "" {
+	var parts []string
+	for _, f := range s.Failed {
+		parts = append(parts, f.Name+f.Why)
+	}
+	if s.Evidence != "" {
+		parts = append(parts, s.Evidence)
+	}
+	if len(parts) == 0 {
 		return s.Claim + s.Where + "."
 	}
-	return s.Claim + s.Where + ": " + s.Evidence + "."
+	return s.Claim + s.Where + ": " + strings.Join(parts, "; ") + "."
 }
 
 // speech is how differences of a metric are spoken of.
@@ -190,10 +213,10 @@ func scopeWords(s analysis.Scope) string {
 // trials, or "".
 func say(c analysis.Comparison, failed string) sentence {
 	w := speak(c.Metric, c.Unit, c.Better)
-	s := sentence{Where: " at " + c.Cell + scopeWords(c.Scope)}
+	s := sentence{Contender: c.Contender, Short: short(c), Where: " at " + c.Cell + scopeWords(c.Scope)}
 	switch {
 	case len(c.Gates) > 0 && c.Primary:
-		s.Mark, s.Word = chart.Open, "gated"
+		s.Mark, s.Word = chart.Open, checkFailed
 		s.Claim = fmt.Sprintf("%s against %s is undecided", c.Contender, c.Baseline)
 		s.Where += ", because a check failed"
 	case c.Verdict == analysis.Equivalent:
@@ -213,6 +236,9 @@ func say(c analysis.Comparison, failed string) sentence {
 		s.Mark, s.Word = chart.Open, "undecided"
 		s.Claim = fmt.Sprintf("%s against %s is undecided", c.Contender, c.Baseline)
 	}
+	for _, g := range c.Gates {
+		s.Failed = append(s.Failed, failedCheck{Name: g.Name, Why: why(g)})
+	}
 	s.Evidence = strings.Join(evidenceOf(c, w, failed), "; ")
 	return s
 }
@@ -220,9 +246,6 @@ func say(c analysis.Comparison, failed string) sentence {
 // evidenceOf lists what a verdict rests on, the most telling first.
 func evidenceOf(c analysis.Comparison, w speech, failed string) []string {
 	var out []string
-	for _, g := range c.Gates {
-		out = append(out, gateText(g))
-	}
 	estimate := usable(c.Ratio, c.Scale)
 	between := interval(c)
 	if estimate == nil && c.Verdict == analysis.Inconclusive {
@@ -261,12 +284,31 @@ func evidenceOf(c analysis.Comparison, w speech, failed string) []string {
 	return out
 }
 
+// short is the difference in a column of a table: the estimate, or the bound
+// that there is.
+func short(c analysis.Comparison) string {
+	text := percent.Text
+	if c.Scale == sample.Difference {
+		text = func(v float64) string { return difference(v, c.Unit) }
+	}
+	lo, hi := bounds(c)
+	switch v := usable(c.Ratio, c.Scale); {
+	case v != nil:
+		return text(*v)
+	case lo != nil && hi == nil:
+		return "≥ " + text(*lo)
+	case hi != nil && lo == nil:
+		return "≤ " + text(*hi)
+	}
+	return "–"
+}
+
 // brief shortens a reason for a sentence; the table of what is missing has
 // the whole.
 func brief(reason string) string { return strings.TrimSuffix(clip(reason, 300), ".") }
 
-func gateText(g analysis.Gate) string {
-	s := g.Name
+// why says for what reason a check failed, and how often.
+func why(g analysis.Gate) (s string) {
 	if g.Reason != "" {
 		s += ": " + brief(g.Reason)
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -92,6 +93,7 @@ func (t *textWriter) write() {
 	t.paint("1", p.Title)
 	t.out.WriteString("\n")
 	t.wrapped("", p.Lead+" Ended: "+ending(t.results)+".")
+	t.counts()
 	for _, g := range p.Groups {
 		t.out.WriteString("\n")
 		t.paint("1", g.Cell+", "+g.Metric)
@@ -102,6 +104,21 @@ func (t *textWriter) write() {
 		t.bars(g)
 	}
 	t.rest()
+}
+
+// counts says how many comparisons came out how, and what has no verdict.
+func (t *textWriter) counts() {
+	p := &t.page
+	if p.Compared > 1 {
+		var all []sentence
+		for _, g := range p.Groups {
+			all = append(all, g.Items...)
+		}
+		t.wrapped("", fmt.Sprintf("%s: %s.", plural(p.Compared, "comparison"), tallied(all)))
+	}
+	if p.Unjudged != "" && len(p.Groups) > 0 {
+		t.wrapped("", p.Unjudged+"; the page shows them.")
+	}
 }
 
 // rest is what is said after the verdicts.
@@ -132,7 +149,7 @@ func (t *textWriter) rest() {
 // tallied counts sentences by their word: "4 equivalent, 1 undecided".
 func tallied(ss []sentence) string {
 	var out []string
-	for _, word := range []string{"equivalent", "better", "worse", "undecided", "gated"} {
+	for _, word := range words {
 		n := 0
 		for _, s := range ss {
 			if s.Word == word {
@@ -188,7 +205,7 @@ func (t *textWriter) wrapped(indent, s string) {
 	}
 	fresh := column == len(indent)
 	// Numbers stay with their per cent sign.
-	for _, word := range strings.FieldsFunc(strings.ReplaceAll(s, " %", "\u00a0%"), func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' }) {
+	for _, word := range fields(strings.ReplaceAll(s, " %", "\u00a0%"), t.Width-len(indent)) {
 		n := utf8.RuneCountInString(word)
 		if !fresh && column+1+n > t.Width {
 			t.out.WriteString("\n" + indent)
@@ -202,6 +219,17 @@ func (t *textWriter) wrapped(indent, s string) {
 		column, fresh = column+n, false
 	}
 	t.out.WriteString("\n")
+}
+
+// fields splits s into words; one that is longer than a line, as paths are, is
+// broken.
+func fields(s string, line int) (out []string) {
+	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' }) {
+		for part := range slices.Chunk([]rune(word), line) {
+			out = append(out, string(part))
+		}
+	}
+	return out
 }
 
 // ascii replaces the characters that sentences are made with.
@@ -229,16 +257,8 @@ func (t *textWriter) bars(g group) {
 		if r.Value == nil && r.Lo == nil && r.Hi == nil {
 			continue
 		}
-		text := "–"
-		switch {
-		case r.Value != nil:
-			text = percent.Text(*r.Value)
-		case r.Hi == nil:
-			text = "≥ " + percent.Text(*r.Lo)
-		case r.Lo == nil:
-			text = "≤ " + percent.Text(*r.Hi)
-		}
-		r.Label = clip(r.Label, 20)
+		text := short(c)
+		r.Label = ends(r.Label, 21)
 		if t.ASCII {
 			r.Label, text = ascii(r.Label), ascii(text)
 		}

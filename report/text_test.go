@@ -91,6 +91,19 @@ func TestTextIsInert(t *testing.T) {
 	}
 }
 
+// A path that is longer than a line is broken: terminals would do it in the
+// middle of an indent.
+func TestLongWordsAreBroken(t *testing.T) {
+	d, _ := example()
+	r := copied(t, analysis.Analyse(d))
+	r.Missing[0].Reason = "open " + strings.Repeat("/a-folder", 20) + ": no such file"
+	for _, line := range strings.Split(text(t, r, TextOption{Width: 60}), "\n") {
+		if n := utf8.RuneCountInString(line); n > 60 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
 // The alarm of the twin stands before the verdicts.
 func TestTextAlarm(t *testing.T) {
 	d, _ := example()

@@ -207,7 +207,7 @@ func (a *app) doCalibrate(ctx context.Context, quick bool, budget time.Duration,
 		return err
 	}
 	took := time.Since(from)
-	if err := report.Write(s.dir, report.Option{Version: versionString()}); err != nil {
+	if err := report.Write(s.dir, pageOption()); err != nil {
 		return err
 	}
 	copies, extra := []string{p.Twin}, map[string]float64{}

@@ -310,7 +310,7 @@ func (a *app) changes(title string, rows []compare.Row, width int, of func(compa
 		}
 		word, col := verdictOf(c.Verdict)
 		if len(x.Gates) > 0 && c.Verdict == analysis.Inconclusive {
-			word = "gated: " + x.Gates[0].Name + ": " + x.Gates[0].Reason
+			word = "check failed: " + x.Gates[0].Name + ": " + x.Gates[0].Reason
 		}
 		if x.TwinOf != "" {
 			word = "the baseline once more"

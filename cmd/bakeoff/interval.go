@@ -85,7 +85,7 @@ func verdictText(c analysis.Comparison) (string, colour) {
 		return "equivalent", bold
 	}
 	if len(c.Gates) > 0 {
-		return "gated: " + c.Gates[0].Name, yellow
+		return "check failed: " + c.Gates[0].Name, yellow
 	}
 	if c.Look == 0 {
 		return "open", dim

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/fault"
+	"bakeoff/param"
 	"bakeoff/report"
 	"bakeoff/store"
 )
@@ -28,7 +29,7 @@ run stands for that run.`,
 		Args: between(1, 1, "a run folder, or a folder of runs"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if folder := filepath.Clean(args[0]); len(runsIn(folder)) > 1 {
-				if err := report.Index(folder, report.Option{Version: versionString()}); err != nil {
+				if err := report.Index(folder, pageOption()); err != nil {
 					return err
 				}
 				fmt.Fprintln(a.stdout, filepath.Join(folder, report.IndexFile))
@@ -41,7 +42,7 @@ run stands for that run.`,
 			if err := sumUp(dir); err != nil {
 				return err
 			}
-			if err := report.Write(dir, report.Option{Version: versionString()}); err != nil {
+			if err := report.Write(dir, pageOption()); err != nil {
 				return err
 			}
 			fmt.Fprintln(a.stdout, filepath.Join(dir, filepath.FromSlash(store.ReportFile)))
@@ -50,6 +51,16 @@ run stands for that run.`,
 	}
 	c.ValidArgsFunction = completeRuns
 	return c
+}
+
+// pageOption is how pages are written: with the defaults of every workload, so
+// that a page can tell what was chosen from what was not.
+func pageOption() report.Option {
+	opt := report.Option{Version: versionString(), Defaults: map[string]param.Values{}}
+	for _, w := range catalogue().Workloads {
+		opt.Defaults[w.Name] = param.Defaults(w.Params)
+	}
+	return opt
 }
 
 // runDir finds a run: the folder itself, or the only run in it.

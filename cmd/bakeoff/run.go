@@ -138,7 +138,7 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 	if err != nil {
 		return s.broken(ctx, err)
 	}
-	if err := report.Write(s.dir, report.Option{Version: versionString()}); err != nil {
+	if err := report.Write(s.dir, pageOption()); err != nil {
 		return s.howToGoOn(err)
 	}
 	err = s.conclude(outcome.Results)
