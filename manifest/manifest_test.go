@@ -45,7 +45,8 @@ func catalogue() Catalogue {
 			{Name: "files", Summary: "a file system", Volume: "path", Metrics: []sample.Metric{higher("write", "B/s", true), higher("read", "B/s", false)}, Params: []param.Spec{
 				{Name: "path", Kind: param.Text, Default: "/data", Doc: "The volume."},
 				{Name: "size", Kind: param.Size, Default: "64MiB", Doc: "Bytes written."}}},
-			{Name: "http", Summary: "a web server", Metrics: []sample.Metric{higher("throughput", "request/s", true), {Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio}}, Params: []param.Spec{
+			{Name: "http", Summary: "a web server", Metrics: []sample.Metric{higher("throughput", "request/s", true), {Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio},
+				{Name: "generator-joules-per-request", Unit: "J/request", Better: sample.Lower, Scale: sample.Ratio, GeneratorHost: true}}, Params: []param.Spec{
 				{Name: "server", Kind: param.Text, Enum: []string{"nginx"}, Default: "nginx", Doc: "The server."},
 				{Name: "connections", Kind: param.Int, Min: 1, Max: 10000, Default: "50", Doc: "Connections."},
 				{Name: "tls", Kind: param.Bool, Default: "false", Doc: "Encrypted."},

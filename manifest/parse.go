@@ -377,10 +377,13 @@ func (r *resolver) primary(c *Cell, w WorkloadEntry, n *node) {
 	}
 }
 
+// metricNames are the metrics of a workload that can get a verdict.
 func metricNames(w WorkloadEntry) []string {
 	var out []string
 	for _, m := range w.Metrics {
-		out = append(out, m.Name)
+		if !m.GeneratorHost {
+			out = append(out, m.Name)
+		}
 	}
 	return out
 }

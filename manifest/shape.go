@@ -212,11 +212,14 @@ const (
 )
 
 func cellFields(w WorkloadEntry) []field {
-	var metrics []string
+	metric := enum(metricNames(w)...)
+	metric.also = map[string]string{}
 	for _, m := range w.Metrics {
-		metrics = append(metrics, m.Name)
+		if m.GeneratorHost {
+			metric.also[m.Name] = "another metric: this one is of the load generator's host, and is shown without a verdict"
+		}
 	}
-	either := &shape{kind: eitherOf, either: []*shape{one(param.Bool), listOf(enum(metrics...))}}
+	either := &shape{kind: eitherOf, either: []*shape{one(param.Bool), listOf(metric)}}
 	return []field{
 		{name: "params", doc: "The workload's parameters.", shape: fieldsOf(specFields(w.Params)...)},
 		{name: "primary", doc: "Metrics that get a verdict: a list, or true for those that the workload names. Everything else is shown with intervals and no verdict.", shape: either, def: "false"},

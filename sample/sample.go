@@ -31,8 +31,12 @@ type Metric struct {
 	Scale   Scale  `json:"scale"`
 	// CPUTime tells that the value is CPU time that was spent, for a trial or a
 	// unit of its work, and no clock's: nobody who waits makes it larger.
-	CPUTime bool   `json:"cpu_time,omitempty"`
-	Doc     string `json:"doc,omitempty"`
+	CPUTime bool `json:"cpu_time,omitempty"`
+	// GeneratorHost tells that the value is what the host of the load generator
+	// spent, where that is another than the subject's. It is shown beside the
+	// subject's own and gets no verdict: the subject is not what spent it.
+	GeneratorHost bool   `json:"generator_host,omitempty"`
+	Doc           string `json:"doc,omitempty"`
 }
 
 // Value is one sample: a number that one trial gave.

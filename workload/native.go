@@ -193,7 +193,7 @@ func (n native) parse(raw Raw, p param.Values) ([]sample.Value, error) {
 	if cost != nil {
 		values = append(values, sample.Value{Metric: CPUPerOp.Name, Unit: CPUPerOp.Unit, Value: *cost})
 	}
-	energy, err := Energy(raw, JoulesPerOp, res.Work, time.Duration(res.ElapsedNS))
+	energy, err := Energy(raw, res.Work, time.Duration(res.ElapsedNS), JoulesPerOp)
 	return append(values, energy...), err
 }
 

@@ -56,6 +56,9 @@ const (
 	// Host is a Span of the host's counters on the environment's CPUs and of
 	// the environment's scope (agent.Span as JSON); the trial runner adds it.
 	Host = "host.json"
+	// GeneratorHost is the same of another host that load comes from, on the
+	// generator's CPUs; it is there in no other trial.
+	GeneratorHost = "generator.json"
 )
 
 // Target is where a trial happens.

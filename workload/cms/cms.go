@@ -188,7 +188,7 @@ func parseSiege(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	if cost != nil {
 		r.Values = append(r.Values, sample.Value{Metric: "cpu-per-request", Unit: "s/request", Value: *cost})
 	}
-	energy, err := workload.Energy(raw, workload.JoulesPerRequest, r.Work, 0)
+	energy, err := workload.Energy(raw, r.Work, 0, workload.JoulesPerRequest, workload.GeneratorJoulesPerRequest)
 	return append(r.Values, energy...), err
 }
 

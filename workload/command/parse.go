@@ -66,7 +66,7 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	}
 	out.add(workload.CPUPerOp.Name, workload.CPUPerOp.Unit, cost)
 	// One execution is the unit of work.
-	energy, err := workload.Energy(raw, workload.JoulesPerOp, 1, time.Duration(res.ElapsedNS))
+	energy, err := workload.Energy(raw, 1, time.Duration(res.ElapsedNS), workload.JoulesPerOp)
 	return append(out, energy...), err
 }
 

@@ -37,7 +37,7 @@ func (e external) Doc() workload.Doc {
 	d := e.tool.Doc()
 	out := workload.Doc{
 		Name: d.Name, Summary: d.Summary, Params: slices.Clone(d.Params),
-		Metrics: append(slices.Clone(d.Metrics), workload.CPUPerOp, workload.JoulesPerOp),
+		Metrics: append(append(slices.Clone(d.Metrics), workload.CPUPerOp), e.energies()...),
 		Volume:  d.Volume, State: d.State, Cache: d.Cache, Time: d.Time, Parser: d.Parser, Source: d.Source,
 		Packages: d.Packages, Programs: []string{d.Program},
 	}
@@ -52,6 +52,15 @@ func (e external) Doc() workload.Doc {
 		out.Packages, out.Programs = web.Packages, web.Programs
 	}
 	return out
+}
+
+// energies are the metrics of energy: where the tool makes load from outside,
+// of both ends.
+func (e external) energies() []sample.Metric {
+	if e.tool.Doc().Server == tool.Web {
+		return []sample.Metric{workload.JoulesPerOp, workload.GeneratorJoulesPerOp}
+	}
+	return []sample.Metric{workload.JoulesPerOp}
 }
 
 // limit bounds one command of a tool. What runs inside may be slow; what makes
@@ -270,7 +279,7 @@ func (e external) parse(raw workload.Raw, p param.Values) ([]sample.Value, error
 	if cost != nil {
 		values = append(values, sample.Value{Metric: workload.CPUPerOp.Name, Unit: workload.CPUPerOp.Unit, Value: *cost})
 	}
-	energy, err := workload.Energy(raw, workload.JoulesPerOp, r.Work, 0)
+	energy, err := workload.Energy(raw, r.Work, 0, e.energies()...)
 	return append(values, energy...), err
 }
 
@@ -298,7 +307,7 @@ func (e external) read(raw workload.Raw, p param.Values) (res agent.ExecResult, 
 	out := tool.Output{Stdout: res.Stdout, Stderr: res.Stderr, Elapsed: time.Duration(res.ElapsedNS), Files: map[string][]byte{}}
 	for name, b := range raw {
 		switch name {
-		case execBlob, workload.Facts, workload.Host, workload.Stderr:
+		case execBlob, workload.Facts, workload.Host, workload.GeneratorHost, workload.Stderr:
 		default:
 			out.Files[name] = b
 		}

@@ -214,7 +214,10 @@ func short(t *testing.T) workload.Target {
 }
 
 // example is a tool for tests: a shell that does as its script says.
-type example struct{ script, missing string }
+type example struct {
+	script, missing string
+	web             bool // it makes load for a web server
+}
 
 var throughput = sample.Metric{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "x"}
 
@@ -227,7 +230,7 @@ func (e example) Doc() tool.Doc {
 		Name: "example", Program: program, VersionArgs: []string{"-c", "echo v1"},
 		Packages: map[string][]string{"debian": {"dash"}},
 		Params:   []param.Spec{{Name: "n", Kind: param.Int, Default: "5"}},
-		Metrics:  []sample.Metric{throughput}, Parser: 1, State: "carried", Cache: "warm",
+		Metrics:  []sample.Metric{throughput}, Parser: 1, State: "carried", Cache: "warm", Server: map[bool]tool.Server{true: tool.Web}[e.web],
 		Time: func(param.Values) time.Duration { return time.Second },
 	}
 }
@@ -454,15 +457,37 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// A generator of others on another host: what that host spent is no file of the
+// tool's, and a metric of its own.
+func TestEnergyOfAGeneratorElsewhere(t *testing.T) {
+	i := slices.IndexFunc(toolall.Tools(), func(x tool.Tool) bool { return x.Doc().Server == tool.Web })
+	if i < 0 {
+		t.Fatal("no tool makes load")
+	}
+	if _, ok := New(toolall.Tools()[i]).Doc().Metric("generator-joules-per-op"); !ok {
+		t.Errorf("%s does not tell what its host spends", toolall.Tools()[i].Doc().Name)
+	}
+	if _, ok := New(example{}).Doc().Metric("generator-joules-per-op"); ok {
+		t.Error("a tool without another end tells what that spends")
+	}
+	before, after := 10., 14.
+	raw := workload.Raw{execBlob: encoded(t, result("rate 4\n")),
+		workload.GeneratorHost: encoded(t, agent.Span{Before: probe.Counters{AtNS: 1, Joules: &before}, After: probe.Counters{AtNS: 2, Joules: &after}})}
+	got, err := New(example{web: true}).Parse(raw, nil)
+	if err != nil || len(got) != 2 || got[1].Metric != "generator-joules-per-op" || got[1].Value != 1 {
+		t.Errorf("%v, %v; 4 J for 4 operations is right", got, err)
+	}
+}
+
 // FuzzParse gives any bytes: what comes is positive and declared.
 func FuzzParse(f *testing.F) {
 	good := encoded(f, result("rate 4\n"))
-	f.Add(good, []byte(`{}`), []byte(`{"version":"1"}`))
-	f.Add(good[:len(good)/2], []byte("null"), []byte(""))
-	f.Add(encoded(f, agent.ExecResult{Schema: agent.ExecSchema, Argv: []string{""}, ElapsedNS: 1}), []byte("{"), []byte("[]"))
-	f.Fuzz(func(t *testing.T, exec, host, facts []byte) {
-		raw := workload.Raw{execBlob: exec, workload.Host: host, workload.Facts: facts}
-		w := New(example{})
+	f.Add(good, []byte(`{}`), []byte(`{"before":{"at_ns":1,"joules":1},"after":{"at_ns":2,"joules":3}}`), []byte(`{"version":"1"}`))
+	f.Add(good[:len(good)/2], []byte("null"), []byte("null"), []byte(""))
+	f.Add(encoded(f, agent.ExecResult{Schema: agent.ExecSchema, Argv: []string{""}, ElapsedNS: 1}), []byte("{"), []byte("{"), []byte("[]"))
+	f.Fuzz(func(t *testing.T, exec, host, generator, facts []byte) {
+		raw := workload.Raw{execBlob: exec, workload.Host: host, workload.GeneratorHost: generator, workload.Facts: facts}
+		w := New(example{web: true})
 		w.(workload.Witness).Testify(raw, nil)
 		got, err := w.Parse(raw, nil)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"bakeoff/fault"
 	"bakeoff/param"
 	"bakeoff/probe"
+	"bakeoff/sample"
 	"bakeoff/workload"
 	"bakeoff/workload/workloadtest"
 )
@@ -209,19 +210,25 @@ func TestCosts(t *testing.T) {
 		}
 		return b
 	}
-	got, err := costs(span(1), 1000)
+	on := func(host []byte) workload.Raw { return workload.Raw{workload.Host: host} }
+	got, err := costs(on(span(1)), 1000)
 	if err != nil || len(got) != 2 || got[0].Value != 0.003 || got[1].Value != 0.5 {
 		t.Errorf("%v, %v", got, err)
 	}
-	if got, err := costs(nil, 1000); err != nil || got != nil {
+	if got, err := costs(workload.Raw{}, 1000); err != nil || got != nil {
 		t.Errorf("unknown costs: %v, %v", got, err)
 	}
-	if got, err := costs(span(0), 1000); err != nil || len(got) != 1 {
+	if got, err := costs(on(span(0)), 1000); err != nil || len(got) != 1 {
 		t.Errorf("a host that counts too coarsely has no cost, not 0: %v, %v", got, err)
 	}
 	const fine = `{"before":{"cpu":{"user":1},"task_ns":1000000,"cpu_source":"cpuacct"},"after":{"cpu":{"user":1},"task_ns":5000000,"cpu_source":"cpuacct"}}`
-	if got, err := costs([]byte(fine), 1000); err != nil || len(got) != 1 || got[0].Value != 4e-6 {
+	if got, err := costs(on([]byte(fine)), 1000); err != nil || len(got) != 1 || got[0].Value != 4e-6 {
 		t.Errorf("4 ms without a tick: %v, %v", got, err)
+	}
+	const far = `{"before":{"at_ns":1,"joules":40,"context_switches":5},"after":{"at_ns":2,"joules":50,"context_switches":9}}`
+	got, err = costs(workload.Raw{workload.GeneratorHost: []byte(far)}, 1000)
+	if want := (sample.Value{Metric: "generator-joules-per-request", Unit: "J/request", Value: .01}); err != nil || len(got) != 1 || got[0] != want {
+		t.Errorf("another host's counters give %v, %v; %+v is right, and no cost of the subject's", got, err, want)
 	}
 }
 
@@ -247,11 +254,11 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(b, []byte(`{"before":{"cpu":{"user":1}},"after":{"cpu":{"user":2}}}`))
+		f.Add(b, []byte(`{"before":{"cpu":{"user":1}},"after":{"cpu":{"user":2}}}`), []byte(`{"before":{"at_ns":1,"joules":1},"after":{"at_ns":2,"joules":3}}`))
 	}
-	f.Add([]byte("{}"), []byte("null"))
-	f.Fuzz(func(t *testing.T, work, host []byte) {
-		values, err := New().Parse(workload.Raw{workload.Work: work, workload.Host: host}, nil)
+	f.Add([]byte("{}"), []byte("null"), []byte("{"))
+	f.Fuzz(func(t *testing.T, work, host, generator []byte) {
+		values, err := New().Parse(workload.Raw{workload.Work: work, workload.Host: host, workload.GeneratorHost: generator}, nil)
 		for _, v := range values {
 			m, ok := New().Doc().Metric(v.Metric)
 			if err != nil || !ok || m.Unit != v.Unit || !(v.Value >= 0) {

@@ -45,7 +45,7 @@ func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) 
 	if why := failed(r); why != "" {
 		return nil, fault.New(fault.Subject, "http: %s", why)
 	}
-	values, err := samples(r, h, raw[workload.Host])
+	values, err := samples(r, h, raw)
 	return values, fault.Op("http", err)
 }
 
@@ -106,12 +106,12 @@ func check(r agent.Result, p param.Values, count float64) error {
 }
 
 // samples computes what a trial measured.
-func samples(r agent.Result, h *hdrhistogram.Histogram, host []byte) ([]sample.Value, error) {
+func samples(r agent.Result, h *hdrhistogram.Histogram, raw workload.Raw) ([]sample.Value, error) {
 	count := float64(h.TotalCount())
 	values := []sample.Value{{Metric: "throughput", Unit: "request/s", Value: r.Work / (float64(r.ElapsedNS) / 1e9)}}
 	floor := max(0, stated(r, "latency-floor"))
 	values = append(values, latencies(h, int64(min(floor*1e9, float64(longest))))...)
-	costs, err := costs(host, max(count, stated(r, "requests")))
+	costs, err := costs(raw, max(count, stated(r, "requests")))
 	if err != nil {
 		return nil, err
 	}
@@ -164,10 +164,20 @@ func failed(r agent.Result) string {
 	return fmt.Sprintf("%d of %d requests failed: %s", bad, all, strings.Join(parts, ", "))
 }
 
-// costs returns what the host spent for each of n expected responses, as far
-// as it is known; n counts those of warm-up and drain, which the host's
-// account includes.
-func costs(host []byte, n float64) ([]sample.Value, error) {
+// costs returns what the hosts spent for each of n expected responses, as far
+// as it is known; n counts those of warm-up and drain, which the hosts'
+// accounts include.
+func costs(raw workload.Raw, n float64) ([]sample.Value, error) {
+	out, err := hostCosts(raw[workload.Host], n)
+	if err != nil {
+		return nil, err
+	}
+	energy, err := workload.Energy(raw, n, 0, workload.JoulesPerRequest, workload.GeneratorJoulesPerRequest)
+	return append(out, energy...), err
+}
+
+// hostCosts returns what the environment's host spent beside energy.
+func hostCosts(host []byte, n float64) (out []sample.Value, err error) {
 	if host == nil {
 		return nil, nil
 	}
@@ -175,7 +185,6 @@ func costs(host []byte, n float64) ([]sample.Value, error) {
 	if err := decode(host, &s); err != nil {
 		return nil, fmt.Errorf("http: %s: %w", workload.Host, err)
 	}
-	var out []sample.Value
 	add := func(metric, unit string, spent float64) {
 		if v := spent / n; v > 0 && !math.IsInf(v, 0) {
 			out = append(out, sample.Value{Metric: metric, Unit: unit, Value: v})
@@ -187,8 +196,7 @@ func costs(host []byte, n float64) ([]sample.Value, error) {
 	if b, a := s.Before.ContextSwitches, s.After.ContextSwitches; b != nil && a != nil {
 		add("context-switches-per-request", "op/request", *a-*b)
 	}
-	energy, err := workload.Energy(workload.Raw{workload.Host: host}, workload.JoulesPerRequest, n, 0)
-	return append(out, energy...), err
+	return out, nil
 }
 
 // hostBusy returns for how many seconds the host's CPUs were busy. Ticks are
