@@ -37,8 +37,9 @@ type Config struct {
 	// Meter prints on the host the reading of an energy meter, in joules; empty
 	// is none.
 	Meter []string
-	// Progress receives a line for a person when something takes long; nil
-	// discards.
+	// Progress receives a line for a person when something takes long, or is
+	// not as it should be; nil discards. Two hosts are read at the same time, so
+	// those of several lessors may be called at the same time.
 	Progress func(string)
 }
 

@@ -132,6 +132,10 @@ func (l *Lessor) Host() conn.Conn { return l.cfg.Host }
 // Name is the host's in the lab file.
 func (l *Lessor) Name() string { return l.cfg.Name }
 
+// Session counts the times that the host was connected to: counters of two
+// sessions are not of one process, and maybe not of one boot.
+func (l *Lessor) Session() int { return l.at.Session() }
+
 // Counters reads the host's counters, of these CPUs, and its meter. One that
 // does not answer takes no trial away: the energy is then unavailable, which
 // is said once.
@@ -143,7 +147,7 @@ func (l *Lessor) Counters(ctx context.Context, cpus []int) (probe.Counters, erro
 	var merr error
 	c.Energy = nil
 	if c.Joules, merr = readMeter(ctx, l.cfg.Host, l.cfg.Meter); merr != nil {
-		l.silent.Do(func() { l.say("energy is unavailable: %v", merr) })
+		l.silent.Do(func() { l.say("energy of %s is unavailable: %v", l.cfg.Name, merr) })
 	}
 	return c, ctx.Err()
 }

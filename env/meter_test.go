@@ -60,13 +60,13 @@ func TestLessorMeter(t *testing.T) {
 		t.Errorf("%v, %+v, %v", c.Joules, c.Energy, err)
 	}
 	var said []string
-	l = &Lessor{cfg: Config{Host: printer{code: 1}, Meter: []string{"meter"}, Progress: func(s string) { said = append(said, s) }}, at: Here{local.Conn{}}}
+	l = &Lessor{cfg: Config{Name: "box", Host: printer{code: 1}, Meter: []string{"meter"}, Progress: func(s string) { said = append(said, s) }}, at: Here{local.Conn{}}}
 	for range 2 {
 		if c, err := l.Counters(t.Context(), nil); err != nil || c.Joules != nil {
 			t.Errorf("a meter that fails: %v, %v", c.Joules, err)
 		}
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "energy is unavailable") {
+	if len(said) != 1 || !strings.Contains(said[0], "energy of box is unavailable") {
 		t.Errorf("a meter that fails twice is told as %q", said)
 	}
 }

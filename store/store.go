@@ -105,6 +105,10 @@ type Trial struct {
 	// Counters before and after, of the host on the environment's CPUs.
 	Before *probe.Counters `json:"counters_before"`
 	After  *probe.Counters `json:"counters_after"`
+	// GeneratorBefore and GeneratorAfter are those of another host that load
+	// comes from, on the generator's CPUs; nil where there is none.
+	GeneratorBefore *probe.Counters `json:"generator_counters_before,omitempty"`
+	GeneratorAfter  *probe.Counters `json:"generator_counters_after,omitempty"`
 	// Clock is what passed inside and outside, nil where there is one clock.
 	Clock  *Clock `json:"clock,omitempty"`
 	Raw    []File `json:"raw"`

@@ -90,7 +90,8 @@ func (r *runner) networks(ctx context.Context) error {
 // CPUs, or on the contender's own.
 func (r *runner) peer(t *target, s *side, subject []int) {
 	if g := r.Plan.Generator; g != "" {
-		t.Peer, t.PeerAgent, t.PeerDir = r.lessor(g).Peer(nil)
+		t.generator = r.lessor(g)
+		t.Peer, t.PeerAgent, t.PeerDir = t.generator.Peer(nil)
 		return
 	}
 	t.Peer, t.PeerAgent, t.PeerDir = s.env.Peer(subject)

@@ -327,6 +327,9 @@ type target struct {
 	work   workload.Workload
 	cell   manifest.Cell
 	failed error // Prepare failed: every trial of it does
+	// generator is the host that load comes from, nil where that is the
+	// environment's own, or there is no load.
+	generator *env.Lessor
 }
 
 func describe(err error) string {

@@ -2,17 +2,14 @@ package trial
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"time"
 
-	"bakeoff/agent"
 	"bakeoff/driver"
 	"bakeoff/fault"
 	"bakeoff/plan"
-	"bakeoff/probe"
 	"bakeoff/store"
 	"bakeoff/workload"
 )
@@ -102,7 +99,8 @@ func (r *runner) measure(ctx context.Context, le *lease, t *target, line *store.
 	}
 	settle(tctx, le)
 
-	before, err := r.counters(tctx, le)
+	session := t.session()
+	before, err := r.ends(tctx, le, t)
 	if err != nil {
 		return nil, err
 	}
@@ -111,18 +109,18 @@ func (r *runner) measure(ctx context.Context, le *lease, t *target, line *store.
 	out, rerr := t.work.Run(tctx, t.Target, t.cell.Params)
 	line.End = r.Now().UTC()
 	line.Clock = clock.since(readClock(tctx, le))
-	after, err := r.counters(context.WithoutCancel(ctx), le)
+	after, err := r.ends(context.WithoutCancel(ctx), le, t)
 	if err != nil {
 		return nil, err
 	}
-	line.Before, line.After = &before, &after
-	span, err := json.Marshal(agent.Span{Before: before, After: after})
-	if err != nil {
-		return nil, fault.Op("counters", err)
+	if t.session() != session {
+		return nil, fault.New(fault.Lab, "the connection to %s, where load comes from, was lost during the trial", t.generator.Name())
 	}
 	raw = workload.Raw{}
 	maps.Copy(raw, out)
-	raw[workload.Host] = span
+	if err := keepCounters(line, raw, before, after); err != nil {
+		return nil, err
+	}
 	if rerr != nil {
 		return raw, fault.Op("run", late(tctx, ctx, rerr))
 	}
@@ -157,23 +155,6 @@ func late(tctx, ctx context.Context, err error) error {
 		return fault.Wrap(fault.Subject, "it did not finish in time", err)
 	}
 	return err
-}
-
-// counters reads the host's counters on the environment's CPUs, with what the
-// environment was charged as a whole.
-func (r *runner) counters(ctx context.Context, le *lease) (probe.Counters, error) {
-	c, err := le.Counters(ctx)
-	if err != nil {
-		return c, fault.Op("counters of the host", err)
-	}
-	if m, ok := le.Instance.(driver.Meter); ok {
-		scope, err := m.Usage(ctx)
-		if err != nil {
-			return c, fault.Op("counters of the environment", err)
-		}
-		c.Scope = &scope
-	}
-	return c, nil
 }
 
 // The bounds of settling.

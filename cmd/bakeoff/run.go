@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -310,7 +311,10 @@ type leased struct {
 // lease locks every machine that the plan's contenders stand on. What it
 // returns is to be closed, with an error too.
 func (s *session) lease(ctx context.Context, agent string, drivers []driver.Driver) (l leased, err error) {
+	var saying sync.Mutex // two hosts are read at the same time
 	progress := func(text string) {
+		saying.Lock()
+		defer saying.Unlock()
 		s.watch.event(trial.Event{Kind: trial.Preparing, At: time.Now(), Text: text})
 	}
 	l.fleet = s.reach(ctx, s.plan, rebootPatience, progress)
