@@ -142,7 +142,7 @@ func (d *Data) unavailable(t *table) (out []Unavailable) {
 				continue
 			}
 			for _, m := range cell.Metrics {
-				reason, known := d.NoEnergy[name.Name]
+				reason, known := d.noEnergy(m)[name.Name]
 				known = known && strings.HasPrefix(m.Unit, "J/")
 				if m.CPUTime {
 					reason, known = noCPUTime, true
@@ -155,6 +155,14 @@ func (d *Data) unavailable(t *table) (out []Unavailable) {
 		}
 	}
 	return out
+}
+
+// noEnergy says for each contender why a metric of energy may have no value.
+func (d *Data) noEnergy(m sample.Metric) map[string]string {
+	if m.GeneratorHost {
+		return d.NoGeneratorEnergy
+	}
+	return d.NoEnergy
 }
 
 // contests are all comparisons of a run: of the contenders, and of the twin.

@@ -307,8 +307,10 @@ type Data struct {
 	Void    int
 	Ended   string
 	Missing []Missing
-	// NoEnergy is contender → why metrics of energy may have no value.
-	NoEnergy map[string]string
+	// NoEnergy is contender → why metrics of energy may have no value, and
+	// NoGeneratorEnergy why those of the load generator's host may have none; a
+	// contender whose load comes from its own host is not in it.
+	NoEnergy, NoGeneratorEnergy map[string]string
 	// Facts is contender → fact → value, for confounders; Meant names the
 	// facts that were meant to differ.
 	Facts map[string]map[string]string

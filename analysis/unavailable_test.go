@@ -27,6 +27,16 @@ func TestEnergyThatNobodyCounts(t *testing.T) {
 	if len(r.Unavailable) != 1 || r.Unavailable[0] != (Unavailable{Contender: "a", Cell: "one", Metric: "joules-per-op", Reason: "no counter"}) {
 		t.Errorf("unavailable: %+v", r.Unavailable)
 	}
+	// Of another host that load comes from it is said only where there is one.
+	joules.Name, joules.GeneratorHost = "generator-joules-per-op", true
+	d.Cells[0].Metrics = []sample.Metric{wall, joules}
+	if r := Analyse(d); len(r.Unavailable) != 0 {
+		t.Errorf("without another host: %+v", r.Unavailable)
+	}
+	d.NoGeneratorEnergy = map[string]string{"a": "no meter there"}
+	if r := Analyse(d); len(r.Unavailable) != 1 || r.Unavailable[0] != (Unavailable{Contender: "a", Cell: "one", Metric: "generator-joules-per-op", Reason: "no meter there"}) {
+		t.Errorf("of another host: %+v", r.Unavailable)
+	}
 	for _, s := range r.Summaries {
 		if s.Contender == "a" && s.Metric == "joules-per-op" {
 			t.Errorf("it has the summary %+v", s)

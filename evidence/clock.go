@@ -31,6 +31,12 @@ func clockGate(t Trial) string {
 			return "on the host " + why
 		}
 	}
+	// A generator of others may time itself by a clock that can be set.
+	if b, a, ok := generatorBracket(t); ok {
+		if why := jumped(b, a); why != "" {
+			return "on the generator's host " + why
+		}
+	}
 	if t.Work == nil {
 		return ""
 	}

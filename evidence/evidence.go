@@ -88,7 +88,7 @@ func (r *Reader) data(s *story) (analysis.Data, error) {
 	r.programs.join(d.Facts)
 	s.noteCPUSources(d.Facts)
 	d.Missing = s.missing(d.Observations)
-	d.NoEnergy = s.noEnergy()
+	d.NoEnergy, d.NoGeneratorEnergy = s.noEnergy(), s.noGeneratorEnergy()
 	return d, nil
 }
 

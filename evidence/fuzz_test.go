@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"bakeoff/plan"
+	"bakeoff/probe"
 	"bakeoff/store"
 )
 
@@ -36,6 +37,8 @@ func FuzzPlanned(f *testing.F) {
 		}
 		s := tell(p, plan.Hash(data), lines)
 		s.missing(nil)
+		s.noEnergy()
+		s.noGeneratorEnergy()
 		if len(s.planned()) > 0 {
 			return
 		}
@@ -46,6 +49,32 @@ func FuzzPlanned(f *testing.F) {
 		for b, ok := range s.counts {
 			if ok && (b >= len(p.Blocks) || trials[b] == 0 || trials[b]%4 != 0) {
 				t.Fatalf("block %d counts with %d trials", b, trials[b])
+			}
+		}
+	})
+}
+
+// Whatever a stranger's journal says of the generator's host, a gate says of it
+// what it would say of the subject's.
+func FuzzGatesOfTheGenerator(f *testing.F) {
+	f.Add([]byte(`{"at_ns":0,"wall_ns":5,"cpu":{"user":1},"throttled_seconds":1}`), []byte(`{"at_ns":1000000000,"wall_ns":9,"cpu":{"user":1,"steal":0.5},"throttled_seconds":1.5}`))
+	f.Add([]byte(`{"thermal_throttles":1e308}`), []byte(`{"at_ns":-1,"thermal_throttles":-1e308,"cpu":{"idle":-1e308}}`))
+	f.Fuzz(func(t *testing.T, before, after []byte) {
+		var b, a probe.Counters
+		if json.Unmarshal(before, &b) != nil || json.Unmarshal(after, &a) != nil {
+			return
+		}
+		far := Trial{Line: store.Line{Trial: &store.Trial{GeneratorBefore: &b, GeneratorAfter: &a}}}
+		near := Trial{Line: store.Line{Trial: &store.Trial{Before: &b, After: &a}}}
+		got, want := failing(far), failing(near)
+		for _, gate := range []string{"steal", "throttled", "clock"} {
+			if (got[gate] == "") != (want[gate] == "") {
+				t.Errorf("%s: %q of the generator's host, %q of the subject's", gate, got[gate], want[gate])
+			}
+		}
+		for gate := range got {
+			if want[gate] == "" {
+				t.Errorf("%s: %q of the generator's host alone", gate, got[gate])
 			}
 		}
 	})

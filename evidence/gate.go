@@ -174,22 +174,37 @@ func said(t Trial, metric string) float64 {
 	return 0
 }
 
-// stealGate looks at the subject's CPUs and at those of a generator. It passes
-// what is below the grain of the kernel's count.
+// stealGate looks at the subject's CPUs, at those that a generator says were
+// its own, and at those of the generator's host: not every generator says it.
 func stealGate(t Trial) string {
 	if share := said(t, "generator-stolen"); share > stealShare && share*float64(t.Work.ElapsedNS)/1e9 > stealTicks*(1+1e-9) {
 		return fmt.Sprintf("%.1f %% of the generator's CPU time was stolen", 100*share)
 	}
-	b, a, ok := bracket(t)
-	if !ok || b.CPU == nil || a.CPU == nil {
-		return ""
+	if b, a, ok := bracket(t); ok {
+		if share := stolen(b, a); share > 0 {
+			return fmt.Sprintf("%.1f %% of the CPU time was stolen", 100*share)
+		}
+	}
+	if b, a, ok := generatorBracket(t); ok {
+		if share := stolen(b, a); share > 0 {
+			return fmt.Sprintf("%.1f %% of the CPU time of the generator's host was stolen", 100*share)
+		}
+	}
+	return ""
+}
+
+// stolen is the share of the CPU time between two readings that was stolen; 0
+// where it is within the bound, or below the grain of the kernel's count.
+func stolen(b, a probe.Counters) float64 {
+	if b.CPU == nil || a.CPU == nil {
+		return 0
 	}
 	stolen := a.CPU.Steal - b.CPU.Steal
 	all := a.CPU.Busy() - b.CPU.Busy() + stolen + a.CPU.Idle - b.CPU.Idle + a.CPU.IOWait - b.CPU.IOWait
 	if !(all > 0 && stolen/all > stealShare && stolen > stealTicks*(1+1e-9)) {
-		return ""
+		return 0
 	}
-	return fmt.Sprintf("%.1f %% of the CPU time was stolen", 100*stolen/all)
+	return stolen / all
 }
 
 func swapGate(t Trial) string {
@@ -204,12 +219,17 @@ func swapGate(t Trial) string {
 	return fmt.Sprintf("%.0f pages were swapped in and %.0f out", in, out)
 }
 
-// throttledGate looks at the host, and at what the environment says of itself:
-// its own control group is not the controller's.
+// throttledGate looks at the host, at that of the generator, and at what the
+// environment says of itself: its own control group is not the controller's.
 func throttledGate(t Trial) string {
 	if b, a, ok := bracket(t); ok {
 		if why := throttled(b, a); why != "" {
 			return why
+		}
+	}
+	if b, a, ok := generatorBracket(t); ok {
+		if why := throttled(b, a); why != "" {
+			return "on the generator's host " + why
 		}
 	}
 	if t.Work == nil || t.Work.Counters == nil {
@@ -242,6 +262,15 @@ func bracket(t Trial) (before, after probe.Counters, ok bool) {
 		return before, after, false
 	}
 	return *t.Line.Before, *t.Line.After, true
+}
+
+// generatorBracket returns the counters of another host that load comes from,
+// before and after a trial.
+func generatorBracket(t Trial) (before, after probe.Counters, ok bool) {
+	if t.Line.Trial == nil || t.Line.GeneratorBefore == nil || t.Line.GeneratorAfter == nil {
+		return before, after, false
+	}
+	return *t.Line.GeneratorBefore, *t.Line.GeneratorAfter, true
 }
 
 // grown is by how much a count grew, 0 where it is not known.

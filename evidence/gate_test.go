@@ -17,13 +17,19 @@ import (
 
 func f(v float64) *float64 { return &v }
 
-// good is a trial that passes every gate: one second on the host.
+// good is a trial that passes every gate: one second on the host, with load
+// from another.
 func good() Trial {
 	cpu := func(user, idle float64) *probe.CPU { return &probe.CPU{User: user, Idle: idle} }
+	before := func() *probe.Counters {
+		return &probe.Counters{AtNS: 0, WallNS: ns(5e18), RawNS: ns(7), ClockSource: "tsc", ReadBytes: f(0), WriteBytes: f(0), CPU: cpu(10, 10), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}
+	}
+	after := func() *probe.Counters {
+		return &probe.Counters{AtNS: 1e9, WallNS: ns(5e18 + 1.001e9), RawNS: ns(999e6 + 7), ClockSource: "tsc", ReadBytes: f(3 << 20), WriteBytes: f(3 << 20), CPU: cpu(10.9, 10.1), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}
+	}
 	return Trial{
 		Line: store.Line{Trial: &store.Trial{Start: noon, End: noon.Add(time.Second),
-			Before: &probe.Counters{AtNS: 0, WallNS: ns(5e18), RawNS: ns(7), ClockSource: "tsc", ReadBytes: f(0), WriteBytes: f(0), CPU: cpu(10, 10), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}},
-			After:  &probe.Counters{AtNS: 1e9, WallNS: ns(5e18 + 1.001e9), RawNS: ns(999e6 + 7), ClockSource: "tsc", ReadBytes: f(3 << 20), WriteBytes: f(3 << 20), CPU: cpu(10.9, 10.1), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}}},
+			Before: before(), After: after(), GeneratorBefore: before(), GeneratorAfter: after()}},
 		Work: &agent.Result{ElapsedNS: 9e8, Check: agent.Check{Verified: true, Scaling: 2.02}, Errors: map[string]int64{"status 404": 0},
 			Work: 9000, WorkUnit: "request", Forced: &agent.Forced{ReadBytes: 3 << 20, WriteBytes: 3 << 20},
 			Values:   []sample.Value{{Metric: "latency-p50", Value: 2e-3}, {Metric: "latency-p99", Value: 5e-3}},
@@ -86,6 +92,10 @@ func TestGates(t *testing.T) {
 		{"swap", "swap", "3 pages were swapped in and 0 out", func(t *Trial) { t.Line.After.SwapIn = f(8) }},
 		{"heat", "throttled", "2 times", func(t *Trial) { t.Line.After.ThermalThrottles = f(5) }},
 		{"a quota", "throttled", "0.100 of 1.000 s", func(t *Trial) { t.Line.After.ThrottledSeconds = f(1.1) }},
+		{"steal from the generator's host", "steal", "9.1 % of the CPU time of the generator's host", func(t *Trial) { t.Line.GeneratorAfter.CPU.Steal = .1 }},
+		{"heat of the generator's host", "throttled", "on the generator's host the hardware throttled 2 times", func(t *Trial) { t.Line.GeneratorAfter.ThermalThrottles = f(5) }},
+		{"a quota on the generator", "throttled", "on the generator's host a quota held it back for 0.100 of 1.000 s", func(t *Trial) { t.Line.GeneratorAfter.ThrottledSeconds = f(1.1) }},
+		{"a clock set on the generator's host", "clock", "on the generator's host the wall clock was set by −3600.999 s", func(t *Trial) { *t.Line.GeneratorAfter.WallNS -= 3.601e12 }},
 		{"a step", "trend", "−50 % after 50 %", func(t *Trial) {
 			t.Work.Windows = []float64{20, 20.1, 20.2, 20.3, 20, 20.1, 20.2, 20, 10, 10.1, 10.2, 10, 10.1, 10.3, 10, 10.1}
 		}},
@@ -98,11 +108,15 @@ func TestGates(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*Trial){
-		"a full path and a busy server": func(t *Trial) { t.Path.PerSecond = 10100; t.Line.After.CPU.User += .09; t.Line.After.CPU.Idle -= .09 },
-		"memory that was declared":      func(t *Trial) { *t.Line.After.WriteBytes = 0; t.Backing = "tmpfs" },
-		"a short honest claim":          func(t *Trial) { t.Claim.Seconds, t.Claim.CPUSeconds = 1, .2 },
-		"a closed loop":                 func(t *Trial) { t.Work.Generator.LatenessP50, t.Work.Generator.LatenessP99 = nil, nil },
-		"clocks that nobody read":       func(t *Trial) { t.Line.After.WallNS, t.Line.Before.RawNS, t.Line.Before.ClockSource = nil, nil, "" },
+		"a full path and a busy server":        func(t *Trial) { t.Path.PerSecond = 10100; t.Line.After.CPU.User += .09; t.Line.After.CPU.Idle -= .09 },
+		"memory that was declared":             func(t *Trial) { *t.Line.After.WriteBytes = 0; t.Backing = "tmpfs" },
+		"a short honest claim":                 func(t *Trial) { t.Claim.Seconds, t.Claim.CPUSeconds = 1, .2 },
+		"a closed loop":                        func(t *Trial) { t.Work.Generator.LatenessP50, t.Work.Generator.LatenessP99 = nil, nil },
+		"a generator's host that says nothing": func(t *Trial) { t.Line.GeneratorBefore, t.Line.GeneratorAfter = &probe.Counters{}, &probe.Counters{} },
+		"a little steal from the generator":    func(t *Trial) { t.Line.GeneratorAfter.CPU.Steal = .05 },
+		"steal below a tick there":             func(t *Trial) { *t.Line.GeneratorAfter.CPU = probe.CPU{User: 10.1, Idle: 10.1, Steal: .02} },
+		"a generator that swaps":               func(t *Trial) { t.Line.GeneratorAfter.SwapIn = f(9) },
+		"clocks that nobody read":              func(t *Trial) { t.Line.After.WallNS, t.Line.Before.RawNS, t.Line.Before.ClockSource = nil, nil, "" },
 	} {
 		trial := good()
 		change(&trial)
