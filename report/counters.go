@@ -26,6 +26,8 @@ var rates = []rate{
 	{"disk writes", "1/s", func(c probe.Counters) *float64 { return c.WriteOps }},
 	{"read", "B/s", func(c probe.Counters) *float64 { return c.ReadBytes }},
 	{"written", "B/s", func(c probe.Counters) *float64 { return c.WriteBytes }},
+	{"held back by a quota", "s/s", func(c probe.Counters) *float64 { return c.ThrottledSeconds }},
+	{"slowed by heat", "1/s", func(c probe.Counters) *float64 { return c.ThermalThrottles }},
 	{"power", "W", func(c probe.Counters) *float64 { return c.Joules }},
 }
 
@@ -63,12 +65,23 @@ func (c *counted) at(i int) *float64 {
 	return &v
 }
 
-// counters makes the table of what the host counted: the states of the CPUs
-// and the rates, a row for each contender at each cell. Columns that nobody
-// has are left out, and named below it.
+// counters makes the tables of what the hosts counted: that of the environments,
+// and that of the load generator where it is another.
 func (b *builder) counters() {
-	t := table{Caption: "Counters of the host during the trials",
-		Head: []string{"cell", "contender", "user", "system", "interrupt", "stolen", "waiting for I/O", "idle"}}
+	b.page.Counters = b.countersOf("Counters of the host during the trials", "on this machine", func(s *spent) *spent { return s })
+	from := "the load generator's host"
+	if b.plan.Generator != "" {
+		from = b.plan.Generator
+	}
+	b.page.GeneratorHost = from
+	b.page.GeneratorCounters = b.countersOf("Counters of "+from+", where load came from, during the trials", "on "+from, func(s *spent) *spent { return s.elsewhere })
+}
+
+// countersOf makes the table of one end: the states of its CPUs and the rates, a
+// row for each contender at each cell of which that end was counted. Columns that
+// nobody has are left out, and named below it.
+func (b *builder) countersOf(caption, where string, end func(*spent) *spent) table {
+	t := table{Caption: caption, Head: []string{"cell", "contender", "user", "system", "interrupt", "stolen", "waiting for I/O", "idle"}}
 	type row struct {
 		cell, contender string
 		spent           *spent
@@ -78,12 +91,12 @@ func (b *builder) counters() {
 	for _, k := range b.results.Cells {
 		for _, name := range b.names() {
 			s := b.evidence.strips[cellOf{name, k.Name}]
-			if s == nil {
+			if s == nil || end(s) == nil {
 				continue
 			}
-			rows = append(rows, row{k.Name, name, s})
+			rows = append(rows, row{k.Name, name, end(s)})
 			for i := range rates {
-				known[i] = known[i] || s.counted.at(i) != nil
+				known[i] = known[i] || end(s).counted.at(i) != nil
 			}
 		}
 	}
@@ -105,9 +118,9 @@ func (b *builder) counters() {
 		t.Rows = append(t.Rows, line)
 	}
 	if len(lacking) > 0 && len(rows) > 0 {
-		t.Note = "Unavailable on this machine: " + strings.Join(lacking, ", ") + "."
+		t.Note = "Unavailable " + where + ": " + strings.Join(lacking, ", ") + "."
 	}
-	b.page.Counters = t
+	return t
 }
 
 // perSecond formats a rate; a count has no unit beside "a second".
@@ -119,6 +132,8 @@ func perSecond(v *float64, u string) string {
 		return "0"
 	case u == "1/s":
 		return unit.Format(*v, "/s")
+	case u == "s/s":
+		return unit.Format(*v, "s") + "/s"
 	}
 	return unit.Format(*v, u)
 }

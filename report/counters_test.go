@@ -1,12 +1,14 @@
 package report
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
 
 	"bakeoff/analysis"
 	"bakeoff/probe"
+	"bakeoff/store"
 )
 
 // TestCounters: rates are sums over sums of the time of those trials that had
@@ -48,5 +50,43 @@ func TestCountersAreColumns(t *testing.T) {
 	}
 	if strings.Contains(page, ">power</th>") {
 		t.Error("a column of a counter that nobody has")
+	}
+}
+
+// What another host counted that load came from has a table of its own, with
+// the host's name; where load came from the same host there is none.
+func TestCountersOfTheGeneratorsHost(t *testing.T) {
+	d, p := example()
+	v := func(f float64) *float64 { return &f }
+	trial := func(generator string) store.Line {
+		l := store.Line{Type: store.LineTrial, Contender: "crun", Status: store.OK, Trial: &store.Trial{Cell: "http-50",
+			Before: &probe.Counters{CPU: &probe.CPU{}, Joules: v(1)},
+			After:  &probe.Counters{AtNS: 2e9, CPU: &probe.CPU{User: 1, Idle: 1}, Joules: v(21)}}}
+		if generator != "" {
+			l.GeneratorBefore = &probe.Counters{CPU: &probe.CPU{}, Joules: v(1), ThrottledSeconds: v(0)}
+			l.GeneratorAfter = &probe.Counters{AtNS: 2e9, CPU: &probe.CPU{User: 3, Steal: 1}, Joules: v(51), ThrottledSeconds: v(.1)}
+		}
+		return l
+	}
+	page := func(generator string) string {
+		p.Generator = generator
+		e := &evidence{base: "run", results: analysis.Analyse(d), plan: p, hasPlan: true, lines: []store.Line{trial(generator)}}
+		e.strips = e.readSpent(nil)
+		e.tidy()
+		var b bytes.Buffer
+		must(t, render(&b, newPage(e, Option{})))
+		sound(t, "", b.String())
+		return b.String()
+	}
+	got := page("client")
+	for _, want := range []string{"Counters of client, where load came from", "the load generator is on another", "10.0 W", "25.0 W", ">75.0 %<", ">25.0 %<", "50.0 ms/s",
+		"Unavailable on client: context switches"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	got = page("")
+	if !strings.Contains(got, "of the whole host, the load generator included") || strings.Contains(got, "where load came from") || strings.Contains(got, "25.0 W") {
+		t.Error("load from the same host: the page has counters of another")
 	}
 }

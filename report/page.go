@@ -39,6 +39,8 @@ type page struct {
 	NotEnforced               []string
 	Strips                    []figure
 	Counters                  table
+	GeneratorCounters         table  // of another host that load came from
+	GeneratorHost             string // its name
 	Missing, Void             table
 	Checks                    []check
 	Unavailable               table

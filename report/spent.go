@@ -21,6 +21,9 @@ type spent struct {
 	generators int
 	priorities []string // that they had, each once
 	counted    counted
+	// elsewhere is what another host spent that load came from, nil where there
+	// was none; nothing but its counters is in it.
+	elsewhere *spent
 }
 
 // maxRawReads bounds how many raw outputs a page reads, and maxRawJSON how
@@ -44,8 +47,13 @@ func (e *evidence) readSpent(run *store.Run) map[cellOf]*spent {
 		if out[at] == nil {
 			out[at] = &spent{}
 		}
-		out[at].add(l.Before, l.After)
-		out[at].counted.add(l.Before, l.After)
+		out[at].count(l.Before, l.After)
+		if l.GeneratorBefore != nil && l.GeneratorAfter != nil {
+			if out[at].elsewhere == nil {
+				out[at].elsewhere = &spent{}
+			}
+			out[at].elsewhere.count(l.GeneratorBefore, l.GeneratorAfter)
+		}
 		for _, f := range l.Raw {
 			if !strings.HasSuffix(f.Name, ".json") || f.Bytes > maxRawJSON {
 				continue
@@ -97,6 +105,12 @@ func (s *spent) generate(g *agent.Generator) {
 	if p := clean(clip(g.Priority, 200)); p != "" && len(s.priorities) < most && !slices.Contains(s.priorities, p) {
 		s.priorities = append(s.priorities, p)
 	}
+}
+
+// count adds one trial: what the CPUs did, and the rates.
+func (s *spent) count(before, after *probe.Counters) {
+	s.add(before, after)
+	s.counted.add(before, after)
 }
 
 // add adds one trial. Counters that run backwards are not believed.
