@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +15,8 @@ import (
 const generatorLab = `schema: bakeoff/lab/v1
 name: load
 hosts:
-  local: {uplink: bot0}
-  client: {ssh: box, dir: DIR, uplink: bot1}
+  local: {uplink: NEAR}
+  client: {ssh: box, dir: DIR, uplink: FAR}
 generator: client
 contenders:
   - {name: a, driver: host}
@@ -30,31 +31,18 @@ design: {blocks: 1, mirror: false}
 // link that something else may use is refused and left alone.
 func TestGeneratorOnAnotherHost(t *testing.T) {
 	h, _, lab, dir := farHome(t, "host")
-	if err := os.WriteFile(lab, []byte(strings.ReplaceAll(generatorLab, "DIR", dir)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	ip := func(args ...string) string {
-		t.Helper()
-		out, err := exec.Command("ip", args...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
-		}
-		return string(out)
-	}
-	exec.Command("ip", "link", "delete", "bot0").Run() // of a test that was killed
-	ip("link", "add", "bot0", "type", "veth", "peer", "name", "bot1")
-	t.Cleanup(func() { exec.Command("ip", "link", "delete", "bot0").Run() })
-
-	ip("addr", "add", "203.0.113.7/24", "dev", "bot1")
+	near, far := link(t)
+	write(t, lab, strings.NewReplacer("DIR", dir, "NEAR", near, "FAR", far).Replace(generatorLab))
+	ip(t, "addr", "add", "203.0.113.7/24", "dev", far)
 	_, errs, code := h.bakeoff(t, 2*time.Minute, "run", lab)
 	if code == 0 || !strings.Contains(errs, "it has the address 203.0.113.7/24") {
 		t.Errorf("an interface that is in use: exit code %d\n%s", code, errs)
 	}
-	if !strings.Contains(ip("-o", "addr", "show", "dev", "bot1"), "203.0.113.7/24") {
+	if !strings.Contains(ip(t, "-o", "addr", "show", "dev", far), "203.0.113.7/24") {
 		t.Error("it was not left alone")
 	}
 	h.leavesNothing(t)
-	ip("addr", "flush", "dev", "bot1")
+	ip(t, "addr", "flush", "dev", far)
 
 	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", lab, "--json")
 	if code != 0 {
@@ -74,11 +62,38 @@ func TestGeneratorOnAnotherHost(t *testing.T) {
 		t.Errorf("%d of 3 have a throughput; missing: %+v", values, r.Missing)
 	}
 	journal, err := os.ReadFile(filepath.Join(h.dir, r.Folder, "journal.ndjson"))
-	if err != nil || strings.Count(string(journal), "from host client over bot1 and bot0") != 3 {
+	if err != nil || strings.Count(string(journal), "from host client over "+far+" and "+near) != 3 {
 		t.Errorf("the journal does not say of all three where the load came from: %v\n%s", err, journal)
 	}
 	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 	h.leavesNothing(t)
+}
+
+// link makes the link between the two hosts and returns its ends: that of this
+// machine, and that of the other.
+func link(t *testing.T) (near, far string) {
+	t.Helper()
+	near = fmt.Sprintf("bo%da", os.Getpid())
+	far = fmt.Sprintf("bo%db", os.Getpid())
+	ip(t, "link", "add", near, "type", "veth", "peer", "name", far)
+	t.Cleanup(func() { exec.Command("ip", "link", "delete", near).Run() })
+	return near, far
+}
+
+func ip(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("ip", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
