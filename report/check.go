@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"bakeoff/analysis"
 	checks "bakeoff/evidence"
@@ -15,22 +16,38 @@ type check struct {
 }
 
 // checked gathers the failed checks, those of one kind together: what a check
-// means is said once, and a sentence can lead there.
+// means is said once, and a sentence can lead there. Metrics and contenders that
+// one trial took the verdicts of are in one row.
 func (b *builder) checked() {
+	type cause struct{ check, cell, trials, reason string }
 	type failure struct {
-		of   analysis.Comparison
-		gate analysis.Gate
+		cause
+		contender string
 	}
-	var all []failure
+	var order []failure
+	metrics := map[failure][]string{}
 	for _, c := range b.compared() {
 		for _, g := range c.Gates {
-			all = append(all, failure{c, g})
+			f := failure{cause{g.Name, c.Cell, fmt.Sprintf("%d of %d", g.Trials, g.Of), g.Reason}, c.Contender}
+			if metrics[f] == nil {
+				order = append(order, f)
+			}
+			metrics[f] = append(metrics[f], c.Metric)
 		}
 	}
-	for _, f := range cut(b.evidence, "failed checks", all, maxList) {
-		k := b.checkOf(f.gate.Name)
-		k.Failed.Rows = append(k.Failed.Rows, []string{f.of.Contender + ", " + f.of.Cell + ", " + f.of.Metric,
-			fmt.Sprintf("%d of %d", f.gate.Trials, f.gate.Of), f.gate.Reason})
+	type row struct {
+		cause
+		metrics string
+	}
+	at := map[row]int{}
+	for _, f := range cut(b.evidence, "failed checks", order, maxList) {
+		r, k := row{f.cause, strings.Join(metrics[f], ", ")}, b.checkOf(f.check)
+		if i, ok := at[r]; ok {
+			k.Failed.Rows[i][0] += ", " + f.contender
+			continue
+		}
+		at[r] = len(k.Failed.Rows)
+		k.Failed.Rows = append(k.Failed.Rows, []string{f.contender, r.cell, r.metrics, r.trials, r.reason})
 	}
 }
 
@@ -41,7 +58,7 @@ func (b *builder) checkOf(name string) *check {
 	if i < 0 {
 		i = len(p.Checks)
 		p.Checks = append(p.Checks, check{ID: fmt.Sprintf("check-%d", i+1), Name: name, Means: checks.Explain(name),
-			Failed: table{Caption: "Failed: " + name, Prose: true, Head: []string{"comparison", "trials", "reason"}}})
+			Failed: table{Caption: "Failed: " + name, Prose: true, Head: []string{"contenders", "cell", "metrics", "trials", "reason"}}})
 	}
 	return &p.Checks[i]
 }

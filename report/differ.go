@@ -12,19 +12,16 @@ import (
 	"bakeoff/unit"
 )
 
-// matrix is a table of facts: a row a fact, the baseline's value, then a
-// column a contender; "" where a contender has the baseline's value.
-type matrix struct {
-	Head []string
-	Rows []matrixRow
-	Same int // facts that are the same everywhere
-	Note string
+// fact is one in which environments differ, with its values.
+type fact struct {
+	Name   string
+	Values []holding // the baseline's first
 }
 
-type matrixRow struct {
-	Fact     string
-	Baseline string
-	Values   []string
+// holding is a value with the contenders that have it.
+type holding struct {
+	Value string
+	Who   []string
 }
 
 // unavailable is what stands where a fact is not known.
@@ -71,45 +68,58 @@ func (b *builder) facts(name string) map[string]string {
 	return out
 }
 
-// differs lists only the facts that differ from the baseline's.
+// differs lists only the facts that differ between contenders, each value with
+// those who have it: with a column for each contender, twelve of them would be
+// a table that fits on no screen and says "unavailable" most of the time.
 func (b *builder) differs() {
-	m := &b.page.Differs
-	base := b.facts(b.results.Baseline)
-	all := map[string]bool{}
-	for k := range base {
-		all[k] = true
-	}
-	m.Head = []string{"fact", b.results.Baseline}
-	var sides []map[string]string
+	sides, all := map[string]map[string]string{}, map[string]bool{}
+	var names []string
 	for _, name := range b.names() {
-		if name == b.results.Baseline || b.isTwin(name) {
+		if b.isTwin(name) {
 			continue
 		}
-		f := b.facts(name)
-		for k := range f {
+		names, sides[name] = append(names, name), b.facts(name)
+		for k := range sides[name] {
 			all[k] = true
 		}
-		m.Head, sides = append(m.Head, name), append(sides, f)
 	}
+	p := &b.page
 	for _, k := range slices.Sorted(maps.Keys(all)) {
-		row := matrixRow{Fact: k, Baseline: known(base[k])}
-		different := false
-		for _, f := range sides {
-			v := known(f[k])
-			if v == row.Baseline {
-				v = ""
-			}
-			different = different || v != ""
-			row.Values = append(row.Values, v)
+		f := fact{Name: k}
+		for _, name := range names {
+			f.add(known(sides[name][k]), name)
 		}
-		if !different {
-			m.Same++
+		if len(f.Values) == 1 {
+			p.Alike++
 			continue
 		}
-		m.Rows = append(m.Rows, row)
+		f.shorten(len(names))
+		p.Differs = append(p.Differs, f)
 	}
-	m.Rows = cut(b.evidence, "facts that differ", m.Rows, maxList)
-	b.page.HasDifferences = len(m.Rows) > 0
+	p.Differs = cut(b.evidence, "facts that differ", p.Differs, maxList)
+}
+
+// shorten leaves out what a reader need not read: that other technologies lack
+// a fact of one technology, and the names of the many.
+func (f *fact) shorten(contenders int) {
+	if strings.HasPrefix(f.Name, "driver.") {
+		f.Values = slices.DeleteFunc(f.Values, func(h holding) bool { return h.Value == unavailable })
+	}
+	for i, h := range f.Values {
+		if len(f.Values) > 1 && len(h.Who) > 3 && 2*len(h.Who) > contenders {
+			f.Values[i].Who = []string{"all others"}
+		}
+	}
+}
+
+// add notes that a contender has a value.
+func (f *fact) add(value, name string) {
+	i := slices.IndexFunc(f.Values, func(h holding) bool { return h.Value == value })
+	if i < 0 {
+		i = len(f.Values)
+		f.Values = append(f.Values, holding{Value: value})
+	}
+	f.Values[i].Who = append(f.Values[i].Who, name)
 }
 
 // rations are the columns of limits that few runs have: of CPU time and of I/O.
@@ -210,7 +220,7 @@ func (b *builder) limits() {
 		}
 		if d := took[name]; len(d) > 0 {
 			slices.Sort(d)
-			row[5] = d[len(d)/2].Round(100 * time.Microsecond).String()
+			row[5] = unit.Format(d[len(d)/2].Seconds(), "s")
 		}
 		t.Rows = append(t.Rows, row)
 	}

@@ -9,6 +9,7 @@ import (
 	"bakeoff/analysis"
 	"bakeoff/chart"
 	chartall "bakeoff/chart/all"
+	"bakeoff/manifest"
 	"bakeoff/param"
 	"bakeoff/plan"
 	"bakeoff/sample"
@@ -17,46 +18,47 @@ import (
 
 // page is what the template shows: text and figures, nothing to compute.
 type page struct {
-	CSP, Version              string
-	Title, Lead               string
-	Alarm, Problems           []string
-	Beforehand                []string // what the whole run has to be read with
-	Head                      []pair
-	Tally                     []tally
-	Compared                  int // sentences in Groups
-	Unjudged                  string
-	Glance                    *glance // nil where there are few verdicts
-	Groups                    []group
-	Absent                    []sentence // what is missing at cells that have no verdicts
-	ScopeNote                 string
-	Percent                   []figure
-	PercentNote               string
-	Summary                   *figure // nil where there are few cells
-	Cells                     []cell
-	Costs                     []costs
-	Differs                   matrix
-	Limits                    table
-	NotEnforced               []string
-	Strips                    []figure
-	Counters                  table
-	GeneratorCounters         table  // of another host that load came from
-	GeneratorHost             string // its name
-	Missing, Void             table
-	Checks                    []check
-	Unavailable               table
-	Warnings                  []string
-	Known                     machineNote
-	TwinName                  string
-	TwinSays                  []sentence
-	TwinFigures               []figure
-	Commands                  []command
-	Design                    []pair
-	Order                     table
-	OrderNote                 string
-	Lab, LabNote              string
-	Files                     []file
-	Glossary                  []pair
-	HasDifferences, HasLimits bool
+	CSP, Version      string
+	Title, Lead       string
+	Alarm, Problems   []string
+	Beforehand        []string // what the whole run has to be read with
+	Head              []pair
+	Tally             []tally
+	Compared          int // sentences in Groups
+	Unjudged          string
+	Glance            *glance // nil where there are few verdicts
+	Groups            []group
+	Absent            []sentence // what is missing at cells that have no verdicts
+	ScopeNote         string
+	Percent           []figure
+	PercentNote       string
+	Summary           *figure // nil where there are few cells
+	Cells             []cell
+	Costs             []costs
+	Differs           []fact
+	Alike             int // facts that are the same everywhere
+	Limits            table
+	NotEnforced       []string
+	Strips            []figure
+	Counters          table
+	GeneratorCounters table  // of another host that load came from
+	GeneratorHost     string // its name
+	Missing, Void     table
+	Checks            []check
+	Unavailable       table
+	Warnings          []warning
+	Known             machineNote
+	TwinName          string
+	TwinSays          []sentence
+	TwinFigures       []figure
+	Commands          []command
+	Design            []pair
+	Order             table
+	OrderNote         string
+	Lab, LabNote      string
+	Files             []file
+	Glossary          []pair
+	HasLimits         bool
 }
 
 type pair struct{ Name, Value string }
@@ -177,16 +179,23 @@ func (b *builder) head() {
 	p.Head = append(p.Head, pair{"Run", b.base})
 }
 
-// emulated says of each virtual machine whose processor was a program that it
-// was: nothing else on the page is so easily taken for the technology.
-func emulated(r analysis.Results) (out []string) {
+// emulated names the virtual machines whose processor was a program: nothing
+// else on the page is so easily taken for the technology.
+func emulated(r analysis.Results) []string {
+	var names []string
 	for _, c := range r.Contenders {
 		// driver.FactAccelerator and driver.Emulated: the page needs no driver.
 		if c.Facts["accelerator"] == "tcg" && c.TwinOf == "" {
-			out = append(out, c.Name+" was emulated: a program took the place of its processor, which makes most of what it does many times slower. Its figures say nothing about the same machine with hardware virtualisation.")
+			names = append(names, c.Name)
 		}
 	}
-	return out
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		return []string{names[0] + " was emulated: a program took the place of its processor, which makes most of what it does many times slower. Its figures say nothing about the same machine with hardware virtualisation."}
+	}
+	return []string{strings.Join(names, ", ") + " were emulated: a program took the place of their processors, which makes most of what they do many times slower. Their figures say nothing about the same machines with hardware virtualisation."}
 }
 
 // machine says what the baseline ran on.
@@ -468,16 +477,7 @@ func (b *builder) absent() {
 		}
 	}
 	p.Void.Rows = cut(b.evidence, "void blocks", p.Void.Rows, maxList)
-	seen := map[string]bool{}
-	for _, c := range b.results.Comparisons {
-		for _, w := range c.Warnings {
-			text := c.Contender + " at " + c.Cell + " (" + c.Metric + "): " + w
-			if !seen[text] && len(p.Warnings) < maxList {
-				seen[text] = true
-				p.Warnings = append(p.Warnings, text)
-			}
-		}
-	}
+	p.Warnings = b.gathered()
 }
 
 // method is how it was done and how to do it again.
@@ -534,7 +534,7 @@ func (b *builder) design() []pair {
 	}
 	d := b.plan.Design
 	out = append(out,
-		pair{"Looks", fmt.Sprintf("after %s blocks, with alpha %s", list(d.Looks), list(d.Alphas))},
+		pair{"Looks", looksOf(d)},
 		pair{"Environments", map[string]string{"block": "created anew for each block", "run": "the same for all blocks"}[d.Instances]},
 		pair{"Order", orderOf(b.plan)},
 		pair{"Family", fmt.Sprintf("alpha is shared by %s; by %d of the twin apart", plural(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
@@ -545,6 +545,14 @@ func (b *builder) design() []pair {
 		out = append(out, pair{"Lab file, sha256", b.plan.LabSHA256})
 	}
 	return append(out, pair{"Measured by", "bakeoff " + b.plan.Version})
+}
+
+// looksOf says after how many blocks verdicts could be made.
+func looksOf(d manifest.Design) string {
+	if len(d.Looks) == 0 {
+		return "none: the run was to end before anything can be decided"
+	}
+	return fmt.Sprintf("after %s blocks, with alpha %s", list(d.Looks), list(d.Alphas))
 }
 
 // orderOf says in which order a block was visited.
