@@ -79,7 +79,7 @@ func TestCountersOfTheGeneratorsHost(t *testing.T) {
 		return b.String()
 	}
 	got := page("client")
-	for _, want := range []string{"Counters of client, where load came from", "the load generator is on another", "10.0 W", "25.0 W", ">75.0 %<", ">25.0 %<", "50.0 ms/s",
+	for _, want := range []string{"Counters of client, where load came from", "the load generator is on another", "10.0 W", "25.0 W", ">75.0\u00a0%<", ">25.0\u00a0%<", "50.0 ms/s",
 		"Unavailable on client: context switches"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page lacks %q", want)
