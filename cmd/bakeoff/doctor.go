@@ -16,6 +16,7 @@ import (
 	"bakeoff/driver"
 	driverall "bakeoff/driver/all"
 	"bakeoff/env"
+	"bakeoff/manifest"
 	"bakeoff/probe"
 	"bakeoff/unit"
 )
@@ -89,13 +90,14 @@ for this machine and kernel.`,
 			} else if asked {
 				return a.prove(c.Context(), f, asJSON)
 			}
-			d := a.diagnose(c.Context())
+			var l *manifest.Lab
 			if lab != "" {
 				var err error
-				if d.Hosts, err = a.diagnoseHosts(c.Context(), lab); err != nil {
+				if l, err = (labFlags{}).load([]string{lab}); err != nil {
 					return err
 				}
 			}
+			d := a.diagnose(c.Context(), l)
 			if asJSON {
 				return a.printJSON(d)
 			}
@@ -111,7 +113,11 @@ for this machine and kernel.`,
 	return c
 }
 
-func (a *app) diagnose(ctx context.Context) diagnosis {
+// diagnose looks at this machine, and at those of a lab where there is one.
+func (a *app) diagnose(ctx context.Context, l *manifest.Lab) diagnosis {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	state, cache := env.Dirs(a.env, os.Getuid())
 	d := diagnosis{
 		Schema:  "bakeoff/doctor/v1",
@@ -119,6 +125,10 @@ func (a *app) diagnose(ctx context.Context) diagnosis {
 		Drivers: a.checkDrivers(ctx, driverall.Drivers()),
 		Leases:  []string{},
 		Hosts:   []hostDiagnosis{},
+	}
+	d.Machine = append(d.Machine, energyFinding(ctx, env.LocalHost, a.here(), l))
+	if l != nil {
+		d.Hosts = a.diagnoseHosts(ctx, l)
 	}
 	for _, dir := range []struct{ name, path string }{{"room for state", state}, {"room for images", cache}} {
 		d.Machine = append(d.Machine, roomFinding(dir.name, dir.path))

@@ -31,26 +31,20 @@ type hostDiagnosis struct {
 // connectTime bounds how long a machine may take to be reached.
 const connectTime = time.Minute
 
-// diagnoseHosts looks at the machines of a lab file, in order of their names.
-// One that is not reached is among its own findings.
-func (a *app) diagnoseHosts(ctx context.Context, lab string) ([]hostDiagnosis, error) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	l, err := labFlags{}.load([]string{lab})
-	if err != nil {
-		return nil, err
-	}
+// diagnoseHosts looks at the machines of a lab, in order of their names. One
+// that is not reached is among its own findings.
+func (a *app) diagnoseHosts(ctx context.Context, l *manifest.Lab) []hostDiagnosis {
 	out := []hostDiagnosis{}
 	for _, name := range sortedKeys(l.Hosts) {
-		if h := l.Hosts[name]; h.SSH != "" {
-			out = append(out, a.diagnoseHost(ctx, name, h))
+		if l.Hosts[name].SSH != "" {
+			out = append(out, a.diagnoseHost(ctx, name, l))
 		}
 	}
-	return out, nil
+	return out
 }
 
-func (a *app) diagnoseHost(ctx context.Context, name string, h manifest.Host) hostDiagnosis {
+func (a *app) diagnoseHost(ctx context.Context, name string, l *manifest.Lab) hostDiagnosis {
+	h := l.Hosts[name]
 	d := hostDiagnosis{Name: name, SSH: h.SSH, Drivers: []listed{}}
 	limited, cancel := context.WithTimeout(ctx, connectTime)
 	c, err := a.dial(limited, name, h, nil)
@@ -61,7 +55,7 @@ func (a *app) diagnoseHost(ctx context.Context, name string, h manifest.Host) ho
 	}
 	defer c.Close()
 	by := trial.InstallerOf(ctx, c)
-	d.System, d.Machine = by.System, reached(c)
+	d.System, d.Machine = by.System, append(reached(c), energyFinding(ctx, name, c, l))
 	lacks := wants{}
 	for _, x := range driverall.Drivers() {
 		doc := x.Doc()

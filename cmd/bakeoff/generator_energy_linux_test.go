@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,12 +41,13 @@ echo $n >"$1"
 echo $n
 `
 
-// metered is a home with two hosts and a meter on each, and the lab of it.
-func metered(t *testing.T) (h home, lab string) {
+// metered is a home with two hosts and a meter on each, the lab of it, and the
+// folder in which the meters have their readings.
+func metered(t *testing.T) (h home, lab, files string) {
 	t.Helper()
 	h, _, lab, dir := farHome(t, "host")
 	near, far := link(t)
-	files := t.TempDir()
+	files = t.TempDir()
 	meter := filepath.Join(files, "meter")
 	write(t, meter, countingMeter)
 	if err := os.Chmod(meter, 0o755); err != nil {
@@ -54,14 +56,14 @@ func metered(t *testing.T) (h home, lab string) {
 	write(t, filepath.Join(files, "near"), "1000\n")
 	write(t, filepath.Join(files, "far"), "500000\n")
 	write(t, lab, strings.NewReplacer("DIR", dir, "NEAR", near, "FAR", far, "METER", meter, "FILES", files).Replace(meteredLab))
-	return h, lab
+	return h, lab, files
 }
 
 // Both ends of an experiment are metered, each by its own host's meter: in the
 // run folder, in its results, in what other programs get of them, and on the
 // page. A run that was killed goes on so, and holds.
 func TestGeneratorOnAnotherHostIsMetered(t *testing.T) {
-	h, lab := metered(t)
+	h, lab, _ := metered(t)
 	folder := killedAfter(t, h, lab, 2)
 	cleaned(t, h)
 	link(t) // the kernel gives a real one back, and ends a virtual one
@@ -296,7 +298,7 @@ func tamper(t *testing.T, h home, folder, name string) {
 // A meter of the generator's host that fails is told once and with its host, as
 // the subject's is, and takes nothing else away.
 func TestGeneratorOnAnotherHostWithAMeterThatFails(t *testing.T) {
-	h, lab := metered(t)
+	h, lab, _ := metered(t)
 	text, err := os.ReadFile(lab)
 	if err != nil {
 		t.Fatal(err)
@@ -335,6 +337,49 @@ func TestGeneratorOnAnotherHostWithAMeterThatFails(t *testing.T) {
 	}
 	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
+	}
+	h.leavesNothing(t)
+}
+
+// What counts the energy of either end is said before anything runs, and no
+// meter is executed for it.
+func TestGeneratorOnAnotherHostIsSaidToBeMetered(t *testing.T) {
+	h, lab, files := metered(t)
+	out, errs, code := h.bakeoff(t, time.Minute, "plan", lab, "--json")
+	var v planView
+	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 0 {
+		t.Fatalf("plan: exit code %d, %v\n%s%s", code, err, out, errs)
+	}
+	if len(v.Energy) != 2 || v.Energy[0].Host != "client" || v.Energy[0].Source == nil || *v.Energy[0].Source != byMeter || v.Energy[0].Ends[0] != "generator" ||
+		v.Energy[1].Host != "local" || v.Energy[1].Source == nil || *v.Energy[1].Source != byMeter || v.Energy[1].Ends[0] != "contenders" {
+		t.Errorf("plan --json: %+v", v.Energy)
+	}
+	out, errs, code = h.bakeoff(t, time.Minute, "plan", lab)
+	for _, want := range []string{"Energy of client, where load comes from: by its meter /", "Energy of local, where the contenders are: by its meter /"} {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+			t.Errorf("plan: exit code %d, and it lacks %q:\n%s%s", code, want, out, errs)
+		}
+	}
+	text, err := os.ReadFile(lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end, want := range map[string]string{"near": "1000\n", "far": "500000\n"} {
+		if got, err := os.ReadFile(filepath.Join(files, end)); err != nil || string(got) != want {
+			t.Errorf("the meter %s was executed: it stands at %q (%v), and began at %q", end, got, err, want)
+		}
+	}
+	write(t, lab, strings.ReplaceAll(string(text), "/meter, ", "/no-meter, "))
+	out, errs, code = h.bakeoff(t, 2*time.Minute, "doctor", "--hosts", lab, "--json")
+	var d diagnosis
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || len(d.Hosts) != 1 {
+		t.Fatalf("doctor: exit code %d, %v\n%s%s", code, err, out, errs)
+	}
+	for end, found := range map[string][]finding{"local": d.Machine, "client": d.Hosts[0].Machine} {
+		i := slices.IndexFunc(found, func(f finding) bool { return f.Name == "energy" })
+		if i < 0 || found[i].State != absent || !strings.Contains(found[i].Text, "/no-meter is no program there") || strings.Contains(found[i].Text, "load comes from here") != (end == "client") {
+			t.Errorf("doctor of %s: %+v", end, found)
+		}
 	}
 	h.leavesNothing(t)
 }

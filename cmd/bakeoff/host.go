@@ -105,16 +105,23 @@ func (f *fleet) way(name string) (conn.Conn, error) {
 // size is how large a host is: the CPUs that its programs may use, and its
 // memory.
 func (f *fleet) size(name string) (cpus []int, memory unit.Bytes, err error) {
-	var m env.Machine = env.Here{}
-	if name != "" && name != env.LocalHost {
-		c := f.hosts[name]
-		if c == nil {
-			return nil, 0, fault.New(fault.NotFound, "host %q is not reached", name)
-		}
-		m = c
+	m, err := f.machine(name)
+	if err != nil {
+		return nil, 0, err
 	}
 	cpus, err = m.CPUs()
 	return cpus, m.Memory(), err
+}
+
+// machine is a host by its name; "" is this machine.
+func (f *fleet) machine(name string) (env.Machine, error) {
+	if name == "" || name == env.LocalHost {
+		return f.here(), nil
+	}
+	if c := f.hosts[name]; c != nil {
+		return c, nil
+	}
+	return nil, fault.New(fault.NotFound, "host %q is not reached", name)
 }
 
 func (f *fleet) close() error {

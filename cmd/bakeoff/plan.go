@@ -89,6 +89,8 @@ type planView struct {
 	Here     []trial.Availability `json:"available"`
 	// Missing are programs that a host lacks beside those of drivers.
 	Missing []finding `json:"missing"`
+	// Energy says of each host what counts its energy.
+	Energy []energyView `json:"energy"`
 	// Install is the command for this machine, InstallOn that of other hosts.
 	Install   string            `json:"install"`
 	InstallOn map[string]string `json:"install_on"`
@@ -183,6 +185,7 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 	}
 	wants.add(env.LocalHost, nil, more)
 	v.Install, v.InstallOn = wants.lines(ctx, hosts.way)
+	v.Energy = hosts.energyEnds(ctx, p)
 	return v, nil
 }
 
@@ -365,6 +368,7 @@ func (a *app) planContenders(v planView, columns int) {
 			}
 		}
 	}
+	a.planEnergy(v)
 }
 
 // planEmulated names the machines whose processor a program will stand for:
