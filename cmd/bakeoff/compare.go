@@ -265,6 +265,7 @@ func (a *app) printCompare(r compare.Result, all bool) {
 	rows, yardstick := shownRows(r, all)
 	a.changes("Against the baseline (contender / baseline, NEW over OLD)", rows, width, func(x compare.Row) *compare.Change { return x.Relative })
 	a.changes("The values themselves (NEW over OLD), the baseline first", append(yardstick, rows...), width, func(x compare.Row) *compare.Change { return x.Direct })
+	a.notCompared(append(yardstick, rows...), width)
 	a.changedFacts(r, width)
 	fmt.Fprintf(a.stdout, "\nIntervals of %.4g %%: %d primary comparisons share an error rate of %g. Margin %g %%.\n", 100*levelOf(r), r.Judged, r.Alpha, 100*r.Margin)
 }
@@ -292,41 +293,89 @@ func levelOf(r compare.Result) float64 {
 	return 1 - r.Alpha
 }
 
+// changes is a table of changes. What lies between runs has a column where it is
+// known of any; else the first lines say that it is not.
 func (a *app) changes(title string, rows []compare.Row, width int, of func(compare.Row) *compare.Change) {
-	t := table{head: []string{"  CONTENDER", "CELL", "METRIC", "CHANGE", "BETWEEN RUNS", "BLOCKS", ""}}
+	spread := slices.ContainsFunc(rows, func(x compare.Row) bool { return of(x) != nil && of(x).Spread != nil })
+	t := table{head: []string{"  CONTENDER", "CELL", "METRIC", "CHANGE"}}
+	if spread {
+		t.head = append(t.head, "BETWEEN RUNS")
+	}
+	t.head = append(t.head, "BLOCKS", "")
 	for _, x := range rows {
 		c := of(x)
 		if c == nil {
 			continue
 		}
-		between := "unavailable"
-		if c.Spread != nil && x.Scale == sample.Difference {
-			between = fmt.Sprintf("%.3g %s (%d runs)", *c.Spread, x.Unit, c.Runs)
-		} else if c.Spread != nil {
-			between = fmt.Sprintf("%.2f %% (%d runs)", 100**c.Spread, c.Runs)
-			if c.Calibrated {
-				between = fmt.Sprintf("%.2f %% (%d calibrations)", 100**c.Spread, c.Runs)
-			}
-		}
-		word, col := verdictOf(c.Verdict)
-		if len(x.Gates) > 0 && c.Verdict == analysis.Inconclusive {
-			word = "check failed: " + x.Gates[0].Name + ": " + x.Gates[0].Reason
-		}
-		if x.TwinOf != "" {
-			word = "the baseline once more"
-		}
-		if f := x.Failures; f[0]+f[1] > 0 {
-			word = strings.TrimPrefix(fmt.Sprintf("%s; failed trials: %d, %d", word, f[0], f[1]), "; ")
-		}
+		word, col := changeWord(x, c)
 		change := changeText(analysis.Comparison{Ratio: c.Ratio, CI: c.CI, Scale: x.Scale, Unit: x.Unit})
-		t.add(cell{text: "  " + printable(x.Contender)}, cell{text: printable(x.Cell)}, cell{text: printable(x.Metric)},
-			cell{text: change}, cell{text: between}, cell{text: fmt.Sprintf("%d, %d", c.Blocks[0], c.Blocks[1])}, cell{printable(word), col})
+		cells := []cell{{text: "  " + printable(x.Contender)}, {text: printable(x.Cell)}, {text: printable(x.Metric)},
+			{text: strings.ReplaceAll(change, " %", nbsp+"%")}}
+		if spread {
+			cells = append(cells, cell{text: betweenRuns(x, c)})
+		}
+		t.add(append(cells, cell{text: whole(fmt.Sprintf("%d, %d", c.Blocks[0], c.Blocks[1]))}, cell{printable(word), col})...)
 	}
 	if len(t.rows) == 0 {
 		return
 	}
 	a.heading(title)
 	t.print(a.stdout, a.style(a.stdout), width)
+}
+
+// betweenRuns is how much runs differ although nothing was changed.
+func betweenRuns(x compare.Row, c *compare.Change) string {
+	switch {
+	case c.Spread == nil:
+		return "unavailable"
+	case x.Scale == sample.Difference:
+		return fmt.Sprintf("%.3g %s (%d runs)", *c.Spread, x.Unit, c.Runs)
+	case c.Calibrated:
+		return fmt.Sprintf("%.2f %% (%d calibrations)", 100**c.Spread, c.Runs)
+	}
+	return fmt.Sprintf("%.2f %% (%d runs)", 100**c.Spread, c.Runs)
+}
+
+// changeWord is the verdict on a change, or why there is none.
+func changeWord(x compare.Row, c *compare.Change) (string, colour) {
+	word, col := verdictOf(c.Verdict)
+	if len(x.Gates) > 0 && c.Verdict == analysis.Inconclusive {
+		word = "check failed: " + x.Gates[0].Name + ": " + x.Gates[0].Reason
+	}
+	if x.TwinOf != "" {
+		word = "the baseline once more"
+	}
+	if f := x.Failures; f[0]+f[1] > 0 {
+		word = strings.TrimPrefix(fmt.Sprintf("%s; failed trials: %d, %d", word, f[0], f[1]), "; ")
+	}
+	return word, col
+}
+
+// notCompared names what has no values in one of the runs: a contender that fell
+// over is the largest change of all.
+func (a *app) notCompared(rows []compare.Row, width int) {
+	var order []string
+	cells := map[string][]string{}
+	for _, x := range rows {
+		if x.Direct != nil {
+			continue
+		}
+		if cells[x.Contender] == nil {
+			order = append(order, x.Contender)
+		}
+		if !slices.Contains(cells[x.Contender], x.Cell) {
+			cells[x.Contender] = append(cells[x.Contender], x.Cell)
+		}
+	}
+	if len(order) == 0 {
+		return
+	}
+	a.heading("Not compared: a run has no values of")
+	for _, name := range order {
+		for _, line := range wrap(printable(name+" at "+strings.Join(cells[name], ", ")), width-2) {
+			fmt.Fprintln(a.stdout, "  "+a.style(a.stdout).paint(yellow, line))
+		}
+	}
 }
 
 func verdictOf(v analysis.Verdict) (string, colour) {
@@ -360,7 +409,7 @@ func (a *app) changedFacts(r compare.Result, width int) {
 	t := table{head: []string{"  FACT", "WHERE", "OLD → NEW"}}
 	var order []compare.Difference
 	where := map[compare.Difference][]string{}
-	for _, d := range r.Differences {
+	for _, d := range withoutUnread(r.Differences) {
 		key := compare.Difference{Fact: d.Fact, Old: d.Old, New: d.New}
 		if where[key] == nil {
 			order = append(order, key)
@@ -371,4 +420,44 @@ func (a *app) changedFacts(r compare.Result, width int) {
 		t.row("  "+printable(d.Fact), printable(strings.Join(where[d], ", ")), printable(clip(d.Old, maxFact)+" → "+clip(d.New, maxFact)))
 	}
 	t.print(a.stdout, a.style(a.stdout), width)
+}
+
+// manyFacts is the number of facts from which on those of a contender that one
+// run knows nothing of are counted, not listed.
+const manyFacts = 5
+
+// withoutUnread puts one difference in place of all those of a contender of
+// which only one run has a fingerprint: each fact would be a line that says so.
+func withoutUnread(ds []compare.Difference) (out []compare.Difference) {
+	type side struct{ old, new, all int }
+	of := map[string]side{}
+	for _, d := range ds {
+		s := of[d.Contender]
+		s.all++
+		if d.Old == "unavailable" {
+			s.old++
+		}
+		if d.New == "unavailable" {
+			s.new++
+		}
+		of[d.Contender] = s
+	}
+	told := map[string]bool{}
+	for _, d := range ds {
+		s := of[d.Contender]
+		if s.all <= manyFacts || s.old < s.all && s.new < s.all {
+			out = append(out, d)
+			continue
+		}
+		if told[d.Contender] {
+			continue
+		}
+		told[d.Contender] = true
+		d = compare.Difference{Contender: d.Contender, Fact: fmt.Sprintf("%d facts", s.all), Old: "unavailable", New: "known"}
+		if s.new == s.all {
+			d.Old, d.New = d.New, d.Old
+		}
+		out = append(out, d)
+	}
+	return out
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,5 +129,37 @@ func TestCompareTakesTheCalibrations(t *testing.T) {
 		if (got == nil) != (x.want == 0) || got != nil && (math.Abs(got.Relative-x.want) > 1e-9 || math.Abs(got.Direct-2*x.want) > 1e-9 || got.Runs != 3) {
 			t.Errorf("%s: %+v, want %v", name, got, x.want)
 		}
+	}
+}
+
+// A contender that has no values in one of the runs is named, and its facts are
+// counted: they would be a screen of "unavailable".
+func TestCompareNamesWhatIsNotCompared(t *testing.T) {
+	older, newer := changed("6.1", 90), changed("6.2", 90)
+	newer.Results.Summaries = slices.DeleteFunc(newer.Results.Summaries, func(s analysis.Summary) bool { return s.Contender == "crun" })
+	facts := map[string]string{"driver": "oci"}
+	newer.Facts["crun"] = maps.Clone(facts)
+	for _, k := range []string{"kernel", "clocksource", "libc", "arch", "os", "governor"} {
+		facts[k] = "x"
+	}
+	older.Facts["crun"] = facts
+	res, err := compare.Two(older, newer, compare.Option{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	a := &app{stdout: &out, env: func(string) string { return "" }}
+	a.printCompare(res, false)
+	flat := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{"Not compared: a run has no values of crun at sha ", "6 facts crun known → unavailable", "kernel host 6.1 → 6.2"} {
+		if !strings.Contains(flat, want) {
+			t.Errorf("it does not say %q:\n%s", want, &out)
+		}
+	}
+	if strings.Contains(flat, "BETWEEN RUNS") {
+		t.Error("a column in which nothing is known")
+	}
+	if strings.Contains(flat, "governor") {
+		t.Error("each fact of a contender that did not run is told")
 	}
 }
