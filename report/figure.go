@@ -185,10 +185,25 @@ func (b *builder) percentFigures(cs []analysis.Comparison) []figure {
 			if m.Scale == sample.Difference {
 				f.Axis = percent.NewDifferenceAxis(m.Unit, f.Rows...)
 			}
-			out = append(out, b.figure(f, b.about(k)+"; "+direction(m.Better)))
+			out = append(out, b.figure(f, b.about(k)+"; "+direction(m.Better)+doubts(f.Rows)))
 		}
 	}
 	return out
+}
+
+// doubts names the rows whose checks failed: an interval beyond the margin and
+// no verdict would else look like a mistake.
+func doubts(rows []percent.Row) string {
+	var names []string
+	for _, r := range rows {
+		if r.Note == checkFailed {
+			names = append(names, r.Label)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; " + checkFailed + ": " + strings.Join(names, ", ")
 }
 
 func hasRow(rows []percent.Row, label string) bool {

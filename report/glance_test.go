@@ -51,6 +51,9 @@ func TestTheHeaderCountsTheVerdicts(t *testing.T) {
 	if want := "15 comparisons: ▲ 1 better ▼ 4 worse = 5 equivalent ? 1 undecided ? 2 undecided by a failed check ∅ 2 missing"; got != want {
 		t.Errorf("the header says %q, want %q", got, want)
 	}
+	if want := "Equivalent within ±2 %; the chance of any false better or worse is 5 % at most"; !strings.Contains(doc.text, want) {
+		t.Errorf("the header does not say %q", want)
+	}
 	if strings.Index(page, `class="tally"`) > strings.Index(page, "<main") {
 		t.Error("the counts are not in the header")
 	}
@@ -119,6 +122,9 @@ func TestFailedChecksAreExplained(t *testing.T) {
 	d, p := example()
 	dir, page := written(t, d, p, analysis.Analyse(d))
 	doc := sound(t, dir, page)
+	if n := strings.Count(doc.text, "lower is better; undecided by a failed check: crun"); n != 1 {
+		t.Errorf("%d figures of the cost say whose check failed", n)
+	}
 	if strings.Contains(doc.text, "gated") {
 		t.Error("a word of the program's own")
 	}

@@ -173,10 +173,25 @@ func (b *builder) head() {
 	p.Lead = fmt.Sprintf("%s against %s at %s, in %s.", plural(others, "contender"), r.Baseline,
 		plural(len(r.Cells), "cell"), plural(r.Blocks, "block"))
 	p.Head = append(p.Head, pair{"Machine", b.machine()}, pair{"Measured", b.when()}, pair{"Ended", ending(*r)})
+	p.Head = append(p.Head, pair{"Equivalent", b.promise()})
 	if b.hasPlan && b.plan.Profile != "" {
 		p.Head = append(p.Head, pair{"Profile", b.plan.Profile})
 	}
 	p.Head = append(p.Head, pair{"Run", b.base})
+}
+
+// promise is what verdicts mean in numbers: how close equivalent is, and how
+// often a run may call any difference that is none (package analysis proves it).
+func (b *builder) promise() string {
+	s := "within ±" + significant(100*b.results.Margin, 3) + " %"
+	total := 0.0
+	for _, a := range b.results.Alphas {
+		total += a
+	}
+	if !(total > 0) {
+		return s
+	}
+	return s + "; the chance of any false better or worse is " + significant(100*total, 3) + " % at most"
 }
 
 // emulated names the virtual machines whose processor was a program: nothing
