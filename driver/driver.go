@@ -256,7 +256,10 @@ type Doc struct {
 	// for an image; nil: none do.
 	OwnRoot func(options param.Values) bool `json:"-"`
 	Kernel  bool                            `json:"kernel"` // boots a kernel of its own
-	Options []param.Spec                    `json:"options"`
+	// EndsOfMemory tells that what exceeds the memory ends the whole
+	// environment, and not the program alone that did.
+	EndsOfMemory bool         `json:"ends_of_memory,omitempty"`
+	Options      []param.Spec `json:"options"`
 	// Backings lists the volume backings that it can give.
 	Backings []string          `json:"backings"`
 	Enforces map[string]string `json:"enforces"` // cpus, memory, io → how

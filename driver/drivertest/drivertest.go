@@ -32,10 +32,6 @@ type Options struct {
 	Timeout time.Duration
 	// Transfer is the size of what is pushed and pulled; 0 is 4 MiB.
 	Transfer int
-	// EndsOfMemory is for technologies whose environment ends as a whole when
-	// something in it exceeds the memory: that must count as the subject's
-	// failure.
-	EndsOfMemory bool
 	// Name makes labels different where one package runs the suite twice.
 	Name string
 	// Host is the machine that is driven; nil is this one. Dir is a directory

@@ -111,7 +111,7 @@ func (s *laboratory) limits() {
 		s.Logf("memory is not enforced: %s", lim.NotEnforced["memory"])
 		return
 	}
-	if s.o.EndsOfMemory {
+	if s.drv.Doc().EndsOfMemory {
 		s.endsOfMemory(in, program)
 		return
 	}

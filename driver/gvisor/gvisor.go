@@ -54,10 +54,11 @@ func (Driver) Doc() driver.Doc {
 		Also: map[string]string{"runsc": "gvisor"},
 		Summary: "a container of gVisor's runsc: its system calls are answered by a kernel in user space, " +
 			"its network is that kernel's own; programs are started by the container's first process",
-		Status: driver.Proven,
-		Hosts:  []string{"linux"},
-		Root:   true,
-		Image:  true,
+		Status:       driver.Proven,
+		Hosts:        []string{"linux"},
+		Root:         true,
+		Image:        true,
+		EndsOfMemory: true,
 		Options: []param.Spec{
 			{Name: "platform", Kind: param.Text, Default: platforms[0], Enum: platforms,
 				Doc: "How system calls are caught. kvm is not offered: without hardware of its own it does not work."},
