@@ -150,6 +150,9 @@ func checkDoc(t *testing.T, x tool.Tool) {
 			t.Errorf("no packages of %q: leave the system out", system)
 		}
 	}
+	if !slices.Contains([]string{"fresh", "restored", "carried"}, d.State) {
+		t.Errorf("the state %q is none of fresh, restored, carried", d.State)
+	}
 	primary := 0
 	for i, m := range d.Metrics {
 		if !name.MatchString(m.Name) || m.Unit == "" || m.Doc == "" || slices.ContainsFunc(d.Metrics[:i], func(o sample.Metric) bool { return o.Name == m.Name }) {
@@ -187,11 +190,94 @@ func checkCommand(t *testing.T, x tool.Tool) {
 	if err != nil || len(cmd.Argv) == 0 || cmd.Argv[0] != d.Program {
 		t.Errorf("the defaults make %q (%v)", cmd.Argv, err)
 	}
+	for _, s := range unheard(x) {
+		t.Errorf("parameter %s: nothing that is executed is otherwise by it", s)
+	}
 	for blob := range cmd.Keep {
 		if !regexp.MustCompile(`^[a-z0-9.-]+$`).MatchString(blob) {
 			t.Errorf("the kept file %q has no name for one", blob)
 		}
 	}
+}
+
+// unheard names the parameters that neither change what is executed nor are
+// refused: one that is passed over in silence measures something else than was
+// asked.
+func unheard(x tool.Tool) (names []string) {
+	for _, s := range x.Doc().Params {
+		// That of the volume is where Place.Data lies.
+		if s.Name != x.Doc().Volume && !heard(x, s) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func heard(x tool.Tool, s param.Spec) bool {
+	tried := false
+	for _, base := range bases(x.Doc()) {
+		for _, v := range others(s, base[s.Name]) {
+			tried = true
+			p := maps.Clone(base)
+			p[s.Name] = v
+			if !reflect.DeepEqual(all(x, base), all(x, p)) {
+				return true
+			}
+		}
+	}
+	return !tried // any text is allowed, and which would differ is not known
+}
+
+// bases are the defaults, and the defaults with each choice of each parameter:
+// some parameters are of one choice only.
+func bases(d tool.Doc) []param.Values {
+	out := []param.Values{param.Defaults(d.Params)}
+	for _, s := range d.Params {
+		for _, v := range others(s, out[0][s.Name]) {
+			p := maps.Clone(out[0])
+			p[s.Name] = v
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// others are values of a parameter beside one; none where any text is allowed.
+func others(s param.Spec, beside string) (out []string) {
+	candidates := s.Enum
+	switch s.Kind {
+	case param.Bool:
+		candidates = []string{"true", "false"}
+	case param.Int, param.Number:
+		candidates = []string{"1", "2", "3", fmt.Sprint(s.Min), fmt.Sprint(s.Max)}
+	case param.Size:
+		candidates = []string{"4KiB", "64KiB", "1MiB"}
+	case param.Duration:
+		candidates = []string{"2s", "3s"}
+	case param.Rate:
+		candidates = []string{"10/s", "20/s"}
+	}
+	for _, c := range candidates {
+		if v, err := s.Canonical(c); err == nil && v != beside {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// all is everything that a tool executes with p, or why it does not.
+func all(x tool.Tool, p param.Values) (out []any) {
+	cmd, err := x.Command(p, At())
+	out = append(out, cmd, fmt.Sprint(err))
+	if y, ok := x.(tool.Preparer); ok {
+		cmds, err := y.Prepare(p, At())
+		out = append(out, cmds, fmt.Sprint(err))
+	}
+	if y, ok := x.(tool.Resetter); ok {
+		cmds, err := y.Reset(p, At())
+		out = append(out, cmds, fmt.Sprint(err))
+	}
+	return out
 }
 
 // At is a place for tests that run nothing.
