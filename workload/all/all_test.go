@@ -4,8 +4,25 @@ import (
 	"slices"
 	"testing"
 
+	systemall "bakeoff/system/all"
+	tools "bakeoff/tool/all"
 	"bakeoff/workload/loops"
 )
+
+// A package of a system that nobody knows is never looked for.
+func TestToolsNameSystemsThatThereAre(t *testing.T) {
+	var known []string
+	for _, s := range systemall.Systems() {
+		known = append(known, s.Doc().Name)
+	}
+	for _, x := range tools.Tools() {
+		for name := range x.Doc().Packages {
+			if !slices.Contains(known, name) {
+				t.Errorf("tool %s has packages of %q, which is none of %q", x.Doc().Name, name, known)
+			}
+		}
+	}
+}
 
 func TestListsAreSorted(t *testing.T) {
 	var names, parts []string

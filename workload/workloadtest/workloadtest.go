@@ -8,7 +8,9 @@ package workloadtest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -181,7 +183,7 @@ func runCell(t *testing.T, w workload.Workload, p param.Values, o Options) {
 			t.Errorf("the blob %q has no name for a file", b)
 		}
 	}
-	checkTime(t, raw, p)
+	checkNative(t, raw, p)
 	raw[workload.Host] = hostSpan(t, 3, true)
 	checkFinerTime(t, w, raw, p)
 	raw[workload.Host] = hostSpan(t, 3, false)
@@ -189,15 +191,37 @@ func runCell(t *testing.T, w workload.Workload, p param.Values, o Options) {
 	checkDamage(t, w, raw, p)
 }
 
-// checkTime checks that the timed part lasted as long as was asked for.
-func checkTime(t *testing.T, raw workload.Raw, p param.Values) {
+// checkNative checks what a native workload says of its work.
+func checkNative(t *testing.T, raw workload.Raw, p param.Values) {
 	var res agent.Result
 	if err := json.Unmarshal(raw[workload.Work], &res); err != nil {
 		return // not a native workload
 	}
-	if want := p.Duration("time"); time.Duration(res.ElapsedNS) < want {
-		t.Errorf("the timed part took %v of %v", time.Duration(res.ElapsedNS), want)
+	for _, wrong := range wrongs(res, p.Duration("time")) {
+		t.Error(wrong)
 	}
+}
+
+// wrongs says what does not hold of a result: its timed part lasts as long as
+// was asked for, its answer is told, and its rate is that of the work which its
+// cost is shared out to.
+func wrongs(res agent.Result, asked time.Duration) (out []string) {
+	elapsed := time.Duration(res.ElapsedNS)
+	if elapsed < asked {
+		out = append(out, fmt.Sprintf("the timed part took %v of %v", elapsed, asked))
+	}
+	if res.Check.Answer == "" {
+		out = append(out, "the answer that was verified is not told")
+	}
+	for _, v := range res.Values {
+		if v.Metric != "throughput" || v.Unit != res.WorkUnit+"/s" || elapsed <= 0 {
+			continue
+		}
+		if rate := res.Work / elapsed.Seconds(); math.Abs(v.Value/rate-1) > 1e-3 {
+			out = append(out, fmt.Sprintf("%s is %g %s, and %g %s in %v are %g", v.Metric, v.Value, v.Unit, res.Work, res.WorkUnit, elapsed, rate))
+		}
+	}
+	return out
 }
 
 // hostSpan is what the trial runner adds: a host whose CPUs were busy for some
