@@ -372,6 +372,9 @@ func answered(err error) error {
 // agent runs in such a place is found out once in a run, from the same process:
 // another start of it would take as long as all the rest.
 func (e *Env) Begin(ctx context.Context, g agent.Ground) error {
+	if len(e.In) == 0 {
+		return fault.New(fault.Lab, "confine: nothing says how %s is entered: Enter comes before Begin", e.Spec.Label)
+	}
 	done := false
 	_, err := driver.Remember(e.Spec.Memo, "the agent answers in "+e.Spec.Image.Root, func() (bool, error) {
 		in := append(slices.Clone(e.In[2:]), "--clear-env", "--dir", "/", "--", e.info.Agent, "list")

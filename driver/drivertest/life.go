@@ -29,6 +29,9 @@ func (s *laboratory) life() {
 	if err != nil || info.Agent == "" || info.Scratch == "" || len(info.Facts) == 0 {
 		s.Errorf("info is not complete: %s, %v", text, err)
 	}
+	if s.drv.Doc().Kernel && !info.OwnKernel {
+		s.Error("Doc says that it boots a kernel of its own, Info that it has none")
+	}
 	s.Logf("%s", text)
 	if exit, out := s.exec(in, info.Agent, "list"); !exit.OK() {
 		s.Errorf("the agent does not run at %s: %v %s", info.Agent, exit, out)
