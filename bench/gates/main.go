@@ -3,6 +3,7 @@
 //
 //	go run ./bench/gates                  seeded replays, the same everywhere
 //	go run ./bench/gates -live 50         real trials on this machine besides
+//	go run ./bench/gates -run FOLDER      the trials of a run, and nothing else
 package main
 
 import (
@@ -33,12 +34,20 @@ func main() {
 	replays := flag.Int("replays", 2000, "replays a cell")
 	seed := flag.Uint64("seed", 1, "seed of the noise")
 	live := flag.Int("live", 0, "real trials of each workload on this machine")
+	of := flag.String("run", "", "count the gates that the trials of this run `folder` failed")
 	flag.Parse()
 	if *replays < 1 || *live < 0 || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "gates: give -replays a number above 0, and no other arguments")
 		os.Exit(2)
 	}
 	s := study{replays: *replays, seed: *seed, out: os.Stdout}
+	if *of != "" {
+		if err := s.folder(*of); err != nil {
+			fmt.Fprintln(os.Stderr, "gates:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	s.steady()
 	s.unsteady()
 	s.trends()

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"bakeoff/evidence"
+	"bakeoff/plan"
+	"bakeoff/store"
+	"bakeoff/workload"
+	"bakeoff/workload/all"
+)
+
+// folder prints how many trials of a run failed which gate, at each cell; and
+// by the counters of the generator's host alone, where load came from another.
+func (s study) folder(dir string) error {
+	run, err := store.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	text, err := run.Plan()
+	if err != nil {
+		return err
+	}
+	p, err := plan.Decode(text)
+	if err != nil {
+		return err
+	}
+	lines, err := run.Journal()
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, c := range p.Cells {
+		i := slices.IndexFunc(all.Workloads(), func(w workload.Workload) bool { return w.Doc().Name == c.Workload })
+		if i < 0 {
+			return fmt.Errorf("there is no workload %q", c.Workload)
+		}
+		t := tally{all: map[string]int{}, generator: map[string]int{}}
+		if err := t.count(run, all.Workloads()[i], c, lines); err != nil {
+			return err
+		}
+		rows = append(rows, []string{c.Name, c.Workload, fmt.Sprint(t.trials), t.shares(t.all, t.trials), fmt.Sprint(t.elsewhere), t.shares(t.generator, t.elsewhere)})
+	}
+	s.table(fmt.Sprintf("Trials of %s, percent gated (95 %% interval)", run.Base()),
+		[]string{"cell", "workload", "trials", "gates", "with load from another host", "gated by its counters alone"}, rows)
+	return nil
+}
+
+// tally counts the gates that trials of a cell failed.
+type tally struct {
+	trials, elsewhere int // elsewhere: with load from another host
+	all, generator    map[string]int
+}
+
+func (t *tally) count(run *store.Run, w workload.Workload, c plan.Cell, lines []store.Line) error {
+	for _, l := range lines {
+		if l.Type != store.LineTrial || l.Cell != c.Name || l.Status != store.OK {
+			continue
+		}
+		raw := workload.Raw{}
+		for _, f := range l.Raw {
+			b, err := run.ReadRaw(f)
+			if err != nil {
+				return err
+			}
+			raw[f.Name[strings.LastIndexByte(f.Name, '/')+1:]] = b
+		}
+		t.trials++
+		note(t.all, evidence.TrialOf(w, c, l, raw))
+		if l.GeneratorBefore != nil && l.GeneratorAfter != nil {
+			t.elsewhere++
+			note(t.generator, evidence.Trial{Line: store.Line{Trial: &store.Trial{GeneratorBefore: l.GeneratorBefore, GeneratorAfter: l.GeneratorAfter}}})
+		}
+	}
+	return nil
+}
+
+// note counts the gates that a trial fails.
+func note(into map[string]int, trial evidence.Trial) {
+	for _, g := range evidence.Gates() {
+		if g.Failed(trial) != "" {
+			into[g.Name]++
+		}
+	}
+}
+
+// shares writes the gates that were failed, of n trials.
+func (t *tally) shares(failed map[string]int, n int) string {
+	var parts []string
+	for _, g := range evidence.Gates() {
+		if k := failed[g.Name]; k > 0 {
+			parts = append(parts, g.Name+" "+share(k, n))
+		}
+	}
+	if len(parts) == 0 && n > 0 {
+		return "none " + share(0, n)
+	}
+	return strings.Join(parts, ", ")
+}
