@@ -61,6 +61,13 @@ func TestGeneratorOnAnotherHost(t *testing.T) {
 	if values != 3 || len(r.Missing) > 0 {
 		t.Errorf("%d of 3 have a throughput; missing: %+v", values, r.Missing)
 	}
+	for _, c := range r.Comparisons {
+		for _, g := range c.Gates {
+			if g.Name == "throttled" {
+				t.Errorf("%s of %s: nothing was held back, and %s", c.Metric, c.Contender, g.Reason)
+			}
+		}
+	}
 	journal, err := os.ReadFile(filepath.Join(h.dir, r.Folder, "journal.ndjson"))
 	if err != nil || strings.Count(string(journal), "from host client over "+far+" and "+near) != 3 {
 		t.Errorf("the journal does not say of all three where the load came from: %v\n%s", err, journal)

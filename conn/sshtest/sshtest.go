@@ -122,6 +122,9 @@ func (s *Server) Configure(port int) {
 // Port is the server's own.
 func (s *Server) Port() int { return s.port }
 
+// PID is the server's process, whose connections are its children.
+func (s *Server) PID() int { return s.proc.Process.Pid }
+
 // Trust writes the present host key into KnownHosts.
 func (s *Server) Trust() {
 	fields := strings.Fields(read(s.t, filepath.Join(s.dir, "host.pub")))
