@@ -85,6 +85,28 @@ func TestVerdictsAtAGlance(t *testing.T) {
 	}
 }
 
+// Two metrics of one cell have links to two places: a list of links, as screen
+// readers make it, tells them apart.
+func TestLinksOfTheGlanceHaveNames(t *testing.T) {
+	d, p := example()
+	dir, page := written(t, d, p, analysis.Analyse(d))
+	leads := map[string]string{}
+	for _, a := range sound(t, dir, page).all("a") {
+		href, _ := attr(a, "href")
+		name, _ := attr(a, "aria-label")
+		if !strings.HasPrefix(href, "#verdict-") {
+			continue
+		}
+		if other, ok := leads[name]; ok || !strings.HasPrefix(name, textOf(a)+", ") {
+			t.Errorf("the link %q to %s is called %q, as that to %q", textOf(a), href, name, other)
+		}
+		leads[name] = href
+	}
+	if len(leads) != 5 {
+		t.Errorf("%d links", len(leads))
+	}
+}
+
 // What there is more of stands below each other, and a table of three is none.
 func TestGlanceIsAsNarrowAsCanBe(t *testing.T) {
 	for _, x := range []struct {

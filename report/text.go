@@ -97,7 +97,7 @@ func (t *textWriter) write() {
 	for _, g := range p.Groups {
 		t.out.WriteString("\n")
 		t.paint("1", g.Cell+", "+g.Metric)
-		t.out.WriteString("\n")
+		t.out.WriteString(", " + g.Direction + "\n")
 		for _, s := range g.Items {
 			t.sentence(s)
 		}

@@ -28,6 +28,7 @@ func TestText(t *testing.T) {
 		"crun is equivalent to host at sha256-16k on this machine: 99.",
 		"microvm has no result at http-50: the server answered 404",
 		"because a check failed: ceiling",
+		"files, create, lower is better",
 		"The twin (host under a second name): 4 equivalent, 1 undecided.",
 		"runs/x/report/index.html",
 	} {
