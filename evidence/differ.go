@@ -61,12 +61,7 @@ func (d *differ) compare(path string, stored, now any, contender, cell string) {
 			d.add(path, stored, now, contender, cell)
 			return
 		}
-		if len(s) != len(n) {
-			d.add(path+".length", json.Number(fmt.Sprint(len(s))), json.Number(fmt.Sprint(len(n))), contender, cell)
-		}
-		for i := range min(len(s), len(n)) {
-			d.compare(path+"["+label(n[i], i)+"]", s[i], n[i], contender, cell)
-		}
+		d.lists(path, s, n, contender, cell)
 	case json.Number:
 		d.numbers++
 		if s, ok := stored.(json.Number); !ok || !same(s, n) {
@@ -77,6 +72,73 @@ func (d *differ) compare(path string, stored, now any, contender, cell string) {
 			d.add(path, stored, now, contender, cell)
 		}
 	}
+}
+
+// lists compares two lists: element by element where each has a label of its
+// own, so that one which is missing does not make all behind it look changed;
+// else in their order.
+func (d *differ) lists(path string, stored, now []any, contender, cell string) {
+	then, thenOK := labelled(stored)
+	again, againOK := labelled(now)
+	if !thenOK || !againOK {
+		if len(stored) != len(now) {
+			d.add(path+".length", json.Number(fmt.Sprint(len(stored))), json.Number(fmt.Sprint(len(now))), contender, cell)
+		}
+		for i := range min(len(stored), len(now)) {
+			d.compare(path+"["+label(now[i], i)+"]", stored[i], now[i], contender, cell)
+		}
+		return
+	}
+	for i, v := range now {
+		at := label(v, i)
+		if old, ok := then[at]; ok {
+			d.compare(path+"["+at+"]", old, v, contender, cell)
+		} else {
+			d.lone(path+"["+at+"]", nil, v, contender, cell)
+		}
+	}
+	for i, v := range stored {
+		if at := label(v, i); again[at] == nil {
+			d.lone(path+"["+at+"]", v, nil, contender, cell)
+		}
+	}
+	if was, is := order(stored, again), order(now, then); !slices.Equal(was, is) {
+		d.add(path+" order", was, is, contender, cell)
+	}
+}
+
+// order is the labels of a list in their order, of the elements that another
+// list has as well.
+func order(list []any, other map[string]any) (out []string) {
+	for i, v := range list {
+		if at := label(v, i); other[at] != nil {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// lone adds an element that only one of two lists has.
+func (d *differ) lone(path string, stored, now any, contender, cell string) {
+	m, ok := stored.(map[string]any)
+	if !ok {
+		m, _ = now.(map[string]any)
+	}
+	d.add(path, stored, now, named(m, "contender", contender), named(m, "cell", cell))
+}
+
+// labelled returns a list's objects by their labels, and whether each has one
+// that no other has.
+func labelled(list []any) (map[string]any, bool) {
+	out := map[string]any{}
+	for _, v := range list {
+		at := label(v, -1)
+		if _, twice := out[at]; twice || at == "-1" {
+			return nil, false
+		}
+		out[at] = v
+	}
+	return out, true
 }
 
 func (d *differ) add(path string, stored, now any, contender, cell string) {

@@ -149,6 +149,30 @@ func TestVerifyNamesTheNumberOfAChangedDigit(t *testing.T) {
 	}
 }
 
+// A sample that is not there any more is named, and those behind it, which are
+// what they were, are not.
+func TestVerifyNamesWhatIsMissingAlone(t *testing.T) {
+	r, _ := decided(t)
+	slot := r.plan.Blocks[0].Slots()[0]
+	if err := os.Remove(filepath.Join(r.run.Dir(), "raw", store.RawName(slot), "work.json")); err != nil {
+		t.Fatal(err)
+	}
+	gone := fmt.Sprintf("samples[block %d, position %d]", slot.Block, slot.Position)
+	found := false
+	for _, f := range r.verify(today).Findings {
+		if !strings.Contains(f.Where, ".samples") {
+			continue
+		}
+		found = found || strings.HasSuffix(f.Where, gone) && f.Recomputed == "null"
+		if !strings.Contains(f.Where, gone) {
+			t.Errorf("%s: %s", f.Where, f.Problem)
+		}
+	}
+	if !found {
+		t.Errorf("%s is not named", gone)
+	}
+}
+
 func TestVerifyTellsTheCasesApart(t *testing.T) {
 	raw := func(r *recorder) string {
 		return filepath.Join(r.run.Dir(), "raw", store.RawName(r.plan.Blocks[0].Slots()[0]))
@@ -177,22 +201,23 @@ func TestVerifyTellsTheCasesApart(t *testing.T) {
 		kind   Kind
 		want   string
 	}{
-		"a raw file that is gone":  {func(r *recorder) { os.Remove(raw(r) + "/work.json") }, Tampered, "it is not there"},
-		"a raw file cut short":     {func(r *recorder) { os.Truncate(raw(r)+"/work.json", 10) }, Tampered, "it has 10 bytes"},
-		"a damaged journal":        {func(r *recorder) { r.replace(store.JournalFile, `"type":"trial"`, `"type":"trail"`) }, Tampered, "journal.ndjson:2"},
-		"a lab file changed":       {func(r *recorder) { r.replace(store.LabFile, "name: fixture", "name: other") }, Tampered, "bakeoff.yaml"},
-		"a plan changed":           {func(r *recorder) { r.replace(store.PlanFile, `"margin": 0.02`, `"margin": 0.03`) }, NotAsPlanned, "the journal was begun with"},
-		"a margin picked":          {func(r *recorder) { rewrite(r, func(p *plan.Plan) { p.Design.Margin = .1 }) }, NotAsPlanned, "design.margin"},
-		"a seed picked":            {func(r *recorder) { rewrite(r, func(p *plan.Plan) { p.Seed = 6 }) }, NotAsPlanned, "block 0 is not the one that seed 6 gives"},
-		"a trial left out":         {func(r *recorder) { r.edit(store.JournalFile, withoutLine(3)) }, NotAsPlanned, "is not in the journal"},
-		"trials in another order":  {func(r *recorder) { r.edit(store.JournalFile, swapLines(3, 4)) }, NotAsPlanned, "after a later one"},
-		"a block's end twice":      {func(r *recorder) { r.append(store.Line{Type: store.LineBlock, Status: store.OK}) }, NotAsPlanned, "a second time"},
-		"a verdict changed":        {func(r *recorder) { r.replace(store.ResultsFile, `"verdict": "worse"`, `"verdict": "better"`) }, Results, `comparisons[slow, fast, speed].verdict: "better" is stored, the evidence gives "worse"`},
-		"a number changed":         {func(r *recorder) { r.replace(store.ResultsFile, `"n": 16`, `"n": 18`) }, Results, `summaries[host, fast, speed].n: 18 is stored, the evidence gives 16`},
-		"a field left out":         {func(r *recorder) { r.replace(store.ResultsFile, `"missing": [],`, ``) }, Results, "results.json missing"},
-		"a journal cut short":      {func(r *recorder) { r.edit(store.JournalFile, withoutLastLine) }, Results, `journal.ndjson: it does not say that the run ended, and results.json is of one that had ("decided")`},
-		"a plan of another time":   {func(r *recorder) { r.replace(store.PlanFile, plan.Schema, "bakeoff/plan/v9") }, Tampered, "bakeoff/plan/v9"},
-		"results that are no JSON": {func(r *recorder) { r.edit(store.ResultsFile, func(b []byte) []byte { return b[:30] }) }, Results, "not JSON"},
+		"a raw file that is gone":   {func(r *recorder) { os.Remove(raw(r) + "/work.json") }, Tampered, "it is not there"},
+		"a raw file cut short":      {func(r *recorder) { os.Truncate(raw(r)+"/work.json", 10) }, Tampered, "it has 10 bytes"},
+		"a damaged journal":         {func(r *recorder) { r.replace(store.JournalFile, `"type":"trial"`, `"type":"trail"`) }, Tampered, "journal.ndjson:2"},
+		"a lab file changed":        {func(r *recorder) { r.replace(store.LabFile, "name: fixture", "name: other") }, Tampered, "bakeoff.yaml"},
+		"a plan changed":            {func(r *recorder) { r.replace(store.PlanFile, `"margin": 0.02`, `"margin": 0.03`) }, NotAsPlanned, "the journal was begun with"},
+		"a margin picked":           {func(r *recorder) { rewrite(r, func(p *plan.Plan) { p.Design.Margin = .1 }) }, NotAsPlanned, "design.margin"},
+		"a seed picked":             {func(r *recorder) { rewrite(r, func(p *plan.Plan) { p.Seed = 6 }) }, NotAsPlanned, "block 0 is not the one that seed 6 gives"},
+		"a trial left out":          {func(r *recorder) { r.edit(store.JournalFile, withoutLine(3)) }, NotAsPlanned, "is not in the journal"},
+		"trials in another order":   {func(r *recorder) { r.edit(store.JournalFile, swapLines(3, 4)) }, NotAsPlanned, "after a later one"},
+		"a block's end twice":       {func(r *recorder) { r.append(store.Line{Type: store.LineBlock, Status: store.OK}) }, NotAsPlanned, "a second time"},
+		"a verdict changed":         {func(r *recorder) { r.replace(store.ResultsFile, `"verdict": "worse"`, `"verdict": "better"`) }, Results, `comparisons[slow, fast, speed].verdict: "better" is stored, the evidence gives "worse"`},
+		"a number changed":          {func(r *recorder) { r.replace(store.ResultsFile, `"n": 16`, `"n": 18`) }, Results, `summaries[host, fast, speed].n: 18 is stored, the evidence gives 16`},
+		"verdicts in another order": {func(r *recorder) { r.edit(store.ResultsFile, swapComparisons(t)) }, Results, "results.json comparisons order"},
+		"a field left out":          {func(r *recorder) { r.replace(store.ResultsFile, `"missing": [],`, ``) }, Results, "results.json missing"},
+		"a journal cut short":       {func(r *recorder) { r.edit(store.JournalFile, withoutLastLine) }, Results, `journal.ndjson: it does not say that the run ended, and results.json is of one that had ("decided")`},
+		"a plan of another time":    {func(r *recorder) { r.replace(store.PlanFile, plan.Schema, "bakeoff/plan/v9") }, Tampered, "bakeoff/plan/v9"},
+		"results that are no JSON":  {func(r *recorder) { r.edit(store.ResultsFile, func(b []byte) []byte { return b[:30] }) }, Results, "not JSON"},
 	} {
 		r, _ := decided(t)
 		x.change(r)
@@ -217,6 +242,23 @@ func TestVerifyAccusesNobodyOfALaterProgramsPlan(t *testing.T) {
 	report, err := Verify(r.run, today, nil)
 	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "another version of bakeoff made this run") || len(report.Findings) != 0 {
 		t.Errorf("%v, %s", err, findings(report))
+	}
+}
+
+// swapComparisons exchanges the first two comparisons of results.json.
+func swapComparisons(t *testing.T) func([]byte) []byte {
+	return func(b []byte) []byte {
+		v, err := decodeAny(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := v.(map[string]any)["comparisons"].([]any)
+		of[0], of[1] = of[1], of[0]
+		out, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
 	}
 }
 
