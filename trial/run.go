@@ -133,6 +133,10 @@ func (r *runner) resume() error {
 	if !resumed {
 		return nil
 	}
+	// What cannot be gone on with is not written to.
+	if err := r.analyse(); err != nil {
+		return fault.WithFix(err, "bakeoff verify tells more")
+	}
 	if err := r.Run.Append(store.Line{Type: store.LineResume, At: r.Now().UTC()}); err != nil {
 		return err
 	}

@@ -143,6 +143,24 @@ func TestARunHoldsUntilADigitIsChanged(t *testing.T) {
 	if !named {
 		t.Errorf("%s is not named with its numbers:\n%s", file, out)
 	}
+	h.refusesToGoOn(t, filepath.Join(h.dir, r.Folder))
+}
+
+// refusesToGoOn asserts that a run that was tampered with is not gone on with,
+// and that its journal stays what it is.
+func (h home) refusesToGoOn(t *testing.T, folder string) {
+	t.Helper()
+	before, err := os.ReadFile(filepath.Join(folder, store.JournalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := h.bakeoff(t, time.Minute, "run", "--resume", folder)
+	if code != 2 || !strings.Contains(errs, "tampered") || !strings.Contains(errs, "bakeoff verify tells more") {
+		t.Errorf("resume of a run that was tampered with: exit code %d\n%s%s", code, out, errs)
+	}
+	if after, err := os.ReadFile(filepath.Join(folder, store.JournalFile)); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the refusal was written into the journal: %d bytes before, %d after, %v", len(before), len(after), err)
+	}
 }
 
 // changeADigit changes one digit of the first raw output of a workload.
