@@ -188,6 +188,7 @@ func runCell(t *testing.T, w workload.Workload, p param.Values, o Options) {
 	checkFinerTime(t, w, raw, p)
 	raw[workload.Host] = hostSpan(t, 3, false)
 	checkParse(t, w, raw, p, o.Partial)
+	checkOtherEnd(t, w, raw, p)
 	checkDamage(t, w, raw, p)
 }
 
@@ -258,6 +259,33 @@ func checkFinerTime(t *testing.T, w workload.Workload, raw workload.Raw, p param
 	ticks[workload.Host] = hostSpan(t, 3, false)
 	if coarse, err := w.Parse(ticks, p); err != nil || !slices.Equal(fine, coarse) {
 		t.Errorf("the same time in nanoseconds gives %v, in ticks %v (%v)", fine, coarse, err)
+	}
+}
+
+// checkOtherEnd checks that a workload with another end, and no other, tells
+// what the host of that one spent where its load came from another; and nothing
+// else of a trial is another for it.
+func checkOtherEnd(t *testing.T, w workload.Workload, raw workload.Raw, p param.Values) {
+	near, err := w.Parse(raw, p)
+	if err != nil {
+		t.Fatalf("Parse: %v", err)
+	}
+	raw = maps.Clone(raw)
+	raw[workload.GeneratorHost] = hostSpan(t, 3, true)
+	both, err := w.Parse(raw, p)
+	if err != nil {
+		t.Fatalf("Parse, with load from another host: %v", err)
+	}
+	told := 0
+	both = slices.DeleteFunc(both, func(v sample.Value) bool {
+		m, _ := w.Doc().Metric(v.Metric)
+		if m.GeneratorHost {
+			told++
+		}
+		return m.GeneratorHost
+	})
+	if want := map[bool]int{true: 1}[w.Doc().Peer]; told != want || !slices.Equal(near, both) {
+		t.Errorf("load from another host gives %d values of what that spent, want %d; and else %v, without it %v", told, want, both, near)
 	}
 }
 
