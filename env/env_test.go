@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/conn/local"
 	"bakeoff/fault"
 )
 
@@ -97,4 +98,16 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("lease %q names %q", b, r.Dir)
 		}
 	})
+}
+
+// A state folder that cannot be made is told with what names another one.
+func TestOpenWithoutAStateFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), Config{StateDir: filepath.Join(file, "state"), Host: local.Conn{}}, nil)
+	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "BAKEOFF_STATE names another one") {
+		t.Errorf("Open below a file: %v", err)
+	}
 }

@@ -61,7 +61,7 @@ func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Lessor, er
 	l := &Lessor{cfg: cfg, at: of(cfg.Host), addrs: map[netip.Addr]bool{}}
 	for _, d := range []string{leaseDir, envDir} {
 		if err := makeDirs(ctx, l.at, filepath.Join(cfg.StateDir, d)); err != nil {
-			return nil, fault.Op("env", err)
+			return nil, noState(cfg, err)
 		}
 	}
 	unlock, err := l.at.Lock(ctx, filepath.Join(cfg.StateDir, lockFile))
@@ -74,6 +74,15 @@ func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Lessor, er
 		return nil, err
 	}
 	return l, nil
+}
+
+// noState is the error of a state folder that cannot be made.
+func noState(cfg Config, err error) error {
+	err = fault.Wrap(fault.Lab, "env: the folder for leases cannot be made", err)
+	if cfg.Name != LocalHost {
+		return err
+	}
+	return fault.WithFix(err, "BAKEOFF_STATE names another one")
 }
 
 func (l *Lessor) open(ctx context.Context, drivers []driver.Driver) error {
