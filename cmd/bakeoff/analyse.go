@@ -78,7 +78,7 @@ that is said.`,
 					return err
 				}
 				if r.Unused > 0 {
-					fmt.Fprintf(a.stdout, "unused: %d blocks after the look that decided\n", r.Unused)
+					fmt.Fprintln(a.stdout, unusedText(r))
 				}
 			}
 			return failOn(fail).endAll(results)
@@ -92,6 +92,17 @@ that is said.`,
 	f.BoolVar(&asJSON, "json", false, "print one results object for each experiment, one a line")
 	failOnFlag(c, &fail)
 	return c
+}
+
+// unusedText says which blocks no verdict rests on: those after everything was
+// decided, or those after the last look.
+func unusedText(r analysis.Results) string {
+	text := fmt.Sprintf("unused: %d blocks after the look that decided", r.Unused)
+	if decided, all := decidedOf(r); decided < all && len(r.Looks) > 0 {
+		last := r.Looks[len(r.Looks)-1]
+		text = fmt.Sprintf("unused: %d blocks after the last look, which is after %d: --looks names others", r.Unused, last)
+	}
+	return text
 }
 
 // commas writes values as a flag takes them.

@@ -10,7 +10,9 @@ func (a *app) completion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "Print a completion script for a shell",
-		Long:  "completion prints a script that lets a shell complete commands, flags and the names of drivers and workloads.",
+		Long: `completion prints a script that lets a shell complete commands, flags and the
+names of drivers and workloads. That for bash needs the package
+bash-completion.`,
 		Example: `  bakeoff completion bash > /etc/bash_completion.d/bakeoff
   bakeoff completion zsh > "${fpath[1]}/_bakeoff"
   bakeoff completion fish > ~/.config/fish/completions/bakeoff.fish`,

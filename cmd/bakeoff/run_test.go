@@ -57,3 +57,16 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// What was left over after the last look is not said to come after a decision.
+func TestUnusedBlocksAreToldByWhatLeftThem(t *testing.T) {
+	r := analysis.Results{Unused: 8, Looks: []int{8, 18}, Comparisons: []analysis.Comparison{
+		{Primary: true, Verdict: analysis.Equivalent}, {Primary: true, Verdict: analysis.Inconclusive}}}
+	if got := unusedText(r); got != "unused: 8 blocks after the last look, which is after 18: --looks names others" {
+		t.Error(got)
+	}
+	r.Comparisons = r.Comparisons[:1]
+	if got := unusedText(r); got != "unused: 8 blocks after the look that decided" {
+		t.Error(got)
+	}
+}
