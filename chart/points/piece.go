@@ -66,6 +66,10 @@ func findAll(ps []piece, a, b *float64) *piece {
 // wide enough to be read.
 const most = 4
 
+// farApart is the share of all that single values span from which on a gap
+// between two of them is a break of the axis.
+const farApart = 0.4
+
 // pieces breaks the axis where rows are so far apart that, on one scale,
 // the spread inside them could not be seen: at gaps wider than twice all
 // that the rows themselves span.
@@ -73,6 +77,12 @@ func pieces(rows []Row, x0, x1 float64) []piece {
 	ranges := spans(rows)
 	if len(ranges) == 0 {
 		return nil
+	}
+	// Where no row has a spread there is none to be seen; a break then only
+	// keeps what is near apart from what is far.
+	least := 0.0
+	if !slices.ContainsFunc(ranges, func(r [2]float64) bool { return r[1] > r[0] }) {
+		least = farApart * (ranges[len(ranges)-1][1] - ranges[0][0])
 	}
 	for len(ranges) > 1 {
 		own, gap, at := 0.0, math.Inf(1), 0
@@ -82,7 +92,7 @@ func pieces(rows []Row, x0, x1 float64) []piece {
 				gap, at = r[0]-ranges[i-1][1], i
 			}
 		}
-		if len(ranges) <= most && gap > 2*own {
+		if len(ranges) <= most && gap > max(2*own, least) {
 			break
 		}
 		ranges[at-1][1] = max(ranges[at-1][1], ranges[at][1])

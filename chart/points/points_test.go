@@ -81,6 +81,12 @@ func TestPieces(t *testing.T) {
 	if n := len(pieces(rows(100, 103, 90), 0, 800)); n != 1 {
 		t.Errorf("%d pieces for contenders that are close, want 1", n)
 	}
+	if n := len(pieces([]Row{one("a", 657), one("b", 585), one("c", 426), one("d", 259)}, 0, 800)); n != 1 {
+		t.Errorf("%d pieces for four single values that are even, want 1", n)
+	}
+	if n := len(pieces([]Row{one("a", 0.17), one("b", 0.25), one("c", 19)}, 0, 800)); n != 2 {
+		t.Errorf("%d pieces for a single value far from two, want 2", n)
+	}
 	if n := len(pieces(rows(1, 10, 100, 1e3, 1e4, 1e5, 1e6), 0, 800)); n > most {
 		t.Errorf("%d pieces", n)
 	}

@@ -160,7 +160,11 @@ func (f Figure) Draw(id string, width float64) string {
 	c.Line(l.at(1), l.top-4, l.at(1), bottom, "zero")
 	y := l.top
 	for i, r := range rows {
-		if i == len(f.Rows) {
+		switch i {
+		case 0:
+		case len(f.Rows): // the mean is no component
+			c.Line(4, y, c.Width()-4, y, "zero")
+		default:
 			c.Line(4, y, c.Width()-4, y, "grid")
 		}
 		f.row(c, l, r, y)
