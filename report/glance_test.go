@@ -133,6 +133,13 @@ func TestCellsWithoutAVerdictAreCounted(t *testing.T) {
 	if want := "4 of 6 cells were measured without asking for a verdict: see all components"; !strings.Contains(sound(t, dir, page).text, want) {
 		t.Errorf("the page does not say %q", want)
 	}
+	jumps := 0
+	for _, n := range parse(t, page).ofClass("jump") {
+		jumps += strings.Count(textOf(n), "cell-")
+	}
+	if jumps != 6 {
+		t.Errorf("the raw values of %d of 6 cells are led to", jumps)
+	}
 	if want := "4 of 6 cells were measured without asking for a verdict; the page shows them"; !strings.Contains(strings.Join(strings.Fields(text(t, r, TextOption{})), " "), want) {
 		t.Errorf("the text does not say %q", want)
 	}
