@@ -276,17 +276,29 @@ func checkOtherEnd(t *testing.T, w workload.Workload, raw workload.Raw, p param.
 	if err != nil {
 		t.Fatalf("Parse, with load from another host: %v", err)
 	}
+	if wrong := otherEnd(w.Doc(), near, both); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// otherEnd says what is wrong with the values of a trial whose load came from
+// another host (both), against those of the same trial without; "" if nothing is.
+func otherEnd(d workload.Doc, near, both []sample.Value) string {
 	told := 0
-	both = slices.DeleteFunc(both, func(v sample.Value) bool {
-		m, _ := w.Doc().Metric(v.Metric)
+	rest := slices.DeleteFunc(slices.Clone(both), func(v sample.Value) bool {
+		m, _ := d.Metric(v.Metric)
 		if m.GeneratorHost {
 			told++
 		}
 		return m.GeneratorHost
 	})
-	if want := map[bool]int{true: 1}[w.Doc().Peer]; told != want || !slices.Equal(near, both) {
-		t.Errorf("load from another host gives %d values of what that spent, want %d; and else %v, without it %v", told, want, both, near)
+	switch want := map[bool]int{true: 1}[d.Peer]; {
+	case told != want:
+		return fmt.Sprintf("load from another host gives %d values of what that spent, and %d is right", told, want)
+	case !slices.Equal(near, rest):
+		return fmt.Sprintf("load from another host changes other values: %v, without it %v", rest, near)
 	}
+	return ""
 }
 
 // checkParse checks that Parse is pure and gives the declared metrics.

@@ -7,6 +7,7 @@ import (
 
 	"bakeoff/agent"
 	"bakeoff/sample"
+	"bakeoff/workload"
 )
 
 // A result that does not fit together is told by what does not.
@@ -33,5 +34,31 @@ func TestWrongs(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A workload that does not tell what its load took on another host, or lets it
+// change something else, is refused; so is one without another end that tells.
+func TestOtherEnd(t *testing.T) {
+	rate := sample.Value{Metric: "throughput", Unit: "op/s", Value: 7}
+	far := sample.Value{Metric: workload.GeneratorJoulesPerOp.Name, Unit: "J/op", Value: 3}
+	changed := rate
+	changed.Value = 8
+	for _, c := range []struct {
+		name       string
+		peer       bool
+		near, both []sample.Value
+		want       string
+	}{
+		{"told", true, []sample.Value{rate}, []sample.Value{rate, far}, ""},
+		{"no other end", false, []sample.Value{rate}, []sample.Value{rate}, ""},
+		{"not told", true, []sample.Value{rate}, []sample.Value{rate}, "gives 0 values of what that spent, and 1 is right"},
+		{"told without an end", false, []sample.Value{rate}, []sample.Value{rate, far}, "gives 1 values of what that spent, and 0 is right"},
+		{"another rate", true, []sample.Value{rate}, []sample.Value{changed, far}, "changes other values"},
+	} {
+		d := workload.Doc{Peer: c.peer, Metrics: []sample.Metric{{Name: "throughput"}, workload.GeneratorJoulesPerOp}}
+		if got := otherEnd(d, c.near, c.both); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }
