@@ -336,7 +336,7 @@ func (v *verifier) files() error {
 	}
 	for _, d := range dirs {
 		if !named[d] {
-			v.Notes = append(v.Notes, fmt.Sprintf("raw/%.200s belongs to no trial in the journal: the controller was killed while it kept it, or it was put there", d))
+			v.Notes = append(v.Notes, fmt.Sprintf("raw/%.200s belongs to no trial in the journal: it is being kept now, the controller was killed while it kept it, or it was put there", d))
 		}
 	}
 	v.calibration()

@@ -42,6 +42,15 @@ func (r *Run) Results() ([]byte, error) { return r.read(ResultsFile, maxResults)
 // WriteResults replaces results.json.
 func (r *Run) WriteResults(data []byte) error { return r.WriteFile(ResultsFile, data) }
 
+// RemoveResults removes results.json, if there is one: of a run that goes on
+// they are out of date.
+func (r *Run) RemoveResults() error {
+	if err := r.root.Remove(ResultsFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(fault.Lab, "store: remove "+ResultsFile, err)
+	}
+	return nil
+}
+
 // WriteFingerprint replaces the fingerprint of a contender and returns what
 // the journal says of it.
 func (r *Run) WriteFingerprint(contender string, fp probe.Fingerprint) (File, error) {

@@ -140,6 +140,9 @@ func (r *runner) resume() error {
 	if err := r.Run.Append(store.Line{Type: store.LineResume, At: r.Now().UTC()}); err != nil {
 		return err
 	}
+	if err := r.Run.RemoveResults(); err != nil {
+		return err
+	}
 	for b := range begun {
 		if !r.done[b] {
 			if err := r.endBlock(b, store.Void, "the controller stopped in this block"); err != nil {

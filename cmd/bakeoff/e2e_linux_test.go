@@ -205,6 +205,21 @@ func TestKilledAndResumed(t *testing.T) {
 	h.reportsWhatIsDone(t, folder)
 	h.refusesAnotherLab(t, folder)
 
+	// Killed once more: what was reported before is not held against it.
+	c = exec.Command(filepath.Join(h.dir, "bakeoff"), "run", "--resume", folder)
+	c.Env, c.Dir = h.env, h.dir
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitForTrials(t, h.dir, len(before)+2)
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait() // it was killed
+	before = trials(t, journal)
+	h.holds(t, folder)
+	h.reportsWhatIsDone(t, folder)
+
 	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", "--resume", folder, "--json")
 	if code != 0 {
 		t.Fatalf("resume: exit code %d\n%s%s", code, out, errs)
@@ -220,9 +235,7 @@ func TestKilledAndResumed(t *testing.T) {
 		}
 		seen[line] = true
 	}
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", folder); code != 0 {
-		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
-	}
+	h.holds(t, folder)
 	h.leavesNothing(t)
 }
 
@@ -242,7 +255,10 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 		_ = c.Wait() // its code is not asked for
 		h.leavesNothing(t)
 	}()
-	waitForTrials(t, h.dir, 1)
+	folder := filepath.Dir(waitForTrials(t, h.dir, 1))
+	if out, errs, code := h.bakeoff(t, time.Minute, "report", folder); code != 1 || !strings.Contains(errs, "is going on") {
+		t.Errorf("report of a run that is going on: exit code %d\n%s%s", code, out, errs)
+	}
 	pid := c.Process.Pid
 	out, errs, code := h.bakeoff(t, time.Minute, "clean", "--dry-run")
 	if code != 1 || out != "" || !strings.Contains(errs, fmt.Sprintf("process %d measures on this host", pid)) {
@@ -273,8 +289,14 @@ func (h home) reportsWhatIsDone(t *testing.T, folder string) {
 	if r.Blocks == 0 || r.Ended != "" || len(r.Summaries) == 0 {
 		t.Errorf("results of a killed run: %d blocks, ended %q, %d summaries", r.Blocks, r.Ended, len(r.Summaries))
 	}
+	h.holds(t, folder)
+}
+
+// holds asserts that a run holds.
+func (h home) holds(t *testing.T, folder string) {
+	t.Helper()
 	if out, errs, code := h.bakeoff(t, time.Minute, "verify", folder); code != 0 {
-		t.Errorf("verify of a killed run: exit code %d\n%s%s", code, out, errs)
+		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 }
 

@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 
 	"bakeoff/analysis"
 	"bakeoff/evidence"
 	"bakeoff/fault"
+	"bakeoff/lock"
 	"bakeoff/store"
 	workloadall "bakeoff/workload/all"
 )
@@ -35,9 +37,9 @@ func readResults(arg string) (r analysis.Results, err error) {
 	return r, nil
 }
 
-// sumUp writes the results of a run that has not come to its end: it was
-// killed, or is still going on. One that has keeps the results that it wrote.
-// Where no block is done there is nothing to write, and a fault.NotFound.
+// sumUp writes the results of a run that was killed before its end. One that
+// came to it keeps the results that it wrote. One that is going on is refused,
+// and where no block is done there is nothing to write, and a fault.NotFound.
 func sumUp(dir string) error {
 	run, err := store.Open(dir)
 	if err != nil {
@@ -46,6 +48,9 @@ func sumUp(dir string) error {
 	defer run.Close()
 	if done, err := ended(run); done || err != nil {
 		return err
+	}
+	if lock.Held(filepath.Join(dir, store.JournalFile)) {
+		return fault.WithFix(fault.New(fault.Lab, "%s is going on: it is reported when it ends", dir), "Ctrl-C ends it with what there is")
 	}
 	data, err := evidence.Load(run, workloadall.Workloads())
 	if err != nil {
