@@ -108,6 +108,13 @@ func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 	return e, nil
 }
 
+// Tuning is what environments of this package take: their network namespace is
+// their own, everything else of the kernel is the host's.
+func Tuning() driver.Tuning {
+	return driver.Tuning{Names: []string{"net.*"}, Lacks: netns.Lacks,
+		Why: "the host's kernel is shared, and only the network is an environment's own"}
+}
+
 // check refuses what no environment here can be.
 func check(spec driver.Spec) error {
 	if !path.IsAbs(spec.Dir) || path.Clean(spec.Dir) == "/" {
@@ -116,13 +123,7 @@ func check(spec driver.Spec) error {
 	if len(spec.CPUSet) == 0 {
 		return fault.New(fault.Invalid, "no CPUs are given")
 	}
-	for name := range spec.Tuning {
-		if !strings.HasPrefix(name, "net.") || strings.Contains(name, "/") {
-			return &fault.Error{Kind: fault.Unsupported, Err: fault.New(fault.Unsupported, "tuning %s", name),
-				Fix: "the host's kernel is shared: only net.* is an environment's own"}
-		}
-	}
-	return nil
+	return Tuning().Check(spec.Tuning)
 }
 
 // Facts are what the driver adds to, until Create returns.

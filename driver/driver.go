@@ -35,6 +35,15 @@ type Driver interface {
 	Reap(ctx context.Context, host conn.Conn, left Leftover, dryRun bool) (found []string, err error)
 }
 
+// Validator is a Driver that can tell from a Spec alone, and no host, that
+// Create would refuse it: a machine with half a MiB of memory, an option that
+// contradicts another. Plans are checked by it, before anything is made.
+type Validator interface {
+	// Validate returns what Create would, of kind fault.Invalid or
+	// fault.Unsupported; nil for a Spec that a host may be able to make.
+	Validate(spec Spec) error
+}
+
 // Founder is a Driver whose environments may stand on something that lives
 // longer than each of them: an engine of the run's own.
 type Founder interface {
@@ -152,8 +161,8 @@ type Spec struct {
 	Volumes     []Volume
 	Network     *Network // nil: no network at all
 	Options     param.Values
-	// Tuning is sysctl name → value, applied inside where the technology has
-	// its own; otherwise refused with fault.Unsupported.
+	// Tuning is sysctl name → value, applied inside. What Doc.Tuning does not
+	// take is refused with fault.Unsupported.
 	Tuning map[string]string
 	// Memo is what drivers remember of the host between two creations; nil
 	// remembers nothing.
@@ -261,8 +270,11 @@ type Doc struct {
 	EndsOfMemory bool         `json:"ends_of_memory,omitempty"`
 	Options      []param.Spec `json:"options"`
 	// Backings lists the volume backings that it can give.
-	Backings []string          `json:"backings"`
-	Enforces map[string]string `json:"enforces"` // cpus, memory, io → how
+	Backings []string `json:"backings"`
+	// Enforces says how limits are held, by name: cpus, memory, quota, io,
+	// network. What is not named is not held.
+	Enforces map[string]string `json:"enforces"`
+	Tuning   Tuning            `json:"tuning"`
 	Packages []string          `json:"packages"` // Debian packages
 	Source   []string          `json:"source"`   // manuals
 }

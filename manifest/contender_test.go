@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/fault"
 	"bakeoff/param"
 )
 
@@ -56,5 +57,27 @@ func TestNamesOfOtherPrograms(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
 		}
+	}
+}
+
+// What a driver's environments cannot have of their own is told at its place.
+func TestTuningThatADriverDoesNotTake(t *testing.T) {
+	cat := catalogue()
+	for i, d := range cat.Drivers {
+		if d.Name == "oci" {
+			cat.Drivers[i].Tunes = func(name string) error {
+				if strings.HasPrefix(name, "net.") {
+					return nil
+				}
+				return fault.WithFix(fault.New(fault.Unsupported, "tuning %s: the kernel is shared", name), "it takes net.*")
+			}
+		}
+	}
+	src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: oci, image: debian:bookworm, tuning: {net.core.somaxconn: \"16\"}}\n" +
+		"  - name: b\n    driver: oci\n    image: debian:bookworm\n    tuning:\n      kernel.sched_child_runs_first: \"1\"\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
+	_, err := Parse("lab.yaml", []byte(src), cat, "")
+	want := "lab.yaml:9:7: driver oci: tuning kernel.sched_child_runs_first: the kernel is shared; it takes net.*"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

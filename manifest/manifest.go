@@ -70,8 +70,9 @@ type Contender struct {
 	Volumes []Volume          `json:"volumes,omitempty"`
 	Options param.Values      `json:"options,omitempty"` // the driver's own
 	Tuning  map[string]string `json:"tuning,omitempty"`
-	// Where says at which "file:line:column" of the lab file cpus and memory
-	// were asked for, by these keys; nothing of it is registered.
+	// Where says at which "file:line:column" of the lab file cpus, memory,
+	// quota, io and volumes were asked for, by these keys; nothing of it is
+	// registered.
 	Where map[string]string `json:"-"`
 }
 
@@ -130,6 +131,9 @@ type DriverEntry struct {
 	Folder        bool                            // which may be a folder on the host, too,
 	OwnRoot       func(options param.Values) bool // unless these bring their own; may be nil
 	Backings      []string
+	// Tunes returns an error with what would be right for a setting that its
+	// environments cannot have of their own; nil takes any.
+	Tunes func(name string) error
 }
 
 // WorkloadEntry is what the lab file must know of a workload.

@@ -80,7 +80,7 @@ func TestTheExampleIsResolved(t *testing.T) {
 			{Name: "crun", Driver: "oci", Host: "local", Image: "debian:bookworm", CPUs: 1, Memory: 512 * unit.MiB, Options: param.Values{"runtime": "crun"}, Where: defaults},
 			{Name: "microvm", Driver: "qemu", Host: "local", Image: "debian:bookworm", CPUs: 1, Memory: 512 * unit.MiB,
 				Options: param.Values{"machine": "microvm", "queues": "1"}, Volumes: []Volume{{Path: "/data", Backing: "file:ext4", Size: 2 * unit.GiB}},
-				Where: map[string]string{"cpus": "bakeoff.yaml:13:11", "memory": "bakeoff.yaml:14:13"}},
+				Where: map[string]string{"cpus": "bakeoff.yaml:13:11", "memory": "bakeoff.yaml:14:13", "volumes": "bakeoff.yaml:15:14"}},
 		},
 		Cells: []Cell{
 			{Name: "sha256-16k", Workload: "crypto", Params: param.Values{"algorithm": "sha256", "block": "16KiB", "time": "2s"}, Primary: []string{"throughput"}},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/fault"
 	"bakeoff/param"
 	"bakeoff/sample"
 	"bakeoff/unit"
@@ -180,7 +181,7 @@ func (r *resolver) contender(l *Lab, n, defaults *node) Contender {
 	if v := r.either(n, defaults, "cpus"); v != nil && !r.bad[v] {
 		c.CPUs, _ = strconv.Atoi(textOf(v))
 	}
-	c.Where = r.where(n, defaults, "cpus", "memory")
+	c.Where = r.where(n, defaults, "cpus", "memory", "quota", "io", "volumes")
 	if v := r.either(n, defaults, "quota"); v != nil && !r.bad[v] {
 		c.Quota, _ = strconv.ParseFloat(textOf(v), 64)
 	}
@@ -219,6 +220,7 @@ func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *node) {
 	case d.Image:
 		r.imageOf(c, d, n, r.either(n, defaults, "image"))
 	}
+	r.tuned(d, n)
 	for _, v := range c.Volumes {
 		if slices.Contains(d.Backings, v.Backing) || v.Backing == "" {
 			continue
@@ -228,6 +230,22 @@ func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *node) {
 			at = n // from the defaults
 		}
 		r.fail(at, "it can give "+oneOf(d.Backings), "driver %s cannot give the volume %s the backing %s", d.Name, v.Path, v.Backing)
+	}
+}
+
+// tuned reports settings that environments of a driver cannot have.
+func (r *resolver) tuned(d DriverEntry, n *node) {
+	t := r.sub(n, "tuning", mapping)
+	if t == nil || d.Tunes == nil {
+		return
+	}
+	for _, e := range t.entries {
+		err := d.Tunes(e.key.text)
+		if err == nil || r.bad[e.key] {
+			continue
+		}
+		fix := fault.Fix(err)
+		r.fail(e.key, fix, "driver %s: %s", d.Name, strings.TrimSuffix(err.Error(), "; "+fix))
 	}
 }
 
@@ -340,6 +358,9 @@ func (r *resolver) cells(l *Lab, n *node) {
 			if params == nil {
 				r.required(w, item)
 			}
+			if at := params.get(w.Volume); w.Volume != "" && at != nil && !path.IsAbs(textOf(at)) {
+				r.fail(at, "write an absolute path like /data", "%s is %s, and volumes have absolute paths", w.Volume, show(textOf(at)))
+			}
 			r.primary(&c, w, item.get("primary"))
 		}
 		l.Cells = append(l.Cells, c)
@@ -403,8 +424,8 @@ func (r *resolver) volumes(l *Lab, root *node) {
 	for _, cell := range l.Cells {
 		w, _ := r.cat.workload(cell.Workload)
 		where := cell.Params[w.Volume]
-		if w.Volume == "" || where == "" {
-			continue
+		if w.Volume == "" || !path.IsAbs(where) {
+			continue // what is no path was found wrong already
 		}
 		for _, n := range items.mappings() {
 			i := slices.IndexFunc(l.Contenders, func(c Contender) bool { return c.Name == textOf(n.get("name")) })

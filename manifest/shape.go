@@ -141,7 +141,7 @@ func lab(cat Catalogue) *shape {
 		{name: "driver", doc: "The technology that makes it. The driver's own options stand beside these fields.", shape: drivers(cat), required: true},
 		{name: "host", doc: "The machine that it is made on: local, or one of hosts.", shape: name(), def: "local"},
 		{name: "system", doc: "The system that its host is switched to for it, one of the host's switch.", shape: name()},
-		{name: "tuning", doc: "sysctl name → value, set inside; refused by a technology that has none of its own.", shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
+		{name: "tuning", doc: "sysctl name → value, set inside. What a driver takes is in its description (list drivers NAME): net.* where the host's kernel is shared, anything where it boots its own, nothing where the settings are the image's.", shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
 	}, resources...)...)
 	contender.by = "driver"
 	for _, d := range cat.Drivers {

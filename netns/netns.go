@@ -57,6 +57,31 @@ func Check(ctx context.Context, host conn.Conn) error {
 	return nil
 }
 
+// settings looks at each setting in a namespace that ends with it. What is not
+// a namespace's own is not there, or can only be read: the kernel tells so
+// itself, and nothing is written.
+const settings = `for n; do f=/proc/sys/$(printf %s "$n" | tr . /)
+if ! test -e "$f"; then echo "$n" absent; elif ! test -w "$f"; then echo "$n" fixed; fi; done`
+
+// Lacks tells which of these settings, net.* by name, a network namespace of
+// the host's does not have of its own, with the reason. It changes nothing.
+func Lacks(ctx context.Context, host conn.Conn, names []string) (map[string]string, error) {
+	out, err := conn.Output(ctx, host, append([]string{"unshare", "--net", "sh", "-c", settings, "sh"}, names...)...)
+	if err != nil {
+		return nil, fault.Op("settings of a network namespace", err)
+	}
+	lacks := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		switch name, state, _ := strings.Cut(strings.TrimSpace(line), " "); state {
+		case "absent":
+			lacks[name] = "the kernel has no such setting in a network namespace"
+		case "fixed":
+			lacks[name] = "the kernel has it for the whole host only, and a network namespace can but read it"
+		}
+	}
+	return lacks, nil
+}
+
 // Create makes the namespace name with the bridge, whose address is gateway.
 func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Prefix) error {
 	if !validName.MatchString(name) || !gateway.IsValid() || gateway.Addr() == gateway.Masked().Addr() {

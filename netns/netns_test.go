@@ -276,3 +276,21 @@ func TestInvalid(t *testing.T) {
 		t.Errorf("a label with a blank: %v", err)
 	}
 }
+
+// What a namespace does not have of its own is told without writing it.
+func TestLacks(t *testing.T) {
+	if testing.Short() || os.Getuid() != 0 {
+		t.Skip("needs root: makes network namespaces")
+	}
+	lacks, err := Lacks(t.Context(), local.Conn{}, []string{"net.core.somaxconn", "net.ipv4.ip_default_ttl", "net.core.nosuchthing", "net.ipv4.tcp_mem"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lacks["net.core.somaxconn"] != "" || lacks["net.ipv4.ip_default_ttl"] != "" {
+		t.Errorf("a namespace has these of its own: %v", lacks)
+	}
+	// tcp_mem is of the whole kernel (net/ipv4/sysctl_net_ipv4.c, ipv4_table).
+	if lacks["net.core.nosuchthing"] == "" || lacks["net.ipv4.tcp_mem"] == "" {
+		t.Errorf("no namespace has these: %v", lacks)
+	}
+}

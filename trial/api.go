@@ -4,6 +4,7 @@
 package trial
 
 import (
+	"cmp"
 	"time"
 
 	"bakeoff/analysis"
@@ -27,6 +28,8 @@ type Options struct {
 	Hosts map[string]*env.Lessor
 	// Boxes are the hosts that are switched between systems.
 	Boxes map[string]*env.Box
+	// Answers are those of Look, so that no driver is asked twice; nil asks now.
+	Answers []Availability
 	// Unreached says why a host of the plan is not among them.
 	Unreached map[string]error
 	// Proofs says of drivers that are unproven what was proven on this
@@ -90,13 +93,13 @@ func CatalogueOf(drivers []driver.Driver, workloads []workload.Workload) manifes
 	for _, d := range drivers {
 		doc := d.Doc()
 		c.Drivers = append(c.Drivers, manifest.DriverEntry{
-			Name: doc.Name, Also: doc.Also, Summary: doc.Summary, Options: doc.Options, Image: doc.Image, Folder: doc.Folder, OwnRoot: doc.OwnRoot, Backings: doc.Backings,
+			Name: doc.Name, Also: doc.Also, Summary: doc.Summary, Options: doc.Options, Image: doc.Image, Folder: doc.Folder, OwnRoot: doc.OwnRoot, Backings: doc.Backings, Tunes: doc.Tuning.Takes,
 		})
 	}
 	for _, w := range workloads {
 		doc := w.Doc()
 		c.Workloads = append(c.Workloads, manifest.WorkloadEntry{
-			Name: doc.Name, Summary: doc.Summary, Params: doc.Params, Metrics: doc.Metrics, Volume: doc.Volume,
+			Name: doc.Name, Summary: doc.Summary, Params: doc.Params, Metrics: doc.Metrics, Volume: cmp.Or(doc.Volume, doc.Within),
 		})
 	}
 	return c

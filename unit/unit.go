@@ -88,8 +88,11 @@ func ParseRate(s string) (float64, error) {
 // ParseDuration reads a positive duration: 200ms, 5s, 30m, 1h30m.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(strings.TrimSpace(s))
-	if err != nil || d <= 0 {
+	switch {
+	case err != nil:
 		return 0, fmt.Errorf("%q is not a duration; write 200ms, 5s, 30m or 1h30m", s)
+	case d <= 0:
+		return 0, fmt.Errorf("%q is no time at all; write 200ms, 5s, 30m or 1h30m", s)
 	}
 	return d, nil
 }

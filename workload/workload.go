@@ -45,6 +45,21 @@ type Checker interface {
 	Check(p param.Values) error
 }
 
+// Finder is a workload that uses files which its parameters name and which
+// nothing of ours puts there: whoever plans looks whether they are there.
+type Finder interface {
+	// Files lists what must be in an environment before Prepare.
+	Files(p param.Values) []File
+}
+
+// File is something that must be in an environment.
+type File struct {
+	Param string // that names it
+	// Path is absolute, or the bare name of a program that is looked up in PATH.
+	Path   string
+	Folder bool
+}
+
 // Raw is what a trial returned, by blob name ([a-z0-9.-]+). Names are files
 // in the run folder.
 type Raw map[string][]byte
@@ -103,6 +118,8 @@ type Doc struct {
 	// Volume names the parameter that holds the path of the volume that it
 	// needs; "" if it needs none.
 	Volume string `json:"volume,omitempty"`
+	// Within names the parameter that may hold the path of a volume to work in.
+	Within string `json:"within,omitempty"`
 	// Packages are what it needs inside the environment, by system
 	// ("debian": nginx).
 	Packages map[string][]string `json:"packages,omitempty"`

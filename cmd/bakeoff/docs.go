@@ -192,6 +192,7 @@ func driversPage() []byte {
 		for _, k := range sortedKeys(d.Enforces) {
 			fmt.Fprintf(&b, "- holds %s by %s\n", k, d.Enforces[k])
 		}
+		fmt.Fprintf(&b, "- tuning: %s\n", strings.ReplaceAll(d.Tuning.String(), "*", `\*`))
 		if len(d.Packages) > 0 {
 			fmt.Fprintf(&b, "- Debian packages: %s\n", strings.Join(d.Packages, ", "))
 		}

@@ -215,6 +215,7 @@ func (a *app) describeDriver(d listed) {
 	for _, k := range sortedKeys(d.Enforces) {
 		t.row("enforces "+k, d.Enforces[k])
 	}
+	t.row("tuning", d.Tuning.String())
 	t.row("packages", strings.Join(d.Packages, ", "))
 	t.row("source", strings.Join(d.Source, "; "))
 	t.body(a)

@@ -61,7 +61,9 @@ func (Driver) Doc() driver.Doc {
 			"cpus":   "as many virtual processors, each pinned to one of the contender's CPUs",
 			"memory": "the size of the guest's memory",
 		},
-		Source: []string{"bhyve(8)", "bhyveload(8)", "bhyvectl(8)", "https://reviews.freebsd.org/rS305898", "tap(4)", "ifconfig(8)"},
+		OwnRoot: func(param.Values) bool { return true },
+		Tuning:  driver.Tuning{Why: "the guest's settings are its image's"},
+		Source:  []string{"bhyve(8)", "bhyveload(8)", "bhyvectl(8)", "https://reviews.freebsd.org/rS305898", "tap(4)", "ifconfig(8)"},
 	}
 }
 
@@ -139,6 +141,11 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 // as a flag.
 var snapshotForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)+@[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
 
+// Validate refuses what Create would refuse on any host, for driver.Validator.
+func (Driver) Validate(spec driver.Spec) error {
+	return validate(spec, settings(spec.Options), namesOf(spec.Label, spec.Dir))
+}
+
 func validate(spec driver.Spec, set param.Values, n names) error {
 	if err := guest.Check(spec); err != nil {
 		return err
@@ -158,8 +165,8 @@ func validate(spec driver.Spec, set param.Values, n names) error {
 	case len(spec.CPUSet) < spec.CPUs:
 		return fault.New(fault.Invalid, "%d CPUs of the host for %d processors", len(spec.CPUSet), spec.CPUs)
 	}
-	for name := range spec.Tuning {
-		return fault.New(fault.Unsupported, "tuning %s: the guest's settings are its image's", name)
+	if err := (Driver{}).Doc().Tuning.Check(spec.Tuning); err != nil {
+		return err
 	}
 	for _, v := range spec.Volumes {
 		if v.Backing != "tmpfs" || !path.IsAbs(v.Path) || path.Clean(v.Path) == "/" {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"bakeoff/agent"
+	"bakeoff/cgroup"
 	"bakeoff/confine"
 	"bakeoff/conn"
 	"bakeoff/driver"
@@ -33,11 +34,12 @@ func (Driver) Doc() driver.Doc {
 		Root:     true,
 		Image:    true,
 		Backings: volume.Backings(),
-		Enforces: map[string]string{
+		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":    "control group cpuset, exactly the contender's CPUs",
 			"memory":  "control group memory, with no swap beside it",
 			"network": "a network namespace with one veth",
-		},
+		}),
+		Tuning:   confine.Tuning(),
 		Packages: []string{"bubblewrap", "iproute2", "util-linux"},
 		Source:   []string{"bwrap(1)", "namespaces(7)", "setns(2)", "cgroups(7)"},
 	}

@@ -5,6 +5,7 @@ package chroot
 import (
 	"context"
 
+	"bakeoff/cgroup"
 	"bakeoff/confine"
 	"bakeoff/conn"
 	"bakeoff/driver"
@@ -25,11 +26,12 @@ func (Driver) Doc() driver.Doc {
 		Root:     true,
 		Image:    true,
 		Backings: volume.Backings(),
-		Enforces: map[string]string{
+		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":    "control group cpuset, exactly the contender's CPUs",
 			"memory":  "control group memory, with no swap beside it",
 			"network": "a network namespace with one veth, as on the bare host",
-		},
+		}),
+		Tuning:   confine.Tuning(),
 		Packages: []string{"iproute2", "util-linux"},
 		Source:   []string{"chroot(2)", "mount(8): overlay", "cgroups(7)", "Linux Documentation/filesystems/overlayfs.rst"},
 	}

@@ -49,11 +49,12 @@ func (Driver) Doc() driver.Doc {
 			{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", "unconfined"}, Doc: "The filter of system calls: the engine's own, or none."},
 		},
 		Backings: volume.Backings(),
-		Enforces: map[string]string{
+		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":    "the engine, by control group cpuset",
 			"memory":  "the engine, by control group memory, with no swap beside it",
 			"network": "the container's network namespace with one veth",
-		},
+		}),
+		Tuning:   confine.Tuning(),
 		Packages: []string{"docker.io", "iproute2", "tar", "util-linux"},
 		Source:   []string{"docker-run(1)", "docker-import(1)", "dockerd(8)"},
 	}

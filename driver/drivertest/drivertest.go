@@ -142,6 +142,9 @@ func checkDoc(t suite.T, d driver.Doc) {
 	if !slices.IsSorted(d.Backings) {
 		t.Errorf("backings are not sorted: %v", d.Backings)
 	}
+	if len(d.Tuning.Names) == 0 && d.Tuning.Why == "" {
+		t.Error("Doc takes no tuning, and does not say why")
+	}
 	for _, o := range d.Options {
 		if o.Doc == "" {
 			t.Errorf("option %s has no documentation", o.Name)

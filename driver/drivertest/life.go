@@ -93,7 +93,12 @@ func (s *laboratory) limits() {
 	spec := s.spec("limits")
 	spec.Quota, spec.Read = 0.5, 512*unit.MiB
 	in := s.create(spec)
-	lim := in.Info().Limits
+	lim, says := in.Info().Limits, s.drv.Doc().Enforces
+	for name, held := range map[string]bool{"quota": lim.Quota != nil, "io": lim.Read != nil} {
+		if held && says[name] == "" {
+			s.Errorf("it holds %s, and its Doc does not say so", name)
+		}
+	}
 	if lim.Quota == nil {
 		s.Logf("a quota of CPU time is not enforced: %s", lim.NotEnforced["quota"])
 	} else if *lim.Quota != spec.Quota {

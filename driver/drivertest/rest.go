@@ -2,12 +2,9 @@ package drivertest
 
 import (
 	"bytes"
-	"os"
-	"strings"
 	"time"
 
 	"bakeoff/driver"
-	"bakeoff/fault"
 )
 
 // rest: frozen it does nothing, thawed it goes on, and it can be closed in
@@ -66,35 +63,4 @@ func (s *laboratory) cpu(m driver.Meter) float64 {
 		s.Fatalf("usage: %+v, %v", u, err)
 	}
 	return *u.CPUSeconds
-}
-
-// tuning that the technology cannot have is refused, and leaves nothing.
-func (s *laboratory) tuning() {
-	if s.drv.Doc().Kernel {
-		s.Skip("a kernel of its own takes any setting")
-	}
-	spec := s.spec("tuning")
-	spec.Tuning = map[string]string{"vm.swappiness": "1"}
-	if in, err := s.drv.Create(s.Context(), s.host, spec); err == nil {
-		in.Close(s.Context())
-		s.Error("a setting of the host's kernel was accepted")
-	}
-	s.nothing(spec)
-	spec = s.spec("tuned")
-	spec.Tuning = map[string]string{"net.ipv4.ip_default_ttl": "77"}
-	in, err := s.drv.Create(s.Context(), s.host, spec)
-	if fault.Is(err, fault.Unsupported) {
-		s.nothing(spec)
-		s.Skipf("the technology has no settings of its own: %v", err)
-	}
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { s.close(in, spec) })
-	if exit, out := s.exec(in, "cat", "/proc/sys/net/ipv4/ip_default_ttl"); !exit.OK() || strings.TrimSpace(out) != "77" {
-		s.Errorf("the setting inside is %q", out)
-	}
-	if b, _ := os.ReadFile("/proc/sys/net/ipv4/ip_default_ttl"); strings.TrimSpace(string(b)) == "77" {
-		s.Error("the host's own setting was changed")
-	}
 }

@@ -81,6 +81,11 @@ func (a api) call(ctx context.Context, method, at string, body, value any) error
 // drive is a disk of the guest.
 type drive struct{ id, path, serial string }
 
+// limits are those of all of Firecracker; the memory is the machine's own.
+func (in *Instance) limits() cgroup.Limits {
+	return cgroup.Limits{CPUSet: in.Spec.CPUSet, Quota: in.Spec.Quota, IO: cgroup.IO{Read: in.Spec.Read, Write: in.Spec.Write, Dir: in.Spec.Dir}}
+}
+
 func (in *Instance) build(ctx context.Context, set param.Values) error {
 	drives, err := in.storage(ctx)
 	if err != nil {
@@ -93,7 +98,7 @@ func (in *Instance) build(ctx context.Context, set param.Values) error {
 	if err != nil {
 		return err
 	}
-	if in.group, err = layout.Create(ctx, in.Host, in.Spec.Label, cgroup.Limits{CPUSet: in.Spec.CPUSet}); err != nil {
+	if in.group, err = layout.Create(ctx, in.Host, in.Spec.Label, in.limits()); err != nil {
 		return err
 	}
 	enter := append([]string{in.Spec.Agent, "enter"}, in.group.EnterArgs()...)

@@ -63,10 +63,11 @@ func (Driver) Doc() driver.Doc {
 		Kernel:   true,
 		Options:  options,
 		Backings: []string{volume.Disk, volume.Ext4, volume.Tmpfs},
-		Enforces: map[string]string{
+		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":   "as many virtual processors, and the host's control group cpuset for all of Firecracker",
 			"memory": "the size of the guest's memory; Firecracker's own is beside it, and metered",
-		},
+		}),
+		Tuning: driver.Tuning{Names: []string{"*"}},
 		Source: []string{
 			"https://github.com/firecracker-microvm/firecracker/blob/main/src/firecracker/swagger/firecracker.yaml",
 			"https://github.com/firecracker-microvm/firecracker/blob/main/docs/vsock.md",
@@ -169,6 +170,11 @@ func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (d
 		return nil, e.Abandon(ctx, err)
 	}
 	return in, nil
+}
+
+// Validate refuses what Create would refuse on any host, for driver.Validator.
+func (Driver) Validate(spec driver.Spec) error {
+	return validate(spec, settings(spec.Options))
 }
 
 func validate(spec driver.Spec, set param.Values) error {

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/cgroup"
 	"bakeoff/confine"
 	"bakeoff/conn"
 	"bakeoff/driver"
@@ -66,11 +67,12 @@ func (Driver) Doc() driver.Doc {
 				Doc: "What is written to the root goes to a file that gVisor keeps in it (root:self, gVisor's default), or to the root itself (none)."},
 		},
 		Backings: volume.Backings(),
-		Enforces: map[string]string{
+		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":    "by control group cpuset, the sandbox's own threads included",
 			"memory":  "by control group memory, gVisor's kernel and the container's first process included; what exceeds it ends the whole sandbox",
 			"network": "a network namespace with one veth, read by the sandbox's own network stack",
-		},
+		}),
+		Tuning:   driver.Tuning{Why: "gVisor's network stack takes no settings of the host's"},
 		Packages: []string{"iproute2", "util-linux"},
 		Source:   []string{"https://gvisor.dev/docs/", "runsc flags", "OCI Runtime Specification 1.0.2", "gvisor: pkg/sentry/socket/unix/transport, SCMRights"},
 	}
@@ -100,9 +102,8 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		return nil, fault.New(fault.Invalid, "platform %q, overlay %q; there are %s and %s", o.platform, o.overlay,
 			strings.Join(platforms, ", "), strings.Join(overlays, ", "))
 	}
-	if len(spec.Tuning) > 0 {
-		return nil, &fault.Error{Kind: fault.Unsupported, Err: fault.New(fault.Unsupported, "tuning"),
-			Fix: "gVisor's network stack takes no settings of the host's: leave tuning out"}
+	if err := (Driver{}).Doc().Tuning.Check(spec.Tuning); err != nil {
+		return nil, err
 	}
 	runsc, err := driver.Remember(spec.Memo, "runsc", func() (program, error) { return find(ctx, host) })
 	if err != nil {

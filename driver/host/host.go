@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"bakeoff/agent"
+	"bakeoff/cgroup"
 	"bakeoff/confine"
 	"bakeoff/conn"
 	"bakeoff/driver"
@@ -28,11 +29,12 @@ func (Driver) Doc() driver.Doc {
 		Hosts:    []string{"linux"},
 		Root:     true,
 		Backings: volume.Backings(),
-		Enforces: map[string]string{
+		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":    "control group cpuset, exactly the contender's CPUs",
 			"memory":  "control group memory, with no swap beside it",
 			"network": "a network namespace with one veth, so that two environments can use the same port and the host's packet filter is not in the way",
-		},
+		}),
+		Tuning:   confine.Tuning(),
 		Packages: []string{"iproute2", "util-linux"},
 		Source:   []string{"cgroups(7)", "network_namespaces(7)", "veth(4)"},
 	}

@@ -73,6 +73,7 @@ func (Driver) Doc() driver.Doc {
 			"cpus":   "cpuset -j, exactly the contender's CPUs",
 			"memory": "rctl memoryuse with the action sigkill, where the kernel counts (kern.racct.enable=1)",
 		},
+		Tuning: driver.Tuning{Why: "a jail shares the host's kernel and its settings"},
 		Source: []string{"jail(8)", "jexec(8)", "jls(8)", "rctl(8)", "cpuset(1)", "epair(4)", "ifconfig(8)", "nullfs(5)", "linux(4)", "linprocfs(5)", "linsysfs(5)", "zfs-clone(8)"},
 	}
 }
@@ -169,6 +170,11 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 // as a flag.
 var snapshotForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)+@[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
 
+// Validate refuses what Create would refuse on any host, for driver.Validator.
+func (Driver) Validate(spec driver.Spec) error {
+	return validate(spec, settings(spec.Options))
+}
+
 func validate(spec driver.Spec, set param.Values) error {
 	if err := guest.Check(spec); err != nil {
 		return err
@@ -187,10 +193,7 @@ func validate(spec driver.Spec, set param.Values) error {
 			return fault.New(fault.Unsupported, "volume %s: a jail cannot have a volume of backing %s; there are dir and tmpfs", v.Path, v.Backing)
 		}
 	}
-	for name := range spec.Tuning {
-		return fault.New(fault.Unsupported, "tuning %s: a jail shares the host's kernel and its settings", name)
-	}
-	return nil
+	return (Driver{}).Doc().Tuning.Check(spec.Tuning)
 }
 
 // vacant sees to it that no jail of that name is there: one in which nothing

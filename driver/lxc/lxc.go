@@ -54,11 +54,12 @@ func (Driver) Doc() driver.Doc {
 				Doc: "The filter of system calls that LXC's packages bring; off shows what it costs."},
 		},
 		Backings: volume.Backings(),
-		Enforces: map[string]string{
+		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":    "control group cpuset, exactly the contender's CPUs",
 			"memory":  "control group memory, with no swap beside it",
 			"network": "a network namespace with one veth",
-		},
+		}),
+		Tuning:   confine.Tuning(),
 		Packages: []string{"iproute2", "lxc", "util-linux"},
 		Source:   []string{"lxc.container.conf(5)", "lxc-start(1)", "cgroups(7)"},
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"bakeoff/agent"
+	"bakeoff/cgroup"
 	"bakeoff/confine"
 	"bakeoff/conn"
 	"bakeoff/driver"
@@ -49,11 +50,12 @@ func (Driver) Doc() driver.Doc {
 				Doc: "The filter of system calls that systemd-nspawn installs; off shows what it costs."},
 		},
 		Backings: volume.Backings(),
-		Enforces: map[string]string{
+		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":    "control group cpuset, exactly the contender's CPUs",
 			"memory":  "control group memory, with no swap beside it",
 			"network": "a network namespace with one veth",
-		},
+		}),
+		Tuning:   confine.Tuning(),
 		Packages: []string{"iproute2", "systemd-container", "util-linux"},
 		Source:   []string{"systemd-nspawn(1)", "systemd: docs/ENVIRONMENT.md", "namespaces(7)", "cgroups(7)", "unix(7), SCM_RIGHTS"},
 	}

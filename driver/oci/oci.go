@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/cgroup"
 	"bakeoff/confine"
 	"bakeoff/conn"
 	"bakeoff/driver"
@@ -38,11 +39,12 @@ func (Driver) Doc() driver.Doc {
 			{Name: "runtime", Kind: param.Text, Default: "crun", Enum: []string{"crun", "runc"}, Doc: "The runtime that makes the container."},
 		},
 		Backings: volume.Backings(),
-		Enforces: map[string]string{
+		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":    "the runtime, by control group cpuset",
 			"memory":  "the runtime, by control group memory, with no swap beside it",
 			"network": "a network namespace with one veth",
-		},
+		}),
+		Tuning:   confine.Tuning(),
 		Packages: []string{"crun", "iproute2", "runc", "util-linux"},
 		Source:   []string{"OCI Runtime Specification 1.0.2", "crun(1)", "runc(8)"},
 	}

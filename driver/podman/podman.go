@@ -43,11 +43,12 @@ func (Driver) Doc() driver.Doc {
 			{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", "unconfined"}, Doc: "The filter of system calls: the engine's own, or none."},
 		},
 		Backings: volume.Backings(),
-		Enforces: map[string]string{
+		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":    "the engine, by control group cpuset",
 			"memory":  "the engine, by control group memory, with no swap beside it",
 			"network": "a network namespace with one veth",
-		},
+		}),
+		Tuning:   confine.Tuning(),
 		Packages: []string{"crun", "iproute2", "podman", "runc", "util-linux"},
 		Source:   []string{"podman-run(1)", "podman-exec(1)", "containers.conf(5)"},
 	}

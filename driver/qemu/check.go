@@ -16,6 +16,11 @@ import (
 // minMemory is what a kernel, its RAM disk and the agent need to come up.
 const minMemory = 96 * unit.MiB
 
+// Validate refuses what Create would refuse on any host, for driver.Validator.
+func (Driver) Validate(spec driver.Spec) error {
+	return validate(spec, settings(spec.Options))
+}
+
 // validate refuses what no machine can be made from, before anything is
 // made.
 func validate(spec driver.Spec, set param.Values) error {

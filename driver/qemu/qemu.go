@@ -11,6 +11,7 @@
 package qemu
 
 import (
+	"bakeoff/cgroup"
 	"bakeoff/driver"
 	"bakeoff/param"
 )
@@ -78,10 +79,11 @@ func (Driver) Doc() driver.Doc {
 		Backings: []string{
 			"disk", "file:ext4", "tmpfs",
 		},
-		Enforces: map[string]string{
+		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":   "as many virtual processors, and the host's control group cpuset for all of QEMU",
 			"memory": "the size of the guest's memory; QEMU's own is beside it, and metered",
-		},
+		}),
+		Tuning:   driver.Tuning{Names: []string{"*"}},
 		Packages: []string{"qemu-system-x86", "iproute2", "e2fsprogs"},
 		Source: []string{
 			"https://www.qemu.org/docs/master/system/i386/microvm.html",

@@ -46,6 +46,8 @@ func (Driver) Doc() driver.Doc {
 		Also: map[string]string{"vmd": "vmm", "vmctl": "vmm"}, Summary: "a virtual machine under OpenBSD's vmm, with one processor, by vmctl", Status: driver.Unproven,
 		Hosts: []string{"openbsd"}, Root: true, Options: options, Backings: []string{"tmpfs"},
 		Enforces: map[string]string{"cpus": "one virtual processor, on any CPU of the host", "memory": "the size of the guest's memory"},
+		OwnRoot:  func(param.Values) bool { return true },
+		Tuning:   driver.Tuning{Why: "the guest's settings are its image's"},
 		Source:   []string{"vmctl(8)", "vmd(8)", "vm.conf(5)"},
 	}
 }
@@ -106,6 +108,11 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	return guest.Machine{Env: e}, nil
 }
 
+// Validate refuses what Create would refuse on any host, for driver.Validator.
+func (Driver) Validate(spec driver.Spec) error {
+	return validate(spec, settings(spec.Options))
+}
+
 func validate(spec driver.Spec, set param.Values) error {
 	if err := guest.Check(spec); err != nil {
 		return err
@@ -116,14 +123,14 @@ func validate(spec driver.Spec, set param.Values) error {
 	case set.Text(optKernel) != "" && !path.IsAbs(set.Text(optKernel)):
 		return fault.New(fault.Invalid, "%s: %q is not the absolute path of a kernel", optKernel, set.Text(optKernel))
 	case spec.CPUs != 1:
-		return fault.New(fault.Unsupported, "%d processors: vmm gives a guest one", spec.CPUs)
+		return fault.WithFix(fault.New(fault.Unsupported, "%d processors: vmm gives a guest one", spec.CPUs), "write cpus: 1")
 	case spec.Memory < 64*unit.MiB || spec.Memory%unit.MiB != 0:
 		return fault.New(fault.Invalid, "memory %v; a guest has whole MiB, and at least 64", spec.Memory)
 	case spec.Network != nil:
 		return fault.New(fault.Unsupported, "vmm's local network cannot carry the experiment's addresses yet")
 	}
-	for name := range spec.Tuning {
-		return fault.New(fault.Unsupported, "tuning %s: the guest's settings are its image's", name)
+	if err := (Driver{}).Doc().Tuning.Check(spec.Tuning); err != nil {
+		return err
 	}
 	for _, v := range spec.Volumes {
 		if v.Backing != "tmpfs" || !path.IsAbs(v.Path) || path.Clean(v.Path) == "/" {

@@ -64,7 +64,9 @@ func (Driver) Doc() driver.Doc {
 			"cpus":   "cpu_cap for zones, which still see every CPU; as many virtual processors for machines",
 			"memory": "max_physical_memory and as much swap for zones; the size of the memory for machines",
 		},
-		Source: []string{"vmadm(8)", "imgadm(8)", "zlogin(1)", "https://docs.smartos.org/managing-images/"},
+		OwnRoot: func(param.Values) bool { return true },
+		Tuning:  driver.Tuning{Why: "a zone shares the host's kernel, and a machine's is its image's"},
+		Source:  []string{"vmadm(8)", "imgadm(8)", "zlogin(1)", "https://docs.smartos.org/managing-images/"},
 	}
 }
 
@@ -150,6 +152,11 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	return e, nil
 }
 
+// Validate refuses what Create would refuse on any host, for driver.Validator.
+func (Driver) Validate(spec driver.Spec) error {
+	return validate(spec, settings(spec.Options))
+}
+
 func validate(spec driver.Spec, set param.Values) error {
 	if err := guest.Check(spec); err != nil {
 		return err
@@ -160,8 +167,8 @@ func validate(spec driver.Spec, set param.Values) error {
 	case spec.Memory < 64*unit.MiB || spec.Memory%unit.MiB != 0:
 		return fault.New(fault.Invalid, "memory %v; a zone has whole MiB, and at least 64", spec.Memory)
 	}
-	for name := range spec.Tuning {
-		return fault.New(fault.Unsupported, "tuning %s: a zone shares the host's kernel, and a machine's is its image's", name)
+	if err := (Driver{}).Doc().Tuning.Check(spec.Tuning); err != nil {
+		return err
 	}
 	for _, v := range spec.Volumes {
 		if v.Backing != "dir" || machine(set) {

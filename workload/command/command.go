@@ -25,6 +25,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,6 +71,7 @@ func (command) Doc() workload.Doc {
 			workload.JoulesPerOp,
 		},
 		Params: params(),
+		Within: "dir",
 		State:  "carried",
 		Cache:  "as the parameter reset leaves it",
 		Time: func(p param.Values) time.Duration {
@@ -125,6 +128,28 @@ func check(p param.Values) error {
 		if _, err := newExtractor(p.Text(name)); err != nil {
 			return fault.Wrap(fault.Invalid, "command: "+name, err)
 		}
+	}
+	return nil
+}
+
+// Check is check, for workload.Checker.
+func (command) Check(p param.Values) error { return check(p) }
+
+// Files is the program that runs first, for workload.Finder: the others may be
+// what it makes. Where the lab file sets a PATH, only that knows the program.
+func (command) Files(p param.Values) []workload.File {
+	if slices.ContainsFunc(p.List("env"), func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
+		return nil
+	}
+	for _, name := range []string{"prepare", "reset", "argv"} {
+		argv := p.List(name)
+		if len(argv) == 0 {
+			continue
+		}
+		if program := argv[0]; path.IsAbs(program) || program != "" && !strings.Contains(program, "/") {
+			return []workload.File{{Param: name, Path: program}}
+		}
+		return nil
 	}
 	return nil
 }

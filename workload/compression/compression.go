@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path"
 	"time"
 
 	"bakeoff/agent"
@@ -80,6 +81,14 @@ func (w work) Check(p param.Values) error {
 	}
 	_, err := source(p, agent.Env{})
 	return err
+}
+
+// Files is the folder that is copied, for workload.Finder.
+func (w work) Files(p param.Values) []workload.File {
+	if f := p.Text("folder"); path.IsAbs(f) {
+		return []workload.File{{Param: "folder", Path: f, Folder: true}}
+	}
+	return nil
 }
 
 // Prepare writes the messages, or looks at the folder that is copied instead: one
