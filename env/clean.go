@@ -20,6 +20,7 @@ import (
 const (
 	leaseDir = "lease"
 	envDir   = "env"
+	imageDir = "image"
 	lockFile = "lock"
 )
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"path/filepath"
 	"time"
 
 	"bakeoff/driver"
@@ -47,7 +46,7 @@ func (l *Lessor) found(ctx context.Context, d driver.Driver, options param.Value
 	}
 	label := l.label()
 	r := Record{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: "what " + d.Doc().Name + " stands on", Host: l.cfg.Name,
-		Dir: filepath.Join(l.cfg.StateDir, envDir, label), Run: l.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
+		Dir: Place(l.cfg.StateDir, label), Run: l.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
 	if err := l.remember(ctx, r); err != nil {
 		return nil, err
 	}

@@ -104,10 +104,10 @@ func (l *Lessor) open(ctx context.Context, drivers []driver.Driver) error {
 	if l.layout, err = layoutOf(l.at); err != nil {
 		return fault.Op("env", err)
 	}
-	l.images = &image.Store{Dir: filepath.Join(l.cfg.CacheDir, "image"), Host: l.cfg.Host,
+	l.images = &image.Store{Dir: filepath.Join(l.cfg.CacheDir, imageDir), Host: l.cfg.Host,
 		Mirror: os.Getenv("BAKEOFF_MIRROR"), Progress: l.cfg.Progress}
 	if l.cfg.Ship != nil { // images are built here and sent
-		l.images.Dir, l.images.Host = filepath.Join(l.cfg.Ship.Cache, "image"), l.cfg.Ship.Here
+		l.images.Dir, l.images.Host = filepath.Join(l.cfg.Ship.Cache, imageDir), l.cfg.Ship.Here
 	}
 	return nil
 }
@@ -256,6 +256,16 @@ func request(d driver.Doc, ref string, packages []string, options param.Values) 
 	return image.Request{Ref: ref, Packages: packages, Disk: d.Kernel, Kernel: d.Kernel, KernelPackage: options[driver.OptionKernelPackage]}
 }
 
+// Root is where the unpacked root of an image lies in the cache of the machine
+// that this program runs on; "" before it was built.
+func Root(cache string, d driver.Doc, ref string, packages []string, options param.Values) string {
+	store := image.Store{Dir: filepath.Join(cache, imageDir)}
+	return store.Root(request(d, ref, packages, options))
+}
+
+// Place is the directory of an environment on its host, by its label.
+func Place(state, label string) string { return filepath.Join(state, envDir, label) }
+
 // CheckImage tells whether an image of that name could be built for a driver,
 // without building it. Errors are of kind fault.Invalid.
 func CheckImage(d driver.Doc, ref string, options param.Values) error {
@@ -323,7 +333,7 @@ func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contende
 	l.mu.Unlock()
 
 	r := Record{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: c.Name, Host: l.cfg.Name,
-		Dir: filepath.Join(l.cfg.StateDir, envDir, label), Run: l.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
+		Dir: Place(l.cfg.StateDir, label), Run: l.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
 	lease := &Lease{ID: label, CPUSet: subject, lessor: l, session: l.at.Session(), record: r, addr: addr}
 	if err := l.remember(ctx, r); err != nil {
 		return nil, err
@@ -332,7 +342,7 @@ func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contende
 		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), l.forget(ctx, r))
 	}
 	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: lease.CPUSet, Memory: c.Memory, Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Image: img,
-		Agent: l.cfg.Agent, Volumes: volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning, Memo: &l.memo}
+		Agent: l.cfg.Agent, Volumes: Volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning, Memo: &l.memo}
 	lease.Asked = time.Now()
 	inst, err := d.Create(ctx, l.cfg.Host, spec)
 	lease.Up = time.Now()
@@ -398,7 +408,8 @@ func mac(a netip.Addr) string {
 	return fmt.Sprintf("02:b0:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3])
 }
 
-func volumes(vs []manifest.Volume) []driver.Volume {
+// Volumes are those of a lab file as drivers take them.
+func Volumes(vs []manifest.Volume) []driver.Volume {
 	var out []driver.Volume
 	for _, v := range vs {
 		out = append(out, driver.Volume{Path: v.Path, Backing: v.Backing, Size: v.Size, Device: v.Device, Properties: v.Properties})

@@ -154,6 +154,15 @@ func (s *Store) Cached(req Request) bool {
 	return ok
 }
 
+// Root is where the root that req asks for lies; "" before it was built.
+func (s *Store) Root(req Request) string {
+	dir := filepath.Join(s.Dir, req.key("root"))
+	if !exists(filepath.Join(dir, description)) {
+		return ""
+	}
+	return filepath.Join(dir, rootDir)
+}
+
 // The files beside an image.
 const (
 	description = "image.json"

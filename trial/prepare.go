@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"bakeoff/conn"
 	"bakeoff/driver"
@@ -26,7 +25,7 @@ func (r *runner) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range CheckOn(ctx, r.Plan, r.Drivers, r.host) {
+	for _, a := range r.answers(ctx) {
 		c, _ := r.Plan.Contender(a.Contender) // Check answers for those of the plan
 		s := &side{Contender: c, env: r.lessor(c.Host)}
 		if d := slices.IndexFunc(r.Drivers, func(d driver.Driver) bool { return d.Doc().Name == s.Driver }); d >= 0 {
@@ -58,6 +57,14 @@ func (r *runner) prepare(ctx context.Context) error {
 		return err
 	}
 	return r.settle(ctx)
+}
+
+// answers says of every contender whether it can run.
+func (r *runner) answers(ctx context.Context) []Availability {
+	if r.Answers != nil {
+		return r.Answers
+	}
+	return CheckOn(ctx, r.Plan, r.Drivers, r.host)
 }
 
 // networks makes the experiment's network on every host that takes part, the
@@ -201,25 +208,14 @@ func (r *runner) host(name string) (conn.Conn, error) {
 
 // mayStart refuses a run in which nothing could be compared.
 func (r *runner) mayStart() error {
-	alive := 0
-	for _, s := range r.sides {
-		if s.gone == "" && s.TwinOf == "" {
-			alive++
-		}
-		if s.Name == r.Plan.Baseline && s.gone != "" {
-			return fault.New(fault.Unsupported, "the baseline %s cannot run here: %s", s.Name, s.gone)
-		}
-	}
-	if alive < 2 && len(r.Plan.Contenders) > 2 {
-		var why []string
+	return mayCompare(r.Plan, func(contender string) string {
 		for _, s := range r.sides {
-			if s.gone != "" {
-				why = append(why, s.Name+": "+s.gone)
+			if s.Name == contender {
+				return s.gone
 			}
 		}
-		return fault.New(fault.Unsupported, "no contender but the baseline can run here: %s", strings.Join(why, "; "))
-	}
-	return nil
+		return ""
+	})
 }
 
 // images builds what the contenders are made from. An image that cannot be

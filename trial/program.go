@@ -11,6 +11,7 @@ import (
 	"bakeoff/driver"
 	"bakeoff/env"
 	"bakeoff/fault"
+	"bakeoff/manifest"
 	"bakeoff/plan"
 	"bakeoff/workload"
 )
@@ -70,7 +71,7 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 	var bare []string
 	for _, c := range p.Contenders {
 		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })
-		if i >= 0 && !drivers[i].Doc().Image && c.TwinOf == "" {
+		if i >= 0 && onHostsRoot(drivers[i].Doc(), c.Contender) && c.TwinOf == "" {
 			bare = append(bare, c.Name)
 		}
 	}
@@ -114,6 +115,12 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 	}
 	slices.SortFunc(out, func(a, b Lack) int { return strings.Compare(a.Program, b.Program) })
 	return out, nil
+}
+
+// onHostsRoot tells that the files of a contender's environments are the host's
+// own.
+func onHostsRoot(d driver.Doc, c manifest.Contender) bool {
+	return !d.Image && (d.OwnRoot == nil || !d.OwnRoot(c.Options))
 }
 
 // Has reports whether host finds program in its PATH or where administrators'

@@ -19,6 +19,7 @@ import (
 	"bakeoff/conn"
 	"bakeoff/driver"
 	"bakeoff/fault"
+	"bakeoff/unit"
 )
 
 // The backings.
@@ -125,6 +126,33 @@ func CheckDisk(ctx context.Context, host conn.Conn, device string) error {
 	return &fault.Error{Kind: fault.Unsupported, Op: device,
 		Err: fmt.Errorf("it has no file system labelled %s, so it is not touched", DiskLabel),
 		Fix: "if everything on it may be lost: mkfs.ext4 -L " + DiskLabel + " " + device}
+}
+
+// Free is how much room there is below dir on the host for who may fill it. A
+// directory that is not there yet will be where its next parent is.
+func Free(ctx context.Context, host conn.Conn, dir string) (unit.Bytes, error) {
+	for {
+		out, err := conn.Output(ctx, host, "df", "-Pk", dir)
+		if err == nil {
+			return available(string(out))
+		}
+		if ctx.Err() != nil || dir == path.Dir(dir) {
+			return 0, fault.Op("room below "+dir, err)
+		}
+		dir = path.Dir(dir)
+	}
+}
+
+// available reads what df -Pk prints (POSIX: the fourth field of its second
+// line, in KiB).
+func available(df string) (unit.Bytes, error) {
+	lines := strings.Split(strings.TrimSpace(df), "\n")
+	if f := strings.Fields(lines[len(lines)-1]); len(lines) == 2 && len(f) >= 6 {
+		if kib, err := strconv.ParseInt(f[3], 10, 64); err == nil && kib >= 0 && kib < 1<<53 {
+			return unit.Bytes(kib) * unit.KiB, nil
+		}
+	}
+	return 0, fault.New(fault.Lab, "df -Pk says %q, which is not what it says by POSIX", df)
 }
 
 // Mounts lists what is mounted on or below dir, the innermost first.

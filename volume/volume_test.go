@@ -232,3 +232,31 @@ func TestWithoutLoopDevices(t *testing.T) {
 		t.Errorf("error %v; want Unsupported, with what would help", err)
 	}
 }
+
+// Room is read as POSIX has it printed, and of nothing else.
+func TestAvailable(t *testing.T) {
+	for _, tt := range []struct {
+		df   string
+		want unit.Bytes // -1: an error
+	}{
+		{"Filesystem     1024-blocks     Used Available Capacity Mounted on\n/dev/vda1         61796348 28301448  33478516      46% /\n", 33478516 * unit.KiB},
+		{"Filesystem 1024-blocks Used Available Capacity Mounted on\ntmpfs 0 0 0 - /dev/with blank\n", 0},
+		{"", -1},
+		{"Filesystem 1024-blocks Used Available Capacity Mounted on\n", -1},
+		{"Filesystem 1024-blocks Used Available Capacity Mounted on\nx 1 2 -3 4% /\n", -1},
+		{"Filesystem 1024-blocks Used Available Capacity Mounted on\nx 1 2 99999999999999999 4% /\n", -1},
+	} {
+		got, err := available(tt.df)
+		if (err != nil) != (tt.want < 0) || err == nil && got != tt.want {
+			t.Errorf("%q: %v, %v", tt.df, got, err)
+		}
+	}
+	dir := t.TempDir()
+	here, err := Free(t.Context(), local.Conn{}, dir)
+	if err != nil || here <= 0 {
+		t.Fatalf("%v, %v", here, err)
+	}
+	if _, err := Free(t.Context(), local.Conn{}, dir+"/not/there/yet"); err != nil {
+		t.Errorf("a folder that will be made: %v", err)
+	}
+}

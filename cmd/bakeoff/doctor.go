@@ -37,6 +37,15 @@ type finding struct {
 	Fix   string `json:"fix,omitempty"`
 }
 
+// line is a finding in a sentence.
+func (f finding) line() string {
+	s := f.Name + ": " + f.Text
+	if f.Fix != "" {
+		s += "; " + f.Fix
+	}
+	return s
+}
+
 // diagnosis is what doctor found.
 type diagnosis struct {
 	Schema  string    `json:"schema"`

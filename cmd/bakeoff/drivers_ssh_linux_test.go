@@ -154,7 +154,7 @@ cells:
 		Missing   []struct{ Name, Text, Fix string }
 		InstallOn map[string]string `json:"install_on"`
 	}
-	if err := json.Unmarshal([]byte(out), &p); err != nil || code != 0 || len(p.Available) != 3 {
+	if err := json.Unmarshal([]byte(out), &p); err != nil || code != exitFailed || len(p.Available) != 3 {
 		t.Fatalf("plan: exit code %d, %v\n%s%s", code, err, out, errs)
 	}
 	crun := p.Available[1].Answer

@@ -19,7 +19,9 @@ import (
 	"bakeoff/manifest"
 	"bakeoff/plan"
 	systemall "bakeoff/system/all"
+	"bakeoff/trial"
 	"bakeoff/unit"
+	workloadall "bakeoff/workload/all"
 )
 
 // localHost is the machine that this program runs on.
@@ -93,24 +95,39 @@ func (f *fleet) way(name string) (conn.Conn, error) {
 	if name == env.LocalHost {
 		return f.localHost(), nil
 	}
-	if c := f.hosts[name]; c != nil {
-		return c, nil
-	}
 	if err := f.errs[name]; err != nil {
 		return nil, err
+	}
+	if c := f.hosts[name]; c != nil {
+		return c, nil
 	}
 	return nil, fault.New(fault.NotFound, "there is no host %q", name)
 }
 
-// size is how large a host is: the CPUs that its programs may use, and its
+// size is how large a host is: how many CPUs its programs may use, and its
 // memory.
-func (f *fleet) size(name string) (cpus []int, memory unit.Bytes, err error) {
+func (f *fleet) size(name string) (cpus int, memory unit.Bytes, err error) {
 	m, err := f.machine(name)
 	if err != nil {
-		return nil, 0, err
+		return 0, 0, err
 	}
-	cpus, err = m.CPUs()
-	return cpus, m.Memory(), err
+	all, err := m.CPUs()
+	return len(all), m.Memory(), err
+}
+
+// state is the folder on a host below which environments are made.
+func (f *fleet) state(name string) string {
+	if c := f.hosts[name]; c != nil {
+		return c.StateDir()
+	}
+	state, _ := env.Dirs(f.env, os.Getuid())
+	return state
+}
+
+// site is what can be looked at before anything is made.
+func (f *fleet) site(drivers []driver.Driver) trial.Site {
+	_, cache := env.Dirs(f.env, os.Getuid())
+	return trial.Site{Drivers: drivers, Workloads: workloadall.Workloads(), Way: f.way, Size: f.size, State: f.state, Cache: cache}
 }
 
 // machine is a host by its name; "" is this machine.

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the scenarios below testdata/script: what a person types,
-// and what must come of it. They need neither root nor any tool.
+// and what must come of it. They need no tool, and root only where they say so.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -28,6 +28,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("BAKEOFF_CACHE", e.Cd+"/cache")
 			e.Setenv("NO_COLOR", "1")
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "root" {
+				return false, errors.New("there is no condition " + name)
+			}
+			return os.Getuid() == 0, nil
 		},
 		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"code": code},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",

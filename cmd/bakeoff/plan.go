@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -34,7 +35,11 @@ func (a *app) plan() *cobra.Command {
 		Short: "Say what would run, how long it takes, what it can decide, what is missing",
 		Long: `plan draws the schedule of a lab file and starts nothing. It says what would
 run in which order, how long that takes, which differences it can be expected
-to find, and what is missing on this machine with the command that installs it.`,
+to find, and what is missing on this machine with the command that installs it.
+
+It exits as run would, as far as that is known before the first trial: 4 where
+contenders or cells would be missing, 2 where a cell can have no trial, 1 where
+run would refuse to begin.`,
 		Example: `  bakeoff plan examples/quick
   bakeoff plan lab.yaml --budget 1h            what an hour could decide
   bakeoff plan lab.yaml --difference 1%        how long it takes to find 1 %
@@ -63,10 +68,11 @@ to find, and what is missing on this machine with the command that installs it.`
 				return err
 			}
 			if asJSON {
-				return a.printJSON(v)
+				err = a.printJSON(v)
+			} else {
+				a.printPlan(v, lab.Path, drawn, blocks)
 			}
-			a.printPlan(v, lab.Path, drawn, blocks)
-			return nil
+			return errors.Join(err, v.ends)
 		},
 	}
 	fl := c.Flags()
@@ -85,15 +91,27 @@ to find, and what is missing on this machine with the command that installs it.`
 type planView struct {
 	*plan.Plan
 	SHA256   string               `json:"plan_sha256"`
+	Ready    readyView            `json:"ready"`
 	Estimate estimateView         `json:"estimate"`
 	Here     []trial.Availability `json:"available"`
 	// Missing are programs that a host lacks beside those of drivers.
 	Missing []finding `json:"missing"`
 	// Energy says of each host what counts its energy.
 	Energy []energyView `json:"energy"`
+	// Notes are what will be otherwise than the lab file asks for.
+	Notes []string `json:"notes"`
 	// Install is the command for this machine, InstallOn that of other hosts.
 	Install   string            `json:"install"`
 	InstallOn map[string]string `json:"install_on"`
+	ends      error             // how run would end
+}
+
+// readyView is how much of a plan can run.
+type readyView struct {
+	Contenders int    `json:"contenders"` // without the twin
+	Able       int    `json:"can_run"`
+	Exit       int    `json:"exit_code"` // of a run, as far as is known beforehand
+	Text       string `json:"text,omitempty"`
 }
 
 // estimateView is a plan.Estimate for JSON: what cannot be is null.
@@ -142,40 +160,39 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 	if err != nil {
 		return planView{}, err
 	}
-	v := planView{Plan: p, SHA256: plan.Hash(text), Estimate: estimate(p, budget, a.noise(), difference), Missing: []finding{}}
+	v := planView{Plan: p, SHA256: plan.Hash(text), Estimate: estimate(p, budget, a.noise(), difference), Missing: []finding{}, Notes: []string{}}
 	ctx, cancel := context.WithTimeout(ctx, checkTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
 	hosts := a.reach(ctx, p, 0, nil)
 	defer hosts.close()
-	wants := wants{}
-	for _, x := range trial.CheckOn(ctx, p, driverall.Drivers(), hosts.way) {
-		if x.Contender == p.Twin {
-			continue
-		}
-		c, _ := p.Contender(x.Contender)
-		if cpus, memory, err := hosts.size(c.Host); err == nil {
-			x.Answer = trial.Enough(x.Answer, c.Contender, len(cpus), memory)
-		}
-		v.Here = append(v.Here, x)
-		if !x.Answer.OK {
-			wants.add(c.Host, x.Answer.Programs, x.Answer.Packages)
-		}
-	}
-	lacks, err := trial.ProgramsOn(ctx, p, driverall.Drivers(), workloadall.Workloads(), hosts.way)
+	seen, err := trial.Look(ctx, p, hosts.site(driverall.Drivers()))
 	if err != nil {
 		return v, err
 	}
-	for _, l := range lacks {
-		f := finding{Name: l.Program, State: absent, Fix: l.Fix,
-			Text: strings.Join(l.Contenders, ", ") + " needs it at " + strings.Join(l.Cells, ", ")}
-		if l.Host != env.LocalHost {
-			f.Text += ", on " + l.Host
+	v.Ready, v.ends = ready(seen)
+	v.Notes = append(v.Notes, seen.Notes...)
+	wants := wants{}
+	for _, x := range seen.Answers {
+		if x.Contender == p.Twin {
+			continue
 		}
-		v.Missing = append(v.Missing, f)
+		v.Here = append(v.Here, x)
+		if c, _ := p.Contender(x.Contender); !x.Answer.OK {
+			wants.add(c.Host, x.Answer.Programs, x.Answer.Packages)
+		}
+	}
+	for _, l := range seen.Lacks {
+		v.Missing = append(v.Missing, lackFinding(l))
 		wants.add(l.Host, []string{l.Program}, l.Packages)
 	}
-	for _, err := range trial.CheckCells(p, workloadall.Workloads()) {
+	for _, x := range seen.Absent {
+		v.Missing = append(v.Missing, absentFinding(x))
+	}
+	for _, err := range seen.Wrong {
 		v.Missing = append(v.Missing, finding{Name: "refused", State: absent, Text: err.Error()})
+	}
+	for _, text := range seen.Crowded {
+		v.Missing = append(v.Missing, finding{Name: "room", State: absent, Text: text})
 	}
 	builder, more := builderFindings(makesImages(p))
 	for _, f := range builder {
@@ -187,6 +204,36 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 	v.Install, v.InstallOn = wants.lines(ctx, hosts.way)
 	v.Energy = hosts.energyEnds(ctx, p)
 	return v, nil
+}
+
+// lackFinding is a program that a host lacks.
+func lackFinding(l trial.Lack) finding {
+	f := finding{Name: l.Program, State: absent, Fix: l.Fix, Text: strings.Join(l.Contenders, ", ") + " needs it at " + strings.Join(l.Cells, ", ")}
+	if l.Host != env.LocalHost {
+		f.Text += ", on " + l.Host
+	}
+	return f
+}
+
+// absentFinding is a file that contenders do not have.
+func absentFinding(x trial.Absence) finding {
+	return finding{Name: "cell " + x.Cell, State: absent, Text: x.String() + "; " + x.Fix}
+}
+
+// ready says how run would end, as far as that is known, and with which error
+// plan ends therefore.
+func ready(seen trial.Survey) (readyView, error) {
+	r := readyView{}
+	r.Able, r.Contenders = seen.Count()
+	err := seen.Refusal()
+	switch {
+	case err != nil:
+		r.Text = "run refuses to begin"
+	case seen.Short():
+		r.Text, err = "a run ends with missing cells", verdict{exitMissing, ""}
+	}
+	r.Exit = exitCode(err)
+	return r, err
 }
 
 // makesImages says whether a contender is made from an image that is made first.
@@ -307,6 +354,7 @@ func (a *app) printPlan(v planView, path string, drawn bool, blocks int) {
 		head = fmt.Sprintf("%s (%s, profile %s), seed %d", v.Lab, path, v.Profile, v.Seed)
 	}
 	fmt.Fprintln(a.stdout, s.paint(bold, head))
+	a.planReady(v.Ready)
 	if drawn {
 		for _, line := range wrap("The seed was drawn now; run draws another one unless it is given "+whole(fmt.Sprintf("--seed %d.", v.Seed)), columns) {
 			fmt.Fprintln(a.stdout, line)
@@ -328,6 +376,16 @@ func (a *app) printPlan(v planView, path string, drawn bool, blocks int) {
 	for _, host := range sortedKeys(v.InstallOn) {
 		fmt.Fprintf(a.stdout, "  on %s: %s\n", host, v.InstallOn[host])
 	}
+}
+
+// planReady says first what decides whether the rest is worth reading.
+func (a *app) planReady(r readyView) {
+	text := fmt.Sprintf("%d of %d contenders can run here", r.Able, r.Contenders)
+	if r.Exit == exitDone {
+		a.paragraph(green, text+".")
+		return
+	}
+	a.paragraph(red, fmt.Sprintf("%s; %s, with exit code %d.", text, r.Text, r.Exit))
 }
 
 func (a *app) heading(text string) {
@@ -358,6 +416,9 @@ func (a *app) planContenders(v planView, columns int) {
 	}
 	t.print(a.stdout, a.style(a.stdout), columns)
 	a.planEmulated(v)
+	for _, note := range v.Notes {
+		a.paragraph(yellow, note+".")
+	}
 	a.paragraph("", v.Twin+" is the baseline a second time, to see what no difference looks like here.")
 	if g := v.Generator; g != "" {
 		for _, name := range sortedKeys(v.Hosts) {

@@ -278,7 +278,12 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	if err != nil {
 		return out, err
 	}
-	// The folder is made when the host is ours: a refusal leaves none.
+	answers, err := s.survey(ctx, lessors.fleet, drivers)
+	if err != nil {
+		return out, err
+	}
+	// The folder is made when the host is ours, and something can be compared:
+	// a refusal leaves none.
 	began := s.run == nil
 	if began {
 		if s.run, err = store.Create(s.dir, time.Now(), s.lab, s.text); err != nil {
@@ -291,14 +296,37 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	}
 	out, err = trial.Run(ctx, trial.Options{
 		Plan: s.plan, Run: s.run, Drivers: drivers, Workloads: workloadall.Workloads(),
-		Env: lessors.local, Hosts: lessors.others, Boxes: lessors.fleet.boxes, Unreached: lessors.fleet.errs,
+		Answers: answers, Env: lessors.local, Hosts: lessors.others, Boxes: lessors.fleet.boxes, Unreached: lessors.fleet.errs,
 		Budget: s.budget, Events: s.watch.event, Proofs: standing(s.proofs(ctx)),
 	})
 	if began && fault.Is(err, fault.Unsupported) {
-		// The baseline cannot run here: nothing was measured, so nothing is kept.
+		// The baseline has no image: nothing was measured, so nothing is kept.
 		err = errors.Join(err, os.RemoveAll(s.dir))
 	}
 	return out, err
+}
+
+// survey looks at what the plan asks of its hosts before anything is made, says
+// once what is missing, and refuses a run in which nothing could be compared.
+func (s *session) survey(ctx context.Context, hosts *fleet, drivers []driver.Driver) ([]trial.Availability, error) {
+	seen, err := trial.Look(ctx, s.plan, hosts.site(drivers))
+	if err == nil {
+		err = seen.Refusal()
+	}
+	if err != nil {
+		return nil, err
+	}
+	said := append([]string{}, seen.Notes...)
+	for _, l := range seen.Lacks {
+		said = append(said, lackFinding(l).line())
+	}
+	for _, x := range seen.Absent {
+		said = append(said, absentFinding(x).line())
+	}
+	for _, text := range said {
+		s.watch.event(trial.Event{Kind: trial.Preparing, At: time.Now(), Text: text})
+	}
+	return seen.Answers, nil
 }
 
 // leased is what a run leases on.

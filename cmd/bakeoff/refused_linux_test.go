@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What plan says of a lab is what run then does: the same exit code and the same
+// words, and a run that is refused leaves no folder and nothing else.
+func TestPlanEndsAsRunDoes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root: the driver host makes control groups")
+	}
+	h := newHome(t)
+	const tail = "baseline: host\ncells:\n  - {name: sha, workload: crypto, params: {algorithm: sha256, time: 20ms}, primary: true}\ndesign: {blocks: 1}\n"
+	for _, tt := range []struct {
+		name, contenders, said string
+		code                   int
+	}{
+		{"all", "  - {name: host, driver: host}\n  - {name: again, driver: host, tuning: {net.core.somaxconn: \"16\"}}\n", "", exitDone},
+		{"third", "  - {name: host, driver: host}\n  - {name: again, driver: host}\n  - {name: third, driver: host, cpus: 1000}\n",
+			"it asks for 1000 CPUs (third.yaml:6:39), and its host has", exitMissing},
+		{"nobase", "  - {name: host, driver: host, tuning: {net.core.no_such_setting: \"1\"}}\n  - {name: again, driver: host}\n",
+			"the baseline host cannot run here: unavailable: tuning net.core.no_such_setting: the kernel has no such setting in a network namespace; remove it", exitFailed},
+		{"disk", "  - {name: host, driver: host}\n  - {name: again, driver: host, volumes: {/d: {backing: \"file:ext4\", size: 9000TiB}}}\n",
+			"its volumes (disk.yaml:5:42) take 9000TiB below ", exitFailed},
+	} {
+		lab := filepath.Join(h.dir, tt.name+".yaml")
+		if err := os.WriteFile(lab, []byte("schema: bakeoff/lab/v1\nname: "+tt.name+"\ncontenders:\n"+tt.contenders+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		runs := filepath.Join(h.dir, "runs-"+tt.name)
+		for _, args := range [][]string{{"plan", lab}, {"run", lab, "--out", runs}} {
+			out, errs, code := h.bakeoff(t, time.Minute, args...)
+			if said := strings.Join(strings.Fields(out+errs), " "); code != tt.code || args[0] == "run" && !strings.Contains(said, tt.said) {
+				t.Errorf("%s %s: exit code %d, want %d and %q\n%s%s", args[0], tt.name, code, tt.code, tt.said, out, errs)
+			}
+		}
+		if _, err := os.Stat(runs); (err == nil) != (tt.code == exitDone || tt.code == exitMissing) {
+			t.Errorf("%s: the folder of the run: %v", tt.name, err)
+		}
+	}
+	h.leavesNothing(t)
+}
