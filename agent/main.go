@@ -58,6 +58,7 @@ func commands() []command {
 		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
 		{"kvm-probe", "tell whether KVM runs a guest here", runKVMProbe},
 		{"lay", "make the network namespace and the root of an environment as standard input describes them (Linux)", runLay},
+		{"raze", "remove the network namespace and the mounts of an environment (Linux)", runRaze},
 		{"put", "write standard input to a file, whole or not at all", runPut},
 		{"get", "print a file", runGet},
 		{"dial", "connect standard input and output to an address", runDial},

@@ -7,3 +7,8 @@ import "bakeoff/fault"
 func makeNetns(Netns) error {
 	return fault.New(fault.Unsupported, "network namespaces exist on Linux only")
 }
+
+// Raze is of Linux only.
+func (Razing) Raze() error {
+	return fault.New(fault.Unsupported, "what an environment stands on is removed so on Linux only")
+}

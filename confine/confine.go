@@ -425,7 +425,7 @@ func (e *Env) Close(ctx context.Context) error {
 	err = errors.Join(err, e.release(ctx))
 	// Reap knows by the label alone what there can be, also of a step that
 	// was cut off in the middle.
-	_, rerr := reap(ctx, e.Host, e.Layout, driver.Leftover{Label: e.Spec.Label, Dir: e.Spec.Dir}, false)
+	_, rerr := reap(ctx, e.Host, e.Layout, driver.Leftover{Label: e.Spec.Label, Dir: e.Spec.Dir}, false, e.raze)
 	if err = errors.Join(err, rerr); e.Remains != nil {
 		err = errors.Join(err, e.Remains(ctx))
 	}

@@ -21,7 +21,7 @@ func Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool
 	if err != nil && !fault.Is(err, fault.Unsupported) {
 		return nil, err
 	}
-	return reap(ctx, host, layout, left, dryRun)
+	return reap(ctx, host, layout, left, dryRun, nil)
 }
 
 // attempts is how often reap tries. A runtime that was killed while it made or
@@ -30,13 +30,15 @@ func Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool
 const attempts = 4
 
 // reap removes what is left, and tries again while something went wrong. What
-// it returns as found was found at first.
-func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool) ([]string, error) {
-	found, err := reapOnce(ctx, host, layout, left, dryRun)
+// it returns as found was found at first. raze, where it is not nil, is a shorter
+// way to remove network and mounts, tried once: what it leaves, the programs of
+// the host take.
+func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool, raze func(context.Context)) ([]string, error) {
+	found, err := reapOnce(ctx, host, layout, left, dryRun, raze)
 	for i := 1; i < attempts && err != nil && !dryRun && ctx.Err() == nil; i++ {
 		time.Sleep(50 * time.Millisecond)
 		var more []string
-		if more, err = reapOnce(ctx, host, layout, left, dryRun); len(found) == 0 {
+		if more, err = reapOnce(ctx, host, layout, left, dryRun, nil); len(found) == 0 {
 			found = more
 		}
 	}
@@ -45,7 +47,7 @@ func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver
 
 // reapOnce goes from what runs to what it stands on. A step that fails does
 // not keep the others from being done.
-func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool) (found []string, err error) {
+func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool, raze func(context.Context)) (found []string, err error) {
 	group, gerr := layout.Adopt(ctx, host, left.Label, cgroup.Limits{})
 	if fault.Is(gerr, fault.NotFound) {
 		gerr = nil
@@ -59,6 +61,9 @@ func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left dr
 		if !dryRun {
 			step(nil, group.Kill(ctx))
 		}
+	}
+	if raze != nil {
+		raze(ctx)
 	}
 	step(network(ctx, host, left.Label, dryRun))
 	step(mounts(ctx, host, left.Dir, dryRun))

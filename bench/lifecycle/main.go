@@ -19,12 +19,16 @@
 // by their flags, and a daemon may start what they are asked for: they have the
 // bare command only.
 //
+// How long an environment takes to go is told, too: as it closes itself, and as
+// what a killed controller has left is reaped, with the host's own programs.
+//
 // It needs root, and what examples/technologies needs. Virtual machines have no
 // bare command: what they boot is made by the driver.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -74,6 +78,9 @@ type technology struct {
 	argv         []string
 	hand, remove []string
 	times        map[way][]float64 // milliseconds
+	// closed is how long it took to take an environment down, in milliseconds:
+	// as it closes itself, and as what a killed controller left is removed.
+	closed, reaped []float64
 }
 
 // way is one of the ways to a first process.
@@ -103,7 +110,8 @@ type bench struct {
 	lessor *env.Lessor
 	docker string // socket of the engine that docker's environments are on
 	tag    string
-	cpu    int // the subject's
+	state  string // where the lessor's environments are
+	cpu    int    // the subject's
 	runsc  string
 }
 
@@ -113,14 +121,14 @@ func run(ctx context.Context, blocks int, only string, rng *rand.Rand) (err erro
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{dir: dir, agent: filepath.Join(dir, "bakeoff-agent")}
+	b := &bench{dir: dir, agent: filepath.Join(dir, "bakeoff-agent"), state: filepath.Join(dir, "state")}
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.agent, "./cmd/bakeoff-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the agent: %w: %s", err, out)
 	}
 	_, cache := env.Dirs(os.Getenv, os.Getuid())
-	if b.lessor, err = env.Open(ctx, env.Config{StateDir: filepath.Join(dir, "state"), CacheDir: cache, Host: local.Conn{},
+	if b.lessor, err = env.Open(ctx, env.Config{StateDir: b.state, CacheDir: cache, Host: local.Conn{},
 		Agent: b.agent, Run: "lifecycle"}, driverall.Drivers()); err != nil {
 		return err
 	}
@@ -140,6 +148,7 @@ func run(ctx context.Context, blocks int, only string, rng *rand.Rand) (err erro
 		return err
 	}
 	report(there)
+	reportDown(there)
 	return nil
 }
 
@@ -246,7 +255,20 @@ func (b *bench) through(ctx context.Context, t *technology) (time.Duration, erro
 		le.Return(context.WithoutCancel(ctx))
 		return 0, err
 	}
-	return d, le.Return(context.WithoutCancel(ctx))
+	return d, b.down(context.WithoutCancel(ctx), t, le)
+}
+
+// down takes an environment down, in one of the two ways in turn.
+func (b *bench) down(ctx context.Context, t *technology, le *env.Lease) error {
+	start := time.Now()
+	if len(t.closed) <= len(t.reaped) {
+		err := le.Close(ctx)
+		t.closed = append(t.closed, time.Since(start).Seconds()*1000)
+		return errors.Join(err, le.Return(ctx))
+	}
+	_, err := t.driver.Reap(ctx, local.Conn{}, driver.Leftover{Label: le.ID, Dir: env.Place(b.state, le.ID)}, false)
+	t.reaped = append(t.reaped, time.Since(start).Seconds()*1000)
+	return errors.Join(err, le.Return(ctx))
 }
 
 // visit goes one way.

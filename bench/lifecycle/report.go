@@ -36,6 +36,21 @@ func report(there []*technology) {
 	}
 }
 
+// reportDown prints how long it took to take environments down.
+func reportDown(there []*technology) {
+	fmt.Printf("\ntaking it down, medians in ms, with how many\n\n%-8s %-16s %s\n", "", "closed", "reaped")
+	for _, t := range there {
+		fmt.Printf("%-8s %-16s %s\n", t.name, middle(t.closed), middle(t.reaped))
+	}
+}
+
+func middle(ms []float64) string {
+	if len(ms) == 0 {
+		return "unavailable"
+	}
+	return fmt.Sprintf("%.1f (n=%d)", stats.Median(ms), len(ms))
+}
+
 // compare estimates ratio and difference of pairs.
 func compare(through, bare []float64) (ratio, difference stats.Estimate) {
 	var logs, diffs []float64

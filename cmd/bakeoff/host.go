@@ -42,6 +42,10 @@ type host struct {
 // Agent is the path of bakeoff-agent.
 func (h host) Agent() string { return h.agent }
 
+// Unwrap is the way to this machine itself, for what is done there without a
+// process.
+func (h host) Unwrap() conn.Conn { return h.Conn }
+
 var _ env.Bootable = (*ssh.Conn)(nil)
 
 // rebootPatience is how long a machine that may be booting is waited for at
