@@ -38,7 +38,7 @@ func (v viewer) answer(a driver.Availability, c plan.Contender) driver.Availabil
 	if err != nil {
 		return refused(a, err)
 	}
-	for _, check := range []func(driver.Driver, conn.Conn, plan.Contender) error{v.tuning, v.devices, v.room} {
+	for _, check := range []func(driver.Driver, conn.Conn, plan.Contender) error{v.tuning, v.volumes, v.room} {
 		if err := check(d, host, c); err != nil {
 			return refused(a, err)
 		}
@@ -103,13 +103,18 @@ func (v viewer) tuning(d driver.Driver, host conn.Conn, c plan.Contender) error 
 	return nil
 }
 
-// devices looks whether the block devices that volumes name may be written to.
-func (v viewer) devices(_ driver.Driver, host conn.Conn, c plan.Contender) error {
-	for _, vol := range c.Volumes {
-		if vol.Backing != volume.Disk {
-			continue
+// volumes looks whether the host has what makes them, and whether the block
+// devices that they name may be written to.
+func (v viewer) volumes(_ driver.Driver, host conn.Conn, c plan.Contender) error {
+	for _, vol := range env.Volumes(c.Volumes) {
+		if err := volume.Check(vol); err != nil {
+			return err
 		}
-		if err := volume.CheckDisk(v.ctx, host, vol.Device); err != nil {
+		err := volume.Lacks(v.ctx, host, vol.Backing)
+		if err == nil && vol.Backing == volume.Disk {
+			err = volume.CheckDisk(v.ctx, host, vol.Device)
+		}
+		if err != nil {
 			return fault.Op("volume "+vol.Path+asked(c, "volumes"), err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"bakeoff/driver"
 	"bakeoff/env"
 	"bakeoff/fault"
+	"bakeoff/netns"
 	"bakeoff/plan"
 	"bakeoff/unit"
 	"bakeoff/workload"
@@ -40,9 +42,9 @@ type Survey struct {
 	// Lacks are programs that hosts do not have, Absent files.
 	Lacks  []Lack
 	Absent []Absence
-	// Crowded says, by host, why not all environments of a block can be there at
-	// the same time.
-	Crowded []string
+	// Unmet says what hosts cannot give all contenders together: room for what is
+	// there at the same time, the way to the load generator.
+	Unmet []string
 	// Notes are what will be otherwise than the lab file asks for.
 	Notes []string
 	plan  *plan.Plan
@@ -65,7 +67,7 @@ func Look(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	if s.Absent, err = v.absent(s.Able); err != nil {
 		return s, err
 	}
-	s.Crowded = v.crowded(s.Able)
+	s.Unmet = append(v.crowded(s.Able), v.uplinks()...)
 	s.Notes = v.notes(s.Able)
 	return s, nil
 }
@@ -113,7 +115,7 @@ func (s Survey) Refusal() error {
 			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "cell %s: %s", a.Cell, a), a.Fix))
 		}
 	}
-	for _, text := range s.Crowded {
+	for _, text := range s.Unmet {
 		errs = append(errs, fault.New(fault.Unsupported, "%s", text))
 	}
 	return errors.Join(errs...)
@@ -158,6 +160,29 @@ func mayCompare(p *plan.Plan, gone func(contender string) string) error {
 		return fault.New(fault.Unsupported, "no contender but the baseline can run here: %s", strings.Join(whys, "; "))
 	}
 	return nil
+}
+
+// uplinks says where load cannot come from another host: that is not reached, or
+// an interface on the way cannot be taken.
+func (v viewer) uplinks() []string {
+	var out []string
+	if !v.peer || v.plan.Generator == "" {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.plan.Hosts)) {
+		host, err := v.Way(name)
+		link := v.plan.Hosts[name].Uplink
+		switch {
+		case err != nil && name != v.plan.Generator:
+			continue // the contenders there have this as their reason
+		case err == nil && link != "":
+			err = netns.Unused(v.ctx, host, link)
+		}
+		if err != nil {
+			out = append(out, fault.Op("host "+name, err).Error())
+		}
+	}
+	return out
 }
 
 // viewer looks at one plan.

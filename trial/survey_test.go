@@ -28,7 +28,7 @@ type strict struct{ *shelf }
 
 func (s strict) Doc() driver.Doc {
 	d := s.shelf.Doc()
-	d.Backings = []string{"dir", "disk", "file:ext4"}
+	d.Backings = []string{"dir", "disk", "file:btrfs", "file:ext4"}
 	d.Enforces = map[string]string{"io": "somehow"}
 	d.Tuning = driver.Tuning{Names: []string{"own.*"}, Why: "the rest is shared",
 		Lacks: func(_ context.Context, _ conn.Conn, names []string) (map[string]string, error) {
@@ -47,11 +47,20 @@ func (strict) Validate(spec driver.Spec) error {
 	return nil
 }
 
+// paired is a workload that needs the other end.
+type paired struct{ *dice }
+
+func (w paired) Doc() workload.Doc {
+	d := w.dice.Doc()
+	d.Name, d.Peer = "paired", true
+	return d
+}
+
 // look plans a lab of these contenders and cells, and looks at this machine.
 func look(t *testing.T, contenders, cells string) Survey {
 	t.Helper()
 	drivers := []driver.Driver{&shelf{name: "shelf"}, strict{&shelf{name: "strict"}}, &shelf{name: "absent"}}
-	workloads := []workload.Workload{&dice{}, command.New(), compression.New()}
+	workloads := []workload.Workload{&dice{}, paired{&dice{}}, command.New(), compression.New()}
 	cat := CatalogueOf(drivers, workloads)
 	src := "schema: bakeoff/lab/v1\nname: look\ncontenders:\n" + contenders + "baseline: base\ncells:\n" + cells
 	lab, err := manifest.Parse("lab.yaml", []byte(src), cat, "")
@@ -85,6 +94,8 @@ func TestLookAtContenders(t *testing.T) {
 		{"too many CPUs", "{name: x, driver: shelf, cpus: 5}", "it asks for 5 CPUs (lab.yaml:5:36), and its host has 4; write cpus: 4 or less"},
 		{"a setting that this host has not", "{name: x, driver: strict, tuning: {own.new: \"1\"}}",
 			"tuning own.new: this kernel is too old; remove it, or take a driver that boots a kernel of its own"},
+		{"a property that no such file system has", "{name: x, driver: strict, volumes: {/d: {backing: \"file:btrfs\", size: 200MiB, properties: {recordsize: 8k}}}}",
+			"volume /d: file:btrfs has no property \"recordsize\"; there are compression, force"},
 		{"a disk that is not ours", "{name: x, driver: strict, volumes: {/d: {backing: disk, device: /dev/no-such-disk}}}",
 			"volume /d (lab.yaml:5:40): /dev/no-such-disk: it has no file system labelled bakeoff, so it is not touched; if everything on it may be lost: mkfs.ext4 -L bakeoff /dev/no-such-disk"},
 	} {
@@ -143,8 +154,8 @@ func TestLookAtWhatIsThereTogether(t *testing.T) {
 		return "  - {name: base, driver: strict" + volume + "}\n  - {name: x, driver: strict" + volume + ", memory: 4GiB, quota: 0.5}\n"
 	}
 	s := look(t, two(""), diceCell)
-	if len(s.Crowded) != 0 {
-		t.Errorf("without volumes: %v", s.Crowded)
+	if len(s.Unmet) != 0 {
+		t.Errorf("without volumes: %v", s.Unmet)
 	}
 	if len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], "x asks for a limit of quota (lab.yaml:5:52), which the driver strict does not hold") {
 		t.Errorf("notes: %q", s.Notes)
@@ -154,13 +165,29 @@ func TestLookAtWhatIsThereTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = look(t, two(fmt.Sprintf(", volumes: {/d: {backing: \"file:ext4\", size: %dMiB}}", free/unit.MiB*6/10)), diceCell)
-	if able, _ := s.Count(); able != 2 || len(s.Crowded) != 1 || !strings.HasPrefix(s.Crowded[0], "the volumes of all contenders and the twin, which are there at the same time, take ") ||
+	if able, _ := s.Count(); able != 2 || len(s.Unmet) != 1 || !strings.HasPrefix(s.Unmet[0], "the volumes of all contenders and the twin, which are there at the same time, take ") ||
 		!fault.Is(s.Refusal(), fault.Unsupported) {
-		t.Errorf("%d can run, %q, %v", able, s.Crowded, s.Refusal())
+		t.Errorf("%d can run, %q, %v", able, s.Unmet, s.Refusal())
 	}
 	s = look(t, "  - {name: base, driver: shelf, memory: 4GiB}\n  - {name: x, driver: shelf, memory: 4GiB}\n", diceCell)
 	if len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "may use 12GiB of memory together, and local has 8GiB") {
 		t.Errorf("notes: %q", s.Notes)
+	}
+}
+
+// Interfaces over which load comes are looked at, once it does.
+func TestLookAtUplinks(t *testing.T) {
+	hosts := "hosts: {local: {uplink: lo}, box: {ssh: root@box, uplink: no-such-link}}\ngenerator: box\n"
+	both := base + "  - {name: x, driver: shelf}\n"
+	if s := look(t, both, diceCell+hosts); len(s.Unmet) != 0 {
+		t.Errorf("nobody needs the other end: %q", s.Unmet)
+	}
+	s := look(t, both, "  - {name: one, workload: paired, primary: true}\n"+hosts)
+	if len(s.Unmet) != 2 || !strings.HasPrefix(s.Unmet[0], "host box: uplink no-such-link: ") || !strings.HasPrefix(s.Unmet[1], "host local: uplink lo: it has the address 127.") {
+		t.Errorf("%q", s.Unmet)
+	}
+	if err := s.Refusal(); !fault.Is(err, fault.Unsupported) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -128,6 +128,27 @@ func CheckDisk(ctx context.Context, host conn.Conn, device string) error {
 		Fix: "if everything on it may be lost: mkfs.ext4 -L " + DiskLabel + " " + device}
 }
 
+// Lacks returns an error of kind fault.Unsupported, with what would be right,
+// where the host lacks what makes a volume of this backing; nil where it has it.
+// It changes nothing.
+func Lacks(ctx context.Context, host conn.Conn, backing string) error {
+	needs, ok := map[string]struct{ program, device, fix string }{
+		Ext4:  {"mke2fs", "", "apt-get install e2fsprogs"},
+		Btrfs: {"mkfs.btrfs", "", "apt-get install btrfs-progs"},
+		ZFS:   {"zfs-fuse", "/dev/zfs", "apt-get install zfs-fuse, or load the kernel's OpenZFS"},
+	}[backing]
+	if !ok {
+		return nil
+	}
+	if needs.device != "" && run(ctx, host, "test", "-e", needs.device) == nil {
+		return nil
+	}
+	if run(ctx, host, "sh", "-c", `command -v "$1"`, "sh", needs.program) == nil || ctx.Err() != nil {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("%s is not installed", needs.program), Fix: needs.fix}
+}
+
 // Free is how much room there is below dir on the host for who may fill it. A
 // directory that is not there yet will be where its next parent is.
 func Free(ctx context.Context, host conn.Conn, dir string) (unit.Bytes, error) {

@@ -260,3 +260,41 @@ func TestAvailable(t *testing.T) {
 		t.Errorf("a folder that will be made: %v", err)
 	}
 }
+
+// equipped is a host that has no program but test(1) and sh(1), and what is in has.
+type equipped struct {
+	conn.Conn
+	has []string
+}
+
+func (b equipped) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	if slices.Contains(b.has, cmd.Argv[len(cmd.Argv)-1]) {
+		return conn.Exit{}, nil
+	}
+	return conn.Exit{Code: 1}, nil
+}
+
+// What makes a volume is looked for before one is made.
+func TestLacks(t *testing.T) {
+	for _, tt := range []struct {
+		backing string
+		has     []string
+		want    string
+	}{
+		{Dir, nil, ""}, {Tmpfs, nil, ""},
+		{Ext4, []string{"mke2fs"}, ""},
+		{Ext4, nil, "mke2fs is not installed; apt-get install e2fsprogs"},
+		{Btrfs, nil, "mkfs.btrfs is not installed; apt-get install btrfs-progs"},
+		{ZFS, nil, "zfs-fuse is not installed; apt-get install zfs-fuse, or load the kernel's OpenZFS"},
+		{ZFS, []string{"/dev/zfs"}, ""}, {ZFS, []string{"zfs-fuse"}, ""},
+	} {
+		got := ""
+		err := Lacks(t.Context(), equipped{has: tt.has}, tt.backing)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tt.want || err != nil && !fault.Is(err, fault.Unsupported) {
+			t.Errorf("%s with %v: %q, want %q", tt.backing, tt.has, got, tt.want)
+		}
+	}
+}

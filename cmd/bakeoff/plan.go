@@ -191,8 +191,8 @@ func (a *app) view(ctx context.Context, p *plan.Plan, budget time.Duration, diff
 	for _, err := range seen.Wrong {
 		v.Missing = append(v.Missing, finding{Name: "refused", State: absent, Text: err.Error()})
 	}
-	for _, text := range seen.Crowded {
-		v.Missing = append(v.Missing, finding{Name: "room", State: absent, Text: text})
+	for _, text := range seen.Unmet {
+		v.Missing = append(v.Missing, finding{Name: "hosts", State: absent, Text: text})
 	}
 	builder, more := builderFindings(makesImages(p))
 	for _, f := range builder {
