@@ -372,12 +372,19 @@ func (g *Group) PIDs(ctx context.Context) ([]int, error) {
 	return slices.Compact(out), nil
 }
 
+// removed tells that a directory is not there any more. A file of one that is
+// being removed cannot be read, with another error than one that never was.
+func (g *Group) removed(ctx context.Context, dir string) bool {
+	names, err := g.files.ReadDir(ctx, path.Dir(dir))
+	return fault.Is(err, fault.NotFound) || err == nil && !slices.Contains(names, path.Base(dir))
+}
+
 // depth bounds how far groups are followed below ours.
 const depth = 8
 
 func (g *Group) pidsBelow(ctx context.Context, dir string, level int) ([]int, error) {
 	b, err := g.files.ReadFile(ctx, path.Join(dir, "cgroup.procs"))
-	if fault.Is(err, fault.NotFound) {
+	if fault.Is(err, fault.NotFound) || err != nil && g.removed(ctx, dir) {
 		return nil, nil
 	}
 	if err != nil {

@@ -1,9 +1,13 @@
 package cgroup
 
 import (
+	"context"
+	"io"
 	"os"
+	"path"
 	"testing"
 
+	"bakeoff/conn/local"
 	"bakeoff/fault"
 )
 
@@ -24,5 +28,41 @@ func TestThawWhatIsGone(t *testing.T) {
 	}
 	if err := g.Kill(t.Context()); err != nil {
 		t.Errorf("kill: %v", err)
+	}
+}
+
+// vanishing removes a group between the opening of a file in it and its reading,
+// where remove is set; otherwise it cannot be read for another reason.
+type vanishing struct {
+	local.Conn
+	remove bool
+}
+
+func (v vanishing) ReadFile(_ context.Context, name string) ([]byte, error) {
+	if !v.remove {
+		return nil, fault.New(fault.Lab, "cannot be read")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := os.Remove(path.Dir(name)); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(f)
+}
+
+// The kernel says "no such device" of a file whose group was removed after it
+// was opened: nothing runs in that group.
+func TestProcessesOfWhatVanishes(t *testing.T) {
+	g := real(t, ours+"-vanishing", Limits{})
+	g.files = vanishing{}
+	if pids, err := g.PIDs(t.Context()); err == nil {
+		t.Errorf("%v of a group that is there and cannot be read", pids)
+	}
+	g.files = vanishing{remove: true}
+	if pids, err := g.PIDs(t.Context()); err != nil || len(pids) != 0 {
+		t.Errorf("%v, %v", pids, err)
 	}
 }
