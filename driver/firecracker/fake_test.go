@@ -298,7 +298,7 @@ func TestDriver(t *testing.T) {
 	h, image, agent := fixture(t)
 	t.Setenv("FIRECRACKER_TEST_FAKE", h.Dir) // what a killed controller leaves goes with the test
 	drivertest.Run(t, firecracker.Driver{}, drivertest.Options{Host: h, Image: image, Agent: agent, Without: map[string]string{
-		"tuning": "the fake's guest has no kernel of its own to set anything in",
+		"tuning":  "the fake's guest has no kernel of its own to set anything in",
 		"network": "the fake carries no packets",
 		"volumes": "the fake's guest mounts nothing; TestRefused and the fake hold the drives",
 		"limits":  "the fake's guest has no memory of its own",
