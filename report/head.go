@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,7 +142,10 @@ func ended(reason string) string {
 // ending is why a run ended, and that nothing could be decided by then.
 func ending(r analysis.Results) string {
 	text := ended(r.Ended)
-	if len(r.Looks) > 0 && r.Blocks < r.Looks[0] {
+	switch {
+	case len(r.Looks) == 0 && slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary }):
+		text += "; it had no look, so nothing can be decided: that takes a design with more blocks"
+	case len(r.Looks) > 0 && r.Blocks < r.Looks[0]:
 		text += fmt.Sprintf("; before the first look, which is after %s, nothing is decided", plural(r.Looks[0], "block"))
 	}
 	return text

@@ -365,7 +365,11 @@ func TestARunBeforeItsFirstLookSaysSo(t *testing.T) {
 	if out := strings.Join(strings.Fields(text(t, r, TextOption{})), " "); !strings.Contains(out, want) {
 		t.Errorf("the text is\n%s", out)
 	}
-	r.Blocks = 8
+	r.Looks = nil
+	if out := strings.Join(strings.Fields(text(t, r, TextOption{})), " "); !strings.Contains(out, "it had no look, so nothing can be decided") {
+		t.Errorf("without a look the text is\n%s", out)
+	}
+	r.Blocks, r.Looks = 8, []int{8, 12}
 	if out := text(t, r, TextOption{}); strings.Contains(out, "nothing is decided") {
 		t.Errorf("after a look the text is\n%s", out)
 	}
