@@ -1,0 +1,46 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The lab file that docs/command.md shows runs as it stands there: one block of
+// it gives every figure.
+func TestTheCommandOfTheDocs(t *testing.T) {
+	needsRoot(t)
+	if _, err := exec.LookPath("crun"); err != nil {
+		t.Skip("needs crun: apt-get install crun")
+	}
+	text, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lab, _ := strings.Cut(string(text), "```yaml\n")
+	lab, _, ok := strings.Cut(lab, "```\n")
+	if !ok {
+		t.Fatal("docs/command.md shows no lab file")
+	}
+	h := newHome(t)
+	path := filepath.Join(h.dir, "bakeoff.yaml")
+	if err := os.WriteFile(path, []byte(lab), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// A budget that is over when the first block is.
+	out, errs, code := h.bakeoff(t, 10*time.Minute, "run", path, "--json", "--budget", "1s", "--seed", "3")
+	var r ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("exit code %d, %v\n%s", code, err, errs)
+	}
+	for _, m := range r.Missing {
+		t.Errorf("%s at %s: %s", m.Contender, m.Cell, m.Reason)
+	}
+	if code != 0 || r.Blocks != 1 {
+		t.Errorf("exit code %d after %d blocks\n%s", code, r.Blocks, errs)
+	}
+}
