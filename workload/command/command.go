@@ -59,7 +59,7 @@ func (command) Doc() workload.Doc {
 	cpu := metric("cpu", "s", sample.Lower, "user and system time of the command and its children, as the environment's kernel counts it; absent where that counts in ticks")
 	cpu.CPUTime = true
 	return workload.Doc{
-		Name: "command", Parser: 2, // 2: no share is told by ticks, and none is needed without a cleanup
+		Name: "command", Parser: 3, // 2: no share is told by ticks, and none is needed without a cleanup; 3: failures quote two lines
 		Summary: "Any command line: its time, CPU and memory, and a number out of what it prints",
 		Metrics: []sample.Metric{
 			wall,

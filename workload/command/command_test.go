@@ -115,6 +115,7 @@ func TestFailuresAreClassed(t *testing.T) {
 		says string
 	}{
 		"exit code":      {param.Values{"argv": sh("echo no luck >&2; exit 3")}, fault.Subject, "exit code 3, and 0 is right: no luck"},
+		"two lines":      {param.Values{"argv": sh("echo no space >&2; echo in between >&2; echo tar: previous errors >&2; exit 2")}, fault.Subject, "is right: no space … tar: previous errors"},
 		"signal":         {param.Values{"argv": sh("kill -SEGV $$"), "exit": "any"}, fault.Subject, "segmentation fault"},
 		"timeout":        {param.Values{"argv": "sleep\n60", "timeout": "100ms"}, fault.Subject, "killed"},
 		"no program":     {param.Values{"argv": "/does/not/exist"}, fault.Subject, "cannot be started"},

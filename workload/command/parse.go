@@ -180,21 +180,30 @@ func ended(res agent.ExecResult) string {
 	return fmt.Sprintf("exit code %d", res.Code)
 }
 
-// quoted is the last line that a command said, for a message; "" if it said
-// nothing.
+// quoted is the first and the last line that a command said, for a message: the
+// last alone may only say that there was an error before. "" if it said nothing.
 func quoted(b []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	s := strings.TrimSpace(lines[len(lines)-1])
-	if s == "" {
+	first, last := plain(lines[0]), plain(lines[len(lines)-1])
+	switch {
+	case last == "":
 		return ""
+	case len(lines) == 1 || first == last:
+		return ": " + last
 	}
-	if len(s) > 300 {
-		s = s[:300]
+	return ": " + first + " … " + last
+}
+
+// plain is a line without what is not to be printed, bounded.
+func plain(line string) string {
+	line = strings.TrimSpace(line)
+	if len(line) > 300 {
+		line = line[:300]
 	}
-	return ": " + strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return -1
-	}, strings.ToValidUTF8(s, ""))
+	}, strings.ToValidUTF8(line, ""))
 }
