@@ -77,7 +77,7 @@ type absent struct{}
 
 func (absent) Doc() driver.Doc {
 	return driver.Doc{Name: "absent", Summary: "nothing", Status: driver.Unproven, Hosts: []string{"moon"}, Backings: []string{"dir"},
-		Enforces: map[string]string{"cpus": "nothing"}, Source: []string{"none"}}
+		Enforces: map[string]string{"cpus": "nothing"}, Source: []string{"none"}, Tuning: driver.Tuning{Why: "there is nothing to tune"}}
 }
 
 func (absent) Check(context.Context, conn.Conn, param.Values) driver.Availability {

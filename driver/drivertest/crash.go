@@ -120,6 +120,9 @@ type victim struct {
 // victim starts a controller that makes what c says.
 func (s *laboratory) victim(c crash) *victim {
 	s.Helper()
+	if s.o.Victim == nil {
+		s.Fatal("there is no controller to kill: Options.Victim is nil")
+	}
 	v := &victim{laboratory: s, dir: filepath.Join(s.dir, "crash-"+c.Spec.Name), cmd: s.o.Victim()}
 	text, err := json.Marshal(c)
 	if err == nil {
