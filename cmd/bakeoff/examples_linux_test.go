@@ -119,11 +119,12 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 		return ""
 	}
 	for _, x := range []struct{ contender, cell, reason string }{
-		{"host", "no-program", "no-such-program"},
-		{"chroot", "no-program", "no-such-program"},
+		{"host", "only-here", ""},
+		{"chroot", "only-here", "mmdebstrap"},
+		{"full-disk", "only-here", "mmdebstrap"},
 		{"full-disk", "write", "no space"},
 	} {
-		if got := reason(x.contender, x.cell); !strings.Contains(got, x.reason) {
+		if got := reason(x.contender, x.cell); !strings.Contains(got, x.reason) || (got == "") != (x.reason == "") {
 			t.Errorf("%s on %s: %q does not say %q", x.cell, x.contender, got, x.reason)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"bakeoff/analysis"
@@ -46,6 +47,7 @@ func (*plain) close() {}
 // hundred trials is told once, and counted at the end.
 type told struct {
 	failures map[string]bool
+	down     map[string]string // contender: why it did not come up, as it was said
 	again    int
 	blamed   int    // 1 + the last block in which something was said to be why it is void
 	void     string // why the last block was, of which nothing had been said
@@ -64,7 +66,7 @@ func (t *told) remark(e trial.Event) (string, colour) {
 		return fmt.Sprintf("block %d: %s", e.Block+1, e.Text), red
 	case e.Kind == trial.TrialEnd && e.Status == store.Subject:
 		what := e.Contender + "\n" + e.Cell + "\n" + e.Text
-		if t.failures[what] {
+		if why := t.down[e.Contender]; t.failures[what] || why != "" && strings.Contains(e.Text, why) {
 			t.again++
 			return "", ""
 		}
@@ -72,6 +74,11 @@ func (t *told) remark(e trial.Event) (string, colour) {
 			t.failures = map[string]bool{}
 		}
 		t.failures[what] = true
+	case e.Kind == trial.Environment && line != "":
+		if t.down == nil {
+			t.down = map[string]string{}
+		}
+		t.down[e.Contender] = e.Text
 	case e.Kind == trial.End && t.again > 0:
 		trials := "trials"
 		if t.again == 1 {
@@ -79,8 +86,12 @@ func (t *told) remark(e trial.Event) (string, colour) {
 		}
 		line += fmt.Sprintf("; %d more %s failed as those above did", t.again, trials)
 	}
-	return line, c
+	return clip(line, maxRemark), c
 }
+
+// maxRemark is the longest that is said of one event, in characters; the run's
+// journal has what a kernel wrote before it panicked, in full.
+const maxRemark = 500
 
 // remark is what is worth a line of its own, in both views: everything that
 // is not simply going on.

@@ -19,6 +19,7 @@ func TestPlainLines(t *testing.T) {
 		{Kind: trial.Unavailable, Contender: "crun", Text: "crun is not installed; apt-get install crun"},
 		{Kind: trial.Environment, Contender: "host", Status: store.OK},
 		{Kind: trial.Environment, Contender: "microvm", Status: store.Subject, Text: "kernel panic\x1b[31m"},
+		{Kind: trial.TrialEnd, Contender: "microvm", Cell: "sha", Status: store.Subject, Text: "its environment did not come up: kernel panic\x1b[31m"},
 		{Kind: trial.TrialStart, Contender: "host", Cell: "sha"},
 		{Kind: trial.TrialEnd, Contender: "host", Cell: "sha", Status: store.OK},
 		{Kind: trial.TrialEnd, Contender: "chroot", Cell: "http", Status: store.Subject, Text: "status 404"},
@@ -49,7 +50,7 @@ block 4 is void: 1 of at most 26 done, 3 void, 1m31s
 block 4: write: no space left on device
 block 5 is void: 1 of at most 26 done, 4 void, 1m32s
 block 6 is void: 1 of at most 26 done, 5 void, 1m33s
-ended: the time budget has no room for another block; 1 more trial failed as those above did
+ended: the time budget has no room for another block; 2 more trials failed as those above did
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
