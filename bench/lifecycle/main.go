@@ -7,17 +7,18 @@
 //
 // Through bakeoff an environment has a control group with limits, a network
 // namespace, a root of its own over the image and a way in that stays; the
-// bare command has what the technology gives by itself, and all CPUs. So there
-// are two ways between them. One is the bare command on the one CPU that the
-// environment has: what is made of several processes, like gVisor's sandbox,
-// comes up the sooner the more of them can run at a time. The other is the same
-// command with the same network, limits and root made by hand, in a script with
-// the programs that are there for it (ip, mount, mkdir), and for gVisor with a
-// container that stays and takes a program in by the runtime's own exec. Wanted
-// is at most 1.2 times the command, or 20 ms more, and all are told: against the
-// bare command, on one CPU, and by hand. The engines are given network and limits
-// by their flags, and a daemon may start what they are asked for: they have the
-// bare command only.
+// bare command has what the technology gives by itself. What is made of several
+// processes, like gVisor's sandbox, comes up the sooner the more of them can run
+// at a time, so each is told beside one that has as many CPUs: an environment
+// that has all of the machine's beside the bare command, which has them, and one
+// of one CPU beside the command on one CPU. Beside the latter there is a third,
+// the same command with the same network, limits and root made by hand, in a
+// script with the programs that are there for it (ip, mount, mkdir), and for
+// gVisor with a container that stays and takes a program in by the runtime's own
+// exec. Wanted is at most 1.2 times the command, or 20 ms more. The engines are
+// given network and limits by their flags, the CPU among them, and a daemon may
+// start what they are asked for: they have that command only. How an environment
+// of one CPU stands to the bare command on all of them is told, too.
 //
 // How long an environment takes to go is told, too: as it closes itself, and as
 // what a killed controller has left is reaped, with the host's own programs.
@@ -87,18 +88,30 @@ type technology struct {
 type way string
 
 const (
-	bare    way = "bare"    // the bare command
-	pinned  way = "1 CPU"   // the same on the one CPU that an environment has
-	byhand  way = "by hand" // with network, limits and root
-	bakeoff way = "bakeoff"
+	bare   way = "bare"           // the bare command, on all CPUs but for the engines
+	whole  way = "bakeoff"        // through bakeoff, with all CPUs
+	pinned way = "bare, 1 CPU"    // the bare command on the one CPU of a small environment
+	byhand way = "by hand, 1 CPU" // with network, limits and root
+	small  way = "bakeoff, 1 CPU"
 )
 
 // ways are those that t has.
 func (t *technology) ways() []way {
 	if t.alike == nil {
-		return []way{bare, bakeoff} // what the command asks for is made by a daemon, or far from it
+		return []way{bare, small} // what the command asks for is made by a daemon, or far from it
 	}
-	return []way{bare, pinned, byhand, bakeoff}
+	return []way{bare, whole, pinned, byhand, small}
+}
+
+// pair is what is compared.
+type pair struct{ through, with way }
+
+// pairs are those of t, with as many CPUs each but for the last.
+func (t *technology) pairs() []pair {
+	if t.alike == nil {
+		return []pair{{small, bare}}
+	}
+	return []pair{{whole, bare}, {small, pinned}, {small, byhand}, {small, bare}}
 }
 
 // bench is what all of them share.
@@ -111,7 +124,7 @@ type bench struct {
 	docker string // socket of the engine that docker's environments are on
 	tag    string
 	state  string // where the lessor's environments are
-	cpu    int    // the subject's
+	cpu    int    // of an environment that has one
 	runsc  string
 }
 
@@ -185,7 +198,7 @@ func (b *bench) available(ctx context.Context, only string) []*technology {
 
 // try goes each way once.
 func (b *bench) try(ctx context.Context, t *technology) (err error) {
-	if _, err := b.through(ctx, t); err != nil {
+	if _, err := b.through(ctx, t, 1); err != nil {
 		return fmt.Errorf("through bakeoff: %w", err)
 	}
 	if t.argv, err = t.bare(b); err == nil {
@@ -237,12 +250,12 @@ const memory = 256 * unit.MiB
 
 // through makes an environment and runs its first process: what the workload
 // lifecycle calls first-process, which begins when the lease is written.
-func (b *bench) through(ctx context.Context, t *technology) (time.Duration, error) {
+func (b *bench) through(ctx context.Context, t *technology, cpus int) (time.Duration, error) {
 	img := driver.Image{}
 	if t.image {
 		img = b.image
 	}
-	le, err := b.lessor.Lease(ctx, t.driver, manifest.Contender{Name: t.name, Driver: driverOf(t.name), CPUs: 1, Memory: memory, Options: t.options}, img)
+	le, err := b.lessor.Lease(ctx, t.driver, manifest.Contender{Name: t.name, Driver: driverOf(t.name), CPUs: cpus, Memory: memory, Options: t.options}, img)
 	if err != nil {
 		return 0, err
 	}
@@ -274,8 +287,10 @@ func (b *bench) down(ctx context.Context, t *technology, le *env.Lease) error {
 // visit goes one way.
 func (b *bench) visit(ctx context.Context, t *technology, w way) (time.Duration, error) {
 	switch {
-	case w == bakeoff:
-		return b.through(ctx, t)
+	case w == whole:
+		return b.through(ctx, t, len(b.lessor.Layout().CPUs))
+	case w == small:
+		return b.through(ctx, t, 1)
 	case w == pinned:
 		return b.alone(ctx, local.Conn{CPUs: []int{b.cpu}}, t.argv, nil)
 	case w == byhand:

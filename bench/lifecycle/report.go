@@ -14,26 +14,25 @@ const (
 	mostMore  = 20.0
 )
 
-// report prints each technology, all ways, with the intervals of ratio and
-// difference against each of the others.
+// report prints each technology: every way, and the intervals of ratio and
+// difference of its pairs.
 func report(there []*technology) {
 	fmt.Printf("\nfrom asking for an environment until its first process has ended, medians in ms, and 95 %% intervals\n\n")
-	fmt.Printf("%-8s %8s %8s %8s %8s   %-10s %-22s %-24s %s\n", "", "bare", "1 CPU", "by hand", "bakeoff", "against", "ratio", "difference, ms", "wanted: 1.2×, or 20 ms more")
+	fmt.Printf("%-8s %-22s %-22s %-22s %-24s %s\n", "", "", "beside", "ratio", "difference, ms", "wanted: 1.2×, or 20 ms more")
 	for _, t := range there {
-		one, hand := "", "as bare"
-		if t.alike != nil {
-			one, hand = fmt.Sprintf("%.1f", stats.Median(t.times[pinned])), fmt.Sprintf("%.1f", stats.Median(t.times[byhand]))
-		}
-		for _, w := range t.ways()[:len(t.ways())-1] {
-			r, d := compare(t.times[bakeoff], t.times[w])
-			line := fmt.Sprintf("%-8s %8s %8s %8s %8s", "", "", "", "", "")
-			if w == bare {
-				line = fmt.Sprintf("%-8s %8.1f %8s %8s %8.1f", t.name, stats.Median(t.times[bare]), one, hand, stats.Median(t.times[bakeoff]))
-			}
-			fmt.Printf("%s   %-10s %-22s %-24s %s\n", line, w, fmt.Sprintf("%.2f (%.2f to %.2f)", r.Value, r.Lo, r.Hi),
-				fmt.Sprintf("%.1f (%.1f to %.1f)", d.Value, d.Lo, d.Hi), verdict(r, d))
+		name := t.name
+		for _, p := range t.pairs() {
+			r, d := compare(t.times[p.through], t.times[p.with])
+			fmt.Printf("%-8s %-22s %-22s %-22s %-24s %s\n", name, told(p.through, t.times), told(p.with, t.times),
+				fmt.Sprintf("%.2f (%.2f to %.2f)", r.Value, r.Lo, r.Hi), fmt.Sprintf("%.1f (%.1f to %.1f)", d.Value, d.Lo, d.Hi), verdict(r, d))
+			name = ""
 		}
 	}
+}
+
+// told is the median of one way.
+func told(w way, times map[way][]float64) string {
+	return fmt.Sprintf("%s %.1f", w, stats.Median(times[w]))
 }
 
 // reportDown prints how long it took to take environments down.
