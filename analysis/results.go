@@ -187,6 +187,14 @@ type Summary struct {
 	CI        Interval `json:"ci"`       // of the median, order statistics
 	CILevel   *float64 `json:"ci_level"` // coverage attained
 	Samples   []Point  `json:"samples"`
+	FailedAt  []Place  `json:"failed_at,omitempty"` // where the failures were
+}
+
+// Place is where in the schedule a trial was.
+type Place struct {
+	Block    int    `json:"block"`
+	Position int    `json:"position"`
+	Instance string `json:"instance,omitempty"`
 }
 
 // Point is one raw sample with where it came from.

@@ -32,6 +32,7 @@ func summarise(s series, contender, cell string, m sample.Metric) (Summary, bool
 			continue
 		case r.failed:
 			out.Failures++
+			out.FailedAt = append(out.FailedAt, Place{Block: o.Block, Position: o.Position, Instance: o.Instance})
 			continue
 		}
 		block = append(block, r.value)

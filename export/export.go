@@ -31,7 +31,7 @@ type Format struct {
 func Formats() []Format {
 	return []Format{
 		{"benchfmt", "Go benchmark lines, one a sample, for benchstat", benchfmt},
-		{"csv", "one sample a line, as `bakeoff analyse` reads it", table},
+		{"csv", "one sample a line, a failed trial as failed, as `bakeoff analyse` reads it", table},
 		{"json", "one results object a run, one a line", objects},
 		{"junit", "one test case a comparison, for build servers: worse is a failure, a missing cell or a twin that differs an error, undecided skipped", junit},
 		{"openmetrics", "medians, ratios and verdicts, for Prometheus and its like", openmetrics},
@@ -100,18 +100,32 @@ func word(s string) string {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
+// table writes a line for each trial that gave a value, and one of the value
+// "failed" for each that failed: it counts as the worst there is.
 func table(w io.Writer, runs []analysis.Results) error {
 	out := csv.NewWriter(w)
-	if err := out.Write([]string{"experiment", "block", "position", "instance", "contender", "workload", "metric", "unit", "better", "value"}); err != nil {
+	if err := out.Write([]string{"experiment", "block", "position", "instance", "contender", "workload", "metric", "unit", "better", "scale", "value"}); err != nil {
 		return err
 	}
 	for _, r := range runs {
-		better := directions(r)
+		metrics := metricsOf(r)
 		for _, s := range r.Summaries {
+			m := metrics[[2]string{s.Cell, s.Metric}]
+			scale := m.Scale
+			if scale == "" {
+				scale = sample.Ratio
+			}
+			line := func(block, position int, instance, value string) error {
+				return out.Write([]string{r.Run, strconv.Itoa(block), strconv.Itoa(position), instance, s.Contender, s.Cell,
+					s.Metric, s.Unit, string(m.Better), string(scale), value})
+			}
 			for _, p := range s.Samples {
-				err := out.Write([]string{r.Run, strconv.Itoa(p.Block), strconv.Itoa(p.Position), p.Instance, s.Contender, s.Cell,
-					s.Metric, s.Unit, string(better[[2]string{s.Cell, s.Metric}]), number(p.Value)})
-				if err != nil {
+				if err := line(p.Block, p.Position, p.Instance, number(p.Value)); err != nil {
+					return err
+				}
+			}
+			for _, p := range s.FailedAt {
+				if err := line(p.Block, p.Position, p.Instance, "failed"); err != nil {
 					return err
 				}
 			}
@@ -121,11 +135,12 @@ func table(w io.Writer, runs []analysis.Results) error {
 	return out.Error()
 }
 
-func directions(r analysis.Results) map[[2]string]sample.Better {
-	out := map[[2]string]sample.Better{}
+// metricsOf are the metrics of r by cell and name.
+func metricsOf(r analysis.Results) map[[2]string]sample.Metric {
+	out := map[[2]string]sample.Metric{}
 	for _, c := range r.Cells {
 		for _, m := range c.Metrics {
-			out[[2]string{c.Name, m.Name}] = m.Better
+			out[[2]string{c.Name, m.Name}] = m
 		}
 	}
 	return out

@@ -60,6 +60,41 @@ func TestCSVComesBackWithTheSameVerdict(t *testing.T) {
 	}
 }
 
+// Differences stay differences, and failures stay in the ranks: without either
+// the file that went out would be judged otherwise than the run.
+func TestCSVHasDifferencesAndFailures(t *testing.T) {
+	d := analysis.Data{Run: "r", Baseline: "base", Margin: 0.02, Looks: []int{8}, Alphas: []float64{.05}, Scope: analysis.ScopeMachine,
+		Contenders: []analysis.Contender{{Name: "base"}, {Name: "other"}},
+		Cells: []analysis.Cell{{Name: "c", Workload: "c", Metrics: []sample.Metric{
+			{Name: "misses", Unit: "misses", Better: sample.Lower, Primary: true, Scale: sample.Difference}}}}}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for b := range 8 {
+		for p, c := range []string{"base", "other", "other", "base"} {
+			o := analysis.Observation{Block: b, Position: p, Contender: c, Cell: "c"}
+			if c == "other" && p == 2 {
+				o.Failed = true
+			} else {
+				o.Values = []sample.Value{{Metric: "misses", Unit: "misses", Value: rng.NormFloat64()}}
+			}
+			d.Observations = append(d.Observations, o)
+		}
+	}
+	r := analysis.Analyse(d)
+	text := written(t, "csv", r)
+	if n := strings.Count(text, ",difference,failed\n"); n != 8 {
+		t.Fatalf("%d failures of 8 in\n%s", n, text)
+	}
+	got, err := analysis.ReadTable(strings.NewReader(text), "x.csv",
+		analysis.TableOptions{Baseline: "base", Margin: 0.02, Looks: []int{8}, Alphas: []float64{.05}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := r.Comparisons[0], got[0].Comparisons[0]
+	if a.Verdict != analysis.Worse || a.Verdict != b.Verdict || a.Scale != b.Scale || a.Failures != b.Failures || a.Failures.Contender == 0 {
+		t.Errorf("went out as %+v, came back as %+v", a, b)
+	}
+}
+
 func TestJSONIsOneObjectALine(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(written(t, "json", measured("a"), measured("b"))), "\n")
 	if len(lines) != 2 {
