@@ -116,6 +116,7 @@ func TestGates(t *testing.T) {
 		"a little steal from the generator":    func(t *Trial) { t.Line.GeneratorAfter.CPU.Steal = .05 },
 		"steal below a tick there":             func(t *Trial) { *t.Line.GeneratorAfter.CPU = probe.CPU{User: 10.1, Idle: 10.1, Steal: .02} },
 		"a generator that swaps":               func(t *Trial) { t.Line.GeneratorAfter.SwapIn = f(9) },
+		"a rate that is known better":          func(t *Trial) { t.Line.Before.ClockSource = "tsc-early" },
 		"clocks that nobody read":              func(t *Trial) { t.Line.After.WallNS, t.Line.Before.RawNS, t.Line.Before.ClockSource = nil, nil, "" },
 	} {
 		trial := good()
