@@ -158,7 +158,9 @@ func (t Timed) batch(ctx context.Context) (int, error) {
 }
 
 // scaling returns time(2n)/time(n), each the least of some. Rounds are added
-// while it is out of bounds, because noise can only make a time too long.
+// while it is out of bounds, because noise can only make a time too long, and
+// with more units while the ratio is too small: what starting the work costs,
+// threads above all, weighs the less the more there is of it.
 //
 // A removed loop takes the same time whatever it is given, so its ratio is 1.
 // A machine that others use may miss the bounds in every round; that is not
@@ -181,7 +183,12 @@ func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
 		tries = 1 // one unit is long already, and so little disturbed
 	}
 	var ratio float64
-	for range 8 {
+	for round := range 8 {
+		if more := 8 * n; round > 0 && ratio < low && single < scalingMost && (t.Largest == 0 || more <= t.Largest) {
+			n = more
+			single, double = math.MaxInt64, math.MaxInt64
+			singleCPU, doubleCPU = math.Inf(1), math.Inf(1)
+		}
 		for range tries {
 			one, oneCPU, err := t.spent(ctx, n)
 			if err != nil {
@@ -224,6 +231,9 @@ func (t Timed) spent(ctx context.Context, n int) (time.Duration, float64, error)
 	}
 	return d, after - before, err
 }
+
+// scalingMost is how long n units take at most before there are no more of them.
+const scalingMost = 10 * time.Millisecond
 
 // removed is the ratio below which work was not done.
 const removed = 1.3

@@ -116,11 +116,21 @@ func TestTimedForgivesNoise(t *testing.T) {
 	}
 }
 
+// What starting the work costs may be more than a batch of it: with more units
+// it is seen that they take time.
+func TestTimedForgivesAStart(t *testing.T) {
+	m := &machine{unit: time.Microsecond, call: 3 * time.Millisecond}
+	if got, err := m.timed(100 * time.Millisecond).Run(context.Background()); err != nil || got.Scaling < 1.6 {
+		t.Errorf("scaling %g, error %v", got.Scaling, err)
+	}
+}
+
 // A busy scheduler's turns may meet n units every time and twice as many never;
 // the CPU time of both tells that the work was done, and that it was not.
 func TestTimedForgivesTurnsThatMeetOneSide(t *testing.T) {
 	m := &machine{unit: time.Microsecond}
 	timed, waited := m.timed(100*time.Millisecond), time.Duration(0)
+	timed.Largest = 600 // otherwise there would be more units until it did not matter
 	do, single := timed.Do, 0
 	timed.Do = func(n int) error {
 		// The batch is found undisturbed; what is then called the second time
