@@ -109,25 +109,39 @@ func prepare(ctx context.Context, t workload.Target, p param.Values) error {
 	if err := refused(p); err != nil {
 		return err
 	}
-	s, err := newSite(ctx, t, p)
+	s, up, err := shared(t, p)
+	if !up && err == nil {
+		s, err = bring(ctx, t, p)
+	}
 	if err != nil {
 		return err
 	}
-	if err := s.start(ctx); err != nil {
-		return err
-	}
-	if err := s.restore(ctx); err != nil {
-		return err
-	}
-	if err := s.look(ctx); err != nil {
-		return err
+	if !s.known.has(s.asked()) {
+		if err := s.look(ctx); err != nil {
+			return err
+		}
+		if err := s.remember(t.Shared, s.sharedKey()); err != nil {
+			return err
+		}
 	}
 	if p.Text("generator") != native {
 		if err := s.findSiege(ctx); err != nil {
 			return err
 		}
 	}
-	return s.remember()
+	return s.remember(t.State, stateKey)
+}
+
+// bring brings up what another cell of the same environment has not.
+func bring(ctx context.Context, t workload.Target, p param.Values) (*site, error) {
+	s, err := newSite(ctx, t, p)
+	if err == nil {
+		err = s.start(ctx)
+	}
+	if err == nil {
+		err = s.restore(ctx)
+	}
+	return s, err
 }
 
 // Reset restores the database, and asks for every page once: that it is still

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,14 @@ type known struct {
 	UID   string            `json:"uid"` // of whoever bakeoff is
 	Facts map[string]string `json:"facts"`
 	Pages map[string]body   `json:"pages"` // by path
+}
+
+// has tells whether all of these were checked.
+func (k known) has(asked []page) bool {
+	return !slices.ContainsFunc(asked, func(p page) bool {
+		_, ok := k.Pages[p.path]
+		return !ok
+	})
 }
 
 // body is what a page was when it was checked.
@@ -105,18 +114,40 @@ func recall(t workload.Target, p param.Values) (*site, error) {
 	if !ok {
 		return nil, fault.New(fault.Lab, "it was not prepared")
 	}
-	if err := json.Unmarshal([]byte(text), &s.known); err != nil {
-		return nil, fault.Wrap(fault.Lab, "recall", err)
-	}
-	return s, s.connect()
+	return s, s.read(text)
 }
 
-func (s *site) remember() error {
+// shared returns the site that another cell of the same environment has brought
+// up with the same parameters, if one has.
+func shared(t workload.Target, p param.Values) (s *site, up bool, err error) {
+	if s, err = place(t, p); err != nil {
+		return nil, false, err
+	}
+	text, up := t.Shared[s.sharedKey()]
+	if !up {
+		return s, false, nil
+	}
+	return s, true, s.read(text)
+}
+
+func (s *site) sharedKey() string { return stateKey + " " + s.key }
+
+func (s *site) read(text string) error {
+	if err := json.Unmarshal([]byte(text), &s.known); err != nil {
+		return fault.Wrap(fault.Lab, "recall", err)
+	}
+	return s.connect()
+}
+
+// remember keeps what is known, under key in state.
+func (s *site) remember(state map[string]string, key string) error {
 	b, err := json.Marshal(s.known)
 	if err != nil {
 		return fault.Wrap(fault.Lab, "remember", err)
 	}
-	s.target.State[stateKey] = string(b)
+	if state != nil {
+		state[key] = string(b)
+	}
 	return nil
 }
 
