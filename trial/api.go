@@ -66,11 +66,14 @@ type Event struct {
 	Status    store.Status `json:"status,omitempty"`
 	// Progress: blocks done that count, void ones, planned ones; time spent
 	// and allowed (0: no bound).
-	Done    int               `json:"done"`
-	Void    int               `json:"void"`
-	Planned int               `json:"planned"`
-	Elapsed time.Duration     `json:"elapsed_ns"`
-	Budget  time.Duration     `json:"budget_ns"`
+	Done    int           `json:"done"`
+	Void    int           `json:"void"`
+	Planned int           `json:"planned"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+	Budget  time.Duration `json:"budget_ns"`
+	// Took is how long a block that ended took, without the instances that were
+	// made in it for the whole run.
+	Took    time.Duration     `json:"took_ns,omitempty"`
 	Results *analysis.Results `json:"results,omitempty"`
 }
 

@@ -40,11 +40,12 @@ func (r *runner) block(ctx context.Context, b plan.Block) error {
 	if err := r.endBlock(b.Index, status, reason); err != nil {
 		return err
 	}
-	r.lasted = append(r.lasted, r.Now().Sub(began))
+	r.lasted = append(r.lasted, r.Now().Sub(began)-r.making)
+	r.making = 0
 	if err := r.analyse(); err != nil {
 		return err
 	}
-	r.emit(Event{Kind: BlockEnd, Block: b.Index, Status: status, Text: reason, Results: &r.results})
+	r.emit(Event{Kind: BlockEnd, Block: b.Index, Status: status, Text: reason, Took: r.lasted[len(r.lasted)-1], Results: &r.results})
 	return r.refused
 }
 
@@ -69,7 +70,11 @@ func (r *runner) part(ctx context.Context, b plan.Block, p plan.Part) error {
 
 // inside makes the environments of a part and visits them.
 func (r *runner) inside(ctx context.Context, b plan.Block, p plan.Part) error {
+	began := r.Now()
 	leases, err := r.lease(ctx, b, p)
+	if r.Plan.Design.Instances == "run" {
+		r.making += r.Now().Sub(began) // the next block has them
+	}
 	if err != nil {
 		return err
 	}

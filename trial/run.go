@@ -36,7 +36,8 @@ type runner struct {
 	done      map[int]bool     // blocks that have ended, void ones too
 	valid     int              // blocks that count
 	void      int              // blocks that do not
-	lasted    []time.Duration  // of blocks in this process
+	lasted    []time.Duration  // of blocks in this process, without making
+	making    time.Duration    // what the block spent on instances that stay for the run
 	results   analysis.Results // as of the last block
 	kept      map[string]*lease
 	described map[string]bool  // contenders whose fingerprint is stored

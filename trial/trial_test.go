@@ -430,6 +430,28 @@ func TestResumedWithInstancesOfTheRun(t *testing.T) {
 	}
 }
 
+// What is made once for the run is in the first block's time, and in no other's:
+// neither does the budget end for its sake, nor is it said that it will.
+func TestMakingInstancesOnceIsNoBlocksTime(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05], instances: run, budget: 3s")
+	b.shelf.fail = func(driver.Spec) error { time.Sleep(600 * time.Millisecond); return nil }
+	o, done := b.options(t.Context())
+	defer done()
+	var first Event
+	o.Events = func(e Event) {
+		if e.Kind == BlockEnd && e.Done == 1 {
+			first = e
+		}
+	}
+	outcome, err := Run(t.Context(), o)
+	if err != nil || outcome.Results.Blocks != 8 {
+		t.Errorf("%d blocks, ended %q, %v", outcome.Results.Blocks, outcome.Ended, err)
+	}
+	if made := 3 * 600 * time.Millisecond; first.Took <= 0 || first.Elapsed < first.Took+made {
+		t.Errorf("the first block took %v of %v, in which three were made", first.Took, first.Elapsed)
+	}
+}
+
 // killAfter runs a test of that name as a child, and kills it when the journal
 // has so many lines.
 func (b *bench) killAfter(t *testing.T, name string, lines int) {

@@ -32,6 +32,7 @@ func TestLabs(t *testing.T) {
 		// zfs-fuse has not all properties of OpenZFS.
 		{"zfs", "storage-compute/zfs.yaml", func(m analysis.Missing) bool { return m.Contender == "sync-disabled" }},
 		{"system", "whole-system", nil},
+		{"machine", "whole-system/machine.yaml", nil},
 		{"cms", "cms", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

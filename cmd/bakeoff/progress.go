@@ -127,12 +127,12 @@ func outlook(e trial.Event) string {
 		return ""
 	}
 	look := e.Results.Looks[0]
-	needs := e.Elapsed * time.Duration(look)
+	needs := e.Elapsed + e.Took*time.Duration(look-1)
 	if look > e.Planned || needs <= e.Budget {
 		return ""
 	}
 	return fmt.Sprintf("a block took %s, so the budget of %s ends before the first look, which is after %d blocks: nothing will be decided; --budget %s reaches it",
-		round(e.Elapsed), round(e.Budget), look, round((needs+needs/5).Truncate(time.Minute)+time.Minute))
+		round(e.Took), round(e.Budget), look, round((needs+needs/5).Truncate(time.Minute)+time.Minute))
 }
 
 // endText says why a run ended.

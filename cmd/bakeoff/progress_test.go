@@ -67,12 +67,13 @@ func TestABudgetThatDecidesNothingIsToldEarly(t *testing.T) {
 		event trial.Event
 		want  string
 	}{
-		{"it ends before the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second, Budget: 4 * time.Minute, Results: looked},
+		{"it ends before the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second, Took: 50 * time.Second, Budget: 4 * time.Minute, Results: looked},
 			"a block took 50s, so the budget of 4m0s ends before the first look, which is after 8 blocks: nothing will be decided; --budget 9m0s reaches it"},
-		{"it reaches the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 20 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
-		{"later blocks", trial.Event{Done: 2, Planned: 26, Elapsed: 100 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
-		{"there is no budget", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second, Results: looked}, ""},
-		{"no look was planned", trial.Event{Done: 1, Planned: 2, Elapsed: 50 * time.Second, Budget: time.Minute, Results: looked}, ""},
+		{"making what stays took most of it", trial.Event{Done: 1, Planned: 26, Elapsed: 70 * time.Second, Took: 20 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
+		{"it reaches the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 20 * time.Second, Took: 20 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
+		{"later blocks", trial.Event{Done: 2, Planned: 26, Elapsed: 100 * time.Second, Took: 100 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
+		{"there is no budget", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second, Took: 50 * time.Second, Results: looked}, ""},
+		{"no look was planned", trial.Event{Done: 1, Planned: 2, Elapsed: 50 * time.Second, Took: 50 * time.Second, Budget: time.Minute, Results: looked}, ""},
 	} {
 		c.event.Kind = trial.BlockEnd
 		if got, _ := remark(c.event); got != c.want {

@@ -3,6 +3,7 @@ package cms
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -108,6 +109,49 @@ func TestReset(t *testing.T) {
 	sql("postgres", "ALTER DATABASE "+s.template()+" RENAME TO gone")
 	if err := w.Reset(t.Context(), target, p); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "the seeded database is missing") {
 		t.Errorf("Reset without a seed: %v", err)
+	}
+}
+
+// Cells of one environment share what the first has brought up, and each trial
+// is preceded by a restored database all the same.
+func TestCellsShareASite(t *testing.T) {
+	target, w := here(t), New()
+	target.Shared = map[string]string{}
+	p := param.Defaults(w.Doc().Params)
+	p["time"], p["users"], p["events"], p["processes"], p["connections"] = "1s", "2", "3", "2", "2"
+	if err := w.Prepare(t.Context(), target, p); err != nil {
+		t.Fatal(err)
+	}
+	first, err := recall(target, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.db.SQL(t.Context(), live, "DELETE FROM caldav_data"); err != nil {
+		t.Fatal(err)
+	}
+	other := target
+	other.State = map[string]string{}
+	q := maps.Clone(p)
+	q["generator"], q["pages"] = "siege", "calendar"
+	if err := w.Prepare(t.Context(), other, q); err != nil {
+		t.Fatalf("the second cell: %v", err)
+	}
+	second, err := recall(other, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.look(t.Context()); !fault.Is(err, fault.Subject) {
+		t.Errorf("the second cell has another site, or restored the first's: %v", err)
+	}
+	if err := w.Reset(t.Context(), other, q); err != nil {
+		t.Errorf("reset: %v", err)
+	}
+	if first.known.Facts["siege"] != "" || second.known.Facts["siege"] == "" || second.known.Facts["php"] != first.known.Facts["php"] {
+		t.Errorf("facts %v and %v", first.known.Facts, second.known.Facts)
+	}
+	q["users"] = "1"
+	if s, up, err := shared(other, q); err != nil || up {
+		t.Errorf("another site %s is up: %v", s.key, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -38,28 +39,52 @@ func pathTime(p param.Values) time.Duration {
 }
 
 // measurePath finds what the way to the environment can carry, once for each
-// environment and cell: the trials' generator asks a responder there, which
-// only answers, for responses as large as the trials'. Where that cannot be
-// done the path is unknown, with its reason, and nothing else.
+// environment and way of asking: the trials' generator asks a responder there,
+// which only answers, for responses as large as the trials'. Cells that ask in
+// the same way have the same path, whatever their server does besides. Where that
+// cannot be done the path is unknown, with its reason, and nothing else.
 func (s *server) measurePath(ctx context.Context) error {
 	if s.target.State == nil || s.target.State[pathKey] != "" {
 		return nil
 	}
-	path, err := s.path(ctx)
+	asks := s.pathLoad()
+	key := fmt.Sprintf("%s of %d workers: %s", pathKey, s.params.Int("workers"), strings.Join(asks.Args(), " "))
+	if text := s.target.Shared[key]; text != "" {
+		s.target.State[pathKey] = text
+		return nil
+	}
+	path, err := s.path(ctx, asks)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	path.Schema, path.Workers = workload.PathSchema, int(s.params.Int("workers"))
+	path.Schema, path.Workers, path.Connections = workload.PathSchema, int(s.params.Int("workers")), int(asks.Int("connections"))
 	if err != nil {
 		path.Reason = fmt.Sprintf("%.300s", err)
 	}
 	b, err := json.Marshal(path)
 	s.target.State[pathKey] = string(b)
+	if s.target.Shared != nil && path.Reason == "" {
+		s.target.Shared[key] = string(b)
+	}
 	return err
 }
 
+// pathLoad is how the responder is asked: all but its address.
+func (s *server) pathLoad() param.Values {
+	page := webroot.Page(s.meanBody()).Home().Body
+	v := param.Values{
+		"path": pagePath, "length": strconv.Itoa(len(page)), "sha256": sumOf(page), "priority": s.priority(),
+		"connections": strconv.FormatInt(max(s.params.Int("connections"), pathConnections), 10),
+		"time":        pathTime(s.params).String(), "timeout": answerTime.String(),
+	}
+	for _, name := range []string{"threads", "keepalive"} {
+		v[name] = s.params.Text(name)
+	}
+	return v
+}
+
 // path measures the way.
-func (s *server) path(ctx context.Context) (workload.Path, error) {
+func (s *server) path(ctx context.Context, asks param.Values) (workload.Path, error) {
 	var out workload.Path
 	ctx, cancel := context.WithTimeout(ctx, readyTime+3*answerTime)
 	defer cancel()
@@ -68,16 +93,8 @@ func (s *server) path(ctx context.Context) (workload.Path, error) {
 		return out, err
 	}
 	defer stop()
-	page := webroot.Page(s.meanBody()).Home().Body
-	out.Connections = int(max(s.params.Int("connections"), pathConnections))
-	v := param.Values{
-		"addr": addr.String(), "path": pagePath, "length": strconv.Itoa(len(page)), "sha256": sumOf(page),
-		"priority":    s.priority(),
-		"connections": strconv.Itoa(out.Connections), "time": pathTime(s.params).String(), "timeout": answerTime.String(),
-	}
-	for _, name := range []string{"threads", "keepalive"} {
-		v[name] = s.params.Text(name)
-	}
+	v := maps.Clone(asks)
+	v["addr"] = addr.String()
 	var said conn.Tail
 	said.Limit = 2048
 	result := conn.Tail{Limit: maxResult}
@@ -99,7 +116,7 @@ func (s *server) path(ctx context.Context) (workload.Path, error) {
 		return out, fault.New(fault.Lab, "the responder: %s", why)
 	}
 	out.PerSecond = r.Work / (float64(r.ElapsedNS) / 1e9)
-	out.BytesPerSecond = out.PerSecond * float64(len(fixedResponse(page)))
+	out.BytesPerSecond = out.PerSecond * float64(len(fixedResponse(webroot.Page(s.meanBody()).Home().Body)))
 	if r.Generator != nil {
 		out.Utilisation = r.Generator.Utilisation
 	}

@@ -2,6 +2,7 @@ package http
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -130,6 +131,35 @@ func TestALinkAtItsCeilingIsGated(t *testing.T) {
 	}
 	if why := failing(trial)["path"]; !strings.Contains(why, "that the way carries") {
 		t.Errorf("gates: %v", failing(trial))
+	}
+}
+
+// Cells that ask in the same way have one path, measured once: figures of two
+// measurements would differ. Those that ask otherwise have another.
+func TestCellsShareAPath(t *testing.T) {
+	target := bare(t)
+	target.Shared = map[string]string{}
+	path := func(set param.Values) workload.Path {
+		target.State = map[string]string{}
+		set["time"] = "100ms"
+		if err := New().Prepare(t.Context(), target, cellOf(set)); err != nil {
+			t.Fatal(err)
+		}
+		var out workload.Path
+		if err := json.Unmarshal([]byte(target.State[pathKey]), &out); err != nil || out.Reason != "" || out.PerSecond <= 0 {
+			t.Fatalf("%v: %+v, %v", set, out, err)
+		}
+		return out
+	}
+	first := path(param.Values{"connections": "10"})
+	if again := path(param.Values{"connections": "10", "tls": "true", "rate": "100/s"}); again != first {
+		t.Errorf("%+v, and then %+v", first, again)
+	}
+	if more := path(param.Values{"connections": "50"}); more.PerSecond == first.PerSecond || more.Connections != 50 {
+		t.Errorf("another number of connections has the path %+v", more)
+	}
+	if longer := path(param.Values{"connections": "10", "page": "64KiB"}); longer.PerSecond == first.PerSecond {
+		t.Errorf("longer pages have the path %+v", longer)
 	}
 }
 
