@@ -254,7 +254,7 @@ const (
 	createImage  = 400 * time.Millisecond
 	createKernel = 8 * time.Second
 	bootTime     = 2 * time.Minute // of a machine, into another system
-	settle       = 100 * time.Millisecond
+	settle       = 40 * time.Millisecond
 )
 
 func costs(p *plan.Plan, noise plan.Noise) plan.Costs {

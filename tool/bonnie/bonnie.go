@@ -90,9 +90,9 @@ func (bonnie) Doc() tool.Doc {
 		},
 		Volume: "volume", State: "carried", Cache: "as bonnie++ leaves it; the file is bigger than memory",
 		Time: func(p param.Values) time.Duration {
-			// Nobody knows the disk: 300 MB a second in each of four passes, and
+			// Nobody knows the disk: 400 MB a second in each of four passes, and
 			// 100 in the two that go byte by byte.
-			passes := 4 / 300e6
+			passes := 4 / 400e6
 			if p.Bool("characters") {
 				passes += 2 / 100e6
 			}

@@ -31,7 +31,7 @@ func New() workload.Workload { return Workload{} }
 const ServerBlob = "server.json"
 
 // warmUpTime is what a trial takes beside its timed part, about.
-const warmUpTime = 300 * time.Millisecond
+const warmUpTime = 150 * time.Millisecond
 
 // Doc describes the workload.
 func (Workload) Doc() workload.Doc {
