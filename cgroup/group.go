@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -53,18 +54,11 @@ func (l Layout) Create(ctx context.Context, host conn.Conn, label string, limits
 	} else if len(found) > 0 {
 		return nil, fault.New(fault.Lab, "control group %s exists already; `bakeoff clean` removes what was left behind", found[0])
 	}
-	// The common parent is removed by whoever leaves last, perhaps just
-	// between our making it and our making a group in it.
-	for try := 0; ; try++ {
-		err = g.make(ctx, limits)
-		if err == nil {
-			return g, nil
-		}
+	if err := g.make(ctx, limits); err != nil {
 		g.discard(ctx)
-		if !fault.Is(err, fault.NotFound) || try == 3 {
-			return nil, fault.Op("control group "+label, err)
-		}
+		return nil, fault.Op("control group "+label, err)
 	}
+	return g, nil
 }
 
 // Adopt returns the group bakeoff/<label> as another program, such as a
@@ -156,10 +150,7 @@ func (l Layout) group(host conn.Conn, label string) (*Group, error) {
 func (g *Group) exists(ctx context.Context) ([]string, error) {
 	var found []string
 	for _, h := range g.layout.hierarchies() {
-		names, err := g.files.ReadDir(ctx, path.Dir(path.Join(h, g.name)))
-		if fault.Is(err, fault.NotFound) {
-			continue
-		}
+		names, err := g.siblings(ctx, path.Join(h, g.name))
 		if err != nil {
 			return nil, fault.Op("control group "+g.label, err)
 		}
@@ -170,22 +161,62 @@ func (g *Group) exists(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
+// The common parent is made by whoever needs it and removed by whoever leaves
+// last, perhaps between two accesses of ours: what fails for that reason is
+// tried again, so often and this long apart.
+const (
+	tries = 20
+	pause = time.Millisecond
+)
+
+// passing tells an error that may come of that: something was not there, or a
+// program ended badly and found afterwards that it is.
+func passing(err error) bool {
+	var exit *conn.ExitError
+	return fault.Is(err, fault.NotFound) || errors.As(err, &exit)
+}
+
+// siblings lists the groups beside the one at dir, with that, if it is there.
+// Where there is not even a parent, there are none.
+func (g *Group) siblings(ctx context.Context, dir string) (names []string, err error) {
+	for range tries {
+		names, err = g.files.ReadDir(ctx, path.Dir(dir))
+		if fault.Is(err, fault.NotFound) {
+			return nil, nil
+		}
+		if err == nil || !passing(err) || !sleep(ctx, pause) {
+			break
+		}
+	}
+	return names, err
+}
+
+// mkdir makes the group's directory in the common parent up. As long as that
+// holds the directory, nobody removes it.
+func (g *Group) mkdir(ctx context.Context, up string) (err error) {
+	for range tries {
+		if err = g.files.Mkdir(ctx, up); err == nil {
+			err = g.files.Mkdir(ctx, path.Join(up, g.label))
+		}
+		if err == nil || !passing(err) || !sleep(ctx, pause) {
+			break
+		}
+	}
+	return fault.WithFix(err, "control groups need root")
+}
+
 // make creates the directories and writes the limits.
 func (g *Group) make(ctx context.Context, limits Limits) error {
 	g.dirs = nil
 	for _, h := range g.layout.used(limits) {
 		up := path.Join(h, parent)
-		if err := g.files.Mkdir(ctx, up); err != nil {
-			return fault.WithFix(err, "control groups need root")
+		if err := g.mkdir(ctx, up); err != nil {
+			return err
 		}
+		g.dirs = append(g.dirs, path.Join(up, g.label))
 		if err := g.prepare(ctx, h, up, limits); err != nil {
 			return err
 		}
-		dir := path.Join(up, g.label)
-		if err := g.files.Mkdir(ctx, dir); err != nil {
-			return err
-		}
-		g.dirs = append(g.dirs, dir)
 	}
 	g.note(limits)
 	if err := g.limitCPUs(ctx, limits.CPUSet); err != nil {
@@ -375,8 +406,8 @@ func (g *Group) PIDs(ctx context.Context) ([]int, error) {
 // removed tells that a directory is not there any more. A file of one that is
 // being removed cannot be read, with another error than one that never was.
 func (g *Group) removed(ctx context.Context, dir string) bool {
-	names, err := g.files.ReadDir(ctx, path.Dir(dir))
-	return fault.Is(err, fault.NotFound) || err == nil && !slices.Contains(names, path.Base(dir))
+	names, err := g.siblings(ctx, dir)
+	return err == nil && !slices.Contains(names, path.Base(dir))
 }
 
 // depth bounds how far groups are followed below ours.

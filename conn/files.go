@@ -3,6 +3,7 @@ package conn
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 
 	"bakeoff/fault"
@@ -47,7 +48,8 @@ func (p programs) run(ctx context.Context, path string, stdin []byte, argv ...st
 		cmd.Stdin = bytes.NewReader(stdin)
 	}
 	out, err := OutputOf(ctx, p.c, cmd)
-	if err == nil || ctx.Err() != nil {
+	var ended *ExitError
+	if err == nil || ctx.Err() != nil || !errors.As(err, &ended) {
 		return out, err
 	}
 	if exit, terr := p.c.Exec(ctx, Command("test", "-e", path)); terr == nil && exit.Code == 1 {

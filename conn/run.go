@@ -34,10 +34,19 @@ func OutputOf(ctx context.Context, c Conn, cmd Cmd) ([]byte, error) {
 	case err != nil:
 		return out.Bytes(), err
 	case !exit.OK():
-		return out.Bytes(), fault.New(fault.Lab, "%s: %s%s", brief(cmd.Argv), exit, said(errs.Bytes()))
+		return out.Bytes(), fault.New(fault.Lab, "%s: %w", brief(cmd.Argv), &ExitError{exit, said(errs.Bytes())})
 	}
 	return out.Bytes(), nil
 }
+
+// ExitError says that a program was executed and did not end well. Where it
+// could not be executed, or nobody knows how it ended, the error is another.
+type ExitError struct {
+	Exit
+	said string // the end of its standard error, with what parts it from Exit
+}
+
+func (e *ExitError) Error() string { return e.Exit.String() + e.said }
 
 // head keeps OutputLimit bytes and calls full when there are more.
 type head struct {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"bakeoff/conn"
 	"bakeoff/fault"
@@ -37,11 +38,15 @@ func (Conn) WriteFile(_ context.Context, path string, data []byte) error {
 	return fault.Wrap(missing(err), "", errors.Join(err, f.Close()))
 }
 
-// Mkdir makes one directory.
+// Mkdir makes one directory. In a control group that is just being removed
+// the kernel says ENODEV: it is an error of kind fault.NotFound, too.
 func (Conn) Mkdir(_ context.Context, path string) error {
 	err := os.Mkdir(path, 0o755)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
+	}
+	if errors.Is(err, syscall.ENODEV) {
+		return fault.Wrap(fault.NotFound, "", err)
 	}
 	return fault.Wrap(missing(err), "", err)
 }
