@@ -1,9 +1,13 @@
 package fake
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -54,9 +58,11 @@ func Hang(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, patience t
 	if in, err = drv.Create(t.Context(), h, spec); err != nil {
 		t.Fatal(err)
 	}
-	if err := stop(t.Context(), spec.Label); err != nil {
+	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+	if err := stop(ctx, spec.Label); err != nil {
 		t.Fatal(err)
 	}
+	cancel()
 	ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 	if _, err := in.Exec(ctx, conn.Command("true")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a command in one that has stopped: %v, want the deadline", err)
@@ -70,7 +76,9 @@ func Hang(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, patience t
 	gone("one that has stopped")
 }
 
-// stop stops every process in a place, as a guest stops that hangs.
+// stop stops every process in a place, as a guest stops that hangs, and
+// returns when all their threads have: a signal is taken by one of them, and
+// until that has run, the others go on.
 func stop(ctx context.Context, label string) error {
 	layout, err := cgroup.Detect(ctx, local.Conn{})
 	if err != nil {
@@ -91,5 +99,23 @@ func stop(ctx context.Context, label string) error {
 		}
 		err = errors.Join(err, ferr)
 	}
+	for _, pid := range pids {
+		for err == nil && !stopped(pid) {
+			if time.Sleep(time.Millisecond); ctx.Err() != nil {
+				err = ctx.Err()
+			}
+		}
+	}
 	return err
+}
+
+// stopped tells whether all threads of a process are stopped, or gone: the
+// letter after the name in /proc/PID/task/TID/stat (proc(5)).
+func stopped(pid int) bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return !slices.ContainsFunc(stats, func(path string) bool {
+		text, err := os.ReadFile(path)
+		_, rest, _ := bytes.Cut(text, []byte(") "))
+		return err == nil && !bytes.ContainsAny(rest[:min(1, len(rest))], "TZX")
+	})
 }
