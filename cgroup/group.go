@@ -138,6 +138,30 @@ func (l Layout) Find(ctx context.Context, host conn.Conn, label string) ([]strin
 	return g.exists(ctx)
 }
 
+// Reserve makes the directories of the group bakeoff/<label> for a program that
+// makes the group, or others in it, in whichever hierarchies it likes: while
+// one is there nobody who leaves takes the common parent away, which such a
+// program may miss between two steps of its own. The hierarchy at except is
+// left out. One that cannot be made is for that program to complain of.
+func (l Layout) Reserve(ctx context.Context, host conn.Conn, label, except string) error {
+	g, err := l.group(host, label)
+	if err != nil {
+		return err
+	}
+	for _, h := range l.hierarchies() {
+		if h != except {
+			_ = g.mkdir(ctx, path.Join(h, parent))
+		}
+	}
+	return ctx.Err()
+}
+
+// Extend makes the group's directory in one more hierarchy, for what is not
+// limited by this package.
+func (g *Group) Extend(ctx context.Context, hierarchy string) error {
+	return g.mkdir(ctx, path.Join(hierarchy, parent))
+}
+
 func (l Layout) group(host conn.Conn, label string) (*Group, error) {
 	if !validLabel.MatchString(label) {
 		return nil, fault.New(fault.Invalid, "control group: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)

@@ -149,6 +149,12 @@ func (e *Env) Limit(ctx context.Context) error {
 	return nil
 }
 
+// Reserve makes room for the control group, but in the hierarchy except, before
+// another program makes it.
+func (e *Env) Reserve(ctx context.Context, except string) error {
+	return e.Layout.Reserve(ctx, e.Host, e.Spec.Label, except)
+}
+
 // Adopt takes the control group as a container runtime has made it.
 func (e *Env) Adopt(ctx context.Context) error {
 	g, err := e.Layout.Adopt(ctx, e.Host, e.Spec.Label, e.limits())

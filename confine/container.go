@@ -26,6 +26,8 @@ type Runtime struct {
 	// Usher is that its kernel is another than the host's, where no socket
 	// of a container's can be reached: who comes is handed in.
 	Usher bool
+	// Unseen is a hierarchy of control groups that is hidden from it.
+	Unseen string
 	// Place are flags of `bakeoff-agent enter`, which say where an usher starts
 	// it.
 	Place []string
@@ -38,6 +40,11 @@ func (e *Env) Contain(ctx context.Context, r Runtime) error {
 	g, err := e.bundle(ctx, r)
 	if err != nil {
 		return err
+	}
+	if e.Group == nil {
+		if err := e.Reserve(ctx, r.Unseen); err != nil {
+			return err
+		}
 	}
 	c := &container{e, r}
 	e.Details, e.Resident = c.state, true

@@ -201,6 +201,11 @@ func (c *container) build(ctx context.Context, socket string) error {
 	if err := c.Prepare(ctx); err != nil {
 		return err
 	}
+	if cgroupfs(i) {
+		if err := e.Reserve(ctx, ""); err != nil {
+			return err
+		}
+	}
 	e.OnClose, e.Details = c.Remove, c.State
 	id, err := c.start(ctx, tag, c.flags(i, volumes))
 	if err != nil {
@@ -243,11 +248,14 @@ func seccompOf(spec driver.Spec) string {
 	return "the engine's default"
 }
 
+// cgroupfs tells whether the engine makes control groups where it is told to.
+func cgroupfs(i info) bool { return i.CgroupDriver == "cgroupfs" }
+
 // flags are those of `docker run`. The container comes without a network; the
 // link to the experiment's is put into its namespace.
 func (c *container) flags(i info, volumes map[string]string) []string {
 	out := append([]string{"run", "--pull", "never", "--network", "none"}, c.Flags(volumes)...)
-	if i.CgroupDriver == "cgroupfs" {
+	if cgroupfs(i) {
 		out = append(out, "--cgroup-parent", cgroup.Path(c.Env.Spec.Label))
 	}
 	if c.Env.Spec.Options.Text("seccomp") == "unconfined" {

@@ -161,6 +161,10 @@ func limit(ctx context.Context, e *confine.Env) error {
 	if err := e.Limit(ctx); err != nil {
 		return err
 	}
+	// It makes its groups in hierarchies that we do not limit, too.
+	if err := e.Reserve(ctx, ""); err != nil {
+		return err
+	}
 	v1 := e.Layout.V1["cpuset"]
 	if v1 == "" {
 		return nil

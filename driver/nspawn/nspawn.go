@@ -140,22 +140,10 @@ func limit(ctx context.Context, e *confine.Env) error {
 	if own == "" {
 		return nil
 	}
-	// The common parent is removed by whoever leaves last, perhaps just
-	// between our making it and our making a group in it.
-	files := conn.FilesOf(e.Host)
-	dir := path.Join(own, e.Group.Path())
-	for try := 0; ; try++ {
-		err := files.Mkdir(ctx, path.Dir(dir))
-		if err == nil {
-			err = files.Mkdir(ctx, dir)
-		}
-		if err == nil {
-			return e.Adopt(ctx)
-		}
-		if !fault.Is(err, fault.NotFound) || try == 3 {
-			return err
-		}
+	if err := e.Group.Extend(ctx, own); err != nil {
+		return err
 	}
+	return e.Adopt(ctx)
 }
 
 // refused says what the most likely refusal means.

@@ -100,7 +100,7 @@ func build(ctx context.Context, e *confine.Env, runtime string) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runtime)}); err != nil {
+	if err := e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runtime), Unseen: unseen(e, runtime)}); err != nil {
 		return err
 	}
 	e.Facts()["runtime"], e.Facts()["version"], e.Facts()["seccomp"] = runtime, v, "none"
@@ -116,10 +116,18 @@ func command(e *confine.Env, runtime string) []string {
 		return []string{runtime, "--root", state}
 	}
 	out := []string{"crun", "--root", state, "--cgroup-manager=cgroupfs"} // runc has it by default
-	if e.Layout.String() == "hybrid" {
-		out = append([]string{e.Spec.Agent, "enter", "--private-mounts", "--umount", e.Layout.V2, "--"}, out...)
+	if v2 := unseen(e, runtime); v2 != "" {
+		out = append([]string{e.Spec.Agent, "enter", "--private-mounts", "--umount", v2, "--"}, out...)
 	}
 	return out
+}
+
+// unseen is the hierarchy of control groups that is hidden from the runtime.
+func unseen(e *confine.Env, runtime string) string {
+	if runtime == "crun" && e.Layout.String() == "hybrid" {
+		return e.Layout.V2
+	}
+	return ""
 }
 
 // Reap removes what an environment has left.

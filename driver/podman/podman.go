@@ -144,6 +144,9 @@ func (c *container) build(ctx context.Context) error {
 	if err := c.Prepare(ctx); err != nil {
 		return err
 	}
+	if err := e.Reserve(ctx, ""); err != nil {
+		return err
+	}
 	e.OnClose, e.Details = c.Remove, c.State
 	argv := append([]string{"run", "--network", "ns:" + e.Netns(), "--cgroup-parent", cgroup.Path(e.Spec.Label)}, c.Flags(volumes)...)
 	argv = append(argv, limits...)
