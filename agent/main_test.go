@@ -130,7 +130,7 @@ func TestExecKillsTheWholeGroup(t *testing.T) {
 		t.Errorf("signal %q after %v", r.Signal, time.Since(start))
 	}
 	pid := strings.TrimSpace(string(r.Stdout))
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(20 * time.Second)
 	for exec.Command("/bin/kill", "-0", pid).Run() == nil {
 		state, _ := exec.Command("/bin/ps", "-o", "stat=", "-p", pid).Output()
 		if strings.HasPrefix(string(state), "Z") {

@@ -147,7 +147,7 @@ func TestNobodyAnswers(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !fault.Is(err, fault.Subject) {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 	if _, err := host.Write([]byte("x")); err == nil {
