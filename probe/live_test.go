@@ -36,6 +36,8 @@ func TestReadHostCountsWhatIsDone(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("counters are read on Linux only")
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	before := ReadHost(nil)
 	if before.CPU == nil || before.ContextSwitches == nil || before.MinorFaults == nil {
 		t.Skip("this kernel does not tell its counters")
@@ -45,7 +47,8 @@ func TestReadHostCountsWhatIsDone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); {
+	// As long as it takes to have so much of a CPU that others use as well.
+	for from, now := thread(t), 0.0; now < from+0.05; now = thread(t) {
 	}
 	d := ReadHost(nil).Since(before)
 	if d.AtNS < 50e6 {
@@ -58,6 +61,16 @@ func TestReadHostCountsWhatIsDone(t *testing.T) {
 	if *d.Forks < 5 || *d.ContextSwitches < 5 || *d.MinorFaults < 5 {
 		t.Errorf("five programs are %g forks, %g switches, %g faults", *d.Forks, *d.ContextSwitches, *d.MinorFaults)
 	}
+}
+
+// thread is the CPU time of this thread in seconds.
+func thread(t *testing.T) float64 {
+	t.Helper()
+	s, err := Thread()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestUsageOfAChild(t *testing.T) {
