@@ -496,7 +496,7 @@ func kernelFile(name string) bool {
 }
 
 // settle is how long processes and groups get to vanish after a kill.
-const settle = 10 * time.Second
+const settle = 30 * time.Second
 
 // Kill kills every process in the group, frozen ones too, and returns when
 // they are gone.
