@@ -413,7 +413,7 @@ func TestResumedWithInstancesOfTheRun(t *testing.T) {
 	const design = "looks: [8], alphas: [.05], instances: run"
 	if base := os.Getenv("TRIAL_CHILD"); base != "" {
 		b := newBench(t, "  - {name: slow, driver: shelf}\n", design)
-		b.base, b.dice.wait = base, 2*time.Millisecond
+		b.base, b.dice.wait = base, 20*time.Millisecond // it is killed before its end
 		b.run(t.Context())
 		return
 	}
@@ -433,10 +433,12 @@ func TestResumedWithInstancesOfTheRun(t *testing.T) {
 // What is made once for the run is in the first block's time, and in no other's:
 // neither does the budget end for its sake, nor is it said that it will.
 func TestMakingInstancesOnceIsNoBlocksTime(t *testing.T) {
-	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05], instances: run, budget: 3s")
-	b.shelf.fail = func(driver.Spec) error { time.Sleep(600 * time.Millisecond); return nil }
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05], instances: run, budget: 20m")
+	clock := time.Now() // a moment passes with each look at it
+	b.shelf.fail = func(driver.Spec) error { clock = clock.Add(5 * time.Minute); return nil }
 	o, done := b.options(t.Context())
 	defer done()
+	o.Now = func() time.Time { clock = clock.Add(time.Millisecond); return clock }
 	var first Event
 	o.Events = func(e Event) {
 		if e.Kind == BlockEnd && e.Done == 1 {
@@ -447,7 +449,7 @@ func TestMakingInstancesOnceIsNoBlocksTime(t *testing.T) {
 	if err != nil || outcome.Results.Blocks != 8 {
 		t.Errorf("%d blocks, ended %q, %v", outcome.Results.Blocks, outcome.Ended, err)
 	}
-	if made := 3 * 600 * time.Millisecond; first.Took <= 0 || first.Elapsed < first.Took+made {
+	if made := 3 * 5 * time.Minute; first.Took <= 0 || first.Elapsed < first.Took+made {
 		t.Errorf("the first block took %v of %v, in which three were made", first.Took, first.Elapsed)
 	}
 }
@@ -484,7 +486,7 @@ func (b *bench) killAfter(t *testing.T, name string, lines int) {
 func TestKilledAndResumed(t *testing.T) {
 	if base := os.Getenv("TRIAL_CHILD"); base != "" {
 		b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
-		b.base, b.dice.wait = base, 2*time.Millisecond
+		b.base, b.dice.wait = base, 20*time.Millisecond // it is killed before its end
 		b.run(t.Context())
 		return
 	}
