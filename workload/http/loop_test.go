@@ -88,7 +88,7 @@ func good(c net.Conn) bool {
 // generate runs the loop against addr with these parameters.
 func generate(t *testing.T, addr string, args ...string) agent.Result {
 	t.Helper()
-	args = append([]string{"addr=" + addr, "length=" + strconv.Itoa(len(hello)), "sha256=" + sumOf([]byte(hello)), "timeout=1s"}, args...)
+	args = append([]string{"addr=" + addr, "length=" + strconv.Itoa(len(hello)), "sha256=" + sumOf([]byte(hello)), "timeout=20s"}, args...)
 	p, err := param.ParseArgs(loopParams, args)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestErrorsByClass(t *testing.T) {
 				io.WriteString(conn, c.answer)
 				return c.stays
 			})
-			r := generate(t, addr, "time=150ms", "connections=4", "engine="+engine)
+			r := generate(t, addr, "time=400ms", "connections=4", "engine="+engine)
 			if want := map[string]int64{c.class: bad.Load()}; bad.Load() == 0 || !maps.Equal(r.Errors, want) || r.Work == 0 {
 				t.Errorf("%s, %q: errors %v, want %v; %g requests", engine, c.answer, r.Errors, want, r.Work)
 			}
@@ -340,7 +340,7 @@ func TestServerDies(t *testing.T) {
 				}, &n)
 			}
 		}()
-		r := generate(t, l.Addr().String(), "time=300ms", "connections=4", "engine="+engine)
+		r := generate(t, l.Addr().String(), "time=1s", "connections=4", "engine="+engine)
 		if r.Errors["connection refused"] == 0 || r.Work == 0 || r.Work > 100 {
 			t.Errorf("%s: errors %v, %g requests", engine, r.Errors, r.Work)
 		}

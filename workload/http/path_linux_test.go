@@ -55,6 +55,27 @@ func spent(t *testing.T, target workload.Target) float64 {
 	return sum
 }
 
+// inTheMiddle runs a trial, and calls happens when the server has done more than
+// a warm-up is: 30 ms of work are many hundreds of requests.
+func inTheMiddle(t *testing.T, target workload.Target, p param.Values, happens func()) (raw workload.Raw, err error) {
+	t.Helper()
+	before, ended := spent(t, target), make(chan struct{})
+	go func() {
+		defer close(ended)
+		raw, err = New().Run(t.Context(), target, p)
+	}()
+	for spent(t, target) < before+0.03 {
+		select {
+		case <-ended:
+			t.Fatalf("the trial ended (%v) before the server had done 30 ms of work", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	happens()
+	<-ended
+	return raw, err
+}
+
 // trialOf runs one trial of the server and returns what the gates see of it,
 // with the server's own CPU time as that of the environment's one CPU.
 func trialOf(t *testing.T, target workload.Target, p param.Values) evidence.Trial {
@@ -194,13 +215,9 @@ func TestErrorsAreNoThroughput(t *testing.T) {
 		t.Fatalf("pages: %q", pages)
 	}
 	// It goes missing in mid-trial, as with a deployment under load.
-	go func() {
-		time.Sleep(450 * time.Millisecond)
-		os.Rename(pages[0], pages[0]+".gone")
-	}()
-	p["time"] = "1s"
+	p["time"] = "2s"
 	from := time.Now()
-	raw, err := New().Run(t.Context(), target, p)
+	raw, err := inTheMiddle(t, target, p, func() { os.Rename(pages[0], pages[0]+".gone") })
 	if err != nil {
 		t.Fatal(err)
 	}
