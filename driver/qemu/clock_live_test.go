@@ -36,12 +36,19 @@ func TestAClockThatIsSetIsGated(t *testing.T) {
 	p := param.Defaults(cpu.New().Doc().Params)
 	p["time"] = "3s"
 	target := workload.Target{Subject: in, State: map[string]string{}}
-	trial := func(disturb func()) evidence.Trial {
-		from, before := time.Now(), probe.ReadHost(nil)
+	// It reads the guest's clock at some moment of the width that follows at.
+	clock := func() (inside time.Duration, at time.Time, width time.Duration) {
+		t.Helper()
+		at = time.Now()
 		inside, err := in.Clock(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
+		return inside, at, time.Since(at)
+	}
+	trial := func(disturb func()) evidence.Trial {
+		from, before := time.Now(), probe.ReadHost(nil)
+		inside, asked, width0 := clock()
 		var done sync.WaitGroup
 		done.Go(disturb)
 		raw, err := cpu.New().Run(ctx, target, p)
@@ -49,25 +56,36 @@ func TestAClockThatIsSetIsGated(t *testing.T) {
 		if err != nil && !fault.Is(err, fault.Subject) {
 			t.Fatal(err)
 		}
-		until, err := in.Clock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		until, again, width1 := clock()
 		after := probe.ReadHost(nil)
 		return evidence.TrialOf(cpu.New(), plan.Cell{}, store.Line{Trial: &store.Trial{Start: from, End: time.Now(), Before: &before, After: &after,
-			Clock: &store.Clock{InsideNS: (until - inside).Nanoseconds(), OutsideNS: after.AtNS - before.AtNS, UncertaintyNS: 5e7}}}, raw)
+			Clock: &store.Clock{InsideNS: (until - inside).Nanoseconds(), OutsideNS: again.Sub(asked).Nanoseconds(), UncertaintyNS: (width0 + width1).Nanoseconds()}}}, raw)
 	}
-	if why := clockFails(trial(func() {})); why != "" {
-		t.Errorf("undisturbed: %s", why)
-	}
-	why := clockFails(trial(func() {
-		time.Sleep(time.Second)
-		if exit, err := in.Exec(ctx, conn.Command("date", "-s", "@1700000000")); err != nil || !exit.OK() {
-			t.Errorf("set the guest's clock: %v, %v", exit, err)
+	// On a busy machine a reading may be interrupted for longer than the gate
+	// bears, and the work begin late.
+	var seen []string
+	for range 3 {
+		why := clockFails(trial(func() {}))
+		if seen = append(seen, why); why == "" {
+			break
 		}
-	}))
-	t.Log(why)
-	if !strings.Contains(why, "inside the wall clock was set by −") {
-		t.Errorf("a clock that was set: %q", why)
 	}
+	if seen[len(seen)-1] != "" {
+		t.Errorf("undisturbed: %q", seen)
+	}
+	seen = nil
+	for _, after := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		why := clockFails(trial(func() {
+			time.Sleep(after)
+			if exit, err := in.Exec(ctx, conn.Command("date", "-s", "@1700000000")); err != nil || !exit.OK() {
+				t.Errorf("set the guest's clock: %v, %v", exit, err)
+			}
+		}))
+		if strings.Contains(why, "inside the wall clock was set by −") {
+			t.Log(why)
+			return
+		}
+		seen = append(seen, why)
+	}
+	t.Errorf("a clock that was set: %q", seen)
 }

@@ -297,7 +297,7 @@ func TestGuestHangs(t *testing.T) {
 // for ever, without a word, and then nobody can tell; so it has three sizes.
 func TestGuestOutOfMemory(t *testing.T) {
 	for _, size := range []string{"78M", "66M", "84M"} {
-		spec := specOf(t, param.Values{optAccel: accelTCG, optAppend: "mem=" + size, optBootTimeout: "20s"})
+		spec := specOf(t, param.Values{optAccel: accelTCG, optAppend: "mem=" + size, optBootTimeout: "1m0s"})
 		err := failing(t, spec)
 		if strings.Contains(err.Error(), "did not answer within") && !strings.Contains(err.Error(), "emory") {
 			t.Logf("with %s: %v", size, err)
@@ -342,15 +342,15 @@ func TestMachineDies(t *testing.T) {
 func TestFreeze(t *testing.T) {
 	in := create(t, specOf(t, param.Values{optAccel: accelTCG}))
 	ctx := t.Context()
+	start := time.Now()
 	before, err := in.Conn.Clock(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
 	if err := in.Freeze(ctx); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("freeze %v", time.Since(start))
+	t.Logf("asked the clock and froze in %v", time.Since(start))
 	u0, err := in.Usage(ctx)
 	if err != nil || u0.CPUSeconds == nil {
 		t.Fatal(u0, err)
@@ -359,8 +359,9 @@ func TestFreeze(t *testing.T) {
 		t.Errorf("a request to a frozen machine: %v", err)
 	}
 	time.Sleep(2 * time.Second)
+	// The kernel calls it frozen some microseconds before it has left its CPUs.
 	u1, err := in.Usage(ctx)
-	if err != nil || *u1.CPUSeconds != *u0.CPUSeconds {
+	if err != nil || *u1.CPUSeconds-*u0.CPUSeconds > 100e-6 {
 		t.Errorf("frozen, it spent %v s (%v)", *u1.CPUSeconds-*u0.CPUSeconds, err)
 	}
 	start1 := time.Now()
