@@ -32,7 +32,7 @@ func Break(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, left func
 	created := 0 // commands of a creation
 	once := func(name string) (failed bool) {
 		s := spec
-		s.Label = spec.Label + "-" + name
+		s.Label = labelled(spec.Label, name)
 		s.Dir = filepath.Join(dir, s.Label)
 		if err := os.Mkdir(s.Dir, 0o755); err != nil {
 			t.Fatal(err)

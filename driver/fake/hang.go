@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,7 @@ import (
 // same. patience is spec's boot timeout, 0 where the driver has none.
 func Hang(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, patience time.Duration, left func(driver.Spec) []string) {
 	t.Helper()
-	spec.Label += "-hang"
+	spec.Label = labelled(spec.Label, "hang")
 	gone := func(what string) {
 		t.Helper()
 		found, err := drv.Reap(t.Context(), h, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true)
@@ -54,7 +55,9 @@ func Hang(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, patience t
 	}
 	gone("one that says nothing")
 
-	spec.Dir = t.TempDir()
+	// One that does answer may take longer, on a busy machine.
+	spec.Dir, spec.Options = t.TempDir(), maps.Clone(spec.Options)
+	delete(spec.Options, "boot-timeout")
 	if in, err = drv.Create(t.Context(), h, spec); err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func create(t testing.TB, spec driver.Spec) *Instance {
 
 func output(t testing.TB, c conn.Conn, argv ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	out, err := conn.Output(ctx, c, argv...)
 	if err != nil {
@@ -386,7 +386,7 @@ func TestFreeze(t *testing.T) {
 func TestKilledController(t *testing.T) {
 	if dir := os.Getenv("QEMU_TEST_CONTROLLER"); dir != "" {
 		spec := specOf(t, param.Values{optAccel: accelTCG})
-		spec.Label, spec.Dir = "qt-killed", dir
+		spec.Label, spec.Dir = os.Getenv("QEMU_TEST_LABEL"), dir
 		if _, err := New().Create(t.Context(), local.Conn{}, spec); err != nil {
 			t.Fatal(err)
 		}
@@ -398,7 +398,8 @@ func TestKilledController(t *testing.T) {
 	bench(t)
 	dir := t.TempDir()
 	self := exec.Command(os.Args[0], "-test.run=^TestKilledController$", "-test.v")
-	self.Env = append(os.Environ(), "QEMU_TEST_CONTROLLER="+dir)
+	label := fmt.Sprintf("qt%d-killed", os.Getpid())
+	self.Env = append(os.Environ(), "QEMU_TEST_CONTROLLER="+dir, "QEMU_TEST_LABEL="+label)
 	var said bytes.Buffer
 	self.Stdout, self.Stderr = &said, &said
 	if err := self.Start(); err != nil {
@@ -416,7 +417,7 @@ func TestKilledController(t *testing.T) {
 	}
 	self.Process.Kill()
 	self.Wait()
-	left := driver.Leftover{Label: "qt-killed", Dir: dir}
+	left := driver.Leftover{Label: label, Dir: dir}
 	looked, err := New().Reap(t.Context(), local.Conn{}, left, true)
 	if err != nil || len(looked) == 0 {
 		t.Errorf("a dry run found %q, %v", looked, err)
@@ -429,7 +430,7 @@ func TestKilledController(t *testing.T) {
 	if again, err := New().Reap(t.Context(), local.Conn{}, left, true); err != nil || len(again) != 0 {
 		t.Errorf("after reaping: %q, %v", again, err)
 	}
-	out, err := exec.Command("pgrep", "-f", "guest=qt-killed").Output()
+	out, err := exec.Command("pgrep", "-f", "guest="+label).Output()
 	if len(out) != 0 {
 		t.Errorf("QEMU lives: %s (%v)", out, err)
 	}
