@@ -30,7 +30,7 @@ type Options struct {
 	// Bytes is the size of what is pushed, pulled and printed; 0 is 4 MiB. A
 	// serial line of 0.2 MB/s takes less.
 	Bytes int
-	// Timeout bounds each test; 0 is one minute.
+	// Timeout bounds each test; 0 is three minutes.
 	Timeout time.Duration
 }
 
@@ -46,7 +46,7 @@ func On(t suite.T, c conn.Conn, o Options) {
 		o.Bytes = 4 << 20
 	}
 	if o.Timeout == 0 {
-		o.Timeout = time.Minute
+		o.Timeout = 3 * time.Minute
 	}
 	tests := []struct {
 		name string
@@ -266,9 +266,9 @@ func (s *side) cancel() {
 
 func (s *side) until(what string, ok func() bool) {
 	s.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.Fatalf("waited 20 s for %s", what)
+			s.Fatalf("waited a minute for %s", what)
 		}
 	}
 }

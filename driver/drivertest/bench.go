@@ -29,7 +29,7 @@ func Create(t *testing.T, drv driver.Driver, o Options) driver.Instance {
 		o.Memory = 96 * unit.MiB
 	}
 	if o.Timeout == 0 {
-		o.Timeout = 30 * time.Second
+		o.Timeout = time.Minute
 	}
 	s := &laboratory{T: suite.Under(t), drv: drv, o: o, host: local.Conn{}}
 	s.prepare()

@@ -146,7 +146,7 @@ func (s *laboratory) victim(c crash) *victim {
 // reached waits until the controller says that it is there.
 func (v *victim) reached(what string) {
 	v.Helper()
-	v.until("the controller to be "+what, func() bool {
+	v.within(v.o.Timeout+patience, "the controller to be "+what, func() bool {
 		_, err := os.Stat(filepath.Join(v.dir, what))
 		return err == nil
 	})
@@ -202,5 +202,5 @@ func (s *laboratory) crash(dir string) {
 	if err := os.WriteFile(filepath.Join(dir, "up"), nil, 0o644); err != nil {
 		s.Fatal(err)
 	}
-	time.Sleep(time.Minute)
+	time.Sleep(3 * time.Minute)
 }

@@ -27,7 +27,7 @@ type Options struct {
 	// Options are the driver's own.
 	Options param.Values
 	// Memory is each environment's; 0 is 96 MiB. Timeout bounds one creation;
-	// 0 is 30 s.
+	// 0 is a minute.
 	Memory  unit.Bytes
 	Timeout time.Duration
 	// Transfer is the size of what is pushed and pulled; 0 is 4 MiB.
@@ -88,7 +88,7 @@ func On(t suite.T, drv driver.Driver, o Options) {
 		o.Memory = 96 * unit.MiB
 	}
 	if o.Timeout == 0 {
-		o.Timeout = 30 * time.Second
+		o.Timeout = time.Minute
 	}
 	if o.Host == nil {
 		o.Host = local.Conn{}

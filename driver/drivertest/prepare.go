@@ -158,12 +158,20 @@ func (s *laboratory) exec(in driver.Instance, argv ...string) (conn.Exit, string
 	return exit, out.String()
 }
 
+// patience bounds a wait for what takes no time on a machine that has some.
+const patience = time.Minute
+
 // until waits for ok, bounded.
 func (s *laboratory) until(what string, ok func() bool) {
 	s.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	s.within(patience, what, ok)
+}
+
+func (s *laboratory) within(most time.Duration, what string, ok func() bool) {
+	s.Helper()
+	for end := time.Now().Add(most); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.Fatalf("waited 30 s for %s", what)
+			s.Fatalf("waited %v for %s", most, what)
 		}
 	}
 }
