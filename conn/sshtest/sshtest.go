@@ -7,6 +7,7 @@ package sshtest
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -221,14 +222,22 @@ func read(t testing.TB, path string) string {
 	return string(b)
 }
 
+// freePort is a port that nobody has now. It is none of those that systems give
+// to whoever asks for any (from 32768 or 49152 on): while the server is away no
+// other test's connection may come by it.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	for range 100 {
+		port := 20000 + rand.IntN(12000)
+		var l net.Listener
+		if l, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal(err)
+	return 0
 }
 
 // children lists the processes that pid started.
