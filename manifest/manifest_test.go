@@ -250,7 +250,7 @@ func TestBombsAreRefused(t *testing.T) {
 		if !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if d := time.Since(start); d > 10*time.Second {
+		if d := time.Since(start); d > time.Minute {
 			t.Errorf("%s: refused after %v", name, d)
 		}
 	}

@@ -39,7 +39,7 @@ func network(t *testing.T) (context.Context, string) {
 	if testing.Short() {
 		t.Skip("makes network namespaces; run without -short")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	if err := Check(ctx, host); err != nil {
 		t.Skip("needs ", err)
@@ -125,14 +125,18 @@ func TestServer(t *testing.T) {
 
 // hello reads from a server on addr, as seen from a namespace.
 func hello(ctx context.Context, from, addr string) string {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	return helloWithin(ctx, 20*time.Second, from, addr)
+}
+
+func helloWithin(ctx context.Context, most time.Duration, from, addr string) string {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	c, err := local.Conn{Netns: from}.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return err.Error()
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(3 * time.Second))
+	c.SetDeadline(time.Now().Add(most))
 	b, _ := io.ReadAll(c)
 	return string(b)
 }
@@ -162,7 +166,7 @@ func TestReaches(t *testing.T) {
 		}
 	}
 	// A gateway of the host may answer for any address; it is not our server.
-	if got := hello(ctx, "", "198.18.77.2:8080"); got == "hello" {
+	if got := helloWithin(ctx, 3*time.Second, "", "198.18.77.2:8080"); got == "hello" {
 		t.Error("the host's own network reaches an environment")
 	}
 	if err := attach(ctx, nil, label+"-a"); err == nil {

@@ -141,7 +141,7 @@ cells:
 	if err := os.WriteFile(lab, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, errs, code := h.bakeoff(t, time.Minute, "plan", lab, "--json")
+	out, errs, code := h.bakeoff(t, 3*time.Minute, "plan", lab, "--json")
 	var p struct {
 		Available []struct {
 			Contender string
@@ -177,12 +177,12 @@ cells:
 		t.Errorf("to install on the box: %q", line)
 	}
 
-	out, errs, code = h.bakeoff(t, time.Minute, "doctor", "--hosts", lab)
+	out, errs, code = h.bakeoff(t, 3*time.Minute, "doctor", "--hosts", lab)
 	if code != 0 || !strings.Contains(out, "Host box (box, ") || !strings.Contains(out, "to install there: ") {
 		t.Errorf("doctor: exit code %d\n%s%s", code, out, errs)
 	}
 	s.Stop()
-	out, errs, code = h.bakeoff(t, time.Minute, "doctor", "--hosts", lab, "--json")
+	out, errs, code = h.bakeoff(t, 3*time.Minute, "doctor", "--hosts", lab, "--json")
 	if code != 0 || !strings.Contains(out, `"name":"connection","state":"missing"`) {
 		t.Errorf("doctor of a machine that is not reached: exit code %d\n%s%s", code, out, errs)
 	}

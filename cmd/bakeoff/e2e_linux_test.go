@@ -74,7 +74,7 @@ func (h home) bakeoff(t *testing.T, limit time.Duration, args ...string) (stdout
 // leavesNothing asserts that nothing is left behind.
 func (h home) leavesNothing(t *testing.T) {
 	t.Helper()
-	out, errs, code := h.bakeoff(t, time.Minute, "clean", "--dry-run")
+	out, errs, code := h.bakeoff(t, 3*time.Minute, "clean", "--dry-run")
 	if code != 0 || !strings.Contains(out, "nothing was left behind") {
 		t.Errorf("clean --dry-run: exit code %d\n%s%s", code, out, errs)
 	}
@@ -124,12 +124,12 @@ func TestARunHoldsUntilADigitIsChanged(t *testing.T) {
 		t.Errorf("page: %v, %d bytes", err, len(page))
 	}
 	h.leavesNothing(t)
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
 		t.Fatalf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 
 	file := changeADigit(t, filepath.Join(h.dir, r.Folder, store.RawDir))
-	out, _, code = h.bakeoff(t, time.Minute, "verify", r.Folder, "--json")
+	out, _, code = h.bakeoff(t, 3*time.Minute, "verify", r.Folder, "--json")
 	var v evidence.Report
 	if err := json.Unmarshal([]byte(out), &v); err != nil {
 		t.Fatalf("%v in %s", err, out)
@@ -154,7 +154,7 @@ func (h home) refusesToGoOn(t *testing.T, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, errs, code := h.bakeoff(t, time.Minute, "run", "--resume", folder)
+	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", "--resume", folder)
 	if code != 2 || !strings.Contains(errs, "tampered") || !strings.Contains(errs, "bakeoff verify tells more") {
 		t.Errorf("resume of a run that was tampered with: exit code %d\n%s%s", code, out, errs)
 	}
@@ -256,15 +256,15 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 		h.leavesNothing(t)
 	}()
 	folder := filepath.Dir(waitForTrials(t, h.dir, 1))
-	if out, errs, code := h.bakeoff(t, time.Minute, "report", folder); code != 1 || !strings.Contains(errs, "is going on") {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "report", folder); code != 1 || !strings.Contains(errs, "is going on") {
 		t.Errorf("report of a run that is going on: exit code %d\n%s%s", code, out, errs)
 	}
 	pid := c.Process.Pid
-	out, errs, code := h.bakeoff(t, time.Minute, "clean", "--dry-run")
+	out, errs, code := h.bakeoff(t, 3*time.Minute, "clean", "--dry-run")
 	if code != 1 || out != "" || !strings.Contains(errs, fmt.Sprintf("process %d measures on this host", pid)) {
 		t.Errorf("clean --dry-run while a run is going on: exit code %d\n%s%s", code, out, errs)
 	}
-	out, errs, code = h.bakeoff(t, time.Minute, "doctor")
+	out, errs, code = h.bakeoff(t, 3*time.Minute, "doctor")
 	if code != 0 || strings.Contains(out, "bakeoff clean removes it") ||
 		!strings.Contains(out, fmt.Sprintf("process %d measures on this machine now", pid)) {
 		t.Errorf("doctor while a run is going on: exit code %d\n%s%s", code, out, errs)
@@ -275,7 +275,7 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 // holds with what was written.
 func (h home) reportsWhatIsDone(t *testing.T, folder string) {
 	t.Helper()
-	if out, errs, code := h.bakeoff(t, time.Minute, "report", folder); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "report", folder); code != 0 {
 		t.Errorf("report: exit code %d\n%s%s", code, out, errs)
 	}
 	text, err := os.ReadFile(filepath.Join(folder, store.ResultsFile))
@@ -295,7 +295,7 @@ func (h home) reportsWhatIsDone(t *testing.T, folder string) {
 // holds asserts that a run holds.
 func (h home) holds(t *testing.T, folder string) {
 	t.Helper()
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", folder); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 }
@@ -317,7 +317,7 @@ func (h home) refusesAnotherLab(t *testing.T, folder string) {
 	if err := os.WriteFile(path, bytes.Replace(lab, []byte("20ms"), []byte("30ms"), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, errs, code := h.bakeoff(t, time.Minute, "run", "--resume", folder)
+	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", "--resume", folder)
 	if code != 2 || !strings.Contains(errs, "was changed since the run began") {
 		t.Errorf("resume with another lab file: exit code %d\n%s%s", code, out, errs)
 	}
@@ -344,7 +344,7 @@ func TestNobodyReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	read.Close() // as head -1 does
-	time.AfterFunc(time.Minute, func() { c.Process.Kill() })
+	time.AfterFunc(3*time.Minute, func() { c.Process.Kill() })
 	_ = c.Wait() // its code tells
 	if code := c.ProcessState.ExitCode(); code != 141 {
 		t.Errorf("exit code %d, want 141", code)
@@ -373,7 +373,7 @@ func TestTheFolderIsTakenAway(t *testing.T) {
 	if err := os.Rename(filepath.Join(h.dir, "runs"), filepath.Join(h.dir, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(time.Minute, func() { c.Process.Kill() })
+	time.AfterFunc(3*time.Minute, func() { c.Process.Kill() })
 	_ = c.Wait() // its code tells
 	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(errs.String(), "is gone: somebody moved or removed it") {
 		t.Errorf("exit code %d\n%s", code, errs.String())
@@ -405,7 +405,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 			if err := c.Process.Signal(tt.signal); err != nil {
 				t.Fatal(err)
 			}
-			time.AfterFunc(time.Minute, func() { c.Process.Kill() })
+			time.AfterFunc(3*time.Minute, func() { c.Process.Kill() })
 			_ = c.Wait() // its code tells
 			relative, err := filepath.Rel(h.dir, folder)
 			if err != nil {
@@ -428,13 +428,13 @@ func TestInterruptedAndResumed(t *testing.T) {
 // waitForTrials waits until a journal below dir has n trials.
 func waitForTrials(t *testing.T, dir string, n int) string {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", store.JournalFile))
 		if len(found) == 1 && len(trials(t, found[0])) >= n {
 			return found[0]
 		}
 	}
-	t.Fatalf("no %d trials within a minute", n)
+	t.Fatalf("no %d trials within three minutes", n)
 	return ""
 }
 

@@ -58,7 +58,7 @@ func TestQuickExample(t *testing.T) {
 			t.Errorf("%s on %s is %s after two blocks", c.Contender, c.Cell, c.Verdict)
 		}
 	}
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 	h.leavesNothing(t)
@@ -91,7 +91,7 @@ func TestCPUMemoryExample(t *testing.T) {
 			t.Errorf("%s in a container has no figure", cell)
 		}
 	}
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 	h.leavesNothing(t)
@@ -139,7 +139,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			t.Errorf("the syscalls of %s are not intact", who)
 		}
 	}
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 	h.leavesNothing(t)

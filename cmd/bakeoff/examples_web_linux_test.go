@@ -48,7 +48,7 @@ func TestStaticWebExample(t *testing.T) {
 			}
 		}
 	}
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 	h.leavesNothing(t)

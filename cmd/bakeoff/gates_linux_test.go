@@ -75,7 +75,7 @@ func gateRun(t *testing.T, look int, prepare, program string, during func(h home
 	if r.Blocks != look || len(r.Comparisons) == 0 || r.Twin == nil {
 		t.Fatalf("%d blocks, %d comparisons, twin %v", r.Blocks, len(r.Comparisons), r.Twin)
 	}
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 	h.leavesNothing(t)

@@ -81,7 +81,7 @@ func TestGeneratorOnAnotherHostIsMetered(t *testing.T) {
 	if len(r.Unavailable) > 0 {
 		t.Errorf("unavailable: %+v", r.Unavailable)
 	}
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 	page, err := os.ReadFile(filepath.Join(h.dir, r.Report))
@@ -124,7 +124,7 @@ func cleaned(t *testing.T, h home) {
 	var out, errs string
 	var code int
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if out, errs, code = h.bakeoff(t, time.Minute, "clean"); code == 0 && strings.Contains(out, "on host client") {
+		if out, errs, code = h.bakeoff(t, 3*time.Minute, "clean"); code == 0 && strings.Contains(out, "on host client") {
 			return
 		}
 	}
@@ -229,7 +229,7 @@ func costsOfBothEnds(t *testing.T, r analysis.Results, folder string) {
 // analysis of numbers out of any program.
 func analysed(t *testing.T, h home, r ran) {
 	t.Helper()
-	table, errs, code := h.bakeoff(t, time.Minute, "export", r.Folder)
+	table, errs, code := h.bakeoff(t, 3*time.Minute, "export", r.Folder)
 	if code != 0 {
 		t.Fatalf("export: exit code %d\n%s", code, errs)
 	}
@@ -240,7 +240,7 @@ func analysed(t *testing.T, h home, r ran) {
 		}
 	}
 	write(t, filepath.Join(h.dir, "numbers.csv"), head+"\n")
-	out, errs, code := h.bakeoff(t, time.Minute, "analyse", "numbers.csv", "--baseline", "a", "--json")
+	out, errs, code := h.bakeoff(t, 3*time.Minute, "analyse", "numbers.csv", "--baseline", "a", "--json")
 	if code != 0 {
 		t.Fatalf("analyse: exit code %d\n%s", code, errs)
 	}
@@ -288,7 +288,7 @@ func tamper(t *testing.T, h home, folder, name string) {
 		t.Fatal(err)
 	}
 	write(t, found[0], strings.Replace(string(b), `"joules":500`, `"joules":400`, 1))
-	out, _, code := h.bakeoff(t, time.Minute, "verify", name)
+	out, _, code := h.bakeoff(t, 3*time.Minute, "verify", name)
 	if code == 0 || !strings.Contains(out, workload.GeneratorHost) {
 		t.Errorf("a changed joule: exit code %d\n%s", code, out)
 	}
@@ -335,7 +335,7 @@ func TestGeneratorOnAnotherHostWithAMeterThatFails(t *testing.T) {
 	if err != nil || !strings.Contains(string(page), "the meter of client gave no reading") {
 		t.Errorf("the page does not say why: %v", err)
 	}
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 	h.leavesNothing(t)
@@ -345,7 +345,7 @@ func TestGeneratorOnAnotherHostWithAMeterThatFails(t *testing.T) {
 // meter is executed for it.
 func TestGeneratorOnAnotherHostIsSaidToBeMetered(t *testing.T) {
 	h, lab, files := metered(t)
-	out, errs, code := h.bakeoff(t, time.Minute, "plan", lab, "--json")
+	out, errs, code := h.bakeoff(t, 3*time.Minute, "plan", lab, "--json")
 	var v planView
 	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 0 {
 		t.Fatalf("plan: exit code %d, %v\n%s%s", code, err, out, errs)
@@ -354,7 +354,7 @@ func TestGeneratorOnAnotherHostIsSaidToBeMetered(t *testing.T) {
 		v.Energy[1].Host != "local" || v.Energy[1].Source == nil || *v.Energy[1].Source != byMeter || v.Energy[1].Ends[0] != "contenders" {
 		t.Errorf("plan --json: %+v", v.Energy)
 	}
-	out, errs, code = h.bakeoff(t, time.Minute, "plan", lab)
+	out, errs, code = h.bakeoff(t, 3*time.Minute, "plan", lab)
 	for _, want := range []string{"Energy of client, where load comes from: by its meter /", "Energy of local, where the contenders are: by its meter /"} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("plan: exit code %d, and it lacks %q:\n%s%s", code, want, out, errs)

@@ -72,7 +72,7 @@ func TestGeneratorOnAnotherHost(t *testing.T) {
 	if err != nil || strings.Count(string(journal), "from host client over "+far+" and "+near) != 3 {
 		t.Errorf("the journal does not say of all three where the load came from: %v\n%s", err, journal)
 	}
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", r.Folder); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 	h.leavesNothing(t)

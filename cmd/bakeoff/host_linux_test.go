@@ -67,7 +67,7 @@ func findProgram(name string) string {
 // else; afterwards nothing is left on either machine.
 func TestRunOverSSH(t *testing.T) {
 	h, s, lab, dir := farHome(t, "host")
-	out, errs, code := h.bakeoff(t, time.Minute, "plan", lab, "--json")
+	out, errs, code := h.bakeoff(t, 3*time.Minute, "plan", lab, "--json")
 	if code != 0 || strings.Count(out, `"ok":true`) != 3 {
 		t.Fatalf("plan: exit code %d\n%s%s", code, out, errs)
 	}
@@ -125,7 +125,7 @@ func TestRunOverSSH(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "repairs")); err != nil || strings.Count(string(b), "repaired") != valid+void {
 		t.Errorf("repaired %q, %v; want once a block", b, err)
 	}
-	if out, errs, code := h.bakeoff(t, time.Minute, "verify", filepath.Dir(journal)); code != 0 {
+	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", filepath.Dir(journal)); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 	h.leavesNothing(t)
@@ -177,7 +177,7 @@ func TestCleanOverSSH(t *testing.T) {
 	var code int
 	// The agent there ends when its connection does, a moment later.
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if out, errs, code = h.bakeoff(t, time.Minute, "clean"); code == 0 {
+		if out, errs, code = h.bakeoff(t, 3*time.Minute, "clean"); code == 0 {
 			break
 		}
 	}

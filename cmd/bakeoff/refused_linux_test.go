@@ -37,7 +37,7 @@ func TestPlanEndsAsRunDoes(t *testing.T) {
 		}
 		runs := filepath.Join(h.dir, "runs-"+tt.name)
 		for _, args := range [][]string{{"plan", lab}, {"run", lab, "--out", runs}} {
-			out, errs, code := h.bakeoff(t, time.Minute, args...)
+			out, errs, code := h.bakeoff(t, 3*time.Minute, args...)
 			if said := strings.Join(strings.Fields(out+errs), " "); code != tt.code || args[0] == "run" && !strings.Contains(said, tt.said) {
 				t.Errorf("%s %s: exit code %d, want %d and %q\n%s%s", args[0], tt.name, code, tt.code, tt.said, out, errs)
 			}
