@@ -31,7 +31,7 @@ test:
 	./setup.sh run test
 	@$(MAKE) --no-print-directory build
 	@command -v $(GO) >/dev/null
-	@$(GO) test -json -timeout 45m ./... 2>&1 | $(GO) run ./cmd/testsummary $${CI:+-refuse 'apt-get install'}
+	@$(GO) test -json -timeout 75m ./... 2>&1 | $(GO) run ./cmd/testsummary $${CI:+-refuse 'apt-get install'}
 
 check: static race cross
 static: fmt vet staticcheck layers
