@@ -23,7 +23,8 @@ type KVMResult struct {
 	Works  bool `json:"works"`
 	// Reason says why it does not work, or why it was not probed.
 	Reason string `json:"reason,omitempty"`
-	// TimedOut tells that the guest had to be killed.
+	// TimedOut tells that the guest had to be killed, and had had the CPU
+	// time that it wanted: it will not do better next time.
 	TimedOut bool `json:"timed_out,omitempty"`
 	// TSCKHz is the frequency of the time stamp counter, in kHz; 0 where
 	// there is none.
@@ -88,7 +89,12 @@ func KVMProbe(ctx context.Context, agent string) KVMResult {
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return KVMResult{Probed: true, TimedOut: true, Reason: fmt.Sprintf("a guest of a few instructions did not end within %v", kvmDeadline)}
+		var spent time.Duration
+		if p := cmd.ProcessState; p != nil {
+			spent = p.UserTime() + p.SystemTime()
+		}
+		return KVMResult{Probed: true, TimedOut: spent >= kvmDeadline/2,
+			Reason: fmt.Sprintf("a guest of a few instructions did not end within %v, of which it had a CPU for %v", kvmDeadline, spent.Round(time.Millisecond))}
 	}
 	if err != nil {
 		return KVMResult{Probed: true, Reason: "the probe ended with " + err.Error()}
