@@ -49,7 +49,7 @@ func New() workload.Workload {
 		Cache:  "warm",
 		Time: func(p param.Values) time.Duration {
 			files := p.Int("files") * max(1, p.Int("writers")*map[bool]int64{true: 1}[p.Bool("overlap")])
-			return 2*time.Second + time.Duration(files)*4*time.Millisecond
+			return 100*time.Millisecond + time.Duration(files)*700*time.Microsecond
 		},
 		Source: []string{
 			"The file system is fresh for each block; between trials the copies are deleted, and the deletion is on the disk before the next begins.",
