@@ -11,6 +11,7 @@ import (
 type Costs struct {
 	Trial  map[string]time.Duration // cell → one trial with its reset
 	Create map[string]time.Duration // driver → making and removing one environment
+	Fresh  map[string]bool          // cells whose trials each make an environment
 	// Settle is spent beside each trial: thawing, settling, freezing, writing.
 	Settle time.Duration
 	// Boot is spent on each boot of a machine that is switched.
@@ -84,7 +85,9 @@ func (p *Plan) Estimate(c Costs) Estimate {
 	planned := p.Planned()
 	e := Estimate{Budget: p.Design.Budget, Blocks: planned, Noise: c.Noise}
 	var create time.Duration
+	each := map[string]time.Duration{} // contender → making one of its environments
 	for _, x := range p.Contenders {
+		each[x.Name] = c.Create[x.Driver]
 		create += c.Create[x.Driver]
 	}
 	if len(p.Blocks) > 0 {
@@ -95,6 +98,9 @@ func (p *Plan) Estimate(c Costs) Estimate {
 		}
 		for _, s := range p.Blocks[0].Slots() {
 			e.Block += c.Trial[s.Cell] + c.Settle
+			if c.Fresh[s.Cell] {
+				e.Block += each[s.Contender]
+			}
 			e.Trials += planned
 		}
 	}

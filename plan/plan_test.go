@@ -255,6 +255,12 @@ func TestEstimateCountsTimeAndBudget(t *testing.T) {
 	if e.Block != 50*time.Second || e.Total != 26*50*time.Second || e.Trials != 26*24 || e.Blocks != 12 {
 		t.Errorf("%+v", e)
 	}
+	// A trial of sha makes its environment: 2 visits of two of oci.
+	fresh := costs
+	fresh.Fresh = map[string]bool{"sha": true}
+	if e := p.Estimate(fresh); e.Block != 54*time.Second {
+		t.Errorf("with fresh environments: %v", e.Block)
+	}
 	if l := e.Looks; !l[1].Reached || l[2].Reached || l[0].At != 400*time.Second {
 		t.Errorf("looks: %+v", l)
 	}

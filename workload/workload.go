@@ -134,7 +134,8 @@ type Doc struct {
 	// carried; Cache is warm or cold.
 	State string `json:"state"`
 	Cache string `json:"cache"`
-	// Time estimates one trial with its reset.
+	// Time estimates one trial with its reset; where the state is fresh, without
+	// the environment that it makes.
 	Time func(p param.Values) time.Duration `json:"-"`
 	// Parser counts the versions of Parse, from 1: it grows whenever the same
 	// bytes would give other numbers. Journals name it, so that verify can

@@ -258,14 +258,14 @@ const (
 )
 
 func costs(p *plan.Plan, noise plan.Noise) plan.Costs {
-	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Settle: settle, Boot: bootTime, Noise: noise}
+	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Fresh: map[string]bool{}, Settle: settle, Boot: bootTime, Noise: noise}
 	for _, d := range driverall.Drivers() {
 		c.Create[d.Doc().Name] = createTime(d.Doc())
 	}
 	for _, cell := range p.Cells {
 		for _, w := range workloadall.Workloads() {
 			if doc := w.Doc(); doc.Name == cell.Workload && doc.Time != nil {
-				c.Trial[cell.Name] = doc.Time(cell.Params)
+				c.Trial[cell.Name], c.Fresh[cell.Name] = doc.Time(cell.Params), doc.State == "fresh"
 			}
 		}
 	}

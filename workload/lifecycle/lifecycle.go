@@ -52,7 +52,7 @@ func (life) Doc() workload.Doc {
 			metric("total", "from asking for it until it is gone", false),
 		},
 		State: "fresh", Cache: "warm",
-		Time:   func(param.Values) time.Duration { return 2 * time.Second },
+		Time:   func(param.Values) time.Duration { return 100 * time.Millisecond }, // beside the environment
 		Source: []string{"the marks are set by the controller on the host's monotonic clock; the process is the agent's own `list`, the same bytes on every side"},
 	}
 }
