@@ -81,12 +81,7 @@ func founded(t testing.TB) param.Values {
 }
 
 func TestDriver(t *testing.T) {
-	var options param.Values
-	// In the process that is to be killed the engine runs already.
-	if !testing.Short() && !drivertest.Victim() {
-		options = founded(t)
-	}
-	drivertest.Run(t, Driver{}, drivertest.Options{Options: options, Timeout: time.Minute})
+	drivertest.Run(t, Driver{}, drivertest.Options{Options: param.Values{"engine": "private"}, Timeout: time.Minute})
 }
 
 // The engine's own exec keeps the contract of a connection, too.

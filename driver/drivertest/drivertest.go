@@ -108,6 +108,7 @@ func On(t suite.T, drv driver.Driver, o Options) {
 	}
 	t.Logf("usable: %v", a.Facts)
 	s.prepare()
+	s.found()
 	for _, test := range []struct {
 		name string
 		run  func(*laboratory)

@@ -34,6 +34,38 @@ func (s *laboratory) prepare() {
 	}
 }
 
+// found makes what environments with these options stand on, as a run does
+// before its first one. It goes with the test.
+func (s *laboratory) found() {
+	s.Helper()
+	d, ok := s.drv.(driver.Founder)
+	if !ok {
+		return
+	}
+	spec := s.spec("found")
+	spec.CPUSet = nil
+	ctx, cancel := context.WithTimeout(s.Context(), s.o.Timeout)
+	defer cancel()
+	f, err := d.Found(ctx, s.host, spec)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if f == nil {
+		return
+	}
+	s.o.Options = f.Options()
+	s.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), s.o.Timeout)
+		defer cancel()
+		for range 2 {
+			if err := f.Close(ctx); err != nil {
+				s.Errorf("what they stand on: close: %v", err)
+			}
+		}
+		s.nothing(spec)
+	})
+}
+
 // busybox makes a root with nothing but a static busybox.
 func (s *laboratory) busybox() string {
 	s.Helper()
