@@ -224,11 +224,15 @@ func (t *reader) header(line int32, b []byte) []int {
 			seen[c] = true
 		}
 	}
+	var absent []string
 	for c := range required {
 		if !seen[c] {
-			t.problem(line, "no column %q; the header needs %s and may have %s", columnNames[c],
-				strings.Join(columnNames[:required], ", "), strings.Join(columnNames[required:], ", "))
+			absent = append(absent, strconv.Quote(columnNames[c]))
 		}
+	}
+	if len(absent) > 0 {
+		t.problem(line, "no column %s; the header needs %s and may have %s", strings.Join(absent, ", "),
+			strings.Join(columnNames[:required], ", "), strings.Join(columnNames[required:], ", "))
 	}
 	if len(t.problems) > 0 {
 		return nil
