@@ -67,6 +67,18 @@ its options or parameters, with their kinds, defaults and meaning.`,
 	return c
 }
 
+// noDriver says that none has this name, and which one is meant by it where a
+// lab file would be told so.
+func noDriver(all []driver.Driver, name string) error {
+	fix := "bakeoff list drivers names them"
+	for _, d := range all {
+		if instead, ok := d.Doc().Also[name]; ok {
+			fix = fmt.Sprintf("bakeoff list drivers %s; a lab file has it as driver: %s", d.Doc().Name, instead)
+		}
+	}
+	return fault.WithFix(fault.New(fault.NotFound, "driver %q does not exist", name), fix)
+}
+
 func (a *app) listDrivers() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -85,7 +97,7 @@ func (a *app) listDrivers() *cobra.Command {
 			if len(args) == 1 {
 				i := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Doc().Name == args[0] })
 				if i < 0 {
-					return fault.WithFix(fault.New(fault.NotFound, "driver %q does not exist", args[0]), "bakeoff list drivers names them")
+					return noDriver(all, args[0])
 				}
 				all = all[i : i+1]
 			}

@@ -44,7 +44,7 @@ func driverNamed(name string) (driver.Driver, error) {
 	all := driverall.Drivers()
 	i := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Doc().Name == name })
 	if i < 0 {
-		return nil, fault.WithFix(fault.New(fault.NotFound, "driver %q does not exist", name), "bakeoff list drivers names them")
+		return nil, noDriver(all, name)
 	}
 	return all[i], nil
 }
