@@ -66,7 +66,11 @@ func pageOption() report.Option {
 // runDir finds a run: the folder itself, or the only run in it.
 func runDir(dir string) (string, error) {
 	dir = filepath.Clean(dir)
-	if _, err := os.Stat(dir); os.IsNotExist(err) {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		return "", fault.WithFix(fault.New(fault.Invalid, "%s is a file", dir), "name a run folder: it holds "+store.PlanFile+" and "+store.JournalFile)
+	}
+	if os.IsNotExist(err) {
 		fix := "bakeoff run makes one below runs"
 		if last := runsIn("runs"); len(last) > 0 {
 			fix = "the last one is " + last[len(last)-1]

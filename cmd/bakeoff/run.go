@@ -199,7 +199,9 @@ type session struct {
 // or from the run that is gone on with.
 func (s *session) register(args []string) (err error) {
 	if s.resume != "" {
-		s.dir = filepath.Clean(s.resume)
+		if s.dir, err = runDir(s.resume); err != nil {
+			return err
+		}
 		if s.run, err = store.Resume(s.dir); err != nil {
 			return err
 		}
