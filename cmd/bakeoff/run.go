@@ -376,15 +376,16 @@ func (l leased) close() error {
 
 // watcher shows how it goes on: live on a terminal, else by lines.
 func (s *session) watcher() watcher {
+	title := fmt.Sprintf("seed %d, %s", s.plan.Seed, s.dir)
 	if s.json {
-		return &plain{out: s.stderr, style: s.style(s.stderr)}
+		return &plain{out: s.stderr, style: s.style(s.stderr), title: title}
 	}
 	if s.terminal(s.stdout) && s.env("TERM") != "dumb" && !s.ascii() {
 		title := fmt.Sprintf("bakeoff %s  seed %d  %s", s.plan.Lab, s.plan.Seed, s.dir)
 		size := func() (int, int) { return s.size(s.stdout) }
 		return newLive(s.stdout, s.style(s.stdout), size, liveState{title: title})
 	}
-	return &plain{out: s.stdout, style: s.style(s.stdout), title: fmt.Sprintf("seed %d, %s", s.plan.Seed, s.dir)}
+	return &plain{out: s.stdout, style: s.style(s.stdout), title: title}
 }
 
 // ran is what run --json prints: the results, and where they are.
