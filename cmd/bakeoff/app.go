@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"bakeoff/fault"
 )
@@ -50,7 +52,7 @@ was tested, and writes a page that shows its evidence.`,
 	c.SetIn(a.stdin)
 	c.SetOut(a.stdout)
 	c.SetErr(a.stderr)
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, flagError(err)) })
 	c.AddGroup(
 		&cobra.Group{ID: "measure", Title: "Measure:"},
 		&cobra.Group{ID: "evidence", Title: "Look at the evidence:"},
@@ -119,6 +121,33 @@ func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 // usage is an error in how command c was called.
 func usage(c *cobra.Command, err error) error {
 	return fault.WithFix(fault.Wrap(fault.Invalid, c.Name(), err), "see "+c.CommandPath()+" --help")
+}
+
+// flagError says of a flag's value what would be right, where the library says
+// which function of Go did not take it.
+func flagError(err error) error {
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	var want string
+	switch f := wrong.GetFlag(); f.Value.Type() {
+	case "uint64":
+		want = "a whole number from 0"
+	case "int":
+		want = "a whole number"
+	case "intSlice":
+		want = "a list of whole numbers such as 8,10,12"
+	case "float64":
+		want = "a number such as 0.02"
+	case "duration":
+		want = "a time such as 90s, 20m or 1h30m"
+	case "bool":
+		want = "true or false"
+	default:
+		return err
+	}
+	return fmt.Errorf("--%s %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), want)
 }
 
 // between accepts lo to hi arguments; what names them.

@@ -91,6 +91,10 @@ func (a *app) doCompare(c *cobra.Command, f compareFlags, args []string) error {
 		return usage(c, fmt.Errorf("--format %q is not one of %s", f.format, strings.Join(exportNames(), ", ")))
 	case f.by != string(compare.Relative) && f.by != string(compare.Direct):
 		return usage(c, fmt.Errorf("--by %q is neither relative nor direct", f.by))
+	case !(f.alpha > 0 && f.alpha < 1):
+		return usage(c, fmt.Errorf("--alpha %g is no error rate: those lie between 0 and 1, as 0.05", f.alpha))
+	case c.Flags().Changed("margin") && !(f.margin > 0 && f.margin < 1):
+		return usage(c, fmt.Errorf("--margin %g is no share: those lie between 0 and 1, as 0.02", f.margin))
 	case len(f.repeats) > maxRuns:
 		return usage(c, fmt.Errorf("more than %d runs", maxRuns))
 	}

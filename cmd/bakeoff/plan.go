@@ -47,6 +47,12 @@ run would refuse to begin.`,
   bakeoff plan lab.yaml --json | jq .estimate`,
 		Args: between(0, 1, "a lab file"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if blocks < 0 {
+				return usage(c, fmt.Errorf("--blocks %d is no number of blocks that can be shown", blocks))
+			}
+			if budget < 0 {
+				return usage(c, fmt.Errorf("--budget %v is no time that can be spent", budget))
+			}
 			difference, err := parseDifference(wanted)
 			if err != nil {
 				return usage(c, err)

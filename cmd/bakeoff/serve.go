@@ -29,6 +29,9 @@ RUN/report/index.html works without any server.`,
   bakeoff serve --port 8080 runs/20260102T030405Z-quick`,
 		Args: between(1, 1, "a run folder"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if port < 0 || port > 65535 {
+				return usage(c, fmt.Errorf("--port %d is no port: they go from 1 to 65535, and 0 takes a free one", port))
+			}
 			dir, err := runDir(args[0])
 			if err != nil {
 				return err
