@@ -81,6 +81,11 @@ type Store struct {
 	// distribution's own.
 	Mirror   string
 	Progress func(string) // a line for a person; nil discards
+
+	// refused has the images that could not be built, by directory: the next
+	// contender that wants one need not wait for the same answer. The lock of
+	// Dir guards it.
+	refused map[string]error
 }
 
 type distribution struct {
@@ -194,8 +199,18 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 
 	dir := filepath.Join(s.Dir, req.key("root"))
 	if !exists(filepath.Join(dir, description)) {
+		if err := s.refused[dir]; err != nil {
+			return Image{}, err
+		}
 		if err := s.build(ctx, req, dir); err != nil {
-			return Image{}, fault.Op("image "+req.Ref, err)
+			err = fault.Op("image "+req.Ref, err)
+			if ctx.Err() == nil {
+				if s.refused == nil {
+					s.refused = map[string]error{}
+				}
+				s.refused[dir] = err
+			}
+			return Image{}, err
 		}
 	}
 	var img Image
@@ -360,7 +375,8 @@ func keepOnly(root, vmlinuz, version string) error {
 // that ends with it.
 func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []string) error {
 	distro, suite, _ := strings.Cut(ref, ":")
-	argv := append([]string{"mmdebstrap", "--quiet", "--mode=root"}, args...)
+	// Not --quiet: what it leaves out is why apt-get failed.
+	argv := append([]string{"mmdebstrap", "--mode=root"}, args...)
 	argv = append(argv, distributions[distro].extra...)
 	argv = append(argv, suite, target)
 	if s.Mirror != "" {
@@ -375,8 +391,11 @@ func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []strin
 		return err
 	}
 	if !exit.OK() {
-		return fault.WithFix(fault.New(fault.Lab, "mmdebstrap: %v: %s", exit, tail(log.Bytes(), 600)),
-			"is the mirror reachable, and the disk not full?")
+		why, fix := complaint(log.Bytes()), "is the mirror reachable, and the disk not full?"
+		if strings.Contains(why, "does not have a Release file") {
+			fix = fmt.Sprintf("is %q a suite that its mirror has, and the mirror reachable?", suite)
+		}
+		return fault.WithFix(fault.New(fault.Lab, "mmdebstrap: %v: %s", exit, why), fix)
 	}
 	return nil
 }
@@ -484,6 +503,21 @@ func orNothing(p []string) string {
 		return "no more packages"
 	}
 	return strings.Join(p, ", ")
+}
+
+// complaint is what a builder's log says of why it failed: its lines of errors,
+// or the end of the log where there are none.
+func complaint(log []byte) string {
+	var errs [][]byte
+	for line := range bytes.Lines(log) {
+		if bytes.HasPrefix(line, []byte("E: ")) && !bytes.HasPrefix(line, []byte("E: mmdebstrap failed to run")) {
+			errs = append(errs, line)
+		}
+	}
+	if len(errs) == 0 {
+		return tail(log, 600)
+	}
+	return tail(bytes.Join(errs, nil), 600)
 }
 
 // tail returns the last n bytes of b as one line.

@@ -1,11 +1,14 @@
 package image
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"bakeoff/conn"
 	"bakeoff/fault"
 )
 
@@ -130,5 +133,52 @@ func write(t *testing.T, path, text string) {
 	}
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestABuildersComplaint(t *testing.T) {
+	log := `I: running apt-get update...
+Err:2 http://mirror.example/debian bookwrom Release
+  404  Not Found
+E: The repository 'http://mirror.example/debian bookwrom Release' does not have a Release file.
+E: apt-get update failed
+I: main() received signal PIPE: waiting for setup...
+E: mmdebstrap failed to run
+`
+	want := "E: The repository 'http://mirror.example/debian bookwrom Release' does not have a Release file. E: apt-get update failed"
+	if got := complaint([]byte(log)); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := complaint([]byte("something\nelse\n")); got != "something else" {
+		t.Errorf("a log without errors: %q", got)
+	}
+}
+
+// failing is a host whose builder fails.
+type failing struct {
+	conn.Conn
+	asked int
+}
+
+func (f *failing) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	f.asked++
+	fmt.Fprintln(cmd.Stderr, "E: The repository 'x bookwrom Release' does not have a Release file.")
+	return conn.Exit{Code: 25}, nil
+}
+
+func TestAnImageThatCannotBeBuiltIsAskedForOnce(t *testing.T) {
+	host := &failing{}
+	s := &Store{Dir: t.TempDir(), Host: host}
+	for range 3 {
+		_, err := s.Get(t.Context(), Request{Ref: "debian:bookwrom"})
+		if err == nil || !strings.Contains(err.Error(), `is "bookwrom" a suite`) {
+			t.Fatalf("%v; want a question about the suite", err)
+		}
+	}
+	if host.asked != 1 {
+		t.Errorf("built %d times", host.asked)
+	}
+	if _, err := s.Get(t.Context(), Request{Ref: "debian:bookwrom", Packages: []string{"fio"}}); err == nil || host.asked != 2 {
+		t.Errorf("another image was not tried: %d, %v", host.asked, err)
 	}
 }
