@@ -99,6 +99,10 @@ func execute(cmd *exec.Cmd) (ExecResult, error) {
 
 // startError classes the error of a program that could not be started.
 func startError(err error) error {
+	// The path and the kernel's reason; "fork/exec" is Go's name for the call.
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", p.Path, p.Err)
+	}
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return fault.Wrap(fault.NotFound, "", err)

@@ -71,7 +71,7 @@ func TestCodesTellClasses(t *testing.T) {
 		{"work wrong --json", ExitSubject, "work wrong: "},
 		{"work elsewhere --json", ExitUnsupported, "not on this system"},
 		{"exec --json", ExitInvalid, "no program is named"},
-		{"exec --json -- /does/not/exist", ExitNotFound, "no such file"},
+		{"exec --json -- /does/not/exist", ExitNotFound, "exec: /does/not/exist: no such file"},
 		{"exec --json -- /etc", ExitSubject, "permission denied"},
 		{"probe else", ExitInvalid, "neither"},
 		{"probe counters --cpus a", ExitInvalid, "not a list of CPUs"},
