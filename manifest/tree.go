@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -129,8 +130,17 @@ func parseTree(src []byte, r *reporter) (root *node) {
 			}
 		}
 		fix := "write plain YAML 1.2"
-		if line := lineOf(src, at.line); bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")) {
+		mark := conflict.FindIndex(src)
+		switch line := lineOf(src, at.line); {
+		case mark != nil:
+			at = position{1 + bytes.Count(src[:mark[0]], []byte("\n")), 1}
+			text, fix = "two sides of a merge stand here, marked", "keep one, and remove the marks"
+		case bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")):
 			text, fix = "the line is indented with a tab", "indent with spaces"
+		default:
+			if said, ok := plainly[text]; ok {
+				text, fix = said[0], said[1]
+			}
 		}
 		r.add(at, fix, "this is not YAML: %s", text)
 		return nil
@@ -153,6 +163,26 @@ func parseTree(src []byte, r *reporter) (root *node) {
 		r.add(position{1, 1}, fmt.Sprintf("begin with `schema: %s`", Schema), "the file is empty")
 	}
 	return root
+}
+
+// conflict is a line that version control leaves where two sides changed the
+// same.
+var conflict = regexp.MustCompile(`(?m)^<{7} `)
+
+// plainly has the parser's words that speak of its inside, with what they mean
+// to who wrote the file, and what would be right.
+var plainly = map[string][2]string{
+	"non-map value is specified": {"the line is no key with a value", "write key: value, with a colon and a space"},
+	"value is not allowed in this context": {"the line does not belong to what stands above it",
+		"indent it like the lines beside it, and look for a missing colon"},
+	"mapping value is not allowed in this context": {"a key with a value stands where there can be none",
+		"indent it like the lines beside it; put a text that holds a colon and a space in quotes"},
+	"could not find multi-line content": {"the lines above it are not all keys with values",
+		"look for a key without its colon"},
+	"',' or '}' must be specified":                       {"a mapping in braces is not closed, or lacks a comma", "write {key: value, key: value}"},
+	"',' or ']' must be specified":                       {"a list in brackets is not closed, or lacks a comma", "write [item, item]"},
+	"could not find end character of double-quoted text": {"a text in double quotes has no end", `close it with "`},
+	"could not find end character of single-quoted text": {"a text in single quotes has no end", `close it with '`},
 }
 
 // tooMuch bounds the nesting before the parser recurses into it.
