@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"bakeoff/analysis"
 	"bakeoff/export"
+	"bakeoff/report"
 )
 
 func (a *app) export() *cobra.Command {
@@ -28,6 +30,9 @@ func (a *app) export() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			var runs []analysis.Results
 			for _, arg := range args {
+				if len(args) > 1 && isIndex(arg) {
+					continue
+				}
 				r, err := readResults(arg)
 				if err != nil {
 					return err
@@ -45,6 +50,12 @@ func (a *app) export() *cobra.Command {
 	completeFlag(c, "format", func([]string) []string { return names })
 	c.ValidArgsFunction = completeRuns
 	return c
+}
+
+// isIndex reports whether name is the page that report writes beside runs:
+// runs/* names it too.
+func isIndex(name string) bool {
+	return filepath.Base(name) == report.IndexFile && len(runsIn(filepath.Dir(name))) > 0
 }
 
 // maxRuns bounds how many runs one command reads.
