@@ -42,16 +42,33 @@ func (t *table) print(w io.Writer, s style, width int) {
 
 func printRows(w io.Writer, s style, rows [][]cell, width int) {
 	widths := columnWidths(rows, width)
+	last := len(widths) - 1
+	under := last > 0 && sum(widths)+gap*last > width && longest(rows, last) > width-gap*last-sum(widths[:last])
 	for _, r := range rows {
+		if under {
+			printRow(w, s, r[:last], widths)
+			printRow(w, s, []cell{{}, r[last]}, []int{underIndent - gap, max(width-underIndent, 24)})
+			continue
+		}
 		printRow(w, s, r, widths)
 	}
 }
 
+// longest is how wide column i is where nothing of it is wrapped.
+func longest(rows [][]cell, i int) (n int) {
+	for _, r := range rows {
+		n = max(n, utf8.RuneCountInString(r[i].text))
+	}
+	return n
+}
+
 // gap is between two columns, and leastLast what the last one gets, if it has
-// so much to say, before others are wrapped as well.
+// so much to say, before others are wrapped as well. Where not even that leaves
+// it room, it stands under its row, indented by underIndent.
 const (
-	gap       = 2
-	leastLast = 28
+	gap         = 2
+	leastLast   = 28
+	underIndent = 6
 )
 
 // columnWidths is how wide each column is, so that all fit into width.

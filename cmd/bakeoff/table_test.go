@@ -1,0 +1,28 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestATableThatIsTooWideHasItsLastColumnBelow(t *testing.T) {
+	tab := &table{head: []string{"NAME", "IMAGE", "MEMORY", "HERE"}}
+	tab.row("host", "debian:bookworm", "256MiB", "ready: something that takes more than one line here")
+	var out strings.Builder
+	tab.print(&out, style{}, 40)
+	for line := range strings.Lines(out.String()) {
+		if utf8.RuneCountInString(line) > 41 {
+			t.Errorf("wider than 40 columns: %q", line)
+		}
+	}
+	want := "host  debian:bookworm  256MiB\n      ready: something that takes more\n"
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("printed\n%swant\n%s", out.String(), want)
+	}
+	out.Reset()
+	tab.print(&out, style{}, 80)
+	if !strings.Contains(out.String(), "256MiB  ready: something that takes more than one line") {
+		t.Errorf("with room for it the last column stands beside:\n%s", out.String())
+	}
+}
