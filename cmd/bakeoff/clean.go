@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/conn/ssh"
 	driverall "bakeoff/driver/all"
 	"bakeoff/env"
 	"bakeoff/fault"
@@ -51,6 +52,14 @@ func (a *app) cleanAll(ctx context.Context, dryRun bool) ([]env.Found, error) {
 	cleaner := env.Cleaner{StateDir: state, Host: a.localHost(), Drivers: driverall.Drivers()}
 	found, err := cleaner.Clean(ctx, dryRun)
 	errs := []error{err}
+	sockets, err := ssh.Reap(dryRun)
+	errs = append(errs, err)
+	for i, dir := range sockets {
+		sockets[i] = "directory " + dir
+	}
+	if len(sockets) > 0 {
+		found = append(found, env.Found{Lease: env.Record{Name: sshConnection}, Left: sockets, Removed: !dryRun && err == nil})
+	}
 	hosts, err := remembered(state)
 	errs = append(errs, err)
 	for _, name := range sortedKeys(hosts) {
@@ -91,8 +100,14 @@ func (a *app) printFound(found []env.Found, dryRun bool) {
 	}
 }
 
+// sshConnection is the name of what connections leave, which have no lease.
+const sshConnection = "SSH connection"
+
 // leaseText says whose lease it is.
 func leaseText(r env.Record) string {
+	if r.Name == sshConnection && r.Driver == "" {
+		return r.Name + " of a run that was killed"
+	}
 	where := ""
 	if r.Host != "" && r.Host != env.LocalHost {
 		where = " on host " + r.Host

@@ -11,6 +11,7 @@ import (
 
 	"bakeoff/conn"
 	"bakeoff/fault"
+	"bakeoff/lock"
 )
 
 // client runs OpenSSH's own, so that everything that works for the user works
@@ -19,23 +20,25 @@ import (
 type client struct {
 	o   Options
 	dir string // private, with the control socket
+	// mine says that dir is a living controller's.
+	mine *lock.Lock
 }
 
 // exitSSH is the exit code of ssh for an error of its own.
 const exitSSH = 255
 
 func newClient(o Options) (*client, error) {
-	// The path of a socket has at most 104 bytes on some systems, of which
-	// ssh takes 17 for itself while it binds: the user's TMPDIR may be long.
-	base := os.TempDir()
-	if len(base) > 40 {
-		base = "/tmp"
-	}
-	dir, err := os.MkdirTemp(base, "bakeoff-ssh-") // mode 0700
+	_, _ = Reap(false)                             // what is left is clean's to complain of
+	dir, err := os.MkdirTemp(baseDir(), dirPrefix) // mode 0700
 	if err != nil {
 		return nil, fault.Op("ssh", err)
 	}
-	return &client{o: o, dir: dir}, nil
+	mine, err := lock.Try(filepath.Join(dir, lockFile))
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, fault.Op("ssh", err)
+	}
+	return &client{o: o, dir: dir, mine: mine}, nil
 }
 
 // args are the arguments of the client up to what it is to execute.
@@ -52,7 +55,7 @@ func (c *client) args() []string {
 		"ConnectTimeout=" + strconv.Itoa(int(connectTime/time.Second)),
 		"ServerAliveInterval=15", "ServerAliveCountMax=4",
 		"ControlMaster=auto", "ControlPersist=" + strconv.Itoa(int(persist/time.Second)),
-		"ControlPath=" + filepath.Join(c.dir, "s"),
+		"ControlPath=" + filepath.Join(c.dir, socketFile),
 		"RequestTTY=no", "RemoteCommand=none", "EscapeChar=none", "LogLevel=ERROR",
 		"ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes", "PermitLocalCommand=no",
 	} {
@@ -117,11 +120,12 @@ func (c *client) hangUp() {
 	args := c.args()
 	args = append(args[:len(args)-2:len(args)-2], "-O", "exit", "--", c.o.Target)
 	_, _ = c.o.Local.Exec(ctx, conn.Cmd{Argv: args}) // there is nobody to tell
-	os.Remove(filepath.Join(c.dir, "s"))
+	os.Remove(filepath.Join(c.dir, socketFile))
 }
 
 // close ends the shared connection and forgets its place.
 func (c *client) close() error {
 	c.hangUp()
+	defer c.mine.Release()
 	return fault.Op("ssh", os.RemoveAll(c.dir))
 }

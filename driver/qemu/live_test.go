@@ -399,7 +399,7 @@ func TestKilledController(t *testing.T) {
 	dir := t.TempDir()
 	self := exec.Command(os.Args[0], "-test.run=^TestKilledController$", "-test.v")
 	label := fmt.Sprintf("qt%d-killed", os.Getpid())
-	self.Env = append(os.Environ(), "QEMU_TEST_CONTROLLER="+dir, "QEMU_TEST_LABEL="+label)
+	self.Env = append(os.Environ(), "QEMU_TEST_CONTROLLER="+dir, "QEMU_TEST_LABEL="+label, "TMPDIR="+dir)
 	var said bytes.Buffer
 	self.Stdout, self.Stderr = &said, &said
 	if err := self.Start(); err != nil {
