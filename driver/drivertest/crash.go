@@ -174,7 +174,9 @@ func (v *victim) ended() {
 type crash struct {
 	Spec driver.Spec
 	Dir  string
-	// Killed tells that it is killed on a fake, before the command numbered Before.
+	// Killed tells that it is killed on a fake, before the command numbered
+	// Before, or after its last one where there are fewer: how many there are
+	// depends on what others have on the host.
 	Killed bool
 	Before int
 }
@@ -196,6 +198,12 @@ func (s *laboratory) crash(dir string) {
 	in, err := s.drv.Create(s.Context(), s.host, c.Spec)
 	if err != nil {
 		s.Fatal(err)
+	}
+	if c.Killed {
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			self.Kill()
+		}
+		select {} // the signal comes
 	}
 	program := in.Info().Agent
 	s.exec(in, "sh", "-c", `"$0" subject beat "$1" >/dev/null 2>&1 &`, program, in.Info().Scratch+"/beat")
