@@ -69,10 +69,14 @@ func (g *Group) freezer(ctx context.Context, frozen bool) error {
 	}
 	for wait := 50 * time.Microsecond; ; wait = min(2*wait, 10*time.Millisecond) {
 		// Version 1 wants to be asked again while it says FREEZING.
-		if err := g.files.WriteFile(ctx, write, []byte(value)); err != nil {
-			return fault.Op(op+g.label, err)
+		var b []byte
+		err := g.files.WriteFile(ctx, write, []byte(value))
+		if err == nil {
+			b, err = g.files.ReadFile(ctx, read)
 		}
-		b, err := g.files.ReadFile(ctx, read)
+		if g.went(ctx, path.Dir(write), err) {
+			return fault.Wrap(fault.NotFound, op+g.label, err)
+		}
 		if err != nil {
 			return fault.Op(op+g.label, err)
 		}

@@ -427,11 +427,27 @@ func (g *Group) PIDs(ctx context.Context) ([]int, error) {
 	return slices.Compact(out), nil
 }
 
-// removed tells that a directory is not there any more. A file of one that is
-// being removed cannot be read, with another error than one that never was.
-func (g *Group) removed(ctx context.Context, dir string) bool {
-	names, err := g.siblings(ctx, dir)
-	return err == nil && !slices.Contains(names, path.Base(dir))
+// went tells that err came of a group's directory that is not there any more,
+// or goes just now: a file of one that is being removed cannot be read or
+// written, with another error than one that never was, and the directory is
+// still seen for a moment.
+func (g *Group) went(ctx context.Context, dir string, err error) bool {
+	if err == nil || fault.Is(err, fault.NotFound) {
+		return err != nil
+	}
+	for range tries {
+		names, err := g.siblings(ctx, dir)
+		if err != nil {
+			return false
+		}
+		if !slices.Contains(names, path.Base(dir)) {
+			return true
+		}
+		if !sleep(ctx, pause) {
+			break
+		}
+	}
+	return false
 }
 
 // depth bounds how far groups are followed below ours.
@@ -439,7 +455,7 @@ const depth = 8
 
 func (g *Group) pidsBelow(ctx context.Context, dir string, level int) ([]int, error) {
 	b, err := g.files.ReadFile(ctx, path.Join(dir, "cgroup.procs"))
-	if fault.Is(err, fault.NotFound) || err != nil && g.removed(ctx, dir) {
+	if g.went(ctx, dir, err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -469,7 +485,7 @@ func (g *Group) pidsBelow(ctx context.Context, dir string, level int) ([]int, er
 // The kernel's own files all have a dot in their names or are known.
 func (g *Group) below(ctx context.Context, dir string) ([]string, error) {
 	names, err := g.files.ReadDir(ctx, dir)
-	if fault.Is(err, fault.NotFound) {
+	if g.went(ctx, dir, err) {
 		return nil, nil
 	}
 	if err != nil {

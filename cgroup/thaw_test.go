@@ -5,7 +5,9 @@ import (
 	"io"
 	"os"
 	"path"
+	"syscall"
 	"testing"
+	"time"
 
 	"bakeoff/conn/local"
 	"bakeoff/fault"
@@ -65,4 +67,33 @@ func TestProcessesOfWhatVanishes(t *testing.T) {
 	if pids, err := g.PIDs(t.Context()); err != nil || len(pids) != 0 {
 		t.Errorf("%v, %v", pids, err)
 	}
+}
+
+// leaving removes a group a moment after a file of it could not be written any
+// more, where it removes it at all.
+type leaving struct {
+	local.Conn
+	remove bool
+}
+
+func (l leaving) WriteFile(_ context.Context, name string, _ []byte) error {
+	if l.remove {
+		time.AfterFunc(5*time.Millisecond, func() { os.Remove(path.Dir(name)) })
+	}
+	return fault.Wrap(fault.Lab, "write "+name, syscall.ENODEV)
+}
+
+// The kernel says "no such device" of a file whose group goes just now, and
+// shows its directory for a moment: nothing is frozen in that group.
+func TestThawWhatIsLeaving(t *testing.T) {
+	g := real(t, ours+"-leaving", Limits{})
+	g.files = leaving{}
+	if err := g.Thaw(t.Context()); err == nil || fault.Is(err, fault.NotFound) {
+		t.Errorf("a group that stays and cannot be thawed: %v", err)
+	}
+	g.files = leaving{remove: true}
+	if err := g.Thaw(t.Context()); err != nil {
+		t.Errorf("a group that goes: %v", err)
+	}
+	g.files = local.Conn{}
 }
