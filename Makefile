@@ -1,6 +1,6 @@
 # make run    installs what is missing, builds, runs examples/quick, says where the page is
 # make test   installs what is missing, passes every test with the real tools
-# make check  what every commit passes: format, vet, staticcheck, layers, race tests, cross-builds
+# make check  what every commit passes: format, vet, staticcheck, wings, race tests, cross-builds
 # make gvisor builds gVisor's runsc, which Debian does not have, for the driver gvisor
 # make docs   writes docs/reference anew from the program's own descriptions
 # make install  puts programs, manual pages and completions below PREFIX
@@ -11,7 +11,7 @@ LAB ?= examples/quick
 FLAGS ?=
 PLATFORMS = linux/amd64 linux/arm64 freebsd/amd64 freebsd/arm64 openbsd/amd64 netbsd/amd64 dragonfly/amd64 illumos/amd64
 
-.PHONY: build run test check static fmt vet staticcheck layers race cross docs install clean
+.PHONY: build run test check static fmt vet staticcheck wings race cross docs install clean
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bakeoff ./cmd/bakeoff
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bakeoff-agent ./cmd/bakeoff-agent
@@ -34,14 +34,14 @@ test:
 	@$(GO) test -json -timeout 75m ./... 2>&1 | $(GO) run ./cmd/testsummary $${CI:+-refuse 'apt-get install'}
 
 check: static race cross
-static: fmt vet staticcheck layers
+static: fmt vet staticcheck wings
 fmt:
 	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
 vet:
 	$(GO) vet ./...
 staticcheck:
 	$(GO) tool staticcheck ./...
-layers:
+wings:
 	$(GO) test .
 race:
 	@command -v $${CC:-cc} >/dev/null || ./setup.sh check

@@ -27,16 +27,16 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"bakeoff/agent"
-	"bakeoff/fault"
-	"bakeoff/plan"
-	"bakeoff/probe"
-	"bakeoff/sample"
-	"bakeoff/stats"
-	"bakeoff/store"
-	"bakeoff/unit"
-	"bakeoff/workload"
-	"bakeoff/workload/all"
+	"bakeoff/base/fault"
+	"bakeoff/base/sample"
+	"bakeoff/base/unit"
+	"bakeoff/judge/stats"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/all"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/probe"
 )
 
 func main() {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"bakeoff/probe"
-	"bakeoff/sample"
-	"bakeoff/workload"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/probe"
 )
 
 // The same bytes without the nanoseconds give what a host with ticks gives.

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/evidence"
-	"bakeoff/plan"
-	"bakeoff/store"
-	"bakeoff/workload"
-	"bakeoff/workload/all"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/all"
 )
 
 // folder prints how many trials of a run failed which gate, at each cell; and

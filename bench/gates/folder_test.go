@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/manifest"
-	"bakeoff/plan"
-	"bakeoff/probe"
-	"bakeoff/store"
-	runner "bakeoff/trial"
-	"bakeoff/workload"
-	"bakeoff/workload/all"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	runner "bakeoff/lab/trial"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/all"
+	"bakeoff/reach/probe"
 
-	driverall "bakeoff/driver/all"
+	driverall "bakeoff/provision/driver/all"
 )
 
 const labText = `schema: bakeoff/lab/v1

@@ -10,16 +10,16 @@ import (
 	"strings"
 	"time"
 
-	"bakeoff/conn/local"
-	"bakeoff/driver"
-	"bakeoff/evidence"
-	"bakeoff/manifest"
-	"bakeoff/param"
-	"bakeoff/plan"
-	"bakeoff/probe"
-	"bakeoff/store"
-	"bakeoff/workload"
-	"bakeoff/workload/all"
+	"bakeoff/base/param"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/all"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/probe"
 )
 
 // machine is this one as an environment.

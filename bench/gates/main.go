@@ -16,15 +16,15 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"bakeoff/agent"
-	"bakeoff/analysis"
-	"bakeoff/evidence"
-	"bakeoff/noise"
-	"bakeoff/plan"
-	"bakeoff/sample"
-	"bakeoff/stats"
-	"bakeoff/store"
-	"bakeoff/workload/loops"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/noise"
+	"bakeoff/judge/stats"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload/loops"
+	"bakeoff/reach/agent"
 )
 
 func main() {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"bakeoff/agent"
+	"bakeoff/reach/agent"
 )
 
 // measured is what one generator did in one run.

@@ -43,8 +43,8 @@ import (
 	"os/signal"
 	"time"
 
-	"bakeoff/agent"
-	"bakeoff/workload/http"
+	"bakeoff/measure/workload/http"
+	"bakeoff/reach/agent"
 )
 
 // lab is what every part of the benchmark is given.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/stats"
+	"bakeoff/judge/stats"
 )
 
 // againstWrk compares the two generators on the same nginx, and looks at the

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"bakeoff/cgroup"
-	"bakeoff/confine"
-	"bakeoff/conn/local"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/confine"
+	"bakeoff/reach/conn/local"
 )
 
 // hand is what a person would type for an environment with what bakeoff's have:

@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"bakeoff/agent"
-	"bakeoff/cgroup"
-	"bakeoff/confine"
-	"bakeoff/conn"
-	"bakeoff/conn/local"
-	"bakeoff/driver"
-	"bakeoff/driver/podman"
-	"bakeoff/engine"
-	"bakeoff/param"
+	"bakeoff/base/param"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/confine"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/podman"
+	"bakeoff/provision/engine"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
 )
 
 // driverOf is the driver of a technology; two have the same.

@@ -41,14 +41,14 @@ import (
 	"strings"
 	"time"
 
-	"bakeoff/conn"
-	"bakeoff/conn/local"
-	"bakeoff/driver"
-	driverall "bakeoff/driver/all"
-	"bakeoff/env"
-	"bakeoff/manifest"
-	"bakeoff/param"
-	"bakeoff/unit"
+	"bakeoff/base/param"
+	"bakeoff/base/unit"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	"bakeoff/provision/driver"
+	driverall "bakeoff/provision/driver/all"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
 )
 
 func main() {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"bakeoff/stats"
+	"bakeoff/judge/stats"
 )
 
 // What is wanted: at most this many times the bare command, or so many

@@ -14,17 +14,17 @@ import (
 	"strings"
 	"time"
 
-	"bakeoff/agent"
-	"bakeoff/fault"
-	"bakeoff/param"
-	"bakeoff/stats"
-	"bakeoff/tool/fio"
-	"bakeoff/tool/sysbench"
-	"bakeoff/workload"
-	"bakeoff/workload/cpu"
-	"bakeoff/workload/external"
-	"bakeoff/workload/files"
-	"bakeoff/workload/memory"
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/judge/stats"
+	"bakeoff/measure/tool/fio"
+	"bakeoff/measure/tool/sysbench"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/cpu"
+	"bakeoff/measure/workload/external"
+	"bakeoff/measure/workload/files"
+	"bakeoff/measure/workload/memory"
+	"bakeoff/reach/agent"
 )
 
 // side is one of two that do the same work.

@@ -27,13 +27,13 @@ import (
 	"os/signal"
 	"time"
 
-	"bakeoff/agent"
-	"bakeoff/conn/local"
-	"bakeoff/driver"
-	"bakeoff/fault"
-	"bakeoff/workload/cpu"
-	"bakeoff/workload/files"
-	"bakeoff/workload/memory"
+	"bakeoff/base/fault"
+	"bakeoff/measure/workload/cpu"
+	"bakeoff/measure/workload/files"
+	"bakeoff/measure/workload/memory"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn/local"
 )
 
 // machine is this one, as an environment.

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"bakeoff/noise"
-	"bakeoff/stats"
+	"bakeoff/judge/noise"
+	"bakeoff/judge/stats"
 )
 
 // A contrast turns the trials of mirrored blocks, in order, into residuals

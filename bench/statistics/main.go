@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"text/tabwriter"
 
-	"bakeoff/noise"
+	"bakeoff/judge/noise"
 )
 
 func main() {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"bakeoff/noise"
+	"bakeoff/judge/noise"
 )
 
 // A small seeded part of the tables, with bounds four standard errors away

@@ -5,11 +5,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"bakeoff/analysis"
-	"bakeoff/calibrate"
-	"bakeoff/manifest"
-	"bakeoff/noise"
-	"bakeoff/plan"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/calibrate"
+	"bakeoff/judge/noise"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
 )
 
 // What a plan reckons from a calibration's noise is what the analysis takes in

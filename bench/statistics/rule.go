@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"bakeoff/analysis"
-	"bakeoff/noise"
-	"bakeoff/sample"
-	"bakeoff/stats"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/noise"
+	"bakeoff/judge/stats"
 )
 
 // rule is a way to say whether two things differ.

@@ -6,8 +6,8 @@ package main
 import (
 	"os"
 
-	"bakeoff/agent"
-	"bakeoff/workload/loops"
+	"bakeoff/measure/workload/loops"
+	"bakeoff/reach/agent"
 )
 
 func main() {

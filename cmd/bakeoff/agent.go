@@ -11,12 +11,12 @@ import (
 	"runtime"
 	"time"
 
-	"bakeoff/agent"
-	"bakeoff/conn"
-	"bakeoff/conn/local"
-	"bakeoff/env"
-	"bakeoff/fault"
-	"bakeoff/workload/loops"
+	"bakeoff/base/fault"
+	"bakeoff/lab/env"
+	"bakeoff/measure/workload/loops"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
 )
 
 const agentName = "bakeoff-agent"

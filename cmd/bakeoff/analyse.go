@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/analysis"
-	"bakeoff/fault"
+	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
 )
 
 func (a *app) analyse() *cobra.Command {

@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"bakeoff/analysis"
-	"bakeoff/report"
+	"bakeoff/judge/analysis"
+	"bakeoff/publish/report"
 )
 
 // logWidth is for output that is no terminal: it has no edge.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"bakeoff/fault"
+	"bakeoff/base/fault"
 )
 
 // app is what every command is given.

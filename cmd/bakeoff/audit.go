@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/audit"
-	"bakeoff/fault"
+	"bakeoff/base/fault"
+	"bakeoff/judge/audit"
 )
 
 // maxTable bounds what is read of one table: one byte more than is parsed, so

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/calibrate"
-	hostdriver "bakeoff/driver/host"
-	"bakeoff/manifest"
-	"bakeoff/plan"
-	"bakeoff/probe"
+	"bakeoff/judge/calibrate"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	hostdriver "bakeoff/provision/driver/host"
+	"bakeoff/reach/probe"
 )
 
 func TestCalibrationLab(t *testing.T) {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/conn/ssh"
-	driverall "bakeoff/driver/all"
-	"bakeoff/env"
-	"bakeoff/fault"
-	"bakeoff/manifest"
+	"bakeoff/base/fault"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	driverall "bakeoff/provision/driver/all"
+	"bakeoff/reach/conn/ssh"
 )
 
 func (a *app) clean() *cobra.Command {

@@ -9,15 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/analysis"
-	"bakeoff/calibrate"
-	"bakeoff/compare"
-	"bakeoff/evidence"
-	"bakeoff/export"
-	"bakeoff/fault"
-	"bakeoff/plan"
-	"bakeoff/sample"
-	"bakeoff/store"
+	"bakeoff/base/fault"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/calibrate"
+	"bakeoff/judge/compare"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/publish/export"
 )
 
 // compareFlags are the flags of compare.

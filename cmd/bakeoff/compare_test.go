@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/analysis"
-	"bakeoff/calibrate"
-	"bakeoff/compare"
-	"bakeoff/export"
-	"bakeoff/param"
-	"bakeoff/sample"
-	"bakeoff/store"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/calibrate"
+	"bakeoff/judge/compare"
+	"bakeoff/lab/store"
+	"bakeoff/publish/export"
 )
 
 // changed is a run of a host and a container with its values at one cell.

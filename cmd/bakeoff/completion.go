@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"bakeoff/fault"
+	"bakeoff/base/fault"
 )
 
 func (a *app) completion() *cobra.Command {

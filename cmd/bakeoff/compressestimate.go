@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	storage "bakeoff/estimate"
-	"bakeoff/fault"
-	"bakeoff/unit"
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	storage "bakeoff/measure/estimate"
 )
 
 // defaultSample is how much of a large folder is read unless --all asks.

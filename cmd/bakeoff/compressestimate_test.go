@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"bakeoff/corpus"
-	storage "bakeoff/estimate"
+	"bakeoff/measure/corpus"
+	storage "bakeoff/measure/estimate"
 )
 
 func TestCompressEstimate(t *testing.T) {

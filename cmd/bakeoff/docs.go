@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"bakeoff/driver"
-	driverall "bakeoff/driver/all"
-	"bakeoff/fault"
-	"bakeoff/manifest"
-	"bakeoff/param"
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/lab/manifest"
+	"bakeoff/provision/driver"
+	driverall "bakeoff/provision/driver/all"
 )
 
 // pages are files by their path below a folder.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	driverall "bakeoff/driver/all"
-	systemall "bakeoff/system/all"
-	workloadall "bakeoff/workload/all"
+	workloadall "bakeoff/measure/workload/all"
+	driverall "bakeoff/provision/driver/all"
+	systemall "bakeoff/reach/system/all"
 )
 
 // TestReferenceIsFresh fails when docs/reference is not what `make docs`

@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/conn"
-	"bakeoff/driver"
-	driverall "bakeoff/driver/all"
-	"bakeoff/env"
-	"bakeoff/manifest"
-	"bakeoff/probe"
-	"bakeoff/unit"
+	"bakeoff/base/unit"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	"bakeoff/provision/driver"
+	driverall "bakeoff/provision/driver/all"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
 )
 
 // The states of one thing that doctor looked at.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"bakeoff/probe"
+	"bakeoff/reach/probe"
 )
 
 // Who has only ticks is told what that costs, and on Linux what would mend it.

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"bakeoff/conn"
-	"bakeoff/conn/ssh"
-	driverall "bakeoff/driver/all"
-	"bakeoff/fault"
-	"bakeoff/manifest"
-	"bakeoff/trial"
+	"bakeoff/base/fault"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/trial"
+	driverall "bakeoff/provision/driver/all"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/ssh"
 )
 
 // hostDiagnosis is what doctor found of a machine of a lab file.

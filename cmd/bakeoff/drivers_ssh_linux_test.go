@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/conn/sshtest"
+	"bakeoff/reach/conn/sshtest"
 )
 
 // farDrivers are technologies on a machine over SSH: a process of the host's,

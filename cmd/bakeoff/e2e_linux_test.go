@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/analysis"
-	"bakeoff/evidence"
-	"bakeoff/plan"
-	"bakeoff/store"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
 )
 
 // home is a place with the two programs built as make does, and state and

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/env"
-	"bakeoff/manifest"
-	"bakeoff/plan"
-	"bakeoff/probe"
-	"bakeoff/trial"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/trial"
+	"bakeoff/reach/probe"
 )
 
 // What counts energy on a host.

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"bakeoff/conn/local"
-	"bakeoff/env"
-	"bakeoff/fault"
-	"bakeoff/manifest"
-	"bakeoff/plan"
-	"bakeoff/probe"
+	"bakeoff/base/fault"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/probe"
 )
 
 // counting is this machine with other counters of energy.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/analysis"
+	"bakeoff/judge/analysis"
 )
 
 // ranExample runs an example and returns its results with the exit code.

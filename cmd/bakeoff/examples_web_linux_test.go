@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/analysis"
+	"bakeoff/judge/analysis"
 )
 
 // The example site under the technologies that are here, by both generators,

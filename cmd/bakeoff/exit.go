@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/fault"
+	"bakeoff/base/fault"
 )
 
 // The exit codes: promises to scripts.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/analysis"
-	"bakeoff/export"
-	"bakeoff/report"
+	"bakeoff/judge/analysis"
+	"bakeoff/publish/export"
+	"bakeoff/publish/report"
 )
 
 func (a *app) export() *cobra.Command {

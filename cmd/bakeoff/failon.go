@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/analysis"
-	"bakeoff/fault"
+	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
 )
 
 // condition is something that --fail-on can ask for.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/analysis"
+	"bakeoff/judge/analysis"
 )
 
 // Differences that are no single number, in whole runs of real trials. What is

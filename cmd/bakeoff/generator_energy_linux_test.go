@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/agent"
-	"bakeoff/analysis"
-	"bakeoff/store"
-	"bakeoff/workload"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
 )
 
 // meteredLab has load from another host, and a meter on either: each counts so

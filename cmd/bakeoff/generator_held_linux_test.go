@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/cgroup"
-	"bakeoff/conn/local"
+	"bakeoff/provision/cgroup"
+	"bakeoff/reach/conn/local"
 )
 
 // A generator's host that a quota holds back makes the server look slow; its

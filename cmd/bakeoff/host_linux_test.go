@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/conn/sshtest"
-	"bakeoff/store"
+	"bakeoff/lab/store"
+	"bakeoff/reach/conn/sshtest"
 )
 
 // boxLab measures on a machine over SSH, beside this one: a loop, and a server

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"bakeoff/analysis"
-	"bakeoff/sample"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
 )
 
 // layout is where the parts of a comparison's line stand.

@@ -7,11 +7,11 @@ import (
 	"os"
 	"path/filepath"
 
-	driverall "bakeoff/driver/all"
-	"bakeoff/fault"
-	"bakeoff/manifest"
-	"bakeoff/trial"
-	workloadall "bakeoff/workload/all"
+	"bakeoff/base/fault"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/trial"
+	workloadall "bakeoff/measure/workload/all"
+	driverall "bakeoff/provision/driver/all"
 )
 
 // labName is the lab file that is looked for in a folder.

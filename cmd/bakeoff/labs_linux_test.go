@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/analysis"
+	"bakeoff/judge/analysis"
 )
 
 // The larger examples, everything once by their profile ci, one after the

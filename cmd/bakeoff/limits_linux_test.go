@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/store"
+	"bakeoff/lab/store"
 )
 
 // limitsLab has a quota of CPU time and a limit of writes on a container and a

@@ -11,14 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/conn"
-	"bakeoff/driver"
-	driverall "bakeoff/driver/all"
-	"bakeoff/fault"
-	"bakeoff/param"
-	"bakeoff/trial"
-	"bakeoff/workload"
-	workloadall "bakeoff/workload/all"
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/lab/trial"
+	"bakeoff/measure/workload"
+	workloadall "bakeoff/measure/workload/all"
+	"bakeoff/provision/driver"
+	driverall "bakeoff/provision/driver/all"
+	"bakeoff/reach/conn"
 )
 
 // checkTime bounds how long one driver may take to look at this machine.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"bakeoff/analysis"
-	"bakeoff/trial"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/trial"
 )
 
 // live is the view on a terminal: remarks scroll by, and below them a few

@@ -8,10 +8,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"bakeoff/analysis"
-	"bakeoff/sample"
-	"bakeoff/store"
-	"bakeoff/trial"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/store"
+	"bakeoff/lab/trial"
 )
 
 func comparison(contender, cell string, ratio, lo, hi float64, v analysis.Verdict) analysis.Comparison {

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"bakeoff/unit"
+	"bakeoff/base/unit"
 )
 
 // read returns a small file of the system below root, trimmed; "" where it

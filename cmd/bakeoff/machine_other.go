@@ -5,7 +5,7 @@ package main
 import (
 	"io/fs"
 
-	"bakeoff/unit"
+	"bakeoff/base/unit"
 )
 
 // machineFindings: what would disturb a measurement is not read on this

@@ -6,7 +6,7 @@ import (
 	"os"
 	"sync"
 
-	"bakeoff/fault"
+	"bakeoff/base/fault"
 )
 
 // output is standard output or standard error. It keeps the first failure of

@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/driver"
-	driverall "bakeoff/driver/all"
-	"bakeoff/env"
-	"bakeoff/plan"
-	"bakeoff/trial"
-	workloadall "bakeoff/workload/all"
+	"bakeoff/lab/env"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/trial"
+	workloadall "bakeoff/measure/workload/all"
+	"bakeoff/provision/driver"
+	driverall "bakeoff/provision/driver/all"
 )
 
 func (a *app) plan() *cobra.Command {

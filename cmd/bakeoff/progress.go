@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"bakeoff/analysis"
-	"bakeoff/store"
-	"bakeoff/trial"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/store"
+	"bakeoff/lab/trial"
 )
 
 // watcher shows a person how a run goes on. Its methods are called between

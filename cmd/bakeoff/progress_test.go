@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/store"
-	"bakeoff/trial"
+	"bakeoff/lab/store"
+	"bakeoff/lab/trial"
 )
 
 // Elsewhere than on a terminal there is a line for each block and for each

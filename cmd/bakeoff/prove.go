@@ -12,16 +12,16 @@ import (
 	"strings"
 	"time"
 
-	"bakeoff/driver"
-	driverall "bakeoff/driver/all"
-	"bakeoff/driver/drivertest"
-	"bakeoff/env"
-	"bakeoff/fault"
-	"bakeoff/param"
-	"bakeoff/proof"
-	"bakeoff/suite"
-	"bakeoff/trial"
-	"bakeoff/unit"
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/suite"
+	"bakeoff/base/unit"
+	"bakeoff/lab/env"
+	"bakeoff/lab/trial"
+	"bakeoff/provision/driver"
+	driverall "bakeoff/provision/driver/all"
+	"bakeoff/provision/driver/drivertest"
+	"bakeoff/provision/proof"
 )
 
 // proveFlags are the flags of doctor --prove.

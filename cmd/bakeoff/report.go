@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/fault"
-	"bakeoff/param"
-	"bakeoff/report"
-	"bakeoff/store"
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/lab/store"
+	"bakeoff/publish/report"
 )
 
 func (a *app) report() *cobra.Command {

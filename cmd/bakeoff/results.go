@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"path/filepath"
 
-	"bakeoff/analysis"
-	"bakeoff/evidence"
-	"bakeoff/fault"
-	"bakeoff/lock"
-	"bakeoff/store"
-	workloadall "bakeoff/workload/all"
+	"bakeoff/base/fault"
+	"bakeoff/base/lock"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/store"
+	workloadall "bakeoff/measure/workload/all"
 )
 
 // readResults reads results.json of a run.

@@ -17,17 +17,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/analysis"
-	"bakeoff/driver"
-	driverall "bakeoff/driver/all"
-	"bakeoff/env"
-	"bakeoff/fault"
-	"bakeoff/manifest"
-	"bakeoff/plan"
-	"bakeoff/report"
-	"bakeoff/store"
-	"bakeoff/trial"
-	workloadall "bakeoff/workload/all"
+	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/lab/trial"
+	workloadall "bakeoff/measure/workload/all"
+	"bakeoff/provision/driver"
+	driverall "bakeoff/provision/driver/all"
+	"bakeoff/publish/report"
 )
 
 // runFlags are the flags of run.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"bakeoff/analysis"
-	"bakeoff/fault"
-	"bakeoff/trial"
+	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/trial"
 )
 
 // A laboratory in which every block was void has measured nothing: that is its

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/audit"
-	"bakeoff/manifest"
+	"bakeoff/judge/audit"
+	"bakeoff/lab/manifest"
 )
 
 // schemas are the files that people write, in the order in which help names

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/fault"
-	"bakeoff/store"
+	"bakeoff/base/fault"
+	"bakeoff/lab/store"
 )
 
 func (a *app) serve() *cobra.Command {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/fault"
-	"bakeoff/system"
-	systemall "bakeoff/system/all"
+	"bakeoff/base/fault"
+	"bakeoff/reach/system"
+	systemall "bakeoff/reach/system/all"
 )
 
 func (a *app) listSystems() *cobra.Command {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/fault"
-	"bakeoff/tool"
-	toolall "bakeoff/tool/all"
+	"bakeoff/base/fault"
+	"bakeoff/measure/tool"
+	toolall "bakeoff/measure/tool/all"
 )
 
 // listedTool is a tool with whether this machine has it.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/evidence"
-	"bakeoff/store"
-	workloadall "bakeoff/workload/all"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/store"
+	workloadall "bakeoff/measure/workload/all"
 )
 
 func (a *app) verify() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/agent"
+	"bakeoff/reach/agent"
 )
 
 // versionString is the version with the commit it was built from, where the

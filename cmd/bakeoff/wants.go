@@ -6,9 +6,9 @@ import (
 	"os"
 	"runtime"
 
-	"bakeoff/conn"
-	"bakeoff/env"
-	"bakeoff/trial"
+	"bakeoff/lab/env"
+	"bakeoff/lab/trial"
+	"bakeoff/reach/conn"
 )
 
 // wants is what each host lacks, by the host's name: programs, and the Debian

@@ -1,0 +1,275 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"bakeoff/base/sample"
+)
+
+// Analyse turns the observations of a run into summaries, comparisons and
+// verdicts. It is pure: it depends on nothing but d, not even on the order
+// of d.Observations, and does not modify it. With the blocks of a longer run
+// it decides what it decided with the first of them.
+func Analyse(d Data) Results {
+	warnings := d.check()
+	r := Results{
+		Schema: ResultsSchema, Rules: Rules, Run: d.Run, Seed: d.Seed, PlanSHA256: d.PlanSHA256, Baseline: d.Baseline,
+		Margin: d.Margin, Looks: nonNil(d.Looks), Alphas: nonNil(d.Alphas), Ended: d.Ended, Void: d.Void,
+		Contenders: nonNil(d.Contenders), Cells: nonNil(d.Cells),
+		Summaries: []Summary{}, Comparisons: []Comparison{}, Warnings: warnings,
+	}
+	if r.InstanceSets = d.instanceSets(); r.InstanceSets > 1 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("one environment of each contender was to serve all blocks, and %d did, one after another: the run was resumed, or a block was void. "+
+			"What an environment is by luck was drawn %d times, however many blocks there are; the verdicts speak of these instances.", r.InstanceSets, r.InstanceSets))
+	}
+	t := index(&d)
+	r.Blocks = len(t.blocks)
+	for c, name := range d.Contenders {
+		for k, cell := range d.Cells {
+			for _, m := range cell.Metrics {
+				if s, ok := summarise(t.series[c][k], name.Name, cell.Name, m); ok {
+					r.Summaries = append(r.Summaries, s)
+				}
+			}
+		}
+	}
+	r.Missing = d.missing(t)
+	r.Unavailable = d.unavailable(t)
+	run := d.compare(t, r.Missing)
+	for _, c := range run.main {
+		r.Comparisons = append(r.Comparisons, c.Comparison)
+	}
+	d.across(r.Comparisons)
+	if d.Twin != "" {
+		r.Twin = &Twin{Name: d.Twin, Comparisons: []Comparison{}}
+		for _, c := range run.twin {
+			r.Twin.Comparisons = append(r.Twin.Comparisons, c.Comparison)
+			r.Twin.Different = r.Twin.Different || c.Primary && c.differs
+		}
+	}
+	r.Unused = run.unused(t.blocks)
+	return r
+}
+
+// instanceSets returns how many environments of one contender served the blocks,
+// at most, where each was to serve them all; 0 where that was not so, or it is not
+// known which served.
+func (d *Data) instanceSets() int {
+	if d.Scope != ScopeInstance {
+		return 0
+	}
+	seen, sets, most := map[[2]string]bool{}, map[string]int{}, 0
+	for _, o := range d.Observations {
+		if at := [2]string{o.Contender, o.Instance}; o.Instance != "" && !seen[at] {
+			seen[at] = true
+			sets[o.Contender]++
+			most = max(most, sets[o.Contender])
+		}
+	}
+	return most
+}
+
+// check returns warnings about a design that cannot be applied as it is.
+func (d *Data) check() []string {
+	out := []string{}
+	for _, c := range d.Contenders {
+		// driver.Unproven, as the controller wrote it into the fingerprint.
+		if c.Facts["status"] == "unproven" {
+			out = append(out, fmt.Sprintf("%s: the driver %s is unproven: it was tested against a fake of its commands only, and never with the real technology; `bakeoff doctor --prove %s` tests it on the machine at hand",
+				c.Name, c.Driver, c.Driver))
+		}
+	}
+	if !(d.Margin >= 0) || math.IsInf(d.Margin, 0) {
+		out = append(out, fmt.Sprintf("the margin %v is none: 0 was applied, so that nothing is equivalent", d.Margin))
+		d.Margin = 0
+	}
+	if len(d.Looks) != len(d.Alphas) {
+		out = append(out, fmt.Sprintf("%d looks and %d alphas: only the first %d were applied",
+			len(d.Looks), len(d.Alphas), min(len(d.Looks), len(d.Alphas))))
+	}
+	if !slices.IsSorted(d.looks()) {
+		out = append(out, "looks are not in ascending order: a look below an earlier one is skipped")
+	}
+	return out
+}
+
+// missing lists the cells of contenders that gave nothing: those that the
+// run could not start, then those in which no trial succeeded.
+func (d *Data) missing(t *table) []Missing {
+	out := []Missing{}
+	for c, name := range d.Contenders {
+		for k, cell := range d.Cells {
+			s := t.series[c][k]
+			if len(s) > 0 && s.succeeded(cell) {
+				continue
+			}
+			reason, known := "", false
+			for _, m := range d.Missing {
+				if m.Contender == name.Name && m.Cell == cell.Name {
+					reason, known = m.Reason, true
+				}
+			}
+			if len(s) > 0 && !known {
+				reason, known = fmt.Sprintf("none of %d trials succeeded", len(s)), true
+				if s[0].Reason != "" {
+					reason += ": " + s[0].Reason
+				}
+			}
+			if known {
+				out = append(out, Missing{Contender: name.Name, Cell: cell.Name, Reason: reason})
+			}
+		}
+	}
+	return out
+}
+
+// noCPUTime is why a cost in CPU time may be without a value.
+const noCPUTime = "no trial could tell what the timed part took of it: the host's counters are too coarse, or the system inside counts in ticks"
+
+// unavailable lists the metrics of energy and CPU time that contenders have no
+// value of, at cells that gave others.
+func (d *Data) unavailable(t *table) (out []Unavailable) {
+	for c, name := range d.Contenders {
+		for k, cell := range d.Cells {
+			s := t.series[c][k]
+			if !s.succeeded(cell) {
+				continue
+			}
+			for _, m := range cell.Metrics {
+				reason, known := d.noEnergy(m)[name.Name]
+				known = known && strings.HasPrefix(m.Unit, "J/")
+				if m.CPUTime {
+					reason, known = noCPUTime, true
+				}
+				if !known || s.succeeded(Cell{Metrics: []sample.Metric{m}}) {
+					continue
+				}
+				out = append(out, Unavailable{Contender: name.Name, Cell: cell.Name, Metric: m.Name, Reason: reason})
+			}
+		}
+	}
+	return out
+}
+
+// noEnergy says for each contender why a metric of energy may have no value.
+func (d *Data) noEnergy(m sample.Metric) map[string]string {
+	if m.GeneratorHost {
+		return d.NoGeneratorEnergy
+	}
+	return d.NoEnergy
+}
+
+// contests are all comparisons of a run: of the contenders, and of the twin.
+type contests struct{ main, twin []*contest }
+
+// compare makes every comparison of which both sides ever succeeded and
+// decides the two families.
+func (d *Data) compare(t *table, missing []Missing) contests {
+	var out contests
+	gone := map[[2]string]bool{}
+	for _, m := range missing {
+		gone[[2]string{m.Contender, m.Cell}] = true
+	}
+	base, ok := t.contenders[d.Baseline]
+	if !ok {
+		return out
+	}
+	var families [2][]*contest
+	var sizes [2]int
+	var plain []*contest // that get no verdict
+	for c, name := range d.Contenders {
+		if c == base {
+			continue
+		}
+		twin := 0
+		if name.Name == d.Twin {
+			twin = 1
+		}
+		for k, cell := range d.Cells {
+			lost := gone[[2]string{name.Name, cell.Name}] || gone[[2]string{d.Baseline, cell.Name}]
+			tried := len(t.series[c][k]) > 0 && len(t.series[base][k]) > 0
+			for _, m := range cell.Metrics {
+				if m.Primary && (!lost || tried) {
+					sizes[twin]++ // what was tried keeps its share even if it is lost
+				}
+				if lost {
+					continue
+				}
+				x := d.newContest(t, c, base, k, m)
+				switch {
+				case m.Primary:
+					families[twin] = append(families[twin], x)
+				case len(x.blocks) == 0:
+					continue // a number that this platform does not have
+				default:
+					plain = append(plain, x)
+				}
+				if twin == 1 {
+					out.twin = append(out.twin, x)
+				} else {
+					out.main = append(out.main, x)
+				}
+			}
+		}
+	}
+	describeAll(plain)
+	for i, f := range families {
+		d.decide(f, sizes[i])
+	}
+	return out
+}
+
+// describeAll describes contests side by side: each depends on itself alone,
+// and in a run with many metrics they are most of the work.
+func describeAll(cs []*contest) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(cs)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(cs)); i = next.Add(1) - 1 {
+				cs[i].describe()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// unused counts the blocks after the one with which the last comparison was
+// decided or had taken its last look; 0 while one is open.
+func (cs contests) unused(blocks []int) int {
+	family := cs.main
+	if !slices.ContainsFunc(family, func(c *contest) bool { return c.Primary }) {
+		family = cs.twin
+	}
+	last, any := 0, false
+	for _, c := range family {
+		switch {
+		case !c.Primary:
+		case c.closed || c.Unused > 0:
+			b := c.blocks[c.Blocks-1].index
+			if !any || b > last {
+				last, any = b, true
+			}
+		default:
+			return 0
+		}
+	}
+	if !any {
+		return 0
+	}
+	n, _ := slices.BinarySearch(blocks, last+1)
+	return len(blocks) - n
+}
+
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

@@ -1,0 +1,324 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/stats"
+)
+
+// contest is a comparison under way.
+type contest struct {
+	Comparison
+	metric   sample.Metric
+	blocks   []block
+	trials   stats.Trials
+	contrast *stats.Contrast
+	margin   float64
+	limit    float64 // half-width of the equivalence region
+	us, them series  // trials of contender and baseline
+	gates    bool    // whether any trial of the run failed a gate
+	family   int     // comparisons that share the level of the tests of steadiness
+	// elsewhere: nobody vouches that orders were drawn.
+	elsewhere bool
+
+	look    int                // index of the last look reached, −1 before the first
+	marks   [3]*stats.Standing // of −limit, 0 and limit at this look, once asked for
+	level   float64            // of error of the interval that is shown
+	shown   stats.Estimate
+	closed  bool // a verdict was reached; frozen
+	differs bool // the interval at the level of differences excluded no difference
+	held    []Gate
+	checked int    // number of blocks that moving is of; 0: none
+	moving  []Gate // see unsteady
+}
+
+func (d *Data) newContest(t *table, contender, baseline, cell int, m sample.Metric) *contest {
+	c := &contest{metric: m, us: t.series[contender][cell], them: t.series[baseline][cell], gates: t.gates, look: -1, family: 1, elsewhere: d.Elsewhere}
+	k := d.Cells[cell]
+	c.Comparison = Comparison{
+		Contender: d.Contenders[contender].Name, Baseline: d.Contenders[baseline].Name,
+		Cell: k.Name, Workload: k.Workload, Metric: m.Name, Unit: m.Unit, Better: m.Better,
+		Scale: m.Scale, Primary: m.Primary, Scope: d.Scope, Gates: []Gate{},
+		Confounders: d.confounders(d.Contenders[contender].Name, d.Contenders[baseline].Name, m),
+	}
+	c.blocks, c.trials = pair(c.us, c.them, m, d.Trials)
+	c.contrast = stats.NewContrast(c.trials)
+	c.margin, c.limit = d.Margin, math.Log1p(d.Margin)
+	return c
+}
+
+// reach takes the look at n blocks.
+func (c *contest) reach(look, n int) {
+	c.look, c.Look, c.Blocks = look, n, n
+	c.marks = [3]*stats.Standing{}
+	if c.metric.Scale == sample.Difference {
+		// There is no ratio to hold the margin against: it is taken of the
+		// baseline's own size so far.
+		c.limit = c.margin * c.them.through(c.blocks[n-1].index).size(c.metric)
+	}
+	c.hold(n)
+}
+
+// hold notes which gates the trials of the first n blocks failed.
+func (c *contest) hold(n int) {
+	if c.gates && n > 0 {
+		last := c.blocks[n-1].index
+		c.held = failedGates(c.us.through(last), c.them.through(last), c.metric)
+	}
+}
+
+// estimate returns the interval at a level of error at the look.
+func (c *contest) estimate(alpha float64) stats.Estimate {
+	return c.contrast.Estimate(c.Blocks, 1-alpha, -c.limit, 0, c.limit)
+}
+
+// quiet tells without computing the interval that it decides nothing.
+func (c *contest) quiet(alpha float64) bool {
+	at := func(i int) int {
+		if c.marks[i] == nil {
+			m := c.contrast.Stand(c.Blocks, float64(i-1)*c.limit)
+			c.marks[i] = &m
+		}
+		return c.marks[i].At(1 - alpha)
+	}
+	return c.limit > 0 && at(1) == 0 && (at(0) == 0 || at(2) == 0)
+}
+
+// judge reads a verdict from an interval alone.
+func (c *contest) judge(e stats.Estimate) Verdict {
+	return judge(e.Lo, e.Hi, c.limit, c.metric.Better)
+}
+
+func judge(lo, hi, limit float64, better sample.Better) Verdict {
+	switch {
+	case -limit <= lo && hi <= limit:
+		return Equivalent
+	case lo > 0:
+		if better == sample.Lower {
+			return Worse
+		}
+		return Better
+	case hi < 0:
+		if better == sample.Lower {
+			return Better
+		}
+		return Worse
+	}
+	return Inconclusive
+}
+
+// try decides, if it can, at the two levels that are open to the contest: that
+// of differences and that of equivalences (see the package comment).
+func (c *contest) try(differ, equal float64) Verdict {
+	c.level = differ
+	if c.quiet(max(differ, equal)) {
+		return Inconclusive
+	}
+	d := c.estimate(differ)
+	e := d
+	if differ != equal {
+		e = c.estimate(equal)
+	}
+	v, ve := c.judge(d), c.judge(e)
+	c.differs = d.Lo > 0 || d.Hi < 0
+	c.shown = d
+	// An equivalence needs its own level; a difference that lies inside the
+	// margin is decided where the shown interval still tells it apart.
+	if ve == Equivalent || v == Equivalent {
+		c.shown, c.level, v = e, equal, ve
+	}
+	if v != Inconclusive || c.differs {
+		if len(c.held) > 0 || len(c.unsteady()) > 0 {
+			c.differs = false
+			return Inconclusive
+		}
+	}
+	return v
+}
+
+// finish fills in what is shown.
+func (c *contest) finish(d *Data) {
+	n := len(c.blocks)
+	switch {
+	case c.look < 0:
+		c.Blocks = n
+		c.shown = c.contrast.Quick(n, 0.95)
+		c.shown.Lo, c.shown.Hi, c.shown.Warnings = math.Inf(-1), math.Inf(1), nil
+		c.hold(n)
+	case !c.closed:
+		c.shown = c.estimate(c.level)
+		fallthrough
+	default:
+		c.Alpha = &c.level
+	}
+	c.Gates = append(c.Gates, c.held...)
+	if !c.closed && c.look >= 0 {
+		c.Gates = append(c.Gates, c.unsteady()...)
+	}
+	c.show(c.shown)
+	c.Warnings = append(c.Warnings, c.shown.Warnings...)
+	if w := c.lopsided(); w != "" {
+		c.Warnings = append(c.Warnings, w)
+	}
+	if w := c.undrawn(); w != "" {
+		c.Warnings = append(c.Warnings, w)
+	}
+	c.Warnings = append(c.Warnings, c.unrest()...)
+	if c.closed || c.look >= 0 && c.look == len(d.looks())-1 {
+		c.Unused = n - c.Blocks
+	}
+	if !c.closed {
+		c.Verdict = Inconclusive
+		if n > c.Look {
+			e := c.contrast.Quick(n, 0.95)
+			c.Interim = c.interval(e.Lo, e.Hi)
+		}
+		c.MoreBlocks = c.moreBlocks(d)
+	}
+	if n == 0 && len(c.us) > 0 && len(c.them) > 0 {
+		c.Warnings = append(c.Warnings, "no block has all trials of both sides with this metric")
+	}
+}
+
+// describe makes a comparison that gets no verdict: an interval at 95 %.
+func (c *contest) describe() {
+	n := len(c.blocks)
+	e := c.contrast.Quick(n, 0.95)
+	c.Blocks = n
+	if n > 0 {
+		alpha := 0.05
+		c.Alpha = &alpha
+		c.hold(n)
+		c.Gates = append(c.Gates, c.held...)
+	}
+	c.show(e)
+	c.Warnings = append(c.Warnings, e.Warnings...)
+}
+
+// lopsided warns where the trials that weigh nothing, being far away from the
+// rest, are mostly of one side: then the tails differ, and a verdict on the
+// typical trial does not say so.
+func (c *contest) lopsided() string {
+	if c.Blocks == 0 || math.IsInf(c.shown.Value, 0) || c.shown.Value != c.shown.Value {
+		return ""
+	}
+	var out [2]int
+	for i, w := range c.contrast.Weights(c.Blocks, c.shown.Value) {
+		if w < 0.1 {
+			out[(1-c.contrast.Side(i))/2]++
+		}
+	}
+	if stats.SignTest(out[0], out[1]) > 0.01 {
+		return ""
+	}
+	return fmt.Sprintf("the tails differ: %d trials of %s and %d of %s lie far away from the others and carry no weight in this verdict on the typical trial",
+		out[0], c.Contender, out[1], c.Baseline)
+}
+
+// undrawn warns where one side ran first in every block. From twelve blocks on
+// drawn orders do so once in 2,048 runs.
+func (c *contest) undrawn() string {
+	sum := 0
+	for _, b := range c.blocks[:c.Blocks] {
+		sum += int(b.first)
+	}
+	if c.Blocks < 12 || max(sum, -sum) < c.Blocks {
+		return ""
+	}
+	first := c.Contender
+	if sum < 0 {
+		first = c.Baseline
+	}
+	return fmt.Sprintf("%s ran first in all %d blocks: without drawn orders an effect of the order cannot be told from a difference", first, c.Blocks)
+}
+
+func (c *contest) show(e stats.Estimate) {
+	v := e.Value
+	if c.metric.Scale != sample.Difference {
+		v = math.Exp(v)
+		if v == 0 {
+			v = math.Inf(-1)
+		}
+	}
+	c.Ratio = finite(v)
+	c.CI = c.interval(e.Lo, e.Hi)
+	for _, b := range c.blocks[:c.Blocks] {
+		c.Failures.Contender += b.failed.Contender
+		c.Failures.Baseline += b.failed.Baseline
+		c.Failures.Of += b.failed.Of
+	}
+	if f := c.Failures; f.Contender+f.Baseline > 0 {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("failed trials: %d of %d of %s, %d of %d of %s; each counts as the worst possible value",
+			f.Contender, f.Of, c.Contender, f.Baseline, f.Of, c.Baseline))
+	}
+}
+
+// interval maps bounds of d to bounds of the ratio.
+func (c *contest) interval(lo, hi float64) Interval {
+	if c.metric.Scale == sample.Difference {
+		return Interval{finite(lo), finite(hi)}
+	}
+	var out Interval
+	for i, b := range [2]float64{lo, hi} {
+		if !math.IsInf(b, 0) {
+			out[i] = finite(math.Exp(b))
+		}
+	}
+	return out
+}
+
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+// moreBlocks estimates how many more blocks an open comparison needs, from its
+// estimate and the width of its interval now: a run of that many decides it
+// with the probability stats.Likely if the difference is what it seems. That is
+// what plan says of a wanted difference.
+func (c *contest) moreBlocks(d *Data) *int {
+	n := len(c.blocks)
+	looks, alphas := d.looks(), d.Alphas
+	if n < 4 || len(looks) == 0 || c.stuck() {
+		return nil
+	}
+	alpha := alphas[min(max(c.look, 0), len(looks)-1)]
+	if c.Alpha != nil {
+		alpha = *c.Alpha
+	}
+	// The width at a level that n blocks can reach says what the error is.
+	level := max(alpha, math.Ldexp(2, -n))
+	e := c.contrast.Quick(n, 1-level)
+	se := (e.Hi - e.Lo) / 2 / stats.NormalTail(level/2)
+	growth := stats.Growth(e.Value, se, c.limit, alpha)
+	if math.IsInf(se, 0) || growth != growth || math.IsInf(growth, 0) {
+		return nil
+	}
+	need := math.Ceil(float64(n) * growth)
+	need = max(need, float64(n+1), float64(stats.SignedRankNeeds(alpha)))
+	for _, l := range looks {
+		if float64(l) >= need {
+			need = float64(l) // decisions fall at looks
+			break
+		}
+	}
+	if need > 100_000 {
+		return nil
+	}
+	more := int(need) - n
+	return &more
+}
+
+// stuck tells that no number of further blocks can decide the comparison.
+func (c *contest) stuck() bool {
+	for _, g := range c.held {
+		if total(g.Name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,116 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"bakeoff/judge/stats"
+)
+
+// looks returns the looks that have an alpha.
+func (d *Data) looks() []int { return d.Looks[:min(len(d.Looks), len(d.Alphas))] }
+
+// decide takes the looks of one family in the order in which its blocks
+// came, sharing the alpha of each look as the package comment says.
+//
+// size is the number of comparisons of the family that can get a verdict.
+func (d *Data) decide(family []*contest, size int) {
+	looks := d.looks()
+	// A comparison reaches a look with the block that completes its count.
+	var moments []int
+	for _, c := range family {
+		for _, l := range looks {
+			if l > 0 && l <= len(c.blocks) {
+				moments = append(moments, c.blocks[l-1].index)
+			}
+		}
+	}
+	slices.Sort(moments)
+	for _, c := range family {
+		c.family = max(1, size)
+	}
+	different, equal := 0, 0
+	memo := map[int][]float64{}
+	levels := func(share int) []float64 {
+		if memo[share] == nil {
+			memo[share] = d.levels(looks, share)
+		}
+		return memo[share]
+	}
+	for _, now := range slices.Compact(moments) {
+		for _, c := range family {
+			c.advance(looks, now)
+		}
+		// Each rejection raises the level of those that are left: go round
+		// until none is left that falls.
+		for again := true; again; {
+			again = false
+			differ, same := levels(size-different), levels(size-equal)
+			for _, c := range family {
+				if c.closed || c.look < 0 {
+					continue
+				}
+				v := c.try(differ[c.look], same[c.look])
+				if v == Inconclusive {
+					continue
+				}
+				c.closed, c.Verdict, again = true, v, true
+				if v == Equivalent {
+					equal++
+				} else {
+					different++
+				}
+			}
+		}
+	}
+	for _, c := range family {
+		c.finish(d)
+	}
+}
+
+// boundaries keeps the levels of designs that were computed before.
+var boundaries sync.Map
+
+// levels returns the nominal level of each look when the alphas are shared
+// by so many comparisons.
+func (d *Data) levels(looks []int, share int) []float64 {
+	spend := make([]float64, len(looks))
+	for k := range looks {
+		spend[k] = d.Alphas[k] / float64(share)
+	}
+	key := fmt.Sprint(looks, spend)
+	if l, ok := boundaries.Load(key); ok {
+		return l.([]float64)
+	}
+	l := stats.Boundaries(looks, spend)
+	boundaries.Store(key, l)
+	return l
+}
+
+// advance takes the last look that c has reached with the block now.
+func (c *contest) advance(looks []int, now int) {
+	if c.closed {
+		return
+	}
+	next := c.look
+	for k := c.look + 1; k < len(looks); k++ {
+		if l := looks[k]; l > 0 && l <= len(c.blocks) && c.blocks[l-1].index <= now {
+			next = k
+		}
+	}
+	if next > c.look {
+		c.reach(next, looks[next])
+	}
+}
+
+// NextLook returns the first look after the given number of blocks, and
+// false when all were taken.
+func NextLook(looks []int, blocks int) (int, bool) {
+	for _, l := range looks {
+		if l > blocks {
+			return l, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,514 @@
+package analysis
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/sample"
+)
+
+// Bounds on what a table may be.
+const (
+	maxLine     = 1 << 20
+	maxRows     = 50_000_000
+	maxProblems = 20
+	maxKinds    = 1000 // contenders, and metrics, of one experiment
+)
+
+// The columns of a table; the last three are optional.
+const (
+	colBlock = iota
+	colPosition
+	colContender
+	colWorkload
+	colMetric
+	colUnit
+	colBetter
+	colValue
+	colExperiment
+	colInstance
+	colScale
+	columns
+)
+
+var columnNames = [columns]string{"block", "position", "contender", "workload", "metric", "unit", "better", "value",
+	"experiment", "instance", "scale"}
+
+const required = colValue + 1
+
+// fields are the columns of one row; nil where there is none.
+type fields [columns][]byte
+
+// row is one value, with words as numbers.
+type row struct {
+	block, position int64
+	value           float64 // NaN: the trial failed
+	contender       int32
+	instance        int32
+	def             int32
+	line            int32
+}
+
+// definition is a metric of a workload.
+type definition struct {
+	workload string
+	metric   sample.Metric
+}
+
+type defAt struct{ def, line int32 }
+
+// experiment is the part of a table that is analysed by itself.
+type experiment struct {
+	name       string
+	first      int32 // line
+	rows       []row
+	contenders []int32
+	defs       []defAt
+}
+
+// words gives each distinct string a number.
+type words struct {
+	ids   map[string]int32
+	names []string
+}
+
+func (w *words) id(b []byte) int32 {
+	if id, ok := w.ids[string(b)]; ok {
+		return id
+	}
+	s := string(b)
+	id := int32(len(w.names))
+	w.ids[s] = id
+	w.names = append(w.names, s)
+	return id
+}
+
+// lastRow is what the row before named: the next one mostly names the same.
+type lastRow struct {
+	experiment *experiment
+	def        int32
+	words      [5]string // workload, metric, unit, better, scale
+	known      bool
+}
+
+// same tells that a row names the same metric of the same workload.
+func (l *lastRow) same(f *fields) bool {
+	return l.known && l.words[0] == string(f[colWorkload]) && l.words[1] == string(f[colMetric]) && l.words[2] == string(f[colUnit]) &&
+		l.words[3] == string(f[colBetter]) && l.words[4] == string(f[colScale])
+}
+
+// reader collects the rows of a table and what is wrong with them.
+type reader struct {
+	name        string
+	words       words
+	defs        []definition
+	defIDs      map[definition]int32
+	experiments []*experiment
+	byName      map[string]*experiment
+	rows        int
+	last        lastRow
+	problems    []string
+	more        int // problems beyond those kept
+}
+
+func newReader(name string) *reader {
+	return &reader{name: name, words: words{ids: map[string]int32{}}, defIDs: map[definition]int32{}, byName: map[string]*experiment{}}
+}
+
+func (t *reader) at(line int32) string { return fmt.Sprintf("%s:%d: ", t.name, line) }
+
+// problem notes what is wrong in a line; line 0 is for a finished message.
+func (t *reader) problem(line int32, format string, args ...any) {
+	if len(t.problems) >= maxProblems {
+		t.more++
+		return
+	}
+	s := fmt.Sprintf(format, args...)
+	if line > 0 {
+		s = t.at(line) + s
+	}
+	t.problems = append(t.problems, s)
+}
+
+func (t *reader) err() error {
+	if len(t.problems) == 0 {
+		return nil
+	}
+	s := strings.Join(t.problems, "\n")
+	if t.more > 0 {
+		s += fmt.Sprintf("\nand %d more", t.more)
+	}
+	return fault.Wrap(fault.Invalid, "", errors.New(s))
+}
+
+// read takes in a whole table; its first byte tells NDJSON from CSV.
+func (t *reader) read(r io.Reader) error {
+	in := bufio.NewScanner(r)
+	in.Buffer(make([]byte, 0, 64<<10), maxLine)
+	var header []int
+	ndjson, started := false, false
+	line := int32(0)
+	for in.Scan() {
+		line++
+		b := bytes.TrimSpace(in.Bytes())
+		if line == 1 {
+			b = bytes.TrimPrefix(b, []byte("\ufeff"))
+		}
+		if len(b) == 0 {
+			continue
+		}
+		if !utf8.Valid(b) {
+			// The rest is told from no table: one message is enough.
+			t.problem(line, "this is not UTF-8; save the table as UTF-8")
+			return t.err()
+		}
+		if !started {
+			started = true
+			if ndjson = b[0] == '{'; !ndjson {
+				if header = t.header(line, b); header == nil {
+					return t.err()
+				}
+				continue
+			}
+		}
+		var f fields
+		if ndjson {
+			if err := parseObject(b, &f); err != nil {
+				t.problem(line, "%v; write one flat JSON object a line", err)
+				continue
+			}
+		} else if !t.splitCSV(line, b, header, &f) {
+			continue
+		}
+		t.add(line, &f)
+		if t.rows > maxRows || line == math.MaxInt32 {
+			return fault.New(fault.Invalid, "%s: more than %d rows; split the table", t.name, maxRows)
+		}
+	}
+	if err := in.Err(); errors.Is(err, bufio.ErrTooLong) {
+		t.problem(line+1, "the line is longer than %d bytes; write one row a line", maxLine)
+	} else if err != nil {
+		return fault.Wrap(fault.Lab, "read "+t.name, err)
+	}
+	if t.rows == 0 && len(t.problems) == 0 {
+		t.problem(line+1, "there is no row; write CSV with a header or one JSON object a line with %s", strings.Join(columnNames[:required], ", "))
+	}
+	return t.err()
+}
+
+// header returns the column of each field, −1 for one that is not ours.
+func (t *reader) header(line int32, b []byte) []int {
+	names, err := splitLine(b)
+	if err != nil {
+		t.problem(line, "%v", err)
+		return nil
+	}
+	out := make([]int, len(names))
+	var seen [columns]bool
+	for i, n := range names {
+		out[i] = column(bytes.TrimSpace(n))
+		if c := out[i]; c >= 0 {
+			if seen[c] {
+				t.problem(line, "column %q is there twice", n)
+			}
+			seen[c] = true
+		}
+	}
+	var absent []string
+	for c := range required {
+		if !seen[c] {
+			absent = append(absent, strconv.Quote(columnNames[c]))
+		}
+	}
+	if len(absent) > 0 {
+		t.problem(line, "no column %s; the header needs %s and may have %s", strings.Join(absent, ", "),
+			strings.Join(columnNames[:required], ", "), strings.Join(columnNames[required:], ", "))
+	}
+	if len(t.problems) > 0 {
+		return nil
+	}
+	return out
+}
+
+func column(name []byte) int {
+	for c, n := range columnNames {
+		if string(name) == n {
+			return c
+		}
+	}
+	return -1
+}
+
+// splitLine splits a line of CSV; a quoted field ends in its line.
+func splitLine(b []byte) ([][]byte, error) {
+	if bytes.IndexByte(b, '"') < 0 {
+		return bytes.Split(b, []byte{','}), nil
+	}
+	rec, err := csv.NewReader(bytes.NewReader(b)).Read()
+	if err != nil {
+		return nil, fmt.Errorf("the quotes do not match; a field is quoted within its line")
+	}
+	out := make([][]byte, len(rec))
+	for i, s := range rec {
+		out[i] = []byte(s)
+	}
+	return out, nil
+}
+
+func (t *reader) splitCSV(line int32, b []byte, header []int, f *fields) bool {
+	if bytes.IndexByte(b, '"') >= 0 {
+		parts, err := splitLine(b)
+		if err != nil {
+			t.problem(line, "%v", err)
+			return false
+		}
+		if len(parts) != len(header) {
+			t.problem(line, "%d fields, and the header has %d", len(parts), len(header))
+			return false
+		}
+		for i, p := range parts {
+			if c := header[i]; c >= 0 {
+				f[c] = bytes.TrimSpace(p)
+			}
+		}
+		return true
+	}
+	n := 0
+	for rest, more := b, true; more; n++ {
+		var p []byte
+		p, rest, more = bytes.Cut(rest, []byte{','})
+		if n < len(header) && header[n] >= 0 {
+			f[header[n]] = bytes.TrimSpace(p)
+		}
+	}
+	if n != len(header) {
+		t.problem(line, "%d fields, and the header has %d", n, len(header))
+		return false
+	}
+	return true
+}
+
+// parseObject reads the fields of a flat JSON object. The usual line, of
+// plain strings and numbers, is read in one pass; anything else is left to
+// encoding/json.
+func parseObject(b []byte, f *fields) error {
+	if parsePlain(b, f) {
+		return nil
+	}
+	*f = fields{}
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(b, &m); err != nil {
+		return fmt.Errorf("not a JSON object (%v)", err)
+	}
+	for name, raw := range m {
+		c := column([]byte(name))
+		if c < 0 {
+			continue
+		}
+		switch raw[0] {
+		case '"':
+			var s string
+			if err := json.Unmarshal(raw, &s); err != nil {
+				return fmt.Errorf("%s: %v", name, err)
+			}
+			f[c] = []byte(s)
+		case '{', '[':
+			return fmt.Errorf("%s is not a string or a number", name)
+		case 'n':
+			f[c] = []byte{}
+		default:
+			f[c] = raw
+		}
+	}
+	return nil
+}
+
+// parsePlain reads {"name": "text" or number or null, …} without escapes,
+// and returns false for anything else.
+func parsePlain(b []byte, f *fields) bool {
+	i := 0
+	space := func() {
+		for i < len(b) && (b[i] == ' ' || b[i] == '\t') {
+			i++
+		}
+	}
+	text := func() ([]byte, bool) {
+		if i >= len(b) || b[i] != '"' {
+			return nil, false
+		}
+		i++
+		for s := i; i < len(b); i++ {
+			switch c := b[i]; {
+			case c == '"':
+				i++
+				return b[s : i-1], true
+			case c == '\\' || c < ' ':
+				return nil, false
+			}
+		}
+		return nil, false
+	}
+	if len(b) < 2 || b[0] != '{' {
+		return false
+	}
+	for i = 1; ; {
+		space()
+		name, ok := text()
+		space()
+		if !ok || i >= len(b) || b[i] != ':' {
+			return false
+		}
+		i++
+		space()
+		if i >= len(b) {
+			return false
+		}
+		var val []byte
+		if b[i] == '"' {
+			if val, ok = text(); !ok {
+				return false
+			}
+		} else {
+			s := i
+			for i < len(b) && (b[i] >= '0' && b[i] <= '9' || b[i] == '.' || b[i] == '-' || b[i] == '+' || b[i] == 'e' || b[i] == 'E') {
+				i++
+			}
+			if val = b[s:i]; !json.Valid(val) {
+				return false
+			}
+		}
+		if c := column(name); c >= 0 {
+			f[c] = val
+		}
+		space()
+		if i >= len(b) {
+			return false
+		}
+		switch b[i] {
+		case ',':
+			i++
+		case '}':
+			return i == len(b)-1
+		default:
+			return false
+		}
+	}
+}
+
+// add checks a row and keeps it.
+func (t *reader) add(line int32, f *fields) {
+	for c := range required {
+		if f[c] == nil || len(f[c]) == 0 && c != colValue && c != colUnit {
+			t.problem(line, "no %s; every row needs %s", columnNames[c], strings.Join(columnNames[:required], ", "))
+			return
+		}
+	}
+	block, err := strconv.ParseInt(string(f[colBlock]), 10, 64)
+	position, err2 := strconv.ParseInt(string(f[colPosition]), 10, 64)
+	if err != nil || err2 != nil {
+		t.problem(line, "block %q and position %q must be whole numbers", f[colBlock], f[colPosition])
+		return
+	}
+	def, ok := t.define(line, f)
+	if !ok {
+		return
+	}
+	value, ok := t.value(line, f[colValue], t.defs[def].metric.Scale)
+	if !ok {
+		return
+	}
+	e := t.last.experiment
+	if e == nil || e.name != string(f[colExperiment]) {
+		if e, ok = t.byName[string(f[colExperiment])]; !ok {
+			e = &experiment{name: string(f[colExperiment]), first: line}
+			t.byName[e.name] = e
+			t.experiments = append(t.experiments, e)
+		}
+		t.last.experiment = e
+	}
+	x := row{block: block, position: position, value: value, def: def, line: line,
+		contender: t.words.id(f[colContender]), instance: t.words.id(f[colInstance])}
+	if !e.keep(x) {
+		t.problem(line, "more than %d contenders or metrics in experiment %q; one row is one value", maxKinds, e.name)
+		return
+	}
+	t.rows++
+}
+
+func (e *experiment) keep(x row) bool {
+	e.rows = append(e.rows, x)
+	known := false
+	for _, c := range e.contenders {
+		known = known || c == x.contender
+	}
+	if !known {
+		e.contenders = append(e.contenders, x.contender)
+	}
+	for _, d := range e.defs {
+		if d.def == x.def {
+			return len(e.contenders) <= maxKinds
+		}
+	}
+	e.defs = append(e.defs, defAt{x.def, x.line})
+	return len(e.contenders) <= maxKinds && len(e.defs) <= maxKinds
+}
+
+func (t *reader) define(line int32, f *fields) (int32, bool) {
+	if t.last.same(f) {
+		return t.last.def, true
+	}
+	d := definition{workload: t.words.names[t.words.id(f[colWorkload])], metric: sample.Metric{
+		Name: t.words.names[t.words.id(f[colMetric])], Unit: t.words.names[t.words.id(f[colUnit])], Primary: true, Scale: sample.Ratio}}
+	switch string(f[colBetter]) {
+	case "higher":
+		d.metric.Better = sample.Higher
+	case "lower":
+		d.metric.Better = sample.Lower
+	default:
+		t.problem(line, "better is %q; write higher or lower", f[colBetter])
+		return 0, false
+	}
+	switch string(f[colScale]) {
+	case "", "ratio":
+	case "difference":
+		d.metric.Scale = sample.Difference
+	default:
+		t.problem(line, "scale is %q; write ratio or difference", f[colScale])
+		return 0, false
+	}
+	id, ok := t.defIDs[d]
+	if !ok {
+		id = int32(len(t.defs))
+		t.defs = append(t.defs, d)
+		t.defIDs[d] = id
+	}
+	t.last.def, t.last.known = id, true
+	t.last.words = [5]string{d.workload, d.metric.Name, d.metric.Unit, string(f[colBetter]), string(f[colScale])}
+	return id, true
+}
+
+func (t *reader) value(line int32, b []byte, scale sample.Scale) (float64, bool) {
+	if len(b) == 0 || string(b) == "failed" {
+		return math.NaN(), true
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	switch {
+	case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
+		t.problem(line, "value %q is not a finite number; write a number, or failed for a trial that failed", b)
+		return 0, false
+	case v <= 0 && scale == sample.Ratio:
+		t.problem(line, "value %v cannot be compared as a ratio; add a column scale with difference, or write failed for a trial that failed", v)
+		return 0, false
+	}
+	return v, true
+}

@@ -1,0 +1,266 @@
+package analysis
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+
+	"bakeoff/base/sample"
+	"bakeoff/base/unit"
+	"bakeoff/judge/stats"
+)
+
+// The bounds of what makes a difference unsteady: one number for it would
+// then be of no moment at which anybody runs anything.
+const (
+	// steadyAlpha is the level of each of the two tests, shared by the
+	// comparisons of a family.
+	steadyAlpha = 0.02
+	// permutations of the test of a change; the least p is one in so many
+	// and one.
+	permutations = 9999
+	// settling is how many of them are enough for most comparisons.
+	settling = 199
+	// fixedBlocks is how many blocks in one order are no accident: drawn
+	// orders do so once in 128 runs.
+	fixedBlocks = 8
+	// stepOfLevel is the change of both sides together that is told: less is
+	// what neighbours on a machine do.
+	stepOfLevel = 0.20
+	// orderMoves is how far an order is believed to move a result. What lies
+	// farther away gets a warning and keeps its verdict: an order does not
+	// halve anything.
+	orderMoves = 0.20
+)
+
+// The gates that are failed by the trials of a comparison together.
+const (
+	OrderGate  = "order"
+	ChangeGate = "change"
+)
+
+// visit is what the trials of one block say of the order in which they ran.
+type visit struct {
+	difference  float64 // of the sides' means
+	first, last float64 // of the sides' first trials, and of their last ones
+	warm        float64 // of first trials from last ones, both sides together
+	level       float64 // the mean of all
+}
+
+// visits reads the first n blocks; those with a failure say nothing.
+func (c *contest) visits(n int) []visit {
+	t := c.trials
+	var out []visit
+	for b := range c.blocks[:n] {
+		from, to := t.Start[b], len(t.Value)
+		if b+1 < len(t.Start) {
+			to = t.Start[b+1]
+		}
+		if v, ok := readVisit(t.Value[from:to], t.Side[from:to]); ok {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// readVisit reads one block; false where one of its values is no number.
+func readVisit(values []float64, sides []int8) (visit, bool) {
+	var v visit
+	half := float64(len(values)) / 2
+	var first, last [2]float64 // of the side in question and of the other
+	var seen [2]bool
+	for i, x := range values {
+		if math.IsInf(x, 0) || math.IsNaN(x) {
+			return v, false
+		}
+		v.difference += float64(sides[i]) * x / half
+		v.level += x / (2 * half)
+		k := (1 - int(sides[i])) / 2
+		if !seen[k] {
+			seen[k], first[k] = true, x
+		}
+		last[k] = x
+	}
+	v.first, v.last = first[0]-first[1], last[0]-last[1]
+	v.warm = (first[0] + first[1] - last[0] - last[1]) / 2
+	return v, true
+}
+
+// turn tells whose trials ran earlier in a block: the side that is ahead in
+// more of them, 0 where neither is.
+func turn(sides []int8) int8 {
+	sum := 0
+	for i, s := range sides {
+		sum -= int(s) * i
+	}
+	switch {
+	case sum > 0:
+		return 1
+	case sum < 0:
+		return -1
+	}
+	return 0
+}
+
+// unsteady returns the gates that the entered blocks fail together: that one
+// number stands for differences that are several.
+//
+// Both tests are exact where nothing is unsteady: exchanging the sides of a
+// block, whose order was drawn, changes the sign of what the order gate ranks;
+// and differences of blocks are exchangeable. A test of chance alone would
+// find what nobody minds, so the two parts must also call for two verdicts.
+func (c *contest) unsteady() []Gate {
+	if c.checked == c.Blocks {
+		return c.moving
+	}
+	c.checked, c.moving = c.Blocks, nil
+	add := func(name, reason string) {
+		all := 0
+		for _, b := range c.blocks[:c.Blocks] {
+			all += 2 * b.failed.Of
+		}
+		if reason != "" {
+			c.moving = append(c.moving, Gate{Name: name, Reason: reason, Trials: all, Of: all})
+		}
+	}
+	vs := c.visits(c.Blocks)
+	add(ChangeGate, c.changed(vs))
+	if reason := c.oneOrder(); reason != "" {
+		add(OrderGate, reason)
+	} else {
+		add(OrderGate, c.byVisit(vs))
+	}
+	return c.moving
+}
+
+// oneOrder says that no order was drawn: one side's trials came first in every
+// block of data whose orders nobody vouches for. Orders in which neither side
+// is ahead (ABBA in every block) get a warning instead.
+func (c *contest) oneOrder() string {
+	if !c.elsewhere || c.Blocks < fixedBlocks || !(math.Abs(c.shown.Value) <= math.Log1p(orderMoves)) {
+		return ""
+	}
+	sum := 0
+	for _, b := range c.blocks[:c.Blocks] {
+		sum += int(b.turn)
+	}
+	if max(sum, -sum) < c.Blocks {
+		return ""
+	}
+	ahead, behind := c.Contender, c.Baseline
+	if sum < 0 {
+		ahead, behind = behind, ahead
+	}
+	return fmt.Sprintf("%s ran before %s in all %d blocks, so that an effect of the order cannot be told from a difference: run each block in a drawn order", ahead, behind, c.Blocks)
+}
+
+// byVisit says that the sides' first trials of a block compare otherwise than
+// their last ones: one side was still warming up, or what one leaves behind
+// helps or hinders the other.
+func (c *contest) byVisit(vs []visit) string {
+	first, last, gap := make([]float64, len(vs)), make([]float64, len(vs)), make([]float64, len(vs))
+	for i, v := range vs {
+		first[i], last[i], gap[i] = v.first, v.last, v.first-v.last
+	}
+	if !c.drawn() || len(vs) < 2 {
+		return ""
+	}
+	a, b := stats.NewWalsh(first).Median(), stats.NewWalsh(last).Median()
+	if !c.apart(a, b) || stats.SignedRankTest(gap).P > steadyAlpha/float64(c.family) {
+		return ""
+	}
+	return fmt.Sprintf("the difference is %s between the first trials of a block and %s between the last ones", c.spoken(a), c.spoken(b))
+}
+
+// drawn tells that not all blocks have the same order.
+func (c *contest) drawn() bool {
+	for _, b := range c.blocks[:c.Blocks] {
+		if b.first != c.blocks[0].first {
+			return true
+		}
+	}
+	return false
+}
+
+// changed says from which block on the difference is another one.
+func (c *contest) changed(vs []visit) string {
+	d := make([]float64, len(vs))
+	for i, v := range vs {
+		d[i] = v.difference
+	}
+	at, before, after := c.step(d, c.apart)
+	if at == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the difference is %s before block %d of %d, and %s from it on", c.spoken(before), at+1, len(d), c.spoken(after))
+}
+
+// step returns the index at which the level of xs changed and the medians on
+// either side of it, 0 where it did not or where matters does not mind.
+func (c *contest) step(xs []float64, matters func(before, after float64) bool) (at int, before, after float64) {
+	p := stats.ScanPoint(xs)
+	if !matters(p.Before, p.After) {
+		return 0, 0, 0
+	}
+	r := c.draw(xs)
+	// The first order is passed over: it always was, and what is in a run folder
+	// must come out the same again.
+	rand.New(r).Shuffle(len(xs), func(int, int) {})
+	if !stats.ScanWithin(xs, settling, r, 2*steadyAlpha) || !stats.ScanWithin(xs, permutations, c.draw(xs), steadyAlpha/float64(c.family)) {
+		return 0, 0, 0
+	}
+	return p.At, p.Before, p.After
+}
+
+// draw makes the orders of a comparison's values the same each time.
+func (c *contest) draw(xs []float64) *rand.PCG { return rand.NewPCG(c.seed(), uint64(len(xs))) }
+
+// seed is of a comparison by its names.
+func (c *contest) seed() uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%q %q %q", c.Contender, c.Cell, c.metric.Name)
+	return h.Sum64()
+}
+
+// apart tells that two differences call for two verdicts, and lie farther from
+// each other than the margin.
+func (c *contest) apart(a, b float64) bool {
+	if math.IsNaN(a) || math.IsNaN(b) || math.Abs(a-b) <= c.limit {
+		return false
+	}
+	return judge(a, a, c.limit, c.metric.Better) != judge(b, b, c.limit, c.metric.Better)
+}
+
+// spoken is a difference in words.
+func (c *contest) spoken(d float64) string {
+	if c.metric.Scale == sample.Difference {
+		return unit.Signed(d, -1) + " " + c.metric.Unit
+	}
+	return unit.Signed(100*math.Expm1(d), 1) + " %"
+}
+
+// unrest are warnings of what meets both sides alike. Comparisons are made
+// within blocks and visits, and stand; but what was measured was not at rest.
+func (c *contest) unrest() []string {
+	if c.Blocks == 0 || c.metric.Scale == sample.Difference {
+		return nil
+	}
+	vs := c.visits(c.Blocks)
+	level, warm := make([]float64, len(vs)), make([]float64, len(vs))
+	for i, v := range vs {
+		level[i], warm[i] = v.level, v.warm
+	}
+	large := math.Log1p(stepOfLevel)
+	var out []string
+	if at, before, after := c.step(level, func(a, b float64) bool { return math.Abs(a-b) >= large }); at > 0 {
+		out = append(out, fmt.Sprintf("the values of both sides changed by %s from block %d on: the machine did, and the comparison within blocks stands", c.spoken(after-before), at+1))
+	}
+	if len(vs) < 2 || !c.drawn() {
+		return out
+	}
+	if m := stats.NewWalsh(warm).Median(); math.Abs(m) >= large && stats.SignedRankTest(warm).P <= steadyAlpha {
+		out = append(out, fmt.Sprintf("the first trials of a block gave %s of what the last ones gave, on both sides: they were still warming up", c.spoken(m)))
+	}
+	return out
+}

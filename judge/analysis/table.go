@@ -1,0 +1,266 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/sample"
+)
+
+// The design that is applied where none is given. It was chosen by
+// bench/statistics (docs/statistics.md): a true difference of 2 % is called in
+// 86 % of runs with 49 trials on average in the reference noise. The first
+// alpha is what eight blocks can spend with the two outermost averages cut
+// off on either side, 4/256 = .0156; all add up to .047, which leaves room for
+// the joint normality that the levels assume.
+var (
+	DefaultLooks  = []int{8, 10, 12, 14, 16, 18}
+	DefaultAlphas = []float64{.016, .007, .006, .006, .006, .006}
+)
+
+// TableOptions say how a table is analysed. They are taken as they are.
+type TableOptions struct {
+	// Baseline is a contender; "": the first one in the table.
+	Baseline string
+	Margin   float64
+	// Looks in blocks, ascending, and the alpha of each. No looks: the
+	// default ones. Looks without alphas share 5 % evenly.
+	Looks  []int
+	Alphas []float64
+}
+
+// maxMargin is the largest margin, as in a lab file: what lies beyond half is
+// no equivalence to anybody.
+const maxMargin = 0.5
+
+// check fills in defaults and refuses what makes no design.
+func (o *TableOptions) check() error {
+	if len(o.Looks) == 0 && len(o.Alphas) == 0 {
+		o.Looks, o.Alphas = DefaultLooks, DefaultAlphas
+	}
+	if len(o.Alphas) == 0 {
+		for range o.Looks {
+			o.Alphas = append(o.Alphas, 0.05/float64(len(o.Looks)))
+		}
+	}
+	if len(o.Looks) != len(o.Alphas) {
+		return fault.New(fault.Invalid, "%d looks and %d alphas; give one alpha a look", len(o.Looks), len(o.Alphas))
+	}
+	sum := 0.0
+	for i, l := range o.Looks {
+		if l < 1 || i > 0 && l <= o.Looks[i-1] {
+			return fault.New(fault.Invalid, "look %d does not come after the one before; write ascending numbers of blocks such as 8,10,12,14,16,18", l)
+		}
+		if a := o.Alphas[i]; !(a > 0 && a < 1) {
+			return fault.New(fault.Invalid, "alpha %v is not between 0 and 1", a)
+		}
+		sum += o.Alphas[i]
+	}
+	if sum >= 1 {
+		return fault.New(fault.Invalid, "the alphas add up to %v; their sum is the rate of false alarms and must be below 1", sum)
+	}
+	if !(o.Margin >= 0 && o.Margin <= maxMargin) {
+		return fault.New(fault.Invalid, "margin %v is not a share from 0 to %v; write 0.02 for 2 %%", o.Margin, maxMargin)
+	}
+	return nil
+}
+
+// ReadTable reads numbers that were measured elsewhere, in CSV with a header
+// or as NDJSON, and analyses each experiment in it.
+//
+// Columns are block, position (whole numbers), contender, workload, metric,
+// unit, better (higher or lower) and value; experiment, instance and scale
+// (ratio, the default, or difference) are optional. A value that is empty,
+// null or "failed" is a trial that failed. Rows are in any order; two
+// contenders at one position of a block for one workload are refused. Every
+// metric is primary; looks are applied as if blocks arrived one by one in
+// the order of their numbers. Without an instance of its own in every block
+// the scope is ScopeInstance.
+//
+// The results are in the order in which the experiments first appear. An
+// error is of kind fault.Invalid and lists up to 20 problems, one a line, as
+// name:line: what is wrong; what would be right.
+func ReadTable(r io.Reader, name string, opt TableOptions) ([]Results, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	t := newReader(name)
+	if err := t.read(r); err != nil {
+		return nil, err
+	}
+	baselines, err := t.baselines(opt.Baseline)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Results, len(t.experiments))
+	problems := make([][]string, len(t.experiments))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(out)) {
+		wg.Go(func() {
+			b := builder{reader: t, opt: opt}
+			for i := int(next.Add(1)) - 1; i < len(out); i = int(next.Add(1)) - 1 {
+				d, bad := b.build(t.experiments[i], baselines[i])
+				problems[i] = bad
+				if len(bad) == 0 {
+					out[i] = Analyse(d)
+					out[i].Ended = "blocks"
+					if out[i].AllDecided() {
+						out[i].Ended = "decided"
+					}
+				}
+				t.experiments[i].rows = nil
+			}
+		})
+	}
+	wg.Wait()
+	for _, bad := range problems {
+		for _, p := range bad {
+			t.problem(0, "%s", p)
+		}
+	}
+	if err := t.err(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// baselines chooses one contender of every experiment.
+func (t *reader) baselines(wanted string) ([]int32, error) {
+	out := make([]int32, len(t.experiments))
+	id, known := t.words.ids[wanted]
+	if wanted == "" {
+		id, known = t.experiments[0].contenders[0], true
+	}
+	for i, e := range t.experiments {
+		out[i] = id
+		if known && slices.Contains(e.contenders, id) {
+			continue
+		}
+		if wanted == "" {
+			out[i] = e.contenders[0]
+			continue
+		}
+		var there []string
+		for _, c := range e.contenders {
+			there = append(there, t.words.names[c])
+		}
+		in := ""
+		if e.name != "" {
+			in = fmt.Sprintf(" in experiment %q", e.name)
+		}
+		t.problem(e.first, "no contender %q%s to be the baseline; there are %s", wanted, in, strings.Join(there, ", "))
+	}
+	return out, t.err()
+}
+
+// builder turns experiments into Data; its buffers are used again.
+type builder struct {
+	*reader
+	opt          TableOptions
+	observations []Observation
+	values       []sample.Value
+}
+
+func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
+	d := Data{Run: e.name, Baseline: b.words.names[baseline], Margin: b.opt.Margin, Looks: b.opt.Looks, Alphas: b.opt.Alphas, Elsewhere: true}
+	if d.Run == "" {
+		d.Run = path.Base(b.name)
+	}
+	if len(e.contenders) < 2 {
+		return d, []string{b.at(e.first) + fmt.Sprintf("experiment %q has the one contender %q; a comparison needs two", e.name, d.Baseline)}
+	}
+	for _, c := range e.contenders {
+		d.Contenders = append(d.Contenders, Contender{Name: b.words.names[c]})
+	}
+	bad := b.cells(e, &d)
+	slices.SortFunc(e.rows, func(x, y row) int {
+		return cmp.Or(cmp.Compare(x.block, y.block), cmp.Compare(x.position, y.position),
+			cmp.Compare(b.defs[x.def].workload, b.defs[y.def].workload), cmp.Compare(x.contender, y.contender), cmp.Compare(x.line, y.line))
+	})
+	b.observations = b.observations[:0]
+	b.values = slices.Grow(b.values[:0], len(e.rows)) // never grows below, so that parts of it stay put
+	for i := 0; i < len(e.rows); {
+		x := e.rows[i]
+		if i > 0 && b.sameTurn(e.rows[i-1], x) {
+			bad = append(bad, b.together(e.rows[i-1], x))
+		}
+		start := len(b.values)
+		for ; i < len(e.rows) && b.sameTrial(e.rows[i], x); i++ {
+			m := b.defs[e.rows[i].def].metric
+			if slices.ContainsFunc(b.values[start:], func(v sample.Value) bool { return v.Metric == m.Name }) {
+				bad = append(bad, b.at(e.rows[i].line)+fmt.Sprintf("a second value of %s in block %d at position %d of %s; every trial of a block has a position of its own",
+					m.Name, x.block, x.position, b.words.names[x.contender]))
+				continue
+			}
+			b.values = append(b.values, sample.Value{Metric: m.Name, Unit: m.Unit, Value: e.rows[i].value})
+		}
+		b.observations = append(b.observations, Observation{
+			Block: int(x.block), Position: int(x.position), Instance: b.words.names[x.instance],
+			Contender: b.words.names[x.contender], Cell: b.defs[x.def].workload, Values: b.values[start:len(b.values):len(b.values)],
+		})
+	}
+	d.Observations = b.observations
+	d.Scope = b.scope(e)
+	return d, bad
+}
+
+func (b *builder) sameTrial(x, y row) bool { return b.sameTurn(x, y) && x.contender == y.contender }
+
+// sameTurn tells whether two rows have one workload at one place of a block.
+// Positions may count through a block or through each of its workloads.
+func (b *builder) sameTurn(x, y row) bool {
+	return x.block == y.block && x.position == y.position && b.defs[x.def].workload == b.defs[y.def].workload
+}
+
+// together says that two contenders had one turn, at the line of the later one.
+func (b *builder) together(x, y row) string {
+	if x.line > y.line {
+		x, y = y, x
+	}
+	return b.at(y.line) + fmt.Sprintf("%s at position %d of block %d for %s, where %s is (line %d); trials come one after the other, so each has a position of its own",
+		b.words.names[y.contender], y.position, y.block, b.defs[y.def].workload, b.words.names[x.contender], x.line)
+}
+
+// cells collects the workloads and metrics in the order of their first rows.
+func (b *builder) cells(e *experiment, d *Data) (bad []string) {
+	for _, id := range e.defs {
+		def := b.defs[id.def]
+		k := slices.IndexFunc(d.Cells, func(c Cell) bool { return c.Name == def.workload })
+		if k < 0 {
+			k = len(d.Cells)
+			d.Cells = append(d.Cells, Cell{Name: def.workload, Workload: def.workload})
+		}
+		c := &d.Cells[k]
+		if i := slices.IndexFunc(c.Metrics, func(m sample.Metric) bool { return m.Name == def.metric.Name }); i >= 0 {
+			m := c.Metrics[i]
+			bad = append(bad, b.at(id.line)+fmt.Sprintf("%s of %s was in %s with %s better on scale %s, here it is %s, %s, %s; use one for the whole experiment",
+				m.Name, c.Name, m.Unit, m.Better, m.Scale, def.metric.Unit, def.metric.Better, def.metric.Scale))
+			continue
+		}
+		c.Metrics = append(c.Metrics, def.metric)
+	}
+	return bad
+}
+
+// scope is the machine only when every contender had an instance of its own
+// in every block; rows are sorted by block.
+func (b *builder) scope(e *experiment) Scope {
+	block := map[int32]int64{} // of an instance
+	for _, x := range e.rows {
+		was, ok := block[x.instance]
+		if b.words.names[x.instance] == "" || ok && was != x.block {
+			return ScopeInstance
+		}
+		block[x.instance] = x.block
+	}
+	return ScopeMachine
+}

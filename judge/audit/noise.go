@@ -1,0 +1,119 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+
+	"bakeoff/judge/stats"
+)
+
+// What is allowed for where a table gives no spread.
+const (
+	// plausible is the share by which two measurements of the same thing may
+	// differ, by convention: the order of linking and the size of the
+	// environment move results that far, and reverse them (Mytkowicz et al.,
+	// Producing Wrong Data Without Doing Anything Obviously Wrong, ASPLOS
+	// 2009).
+	plausible = 0.05
+	// gross is a ratio that no noise of a sane machine makes, one run or many.
+	gross = 2
+)
+
+var noiseCheck = Check{
+	Name: "noise",
+	Doc:  `Is the difference larger than what runs differ by? With a published spread and number of runs, by Student's t; a factor of 2 needs no such proof. Without them a difference below 5 % is a tie by convention: the order of linking and the size of the environment alone move results that far (Mytkowicz et al. 2009). Between 5 % and a factor of 2 nobody can know without repetitions. Sameness needs repetitions in any case: an interval that lies inside a margin.`,
+	claim: func(t *Table, c *comparison) []Reason {
+		o := c.outcome
+		if o.detail == "" || !o.holds {
+			return nil
+		}
+		reps := t.Experiment.Repetitions
+		cv, of := t.spreadOf(c)
+		switch {
+		case c.Relation == "equal" || c.Relation == "ratio" && o.gap < 1+plausible:
+			return sameness(reps, cv, o.gap)
+		case o.gap == 0:
+			return []Reason{{Weight: Undoes, Text: unrepeated(reps) + ": whether it is more than noise cannot be known"}}
+		case cv > 0 && reps.N >= 2:
+			return byStudent(reps.N, cv, of, o.gap)
+		case o.gap-1 <= plausible:
+			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("a tie within plausible noise: they differ by %s, and runs of the same thing by up to %s", percent(o.gap-1), percent(plausible))}}
+		case o.gap < gross:
+			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("%s: whether %s is more than noise cannot be known", unrepeated(reps), percent(o.gap-1))}}
+		}
+		return []Reason{{Weight: Qualifies, Text: fmt.Sprintf("%s; a factor of %s is past plausible noise, but its size is uncertain", unrepeated(reps), times(o.gap))}}
+	},
+	table: func(t *Table) []Finding {
+		e := t.Experiment
+		switch {
+		case len(t.Claims) == 0, e.Repetitions.N >= 2 && len(e.Spread) > 0:
+			return nil
+		}
+		return []Finding{{Text: unrepeated(e.Repetitions)}}
+	},
+}
+
+func unrepeated(c Count) string {
+	switch {
+	case c.Several:
+		return "no repetitions are given: it was run several times, but neither how often nor how far apart the runs were is said"
+	case c.N == 1:
+		return "no repetitions: it was run once"
+	case c.N > 1:
+		return fmt.Sprintf("%d runs, but their spread is not given", c.N)
+	}
+	return "no repetitions are given, and no spread"
+}
+
+func sameness(reps Count, cv, gap float64) []Reason {
+	if reps.N < 2 || cv == 0 {
+		return []Reason{{Weight: Undoes, Text: unrepeated(reps) + ": that figures look alike does not show that the systems are"}}
+	}
+	half := margin(reps.N, cv)
+	if gap-1+half > plausible {
+		return []Reason{{Weight: Undoes, Text: fmt.Sprintf("with %d runs and a spread of %s the difference is known to ± %s: too wide to call them alike", reps.N, percent(cv), percent(half))}}
+	}
+	return nil
+}
+
+// margin is two standard errors of a difference of means of n runs each.
+func margin(n int, cv float64) float64 { return 2 * cv * math.Sqrt(2/float64(n)) }
+
+// byStudent tests a ratio of two means of n runs each whose coefficient of
+// variation is cv.
+func byStudent(n int, cv float64, of string, gap float64) []Reason {
+	said := fmt.Sprintf("%d runs with a spread of %s", n, percent(cv))
+	if of != "" {
+		said += " (" + of + ")"
+	}
+	// The difference relative to the mean of both: both spreads are shares.
+	d := 2 * (gap - 1) / (gap + 1)
+	p := stats.StudentP(d/(cv*math.Sqrt(2/float64(n))), float64(2*n-2))
+	if p >= 0.05 {
+		return []Reason{{Weight: Undoes, Text: fmt.Sprintf("a tie within the noise: %s leave ± %s, and they differ by %s (p = %.2g)", said, percent(margin(n, cv)), percent(gap-1), p)}}
+	}
+	return []Reason{{Weight: Agrees, Text: fmt.Sprintf("%s: the difference of %s is past it (p = %.2g)", said, percent(gap-1), p)}}
+}
+
+// spreadOf returns the largest published coefficient of variation that bears
+// on c, or 0.
+func (t *Table) spreadOf(c *comparison) (cv float64, of string) {
+	for _, s := range t.Experiment.Spread {
+		if c.inScope(s.Rows, s.Columns) && s.CV > cv {
+			cv, of = s.CV, s.Of
+		}
+	}
+	return cv, of
+}
+
+var trimCheck = Check{
+	Name: "trim",
+	Doc:  `A trimmed mean of few runs trims nothing: of 5 runs, 10 % at each end is half a run, and none is removed (R, mean: floor(n × trim)).`,
+	table: func(t *Table) []Finding {
+		n, s := t.Experiment.Repetitions.N, t.Experiment.Summary
+		if n < 2 || s.Trim == 0 || math.Floor(float64(n)*s.Trim) > 0 {
+			return nil
+		}
+		return []Finding{{Text: fmt.Sprintf("a mean of %d runs without %s at each end is the plain mean: less than one run would be removed", n, percent(s.Trim))}}
+	},
+}

@@ -1,0 +1,248 @@
+// Package calibrate turns measurements of identical contenders, and of ones
+// with work added on purpose, into what a machine can tell: how often it would
+// raise a false alarm, how much its trials scatter, and the smallest
+// difference that it finds in a given time. It is pure but for Load and Save.
+//
+// # What is counted
+//
+// The copies of one contender are paired, each copy in one pair only, and the
+// blocks are cut into windows of Window blocks that do not overlap. Each pair
+// in each window is one trial of the false alarm: does the exact signed-rank
+// test call the two different at five per cent? What it tests are the scores
+// of the blocks (stats.Contrast), as for every verdict, made from the window
+// alone. Pairs in one window share the moments in which they ran but not their
+// trials, and their orders were drawn independently; windows share nothing. No
+// trial is used twice, so that the interval (Clopper and Pearson) is that of a
+// plain count. With so few blocks the test's own level is Nominal, below five
+// per cent: a rate is to be held against that. Counts add up over the
+// calibrations of one machine.
+//
+// What was injected is read from the comparisons of the run: estimate,
+// interval, level and looks are those of any verdict.
+//
+// # The noise
+//
+// Noise is the deviation of the logarithm of one trial, on top of what its
+// block has in common, as plan.Noise means it: the one for which normal trials
+// would give the pairs the intervals that their scores have. So outliers count
+// for as much as they hurt the verdict, which is less than they scatter. It
+// holds for the calibration's work, which computes for a moment and touches no
+// device; other work may scatter more.
+package calibrate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/stats"
+)
+
+// Schema is the schema of a Calibration.
+const Schema = "bakeoff/calibration/v1"
+
+// Window is the number of blocks in which one false alarm can be raised: the
+// fewest in which the exact test can reject at five per cent.
+const Window = 6
+
+// alarm is the level of a false alarm.
+const alarm = 0.05
+
+// Nominal is the probability with which the test of Window blocks rejects two
+// sides that are the same: only both extremes of its 2^Window outcomes do.
+const Nominal = 2.0 / (1 << Window)
+
+// Measured is what one run gave.
+type Measured struct {
+	Run    string    `json:"run"`
+	At     time.Time `json:"at"` // host's clock, UTC
+	Blocks int       `json:"blocks"`
+	Pairs  int       `json:"pairs"`
+	Visits int       `json:"visits"` // trials of a contender in a block
+	Alarms int       `json:"alarms"`
+	Of     int       `json:"of"` // windows of pairs
+	Noise  float64   `json:"noise"`
+	// CPUNoise is Noise of the rate by the contender's own CPU time; 0 where
+	// it was not measured.
+	CPUNoise float64 `json:"cpu_noise,omitempty"`
+	// Direct is the run's typical value of the base, as a logarithm, and
+	// Relative that of a copy over the base: what differs between runs.
+	Direct   float64 `json:"direct"`
+	Relative float64 `json:"relative"`
+	// Length is the timed part of a trial, PerTrial the time that one took
+	// with all that belongs to it, environments included.
+	Length   time.Duration `json:"length_ns"`
+	PerTrial time.Duration `json:"per_trial_ns"`
+	Injected []Injected    `json:"injected"`
+}
+
+// Injected is a slow-down that was made on purpose.
+type Injected struct {
+	Contender string            `json:"contender"`
+	CPU       bool              `json:"cpu,omitempty"` // by the contender's own CPU time, not by the clock
+	Extra     float64           `json:"extra"`         // work added: 0.05 is 5 %
+	True      float64           `json:"true"`          // contender / base that this must give in throughput
+	Blocks    int               `json:"blocks"`
+	Ratio     *float64          `json:"ratio"`  // measured
+	CI        analysis.Interval `json:"ci"`     // at Level
+	Level     float64           `json:"level"`  // coverage of CI
+	Found     bool              `json:"found"`  // the interval lies below 1
+	Covers    bool              `json:"covers"` // it holds True
+	// Gates are the checks that the comparison failed, by name: the interval
+	// is what it is, but a lab file's verdict would have been inconclusive.
+	Gates []string `json:"gates,omitempty"`
+}
+
+// Design says what in a run is what.
+type Design struct {
+	Base         string
+	Copies       []string           // the same as Base, made apart
+	Extra        map[string]float64 // contender → share of work added
+	Cell, Metric string             // of a throughput by the clock
+	CPUMetric    string             // of one by the contender's own CPU time; "": none
+	Length       time.Duration      // the timed part of a trial
+	Took         time.Duration      // of all blocks
+	At           time.Time
+}
+
+// Measure reads a run. Too few blocks or contenders for any answer are an
+// error of kind fault.Invalid.
+func Measure(r analysis.Results, d Design) (Measured, error) {
+	m := Measured{Run: r.Run, At: d.At, Length: d.Length, Injected: []Injected{}}
+	sides, trials := collect(r, d.Cell, d.Metric)
+	base := sides[d.Base]
+	m.Visits, m.Blocks = base.visits, len(base.blocks)
+	if m.Blocks < Window || len(d.Copies) == 0 || trials == 0 {
+		return m, fault.New(fault.Invalid, "a calibration needs a copy of %s and %d blocks, there are %d copies and %d blocks", d.Base, Window, len(d.Copies), m.Blocks)
+	}
+	m.PerTrial = d.Took / time.Duration(trials)
+	for _, x := range copies(sides, d) {
+		m.Pairs++
+		for at := 0; at+Window <= len(x); at += Window {
+			m.Of++
+			if contrast(x[at:at+Window]).Test(Window, 0).P <= alarm {
+				m.Alarms++
+			}
+		}
+	}
+	if m.Pairs == 0 {
+		return m, fault.New(fault.Invalid, "no two copies share %d blocks in which both have values", Window)
+	}
+	m.Noise = noise(sides, d)
+	m.Direct = base.typical()
+	if x := against(sides[d.Copies[0]], base); len(x) > 0 {
+		m.Relative = contrast(x).Quick(len(x), 0.95).Value
+	}
+	m.inject(r, d, d.Metric, sides)
+	if d.CPUMetric != "" {
+		sides, _ := collect(r, d.Cell, d.CPUMetric)
+		m.CPUNoise = noise(sides, d)
+		m.inject(r, d, d.CPUMetric, sides)
+	}
+	slices.SortStableFunc(m.Injected, func(a, b Injected) int { return cmp.Compare(a.Extra, b.Extra) })
+	return m, nil
+}
+
+// collect returns what each contender gave, and how many trials that were.
+func collect(r analysis.Results, cell, metric string) (sides map[string]series, trials int) {
+	sides = map[string]series{}
+	for _, s := range r.Summaries {
+		if s.Cell == cell && s.Metric == metric {
+			sides[s.Contender] = newSeries(s)
+			trials += len(s.Samples)
+		}
+	}
+	return sides, trials
+}
+
+// copies are the pairs of identical contenders that share a window at least.
+func copies(sides map[string]series, d Design) (out [][]block) {
+	for _, pair := range pairs(append([]string{d.Base}, d.Copies...)) {
+		if x := against(sides[pair[0]], sides[pair[1]]); len(x) >= Window {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// noise is the deviation of one trial; 0 without any pair. A difference of
+// two means of v trials has √(2/v) of it.
+func noise(sides map[string]series, d Design) float64 {
+	all := copies(sides, d)
+	var sum float64
+	for _, x := range all {
+		sum += scatter(x)
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return sum / float64(len(all)) * math.Sqrt(float64(sides[d.Base].visits)/2)
+}
+
+// inject reads every slow-down by one metric.
+func (m *Measured) inject(r analysis.Results, d Design, metric string, sides map[string]series) {
+	for name, extra := range d.Extra {
+		in := Injected{Contender: name, CPU: metric == d.CPUMetric, Extra: extra, True: 1 / (1 + extra)}
+		in.read(r, d.Cell, metric, against(sides[name], sides[d.Base]))
+		m.Injected = append(m.Injected, in)
+	}
+}
+
+// read takes the comparison with the base out of the results. Before the
+// first look there is none: then it is the interval of the blocks x, at 95 %.
+func (in *Injected) read(r analysis.Results, cell, metric string, x []block) {
+	lo, hi := math.Inf(-1), math.Inf(1)
+	for _, c := range r.Comparisons {
+		if c.Contender != in.Contender || c.Cell != cell || c.Metric != metric {
+			continue
+		}
+		for _, g := range c.Gates {
+			in.Gates = append(in.Gates, g.Name)
+		}
+		if c.Look == 0 || c.Alpha == nil {
+			continue
+		}
+		in.Blocks, in.Ratio, in.CI, in.Level = c.Blocks, c.Ratio, c.CI, 1-*c.Alpha
+		if c.CI[0] != nil {
+			lo = *c.CI[0]
+		}
+		if c.CI[1] != nil {
+			hi = *c.CI[1]
+		}
+	}
+	if in.Blocks == 0 && len(x) > 0 {
+		e := contrast(x).Estimate(len(x), 0.95, 0)
+		lo, hi = math.Exp(e.Lo), math.Exp(e.Hi)
+		ratio := math.Exp(e.Value)
+		in.Blocks, in.Ratio, in.Level = len(x), &ratio, 0.95
+		if e.Lo > math.Inf(-1) {
+			in.CI[0] = &lo
+		}
+		if e.Hi < math.Inf(1) {
+			in.CI[1] = &hi
+		}
+	}
+	in.Found = hi < 1
+	in.Covers = in.Blocks > 0 && lo <= in.True && in.True <= hi
+}
+
+// scatter is the standard deviation of normal values of which the signed-rank
+// interval is as wide as that of the scores of blocks, at least Window of
+// them: with n values it is √(π/3) times that of the t test (Hodges and
+// Lehmann 1956).
+func scatter(x []block) float64 {
+	n := len(x)
+	e := contrast(x).Quick(n, 0.95)
+	return (e.Hi - e.Lo) / 2 / stats.StudentQuantile(e.Actual, float64(n-1)) * math.Sqrt(float64(n)*3/math.Pi)
+}
+
+// pairs puts every name in one pair at most.
+func pairs(names []string) (out [][2]string) {
+	for i := 0; i+1 < len(names); i += 2 {
+		out = append(out, [2]string{names[i], names[i+1]})
+	}
+	return out
+}

@@ -1,0 +1,274 @@
+package calibrate
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/judge/stats"
+	"bakeoff/reach/probe"
+)
+
+// File is the name of the calibration in the state directory.
+const File = "calibration.json"
+
+// The bounds of what is kept and read.
+const (
+	maxRuns = 50
+	maxFile = 4 << 20
+)
+
+// Calibration is what is known of one machine.
+type Calibration struct {
+	Schema  string            `json:"schema"`
+	Machine string            `json:"machine"` // hash of Facts
+	Facts   map[string]string `json:"facts"`
+	Runs    []Measured        `json:"runs"` // the oldest first
+	// Changed are, in the copy that a run folder keeps, the facts that were
+	// other when that run began: then the calibration is outdated.
+	Changed []string `json:"changed,omitempty"`
+}
+
+// Kept encodes the calibration as it held when a run began on a machine, for
+// the run's folder: who reads it may sit at another machine.
+func (c Calibration) Kept(fp probe.Fingerprint) ([]byte, error) {
+	c.Changed = c.Outdated(fp)
+	return c.encode()
+}
+
+func (c Calibration) encode() ([]byte, error) {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return nil, fault.Wrap(fault.Lab, "calibration", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// Machine returns the facts of a fingerprint that make a machine another one
+// when they change (hardware, kernel and its settings), and their hash.
+func Machine(fp probe.Fingerprint) (string, map[string]string) {
+	facts := map[string]string{}
+	h := sha256.New()
+	for _, k := range slices.Sorted(maps.Keys(fp.Facts)) {
+		kind, _, _ := strings.Cut(k, ".")
+		if slices.Contains([]string{"cpu", "mitigation", "kernel", "cmdline", "arch", "clocksource", "governor", "memory", "os"}, kind) {
+			facts[k] = fp.Facts[k]
+			fmt.Fprintf(h, "%q %q\n", k, fp.Facts[k])
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), facts
+}
+
+// Add returns the calibration with one more run. Runs of another machine are
+// outdated and left out; so are the oldest beyond 50.
+func (c Calibration) Add(fp probe.Fingerprint, m Measured) Calibration {
+	id, facts := Machine(fp)
+	out := Calibration{Schema: Schema, Machine: id, Facts: facts}
+	if c.Machine == id {
+		out.Runs = append(out.Runs, c.Runs...)
+	}
+	out.Runs = append(out.Runs, m)
+	out.Runs = out.Runs[max(0, len(out.Runs)-maxRuns):]
+	return out
+}
+
+// Outdated says which facts changed since; nil while it holds.
+func (c Calibration) Outdated(fp probe.Fingerprint) (changed []string) {
+	id, facts := Machine(fp)
+	if id == c.Machine {
+		return nil
+	}
+	all := maps.Clone(facts)
+	maps.Copy(all, c.Facts)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		if facts[k] != c.Facts[k] {
+			changed = append(changed, k)
+		}
+	}
+	return changed
+}
+
+// FalseAlarms returns how many windows of identical pairs the test called
+// different, and the 95 % interval of their probability.
+func (c Calibration) FalseAlarms() (alarms, of int, lo, hi float64) {
+	for _, m := range c.Runs {
+		alarms += m.Alarms
+		of += m.Of
+	}
+	lo, hi = stats.ClopperPearson(alarms, of, 0.95)
+	return alarms, of, lo, hi
+}
+
+// Noise returns the median noise of the runs; NaN without any.
+func (c Calibration) Noise() float64 {
+	return c.median(func(m Measured) float64 { return m.Noise })
+}
+
+// CPUNoise is the median noise by CPU time of the runs that measured it; 0
+// where none did.
+func (c Calibration) CPUNoise() float64 {
+	var with Calibration
+	for _, m := range c.Runs {
+		if m.CPUNoise > 0 {
+			with.Runs = append(with.Runs, m)
+		}
+	}
+	if len(with.Runs) == 0 {
+		return 0
+	}
+	return with.median(func(m Measured) float64 { return m.CPUNoise })
+}
+
+func (c Calibration) median(of func(Measured) float64) float64 {
+	var xs []float64
+	for _, m := range c.Runs {
+		xs = append(xs, of(m))
+	}
+	return stats.Median(xs)
+}
+
+// MinRuns is the smallest number of runs that tell something of what differs
+// between runs.
+const MinRuns = 3
+
+// Spread returns the standard deviations of the logarithm between runs, of the
+// values themselves and of a copy against the base; ok is false where there
+// are fewer than MinRuns.
+func (c Calibration) Spread() (direct, relative float64, ok bool) {
+	if len(c.Runs) < MinRuns {
+		return 0, 0, false
+	}
+	deviation := func(of func(Measured) float64) float64 {
+		var mean, ss float64
+		for _, m := range c.Runs {
+			mean += of(m) / float64(len(c.Runs))
+		}
+		for _, m := range c.Runs {
+			ss += (of(m) - mean) * (of(m) - mean)
+		}
+		return math.Sqrt(ss / float64(len(c.Runs)-1))
+	}
+	return deviation(func(m Measured) float64 { return m.Direct }), deviation(func(m Measured) float64 { return m.Relative }), true
+}
+
+// Smallest returns the smallest difference (0.014 for 1.4 %) that one
+// comparison of two contenders finds with 80 % probability at five per cent of
+// error in a time; Inf where that lasts for too few blocks. It reckons as
+// plan.Estimate does: the difference of a block has the deviation
+// noise·√(2/v), and the signed-rank test needs π/3 times the blocks.
+func (c Calibration) Smallest(in time.Duration) float64 {
+	return c.smallest(c.Noise(), math.Floor(float64(in)/float64(c.block())))
+}
+
+// SmallestByCPU is Smallest where CPU time is compared, not the clock; NaN
+// where that was not measured.
+func (c Calibration) SmallestByCPU(in time.Duration) float64 {
+	noise := c.CPUNoise()
+	if noise == 0 {
+		return math.NaN()
+	}
+	return c.smallest(noise, math.Floor(float64(in)/float64(c.block())))
+}
+
+// smallest is Smallest for a noise and a number of blocks.
+func (c Calibration) smallest(noise, n float64) float64 {
+	if !(n >= Window) {
+		return math.Inf(1)
+	}
+	se := noise * math.Sqrt(2/c.visits()) * math.Sqrt(math.Pi/3/n)
+	return math.Expm1((stats.StudentQuantile(0.95, n-1) + stats.NormalTail(1-stats.Likely)) * se)
+}
+
+// Needs returns how many blocks, and how long, one comparison of two
+// contenders, by CPU time or by the clock, takes to find a difference (0.014 for 1.4 %) with 80 %
+// probability at five per cent of error; 0 where that cannot be told, or would
+// be more than a million blocks.
+func (c Calibration) Needs(difference float64, cpu bool) (blocks int, in time.Duration) {
+	const most = 1_000_000
+	noise := c.Noise()
+	if cpu {
+		noise = c.CPUNoise()
+	}
+	if !(difference > 0) || !(noise > 0) || !(c.smallest(noise, most) <= difference) {
+		return 0, 0
+	}
+	n := Window + sort.Search(most-Window, func(i int) bool { return c.smallest(noise, float64(Window+i)) <= difference })
+	return n, time.Duration(float64(n) * float64(c.block()))
+}
+
+// block is the time that a block of two contenders takes.
+func (c Calibration) block() time.Duration {
+	return time.Duration(2 * c.visits() * c.median(func(m Measured) float64 { return float64(m.PerTrial) }))
+}
+
+func (c Calibration) visits() float64 {
+	return c.median(func(m Measured) float64 { return float64(m.Visits) })
+}
+
+// Load reads the calibration in a state directory; one of kind fault.NotFound
+// is the error where there is none.
+func Load(state *os.Root) (c Calibration, err error) {
+	f, err := state.Open(File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, fault.New(fault.NotFound, "this machine was not calibrated")
+	}
+	if err != nil {
+		return c, fault.Wrap(fault.Lab, "calibration", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return c, fault.Wrap(fault.Lab, "calibration", err)
+	}
+	return Decode(text)
+}
+
+// Decode reads an encoded calibration; errors are of kind fault.Invalid.
+func Decode(text []byte) (c Calibration, err error) {
+	if len(text) > maxFile {
+		return c, fault.New(fault.Invalid, "%s is longer than %d bytes", File, maxFile)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if err := dec.Decode(&c); err != nil {
+		return Calibration{}, fault.Wrap(fault.Invalid, File, err)
+	}
+	if c.Schema != Schema {
+		return Calibration{}, fault.New(fault.Invalid, "%s: schema is %q, this program reads %q", File, c.Schema, Schema)
+	}
+	if len(c.Runs) == 0 || len(c.Runs) > maxRuns {
+		return Calibration{}, fault.New(fault.Invalid, "%s holds %d runs, 1 to %d can be", File, len(c.Runs), maxRuns)
+	}
+	for _, m := range c.Runs {
+		if !(m.Noise >= 0) || !(m.CPUNoise >= 0) || m.Of < 0 || m.Alarms < 0 || m.Alarms > m.Of || m.Visits < 1 || m.PerTrial < 0 {
+			return Calibration{}, fault.New(fault.Invalid, "%s: run %q holds numbers that cannot be", File, m.Run)
+		}
+	}
+	return c, nil
+}
+
+// Save replaces the calibration in a state directory: readers see the old one
+// or the new one.
+func Save(state *os.Root, c Calibration) error {
+	text, err := c.encode()
+	if err != nil {
+		return err
+	}
+	const part = File + ".part"
+	if err := state.WriteFile(part, text, 0o644); err != nil {
+		return fault.Wrap(fault.Lab, "calibration", err)
+	}
+	return fault.Op("calibration", state.Rename(part, File))
+}

@@ -1,0 +1,121 @@
+package compare
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/stats"
+)
+
+// cellMetric is what a summary is about beside its contender.
+type cellMetric struct{ cell, metric string }
+
+func summary(run analysis.Results, contender string, key cellMetric) (analysis.Summary, bool) {
+	for _, s := range run.Summaries {
+		if s.Contender == contender && s.Cell == key.cell && s.Metric == key.metric {
+			return s, true
+		}
+	}
+	return analysis.Summary{}, false
+}
+
+func failures(run analysis.Results, contender string, key cellMetric) int {
+	s, _ := summary(run, contender, key)
+	return s.Failures
+}
+
+// typicalSize is the median size of a contender's values; 0 without any.
+func typicalSize(run analysis.Results, contender string, key cellMetric) float64 {
+	s, ok := summary(run, contender, key)
+	if !ok || s.Median == nil {
+		return 0
+	}
+	return math.Abs(*s.Median)
+}
+
+// blocks returns the value of each block in which a contender has all its
+// trials: their mean on the scale on which differences are taken. A block
+// short of a trial would compare other moments than its neighbours.
+func blocks(run analysis.Results, contender string, key cellMetric, scale sample.Scale) map[int]float64 {
+	s, _ := summary(run, contender, key)
+	sum, n := map[int]float64{}, map[int]int{}
+	full := 0
+	for _, p := range s.Samples {
+		v := p.Value
+		if scale != sample.Difference {
+			if !(v > 0) {
+				continue
+			}
+			v = math.Log(v)
+		}
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			continue
+		}
+		sum[p.Block] += v
+		n[p.Block]++
+		full = max(full, n[p.Block])
+	}
+	for b := range sum {
+		if n[b] < full {
+			delete(sum, b)
+			continue
+		}
+		sum[b] /= float64(full)
+	}
+	return sum
+}
+
+// direct returns a contender's blocks in their order.
+func direct(run analysis.Results, contender string, key cellMetric, scale sample.Scale) []float64 {
+	return inOrder(blocks(run, contender, key, scale))
+}
+
+// relative returns a contender's blocks less the baseline's, in their order.
+func relative(run analysis.Results, contender, baseline string, key cellMetric, scale sample.Scale) []float64 {
+	own, base := blocks(run, contender, key, scale), blocks(run, baseline, key, scale)
+	for b := range own {
+		if v, ok := base[b]; ok {
+			own[b] -= v
+		} else {
+			delete(own, b)
+		}
+	}
+	return inOrder(own)
+}
+
+func inOrder(m map[int]float64) []float64 {
+	var out []float64
+	for _, b := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, m[b])
+	}
+	return out
+}
+
+// location is where a run's blocks lie, with the halves of the interval.
+type location struct{ mid, below, above float64 }
+
+// locate estimates the centre of values that came in this order, its interval
+// widened where neighbours are alike.
+func locate(xs []float64, level float64) location {
+	e := stats.HodgesLehmann(xs, level)
+	wide := 1.0
+	if a := stats.AutocorrelationTest(xs, max(1, len(xs)/4)); a.Effective > 0 && a.Effective < float64(len(xs)) {
+		wide = math.Sqrt(float64(len(xs)) / a.Effective)
+	}
+	return location{e.Value, (e.Value - e.Lo) * wide, (e.Hi - e.Value) * wide}
+}
+
+// deviation is the standard deviation of xs, at least two.
+func deviation(xs []float64) float64 {
+	var mean, ss float64
+	for _, x := range xs {
+		mean += x / float64(len(xs))
+	}
+	for _, x := range xs {
+		ss += (x - mean) * (x - mean)
+	}
+	return math.Sqrt(ss / float64(len(xs)-1))
+}

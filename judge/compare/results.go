@@ -1,0 +1,56 @@
+package compare
+
+import (
+	"strings"
+
+	"bakeoff/judge/analysis"
+)
+
+// Results writes a result as that of one run, of which each comparison is NEW
+// against OLD, for programs that read such: exports, conditions. The estimate
+// that is judged is the one in it. NotInterleaved becomes inconclusive, with a
+// gate that says why.
+func (r Result) Results() analysis.Results {
+	out := analysis.Results{
+		Schema: analysis.ResultsSchema, Run: r.Old + " to " + r.New, Baseline: r.Old, Margin: r.Margin,
+		Comparisons: []analysis.Comparison{}, Warnings: append([]string{r.Warning}, r.Warnings...),
+	}
+	rows := r.Rows
+	if r.By == Direct {
+		rows = append(append([]Row{}, r.Yardstick...), r.Rows...)
+	}
+	for _, row := range rows {
+		c := row.Relative
+		if r.By == Direct {
+			c = row.Direct
+		}
+		if !row.Primary {
+			continue
+		}
+		if c == nil || c.Verdict == "" {
+			out.Missing = append(out.Missing, analysis.Missing{Contender: row.Contender, Cell: row.Cell, Reason: row.Metric + " cannot be compared: a run has no values of it"})
+			continue
+		}
+		alpha := 1 - row.Level
+		x := analysis.Comparison{
+			Contender: row.Contender, Baseline: "OLD", Cell: row.Cell, Workload: row.Workload, Metric: row.Metric,
+			Unit: row.Unit, Better: row.Better, Scale: row.Scale, Primary: true, Blocks: min(c.Blocks[0], c.Blocks[1]),
+			Alpha: &alpha, Ratio: c.Ratio, CI: c.CI, Verdict: c.Verdict, Gates: row.Gates, Warnings: row.Warnings,
+		}
+		if c.Verdict == NotInterleaved {
+			x.Verdict = analysis.Inconclusive
+			x.Gates = append([]analysis.Gate{{Name: string(NotInterleaved), Reason: "the change from run to run is unavailable"}}, x.Gates...)
+		}
+		out.Comparisons = append(out.Comparisons, x)
+	}
+	for _, what := range r.OnlyOld {
+		m := analysis.Missing{Contender: "every contender", Cell: "every cell", Reason: "only OLD has it"}
+		if kind, name, _ := strings.Cut(what, " "); kind == "cell" {
+			m.Cell = name
+		} else {
+			m.Contender = name
+		}
+		out.Missing = append(out.Missing, m)
+	}
+	return out
+}

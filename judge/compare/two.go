@@ -1,0 +1,416 @@
+package compare
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/stats"
+)
+
+// Two compares run b, the new one, with run a. Runs that share no contender
+// or no cell, and cells of one name that did different work, are refused with
+// an error of kind fault.Invalid that says what differs.
+func Two(a, b Run, opt Option) (Result, error) {
+	if opt.Alpha == 0 {
+		opt.Alpha = 0.05
+	}
+	if opt.Margin == 0 {
+		opt.Margin = a.Results.Margin
+	}
+	if opt.By == "" {
+		opt.By = Relative
+	}
+	if !(opt.Alpha > 0 && opt.Alpha < 1) || !(opt.Margin >= 0 && opt.Margin < 1) || opt.By != Relative && opt.By != Direct {
+		return Result{}, fault.New(fault.Invalid, "alpha lies in (0, 1), margin in [0, 1), and what is judged is relative or direct; got %v, %v, %q", opt.Alpha, opt.Margin, opt.By)
+	}
+	for _, other := range append([]Run{b}, opt.Repeats...) {
+		if err := same(a.Results, other.Results); err != nil {
+			return Result{}, err
+		}
+	}
+	p := pair{a: a, b: b, opt: opt, repeats: repeats(a, opt.Repeats)}
+	p.out = Result{
+		Schema: Schema, Warning: Warning, Old: a.Results.Run, New: b.Results.Run,
+		By: opt.By, Alpha: opt.Alpha, Margin: opt.Margin,
+		Warnings: []string{}, Yardstick: []Row{}, Rows: []Row{},
+		Differences: differences(a, b), OnlyOld: only(a.Results, b.Results), OnlyNew: only(b.Results, a.Results),
+	}
+	p.rows()
+	p.warn()
+	return p.out, nil
+}
+
+// pair is a comparison under way.
+type pair struct {
+	a, b    Run
+	opt     Option
+	repeats []analysis.Results // a among them
+	out     Result
+}
+
+// repeats puts a before the runs that repeat it, each run once.
+func repeats(a Run, more []Run) []analysis.Results {
+	out := []analysis.Results{a.Results}
+	for _, r := range more {
+		if !slices.ContainsFunc(out, func(x analysis.Results) bool { return x.Run == r.Results.Run }) {
+			out = append(out, r.Results)
+		}
+	}
+	return out
+}
+
+func (p *pair) rows() {
+	type place struct {
+		contender analysis.Contender
+		cell      analysis.Cell
+		metric    sample.Metric
+		primary   bool
+	}
+	var all []place
+	for _, c := range p.a.Results.Contenders {
+		if !slices.ContainsFunc(p.b.Results.Contenders, func(o analysis.Contender) bool { return o.Name == c.Name }) {
+			continue
+		}
+		for _, cell := range p.a.Results.Cells {
+			other, ok := find(p.b.Results.Cells, cell.Name)
+			if !ok {
+				continue
+			}
+			for _, m := range cell.Metrics {
+				i := slices.IndexFunc(other.Metrics, func(o sample.Metric) bool { return o.Name == m.Name })
+				if i < 0 {
+					continue
+				}
+				primary := m.Primary && other.Metrics[i].Primary && c.TwinOf == ""
+				all = append(all, place{c, cell, m, primary})
+				if primary && p.judged(c.Name) {
+					p.out.Judged++
+				}
+			}
+		}
+	}
+	level := 1 - p.opt.Alpha/float64(max(1, p.out.Judged))
+	for _, x := range all {
+		r := Row{
+			Contender: x.contender.Name, TwinOf: x.contender.TwinOf, Cell: x.cell.Name, Workload: x.cell.Workload,
+			Metric: x.metric.Name, Unit: x.metric.Unit, Better: x.metric.Better, Scale: x.metric.Scale,
+			Primary: x.primary, Level: level, Gates: p.gates(x.contender.Name, x.cell.Name, x.metric.Name),
+		}
+		if p.fill(&r); r.Contender == p.a.Results.Baseline {
+			p.out.Yardstick = append(p.out.Yardstick, r)
+		} else {
+			p.out.Rows = append(p.out.Rows, r)
+		}
+	}
+}
+
+// judged says whether a contender gets verdicts: relative to the baseline the
+// baseline itself gets none, and no one where the runs have different ones.
+func (p *pair) judged(contender string) bool {
+	return p.opt.By == Direct || p.baseline() != "" && contender != p.baseline()
+}
+
+// baseline is that of both runs; "" where they differ.
+func (p *pair) baseline() string {
+	if p.a.Results.Baseline != p.b.Results.Baseline {
+		return ""
+	}
+	return p.a.Results.Baseline
+}
+
+// fill estimates both changes of a row.
+func (p *pair) fill(r *Row) {
+	key := cellMetric{r.Cell, r.Metric}
+	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
+		r.Failures[i] = failures(run, r.Contender, key)
+	}
+	size := typicalSize(p.a.Results, r.Contender, key)
+	r.Direct = p.change(*r, Direct, size, func(run analysis.Results) []float64 {
+		return direct(run, r.Contender, key, r.Scale)
+	})
+	if base := p.baseline(); base != "" && base != r.Contender {
+		r.Relative = p.change(*r, Relative, typicalSize(p.a.Results, base, key), func(run analysis.Results) []float64 {
+			return relative(run, r.Contender, base, key, r.Scale)
+		})
+	}
+	if f := r.Failures; f[0]+f[1] > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("failed in %d trials of OLD and %d of NEW: the change speaks of the others, and there is no verdict", f[0], f[1]))
+	}
+}
+
+// change estimates one change; nil where a run has no values.
+func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) []float64) *Change {
+	old, now := values(p.a.Results), values(p.b.Results)
+	if len(old) == 0 || len(now) == 0 {
+		return nil
+	}
+	a, b := locate(old, r.Level), locate(now, r.Level)
+	c := &Change{Blocks: [2]int{len(old), len(now)}, Source: "unavailable"}
+	spread := math.NaN()
+	var each []float64
+	for _, run := range p.repeats {
+		if v := values(run); len(v) > 0 {
+			each = append(each, locate(v, r.Level).mid)
+		}
+	}
+	switch cal := p.opt.Calibrated; {
+	case len(each) >= MinRepeats:
+		spread, c.Runs, c.Source = deviation(each), len(each), fmt.Sprintf("%d runs in which nothing was changed", len(each))
+	case cal != nil && cal.Runs >= MinRepeats && r.Scale != sample.Difference:
+		spread, c.Runs, c.Source, c.Calibrated = cal.Relative, cal.Runs, cal.Source, true
+		if by == Direct {
+			spread = cal.Direct
+		}
+	}
+	shift := b.mid - a.mid
+	lo, hi := math.Hypot(a.above, b.below), math.Hypot(a.below, b.above)
+	show := shownOn(r.Scale)
+	c.Old, c.New, c.Ratio = show(a.mid), show(b.mid), show(shift)
+	c.Within = analysis.Interval{show(shift - lo), show(shift + hi)}
+	c.CI = c.Within
+	known := spread == spread
+	if known {
+		s := spread
+		c.Spread = &s
+		between := stats.StudentQuantile(r.Level, float64(c.Runs-1)) * spread * math.Sqrt2
+		lo, hi = math.Hypot(lo, between), math.Hypot(hi, between)
+		c.CI = analysis.Interval{show(shift - lo), show(shift + hi)}
+	}
+	if !r.Primary || by != p.opt.By || !p.judged(r.Contender) {
+		return c
+	}
+	margin := [2]float64{math.Log1p(-p.opt.Margin), math.Log1p(p.opt.Margin)}
+	if r.Scale == sample.Difference {
+		margin = [2]float64{-p.opt.Margin * size, p.opt.Margin * size}
+	}
+	switch {
+	case !known:
+		c.Verdict = NotInterleaved
+	case len(r.Gates) > 0 || r.Failures[0]+r.Failures[1] > 0:
+		c.Verdict = analysis.Inconclusive
+	default:
+		c.Verdict = judge(shift-lo, shift+hi, margin, r.Better)
+	}
+	return c
+}
+
+// judge reads a verdict from an interval on the scale of differences.
+func judge(lo, hi float64, margin [2]float64, better sample.Better) analysis.Verdict {
+	switch {
+	case lo >= margin[0] && hi <= margin[1]:
+		return analysis.Equivalent
+	case lo > 0 == (better == sample.Higher) && (lo > 0 || hi < 0):
+		return analysis.Better
+	case lo > 0 || hi < 0:
+		return analysis.Worse
+	}
+	return analysis.Inconclusive
+}
+
+// shownOn turns the scale of differences into what is shown; nil where it is
+// not finite.
+func shownOn(s sample.Scale) func(float64) *float64 {
+	return func(v float64) *float64 {
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return nil
+		}
+		if s != sample.Difference {
+			if v = math.Exp(v); math.IsInf(v, 0) {
+				return nil
+			}
+		}
+		return &v
+	}
+}
+
+// gates returns what either run says of a comparison, each gate once.
+func (p *pair) gates(contender, cell, metric string) []analysis.Gate {
+	out := []analysis.Gate{}
+	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
+		for _, c := range run.Comparisons {
+			if c.Contender != contender || c.Cell != cell || c.Metric != metric {
+				continue
+			}
+			for _, g := range c.Gates {
+				g.Reason = []string{"OLD: ", "NEW: "}[i] + g.Reason
+				out = append(out, g)
+			}
+		}
+	}
+	return out
+}
+
+// warn says of the whole result what a reader must know.
+func (p *pair) warn() {
+	add := func(format string, args ...any) {
+		p.out.Warnings = append(p.out.Warnings, fmt.Sprintf(format, args...))
+	}
+	unknown, told, short, calibrated := false, false, false, false
+	for _, r := range append(slices.Clone(p.out.Yardstick), p.out.Rows...) {
+		for _, c := range []*Change{r.Direct, r.Relative} {
+			if c == nil {
+				continue
+			}
+			unknown, told = unknown || c.Spread == nil, told || c.Spread != nil
+			calibrated = calibrated || c.Calibrated
+			short = short || c.Within[0] == nil || c.Within[1] == nil
+			if r.TwinOf != "" && c == r.Relative && excludesNone(c.CI, r.Scale) {
+				add("The twin, which is the baseline once more, changed against the baseline at %s, %s: the intervals here are too narrow, or a run was disturbed.", r.Cell, r.Metric)
+			}
+		}
+	}
+	if unknown {
+		some := ""
+		if told {
+			some = " for some metrics"
+		}
+		add("Change from run to run: unavailable"+some+". The intervals then cover the noise inside the runs only; %d or more runs in which nothing was changed would tell the rest.", MinRepeats)
+	}
+	if calibrated {
+		add("What runs differ by is taken from calibrations, whose work only computes: other work may differ by more. --repeats with runs of the same lab file would tell.")
+	}
+	if short {
+		add("A run has too few blocks for an interval at this level.")
+	}
+	if p.baseline() == "" {
+		add("The baselines differ: %s in OLD, %s in NEW. Only direct changes can be told.", p.a.Results.Baseline, p.b.Results.Baseline)
+	}
+	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
+		name := []string{"OLD", "NEW"}[i]
+		switch run.Ended {
+		case "decided":
+			add("%s ended as soon as it was decided: such a run tends to show a difference a little too large.", name)
+		case "":
+			add("%s has not ended.", name)
+		}
+		if run.Twin != nil && run.Twin.Different {
+			add("In %s the twin of the baseline came out different from it: that run was disturbed.", name)
+		}
+	}
+}
+
+func excludesNone(ci analysis.Interval, s sample.Scale) bool {
+	none := 1.0
+	if s == sample.Difference {
+		none = 0
+	}
+	return ci[0] != nil && *ci[0] > none || ci[1] != nil && *ci[1] < none
+}
+
+// only lists the contenders and cells of a that b lacks.
+func only(a, b analysis.Results) []string {
+	out := []string{}
+	for _, c := range a.Contenders {
+		if !slices.ContainsFunc(b.Contenders, func(o analysis.Contender) bool { return o.Name == c.Name }) {
+			out = append(out, "contender "+c.Name)
+		}
+	}
+	for _, c := range a.Cells {
+		if _, ok := find(b.Cells, c.Name); !ok {
+			out = append(out, "cell "+c.Name)
+		}
+	}
+	return out
+}
+
+func find(cells []analysis.Cell, name string) (analysis.Cell, bool) {
+	for _, c := range cells {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return analysis.Cell{}, false
+}
+
+// same refuses runs that did different work under the same names.
+func same(a, b analysis.Results) error {
+	var wrong []string
+	shared := 0
+	for _, c := range a.Cells {
+		o, ok := find(b.Cells, c.Name)
+		if !ok {
+			continue
+		}
+		shared++
+		wrong = append(wrong, workDiffers(c, o)...)
+	}
+	sides := 0
+	for _, c := range a.Contenders {
+		if slices.ContainsFunc(b.Contenders, func(o analysis.Contender) bool { return o.Name == c.Name }) {
+			sides++
+		}
+	}
+	switch {
+	case len(wrong) > 0:
+		return fault.New(fault.Invalid, "%s and %s did different work: %s", a.Run, b.Run, strings.Join(wrong, "; "))
+	case shared == 0:
+		return fault.New(fault.Invalid, "%s and %s have no cell in common", a.Run, b.Run)
+	case sides == 0:
+		return fault.New(fault.Invalid, "%s and %s have no contender in common", a.Run, b.Run)
+	}
+	return nil
+}
+
+func workDiffers(a, b analysis.Cell) (out []string) {
+	say := func(what, x, y string) {
+		if x != y {
+			out = append(out, fmt.Sprintf("cell %s: %s is %q in one and %q in the other", a.Name, what, x, y))
+		}
+	}
+	say("workload", a.Workload, b.Workload)
+	names := map[string]bool{}
+	for k := range a.Params {
+		names[k] = true
+	}
+	for k := range b.Params {
+		names[k] = true
+	}
+	for _, k := range slices.Sorted(maps.Keys(names)) {
+		say(k, a.Params[k], b.Params[k])
+	}
+	for _, m := range a.Metrics {
+		for _, o := range b.Metrics {
+			if m.Name == o.Name {
+				say("unit of "+m.Name, m.Unit, o.Unit)
+				say("better "+m.Name, string(m.Better), string(o.Better))
+				say("scale of "+m.Name, string(m.Scale), string(o.Scale))
+			}
+		}
+	}
+	return out
+}
+
+// differences lists the facts that are not the same in both runs.
+func differences(a, b Run) []Difference {
+	out := []Difference{}
+	for _, who := range slices.Sorted(maps.Keys(a.Facts)) {
+		other, ok := b.Facts[who]
+		if !ok {
+			continue
+		}
+		names := maps.Clone(a.Facts[who])
+		if names == nil {
+			names = map[string]string{}
+		}
+		maps.Copy(names, other)
+		for _, k := range slices.Sorted(maps.Keys(names)) {
+			if x, y := known(a.Facts[who][k]), known(other[k]); x != y {
+				out = append(out, Difference{who, k, x, y})
+			}
+		}
+	}
+	return out
+}
+
+func known(v string) string {
+	if v == "" {
+		return "unavailable"
+	}
+	return v
+}

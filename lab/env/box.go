@@ -1,0 +1,266 @@
+package env
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/manifest"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
+	"bakeoff/reach/probe"
+	"bakeoff/reach/system"
+)
+
+// Bootable is a machine that is told from any other, and each of its boots
+// from the one before. *ssh.Conn is one: it connects anew by itself, and
+// brings the agent for the system that it finds.
+type Bootable interface {
+	Machine
+	// Machine is what the agent said when it last came.
+	Machine() channel.Machine
+	// Agent is the path there of bakeoff-agent, StateDir and CacheDir are
+	// folders of this program there: in the system that is up.
+	Agent() string
+	StateDir() string
+	CacheDir() string
+}
+
+// Box is one machine that is switched between systems.
+type Box struct {
+	Name    string // in the lab file
+	At      Bootable
+	Host    manifest.Host
+	Systems []system.System // that readiness is known of
+	Ship    *Ship
+	Run     string
+	// Progress receives a line for a person; nil discards.
+	Progress func(string)
+	// Limit bounds one boot, from its command until the system is ready; 0 is
+	// BootLimit. Pause is between two looks; 0 is a second.
+	Limit, Pause time.Duration
+
+	hardware *probe.Hardware // as it was first seen
+}
+
+// BootLimit bounds one boot: firmware of servers alone takes minutes.
+const BootLimit = 15 * time.Minute
+
+// The bounds inside a boot.
+const (
+	commandLimit = 2 * time.Minute  // of the command that switches
+	refusalTime  = 30 * time.Second // after a reboot that failed, for the machine to go down all the same
+)
+
+// Booted says what came up.
+type Booted struct {
+	Named string // what the system names itself
+	ID    string // another text after each boot
+	Same  string // by what the machine was recognised
+}
+
+// Boot makes the machine boot a system of Host.Switch, always anew, and waits
+// until it is ready. Nothing may be leased on it.
+//
+// A machine that is not the one that was there before is an error of kind
+// fault.Unsupported that tells both, and so is one of which nothing tells
+// whether it is; every other failure is fault.Lab: the wrong system came up,
+// or none.
+func (b *Box) Boot(ctx context.Context, to string) (Booted, error) {
+	limit := b.Limit
+	if limit <= 0 {
+		limit = BootLimit
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out, err := b.boot(bounded, to)
+	if err != nil {
+		kind := fault.Lab
+		if fault.Is(err, fault.Unsupported) {
+			kind = fault.Unsupported
+		}
+		err = fault.Wrap(kind, "boot "+b.Name+" into "+to, err)
+	}
+	return out, err
+}
+
+func (b *Box) boot(ctx context.Context, to string) (out Booted, err error) {
+	argv, ok := b.Host.Switch[to]
+	if !ok {
+		return out, fault.New(fault.Unsupported, "host %s has no system %q", b.Name, to)
+	}
+	if err := b.reach(ctx); err != nil {
+		return out, err
+	}
+	before := b.At.Machine()
+	if b.hardware == nil {
+		b.hardware = &before.Hardware
+	}
+	if before.Boot == "" {
+		return out, fault.New(fault.Unsupported, "the system on %s does not tell one boot from another", b.Name)
+	}
+	switching, cancel := context.WithTimeout(ctx, commandLimit)
+	_, err = conn.Output(switching, b.At, argv...)
+	cancel()
+	if err != nil {
+		return out, fault.Op("switch", err)
+	}
+	if err := b.restart(ctx, before); err != nil {
+		return out, err
+	}
+	now := b.At.Machine()
+	out.ID = now.Boot
+	why := ""
+	if out.Same, why = b.hardware.Same(now.Hardware); out.Same == "" {
+		return out, fault.New(fault.Unsupported, "what came up is not known to be the same machine: %s (was %s, is %s)", why, identity(*b.hardware), identity(now.Hardware))
+	}
+	known, named, err := b.recognise(ctx, to)
+	out.Named = named
+	if err != nil {
+		return out, err
+	}
+	if known != nil {
+		b.say("%s is up; waiting until it is ready", named)
+		if err := system.Wait(ctx, known, b.At, b.pause()); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// identity writes what a machine is recognised by.
+func identity(h probe.Hardware) string {
+	var out []string
+	for name, value := range map[string]string{"uuid": h.UUID, "serial number": h.Serial, "network cards": strings.Join(h.MACs, " ")} {
+		if value != "" {
+			out = append(out, name+" "+value)
+		}
+	}
+	if len(out) == 0 {
+		return "nothing"
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+func (b *Box) pause() time.Duration {
+	if b.Pause > 0 {
+		return b.Pause
+	}
+	return time.Second
+}
+
+func (b *Box) say(format string, args ...any) {
+	if b.Progress != nil {
+		b.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// reach asks the machine something, so that it is connected to anew where the
+// connection is lost.
+func (b *Box) reach(ctx context.Context) error {
+	_, err := b.At.ReadDir(ctx, "/")
+	return err
+}
+
+// restart reboots and waits until the machine answers in another boot than
+// before. While it goes down it may answer once more in the old one.
+func (b *Box) restart(ctx context.Context, before channel.Machine) error {
+	argv := b.Host.Reboot
+	if len(argv) == 0 {
+		argv = rebooting(before.GOOS)
+	}
+	b.say("rebooting %s", b.Name)
+	began, session := time.Now(), b.At.Session()
+	rctx, cancel := context.WithTimeout(ctx, commandLimit)
+	// The answer may be lost with the machine: what counts is whether it goes.
+	_, refused := conn.Output(rctx, b.At, argv...)
+	cancel()
+	for {
+		gone := b.At.Session() != session
+		err := b.reach(ctx)
+		switch {
+		case err == nil && b.At.Machine().Boot != before.Boot:
+			return nil
+		case fault.Is(err, fault.Unsupported):
+			return err
+		case refused != nil && !gone && time.Since(began) > refusalTime:
+			return fault.Op("reboot", refused)
+		}
+		select {
+		case <-ctx.Done():
+			if err == nil {
+				err = fault.New(fault.Lab, "it answers, and has not rebooted")
+			}
+			return fault.Wrap(fault.Lab, fmt.Sprintf("it did not come up anew within %v", time.Since(began).Round(time.Second)), err)
+		case <-time.After(b.pause()):
+		}
+	}
+}
+
+// rebooting is the command of a system that goes down in good order.
+func rebooting(goos string) []string {
+	switch goos {
+	case "linux": // shutdown is not everywhere
+		return []string{"reboot"}
+	case "illumos":
+		return []string{"init", "6"}
+	}
+	return []string{"shutdown", "-r", "now"}
+}
+
+// recognise tells whether the system that came up is the one that was asked
+// for, what it names itself, and which page there is of it, nil for none.
+func (b *Box) recognise(ctx context.Context, to string) (known system.System, named string, err error) {
+	fp, err := b.fingerprint(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	named = strings.Trim(fp.Facts["os"]+", "+fp.Facts["kernel"], ", ")
+	id, ierr := system.Identify(ctx, b.At)
+	if ctx.Err() != nil {
+		return nil, named, ctx.Err()
+	}
+	if ierr == nil {
+		known, _ = system.Of(b.Systems, id)
+	}
+	want, told := b.Host.Expect[to]
+	switch {
+	case told && strings.Contains(named, want):
+		return known, named, nil
+	case told:
+		return nil, named, fault.New(fault.Lab, "the wrong system came up: it names itself %q, expected was a name with %q", named, want)
+	case fp.Facts["system"] == to, id.Release["ID"] == to, known != nil && known.Doc().Name == to:
+		return known, named, nil
+	case ierr != nil:
+		return nil, named, fault.Op("which system came up is not known", ierr)
+	}
+	return nil, named, fault.WithFix(fault.New(fault.Lab, "the wrong system came up: it names itself %q", named),
+		"where it is the right one, write expect: {"+to+": …} with a text out of that name")
+}
+
+// fingerprint asks the agent what the system names itself.
+func (b *Box) fingerprint(ctx context.Context) (probe.Fingerprint, error) {
+	var fp probe.Fingerprint
+	out, err := conn.Output(ctx, b.At, b.At.Agent(), "probe", "fingerprint", "--json")
+	if err == nil {
+		err = json.Unmarshal(bytes.TrimSpace(out), &fp)
+	}
+	if err != nil {
+		return fp, fault.Wrap(fault.Lab, "what came up cannot be asked for its name", err)
+	}
+	return fp, nil
+}
+
+// Open leases on the machine as it is booted now; see the function Open. The
+// Lessor is to be closed before the next Boot.
+func (b *Box) Open(ctx context.Context, drivers []driver.Driver) (*Lessor, error) {
+	return Open(ctx, Config{StateDir: b.At.StateDir(), CacheDir: b.At.CacheDir(), Host: b.At, Name: b.Name, Agent: b.At.Agent(),
+		Run: b.Run, Meter: b.Host.Meter, Ship: b.Ship, Progress: b.Progress}, drivers)
+}

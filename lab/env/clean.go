@@ -1,0 +1,180 @@
+package env
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lock"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// The names below StateDir.
+const (
+	leaseDir = "lease"
+	envDir   = "env"
+	imageDir = "image"
+	lockFile = "lock"
+)
+
+// Cleaner finds, and removes, what leases of dead controllers left behind.
+type Cleaner struct {
+	StateDir string
+	Host     conn.Conn
+	Drivers  []driver.Driver
+}
+
+// Clean looks at every lease, and removes what it finds unless dryRun. While
+// a controller lives on this host its leases are not touched: then the error
+// is of kind fault.Unsupported.
+func (c Cleaner) Clean(ctx context.Context, dryRun bool) ([]Found, error) {
+	m := of(c.Host)
+	if _, err := m.ReadDir(ctx, filepath.Join(c.StateDir, leaseDir)); fault.Is(err, fault.NotFound) {
+		return nil, nil // nothing was ever leased here
+	}
+	unlock, err := m.Lock(ctx, filepath.Join(c.StateDir, lockFile))
+	if err != nil {
+		return nil, fault.Op("clean", err)
+	}
+	defer unlock()
+	return c.clean(ctx, dryRun)
+}
+
+// clean is Clean with the host's lock held.
+func (c Cleaner) clean(ctx context.Context, dryRun bool) ([]Found, error) {
+	leases, err := LeasesOn(ctx, of(c.Host), c.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	// The experiment's network goes last: environments stand on it.
+	slices.SortStableFunc(leases, func(a, b Record) int { return strings.Compare(a.Network, b.Network) })
+	var found []Found
+	for _, r := range leases {
+		f := Found{Lease: r}
+		f.Left, err = c.reap(ctx, r, dryRun)
+		if err != nil {
+			f.Err = err.Error()
+		} else if !dryRun {
+			f.Removed = true
+		}
+		found = append(found, f)
+	}
+	return found, nil
+}
+
+// reap removes one lease and what it left.
+func (c Cleaner) reap(ctx context.Context, r Record, dryRun bool) ([]string, error) {
+	var left []string
+	m := of(c.Host)
+	if r.Network != "" {
+		have, err := netns.Exists(ctx, c.Host, r.Network)
+		if err != nil {
+			return nil, err
+		}
+		if have {
+			left = append(left, "network namespace "+r.Network)
+		}
+		if have && !dryRun {
+			if err := netns.Remove(ctx, c.Host, r.Network); err != nil {
+				return left, err
+			}
+		}
+	} else {
+		i := slices.IndexFunc(c.Drivers, func(d driver.Driver) bool { return d.Doc().Name == r.Driver })
+		if i < 0 {
+			return nil, fault.New(fault.Unsupported, "lease %s is of the driver %q, which this program does not have", r.Label, r.Driver)
+		}
+		var err error
+		left, err = c.Drivers[i].Reap(ctx, c.Host, driver.Leftover{Label: r.Label, Dir: r.Dir}, dryRun)
+		if err != nil {
+			return left, err
+		}
+		if _, err := m.ReadDir(ctx, r.Dir); err == nil {
+			left = append(left, "directory "+r.Dir)
+		}
+	}
+	if dryRun {
+		return left, nil
+	}
+	if r.Dir != "" {
+		if err := m.Remove(ctx, r.Dir); err != nil {
+			return left, fault.Op("clean", err)
+		}
+	}
+	return left, fault.Op("clean", m.Remove(ctx, filepath.Join(c.StateDir, leaseDir, r.Label+".json")))
+}
+
+// Measuring returns the process that holds the host's lock below stateDir on
+// this machine, 0 when none does: what is leased then is left behind.
+func Measuring(stateDir string) (pid int) {
+	path := filepath.Join(stateDir, lockFile)
+	if !lock.Held(path) {
+		return 0
+	}
+	return lock.Holder(path)
+}
+
+// Leases reads the leases below stateDir on this machine; see LeasesOn.
+func Leases(stateDir string) ([]Record, error) {
+	return LeasesOn(context.Background(), Here{local.Conn{}}, stateDir)
+}
+
+// LeasesOn reads the leases below stateDir on a machine, oldest first. A file
+// that is not a lease, or names a directory outside stateDir, is an error of
+// kind fault.Invalid: nothing is removed on its word.
+func LeasesOn(ctx context.Context, m Machine, stateDir string) ([]Record, error) {
+	dir := filepath.Join(stateDir, leaseDir)
+	names, err := m.ReadDir(ctx, dir)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, fault.Op("leases", err)
+	}
+	var out []Record
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".json") {
+			continue
+		}
+		p := filepath.Join(dir, name)
+		b, err := m.ReadFile(ctx, p)
+		if fault.Is(err, fault.NotFound) {
+			continue // given back meanwhile
+		}
+		if err != nil {
+			return nil, fault.Op("leases", err)
+		}
+		r, err := decode(b, stateDir)
+		if err != nil {
+			return nil, fault.Wrap(fault.Invalid, p, err)
+		}
+		out = append(out, r)
+	}
+	slices.SortStableFunc(out, func(a, b Record) int { return a.Started.Compare(b.Started) })
+	return out, nil
+}
+
+// decode reads one lease and checks that what it names is this program's.
+func decode(b []byte, stateDir string) (Record, error) {
+	var r Record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, fmt.Errorf("not a lease: %w", err)
+	}
+	if r.Schema != LeaseSchema {
+		return r, fmt.Errorf("schema is %q, this program reads %q", r.Schema, LeaseSchema)
+	}
+	if r.Label == "" || strings.ContainsAny(r.Label, "/ \n") || strings.HasPrefix(r.Label, ".") {
+		return r, fmt.Errorf("label %q is not one", r.Label)
+	}
+	if r.Network == "" && r.Dir != filepath.Join(stateDir, envDir, r.Label) {
+		return r, fmt.Errorf("directory %q is not the lease's own", r.Dir)
+	}
+	if r.Network != "" && (r.Dir != "" || !strings.HasPrefix(r.Network, "bo-")) {
+		return r, fmt.Errorf("network %q is not one of this program's", r.Network)
+	}
+	return r, nil
+}

@@ -1,0 +1,122 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/probe"
+)
+
+// Machine is a host beside what a driver sees of it: leases, locks and
+// counters are there where the environments are. *ssh.Conn is one.
+type Machine interface {
+	conn.Conn
+	conn.Files
+	// Session counts the times that the machine was connected to: what was
+	// started in an earlier one has been killed.
+	Session() int
+	// CPUs are those that the controller's programs may use there, ascending.
+	CPUs() ([]int, error)
+	// Memory is what the machine has; 0 where its system does not tell.
+	Memory() unit.Bytes
+	// Counters reads the machine's counters, of these CPUs; all without.
+	Counters(ctx context.Context, cpus []int) (probe.Counters, error)
+	// Settle moves the controller's own process there to cpus.
+	Settle(ctx context.Context, cpus []int) error
+	// Keep writes a small file, whole or not at all, and syncs it.
+	Keep(ctx context.Context, path string, data []byte) error
+	// Remove removes path with all that is in it, without following links;
+	// what does not exist is fine.
+	Remove(ctx context.Context, path string) error
+	// Lock takes the lock that says that somebody measures there. It is held
+	// until release is called, or the controller is gone.
+	Lock(ctx context.Context, path string) (release func(), err error)
+}
+
+// Here is the machine that this program runs on, reached through Conn.
+type Here struct{ conn.Conn }
+
+var _ Machine = Here{}
+
+// of returns c as a Machine: itself where it is one, else this machine.
+func of(c conn.Conn) Machine {
+	if m, ok := c.(Machine); ok {
+		return m
+	}
+	return Here{c}
+}
+
+// files touches this machine's own, whatever the drivers are given.
+func (h Here) files() conn.Files { return local.Conn{} }
+
+// ReadFile returns a small file.
+func (h Here) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	return h.files().ReadFile(ctx, path)
+}
+
+// WriteFile writes to a file that exists.
+func (h Here) WriteFile(ctx context.Context, path string, data []byte) error {
+	return h.files().WriteFile(ctx, path, data)
+}
+
+// Mkdir makes one directory.
+func (h Here) Mkdir(ctx context.Context, path string) error { return h.files().Mkdir(ctx, path) }
+
+// Rmdir removes one empty directory.
+func (h Here) Rmdir(ctx context.Context, path string) error { return h.files().Rmdir(ctx, path) }
+
+// ReadDir lists a directory.
+func (h Here) ReadDir(ctx context.Context, path string) ([]string, error) {
+	return h.files().ReadDir(ctx, path)
+}
+
+// Session is always the same.
+func (Here) Session() int { return 0 }
+
+// CPUs are those of this process.
+func (Here) CPUs() ([]int, error) { return probe.CPUs() }
+
+// Memory is this machine's.
+func (Here) Memory() unit.Bytes { return probe.Memory() }
+
+// Counters reads this machine's.
+func (Here) Counters(_ context.Context, cpus []int) (probe.Counters, error) {
+	return probe.ReadHost(cpus), nil
+}
+
+// Settle moves this process.
+func (Here) Settle(_ context.Context, cpus []int) error { return local.Settle(cpus) }
+
+// Keep writes a file beside its place and moves it there.
+func (Here) Keep(_ context.Context, path string, data []byte) error { return local.Keep(path, data) }
+
+// Remove removes everything below path.
+func (Here) Remove(_ context.Context, path string) error { return os.RemoveAll(path) }
+
+// Lock takes a lock that dies with this process.
+func (Here) Lock(_ context.Context, path string) (func(), error) {
+	held, err := local.Lock(path)
+	if err != nil {
+		return nil, err
+	}
+	return held.Release, nil
+}
+
+// makeDirs makes path and what is missing above it.
+func makeDirs(ctx context.Context, m Machine, path string) error {
+	err := m.Mkdir(ctx, path)
+	if err == nil || path == "/" || !fault.Is(err, fault.NotFound) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := makeDirs(ctx, m, filepath.Dir(path)); err != nil {
+		return err
+	}
+	return m.Mkdir(ctx, path)
+}

@@ -1,0 +1,56 @@
+package env
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+)
+
+// meterTime bounds one reading of a meter, and meterBytes what it may print.
+const (
+	meterTime  = 5 * time.Second
+	meterBytes = 256
+)
+
+// readMeter executes the person's command on the host and returns the joules
+// that it prints. Where there is no reading, the error is of kind fault.Lab and
+// says what the command is to print.
+func readMeter(ctx context.Context, host conn.Conn, argv []string) (*float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, meterTime)
+	defer cancel()
+	out, said := first{limit: meterBytes}, conn.Tail{Limit: meterBytes}
+	exit, err := host.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &out, Stderr: &said})
+	op := "the meter " + argv[0]
+	switch {
+	case err != nil:
+		return nil, fault.Wrap(fault.Lab, op, err)
+	case !exit.OK():
+		return nil, fault.New(fault.Lab, "%s: %v: %s", op, exit, strings.TrimSpace(string(said.Bytes())))
+	}
+	text := strings.TrimSpace(string(out.text))
+	j, err := strconv.ParseFloat(text, 64)
+	if err != nil || out.over || math.IsNaN(j) || math.IsInf(j, 0) || j < 0 {
+		return nil, fault.WithFix(fault.New(fault.Lab, "%s prints %q, which is no reading", op, text),
+			"let it print one number, the joules since some moment in the past, as 12345.6")
+	}
+	return &j, nil
+}
+
+// first keeps the beginning of a stream.
+type first struct {
+	limit int
+	text  []byte
+	over  bool
+}
+
+func (f *first) Write(p []byte) (int, error) {
+	room := f.limit - len(f.text)
+	f.text = append(f.text, p[:min(room, len(p))]...)
+	f.over = f.over || len(p) > room
+	return len(p), nil
+}

@@ -1,0 +1,93 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
+)
+
+// ship puts an image into the host's cache, once, and returns where it lies
+// there. What it is made of is named by the image's digest.
+func (l *Lessor) ship(ctx context.Context, img driver.Image) (driver.Image, error) {
+	if !digestForm.MatchString(img.Digest) {
+		return img, fault.New(fault.Lab, "image %s has the digest %q, which is none", img.Ref, img.Digest)
+	}
+	shelf := filepath.Join(l.cfg.CacheDir, "image", "shipped-"+img.Digest[len("sha256:"):])
+	for _, part := range []struct {
+		name string
+		path *string
+	}{{"root", &img.Root}, {"disk", &img.Disk}, {"kernel", &img.Kernel}, {"modules", &img.Modules}} {
+		if *part.path == "" {
+			continue
+		}
+		there := filepath.Join(shelf, part.name)
+		if err := l.shipOne(ctx, *part.path, there); err != nil {
+			return img, fault.Op(fmt.Sprintf("send the image %s (%s) to %s", img.Ref, part.name, l.cfg.Name), err)
+		}
+		*part.path = path.Join(there, filepath.Base(*part.path))
+	}
+	return img, nil
+}
+
+// alike refuses to make images for a host of another architecture than this
+// machine's, whose programs they hold.
+func (l *Lessor) alike() error {
+	there, ok := l.at.(interface{ Machine() channel.Machine })
+	if l.cfg.Ship == nil || !ok {
+		return nil
+	}
+	if arch := there.Machine().GOARCH; arch != runtime.GOARCH {
+		return fault.WithFix(fault.New(fault.Unsupported, "images are made for %s here, and %s is %s", runtime.GOARCH, l.cfg.Name, arch),
+			"run bakeoff on a machine of that architecture")
+	}
+	return nil
+}
+
+var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// take unpacks standard input into the folder $1, whole or not at all.
+const take = `set -e; mkdir -p -- "${1%/*}"; t=$1.new.$$; rm -rf -- "$1".new.*; mkdir -- "$t"
+trap 'rm -rf -- "$t"' EXIT; trap 'exit 1' HUP INT TERM PIPE
+tar -xpf - --numeric-owner -C "$t"; rm -rf -- "$1"; mv -- "$t" "$1"`
+
+// shipOne sends a file or a folder with owners, modes, links and holes as they
+// are, into the folder there.
+func (l *Lessor) shipOne(ctx context.Context, here, there string) error {
+	if exit, err := l.at.Exec(ctx, conn.Command("test", "-e", path.Join(there, filepath.Base(here)))); err != nil || exit.OK() {
+		return err
+	}
+	l.say("sending %s to %s", here, l.cfg.Name)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r, w := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		said := conn.Tail{Limit: 1024}
+		exit, err := l.cfg.Ship.Here.Exec(ctx, conn.Cmd{Stdout: w, Stderr: &said,
+			Argv: []string{"tar", "-C", filepath.Dir(here), "-S", "--numeric-owner", "--xattrs", "-cf", "-", "--", filepath.Base(here)}})
+		if err == nil && !exit.OK() {
+			err = fault.New(fault.Lab, "tar here: %s: %s", exit, said.Bytes())
+		}
+		w.CloseWithError(err) // a stream that breaks off must not look whole
+		packed <- err
+	}()
+	said := conn.Tail{Limit: 1024}
+	exit, err := l.at.Exec(ctx, conn.Cmd{Argv: []string{"sh", "-c", take, "sh", there}, Stdin: r, Stderr: &said})
+	r.Close()
+	if err == nil && !exit.OK() {
+		err = fault.New(fault.Lab, "tar there: %s: %s", exit, said.Bytes())
+	}
+	if err != nil {
+		return err
+	}
+	return <-packed
+}

@@ -1,0 +1,282 @@
+package evidence
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/probe"
+)
+
+// Gate checks that a trial measured what it claims to. It is pure.
+type Gate struct {
+	Name string
+	Doc  string // what a failure means
+	// Failed says why a trial fails the gate; "" where it passes, and where
+	// it cannot be told: what a system does not count is no accusation.
+	Failed func(Trial) string
+}
+
+// Trial is what a gate sees.
+type Trial struct {
+	Cell plan.Cell
+	Line store.Line
+	Work *agent.Result // nil where the trial left none
+	// Path is what the way to the environment can carry, nil where it was not
+	// measured. Claim is what a program of others says of its own time.
+	Path  *workload.Path
+	Claim *workload.Claim
+	// Backing is that of the declared volume that the cell works in, "" where
+	// there is none.
+	Backing string
+}
+
+// The bounds of the gates.
+const (
+	ceilingShare  = 0.95    // of the generator's CPUs
+	stealShare    = 0.05    // of the CPU time,
+	starvedShare  = 0.05    // of the generator's time
+	throttleShare = 0.01    // of the elapsed time
+	slowDown      = 0.80    // of the clock frequency before the trial
+	clockShare    = 0.01    // of what passed on the host's clock,
+	clockGrain    = 2e6     // nanoseconds: an interruption between two readings
+	rawShare      = 0.005   // of it, between a clock and its uncorrected self
+	pathShare     = 0.95    // of what the way carries,
+	pathBusy      = 0.90    // of the CPUs that the server can use
+	lateShare     = 0.50    // of the latency at the same quantile
+	diskShare     = 0.50    // of the bytes that were forced to the disk,
+	diskLeast     = 1 << 20 // bytes: below, other files' traffic is as much
+	claimShare    = 0.90    // of what passed,
+	claimCPU      = 0.05    // of the claim, between it and the CPU time,
+	claimGrain    = 0.05    // and seconds: start and rounding
+	stealTicks    = 0.02    // seconds: the kernel counts in steps of 0.01
+	scalingLow    = 1.2     // time(2n)/time(n): a loop that was removed has 1
+)
+
+// Gates returns every gate, in order of their names.
+func Gates() []Gate {
+	return []Gate{
+		{"answer", "the workload did not verify its answer", answerGate},
+		{"ceiling", "the load generator had no CPU time left: it was measured, not the subject", ceilingGate},
+		{"clock", "clocks disagree on how long the trial was: the environment's, the host's, or one that was set", clockGate},
+		{"cpu-time", "a program gave its CPU time for the time that passed", cpuTimeGate},
+		{"disk", "the disk moved far less than the workload forced to it: memory was measured", diskGate},
+		{"disk-full", "there was no space left on the disk", diskFullGate},
+		{"errors", "operations failed, and a failed operation is not a fast one", errorsGate},
+		{"frequency", "the CPU's clock fell during the trial", frequencyGate},
+		{"lateness", "the load generator sent too late: what it calls latency is mostly its own", latenessGate},
+		{"memory", "the environment ran out of memory and something in it was killed", memoryGate},
+		{"path", "the way to the environment carried no more, while its CPUs had time: the way was measured", pathGate},
+		{"scaling", "twice the work did not take about twice the time: it may not have been done", scalingGate},
+		{"starved", "the load generator waited for a CPU that others had", starvedGate},
+		{"steal", "the machine below gave CPU time to others", stealGate},
+		{"swap", "memory was swapped during the trial", swapGate},
+		{"throttled", "a quota or heat held the CPU back", throttledGate},
+		{"trend", "the speed changed during the trial: it was measured before it was steady", trendGate},
+	}
+}
+
+func answerGate(t Trial) string {
+	if t.Work == nil || t.Work.Check.Verified || t.Work.Errors[agent.DiskFull] > 0 {
+		return ""
+	}
+	return "the answer was not verified"
+}
+
+func ceilingGate(t Trial) string {
+	if t.Work == nil || t.Work.Generator == nil || !(t.Work.Generator.Utilisation > ceilingShare) {
+		return ""
+	}
+	return fmt.Sprintf("the generator used %.0f %% of its CPUs", 100*t.Work.Generator.Utilisation)
+}
+
+// diskFullGate is failed by trials that ended for want of space, too: that a
+// volume was too small says nothing of the subject.
+func diskFullGate(t Trial) string {
+	if t.Work == nil || t.Work.Errors[agent.DiskFull] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d operations found no space", t.Work.Errors[agent.DiskFull])
+}
+
+func errorsGate(t Trial) string {
+	if t.Work == nil {
+		return ""
+	}
+	const most = 5 // classes that are named
+	var parts []string
+	for _, class := range slices.Sorted(maps.Keys(t.Work.Errors)) {
+		if n := t.Work.Errors[class]; n != 0 && len(parts) < most {
+			parts = append(parts, fmt.Sprintf("%.80s: %d", class, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func frequencyGate(t Trial) string {
+	b, a, ok := bracket(t)
+	if !ok || b.FrequencyHz == nil || a.FrequencyHz == nil || !(*a.FrequencyHz < slowDown**b.FrequencyHz) {
+		return ""
+	}
+	return fmt.Sprintf("it fell from %.2f to %.2f GHz", *b.FrequencyHz/1e9, *a.FrequencyHz/1e9)
+}
+
+func memoryGate(t Trial) string {
+	b, a, ok := bracket(t)
+	if !ok || b.Scope == nil || a.Scope == nil {
+		return ""
+	}
+	if n := grown(b.Scope.OOMKills, a.Scope.OOMKills); n > 0 {
+		return fmt.Sprintf("%.0f processes were killed for want of memory", n)
+	}
+	return ""
+}
+
+// scalingGate passes 0: there the time was fixed and the work counted. It has
+// no upper bound: more than twice the time is a disturbance, and not a sign
+// that the work was not done.
+func scalingGate(t Trial) string {
+	if t.Work == nil || t.Work.Check.Scaling == 0 {
+		return ""
+	}
+	if s := t.Work.Check.Scaling; !(s >= scalingLow) || math.IsInf(s, 0) {
+		return fmt.Sprintf("twice the work took %.2f times as long", s)
+	}
+	return ""
+}
+
+// starvedGate reads how long the generator was ready to run and others had its
+// CPU. A generator that others keep waiting looks idle and makes the subject
+// look slow.
+func starvedGate(t Trial) string {
+	if share := said(t, "generator-starved"); share > starvedShare {
+		return fmt.Sprintf("the generator waited %.0f %% of the time for its CPU", 100*share)
+	}
+	return ""
+}
+
+// said is a value that the workload printed, 0 where there is none.
+func said(t Trial, metric string) float64 {
+	if t.Work == nil {
+		return 0
+	}
+	for _, v := range t.Work.Values {
+		if v.Metric == metric {
+			return v.Value
+		}
+	}
+	return 0
+}
+
+// stealGate looks at the subject's CPUs, at those that a generator says were
+// its own, and at those of the generator's host: not every generator says it.
+func stealGate(t Trial) string {
+	if share := said(t, "generator-stolen"); share > stealShare && share*float64(t.Work.ElapsedNS)/1e9 > stealTicks*(1+1e-9) {
+		return fmt.Sprintf("%.1f %% of the generator's CPU time was stolen", 100*share)
+	}
+	if b, a, ok := bracket(t); ok {
+		if share := stolen(b, a); share > 0 {
+			return fmt.Sprintf("%.1f %% of the CPU time was stolen", 100*share)
+		}
+	}
+	if b, a, ok := generatorBracket(t); ok {
+		if share := stolen(b, a); share > 0 {
+			return fmt.Sprintf("%.1f %% of the CPU time of the generator's host was stolen", 100*share)
+		}
+	}
+	return ""
+}
+
+// stolen is the share of the CPU time between two readings that was stolen; 0
+// where it is within the bound, or below the grain of the kernel's count.
+func stolen(b, a probe.Counters) float64 {
+	if b.CPU == nil || a.CPU == nil {
+		return 0
+	}
+	stolen := a.CPU.Steal - b.CPU.Steal
+	all := a.CPU.Busy() - b.CPU.Busy() + stolen + a.CPU.Idle - b.CPU.Idle + a.CPU.IOWait - b.CPU.IOWait
+	if !(all > 0 && stolen/all > stealShare && stolen > stealTicks*(1+1e-9)) {
+		return 0
+	}
+	return stolen / all
+}
+
+func swapGate(t Trial) string {
+	b, a, ok := bracket(t)
+	if !ok {
+		return ""
+	}
+	in, out := grown(b.SwapIn, a.SwapIn), grown(b.SwapOut, a.SwapOut)
+	if in+out <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f pages were swapped in and %.0f out", in, out)
+}
+
+// throttledGate looks at the host, at that of the generator, and at what the
+// environment says of itself: its own control group is not the controller's.
+func throttledGate(t Trial) string {
+	if b, a, ok := bracket(t); ok {
+		if why := throttled(b, a); why != "" {
+			return why
+		}
+	}
+	if b, a, ok := generatorBracket(t); ok {
+		if why := throttled(b, a); why != "" {
+			return "on the generator's host " + why
+		}
+	}
+	if t.Work == nil || t.Work.Counters == nil {
+		return ""
+	}
+	return throttled(t.Work.Counters.Before, t.Work.Counters.After)
+}
+
+func throttled(b, a probe.Counters) string {
+	if n := grown(b.ThermalThrottles, a.ThermalThrottles); n > 0 {
+		return fmt.Sprintf("the hardware throttled %.0f times", n)
+	}
+	elapsed := float64(a.AtNS-b.AtNS) / 1e9
+	if s := grown(b.ThrottledSeconds, a.ThrottledSeconds); elapsed > 0 && s > throttleShare*elapsed {
+		return fmt.Sprintf("a quota held it back for %.3f of %.3f s", s, elapsed)
+	}
+	return ""
+}
+
+func trendGate(t Trial) string {
+	if t.Work == nil {
+		return ""
+	}
+	return trend(t.Work.Windows)
+}
+
+// bracket returns the host's counters before and after a trial.
+func bracket(t Trial) (before, after probe.Counters, ok bool) {
+	if t.Line.Trial == nil || t.Line.Before == nil || t.Line.After == nil {
+		return before, after, false
+	}
+	return *t.Line.Before, *t.Line.After, true
+}
+
+// generatorBracket returns the counters of another host that load comes from,
+// before and after a trial.
+func generatorBracket(t Trial) (before, after probe.Counters, ok bool) {
+	if t.Line.Trial == nil || t.Line.GeneratorBefore == nil || t.Line.GeneratorAfter == nil {
+		return before, after, false
+	}
+	return *t.Line.GeneratorBefore, *t.Line.GeneratorAfter, true
+}
+
+// grown is by how much a count grew, 0 where it is not known.
+func grown(before, after *float64) float64 {
+	if before == nil || after == nil || math.IsNaN(*after-*before) {
+		return 0
+	}
+	return *after - *before
+}

@@ -1,0 +1,95 @@
+package evidence
+
+import (
+	"fmt"
+	"math"
+
+	"bakeoff/provision/volume"
+)
+
+// cpuTimeGate is for programs of others that divide by their own CPU time: the
+// more they are kept waiting the faster they seem. Such a program says that it
+// took less time than passed, and it is its CPU time that it says.
+func cpuTimeGate(t Trial) string {
+	c := t.Claim
+	if c == nil || !(c.Seconds > 0) || !(c.CPUSeconds > 0) || !(c.Seconds < claimShare*c.Elapsed) {
+		return ""
+	}
+	if math.Abs(c.CPUSeconds-c.Seconds) > claimCPU*c.Seconds+claimGrain {
+		return ""
+	}
+	return fmt.Sprintf("it claims %.2f s, %.2f s passed, and %.2f s is the CPU time that it got", c.Seconds, c.Elapsed, c.CPUSeconds)
+}
+
+// diskGate holds what a workload forced to the disk against what the host's
+// disks moved meanwhile, for all who use them. A volume that was declared to
+// be memory is no disk. It passes where the host counts no disk, and does not
+// see what lies on another machine.
+func diskGate(t Trial) string {
+	b, a, ok := bracket(t)
+	if !ok || t.Work == nil || t.Work.Forced == nil || t.Backing == volume.Tmpfs {
+		return ""
+	}
+	for _, way := range []struct {
+		name          string
+		forced        float64
+		before, after *float64
+	}{
+		{"read", t.Work.Forced.ReadBytes, b.ReadBytes, a.ReadBytes},
+		{"written", t.Work.Forced.WriteBytes, b.WriteBytes, a.WriteBytes},
+	} {
+		if way.before == nil || way.after == nil || !(way.forced >= diskLeast) {
+			continue
+		}
+		if moved := *way.after - *way.before; moved >= 0 && moved < diskShare*way.forced {
+			return fmt.Sprintf("%.1f MiB were %s past memory, and the host's disks moved %.1f MiB", way.forced/(1<<20), way.name, moved/(1<<20))
+		}
+	}
+	return ""
+}
+
+// latenessGate passes closed loops, which intend no time to send at.
+func latenessGate(t Trial) string {
+	if t.Work == nil || t.Work.Generator == nil {
+		return ""
+	}
+	for _, q := range []struct {
+		metric, name string
+		late         *float64
+	}{
+		{"latency-p50", "the median", t.Work.Generator.LatenessP50},
+		{"latency-p99", "the 99th percentile", t.Work.Generator.LatenessP99},
+	} {
+		for _, v := range t.Work.Values {
+			if v.Metric == q.metric && q.late != nil && *q.late > lateShare*v.Value {
+				return fmt.Sprintf("%s of the latency is %.3g ms, and the generator sent %.3g ms late", q.name, 1e3*v.Value, 1e3**q.late)
+			}
+		}
+	}
+	return ""
+}
+
+// pathGate is failed where throughput is what the way to the environment can
+// carry, while the environment's CPUs had time: then the way was measured. A
+// server that is busy is measured whatever the way could carry.
+func pathGate(t Trial) string {
+	b, a, ok := bracket(t)
+	if t.Path == nil || t.Work == nil || !ok || b.CPU == nil || a.CPU == nil || !(t.Path.PerSecond > 0) {
+		return ""
+	}
+	elapsed, passed := float64(t.Work.ElapsedNS)/1e9, float64(a.AtNS-b.AtNS)/1e9
+	if !(elapsed > 0 && passed > 0) {
+		return ""
+	}
+	rate, all := t.Work.Work/elapsed, a.CPU.Busy()-b.CPU.Busy()+a.CPU.Steal-b.CPU.Steal+a.CPU.Idle-b.CPU.Idle+a.CPU.IOWait-b.CPU.IOWait
+	cpus := math.Max(1, math.Round(all/passed))
+	if t.Path.Workers > 0 {
+		cpus = math.Min(cpus, float64(t.Path.Workers))
+	}
+	busy := (a.CPU.Busy() - b.CPU.Busy()) / (passed * cpus)
+	if !(rate > pathShare*t.Path.PerSecond) || !(busy < pathBusy) {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %s/s of the %.0f that the way carries (%.3g MB/s), with the environment's CPUs %.0f %% busy",
+		rate, t.Work.WorkUnit, t.Path.PerSecond, t.Path.BytesPerSecond/1e6, 100*busy)
+}

@@ -1,0 +1,65 @@
+package evidence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/store"
+)
+
+// leaving proves that nobody was taken out early: a contender that took no
+// part in a block that counts had been decided by the blocks before it, or
+// could not be created.
+func (v *verifier) leaving(data analysis.Data) {
+	part := map[int]map[string]bool{}
+	for _, l := range v.story.trials {
+		if part[l.Block] == nil {
+			part[l.Block] = map[string]bool{}
+		}
+		part[l.Block][l.Contender] = true
+	}
+	gone := map[string]bool{}
+	for _, l := range v.story.lines {
+		if l.Type == store.LineEnvironment && l.Status != store.OK {
+			gone[l.Contender] = true
+		}
+	}
+	blocks := slices.Sorted(maps.Keys(part))
+	for _, b := range blocks {
+		if !v.story.counts[b] {
+			continue
+		}
+		var absent []string
+		for _, c := range v.story.plan.Contenders {
+			if !part[b][c.Name] && !gone[c.Name] {
+				absent = append(absent, c.Name)
+			}
+		}
+		if len(absent) == 0 {
+			continue
+		}
+		decided := analysis.Analyse(before(data, b)).Decided()
+		for _, c := range absent {
+			if !decided[c] {
+				v.find(NotAsPlanned, store.JournalFile, fmt.Sprintf("contender %s took no part in block %d, though nothing had decided it by then", c, b))
+			}
+		}
+	}
+	if v.story.ended == "decided" && !analysis.Analyse(data).AllDecided() {
+		v.find(NotAsPlanned, store.JournalFile, "the run ended as decided, but not every primary comparison is")
+	}
+}
+
+// before returns the data as they were when block b began.
+func before(d analysis.Data, b int) analysis.Data {
+	var earlier []analysis.Observation
+	for _, o := range d.Observations {
+		if o.Block < b {
+			earlier = append(earlier, o)
+		}
+	}
+	d.Observations = earlier
+	return d
+}

@@ -1,0 +1,146 @@
+package evidence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+)
+
+// planned compares the journal with the plan, and returns what is not as
+// planned: another plan, a trial out of its place, a trial twice, a block
+// that counts without all its trials.
+func (s *story) planned() []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if recorded := s.lines[0].PlanSHA256; recorded != s.hash {
+		add("the journal was begun with a plan of sha256 %.64q, %s has %s", recorded, store.PlanFile, s.hash)
+		return out
+	}
+	blocks := newWalk(s.plan)
+	for i, l := range s.lines {
+		if problem := blocks.step(l); problem != "" {
+			add("%s:%d: %s", store.JournalFile, i+1, problem)
+		}
+	}
+	for _, b := range slices.Sorted(maps.Keys(s.counts)) {
+		if s.counts[b] && b < len(s.plan.Blocks) {
+			if problem := complete(s.plan.Blocks[b], blocks.done[b], s.plan.Baseline); problem != "" {
+				add("block %d counts, but %s", b, problem)
+			}
+		}
+	}
+	return out
+}
+
+// walk goes through a journal and holds each line against the plan.
+type walk struct {
+	plan   *plan.Plan
+	names  map[string]bool
+	slots  map[int][]plan.Slot       // block → its slots by position
+	done   map[int]map[int]plan.Slot // block → position → the trial seen
+	closed map[int]bool              // blocks with their line
+	block  int                       // the last one seen
+	last   int                       // position of the last trial in it
+}
+
+func newWalk(p *plan.Plan) *walk {
+	w := &walk{plan: p, names: map[string]bool{}, slots: map[int][]plan.Slot{}, done: map[int]map[int]plan.Slot{}, closed: map[int]bool{}, last: -1}
+	for _, c := range p.Contenders {
+		w.names[c.Name] = true
+	}
+	return w
+}
+
+// step returns what is wrong with the next line, "" for nothing.
+func (w *walk) step(l store.Line) string {
+	switch l.Type {
+	case store.LineEnvironment:
+		if !w.names[l.Contender] {
+			return fmt.Sprintf("an environment of %.60q, which the plan does not have", l.Contender)
+		}
+	case store.LineBoot:
+		return w.boot(l)
+	case store.LineBlock:
+		if l.Block >= len(w.plan.Blocks) {
+			return fmt.Sprintf("block %d ended, the plan has %d", l.Block, len(w.plan.Blocks))
+		}
+		if w.closed[l.Block] {
+			return fmt.Sprintf("block %d ended a second time", l.Block)
+		}
+		w.closed[l.Block] = true
+	case store.LineTrial:
+		return w.trial(l)
+	}
+	return ""
+}
+
+// boot checks that a machine was booted for a block that has that boot.
+func (w *walk) boot(l store.Line) string {
+	if l.Block >= len(w.plan.Blocks) {
+		return fmt.Sprintf("a boot for block %d, the plan has %d", l.Block, len(w.plan.Blocks))
+	}
+	if !slices.ContainsFunc(w.plan.Blocks[l.Block].Boots, func(b plan.Boot) bool {
+		return b.Host != "" && b.Host == l.Boot.Host && b.System == l.Boot.System
+	}) {
+		return fmt.Sprintf("host %.60q was booted into %.60q, which block %d does not have", l.Boot.Host, l.Boot.System, l.Block)
+	}
+	if w.closed[l.Block] {
+		return fmt.Sprintf("a boot for block %d, after it ended", l.Block)
+	}
+	return ""
+}
+
+func (w *walk) trial(l store.Line) string {
+	if l.Block >= len(w.plan.Blocks) {
+		return fmt.Sprintf("a trial of block %d, the plan has %d", l.Block, len(w.plan.Blocks))
+	}
+	slots, ok := w.slots[l.Block]
+	if !ok {
+		slots = w.plan.Blocks[l.Block].Slots()
+		w.slots[l.Block], w.done[l.Block] = slots, map[int]plan.Slot{}
+	}
+	if l.Position >= len(slots) {
+		return fmt.Sprintf("a trial at position %d of block %d, which has %d", l.Position, l.Block, len(slots))
+	}
+	want, got := slots[l.Position], plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell}
+	_, twice := w.done[l.Block][l.Position]
+	switch {
+	case got != want:
+		return fmt.Sprintf("%s, where the plan has %s on %s", at(l), want.Cell, want.Contender)
+	case twice:
+		return at(l) + " a second time"
+	case w.closed[l.Block]:
+		return at(l) + ", after its block ended"
+	case l.Block < w.block || l.Block == w.block && l.Position < w.last:
+		return at(l) + ", after a later one"
+	}
+	w.done[l.Block][l.Position] = got
+	w.block, w.last = l.Block, l.Position
+	return ""
+}
+
+// complete tells whether a block has all trials of every contender that took
+// part in it; "" if it has.
+func complete(b plan.Block, done map[int]plan.Slot, baseline string) string {
+	part := present(done)
+	if !part[baseline] {
+		return "the baseline took no part in it"
+	}
+	for _, s := range b.Slots() {
+		if _, ok := done[s.Position]; part[s.Contender] && !ok {
+			return fmt.Sprintf("position %d (%s on %s) is not in the journal", s.Position, s.Cell, s.Contender)
+		}
+	}
+	return ""
+}
+
+func present(done map[int]plan.Slot) map[string]bool {
+	out := map[string]bool{}
+	for _, s := range done {
+		out[s.Contender] = true
+	}
+	return out
+}

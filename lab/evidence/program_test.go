@@ -1,0 +1,73 @@
+package evidence
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/lab/plan"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
+)
+
+// What trials ran joins the facts of their contender, which then differ from
+// the baseline's where the builds do.
+func TestProgramsJoinTheFacts(t *testing.T) {
+	p := programs{}
+	for _, c := range []struct{ contender, blob string }{
+		{"host", `{"version":"1.0.20","sha256":"aa"}`},
+		{"crun", `{"version":"1.0.20","sha256":"bb","fsync":"on"}`},
+		{"crun", `{"version":"1.0.20","sha256":"bb","fsync":"off"}`},
+		{"crun", `{"../x":"1","big":"` + strings.Repeat("x", maxProgramValue+1) + `"}`},
+		{"crun", `{"version":`},
+		{"gone", `{"version":"1"}`},
+	} {
+		p.note("sysbench", c.contender, workload.Raw{workload.Facts: []byte(c.blob)})
+	}
+	many := "{"
+	for i := range maxProgramFacts + 1 {
+		many += fmt.Sprintf(`"f%d":"",`, i)
+	}
+	p.note("sysbench", "crun", workload.Raw{workload.Facts: []byte(many + `"z":""}`)})
+	facts := map[string]map[string]string{"host": {"kernel": "6"}, "crun": {}}
+	p.join(facts)
+	want := map[string]map[string]string{
+		"host": {"kernel": "6", "program.sysbench.version": "1.0.20", "program.sysbench.sha256": "aa"},
+		"crun": {"program.sysbench.version": "1.0.20", "program.sysbench.sha256": "bb", "program.sysbench.fsync": "off | on"},
+	}
+	if fmt.Sprint(facts) != fmt.Sprint(want) {
+		t.Errorf("facts are %v, want %v", facts, want)
+	}
+}
+
+// testifying is a workload of another program.
+type testifying struct {
+	workload.Workload
+	says workload.Testimony
+}
+
+func (w testifying) Testify(workload.Raw, param.Values) (workload.Testimony, bool) {
+	return w.says, w.says.Errors != nil || w.says.Generator != nil
+}
+
+func (testifying) Parse(workload.Raw, param.Values) ([]sample.Value, error) { return nil, nil }
+
+// What another program's output says against its trial fails the same gates
+// as a native loop's.
+func TestWitnessFailsGates(t *testing.T) {
+	w := testifying{says: workload.Testimony{Errors: map[string]int64{"status": 3}, Generator: &agent.Generator{Utilisation: 1}}}
+	failed := map[string]bool{}
+	for _, g := range Gates() {
+		if g.Failed(Trial{Work: work(w, plan.Cell{}, workload.Raw{})}) != "" {
+			failed[g.Name] = true
+		}
+	}
+	if len(failed) != 2 || !failed["errors"] || !failed["ceiling"] {
+		t.Errorf("failed %v, want errors and ceiling", failed)
+	}
+	if work(testifying{}, plan.Cell{}, workload.Raw{}) != nil {
+		t.Error("a witness that cannot read its output said something")
+	}
+}

@@ -1,0 +1,573 @@
+package evidence
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload"
+)
+
+// ReportSchema is the schema of a Report.
+const ReportSchema = "bakeoff/verify/v1"
+
+// Kind says what a Finding means.
+type Kind string
+
+// The kinds of findings.
+const (
+	// Tampered: bytes are not those that the journal speaks of.
+	Tampered Kind = "tampered"
+	// Parser: the same bytes give other numbers now, by a parser or by rules
+	// (analysis.Rules) that have changed since. Nobody cheated.
+	Parser Kind = "parser has changed"
+	// NotAsPlanned: what was done is not what was registered beforehand.
+	NotAsPlanned Kind = "not as planned"
+	// Results: results.json is not what the evidence gives.
+	Results Kind = "results differ"
+)
+
+// Finding is one thing that does not hold.
+type Finding struct {
+	Kind    Kind   `json:"kind"`
+	Where   string `json:"where"` // a file, a line of one, or a path in results.json
+	Problem string `json:"problem"`
+	// Stored and Recomputed are the two values of a number, as JSON.
+	Stored     string `json:"stored,omitempty"`
+	Recomputed string `json:"recomputed,omitempty"`
+	// Numbers are the paths in results.json of what depends on a file that
+	// was tampered with.
+	Numbers []string `json:"numbers,omitempty"`
+}
+
+// String writes a finding in one line, its numbers in further ones.
+func (f Finding) String() string {
+	s := fmt.Sprintf("%s: %s: %s", f.Kind, f.Where, f.Problem)
+	for _, n := range f.Numbers {
+		s += "\n  " + n
+	}
+	return s
+}
+
+// Report is the outcome of Verify.
+type Report struct {
+	Schema string `json:"schema"` // bakeoff/verify/v1
+	Run    string `json:"run"`
+	// Version is that of the program that drew the plan, "" if it cannot be
+	// read. Another version may apply other gates to the same evidence.
+	Version string `json:"version"`
+	// What was checked: trials in the journal, raw files and their bytes,
+	// numbers of results.json.
+	Trials  int   `json:"trials"`
+	Files   int   `json:"files"`
+	Bytes   int64 `json:"bytes"`
+	Numbers int   `json:"numbers"`
+	// Findings that make the verification fail; none is good.
+	Findings []Finding `json:"findings"`
+	// Notes say what does not, but should be known.
+	Notes []string `json:"notes"`
+}
+
+// OK tells that everything held.
+func (r Report) OK() bool { return len(r.Findings) == 0 }
+
+// verifier is the state of one Verify.
+type verifier struct {
+	Report
+	run       *store.Run
+	workloads []workload.Workload
+	story     *story
+	tampered  map[place]bool     // trials whose raw output is not what it was
+	parsers   map[[2]string]bool // contender, cell: read by another version then
+	earlier   bool               // results.json is by other rules
+}
+
+// Verify recomputes every number of a run from its raw outputs, and proves
+// that the schedule is the one that its seed gives and that the journal
+// follows it. With a catalogue it also draws the whole plan again from the
+// lab file; cat may be nil.
+//
+// What does not hold is in the report. The error says that it could not be
+// told: files that cannot be read, a workload that this program lacks
+// (fault.Unsupported).
+func Verify(run *store.Run, workloads []workload.Workload, cat *manifest.Catalogue) (Report, error) {
+	v := &verifier{
+		Report: Report{Schema: ReportSchema, Run: run.Base(), Findings: []Finding{}, Notes: []string{}},
+		run:    run, workloads: workloads, tampered: map[place]bool{}, parsers: map[[2]string]bool{},
+	}
+	err := v.verify(cat)
+	return v.Report, err
+}
+
+func (v *verifier) verify(cat *manifest.Catalogue) error {
+	s, err := open(v.run)
+	if damage, ok := errors.AsType[*store.Damage](err); ok {
+		v.find(Tampered, fmt.Sprintf("%s:%d", store.JournalFile, damage.Line), damage.Err.Error())
+		return nil
+	}
+	if fault.Is(err, fault.Invalid) {
+		if v.registered() {
+			return fault.WithFix(fault.Wrap(fault.Unsupported, "another version of bakeoff made this run", err), "verify it with that version")
+		}
+		v.find(Tampered, store.PlanFile, err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	v.story, v.Version = s, s.plan.Version
+	v.lab(cat)
+	problems := s.planned()
+	for _, p := range problems {
+		v.find(NotAsPlanned, store.JournalFile, p)
+	}
+	if err := s.plan.Drawn(); err != nil {
+		v.find(NotAsPlanned, store.PlanFile, err.Error())
+	}
+	if err := v.files(); err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		v.Notes = append(v.Notes, "the numbers were not recomputed, because the trials are not those of the plan")
+		return nil
+	}
+	return v.numbers()
+}
+
+// registered tells that plan.json, whatever is in it, is the one that the
+// journal began with.
+func (v *verifier) registered() bool {
+	text, err := v.run.Plan()
+	if err != nil {
+		return false
+	}
+	lines, err := v.run.Journal()
+	return err == nil && lines[0].PlanSHA256 == plan.Hash(text)
+}
+
+func (v *verifier) find(k Kind, where, problem string) {
+	v.Findings = append(v.Findings, Finding{Kind: k, Where: where, Problem: problem})
+}
+
+// lab compares the lab file with what the plan was made from, and with a
+// catalogue the plan with the one that the lab file gives now.
+func (v *verifier) lab(cat *manifest.Catalogue) {
+	src, err := v.run.Lab()
+	if err != nil {
+		v.find(Tampered, store.LabFile, err.Error())
+		return
+	}
+	p := v.story.plan
+	if sum := sha256.Sum256(src); hex.EncodeToString(sum[:]) != p.LabSHA256 {
+		v.find(Tampered, store.LabFile, "it is not the file that the plan was made from: its sha256 differs")
+		return
+	}
+	if cat == nil {
+		return
+	}
+	lab, err := manifest.Parse(store.LabFile, src, *cat, p.Profile)
+	if err != nil {
+		v.Notes = append(v.Notes, "this program would refuse the lab file, so the plan was not drawn again: "+err.Error())
+		return
+	}
+	if err := lab.Keep(p.Only); err != nil {
+		v.find(NotAsPlanned, store.PlanFile, err.Error())
+		return
+	}
+	again, err := plan.Expand(lab, *cat, p.Seed, p.Version)
+	if err != nil {
+		v.find(NotAsPlanned, store.PlanFile, "the lab file gives no plan: "+err.Error())
+		return
+	}
+	v.drawnAgain(p, again)
+}
+
+// drawnAgain compares the plan with the one that its lab file gives. What
+// words describe a metric is no part of the experiment.
+func (v *verifier) drawnAgain(stored, again *plan.Plan) {
+	a, err1 := asAny(stored)
+	b, err2 := asAny(again)
+	if err := errors.Join(err1, err2); err != nil {
+		v.find(NotAsPlanned, store.PlanFile, err.Error())
+		return
+	}
+	withoutDocs(a)
+	withoutDocs(b)
+	if newer := withoutNewer(a, b); len(newer) > 0 {
+		v.Notes = append(v.Notes, "this program knows more than the one that drew the plan, which decides nothing here: "+strings.Join(newer, ", "))
+	}
+	var d differ
+	d.compare("", a, b, "", "")
+	for _, x := range d.differences {
+		v.Findings = append(v.Findings, Finding{Kind: NotAsPlanned, Where: store.PlanFile + " " + x.path,
+			Problem: fmt.Sprintf("it is %s, the lab file gives %s (the plan is by version %q)", x.stored, x.recomputed, stored.Version),
+			Stored:  x.stored, Recomputed: x.recomputed})
+	}
+}
+
+// withoutNewer removes from a plan that was drawn again what the program that
+// drew the stored one did not know, and returns it: metrics that no verdict is
+// asked of, what is said of metrics, and parameters and options that the lab
+// file leaves at their defaults. Nobody can have left them out of the stored
+// plan afterwards: the journal begins with its hash.
+func withoutNewer(stored, again any) (newer []string) {
+	note := func(format string, args ...any) {
+		if s := fmt.Sprintf(format, args...); !slices.Contains(newer, s) {
+			newer = append(newer, s)
+		}
+	}
+	for _, list := range []struct{ name, values string }{{"cells", "params"}, {"contenders", "options"}} {
+		then, now := entriesOf(stored, list.name), entriesOf(again, list.name)
+		for i := range min(len(then), len(now)) {
+			had, _ := then[i][list.values].(map[string]any)
+			has, _ := now[i][list.values].(map[string]any)
+			for key := range has {
+				if _, ok := had[key]; !ok {
+					delete(has, key)
+					note("%s of %v", key, now[i]["name"])
+				}
+			}
+			if had == nil && has != nil && len(has) == 0 {
+				delete(now[i], list.values)
+			}
+			newerMetrics(then[i], now[i], note)
+		}
+	}
+	slices.Sort(newer)
+	return newer
+}
+
+// newerMetrics is withoutNewer for the metrics of a cell.
+func newerMetrics(then, now map[string]any, note func(format string, args ...any)) {
+	known := map[any]map[string]any{}
+	for _, m := range entriesOf(then, "metrics") {
+		known[m["name"]] = m
+	}
+	all, _ := now["metrics"].([]any)
+	kept := slices.DeleteFunc(slices.Clone(all), func(x any) bool {
+		m, _ := x.(map[string]any)
+		was, ok := known[m["name"]]
+		if !ok && m["primary"] != true {
+			note("metric %v of %v", m["name"], now["name"])
+			return true
+		}
+		for key := range m {
+			if _, said := was[key]; ok && !said {
+				delete(m, key)
+				note("%s of metric %v", key, m["name"])
+			}
+		}
+		return false
+	})
+	if len(kept) < len(all) {
+		now["metrics"] = kept
+	}
+}
+
+// entriesOf are the objects of a list in a value that was JSON.
+func entriesOf(of any, name string) []map[string]any {
+	m, _ := of.(map[string]any)
+	list, _ := m[name].([]any)
+	var out []map[string]any
+	for _, x := range list {
+		if entry, ok := x.(map[string]any); ok {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+// withoutDocs removes the descriptions of metrics from a plan.
+func withoutDocs(p any) {
+	m, _ := p.(map[string]any)
+	cells, _ := m["cells"].([]any)
+	for _, c := range cells {
+		cell, _ := c.(map[string]any)
+		metrics, _ := cell["metrics"].([]any)
+		for _, x := range metrics {
+			if metric, ok := x.(map[string]any); ok {
+				delete(metric, "doc")
+			}
+		}
+	}
+}
+
+// files checks the hash of every file that the journal names, void trials
+// included, and notes which trials were read by another parser.
+func (v *verifier) files() error {
+	named := map[string]bool{}
+	for _, l := range v.story.trials {
+		v.Trials++
+		named[store.RawName(plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell})] = true
+		cell, _ := v.story.plan.Cell(l.Cell)
+		r := NewReader(v.run, v.workloads)
+		if w, err := r.find(cell.Workload); err == nil && l.Parser != w.Doc().Version() {
+			v.parsers[[2]string{l.Contender, l.Cell}] = true
+		}
+		for _, f := range l.Raw {
+			v.Files++
+			v.Bytes += f.Bytes
+			_, err := v.run.ReadRaw(f)
+			if t, ok := errors.AsType[*store.Tampered](err); ok {
+				v.tampered[place{l.Block, l.Position}] = true
+				v.find(Tampered, t.Name, t.Reason+" ("+at(l)+")")
+			} else if err != nil {
+				v.find(Tampered, store.RawDir+"/"+f.Name, err.Error())
+				v.tampered[place{l.Block, l.Position}] = true
+			}
+		}
+	}
+	for key := range v.parsers {
+		v.Notes = append(v.Notes, fmt.Sprintf("%s on %s was read by another version of its parser when it ran", key[1], key[0]))
+	}
+	dirs, err := v.run.RawDirs()
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if !named[d] {
+			v.Notes = append(v.Notes, fmt.Sprintf("raw/%.200s belongs to no trial in the journal: it is being kept now, the controller was killed while it kept it, or it was put there", d))
+		}
+	}
+	v.calibration()
+	return v.fingerprints()
+}
+
+// calibration checks what was known of the machine when the run began.
+func (v *verifier) calibration() {
+	var want *store.File
+	for _, l := range v.story.lines {
+		if l.Type == store.LineCalibration {
+			want = l.Calibration
+		}
+	}
+	_, got, err := v.run.Calibration()
+	switch {
+	case want == nil && err == nil:
+		v.find(Tampered, store.CalibrationFile, "the journal says nothing of it: it was put there")
+	case want == nil:
+	case err != nil:
+		v.Files++
+		v.find(Tampered, store.CalibrationFile, err.Error())
+	default:
+		v.Files++
+		if got.SHA256 != want.SHA256 {
+			v.find(Tampered, store.CalibrationFile, fmt.Sprintf("its sha256 is %s, the journal says %.64q", got.SHA256, want.SHA256))
+		}
+	}
+}
+
+// fingerprints checks those whose hash is in the journal.
+func (v *verifier) fingerprints() error {
+	latest := map[string]store.File{}
+	for _, l := range v.story.lines {
+		if l.Fingerprint != nil {
+			latest[l.Contender] = *l.Fingerprint
+		}
+	}
+	for _, c := range v.story.plan.Contenders {
+		want, ok := latest[c.Name]
+		if !ok {
+			continue
+		}
+		v.Files++
+		got, err := v.run.FingerprintFile(c.Name)
+		switch {
+		case err != nil:
+			v.find(Tampered, want.Name, err.Error())
+		case got.SHA256 != want.SHA256:
+			v.find(Tampered, got.Name, fmt.Sprintf("its sha256 is %s, the journal says %.64q", got.SHA256, want.SHA256))
+		}
+	}
+	return nil
+}
+
+// numbers recomputes results.json, and checks that contenders left and the
+// run ended by the rules.
+func (v *verifier) numbers() error {
+	r := NewReader(v.run, v.workloads)
+	r.unverified = true
+	data, err := v.data(r)
+	if err != nil {
+		return err
+	}
+	text, err := v.run.Results()
+	stored, bad := v.stored(text, err)
+	if len(v.tampered)+len(v.parsers) == 0 && !v.earlier {
+		v.leaving(data) // numbers and rules that changed since decide otherwise
+	}
+	if fault.Is(err, fault.NotFound) {
+		v.Notes = append(v.Notes, "there is no "+store.ResultsFile+" yet; `bakeoff report` makes it of the blocks that are done")
+		v.name(nil)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if bad != nil {
+		v.find(Results, store.ResultsFile, "it is not JSON: "+bad.Error())
+		return nil
+	}
+	if m, ok := stored.(map[string]any); ok {
+		if ended, _ := m["ended"].(string); ended != "" && v.story.ended == "" {
+			v.find(Results, store.JournalFile, fmt.Sprintf("it does not say that the run ended, and %s is of one that had (%.60q): lines are missing at its end, or run --resume was killed since; then `bakeoff report` makes them anew",
+				store.ResultsFile, ended))
+		}
+		// A folder may be given another name.
+		if name, ok := m["run"].(string); ok {
+			data.Run = name
+		}
+	}
+	now, err := asAny(analysis.Analyse(data))
+	if err != nil {
+		return err
+	}
+	var d differ
+	d.compare("", stored, now, "", "")
+	v.Report.Numbers = d.numbers
+	v.name(stored)
+	v.attribute(&d)
+	return nil
+}
+
+// stored decodes results.json, and notes whether other rules made it.
+func (v *verifier) stored(text []byte, err error) (any, error) {
+	if err != nil {
+		return nil, nil // the caller knows
+	}
+	stored, err := decodeAny(text)
+	m, ok := stored.(map[string]any)
+	if err != nil || !ok {
+		return stored, err
+	}
+	rules, _ := m["rules"].(json.Number)
+	if n, err := rules.Int64(); err != nil || n != analysis.Rules {
+		v.earlier = true
+		v.Notes = append(v.Notes, fmt.Sprintf("%s is by rules %s of gates and verdicts, this program has %d: where verdicts differ it may be for that", store.ResultsFile, cmp.Or(string(rules), "before they were counted"), analysis.Rules))
+		m["rules"] = json.Number(fmt.Sprint(analysis.Rules))
+	}
+	return stored, nil
+}
+
+// data reads the observations, those of changed files as far as they can be
+// read.
+func (v *verifier) data(r *Reader) (analysis.Data, error) {
+	for _, l := range v.story.trials {
+		if !v.tampered[place{l.Block, l.Position}] || !v.story.counts[l.Block] {
+			continue
+		}
+		o, err := r.observe(v.story.plan, l)
+		if fault.Is(err, fault.Unsupported) {
+			return analysis.Data{}, err
+		}
+		if err != nil {
+			o.Failed, o.Reason, o.Values = true, "its raw output was changed and cannot be read", nil
+		}
+		r.seen[place{l.Block, l.Position}] = o
+	}
+	data, err := r.data(v.story)
+	if fault.Is(err, fault.Invalid) && len(v.parsers) == 0 {
+		v.find(Results, store.RawDir, err.Error())
+	} else if fault.Is(err, fault.Invalid) {
+		v.find(Parser, store.RawDir, err.Error())
+	}
+	return data, err
+}
+
+// name writes into the finding of each changed file which numbers of the
+// results are made from it.
+func (v *verifier) name(stored any) {
+	m, _ := stored.(map[string]any)
+	for i, f := range v.Findings {
+		if f.Kind != Tampered || !strings.HasPrefix(f.Where, store.RawDir+"/") {
+			continue
+		}
+		for _, l := range v.story.trials {
+			if strings.HasPrefix(f.Where, store.RawDir+"/"+store.RawName(plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell})+"/") {
+				v.Findings[i].Numbers = dependents(m, l)
+			}
+		}
+	}
+}
+
+// dependents lists the sample that a trial gave, and the medians and
+// comparisons it went into.
+func dependents(results map[string]any, l store.Line) []string {
+	var out []string
+	each := func(list string, use func(path string, m map[string]any)) {
+		items, _ := results[list].([]any)
+		for i, item := range items {
+			m, _ := item.(map[string]any)
+			if m["cell"] == l.Cell && m["contender"] == l.Contender {
+				use(list+"["+label(item, i)+"]", m)
+			}
+		}
+	}
+	each("summaries", func(path string, m map[string]any) {
+		samples, _ := m["samples"].([]any)
+		for i, s := range samples {
+			point, _ := s.(map[string]any)
+			if fmt.Sprint(point["block"]) == fmt.Sprint(l.Block) && fmt.Sprint(point["position"]) == fmt.Sprint(l.Position) {
+				out = append(out, fmt.Sprintf("%s.samples[%s].value = %s", path, label(s, i), short(point["value"])))
+			}
+		}
+		out = append(out, fmt.Sprintf("%s.median = %s", path, short(m["median"])))
+	})
+	each("comparisons", func(path string, m map[string]any) {
+		out = append(out, fmt.Sprintf("%s.ratio = %s", path, short(m["ratio"])))
+	})
+	return out
+}
+
+// attribute makes findings of the numbers that differ: by what was found
+// changed they differ because of that, or of a parser, or for no reason.
+func (v *verifier) attribute(d *differ) {
+	changed := map[[2]string]bool{}
+	for _, l := range v.story.trials {
+		if v.tampered[place{l.Block, l.Position}] {
+			changed[[2]string{l.Contender, l.Cell}] = true
+		}
+	}
+	touched := func(set map[[2]string]bool, x difference) bool {
+		if x.cell == "" {
+			return len(set) > 0 // counts of the whole run
+		}
+		return set[[2]string{x.contender, x.cell}] || set[[2]string{v.story.plan.Baseline, x.cell}]
+	}
+	listed, more := 0, map[Kind]int{}
+	for _, x := range d.differences {
+		f := Finding{Kind: Results, Where: store.ResultsFile + " " + x.path, Stored: x.stored, Recomputed: x.recomputed,
+			Problem: fmt.Sprintf("%s is stored, the evidence gives %s", x.stored, x.recomputed)}
+		switch {
+		case touched(changed, x):
+			f.Kind = Tampered
+		case touched(v.parsers, x), v.earlier:
+			f.Kind = Parser
+		}
+		if listed == maxListed {
+			more[f.Kind]++
+			continue
+		}
+		listed++
+		v.Findings = append(v.Findings, f)
+	}
+	more[Results] += d.more
+	for _, k := range []Kind{Tampered, Parser, Results} {
+		if more[k] > 0 {
+			v.find(k, store.ResultsFile, fmt.Sprintf("%d more values differ", more[k]))
+		}
+	}
+}
+
+// maxListed bounds the values of results.json that are named one by one.
+const maxListed = 200

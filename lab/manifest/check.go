@@ -1,0 +1,213 @@
+package manifest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/param"
+)
+
+// checker compares a file with its shape. What it finds wrong it reports and
+// remembers, so that nothing is reported twice by what reads the values.
+type checker struct {
+	*reporter
+	bad map[*node]bool
+}
+
+func (c *checker) fail(n *node, fix, format string, args ...any) bool {
+	c.bad[n] = true
+	c.add(n.position, fix, format, args...)
+	return false
+}
+
+// check tells whether n has shape s. what names the value in messages.
+func (c *checker) check(s *shape, n *node, what string) bool {
+	if n.kind == null {
+		return c.fail(n, "write a value or remove the key", "%s is empty", what)
+	}
+	switch s.kind {
+	case single:
+		return c.single(s, n, what)
+	case list:
+		if n.kind != sequence {
+			return c.fail(n, "write a list: ["+sketch(s.of)+", …]", "%s is %s", what, n.kind)
+		}
+		ok := true
+		for _, item := range n.items {
+			ok = c.check(s.of, item, "an item of "+what) && ok
+		}
+		return ok
+	case dict:
+		if n.kind != mapping {
+			return c.fail(n, "write a mapping: "+sketch(s), "%s is %s", what, n.kind)
+		}
+		ok := true
+		for _, e := range n.entries {
+			ok = c.check(s.key, e.key, "a name in "+what) && ok
+			ok = c.check(s.of, e.value, e.key.text) && ok
+		}
+		return ok
+	case object:
+		if n.kind != mapping {
+			return c.fail(n, "write a mapping with "+oneOf(names(s.fields)), "%s is %s", what, n.kind)
+		}
+		return c.object(s, n, what)
+	default:
+		for _, alternative := range s.either {
+			if (alternative.kind == list) == (n.kind == sequence) && n.kind != mapping {
+				return c.check(alternative, n, what)
+			}
+		}
+		return c.fail(n, "write "+sketch(s), "%s is %s", what, n.kind)
+	}
+}
+
+func (c *checker) single(s *shape, n *node, what string) bool {
+	if n.kind != scalar {
+		return c.fail(n, "write "+sketch(s), "%s is %s", what, n.kind)
+	}
+	numeric := s.spec.Kind == param.Int || s.spec.Kind == param.Number || s.spec.Kind == param.Bool
+	if numeric && n.quoted {
+		return c.fail(n, "write it without quotes", "%s is the text %s", what, show(n.text))
+	}
+	if strings.ContainsAny(n.text, "\x00\n\r") {
+		return c.fail(n, "write one line", "%s has more than one line", what)
+	}
+	if len(s.spec.Enum) > 0 && !slices.Contains(s.spec.Enum, n.text) {
+		fix := meant(n.text, s.spec.Enum)
+		if instead := s.also[strings.ToLower(n.text)]; instead != "" {
+			fix = "write " + instead
+		}
+		return c.fail(n, fix, "%s is %s", what, show(n.text))
+	}
+	if s.match != nil && !s.match.MatchString(n.text) {
+		return c.fail(n, s.rule, "%s is %s", what, show(n.text))
+	}
+	if _, err := s.spec.Canonical(n.text); err != nil {
+		problem, fix, _ := strings.Cut(err.Error(), "; ")
+		if fix == "" {
+			fix = "write " + sketch(s)
+		}
+		if share := shareOf(n.text); share != "" && s.spec.Kind == param.Number {
+			fix = "write " + share
+		}
+		return c.fail(n, fix, "%s: %s", what, problem)
+	}
+	return true
+}
+
+// shareOf is a percentage as a share, "2%" as "0.02"; "" if text is none.
+func shareOf(text string) string {
+	number, percent := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if !percent || err != nil {
+		return ""
+	}
+	return strconv.FormatFloat(v/100, 'g', 6, 64)
+}
+
+func (c *checker) object(s *shape, n *node, what string) bool {
+	fields, elsewhere := s.fields, []string(nil)
+	if s.by != "" {
+		by := n.get(s.by)
+		if v, ok := s.variant(textOf(by)); ok {
+			fields = slices.Concat(fields, v.fields)
+		} else {
+			// It is not known which further fields are right: those of any
+			// variant are let pass, the wrong value is reported.
+			for _, v := range s.variants {
+				elsewhere = append(elsewhere, names(v.fields)...)
+			}
+		}
+	}
+	ok := true
+	for _, e := range n.entries {
+		f, known := find(fields, e.key.text)
+		switch {
+		case known:
+			ok = c.check(f.shape, e.value, f.name) && ok
+		case !slices.Contains(elsewhere, e.key.text):
+			fix := meant(e.key.text, slices.Concat(names(fields), elsewhere))
+			if !strings.HasPrefix(fix, "did you mean") {
+				fix = meant(e.key.text, names(fields))
+			}
+			ok = c.fail(e.key, fix, "%s has no key %s", whole(what), show(e.key.text))
+		}
+	}
+	for _, f := range fields {
+		if f.required && n.get(f.name) == nil {
+			value := sketch(f.shape)
+			if f.shape.kind == single && len(f.shape.spec.Enum) == 0 {
+				value = "…"
+			}
+			c.add(n.position, "write "+f.name+": "+value, "%s has no %s", whole(what), f.name)
+			ok = false
+		}
+	}
+	if !ok {
+		c.bad[n] = true
+	}
+	return ok
+}
+
+func whole(what string) string { return strings.Replace(what, "an item of ", "one of ", 1) }
+
+func textOf(n *node) string {
+	if n == nil || n.kind != scalar {
+		return ""
+	}
+	return n.text
+}
+
+// sketch writes an example of a shape for a message.
+func sketch(s *shape) string {
+	switch s.kind {
+	case list:
+		return "[" + sketch(s.of) + ", …]"
+	case dict:
+		if s.example != "" {
+			return s.example
+		}
+		return "{" + sketch(s.key) + ": " + sketch(s.of) + "}"
+	case object:
+		for _, f := range s.fields {
+			if f.required {
+				return "{" + f.name + ": …}"
+			}
+		}
+		return "{…}"
+	case eitherOf:
+		var all []string
+		for _, a := range s.either {
+			all = append(all, sketch(a))
+		}
+		return oneOf(all)
+	}
+	between := ""
+	if s.spec.Min != 0 || s.spec.Max != 0 {
+		low, high := s.spec.Bounds()
+		between = " from " + low + " to " + high
+	}
+	switch s.spec.Kind {
+	case param.Int:
+		return "a whole number" + between
+	case param.Number:
+		return "a number" + between
+	case param.Bool:
+		return "true or false"
+	case param.Size:
+		return "512MiB"
+	case param.Duration:
+		return "30s"
+	case param.Rate:
+		return "5000/s"
+	}
+	switch {
+	case len(s.spec.Enum) > 0:
+		return oneOf(s.spec.Enum)
+	case s.pattern == namePattern:
+		return "a name"
+	}
+	return "text"
+}

@@ -1,0 +1,83 @@
+package manifest
+
+import (
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+)
+
+// Roots of systems for which nothing here makes images are folders of the
+// user's, or come with an option of the driver.
+func TestImagesThatAreFolders(t *testing.T) {
+	cat := catalogue()
+	cat.Drivers = append(cat.Drivers, DriverEntry{Name: "jail", Image: true, Folder: true,
+		Options: []param.Spec{{Name: "root", Kind: param.Text, Default: "copy", Enum: []string{"copy", "zfs"}}},
+		OwnRoot: func(o param.Values) bool { return o.Text("root") == "zfs" }})
+	for _, c := range []struct{ contender, image, wrong string }{
+		{"driver: jail, image: /usr/local/jails/base", "/usr/local/jails/base", ""},
+		{"driver: jail, image: debian:bookworm", "debian:bookworm", ""},
+		{"driver: jail, root: zfs", "", ""},
+		{"driver: jail, root: zfs, image: /usr/local/jails/base", "", `driver jail takes no image with the root that its options name; remove it`},
+		{"driver: jail", "", `contender "a" has no image, which driver jail needs; write image: /path/of/a/root on the host`},
+		{"driver: jail, image: /usr/../etc", "", `the path "/usr/../etc" is not a plain one; write /etc`},
+		{"driver: chroot, image: /srv/root", "", `driver chroot makes its root itself, and takes no folder; write image: debian:bookworm`},
+	} {
+		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, " + c.contender + "}\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
+		lab, err := Parse("lab.yaml", []byte(src), cat, "")
+		switch {
+		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
+			t.Errorf("%s: %v, want %q", c.contender, err, c.wrong)
+		case c.wrong == "" && err != nil:
+			t.Errorf("%s: %v", c.contender, err)
+		case c.wrong == "" && lab.Contenders[0].Image != c.image:
+			t.Errorf("%s: image %q, want %q", c.contender, lab.Contenders[0].Image, c.image)
+		}
+	}
+}
+
+// Whoever writes the name of another program, or an option beside a driver that
+// is mistyped, is told what was meant.
+func TestNamesOfOtherPrograms(t *testing.T) {
+	cat := catalogue()
+	for i, d := range cat.Drivers {
+		if d.Name == "qemu" {
+			cat.Drivers[i].Also = map[string]string{"kvm": "qemu", "microvm": "qemu, machine: microvm"}
+		}
+	}
+	src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: KVM, machin: q35, image: debian:bookworm}\n  - {name: b, driver: microvm}\nbaseline: a\ncells:\n  - {name: c, workload: crypto}\ndesign: {margin: 2 %}\n"
+	_, err := Parse("lab.yaml", []byte(src), cat, "")
+	for _, want := range []string{
+		`lab.yaml:4:23: driver is "KVM"; write driver: qemu`,
+		`lab.yaml:4:28: one of contenders has no key "machin"; did you mean "machine"?`,
+		`lab.yaml:9:18: margin: "2 %" is not a number; write 0.02`,
+		`lab.yaml:5:23: driver is "microvm"; write driver: qemu, machine: microvm`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in\n%v", want, err)
+		}
+	}
+}
+
+// What a driver's environments cannot have of their own is told at its place.
+func TestTuningThatADriverDoesNotTake(t *testing.T) {
+	cat := catalogue()
+	for i, d := range cat.Drivers {
+		if d.Name == "oci" {
+			cat.Drivers[i].Tunes = func(name string) error {
+				if strings.HasPrefix(name, "net.") {
+					return nil
+				}
+				return fault.WithFix(fault.New(fault.Unsupported, "tuning %s: the kernel is shared", name), "it takes net.*")
+			}
+		}
+	}
+	src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: oci, image: debian:bookworm, tuning: {net.core.somaxconn: \"16\"}}\n" +
+		"  - name: b\n    driver: oci\n    image: debian:bookworm\n    tuning:\n      kernel.sched_child_runs_first: \"1\"\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
+	_, err := Parse("lab.yaml", []byte(src), cat, "")
+	want := "lab.yaml:9:7: driver oci: tuning kernel.sched_child_runs_first: the kernel is shared; it takes net.*"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

@@ -1,0 +1,137 @@
+package manifest
+
+import (
+	"encoding/json"
+
+	"bakeoff/base/param"
+)
+
+// JSONSchema returns the JSON Schema (draft 2020-12) of lab files that name
+// what cat holds, for editors. It is indented and ends with a newline.
+//
+// What a schema cannot say (that a baseline is a contender, that looks
+// ascend) Parse says.
+func JSONSchema(cat Catalogue) []byte {
+	s := lab(cat).schema()
+	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	s["title"] = "bakeoff lab file"
+	out, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		panic(err) // maps, slices, texts and numbers only
+	}
+	return append(out, '\n')
+}
+
+type jsonObject = map[string]any
+
+func (s *shape) schema() jsonObject {
+	switch s.kind {
+	case list:
+		return jsonObject{"type": "array", "items": s.of.schema()}
+	case dict:
+		out := jsonObject{"type": "object", "additionalProperties": s.of.schema()}
+		if s.key.pattern != "" {
+			out["propertyNames"] = s.key.schema()
+		}
+		return out
+	case object:
+		return s.objectSchema()
+	case eitherOf:
+		var all []any
+		for _, a := range s.either {
+			all = append(all, a.schema())
+		}
+		return jsonObject{"anyOf": all}
+	}
+	return s.singleSchema()
+}
+
+func (s *shape) singleSchema() jsonObject {
+	out := jsonObject{}
+	switch s.spec.Kind {
+	case param.Int:
+		out["type"] = "integer"
+	case param.Number:
+		out["type"] = "number"
+	case param.Bool:
+		out["type"] = "boolean"
+	case param.Size:
+		out["type"] = []string{"string", "integer"}
+		out["pattern"] = `^[0-9]+(\.[0-9]+)?([KMGT]iB|[kKMGT]B|[KMGT]|B)?$`
+	case param.Duration:
+		out["type"], out["pattern"] = "string", `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	case param.Rate:
+		out["type"], out["pattern"] = "string", `^[0-9]+(\.[0-9]+)?[kM]?/s$`
+	default:
+		switch {
+		case len(s.spec.Enum) > 0:
+			out["enum"] = s.spec.Enum
+		case s.pattern != "":
+			out["type"], out["pattern"] = "string", "^(?:"+s.pattern+")$"
+		default: // a text may look like a number: its characters are kept
+			out["type"] = []string{"string", "number", "boolean"}
+		}
+	}
+	if s.spec.Min != 0 || s.spec.Max != 0 {
+		out["minimum"], out["maximum"] = s.spec.Min, s.spec.Max
+	}
+	return out
+}
+
+// objectSchema writes an object. Variants are conditions on the field that
+// chooses them; unevaluatedProperties sees through those, as
+// additionalProperties does not.
+func (s *shape) objectSchema() jsonObject {
+	properties, required := propertiesOf(s.fields)
+	out := jsonObject{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		out["required"] = required
+	}
+	if s.by == "" {
+		out["additionalProperties"] = false
+		return out
+	}
+	var all []any
+	for _, v := range s.variants {
+		then, required := propertiesOf(v.fields)
+		branch := jsonObject{"properties": then}
+		if len(required) > 0 {
+			branch["required"] = required
+		}
+		all = append(all, jsonObject{
+			"if":   jsonObject{"properties": jsonObject{s.by: jsonObject{"const": v.value}}, "required": []string{s.by}},
+			"then": branch,
+		})
+	}
+	if len(all) > 0 {
+		out["allOf"] = all
+	}
+	out["unevaluatedProperties"] = false
+	return out
+}
+
+func propertiesOf(fields []field) (properties jsonObject, required []string) {
+	properties = jsonObject{}
+	for _, f := range fields {
+		p := f.shape.schema()
+		p["description"] = f.doc
+		if f.def != "" {
+			p["default"] = f.shape.value(f.def)
+		}
+		properties[f.name] = p
+		if f.required {
+			required = append(required, f.name)
+		}
+	}
+	return properties, required
+}
+
+// value returns a default as JSON of the shape's type.
+func (s *shape) value(text string) any {
+	numeric := s.spec.Kind == param.Int || s.spec.Kind == param.Number || s.spec.Kind == param.Bool
+	var v any
+	if (numeric || s.kind != single) && json.Unmarshal([]byte(text), &v) == nil {
+		return v
+	}
+	return text
+}

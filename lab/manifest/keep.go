@@ -1,0 +1,31 @@
+package manifest
+
+import (
+	"slices"
+
+	"bakeoff/base/fault"
+)
+
+// Keep leaves only the cells that are named, in the order of the lab file, and
+// notes that in Only; without names it leaves all. A name that is no cell is
+// an error of kind fault.Invalid.
+func (l *Lab) Keep(names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	var all []string
+	for _, c := range l.Cells {
+		all = append(all, c.Name)
+	}
+	for _, n := range names {
+		if !slices.Contains(all, n) {
+			return fault.WithFix(fault.New(fault.Invalid, "%s has no cell %s", l.Path, show(n)), "there is "+oneOf(all))
+		}
+	}
+	l.Cells = slices.DeleteFunc(slices.Clone(l.Cells), func(c Cell) bool { return !slices.Contains(names, c.Name) })
+	l.Only = nil
+	for _, c := range l.Cells {
+		l.Only = append(l.Only, c.Name)
+	}
+	return nil
+}

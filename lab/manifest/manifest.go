@@ -1,0 +1,145 @@
+// Package manifest is the lab file: what a person wants compared.
+package manifest
+
+import (
+	"time"
+
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/base/unit"
+)
+
+// Schema is the schema of a lab file.
+const Schema = "bakeoff/lab/v1"
+
+// Lab is a lab file that was read and checked against a Catalogue: every
+// name in it exists and every default is filled in.
+type Lab struct {
+	Schema string          `json:"schema"`
+	Name   string          `json:"name"`
+	Hosts  map[string]Host `json:"hosts"` // "local" only with what is said of it
+	// Generator is the host that load comes from; "" is each contender's own.
+	Generator  string      `json:"generator,omitempty"`
+	Contenders []Contender `json:"contenders"`
+	Baseline   string      `json:"baseline"`
+	Cells      []Cell      `json:"cells"`
+	Design     Design      `json:"design"`
+	Profile    string      `json:"profile"`  // the one applied, or ""
+	Profiles   []string    `json:"profiles"` // names of all, sorted
+	// Only names the cells that Keep left; empty: all.
+	Only   []string `json:"only,omitempty"`
+	Path   string   `json:"-"`
+	Source []byte   `json:"-"` // as written
+}
+
+// Host is a machine that bakeoff drives.
+type Host struct {
+	SSH  string `json:"ssh,omitempty"`
+	Port int    `json:"port,omitempty"` // 0: what ssh's configuration says
+	// Dir is the folder on it for everything of this program; "" is the
+	// usual places.
+	Dir string `json:"dir,omitempty"`
+	// Repair is executed on it before every block.
+	Repair []string `json:"repair,omitempty"`
+	// Meter prints the reading of an energy meter, in joules.
+	Meter  []string            `json:"meter,omitempty"`
+	Switch map[string][]string `json:"switch,omitempty"` // system → argv
+	// Reboot is what makes it boot after Switch; empty is the system's own.
+	Reboot []string `json:"reboot,omitempty"`
+	// Expect is, by system of Switch, a text that the name of the system
+	// there has (the facts os or kernel); without it the system's own name.
+	Expect map[string]string `json:"expect,omitempty"`
+	// EqualTo names a host that is declared to be the same hardware.
+	EqualTo string `json:"equal_to,omitempty"`
+	// Uplink is a network interface that nothing else uses, by which it and the
+	// generator's host are connected; "" where the generator is on the host itself.
+	Uplink string `json:"uplink,omitempty"`
+}
+
+// Contender is one side of the comparison.
+type Contender struct {
+	Name    string            `json:"name"`
+	Driver  string            `json:"driver"`
+	Host    string            `json:"host"`             // "local" by default
+	System  string            `json:"system,omitempty"` // of Host.Switch
+	Image   string            `json:"image,omitempty"`
+	CPUs    int               `json:"cpus"`
+	Memory  unit.Bytes        `json:"memory_bytes"`
+	Quota   float64           `json:"cpu_quota,omitempty"` // CPUs' worth of time; 0: no limit
+	IO      IO                `json:"io,omitzero"`
+	Volumes []Volume          `json:"volumes,omitempty"`
+	Options param.Values      `json:"options,omitempty"` // the driver's own
+	Tuning  map[string]string `json:"tuning,omitempty"`
+	// Where says at which "file:line:column" of the lab file cpus, memory,
+	// quota, io and volumes were asked for, by these keys; nothing of it is
+	// registered.
+	Where map[string]string `json:"-"`
+}
+
+// IO is how many bytes a second a contender may read from and write to the disk
+// of its environment's directory; 0 is no limit.
+type IO struct {
+	Read  unit.Bytes `json:"read_bytes_per_second,omitempty"`
+	Write unit.Bytes `json:"write_bytes_per_second,omitempty"`
+}
+
+// Volume is storage of a contender.
+type Volume struct {
+	Path    string     `json:"path"`
+	Backing string     `json:"backing"`
+	Size    unit.Bytes `json:"size_bytes,omitempty"`
+	Device  string     `json:"device,omitempty"`
+	// Properties are the file system's, by name: compression, recordsize.
+	Properties map[string]string `json:"properties,omitempty"`
+}
+
+// Cell is a workload with one set of its parameters.
+type Cell struct {
+	Name     string       `json:"name"`
+	Workload string       `json:"workload"`
+	Params   param.Values `json:"params"`
+	// Primary names the metrics that get a verdict; empty: none.
+	Primary []string `json:"primary"`
+}
+
+// Design is the experiment's.
+type Design struct {
+	Margin float64   `json:"margin"`
+	Looks  []int     `json:"looks"`
+	Alphas []float64 `json:"alphas"`
+	// Instances is "block" (environments anew for each block) or "run".
+	Instances string        `json:"instances"`
+	Mirror    bool          `json:"mirror"`
+	Budget    time.Duration `json:"budget_ns"` // 0: none
+	// Blocks caps the number of blocks below the last look; 0: the last look.
+	Blocks int `json:"blocks"`
+}
+
+// Catalogue is what lab files can name: it is made from the Doc of every
+// driver and workload.
+type Catalogue struct {
+	Drivers   []DriverEntry
+	Workloads []WorkloadEntry
+}
+
+// DriverEntry is what the lab file must know of a driver.
+type DriverEntry struct {
+	Name, Summary string
+	Also          map[string]string // other names that people look for, and what is to be written
+	Options       []param.Spec
+	Image         bool                            // it makes its root from an image,
+	Folder        bool                            // which may be a folder on the host, too,
+	OwnRoot       func(options param.Values) bool // unless these bring their own; may be nil
+	Backings      []string
+	// Tunes returns an error with what would be right for a setting that its
+	// environments cannot have of their own; nil takes any.
+	Tunes func(name string) error
+}
+
+// WorkloadEntry is what the lab file must know of a workload.
+type WorkloadEntry struct {
+	Name, Summary string
+	Params        []param.Spec
+	Metrics       []sample.Metric
+	Volume        string // parameter with the path of the volume it needs
+}

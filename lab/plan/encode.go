@@ -1,0 +1,239 @@
+package plan
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/manifest"
+)
+
+// Bounds on a plan that is read: it may be a stranger's.
+const (
+	maxBytes      = 64 << 20
+	maxContenders = 65
+	maxCells      = 256
+	maxBlocks     = 1000 + maxSpare
+)
+
+// Encode returns the plan's canonical bytes: indented JSON with the fields in
+// the order of the types and maps in order of their keys, and a newline.
+func Encode(p *Plan) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(p); err != nil {
+		return nil, fault.Wrap(fault.Lab, "plan: encode", err)
+	}
+	return out.Bytes(), nil
+}
+
+// Hash returns the sha256 of an encoded plan, in hexadecimal: what the first
+// line of a journal holds.
+func Hash(encoded []byte) string {
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:])
+}
+
+// Decode reads an encoded plan and checks that it is one: that names can be
+// parts of file names, that every block visits every contender on every cell
+// as the design says, that the families are those of the primary metrics. The
+// error is of kind fault.Invalid.
+func Decode(data []byte) (*Plan, error) {
+	p, err := decode(data)
+	if err == nil {
+		err = p.check()
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "plan", err)
+	}
+	return p, nil
+}
+
+func decode(data []byte) (*Plan, error) {
+	if len(data) > maxBytes {
+		return nil, fmt.Errorf("it has %d bytes, at most %d are read", len(data), maxBytes)
+	}
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, err
+	}
+	if head.Schema != Schema {
+		return nil, fmt.Errorf("schema is %.60q, this program reads %q", head.Schema, Schema)
+	}
+	var p Plan
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&p); err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(data[dec.InputOffset():])) != 0 {
+		return nil, errors.New("something follows the plan")
+	}
+	return &p, nil
+}
+
+var (
+	nameRule   = regexp.MustCompile(`^[a-z0-9][a-z0-9._~-]{0,44}$`)
+	metricRule = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,79}$`)
+)
+
+// check tells whether the plan holds together.
+func (p *Plan) check() error {
+	contenders, cells, err := p.checkNames()
+	if err != nil {
+		return err
+	}
+	if err := checkDesign(p.Design); err != nil {
+		return err
+	}
+	family, twins := families(p)
+	if !slices.Equal(family, p.Family) || !slices.Equal(twins, p.TwinFamily) {
+		return errors.New("the families are not those of the primary metrics")
+	}
+	if len(p.Blocks) == 0 || len(p.Blocks) > maxBlocks {
+		return fmt.Errorf("there are %d blocks, not 1 to %d", len(p.Blocks), maxBlocks)
+	}
+	for i, b := range p.Blocks {
+		if b.Index != i || i > 0 && p.Blocks[i-1].Spare && !b.Spare {
+			return fmt.Errorf("block %d is out of order", i)
+		}
+		if err := p.checkParts(b, contenders, cells); err != nil {
+			return fmt.Errorf("block %d: %w", i, err)
+		}
+	}
+	if looks := p.Design.Looks; len(looks) > 0 && looks[len(looks)-1] > p.Planned() {
+		return fmt.Errorf("the last look is at %d blocks, %d are planned", looks[len(looks)-1], p.Planned())
+	}
+	return nil
+}
+
+// checkNames returns the names of contenders and cells, sorted.
+func (p *Plan) checkNames() (contenders, cells []string, err error) {
+	if !nameRule.MatchString(p.Lab) {
+		return nil, nil, fmt.Errorf("the lab's name is %.60q", p.Lab)
+	}
+	if len(p.Contenders) < 2 || len(p.Contenders) > maxContenders || len(p.Cells) == 0 || len(p.Cells) > maxCells {
+		return nil, nil, fmt.Errorf("there are %d contenders and %d cells, not 2 to %d and 1 to %d", len(p.Contenders), len(p.Cells), maxContenders, maxCells)
+	}
+	for _, c := range p.Contenders {
+		contenders = append(contenders, c.Name)
+		if (c.TwinOf != "") != (c.Name == p.Twin) || c.TwinOf != "" && c.TwinOf != p.Baseline {
+			return nil, nil, fmt.Errorf("contender %.60q is the twin of %.60q", c.Name, c.TwinOf)
+		}
+	}
+	for _, c := range p.Cells {
+		cells = append(cells, c.Name)
+		var metrics []string
+		for _, m := range c.Metrics {
+			metrics = append(metrics, m.Name)
+		}
+		if err := checkSet(slices.Clone(metrics), metricRule, "metric"); err != nil {
+			return nil, nil, fmt.Errorf("cell %.60q: %w", c.Name, err)
+		}
+	}
+	slices.Sort(contenders)
+	slices.Sort(cells)
+	if err := errors.Join(checkSet(contenders, nameRule, "contender"), checkSet(cells, nameRule, "cell")); err != nil {
+		return nil, nil, err
+	}
+	for _, name := range []string{p.Baseline, p.Twin} {
+		if _, ok := slices.BinarySearch(contenders, name); !ok {
+			return nil, nil, fmt.Errorf("%.60q is no contender", name)
+		}
+	}
+	return contenders, cells, nil
+}
+
+func checkSet(names []string, rule *regexp.Regexp, what string) error {
+	slices.Sort(names)
+	for i, name := range names {
+		if !rule.MatchString(name) {
+			return fmt.Errorf("%s %.60q: names are %s", what, name, rule)
+		}
+		if i > 0 && names[i-1] == name {
+			return fmt.Errorf("%s %q is there twice", what, name)
+		}
+	}
+	return nil
+}
+
+func checkDesign(d manifest.Design) error {
+	switch {
+	case !(d.Margin > 0 && d.Margin < 1):
+		return fmt.Errorf("margin is %v", d.Margin)
+	case len(d.Looks) != len(d.Alphas):
+		return fmt.Errorf("there are %d looks and %d alphas", len(d.Looks), len(d.Alphas))
+	case d.Instances != "block" && d.Instances != "run":
+		return fmt.Errorf("instances is %.60q", d.Instances)
+	case d.Budget < 0 || d.Blocks < 0:
+		return errors.New("budget or blocks is negative")
+	}
+	sum := 0.0
+	for i, a := range d.Alphas {
+		if !(a > 0 && a < 1) || d.Looks[i] < 1 || i > 0 && d.Looks[i] <= d.Looks[i-1] {
+			return fmt.Errorf("look %d at %d blocks spends %v", i+1, d.Looks[i], a)
+		}
+		sum += a
+	}
+	if sum > .05*(1+1e-9) {
+		return fmt.Errorf("the alphas add up to %v, more than 0.05", sum)
+	}
+	return nil
+}
+
+// checkParts checks a block, boot by boot where machines are switched.
+func (p *Plan) checkParts(b Block, contenders, cells []string) error {
+	if p.switched() {
+		return p.checkBoots(b, cells)
+	}
+	if len(b.Boots) > 0 || slices.ContainsFunc(b.Visits, func(v Visit) bool { return v.Boot != 0 }) {
+		return errors.New("it has boots, and no host is switched")
+	}
+	return checkBlock(b, contenders, cells, p.Design.Mirror)
+}
+
+// checkBlock tells whether a block creates every contender once, visits every
+// cell once and every contender once in each half.
+func checkBlock(b Block, contenders, cells []string, mirror bool) error {
+	same := func(names, want []string) bool {
+		names = slices.Clone(names)
+		slices.Sort(names)
+		return slices.Equal(names, want)
+	}
+	if !same(b.Create, contenders) {
+		return errors.New("it does not create every contender once")
+	}
+	visited := make([]string, len(b.Visits))
+	for i, v := range b.Visits {
+		visited[i] = v.Cell
+		half := v.Order
+		if mirror {
+			if len(half) != 2*len(contenders) {
+				return fmt.Errorf("cell %.60q is visited %d times", v.Cell, len(half))
+			}
+			half = half[:len(contenders)]
+			for k, c := range half {
+				if v.Order[len(v.Order)-1-k] != c {
+					return fmt.Errorf("the order on cell %.60q is not mirrored", v.Cell)
+				}
+			}
+		}
+		if !same(half, contenders) {
+			return fmt.Errorf("cell %.60q is not visited by every contender once", v.Cell)
+		}
+	}
+	if !same(visited, cells) {
+		return errors.New("it does not visit every cell once")
+	}
+	return nil
+}

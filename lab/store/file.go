@@ -1,0 +1,247 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/probe"
+)
+
+// Bounds on the files of a run folder, in bytes. A stranger's folder is read
+// too.
+const (
+	maxLab         = 1 << 20
+	maxPlan        = 64 << 20
+	maxJournal     = 1 << 30
+	maxFingerprint = 1 << 20
+	maxResults     = 256 << 20
+	maxCalibration = 4 << 20
+)
+
+// Lab returns the lab file as it was written.
+func (r *Run) Lab() ([]byte, error) { return r.read(LabFile, maxLab) }
+
+// Plan returns the encoded plan.
+func (r *Run) Plan() ([]byte, error) { return r.read(PlanFile, maxPlan) }
+
+// Results returns results.json; an error of kind fault.NotFound if there is
+// none yet.
+func (r *Run) Results() ([]byte, error) { return r.read(ResultsFile, maxResults) }
+
+// WriteResults replaces results.json.
+func (r *Run) WriteResults(data []byte) error { return r.WriteFile(ResultsFile, data) }
+
+// RemoveResults removes results.json, if there is one: of a run that goes on
+// they are out of date.
+func (r *Run) RemoveResults() error {
+	if err := r.root.Remove(ResultsFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(fault.Lab, "store: remove "+ResultsFile, err)
+	}
+	return nil
+}
+
+// WriteFingerprint replaces the fingerprint of a contender and returns what
+// the journal says of it.
+func (r *Run) WriteFingerprint(contender string, fp probe.Fingerprint) (File, error) {
+	data, err := json.MarshalIndent(fp, "", "  ")
+	if err != nil {
+		return File{}, fault.Wrap(fault.Lab, "store: fingerprint of "+contender, err)
+	}
+	data = append(data, '\n')
+	if err := checkName(contender); err != nil {
+		return File{}, err
+	}
+	name := FingerprintDir + "/" + contender + ".json"
+	return fileOf(name, data), r.WriteFile(name, data)
+}
+
+// Fingerprint reads the fingerprint of a contender; an error of kind
+// fault.NotFound if there is none.
+func (r *Run) Fingerprint(contender string) (probe.Fingerprint, error) {
+	var fp probe.Fingerprint
+	if err := checkName(contender); err != nil {
+		return fp, err
+	}
+	name := FingerprintDir + "/" + contender + ".json"
+	data, err := r.read(name, maxFingerprint)
+	if err != nil {
+		return fp, err
+	}
+	if err := json.Unmarshal(data, &fp); err != nil {
+		return fp, fault.Wrap(fault.Invalid, "store: "+name, err)
+	}
+	if fp.Schema != probe.FingerprintSchema {
+		return fp, fault.New(fault.Invalid, "store: %s: schema is %q, this program reads %q", name, fp.Schema, probe.FingerprintSchema)
+	}
+	return fp, nil
+}
+
+// FingerprintFile returns name, size and hash of the fingerprint of a
+// contender as it lies there.
+func (r *Run) FingerprintFile(contender string) (File, error) {
+	if err := checkName(contender); err != nil {
+		return File{}, err
+	}
+	name := FingerprintDir + "/" + contender + ".json"
+	data, err := r.read(name, maxFingerprint)
+	return fileOf(name, data), err
+}
+
+// KeepCalibration puts what is known of the machine beside the plan, and what
+// it is into the journal.
+func (r *Run) KeepCalibration(at time.Time, data []byte) error {
+	if len(data) > maxCalibration {
+		return fault.New(fault.Lab, "store: the calibration has %d bytes, at most %d are read back", len(data), maxCalibration)
+	}
+	if err := r.WriteFile(CalibrationFile, data); err != nil {
+		return err
+	}
+	f := fileOf(CalibrationFile, data)
+	return r.Append(Line{Type: LineCalibration, At: at.UTC(), Calibration: &f})
+}
+
+// Calibration reads what was known of the machine when the run began, with
+// what the journal should say of it; an error of kind fault.NotFound where
+// nothing was.
+func (r *Run) Calibration() ([]byte, File, error) {
+	data, err := r.read(CalibrationFile, maxCalibration)
+	return data, fileOf(CalibrationFile, data), err
+}
+
+// WriteFile replaces a file that is made from the evidence: results, reports.
+// Readers see the old one or the new one. The evidence itself (lab file,
+// plan, journal, raw outputs) is refused.
+func (r *Run) WriteFile(name string, data []byte) error {
+	op := "store: write " + name
+	top, _, _ := strings.Cut(name, "/")
+	switch {
+	case name != path.Clean(name) || !fs.ValidPath(name):
+		return fault.New(fault.Lab, "%s: not a path inside the run folder", op)
+	case top == LabFile, top == PlanFile, top == JournalFile, top == RawDir:
+		return fault.New(fault.Lab, "%s: it is evidence and is never replaced", op)
+	}
+	if err := r.root.MkdirAll(path.Dir(name), 0o777); err != nil {
+		return fault.Wrap(fault.Lab, op, err)
+	}
+	// One name for the file in the making: a later write replaces what a
+	// killed one left.
+	part := path.Join(path.Dir(name), "."+path.Base(name)+".part")
+	if err := r.root.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(fault.Lab, op, err)
+	}
+	if err := r.writeNew(part, data); err != nil {
+		return fault.Wrap(fault.Lab, op, err)
+	}
+	if err := r.root.Rename(part, name); err != nil {
+		return fault.Wrap(fault.Lab, op, err)
+	}
+	return fault.Wrap(fault.Lab, op, r.syncDir(path.Dir(name)))
+}
+
+// FS returns the folder for reading: to serve a report. Symbolic links that
+// lead out of it are refused.
+func (r *Run) FS() fs.FS { return r.root.FS() }
+
+// writeNew writes and syncs a file that does not exist.
+func (r *Run) writeNew(name string, data []byte) error {
+	f, err := r.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// read returns a plain file of at most limit bytes.
+func (r *Run) read(name string, limit int64) ([]byte, error) {
+	f, err := r.openPlain(name, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit))
+	return data, fault.Wrap(fault.Lab, "store: read "+name, err)
+}
+
+// openPlain opens a file after it made sure that it is a plain one: opening a
+// pipe that a stranger left would never return.
+func (r *Run) openPlain(name string, limit int64) (*os.File, error) {
+	op := "store: read " + name
+	info, err := r.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.Wrap(fault.NotFound, op, err)
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, op, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fault.New(fault.Invalid, "%s: it is not a plain file", op)
+	}
+	if info.Size() > limit {
+		return nil, fault.New(fault.Invalid, "%s: it has %d bytes, at most %d are read", op, info.Size(), limit)
+	}
+	f, err := r.root.Open(name)
+	return f, fault.Wrap(fault.Lab, op, err)
+}
+
+func (r *Run) syncDir(name string) error {
+	f, err := r.root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDirectory(f), f.Close())
+}
+
+func syncPath(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDirectory(f), f.Close())
+}
+
+// syncDirectory syncs a directory. Some file systems have nothing to sync
+// there and say EINVAL (fsync(2)).
+func syncDirectory(f *os.File) error {
+	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+func fileOf(name string, data []byte) File {
+	sum := sha256.Sum256(data)
+	return File{Name: name, SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(data))}
+}
+
+// checkName refuses what is not the name of a contender, cell or blob, as the
+// lab file allows them: [a-z0-9][a-z0-9._~-]*, at most 200 characters.
+func checkName(s string) error {
+	const later = "abcdefghijklmnopqrstuvwxyz0123456789._~-"
+	if s == "" || len(s) > 200 || strings.Trim(s[:1], later[:36]) != "" || strings.Trim(s, later) != "" {
+		return fault.New(fault.Invalid, "store: %s cannot be part of a file's name; names are [a-z0-9][a-z0-9._~-]*", quote(s))
+	}
+	return nil
+}
+
+// quote shows a stranger's text in a message, bounded.
+func quote(s string) string {
+	if len(s) > 60 {
+		s = s[:60] + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,121 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"bakeoff/base/fault"
+)
+
+// Bounds on what a journal may hold. A trial's line with the counters of both
+// ends is about 4 KiB.
+const (
+	maxLine  = 1 << 20
+	maxLines = 1 << 20
+)
+
+// Damage is a journal that cannot be believed from a line on. Only a last
+// line without its newline is no damage: the controller was killed while it
+// wrote, and Append had not returned.
+type Damage struct {
+	Line int // from 1
+	Err  error
+}
+
+// Error names the file and the line.
+func (d *Damage) Error() string {
+	return fmt.Sprintf("%s:%d: damaged: %v", JournalFile, d.Line, d.Err)
+}
+
+// Unwrap returns what was wrong with the line.
+func (d *Damage) Unwrap() error { return d.Err }
+
+// ReadJournal reads the lines of a journal. A line counts when its newline is
+// there: end is the number of bytes that count, and what follows them is the
+// torn end of a line that was never acknowledged.
+//
+// The error is a *Damage of kind fault.Invalid, or what r returned. The lines
+// before the damage are returned with it.
+func ReadJournal(r io.Reader) (lines []Line, end int64, err error) {
+	in := bufio.NewReaderSize(r, maxLine)
+	for {
+		text, err := in.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			return lines, end, nil
+		}
+		n := len(lines) + 1
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return lines, end, damaged(n, fmt.Errorf("longer than %d bytes", maxLine))
+		}
+		if err != nil {
+			return lines, end, fault.Wrap(fault.Lab, fmt.Sprintf("%s:%d", JournalFile, n), err)
+		}
+		if n > maxLines {
+			return lines, end, damaged(n, fmt.Errorf("more than %d lines", maxLines))
+		}
+		line, err := decodeLine(text)
+		if err == nil {
+			err = line.check(n == 1)
+		}
+		if err != nil {
+			return lines, end, damaged(n, err)
+		}
+		lines = append(lines, line)
+		end += int64(len(text))
+	}
+}
+
+func damaged(n int, err error) error {
+	return fault.WithFix(&fault.Error{Kind: fault.Invalid, Err: &Damage{Line: n, Err: err}},
+		"restore the run folder from a copy: a damaged journal proves nothing")
+}
+
+func decodeLine(text []byte) (Line, error) {
+	var l Line
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&l); err != nil {
+		return l, err
+	}
+	if len(bytes.TrimSpace(text[dec.InputOffset():])) != 0 {
+		return l, errors.New("more than one value in the line")
+	}
+	return l, nil
+}
+
+// check tells whether a line can stand where it does.
+func (l Line) check(first bool) error {
+	switch l.Type {
+	case LinePlan, LineEnvironment, LineTrial, LineBlock, LineResume, LineCalibration, LineBoot, LineEnd:
+	default:
+		return fmt.Errorf("there is no line of type %q", l.Type)
+	}
+	if first != (l.Type == LinePlan) {
+		return fmt.Errorf("a line of type %q: the plan's line is the first, and only the first", l.Type)
+	}
+	if first && l.Schema != JournalSchema {
+		return fmt.Errorf("schema is %q, this program reads %q", l.Schema, JournalSchema)
+	}
+	if (l.Type == LineTrial) != (l.Trial != nil) {
+		return fmt.Errorf("a line of type %q has the fields of a trial or lacks them", l.Type)
+	}
+	if (l.Type == LineCalibration) != (l.Calibration != nil) {
+		return fmt.Errorf("a line of type %q has the file of a calibration or lacks it", l.Type)
+	}
+	if (l.Type == LineBoot) != (l.Boot != nil) {
+		return fmt.Errorf("a line of type %q has the fields of a boot or lacks them", l.Type)
+	}
+	if l.Block < 0 || l.Trial != nil && l.Position < 0 {
+		return errors.New("block or position is negative")
+	}
+	switch l.Status {
+	case "", OK, Subject, Void:
+	default:
+		return fmt.Errorf("there is no status %q", l.Status)
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+)
+
+// Run is an open run folder. Nothing read or written through it leaves the
+// folder, whatever names and links a stranger put there.
+//
+// Its methods may be called concurrently.
+type Run struct {
+	dir  string
+	root *os.Root
+
+	mu      sync.Mutex
+	journal *os.File // nil: open for reading
+	end     int64    // of the journal's last whole line
+	broken  error    // a write failed and could not be undone
+}
+
+// Name returns the name of a run folder: the time in UTC and the lab's name.
+func Name(now time.Time, lab string) string {
+	return now.UTC().Format("20060102T150405Z") + "-" + lab
+}
+
+// Create makes the run folder dir, which must not exist, with the lab file
+// and the encoded plan, and writes the first line of its journal: the plan's
+// sha256. Everything is on disk when it returns, and the folder is locked.
+// at is the host's clock.
+func Create(dir string, at time.Time, lab, plan []byte) (_ *Run, err error) {
+	op := "store: create " + dir
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
+		return nil, refused(op, err)
+	}
+	if err := os.Mkdir(dir, 0o777); errors.Is(err, fs.ErrExist) {
+		return nil, fault.WithFix(fault.Wrap(fault.Invalid, op, err), "choose a folder that does not exist yet")
+	} else if err != nil {
+		return nil, refused(op, err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fault.Wrap(fault.Lab, op, err)
+	}
+	r := &Run{dir: dir, root: root}
+	defer func() {
+		if err != nil {
+			r.Close()
+			err = fault.Op(op, err)
+		}
+	}()
+	for _, d := range []string{RawDir, FingerprintDir} {
+		if err := root.Mkdir(d, 0o777); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.writeNew(LabFile, lab); err != nil {
+		return nil, err
+	}
+	if err := r.writeNew(PlanFile, plan); err != nil {
+		return nil, err
+	}
+	if err := r.openJournal(os.O_CREATE | os.O_EXCL); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(plan)
+	first := Line{Type: LinePlan, Schema: JournalSchema, At: at.UTC(), PlanSHA256: hex.EncodeToString(sum[:])}
+	if err := r.Append(first); err != nil {
+		return nil, err
+	}
+	if err := r.syncDir("."); err != nil {
+		return nil, err
+	}
+	return r, syncPath(filepath.Dir(dir))
+}
+
+// refused is what a folder that cannot be made is told by.
+func refused(op string, err error) error {
+	wrapped := fault.Wrap(fault.Lab, op, err)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fault.WithFix(wrapped, "name a folder that you may write to: --out FOLDER")
+	}
+	return wrapped
+}
+
+// Open opens the run folder dir for reading. It takes no lock: a run that is
+// under way can be read, up to its last whole line. Results and reports can
+// be written, nothing else.
+func Open(dir string) (*Run, error) {
+	op := "store: open " + dir
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		kind := fault.Lab
+		if errors.Is(err, fs.ErrNotExist) {
+			kind = fault.NotFound
+		}
+		return nil, fault.Wrap(kind, op, err)
+	}
+	for _, name := range []string{PlanFile, JournalFile} {
+		info, err := root.Lstat(name)
+		if err == nil && !info.Mode().IsRegular() {
+			err = errors.New(name + " is not a plain file")
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errors.New("this is no run folder: there is no " + name + " in it")
+		}
+		if err != nil {
+			root.Close()
+			return nil, fault.WithFix(fault.Wrap(fault.NotFound, op, err),
+				"name a run folder: it holds "+PlanFile+" and "+JournalFile)
+		}
+	}
+	return &Run{dir: dir, root: root}, nil
+}
+
+// Resume opens the run folder dir to go on with it. It locks the folder, and
+// cuts off the end of a line that was being written when the controller was
+// killed.
+func Resume(dir string) (*Run, error) {
+	r, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.resume(); err != nil {
+		r.Close()
+		return nil, fault.Op("store: resume "+dir, err)
+	}
+	return r, nil
+}
+
+func (r *Run) resume() error {
+	if err := r.openJournal(0); err != nil {
+		return err
+	}
+	_, end, err := ReadJournal(io.NewSectionReader(r.journal, 0, maxJournal))
+	if err != nil {
+		return err
+	}
+	if end == 0 {
+		return fault.WithFix(fault.New(fault.Invalid, "%s is empty: the run was killed before it began", JournalFile),
+			"delete the folder and run again")
+	}
+	r.end = end
+	if err := r.journal.Truncate(end); err != nil {
+		return err
+	}
+	return r.journal.Sync()
+}
+
+// openJournal opens the journal for appending and locks it.
+func (r *Run) openJournal(flag int) error {
+	f, err := r.root.OpenFile(JournalFile, os.O_RDWR|os.O_APPEND|flag, 0o666)
+	if err != nil {
+		return err
+	}
+	if err := lock(f); err != nil {
+		f.Close()
+		return fault.WithFix(fault.Wrap(fault.Lab, "lock "+JournalFile, err),
+			"another bakeoff is writing this run: wait for it, or end it")
+	}
+	r.journal = f
+	return nil
+}
+
+// Append adds a line to the journal. When it returns nil the line is on disk.
+// A line that could not be written whole is taken back, so that a full disk
+// leaves a journal that can be read and gone on with.
+func (r *Run) Append(l Line) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.journal == nil {
+		return fault.New(fault.Lab, "store: append: %s is open for reading only", r.dir)
+	}
+	if r.broken != nil {
+		return fault.Wrap(fault.Lab, "store: append after a failed write", r.broken)
+	}
+	if err := l.check(r.end == 0); err != nil {
+		return fault.Wrap(fault.Lab, "store: append", err)
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return fault.Wrap(fault.Lab, "store: append", err)
+	}
+	text = append(text, '\n')
+	if len(text) > maxLine {
+		return fault.New(fault.Lab, "store: append: the line has %d bytes, at most %d can be read back", len(text), maxLine)
+	}
+	_, err = r.journal.Write(text)
+	if err == nil {
+		err = r.journal.Sync()
+	}
+	if err != nil {
+		if undo := r.journal.Truncate(r.end); undo != nil {
+			r.broken = fmt.Errorf("%w; and the line could not be taken back: %w", err, undo)
+		}
+		return fault.Wrap(fault.Lab, "store: append to "+filepath.Join(r.dir, JournalFile), err)
+	}
+	r.end += int64(len(text))
+	return nil
+}
+
+// Journal reads the journal: every whole line, the first being the plan's.
+// A torn last line is left out. Damage anywhere else is an error that holds a
+// *Damage; the lines before it are returned too.
+func (r *Run) Journal() ([]Line, error) {
+	f, err := r.openPlain(JournalFile, maxJournal)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines, _, err := ReadJournal(f)
+	if err == nil && len(lines) == 0 {
+		err = fault.New(fault.Invalid, "%s is empty: the run was killed before it began", JournalFile)
+	}
+	return lines, fault.Op("store: "+r.dir, err)
+}
+
+// Dir returns the folder's path as it was opened.
+func (r *Run) Dir() string { return r.dir }
+
+// Base returns the folder's name: the name of the run.
+func (r *Run) Base() string {
+	if abs, err := filepath.Abs(r.dir); err == nil {
+		return filepath.Base(abs)
+	}
+	return filepath.Base(r.dir)
+}
+
+// Close gives the folder and its lock back.
+func (r *Run) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var err error
+	if r.journal != nil {
+		err = r.journal.Close()
+		r.journal = nil
+	}
+	return errors.Join(err, r.root.Close())
+}

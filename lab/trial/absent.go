@@ -1,0 +1,187 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"bakeoff/lab/env"
+	"bakeoff/lab/plan"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/conn"
+)
+
+// Absence is a file that a cell names and contenders do not have.
+type Absence struct {
+	workload.File
+	Cell       string
+	Contenders []string
+	// Everywhere tells that no contender has it: the cell can only fail.
+	Everywhere bool
+	Fix        string
+}
+
+// String says what is not there, and for whom.
+func (a Absence) String() string {
+	what := "file"
+	switch {
+	case a.Folder:
+		what = "folder"
+	case !path.IsAbs(a.Path):
+		what = "program"
+	}
+	return fmt.Sprintf("%s: there is no %s %s in %s", a.Param, what, a.Path, strings.Join(a.Contenders, ", "))
+}
+
+// presence is what is known of a file in a contender's environments.
+type presence int
+
+const (
+	unknown presence = iota
+	there
+	missing
+)
+
+// absent looks for the files that cells name, in every contender that can run.
+// Where an image was not built yet, a host is not reached or the path is in a
+// volume, nobody knows before the environment is there.
+func (v viewer) absent(able func(string) bool) ([]Absence, error) {
+	packages, err := Packages(v.plan, v.Workloads)
+	if err != nil {
+		return nil, err
+	}
+	var out []Absence
+	for _, cell := range v.plan.Cells {
+		for _, f := range v.files(cell) {
+			a := Absence{File: f, Cell: cell.Name, Everywhere: true, Fix: "write " + f.Param + ": with a path that every contender has"}
+			for _, c := range v.plan.Contenders {
+				if !able(c.Name) || c.TwinOf != "" {
+					continue
+				}
+				if v.presence(c, f, packages) == missing {
+					a.Contenders = append(a.Contenders, c.Name)
+				} else {
+					a.Everywhere = false
+				}
+			}
+			if len(a.Contenders) > 0 {
+				out = append(out, a)
+			}
+		}
+	}
+	return out, nil
+}
+
+// files are those that a cell names.
+func (v viewer) files(cell plan.Cell) []workload.File {
+	for _, w := range v.Workloads {
+		if finder, ok := w.(workload.Finder); ok && w.Doc().Name == cell.Workload {
+			return finder.Files(cell.Params)
+		}
+	}
+	return nil
+}
+
+// presence tells whether a contender's environments will have f.
+func (v viewer) presence(c plan.Contender, f workload.File, packages []string) presence {
+	d := v.driver(c)
+	if d == nil || c.System != "" {
+		return unknown
+	}
+	for _, vol := range c.Volumes {
+		if f.Path == vol.Path || strings.HasPrefix(f.Path, vol.Path+"/") {
+			return unknown
+		}
+	}
+	doc := d.Doc()
+	switch {
+	case onHostsRoot(doc, c.Contender):
+		return v.onHost(c, f, f.Path)
+	case !doc.Image || c.Image == "":
+		return unknown
+	case doc.Folder && path.IsAbs(c.Image):
+		if !path.IsAbs(f.Path) {
+			return unknown
+		}
+		return v.onHost(c, f, path.Join(c.Image, f.Path))
+	}
+	return inRoot(env.Root(v.Cache, doc, c.Image, packages, c.Options), f)
+}
+
+// onHost looks for at on the contender's host, once for all contenders there.
+func (v viewer) onHost(c plan.Contender, f workload.File, at string) presence {
+	answer := v.once("file "+hostOf(c)+" "+at, func() string {
+		host, err := v.Way(hostOf(c))
+		if err != nil {
+			return ""
+		}
+		have, err := v.has(host, f, at)
+		if err != nil {
+			return ""
+		}
+		return fmt.Sprint(have)
+	})
+	return map[string]presence{"true": there, "false": missing}[answer]
+}
+
+func (v viewer) has(host conn.Conn, f workload.File, at string) (bool, error) {
+	if !path.IsAbs(at) {
+		return Has(v.ctx, host, at)
+	}
+	test := "-e"
+	if f.Folder {
+		test = "-d"
+	}
+	exit, err := host.Exec(v.ctx, conn.Command("test", test, at))
+	return exit.OK(), err
+}
+
+// programDirs are where programs of an image are.
+var programDirs = []string{"usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"}
+
+// inRoot looks for f in an unpacked root; "" is one that was not built yet.
+func inRoot(dir string, f workload.File) presence {
+	if dir == "" {
+		return unknown
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return unknown
+	}
+	defer root.Close()
+	if path.IsAbs(f.Path) {
+		return inTree(root, strings.TrimPrefix(path.Clean(f.Path), "/"), f.Folder)
+	}
+	found := missing
+	for _, d := range programDirs {
+		switch inTree(root, d+"/"+f.Path, false) {
+		case there:
+			return there
+		case unknown:
+			found = unknown
+		}
+	}
+	return found
+}
+
+// inTree looks for one name. What a link to an absolute path leads to is not
+// looked at from outside of the root.
+func inTree(root *os.Root, name string, folder bool) presence {
+	if name == "" {
+		return there
+	}
+	if at, err := root.Lstat(name); err == nil && at.Mode()&fs.ModeSymlink != 0 {
+		return unknown
+	}
+	at, err := root.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && folder && !at.IsDir():
+		return missing
+	case err != nil:
+		return unknown
+	}
+	return there
+}

@@ -1,0 +1,8 @@
+package trial
+
+import "bakeoff/judge/analysis"
+
+type (
+	analysisMissing = analysis.Missing
+	analysisSummary = analysis.Summary
+)

@@ -1,0 +1,175 @@
+package trial
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/lab/env"
+	"bakeoff/lab/plan"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/conn"
+)
+
+// answer adds to what a driver says of its host what the contender asks of
+// both.
+func (v viewer) answer(a driver.Availability, c plan.Contender) driver.Availability {
+	d := v.driver(c)
+	if !a.OK || d == nil {
+		return a
+	}
+	if err := v.validate(d, c); err != nil {
+		return refused(a, err)
+	}
+	if c.System != "" { // another system's is not this one's to tell
+		return a
+	}
+	if cpus, memory, err := v.Size(c.Host); err == nil {
+		if a = Enough(a, c.Contender, cpus, memory); !a.OK {
+			return a
+		}
+	}
+	host, err := v.Way(hostOf(c))
+	if err != nil {
+		return refused(a, err)
+	}
+	for _, check := range []func(driver.Driver, conn.Conn, plan.Contender) error{v.tuning, v.volumes, v.room} {
+		if err := check(d, host, c); err != nil {
+			return refused(a, err)
+		}
+	}
+	return a
+}
+
+// refused is an answer that err turns into a refusal.
+func refused(a driver.Availability, err error) driver.Availability {
+	fix := fault.Fix(err)
+	return driver.Availability{Reason: strings.TrimSuffix(err.Error(), "; "+fix), Fix: fix, Facts: a.Facts}
+}
+
+// validate asks the driver whether any host could make the contender.
+func (v viewer) validate(d driver.Driver, c plan.Contender) error {
+	if err := d.Doc().Tuning.Check(c.Tuning); err != nil {
+		return err
+	}
+	if x, ok := d.(driver.Validator); ok {
+		return x.Validate(v.spec(d.Doc(), c))
+	}
+	return nil
+}
+
+// sampleLabel is as long as those of environments: lengths of paths are checked.
+const sampleLabel = "000000-1000"
+
+// spec is what a contender's environment will be, with names instead of what
+// is made beforehand.
+func (v viewer) spec(d driver.Doc, c plan.Contender) driver.Spec {
+	s := driver.Spec{Label: sampleLabel, Name: c.Name, Dir: env.Place(v.State(hostOf(c)), sampleLabel), CPUs: c.CPUs, Memory: c.Memory,
+		Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Agent: "/bakeoff-agent", Volumes: env.Volumes(c.Volumes), Options: c.Options, Tuning: c.Tuning}
+	for i := range c.CPUs {
+		s.CPUSet = append(s.CPUSet, i)
+	}
+	if d.Image && c.Image != "" {
+		s.Image = driver.Image{Ref: c.Image, Digest: "sha256:", Root: "/image/root", Disk: "/image/disk", Kernel: "/image/kernel", Modules: "/image"}
+	}
+	if v.peer {
+		gateway := env.Subnet.Addr().Next()
+		s.Network = &driver.Network{Namespace: "bo-000000", Bridge: "br0", Addr: netip.PrefixFrom(gateway.Next(), env.Subnet.Bits()), Gateway: gateway, MAC: "02:b0:00:00:00:02"}
+	}
+	return s
+}
+
+// tuning asks the host for settings that its environments will not have.
+func (v viewer) tuning(d driver.Driver, host conn.Conn, c plan.Contender) error {
+	lacks := d.Doc().Tuning.Lacks
+	if lacks == nil || len(c.Tuning) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(c.Tuning))
+	missing, err := lacks(v.ctx, host, names)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if why := missing[name]; why != "" {
+			return fault.WithFix(fault.New(fault.Unsupported, "tuning %s: %s", name, why), "remove it, or take a driver that boots a kernel of its own")
+		}
+	}
+	return nil
+}
+
+// volumes looks whether the host has what makes them, and whether the block
+// devices that they name may be written to.
+func (v viewer) volumes(_ driver.Driver, host conn.Conn, c plan.Contender) error {
+	for _, vol := range env.Volumes(c.Volumes) {
+		if err := volume.Check(vol); err != nil {
+			return err
+		}
+		err := volume.Lacks(v.ctx, host, vol.Backing)
+		if err == nil && vol.Backing == volume.Disk {
+			err = volume.CheckDisk(v.ctx, host, vol.Device)
+		}
+		if err != nil {
+			return fault.Op("volume "+vol.Path+asked(c, "volumes"), err)
+		}
+	}
+	return nil
+}
+
+// room refuses a contender whose volumes alone do not fit on its host's disk.
+func (v viewer) room(_ driver.Driver, host conn.Conn, c plan.Contender) error {
+	wants := reserved(c)
+	if wants == 0 {
+		return nil
+	}
+	state := v.State(hostOf(c))
+	free, err := volume.Free(v.ctx, host, state)
+	if err != nil || wants <= free {
+		return nil // what cannot be looked at is told when it is made
+	}
+	return fault.WithFix(fault.New(fault.Unsupported, "its volumes%s take %s below %s, where %s are free", asked(c, "volumes"), wants, state, rounded(free)),
+		"write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk")
+}
+
+// reserved is what a contender's volumes take of its host's disk from their
+// beginning.
+func reserved(c plan.Contender) (sum unit.Bytes) {
+	for _, vol := range c.Volumes {
+		if strings.HasPrefix(vol.Backing, "file:") {
+			sum += vol.Size
+		}
+	}
+	return sum
+}
+
+// crowded says where the volumes of all environments of a block together do
+// not fit on their host's disk, on which they are at the same time.
+func (v viewer) crowded(able func(string) bool) []string {
+	sum := map[string]unit.Bytes{}
+	var hosts, out []string
+	for _, c := range v.plan.Contenders {
+		if wants := reserved(c); wants > 0 && c.System == "" && able(c.Name) {
+			if sum[hostOf(c)] == 0 {
+				hosts = append(hosts, hostOf(c))
+			}
+			sum[hostOf(c)] += wants
+		}
+	}
+	for _, name := range hosts {
+		host, err := v.Way(name)
+		if err != nil {
+			continue
+		}
+		state := v.State(name)
+		if free, err := volume.Free(v.ctx, host, state); err == nil && sum[name] > free {
+			out = append(out, fmt.Sprintf("the volumes of all contenders and the twin, which are there at the same time, take %s below %s on %s, where %s are free; write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk",
+				sum[name], state, name, rounded(free)))
+		}
+	}
+	return out
+}

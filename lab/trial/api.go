@@ -1,0 +1,109 @@
+// Package trial runs a plan: it leases environments, visits them in the
+// registered order, journals every trial before the next one starts, and
+// stops when the plan allows it.
+package trial
+
+import (
+	"cmp"
+	"time"
+
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload"
+	"bakeoff/provision/driver"
+)
+
+// Options is what Run needs. Everything that acts is handed in.
+type Options struct {
+	Plan      *plan.Plan
+	Run       *store.Run // just created, or opened to be resumed
+	Drivers   []driver.Driver
+	Workloads []workload.Workload
+	// Env leases on this machine, Hosts on others by their names; what no
+	// contender stands on may be missing.
+	Env   *env.Lessor
+	Hosts map[string]*env.Lessor
+	// Boxes are the hosts that are switched between systems.
+	Boxes map[string]*env.Box
+	// Answers are those of Look, so that no driver is asked twice; nil asks now.
+	Answers []Availability
+	// Unreached says why a host of the plan is not among them.
+	Unreached map[string]error
+	// Proofs says of drivers that are unproven what was proven on this
+	// machine, by name: "proven on this machine, 2026-01-02".
+	Proofs map[string]string
+	// Budget bounds the time in which blocks start; 0 takes the plan's.
+	Budget time.Duration
+	// Events receives what happens, from one goroutine, never during a
+	// trial. It must return quickly. It may be nil.
+	Events func(Event)
+	Now    func() time.Time // nil: time.Now
+}
+
+// The kinds of an Event.
+const (
+	Preparing   = "preparing"   // Text says what: an image is built, a network made
+	Unavailable = "unavailable" // a contender cannot run here: Contender, Text
+	Environment = "environment" // one was created, or failed: Contender, Text
+	TrialStart  = "trial"       // a trial is about to start: Contender, Cell
+	TrialEnd    = "trial-end"   // it ended: Status, Text
+	BlockEnd    = "block"       // Results holds the state of the comparisons
+	End         = "end"         // Text is the reason: decided, blocks, budget, interrupted
+)
+
+// Event is something that happened in a run.
+type Event struct {
+	Kind      string       `json:"event"`
+	At        time.Time    `json:"at"`
+	Text      string       `json:"text,omitempty"`
+	Block     int          `json:"block"`
+	Position  int          `json:"position"`
+	Contender string       `json:"contender,omitempty"`
+	Cell      string       `json:"cell,omitempty"`
+	Status    store.Status `json:"status,omitempty"`
+	// Progress: blocks done that count, void ones, planned ones; time spent
+	// and allowed (0: no bound).
+	Done    int           `json:"done"`
+	Void    int           `json:"void"`
+	Planned int           `json:"planned"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+	Budget  time.Duration `json:"budget_ns"`
+	// Took is how long a block that ended took, without the instances that were
+	// made in it for the whole run.
+	Took    time.Duration     `json:"took_ns,omitempty"`
+	Results *analysis.Results `json:"results,omitempty"`
+}
+
+// Outcome is how a run ended.
+type Outcome struct {
+	Ended   string // decided, blocks, budget, interrupted
+	Results analysis.Results
+}
+
+// Availability is the answer for one contender before anything starts.
+type Availability struct {
+	Contender string              `json:"contender"`
+	Driver    string              `json:"driver"`
+	Answer    driver.Availability `json:"answer"`
+}
+
+// CatalogueOf makes what lab files can name from the drivers and workloads.
+func CatalogueOf(drivers []driver.Driver, workloads []workload.Workload) manifest.Catalogue {
+	var c manifest.Catalogue
+	for _, d := range drivers {
+		doc := d.Doc()
+		c.Drivers = append(c.Drivers, manifest.DriverEntry{
+			Name: doc.Name, Also: doc.Also, Summary: doc.Summary, Options: doc.Options, Image: doc.Image, Folder: doc.Folder, OwnRoot: doc.OwnRoot, Backings: doc.Backings, Tunes: doc.Tuning.Takes,
+		})
+	}
+	for _, w := range workloads {
+		doc := w.Doc()
+		c.Workloads = append(c.Workloads, manifest.WorkloadEntry{
+			Name: doc.Name, Summary: doc.Summary, Params: doc.Params, Metrics: doc.Metrics, Volume: cmp.Or(doc.Volume, doc.Within),
+		})
+	}
+	return c
+}

@@ -1,0 +1,79 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/probe"
+)
+
+// ends are counters of both ends of a trial: of the environment's host, and of
+// the one that its load comes from where that is another.
+type ends struct {
+	host      probe.Counters
+	generator *probe.Counters
+}
+
+// ends reads the counters of both ends at the same time: two take as long as
+// the slower of them, and not the one after the other.
+func (r *runner) ends(ctx context.Context, le *lease, t *target) (e ends, err error) {
+	var far error
+	var reading sync.WaitGroup
+	if g := t.generator; g != nil {
+		e.generator = new(probe.Counters)
+		reading.Go(func() { *e.generator, far = g.Counters(ctx, g.Layout().Others(nil)) })
+	}
+	e.host, err = r.counters(ctx, le)
+	reading.Wait()
+	return e, errors.Join(err, fault.Op("counters of the load generator's host", far))
+}
+
+// counters reads the host's counters on the environment's CPUs, with what the
+// environment was charged as a whole.
+func (r *runner) counters(ctx context.Context, le *lease) (probe.Counters, error) {
+	c, err := le.Counters(ctx)
+	if err != nil {
+		return c, fault.Op("counters of the host", err)
+	}
+	if m, ok := le.Instance.(driver.Meter); ok {
+		scope, err := m.Usage(ctx)
+		if err != nil {
+			return c, fault.Op("counters of the environment", err)
+		}
+		c.Scope = &scope
+	}
+	return c, nil
+}
+
+// session is the present one with the host that load comes from.
+func (t *target) session() int {
+	if t.generator == nil {
+		return 0
+	}
+	return t.generator.Session()
+}
+
+// keepCounters puts what was counted into a trial's line and its raw output.
+func keepCounters(line *store.Trial, raw workload.Raw, before, after ends) error {
+	line.Before, line.After = &before.host, &after.host
+	spans := map[string]agent.Span{workload.Host: {Before: before.host, After: after.host}}
+	if before.generator != nil && after.generator != nil {
+		line.GeneratorBefore, line.GeneratorAfter = before.generator, after.generator
+		spans[workload.GeneratorHost] = agent.Span{Before: *before.generator, After: *after.generator}
+	}
+	for blob, span := range spans {
+		b, err := json.Marshal(span)
+		if err != nil {
+			return fault.Op("counters", err)
+		}
+		raw[blob] = b
+	}
+	return nil
+}

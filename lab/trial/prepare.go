@@ -1,0 +1,356 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+)
+
+// prepare finds the drivers, asks each whether it can run here, makes the
+// network and the images, and moves the controller to its own CPUs.
+func (r *runner) prepare(ctx context.Context) error {
+	needPeer, err := r.needPeer()
+	if err != nil {
+		return err
+	}
+	for _, a := range r.answers(ctx) {
+		c, _ := r.Plan.Contender(a.Contender) // Check answers for those of the plan
+		s := &side{Contender: c, env: r.lessor(c.Host)}
+		if d := slices.IndexFunc(r.Drivers, func(d driver.Driver) bool { return d.Doc().Name == s.Driver }); d >= 0 {
+			s.driver = r.Drivers[d]
+		}
+		r.sides = append(r.sides, s)
+		if s.env != nil {
+			a.Answer = Enough(a.Answer, s.Contender.Contender, len(s.env.Layout().CPUs), s.env.Memory())
+		}
+		if !a.Answer.OK {
+			if err := r.dismiss(s, "unavailable: "+sentence(a.Answer)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.mayStart(); err != nil {
+		return err
+	}
+	if needPeer {
+		r.emit(Event{Kind: Preparing, Text: "making the experiment's network"})
+		if err := r.networks(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.images(ctx); err != nil {
+		return err
+	}
+	if err := r.mayStart(); err != nil {
+		return err
+	}
+	return r.settle(ctx)
+}
+
+// answers says of every contender whether it can run.
+func (r *runner) answers(ctx context.Context) []Availability {
+	if r.Answers != nil {
+		return r.Answers
+	}
+	return CheckOn(ctx, r.Plan, r.Drivers, r.host)
+}
+
+// networks makes the experiment's network on every host that takes part, the
+// generator's included.
+func (r *runner) networks(ctx context.Context) error {
+	hosts := r.lessors()
+	if r.Plan.Generator != "" {
+		l := r.lessor(r.Plan.Generator)
+		if l == nil {
+			_, err := r.host(r.Plan.Generator)
+			return fault.Wrap(fault.Unsupported, "the host that load comes from", err)
+		}
+		hosts = append(hosts, l)
+	}
+	// All are looked at before one is taken.
+	for _, l := range hosts {
+		if err := l.Uplink(ctx); err != nil {
+			return fault.Op("host "+l.Name(), err)
+		}
+	}
+	for _, l := range hosts {
+		if err := l.Network(ctx); err != nil {
+			return fault.Op("host "+l.Name(), err)
+		}
+	}
+	return nil
+}
+
+// peer is the other end of a target's network: on another host, with all of its
+// CPUs, or on the contender's own.
+func (r *runner) peer(t *target, s *side, subject []int) {
+	if g := r.Plan.Generator; g != "" {
+		t.generator = r.lessor(g)
+		t.Peer, t.PeerAgent, t.PeerDir = t.generator.Peer(nil)
+		return
+	}
+	t.Peer, t.PeerAgent, t.PeerDir = s.env.Peer(subject)
+	t.PeerShares = s.env.Layout().Shared(len(subject))
+}
+
+// Enough turns a driver's answer into a refusal where a contender asks for
+// more than its host has: for CPUs, of which it would silently get fewer than
+// the lab file says, or for memory, of which nothing would hold it to a limit,
+// and a machine of its own would see more than there is. Memory of 0 bytes is
+// not known, and is not held against it.
+func Enough(a driver.Availability, c manifest.Contender, cpus int, memory unit.Bytes) driver.Availability {
+	if !a.OK {
+		return a
+	}
+	place := func(key string) string {
+		if at := c.Where[key]; at != "" {
+			return " (" + at + ")"
+		}
+		return ""
+	}
+	switch {
+	case c.CPUs > cpus:
+		return driver.Availability{Reason: fmt.Sprintf("it asks for %d CPUs%s, and its host has %d", c.CPUs, place("cpus"), cpus),
+			Fix: fmt.Sprintf("write cpus: %d or less", cpus), Facts: a.Facts}
+	case memory > 0 && c.Memory > memory:
+		return driver.Availability{Reason: fmt.Sprintf("it asks for %s of memory%s, and its host has %s", c.Memory, place("memory"), rounded(memory)),
+			Fix: fmt.Sprintf("write memory: %s or less", rounded(memory)), Facts: a.Facts}
+	}
+	return a
+}
+
+// rounded is b in whole MiB, as people write memory; never more than b.
+func rounded(b unit.Bytes) unit.Bytes { return b - b%unit.MiB }
+
+// needPeer tells whether a workload of the plan has another end.
+func (r *runner) needPeer() (bool, error) {
+	for _, c := range r.Plan.Cells {
+		w, err := r.workload(c.Workload)
+		if err != nil {
+			return false, err
+		}
+		if w.Doc().Peer {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// settle moves the controller, on every host, to the CPUs that no subject
+// there uses.
+func (r *runner) settle(ctx context.Context) error {
+	for _, l := range r.lessors() {
+		if err := r.settleOn(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) settleOn(ctx context.Context, l *env.Lessor) error {
+	most := 1
+	for _, s := range r.sides {
+		if s.env == l {
+			most = max(most, s.CPUs)
+		}
+	}
+	layout := l.Layout()
+	if err := l.Settle(ctx, layout.Others(layout.Subject(most))); err != nil {
+		return fault.Op("settle the controller on its CPUs on "+l.Name(), err)
+	}
+	return nil
+}
+
+// lessor returns that of a host, nil where there is none.
+func (r *runner) lessor(host string) *env.Lessor {
+	if host == "" || host == env.LocalHost {
+		return r.Env
+	}
+	return r.Hosts[host]
+}
+
+// lessors returns those on which contenders stand that take part, each once.
+func (r *runner) lessors() []*env.Lessor {
+	var out []*env.Lessor
+	for _, s := range r.sides {
+		if s.gone == "" && s.env != nil && !slices.Contains(out, s.env) {
+			out = append(out, s.env)
+		}
+	}
+	return out
+}
+
+// host is the way to a host of the plan.
+func (r *runner) host(name string) (conn.Conn, error) {
+	if l := r.lessor(name); l != nil {
+		return l.Host(), nil
+	}
+	if b := r.Boxes[name]; b != nil {
+		return b.At, nil
+	}
+	if err := r.Unreached[name]; err != nil {
+		return nil, err
+	}
+	return nil, fault.New(fault.Unsupported, "host %q is not reached", name)
+}
+
+// mayStart refuses a run in which nothing could be compared.
+func (r *runner) mayStart() error {
+	return mayCompare(r.Plan, func(contender string) string {
+		for _, s := range r.sides {
+			if s.Name == contender {
+				return s.gone
+			}
+		}
+		return ""
+	})
+}
+
+// images builds what the contenders are made from. An image that cannot be
+// built takes its contenders out; the others go on.
+func (r *runner) images(ctx context.Context) error {
+	packages, err := Packages(r.Plan, r.Workloads)
+	if err != nil {
+		return err
+	}
+	for _, s := range r.sides {
+		if s.gone != "" || s.env == nil {
+			continue
+		}
+		if err := r.imageOf(ctx, s, packages); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// imageOf gets what a contender is made from to its host.
+func (r *runner) imageOf(ctx context.Context, s *side, packages []string) (err error) {
+	doc := s.driver.Doc()
+	if doc.Image && !s.env.Cached(doc, s.Image, packages, s.Options) {
+		r.emit(Event{Kind: Preparing, Contender: s.Name, Text: "building the image " + s.Image})
+	}
+	s.image, err = s.env.Image(ctx, doc, s.Image, packages, s.Options)
+	if err == nil || ctx.Err() != nil {
+		return nil // interrupted; the loop over blocks says so
+	}
+	return r.dismiss(s, "no image: "+describe(err))
+}
+
+// dismiss takes a contender out of the run, and journals why.
+func (r *runner) dismiss(s *side, reason string) error {
+	s.gone = reason
+	r.emit(Event{Kind: Unavailable, Contender: s.Name, Text: reason})
+	return r.Run.Append(store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Contender: s.Name, Status: store.Void, Reason: reason})
+}
+
+// Packages returns the Debian packages that the plan's workloads need inside
+// an environment, sorted. All contenders get the same, so that images differ
+// in nothing but what was meant to.
+func Packages(p *plan.Plan, workloads []workload.Workload) ([]string, error) {
+	var out []string
+	for _, c := range p.Cells {
+		i := slices.IndexFunc(workloads, func(w workload.Workload) bool { return w.Doc().Name == c.Workload })
+		if i < 0 {
+			return nil, fault.New(fault.Unsupported, "there is no workload %q", c.Workload)
+		}
+		out = append(out, workloads[i].Doc().Packages["debian"]...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// CheckCells says which cells can have no trial, as their workloads know before
+// anything is made, each in an error of kind fault.Invalid that names the cell.
+func CheckCells(p *plan.Plan, workloads []workload.Workload) (out []error) {
+	for _, c := range p.Cells {
+		for _, w := range workloads {
+			checker, ok := w.(workload.Checker)
+			if !ok || w.Doc().Name != c.Workload {
+				continue
+			}
+			if err := checker.Check(c.Params); err != nil {
+				out = append(out, fault.Op("cell "+c.Name, err))
+			}
+		}
+	}
+	return out
+}
+
+// Check asks the driver of every contender whether it can run on host, which
+// is this machine, in the plan's order. It changes nothing.
+func Check(ctx context.Context, p *plan.Plan, drivers []driver.Driver, host conn.Conn) []Availability {
+	return CheckOn(ctx, p, drivers, func(name string) (conn.Conn, error) {
+		if name != env.LocalHost {
+			return nil, fault.New(fault.Unsupported, "host %q is not looked at", name)
+		}
+		return host, nil
+	})
+}
+
+// CheckOn is Check for contenders on several hosts, which hosts returns by
+// their names. One that needs a system of its host is asked when that is
+// booted.
+func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts func(name string) (conn.Conn, error)) []Availability {
+	var out []Availability
+	installers := map[string]Installer{}
+	for _, c := range p.Contenders {
+		a := Availability{Contender: c.Name, Driver: c.Driver}
+		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })
+		host, err := hosts(cmp.Or(c.Host, env.LocalHost))
+		switch {
+		case i < 0:
+			a.Answer = driver.Availability{Reason: fmt.Sprintf("there is no driver %q", c.Driver)}
+		case err != nil:
+			a.Answer = driver.Availability{Reason: err.Error()}
+		case c.System != "":
+			// Asked in another system, the answer would be about that.
+			a.Answer = driver.Availability{OK: true, Facts: map[string]string{"checked": "when " + c.Host + " is booted into " + c.System}}
+		default:
+			if err := checkImage(ctx, host, drivers[i].Doc(), c.Contender); err != nil {
+				a.Answer = driver.Availability{Reason: err.Error()}
+				break
+			}
+			if a.Answer = drivers[i].Check(ctx, host, c.Options); len(a.Answer.Programs) > 0 {
+				by, ok := installers[c.Host]
+				if !ok {
+					by = InstallerOf(ctx, host)
+					installers[c.Host] = by
+				}
+				a.Answer = by.Fit(a.Answer)
+			}
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// checkImage tells whether there can be what a contender is made from.
+func checkImage(ctx context.Context, host conn.Conn, d driver.Doc, c manifest.Contender) error {
+	if d.Folder && path.IsAbs(c.Image) {
+		_, err := conn.FilesOf(host).ReadDir(ctx, c.Image)
+		return fault.WithFix(fault.Wrap(fault.Invalid, "image "+c.Image, err), "name a folder on the host with a root in it")
+	}
+	return env.CheckImage(d, c.Image, c.Options)
+}
+
+// sentence writes why something is not available and what would help.
+func sentence(a driver.Availability) string {
+	s := a.Reason
+	if a.Fix != "" {
+		s += "; " + a.Fix
+	}
+	return s
+}

@@ -1,0 +1,70 @@
+package trial
+
+import (
+	"strings"
+	"testing"
+
+	"bakeoff/reach/conn/local"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/lab/manifest"
+	"bakeoff/provision/driver"
+)
+
+// A contender that asks for more CPUs or memory than there are is refused with
+// the place where it does, and what the driver said against it is said first.
+func TestEnough(t *testing.T) {
+	ok := driver.Availability{OK: true, Facts: map[string]string{"version": "1"}}
+	at := map[string]string{"cpus": "lab.yaml:5:30", "memory": "lab.yaml:6:12"}
+	for _, tt := range []struct {
+		what   string
+		driver driver.Availability
+		asks   manifest.Contender
+		memory unit.Bytes
+		want   string
+	}{
+		{"all there is", ok, manifest.Contender{CPUs: 2, Memory: 4 * unit.GiB}, 4 * unit.GiB, ""},
+		{"one CPU too many", ok, manifest.Contender{CPUs: 3}, unit.GiB,
+			"it asks for 3 CPUs, and its host has 2; write cpus: 2 or less"},
+		{"the same, out of a file", ok, manifest.Contender{CPUs: 3, Where: at}, unit.GiB,
+			"it asks for 3 CPUs (lab.yaml:5:30), and its host has 2; write cpus: 2 or less"},
+		{"a byte too much", ok, manifest.Contender{CPUs: 1, Memory: unit.GiB, Where: at}, unit.GiB - 1,
+			"it asks for 1GiB of memory (lab.yaml:6:12), and its host has 1023MiB; write memory: 1023MiB or less"},
+		{"more than any machine has", ok, manifest.Contender{CPUs: 1, Memory: 9999 << 40, Where: at}, 24 * unit.GiB,
+			"it asks for 9999TiB of memory (lab.yaml:6:12), and its host has 24GiB; write memory: 24GiB or less"},
+		{"memory that nobody knows", ok, manifest.Contender{CPUs: 1, Memory: 9999 << 40}, 0, ""},
+		{"what is not installed", driver.Availability{Reason: "crun is not installed"}, manifest.Contender{CPUs: 3}, unit.GiB,
+			"crun is not installed"},
+	} {
+		got := Enough(tt.driver, tt.asks, 2, tt.memory)
+		if got.OK != (tt.want == "") || !got.OK && sentence(got) != tt.want {
+			t.Errorf("%s: %v, %q, want %q", tt.what, got.OK, sentence(got), tt.want)
+		}
+	}
+}
+
+// What a contender is made from is looked at before anything starts: a folder
+// must be there, on its host, and anything else must be an image that can be
+// made.
+func TestImagesAreCheckedBeforehand(t *testing.T) {
+	jail := driver.Doc{Image: true, Folder: true}
+	there := t.TempDir()
+	for _, c := range []struct {
+		doc         driver.Doc
+		image, want string
+	}{
+		{jail, there, ""},
+		{jail, "", ""},
+		{jail, "debian:bookworm", ""},
+		{jail, there + "/none", there + "/none: no such file or directory; name a folder on the host with a root in it"},
+		{driver.Doc{Image: true}, there, "is not an image; write debian:SUITE"},
+		{driver.Doc{Image: true}, "debian:12", "is not an image; write debian:SUITE"},
+		{driver.Doc{}, "", ""},
+	} {
+		err := checkImage(t.Context(), local.Conn{}, c.doc, manifest.Contender{Image: c.image})
+		if c.want == "" && err != nil || c.want != "" && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("image %q: %v, want %q", c.image, err, c.want)
+		}
+	}
+}

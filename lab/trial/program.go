@@ -1,0 +1,136 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/measure/workload"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+)
+
+// Lack is a program that a workload needs and that a host does not have.
+// Environments made from an image bring their own.
+type Lack struct {
+	Program    string   `json:"program"`
+	Host       string   `json:"host"`       // that lacks it, by its name in the lab file
+	Contenders []string `json:"contenders"` // that run it from the host; or LoadGenerator
+	Cells      []string `json:"cells"`      // that cannot run without it
+	Packages   []string `json:"packages"`   // Debian packages that bring it
+	Fix        string   `json:"fix"`
+}
+
+// ProgramsOn is Programs on every host of the plan that contenders stand on,
+// which hosts returns by their names, in order of the names. One that is not
+// reached, or that is not booted into what contenders need, is passed over.
+func ProgramsOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []workload.Workload, hosts func(name string) (conn.Conn, error)) ([]Lack, error) {
+	at := map[string]*plan.Plan{}
+	for _, c := range p.Contenders {
+		name := cmp.Or(c.Host, env.LocalHost)
+		if c.System != "" {
+			continue
+		}
+		if at[name] == nil {
+			q := *p
+			q.Contenders, at[name] = nil, &q
+		}
+		at[name].Contenders = append(at[name].Contenders, c)
+	}
+	var out []Lack
+	for _, name := range slices.Sorted(maps.Keys(at)) {
+		host, err := hosts(name)
+		if err != nil {
+			continue // the contenders there have this as their reason
+		}
+		lacks, err := Programs(ctx, at[name], drivers, workloads, host)
+		if err != nil {
+			return nil, fault.Op("host "+name, err)
+		}
+		for _, l := range lacks {
+			l.Host = name
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+// LoadGenerator stands for the other end of a workload among the contenders
+// of a Lack.
+const LoadGenerator = "the load generator"
+
+// Programs lists what the plan's workloads need from the host itself and the
+// host lacks, in order of the programs' names. It changes nothing.
+func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []workload.Workload, host conn.Conn) ([]Lack, error) {
+	var bare []string
+	for _, c := range p.Contenders {
+		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })
+		if i >= 0 && onHostsRoot(drivers[i].Doc(), c.Contender) && c.TwinOf == "" {
+			bare = append(bare, c.Name)
+		}
+	}
+	var out []Lack
+	var by *Installer
+	need := func(who []string, cell, program string, packages []string) error {
+		if k := slices.IndexFunc(out, func(l Lack) bool { return l.Program == program }); k >= 0 {
+			out[k].Cells = append(out[k].Cells, cell)
+			return nil
+		}
+		have, err := Has(ctx, host, program)
+		if err == nil && !have {
+			if by == nil {
+				i := InstallerOf(ctx, host)
+				by = &i
+			}
+			out = append(out, Lack{Program: program, Contenders: who, Cells: []string{cell}, Packages: packages,
+				Fix: by.Line([]string{program}, packages)})
+		}
+		return err
+	}
+	for _, cell := range p.Cells {
+		i := slices.IndexFunc(workloads, func(w workload.Workload) bool { return w.Doc().Name == cell.Workload })
+		if i < 0 {
+			continue // the plan was checked against another catalogue
+		}
+		doc := workloads[i].Doc()
+		for _, program := range doc.Programs {
+			if len(bare) == 0 {
+				break
+			}
+			if err := need(bare, cell.Name, program, doc.Packages["debian"]); err != nil {
+				return nil, err
+			}
+		}
+		for _, program := range doc.PeerPrograms {
+			if err := need([]string{LoadGenerator}, cell.Name, program, doc.PeerPackages["debian"]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Lack) int { return strings.Compare(a.Program, b.Program) })
+	return out, nil
+}
+
+// onHostsRoot tells that the files of a contender's environments are the host's
+// own.
+func onHostsRoot(d driver.Doc, c manifest.Contender) bool {
+	return !d.Image && (d.OwnRoot == nil || !d.OwnRoot(c.Options))
+}
+
+// Has reports whether host finds program in its PATH or where administrators'
+// programs are, which for PostgreSQL's is outside of it on Debian.
+func Has(ctx context.Context, host conn.Conn, program string) (bool, error) {
+	exit, err := host.Exec(ctx, conn.Cmd{
+		Argv: []string{"sh", "-c", `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+for d in /usr/lib/postgresql/*/bin; do PATH=$PATH:$d; done; command -v "$1"`, "sh", program}})
+	if err != nil {
+		return false, err
+	}
+	return exit.OK(), nil
+}

@@ -1,0 +1,64 @@
+package trial
+
+import (
+	"context"
+	"testing"
+
+	"bakeoff/measure/workload"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+)
+
+type needy struct {
+	*dice
+	programs []string
+}
+
+func (n needy) Doc() workload.Doc {
+	d := n.dice.Doc()
+	d.Programs, d.Packages = n.programs, map[string][]string{"debian": {"a-package"}}
+	return d
+}
+
+// present is a host that has the program sh and no other.
+type present struct{ nowhere }
+
+func (present) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	if cmd.Argv[len(cmd.Argv)-1] == "sh" {
+		return conn.Exit{}, nil
+	}
+	return conn.Exit{Code: 127}, nil
+}
+
+func TestProgramsTheHostLacks(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
+	lacks, err := Programs(t.Context(), b.plan, b.drivers, []workload.Workload{needy{b.dice, []string{"sh", "no-such-server"}}}, present{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(lacks) != 1 || lacks[0].Program != "no-such-server" || lacks[0].Fix != "apt-get install --no-install-recommends a-package" ||
+		len(lacks[0].Contenders) != 2 || lacks[0].Cells[0] != "one" {
+		t.Errorf("lacks %+v", lacks)
+	}
+	var none []driver.Driver
+	if lacks, err = Programs(t.Context(), b.plan, none, []workload.Workload{needy{b.dice, []string{"x"}}}, present{}); err != nil || len(lacks) != 0 {
+		t.Errorf("environments from images need nothing of the host: %+v %v", lacks, err)
+	}
+}
+
+type distant struct{ *dice }
+
+func (n distant) Doc() workload.Doc {
+	d := n.dice.Doc()
+	d.PeerPrograms, d.PeerPackages = []string{"no-such-generator"}, map[string][]string{"debian": {"a-generator"}}
+	return d
+}
+
+// The other end is on the host, whatever the contenders are.
+func TestProgramsTheOtherEndLacks(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
+	lacks, err := Programs(t.Context(), b.plan, nil, []workload.Workload{distant{b.dice}}, present{})
+	if err != nil || len(lacks) != 1 || lacks[0].Contenders[0] != LoadGenerator || lacks[0].Packages[0] != "a-generator" {
+		t.Errorf("lacks %+v, %v", lacks, err)
+	}
+}

@@ -1,0 +1,266 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/lab/env"
+	"bakeoff/lab/plan"
+	"bakeoff/measure/workload"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/reach/conn"
+)
+
+// Site is what Look looks at. Everything that acts is handed in.
+type Site struct {
+	Drivers   []driver.Driver
+	Workloads []workload.Workload
+	// Way is the way to a host by its name, Size its CPUs and its memory, and
+	// State the folder on it below which environments are made.
+	Way   func(host string) (conn.Conn, error)
+	Size  func(host string) (cpus int, memory unit.Bytes, err error)
+	State func(host string) string
+	// Cache is the folder on this machine that has the images.
+	Cache string
+}
+
+// Survey is what can be known of a plan before anything is made.
+type Survey struct {
+	// Wrong are cells that can have no trial, each an error of kind
+	// fault.Invalid that names the cell.
+	Wrong []error
+	// Answers say of every contender whether it can run, in the plan's order.
+	Answers []Availability
+	// Lacks are programs that hosts do not have, Absent files.
+	Lacks  []Lack
+	Absent []Absence
+	// Unmet says what hosts cannot give all contenders together: room for what is
+	// there at the same time, the way to the load generator.
+	Unmet []string
+	// Notes are what will be otherwise than the lab file asks for.
+	Notes []string
+	plan  *plan.Plan
+}
+
+// Look finds out what can be known of p before anything is made. It changes
+// nothing on any host.
+func Look(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
+	s := Survey{plan: p, Wrong: CheckCells(p, site.Workloads)}
+	v := viewer{Site: site, ctx: ctx, plan: p, peer: peered(p, site.Workloads), known: map[string]string{}}
+	for _, a := range CheckOn(ctx, p, site.Drivers, site.Way) {
+		c, _ := p.Contender(a.Contender)
+		a.Answer = v.answer(a.Answer, c)
+		s.Answers = append(s.Answers, a)
+	}
+	var err error
+	if s.Lacks, err = ProgramsOn(ctx, p, site.Drivers, site.Workloads, site.Way); err != nil {
+		return s, err
+	}
+	if s.Absent, err = v.absent(s.Able); err != nil {
+		return s, err
+	}
+	s.Unmet = append(v.crowded(s.Able), v.uplinks()...)
+	s.Notes = v.notes(s.Able)
+	return s, nil
+}
+
+// peered tells whether a workload of the plan has another end.
+func peered(p *plan.Plan, workloads []workload.Workload) bool {
+	return slices.ContainsFunc(p.Cells, func(c plan.Cell) bool {
+		return slices.ContainsFunc(workloads, func(w workload.Workload) bool { return w.Doc().Name == c.Workload && w.Doc().Peer })
+	})
+}
+
+// Able tells whether a contender can run, as far as is known.
+func (s Survey) Able(contender string) bool {
+	return slices.ContainsFunc(s.Answers, func(a Availability) bool { return a.Contender == contender && a.Answer.OK })
+}
+
+// Count returns how many of the contenders can run; the twin, which is the
+// baseline once more, is none of them.
+func (s Survey) Count() (able, all int) {
+	for _, c := range s.plan.Contenders {
+		if c.TwinOf != "" {
+			continue
+		}
+		all++
+		if s.Able(c.Name) {
+			able++
+		}
+	}
+	return able, all
+}
+
+// Refusal is why the plan is not run at all: nothing of it could be compared.
+// It is nil where something can, of kind fault.Invalid for what the lab file
+// has wrong and fault.Unsupported for what the hosts do not have.
+func (s Survey) Refusal() error {
+	if len(s.Wrong) > 0 {
+		return errors.Join(s.Wrong...)
+	}
+	if err := mayCompare(s.plan, s.gone); err != nil {
+		return err
+	}
+	var errs []error
+	for _, a := range s.Absent {
+		if a.Everywhere {
+			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "cell %s: %s", a.Cell, a), a.Fix))
+		}
+	}
+	for _, text := range s.Unmet {
+		errs = append(errs, fault.New(fault.Unsupported, "%s", text))
+	}
+	return errors.Join(errs...)
+}
+
+// Short tells that cells of a run would be missing from its results.
+func (s Survey) Short() bool {
+	able, all := s.Count()
+	return able < all || len(s.Lacks)+len(s.Absent) > 0
+}
+
+// gone says why a contender cannot run; "" while it can.
+func (s Survey) gone(contender string) string {
+	for _, a := range s.Answers {
+		if a.Contender == contender && !a.Answer.OK {
+			return "unavailable: " + sentence(a.Answer)
+		}
+	}
+	return ""
+}
+
+// mayCompare refuses a run in which nothing could be compared: without its
+// baseline, or with nothing beside it. gone says why a contender takes no part.
+func mayCompare(p *plan.Plan, gone func(contender string) string) error {
+	if why := gone(p.Baseline); why != "" {
+		return fault.New(fault.Unsupported, "the baseline %s cannot run here: %s", p.Baseline, why)
+	}
+	alive, all := 0, 0
+	var whys []string
+	for _, c := range p.Contenders {
+		if c.TwinOf != "" {
+			continue
+		}
+		all++
+		if why := gone(c.Name); why != "" {
+			whys = append(whys, c.Name+": "+why)
+		} else {
+			alive++
+		}
+	}
+	if alive < 2 && all > 1 {
+		return fault.New(fault.Unsupported, "no contender but the baseline can run here: %s", strings.Join(whys, "; "))
+	}
+	return nil
+}
+
+// uplinks says where load cannot come from another host: that is not reached, or
+// an interface on the way cannot be taken.
+func (v viewer) uplinks() []string {
+	var out []string
+	if !v.peer || v.plan.Generator == "" {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.plan.Hosts)) {
+		host, err := v.Way(name)
+		link := v.plan.Hosts[name].Uplink
+		switch {
+		case err != nil && name != v.plan.Generator:
+			continue // the contenders there have this as their reason
+		case err == nil && link != "":
+			err = netns.Unused(v.ctx, host, link)
+		}
+		if err != nil {
+			out = append(out, fault.Op("host "+name, err).Error())
+		}
+	}
+	return out
+}
+
+// viewer looks at one plan.
+type viewer struct {
+	Site
+	ctx   context.Context
+	plan  *plan.Plan
+	peer  bool
+	known map[string]string // what was found out already, by what was asked
+}
+
+// once returns what ask says to a question, which is asked once.
+func (v viewer) once(question string, ask func() string) string {
+	if _, ok := v.known[question]; !ok {
+		v.known[question] = ask()
+	}
+	return v.known[question]
+}
+
+// driver is that of a contender, nil where there is none.
+func (v viewer) driver(c plan.Contender) driver.Driver {
+	for _, d := range v.Drivers {
+		if d.Doc().Name == c.Driver {
+			return d
+		}
+	}
+	return nil
+}
+
+func hostOf(c plan.Contender) string { return cmp.Or(c.Host, env.LocalHost) }
+
+// asked names the place of the lab file at which a contender asks for key.
+func asked(c plan.Contender, key string) string {
+	if at := c.Where[key]; at != "" {
+		return " (" + at + ")"
+	}
+	return ""
+}
+
+// notes says which limits are asked for that nothing holds.
+func (v viewer) notes(able func(string) bool) []string {
+	var out []string
+	for _, c := range v.plan.Contenders {
+		d := v.driver(c)
+		if d == nil || c.TwinOf != "" || !able(c.Name) {
+			continue
+		}
+		holds := d.Doc().Enforces
+		for key, wanted := range map[string]bool{"quota": c.Quota > 0, "io": c.IO.Read > 0 || c.IO.Write > 0} {
+			if wanted && holds[key] == "" {
+				out = append(out, fmt.Sprintf("%s asks for a limit of %s%s, which the driver %s does not hold: it will run without; leave it out everywhere, or take a driver that holds it",
+					c.Name, key, asked(c, key), c.Driver))
+			}
+		}
+	}
+	slices.Sort(out)
+	return append(out, v.memory(able)...)
+}
+
+// memory says where the environments of a block ask together for more than
+// their host has: they are all there at the same time, at rest or not.
+func (v viewer) memory(able func(string) bool) []string {
+	sum := map[string]unit.Bytes{}
+	var hosts, out []string
+	for _, c := range v.plan.Contenders {
+		if c.System != "" || !able(c.Name) {
+			continue
+		}
+		if h := hostOf(c); sum[h] == 0 {
+			hosts = append(hosts, h)
+		}
+		sum[hostOf(c)] += c.Memory
+	}
+	for _, h := range hosts {
+		if _, memory, err := v.Size(h); err == nil && memory > 0 && sum[h] > memory {
+			out = append(out, fmt.Sprintf("the environments of a block, the twin's included, may use %s of memory together, and %s has %s: what they use at the same time decides whether it swaps; write less memory:",
+				rounded(sum[h]), h, rounded(memory)))
+		}
+	}
+	return out
+}

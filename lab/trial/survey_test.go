@@ -1,0 +1,260 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/command"
+	"bakeoff/measure/workload/compression"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// strict is a driver that holds no quota, takes settings of its own and at
+// least a MiB of memory, and can have volumes.
+type strict struct{ *shelf }
+
+func (s strict) Doc() driver.Doc {
+	d := s.shelf.Doc()
+	d.Backings = []string{"dir", "disk", "file:btrfs", "file:ext4"}
+	d.Enforces = map[string]string{"io": "somehow"}
+	d.Tuning = driver.Tuning{Names: []string{"own.*"}, Why: "the rest is shared",
+		Lacks: func(_ context.Context, _ conn.Conn, names []string) (map[string]string, error) {
+			if slices.Contains(names, "own.new") {
+				return map[string]string{"own.new": "this kernel is too old"}, nil
+			}
+			return nil, nil
+		}}
+	return d
+}
+
+func (strict) Validate(spec driver.Spec) error {
+	if spec.CPUs != 1 || len(spec.CPUSet) != 1 || !filepath.IsAbs(spec.Dir) {
+		return fault.WithFix(fault.New(fault.Unsupported, "%d processors: it gives one", spec.CPUs), "write cpus: 1")
+	}
+	return nil
+}
+
+// paired is a workload that needs the other end.
+type paired struct{ *dice }
+
+func (w paired) Doc() workload.Doc {
+	d := w.dice.Doc()
+	d.Name, d.Peer = "paired", true
+	return d
+}
+
+// look plans a lab of these contenders and cells, and looks at this machine.
+func look(t *testing.T, contenders, cells string) Survey {
+	t.Helper()
+	drivers := []driver.Driver{&shelf{name: "shelf"}, strict{&shelf{name: "strict"}}, &shelf{name: "absent"}}
+	workloads := []workload.Workload{&dice{}, paired{&dice{}}, command.New(), compression.New()}
+	cat := CatalogueOf(drivers, workloads)
+	src := "schema: bakeoff/lab/v1\nname: look\ncontenders:\n" + contenders + "baseline: base\ncells:\n" + cells
+	lab, err := manifest.Parse("lab.yaml", []byte(src), cat, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Expand(lab, cat, 1, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(t.TempDir(), "not", "there", "yet")
+	s, err := Look(t.Context(), p, Site{Drivers: drivers, Workloads: workloads, Way: func(string) (conn.Conn, error) { return local.Conn{}, nil },
+		Size: func(string) (int, unit.Bytes, error) { return 4, 8 * unit.GiB, nil }, State: func(string) string { return state }, Cache: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Dir(state)); err == nil {
+		t.Error("looking has made a folder")
+	}
+	return s
+}
+
+const base, diceCell = "  - {name: base, driver: shelf}\n", "  - {name: one, workload: dice, primary: true}\n"
+
+// Whatever can be known of a contender is said before anything is made, once,
+// with its place and what would be right.
+func TestLookAtContenders(t *testing.T) {
+	for _, tt := range []struct{ what, contender, want string }{
+		{"nothing wrong", "{name: x, driver: strict, tuning: {own.old: \"1\"}}", ""},
+		{"what the driver itself cannot", "{name: x, driver: strict, cpus: 2}", "2 processors: it gives one; write cpus: 1"},
+		{"too many CPUs", "{name: x, driver: shelf, cpus: 5}", "it asks for 5 CPUs (lab.yaml:5:36), and its host has 4; write cpus: 4 or less"},
+		{"a setting that this host has not", "{name: x, driver: strict, tuning: {own.new: \"1\"}}",
+			"tuning own.new: this kernel is too old; remove it, or take a driver that boots a kernel of its own"},
+		{"a property that no such file system has", "{name: x, driver: strict, volumes: {/d: {backing: \"file:btrfs\", size: 200MiB, properties: {recordsize: 8k}}}}",
+			"volume /d: file:btrfs has no property \"recordsize\"; there are compression, force"},
+		{"a disk that is not ours", "{name: x, driver: strict, volumes: {/d: {backing: disk, device: /dev/no-such-disk}}}",
+			"volume /d (lab.yaml:5:40): /dev/no-such-disk: it has no file system labelled bakeoff, so it is not touched; if everything on it may be lost: mkfs.ext4 -L bakeoff /dev/no-such-disk"},
+	} {
+		s := look(t, base+"  - "+tt.contender+"\n", diceCell)
+		a := s.Answers[slices.IndexFunc(s.Answers, func(a Availability) bool { return a.Contender == "x" })].Answer
+		if a.OK != (tt.want == "") || !a.OK && sentence(a) != tt.want {
+			t.Errorf("%s: %v, %q, want %q", tt.what, a.OK, sentence(a), tt.want)
+		}
+		if able, all := s.Count(); all != 2 || able != map[bool]int{true: 2, false: 1}[a.OK] || s.Short() == a.OK {
+			t.Errorf("%s: %d of %d can run, cells missing: %v", tt.what, able, all, s.Short())
+		}
+	}
+	s := look(t, base+"  - {name: x, driver: strict, volumes: {/d: {backing: \"file:ext4\", size: 9000TiB}}}\n", diceCell)
+	if why := s.gone("x"); !strings.HasPrefix(why, "unavailable: its volumes (lab.yaml:5:40) take 9000TiB below /") || !strings.Contains(why, "are free; write a smaller size:") {
+		t.Errorf("a volume that no disk holds: %q", why)
+	}
+}
+
+// A run in which nothing could be compared is refused, with the class that its
+// exit code follows from.
+func TestLookRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		what, contenders, cells string
+		kind                    fault.Kind
+		want                    string
+	}{
+		{"nothing wrong", base + "  - {name: x, driver: strict}\n", diceCell, 0, ""},
+		{"no baseline", "  - {name: base, driver: absent}\n  - {name: x, driver: strict}\n", diceCell, fault.Unsupported,
+			"the baseline base cannot run here: unavailable: absent is not installed; apt-get install absent"},
+		{"nobody beside it", base + "  - {name: x, driver: absent}\n", diceCell, fault.Unsupported,
+			"no contender but the baseline can run here: x: unavailable: absent is not installed; apt-get install absent"},
+		{"one of three", base + "  - {name: x, driver: absent}\n  - {name: y, driver: shelf}\n", diceCell, 0, ""},
+		{"a cell that contradicts itself", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: command, params: {argv: [\"true\"], exit: \"300\"}}\n", fault.Invalid,
+			`cell one: command: exit="300" is no exit code; write a number from 0 to 255, or any`},
+		{"a program that nobody has", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: command, params: {argv: [/no/such/program]}}\n", fault.Invalid,
+			"cell one: argv: there is no file /no/such/program in base, x; write argv: with a path that every contender has"},
+	} {
+		err := look(t, tt.contenders, tt.cells).Refusal()
+		if got := errText(err); got != tt.want || err != nil && !fault.Is(err, tt.kind) {
+			t.Errorf("%s: %v of kind %v, want %q", tt.what, err, fault.Of(err), tt.want)
+		}
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// All environments of a block are there at the same time, and so are their
+// volumes: each may fit while all of them do not.
+func TestLookAtWhatIsThereTogether(t *testing.T) {
+	two := func(volume string) string {
+		return "  - {name: base, driver: strict" + volume + "}\n  - {name: x, driver: strict" + volume + ", memory: 4GiB, quota: 0.5}\n"
+	}
+	s := look(t, two(""), diceCell)
+	if len(s.Unmet) != 0 {
+		t.Errorf("without volumes: %v", s.Unmet)
+	}
+	if len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], "x asks for a limit of quota (lab.yaml:5:52), which the driver strict does not hold") {
+		t.Errorf("notes: %q", s.Notes)
+	}
+	free, err := volume.Free(t.Context(), local.Conn{}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = look(t, two(fmt.Sprintf(", volumes: {/d: {backing: \"file:ext4\", size: %dMiB}}", free/unit.MiB*6/10)), diceCell)
+	if able, _ := s.Count(); able != 2 || len(s.Unmet) != 1 || !strings.HasPrefix(s.Unmet[0], "the volumes of all contenders and the twin, which are there at the same time, take ") ||
+		!fault.Is(s.Refusal(), fault.Unsupported) {
+		t.Errorf("%d can run, %q, %v", able, s.Unmet, s.Refusal())
+	}
+	s = look(t, "  - {name: base, driver: shelf, memory: 4GiB}\n  - {name: x, driver: shelf, memory: 4GiB}\n", diceCell)
+	if len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "may use 12GiB of memory together, and local has 8GiB") {
+		t.Errorf("notes: %q", s.Notes)
+	}
+}
+
+// Interfaces over which load comes are looked at, once it does.
+func TestLookAtUplinks(t *testing.T) {
+	hosts := "hosts: {local: {uplink: lo}, box: {ssh: root@box, uplink: no-such-link}}\ngenerator: box\n"
+	both := base + "  - {name: x, driver: shelf}\n"
+	if s := look(t, both, diceCell+hosts); len(s.Unmet) != 0 {
+		t.Errorf("nobody needs the other end: %q", s.Unmet)
+	}
+	s := look(t, both, "  - {name: one, workload: paired, primary: true}\n"+hosts)
+	if len(s.Unmet) != 2 || !strings.HasPrefix(s.Unmet[0], "host box: uplink no-such-link: ") || !strings.HasPrefix(s.Unmet[1], "host local: uplink lo: it has the address 127.") {
+		t.Errorf("%q", s.Unmet)
+	}
+	if err := s.Refusal(); !fault.Is(err, fault.Unsupported) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Files are looked for where they will be read: on the host for who has its
+// root, and nowhere for what is first made.
+func TestLookForFiles(t *testing.T) {
+	mail := t.TempDir()
+	volume := ", volumes: {/d: {backing: dir}}"
+	contenders := "  - {name: base, driver: strict" + volume + "}\n  - {name: x, driver: strict" + volume + "}\n"
+	for _, tt := range []struct{ cell, want string }{
+		{"workload: compression, params: {volume: /d, folder: " + mail + "}", ""},
+		{"workload: compression, params: {volume: /d, folder: " + mail + "/none}", "folder: there is no folder " + mail + "/none in base, x"},
+		{"workload: compression, params: {volume: /d, folder: /etc/passwd}", "folder: there is no folder /etc/passwd in base, x"},
+		{"workload: command, params: {argv: [sh]}", ""},
+		{"workload: command, params: {argv: [no-such-program]}", "argv: there is no program no-such-program in base, x"},
+		{"workload: command, params: {argv: [/d/made-by-another-cell]}", ""},
+		{"workload: command, params: {prepare: [sh], argv: [/made/by/prepare]}", ""},
+		{"workload: command, params: {prepare: [/none], argv: [sh]}", "prepare: there is no file /none in base, x"},
+		{"workload: command, params: {argv: [no-such-program], env: [\"PATH=/opt/bin\"]}", ""},
+	} {
+		s := look(t, contenders, "  - {name: one, "+tt.cell+"}\n")
+		got := ""
+		if len(s.Absent) > 0 {
+			got = s.Absent[0].String()
+		}
+		if got != tt.want || len(s.Absent) > 0 && !s.Absent[0].Everywhere {
+			t.Errorf("%s: %q, want %q", tt.cell, got, tt.want)
+		}
+	}
+}
+
+// An image that was built is looked into; what a link of it leads to outside is
+// not the image's.
+func TestFilesOfAnImage(t *testing.T) {
+	root := t.TempDir()
+	for _, d := range []string{"usr/bin", "srv/mail"} {
+		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "usr/bin/tool"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"bin": "usr/bin", "out": "/etc", "usr/bin/other": "tool"} {
+		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		file workload.File
+		want presence
+	}{
+		{workload.File{Path: "/srv/mail", Folder: true}, there},
+		{workload.File{Path: "/", Folder: true}, there},
+		{workload.File{Path: "/bin/tool"}, there},
+		{workload.File{Path: "/bin/tool", Folder: true}, missing},
+		{workload.File{Path: "/srv/www", Folder: true}, missing},
+		{workload.File{Path: "/out/passwd"}, unknown},
+		{workload.File{Path: "/bin/other"}, unknown},
+		{workload.File{Path: "tool"}, there},
+		{workload.File{Path: "none"}, missing},
+	} {
+		if got := inRoot(root, tt.file); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.file, got, tt.want)
+		}
+	}
+	if got := inRoot("", workload.File{Path: "/srv/mail"}); got != unknown {
+		t.Errorf("an image that was not built: %v", got)
+	}
+}

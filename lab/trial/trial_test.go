@@ -1,0 +1,520 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+)
+
+// shelf is a driver without isolation: what it makes is a value in memory.
+// It can be told to fail, which real drivers cannot be on demand; the real
+// ones are run by drivertest and by the examples.
+type shelf struct {
+	name string
+	fail func(spec driver.Spec) error // at creation
+	down func() error                 // at Close
+	open atomic.Int64
+}
+
+func (s *shelf) Doc() driver.Doc {
+	return driver.Doc{Name: s.name, Summary: "in memory", Hosts: []string{"linux"}}
+}
+func (s *shelf) Check(context.Context, conn.Conn, param.Values) driver.Availability {
+	if s.name == "absent" {
+		return driver.Availability{Reason: "absent is not installed", Fix: "apt-get install absent"}
+	}
+	return driver.Availability{OK: true}
+}
+
+func (s *shelf) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	if s.fail != nil {
+		if err := s.fail(spec); err != nil {
+			return nil, err
+		}
+	}
+	s.open.Add(1)
+	return &book{shelf: s, spec: spec}, nil
+}
+
+func (s *shelf) Reap(context.Context, conn.Conn, driver.Leftover, bool) ([]string, error) {
+	return nil, nil
+}
+
+type book struct {
+	nowhere
+	shelf  *shelf
+	spec   driver.Spec
+	closed bool
+}
+
+func (b *book) Info() driver.Info               { return driver.Info{Agent: "/agent", Scratch: "/tmp"} }
+func (b *book) Diagnose(context.Context) []byte { return nil }
+func (b *book) Close(context.Context) error {
+	if !b.closed {
+		b.closed = true
+		b.shelf.open.Add(-1)
+		if b.shelf.down != nil {
+			return b.shelf.down()
+		}
+	}
+	return nil
+}
+
+// nowhere is a Conn on which nothing exists.
+type nowhere struct{}
+
+func (nowhere) Exec(context.Context, conn.Cmd) (conn.Exit, error) {
+	return conn.Exit{}, fault.New(fault.NotFound, "no program here")
+}
+func (nowhere) Push(context.Context, string, fs.FileMode, io.Reader) error {
+	return errors.ErrUnsupported
+}
+func (nowhere) Pull(context.Context, string, io.Writer) error { return errors.ErrUnsupported }
+func (nowhere) Dial(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// dice is a workload whose value follows from the contender, with some noise
+// from the label: no clock, no machine.
+type dice struct {
+	run   func(t workload.Target, n int64) error
+	count atomic.Int64
+	wait  time.Duration
+}
+
+func (d *dice) Doc() workload.Doc {
+	return workload.Doc{Name: "dice", Summary: "drawn numbers", Parser: 1, State: "carried", Cache: "warm",
+		Metrics: []sample.Metric{{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio}},
+		Params:  []param.Spec{{Name: "time", Kind: param.Duration, Default: "1ms", Doc: "none"}},
+		Time:    func(param.Values) time.Duration { return time.Millisecond }}
+}
+func (d *dice) Prepare(context.Context, workload.Target, param.Values) error { return nil }
+func (d *dice) Reset(context.Context, workload.Target, param.Values) error   { return nil }
+func (d *dice) Run(ctx context.Context, t workload.Target, p param.Values) (workload.Raw, error) {
+	n := d.count.Add(1)
+	time.Sleep(d.wait)
+	if d.run != nil {
+		if err := d.run(t, n); err != nil {
+			return nil, err
+		}
+	}
+	name := t.Subject.(*book).spec.Name
+	v := 1000 + float64(n*7919%13)
+	if name == "slow" {
+		v /= 2
+	}
+	return workload.Raw{"value": []byte(strconv.FormatFloat(v, 'g', -1, 64))}, nil
+}
+func (d *dice) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) {
+	v, err := strconv.ParseFloat(string(raw["value"]), 64)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "value: %w", err)
+	}
+	return []sample.Value{{Metric: "throughput", Unit: "op/s", Value: v}}, nil
+}
+
+// bench is a lab, a plan and a run folder, ready to run.
+type bench struct {
+	t         testing.TB
+	drivers   []driver.Driver
+	shelf     *shelf
+	dice      *dice
+	plan      *plan.Plan
+	lab       []byte
+	dir, base string
+}
+
+const labHead = `schema: bakeoff/lab/v1
+name: test
+contenders:
+  - {name: base, driver: shelf}
+`
+
+func newBench(t testing.TB, contenders, design string) *bench {
+	t.Helper()
+	b := &bench{t: t, base: t.TempDir(), shelf: &shelf{name: "shelf"}, dice: &dice{}}
+	b.drivers = []driver.Driver{b.shelf, &shelf{name: "absent"}, &shelf{name: "second"}}
+	b.lab = []byte(labHead + contenders + "baseline: base\ncells:\n  - {name: one, workload: dice, primary: true}\ndesign: {" + design + "}\n")
+	cat := CatalogueOf(b.drivers, []workload.Workload{b.dice})
+	lab, err := manifest.Parse("bakeoff.yaml", b.lab, cat, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.plan, err = plan.Expand(lab, cat, 1, "test"); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// options opens the run folder, made when it is not there, and the lessor.
+func (b *bench) options(ctx context.Context) (Options, func()) {
+	b.t.Helper()
+	b.dir = filepath.Join(b.base, "run")
+	var run *store.Run
+	var err error
+	if _, serr := os.Stat(b.dir); serr == nil {
+		run, err = store.Resume(b.dir)
+	} else {
+		var enc []byte
+		if enc, err = plan.Encode(b.plan); err == nil {
+			run, err = store.Create(b.dir, time.Now(), b.lab, enc)
+		}
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	lessor, err := env.Open(ctx, env.Config{StateDir: filepath.Join(b.base, "state"), CacheDir: filepath.Join(b.base, "cache"), Host: nowhere{}, Run: "run"}, b.drivers)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	o := Options{Plan: b.plan, Run: run, Drivers: b.drivers, Workloads: []workload.Workload{b.dice}, Env: lessor}
+	return o, func() {
+		if err := lessor.Close(context.Background()); err != nil {
+			b.t.Error(err)
+		}
+		if err := run.Close(); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+func (b *bench) run(ctx context.Context) (Outcome, []store.Line) {
+	b.t.Helper()
+	o, done := b.options(ctx)
+	defer done()
+	out, err := Run(ctx, o)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	lines, err := o.Run.Journal()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if n := b.shelf.open.Load(); n != 0 {
+		b.t.Errorf("%d environments were never given back", n)
+	}
+	left, err := env.Leases(filepath.Join(b.base, "state"))
+	if err != nil || len(left) != 0 {
+		b.t.Errorf("leases left: %v %v", left, err)
+	}
+	return out, lines
+}
+
+func count(lines []store.Line, keep func(store.Line) bool) int {
+	n := 0
+	for _, l := range lines {
+		if keep(l) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestDecidesAndStops(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: second}\n", "looks: [8, 12], alphas: [.02, .03]")
+	b.drivers[2] = &shelf{name: "second"}
+	out, lines := b.run(t.Context())
+	if out.Ended != EndedDecided {
+		t.Fatalf("ended %q, want decided", out.Ended)
+	}
+	// 8 blocks of (base, slow, twin) twice each.
+	if n := count(lines, func(l store.Line) bool { return l.Type == store.LineTrial }); n != 8*6 {
+		t.Errorf("%d trials, want 48", n)
+	}
+	c := out.Results.Comparisons[0]
+	if c.Verdict != "worse" || c.Contender != "slow" || *c.Ratio < 0.48 || *c.Ratio > 0.52 {
+		t.Errorf("comparison %+v, want slow worse at half", c)
+	}
+	if out.Results.Twin == nil || out.Results.Twin.Different {
+		t.Errorf("twin %+v, want one that does not differ", out.Results.Twin)
+	}
+}
+
+func TestWhatCannotRunIsMissingAndTheRestRuns(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n  - {name: gone, driver: absent}\n", "looks: [8], alphas: [.05]")
+	out, _ := b.run(t.Context())
+	if out.Ended != EndedDecided && out.Ended != EndedBlocks {
+		t.Errorf("ended %q", out.Ended)
+	}
+	i := slices.IndexFunc(out.Results.Missing, func(m analysisMissing) bool { return m.Contender == "gone" })
+	if i < 0 || !strings.Contains(out.Results.Missing[i].Reason, "apt-get install absent") {
+		t.Errorf("missing %+v, want gone with its remedy", out.Results.Missing)
+	}
+}
+
+func TestABaselineThatCannotRunIsRefused(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
+	b.shelf.fail = nil
+	b.plan.Contenders[0].Driver = "absent"
+	o, done := b.options(t.Context())
+	defer done()
+	if _, err := Run(t.Context(), o); !fault.Is(err, fault.Unsupported) {
+		t.Errorf("error %v, want Unsupported", err)
+	}
+}
+
+// A subject that never comes up is a result; it does not eat the budget.
+func TestASubjectThatDoesNotComeUp(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n  - {name: panics, driver: second}\n", "looks: [8], alphas: [.05]")
+	tries := 0
+	b.drivers[2].(*shelf).fail = func(driver.Spec) error {
+		tries++
+		return fault.New(fault.Subject, "Kernel panic - not syncing: VFS")
+	}
+	out, _ := b.run(t.Context())
+	if tries != maxFailedCreations {
+		t.Errorf("%d attempts, want %d", tries, maxFailedCreations)
+	}
+	i := slices.IndexFunc(out.Results.Missing, func(m analysisMissing) bool { return m.Contender == "panics" })
+	if i < 0 || !strings.Contains(out.Results.Missing[i].Reason, "Kernel panic") {
+		t.Errorf("missing %+v, want the panic", out.Results.Missing)
+	}
+	if out.Results.Blocks != 8 {
+		t.Errorf("%d blocks count, want all 8: a subject's failure voids nothing", out.Results.Blocks)
+	}
+}
+
+// A baseline that never comes up ends the run, with the reason: a block without
+// it compares nothing.
+func TestABaselineThatDoesNotComeUpEndsTheRun(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: second}\n", "looks: [8], alphas: [.05]")
+	b.shelf.fail = func(driver.Spec) error {
+		return fault.New(fault.Subject, "Kernel panic - not syncing: VFS")
+	}
+	o, done := b.options(t.Context())
+	defer done()
+	_, err := Run(t.Context(), o)
+	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "cannot run: did not come up in 2 of 2 attempts: Kernel panic") {
+		t.Errorf("it ended with: %v", err)
+	}
+}
+
+// The laboratory's failure voids the whole block and a spare one is run.
+func TestOurFailureVoidsTheBlock(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
+	b.dice.run = func(_ workload.Target, n int64) error {
+		if n == 9 {
+			return fault.New(fault.Lab, "the way broke")
+		}
+		return nil
+	}
+	out, lines := b.run(t.Context())
+	if out.Results.Void != 1 || out.Results.Blocks != 8 {
+		t.Errorf("%d void and %d counting blocks, want 1 and 8", out.Results.Void, out.Results.Blocks)
+	}
+	if n := count(lines, func(l store.Line) bool {
+		return l.Type == store.LineBlock && strings.Contains(l.Reason, "the way broke")
+	}); n != 1 {
+		t.Errorf("%d void blocks give the reason, want 1", n)
+	}
+}
+
+func TestSubjectFailuresCountInTheRanks(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
+	b.dice.run = func(tg workload.Target, n int64) error {
+		if tg.Subject.(*book).spec.Name == "slow" && n%5 == 0 {
+			return fault.New(fault.Subject, "exit code 139")
+		}
+		return nil
+	}
+	out, _ := b.run(t.Context())
+	i := slices.IndexFunc(out.Results.Summaries, func(s analysisSummary) bool { return s.Contender == "slow" })
+	if i < 0 || out.Results.Summaries[i].Failures == 0 || out.Results.Summaries[i].N+out.Results.Summaries[i].Failures != 16 {
+		t.Errorf("summary %+v, want failures counted beside 16 trials", out.Results.Summaries)
+	}
+}
+
+func TestInterruptedRunKeepsWhatItHas(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
+	ctx, cancel := context.WithCancel(t.Context())
+	b.dice.run = func(_ workload.Target, n int64) error {
+		if n == 15 {
+			cancel()
+		}
+		return nil
+	}
+	out, _ := b.run(ctx)
+	if out.Ended != EndedInterrupted || out.Results.Blocks != 2 || out.Results.Void != 1 {
+		t.Errorf("ended %q with %d blocks and %d void; want interrupted, 2, 1", out.Ended, out.Results.Blocks, out.Results.Void)
+	}
+	b.dice.run = nil
+	out, lines := b.run(t.Context()) // resumes
+	if out.Results.Blocks != 8 {
+		t.Errorf("%d blocks after resuming, want 8", out.Results.Blocks)
+	}
+	once(t, b.plan, lines)
+}
+
+func TestBudget(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [26], alphas: [.05], budget: 1s")
+	o, done := b.options(t.Context())
+	defer done()
+	clock := time.Now()
+	o.Now = func() time.Time { clock = clock.Add(5 * time.Millisecond); return clock }
+	out, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Ended != EndedBudget || out.Results.Blocks == 0 || out.Results.Blocks == 26 {
+		t.Errorf("ended %q after %d blocks, want budget in between", out.Ended, out.Results.Blocks)
+	}
+}
+
+// once checks that every trial of the journal is in the plan at its place and
+// that none stands there twice.
+func once(t testing.TB, p *plan.Plan, lines []store.Line) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, l := range lines {
+		if l.Type != store.LineTrial {
+			continue
+		}
+		key := fmt.Sprint(l.Block, "/", l.Position)
+		if seen[key] {
+			t.Errorf("trial %s was run twice", key)
+		}
+		seen[key] = true
+		i := slices.IndexFunc(p.Blocks, func(b plan.Block) bool { return b.Index == l.Block })
+		j := slices.IndexFunc(p.Blocks[i].Slots(), func(s plan.Slot) bool { return s.Position == l.Position })
+		if s := p.Blocks[i].Slots()[j]; s.Contender != l.Contender || s.Cell != l.Cell {
+			t.Errorf("trial %s is %s on %s, planned was %s on %s", key, l.Cell, l.Contender, s.Cell, s.Contender)
+		}
+	}
+}
+
+// Environments that were to serve all blocks do not live on where the controller
+// was killed: the results say that there were two sets of them.
+func TestResumedWithInstancesOfTheRun(t *testing.T) {
+	const design = "looks: [8], alphas: [.05], instances: run"
+	if base := os.Getenv("TRIAL_CHILD"); base != "" {
+		b := newBench(t, "  - {name: slow, driver: shelf}\n", design)
+		b.base, b.dice.wait = base, 20*time.Millisecond // it is killed before its end
+		b.run(t.Context())
+		return
+	}
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", design)
+	b.killAfter(t, "TestResumedWithInstancesOfTheRun", 30)
+	outcome, _ := b.run(t.Context())
+	r := outcome.Results
+	if r.InstanceSets != 2 || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "and 2 did, one after another") }) {
+		t.Errorf("%d sets of instances, warnings %q", r.InstanceSets, r.Warnings)
+	}
+	text, err := os.ReadFile(filepath.Join(b.base, "run", store.ResultsFile))
+	if err != nil || !bytes.Contains(text, []byte(`"instance_sets": 2`)) && !bytes.Contains(text, []byte(`"instance_sets":2`)) {
+		t.Errorf("results.json does not say it: %v", err)
+	}
+}
+
+// What is made once for the run is in the first block's time, and in no other's:
+// neither does the budget end for its sake, nor is it said that it will.
+func TestMakingInstancesOnceIsNoBlocksTime(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05], instances: run, budget: 20m")
+	clock := time.Now() // a moment passes with each look at it
+	b.shelf.fail = func(driver.Spec) error { clock = clock.Add(5 * time.Minute); return nil }
+	o, done := b.options(t.Context())
+	defer done()
+	o.Now = func() time.Time { clock = clock.Add(time.Millisecond); return clock }
+	var first Event
+	o.Events = func(e Event) {
+		if e.Kind == BlockEnd && e.Done == 1 {
+			first = e
+		}
+	}
+	outcome, err := Run(t.Context(), o)
+	if err != nil || outcome.Results.Blocks != 8 {
+		t.Errorf("%d blocks, ended %q, %v", outcome.Results.Blocks, outcome.Ended, err)
+	}
+	if made := 3 * 5 * time.Minute; first.Took <= 0 || first.Elapsed < first.Took+made {
+		t.Errorf("the first block took %v of %v, in which three were made", first.Took, first.Elapsed)
+	}
+}
+
+// killAfter runs a test of that name as a child, and kills it when the journal
+// has so many lines.
+func (b *bench) killAfter(t *testing.T, name string, lines int) {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^"+name+"$")
+	// A killed child removes no folder of its own: it makes them below ours.
+	child.Env = append(os.Environ(), "TRIAL_CHILD="+b.base, "TMPDIR="+t.TempDir())
+	var out bytes.Buffer
+	child.Stdout, child.Stderr = &out, &out
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		text, _ := os.ReadFile(filepath.Join(b.base, "run", store.JournalFile)) // not there at first
+		if bytes.Count(text, []byte("\n")) >= lines {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the child wrote no %d lines: %s", lines, out.Bytes())
+		}
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // it was killed
+}
+
+// A controller killed at any moment loses no finished trial; the next one
+// goes on with the same schedule.
+func TestKilledAndResumed(t *testing.T) {
+	if base := os.Getenv("TRIAL_CHILD"); base != "" {
+		b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
+		b.base, b.dice.wait = base, 20*time.Millisecond // it is killed before its end
+		b.run(t.Context())
+		return
+	}
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
+	journal := filepath.Join(b.base, "run", store.JournalFile)
+	for _, lines := range []int{5, 17, 40} {
+		b.killAfter(t, "TestKilledAndResumed", lines)
+	}
+	before, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcome, lines := b.run(t.Context())
+	after, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := before[:bytes.LastIndexByte(before, '\n')+1]
+	if !bytes.HasPrefix(after, whole) {
+		t.Error("a line that was on disk before the kill is gone")
+	}
+	once(t, b.plan, lines)
+	if outcome.Results.Blocks != 8 || outcome.Results.Void < 1 || outcome.Results.Void > 3 {
+		t.Errorf("%d blocks, %d void; want 8 and one a kill at most", outcome.Results.Blocks, outcome.Results.Void)
+	}
+	var again map[string]any
+	b2, err := os.ReadFile(filepath.Join(b.base, "run", store.ResultsFile))
+	if err != nil || json.Unmarshal(b2, &again) != nil {
+		t.Errorf("results.json: %v", err)
+	}
+}

@@ -1,0 +1,228 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload"
+	"bakeoff/provision/driver"
+)
+
+// visit runs one trial: thaw, reset, settle, measure, freeze, keep. The line
+// in the journal is on disk before it returns. An error voids the block.
+func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, le *lease) error {
+	c, err := r.cell(slot.Cell)
+	if err != nil {
+		return err
+	}
+	w, err := r.workload(c.Workload)
+	if err != nil {
+		return err
+	}
+	doc := w.Doc()
+	line := store.Line{Type: store.LineTrial, Block: slot.Block, Contender: slot.Contender, Trial: &store.Trial{
+		Position: slot.Position, Cell: slot.Cell, State: doc.State, Cache: doc.Cache, Parser: doc.Version()}}
+	r.emit(Event{Kind: TrialStart, Block: slot.Block, Position: slot.Position, Contender: slot.Contender, Cell: slot.Cell})
+
+	var raw workload.Raw
+	if le == nil {
+		err = fault.New(fault.Subject, "its environment did not come up: %s", s.why)
+		line.Start = r.Now().UTC()
+		line.End = line.Start
+	} else {
+		line.Instance = le.ID
+		raw, err = r.measure(ctx, le, le.targets[slot.Cell], line.Trial)
+		if serr := le.Stale(); serr != nil {
+			// Whatever was seen, it was not what was to be measured.
+			err = fault.Wrap(fault.Lab, serr.Error(), err)
+			if err == nil {
+				err = serr
+			}
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err() // an interrupted trial is none
+	case err == nil:
+		line.Status = store.OK
+	case fault.Is(err, fault.Subject):
+		line.Status, line.Reason = store.Subject, describe(err)
+	default:
+		line.Status, line.Reason = store.Void, describe(err)
+	}
+	if len(raw) > 0 {
+		files, werr := r.Run.WriteRaw(slot, raw)
+		if werr != nil {
+			return werr
+		}
+		line.Raw = files
+	}
+	line.At = r.Now().UTC()
+	if aerr := r.Run.Append(line); aerr != nil {
+		return aerr
+	}
+	r.emit(Event{Kind: TrialEnd, Block: slot.Block, Position: slot.Position, Contender: slot.Contender, Cell: slot.Cell, Status: line.Status, Text: line.Reason})
+	if line.Status == store.Void {
+		return fmt.Errorf("%s on %s: %w", slot.Cell, slot.Contender, err)
+	}
+	return nil
+}
+
+// measure does one trial in an environment that is at rest, and puts it to
+// rest again.
+func (r *runner) measure(ctx context.Context, le *lease, t *target, line *store.Trial) (raw workload.Raw, err error) {
+	line.Start = r.Now().UTC()
+	line.End = line.Start
+	if t.failed != nil {
+		return nil, t.failed
+	}
+	if f, ok := le.Instance.(driver.Freezer); ok {
+		if err := f.Thaw(ctx); err != nil {
+			return nil, fault.Op("thaw", err)
+		}
+		defer func() {
+			rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			err = errors.Join(err, fault.Op("freeze", f.Freeze(rest)))
+		}()
+	}
+	tctx, cancel := context.WithTimeout(ctx, limit(t))
+	defer cancel()
+	if err := t.work.Reset(tctx, t.Target, t.cell.Params); err != nil {
+		return nil, fault.Op("reset", late(tctx, ctx, err))
+	}
+	settle(tctx, le)
+
+	session := t.session()
+	before, err := r.ends(tctx, le, t)
+	if err != nil {
+		return nil, err
+	}
+	clock := readClock(tctx, le)
+	line.Start = r.Now().UTC()
+	out, rerr := t.work.Run(tctx, t.Target, t.cell.Params)
+	line.End = r.Now().UTC()
+	line.Clock = clock.since(readClock(tctx, le))
+	after, err := r.ends(context.WithoutCancel(ctx), le, t)
+	if err != nil {
+		return nil, err
+	}
+	if t.session() != session {
+		return nil, fault.New(fault.Lab, "the connection to %s, where load comes from, was lost during the trial", t.generator.Name())
+	}
+	raw = workload.Raw{}
+	maps.Copy(raw, out)
+	if err := keepCounters(line, raw, before, after); err != nil {
+		return nil, err
+	}
+	if rerr != nil {
+		return raw, fault.Op("run", late(tctx, ctx, rerr))
+	}
+	// What the subject answered is judged now, so that a wrong answer is in
+	// the journal; reading the folder back judges it again.
+	if _, err := t.work.Parse(raw, t.cell.Params); err != nil {
+		return raw, fault.Op("answer", err)
+	}
+	return raw, nil
+}
+
+// limit bounds one trial: ten times what it should take, and a minute for a
+// slow way to an emulated machine.
+//
+// A processor that is emulated starts programs a hundred times slower, and a
+// workload whose unit is many of them takes a minute to verify itself there.
+func limit(t *target) time.Duration {
+	d, slow := time.Second, time.Minute
+	if t.work.Doc().Time != nil {
+		d = t.work.Doc().Time(t.cell.Params)
+	}
+	if t.Subject.Info().Facts[driver.FactAccelerator] == driver.Emulated {
+		slow = 3 * time.Minute
+	}
+	return 10*d + slow
+}
+
+// late makes an error of a trial that ran into its own limit the subject's:
+// it did not finish in time.
+func late(tctx, ctx context.Context, err error) error {
+	if errors.Is(tctx.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+		return fault.Wrap(fault.Subject, "it did not finish in time", err)
+	}
+	return err
+}
+
+// The bounds of settling.
+const (
+	settleStep  = 2 * time.Millisecond
+	settleLimit = 40 * time.Millisecond
+	settleShare = 0.2 // of one CPU
+)
+
+// settle waits until a thawed environment is quiet, or the bound is reached:
+// a machine that slept catches up on its timers first.
+func settle(ctx context.Context, le *lease) {
+	m, ok := le.Instance.(driver.Meter)
+	if !ok {
+		return
+	}
+	last, lastAt := used(ctx, m), time.Now()
+	for deadline := time.Now().Add(settleLimit); last != nil && time.Now().Before(deadline); {
+		time.Sleep(settleStep)
+		now, at := used(ctx, m), time.Now()
+		if now == nil || *now-*last < settleShare*at.Sub(lastAt).Seconds() {
+			return
+		}
+		last, lastAt = now, at
+	}
+}
+
+// used is the CPU time of an environment in seconds, nil where it is not
+// known.
+func used(ctx context.Context, m driver.Meter) *float64 {
+	u, err := m.Usage(ctx)
+	if err != nil {
+		return nil
+	}
+	return u.CPUSeconds
+}
+
+// reading is an environment's clock, read between two moments of the host's.
+type reading struct {
+	inside      time.Duration
+	from, until time.Time
+}
+
+// readClock reads the environment's own clock, nil where it has none or does
+// not answer: then the trial says nothing of it.
+func readClock(ctx context.Context, le *lease) *reading {
+	c, ok := le.Instance.(driver.Clocked)
+	if !ok {
+		return nil
+	}
+	from := time.Now()
+	inside, err := c.Clock(ctx)
+	if err != nil {
+		return nil
+	}
+	return &reading{inside: inside, from: from, until: time.Now()}
+}
+
+// since is what passed between two readings, each taken as the middle of its
+// moments.
+func (a *reading) since(b *reading) *store.Clock {
+	if a == nil || b == nil {
+		return nil
+	}
+	width := a.until.Sub(a.from) + b.until.Sub(b.from)
+	return &store.Clock{
+		InsideNS:      (b.inside - a.inside).Nanoseconds(),
+		OutsideNS:     (b.until.Sub(a.from) - width/2).Nanoseconds(),
+		UncertaintyNS: (width / 2).Nanoseconds(),
+	}
+}

@@ -1,0 +1,153 @@
+package estimate
+
+import (
+	"context"
+	"hash/maphash"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"bakeoff/base/fault"
+	"bakeoff/measure/codec"
+)
+
+// batchBytes is how much of the folder a worker keeps until it starts the
+// program. Its copies as records of every size take that much again for each
+// size, in the folder of temporary files.
+const batchBytes = 4 << 20
+
+// batch has records compressed by the program zstd, which is too slow to start
+// for each. All rows are gone through twice: the first time they only ask, and
+// are told that a record vanishes, so that no rule spares them a question; then
+// the program answers for all at once, and the second time they are told.
+type batch struct {
+	program *Program
+	dir     string
+	seed    maphash.Seed
+	asking  bool
+	files   map[uint64]string  // where a record is, by its hash
+	lengths map[uint64]int64   // of the records, in bytes
+	asked   map[int][]uint64   // by level
+	frames  map[question]frame // and their answers
+	row     []question         // what the row at hand asked
+	err     error
+}
+
+type question struct {
+	level int
+	hash  uint64
+}
+
+func newBatch(p *Program) (*batch, error) {
+	dir, err := os.MkdirTemp("", "bakeoff-estimate-")
+	if err != nil {
+		return nil, fault.Op("temporary files", err)
+	}
+	return &batch{program: p, dir: dir, seed: maphash.MakeSeed()}, nil
+}
+
+func (b *batch) close() {
+	if b != nil {
+		os.RemoveAll(b.dir)
+	}
+}
+
+// begin forgets the records of before.
+func (b *batch) begin() error {
+	for _, f := range b.files {
+		if err := os.Remove(f); err != nil {
+			return fault.Op("temporary files", err)
+		}
+	}
+	b.files, b.lengths = map[uint64]string{}, map[uint64]int64{}
+	b.asked, b.frames, b.asking = map[int][]uint64{}, map[question]frame{}, true
+	return nil
+}
+
+// ask notes a record. The same content has the same answer, and is asked once.
+func (b *batch) ask(level int, record []byte) {
+	h := maphash.Bytes(b.seed, record)
+	q := question{level, h}
+	b.row = append(b.row, q)
+	if _, known := b.frames[q]; known || b.err != nil {
+		return
+	}
+	b.frames[q] = frame{}
+	b.asked[level] = append(b.asked[level], h)
+	if _, written := b.files[h]; !written {
+		b.files[h] = filepath.Join(b.dir, strconv.Itoa(len(b.files)))
+		b.lengths[h] = int64(len(record))
+		b.err = os.WriteFile(b.files[h], record, 0o600)
+	}
+}
+
+// answer has everything compressed that was asked for.
+func (b *batch) answer(ctx context.Context) error {
+	b.asking = false
+	if b.err != nil {
+		return fault.Op("temporary files", b.err)
+	}
+	for level, hashes := range b.asked {
+		frames, err := b.program.frames(ctx, level, b.names(hashes))
+		if err != nil {
+			return err
+		}
+		for i, h := range hashes {
+			b.frames[question{level, h}] = frames[i]
+		}
+	}
+	return nil
+}
+
+func (b *batch) names(hashes []uint64) []string {
+	var names []string
+	for _, h := range hashes {
+		names = append(names, b.files[h])
+	}
+	return names
+}
+
+// outside is an encoder of the program's. What it gives has the right length
+// and nothing in it.
+type outside struct {
+	*batch
+	level int
+	bare  bool // as ZFS has it: see bareHeader
+}
+
+// bareHeader is what ZFS leaves of the header of a frame: it has no magic
+// number and no length, and names a window.
+//
+// Source: zstd_compress_buf in module/zstd/zfs_zstd.c of OpenZFS.
+const bareHeader = 2
+
+// Encode compresses.
+func (o outside) Encode(dst, src []byte, limit int) ([]byte, bool) {
+	if o.asking {
+		o.ask(o.level, src)
+		return dst, true
+	}
+	f, known := o.frames[question{o.level, maphash.Bytes(o.seed, src)}]
+	if !known && o.err == nil {
+		o.err = fault.New(fault.Lab, "a record of %d bytes was not asked for", len(src))
+	}
+	n := f.size
+	if o.bare {
+		n += bareHeader - f.header
+	}
+	return slices.Grow(dst, n)[:len(dst)+n], n <= limit
+}
+
+// bare is an encoder whose frames are stripped as ZFS does.
+type bare struct{ enc codec.Encoder }
+
+// Encode compresses.
+func (b bare) Encode(dst, src []byte, limit int) ([]byte, bool) {
+	out, ok := b.enc.Encode(dst, src, limit+bareHeader)
+	if _, header, err := codec.ZstdFrame(out[len(dst):]); err == nil {
+		out = out[:len(out)+bareHeader-header]
+		ok = len(out)-len(dst) <= limit
+	}
+	return out, ok
+}

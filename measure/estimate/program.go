@@ -1,0 +1,139 @@
+package estimate
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/measure/codec"
+)
+
+// Run starts a program with its arguments, the first its name, waits for it,
+// and returns what it wrote to its output and where it complains.
+type Run func(ctx context.Context, argv []string) (out, complaints []byte, err error)
+
+// Program is zstd: the reference implementation of what ZFS and btrfs carry.
+type Program struct {
+	Version string // 1.5.4
+	name    string
+	// rows: it has a quicker way to look for matches that needs instructions
+	// which kernels may not use.
+	rows bool
+	run  Run
+}
+
+// The program is asked in parts of so many files, and not waited for longer.
+const (
+	programFiles = 2000
+	programTime  = 10 * time.Minute
+)
+
+var zstdVersion = regexp.MustCompile(`\bv(\d{1,4})\.(\d{1,4})\.(\d{1,4})\b`)
+
+// NewProgram asks zstd, named by a path or found on PATH, for its version. An
+// error is of kind fault.Unsupported: there is none, or not that program.
+func NewProgram(ctx context.Context, name string, run Run) (*Program, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, _, err := run(ctx, []string{name, "--version"})
+	if err != nil {
+		return nil, fault.WithFix(fault.Wrap(fault.Unsupported, name, err), "apt-get install zstd")
+	}
+	m := zstdVersion.FindSubmatch(out)
+	if m == nil || !strings.Contains(strings.ToLower(string(out)), "zst") {
+		return nil, fault.WithFix(fault.New(fault.Unsupported, "%s does not say which version of zstd it is: %.80q", name, out), "apt-get install zstd")
+	}
+	major, _ := strconv.Atoi(string(m[1]))
+	minor, _ := strconv.Atoi(string(m[2]))
+	return &Program{Version: strings.TrimPrefix(string(m[0]), "v"), name: name, rows: major > 1 || major == 1 && minor >= 5, run: run}, nil
+}
+
+// argv is a call with one thread for each of files by itself.
+func (p *Program) argv(options []string, files []string) []string {
+	a := append([]string{p.name, "-q", "--single-thread"}, options...)
+	if p.rows {
+		a = append(a, "--no-row-match-finder")
+	}
+	return append(append(a, "--"), files...)
+}
+
+// frame is the length of a compressed file, and of what is in it before the
+// first block, in bytes.
+type frame struct{ size, header int }
+
+// frames compresses each file by itself and returns how long it came out.
+func (p *Program) frames(ctx context.Context, level int, files []string) ([]frame, error) {
+	ctx, cancel := context.WithTimeout(ctx, programTime)
+	defer cancel()
+	var frames []frame
+	for len(files) > 0 {
+		n := min(len(files), programFiles)
+		out, complaints, err := p.run(ctx, p.argv([]string{"-" + strconv.Itoa(level), "--no-check", "-c"}, files[:n]))
+		if err != nil {
+			return nil, fault.New(fault.Lab, "%s -%d: %w: %.200s", p.name, level, err, complaints)
+		}
+		got, err := split(out, n)
+		if err != nil {
+			return nil, fault.New(fault.Lab, "%s -%d: %w", p.name, level, err)
+		}
+		frames, files = append(frames, got...), files[n:]
+	}
+	return frames, nil
+}
+
+// split tells n frames apart that stand one after the other.
+func split(out []byte, n int) ([]frame, error) {
+	frames := make([]frame, 0, n)
+	for len(out) > 0 {
+		size, header, err := codec.ZstdFrame(out)
+		if err != nil {
+			return nil, err
+		}
+		frames, out = append(frames, frame{size, header}), out[size:]
+	}
+	if len(frames) != n {
+		return nil, fmt.Errorf("%d files came out as %d frames", n, len(frames))
+	}
+	return frames, nil
+}
+
+// programClock is how often the program measures: the fastest counts, as in its
+// own benchmark, since a busy machine only makes it slower.
+const programClock = 3
+
+// speed has the program measure how fast it compresses the files, each by
+// itself and in memory; in bytes per second, 0 where it does not say.
+func (p *Program) speed(ctx context.Context, level int, files []string) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, programTime)
+	defer cancel()
+	fastest := 0.0
+	for range programClock {
+		out, complaints, err := p.run(ctx, p.argv([]string{"-b" + strconv.Itoa(level), "-i0"}, files))
+		if err != nil {
+			return 0, fault.New(fault.Lab, "%s -b%d: %w: %.200s", p.name, level, err, complaints)
+		}
+		fastest = max(fastest, parseSpeed(append(out, complaints...)))
+	}
+	return fastest, nil
+}
+
+// A line of the benchmark: "-3  1217358 (2.957) 130.65 MB/s  442.1 MB/s  882 files".
+var zstdBench = regexp.MustCompile(`(?m)^-?-\d+\s+\d+ \([\d.]+\)\s+([\d.]+) MB/s\s+[\d.]+ MB/s`)
+
+// parseSpeed reads the first speed of a benchmark, in bytes per second; 0
+// where there is none. A megabyte is a million there.
+func parseSpeed(out []byte) float64 {
+	m := zstdBench.FindSubmatch(out)
+	if m == nil {
+		return 0
+	}
+	v, err := strconv.ParseFloat(string(m[1]), 64)
+	if err != nil || !(v > 0 && v < 1e9) {
+		return 0
+	}
+	return v * 1e6
+}

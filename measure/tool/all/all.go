@@ -1,0 +1,26 @@
+// Package all lists the tools.
+package all
+
+import (
+	"bakeoff/measure/tool"
+	"bakeoff/measure/tool/bonnie"
+	"bakeoff/measure/tool/fio"
+	"bakeoff/measure/tool/openssl"
+	"bakeoff/measure/tool/pgbench"
+	"bakeoff/measure/tool/siege"
+	"bakeoff/measure/tool/sysbench"
+	"bakeoff/measure/tool/wrk"
+)
+
+// Tools returns every tool, in order of its name.
+func Tools() []tool.Tool {
+	return []tool.Tool{
+		bonnie.New(),
+		fio.New(),
+		openssl.New(),
+		pgbench.New(),
+		siege.New(),
+		sysbench.New(),
+		wrk.New(),
+	}
+}

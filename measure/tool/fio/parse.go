@@ -1,0 +1,130 @@
+package fio
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/tool"
+)
+
+// report is the part of fio's JSON that is read. Versions add fields, so
+// unknown ones are let pass.
+type report struct {
+	Version string `json:"fio version"`
+	Jobs    []job  `json:"jobs"`
+}
+
+type job struct {
+	Name    string            `json:"jobname"`
+	Error   int               `json:"error"`
+	Options map[string]string `json:"job options"`
+	Read    side              `json:"read"`
+	Write   side              `json:"write"`
+	Sync    struct {
+		Latency latency `json:"lat_ns"`
+	} `json:"sync"`
+	Errors int64 `json:"total_err"`
+}
+
+// side is one direction.
+type side struct {
+	Bytes     float64 `json:"io_bytes"`
+	RuntimeMS float64 `json:"runtime"` // with the time of the final fsync
+	Total     float64 `json:"total_ios"`
+	Short     int64   `json:"short_ios"`
+	Dropped   int64   `json:"drop_ios"`
+	Latency   latency `json:"clat_ns"`
+}
+
+type latency struct {
+	N           float64            `json:"N"`
+	Percentiles map[string]float64 `json:"percentile"` // "99.000000" → ns
+}
+
+func (f fio) Parse(out tool.Output, p param.Values) (tool.Result, error) {
+	var r tool.Result
+	text, ok := out.Files[output]
+	if !ok {
+		return r, fmt.Errorf("%s is missing", output)
+	}
+	j, err := read(text, p)
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", output, err)
+	}
+	if j.Error != 0 {
+		return r, fault.New(fault.Subject, "fio's job ended with error %d", j.Error)
+	}
+	r.Work = j.Read.Total + j.Write.Total
+	took := max(j.Read.RuntimeMS, j.Write.RuntimeMS) / 1e3
+	if !(took > 0) || !(r.Work > 0) {
+		return r, fault.New(fault.Subject, "%g operations in %g s: nothing was measured", r.Work, took)
+	}
+	r.Count("short", j.Read.Short+j.Write.Short)
+	r.Count("dropped", j.Read.Dropped+j.Write.Dropped)
+	r.Count("failed", j.Errors)
+	d := f.Doc()
+	r.Add(d, "throughput", r.Work/took)
+	r.Add(d, "bandwidth", (j.Read.Bytes+j.Write.Bytes)/took)
+	for _, s := range []struct {
+		name string
+		latency
+	}{{"read", j.Read.Latency}, {"write", j.Write.Latency}, {"sync", j.Sync.Latency}} {
+		// With end_fsync alone "sync" has N = 0: not known, which is not 0 s.
+		if s.N == 0 {
+			continue
+		}
+		for _, q := range quantiles {
+			if ns, ok := s.at(q.percent); ok && ns > 0 {
+				r.Add(d, s.name+"-latency-"+q.name, ns/1e9)
+			}
+		}
+	}
+	return r, nil
+}
+
+// at returns a percentile in nanoseconds, however many digits it is named by.
+func (l latency) at(percent string) (float64, bool) {
+	want, _ := strconv.ParseFloat(percent, 64)
+	for name, ns := range l.Percentiles {
+		if v, err := strconv.ParseFloat(name, 64); err == nil && math.Abs(v-want) < 1e-6 {
+			return ns, true
+		}
+	}
+	return 0, false
+}
+
+// read decodes the one job of a report and checks that it is the one that was
+// asked for.
+func read(text []byte, p param.Values) (job, error) {
+	var r report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return job{}, fmt.Errorf("is not fio's JSON: %w", err)
+	}
+	switch {
+	case !strings.HasPrefix(r.Version, "fio-"):
+		return job{}, fmt.Errorf("is of %.40q, not of fio", r.Version)
+	case len(r.Jobs) != 1:
+		return job{}, fmt.Errorf("has %d jobs, and one was started", len(r.Jobs))
+	}
+	j := r.Jobs[0]
+	for name, want := range map[string]string{"rw": p.Text("pattern"), "bs": bytes(p, "block"), "ioengine": p.Text("engine"), "iodepth": p.Text("iodepth")} {
+		if got := j.Options[name]; got != want {
+			return job{}, fmt.Errorf("was run with %s=%.40q, and %s was asked for", name, got, want)
+		}
+	}
+	for _, v := range []float64{j.Read.Bytes, j.Write.Bytes, j.Read.Total, j.Write.Total, j.Read.RuntimeMS, j.Write.RuntimeMS} {
+		if v < 0 {
+			return job{}, errors.New("has a negative count")
+		}
+	}
+	if j.Read.Short < 0 || j.Write.Short < 0 || j.Read.Dropped < 0 || j.Write.Dropped < 0 || j.Errors < 0 {
+		return job{}, errors.New("has a negative count of errors")
+	}
+	return j, nil
+}

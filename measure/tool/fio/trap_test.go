@@ -1,0 +1,162 @@
+package fio
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/tool"
+	"bakeoff/measure/tool/tooltest"
+)
+
+func with(set param.Values) param.Values {
+	p := param.Defaults(New().Doc().Params)
+	for k, v := range set {
+		p[k] = v
+	}
+	return p
+}
+
+// The engine is always given, and the final fsync is in the time that counts.
+func TestArgumentsArePinned(t *testing.T) {
+	cmd, err := New().Command(with(nil), tooltest.At())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"--ioengine=psync", "--end_fsync=1", "--bs=4096", "--iodepth=1", "--direct=0", "--output=output.json", "--rw=randrw", "--rwmixread=50"} {
+		if !slices.Contains(cmd.Argv, want) {
+			t.Errorf("%s is not in %q", want, cmd.Argv)
+		}
+	}
+	at := tooltest.At()
+	at.Data = "/data/a:b"
+	if cmd, _ = New().Command(with(nil), at); !slices.Contains(cmd.Argv, `--filename=/data/a\:b/fio.dat`) {
+		t.Errorf("a colon would part two files: %q", cmd.Argv)
+	}
+	fill, err := New().(tool.Preparer).Prepare(with(nil), tooltest.At())
+	if err != nil || len(fill) != 1 || !slices.Contains(fill[0].Argv, "--rw=write") {
+		t.Errorf("the file is filled by %v, %v", fill, err)
+	}
+}
+
+func TestRefusesWhatDoesNothing(t *testing.T) {
+	for name, set := range map[string]param.Values{
+		"depth of a synchronous engine": {"iodepth": "4"},
+		"alignment to three bytes":      {"align": "3"},
+		"file smaller than a block":     {"size": "4KiB", "block": "1MiB"},
+		"no time":                       {"time": "0s"},
+	} {
+		if _, err := New().Command(with(set), tooltest.At()); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := New().Command(with(param.Values{"iodepth": "4", "engine": "libaio"}), tooltest.At()); err != nil {
+		t.Errorf("libaio with a depth of 4: %v", err)
+	}
+}
+
+// O_DIRECT that the file system ignores is told.
+func TestDirectIsNoted(t *testing.T) {
+	note := func(fs, direct string) string {
+		at := tooltest.At()
+		at.FileSystem = fs
+		return New().(tool.Noter).Notes(with(param.Values{"direct": direct}), at)["direct"]
+	}
+	if got := note("zfs", "true"); !strings.Contains(got, "ignores it") {
+		t.Errorf("on ZFS: %q", got)
+	}
+	if got := note("ext4", "true"); got != "asked of ext4" {
+		t.Errorf("on ext4: %q", got)
+	}
+	if got := note("zfs", "false"); got != "" {
+		t.Errorf("without it: %q", got)
+	}
+}
+
+// With end_fsync alone there is no latency of a sync: fio counts none. It is
+// absent, and not zero.
+func TestNoSyncIsNotZero(t *testing.T) {
+	for _, g := range tooltest.Load(t, New()) {
+		r, err := New().Parse(g.Output, g.Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := slices.ContainsFunc(r.Values, func(v sample.Value) bool { return strings.HasPrefix(v.Metric, "sync-") })
+		if want := g.Params.Int("fsync") > 0; has != want {
+			t.Errorf("%s: latency of a sync: %v, want %v", g.Path, has, want)
+		}
+	}
+}
+
+// The percentiles that fio prints are those of the histogram in its JSON.
+func TestPercentilesAreOfTheHistogram(t *testing.T) {
+	for _, g := range tooltest.Load(t, New()) {
+		var r struct {
+			Jobs []map[string]json.RawMessage `json:"jobs"`
+		}
+		if err := json.Unmarshal(g.Output.Files[output], &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"read", "write"} {
+			var s struct {
+				Latency struct {
+					latency
+					Bins map[string]float64 `json:"bins"`
+				} `json:"clat_ns"`
+			}
+			if err := json.Unmarshal(r.Jobs[0][name], &s); err != nil {
+				t.Fatal(err)
+			}
+			for _, q := range quantiles {
+				percent, _ := strconv.ParseFloat(q.percent, 64)
+				printed, ok := s.Latency.at(q.percent)
+				if s.Latency.N == 0 || !ok {
+					continue
+				}
+				if own := quantile(s.Latency.Bins, percent/100); math.Abs(own/printed-1) > 0.02 {
+					t.Errorf("%s: %s p%s is %g ns, by its histogram %g", g.Path, name, q.percent, printed, own)
+				}
+			}
+		}
+	}
+}
+
+// quantile reads a quantile off a histogram of json+.
+func quantile(bins map[string]float64, q float64) float64 {
+	type bin struct{ at, n float64 }
+	var all []bin
+	total := 0.0
+	for at, n := range bins {
+		v, _ := strconv.ParseFloat(at, 64)
+		all = append(all, bin{v, n})
+		total += n
+	}
+	slices.SortFunc(all, func(a, b bin) int { return int(a.at - b.at) })
+	sum := 0.0
+	for _, b := range all {
+		if sum += b.n; sum >= q*total {
+			return b.at
+		}
+	}
+	return 0
+}
+
+// An output of another run, and a job that failed, are no figures.
+func TestRefusals(t *testing.T) {
+	g := tooltest.Load(t, New())[0]
+	g.Params["pattern"] = "trim"
+	if _, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "was asked for") {
+		t.Errorf("another pattern: %v", err)
+	}
+	text := `{"fio version":"fio-3.33","jobs":[{"error":28,"job options":{"rw":"randrw","bs":"4096","ioengine":"psync","iodepth":"1"}}]}`
+	_, err := New().Parse(tool.Output{Files: map[string][]byte{output: []byte(text)}}, with(nil))
+	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "error 28") {
+		t.Errorf("a job that failed: %v", err)
+	}
+}

@@ -1,0 +1,196 @@
+// Package siege is the tool siege: users that ask for pages from outside, with
+// or without pauses.
+//
+// What to distrust in it:
+//
+//   - It prints two decimals. A mean response below 10 ms has one digit or
+//     none: 0.00 is not known, and absent. Rates are computed from counts.
+//   - "transactions" has error pages in it, and "failed" has not: a server that
+//     answers 404 to everything has an availability of 100 %. Those that
+//     succeeded are counted, and the rest has failed.
+//   - The page's own links are fetched too unless --no-parser is given.
+//   - Its timer counts whole seconds of the clock, so the first one is short: a
+//     test of 1 s was seen to last 0.19 s. It is asked for one second more.
+//   - On a connection that is kept open it never sees the end of a response
+//     without a length (chunked): those need connections of their own.
+//   - It cancels its threads wherever they are. One that was inside malloc keeps
+//     the lock, and siege never ends: seen once in some hundreds of tests of
+//     2 s on a loaded machine. It is killed then, and the block is void.
+//   - It writes ~/.siege at its start, so it gets a home of its own, and a
+//     configuration that does not depend on who runs it.
+package siege
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/tool"
+)
+
+// New returns the tool.
+func New() tool.Tool { return siege{} }
+
+type siege struct{}
+
+func (siege) Doc() tool.Doc {
+	return tool.Doc{
+		Name: "siege", Program: "siege", VersionArgs: []string{"--version"},
+		Summary: "siege as the platform ships it: users that ask the environment's nginx for a page",
+		Packages: map[string][]string{
+			"debian": {"siege"}, "alpine": {"siege"}, "freebsd": {"siege"}, "dragonfly": {"siege"}, "openbsd": {"siege"}, "netbsd": {"siege"}, "smartos": {"siege"},
+		},
+		Metrics: []sample.Metric{
+			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "responses with a status below 400 a second; the time has two decimals"},
+			{Name: "response-mean", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Doc: "mean time of a response, in steps of 10 ms; absent below"},
+			{Name: "response-max", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Doc: "longest response, in steps of 10 ms; absent below"},
+			{Name: "failed-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference, Doc: "share of the requests that failed"},
+		},
+		Params: []param.Spec{
+			{Name: "connections", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "users at a time"},
+			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test at least, whole seconds; it may last one more"},
+			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response, whole seconds"},
+			{Name: "keepalive", Kind: param.Bool, Default: "true", Doc: "whether a connection serves many requests; otherwise each opens its own"},
+			{Name: "delay", Kind: param.Duration, Doc: "each user pauses for up to this before a request; without pauses (--benchmark) when not set"},
+		},
+		Server: tool.Web, State: "carried", Cache: "warm",
+		Time:   func(p param.Values) time.Duration { return seconds(p, "time") + 1500*time.Millisecond },
+		Parser: 1,
+		Source: []string{"siege(1), https://www.joedog.org/siege-home"},
+	}
+}
+
+func seconds(p param.Values, name string) time.Duration {
+	return time.Duration(math.Ceil(p.Duration(name).Seconds())) * time.Second
+}
+
+func whole(p param.Values, name string) string {
+	return strconv.Itoa(int(seconds(p, name) / time.Second))
+}
+
+// config is siege's configuration, all that could differ between machines.
+func config(p param.Values) string {
+	connection := "close"
+	if p.Bool("keepalive") {
+		connection = "keep-alive"
+	}
+	return "verbose = false\nquiet = false\ncolor = off\nlogging = false\nshow-logfile = false\n" +
+		"json_output = true\nparser = false\nprotocol = HTTP/1.1\nconnection = " + connection + "\n" +
+		"limit = 1000\ntimeout = " + whole(p, "timeout") + "\n" +
+		// It gives up after that many errors; they are counted, and fail.
+		"failures = 1000000\ncache = false\naccept-encoding = \n"
+}
+
+const (
+	configName = "siegerc"
+	listName   = "urls"
+)
+
+func (siege) Command(p param.Values, at tool.Place) (tool.Command, error) {
+	if p.Duration("time") <= 0 || p.Duration("timeout") <= 0 {
+		return tool.Command{}, fault.New(fault.Invalid, "time and timeout must be more than nothing; write 5s")
+	}
+	cmd := tool.Command{
+		Argv: []string{"siege", "--rc=" + at.Dir + "/" + configName, "--json-output", "--no-parser", "--benchmark",
+			"--concurrent=" + p.Text("connections"), "--time=" + strconv.Itoa(int(seconds(p, "time")/time.Second)+1) + "S"},
+		Files: map[string]string{configName: config(p)},
+	}
+	if d := p.Duration("delay"); d > 0 {
+		cmd.Argv[4] = "--delay=" + strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+	}
+	if len(at.URLs) == 0 {
+		cmd.Argv = append(cmd.Argv, at.URL)
+		return cmd, nil
+	}
+	cmd.Files[listName] = strings.Join(at.URLs, "\n") + "\n"
+	cmd.Argv = append(cmd.Argv, "--file="+at.Dir+"/"+listName)
+	return cmd, nil
+}
+
+var version = regexp.MustCompile(`(?m)^SIEGE (\d+\.\d+\.\d+)`)
+
+func (siege) Version(out []byte) (map[string]string, error) {
+	m := version.FindSubmatch(out)
+	if m == nil {
+		return nil, fmt.Errorf("%.60q is no version of siege", out)
+	}
+	return map[string]string{"version": string(m[1])}, nil
+}
+
+// report is the part of siege's JSON that is read.
+type report struct {
+	Transactions float64  `json:"transactions"` // error pages included
+	Elapsed      *float64 `json:"elapsed_time"`
+	Mean         float64  `json:"response_time"`
+	Longest      float64  `json:"longest_transaction"`
+	Succeeded    *float64 `json:"successful_transactions"`
+	Failed       *float64 `json:"failed_transactions"`
+}
+
+func (s siege) Parse(out tool.Output, p param.Values) (tool.Result, error) {
+	var r tool.Result
+	rep, err := decode(out.Stdout)
+	if err != nil {
+		return r, err
+	}
+	status := max(0, rep.Transactions-*rep.Succeeded)
+	failed := *rep.Failed + status
+	r.Count("status", int64(status))
+	r.Count("failed", int64(*rep.Failed))
+	if *rep.Succeeded == 0 {
+		return r, fault.New(fault.Subject, "not one good response: %.0f have a bad status, %.0f other errors", status, *rep.Failed)
+	}
+	if asked := seconds(p, "time").Seconds(); *rep.Elapsed < 0.9*asked {
+		return r, fault.New(fault.Subject, "siege gave up after %g of %g s, with %.0f failures", *rep.Elapsed, asked, failed)
+	}
+	d := s.Doc()
+	r.Work = *rep.Succeeded
+	// Its users are threads that wait most of the time; as a generator it is
+	// at its ceiling when it has used up a CPU.
+	r.Threads = 1
+	r.Add(d, "throughput", *rep.Succeeded / *rep.Elapsed)
+	r.Add(d, "failed-share", failed/(failed+*rep.Succeeded))
+	if rep.Mean > 0 {
+		r.Add(d, "response-mean", rep.Mean)
+	}
+	if rep.Longest > 0 {
+		r.Add(d, "response-max", rep.Longest)
+	}
+	return r, nil
+}
+
+// decode reads the one JSON object, before which there may be notes.
+func decode(out []byte) (report, error) {
+	var r report
+	at := bytes.IndexByte(out, '{')
+	if at < 0 {
+		return r, errors.New("siege printed no JSON")
+	}
+	dec := json.NewDecoder(bytes.NewReader(out[at:]))
+	if err := dec.Decode(&r); err != nil {
+		return r, fmt.Errorf("is not siege's JSON: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return r, errors.New("siege printed something after its JSON")
+	}
+	if r.Elapsed == nil || r.Succeeded == nil || r.Failed == nil {
+		return r, errors.New("the time or a count is missing in siege's JSON")
+	}
+	const most = 1 << 50
+	for _, v := range []float64{r.Transactions, *r.Succeeded, *r.Failed, *r.Elapsed, r.Mean, r.Longest} {
+		if v < 0 || v > most {
+			return r, fmt.Errorf("siege's JSON has the number %g", v)
+		}
+	}
+	return r, nil
+}

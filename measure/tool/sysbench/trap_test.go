@@ -1,0 +1,112 @@
+package sysbench
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/tool"
+	"bakeoff/measure/tool/tooltest"
+)
+
+func stored(t *testing.T, name string) tooltest.Golden {
+	t.Helper()
+	for _, g := range tooltest.Load(t, New()) {
+		if strings.HasSuffix(g.Path, name) {
+			return g
+		}
+	}
+	t.Fatalf("there is no stored output %s", name)
+	return tooltest.Golden{}
+}
+
+// A build whose loop the compiler removed counts millions of events. They
+// were not done, and are no figure.
+func TestAnEmptyLoopIsNoFigure(t *testing.T) {
+	g := stored(t, "cpu-1.0.20.txtar")
+	r, err := New().Parse(g.Output, g.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := strings.Fields(string(mustLine(t, g.Output.Stdout, "total number of events:")))[0]
+	for _, c := range []struct {
+		events string
+		ok     bool
+	}{{was, true}, {"20000", true}, {"3000000", false}, {"40000000", false}} {
+		out := g.Output
+		out.Stdout = bytes.Replace(out.Stdout, []byte(was), []byte(c.events), 1)
+		_, err := New().Parse(out, g.Params)
+		if c.ok != (err == nil) || err != nil && (!fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "removed the loop")) {
+			t.Errorf("%s events (it had %g): %v", c.events, r.Work, err)
+		}
+	}
+}
+
+func mustLine(t *testing.T, out []byte, label string) string {
+	t.Helper()
+	s, err := tool.Text(out).Line(label)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The bound never is more than what an event really does.
+func TestDivisionsAreALowerBound(t *testing.T) {
+	for _, limit := range []int64{10, 99, 100, 101, 1000, 20000, 200000} {
+		real := 0.0
+		for c := int64(3); c < limit; c++ {
+			for l := int64(2); l*l <= c; l++ {
+				real++
+				if c%l == 0 {
+					break
+				}
+			}
+		}
+		if got := divisions(limit); got > real+float64(limit)*0.2+10 || math.IsNaN(got) || got < float64(limit) {
+			t.Errorf("up to %d: at least %g divisions, and it does %g", limit, got, real)
+		}
+	}
+}
+
+// The name of the test is an argument, and the block is always stated: its
+// default of 1 KiB measures the loop around it.
+func TestArguments(t *testing.T) {
+	p := param.Defaults(New().Doc().Params)
+	p["test"] = "memory"
+	cmd, err := New().Command(p, tooltest.At())
+	if err != nil || cmd.Argv[1] != "memory" || !slices.Contains(cmd.Argv, "--memory-block-size=1048576") {
+		t.Errorf("%q, %v", cmd.Argv, err)
+	}
+	for _, a := range cmd.Argv {
+		if strings.HasPrefix(a, "--test") {
+			t.Errorf("%s is deprecated", a)
+		}
+	}
+	p["time"] = "0s"
+	if _, err := New().Command(p, tooltest.At()); !fault.Is(err, fault.Invalid) {
+		t.Errorf("no time: %v", err)
+	}
+}
+
+// An output of another block, limit or number of threads is not what was
+// asked for.
+func TestRefusesAnotherTestsOutput(t *testing.T) {
+	for name, change := range map[string]param.Values{
+		"cpu-1.0.20.txtar":                 {"max-prime": "10000"},
+		"memory-1k-1.0.20.txtar":           {"block": "2KiB"},
+		"memory-1m-2-threads-1.0.20.txtar": {"threads": "1"},
+	} {
+		g := stored(t, name)
+		for k, v := range change {
+			g.Params[k] = v
+		}
+		if r, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "was asked for") {
+			t.Errorf("%s with %v gives %v, %v", name, change, r.Values, err)
+		}
+	}
+}

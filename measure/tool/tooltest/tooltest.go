@@ -1,0 +1,422 @@
+// Package tooltest is the suite that every tool passes.
+//
+// A tool's testdata holds what real programs printed, as txtar archives: a
+// head that names the tool, its version, the system and the command, then the
+// files of the output. Nothing in them is made up.
+//
+//	tool: sysbench
+//	version: 1.0.20
+//	system: Debian 12 (bookworm), amd64
+//	command: sysbench cpu --time=1 … run
+//	params: time=1s
+//	-- version --    what the version command printed
+//	-- stdout --     as the program printed it; stderr likewise
+//	-- output.json --  a file that Command keeps
+//	-- want --       what Parse makes of it: one value a line, or "error KIND: text"
+//
+// `go test -update` writes the want files anew; read them before you believe
+// them.
+package tooltest
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/tool"
+)
+
+var update = flag.Bool("update", false, "write what stored outputs should give anew")
+
+// Golden is a stored output.
+type Golden struct {
+	Path   string
+	Head   map[string]string // tool, version, system, command, params, elapsed
+	Params param.Values      // completed by the defaults
+	Output tool.Output
+	Want   string
+	files  *txtar.Archive
+}
+
+// Load reads the stored outputs of the tool in the working directory.
+func Load(t testing.TB, x tool.Tool) []Golden {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []Golden
+	for _, path := range paths {
+		a, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, golden(t, x, path, a))
+	}
+	return out
+}
+
+func golden(t testing.TB, x tool.Tool, path string, a *txtar.Archive) Golden {
+	t.Helper()
+	g := Golden{Path: path, Head: map[string]string{}, files: a, Output: tool.Output{Files: map[string][]byte{}}}
+	for line := range strings.Lines(string(a.Comment)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			g.Head[name] = value
+		}
+	}
+	for _, name := range []string{"tool", "version", "system", "command"} {
+		if g.Head[name] == "" {
+			t.Errorf("%s does not say its %s", path, name)
+		}
+	}
+	if g.Head["tool"] != x.Doc().Name {
+		t.Errorf("%s is of %q", path, g.Head["tool"])
+	}
+	var err error
+	if g.Params, err = param.ParseArgs(x.Doc().Params, strings.Fields(g.Head["params"])); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if g.Output.Elapsed, err = time.ParseDuration(g.Head["elapsed"]); err != nil {
+		g.Output.Elapsed = time.Second
+	}
+	for _, f := range a.Files {
+		switch f.Name {
+		case "stdout":
+			g.Output.Stdout = f.Data
+		case "stderr":
+			g.Output.Stderr = f.Data
+		case "version":
+			if g.Output.Facts, err = x.Version(f.Data); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		case "want":
+			g.Want = string(f.Data)
+		default:
+			g.Output.Files[f.Name] = f.Data
+		}
+	}
+	if v := g.Output.Facts["version"]; v != g.Head["version"] {
+		t.Errorf("%s is of version %q, and its output says %q", path, g.Head["version"], v)
+	}
+	return g
+}
+
+// Run checks x against its description and its stored outputs.
+func Run(t *testing.T, x tool.Tool) {
+	t.Run("doc", func(t *testing.T) { checkDoc(t, x) })
+	all := Load(t, x)
+	if len(all) == 0 {
+		t.Error("there is no stored output of it")
+	}
+	for _, g := range all {
+		t.Run(filepath.Base(g.Path), func(t *testing.T) {
+			checkGolden(t, x, g)
+			checkDamage(t, x, g)
+		})
+	}
+	for _, junk := range []string{"", "\n", "not found\n", "\x00\xff"} {
+		if facts, err := x.Version([]byte(junk)); err == nil {
+			t.Errorf("the version of %q is %v", junk, facts)
+		}
+	}
+}
+
+var name = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
+func checkDoc(t *testing.T, x tool.Tool) {
+	d := x.Doc()
+	if !name.MatchString(d.Name) || d.Program == "" || len(d.VersionArgs) == 0 {
+		t.Errorf("name %q, program %q, version arguments %q", d.Name, d.Program, d.VersionArgs)
+	}
+	if d.Summary == "" || strings.HasSuffix(d.Summary, ".") || len(d.Source) == 0 || d.Parser < 1 || d.Cache == "" || d.State == "" {
+		t.Errorf("summary %q, source %q, parser %d, state %q, cache %q", d.Summary, d.Source, d.Parser, d.State, d.Cache)
+	}
+	for system, packages := range d.Packages {
+		if len(packages) == 0 {
+			t.Errorf("no packages of %q: leave the system out", system)
+		}
+	}
+	if !slices.Contains([]string{"fresh", "restored", "carried"}, d.State) {
+		t.Errorf("the state %q is none of fresh, restored, carried", d.State)
+	}
+	primary := 0
+	for i, m := range d.Metrics {
+		if !name.MatchString(m.Name) || m.Unit == "" || m.Doc == "" || slices.ContainsFunc(d.Metrics[:i], func(o sample.Metric) bool { return o.Name == m.Name }) {
+			t.Errorf("metric %+v: no name, unit or meaning, or twice", m)
+		}
+		if m.Primary {
+			primary++
+		}
+	}
+	if primary != 1 {
+		t.Errorf("%d primary metrics, and one is right", primary)
+	}
+	checkCommand(t, x)
+}
+
+// checkCommand checks that the defaults are canonical, and make a command.
+func checkCommand(t *testing.T, x tool.Tool) {
+	d := x.Doc()
+	for _, s := range d.Params {
+		if c, err := s.Canonical(s.Default); s.Default != "" && (err != nil || c != s.Default) {
+			t.Errorf("parameter %s: the default %q should be %q (%v)", s.Name, s.Default, c, err)
+		}
+		if s.Doc == "" {
+			t.Errorf("parameter %s is not described", s.Name)
+		}
+	}
+	p := param.Defaults(d.Params)
+	if d.Time == nil || d.Time(p) <= 0 {
+		t.Error("no estimate of its time")
+	}
+	if i := slices.IndexFunc(d.Params, func(s param.Spec) bool { return s.Name == d.Volume }); d.Volume != "" && i < 0 {
+		t.Errorf("the volume is to be in the parameter %q, which there is not", d.Volume)
+	}
+	cmd, err := x.Command(p, At())
+	if err != nil || len(cmd.Argv) == 0 || cmd.Argv[0] != d.Program {
+		t.Errorf("the defaults make %q (%v)", cmd.Argv, err)
+	}
+	for _, s := range unheard(x) {
+		t.Errorf("parameter %s: nothing that is executed is otherwise by it", s)
+	}
+	for blob := range cmd.Keep {
+		if !regexp.MustCompile(`^[a-z0-9.-]+$`).MatchString(blob) {
+			t.Errorf("the kept file %q has no name for one", blob)
+		}
+	}
+}
+
+// unheard names the parameters that neither change what is executed nor are
+// refused: one that is passed over in silence measures something else than was
+// asked.
+func unheard(x tool.Tool) (names []string) {
+	for _, s := range x.Doc().Params {
+		// That of the volume is where Place.Data lies.
+		if s.Name != x.Doc().Volume && !heard(x, s) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func heard(x tool.Tool, s param.Spec) bool {
+	tried := false
+	for _, base := range bases(x.Doc()) {
+		for _, v := range others(s, base[s.Name]) {
+			tried = true
+			p := maps.Clone(base)
+			p[s.Name] = v
+			if !reflect.DeepEqual(all(x, base), all(x, p)) {
+				return true
+			}
+		}
+	}
+	return !tried // any text is allowed, and which would differ is not known
+}
+
+// bases are the defaults, and the defaults with each choice of each parameter:
+// some parameters are of one choice only.
+func bases(d tool.Doc) []param.Values {
+	out := []param.Values{param.Defaults(d.Params)}
+	for _, s := range d.Params {
+		for _, v := range others(s, out[0][s.Name]) {
+			p := maps.Clone(out[0])
+			p[s.Name] = v
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// others are values of a parameter beside one; none where any text is allowed.
+func others(s param.Spec, beside string) (out []string) {
+	candidates := s.Enum
+	switch s.Kind {
+	case param.Bool:
+		candidates = []string{"true", "false"}
+	case param.Int, param.Number:
+		candidates = []string{"1", "2", "3", fmt.Sprint(s.Min), fmt.Sprint(s.Max)}
+	case param.Size:
+		candidates = []string{"4KiB", "64KiB", "1MiB"}
+	case param.Duration:
+		candidates = []string{"2s", "3s"}
+	case param.Rate:
+		candidates = []string{"10/s", "20/s"}
+	}
+	for _, c := range candidates {
+		if v, err := s.Canonical(c); err == nil && v != beside {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// all is everything that a tool executes with p, or why it does not.
+func all(x tool.Tool, p param.Values) (out []any) {
+	cmd, err := x.Command(p, At())
+	out = append(out, cmd, fmt.Sprint(err))
+	if y, ok := x.(tool.Preparer); ok {
+		cmds, err := y.Prepare(p, At())
+		out = append(out, cmds, fmt.Sprint(err))
+	}
+	if y, ok := x.(tool.Resetter); ok {
+		cmds, err := y.Reset(p, At())
+		out = append(out, cmds, fmt.Sprint(err))
+	}
+	return out
+}
+
+// At is a place for tests that run nothing.
+func At() tool.Place {
+	return tool.Place{
+		Dir: "/scratch/dir", Data: "/data/dir", FileSystem: "ext4", UID: "0", MemoryBytes: 64 << 20,
+		URL: "http://198.18.0.2:8080/index.html", Host: "/scratch/socket", User: "postgres", Database: "bakeoff", Port: 5432,
+	}
+}
+
+// checkGolden compares what Parse makes of a stored output.
+func checkGolden(t *testing.T, x tool.Tool, g Golden) {
+	before := clone(g.Output)
+	r, err := x.Parse(g.Output, g.Params)
+	again, err2 := x.Parse(g.Output, g.Params)
+	if !reflect.DeepEqual(r, again) || (err == nil) != (err2 == nil) || !reflect.DeepEqual(before, g.Output) {
+		t.Error("Parse is not pure")
+	}
+	Check(t, x, r, err)
+	got := render(r, err)
+	if *update {
+		g.write(t, got)
+		return
+	}
+	if got != g.Want {
+		t.Errorf("gives\n%s, want\n%s", got, g.Want)
+	}
+}
+
+func clone(o tool.Output) tool.Output {
+	o.Stdout, o.Stderr, o.Files, o.Facts = slices.Clone(o.Stdout), slices.Clone(o.Stderr), maps.Clone(o.Files), maps.Clone(o.Facts)
+	for k, b := range o.Files {
+		o.Files[k] = slices.Clone(b)
+	}
+	return o
+}
+
+func (g Golden) write(t *testing.T, want string) {
+	i := slices.IndexFunc(g.files.Files, func(f txtar.File) bool { return f.Name == "want" })
+	if i < 0 {
+		g.files.Files = append(g.files.Files, txtar.File{Name: "want"})
+		i = len(g.files.Files) - 1
+	}
+	g.files.Files[i].Data = []byte(want)
+	if err := os.WriteFile(g.Path, txtar.Format(g.files), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// render writes a result as want files hold it.
+func render(r tool.Result, err error) string {
+	if err != nil {
+		return fmt.Sprintf("error %s: %v\n", fault.Of(err), err)
+	}
+	var b strings.Builder
+	for _, v := range r.Values {
+		fmt.Fprintf(&b, "%s %.10g %s\n", v.Metric, v.Value, v.Unit)
+	}
+	fmt.Fprintf(&b, "work %.10g\n", r.Work)
+	if r.Threads != 0 {
+		fmt.Fprintf(&b, "threads %d\n", r.Threads)
+	}
+	for _, class := range slices.Sorted(maps.Keys(r.Errors)) {
+		fmt.Fprintf(&b, "error %q %d\n", class, r.Errors[class])
+	}
+	return b.String()
+}
+
+// Check checks that a result is of what x declares.
+func Check(t testing.TB, x tool.Tool, r tool.Result, err error) {
+	t.Helper()
+	if err != nil {
+		return
+	}
+	seen := map[string]bool{}
+	for _, v := range r.Values {
+		m, ok := x.Doc().Metric(v.Metric)
+		switch {
+		case !ok || m.Unit != v.Unit || seen[v.Metric]:
+			t.Errorf("%+v is not declared, or comes twice", v)
+		case math.IsNaN(v.Value) || math.IsInf(v.Value, 0), m.Scale == sample.Ratio && !(v.Value > 0):
+			t.Errorf("%s is %g", v.Metric, v.Value)
+		}
+		seen[v.Metric] = true
+	}
+	if math.IsNaN(r.Work) || math.IsInf(r.Work, 0) || r.Work < 0 || r.Threads < 0 {
+		t.Errorf("work %g, threads %d", r.Work, r.Threads)
+	}
+	for class, n := range r.Errors {
+		if class == "" || n <= 0 {
+			t.Errorf("%d errors of class %q", n, class)
+		}
+	}
+}
+
+// checkDamage cuts the output short in many places: what Parse then gives is
+// an error or still of what is declared, and nothing at all is an error.
+func checkDamage(t *testing.T, x tool.Tool, g Golden) {
+	if r, err := x.Parse(tool.Output{Files: map[string][]byte{}}, g.Params); err == nil {
+		t.Errorf("an empty output gives %v", r.Values)
+	}
+	cut := func(b []byte, at int) []byte { return b[:len(b)*at/40] }
+	for at := range 40 {
+		o := clone(g.Output)
+		o.Stdout, o.Stderr = cut(o.Stdout, at), cut(o.Stderr, at)
+		for name, b := range o.Files {
+			o.Files[name] = cut(b, at)
+		}
+		r, err := x.Parse(o, g.Params)
+		Check(t, x, r, err)
+	}
+}
+
+// Fuzz gives any output to Parse and to Version; f is the fuzz target of x.
+// The seeds are the stored outputs.
+func Fuzz(f *testing.F, x tool.Tool) {
+	var files []string
+	for _, g := range Load(f, x) {
+		files = slices.Sorted(maps.Keys(g.Output.Files))
+		file := []byte{}
+		if len(files) > 0 {
+			file = g.Output.Files[files[0]]
+		}
+		f.Add(g.Output.Stdout, g.Output.Stderr, file, strings.Join(g.Params.Args(), "\n"))
+	}
+	f.Add([]byte("1e999"), []byte("\xff"), []byte("{}"), "")
+	f.Fuzz(func(t *testing.T, stdout, stderr, file []byte, args string) {
+		p, err := param.ParseArgs(x.Doc().Params, strings.Split(args, "\n"))
+		if err != nil {
+			p = param.Defaults(x.Doc().Params)
+		}
+		o := tool.Output{Stdout: stdout, Stderr: stderr, Files: map[string][]byte{}, Elapsed: time.Second}
+		if len(files) > 0 {
+			o.Files[files[0]] = file
+		}
+		r, err := x.Parse(o, p)
+		Check(t, x, r, err)
+		if facts, err := x.Version(stdout); err == nil && facts["version"] == "" {
+			t.Errorf("the facts %v have no version", facts)
+		}
+	})
+}

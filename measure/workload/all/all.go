@@ -1,0 +1,57 @@
+// Package all lists the workloads.
+package all
+
+import (
+	"cmp"
+	"slices"
+
+	tools "bakeoff/measure/tool/all"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/calibrate"
+	"bakeoff/measure/workload/cms"
+	"bakeoff/measure/workload/command"
+	"bakeoff/measure/workload/compression"
+	"bakeoff/measure/workload/contextswitch"
+	"bakeoff/measure/workload/cpu"
+	"bakeoff/measure/workload/crypto"
+	"bakeoff/measure/workload/external"
+	"bakeoff/measure/workload/files"
+	"bakeoff/measure/workload/http"
+	"bakeoff/measure/workload/lifecycle"
+	"bakeoff/measure/workload/memory"
+	"bakeoff/measure/workload/spawn"
+	"bakeoff/measure/workload/syscall"
+	"bakeoff/measure/workload/ubench"
+	"bakeoff/measure/workload/unixbench"
+)
+
+// Workloads returns every workload, in order of its name: those that are
+// written here, and one of each tool.
+func Workloads() []workload.Workload {
+	all := own()
+	for _, x := range tools.Tools() {
+		all = append(all, external.New(x))
+	}
+	slices.SortFunc(all, func(a, b workload.Workload) int { return cmp.Compare(a.Doc().Name, b.Doc().Name) })
+	return all
+}
+
+func own() []workload.Workload {
+	return []workload.Workload{
+		calibrate.New(),
+		cms.New(),
+		command.New(),
+		compression.New(),
+		cpu.New(),
+		crypto.New(),
+		files.New(),
+		http.New(),
+		lifecycle.New(),
+		memory.New(),
+		spawn.New(),
+		contextswitch.New(), // switch
+		syscall.New(),
+		ubench.New(),
+		unixbench.New(),
+	}
+}

@@ -1,0 +1,45 @@
+package all
+
+import (
+	"slices"
+	"testing"
+
+	tools "bakeoff/measure/tool/all"
+	"bakeoff/measure/workload/loops"
+	systemall "bakeoff/reach/system/all"
+)
+
+// A package of a system that nobody knows is never looked for.
+func TestToolsNameSystemsThatThereAre(t *testing.T) {
+	var known []string
+	for _, s := range systemall.Systems() {
+		known = append(known, s.Doc().Name)
+	}
+	for _, x := range tools.Tools() {
+		for name := range x.Doc().Packages {
+			if !slices.Contains(known, name) {
+				t.Errorf("tool %s has packages of %q, which is none of %q", x.Doc().Name, name, known)
+			}
+		}
+	}
+}
+
+func TestListsAreSorted(t *testing.T) {
+	var names, parts []string
+	for _, w := range Workloads() {
+		names = append(names, w.Doc().Name)
+	}
+	for _, l := range loops.All() {
+		parts = append(parts, l.Name)
+	}
+	for _, list := range [][]string{names, parts} {
+		if !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != len(list) {
+			t.Errorf("%v is not in order, or has a name twice", list)
+		}
+	}
+	for _, l := range parts {
+		if !slices.Contains(names, l) {
+			t.Errorf("the loop %s has no workload", l)
+		}
+	}
+}

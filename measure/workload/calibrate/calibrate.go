@@ -1,0 +1,131 @@
+// Package calibrate is work of which there can be exactly so much more: what
+// the laboratory tests itself with.
+package calibrate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
+)
+
+// Rounds is how many digests one operation makes without extra work; one per
+// cent more is Rounds/100.
+const Rounds = 1000
+
+// CPUThroughput is the metric that a machine which others use leaves alone.
+const CPUThroughput = "cpu-throughput"
+
+// Extra is the file in the scratch directory of an environment that says how
+// many per cent of work are added to each operation without being counted; 0
+// where there is none. It is no parameter: what every contender is told to do
+// must be the same, or the trial is void.
+const Extra = "bakeoff-calibrate-extra"
+
+// maxExtra bounds Extra: beyond, nothing has to be looked for.
+const maxExtra = 1000
+
+// New returns the workload.
+func New() workload.Workload {
+	return workload.Native(workload.Doc{
+		Name:    "calibrate",
+		Summary: "A chain of SHA-256 digests, to which bakeoff calibrate adds exactly so much work",
+		Metrics: []sample.Metric{
+			workload.Throughput("op/s", "chains a second; each is computed to its last digest"),
+			{Name: CPUThroughput, Unit: "op/s", Better: sample.Higher, Scale: sample.Ratio,
+				Doc: "chains a second of the thread's own CPU time: what waits while others have the CPU does not count"},
+		},
+		State:  "carried",
+		Cache:  "warm",
+		Time:   workload.TimedFor(0),
+		Source: []string{"FIPS 180-4"},
+	}, Loop())
+}
+
+// Loop returns the part that runs on the target.
+func Loop() agent.Loop {
+	return agent.Loop{
+		Name: "calibrate",
+		Params: []param.Spec{
+			workload.TimeParam,
+		},
+		Run: run,
+	}
+}
+
+func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, error) {
+	extra, err := added(env.Dir)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	rounds := Rounds + Rounds/100*extra
+	first, want := chain(Rounds), chain(rounds)
+	timing, err := agent.Timed{
+		For: p.Duration("time"),
+		Do: func(n int) error {
+			for range n {
+				if got := chain(rounds); got != want {
+					return agent.Mismatch(fmt.Sprintf("digest %d of the chain", rounds), hex.EncodeToString(got[:8]), hex.EncodeToString(want[:8]))
+				}
+			}
+			return nil
+		},
+	}.Run(ctx)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	if timing.CPUSeconds == nil || !(*timing.CPUSeconds > 0) {
+		return agent.Result{}, fault.New(fault.Unsupported, "calibrate: this system does not tell the CPU time of a thread within %v", timing.Elapsed)
+	}
+	return timing.Result("op", agent.Check{Answer: hex.EncodeToString(first[:])}, agent.Throughput(timing.Rate(), "op/s"),
+		sample.Value{Metric: CPUThroughput, Unit: "op/s", Value: timing.Work / *timing.CPUSeconds}), nil
+}
+
+// added reads the file Extra beside the loop's directory, "" for none.
+func added(dir string) (int, error) {
+	if dir == "" {
+		return 0, nil
+	}
+	file := filepath.Join(filepath.Dir(dir), Extra)
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fault.Wrap(fault.Lab, "calibrate", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 16))
+	if err != nil {
+		return 0, fault.Wrap(fault.Lab, "calibrate", err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || n < 0 || n > maxExtra {
+		return 0, fault.New(fault.Invalid, "calibrate: %s holds %q, it takes a number of per cent from 0 to %d", file, text, maxExtra)
+	}
+	return n, nil
+}
+
+// chain digests 32 zero bytes, then what came out, so many times: nothing of
+// it can be done ahead, at once, or left out.
+//
+//go:noinline
+func chain(rounds int) (sum [sha256.Size]byte) {
+	for range rounds {
+		sum = sha256.Sum256(sum[:])
+	}
+	return sum
+}

@@ -1,0 +1,209 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
+)
+
+// Parse reads the samples of a trial. A command that ended otherwise than it
+// should, or that did not print the number that was asked for, has failed.
+func (command) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
+	values, err := parse(raw, p)
+	return values, fault.Op("command", err)
+}
+
+func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
+	b, ok := raw[execBlob]
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", execBlob, workload.ErrNoBlob)
+	}
+	res, err := decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", execBlob, err)
+	}
+	if !slices.Equal(res.Argv, p.List("argv")) {
+		return nil, fmt.Errorf("%s: is of the command %q", execBlob, res.Argv)
+	}
+	if want := p.Text("exit"); res.Signal != "" || (want != "any" && strconv.Itoa(res.Code) != want) {
+		return nil, fault.New(fault.Subject, "%q ended with %s, and %s is right%s", res.Argv[0], ended(res), want, quoted(res.Stderr))
+	}
+	var out values
+	out.add("wall", "s", float64(res.ElapsedNS)/1e9)
+	if !inTicks(res) {
+		out.add("cpu", "s", res.Usage.CPUSeconds())
+	}
+	if m := res.Usage.MaxRSSBytes; m != nil {
+		out.add("memory", "B", *m)
+	}
+	for _, name := range []string{"score", "cost"} {
+		if p.Text(name) == "" {
+			continue
+		}
+		v, err := extracted(p.Text(name), res)
+		if err != nil {
+			return nil, fault.Op(name, err)
+		}
+		out.add(name, "1", v)
+	}
+	cost, err := hostCost(raw, res)
+	if err != nil {
+		return nil, err
+	}
+	out.add(workload.CPUPerOp.Name, workload.CPUPerOp.Unit, cost)
+	// One execution is the unit of work.
+	energy, err := workload.Energy(raw, 1, time.Duration(res.ElapsedNS), workload.JoulesPerOp)
+	return append(out, energy...), err
+}
+
+type values []sample.Value
+
+// add appends what is positive: a time or a size of zero is below what the
+// system can tell, and so is not known.
+func (v *values) add(metric, unit string, value float64) {
+	if value > 0 && !math.IsInf(value, 0) {
+		*v = append(*v, sample.Value{Metric: metric, Unit: unit, Value: value})
+	}
+}
+
+// decode reads what `exec --json` printed.
+func decode(b []byte) (agent.ExecResult, error) {
+	var res agent.ExecResult
+	if err := strict(b, &res); err != nil {
+		return res, err
+	}
+	switch {
+	case res.Schema != agent.ExecSchema:
+		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, agent.ExecSchema)
+	case len(res.Argv) == 0 || res.ElapsedNS <= 0:
+		return res, errors.New("has no command, or took no time")
+	}
+	return res, nil
+}
+
+// strict decodes one JSON value with no unknown field and nothing after it.
+func strict(b []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return fmt.Errorf("is not the JSON expected: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("has something after its end")
+	}
+	return nil
+}
+
+// extracted finds a number in what the command printed.
+func extracted(spec string, res agent.ExecResult) (float64, error) {
+	if res.Truncated {
+		return 0, fault.New(fault.Subject, "the command printed more than 1 MiB; let it print less, or write to a file")
+	}
+	x, err := newExtractor(spec)
+	if err != nil {
+		return 0, fault.Wrap(fault.Invalid, "", err)
+	}
+	v, err := x(res.Stdout)
+	if err != nil {
+		return 0, fault.Wrap(fault.Subject, "", err)
+	}
+	if !(v > 0) || math.IsInf(v, 0) {
+		return 0, fault.New(fault.Subject, "%g is not a positive number, which a ratio needs", v)
+	}
+	return v, nil
+}
+
+// inTicks tells whether the system of the command counts what it spent in
+// ticks: of those gVisor's kernel finds half.
+func inTicks(res agent.ExecResult) bool {
+	return workload.InTicks(res.Usage.UserSeconds, res.Usage.SystemSeconds)
+}
+
+// hostCost is the time that the host's CPUs were busy for the command; 0 where
+// that is not known. The cleanup, which is in the same bracket, takes its
+// share as the environment saw it.
+func hostCost(raw workload.Raw, res agent.ExecResult) (float64, error) {
+	b, ok := raw[workload.Host]
+	if !ok {
+		return 0, nil
+	}
+	var host agent.Span
+	if err := strict(b, &host); err != nil {
+		return 0, fmt.Errorf("%s: %w", workload.Host, err)
+	}
+	busy, _, known := host.After.Since(host.Before).Busy()
+	if !known {
+		return 0, nil
+	}
+	part, err := share(raw, res)
+	return busy * part, err
+}
+
+// share is the part of a trial's CPU time that is the command's and not its
+// cleanup's; 0 where the environment cannot tell.
+func share(raw workload.Raw, res agent.ExecResult) (float64, error) {
+	b, ok := raw[cleanupBlob]
+	if !ok {
+		return 1, nil
+	}
+	cleanup, err := decode(b)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", cleanupBlob, err)
+	}
+	own := res.Usage.CPUSeconds()
+	all := own + cleanup.Usage.CPUSeconds()
+	if !(own > 0) || !(all >= own) || inTicks(res) {
+		return 0, nil
+	}
+	return own / all, nil
+}
+
+// ended says how a command ended.
+func ended(res agent.ExecResult) string {
+	if res.Signal != "" {
+		return "signal: " + res.Signal
+	}
+	return fmt.Sprintf("exit code %d", res.Code)
+}
+
+// quoted is the first and the last line that a command said, for a message: the
+// last alone may only say that there was an error before. "" if it said nothing.
+func quoted(b []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	first, last := plain(lines[0]), plain(lines[len(lines)-1])
+	switch {
+	case last == "":
+		return ""
+	case len(lines) == 1 || first == last:
+		return ": " + last
+	}
+	return ": " + first + " … " + last
+}
+
+// plain is a line without what is not to be printed, bounded.
+func plain(line string) string {
+	line = strings.TrimSpace(line)
+	if len(line) > 300 {
+		line = line[:300]
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(line, ""))
+}

@@ -1,0 +1,211 @@
+package compression
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/corpus"
+	"bakeoff/reach/agent"
+)
+
+// Loop returns the part that runs on the target.
+func Loop() agent.Loop {
+	return agent.Loop{
+		Name: "compression",
+		Params: []param.Spec{
+			{Name: "files", Kind: param.Int, Default: "1000", Min: 1, Max: 10 * corpus.Files, Doc: "how many messages are made; 273273 is the published archive"},
+			{Name: "seed", Kind: param.Int, Default: "1", Doc: "what the messages follow from"},
+			{Name: "folder", Kind: param.Text, Doc: "a folder inside that is copied instead: an absolute path"},
+			{Name: "writers", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "how many copy at the same time"},
+			{Name: "overlap", Kind: param.Bool, Default: "false", Doc: "every writer copies everything, every other one from the end, so that the later overwrites what the earlier wrote; otherwise they share the files"},
+			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "path of the declared volume that is copied to"},
+		},
+		Prepare: prepare,
+		Reset:   reset,
+		Run:     run,
+	}
+}
+
+// source is the folder that is copied.
+func source(p param.Values, env agent.Env) (string, error) {
+	if f := p.Text("folder"); f != "" {
+		if !path.IsAbs(f) {
+			return "", fault.New(fault.Invalid, "folder=%s is not an absolute path", f)
+		}
+		return f, nil
+	}
+	if env.Scratch == "" {
+		return "", fault.New(fault.Invalid, "compression has no place for its messages; give --hash-file")
+	}
+	return filepath.Join(env.Scratch, fmt.Sprintf("mail-%d-%d", p.Int("files"), p.Int("seed"))), nil
+}
+
+func prepare(ctx context.Context, p param.Values, env agent.Env) error {
+	from, err := source(p, env)
+	if err != nil {
+		return err
+	}
+	if p.Text("folder") != "" { // told now, not by every trial
+		_, _, err := list(ctx, from)
+		return readable(from, err)
+	}
+	return corpus.Mail{Files: int(p.Int("files")), Seed: uint64(p.Int("seed"))}.Write(ctx, from)
+}
+
+// readable says of an error from the folder that was to be copied what it is.
+func readable(folder string, err error) error {
+	if err == nil || fault.Is(err, fault.Invalid) {
+		return err
+	}
+	return fault.WithFix(fault.New(fault.Invalid, "folder %s, inside the environment, cannot be copied: %w", folder, err),
+		"write folder: with an absolute path that every contender can read, or leave it out for made messages")
+}
+
+func reset(_ context.Context, _ param.Values, env agent.Env) error {
+	if env.Dir == "" {
+		return fault.New(fault.Invalid, "compression has no directory; give --dir")
+	}
+	return os.RemoveAll(env.Dir)
+}
+
+// list returns the regular files below dir in order of their names, and how
+// many bytes they have.
+func list(ctx context.Context, dir string) (names []string, size int64, err error) {
+	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err = errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+		size += info.Size()
+		return nil
+	})
+	if err == nil && size == 0 {
+		err = fault.New(fault.Invalid, "%s has no files with anything in them", dir)
+	}
+	return names, size, err
+}
+
+func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, error) {
+	from, err := source(p, env)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	names, size, err := list(ctx, from)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	if err := os.MkdirAll(env.Dir, 0o755); err != nil {
+		return agent.Result{}, err
+	}
+	writers := int(p.Int("writers"))
+	work := size
+	if p.Bool("overlap") {
+		work *= int64(writers)
+	}
+	start := time.Now()
+	// All writers have ended, and what they wrote is in the file system's
+	// hands to be kept: only then does the clock stop.
+	if err := copyAll(ctx, shares(names, writers, p.Bool("overlap")), from, env.Dir); err != nil {
+		return agent.Result{}, err
+	}
+	if err := syncFS(ctx, env.Dir); err != nil {
+		return agent.Result{}, fmt.Errorf("sync: %w", err)
+	}
+	elapsed := time.Since(start)
+	if err := compare(ctx, names, from, env.Dir); err != nil {
+		return agent.Result{}, err
+	}
+	return agent.Result{
+		Values:    []sample.Value{{Metric: "copy", Unit: "s", Value: elapsed.Seconds()}},
+		Work:      float64(work),
+		WorkUnit:  "B",
+		ElapsedNS: elapsed.Nanoseconds(),
+		Check:     agent.Check{Answer: fmt.Sprintf("%d files of %d bytes are what was copied", len(names), size), Verified: true},
+	}, nil
+}
+
+// shares gives every writer its files.
+func shares(names []string, writers int, overlap bool) [][]string {
+	out := make([][]string, writers)
+	for k := range out {
+		for i := range names {
+			switch {
+			case !overlap && i%writers == k, overlap && k%2 == 0:
+				out[k] = append(out[k], names[i])
+			case overlap:
+				out[k] = append(out[k], names[len(names)-1-i])
+			}
+		}
+	}
+	return out
+}
+
+// copyAll copies with one goroutine for each share and returns when all have
+// ended.
+func copyAll(ctx context.Context, shares [][]string, from, to string) error {
+	errs := make([]error, len(shares))
+	var wg sync.WaitGroup
+	for k, names := range shares {
+		wg.Go(func() {
+			made := map[string]bool{}
+			for _, name := range names {
+				if dir := path.Dir(name); !made[dir] {
+					made[dir] = true
+					errs[k] = os.MkdirAll(filepath.Join(to, dir), 0o755)
+				}
+				if errs[k] == nil {
+					errs[k] = copyFile(filepath.Join(from, name), filepath.Join(to, name))
+				}
+				if errs[k] = errors.Join(errs[k], ctx.Err()); errs[k] != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func copyFile(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o644)
+}
+
+// compare reads every copy.
+func compare(ctx context.Context, names []string, from, to string) error {
+	for _, name := range names {
+		want, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			return err
+		}
+		got, err := os.ReadFile(filepath.Join(to, name))
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(got, want) {
+			return agent.Mismatch("the copy of "+name, "another", "what was copied")
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

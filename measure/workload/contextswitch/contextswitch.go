@@ -1,0 +1,226 @@
+// Package contextswitch is the workload "switch": two processes that wake each
+// other through pipes.
+package contextswitch
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/probe"
+)
+
+// New returns the workload.
+func New() workload.Workload {
+	return workload.Native(workload.Doc{
+		Name:    "switch",
+		Summary: "Two processes that hand a byte to each other through two pipes",
+		Metrics: []sample.Metric{workload.Throughput("op/s", "round trips a second; each is two writes, two reads and, on one CPU, two context switches")},
+		State:   "carried",
+		Cache:   "warm",
+		Time:    workload.TimedFor(0),
+		Source: []string{
+			"UnixBench, Pipe-based Context Switching. It runs on the CPUs that the environment has: with one, every hand-over is a switch; with more, it may be a wake-up of the other CPU. Compare only environments with the same number.",
+		},
+	}, Loop())
+}
+
+const peer = "switch-peer"
+
+// Loop returns the part that runs on the target.
+func Loop() agent.Loop {
+	agent.Child(peer, func([]string) int { return answer(3, 4) })
+	return agent.Loop{Name: "switch", Params: []param.Spec{workload.TimeParam}, Run: run}
+}
+
+// ask is the byte that asks the peer what CPU time it has spent; all smaller
+// ones come back plus one.
+const ask = 0xff
+
+func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, error) {
+	c, err := start(env.Log)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	defer c.close()
+	stop := context.AfterFunc(ctx, func() { c.cmd.Process.Kill() })
+	defer stop()
+	timing, err := agent.Timed{For: p.Duration("time"), Do: c.trips, CPU: c.cpu}.Run(ctx)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	return timing.Result("op", agent.Check{Answer: fmt.Sprintf("%d bytes came back plus one", c.count)},
+		agent.Throughput(timing.Rate(), "op/s")), nil
+}
+
+// couple is the two pipes and the process at their other ends.
+type couple struct {
+	cmd      *exec.Cmd
+	to, from int // file descriptors that block
+	buf      [8]byte
+	count    uint64
+}
+
+// start starts the peer with its ends of the pipes as descriptors 3 and 4.
+func start(log io.Writer) (*couple, error) {
+	to, err := pipe()
+	if err != nil {
+		return nil, err
+	}
+	from, err := pipe()
+	if err != nil {
+		to.close()
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		to.close()
+		from.close()
+		return nil, fault.Wrap(fault.Lab, "find the agent", err)
+	}
+	cmd := exec.Command(self, peer)
+	cmd.Env, cmd.Stderr = []string{}, log
+	theirs := []*os.File{os.NewFile(uintptr(to[0]), "pipe"), os.NewFile(uintptr(from[1]), "pipe")}
+	cmd.ExtraFiles = theirs
+	err = cmd.Start()
+	for _, f := range theirs {
+		f.Close() // so that the end of the peer is the end of the pipe
+	}
+	if err != nil {
+		syscall.Close(to[1])
+		syscall.Close(from[0])
+		return nil, fmt.Errorf("start the other process: %w", err)
+	}
+	return &couple{cmd: cmd, to: to[1], from: from[0]}, nil
+}
+
+// ends are the reading and the writing end of a pipe.
+type ends [2]int
+
+func (e ends) close() {
+	syscall.Close(e[0])
+	syscall.Close(e[1])
+}
+
+// pipe makes a pipe whose reads block the thread: the poller of Go's own files
+// would put a third party between the two.
+func pipe() (ends, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	var p [2]int
+	if err := syscall.Pipe(p[:]); err != nil {
+		return ends{}, fmt.Errorf("make a pipe: %w", err)
+	}
+	syscall.CloseOnExec(p[0])
+	syscall.CloseOnExec(p[1])
+	return ends(p), nil
+}
+
+// close ends the peer, which sees the end of its input.
+func (c *couple) close() {
+	syscall.Close(c.to)
+	syscall.Close(c.from)
+	c.cmd.Wait()
+}
+
+// trips does n round trips.
+func (c *couple) trips(n int) error {
+	for range n {
+		send := byte(c.count % ask)
+		c.buf[0] = send
+		if err := write(c.to, c.buf[:1]); err != nil {
+			return fmt.Errorf("to the other process: %w", err)
+		}
+		if err := read(c.from, c.buf[:1]); err != nil {
+			return fmt.Errorf("from the other process: %w", err)
+		}
+		if c.buf[0] != send+1 {
+			return agent.Mismatch("the byte that came back", c.buf[0], send+1)
+		}
+		c.count++
+	}
+	return nil
+}
+
+// cpu returns the CPU seconds of both processes.
+func (c *couple) cpu() (float64, error) {
+	own, err := probe.Thread()
+	if err != nil {
+		return 0, err
+	}
+	c.buf[0] = ask
+	if err := write(c.to, c.buf[:1]); err != nil {
+		return 0, err
+	}
+	if err := read(c.from, c.buf[:]); err != nil {
+		return 0, err
+	}
+	return own + float64(binary.LittleEndian.Uint64(c.buf[:]))/1e9, nil
+}
+
+// answer is the other process: it returns each byte plus one until there are
+// no more.
+func answer(from, to int) int {
+	runtime.LockOSThread()
+	var buf [8]byte
+	for {
+		if err := read(from, buf[:1]); err != nil {
+			if errors.Is(err, io.EOF) {
+				return agent.ExitOK
+			}
+			fmt.Fprintln(os.Stderr, "switch-peer:", err)
+			return agent.ExitLab
+		}
+		out := buf[:1]
+		if buf[0] == ask {
+			s, _ := probe.Thread()
+			binary.LittleEndian.PutUint64(buf[:], uint64(s*1e9))
+			out = buf[:]
+		} else {
+			buf[0]++
+		}
+		if err := write(to, out); err != nil {
+			return agent.ExitLab
+		}
+	}
+}
+
+// read fills b; io.EOF when the other end is closed.
+func read(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := syscall.Read(fd, b)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return err
+		case n == 0:
+			return io.EOF
+		default:
+			b = b[n:]
+		}
+	}
+	return nil
+}
+
+// write writes all of b.
+func write(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := syscall.Write(fd, b)
+		if err != nil && err != syscall.EINTR {
+			return err
+		}
+		b = b[max(n, 0):]
+	}
+	return nil
+}

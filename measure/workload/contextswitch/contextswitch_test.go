@@ -1,0 +1,88 @@
+package contextswitch
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/base/param"
+	"bakeoff/measure/workload/workloadtest"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/probe"
+)
+
+func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
+
+func TestSuite(t *testing.T) {
+	workloadtest.Run(t, New(), workloadtest.Options{Common: param.Values{"time": "50ms"}})
+}
+
+// Every round trip wakes two processes, as the kernel counts it.
+func TestTripsAreSwitches(t *testing.T) {
+	c, err := start(os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if err := c.trips(10); err != nil {
+		t.Fatal(err)
+	}
+	before := probe.ReadHost(nil)
+	const n = 2000
+	if err := c.trips(n); err != nil {
+		t.Fatal(err)
+	}
+	switches := probe.ReadHost(nil).Since(before).ContextSwitches
+	if switches == nil {
+		t.Skip("this system does not count context switches")
+	}
+	if *switches < n {
+		t.Errorf("%d round trips made %g context switches", n, *switches)
+	}
+}
+
+func TestCountsTheOtherProcess(t *testing.T) {
+	c, err := start(os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	before, err := c.cpu()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.trips(20000); err != nil {
+		t.Fatal(err)
+	}
+	after, err := c.cpu()
+	if err != nil || after <= before {
+		t.Errorf("CPU went from %g to %g s (%v)", before, after, err)
+	}
+}
+
+// The death of the other process ends the work; nobody waits for ever.
+func TestPeerDies(t *testing.T) {
+	var log bytes.Buffer
+	c, err := start(&log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	time.AfterFunc(50*time.Millisecond, func() { c.cmd.Process.Kill() })
+	_, err = agent.Timed{For: 20 * time.Second, Do: c.trips, CPU: c.cpu}.Run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "other process") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	from := time.Now()
+	if _, err := run(ctx, param.Values{"time": "1m0s"}, agent.Env{Log: os.Stderr}); err == nil || time.Since(from) > 20*time.Second {
+		t.Errorf("error %v after %v", err, time.Since(from))
+	}
+}

@@ -1,0 +1,99 @@
+// Package cpu is integer work: prime numbers by trial division, as the CPU
+// test of sysbench means it.
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
+)
+
+// New returns the workload.
+func New() workload.Workload {
+	return workload.Native(workload.Doc{
+		Name:    "cpu",
+		Summary: "Prime numbers up to a limit by trial division, one search after another",
+		Metrics: []sample.Metric{workload.Throughput("op/s", "searches a second; each tests every number up to max")},
+		State:   "carried",
+		Cache:   "warm",
+		Time:    workload.TimedFor(0),
+		Source: []string{
+			"sysbench 1.0, tests/cpu: an event tests each number from 3 to cpu-max-prime by division up to its square root. There each divisor is compared with the square root as a floating-point number, the count is not used, and a compiler may remove the loop; here the root is rounded once, and the count is compared with a sieve after every search.",
+		},
+	}, Loop())
+}
+
+// Loop returns the part that runs on the target.
+func Loop() agent.Loop {
+	return agent.Loop{
+		Name: "cpu",
+		Params: []param.Spec{
+			{Name: "max", Kind: param.Int, Default: "20000", Min: 3, Max: 10e6, Doc: "the largest number tested"},
+			workload.TimeParam,
+		},
+		Run: run,
+	}
+}
+
+func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error) {
+	limit := uint64(p.Int("max"))
+	want := sieve(limit)
+	timing, err := agent.Timed{
+		For: p.Duration("time"),
+		Do: func(n int) error {
+			for range n {
+				if got := primes(limit); got != want {
+					return agent.Mismatch(fmt.Sprintf("the number of primes up to %d", limit), got, want)
+				}
+			}
+			return nil
+		},
+	}.Run(ctx)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	return timing.Result("op", agent.Check{Answer: fmt.Sprint(want)}, agent.Throughput(timing.Rate(), "op/s")), nil
+}
+
+// primes counts the primes up to limit by dividing each number by all up to
+// its square root. It is the work that is timed: 64-bit division, a square
+// root for each number, hardly any memory.
+//
+//go:noinline
+func primes(limit uint64) int {
+	n := 1 // 2
+	for c := uint64(3); c <= limit; c++ {
+		root := uint64(math.Sqrt(float64(c)))
+		l := uint64(2)
+		for ; l <= root; l++ {
+			if c%l == 0 {
+				break
+			}
+		}
+		if l > root {
+			n++
+		}
+	}
+	return n
+}
+
+// sieve counts the same primes another way, to check the answer with.
+func sieve(limit uint64) int {
+	composite := make([]bool, limit+1)
+	n := 0
+	for c := uint64(2); c <= limit; c++ {
+		if composite[c] {
+			continue
+		}
+		n++
+		for m := c * c; m <= limit; m += c {
+			composite[m] = true
+		}
+	}
+	return n
+}

@@ -1,0 +1,165 @@
+package files
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/agent"
+)
+
+// copying reads the large file block by block and writes each block to a
+// second file, which is overwritten from its start when the first one ends.
+type copying struct {
+	from *large
+	to   int
+	path string
+	next int // block
+	// unsafe is what was copied since the last fsync, disk what was forced.
+	unsafe int64
+	disk   agent.Forced
+}
+
+// openCopy opens both files; the second one is made anew, and removed by close.
+func openCopy(s settings, t *timer) (*copying, error) {
+	from, err := openLarge(s, t)
+	if err != nil {
+		return nil, err
+	}
+	c := &copying{from: from, path: s.path() + ".copy"}
+	if c.to, err = unix.Open(c.path, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o600); err != nil {
+		from.close()
+		return nil, fmt.Errorf("make %s: %w", c.path, err)
+	}
+	return c, nil
+}
+
+// do copies n blocks. Both files are read and written where their offsets
+// stand, as a program that copies does.
+func (c *copying) do(n int) error {
+	w := c.from
+	for range n {
+		from := w.now()
+		if err := c.block(); err != nil {
+			return fmt.Errorf("copy block %d: %w", c.next, err)
+		}
+		if c.next++; c.next == w.blocks {
+			if err := c.rewind(); err != nil {
+				return err
+			}
+		}
+		w.took(from)
+	}
+	return nil
+}
+
+func (c *copying) block() error {
+	buf := c.from.buf
+	for have := 0; have < len(buf); {
+		n, err := unix.Read(c.from.fd, buf[have:])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return err
+		case n == 0:
+			return io.ErrUnexpectedEOF
+		default:
+			have += n
+		}
+	}
+	if err := writeAll(c.to, buf, -1); err != nil {
+		return err
+	}
+	c.unsafe += c.from.block
+	if c.from.fsync == "each" {
+		return c.sync()
+	}
+	return nil
+}
+
+// sync forces the copy to the disk.
+func (c *copying) sync() error {
+	if err := unix.Fsync(c.to); err != nil {
+		return fmt.Errorf("fsync: %w", err)
+	}
+	if c.from.on {
+		c.disk.WriteBytes += float64(min(c.unsafe, c.from.size))
+	}
+	c.unsafe = 0
+	return nil
+}
+
+func (c *copying) forced() *agent.Forced {
+	if c.disk == (agent.Forced{}) {
+		return nil
+	}
+	return &c.disk
+}
+
+// rewind ends a pass: the copy is forced to the disk where each pass is to be,
+// and both files are at their starts again.
+func (c *copying) rewind() error {
+	c.next = 0
+	if c.from.fsync == "end" && c.from.on {
+		if err := c.sync(); err != nil {
+			return err
+		}
+	}
+	for _, fd := range []int{c.from.fd, c.to} {
+		if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
+			return fmt.Errorf("rewind: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c *copying) begin() error {
+	if err := c.rewind(); err != nil {
+		return err
+	}
+	if c.from.fsync != "none" { // what the checks copied is not of the timed part
+		if err := c.sync(); err != nil {
+			return err
+		}
+	}
+	return c.from.begin()
+}
+
+func (c *copying) finish() error {
+	defer func() { c.from.on = false }()
+	if c.from.fsync == "end" {
+		return c.sync()
+	}
+	return nil
+}
+
+// check completes the last pass and compares the copy with what the large file
+// was laid out with.
+func (c *copying) check() (string, error) {
+	for c.next != 0 {
+		if err := c.do(1); err != nil {
+			return "", err
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(c.to, &st); err != nil {
+		return "", fmt.Errorf("look at the copy: %w", err)
+	}
+	if int64(st.Size) != c.from.size {
+		return "", agent.Mismatch("the size of the copy", st.Size, c.from.size)
+	}
+	source := c.from.fd
+	c.from.fd = c.to
+	answer, err := c.from.check()
+	c.from.fd = source
+	return answer, fault.Op("the copy", err)
+}
+
+func (c *copying) close() {
+	c.from.close()
+	unix.Close(c.to)
+	os.Remove(c.path)
+}

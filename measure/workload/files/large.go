@@ -1,0 +1,307 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/agent"
+
+	"golang.org/x/sys/unix"
+)
+
+// The large file is blocks of one pattern. The first word of a block is its
+// number, the last one its stamp: 0 as laid out, another number for every
+// block that is written.
+
+// path is the large file; blocks of other sizes have another one.
+func (s settings) path() string {
+	return filepath.Join(s.dir, fmt.Sprintf("large-%d-%d", s.size, s.block))
+}
+
+// pattern returns a block of bytes that do not compress.
+func pattern(size int64) []byte {
+	b := make([]byte, size)
+	r := rand.NewChaCha8([32]byte{1})
+	_, _ = r.Read(b) // never fails
+	return b
+}
+
+// stamp writes the number of a block and its stamp into it.
+func stamp(b []byte, number, mark uint64) {
+	binary.LittleEndian.PutUint64(b, number)
+	binary.LittleEndian.PutUint64(b[len(b)-8:], mark)
+}
+
+// layOut writes the large file unless it is there.
+func layOut(ctx context.Context, s settings) (err error) {
+	if st, err := os.Stat(s.path()); err == nil && st.Size() == s.size {
+		return nil
+	}
+	// Under another name first: an interrupted one must not be taken for
+	// the whole.
+	tmp := s.path() + ".part"
+	f, err := os.Create(tmp)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			os.Remove(tmp)
+		}
+	}()
+	b := pattern(s.block)
+	for i := range s.size / s.block {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		stamp(b, uint64(i), 0)
+		if _, err := f.Write(b); err != nil {
+			return err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return os.Rename(tmp, s.path())
+}
+
+// large reads or writes the blocks of the large file.
+type large struct {
+	settings
+	*timer
+	fd      int
+	blocks  int
+	order   []uint32 // of a pass; nil: from first to last
+	next    int      // operation
+	write   bool
+	mark    uint64   // of the block written last
+	marks   []uint64 // of each block as written by this trial; 0: not
+	pattern []byte
+	buf     []byte
+	notes   []string
+	unsafe  int64 // bytes written since the last fsync
+	disk    agent.Forced
+}
+
+func openLarge(s settings, t *timer) (*large, error) {
+	w := &large{settings: s, timer: t, blocks: int(s.size / s.block), write: strings.HasSuffix(s.op, "write")}
+	mode := unix.O_RDONLY
+	if w.write {
+		mode = unix.O_RDWR
+	}
+	var err error
+	if w.fd, err = unix.Open(s.path(), mode|unix.O_CLOEXEC, 0); err != nil {
+		return nil, fmt.Errorf("open %s, which `work files --stage prepare` makes: %w", s.path(), err)
+	}
+	w.pattern, w.buf = pattern(s.block), pattern(s.block)
+	if strings.HasPrefix(s.op, "rand") {
+		w.order = permutation(w.blocks)
+	}
+	if w.write {
+		w.marks = make([]uint64, w.blocks)
+		w.mark = uint64(time.Now().UnixNano()) // no other trial's
+	}
+	return w, nil
+}
+
+// permutation returns the numbers below n in a random order, always the same.
+func permutation(n int) []uint32 {
+	order := make([]uint32, n)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range order {
+		j := r.IntN(i + 1)
+		order[i] = order[j]
+		order[j] = uint32(i)
+	}
+	return order
+}
+
+func (w *large) close() { unix.Close(w.fd) }
+
+// at is the block of operation i.
+func (w *large) at(i int) int {
+	i %= w.blocks
+	if w.order != nil {
+		return int(w.order[i])
+	}
+	return i
+}
+
+func (w *large) do(n int) error {
+	for range n {
+		block := w.at(w.next)
+		w.next++
+		passed := w.next%w.blocks == 0
+		from := w.now()
+		var err error
+		if w.write {
+			err = w.writeBlock(block, passed)
+		} else {
+			err = w.readBlock(block)
+		}
+		if err != nil {
+			return err
+		}
+		w.took(from)
+		if w.cold && w.on {
+			w.disk.ReadBytes += float64(w.block)
+		}
+		if passed && w.cold && w.on {
+			return agent.ErrEnough
+		}
+	}
+	return nil
+}
+
+// readBlock reads a block and looks at its number and at one of its words,
+// another one each time.
+func (w *large) readBlock(block int) error {
+	if err := readAll(w.fd, w.buf, int64(block)*w.block); err != nil {
+		return fmt.Errorf("read block %d: %w", block, err)
+	}
+	if got := binary.LittleEndian.Uint64(w.buf); got != uint64(block) {
+		return agent.Mismatch(fmt.Sprintf("the number in block %d", block), got, block)
+	}
+	if words := len(w.buf)/8 - 2; words > 0 {
+		at := 8 + w.next%words*8
+		if !bytes.Equal(w.buf[at:at+8], w.pattern[at:at+8]) {
+			return agent.Mismatch(fmt.Sprintf("byte %d of block %d", at, block), w.buf[at:at+8], w.pattern[at:at+8])
+		}
+	}
+	return nil
+}
+
+// writeBlock writes a block with a new stamp.
+func (w *large) writeBlock(block int, passed bool) error {
+	w.mark++
+	w.marks[block] = w.mark
+	stamp(w.pattern, uint64(block), w.mark)
+	if err := writeAll(w.fd, w.pattern, int64(block)*w.block); err != nil {
+		return fmt.Errorf("write block %d: %w", block, err)
+	}
+	w.unsafe += w.block
+	if w.fsync == "each" || (passed && w.on && w.fsync == "end") {
+		return w.sync()
+	}
+	return nil
+}
+
+// sync forces to the disk what was written. A block that was written twice
+// since the last time went there once.
+func (w *large) sync() error {
+	if err := unix.Fsync(w.fd); err != nil {
+		return fmt.Errorf("fsync: %w", err)
+	}
+	if w.on {
+		w.disk.WriteBytes += float64(min(w.unsafe, w.size))
+	}
+	w.unsafe = 0
+	return nil
+}
+
+func (w *large) forced() *agent.Forced {
+	if w.disk == (agent.Forced{}) {
+		return nil
+	}
+	return &w.disk
+}
+
+// begin starts a new pass: what was written is on the disk, and what is to be
+// read cold is not in memory.
+func (w *large) begin() error {
+	w.next = 0
+	if w.write && w.fsync != "none" {
+		if err := w.sync(); err != nil {
+			return err
+		}
+	}
+	w.on = true
+	if !w.cold {
+		return nil
+	}
+	note, err := evict(w.fd, w.size)
+	w.notes = append(w.notes, note)
+	return fault.Op("make the cache cold", err)
+}
+
+func (w *large) finish() error {
+	defer func() { w.on = false }()
+	if w.write && w.fsync == "end" {
+		return w.sync()
+	}
+	return nil
+}
+
+// checked bounds the blocks that are read back whole after a trial.
+const (
+	checked      = 4096
+	checkedBytes = 64 << 20
+)
+
+// check reads blocks back, all of them or evenly spread ones, and compares
+// them with what was written last.
+func (w *large) check() (string, error) {
+	step := max(1, w.blocks/checked, int(w.size/checkedBytes))
+	n := 0
+	for block := 0; block < w.blocks; block += step {
+		if err := readAll(w.fd, w.buf, int64(block)*w.block); err != nil {
+			return "", fmt.Errorf("read block %d: %w", block, err)
+		}
+		mark := binary.LittleEndian.Uint64(w.buf[w.block-8:])
+		if w.marks != nil && w.marks[block] != 0 && mark != w.marks[block] {
+			return "", agent.Mismatch(fmt.Sprintf("the stamp of block %d", block), mark, w.marks[block])
+		}
+		stamp(w.pattern, uint64(block), mark)
+		if !bytes.Equal(w.buf, w.pattern) {
+			return "", agent.Mismatch(fmt.Sprintf("the content of block %d", block), "another", "the pattern")
+		}
+		n++
+	}
+	return strings.Join(append([]string{fmt.Sprintf("%d blocks have their content", n)}, w.notes...), ", "), nil
+}
+
+// readAll fills b from offset.
+func readAll(fd int, b []byte, offset int64) error {
+	for len(b) > 0 {
+		n, err := unix.Pread(fd, b, offset)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return err
+		case n == 0:
+			return io.ErrUnexpectedEOF
+		}
+		b, offset = b[n:], offset+int64(n)
+	}
+	return nil
+}
+
+// writeAll writes b at offset, or at the end with a negative one.
+func writeAll(fd int, b []byte, offset int64) error {
+	for len(b) > 0 {
+		var n int
+		var err error
+		if offset < 0 {
+			n, err = unix.Write(fd, b)
+		} else {
+			n, err = unix.Pwrite(fd, b, offset)
+			offset += int64(max(n, 0))
+		}
+		if err != nil && err != unix.EINTR {
+			return err
+		}
+		b = b[max(n, 0):]
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package http
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/probe"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Parse reads the samples of a trial. Quantiles are computed from the
+// histogram, whatever the generator printed beside it.
+//
+// Errors among good responses stay where they are, for the gate that looks at
+// them; a trial without a single expected response has failed.
+func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
+	b, ok := raw[workload.Work]
+	if !ok {
+		return nil, fmt.Errorf("http: %s: %w", workload.Work, workload.ErrNoBlob)
+	}
+	var r agent.Result
+	if err := decode(b, &r); err != nil {
+		return nil, fmt.Errorf("http: %s: %w", workload.Work, err)
+	}
+	h, err := decodeHistogram(r.Histogram)
+	if err != nil {
+		return nil, fmt.Errorf("http: %s: histogram: %w", workload.Work, err)
+	}
+	if err := check(r, p, float64(h.TotalCount())); err != nil {
+		return nil, fmt.Errorf("http: %s: %w", workload.Work, err)
+	}
+	if why := failed(r); why != "" {
+		return nil, fault.New(fault.Subject, "http: %s", why)
+	}
+	values, err := samples(r, h, raw)
+	return values, fault.Op("http", err)
+}
+
+// decode reads one JSON value, strictly.
+func decode(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("something follows the value")
+	}
+	return nil
+}
+
+// units are those of the values that the generator prints: the metrics that
+// it knows, and what Parse needs beside them.
+var units = func() map[string]string {
+	u := map[string]string{"requests": "request", "latency-floor": "s"}
+	for _, m := range metrics() {
+		u[m.Name] = m.Unit
+	}
+	return u
+}()
+
+// check refuses a result that is not one of this loop, or contradicts itself,
+// its parameters or the count of its latencies.
+func check(r agent.Result, p param.Values, count float64) error {
+	switch {
+	case r.Schema != agent.WorkSchema:
+		return fmt.Errorf("schema is %q, and %q is right", r.Schema, agent.WorkSchema)
+	case r.Loop != "http":
+		return fmt.Errorf("is of the loop %q", r.Loop)
+	case r.ElapsedNS <= 0, r.Work != math.Trunc(r.Work), r.Work < 0, r.Work > count:
+		return fmt.Errorf("%g requests in %d ns with %g latencies contradict each other", r.Work, r.ElapsedNS, count)
+	case stated(r, "throughput") < 0:
+		return errors.New("the throughput is missing")
+	}
+	for name, want := range p {
+		if got, ok := r.Params[name]; ok && got != want {
+			return fmt.Errorf("was run with %s=%s, not %s", name, got, want)
+		}
+	}
+	seen := map[string]bool{}
+	for _, v := range r.Values {
+		if unit, ok := units[v.Metric]; !ok || unit != v.Unit || seen[v.Metric] {
+			return fmt.Errorf("value %q in %q is unknown, or comes twice", v.Metric, v.Unit)
+		}
+		seen[v.Metric] = true
+	}
+	for class, n := range r.Errors {
+		if n < 1 || n > maxRequests {
+			return fmt.Errorf("%d errors of class %q", n, class)
+		}
+	}
+	return nil
+}
+
+// samples computes what a trial measured.
+func samples(r agent.Result, h *hdrhistogram.Histogram, raw workload.Raw) ([]sample.Value, error) {
+	count := float64(h.TotalCount())
+	values := []sample.Value{{Metric: "throughput", Unit: "request/s", Value: r.Work / (float64(r.ElapsedNS) / 1e9)}}
+	floor := max(0, stated(r, "latency-floor"))
+	values = append(values, latencies(h, int64(min(floor*1e9, float64(longest))))...)
+	costs, err := costs(raw, max(count, stated(r, "requests")))
+	if err != nil {
+		return nil, err
+	}
+	values = append(values, costs...)
+	for _, share := range []string{"queued-share", "generator-starved", "generator-stolen"} {
+		if q := stated(r, share); q >= 0 && q <= 1 {
+			values = append(values, sample.Value{Metric: share, Unit: "1", Value: q})
+		}
+	}
+	return values, nil
+}
+
+// stated returns a value that the generator printed, or -1.
+func stated(r agent.Result, metric string) float64 {
+	for _, v := range r.Values {
+		if v.Metric == metric && v.Value >= 0 && !math.IsInf(v.Value, 0) {
+			return v.Value
+		}
+	}
+	return -1
+}
+
+// failed says why a trial without expected responses has failed, "" when it
+// has not.
+func failed(r agent.Result) string {
+	if r.Work > 0 && r.Check.Verified {
+		return ""
+	}
+	bad := failures(r.Errors)
+	all := bad + int64(max(r.Work, 0))
+	switch {
+	case len(r.Errors) == 0 && r.Work > 0:
+		return "the generator did not verify the body"
+	case len(r.Errors) == 0:
+		return "the server answered nothing within the time"
+	case len(r.Errors) == 1:
+		for class, n := range r.Errors {
+			if status, ok := strings.CutPrefix(class, "status "); ok {
+				return fmt.Sprintf("server answered %s to %d of %d requests", status, n, all)
+			}
+			return fmt.Sprintf("%d of %d requests failed: %s", n, all, class)
+		}
+	}
+	classes := slices.Sorted(maps.Keys(r.Errors))
+	slices.SortStableFunc(classes, func(a, b string) int { return int(r.Errors[b] - r.Errors[a]) })
+	var parts []string
+	for _, c := range classes {
+		parts = append(parts, fmt.Sprintf("%d %s", r.Errors[c], c))
+	}
+	return fmt.Sprintf("%d of %d requests failed: %s", bad, all, strings.Join(parts, ", "))
+}
+
+// costs returns what the hosts spent for each of n expected responses, as far
+// as it is known; n counts those of warm-up and drain, which the hosts'
+// accounts include.
+func costs(raw workload.Raw, n float64) ([]sample.Value, error) {
+	out, err := hostCosts(raw[workload.Host], n)
+	if err != nil {
+		return nil, err
+	}
+	energy, err := workload.Energy(raw, n, 0, workload.JoulesPerRequest, workload.GeneratorJoulesPerRequest)
+	return append(out, energy...), err
+}
+
+// hostCosts returns what the environment's host spent beside energy.
+func hostCosts(host []byte, n float64) (out []sample.Value, err error) {
+	if host == nil {
+		return nil, nil
+	}
+	var s agent.Span
+	if err := decode(host, &s); err != nil {
+		return nil, fmt.Errorf("http: %s: %w", workload.Host, err)
+	}
+	add := func(metric, unit string, spent float64) {
+		if v := spent / n; v > 0 && !math.IsInf(v, 0) {
+			out = append(out, sample.Value{Metric: metric, Unit: unit, Value: v})
+		}
+	}
+	if seconds, ok := hostBusy(s); ok {
+		add("cpu-per-request", "s/request", seconds)
+	}
+	if b, a := s.Before.ContextSwitches, s.After.ContextSwitches; b != nil && a != nil {
+		add("context-switches-per-request", "op/request", *a-*b)
+	}
+	return out, nil
+}
+
+// hostBusy returns for how many seconds the host's CPUs were busy. Ticks are
+// subtracted as they have always been here, so that old folders give the same
+// numbers to the last digit.
+func hostBusy(s agent.Span) (seconds float64, ok bool) {
+	seconds, source, ok := s.After.Since(s.Before).Busy()
+	if ok && source == probe.SourceTicks {
+		seconds = s.After.CPU.Busy() - s.Before.CPU.Busy()
+	}
+	return seconds, ok
+}

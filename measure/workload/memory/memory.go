@@ -1,0 +1,253 @@
+// Package memory is the bandwidth and the latency of memory: passes over a
+// block, and a chain of loads that each wait for the one before.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
+)
+
+const (
+	word = 8  // bytes of one access
+	line = 64 // bytes between two nodes of the chain; blocks are multiples of it
+)
+
+// New returns the workload.
+func New() workload.Workload {
+	return workload.Native(workload.Doc{
+		Name:    "memory",
+		Summary: "Reading, writing or copying a block of memory over and over, or a chain of dependent loads",
+		Metrics: []sample.Metric{
+			workload.Throughput("B/s", "bytes a second that were read, written or copied (each copied byte counts once)"),
+			{
+				Name: "latency", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
+				Doc: "time of one access of 8 bytes: with op=latency each waits for the one before, otherwise they overlap",
+			},
+		},
+		State: "carried",
+		Cache: "warm",
+		Time:  workload.TimedFor(200 * time.Millisecond),
+		Source: []string{
+			"sysbench 1.0, tests/memory: passes over one buffer in words. Its default block of 1 KiB measures the loop and the first cache; here the block is stated, and every pass is checked.",
+			"lmbench, lat_mem_rd (McVoy and Staelin 1996): a chain of pointers; here through one random cycle of cache lines, so that no prefetcher can guess.",
+		},
+	}, Loop())
+}
+
+// Loop returns the part that runs on the target.
+func Loop() agent.Loop {
+	return agent.Loop{
+		Name: "memory",
+		Params: []param.Spec{
+			{Name: "op", Kind: param.Text, Default: "read", Enum: []string{"read", "write", "copy", "latency"}, Doc: "what is done: passes over a block, or a chain of loads"},
+			{Name: "block", Kind: param.Size, Default: "1MiB", Min: line, Max: 1 << 32, Doc: "bytes of the block that is read, written or copied, a multiple of 64 B: what fits into a cache measures that cache"},
+			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 2 * line, Max: 1 << 36, Doc: "bytes that the chain of op=latency runs through, a multiple of 64 B"},
+			workload.TimeParam,
+		},
+		Run: run,
+	}
+}
+
+func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error) {
+	op, bytes := p.Text("op"), p.Bytes("block")
+	if op == "latency" {
+		bytes = p.Bytes("size")
+	}
+	if bytes%line != 0 {
+		return agent.Result{}, fault.New(fault.Invalid, "%d bytes are no multiple of %d", bytes, line)
+	}
+	w := map[string]func(int64) work{"read": reading, "write": writing, "copy": copying, "latency": chasing}[op](bytes)
+	timing, err := agent.Timed{For: p.Duration("time"), Do: w.do}.Run(ctx)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	answer, err := w.check()
+	if err != nil {
+		return agent.Result{}, err
+	}
+	accesses := timing.Rate() * w.accesses
+	return timing.Result("op", agent.Check{Answer: answer},
+		agent.Throughput(accesses*word, "B/s"),
+		sample.Value{Metric: "latency", Unit: "s", Value: 1 / accesses}), nil
+}
+
+// work is one of the operations. A unit of it is a pass over the block, or a
+// load of the chain.
+type work struct {
+	do       func(n int) error
+	check    func() (answer string, err error)
+	accesses float64 // of a word, in one unit
+}
+
+// filled returns words that all differ, made from their index.
+func filled(bytes int64) []uint64 {
+	b := make([]uint64, bytes/word)
+	for i := range b {
+		b[i] = uint64(i+1) * 0x9e3779b97f4a7c15
+	}
+	return b
+}
+
+// reading adds up the block; the sum is known beforehand.
+func reading(bytes int64) work {
+	b := filled(bytes)
+	var want uint64
+	for _, v := range slices.Backward(b) {
+		want += v
+	}
+	return work{
+		accesses: float64(len(b)),
+		do: func(n int) error {
+			for range n {
+				if got := sum(b); got != want {
+					return agent.Mismatch("the sum of the block", got, want)
+				}
+			}
+			return nil
+		},
+		check: func() (string, error) { return fmt.Sprintf("%#x", want), nil },
+	}
+}
+
+// sum reads every word, in four chains of additions so that it waits for
+// memory and not for the adder.
+//
+//go:noinline
+func sum(b []uint64) uint64 {
+	var s0, s1, s2, s3 uint64
+	for ; len(b) >= 8; b = b[8:] {
+		c := b[:8:8]
+		s0 += c[0] + c[4]
+		s1 += c[1] + c[5]
+		s2 += c[2] + c[6]
+		s3 += c[3] + c[7]
+	}
+	return s0 + s1 + s2 + s3
+}
+
+// writing stores another value in every pass; the last one must be everywhere.
+func writing(bytes int64) work {
+	b := filled(bytes)
+	value := uint64(1)
+	return work{
+		accesses: float64(len(b)),
+		do: func(n int) error {
+			for range n {
+				value += 0x9e3779b97f4a7c15
+				fill(b, value)
+			}
+			return nil
+		},
+		check: func() (string, error) {
+			for i, got := range b {
+				if got != value {
+					return "", agent.Mismatch(fmt.Sprintf("word %d", i), got, value)
+				}
+			}
+			return fmt.Sprintf("%#x", value), nil
+		},
+	}
+}
+
+// fill writes every word.
+//
+//go:noinline
+func fill(b []uint64, v uint64) {
+	for ; len(b) >= 8; b = b[8:] {
+		c := b[:8:8]
+		c[0], c[1], c[2], c[3] = v, v, v, v
+		c[4], c[5], c[6], c[7] = v, v, v, v
+	}
+}
+
+// copying copies one block to another with the runtime's memmove; a word of
+// the source changes before each pass and must arrive.
+func copying(bytes int64) work {
+	src, dst := filled(bytes), make([]uint64, bytes/word)
+	fill(dst, 1) // so that its pages are there
+	pass := uint64(0)
+	return work{
+		accesses: float64(len(src)),
+		do: func(n int) error {
+			for range n {
+				pass++
+				at := pass * 7919 % uint64(len(src))
+				src[at] = pass
+				copy(dst, src)
+				if dst[at] != pass {
+					return agent.Mismatch(fmt.Sprintf("word %d of the copy", at), dst[at], pass)
+				}
+			}
+			return nil
+		},
+		check: func() (string, error) {
+			for i := range src {
+				if src[i] != dst[i] {
+					return "", agent.Mismatch(fmt.Sprintf("word %d of the copy", i), dst[i], src[i])
+				}
+			}
+			return fmt.Sprintf("%d passes arrived", pass), nil
+		},
+	}
+}
+
+// node is a cache line that names the next one.
+type node [line / word]uint64
+
+// chasing loads along one random cycle through all lines. After as many loads
+// as make whole cycles it must be back at its start.
+func chasing(bytes int64) work {
+	nodes := cycle(int(bytes / line))
+	at, loads := uint64(0), 0
+	return work{
+		accesses: 1,
+		do: func(n int) error {
+			at = chase(nodes, at, n)
+			loads += n
+			return nil
+		},
+		check: func() (string, error) {
+			rest := len(nodes) - loads%len(nodes)
+			if end := chase(nodes, at, rest); end != 0 {
+				return "", agent.Mismatch(fmt.Sprintf("the end of %d loads", loads+rest), end, 0)
+			}
+			return fmt.Sprintf("%d loads end at the start", loads+rest), nil
+		},
+	}
+}
+
+// chase does n loads, each from the place that the one before told.
+//
+//go:noinline
+func chase(nodes []node, at uint64, n int) uint64 {
+	for range n {
+		at = nodes[at][0]
+	}
+	return at
+}
+
+// cycle returns n nodes in one random cycle, always the same.
+//
+// Source: S. Sattolo, "An algorithm to generate a random cyclic permutation",
+// Information Processing Letters 22 (1986).
+func cycle(n int) []node {
+	nodes := make([]node, n)
+	for i := range nodes {
+		nodes[i][0] = uint64(i)
+	}
+	state := uint64(1)
+	for i := n - 1; i > 0; i-- {
+		state = state*6364136223846793005 + 1442695040888963407
+		j := int((state >> 33) % uint64(i))
+		nodes[i][0], nodes[j][0] = nodes[j][0], nodes[i][0]
+	}
+	return nodes
+}

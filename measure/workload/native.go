@@ -1,0 +1,323 @@
+package workload
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path"
+	"strings"
+	"time"
+	"unicode"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+)
+
+// nativeParser is the version of Parse; see Doc.Parser.
+const nativeParser = 2 // 2: no share is told by ticks
+
+// The bounds of what a native workload may print, in bytes.
+const (
+	maxResult = 8 << 20
+	maxStderr = 64 << 10
+)
+
+// Stderr is the blob of what a program said to people, where it said anything.
+const Stderr = "stderr.txt"
+
+// CPUPerOp is the metric that Native adds to every workload: the time that the
+// CPUs of the environment were busy, as its host saw it, for one unit of work.
+// It is absent where the host cannot tell.
+var CPUPerOp = sample.Metric{
+	Name: "cpu-per-op", Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio, CPUTime: true,
+	Doc: "CPU time of the host on the environment's CPUs for one unit of work, hypervisor included; in nanoseconds where its kernel takes them, else in ticks",
+}
+
+// native is a workload whose work is a loop of the agent.
+type native struct {
+	doc  Doc
+	loop agent.Loop
+}
+
+// Native makes a workload of a loop that runs on the subject, in the same
+// agent everywhere. doc describes it; its parameters are the loop's, and the
+// metrics CPUPerOp and JoulesPerOp are added to its metrics.
+//
+// The loop's directory lies in the volume that the parameter doc.Volume names,
+// or in the environment's scratch directory.
+func Native(doc Doc, loop agent.Loop) Workload {
+	if doc.Name != loop.Name {
+		panic("workload: " + doc.Name + " has the loop " + loop.Name)
+	}
+	doc.Params = loop.Params
+	doc.Parser = max(doc.Parser, nativeParser)
+	doc.Metrics = append(doc.Metrics[:len(doc.Metrics):len(doc.Metrics)], CPUPerOp, JoulesPerOp)
+	return native{doc, loop}
+}
+
+func (n native) Doc() Doc { return n.doc }
+
+func (n native) Prepare(ctx context.Context, t Target, p param.Values) error {
+	if n.loop.Prepare == nil {
+		return nil
+	}
+	_, err := n.exec(ctx, t, p, agent.StagePrepare)
+	return err
+}
+
+func (n native) Reset(ctx context.Context, t Target, p param.Values) error {
+	if n.loop.Reset == nil {
+		return nil
+	}
+	_, err := n.exec(ctx, t, p, agent.StageReset)
+	return err
+}
+
+func (n native) Run(ctx context.Context, t Target, p param.Values) (Raw, error) {
+	return n.exec(ctx, t, p, agent.StageRun)
+}
+
+// exec runs one stage of the loop on the subject and classes how it ended.
+func (n native) exec(ctx context.Context, t Target, p param.Values, stage string) (Raw, error) {
+	op := n.doc.Name // whoever calls a stage names it
+	dir, err := n.dir(t, p)
+	if err != nil {
+		return nil, fault.Op(op, err)
+	}
+	limit := 5*n.doc.Time(p) + 2*time.Minute
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLong)
+	defer cancel()
+	stdout, stderr := &head{limit: maxResult}, &head{limit: maxStderr}
+	info := t.Subject.Info()
+	argv := append([]string{info.Agent, "work", n.doc.Name, "--json", "--stage", stage, "--dir", dir,
+		"--hash-file", path.Join(info.Scratch, "bakeoff-agent.sha256")}, p.Args()...)
+	exit, err := t.Subject.Exec(ctx, conn.Cmd{Argv: argv, Stdout: stdout, Stderr: stderr})
+	raw := Raw{}
+	if stdout.buf.Len() > 0 {
+		raw[Work] = stdout.buf.Bytes()
+	}
+	if stderr.buf.Len() > 0 {
+		raw[Stderr] = stderr.buf.Bytes()
+	}
+	switch {
+	case errors.Is(context.Cause(ctx), errTooLong):
+		return raw, fault.New(fault.Subject, "%s: did not end within %v", op, limit)
+	case fault.Is(err, fault.NotFound):
+		return raw, fault.Wrap(fault.Lab, op, fmt.Errorf("the agent is missing in the environment: %w", err))
+	case err != nil:
+		return raw, fault.Op(op, err)
+	case stdout.more:
+		return raw, fault.New(fault.Lab, "%s: printed more than %d bytes", op, maxResult)
+	}
+	return raw, fault.Op(op, ended(exit, raw[Stderr]))
+}
+
+var errTooLong = errors.New("the workload's own deadline passed")
+
+// dir returns the directory of the loop on the subject.
+func (n native) dir(t Target, p param.Values) (string, error) {
+	info := t.Subject.Info()
+	root := info.Scratch
+	if n.doc.Volume != "" {
+		volume := p.Text(n.doc.Volume)
+		var ok bool
+		if root, ok = info.Volumes[volume]; !ok {
+			return "", fault.WithFix(
+				fault.New(fault.Unsupported, "the contender declares no volume %s", volume),
+				fmt.Sprintf("write volumes: {%s: {backing: …, size: …}}, so that it is known what storage is measured", volume))
+		}
+	}
+	return path.Join(root, "bakeoff-"+n.doc.Name), nil
+}
+
+// ended classes the exit of the agent; nil is a good one.
+func ended(exit conn.Exit, stderr []byte) error {
+	if exit.OK() {
+		return nil
+	}
+	said := lastLine(stderr)
+	if said == "" {
+		said = "the agent ended with " + exit.String()
+	}
+	kind := fault.Lab
+	switch {
+	case exit.Signal != "" || exit.Code > 128:
+		// Killed from outside: by the kernel for its memory, most likely.
+		return fault.New(fault.Subject, "the agent was ended by %s: %s", exit, said)
+	case exit.Code == agent.ExitSubject:
+		kind = fault.Subject
+	case exit.Code == agent.ExitUnsupported:
+		kind = fault.Unsupported
+	}
+	return fault.New(kind, "%s", said)
+}
+
+// lastLine returns the last line that says something, for a message: of
+// printable characters, at most 500 bytes.
+func lastLine(b []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	s := strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "bakeoff-agent: ")
+	if len(s) > 500 {
+		s = s[:500]
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(s, ""))
+}
+
+func (n native) Parse(raw Raw, p param.Values) ([]sample.Value, error) {
+	values, err := n.parse(raw, p)
+	return values, fault.Op(n.doc.Name+": "+Work, err)
+}
+
+func (n native) parse(raw Raw, p param.Values) ([]sample.Value, error) {
+	res, err := ParseWork(raw, n.doc, p)
+	if err != nil {
+		return nil, err
+	}
+	values := res.Values
+	cost, err := cpuPerOp(raw, res)
+	if err != nil {
+		return nil, err
+	}
+	if cost != nil {
+		values = append(values, sample.Value{Metric: CPUPerOp.Name, Unit: CPUPerOp.Unit, Value: *cost})
+	}
+	energy, err := Energy(raw, res.Work, time.Duration(res.ElapsedNS), JoulesPerOp)
+	return append(values, energy...), err
+}
+
+// ParseWork reads the blob Work: an agent.Result of the workload that doc
+// describes, run with the parameters p. All metrics but those added on this
+// side (CPUPerOp, JoulesPerOp) must be in it, in their units. An error of kind
+// fault.Subject says that the loop refuted itself.
+func ParseWork(raw Raw, doc Doc, p param.Values) (agent.Result, error) {
+	var res agent.Result
+	b, ok := raw[Work]
+	if !ok {
+		return res, ErrNoBlob
+	}
+	if err := strict(b, &res); err != nil {
+		return res, err
+	}
+	switch {
+	case res.Schema != agent.WorkSchema:
+		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, agent.WorkSchema)
+	case res.Loop != doc.Name:
+		return res, fmt.Errorf("is of the workload %q", res.Loop)
+	case len(res.Agent) != 64:
+		return res, fmt.Errorf("agent_sha256 is %q", res.Agent)
+	case res.ElapsedNS <= 0 || !positive(res.Work):
+		return res, fmt.Errorf("%g units of work in %d ns", res.Work, res.ElapsedNS)
+	}
+	for name, want := range p {
+		if got := res.Params[name]; got != want {
+			return res, fmt.Errorf("was run with %s=%s, not %s", name, got, want)
+		}
+	}
+	if !res.Check.Verified {
+		return res, fault.New(fault.Subject, "the loop did not verify its answer %q", res.Check.Answer)
+	}
+	return res, checkValues(res.Values, doc)
+}
+
+// checkValues compares what came with what doc declares.
+func checkValues(values []sample.Value, doc Doc) error {
+	seen := map[string]bool{}
+	for _, v := range values {
+		m, ok := doc.Metric(v.Metric)
+		switch {
+		case !ok || ours(v.Metric):
+			return fmt.Errorf("%q is not a metric of it", v.Metric)
+		case seen[v.Metric]:
+			return fmt.Errorf("%s comes twice", v.Metric)
+		case v.Unit != m.Unit:
+			return fmt.Errorf("%s is in %q, and %q is right", v.Metric, v.Unit, m.Unit)
+		case m.Scale == sample.Ratio && !positive(v.Value), math.IsNaN(v.Value), math.IsInf(v.Value, 0):
+			return fmt.Errorf("%s is %g", v.Metric, v.Value)
+		}
+		seen[v.Metric] = true
+	}
+	for _, m := range doc.Metrics {
+		if !seen[m.Name] && !ours(m.Name) {
+			return fmt.Errorf("%s is missing", m.Name)
+		}
+	}
+	return nil
+}
+
+// ours tells whether a metric is added on this side.
+func ours(metric string) bool { return metric == CPUPerOp.Name || metric == JoulesPerOp.Name }
+
+func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
+
+// cpuPerOp returns the time that the host's CPUs were busy for one unit of
+// work; nil where that cannot be told.
+//
+// The host's counters bracket the whole trial: the agent's start and what it
+// does before the timed part as well. The timed part is charged with its share
+// of the CPU time that the agent spent as its own system saw it, which is the
+// same share whatever the technology costs on top. Where that system counts in
+// ticks there is none: gVisor finds a thread that computes without a break
+// running at half of its ticks or less.
+func cpuPerOp(raw Raw, res agent.Result) (*float64, error) {
+	b, ok := raw[Host]
+	if !ok || res.WorkerCPUSeconds == nil || res.Usage == nil {
+		return nil, nil
+	}
+	var host agent.Span
+	if err := strict(b, &host); err != nil {
+		return nil, fmt.Errorf("%s: %w", Host, err)
+	}
+	busy, _, known := host.After.Since(host.Before).Busy()
+	total := res.Usage.CPUSeconds()
+	if !known || !positive(*res.WorkerCPUSeconds) || !positive(total) ||
+		InTicks(*res.WorkerCPUSeconds, res.Usage.UserSeconds, res.Usage.SystemSeconds) {
+		return nil, nil
+	}
+	part := min(1, *res.WorkerCPUSeconds/total)
+	cost := busy * part / res.Work
+	if !positive(cost) {
+		return nil, nil // less than a tick, and the host has only ticks
+	}
+	return &cost, nil
+}
+
+// strict decodes one JSON value with no unknown field and nothing after it.
+func strict(b []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return fmt.Errorf("is not the JSON expected: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("has something after its end")
+	}
+	return nil
+}
+
+// head keeps the first limit bytes written to it. The buffer is not embedded:
+// its own ReadFrom and WriteString know no limit.
+type head struct {
+	buf   bytes.Buffer
+	limit int
+	more  bool
+}
+
+// Write never fails, so that the program on the other side is not blocked.
+func (h *head) Write(p []byte) (int, error) {
+	keep := min(len(p), h.limit-h.buf.Len())
+	h.buf.Write(p[:keep])
+	h.more = h.more || keep < len(p)
+	return len(p), nil
+}

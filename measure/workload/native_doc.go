@@ -1,0 +1,26 @@
+package workload
+
+import (
+	"time"
+
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+)
+
+// Throughput returns the primary metric that native workloads have: units of
+// work a second, in unit; doc says what one is.
+func Throughput(unit, doc string) sample.Metric {
+	return sample.Metric{Name: "throughput", Unit: unit, Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: doc}
+}
+
+// TimeParam is the parameter that fixes how long a native workload is timed.
+var TimeParam = param.Spec{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the timed part"}
+
+// TimedFor estimates a trial of a native workload: its timed part, the check
+// of its scaling and the start of the agent, which setup is added to.
+func TimedFor(setup time.Duration) func(param.Values) time.Duration {
+	return func(p param.Values) time.Duration {
+		d := p.Duration(TimeParam.Name)
+		return d + d/5 + 100*time.Millisecond + setup
+	}
+}

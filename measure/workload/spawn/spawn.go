@@ -1,0 +1,83 @@
+// Package spawn is starting a program and waiting for its end.
+package spawn
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
+)
+
+// New returns the workload.
+func New() workload.Workload {
+	return workload.Native(workload.Doc{
+		Name:    "spawn",
+		Summary: "Starting a program and waiting for its end, over and over",
+		Metrics: []sample.Metric{workload.Throughput("op/s", "programs started and ended a second")},
+		State:   "carried",
+		Cache:   "warm",
+		Time:    workload.TimedFor(0),
+		Source: []string{
+			"UnixBench, Execl Throughput and Process Creation, in one: fork, exec, exit, wait. The program is the agent itself, the same bytes on every side, which ends at once; its start, that of a static Go program, is part of the measurement.",
+		},
+	}, Loop())
+}
+
+const (
+	child = "spawn-child"
+	code  = 42 // that a program which was not run would not return
+)
+
+// Loop returns the part that runs on the target.
+func Loop() agent.Loop {
+	agent.Child(child, func([]string) int { return code })
+	return agent.Loop{Name: "spawn", Params: []param.Spec{workload.TimeParam}, Run: run}
+}
+
+func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return agent.Result{}, fault.Wrap(fault.Lab, "find the agent", err)
+	}
+	timing, err := agent.Timed{
+		For: p.Duration("time"),
+		Do:  func(n int) error { return spawn(self, n) },
+	}.Run(ctx)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	return timing.Result("op", agent.Check{Answer: fmt.Sprintf("every program ended with %d", code)},
+		agent.Throughput(timing.Rate(), "op/s")), nil
+}
+
+// spawn runs the program at path n times, one after another.
+func spawn(path string, n int) error {
+	argv := []string{path, child}
+	attr := &syscall.ProcAttr{Env: []string{}, Files: []uintptr{0, 1, 2}}
+	for range n {
+		pid, err := syscall.ForkExec(path, argv, attr)
+		if err != nil {
+			return fmt.Errorf("start %s: %w", path, err)
+		}
+		var status syscall.WaitStatus
+		for {
+			_, err = syscall.Wait4(pid, &status, 0, nil)
+			if err != syscall.EINTR {
+				break
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("wait for %s: %w", path, err)
+		}
+		if !status.Exited() || status.ExitStatus() != code {
+			return agent.Mismatch("the end of the program", fmt.Sprintf("status %#x", int(status)), fmt.Sprintf("exit code %d", code))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+// Package ubench is what ubench measures: sums with integers and with floating
+// point numbers, or memory that is allocated and copied, by several threads at
+// once that ask for more than there is.
+package ubench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/probe"
+)
+
+// New returns the workload.
+func New() workload.Workload {
+	return workload.Native(workload.Doc{
+		Name:    "ubench",
+		Summary: "Integer and floating-point sums, or memory allocated and copied, by two threads for each CPU",
+		Metrics: []sample.Metric{workload.Throughput("op/s", "rounds a second of all threads together")},
+		State:   "carried",
+		Cache:   "warm",
+		Time:    workload.TimedFor(0),
+		Source: []string{
+			"S. Rusinov, ubench 0.3: about two concurrent processes for each CPU, integer and floating-point calculations in a ratio of 3:1, or memory allocation and copying from memory to memory. Same definition, written anew with threads of one process; every round is checked; figures are not comparable with those of the C program.",
+		},
+	}, Loop())
+}
+
+// Loop returns the part that runs on the target.
+func Loop() agent.Loop {
+	return agent.Loop{
+		Name: "ubench",
+		Params: []param.Spec{
+			{Name: "test", Kind: param.Text, Default: "cpu", Enum: []string{"cpu", "memory"}, Doc: "cpu: three rounds of integers to one of floating point; memory: blocks of 1 KiB to 512 KiB allocated, filled and copied"},
+			{Name: "workers", Kind: param.Int, Default: "0", Min: 0, Max: 1024, Doc: "threads at once; 0 is two for each CPU that the environment shows"},
+			workload.TimeParam,
+		},
+		Run: run,
+	}
+}
+
+func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error) {
+	n := int(p.Int("workers"))
+	if n == 0 {
+		n = 2 * runtime.NumCPU()
+	}
+	round := map[string]func() func() error{"cpu": sums, "memory": copies}[p.Text("test")]
+	t := hire(n, round)
+	defer t.dismiss()
+	timing, err := agent.Timed{For: p.Duration("time"), Do: t.do, CPU: spent}.Run(ctx)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	return timing.Result("op", agent.Check{Answer: fmt.Sprintf("%d threads agreed in every round", n)},
+		agent.Throughput(timing.Rate(), "op/s")), nil
+}
+
+// spent returns the CPU seconds of all threads of this process.
+func spent() (float64, error) {
+	u, err := probe.Process()
+	if err != nil {
+		return 0, err
+	}
+	return u.CPUSeconds(), nil
+}
+
+// team is threads that take rounds out of one bag, so that a slow one holds
+// nobody up.
+type team struct {
+	jobs []chan int
+	done chan error
+}
+
+// hire starts n threads, each with a round function of its own.
+func hire(n int, round func() func() error) *team {
+	t := &team{jobs: make([]chan int, n), done: make(chan error, n)}
+	for i := range t.jobs {
+		t.jobs[i] = make(chan int)
+		go func() {
+			runtime.LockOSThread()
+			do := round()
+			for k := range t.jobs[i] {
+				var err error
+				for range k {
+					if err = do(); err != nil {
+						break
+					}
+				}
+				t.done <- err
+			}
+		}()
+	}
+	return t
+}
+
+// do does n rounds, shared among the threads, and waits for all.
+func (t *team) do(n int) error {
+	for i, c := range t.jobs {
+		c <- n/len(t.jobs) + b2i(i < n%len(t.jobs))
+	}
+	var first error
+	for range t.jobs {
+		if err := <-t.done; first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (t *team) dismiss() {
+	for _, c := range t.jobs {
+		close(c)
+	}
+}
+
+// steps is the length of a round of sums.
+const steps = 2000
+
+// sums is three parts of integers to one of floating point. Both have answers
+// that are known: a generator of full period is stepped as often forwards as
+// backwards, and an integral has a closed form.
+func sums() func() error {
+	return func() error {
+		for range 3 {
+			if got := thereAndBack(42); got != 42 {
+				return agent.Mismatch("the number that was stepped there and back", got, 42)
+			}
+		}
+		if got := integral(); math.Abs(got-math.Pi) > 1e-6 {
+			return agent.Mismatch("the integral of 4/(1+x²) from 0 to 1", got, math.Pi)
+		}
+		return nil
+	}
+}
+
+// thereAndBack steps a linear congruential generator modulo 2⁶⁴ forwards and,
+// with the inverse of its factor, backwards: multiplications, additions,
+// shifts and a division for each step.
+//
+//go:noinline
+func thereAndBack(x uint64) uint64 {
+	const factor, inverse, plus = 6364136223846793005, 13877824140714322085, 1442695040888963407
+	var folded uint64
+	for range steps / 2 {
+		x = x*factor + plus
+		folded ^= x>>7/(x&1023+1) + x>>3
+	}
+	for range steps / 2 {
+		folded ^= x>>7/(x&1023+1) + x>>3
+		x = (x - plus) * inverse
+	}
+	return x + folded // every term was folded in twice, which is nothing
+}
+
+// integral is the rule of midpoints for 4/(1+x²): an addition, two
+// multiplications and a division for each step.
+//
+//go:noinline
+func integral() float64 {
+	const width = 1.0 / steps
+	sum := 0.0
+	for i := range steps {
+		x := (float64(i) + 0.5) * width
+		sum += 4 / (1 + x*x)
+	}
+	return sum * width
+}
+
+// sizes are the blocks of a round of copies, in bytes.
+var sizes = []int{1 << 10, 1 << 13, 1 << 16, 1 << 19}
+
+// copies allocates a block from the system, fills it, copies it to another and
+// gives both back, for each of the sizes: page faults are part of it, as
+// malloc's large blocks have them.
+func copies() func() error {
+	value := uint64(0)
+	return func() error {
+		for _, size := range sizes {
+			value++
+			if err := copyOnce(size, value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func copyOnce(size int, value uint64) error {
+	from, err := allocate(size)
+	if err != nil {
+		return fault.Op("allocate", err)
+	}
+	defer release(from)
+	to, err := allocate(size)
+	if err != nil {
+		return fault.Op("allocate", err)
+	}
+	defer release(to)
+	for i := range from {
+		from[i] = byte(value) ^ byte(i)
+	}
+	copy(to, from)
+	at := int(value*7919) % size
+	if want := byte(value) ^ byte(at); to[at] != want {
+		return agent.Mismatch(fmt.Sprintf("byte %d of the copy", at), to[at], want)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package unixbench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/agent"
+)
+
+const (
+	execlChild = "execl-child"
+	// execlCode is what the last of a row of programs ends with: one that was
+	// never run would not.
+	execlCode = 43
+)
+
+// execl is a program that replaces itself with execve: one round is one
+// replacement, by the agent's own binary, whose start as a static Go program
+// is part of it. A row of rounds begins with one process and ends with it.
+func execl(ctx context.Context, _ agent.Env) (test, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return test{}, fault.Wrap(fault.Lab, "find the agent", err)
+	}
+	rows := 0
+	return test{
+		do: func(n int) error {
+			rows++
+			cmd := exec.CommandContext(ctx, self, execlChild, strconv.Itoa(n-1))
+			cmd.Env = []string{}
+			err := cmd.Run()
+			if code := cmd.ProcessState.ExitCode(); code != execlCode {
+				return agent.Mismatch(fmt.Sprintf("the end of a row of %d programs", n), fmt.Sprintf("%d (%v)", code, err), execlCode)
+			}
+			return nil
+		},
+		check: func() (string, error) { return fmt.Sprintf("%d rows ended with %d", rows, execlCode), nil },
+		close: func() {},
+	}, nil
+}
+
+// replace is the program: it replaces itself as often as its argument says.
+func replace(args []string) int {
+	if len(args) != 1 {
+		return agent.ExitInvalid
+	}
+	left, err := strconv.Atoi(args[0])
+	switch {
+	case err != nil || left < 0:
+		return agent.ExitInvalid
+	case left == 0:
+		return execlCode
+	}
+	self, err := os.Executable()
+	if err == nil {
+		err = syscall.Exec(self, []string{self, execlChild, strconv.Itoa(left - 1)}, []string{})
+	}
+	fmt.Fprintln(os.Stderr, "execl-child:", err)
+	return agent.ExitLab
+}

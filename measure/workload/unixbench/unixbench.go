@@ -1,0 +1,74 @@
+// Package unixbench is what the BYTE UNIX benchmarks measure and no other
+// workload does: arithmetic with doubles, Dhrystone 2, programs that replace
+// themselves, and eight shell scripts at once.
+//
+// The other tests of its index are cells of other workloads, by the same
+// definitions: file copy is files with op=copy, pipe-based context switching
+// is switch, and the system call overhead is syscall.
+package unixbench
+
+import (
+	"context"
+
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/agent"
+)
+
+// New returns the workload.
+func New() workload.Workload {
+	return workload.Native(workload.Doc{
+		Name:    "unixbench",
+		Summary: "The index tests of the BYTE UNIX benchmarks: arithmetic, Dhrystone, execl, and shell scripts",
+		Metrics: []sample.Metric{workload.Throughput("op/s", "rounds of the test a second: of arithmetic, of Dhrystone, programs replaced, or eight scripts done")},
+		State:   "carried",
+		Cache:   "warm",
+		Time:    workload.TimedFor(0),
+		Source: []string{
+			"B. Smith, R. Grehan et al., the BYTE UNIX Benchmarks 3 (1991), as maintained since under the name UnixBench. Same definitions, written anew: one binary on every side, which checks its answers; so its figures are not comparable with those of the C programs.",
+			"R. P. Weicker, \"Dhrystone Benchmark: Rationale for Version 2 and Measurement Rules\", SIGPLAN Notices 23(8), 1988.",
+			"The six tests of its old index: test=double, test=dhrystone, test=execl, test=shell8, files with op=copy, switch. An index is a sum of ratios to a machine of 1991; a comparison needs none.",
+		},
+	}, Loop())
+}
+
+// Loop returns the part that runs on the target.
+func Loop() agent.Loop {
+	agent.Child(execlChild, replace)
+	return agent.Loop{
+		Name: "unixbench",
+		Params: []param.Spec{
+			{Name: "test", Kind: param.Text, Default: "dhrystone", Enum: []string{"double", "dhrystone", "execl", "shell8"}, Doc: "double: arithmetic with double-precision numbers; dhrystone: records, strings and branches; execl: a program that replaces itself; shell8: eight shell scripts at once, with the system's own sh and tools"},
+			workload.TimeParam,
+		},
+		Run: run,
+	}
+}
+
+// test is one of them, ready to run.
+type test struct {
+	do    func(n int) error
+	check func() (answer string, err error)
+	close func()
+}
+
+func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, error) {
+	open := map[string]func(context.Context, agent.Env) (test, error){
+		"double": double, "dhrystone": dhrystone, "execl": execl, "shell8": shell8,
+	}[p.Text("test")]
+	t, err := open(ctx, env)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	defer t.close()
+	timing, err := agent.Timed{For: p.Duration("time"), Do: t.do}.Run(ctx)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	answer, err := t.check()
+	if err != nil {
+		return agent.Result{}, err
+	}
+	return timing.Result("op", agent.Check{Answer: answer}, agent.Throughput(timing.Rate(), "op/s")), nil
+}

@@ -1,0 +1,99 @@
+package cgroup
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+)
+
+// v2Dir is the group's directory in the version 2 hierarchy, "" if the group
+// is not there.
+func (g *Group) v2Dir() string {
+	return g.dirIn(g.layout.V2)
+}
+
+// v1Dir is the group's directory in the hierarchy of a version 1 controller.
+func (g *Group) v1Dir(controller string) string {
+	return g.dirIn(g.layout.V1[controller])
+}
+
+func (g *Group) dirIn(hierarchy string) string {
+	d := path.Join(hierarchy, g.name)
+	if hierarchy == "" || !slices.Contains(g.dirs, d) {
+		return ""
+	}
+	return d
+}
+
+// Freeze stops every process in the group and returns when they have stopped.
+// A group that cannot be frozen is an error of kind fault.Unsupported.
+func (g *Group) Freeze(ctx context.Context) error { return g.freezer(ctx, true) }
+
+// Thaw lets them run again; a group that is not frozen is left as it is, and one
+// that whoever made it has removed meanwhile has nothing that is frozen.
+func (g *Group) Thaw(ctx context.Context) error {
+	if err := g.freezer(ctx, false); !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return nil
+}
+
+// freezeTime bounds how long stopping may take: a process in an
+// uninterruptible wait stops when that ends.
+const freezeTime = 10 * time.Second
+
+// switches are the two freezers. The one of version 2 is preferred: what it
+// froze can be killed.
+func (g *Group) freezer(ctx context.Context, frozen bool) error {
+	ctx, cancel := context.WithTimeout(ctx, freezeTime)
+	defer cancel()
+	op := "thaw "
+	if frozen {
+		op = "freeze "
+	}
+	write, value, read, want := "", "", "", ""
+	if d := g.v2Dir(); d != "" {
+		write, value = path.Join(d, "cgroup.freeze"), map[bool]string{true: "1", false: "0"}[frozen]
+		read, want = path.Join(d, "cgroup.events"), "frozen "+value
+	} else if d := g.v1Dir("freezer"); d != "" {
+		write, value = path.Join(d, "freezer.state"), map[bool]string{true: "FROZEN", false: "THAWED"}[frozen]
+		read, want = write, value
+	} else if !frozen {
+		return nil
+	} else {
+		return fault.New(fault.Unsupported, "%s%s: the host has no freezer for control groups", op, g.label)
+	}
+	for wait := 50 * time.Microsecond; ; wait = min(2*wait, 10*time.Millisecond) {
+		// Version 1 wants to be asked again while it says FREEZING.
+		var b []byte
+		err := g.files.WriteFile(ctx, write, []byte(value))
+		if err == nil {
+			b, err = g.files.ReadFile(ctx, read)
+		}
+		if g.went(ctx, path.Dir(write), err) {
+			return fault.Wrap(fault.NotFound, op+g.label, err)
+		}
+		if err != nil {
+			return fault.Op(op+g.label, err)
+		}
+		if hasLine(string(b), want) {
+			return nil
+		}
+		if !sleep(ctx, wait) {
+			return fault.New(fault.Lab, "%s%s: not done after %v", op, g.label, freezeTime)
+		}
+	}
+}
+
+func hasLine(text, want string) bool {
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) == want {
+			return true
+		}
+	}
+	return false
+}

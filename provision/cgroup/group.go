@@ -1,0 +1,631 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
+)
+
+// Limits is what a group may use; the zero value of each is no limit.
+type Limits struct {
+	CPUSet []int      // exactly these CPUs of the host
+	Memory unit.Bytes // with no swap beside it
+	Quota  float64    // CPUs' worth of time, as 0.5
+	IO     IO         // of one disk
+}
+
+// Group is one environment's control group, in every hierarchy that matters.
+type Group struct {
+	host   conn.Conn
+	files  conn.Files
+	layout Layout
+	label  string
+	name   string   // path in every hierarchy: bakeoff/<label> unless adopted from a process
+	dirs   []string // existing directories, one a hierarchy
+	limits probe.Limits
+}
+
+var validLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+
+// Create makes the group bakeoff/<label> and sets its limits. A group of that
+// name that exists already is refused. Limits that the host has no controller
+// for are named in Limits().NotEnforced.
+func (l Layout) Create(ctx context.Context, host conn.Conn, label string, limits Limits) (*Group, error) {
+	g, err := l.group(host, label)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkQuota(limits.Quota); err != nil {
+		return nil, fault.Op("control group "+label, err)
+	}
+	if found, err := g.exists(ctx); err != nil {
+		return nil, err
+	} else if len(found) > 0 {
+		return nil, fault.New(fault.Lab, "control group %s exists already; `bakeoff clean` removes what was left behind", found[0])
+	}
+	if err := g.make(ctx, limits); err != nil {
+		g.discard(ctx)
+		return nil, fault.Op("control group "+label, err)
+	}
+	return g, nil
+}
+
+// Adopt returns the group bakeoff/<label> as another program, such as a
+// container runtime, has made it. limits is what that program was asked to
+// enforce; quota and I/O are set here. A group that is not there is an error of kind fault.NotFound.
+func (l Layout) Adopt(ctx context.Context, host conn.Conn, label string, limits Limits) (*Group, error) {
+	g, err := l.group(host, label)
+	if err != nil {
+		return nil, err
+	}
+	if g.dirs, err = g.exists(ctx); err != nil {
+		return nil, err
+	}
+	if len(g.dirs) == 0 {
+		return nil, fault.New(fault.NotFound, "no control group %s/%s", parent, label)
+	}
+	return g, g.take(ctx, limits)
+}
+
+// take notes what another program has set, and sets the rest.
+func (g *Group) take(ctx context.Context, limits Limits) error {
+	g.note(limits)
+	if err := checkQuota(limits.Quota); err != nil {
+		return err
+	}
+	if err := g.limitQuota(ctx, limits.Quota); err != nil {
+		return err
+	}
+	return g.limitIO(ctx, limits.IO)
+}
+
+// AdoptOf returns the group that process pid is in, as a container engine has
+// made it, with the environment's label. id, the engine's own name of the
+// container, is part of the group's name, otherwise the process is another
+// than was thought: an error of kind fault.Lab.
+func (l Layout) AdoptOf(ctx context.Context, host conn.Conn, label string, pid int, id string, limits Limits) (*Group, error) {
+	g, err := l.group(host, label)
+	if err != nil {
+		return nil, err
+	}
+	text, err := g.files.ReadFile(ctx, fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return nil, fault.Op("control group "+label, err)
+	}
+	if g.name = groupOf(string(text)); id == "" || !strings.Contains(g.name, id) {
+		return nil, fault.New(fault.Lab, "control group %s: process %d is in %q, not in one of %s: does the engine run on this host?", label, pid, g.name, id)
+	}
+	if g.dirs, err = g.exists(ctx); err != nil {
+		return nil, err
+	}
+	return g, g.take(ctx, limits)
+}
+
+// groupOf reads from /proc/PID/cgroup (cgroups(7)) where a process is: in the
+// hierarchy that limits memory, or in that of version 2. "" is the root.
+func groupOf(text string) string {
+	name := ""
+	for line := range strings.Lines(text) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(f) != 3 || !strings.HasPrefix(f[2], "/") || path.Clean(f[2]) != f[2] {
+			continue
+		}
+		if slices.Contains(strings.Split(f[1], ","), "memory") || f[1] == "" && name == "" {
+			name = strings.TrimPrefix(f[2], "/")
+		}
+	}
+	return name
+}
+
+// Find returns the directories of the group bakeoff/<label> in all
+// hierarchies of the host, none if there is no such group.
+func (l Layout) Find(ctx context.Context, host conn.Conn, label string) ([]string, error) {
+	g, err := l.group(host, label)
+	if err != nil {
+		return nil, err
+	}
+	return g.exists(ctx)
+}
+
+// Reserve makes the directories of the group bakeoff/<label> for a program that
+// makes the group, or others in it, in whichever hierarchies it likes: while
+// one is there nobody who leaves takes the common parent away, which such a
+// program may miss between two steps of its own. The hierarchy at except is
+// left out. One that cannot be made is for that program to complain of.
+func (l Layout) Reserve(ctx context.Context, host conn.Conn, label, except string) error {
+	g, err := l.group(host, label)
+	if err != nil {
+		return err
+	}
+	for _, h := range l.hierarchies() {
+		if h != except {
+			_ = g.mkdir(ctx, path.Join(h, parent))
+		}
+	}
+	return ctx.Err()
+}
+
+// Extend makes the group's directory in one more hierarchy, for what is not
+// limited by this package.
+func (g *Group) Extend(ctx context.Context, hierarchy string) error {
+	return g.mkdir(ctx, path.Join(hierarchy, parent))
+}
+
+func (l Layout) group(host conn.Conn, label string) (*Group, error) {
+	if !validLabel.MatchString(label) {
+		return nil, fault.New(fault.Invalid, "control group: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
+	}
+	return &Group{host: host, files: conn.FilesOf(host), layout: l, label: label, name: path.Join(parent, label)}, nil
+}
+
+// exists lists the group's directories that are there. It looks into the
+// common parents, which are few and small.
+func (g *Group) exists(ctx context.Context) ([]string, error) {
+	var found []string
+	for _, h := range g.layout.hierarchies() {
+		names, err := g.siblings(ctx, path.Join(h, g.name))
+		if err != nil {
+			return nil, fault.Op("control group "+g.label, err)
+		}
+		if slices.Contains(names, path.Base(g.name)) {
+			found = append(found, path.Join(h, g.name))
+		}
+	}
+	return found, nil
+}
+
+// The common parent is made by whoever needs it and removed by whoever leaves
+// last, perhaps between two accesses of ours: what fails for that reason is
+// tried again, so often and this long apart.
+const (
+	tries = 20
+	pause = time.Millisecond
+)
+
+// passing tells an error that may come of that: something was not there, or a
+// program ended badly and found afterwards that it is.
+func passing(err error) bool {
+	var exit *conn.ExitError
+	return fault.Is(err, fault.NotFound) || errors.As(err, &exit)
+}
+
+// siblings lists the groups beside the one at dir, with that, if it is there.
+// Where there is not even a parent, there are none.
+func (g *Group) siblings(ctx context.Context, dir string) (names []string, err error) {
+	for range tries {
+		names, err = g.files.ReadDir(ctx, path.Dir(dir))
+		if fault.Is(err, fault.NotFound) {
+			return nil, nil
+		}
+		if err == nil || !passing(err) || !sleep(ctx, pause) {
+			break
+		}
+	}
+	return names, err
+}
+
+// mkdir makes the group's directory in the common parent up. As long as that
+// holds the directory, nobody removes it.
+func (g *Group) mkdir(ctx context.Context, up string) (err error) {
+	for range tries {
+		if err = g.files.Mkdir(ctx, up); err == nil {
+			err = g.files.Mkdir(ctx, path.Join(up, g.label))
+		}
+		if err == nil || !passing(err) || !sleep(ctx, pause) {
+			break
+		}
+	}
+	return fault.WithFix(err, "control groups need root")
+}
+
+// make creates the directories and writes the limits.
+func (g *Group) make(ctx context.Context, limits Limits) error {
+	g.dirs = nil
+	for _, h := range g.layout.used(limits) {
+		up := path.Join(h, parent)
+		if err := g.mkdir(ctx, up); err != nil {
+			return err
+		}
+		g.dirs = append(g.dirs, path.Join(up, g.label))
+		if err := g.prepare(ctx, h, up, limits); err != nil {
+			return err
+		}
+	}
+	g.note(limits)
+	if err := g.limitCPUs(ctx, limits.CPUSet); err != nil {
+		return err
+	}
+	if err := g.limitMemory(ctx, limits.Memory); err != nil {
+		return err
+	}
+	if err := g.limitQuota(ctx, limits.Quota); err != nil {
+		return err
+	}
+	return g.limitIO(ctx, limits.IO)
+}
+
+// prepare readies the common parent up for groups with limits below it.
+func (g *Group) prepare(ctx context.Context, hierarchy, up string, limits Limits) error {
+	if hierarchy == g.layout.V1["cpuset"] {
+		// A new group of version 1 has no CPUs and no memory nodes at all.
+		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
+			if err := g.copy(ctx, path.Join(hierarchy, f), path.Join(up, f)); err != nil {
+				return err
+			}
+		}
+	}
+	if hierarchy != g.layout.V2 {
+		return nil
+	}
+	needed := map[string]bool{"cpu": limits.Quota > 0, "cpuset": len(limits.CPUSet) > 0, "memory": limits.Memory > 0, "io": limits.IO.wanted()}
+	// Memory is counted where it is not limited, too, as version 1 does.
+	for _, c := range []string{"cpu", "cpuset", "memory", "io"} {
+		if g.layout.V1[nameV1(c)] != "" || !slices.Contains(g.layout.V2Controllers, c) || !needed[c] && c != "memory" {
+			continue
+		}
+		if err := g.grant(ctx, c, hierarchy, up); err != nil && needed[c] {
+			return err
+		}
+	}
+	return nil
+}
+
+// grant hands a controller of version 2 down, directory by directory.
+func (g *Group) grant(ctx context.Context, controller string, dirs ...string) error {
+	for _, dir := range dirs {
+		if err := g.files.WriteFile(ctx, path.Join(dir, "cgroup.subtree_control"), []byte("+"+controller)); err != nil {
+			return fault.WithFix(err, "version 2 gives controllers only to groups whose parents hold no processes: "+
+				"run on the host itself, or move its processes out of "+dir)
+		}
+	}
+	return nil
+}
+
+func (g *Group) copy(ctx context.Context, from, to string) error {
+	b, err := g.files.ReadFile(ctx, from)
+	if err != nil {
+		return err
+	}
+	have, err := g.files.ReadFile(ctx, to)
+	if err != nil || strings.TrimSpace(string(have)) != "" {
+		return err // set before, and perhaps groups depend on it
+	}
+	return g.files.WriteFile(ctx, to, b)
+}
+
+// note records what is enforced.
+func (g *Group) note(limits Limits) {
+	g.limits = probe.Limits{}
+	lacks := g.layout.Lacks()
+	if n := len(limits.CPUSet); n > 0 && lacks["cpus"] == "" {
+		g.limits.CPUs, g.limits.CPUSet = &n, slices.Clone(limits.CPUSet)
+		delete(lacks, "cpus")
+	}
+	if limits.Memory > 0 && lacks["memory"] == "" {
+		g.limits.Memory = &limits.Memory
+		delete(lacks, "memory")
+	}
+	if len(lacks) > 0 {
+		g.limits.NotEnforced = lacks
+	}
+}
+
+func (g *Group) limitCPUs(ctx context.Context, cpus []int) error {
+	dir, readBack := path.Join(g.layout.V2, parent, g.label), "cpuset.cpus.effective"
+	if v1 := g.layout.V1["cpuset"]; v1 != "" {
+		// Version 1 lets no process into a group without CPUs and nodes.
+		dir, readBack = path.Join(v1, parent, g.label), "cpuset.cpus"
+		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
+			if err := g.copy(ctx, path.Join(v1, parent, f), path.Join(dir, f)); err != nil {
+				return err
+			}
+		}
+	}
+	if g.limits.CPUSet == nil {
+		return nil
+	}
+	want := FormatCPUs(cpus)
+	if err := g.files.WriteFile(ctx, path.Join(dir, "cpuset.cpus"), []byte(want)); err != nil {
+		return fault.New(fault.Lab, "CPUs %s: %w", want, err)
+	}
+	got, err := g.files.ReadFile(ctx, path.Join(dir, readBack))
+	if err != nil {
+		return err
+	}
+	// Version 2 takes any wish and grants what there is.
+	if have, err := ParseCPUs(strings.TrimSpace(string(got))); err != nil || FormatCPUs(have) != want {
+		return fault.New(fault.Lab, "CPUs %s: the host granted %q", want, strings.TrimSpace(string(got)))
+	}
+	return nil
+}
+
+func (g *Group) limitMemory(ctx context.Context, memory unit.Bytes) error {
+	if g.limits.Memory == nil {
+		return nil
+	}
+	value := []byte(strconv.FormatInt(int64(memory), 10))
+	v1 := g.layout.V1["memory"]
+	dir := path.Join(v1, parent, g.label)
+	// name, value, must it exist: swap may not be accounted at all.
+	settings := []struct {
+		name  string
+		value []byte
+		must  bool
+	}{{"memory.limit_in_bytes", value, true}, {"memory.memsw.limit_in_bytes", value, false}, {"memory.swappiness", []byte("0"), false}}
+	if v1 == "" {
+		dir = path.Join(g.layout.V2, parent, g.label)
+		settings = settings[:2]
+		settings[0].name = "memory.max"
+		settings[1].name, settings[1].value = "memory.swap.max", []byte("0")
+	}
+	for _, s := range settings {
+		err := g.files.WriteFile(ctx, path.Join(dir, s.name), s.value)
+		if err != nil && (s.must || !fault.Is(err, fault.NotFound)) {
+			return fault.New(fault.Lab, "memory %s: %w", memory, err)
+		}
+	}
+	return nil
+}
+
+// Path is the group's name in each hierarchy, as a container runtime wants it.
+func (g *Group) Path() string { return Path(g.label) }
+
+// Path is the name of the group for a label in each hierarchy.
+func Path(label string) string { return "/" + parent + "/" + label }
+
+// Dirs are the group's directories, one a hierarchy.
+func (g *Group) Dirs() []string { return slices.Clone(g.dirs) }
+
+// Limits is what is enforced.
+func (g *Group) Limits() probe.Limits { return g.limits }
+
+// EnterArgs are the arguments with which `bakeoff-agent enter` joins the group.
+func (g *Group) EnterArgs() []string {
+	var out []string
+	for _, d := range g.dirs {
+		out = append(out, "--cgroup", d)
+	}
+	return out
+}
+
+// StartDir is the directory to start programs in that EnterArgs then find to be
+// there already (conn.Cmd.Group), "" where there is no version 2.
+func (g *Group) StartDir() string { return g.v2Dir() }
+
+// Add moves a running process, with all its threads, into the group.
+func (g *Group) Add(ctx context.Context, pid int) error {
+	for _, d := range g.dirs {
+		if err := g.files.WriteFile(ctx, path.Join(d, "cgroup.procs"), []byte(strconv.Itoa(pid))); err != nil {
+			return fault.Op(fmt.Sprintf("control group %s: add process %d", g.label, pid), err)
+		}
+	}
+	return nil
+}
+
+// PIDs lists the processes in the group and in groups below it, sorted.
+func (g *Group) PIDs(ctx context.Context) ([]int, error) {
+	var out []int
+	for _, d := range g.dirs {
+		pids, err := g.pidsBelow(ctx, d, 0)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, pids...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// went tells that err came of a group's directory that is not there any more,
+// or goes just now: a file of one that is being removed cannot be read or
+// written, with another error than one that never was, and the directory is
+// still seen for a moment.
+func (g *Group) went(ctx context.Context, dir string, err error) bool {
+	if err == nil || fault.Is(err, fault.NotFound) {
+		return err != nil
+	}
+	for range tries {
+		names, err := g.siblings(ctx, dir)
+		if err != nil {
+			return false
+		}
+		if !slices.Contains(names, path.Base(dir)) {
+			return true
+		}
+		if !sleep(ctx, pause) {
+			break
+		}
+	}
+	return false
+}
+
+// depth bounds how far groups are followed below ours.
+const depth = 8
+
+func (g *Group) pidsBelow(ctx context.Context, dir string, level int) ([]int, error) {
+	b, err := g.files.ReadFile(ctx, path.Join(dir, "cgroup.procs"))
+	if g.went(ctx, dir, err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Op("control group "+g.label, err)
+	}
+	var out []int
+	for _, f := range strings.Fields(string(b)) {
+		if n, err := strconv.Atoi(f); err == nil && n > 0 { // 0 is a process that we cannot see
+			out = append(out, n)
+		}
+	}
+	below, err := g.below(ctx, dir)
+	if err != nil || level == depth {
+		return out, err
+	}
+	for _, d := range below {
+		more, err := g.pidsBelow(ctx, d, level+1)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+// below lists the groups in a group: its entries that have a cgroup.procs.
+// The kernel's own files all have a dot in their names or are known.
+func (g *Group) below(ctx context.Context, dir string) ([]string, error) {
+	names, err := g.files.ReadDir(ctx, dir)
+	if g.went(ctx, dir, err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Op("control group "+g.label, err)
+	}
+	var out []string
+	for _, n := range names {
+		if kernelFile(n) {
+			continue
+		}
+		if _, err := g.files.ReadFile(ctx, path.Join(dir, n, "cgroup.procs")); err == nil {
+			out = append(out, path.Join(dir, n))
+		}
+	}
+	return out, nil
+}
+
+func kernelFile(name string) bool {
+	head, _, dotted := strings.Cut(name, ".")
+	if dotted {
+		return head == "cgroup" || head == "io" || slices.Contains(controllers, head)
+	}
+	return slices.Contains([]string{"tasks", "notify_on_release", "release_agent"}, name)
+}
+
+// settle is how long processes and groups get to vanish after a kill.
+const settle = 30 * time.Second
+
+// Kill kills every process in the group, frozen ones too, and returns when
+// they are gone.
+func (g *Group) Kill(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		pids, err := g.PIDs(ctx)
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		// The dead take a moment to go. Asked again is who was started
+		// in the meantime.
+		if wait == time.Millisecond || wait >= 16*time.Millisecond {
+			if err := g.killOnce(ctx, pids); err != nil {
+				return err
+			}
+		}
+		if !sleep(ctx, wait) {
+			return fault.New(fault.Lab, "control group %s: processes %v do not die", g.label, pids)
+		}
+	}
+}
+
+// killOnce kills what is there now. Version 2 has a file for that (Linux
+// 5.14), which works at once and on frozen processes; in version 1 a frozen
+// process dies when it is thawed.
+func (g *Group) killOnce(ctx context.Context, pids []int) error {
+	if d := g.v2Dir(); d != "" && g.files.WriteFile(ctx, path.Join(d, "cgroup.kill"), []byte("1")) == nil {
+		left, err := g.PIDs(ctx)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+	}
+	argv := []string{"kill", "-9"}
+	for _, p := range pids {
+		argv = append(argv, strconv.Itoa(p))
+	}
+	// kill fails when one of them has gone by itself; PIDs tells who is left.
+	if _, err := g.host.Exec(ctx, conn.Command(argv...)); err != nil {
+		return fault.Op("control group "+g.label, err)
+	}
+	return g.Thaw(ctx)
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Remove kills what is in the group and removes it. What is not there, wholly
+// or in part, is fine.
+func (g *Group) Remove(ctx context.Context) error {
+	if err := g.Kill(ctx); err != nil {
+		return err
+	}
+	dirs, err := g.exists(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	for _, d := range dirs {
+		if err := g.removeTree(ctx, d, 0); err != nil {
+			return fault.Op("control group "+g.label, err)
+		}
+	}
+	g.dirs = nil
+	g.layout.Tidy(ctx, g.host)
+	return nil
+}
+
+// Tidy removes the common parents of all groups where no group is left in
+// them. The kernel refuses to remove one that is in use.
+func (l Layout) Tidy(ctx context.Context, host conn.Conn) {
+	for _, h := range l.hierarchies() {
+		conn.FilesOf(host).Rmdir(ctx, path.Join(h, parent))
+	}
+}
+
+// discard undoes a make that failed halfway.
+func (g *Group) discard(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settle)
+	defer cancel()
+	g.Remove(ctx)
+}
+
+func (g *Group) removeTree(ctx context.Context, dir string, level int) error {
+	below, err := g.below(ctx, dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range below {
+		if level < depth {
+			if err := g.removeTree(ctx, d, level+1); err != nil {
+				return err
+			}
+		}
+	}
+	// A group is busy for a moment after its last process has died.
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		err := g.files.Rmdir(ctx, dir)
+		if err == nil {
+			return nil
+		}
+		if !sleep(ctx, wait) {
+			return err
+		}
+	}
+}

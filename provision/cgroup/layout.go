@@ -1,0 +1,163 @@
+// Package cgroup confines the processes of an environment with Linux control
+// groups: their CPUs, their memory, whether they run, and what they spent.
+//
+// It works on any host that conn.Conn reaches, with version 1, version 2 and
+// the hybrid of both (version 1 controllers beside an empty version 2
+// hierarchy). On a Conn with conn.Files an operation costs some file accesses
+// and starts no program.
+//
+// Source: Linux Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst.
+package cgroup
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+)
+
+// parent is the group under which all groups of bakeoff lie, in each hierarchy.
+const parent = "bakeoff"
+
+// Layout is where a host has its control groups.
+type Layout struct {
+	// V1 maps a controller of version 1 to the directory where it is mounted.
+	V1 map[string]string
+	// V2 is the directory of the version 2 hierarchy, "" if there is none.
+	V2 string
+	// V2Controllers are those that version 2 can limit with.
+	V2Controllers []string
+}
+
+// Detect reads the layout of a host. It does not change while the host is up.
+// A host without control groups is an error of kind fault.Unsupported.
+func Detect(ctx context.Context, host conn.Conn) (Layout, error) {
+	files := conn.FilesOf(host)
+	mounts, err := files.ReadFile(ctx, "/proc/self/mounts")
+	if fault.Is(err, fault.NotFound) {
+		return Layout{}, fault.New(fault.Unsupported, "control groups: no /proc/self/mounts: not a Linux host, or /proc is not mounted")
+	}
+	if err != nil {
+		return Layout{}, fault.Op("control groups", err)
+	}
+	l := parseMounts(string(mounts))
+	if l.V2 != "" {
+		b, err := files.ReadFile(ctx, path.Join(l.V2, "cgroup.controllers"))
+		if err != nil {
+			return Layout{}, fault.Op("control groups", err)
+		}
+		l.V2Controllers = strings.Fields(string(b))
+	}
+	if l.V2 == "" && len(l.V1) == 0 {
+		return l, &fault.Error{Kind: fault.Unsupported, Op: "control groups", Err: errNone,
+			Fix: "mount -t cgroup2 none /sys/fs/cgroup"}
+	}
+	return l, nil
+}
+
+var errNone = fault.New(fault.Unsupported, "none are mounted")
+
+// parseMounts finds the hierarchies in the text of /proc/mounts (proc(5)). Of
+// a hierarchy that is mounted twice it takes the first.
+func parseMounts(text string) Layout {
+	l := Layout{V1: map[string]string{}}
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) < 4 || !path.IsAbs(f[1]) {
+			continue
+		}
+		dir := path.Clean(unescape(f[1]))
+		switch f[2] {
+		case "cgroup2":
+			if l.V2 == "" {
+				l.V2 = dir
+			}
+		case "cgroup":
+			for _, o := range strings.Split(f[3], ",") {
+				if (slices.Contains(controllers, o) || strings.HasPrefix(o, "name=")) && l.V1[o] == "" {
+					l.V1[o] = dir
+				}
+			}
+		}
+	}
+	return l
+}
+
+// controllers are those of version 1 (cgroups(7)); other mount options are
+// not controllers.
+var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "net_cls", "blkio",
+	"perf_event", "net_prio", "hugetlb", "pids", "rdma", "misc", "debug"}
+
+// unescape undoes the octal escapes of blanks and backslashes in /proc/mounts.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// String says which layout it is: v1, v2 or hybrid.
+func (l Layout) String() string {
+	switch {
+	case len(l.V1) == 0:
+		return "v2"
+	case l.V2 == "":
+		return "v1"
+	}
+	return "hybrid"
+}
+
+// limitsV2 tells whether version 2 has the controller; in a hybrid it is
+// wherever version 1 does not have it.
+func (l Layout) limitsV2(controller string) bool {
+	return l.V2 != "" && slices.Contains(l.V2Controllers, controller)
+}
+
+// nameV1 is what version 1 calls a controller of version 2.
+func nameV1(controller string) string {
+	if controller == "io" {
+		return "blkio"
+	}
+	return controller
+}
+
+// Lacks says for each kind of limit that cannot be enforced on this host
+// (cpus, memory) why not.
+func (l Layout) Lacks() map[string]string {
+	lacks := map[string]string{}
+	for limit, controller := range map[string]string{"cpus": "cpuset", "memory": "memory"} {
+		if l.V1[controller] == "" && !l.limitsV2(controller) {
+			lacks[limit] = "the host has no control group controller " + controller
+		}
+	}
+	return lacks
+}
+
+// hierarchies are the directories of all hierarchies, each once, sorted.
+func (l Layout) hierarchies() []string {
+	var out []string
+	for _, dir := range l.V1 {
+		out = append(out, dir)
+	}
+	if l.V2 != "" {
+		out = append(out, l.V2)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// used are the directories of the hierarchies that a group of ours with these
+// limits needs: the rest is none of our business.
+func (l Layout) used(limits Limits) []string {
+	var out []string
+	for _, c := range []string{"cpuset", "memory", "freezer", "cpuacct", "cpu", "blkio"} {
+		if l.V1[c] != "" && (c != "cpu" || limits.Quota > 0) && (c != "blkio" || limits.IO.wanted()) {
+			out = append(out, l.V1[c])
+		}
+	}
+	if l.V2 != "" {
+		out = append(out, l.V2)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

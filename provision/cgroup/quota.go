@@ -1,0 +1,58 @@
+package cgroup
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path"
+	"strings"
+
+	"bakeoff/base/fault"
+)
+
+// period is that of the kernel's bandwidth control, in microseconds: its
+// default (Linux Documentation/scheduler/sched-bwc.rst).
+const period = 100_000
+
+// minQuota is the least the kernel takes: 1 ms in each period.
+const minQuota = 0.01
+
+// checkQuota refuses a share of CPU time that no kernel has; 0 is none at all.
+func checkQuota(quota float64) error {
+	if quota != 0 && !(quota >= minQuota && quota <= maxCPU) {
+		return fault.New(fault.Invalid, "quota %v is not between %v and %d CPUs", quota, minQuota, maxCPU)
+	}
+	return nil
+}
+
+// limitQuota lets the group have so many CPUs' worth of time, on whichever
+// CPUs it may use; 0 is no limit. Where the host has no controller for that,
+// or whoever made the group left it out, Limits().NotEnforced says so.
+func (g *Group) limitQuota(ctx context.Context, quota float64) error {
+	if quota == 0 {
+		return nil
+	}
+	share := int64(math.Round(quota * period))
+	dir, files := g.v1Dir("cpu"), [][2]string{{"cpu.cfs_period_us", fmt.Sprint(period)}, {"cpu.cfs_quota_us", fmt.Sprint(share)}}
+	if g.layout.V1["cpu"] == "" && g.layout.limitsV2("cpu") {
+		dir, files = g.v2Dir(), [][2]string{{"cpu.max", fmt.Sprintf("%d %d", share, period)}}
+	}
+	if dir == "" {
+		g.lack("quota", "the group has no controller cpu")
+		return nil
+	}
+	for _, f := range files {
+		if err := g.files.WriteFile(ctx, path.Join(dir, f[0]), []byte(f[1])); err != nil {
+			return fault.New(fault.Lab, "quota %v: %w", quota, err)
+		}
+		got, err := g.files.ReadFile(ctx, path.Join(dir, f[0]))
+		if err != nil {
+			return fault.Op("quota", err)
+		}
+		if have := strings.TrimSpace(string(got)); have != f[1] {
+			return fault.New(fault.Lab, "quota %v: the host granted %q in %s, not %q", quota, have, f[0], f[1])
+		}
+	}
+	g.limits.Quota = &quota
+	return nil
+}

@@ -1,0 +1,82 @@
+package cgroup
+
+import (
+	"context"
+	"path"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/probe"
+)
+
+// Usage is what the group has spent since it was made. What the host does not
+// tell is nil.
+func (g *Group) Usage(ctx context.Context) (probe.Scope, error) {
+	r := reading{ctx: ctx, g: g}
+	var s probe.Scope
+	v2 := g.v2Dir()
+	if d := g.v1Dir("cpuacct"); d != "" {
+		s.CPUSeconds = r.number(d, "cpuacct.usage", 1e-9)
+	} else if v2 != "" {
+		s.CPUSeconds = r.field(v2, "cpu.stat", "usage_usec", 1e-6)
+	}
+	if d := g.v1Dir("memory"); d != "" {
+		s.MemoryNow = r.number(d, "memory.usage_in_bytes", 1)
+		s.MemoryPeak = r.number(d, "memory.max_usage_in_bytes", 1)
+		s.OOMKills = r.field(d, "memory.oom_control", "oom_kill", 1)
+		s.MajorFaults = r.field(d, "memory.stat", "total_pgmajfault", 1)
+	} else if v2 != "" {
+		s.MemoryNow = r.number(v2, "memory.current", 1)
+		s.MemoryPeak = r.number(v2, "memory.peak", 1) // Linux 5.19
+		s.OOMKills = r.field(v2, "memory.events", "oom_kill", 1)
+		s.MajorFaults = r.field(v2, "memory.stat", "pgmajfault", 1)
+	}
+	return s, fault.Op("usage of control group "+g.label, r.err)
+}
+
+// reading reads numbers and keeps the first error. A file that is not there
+// is no error: its number is unavailable.
+type reading struct {
+	ctx context.Context
+	g   *Group
+	err error
+}
+
+func (r *reading) text(dir, name string) string {
+	if r.err != nil {
+		return ""
+	}
+	b, err := r.g.files.ReadFile(r.ctx, path.Join(dir, name))
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		r.err = err
+	}
+	return string(b)
+}
+
+func (r *reading) number(dir, name string, scale float64) *float64 {
+	return scaled(strings.TrimSpace(r.text(dir, name)), scale)
+}
+
+func (r *reading) field(dir, name, field string, scale float64) *float64 {
+	return scaled(fieldOf(r.text(dir, name), field), scale)
+}
+
+// fieldOf finds the value in a file of lines "name value".
+func fieldOf(text, field string) string {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == field {
+			return f[1]
+		}
+	}
+	return ""
+}
+
+func scaled(text string, scale float64) *float64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return nil
+	}
+	v := float64(n) * scale
+	return &v
+}

@@ -1,0 +1,118 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/reach/conn"
+)
+
+// Needs is what a technology needs of a host.
+type Needs struct {
+	// Programs maps a program to the Debian package that has it.
+	Programs map[string]string
+	Overlay  bool
+}
+
+// Check tells whether a host has it: Linux, root, control groups, network
+// namespaces, the programs, overlay mounts.
+func Check(ctx context.Context, host conn.Conn, needs Needs) driver.Availability {
+	if a := system(ctx, host); !a.OK {
+		return a
+	}
+	programs := map[string]string{"kill": "procps"} // ends what is left in a control group
+	maps.Copy(programs, needs.Programs)
+	if a := installed(ctx, host, programs); !a.OK {
+		return a
+	}
+	layout, err := cgroup.Detect(ctx, host)
+	if err != nil {
+		return No(err)
+	}
+	if err := netns.Check(ctx, host); err != nil {
+		if a := installed(ctx, host, map[string]string{"ip": "iproute2", "unshare": "util-linux"}); !a.OK {
+			return a
+		}
+		return No(err)
+	}
+	if needs.Overlay {
+		if a := overlay(ctx, host); !a.OK {
+			return a
+		}
+	}
+	return driver.Availability{OK: true, Facts: map[string]string{"cgroup": layout.String()}}
+}
+
+// installed looks for programs, each with its Debian package.
+func installed(ctx context.Context, host conn.Conn, programs map[string]string) driver.Availability {
+	var missing, packages []string
+	for p, pkg := range programs {
+		exit, err := host.Exec(ctx, conn.Command(p, "--version"))
+		if fault.Is(err, fault.NotFound) {
+			missing, packages = append(missing, p), append(packages, pkg)
+		} else if err != nil {
+			return No(err)
+		}
+		_ = exit // some programs do not know --version; they are there
+	}
+	if len(missing) == 0 {
+		return driver.Availability{OK: true}
+	}
+	slices.Sort(missing)
+	slices.Sort(packages)
+	packages = slices.Compact(packages)
+	return driver.Availability{Reason: "not installed: " + strings.Join(missing, ", "), Programs: missing, Packages: packages,
+		Fix: "apt-get install " + strings.Join(packages, " ")}
+}
+
+// system asks for Linux and root.
+func system(ctx context.Context, host conn.Conn) driver.Availability {
+	out, err := conn.Output(ctx, host, "uname", "-s")
+	if err != nil {
+		return No(err)
+	}
+	if os := strings.TrimSpace(string(out)); os != "Linux" {
+		return driver.Availability{Reason: "the host runs " + os, Fix: "use a Linux host"}
+	}
+	out, err = conn.Output(ctx, host, "id", "-u")
+	if err != nil {
+		return No(err)
+	}
+	if strings.TrimSpace(string(out)) != "0" {
+		return driver.Availability{Reason: "not root: control groups, namespaces and mounts need it", Fix: "run bakeoff with sudo"}
+	}
+	return driver.Availability{OK: true}
+}
+
+func overlay(ctx context.Context, host conn.Conn) driver.Availability {
+	b, err := conn.FilesOf(host).ReadFile(ctx, "/proc/filesystems")
+	if err != nil {
+		return No(err)
+	}
+	if slices.Contains(strings.Fields(string(b)), "overlay") {
+		return driver.Availability{OK: true}
+	}
+	// It may be a module that nobody has asked for yet; mount does ask.
+	if exit, err := host.Exec(ctx, conn.Command("modprobe", "-n", "overlay")); err == nil && exit.OK() {
+		return driver.Availability{OK: true}
+	}
+	return driver.Availability{Reason: "the kernel has no overlay file system", Fix: "modprobe overlay, or a kernel with CONFIG_OVERLAY_FS"}
+}
+
+// No is the answer that err gives.
+func No(err error) driver.Availability {
+	var e *fault.Error
+	reason := err.Error()
+	if errors.As(err, &e) && e.Fix != "" {
+		reason = fmt.Sprintf("%s: %v", e.Op, e.Err)
+	}
+	return driver.Availability{Reason: strings.TrimPrefix(reason, ": "), Fix: fault.Fix(err)}
+}

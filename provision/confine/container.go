@@ -1,0 +1,129 @@
+package confine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+)
+
+// Runtime is a program that runs OCI bundles: crun, runc, runsc.
+//
+// Source: opencontainers/runtime-tools, the command line interface; crun(1),
+// runc(8).
+type Runtime struct {
+	Name string
+	// Argv is the program with the flags that go before a subcommand. Its
+	// state must lie in the environment's directory, so that nothing of it
+	// can be left anywhere else: nobody has the runtime delete a container.
+	// What it would remove beside its state, Reap does, and a runtime takes
+	// as long to start as all of that.
+	Argv []string
+	// Usher is that its kernel is another than the host's, where no socket
+	// of a container's can be reached: who comes is handed in.
+	Usher bool
+	// Unseen is a hierarchy of control groups that is hidden from it.
+	Unseen string
+	// Place are flags of `bakeoff-agent enter`, which say where an usher starts
+	// it.
+	Place []string
+}
+
+// Contain makes the environment's network, volumes and root and, over them, a
+// container of r, which sets the limits unless Limit has. Programs are children
+// of its first process, as what an image names is under Docker and Podman.
+func (e *Env) Contain(ctx context.Context, r Runtime) error {
+	g, err := e.bundle(ctx, r)
+	if err != nil {
+		return err
+	}
+	if e.Group == nil {
+		if err := e.Reserve(ctx, r.Unseen); err != nil {
+			return err
+		}
+	}
+	c := &container{e, r}
+	e.Details, e.Resident = c.state, true
+	if err := c.run(ctx, g); err != nil {
+		return fault.Op(r.Name+": run", err)
+	}
+	if e.Group != nil {
+		return nil
+	}
+	return e.Adopt(ctx)
+}
+
+// bundle makes the volumes and the container's configuration, and describes
+// what it stands on.
+func (e *Env) bundle(ctx context.Context, r Runtime) (g agent.Ground, err error) {
+	g, binds, err := e.Stand(ctx)
+	if err != nil {
+		return g, err
+	}
+	accounted, err := e.swapAccounted(ctx)
+	if err != nil {
+		return g, err
+	}
+	first := Porter(true)
+	if r.Usher { // through which the visitors come, and not in there
+		binds, first = binds[:len(binds)-1], ushered()
+	}
+	text, err := json.MarshalIndent(configure(e, binds, first, accounted), "", "\t")
+	if err != nil {
+		return g, err
+	}
+	if err := conn.FilesOf(e.Host).Mkdir(ctx, e.Dir("bundle")); err != nil {
+		return g, err
+	}
+	return g, e.Host.Push(ctx, e.Dir("bundle/config.json"), 0o644, bytes.NewReader(text))
+}
+
+// run makes what the container stands on, and then the container, from one
+// process.
+func (c *container) run(ctx context.Context, g agent.Ground) error {
+	e := c.env
+	argv := c.command("run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)
+	if c.runtime.Usher {
+		return e.usher(ctx, g, c.runtime.Place, argv)
+	}
+	if within := []string{e.Spec.Agent, "enter"}; len(argv) > 2 && slices.Equal(argv[:2], within) {
+		argv = argv[2:]
+	} else {
+		argv = append([]string{"--"}, argv...)
+	}
+	return e.LayThenRun(ctx, g, argv...)
+}
+
+// swapAccounted tells whether swap can be limited. A runtime that is asked to
+// limit it where it cannot fails.
+func (e *Env) swapAccounted(ctx context.Context) (bool, error) {
+	v1 := e.Layout.V1["memory"]
+	if v1 == "" {
+		return true, nil
+	}
+	names, err := conn.FilesOf(e.Host).ReadDir(ctx, v1)
+	return slices.Contains(names, "memory.memsw.limit_in_bytes"), err
+}
+
+// container is an environment as its runtime knows it.
+type container struct {
+	env     *Env
+	runtime Runtime
+}
+
+func (c *container) command(args ...string) []string {
+	return append(slices.Clone(c.runtime.Argv), args...)
+}
+
+// state is what the runtime says of the container.
+func (c *container) state(ctx context.Context) []byte {
+	out, err := conn.Output(ctx, c.env.Host, c.command("state", c.env.Spec.Label)...)
+	if err != nil {
+		return []byte(c.runtime.Name + ": state: " + err.Error() + "\n")
+	}
+	return append(out, '\n')
+}

@@ -1,0 +1,101 @@
+package confine
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+)
+
+// holder is the program that keeps an environment alive from outside: where
+// it ends, the environment does.
+type holder struct {
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when it has ended
+	result error         // why, from then on
+	up     chan struct{} // closed when ready has said so
+	once   sync.Once
+	ready  func(out, errs []byte) bool
+
+	mu        sync.Mutex
+	out, errs []byte
+}
+
+// maxSaid bounds what is kept of each stream of a holder: a few lines.
+const maxSaid = 16 << 10
+
+// Hold starts the program that keeps the environment alive, and returns what
+// it has printed once ready is content with it. ready is asked whenever there
+// is more. The program is ended with the environment.
+func (e *Env) Hold(ctx context.Context, cmd conn.Cmd, ready func(out, errs []byte) bool) (out, errs []byte, err error) {
+	// It outlives ctx.
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	h := &holder{cancel: cancel, ended: make(chan struct{}), up: make(chan struct{}), ready: ready}
+	e.held = h
+	cmd.Stdout, cmd.Stderr = said{h, &h.out}, said{h, &h.errs}
+	go func() {
+		defer close(h.ended)
+		exit, err := agent.Entered(cmd, func(c conn.Cmd) (conn.Exit, error) {
+			return e.Host.Exec(life, c)
+		})
+		if err == nil {
+			_, errs := h.said()
+			err = fault.New(fault.Lab, "it ended with %v: %s", exit, bytes.TrimSpace(errs))
+		}
+		h.result = err
+	}()
+	select {
+	case <-h.up:
+		out, errs = h.said()
+		return out, errs, nil
+	case <-h.ended:
+		return nil, nil, h.result
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+}
+
+// said is one stream of a holder.
+type said struct {
+	h    *holder
+	text *[]byte
+}
+
+func (s said) Write(p []byte) (int, error) {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	*s.text = append(*s.text, p[:min(len(p), maxSaid-len(*s.text))]...)
+	if s.h.ready(s.h.out, s.h.errs) {
+		s.h.once.Do(func() { close(s.h.up) })
+	}
+	return len(p), nil
+}
+
+func (h *holder) said() (out, errs []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return bytes.Clone(h.out), bytes.Clone(h.errs)
+}
+
+// release ends the holder. The group is killed first, so that a frozen one
+// ends, too.
+func (e *Env) release(ctx context.Context) error {
+	h := e.held
+	if h == nil {
+		return nil
+	}
+	var err error
+	if e.Group != nil {
+		err = e.Group.Kill(ctx)
+	}
+	h.cancel()
+	select {
+	case <-h.ended:
+	case <-ctx.Done():
+		return fault.Op("stop what holds "+e.Spec.Label, ctx.Err())
+	}
+	return err
+}

@@ -1,0 +1,52 @@
+package confine
+
+import (
+	"context"
+	"path"
+	"slices"
+
+	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// here tells whether c is the way to the machine that this program runs on.
+func here(c conn.Conn) bool {
+	if w, ok := c.(interface{ Unwrap() conn.Conn }); ok {
+		return here(w.Unwrap())
+	}
+	_, ok := c.(local.Conn)
+	return ok
+}
+
+// raze removes the network namespace and the mounts: on this machine without a
+// process, on another by one. ip(8) for each step and umount(8) for each mount
+// take longer than all of it. What it leaves, the steps after it find.
+func (e *Env) raze(ctx context.Context) {
+	r := agent.Razing{Netns: netns.Own(e.Spec.Label), Link: netns.Inside, Dir: e.razed()}
+	if !here(e.Host) {
+		conn.Output(ctx, e.Host, r.Argv(e.Spec.Agent)...)
+		return
+	}
+	done := make(chan struct{})
+	go func() { // unmounting writes back, and that may take longer than ctx lasts
+		defer close(done)
+		r.Raze()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// razed is the directory below which everything is unmounted. A pool of ZFS is
+// its daemon's to close, and comes after the root.
+func (e *Env) razed() string {
+	if slices.ContainsFunc(e.Spec.Volumes, func(v driver.Volume) bool { return v.Backing == volume.ZFS }) {
+		return path.Join(e.Spec.Dir, "root")
+	}
+	return path.Clean(e.Spec.Dir)
+}

@@ -1,0 +1,141 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"path"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/conn"
+)
+
+// Reap removes whatever an environment of this package has left, and returns
+// what it found; with dryRun it only looks.
+func Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	layout, err := cgroup.Detect(ctx, host)
+	if err != nil && !fault.Is(err, fault.Unsupported) {
+		return nil, err
+	}
+	return reap(ctx, host, layout, left, dryRun, nil)
+}
+
+// attempts is how often reap tries. A runtime that was killed while it made or
+// removed a container takes its control groups apart at the same moment, so
+// that reading them may fail once.
+const attempts = 4
+
+// reap removes what is left, and tries again while something went wrong. What
+// it returns as found was found at first. raze, where it is not nil, is a shorter
+// way to remove network and mounts, tried once: what it leaves, the programs of
+// the host take.
+func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool, raze func(context.Context)) ([]string, error) {
+	found, err := reapOnce(ctx, host, layout, left, dryRun, raze)
+	for i := 1; i < attempts && err != nil && !dryRun && ctx.Err() == nil; i++ {
+		time.Sleep(50 * time.Millisecond)
+		var more []string
+		if more, err = reapOnce(ctx, host, layout, left, dryRun, nil); len(found) == 0 {
+			found = more
+		}
+	}
+	return found, err
+}
+
+// reapOnce goes from what runs to what it stands on. A step that fails does
+// not keep the others from being done.
+func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool, raze func(context.Context)) (found []string, err error) {
+	group, gerr := layout.Adopt(ctx, host, left.Label, cgroup.Limits{})
+	if fault.Is(gerr, fault.NotFound) {
+		gerr = nil
+	}
+	err = gerr
+	step := func(lines []string, e error) {
+		found, err = append(found, lines...), errors.Join(err, e)
+	}
+	if group != nil {
+		step(processes(ctx, host, group))
+		if !dryRun {
+			step(nil, group.Kill(ctx))
+		}
+	}
+	if raze != nil {
+		raze(ctx)
+	}
+	step(network(ctx, host, left.Label, dryRun))
+	step(mounts(ctx, host, left.Dir, dryRun))
+	if group != nil {
+		for _, d := range group.Dirs() {
+			found = append(found, "control group "+d)
+		}
+		if !dryRun {
+			step(nil, group.Remove(ctx))
+		}
+	}
+	if group == nil && !dryRun {
+		layout.Tidy(ctx, host) // a runtime may have removed the group, and left the parent that it had made
+	}
+	return found, err
+}
+
+func processes(ctx context.Context, host conn.Conn, group *cgroup.Group) ([]string, error) {
+	pids, err := group.PIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, pid := range pids {
+		out = append(out, describe(ctx, conn.FilesOf(host), pid))
+	}
+	return out, nil
+}
+
+func network(ctx context.Context, host conn.Conn, label string, dryRun bool) ([]string, error) {
+	have, err := netns.Exists(ctx, host, netns.Own(label))
+	if err != nil || !have {
+		return nil, err
+	}
+	found := []string{"network namespace " + netns.Own(label)}
+	if !dryRun {
+		err = netns.DetachOwn(ctx, host, label)
+	}
+	return found, err
+}
+
+func mounts(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]string, error) {
+	if !path.IsAbs(dir) || path.Clean(dir) == "/" {
+		return nil, fault.New(fault.Invalid, "%q is not the directory of an environment", dir)
+	}
+	at, err := volume.Mounts(ctx, host, dir)
+	if err != nil {
+		return nil, err
+	}
+	found, err := volume.Left(ctx, host, dir)
+	if err != nil || len(at)+len(found) == 0 {
+		return nil, err
+	}
+	for _, m := range at {
+		found = append(found, "mount "+m)
+	}
+	if dryRun {
+		return found, nil
+	}
+	// The root with all in it in one go; a process for each mount would take
+	// longer than making them.
+	if root := path.Join(dir, "root"); contains(at, root) {
+		conn.Output(ctx, host, "umount", "-R", root) // what it leaves, Close takes
+	}
+	return found, volume.Close(ctx, host, dir)
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,362 @@
+// Package docker is the driver for containers by Docker's engine, as the
+// docker command makes them.
+//
+// The image is the laboratory's own root, imported into the engine once per
+// digest, so that Docker runs the same files as every other technology. It
+// stays there as a cache, as bakeoff.invalid/bakeoff, one image for each name
+// in a lab file: an import removes the one that it replaces, and
+//
+//	docker image rm $(docker image ls --quiet bakeoff.invalid/bakeoff)
+//
+// removes them all.
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/confine"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/engine"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/conn"
+)
+
+// Driver runs things in containers of Docker.
+type Driver struct{}
+
+// Doc describes the driver.
+func (Driver) Doc() driver.Doc {
+	return driver.Doc{
+		Name:    "docker",
+		Also:    map[string]string{"moby": "docker", "docker-ce": "docker"},
+		Summary: "a container by Docker's engine: its capabilities, its seccomp filter, its storage, on the experiment's network",
+		Status:  driver.Proven,
+		Hosts:   []string{"linux"},
+		Root:    true,
+		Image:   true,
+		Options: []param.Spec{
+			{Name: "engine", Kind: param.Text, Default: "running", Enum: []string{"private", "running"},
+				Doc: "The engine that the machine runs, or one that is started for the run, with its own storage, and ended with it."},
+			{Name: "socket", Kind: param.Text, Default: "", Doc: "The running engine's socket on the host, as unix:///run/docker.sock; empty is the one that the docker command takes by itself."},
+			engine.ExecOption,
+			{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", "unconfined"}, Doc: "The filter of system calls: the engine's own, or none."},
+		},
+		Backings: volume.Backings(),
+		Enforces: cgroup.Enforces(map[string]string{
+			"cpus":    "the engine, by control group cpuset",
+			"memory":  "the engine, by control group memory, with no swap beside it",
+			"network": "the container's network namespace with one veth",
+		}),
+		Tuning:   confine.Tuning(),
+		Packages: []string{"docker.io", "iproute2", "tar", "util-linux"},
+		Source:   []string{"docker-run(1)", "docker-import(1)", "dockerd(8)"},
+	}
+}
+
+// socketOf checks and returns the option socket.
+func socketOf(options param.Values) (string, error) {
+	h := options.Text("socket")
+	if p, ok := strings.CutPrefix(h, "unix://"); h != "" && (!ok || !path.IsAbs(p) || path.Clean(p) != p) {
+		return "", fault.WithFix(fault.New(fault.Invalid, "option socket: %q is not one of the host", h),
+			"write unix:///run/docker.sock; an engine elsewhere is reached by a host of the lab file")
+	}
+	return h, nil
+}
+
+func cli(host conn.Conn, socket string) engine.CLI {
+	argv := []string{"docker"}
+	if socket != "" {
+		argv = append(argv, "--host", socket)
+	}
+	return engine.CLI{Host: host, Name: "docker", Argv: argv}
+}
+
+// info is what the engine says of itself: a part of `docker info`.
+type info struct {
+	ServerVersion, Driver, CgroupDriver, OSType, DefaultRuntime string
+}
+
+const startFix = "systemctl start docker; or, in the lab file, engine: private"
+
+// ask asks the engine what it is.
+func ask(ctx context.Context, c engine.CLI) (i info, err error) {
+	out, err := c.Ask(ctx, "info", "--format", "{{json .}}")
+	if err == nil {
+		i, err = parseInfo(out)
+	}
+	if fault.Is(err, fault.NotFound) || ctx.Err() != nil {
+		return i, err
+	}
+	return i, engine.Alive(err, "docker's engine does not answer", startFix)
+}
+
+// parseInfo reads the engine's description. The client prints one, with empty
+// fields, where it reaches no engine.
+func parseInfo(out string) (i info, err error) {
+	if err := json.Unmarshal([]byte(out), &i); err != nil {
+		return i, fault.New(fault.Lab, "docker info: %.200q: %v", out, err)
+	}
+	if i.ServerVersion == "" || i.OSType != "linux" {
+		return i, fault.New(fault.Lab, "docker info: no engine for Linux: version %q, system %q", i.ServerVersion, i.OSType)
+	}
+	return i, nil
+}
+
+// Check tells whether host can be used.
+func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) driver.Availability {
+	socket, err := socketOf(options)
+	if err != nil {
+		return confine.No(err)
+	}
+	if private(options) && socket == "" {
+		return checkPrivate(ctx, host)
+	}
+	a := confine.Check(ctx, host, confine.Needs{Programs: map[string]string{"docker": "docker.io", "tar": "tar"}})
+	if !a.OK {
+		return commandOf(ctx, host, a)
+	}
+	i, err := ask(ctx, cli(host, socket))
+	if err != nil {
+		return confine.No(err)
+	}
+	for k, v := range i.facts() {
+		a.Facts[k] = v
+	}
+	return a
+}
+
+// commandOf names the package of the command where the engine is there without
+// it: Debian 13 has it in one of its own, which docker.io only recommends.
+func commandOf(ctx context.Context, host conn.Conn, a driver.Availability) driver.Availability {
+	i := slices.Index(a.Packages, "docker.io")
+	if i < 0 || slices.Contains(a.Programs, "dockerd") {
+		return a
+	}
+	if _, err := host.Exec(ctx, conn.Command("dockerd", "--version")); err != nil {
+		return a // so both are missing
+	}
+	a.Packages = slices.Clone(a.Packages)
+	a.Packages[i] = "docker-cli"
+	a.Fix = "apt-get install " + strings.Join(a.Packages, " ")
+	return a
+}
+
+func (i info) facts() map[string]string {
+	return map[string]string{"version": i.ServerVersion, "storage": i.Driver, "runtime": i.DefaultRuntime, "cgroup-driver": i.CgroupDriver}
+}
+
+// Create makes an environment.
+func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	if err := engine.Refuse(spec); err != nil {
+		return nil, err
+	}
+	socket, err := socketOf(spec.Options)
+	if err != nil {
+		return nil, err
+	}
+	if private(spec.Options) && socket == "" {
+		return nil, fault.New(fault.Invalid, "an engine of the run's own has not been started: Found does that")
+	}
+	e, err := confine.New(ctx, host, spec)
+	if err != nil {
+		return nil, err
+	}
+	c := &container{Container: engine.Container{CLI: cli(host, socket), Env: e}}
+	c.Dir = spec.Dir
+	if err := c.build(ctx, socket); err != nil {
+		return nil, e.Abandon(ctx, err)
+	}
+	return e, nil
+}
+
+type container struct{ engine.Container }
+
+func (c *container) build(ctx context.Context, socket string) error {
+	e := c.Env
+	tag, err := engine.Tag(e.Spec.Image.Digest)
+	if err != nil {
+		return err
+	}
+	var volumes map[string]string
+	i := info{CgroupDriver: "cgroupfs"} // as ours was told
+	err = confine.Together(
+		func() (err error) { volumes, err = e.Volumes(ctx); return err },
+		func() (err error) {
+			if !private(e.Spec.Options) {
+				i, err = c.info(ctx, socket)
+			}
+			return err
+		},
+		func() error { return remember(ctx, e, made{Socket: socket, Private: private(e.Spec.Options)}) })
+	if err != nil {
+		return err
+	}
+	if err := c.Prepare(ctx); err != nil {
+		return err
+	}
+	if cgroupfs(i) {
+		if err := e.Reserve(ctx, ""); err != nil {
+			return err
+		}
+	}
+	e.OnClose, e.Details = c.Remove, c.State
+	id, err := c.start(ctx, tag, c.flags(i, volumes))
+	if err != nil {
+		return err
+	}
+	if err := c.Find(ctx, id); err != nil {
+		return err
+	}
+	err = confine.Together(
+		func() error { return e.Join(ctx, c.PID) },
+		func() (err error) {
+			if i.ServerVersion == "" {
+				i, err = c.info(ctx, socket)
+			}
+			return err
+		})
+	if err != nil {
+		return err
+	}
+	for k, v := range i.facts() {
+		e.Facts()[k] = v
+	}
+	if e.Facts()["engine"] = "running"; private(e.Spec.Options) {
+		e.Facts()["engine"] = "private"
+	}
+	e.Facts()["seccomp"] = seccompOf(e.Spec)
+	return c.Enter(ctx)
+}
+
+// info is what the engine at a socket says of itself, asked once: its command
+// line takes as long for that as a container takes to be made.
+func (c *container) info(ctx context.Context, socket string) (info, error) {
+	return driver.Remember(c.Env.Spec.Memo, "docker info "+socket, func() (info, error) { return ask(ctx, c.CLI) })
+}
+
+func seccompOf(spec driver.Spec) string {
+	if s := spec.Options.Text("seccomp"); s == "unconfined" {
+		return "none"
+	}
+	return "the engine's default"
+}
+
+// cgroupfs tells whether the engine makes control groups where it is told to.
+func cgroupfs(i info) bool { return i.CgroupDriver == "cgroupfs" }
+
+// flags are those of `docker run`. The container comes without a network; the
+// link to the experiment's is put into its namespace.
+func (c *container) flags(i info, volumes map[string]string) []string {
+	out := append([]string{"run", "--pull", "never", "--network", "none"}, c.Flags(volumes)...)
+	if cgroupfs(i) {
+		out = append(out, "--cgroup-parent", cgroup.Path(c.Env.Spec.Label))
+	}
+	if c.Env.Spec.Options.Text("seccomp") == "unconfined" {
+		out = append(out, "--security-opt", "seccomp=unconfined")
+	}
+	return out
+}
+
+// start runs the container and returns the engine's name of it, and imports the image when that is what was
+// missing.
+func (c *container) start(ctx context.Context, tag string, flags []string) (id string, err error) {
+	run := func() (string, error) {
+		return c.Do(ctx, append(append(slices.Clone(flags), tag), c.First()...)...)
+	}
+	id, first := run()
+	if first == nil {
+		return id, nil
+	}
+	if have, err := c.Ask(ctx, "image", "ls", "--quiet", tag); err != nil || have != "" {
+		return "", first
+	}
+	if err := c.load(ctx, tag); err != nil {
+		return "", fault.Op("docker: the image "+c.Env.Spec.Image.Ref, err)
+	}
+	return run()
+}
+
+// load imports the root of the image.
+func (c *container) load(ctx context.Context, tag string) error {
+	image, file := c.Env.Spec.Image, c.Env.Dir("image.tar")
+	_, err := conn.Output(ctx, c.Host, "tar", "--create", "--file", file, "--numeric-owner", "--xattrs", "--xattrs-include=security.capability",
+		"--directory", image.Root, ".")
+	if err == nil {
+		_, err = c.Do(ctx, "import", "--change", "LABEL bakeoff.ref="+image.Ref, file, tag)
+	}
+	if _, rerr := conn.Output(context.WithoutCancel(ctx), c.Host, "rm", "-f", file); err == nil {
+		err = rerr
+	}
+	if err != nil {
+		return err
+	}
+	return c.replace(ctx, tag)
+}
+
+// replace removes what an image of the same name was imported as before. The
+// engine refuses where a container still uses it, which is fine.
+func (c *container) replace(ctx context.Context, tag string) error {
+	out, err := c.Ask(ctx, "image", "ls", "--filter", "label=bakeoff.ref="+c.Env.Spec.Image.Ref, "--format", "{{.Repository}}:{{.Tag}}")
+	for _, other := range strings.Fields(out) {
+		if repository, _, _ := strings.Cut(tag, ":"); other != tag && strings.HasPrefix(other, repository+":") {
+			c.Do(ctx, "image", "rm", other)
+		}
+	}
+	return err
+}
+
+// socketFile is where an environment's directory says which engine made it:
+// who reaps it does not know the options.
+const socketFile = "docker.json"
+
+type made struct {
+	Socket  string `json:"socket"`
+	Private bool   `json:"private"`
+}
+
+func remember(ctx context.Context, e *confine.Env, m made) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return e.Host.Push(ctx, e.Dir(socketFile), 0o644, strings.NewReader(string(text)))
+}
+
+// recall reads that file; there is none where no container can be.
+func recall(ctx context.Context, host conn.Conn, dir string) (m made, have bool, err error) {
+	b, err := conn.FilesOf(host).ReadFile(ctx, path.Join(dir, socketFile))
+	if fault.Is(err, fault.NotFound) {
+		return m, false, nil
+	}
+	if err != nil {
+		return m, false, err
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, false, fault.New(fault.Lab, "%s: %w", path.Join(dir, socketFile), err)
+	}
+	_, err = socketOf(param.Values{"socket": m.Socket})
+	return m, err == nil, err
+}
+
+// Reap removes what an environment has left, or an engine of a run's own.
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	m, have, err := recall(ctx, host, left.Dir)
+	if err != nil {
+		return nil, fault.Op("docker", err)
+	}
+	var found []string
+	if c := cli(host, m.Socket); have && reachable(ctx, c, m) {
+		if found, err = engine.Reap(ctx, c, left.Label, dryRun); err != nil {
+			return found, err
+		}
+	}
+	more, err := confine.Reap(ctx, host, left, dryRun)
+	return append(found, more...), err
+}

@@ -1,0 +1,199 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/drivertest"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// Where a path is too long for a socket nothing is started that would be waited
+// for in vain.
+func TestATooLongPathIsRefused(t *testing.T) {
+	spec := driver.Spec{Label: engineLabel(), Dir: "/" + strings.Repeat("x", maxSocketPath-len(longestSocket)-1), Options: param.Values{"engine": "private"}}
+	_, err := Driver{}.Found(t.Context(), nil, spec) // a host that was used would panic
+	if err == nil || !strings.Contains(err.Error(), "is too long for the engine's sockets in it: 66 bytes are the most; set BAKEOFF_STATE to a shorter path") {
+		t.Errorf("%v", err)
+	}
+}
+
+// founded starts an engine of the test's own, which touches nothing of one
+// that the machine may have, and returns the options that lead to it.
+func founded(t testing.TB) param.Values {
+	t.Helper()
+	options := param.Values{"engine": "private"}
+	a := Driver{}.Check(t.Context(), local.Conn{}, options)
+	if !a.OK {
+		t.Skipf("needs: %s; %s", a.Reason, a.Fix)
+	}
+	dir := t.TempDir()
+	// Its path is as long as one may be.
+	short, err := os.MkdirTemp("/tmp", "engine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(short) })
+	long := filepath.Join(short, strings.Repeat("x", maxSocketPath-len(longestSocket)-len(short)-2))
+	spec := driver.Spec{Label: engineLabel(), Dir: long, CPUSet: []int{0},
+		Agent: filepath.Join(dir, "bakeoff-agent"), Options: options}
+	build := exec.Command("go", "build", "-trimpath", "-o", spec.Agent, "bakeoff/cmd/bakeoff-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.Mkdir(spec.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	f, err := Driver{}.Found(t.Context(), local.Conn{}, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the engine answers after %v", time.Since(start).Round(time.Millisecond))
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for range 2 {
+			if err := f.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		left, err := Driver{}.Reap(ctx, local.Conn{}, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true)
+		if len(left) > 0 || err != nil {
+			t.Errorf("the engine left %q, %v", left, err)
+		}
+		if err := os.RemoveAll(spec.Dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return f.Options()
+}
+
+func TestDriver(t *testing.T) {
+	drivertest.Run(t, Driver{}, drivertest.Options{Options: param.Values{"engine": "private"}, Timeout: time.Minute})
+}
+
+// The engine's own exec keeps the contract of a connection, too.
+func TestEngineExec(t *testing.T) {
+	not := map[string]string{}
+	for _, test := range []string{"life", "side by side", "limits", "volumes", "network", "rest", "cancelled", "crashed", "tuning"} {
+		not[test] = "the same with either way in"
+	}
+	if testing.Short() {
+		t.Skip("starts a real engine: not with -short")
+	}
+	options := founded(t)
+	options["exec"] = "engine"
+	drivertest.Run(t, Driver{}, drivertest.Options{Options: options, Name: "exec", Transfer: 1 << 20, Without: not})
+}
+
+// An engine whose controller was killed is found by its label and directory,
+// with all that it started.
+func TestPrivateIsReaped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a real engine: not with -short")
+	}
+	at := strings.TrimSuffix(strings.TrimPrefix(founded(t)["socket"], "unix://"), "/socket")
+	left := driver.Leftover{Label: engineLabel(), Dir: at}
+	for _, dryRun := range []bool{true, false} {
+		found, err := Driver{}.Reap(t.Context(), local.Conn{}, left, dryRun)
+		if err != nil || len(found) < 2 {
+			t.Errorf("found %q, %v", found, err)
+		}
+	}
+	if found, err := (Driver{}).Reap(t.Context(), local.Conn{}, left, true); err != nil || len(found) > 0 {
+		t.Errorf("afterwards there is %q, %v", found, err)
+	}
+}
+
+func engineLabel() string { return fmt.Sprintf("dt-docker-engine-%d", os.Getpid()) }
+
+func BenchmarkCreate(b *testing.B) {
+	drivertest.Bench(b, Driver{}, drivertest.Options{Options: founded(b)})
+}
+
+// Where no engine answers, it is said how to start one; an engine elsewhere
+// is no engine of the host.
+func TestNoEngine(t *testing.T) {
+	nowhere := "unix://" + filepath.Join(t.TempDir(), "none")
+	if _, err := exec.LookPath("docker"); err == nil {
+		_, err := ask(t.Context(), cli(local.Conn{}, nowhere))
+		if !fault.Is(err, fault.Unsupported) || !strings.HasPrefix(fault.Fix(err), "systemctl start docker") {
+			t.Errorf("%v, fix %q", err, fault.Fix(err))
+		}
+	}
+	for _, host := range []string{"tcp://10.0.0.1:2375", "unix://relative", "/run/docker.sock", "unix:///a/../b"} {
+		if _, err := socketOf(param.Values{"socket": host}); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+// bare is a host with some programs.
+type bare struct {
+	conn.Conn
+	programs string
+}
+
+func (b bare) Exec(_ context.Context, c conn.Cmd) (conn.Exit, error) {
+	if !strings.Contains(b.programs, c.Argv[0]) {
+		return conn.Exit{}, fault.New(fault.NotFound, "no %s here", c.Argv[0])
+	}
+	return conn.Exit{}, nil
+}
+
+// Where the engine is installed without its command, what brings the engine
+// would bring nothing.
+func TestTheCommandHasItsPackage(t *testing.T) {
+	lacks := driver.Availability{Programs: []string{"docker", "tar"}, Packages: []string{"docker.io", "tar"}, Fix: "apt-get install docker.io tar"}
+	if a := commandOf(t.Context(), bare{programs: "dockerd"}, lacks); a.Fix != "apt-get install docker-cli tar" || a.Packages[0] != "docker-cli" {
+		t.Errorf("with the engine: %+v", a)
+	}
+	if a := commandOf(t.Context(), bare{}, lacks); a.Fix != lacks.Fix || a.Packages[0] != "docker.io" {
+		t.Errorf("without: %+v", a)
+	}
+	lacks = driver.Availability{Programs: []string{"docker", "dockerd"}, Packages: []string{"docker.io"}}
+	if a := commandOf(t.Context(), bare{programs: "dockerd"}, lacks); a.Packages[0] != "docker.io" {
+		t.Errorf("an engine that was found missing: %+v", a)
+	}
+}
+
+func FuzzParseInfo(f *testing.F) {
+	f.Add(`{"ID":"","Driver":"","ServerErrors":["Cannot connect"]}`)
+	f.Add(`{"ServerVersion":"20.10.24","Driver":"overlay2","CgroupDriver":"cgroupfs","OSType":"linux","DefaultRuntime":"runc"}`)
+	f.Add(`{"ServerVersion":5}`)
+	f.Fuzz(func(t *testing.T, out string) {
+		if i, err := parseInfo(out); err == nil && (i.ServerVersion == "" || i.OSType != "linux") {
+			t.Errorf("%q is taken for an engine: %+v", out, i)
+		}
+	})
+}
+
+// What says which engine made an environment is read back, and not believed
+// when it names another machine.
+func TestRecall(t *testing.T) {
+	dir := t.TempDir()
+	if _, have, err := recall(t.Context(), local.Conn{}, dir); have || err != nil {
+		t.Errorf("of nothing: %v, %v", have, err)
+	}
+	for text, want := range map[string]string{`{"socket":"unix:///run/x"}`: "unix:///run/x", `{"socket":""}`: "", `{"socket":"tcp://x:1"}`: "error", `{`: "error"} {
+		if err := (local.Conn{}).Push(context.Background(), filepath.Join(dir, socketFile), 0o644, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+		got, have, err := recall(t.Context(), local.Conn{}, dir)
+		if (err != nil) != (want == "error") || err == nil && (got.Socket != want || !have) {
+			t.Errorf("%s: %+v, %v, %v", text, got, have, err)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/confine"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/engine"
+	"bakeoff/reach/conn"
+)
+
+// private tells whether the options ask for an engine of the run's own.
+func private(options param.Values) bool { return options.Text("engine") == "private" }
+
+// The longest path of a socket that containerd takes, in bytes (some less than
+// the 107 that Linux has room for), and the longest name among those that
+// dockerd and the containerd that it starts make below the engine's directory.
+// With one byte more containerd does not start, and dockerd waits for it in
+// vain.
+const (
+	maxSocketPath = 104
+	longestSocket = "exec/containerd/containerd-debug.sock"
+)
+
+// Found starts an engine of the run's own, where the options ask for one. It
+// has its own storage, sockets and configuration in spec.Dir, makes no bridge
+// and touches no packet filter; an engine that the machine has is not asked
+// and not disturbed. It runs on spec.CPUSet, in a control group by which it is
+// found when nobody has closed it.
+func (Driver) Found(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Foundation, error) {
+	if !private(spec.Options) {
+		return nil, nil
+	}
+	if most := maxSocketPath - len("/"+longestSocket); len(path.Clean(spec.Dir)) > most {
+		return nil, fault.WithFix(fault.New(fault.Lab, "the directory %s is too long for the engine's sockets in it: %d bytes are the most", spec.Dir, most),
+			"set BAKEOFF_STATE to a shorter path")
+	}
+	layout, err := cgroup.Detect(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{host: host, spec: spec, ended: make(chan struct{})}
+	if d.group, err = layout.Create(ctx, host, spec.Label, cgroup.Limits{CPUSet: spec.CPUSet}); err != nil {
+		return nil, err
+	}
+	if err := d.start(ctx); err != nil {
+		whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		return nil, errors.Join(err, d.Close(whole))
+	}
+	return d, nil
+}
+
+// daemon is an engine of the run's own.
+type daemon struct {
+	host   conn.Conn
+	spec   driver.Spec
+	group  *cgroup.Group
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when it has ended
+
+	mu     sync.Mutex
+	said   conn.Tail
+	result error
+}
+
+// Write keeps the end of the daemon's log.
+func (d *daemon) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.said.Limit = 2048
+	return d.said.Write(p)
+}
+
+func (d *daemon) log() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.TrimSpace(string(d.said.Bytes()))
+}
+
+func (d *daemon) dir(name string) string { return path.Join(d.spec.Dir, name) }
+
+func (d *daemon) socket() string { return "unix://" + d.dir("socket") }
+
+// Options lead an environment to this engine.
+func (d *daemon) Options() param.Values {
+	out := maps.Clone(d.spec.Options)
+	out["socket"] = d.socket()
+	return out
+}
+
+// startTime bounds how long an engine may take to answer.
+const startTime = time.Minute
+
+func (d *daemon) start(ctx context.Context) error {
+	// Without a file of its own it would read that of the machine's engine.
+	if err := d.host.Push(ctx, d.dir("daemon.json"), 0o644, strings.NewReader("{}\n")); err != nil {
+		return err
+	}
+	argv := append(append([]string{d.spec.Agent, "enter"}, d.group.EnterArgs()...), "--", "dockerd",
+		"--config-file", d.dir("daemon.json"), "--data-root", d.dir("data"), "--exec-root", d.dir("exec"), "--pidfile", d.dir("pid"),
+		"--host", d.socket(), "--bridge", "none", "--iptables=false", "--ip6tables=false", "--exec-opt", "native.cgroupdriver=cgroupfs")
+	var life context.Context
+	life, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(d.ended)
+		exit, err := d.host.Exec(life, conn.Cmd{Argv: argv, Stdout: d, Stderr: d})
+		if err == nil {
+			err = fault.New(fault.Lab, "it ended with %v: %s", exit, d.log())
+		}
+		d.result = err
+	}()
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		_, err := ask(ctx, cli(d.host, d.socket()))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-d.ended:
+			return fault.Op("dockerd", d.result)
+		case <-ctx.Done():
+			return fault.New(fault.Lab, "dockerd does not answer: %w: %s", ctx.Err(), d.log())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Close ends the engine and removes what it made outside of its directory.
+func (d *daemon) Close(ctx context.Context) error {
+	err := d.group.Kill(ctx)
+	if d.cancel != nil {
+		d.cancel()
+		select {
+		case <-d.ended:
+		case <-ctx.Done():
+			return fault.Op("dockerd: stop", errors.Join(err, ctx.Err()))
+		}
+	}
+	_, rerr := confine.Reap(ctx, d.host, driver.Leftover{Label: d.spec.Label, Dir: d.spec.Dir}, false)
+	return fault.Op("dockerd: stop", errors.Join(err, rerr))
+}
+
+// checkPrivate tells whether an engine of the run's own can be had.
+func checkPrivate(ctx context.Context, host conn.Conn) driver.Availability {
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{
+		"docker": "docker.io", "dockerd": "docker.io", "containerd": "containerd", "runc": "runc", "tar": "tar"}})
+	if !a.OK {
+		return commandOf(ctx, host, a)
+	}
+	out, err := conn.Output(ctx, host, "dockerd", "--version")
+	if err != nil {
+		return confine.No(err)
+	}
+	a.Facts["version"], a.Facts["engine"] = strings.TrimSpace(string(out)), "private"
+	return a
+}
+
+// reachable finds whether an engine still answers: a private one has died
+// with its controller, and its containers are found by their groups alone.
+func reachable(ctx context.Context, c engine.CLI, m made) bool {
+	if !m.Private {
+		return true // it must answer, or a container would stay unseen
+	}
+	_, err := ask(ctx, c)
+	return err == nil
+}

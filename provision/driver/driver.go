@@ -1,0 +1,280 @@
+// Package driver is the contract of isolation technologies.
+//
+// A driver makes environments on a host, and it reaches that host through
+// conn.Conn and nothing else, so that the same driver works on this machine,
+// over SSH, and against a recorded conversation. Each child package is one
+// technology; package all lists them; package drivertest is the suite that
+// every one of them passes.
+package driver
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"bakeoff/base/param"
+	"bakeoff/base/unit"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
+)
+
+// Driver makes environments of one technology.
+type Driver interface {
+	Doc() Doc
+	// Check tells whether the technology is usable on host with these
+	// options and, if not, what would make it so. It changes nothing.
+	Check(ctx context.Context, host conn.Conn, options param.Values) Availability
+	// Create makes an environment and returns when it answers. When it
+	// fails it has removed what it made. A guest that did not come up is an
+	// error of kind fault.Subject and carries the end of its console.
+	Create(ctx context.Context, host conn.Conn, spec Spec) (Instance, error)
+	// Reap removes whatever an environment with this label and directory
+	// left on host, and returns what it found, one line each: "control group
+	// /sys/fs/cgroup/bakeoff/x", "mount /…", "process 123 qemu". With
+	// dryRun it only looks. Reaping what does not exist finds nothing.
+	Reap(ctx context.Context, host conn.Conn, left Leftover, dryRun bool) (found []string, err error)
+}
+
+// Validator is a Driver that can tell from a Spec alone, and no host, that
+// Create would refuse it: a machine with half a MiB of memory, an option that
+// contradicts another. Plans are checked by it, before anything is made.
+type Validator interface {
+	// Validate returns what Create would, of kind fault.Invalid or
+	// fault.Unsupported; nil for a Spec that a host may be able to make.
+	Validate(spec Spec) error
+}
+
+// Founder is a Driver whose environments may stand on something that lives
+// longer than each of them: an engine of the run's own.
+type Founder interface {
+	// Found makes it for all environments with spec.Options; nil where they
+	// need nothing. Of spec it reads Label, Dir, CPUSet (where it is to run:
+	// not on the subject's CPUs), Agent and Options. When it fails it has
+	// removed what it made. Reap finds it like an environment.
+	Found(ctx context.Context, host conn.Conn, spec Spec) (Foundation, error)
+}
+
+// Foundation is what Found has made.
+type Foundation interface {
+	// Options replace Spec.Options of the environments that stand on it.
+	Options() param.Values
+	// Close removes it. No environment stands on it any more.
+	Close(ctx context.Context) error
+}
+
+// Leftover is what a lease knows of an environment that nobody returned.
+type Leftover struct {
+	Label string // Spec.Label
+	Dir   string // Spec.Dir
+}
+
+// Instance is a live environment. Close is idempotent and leaves nothing
+// behind.
+type Instance interface {
+	conn.Conn
+	// Info says what this environment is; it does not change.
+	Info() Info
+	// Diagnose returns what a person needs when something in it went
+	// wrong: console, logs. It is bounded to 64 KiB.
+	Diagnose(ctx context.Context) []byte
+	Close(ctx context.Context) error
+}
+
+// OptionKernelPackage is the option of drivers that boot which names the
+// package that brings the kernel; images are made with it.
+const OptionKernelPackage = "kernel-package"
+
+// Freezer is an Instance that can be put to rest while others are measured.
+type Freezer interface {
+	Freeze(ctx context.Context) error
+	Thaw(ctx context.Context) error
+}
+
+// Clocked is an Instance with a clock of its own, which is held against the
+// host's around every trial: a guest whose clock runs slow looks fast.
+type Clocked interface {
+	// Clock reads the environment's monotonic clock, from an origin that does
+	// not change while it lives. The reading was made during the call.
+	Clock(ctx context.Context) (time.Duration, error)
+}
+
+// Meter is an Instance whose spending can be told apart on the host,
+// whatever runs inside: the control group of a container, the hypervisor
+// process of a machine.
+type Meter interface {
+	Usage(ctx context.Context) (probe.Scope, error)
+}
+
+// FactAccelerator is the fact of a virtual machine that says what runs its
+// processor; Emulated is its value where a program does, which makes everything
+// in it ten to a hundred times slower.
+const (
+	FactAccelerator = "accelerator"
+	Emulated        = "tcg"
+)
+
+// Info is what an environment is and where things are in it.
+type Info struct {
+	// Agent is the path of bakeoff-agent inside.
+	Agent string `json:"agent"`
+	// Scratch is a writable directory inside, empty at creation.
+	Scratch string `json:"scratch"`
+	// Volumes maps the declared path of a volume ("/data") to where it is
+	// inside; a bare host has it elsewhere than at its declared path.
+	Volumes map[string]string `json:"volumes"`
+	// Addr is the environment's address on the experiment's network; the
+	// zero Addr when it has none.
+	Addr netip.Addr `json:"addr"`
+	// Limits is what is enforced on it.
+	Limits probe.Limits `json:"limits"`
+	// Facts are what the driver knows of what ran: FactAccelerator, machine,
+	// version of the runtime. They join the fingerprint as driver.<name>.
+	Facts map[string]string `json:"facts"`
+	// OwnKernel tells that the environment runs a kernel of its own, so
+	// its clock and counters are not the host's.
+	OwnKernel bool `json:"own_kernel"`
+}
+
+// Spec is what an environment is to be.
+type Spec struct {
+	// Label is unique on the host, [a-z0-9-]{1,40}; everything that is made
+	// for this environment bears it.
+	Label string
+	// Name is the contender's.
+	Name string
+	// Dir is a directory on the host that is this environment's alone. It
+	// exists and is empty. Close and Reap unmount what is in it; its owner
+	// removes it.
+	Dir    string
+	CPUs   int
+	CPUSet []int // of the host; len ≥ 1
+	Memory unit.Bytes
+	// Quota is how many CPUs' worth of time it may use, on whichever of CPUSet;
+	// 0 is no limit. A driver that cannot hold it leaves Limits.Quota nil.
+	Quota float64
+	// Read and Write are how many bytes a second it may read from and write to
+	// the disk that Dir is on; 0 is no limit. A driver that cannot hold them
+	// leaves those of Limits nil.
+	Read, Write unit.Bytes
+	Image       Image
+	Agent       string // path on the host of bakeoff-agent for the environment
+	Volumes     []Volume
+	Network     *Network // nil: no network at all
+	Options     param.Values
+	// Tuning is sysctl name → value, applied inside. What Doc.Tuning does not
+	// take is refused with fault.Unsupported.
+	Tuning map[string]string
+	// Memo is what drivers remember of the host between two creations; nil
+	// remembers nothing.
+	Memo *Memo
+}
+
+// Image is where an image lies on the host.
+type Image struct {
+	Ref    string // as in the lab file: debian:bookworm
+	Digest string // sha256:…; empty when the driver takes no image
+	Root   string // directory: the unpacked root, never written to
+	Disk   string // file: the same root as an ext4 image, never written to
+	// Kernel and Modules are for drivers that boot: the kernel image, and
+	// the directory that has lib/modules/VERSION.
+	Kernel, Modules string
+}
+
+// Volume is storage that the lab file declared.
+type Volume struct {
+	Path string `json:"path"` // inside, absolute: /data
+	// Backing is tmpfs, dir (a directory of the host's file system),
+	// file:ext4, file:btrfs, file:zfs (a file of Size on the host with that
+	// file system in it) or disk (a block device named by Device).
+	Backing string     `json:"backing"`
+	Size    unit.Bytes `json:"size"`
+	Device  string     `json:"device,omitempty"`
+	// Properties are the file system's, by name: compression, recordsize.
+	Properties map[string]string `json:"properties,omitempty"`
+}
+
+// Storer is an Instance whose volumes can be looked at from their host.
+type Storer interface {
+	// SettleVolume returns when everything written to the volume declared at
+	// path is on its backing, and says what its file system then holds.
+	SettleVolume(ctx context.Context, path string) (VolumeUsage, error)
+}
+
+// VolumeUsage is what a file system says of itself.
+type VolumeUsage struct {
+	// Took is how long it had to be waited for, on the host's clock.
+	Took time.Duration `json:"took_ns"`
+	// UsedBytes is all that is in use, metadata included, as statfs(2) says.
+	UsedBytes int64 `json:"used_bytes"`
+	// CompressRatio is the property of ZFS; 0 where there is none.
+	CompressRatio float64 `json:"compressratio,omitempty"`
+}
+
+// Network is one environment's place on the experiment's network: a bridge
+// in a network namespace of its own, in which the generator lives.
+type Network struct {
+	Namespace string       // network namespace with the bridge
+	Bridge    string       // name of the bridge in it
+	Addr      netip.Prefix // the environment's address
+	Gateway   netip.Addr   // the bridge's own address: where the generator is
+	MAC       string
+}
+
+// Availability is the answer of Check.
+type Availability struct {
+	OK bool `json:"ok"`
+	// Reason says what is missing: "crun is not installed".
+	Reason string `json:"reason,omitempty"`
+	// Programs are those that the host lacks, by the name that they are
+	// called by.
+	Programs []string `json:"programs,omitempty"`
+	// Packages are Debian packages that would bring it, by name.
+	Packages []string `json:"packages,omitempty"`
+	// Fix is the command, or the action, that would make it usable.
+	Fix string `json:"fix,omitempty"`
+	// Facts is what was found: version, accelerator.
+	Facts map[string]string `json:"facts,omitempty"`
+}
+
+// Status says how far a driver can be believed.
+type Status string
+
+// The states of a driver.
+const (
+	// Proven drivers pass drivertest with the real technology.
+	Proven Status = "proven"
+	// Unproven drivers pass it only against a fake of their commands.
+	Unproven Status = "unproven"
+)
+
+// Doc describes a driver; reference pages and listings are made from it.
+type Doc struct {
+	Name    string `json:"name"`
+	Summary string `json:"summary"` // one sentence without its full stop
+	// Also are names under which people look for it, with what a lab file says
+	// instead.
+	Also   map[string]string `json:"-"`
+	Status Status            `json:"status"`
+	Hosts  []string          `json:"hosts"` // GOOS of the hosts it runs on
+	Root   bool              `json:"root"`  // needs root on the host
+	Image  bool              `json:"image"` // is made from an image
+	// Folder tells that the image may be a folder on the host, too, with a root
+	// in it: for systems whose roots nothing here makes.
+	Folder bool `json:"folder,omitempty"`
+	// OwnRoot reports options that bring a root of their own, and leave no place
+	// for an image; nil: none do.
+	OwnRoot func(options param.Values) bool `json:"-"`
+	Kernel  bool                            `json:"kernel"` // boots a kernel of its own
+	// EndsOfMemory tells that what exceeds the memory ends the whole
+	// environment, and not the program alone that did.
+	EndsOfMemory bool         `json:"ends_of_memory,omitempty"`
+	Options      []param.Spec `json:"options"`
+	// Backings lists the volume backings that it can give.
+	Backings []string `json:"backings"`
+	// Enforces says how limits are held, by name: cpus, memory, quota, io,
+	// network. What is not named is not held.
+	Enforces map[string]string `json:"enforces"`
+	Tuning   Tuning            `json:"tuning"`
+	Packages []string          `json:"packages"` // Debian packages
+	Source   []string          `json:"source"`   // manuals
+}

@@ -1,0 +1,79 @@
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"bakeoff/base/suite"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn/local"
+)
+
+// Create makes one environment of drv for a driver's own test, and closes it
+// with the test. It skips where Check says no, and with -short.
+func Create(t *testing.T, drv driver.Driver, o Options) driver.Instance {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("makes real environments: not with -short")
+	}
+	if a := drv.Check(t.Context(), local.Conn{}, o.Options); !a.OK {
+		t.Skipf("needs: %s; %s", a.Reason, a.Fix)
+	}
+	if o.Memory == 0 {
+		o.Memory = 96 * unit.MiB
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	s := &laboratory{T: suite.Under(t), drv: drv, o: o, host: local.Conn{}}
+	s.prepare()
+	return s.create(s.spec("one"))
+}
+
+// Bench measures how long environments of drv take to come, until they have
+// answered, and to go: medians in milliseconds.
+func Bench(b *testing.B, drv driver.Driver, o Options) {
+	if a := drv.Check(b.Context(), local.Conn{}, o.Options); !a.OK {
+		b.Skipf("needs: %s; %s", a.Reason, a.Fix)
+	}
+	s := &laboratory{T: benchmark{b}, drv: drv, o: o, host: local.Conn{}}
+	s.prepare()
+	var create, closing []time.Duration
+	for i := 0; b.Loop(); i++ {
+		dir := filepath.Join(s.dir, fmt.Sprintf("bench-%d", i))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		start := time.Now()
+		in, err := drv.Create(b.Context(), s.host, driver.Spec{Label: s.label(fmt.Sprint(i)), Name: "bench", Dir: dir, CPUs: 1, CPUSet: []int{0},
+			Memory: 256 * unit.MiB, Image: s.o.Image, Agent: s.agent, Options: o.Options})
+		if err != nil {
+			b.Fatal(err)
+		}
+		up := time.Now()
+		if err := in.Close(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		create, closing = append(create, up.Sub(start)), append(closing, time.Since(up))
+	}
+	b.ReportMetric(median(create), "create-ms")
+	b.ReportMetric(median(closing), "close-ms")
+	b.ReportMetric(0, "ns/op") // the loop's own time says nothing more
+}
+
+func median(d []time.Duration) float64 {
+	slices.Sort(d)
+	return float64(d[len(d)/2].Microseconds()) / 1000
+}
+
+// benchmark is a benchmark as a suite's T: it has no tests within.
+type benchmark struct{ *testing.B }
+
+func (benchmark) Run(string, func(suite.T)) bool { panic("a benchmark runs no tests") }
+func (benchmark) Short() bool                    { return testing.Short() }

@@ -1,0 +1,214 @@
+package drivertest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+)
+
+// cancelled: a creation that is broken off at any moment leaves nothing.
+func (s *laboratory) cancelled() {
+	spec := s.spec("cancel-0")
+	start := time.Now()
+	s.close(s.create(spec), spec)
+	whole := time.Since(start)
+	for i := range 6 {
+		spec := s.spec(fmt.Sprintf("cancel-%d", i+1))
+		if slices.Contains(s.drv.Doc().Backings, "tmpfs") {
+			spec.Volumes = s.volume("tmpfs")
+		}
+		ctx, cancel := context.WithTimeout(s.Context(), whole*time.Duration(i)/6)
+		in, err := s.drv.Create(ctx, s.host, spec)
+		cancel()
+		if err == nil {
+			s.close(in, spec)
+			continue
+		}
+		s.nothing(spec)
+	}
+}
+
+// volume is a small one for an environment that is broken off; none where the
+// guest of a fake would have to mount it.
+func (s *laboratory) volume(backing string) []driver.Volume {
+	if s.o.NoVolume {
+		return nil
+	}
+	return []driver.Volume{{Path: "/v", Backing: backing, Size: unit.MiB}}
+}
+
+// crashedController: after a kill of whoever made it, everything is found by
+// its label, removed, and then nothing is found.
+func (s *laboratory) crashedController() {
+	spec := s.spec("crash")
+	spec.Volumes = s.volume(s.drv.Doc().Backings[len(s.drv.Doc().Backings)-1])
+	v := s.victim(crash{Spec: spec, Dir: s.dir})
+	v.reached("up")
+	v.kill()
+	seen, err := s.drv.Reap(s.Context(), s.host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true)
+	if err != nil || len(seen) == 0 {
+		s.Errorf("a dry run finds %q, %v; the controller said: %s", seen, err, v.said.Bytes())
+	}
+	if found := s.reap(spec); len(found) == 0 {
+		s.Error("nothing was found")
+	}
+}
+
+// mortal is the host of a fake, on which a controller can be killed before its
+// n-th command from now: exactly there, and not in the midst of what the fake
+// does within the controller's own process.
+type mortal interface {
+	Calls() [][]string
+	KillAt(n int)
+}
+
+// crashedCreating: it is the same wherever in a creation the kill comes. On a
+// real machine a command that a killed controller has begun goes on by itself
+// and takes effect whenever it does, so there no moment can be chosen.
+func (s *laboratory) crashedCreating() {
+	m, ok := s.host.(mortal)
+	if !ok {
+		s.Skip("the moment of a kill can be chosen on a fake only")
+	}
+	before, found := len(m.Calls()), 0
+	spec := s.spec("born")
+	in := s.create(spec)
+	calls := len(m.Calls()) - before
+	s.close(in, spec)
+	for _, n := range []int{calls / 3, 2 * calls / 3, calls - 1} {
+		spec := s.spec(fmt.Sprintf("born-%d", n))
+		v := s.victim(crash{Spec: spec, Dir: s.dir, Killed: true, Before: n})
+		v.ended()
+		found += len(s.reap(spec))
+	}
+	if found == 0 {
+		s.Errorf("killed at each third of %d commands, there was nothing to remove", calls)
+	}
+}
+
+// reap removes what a killed controller has left, and looks whether it did.
+func (s *laboratory) reap(spec driver.Spec) []string {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), s.o.Timeout)
+	defer cancel()
+	found, err := s.drv.Reap(ctx, s.host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, false)
+	if err != nil {
+		s.Errorf("found %q, %v", found, err)
+	}
+	s.Logf("found and removed: %q", found)
+	s.nothing(spec)
+	return found
+}
+
+// victim is a controller that is killed.
+type victim struct {
+	*laboratory
+	dir  string
+	cmd  *exec.Cmd
+	said bytes.Buffer
+}
+
+// victim starts a controller that makes what c says.
+func (s *laboratory) victim(c crash) *victim {
+	s.Helper()
+	if s.o.Victim == nil {
+		s.Fatal("there is no controller to kill: Options.Victim is nil")
+	}
+	v := &victim{laboratory: s, dir: filepath.Join(s.dir, "crash-"+c.Spec.Name), cmd: s.o.Victim()}
+	text, err := json.Marshal(c)
+	if err == nil {
+		err = os.Mkdir(v.dir, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(v.dir, "spec.json"), text, 0o644)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	v.cmd.Env = append(append(os.Environ(), v.cmd.Env...), crashed+"="+v.dir)
+	v.cmd.Stdout, v.cmd.Stderr = &v.said, &v.said
+	v.cmd.WaitDelay = time.Second
+	if err := v.cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	return v
+}
+
+// reached waits until the controller says that it is there.
+func (v *victim) reached(what string) {
+	v.Helper()
+	v.within(v.o.Timeout+patience, "the controller to be "+what, func() bool {
+		_, err := os.Stat(filepath.Join(v.dir, what))
+		return err == nil
+	})
+}
+
+func (v *victim) kill() {
+	v.cmd.Process.Kill()
+	v.cmd.Wait()
+}
+
+// ended waits for a controller that kills itself.
+func (v *victim) ended() {
+	v.Helper()
+	late := time.AfterFunc(v.o.Timeout, func() { v.cmd.Process.Kill() })
+	v.cmd.Wait()
+	if !late.Stop() {
+		v.Errorf("the controller was not killed where it was to be; it said: %s", v.said.Bytes())
+	}
+	if v.cmd.ProcessState.Exited() {
+		v.Errorf("the controller was not killed, it ended: %v; it said: %s", v.cmd.ProcessState, v.said.Bytes())
+	}
+}
+
+// crash is what the victim is told.
+type crash struct {
+	Spec driver.Spec
+	Dir  string
+	// Killed tells that it is killed on a fake, before the command numbered
+	// Before, or after its last one where there are fewer: how many there are
+	// depends on what others have on the host.
+	Killed bool
+	Before int
+}
+
+// crash makes an environment with something running in it and waits for its end.
+func (s *laboratory) crash(dir string) {
+	text, err := os.ReadFile(filepath.Join(dir, "spec.json"))
+	var c crash
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.dir, s.agent = c.Dir, c.Spec.Agent
+	if c.Killed {
+		s.host.(mortal).KillAt(c.Before)
+	}
+	in, err := s.drv.Create(s.Context(), s.host, c.Spec)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if c.Killed {
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			self.Kill()
+		}
+		select {} // the signal comes
+	}
+	program := in.Info().Agent
+	s.exec(in, "sh", "-c", `"$0" subject beat "$1" >/dev/null 2>&1 &`, program, in.Info().Scratch+"/beat")
+	if err := os.WriteFile(filepath.Join(dir, "up"), nil, 0o644); err != nil {
+		s.Fatal(err)
+	}
+	time.Sleep(3 * time.Minute)
+}

@@ -1,0 +1,159 @@
+// Package drivertest is the suite that every driver passes with its real
+// technology: under go test, and in `bakeoff doctor --prove` on the machine of
+// somebody who has it.
+package drivertest
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/base/param"
+	"bakeoff/base/suite"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// Options fit the suite to a technology.
+type Options struct {
+	// Image is what environments are made from. For a driver that takes an
+	// image and gets none here, a root with a static busybox is made.
+	Image driver.Image
+	// Options are the driver's own.
+	Options param.Values
+	// Memory is each environment's; 0 is 96 MiB. Timeout bounds one creation;
+	// 0 is a minute.
+	Memory  unit.Bytes
+	Timeout time.Duration
+	// Transfer is the size of what is pushed and pulled; 0 is 4 MiB.
+	Transfer int
+	// Name makes labels different where one package runs the suite twice.
+	Name string
+	// Host is the machine that is driven; nil is this one. Dir is a directory
+	// on it and here, for what the suite makes; "" is a temporary one.
+	Host conn.Conn
+	Dir  string
+	// Agent is the path of bakeoff-agent, on the host and here; "" builds it.
+	Agent string
+	// Left looks for what is left of an environment otherwise than the
+	// driver's own Reap does, one line for each thing; nil looks for mounts,
+	// control groups and network namespaces.
+	Left func(spec driver.Spec) []string
+	// NoVolume makes the environments that are cancelled or crash have none:
+	// the guest of a fake cannot mount it.
+	NoVolume bool
+	// Without names tests that say nothing here, with the reason.
+	Without map[string]string
+	// Victim is a process that calls Run or On with the same driver and
+	// options, and is killed in mid-life; nil is this test program, as go
+	// test starts it.
+	Victim func() *exec.Cmd
+}
+
+// crashed is set in the process that is to be killed in mid-life.
+const crashed = "DRIVERTEST_CRASH"
+
+// Victim tells whether this process is the one that is to be killed.
+func Victim() bool { return os.Getenv(crashed) != "" }
+
+// laboratory is one driver under test.
+type laboratory struct {
+	suite.T
+	drv   driver.Driver
+	o     Options
+	host  conn.Conn
+	dir   string // of the test, on the host
+	agent string
+}
+
+// Run tests drv under go test. It needs what the driver's Check asks for, and
+// skips with its answer where that is missing. It does not run with -short.
+func Run(t *testing.T, drv driver.Driver, o Options) {
+	t.Helper()
+	if o.Victim == nil {
+		test, _, _ := strings.Cut(t.Name(), "/")
+		o.Victim = func() *exec.Cmd { return exec.Command(os.Args[0], "-test.run=^"+test+"$") }
+	}
+	On(suite.Under(t), drv, o)
+}
+
+// On tests drv wherever t is; see Run.
+func On(t suite.T, drv driver.Driver, o Options) {
+	if o.Memory == 0 {
+		o.Memory = 96 * unit.MiB
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Host == nil {
+		o.Host = local.Conn{}
+	}
+	s := &laboratory{T: t, drv: drv, o: o, host: o.Host}
+	if dir := os.Getenv(crashed); dir != "" {
+		s.crash(dir)
+		return
+	}
+	t.Run("doc", func(t suite.T) { checkDoc(t, drv.Doc()) })
+	if t.Short() {
+		t.Skip("makes real environments: not with -short")
+	}
+	a := drv.Check(t.Context(), s.host, o.Options)
+	if !a.OK {
+		t.Skipf("needs: %s; %s", a.Reason, a.Fix)
+	}
+	t.Logf("usable: %v", a.Facts)
+	s.prepare()
+	s.found()
+	for _, test := range []struct {
+		name string
+		run  func(*laboratory)
+	}{
+		{"life", (*laboratory).life}, {"contract", (*laboratory).contract}, {"side by side", (*laboratory).sideBySide},
+		{"limits", (*laboratory).limits}, {"volumes", (*laboratory).volumes}, {"network", (*laboratory).network},
+		{"rest", (*laboratory).rest}, {"cancelled", (*laboratory).cancelled}, {"crashed", (*laboratory).crashedController},
+		{"crashed creating", (*laboratory).crashedCreating},
+		{"tuning", (*laboratory).tuning},
+	} {
+		t.Run(test.name, func(t suite.T) {
+			if why, ok := o.Without[test.name]; ok {
+				t.Skip(why)
+			}
+			sub := *s
+			sub.T = t
+			test.run(&sub)
+		})
+	}
+}
+
+func checkDoc(t suite.T, d driver.Doc) {
+	for what, empty := range map[string]bool{"Name": d.Name == "", "Summary": d.Summary == "", "Status": d.Status == "",
+		"Hosts": len(d.Hosts) == 0, "Backings": len(d.Backings) == 0, "Enforces": len(d.Enforces) == 0, "Source": len(d.Source) == 0} {
+		if empty {
+			t.Errorf("Doc has no %s", what)
+		}
+	}
+	if strings.HasSuffix(d.Summary, ".") || strings.Contains(d.Summary, "\n") {
+		t.Errorf("the summary is not one sentence without its full stop: %q", d.Summary)
+	}
+	if !slices.IsSorted(d.Backings) {
+		t.Errorf("backings are not sorted: %v", d.Backings)
+	}
+	if len(d.Tuning.Names) == 0 && d.Tuning.Why == "" {
+		t.Error("Doc takes no tuning, and does not say why")
+	}
+	for _, o := range d.Options {
+		if o.Doc == "" {
+			t.Errorf("option %s has no documentation", o.Name)
+		}
+		if o.Default != "" {
+			if c, err := o.Canonical(o.Default); err != nil || c != o.Default {
+				t.Errorf("option %s: its default %q is not canonical: %q, %v", o.Name, o.Default, c, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package drivertest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/conntest"
+)
+
+// life: what an environment says of itself, and its end.
+func (s *laboratory) life() {
+	spec := s.spec("life")
+	start := time.Now()
+	in := s.create(spec)
+	s.Logf("created in %v", time.Since(start).Round(100*time.Microsecond))
+	info := in.Info()
+	text, err := json.Marshal(info)
+	if err != nil || info.Agent == "" || info.Scratch == "" || len(info.Facts) == 0 {
+		s.Errorf("info is not complete: %s, %v", text, err)
+	}
+	if s.drv.Doc().Kernel && !info.OwnKernel {
+		s.Error("Doc says that it boots a kernel of its own, Info that it has none")
+	}
+	s.Logf("%s", text)
+	if exit, out := s.exec(in, info.Agent, "list"); !exit.OK() {
+		s.Errorf("the agent does not run at %s: %v %s", info.Agent, exit, out)
+	}
+	if exit, out := s.exec(in, "ls", "-A", info.Scratch); !exit.OK() || out != "" {
+		s.Errorf("the scratch directory is not empty: %v %q", exit, out)
+	}
+	// A second one of that label must not be, nor hurt the first.
+	ctx, cancel := context.WithTimeout(s.Context(), s.o.Timeout)
+	defer cancel()
+	again := spec
+	again.Dir = filepath.Join(s.dir, "env-again")
+	if err := os.Mkdir(again.Dir, 0o755); err != nil {
+		s.Fatal(err)
+	}
+	if second, err := s.drv.Create(ctx, s.host, again); err == nil {
+		second.Close(ctx)
+		s.Error("two environments have the same label")
+	}
+	if exit, out := s.exec(in, info.Agent, "list"); !exit.OK() {
+		s.Errorf("the first does not live any more: %v %s", exit, out)
+	}
+	s.exec(in, "sh", "-c", "echo one that failed >&2; exit 3")
+	if d := in.Diagnose(ctx); len(d) == 0 || len(d) > 64<<10 {
+		s.Errorf("the diagnosis has %d bytes", len(d))
+	}
+}
+
+func (s *laboratory) contract() {
+	in := s.create(s.spec("contract"))
+	conntest.On(s.T, in, conntest.Options{Dir: in.Info().Scratch, Bytes: s.o.Transfer})
+}
+
+// sideBySide: two of them, each with files and a background process of its own.
+func (s *laboratory) sideBySide() {
+	a, b := s.create(s.spec("left")), s.create(s.spec("right"))
+	for in, text := range map[driver.Instance]string{a: "left", b: "right"} {
+		if err := in.Push(s.Context(), in.Info().Scratch+"/who", 0o644, strings.NewReader(text)); err != nil {
+			s.Fatal(err)
+		}
+		program := in.Info().Agent
+		if exit, out := s.exec(in, "sh", "-c", `"$0" subject beat "$1" >/dev/null 2>&1 &`, program, in.Info().Scratch+"/beat"); !exit.OK() {
+			s.Fatalf("%v %s", exit, out)
+		}
+	}
+	for in, text := range map[driver.Instance]string{a: "left", b: "right"} {
+		if _, out := s.exec(in, "cat", in.Info().Scratch+"/who"); out != text {
+			s.Errorf("%q in the environment of %q", out, text)
+		}
+		s.until("the background process", func() bool {
+			var got bytes.Buffer
+			return in.Pull(s.Context(), in.Info().Scratch+"/beat", &got) == nil && got.Len() > 3
+		})
+	}
+}
+
+// limits: they are in force, as seen from inside, and what breaks them is told.
+func (s *laboratory) limits() {
+	spec := s.spec("limits")
+	spec.Quota, spec.Read = 0.5, 512*unit.MiB
+	in := s.create(spec)
+	lim, says := in.Info().Limits, s.drv.Doc().Enforces
+	for name, held := range map[string]bool{"quota": lim.Quota != nil, "io": lim.Read != nil} {
+		if held && says[name] == "" {
+			s.Errorf("it holds %s, and its Doc does not say so", name)
+		}
+	}
+	if lim.Quota == nil {
+		s.Logf("a quota of CPU time is not enforced: %s", lim.NotEnforced["quota"])
+	} else if *lim.Quota != spec.Quota {
+		s.Errorf("a quota of %v CPUs is held as %v", spec.Quota, *lim.Quota)
+	}
+	if lim.Read == nil {
+		s.Logf("a limit of I/O is not enforced: %s", lim.NotEnforced["io"])
+	} else if *lim.Read != spec.Read {
+		s.Errorf("%v a second are held as %v", spec.Read, *lim.Read)
+	}
+	program := in.Info().Agent
+	if lim.CPUs == nil {
+		s.Logf("CPUs are not enforced: %s", lim.NotEnforced["cpus"])
+	} else if exit, out := s.exec(in, program, "subject", "cpus"); strings.TrimSpace(out) != "1" || *lim.CPUs != 1 {
+		s.Errorf("CPUs inside: %v %q, limits say %d", exit, out, *lim.CPUs)
+	}
+	if lim.Memory == nil {
+		s.Logf("memory is not enforced: %s", lim.NotEnforced["memory"])
+		return
+	}
+	if s.drv.Doc().EndsOfMemory {
+		s.endsOfMemory(in, program)
+		return
+	}
+	if exit, out := s.exec(in, program, "subject", "hog", fmt.Sprint(4*int64(s.o.Memory))); exit.OK() {
+		s.Errorf("a program took four times the memory: %s", out)
+	} else {
+		s.Logf("the hog ended with %v", exit)
+	}
+	if exit, out := s.exec(in, program, "subject", "cpus"); !exit.OK() {
+		s.Errorf("afterwards the environment is dead: %v %s", exit, out)
+	}
+	if m, ok := in.(driver.Meter); ok {
+		u, err := m.Usage(s.Context())
+		if err != nil || u.CPUSeconds == nil || *u.CPUSeconds <= 0 {
+			s.Errorf("usage %+v, %v", u, err)
+		}
+		if !in.Info().OwnKernel && (u.OOMKills == nil || *u.OOMKills < 1) {
+			s.Error("the meter does not know that something was killed for its memory")
+		}
+	}
+}
+
+// endsOfMemory: what ends the whole environment is the subject's failure, and
+// is told as such whatever is tried then.
+func (s *laboratory) endsOfMemory(in driver.Instance, program string) {
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	for _, argv := range [][]string{{program, "subject", "hog", fmt.Sprint(4 * int64(s.o.Memory))}, {program, "subject", "cpus"}} {
+		exit, err := in.Exec(ctx, conn.Cmd{Argv: argv})
+		if !fault.Is(err, fault.Subject) {
+			s.Errorf("%q in an environment without memory: %v, %v", argv[2], exit, err)
+		}
+		s.Logf("%s: %v", argv[2], err)
+	}
+}
+
+// volumes: of each backing that needs nothing else, as large as declared, and
+// not shared.
+func (s *laboratory) volumes() {
+	const size = 16 * unit.MiB
+	backings := s.drv.Doc().Backings
+	var declared []driver.Volume
+	for _, b := range []string{"tmpfs", "dir", "file:ext4"} {
+		if slices.Contains(backings, b) {
+			declared = append(declared, driver.Volume{Path: "/data/" + strings.TrimPrefix(b, "file:"), Backing: b, Size: size})
+		}
+	}
+	var made []driver.Instance
+	for _, name := range []string{"vol-a", "vol-b"} {
+		spec := s.spec(name)
+		spec.Volumes = declared
+		made = append(made, s.create(spec))
+	}
+	for _, v := range declared {
+		for _, in := range made {
+			at := in.Info().Volumes[v.Path]
+			if at == "" {
+				s.Fatalf("nobody says where %s is", v.Path)
+			}
+			if exit, out := s.exec(in, "sh", "-c", `test ! -e "$0/mark" && touch "$0/mark"`, at); !exit.OK() {
+				s.Errorf("%s is not an own, empty, writable directory: %v %s", v.Path, exit, out)
+			}
+		}
+		if v.Backing == "dir" {
+			continue // as large as the host's file system
+		}
+		program, at := made[0].Info().Agent, made[0].Info().Volumes[v.Path]
+		if exit, out := s.exec(made[0], program, "subject", "fill", at+"/half", fmt.Sprint(int64(size/2))); !exit.OK() {
+			s.Errorf("half of %s does not fit: %v %s", v.Path, exit, out)
+		}
+		exit, out := s.exec(made[0], program, "subject", "fill", at+"/over", fmt.Sprint(int64(size)))
+		if exit.OK() || !strings.Contains(out, "no space left") {
+			s.Errorf("%s took more than its size: %v %q", v.Path, exit, out)
+		}
+	}
+	spec := s.spec("vol-bad")
+	spec.Volumes = []driver.Volume{{Path: "/x", Backing: "floppy", Size: size}}
+	if in, err := s.drv.Create(s.Context(), s.host, spec); err == nil {
+		in.Close(s.Context())
+		s.Error("a backing that does not exist was accepted")
+	}
+	s.nothing(spec)
+}

@@ -1,0 +1,77 @@
+package drivertest
+
+import (
+	"bytes"
+	"time"
+
+	"bakeoff/provision/driver"
+)
+
+// rest: frozen it does nothing, thawed it goes on, and it can be closed in
+// its sleep.
+func (s *laboratory) rest() {
+	spec := s.spec("rest")
+	in := s.create(spec)
+	f, ok := in.(driver.Freezer)
+	if !ok {
+		s.Skip("the technology cannot be frozen")
+	}
+	program := in.Info().Agent
+	beat := in.Info().Scratch + "/beat"
+	s.exec(in, "sh", "-c", `"$0" subject beat "$1" >/dev/null 2>&1 &`, program, beat)
+	size := func() int {
+		var b bytes.Buffer
+		in.Pull(s.Context(), beat, &b)
+		return b.Len()
+	}
+	s.until("the heart to beat", func() bool { return size() > 2 })
+	m, metered := in.(driver.Meter)
+	for range 2 {
+		start := time.Now()
+		if err := f.Freeze(s.Context()); err != nil {
+			s.Fatal(err)
+		}
+		freeze := time.Since(start)
+		s.still(m, metered)
+		start = time.Now()
+		if err := f.Thaw(s.Context()); err != nil {
+			s.Fatal(err)
+		}
+		s.Logf("freeze %v, thaw %v", freeze, time.Since(start))
+		before := size()
+		s.until("the heart to beat again", func() bool { return size() > before })
+	}
+	if err := f.Freeze(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// still checks that what is frozen uses no CPU. In 200 ms the heart beats forty
+// times and writes to a file each time, so that a living one uses more than a
+// little. The kernel calls a group frozen before the last of it has left its
+// CPU, on which it may have to wait for others: that shows once.
+func (s *laboratory) still(m driver.Meter, metered bool) {
+	s.Helper()
+	var spent []float64
+	for range 3 {
+		used := 0.0
+		if metered {
+			used = s.cpu(m)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if !metered || s.cpu(m)-used <= 100e-6 {
+			return
+		}
+		spent = append(spent, s.cpu(m)-used)
+	}
+	s.Errorf("frozen, it used %v s of CPU", spent)
+}
+
+func (s *laboratory) cpu(m driver.Meter) float64 {
+	s.Helper()
+	u, err := m.Usage(s.Context())
+	if err != nil || u.CPUSeconds == nil {
+		s.Fatalf("usage: %+v, %v", u, err)
+	}
+	return *u.CPUSeconds
+}

@@ -1,0 +1,75 @@
+package drivertest
+
+import (
+	"os"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/driver"
+)
+
+// tunables are settings of Linux that differ from what every kernel begins
+// with: of a network namespace, of a namespace of names, of the whole kernel.
+var tunables = map[string]string{"net.ipv4.ip_default_ttl": "77", "kernel.domainname": "tuned.example", "vm.swappiness": "1"}
+
+// tuning: what the Doc does not take is refused by Create, and leaves nothing;
+// what it takes is in force inside, and nowhere else.
+func (s *laboratory) tuning() {
+	takes := s.drv.Doc().Tuning
+	spec := s.spec("tuned")
+	spec.Tuning = map[string]string{}
+	for name, value := range tunables {
+		if takes.Takes(name) == nil {
+			spec.Tuning[name] = value
+		} else {
+			s.untuned(name, value)
+		}
+	}
+	if len(spec.Tuning) == 0 {
+		s.Logf("takes %s", takes)
+		return
+	}
+	before := map[string]string{}
+	for name := range spec.Tuning {
+		before[name] = hosts(name)
+	}
+	in, err := s.drv.Create(s.Context(), s.host, spec)
+	if err != nil {
+		s.Fatalf("its Doc takes %v: %v", spec.Tuning, err)
+	}
+	s.Cleanup(func() { s.close(in, spec) })
+	for name, value := range spec.Tuning {
+		if exit, out := s.exec(in, "cat", settingFile(name)); !exit.OK() || strings.TrimSpace(out) != value {
+			s.Errorf("%s inside is %q, %v", name, out, exit)
+		}
+		if now := hosts(name); now != before[name] {
+			s.Errorf("%s of the host was %q and is %q", name, before[name], now)
+		}
+	}
+}
+
+// untuned sees that a setting is refused which the Doc does not take.
+func (s *laboratory) untuned(name, value string) {
+	spec := s.spec("untuned")
+	spec.Tuning = map[string]string{name: value}
+	in, err := s.drv.Create(s.Context(), s.host, spec)
+	switch {
+	case err == nil:
+		s.Errorf("its Doc does not take %s, and Create does", name)
+		s.close(in, spec)
+	case !fault.Is(err, fault.Unsupported) || fault.Fix(err) == "":
+		s.Errorf("%s is refused with %v, of kind %v and without what would be right", name, err, fault.Of(err))
+	}
+	s.nothing(spec)
+	if v, ok := s.drv.(driver.Validator); ok && v.Validate(spec) == nil {
+		s.Errorf("Validate lets %s pass, which Create refuses", name)
+	}
+}
+
+func settingFile(name string) string { return "/proc/sys/" + strings.ReplaceAll(name, ".", "/") }
+
+// hosts is a setting of this machine.
+func hosts(name string) string {
+	b, _ := os.ReadFile(settingFile(name))
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,101 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/provision/cgroup"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// Place is where the processes of one environment really run: below a root on
+// this machine, in a control group with the environment's limits.
+type Place struct {
+	Label  string // of the control group
+	Root   string
+	CPUSet []int
+	Memory unit.Bytes
+}
+
+// Inside runs argv in a place with the call's streams, until its end or the
+// call's.
+func (c *Call) Inside(p Place, argv ...string) int {
+	layout, err := cgroup.Detect(c.Ctx, local.Conn{})
+	if err != nil {
+		return c.Failf("%v", err)
+	}
+	group, err := adopt(c.Ctx, layout, p)
+	if err != nil {
+		return c.Failf("%v", err)
+	}
+	if c.Host.mute.Load() {
+		argv = []string{"/bin/busybox", "sleep", "100"}
+	}
+	enter := append([]string{filepath.Join(p.Root, ".bakeoff/agent"), "enter", "--chroot", p.Root, "--dir", "/"}, group.EnterArgs()...)
+	return c.Real(append(append(enter, "--"), argv...)...)
+}
+
+// adopt takes the place's control group, or makes it.
+func adopt(ctx context.Context, layout cgroup.Layout, p Place) (*cgroup.Group, error) {
+	limits := cgroup.Limits{CPUSet: p.CPUSet, Memory: p.Memory}
+	dirs, err := layout.Find(ctx, local.Conn{}, p.Label)
+	if err != nil {
+		return nil, err
+	}
+	if len(dirs) > 0 {
+		return layout.Adopt(ctx, local.Conn{}, p.Label, limits)
+	}
+	return layout.Create(ctx, local.Conn{}, p.Label, limits)
+}
+
+// labelled is a label that no other program has which tests the same on this
+// machine now: the control groups are real.
+func labelled(label, name string) string { return fmt.Sprintf("%s-%d-%s", label, os.Getpid(), name) }
+
+// Populated tells how many processes are in a place.
+func Populated(ctx context.Context, label string) (int, error) {
+	layout, err := cgroup.Detect(ctx, local.Conn{})
+	if err != nil {
+		return 0, err
+	}
+	group, err := layout.Adopt(ctx, local.Conn{}, label, cgroup.Limits{})
+	if fault.Is(err, fault.NotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	pids, err := group.PIDs(ctx)
+	return len(pids), err
+}
+
+// Empty kills everything in a place. The end of a place is not the call's: it
+// is carried through when that is cancelled.
+func Empty(label string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	layout, err := cgroup.Detect(ctx, local.Conn{})
+	if err != nil {
+		return err
+	}
+	group, err := layout.Adopt(ctx, local.Conn{}, label, cgroup.Limits{})
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return group.Remove(ctx)
+}
+
+// Here runs a command on this machine for the fake's own purposes.
+func Here(ctx context.Context, argv ...string) error {
+	_, err := conn.Output(ctx, local.Conn{}, argv...)
+	return err
+}

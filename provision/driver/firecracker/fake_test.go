@@ -1,0 +1,521 @@
+package firecracker_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/drivertest"
+	"bakeoff/provision/driver/fake"
+	"bakeoff/provision/driver/firecracker"
+	"bakeoff/provision/netns"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// vmm is one fake Firecracker process.
+type vmm struct {
+	call   *fake.Call
+	id     string
+	root   string // of the guest
+	disks  []string
+	drives []string // their ids
+	netns  string   // where it runs
+	taps   []string // id, address and device of each card
+	mu     sync.Mutex
+	state  string
+	have   map[string]bool
+	vsock  string
+	booted context.CancelFunc
+}
+
+// host is a Linux host with a fake Firecracker on it. Everything else is this
+// machine's: the driver uses control groups like its siblings.
+func host(dir string) *fake.Host {
+	return &fake.Host{Dir: dir,
+		Passed: []string{"uname", "id", "cat", "dd", "mkdir", "rmdir", "ls", "test", "cp", "stat", "sh", "kill", "ip", "fallocate", "mke2fs"},
+		Programs: map[string]fake.Program{"bakeoff-agent": agentProgram, "firecracker": func(c *fake.Call) int { return run(c, "") },
+			"blkid": func(c *fake.Call) int { c.Printf("bakeoff\n"); return 0 }}}
+}
+
+// agentProgram is the agent on the host: what it does there is real, but for
+// Firecracker itself and for KVM.
+func agentProgram(c *fake.Call) int {
+	switch c.Argv[1] {
+	case "kvm-probe":
+		c.Printf(`{"works":true}` + "\n")
+		return 0
+	case "initramfs":
+		var q struct {
+			Kernel, Out string
+			Config      agent.InitConfig
+		}
+		if err := json.NewDecoder(c.Stdin).Decode(&q); err != nil || q.Config.Root == "" || !strings.HasPrefix(q.Config.Port, "vsock:") {
+			return c.Failf("%v: %+v", err, q)
+		}
+		if err := os.WriteFile(q.Out, fmt.Appendf(nil, "%v", q.Config.Volumes), 0o644); err != nil {
+			return c.Failf("%v", err)
+		}
+		c.Printf("{}\n")
+		return 0
+	case "enter":
+		i := slices.Index(c.Argv, "--")
+		inner := *c
+		inner.Argv = c.Argv[i+1:]
+		netns := ""
+		if n := slices.Index(c.Argv[:i], "--netns"); n >= 0 {
+			netns = c.Argv[n+1]
+		}
+		return run(&inner, netns)
+	}
+	return c.Failf("unknown command %s", c.Argv[1])
+}
+
+// machines are the processes that were, by label.
+var machines sync.Map
+
+func run(c *fake.Call, netns string) int {
+	if slices.Equal(c.Argv, []string{"firecracker", "--version"}) {
+		c.Printf("Firecracker v1.10.1\n")
+		return 0
+	}
+	a := c.Argv[1:]
+	if len(a) != 4 || a[0] != "--api-sock" || a[2] != "--id" || len(a[3]) > 64 || strings.ContainsAny(a[3], "_/.") {
+		return c.Failf("Arguments parsing error: %q", a)
+	}
+	v := &vmm{call: c, id: a[3], state: "Not started", have: map[string]bool{}, netns: netns}
+	machines.Store(v.id, v)
+	l, err := net.Listen("unix", a[1])
+	if err != nil {
+		return c.Failf("Failed to open the API socket: %v", err)
+	}
+	ctx, stop := context.WithCancel(c.Ctx)
+	defer stop()
+	v.booted = stop
+	server := &http.Server{Handler: v, BaseContext: func(net.Listener) context.Context { return ctx }}
+	go server.Serve(l)
+	<-c.Ctx.Done()
+	server.Close()
+	// The guest goes with its process, and what was in it too.
+	fake.Empty(v.id)
+	os.RemoveAll(v.root)
+	return 0
+}
+
+// ServeHTTP answers the API as its description has it: unknown fields are
+// refused, and so is configuration after the start.
+func (v *vmm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<16))
+	if err := v.do(r.Method, r.URL.Path, body, w); err != nil {
+		w.WriteHeader(400)
+		json.NewEncoder(w).Encode(map[string]string{"fault_message": err.Error()})
+	}
+}
+
+func strict(body []byte, v any) error {
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.DisallowUnknownFields()
+	return d.Decode(v)
+}
+
+func (v *vmm) do(method, at string, body []byte, w http.ResponseWriter) error {
+	kind, name, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
+	switch {
+	case method == "GET" && at == "/":
+		return json.NewEncoder(w).Encode(map[string]string{"id": v.id, "state": v.state, "vmm_version": "1.10.1", "app_name": "Firecracker"})
+	case method == "PATCH" && at == "/vm":
+		return v.patch(body, w)
+	case method != "PUT":
+		return fmt.Errorf("Invalid request method and/or path: %s %s", method, at)
+	case v.state != "Not started":
+		return fmt.Errorf("The requested operation is not supported after starting the microVM")
+	}
+	var err error
+	switch kind {
+	case "machine-config":
+		var q struct {
+			VCPUs  int  `json:"vcpu_count"`
+			Memory int  `json:"mem_size_mib"`
+			SMT    bool `json:"smt"`
+		}
+		if err = strict(body, &q); err == nil && (q.VCPUs < 1 || q.VCPUs > 32 || q.Memory < 1) {
+			err = fmt.Errorf("the machine config is invalid: %+v", q)
+		}
+	case "boot-source":
+		var q struct {
+			Kernel string `json:"kernel_image_path"`
+			Initrd string `json:"initrd_path"`
+			Args   string `json:"boot_args"`
+		}
+		if err = strict(body, &q); err == nil {
+			text, kerr := os.ReadFile(q.Kernel)
+			if _, ierr := os.Stat(q.Initrd); kerr != nil || ierr != nil || !strings.HasPrefix(string(text), "\x7fELF") {
+				err = fmt.Errorf("the kernel file cannot be opened: %v, %v", kerr, ierr)
+			}
+		}
+	case "drives":
+		err = v.drive(name, body)
+	case "network-interfaces":
+		var q struct {
+			ID  string `json:"iface_id"`
+			MAC string `json:"guest_mac"`
+			Dev string `json:"host_dev_name"`
+		}
+		if err = strict(body, &q); err == nil && q.ID != name {
+			err = fmt.Errorf("the id from the path does not match that of the body")
+		}
+		if err == nil {
+			err = v.card(q.ID, q.MAC, q.Dev)
+		}
+	case "vsock":
+		var q struct {
+			CID  int    `json:"guest_cid"`
+			Path string `json:"uds_path"`
+		}
+		if err = strict(body, &q); err == nil && q.CID < 3 {
+			err = fmt.Errorf("guest_cid %d is reserved", q.CID)
+		}
+		v.vsock = q.Path
+	case "actions":
+		var q struct {
+			Action string `json:"action_type"`
+		}
+		if err = strict(body, &q); err == nil {
+			err = v.start(q.Action)
+		}
+	default:
+		err = fmt.Errorf("Invalid request method and/or path: %s", at)
+	}
+	if err == nil {
+		v.have[kind] = true
+		w.WriteHeader(204)
+	}
+	return err
+}
+
+// card opens a tap, which is where the process runs, and no other has it.
+func (v *vmm) card(id, mac, dev string) error {
+	if _, err := net.ParseMAC(mac); err != nil {
+		return err
+	}
+	if v.netns == "" || fake.Here(v.call.Ctx, "ip", "-n", v.netns, "link", "show", dev) != nil {
+		return fmt.Errorf("Could not create the network device: Open tap device failed: %s: No such device", dev)
+	}
+	if slices.ContainsFunc(v.taps, func(t string) bool { return strings.HasSuffix(t, " "+dev) }) {
+		return fmt.Errorf("Open tap device failed: %s: Resource busy", dev)
+	}
+	v.taps = append(v.taps, id+" "+mac+" "+dev)
+	return nil
+}
+
+func (v *vmm) drive(name string, body []byte) error {
+	var q struct {
+		ID       string `json:"drive_id"`
+		Path     string `json:"path_on_host"`
+		Root     bool   `json:"is_root_device"`
+		ReadOnly bool   `json:"is_read_only"`
+		Cache    string `json:"cache_type"`
+		Engine   string `json:"io_engine"`
+	}
+	if err := strict(body, &q); err != nil {
+		return err
+	}
+	if _, err := os.Stat(q.Path); err != nil || q.ID != name || !slices.Contains([]string{"Unsafe", "Writeback"}, q.Cache) || !slices.Contains([]string{"Sync", "Async"}, q.Engine) {
+		return fmt.Errorf("unable to create the block device %q: %v", q.ID, err)
+	}
+	v.disks, v.drives = append(v.disks, q.Path), append(v.drives, q.ID)
+	return nil
+}
+
+func (v *vmm) start(action string) error {
+	if action != "InstanceStart" || !v.have["boot-source"] || len(v.disks) == 0 || v.vsock == "" {
+		return fmt.Errorf("cannot start microvm without kernel configuration: %s", action)
+	}
+	root, err := v.call.Host.Install(v.disks[0], v.id)
+	if err != nil {
+		return err
+	}
+	v.root, v.state = root, "Running"
+	go v.call.Serve(v.call.Ctx, v.vsock, fake.Place{Label: v.id, Root: root, CPUSet: []int{0}}, func(c net.Conn, r *bufio.Reader) error {
+		var port int
+		if _, err := fmt.Fscanf(r, "CONNECT %d\n", &port); err != nil || port != 1024 {
+			return fmt.Errorf("port %d: %v", port, err)
+		}
+		_, err := fmt.Fprintf(c, "OK 1073741824\n")
+		return err
+	})
+	return nil
+}
+
+func (v *vmm) patch(body []byte, w http.ResponseWriter) error {
+	var q struct{ State string }
+	if err := strict(body, &q); err != nil {
+		return err
+	}
+	if v.state == "Not started" || q.State != "Paused" && q.State != "Resumed" {
+		return fmt.Errorf("the microVM cannot be %s", q.State)
+	}
+	v.state = map[string]string{"Paused": "Paused", "Resumed": "Running"}[q.State]
+	w.WriteHeader(204)
+	return nil
+}
+
+func fixture(t *testing.T) (h *fake.Host, image driver.Image, agent string) {
+	disk, agent := fake.Root(t)
+	kernel := filepath.Join(t.TempDir(), "vmlinux")
+	if err := os.WriteFile(kernel, []byte("\x7fELF Linux version 6.1.0-fake "), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return host(t.TempDir()), driver.Image{Ref: "busybox", Disk: disk, Kernel: kernel}, agent
+}
+
+func TestDriver(t *testing.T) {
+	if drivertest.Victim() {
+		drivertest.Run(t, firecracker.Driver{}, drivertest.Options{Host: host(os.Getenv("FIRECRACKER_TEST_FAKE"))})
+		return
+	}
+	h, image, agent := fixture(t)
+	t.Setenv("FIRECRACKER_TEST_FAKE", h.Dir) // what a killed controller leaves goes with the test
+	drivertest.Run(t, firecracker.Driver{}, drivertest.Options{Host: h, Image: image, Agent: agent, Without: map[string]string{
+		"tuning":  "the fake's guest has no kernel of its own to set anything in",
+		"network": "the fake carries no packets",
+		"volumes": "the fake's guest mounts nothing; TestRefused and the fake hold the drives",
+		"limits":  "the fake's guest has no memory of its own",
+		"rest":    "the fake's guest goes on when it is paused; TestPause holds the calls",
+	}})
+}
+
+func spec(image driver.Image, agent string) driver.Spec {
+	return driver.Spec{Label: "ft", Name: "fc", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Image: image, Agent: agent}
+}
+
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	h, image, agent := fixture(t)
+	fake.Break(t, firecracker.Driver{}, h, spec(image, agent), drivertest.Remains)
+}
+
+// A guest is paused and resumed by the API, and configuration comes before
+// the start or not at all.
+func TestPause(t *testing.T) {
+	h, image, agent := fixture(t)
+	s := spec(image, agent)
+	s.Dir = t.TempDir()
+	in, err := firecracker.Driver{}.Create(t.Context(), h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close(context.Background())
+	f := in.(driver.Freezer)
+	if err := f.Freeze(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Output(t.Context(), in, "true"); err == nil {
+		t.Error("a paused guest answers")
+	}
+	if err := f.Thaw(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Output(t.Context(), in, "true"); err != nil {
+		t.Error(err)
+	}
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return h.Dial(ctx, "unix", filepath.Join(s.Dir, "a"))
+	}}}
+	req, _ := http.NewRequest("PUT", "http://localhost/machine-config", strings.NewReader(`{"vcpu_count":1,"mem_size_mib":1}`))
+	res, err := client.Do(req)
+	if err != nil || res.StatusCode != 400 {
+		t.Fatalf("configured after the start: %v, %v", res, err)
+	}
+	res.Body.Close()
+}
+
+func TestRefused(t *testing.T) {
+	good := driver.Spec{Label: "x", Dir: "/nowhere/x", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Image: driver.Image{Disk: "/d", Kernel: "/k"}}
+	for what, change := range map[string]func(*driver.Spec){
+		"no disk":   func(s *driver.Spec) { s.Image.Disk = "" },
+		"no kernel": func(s *driver.Spec) { s.Image.Kernel = "" },
+		"memory":    func(s *driver.Spec) { s.Memory = 100 },
+		"append":    func(s *driver.Spec) { s.Options = param.Values{"append": "a\nb"} },
+		"backing":   func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/x", Backing: "dir"}} },
+		"dir":       func(s *driver.Spec) { s.Dir = "/" + strings.Repeat("x", 120) },
+	} {
+		s := good
+		change(&s)
+		h := host(t.TempDir())
+		if _, err := (firecracker.Driver{}).Create(t.Context(), h, s); err == nil || len(h.Calls()) > 0 {
+			t.Errorf("%s: %v of kind %v after %q", what, err, fault.Of(err), h.Calls())
+		}
+	}
+}
+
+func TestHangs(t *testing.T) {
+	t.Parallel() // it waits
+	h, image, agent := fixture(t)
+	s := spec(image, agent)
+	s.Options = param.Values{"boot-timeout": "2s"}
+	fake.Hang(t, firecracker.Driver{}, h, s, 2*time.Second, drivertest.Remains)
+}
+
+// Nothing that a lab file says is read by a program as more than a name.
+func TestInjection(t *testing.T) {
+	fake.Inject(t, firecracker.Driver{}, func() *fake.Host {
+		h := host(t.TempDir())
+		h.Passed = slices.DeleteFunc(h.Passed, func(name string) bool { return slices.Contains(looks, name) })
+		for _, name := range looks {
+			h.Programs[name] = replayed
+		}
+		return h
+	}, spec(driver.Image{Disk: "/no/disk", Kernel: "/no/kernel"}, "/no/agent"))
+}
+
+// looks are programs that change nothing; what they said is said again, because
+// the driver looks at this machine's control groups a thousand times here.
+var (
+	looks = []string{"cat", "ls", "test", "uname", "id"}
+	said  sync.Map // arguments → reply
+)
+
+type reply struct {
+	out  []byte
+	code int
+}
+
+func replayed(c *fake.Call) int {
+	key := strings.Join(c.Argv, "\x00")
+	r, ok := said.Load(key)
+	if !ok {
+		var out bytes.Buffer
+		inner := *c
+		inner.Stdout = &out
+		code := inner.Real(c.Argv...)
+		r = reply{out.Bytes(), code}
+		said.Store(key, r)
+	}
+	c.Printf("%s", r.(reply).out)
+	return r.(reply).code
+}
+
+// put tells the Firecracker of an environment something more.
+func put(t *testing.T, h *fake.Host, dir, at, body string) (status int, said string) {
+	t.Helper()
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return h.Dial(ctx, "unix", filepath.Join(dir, "a"))
+	}}}
+	defer client.CloseIdleConnections()
+	req, _ := http.NewRequest("PUT", "http://localhost"+at, strings.NewReader(body))
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(text)
+}
+
+// The root is the first drive and the volumes follow in their order; the guest
+// is told each by the serial number that Firecracker makes of its file.
+func TestDrives(t *testing.T) {
+	h, image, agent := fixture(t)
+	s := spec(image, agent)
+	s.Label, s.Dir = "fv", t.TempDir()
+	s.Volumes = []driver.Volume{{Path: "/a", Backing: "file:ext4", Size: 4 * unit.MiB}, {Path: "/b", Backing: "tmpfs", Size: unit.MiB}, {Path: "/c", Backing: "disk", Device: "/dev/null"}}
+	in, err := firecracker.Driver{}.Create(t.Context(), h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close(context.Background())
+	m, _ := machines.Load(s.Label)
+	v := m.(*vmm)
+	if got := strings.Join(v.drives, " "); got != "root volume0 volume2" || v.disks[2] != "/dev/null" {
+		t.Fatalf("drives %q at %q", got, v.disks)
+	}
+	told, err := os.ReadFile(filepath.Join(s.Dir, "initramfs.cpio"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range v.disks[1:] {
+		var st syscall.Stat_t
+		if err := syscall.Stat(at, &st); err != nil {
+			t.Fatal(err)
+		}
+		serial := fmt.Sprint(st.Dev) + fmt.Sprint(st.Rdev) + fmt.Sprint(st.Ino)
+		if serial = serial[:min(len(serial), 20)]; !strings.Contains(string(told), serial) {
+			t.Errorf("the guest is not told of %s by its serial %s: %s", at, serial, told)
+		}
+	}
+	if code, said := put(t, h, s.Dir, "/drives/late", `{"drive_id":"late","path_on_host":"/dev/null","is_root_device":false,"is_read_only":false,"cache_type":"Unsafe","io_engine":"Sync"}`); code != 400 {
+		t.Errorf("a drive after the start: %d %s", code, said)
+	}
+	s.Volumes[0].Backing, s.Label = "file:btrfs", "fw"
+	if _, err := (firecracker.Driver{}).Create(t.Context(), h, s); !fault.Is(err, fault.Unsupported) {
+		t.Errorf("a volume of btrfs: %v", err)
+	}
+}
+
+// A tap is made in the experiment's namespace, joined to its bridge, given to
+// Firecracker that runs there, found by Reap, and gone with the microVM.
+func TestTap(t *testing.T) {
+	h, image, agent := fixture(t)
+	ctx, here := t.Context(), local.Conn{}
+	if err := netns.Check(ctx, here); err != nil {
+		t.Skipf("needs network namespaces with bridges and taps: %v", err)
+	}
+	name := fmt.Sprintf("bo-fctap-%d", os.Getpid())
+	gateway := netip.MustParsePrefix("198.18.252.1/24")
+	if err := netns.Create(ctx, here, name, gateway); err != nil {
+		t.Fatal(err)
+	}
+	defer netns.Remove(context.Background(), here, name)
+	s := spec(image, agent)
+	s.Label, s.Dir = "fn", t.TempDir()
+	s.Network = &driver.Network{Namespace: name, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.252.2/24"), Gateway: gateway.Addr(), MAC: "02:b0:00:00:fc:02"}
+	in, err := firecracker.Driver{}.Create(ctx, h, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close(context.Background())
+	tap := netns.Tap(s.Label)
+	m, _ := machines.Load(s.Label)
+	if got := m.(*vmm).taps; len(got) != 1 || got[0] != "eth0 "+s.Network.MAC+" "+tap {
+		t.Errorf("cards %q", got)
+	}
+	if out, err := conn.Output(ctx, here, "ip", "-n", name, "-o", "link", "show", tap); err != nil || !strings.Contains(string(out), "master "+netns.Bridge) {
+		t.Errorf("the tap is not in the bridge: %s, %v", out, err)
+	}
+	found, err := firecracker.Driver{}.Reap(ctx, h, driver.Leftover{Label: s.Label, Dir: s.Dir}, true)
+	if err != nil || !slices.Contains(found, "tap "+tap+" in namespace "+name) {
+		t.Errorf("Reap finds %q, %v", found, err)
+	}
+	wrong := &vmm{call: &fake.Call{Ctx: ctx, Host: h}, netns: name}
+	if err := wrong.card("eth0", s.Network.MAC, "bot-none"); err == nil {
+		t.Error("the fake takes a tap that is not there")
+	}
+	if err := in.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if there, err := netns.HasLink(ctx, here, name, tap); there || err != nil {
+		t.Errorf("the tap is left: %v, %v", there, err)
+	}
+}

@@ -1,0 +1,215 @@
+// Package gvisor is the driver for gVisor: containers whose system calls are
+// answered by a kernel in user space, run by runsc without an engine above it.
+//
+// runsc is not in Debian. It is looked for in PATH and in bakeoff's cache,
+// into which one command builds it from the Go module proxy.
+//
+// Programs are started by the container's first process, a porter, and have
+// the streams of whoever asked. gVisor's kernel lets no socket of a container's
+// be reached from the host, but it takes descriptors out of one that it was
+// given: the porter has it as its standard input, with an usher at the other end
+// (see package agent). runsc's own exec does the same for each program anew, and
+// takes half as long as a creation.
+package gvisor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/confine"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/conn"
+)
+
+// Version is the version of the module that Check's command builds: of the
+// branch go, on which alone gVisor can be built without Bazel. Toolchain is
+// the Go that builds it: gVisor reads the runtime's own structures at offsets
+// that it knows for releases up to 1.24, and panics with later ones.
+const (
+	Version   = "v0.0.0-20250205023644-9414b50a5633"
+	Toolchain = "go1.24.11"
+)
+
+// Driver runs things in a sandbox of gVisor.
+type Driver struct{}
+
+// The platforms, and what the root's written parts lie on. The first of each
+// is the default.
+var (
+	platforms = []string{"systrap", "ptrace"}
+	overlays  = []string{"root:self", "none"}
+)
+
+// Doc describes the driver.
+func (Driver) Doc() driver.Doc {
+	return driver.Doc{
+		Name: "gvisor",
+		Also: map[string]string{"runsc": "gvisor"},
+		Summary: "a container of gVisor's runsc: its system calls are answered by a kernel in user space, " +
+			"its network is that kernel's own; programs are started by the container's first process",
+		Status:       driver.Proven,
+		Hosts:        []string{"linux"},
+		Root:         true,
+		Image:        true,
+		EndsOfMemory: true,
+		Options: []param.Spec{
+			{Name: "platform", Kind: param.Text, Default: platforms[0], Enum: platforms,
+				Doc: "How system calls are caught. kvm is not offered: without hardware of its own it does not work."},
+			{Name: "overlay", Kind: param.Text, Default: overlays[0], Enum: overlays,
+				Doc: "What is written to the root goes to a file that gVisor keeps in it (root:self, gVisor's default), or to the root itself (none)."},
+		},
+		Backings: volume.Backings(),
+		Enforces: cgroup.Enforces(map[string]string{
+			"cpus":    "by control group cpuset, the sandbox's own threads included",
+			"memory":  "by control group memory, gVisor's kernel and the container's first process included; what exceeds it ends the whole sandbox",
+			"network": "a network namespace with one veth, read by the sandbox's own network stack",
+		}),
+		Tuning:   driver.Tuning{Why: "gVisor's network stack takes no settings of the host's"},
+		Packages: []string{"iproute2", "util-linux"},
+		Source:   []string{"https://gvisor.dev/docs/", "runsc flags", "OCI Runtime Specification 1.0.2", "gvisor: pkg/sentry/socket/unix/transport, SCMRights"},
+	}
+}
+
+// Check tells whether host can be used.
+func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) driver.Availability {
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true})
+	if !a.OK {
+		return a
+	}
+	runsc, err := find(ctx, host)
+	if fault.Is(err, fault.NotFound) {
+		return driver.Availability{Reason: "not built: runsc", Fix: fault.Fix(err)}
+	}
+	if err != nil {
+		return confine.No(err)
+	}
+	a.Facts["runtime"], a.Facts["version"], a.Facts["runsc"] = "runsc", runsc.version, runsc.path
+	return a
+}
+
+// Create makes an environment.
+func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	o := settings{option(spec.Options, "platform", platforms), option(spec.Options, "overlay", overlays)}
+	if !slices.Contains(platforms, o.platform) || !slices.Contains(overlays, o.overlay) {
+		return nil, fault.New(fault.Invalid, "platform %q, overlay %q; there are %s and %s", o.platform, o.overlay,
+			strings.Join(platforms, ", "), strings.Join(overlays, ", "))
+	}
+	if err := (Driver{}).Doc().Tuning.Check(spec.Tuning); err != nil {
+		return nil, err
+	}
+	runsc, err := driver.Remember(spec.Memo, "runsc", func() (program, error) { return find(ctx, host) })
+	if err != nil {
+		return nil, fault.Wrap(fault.Unsupported, "gvisor", err)
+	}
+	e, err := confine.New(ctx, host, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := build(ctx, e, runsc, o); err != nil {
+		return nil, e.Abandon(ctx, err)
+	}
+	return confine.Kernel{Env: e}, nil
+}
+
+// settings are the driver's options.
+type settings struct{ platform, overlay string }
+
+func option(options param.Values, name string, among []string) string {
+	if v := options.Text(name); v != "" {
+		return v
+	}
+	return among[0]
+}
+
+func build(ctx context.Context, e *confine.Env, runsc program, o settings) error {
+	err := start(ctx, e, runsc, o)
+	if err == nil {
+		err = e.Alive(ctx)
+	}
+	if err != nil {
+		if why := panicked(ctx, e); len(why) > 0 {
+			err = fault.WithFix(fault.New(fault.Lab, "%w; %s", err, why), "build it anew: "+install(path.Join(defaultCache, "bin")))
+		}
+	}
+	return err
+}
+
+// start makes the container and executes something in it.
+func start(ctx context.Context, e *confine.Env, runsc program, o settings) error {
+	place, err := limited(ctx, e)
+	if err != nil {
+		return err
+	}
+	if err := e.Contain(ctx, confine.Runtime{Name: "runsc", Argv: command(e, runsc, o), Usher: true, Place: place}); err != nil {
+		return err
+	}
+	e.OwnKernel()
+	f := e.Facts()
+	f["runtime"], f["version"] = "runsc", runsc.version
+	if runsc.sha256 != "" {
+		f["runsc-sha256"] = runsc.sha256
+	}
+	f["platform"], f["overlay"], f["seccomp"] = o.platform, o.overlay, "gVisor's own, around the sandbox"
+	f["root"] = "gVisor's gofer, over an overlay over the image in a directory of the host's file system"
+	state := e.Details
+	e.Details = func(ctx context.Context) []byte { return append(state(ctx), panicked(ctx, e)...) }
+	// A runsc that was built wrongly panics when something is executed. That is
+	// found out once.
+	_, err = driver.Remember(e.Spec.Memo, "runsc executes on "+o.platform, func() (bool, error) { return true, e.Answer(ctx) })
+	return err
+}
+
+// limited makes the control group, and says where runsc starts. In a group that
+// is there already it leaves out its own moving in and out of each hierarchy, for
+// which the kernel holds all of its threads up. How much memory what runs inside
+// is told of, runsc would read there; now it reads the host's /proc/meminfo, and
+// finds the limit in its place (gvisor: runsc/sandbox, totalSystemMemory).
+func limited(ctx context.Context, e *confine.Env) (place []string, err error) {
+	if err := e.Limit(ctx); err != nil || e.Spec.Memory == 0 {
+		return nil, err
+	}
+	const file = "meminfo"
+	text := fmt.Sprintf("MemTotal: %d kB\n", int64(e.Spec.Memory)>>10)
+	if err := e.Host.Push(ctx, e.Dir(file), 0o444, strings.NewReader(text)); err != nil {
+		return nil, err
+	}
+	return []string{"--private-mounts", "--bind", e.Dir(file) + ":/proc/meminfo"}, nil
+}
+
+// panicLog is where a sandbox whose own kernel fails says why.
+const panicLog = "panic.log"
+
+// panicked is the first line of that, which has the reason; stacks follow.
+func panicked(ctx context.Context, e *confine.Env) []byte {
+	head, err := conn.Output(ctx, e.Host, "head", "-c", "1024", e.Dir(panicLog))
+	if err != nil || len(head) == 0 {
+		return nil
+	}
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	return append([]byte("gVisor's own kernel failed: "), line...)
+}
+
+// command is runsc with its global flags. runsc moves the address of the link
+// in its namespace into its own network stack and gives nothing back, so the
+// namespace is made anew with every environment.
+func command(e *confine.Env, runsc program, o settings) []string {
+	network := "sandbox"
+	if e.Spec.Network == nil {
+		network = "none"
+	}
+	return []string{runsc.path, "--root=" + path.Join(e.Spec.Dir, "state"), "--log=" + path.Join(e.Spec.Dir, "runsc.log"),
+		"--panic-log=" + path.Join(e.Spec.Dir, panicLog), "--platform=" + o.platform, "--overlay2=" + o.overlay, "--network=" + network, "--ignore-cgroups"}
+}
+
+// Reap removes what an environment has left.
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	return confine.Reap(ctx, host, left, dryRun)
+}

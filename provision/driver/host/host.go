@@ -1,0 +1,87 @@
+// Package host is the driver for the machine as it stands: processes on the
+// host's own kernel and files, with nothing around them but the limits that
+// every other contender has too.
+package host
+
+import (
+	"context"
+
+	"bakeoff/base/param"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/confine"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+)
+
+// Driver runs things on the bare host.
+type Driver struct{}
+
+// Doc describes the driver.
+func (Driver) Doc() driver.Doc {
+	return driver.Doc{
+		Name:     "host",
+		Also:     map[string]string{"bare": "host", "baremetal": "host", "bare-metal": "host", "metal": "host", "native": "host", "none": "host"},
+		Summary:  "the bare machine: its own kernel and files, confined to the contender's CPUs and memory by a control group",
+		Status:   driver.Proven,
+		Hosts:    []string{"linux"},
+		Root:     true,
+		Backings: volume.Backings(),
+		Enforces: cgroup.Enforces(map[string]string{
+			"cpus":    "control group cpuset, exactly the contender's CPUs",
+			"memory":  "control group memory, with no swap beside it",
+			"network": "a network namespace with one veth, so that two environments can use the same port and the host's packet filter is not in the way",
+		}),
+		Tuning:   confine.Tuning(),
+		Packages: []string{"iproute2", "util-linux"},
+		Source:   []string{"cgroups(7)", "network_namespaces(7)", "veth(4)"},
+	}
+}
+
+// Check tells whether host can be used.
+func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
+	return confine.Check(ctx, host, confine.Needs{})
+}
+
+// Create makes an environment: a control group, a network namespace and a
+// directory.
+func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	e, err := confine.New(ctx, host, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := build(ctx, e); err != nil {
+		return nil, e.Abandon(ctx, err)
+	}
+	return e, nil
+}
+
+func build(ctx context.Context, e *confine.Env) error {
+	if err := e.Limit(ctx); err != nil {
+		return err
+	}
+	volumes, err := e.Volumes(ctx)
+	if err != nil {
+		return err
+	}
+	scratch := e.Dir("tmp")
+	if err := conn.FilesOf(e.Host).Mkdir(ctx, scratch); err != nil {
+		return err
+	}
+	e.Relocate(e.Spec.Agent, scratch, volumes)
+	e.Facts()["root"] = "the host's own"
+	e.Facts()["scratch"] = "a directory of the host's file system"
+	e.Enter()
+	own, err := netns.Describe(e.Spec.Network, e.Spec.Label, 0)
+	if err != nil {
+		return err
+	}
+	return e.Begin(ctx, agent.Ground{Network: &own})
+}
+
+// Reap removes what an environment has left.
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	return confine.Reap(ctx, host, left, dryRun)
+}

@@ -1,0 +1,225 @@
+package jail
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
+	"bakeoff/reach/conn"
+)
+
+// builder makes one jail.
+type builder struct {
+	names
+	host conn.Conn
+	spec driver.Spec
+	set  param.Values
+	env  *guest.Env
+}
+
+func (b builder) run(ctx context.Context, argv ...string) error {
+	return guest.Run(ctx, b.host, argv...)
+}
+
+// root makes the jail's root with the agent and the system's own mounts in it.
+func (b builder) root(ctx context.Context) error {
+	if err := b.clone(ctx); err != nil {
+		return err
+	}
+	at, err := guest.Inside(ctx, b.host, b.names.root, path.Dir(guest.AgentPath))
+	if err != nil {
+		return err
+	}
+	if err := b.run(ctx, "cp", b.spec.Agent, path.Join(at, path.Base(guest.AgentPath))); err != nil {
+		return err
+	}
+	if err := b.mount(ctx, "devfs", "/dev", "ruleset=4"); err != nil {
+		return err
+	}
+	if b.set.Text(optABI) != sysLinux {
+		return nil
+	}
+	for _, m := range [][3]string{{"linprocfs", "/proc", ""}, {"linsysfs", "/sys", ""}, {"fdescfs", "/dev/fd", "linrdlnk"}, {"tmpfs", "/dev/shm", "mode=1777"}} {
+		if err := b.mount(ctx, m[0], m[1], m[2]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mount mounts one of the kernel's file systems inside the root.
+func (b builder) mount(ctx context.Context, kind, at, opts string) error {
+	// /dev/fd and /dev/shm lie in devfs, which makes the one and takes the
+	// other as a directory.
+	dir := path.Join(b.names.root, at)
+	if !strings.HasPrefix(at, "/dev/") {
+		var err error
+		if dir, err = guest.Inside(ctx, b.host, b.names.root, at); err != nil {
+			return err
+		}
+	} else if err := b.run(ctx, "mkdir", "-p", dir); err != nil {
+		return err
+	}
+	argv := []string{"mount", "-t", kind}
+	if opts != "" {
+		argv = append(argv, "-o", opts)
+	}
+	return b.run(ctx, append(argv, kind, dir)...)
+}
+
+// clone makes the root from the image, which is never written to.
+func (b builder) clone(ctx context.Context) error {
+	if b.set.Text(optRoot) == rootZFS {
+		return b.run(ctx, "zfs", "clone", "-o", "mountpoint="+b.names.root, b.set.Text(optDataset), cloneOf(b.set.Text(optDataset), b.jail))
+	}
+	if err := b.run(ctx, "mkdir", "-p", b.names.root); err != nil {
+		return err
+	}
+	if b.set.Text(optRoot) == rootCopy {
+		return b.copy(ctx, b.spec.Image.Root+"/.", b.names.root)
+	}
+	return b.thin(ctx)
+}
+
+// copy copies a tree. Files that the base system protects by flags could not
+// be removed with the directory.
+func (b builder) copy(ctx context.Context, from, to string) error {
+	if err := b.run(ctx, "cp", "-Rp", from, to); err != nil {
+		return err
+	}
+	return b.run(ctx, "chflags", "-R", "0", to)
+}
+
+// written are the folders of a system that are written to, and so are copied;
+// empty are those that begin empty.
+var (
+	written = []string{"etc", "root", "var"}
+	empty   = []string{".bakeoff", "dev", "media", "mnt", "proc", "run", "sys", "tmp"}
+)
+
+// thin mounts the image's folders read-only into a root of the jail's own.
+func (b builder) thin(ctx context.Context) error {
+	names, err := conn.FilesOf(b.host).ReadDir(ctx, b.spec.Image.Root)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		from, to := path.Join(b.spec.Image.Root, name), path.Join(b.names.root, name)
+		_, link, err := guest.Ask(ctx, b.host, "test", "-h", from)
+		if err != nil {
+			return err
+		}
+		_, dir, err := guest.Ask(ctx, b.host, "test", "-d", from)
+		if err != nil {
+			return err
+		}
+		switch {
+		case slices.Contains(empty, name):
+			err = b.run(ctx, "mkdir", "-p", to)
+		case link || !dir || slices.Contains(written, name):
+			err = b.copy(ctx, from, to)
+		default:
+			if err = b.run(ctx, "mkdir", "-p", to); err == nil {
+				err = b.run(ctx, "mount", "-t", "nullfs", "-o", "ro", from, to)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return b.run(ctx, "mkdir", "-p", path.Join(b.names.root, "tmp"))
+}
+
+// volumes mounts what the lab file declared.
+func (b builder) volumes(ctx context.Context) error {
+	for i, v := range b.spec.Volumes {
+		op := fmt.Sprintf("volume %s (%s)", v.Path, v.Backing)
+		at, err := guest.Inside(ctx, b.host, b.names.root, v.Path)
+		if err != nil {
+			return fault.Op(op, err)
+		}
+		if v.Backing == "tmpfs" {
+			err = b.run(ctx, "mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d", int64(v.Size)), "tmpfs", at)
+		} else {
+			from := path.Join(b.dir, fmt.Sprintf("volume%d", i))
+			if err = b.run(ctx, "mkdir", "-p", from); err == nil {
+				err = b.run(ctx, "mount", "-t", "nullfs", from, at)
+			}
+		}
+		if err != nil {
+			return fault.Op(op, err)
+		}
+		b.env.Properties.Volumes[v.Path] = v.Path
+	}
+	return nil
+}
+
+// network makes the outer part of the network and returns jail's arguments
+// for it.
+func (b builder) network(ctx context.Context) ([]string, error) {
+	n := b.spec.Network
+	if b.set.Text(optNetwork) == netShared {
+		if n == nil {
+			return []string{"ip4=disable", "ip6=disable"}, nil
+		}
+		return []string{"ip4.addr=" + n.Addr.Addr().String(), "ip6=disable"}, nil
+	}
+	if n == nil {
+		return []string{"vnet"}, nil
+	}
+	outer, err := guest.Output(ctx, b.host, "ifconfig", "epair", "create")
+	if err != nil {
+		return nil, err
+	}
+	inner, ok := strings.CutSuffix(outer, "a")
+	if !ok || !strings.HasPrefix(outer, "epair") {
+		return nil, fault.New(fault.Lab, "ifconfig made an epair called %q", guest.Printable([]byte(outer)))
+	}
+	for _, argv := range [][]string{
+		{"ifconfig", outer, "name", b.outer},
+		{"ifconfig", inner + "b", "name", b.inner},
+		{"ifconfig", b.inner, "ether", n.MAC},
+		{"ifconfig", n.Bridge, "addm", b.outer},
+		{"ifconfig", b.outer, "up"},
+	} {
+		if err := b.run(ctx, argv...); err != nil {
+			// It has no name of ours yet, by which it would be found.
+			if argv[1] == outer {
+				b.run(context.WithoutCancel(ctx), "ifconfig", outer, "destroy")
+			}
+			return nil, err
+		}
+	}
+	return []string{"vnet", "vnet.interface=" + b.inner}, nil
+}
+
+// address gives the jail's own stack its addresses.
+func (b builder) address(ctx context.Context) error {
+	n := b.spec.Network
+	if b.set.Text(optNetwork) == netShared {
+		if n == nil {
+			return nil
+		}
+		// After the jail, which is how Reap knows the address.
+		return b.run(ctx, "ifconfig", n.Bridge, "inet", n.Addr.Addr().String()+"/32", "alias")
+	}
+	if err := b.run(ctx, "ifconfig", "-j", b.jail, "lo0", "inet", "127.0.0.1/8", "up"); err != nil {
+		return err
+	}
+	if n != nil {
+		return b.run(ctx, "ifconfig", "-j", b.jail, b.inner, "inet", n.Addr.String(), "up")
+	}
+	return nil
+}
+
+// cloneOf is where the clone of a snapshot lies: beside its dataset.
+func cloneOf(snapshot, name string) string {
+	dataset, _, _ := strings.Cut(snapshot, "@")
+	return path.Join(path.Dir(dataset), name)
+}

@@ -1,0 +1,551 @@
+package jail_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/unit"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/drivertest"
+	"bakeoff/provision/driver/fake"
+)
+
+// freebsd is what a fake FreeBSD host knows of itself.
+type freebsd struct {
+	Jails  map[string]*jailed
+	Links  map[string]*link
+	Rules  map[string]string // subject → rule
+	Mounts []mounted
+	Clones map[string]string // dataset → where it is
+	JID    int
+	Epairs int
+}
+
+type jailed struct {
+	JID        int
+	Path, Link string
+	VNET       bool
+	Addr       string
+	CPUs       []int
+}
+
+type link struct {
+	Peer, Jail, Bridge string
+	Addrs              []string
+	Up                 bool
+}
+
+type mounted struct{ Kind, From, At string }
+
+// host is a fake FreeBSD host whose state is in dir.
+func host(dir string) *fake.Host {
+	with := func(f func(c *fake.Call, m *freebsd) int) fake.Program {
+		return func(c *fake.Call) (code int) {
+			var m freebsd
+			err := c.Host.State(&m, func() bool {
+				if m.Links == nil {
+					m = freebsd{Jails: map[string]*jailed{}, Rules: map[string]string{}, Clones: map[string]string{},
+						Links: map[string]*link{"em0": {}, "bridge7": {}}, JID: 3}
+				}
+				code = f(c, &m)
+				return code == 0
+			})
+			if err != nil {
+				return c.Failf("%v", err)
+			}
+			return code
+		}
+	}
+	return &fake.Host{Dir: dir, Passed: []string{"cp", "mkdir", "test", "ls", "cat"}, Programs: map[string]fake.Program{
+		"uname": with(uname), "id": with(func(c *fake.Call, _ *freebsd) int { c.Printf("0\n"); return 0 }),
+		"sysctl": with(sysctl), "jls": with(jls), "ps": with(ps), "jail": with(jailProgram), "cpuset": with(cpuset), "rctl": with(rctl),
+		"ifconfig": with(ifconfig), "mount": with(mount), "umount": with(umount), "chflags": with(chflags), "zfs": with(zfs),
+		"jexec": jexec,
+	}}
+}
+
+// left is what the fake itself still has of an environment.
+func left(h *fake.Host) func(driver.Spec) []string {
+	return func(spec driver.Spec) (out []string) {
+		out = drivertest.Remains(spec)
+		var m freebsd
+		h.State(&m, func() bool {
+			for name := range m.Jails {
+				if name == "bakeoff-"+spec.Label {
+					out = append(out, "jail "+name)
+				}
+			}
+			for _, at := range m.Mounts {
+				if strings.HasPrefix(at.At, spec.Dir+"/") {
+					out = append(out, "mount "+at.At)
+				}
+			}
+			for subject := range m.Rules {
+				if subject == "jail:bakeoff-"+spec.Label {
+					out = append(out, "rule of "+subject)
+				}
+			}
+			return false
+		})
+		return out
+	}
+}
+
+// links are the interfaces beyond those that the host began with.
+func links(h *fake.Host) (out []string) {
+	var m freebsd
+	h.State(&m, func() bool {
+		for name, l := range m.Links {
+			if name != "em0" && name != "bridge7" || len(l.Addrs) > 0 {
+				out = append(out, name)
+			}
+		}
+		return false
+	})
+	return out
+}
+
+func uname(c *fake.Call, _ *freebsd) int {
+	switch strings.Join(c.Argv[1:], " ") {
+	case "-s":
+		c.Printf("FreeBSD\n")
+	case "-r":
+		c.Printf("14.2-RELEASE\n")
+	default:
+		return c.Failf("illegal option")
+	}
+	return 0
+}
+
+func sysctl(c *fake.Call, _ *freebsd) int {
+	value, ok := map[string]string{"kern.racct.enable": "1", "kern.features.vimage": "1", "compat.linux.osrelease": "5.15.0"}[c.Argv[len(c.Argv)-1]]
+	if len(c.Argv) != 3 || c.Argv[1] != "-n" || !ok {
+		return c.Failf("unknown oid")
+	}
+	c.Printf("%s\n", value)
+	return 0
+}
+
+// find finds a jail by name or number.
+func (m *freebsd) find(id string) (string, *jailed) {
+	for name, j := range m.Jails {
+		if name == id || strconv.Itoa(j.JID) == id {
+			return name, j
+		}
+	}
+	return "", nil
+}
+
+func jls(c *fake.Call, m *freebsd) int {
+	flags, rest, err := fake.Options(c.Argv[1:], "dhNnqSsvj:")
+	if err != nil {
+		return c.Failf("%v", err)
+	}
+	_, j := m.find(fake.Last(flags['j']))
+	if j == nil {
+		return c.Failf("jail %q not found", fake.Last(flags['j']))
+	}
+	for _, p := range rest {
+		switch p {
+		case "jid":
+			c.Printf("%d\n", j.JID)
+		case "ip4.addr":
+			if j.Addr == "" {
+				c.Printf("-\n")
+			} else {
+				c.Printf("%s\n", j.Addr)
+			}
+		default:
+			return c.Failf("unknown parameter: %s", p)
+		}
+	}
+	return 0
+}
+
+func ps(c *fake.Call, m *freebsd) int {
+	flags, _, err := fake.Options(c.Argv[1:], "J:o:")
+	if err != nil {
+		return c.Failf("%v", err)
+	}
+	name, j := m.find(fake.Last(flags['J']))
+	if j == nil {
+		return c.Failf("invalid jail id: %s", fake.Last(flags['J']))
+	}
+	n, err := fake.Populated(c.Ctx, place(name, j, "").Label)
+	if err != nil {
+		return c.Failf("%v", err)
+	}
+	for i := range n {
+		c.Printf("%d\n", 1000+i)
+	}
+	return 0
+}
+
+// place is where the jail's processes really run.
+func place(name string, j *jailed, rule string) fake.Place {
+	p := fake.Place{Label: strings.TrimPrefix(name, "bakeoff-"), Root: j.Path, CPUSet: j.CPUs}
+	if _, n, ok := strings.Cut(rule, "memoryuse:sigkill="); ok {
+		bytes, _ := strconv.ParseInt(n, 10, 64)
+		p.Memory = unit.Bytes(bytes)
+	}
+	return p
+}
+
+func jailProgram(c *fake.Call, m *freebsd) int {
+	flags, rest, err := fake.Options(c.Argv[1:], "cdf:iJ:lmn:qrRs:u:U:v")
+	if err != nil {
+		return c.Failf("%v", err)
+	}
+	switch {
+	case flags['r'] != nil && len(flags) == 1 && len(rest) == 1:
+		name, j := m.find(rest[0])
+		if j == nil {
+			return c.Failf("%q not found", rest[0])
+		}
+		if err := fake.Empty(place(name, j, "").Label); err != nil {
+			return c.Failf("%v", err)
+		}
+		for _, l := range m.Links {
+			if l.Jail == name {
+				l.Jail = ""
+			}
+		}
+		delete(m.Jails, name)
+		return 0
+	case flags['c'] != nil && len(flags) == 1:
+		return create(c, m, rest)
+	}
+	return c.Failf("usage")
+}
+
+func create(c *fake.Call, m *freebsd, params []string) int {
+	j := &jailed{JID: m.JID + 1}
+	var name string
+	persist := false
+	for _, p := range params {
+		key, value, _ := strings.Cut(p, "=")
+		switch key {
+		case "name":
+			name = value
+		case "path":
+			j.Path = value
+		case "persist":
+			persist = true
+		case "vnet":
+			j.VNET = true
+		case "vnet.interface":
+			j.Link = value
+		case "ip4.addr":
+			j.Addr = value
+		case "host.hostname", "enforce_statfs", "children.max":
+		case "ip4", "ip6":
+			if value != "disable" && value != "inherit" && value != "new" {
+				return c.Failf("%s: unknown value %q", key, value)
+			}
+		default:
+			return c.Failf("unknown parameter: %s", key)
+		}
+	}
+	l := m.Links[j.Link]
+	switch _, there := m.find(name); {
+	case name == "" || name[0] == '0' || strings.Contains(name, "."):
+		return c.Failf("invalid name %q", name)
+	case there != nil:
+		return c.Failf("jail %q already exists", name)
+	case !filepath.IsAbs(j.Path) || !isDir(j.Path):
+		return c.Failf("path %s: No such file or directory", j.Path)
+	case !persist:
+		return c.Failf("a jail without a command must persist")
+	case j.Link != "" && (!j.VNET || l == nil || l.Jail != "" || l.Bridge != ""):
+		return c.Failf("vnet.interface %s cannot be given to it", j.Link)
+	case j.VNET && j.Addr != "":
+		return c.Failf("vnet jails cannot have IP address restrictions")
+	}
+	if l != nil {
+		l.Jail, l.Addrs = name, nil
+	}
+	m.JID, m.Jails[name] = j.JID, j
+	return 0
+}
+
+// jexec runs inside without holding the state: it takes as long as it takes.
+func jexec(c *fake.Call) int {
+	_, rest, err := fake.Options(c.Argv[1:], "ld:e:u:U:n")
+	if err != nil || len(rest) < 2 {
+		return c.Failf("usage: jexec [-l] [-u username | -U username] jail command ...: %v", err)
+	}
+	var m freebsd
+	var name string
+	var j *jailed
+	c.Host.State(&m, func() bool {
+		name, j = m.find(rest[0])
+		return false
+	})
+	if j == nil {
+		return c.Failf("jail %q not found", rest[0])
+	}
+	return c.Inside(place(name, j, m.Rules["jail:"+name]), rest[1:]...)
+}
+
+func cpuset(c *fake.Call, m *freebsd) int {
+	flags, rest, err := fake.Options(c.Argv[1:], "cl:n:gij:p:r:s:t:d:x:")
+	_, j := m.find(fake.Last(flags['j']))
+	cpus, cerr := cgroup.ParseCPUs(fake.Last(flags['l']))
+	if err != nil || cerr != nil || len(rest) > 0 || j == nil {
+		return c.Failf("cpuset: %v, %v", err, cerr)
+	}
+	j.CPUs = cpus
+	return 0
+}
+
+var ruleForm = regexp.MustCompile(`^(jail:[^:]+):(memoryuse|vmemoryuse|pcpu|maxproc):(sigkill|deny|log)=[0-9]+[kmgt]?$`)
+
+func rctl(c *fake.Call, m *freebsd) int {
+	args := c.Argv[1:]
+	switch {
+	case len(args) == 2 && args[0] == "-a":
+		f := ruleForm.FindStringSubmatch(args[1])
+		if f == nil {
+			return c.Failf("invalid rule %q", args[1])
+		}
+		m.Rules[f[1]] = args[1]
+	case len(args) == 2 && args[0] == "-r":
+		if m.Rules[args[1]] == "" {
+			return c.Failf("no rule matches %q", args[1])
+		}
+		delete(m.Rules, args[1])
+	case len(args) == 1 && !strings.HasPrefix(args[0], "-"):
+		if r := m.Rules[args[0]]; r != "" {
+			c.Printf("%s\n", r)
+		}
+	default:
+		return c.Failf("usage")
+	}
+	return 0
+}
+
+func isDir(at string) bool {
+	s, err := os.Stat(at)
+	return err == nil && s.IsDir()
+}
+
+var macForm = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+
+func ifconfig(c *fake.Call, m *freebsd) int {
+	args := c.Argv[1:]
+	jail := ""
+	if len(args) > 1 && args[0] == "-j" {
+		var j *jailed
+		if jail, j = m.find(args[1]); j == nil || !j.VNET {
+			return c.Failf("jail %q not found", args[1])
+		}
+		args = args[2:]
+	}
+	if slices.Equal(args, []string{"-a", "inet"}) {
+		for name, l := range m.Links {
+			c.Printf("%s: flags=8843<UP> metric 0 mtu 1500\n", name)
+			for _, a := range l.Addrs {
+				c.Printf("\tinet %s netmask 0xffffffff\n", strings.Split(a, "/")[0])
+			}
+		}
+		return 0
+	}
+	if slices.Equal(args, []string{"epair", "create"}) {
+		a := fmt.Sprintf("epair%d", m.Epairs)
+		m.Epairs++
+		m.Links[a+"a"], m.Links[a+"b"] = &link{Peer: a + "b"}, &link{Peer: a + "a"}
+		c.Printf("%sa\n", a)
+		return 0
+	}
+	if len(args) == 0 {
+		return c.Failf("usage")
+	}
+	name := args[0]
+	if name == "lo0" && jail != "" {
+		if strings.Join(args[1:], " ") != "inet 127.0.0.1/8 up" {
+			return c.Failf("lo0: bad value")
+		}
+		return 0
+	}
+	l := m.Links[name]
+	if l == nil || l.Jail != jail {
+		return c.Failf("interface %s does not exist", name)
+	}
+	return configure(c, m, name, l, args[1:])
+}
+
+func configure(c *fake.Call, m *freebsd, name string, l *link, args []string) int {
+	for len(args) > 0 {
+		value := ""
+		if len(args) > 1 {
+			value = args[1]
+		}
+		n := 2
+		switch args[0] {
+		case "up":
+			l.Up, n = true, 1
+		case "destroy":
+			if l.Peer == "" {
+				return c.Failf("SIOCIFDESTROY: Invalid argument")
+			}
+			delete(m.Links, l.Peer)
+			delete(m.Links, name)
+			n = 1
+		case "name":
+			if m.Links[value] != nil || value == "" || len(value) > 15 {
+				return c.Failf("ioctl SIOCSIFNAME (set name): File exists")
+			}
+			m.Links[value] = l
+			delete(m.Links, name)
+			m.Links[l.Peer].Peer, name = value, value
+		case "ether":
+			if !macForm.MatchString(value) {
+				return c.Failf("%s: bad address", value)
+			}
+		case "addm":
+			member := m.Links[value]
+			if !strings.HasPrefix(name, "bridge") || member == nil || member.Bridge != "" || member.Jail != "" {
+				return c.Failf("BRDGADD %s: Device busy", value)
+			}
+			member.Bridge = name
+		case "inet":
+			if len(args) > 2 && args[2] == "-alias" {
+				i := slices.IndexFunc(l.Addrs, func(a string) bool { return strings.Split(a, "/")[0] == value })
+				if i < 0 {
+					return c.Failf("ioctl (SIOCDIFADDR): Can't assign requested address")
+				}
+				l.Addrs, n = slices.Delete(l.Addrs, i, i+1), 3
+				break
+			}
+			if slices.Contains(l.Addrs, value) {
+				return c.Failf("ioctl (SIOCAIFADDR): File exists")
+			}
+			l.Addrs = append(l.Addrs, value)
+			if len(args) > 2 && args[2] == "alias" {
+				n = 3
+			}
+		default:
+			return c.Failf("%s: bad value", args[0])
+		}
+		args = args[min(n, len(args)):]
+	}
+	return 0
+}
+
+func mount(c *fake.Call, m *freebsd) int {
+	flags, rest, err := fake.Options(c.Argv[1:], "adflpruvwo:t:F:")
+	if err != nil {
+		return c.Failf("%v", err)
+	}
+	if flags['p'] != nil && len(rest) == 0 {
+		c.Printf("/dev/ada0p2\t\t/\t\t\tufs\trw\t\t1 1\n")
+		for _, at := range m.Mounts {
+			c.Printf("%s\t%s\t%s\trw\t0 0\n", at.From, strings.ReplaceAll(at.At, " ", `\040`), at.Kind)
+		}
+		return 0
+	}
+	if len(rest) != 2 || !isDir(rest[1]) {
+		return c.Failf("%v: No such file or directory", rest)
+	}
+	kind, opts, from, at := fake.Last(flags['t']), fake.Last(flags['o']), rest[0], rest[1]
+	known := map[string]string{"devfs": `ruleset=\d+`, "nullfs": `ro|rw|`, "tmpfs": `size=\d+|mode=\d+`, "linprocfs": ``, "linsysfs": ``, "fdescfs": `linrdlnk|`}
+	form, ok := known[kind]
+	if !ok || !regexp.MustCompile("^("+form+")$").MatchString(opts) {
+		return c.Failf("%s: mount option <%s> is unknown", kind, opts)
+	}
+	// On this machine it is the nearest there is.
+	argv := []string{"mount", "--bind", from, at}
+	switch kind {
+	case "devfs":
+		argv = []string{"sh", "-c", `mount -t tmpfs -o mode=0755 bakeoff "$0" && cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom "$0" && ln -s /proc/self/fd "$0/fd"`, at}
+	case "tmpfs":
+		argv = []string{"mount", "-t", "tmpfs", "-o", opts, "bakeoff", at}
+	case "linprocfs":
+		argv = []string{"mount", "-t", "proc", "proc", at}
+	case "linsysfs":
+		argv = []string{"mount", "--bind", "-o", "ro", "/sys", at}
+	case "fdescfs": // the link in devfs
+		argv = []string{"true"}
+	}
+	if err := fake.Here(context.WithoutCancel(c.Ctx), argv...); err != nil {
+		return c.Failf("%v", err)
+	}
+	m.Mounts = append(m.Mounts, mounted{kind, from, at})
+	return 0
+}
+
+func umount(c *fake.Call, m *freebsd) int {
+	flags, rest, err := fake.Options(c.Argv[1:], "afnNvF:h:t:")
+	if err != nil || len(rest) != 1 {
+		return c.Failf("%v", err)
+	}
+	i := slices.IndexFunc(m.Mounts, func(at mounted) bool { return at.At == rest[0] })
+	if i < 0 {
+		return c.Failf("%s: not a file system root directory", rest[0])
+	}
+	if slices.ContainsFunc(m.Mounts, func(at mounted) bool { return strings.HasPrefix(at.At, rest[0]+"/") }) && flags['f'] == nil {
+		return c.Failf("%s: Device busy", rest[0])
+	}
+	// What the fake did not mount cannot be unmounted either.
+	fake.Here(context.WithoutCancel(c.Ctx), "umount", "-l", rest[0])
+	m.Mounts = slices.Delete(m.Mounts, i, i+1)
+	return 0
+}
+
+func chflags(c *fake.Call, _ *freebsd) int {
+	flags, rest, err := fake.Options(c.Argv[1:], "fhvxHLPR")
+	if err != nil || flags['R'] == nil || len(rest) != 2 || rest[0] != "0" {
+		return c.Failf("usage: %v", err)
+	}
+	if _, err := os.Lstat(rest[1]); err != nil {
+		return c.Failf("%v", err)
+	}
+	return 0
+}
+
+// zfs has one dataset with one snapshot, whose content is in the fake's
+// directory.
+func zfs(c *fake.Call, m *freebsd) int {
+	args := c.Argv[1:]
+	const snapshot = "tank/jails/base@clean"
+	switch {
+	case slices.Equal(args, []string{"list", "-H", "-t", "snapshot", "-o", "name", snapshot}):
+		c.Printf("%s\n", snapshot)
+	case slices.Equal(args, []string{"list", "-H", "-t", "filesystem", "-o", "name,mountpoint"}):
+		c.Printf("tank\t/tank\n")
+		for name, at := range m.Clones {
+			c.Printf("%s\t%s\n", name, at)
+		}
+	case len(args) == 5 && args[0] == "clone" && args[1] == "-o" && args[3] == snapshot:
+		at, ok := strings.CutPrefix(args[2], "mountpoint=")
+		if m.Clones[args[4]] != "" || !ok {
+			return c.Failf("cannot create %q: dataset already exists", args[4])
+		}
+		if err := fake.Here(context.WithoutCancel(c.Ctx), "cp", "-Rp", filepath.Join(c.Host.Dir, "base"), at); err != nil {
+			return c.Failf("%v", err)
+		}
+		m.Clones[args[4]] = at
+	case len(args) == 2 && args[0] == "destroy":
+		at := m.Clones[args[1]]
+		if at == "" {
+			return c.Failf("cannot open %q: dataset does not exist", args[1])
+		}
+		if slices.ContainsFunc(m.Mounts, func(x mounted) bool { return strings.HasPrefix(x.At, at+"/") }) {
+			return c.Failf("cannot unmount %q: pool or dataset is busy", at)
+		}
+		if err := os.RemoveAll(at); err != nil {
+			return c.Failf("%v", err)
+		}
+		delete(m.Clones, args[1])
+	default:
+		return c.Failf("unrecognized command %q", args)
+	}
+	return 0
+}

@@ -1,0 +1,310 @@
+// Package jail is the driver for FreeBSD's jails, with a FreeBSD or a Linux
+// root.
+//
+// A jail shares the host's kernel. Its root is a clone of the image, its
+// network a stack of its own (VNET) with one epair into the experiment's
+// bridge, and its limits are a CPU set and a rule of rctl. bakeoff-agent runs
+// inside through jexec and answers on its standard streams.
+package jail
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"path"
+	"regexp"
+	"slices"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/unit"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
+	"bakeoff/reach/conn"
+)
+
+// Driver makes jails.
+type Driver struct{}
+
+// The names of options and their values.
+const (
+	optRoot    = "root"
+	optABI     = "abi"
+	optDataset = "dataset"
+	optNetwork = "network"
+
+	rootCopy   = "copy"
+	rootNullfs = "nullfs"
+	rootZFS    = "zfs"
+	sysFreeBSD = "freebsd"
+	sysLinux   = "linux"
+	netVNET    = "vnet"
+	netShared  = "shared"
+)
+
+var options = []param.Spec{
+	{Name: optABI, Kind: param.Text, Default: sysFreeBSD, Enum: []string{sysFreeBSD, sysLinux},
+		Doc: "What the programs of the image were built for: linux needs the host's Linux emulation (sysrc linux_enable=YES; service linux start)."},
+	{Name: optRoot, Kind: param.Text, Default: rootCopy, Enum: []string{rootCopy, rootNullfs, rootZFS},
+		Doc: "How the root is made: copy copies the image, a folder on the host as /usr/local/jails/base; nullfs mounts its folders read-only and copies /etc, /root and /var; zfs clones the snapshot dataset, and takes no image."},
+	{Name: optDataset, Kind: param.Text,
+		Doc: "With root zfs: the snapshot that is cloned, as zroot/jails/base@clean; the clone lies beside it."},
+	{Name: optNetwork, Kind: param.Text, Default: netVNET, Enum: []string{netVNET, netShared},
+		Doc: "vnet is a network stack of the jail's own; shared gives it an address on the bridge, in the host's stack."},
+}
+
+// Doc describes the driver.
+func (Driver) Doc() driver.Doc {
+	return driver.Doc{
+		Name:     "jail",
+		Also:     map[string]string{"jails": "jail", "iocage": "jail", "bastille": "jail", "ezjail": "jail"},
+		Summary:  "a FreeBSD jail with a FreeBSD or a Linux root: the host's kernel, a clone of the image, a network stack of its own",
+		Status:   driver.Unproven,
+		Hosts:    []string{"freebsd"},
+		Root:     true,
+		Image:    true,
+		Folder:   true,
+		OwnRoot:  func(o param.Values) bool { return o.Text(optRoot) == rootZFS },
+		Options:  options,
+		Backings: []string{"dir", "tmpfs"},
+		Enforces: map[string]string{
+			"cpus":   "cpuset -j, exactly the contender's CPUs",
+			"memory": "rctl memoryuse with the action sigkill, where the kernel counts (kern.racct.enable=1)",
+		},
+		Tuning: driver.Tuning{Why: "a jail shares the host's kernel and its settings"},
+		Source: []string{"jail(8)", "jexec(8)", "jls(8)", "rctl(8)", "cpuset(1)", "epair(4)", "ifconfig(8)", "nullfs(5)", "linux(4)", "linprocfs(5)", "linsysfs(5)", "zfs-clone(8)"},
+	}
+}
+
+// settings are the options of one jail, with their defaults.
+func settings(o param.Values) param.Values {
+	v := param.Defaults(options)
+	for k, text := range o {
+		if text != "" {
+			v[k] = text
+		}
+	}
+	return v
+}
+
+// Check tells whether host can make such a jail.
+func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.Availability {
+	a := guest.System(ctx, host, "FreeBSD")
+	if !a.OK {
+		return a
+	}
+	set := settings(o)
+	for fact, argv := range map[string][]string{
+		"release": {"uname", "-r"}, "racct": {"sysctl", "-n", "kern.racct.enable"},
+		"vnet": {"sysctl", "-n", "kern.features.vimage"}, "linux": {"sysctl", "-n", "compat.linux.osrelease"},
+	} {
+		out, yes, err := guest.Ask(ctx, host, argv...)
+		if err != nil {
+			return driver.Availability{Reason: err.Error()}
+		}
+		if a.Facts[fact] = "none"; yes {
+			a.Facts[fact] = guest.Printable([]byte(out))
+		}
+	}
+	no := func(reason, fix string) driver.Availability {
+		return driver.Availability{Reason: reason, Fix: fix, Facts: a.Facts}
+	}
+	switch {
+	case set.Text(optABI) == sysLinux && a.Facts["linux"] == "none":
+		return no("the host does not run Linux programs", "sysrc linux_enable=YES && service linux start")
+	case set.Text(optNetwork) == netVNET && a.Facts["vnet"] != "1":
+		return no("the kernel has no VNET", "a GENERIC kernel has it; or take network: shared")
+	case set.Text(optRoot) == rootZFS:
+		if _, yes, err := guest.Ask(ctx, host, "zfs", "list", "-H", "-t", "snapshot", "-o", "name", set.Text(optDataset)); err != nil || !yes {
+			return no("there is no snapshot "+set.Text(optDataset), "zfs snapshot a base, and name it in the option dataset")
+		}
+	}
+	return a
+}
+
+// names are what everything of one jail is called.
+type names struct {
+	jail string
+	// outer and inner are the ends of the epair; an interface has 15 bytes.
+	outer, inner string
+	dir, root    string
+}
+
+func namesOf(label, dir string) names {
+	h := fnv.New32a()
+	h.Write([]byte(label))
+	link := fmt.Sprintf("bo%08x", h.Sum32())
+	// A jail's name must not begin with a zero, nor be a number.
+	return names{jail: "bakeoff-" + label, outer: link + "a", inner: link + "b", dir: dir, root: path.Join(dir, "root")}
+}
+
+// Create makes a jail and returns when the agent in it answers.
+func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	set := settings(spec.Options)
+	if err := validate(spec, set); err != nil {
+		return nil, fault.Op("jail: create "+spec.Label, err)
+	}
+	n := namesOf(spec.Label, spec.Dir)
+	if err := vacant(ctx, host, n); err != nil {
+		return nil, fault.Op("jail: create "+spec.Label, err)
+	}
+	e := guest.New("jail", host, spec, func(ctx context.Context) error {
+		_, err := reap(ctx, host, n, false)
+		return err
+	})
+	b := builder{host: host, spec: spec, set: set, names: n, env: e}
+	if err := b.build(ctx); err != nil {
+		return nil, e.Abandon(ctx, err)
+	}
+	return e, nil
+}
+
+// Reap removes what a jail has left.
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	return reap(ctx, host, namesOf(left.Label, left.Dir), dryRun)
+}
+
+// snapshotForm is the name of a snapshot below a pool: nothing in it is read
+// as a flag.
+var snapshotForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)+@[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
+
+// Validate refuses what Create would refuse on any host, for driver.Validator.
+func (Driver) Validate(spec driver.Spec) error {
+	return validate(spec, settings(spec.Options))
+}
+
+func validate(spec driver.Spec, set param.Values) error {
+	if err := guest.Check(spec); err != nil {
+		return err
+	}
+	if spec.Image.Root == "" && set.Text(optRoot) != rootZFS {
+		return fault.WithFix(fault.New(fault.Invalid, "no image"), "name one, or clone a dataset with root: zfs")
+	}
+	if set.Text(optRoot) == rootZFS && !snapshotForm.MatchString(set.Text(optDataset)) {
+		return fault.New(fault.Invalid, "%s: %q is not a snapshot below a pool, as zroot/jails/base@clean", optDataset, set.Text(optDataset))
+	}
+	for _, v := range spec.Volumes {
+		if !path.IsAbs(v.Path) || path.Clean(v.Path) == "/" {
+			return fault.New(fault.Invalid, "volume %q: write an absolute path below /", v.Path)
+		}
+		if !slices.Contains([]string{"dir", "tmpfs"}, v.Backing) {
+			return fault.New(fault.Unsupported, "volume %s: a jail cannot have a volume of backing %s; there are dir and tmpfs", v.Path, v.Backing)
+		}
+	}
+	return (Driver{}).Doc().Tuning.Check(spec.Tuning)
+}
+
+// vacant sees to it that no jail of that name is there: one in which nothing
+// runs was left behind and is removed, one that lives belongs to another.
+func vacant(ctx context.Context, host conn.Conn, n names) error {
+	_, there, err := guest.Ask(ctx, host, "jls", "-j", n.jail, "jid")
+	if err != nil {
+		return err
+	}
+	if there {
+		pids, _, err := guest.Ask(ctx, host, "ps", "-J", n.jail, "-o", "pid=")
+		if err != nil {
+			return err
+		}
+		if pids != "" {
+			return fault.WithFix(fault.New(fault.Lab, "a jail %s runs already", n.jail), "`bakeoff clean` removes what was left behind")
+		}
+	}
+	_, err = reap(ctx, host, n, false)
+	return err
+}
+
+// startTime bounds how long the agent may take to answer: nothing boots.
+const startTime = 30 * time.Second
+
+func (b builder) build(ctx context.Context) error {
+	if err := b.root(ctx); err != nil {
+		return fault.Op("root", err)
+	}
+	if err := b.volumes(ctx); err != nil {
+		return err
+	}
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	rw, p := b.env.Session(ctx, "jexec", b.jail, guest.AgentPath, "serve", "-")
+	if err := b.env.Meet(ctx, rw, p, startTime); err != nil {
+		return err
+	}
+	return b.describe(ctx)
+}
+
+// start makes the jail, its network and its limits, before anything runs in it.
+func (b builder) start(ctx context.Context) error {
+	argv := []string{"jail", "-c", "name=" + b.jail, "path=" + b.names.root, "host.hostname=" + b.spec.Label,
+		"persist", "enforce_statfs=1", "children.max=0"}
+	network, err := b.network(ctx)
+	if err != nil {
+		return fault.Op("network", err)
+	}
+	if err := guest.Run(ctx, b.host, append(argv, network...)...); err != nil {
+		return err
+	}
+	if err := b.address(ctx); err != nil {
+		return fault.Op("network", err)
+	}
+	return b.limit(ctx)
+}
+
+// limit holds the jail to its CPUs and memory.
+func (b builder) limit(ctx context.Context) error {
+	lim := &b.env.Properties.Limits
+	lim.NotEnforced = map[string]string{}
+	jid, err := guest.Output(ctx, b.host, "jls", "-j", b.jail, "jid")
+	if err != nil {
+		return err
+	}
+	if len(b.spec.CPUSet) > 0 {
+		if err := guest.Run(ctx, b.host, "cpuset", "-l", cgroup.FormatCPUs(b.spec.CPUSet), "-j", jid); err != nil {
+			return err
+		}
+		n := len(b.spec.CPUSet)
+		lim.CPUs, lim.CPUSet = &n, b.spec.CPUSet
+	}
+	if b.spec.Memory == 0 {
+		return nil
+	}
+	counts, _, err := guest.Ask(ctx, b.host, "sysctl", "-n", "kern.racct.enable")
+	if err != nil {
+		return err
+	}
+	if counts != "1" {
+		lim.NotEnforced["memory"] = "the kernel does not count: kern.racct.enable=1 in /boot/loader.conf, and restart"
+		return nil
+	}
+	if err := guest.Run(ctx, b.host, "rctl", "-a", b.rule(b.spec.Memory)); err != nil {
+		return err
+	}
+	memory := b.spec.Memory
+	lim.Memory = &memory
+	return nil
+}
+
+func (n names) rule(m unit.Bytes) string {
+	return fmt.Sprintf("jail:%s:memoryuse:sigkill=%d", n.jail, int64(m))
+}
+
+func (b builder) describe(ctx context.Context) error {
+	release, err := guest.Output(ctx, b.host, "uname", "-r")
+	if err != nil {
+		return err
+	}
+	facts := b.env.Properties.Facts
+	facts["kernel"], facts["abi"], facts["root"] = guest.Printable([]byte(release)), b.set.Text(optABI), b.set.Text(optRoot)
+	facts["network"] = "none but loopback"
+	if n := b.spec.Network; n != nil {
+		b.env.Properties.Addr = n.Addr.Addr()
+		facts["network"] = b.set.Text(optNetwork)
+	}
+	if out, err := b.env.Exec(ctx, conn.Command("mkdir", "-p", guest.Scratch)); err != nil || !out.OK() {
+		return fault.New(fault.Subject, "no scratch directory %s: %v, %w", guest.Scratch, out, err)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package jail
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
+	"bakeoff/reach/conn"
+)
+
+var _ driver.Driver = Driver{}
+
+// reap finds and removes what bears the names of a jail, from the inside out:
+// the jail, its limits, its interface, its mounts, its dataset. It goes on
+// after a step that failed.
+func reap(ctx context.Context, host conn.Conn, n names, dryRun bool) (found []string, err error) {
+	var errs []error
+	do := func(what string, argv ...string) {
+		found = append(found, what)
+		if !dryRun {
+			errs = append(errs, guest.Run(ctx, host, argv...))
+		}
+	}
+	ask := func(argv ...string) (string, bool) {
+		out, yes, err := guest.Ask(ctx, host, argv...)
+		if fault.Is(err, fault.NotFound) {
+			return "", false // without the program nothing was made by it
+		}
+		errs = append(errs, err)
+		return out, yes
+	}
+	if _, there := ask("jls", "-j", n.jail, "jid"); there {
+		if addr, ok := ask("jls", "-j", n.jail, "ip4.addr"); ok && addr != "" && addr != "-" {
+			list, _ := ask("ifconfig", "-a", "inet")
+			if at := holder(list, addr); at != "" {
+				do("address "+addr+" of "+at, "ifconfig", at, "inet", addr, "-alias")
+			}
+		}
+		do("jail "+n.jail, "jail", "-r", n.jail)
+	}
+	if rules, ok := ask("rctl", "jail:"+n.jail); ok && rules != "" {
+		do("limits of jail "+n.jail, "rctl", "-r", "jail:"+n.jail)
+	}
+	if _, there := ask("ifconfig", n.outer); there {
+		do("interface "+n.outer, "ifconfig", n.outer, "destroy")
+	}
+	if list, ok := ask("mount", "-p"); ok {
+		for _, at := range mountsBelow(list, n.dir) {
+			do("mount "+at, "umount", "-f", at)
+		}
+	}
+	if list, ok := ask("zfs", "list", "-H", "-t", "filesystem", "-o", "name,mountpoint"); ok {
+		for line := range strings.Lines(list) {
+			if f := strings.Split(strings.TrimRight(line, "\n"), "\t"); len(f) == 2 && f[1] == n.root && path.Base(f[0]) == n.jail {
+				do("dataset "+f[0], "zfs", "destroy", f[0])
+			}
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// mountsBelow reads `mount -p`, which prints lines in the form of fstab(5):
+// device, mount point, type, options, numbers, with blanks in names as \040.
+// The innermost mounts come first.
+func mountsBelow(list, dir string) (out []string) {
+	for line := range strings.Lines(list) {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[2] == "zfs" {
+			continue // a dataset is unmounted with its end
+		}
+		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\134`, `\`).Replace(f[1])
+		if dir != "" && strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") {
+			out = append(out, at)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// holder finds in the output of `ifconfig -a inet` the interface that has an
+// address: lines that begin with a name, and below each its addresses.
+func holder(list, addr string) (name string) {
+	for line := range strings.Lines(list) {
+		if !strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, " ") {
+			name, _, _ = strings.Cut(line, ":")
+			continue
+		}
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "inet" && f[1] == addr {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,315 @@
+// Package lxc is the driver for LXC: containers by lxc-start, without LXD or
+// Incus above it.
+//
+// The configuration is written for each environment; capabilities, devices and
+// the filter of system calls are those of the distribution's common.conf. The
+// container's first process is a porter, which starts the programs: they have
+// the container's filter and bounds, and no second program of LXC is needed for
+// each.
+package lxc
+
+import (
+	"bytes"
+	"context"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/confine"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+)
+
+// Driver runs things in a container of LXC.
+type Driver struct{}
+
+// The values of the option filter.
+const (
+	filterOn  = "on"
+	filterOff = "off"
+)
+
+// profile is the filter that LXC's packages bring and common.conf names.
+const profile = "/usr/share/lxc/config/common.seccomp"
+
+// Doc describes the driver.
+func (Driver) Doc() driver.Doc {
+	return driver.Doc{
+		Name: "lxc",
+		Also: map[string]string{"lxd": "lxc", "incus": "lxc"},
+		Summary: "a container of LXC: all namespaces but the user's, the capabilities, devices and system call filter of " +
+			"the distribution's common.conf; programs are children of its first process",
+		Status: driver.Proven,
+		Hosts:  []string{"linux"},
+		Root:   true,
+		Image:  true,
+		Options: []param.Spec{
+			{Name: "filter", Kind: param.Text, Default: filterOn, Enum: []string{filterOn, filterOff},
+				Doc: "The filter of system calls that LXC's packages bring; off shows what it costs."},
+		},
+		Backings: volume.Backings(),
+		Enforces: cgroup.Enforces(map[string]string{
+			"cpus":    "control group cpuset, exactly the contender's CPUs",
+			"memory":  "control group memory, with no swap beside it",
+			"network": "a network namespace with one veth",
+		}),
+		Tuning:   confine.Tuning(),
+		Packages: []string{"iproute2", "lxc", "util-linux"},
+		Source:   []string{"lxc.container.conf(5)", "lxc-start(1)", "cgroups(7)"},
+	}
+}
+
+// Check tells whether host can be used.
+func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) driver.Availability {
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"lxc-start": "lxc", "lxc-stop": "lxc"}})
+	if !a.OK {
+		return a
+	}
+	if filterOf(options) == filterOn {
+		if _, err := conn.FilesOf(host).ReadFile(ctx, profile); err != nil {
+			return driver.Availability{Reason: "no filter of system calls: " + err.Error(),
+				Fix: "reinstall the package lxc, which brings " + profile + ", or set the option filter: off"}
+		}
+	}
+	v, err := version(ctx, host)
+	if err != nil {
+		return confine.No(err)
+	}
+	a.Facts["version"] = v
+	return a
+}
+
+func filterOf(options param.Values) string {
+	if f := options.Text("filter"); f != "" {
+		return f
+	}
+	return filterOn
+}
+
+func version(ctx context.Context, host conn.Conn) (string, error) {
+	out, err := conn.Output(ctx, host, "lxc-start", "--version")
+	return strings.TrimSpace(string(out)), err
+}
+
+// Create makes an environment.
+func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	filter := filterOf(spec.Options)
+	if filter != filterOn && filter != filterOff {
+		return nil, fault.New(fault.Invalid, "filter %q; there are %s and %s", filter, filterOn, filterOff)
+	}
+	e, err := confine.New(ctx, host, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := build(ctx, e, filter); err != nil {
+		return nil, e.Abandon(ctx, err)
+	}
+	return e, nil
+}
+
+// What is in the environment's directory: LXC's own (-P), the container's
+// configuration and its log.
+const (
+	ownDir  = "lxc"
+	file    = "lxc.conf"
+	logFile = "lxc.log"
+)
+
+func build(ctx context.Context, e *confine.Env, filter string) error {
+	e.Remains = func(ctx context.Context) error {
+		_, err := remains(ctx, e.Host, e.Spec.Dir, false)
+		return err
+	}
+	e.Details = func(ctx context.Context) []byte { return details(ctx, e) }
+	v, err := driver.Remember(e.Spec.Memo, "lxc-start --version", func() (string, error) { return version(ctx, e.Host) })
+	if err != nil {
+		return err
+	}
+	confined, more, err := apparmor(ctx, e.Host)
+	if err != nil {
+		return err
+	}
+	e.Facts()["apparmor"] = confined
+	if err := limit(ctx, e); err != nil {
+		return err
+	}
+	g, err := files(ctx, e, filter, more)
+	if err != nil {
+		return err
+	}
+	if err := start(ctx, e, g); err != nil {
+		return err
+	}
+	e.Facts()["version"], e.Facts()["seccomp"] = v, "LXC's common profile"
+	if filter == filterOff {
+		e.Facts()["seccomp"] = "none"
+	}
+	e.Resident = true
+	return e.Alive(ctx)
+}
+
+// limit makes the control group. LXC makes those of the container and of its
+// monitor below it; in version 1 a group without CPUs takes no process, so
+// ours must pass its own on.
+func limit(ctx context.Context, e *confine.Env) error {
+	if err := e.Limit(ctx); err != nil {
+		return err
+	}
+	// It makes its groups in hierarchies that we do not limit, too.
+	if err := e.Reserve(ctx, ""); err != nil {
+		return err
+	}
+	v1 := e.Layout.V1["cpuset"]
+	if v1 == "" {
+		return nil
+	}
+	return conn.FilesOf(e.Host).WriteFile(ctx, path.Join(v1, e.Group.Path(), "cgroup.clone_children"), []byte("1"))
+}
+
+// files makes the volumes and the configuration, and describes what the
+// container stands on.
+func files(ctx context.Context, e *confine.Env, filter string, more []string) (g agent.Ground, err error) {
+	g, binds, err := e.Stand(ctx)
+	if err != nil {
+		return g, err
+	}
+	if err := conn.FilesOf(e.Host).Mkdir(ctx, e.Dir(ownDir)); err != nil {
+		return g, err
+	}
+	text, err := config(e, binds, filter, more)
+	if err != nil {
+		return g, err
+	}
+	return g, e.Host.Push(ctx, e.Dir(file), 0o644, strings.NewReader(text))
+}
+
+// start starts the container, which runs when lxc-start returns, and takes
+// over the group that it is in.
+func start(ctx context.Context, e *confine.Env, g agent.Ground) error {
+	argv := append(append([]string{"--"}, command(e, "lxc-start")...), "--daemon", "--rcfile", e.Dir(file))
+	if err := e.LayThenRun(ctx, g, argv...); err != nil {
+		if log := causes(tail(ctx, e)); len(log) > 0 {
+			err = fault.New(fault.Lab, "%w; its log says:\n%s", err, log)
+		}
+		return fault.Op("lxc-start", err)
+	}
+	hierarchy := e.Layout.V1["memory"]
+	if hierarchy == "" {
+		hierarchy = e.Layout.V2
+	}
+	procs, err := conn.FilesOf(e.Host).ReadFile(ctx, path.Join(hierarchy, e.Group.Path(), payload, "cgroup.procs"))
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(procs), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil || pid < 1 {
+		return fault.New(fault.Subject, "lxc-start: the container has no process any more; its log ends with:\n%s", tail(ctx, e))
+	}
+	return e.AdoptOf(ctx, pid, path.Join(e.Spec.Label, payload))
+}
+
+// command is a program of LXC with the flags that they all have.
+func command(e *confine.Env, program string) []string {
+	return []string{program, "--lxcpath", e.Dir(ownDir), "--name", e.Spec.Label, "--logfile", e.Dir(logFile), "--logpriority", "ERROR"}
+}
+
+// tail is the end of LXC's log.
+func tail(ctx context.Context, e *confine.Env) []byte {
+	t := conn.Tail{Limit: 4 << 10}
+	if err := e.Host.Pull(ctx, e.Dir(logFile), &t); err != nil {
+		return nil
+	}
+	return t.Bytes()
+}
+
+// causes leaves out of LXC's log what only says that something went wrong: the
+// lines of the program that waits for the container.
+func causes(log []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(log) {
+		if f := bytes.Fields(line); len(f) < 5 || !slices.Contains([]string{"lxc_start", "lxccontainer", "sync"}, string(f[4])) {
+			out = append(out, line...)
+		}
+	}
+	if len(out) == 0 {
+		return log
+	}
+	return out
+}
+
+// details is what LXC has to say of the container.
+func details(ctx context.Context, e *confine.Env) []byte {
+	if log := tail(ctx, e); len(log) > 0 {
+		return append([]byte("LXC's log ends with:\n"), log...)
+	}
+	return nil
+}
+
+// Reap removes what an environment has left.
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	found, err := confine.Reap(ctx, host, left, dryRun)
+	if err != nil {
+		return found, err
+	}
+	more, err := remains(ctx, host, left.Dir, dryRun)
+	return append(found, more...), err
+}
+
+// locks is where LXC keeps a lock for each container, below the path of the
+// directory that -P names.
+const locks = "/run/lxc/lock"
+
+// remains removes the lock, and the directories above it that are then empty.
+func remains(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]string, error) {
+	if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" {
+		return nil, fault.New(fault.Invalid, "%q is not the directory of an environment", dir)
+	}
+	own := path.Join(locks, dir, ownDir)
+	files := conn.FilesOf(host)
+	names, err := files.ReadDir(ctx, own)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := []string{"directory " + own}
+	if dryRun {
+		return found, nil
+	}
+	for _, n := range names {
+		if _, err := conn.Output(ctx, host, "rm", "-f", "--", path.Join(own, n)); err != nil {
+			return found, err
+		}
+	}
+	// Two that end at once may both remove what is above.
+	if _, err := conn.Output(ctx, host, "rmdir", "-p", "--ignore-fail-on-non-empty", "--", own); err != nil {
+		if _, still := files.ReadDir(ctx, own); !fault.Is(still, fault.NotFound) {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// payload and monitor are the groups that LXC makes below ours.
+const (
+	payload = "payload"
+	monitor = "monitor"
+)
+
+// groups tells LXC where they are to be.
+func groups(label string) []string {
+	own := strings.TrimPrefix(cgroup.Path(label), "/")
+	return []string{
+		"lxc.cgroup.dir.container = " + path.Join(own, payload),
+		"lxc.cgroup.dir.monitor = " + path.Join(own, monitor),
+		"lxc.cgroup.dir.monitor.pivot = " + path.Join(own, "pivot"),
+	}
+}

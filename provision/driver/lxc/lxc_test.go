@@ -1,0 +1,73 @@
+package lxc
+
+import (
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/confine"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/drivertest"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+func TestDriver(t *testing.T) { drivertest.Run(t, Driver{}, drivertest.Options{}) }
+
+// What is executed inside has the container's filter and bounds, not those of
+// whoever asked for it.
+func TestFilter(t *testing.T) {
+	for filter, want := range map[string]string{filterOn: "Seccomp:\t2\n", filterOff: "Seccomp:\t0\n"} {
+		t.Run(filter, func(t *testing.T) {
+			in := drivertest.Create(t, Driver{}, drivertest.Options{Options: param.Values{"filter": filter}, Name: filter})
+			status, err := conn.Output(t.Context(), in, "cat", "/proc/self/status")
+			if err != nil || !strings.Contains(string(status), want) {
+				t.Errorf("want %q, %v: %s", want, err, status)
+			}
+			// CAP_SYS_MODULE is one of those that common.conf drops.
+			exit, err := in.Exec(t.Context(), conn.Command("sh", "-c", `b=$(sed -n 's/^CapBnd:.//p' /proc/self/status); test $((0x$b >> 16 & 1)) = 0`))
+			if err != nil || !exit.OK() {
+				t.Errorf("the bounds on capabilities are not the container's: %v, %v", exit, err)
+			}
+		})
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	if _, err := (Driver{}).Create(t.Context(), local.Conn{}, driver.Spec{Options: param.Values{"filter": "some"}}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a filter that does not exist: %v", err)
+	}
+	for _, dir := range []string{"/", "x", "/a/../..", ""} {
+		if _, err := remains(t.Context(), local.Conn{}, dir, true); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%q: %v", dir, err)
+		}
+	}
+}
+
+// Nothing in a path becomes a setting of its own.
+func TestConfig(t *testing.T) {
+	e := &confine.Env{Root: "/r", Spec: driver.Spec{Label: "x", Agent: "/a b/agent"}, Layout: cgroup.Layout{V2: "/g"}}
+	text, err := config(e, e.Binds(map[string]string{"/data": "/v\tw"}), filterOn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"lxc.mount.entry = /a\\040b/agent .bakeoff/agent none bind,ro,create=file 0 0\n",
+		"lxc.mount.entry = /v\\011w data none bind,create=dir 0 0\n",
+		"lxc.cgroup.dir.container = bakeoff/x/payload\n",
+		"lxc.cgroup2.devices.deny = a\n",
+		"lxc.seccomp.profile = " + profile + "\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	e.Root = "/r\nlxc.hook.start = /bin/x"
+	if _, err := config(e, nil, filterOff, nil); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a line break in a path: %v", err)
+	}
+}
+
+func BenchmarkCreate(b *testing.B) { drivertest.Bench(b, Driver{}, drivertest.Options{}) }

@@ -1,0 +1,216 @@
+// Package nspawn is the driver for systemd-nspawn: the container that comes
+// with systemd, without a manager beside it.
+//
+// What is measured is what systemd-nspawn itself sets up: namespaces, its own
+// control groups, its bounds on capabilities and its filter of system calls.
+// Programs that enter by setns(2) would have neither filter nor bounds, so an
+// environment is one container whose first process, a porter, starts them on
+// request, with the streams of whoever asked: no byte of their output goes
+// through it.
+package nspawn
+
+import (
+	"context"
+	"path"
+	"regexp"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/confine"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+)
+
+// Driver runs things in a container of systemd-nspawn.
+type Driver struct{}
+
+// The values of the option filter.
+const (
+	filterOn  = "on"
+	filterOff = "off"
+)
+
+// Doc describes the driver.
+func (Driver) Doc() driver.Doc {
+	return driver.Doc{
+		Name: "nspawn",
+		Also: map[string]string{"systemd-nspawn": "nspawn", "machinectl": "nspawn"},
+		Summary: "a container of systemd-nspawn: its namespaces, capabilities and system call filter, no manager; " +
+			"programs are started by the container's first process, whose filter and bounds they inherit",
+		Status: driver.Proven,
+		Hosts:  []string{"linux"},
+		Root:   true,
+		Image:  true,
+		Options: []param.Spec{
+			{Name: "filter", Kind: param.Text, Default: filterOn, Enum: []string{filterOn, filterOff},
+				Doc: "The filter of system calls that systemd-nspawn installs; off shows what it costs."},
+		},
+		Backings: volume.Backings(),
+		Enforces: cgroup.Enforces(map[string]string{
+			"cpus":    "control group cpuset, exactly the contender's CPUs",
+			"memory":  "control group memory, with no swap beside it",
+			"network": "a network namespace with one veth",
+		}),
+		Tuning:   confine.Tuning(),
+		Packages: []string{"iproute2", "systemd-container", "util-linux"},
+		Source:   []string{"systemd-nspawn(1)", "systemd: docs/ENVIRONMENT.md", "namespaces(7)", "cgroups(7)", "unix(7), SCM_RIGHTS"},
+	}
+}
+
+// Check tells whether host can be used.
+func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"systemd-nspawn": "systemd-container"}})
+	if !a.OK {
+		return a
+	}
+	v, err := version(ctx, host)
+	if err != nil {
+		return confine.No(err)
+	}
+	a.Facts["version"] = v
+	return a
+}
+
+// version is the first line of what systemd-nspawn says of itself:
+// "systemd 252 (252.39-1~deb12u2)".
+func version(ctx context.Context, host conn.Conn) (string, error) {
+	out, err := conn.Output(ctx, host, "systemd-nspawn", "--version")
+	line, _, _ := strings.Cut(string(out), "\n")
+	return strings.TrimSpace(line), err
+}
+
+// Create makes an environment.
+func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	filter := spec.Options.Text("filter")
+	if filter == "" {
+		filter = filterOn
+	}
+	if filter != filterOn && filter != filterOff {
+		return nil, fault.New(fault.Invalid, "filter %q; there are %s and %s", filter, filterOn, filterOff)
+	}
+	e, err := confine.New(ctx, host, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := build(ctx, e, filter); err != nil {
+		return nil, e.Abandon(ctx, err)
+	}
+	return e, nil
+}
+
+func build(ctx context.Context, e *confine.Env, filter string) error {
+	e.Remains = func(ctx context.Context) error {
+		_, err := remains(ctx, e.Host, e.Spec.Label, false)
+		return err
+	}
+	if err := limit(ctx, e); err != nil {
+		return err
+	}
+	v, err := driver.Remember(e.Spec.Memo, "systemd-nspawn --version", func() (string, error) { return version(ctx, e.Host) })
+	if err != nil {
+		return err
+	}
+	g, binds, err := e.Stand(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.HoldPorter(ctx, g, argv(e, binds, filter)...); err != nil {
+		return refused(err)
+	}
+	e.Facts()["version"], e.Facts()["seccomp"] = v, "the filter of systemd-nspawn"
+	if filter == filterOff {
+		e.Facts()["seccomp"] = "none"
+	}
+	return nil
+}
+
+// limit makes the control group, and with it one in the hierarchy that is
+// systemd's own where version 1 has one: systemd-nspawn makes two groups below
+// the one that it finds itself in, there and in version 2, and they must not
+// come to lie anywhere but in ours.
+func limit(ctx context.Context, e *confine.Env) error {
+	if err := e.Limit(ctx); err != nil {
+		return err
+	}
+	own := e.Layout.V1["name=systemd"]
+	if own == "" {
+		return nil
+	}
+	if err := e.Group.Extend(ctx, own); err != nil {
+		return err
+	}
+	return e.Adopt(ctx)
+}
+
+// refused says what the most likely refusal means.
+func refused(err error) error {
+	if strings.Contains(err.Error(), "doesn't look like it has an OS tree") {
+		err = &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "systemd-nspawn takes images with a directory /usr only: use one"}
+	}
+	return fault.Op("systemd-nspawn", err)
+}
+
+// argv starts the container with the porter as its first process. What
+// systemd-nspawn would add for its user's comfort and no other technology has
+// (time zone, name servers, settings beside the image, a /tmp in memory) is
+// left out.
+func argv(e *confine.Env, binds []agent.Bind, filter string) []string {
+	out := append(e.Group.EnterArgs(), "--env", "SYSTEMD_NSPAWN_LOCK=0", "--env", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
+	if filter == filterOff {
+		out = append(out, "--env", "SYSTEMD_SECCOMP=0")
+	}
+	out = append(out, "--", "systemd-nspawn", "--quiet", "--machine="+e.Spec.Label, "--directory="+e.Root,
+		"--register=no", "--keep-unit", "--pipe", "--settings=no", "--timezone=off", "--resolv-conf=off", "--link-journal=no",
+		"--network-namespace-path="+e.Netns())
+	for _, b := range binds {
+		how := "--bind="
+		if b.ReadOnly {
+			how = "--bind-ro="
+		}
+		out = append(out, how+escape(b.From)+":"+escape(b.To))
+	}
+	return append(append(out, "--"), confine.Porter(false)...)
+}
+
+// escape keeps a colon and a backslash in a path of --bind from being read as
+// more than that (systemd-nspawn(1)).
+func escape(p string) string { return strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(p) }
+
+// Reap removes what an environment has left.
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	found, err := confine.Reap(ctx, host, left, dryRun)
+	if err != nil {
+		return found, err
+	}
+	more, err := remains(ctx, host, left.Label, dryRun)
+	return append(found, more...), err
+}
+
+// propagate is where systemd-nspawn keeps a directory for each container, into
+// which mounts could be passed; it removes it unless it was killed.
+const propagate = "/run/systemd/nspawn/propagate"
+
+var validLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+
+// remains removes that directory.
+func remains(ctx context.Context, host conn.Conn, label string, dryRun bool) ([]string, error) {
+	if !validLabel.MatchString(label) {
+		return nil, fault.New(fault.Invalid, "%q is not a label of 1 to 40 of a-z, 0-9 and -", label)
+	}
+	dir := path.Join(propagate, label)
+	if _, err := conn.FilesOf(host).ReadDir(ctx, dir); fault.Is(err, fault.NotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	found := []string{"directory " + dir}
+	if dryRun {
+		return found, nil
+	}
+	_, err := conn.Output(ctx, host, "rmdir", dir)
+	return found, err
+}

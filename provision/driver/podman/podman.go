@@ -1,0 +1,242 @@
+// Package podman is the driver for containers by Podman, as the podman
+// command makes them: an engine without a daemon.
+//
+// The image is the laboratory's own root, unpacked as it lies in the cache,
+// with an overlay over it (--rootfs ROOT:O): nothing is imported, and nothing
+// stays in Podman's storage.
+package podman
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/confine"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/engine"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/conn"
+)
+
+// Driver runs things in containers of Podman.
+type Driver struct{}
+
+// Doc describes the driver.
+func (Driver) Doc() driver.Doc {
+	return driver.Doc{
+		Name:    "podman",
+		Summary: "a container by Podman: its capabilities, its seccomp filter, its storage, on the experiment's network",
+		Status:  driver.Proven,
+		Hosts:   []string{"linux"},
+		Root:    true,
+		Image:   true,
+		Options: []param.Spec{
+			{Name: "runtime", Kind: param.Text, Default: "runc", Enum: []string{"crun", "runc"},
+				Doc: "The runtime below Podman; runc is Docker's too, so that the two differ in the engine alone."},
+			engine.ExecOption,
+			{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", "unconfined"}, Doc: "The filter of system calls: the engine's own, or none."},
+		},
+		Backings: volume.Backings(),
+		Enforces: cgroup.Enforces(map[string]string{
+			"cpus":    "the engine, by control group cpuset",
+			"memory":  "the engine, by control group memory, with no swap beside it",
+			"network": "a network namespace with one veth",
+		}),
+		Tuning:   confine.Tuning(),
+		Packages: []string{"crun", "iproute2", "podman", "runc", "util-linux"},
+		Source:   []string{"podman-run(1)", "podman-exec(1)", "containers.conf(5)"},
+	}
+}
+
+func runtimeOf(options param.Values) string {
+	if r := options.Text("runtime"); r != "" {
+		return r
+	}
+	return "runc"
+}
+
+func cli(host conn.Conn, runtime string) engine.CLI {
+	return engine.CLI{Host: host, Name: "podman", Argv: []string{"podman", "--cgroup-manager=cgroupfs", "--runtime=" + runtime}}
+}
+
+// Check tells whether host can be used.
+func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) driver.Availability {
+	runtime := runtimeOf(options)
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"podman": "podman", "conmon": "conmon", runtime: runtime}})
+	if !a.OK {
+		return a
+	}
+	if runtime == "crun" && a.Facts["cgroup"] == "hybrid" {
+		return driver.Availability{Reason: "crun does not work where control groups of version 1 and 2 are mounted side by side", Fix: "runtime: runc"}
+	}
+	c := cli(host, runtime)
+	v, err := version(ctx, c)
+	if err != nil {
+		return confine.No(err)
+	}
+	// Its storage may be unusable, which only asking tells.
+	storage, err := c.Ask(ctx, "info", "--format", "{{.Store.GraphDriverName}}")
+	if err != nil {
+		return confine.No(err)
+	}
+	a.Facts["version"], a.Facts["storage"], a.Facts["runtime"] = v, storage, runtime
+	return a
+}
+
+// version is what Podman says of itself: "podman version 4.3.1".
+func version(ctx context.Context, c engine.CLI) (string, error) {
+	out, err := conn.Output(ctx, c.Host, "podman", "--version")
+	return strings.TrimSpace(strings.TrimPrefix(string(out), "podman version")), fault.Op("podman", err)
+}
+
+// Create makes an environment.
+func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	if err := engine.Refuse(spec); err != nil {
+		return nil, err
+	}
+	runtime := runtimeOf(spec.Options)
+	if !slices.Contains([]string{"crun", "runc"}, runtime) {
+		return nil, fault.New(fault.Invalid, "there is no runtime %q; there are crun and runc", runtime)
+	}
+	// What a colon means to Podman, it cannot mean in a path.
+	if strings.Contains(spec.Image.Root, ":") {
+		return nil, fault.New(fault.Unsupported, "podman takes no image in a directory with a colon: %s", spec.Image.Root)
+	}
+	e, err := confine.New(ctx, host, spec)
+	if err != nil {
+		return nil, err
+	}
+	c := &container{Container: engine.Container{CLI: cli(host, runtime), Env: e}, runtime: runtime}
+	c.Dir = spec.Dir
+	if err := c.build(ctx); err != nil {
+		return nil, e.Abandon(ctx, err)
+	}
+	return e, nil
+}
+
+type container struct {
+	engine.Container
+	runtime string
+}
+
+func (c *container) build(ctx context.Context) error {
+	e := c.Env
+	var volumes map[string]string
+	var v string
+	var limits []string
+	err := confine.Together(
+		func() error { return e.Connect(ctx) },
+		func() (err error) { volumes, err = e.Volumes(ctx); return err },
+		func() (err error) { limits, err = Ulimits(ctx, e.Host); return err },
+		func() (err error) {
+			v, err = driver.Remember(e.Spec.Memo, "podman --version", func() (string, error) { return version(ctx, c.CLI) })
+			return err
+		})
+	if err != nil {
+		return err
+	}
+	if err := c.Prepare(ctx); err != nil {
+		return err
+	}
+	if err := e.Reserve(ctx, ""); err != nil {
+		return err
+	}
+	e.OnClose, e.Details = c.Remove, c.State
+	argv := append([]string{"run", "--network", "ns:" + e.Netns(), "--cgroup-parent", cgroup.Path(e.Spec.Label)}, c.Flags(volumes)...)
+	argv = append(argv, limits...)
+	if e.Spec.Options.Text("seccomp") == "unconfined" {
+		argv = append(argv, "--security-opt", "seccomp=unconfined")
+	}
+	argv = append(append(argv, "--rootfs", path.Clean(e.Spec.Image.Root)+":O"), c.First()...)
+	id, err := c.Do(ctx, argv...)
+	if err != nil {
+		return err
+	}
+	if err := c.Find(ctx, id); err != nil {
+		return err
+	}
+	e.Facts()["version"], e.Facts()["runtime"], e.Facts()["seccomp"] = v, c.runtime, "the engine's default"
+	if e.Spec.Options.Text("seccomp") == "unconfined" {
+		e.Facts()["seccomp"] = "none"
+	}
+	return c.Enter(ctx)
+}
+
+// Ulimits returns the flags that keep Podman from raising limits above the host's where that is not
+// allowed: without CAP_SYS_RESOURCE its defaults make every container fail.
+func Ulimits(ctx context.Context, host conn.Conn) ([]string, error) {
+	files := conn.FilesOf(host)
+	status, err := files.ReadFile(ctx, "/proc/self/status")
+	if err != nil {
+		return nil, err
+	}
+	if mayRaise(string(status)) {
+		return nil, nil
+	}
+	limits, err := files.ReadFile(ctx, "/proc/self/limits")
+	if err != nil {
+		return nil, err
+	}
+	pids, err := files.ReadFile(ctx, "/proc/sys/kernel/pid_max")
+	if err != nil {
+		return nil, err
+	}
+	most, err := strconv.ParseUint(strings.TrimSpace(string(pids)), 10, 63)
+	if err != nil {
+		return nil, fault.New(fault.Lab, "pid_max: %w", err)
+	}
+	var out []string
+	if n, ok := hardLimit(string(limits), "Max open files"); ok {
+		out = append(out, "--ulimit", fmt.Sprintf("nofile=%d:%d", n, n))
+	}
+	if n, ok := hardLimit(string(limits), "Max processes"); ok {
+		// Podman lowers its own to as many processes as there can be.
+		n = min(n, most)
+		out = append(out, "--ulimit", fmt.Sprintf("nproc=%d:%d", n, n))
+	}
+	return out, nil
+}
+
+// sysResource is the number of CAP_SYS_RESOURCE (capabilities(7)).
+const sysResource = 24
+
+// mayRaise reads from /proc/PID/status whether limits may be raised.
+func mayRaise(status string) bool {
+	for line := range strings.Lines(status) {
+		if set, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			n, err := strconv.ParseUint(strings.TrimSpace(set), 16, 64)
+			return err == nil && n&(1<<sysResource) != 0
+		}
+	}
+	return false
+}
+
+// hardLimit reads from /proc/PID/limits (proc(5)); ok tells that there is one.
+func hardLimit(limits, name string) (n uint64, ok bool) {
+	for line := range strings.Lines(limits) {
+		if rest, found := strings.CutPrefix(line, name); found {
+			if f := strings.Fields(rest); len(f) >= 2 {
+				n, err := strconv.ParseUint(f[1], 10, 63)
+				return n, err == nil
+			}
+		}
+	}
+	return 0, false
+}
+
+// Reap removes what an environment has left. A container of Podman is in the
+// storage whatever runtime it has.
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	found, err := engine.Reap(ctx, cli(host, "runc"), left.Label, dryRun)
+	if err != nil {
+		return found, err
+	}
+	more, err := confine.Reap(ctx, host, left, dryRun)
+	return append(found, more...), err
+}

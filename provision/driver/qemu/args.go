@@ -1,0 +1,173 @@
+package qemu
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/param"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+)
+
+// The names of what a machine has in its directory on the host.
+const (
+	fileInitramfs = "initramfs.cpio"
+	fileState     = "qemu.json"
+	socketChannel = "c" // short, because a socket's path has 107 bytes
+	socketMonitor = "q"
+)
+
+// maxSocketPath is the longest path of a Unix socket on Linux, in bytes
+// (unix(7), without the closing zero).
+const maxSocketPath = 107
+
+// portName is the virtio port that the agent answers on.
+const portName = "bakeoff"
+
+// rootSerial is the serial number of the disk with the root. Those of
+// volumes are volumeSerial of their index; virtio has 20 bytes for them.
+const rootSerial = "root"
+
+func volumeSerial(i int) string { return "volume" + strconv.Itoa(i) }
+
+// disk is a disk of the machine.
+type disk struct {
+	serial   string
+	path     string // on the host
+	snapshot bool   // changes go to a file without a name
+	// controller, format, cache and aio are values of the options.
+	controller, format, cache, aio string
+}
+
+// machine is everything that QEMU's command line depends on.
+type machine struct {
+	program string
+	label   string
+	kind    string
+	accel   string
+	sandbox bool
+	cpus    int
+	memory  unit.Bytes
+	dir     string
+	kernel  string
+	append  string
+	bios    string // "": the machine's own
+	tscKHz  int64
+	modules []string // of the disks' controllers
+	disks   []disk
+	network *driver.Network
+}
+
+// commandLine is the argument vector of QEMU for m.
+//
+// There is no device that was not asked for: no display, no USB, no default
+// network. The machine ends with its guest: a panic restarts it at once
+// (panic=-1), and a restart is an end (-no-reboot).
+func commandLine(m machine) []string {
+	argv := []string{
+		m.program, "-name", "guest=" + m.label, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-machine", machineArg(m), "-cpu", cpuModel(m.accel),
+		"-smp", strconv.Itoa(m.cpus), "-m", fmt.Sprintf("%dM", m.memory/unit.MiB),
+		"-kernel", m.kernel, "-initrd", path.Join(m.dir, fileInitramfs), "-append", kernelArgs(m),
+		// Console and messages go to standard output, where they are bounded.
+		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
+		"-qmp", "unix:" + escape(path.Join(m.dir, socketMonitor)) + ",server=on,wait=off",
+		"-chardev", "socket,id=channel,path=" + escape(path.Join(m.dir, socketChannel)) + ",server=on,wait=off",
+		"-device", "virtio-serial-" + bus(m.kind),
+		"-device", "virtserialport,chardev=channel,nr=1,name=" + portName,
+	}
+	if m.sandbox {
+		argv = append(argv, "-sandbox", sandbox)
+	}
+	if m.bios != "" {
+		argv = append(argv, "-bios", m.bios)
+	}
+	argv = append(argv, attach(m)...)
+	if n := m.network; n != nil {
+		argv = append(argv,
+			"-netdev", "tap,id=net,script=no,downscript=no,ifname="+netns.Tap(m.label),
+			"-device", "virtio-net-"+bus(m.kind)+",netdev=net,mac="+n.MAC)
+	}
+	return argv
+}
+
+func machineArg(m machine) string {
+	arg := m.kind + ",accel=" + m.accel
+	if m.kind == machineMicroVM {
+		// ACPI tells the kernel where its virtio devices are; clock and
+		// timer are what it starts with before it knows better.
+		arg += ",acpi=on,pit=on,pic=on,rtc=on,isa-serial=on"
+	}
+	return arg
+}
+
+// bus is the end of a virtio device's name: microvm has no PCI.
+func bus(kind string) string {
+	if kind == machineMicroVM {
+		return "device"
+	}
+	return "pci"
+}
+
+func cpuModel(accel string) string {
+	if accel == accelKVM {
+		return "host"
+	}
+	return "max"
+}
+
+// kernelArgs is the kernel's command line. It is the same for all guests of
+// one contender, because it is part of what they are.
+func kernelArgs(m machine) string {
+	// A panic restarts at once, by a triple fault, which works in every state
+	// of the machine. The kernel's tests of its own cryptography are a fifth
+	// of an emulated boot.
+	words := []string{"console=ttyS0", "panic=-1", "reboot=t", "quiet", "loglevel=4", "cryptomgr.notests"}
+	if m.accel == accelTCG && m.tscKHz > 0 {
+		// An emulated processor shows the host's time stamp counter. A
+		// microvm has nothing good to measure it with, and most boots hang
+		// at that unless they are told its frequency. Later the kernel would
+		// check it against a timer that is late on a busy host, call the
+		// counter unstable, and fall back to a clock of 4 ms. lpj spares
+		// another calibration; its value is used for short delays only.
+		words = append(words, fmt.Sprintf("tsc_early_khz=%d", m.tscKHz), "tsc=reliable", "lpj=4000000")
+	}
+	if m.append != "" {
+		words = append(words, m.append)
+	}
+	return strings.Join(words, " ")
+}
+
+// escape writes s as a value in one of QEMU's lists of options.
+func escape(s string) string { return strings.ReplaceAll(s, ",", ",,") }
+
+// wantedModules are the kernel modules that such a machine needs.
+func wantedModules(m machine) []string {
+	w := []string{"virtio_mmio"}
+	if m.kind == machineQ35 {
+		w = []string{"virtio_pci"}
+	}
+	w = append(w, "virtio_console", "virtio_blk", "ext4")
+	if m.network != nil {
+		w = append(w, "virtio_net")
+	}
+	return append(w, m.modules...)
+}
+
+// newMachine fills in what the specification says; accelerator, sandbox and
+// disks come later.
+func newMachine(spec driver.Spec, set param.Values) machine {
+	m := machine{
+		program: set.Text(optProgram), label: spec.Label, kind: set.Text(optMachine),
+		cpus: spec.CPUs, memory: spec.Memory, dir: spec.Dir,
+		kernel: spec.Image.Kernel, append: set.Text(optAppend), network: spec.Network,
+	}
+	if k := set.Text(optKernel); k != "" {
+		m.kernel = k
+	}
+	m.modules = storageModules(set, spec.Volumes)
+	return m
+}

@@ -1,0 +1,126 @@
+package qemu
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"sync"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+)
+
+// consoleLimit bounds what is kept of a console, in bytes.
+const consoleLimit = 48 << 10
+
+// console keeps the end of what a machine printed.
+type console struct {
+	mu   sync.Mutex
+	tail conn.Tail
+}
+
+func newConsole(limit int) *console { return &console{tail: conn.Tail{Limit: limit}} }
+
+func (c *console) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tail.Write(p)
+}
+
+func (c *console) Bytes() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes.Clone(c.tail.Bytes())
+}
+
+// signs are lines of a console that say why a guest is no more, the most
+// telling first.
+var signs = []struct {
+	line *regexp.Regexp
+	says string
+}{
+	{regexp.MustCompile(`Out of memory and no killable processes|System is deadlocked on memory|Initramfs unpacking failed: write error`), "the guest ran out of memory: "},
+	{regexp.MustCompile(`bakeoff-agent: init: .*`), "its init failed: "},
+	{regexp.MustCompile(`Kernel panic - not syncing: .*`), "its kernel panicked: "},
+	{regexp.MustCompile(`Out of memory: Killed process .*`), "the guest ran out of memory: "},
+	{regexp.MustCompile(`BUG: .*|Oops: .*`), "its kernel failed: "},
+}
+
+// diagnose finds in a console why the guest is no more; "" when it does not
+// say.
+func diagnose(text []byte) string {
+	for _, s := range signs {
+		if m := s.line.Find(text); m != nil {
+			line, _, _ := bytes.Cut(m, []byte("\n"))
+			return s.says + strings.TrimSpace(printable(line))
+		}
+	}
+	return ""
+}
+
+// printable returns b for a terminal: a guest writes what it likes.
+func printable(b []byte) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\r':
+			return -1
+		case r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\uFFFD':
+			return '?'
+		}
+		return r
+	}, string(bytes.ToValidUTF8(b, []byte("?"))))
+}
+
+// lastLines returns the last n lines of text that have anything in them.
+func lastLines(text []byte, n int) string {
+	var lines []string
+	for line := range strings.Lines(printable(text)) {
+		if line = strings.TrimRight(line, " \n"); line != "" {
+			if len(line) > 500 {
+				line = line[:500] + "…"
+			}
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// ending is how a QEMU process came to its end.
+type ending struct {
+	exit conn.Exit
+	err  error // the way to the host broke
+}
+
+// explain classes the end of a machine, from what QEMU and its guest said.
+//
+// A guest that restarted, panicked or switched itself off ends QEMU with code
+// 0: that is the subject's doing. QEMU that refuses its arguments ends with
+// another code, and it is ours.
+func explain(e ending, stderr, text []byte) error {
+	said := lastLines(stderr, 3)
+	if said != "" {
+		said = ": " + said
+	}
+	switch {
+	case e.err != nil:
+		return fault.Op("the machine's process", e.err)
+	case e.exit.OK():
+		why := diagnose(text)
+		if why == "" {
+			why = "the guest switched itself off"
+		}
+		return withConsole(fault.New(fault.Subject, "%s", why), text)
+	case e.exit.Signal != "":
+		return withConsole(fault.New(fault.Lab, "QEMU was ended by a signal: %s%s", e.exit.Signal, said), text)
+	}
+	return withConsole(fault.New(fault.Lab, "QEMU refused to go on (exit code %d)%s", e.exit.Code, said), text)
+}
+
+// withConsole adds the end of the console to an error.
+func withConsole(err error, text []byte) error {
+	end := lastLines(text, 15)
+	if end == "" {
+		return fault.New(fault.Of(err), "%w (the console is empty)", err)
+	}
+	return fault.New(fault.Of(err), "%w\nthe end of the console:\n%s", err, end)
+}

@@ -1,0 +1,267 @@
+package qemu
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"path"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/qmp"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
+)
+
+// Create makes a machine and returns when the agent in it answers.
+func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	set := settings(spec.Options)
+	op := "qemu: create " + spec.Label
+	if err := validate(spec, set); err != nil {
+		return nil, fault.Op(op, err)
+	}
+	in := &Instance{host: host, spec: spec, console: newConsole(consoleLimit), stderr: newConsole(8 << 10), ended: make(chan struct{})}
+	if err := in.create(ctx, set); err != nil {
+		// What was made goes away even when ctx has ended.
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		return nil, fault.Op(op, errors.Join(err, in.Close(clean)))
+	}
+	return in, nil
+}
+
+func (in *Instance) create(ctx context.Context, set param.Values) error {
+	m, err := in.choose(ctx, set)
+	if err != nil {
+		return err
+	}
+	if err := in.remember(ctx); err != nil {
+		return err
+	}
+	if m.disks, err = in.storage(ctx, set); err != nil {
+		return err
+	}
+	if in.release, err = in.ramDisk(ctx, m, modulesDir(in.spec, set)); err != nil {
+		return err
+	}
+	layout, err := cgroup.Detect(ctx, in.host)
+	if err != nil {
+		return err
+	}
+	// QEMU has memory of its own beside the guest's, so the size of the
+	// machine is the limit, and the group's is none.
+	limits := cgroup.Limits{CPUSet: in.spec.CPUSet, Quota: in.spec.Quota, IO: cgroup.IO{Read: in.spec.Read, Write: in.spec.Write, Dir: in.spec.Dir}}
+	if in.group, err = layout.Create(ctx, in.host, in.spec.Label, limits); err != nil {
+		return err
+	}
+	if n := in.spec.Network; n != nil {
+		in.tap = true
+		if err := netns.AttachTap(ctx, in.host, *n, in.spec.Label); err != nil {
+			return err
+		}
+	}
+	in.start(ctx, commandLine(m))
+	boot, cancel := context.WithTimeout(ctx, set.Duration(optBootTimeout))
+	defer cancel()
+	if err := in.meet(boot); err != nil {
+		return in.notUp(ctx, boot, set.Duration(optBootTimeout), err)
+	}
+	return in.describe(ctx, m, set)
+}
+
+// choose decides how the machine is run.
+func (in *Instance) choose(ctx context.Context, set param.Values) (machine, error) {
+	m := newMachine(in.spec, set)
+	e, err := examine(ctx, in.host, m.program)
+	if fault.Is(err, fault.NotFound) {
+		return m, fault.WithFix(fault.Wrap(fault.Unsupported, "", err), "apt-get install qemu-system-x86")
+	}
+	if err != nil {
+		return m, err
+	}
+	if !e.machines[m.kind] {
+		return m, fault.New(fault.Unsupported, "this QEMU (%s) has no machine %s", e.version, m.kind)
+	}
+	kvm, err := probeKVM(ctx, in.host, in.spec.Agent)
+	if err != nil {
+		return m, err
+	}
+	m.sandbox, m.tscKHz = e.sandbox, kvm.TSCKHz
+	firmware, err := firmwareOf(m.kind, set.Text(optFirmware))
+	if err != nil {
+		return m, err
+	}
+	if m.bios, err = firmware.find(ctx, in.host); err != nil {
+		return m, err
+	}
+	m.accel, err = accelerator(set.Text(optAccel), kvm)
+	return m, err
+}
+
+// ramDisk has the agent write the initial RAM disk on the host, and returns
+// the release of the kernel.
+func (in *Instance) ramDisk(ctx context.Context, m machine, modules string) (release string, err error) {
+	q := agent.InitramfsRequest{Kernel: m.kernel, Modules: modules, Wanted: wantedModules(m),
+		Agent: in.spec.Agent, Config: initConfig(in.spec), Out: path.Join(in.spec.Dir, fileInitramfs)}
+	text, err := json.Marshal(q)
+	if err != nil {
+		return "", err
+	}
+	var r agent.InitramfsResult
+	err = askAgent(ctx, in.host, conn.Cmd{Argv: []string{in.spec.Agent, "initramfs"}, Stdin: bytes.NewReader(text)}, &r)
+	return r.Kernel, err
+}
+
+// start runs QEMU until its end, in the control group and, where there is a
+// network, in its namespace. The process belongs to the instance and not to
+// ctx.
+func (in *Instance) start(ctx context.Context, argv []string) {
+	enter := append([]string{in.spec.Agent, "enter"}, in.group.EnterArgs()...)
+	if n := in.spec.Network; n != nil {
+		enter = append(enter, "--netns", n.Namespace)
+	}
+	enter = append(enter, "--dir", in.spec.Dir, "--")
+	live, kill := context.WithCancel(context.WithoutCancel(ctx))
+	in.kill = kill
+	cmd := conn.Cmd{Argv: append(enter, argv...), Env: []string{"TMPDIR=" + in.spec.Dir}, Stdout: in.console, Stderr: in.stderr}
+	go func() {
+		defer close(in.ended)
+		in.ending.exit, in.ending.err = in.host.Exec(live, cmd)
+	}()
+}
+
+// meet opens the channel to the agent and asks it whether all is well.
+func (in *Instance) meet(ctx context.Context) error {
+	rw, err := in.dial(ctx, socketChannel)
+	if err != nil {
+		return err
+	}
+	greet, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // a machine that ends will not answer
+		select {
+		case <-in.ended:
+			cancel()
+		case <-greet.Done():
+		}
+	}()
+	c, err := channel.Open(greet, rw, channel.Options{Reason: in.reason})
+	if err != nil {
+		return err
+	}
+	in.Conn = c
+	if err := c.Call(ctx, "boot", nil, &in.boot); err != nil {
+		return err
+	}
+	if in.boot.Error != "" {
+		return fault.New(fault.Subject, "its init failed: %s", printable([]byte(in.boot.Error)))
+	}
+	return nil
+}
+
+// reason says why the machine is gone. Its sockets close a moment before its
+// process has ended.
+func (in *Instance) reason() error {
+	select {
+	case <-in.ended:
+	case <-time.After(endTime):
+		return nil
+	}
+	return fault.Op("qemu: "+in.spec.Label, explain(in.ending, in.stderr.Bytes(), in.console.Bytes()))
+}
+
+// dial connects to one of the machine's sockets, which appear a moment after
+// its start.
+func (in *Instance) dial(ctx context.Context, name string) (net.Conn, error) {
+	for {
+		c, err := in.host.Dial(ctx, "unix", path.Join(in.spec.Dir, name))
+		if err == nil {
+			return c, nil
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-in.ended:
+			return nil, err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// notUp says why the guest did not come up. What was asked to stop has
+// stopped for that reason and for no other.
+func (in *Instance) notUp(ctx, boot context.Context, timeout time.Duration, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// The process's end explains more than the channel's, and comes soon after
+	// it, on a busy machine less so.
+	patience := 50 * time.Millisecond
+	if boot.Err() == nil {
+		patience = 5 * time.Second
+	}
+	select {
+	case <-in.ended:
+		return fault.Op("the guest did not come up", explain(in.ending, in.stderr.Bytes(), in.console.Bytes()))
+	case <-time.After(patience):
+	}
+	if boot.Err() != nil {
+		why := fmt.Sprintf("its agent did not answer within %v", timeout)
+		if said := diagnose(in.console.Bytes()); said != "" {
+			why += "; " + said
+		}
+		err = fault.New(fault.Subject, "%s", why)
+	}
+	return fault.Op("the guest did not come up", withConsole(err, in.console.Bytes()))
+}
+
+// describe fills in what the instance says of itself, as QEMU tells it.
+func (in *Instance) describe(ctx context.Context, m machine, set param.Values) error {
+	ctx, cancel := context.WithTimeout(ctx, monitorTime)
+	defer cancel()
+	rw, err := in.dial(ctx, socketMonitor)
+	if err != nil {
+		return err
+	}
+	monitor, err := qmp.New(ctx, rw, nil)
+	if err != nil {
+		return err
+	}
+	defer monitor.Close()
+	var kvm struct{ Enabled bool }
+	if err := monitor.Execute(ctx, "query-kvm", nil, &kvm); err != nil {
+		return err
+	}
+	accel := map[bool]string{true: accelKVM, false: accelTCG}[kvm.Enabled]
+	if accel != m.accel {
+		return fault.New(fault.Lab, "QEMU runs with %s instead of %s", accel, m.accel)
+	}
+	limits := in.group.Limits()
+	memory := in.spec.Memory
+	limits.Memory = &memory
+	delete(limits.NotEnforced, "memory")
+	in.info = driver.Info{
+		Agent: agent.GuestAgent, Scratch: agent.GuestScratch, Volumes: volumesInside(in.spec),
+		Limits: limits, OwnKernel: true,
+		Facts: map[string]string{
+			driver.FactAccelerator: accel, "machine": m.kind, "qemu": monitor.Version().String(),
+			"kernel": printable([]byte(in.boot.Kernel)), "cpu": cpuModel(m.accel), "sandbox": fmt.Sprint(m.sandbox),
+			"kernel.append": strings.TrimSpace(m.append), "firmware": set.Text(optFirmware),
+		},
+	}
+	maps.Copy(in.info.Facts, storageFacts(set))
+	if n := in.spec.Network; n != nil {
+		in.info.Addr = n.Addr.Addr()
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package qemu
+
+import (
+	"context"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/reach/conn"
+)
+
+// The option of the firmware, and its values.
+const (
+	optFirmware  = "firmware"
+	firmwareAuto = "auto"
+	qboot        = "qboot"
+	seaBIOS      = "seabios"
+	ovmf         = "ovmf"
+)
+
+var firmwareOption = param.Spec{Name: optFirmware, Kind: param.Text, Default: firmwareAuto, Enum: []string{firmwareAuto, qboot, seaBIOS, ovmf},
+	Doc: "What runs before the kernel: qboot, which does next to nothing, SeaBIOS, or OVMF (UEFI; q35 only); auto is the machine's own, SeaBIOS for both."}
+
+// firmwareFile is a firmware as QEMU is given it: a name that it looks up in
+// its own folder of data, and the Debian package that brings it.
+type firmwareFile struct {
+	bios, pkg string
+	// paths are where the file is looked for on the host; none: QEMU's
+	// package brings it.
+	paths []string
+}
+
+// firmwareOf returns the firmware of a machine; the zero value for the
+// machine's own.
+func firmwareOf(kind, name string) (firmwareFile, error) {
+	switch {
+	case name == qboot:
+		return firmwareFile{bios: "qboot.rom", pkg: "qemu-system-data"}, nil
+	case name == seaBIOS && kind == machineMicroVM:
+		return firmwareFile{bios: "bios-microvm.bin", pkg: "seabios"}, nil
+	case name == seaBIOS:
+		return firmwareFile{bios: "bios-256k.bin", pkg: "seabios"}, nil
+	case name == ovmf && kind == machineMicroVM:
+		return firmwareFile{}, fault.WithFix(fault.New(fault.Unsupported, "%s: Debian's OVMF is made for a PC, and %s is none", optFirmware, kind), "machine: q35")
+	case name == ovmf:
+		return firmwareFile{pkg: "ovmf", paths: []string{"/usr/share/ovmf/OVMF.fd", "/usr/share/qemu/OVMF.fd", "/usr/share/OVMF/OVMF_CODE.fd"}}, nil
+	}
+	return firmwareFile{}, nil
+}
+
+// find returns what -bios is to be given, "" for the machine's own.
+func (f firmwareFile) find(ctx context.Context, host conn.Conn) (string, error) {
+	for _, p := range f.paths {
+		exit, err := host.Exec(ctx, conn.Command("test", "-e", p))
+		if err != nil {
+			return "", err
+		}
+		if exit.OK() {
+			return p, nil
+		}
+	}
+	if f.bios == "" && f.paths != nil {
+		return "", fault.WithFix(fault.New(fault.Unsupported, "the firmware is not installed; looked for %s", strings.Join(f.paths, ", ")), "apt-get install "+f.pkg)
+	}
+	return f.bios, nil
+}

@@ -1,0 +1,189 @@
+package qemu
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+)
+
+// sandbox is what QEMU may not do once it runs: gain privileges, start
+// programs, change its own scheduling, use obsolete system calls.
+const sandbox = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+
+// emulator is what is known of a QEMU program.
+type emulator struct {
+	version  string // 7.2.22
+	sandbox  bool   // it was built with seccomp
+	machines map[string]bool
+}
+
+// examine asks a QEMU program what it can do. A missing program is an error
+// of kind fault.NotFound.
+func examine(ctx context.Context, host conn.Conn, program string) (emulator, error) {
+	out, err := conn.Output(ctx, host, program, "-version")
+	if err != nil {
+		return emulator{}, err
+	}
+	e := emulator{version: parseVersion(string(out)), machines: map[string]bool{}}
+	out, err = conn.Output(ctx, host, program, "-sandbox", sandbox, "-machine", "help")
+	e.sandbox = err == nil
+	if err != nil {
+		// A build without seccomp refuses the option.
+		if out, err = conn.Output(ctx, host, program, "-machine", "help"); err != nil {
+			return emulator{}, err
+		}
+	}
+	for line := range strings.Lines(string(out)) {
+		if name, _, ok := strings.Cut(line, " "); ok {
+			e.machines[name] = true
+		}
+	}
+	return e, nil
+}
+
+// parseVersion reads "QEMU emulator version 7.2.22 (Debian 1:7.2+…)".
+func parseVersion(text string) string {
+	_, rest, ok := strings.Cut(text, "version ")
+	if f := strings.Fields(rest); ok && len(f) > 0 {
+		return strings.Trim(f[0], ",")
+	}
+	return ""
+}
+
+// probeKVM has the agent on the host run a guest.
+func probeKVM(ctx context.Context, host conn.Conn, agentPath string) (r agent.KVMResult, err error) {
+	err = askAgent(ctx, host, conn.Command(agentPath, "kvm-probe"), &r)
+	return r, err
+}
+
+// askAgent runs a subcommand of the agent on the host that prints a JSON
+// value. Its exit code is the class of its error.
+func askAgent(ctx context.Context, host conn.Conn, cmd conn.Cmd, value any) error {
+	out, said := conn.Tail{Limit: conn.FileLimit}, conn.Tail{Limit: 2 << 10}
+	cmd.Stdout, cmd.Stderr = &out, &said
+	exit, err := host.Exec(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	if !exit.OK() {
+		kind := fault.Lab
+		switch exit.Code {
+		case agent.ExitInvalid:
+			kind = fault.Invalid
+		case agent.ExitUnsupported:
+			kind = fault.Unsupported
+		case agent.ExitNotFound:
+			kind = fault.NotFound
+		}
+		text := strings.TrimPrefix(lastLines(said.Bytes(), 3), "bakeoff-agent: ")
+		if text == "" {
+			text = fmt.Sprintf("%q: %v", cmd.Argv, exit)
+		}
+		return fault.New(kind, "%s", text)
+	}
+	return fault.Wrap(fault.Lab, fmt.Sprintf("the answer of %q", cmd.Argv), json.Unmarshal(out.Bytes(), value))
+}
+
+// accelerator decides what runs the guest. What was asked for and cannot be
+// had is refused; nothing is replaced silently.
+func accelerator(wanted string, kvm agent.KVMResult) (string, error) {
+	switch {
+	case wanted == accelTCG, wanted == accelAuto && !kvm.Works:
+		return accelTCG, nil
+	case kvm.Works:
+		return accelKVM, nil
+	}
+	return "", fault.WithFix(fault.New(fault.Unsupported, "KVM does not work here: %s", kvm.Reason),
+		"take accel: auto or tcg, or a machine with hardware virtualisation")
+}
+
+// hostAgent is where Check looks for the agent on a host: a Conn may know.
+type hostAgent interface{ Agent() string }
+
+// filesThere refuses a kernel, or its modules, that the host does not have.
+func filesThere(ctx context.Context, host conn.Conn, set param.Values) driver.Availability {
+	for _, option := range []string{optKernel, optModules} {
+		name := set.Text(option)
+		if name == "" {
+			continue
+		}
+		_, there, err := guest.Ask(ctx, host, "test", "-r", name)
+		if err != nil {
+			return driver.Availability{Reason: err.Error()}
+		}
+		if !there {
+			return driver.Availability{Reason: option + ": the host has no " + name + " that can be read", Fix: "name one that is on the host, in full"}
+		}
+	}
+	return driver.Availability{OK: true}
+}
+
+// Check tells whether QEMU can make such a machine on host.
+func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.Availability {
+	if a := guest.System(ctx, host, "Linux"); !a.OK {
+		return a
+	}
+	set := settings(o)
+	if a := filesThere(ctx, host, set); !a.OK {
+		return a
+	}
+	program, machine := set.Text(optProgram), set.Text(optMachine)
+	e, err := examine(ctx, host, program)
+	if err != nil {
+		a := driver.Availability{Reason: err.Error()}
+		if fault.Is(err, fault.NotFound) {
+			a.Reason = program + " is not installed"
+			a.Programs, a.Packages = []string{program}, []string{"qemu-system-x86"}
+			a.Fix = "apt-get install qemu-system-x86"
+		}
+		return a
+	}
+	a := driver.Availability{Facts: map[string]string{"qemu": e.version, "sandbox": fmt.Sprint(e.sandbox)}}
+	if !e.machines[machine] {
+		a.Reason = fmt.Sprintf("this QEMU (%s) has no machine %s", e.version, machine)
+		a.Fix = "take another machine, or an emulator that has it"
+		return a
+	}
+	firmware, err := firmwareOf(machine, set.Text(optFirmware))
+	if err == nil {
+		_, err = firmware.find(ctx, host)
+	}
+	if err == nil {
+		err = validateStorage(set)
+	}
+	if err != nil {
+		a.Reason, a.Fix = err.Error(), fault.Fix(err)
+		return a
+	}
+	path := "bakeoff-agent"
+	if h, ok := host.(hostAgent); ok {
+		path = h.Agent()
+	}
+	kvm, err := probeKVM(ctx, host, path)
+	if err != nil {
+		kvm = agent.KVMResult{Reason: "not probed: " + err.Error()}
+	}
+	a.Facts["kvm"] = "works"
+	if !kvm.Works {
+		a.Facts["kvm"] = kvm.Reason
+	}
+	if err != nil && set.Text(optAccel) != accelTCG {
+		a.OK, a.Facts["accelerator"] = true, "unprobed" // Create will know
+		return a
+	}
+	accel, err := accelerator(set.Text(optAccel), kvm)
+	if err != nil {
+		a.Reason, a.Fix = err.Error(), fault.Fix(err)
+		return a
+	}
+	a.OK, a.Facts["accelerator"] = true, accel
+	return a
+}

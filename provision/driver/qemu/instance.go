@@ -1,0 +1,157 @@
+package qemu
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
+	"bakeoff/reach/probe"
+)
+
+const (
+	// closeTime bounds how long removing a machine may take.
+	closeTime = 30 * time.Second
+	// monitorTime bounds a conversation with QEMU's monitor, which answers
+	// in milliseconds.
+	monitorTime = 15 * time.Second
+	// endTime is how long QEMU may take to end after it has closed its
+	// sockets.
+	endTime = 5 * time.Second
+)
+
+// Instance is a machine whose agent answers.
+type Instance struct {
+	*channel.Conn
+	host    conn.Conn
+	spec    driver.Spec
+	info    driver.Info
+	boot    agent.BootReport
+	release string // of the kernel, as its image says
+
+	group   *cgroup.Group
+	tap     bool
+	kill    context.CancelFunc
+	console *console
+	stderr  *console
+	ended   chan struct{} // closed when QEMU has ended
+	ending  ending        // valid then
+
+	closing sync.Mutex
+	closed  bool
+}
+
+var (
+	_ driver.Instance = (*Instance)(nil)
+	_ driver.Freezer  = (*Instance)(nil)
+	_ driver.Meter    = (*Instance)(nil)
+)
+
+// Info says what the machine is.
+func (in *Instance) Info() driver.Info { return in.info }
+
+// Boot says when the guest's init started and was ready, on its own clock.
+func (in *Instance) Boot() agent.BootReport { return in.boot }
+
+// Diagnose returns the end of the machine's console, after what QEMU itself
+// said.
+func (in *Instance) Diagnose(context.Context) []byte {
+	var out []byte
+	select {
+	case <-in.ended:
+		out = fmt.Appendf(out, "QEMU has ended: %v\n", in.ending.exit)
+	default:
+		out = append(out, "QEMU runs\n"...)
+	}
+	if said := in.stderr.Bytes(); len(said) > 0 {
+		out = fmt.Appendf(out, "it said:\n%s\n", printable(said))
+	}
+	out = append(out, "console:\n"...)
+	return append(out, printable(in.console.Bytes())...)
+}
+
+// Freeze stops QEMU with its control group's freezer. The guest's clocks go
+// on meanwhile, so they stay true.
+func (in *Instance) Freeze(ctx context.Context) error {
+	in.Conn.Rest(true)
+	if err := in.group.Freeze(ctx); err != nil {
+		in.Conn.Rest(false)
+		return err
+	}
+	return nil
+}
+
+// Thaw lets it go on.
+func (in *Instance) Thaw(ctx context.Context) error {
+	if err := in.group.Thaw(ctx); err != nil {
+		return err
+	}
+	in.Conn.Rest(false)
+	return nil
+}
+
+// Usage is what QEMU has spent for the guest and for itself.
+func (in *Instance) Usage(ctx context.Context) (probe.Scope, error) { return in.group.Usage(ctx) }
+
+// Close ends the machine and removes what belongs to it on the host. The
+// guest is not asked: it is as disposable as its disk.
+func (in *Instance) Close(ctx context.Context) error {
+	in.closing.Lock()
+	defer in.closing.Unlock()
+	if in.closed {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, closeTime)
+	defer cancel()
+	if in.Conn != nil {
+		in.Conn.Fail(fault.New(fault.Lab, "qemu: %s is closed", in.spec.Label))
+	}
+	var errs []error
+	if in.group != nil {
+		errs = append(errs, in.group.Remove(ctx)) // kills, also what is frozen
+	}
+	if in.kill != nil {
+		in.kill()
+		select {
+		case <-in.ended:
+		case <-ctx.Done():
+			errs = append(errs, fault.New(fault.Lab, "qemu: %s does not end: %w", in.spec.Label, ctx.Err()))
+		}
+	}
+	if in.tap {
+		errs = append(errs, netns.DetachTap(ctx, in.host, in.spec.Network.Namespace, in.spec.Label))
+	}
+	err := errors.Join(errs...)
+	in.closed = err == nil
+	return err
+}
+
+// leftover is what Reap needs to know beyond a lease, as it lies in the
+// environment's directory.
+type leftover struct {
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// remember writes down what Reap will need, before any of it is made.
+func (in *Instance) remember(ctx context.Context) error {
+	var l leftover
+	if n := in.spec.Network; n != nil {
+		l.Namespace = n.Namespace
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return in.host.Push(ctx, path.Join(in.spec.Dir, fileState), 0o600, bytes.NewReader(text))
+}

@@ -1,0 +1,159 @@
+package qemu
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/conn"
+)
+
+// The options of storage, and their values. The root of the guest stays where
+// it is, on virtio-blk and raw: what is compared is the disk under a volume.
+const (
+	optController = "controller"
+	optFormat     = "disk-format"
+	optCache      = "disk-cache"
+	optAIO        = "disk-aio"
+
+	virtioBlk  = "virtio-blk"
+	virtioSCSI = "virtio-scsi"
+	nvme       = "nvme"
+	ahci       = "ahci"
+
+	formatRaw   = "raw"
+	formatQcow2 = "qcow2"
+
+	cacheWriteback    = "writeback"
+	cacheNone         = "none"
+	cacheWritethrough = "writethrough"
+	cacheDirectsync   = "directsync"
+	cacheUnsafe       = "unsafe"
+
+	aioThreads = "threads"
+	aioNative  = "native"
+	aioURing   = "io_uring"
+)
+
+var storageOptions = []param.Spec{
+	{Name: optController, Kind: param.Text, Default: virtioBlk, Enum: []string{virtioBlk, virtioSCSI, nvme, ahci},
+		Doc: "What volumes of file:ext4 and disk are attached to; nvme and ahci need the machine q35, and ahci a kernel with its driver (kernel-package: linux-image-amd64). The root stays on virtio-blk."},
+	{Name: optFormat, Kind: param.Text, Default: formatRaw, Enum: []string{formatRaw, formatQcow2},
+		Doc: "What the file of a file:ext4 volume is: the blocks themselves, or qcow2 with all its clusters allocated beforehand, as raw has them."},
+	{Name: optCache, Kind: param.Text, Default: cacheWriteback, Enum: []string{cacheWriteback, cacheNone, cacheWritethrough, cacheDirectsync, cacheUnsafe},
+		Doc: "QEMU's cache mode of volumes: writeback uses the host's memory and honours flushes, none goes around it, writethrough flushes after each write, directsync is both, unsafe ignores flushes."},
+	{Name: optAIO, Kind: param.Text, Default: aioThreads, Enum: []string{aioThreads, aioNative, aioURing},
+		Doc: "How QEMU waits for the host's disk; native is for disk-cache none or directsync."},
+}
+
+// validateStorage refuses combinations that QEMU or the machine does not have.
+func validateStorage(set param.Values) error {
+	kind, controller := set.Text(optMachine), set.Text(optController)
+	direct := []string{cacheNone, cacheDirectsync}
+	switch {
+	case kind == machineMicroVM && (controller == nvme || controller == ahci):
+		return fault.WithFix(fault.New(fault.Unsupported, "%s: %s has no PCI bus, which %s needs", optController, machineMicroVM, controller), "machine: q35")
+	case set.Text(optAIO) == aioNative && !slices.Contains(direct, set.Text(optCache)):
+		return fault.WithFix(fault.New(fault.Invalid, "%s: %s needs a disk that goes around the host's memory, and %s is %s", optAIO, aioNative, optCache, set.Text(optCache)),
+			optCache+": none, or directsync")
+	}
+	return nil
+}
+
+// storage makes the files of volumes and lists the machine's disks, the root
+// first.
+func (in *Instance) storage(ctx context.Context, set param.Values) ([]disk, error) {
+	disks := []disk{{serial: rootSerial, path: in.spec.Image.Disk, snapshot: true, controller: virtioBlk, format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
+	for i, v := range in.spec.Volumes {
+		d := disk{serial: volumeSerial(i), path: v.Device, controller: set.Text(optController), format: formatRaw, cache: set.Text(optCache), aio: set.Text(optAIO)}
+		switch v.Backing {
+		case volume.Tmpfs:
+			continue
+		case volume.Ext4:
+			var err error
+			if d.path, err = volume.File(ctx, in.host, in.spec.Dir, v); err != nil {
+				return nil, err
+			}
+			if d.format = set.Text(optFormat); d.format == formatQcow2 {
+				if d.path, err = in.toQcow2(ctx, d.path); err != nil {
+					return nil, err
+				}
+			}
+		case volume.Disk:
+			if err := volume.CheckDisk(ctx, in.host, v.Device); err != nil {
+				return nil, err
+			}
+		}
+		disks = append(disks, d)
+	}
+	return disks, nil
+}
+
+// toQcow2 makes a qcow2 image of a raw one, which goes away. All clusters are
+// allocated: otherwise the first write of each would do work that a raw file
+// has done already.
+func (in *Instance) toQcow2(ctx context.Context, raw string) (string, error) {
+	image := strings.TrimSuffix(raw, ".ext4") + ".qcow2"
+	_, err := conn.Output(ctx, in.host, "qemu-img", "convert", "-f", formatRaw, "-O", formatQcow2, "-S", "0", raw, image)
+	if fault.Is(err, fault.NotFound) {
+		return "", fault.WithFix(fault.Wrap(fault.Unsupported, "", err), "apt-get install qemu-utils")
+	}
+	if err != nil {
+		return "", fault.Op("make a qcow2 image", err)
+	}
+	_, err = conn.Output(ctx, in.host, "rm", raw)
+	return image, err
+}
+
+// attach is the part of the command line that gives the machine its disks.
+func attach(m machine) []string {
+	var argv []string
+	if slices.ContainsFunc(m.disks, func(d disk) bool { return d.controller == virtioSCSI }) {
+		argv = append(argv, "-device", "virtio-scsi-"+bus(m.kind)+",id=scsi")
+	}
+	port := 0 // of the AHCI controller that q35 has
+	for i, d := range m.disks {
+		id := fmt.Sprintf("disk%d", i)
+		drive := "if=none,id=" + id + ",format=" + d.format
+		if d.snapshot {
+			drive += ",snapshot=on"
+		} else {
+			drive += ",cache=" + d.cache + ",aio=" + d.aio
+		}
+		device := ",drive=" + id + ",serial=" + d.serial
+		switch d.controller {
+		case virtioSCSI:
+			device = "scsi-hd,bus=scsi.0" + device
+		case nvme:
+			device = "nvme" + device
+		case ahci:
+			device = fmt.Sprintf("ide-hd,bus=ide.%d%s", port, device)
+			port++
+		default:
+			device = "virtio-blk-" + bus(m.kind) + device
+		}
+		argv = append(argv, "-drive", drive+",file="+escape(d.path), "-device", device)
+	}
+	return argv
+}
+
+// storageModules are the kernel modules of the disks' controllers.
+func storageModules(set param.Values, volumes []driver.Volume) []string {
+	if !slices.ContainsFunc(volumes, func(v driver.Volume) bool { return v.Backing != volume.Tmpfs }) {
+		return nil
+	}
+	return map[string][]string{virtioSCSI: {"virtio_scsi", "sd_mod"}, nvme: {"nvme"}, ahci: {"ahci", "sd_mod"}}[set.Text(optController)]
+}
+
+// storageFacts are what is to be known of the disks.
+func storageFacts(set param.Values) map[string]string {
+	return map[string]string{
+		"root": "virtio-blk, changes in a temporary file", "disk.controller": set.Text(optController),
+		"disk.format": set.Text(optFormat), "disk.cache": set.Text(optCache), "disk.aio": set.Text(optAIO),
+	}
+}

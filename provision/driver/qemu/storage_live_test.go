@@ -1,0 +1,100 @@
+//go:build linux
+
+package qemu
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/image"
+	"bakeoff/reach/conn/local"
+)
+
+// Each controller, format and mode makes a volume that a guest can write to
+// and read from, and each firmware boots. A boot under emulation takes some
+// seconds, so each machine tries several things at once.
+func TestStorageAndFirmware(t *testing.T) {
+	for name, tt := range map[string]struct {
+		options param.Values
+		device  string // of the volume, as the guest names it
+	}{
+		"nvme, qcow2, no cache": {device: "/dev/nvme0n1", options: param.Values{optMachine: machineQ35, optController: nvme,
+			optFormat: formatQcow2, optCache: cacheNone, optAIO: aioNative}},
+		"virtio-scsi, SeaBIOS": {device: "/dev/sda", options: param.Values{optController: virtioSCSI, optFirmware: seaBIOS, optCache: cacheWritethrough}},
+		"qboot":                {device: "/dev/vdb", options: param.Values{optFirmware: qboot, optCache: cacheUnsafe}},
+		"AHCI": {device: "/dev/sda", options: param.Values{optMachine: machineQ35, optController: ahci, optKernelPackage: "linux-image-amd64",
+			optCache: cacheDirectsync, optAIO: aioNative}},
+		"OVMF": {device: "/dev/vdb", options: param.Values{optMachine: machineQ35, optFirmware: ovmf, optFormat: formatQcow2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.options[optFormat] == formatQcow2 {
+				if _, err := exec.LookPath("qemu-img"); err != nil {
+					t.Skip("needs qemu-img: apt-get install qemu-utils")
+				}
+			}
+			// Firmware takes a score of seconds, and more on a busy machine.
+			tt.options[optAccel], tt.options[optBootTimeout] = accelTCG, "3m0s"
+			spec := specOf(t, tt.options)
+			if a := New().Check(t.Context(), agentHost{Conn: local.Conn{}, path: spec.Agent}, tt.options); !a.OK {
+				t.Skipf("%s; %s", a.Reason, a.Fix)
+			}
+			if pkg := tt.options[optKernelPackage]; pkg != "" {
+				spec.Image = withKernel(t, pkg)
+			}
+			spec.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4", Size: 32 * unit.MiB}}
+			in := create(t, spec)
+			got := output(t, in, "sh", "-c", "dd if=/dev/zero of=/data/x bs=64k count=64 conv=fsync 2>/dev/null; rm /data/x; df --output=source /data | tail -n 1; test ! -d /sys/firmware/efi || echo EFI")
+			device, efi := strings.CutSuffix(got, "\nEFI")
+			if device != tt.device {
+				t.Errorf("the volume is %q in the guest, and %s is right", device, tt.device)
+			}
+			if want := tt.options[optFirmware] == ovmf; efi != want {
+				t.Errorf("the guest was started by UEFI: %v, and %v is right", efi, want)
+			}
+			for fact, option := range map[string]string{"disk.controller": optController, "disk.format": optFormat, "disk.cache": optCache, "disk.aio": optAIO, "firmware": optFirmware} {
+				if want := settings(tt.options).Text(option); in.Info().Facts[fact] != want {
+					t.Errorf("the fact %s is %q, and %q is right", fact, in.Info().Facts[fact], want)
+				}
+			}
+			if tt.options[optFormat] == formatQcow2 {
+				files, err := os.ReadDir(spec.Dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range files {
+					if strings.HasSuffix(f.Name(), ".ext4") {
+						t.Errorf("the raw image %s was left beside the qcow2 one", f.Name())
+					}
+				}
+			}
+		})
+	}
+}
+
+// withKernel is the image with the kernel of another package.
+func withKernel(t *testing.T, pkg string) driver.Image {
+	t.Helper()
+	_, img := bench(t)
+	store := image.Store{Dir: filepath.Join(cacheDir(), "images"), Host: local.Conn{}}
+	got, err := store.Get(t.Context(), image.Request{Ref: "debian:bookworm", Kernel: true, KernelPackage: pkg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	img.Kernel, img.Modules = got.Kernel, got.Modules
+	return img
+}
+
+// Without the driver of its controller a volume cannot be had, and who made
+// the lab file is told before the guest boots.
+func TestKernelWithoutAHCI(t *testing.T) {
+	spec := specOf(t, param.Values{optAccel: accelTCG, optMachine: machineQ35, optController: ahci})
+	spec.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4", Size: 32 * unit.MiB}}
+	says(t, failing(t, spec), fault.Unsupported, "ahci")
+}

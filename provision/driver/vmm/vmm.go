@@ -1,0 +1,273 @@
+// Package vmm makes virtual machines with OpenBSD's vmm, through vmctl.
+//
+// The guest's disk is derived from an image in which `bakeoff-agent serve
+// tcp:0.0.0.0:7311` is started at boot. vmd gives every guest a local network
+// of its own with the host, where the guest is 100.64.ID.3: there the agent is
+// reached.
+package vmm
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
+	"bakeoff/reach/conn"
+)
+
+// Driver makes machines.
+type Driver struct{}
+
+const (
+	optDisk    = "disk"
+	optKernel  = "kernel"
+	optTimeout = "boot-timeout"
+	agentPort  = 7311
+)
+
+var options = []param.Spec{
+	{Name: optDisk, Kind: param.Text, Doc: "A qcow2 image that the guest's disk is derived from; in it bakeoff-agent serve tcp:0.0.0.0:7311 is started at boot, and vio0 asks for its address by DHCP."},
+	{Name: optKernel, Kind: param.Text, Doc: "A kernel to boot instead of what the disk has, as /bsd."},
+	{Name: optTimeout, Kind: param.Duration, Default: "2m0s", Doc: "How long the guest may take until its agent answers."},
+}
+
+// Doc describes the driver.
+func (Driver) Doc() driver.Doc {
+	return driver.Doc{
+		Name: "vmm",
+		Also: map[string]string{"vmd": "vmm", "vmctl": "vmm"}, Summary: "a virtual machine under OpenBSD's vmm, with one processor, by vmctl", Status: driver.Unproven,
+		Hosts: []string{"openbsd"}, Root: true, Options: options, Backings: []string{"tmpfs"},
+		Enforces: map[string]string{"cpus": "one virtual processor, on any CPU of the host", "memory": "the size of the guest's memory"},
+		OwnRoot:  func(param.Values) bool { return true },
+		Tuning:   driver.Tuning{Why: "the guest's settings are its image's"},
+		Source:   []string{"vmctl(8)", "vmd(8)", "vm.conf(5)"},
+	}
+}
+
+func settings(o param.Values) param.Values {
+	v := param.Defaults(options)
+	for k, text := range o {
+		if text != "" {
+			v[k] = text
+		}
+	}
+	return v
+}
+
+// Check tells whether host can run such a machine.
+func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.Availability {
+	a := guest.System(ctx, host, "OpenBSD")
+	if !a.OK {
+		return a
+	}
+	if _, ok, err := guest.Ask(ctx, host, "vmctl", "status"); err != nil || !ok {
+		return driver.Availability{Reason: "vmd does not answer", Fix: "rcctl -f start vmd"}
+	}
+	if settings(o).Text(optDisk) == "" {
+		return driver.Availability{Reason: "no disk is named", Fix: "make an image in which the agent is started, and name it in the option " + optDisk}
+	}
+	release, err := guest.Output(ctx, host, "uname", "-r")
+	if err != nil {
+		return driver.Availability{Reason: err.Error()}
+	}
+	a.Facts["release"] = guest.Printable([]byte(release))
+	return a
+}
+
+func nameOf(label string) string { return "bakeoff-" + label }
+
+// Create makes a machine and returns when the agent in it answers.
+func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	set, op := settings(spec.Options), "vmm: create "+spec.Label
+	if err := validate(spec, set); err != nil {
+		return nil, fault.Op(op, err)
+	}
+	// vmd keeps no machine that has ended: what is there lives.
+	row, err := find(ctx, host, nameOf(spec.Label))
+	if err == nil && row != nil && row.running {
+		err = fault.WithFix(fault.New(fault.Lab, "a machine %s runs already", nameOf(spec.Label)), "`bakeoff clean` removes what was left behind")
+	}
+	if err != nil {
+		return nil, fault.Op(op, err)
+	}
+	e := guest.New("vmm", host, spec, func(ctx context.Context) error {
+		_, err := reap(ctx, host, spec.Label, false)
+		return err
+	})
+	if err := build(ctx, e, set); err != nil {
+		return nil, e.Abandon(ctx, err)
+	}
+	return guest.Machine{Env: e}, nil
+}
+
+// Validate refuses what Create would refuse on any host, for driver.Validator.
+func (Driver) Validate(spec driver.Spec) error {
+	return validate(spec, settings(spec.Options))
+}
+
+func validate(spec driver.Spec, set param.Values) error {
+	if err := guest.Check(spec); err != nil {
+		return err
+	}
+	switch {
+	case !path.IsAbs(set.Text(optDisk)):
+		return fault.New(fault.Invalid, "%s: %q is not the absolute path of an image", optDisk, set.Text(optDisk))
+	case set.Text(optKernel) != "" && !path.IsAbs(set.Text(optKernel)):
+		return fault.New(fault.Invalid, "%s: %q is not the absolute path of a kernel", optKernel, set.Text(optKernel))
+	case spec.CPUs != 1:
+		return fault.WithFix(fault.New(fault.Unsupported, "%d processors: vmm gives a guest one", spec.CPUs), "write cpus: 1")
+	case spec.Memory < 64*unit.MiB || spec.Memory%unit.MiB != 0:
+		return fault.New(fault.Invalid, "memory %v; a guest has whole MiB, and at least 64", spec.Memory)
+	case spec.Network != nil:
+		return fault.New(fault.Unsupported, "vmm's local network cannot carry the experiment's addresses yet")
+	}
+	if err := (Driver{}).Doc().Tuning.Check(spec.Tuning); err != nil {
+		return err
+	}
+	for _, v := range spec.Volumes {
+		if v.Backing != "tmpfs" || !path.IsAbs(v.Path) || path.Clean(v.Path) == "/" {
+			return fault.New(fault.Unsupported, "volume %s (%s): a guest has volumes of backing tmpfs below /", v.Path, v.Backing)
+		}
+	}
+	return nil
+}
+
+func build(ctx context.Context, e *guest.Env, set param.Values) error {
+	name, disk := nameOf(e.Spec.Label), path.Join(e.Spec.Dir, "disk.qcow2")
+	if err := guest.Run(ctx, e.Host, "vmctl", "create", "-b", set.Text(optDisk), disk); err != nil {
+		return err
+	}
+	argv := []string{"vmctl", "start"}
+	if k := set.Text(optKernel); k != "" {
+		argv = append(argv, "-b", k)
+	}
+	if err := guest.Run(ctx, e.Host, append(argv, "-d", "qcow2:"+disk, "-m", fmt.Sprintf("%dM", e.Spec.Memory/unit.MiB), "-L", name)...); err != nil {
+		return err
+	}
+	timeout := set.Duration(optTimeout)
+	// vmctl returns before the machine runs.
+	end := time.After(timeout)
+	var row *row
+	for {
+		var err error
+		if row, err = find(ctx, e.Host, name); err != nil {
+			return err
+		}
+		if row != nil && row.running {
+			break
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-end:
+			return fault.New(fault.Subject, "the machine did not run within %v", timeout)
+		}
+	}
+	p := e.Start(ctx, "vmctl", "wait", name)
+	for {
+		rw, err := e.Host.Dial(ctx, "tcp", fmt.Sprintf("100.64.%d.3:%d", row.id, agentPort))
+		if err == nil {
+			if err := e.Meet(ctx, rw, p, timeout); err != nil {
+				return err
+			}
+			return describe(ctx, e)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-p.Ended():
+			return p.Why("it did not come up: the machine has stopped")
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-end:
+			return p.Why(fmt.Sprintf("nobody answers in the guest within %v: %v", timeout, err))
+		}
+	}
+}
+
+func describe(ctx context.Context, e *guest.Env) error {
+	steps := [][]string{{"mkdir", "-p", guest.Scratch}}
+	for _, v := range e.Spec.Volumes {
+		// OpenBSD's file system in memory; its size is in sectors.
+		steps = append(steps, []string{"mkdir", "-p", v.Path}, []string{"mount_mfs", "-s", strconv.FormatInt(int64(v.Size)/512, 10), "swap", v.Path})
+		e.Properties.Volumes[v.Path] = v.Path
+	}
+	for _, argv := range steps {
+		if _, err := conn.Output(ctx, e, argv...); err != nil {
+			return fault.Wrap(fault.Subject, "in the guest", err)
+		}
+	}
+	one, memory := 1, e.Spec.Memory
+	p := &e.Properties
+	p.OwnKernel, p.Limits.CPUs, p.Limits.Memory = true, &one, &memory
+	p.Limits.NotEnforced = map[string]string{"cpu_set": "vmm pins no processors"}
+	if e.Spec.Quota > 0 {
+		p.Limits.NotEnforced["quota"] = "vmd has no limit of a machine's processor time"
+	}
+	if e.Spec.Read > 0 || e.Spec.Write > 0 {
+		p.Limits.NotEnforced["io"] = "vmd has no limit of a machine's disk"
+	}
+	p.Facts["disk"] = "qcow2, derived from the image"
+	return nil
+}
+
+// row is a machine in vmctl's list.
+type row struct {
+	id      int
+	running bool
+}
+
+func find(ctx context.Context, host conn.Conn, name string) (*row, error) {
+	list, err := guest.Output(ctx, host, "vmctl", "status")
+	if err != nil {
+		return nil, err
+	}
+	return parse(list, name)
+}
+
+// parse finds a machine in what `vmctl status` prints: a head, then a line for
+// each with its number first, its process next ("-" when it has none), its
+// state and its name last.
+func parse(list, name string) (*row, error) {
+	for line := range strings.Lines(list) {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[len(f)-1] != name {
+			continue
+		}
+		id, err := strconv.Atoi(f[0])
+		if err != nil || id < 1 || id > 255 {
+			return nil, fault.New(fault.Lab, "vmctl status: %q is not the number of a machine", guest.Printable([]byte(f[0])))
+		}
+		return &row{id: id, running: f[1] != "-" && !slices.Contains(f, "stopping")}, nil
+	}
+	return nil, nil
+}
+
+// Reap removes what a machine has left.
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	return reap(ctx, host, left.Label, dryRun)
+}
+
+func reap(ctx context.Context, host conn.Conn, label string, dryRun bool) ([]string, error) {
+	name := nameOf(label)
+	row, err := find(ctx, host, name)
+	if fault.Is(err, fault.NotFound) || err == nil && row == nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := []string{"machine " + name}
+	if dryRun {
+		return found, nil
+	}
+	return found, guest.Run(ctx, host, "vmctl", "stop", "-f", "-w", name)
+}

@@ -1,0 +1,371 @@
+// Package zone is the driver for SmartOS: native and Linux zones, and machines
+// under bhyve and KVM, all made by vmadm from one JSON manifest.
+//
+// In a zone bakeoff-agent runs through zlogin and answers on its standard
+// streams. In a machine it must be in the image, as `bakeoff-agent serve` on
+// the second serial port, which SmartOS keeps as a socket below the zone's
+// root.
+package zone
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
+	"bakeoff/reach/conn"
+)
+
+// Driver makes zones.
+type Driver struct{}
+
+const (
+	optBrand   = "brand"
+	optImage   = "image-uuid"
+	optKernel  = "kernel-version"
+	optTag     = "nic-tag"
+	optQuota   = "disk-quota"
+	optTimeout = "boot-timeout"
+)
+
+var options = []param.Spec{
+	{Name: optBrand, Kind: param.Text, Default: "joyent", Enum: []string{"joyent", "lx", "bhyve", "kvm"},
+		Doc: "What vmadm makes: joyent is a native zone, lx one that runs Linux programs, bhyve and kvm are machines."},
+	{Name: optImage, Kind: param.Text, Doc: "UUID of the image, as imgadm list shows it; for a machine, one in which bakeoff-agent serve answers on the second serial port."},
+	{Name: optKernel, Kind: param.Text, Default: "5.10.0", Doc: "With brand lx: the version of Linux that the zone shows its programs."},
+	{Name: optTag, Kind: param.Text, Default: "stub0", Doc: "The nic tag of the experiment's network: an etherstub, so that nothing else is reached."},
+	{Name: optQuota, Kind: param.Int, Default: "10", Min: 1, Max: 10000, Doc: "Quota of the zone's file system, in GiB."},
+	{Name: optTimeout, Kind: param.Duration, Default: "2m0s", Doc: "How long it may take until the agent answers."},
+}
+
+// Doc describes the driver.
+func (Driver) Doc() driver.Doc {
+	return driver.Doc{
+		Name:     "zone",
+		Also:     map[string]string{"zones": "zone", "lx": "zone, brand: lx", "vmadm": "zone", "smartos": "zone"},
+		Summary:  "a SmartOS zone, native or for Linux programs, or a machine under bhyve or KVM, by vmadm",
+		Status:   driver.Unproven,
+		Hosts:    []string{"illumos"},
+		Root:     true,
+		Options:  options,
+		Backings: []string{"dir"},
+		Enforces: map[string]string{
+			"cpus":   "cpu_cap for zones, which still see every CPU; as many virtual processors for machines",
+			"memory": "max_physical_memory and as much swap for zones; the size of the memory for machines",
+		},
+		OwnRoot: func(param.Values) bool { return true },
+		Tuning:  driver.Tuning{Why: "a zone shares the host's kernel, and a machine's is its image's"},
+		Source:  []string{"vmadm(8)", "imgadm(8)", "zlogin(1)", "https://docs.smartos.org/managing-images/"},
+	}
+}
+
+func settings(o param.Values) param.Values {
+	v := param.Defaults(options)
+	for k, text := range o {
+		if text != "" {
+			v[k] = text
+		}
+	}
+	return v
+}
+
+func machine(set param.Values) bool {
+	return set.Text(optBrand) == "bhyve" || set.Text(optBrand) == "kvm"
+}
+
+var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// Check tells whether host is a SmartOS that has the image.
+func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.Availability {
+	a := guest.System(ctx, host, "SunOS")
+	if !a.OK {
+		return a
+	}
+	image := settings(o).Text(optImage)
+	if !uuidForm.MatchString(image) {
+		return driver.Availability{Reason: "no image is named", Fix: "imgadm avail; imgadm import UUID; and name it in the option " + optImage}
+	}
+	_, yes, err := guest.Ask(ctx, host, "imgadm", "get", image)
+	if fault.Is(err, fault.NotFound) {
+		return driver.Availability{Reason: "there is no imgadm: this is not SmartOS", Fix: "use a SmartOS host"}
+	}
+	if err != nil {
+		return driver.Availability{Reason: err.Error()}
+	}
+	if !yes {
+		return driver.Availability{Reason: "image " + image + " is not here", Fix: "imgadm import " + image}
+	}
+	version, err := guest.Output(ctx, host, "uname", "-v")
+	if err != nil {
+		return driver.Availability{Reason: err.Error()}
+	}
+	a.Facts["platform"] = guest.Printable([]byte(version))
+	return a
+}
+
+// idOf is the zone's UUID: it follows from the label, so that the zone is
+// found again by it (RFC 9562, version 8).
+func idOf(label string) string {
+	h := sha256.Sum256([]byte("bakeoff zone " + label))
+	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+// Create makes a zone and returns when the agent in it answers.
+func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	set, op := settings(spec.Options), "zone: create "+spec.Label
+	if err := validate(spec, set); err != nil {
+		return nil, fault.Op(op, err)
+	}
+	id := idOf(spec.Label)
+	state, err := lookup(ctx, host, id)
+	if err == nil && state != nil && state.State == "running" {
+		err = fault.WithFix(fault.New(fault.Lab, "a zone %s runs already", id), "`bakeoff clean` removes what was left behind")
+	}
+	if err == nil && state != nil {
+		_, err = reap(ctx, host, id, false) // it was left behind
+	}
+	if err != nil {
+		return nil, fault.Op(op, err)
+	}
+	e := guest.New("zone", host, spec, func(ctx context.Context) error {
+		_, err := reap(ctx, host, id, false)
+		return err
+	})
+	if err := build(ctx, e, set, id); err != nil {
+		return nil, e.Abandon(ctx, err)
+	}
+	if machine(set) {
+		return guest.Machine{Env: e}, nil
+	}
+	return e, nil
+}
+
+// Validate refuses what Create would refuse on any host, for driver.Validator.
+func (Driver) Validate(spec driver.Spec) error {
+	return validate(spec, settings(spec.Options))
+}
+
+func validate(spec driver.Spec, set param.Values) error {
+	if err := guest.Check(spec); err != nil {
+		return err
+	}
+	switch {
+	case !uuidForm.MatchString(set.Text(optImage)):
+		return fault.New(fault.Invalid, "%s: %q is not a UUID; imgadm list shows those of images", optImage, set.Text(optImage))
+	case spec.Memory < 64*unit.MiB || spec.Memory%unit.MiB != 0:
+		return fault.New(fault.Invalid, "memory %v; a zone has whole MiB, and at least 64", spec.Memory)
+	}
+	if err := (Driver{}).Doc().Tuning.Check(spec.Tuning); err != nil {
+		return err
+	}
+	for _, v := range spec.Volumes {
+		if v.Backing != "dir" || machine(set) {
+			return fault.New(fault.Unsupported, "volume %s: zones have volumes of backing dir, machines none", v.Path)
+		}
+		if !path.IsAbs(v.Path) || path.Clean(v.Path) == "/" {
+			return fault.New(fault.Invalid, "volume %q: write an absolute path below /", v.Path)
+		}
+	}
+	return nil
+}
+
+// manifest is what vmadm makes.
+func manifest(spec driver.Spec, set param.Values, id string) map[string]any {
+	mib := int64(spec.Memory / unit.MiB)
+	m := map[string]any{"uuid": id, "brand": set.Text(optBrand), "alias": spec.Label, "hostname": spec.Label, "autoboot": false, "nics": []any{}}
+	if n := spec.Network; n != nil {
+		nic := map[string]any{"nic_tag": set.Text(optTag), "ips": []string{n.Addr.String()}, "mac": n.MAC, "primary": true}
+		if machine(set) {
+			nic["model"] = "virtio" // a property of machines only
+		}
+		m["nics"] = []any{nic}
+	}
+	if machine(set) {
+		m["ram"], m["vcpus"] = mib, spec.CPUs
+		m["disks"] = []any{map[string]any{"image_uuid": set.Text(optImage), "boot": true, "model": "virtio"}}
+		return m
+	}
+	m["image_uuid"], m["cpu_cap"], m["quota"] = set.Text(optImage), 100*spec.CPUs, json.Number(set.Text(optQuota))
+	// vmadm takes no less swap than 256 MiB.
+	m["max_physical_memory"], m["max_swap"] = mib, max(mib, 256)
+	if set.Text(optBrand) == "lx" {
+		m["kernel_version"] = set.Text(optKernel)
+	}
+	var fs []any
+	for i, v := range spec.Volumes {
+		fs = append(fs, map[string]any{"type": "lofs", "source": volumeDir(spec, i), "target": v.Path})
+	}
+	if fs != nil {
+		m["filesystems"] = fs
+	}
+	return m
+}
+
+func volumeDir(spec driver.Spec, i int) string {
+	return path.Join(spec.Dir, fmt.Sprintf("volume%d", i))
+}
+
+func build(ctx context.Context, e *guest.Env, set param.Values, id string) error {
+	for i := range e.Spec.Volumes {
+		if err := guest.Run(ctx, e.Host, "mkdir", "-p", volumeDir(e.Spec, i)); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(manifest(e.Spec, set, id))
+	if err != nil {
+		return err
+	}
+	// What is wrong with it is told before anything is made.
+	for _, argv := range [][]string{{"vmadm", "validate", "create", "-f", "-"}, {"vmadm", "create", "-f", "-"}} {
+		if _, err := conn.OutputOf(ctx, e.Host, conn.Cmd{Argv: argv, Stdin: bytes.NewReader(text)}); err != nil {
+			return err
+		}
+	}
+	z, err := lookup(ctx, e.Host, id)
+	if err != nil {
+		return err
+	}
+	if z == nil || !path.IsAbs(z.Path) {
+		return fault.New(fault.Lab, "vmadm made a zone, and does not say where it is: %+v", z)
+	}
+	root := path.Join(z.Path, "root")
+	if !machine(set) {
+		at, err := guest.Inside(ctx, e.Host, root, path.Dir(guest.AgentPath))
+		if err != nil {
+			return err
+		}
+		if err := guest.Run(ctx, e.Host, "cp", e.Spec.Agent, path.Join(at, path.Base(guest.AgentPath))); err != nil {
+			return err
+		}
+	}
+	if err := guest.Run(ctx, e.Host, "vmadm", "start", id); err != nil {
+		return err
+	}
+	if err := meet(ctx, e, set, id, root); err != nil {
+		return err
+	}
+	return describe(ctx, e, set)
+}
+
+// meet waits until the zone runs, and for its agent.
+func meet(ctx context.Context, e *guest.Env, set param.Values, id, root string) error {
+	timeout := set.Duration(optTimeout)
+	wait, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		z, err := lookup(wait, e.Host, id)
+		if err != nil {
+			return err
+		}
+		if z != nil && z.State == "running" {
+			break
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-wait.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fault.New(fault.Subject, "the zone did not run within %v: %+v", timeout, z)
+		}
+	}
+	argv := []string{"zlogin", "-QS", id, guest.AgentPath, "serve", "-"}
+	if machine(set) {
+		argv = []string{e.Spec.Agent, "dial", "unix", path.Join(root, "tmp/vm.ttyb")}
+	}
+	rw, p := e.Session(ctx, argv...)
+	return e.Meet(ctx, rw, p, timeout)
+}
+
+func describe(ctx context.Context, e *guest.Env, set param.Values) error {
+	p := &e.Properties
+	memory := e.Spec.Memory
+	p.Limits.Memory, p.Limits.NotEnforced = &memory, map[string]string{}
+	p.Facts["brand"], p.Facts["image"] = set.Text(optBrand), set.Text(optImage)
+	if machine(set) {
+		n := e.Spec.CPUs
+		p.Limits.CPUs, p.OwnKernel = &n, true
+	} else {
+		p.Limits.NotEnforced["cpus"] = fmt.Sprintf("cpu_cap holds it to %d %% of a CPU, on whichever", 100*e.Spec.CPUs)
+	}
+	p.Facts["network"] = "none"
+	if n := e.Spec.Network; n != nil {
+		p.Addr, p.Facts["network"] = n.Addr.Addr(), "vnic on "+set.Text(optTag)
+	}
+	for _, v := range e.Spec.Volumes {
+		p.Volumes[v.Path] = v.Path
+	}
+	exit, err := e.Exec(ctx, conn.Command("mkdir", "-p", guest.Scratch))
+	if err != nil || !exit.OK() {
+		return fault.New(fault.Subject, "no scratch directory %s: %v, %w", guest.Scratch, exit, err)
+	}
+	return nil
+}
+
+// state is what is read of a zone's own manifest.
+type state struct {
+	State string `json:"state"`
+	Path  string `json:"zonepath"`
+	Alias string `json:"alias"`
+}
+
+// lookup asks vmadm for a zone; nil says that there is none. Only the list
+// tells that: an error may have any reason.
+func lookup(ctx context.Context, host conn.Conn, id string) (*state, error) {
+	list, err := guest.Output(ctx, host, "vmadm", "lookup")
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(strings.Fields(list), id) {
+		return nil, nil
+	}
+	text, err := guest.Output(ctx, host, "vmadm", "get", id)
+	if err != nil {
+		return nil, err
+	}
+	return parse([]byte(text))
+}
+
+// parse reads what `vmadm get` prints.
+func parse(text []byte) (*state, error) {
+	var s state
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, fault.Wrap(fault.Lab, "vmadm get", err)
+	}
+	if s.State == "" || len(s.State) > 64 {
+		return nil, fault.New(fault.Lab, "vmadm get: the zone has no state")
+	}
+	return &s, nil
+}
+
+// Reap removes what a zone has left.
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	return reap(ctx, host, idOf(left.Label), dryRun)
+}
+
+func reap(ctx context.Context, host conn.Conn, id string, dryRun bool) ([]string, error) {
+	z, err := lookup(ctx, host, id)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil // without vmadm nothing was made
+	}
+	if err != nil || z == nil {
+		return nil, err
+	}
+	found := []string{fmt.Sprintf("zone %s (%s)", id, guest.Printable([]byte(z.Alias)))}
+	if dryRun {
+		return found, nil
+	}
+	return found, guest.Run(ctx, host, "vmadm", "delete", id)
+}

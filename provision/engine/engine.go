@@ -1,0 +1,311 @@
+// Package engine is what the drivers of container engines (Docker, Podman)
+// have in common: the engine's command line makes a container whose first
+// process is a porter, which starts the programs: they have what the engine
+// gives the program that an image names, its capabilities and its filter of
+// system calls. The engine's own exec gives the same by way of its daemon or
+// monitor and the runtime; it is an option.
+//
+// The rest is an environment as any other on the host's kernel, see package
+// confine: the same network, the same volumes, the control group of the
+// container frozen and read directly, without the engine in between.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/confine"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+)
+
+// Label is the name of the label that bears an environment's own, on every
+// container that is made here.
+const Label = "bakeoff"
+
+// CLI is an engine's command line on a host.
+type CLI struct {
+	Host conn.Conn
+	Name string   // for messages: docker
+	Argv []string // what stands before a subcommand: docker --host unix:///…
+	// Dir is where commands that change something run; "" is anywhere. The
+	// monitor that Podman leaves behind keeps it, and writes a file there when
+	// memory runs out.
+	Dir string
+}
+
+// patience bounds a command that changes something in an engine.
+const patience = 2 * time.Minute
+
+// Do runs a subcommand that changes something, to its end even if ctx ends
+// before: an engine whose client has gone makes on its own what it was asked
+// for, and what comes after we have looked for remains is never found.
+func (c CLI) Do(ctx context.Context, args ...string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", fault.Op(c.Name+" "+args[0], err)
+	}
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	out, err := conn.OutputOf(whole, c.Host, conn.Cmd{Argv: c.command(args), Dir: c.Dir})
+	return strings.TrimSpace(string(out)), errors.Join(fault.Op(c.Name+" "+args[0], err), ctx.Err())
+}
+
+// Ask runs a subcommand that changes nothing and returns what it prints.
+func (c CLI) Ask(ctx context.Context, args ...string) (string, error) {
+	out, err := conn.Output(ctx, c.Host, c.command(args)...)
+	return strings.TrimSpace(string(out)), fault.Op(c.Name+" "+args[0], err)
+}
+
+func (c CLI) command(args []string) []string {
+	return append(slices.Clone(c.Argv), args...)
+}
+
+// Container is an environment as its engine knows it.
+type Container struct {
+	CLI
+	Env *confine.Env
+	// ID is what the engine calls it.
+	ID string
+	// PID is its first process, as the host numbers it.
+	PID  int
+	door *agent.Bind // nil where programs come by the engine's exec
+}
+
+// Flags are what both engines are told of an environment in the same words:
+// its name, limits and mounts. The parent of its control group is not among
+// them: engines that leave groups to systemd choose it themselves.
+func (c *Container) Flags(volumes map[string]string) []string {
+	spec := c.Env.Spec
+	out := []string{"--detach", "--name", spec.Label, "--hostname", spec.Label, "--label", Label + "=" + spec.Label,
+		"--cpuset-cpus", cgroup.FormatCPUs(spec.CPUSet)}
+	if m := int64(spec.Memory); m > 0 {
+		// Memory and swap together: nothing beside the memory itself.
+		out = append(out, "--memory", strconv.FormatInt(m, 10), "--memory-swap", strconv.FormatInt(m, 10))
+	}
+	binds := c.Env.Binds(volumes)
+	if c.door != nil {
+		binds = append(binds, *c.door)
+	}
+	for _, b := range binds {
+		out = append(out, "--mount", mountFlag(b))
+	}
+	return out
+}
+
+// First is the first process: it makes the directories that every environment
+// has, and then lets programs in, or sleeps where the engine does that.
+func (c *Container) First() []string {
+	dirs := []string{"--dir", "/tmp", "--dir", confine.Scratch}
+	if c.door == nil {
+		return append([]string{confine.AgentPath, "pause"}, dirs...)
+	}
+	return confine.Porter(true, dirs...)
+}
+
+// Prepare makes what the way in needs, before Flags and First are asked for.
+func (c *Container) Prepare(ctx context.Context) error {
+	if c.Env.Spec.Options.Text(ExecOption.Name) == byEngine {
+		return nil
+	}
+	door, err := c.Env.Door(ctx)
+	c.door = &door
+	return err
+}
+
+// mountFlag is the value of --mount: fields of a line of CSV.
+func mountFlag(b agent.Bind) string {
+	fields := []string{"type=bind", "source=" + b.From, "target=" + b.To}
+	if b.ReadOnly {
+		fields = append(fields, "readonly")
+	}
+	for i, f := range fields {
+		if strings.ContainsAny(f, ",\"\n") {
+			fields[i] = `"` + strings.ReplaceAll(f, `"`, `""`) + `"`
+		}
+	}
+	return strings.Join(fields, ",")
+}
+
+// Find takes the container's name as `run` printed it, and looks up its first
+// process: in the control group that was asked for, which costs nothing, or
+// else by the engine.
+func (c *Container) Find(ctx context.Context, printed string) error {
+	if pid, ok := c.first(ctx, printed); ok {
+		c.ID, c.PID = printed, pid
+		return nil
+	}
+	out, err := c.Ask(ctx, "inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", c.Env.Spec.Label)
+	if err != nil {
+		return err
+	}
+	c.ID, c.PID, err = parseFound(out)
+	return fault.Op(c.Name+" inspect", err)
+}
+
+// first finds the one process of the container below the environment's own
+// control group; Podman's monitor is in a group beside it.
+func (c *Container) first(ctx context.Context, id string) (int, bool) {
+	e := c.Env
+	g, err := e.Layout.Adopt(ctx, e.Host, e.Spec.Label, cgroup.Limits{})
+	if err != nil || id == "" {
+		return 0, false
+	}
+	pids, err := g.PIDs(ctx)
+	if err != nil {
+		return 0, false
+	}
+	var in []int
+	for _, pid := range pids {
+		text, err := conn.FilesOf(e.Host).ReadFile(ctx, fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err == nil && strings.Contains(string(text), id) {
+			in = append(in, pid)
+		}
+	}
+	if len(in) != 1 {
+		return 0, false
+	}
+	return in[0], true
+}
+
+// parseFound reads what Find asked for: "3f2a… 4711".
+func parseFound(out string) (id string, pid int, err error) {
+	f := strings.Fields(out)
+	if len(f) == 2 && len(f[0]) == 64 && strings.Trim(f[0], "0123456789abcdef") == "" {
+		if pid, err = strconv.Atoi(f[1]); err == nil && pid > 1 {
+			return f[0], pid, nil
+		}
+	}
+	return "", 0, fault.New(fault.Subject, "%.200q is not a container that runs", out)
+}
+
+// ExecOption is the option that says how programs get into a container.
+var ExecOption = param.Spec{Name: "exec", Kind: param.Text, Default: byPorter, Enum: []string{byEngine, byPorter},
+	Doc: "How programs get in: started by the container's first process, or by the engine's own exec, which takes some 100 ms and more."}
+
+const (
+	byEngine = "engine"
+	byPorter = "porter"
+)
+
+// Enter makes the way in, and waits until the first process is at rest.
+func (c *Container) Enter(ctx context.Context) error {
+	e := c.Env
+	if err := e.AdoptOf(ctx, c.PID, c.ID); err != nil {
+		return err
+	}
+	e.Facts()["root"] = "overlay over the image, written parts in the engine's own storage"
+	e.Facts()["scratch"] = "as the root"
+	if e.Facts()["exec"] = "by the first process"; c.door == nil {
+		// It passes on a number only, so the agent says by which signal a
+		// program ended.
+		e.In = append(c.command([]string{"exec", "--interactive", e.Spec.Label}), e.Info().Agent, "enter", "--report")
+		e.Run = c.run
+		e.Facts()["exec"] = "by the engine"
+	}
+	return c.settled(ctx)
+}
+
+// upTime bounds how long the first process may take to make two directories.
+const upTime = 20 * time.Second
+
+// settled returns when the first process has made the last thing that it
+// makes. It is seen from the host: an exec would take as long as the rest of
+// the creation.
+func (c *Container) settled(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, upTime)
+	defer cancel()
+	files := conn.FilesOf(c.Env.Host)
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		_, err := files.ReadDir(ctx, fmt.Sprintf("/proc/%d/root%s", c.PID, confine.Scratch))
+		if err == nil {
+			return nil
+		}
+		if _, perr := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/comm", c.PID)); fault.Is(perr, fault.NotFound) {
+			err := fault.New(fault.Subject, "the container's first process has ended: %s", c.logs(ctx))
+			if c.door != nil {
+				err = fault.WithFix(err, "where it may not make its socket: the option exec: engine")
+			}
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return fault.Wrap(fault.Subject, "the container does not come to rest", errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// logs is the end of what the first process said.
+func (c *Container) logs(ctx context.Context) string {
+	said := conn.Tail{Limit: 2048}
+	if _, err := c.Host.Exec(ctx, conn.Cmd{Argv: c.command([]string{"logs", "--tail", "20", c.Env.Spec.Label}), Stdout: &said, Stderr: nil}); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(said.Bytes()))
+}
+
+// State is what the engine says of the container, for a diagnosis.
+func (c *Container) State(ctx context.Context) []byte {
+	out, err := c.Ask(ctx, "inspect", "--type", "container", "--format", "{{json .State}}", c.Env.Spec.Label)
+	if err != nil {
+		return []byte(err.Error() + "\n")
+	}
+	return []byte(c.Name + ": " + out + "\n" + c.logs(ctx) + "\n")
+}
+
+// Remove has the engine delete the container, dead or alive. What is in it is
+// killed first, which ends a frozen one, too.
+func (c *Container) Remove(ctx context.Context) error {
+	if g := c.Env.Group; g != nil {
+		if err := g.Kill(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := Reap(ctx, c.CLI, c.Env.Spec.Label, false)
+	return err
+}
+
+// Reap removes the containers that bear a label, and returns what it found;
+// with dryRun it only looks. The engine has to answer.
+func Reap(ctx context.Context, c CLI, label string, dryRun bool) (found []string, err error) {
+	out, err := c.Ask(ctx, "ps", "--all", "--no-trunc", "--filter", "label="+Label+"="+label, "--format", "{{.ID}}")
+	if err != nil {
+		return nil, err
+	}
+	ids := strings.Fields(out)
+	for _, id := range ids {
+		found = append(found, c.Name+" container "+id[:min(12, len(id))]+" "+label)
+	}
+	if dryRun || len(ids) == 0 {
+		return found, nil
+	}
+	_, err = c.Do(ctx, append([]string{"rm", "--force", "--volumes"}, ids...)...)
+	return found, err
+}
+
+// Tag names the image of a digest in an engine that is given it once.
+func Tag(digest string) (string, error) {
+	sum := strings.TrimPrefix(digest, "sha256:")
+	if sum == "" || strings.Trim(sum, "0123456789abcdefghijklmnopqrstuvwxyz") != "" {
+		return "", fault.New(fault.Invalid, "%q is not the digest of an image", digest)
+	}
+	return path.Join("bakeoff.invalid", Label) + ":" + sum[:min(32, len(sum))], nil
+}
+
+// Refuse says what no engine here can do, before anything is made.
+func Refuse(spec driver.Spec) error {
+	if spec.Image.Root == "" {
+		return fault.WithFix(fault.New(fault.Invalid, "no image"), "name one: image: debian:bookworm")
+	}
+	return nil
+}

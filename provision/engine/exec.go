@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+)
+
+// run executes a command line of the way in.
+//
+// An engine's exec that is killed leaves its program running: the program is
+// no child of it. So the command line goes on when ctx ends, and the program
+// is looked for by the word that its argument vector has, and killed with all
+// of its session; then the command line ends by itself.
+func (c *Container) run(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	if err := ctx.Err(); err != nil {
+		return conn.Exit{}, err
+	}
+	mark := rand.Text()
+	cmd.Argv = slices.Insert(slices.Clone(cmd.Argv), len(c.Env.In), "--mark", mark)
+	cmd.Dir = c.Dir
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	type result struct {
+		exit conn.Exit
+		err  error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		exit, err := c.Host.Exec(whole, cmd)
+		ended <- result{exit, err}
+	}()
+	select {
+	case r := <-ended:
+		return r.exit, r.err
+	case <-ctx.Done():
+	}
+	stop := time.NewTimer(killTime)
+	defer stop.Stop()
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		c.kill(context.WithoutCancel(ctx), mark)
+		select {
+		case <-ended:
+			return conn.Exit{}, ctx.Err()
+		case <-stop.C:
+			// The program is gone or was never started; what hangs is the
+			// engine's client.
+			cancel()
+			<-ended
+			return conn.Exit{}, ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// killTime bounds how long a program's end is waited for.
+const killTime = 10 * time.Second
+
+// kill ends the program whose starter bears mark, with all of its session.
+// What is not there has ended: the caller asks again until the command line
+// has come back.
+func (c *Container) kill(ctx context.Context, mark string) {
+	ctx, cancel := context.WithTimeout(ctx, killTime)
+	defer cancel()
+	pids, err := c.Env.Group.PIDs(ctx)
+	if err != nil {
+		return
+	}
+	files := conn.FilesOf(c.Host)
+	session := map[int]int{}
+	found := 0
+	for _, pid := range pids {
+		stat, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		session[pid] = sessionOf(string(stat))
+		if line, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && slices.Contains(strings.Split(string(line), "\x00"), mark) {
+			found = session[pid]
+		}
+	}
+	if found == 0 {
+		return
+	}
+	argv := []string{"kill", "-9"}
+	for _, pid := range pids {
+		if session[pid] == found {
+			argv = append(argv, strconv.Itoa(pid))
+		}
+	}
+	// It fails when one of them has gone by itself.
+	c.Host.Exec(ctx, conn.Command(argv...))
+}
+
+// sessionOf reads the session from a line of /proc/PID/stat (proc(5)), 0 when
+// it is none. The name in parentheses may hold anything.
+func sessionOf(stat string) int {
+	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(f) < 4 {
+		return 0
+	}
+	n, err := strconv.Atoi(f[3])
+	if err != nil || n < 1 {
+		return 0
+	}
+	return n
+}
+
+// Alive tells whether an engine answers, as an error of kind
+// fault.Unsupported that says what would make it.
+func Alive(err error, name, fix string) error {
+	if err == nil {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Unsupported, Op: name, Err: err, Fix: fix}
+}

@@ -1,0 +1,233 @@
+// Package guest is what environments have in common in which an agent of
+// their own answers: jails and zones, whose agent is reached through the
+// technology's own command, and machines, whose agent is reached over a port.
+//
+// A driver makes its environment step by step. Whatever a step made is found
+// again by label and directory alone, so that Close, Reap and the removal of a
+// creation that failed half-way are one and the same.
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"sync"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
+)
+
+// Where things are inside.
+const (
+	AgentPath = agent.GuestAgent
+	Scratch   = agent.GuestScratch
+)
+
+const (
+	// closeTime bounds how long removing an environment may take.
+	closeTime = time.Minute
+	// endTime is how long a process may take to end after it was killed, or
+	// after its port has closed.
+	endTime = 10 * time.Second
+	// maxDiagnosis bounds what Diagnose returns, in bytes.
+	maxDiagnosis = 64 << 10
+)
+
+// Env is an environment whose agent answers, and a driver.Instance. The
+// exported fields are the driver's to fill in until Create returns.
+type Env struct {
+	*channel.Conn
+	Host conn.Conn
+	Spec driver.Spec
+	// What is what the driver calls it in messages: "jail", "zone".
+	What string
+	// Properties are what the environment says of itself.
+	Properties driver.Info
+	// Remove removes everything that bears the label, and may be called again.
+	Remove func(ctx context.Context) error
+	// Details returns what only the driver knows for Diagnose.
+	Details func(ctx context.Context) []byte
+	// Boot is what the agent said of its start.
+	Boot agent.BootReport
+
+	mu        sync.Mutex
+	processes []*Process
+	closed    bool
+}
+
+var _ driver.Instance = (*Env)(nil)
+
+// New begins an environment. Whoever gets an Env calls Close, or Abandon when
+// the creation fails.
+func New(what string, host conn.Conn, spec driver.Spec, remove func(ctx context.Context) error) *Env {
+	return &Env{What: what, Host: host, Spec: spec, Remove: remove, Properties: driver.Info{
+		Agent: AgentPath, Scratch: Scratch, Volumes: map[string]string{}, Facts: map[string]string{}}}
+}
+
+// Check refuses what no environment can be made from.
+func Check(spec driver.Spec) error {
+	switch {
+	case !path.IsAbs(spec.Dir) || path.Clean(spec.Dir) == "/":
+		return fault.New(fault.Invalid, "directory %q is not an absolute path of the environment's own", spec.Dir)
+	case spec.CPUs < 1:
+		return fault.New(fault.Invalid, "%d processors; an environment has at least one", spec.CPUs)
+	case !validLabel.MatchString(spec.Label):
+		return fault.New(fault.Invalid, "label %q; it is 1 to 40 of a-z, 0-9 and -", spec.Label)
+	}
+	if n := spec.Network; n != nil && (!validMAC.MatchString(n.MAC) || n.Bridge != "" && !validLink.MatchString(n.Bridge)) {
+		return fault.New(fault.Invalid, "network: bridge %q, MAC %q: these are not names of a link and of a card", n.Bridge, n.MAC)
+	}
+	return nil
+}
+
+// What becomes part of a command's argument, beside other parts.
+var (
+	validLabel = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+	validLink  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,14}$`)
+	validMAC   = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+)
+
+// Abandon removes what a creation that failed with err has made, and returns
+// err.
+func (e *Env) Abandon(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = ctx.Err() // what was asked to stop has stopped for that reason
+	}
+	// ctx may be why it failed.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	return fault.Op(e.What+": create "+e.Spec.Label, errors.Join(err, e.Close(ctx)))
+}
+
+// Info says what this environment is.
+func (e *Env) Info() driver.Info { return e.Properties }
+
+// Machine is an Env with a kernel of its own, and so with a clock of its own.
+type Machine struct{ *Env }
+
+var _ driver.Clocked = Machine{}
+
+// Clock reads the guest's monotonic clock.
+func (m Machine) Clock(ctx context.Context) (time.Duration, error) {
+	c, err := m.Conn.Clock(ctx)
+	return time.Duration(c.MonotonicNS), err
+}
+
+// Session starts a program on the host whose standard streams are a way to an
+// agent: it returns the stream and the process.
+func (e *Env) Session(ctx context.Context, argv ...string) (io.ReadWriteCloser, *Process) {
+	theirIn, ourOut := io.Pipe()
+	ourIn, theirOut := io.Pipe()
+	p := e.start(ctx, conn.Cmd{Argv: argv, Stdin: theirIn, Stdout: theirOut}, func() {
+		theirIn.Close()
+		theirOut.Close()
+	})
+	return stream{ourIn, ourOut}, p
+}
+
+// stream is what is read from one pipe and written to another.
+type stream struct {
+	*io.PipeReader
+	w *io.PipeWriter
+}
+
+func (s stream) Write(p []byte) (int, error) { return s.w.Write(p) }
+
+// Close ends both directions.
+func (s stream) Close() error { return errors.Join(s.w.Close(), s.PipeReader.Close()) }
+
+// Meet opens the channel to the agent at the other end of rw, which p carries,
+// and asks whether all is well. timeout bounds it.
+func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeout time.Duration) error {
+	boot, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	go func() { // a process that has ended will not answer
+		select {
+		case <-p.Ended():
+			cancel()
+		case <-boot.Done():
+		}
+	}()
+	c, err := channel.Open(boot, rw, channel.Options{Reason: func() error { return e.reason(p) }})
+	if err == nil {
+		e.Conn = c
+		err = c.Call(boot, "boot", nil, &e.Boot)
+	}
+	if err == nil && e.Boot.Error != "" {
+		err = fault.New(fault.Subject, "its init failed: %s", Printable([]byte(e.Boot.Error)))
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if e.Conn != nil {
+		e.Conn.Fail(err)
+	}
+	return e.notUp(p, boot, timeout, err)
+}
+
+// notUp says why nobody answers.
+func (e *Env) notUp(p *Process, boot context.Context, timeout time.Duration, err error) error {
+	select {
+	case <-p.Ended(): // the process's end explains more than the channel's
+		return p.explain("it did not come up: " + p.name + " has ended")
+	case <-time.After(50 * time.Millisecond):
+	}
+	if errors.Is(boot.Err(), context.DeadlineExceeded) {
+		err = fault.New(fault.Subject, "it did not come up: its agent did not answer within %v", timeout)
+	}
+	return p.withOutput(err)
+}
+
+// reason says why the environment is gone. A stream closes a moment before
+// its process has ended.
+func (e *Env) reason(p *Process) error {
+	select {
+	case <-p.Ended():
+		return fault.Op(e.What+": "+e.Spec.Label, p.explain(p.name+" has ended"))
+	case <-time.After(endTime):
+		return nil
+	}
+}
+
+// Diagnose returns what the environment's processes printed last.
+func (e *Env) Diagnose(ctx context.Context) []byte {
+	out := fmt.Appendf(nil, "%s %s (%s) in %s\n", e.What, e.Spec.Label, e.Spec.Name, e.Spec.Dir)
+	if e.Details != nil {
+		out = append(out, e.Details(ctx)...)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.processes {
+		out = append(out, p.describe()...)
+	}
+	return out[max(0, len(out)-maxDiagnosis):]
+}
+
+// Close ends it and removes everything. A second Close does nothing; one that
+// failed can be tried again.
+func (e *Env) Close(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, closeTime)
+	defer cancel()
+	if e.Conn != nil {
+		e.Conn.Fail(fault.New(fault.Lab, "%s: %s is closed", e.What, e.Spec.Label))
+	}
+	var err error
+	for _, p := range e.processes {
+		err = errors.Join(err, p.end(ctx))
+	}
+	err = errors.Join(err, e.Remove(ctx))
+	e.closed = err == nil
+	return err
+}

@@ -1,0 +1,163 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+)
+
+// outputLimit bounds what is kept of a process's output, in bytes: two
+// processes fit into a diagnosis.
+const outputLimit = 24 << 10
+
+// Process is a program on the host that belongs to an environment: a
+// hypervisor, or a way into a jail.
+type Process struct {
+	name  string
+	out   screen
+	kill  context.CancelFunc
+	ended chan struct{}
+	exit  conn.Exit // valid when ended is closed
+	err   error
+}
+
+// Start runs argv on the host until its end, beyond ctx's. Its output is kept,
+// bounded, as the environment's console.
+func (e *Env) Start(ctx context.Context, argv ...string) *Process {
+	return e.start(ctx, conn.Cmd{Argv: argv}, nil)
+}
+
+func (e *Env) start(ctx context.Context, cmd conn.Cmd, after func()) *Process {
+	live, kill := context.WithCancel(context.WithoutCancel(ctx))
+	p := &Process{name: cmd.Argv[0], kill: kill, ended: make(chan struct{})}
+	p.out.tail.Limit = outputLimit
+	if cmd.Stdout == nil {
+		cmd.Stdout = &p.out
+	}
+	cmd.Stderr = &p.out
+	go func() {
+		defer close(p.ended)
+		p.exit, p.err = e.Host.Exec(live, cmd)
+		if after != nil {
+			after()
+		}
+	}()
+	e.mu.Lock()
+	e.processes = append(e.processes, p)
+	e.mu.Unlock()
+	return p
+}
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Exit is how it ended; it waits for the end.
+func (p *Process) Exit() (conn.Exit, error) {
+	<-p.ended
+	return p.exit, p.err
+}
+
+// Output is the end of what it printed.
+func (p *Process) Output() []byte { return p.out.bytes() }
+
+// end kills it and waits for its end.
+func (p *Process) end(ctx context.Context) error {
+	p.kill()
+	select {
+	case <-p.ended:
+		return nil
+	case <-ctx.Done():
+	case <-time.After(endTime):
+	}
+	return fault.New(fault.Lab, "%s does not end", p.name)
+}
+
+// explain is an error that says how the process ended. That the guest ended is
+// the subject's doing; that the way to the host broke is ours.
+func (p *Process) explain(what string) error {
+	if p.err != nil {
+		return fault.Op(p.name, p.err)
+	}
+	return p.withOutput(fault.New(fault.Subject, "%s (%v)", what, p.exit))
+}
+
+// Why is an error of kind fault.Subject that says what happened to the
+// process's environment, with the end of what it printed.
+func (p *Process) Why(what string) error {
+	select {
+	case <-p.ended:
+		return p.explain(what)
+	default:
+		return p.withOutput(fault.New(fault.Subject, "%s", what))
+	}
+}
+
+// withOutput adds the last lines of the output to an error.
+func (p *Process) withOutput(err error) error {
+	said := lastLines(p.out.bytes(), 15)
+	if said == "" {
+		return fault.New(fault.Of(err), "%w (it printed nothing)", err)
+	}
+	return fault.New(fault.Of(err), "%w\nthe end of what it printed:\n%s", err, said)
+}
+
+func (p *Process) describe() []byte {
+	state := "runs"
+	select {
+	case <-p.ended:
+		state = fmt.Sprintf("has ended: %v", p.exit)
+		if p.err != nil {
+			state = "has ended: " + p.err.Error()
+		}
+	default:
+	}
+	return fmt.Appendf(nil, "%s %s\n%s\n", p.name, state, Printable(p.out.bytes()))
+}
+
+// screen keeps the end of what was printed, from any goroutine.
+type screen struct {
+	mu   sync.Mutex
+	tail conn.Tail
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tail.Write(b)
+}
+
+func (s *screen) bytes() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(s.tail.Bytes())
+}
+
+// Printable returns b for a terminal: what is inside writes what it likes.
+func Printable(b []byte) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\r':
+			return -1
+		case r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\uFFFD':
+			return '?'
+		}
+		return r
+	}, string(bytes.ToValidUTF8(b, []byte("?"))))
+}
+
+// lastLines returns the last n lines that have anything in them.
+func lastLines(text []byte, n int) string {
+	var lines []string
+	for line := range strings.Lines(Printable(text)) {
+		if line = strings.TrimRight(line, " \n"); line != "" {
+			lines = append(lines, line[:min(len(line), 500)])
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,530 @@
+// Package image makes what environments are made from: root file systems and
+// kernels, from a distribution's own packages, kept in a cache and addressed
+// by the digest of what they contain.
+//
+// A Store works on directories of the machine it runs on and executes the
+// builder through conn.Conn. Whatever is cached is complete: a build happens
+// in a directory of another name and is renamed when it is done, so a killed
+// build leaves only a partial directory that the next one removes.
+package image
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lock"
+	"bakeoff/reach/conn"
+)
+
+// Schema is the schema of the description beside every image.
+const Schema = "bakeoff/image/v1"
+
+// recipe changes whenever the way of building changes what comes out, so that
+// older images are not taken for new ones.
+const recipe = 1
+
+// Request says what is wanted.
+type Request struct {
+	// Ref is DISTRIBUTION:SUITE: debian:bookworm, ubuntu:noble.
+	Ref string
+	// Packages are installed beside the distribution's minimal base.
+	Packages []string
+	// Disk asks for the root as an ext4 image too, Kernel for a kernel with
+	// its modules from the same distribution.
+	Disk, Kernel bool
+	// KernelPackage brings the kernel instead of the one that the
+	// distribution has for virtual machines; "" for that one.
+	KernelPackage string
+}
+
+// Image is an image in the cache. Nothing in it is ever written to.
+type Image struct {
+	Schema string `json:"schema"`
+	Ref    string `json:"ref"`
+	// Digest is sha256:… over every path, mode, owner and content of Root.
+	Digest string `json:"digest"`
+	// Packages maps the name of every package in it to its version.
+	Packages map[string]string `json:"packages"`
+	Arch     string            `json:"arch"`
+	Built    time.Time         `json:"built"`
+
+	Root string `json:"-"` // directory
+	Disk string `json:"-"` // ext4 image, "" when not asked for
+	// Kernel is the kernel image, Modules the directory with
+	// lib/modules/VERSION; "" when not asked for.
+	Kernel  string `json:"-"`
+	Modules string `json:"-"`
+	// KernelVersion and KernelDigest describe Kernel.
+	KernelVersion string `json:"-"`
+	KernelDigest  string `json:"-"`
+}
+
+// Store is a cache of images in Dir.
+type Store struct {
+	Dir  string
+	Host conn.Conn // this machine
+	// Mirror is the base address that packages come from; "" is the
+	// distribution's own.
+	Mirror   string
+	Progress func(string) // a line for a person; nil discards
+
+	// refused has the images that could not be built, by directory: the next
+	// contender that wants one need not wait for the same answer. The lock of
+	// Dir guards it.
+	refused map[string]error
+}
+
+type distribution struct {
+	kernel map[string]string // by GOARCH
+	extra  []string          // arguments of the builder
+}
+
+var distributions = map[string]distribution{
+	"debian": {kernel: map[string]string{"amd64": "linux-image-cloud-amd64", "arm64": "linux-image-cloud-arm64"}},
+	"ubuntu": {
+		kernel: map[string]string{"amd64": "linux-image-kvm", "arm64": "linux-image-virtual"},
+		extra:  []string{"--components=main,universe"},
+	},
+}
+
+var (
+	suiteName   = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,40}$`)
+	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,80}$`)
+)
+
+// Check tells whether req can be built, without building it: its names are
+// well formed and its distribution is known. Errors are of kind
+// fault.Invalid.
+func (req Request) Check() error {
+	distro, suite, ok := strings.Cut(req.Ref, ":")
+	_, known := distributions[distro]
+	if !ok || !known || !suiteName.MatchString(suite) {
+		return fault.WithFix(fault.New(fault.Invalid, "%q is not an image", req.Ref),
+			"write debian:SUITE or ubuntu:SUITE with the name of the suite, as debian:bookworm or ubuntu:noble")
+	}
+	for _, p := range append(req.Packages[:len(req.Packages):len(req.Packages)], req.kernelPackages()...) {
+		if !packageName.MatchString(p) {
+			return fault.New(fault.Invalid, "image %s: %q is not the name of a package", req.Ref, p)
+		}
+	}
+	return nil
+}
+
+// kernelPackages is the package that was asked for, if any.
+func (req Request) kernelPackages() []string {
+	if req.KernelPackage == "" {
+		return nil
+	}
+	return []string{req.KernelPackage}
+}
+
+// kernelKey names the directory of the kernel.
+func (req Request) kernelKey() string {
+	return Request{Ref: req.Ref, Packages: req.kernelPackages()}.key("kernel")
+}
+
+// key names an image's directory: what was asked for, not what came out.
+func (req Request) key(what string) string {
+	p := slices.Clone(req.Packages)
+	slices.Sort(p)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s %s %v", recipe, runtime.GOARCH, what, req.Ref, slices.Compact(p)))
+	return what + "-" + strings.ReplaceAll(req.Ref, ":", "-") + "-" + hex.EncodeToString(sum[:6])
+}
+
+// Cached reports whether Get would find everything that req asks for without
+// building.
+func (s *Store) Cached(req Request) bool {
+	root := filepath.Join(s.Dir, req.key("root"))
+	ok := exists(filepath.Join(root, description))
+	if req.Disk {
+		ok = ok && exists(filepath.Join(root, diskFile))
+	}
+	if req.Kernel {
+		ok = ok && exists(filepath.Join(s.Dir, req.kernelKey(), description))
+	}
+	return ok
+}
+
+// Root is where the root that req asks for lies; "" before it was built.
+func (s *Store) Root(req Request) string {
+	dir := filepath.Join(s.Dir, req.key("root"))
+	if !exists(filepath.Join(dir, description)) {
+		return ""
+	}
+	return filepath.Join(dir, rootDir)
+}
+
+// The files beside an image.
+const (
+	description = "image.json"
+	rootDir     = "root"
+	diskFile    = "disk.ext4"
+	partial     = ".partial"
+)
+
+// Get returns the image that req asks for, and builds what the cache lacks.
+//
+// It needs root, and mmdebstrap on the host; building needs the
+// distribution's mirror. Errors: Invalid for a malformed request,
+// Unsupported for a missing tool, Lab for a build that failed.
+func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
+	if err := req.Check(); err != nil {
+		return Image{}, err
+	}
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		return Image{}, fault.Op("image store", err)
+	}
+	held, err := lock.Wait(ctx, filepath.Join(s.Dir, "lock"))
+	if err != nil {
+		return Image{}, fault.Op("image store", err)
+	}
+	defer held.Release()
+	if err := s.sweep(); err != nil {
+		return Image{}, fault.Op("image store", err)
+	}
+
+	dir := filepath.Join(s.Dir, req.key("root"))
+	if !exists(filepath.Join(dir, description)) {
+		if err := s.refused[dir]; err != nil {
+			return Image{}, err
+		}
+		if err := s.build(ctx, req, dir); err != nil {
+			err = fault.Op("image "+req.Ref, err)
+			if ctx.Err() == nil {
+				if s.refused == nil {
+					s.refused = map[string]error{}
+				}
+				s.refused[dir] = err
+			}
+			return Image{}, err
+		}
+	}
+	var img Image
+	if err := readJSON(filepath.Join(dir, description), &img); err != nil {
+		return Image{}, fault.Op("image "+req.Ref, err)
+	}
+	img.Root = filepath.Join(dir, rootDir)
+	if req.Disk {
+		img.Disk = filepath.Join(dir, diskFile)
+		if !exists(img.Disk) {
+			if err := s.disk(ctx, img, img.Disk); err != nil {
+				return Image{}, fault.Op("image "+req.Ref, err)
+			}
+		}
+	}
+	if req.Kernel {
+		if err := s.kernel(ctx, req, &img); err != nil {
+			return Image{}, fault.Op("kernel of "+req.Ref, err)
+		}
+	}
+	return img, nil
+}
+
+// sweep removes what killed builds left. The store's lock is held.
+func (s *Store) sweep() error {
+	left, err := filepath.Glob(filepath.Join(s.Dir, "*"+partial))
+	if err != nil {
+		return err
+	}
+	for _, p := range left {
+		if err := os.RemoveAll(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build makes the root file system of req in dir.
+func (s *Store) build(ctx context.Context, req Request, dir string) error {
+	s.say("building %s with %s (once; about a minute)", req.Ref, orNothing(req.Packages))
+	tmp := dir + partial
+	root := filepath.Join(tmp, rootDir)
+	if err := os.MkdirAll(tmp, 0o755); err != nil {
+		return err
+	}
+	args := []string{"--variant=minbase"}
+	if len(req.Packages) > 0 {
+		args = append(args, "--include="+strings.Join(req.Packages, ","))
+	}
+	if err := s.mmdebstrap(ctx, req.Ref, root, args); err != nil {
+		return errors.Join(err, os.RemoveAll(tmp))
+	}
+	img := Image{Schema: Schema, Ref: req.Ref, Arch: runtime.GOARCH, Built: time.Now().UTC().Truncate(time.Second)}
+	var err error
+	if img.Packages, err = s.packages(ctx, root); err != nil {
+		return err
+	}
+	if img.Digest, err = digest(root); err != nil {
+		return err
+	}
+	return finish(tmp, dir, img)
+}
+
+// kernel fills in the kernel of ref, from the distribution's package of a
+// kernel for virtual machines. The package is unpacked, not installed: no
+// initial RAM disk is made and no hook runs.
+func (s *Store) kernel(ctx context.Context, req Request, img *Image) error {
+	ref := req.Ref
+	distro, _, _ := strings.Cut(ref, ":")
+	pkg, ok := distributions[distro].kernel[runtime.GOARCH]
+	if req.KernelPackage != "" {
+		pkg, ok = req.KernelPackage, true
+	}
+	if !ok {
+		return fault.New(fault.Unsupported, "%s has no kernel for virtual machines on %s that is known here", distro, runtime.GOARCH)
+	}
+	dir := filepath.Join(s.Dir, req.kernelKey())
+	if !exists(filepath.Join(dir, description)) {
+		s.say("fetching the kernel package %s of %s (once)", pkg, ref)
+		tmp := dir + partial
+		if err := os.MkdirAll(tmp, 0o755); err != nil {
+			return err
+		}
+		err := s.mmdebstrap(ctx, ref, filepath.Join(tmp, rootDir), []string{"--variant=extract", "--include=" + pkg})
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(tmp))
+		}
+		vmlinuz, version, err := findKernel(filepath.Join(tmp, rootDir))
+		if err != nil {
+			return err
+		}
+		if err := keepOnly(filepath.Join(tmp, rootDir), vmlinuz, version); err != nil {
+			return err
+		}
+		sum, err := fileDigest(vmlinuz)
+		if err != nil {
+			return err
+		}
+		d := Image{Schema: Schema, Ref: ref, Arch: runtime.GOARCH, Built: time.Now().UTC().Truncate(time.Second),
+			Digest: sum, Packages: map[string]string{pkg: version}}
+		if err := finish(tmp, dir, d); err != nil {
+			return err
+		}
+	}
+	vmlinuz, version, err := findKernel(filepath.Join(dir, rootDir))
+	if err != nil {
+		return err
+	}
+	var d Image
+	if err := readJSON(filepath.Join(dir, description), &d); err != nil {
+		return err
+	}
+	img.Kernel, img.Modules = vmlinuz, filepath.Join(dir, rootDir)
+	img.KernelVersion, img.KernelDigest = version, d.Digest
+	return nil
+}
+
+// findKernel returns the one kernel image below root and its version.
+func findKernel(root string) (vmlinuz, version string, err error) {
+	found, err := filepath.Glob(filepath.Join(root, "boot", "vmlinu*-*"))
+	if err != nil {
+		return "", "", err
+	}
+	if len(found) != 1 {
+		return "", "", fault.New(fault.Lab, "%d kernels in %s/boot instead of one", len(found), root)
+	}
+	_, version, _ = strings.Cut(filepath.Base(found[0]), "-")
+	if !exists(filepath.Join(root, "lib", "modules", version)) {
+		return "", "", fault.New(fault.Lab, "kernel %s has no modules in %s/lib/modules", version, root)
+	}
+	return found[0], version, nil
+}
+
+// keepOnly removes everything below root but the kernel and its modules: the
+// package's dependencies came along and are not needed.
+func keepOnly(root, vmlinuz, version string) error {
+	mods := filepath.Join(root, "lib", "modules", version)
+	if l, err := os.Readlink(filepath.Join(root, "lib")); err == nil {
+		// A merged /usr: lib is a link to usr/lib. Make it the directory.
+		mods = filepath.Join(root, l, "modules", version)
+	}
+	keep := root + ".keep"
+	if err := os.MkdirAll(filepath.Join(keep, "lib", "modules"), 0o755); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(keep, "boot"), 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(mods, filepath.Join(keep, "lib", "modules", version)); err != nil {
+		return err
+	}
+	if err := os.Rename(vmlinuz, filepath.Join(keep, "boot", filepath.Base(vmlinuz))); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(root); err != nil {
+		return err
+	}
+	return os.Rename(keep, root)
+}
+
+// mmdebstrap runs the builder. Its own isolation keeps mounts in a namespace
+// that ends with it.
+func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []string) error {
+	distro, suite, _ := strings.Cut(ref, ":")
+	// Not --quiet: what it leaves out is why apt-get failed.
+	argv := append([]string{"mmdebstrap", "--mode=root"}, args...)
+	argv = append(argv, distributions[distro].extra...)
+	argv = append(argv, suite, target)
+	if s.Mirror != "" {
+		argv = append(argv, s.Mirror)
+	}
+	var log bytes.Buffer
+	exit, err := s.Host.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &log, Stderr: &log})
+	if fault.Is(err, fault.NotFound) {
+		return &fault.Error{Kind: fault.Unsupported, Err: errors.New("mmdebstrap is not installed"), Fix: "apt-get install mmdebstrap"}
+	}
+	if err != nil {
+		return err
+	}
+	if !exit.OK() {
+		why, fix := complaint(log.Bytes()), "is the mirror reachable, and the disk not full?"
+		if strings.Contains(why, "does not have a Release file") {
+			fix = fmt.Sprintf("is %q a suite that its mirror has, and the mirror reachable?", suite)
+		}
+		return fault.WithFix(fault.New(fault.Lab, "mmdebstrap: %v: %s", exit, why), fix)
+	}
+	return nil
+}
+
+// packages lists what is installed in root.
+func (s *Store) packages(ctx context.Context, root string) (map[string]string, error) {
+	var out, errb bytes.Buffer
+	exit, err := s.Host.Exec(ctx, conn.Cmd{
+		Argv:   []string{"dpkg-query", "--admindir=" + filepath.Join(root, "var/lib/dpkg"), "-W", "-f=${Package} ${Version}\n"},
+		Stdout: &out, Stderr: &errb,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !exit.OK() {
+		return nil, fault.New(fault.Lab, "dpkg-query: %v: %s", exit, tail(errb.Bytes(), 300))
+	}
+	pkgs := map[string]string{}
+	for line := range strings.Lines(out.String()) {
+		if name, version, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			pkgs[name] = version
+		}
+	}
+	if len(pkgs) == 0 {
+		return nil, fault.New(fault.Lab, "dpkg-query listed no package in %s", root)
+	}
+	return pkgs, nil
+}
+
+// disk makes an ext4 image of img's root at path, without mounting anything.
+// The journal is left out: the image is only read, or written for one trial.
+func (s *Store) disk(ctx context.Context, img Image, path string) error {
+	size, err := used(img.Root)
+	if err != nil {
+		return err
+	}
+	s.say("making a disk of %s", img.Ref)
+	tmp := path + partial
+	// The digest gives the identifiers, so that equal roots make equal disks.
+	id := strings.TrimPrefix(img.Digest, "sha256:")
+	uuid := id[0:8] + "-" + id[8:12] + "-4" + id[13:16] + "-8" + id[17:20] + "-" + id[20:32]
+	mib := size>>20*5/4 + 64
+	var log bytes.Buffer
+	exit, err := s.Host.Exec(ctx, conn.Cmd{
+		Argv: []string{"mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-U", uuid, "-E", "hash_seed=" + uuid + ",root_owner=0:0",
+			"-d", img.Root, tmp, fmt.Sprintf("%dM", mib)},
+		Env:    []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"},
+		Stdout: &log, Stderr: &log,
+	})
+	if fault.Is(err, fault.NotFound) {
+		return &fault.Error{Kind: fault.Unsupported, Err: errors.New("mke2fs is not installed"), Fix: "apt-get install e2fsprogs"}
+	}
+	if err == nil && !exit.OK() {
+		err = fault.New(fault.Lab, "mke2fs: %v: %s", exit, tail(log.Bytes(), 300))
+	}
+	if err != nil {
+		return errors.Join(err, remove(tmp))
+	}
+	return os.Rename(tmp, path)
+}
+
+func (s *Store) say(format string, args ...any) {
+	if s.Progress != nil {
+		s.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// finish writes the description and gives the directory its name.
+func finish(tmp, dir string, img Image) error {
+	b, err := json.MarshalIndent(img, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(tmp, description), append(b, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, dir)
+}
+
+func readJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w; remove its directory to have it built again", path, err)
+	}
+	return nil
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func orNothing(p []string) string {
+	if len(p) == 0 {
+		return "no more packages"
+	}
+	return strings.Join(p, ", ")
+}
+
+// complaint is what a builder's log says of why it failed: its lines of errors,
+// or the end of the log where there are none.
+func complaint(log []byte) string {
+	var errs [][]byte
+	for line := range bytes.Lines(log) {
+		if bytes.HasPrefix(line, []byte("E: ")) && !bytes.HasPrefix(line, []byte("E: mmdebstrap failed to run")) {
+			errs = append(errs, line)
+		}
+	}
+	if len(errs) == 0 {
+		return tail(log, 600)
+	}
+	return tail(bytes.Join(errs, nil), 600)
+}
+
+// tail returns the last n bytes of b as one line.
+func tail(b []byte, n int) string {
+	b = bytes.TrimSpace(b)
+	if len(b) > n {
+		b = append([]byte("…"), b[len(b)-n:]...)
+	}
+	return strings.Join(strings.Fields(string(b)), " ")
+}

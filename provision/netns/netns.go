@@ -1,0 +1,310 @@
+// Package netns is the network of an experiment on a Linux host: a network
+// namespace with a bridge, in which the load generator lives, and one link to
+// each environment. Nothing of it can be reached from anywhere else.
+//
+// Every environment is reached over the same kind of path, whatever it is: a
+// pair of virtual Ethernet devices into its namespace, or a tap device for a
+// machine. So the path is not what makes one side faster. A bare host and a
+// chroot get a namespace, too: two of them can listen on the same port, and
+// neither routes nor packet filters of the host stand in between.
+package netns
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+)
+
+// Bridge is the name of the bridge inside the experiment's namespace, and
+// Inside the name of an environment's own end in a namespace of its own.
+const (
+	Bridge = "br0"
+	Inside = "eth0"
+)
+
+// Check tells whether a host can have such networks: nil, or an error of kind
+// fault.Unsupported that says what is missing. It tries what it needs in a
+// namespace that ends with the trial.
+func Check(ctx context.Context, host conn.Conn) error {
+	for _, t := range []struct{ line, fix string }{
+		{"link add probe0 type bridge", "a kernel with CONFIG_BRIDGE (modprobe bridge)"},
+		{"link add probe0 type veth peer name probe1", "a kernel with CONFIG_VETH (modprobe veth)"},
+	} {
+		_, err := conn.Output(ctx, host, append([]string{"unshare", "--net", "ip"}, strings.Fields(t.line)...)...)
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			return fault.Op("the experiment's network", err)
+		case fault.Is(err, fault.NotFound), strings.Contains(err.Error(), "exit code 127"):
+			t.fix = "apt-get install iproute2 util-linux"
+		case strings.Contains(err.Error(), "Operation not permitted"):
+			t.fix = "network namespaces need root"
+		}
+		return &fault.Error{Kind: fault.Unsupported, Op: "the experiment's network", Err: err, Fix: t.fix}
+	}
+	return nil
+}
+
+// settings looks at each setting in a namespace that ends with it. What is not
+// a namespace's own is not there, or can only be read: the kernel tells so
+// itself, and nothing is written.
+const settings = `for n; do f=/proc/sys/$(printf %s "$n" | tr . /)
+if ! test -e "$f"; then echo "$n" absent; elif ! test -w "$f"; then echo "$n" fixed; fi; done`
+
+// Lacks tells which of these settings, net.* by name, a network namespace of
+// the host's does not have of its own, with the reason. It changes nothing.
+func Lacks(ctx context.Context, host conn.Conn, names []string) (map[string]string, error) {
+	out, err := conn.Output(ctx, host, append([]string{"unshare", "--net", "sh", "-c", settings, "sh"}, names...)...)
+	if err != nil {
+		return nil, fault.Op("settings of a network namespace", err)
+	}
+	lacks := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		switch name, state, _ := strings.Cut(strings.TrimSpace(line), " "); state {
+		case "absent":
+			lacks[name] = "the kernel has no such setting in a network namespace"
+		case "fixed":
+			lacks[name] = "the kernel has it for the whole host only, and a network namespace can but read it"
+		}
+	}
+	return lacks, nil
+}
+
+// Create makes the namespace name with the bridge, whose address is gateway.
+func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Prefix) error {
+	if !validName.MatchString(name) || !gateway.IsValid() || gateway.Addr() == gateway.Masked().Addr() {
+		return fault.New(fault.Invalid, "network %q with the address %v: want a host's address with its network, as 198.18.7.1/24", name, gateway)
+	}
+	if err := run(ctx, host, "ip", "netns", "add", name); err != nil {
+		return privilege(err)
+	}
+	// No spanning tree, no multicast, no IPv6 of its own accord: on this
+	// network nothing speaks but what is measured.
+	_, err := ip(ctx, host, name,
+		"link set lo up",
+		"link add "+Bridge+" type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+		"link set "+Bridge+" addrgenmode none",
+		"addr add "+gateway.String()+" dev "+Bridge,
+		"link set "+Bridge+" up")
+	if err != nil {
+		return errors.Join(privilege(err), Remove(context.WithoutCancel(ctx), host, name))
+	}
+	return nil
+}
+
+// Unused returns an error of kind fault.Unsupported unless the host has an
+// interface of that name, and without an address: with one, something may use
+// it.
+func Unused(ctx context.Context, host conn.Conn, link string) error {
+	if !validLink.MatchString(link) {
+		return fault.New(fault.Invalid, "%q is no network interface", link)
+	}
+	out, err := conn.Output(ctx, host, "ip", "-o", "addr", "show", "dev", link)
+	if err != nil {
+		return fault.WithFix(fault.Wrap(fault.Unsupported, "uplink "+link, err), "`ip link` on it lists its interfaces")
+	}
+	// 3: eth1    inet 192.0.2.7/24 brd …; one that is up has fe80:: by itself
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) > 3 && (f[2] == "inet" || f[2] == "inet6") && !strings.HasPrefix(f[3], "fe80:") {
+			return fault.WithFix(fault.New(fault.Unsupported, "uplink %s: it has the address %s, so that something may use it", link, f[3]),
+				"name an interface that nothing uses, or take its address away")
+		}
+	}
+	return nil
+}
+
+// Take moves an interface of the host, which is Unused, into the namespace name
+// and makes it a port of the bridge there. When the namespace is removed the
+// kernel gives a real interface back to the host, down and without addresses.
+func Take(ctx context.Context, host conn.Conn, name, link string) error {
+	if !validName.MatchString(name) {
+		return fault.New(fault.Invalid, "%q is no network namespace", name)
+	}
+	if err := Unused(ctx, host, link); err != nil {
+		return err
+	}
+	if _, err := ip(ctx, host, "", "link set "+link+" netns "+name); err != nil {
+		return privilege(err)
+	}
+	_, err := ip(ctx, host, name, "link set "+link+" addrgenmode none", "link set "+link+" master "+Bridge, "link set "+link+" up")
+	return privilege(err)
+}
+
+// directory is where ip(8) keeps the names of namespaces (ip-netns(8)).
+const directory = "/run/netns"
+
+// Exists reports whether there is a namespace called name.
+func Exists(ctx context.Context, host conn.Conn, name string) (bool, error) {
+	names, err := conn.FilesOf(host).ReadDir(ctx, directory)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil // nobody has made one since the host started
+	}
+	return slices.Contains(names, name), fault.Op("network namespaces", err)
+}
+
+// Remove removes the namespace called name with all links that end in it. One
+// that does not exist is fine.
+func Remove(ctx context.Context, host conn.Conn, name string) error {
+	have, err := Exists(ctx, host, name)
+	if err != nil || !have {
+		return err
+	}
+	return run(ctx, host, "ip", "netns", "delete", name)
+}
+
+// Own names the namespace that belongs to the environment with this label.
+func Own(label string) string { return "bo-" + label }
+
+// Outer and Tap name the links of the environment with this label: the end at
+// the bridge, and a machine's tap. Names of links have at most 15 bytes, so
+// they bear a hash.
+func Outer(label string) string { return "bov" + hash(label) }
+
+// Tap is the name of a machine's tap device, in the experiment's namespace.
+func Tap(label string) string { return "bot" + hash(label) }
+
+func hash(label string) string {
+	h := fnv.New64a()
+	h.Write([]byte(label)) // never fails
+	return fmt.Sprintf("%012x", h.Sum64()&(1<<48-1))
+}
+
+// Describe is the environment's own namespace, Own(label), with one link to the
+// bridge; n nil is one with nothing but a loopback device. With of, the
+// namespace is that of a process, which a container engine has made. It is
+// made by `bakeoff-agent lay`, on a host's own kernel and without a program
+// for each step.
+func Describe(n *driver.Network, label string, of int) (agent.Netns, error) {
+	if err := check(label, n); err != nil {
+		return agent.Netns{}, err
+	}
+	out := agent.Netns{Name: Own(label), Of: of}
+	if n != nil {
+		out.Link = &agent.Link{Inside: Inside, MAC: n.MAC, Addr: n.Addr, Outer: Outer(label), Namespace: n.Namespace, Bridge: n.Bridge}
+	}
+	return out, nil
+}
+
+// DetachOwn removes the environment's own namespace and its link. What is not
+// there is fine.
+func DetachOwn(ctx context.Context, host conn.Conn, label string) error {
+	own := Own(label)
+	have, err := Exists(ctx, host, own)
+	if err != nil || !have {
+		return err
+	}
+	// The kernel takes a namespace apart some time after it was deleted; the
+	// link goes at once when it is deleted by itself.
+	if have, err = HasLink(ctx, host, own, Inside); err == nil && have {
+		_, err = ip(ctx, host, own, "link delete "+Inside)
+	}
+	return errors.Join(err, Remove(ctx, host, own))
+}
+
+// AttachTap makes a tap device at the bridge, inside the experiment's
+// namespace, for a machine whose program runs there. The machine gives itself
+// the address.
+func AttachTap(ctx context.Context, host conn.Conn, n driver.Network, label string) error {
+	if err := check(label, &n); err != nil {
+		return err
+	}
+	_, err := ip(ctx, host, n.Namespace, "tuntap add dev "+Tap(label)+" mode tap",
+		"link set "+Tap(label)+" addrgenmode none", "link set "+Tap(label)+" master "+n.Bridge, "link set "+Tap(label)+" up")
+	if err != nil {
+		return errors.Join(privilege(err), DetachTap(context.WithoutCancel(ctx), host, n.Namespace, label))
+	}
+	return nil
+}
+
+// DetachTap removes a machine's tap device. What is not there is fine.
+func DetachTap(ctx context.Context, host conn.Conn, namespace, label string) error {
+	have, err := Exists(ctx, host, namespace)
+	if err != nil || !have {
+		return err
+	}
+	if have, err = HasLink(ctx, host, namespace, Tap(label)); err != nil || !have {
+		return err
+	}
+	_, err = ip(ctx, host, namespace, "link delete "+Tap(label))
+	return err
+}
+
+// HasLink reports whether a namespace ("" is the host's own) has a link.
+func HasLink(ctx context.Context, host conn.Conn, namespace, link string) (bool, error) {
+	argv := []string{"ip", "-o", "link", "show"}
+	if namespace != "" {
+		argv = []string{"ip", "-n", namespace, "-o", "link", "show"}
+	}
+	out, err := conn.Output(ctx, host, argv...)
+	if err != nil {
+		return false, err
+	}
+	// 7: boi0123456789ab@if6: <BROADCAST,…
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		name, _, _ := strings.Cut(strings.TrimSuffix(f[1], ":"), "@")
+		if name == link {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+var (
+	validLabel = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+	validName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	validLink  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
+	validMAC   = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+)
+
+// check refuses what ip would read as further words or lines of its language.
+func check(label string, n *driver.Network) error {
+	if !validLabel.MatchString(label) {
+		return fault.New(fault.Invalid, "network: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
+	}
+	if n != nil && !(validName.MatchString(n.Namespace) && validName.MatchString(n.Bridge) && n.Addr.IsValid() && validMAC.MatchString(n.MAC)) {
+		return fault.New(fault.Invalid, "network: %+v is not a place on a network", *n)
+	}
+	return nil
+}
+
+// ip runs commands of ip in one process, in the namespace or, when it is "",
+// in the host's own. Nothing in them comes from a person: names are hashes
+// and labels, addresses were parsed.
+func ip(ctx context.Context, host conn.Conn, namespace string, commands ...string) ([]byte, error) {
+	argv := []string{"ip", "-batch", "-"}
+	if namespace != "" {
+		argv = []string{"ip", "-n", namespace, "-batch", "-"}
+	}
+	var in bytes.Buffer
+	for _, c := range commands {
+		in.WriteString(c + "\n")
+	}
+	out, err := conn.OutputOf(ctx, host, conn.Cmd{Argv: argv, Stdin: &in})
+	return out, fault.Op("ip "+strings.Join(commands, "; ip "), err)
+}
+
+func run(ctx context.Context, host conn.Conn, argv ...string) error {
+	_, err := conn.Output(ctx, host, argv...)
+	return err
+}
+
+// privilege adds what most often is the cause.
+func privilege(err error) error {
+	return fault.WithFix(err, "it needs root, and a kernel with network namespaces, bridges, veth and tun")
+}

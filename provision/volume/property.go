@@ -1,0 +1,60 @@
+package volume
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+)
+
+// properties are what may be said about a file system, by backing.
+var properties = map[string][]string{
+	ZFS:   {"ashift", "checksum", "compression", "logbias", "primarycache", "recordsize", "sync"},
+	Btrfs: {"compression", "force"},
+}
+
+// value is what a property may be: it becomes part of an option's text.
+var value = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.:_-]{0,39}$`)
+
+// Check refuses properties that a volume of its backing cannot have. The
+// error is of kind fault.Invalid and says what there is.
+func Check(v driver.Volume) error {
+	known := properties[v.Backing]
+	for _, name := range slices.Sorted(maps.Keys(v.Properties)) {
+		text := v.Properties[name]
+		switch {
+		case len(known) == 0:
+			return fault.New(fault.Invalid, "volume %s: the backing %s has no properties", v.Path, v.Backing)
+		case !slices.Contains(known, name):
+			return fault.New(fault.Invalid, "volume %s: %s has no property %q; there are %s", v.Path, v.Backing, name, strings.Join(known, ", "))
+		case !value.MatchString(text):
+			return fault.New(fault.Invalid, "volume %s: %q is no value for %s", v.Path, text, name)
+		case name == "force" && text != "true" && text != "false":
+			return fault.New(fault.Invalid, "volume %s: force is true or false, not %q", v.Path, text)
+		}
+		if name == "recordsize" {
+			if _, err := recordsize(text); err != nil {
+				return fault.Wrap(fault.Invalid, "volume "+v.Path, err)
+			}
+		}
+	}
+	return nil
+}
+
+// recordsize returns a size as zfs(8) reads it.
+func recordsize(text string) (string, error) {
+	b, err := unit.ParseBytes(text)
+	if err != nil {
+		return "", err
+	}
+	if b < 512 || b > 16*unit.MiB || b&(b-1) != 0 {
+		return "", fmt.Errorf("recordsize %s is no power of two from 512B to 16MiB", text)
+	}
+	return strconv.FormatInt(int64(b), 10), nil
+}

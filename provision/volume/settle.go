@@ -1,0 +1,66 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+)
+
+// Settle returns when everything that was written to the volume v, mounted at
+// at, is on its backing, and says how long that took and what the file system
+// then says of itself.
+func Settle(ctx context.Context, host conn.Conn, dir, at string, v driver.Volume) (driver.VolumeUsage, error) {
+	op := fmt.Sprintf("settle the volume %s (%s)", v.Path, v.Backing)
+	var u driver.VolumeUsage
+	start := time.Now()
+	if err := run(ctx, host, "sync", "-f", at); err != nil {
+		return u, fault.Op(op, err)
+	}
+	p := poolOf(dir, v.Path)
+	if v.Backing == ZFS {
+		if err := p.settle(ctx, host, strconv.FormatInt(start.UnixNano(), 10)); err != nil {
+			return u, fault.Op(op, err)
+		}
+	}
+	u.Took = time.Since(start)
+	err := usage(ctx, host, at, &u)
+	if err == nil && v.Backing == ZFS {
+		err = p.usage(ctx, host, &u)
+	}
+	return u, fault.Op(op, err)
+}
+
+// usage is statfs(2): what df says.
+func usage(ctx context.Context, host conn.Conn, at string, u *driver.VolumeUsage) error {
+	out, err := output(ctx, host, "stat", "-f", "-c", "%S %b %f", at)
+	if err != nil {
+		return err
+	}
+	var size, blocks, free int64
+	if n, err := fmt.Sscan(string(out), &size, &blocks, &free); n != 3 || err != nil {
+		return fault.New(fault.Lab, "stat -f says %q", strings.TrimSpace(string(out)))
+	}
+	u.UsedBytes = size * (blocks - free)
+	return nil
+}
+
+// usage is what `zfs get` says: the compression ratio counts logical blocks
+// whole, and metadata as it is.
+func (p pool) usage(ctx context.Context, host conn.Conn, u *driver.VolumeUsage) error {
+	out, err := p.output(ctx, host, "zfs", "get", "-Hp", "-o", "value", "compressratio", p.name)
+	if err != nil {
+		return err
+	}
+	ratio, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(string(out)), "x"), 64)
+	if err != nil || !(ratio >= 1) {
+		return fault.New(fault.Lab, "zfs get compressratio says %q", strings.TrimSpace(string(out)))
+	}
+	u.CompressRatio = ratio
+	return nil
+}

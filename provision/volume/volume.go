@@ -1,0 +1,275 @@
+// Package volume makes the storage that a lab file declares, on a Linux host:
+// mounted below an environment's own directory for technologies that share
+// the host's kernel, or as a file for machines that mount it themselves.
+//
+// The backing is stated and the same on every side, so that one side's disk
+// is never another's memory.
+package volume
+
+import (
+	"context"
+	enc "encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+)
+
+// The backings.
+const (
+	Tmpfs = "tmpfs"
+	Dir   = "dir"
+	Ext4  = "file:ext4"
+	Btrfs = "file:btrfs"
+	ZFS   = "file:zfs"
+	Disk  = "disk"
+)
+
+// DiskLabel is the label of a file system on a block device that may be
+// written to. Nothing is ever made on a device: its owner does that.
+const DiskLabel = "bakeoff"
+
+// Backings lists the backings that Mount can give.
+func Backings() []string { return []string{Dir, Disk, Btrfs, Ext4, ZFS, Tmpfs} }
+
+// Mount makes v below dir, the environment's own directory on the host, and
+// returns where it is mounted. Close removes it.
+//
+// A volume for which there is no room is an error of kind fault.Unsupported.
+func Mount(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (string, error) {
+	return MountIn(ctx, host, host, dir, v)
+}
+
+// MountIn is Mount, and starts what has to run for the volume through within:
+// the host from inside an environment's control group, so that a file system
+// that is a daemon spends what is its environment's.
+func MountIn(ctx context.Context, host, within conn.Conn, dir string, v driver.Volume) (string, error) {
+	op := fmt.Sprintf("volume %s (%s)", v.Path, v.Backing)
+	if err := Check(v); err != nil {
+		return "", err
+	}
+	at := path.Join(dir, "volume", hex(v.Path))
+	if err := run(ctx, host, "mkdir", "-p", at); err != nil {
+		return "", fault.Op(op, err)
+	}
+	var err error
+	switch v.Backing {
+	case Dir:
+	case Tmpfs:
+		err = run(ctx, host, "mount", "-t", "tmpfs", "-o", "mode=0755,size="+strconv.FormatInt(int64(v.Size), 10), "bakeoff", at)
+	case Ext4:
+		var image string
+		if image, err = File(ctx, host, dir, v); err == nil {
+			err = mountFile(ctx, host, "ext4", "noatime", image, at)
+		}
+	case Btrfs:
+		err = mountBtrfs(ctx, host, dir, at, v)
+	case ZFS:
+		err = mountZFS(ctx, host, within, dir, at, v)
+	case Disk:
+		if err = CheckDisk(ctx, host, v.Device); err == nil {
+			err = run(ctx, host, "mount", "-o", "noatime", v.Device, at)
+		}
+	default:
+		err = fault.New(fault.Unsupported, "there is no such backing; there are %s", strings.Join(Backings(), ", "))
+	}
+	if err != nil {
+		return "", fault.Op(op, err)
+	}
+	return at, nil
+}
+
+// File makes a file below dir with an ext4 file system of v's size in it, and
+// returns its path. All its blocks are reserved and all its tables written
+// beforehand: neither the host nor the file system has work left that would
+// fall into a trial.
+func File(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (string, error) {
+	at := path.Join(dir, "volume-"+hex(v.Path)+".ext4")
+	if err := reserve(ctx, host, at, v, dir); err != nil {
+		return "", err
+	}
+	err := run(ctx, host, "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", at)
+	if fault.Is(err, fault.NotFound) {
+		return "", &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "apt-get install e2fsprogs"}
+	}
+	return at, err
+}
+
+// mountFile mounts the file system in a file.
+func mountFile(ctx context.Context, host conn.Conn, kind, options, image, at string) error {
+	err := run(ctx, host, "mount", "-t", kind, "-o", "loop,"+options, image, at)
+	if err == nil {
+		return nil
+	}
+	// What mount(8) says without loop devices is "operation not permitted".
+	if devices, derr := conn.FilesOf(host).ReadDir(ctx, "/dev"); derr == nil && !slices.Contains(devices, "loop-control") {
+		return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("the host has no loop devices (/dev/loop-control): %w", err),
+			Fix: "modprobe loop, or a backing that is no file: dir, disk, tmpfs"}
+	}
+	return err
+}
+
+// CheckDisk tells whether the block device may be written to: it has an ext4
+// file system with the label bakeoff, which nobody makes by accident.
+func CheckDisk(ctx context.Context, host conn.Conn, device string) error {
+	out, err := conn.Output(ctx, host, "blkid", "-o", "value", "-s", "LABEL", device)
+	if err == nil && strings.TrimSpace(string(out)) == DiskLabel {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Unsupported, Op: device,
+		Err: fmt.Errorf("it has no file system labelled %s, so it is not touched", DiskLabel),
+		Fix: "if everything on it may be lost: mkfs.ext4 -L " + DiskLabel + " " + device}
+}
+
+// Lacks returns an error of kind fault.Unsupported, with what would be right,
+// where the host lacks what makes a volume of this backing; nil where it has it.
+// It changes nothing.
+func Lacks(ctx context.Context, host conn.Conn, backing string) error {
+	needs, ok := map[string]struct{ program, device, fix string }{
+		Ext4:  {"mke2fs", "", "apt-get install e2fsprogs"},
+		Btrfs: {"mkfs.btrfs", "", "apt-get install btrfs-progs"},
+		ZFS:   {"zfs-fuse", "/dev/zfs", "apt-get install zfs-fuse, or load the kernel's OpenZFS"},
+	}[backing]
+	if !ok {
+		return nil
+	}
+	if needs.device != "" && run(ctx, host, "test", "-e", needs.device) == nil {
+		return nil
+	}
+	if run(ctx, host, "sh", "-c", `command -v "$1"`, "sh", needs.program) == nil || ctx.Err() != nil {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("%s is not installed", needs.program), Fix: needs.fix}
+}
+
+// Free is how much room there is below dir on the host for who may fill it. A
+// directory that is not there yet will be where its next parent is.
+func Free(ctx context.Context, host conn.Conn, dir string) (unit.Bytes, error) {
+	for {
+		out, err := conn.Output(ctx, host, "df", "-Pk", dir)
+		if err == nil {
+			return available(string(out))
+		}
+		if ctx.Err() != nil || dir == path.Dir(dir) {
+			return 0, fault.Op("room below "+dir, err)
+		}
+		dir = path.Dir(dir)
+	}
+}
+
+// available reads what df -Pk prints (POSIX: the fourth field of its second
+// line, in KiB).
+func available(df string) (unit.Bytes, error) {
+	lines := strings.Split(strings.TrimSpace(df), "\n")
+	if f := strings.Fields(lines[len(lines)-1]); len(lines) == 2 && len(f) >= 6 {
+		if kib, err := strconv.ParseInt(f[3], 10, 64); err == nil && kib >= 0 && kib < 1<<53 {
+			return unit.Bytes(kib) * unit.KiB, nil
+		}
+	}
+	return 0, fault.New(fault.Lab, "df -Pk says %q, which is not what it says by POSIX", df)
+}
+
+// Mounts lists what is mounted on or below dir, the innermost first.
+func Mounts(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
+	text, err := conn.FilesOf(host).ReadFile(ctx, "/proc/self/mountinfo")
+	if err != nil {
+		return nil, fault.Op("mounts below "+dir, err)
+	}
+	return below(string(text), dir), nil
+}
+
+// below reads proc_pid_mountinfo(5): the fifth field is the mount point, with
+// blanks and the like written in octal.
+func below(mountinfo, dir string) []string {
+	var out []string
+	for line := range strings.Lines(mountinfo) {
+		f := strings.Fields(line)
+		if len(f) < 5 {
+			continue
+		}
+		at := unescape(f[4])
+		if at == dir || strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") {
+			out = append(out, at)
+		}
+	}
+	slices.Reverse(out) // later mounts are on top of earlier ones
+	return out
+}
+
+// unescape undoes \ooo.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// Left lists what the volumes below dir have left besides mounts: daemons and
+// pools, one line each.
+func Left(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
+	ps, err := pools(ctx, host, dir)
+	var found []string
+	for _, p := range ps {
+		lines, lerr := p.left(ctx, host)
+		found, err = append(found, lines...), errors.Join(err, lerr)
+	}
+	return found, err
+}
+
+// Close ends the daemons and pools of the volumes below dir, and unmounts
+// everything on or below it. What nobody uses goes at once; what is still in
+// use is detached and goes with its last user. Nothing mounted is fine.
+func Close(ctx context.Context, host conn.Conn, dir string) error {
+	ps, err := pools(ctx, host, dir)
+	for _, p := range ps {
+		err = errors.Join(err, p.close(ctx, host))
+	}
+	if err != nil {
+		return err
+	}
+	mounts, err := Mounts(ctx, host, dir)
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		if run(ctx, host, "umount", m) == nil {
+			continue
+		}
+		if err := run(ctx, host, "umount", "-l", m); err != nil {
+			return fault.Op("unmount "+m, err)
+		}
+	}
+	return nil
+}
+
+// hex names a volume's files after its path.
+func hex(p string) string { return fmt.Sprintf("%x", p) }
+
+func unhex(s string) (string, error) {
+	b, err := enc.DecodeString(s)
+	return string(b), err
+}
+
+func run(ctx context.Context, host conn.Conn, argv ...string) error {
+	_, err := output(ctx, host, argv...)
+	return err
+}
+
+func output(ctx context.Context, host conn.Conn, argv ...string) ([]byte, error) {
+	return conn.OutputOf(ctx, host, conn.Cmd{Argv: argv, Env: []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}})
+}

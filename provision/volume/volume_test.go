@@ -1,0 +1,300 @@
+package volume
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+const mountinfo = `22 1 254:0 / / rw,relatime - ext4 /dev/root rw
+40 22 0:30 / /var/lib/x rw - tmpfs bakeoff rw
+41 40 7:0 / /var/lib/x/volume/a rw - ext4 /dev/loop0 rw
+42 22 0:31 / /var/lib/xy rw - tmpfs other rw
+43 40 0:32 / /var/lib/x/with\040blank rw - tmpfs bakeoff rw
+`
+
+func TestBelow(t *testing.T) {
+	want := []string{"/var/lib/x/with blank", "/var/lib/x/volume/a", "/var/lib/x"}
+	if got := below(mountinfo, "/var/lib/x"); !slices.Equal(got, want) {
+		t.Errorf("below: %q, want %q", got, want)
+	}
+}
+
+func FuzzBelow(f *testing.F) {
+	f.Add(mountinfo, "/var/lib/x")
+	f.Add(`1 2 3 4 /a\04`, "/")
+	f.Fuzz(func(t *testing.T, text, dir string) {
+		for _, m := range below(text, dir) {
+			if !strings.HasPrefix(m, strings.TrimSuffix(dir, "/")) {
+				t.Errorf("%q is not below %q", m, dir)
+			}
+		}
+	})
+}
+
+func TestADiskThatIsNotLabelledIsNotTouched(t *testing.T) {
+	if err := CheckDisk(t.Context(), local.Conn{}, filepath.Join(t.TempDir(), "none")); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "mkfs.ext4 -L bakeoff") {
+		t.Errorf("error %v; want Unsupported with what its owner can do", err)
+	}
+}
+
+func TestBackings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("mounts file systems; run without -short")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	host := local.Conn{}
+	for _, backing := range []string{Dir, Tmpfs, Ext4, Btrfs, ZFS} {
+		t.Run(backing, func(t *testing.T) {
+			needs(t, backing)
+			size := 16 * unit.MiB
+			if backing == Btrfs || backing == ZFS {
+				size = 160 * unit.MiB // less they do not take
+			}
+			dir := t.TempDir()
+			at, err := Mount(ctx, host, dir, driver.Volume{Path: "/data", Backing: backing, Size: size})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				for range 2 {
+					if err := Close(context.WithoutCancel(ctx), host, dir); err != nil {
+						t.Error(err)
+					}
+				}
+				if left, err := Left(ctx, host, dir); err != nil || len(left) != 0 {
+					t.Errorf("left: %v %v", left, err)
+				}
+				if left, err := Mounts(ctx, host, dir); err != nil || len(left) != 0 {
+					t.Errorf("mounts left: %v %v", left, err)
+				}
+			}()
+			if err := os.WriteFile(filepath.Join(at, "f"), []byte("x"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if backing == Dir {
+				return
+			}
+			// A volume is as large as was declared: twice of it does not fit.
+			if err := os.WriteFile(filepath.Join(at, "big"), make([]byte, 2*size), 0o644); err == nil {
+				t.Error("twice the declared size was written")
+			}
+			kind, err := conn.Output(ctx, host, "stat", "-f", "-c", "%T", at)
+			want := map[string]string{Tmpfs: "tmpfs", Ext4: "ext2/ext3", Btrfs: "btrfs", ZFS: zfsType()}[backing]
+			if err != nil || strings.TrimSpace(string(kind)) != want {
+				t.Errorf("file system %q (%v), want %q", kind, err, want)
+			}
+		})
+	}
+}
+
+func TestNoRoomIsSaidBeforehand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reserves blocks; run without -short")
+	}
+	_, err := File(t.Context(), local.Conn{}, t.TempDir(), driver.Volume{Path: "/data", Backing: Ext4, Size: 1 << 52})
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "smaller volume") {
+		t.Errorf("error %v; want Unsupported with what would help", err)
+	}
+}
+
+// needs skips where a backing has what it needs missing.
+func needs(t *testing.T, backing string) {
+	t.Helper()
+	switch backing {
+	case Btrfs:
+		if _, err := exec.LookPath("mkfs.btrfs"); err != nil {
+			t.Skip("needs mkfs.btrfs: apt-get install btrfs-progs")
+		}
+		if known, _ := os.ReadFile("/proc/filesystems"); !strings.Contains(string(known), "btrfs") {
+			t.Skip("the kernel has no btrfs")
+		}
+	case ZFS:
+		_, err := exec.LookPath("zfs-fuse")
+		if err != nil && !kernelZFS(t.Context(), local.Conn{}) {
+			t.Skip("needs zfs-fuse: apt-get install zfs-fuse")
+		}
+	}
+}
+
+func zfsType() string {
+	if kernelZFS(context.Background(), local.Conn{}) {
+		return "zfs"
+	}
+	return "fuseblk"
+}
+
+// What a controller that was killed left is found by the directory alone: the
+// daemon, the mounts, the loop device.
+func TestPropertiesHoldAndWhatIsLeftIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("mounts file systems; run without -short")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	host := local.Conn{}
+	text := []byte(strings.Repeat("From somebody to somebody else. ", 40000))
+	for _, c := range []struct {
+		backing, compression string
+	}{{ZFS, "gzip-6"}, {ZFS, "off"}, {Btrfs, "zlib:6"}, {Btrfs, "off"}} {
+		t.Run(c.backing+" "+c.compression, func(t *testing.T) {
+			needs(t, c.backing)
+			dir := t.TempDir()
+			v := driver.Volume{Path: "/data", Backing: c.backing, Size: 160 * unit.MiB, Properties: map[string]string{"compression": c.compression}}
+			at, err := Mount(ctx, host, dir, v)
+			defer Close(context.WithoutCancel(ctx), host, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, err := Settle(ctx, host, dir, at, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(at, "mail"), text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			after, err := Settle(ctx, host, dir, at, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			used := after.UsedBytes - before.UsedBytes
+			if small := used < int64(len(text))/5; small != (c.compression != "off") {
+				t.Errorf("%d bytes take %d with compression %s", len(text), used, c.compression)
+			}
+			if c.backing == ZFS && (after.CompressRatio > 5) != (c.compression != "off") {
+				t.Errorf("compressratio %g", after.CompressRatio)
+			}
+			if c.backing == ZFS {
+				if left, err := Left(ctx, host, dir); err != nil || len(left) != 1 {
+					t.Errorf("of a live pool there is %q %v", left, err)
+				}
+			}
+		})
+	}
+}
+
+func TestPropertiesAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		backing, name, text, says string
+	}{
+		{Ext4, "compression", "lz4", "has no properties"},
+		{ZFS, "mountpoint", "/etc", "no property"},
+		{ZFS, "compression", "gzip-6,exec=on", "no value"},
+		{ZFS, "recordsize", "100KiB", "power of two"},
+		{Btrfs, "compression", "zlib,subvol=/x", "no value"},
+		{Btrfs, "force", "yes", "true or false"},
+	} {
+		err := Check(driver.Volume{Path: "/data", Backing: c.backing, Properties: map[string]string{c.name: c.text}})
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: error is %v", c, err)
+		}
+	}
+	if err := Check(driver.Volume{Path: "/data", Backing: ZFS, Properties: map[string]string{"compression": "gzip-9", "recordsize": "128KiB"}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// bare is a host without loop devices, as one is whose kernel has them in a
+// module that nobody loaded.
+type bare struct{ local.Conn }
+
+func (bare) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	io.WriteString(cmd.Stderr, "mount: "+cmd.Argv[len(cmd.Argv)-1]+": mount failed: Operation not permitted.\n")
+	return conn.Exit{Code: 1}, nil
+}
+
+func (bare) ReadDir(context.Context, string) ([]string, error) {
+	return []string{"null", "zero"}, nil
+}
+
+func TestWithoutLoopDevices(t *testing.T) {
+	err := mountFile(t.Context(), bare{}, "ext4", "noatime", "/x.ext4", "/mnt")
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "modprobe loop") || !strings.Contains(err.Error(), "not permitted") {
+		t.Errorf("error %v; want Unsupported, with what would help", err)
+	}
+}
+
+// Room is read as POSIX has it printed, and of nothing else.
+func TestAvailable(t *testing.T) {
+	for _, tt := range []struct {
+		df   string
+		want unit.Bytes // -1: an error
+	}{
+		{"Filesystem     1024-blocks     Used Available Capacity Mounted on\n/dev/vda1         61796348 28301448  33478516      46% /\n", 33478516 * unit.KiB},
+		{"Filesystem 1024-blocks Used Available Capacity Mounted on\ntmpfs 0 0 0 - /dev/with blank\n", 0},
+		{"", -1},
+		{"Filesystem 1024-blocks Used Available Capacity Mounted on\n", -1},
+		{"Filesystem 1024-blocks Used Available Capacity Mounted on\nx 1 2 -3 4% /\n", -1},
+		{"Filesystem 1024-blocks Used Available Capacity Mounted on\nx 1 2 99999999999999999 4% /\n", -1},
+	} {
+		got, err := available(tt.df)
+		if (err != nil) != (tt.want < 0) || err == nil && got != tt.want {
+			t.Errorf("%q: %v, %v", tt.df, got, err)
+		}
+	}
+	dir := t.TempDir()
+	here, err := Free(t.Context(), local.Conn{}, dir)
+	if err != nil || here <= 0 {
+		t.Fatalf("%v, %v", here, err)
+	}
+	if _, err := Free(t.Context(), local.Conn{}, dir+"/not/there/yet"); err != nil {
+		t.Errorf("a folder that will be made: %v", err)
+	}
+}
+
+// equipped is a host that has no program but test(1) and sh(1), and what is in has.
+type equipped struct {
+	conn.Conn
+	has []string
+}
+
+func (b equipped) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	if slices.Contains(b.has, cmd.Argv[len(cmd.Argv)-1]) {
+		return conn.Exit{}, nil
+	}
+	return conn.Exit{Code: 1}, nil
+}
+
+// What makes a volume is looked for before one is made.
+func TestLacks(t *testing.T) {
+	for _, tt := range []struct {
+		backing string
+		has     []string
+		want    string
+	}{
+		{Dir, nil, ""}, {Tmpfs, nil, ""},
+		{Ext4, []string{"mke2fs"}, ""},
+		{Ext4, nil, "mke2fs is not installed; apt-get install e2fsprogs"},
+		{Btrfs, nil, "mkfs.btrfs is not installed; apt-get install btrfs-progs"},
+		{ZFS, nil, "zfs-fuse is not installed; apt-get install zfs-fuse, or load the kernel's OpenZFS"},
+		{ZFS, []string{"/dev/zfs"}, ""}, {ZFS, []string{"zfs-fuse"}, ""},
+	} {
+		got := ""
+		err := Lacks(t.Context(), equipped{has: tt.has}, tt.backing)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tt.want || err != nil && !fault.Is(err, fault.Unsupported) {
+			t.Errorf("%s with %v: %q, want %q", tt.backing, tt.has, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+// Package all lists the kinds of figures.
+package all
+
+import (
+	"bakeoff/publish/chart"
+	"bakeoff/publish/chart/bar"
+	"bakeoff/publish/chart/drift"
+	"bakeoff/publish/chart/percent"
+	"bakeoff/publish/chart/points"
+	"bakeoff/publish/chart/strip"
+	"bakeoff/publish/chart/summary"
+)
+
+// Docs describes every kind of figure, sorted by name.
+func Docs() []chart.Doc {
+	return []chart.Doc{
+		bar.Figure{}.Doc(),
+		drift.Figure{}.Doc(),
+		percent.Figure{}.Doc(),
+		points.Figure{}.Doc(),
+		strip.Figure{}.Doc(),
+		summary.Figure{}.Doc(),
+	}
+}

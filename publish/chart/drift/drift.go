@@ -1,0 +1,253 @@
+// Package drift draws values in the order in which they were measured, so
+// that trends, jumps and outliers of a machine can be seen.
+package drift
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"bakeoff/base/unit"
+	"bakeoff/publish/chart"
+)
+
+// Value is one trial.
+type Value struct {
+	Block, Position int
+	Value           float64
+}
+
+// Row is one contender.
+type Row struct {
+	Label    string
+	Baseline bool
+	Median   *float64
+	Values   []Value
+}
+
+// Figure is one metric of one cell. Every contender has a panel of its own,
+// with deviations from its own median in percent.
+type Figure struct {
+	Of   string
+	Rows []Row
+}
+
+// Doc describes the kind.
+func (Figure) Doc() chart.Doc {
+	return chart.Doc{
+		Name:    "drift",
+		Summary: "values in the order of the blocks, as deviations from each contender's own median",
+		Read: "Time goes from left to right, with a line at the start of each block. Each panel has a scale of its own, " +
+			"which is written beside it. A slope or a jump that all panels share is the machine's: the design cancels it. " +
+			"One that a single panel has is that contender's.",
+	}
+}
+
+// Title names the figure.
+func (f Figure) Title() string { return f.Of + ": in the order of measuring" }
+
+// Desc says how far each contender strays.
+func (f Figure) Desc() string {
+	var b strings.Builder
+	for _, r := range f.Rows {
+		if reach, ok := r.reach(); ok && len(r.Values) == 1 {
+			fmt.Fprintf(&b, "%s has one value. ", chart.Fit(r.Label, 400))
+		} else if ok {
+			fmt.Fprintf(&b, "%s stays within %s of its median. ", chart.Fit(r.Label, 400), percent(reach))
+		} else {
+			fmt.Fprintf(&b, "%s has no values. ", chart.Fit(r.Label, 400))
+		}
+	}
+	b.WriteString("From left to right: the blocks in their order.")
+	return b.String()
+}
+
+// deviation is how far v is from the median, as a share of it.
+func (r Row) deviation(v float64) (float64, bool) {
+	if r.Median == nil || *r.Median == 0 {
+		return 0, false
+	}
+	d := (v - *r.Median) / math.Abs(*r.Median)
+	return d, !math.IsNaN(d) && !math.IsInf(d, 0)
+}
+
+// reach is the largest deviation.
+func (r Row) reach() (float64, bool) {
+	most, some := 0.0, false
+	for _, v := range r.Values {
+		if d, ok := r.deviation(v.Value); ok {
+			most, some = max(most, math.Abs(d)), true
+		}
+	}
+	return most, some
+}
+
+func percent(share float64) string {
+	switch {
+	case share >= 0.1:
+		return fmt.Sprintf("±%.0f %%", 100*share)
+	case share >= 0.001:
+		return fmt.Sprintf("±%.1f %%", 100*share)
+	}
+	return fmt.Sprintf("±%.2g %%", 100*share)
+}
+
+// tableRows bounds the table; the rest is in the results.
+const tableRows = 120
+
+// Table has a row a block: the values of each contender, as deviations.
+func (f Figure) Table() chart.Table {
+	t := chart.Table{Head: []string{"block"}}
+	cells := map[int]map[int][]string{}
+	var blocks []int
+	for i, r := range f.Rows {
+		t.Head = append(t.Head, r.Label)
+		for _, v := range r.sorted() {
+			if cells[v.Block] == nil {
+				cells[v.Block] = map[int][]string{}
+				blocks = append(blocks, v.Block)
+			}
+			text := "–"
+			if d, ok := r.deviation(v.Value); ok {
+				text = unit.Signed(100*d, 2) + " %"
+			}
+			cells[v.Block][i] = append(cells[v.Block][i], text)
+		}
+	}
+	slices.Sort(blocks)
+	for n, b := range blocks {
+		if n == tableRows {
+			t.Note = fmt.Sprintf("The first %d of %d blocks; all are in results.json.", tableRows, len(blocks))
+			break
+		}
+		row := []string{fmt.Sprint(b)}
+		for i := range f.Rows {
+			texts := cells[b][i]
+			if len(texts) > 8 {
+				texts = append(texts[:8:8], fmt.Sprintf("and %d more", len(texts)-8))
+			}
+			row = append(row, strings.Join(texts, "; "))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func (r Row) sorted() []Value {
+	return slices.SortedStableFunc(slices.Values(r.Values), func(a, b Value) int {
+		if a.Block != b.Block {
+			return a.Block - b.Block
+		}
+		return a.Position - b.Position
+	})
+}
+
+const (
+	head  = 8.0
+	panel = 25.0
+	gap   = 6.0
+	foot  = 20.0
+)
+
+// Draw draws the figure.
+func (f Figure) Draw(id string, width float64) string {
+	c := chart.NewCanvas(id, width)
+	narrow := c.Width() < 560
+	x0, x1, row, top := 8.0, c.Width()-8, panel+gap+18, 18.0
+	if !narrow {
+		gutter := 60.0
+		for _, r := range f.Rows {
+			gutter = max(gutter, chart.TextWidth(chart.Fit(r.Label, 180)))
+		}
+		x0, x1, row, top = gutter+22, c.Width()-72, panel+gap, 0
+	}
+	place, starts := f.order(x0, x1)
+	for i, r := range f.Rows {
+		y := head + row*float64(i)
+		reach, ok := r.reach()
+		text := "no values"
+		switch {
+		case ok && len(r.Values) == 1:
+			text = "one value"
+		case ok:
+			text = percent(reach)
+		}
+		c.Begin("row", r.Label+": "+text)
+		if narrow {
+			c.Label(2, y+12, c.Width()*0.6, chart.Start, "label", r.Label)
+			c.Text(c.Width()-2, y+12, chart.End, "value", text)
+		} else {
+			c.Label(4, y+panel/2+4, x0-16, chart.Start, "label", r.Label)
+			c.Text(x1+10, y+panel/2+4, chart.Start, "value", text)
+		}
+		c.Rect(x0, y+top, x1-x0, panel, "panel")
+		var lines strings.Builder
+		for _, x := range starts {
+			fmt.Fprintf(&lines, "M%.1f %.1fv%.0f", x, y+top, panel)
+		}
+		if lines.Len() > 0 {
+			c.Path(lines.String(), "grid")
+		}
+		c.Line(x0, y+top+panel/2, x1, y+top+panel/2, "rule")
+		dots(c, r, reach, place, y+top+panel/2)
+		c.End()
+	}
+	bottom := head + row*float64(len(f.Rows))
+	c.Text(x0, bottom+12, chart.Start, "direction", extent(len(starts)))
+	return c.SVG(bottom+foot, f.Title(), f.Desc())
+}
+
+// extent says what goes from left to right.
+func extent(blocks int) string {
+	if blocks == 1 {
+		return "one block, in order →"
+	}
+	return fmt.Sprintf("%d blocks, in order →", blocks)
+}
+
+func dots(c *chart.Canvas, r Row, reach float64, place func(Value) float64, y float64) {
+	var xs, ys []float64
+	for _, v := range r.Values {
+		d, ok := r.deviation(v.Value)
+		if !ok {
+			continue
+		}
+		off := 0.0
+		if reach > 0 {
+			off = d / reach * (panel/2 - 3)
+		}
+		xs, ys = append(xs, place(v)), append(ys, y-off)
+	}
+	class := "points"
+	if r.Baseline {
+		class += " base"
+	}
+	c.Points(xs, ys, class)
+}
+
+// order gives every block the same width, and positions their place in it.
+// It returns where blocks start.
+func (f Figure) order(x0, x1 float64) (place func(Value) float64, starts []float64) {
+	index, lo, hi := map[int]int{}, math.MaxInt, math.MinInt
+	var blocks []int
+	for _, r := range f.Rows {
+		for _, v := range r.Values {
+			if _, ok := index[v.Block]; !ok {
+				index[v.Block] = 0
+				blocks = append(blocks, v.Block)
+			}
+			lo, hi = min(lo, v.Position), max(hi, v.Position)
+		}
+	}
+	slices.Sort(blocks)
+	w := (x1 - x0) / float64(max(len(blocks), 1))
+	for i, b := range blocks {
+		index[b] = i
+		starts = append(starts, x0+w*float64(i))
+	}
+	span := float64(hi) - float64(lo) + 1
+	return func(v Value) float64 {
+		return x0 + w*(float64(index[v.Block])+(float64(v.Position)-float64(lo)+0.5)/span)
+	}, starts
+}

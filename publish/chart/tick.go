@@ -1,0 +1,60 @@
+package chart
+
+import (
+	"math"
+	"strconv"
+
+	"bakeoff/base/unit"
+)
+
+// Ticks returns round values inside [lo, hi], about n of them and at least
+// one, in ascending order, with their step.
+func Ticks(lo, hi float64, n int) (values []float64, step float64) {
+	span := hi - lo
+	if !(span > 0) || math.IsInf(span, 0) {
+		return []float64{lo}, 1
+	}
+	step = roundStep(span / float64(max(n, 1)))
+	first := math.Ceil(lo/step - 1e-9)
+	for i := 0.0; i < 50; i++ {
+		v := (first + i) * step
+		if v > hi+step*1e-9 {
+			break
+		}
+		values = append(values, v)
+	}
+	if len(values) == 0 {
+		values = []float64{lo}
+	}
+	return values, step
+}
+
+// roundStep returns the number of the form 1, 2 or 5 times a power of ten
+// that is nearest above s.
+func roundStep(s float64) float64 {
+	p := math.Pow(10, math.Floor(math.Log10(s)))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if m*p >= s*(1-1e-9) {
+			return m * p
+		}
+	}
+	return 10 * p
+}
+
+// Labels writes tick values of a unit with one prefix and as many decimals
+// as their step needs. The unit is returned apart: it is written once.
+func Labels(values []float64, step float64, u string) (labels []string, name string) {
+	largest := 0.0
+	for _, v := range values {
+		largest = max(largest, math.Abs(v))
+	}
+	scale, name := unit.Prefix(largest, u)
+	decimals := 0
+	if s := step / scale; s > 0 {
+		decimals = min(max(int(math.Ceil(-math.Log10(s)-1e-9)), 0), 9)
+	}
+	for _, v := range values {
+		labels = append(labels, strconv.FormatFloat(v/scale, 'f', decimals, 64))
+	}
+	return labels, name
+}

@@ -1,0 +1,64 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"bakeoff/judge/analysis"
+	"bakeoff/publish/chart"
+)
+
+// absence is what several contenders lack at several cells for one reason.
+type absence struct {
+	contenders, cells []string
+	reason            string
+}
+
+// gather puts missing cells together: first those of a contender with the same
+// reason, then contenders that lack the same cells for it. A run that ended early
+// would else say the same some hundred times.
+func gather(missing []analysis.Missing) []absence {
+	var each []absence
+	for _, m := range missing {
+		i := slices.IndexFunc(each, func(a absence) bool { return a.contenders[0] == m.Contender && a.reason == m.Reason })
+		if i < 0 {
+			each = append(each, absence{contenders: []string{m.Contender}, reason: m.Reason})
+			i = len(each) - 1
+		}
+		each[i].cells = append(each[i].cells, m.Cell)
+	}
+	var out []absence
+	for _, a := range each {
+		i := slices.IndexFunc(out, func(o absence) bool { return o.reason == a.reason && slices.Equal(o.cells, a.cells) })
+		if i < 0 {
+			out = append(out, a)
+			continue
+		}
+		out[i].contenders = append(out[i].contenders, a.contenders...)
+	}
+	return out
+}
+
+// unsaid says what is missing and has no sentence among the verdicts: cells
+// without a primary metric, and the twin.
+func (b *builder) unsaid() (out []sentence) {
+	shown := map[string]bool{}
+	for _, g := range b.page.Groups {
+		shown[g.Cell] = true
+	}
+	var rest []analysis.Missing
+	for _, m := range b.results.Missing {
+		if !shown[m.Cell] || b.isTwin(m.Contender) {
+			rest = append(rest, m)
+		}
+	}
+	for _, a := range gather(rest) {
+		verb := " has no result"
+		if len(a.contenders) > 1 {
+			verb = " have no result"
+		}
+		out = append(out, sentence{Mark: chart.Plain, Word: "missing", Claim: strings.Join(a.contenders, ", ") + verb,
+			Where: " at " + strings.Join(a.cells, ", "), Evidence: brief(a.reason)})
+	}
+	return out
+}

@@ -1,0 +1,234 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/unit"
+	"bakeoff/lab/store"
+	"bakeoff/reach/probe"
+)
+
+// fact is one in which environments differ, with its values.
+type fact struct {
+	Name   string
+	Values []holding // the baseline's first
+}
+
+// holding is a value with the contenders that have it.
+type holding struct {
+	Value string
+	Who   []string
+}
+
+// unavailable is what stands where a fact is not known.
+const unavailable = "unavailable"
+
+// facts returns the fingerprint of a contender with what its driver knows.
+func (b *builder) facts(name string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, b.prints[name].Facts)
+	for _, c := range b.results.Contenders {
+		if c.Name != name {
+			continue
+		}
+		if c.Driver != "" {
+			out["driver"] = c.Driver
+		}
+		if c.Host != "" {
+			out["host"] = c.Host
+		}
+		for k, v := range c.Facts {
+			if !strings.HasPrefix(k, "driver.") {
+				k = "driver." + k
+			}
+			out[k] = v
+		}
+	}
+	// Results of runs whose fingerprints are not here still name what
+	// differed.
+	for _, c := range b.results.Comparisons {
+		for _, f := range c.Confounders {
+			switch {
+			case c.Contender == name && out[f.Name] == "":
+				out[f.Name] = f.Contender
+			case c.Baseline == name && out[f.Name] == "":
+				out[f.Name] = f.Baseline
+			}
+		}
+	}
+	for k, reason := range b.prints[name].Unavailable {
+		if out[k] == "" && reason != "" {
+			out[k] = unavailable + ": " + clip(reason, 80)
+		}
+	}
+	return out
+}
+
+// differs lists only the facts that differ between contenders, each value with
+// those who have it: with a column for each contender, twelve of them would be
+// a table that fits on no screen and says "unavailable" most of the time.
+func (b *builder) differs() {
+	sides, all := map[string]map[string]string{}, map[string]bool{}
+	var names []string
+	for _, name := range b.names() {
+		if b.isTwin(name) {
+			continue
+		}
+		names, sides[name] = append(names, name), b.facts(name)
+		for k := range sides[name] {
+			all[k] = true
+		}
+	}
+	p := &b.page
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		f := fact{Name: k}
+		for _, name := range names {
+			f.add(known(sides[name][k]), name)
+		}
+		if len(f.Values) == 1 {
+			p.Alike++
+			continue
+		}
+		f.shorten(len(names))
+		p.Differs = append(p.Differs, f)
+	}
+	p.Differs = cut(b.contents, "facts that differ", p.Differs, maxList)
+}
+
+// shorten leaves out what a reader need not read: that other technologies lack
+// a fact of one technology, and the names of the many.
+func (f *fact) shorten(contenders int) {
+	if strings.HasPrefix(f.Name, "driver.") {
+		f.Values = slices.DeleteFunc(f.Values, func(h holding) bool { return h.Value == unavailable })
+	}
+	for i, h := range f.Values {
+		if len(f.Values) > 1 && len(h.Who) > 3 && 2*len(h.Who) > contenders {
+			f.Values[i].Who = []string{"all others"}
+		}
+	}
+}
+
+// add notes that a contender has a value.
+func (f *fact) add(value, name string) {
+	i := slices.IndexFunc(f.Values, func(h holding) bool { return h.Value == value })
+	if i < 0 {
+		i = len(f.Values)
+		f.Values = append(f.Values, holding{Value: value})
+	}
+	f.Values[i].Who = append(f.Values[i].Who, name)
+}
+
+// rations are the columns of limits that few runs have: of CPU time and of I/O.
+type rations struct {
+	head []string
+	of   []func(*probe.Limits) string
+}
+
+// rationsOf are those that an environment of the run is held to.
+func rationsOf(all map[string]*probe.Limits) rations {
+	var s rations
+	rate := func(b *unit.Bytes) string {
+		if b == nil {
+			return ""
+		}
+		return unit.Format(float64(*b), "B/s")
+	}
+	for _, c := range []struct {
+		head string
+		of   func(*probe.Limits) string
+	}{
+		{"CPU time", func(l *probe.Limits) string {
+			if l.Quota == nil {
+				return ""
+			}
+			return fmt.Sprintf("%g CPUs", *l.Quota)
+		}},
+		{"reads", func(l *probe.Limits) string { return rate(l.Read) }},
+		{"writes", func(l *probe.Limits) string { return rate(l.Write) }},
+	} {
+		for _, l := range all {
+			if c.of(l) != "" {
+				s.head, s.of = append(s.head, c.head), append(s.of, c.of)
+				break
+			}
+		}
+	}
+	return s
+}
+
+// row are the columns of one environment; nil is one of which nothing is known.
+func (s rations) row(l *probe.Limits) []string {
+	var out []string
+	for _, of := range s.of {
+		text := "no limit"
+		if l == nil {
+			text = unavailable
+		} else if t := of(l); t != "" {
+			text = t
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func known(v string) string {
+	if v == "" {
+		return unavailable
+	}
+	return clip(v, 400)
+}
+
+// limits is what was enforced on each environment, as the journal has it,
+// and how long it took to create one.
+func (b *builder) limits() {
+	t := table{Caption: "Limits in force", Head: []string{"contender", "CPUs", "on the host's CPUs", "memory", "environments created", "time to create one (median)"}}
+	last, took, made := map[string]*probe.Limits{}, map[string][]time.Duration{}, map[string]int{}
+	for _, l := range b.lines {
+		if l.Type != store.LineEnvironment {
+			continue
+		}
+		made[l.Contender]++
+		if l.Limits != nil {
+			last[l.Contender] = l.Limits
+		}
+		if l.CreateNS > 0 {
+			took[l.Contender] = append(took[l.Contender], time.Duration(l.CreateNS))
+		}
+	}
+	for _, name := range b.names() {
+		if made[name] == 0 {
+			continue
+		}
+		row := []string{name, unavailable, unavailable, unavailable, fmt.Sprint(made[name]), unavailable}
+		if l := last[name]; l != nil {
+			if l.CPUs != nil {
+				row[1] = fmt.Sprint(*l.CPUs)
+			}
+			if len(l.CPUSet) > 0 {
+				row[2] = list(l.CPUSet)
+			}
+			if l.Memory != nil {
+				row[3] = l.Memory.String()
+			}
+			for _, what := range slices.Sorted(maps.Keys(l.NotEnforced)) {
+				b.page.NotEnforced = append(b.page.NotEnforced, name+": "+what+": "+l.NotEnforced[what])
+			}
+		}
+		if d := took[name]; len(d) > 0 {
+			slices.Sort(d)
+			row[5] = unit.Format(d[len(d)/2].Seconds(), "s")
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	more := rationsOf(last)
+	t.Head = append(t.Head, more.head...)
+	for i, row := range t.Rows {
+		t.Rows[i] = append(row, more.row(last[row[0]])...)
+	}
+	b.page.Limits = t
+	b.page.HasLimits = len(t.Rows) > 0
+}

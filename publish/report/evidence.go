@@ -1,0 +1,245 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/calibrate"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/reach/probe"
+)
+
+// contents is what a run folder holds, cleaned. What could not be read is in
+// problems; nothing is left out silently.
+type contents struct {
+	base     string // name of the folder
+	results  analysis.Results
+	plan     plan.Plan
+	hasPlan  bool
+	lab      string
+	lines    []store.Line
+	prints   map[string]probe.Fingerprint
+	machine  *calibrate.Calibration // nil: the machine was not calibrated
+	strips   map[cellOf]*spent
+	files    []file
+	problems []string
+}
+
+// cellOf is a contender at a cell.
+type cellOf struct{ contender, cell string }
+
+// Bounds on what one page shows. They are far above any experiment that a
+// person can read, and keep a hostile folder from filling a disk.
+const (
+	maxContenders  = 60
+	maxCells       = 120
+	maxComparisons = 3000
+	maxList        = 2000 // entries of missing, gates, warnings …
+)
+
+func load(run *store.Run) (*contents, error) {
+	e := &contents{base: clean(run.Base()), prints: map[string]probe.Fingerprint{}}
+	data, err := run.Results()
+	if fault.Is(err, fault.NotFound) {
+		return nil, fault.WithFix(err, "let the run go on (bakeoff run --resume) until a first block is done")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e.results, err = decode(data); err != nil {
+		return nil, err
+	}
+	e.readPlan(run)
+	e.readLab(run)
+	// The journal is cleaned after the raw outputs were looked up: their
+	// names are checked against it.
+	if e.lines, err = run.Journal(); err != nil {
+		e.problem("The journal cannot be read to its end: %v", err)
+	}
+	e.readPrints(run)
+	e.readMachine(run)
+	e.strips = e.readSpent(run)
+	e.files = e.readFiles(run)
+	e.tidy()
+	return e, nil
+}
+
+// decode reads results.json.
+func decode(data []byte) (analysis.Results, error) {
+	var r analysis.Results
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fault.Wrap(fault.Invalid, store.ResultsFile, err)
+	}
+	if s := r.Schema; s != analysis.ResultsSchema {
+		return r, fault.New(fault.Invalid, "%s: schema is %q, this program reads %q", store.ResultsFile, clip(s, 60), analysis.ResultsSchema)
+	}
+	return r, nil
+}
+
+// tidy cleans and bounds everything that was read.
+func (e *contents) tidy() {
+	// Samples may be a million, and of theirs only numbers are shown.
+	samples := make([][]analysis.Point, len(e.results.Summaries))
+	for i := range e.results.Summaries {
+		s := &e.results.Summaries[i]
+		samples[i], s.Samples = s.Samples, nil
+	}
+	scrub(&e.results)
+	for i := range samples {
+		e.results.Summaries[i].Samples = samples[i]
+	}
+	scrub(&e.plan)
+	scrub(&e.lines)
+	scrub(&e.prints)
+	if e.machine != nil {
+		scrub(e.machine)
+	}
+	e.bound()
+}
+
+func (e *contents) problem(format string, args ...any) {
+	if len(e.problems) < 50 {
+		e.problems = append(e.problems, clip(clean(fmt.Sprintf(format, args...)), 600))
+	}
+}
+
+func (e *contents) readPlan(run *store.Run) {
+	data, err := run.Plan()
+	if err == nil {
+		err = json.Unmarshal(data, &e.plan)
+	}
+	if err != nil {
+		e.plan = plan.Plan{}
+		e.problem("The plan cannot be read, so the page lacks the order of trials and the design: %v", err)
+		return
+	}
+	e.hasPlan = true
+}
+
+func (e *contents) readLab(run *store.Run) {
+	data, err := run.Lab()
+	if err != nil {
+		e.problem("The lab file cannot be read: %v", err)
+		return
+	}
+	e.lab = cleanText(string(data))
+}
+
+func (e *contents) readPrints(run *store.Run) {
+	for _, c := range e.results.Contenders {
+		if len(e.prints) >= maxContenders {
+			break
+		}
+		fp, err := run.Fingerprint(c.Name)
+		switch {
+		case err == nil:
+			e.prints[clean(c.Name)] = fp
+		case !fault.Is(err, fault.NotFound):
+			e.problem("The fingerprint of %s cannot be read: %v", clip(c.Name, 60), err)
+		}
+	}
+}
+
+// bound cuts lists that no person could read, and says so.
+func (e *contents) bound() {
+	r := &e.results
+	r.Contenders = cut(e, "contenders", r.Contenders, maxContenders)
+	r.Cells = cut(e, "cells", r.Cells, maxCells)
+	for i := range r.Cells {
+		r.Cells[i].Metrics = cut(e, "metrics of "+clip(r.Cells[i].Name, 60), r.Cells[i].Metrics, 100)
+	}
+	r.Comparisons = cut(e, "comparisons", r.Comparisons, maxComparisons)
+	r.Missing = cut(e, "missing cells", r.Missing, maxList)
+	r.Warnings = cut(e, "warnings", r.Warnings, maxList)
+	if r.Twin != nil {
+		r.Twin.Comparisons = cut(e, "comparisons of the twin", r.Twin.Comparisons, maxComparisons)
+	}
+}
+
+func cut[T any](e *contents, what string, list []T, n int) []T {
+	if len(list) <= n {
+		return list
+	}
+	e.problem("Of %d %s the page shows %d; %s has them all.", len(list), what, n, store.ResultsFile)
+	return list[:n]
+}
+
+// file is a part of the run folder that the page links to.
+type file struct {
+	Name, About string
+	Bytes       int64 // -1: a folder
+}
+
+// readFiles lists what can be downloaded: only what is there, so that no
+// link of the page is dead.
+func (e *contents) readFiles(run *store.Run) []file {
+	var out []file
+	for _, f := range []file{
+		{Name: store.LabFile, About: "the lab file, as it was written"},
+		{Name: store.PlanFile, About: "the plan, fixed before the first trial"},
+		{Name: store.JournalFile, About: "every trial, one a line, in the order in which it ran"},
+		{Name: store.ResultsFile, About: "every number on this page, with all samples"},
+		{Name: store.CalibrationFile, About: "what was known of the machine when the run began"},
+		{Name: store.RawDir, About: "the raw output of every trial", Bytes: -1},
+		{Name: store.FingerprintDir, About: "what each environment was", Bytes: -1},
+	} {
+		info, err := fs.Stat(run.FS(), f.Name)
+		if err != nil || info.IsDir() != (f.Bytes < 0) {
+			continue
+		}
+		if f.Bytes < 0 {
+			f.Name += "/"
+		} else {
+			f.Bytes = info.Size()
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// twinName is the name of the A/A twin, "" when there is none.
+func (e *contents) twinName() string {
+	if e.results.Twin != nil && e.results.Twin.Name != "" {
+		return e.results.Twin.Name
+	}
+	for _, c := range e.results.Contenders {
+		if c.TwinOf != "" {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// isTwin reports whether a contender is the baseline's second name.
+func (e *contents) isTwin(name string) bool { return name != "" && name == e.twinName() }
+
+// names are the contenders with the baseline first and the twin last.
+func (e *contents) names() []string {
+	var first, rest, last []string
+	for _, c := range e.results.Contenders {
+		switch {
+		case c.Name == e.results.Baseline:
+			first = append(first, c.Name)
+		case e.isTwin(c.Name):
+			last = append(last, c.Name)
+		default:
+			rest = append(rest, c.Name)
+		}
+	}
+	return append(append(first, rest...), last...)
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	if strings.HasSuffix(word, "y") {
+		word = strings.TrimSuffix(word, "y") + "ie"
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}

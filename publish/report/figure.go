@@ -1,0 +1,393 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"bakeoff/base/sample"
+	"bakeoff/base/unit"
+	"bakeoff/judge/analysis"
+	"bakeoff/publish/chart"
+	"bakeoff/publish/chart/bar"
+	"bakeoff/publish/chart/drift"
+	"bakeoff/publish/chart/percent"
+	"bakeoff/publish/chart/points"
+	"bakeoff/publish/chart/strip"
+	"bakeoff/publish/chart/summary"
+)
+
+// figure is a figure on the page: drawn for a desk and for a phone, of which
+// the style sheet shows one, with its numbers beside it.
+type figure struct {
+	ID           string
+	Title, About string
+	Wide, Narrow template.HTML
+	Numbers      table
+}
+
+func (b *builder) figure(f chart.Figure, about string) figure {
+	b.figures++
+	id := fmt.Sprintf("figure-%d", b.figures)
+	t := f.Table()
+	return figure{
+		ID: id, Title: f.Title(), About: about,
+		// Draw escapes everything in it; its suite proves that.
+		Wide:    template.HTML(f.Draw(id+"-wide", chart.Wide)),
+		Narrow:  template.HTML(f.Draw(id+"-narrow", chart.Narrow)),
+		Numbers: table{Caption: f.Title(), Head: t.Head, Rows: t.Rows, Note: t.Note},
+	}
+}
+
+// percents draws the primary comparisons.
+func (b *builder) percents() {
+	var primary []analysis.Comparison
+	for _, c := range b.results.Comparisons {
+		if c.Primary {
+			primary = append(primary, c)
+		}
+	}
+	b.page.Percent = b.percentFigures(primary)
+}
+
+// fewComponents is the number of cells from which on they are also shown
+// together: fewer are seen at a glance as they are.
+const fewComponents = 4
+
+// summary draws all cells on one axis, each by the metric that it is shown
+// by, judged or not: what is better there is better, and none of them leads.
+func (b *builder) summary() {
+	f := summary.Figure{Baseline: b.results.Baseline}
+	place := map[string]int{}
+	for _, c := range b.results.Contenders {
+		if c.Name != b.results.Baseline && !b.isTwin(c.Name) {
+			place[c.Name] = len(f.Contenders)
+			f.Contenders = append(f.Contenders, c.Name)
+		}
+	}
+	for _, k := range b.results.Cells {
+		for _, m := range b.component(k) {
+			row := summary.Row{Label: k.Name}
+			if m.Name != "throughput" {
+				row.Label += ", " + m.Name
+			}
+			for i := range f.Contenders {
+				row.Points = append(row.Points, summary.Point{Contender: i, Mark: chart.Plain, Note: "missing"})
+			}
+			for _, c := range b.results.Comparisons {
+				if i, ok := place[c.Contender]; ok && c.Cell == k.Name && c.Metric == m.Name {
+					row.Points[i] = summaryPoint(i, c)
+				}
+			}
+			f.Rows = append(f.Rows, row)
+		}
+	}
+	if len(f.Contenders) == 0 || len(f.Rows) < fewComponents {
+		return
+	}
+	drawn := b.figure(f, "")
+	b.page.Summary = &drawn
+}
+
+// component returns the ratios by which a cell is part of the summary: those
+// that are judged, or else the first that was measured.
+func (b *builder) component(k analysis.Cell) []sample.Metric {
+	var out []sample.Metric
+	for _, m := range k.Metrics {
+		if m.Primary && m.Scale != sample.Difference {
+			out = append(out, m)
+		}
+	}
+	for _, m := range k.Metrics {
+		if len(out) == 0 && m.Scale != sample.Difference && slices.ContainsFunc(b.results.Comparisons, func(c analysis.Comparison) bool {
+			return c.Cell == k.Name && c.Metric == m.Name && c.Ratio != nil
+		}) {
+			return []sample.Metric{m}
+		}
+	}
+	return out
+}
+
+// summaryPoint turns a comparison so that more is better.
+func summaryPoint(contender int, c analysis.Comparison) summary.Point {
+	s := say(c, "")
+	p := summary.Point{Contender: contender, Value: usable(c.Ratio, c.Scale), Mark: s.Mark, Note: s.Word}
+	p.Lo, p.Hi = bounds(c)
+	if c.Better == sample.Lower {
+		p.Value, p.Lo, p.Hi = inverse(p.Value), inverse(p.Hi), inverse(p.Lo)
+	}
+	return p
+}
+
+func inverse(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	n := 1 / *v
+	return &n
+}
+
+// twinFigures draws what the twin gave, all primary ratios in one figure:
+// direction does not matter where nothing may differ.
+func (b *builder) twinFigures(cs []analysis.Comparison) []figure {
+	f := percent.Figure{Of: b.twinName(), Baseline: b.results.Baseline, Less: "less", More: "more", Neutral: true}
+	var others []analysis.Comparison
+	for _, c := range cs {
+		switch {
+		case !c.Primary:
+		case c.Scale == sample.Difference:
+			others = append(others, c)
+		default:
+			r := percentRow(c)
+			r.Label = c.Cell + ", " + c.Metric
+			f.Rows = append(f.Rows, r)
+		}
+	}
+	out := b.percentFigures(others)
+	if len(f.Rows) > 0 {
+		f.Axis = percent.NewAxis(b.results.Margin, f.Rows...)
+		out = append([]figure{b.figure(f, "")}, out...)
+	}
+	return out
+}
+
+// percentFigures draws comparisons, one figure for each cell and metric;
+// ratios share one axis, so that figures can be compared with each other.
+func (b *builder) percentFigures(cs []analysis.Comparison) []figure {
+	var all []percent.Row
+	for _, c := range cs {
+		if c.Scale != sample.Difference {
+			all = append(all, percentRow(c))
+		}
+	}
+	shared := percent.NewAxis(b.results.Margin, all...)
+	var out []figure
+	for _, k := range b.results.Cells {
+		for _, m := range k.Metrics {
+			f := percent.Figure{Of: k.Name + ", " + m.Name, Baseline: b.results.Baseline,
+				MoreIsBetter: m.Better == sample.Higher, Axis: shared}
+			w := speak(m.Name, m.Unit, m.Better)
+			f.Less, f.More = w.less, w.more
+			for _, c := range cs {
+				if c.Cell == k.Name && c.Metric == m.Name {
+					f.Rows = append(f.Rows, percentRow(c))
+				}
+			}
+			if len(f.Rows) == 0 {
+				continue
+			}
+			for _, x := range b.results.Missing {
+				if x.Cell == k.Name && !b.isTwin(x.Contender) && !hasRow(f.Rows, x.Contender) {
+					f.Rows = append(f.Rows, percent.Row{Label: x.Contender, Mark: chart.Plain, Note: "missing"})
+				}
+			}
+			if m.Scale == sample.Difference {
+				f.Axis = percent.NewDifferenceAxis(m.Unit, f.Rows...)
+			}
+			out = append(out, b.figure(f, b.about(k)+"; "+direction(m.Better)+doubts(f.Rows)))
+		}
+	}
+	return out
+}
+
+// doubts names the rows whose checks failed: an interval beyond the margin and
+// no verdict would else look like a mistake.
+func doubts(rows []percent.Row) string {
+	var names []string
+	for _, r := range rows {
+		if r.Note == checkFailed {
+			names = append(names, r.Label)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; " + checkFailed + ": " + strings.Join(names, ", ")
+}
+
+func hasRow(rows []percent.Row, label string) bool {
+	return slices.ContainsFunc(rows, func(r percent.Row) bool { return r.Label == label })
+}
+
+func percentRow(c analysis.Comparison) percent.Row {
+	s := say(c, "")
+	r := percent.Row{Label: c.Contender, Value: usable(c.Ratio, c.Scale), Mark: s.Mark, Note: s.Word}
+	r.Lo, r.Hi = bounds(c)
+	return r
+}
+
+// cells shows the raw values of every cell.
+func (b *builder) cells() {
+	for i, k := range b.results.Cells {
+		c := cell{ID: fmt.Sprintf("cell-%d", i+1), Name: k.Name, About: b.about(k), Defaults: b.defaults(k)}
+		for _, m := range shown(k) {
+			rows, trend := b.points(k.Name, m)
+			if len(rows) == 0 {
+				continue
+			}
+			of := k.Name + ", " + m.Name
+			c.Figures = append(c.Figures,
+				b.figure(points.Figure{Of: of, Unit: m.Unit, Better: direction(m.Better), Rows: rows}, m.Doc),
+				b.figure(drift.Figure{Of: of, Rows: trend}, ""))
+		}
+		c.Metrics = b.metricTable(k)
+		if len(c.Figures)+len(c.Metrics.Rows) > 0 {
+			b.page.Cells = append(b.page.Cells, c)
+		}
+	}
+}
+
+// shown are the metrics of a cell whose raw values are drawn: the primary
+// ones, or the first where none is.
+func shown(k analysis.Cell) []sample.Metric {
+	var out []sample.Metric
+	for _, m := range k.Metrics {
+		if m.Primary {
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 && len(k.Metrics) > 0 {
+		out = k.Metrics[:1]
+	}
+	return out
+}
+
+func (b *builder) points(cell string, m sample.Metric) ([]points.Row, []drift.Row) {
+	var rows []points.Row
+	var trend []drift.Row
+	for _, name := range b.names() {
+		s := b.summaries[[3]string{name, cell, m.Name}]
+		if s == nil {
+			continue
+		}
+		r := points.Row{Label: name, Baseline: name == b.results.Baseline, Median: s.Median, Lo: s.CI[0], Hi: s.CI[1],
+			N: s.N, Failures: s.Failures}
+		d := drift.Row{Label: name, Baseline: r.Baseline, Median: s.Median}
+		for _, p := range s.Samples {
+			r.Values = append(r.Values, p.Value)
+			d.Values = append(d.Values, drift.Value{Block: p.Block, Position: p.Position, Value: p.Value})
+		}
+		rows, trend = append(rows, r), append(trend, d)
+	}
+	return rows, trend
+}
+
+// metricTable is every metric of a cell, those without a verdict too.
+func (b *builder) metricTable(k analysis.Cell) table {
+	t := table{Caption: "All metrics of " + k.Name,
+		Head: []string{"metric", "contender", "median", "interval", "trials", "failed", "against " + b.results.Baseline, "interval", "verdict"}}
+	compared := map[[2]string]analysis.Comparison{}
+	for _, c := range b.compared() {
+		if c.Cell == k.Name {
+			compared[[2]string{c.Contender, c.Metric}] = c
+		}
+	}
+	for _, m := range k.Metrics {
+		for _, name := range b.names() {
+			s := b.summaries[[3]string{name, k.Name, m.Name}]
+			if s == nil {
+				continue
+			}
+			row := []string{m.Name, name, amount(s.Median, m.Unit), "–", fmt.Sprint(s.N), fmt.Sprintf("%d of %d", s.Failures, s.N+s.Failures), "–", "–", "–"}
+			if s.CI[0] != nil || s.CI[1] != nil {
+				row[3] = amount(s.CI[0], m.Unit) + " to " + amount(s.CI[1], m.Unit)
+			}
+			if c, ok := compared[[2]string{name, m.Name}]; ok {
+				row[6], row[7] = comparedText(c)
+				if c.Primary {
+					row[8] = say(c, "").Word
+				}
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
+}
+
+func comparedText(c analysis.Comparison) (estimate, between string) {
+	text := percent.Text
+	if c.Scale == sample.Difference {
+		text = func(v float64) string { return difference(v, c.Unit) }
+	}
+	estimate, between = "–", "–"
+	if v := usable(c.Ratio, c.Scale); v != nil {
+		estimate = text(*v)
+	}
+	lo, hi := bounds(c)
+	if lo != nil || hi != nil {
+		bound := func(v *float64) string {
+			if v == nil {
+				return "unbounded"
+			}
+			return text(*v)
+		}
+		between = bound(lo) + " to " + bound(hi)
+	}
+	return estimate, between
+}
+
+func amount(v *float64, u string) string {
+	if v == nil {
+		return "unavailable"
+	}
+	return unit.Format(*v, u)
+}
+
+// costs shows what a unit of work costs.
+func (b *builder) costs() {
+	for _, k := range b.results.Cells {
+		c := costs{Cell: k.Name}
+		for _, m := range k.Metrics {
+			if !isCost(m.Name) {
+				continue
+			}
+			f := bar.Figure{Of: k.Name + ", " + m.Name, Unit: m.Unit, Better: direction(m.Better)}
+			some := false
+			for _, name := range b.names() {
+				r := bar.Row{Label: name, Baseline: name == b.results.Baseline}
+				if s := b.summaries[[3]string{name, k.Name, m.Name}]; s != nil {
+					r.Value, r.Lo, r.Hi = s.Median, s.CI[0], s.CI[1]
+				}
+				some = some || r.Value != nil
+				f.Rows = append(f.Rows, r)
+			}
+			if some {
+				c.Figures = append(c.Figures, b.figure(f, m.Doc))
+			}
+		}
+		if len(c.Figures) > 0 {
+			b.page.Costs = append(b.page.Costs, c)
+		}
+	}
+}
+
+// strips shows the bottleneck of every cell.
+func (b *builder) strips() {
+	for _, k := range b.results.Cells {
+		f := strip.Figure{Of: k.Name}
+		var priorities []string
+		peer := slices.ContainsFunc(b.names(), func(n string) bool { return b.contents.strips[cellOf{n, k.Name}].utilisation() != nil })
+		for _, name := range b.names() {
+			s := b.contents.strips[cellOf{name, k.Name}]
+			if s == nil {
+				continue
+			}
+			r := strip.Row{Label: name, HasPeer: peer, Generator: s.utilisation()}
+			r.Busy, r.Steal, r.IOWait, r.Idle = s.shares()
+			f.Rows = append(f.Rows, r)
+			for _, p := range s.priorities {
+				if !slices.Contains(priorities, p) {
+					priorities = append(priorities, p)
+				}
+			}
+		}
+		about := b.about(k)
+		if len(priorities) > 0 {
+			about += "; priority of the load generator: " + strings.Join(priorities, ", ")
+		}
+		if len(f.Rows) > 0 {
+			b.page.Strips = append(b.page.Strips, b.figure(f, about))
+		}
+	}
+}

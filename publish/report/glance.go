@@ -1,0 +1,112 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"bakeoff/publish/chart"
+)
+
+// glance is the verdicts in one table: contenders on one side, what they were
+// compared by on the other, whichever are more below each other.
+type glance struct {
+	Baseline string
+	Decided  bool // there is a verdict in it
+	Corner   string
+	Head     []subject
+	Rows     []glanceRow
+}
+
+// subject names a column or a row. Href leads to its sentences; "" for
+// contenders, which have theirs in several places.
+type subject struct{ Name, About, Href string }
+
+type glanceRow struct {
+	Subject subject
+	Entries []glanceEntry
+}
+
+// glanceEntry is one verdict: its sign, its word, and the difference if it has
+// one. An empty Word is no comparison.
+type glanceEntry struct {
+	Mark       chart.Mark
+	Word, Text string
+	Href       string // to the check that took the verdict away
+}
+
+// fewVerdicts is the number up to which sentences are read faster than a table.
+const fewVerdicts = 3
+
+// glance puts the verdicts into a table that fits on the first screen.
+func (b *builder) glance() {
+	var who []subject
+	for _, name := range b.names() {
+		if name != b.results.Baseline && !b.isTwin(name) {
+			who = append(who, subject{Name: name})
+		}
+	}
+	var what []subject
+	for _, g := range b.page.Groups {
+		what = append(what, subject{g.Cell, g.Metric + ", " + g.Direction, "#" + g.ID})
+	}
+	if len(who)*len(what) <= fewVerdicts {
+		return
+	}
+	at := func(group, contender int) glanceEntry {
+		return entry(b.page.Groups[group], who[contender].Name)
+	}
+	out := glance{Baseline: b.results.Baseline, Corner: "contender", Head: what}
+	rows, entryOf := who, func(row, column int) glanceEntry { return at(column, row) }
+	if len(what) >= len(who) {
+		out.Corner, out.Head, rows, entryOf = "cell", who, what, at
+	}
+	for i, s := range rows {
+		row := glanceRow{Subject: s}
+		for k := range out.Head {
+			e := entryOf(i, k)
+			out.Decided = out.Decided || e.Text != ""
+			row.Entries = append(row.Entries, e)
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	b.page.Glance = &out
+}
+
+// entry is what a group says of a contender.
+func entry(g group, contender string) glanceEntry {
+	i := slices.IndexFunc(g.Items, func(s sentence) bool { return s.Contender == contender })
+	if i < 0 {
+		return glanceEntry{}
+	}
+	s := g.Items[i]
+	e := glanceEntry{Mark: s.Mark, Word: s.Word}
+	switch s.Word {
+	case "better", "worse", "equivalent":
+		e.Text = s.Short
+	case checkFailed:
+		e.Word = "check failed"
+		if s.Failed[0].ID != "" {
+			e.Href = "#" + s.Failed[0].ID
+		}
+	}
+	return e
+}
+
+// unjudged says how many cells were measured for no verdict: what is not among
+// the verdicts was not forgotten.
+func (b *builder) unjudged() string {
+	n := 0
+	for _, k := range b.results.Cells {
+		if !slices.ContainsFunc(b.page.Groups, func(g group) bool { return g.Cell == k.Name }) {
+			n++
+		}
+	}
+	verb := "were"
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		verb = "was"
+	}
+	return fmt.Sprintf("%d of %s %s measured without asking for a verdict", n, plural(len(b.results.Cells), "cell"), verb)
+}

@@ -1,0 +1,138 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/judge/calibrate"
+	"bakeoff/lab/store"
+)
+
+// readMachine reads what was known of the machine when the run began. Bytes
+// of which the journal says nothing, or something else, are not believed.
+func (e *contents) readMachine(run *store.Run) {
+	data, got, err := run.Calibration()
+	if fault.Is(err, fault.NotFound) {
+		return
+	}
+	if err != nil {
+		e.problem("The calibration cannot be read: %v", err)
+		return
+	}
+	said := false
+	for _, l := range e.lines {
+		said = said || l.Type == store.LineCalibration && l.Calibration != nil && l.Calibration.SHA256 == got.SHA256
+	}
+	if !said {
+		e.problem("The calibration is not the one that the journal speaks of, and is not shown.")
+		return
+	}
+	c, err := calibrate.Decode(data)
+	if err != nil {
+		e.problem("The calibration cannot be read: %v", err)
+		return
+	}
+	e.machine = &c
+}
+
+// machineNote is what a calibration says of the machine, in sentences.
+type machineNote struct {
+	None     bool
+	Outdated string // why it does not hold; "" where it does
+	Lines    []string
+}
+
+// calibrated says what is known of the machine.
+func (b *builder) calibrated() {
+	c := b.contents.machine
+	if c == nil {
+		b.page.Known = machineNote{None: true}
+		return
+	}
+	n := machineNote{}
+	if len(c.Changed) > 0 {
+		n.Outdated = "Outdated: since it was measured, the machine changed in " + clip(strings.Join(c.Changed, ", "), 300) + ". What follows may not hold for this run."
+	}
+	last := c.Runs[len(c.Runs)-1]
+	alarms, of, lo, hi := c.FalseAlarms()
+	n.Lines = append(n.Lines,
+		fmt.Sprintf("%s, the last on %s. Of %s of identical contenders %s called different: a false alarm rate of %s, 95 %% interval %s to %s. The test that was used promises %s.",
+			strings.ToUpper(plural(len(c.Runs), "calibration")[:1])+plural(len(c.Runs), "calibration")[1:], last.At.UTC().Format("2 January 2006, 15:04 UTC"),
+			plural(of, "comparison"), were(alarms), inPercent(float64(alarms)/float64(max(1, of))), inPercent(lo), inPercent(hi), inPercent(calibrate.Nominal)),
+		smallest(c))
+	for _, in := range last.Injected {
+		if in.Ratio == nil {
+			continue
+		}
+		by := "the clock"
+		if in.CPU {
+			by = "CPU time"
+		}
+		found := "was not found"
+		if in.Found {
+			found = "was found"
+		}
+		n.Lines = append(n.Lines, fmt.Sprintf("A slow-down of %s that was made on purpose %s by %s in %s: measured as %s%s.",
+			inPercent(1-in.True), found, by, plural(in.Blocks, "block"), inPercent(1-*in.Ratio), slowdowns(in)))
+	}
+	if _, relative, ok := c.Spread(); ok {
+		n.Lines = append(n.Lines, fmt.Sprintf("From run to run, with nothing changed, a ratio differs by %s (standard deviation of %s).", inPercent(math.Expm1(relative)), plural(len(c.Runs), "run")))
+	}
+	b.page.Known = n
+}
+
+// slowdowns is the interval of what was injected.
+func slowdowns(in calibrate.Injected) string {
+	if in.CI[0] == nil || in.CI[1] == nil {
+		return ", without an interval"
+	}
+	signed := func(v float64) string { return strings.Replace(inPercent(v), "-", "−", 1) }
+	return fmt.Sprintf(", interval %s to %s", signed(1-*in.CI[1]), signed(1-*in.CI[0]))
+}
+
+// smallest says what can be told apart in which time.
+func smallest(c *calibrate.Calibration) string {
+	var parts []string
+	for _, t := range []struct {
+		d    time.Duration
+		name string
+	}{{5 * time.Minute, "5 minutes"}, {20 * time.Minute, "20 minutes"}, {time.Hour, "an hour"}} {
+		if s := c.Smallest(t.d); !math.IsInf(s, 0) && s == s {
+			part := fmt.Sprintf("%s in %s", inPercent(s), t.name)
+			if cpu := c.SmallestByCPU(t.d); cpu == cpu {
+				part += fmt.Sprintf(" (%s of CPU time)", inPercent(cpu))
+			}
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return "Its trials take so long that an hour cannot tell two contenders apart."
+	}
+	length := ""
+	if last := c.Runs[len(c.Runs)-1]; last.Length > 0 {
+		length = fmt.Sprintf(" in trials of %g ms", float64(last.Length)/float64(time.Millisecond))
+	}
+	return fmt.Sprintf("The smallest difference that two contenders can be told apart by, with 80 %% probability: %s. That holds for work that only computes%s; other work may scatter more.",
+		strings.Join(parts, ", "), length)
+}
+
+func were(n int) string {
+	switch n {
+	case 0:
+		return "none was"
+	case 1:
+		return "one was"
+	}
+	return fmt.Sprintf("%d were", n)
+}
+
+// inPercent writes a share in percent.
+func inPercent(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "–"
+	}
+	return significant(100*v, 2) + " %"
+}

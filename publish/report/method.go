@@ -1,0 +1,138 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	chartall "bakeoff/publish/chart/all"
+)
+
+// method is how it was done and how to do it again.
+func (b *builder) method() {
+	p := &b.page
+	p.Files = b.files
+	p.Lab = b.lab
+	p.Commands = b.commands()
+	p.Design = b.design()
+	p.Order, p.OrderNote = b.order()
+	for _, d := range chartall.Docs() {
+		p.Glossary = append(p.Glossary, pair{map[string]string{
+			"percent": "Difference charts", "points": "Raw values", "drift": "In the order of measuring",
+			"bar": "Amounts", "strip": "Bottleneck strips", "summary": "All components"}[d.Name], d.Read})
+	}
+}
+
+// commands are what a stranger types to do it again and to check it.
+func (b *builder) commands() []command {
+	run := []string{"bakeoff", "run", store.LabFile, "--seed", fmt.Sprint(b.results.Seed)}
+	if b.hasPlan && b.plan.Profile != "" {
+		run = append(run, "--profile", b.plan.Profile)
+	}
+	return []command{
+		{"The same schedule on your machine, from the lab file below", quoted(run)},
+		{"Every number of this page again from the raw outputs", quoted([]string{"bakeoff", "verify", b.base})},
+		{"This page again", quoted([]string{"bakeoff", "report", b.base})},
+	}
+}
+
+// quoted writes an argument vector so that a shell reads it back as it is.
+// A name from a stranger's folder may be pasted by a reader.
+func quoted(argv []string) string {
+	for i, a := range argv {
+		const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:=@%+,"
+		if a == "" || strings.Trim(a, plain) != "" {
+			argv[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(argv, " ")
+}
+
+// design is the experiment as it was registered.
+func (b *builder) design() []pair {
+	r := &b.results
+	out := []pair{{"Seed", fmt.Sprint(r.Seed)}, {"Baseline", r.Baseline},
+		{"Margin", "±" + significant(100*r.Margin, 3) + " %: closer than that counts as equivalent"}}
+	if r.PlanSHA256 != "" {
+		out = append(out, pair{"Plan, sha256", r.PlanSHA256})
+	}
+	out = append(out, pair{"Blocks", fmt.Sprintf("%d that count, %d void, %d after the deciding look", r.Blocks, r.Void, r.Unused)})
+	if !b.hasPlan {
+		return out
+	}
+	d := b.plan.Design
+	out = append(out,
+		pair{"Looks", looksOf(d)},
+		pair{"Environments", map[string]string{"block": "created anew for each block", "run": "the same for all blocks"}[d.Instances]},
+		pair{"Order", orderOf(b.plan)},
+		pair{"Family", fmt.Sprintf("alpha is shared by %s; by %d of the twin apart", plural(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
+	if d.Budget > 0 {
+		out = append(out, pair{"Budget", d.Budget.String()})
+	}
+	if b.plan.LabSHA256 != "" {
+		out = append(out, pair{"Lab file, sha256", b.plan.LabSHA256})
+	}
+	return append(out, pair{"Measured by", "bakeoff " + b.plan.Version})
+}
+
+// looksOf says after how many blocks verdicts could be made.
+func looksOf(d manifest.Design) string {
+	if len(d.Looks) == 0 {
+		return "none: the run was to end before anything can be decided"
+	}
+	return fmt.Sprintf("after %s blocks, with alpha %s", list(d.Looks), list(d.Alphas))
+}
+
+// orderOf says in which order a block was visited.
+func orderOf(p plan.Plan) string {
+	all := "each block visits all contenders in random order"
+	if len(p.Blocks) > 0 && len(p.Blocks[0].Boots) > 0 {
+		all = fmt.Sprintf("each block has %d boots in random order, which visit their contenders in random order", len(p.Blocks[0].Boots))
+	}
+	if p.Design.Mirror {
+		all += ", then in the mirrored one"
+	}
+	return all
+}
+
+func list[T any](vs []T) string {
+	var out []string
+	for i, v := range vs {
+		if i == 40 {
+			out = append(out, "…")
+			break
+		}
+		out = append(out, fmt.Sprint(v))
+	}
+	return strings.Join(out, ", ")
+}
+
+// maxOrder bounds the rows of the table of the order.
+const maxOrder = 1500
+
+// order is the schedule as it was drawn.
+func (b *builder) order() (table, string) {
+	t := table{Caption: "The order that was drawn", Head: []string{"block", "cell", "order"}}
+	rows := 0
+	for _, k := range b.plan.Blocks {
+		for _, v := range k.Visits {
+			if rows++; rows <= maxOrder {
+				t.Rows = append(t.Rows, []string{blockName(k), v.Cell, clip(strings.Join(v.Order, " "), 2000)})
+			}
+		}
+	}
+	note := ""
+	if rows > maxOrder {
+		note = fmt.Sprintf("The first %d of %d visits; %s has them all.", maxOrder, rows, store.PlanFile)
+	}
+	return t, note
+}
+
+func blockName(k plan.Block) string {
+	if k.Spare {
+		return fmt.Sprintf("%d (spare)", k.Index)
+	}
+	return fmt.Sprint(k.Index)
+}

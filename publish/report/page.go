@@ -1,0 +1,209 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/store"
+	"bakeoff/publish/chart"
+)
+
+// page is what the template shows: text and figures, nothing to compute.
+type page struct {
+	CSP, Version      string
+	Title, Lead       string
+	Alarm, Problems   []string
+	Beforehand        []string // what the whole run has to be read with
+	Head              []pair
+	Tally             []tally
+	Compared          int // sentences in Groups
+	Unjudged          string
+	Glance            *glance // nil where there are few verdicts
+	Groups            []group
+	Absent            []sentence // what is missing at cells that have no verdicts
+	ScopeNote         string
+	Percent           []figure
+	PercentNote       string
+	Summary           *figure // nil where there are few cells
+	Cells             []cell
+	Costs             []costs
+	Differs           []fact
+	Alike             int // facts that are the same everywhere
+	Limits            table
+	NotEnforced       []string
+	Strips            []figure
+	Counters          table
+	GeneratorCounters table  // of another host that load came from
+	GeneratorHost     string // its name
+	Missing, Void     table
+	Checks            []check
+	Unavailable       table
+	Warnings          []warning
+	Known             machineNote
+	TwinName          string
+	TwinSays          []sentence
+	TwinFigures       []figure
+	Commands          []command
+	Design            []pair
+	Order             table
+	OrderNote         string
+	Lab, LabNote      string
+	Files             []file
+	Glossary          []pair
+	HasLimits         bool
+}
+
+type pair struct{ Name, Value string }
+
+// tally counts the verdicts of one kind.
+type tally struct {
+	Mark  chart.Mark
+	Word  string
+	Count int
+	Href  string // to what explains it; "" if nothing does
+}
+
+// group is the verdicts on one cell and metric.
+type group struct {
+	ID, Cell, Metric string
+	Direction        string // which way is better
+	Doc              string // what is counted, in which unit, and the direction
+	About, Defaults  string // of the cell
+	Items            []sentence
+}
+
+// cell is everything about one cell.
+type cell struct {
+	ID, Name        string
+	About, Defaults string
+	Figures         []figure
+	Metrics         table
+}
+
+type costs struct {
+	Cell    string
+	Figures []figure
+}
+
+type command struct{ About, Line string }
+
+// table is a table of text; the first column names the row.
+type table struct {
+	Caption string
+	Head    []string
+	Rows    [][]string
+	Note    string
+	Prose   bool // its last column is sentences
+}
+
+// builder makes a page from evidence; it numbers the figures.
+type builder struct {
+	*contents
+	page      page
+	figures   int
+	summaries map[[3]string]*analysis.Summary
+	metrics   map[[2]string]sample.Metric
+	usual     map[string]param.Values // defaults of the parameters, by workload
+}
+
+// newBuilder indexes what was measured.
+func newBuilder(e *contents) *builder {
+	b := &builder{contents: e, summaries: map[[3]string]*analysis.Summary{}, metrics: map[[2]string]sample.Metric{}}
+	for i := range e.results.Summaries {
+		s := &e.results.Summaries[i]
+		b.summaries[[3]string{s.Contender, s.Cell, s.Metric}] = s
+	}
+	for _, c := range e.results.Cells {
+		for _, m := range c.Metrics {
+			b.metrics[[2]string{c.Name, m.Name}] = m
+		}
+	}
+	return b
+}
+
+func newPage(e *contents, opt Option) page {
+	b := newBuilder(e)
+	b.usual = opt.Defaults
+	p := &b.page
+	p.Version = clean(opt.Version)
+	b.head()
+	b.alarm()
+	b.checked()
+	b.verdicts()
+	b.glance()
+	b.percents()
+	b.summary()
+	b.cells()
+	b.costs()
+	b.differs()
+	b.limits()
+	b.strips()
+	b.counters()
+	b.absent()
+	b.twin()
+	b.calibrated()
+	b.method()
+	p.Problems = e.problems
+	p.CSP = policy()
+	return *p
+}
+
+// twin is the A/A check.
+func (b *builder) twin() {
+	t := b.results.Twin
+	if t == nil {
+		return
+	}
+	b.page.TwinName = t.Name
+	for _, c := range t.Comparisons {
+		if c.Primary {
+			b.page.TwinSays = append(b.page.TwinSays, b.sentence(c))
+		}
+	}
+	b.page.TwinFigures = b.twinFigures(t.Comparisons)
+}
+
+// unavailable are the metrics that nobody could tell, those with the same
+// reason in one row.
+func (b *builder) unavailable() table {
+	t := table{Caption: "Metrics without a value", Prose: true, Head: []string{"metric", "contenders", "cells", "reason"}}
+	type why struct{ metric, reason string }
+	at := map[why]int{}
+	for _, u := range b.results.Unavailable {
+		k := why{u.Metric, u.Reason}
+		i, ok := at[k]
+		if !ok {
+			at[k] = len(t.Rows)
+			t.Rows = append(t.Rows, []string{u.Metric, u.Contender, u.Cell, u.Reason})
+			continue
+		}
+		for column, name := range map[int]string{1: u.Contender, 2: u.Cell} {
+			if !slices.Contains(strings.Split(t.Rows[i][column], ", "), name) {
+				t.Rows[i][column] += ", " + name
+			}
+		}
+	}
+	return t
+}
+
+// absent is what is not there, and why.
+func (b *builder) absent() {
+	p := &b.page
+	p.Missing = table{Caption: "Missing cells", Prose: true, Head: []string{"contender", "cell", "reason"}}
+	for _, m := range b.results.Missing {
+		p.Missing.Rows = append(p.Missing.Rows, []string{m.Contender, m.Cell, m.Reason})
+	}
+	p.Unavailable = b.unavailable()
+	p.Void = table{Caption: "Void blocks", Prose: true, Head: []string{"block", "reason"}}
+	for _, l := range b.lines {
+		if l.Type == store.LineBlock && l.Status == store.Void {
+			p.Void.Rows = append(p.Void.Rows, []string{fmt.Sprint(l.Block), l.Reason})
+		}
+	}
+	p.Void.Rows = cut(b.contents, "void blocks", p.Void.Rows, maxList)
+	p.Warnings = b.gathered()
+}

@@ -1,0 +1,160 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/store"
+	"bakeoff/reach/probe"
+)
+
+// spent is where the time of a contender's trials at one cell went, summed
+// over the trials that count.
+type spent struct {
+	cpu    probe.CPU
+	busy   float64 // seconds, in nanoseconds where the host tells them so
+	trials int     // that had CPU times before and after
+	// generator is the sum of the load generator's utilisation.
+	generator  float64
+	generators int
+	priorities []string // that they had, each once
+	counted    counted
+	// elsewhere is what another host spent that load came from, nil where there
+	// was none; nothing but its counters is in it.
+	elsewhere *spent
+}
+
+// maxRawReads bounds how many raw outputs a page reads, and maxRawJSON how
+// large each may be.
+const (
+	maxRawReads = 20_000
+	maxRawJSON  = 4 << 20
+)
+
+// readSpent sums the counters of the journal, and reads what the load
+// generators said of themselves.
+func (e *contents) readSpent(run *store.Run) map[cellOf]*spent {
+	out := map[cellOf]*spent{}
+	void := voidBlocks(e.lines)
+	reads, broken := 0, 0
+	for _, l := range e.lines {
+		if l.Trial == nil || l.Status != store.OK || void[l.Block] {
+			continue
+		}
+		at := cellOf{clean(l.Contender), clean(l.Cell)}
+		if out[at] == nil {
+			out[at] = &spent{}
+		}
+		out[at].count(l.Before, l.After)
+		if l.GeneratorBefore != nil && l.GeneratorAfter != nil {
+			if out[at].elsewhere == nil {
+				out[at].elsewhere = &spent{}
+			}
+			out[at].elsewhere.count(l.GeneratorBefore, l.GeneratorAfter)
+		}
+		for _, f := range l.Raw {
+			if !strings.HasSuffix(f.Name, ".json") || f.Bytes > maxRawJSON {
+				continue
+			}
+			if reads++; reads > maxRawReads {
+				break
+			}
+			g, err := evidence.GeneratorOf(run, f)
+			if err != nil {
+				broken++
+				continue
+			}
+			if g != nil {
+				out[at].generate(g.Utilisation, g.Priority)
+			}
+		}
+	}
+	if broken > 0 {
+		e.problem("%s could not be read or differ from the journal; bakeoff verify names them.", plural(broken, "raw output"))
+	}
+	if reads > maxRawReads {
+		e.problem("The load generator's share is that of the first %d raw outputs.", maxRawReads)
+	}
+	return out
+}
+
+// generate adds what a load generator reported about itself.
+func (s *spent) generate(utilisation float64, priority string) {
+	s.generator += utilisation
+	s.generators++
+	const most = 4 // a stranger's folder may have any number
+	if p := clean(clip(priority, 200)); p != "" && len(s.priorities) < most && !slices.Contains(s.priorities, p) {
+		s.priorities = append(s.priorities, p)
+	}
+}
+
+// count adds one trial: what the CPUs did, and the rates.
+func (s *spent) count(before, after *probe.Counters) {
+	s.add(before, after)
+	s.counted.add(before, after)
+}
+
+// add adds one trial. Counters that run backwards are not believed.
+func (s *spent) add(before, after *probe.Counters) {
+	if before == nil || after == nil || before.CPU == nil || after.CPU == nil {
+		return
+	}
+	b, a := before.CPU, after.CPU
+	d := probe.CPU{User: a.User - b.User, System: a.System - b.System, Interrupt: a.Interrupt - b.Interrupt,
+		Steal: a.Steal - b.Steal, IOWait: a.IOWait - b.IOWait, Idle: a.Idle - b.Idle}
+	for _, v := range []*float64{&d.User, &d.System, &d.Interrupt, &d.Steal, &d.IOWait, &d.Idle} {
+		// Idle and waiting time may step back by a tick (proc(5)).
+		if *v < -0.1 || *v > 1e9 {
+			return
+		}
+		*v = max(*v, 0)
+	}
+	s.cpu.User += d.User
+	s.cpu.System += d.System
+	s.cpu.Interrupt += d.Interrupt
+	s.cpu.Steal += d.Steal
+	s.cpu.IOWait += d.IOWait
+	s.cpu.Idle += d.Idle
+	if busy, _, ok := after.Since(*before).Busy(); ok {
+		s.busy += busy
+	}
+	s.trials++
+}
+
+// shares returns the states as shares of the whole time; nil where nothing
+// is known. The whole is of ticks, whose number is not what they miss; what was
+// neither busy nor stolen nor waiting is idle.
+func (s *spent) shares() (busy, steal, iowait, idle *float64) {
+	if s == nil || s.trials == 0 {
+		return nil, nil, nil, nil
+	}
+	all := s.cpu.Busy() + s.cpu.Steal + s.cpu.IOWait + s.cpu.Idle
+	if !(all > 0) {
+		return nil, nil, nil, nil
+	}
+	ours := all - s.cpu.Steal - s.cpu.IOWait
+	used := min(s.busy, ours)
+	share := func(v float64) *float64 { v /= all; return &v }
+	return share(used), share(s.cpu.Steal), share(s.cpu.IOWait), share(ours - used)
+}
+
+// utilisation is the mean over trials of the generator's; nil without one.
+func (s *spent) utilisation() *float64 {
+	if s == nil || s.generators == 0 {
+		return nil
+	}
+	u := s.generator / float64(s.generators)
+	return &u
+}
+
+// voidBlocks returns the blocks that the journal says do not count.
+func voidBlocks(lines []store.Line) map[int]bool {
+	out := map[int]bool{}
+	for _, l := range lines {
+		if l.Type == store.LineBlock && l.Status == store.Void {
+			out[l.Block] = true
+		}
+	}
+	return out
+}

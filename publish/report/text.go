@@ -1,0 +1,326 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/publish/chart"
+	"bakeoff/publish/chart/percent"
+)
+
+// TextOption is how the answer is written for a terminal.
+type TextOption struct {
+	Width  int    // columns; below 40 it is taken as 80
+	Colour bool   // ANSI colours; words and signs say the same without
+	ASCII  bool   // plain characters only, for terminals without UTF-8
+	Page   string // where the page is; "" says nothing of it
+}
+
+// Text writes the answer of a run for a terminal: the twin's alarm before
+// anything else, the verdicts in sentences, the intervals as bars, and what
+// is missing. Text from the results is cleaned: nothing in it reaches the
+// terminal as a control sequence.
+func Text(w io.Writer, r analysis.Results, opt TextOption) error {
+	e := &contents{results: r}
+	e.own()
+	e.tidy()
+	if opt.Width < 40 {
+		opt.Width = 80
+	}
+	t := &textWriter{builder: newBuilder(e), TextOption: opt}
+	t.write()
+	_, err := io.WriteString(w, t.out.String())
+	return err
+}
+
+// own makes copies of what tidy would change in place: the results belong to
+// the caller.
+func (e *contents) own() {
+	r := &e.results
+	r.Contenders = append([]analysis.Contender(nil), r.Contenders...)
+	r.Cells = append([]analysis.Cell(nil), r.Cells...)
+	for i := range r.Cells {
+		r.Cells[i].Metrics = append([]sample.Metric(nil), r.Cells[i].Metrics...)
+	}
+	r.Summaries = append([]analysis.Summary(nil), r.Summaries...)
+	for i := range r.Summaries {
+		r.Summaries[i].Samples = nil // not shown here
+	}
+	r.Comparisons = ownComparisons(r.Comparisons)
+	if r.Twin != nil {
+		t := *r.Twin
+		t.Comparisons = ownComparisons(t.Comparisons)
+		r.Twin = &t
+	}
+	r.Missing = append([]analysis.Missing(nil), r.Missing...)
+	r.Warnings = append([]string(nil), r.Warnings...)
+}
+
+func ownComparisons(cs []analysis.Comparison) []analysis.Comparison {
+	cs = append([]analysis.Comparison(nil), cs...)
+	for i := range cs {
+		cs[i].Gates = append([]analysis.Gate(nil), cs[i].Gates...)
+		cs[i].Confounders = append([]analysis.Confounder(nil), cs[i].Confounders...)
+		cs[i].Warnings = append([]string(nil), cs[i].Warnings...)
+	}
+	return cs
+}
+
+type textWriter struct {
+	*builder
+	TextOption
+	out strings.Builder
+}
+
+func (t *textWriter) write() {
+	t.head()
+	t.alarm()
+	t.verdicts()
+	t.twin()
+	p := &t.page
+	if len(p.Alarm) > 0 {
+		t.paint("31;1", "Do not trust this run: its control failed.\n")
+		for _, a := range p.Alarm {
+			t.wrapped("  ", a)
+		}
+		t.out.WriteString("\n")
+	}
+	t.paint("1", p.Title)
+	t.out.WriteString("\n")
+	t.wrapped("", p.Lead+" Ended: "+ending(t.results)+".")
+	t.counts()
+	for _, g := range p.Groups {
+		t.out.WriteString("\n")
+		t.paint("1", g.Cell+", "+g.Metric)
+		t.out.WriteString(", " + g.Direction + "\n")
+		for _, s := range g.Items {
+			t.sentence(s)
+		}
+		t.bars(g)
+	}
+	t.rest()
+}
+
+// counts says how many comparisons came out how, and what has no verdict.
+func (t *textWriter) counts() {
+	p := &t.page
+	if p.Compared > 1 {
+		var all []sentence
+		for _, g := range p.Groups {
+			all = append(all, g.Items...)
+		}
+		t.wrapped("", fmt.Sprintf("%s: %s.", plural(p.Compared, "comparison"), tallied(all)))
+	}
+	if p.Unjudged != "" && len(p.Groups) > 0 {
+		t.wrapped("", p.Unjudged+"; the page shows them.")
+	}
+}
+
+// rest is what is said after the verdicts.
+func (t *textWriter) rest() {
+	p := &t.page
+	if len(p.Groups) == 0 {
+		t.out.WriteString("\nNo comparison was registered as primary, so there is no verdict.\n")
+	}
+	if p.TwinName != "" && len(p.TwinSays) > 0 && len(p.Alarm) == 0 {
+		t.out.WriteString("\n")
+		// An undecided twin is no proof: each word is counted.
+		t.wrapped("", fmt.Sprintf("The twin (%s under a second name): %s.", t.results.Baseline, tallied(p.TwinSays)))
+	}
+	for _, s := range p.Absent {
+		t.sentence(s)
+	}
+	for _, w := range p.Beforehand {
+		t.wrapped("  ", "warning: "+w)
+	}
+	for _, m := range t.problems {
+		t.wrapped("  ", m)
+	}
+	if t.Page != "" {
+		t.out.WriteString("\nThe page with the contents: " + cleanText(t.Page) + "\n")
+	}
+}
+
+// tallied counts sentences by their word: "4 equivalent, 1 undecided".
+func tallied(ss []sentence) string {
+	var out []string
+	for _, word := range words {
+		n := 0
+		for _, s := range ss {
+			if s.Word == word {
+				n++
+			}
+		}
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, word))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// colours repeat what words and signs say.
+var colours = map[chart.Mark]string{chart.Better: "34", chart.Worse: "33", chart.Same: "32", chart.Open: "2", chart.Plain: "2"}
+
+func (t *textWriter) paint(code, s string) {
+	if t.Colour {
+		s = "\x1b[" + code + "m" + s + "\x1b[0m"
+	}
+	t.out.WriteString(s)
+}
+
+func (t *textWriter) sign(word string) string {
+	s := symbol(word)
+	if t.ASCII {
+		s = map[string]string{"=": "=", "▲": "+", "▼": "-", "∅": "0"}[s]
+		if s == "" {
+			s = "?"
+		}
+	}
+	return s
+}
+
+func (t *textWriter) sentence(s sentence) {
+	t.out.WriteString("  ")
+	t.paint(colours[s.Mark], t.sign(s.Word))
+	t.wrapped("    ", s.String())
+}
+
+// wrapped writes s in lines of at most Width columns behind indent. Where
+// something stands in the line already, its first line goes on there.
+func (t *textWriter) wrapped(indent, s string) {
+	if t.ASCII {
+		s = ascii(s)
+	}
+	column := 0
+	if soFar := t.out.String(); soFar != "" && !strings.HasSuffix(soFar, "\n") {
+		column = len(indent) - 1 // the sign stands in the indent
+	} else {
+		t.out.WriteString(indent)
+		column = len(indent)
+	}
+	fresh := column == len(indent)
+	// Numbers stay with their per cent sign.
+	for _, word := range fields(strings.ReplaceAll(s, " %", "\u00a0%"), t.Width-len(indent)) {
+		n := utf8.RuneCountInString(word)
+		if !fresh && column+1+n > t.Width {
+			t.out.WriteString("\n" + indent)
+			column, fresh = len(indent), true
+		}
+		if !fresh {
+			t.out.WriteString(" ")
+			column++
+		}
+		t.out.WriteString(strings.ReplaceAll(word, "\u00a0", " "))
+		column, fresh = column+n, false
+	}
+	t.out.WriteString("\n")
+}
+
+// fields splits s into words; one that is longer than a line, as paths are, is
+// broken.
+func fields(s string, line int) (out []string) {
+	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' }) {
+		for part := range slices.Chunk([]rune(word), line) {
+			out = append(out, string(part))
+		}
+	}
+	return out
+}
+
+// ascii replaces the characters that sentences are made with.
+func ascii(s string) string {
+	s = strings.NewReplacer("−", "-", "…", "...", "×", "x", "÷", "1/", "µ", "u", "–", "-", "±", "+-", "≥", ">=", "≤", "<=", "\u00a0", " ", "’", "'").Replace(s)
+	return strings.Map(func(r rune) rune {
+		if r > 126 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// bars draws the intervals of a group on an axis of their own.
+func (t *textWriter) bars(g group) {
+	cs := t.primary(g.Cell, g.Metric)
+	name, value := 0, 0
+	var rows []percent.Row
+	var texts []string
+	for _, c := range cs {
+		if c.Scale == sample.Difference {
+			return // sentences say it; there is no common size to draw to
+		}
+		r := percentRow(c)
+		if r.Value == nil && r.Lo == nil && r.Hi == nil {
+			continue
+		}
+		text := short(c)
+		r.Label = ends(r.Label, 21)
+		if t.ASCII {
+			r.Label, text = ascii(r.Label), ascii(text)
+		}
+		rows, texts = append(rows, r), append(texts, text)
+		name, value = max(name, utf8.RuneCountInString(r.Label)), max(value, utf8.RuneCountInString(text))
+	}
+	room := min(t.Width-name-value-8, 61)
+	if len(rows) == 0 || room < 11 {
+		return
+	}
+	axis := percent.NewAxis(t.results.Margin, rows...)
+	w := speak(cs[0].Metric, cs[0].Unit, cs[0].Better)
+	left, right := "← "+w.less, w.more+" →"
+	if t.ASCII {
+		left, right = "< "+w.less, w.more+" >"
+	}
+	gap := max(room-utf8.RuneCountInString(left)-utf8.RuneCountInString(right), 1)
+	t.paint("2", strings.Repeat(" ", name+6)+left+strings.Repeat(" ", gap)+right+"\n")
+	for i, r := range rows {
+		fmt.Fprintf(&t.out, "    %s  ", pad(r.Label, name))
+		t.paint(colours[r.Mark], t.bar(axis, r, room))
+		fmt.Fprintf(&t.out, "  %s%s\n", strings.Repeat(" ", value-utf8.RuneCountInString(texts[i])), texts[i])
+	}
+}
+
+// pad fills s with spaces to n columns; fmt counts bytes of some characters.
+func pad(s string, n int) string {
+	return s + strings.Repeat(" ", max(n-utf8.RuneCountInString(s), 0))
+}
+
+// bar draws one interval: the margin as a shade, no difference as a line, the
+// whisker and the estimate over them.
+func (t *textWriter) bar(axis percent.Axis, r percent.Row, width int) string {
+	set := []rune(" ░│├─┤●◄►")
+	if t.ASCII {
+		set = []rune(" .|[-]o<>")
+	}
+	line := make([]rune, width)
+	at := func(v float64) int { return min(int(axis.Position(v)*float64(width)), width-1) }
+	lo, hi, _ := axis.Band()
+	for i := range line {
+		line[i] = set[0]
+		if i >= at(lo) && i <= at(hi) {
+			line[i] = set[1]
+		}
+	}
+	line[at(1)] = set[2]
+	from, to, first, last := 0, width-1, set[7], set[8]
+	if r.Lo != nil {
+		from, first = at(*r.Lo), set[3]
+	}
+	if r.Hi != nil {
+		to, last = at(*r.Hi), set[5]
+	}
+	for i := from; i <= to; i++ {
+		line[i] = set[4]
+	}
+	if from <= to {
+		line[from], line[to] = first, last
+	}
+	if r.Value != nil {
+		line[at(*r.Value)] = set[6]
+	}
+	return string(line)
+}

@@ -1,0 +1,155 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/publish/chart"
+)
+
+// alarm is what a reader must know before anything else.
+func (b *builder) alarm() {
+	t := b.results.Twin
+	if t == nil || !t.Different {
+		return
+	}
+	for _, c := range t.Comparisons {
+		if c.Verdict == analysis.Better || c.Verdict == analysis.Worse {
+			b.page.Alarm = append(b.page.Alarm, say(c, "").String())
+		}
+	}
+}
+
+// verdicts puts every primary comparison into a sentence, grouped by cell
+// and metric in the order of the lab file.
+func (b *builder) verdicts() {
+	p := &b.page
+	for _, c := range b.results.Cells {
+		for _, m := range c.Metrics {
+			if !m.Primary {
+				continue
+			}
+			g := group{ID: fmt.Sprintf("verdict-%d", len(p.Groups)+1), Cell: c.Name, Metric: m.Name, Direction: direction(m.Better),
+				Doc: measure(m), About: b.about(c), Defaults: b.defaults(c)}
+			for _, x := range b.primary(c.Name, m.Name) {
+				g.Items = append(g.Items, b.sentence(x))
+			}
+			g.Items = append(g.Items, b.missingAt(c.Name)...)
+			if len(g.Items) > 0 {
+				p.Groups = append(p.Groups, g)
+				p.Compared += len(g.Items)
+			}
+		}
+	}
+	p.Tally = talliesOf(p.Groups)
+	p.Unjudged = b.unjudged()
+	p.Absent = b.unsaid()
+	p.ScopeNote = b.scope()
+}
+
+// talliesOf counts the sentences of groups by their word.
+func talliesOf(groups []group) (out []tally) {
+	leads := map[string]string{checkFailed: "#checks", "missing": "#missing"}
+	for _, g := range groups {
+		for _, s := range g.Items {
+			i := slices.IndexFunc(out, func(t tally) bool { return t.Word == s.Word })
+			if i < 0 {
+				i = len(out)
+				out = append(out, tally{Mark: s.Mark, Word: s.Word, Href: leads[s.Word]})
+			}
+			out[i].Count++
+		}
+	}
+	slices.SortStableFunc(out, func(a, b tally) int { return slices.Index(words, a.Word) - slices.Index(words, b.Word) })
+	return out
+}
+
+// primary are the comparisons with a verdict on one cell and metric.
+func (b *builder) primary(cell, metric string) []analysis.Comparison {
+	var out []analysis.Comparison
+	for _, c := range b.results.Comparisons {
+		if c.Primary && c.Cell == cell && c.Metric == metric {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (b *builder) missingAt(cell string) []sentence {
+	var out []sentence
+	for _, m := range b.results.Missing {
+		if m.Cell == cell && !b.isTwin(m.Contender) {
+			out = append(out, sentence{Contender: m.Contender, Mark: chart.Plain, Word: "missing",
+				Claim: m.Contender + " has no result", Where: " at " + m.Cell, Evidence: brief(m.Reason)})
+		}
+	}
+	return out
+}
+
+// failures says how often a contender, or the baseline, failed at what is
+// compared.
+func (b *builder) failures(c analysis.Comparison) string {
+	var out []string
+	if f := c.Failures; f.Of > 0 {
+		for _, side := range []struct {
+			name string
+			k    int
+		}{{c.Contender, f.Contender}, {c.Baseline, f.Baseline}} {
+			if side.k > 0 {
+				out = append(out, fmt.Sprintf("%d of %s of %s failed", side.k, plural(f.Of, "trial"), side.name))
+			}
+		}
+		return strings.Join(out, ", ")
+	}
+	for _, name := range []string{c.Contender, c.Baseline} {
+		if s := b.summaries[[3]string{name, c.Cell, c.Metric}]; s != nil && s.Failures > 0 {
+			out = append(out, fmt.Sprintf("%d of %s of %s failed", s.Failures, plural(s.N+s.Failures, "trial"), name))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func (b *builder) scope() string {
+	var machine, instance bool
+	for _, c := range b.results.Comparisons {
+		machine = machine || c.Scope == analysis.ScopeMachine
+		instance = instance || c.Scope == analysis.ScopeInstance
+	}
+	switch {
+	case machine && !instance:
+		return "“On this machine” is meant: environments were created anew for each block, so the verdicts hold for new " +
+			"ones of the same making here. They do not speak of the technologies in general: that takes more than one machine."
+	case instance && !machine && b.results.InstanceSets > 1:
+		return fmt.Sprintf("“For these instances” is meant: %d sets of environments served the blocks, one after another, so the verdicts may "+
+			"not hold for new ones, even on this machine.", b.results.InstanceSets)
+	case instance && !machine:
+		return "“For these instances” is meant: the same environments served all blocks, so the verdicts may not hold for " +
+			"new ones, even on this machine."
+	}
+	return ""
+}
+
+// measure says what a metric counts, in which unit, and which way is better.
+func measure(m sample.Metric) string {
+	s := clip(m.Doc, 200)
+	if m.Unit != "" && m.Unit != "1" {
+		s = strings.TrimSpace(s + " (" + m.Unit + ")")
+	}
+	if s != "" {
+		s += ", "
+	}
+	return s + direction(m.Better)
+}
+
+func direction(d sample.Better) string {
+	switch d {
+	case sample.Higher:
+		return "higher is better"
+	case sample.Lower:
+		return "lower is better"
+	}
+	return "no direction is better"
+}

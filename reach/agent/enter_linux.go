@@ -1,0 +1,407 @@
+package agent
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"bakeoff/base/fault"
+)
+
+// entry is where a program is to run.
+type entry struct {
+	cgroups  []string
+	cpus     string
+	private  bool
+	umount   []string
+	binds    []Bind
+	pid      int
+	ns       string
+	netns    string
+	root     string
+	dir      string
+	clearEnv bool
+	env      []string
+	noPrivs  bool
+	report   bool
+	door     string
+	argv     []string
+}
+
+// Enter executes a program in the place that the flags describe, and so does
+// not return; where that is impossible it says why on standard error and
+// exits with 125, 126 (not executable) or 127 (not found). Entered reads that
+// on the other side.
+//
+//	bakeoff-agent enter [--cgroup DIR]… [--cpus LIST] [--private-mounts [--umount DIR]… [--bind FROM:TO]…]
+//	    [--pid PID --ns mnt,pid,net,…] [--netns NAME|PATH] [--chroot ROOT] [--dir DIR]
+//	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] [--mark WORD] [--usher SOCKET] -- PROGRAM ARGUMENT…
+//
+// Only where a process namespace is entered does it stay, as the parent that
+// waits: such a namespace takes in children only (setns(2)). It stays with
+// --report as well, to say by which signal the program ended, for ways that
+// pass on a number only, and with --usher, to be one (see usher).
+func Enter(args []string) error {
+	err := enter(args)
+	fmt.Fprintf(os.Stderr, "%s%v\n", enterMark, err)
+	os.Exit(enterCode(err))
+	return err
+}
+
+// enterCode is the exit code that says why a program could not be executed.
+func enterCode(err error) int {
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return enterNotFound
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOEXEC):
+		return enterNotExecutable
+	}
+	return enterFailed
+}
+
+func parseEntry(args []string) (e entry, err error) {
+	f := flag.NewFlagSet("enter", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	list := func(to *[]string) func(string) error {
+		return func(s string) error { *to = append(*to, s); return nil }
+	}
+	f.Func("cgroup", "directory of a control group", list(&e.cgroups))
+	f.StringVar(&e.cpus, "cpus", "", "CPUs, as 0,2-3")
+	f.BoolVar(&e.private, "private-mounts", false, "a mount namespace of its own")
+	f.Func("umount", "unmount there", list(&e.umount))
+	f.Func("bind", "FROM:TO, bind FROM there", func(s string) error {
+		from, to, ok := strings.Cut(s, ":")
+		if !ok || !filepath.IsAbs(from) || !filepath.IsAbs(to) {
+			return fault.New(fault.Invalid, "--bind %q is not FROM:TO, two absolute paths", s)
+		}
+		e.binds = append(e.binds, Bind{From: from, To: to})
+		return nil
+	})
+	f.IntVar(&e.pid, "pid", 0, "process whose namespaces are entered")
+	f.StringVar(&e.ns, "ns", "", "which of them: user,cgroup,ipc,uts,net,pid,mnt")
+	f.StringVar(&e.netns, "netns", "", "network namespace, name or path")
+	f.StringVar(&e.root, "chroot", "", "root directory")
+	f.StringVar(&e.dir, "dir", "", "working directory, in the root")
+	f.BoolVar(&e.clearEnv, "clear-env", false, "start from an empty environment")
+	f.Func("env", "NAME=VALUE", list(&e.env))
+	f.BoolVar(&e.report, "report", false, "say which signal ended the program")
+	f.StringVar(&e.door, "usher", "", "hand who comes to this socket to a porter on the program's standard input")
+	f.String("mark", "", "nothing but a word by which this process is found from outside")
+	f.BoolVar(&e.noPrivs, "no-new-privs", false, "set no_new_privs")
+	if err := f.Parse(args); err != nil {
+		return e, fault.Wrap(fault.Invalid, "", err)
+	}
+	if e.argv = f.Args(); len(e.argv) == 0 {
+		return e, fault.New(fault.Invalid, "no program named after --")
+	}
+	if len(e.umount)+len(e.binds) > 0 && !e.private {
+		return e, fault.New(fault.Invalid, "--umount and --bind need --private-mounts")
+	}
+	if (e.pid == 0) != (e.ns == "") {
+		return e, fault.New(fault.Invalid, "--pid and --ns belong together")
+	}
+	return e, nil
+}
+
+func enter(args []string) error {
+	e, err := parseEntry(args)
+	if err != nil {
+		return err
+	}
+	if e.door != "" {
+		return e.usher()
+	}
+	if err := e.occupy(); err != nil {
+		return err
+	}
+	return e.execute()
+}
+
+// occupy takes this thread to where the program is to run. Affinity, namespaces
+// and root belong to a thread, and exec keeps those of the thread that calls it.
+func (e entry) occupy() error {
+	runtime.LockOSThread()
+	for _, dir := range e.cgroups {
+		if err := e.join(dir); err != nil {
+			return fmt.Errorf("join control group: %w", err)
+		}
+	}
+	if err := setCPUs(e.cpus); err != nil {
+		return err
+	}
+	if err := e.namespaces(); err != nil {
+		return err
+	}
+	return e.place()
+}
+
+// join moves this process into a control group; "0" is the writer (cgroups(7)).
+//
+// To move a process, the kernel waits until no CPU is in the middle of making or
+// ending a thread of any, some 10 ms. A single thread is moved at once, which
+// version 1 allows: the others end when this one executes the program. In
+// version 2 we may have been started in the group.
+func (e entry) join(dir string) error {
+	procs, tasks := filepath.Join(dir, "cgroup.procs"), filepath.Join(dir, "tasks")
+	if !e.stays() {
+		if err := moveTo(tasks); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if members, err := os.ReadFile(procs); err == nil && slices.Contains(strings.Fields(string(members)), strconv.Itoa(os.Getpid())) {
+		return nil
+	}
+	return moveTo(procs)
+}
+
+func moveTo(file string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("0")
+	return errors.Join(err, f.Close())
+}
+
+// stays tells that this process becomes the program's parent, not the program.
+func (e entry) stays() bool {
+	return e.report || slices.Contains(strings.Split(e.ns, ","), "pid")
+}
+
+func setCPUs(list string) error {
+	if list == "" {
+		return nil
+	}
+	var set unix.CPUSet
+	for _, item := range strings.Split(list, ",") {
+		first, last, isRange := strings.Cut(item, "-")
+		a, err := strconv.Atoi(first)
+		b := a
+		if err == nil && isRange {
+			b, err = strconv.Atoi(last)
+		}
+		if err != nil || a < 0 || b < a || b >= len(set)*64 {
+			return fault.New(fault.Invalid, "%q is not a list of CPUs as 0,2-3", list)
+		}
+		for ; a <= b; a++ {
+			set.Set(a)
+		}
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("CPUs %s: %w", list, err)
+	}
+	return nil
+}
+
+// clone maps the names in /proc/PID/ns to flags, in the order in which they
+// are entered: the mount namespace last, since it takes /proc away.
+var clone = []struct {
+	name string
+	flag int
+}{
+	{"user", unix.CLONE_NEWUSER}, {"cgroup", unix.CLONE_NEWCGROUP}, {"ipc", unix.CLONE_NEWIPC},
+	{"uts", unix.CLONE_NEWUTS}, {"net", unix.CLONE_NEWNET}, {"pid", unix.CLONE_NEWPID}, {"mnt", unix.CLONE_NEWNS},
+}
+
+func (e entry) namespaces() error {
+	if e.private || e.pid != 0 {
+		// A mount namespace can be changed only by a task that shares its
+		// root and working directory with no other (setns(2), EINVAL).
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return fmt.Errorf("unshare: %w", err)
+		}
+	}
+	if e.private {
+		if err := privateMounts(e.umount, e.binds); err != nil {
+			return err
+		}
+	}
+	if e.netns != "" {
+		path := e.netns
+		if !filepath.IsAbs(path) {
+			path = filepath.Join("/run/netns", filepath.Base(path))
+		}
+		if err := setns(path, unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+	}
+	if e.pid == 0 {
+		return nil
+	}
+	wanted := strings.Split(e.ns, ",")
+	for _, w := range wanted {
+		if !isNamespace(w) {
+			return fault.New(fault.Invalid, "%q is no kind of namespace", w)
+		}
+	}
+	for _, n := range clone {
+		for _, w := range wanted {
+			if w == n.name {
+				if err := setns(fmt.Sprintf("/proc/%d/ns/%s", e.pid, n.name), n.flag); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func isNamespace(name string) bool {
+	for _, n := range clone {
+		if n.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func setns(path string, flag int) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("namespace %w", err)
+	}
+	defer f.Close()
+	if err := unix.Setns(int(f.Fd()), flag); err != nil {
+		return fmt.Errorf("enter namespace %s: %w", path, err)
+	}
+	return nil
+}
+
+func privateMounts(umount []string, binds []Bind) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	for _, dir := range umount {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", dir, err)
+		}
+	}
+	for _, b := range binds {
+		if err := unix.Mount(b.From, b.To, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("bind %s to %s: %w", b.From, b.To, err)
+		}
+	}
+	return nil
+}
+
+// place sets root, directory, environment and privileges.
+func (e entry) place() error {
+	if e.root != "" {
+		if err := unix.Chroot(e.root); err != nil {
+			return fmt.Errorf("chroot %s: %w", e.root, err)
+		}
+	}
+	if e.root != "" || e.dir != "" {
+		dir := e.dir
+		if dir == "" {
+			dir = "/"
+		}
+		if err := unix.Chdir(dir); err != nil {
+			return fmt.Errorf("no directory %s to start in: %w", dir, err)
+		}
+	}
+	if e.clearEnv {
+		os.Clearenv()
+	}
+	for _, v := range e.env {
+		name, value, _ := strings.Cut(v, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return fault.New(fault.Invalid, "environment %q: %w", v, err)
+		}
+	}
+	if e.noPrivs {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("no_new_privs: %w", err)
+		}
+	}
+	return nil
+}
+
+func (e entry) execute() error {
+	path, err := exec.LookPath(e.argv[0])
+	if err != nil {
+		return notFound(err)
+	}
+	if e.stays() {
+		return e.attend(path)
+	}
+	return notFound(syscall.Exec(path, e.argv, os.Environ()))
+}
+
+// notFound classes the errors of looking up and executing a program.
+func notFound(err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(fault.NotFound, "", err)
+	}
+	return err
+}
+
+// attend runs the program as a child and ends as it ended.
+//
+// The child has no parent-death signal: its parent is outside its process
+// namespace, which syscall.SysProcAttr takes for a parent that has died.
+func (e entry) attend(path string) error {
+	p := &exec.Cmd{Path: path, Args: e.argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	// The program gets the signals that we get; those of the terminal it
+	// gets itself, being in our process group. They are caught, not ignored:
+	// a program inherits what is ignored.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT)
+	if err := p.Start(); err != nil {
+		return notFound(err)
+	}
+	go func() {
+		for s := range signals {
+			p.Process.Signal(s)
+		}
+	}()
+	if err := p.Wait(); p.ProcessState == nil {
+		return err
+	}
+	ws := p.ProcessState.Sys().(syscall.WaitStatus)
+	if !ws.Signaled() {
+		os.Exit(ws.ExitStatus())
+	}
+	if e.report {
+		// On a line of its own, whatever the program printed last.
+		fmt.Fprintf(os.Stderr, "\n%s%s%s\n", enterMark, signalMark, ws.Signal())
+		os.Exit(128 + int(ws.Signal()))
+	}
+	dieOf(ws.Signal())
+	return nil
+}
+
+// dieOf ends this process by a signal, without a core file of its own.
+func dieOf(s syscall.Signal) {
+	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	signal.Reset(s)
+	resetHandler(s)
+	unix.Kill(os.Getpid(), s)
+	os.Exit(128 + int(s)) // the signal was one that does not end a process
+}
+
+// resetHandler gives a signal its default action back. The Go runtime keeps
+// handlers of its own for the signals of program errors, which would print
+// all stacks and exit with 2.
+func resetHandler(s syscall.Signal) {
+	var act [4]uint64 // struct sigaction of the kernel: SIG_DFL, no flags, empty mask
+	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&act)), 0, 8, 0, 0)
+}

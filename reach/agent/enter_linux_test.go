@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// enterHere runs argv through the real Enter: this test binary, executed anew.
+func enterHere(t *testing.T, argv ...string) (conn.Exit, string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var out bytes.Buffer
+	cmd := conn.Cmd{Argv: append([]string{os.Args[0]}, argv...), Env: []string{"AGENT_TEST_ENTER=1"}, Stdout: &out, Stderr: &out}
+	exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(ctx, cmd) })
+	return exit, out.String(), err
+}
+
+// As the process that enterHere starts, this test binary is enter and no test.
+func init() {
+	if os.Getenv("AGENT_TEST_ENTER") != "" {
+		os.Unsetenv("AGENT_TEST_ENTER")
+		Enter(os.Args[1:])
+	}
+}
+
+func TestEnterExecutes(t *testing.T) {
+	exit, out, err := enterHere(t, "--dir", "/dev", "--cpus", "0", "--clear-env", "--env", "PATH=/bin:/usr/bin", "--env", "A=b c",
+		"--", "sh", "-c", `pwd; echo "$A|$HOME|$#"; nproc; exit 9`, "sh", "--x", "")
+	if err != nil || exit.Code != 9 || out != "/dev\nb c||2\n1\n" {
+		t.Errorf("%v, %v, %q", exit, err, out)
+	}
+}
+
+func TestEnterReports(t *testing.T) {
+	exit, _, err := enterHere(t, "--report", "--", "sh", "-c", "printf 'a line\nand half a line' >&2; kill -9 $$")
+	if err != nil || exit.Code != 137 || exit.Signal != "killed" {
+		t.Errorf("by a signal: %+v, %v", exit, err)
+	}
+	if exit, out, err := enterHere(t, "--report", "--", "sh", "-c", "exit 137"); err != nil || exit.Code != 137 || exit.Signal != "" || out != "" {
+		t.Errorf("by itself: %+v, %v, %q", exit, err, out)
+	}
+}
+
+func TestEnterFailures(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		argv []string
+		kind fault.Kind
+		says string
+	}{
+		{[]string{"--", "no-such-program"}, fault.NotFound, "no-such-program"},
+		{[]string{"--", "/no/such/program"}, fault.NotFound, "/no/such/program"},
+		{[]string{"--cgroup", "/no/such/group", "--", "true"}, fault.NotFound, "control group"},
+		{[]string{"--cpus", "5-1", "--", "true"}, fault.Lab, "list of CPUs"},
+		{[]string{"--cpus", "900", "--", "true"}, fault.Lab, "CPUs 900"},
+		{[]string{"--dir", "/no/such/dir", "--", "true"}, fault.Lab, "/no/such/dir"},
+		{[]string{"--pid", "1", "--ns", "moon", "--", "true"}, fault.Lab, "moon"},
+		{[]string{"--pid", "1", "--", "true"}, fault.Lab, "belong together"},
+		{[]string{"--umount", "/x", "--", "true"}, fault.Lab, "--private-mounts"},
+		{[]string{"--cpus", "0"}, fault.Lab, "no program"},
+	} {
+		_, _, err := enterHere(t, test.argv...)
+		if test.argv[0] == "--cgroup" {
+			test.kind = fault.Lab // what is missing is not the program
+		}
+		if err == nil || fault.Of(err) != test.kind || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%q: %v of kind %q, want %q and %q", test.argv, err, fault.Of(err), test.kind, test.says)
+		}
+	}
+	if exit, _, err := enterHere(t, "--", text); err != nil || exit.Code != 126 {
+		t.Errorf("a file without execute permission: %v, %v", exit, err)
+	}
+	// The program's own 127 is no failure of ours.
+	if exit, _, err := enterHere(t, "--", "sh", "-c", "echo nothing here >&2; exit 127"); err != nil || exit.Code != 127 {
+		t.Errorf("%v, %v", exit, err)
+	}
+}
+
+func needNamespaces(t *testing.T) {
+	if out, err := exec.Command("unshare", "-m", "-p", "-f", "true").CombinedOutput(); err != nil {
+		t.Skipf("needs root and namespaces: unshare: %v %s", err, out)
+	}
+}
+
+func TestEnterPrivateMounts(t *testing.T) {
+	needNamespaces(t)
+	before, _ := os.ReadFile("/proc/self/mounts")
+	exit, out, err := enterHere(t, "--private-mounts", "--umount", "/dev/shm", "--", "sh", "-c", "grep -c ' /dev/shm ' /proc/self/mounts")
+	if err != nil || exit.Code > 1 {
+		t.Fatalf("%v, %v, %s", exit, err, out)
+	}
+	inside, outside := 0, strings.Count(string(before), " /dev/shm ")
+	fmt.Sscan(out, &inside)
+	// Others mount what they like at the same time.
+	after, _ := os.ReadFile("/proc/self/mounts")
+	if still := strings.Count(string(after), " /dev/shm "); inside >= outside || still != outside {
+		t.Errorf("%d mounts there inside, %d outside, %d before", inside, still, outside)
+	}
+}
+
+// Into the namespaces of a process; the way the program ends comes back
+// through the parent that has to stay.
+func TestEnterNamespaces(t *testing.T) {
+	needNamespaces(t)
+	sandbox := exec.Command("unshare", "-m", "-u", "-p", "-f", "--mount-proc", "sh", "-c", "hostname inside; echo ready; exec sleep 100")
+	ready, err := sandbox.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sandbox.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { sandbox.Process.Kill(); sandbox.Wait() }()
+	if _, err := fmt.Fscanln(ready, new(string)); err != nil {
+		t.Fatal(err)
+	}
+	child, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", sandbox.Process.Pid))
+	if err != nil {
+		t.Skipf("needs a kernel with CONFIG_PROC_CHILDREN: %v", err)
+	}
+	defer exec.Command("kill", "-9", strings.TrimSpace(string(child))).Run()
+	in := []string{"--pid", strings.TrimSpace(string(child)), "--ns", "mnt,uts,pid", "--"}
+	exit, out, err := enterHere(t, append(in, "sh", "-c", "hostname; cat /proc/1/comm; exit 4")...)
+	if err != nil || exit.Code != 4 || out != "inside\nsleep\n" {
+		t.Errorf("%v, %v, %q", exit, err, out)
+	}
+	for signal, code := range map[string]int{"KILL": 137, "TERM": 143, "SEGV": 139, "ABRT": 134, "QUIT": 131} {
+		exit, out, err := enterHere(t, append(in, "sh", "-c", "kill -"+signal+" $$")...)
+		if err != nil || exit.Code != code || exit.Signal == "" || out != "" {
+			t.Errorf("SIG%s came back as %+v, %v, %q", signal, exit, err, out)
+		}
+	}
+	if _, _, err := enterHere(t, append(in, "no-such-program")...); !fault.Is(err, fault.NotFound) {
+		t.Errorf("missing program: %v", err)
+	}
+}
+
+func TestPause(t *testing.T) {
+	needNamespaces(t)
+	if os.Getenv("AGENT_TEST_PAUSE") != "" {
+		os.Exit(Pause(nil, nil))
+	}
+	p := exec.Command("unshare", "-p", "-f", "--kill-child", os.Args[0], "-test.run=^TestPause$")
+	p.Env = append(os.Environ(), "AGENT_TEST_PAUSE=1")
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Wait() }()
+	select {
+	case err := <-ended:
+		t.Fatalf("pause ended by itself: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.Process.Pid))
+	exec.Command("kill", "-TERM", strings.TrimSpace(string(children))).Run()
+	select {
+	case err := <-ended:
+		var ee *exec.ExitError
+		if errors.As(err, &ee) {
+			t.Errorf("pause ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		p.Process.Kill()
+		t.Fatal("pause did not end within 10 s of SIGTERM")
+	}
+}

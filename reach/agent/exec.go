@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/probe"
+)
+
+// execOutput bounds what is kept of a command's standard output, and of its
+// standard error, in bytes.
+const execOutput = 1 << 20
+
+// runExec is `exec [--json] [--dir D] [--timeout T] -- CMD…`.
+func runExec(c call) int {
+	f, asJSON := c.flags("exec")
+	dir := f.String("dir", "", "the directory to run it in")
+	timeout := f.Duration("timeout", 0, "kill it after this time; 0: never")
+	if err := f.Parse(c.args); err != nil {
+		return ExitInvalid
+	}
+	if f.NArg() == 0 {
+		return c.fail(usageError("exec: no program is named; write: exec [--json] -- CMD…"))
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	if *timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, *timeout)
+		defer cancel()
+	}
+	cmd := exec.CommandContext(ctx, f.Arg(0), f.Args()[1:]...)
+	cmd.Dir, cmd.Stdin = *dir, c.stdin
+	stdout, stderr := &bounded{limit: execOutput}, &bounded{limit: execOutput}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if !*asJSON {
+		cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
+	}
+	res, err := execute(cmd)
+	if err != nil {
+		return c.fail(fault.Op("exec", err))
+	}
+	if *asJSON {
+		res.Stdout, res.Stderr = stdout.buf.Bytes(), stderr.buf.Bytes()
+		res.Truncated = stdout.more || stderr.more
+		return c.print(res)
+	}
+	fmt.Fprintf(c.stderr, "%.3f s wall, %.3f s user, %.3f s system\n",
+		float64(res.ElapsedNS)/1e9, res.Usage.UserSeconds, res.Usage.SystemSeconds)
+	return res.Code
+}
+
+// execute runs cmd to its end with counters around it. When its context ends,
+// the command and what it started in its process group are killed, which
+// shows in the result as its signal.
+func execute(cmd *exec.Cmd) (ExecResult, error) {
+	// The kernel's kill at the parent's death follows the thread, not the
+	// process, so this one must live until the child has ended.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	isolate(cmd)
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 2 * time.Second // for pipes that a grandchild holds open
+	before := probe.ReadHost(nil)
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return ExecResult{}, startError(err)
+	}
+	err := cmd.Wait()
+	elapsed := time.Since(start)
+	after := probe.ReadHost(nil)
+	if err != nil && cmd.ProcessState == nil {
+		return ExecResult{}, fault.Wrap(fault.Lab, "wait", err)
+	}
+	res := ExecResult{
+		Schema:    ExecSchema,
+		Argv:      cmd.Args,
+		ElapsedNS: elapsed.Nanoseconds(),
+		Counters:  Span{Before: before, After: after},
+	}
+	if ru, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		res.Usage = probe.UsageOf(ru)
+	}
+	res.Code = cmd.ProcessState.ExitCode()
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		res.Signal, res.Code = ws.Signal().String(), 128+int(ws.Signal())
+	}
+	return res, nil
+}
+
+// startError classes the error of a program that could not be started.
+func startError(err error) error {
+	// The path and the kernel's reason; "fork/exec" is Go's name for the call.
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", p.Path, p.Err)
+	}
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return fault.Wrap(fault.NotFound, "", err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOEXEC):
+		return fault.Wrap(fault.Subject, "", err)
+	}
+	return fault.Wrap(fault.Lab, "", err)
+}
+
+// bounded keeps the first limit bytes that are written to it.
+type bounded struct {
+	buf   bytes.Buffer
+	limit int
+	more  bool
+}
+
+var _ io.Writer = (*bounded)(nil)
+
+// Write never fails: what does not fit is counted as seen.
+func (b *bounded) Write(p []byte) (int, error) {
+	keep := min(len(p), b.limit-b.buf.Len())
+	b.buf.Write(p[:keep])
+	b.more = b.more || keep < len(p)
+	return len(p), nil
+}

@@ -1,0 +1,229 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lock"
+	"bakeoff/reach/conn/channel"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/probe"
+)
+
+// runHost is `host [--silence D]`: it gives a whole machine to
+// one controller, on standard input and output, which SSH carries, until the
+// input ends. Then whatever the controller started and did not leave behind
+// is killed. Beside what serve offers there is what a machine has and an
+// environment has not: counters, a lock, its identity.
+func runHost(c call) int {
+	f, _ := c.flags("host")
+	silence := f.Duration("silence", 0, "end when nothing was heard for this time; 0: never")
+	if err := f.Parse(c.args); err != nil {
+		return ExitInvalid
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	// A controller that is gone closes our output. The default for that is to
+	// die at once, and what runs would stay behind.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
+	port := &heard{stdio: stdio{c.stdin, c.stdout}, closed: make(chan struct{})}
+	port.last.Store(time.Now().UnixNano())
+	if *silence > 0 {
+		go port.watch(*silence)
+	}
+	held := &locks{held: map[string]*lock.Lock{}}
+	defer held.release()
+	err := Serve(ctx, port, ServeOptions{Functions: machineFunctions(held), Launch: treewise{}})
+	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+		return c.fail(fault.Op("host", err))
+	}
+	return ExitOK
+}
+
+// heard is a stream that remembers when something came.
+type heard struct {
+	stdio
+	last   atomic.Int64 // Unix nanoseconds
+	ended  atomic.Bool
+	closed chan struct{}
+}
+
+func (s *heard) Read(p []byte) (int, error) {
+	n, err := s.stdio.Read(p)
+	if n > 0 {
+		s.last.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// Close ends the stream, once.
+func (s *heard) Close() error {
+	if s.ended.Swap(true) {
+		return nil
+	}
+	close(s.closed)
+	return s.stdio.Close()
+}
+
+// watch closes the stream when nothing was read for the time limit: a network
+// that is cut does not end a stream.
+func (s *heard) watch(limit time.Duration) {
+	tick := time.NewTicker(limit / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.closed:
+			return
+		case <-tick.C:
+			if time.Since(time.Unix(0, s.last.Load())) > limit {
+				s.Close()
+				return
+			}
+		}
+	}
+}
+
+// locks are those that the controller holds here. They end with the agent.
+type locks struct {
+	mu   sync.Mutex
+	held map[string]*lock.Lock
+}
+
+func (l *locks) take(path string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[path] != nil {
+		return nil // the controller has it already
+	}
+	held, err := local.Lock(path)
+	if err == nil {
+		l.held[path] = held
+	}
+	return err
+}
+
+func (l *locks) give(path string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held[path].Release()
+	delete(l.held, path)
+}
+
+func (l *locks) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range l.held {
+		h.Release()
+	}
+}
+
+// treewise launches programs that are killed with all that descends from
+// them, sessions of their own included where the system can tell.
+type treewise struct{}
+
+func (treewise) Launch(path string, argv []string, attr *os.ProcAttr) (Process, error) {
+	p, err := singly{}.Launch(path, argv, attr)
+	if err != nil {
+		return nil, err
+	}
+	return tree{p.(*child)}, nil
+}
+
+type tree struct{ *child }
+
+// Kill kills the program and what descends from it.
+func (t tree) Kill() {
+	if !t.ended.Load() {
+		local.KillTree(t.p.Pid)
+	}
+}
+
+// machineFunctions are what a host can call of an agent that serves a
+// machine.
+func machineFunctions(held *locks) map[string]Function {
+	var here local.Conn
+	return map[string]Function{
+		channel.FuncMachine: func(context.Context, json.RawMessage) (any, error) { return thisMachine() },
+		channel.FuncCounters: with(func(_ context.Context, q channel.CPURequest) (any, error) {
+			return probe.ReadHost(q.CPUs), nil
+		}),
+		channel.FuncSettle: with(func(_ context.Context, q channel.CPURequest) (any, error) {
+			return nil, local.Settle(q.CPUs)
+		}),
+		channel.FuncLock: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
+			return nil, held.take(q.Path)
+		}),
+		channel.FuncUnlock: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
+			held.give(q.Path)
+			return nil, nil
+		}),
+		channel.FuncKeep: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
+			return nil, local.Keep(q.Path, q.Data)
+		}),
+		channel.FuncWrite: onFile(func(ctx context.Context, q channel.FileRequest) (any, error) {
+			return nil, here.WriteFile(ctx, q.Path, q.Data)
+		}),
+		channel.FuncMkdir: onFile(func(ctx context.Context, q channel.FileRequest) (any, error) {
+			return nil, here.Mkdir(ctx, q.Path)
+		}),
+		channel.FuncRmdir: onFile(func(ctx context.Context, q channel.FileRequest) (any, error) {
+			return nil, here.Rmdir(ctx, q.Path)
+		}),
+		channel.FuncReadDir: onFile(func(ctx context.Context, q channel.FileRequest) (any, error) {
+			names, err := here.ReadDir(ctx, q.Path)
+			return append([]string{}, names...), err
+		}),
+		channel.FuncRemove: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
+			if q.Path == "/" {
+				return nil, fault.New(fault.Invalid, "agent: the root is not removed")
+			}
+			return nil, os.RemoveAll(q.Path)
+		}),
+	}
+}
+
+func thisMachine() (channel.Machine, error) {
+	cpus, err := probe.CPUs()
+	if err != nil {
+		return channel.Machine{}, err
+	}
+	sum, err := Hash()
+	if err != nil {
+		return channel.Machine{}, err
+	}
+	return channel.Machine{GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, UID: os.Getuid(), PID: os.Getpid(),
+		CPUs: cpus, Memory: probe.Memory(), SHA256: sum, Hardware: probe.ReadHardware(), Boot: probe.Boot()}, nil
+}
+
+// with makes a Function of one that takes its parameters as a T.
+func with[T any](f func(context.Context, T) (any, error)) Function {
+	return func(ctx context.Context, params json.RawMessage) (any, error) {
+		var q T
+		if err := json.Unmarshal(params, &q); err != nil {
+			return nil, fault.Wrap(fault.Invalid, "agent: the parameters", err)
+		}
+		return f(ctx, q)
+	}
+}
+
+// onFile is with, for a path that must be absolute and plain.
+func onFile(f func(context.Context, channel.FileRequest) (any, error)) Function {
+	return with(func(ctx context.Context, q channel.FileRequest) (any, error) {
+		if !filepath.IsAbs(q.Path) || filepath.Clean(q.Path) != q.Path {
+			return nil, fault.New(fault.Invalid, "agent: %q is not a plain absolute path", q.Path)
+		}
+		return f(ctx, q)
+	})
+}

@@ -1,0 +1,257 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+
+	"golang.org/x/sys/unix"
+)
+
+// runInit is process 1 of a guest. It never returns while the guest lives:
+// its return would be a kernel panic.
+func runInit(c call) int {
+	if os.Getpid() != 1 {
+		return c.fail(fault.New(fault.Invalid, "init: this is not process 1; a guest's kernel starts it"))
+	}
+	in := &initProcess{report: BootReport{StartedNS: monotonic()}}
+	err := in.bringUp()
+	if err != nil {
+		in.report.Error = err.Error()
+		fmt.Fprintln(os.Stderr, "bakeoff-agent: init:", err)
+	}
+	if in.config.Port == "" {
+		return ExitLab // nobody can be told: the console has it
+	}
+	in.report.ReadyNS = monotonic()
+	in.answer()
+	return ExitOK
+}
+
+type initProcess struct {
+	config InitConfig
+	report BootReport
+	reaper *reaper
+	// listener is where hosts come in, for a vsock port.
+	listener net.Listener
+}
+
+// deviceWait is how long a device may take to appear after its driver was
+// loaded.
+const deviceWait = 20 * time.Second
+
+func monotonic() int64 {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
+		return 0
+	}
+	return ts.Nano()
+}
+
+// bringUp makes the guest what the configuration says. The port comes first
+// of all that can fail, so that what fails later can be told.
+func (in *initProcess) bringUp() error {
+	if err := mountAll(kernelMounts); err != nil {
+		return err
+	}
+	if err := useConsole(); err != nil {
+		return err
+	}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		in.report.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	text, err := os.ReadFile(InitConfigPath)
+	if err != nil {
+		return err
+	}
+	var config InitConfig
+	if err := json.Unmarshal(text, &config); err != nil {
+		return fmt.Errorf("%s: %w", InitConfigPath, err)
+	}
+	if config.Schema != InitSchema {
+		return fmt.Errorf("%s: schema %q instead of %s", InitConfigPath, config.Schema, InitSchema)
+	}
+	in.config = config
+	for _, m := range config.Modules {
+		if err := loadModule(m); err != nil {
+			return err
+		}
+	}
+	if err := in.enterRoot(); err != nil {
+		return err
+	}
+	os.Setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	os.Setenv("HOME", "/root")
+	os.Unsetenv("TERM")
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	in.reaper = startReaper(true)
+	return in.settle()
+}
+
+// settle does what needs the root in place: volumes, network, settings.
+func (in *initProcess) settle() error {
+	if in.config.Hostname != "" {
+		if err := unix.Sethostname([]byte(in.config.Hostname)); err != nil {
+			return fmt.Errorf("host name: %w", err)
+		}
+	}
+	for _, v := range in.config.Volumes {
+		if err := mountVolume(v); err != nil {
+			return fmt.Errorf("volume %s: %w", v.Path, err)
+		}
+	}
+	if err := linkUp("lo", nil); err != nil {
+		return err
+	}
+	if n := in.config.Network; n != nil {
+		name, err := findInterface(n.MAC)
+		if err != nil {
+			return err
+		}
+		if err := linkUp(name, n); err != nil {
+			return err
+		}
+	}
+	for _, s := range in.config.Sysctl {
+		if err := setSysctl(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer serves one host after the other on the port.
+func (in *initProcess) answer() {
+	functions := map[string]Function{
+		"boot":     func(context.Context, json.RawMessage) (any, error) { return in.report, nil },
+		"poweroff": powerOff,
+	}
+	wait := 5 * time.Millisecond
+	var said string
+	for {
+		err := in.answerOnce(ServeOptions{Functions: functions, Launch: in.launcher()})
+		switch {
+		case errors.Is(err, io.EOF): // nobody is connected
+			wait = min(2*wait, 200*time.Millisecond)
+		default:
+			wait = 5 * time.Millisecond
+			if err != nil && err.Error() != said {
+				said = err.Error()
+				fmt.Fprintln(os.Stderr, "bakeoff-agent: init: channel:", err)
+			}
+		}
+		time.Sleep(wait)
+	}
+}
+
+func (in *initProcess) launcher() Launcher {
+	if in.report.Error != "" {
+		return refusing(in.report.Error)
+	}
+	return in.reaper
+}
+
+// refusing starts nothing, in a guest that is not what it was to be.
+type refusing string
+
+func (r refusing) Launch(string, []string, *os.ProcAttr) (Process, error) {
+	return nil, fault.New(fault.Subject, "the guest did not come up: %s", string(r))
+}
+
+func (in *initProcess) answerOnce(o ServeOptions) error {
+	port, err := in.open()
+	if err != nil {
+		return err
+	}
+	defer port.Close()
+	return Serve(context.Background(), port, o)
+}
+
+// open opens the port, or waits for a host at it where it is a vsock port.
+func (in *initProcess) open() (io.ReadWriteCloser, error) {
+	at, ok := strings.CutPrefix(in.config.Port, "vsock:")
+	if !ok {
+		return openPort(in.config.Port)
+	}
+	if in.listener == nil {
+		var err error
+		if in.listener, err = listenVsock(at); err != nil {
+			return nil, err
+		}
+	}
+	return in.listener.Accept()
+}
+
+// powerOff ends the guest. A machine without power management cannot be
+// switched off, so the guest restarts, which its hypervisor is told to take
+// for the end.
+func powerOff(context.Context, json.RawMessage) (any, error) {
+	go func() {
+		time.Sleep(50 * time.Millisecond) // the answer goes out first
+		unix.Sync()
+		unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
+	}()
+	return struct{}{}, nil
+}
+
+// openPort opens the virtio port called name, or the terminal at that path.
+func openPort(name string) (*os.File, error) {
+	if strings.HasPrefix(name, "/") {
+		return openTerminal(name)
+	}
+	deadline := time.Now().Add(deviceWait)
+	for {
+		names, err := filepath.Glob("/sys/class/virtio-ports/*/name")
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range names {
+			text, err := os.ReadFile(n)
+			if err == nil && strings.TrimSpace(string(text)) == name {
+				return os.OpenFile("/dev/"+filepath.Base(filepath.Dir(n)), os.O_RDWR, 0)
+			}
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("no virtio port is called %q", name)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// openTerminal opens a serial line and makes it carry bytes as they are.
+func openTerminal(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	t, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	if err == nil {
+		t.Iflag, t.Oflag, t.Lflag = 0, 0, 0
+		t.Cflag = unix.CS8 | unix.CREAD | unix.CLOCAL | unix.CRTSCTS | unix.B115200
+		t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
+		err = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, t)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	// Fd made the file blocking; a file that polls can be closed while a
+	// read is under way.
+	if err := unix.SetNonblock(int(f.Fd()), true); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

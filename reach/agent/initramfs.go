@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/initramfs"
+)
+
+// InitramfsRequest is what `bakeoff-agent initramfs` reads, as JSON, on its
+// standard input. It is done by the agent on the host, so that neither the
+// agent nor the kernel's modules travel to the controller and back.
+type InitramfsRequest struct {
+	Kernel string `json:"kernel"` // path of the kernel image
+	// Modules is the directory that has lib/modules/VERSION; "" where the
+	// kernel has everything built in.
+	Modules string     `json:"modules,omitempty"`
+	Wanted  []string   `json:"wanted"` // modules by name
+	Agent   string     `json:"agent"`  // the program that becomes /init
+	Config  InitConfig `json:"config"` // its Modules are filled in
+	Out     string     `json:"out"`    // the file to write
+}
+
+// InitramfsResult is what it prints.
+type InitramfsResult struct {
+	Kernel  string   `json:"kernel"` // release, "" when it could not be told
+	Modules []string `json:"modules"`
+	Bytes   int64    `json:"bytes"`
+}
+
+// maxRequest bounds the JSON that a subcommand reads, in bytes.
+const maxRequest = 1 << 20
+
+func runInitramfs(c call) int {
+	var q InitramfsRequest
+	if err := json.NewDecoder(io.LimitReader(c.stdin, maxRequest)).Decode(&q); err != nil {
+		return c.fail(usageError("initramfs: the request: %w", err))
+	}
+	res, err := writeInitramfs(q)
+	if err != nil {
+		return c.fail(fault.Op("initramfs", err))
+	}
+	return c.print(res)
+}
+
+func writeInitramfs(q InitramfsRequest) (res InitramfsResult, err error) {
+	if res.Kernel, err = kernelVersion(q.Kernel); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return res, fault.New(fault.NotFound, "kernel %s: there is no such file", q.Kernel)
+		}
+		if q.Modules != "" { // without its version they cannot be told
+			return res, fault.New(fault.Invalid, "kernel %s: %w", q.Kernel, err)
+		}
+	}
+	out, err := os.OpenFile(q.Out, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return res, err
+	}
+	defer func() {
+		if cerr := out.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			os.Remove(q.Out)
+		}
+	}()
+	buffered := bufio.NewWriterSize(out, 1<<20)
+	a := initramfs.New(buffered)
+	if err := addAll(a, &q, &res); err != nil {
+		return res, err
+	}
+	if err := a.Close(); err != nil {
+		return res, err
+	}
+	if err := buffered.Flush(); err != nil {
+		return res, err
+	}
+	info, err := out.Stat()
+	if err == nil {
+		res.Bytes = info.Size()
+	}
+	return res, err
+}
+
+func addAll(a *initramfs.Archive, q *InitramfsRequest, res *InitramfsResult) error {
+	for _, d := range []string{"/dev", "/proc", "/sys", "/root", initramfs.ModuleDir} {
+		if err := a.Dir(d); err != nil {
+			return err
+		}
+	}
+	agent, err := os.Open(q.Agent)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	info, err := agent.Stat()
+	if err != nil {
+		return err
+	}
+	if err := checkStatic(agent); err != nil {
+		return fault.Op(q.Agent, err)
+	}
+	if err := a.File("/init", 0o755, info.Size(), agent); err != nil {
+		return err
+	}
+	if q.Modules != "" {
+		// A Root, so that a link in an image does not lead out of it.
+		dir, err := os.OpenRoot(q.Modules)
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		sub, err := dir.OpenRoot("lib/modules/" + res.Kernel)
+		if err != nil {
+			return fault.WithFix(fault.New(fault.Unsupported, "%s has no modules for kernel %s: %w", q.Modules, res.Kernel, err),
+				"name the directory that has lib/modules/"+res.Kernel)
+		}
+		defer sub.Close()
+		tree, err := initramfs.OpenTree(sub.FS())
+		if err != nil {
+			return err
+		}
+		if res.Modules, err = a.AddModules(tree, q.Wanted); err != nil {
+			return err
+		}
+	}
+	q.Config.Modules = res.Modules
+	text, err := json.Marshal(q.Config)
+	if err != nil {
+		return err
+	}
+	return a.File(InitConfigPath, 0o600, int64(len(text)), bytes.NewReader(text))
+}
+
+// checkStatic refuses a program that needs an interpreter: a RAM disk has
+// none, and all that the kernel would say is that there is no /init.
+func checkStatic(r io.ReaderAt) error {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return fault.New(fault.Invalid, "it is not a program for a Linux guest: %w", err)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fault.WithFix(fault.New(fault.Invalid, "it is linked dynamically, so it cannot be init of a guest"),
+				"build it with CGO_ENABLED=0")
+		}
+	}
+	return nil
+}
+
+func kernelVersion(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return initramfs.KernelVersion(f)
+}

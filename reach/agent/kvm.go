@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+)
+
+// KVMResult is what `bakeoff-agent kvm-probe` prints.
+type KVMResult struct {
+	// Probed tells that a guest was really run, or could not be; false where
+	// this agent has no guest for the processor.
+	Probed bool `json:"probed"`
+	Works  bool `json:"works"`
+	// Reason says why it does not work, or why it was not probed.
+	Reason string `json:"reason,omitempty"`
+	// TimedOut tells that the guest had to be killed, and had had the CPU
+	// time that it wanted: it will not do better next time.
+	TimedOut bool `json:"timed_out,omitempty"`
+	// TSCKHz is the frequency of the time stamp counter, in kHz; 0 where
+	// there is none.
+	TSCKHz int64 `json:"tsc_khz,omitempty"`
+	// BootID is the host's boot for which this holds.
+	BootID string `json:"boot_id,omitempty"`
+}
+
+// kvmDeadline is when a probe that has not come back is killed: a guest that
+// an unfit backend steps through would spin for hours.
+const kvmDeadline = 2 * time.Second
+
+// runKVMProbe is `kvm-probe [--fresh]`; `kvm-probe --here` is the child that
+// may hang.
+func runKVMProbe(c call) int {
+	f, _ := c.flags("kvm-probe")
+	here := f.Bool("here", false, "probe in this process, without a deadline")
+	fresh := f.Bool("fresh", false, "do not take the answer of an earlier probe of this boot")
+	if err := f.Parse(c.args); err != nil {
+		return ExitInvalid
+	}
+	if *here {
+		return c.print(probeKVM())
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return c.fail(fault.Op("kvm-probe", err))
+	}
+	boot := bootID()
+	cache := ""
+	if dir, err := os.UserCacheDir(); err == nil && boot != "" {
+		cache = filepath.Join(dir, "bakeoff", "kvm-probe.json")
+	}
+	old, known := cachedProbe(cache, boot)
+	known = known && !*fresh
+	if known && (old.Works || old.TimedOut) {
+		return c.print(old)
+	}
+	// A no that comes at once is asked for anew: a module may have been
+	// loaded since.
+	r := KVMProbe(context.Background(), self)
+	r.BootID, r.TSCKHz = boot, old.TSCKHz
+	if !known {
+		r.TSCKHz = tscKHz()
+	}
+	if cache != "" {
+		keepProbe(cache, r) // without it the next one probes again
+	}
+	return c.print(r)
+}
+
+// KVMProbe tells whether /dev/kvm runs a guest of this processor, truthfully:
+// by running one. agent is the path of this program on this machine; the
+// guest runs in a child of it, which is killed if it does not come back
+// within two seconds.
+func KVMProbe(ctx context.Context, agent string) KVMResult {
+	ctx, cancel := context.WithTimeout(ctx, kvmDeadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, agent, "kvm-probe", "--here")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		var spent time.Duration
+		if p := cmd.ProcessState; p != nil {
+			spent = p.UserTime() + p.SystemTime()
+		}
+		return KVMResult{Probed: true, TimedOut: spent >= kvmDeadline/2,
+			Reason: fmt.Sprintf("a guest of a few instructions did not end within %v, of which it had a CPU for %v", kvmDeadline, spent.Round(time.Millisecond))}
+	}
+	if err != nil {
+		return KVMResult{Probed: true, Reason: "the probe ended with " + err.Error()}
+	}
+	var r KVMResult
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		return KVMResult{Reason: "the probe's answer: " + err.Error()}
+	}
+	return r
+}
+
+// bootID names the present boot, where the system can tell it from others.
+func bootID() string {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+func cachedProbe(path, boot string) (KVMResult, bool) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return KVMResult{}, false
+	}
+	var r KVMResult
+	if json.Unmarshal(text, &r) != nil || r.BootID != boot || r.BootID == "" {
+		return KVMResult{}, false
+	}
+	// Whoever may open the device may have changed since.
+	if r.Works {
+		f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+		if err != nil {
+			return KVMResult{}, false
+		}
+		f.Close()
+	}
+	return r, true
+}
+
+func keepProbe(path string, r KVMResult) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".kvm-probe-*")
+	if err != nil {
+		return err
+	}
+	_, werr := f.Write(text)
+	if err := errors.Join(werr, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return os.Rename(f.Name(), path)
+}

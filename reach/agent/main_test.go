@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+)
+
+// run calls Main as a command would and returns what it printed.
+func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = Main(args, strings.NewReader(""), &out, &err, testLoops)
+	return out.String(), err.String(), code
+}
+
+var testLoops = []Loop{
+	{
+		Name:   "good",
+		Params: []param.Spec{{Name: "n", Kind: param.Int, Default: "3"}},
+		Run: func(_ context.Context, p param.Values, env Env) (Result, error) {
+			v := sample.Value{Metric: "throughput", Unit: "op/s", Value: float64(p.Int("n"))}
+			return Result{Values: []sample.Value{v}, Work: 1, Check: Check{Verified: true, Answer: env.Dir}}, nil
+		},
+	},
+	{Name: "wrong", Run: func(context.Context, param.Values, Env) (Result, error) {
+		return Result{}, bytes.ErrTooLarge // an error without a class
+	}},
+	{Name: "elsewhere", Run: func(context.Context, param.Values, Env) (Result, error) {
+		return Result{}, fault.New(fault.Unsupported, "not on this system")
+	}},
+}
+
+func TestWorkPrintsAResult(t *testing.T) {
+	out, errs, code := run(t, "work", "good", "--json", "--dir", "/d", "n=7")
+	if code != ExitOK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	var r Result
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Schema != WorkSchema || r.Loop != "good" || r.Params["n"] != "7" || r.Values[0].Value != 7 || r.Check.Answer != "/d" {
+		t.Errorf("result is %+v", r)
+	}
+	if len(r.Agent) != 64 || r.Counters == nil || r.Usage == nil || r.Usage.CPUSeconds() <= 0 {
+		t.Errorf("the agent did not fill in its part: %s", out)
+	}
+}
+
+func TestCodesTellClasses(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"work good --json n=x", ExitInvalid, "not a whole number"},
+		{"work good --json m=1", ExitInvalid, "not a parameter"},
+		{"work nothing", ExitInvalid, "no native workload"},
+		{"work", ExitInvalid, "no workload is named"},
+		{"work good --stage later", ExitInvalid, "not a stage"},
+		{"work good --stage reset", ExitOK, ""},
+		{"work wrong --json", ExitSubject, "work wrong: "},
+		{"work elsewhere --json", ExitUnsupported, "not on this system"},
+		{"exec --json", ExitInvalid, "no program is named"},
+		{"exec --json -- /does/not/exist", ExitNotFound, "exec: /does/not/exist: no such file"},
+		{"exec --json -- /etc", ExitSubject, "permission denied"},
+		{"probe else", ExitInvalid, "neither"},
+		{"probe counters --cpus a", ExitInvalid, "not a list of CPUs"},
+		{"what", ExitInvalid, "usage: bakeoff-agent"},
+	} {
+		out, errs, code := run(t, strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: code %d, want %d; says %q, want %q", c.args, code, c.code, errs, c.says)
+		}
+		if out != "" && c.code != ExitOK {
+			t.Errorf("%s: printed %q although it failed", c.args, out)
+		}
+	}
+}
+
+func execResult(t *testing.T, args ...string) ExecResult {
+	t.Helper()
+	out, errs, code := run(t, append([]string{"exec", "--json"}, args...)...)
+	if code != ExitOK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	var r ExecResult
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestExecTellsHowACommandEnded(t *testing.T) {
+	r := execResult(t, "--", "/bin/sh", "-c", "echo out; echo err >&2; exit 3")
+	if r.Schema != ExecSchema || r.Code != 3 || r.Signal != "" || string(r.Stdout) != "out\n" || string(r.Stderr) != "err\n" {
+		t.Errorf("result is %+v", r)
+	}
+	if r.ElapsedNS <= 0 || r.Counters.After.AtNS-r.Counters.Before.AtNS < r.ElapsedNS {
+		t.Errorf("the counters do not bracket the command: %d ns in %d", r.ElapsedNS, r.Counters.After.AtNS-r.Counters.Before.AtNS)
+	}
+	r = execResult(t, "--", "/bin/sh", "-c", "kill -SEGV $$")
+	if r.Code != 128+11 || r.Signal != "segmentation fault" {
+		t.Errorf("code %d, signal %q", r.Code, r.Signal)
+	}
+}
+
+func TestExecCountsTheCommandsCPU(t *testing.T) {
+	r := execResult(t, "--", "/bin/sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+	if cpu := r.Usage.CPUSeconds(); cpu < 0.005 || cpu > float64(r.ElapsedNS)/1e9+0.02 {
+		t.Errorf("%g s of CPU in %g s", cpu, float64(r.ElapsedNS)/1e9)
+	}
+}
+
+// What a command started in the background must not outlive it, nor hold the
+// agent back for ever.
+func TestExecKillsTheWholeGroup(t *testing.T) {
+	start := time.Now()
+	r := execResult(t, "--timeout", "200ms", "--", "/bin/sh", "-c", "sleep 60 & echo $!; sleep 61")
+	if r.Signal != "killed" || time.Since(start) > 10*time.Second {
+		t.Errorf("signal %q after %v", r.Signal, time.Since(start))
+	}
+	pid := strings.TrimSpace(string(r.Stdout))
+	deadline := time.Now().Add(20 * time.Second)
+	for exec.Command("/bin/kill", "-0", pid).Run() == nil {
+		state, _ := exec.Command("/bin/ps", "-o", "stat=", "-p", pid).Output()
+		if strings.HasPrefix(string(state), "Z") {
+			break // dead, and not yet collected by init
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %s still runs", pid)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestExecBoundsOutput(t *testing.T) {
+	r := execResult(t, "--", "/bin/sh", "-c", "head -c 3000000 /dev/zero")
+	if len(r.Stdout) != execOutput || !r.Truncated {
+		t.Errorf("%d bytes, truncated %v", len(r.Stdout), r.Truncated)
+	}
+}
+
+func TestExecPassesThroughWithoutJSON(t *testing.T) {
+	out, errs, code := run(t, "exec", "--", "/bin/sh", "-c", "echo hello; exit 4")
+	if out != "hello\n" || code != 4 || !strings.Contains(errs, "s wall") {
+		t.Errorf("printed %q and %q, code %d", out, errs, code)
+	}
+}
+
+func TestListNamesLoops(t *testing.T) {
+	out, _, code := run(t, "list", "--json")
+	if code != 0 || !strings.Contains(out, `"name":"good"`) || !strings.Contains(out, `"default":"3"`) {
+		t.Errorf("printed %q", out)
+	}
+}

@@ -1,0 +1,300 @@
+package agent
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"bakeoff/base/fault"
+)
+
+// netnsDir is where ip(8) keeps the names of namespaces (ip-netns(8)).
+const netnsDir = "/run/netns"
+
+// What may be a name. What the kernel takes as that of an interface is shorter
+// still; it says so itself.
+func validNetns(s string) bool     { return validName(s, 63, "._-") }
+func validInterface(s string) bool { return validName(s, 15, "_-") }
+
+// validName tells whether s has 1 to most letters and digits of ASCII and, after
+// the first, any of more. A regular expression for that takes a tenth of the
+// time in which this program starts, each time that it does.
+func validName(s string, most int, more string) bool {
+	for i, c := range []byte(s) {
+		alnum := c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+		if !alnum && (i == 0 || strings.IndexByte(more, c) < 0) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= most
+}
+
+// check refuses what is no namespace or would be another's.
+func (n Netns) check() error {
+	if !validNetns(n.Name) || n.Of < 0 {
+		return fault.New(fault.Invalid, "%q (of process %d) is no network namespace", n.Name, n.Of)
+	}
+	l := n.Link
+	if l == nil {
+		return nil
+	}
+	mac, err := net.ParseMAC(l.MAC)
+	if err != nil || len(mac) != 6 || !validNetns(l.Namespace) || !l.Addr.IsValid() || !l.Addr.Addr().Is4() ||
+		!validInterface(l.Inside) || !validInterface(l.Outer) || !validInterface(l.Bridge) {
+		return fault.New(fault.Invalid, "%+v is no link to a bridge", *l)
+	}
+	return nil
+}
+
+// makeNetns makes a namespace with its link. What fails leaves neither.
+func makeNetns(n Netns) error {
+	if err := n.check(); err != nil {
+		return err
+	}
+	// Namespaces belong to a thread, and this one is to go back.
+	runtime.LockOSThread()
+	here, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	err = n.lay()
+	if berr := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); berr != nil {
+		// Still locked, the thread ends with its goroutine.
+		return errors.Join(err, privileged(fmt.Errorf("go back: %w", berr)))
+	}
+	runtime.UnlockOSThread()
+	return err
+}
+
+func (n Netns) lay() error {
+	at := filepath.Join(netnsDir, n.Name)
+	if err := shareNames(); err != nil {
+		return privileged(err)
+	}
+	// The name first, as ip(8) does: whatever ends us now, it is found by it.
+	f, err := os.OpenFile(at, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0)
+	if err != nil {
+		return privileged(err)
+	}
+	f.Close()
+	if err = n.bind(at); err == nil {
+		err = n.furnish()
+	}
+	if err != nil {
+		unix.Unmount(at, unix.MNT_DETACH)
+		return errors.Join(privileged(err), os.Remove(at))
+	}
+	return nil
+}
+
+// privileged adds what most often is the cause.
+func privileged(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fault.WithFix(err, "network namespaces need root")
+	}
+	return err
+}
+
+// bind moves the calling thread into the namespace and gives it its name.
+func (n Netns) bind(at string) error {
+	of := "/proc/thread-self/ns/net"
+	if n.Of != 0 {
+		of = fmt.Sprintf("/proc/%d/ns/net", n.Of)
+		if err := setns(of, unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+	} else if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("unshare: %w", err)
+	}
+	// By our own link, which cannot by now be that of another process.
+	if err := unix.Mount("/proc/thread-self/ns/net", at, "none", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("name it %s: %w", at, err)
+	}
+	return nil
+}
+
+// shareNames makes the directory of names one whose mounts all mount
+// namespaces share, as `ip netns add` does: otherwise a namespace could not be
+// deleted where it had been made visible before.
+func shareNames() error {
+	if err := os.MkdirAll(netnsDir, 0o755); err != nil {
+		return err
+	}
+	dir, err := os.Open(netnsDir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	// ip(8) locks the directory, too, so that two who come first do not mount
+	// it on itself twice.
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", netnsDir, err)
+	}
+	err = unix.Mount("", netnsDir, "none", unix.MS_SHARED|unix.MS_REC, "")
+	if errors.Is(err, unix.EINVAL) { // it is no mount yet
+		if err = unix.Mount(netnsDir, netnsDir, "none", unix.MS_BIND|unix.MS_REC, ""); err == nil {
+			err = unix.Mount("", netnsDir, "none", unix.MS_SHARED|unix.MS_REC, "")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("share the mounts in %s: %w", netnsDir, err)
+	}
+	return nil
+}
+
+// furnish brings the interfaces of the namespace up that the calling thread is
+// in, and moves it on to that of the bridge.
+func (n Netns) furnish() error {
+	if err := linkUp("lo", nil); err != nil || n.Link == nil {
+		return err
+	}
+	l := *n.Link
+	there, err := os.Open(filepath.Join(netnsDir, l.Namespace))
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	if err := l.pair(int(there.Fd())); err != nil {
+		return fmt.Errorf("links %s and %s: %w", l.Inside, l.Outer, err)
+	}
+	if err := quiet(l.Inside); err != nil {
+		return err
+	}
+	if err := linkUp(l.Inside, &InitNetwork{Addr: l.Addr}); err != nil {
+		return err
+	}
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter namespace %s: %w", l.Namespace, err)
+	}
+	if err := quiet(l.Outer); err != nil {
+		return err
+	}
+	if err := enslave(l.Outer, l.Bridge); err != nil {
+		return err
+	}
+	return linkUp(l.Outer, nil)
+}
+
+// quiet keeps an interface from giving itself an IPv6 address (mode 1, none:
+// Linux Documentation/networking/ip-sysctl.rst), with the neighbour discovery
+// that comes with one. A kernel without IPv6 has nothing to be told.
+func quiet(name string) error {
+	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/addr_gen_mode", []byte("1"), 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// enslave puts an interface at a bridge of the same namespace: ioctl
+// SIOCBRADDIF, netdevice(7).
+func enslave(name, bridge string) error {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return fmt.Errorf("interface %s: %w", name, err)
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	r, err := unix.NewIfreq(bridge)
+	if err != nil {
+		return fmt.Errorf("bridge %s: %w", bridge, err)
+	}
+	r.SetUint32(uint32(i.Index))
+	if err := unix.IoctlIfreq(fd, unix.SIOCBRADDIF, r); err != nil {
+		return fmt.Errorf("put %s at the bridge %s: %w", name, bridge, err)
+	}
+	return nil
+}
+
+// pair makes the two devices: the inner one here, the outer one in the
+// namespace that the descriptor is of.
+//
+// Source: rtnetlink(7), linux/if_link.h, linux/veth.h. It is the one message
+// that no older interface of the kernel has.
+func (l Link) pair(namespace int) error {
+	mac, err := net.ParseMAC(l.MAC)
+	if err != nil {
+		return err
+	}
+	const vethInfoPeer = 1 // VETH_INFO_PEER
+	fdBytes := binary.NativeEndian.AppendUint32(nil, uint32(namespace))
+	peer := join(make([]byte, unix.SizeofIfInfomsg), attribute(unix.IFLA_IFNAME, zero(l.Outer)), attribute(unix.IFLA_NET_NS_FD, fdBytes))
+	message := join(make([]byte, unix.SizeofIfInfomsg),
+		attribute(unix.IFLA_IFNAME, zero(l.Inside)),
+		attribute(unix.IFLA_ADDRESS, mac),
+		attribute(unix.IFLA_LINKINFO, join(
+			attribute(unix.IFLA_INFO_KIND, zero("veth")),
+			attribute(unix.IFLA_INFO_DATA, attribute(vethInfoPeer, peer)))))
+	return routing(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, message)
+}
+
+func zero(s string) []byte { return append([]byte(s), 0) }
+
+func join(parts ...[]byte) []byte {
+	var out []byte
+	for _, p := range parts {
+		out = append(out, p...)
+	}
+	return out
+}
+
+// attribute is a struct rtattr with its value, padded to four bytes.
+func attribute(kind uint16, value []byte) []byte {
+	out := binary.NativeEndian.AppendUint16(nil, uint16(unix.SizeofRtAttr+len(value)))
+	out = binary.NativeEndian.AppendUint16(out, kind)
+	out = append(out, value...)
+	return append(out, make([]byte, -len(out)&3)...)
+}
+
+// routing sends one request to the kernel and returns what it answers.
+//
+// Source: netlink(7).
+func routing(kind uint16, flags uint16, message []byte) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("netlink: %w", err)
+	}
+	defer unix.Close(fd)
+	// The kernel answers within the call that sends; this is for one that
+	// does not.
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10}); err != nil {
+		return fmt.Errorf("netlink: %w", err)
+	}
+	request := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(message)))
+	request = binary.NativeEndian.AppendUint16(request, kind)
+	request = binary.NativeEndian.AppendUint16(request, unix.NLM_F_REQUEST|unix.NLM_F_ACK|flags)
+	request = binary.NativeEndian.AppendUint32(request, 1)                     // sequence
+	request = append(binary.NativeEndian.AppendUint32(request, 0), message...) // to the kernel
+	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("netlink: %w", err)
+	}
+	answer := make([]byte, 8<<10)
+	n, _, err := unix.Recvfrom(fd, answer, 0)
+	if err != nil {
+		return fmt.Errorf("netlink: %w", err)
+	}
+	return acknowledged(answer[:n])
+}
+
+// acknowledged reads a struct nlmsgerr: 0, or the negated number of an error.
+func acknowledged(answer []byte) error {
+	if len(answer) < unix.SizeofNlMsghdr+4 || binary.NativeEndian.Uint16(answer[4:]) != unix.NLMSG_ERROR {
+		return fmt.Errorf("netlink: the kernel answers with %d bytes that acknowledge nothing", len(answer))
+	}
+	if number := int32(binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:])); number != 0 {
+		return unix.Errno(-number)
+	}
+	return nil
+}

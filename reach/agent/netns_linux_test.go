@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"bakeoff/base/fault"
+)
+
+// A description that is not one of a link is refused before anything is made.
+func TestNetnsRefuses(t *testing.T) {
+	good := Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bov0", Namespace: "bo-x", Bridge: "br0"}
+	if err := (Netns{Name: "bo-a", Link: &good}).check(); err != nil {
+		t.Error(err)
+	}
+	for name, spoil := range map[string]func(*Netns){
+		"a path":        func(n *Netns) { n.Name = "../x" },
+		"no name":       func(n *Netns) { n.Name = "" },
+		"a process":     func(n *Netns) { n.Of = -1 },
+		"a MAC":         func(n *Netns) { n.Link.MAC = "02:b0" },
+		"an address":    func(n *Netns) { n.Link.Addr = netip.MustParsePrefix("fd00::1/64") },
+		"no address":    func(n *Netns) { n.Link.Addr = netip.Prefix{} },
+		"a long name":   func(n *Netns) { n.Link.Outer = strings.Repeat("x", 16) },
+		"a file":        func(n *Netns) { n.Link.Inside = "../all" },
+		"the bridge":    func(n *Netns) { n.Link.Bridge = "" },
+		"its namespace": func(n *Netns) { n.Link.Namespace = "/proc/1/ns/net" },
+	} {
+		l := good
+		n := Netns{Name: "bo-a", Link: &l}
+		spoil(&n)
+		if err := makeNetns(n); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What fails on its way leaves no name behind, and this process where it was.
+func TestNetnsLeavesNothing(t *testing.T) {
+	needNamespaces(t)
+	before, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "bo-agent-" + strings.ToLower(strings.ReplaceAll(filepath.Base(t.TempDir()), "_", ""))
+	link := Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bovagent0",
+		Namespace: "bo-that-is-not-there", Bridge: "br0"}
+	if err := makeNetns(Netns{Name: name, Link: &link}); err == nil {
+		t.Error("a link to a namespace that is not there")
+	}
+	if _, err := os.Lstat(filepath.Join(netnsDir, name)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the name is still there: %v", err)
+	}
+	if after, err := os.Readlink("/proc/self/ns/net"); err != nil || after != before {
+		t.Errorf("this process went from %s to %s (%v)", before, after, err)
+	}
+}
+
+func TestAttribute(t *testing.T) {
+	got := attribute(unix.IFLA_IFNAME, zero("eth0"))
+	if len(got) != 12 || binary.NativeEndian.Uint16(got) != 9 || binary.NativeEndian.Uint16(got[2:]) != unix.IFLA_IFNAME ||
+		!slices.Equal(got[4:], []byte("eth0\x00\x00\x00\x00")) {
+		t.Errorf("%q", got)
+	}
+}
+
+// FuzzAcknowledged: whatever comes as an answer, it is an error or it is not.
+func FuzzAcknowledged(f *testing.F) {
+	answer := func(number int32) []byte {
+		b := make([]byte, unix.SizeofNlMsghdr+4)
+		binary.NativeEndian.PutUint16(b[4:], unix.NLMSG_ERROR)
+		binary.NativeEndian.PutUint32(b[unix.SizeofNlMsghdr:], uint32(number))
+		return b
+	}
+	f.Add(answer(0))
+	f.Add(answer(-int32(unix.EEXIST)))
+	f.Add([]byte("short"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		err := acknowledged(b)
+		if len(b) < unix.SizeofNlMsghdr+4 && err == nil {
+			t.Error("too short an answer acknowledges")
+		}
+	})
+	if err := acknowledged(answer(0)); err != nil {
+		f.Error(err)
+	}
+	if err := acknowledged(answer(-int32(unix.EEXIST))); !errors.Is(err, unix.EEXIST) {
+		f.Error(err)
+	}
+}

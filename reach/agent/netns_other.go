@@ -1,0 +1,14 @@
+//go:build !linux
+
+package agent
+
+import "bakeoff/base/fault"
+
+func makeNetns(Netns) error {
+	return fault.New(fault.Unsupported, "network namespaces exist on Linux only")
+}
+
+// Raze is of Linux only.
+func (Razing) Raze() error {
+	return fault.New(fault.Unsupported, "what an environment stands on is removed so on Linux only")
+}

@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"bakeoff/base/fault"
+)
+
+// serveEnviron is what programs that `serve` starts find in their
+// environment, and nothing of whoever started it: it is the same inside every
+// technology.
+var serveEnviron = map[string]string{
+	"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8",
+}
+
+// runServe answers a host from inside an environment that has an init of its
+// own, or none. The one argument says where:
+//
+//   - standard input and output, for one conversation
+//     /dev/…         a terminal or virtio port, one conversation after the other
+//     tcp:ADDR:PORT  a TCP port, one after the other
+//     vsock:PORT     a port of the socket to the hypervisor (Linux)
+//
+// Whoever reaches the place can do everything in the environment: it is the
+// host's alone.
+func runServe(c call) int {
+	f, _ := c.flags("serve")
+	if err := f.Parse(c.args); err != nil || f.NArg() != 1 {
+		return c.fail(usageError("serve: say where: -, /dev/NAME, tcp:ADDR:PORT or vsock:PORT"))
+	}
+	os.Clearenv()
+	for name, value := range serveEnviron {
+		os.Setenv(name, value)
+	}
+	if err := os.Chdir("/"); err != nil {
+		return c.fail(err)
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	if f.Arg(0) == "-" {
+		Serve(ctx, stdio{c.stdin, c.stdout}, serveOptions)
+		return ExitOK
+	}
+	open, err := opener(f.Arg(0))
+	if err != nil {
+		return c.fail(err)
+	}
+	for ctx.Err() == nil {
+		port, err := open(ctx)
+		if err != nil {
+			fmt.Fprintln(c.stderr, "bakeoff-agent: serve:", err)
+		} else {
+			err = Serve(ctx, port, serveOptions)
+			port.Close()
+		}
+		// A port to which nobody is connected ends at once.
+		if err != nil {
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}
+	return ExitOK
+}
+
+var serveOptions = ServeOptions{Functions: map[string]Function{
+	"boot": func(context.Context, json.RawMessage) (any, error) { return BootReport{}, nil },
+}}
+
+// opener returns what waits for the next host at a place.
+func opener(place string) (func(context.Context) (io.ReadWriteCloser, error), error) {
+	kind, at, _ := strings.Cut(place, ":")
+	switch {
+	case filepath.IsAbs(place):
+		return func(context.Context) (io.ReadWriteCloser, error) { return openDevice(place) }, nil
+	case kind == "tcp":
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			return nil, err
+		}
+		return accepting(l), nil
+	case kind == "vsock":
+		l, err := listenVsock(at)
+		if err != nil {
+			return nil, err
+		}
+		return accepting(l), nil
+	}
+	return nil, usageError("serve: %q is no place: say -, /dev/NAME, tcp:ADDR:PORT or vsock:PORT", place)
+}
+
+func accepting(l net.Listener) func(context.Context) (io.ReadWriteCloser, error) {
+	return func(ctx context.Context) (io.ReadWriteCloser, error) {
+		defer context.AfterFunc(ctx, func() { l.Close() })()
+		return l.Accept()
+	}
+}
+
+// openDevice opens a port and, where it is a terminal, makes it carry bytes as
+// they are.
+func openDevice(path string) (io.ReadWriteCloser, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		f.Close()
+		return nil, errors.Join(err, fault.New(fault.Invalid, "%s is not a character device", path))
+	}
+	if fd := int(f.Fd()); term.IsTerminal(fd) {
+		if _, err := term.MakeRaw(fd); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return f, nil
+}
+
+// stdio is a stream of two halves.
+type stdio struct {
+	io.Reader
+	io.Writer
+}
+
+// Close ends both halves, so that a read under way returns.
+func (s stdio) Close() error {
+	var errs []error
+	for _, half := range []any{s.Reader, s.Writer} {
+		if c, ok := half.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

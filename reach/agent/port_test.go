@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
+)
+
+// TestServeChild is the agent that the other tests start; by itself it does
+// nothing.
+func TestServeChild(t *testing.T) {
+	where := os.Getenv("AGENT_TEST_SERVE")
+	if where == "" {
+		return
+	}
+	os.Exit(Main([]string{"serve", where}, os.Stdin, os.Stdout, os.Stderr, nil))
+}
+
+func startServe(t *testing.T, where string) *exec.Cmd {
+	p := exec.Command(os.Args[0], "-test.run=^TestServeChild$")
+	p.Env = append(os.Environ(), "AGENT_TEST_SERVE="+where, "SECRET=of the host")
+	p.Stderr = os.Stderr
+	t.Cleanup(func() {
+		p.Process.Kill()
+		p.Wait()
+	})
+	return p
+}
+
+func open(t *testing.T, rw io.ReadWriteCloser) *channel.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c, err := channel.Open(ctx, rw, channel.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+type halves struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// On standard input and output there is one conversation; its programs see
+// nothing of the environment in which the agent was started.
+func TestServeStdio(t *testing.T) {
+	p := startServe(t, "-")
+	in, err := p.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, halves{out, in})
+	env, err := conn.Output(t.Context(), c, "env")
+	if err != nil || strings.Contains(string(env), "SECRET") || !strings.Contains(string(env), "LANG=C.UTF-8") {
+		t.Errorf("%v, environment %q", err, env)
+	}
+	if dir, err := conn.Output(t.Context(), c, "pwd"); err != nil || string(dir) != "/\n" {
+		t.Errorf("it works in %q, %v", dir, err)
+	}
+	c.Close()
+	done := make(chan error, 1)
+	go func() { done <- p.Wait() }()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("it did not end with its host")
+	}
+}
+
+// At a TCP port one host comes after the other.
+func TestServeTCP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	if err := startServe(t, "tcp:"+addr).Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		var rw net.Conn
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			if rw, err = net.Dial("tcp", addr); err == nil {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+		c := open(t, rw)
+		if out, err := conn.Output(t.Context(), c, "echo", "here"); err != nil || string(out) != "here\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+		c.Close()
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	for _, args := range [][]string{nil, {"nowhere"}, {"udp:1"}, {"vsock:x"}, {"-", "-"}, {"tcp:300.0.0.1:1"}} {
+		p := exec.Command(os.Args[0], "-test.run=^TestServeChild$")
+		if len(args) == 1 {
+			p.Env = append(os.Environ(), "AGENT_TEST_SERVE="+args[0])
+			if err := p.Run(); err == nil {
+				t.Errorf("serve %q went well", args)
+			}
+			continue
+		}
+		if code := Main(append([]string{"serve"}, args...), nil, io.Discard, io.Discard, nil); code != ExitInvalid {
+			t.Errorf("serve %q: %d", args, code)
+		}
+	}
+	if _, err := openDevice(os.Args[0]); err == nil {
+		t.Error("a file is taken for a port")
+	}
+}
+
+// A port of the socket to the hypervisor works like any other, where the
+// kernel has one that leads back.
+func TestServeVsock(t *testing.T) {
+	l, err := listenVsock("70011")
+	if err != nil {
+		t.Skip("the kernel has no vsock:", err)
+	}
+	accepted := make(chan error, 1)
+	go func() {
+		_, err := l.Accept()
+		accepted <- err
+	}()
+	time.Sleep(10 * time.Millisecond)
+	l.Close()
+	select {
+	case err := <-accepted:
+		if err == nil {
+			t.Error("somebody came to a closed port")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("Accept outlives Close")
+	}
+}
+
+func TestSubject(t *testing.T) {
+	file := t.TempDir() + "/f"
+	var out strings.Builder
+	run := func(args ...string) int {
+		out.Reset()
+		return Main(append([]string{"subject"}, args...), nil, &out, &out, nil)
+	}
+	if code := run("fill", file, "4096"); code != ExitOK {
+		t.Errorf("fill: %d %s", code, out.String())
+	}
+	if s, err := os.Stat(file); err != nil || s.Size() != 4096 {
+		t.Errorf("%v, %v", s, err)
+	}
+	if code := run("cpus"); code != ExitOK || strings.TrimSpace(out.String()) == "0" {
+		t.Errorf("cpus: %d %s", code, out.String())
+	}
+	if code := run("hog", "1048576"); code != ExitOK || out.String() != "held 1 MiB\n" {
+		t.Errorf("hog: %d %s", code, out.String())
+	}
+	for _, bad := range [][]string{nil, {"fly"}, {"fill", file}, {"cpus", "2"}} {
+		if code := run(bad...); code != ExitInvalid {
+			t.Errorf("subject %q: %d", bad, code)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/reach/probe"
+)
+
+// runProbe is `probe counters [--json] [--cpus 0,1]` and
+// `probe fingerprint [--json] [--volume PATH…]`.
+func runProbe(c call) int {
+	if len(c.args) == 0 {
+		return c.fail(usageError("probe: write: probe fingerprint, or: probe counters"))
+	}
+	f, asJSON := c.flags("probe")
+	cpuList := f.String("cpus", "", "CPUs to count, as 0,1; all of them without")
+	var volumes []string
+	f.Func("volume", "a directory whose file system is told; may be repeated", func(s string) error {
+		volumes = append(volumes, s)
+		return nil
+	})
+	if err := f.Parse(c.args[1:]); err != nil {
+		return ExitInvalid
+	}
+	switch c.args[0] {
+	case "counters":
+		cpus, err := parseCPUs(*cpuList)
+		if err != nil {
+			return c.fail(usageError("probe: %w", err))
+		}
+		return c.print(probe.ReadHost(cpus)) // JSON is its only form
+	case "fingerprint":
+		fp := probe.ReadFingerprint(volumes)
+		if sum, err := Hash(); err != nil {
+			fp.Unavailable["agent"] = err.Error()
+		} else {
+			fp.Facts["agent"] = sum
+		}
+		if *asJSON {
+			return c.print(fp)
+		}
+		c.printFingerprint(fp)
+		return ExitOK
+	}
+	return c.fail(usageError("probe: %q is neither fingerprint nor counters", c.args[0]))
+}
+
+func (c call) printFingerprint(fp probe.Fingerprint) {
+	var names []string
+	for n := range fp.Facts {
+		names = append(names, n)
+	}
+	for n := range fp.Unavailable {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		v, ok := fp.Facts[n]
+		if !ok {
+			v = "unavailable: " + fp.Unavailable[n]
+		}
+		fmt.Fprintf(c.stdout, "%-24s %s\n", n, v)
+	}
+}
+
+// parseCPUs reads 0,2,3.
+func parseCPUs(s string) ([]int, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var out []int
+	for _, f := range strings.Split(s, ",") {
+		n, err := strconv.Atoi(f)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%q is not a list of CPUs; write 0,1", s)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}

@@ -1,0 +1,353 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn/channel"
+
+	"github.com/hashicorp/yamux"
+)
+
+// Function is something that the host can call by name. params is JSON of at
+// most channel.MaxPayload bytes; the value must be fit for JSON.
+type Function func(ctx context.Context, params json.RawMessage) (value any, err error)
+
+// ServeOptions say what Serve offers beside the operations of the channel.
+type ServeOptions struct {
+	// Functions are offered beside "clock".
+	Functions map[string]Function
+	// Launch starts programs; nil starts them as children that are waited
+	// for one by one.
+	Launch Launcher
+}
+
+// Launcher starts programs.
+type Launcher interface {
+	// Launch starts a program in a session of its own.
+	Launch(path string, argv []string, attr *os.ProcAttr) (Process, error)
+}
+
+// Process is a program that was started.
+type Process interface {
+	// Wait returns how it ended. It is called once.
+	Wait() (channel.Result, error)
+	// Kill kills it and all that it started, and may be called at any time.
+	Kill()
+	// Release forgets what it left behind.
+	Release()
+}
+
+// maxRequests bounds the requests under way.
+const maxRequests = 1024
+
+// Serve answers one host on port, until port ends or ctx does. Then
+// everything that the host started and did not leave behind is killed.
+// io.EOF from a port to which nobody is connected is returned as such.
+func Serve(ctx context.Context, port io.ReadWriteCloser, o ServeOptions) error {
+	r, err := channel.Answer(port)
+	if err != nil {
+		return err
+	}
+	session, err := yamux.Server(channel.Link(r, port), channel.Config(maxRequests, time.Minute))
+	if err != nil {
+		return err
+	}
+	if o.Launch == nil {
+		o.Launch = singly{}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := &server{options: o, cancels: map[uint64]context.CancelFunc{}}
+	defer s.requests.Wait()
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { session.Close() })
+	defer stop()
+	for {
+		stream, err := session.AcceptStream()
+		if err != nil {
+			session.Close()
+			return err
+		}
+		s.requests.Add(1)
+		go func() {
+			defer s.requests.Done()
+			defer stream.Close()
+			s.answer(ctx, &reply{stream: stream, in: bufio.NewReaderSize(stream, 4<<10)})
+		}()
+	}
+}
+
+type server struct {
+	options  ServeOptions
+	requests sync.WaitGroup
+	mu       sync.Mutex
+	cancels  map[uint64]context.CancelFunc
+}
+
+// reply is a request as the agent sees it.
+type reply struct {
+	stream *yamux.Stream
+	in     *bufio.Reader
+	buf    []byte
+	wmu    sync.Mutex
+}
+
+func (r *reply) send(kind byte, payload []byte) error {
+	r.wmu.Lock()
+	defer r.wmu.Unlock()
+	_, err := r.stream.Write(channel.AppendFrame(make([]byte, 0, channel.HeaderSize+len(payload)), kind, payload))
+	return err
+}
+
+func (r *reply) result(res channel.Result) {
+	text, err := json.Marshal(res)
+	if err == nil && len(text) > channel.MaxPayload {
+		err = fmt.Errorf("a result of %d bytes; %d is the most", len(text), channel.MaxPayload)
+	}
+	if err != nil {
+		r.fault(fault.Wrap(fault.Subject, "agent", err))
+		return
+	}
+	r.send(channel.FrameResult, text)
+}
+
+func (r *reply) fault(err error) {
+	text, _ := json.Marshal(channel.Fault{Kind: kindOf(err).String(), Message: err.Error()})
+	r.send(channel.FrameFault, text)
+}
+
+// kindOf classes an error of the guest's operating system.
+func kindOf(err error) fault.Kind {
+	var classed *fault.Error
+	switch {
+	case errors.As(err, &classed):
+		return classed.Kind
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.NotFound
+	}
+	return fault.Subject
+}
+
+// receive reads the next frame.
+func (r *reply) receive() (kind byte, payload []byte, err error) {
+	kind, payload, r.buf, err = channel.ReadFrame(r.in, r.buf)
+	return kind, payload, err
+}
+
+// copyIn copies FrameInput to w until FrameEOF. A w that fails is not an
+// error: what is left of the input is thrown away, as a pipe would.
+func (r *reply) copyIn(w io.Writer) (werr, err error) {
+	for {
+		kind, payload, err := r.receive()
+		switch {
+		case err != nil:
+			return werr, err
+		case kind == channel.FrameEOF:
+			return werr, nil
+		case kind != channel.FrameInput:
+			return werr, fmt.Errorf("a frame of type %q in the input", kind)
+		case werr == nil:
+			_, werr = w.Write(payload)
+		}
+	}
+}
+
+// copyOut copies src as frames of one kind.
+func (r *reply) copyOut(kind byte, src io.Reader) error {
+	buf := make([]byte, channel.HeaderSize+channel.ChunkSize)
+	for {
+		n, err := src.Read(buf[channel.HeaderSize:])
+		if n > 0 {
+			channel.PutHeader(buf, kind, n)
+			r.wmu.Lock()
+			_, werr := r.stream.Write(buf[:channel.HeaderSize+n])
+			r.wmu.Unlock()
+			if werr != nil {
+				return werr
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// begin makes a context that OpKill can end.
+func (s *server) begin(ctx context.Context, id uint64) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	s.mu.Lock()
+	s.cancels[id] = cancel
+	s.mu.Unlock()
+	return ctx, func() {
+		s.mu.Lock()
+		delete(s.cancels, id)
+		s.mu.Unlock()
+		cancel()
+	}
+}
+
+func (s *server) answer(ctx context.Context, r *reply) {
+	kind, payload, err := r.receive()
+	if err != nil || kind != channel.FrameAsk {
+		return
+	}
+	var q channel.Request
+	if err := json.Unmarshal(payload, &q); err != nil {
+		r.fault(fault.Wrap(fault.Invalid, "agent: the request", err))
+		return
+	}
+	if q.Op == channel.OpKill {
+		s.mu.Lock()
+		if cancel := s.cancels[q.ID]; cancel != nil {
+			cancel()
+		}
+		s.mu.Unlock()
+		r.result(channel.Result{})
+		return
+	}
+	ctx, end := s.begin(ctx, q.ID)
+	defer end()
+	switch q.Op {
+	case channel.OpExec:
+		s.exec(ctx, r, q)
+	case channel.OpPush:
+		s.push(ctx, r, q)
+	case channel.OpPull:
+		s.pull(r, q)
+	case channel.OpDial:
+		s.dial(ctx, r, q)
+	case channel.OpCall:
+		s.call(ctx, r, q)
+	default:
+		r.fault(fault.New(fault.Unsupported, "agent: %q is not an operation of this agent", q.Op))
+	}
+}
+
+func (s *server) call(ctx context.Context, r *reply, q channel.Request) {
+	f := s.options.Functions[q.Name]
+	if q.Name == "clock" {
+		f = readClock
+	}
+	if f == nil {
+		r.fault(fault.New(fault.Unsupported, "agent: there is no function %q", q.Name))
+		return
+	}
+	v, err := f(ctx, q.Params)
+	if err != nil {
+		r.fault(err)
+		return
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		r.fault(err)
+		return
+	}
+	r.result(channel.Result{Value: text})
+}
+
+var started = time.Now()
+
+func readClock(context.Context, json.RawMessage) (any, error) {
+	now := time.Now()
+	return channel.Clock{MonotonicNS: int64(now.Sub(started)), WallNS: now.UnixNano()}, nil
+}
+
+// push writes a file beside its place and then moves it there.
+func (s *server) push(ctx context.Context, r *reply, q channel.Request) {
+	if !filepath.IsAbs(q.Path) {
+		r.fault(fault.New(fault.Invalid, "agent: %q is not absolute", q.Path))
+		return
+	}
+	f, err := os.CreateTemp(filepath.Dir(q.Path), ".push-*")
+	if err != nil {
+		r.fault(err)
+		return
+	}
+	defer os.Remove(f.Name()) // it has another name by then if all went well
+	defer f.Close()
+	werr, err := r.copyIn(f)
+	if err != nil {
+		return // the host has gone away
+	}
+	if werr == nil {
+		werr = f.Chmod(fs.FileMode(q.Mode).Perm())
+	}
+	if werr == nil {
+		werr = f.Close()
+	}
+	if werr == nil {
+		werr = ctx.Err()
+	}
+	if werr == nil {
+		werr = os.Rename(f.Name(), q.Path)
+	}
+	if werr != nil {
+		r.fault(werr)
+		return
+	}
+	r.result(channel.Result{})
+}
+
+func (s *server) pull(r *reply, q channel.Request) {
+	// O_NONBLOCK, so that a pipe that nobody writes to is refused, not waited for.
+	f, err := os.OpenFile(q.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		r.fault(err)
+		return
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		r.fault(fault.New(fault.Invalid, "agent: %s is not a regular file", q.Path))
+		return
+	}
+	if err := r.copyOut(channel.FrameOutput, f); err != nil {
+		r.fault(err)
+		return
+	}
+	r.result(channel.Result{})
+}
+
+func (s *server) dial(ctx context.Context, r *reply, q channel.Request) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, q.Network, q.Address)
+	if err != nil {
+		r.fault(fault.Wrap(fault.Subject, "agent", err))
+		return
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	r.result(channel.Result{Local: c.LocalAddr().String(), Remote: c.RemoteAddr().String()})
+	in := make(chan struct{})
+	go func() {
+		defer close(in)
+		_, err := r.copyIn(c)
+		half, ok := c.(interface{ CloseWrite() error })
+		if err != nil || !ok {
+			c.Close() // the host has gone away, or nothing can be left half open
+			return
+		}
+		half.CloseWrite()
+	}()
+	if err := r.copyOut(channel.FrameOutput, c); err != nil && ctx.Err() == nil {
+		r.fault(fault.Wrap(fault.Subject, "agent", err))
+	} else {
+		r.send(channel.FrameEOF, nil)
+	}
+	// What the host still sends goes on until it closes the stream.
+	<-in
+}

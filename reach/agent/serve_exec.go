@@ -1,0 +1,251 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn/channel"
+	"bakeoff/reach/conn/local"
+)
+
+// exec runs a program with its standard streams in frames.
+func (s *server) exec(ctx context.Context, r *reply, q channel.Request) {
+	path, err := findProgram(q)
+	if err != nil {
+		r.fault(err)
+		return
+	}
+	pipes, err := newPipes(q.Input)
+	if err != nil {
+		r.fault(err)
+		return
+	}
+	defer pipes.close()
+	attr := &os.ProcAttr{Dir: q.Dir, Env: environ(q.Env), Files: pipes.theirs[:], Sys: &syscall.SysProcAttr{Setsid: true}}
+	done := local.StartIn(attr.Sys, q.Group)
+	p, err := s.options.Launch.Launch(path, q.Argv, attr)
+	done()
+	pipes.handOver()
+	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
+		// What a shell says of what is there and is no program.
+		r.send(channel.FrameErrput, []byte(err.Error()+"\n"))
+		r.result(channel.Result{Code: 126})
+		return
+	}
+	if err != nil {
+		r.fault(err)
+		return
+	}
+	defer p.Release()
+	defer context.AfterFunc(ctx, p.Kill)()
+	go func() {
+		if q.Input {
+			_, err := r.copyIn(pipes.stdin)
+			pipes.stdin.Close()
+			if err != nil {
+				p.Kill() // the host has gone away
+				return
+			}
+		}
+		// Nothing more comes but the end of the stream.
+		if _, _, err := r.receive(); err != nil {
+			p.Kill()
+		}
+	}()
+	r.finish(ctx, p, pipes)
+}
+
+// finish pumps the output of p, waits for its end and reports it.
+func (r *reply) finish(ctx context.Context, p Process, pipes *pipes) {
+	var pumps sync.WaitGroup
+	var ended atomic.Bool
+	pump := func(kind byte, f *os.File) {
+		defer pumps.Done()
+		if err := r.copyOut(kind, &output{f: f, ended: &ended, left: afterlife}); err != nil {
+			f.Close() // so that a program that goes on writing notices
+		}
+	}
+	pumps.Add(2)
+	go pump(channel.FrameOutput, pipes.stdout)
+	go pump(channel.FrameErrput, pipes.stderr)
+	res, err := p.Wait()
+	ended.Store(true)
+	deadline := time.Now().Add(linger)
+	pipes.stdout.SetReadDeadline(deadline)
+	pipes.stderr.SetReadDeadline(deadline)
+	pumps.Wait()
+	if err != nil {
+		r.fault(err)
+		return
+	}
+	r.result(res)
+}
+
+// linger is how long output is waited for after a program has ended, when
+// something that it left behind still holds the pipe, and afterlife how much
+// of it is read: more than the pipe itself can have held.
+const (
+	linger    = 100 * time.Millisecond
+	afterlife = 1 << 20
+)
+
+// output is what a program writes: to the end of the pipe or, once the
+// program has ended, until the pipe is empty.
+type output struct {
+	f     *os.File
+	ended *atomic.Bool
+	left  int
+}
+
+func (o *output) Read(p []byte) (int, error) {
+	if o.ended.Load() {
+		if o.left <= 0 {
+			return 0, io.EOF
+		}
+		// An expired deadline would hide what the pipe holds, when the host
+		// was slow to take what came before.
+		o.f.SetReadDeadline(time.Now().Add(linger))
+	}
+	n, err := o.f.Read(p)
+	if o.ended.Load() {
+		o.left -= n
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// findProgram looks Argv[0] up and tells a missing directory from a missing
+// program.
+func findProgram(q channel.Request) (string, error) {
+	if len(q.Argv) == 0 {
+		return "", fault.New(fault.Invalid, "agent: no program is named")
+	}
+	if q.Dir != "" {
+		if info, err := os.Stat(q.Dir); err != nil || !info.IsDir() {
+			return "", fault.New(fault.Invalid, "agent: no directory %q to start in", q.Dir)
+		}
+	}
+	if strings.Contains(q.Argv[0], "/") {
+		return q.Argv[0], nil
+	}
+	path, err := exec.LookPath(q.Argv[0])
+	if err != nil {
+		return "", fault.Wrap(fault.NotFound, "agent", err)
+	}
+	return path, nil
+}
+
+// pipes are the standard streams of a program.
+type pipes struct {
+	stdin, stdout, stderr *os.File // ours; stdin is nil when the input is empty
+	theirs                [3]*os.File
+}
+
+func newPipes(input bool) (*pipes, error) {
+	p := &pipes{}
+	var err error
+	if input {
+		p.theirs[0], p.stdin, err = os.Pipe()
+	} else {
+		p.theirs[0], err = os.Open(os.DevNull)
+	}
+	if err == nil {
+		p.stdout, p.theirs[1], err = os.Pipe()
+	}
+	if err == nil {
+		p.stderr, p.theirs[2], err = os.Pipe()
+	}
+	if err != nil {
+		p.handOver()
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// handOver closes the program's ends on our side.
+func (p *pipes) handOver() {
+	for i, f := range p.theirs {
+		if f != nil {
+			f.Close()
+			p.theirs[i] = nil
+		}
+	}
+}
+
+func (p *pipes) close() {
+	for _, f := range []*os.File{p.stdin, p.stdout, p.stderr} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// environ is the agent's environment with more set in it.
+func environ(more []string) []string {
+	env := os.Environ()
+	for _, m := range more {
+		name, _, _ := strings.Cut(m, "=")
+		env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+		env = append(env, m)
+	}
+	return env
+}
+
+// singly launches programs that the agent starts and waits for itself.
+type singly struct{}
+
+func (singly) Launch(path string, argv []string, attr *os.ProcAttr) (Process, error) {
+	p, err := os.StartProcess(path, argv, attr)
+	if err != nil {
+		return nil, err
+	}
+	return &child{p: p}, nil
+}
+
+type child struct {
+	p     *os.Process
+	ended atomic.Bool
+}
+
+func (c *child) Wait() (channel.Result, error) {
+	state, err := c.p.Wait()
+	c.ended.Store(true)
+	if err != nil {
+		return channel.Result{}, err
+	}
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if !ok {
+		return channel.Result{Code: state.ExitCode()}, nil
+	}
+	return resultOf(status), nil
+}
+
+func resultOf(status syscall.WaitStatus) channel.Result {
+	if status.Signaled() {
+		return channel.Result{Code: 128 + int(status.Signal()), Signal: status.Signal().String()}
+	}
+	return channel.Result{Code: status.ExitStatus()}
+}
+
+// Kill kills the session's process group. What has left it is out of reach
+// without control groups; the launcher of init has them.
+func (c *child) Kill() {
+	if !c.ended.Load() {
+		syscall.Kill(-c.p.Pid, syscall.SIGKILL)
+	}
+}
+
+func (c *child) Release() {}

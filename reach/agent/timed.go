@@ -1,0 +1,350 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/sample"
+	"bakeoff/reach/probe"
+)
+
+// Timed is the timed part of a loop: units of work done one after another for
+// a stated time, on one thread, without the garbage collector.
+//
+// Before it starts, Run finds how many units make a batch that is long against
+// the clock's own cost, and checks that twice the units take about twice the
+// time. A compiler that removed the work fails that check.
+type Timed struct {
+	For time.Duration
+	// Do does n units of work. It does not allocate.
+	Do func(n int) error
+	// Begin is called just before the timed part, after the checks, outside
+	// the time. Finish ends the timed part, inside it: a last fsync. Both may
+	// be nil.
+	Begin, Finish func() error
+	// Low and High bound time(2n)/time(n), within which it is believed at
+	// once; 0 stands for 1.6 and 2.6. What
+	// waits for a device scales less evenly than what computes.
+	Low, High float64
+	// Largest bounds n; 0: no bound. With Largest 1 there is no batch to
+	// double, and no check of scaling.
+	Largest int
+	// Clock and CPU are the monotonic clock and the CPU seconds spent so
+	// far; nil: this system's, this thread's and its finished children's.
+	Clock func() time.Duration
+	CPU   func() (float64, error)
+}
+
+// Timing is what a timed part gave.
+type Timing struct {
+	Work       float64 // units
+	Elapsed    time.Duration
+	CPUSeconds *float64
+	Windows    []float64 // units done in each of equal slices of Elapsed
+	Scaling    float64   // time(2n)/time(n); 0 where it was not checked
+}
+
+const (
+	windows = 16   // slices of the timed part
+	records = 4096 // batches whose ends are kept; pairs are merged beyond
+	share   = 200  // of the timed part that one batch is to take
+)
+
+// Run does the timed part. An error of Do ends it. An error of kind
+// fault.Subject says that the time did not scale with the work.
+func (t Timed) Run(ctx context.Context) (Timing, error) {
+	if t.Clock == nil {
+		began := time.Now()
+		t.Clock = func() time.Duration { return time.Since(began) }
+	}
+	if t.CPU == nil {
+		t.CPU = probe.Thread
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer withoutCollector()()
+
+	n, err := t.batch(ctx)
+	if err != nil {
+		return Timing{}, err
+	}
+	scaling, err := t.scaling(ctx, n)
+	if err != nil {
+		return Timing{}, err
+	}
+	out, err := t.measure(ctx, n)
+	out.Scaling = scaling
+	return out, err
+}
+
+// ErrEnough is what Do returns when there is nothing more to do before the time
+// is up. Its units count.
+var ErrEnough = errors.New("all the work is done")
+
+// slack is how much the heap may grow before the garbage collector runs after
+// all, in bytes: some system calls of Go allocate a little, and hours of them
+// must not fill a small guest.
+const slack = 64 << 20
+
+// withoutCollector collects what garbage there is and puts the collector off.
+// What it returns puts it on again.
+func withoutCollector() (restore func()) {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	percent := debug.SetGCPercent(-1)
+	limit := debug.SetMemoryLimit(int64(m.Sys-m.HeapReleased) + slack)
+	return func() {
+		debug.SetMemoryLimit(limit)
+		debug.SetGCPercent(percent)
+	}
+}
+
+// once returns the time that n units take.
+func (t Timed) once(n int) (time.Duration, error) {
+	from := t.Clock()
+	err := t.Do(n)
+	return t.Clock() - from, err
+}
+
+// least returns the shortest of k times for n units: noise only adds.
+func (t Timed) least(ctx context.Context, n, k int) (time.Duration, error) {
+	least := time.Duration(math.MaxInt64)
+	for range k {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		d, err := t.once(n)
+		if err != nil {
+			return 0, err
+		}
+		least = min(least, d)
+	}
+	return least, nil
+}
+
+// batch returns how many units take a small share of the timed part, and at
+// least 100 µs, so that reading the clock costs nothing beside it.
+func (t Timed) batch(ctx context.Context) (int, error) {
+	want := min(max(t.For/share, 100*time.Microsecond), 10*time.Millisecond)
+	for n := 1; n < 1<<30; {
+		if t.Largest > 0 && n >= t.Largest {
+			return t.Largest, nil
+		}
+		d, err := t.once(n)
+		if err == nil && d >= want {
+			// Once may have been an interruption.
+			if d, err = t.least(ctx, n, 2); err == nil && d >= want {
+				return n, nil
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		// Towards the share in bounded steps, as short times are inexact.
+		step := float64(want) / float64(max(d, 1))
+		n = int(float64(n)*min(max(step, 1.2), 8)) + 1
+	}
+	return 0, fault.New(fault.Subject, "the work takes no time: it was optimised away")
+}
+
+// scaling returns time(2n)/time(n), each the least of some. Rounds are added
+// while it is out of bounds, because noise can only make a time too long, and
+// with more units while the ratio is too small: what starting the work costs,
+// threads above all, weighs the less the more there is of it.
+//
+// A removed loop takes the same time whatever it is given, so its ratio is 1.
+// A machine that others use may miss the bounds in every round; that is not
+// the subject's failure.
+func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
+	if t.Largest == 1 {
+		return 0, nil
+	}
+	low, high := t.Low, t.High
+	if low == 0 {
+		low = 1.6
+	}
+	if high == 0 {
+		high = 2.6
+	}
+	single, double := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	singleCPU, doubleCPU := math.Inf(1), math.Inf(1)
+	tries := 3 // in a round
+	if n == 1 {
+		tries = 1 // one unit is long already, and so little disturbed
+	}
+	var ratio float64
+	for round := range 8 {
+		if more := 8 * n; round > 0 && ratio < low && single < scalingMost && (t.Largest == 0 || more <= t.Largest) {
+			n = more
+			single, double = math.MaxInt64, math.MaxInt64
+			singleCPU, doubleCPU = math.Inf(1), math.Inf(1)
+		}
+		for range tries {
+			one, oneCPU, err := t.spent(ctx, n)
+			if err != nil {
+				return 0, err
+			}
+			two, twoCPU, err := t.spent(ctx, 2*n)
+			if err != nil {
+				return 0, err
+			}
+			single, double = min(single, one), min(double, two)
+			singleCPU, doubleCPU = min(singleCPU, oneCPU), min(doubleCPU, twoCPU)
+		}
+		ratio = float64(double) / float64(max(single, 1))
+		if ratio >= low && ratio <= high {
+			return ratio, nil
+		}
+	}
+	if ratio >= removed {
+		// The work is done, if not evenly: the ratio is in the result.
+		return ratio, nil
+	}
+	// Turns of a busy scheduler may meet the single time in every round, and
+	// the double one in none. CPU time does not count them, and a removed loop
+	// spends as little for twice.
+	if r := doubleCPU / singleCPU; r >= low && r <= high {
+		return r, nil
+	}
+	return ratio, fault.New(fault.Subject, "twice the work took %.2f times the time (%v and %v for %d and %d units): the work was optimised away",
+		ratio, single, double, n, 2*n)
+}
+
+// spent returns the time and the CPU seconds that n units take, infinitely many
+// where the system does not count them.
+func (t Timed) spent(ctx context.Context, n int) (time.Duration, float64, error) {
+	before, berr := t.CPU()
+	d, err := t.least(ctx, n, 1)
+	after, aerr := t.CPU()
+	if berr != nil || aerr != nil {
+		return d, math.Inf(1), err
+	}
+	return d, after - before, err
+}
+
+// scalingMost is how long n units take at most before there are no more of them.
+const scalingMost = 10 * time.Millisecond
+
+// removed is the ratio below which work was not done.
+const removed = 1.3
+
+// measure does batches of n until the time is up.
+func (t Timed) measure(ctx context.Context, n int) (Timing, error) {
+	var out Timing
+	ends := make([]time.Duration, 0, records)
+	each := 1 // batches a record stands for
+	if t.Begin != nil {
+		if err := t.Begin(); err != nil {
+			return out, err
+		}
+	}
+	before, cpuErr := t.CPU()
+	from := t.Clock()
+	for batches := 1; ; batches++ {
+		err := t.Do(n)
+		if err != nil && err != ErrEnough {
+			return out, err
+		}
+		at := t.Clock() - from
+		out.Work += float64(n)
+		if batches%each == 0 {
+			if len(ends) == records {
+				ends = merge(ends)
+				each *= 2
+			}
+			if batches%each == 0 {
+				ends = append(ends, at)
+			}
+		}
+		if at >= t.For || err == ErrEnough {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+	}
+	if t.Finish != nil {
+		if err := t.Finish(); err != nil {
+			return out, err
+		}
+	}
+	out.Elapsed = t.Clock() - from
+	if after, err := t.CPU(); err == nil && cpuErr == nil {
+		spent := after - before
+		out.CPUSeconds = &spent
+	}
+	out.Windows = spread(ends, float64(n*each))
+	return out, nil
+}
+
+// merge keeps every second end, in place.
+func merge(ends []time.Duration) []time.Duration {
+	for i := range len(ends) / 2 {
+		ends[i] = ends[2*i+1]
+	}
+	return ends[:len(ends)/2]
+}
+
+// spread divides work, which was done between each end and the next, over
+// equal slices of the time until the last end. It returns nil when there are
+// fewer ends than slices.
+func spread(ends []time.Duration, work float64) []float64 {
+	if len(ends) < windows || ends[len(ends)-1] <= 0 {
+		return nil
+	}
+	out := make([]float64, windows)
+	width := float64(ends[len(ends)-1]) / windows
+	from := 0.0
+	for _, e := range ends {
+		to := float64(e)
+		for i := int(from / width); i < windows && to > from; i++ {
+			lo, hi := max(from, float64(i)*width), min(to, float64(i+1)*width)
+			if hi > lo {
+				out[i] += work * (hi - lo) / (to - from)
+			}
+			if hi >= to {
+				break
+			}
+		}
+		from = to
+	}
+	return out
+}
+
+// Rate is units a second.
+func (t Timing) Rate() float64 { return t.Work / t.Elapsed.Seconds() }
+
+// Result makes the result of a loop: its check, and its values beside
+// those of the timing. unit is the name of one unit of work.
+func (t Timing) Result(unit string, check Check, values ...sample.Value) Result {
+	check.Verified, check.Scaling = true, t.Scaling
+	return Result{
+		Values:           values,
+		Work:             t.Work,
+		WorkUnit:         unit,
+		ElapsedNS:        t.Elapsed.Nanoseconds(),
+		WorkerCPUSeconds: t.CPUSeconds,
+		Windows:          t.Windows,
+		Check:            check,
+	}
+}
+
+// Throughput is the value of the metric of that name.
+func Throughput(rate float64, unit string) sample.Value {
+	return sample.Value{Metric: "throughput", Unit: unit, Value: rate}
+}
+
+// Mismatch is the error of a loop whose answer is wrong.
+func Mismatch(what string, got, want any) error {
+	return fault.Wrap(fault.Subject, "check", fmt.Errorf("%s is %v, and %v is right", what, got, want))
+}

@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"io"
+	"io/fs"
+	"net"
+	"sync"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn/local"
+)
+
+// What a file is sent in to `bakeoff-agent put`: blocks with their length in
+// four bytes, big-endian, before them, and a length of zero after the last.
+// So an input that breaks off is not taken for a whole file.
+const maxBlock = 1 << 20
+
+// Blocks returns src in the form that `bakeoff-agent put` reads. An error of
+// src ends it without the closing mark.
+func Blocks(src io.Reader) io.Reader { return &blocks{src: src} }
+
+type blocks struct {
+	src  io.Reader
+	buf  [4 + 64<<10]byte
+	have []byte
+	err  error
+}
+
+func (b *blocks) Read(p []byte) (int, error) {
+	for len(b.have) == 0 {
+		if b.err != nil {
+			return 0, b.err
+		}
+		n, err := io.ReadFull(b.src, b.buf[4:])
+		if n > 0 {
+			binary.BigEndian.PutUint32(b.buf[:], uint32(n))
+			b.have = b.buf[:4+n]
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			b.have = append(b.have, 0, 0, 0, 0) // b.buf has no room left only when ReadFull was full
+			b.err = io.EOF
+		case err != nil:
+			b.err = err
+		}
+	}
+	n := copy(p, b.have)
+	b.have = b.have[n:]
+	return n, nil
+}
+
+// unblocked undoes Blocks.
+type unblocked struct {
+	r    *bufio.Reader
+	left int
+	done bool
+}
+
+func (u *unblocked) Read(p []byte) (int, error) {
+	if u.done {
+		return 0, io.EOF
+	}
+	if u.left == 0 {
+		var head [4]byte
+		if _, err := io.ReadFull(u.r, head[:]); err != nil {
+			return 0, errBrokeOff
+		}
+		n := binary.BigEndian.Uint32(head[:])
+		if n > maxBlock {
+			return 0, fault.New(fault.Invalid, "a block of %d bytes; at most %d", n, maxBlock)
+		}
+		if u.left = int(n); n == 0 {
+			u.done = true
+			return 0, io.EOF
+		}
+	}
+	n, err := u.r.Read(p[:min(len(p), u.left)])
+	u.left -= n
+	if err != nil {
+		return n, errBrokeOff
+	}
+	return n, nil
+}
+
+var errBrokeOff = errors.New("the input broke off")
+
+// runPut writes standard input to a file, whole or not at all.
+func runPut(c call) int {
+	f := flag.NewFlagSet("put", flag.ContinueOnError)
+	f.SetOutput(c.stderr)
+	mode := f.Uint("mode", 0o644, "permission bits")
+	if f.Parse(c.args) != nil || f.NArg() != 1 {
+		return c.fail(fault.New(fault.Invalid, "put: usage: put [--mode 0644] FILE"))
+	}
+	src := &unblocked{r: bufio.NewReaderSize(c.stdin, 64<<10)}
+	if err := (local.Conn{}).Push(context.Background(), f.Arg(0), fs.FileMode(*mode), src); err != nil {
+		return c.fail(err)
+	}
+	return ExitOK
+}
+
+// runGet writes a file to standard output.
+func runGet(c call) int {
+	if len(c.args) != 1 {
+		return c.fail(fault.New(fault.Invalid, "get: usage: get FILE"))
+	}
+	if err := (local.Conn{}).Pull(context.Background(), c.args[0], c.stdout); err != nil {
+		return c.fail(err)
+	}
+	return ExitOK
+}
+
+// dialMark is what dial prints before the first byte of the connection.
+const dialMark = "connected\n"
+
+// runDial opens a connection and copies between it and the standard streams.
+func runDial(c call) int {
+	if len(c.args) != 2 {
+		return c.fail(fault.New(fault.Invalid, "dial: usage: dial NETWORK ADDRESS"))
+	}
+	nc, err := net.Dial(c.args[0], c.args[1])
+	if err != nil {
+		return c.fail(err)
+	}
+	defer nc.Close()
+	if _, err := io.WriteString(c.stdout, dialMark); err != nil {
+		return c.fail(err)
+	}
+	go func() {
+		io.Copy(nc, c.stdin)
+		if w, ok := nc.(interface{ CloseWrite() error }); ok {
+			w.CloseWrite()
+		}
+	}()
+	io.Copy(c.stdout, nc)
+	return ExitOK
+}
+
+// DialThrough opens a connection by running `bakeoff-agent dial` on the other
+// side: exec runs it with the streams that it is given.
+func DialThrough(ctx context.Context, exec func(ctx context.Context, stdin io.Reader, stdout io.Writer) error) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	relay, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() {
+		err := exec(relay, theirs, theirs)
+		theirs.Close()
+		ended <- err
+	}()
+	connected := make(chan error, 1)
+	go func() {
+		mark := make([]byte, len(dialMark))
+		_, err := io.ReadFull(ours, mark)
+		if err == nil && string(mark) != dialMark {
+			err = fault.New(fault.Lab, "the agent said %q", mark)
+		}
+		connected <- err
+	}()
+	fail := func(err error) (net.Conn, error) {
+		cancel()
+		ours.Close()
+		return nil, err
+	}
+	select {
+	case err := <-connected:
+		if err == nil {
+			return &relayed{Conn: ours, cancel: cancel}, nil
+		}
+		if eerr := <-ended; eerr != nil {
+			err = eerr
+		}
+		return fail(err)
+	case <-ctx.Done():
+		return fail(ctx.Err())
+	}
+}
+
+// relayed ends its relay when it is closed.
+type relayed struct {
+	net.Conn
+	once   sync.Once
+	cancel func()
+}
+
+func (r *relayed) Close() error {
+	err := r.Conn.Close()
+	r.once.Do(r.cancel)
+	return err
+}

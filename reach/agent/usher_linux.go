@@ -1,0 +1,230 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"bakeoff/reach/conn/local"
+)
+
+// An usher stands at the door of an environment whose kernel is another than
+// the host's: no socket that is bound in there can be reached from the host,
+// but a stream that it was given can carry descriptors in. So the usher listens
+// on the host's side, and hands every connection to the porter inside, on what
+// is the porter's standard input. The visitor and the porter then have each
+// other, and the usher is out of it.
+
+// atDoor is what the porter says on the lane when it stands there.
+const atDoor = "!"
+
+// usher starts the program, which starts or becomes an environment with a
+// porter on its standard input, and hands in who knocks at the socket. Only the
+// program goes where e says. It says PauseReady on standard error when the
+// porter is there. It ends when the porter does or, where none came, as the
+// program ended.
+func (e entry) usher() error {
+	path, err := exec.LookPath(e.argv[0])
+	if err != nil {
+		return notFound(err)
+	}
+	sleepSoundly()
+	l, err := listenAt(e.door)
+	if err != nil {
+		return err
+	}
+	ours, theirs, err := lanePair()
+	if err != nil {
+		return err
+	}
+	p := &exec.Cmd{Path: path, Args: e.argv, Stdin: theirs, Stdout: os.Stdout, Stderr: os.Stderr}
+	inThread(func() { err = e.startIn(p) })
+	if err != nil {
+		return err
+	}
+	theirs.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- p.Wait() }()
+	var said [1]byte
+	if _, err := io.ReadFull(ours, said[:]); err != nil {
+		if err := <-ended; p.ProcessState == nil {
+			return err
+		}
+		if code := p.ProcessState.ExitCode(); code > 0 {
+			os.Exit(code)
+		}
+		return fmt.Errorf("%s: %v, and nobody stands at the door", filepath.Base(path), p.ProcessState)
+	}
+	if _, err := io.WriteString(os.Stderr, PauseReady); err != nil {
+		return err
+	}
+	go handIn(l, ours)
+	io.Copy(io.Discard, ours) // to its end
+	os.Exit(0)
+	return nil
+}
+
+// inThread has f run in a thread that ends with it, whatever f makes of that.
+func inThread(f func()) {
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and not unlocked: so the thread ends
+		if unix.Gettid() == unix.Getpid() {
+			// The first thread of a process never does.
+			inThread(f)
+			runtime.UnlockOSThread()
+			return
+		}
+		f()
+	}()
+	<-done
+}
+
+// startIn starts p where e says, from a thread that ends then. Of the groups it
+// has the thread join those of version 1; in that of version 2 the program
+// begins.
+func (e entry) startIn(p *exec.Cmd) error {
+	p.SysProcAttr = &syscall.SysProcAttr{}
+	var v1 []string
+	var v2 string
+	for _, dir := range e.cgroups {
+		if _, err := os.Stat(filepath.Join(dir, "tasks")); err == nil {
+			v1 = append(v1, dir)
+		} else {
+			v2 = dir
+		}
+	}
+	e.cgroups = v1
+	// Root and working directory are all threads' otherwise.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return fmt.Errorf("unshare: %w", err)
+	}
+	if err := e.occupy(); err != nil {
+		return err
+	}
+	defer local.StartIn(p.SysProcAttr, v2)()
+	if err := p.Start(); err != nil {
+		return notFound(err)
+	}
+	if v2 == "" || p.SysProcAttr.UseCgroupFD {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(v2, "cgroup.procs"), []byte(strconv.Itoa(p.Process.Pid)), 0)
+}
+
+// listenAt listens on a socket whose path may be longer than the 107 bytes of
+// an address.
+func listenAt(socket string) (*net.UnixListener, error) {
+	dir, err := os.Open(filepath.Dir(socket))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return net.ListenUnix("unix", &net.UnixAddr{Name: below(dir, socket), Net: "unix"})
+}
+
+// below is a short path of a file in dir, as long as dir is open.
+func below(dir *os.File, file string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(file))
+}
+
+// lanePair makes the two ends of a lane.
+func lanePair() (ours *net.UnixConn, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	theirs = os.NewFile(uintptr(fds[1]), "lane")
+	if ours, err = unixConn(os.NewFile(uintptr(fds[0]), "lane")); err != nil {
+		theirs.Close()
+	}
+	return ours, theirs, err
+}
+
+// handIn passes on who comes until nobody takes them.
+func handIn(l *net.UnixListener, ours *net.UnixConn) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return
+		}
+		if err := hand(ours, c); err != nil {
+			return
+		}
+	}
+}
+
+// hand passes one connection on.
+func hand(ours, c *net.UnixConn) error {
+	defer c.Close()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := raw.Control(func(fd uintptr) {
+		_, _, err = ours.WriteMsgUnix([]byte{0}, unix.UnixRights(int(fd)), nil)
+	})
+	if err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// lane is the porter's end: a door through which an usher hands connections.
+type lane struct{ *net.UnixConn }
+
+// openLane says at the other end that it is taken.
+func openLane(f *os.File) (lane, error) {
+	c, err := unixConn(f)
+	if err != nil {
+		return lane{}, fmt.Errorf("porter: standard input is no usher's: %w", err)
+	}
+	_, err = io.WriteString(c, atDoor)
+	return lane{c}, err
+}
+
+// AcceptUnix returns the next visitor; io.EOF when the usher has gone. One for
+// whom there is no descriptor left sees the door close, and the next is let in.
+func (l lane) AcceptUnix() (*net.UnixConn, error) {
+	var b [1]byte
+	oob := make([]byte, unix.CmsgSpace(4))
+	for {
+		n, oobn, _, _, err := l.ReadMsgUnix(b[:], oob)
+		if err == nil && n == 0 {
+			err = io.EOF
+		}
+		if err != nil {
+			return nil, err
+		}
+		files, _ := parseRights(oob[:oobn])
+		for _, f := range files { // one, as hand sends it
+			if c, err := unixConn(f); err == nil {
+				return c, nil
+			}
+		}
+	}
+}
+
+// unixConn makes a connection of a file, which it takes.
+func unixConn(f *os.File) (*net.UnixConn, error) {
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close()
+		return nil, syscall.ENOTSOCK
+	}
+	return u, nil
+}

@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/cgroup"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// usherWith has one start a program, and returns how that went.
+func usherWith(ctx context.Context, t *testing.T, said *bytes.Buffer, argv ...string) (conn.Exit, error) {
+	t.Helper()
+	cmd := conn.Cmd{Argv: append([]string{os.Args[0], "--usher", filepath.Join(t.TempDir(), "s"), "--env", "AGENT_TEST_PORTER=porter", "--"}, argv...),
+		Env: []string{"AGENT_TEST_PORTER=usher"}, Stderr: said}
+	return Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(ctx, cmd) })
+}
+
+// A program that brings no porter is told as it ended, and nothing is waited
+// for.
+func TestUsherNobodyCame(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var said bytes.Buffer
+	if exit, err := usherWith(ctx, t, &said, "/bin/sh", "-c", "echo no room >&2; exit 3"); err != nil || exit.Code != 3 || said.String() != "no room\n" {
+		t.Errorf("%+v, %v, %q", exit, err, said.String())
+	}
+	if _, err := usherWith(ctx, t, &said, "/bin/true"); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "nobody stands at the door") {
+		t.Errorf("one that ends well: %v", err)
+	}
+	if _, err := usherWith(ctx, t, &said, "/no/such"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("no program: %v", err)
+	}
+}
+
+// Only what the usher starts goes to another place: it stays where it was.
+func TestUsherStaysOutside(t *testing.T) {
+	needNamespaces(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "version"), []byte("another\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // whichever thread it is
+		var said, out bytes.Buffer
+		cmd := conn.Cmd{Argv: []string{os.Args[0], "--usher", filepath.Join(t.TempDir(), "s"), "--private-mounts", "--bind", filepath.Join(dir, "version") + ":/proc/version", "--dir", dir,
+			"--", "/bin/sh", "-c", "cat /proc/version; pwd; cat /proc/$PPID/root/proc/version; readlink /proc/$PPID/cwd; exit 3"},
+			Env: []string{"AGENT_TEST_PORTER=usher"}, Stdout: &out, Stderr: &said}
+		here, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, err := os.ReadFile("/proc/version")
+		if err != nil {
+			t.Fatal(err)
+		}
+		exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(t.Context(), cmd) })
+		if want := "another\n" + dir + "\n" + string(version) + here + "\n"; err != nil || exit.Code != 3 || out.String() != want {
+			t.Fatalf("%v, %v, %q: %q, want %q", exit, err, said.String(), out.String(), want)
+		}
+	}
+	if _, err := parseEntry([]string{"--bind", "a:/b", "--private-mounts", "--", "x"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "absolute") {
+		t.Error(err)
+	}
+	if _, err := parseEntry([]string{"--bind", "/a:/b", "--", "x"}); !fault.Is(err, fault.Invalid) {
+		t.Error(err)
+	}
+}
+
+// In a control group, what the usher starts spends, and not the usher.
+func TestUsherStaysOutOfGroup(t *testing.T) {
+	layout, err := cgroup.Detect(t.Context(), local.Conn{})
+	if err != nil {
+		t.Skipf("needs control groups: %v", err)
+	}
+	needNamespaces(t)
+	g, err := layout.Create(t.Context(), local.Conn{}, fmt.Sprintf("usher-%d", os.Getpid()), cgroup.Limits{CPUSet: []int{0}, Memory: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Remove(context.Background())
+	argv := append([]string{os.Args[0], "--usher", filepath.Join(t.TempDir(), "s")}, g.EnterArgs()...)
+	var out bytes.Buffer
+	cmd := conn.Cmd{Argv: append(argv, "--", "/bin/sh", "-c", "cat /proc/self/cgroup; echo; cat /proc/$PPID/task/*/cgroup; exit 3"), Env: []string{"AGENT_TEST_PORTER=usher"}, Stdout: &out}
+	exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(t.Context(), cmd) })
+	inside, outside, _ := strings.Cut(out.String(), "\n\n")
+	// One line for each hierarchy; the usher's threads are in none of them.
+	if err != nil || exit.Code != 3 || strings.Count(inside, "/usher-") < len(g.EnterArgs())/2 || outside == "" || strings.Contains(outside, "/usher-") {
+		t.Errorf("%v, %v: inside %s\noutside %s", exit, err, inside, outside)
+	}
+}
+
+// When the usher is killed, as it is with the controller, the porter ends: an
+// environment does not live on without anybody.
+func TestUsherKilled(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		usherWith(context.Background(), t, &bytes.Buffer{}, "/bin/sh", "-c", `echo $PPID $$ >"$1.new"; mv "$1.new" "$1"; exec "$0" --silent -`, os.Args[0], file)
+	}()
+	deadline := time.Now().Add(20 * time.Second)
+	var usher, porter int
+	for porter == 0 {
+		if text, err := os.ReadFile(file); err == nil {
+			fmt.Sscan(string(text), &usher, &porter)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody was started within 20 s")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := syscall.Kill(usher, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", porter))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the porter lives on: %s", stat)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// What the clock inside says passes as here, and a visit is one thing or the
+// other.
+func TestPorterClock(t *testing.T) {
+	socket := ushered(t)
+	read := func() time.Duration {
+		var out bytes.Buffer
+		cmd := conn.Cmd{Argv: []string{os.Args[0], "--socket", socket, "--clock"}, Env: []string{"AGENT_TEST_PORTER=via"}, Stdout: &out}
+		exit, err := local.Conn{}.Exec(t.Context(), cmd)
+		ns, perr := strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
+		if err != nil || !exit.OK() || perr != nil {
+			t.Fatal(exit, err, perr)
+		}
+		return time.Duration(ns)
+	}
+	from := time.Now()
+	a := read()
+	between := time.Now()
+	time.Sleep(20 * time.Millisecond)
+	atLeast := time.Since(between)
+	b := read()
+	if passed := b - a; passed < atLeast || passed > time.Since(from) {
+		t.Errorf("%v passed inside, between %v and %v here", passed, atLeast, time.Since(from))
+	}
+	cmd := conn.Cmd{Argv: []string{os.Args[0], "--socket", socket, "--clock", "--", "/bin/true"}, Env: []string{"AGENT_TEST_PORTER=via"}}
+	if exit, err := (local.Conn{}).Exec(t.Context(), cmd); err != nil || exit.OK() {
+		t.Errorf("a program and the clock: %v, %v", exit, err)
+	}
+}

@@ -1,0 +1,153 @@
+package channel
+
+import (
+	"context"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
+)
+
+// The functions that an agent offers which serves a whole machine and not one
+// guest: see Conn.Machine, Conn.Counters and Files.
+const (
+	FuncMachine  = "machine"
+	FuncCounters = "counters"
+	FuncWrite    = "write"
+	FuncMkdir    = "mkdir"
+	FuncRmdir    = "rmdir"
+	FuncReadDir  = "readdir"
+	FuncRemove   = "remove"
+	FuncSettle   = "settle"
+	FuncKeep     = "keep"
+	FuncLock     = "lock"
+	FuncUnlock   = "unlock"
+)
+
+// Machine is what an agent says of the machine that it serves.
+type Machine struct {
+	GOOS   string `json:"goos"`
+	GOARCH string `json:"goarch"`
+	UID    int    `json:"uid"`
+	PID    int    `json:"pid"` // of the agent
+	// CPUs are those that it may use, ascending.
+	CPUs []int `json:"cpus"`
+	// Memory is how much it has; 0 where its system does not tell.
+	Memory unit.Bytes `json:"memory_bytes"`
+	SHA256 string     `json:"sha256"` // of the agent
+	// Hardware tells this machine from any other; see probe.ReadHardware.
+	Hardware probe.Hardware `json:"hardware"`
+	// Boot is a text that is another one after each boot.
+	Boot string `json:"boot"`
+}
+
+// Machine asks who is there.
+func (c *Conn) Machine(ctx context.Context) (Machine, error) {
+	var m Machine
+	err := c.Call(ctx, FuncMachine, nil, &m)
+	return m, err
+}
+
+// CPURequest are the parameters of FuncCounters and FuncSettle.
+type CPURequest struct {
+	CPUs []int `json:"cpus"` // empty: all of them
+}
+
+// Counters reads the counters of the machine, of these CPUs.
+func (c *Conn) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
+	var out probe.Counters
+	err := c.Call(ctx, FuncCounters, CPURequest{cpus}, &out)
+	return out, err
+}
+
+// Settle moves the agent, and what it starts from then on, to these CPUs.
+func (c *Conn) Settle(ctx context.Context, cpus []int) error {
+	return c.Call(ctx, FuncSettle, CPURequest{cpus}, nil)
+}
+
+// FileRequest are the parameters of the functions on files.
+type FileRequest struct {
+	Path string `json:"path"` // absolute
+	Data []byte `json:"data,omitempty"`
+}
+
+// writeLimit keeps what is written, in base64, within one frame.
+const writeLimit = 512 << 10
+
+// Files touches small files through an agent that serves a machine, without
+// starting a program for each. It implements the methods of conn.Files.
+type Files struct{ Conn *Conn }
+
+var _ conn.Files = Files{}
+
+// ReadFile returns a file of at most conn.FileLimit bytes.
+func (f Files) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	var out limited
+	if err := f.Conn.Pull(ctx, path, &out); err != nil {
+		return nil, err
+	}
+	return out.b, nil
+}
+
+// limited holds up to conn.FileLimit bytes.
+type limited struct{ b []byte }
+
+func (l *limited) Write(p []byte) (int, error) {
+	if len(l.b)+len(p) > conn.FileLimit {
+		return 0, fault.New(fault.Lab, "longer than %d bytes", conn.FileLimit)
+	}
+	l.b = append(l.b, p...)
+	return len(p), nil
+}
+
+// WriteFile writes to a file that exists, in one write.
+func (f Files) WriteFile(ctx context.Context, path string, data []byte) error {
+	if len(data) > writeLimit {
+		return fault.New(fault.Invalid, "write %s: %d bytes; %d is the most", path, len(data), writeLimit)
+	}
+	return f.Conn.Call(ctx, FuncWrite, FileRequest{Path: path, Data: data}, nil)
+}
+
+// Mkdir makes one directory.
+func (f Files) Mkdir(ctx context.Context, path string) error {
+	return f.Conn.Call(ctx, FuncMkdir, FileRequest{Path: path}, nil)
+}
+
+// Rmdir removes one empty directory.
+func (f Files) Rmdir(ctx context.Context, path string) error {
+	return f.Conn.Call(ctx, FuncRmdir, FileRequest{Path: path}, nil)
+}
+
+// ReadDir returns the names in a directory, sorted.
+func (f Files) ReadDir(ctx context.Context, path string) ([]string, error) {
+	var names []string
+	err := f.Conn.Call(ctx, FuncReadDir, FileRequest{Path: path}, &names)
+	return names, err
+}
+
+// Remove removes path and everything in it, without following links; what
+// does not exist is fine.
+func (f Files) Remove(ctx context.Context, path string) error {
+	return f.Conn.Call(ctx, FuncRemove, FileRequest{Path: path}, nil)
+}
+
+// Keep writes a small file, whole or not at all, and syncs it.
+func (f Files) Keep(ctx context.Context, path string, data []byte) error {
+	if len(data) > writeLimit {
+		return fault.New(fault.Invalid, "keep %s: %d bytes; %d is the most", path, len(data), writeLimit)
+	}
+	return f.Conn.Call(ctx, FuncKeep, FileRequest{Path: path, Data: data}, nil)
+}
+
+// Lock makes the agent take the machine's lock and hold it for as long as it
+// lives, or until Unlock. Where another has it, the error is of kind
+// fault.Unsupported and names the process.
+func (f Files) Lock(ctx context.Context, path string) error {
+	return f.Conn.Call(ctx, FuncLock, FileRequest{Path: path}, nil)
+}
+
+// Unlock gives the lock back.
+func (f Files) Unlock(ctx context.Context, path string) error {
+	return f.Conn.Call(ctx, FuncUnlock, FileRequest{Path: path}, nil)
+}

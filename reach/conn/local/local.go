@@ -1,0 +1,223 @@
+// Package local is a conn.Conn to the machine that this program runs on.
+package local
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+)
+
+// Conn reaches this machine. The zero value is ready for use.
+//
+// What it starts is in a process group of its own, on Linux in a session of
+// its own; there it dies with this process, too.
+type Conn struct {
+	// Netns is the network namespace in which programs start and
+	// connections are opened: a name (ip netns) or an absolute path; "" is
+	// our own. Linux only.
+	Netns string
+	// CPUs are those on which programs may run; empty leaves them alone.
+	// Linux only.
+	CPUs []int
+}
+
+// reapTime bounds how long Exec waits for a killed program to be gone.
+const reapTime = 10 * time.Second
+
+// Exec runs a program to its end. Output is what the program, and what it
+// started, had written when it ended: a process that stays behind and keeps
+// the streams open does not hold Exec up, and must not write to them later.
+// A Read of cmd.Stdin that is under way may outlast Exec.
+//
+// When ctx ends first, the process group and whatever descends from the
+// program are killed and the error is ctx's.
+func (c Conn) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	if len(cmd.Argv) == 0 || cmd.Argv[0] == "" {
+		return conn.Exit{}, fault.New(fault.Invalid, "exec: no program named")
+	}
+	op := "exec " + cmd.Argv[0]
+	if err := ctx.Err(); err != nil {
+		return conn.Exit{}, fault.Op(op, err)
+	}
+	p, err := c.command(cmd)
+	if err != nil {
+		return conn.Exit{}, fault.Op(op, err)
+	}
+	pipes, err := plumb(p, cmd)
+	if err != nil {
+		return conn.Exit{}, fault.Op(op, err)
+	}
+	defer pipes.close()
+	done := StartIn(p.SysProcAttr, cmd.Group)
+	err = start(p, c)
+	done()
+	if err != nil {
+		return startFailed(op, cmd, err)
+	}
+	pipes.run()
+	return wait(ctx, op, p, pipes)
+}
+
+// command looks the program up and fills in what does not depend on streams.
+func (c Conn) command(cmd conn.Cmd) (*exec.Cmd, error) {
+	if cmd.Dir != "" {
+		if s, err := os.Stat(cmd.Dir); err != nil || !s.IsDir() {
+			return nil, fault.New(fault.Invalid, "no directory %q to start in", cmd.Dir)
+		}
+	}
+	p := exec.Command(cmd.Argv[0], cmd.Argv[1:]...)
+	if p.Err != nil {
+		if errors.Is(p.Err, exec.ErrNotFound) || errors.Is(p.Err, fs.ErrNotExist) {
+			return nil, fault.Wrap(fault.NotFound, "", p.Err)
+		}
+		return nil, p.Err
+	}
+	p.Env = append(os.Environ(), cmd.Env...)
+	p.Dir = cmd.Dir
+	p.SysProcAttr = attributes()
+	return p, nil
+}
+
+// startFailed sorts the reasons why a program did not start.
+func startFailed(op string, cmd conn.Cmd, err error) (conn.Exit, error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return conn.Exit{}, fault.Wrap(fault.NotFound, op, err)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOEXEC):
+		// What a shell would say: found, but not to be executed.
+		if cmd.Stderr != nil {
+			io.WriteString(cmd.Stderr, err.Error()+"\n")
+		}
+		return conn.Exit{Code: 126}, nil
+	}
+	return conn.Exit{}, fault.Op(op, err)
+}
+
+// wait waits for the end of p or of ctx, whichever is first.
+func wait(ctx context.Context, op string, p *exec.Cmd, pipes *plumbing) (conn.Exit, error) {
+	ended := make(chan error, 1)
+	go func() { ended <- p.Wait() }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		select {
+		case err = <-ended: // gone: its number may be another's by now
+		default:
+			return kill(ctx, op, p, pipes, ended)
+		}
+	}
+	if werr := pipes.drain(ctx); werr != nil {
+		return exitOf(p.ProcessState), fault.Wrap(fault.Lab, op, werr)
+	}
+	var ee *exec.ExitError
+	if err != nil && !errors.As(err, &ee) {
+		return conn.Exit{}, fault.Op(op, err)
+	}
+	return exitOf(p.ProcessState), nil
+}
+
+// kill ends a program whose ctx has ended.
+func kill(ctx context.Context, op string, p *exec.Cmd, pipes *plumbing, ended <-chan error) (conn.Exit, error) {
+	KillTree(p.Process.Pid)
+	select {
+	case <-ended:
+	case <-time.After(reapTime):
+		return conn.Exit{}, fault.New(fault.Lab, "%s: process %d does not die: %w", op, p.Process.Pid, ctx.Err())
+	}
+	pipes.stop()
+	return exitOf(p.ProcessState), fault.Wrap(fault.Lab, op, ctx.Err())
+}
+
+func exitOf(s *os.ProcessState) conn.Exit {
+	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return conn.Exit{Code: 128 + int(ws.Signal()), Signal: ws.Signal().String()}
+	}
+	return conn.Exit{Code: s.ExitCode()}
+}
+
+// Push writes dst beside itself and renames it, so that a reader sees the
+// old file or the new one.
+func (c Conn) Push(ctx context.Context, dst string, mode fs.FileMode, src io.Reader) (err error) {
+	if !filepath.IsAbs(dst) {
+		return fault.New(fault.Invalid, "push %q: not an absolute path", dst)
+	}
+	op := "push " + dst
+	f, err := os.CreateTemp(filepath.Dir(dst), ".push-*")
+	if err != nil {
+		return fault.Wrap(missing(err), op, err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err = io.Copy(f, reader{ctx, src}); err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), dst)
+	}
+	return fault.Op(op, err)
+}
+
+// Pull reads a regular file.
+func (c Conn) Pull(ctx context.Context, src string, dst io.Writer) error {
+	if !filepath.IsAbs(src) {
+		return fault.New(fault.Invalid, "pull %q: not an absolute path", src)
+	}
+	op := "pull " + src
+	// O_NONBLOCK, so that a pipe that nobody writes to is refused, not waited for.
+	f, err := os.OpenFile(src, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return fault.Wrap(missing(err), op, err)
+	}
+	defer f.Close()
+	if s, err := f.Stat(); err != nil || !s.Mode().IsRegular() {
+		return fault.New(fault.Invalid, "%s: not a regular file", op)
+	}
+	_, err = io.Copy(dst, reader{ctx, f})
+	return fault.Op(op, err)
+}
+
+// Dial opens a connection in the Conn's network namespace. There the address
+// is to be numeric, or the path of a socket.
+func (c Conn) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	nc, err := dialIn(ctx, c.Netns, network, address)
+	return nc, fault.Op("dial "+network+" "+address, err)
+}
+
+// missing is NotFound where err says that a file is not there.
+func missing(err error) fault.Kind {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.NotFound
+	}
+	return fault.Of(err)
+}
+
+// reader ends with ctx.
+type reader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}

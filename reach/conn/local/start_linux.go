@@ -1,0 +1,216 @@
+package local
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"bakeoff/base/fault"
+)
+
+// attributes make a session, and so a process group, of every program's own.
+//
+// A session and not only a group, because the scheduler shares the CPU out
+// among sessions first (sched(7), autogroup): beside other work, what ran in
+// ours would be scheduled otherwise than what a container runtime or an agent
+// starts, which have sessions of their own.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// starter is the one thread that starts every program. A parent-death signal
+// is sent when the *thread* that forked ends, not the process (prctl(2),
+// PR_SET_PDEATHSIG), so it must be a thread that never ends. Being alone on
+// it also allows to put it, for the moment of the fork, on the CPUs and in
+// the network namespace that the child is to inherit.
+var starter = sync.OnceValue(func() chan<- func() {
+	jobs := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range jobs {
+			f()
+		}
+	}()
+	return jobs
+})
+
+// start starts p as c says. The program inherits CPUs and namespace across
+// fork and exec: nothing stands between it and the machine.
+func start(p *exec.Cmd, c Conn) error {
+	if len(c.CPUs) == 0 && c.Netns == "" {
+		done := make(chan error)
+		starter() <- func() { done <- p.Start() }
+		return <-done
+	}
+	undoable := make(chan error)
+	starter() <- func() {
+		undo, err := enter(c)
+		if err == nil {
+			err = p.Start()
+		}
+		if uerr := undo(); uerr != nil {
+			// Every later program would start in the wrong place.
+			panic("local: the starting thread cannot go back: " + uerr.Error())
+		}
+		undoable <- err
+	}
+	return <-undoable
+}
+
+// enter puts the calling thread where c says, and returns the way back.
+func enter(c Conn) (undo func() error, err error) {
+	var undos []func() error
+	undo = func() error {
+		for _, u := range undos {
+			if err := u(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(c.CPUs) > 0 {
+		var old, cpus unix.CPUSet
+		for _, n := range c.CPUs {
+			cpus.Set(n)
+		}
+		if err := unix.SchedGetaffinity(0, &old); err != nil {
+			return undo, err
+		}
+		if err := unix.SchedSetaffinity(0, &cpus); err != nil {
+			return undo, fault.New(fault.Lab, "CPUs %v: %w", c.CPUs, err)
+		}
+		undos = append(undos, func() error { return unix.SchedSetaffinity(0, &old) })
+	}
+	if c.Netns != "" {
+		back, err := enterNet(c.Netns)
+		if err != nil {
+			return undo, err
+		}
+		undos = append(undos, back)
+	}
+	return undo, nil
+}
+
+// enterNet moves the calling thread into a network namespace.
+func enterNet(ns string) (back func() error, err error) {
+	path := ns
+	if !filepath.IsAbs(ns) {
+		if strings.Contains(ns, "/") || ns == ".." {
+			return nil, fault.New(fault.Invalid, "%q is not the name of a network namespace", ns)
+		}
+		path = filepath.Join("/run/netns", ns)
+	}
+	there, err := os.Open(path)
+	if err != nil {
+		return nil, fault.Wrap(missing(err), "network namespace "+ns, err)
+	}
+	defer there.Close()
+	here, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		here.Close()
+		return nil, fault.New(fault.Lab, "enter network namespace %s: %w", ns, err)
+	}
+	return func() error {
+		defer here.Close()
+		return unix.Setns(int(here.Fd()), unix.CLONE_NEWNET)
+	}, nil
+}
+
+// dialIn opens a connection inside the network namespace ns: a socket belongs
+// to the namespace of the thread that made it, for good.
+func dialIn(ctx context.Context, ns, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	if ns == "" {
+		return d.DialContext(ctx, network, address)
+	}
+	if strings.HasPrefix(network, "tcp") || strings.HasPrefix(network, "udp") {
+		// Names would be looked up by other threads, in our own namespace.
+		host, _, err := net.SplitHostPort(address)
+		if err != nil || net.ParseIP(host) == nil {
+			return nil, fault.New(fault.Invalid, "%q is not a numeric address with a port", address)
+		}
+	}
+	type result struct {
+		c   net.Conn
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		runtime.LockOSThread()
+		back, err := enterNet(ns)
+		if err != nil {
+			runtime.UnlockOSThread()
+			done <- result{nil, err}
+			return
+		}
+		c, err := d.DialContext(ctx, network, address)
+		if back() == nil {
+			runtime.UnlockOSThread() // otherwise the thread ends with its goroutine
+		}
+		done <- result{c, err}
+	}()
+	r := <-done
+	return r.c, r.err
+}
+
+// KillTree kills pid's process group and all that descends from pid, also
+// what has put itself into a group or session of its own. What has been
+// adopted by init is beyond it: control groups find that.
+func KillTree(pid int) {
+	// Stopping first keeps it from starting more while we look.
+	syscall.Kill(-pid, syscall.SIGSTOP)
+	below := descendants(pid)
+	syscall.Kill(-pid, syscall.SIGKILL)
+	for _, p := range below {
+		syscall.Kill(p, syscall.SIGKILL)
+	}
+}
+
+// descendants lists the processes below pid, at most a few thousand.
+func descendants(pid int) []int {
+	children := map[int][]int{}
+	names, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		if p, parent, ok := parseStat(string(b)); ok {
+			children[parent] = append(children[parent], p)
+		}
+	}
+	var out []int
+	for todo := []int{pid}; len(todo) > 0 && len(out) < 1<<15; todo = todo[1:] {
+		out = append(out, children[todo[0]]...)
+		todo = append(todo, children[todo[0]]...)
+	}
+	return out
+}
+
+// parseStat reads the process and its parent from a line of /proc/PID/stat
+// (proc(5)). The name in parentheses may hold anything, parentheses included.
+func parseStat(s string) (pid, parent int, ok bool) {
+	open, end := strings.IndexByte(s, '('), strings.LastIndexByte(s, ')')
+	if open < 1 || end < open {
+		return 0, 0, false
+	}
+	f := strings.Fields(s[end+1:])
+	if len(f) < 2 {
+		return 0, 0, false
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(s[:open]))
+	parent, err2 := strconv.Atoi(f[1])
+	return pid, parent, err == nil && err2 == nil && pid > 0 && parent >= 0
+}

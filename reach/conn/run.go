@@ -1,0 +1,137 @@
+package conn
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"bakeoff/base/fault"
+)
+
+// OutputLimit bounds what Output and OutputOf keep of a stream, in bytes.
+const OutputLimit = 4 << 20
+
+// Output runs argv on c and returns its standard output; see OutputOf.
+func Output(ctx context.Context, c Conn, argv ...string) ([]byte, error) {
+	return OutputOf(ctx, c, Command(argv...))
+}
+
+// OutputOf runs cmd on c and returns its standard output, which must not be
+// longer than OutputLimit: a program that prints more is killed. Stdout and Stderr of cmd are not used. A program
+// that did not end well is an error of kind fault.Lab with the end of its
+// standard error: this is for the laboratory's own commands.
+func OutputOf(ctx context.Context, c Conn, cmd Cmd) ([]byte, error) {
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out := head{full: cancel}
+	errs := Tail{Limit: 2048}
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	exit, err := c.Exec(limited, cmd)
+	switch {
+	case out.over:
+		return nil, fault.New(fault.Lab, "%s: printed more than %d bytes", brief(cmd.Argv), OutputLimit)
+	case err != nil:
+		return out.Bytes(), err
+	case !exit.OK():
+		return out.Bytes(), fault.New(fault.Lab, "%s: %w", brief(cmd.Argv), &ExitError{exit, said(errs.Bytes())})
+	}
+	return out.Bytes(), nil
+}
+
+// ExitError says that a program was executed and did not end well. Where it
+// could not be executed, or nobody knows how it ended, the error is another.
+type ExitError struct {
+	Exit
+	said string // the end of its standard error, with what parts it from Exit
+}
+
+func (e *ExitError) Error() string { return e.Exit.String() + e.said }
+
+// head keeps OutputLimit bytes and calls full when there are more.
+type head struct {
+	bytes.Buffer
+	over bool
+	full func()
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	if h.Len()+len(p) > OutputLimit {
+		h.over = true
+		h.full()
+		return len(p), nil
+	}
+	return h.Buffer.Write(p)
+}
+
+// brief is an argument vector as a person recognises it, short.
+func brief(argv []string) string {
+	s := strings.Join(argv, " ")
+	if len(s) > 160 {
+		s = s[:157] + "..."
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// said is the end of a program's standard error, in one line.
+func said(b []byte) string {
+	s := strings.Join(strings.Fields(string(bytes.ToValidUTF8(b, []byte("?")))), " ")
+	if s == "" {
+		return ""
+	}
+	return ": " + s
+}
+
+// Tail is an io.Writer that keeps the last Limit bytes. It is not safe for
+// concurrent use; Exec writes to Stdout and to Stderr from one goroutine each.
+type Tail struct {
+	Limit int
+	Lost  int64 // bytes that were dropped from the front
+	buf   []byte
+}
+
+// Write keeps the end of what was written; it never fails.
+func (t *Tail) Write(p []byte) (int, error) {
+	n := len(p)
+	if over := n - t.Limit; over > 0 {
+		t.Lost += int64(over)
+		p = p[over:]
+	}
+	t.buf = append(t.buf, p...)
+	// Trim rarely, so that a long output is not copied at each write.
+	if over := len(t.buf) - t.Limit; over > t.Limit {
+		t.Lost += int64(over)
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return n, nil
+}
+
+// Bytes returns the last Limit bytes that were written.
+func (t *Tail) Bytes() []byte {
+	if over := len(t.buf) - t.Limit; over > 0 {
+		t.Lost += int64(over)
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return t.buf
+}
+
+// Prefix returns c with argv put before every program that it executes:
+// Prefix(c, "ip", "netns", "exec", "lab") runs everything in a network
+// namespace. The prefix must end in executing what follows it, so that exit
+// codes and signals stay the program's. Push, Pull and Dial are c's own.
+func Prefix(c Conn, argv ...string) Conn {
+	return prefixed{Conn: c, argv: argv}
+}
+
+type prefixed struct {
+	Conn
+	argv []string
+}
+
+func (p prefixed) Exec(ctx context.Context, cmd Cmd) (Exit, error) {
+	if len(cmd.Argv) == 0 {
+		return Exit{}, fault.New(fault.Invalid, "exec: no program named")
+	}
+	cmd.Argv = append(append([]string{}, p.argv...), cmd.Argv...)
+	return p.Conn.Exec(ctx, cmd)
+}

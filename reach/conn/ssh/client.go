@@ -1,0 +1,131 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lock"
+	"bakeoff/reach/conn"
+)
+
+// client runs OpenSSH's own, so that everything that works for the user works
+// here: jump hosts, agents, keys on tokens, names in ~/.ssh/config. The first
+// session opens a connection that the others share.
+type client struct {
+	o   Options
+	dir string // private, with the control socket
+	// mine says that dir is a living controller's.
+	mine *lock.Lock
+}
+
+// exitSSH is the exit code of ssh for an error of its own.
+const exitSSH = 255
+
+func newClient(o Options) (*client, error) {
+	_, _ = Reap(false)                             // what is left is clean's to complain of
+	dir, err := os.MkdirTemp(baseDir(), dirPrefix) // mode 0700
+	if err != nil {
+		return nil, fault.Op("ssh", err)
+	}
+	mine, err := lock.Try(filepath.Join(dir, lockFile))
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, fault.Op("ssh", err)
+	}
+	return &client{o: o, dir: dir, mine: mine}, nil
+}
+
+// args are the arguments of the client up to what it is to execute.
+func (c *client) args() []string {
+	args := []string{c.o.Program}
+	if c.o.Config != "" {
+		args = append(args, "-F", c.o.Config)
+	}
+	if c.o.Port > 0 {
+		args = append(args, "-p", strconv.Itoa(c.o.Port))
+	}
+	for _, option := range []string{
+		"BatchMode=yes", "StrictHostKeyChecking=yes",
+		"ConnectTimeout=" + strconv.Itoa(int(connectTime/time.Second)),
+		"ServerAliveInterval=15", "ServerAliveCountMax=4",
+		"ControlMaster=auto", "ControlPersist=" + strconv.Itoa(int(persist/time.Second)),
+		"ControlPath=" + filepath.Join(c.dir, socketFile),
+		"RequestTTY=no", "RemoteCommand=none", "EscapeChar=none", "LogLevel=ERROR",
+		"ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes", "PermitLocalCommand=no",
+	} {
+		args = append(args, "-o", option)
+	}
+	return append(args, "--", c.o.Target)
+}
+
+// The bounds of a connection.
+const (
+	connectTime = 15 * time.Second
+	// persist is how long the shared connection outlives its last session,
+	// that of a killed controller too.
+	persist = 30 * time.Second
+)
+
+// run executes argv on the other side in a session of its own. What it starts
+// there is not killed when ctx ends; the programs that this package runs so
+// end by themselves when their input does.
+func (c *client) run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) (conn.Exit, error) {
+	line, err := commandLine(argv)
+	if err != nil {
+		return conn.Exit{}, err
+	}
+	if stdin == nil {
+		stdin = bytes.NewReader(nil)
+	}
+	said := &conn.Tail{Limit: 8 << 10}
+	exit, err := c.o.Local.Exec(ctx, conn.Cmd{Argv: append(c.args(), line), Env: []string{"LC_ALL=C"},
+		Stdin: stdin, Stdout: stdout, Stderr: both{stderr, said}})
+	switch {
+	case ctx.Err() != nil:
+		return exit, fault.Wrap(fault.Lab, "ssh "+c.o.Target, ctx.Err())
+	case fault.Is(err, fault.NotFound):
+		return exit, &fault.Error{Kind: fault.Unsupported, Op: "ssh", Err: err, Fix: "install OpenSSH's client: apt-get install openssh-client"}
+	case err != nil:
+		return exit, fault.Op("ssh "+c.o.Target, err)
+	case exit.Code == exitSSH:
+		return exit, Complain(string(said.Bytes())).Err(c.o.Target)
+	}
+	return exit, nil
+}
+
+// both writes to w, which may be nil, and to the tail.
+type both struct {
+	w    io.Writer
+	tail *conn.Tail
+}
+
+func (b both) Write(p []byte) (int, error) {
+	b.tail.Write(p)
+	if b.w == nil {
+		return len(p), nil
+	}
+	return b.w.Write(p)
+}
+
+// hangUp ends the shared connection. One that does not exist is fine.
+func (c *client) hangUp() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	args := c.args()
+	args = append(args[:len(args)-2:len(args)-2], "-O", "exit", "--", c.o.Target)
+	_, _ = c.o.Local.Exec(ctx, conn.Cmd{Argv: args}) // there is nobody to tell
+	os.Remove(filepath.Join(c.dir, socketFile))
+}
+
+// close ends the shared connection and forgets its place.
+func (c *client) close() error {
+	c.hangUp()
+	defer c.mine.Release()
+	return fault.Op("ssh", os.RemoveAll(c.dir))
+}

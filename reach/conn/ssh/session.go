@@ -1,0 +1,256 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
+)
+
+// session is a conversation with one agent.
+type session struct {
+	*channel.Conn
+	site    site
+	agent   string // its path over there
+	machine channel.Machine
+	ended   chan struct{} // closed when ssh has ended
+	err     error         // how; read it after ended
+	stop    context.CancelFunc
+}
+
+// The bounds of a session.
+const (
+	greetTime = 30 * time.Second
+	// silence is after how long without a word the agent believes its
+	// controller gone, and pulse how often there is one.
+	silence = 2 * time.Minute
+	pulse   = 25 * time.Second
+	// patience is how long the channel waits for an answer on a slow line,
+	// where it may stand behind a megabyte of something else.
+	patience = 2 * time.Minute
+)
+
+// connect brings the agent over and starts it. was is the machine that is
+// expected, nil for any.
+func (c *client) connect(ctx context.Context, was *channel.Machine, has held) (*session, error) {
+	where, err := c.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	program, err := c.pushAgent(ctx, where)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.serve(ctx, where, program)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.introduce(ctx, was, has); err != nil {
+		s.close()
+		return nil, fault.Op("host "+c.o.Name, err)
+	}
+	go s.pulse()
+	return s, nil
+}
+
+// introduce asks who is there, and refuses another machine.
+func (s *session) introduce(ctx context.Context, was *channel.Machine, has held) (err error) {
+	if s.machine, err = s.Machine(ctx); err != nil {
+		return err
+	}
+	if was != nil {
+		if by, why := was.Hardware.Same(s.machine.Hardware); by == "" && !strings.HasPrefix(why, "neither") {
+			return fault.New(fault.Unsupported, "another machine answers in its place: %s", why)
+		}
+	}
+	if has.lock != "" {
+		if err := (channel.Files{Conn: s.Conn}).Lock(ctx, has.lock); err != nil {
+			return err
+		}
+	}
+	// Another system on the machine has other ways to that, or none.
+	if len(has.cpus) > 0 && (was == nil || was.GOOS == s.machine.GOOS) {
+		return s.Settle(ctx, has.cpus)
+	}
+	return nil
+}
+
+// serve starts the agent and greets it.
+func (c *client) serve(ctx context.Context, where site, program string) (*session, error) {
+	argv := []string{program, "host", "--silence", silence.String()}
+	alive, stop := context.WithCancel(context.Background())
+	s := &session{site: where, agent: program, ended: make(chan struct{}), stop: stop}
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	go func() {
+		defer close(s.ended)
+		errs := &conn.Tail{Limit: 2048}
+		exit, err := c.run(alive, argv, inR, outW, errs)
+		s.err = ending(c.o.Name, exit, err, string(errs.Bytes()))
+		inR.CloseWithError(io.ErrClosedPipe)
+		outW.Close()
+	}()
+	gctx, cancel := context.WithTimeout(ctx, greetTime)
+	defer cancel()
+	var err error
+	s.Conn, err = channel.Open(gctx, &pipes{outR, inW}, channel.Options{Patience: patience, Reason: s.reason})
+	if err == nil {
+		return s, nil
+	}
+	// ssh knows better than the channel why nobody answers.
+	select {
+	case <-s.ended:
+		err = s.err
+	case <-time.After(2 * time.Second):
+	}
+	stop()
+	return nil, fault.Wrap(kindOf(err), "host "+c.o.Name, err)
+}
+
+// kindOf is the class of an error of a machine: nothing there is a subject.
+func kindOf(err error) fault.Kind {
+	if k := fault.Of(err); k != fault.Subject {
+		return k
+	}
+	return fault.Lab
+}
+
+// ending says why a session ended.
+func ending(name string, exit conn.Exit, err error, said string) error {
+	said = printable(strings.TrimPrefix(strings.TrimSpace(said), "bakeoff-agent: host: "))
+	if err != nil {
+		return fault.New(kindOf(err), "the connection to %s is lost: %w", name, err)
+	}
+	return fault.New(fault.Lab, "the agent on %s has ended: %s: %s", name, exit, said)
+}
+
+// reason tells the channel why it broke.
+func (s *session) reason() error {
+	select {
+	case <-s.ended:
+		return fault.Wrap(fault.Lab, "", s.err)
+	case <-time.After(2 * time.Second):
+		return fault.New(fault.Lab, "the connection is lost")
+	}
+}
+
+// gone reports whether the session has ended.
+func (s *session) gone() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return s.Broken() != nil
+	}
+}
+
+// close ends the session: the agent's input ends, and with it the agent. An
+// ssh that does not notice is killed.
+func (s *session) close() {
+	s.Conn.Close()
+	select {
+	case <-s.ended:
+	case <-time.After(3 * time.Second):
+	}
+	s.stop()
+}
+
+// pulse lets the agent hear something now and then.
+func (s *session) pulse() {
+	tick := time.NewTicker(pulse)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ended:
+			return
+		case <-tick.C:
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			_, _ = s.Clock(ctx) // a broken way is noticed by whoever uses it
+			cancel()
+		}
+	}
+}
+
+// pipes are the agent's output and input as one stream.
+type pipes struct {
+	*io.PipeReader
+	in *io.PipeWriter
+}
+
+func (p *pipes) Write(b []byte) (int, error) { return p.in.Write(b) }
+
+func (p *pipes) Close() error {
+	return errors.Join(p.in.Close(), p.PipeReader.Close())
+}
+
+// channel returns the way to the agent, connecting anew where it broke.
+func (c *Conn) channel(ctx context.Context) (*channel.Conn, error) {
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fault.Wrap(fault.Lab, "host "+c.o.Name, ctx.Err())
+	}
+	defer func() { <-c.turn }()
+	if c.closed {
+		return nil, fault.New(fault.Lab, "host %s: the connection was closed", c.o.Name)
+	}
+	if !c.s.gone() {
+		return c.s.Conn, nil
+	}
+	s, err := c.again(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.s = s
+	c.count++
+	return s.Conn, nil
+}
+
+// pauses between attempts to connect: a sshd that restarts takes a second, a
+// machine that boots a minute or more.
+const (
+	firstPause = 500 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// again connects anew, for as long as patience lasts and nothing is final.
+func (c *Conn) again(ctx context.Context) (*session, error) {
+	c.s.close()
+	began := time.Now()
+	wctx, cancel := context.WithTimeout(ctx, c.o.Patience)
+	defer cancel()
+	c.o.say("the connection to %s is lost; connecting anew for up to %v", c.o.Name, c.o.Patience)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		c.client.hangUp() // what is left of the old connection would be shared
+		s, err := c.client.connect(wctx, &c.s.machine, c.held)
+		if err == nil {
+			if s.machine.Boot != c.s.machine.Boot {
+				c.o.say("%s has rebooted and is back after %v", c.o.Name, time.Since(began).Round(time.Second))
+			}
+			return s, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fault.Wrap(fault.Lab, "host "+c.o.Name, ctx.Err())
+		}
+		// The old agent may hold the lock until it notices that nobody is
+		// there any more.
+		held := strings.Contains(err.Error(), "measures on this host")
+		if fault.Is(err, fault.Unsupported) && !held {
+			return nil, err
+		}
+		select {
+		case <-wctx.Done():
+			if ctx.Err() != nil {
+				return nil, fault.Wrap(fault.Lab, "host "+c.o.Name, ctx.Err())
+			}
+			return nil, fault.Wrap(fault.Lab, fmt.Sprintf("host %s did not come back within %v", c.o.Name, c.o.Patience), err)
+		case <-time.After(pause):
+		}
+	}
+}

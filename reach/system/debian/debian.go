@@ -1,0 +1,69 @@
+// Package debian is Debian, Ubuntu and what is made of them.
+package debian
+
+import (
+	"bytes"
+	"context"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/system"
+)
+
+// System is the system.
+type System struct{}
+
+// Doc describes it.
+func (System) Doc() system.Doc {
+	return system.Doc{
+		Name:    "debian",
+		Summary: "Debian, Ubuntu and their like: apt, systemd",
+		Status:  system.Proven,
+		Kernel:  "Linux",
+		IDs:     []string{"debian", "ubuntu"},
+		Manager: system.Manager{
+			Name: "apt", Update: []string{"apt-get", "update"},
+			Install: []string{"apt-get", "install", "-y", "--no-install-recommends"}, Query: []string{"dpkg-query", "-W"},
+			Env: []string{"DEBIAN_FRONTEND=noninteractive"},
+		},
+		Packages:    map[string]string{"pgbench": "postgresql-contrib", "postgres": "postgresql", "php-fpm": "php-fpm", "busybox": "busybox-static"},
+		Base:        []string{"sh"},
+		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "postgres": "/etc/postgresql/VERSION/main/postgresql.conf", "php-fpm": "/etc/php/VERSION/fpm/php-fpm.conf", "sshd": "/etc/ssh/sshd_config"},
+		Service:     []string{"systemctl", "start", "NAME"},
+		Readiness:   "systemctl is-system-running says running, degraded or maintenance; without systemd (a container) there is nothing to wait for",
+		Counters:    []string{"/proc/stat, /proc/schedstat, /proc/vmstat, /proc/diskstats, /proc/pressure", "control groups, for the environment alone"},
+		Fingerprint: []string{"/proc/version, /proc/cmdline, /proc/cpuinfo, /sys/devices/system (clock source, mitigations, governor), /proc/self/mountinfo"},
+		Source:      []string{"apt-get(8)", "dpkg-query(1)", "systemctl(1): is-system-running"},
+	}
+}
+
+// Ready asks as Doc says.
+func (System) Ready(ctx context.Context, c conn.Conn) (bool, error) {
+	var said bytes.Buffer
+	exit, err := c.Exec(ctx, conn.Cmd{Argv: []string{"systemctl", "is-system-running"}, Stdout: &said})
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	switch state := strings.TrimSpace(said.String()); state {
+	case "running", "degraded", "maintenance", "offline":
+		return true, nil
+	case "initializing", "starting", "stopping":
+		return false, nil
+	default:
+		// Without its bus systemctl says so on its error output: there is
+		// no systemd that could be waited for.
+		return state == "" || state == "unknown", fault.Op("systemctl is-system-running", odd(exit, state))
+	}
+}
+
+// odd is the error of an answer that systemctl(1) does not name; nil for none.
+func odd(exit conn.Exit, state string) error {
+	if state == "" || state == "unknown" {
+		return nil
+	}
+	return fault.New(fault.Subject, "%q is no state that it has (%s)", state, exit)
+}

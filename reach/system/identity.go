@@ -1,0 +1,147 @@
+package system
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+)
+
+// Identity is what a machine says that it is.
+type Identity struct {
+	Kernel  string // uname -s: Linux, FreeBSD, SunOS …
+	Version string // uname -v: on SmartOS joyent_ and a date
+	// Release is os-release(5), by key; empty where there is none.
+	Release map[string]string
+}
+
+// maxRelease bounds an os-release file, in bytes.
+const maxRelease = 64 << 10
+
+// Identify asks the system behind c what it is.
+func Identify(ctx context.Context, c conn.Conn) (Identity, error) {
+	var id Identity
+	for flag, to := range map[string]*string{"-s": &id.Kernel, "-v": &id.Version} {
+		said, err := Ask(ctx, c, "uname", flag)
+		if err != nil {
+			return id, err
+		}
+		*to = said
+	}
+	for _, path := range []string{"/etc/os-release", "/usr/lib/os-release"} {
+		file := &bounded{limit: maxRelease}
+		err := c.Pull(ctx, path, file)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return id, fault.Op("read "+path, err)
+		}
+		if id.Release, err = ParseRelease(file.buf.Bytes()); err != nil {
+			return id, fault.Op(path, err)
+		}
+		break
+	}
+	return id, nil
+}
+
+// Ask runs a program of the system and returns what it printed, without the
+// white space around it. A program that fails is an error of kind
+// fault.Subject with what it said.
+func Ask(ctx context.Context, c conn.Conn, argv ...string) (string, error) {
+	out, errs := &bounded{limit: maxRelease}, &bounded{limit: 4 << 10}
+	exit, err := c.Exec(ctx, conn.Cmd{Argv: argv, Stdout: out, Stderr: errs})
+	if err != nil {
+		return "", err
+	}
+	said := strings.TrimSpace(out.buf.String())
+	if !exit.OK() {
+		return said, fault.New(fault.Subject, "%s: %s: %s", strings.Join(argv, " "), exit, strings.TrimSpace(errs.buf.String()))
+	}
+	return said, nil
+}
+
+// bounded keeps the first limit bytes written to it.
+type bounded struct {
+	buf   bytes.Buffer
+	limit int
+}
+
+// Write never fails, so that who writes is not blocked.
+func (b *bounded) Write(p []byte) (int, error) {
+	b.buf.Write(p[:min(len(p), b.limit-b.buf.Len())])
+	return len(p), nil
+}
+
+// ParseRelease reads the assignments of os-release(5): NAME=value, with the
+// quotes of a shell around the value, or none. An error of kind fault.Invalid
+// names the line.
+func ParseRelease(text []byte) (map[string]string, error) {
+	out := map[string]string{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if !ok || name == "" || strings.ContainsAny(name, " \t\"'") {
+			return nil, fault.New(fault.Invalid, "line %d: %q is no NAME=value", n, line)
+		}
+		unquoted, err := unquote(value)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "line %d: %v", n, err)
+		}
+		out[name] = unquoted
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fault.Wrap(fault.Invalid, "", err)
+	}
+	return out, nil
+}
+
+// unquote takes one pair of quotes away, and inside double ones the
+// backslashes before the characters that os-release(5) names.
+func unquote(v string) (string, error) {
+	if v == "" || v[0] != '"' && v[0] != '\'' {
+		return v, nil
+	}
+	if len(v) < 2 || v[len(v)-1] != v[0] {
+		return "", fmt.Errorf("the quote of %s does not end", v)
+	}
+	if v[0] == '\'' {
+		return v[1 : len(v)-1], nil
+	}
+	var b strings.Builder
+	for s := v[1 : len(v)-1]; s != ""; s = s[1:] {
+		if s[0] == '\\' && len(s) > 1 && strings.IndexByte("\"$`\\", s[1]) >= 0 {
+			s = s[1:]
+		}
+		b.WriteByte(s[0])
+	}
+	return b.String(), nil
+}
+
+// Of returns the system that an identity is of: the one that names its ID,
+// else one that names an ID it is like; ok is false for none.
+func Of(all []System, id Identity) (System, bool) {
+	like := append([]string{id.Release["ID"]}, strings.Fields(id.Release["ID_LIKE"])...)
+	for _, name := range like {
+		for _, s := range all {
+			if d := s.Doc(); d.Kernel == id.Kernel && slices.Contains(d.IDs, name) {
+				return s, true
+			}
+		}
+	}
+	for _, s := range all {
+		if d := s.Doc(); d.Kernel == id.Kernel && len(d.IDs) == 0 {
+			return s, true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,57 @@
+package system
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+)
+
+// Wait asks until the system is ready, or ctx ends: that is an error of kind
+// fault.Subject. Between two questions it pauses for pause.
+func Wait(ctx context.Context, s System, c conn.Conn, pause time.Duration) error {
+	for {
+		ready, err := s.Ready(ctx, c)
+		if ctx.Err() == nil && err != nil {
+			return err
+		}
+		if ready {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Subject, "%s did not become ready (%s): %v", s.Doc().Name, s.Doc().Readiness, context.Cause(ctx))
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Started is the readiness of systems whose rc script runs to its end once:
+// whether pgrep finds no process whose command line matches pattern.
+func Started(ctx context.Context, c conn.Conn, pattern string) (bool, error) {
+	exit, err := c.Exec(ctx, conn.Command("pgrep", "-f", pattern))
+	if err != nil {
+		return false, err
+	}
+	switch exit.Code {
+	case 0:
+		return false, nil // it still runs
+	case 1:
+		return true, nil
+	}
+	return false, fault.New(fault.Subject, "pgrep -f %q: %s", pattern, exit)
+}
+
+// Reads returns the content of a small file without the white space around
+// it; ok is false where it does not exist.
+func Reads(ctx context.Context, c conn.Conn, path string) (text string, ok bool, err error) {
+	file := &bounded{limit: maxRelease}
+	err = c.Pull(ctx, path, file)
+	if fault.Is(err, fault.NotFound) {
+		return "", false, nil
+	}
+	return strings.TrimSpace(string(bytes.ToValidUTF8(file.buf.Bytes(), nil))), err == nil, err
+}

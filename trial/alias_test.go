@@ -1,8 +1,0 @@
-package trial
-
-import "bakeoff/analysis"
-
-type (
-	analysisMissing = analysis.Missing
-	analysisSummary = analysis.Summary
-)

@@ -1,0 +1,67 @@
+package bakeoff
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// wings lists what each wing may import, besides itself. "reach/probe" alone
+// stands for its plain data: what a machine said of itself.
+var wings = map[string][]string{
+	"base":      {},
+	"reach":     {"base"},
+	"provision": {"base", "reach"},
+	"measure":   {"base", "reach", "provision"},
+	"judge":     {"base", "reach/probe"},
+	"lab":       {"base", "reach", "provision", "measure", "judge"},
+	"publish":   {"base", "reach/probe", "judge", "lab"},
+	"cmd":       {"base", "reach", "provision", "measure", "judge", "lab", "publish"},
+	"bench":     {"base", "reach", "provision", "measure", "judge", "lab", "publish"},
+}
+
+func TestWingsImportDownwards(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		name, ok := strings.CutPrefix(p.ImportPath, "bakeoff/")
+		if !ok {
+			continue // the root itself
+		}
+		wing, _, _ := strings.Cut(name, "/")
+		seen[wing] = true
+		allowed, ok := wings[wing]
+		if !ok {
+			t.Errorf("%s is in no wing: add %s to wings, or move the package", name, wing)
+			continue
+		}
+		for _, i := range p.Imports {
+			dep, ok := strings.CutPrefix(i, "bakeoff/")
+			if !ok {
+				continue
+			}
+			to, _, _ := strings.Cut(dep, "/")
+			if to != wing && !slices.Contains(allowed, to) && !slices.Contains(allowed, dep) {
+				t.Errorf("%s imports %s: %s may import only %s", name, dep, wing, strings.Join(allowed, ", "))
+			}
+		}
+	}
+	for wing := range wings {
+		if !seen[wing] {
+			t.Errorf("no package in wing %s", wing)
+		}
+	}
+}
