@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/strictjson"
 	"bakeoff/lab/manifest"
 )
 
@@ -71,13 +72,8 @@ func decode(data []byte) (*Plan, error) {
 		return nil, fmt.Errorf("schema is %.60q, this program reads %q", head.Schema, Schema)
 	}
 	var p Plan
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&p); err != nil {
+	if err := strictjson.Decode(data, &p); err != nil {
 		return nil, err
-	}
-	if len(bytes.TrimSpace(data[dec.InputOffset():])) != 0 {
-		return nil, errors.New("something follows the plan")
 	}
 	return &p, nil
 }

@@ -2,13 +2,12 @@ package store
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/strictjson"
 )
 
 // Bounds on what a journal may hold. A trial's line with the counters of both
@@ -76,15 +75,8 @@ func damaged(n int, err error) error {
 
 func decodeLine(text []byte) (Line, error) {
 	var l Line
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&l); err != nil {
-		return l, err
-	}
-	if len(bytes.TrimSpace(text[dec.InputOffset():])) != 0 {
-		return l, errors.New("more than one value in the line")
-	}
-	return l, nil
+	err := strictjson.Decode(text, &l)
+	return l, err
 }
 
 // check tells whether a line can stand where it does.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"bakeoff/base/sample"
+	"bakeoff/base/strictjson"
 	"bakeoff/reach/agent"
 )
 
@@ -67,7 +68,7 @@ func joulesPer(raw Raw, blob string, work float64, timed time.Duration) (*float6
 		return nil, nil
 	}
 	var host agent.Span
-	if err := strict(b, &host); err != nil {
+	if err := strictjson.Decode(b, &host); err != nil {
 		return nil, fmt.Errorf("%s: %w", blob, err)
 	}
 	spent := host.After.Since(host.Before)

@@ -3,10 +3,8 @@ package workload
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/base/strictjson"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 )
@@ -207,7 +206,7 @@ func ParseWork(raw Raw, doc Doc, p param.Values) (agent.Result, error) {
 	if !ok {
 		return res, ErrNoBlob
 	}
-	if err := strict(b, &res); err != nil {
+	if err := strictjson.Decode(b, &res); err != nil {
 		return res, err
 	}
 	switch {
@@ -276,7 +275,7 @@ func cpuPerOp(raw Raw, res agent.Result) (*float64, error) {
 		return nil, nil
 	}
 	var host agent.Span
-	if err := strict(b, &host); err != nil {
+	if err := strictjson.Decode(b, &host); err != nil {
 		return nil, fmt.Errorf("%s: %w", Host, err)
 	}
 	busy, _, known := host.After.Since(host.Before).Busy()
@@ -291,19 +290,6 @@ func cpuPerOp(raw Raw, res agent.Result) (*float64, error) {
 		return nil, nil // less than a tick, and the host has only ticks
 	}
 	return &cost, nil
-}
-
-// strict decodes one JSON value with no unknown field and nothing after it.
-func strict(b []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return fmt.Errorf("is not the JSON expected: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("has something after its end")
-	}
-	return nil
 }
 
 // head keeps the first limit bytes written to it. The buffer is not embedded:

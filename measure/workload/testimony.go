@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"bakeoff/base/param"
+	"bakeoff/base/strictjson"
 	"bakeoff/reach/agent"
 )
 
@@ -37,7 +38,7 @@ func HostCost(raw Raw, work float64) (*float64, error) {
 		return nil, nil
 	}
 	var host agent.Span
-	if err := strict(b, &host); err != nil {
+	if err := strictjson.Decode(b, &host); err != nil {
 		return nil, fmt.Errorf("%s: %w", Host, err)
 	}
 	busy, _, ok := host.After.Since(host.Before).Busy()

@@ -15,12 +15,8 @@
 package wrk
 
 import (
-	"bytes"
 	_ "embed"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"regexp"
 	"strconv"
@@ -29,6 +25,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/base/strictjson"
 	"bakeoff/measure/tool"
 )
 
@@ -165,13 +162,8 @@ func (w wrk) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 
 func decode(line []byte) (report, error) {
 	var r report
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&r); err != nil {
-		return r, fmt.Errorf("the line of the script is not the JSON expected: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return r, errors.New("the line of the script has something after its end")
+	if err := strictjson.Decode(line, &r); err != nil {
+		return r, fmt.Errorf("the line of the script: %w", err)
 	}
 	const most = 1 << 50
 	for class, n := range r.Errors {

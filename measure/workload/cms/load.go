@@ -3,16 +3,15 @@ package cms
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/strictjson"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/tool/siege"
 	"bakeoff/measure/workload"
@@ -137,13 +136,8 @@ func (s *site) findSiege(ctx context.Context) error {
 // decodeExec reads what `exec --json` printed.
 func decodeExec(b []byte) (agent.ExecResult, error) {
 	var res agent.ExecResult
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&res); err != nil {
-		return res, fmt.Errorf("is not the JSON expected: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return res, errors.New("has something after its end")
+	if err := strictjson.Decode(b, &res); err != nil {
+		return res, err
 	}
 	switch {
 	case res.Schema != agent.ExecSchema:

@@ -1,11 +1,8 @@
 package command
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -16,6 +13,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
 	"bakeoff/reach/agent"
 )
@@ -83,7 +81,7 @@ func (v *values) add(metric, unit string, value float64) {
 // decode reads what `exec --json` printed.
 func decode(b []byte) (agent.ExecResult, error) {
 	var res agent.ExecResult
-	if err := strict(b, &res); err != nil {
+	if err := strictjson.Decode(b, &res); err != nil {
 		return res, err
 	}
 	switch {
@@ -93,19 +91,6 @@ func decode(b []byte) (agent.ExecResult, error) {
 		return res, errors.New("has no command, or took no time")
 	}
 	return res, nil
-}
-
-// strict decodes one JSON value with no unknown field and nothing after it.
-func strict(b []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return fmt.Errorf("is not the JSON expected: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("has something after its end")
-	}
-	return nil
 }
 
 // extracted finds a number in what the command printed.
@@ -142,7 +127,7 @@ func hostCost(raw workload.Raw, res agent.ExecResult) (float64, error) {
 		return 0, nil
 	}
 	var host agent.Span
-	if err := strict(b, &host); err != nil {
+	if err := strictjson.Decode(b, &host); err != nil {
 		return 0, fmt.Errorf("%s: %w", workload.Host, err)
 	}
 	busy, _, known := host.After.Since(host.Before).Busy()

@@ -4,12 +4,9 @@
 package compression
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/agent"
@@ -182,13 +180,8 @@ func parse(raw workload.Raw, doc workload.Doc, p param.Values) ([]sample.Value, 
 }
 
 func decode(b []byte) (u usages, err error) {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&u); err != nil {
-		return u, fmt.Errorf("is not the JSON expected: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return u, errors.New("has something after its end")
+	if err := strictjson.Decode(b, &u); err != nil {
+		return u, err
 	}
 	if u.Before.UsedBytes < 0 || u.After.UsedBytes < 0 || u.After.Took < 0 || u.After.CompressRatio < 0 {
 		return u, fmt.Errorf("says %+v", u)

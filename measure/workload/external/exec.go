@@ -3,10 +3,8 @@ package external
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"path"
 	"slices"
@@ -15,6 +13,7 @@ import (
 	"unicode"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/strictjson"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/workload"
 	"bakeoff/reach/agent"
@@ -148,13 +147,8 @@ func (l *limited) Write(p []byte) (int, error) {
 // decode reads what `exec --json` printed.
 func decode(b []byte) (agent.ExecResult, error) {
 	var res agent.ExecResult
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&res); err != nil {
-		return res, fmt.Errorf("is not the JSON expected: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return res, errors.New("has something after its end")
+	if err := strictjson.Decode(b, &res); err != nil {
+		return res, err
 	}
 	switch {
 	case res.Schema != agent.ExecSchema:

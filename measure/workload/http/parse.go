@@ -1,11 +1,8 @@
 package http
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -14,6 +11,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
@@ -32,7 +30,7 @@ func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) 
 		return nil, fmt.Errorf("http: %s: %w", workload.Work, workload.ErrNoBlob)
 	}
 	var r agent.Result
-	if err := decode(b, &r); err != nil {
+	if err := strictjson.Decode(b, &r); err != nil {
 		return nil, fmt.Errorf("http: %s: %w", workload.Work, err)
 	}
 	h, err := decodeHistogram(r.Histogram)
@@ -47,19 +45,6 @@ func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) 
 	}
 	values, err := samples(r, h, raw)
 	return values, fault.Op("http", err)
-}
-
-// decode reads one JSON value, strictly.
-func decode(b []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("something follows the value")
-	}
-	return nil
 }
 
 // units are those of the values that the generator prints: the metrics that
@@ -182,7 +167,7 @@ func hostCosts(host []byte, n float64) (out []sample.Value, err error) {
 		return nil, nil
 	}
 	var s agent.Span
-	if err := decode(host, &s); err != nil {
+	if err := strictjson.Decode(host, &s); err != nil {
 		return nil, fmt.Errorf("http: %s: %w", workload.Host, err)
 	}
 	add := func(metric, unit string, spent float64) {

@@ -4,7 +4,6 @@
 package lifecycle
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
 	"bakeoff/reach/conn"
 )
@@ -104,9 +104,7 @@ func (life) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) {
 		return nil, fault.New(fault.Invalid, "%s: %w", blob, workload.ErrNoBlob)
 	}
 	var m marks
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&m); err != nil {
+	if err := strictjson.Decode(b, &m); err != nil {
 		return nil, fault.New(fault.Invalid, "%s: %w", blob, err)
 	}
 	if m.Schema != schema {
