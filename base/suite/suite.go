@@ -5,13 +5,22 @@ package suite
 
 import (
 	"context"
-	"testing"
+	"flag"
 )
 
-// T is what a suite says its findings to. It is the part of testing.T that
-// contract suites need, and means the same: Fatal, Fatalf, Skip and Skipf end
-// the test by runtime.Goexit and must be called from its goroutine.
+// T is the part of testing.T that contract suites need, with the same meaning:
+// Fatal, Fatalf, Skip and Skipf end the test by runtime.Goexit and must be
+// called from its goroutine.
 type T interface {
+	Reporter
+	// Run runs f as a test within this one, and reports whether it passed.
+	Run(name string, f func(T)) bool
+	// Short reports whether tests that take long are to be left out.
+	Short() bool
+}
+
+// Reporter is what testing.T and testing.B have in common.
+type Reporter interface {
 	Helper()
 	Name() string // with those of the tests around it, divided by slashes
 	// Context ends before the functions of Cleanup run.
@@ -30,20 +39,32 @@ type T interface {
 	Cleanup(f func())
 	// TempDir is a directory that goes with the test.
 	TempDir() string
-	// Run runs f as a test within this one, and tells whether it went well.
-	Run(name string, f func(T)) bool
-	// Short tells that what takes long is to be left out.
-	Short() bool
 }
 
-// Under returns t as a T.
-func Under(t *testing.T) T { return under{t} }
+// GoTest is satisfied by *testing.T. Naming its methods instead of the type
+// keeps package testing out of the program, which runs these suites too.
+type GoTest[U any] interface {
+	Reporter
+	Run(name string, f func(U)) bool
+}
 
-type under struct{ *testing.T }
+// Under returns a *testing.T as a T.
+func Under[U GoTest[U]](t U) T { return under[U]{t, t} }
 
-func (u under) Run(name string, f func(T)) bool {
+type under[U GoTest[U]] struct {
+	Reporter
+	test U
+}
+
+func (u under[U]) Run(name string, f func(T)) bool {
 	u.Helper()
-	return u.T.Run(name, func(t *testing.T) { f(under{t}) })
+	return u.test.Run(name, func(t U) { f(Under(t)) })
 }
 
-func (u under) Short() bool { return testing.Short() }
+func (under[U]) Short() bool { return Short() }
+
+// Short reports what testing.Short does: whether `go test` was given -short.
+func Short() bool {
+	f := flag.Lookup("test.short")
+	return f != nil && f.Value.String() == "true"
+}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"testing"
 	"time"
 
 	"bakeoff/base/suite"
@@ -17,9 +16,9 @@ import (
 
 // Create makes one environment of drv for a driver's own test, and closes it
 // with the test. It skips where Check says no, and with -short.
-func Create(t *testing.T, drv driver.Driver, o Options) driver.Instance {
+func Create[U suite.GoTest[U]](t U, drv driver.Driver, o Options) driver.Instance {
 	t.Helper()
-	if testing.Short() {
+	if suite.Short() {
 		t.Skip("makes real environments: not with -short")
 	}
 	if a := drv.Check(t.Context(), local.Conn{}, o.Options); !a.OK {
@@ -36,9 +35,16 @@ func Create(t *testing.T, drv driver.Driver, o Options) driver.Instance {
 	return s.create(s.spec("one"))
 }
 
+// Benchmark is the part of testing.B that Bench needs.
+type Benchmark interface {
+	suite.Reporter
+	Loop() bool
+	ReportMetric(value float64, unit string)
+}
+
 // Bench measures how long environments of drv take to come, until they have
 // answered, and to go: medians in milliseconds.
-func Bench(b *testing.B, drv driver.Driver, o Options) {
+func Bench(b Benchmark, drv driver.Driver, o Options) {
 	if a := drv.Check(b.Context(), local.Conn{}, o.Options); !a.OK {
 		b.Skipf("needs: %s; %s", a.Reason, a.Fix)
 	}
@@ -73,7 +79,7 @@ func median(d []time.Duration) float64 {
 }
 
 // benchmark is a benchmark as a suite's T: it has no tests within.
-type benchmark struct{ *testing.B }
+type benchmark struct{ Benchmark }
 
 func (benchmark) Run(string, func(suite.T)) bool { panic("a benchmark runs no tests") }
-func (benchmark) Short() bool                    { return testing.Short() }
+func (benchmark) Short() bool                    { return suite.Short() }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"bakeoff/base/param"
@@ -73,7 +72,7 @@ type laboratory struct {
 
 // Run tests drv under go test. It needs what the driver's Check asks for, and
 // skips with its answer where that is missing. It does not run with -short.
-func Run(t *testing.T, drv driver.Driver, o Options) {
+func Run[U suite.GoTest[U]](t U, drv driver.Driver, o Options) {
 	t.Helper()
 	if o.Victim == nil {
 		test, _, _ := strings.Cut(t.Name(), "/")

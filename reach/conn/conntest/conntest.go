@@ -15,7 +15,6 @@ import (
 	"path"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"bakeoff/base/fault"
@@ -35,7 +34,7 @@ type Options struct {
 }
 
 // Run tests c under go test.
-func Run(t *testing.T, c conn.Conn, o Options) {
+func Run[U suite.GoTest[U]](t U, c conn.Conn, o Options) {
 	t.Helper()
 	On(suite.Under(t), c, o)
 }
