@@ -44,16 +44,16 @@ func TestReferenceIsFresh(t *testing.T) {
 	}
 }
 
-// TestDocsReadmeNames fails when README.md does not name all that there is:
-// what a stranger reads first was stale before.
-func TestDocsReadmeNames(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+// TestDocsStatusNames fails when docs/status.md does not name every driver,
+// workload, tool and system.
+func TestDocsStatusNames(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "status.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	named := func(kind, name string) {
 		if !bytes.Contains(text, []byte("`"+name+"`")) {
-			t.Errorf("README.md does not name the %s `%s`: add it under What is there", kind, name)
+			t.Errorf("docs/status.md does not name the %s `%s`: add it", kind, name)
 		}
 	}
 	for _, d := range driverall.Drivers() {
@@ -67,9 +67,54 @@ func TestDocsReadmeNames(t *testing.T) {
 	for _, s := range systemall.Systems() {
 		named("system", s.Doc().Name)
 	}
-	for _, link := range regexp.MustCompile(`\]\(([a-zA-Z][^):]*)\)`).FindAllSubmatch(text, -1) {
-		if _, err := os.Stat(filepath.Join("..", "..", filepath.FromSlash(string(link[1])))); err != nil {
-			t.Errorf("README.md links to %s: %v", link[1], err)
+}
+
+// TestDocsLinksResolve fails when a hand-written page links to a file or a
+// heading that does not exist.
+func TestDocsLinksResolve(t *testing.T) {
+	root := filepath.Join("..", "..")
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range regexp.MustCompile(`\]\(([^():]*)\)`).FindAllSubmatch(text, -1) {
+			file, anchor, _ := strings.Cut(string(link[1]), "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), filepath.FromSlash(file))
+			}
+			body := []byte(nil)
+			if info, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", page, link[1], err)
+				continue
+			} else if !info.IsDir() {
+				if body, err = os.ReadFile(target); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if anchor != "" && !headings(body)[anchor] {
+				t.Errorf("%s links to %s, which has no such heading", page, link[1])
+			}
 		}
 	}
+}
+
+// headings lists the anchors of a page's headings, as GitHub makes them.
+func headings(page []byte) map[string]bool {
+	out := map[string]bool{}
+	for _, line := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllSubmatch(page, -1) {
+		name := strings.ToLower(string(line[1]))
+		name = regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(name, "")
+		out[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return out
 }

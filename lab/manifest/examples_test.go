@@ -53,13 +53,14 @@ func TestEveryExampleParses(t *testing.T) {
 	}
 }
 
-// Every whole lab file that the pages under docs show is one.
+// Every whole lab file that README.md and the pages under docs show is valid.
 func TestDocumentedLabsParse(t *testing.T) {
 	cat := trial.CatalogueOf(drivers.Drivers(), workloads.Workloads())
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
+	pages = append(pages, "../../README.md")
 	seen := 0
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
