@@ -61,10 +61,10 @@ func (b *bench) name() string { return filepath.Base(b.dir) }
 // the agent in it, as every environment has, but made once.
 func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 	doc := driver.Doc{Image: true}
-	if b.image, err = b.lessor.Image(ctx, doc, "debian:bookworm", nil, nil); err != nil {
+	if b.image, err = b.manager.Image(ctx, doc, "debian:bookworm", nil, nil); err != nil {
 		return nil, err
 	}
-	b.cpu = b.lessor.Layout().Subject(1)[0]
+	b.cpu = b.manager.Layout().Subject(1)[0]
 	b.root = filepath.Join(b.dir, "root")
 	for _, d := range []string{"root", "upper", "work"} {
 		if err := os.Mkdir(filepath.Join(b.dir, d), 0o755); err != nil {

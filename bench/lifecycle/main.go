@@ -116,16 +116,16 @@ func (t *technology) pairs() []pair {
 
 // bench is what all of them share.
 type bench struct {
-	dir    string
-	agent  string
-	root   string // a root with the agent in it, over the image
-	image  driver.Image
-	lessor *env.Lessor
-	docker string // socket of the engine that docker's environments are on
-	tag    string
-	state  string // where the lessor's environments are
-	cpu    int    // of an environment that has one
-	runsc  string
+	dir     string
+	agent   string
+	root    string // a root with the agent in it, over the image
+	image   driver.Image
+	manager *env.Manager
+	docker  string // socket of the engine that docker's environments are on
+	tag     string
+	state   string // where the manager's environments are
+	cpu     int    // of an environment that has one
+	runsc   string
 }
 
 func run(ctx context.Context, blocks int, only string, rng *rand.Rand) (err error) {
@@ -141,12 +141,12 @@ func run(ctx context.Context, blocks int, only string, rng *rand.Rand) (err erro
 		return fmt.Errorf("build the agent: %w: %s", err, out)
 	}
 	_, cache := env.Dirs(os.Getenv, os.Getuid())
-	if b.lessor, err = env.Open(ctx, env.Config{StateDir: b.state, CacheDir: cache, Host: local.Conn{},
+	if b.manager, err = env.Open(ctx, env.Config{StateDir: b.state, CacheDir: cache, Host: local.Conn{},
 		Agent: b.agent, Run: "lifecycle"}, driverall.Drivers()); err != nil {
 		return err
 	}
 	defer func() {
-		cerr := b.lessor.Close(context.WithoutCancel(ctx))
+		cerr := b.manager.Close(context.WithoutCancel(ctx))
 		if err == nil {
 			err = cerr
 		}
@@ -255,7 +255,7 @@ func (b *bench) through(ctx context.Context, t *technology, cpus int) (time.Dura
 	if t.image {
 		img = b.image
 	}
-	le, err := b.lessor.Lease(ctx, t.driver, manifest.Contender{Name: t.name, Driver: driverOf(t.name), CPUs: cpus, Memory: memory, Options: t.options}, img)
+	le, err := b.manager.Lease(ctx, t.driver, manifest.Contender{Name: t.name, Driver: driverOf(t.name), CPUs: cpus, Memory: memory, Options: t.options}, img)
 	if err != nil {
 		return 0, err
 	}
@@ -272,7 +272,7 @@ func (b *bench) through(ctx context.Context, t *technology, cpus int) (time.Dura
 }
 
 // down takes an environment down, in one of the two ways in turn.
-func (b *bench) down(ctx context.Context, t *technology, le *env.Lease) error {
+func (b *bench) down(ctx context.Context, t *technology, le *env.Environment) error {
 	start := time.Now()
 	if len(t.closed) <= len(t.reaped) {
 		err := le.Close(ctx)
@@ -288,7 +288,7 @@ func (b *bench) down(ctx context.Context, t *technology, le *env.Lease) error {
 func (b *bench) visit(ctx context.Context, t *technology, w way) (time.Duration, error) {
 	switch {
 	case w == whole:
-		return b.through(ctx, t, len(b.lessor.Layout().CPUs))
+		return b.through(ctx, t, len(b.manager.Layout().CPUs))
 	case w == small:
 		return b.through(ctx, t, 1)
 	case w == pinned:

@@ -112,13 +112,13 @@ func analyse() {
 // driver and by itself, pinned to the same CPU, in mirrored pairs.
 func byHand(ctx context.Context, program, dir string, pairs int) error {
 	drv := host.Driver{}
-	lessor, err := env.Open(ctx, env.Config{StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
+	manager, err := env.Open(ctx, env.Config{StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
 		Host: local.Conn{}, Agent: program, Run: "overhead"}, []driver.Driver{drv})
 	if err != nil {
 		return err
 	}
-	defer lessor.Close(context.WithoutCancel(ctx))
-	lease, err := lessor.Lease(ctx, drv, manifest.Contender{Name: "host", Driver: "host", CPUs: 1, Memory: 256 * unit.MiB}, driver.Image{})
+	defer manager.Close(context.WithoutCancel(ctx))
+	lease, err := manager.Lease(ctx, drv, manifest.Contender{Name: "host", Driver: "host", CPUs: 1, Memory: 256 * unit.MiB}, driver.Image{})
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (a *app) cleanAll(ctx context.Context, dryRun bool) ([]env.Found, error) {
 		sockets[i] = "directory " + dir
 	}
 	if len(sockets) > 0 {
-		found = append(found, env.Found{Lease: env.Record{Name: sshConnection}, Left: sockets, Removed: !dryRun && err == nil})
+		found = append(found, env.Found{Lease: env.Lease{Name: sshConnection}, Left: sockets, Removed: !dryRun && err == nil})
 	}
 	hosts, err := remembered(state)
 	errs = append(errs, err)
@@ -104,7 +104,7 @@ func (a *app) printFound(found []env.Found, dryRun bool) {
 const sshConnection = "SSH connection"
 
 // leaseText says whose lease it is.
-func leaseText(r env.Record) string {
+func leaseText(r env.Lease) string {
 	if r.Name == sshConnection && r.Driver == "" {
 		return r.Name + " of a run that was killed"
 	}

@@ -159,11 +159,11 @@ func onLocal(p *plan.Plan) bool {
 	return p.Generator == env.LocalHost || slices.ContainsFunc(p.Contenders, func(c plan.Contender) bool { return c.Host == "" || c.Host == env.LocalHost })
 }
 
-// lessors open on every host that was reached and stays in its system. One that cannot be leased on
+// managers open on every host that was reached and stays in its system. One that cannot be leased on
 // is among the errors, for the contenders on it.
-func (f *fleet) lessors(ctx context.Context, run string, p *plan.Plan, drivers []driver.Driver, progress func(string)) (map[string]*env.Lessor, error) {
+func (f *fleet) managers(ctx context.Context, run string, p *plan.Plan, drivers []driver.Driver, progress func(string)) (map[string]*env.Manager, error) {
 	state, cache := env.Dirs(f.env, os.Getuid())
-	out := map[string]*env.Lessor{}
+	out := map[string]*env.Manager{}
 	for i, name := range sortedKeys(f.hosts) {
 		c := f.hosts[name]
 		if err := remember(state, name, p.Hosts[name]); err != nil {

@@ -124,7 +124,7 @@ func (a *app) prove(ctx context.Context, f proveFlags, asJSON bool) error {
 func (a *app) proveHere(ctx context.Context, d driver.Driver, image string, c proof.Config) (p proof.Proof, err error) {
 	state, cache := env.Dirs(a.env, os.Getuid())
 	c.StateDir = state
-	lessor, err := env.Open(ctx, env.Config{StateDir: state, CacheDir: cache, Host: c.Host, Agent: c.Agent, Run: "doctor --prove",
+	manager, err := env.Open(ctx, env.Config{StateDir: state, CacheDir: cache, Host: c.Host, Agent: c.Agent, Run: "doctor --prove",
 		Progress: func(text string) { fmt.Fprintln(a.stderr, text) }}, driverall.Drivers())
 	if err != nil {
 		return p, err
@@ -132,7 +132,7 @@ func (a *app) proveHere(ctx context.Context, d driver.Driver, image string, c pr
 	defer func() {
 		down, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		err = errors.Join(err, lessor.Close(down))
+		err = errors.Join(err, manager.Close(down))
 	}()
 	switch info, serr := os.Stat(image); {
 	case image == "":
@@ -142,7 +142,7 @@ func (a *app) proveHere(ctx context.Context, d driver.Driver, image string, c pr
 		}
 		c.Image.Ref = image
 	default:
-		if c.Image, err = lessor.Image(ctx, d.Doc(), image, nil, c.Options); err != nil {
+		if c.Image, err = manager.Image(ctx, d.Doc(), image, nil, c.Options); err != nil {
 			return p, err
 		}
 	}

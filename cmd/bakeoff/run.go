@@ -275,12 +275,12 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	if drivers == nil {
 		drivers = driverall.Drivers()
 	}
-	lessors, err := s.lease(ctx, agent, drivers)
-	defer func() { err = errors.Join(err, lessors.close()) }()
+	leased, err := s.lease(ctx, agent, drivers)
+	defer func() { err = errors.Join(err, leased.close()) }()
 	if err != nil {
 		return out, err
 	}
-	answers, err := s.survey(ctx, lessors.fleet, drivers)
+	answers, err := s.survey(ctx, leased.fleet, drivers)
 	if err != nil {
 		return out, err
 	}
@@ -298,7 +298,7 @@ func (s *session) measure(ctx context.Context) (out trial.Outcome, err error) {
 	}
 	out, err = trial.Run(ctx, trial.Options{
 		Plan: s.plan, Run: s.run, Drivers: drivers, Workloads: workloadall.Workloads(),
-		Answers: answers, Env: lessors.local, Hosts: lessors.others, Boxes: lessors.fleet.boxes, Unreached: lessors.fleet.errs,
+		Answers: answers, Env: leased.local, Hosts: leased.others, Boxes: leased.fleet.boxes, Unreached: leased.fleet.errs,
 		Budget: s.budget, Events: s.watch.event, Proofs: standing(s.proofs(ctx)),
 	})
 	if began && fault.Is(err, fault.Unsupported) {
@@ -333,8 +333,8 @@ func (s *session) survey(ctx context.Context, hosts *fleet, drivers []driver.Dri
 
 // leased is what a run leases on.
 type leased struct {
-	local  *env.Lessor // nil where no contender stands on this machine
-	others map[string]*env.Lessor
+	local  *env.Manager // nil where no contender stands on this machine
+	others map[string]*env.Manager
 	fleet  *fleet
 }
 
@@ -357,7 +357,7 @@ func (s *session) lease(ctx context.Context, agent string, drivers []driver.Driv
 			return l, err
 		}
 	}
-	l.others, err = l.fleet.lessors(ctx, filepath.Base(s.dir), s.plan, drivers, progress)
+	l.others, err = l.fleet.managers(ctx, filepath.Base(s.dir), s.plan, drivers, progress)
 	return l, err
 }
 

@@ -259,8 +259,8 @@ func (b *Box) fingerprint(ctx context.Context) (probe.Fingerprint, error) {
 }
 
 // Open leases on the machine as it is booted now; see the function Open. The
-// Lessor is to be closed before the next Boot.
-func (b *Box) Open(ctx context.Context, drivers []driver.Driver) (*Lessor, error) {
+// Manager is to be closed before the next Boot.
+func (b *Box) Open(ctx context.Context, drivers []driver.Driver) (*Manager, error) {
 	return Open(ctx, Config{StateDir: b.At.StateDir(), CacheDir: b.At.CacheDir(), Host: b.At, Name: b.Name, Agent: b.At.Agent(),
 		Run: b.Run, Meter: b.Host.Meter, Ship: b.Ship, Progress: b.Progress}, drivers)
 }

@@ -54,7 +54,7 @@ func (c Cleaner) clean(ctx context.Context, dryRun bool) ([]Found, error) {
 		return nil, err
 	}
 	// The experiment's network goes last: environments stand on it.
-	slices.SortStableFunc(leases, func(a, b Record) int { return strings.Compare(a.Network, b.Network) })
+	slices.SortStableFunc(leases, func(a, b Lease) int { return strings.Compare(a.Network, b.Network) })
 	var found []Found
 	for _, r := range leases {
 		f := Found{Lease: r}
@@ -70,7 +70,7 @@ func (c Cleaner) clean(ctx context.Context, dryRun bool) ([]Found, error) {
 }
 
 // reap removes one lease and what it left.
-func (c Cleaner) reap(ctx context.Context, r Record, dryRun bool) ([]string, error) {
+func (c Cleaner) reap(ctx context.Context, r Lease, dryRun bool) ([]string, error) {
 	var left []string
 	m := of(c.Host)
 	if r.Network != "" {
@@ -122,20 +122,20 @@ func Measuring(stateDir string) (pid int) {
 }
 
 // Leases reads the leases below stateDir on this machine; see LeasesOn.
-func Leases(stateDir string) ([]Record, error) {
+func Leases(stateDir string) ([]Lease, error) {
 	return LeasesOn(context.Background(), Here{local.Conn{}}, stateDir)
 }
 
 // LeasesOn reads the leases below stateDir on a machine, oldest first. A file
 // that is not a lease, or names a directory outside stateDir, is an error of
 // kind fault.Invalid: nothing is removed on its word.
-func LeasesOn(ctx context.Context, m Machine, stateDir string) ([]Record, error) {
+func LeasesOn(ctx context.Context, m Machine, stateDir string) ([]Lease, error) {
 	dir := filepath.Join(stateDir, leaseDir)
 	names, err := m.ReadDir(ctx, dir)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, fault.Op("leases", err)
 	}
-	var out []Record
+	var out []Lease
 	for _, name := range names {
 		if !strings.HasSuffix(name, ".json") {
 			continue
@@ -154,13 +154,13 @@ func LeasesOn(ctx context.Context, m Machine, stateDir string) ([]Record, error)
 		}
 		out = append(out, r)
 	}
-	slices.SortStableFunc(out, func(a, b Record) int { return a.Started.Compare(b.Started) })
+	slices.SortStableFunc(out, func(a, b Lease) int { return a.Started.Compare(b.Started) })
 	return out, nil
 }
 
 // decode reads one lease and checks that what it names is this program's.
-func decode(b []byte, stateDir string) (Record, error) {
-	var r Record
+func decode(b []byte, stateDir string) (Lease, error) {
+	var r Lease
 	if err := json.Unmarshal(b, &r); err != nil {
 		return r, fmt.Errorf("not a lease: %w", err)
 	}

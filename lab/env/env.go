@@ -13,7 +13,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Config is what a Lessor needs.
+// Config is what a Manager needs.
 type Config struct {
 	// StateDir is for leases, locks and the directories of environments,
 	// CacheDir for images and kernels; both are on the host.
@@ -39,7 +39,7 @@ type Config struct {
 	Meter []string
 	// Progress receives a line for a person when something takes long, or is
 	// not as it should be; nil discards. Two hosts are read at the same time, so
-	// those of several lessors may be called at the same time.
+	// those of several managers may be called at the same time.
 	Progress func(string)
 }
 
@@ -52,11 +52,11 @@ type Ship struct {
 	Cache string    // the cache here
 }
 
-// LeaseSchema is the schema of a Record.
+// LeaseSchema is the schema of a Lease.
 const LeaseSchema = "bakeoff/lease/v1"
 
-// Record is a lease as it is written down before an environment is made.
-type Record struct {
+// Lease is a lease as it is written down before an environment is made.
+type Lease struct {
 	Schema  string    `json:"schema"`
 	Label   string    `json:"label"`
 	Driver  string    `json:"driver"`
@@ -73,7 +73,7 @@ type Record struct {
 
 // Found is something that a lease left behind.
 type Found struct {
-	Lease Record `json:"lease"`
+	Lease Lease `json:"lease"`
 	// Left is one line for each thing: a mount, a process, a control group.
 	Left    []string `json:"left"`
 	Removed bool     `json:"removed"`

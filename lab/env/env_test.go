@@ -52,7 +52,7 @@ func TestDirs(t *testing.T) {
 // ours.
 func TestForeignLeasesRemoveNothing(t *testing.T) {
 	state := t.TempDir()
-	good := Record{Schema: LeaseSchema, Label: "a1-2", Driver: "host", Dir: filepath.Join(state, envDir, "a1-2"), Started: time.Now()}
+	good := Lease{Schema: LeaseSchema, Label: "a1-2", Driver: "host", Dir: filepath.Join(state, envDir, "a1-2"), Started: time.Now()}
 	b, err := json.Marshal(good)
 	if err != nil {
 		t.Fatal(err)
@@ -60,12 +60,12 @@ func TestForeignLeasesRemoveNothing(t *testing.T) {
 	if _, err := decode(b, state); err != nil {
 		t.Fatalf("a true lease: %v", err)
 	}
-	for name, change := range map[string]func(*Record){
-		"a directory elsewhere": func(r *Record) { r.Dir = "/etc" },
-		"a directory above":     func(r *Record) { r.Dir += "/../.." },
-		"a label with a path":   func(r *Record) { r.Label = "../x"; r.Dir = filepath.Join(state, "x") },
-		"another schema":        func(r *Record) { r.Schema = "v2" },
-		"a foreign namespace":   func(r *Record) { r.Network = "prod"; r.Dir = "" },
+	for name, change := range map[string]func(*Lease){
+		"a directory elsewhere": func(r *Lease) { r.Dir = "/etc" },
+		"a directory above":     func(r *Lease) { r.Dir += "/../.." },
+		"a label with a path":   func(r *Lease) { r.Label = "../x"; r.Dir = filepath.Join(state, "x") },
+		"another schema":        func(r *Lease) { r.Schema = "v2" },
+		"a foreign namespace":   func(r *Lease) { r.Network = "prod"; r.Dir = "" },
 	} {
 		r := good
 		change(&r)

@@ -52,17 +52,17 @@ func FuzzReadMeter(f *testing.F) {
 	})
 }
 
-// A lessor with a meter has what it says instead of the processor's counters.
+// A manager with a meter has what it says instead of the processor's counters.
 func TestLessorMeter(t *testing.T) {
-	l := &Lessor{cfg: Config{Host: printer{text: "7.25"}, Meter: []string{"meter"}}, at: Here{local.Conn{}}}
-	c, err := l.Counters(t.Context(), nil)
+	m := &Manager{cfg: Config{Host: printer{text: "7.25"}, Meter: []string{"meter"}}, at: Here{local.Conn{}}}
+	c, err := m.Counters(t.Context(), nil)
 	if err != nil || c.Joules == nil || *c.Joules != 7.25 || c.Energy != nil {
 		t.Errorf("%v, %+v, %v", c.Joules, c.Energy, err)
 	}
 	var said []string
-	l = &Lessor{cfg: Config{Name: "box", Host: printer{code: 1}, Meter: []string{"meter"}, Progress: func(s string) { said = append(said, s) }}, at: Here{local.Conn{}}}
+	m = &Manager{cfg: Config{Name: "box", Host: printer{code: 1}, Meter: []string{"meter"}, Progress: func(s string) { said = append(said, s) }}, at: Here{local.Conn{}}}
 	for range 2 {
-		if c, err := l.Counters(t.Context(), nil); err != nil || c.Joules != nil {
+		if c, err := m.Counters(t.Context(), nil); err != nil || c.Joules != nil {
 			t.Errorf("a meter that fails: %v, %v", c.Joules, err)
 		}
 	}

@@ -14,11 +14,11 @@ import (
 // inside makes c, which executes in the network namespace ns, open its
 // connections there too: outside of it the same address may lead anywhere, to
 // a proxy that answers for instance.
-func (l *Lessor) inside(c conn.Conn, ns string) conn.Conn {
-	if _, ok := l.at.(Here); ok {
+func (m *Manager) inside(c conn.Conn, ns string) conn.Conn {
+	if _, ok := m.at.(Here); ok {
 		return peer{c, local.Conn{Netns: ns}.Dial}
 	}
-	program := l.cfg.Agent
+	program := m.cfg.Agent
 	return peer{c, func(ctx context.Context, network, address string) (net.Conn, error) {
 		nc, err := agent.DialThrough(ctx, func(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 			said := conn.Tail{Limit: 1024}

@@ -23,19 +23,19 @@ func TestThePeerDialsInsideTheNetwork(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	l, err := Open(ctx, Config{StateDir: t.TempDir(), CacheDir: t.TempDir(), Host: local.Conn{}, Agent: "/nonexistent", Run: "test"}, nil)
+	m, err := Open(ctx, Config{StateDir: t.TempDir(), CacheDir: t.TempDir(), Host: local.Conn{}, Agent: "/nonexistent", Run: "test"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := l.Close(context.WithoutCancel(ctx)); err != nil {
+		if err := m.Close(context.WithoutCancel(ctx)); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := l.Network(ctx); err != nil {
+	if err := m.Network(ctx); err != nil {
 		t.Fatal(err)
 	}
-	p, _, _ := l.Peer([]int{0})
+	p, _, _ := m.Peer([]int{0})
 	// Nobody listens at the gateway: inside, where it lives, that is refused
 	// at once.
 	c, err := p.Dial(ctx, "tcp", Subnet.Addr().Next().String()+":9")

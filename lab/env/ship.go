@@ -17,11 +17,11 @@ import (
 
 // ship puts an image into the host's cache, once, and returns where it lies
 // there. What it is made of is named by the image's digest.
-func (l *Lessor) ship(ctx context.Context, img driver.Image) (driver.Image, error) {
+func (m *Manager) ship(ctx context.Context, img driver.Image) (driver.Image, error) {
 	if !digestForm.MatchString(img.Digest) {
 		return img, fault.New(fault.Lab, "image %s has the digest %q, which is none", img.Ref, img.Digest)
 	}
-	shelf := filepath.Join(l.cfg.CacheDir, "image", "shipped-"+img.Digest[len("sha256:"):])
+	shelf := filepath.Join(m.cfg.CacheDir, "image", "shipped-"+img.Digest[len("sha256:"):])
 	for _, part := range []struct {
 		name string
 		path *string
@@ -30,8 +30,8 @@ func (l *Lessor) ship(ctx context.Context, img driver.Image) (driver.Image, erro
 			continue
 		}
 		there := filepath.Join(shelf, part.name)
-		if err := l.shipOne(ctx, *part.path, there); err != nil {
-			return img, fault.Op(fmt.Sprintf("send the image %s (%s) to %s", img.Ref, part.name, l.cfg.Name), err)
+		if err := m.shipOne(ctx, *part.path, there); err != nil {
+			return img, fault.Op(fmt.Sprintf("send the image %s (%s) to %s", img.Ref, part.name, m.cfg.Name), err)
 		}
 		*part.path = path.Join(there, filepath.Base(*part.path))
 	}
@@ -40,13 +40,13 @@ func (l *Lessor) ship(ctx context.Context, img driver.Image) (driver.Image, erro
 
 // alike refuses to make images for a host of another architecture than this
 // machine's, whose programs they hold.
-func (l *Lessor) alike() error {
-	there, ok := l.at.(interface{ Machine() channel.Machine })
-	if l.cfg.Ship == nil || !ok {
+func (m *Manager) alike() error {
+	there, ok := m.at.(interface{ Machine() channel.Machine })
+	if m.cfg.Ship == nil || !ok {
 		return nil
 	}
 	if arch := there.Machine().GOARCH; arch != runtime.GOARCH {
-		return fault.WithFix(fault.New(fault.Unsupported, "images are made for %s here, and %s is %s", runtime.GOARCH, l.cfg.Name, arch),
+		return fault.WithFix(fault.New(fault.Unsupported, "images are made for %s here, and %s is %s", runtime.GOARCH, m.cfg.Name, arch),
 			"run bakeoff on a machine of that architecture")
 	}
 	return nil
@@ -61,18 +61,18 @@ tar -xpf - --numeric-owner -C "$t"; rm -rf -- "$1"; mv -- "$t" "$1"`
 
 // shipOne sends a file or a folder with owners, modes, links and holes as they
 // are, into the folder there.
-func (l *Lessor) shipOne(ctx context.Context, here, there string) error {
-	if exit, err := l.at.Exec(ctx, conn.Command("test", "-e", path.Join(there, filepath.Base(here)))); err != nil || exit.OK() {
+func (m *Manager) shipOne(ctx context.Context, here, there string) error {
+	if exit, err := m.at.Exec(ctx, conn.Command("test", "-e", path.Join(there, filepath.Base(here)))); err != nil || exit.OK() {
 		return err
 	}
-	l.say("sending %s to %s", here, l.cfg.Name)
+	m.say("sending %s to %s", here, m.cfg.Name)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
 		said := conn.Tail{Limit: 1024}
-		exit, err := l.cfg.Ship.Here.Exec(ctx, conn.Cmd{Stdout: w, Stderr: &said,
+		exit, err := m.cfg.Ship.Here.Exec(ctx, conn.Cmd{Stdout: w, Stderr: &said,
 			Argv: []string{"tar", "-C", filepath.Dir(here), "-S", "--numeric-owner", "--xattrs", "-cf", "-", "--", filepath.Base(here)}})
 		if err == nil && !exit.OK() {
 			err = fault.New(fault.Lab, "tar here: %s: %s", exit, said.Bytes())
@@ -81,7 +81,7 @@ func (l *Lessor) shipOne(ctx context.Context, here, there string) error {
 		packed <- err
 	}()
 	said := conn.Tail{Limit: 1024}
-	exit, err := l.at.Exec(ctx, conn.Cmd{Argv: []string{"sh", "-c", take, "sh", there}, Stdin: r, Stderr: &said})
+	exit, err := m.at.Exec(ctx, conn.Cmd{Argv: []string{"sh", "-c", take, "sh", there}, Stdin: r, Stderr: &said})
 	r.Close()
 	if err == nil && !exit.OK() {
 		err = fault.New(fault.Lab, "tar there: %s: %s", exit, said.Bytes())

@@ -24,8 +24,8 @@ type Options struct {
 	Workloads []workload.Workload
 	// Env leases on this machine, Hosts on others by their names; what no
 	// contender stands on may be missing.
-	Env   *env.Lessor
-	Hosts map[string]*env.Lessor
+	Env   *env.Manager
+	Hosts map[string]*env.Manager
 	// Boxes are the hosts that are switched between systems.
 	Boxes map[string]*env.Box
 	// Answers are those of Look, so that no driver is asked twice; nil asks now.

@@ -71,20 +71,20 @@ func (r *runner) part(ctx context.Context, b plan.Block, p plan.Part) error {
 // inside makes the environments of a part and visits them.
 func (r *runner) inside(ctx context.Context, b plan.Block, p plan.Part) error {
 	began := r.Now()
-	leases, err := r.lease(ctx, b, p)
+	envs, err := r.createAll(ctx, b, p)
 	if r.Plan.Design.Instances == "run" {
 		r.making += r.Now().Sub(began) // the next block has them
 	}
 	if err != nil {
 		return err
 	}
-	return r.visits(ctx, p.Slots, leases)
+	return r.visits(ctx, p.Slots, envs)
 }
 
-// lease makes the environments of a part, in its order of creation, and
+// createAll makes the environments of a part, in its order of creation, and
 // prepares every cell in them. Where a subject cannot be created its trials
 // in this block fail; that is a result. An error voids the block.
-func (r *runner) lease(ctx context.Context, b plan.Block, p plan.Part) (map[string]*lease, error) {
+func (r *runner) createAll(ctx context.Context, b plan.Block, p plan.Part) (map[string]*environment, error) {
 	if err := r.repair(ctx, p); err != nil {
 		return nil, err
 	}
@@ -96,14 +96,14 @@ func (r *runner) lease(ctx context.Context, b plan.Block, p plan.Part) (map[stri
 		if r.kept[name] != nil || s.gone != "" {
 			continue
 		}
-		le, err := r.create(ctx, b, s)
+		en, err := r.create(ctx, b, s)
 		if err != nil {
 			return nil, err
 		}
-		if le == nil {
+		if en == nil {
 			continue
 		}
-		if f, ok := le.Instance.(driver.Freezer); ok {
+		if f, ok := en.Instance.(driver.Freezer); ok {
 			if err := f.Freeze(ctx); err != nil {
 				return nil, fault.Op("freeze "+name, err)
 			}
@@ -114,24 +114,24 @@ func (r *runner) lease(ctx context.Context, b plan.Block, p plan.Part) (map[stri
 
 // create makes one environment, prepares the block's cells in it, and journals
 // it. It returns nil, nil where the subject failed to come up.
-func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*lease, error) {
+func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*environment, error) {
 	block := b.Index
-	le, err := s.env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
+	en, err := s.env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
 	line := store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Block: block, Contender: s.Name}
 	switch {
 	case err == nil:
 		s.failed, s.ever = 0, true
-		limits := le.Info().Limits
-		line.Status, line.Instance, line.CreateNS, line.Limits = store.OK, le.ID, le.Up.Sub(le.Asked).Nanoseconds(), &limits
-		out := &lease{Lease: le, targets: map[string]*target{}, shared: map[string]string{}}
+		limits := en.Info().Limits
+		line.Status, line.Instance, line.CreateNS, line.Limits = store.OK, en.ID, en.Up.Sub(en.Asked).Nanoseconds(), &limits
+		out := &environment{Environment: en, targets: map[string]*target{}, shared: map[string]string{}}
 		r.kept[s.Name] = out
-		line.Facts = r.facts(s, le.Info().Facts)
+		line.Facts = r.facts(s, en.Info().Facts)
 		perr := r.prepareCells(ctx, out, s, b)
-		line.PrepareNS = time.Since(le.Up).Nanoseconds()
+		line.PrepareNS = time.Since(en.Up).Nanoseconds()
 		if line.Fingerprint, err = r.fingerprint(ctx, s, out); err != nil {
 			return nil, err
 		}
-		r.emit(Event{Kind: Environment, Block: block, Contender: s.Name, Status: store.OK, Text: le.Up.Sub(le.Asked).Round(time.Millisecond).String()})
+		r.emit(Event{Kind: Environment, Block: block, Contender: s.Name, Status: store.OK, Text: en.Up.Sub(en.Asked).Round(time.Millisecond).String()})
 		return out, errors.Join(perr, r.Run.Append(line))
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -165,9 +165,9 @@ func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*lease, err
 }
 
 // prepareCells brings every cell of the block to where trials can run.
-func (r *runner) prepareCells(ctx context.Context, le *lease, s *side, b plan.Block) error {
+func (r *runner) prepareCells(ctx context.Context, en *environment, s *side, b plan.Block) error {
 	for _, v := range b.Visits {
-		if err := r.prepareCell(ctx, le, s, v.Cell); err != nil {
+		if err := r.prepareCell(ctx, en, s, v.Cell); err != nil {
 			return err
 		}
 	}
@@ -190,8 +190,8 @@ func (r *runner) facts(s *side, of map[string]string) map[string]string {
 }
 
 // prepareCell brings one cell in one environment to where trials can run.
-func (r *runner) prepareCell(ctx context.Context, le *lease, s *side, cell string) error {
-	if le.targets[cell] != nil {
+func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell string) error {
+	if en.targets[cell] != nil {
 		return nil
 	}
 	c, err := r.cell(cell)
@@ -203,10 +203,10 @@ func (r *runner) prepareCell(ctx context.Context, le *lease, s *side, cell strin
 		return err
 	}
 	t := &target{work: w, cell: c}
-	t.Subject, t.Addr, t.State = le.Instance, le.Info().Addr, map[string]string{}
-	t.Shared = le.shared
+	t.Subject, t.Addr, t.State = en.Instance, en.Info().Addr, map[string]string{}
+	t.Shared = en.shared
 	if w.Doc().Peer {
-		r.peer(t, s, le.CPUSet)
+		r.peer(t, s, en.CPUSet)
 	}
 	t.Fresh = func(ctx context.Context) (driver.Instance, []workload.Mark, error) {
 		fresh, err := s.env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
@@ -215,7 +215,7 @@ func (r *runner) prepareCell(ctx context.Context, le *lease, s *side, cell strin
 		}
 		return returning{fresh}, []workload.Mark{{Name: "asked", At: fresh.Asked}, {Name: "up", At: fresh.Up}}, nil
 	}
-	le.targets[cell] = t
+	en.targets[cell] = t
 	pctx, cancel := context.WithTimeout(ctx, prepareLimit)
 	defer cancel()
 	err = w.Prepare(pctx, t.Target, c.Params)
@@ -237,25 +237,25 @@ func (r *runner) prepareCell(ctx context.Context, le *lease, s *side, cell strin
 const prepareLimit = 5 * time.Minute
 
 // returning is a fresh environment whose Close gives back its lease.
-type returning struct{ *env.Lease }
+type returning struct{ *env.Environment }
 
 // Close returns the lease, which closes the environment.
-func (r returning) Close(ctx context.Context) error { return r.Lease.Return(ctx) }
+func (r returning) Close(ctx context.Context) error { return r.Environment.Return(ctx) }
 
 // fingerprint stores what an environment is, once a contender, and says
 // where.
-func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) (*store.File, error) {
+func (r *runner) fingerprint(ctx context.Context, s *side, en *environment) (*store.File, error) {
 	if r.described[s.Name] {
 		return nil, nil
 	}
 	fp := probe.Fingerprint{Schema: probe.FingerprintSchema, Facts: map[string]string{}, Unavailable: map[string]string{}}
 	var out, errb conn.Tail
 	out.Limit, errb.Limit = 1<<20, 1024
-	argv := []string{le.Info().Agent, "probe", "fingerprint", "--json"}
+	argv := []string{en.Info().Agent, "probe", "fingerprint", "--json"}
 	for _, v := range s.Volumes {
-		argv = append(argv, "--volume", le.Info().Volumes[v.Path])
+		argv = append(argv, "--volume", en.Info().Volumes[v.Path])
 	}
-	exit, err := le.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &out, Stderr: &errb})
+	exit, err := en.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &out, Stderr: &errb})
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -273,13 +273,13 @@ func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) (*store.Fi
 	}
 	// A volume has the name that the lab file gave it, wherever it is inside.
 	for _, v := range s.Volumes {
-		inside := "fs." + le.Info().Volumes[v.Path]
+		inside := "fs." + en.Info().Volumes[v.Path]
 		if fact, ok := fp.Facts[inside]; ok && inside != "fs."+v.Path {
 			delete(fp.Facts, inside)
 			fp.Facts["fs."+v.Path] = fact
 		}
 	}
-	for k, v := range le.Info().Facts {
+	for k, v := range en.Info().Facts {
 		fp.Facts["driver."+k] = v
 	}
 	if doc := s.driver.Doc(); doc.Status == driver.Unproven {
@@ -304,7 +304,7 @@ func (r *runner) fingerprint(ctx context.Context, s *side, le *lease) (*store.Fi
 }
 
 // visits runs trials in their order.
-func (r *runner) visits(ctx context.Context, slots []plan.Slot, leases map[string]*lease) error {
+func (r *runner) visits(ctx context.Context, slots []plan.Slot, envs map[string]*environment) error {
 	for _, slot := range slots {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -316,7 +316,7 @@ func (r *runner) visits(ctx context.Context, slots []plan.Slot, leases map[strin
 		if s.gone != "" {
 			continue
 		}
-		if err := r.visit(ctx, slot, s, leases[slot.Contender]); err != nil {
+		if err := r.visit(ctx, slot, s, envs[slot.Contender]); err != nil {
 			return err
 		}
 	}
@@ -326,14 +326,14 @@ func (r *runner) visits(ctx context.Context, slots []plan.Slot, leases map[strin
 // returnAll gives every environment back, and reports all that would not go.
 func (r *runner) returnAll(ctx context.Context) error {
 	var errs []error
-	for name, le := range r.kept {
+	for name, en := range r.kept {
 		// A frozen environment does not see a signal.
-		if f, ok := le.Instance.(driver.Freezer); ok {
+		if f, ok := en.Instance.(driver.Freezer); ok {
 			if err := f.Thaw(ctx); err != nil {
 				errs = append(errs, fault.Op("thaw "+name, err))
 			}
 		}
-		if err := le.Return(ctx); err != nil {
+		if err := en.Return(ctx); err != nil {
 			errs = append(errs, err)
 		}
 		delete(r.kept, name)

@@ -83,7 +83,7 @@ func (r *runner) reboot(ctx context.Context, box *env.Box, b plan.Block, p plan.
 
 // arrive does in a system that was booted what prepare does on hosts that
 // stay: the contenders' drivers are asked, the network and images made.
-func (r *runner) arrive(ctx context.Context, l *env.Lessor, sides []*side) error {
+func (r *runner) arrive(ctx context.Context, l *env.Manager, sides []*side) error {
 	packages, err := Packages(r.Plan, r.Workloads)
 	if err != nil {
 		return err

@@ -23,26 +23,26 @@ type ends struct {
 
 // ends reads the counters of both ends at the same time: two take as long as
 // the slower of them, and not the one after the other.
-func (r *runner) ends(ctx context.Context, le *lease, t *target) (e ends, err error) {
+func (r *runner) ends(ctx context.Context, en *environment, t *target) (e ends, err error) {
 	var far error
 	var reading sync.WaitGroup
 	if g := t.generator; g != nil {
 		e.generator = new(probe.Counters)
 		reading.Go(func() { *e.generator, far = g.Counters(ctx, g.Layout().Others(nil)) })
 	}
-	e.host, err = r.counters(ctx, le)
+	e.host, err = r.counters(ctx, en)
 	reading.Wait()
 	return e, errors.Join(err, fault.Op("counters of the load generator's host", far))
 }
 
 // counters reads the host's counters on the environment's CPUs, with what the
 // environment was charged as a whole.
-func (r *runner) counters(ctx context.Context, le *lease) (probe.Counters, error) {
-	c, err := le.Counters(ctx)
+func (r *runner) counters(ctx context.Context, en *environment) (probe.Counters, error) {
+	c, err := en.Counters(ctx)
 	if err != nil {
 		return c, fault.Op("counters of the host", err)
 	}
-	if m, ok := le.Instance.(driver.Meter); ok {
+	if m, ok := en.Instance.(driver.Meter); ok {
 		scope, err := m.Usage(ctx)
 		if err != nil {
 			return c, fault.Op("counters of the environment", err)

@@ -50,11 +50,11 @@ func (e *end) Counters(_ context.Context, cpus []int) (probe.Counters, error) {
 }
 
 // twoEnds is an environment on one host with its load from another.
-func twoEnds(t *testing.T) (r *runner, le *lease, x *target, near, far *end) {
+func twoEnds(t *testing.T) (r *runner, en *environment, x *target, near, far *end) {
 	t.Helper()
 	near, far = &end{Here: env.Here{Conn: nowhere{}}, step: 7}, &end{Here: env.Here{Conn: nowhere{}}, step: 3}
 	d := &dice{}
-	open := func(e *end, name string) *env.Lessor {
+	open := func(e *end, name string) *env.Manager {
 		l, err := env.Open(t.Context(), env.Config{StateDir: filepath.Join(t.TempDir(), name), Host: e, Name: name}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -68,17 +68,17 @@ func twoEnds(t *testing.T) (r *runner, le *lease, x *target, near, far *end) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { leased.Return(context.Background()) })
-	le = &lease{Lease: leased}
+	en = &environment{Environment: leased}
 	x = &target{Target: workload.Target{Subject: leased.Instance}, work: d, generator: there}
-	return &runner{Options: Options{Now: time.Now}}, le, x, near, far
+	return &runner{Options: Options{Now: time.Now}}, en, x, near, far
 }
 
 // What both hosts counted is in the line and in the raw output, each under its
 // own name, and the generator's is of all CPUs that it may use.
 func TestBothEndsAreCounted(t *testing.T) {
-	r, le, x, _, far := twoEnds(t)
+	r, en, x, _, far := twoEnds(t)
 	line := &store.Trial{}
-	raw, err := r.measure(t.Context(), le, x, line)
+	raw, err := r.measure(t.Context(), en, x, line)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestBothEndsAreCounted(t *testing.T) {
 	// Load from the same host: one host, one counter, and a line as ever.
 	x.generator = nil
 	line = &store.Trial{}
-	if raw, err = r.measure(t.Context(), le, x, line); err != nil {
+	if raw, err = r.measure(t.Context(), en, x, line); err != nil {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal(line)
@@ -114,7 +114,7 @@ func TestBothEndsAreCounted(t *testing.T) {
 // Neither end waits for the other's reading: both are being read at once, or
 // this does not end well.
 func TestBothEndsAreReadAtOnce(t *testing.T) {
-	r, le, x, near, far := twoEnds(t)
+	r, en, x, near, far := twoEnds(t)
 	here, there := make(chan struct{}), make(chan struct{})
 	meet := func(mine, other chan struct{}) func() error {
 		return func() error {
@@ -128,7 +128,7 @@ func TestBothEndsAreReadAtOnce(t *testing.T) {
 		}
 	}
 	near.met, far.met = meet(here, there), meet(there, here)
-	if _, err := r.measure(t.Context(), le, x, &store.Trial{}); err != nil {
+	if _, err := r.measure(t.Context(), en, x, &store.Trial{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -136,13 +136,13 @@ func TestBothEndsAreReadAtOnce(t *testing.T) {
 // A generator's host that cannot be read, or that was connected to anew in
 // mid-trial, voids the trial: it is nobody's result.
 func TestAGeneratorsHostThatIsLost(t *testing.T) {
-	r, le, x, _, far := twoEnds(t)
+	r, en, x, _, far := twoEnds(t)
 	x.work.(*dice).run = func(workload.Target, int64) error { far.sessions.Add(1); return nil }
-	if _, err := r.measure(t.Context(), le, x, &store.Trial{}); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "the connection to client, where load comes from, was lost") {
+	if _, err := r.measure(t.Context(), en, x, &store.Trial{}); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "the connection to client, where load comes from, was lost") {
 		t.Errorf("another session: %v", err)
 	}
 	far.fail = fault.New(fault.Lab, "the wire broke")
-	if _, err := r.measure(t.Context(), le, x, &store.Trial{}); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "counters of the load generator's host: the wire broke") {
+	if _, err := r.measure(t.Context(), en, x, &store.Trial{}); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "counters of the load generator's host: the wire broke") {
 		t.Errorf("no counters: %v", err)
 	}
 }

@@ -27,7 +27,7 @@ func (r *runner) prepare(ctx context.Context) error {
 	}
 	for _, a := range r.answers(ctx) {
 		c, _ := r.Plan.Contender(a.Contender) // Check answers for those of the plan
-		s := &side{Contender: c, env: r.lessor(c.Host)}
+		s := &side{Contender: c, env: r.manager(c.Host)}
 		if d := slices.IndexFunc(r.Drivers, func(d driver.Driver) bool { return d.Doc().Name == s.Driver }); d >= 0 {
 			s.driver = r.Drivers[d]
 		}
@@ -70,9 +70,9 @@ func (r *runner) answers(ctx context.Context) []Availability {
 // networks makes the experiment's network on every host that takes part, the
 // generator's included.
 func (r *runner) networks(ctx context.Context) error {
-	hosts := r.lessors()
+	hosts := r.managers()
 	if r.Plan.Generator != "" {
-		l := r.lessor(r.Plan.Generator)
+		l := r.manager(r.Plan.Generator)
 		if l == nil {
 			_, err := r.host(r.Plan.Generator)
 			return fault.Wrap(fault.Unsupported, "the host that load comes from", err)
@@ -97,7 +97,7 @@ func (r *runner) networks(ctx context.Context) error {
 // CPUs, or on the contender's own.
 func (r *runner) peer(t *target, s *side, subject []int) {
 	if g := r.Plan.Generator; g != "" {
-		t.generator = r.lessor(g)
+		t.generator = r.manager(g)
 		t.Peer, t.PeerAgent, t.PeerDir = t.generator.Peer(nil)
 		return
 	}
@@ -151,7 +151,7 @@ func (r *runner) needPeer() (bool, error) {
 // settle moves the controller, on every host, to the CPUs that no subject
 // there uses.
 func (r *runner) settle(ctx context.Context) error {
-	for _, l := range r.lessors() {
+	for _, l := range r.managers() {
 		if err := r.settleOn(ctx, l); err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (r *runner) settle(ctx context.Context) error {
 	return nil
 }
 
-func (r *runner) settleOn(ctx context.Context, l *env.Lessor) error {
+func (r *runner) settleOn(ctx context.Context, l *env.Manager) error {
 	most := 1
 	for _, s := range r.sides {
 		if s.env == l {
@@ -173,17 +173,17 @@ func (r *runner) settleOn(ctx context.Context, l *env.Lessor) error {
 	return nil
 }
 
-// lessor returns that of a host, nil where there is none.
-func (r *runner) lessor(host string) *env.Lessor {
+// manager returns that of a host, nil where there is none.
+func (r *runner) manager(host string) *env.Manager {
 	if host == "" || host == env.LocalHost {
 		return r.Env
 	}
 	return r.Hosts[host]
 }
 
-// lessors returns those on which contenders stand that take part, each once.
-func (r *runner) lessors() []*env.Lessor {
-	var out []*env.Lessor
+// managers returns those on which contenders stand that take part, each once.
+func (r *runner) managers() []*env.Manager {
+	var out []*env.Manager
 	for _, s := range r.sides {
 		if s.gone == "" && s.env != nil && !slices.Contains(out, s.env) {
 			out = append(out, s.env)
@@ -194,7 +194,7 @@ func (r *runner) lessors() []*env.Lessor {
 
 // host is the way to a host of the plan.
 func (r *runner) host(name string) (conn.Conn, error) {
-	if l := r.lessor(name); l != nil {
+	if l := r.manager(name); l != nil {
 		return l.Host(), nil
 	}
 	if b := r.Boxes[name]; b != nil {

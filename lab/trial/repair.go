@@ -20,7 +20,7 @@ func (r *runner) repair(ctx context.Context, p plan.Part) error {
 	if len(r.kept) > 0 {
 		return nil
 	}
-	for _, l := range r.lessors() {
+	for _, l := range r.managers() {
 		if p.Host != "" && p.Host != l.Name() {
 			continue
 		}

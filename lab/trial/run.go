@@ -39,7 +39,7 @@ type runner struct {
 	lasted    []time.Duration  // of blocks in this process, without making
 	making    time.Duration    // what the block spent on instances that stay for the run
 	results   analysis.Results // as of the last block
-	kept      map[string]*lease
+	kept      map[string]*environment
 	described map[string]bool  // contenders whose fingerprint is stored
 	reader    *evidence.Reader // keeps what it has parsed
 	fallen    int              // boots in a row that failed
@@ -49,7 +49,7 @@ type runner struct {
 // side is a contender with what it takes to run it.
 type side struct {
 	plan.Contender
-	env    *env.Lessor // on its host; nil where it is gone, or its system is not booted
+	env    *env.Manager // on its host; nil where it is gone, or its system is not booted
 	driver driver.Driver
 	image  driver.Image
 	// gone says why it takes part no longer; "" while it does.
@@ -85,7 +85,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	if o.Budget == 0 {
 		o.Budget = o.Plan.Design.Budget
 	}
-	r := &runner{Options: o, reader: evidence.NewReader(o.Run, o.Workloads), began: o.Now(), planned: o.Plan.Planned(), done: map[int]bool{}, kept: map[string]*lease{}, described: map[string]bool{}}
+	r := &runner{Options: o, reader: evidence.NewReader(o.Run, o.Workloads), began: o.Now(), planned: o.Plan.Planned(), done: map[int]bool{}, kept: map[string]*environment{}, described: map[string]bool{}}
 	if err := r.resume(); err != nil {
 		return Outcome{}, err
 	}
@@ -322,9 +322,9 @@ func (r *runner) side(name string) (*side, error) {
 	return r.sides[i], nil
 }
 
-// lease is an environment with the state of each cell in it.
-type lease struct {
-	*env.Lease
+// environment is a leased environment with the state of each cell in it.
+type environment struct {
+	*env.Environment
 	targets map[string]*target // by cell
 	shared  map[string]string  // of all targets
 }
@@ -337,7 +337,7 @@ type target struct {
 	failed error // Prepare failed: every trial of it does
 	// generator is the host that load comes from, nil where that is the
 	// environment's own, or there is no load.
-	generator *env.Lessor
+	generator *env.Manager
 }
 
 func describe(err error) string {

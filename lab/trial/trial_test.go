@@ -171,7 +171,7 @@ func newBench(t testing.TB, contenders, design string) *bench {
 	return b
 }
 
-// options opens the run folder, made when it is not there, and the lessor.
+// options opens the run folder, made when it is not there, and the manager.
 func (b *bench) options(ctx context.Context) (Options, func()) {
 	b.t.Helper()
 	b.dir = filepath.Join(b.base, "run")
@@ -188,13 +188,13 @@ func (b *bench) options(ctx context.Context) (Options, func()) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	lessor, err := env.Open(ctx, env.Config{StateDir: filepath.Join(b.base, "state"), CacheDir: filepath.Join(b.base, "cache"), Host: nowhere{}, Run: "run"}, b.drivers)
+	manager, err := env.Open(ctx, env.Config{StateDir: filepath.Join(b.base, "state"), CacheDir: filepath.Join(b.base, "cache"), Host: nowhere{}, Run: "run"}, b.drivers)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	o := Options{Plan: b.plan, Run: run, Drivers: b.drivers, Workloads: []workload.Workload{b.dice}, Env: lessor}
+	o := Options{Plan: b.plan, Run: run, Drivers: b.drivers, Workloads: []workload.Workload{b.dice}, Env: manager}
 	return o, func() {
-		if err := lessor.Close(context.Background()); err != nil {
+		if err := manager.Close(context.Background()); err != nil {
 			b.t.Error(err)
 		}
 		if err := run.Close(); err != nil {

@@ -16,7 +16,7 @@ import (
 
 // visit runs one trial: thaw, reset, settle, measure, freeze, keep. The line
 // in the journal is on disk before it returns. An error voids the block.
-func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, le *lease) error {
+func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, en *environment) error {
 	c, err := r.cell(slot.Cell)
 	if err != nil {
 		return err
@@ -31,14 +31,14 @@ func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, le *lease) 
 	r.emit(Event{Kind: TrialStart, Block: slot.Block, Position: slot.Position, Contender: slot.Contender, Cell: slot.Cell})
 
 	var raw workload.Raw
-	if le == nil {
+	if en == nil {
 		err = fault.New(fault.Subject, "its environment did not come up: %s", s.why)
 		line.Start = r.Now().UTC()
 		line.End = line.Start
 	} else {
-		line.Instance = le.ID
-		raw, err = r.measure(ctx, le, le.targets[slot.Cell], line.Trial)
-		if serr := le.Stale(); serr != nil {
+		line.Instance = en.ID
+		raw, err = r.measure(ctx, en, en.targets[slot.Cell], line.Trial)
+		if serr := en.Stale(); serr != nil {
 			// Whatever was seen, it was not what was to be measured.
 			err = fault.Wrap(fault.Lab, serr.Error(), err)
 			if err == nil {
@@ -76,13 +76,13 @@ func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, le *lease) 
 
 // measure does one trial in an environment that is at rest, and puts it to
 // rest again.
-func (r *runner) measure(ctx context.Context, le *lease, t *target, line *store.Trial) (raw workload.Raw, err error) {
+func (r *runner) measure(ctx context.Context, en *environment, t *target, line *store.Trial) (raw workload.Raw, err error) {
 	line.Start = r.Now().UTC()
 	line.End = line.Start
 	if t.failed != nil {
 		return nil, t.failed
 	}
-	if f, ok := le.Instance.(driver.Freezer); ok {
+	if f, ok := en.Instance.(driver.Freezer); ok {
 		if err := f.Thaw(ctx); err != nil {
 			return nil, fault.Op("thaw", err)
 		}
@@ -97,19 +97,19 @@ func (r *runner) measure(ctx context.Context, le *lease, t *target, line *store.
 	if err := t.work.Reset(tctx, t.Target, t.cell.Params); err != nil {
 		return nil, fault.Op("reset", late(tctx, ctx, err))
 	}
-	settle(tctx, le)
+	settle(tctx, en)
 
 	session := t.session()
-	before, err := r.ends(tctx, le, t)
+	before, err := r.ends(tctx, en, t)
 	if err != nil {
 		return nil, err
 	}
-	clock := readClock(tctx, le)
+	clock := readClock(tctx, en)
 	line.Start = r.Now().UTC()
 	out, rerr := t.work.Run(tctx, t.Target, t.cell.Params)
 	line.End = r.Now().UTC()
-	line.Clock = clock.since(readClock(tctx, le))
-	after, err := r.ends(context.WithoutCancel(ctx), le, t)
+	line.Clock = clock.since(readClock(tctx, en))
+	after, err := r.ends(context.WithoutCancel(ctx), en, t)
 	if err != nil {
 		return nil, err
 	}
@@ -166,8 +166,8 @@ const (
 
 // settle waits until a thawed environment is quiet, or the bound is reached:
 // a machine that slept catches up on its timers first.
-func settle(ctx context.Context, le *lease) {
-	m, ok := le.Instance.(driver.Meter)
+func settle(ctx context.Context, en *environment) {
+	m, ok := en.Instance.(driver.Meter)
 	if !ok {
 		return
 	}
@@ -200,8 +200,8 @@ type reading struct {
 
 // readClock reads the environment's own clock, nil where it has none or does
 // not answer: then the trial says nothing of it.
-func readClock(ctx context.Context, le *lease) *reading {
-	c, ok := le.Instance.(driver.Clocked)
+func readClock(ctx context.Context, en *environment) *reading {
+	c, ok := en.Instance.(driver.Clocked)
 	if !ok {
 		return nil
 	}

@@ -44,21 +44,22 @@ type Validator interface {
 	Validate(spec Spec) error
 }
 
-// Founder is a Driver whose environments may stand on something that lives
-// longer than each of them: an engine of the run's own.
-type Founder interface {
-	// Found makes it for all environments with spec.Options; nil where they
-	// need nothing. Of spec it reads Label, Dir, CPUSet (where it is to run:
-	// not on the subject's CPUs), Agent and Options. When it fails it has
-	// removed what it made. Reap finds it like an environment.
-	Found(ctx context.Context, host conn.Conn, spec Spec) (Foundation, error)
+// ServiceStarter is a Driver whose environments may share a service that lives
+// longer than each of them: a container engine that the run starts for itself.
+type ServiceStarter interface {
+	// StartService starts the service for all environments with spec.Options;
+	// it returns nil where they need none. Of spec it reads Label, Dir, CPUSet
+	// (where the service runs: not on the subject's CPUs), Agent and Options.
+	// When it fails it has removed what it made. Reap finds a service as it
+	// finds an environment.
+	StartService(ctx context.Context, host conn.Conn, spec Spec) (Service, error)
 }
 
-// Foundation is what Found has made.
-type Foundation interface {
-	// Options replace Spec.Options of the environments that stand on it.
+// Service is what StartService has started.
+type Service interface {
+	// Options replace Spec.Options of the environments that use the service.
 	Options() param.Values
-	// Close removes it. No environment stands on it any more.
+	// Close stops the service and removes it. No environment uses it any more.
 	Close(ctx context.Context) error
 }
 

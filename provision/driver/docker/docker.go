@@ -162,7 +162,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		return nil, err
 	}
 	if private(spec.Options) && socket == "" {
-		return nil, fault.New(fault.Invalid, "an engine of the run's own has not been started: Found does that")
+		return nil, fault.New(fault.Invalid, "an engine of the run's own has not been started: StartService does that")
 	}
 	e, err := confine.New(ctx, host, spec)
 	if err != nil {

@@ -31,12 +31,12 @@ const (
 	longestSocket = "exec/containerd/containerd-debug.sock"
 )
 
-// Found starts an engine of the run's own, where the options ask for one. It
+// StartService starts an engine of the run's own, where the options ask for one. It
 // has its own storage, sockets and configuration in spec.Dir, makes no bridge
 // and touches no packet filter; an engine that the machine has is not asked
 // and not disturbed. It runs on spec.CPUSet, in a control group by which it is
 // found when nobody has closed it.
-func (Driver) Found(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Foundation, error) {
+func (Driver) StartService(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Service, error) {
 	if !private(spec.Options) {
 		return nil, nil
 	}

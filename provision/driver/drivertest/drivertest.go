@@ -107,7 +107,7 @@ func On(t suite.T, drv driver.Driver, o Options) {
 	}
 	t.Logf("usable: %v", a.Facts)
 	s.prepare()
-	s.found()
+	s.service()
 	for _, test := range []struct {
 		name string
 		run  func(*laboratory)

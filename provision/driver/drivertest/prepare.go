@@ -34,11 +34,11 @@ func (s *laboratory) prepare() {
 	}
 }
 
-// found makes what environments with these options stand on, as a run does
+// service starts the service that environments with these options use, as a run does
 // before its first one. It goes with the test.
-func (s *laboratory) found() {
+func (s *laboratory) service() {
 	s.Helper()
-	d, ok := s.drv.(driver.Founder)
+	d, ok := s.drv.(driver.ServiceStarter)
 	if !ok {
 		return
 	}
@@ -46,7 +46,7 @@ func (s *laboratory) found() {
 	spec.CPUSet = nil
 	ctx, cancel := context.WithTimeout(s.Context(), s.o.Timeout)
 	defer cancel()
-	f, err := d.Found(ctx, s.host, spec)
+	f, err := d.StartService(ctx, s.host, spec)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func (s *laboratory) found() {
 		defer cancel()
 		for range 2 {
 			if err := f.Close(ctx); err != nil {
-				s.Errorf("what they stand on: close: %v", err)
+				s.Errorf("the service: close: %v", err)
 			}
 		}
 		s.nothing(spec)

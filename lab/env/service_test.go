@@ -13,17 +13,17 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// house is a driver whose environments stand on something. Its environments
+// daemonic is a driver whose environments share a service. Its environments
 // are nothing but a note of their options.
-type house struct {
+type daemonic struct {
 	driver.Driver
-	founded, closed int
+	started, closed int
 	fail            error
 	specs           []driver.Spec
 }
 
-func (h *house) Doc() driver.Doc { return driver.Doc{Name: "house"} }
-func (h *house) Create(_ context.Context, _ conn.Conn, s driver.Spec) (driver.Instance, error) {
+func (h *daemonic) Doc() driver.Doc { return driver.Doc{Name: "daemonic"} }
+func (h *daemonic) Create(_ context.Context, _ conn.Conn, s driver.Spec) (driver.Instance, error) {
 	h.specs = append(h.specs, s)
 	return nothing{}, nil
 }
@@ -32,38 +32,38 @@ type nothing struct{ driver.Instance }
 
 func (nothing) Close(context.Context) error { return nil }
 
-func (h *house) Found(_ context.Context, _ conn.Conn, s driver.Spec) (driver.Foundation, error) {
+func (h *daemonic) StartService(_ context.Context, _ conn.Conn, s driver.Spec) (driver.Service, error) {
 	if s.Options.Text("plain") != "" {
 		return nil, nil
 	}
-	h.founded++
+	h.started++
 	if h.fail != nil {
 		return nil, h.fail
 	}
-	return soil{h, param.Values{"at": s.Dir}}, nil
+	return daemon{h, param.Values{"at": s.Dir}}, nil
 }
 
-type soil struct {
-	h       *house
+type daemon struct {
+	h       *daemonic
 	options param.Values
 }
 
-func (s soil) Options() param.Values       { return s.options }
-func (s soil) Close(context.Context) error { s.h.closed++; return nil }
+func (s daemon) Options() param.Values       { return s.options }
+func (s daemon) Close(context.Context) error { s.h.closed++; return nil }
 
-// What environments stand on is made once for those with the same options,
-// leased like an environment, and gone with the lessor.
-func TestGround(t *testing.T) {
+// Environments with the same options share one service. It has a lease as an
+// environment has, and it is gone with the manager.
+func TestService(t *testing.T) {
 	state := t.TempDir()
-	l, err := Open(t.Context(), Config{StateDir: state, CacheDir: t.TempDir(), Host: local.Conn{}, Run: "test"}, nil)
+	m, err := Open(t.Context(), Config{StateDir: state, CacheDir: t.TempDir(), Host: local.Conn{}, Run: "test"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{}
+	h := &daemonic{}
 	lease := func(options param.Values) error {
-		le, err := l.Lease(t.Context(), h, manifest.Contender{Name: "x", Driver: "house", CPUs: 1, Options: options}, driver.Image{})
+		e, err := m.Lease(t.Context(), h, manifest.Contender{Name: "x", Driver: "daemonic", CPUs: 1, Options: options}, driver.Image{})
 		if err == nil {
-			err = le.Return(t.Context())
+			err = e.Return(t.Context())
 		}
 		return err
 	}
@@ -72,27 +72,27 @@ func TestGround(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if h.founded != 2 {
-		t.Errorf("made %d times for two kinds of options", h.founded)
+	if h.started != 2 {
+		t.Errorf("made %d times for two kinds of options", h.started)
 	}
 	at := []string{}
 	for _, s := range h.specs {
 		at = append(at, s.Options.Text("at"))
 	}
 	if at[0] == "" || at[0] != at[1] || at[0] == at[2] || at[3] != "" || h.specs[3].Options.Text("plain") != "yes" {
-		t.Errorf("the environments stand on %q", at)
+		t.Errorf("the environments use %q", at)
 	}
 	if _, err := os.Stat(at[0]); err != nil {
 		t.Error(err)
 	}
 	if leases, err := Leases(state); err != nil || len(leases) != 2 {
-		t.Errorf("leases %v, %v; want those of the two grounds", leases, err)
+		t.Errorf("leases %v, %v; want those of the two services", leases, err)
 	}
-	h.fail = errors.New("no ground")
+	h.fail = errors.New("no service")
 	if err := lease(param.Values{"a": "3"}); !errors.Is(err, h.fail) {
-		t.Errorf("a ground that fails: %v", err)
+		t.Errorf("a service that fails: %v", err)
 	}
-	if err := l.Close(t.Context()); err != nil {
+	if err := m.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	leases, err := Leases(state)

@@ -26,13 +26,13 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Lessor leases environments on one host, whose lock it holds: while a run
+// Manager leases environments on one host, whose lock it holds: while a run
 // measures, nothing else of bakeoff does anything there.
-type Lessor struct {
+type Manager struct {
 	cfg    Config
 	at     Machine
 	unlock func()
-	tag    string // in the labels of this lessor's leases
+	tag    string // in the labels of this manager's leases
 	layout Layout
 	images *image.Store
 	memo   driver.Memo // of the host, for drivers
@@ -40,11 +40,11 @@ type Lessor struct {
 	mu    sync.Mutex
 	next  int
 	addrs map[netip.Addr]bool
-	net   *Record
+	net   *Lease
 
 	silent   sync.Once // the meter has failed
-	founding sync.Mutex
-	grounds  map[string]ground
+	starting sync.Mutex
+	services map[string]service
 }
 
 // Subnet is the experiment's network: addresses that RFC 2544 set aside for
@@ -54,26 +54,26 @@ var Subnet = netip.MustParsePrefix("198.18.0.0/24")
 // Open locks the host, removes what dead controllers left behind, and lays
 // out the CPUs. The host being measured on by somebody else is an error of
 // kind fault.Unsupported that names the process.
-func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Lessor, error) {
+func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Manager, error) {
 	if cfg.Name == "" {
 		cfg.Name = LocalHost
 	}
-	l := &Lessor{cfg: cfg, at: of(cfg.Host), addrs: map[netip.Addr]bool{}}
+	m := &Manager{cfg: cfg, at: of(cfg.Host), addrs: map[netip.Addr]bool{}}
 	for _, d := range []string{leaseDir, envDir} {
-		if err := makeDirs(ctx, l.at, filepath.Join(cfg.StateDir, d)); err != nil {
+		if err := makeDirs(ctx, m.at, filepath.Join(cfg.StateDir, d)); err != nil {
 			return nil, noState(cfg, err)
 		}
 	}
-	unlock, err := l.at.Lock(ctx, filepath.Join(cfg.StateDir, lockFile))
+	unlock, err := m.at.Lock(ctx, filepath.Join(cfg.StateDir, lockFile))
 	if err != nil {
 		return nil, fault.Op("env", err)
 	}
-	l.unlock = unlock
-	if err := l.open(ctx, drivers); err != nil {
+	m.unlock = unlock
+	if err := m.open(ctx, drivers); err != nil {
 		unlock()
 		return nil, err
 	}
-	return l, nil
+	return m, nil
 }
 
 // noState is the error of a state folder that cannot be made.
@@ -85,127 +85,127 @@ func noState(cfg Config, err error) error {
 	return fault.WithFix(err, "BAKEOFF_STATE names another one")
 }
 
-func (l *Lessor) open(ctx context.Context, drivers []driver.Driver) error {
-	c := Cleaner{StateDir: l.cfg.StateDir, Host: l.cfg.Host, Drivers: drivers}
+func (m *Manager) open(ctx context.Context, drivers []driver.Driver) error {
+	c := Cleaner{StateDir: m.cfg.StateDir, Host: m.cfg.Host, Drivers: drivers}
 	left, err := c.clean(ctx, false)
 	if err != nil {
 		return err
 	}
 	for _, f := range left {
 		if len(f.Left) > 0 {
-			l.say("removed what %s (%s) of an earlier run left behind", f.Lease.Name, f.Lease.Driver)
+			m.say("removed what %s (%s) of an earlier run left behind", f.Lease.Name, f.Lease.Driver)
 		}
 	}
 	tag := make([]byte, 3)
 	if _, err := rand.Read(tag); err != nil {
 		return fault.Op("env", err)
 	}
-	l.tag = hex.EncodeToString(tag)
-	if l.layout, err = layoutOf(l.at); err != nil {
+	m.tag = hex.EncodeToString(tag)
+	if m.layout, err = layoutOf(m.at); err != nil {
 		return fault.Op("env", err)
 	}
-	l.images = &image.Store{Dir: filepath.Join(l.cfg.CacheDir, imageDir), Host: l.cfg.Host,
-		Mirror: os.Getenv("BAKEOFF_MIRROR"), Progress: l.cfg.Progress}
-	if l.cfg.Ship != nil { // images are built here and sent
-		l.images.Dir, l.images.Host = filepath.Join(l.cfg.Ship.Cache, imageDir), l.cfg.Ship.Here
+	m.images = &image.Store{Dir: filepath.Join(m.cfg.CacheDir, imageDir), Host: m.cfg.Host,
+		Mirror: os.Getenv("BAKEOFF_MIRROR"), Progress: m.cfg.Progress}
+	if m.cfg.Ship != nil { // images are built here and sent
+		m.images.Dir, m.images.Host = filepath.Join(m.cfg.Ship.Cache, imageDir), m.cfg.Ship.Here
 	}
 	return nil
 }
 
 // Close removes the experiment's network and gives the host's lock back.
-func (l *Lessor) Close(ctx context.Context) error {
-	err := l.closeGrounds(ctx)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.net != nil {
-		nerr := netns.Remove(ctx, l.cfg.Host, l.net.Network)
+func (m *Manager) Close(ctx context.Context) error {
+	err := m.stopServices(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.net != nil {
+		nerr := netns.Remove(ctx, m.cfg.Host, m.net.Network)
 		if nerr == nil {
-			nerr = l.forget(ctx, *l.net)
+			nerr = m.forget(ctx, *m.net)
 		}
 		err = errors.Join(err, nerr)
-		l.net = nil
+		m.net = nil
 	}
-	l.unlock()
+	m.unlock()
 	return fault.Op("env: close", err)
 }
 
 // Layout returns which CPUs are whose.
-func (l *Lessor) Layout() Layout { return l.layout }
+func (m *Manager) Layout() Layout { return m.layout }
 
 // Memory is what the host has; 0 where its system does not tell.
-func (l *Lessor) Memory() unit.Bytes { return l.at.Memory() }
+func (m *Manager) Memory() unit.Bytes { return m.at.Memory() }
 
 // Host is the way to the host.
-func (l *Lessor) Host() conn.Conn { return l.cfg.Host }
+func (m *Manager) Host() conn.Conn { return m.cfg.Host }
 
 // Name is the host's in the lab file.
-func (l *Lessor) Name() string { return l.cfg.Name }
+func (m *Manager) Name() string { return m.cfg.Name }
 
 // Session counts the times that the host was connected to: counters of two
 // sessions are not of one process, and maybe not of one boot.
-func (l *Lessor) Session() int { return l.at.Session() }
+func (m *Manager) Session() int { return m.at.Session() }
 
 // Counters reads the host's counters, of these CPUs, and its meter. One that
 // does not answer takes no trial away: the energy is then unavailable, which
 // is said once.
-func (l *Lessor) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
-	c, err := l.at.Counters(ctx, cpus)
-	if err != nil || len(l.cfg.Meter) == 0 {
+func (m *Manager) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
+	c, err := m.at.Counters(ctx, cpus)
+	if err != nil || len(m.cfg.Meter) == 0 {
 		return c, err
 	}
 	var merr error
 	c.Energy = nil
-	if c.Joules, merr = readMeter(ctx, l.cfg.Host, l.cfg.Meter); merr != nil {
-		l.silent.Do(func() { l.say("energy of %s is unavailable: %v", l.cfg.Name, merr) })
+	if c.Joules, merr = readMeter(ctx, m.cfg.Host, m.cfg.Meter); merr != nil {
+		m.silent.Do(func() { m.say("energy of %s is unavailable: %v", m.cfg.Name, merr) })
 	}
 	return c, ctx.Err()
 }
 
 // Settle moves the controller's own process on the host to cpus.
-func (l *Lessor) Settle(ctx context.Context, cpus []int) error { return l.at.Settle(ctx, cpus) }
+func (m *Manager) Settle(ctx context.Context, cpus []int) error { return m.at.Settle(ctx, cpus) }
 
 // Uplink returns an error unless the host's uplink can be taken, which Network
 // does; nil where it has none. It changes nothing.
-func (l *Lessor) Uplink(ctx context.Context) error {
-	if l.cfg.Uplink == "" {
+func (m *Manager) Uplink(ctx context.Context) error {
+	if m.cfg.Uplink == "" {
 		return nil
 	}
-	return netns.Unused(ctx, l.cfg.Host, l.cfg.Uplink)
+	return netns.Unused(ctx, m.cfg.Host, m.cfg.Uplink)
 }
 
 // Network makes the experiment's network, once.
-func (l *Lessor) Network(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.net != nil {
+func (m *Manager) Network(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.net != nil {
 		return nil
 	}
-	r := Record{Schema: LeaseSchema, Label: "net-" + l.tag, Name: "the experiment's network", Driver: "",
-		Host: l.cfg.Name, Run: l.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC(), Network: "bo-" + l.tag}
-	if err := l.remember(ctx, r); err != nil {
+	r := Lease{Schema: LeaseSchema, Label: "net-" + m.tag, Name: "the experiment's network", Driver: "",
+		Host: m.cfg.Name, Run: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC(), Network: "bo-" + m.tag}
+	if err := m.remember(ctx, r); err != nil {
 		return err
 	}
-	if err := netns.Create(ctx, l.cfg.Host, r.Network, netip.PrefixFrom(l.gateway(), l.bits())); err != nil {
+	if err := netns.Create(ctx, m.cfg.Host, r.Network, netip.PrefixFrom(m.gateway(), m.bits())); err != nil {
 		return fault.Op("the experiment's network", err)
 	}
-	l.net = &r
-	if l.cfg.Uplink != "" {
-		return fault.Op("the experiment's network", netns.Take(ctx, l.cfg.Host, r.Network, l.cfg.Uplink))
+	m.net = &r
+	if m.cfg.Uplink != "" {
+		return fault.Op("the experiment's network", netns.Take(ctx, m.cfg.Host, r.Network, m.cfg.Uplink))
 	}
 	return nil
 }
 
 // gateway is the address of the bridge: the first of this host's.
-func (l *Lessor) gateway() netip.Addr {
+func (m *Manager) gateway() netip.Addr {
 	a := Subnet.Addr().As4()
-	a[2], a[3] = l.cfg.Place, 1
+	a[2], a[3] = m.cfg.Place, 1
 	return netip.AddrFrom4(a)
 }
 
 // bits is how much of an address is the network's: with an uplink all hosts
 // are on one.
-func (l *Lessor) bits() int {
-	if l.cfg.Uplink != "" {
+func (m *Manager) bits() int {
+	if m.cfg.Uplink != "" {
 		return 16
 	}
 	return Subnet.Bits()
@@ -213,40 +213,40 @@ func (l *Lessor) bits() int {
 
 // Peer returns the other end: the experiment's network, on the CPUs that are
 // not the subject's, with the agent's path and a directory there.
-func (l *Lessor) Peer(subject []int) (c conn.Conn, agent, dir string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	argv := []string{l.cfg.Agent, "enter", "--cpus", list(l.layout.Others(subject))}
-	if l.net != nil {
-		argv = append(argv, "--netns", l.net.Network)
+func (m *Manager) Peer(subject []int) (c conn.Conn, agent, dir string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	argv := []string{m.cfg.Agent, "enter", "--cpus", list(m.layout.Others(subject))}
+	if m.net != nil {
+		argv = append(argv, "--netns", m.net.Network)
 	}
-	c = conn.Prefix(l.cfg.Host, append(argv, "--")...)
-	if l.net != nil {
-		c = l.inside(c, l.net.Network)
+	c = conn.Prefix(m.cfg.Host, append(argv, "--")...)
+	if m.net != nil {
+		c = m.inside(c, m.net.Network)
 	}
-	return c, l.cfg.Agent, filepath.Join(l.cfg.StateDir, envDir)
+	return c, m.cfg.Agent, filepath.Join(m.cfg.StateDir, envDir)
 }
 
 // Image returns the image of a contender with these packages in it, built
 // where the cache lacks it. Of the options only driver.OptionKernelPackage is
 // looked at.
-func (l *Lessor) Image(ctx context.Context, d driver.Doc, ref string, packages []string, options param.Values) (driver.Image, error) {
+func (m *Manager) Image(ctx context.Context, d driver.Doc, ref string, packages []string, options param.Values) (driver.Image, error) {
 	if !d.Image || ref == "" {
 		return driver.Image{}, nil
 	}
 	if isFolder(d, ref) {
 		return driver.Image{Ref: ref, Root: ref}, nil
 	}
-	if err := l.alike(); err != nil {
+	if err := m.alike(); err != nil {
 		return driver.Image{}, err
 	}
-	img, err := l.images.Get(ctx, request(d, ref, packages, options))
+	img, err := m.images.Get(ctx, request(d, ref, packages, options))
 	if err != nil {
 		return driver.Image{}, err
 	}
 	out := driver.Image{Ref: ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel, Modules: img.Modules}
-	if l.cfg.Ship != nil {
-		return l.ship(ctx, out)
+	if m.cfg.Ship != nil {
+		return m.ship(ctx, out)
 	}
 	return out, nil
 }
@@ -279,35 +279,35 @@ func CheckImage(d driver.Doc, ref string, options param.Values) error {
 func isFolder(d driver.Doc, ref string) bool { return d.Folder && strings.HasPrefix(ref, "/") }
 
 // Cached reports whether Image would return without building.
-func (l *Lessor) Cached(d driver.Doc, ref string, packages []string, options param.Values) bool {
-	return !d.Image || ref == "" || isFolder(d, ref) || l.images.Cached(request(d, ref, packages, options))
+func (m *Manager) Cached(d driver.Doc, ref string, packages []string, options param.Values) bool {
+	return !d.Image || ref == "" || isFolder(d, ref) || m.images.Cached(request(d, ref, packages, options))
 }
 
 // Counters reads the counters of the host that it is on, of its CPUs.
-func (le *Lease) Counters(ctx context.Context) (probe.Counters, error) {
-	return le.lessor.Counters(ctx, le.CPUSet)
+func (e *Environment) Counters(ctx context.Context) (probe.Counters, error) {
+	return e.manager.Counters(ctx, e.CPUSet)
 }
 
 // Stale returns an error of kind fault.Lab when the connection to the host was
 // lost since the environment was made: whatever of it has processes is dead.
-func (le *Lease) Stale() error {
-	if le.lessor.at.Session() == le.session {
+func (e *Environment) Stale() error {
+	if e.manager.at.Session() == e.session {
 		return nil
 	}
-	return fault.New(fault.Lab, "the connection to %s was lost while the environment was up", le.lessor.cfg.Name)
+	return fault.New(fault.Lab, "the connection to %s was lost while the environment was up", e.manager.cfg.Name)
 }
 
 // Lease is an environment with the right to use it until Return.
-type Lease struct {
+type Environment struct {
 	driver.Instance
 	ID     string // unique in the run: the instance
 	CPUSet []int
 	// Asked, Up are on the host's clock: when creation began and when the
 	// environment answered.
 	Asked, Up time.Time
-	lessor    *Lessor
+	manager   *Manager
 	session   int // of the host
-	record    Record
+	lease     Lease
 	addr      netip.Addr
 	once      sync.Once
 	err       error
@@ -315,91 +315,91 @@ type Lease struct {
 
 // Lease makes an environment of contender c by d. The lease is on disk before
 // anything is made.
-func (l *Lessor) Lease(ctx context.Context, d driver.Driver, c manifest.Contender, img driver.Image) (*Lease, error) {
-	subject := l.layout.Subject(c.CPUs)
-	options, err := l.found(ctx, d, c.Options, subject)
+func (m *Manager) Lease(ctx context.Context, d driver.Driver, c manifest.Contender, img driver.Image) (*Environment, error) {
+	subject := m.layout.Subject(c.CPUs)
+	options, err := m.optionsOf(ctx, d, c.Options, subject)
 	if err != nil {
 		return nil, err
 	}
-	label := l.label()
-	l.mu.Lock()
+	label := m.label()
+	m.mu.Lock()
 	var network *driver.Network
 	var addr netip.Addr
-	if l.net != nil {
-		addr = l.address()
-		network = &driver.Network{Namespace: l.net.Network, Bridge: netns.Bridge, Addr: netip.PrefixFrom(addr, l.bits()),
-			Gateway: l.gateway(), MAC: mac(addr)}
+	if m.net != nil {
+		addr = m.address()
+		network = &driver.Network{Namespace: m.net.Network, Bridge: netns.Bridge, Addr: netip.PrefixFrom(addr, m.bits()),
+			Gateway: m.gateway(), MAC: mac(addr)}
 	}
-	l.mu.Unlock()
+	m.mu.Unlock()
 
-	r := Record{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: c.Name, Host: l.cfg.Name,
-		Dir: Place(l.cfg.StateDir, label), Run: l.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
-	lease := &Lease{ID: label, CPUSet: subject, lessor: l, session: l.at.Session(), record: r, addr: addr}
-	if err := l.remember(ctx, r); err != nil {
+	r := Lease{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: c.Name, Host: m.cfg.Name,
+		Dir: Place(m.cfg.StateDir, label), Run: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
+	e := &Environment{ID: label, CPUSet: subject, manager: m, session: m.at.Session(), lease: r, addr: addr}
+	if err := m.remember(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := l.at.Mkdir(ctx, r.Dir); err != nil {
-		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), l.forget(ctx, r))
+	if err := m.at.Mkdir(ctx, r.Dir); err != nil {
+		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), m.forget(ctx, r))
 	}
-	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: lease.CPUSet, Memory: c.Memory, Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Image: img,
-		Agent: l.cfg.Agent, Volumes: Volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning, Memo: &l.memo}
-	lease.Asked = time.Now()
-	inst, err := d.Create(ctx, l.cfg.Host, spec)
-	lease.Up = time.Now()
+	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: e.CPUSet, Memory: c.Memory, Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Image: img,
+		Agent: m.cfg.Agent, Volumes: Volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning, Memo: &m.memo}
+	e.Asked = time.Now()
+	inst, err := d.Create(ctx, m.cfg.Host, spec)
+	e.Up = time.Now()
 	if err != nil {
 		// The driver removed what it made; if it could not, the lease stays
 		// for the next start to find.
-		if rerr := l.at.Remove(ctx, r.Dir); rerr != nil {
+		if rerr := m.at.Remove(ctx, r.Dir); rerr != nil {
 			return nil, errors.Join(err, rerr)
 		}
-		l.release(addr)
-		return nil, errors.Join(err, l.forget(ctx, r))
+		m.release(addr)
+		return nil, errors.Join(err, m.forget(ctx, r))
 	}
-	lease.Instance = inst
-	return lease, nil
+	e.Instance = inst
+	return e, nil
 }
 
 // label names what is made next.
-func (l *Lessor) label() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.next++
-	return fmt.Sprintf("%s-%d", l.tag, l.next)
+func (m *Manager) label() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.next++
+	return fmt.Sprintf("%s-%d", m.tag, m.next)
 }
 
 // Return closes the environment and forgets the lease. It is idempotent.
 // What could not be removed keeps its lease.
-func (le *Lease) Return(ctx context.Context) error {
-	le.once.Do(func() {
-		err := le.Close(ctx)
+func (e *Environment) Return(ctx context.Context) error {
+	e.once.Do(func() {
+		err := e.Close(ctx)
 		if err == nil {
-			err = le.lessor.at.Remove(ctx, le.record.Dir)
+			err = e.manager.at.Remove(ctx, e.lease.Dir)
 		}
 		if err == nil {
-			err = le.lessor.forget(ctx, le.record)
+			err = e.manager.forget(ctx, e.lease)
 		}
-		le.lessor.release(le.addr)
-		le.err = fault.Op("env: return "+le.record.Name, err)
+		e.manager.release(e.addr)
+		e.err = fault.Op("env: return "+e.lease.Name, err)
 	})
-	return le.err
+	return e.err
 }
 
 // address draws the next free address. The mutex is held.
-func (l *Lessor) address() netip.Addr {
-	a := l.gateway()
+func (m *Manager) address() netip.Addr {
+	a := m.gateway()
 	for range 250 {
-		if a = a.Next(); !l.addrs[a] {
+		if a = a.Next(); !m.addrs[a] {
 			break
 		}
 	}
-	l.addrs[a] = true
+	m.addrs[a] = true
 	return a
 }
 
-func (l *Lessor) release(a netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.addrs, a)
+func (m *Manager) release(a netip.Addr) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.addrs, a)
 }
 
 // mac is a locally administered address that follows from the IP address.
@@ -417,28 +417,28 @@ func Volumes(vs []manifest.Volume) []driver.Volume {
 	return out
 }
 
-func (l *Lessor) say(format string, args ...any) {
-	if l.cfg.Progress != nil {
-		l.cfg.Progress(fmt.Sprintf(format, args...))
+func (m *Manager) say(format string, args ...any) {
+	if m.cfg.Progress != nil {
+		m.cfg.Progress(fmt.Sprintf(format, args...))
 	}
 }
 
 // remember writes a lease, whole or not at all, and syncs it before anything
 // is made.
-func (l *Lessor) remember(ctx context.Context, r Record) error {
+func (m *Manager) remember(ctx context.Context, r Lease) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return fault.Op("env: lease", err)
 	}
-	return fault.Op("env: lease", l.at.Keep(ctx, l.path(r), append(b, '\n')))
+	return fault.Op("env: lease", m.at.Keep(ctx, m.path(r), append(b, '\n')))
 }
 
-func (l *Lessor) forget(ctx context.Context, r Record) error {
-	return fault.Op("env: lease", l.at.Remove(ctx, l.path(r)))
+func (m *Manager) forget(ctx context.Context, r Lease) error {
+	return fault.Op("env: lease", m.at.Remove(ctx, m.path(r)))
 }
 
-func (l *Lessor) path(r Record) string {
-	return filepath.Join(l.cfg.StateDir, leaseDir, r.Label+".json")
+func (m *Manager) path(r Lease) string {
+	return filepath.Join(m.cfg.StateDir, leaseDir, r.Label+".json")
 }
 
 // list writes CPUs as the kernel does: 0,2,3.

@@ -1,0 +1,108 @@
+package env
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/driver"
+)
+
+// service is a driver.Service with its lease. Environments of one driver with
+// the same options share it until the manager is closed.
+type service struct {
+	driver.Service // nil where these options need none
+	lease          Lease
+	session        int // of the host: a service does not survive a lost connection
+}
+
+// optionsOf returns the options with which an environment of d is created. It
+// starts the service that they need, unless it runs already. The lease of a
+// service is on disk before the service is started.
+func (m *Manager) optionsOf(ctx context.Context, d driver.Driver, options param.Values, subject []int) (param.Values, error) {
+	starter, ok := d.(driver.ServiceStarter)
+	if !ok {
+		return options, nil
+	}
+	m.starting.Lock()
+	defer m.starting.Unlock()
+	text, err := json.Marshal(options) // sorted by name
+	if err != nil {
+		return nil, fault.Op("env: service", err)
+	}
+	key := d.Doc().Name + " " + string(text)
+	if s, ok := m.services[key]; ok {
+		if s.session == m.at.Session() {
+			return s.options(options), nil
+		}
+		if err := m.stop(ctx, s); err != nil {
+			return nil, err
+		}
+		delete(m.services, key)
+	}
+	label := m.label()
+	lease := Lease{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: "the service of " + d.Doc().Name,
+		Host: m.cfg.Name, Dir: Place(m.cfg.StateDir, label), Run: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
+	if err := m.remember(ctx, lease); err != nil {
+		return nil, err
+	}
+	if err := m.at.Mkdir(ctx, lease.Dir); err != nil {
+		return nil, errors.Join(fault.Op("env: service", err), m.forget(ctx, lease))
+	}
+	started, err := starter.StartService(ctx, m.cfg.Host, driver.Spec{Label: label, Name: lease.Name, Dir: lease.Dir,
+		CPUSet: m.layout.Others(subject), Agent: m.cfg.Agent, Options: options})
+	s := service{started, lease, m.at.Session()}
+	if err != nil || started == nil {
+		s.Service = nil
+		if rerr := m.removeService(ctx, s); err != nil || rerr != nil {
+			return nil, errors.Join(err, rerr)
+		}
+	}
+	if m.services == nil {
+		m.services = map[string]service{}
+	}
+	m.services[key] = s
+	return s.options(options), nil
+}
+
+func (s service) options(otherwise param.Values) param.Values {
+	if s.Service == nil {
+		return otherwise
+	}
+	return s.Options()
+}
+
+// removeService removes the directory and the lease of a stopped service.
+func (m *Manager) removeService(ctx context.Context, s service) error {
+	if err := m.at.Remove(ctx, s.lease.Dir); err != nil {
+		return fault.Op("env: service", err)
+	}
+	return m.forget(ctx, s.lease)
+}
+
+// stop stops a service and removes what it left.
+func (m *Manager) stop(ctx context.Context, s service) error {
+	if s.Service == nil {
+		return nil
+	}
+	if err := s.Close(ctx); err != nil {
+		return err
+	}
+	return m.removeService(ctx, s)
+}
+
+// stopServices stops all services. What could not be removed keeps its lease.
+func (m *Manager) stopServices(ctx context.Context) error {
+	m.starting.Lock()
+	defer m.starting.Unlock()
+	var errs []error
+	for _, s := range m.services {
+		errs = append(errs, m.stop(ctx, s))
+	}
+	m.services = nil
+	return errors.Join(errs...)
+}
