@@ -2,7 +2,10 @@
 // a line a package, everything that a failed test said, at the end every
 // skipped test under its reason, and the counts.
 //
-//	go test -json ./... | go run ./cmd/testsummary
+//	go test -json ./... | go run ./cmd/testsummary [package...]
+//
+// The input may be that of several calls of go test. A package that is named as
+// an argument and does not end in the input counts as failed.
 //
 // With -refuse REGEXP a test that skipped for a reason that matches counts as
 // failed: where everything is to be installed, a missing package is no excuse.
@@ -22,10 +25,10 @@ import (
 func main() {
 	refuse := flag.String("refuse", "", "count tests that skipped for a reason that matches this `regexp` as failed")
 	flag.Parse()
-	os.Exit(run(os.Stdin, os.Stdout, *refuse))
+	os.Exit(run(os.Stdin, os.Stdout, *refuse, flag.Args()...))
 }
 
-func run(in io.Reader, out io.Writer, refuse string) int {
+func run(in io.Reader, out io.Writer, refuse string, packages ...string) int {
 	s := newSummary()
 	if refuse != "" {
 		re, err := regexp.Compile(refuse)
@@ -49,5 +52,5 @@ func run(in io.Reader, out io.Writer, refuse string) int {
 			return 2
 		}
 	}
-	return s.end(out)
+	return s.end(out, packages)
 }

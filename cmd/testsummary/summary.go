@@ -37,15 +37,16 @@ type summary struct {
 	failures       []string            // names, for the end
 	skipped        map[string][]string // reason → tests
 	perPackage     map[string]*count
-	broken         int // packages that failed outside of their tests
-	packages       int
+	broken         int             // packages that failed outside of their tests
+	ended          map[string]bool // packages that ended
 	running        map[string]bool // packages that started and have not ended
 }
 
 type count struct{ passed, failed, skipped int }
 
 func newSummary() *summary {
-	return &summary{output: map[key]string{}, parents: map[key]bool{}, skipped: map[string][]string{}, perPackage: map[string]*count{}, running: map[string]bool{}}
+	return &summary{output: map[key]string{}, parents: map[key]bool{}, skipped: map[string][]string{},
+		perPackage: map[string]*count{}, running: map[string]bool{}, ended: map[string]bool{}}
 }
 
 // line reads one line; what is not JSON (the go command's own words) is
@@ -116,7 +117,7 @@ func (s *summary) fail(c *count, name string) {
 }
 
 func (s *summary) packageEnds(e event, out io.Writer) {
-	s.packages++
+	s.ended[e.Package] = true
 	delete(s.running, e.Package)
 	c := s.of(e.Package)
 	word := "ok  "
@@ -146,15 +147,22 @@ func (s *summary) rest(pkg string) string {
 	return strings.Join(parts, "")
 }
 
-// end prints the skipped tests under their reasons and the counts.
-func (s *summary) end(out io.Writer) int {
-	if s.packages == 0 {
+// end prints the skipped tests under their reasons and the counts. packages
+// are those that must have been tested.
+func (s *summary) end(out io.Writer, packages []string) int {
+	if len(s.ended) == 0 {
 		fmt.Fprintln(out, "testsummary: no package was tested")
 		return 2
 	}
 	for pkg := range s.running {
 		s.broken++
 		fmt.Fprintf(out, "--- FAIL %s never ended\n", short(pkg))
+	}
+	for _, pkg := range packages {
+		if !s.ended[pkg] && !s.running[pkg] {
+			s.broken++
+			fmt.Fprintf(out, "--- FAIL %s was not tested\n", short(pkg))
+		}
 	}
 	skipped := 0
 	for _, reason := range slices.Sorted(maps.Keys(s.skipped)) {

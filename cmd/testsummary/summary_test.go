@@ -47,20 +47,24 @@ func TestSummary(t *testing.T) {
 		name, in, refuse string
 		code             int
 		want             []string
+		packages         []string
 	}{
 		{"leaves are counted, skips have reasons", mixed, "", 0, []string{
 			"skipped 1: needs crun: apt-get install crun\n    a.TestCrun\n",
-			"2 passed, 0 failed, 1 skipped\n"}},
+			"2 passed, 0 failed, 1 skipped\n"}, nil},
 		{"a refused skip fails", mixed, "apt-get install", 1, []string{
-			"--- FAIL a.TestCrun skipped, and must not here: needs crun", "2 passed, 1 failed, 0 skipped\n"}},
-		{"a failure is told once", failing, "", 1, []string{"got 1, want 2", "failed: b.TestBad/sub\n0 passed, 1 failed, 0 skipped\n"}},
-		{"a build that fails counts", broken, "", 1, []string{"syntax error", "0 passed, 1 failed, 0 skipped\n"}},
-		{"a package that never ended failed", killed, "", 1, []string{"--- FAIL d never ended", "2 passed, 1 failed, 1 skipped\n"}},
-		{"other words are passed on", "go: no such module\n", "", 2, []string{"go: no such module\n", "no package was tested"}},
+			"--- FAIL a.TestCrun skipped, and must not here: needs crun", "2 passed, 1 failed, 0 skipped\n"}, nil},
+		{"a failure is told once", failing, "", 1, []string{"got 1, want 2", "failed: b.TestBad/sub\n0 passed, 1 failed, 0 skipped\n"}, nil},
+		{"a build that fails counts", broken, "", 1, []string{"syntax error", "0 passed, 1 failed, 0 skipped\n"}, nil},
+		{"a package that never ended failed", killed, "", 1, []string{"--- FAIL d never ended", "2 passed, 1 failed, 1 skipped\n"}, nil},
+		{"a package that was to be tested and was not failed", mixed + "phase 2\n", "", 1, []string{"phase 2\n",
+			"--- FAIL z was not tested\n", "1 packages failed outside of their tests\n2 passed, 1 failed, 1 skipped\n"},
+			[]string{"bakeoff/a", "bakeoff/z"}},
+		{"other words are passed on", "go: no such module\n", "", 2, []string{"go: no such module\n", "no package was tested"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
-			if code := run(strings.NewReader(c.in), &out, c.refuse); code != c.code {
+			if code := run(strings.NewReader(c.in), &out, c.refuse, c.packages...); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 			for _, w := range c.want {
