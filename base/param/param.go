@@ -37,10 +37,12 @@ type Spec struct {
 	Kind    Kind   `json:"kind"`
 	Default string `json:"default"` // canonical text; "" with Required or for "not set"
 	// Enum lists the allowed values of a Text; empty allows any.
-	Enum     []string `json:"enum,omitempty"`
-	Min, Max float64  `json:",omitempty"` // for Int and Number, inclusive; both 0: no bound
-	Required bool     `json:"required,omitempty"`
-	Doc      string   `json:"doc"` // one sentence, with the unit
+	Enum []string `json:"enum,omitempty"`
+	// Former maps the values of a Text that had another name to the present one.
+	Former   map[string]string `json:"former,omitempty"`
+	Min, Max float64           `json:",omitempty"` // for Int and Number, inclusive; both 0: no bound
+	Required bool              `json:"required,omitempty"`
+	Doc      string            `json:"doc"` // one sentence, with the unit
 }
 
 // Values holds parameters by name, in canonical text.
@@ -94,6 +96,9 @@ func (s Spec) Canonical(text string) (string, error) {
 			return "", err
 		}
 		return strconv.FormatFloat(f, 'f', -1, 64) + "/s", nil
+	}
+	if present, ok := s.Former[text]; ok {
+		return present, nil
 	}
 	if len(s.Enum) > 0 && !slices.Contains(s.Enum, text) {
 		return "", fmt.Errorf("%q is not one of %s", text, strings.Join(s.Enum, ", "))

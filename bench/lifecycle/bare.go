@@ -71,7 +71,7 @@ func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 			return nil, err
 		}
 	}
-	cmd, err := agent.Ground{Root: &agent.Root{At: b.root, Lower: b.image.Root, Upper: filepath.Join(b.dir, "upper"), Work: filepath.Join(b.dir, "work"),
+	cmd, err := agent.Setup{Root: &agent.Root{At: b.root, Lower: b.image.Root, Upper: filepath.Join(b.dir, "upper"), Work: filepath.Join(b.dir, "work"),
 		Dirs: []string{confine.Scratch}, Binds: []agent.Bind{{From: b.agent, To: confine.AgentPath, ReadOnly: true}}}}.Command(b.agent)
 	if err != nil {
 		return nil, err

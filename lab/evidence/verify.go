@@ -189,12 +189,12 @@ func (v *verifier) lab(cat *manifest.Catalogue) {
 		v.find(NotAsPlanned, store.PlanFile, "the lab file gives no plan: "+err.Error())
 		return
 	}
-	v.drawnAgain(p, again)
+	v.drawnAgain(p, again, cat)
 }
 
 // drawnAgain compares the plan with the one that its lab file gives. What
 // words describe a metric is no part of the experiment.
-func (v *verifier) drawnAgain(stored, again *plan.Plan) {
+func (v *verifier) drawnAgain(stored, again *plan.Plan, cat *manifest.Catalogue) {
 	a, err1 := asAny(stored)
 	b, err2 := asAny(again)
 	if err := errors.Join(err1, err2); err != nil {
@@ -203,6 +203,7 @@ func (v *verifier) drawnAgain(stored, again *plan.Plan) {
 	}
 	withoutDocs(a)
 	withoutDocs(b)
+	withPresentNames(a, cat)
 	if newer := withoutNewer(a, b); len(newer) > 0 {
 		v.Notes = append(v.Notes, "this program knows more than the one that drew the plan, which decides nothing here: "+strings.Join(newer, ", "))
 	}
@@ -285,6 +286,21 @@ func entriesOf(of any, name string) []map[string]any {
 		}
 	}
 	return out
+}
+
+// withPresentNames replaces the former names of option values in a plan.
+func withPresentNames(p any, cat *manifest.Catalogue) {
+	for _, c := range entriesOf(p, "contenders") {
+		options, _ := c["options"].(map[string]any)
+		for _, d := range cat.Drivers {
+			for _, o := range d.Options {
+				former, _ := options[o.Name].(string)
+				if present, ok := o.Former[former]; ok && d.Name == c["driver"] {
+					options[o.Name] = present
+				}
+			}
+		}
+	}
 }
 
 // withoutDocs removes the descriptions of metrics from a plan.

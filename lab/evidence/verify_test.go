@@ -420,3 +420,21 @@ func TestVerifyChecksTheCalibration(t *testing.T) {
 		t.Errorf("one that was changed: %s", findings(report))
 	}
 }
+
+// A plan with the former name of an option's value is the one that the lab
+// file gives now.
+func TestVerifyFormerNames(t *testing.T) {
+	stored, _ := encoded(t)
+	again, _ := encoded(t)
+	cat := catalogue()
+	cat.Drivers[2].Options = []param.Spec{{Name: "exec", Kind: param.Text, Enum: []string{"engine", "init"}, Former: map[string]string{"porter": "init"}}}
+	for value, want := range map[string]int{"porter": 0, "init": 0, "engine": 1} {
+		stored.Contenders[2].Options = param.Values{"exec": value}
+		again.Contenders[2].Options = param.Values{"exec": "init"}
+		var v verifier
+		v.drawnAgain(stored, again, &cat)
+		if len(v.Findings) != want {
+			t.Errorf("%s: %v, not %d findings", value, v.Findings, want)
+		}
+	}
+}

@@ -148,8 +148,8 @@ func TestByURL(t *testing.T) {
 	}
 }
 
-// lay makes a folder of these files.
-func lay(t *testing.T, files map[string]string) string {
+// writeSite makes a folder of these files.
+func writeSite(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -165,7 +165,7 @@ func lay(t *testing.T, files map[string]string) string {
 }
 
 func TestFolder(t *testing.T) {
-	dir := lay(t, map[string]string{Home: "home", "sub/a.css": "css"})
+	dir := writeSite(t, map[string]string{Home: "home", "sub/a.css": "css"})
 	if err := os.Symlink("sub/a.css", filepath.Join(dir, "link.css")); err != nil {
 		t.Fatal(err)
 	}
@@ -179,29 +179,29 @@ func TestFolder(t *testing.T) {
 }
 
 func TestFoldersThatCannotBeServed(t *testing.T) {
-	outside := lay(t, map[string]string{"secret": "x"})
+	outside := writeSite(t, map[string]string{"secret": "x"})
 	for want, dir := range map[string]func() string{
 		"no such file":      func() string { return filepath.Join(outside, "none") },
-		"there is no index": func() string { return lay(t, map[string]string{"a.html": "x"}) },
+		"there is no index": func() string { return writeSite(t, map[string]string{"a.html": "x"}) },
 		"path escapes": func() string {
-			d := lay(t, map[string]string{Home: "x"})
+			d := writeSite(t, map[string]string{Home: "x"})
 			link(t, outside+"/secret", d+"/leak")
 			return d
 		},
 		"not a regular file": func() string {
-			d := lay(t, map[string]string{Home: "x", "sub/y": "y"})
+			d := writeSite(t, map[string]string{Home: "x", "sub/y": "y"})
 			link(t, "sub", d+"/loop")
 			return d
 		},
-		"control characters":   func() string { return lay(t, map[string]string{Home: "x", "a\nb": "x"}) },
-		"more than 1000 bytes": func() string { return lay(t, map[string]string{Home: "x", "z": strings.Repeat("x", 1000)}) },
+		"control characters":   func() string { return writeSite(t, map[string]string{Home: "x", "a\nb": "x"}) },
+		"more than 1000 bytes": func() string { return writeSite(t, map[string]string{Home: "x", "z": strings.Repeat("x", 1000)}) },
 		"not a directory":      func() string { return filepath.Join(outside, "secret") },
 		"more than 9 files": func() string {
 			files := map[string]string{Home: "x"}
 			for i := range 9 {
 				files[strings.Repeat("n", 1+i)] = ""
 			}
-			return lay(t, files)
+			return writeSite(t, files)
 		},
 	} {
 		if _, err := folder(dir(), bounds{files: 9, bytes: 1000}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {

@@ -12,8 +12,8 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Kernel is an Env with a Door whose kernel is another than the host's, and so
-// its clock.
+// Kernel is an Env with an init process whose kernel is not the host's, and so
+// its clock is not either.
 type Kernel struct{ *Env }
 
 var _ driver.Clocked = Kernel{}

@@ -194,7 +194,7 @@ func (e *Env) Join(ctx context.Context, pid int) error {
 	if err != nil {
 		return err
 	}
-	return e.lay(ctx, agent.Ground{Network: &own})
+	return e.setUp(ctx, agent.Setup{Network: &own})
 }
 
 // Enter makes the agent's `enter` with these flags the way in: it joins the
@@ -205,8 +205,8 @@ func (e *Env) Enter(flags ...string) {
 	e.start = e.Group.StartDir()
 }
 
-// lay makes what g describes, and applies the tuning to the namespace in it.
-func (e *Env) lay(ctx context.Context, g agent.Ground) error {
+// setUp makes what g describes, and applies the tuning to the namespace in it.
+func (e *Env) setUp(ctx context.Context, g agent.Setup) error {
 	cmd, err := g.Command(e.Spec.Agent)
 	if err != nil {
 		return err
@@ -266,10 +266,10 @@ func (e *Env) SettleVolume(ctx context.Context, declared string) (driver.VolumeU
 	return driver.VolumeUsage{}, fault.New(fault.Invalid, "there is no volume %s", declared)
 }
 
-// LayThen makes what g describes and goes on, in the same process, with `enter`
+// SetUpThen makes what g describes and goes on, in the same process, with `enter`
 // and args to a program that run is to execute: starting a program costs as
 // much as all that is made.
-func (e *Env) LayThen(ctx context.Context, g agent.Ground, run func(conn.Cmd) error, args ...string) error {
+func (e *Env) SetUpThen(ctx context.Context, g agent.Setup, run func(conn.Cmd) error, args ...string) error {
 	cmd, err := g.Command(e.Spec.Agent, args...)
 	if err != nil {
 		return err
@@ -283,10 +283,10 @@ func (e *Env) LayThen(ctx context.Context, g agent.Ground, run func(conn.Cmd) er
 	return e.tune(ctx)
 }
 
-// LayThenRun is LayThen for a program that ends when it has done its work: an
+// SetUpThenRun is SetUpThen for a program that ends when it has done its work: an
 // error of kind fault.Lab has its code and the end of what it said.
-func (e *Env) LayThenRun(ctx context.Context, g agent.Ground, args ...string) error {
-	return e.LayThen(ctx, g, func(cmd conn.Cmd) error {
+func (e *Env) SetUpThenRun(ctx context.Context, g agent.Setup, args ...string) error {
+	return e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
 		said := conn.Tail{Limit: 4 << 10}
 		cmd.Stderr = &said
 		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return e.Host.Exec(ctx, cmd) })
@@ -297,23 +297,23 @@ func (e *Env) LayThenRun(ctx context.Context, g agent.Ground, args ...string) er
 	}, args...)
 }
 
-// Ground is what the environment stands on: a network namespace and, where
+// Setup describes what the environment needs: a network namespace and, where
 // there is an image, a root: an overlay over it at Dir/root, in directories
 // that are made now. system asks for /proc, /sys and /dev in it; volumes, as
 // Volumes returned them, and the agent are bound where bind says so, otherwise
 // the technology does that itself.
-func (e *Env) Ground(ctx context.Context, system, bind bool, volumes map[string]string) (agent.Ground, error) {
+func (e *Env) Setup(ctx context.Context, system, bind bool, volumes map[string]string) (agent.Setup, error) {
 	own, err := netns.Describe(e.Spec.Network, e.Spec.Label, 0)
 	if err != nil {
-		return agent.Ground{}, err
+		return agent.Setup{}, err
 	}
 	if e.Spec.Image.Root == "" {
-		return agent.Ground{}, fault.WithFix(fault.New(fault.Invalid, "no image"), "name one: image: debian:bookworm")
+		return agent.Setup{}, fault.WithFix(fault.New(fault.Invalid, "no image"), "name one: image: debian:bookworm")
 	}
 	dirs := []string{e.Dir("root"), e.Dir("upper"), e.Dir("work")}
 	for _, d := range dirs {
 		if err := conn.FilesOf(e.Host).Mkdir(ctx, d); err != nil {
-			return agent.Ground{}, err
+			return agent.Setup{}, err
 		}
 	}
 	r := agent.Root{At: dirs[0], Lower: e.Spec.Image.Root, Upper: dirs[1], Work: dirs[2], System: system, Dirs: []string{Scratch, "/tmp"}}
@@ -323,7 +323,7 @@ func (e *Env) Ground(ctx context.Context, system, bind bool, volumes map[string]
 	e.Root = r.At
 	e.Facts()["root"] = "overlay over the image, written parts in a directory of the host's file system"
 	e.Facts()["scratch"] = "as the root"
-	return agent.Ground{Network: &own, Root: &r}, nil
+	return agent.Setup{Network: &own, Root: &r}, nil
 }
 
 // Binds are what is to be seen inside: the agent, and the volumes.
@@ -378,7 +378,7 @@ func answered(err error) error {
 // the host and which has no first process: the environment is then up. That the
 // agent runs in such a place is found out once in a run, from the same process:
 // another start of it would take as long as all the rest.
-func (e *Env) Begin(ctx context.Context, g agent.Ground) error {
+func (e *Env) Begin(ctx context.Context, g agent.Setup) error {
 	if len(e.In) == 0 {
 		return fault.New(fault.Lab, "confine: nothing says how %s is entered: Enter comes before Begin", e.Spec.Label)
 	}
@@ -386,10 +386,10 @@ func (e *Env) Begin(ctx context.Context, g agent.Ground) error {
 	_, err := driver.Remember(e.Spec.Memo, "the agent answers in "+e.Spec.Image.Root, func() (bool, error) {
 		in := append(slices.Clone(e.In[2:]), "--clear-env", "--dir", "/", "--", e.info.Agent, "list")
 		done = true
-		return true, answered(e.LayThenRun(ctx, g, in...))
+		return true, answered(e.SetUpThenRun(ctx, g, in...))
 	})
 	if err == nil && !done {
-		err = e.lay(ctx, g)
+		err = e.setUp(ctx, g)
 	}
 	return err
 }
@@ -431,7 +431,7 @@ func (e *Env) Close(ctx context.Context) error {
 	err = errors.Join(err, e.release(ctx))
 	// Reap knows by the label alone what there can be, also of a step that
 	// was cut off in the middle.
-	_, rerr := reap(ctx, e.Host, e.Layout, driver.Leftover{Label: e.Spec.Label, Dir: e.Spec.Dir}, false, e.raze)
+	_, rerr := reap(ctx, e.Host, e.Layout, driver.Leftover{Label: e.Spec.Label, Dir: e.Spec.Dir}, false, e.teardown)
 	if err = errors.Join(err, rerr); e.Remains != nil {
 		err = errors.Join(err, e.Remains(ctx))
 	}

@@ -23,13 +23,13 @@ type Runtime struct {
 	// What it would remove beside its state, Reap does, and a runtime takes
 	// as long to start as all of that.
 	Argv []string
-	// Usher is that its kernel is another than the host's, where no socket
-	// of a container's can be reached: who comes is handed in.
-	Usher bool
+	// Proxy says that its kernel is not the host's: the host cannot reach a
+	// socket of a container, and a proxy passes the connections in.
+	Proxy bool
 	// Unseen is a hierarchy of control groups that is hidden from it.
 	Unseen string
-	// Place are flags of `bakeoff-agent enter`, which say where an usher starts
-	// it.
+	// Place are flags of `bakeoff-agent enter`, which say where a proxy
+	// starts it.
 	Place []string
 }
 
@@ -59,8 +59,8 @@ func (e *Env) Contain(ctx context.Context, r Runtime) error {
 
 // bundle makes the volumes and the container's configuration, and describes
 // what it stands on.
-func (e *Env) bundle(ctx context.Context, r Runtime) (g agent.Ground, err error) {
-	g, binds, err := e.Stand(ctx)
+func (e *Env) bundle(ctx context.Context, r Runtime) (g agent.Setup, err error) {
+	g, binds, err := e.InitSetup(ctx)
 	if err != nil {
 		return g, err
 	}
@@ -68,9 +68,9 @@ func (e *Env) bundle(ctx context.Context, r Runtime) (g agent.Ground, err error)
 	if err != nil {
 		return g, err
 	}
-	first := Porter(true)
-	if r.Usher { // through which the visitors come, and not in there
-		binds, first = binds[:len(binds)-1], ushered()
+	first := Init(true)
+	if r.Proxy { // the connections come through it, not through the bind
+		binds, first = binds[:len(binds)-1], proxiedInit()
 	}
 	text, err := json.MarshalIndent(configure(e, binds, first, accounted), "", "\t")
 	if err != nil {
@@ -84,18 +84,18 @@ func (e *Env) bundle(ctx context.Context, r Runtime) (g agent.Ground, err error)
 
 // run makes what the container stands on, and then the container, from one
 // process.
-func (c *container) run(ctx context.Context, g agent.Ground) error {
+func (c *container) run(ctx context.Context, g agent.Setup) error {
 	e := c.env
 	argv := c.command("run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)
-	if c.runtime.Usher {
-		return e.usher(ctx, g, c.runtime.Place, argv)
+	if c.runtime.Proxy {
+		return e.proxy(ctx, g, c.runtime.Place, argv)
 	}
 	if within := []string{e.Spec.Agent, "enter"}; len(argv) > 2 && slices.Equal(argv[:2], within) {
 		argv = argv[2:]
 	} else {
 		argv = append([]string{"--"}, argv...)
 	}
-	return e.LayThenRun(ctx, g, argv...)
+	return e.SetUpThenRun(ctx, g, argv...)
 }
 
 // swapAccounted tells whether swap can be limited. A runtime that is asked to

@@ -30,11 +30,11 @@ func Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool
 const attempts = 4
 
 // reap removes what is left, and tries again while something went wrong. What
-// it returns as found was found at first. raze, where it is not nil, is a shorter
+// it returns as found was found at first. teardown, where it is not nil, is a shorter
 // way to remove network and mounts, tried once: what it leaves, the programs of
 // the host take.
-func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool, raze func(context.Context)) ([]string, error) {
-	found, err := reapOnce(ctx, host, layout, left, dryRun, raze)
+func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool, teardown func(context.Context)) ([]string, error) {
+	found, err := reapOnce(ctx, host, layout, left, dryRun, teardown)
 	for i := 1; i < attempts && err != nil && !dryRun && ctx.Err() == nil; i++ {
 		time.Sleep(50 * time.Millisecond)
 		var more []string
@@ -47,7 +47,7 @@ func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver
 
 // reapOnce goes from what runs to what it stands on. A step that fails does
 // not keep the others from being done.
-func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool, raze func(context.Context)) (found []string, err error) {
+func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool, teardown func(context.Context)) (found []string, err error) {
 	group, gerr := layout.Adopt(ctx, host, left.Label, cgroup.Limits{})
 	if fault.Is(gerr, fault.NotFound) {
 		gerr = nil
@@ -62,8 +62,8 @@ func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left dr
 			step(nil, group.Kill(ctx))
 		}
 	}
-	if raze != nil {
-		raze(ctx)
+	if teardown != nil {
+		teardown(ctx)
 	}
 	step(network(ctx, host, left.Label, dryRun))
 	step(mounts(ctx, host, left.Dir, dryRun))

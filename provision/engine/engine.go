@@ -1,6 +1,6 @@
 // Package engine is what the drivers of container engines (Docker, Podman)
 // have in common: the engine's command line makes a container whose first
-// process is a porter, which starts the programs: they have what the engine
+// process, the init process, starts the programs: they have what the engine
 // gives the program that an image names, its capabilities and its filter of
 // system calls. The engine's own exec gives the same by way of its daemon or
 // monitor and the runtime; it is an option.
@@ -77,8 +77,8 @@ type Container struct {
 	// ID is what the engine calls it.
 	ID string
 	// PID is its first process, as the host numbers it.
-	PID  int
-	door *agent.Bind // nil where programs come by the engine's exec
+	PID    int
+	socket *agent.Bind // nil where programs come by the engine's exec
 }
 
 // Flags are what both engines are told of an environment in the same words:
@@ -93,8 +93,8 @@ func (c *Container) Flags(volumes map[string]string) []string {
 		out = append(out, "--memory", strconv.FormatInt(m, 10), "--memory-swap", strconv.FormatInt(m, 10))
 	}
 	binds := c.Env.Binds(volumes)
-	if c.door != nil {
-		binds = append(binds, *c.door)
+	if c.socket != nil {
+		binds = append(binds, *c.socket)
 	}
 	for _, b := range binds {
 		out = append(out, "--mount", mountFlag(b))
@@ -106,10 +106,10 @@ func (c *Container) Flags(volumes map[string]string) []string {
 // has, and then lets programs in, or sleeps where the engine does that.
 func (c *Container) First() []string {
 	dirs := []string{"--dir", "/tmp", "--dir", confine.Scratch}
-	if c.door == nil {
+	if c.socket == nil {
 		return append([]string{confine.AgentPath, "pause"}, dirs...)
 	}
-	return confine.Porter(true, dirs...)
+	return confine.Init(true, dirs...)
 }
 
 // Prepare makes what the way in needs, before Flags and First are asked for.
@@ -117,8 +117,8 @@ func (c *Container) Prepare(ctx context.Context) error {
 	if c.Env.Spec.Options.Text(ExecOption.Name) == byEngine {
 		return nil
 	}
-	door, err := c.Env.Door(ctx)
-	c.door = &door
+	socket, err := c.Env.InitSocket(ctx)
+	c.socket = &socket
 	return err
 }
 
@@ -189,12 +189,13 @@ func parseFound(out string) (id string, pid int, err error) {
 }
 
 // ExecOption is the option that says how programs get into a container.
-var ExecOption = param.Spec{Name: "exec", Kind: param.Text, Default: byPorter, Enum: []string{byEngine, byPorter},
-	Doc: "How programs get in: started by the container's first process, or by the engine's own exec, which takes some 100 ms and more."}
+var ExecOption = param.Spec{Name: "exec", Kind: param.Text, Default: byInit, Enum: []string{byEngine, byInit},
+	Former: map[string]string{"porter": byInit},
+	Doc:    "How programs get in: started by the container's init process, or by the engine's own exec, which takes some 100 ms and more."}
 
 const (
 	byEngine = "engine"
-	byPorter = "porter"
+	byInit   = "init"
 )
 
 // Enter makes the way in, and waits until the first process is at rest.
@@ -205,7 +206,7 @@ func (c *Container) Enter(ctx context.Context) error {
 	}
 	e.Facts()["root"] = "overlay over the image, written parts in the engine's own storage"
 	e.Facts()["scratch"] = "as the root"
-	if e.Facts()["exec"] = "by the first process"; c.door == nil {
+	if e.Facts()["exec"] = "by the first process"; c.socket == nil {
 		// It passes on a number only, so the agent says by which signal a
 		// program ended.
 		e.In = append(c.command([]string{"exec", "--interactive", e.Spec.Label}), e.Info().Agent, "enter", "--report")
@@ -232,7 +233,7 @@ func (c *Container) settled(ctx context.Context) error {
 		}
 		if _, perr := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/comm", c.PID)); fault.Is(perr, fault.NotFound) {
 			err := fault.New(fault.Subject, "the container's first process has ended: %s", c.logs(ctx))
-			if c.door != nil {
+			if c.socket != nil {
 				err = fault.WithFix(err, "where it may not make its socket: the option exec: engine")
 			}
 			return err

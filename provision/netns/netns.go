@@ -184,7 +184,7 @@ func hash(label string) string {
 // Describe is the environment's own namespace, Own(label), with one link to the
 // bridge; n nil is one with nothing but a loopback device. With of, the
 // namespace is that of a process, which a container engine has made. It is
-// made by `bakeoff-agent lay`, on a host's own kernel and without a program
+// made by `bakeoff-agent setup`, on a host's own kernel and without a program
 // for each step.
 func Describe(n *driver.Network, label string, of int) (agent.Netns, error) {
 	if err := check(label, n); err != nil {

@@ -77,7 +77,7 @@ func attach(ctx context.Context, n *driver.Network, label string) error {
 	if err != nil {
 		return err
 	}
-	cmd, err := agent.Ground{Network: &own}.Command(os.Args[0])
+	cmd, err := agent.Setup{Network: &own}.Command(os.Args[0])
 	if err != nil {
 		return err
 	}

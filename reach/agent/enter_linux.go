@@ -38,7 +38,7 @@ type entry struct {
 	env      []string
 	noPrivs  bool
 	report   bool
-	door     string
+	socket   string
 	argv     []string
 }
 
@@ -49,12 +49,12 @@ type entry struct {
 //
 //	bakeoff-agent enter [--cgroup DIR]… [--cpus LIST] [--private-mounts [--umount DIR]… [--bind FROM:TO]…]
 //	    [--pid PID --ns mnt,pid,net,…] [--netns NAME|PATH] [--chroot ROOT] [--dir DIR]
-//	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] [--mark WORD] [--usher SOCKET] -- PROGRAM ARGUMENT…
+//	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] [--mark WORD] [--proxy SOCKET] -- PROGRAM ARGUMENT…
 //
 // Only where a process namespace is entered does it stay, as the parent that
 // waits: such a namespace takes in children only (setns(2)). It stays with
 // --report as well, to say by which signal the program ended, for ways that
-// pass on a number only, and with --usher, to be one (see usher).
+// pass on a number only, and with --proxy, as the proxy itself (see proxy).
 func Enter(args []string) error {
 	err := enter(args)
 	fmt.Fprintf(os.Stderr, "%s%v\n", enterMark, err)
@@ -99,7 +99,7 @@ func parseEntry(args []string) (e entry, err error) {
 	f.BoolVar(&e.clearEnv, "clear-env", false, "start from an empty environment")
 	f.Func("env", "NAME=VALUE", list(&e.env))
 	f.BoolVar(&e.report, "report", false, "say which signal ended the program")
-	f.StringVar(&e.door, "usher", "", "hand who comes to this socket to a porter on the program's standard input")
+	f.StringVar(&e.socket, "proxy", "", "pass the connections to this socket to an init process, on the program's standard input")
 	f.String("mark", "", "nothing but a word by which this process is found from outside")
 	f.BoolVar(&e.noPrivs, "no-new-privs", false, "set no_new_privs")
 	if err := f.Parse(args); err != nil {
@@ -122,8 +122,8 @@ func enter(args []string) error {
 	if err != nil {
 		return err
 	}
-	if e.door != "" {
-		return e.usher()
+	if e.socket != "" {
+		return e.proxy()
 	}
 	if err := e.occupy(); err != nil {
 		return err

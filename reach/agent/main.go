@@ -52,13 +52,13 @@ func commands() []command {
 		{"enter", "execute a program inside control groups, namespaces and a root (Linux)", func(c call) int { return c.fail(Enter(c.args)) }},
 		{"host", "give this machine to one controller, on standard input and output", runHost},
 		{"pause", "do nothing, as the first process of an environment", func(c call) int { return Pause(c.args, c.stderr) }},
-		{"porter", "let programs in, as the first process of an environment (Linux)", func(c call) int { return c.done(Porter(c.args, c.stderr)) }},
-		{"via", "have a porter start a program, with the streams of this process (Linux)", func(c call) int { return c.fail(Via(c.args)) }},
+		{"container-init", "start programs, as the first process of a container (Linux)", func(c call) int { return c.done(ContainerInit(c.args, c.stderr)) }},
+		{"via", "ask a container's init process to start a program, with the streams of this process (Linux)", func(c call) int { return c.fail(Via(c.args)) }},
 		{"init", "be process 1 of a guest", runInit},
 		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
 		{"kvm-probe", "tell whether KVM runs a guest here", runKVMProbe},
-		{"lay", "make the network namespace and the root of an environment as standard input describes them (Linux)", runLay},
-		{"raze", "remove the network namespace and the mounts of an environment (Linux)", runRaze},
+		{"setup", "make the network namespace and the root of an environment as standard input describes them (Linux)", runSetup},
+		{"teardown", "remove the network namespace and the mounts of an environment (Linux)", runTeardown},
 		{"put", "write standard input to a file, whole or not at all", runPut},
 		{"get", "print a file", runGet},
 		{"dial", "connect standard input and output to an address", runDial},
@@ -94,7 +94,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, loops []Loop
 	if i < 0 {
 		fmt.Fprintln(stderr, "usage: bakeoff-agent COMMAND …")
 		for _, c := range all {
-			fmt.Fprintf(stderr, "  %-10s %s\n", c.name, c.summary)
+			fmt.Fprintf(stderr, "  %-14s %s\n", c.name, c.summary)
 		}
 		return ExitInvalid
 	}

@@ -66,7 +66,7 @@ func makeNetns(n Netns) error {
 		return err
 	}
 	defer here.Close()
-	err = n.lay()
+	err = n.create()
 	if berr := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); berr != nil {
 		// Still locked, the thread ends with its goroutine.
 		return errors.Join(err, privileged(fmt.Errorf("go back: %w", berr)))
@@ -75,7 +75,7 @@ func makeNetns(n Netns) error {
 	return err
 }
 
-func (n Netns) lay() error {
+func (n Netns) create() error {
 	at := filepath.Join(netnsDir, n.Name)
 	if err := shareNames(); err != nil {
 		return privileged(err)

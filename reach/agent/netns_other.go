@@ -8,7 +8,7 @@ func makeNetns(Netns) error {
 	return fault.New(fault.Unsupported, "network namespaces exist on Linux only")
 }
 
-// Raze is of Linux only.
-func (Razing) Raze() error {
+// Run works on Linux only.
+func (Teardown) Run() error {
 	return fault.New(fault.Unsupported, "what an environment stands on is removed so on Linux only")
 }

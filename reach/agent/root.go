@@ -1,6 +1,6 @@
 package agent
 
-// Root describes a root file system that `bakeoff-agent lay` makes on a
+// Root describes a root file system that `bakeoff-agent setup` makes on a
 // Linux host: an overlay over an image, with what programs expect in it.
 type Root struct {
 	// At is the directory where it is mounted; Lower the image, which is not

@@ -58,12 +58,12 @@ func TestRoot(t *testing.T) {
 	}
 	r.System, r.Dirs = true, []string{"/tmp"}
 	r.Binds = []Bind{{From: from + "/program", To: "/.bakeoff/agent", ReadOnly: true}, {From: from, To: "/deep/data"}}
-	text, err := json.Marshal(Ground{Root: &r})
+	text, err := json.Marshal(Setup{Root: &r})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	if code := runLay(call{stdin: bytes.NewReader(text), stderr: &errs}); code != ExitOK {
+	if code := runSetup(call{stdin: bytes.NewReader(text), stderr: &errs}); code != ExitOK {
 		t.Fatalf("%d %s", code, errs.String())
 	}
 	defer unix.Unmount(r.At, unix.MNT_DETACH)
@@ -121,7 +121,7 @@ func TestRootRefuses(t *testing.T) {
 	}
 	var errs bytes.Buffer
 	for _, text := range []string{"", "{", `{"root": {"at": 1}}`, `{"unknown": true}`} {
-		if code := runLay(call{stdin: strings.NewReader(text), stderr: &errs}); code != ExitInvalid {
+		if code := runSetup(call{stdin: strings.NewReader(text), stderr: &errs}); code != ExitInvalid {
 			t.Errorf("%q: code %d", text, code)
 		}
 	}

@@ -67,9 +67,9 @@ func (s *site) exec(ctx context.Context, cmd tool.Command) (stdout, stderr []byt
 	return out.buf.Bytes(), said.buf.Bytes(), err
 }
 
-// lay makes the tool's directory, takes away what an earlier trial left of the
+// setup makes the tool's directory, takes away what an earlier trial left of the
 // files that will be kept, and writes those that the command needs.
-func (s *site) lay(ctx context.Context, cmd tool.Command) error {
+func (s *site) setup(ctx context.Context, cmd tool.Command) error {
 	files := conn.FilesOf(s.conn)
 	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", s.dir); err != nil {
 		return err

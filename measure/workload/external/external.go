@@ -162,7 +162,7 @@ func (e external) run(ctx context.Context, t workload.Target, p param.Values) (w
 		return nil, fault.Wrap(fault.Lab, "facts", err)
 	}
 	raw := workload.Raw{workload.Facts: facts}
-	if err := s.lay(ctx, cmd); err != nil {
+	if err := s.setup(ctx, cmd); err != nil {
 		return raw, err
 	}
 	out, said, err := s.exec(ctx, cmd)
@@ -239,7 +239,7 @@ func (s *site) recall() error {
 // aside runs commands that are not measured; each must end with 0.
 func (s *site) aside(ctx context.Context, cmds []tool.Command, err error) error {
 	for _, cmd := range cmds {
-		if err := s.lay(ctx, cmd); err != nil {
+		if err := s.setup(ctx, cmd); err != nil {
 			return err
 		}
 		out, _, err := s.exec(ctx, cmd)

@@ -196,7 +196,7 @@ func (s *server) write(ctx context.Context, config string) error {
 	if _, err := conn.Output(ctx, c, "mkdir", "-p", s.dir+"/temp"); err != nil {
 		return err
 	}
-	if err := s.lay(ctx, s.dir+"/www"); err != nil {
+	if err := s.setup(ctx, s.dir+"/www"); err != nil {
 		return err
 	}
 	if s.params.Bool("tls") {

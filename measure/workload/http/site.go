@@ -119,10 +119,10 @@ func fill(urls []URL, site webroot.Site) ([]URL, error) {
 	return urls, nil
 }
 
-// lay puts the site below dir. More than one file goes as an archive: a
+// setup puts the site below dir. More than one file goes as an archive: a
 // transfer for each would make the slowest way into an environment the longest
 // part of its creation.
-func (s *server) lay(ctx context.Context, dir string) error {
+func (s *server) setup(ctx context.Context, dir string) error {
 	c := s.target.Subject
 	if _, err := conn.Output(ctx, c, "rm", "-rf", dir); err != nil {
 		return err

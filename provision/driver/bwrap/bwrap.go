@@ -1,9 +1,9 @@
 // Package bwrap is the driver for bubblewrap: the unprivileged sandbox that
 // Flatpak uses, here started as root.
 //
-// An environment is one sandbox that lives as long as the environment, with a
-// porter as its first process, which starts the programs: they have what
-// bubblewrap gives a program, and outlast the Exec that started them.
+// An environment is one sandbox that lives as long as the environment. Its init
+// process starts the programs: they have what bubblewrap gives a program, and
+// outlast the Exec that started them.
 package bwrap
 
 import (
@@ -84,19 +84,18 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err != nil {
 		return err
 	}
-	g, binds, err := e.Stand(ctx)
+	g, binds, err := e.InitSetup(ctx)
 	if err != nil {
 		return err
 	}
-	if err := e.HoldPorter(ctx, g, argv(e, binds)...); err != nil {
+	if err := e.HoldInit(ctx, g, argv(e, binds)...); err != nil {
 		return fault.Op("bwrap", err)
 	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "none"
 	return nil
 }
 
-// argv is where and what is entered: the sandbox, with the porter as its first
-// process. All capabilities are kept: servers start as root and change their
+// argv is where and what is entered: the sandbox, with the init process. All capabilities are kept: servers start as root and change their
 // user themselves.
 func argv(e *confine.Env, binds []agent.Bind) []string {
 	out := append([]string{"--netns", e.Netns()}, e.Group.EnterArgs()...)
@@ -110,7 +109,7 @@ func argv(e *confine.Env, binds []agent.Bind) []string {
 		}
 		out = append(out, how, b.From, b.To)
 	}
-	return append(append(out, "--chdir", "/", "--"), confine.Porter(false)...)
+	return append(append(out, "--chdir", "/", "--"), confine.Init(false)...)
 }
 
 // Reap removes what an environment has left.

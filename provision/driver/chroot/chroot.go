@@ -62,7 +62,7 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err != nil {
 		return err
 	}
-	g, err := e.Ground(ctx, true, true, volumes)
+	g, err := e.Setup(ctx, true, true, volumes)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (in *Instance) build(ctx context.Context, set param.Values) error {
 	}
 	timeout := set.Duration(optBootTimeout)
 	var rw io.ReadWriteCloser
-	err = in.wait(ctx, p, func() (err error) { rw, err = in.knock(ctx); return err }, timeout)
+	err = in.wait(ctx, p, func() (err error) { rw, err = in.dial(ctx); return err }, timeout)
 	if err != nil {
 		return err
 	}
@@ -155,10 +155,10 @@ func (in *Instance) wait(ctx context.Context, p *guest.Process, try func() error
 	}
 }
 
-// knock asks Firecracker for the agent's port in the guest: a connection to the
+// dial asks Firecracker for the agent's port in the guest: a connection to the
 // socket says CONNECT and the port, and is told OK and another when somebody
 // listens there.
-func (in *Instance) knock(ctx context.Context) (io.ReadWriteCloser, error) {
+func (in *Instance) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	c, err := in.Host.Dial(ctx, "unix", path.Join(in.Spec.Dir, socketVsock))
 	if err != nil {
 		return nil, err

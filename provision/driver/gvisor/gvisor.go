@@ -4,11 +4,10 @@
 // runsc is not in Debian. It is looked for in PATH and in bakeoff's cache,
 // into which one command builds it from the Go module proxy.
 //
-// Programs are started by the container's first process, a porter, and have
-// the streams of whoever asked. gVisor's kernel lets no socket of a container's
-// be reached from the host, but it takes descriptors out of one that it was
-// given: the porter has it as its standard input, with an usher at the other end
-// (see package agent). runsc's own exec does the same for each program anew, and
+// The container's init process starts the programs, with the streams of the
+// client. The host cannot reach a socket inside gVisor's kernel, but that kernel
+// takes descriptors out of a stream that it was given: it is the standard input
+// of the init process, with a proxy at the other end (see package agent). runsc's own exec does the same for each program anew, and
 // takes half as long as a creation.
 package gvisor
 
@@ -148,7 +147,7 @@ func start(ctx context.Context, e *confine.Env, runsc program, o settings) error
 	if err != nil {
 		return err
 	}
-	if err := e.Contain(ctx, confine.Runtime{Name: "runsc", Argv: command(e, runsc, o), Usher: true, Place: place}); err != nil {
+	if err := e.Contain(ctx, confine.Runtime{Name: "runsc", Argv: command(e, runsc, o), Proxy: true, Place: place}); err != nil {
 		return err
 	}
 	e.OwnKernel()

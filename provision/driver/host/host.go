@@ -78,7 +78,7 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err != nil {
 		return err
 	}
-	return e.Begin(ctx, agent.Ground{Network: &own})
+	return e.Begin(ctx, agent.Setup{Network: &own})
 }
 
 // Reap removes what an environment has left.

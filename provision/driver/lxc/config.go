@@ -31,7 +31,7 @@ func config(e *confine.Env, binds []agent.Bind, filter string, more []string) (s
 	lines := append([]string{
 		"lxc.uts.name = " + e.Spec.Label,
 		"lxc.rootfs.path = dir:" + e.Root,
-		"lxc.init.cmd = " + strings.Join(confine.Porter(true), " "),
+		"lxc.init.cmd = " + strings.Join(confine.Init(true), " "),
 		"lxc.namespace.share.net = " + e.Netns(),
 	}, common...)
 	if filter == filterOn {

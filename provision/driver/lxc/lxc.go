@@ -3,9 +3,8 @@
 //
 // The configuration is written for each environment; capabilities, devices and
 // the filter of system calls are those of the distribution's common.conf. The
-// container's first process is a porter, which starts the programs: they have
-// the container's filter and bounds, and no second program of LXC is needed for
-// each.
+// container's init process starts the programs: they have the container's filter
+// and bounds, and no second program of LXC is needed for each.
 package lxc
 
 import (
@@ -174,8 +173,8 @@ func limit(ctx context.Context, e *confine.Env) error {
 
 // files makes the volumes and the configuration, and describes what the
 // container stands on.
-func files(ctx context.Context, e *confine.Env, filter string, more []string) (g agent.Ground, err error) {
-	g, binds, err := e.Stand(ctx)
+func files(ctx context.Context, e *confine.Env, filter string, more []string) (g agent.Setup, err error) {
+	g, binds, err := e.InitSetup(ctx)
 	if err != nil {
 		return g, err
 	}
@@ -191,9 +190,9 @@ func files(ctx context.Context, e *confine.Env, filter string, more []string) (g
 
 // start starts the container, which runs when lxc-start returns, and takes
 // over the group that it is in.
-func start(ctx context.Context, e *confine.Env, g agent.Ground) error {
+func start(ctx context.Context, e *confine.Env, g agent.Setup) error {
 	argv := append(append([]string{"--"}, command(e, "lxc-start")...), "--daemon", "--rcfile", e.Dir(file))
-	if err := e.LayThenRun(ctx, g, argv...); err != nil {
+	if err := e.SetUpThenRun(ctx, g, argv...); err != nil {
 		if log := causes(tail(ctx, e)); len(log) > 0 {
 			err = fault.New(fault.Lab, "%w; its log says:\n%s", err, log)
 		}

@@ -4,9 +4,8 @@
 // What is measured is what systemd-nspawn itself sets up: namespaces, its own
 // control groups, its bounds on capabilities and its filter of system calls.
 // Programs that enter by setns(2) would have neither filter nor bounds, so an
-// environment is one container whose first process, a porter, starts them on
-// request, with the streams of whoever asked: no byte of their output goes
-// through it.
+// environment is one container whose init process starts them on request, with
+// the client's streams: no byte of their output goes through it.
 package nspawn
 
 import (
@@ -114,11 +113,11 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 	if err != nil {
 		return err
 	}
-	g, binds, err := e.Stand(ctx)
+	g, binds, err := e.InitSetup(ctx)
 	if err != nil {
 		return err
 	}
-	if err := e.HoldPorter(ctx, g, argv(e, binds, filter)...); err != nil {
+	if err := e.HoldInit(ctx, g, argv(e, binds, filter)...); err != nil {
 		return refused(err)
 	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "the filter of systemd-nspawn"
@@ -154,7 +153,7 @@ func refused(err error) error {
 	return fault.Op("systemd-nspawn", err)
 }
 
-// argv starts the container with the porter as its first process. What
+// argv starts the container with the init process. What
 // systemd-nspawn would add for its user's comfort and no other technology has
 // (time zone, name servers, settings beside the image, a /tmp in memory) is
 // left out.
@@ -173,7 +172,7 @@ func argv(e *confine.Env, binds []agent.Bind, filter string) []string {
 		}
 		out = append(out, how+escape(b.From)+":"+escape(b.To))
 	}
-	return append(append(out, "--"), confine.Porter(false)...)
+	return append(append(out, "--"), confine.Init(false)...)
 }
 
 // escape keeps a colon and a backslash in a path of --bind from being read as

@@ -1,8 +1,7 @@
 // Package oci is the driver for containers, run by a runtime of the Open
 // Container Initiative (crun, runc) without an engine above it.
 //
-// The container's first process is a porter, which starts the programs: they
-// have what the runtime gave the container, as the program has that an image
+// The container's init process starts the programs: they have what the runtime gave the container, as the program has that an image
 // names. The runtime's own exec gives the same, and takes as long as the
 // creation of another container.
 package oci

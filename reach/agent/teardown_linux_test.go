@@ -16,8 +16,8 @@ import (
 	"bakeoff/base/fault"
 )
 
-func TestRazeRefuses(t *testing.T) {
-	for name, r := range map[string]Razing{
+func TestTeardownRefuses(t *testing.T) {
+	for name, r := range map[string]Teardown{
 		"another's namespace": {Netns: "../x"},
 		"no interface":        {Netns: "bo-a", Link: "../all"},
 		"everything":          {Dir: "/"},
@@ -25,30 +25,30 @@ func TestRazeRefuses(t *testing.T) {
 		"a path upwards":      {Dir: "/var/lib/../../etc"},
 		"a slash too many":    {Dir: "/var/lib/bakeoff/"},
 	} {
-		if err := r.Raze(); !fault.Is(err, fault.Invalid) {
+		if err := r.Run(); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := (Razing{}).Raze(); err != nil {
+	if err := (Teardown{}).Run(); err != nil {
 		t.Errorf("nothing at all: %v", err)
 	}
 }
 
 // Both ends of the link, the name and all mounts are gone at once, and what is
 // beside them stays; what is not there any more is fine.
-func TestRaze(t *testing.T) {
+func TestTeardown(t *testing.T) {
 	needNamespaces(t)
 	tag := strings.ToLower(strings.ReplaceAll(filepath.Base(filepath.Dir(t.TempDir())), "_", ""))
 	bridge, own := "bo-rb-"+tag[max(0, len(tag)-20):], "bo-ro-"+tag[max(0, len(tag)-20):]
 	if err := makeNetns(Netns{Name: bridge}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { (Razing{Netns: bridge}).Raze() })
+	t.Cleanup(func() { (Teardown{Netns: bridge}).Run() })
 	if err := makeNetns(Netns{Name: own}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { (Razing{Netns: own}).Raze() })
-	link := Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bovraze0", Namespace: bridge}
+	t.Cleanup(func() { (Teardown{Netns: own}).Run() })
+	link := Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bovdown0", Namespace: bridge}
 	there, err := os.Open(filepath.Join(netnsDir, bridge))
 	if err != nil {
 		t.Fatal(err)
@@ -74,12 +74,12 @@ func TestRaze(t *testing.T) {
 
 	// As another machine has it done; a second time, as this one does it, there is
 	// nothing any more.
-	r := Razing{Netns: own, Link: "eth0", Dir: dir}
+	r := Teardown{Netns: own, Link: "eth0", Dir: dir}
 	var said bytes.Buffer
 	if code := Main(r.Argv("")[1:], nil, &said, &said, nil); code != ExitOK || said.Len() > 0 {
 		t.Fatalf("exit code %d: %s", code, said.String())
 	}
-	if err := r.Raze(); err != nil {
+	if err := r.Run(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(filepath.Join(netnsDir, own)); !errors.Is(err, os.ErrNotExist) {

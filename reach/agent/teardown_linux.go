@@ -16,7 +16,7 @@ import (
 )
 
 // check refuses what is no environment's own.
-func (r Razing) check() error {
+func (r Teardown) check() error {
 	if r.Netns != "" && !validNetns(r.Netns) || r.Link != "" && !validInterface(r.Link) {
 		return fault.New(fault.Invalid, "%q with the interface %q is no network namespace", r.Netns, r.Link)
 	}
@@ -26,19 +26,19 @@ func (r Razing) check() error {
 	return nil
 }
 
-// Raze takes away what r names; what is not there is fine. A step that fails
+// Run removes what r names; what does not exist is fine. A step that fails
 // does not keep the other from being done.
-func (r Razing) Raze() error {
+func (r Teardown) Run() error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	return errors.Join(razeNetns(r.Netns, r.Link), razeMounts(r.Dir))
+	return errors.Join(removeNetns(r.Netns, r.Link), removeMounts(r.Dir))
 }
 
-// razeNetns removes a network namespace with the link that leads out of it. The
+// removeNetns removes a network namespace with the link that leads out of it. The
 // kernel takes a namespace apart some time after it was deleted; a link goes at
 // once when it is deleted by itself.
-func razeNetns(name, link string) error {
+func removeNetns(name, link string) error {
 	at := filepath.Join(netnsDir, name)
 	if _, err := os.Lstat(at); name == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -98,9 +98,9 @@ func deleteWithin(at, link string) (back bool, err error) {
 	return true, err
 }
 
-// razeMounts unmounts everything on or below dir, the last mount first. What is
+// removeMounts unmounts everything on or below dir, the last mount first. What is
 // still in use is detached, and goes with its last user.
-func razeMounts(dir string) error {
+func removeMounts(dir string) error {
 	if dir == "" {
 		return nil
 	}

@@ -19,38 +19,38 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// As the process that a porter or its visitor is, this test binary is no test.
+// This test binary also runs as an init process, as its proxy and as a client.
 func init() {
-	switch os.Getenv("AGENT_TEST_PORTER") {
-	case "porter":
-		if err := Porter(os.Args[1:], os.Stderr); err != nil {
+	switch os.Getenv("AGENT_TEST_INIT") {
+	case "container-init":
+		if err := ContainerInit(os.Args[1:], os.Stderr); err != nil {
 			io.WriteString(os.Stderr, err.Error())
 			os.Exit(1)
 		}
 		os.Exit(0)
 	case "via":
 		Via(os.Args[1:])
-	case "usher":
+	case "proxy":
 		Enter(os.Args[1:])
 	}
 }
 
-// porter starts one and returns its socket, whose path is longer than the
+// containerInit starts one and returns its socket, whose path is longer than the
 // address of a socket can be.
-func porter(t *testing.T) string {
+func containerInit(t *testing.T) string {
 	t.Helper()
 	dir := longDir(t)
-	standing(t, conn.Cmd{Argv: []string{os.Args[0], "./s"}, Dir: dir, Env: []string{"AGENT_TEST_PORTER=porter"}})
+	standing(t, conn.Cmd{Argv: []string{os.Args[0], "./s"}, Dir: dir, Env: []string{"AGENT_TEST_INIT=container-init"}})
 	return filepath.Join(dir, "s")
 }
 
-// ushered starts a porter that has nothing but the stream that an usher gave
-// it, and returns the usher's socket.
-func ushered(t *testing.T) string {
+// proxied starts an init process that has nothing but the stream from a proxy,
+// and returns the proxy's socket.
+func proxied(t *testing.T) string {
 	t.Helper()
 	socket := filepath.Join(longDir(t), "s")
-	standing(t, conn.Cmd{Argv: []string{os.Args[0], "--usher", socket, "--env", "AGENT_TEST_PORTER=porter", "--", os.Args[0], "--silent", "-"},
-		Env: []string{"AGENT_TEST_PORTER=usher"}})
+	standing(t, conn.Cmd{Argv: []string{os.Args[0], "--proxy", socket, "--env", "AGENT_TEST_INIT=container-init", "--", os.Args[0], "--silent", "-"},
+		Env: []string{"AGENT_TEST_INIT=proxy"}})
 	return socket
 }
 
@@ -78,7 +78,7 @@ func standing(t *testing.T, cmd conn.Cmd) {
 	select {
 	case <-ready:
 	case <-time.After(20 * time.Second):
-		t.Fatal("no porter after 20 s")
+		t.Fatal("no init process after 20 s")
 	}
 }
 
@@ -91,68 +91,68 @@ func (n notify) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// visiting is a way to have the porter at a socket start a program.
-type visiting func(ctx context.Context, cmd conn.Cmd, socket string) (conn.Exit, error)
+// starter is a way to start a program through the init process at a socket.
+type starter func(ctx context.Context, cmd conn.Cmd, socket string) (conn.Exit, error)
 
-func visitWith(ctx context.Context, cmd conn.Cmd, socket string) (conn.Exit, error) {
+func startByProcess(ctx context.Context, cmd conn.Cmd, socket string) (conn.Exit, error) {
 	cmd.Argv = append([]string{os.Args[0], "--socket", socket, "--"}, cmd.Argv...)
-	cmd.Env = append(cmd.Env, "AGENT_TEST_PORTER=via")
+	cmd.Env = append(cmd.Env, "AGENT_TEST_INIT=via")
 	return Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(ctx, cmd) })
 }
 
-func visitHere(ctx context.Context, cmd conn.Cmd, socket string) (conn.Exit, error) {
+func startHere(ctx context.Context, cmd conn.Cmd, socket string) (conn.Exit, error) {
 	cmd.Argv = append([]string{"agent", "via", "--socket", socket, "--"}, cmd.Argv...)
 	return Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return ViaHere(ctx, cmd) })
 }
 
-// eachWay runs a test for each place of a porter and each way to visit it.
-func eachWay(t *testing.T, test func(*testing.T, string, visiting)) {
-	for place, start := range map[string]func(*testing.T) string{"at a socket": porter, "behind an usher": ushered} {
-		for by, visit := range map[string]visiting{"by a process": visitWith, "from here": visitHere} {
-			t.Run(place+" "+by, func(t *testing.T) { test(t, start(t), visit) })
+// eachWay runs a test for each place of an init process and each way to reach it.
+func eachWay(t *testing.T, test func(*testing.T, string, starter)) {
+	for place, open := range map[string]func(*testing.T) string{"at a socket": containerInit, "behind a proxy": proxied} {
+		for by, start := range map[string]starter{"by a process": startByProcess, "from here": startHere} {
+			t.Run(place+" "+by, func(t *testing.T) { test(t, open(t), start) })
 		}
 	}
 }
 
-// What a porter starts has the visitor's streams, gets every argument as it
-// is, and its end is the visitor's.
-func TestPorter(t *testing.T) { eachWay(t, visits) }
+// What the init process starts has the client's streams, gets every argument as
+// it is, and the client learns how it ended.
+func TestContainerInit(t *testing.T) { eachWay(t, starts) }
 
-func visits(t *testing.T, socket string, visit visiting) {
+func starts(t *testing.T, socket string, start starter) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out, errs bytes.Buffer
-	exit, err := visit(ctx, conn.Cmd{Argv: []string{"/bin/sh", "-c", `cat; echo "$1|$2|$3" >&2; exit 9`, "sh", "", "a b\n", "\xff"},
+	exit, err := start(ctx, conn.Cmd{Argv: []string{"/bin/sh", "-c", `cat; echo "$1|$2|$3" >&2; exit 9`, "sh", "", "a b\n", "\xff"},
 		Stdin: strings.NewReader("input"), Stdout: &out, Stderr: &errs}, socket)
 	if err != nil || exit.Code != 9 || exit.Signal != "" || out.String() != "input" || errs.String() != "|a b\n|\xff\n" {
 		t.Errorf("%+v, %v, %q, %q", exit, err, out.String(), errs.String())
 	}
-	exit, err = visit(ctx, conn.Command("/bin/sh", "-c", "kill -KILL $$"), socket)
+	exit, err = start(ctx, conn.Command("/bin/sh", "-c", "kill -KILL $$"), socket)
 	if err != nil || exit.Signal != "killed" {
 		t.Errorf("by a signal: %+v, %v", exit, err)
 	}
-	if _, err := visit(ctx, conn.Command("/no/such"), socket); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "/no/such") {
+	if _, err := start(ctx, conn.Command("/no/such"), socket); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "/no/such") {
 		t.Errorf("no program: %v", err)
 	}
-	if exit, err := visit(ctx, conn.Command("/etc/hostname"), socket); err != nil || exit.Code != 126 {
+	if exit, err := start(ctx, conn.Command("/etc/hostname"), socket); err != nil || exit.Code != 126 {
 		t.Errorf("no program: %+v, %v", exit, err)
 	}
-	if _, err := visit(ctx, conn.Command("/bin/true"), filepath.Join(socket, "x")); !fault.Is(err, fault.Lab) {
-		t.Errorf("no porter: %v", err)
+	if _, err := start(ctx, conn.Command("/bin/true"), filepath.Join(socket, "x")); !fault.Is(err, fault.Lab) {
+		t.Errorf("no init process: %v", err)
 	}
 }
 
-// The visit says where the program starts and what it finds there: nothing of
-// the visitor's, and of the porter's what it leaves.
-func TestPorterPlaces(t *testing.T) {
-	socket := porter(t)
+// The request says where the program starts and with which variables: none of
+// the client's, and those of the init process that it keeps.
+func TestContainerInitPlaces(t *testing.T) {
+	socket := containerInit(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "own"), []byte("#!/bin/sh\npwd; env\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	ask := func(args ...string) (string, conn.Exit, error) {
 		var out bytes.Buffer
-		cmd := conn.Cmd{Argv: append([]string{os.Args[0], "--socket", socket}, args...), Env: []string{"AGENT_TEST_PORTER=via", "VISITOR=1"}, Stdout: &out}
+		cmd := conn.Cmd{Argv: append([]string{os.Args[0], "--socket", socket}, args...), Env: []string{"AGENT_TEST_INIT=via", "CLIENT=1"}, Stdout: &out}
 		exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(t.Context(), cmd) })
 		return out.String(), exit, err
 	}
@@ -160,12 +160,12 @@ func TestPorterPlaces(t *testing.T) {
 	if err != nil || !exit.OK() || !strings.HasPrefix(out, dir+"\n") || !strings.Contains(out, "\nA=1\n") {
 		t.Errorf("%+v, %v, %q", exit, err, out)
 	}
-	if strings.Contains(out, "VISITOR") || strings.Contains(out, "AGENT_TEST_PORTER") {
+	if strings.Contains(out, "CLIENT") || strings.Contains(out, "AGENT_TEST_INIT") {
 		t.Errorf("more than what was asked for is there: %q", out)
 	}
 	out, _, err = ask("--env", "A=1", "--", "/usr/bin/env")
-	if err != nil || !strings.Contains(out, "AGENT_TEST_PORTER=porter\n") || !strings.Contains(out, "A=1\n") || strings.Contains(out, "VISITOR") {
-		t.Errorf("with the porter's: %v, %q", err, out)
+	if err != nil || !strings.Contains(out, "AGENT_TEST_INIT=container-init\n") || !strings.Contains(out, "A=1\n") || strings.Contains(out, "CLIENT") {
+		t.Errorf("with those of the init process: %v, %q", err, out)
 	}
 	if _, _, err = ask("--env", "PATH="+dir, "--", "other"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a name that the path does not have: %v", err)
@@ -175,15 +175,15 @@ func TestPorterPlaces(t *testing.T) {
 	}
 }
 
-// Who comes before the porter listens waits for it.
-func TestPorterComesLate(t *testing.T) {
+// A client that connects before the init process listens waits for it.
+func TestContainerInitComesLate(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir) // its path may be longer than that of a socket
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		exit, err := visitWith(ctx, conn.Command("/bin/true"), filepath.Join(dir, "s"))
+		exit, err := startByProcess(ctx, conn.Command("/bin/true"), filepath.Join(dir, "s"))
 		if err == nil && !exit.OK() {
 			err = fault.New(fault.Lab, "%+v", exit)
 		}
@@ -195,7 +195,7 @@ func TestPorterComesLate(t *testing.T) {
 	go func() {
 		defer close(ended)
 		local.Conn{}.Exec(life, conn.Cmd{Argv: []string{os.Args[0], "--silent", "--dir", filepath.Join(dir, "a/b"), "./s"}, Dir: dir,
-			Env: []string{"AGENT_TEST_PORTER=porter"}})
+			Env: []string{"AGENT_TEST_INIT=container-init"}})
 	}()
 	defer func() { end(); <-ended }()
 	if err := <-done; err != nil {
@@ -206,11 +206,11 @@ func TestPorterComesLate(t *testing.T) {
 	}
 }
 
-// When the visitor goes, what it had started is killed, also what has put itself
+// When the client goes, what it had started is killed, also what has put itself
 // into a session of its own; what was left behind earlier is not.
-func TestPorterVisitorGoes(t *testing.T) { eachWay(t, visitorGoes) }
+func TestContainerInitClientGoes(t *testing.T) { eachWay(t, clientGoes) }
 
-func visitorGoes(t *testing.T, socket string, visit visiting) {
+func clientGoes(t *testing.T, socket string, start starter) {
 	beat := func(file string) string { return `while :; do echo >>"` + file + `"; sleep 0.01; done` }
 	stays, goes := filepath.Join(t.TempDir(), "stays"), filepath.Join(t.TempDir(), "goes")
 	size := func(file string) int64 {
@@ -224,7 +224,7 @@ func visitorGoes(t *testing.T, socket string, visit visiting) {
 	defer os.WriteFile(stop, nil, 0o644)
 	// It also ends when the directories are gone, before it has looked.
 	script := `(while [ ! -e "` + stop + `" ] && echo >>"` + stays + `"; do sleep 0.01; done) >/dev/null 2>&1 </dev/null &`
-	if exit, err := visit(t.Context(), conn.Command("/bin/sh", "-c", script), socket); err != nil || !exit.OK() {
+	if exit, err := start(t.Context(), conn.Command("/bin/sh", "-c", script), socket); err != nil || !exit.OK() {
 		t.Fatal(exit, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -235,14 +235,14 @@ func visitorGoes(t *testing.T, socket string, visit visiting) {
 		}
 		cancel()
 	}()
-	exit, err := visit(ctx, conn.Command("/bin/sh", "-c", `setsid sh -c "$1" & wait`, "sh", beat(goes)), socket)
+	exit, err := start(ctx, conn.Command("/bin/sh", "-c", `setsid sh -c "$1" & wait`, "sh", beat(goes)), socket)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("it was cancelled: %v, %v", exit, err)
 	}
 	deadline := time.Now().Add(20 * time.Second)
 	for last := int64(-1); last != size(goes); time.Sleep(200 * time.Millisecond) {
 		if last = size(goes); time.Now().After(deadline) {
-			t.Fatal("the program outlived its visitor")
+			t.Fatal("the program outlived its client")
 		}
 	}
 	for before := size(stays); size(stays) == before; time.Sleep(10 * time.Millisecond) {
@@ -252,8 +252,8 @@ func visitorGoes(t *testing.T, socket string, visit visiting) {
 	}
 }
 
-// A visitor may say anything.
-func FuzzVisit(f *testing.F) {
+// A client may send anything.
+func FuzzRequest(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x10/\x00keep\x000\x00/bin/true"))
 	f.Add([]byte("\x00\x00\x00\x0f\x00clear\x001\x00A=b\x00a"))
 	f.Add([]byte("\x00\x00\x00\x0a\x00keep\x009\x00a"))
@@ -264,22 +264,22 @@ func FuzzVisit(f *testing.F) {
 		if len(data) < 4 {
 			return
 		}
-		v, err := readVisit(binary.BigEndian.Uint32(data), bytes.NewReader(data[4:]))
+		v, err := readRequest(binary.BigEndian.Uint32(data), bytes.NewReader(data[4:]))
 		if err != nil {
 			return
 		}
 		if !v.clock && (len(v.argv) == 0 || v.argv[0] == "") {
 			t.Errorf("%q was read as %+v", data, v)
 		}
-		if again, err := parseVisit(v.text()); err != nil || !reflect.DeepEqual(again, v) {
+		if again, err := parseRequest(v.text()); err != nil || !reflect.DeepEqual(again, v) {
 			t.Errorf("%q was read as %+v and then as %+v, %v", data, v, again, err)
 		}
 	})
 }
 
-// One that hands over no streams is told so, and the porter goes on.
-func TestPorterRefuses(t *testing.T) {
-	socket := porter(t)
+// A client that sends no streams gets an error, and the init process goes on.
+func TestContainerInitRefuses(t *testing.T) {
+	socket := containerInit(t)
 	t.Chdir(filepath.Dir(socket))
 	c, err := net.Dial("unix", "./s")
 	if err != nil {
@@ -294,7 +294,7 @@ func TestPorterRefuses(t *testing.T) {
 	if !bytes.Contains(answer, []byte("0 streams")) {
 		t.Errorf("%q, %v", answer, err)
 	}
-	if exit, err := visitWith(t.Context(), conn.Command("/bin/true"), socket); err != nil || !exit.OK() {
+	if exit, err := startByProcess(t.Context(), conn.Command("/bin/true"), socket); err != nil || !exit.OK() {
 		t.Error(exit, err)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Ground is what an environment on a Linux host stands on. `bakeoff-agent lay`
-// makes all of it in one process: a program for each step would take longer
-// than the steps.
-type Ground struct {
+// Setup describes the network namespace and the root of an environment on a
+// Linux host. `bakeoff-agent setup` makes both in one process: a program for
+// each step would take longer than the steps.
+type Setup struct {
 	Network *Netns `json:"network,omitempty"`
 	Root    *Root  `json:"root,omitempty"`
 }
@@ -45,29 +45,29 @@ type Link struct {
 // Command returns the command that makes g, with the agent at path on the
 // host, and goes on as `enter` with args, if there are any: Entered then reads
 // what came of it.
-func (g Ground) Command(path string, args ...string) (conn.Cmd, error) {
+func (g Setup) Command(path string, args ...string) (conn.Cmd, error) {
 	text, err := json.Marshal(g)
 	if err != nil {
 		return conn.Cmd{}, err
 	}
-	cmd := conn.Command(append([]string{path, "lay"}, args...)...)
+	cmd := conn.Command(append([]string{path, "setup"}, args...)...)
 	cmd.Stdin = bytes.NewReader(text)
 	return cmd, nil
 }
 
-// maxGround bounds the description of a ground, in bytes.
-const maxGround = maxRoot + 4<<10
+// maxSetup bounds the description of a setup, in bytes.
+const maxSetup = maxRoot + 4<<10
 
-// runLay reads a Ground on standard input and makes it. What fails leaves
+// runSetup reads a Setup on standard input and makes it. What fails leaves
 // nothing of its own step; what the steps before have made stays, under the
 // names that the description gave it.
 //
-//	bakeoff-agent lay [FLAGS OF enter -- PROGRAM ARGUMENT…]
+//	bakeoff-agent setup [FLAGS OF enter -- PROGRAM ARGUMENT…]
 //
 // With arguments it then goes on as enter does, in the same process. What
 // fails is then said as enter says it.
-func runLay(c call) int {
-	err := readGround(c.stdin)
+func runSetup(c call) int {
+	err := readSetup(c.stdin)
 	switch {
 	case err == nil && len(c.args) > 0:
 		return c.fail(Enter(c.args))
@@ -80,12 +80,12 @@ func runLay(c call) int {
 	return c.fail(err)
 }
 
-func readGround(from io.Reader) error {
-	var g Ground
-	dec := json.NewDecoder(io.LimitReader(from, maxGround))
+func readSetup(from io.Reader) error {
+	var g Setup
+	dec := json.NewDecoder(io.LimitReader(from, maxSetup))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&g); err != nil {
-		return fault.Wrap(fault.Invalid, "lay", err)
+		return fault.Wrap(fault.Invalid, "setup", err)
 	}
 	if n := g.Network; n != nil {
 		if err := makeNetns(*n); err != nil {

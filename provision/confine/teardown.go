@@ -22,11 +22,11 @@ func here(c conn.Conn) bool {
 	return ok
 }
 
-// raze removes the network namespace and the mounts: on this machine without a
+// teardown removes the network namespace and the mounts: on this machine without a
 // process, on another by one. ip(8) for each step and umount(8) for each mount
 // take longer than all of it. What it leaves, the steps after it find.
-func (e *Env) raze(ctx context.Context) {
-	r := agent.Razing{Netns: netns.Own(e.Spec.Label), Link: netns.Inside, Dir: e.razed()}
+func (e *Env) teardown(ctx context.Context) {
+	r := agent.Teardown{Netns: netns.Own(e.Spec.Label), Link: netns.Inside, Dir: e.unmounted()}
 	if !here(e.Host) {
 		conn.Output(ctx, e.Host, r.Argv(e.Spec.Agent)...)
 		return
@@ -34,7 +34,7 @@ func (e *Env) raze(ctx context.Context) {
 	done := make(chan struct{})
 	go func() { // unmounting writes back, and that may take longer than ctx lasts
 		defer close(done)
-		r.Raze()
+		r.Run()
 	}()
 	select {
 	case <-done:
@@ -42,9 +42,9 @@ func (e *Env) raze(ctx context.Context) {
 	}
 }
 
-// razed is the directory below which everything is unmounted. A pool of ZFS is
+// unmounted is the directory below which everything is unmounted. A pool of ZFS is
 // its daemon's to close, and comes after the root.
-func (e *Env) razed() string {
+func (e *Env) unmounted() string {
 	if slices.ContainsFunc(e.Spec.Volumes, func(v driver.Volume) bool { return v.Backing == volume.ZFS }) {
 		return path.Join(e.Spec.Dir, "root")
 	}

@@ -27,35 +27,35 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// A porter is the first process of an environment into which nobody can get
-// from outside without leaving something of it behind: what enters namespaces
+// The container's init process is the first process of an environment, and
+// starts the programs in it. A program that enters the namespaces from outside
 // by setns(2) has neither the environment's system call filter nor its bounds
-// on capabilities. The porter has them, and so has what it starts.
+// on capabilities. The init process has them, and so does what it starts.
 //
-// It listens on a socket. Who asks hands over its own standard streams, as
-// descriptors, and then what is to run; no byte of them goes through the
-// porter. The connection is the caller's life: when it ends before the
-// program does, the program is killed.
+// It listens on a socket. A client sends its own standard streams, as
+// descriptors, and then what is to run; no byte of the streams goes through the
+// init process. When the client's connection ends before the program does, the
+// init process kills the program.
 
-// maxVisit bounds a request, in bytes: the kernel takes an argument vector of
+// maxStart bounds a request, in bytes: the kernel takes an argument vector of
 // 2 MiB by default, and of 6 MiB at most (execve(2)).
-const maxVisit = 6 << 20
+const maxStart = 6 << 20
 
-// visit is what is asked for: a program, where it starts and what it finds in
-// its environment beside what the porter has; or only what time it is.
-type visit struct {
+// request asks for a program, with its directory and environment variables, or
+// for the clock.
+type request struct {
 	clock bool   // nothing else is asked for
-	dir   string // "" is the porter's own
-	clear bool   // nothing of the porter's environment
+	dir   string // "" is that of the init process
+	clear bool   // no variables of the init process
 	env   []string
 	argv  []string
 }
 
-// text is a visit as it is sent: its parts, with a zero byte between them.
+// text is a request as it is sent: its parts, with a zero byte between them.
 // None of them can hold one.
-func (v visit) text() string {
+func (v request) text() string {
 	if v.clock {
-		return visitClock
+		return clockRequest
 	}
 	how := "keep"
 	if v.clear {
@@ -65,31 +65,31 @@ func (v visit) text() string {
 	return strings.Join(append(parts, v.argv...), "\x00")
 }
 
-// visitClock is the text of a visit that asks for the clock.
-const visitClock = "clock"
+// clockRequest is the text of a request that asks for the clock.
+const clockRequest = "clock"
 
-// parseVisit reads what text has written.
-func parseVisit(text string) (v visit, err error) {
-	if text == visitClock {
-		return visit{clock: true}, nil
+// parseRequest reads what text has written.
+func parseRequest(text string) (v request, err error) {
+	if text == clockRequest {
+		return request{clock: true}, nil
 	}
 	parts := strings.Split(text, "\x00")
 	if len(parts) < 4 {
-		return v, errors.New("porter: the request has no program")
+		return v, errors.New("container-init: the request has no program")
 	}
 	n, err := strconv.Atoi(parts[2])
 	if err != nil || n < 0 || n > len(parts)-4 || parts[1] != "keep" && parts[1] != "clear" {
-		return v, fmt.Errorf("porter: the request is not one: %.40q", text)
+		return v, fmt.Errorf("container-init: the request is not one: %.40q", text)
 	}
-	v = visit{dir: parts[0], clear: parts[1] == "clear", env: parts[3 : 3+n], argv: parts[3+n:]}
+	v = request{dir: parts[0], clear: parts[1] == "clear", env: parts[3 : 3+n], argv: parts[3+n:]}
 	if v.argv[0] == "" {
-		return v, errors.New("porter: no program is named")
+		return v, errors.New("container-init: no program is named")
 	}
 	return v, nil
 }
 
 // environ is what the program finds. Of two values of a name the last counts.
-func (v visit) environ() []string {
+func (v request) environ() []string {
 	var own []string
 	if !v.clear {
 		own = os.Environ()
@@ -101,7 +101,7 @@ func (v visit) environ() []string {
 // of the program's own environment has by this name.
 //
 // Source: execvp(3), whose rules exec.LookPath follows for this process.
-func (v visit) program() (string, error) {
+func (v request) program() (string, error) {
 	name := v.argv[0]
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -124,42 +124,42 @@ func (v visit) program() (string, error) {
 	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 }
 
-// visited is how that went.
-type visited struct {
+// response says how that went.
+type response struct {
 	Code   int    `json:"code"`             // of the program, or of enter where it did not start
 	Signal int    `json:"signal,omitempty"` // that ended it; 0: none
 	Error  string `json:"error,omitempty"`  // why it did not start
-	// ClockNS is the monotonic clock, since the porter's start.
+	// ClockNS is the monotonic clock, since the start of the init process.
 	ClockNS int64 `json:"clock_ns,omitempty"`
 }
 
-// refusedVisit is a visit that came to nothing.
-func refusedVisit(err error) visited {
-	return visited{Code: enterCode(notFound(err)), Error: err.Error()}
+// refusal answers a request that failed.
+func refusal(err error) response {
+	return response{Code: enterCode(notFound(err)), Error: err.Error()}
 }
 
-// Porter lets visitors in until SIGTERM or SIGINT comes, or nobody can come
-// any more.
+// ContainerInit serves requests until SIGTERM or SIGINT comes, or until its
+// proxy ends.
 //
-//	bakeoff-agent porter [--silent] [--dir DIR]… SOCKET|-
+//	bakeoff-agent container-init [--silent] [--dir DIR]… SOCKET|-
 //
-// It listens on a socket, or takes what an usher hands in on its standard
-// input (see usher). It says PauseReady on standard error when it does, unless
-// --silent says that nobody reads that; an usher is told otherwise. --dir makes
-// a directory that anybody may write to, before it is ready.
-func Porter(args []string, stderr io.Writer) error {
-	f := flag.NewFlagSet("porter", flag.ContinueOnError)
+// It listens on a socket, or receives the connections from a proxy on its
+// standard input (see proxy). It then writes PauseReady to standard error,
+// unless --silent is given. --dir first makes a directory that anybody may
+// write to.
+func ContainerInit(args []string, stderr io.Writer) error {
+	f := flag.NewFlagSet("container-init", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	silent := f.Bool("silent", false, "do not say when it listens")
 	f.Func("dir", "make this directory, for anybody to write to", makeOpen)
 	if err := f.Parse(args); err != nil {
-		return fault.Wrap(fault.Invalid, "porter", err)
+		return fault.Wrap(fault.Invalid, "container-init", err)
 	}
 	if f.NArg() != 1 {
-		return fault.New(fault.Invalid, "usage: bakeoff-agent porter [--silent] [--dir DIR]… SOCKET|-")
+		return fault.New(fault.Invalid, "usage: bakeoff-agent container-init [--silent] [--dir DIR]… SOCKET|-")
 	}
 	sleepSoundly()
-	d, err := openDoor(f.Arg(0))
+	d, err := listenFor(f.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func Porter(args []string, stderr io.Writer) error {
 		}
 		go func() {
 			defer c.Close()
-			admit(r, c)
+			serveRequest(r, c)
 		}()
 	}
 }
@@ -198,43 +198,43 @@ func sleepSoundly() {
 	debug.SetMemoryLimit(32 << 20)
 }
 
-// door is where visitors come in.
-type door interface {
+// listener accepts the connections of clients.
+type listener interface {
 	AcceptUnix() (*net.UnixConn, error)
 	Close() error
 }
 
-func openDoor(place string) (door, error) {
+func listenFor(place string) (listener, error) {
 	if place == "-" {
-		return openLane(os.Stdin)
+		return openHandoff(os.Stdin)
 	}
 	return net.ListenUnix("unix", &net.UnixAddr{Name: place, Net: "unix"})
 }
 
-// admit answers one visitor.
-func admit(launcher Launcher, c *net.UnixConn) {
-	v, streams, err := receiveVisit(c)
+// serveRequest answers one client.
+func serveRequest(launcher Launcher, c *net.UnixConn) {
+	v, streams, err := receiveRequest(c)
 	defer func() {
 		for _, f := range streams {
 			f.Close()
 		}
 	}()
 	if err != nil {
-		answerVisit(c, refusedVisit(err))
+		respond(c, refusal(err))
 		return
 	}
 	if v.clock {
-		answerVisit(c, visited{ClockNS: int64(time.Since(started))})
+		respond(c, response{ClockNS: int64(time.Since(started))})
 		return
 	}
 	p, err := v.launch(launcher, streams)
 	if err != nil {
-		answerVisit(c, refusedVisit(err))
+		respond(c, refusal(err))
 		return
 	}
 	defer p.Release()
 	go func() {
-		// The visitor says nothing more. This ends when it goes, or when the
+		// The client sends nothing more. This ends when it goes, or when the
 		// connection is closed after the answer: then there is nothing left
 		// to kill.
 		var b [1]byte
@@ -243,17 +243,17 @@ func admit(launcher Launcher, c *net.UnixConn) {
 	}()
 	res, err := p.Wait()
 	if err != nil {
-		answerVisit(c, refusedVisit(err))
+		respond(c, refusal(err))
 		return
 	}
-	out := visited{Code: res.Code}
+	out := response{Code: res.Code}
 	if res.Signal != "" {
 		out.Signal = res.Code - 128 // as resultOf has it
 	}
-	answerVisit(c, out)
+	respond(c, out)
 }
 
-func (v visit) launch(launcher Launcher, streams []*os.File) (Process, error) {
+func (v request) launch(launcher Launcher, streams []*os.File) (Process, error) {
 	if s, err := os.Stat(v.dir); v.dir != "" && (err != nil || !s.IsDir()) {
 		return nil, fmt.Errorf("no directory %s to start in", v.dir)
 	}
@@ -264,16 +264,16 @@ func (v visit) launch(launcher Launcher, streams []*os.File) (Process, error) {
 	return launcher.Launch(file, v.argv, &os.ProcAttr{Dir: v.dir, Files: streams, Env: v.environ(), Sys: &syscall.SysProcAttr{Setsid: true}})
 }
 
-func answerVisit(c *net.UnixConn, v visited) {
+func respond(c *net.UnixConn, v response) {
 	text, err := json.Marshal(v)
 	if err == nil {
-		c.Write(text) // a visitor that has gone does not mind
+		c.Write(text) // a client that has gone needs no answer
 	}
 }
 
-// receiveVisit reads a request: its length in four bytes, big-endian, with the
-// three streams beside them, and then the visit.
-func receiveVisit(c *net.UnixConn) (v visit, streams []*os.File, err error) {
+// receiveRequest reads a request: its length in four bytes, big-endian, with the
+// three streams in the control message, and then the request.
+func receiveRequest(c *net.UnixConn) (v request, streams []*os.File, err error) {
 	var head [4]byte
 	oob := make([]byte, unix.CmsgSpace(3*4))
 	n, oobn, _, _, err := c.ReadMsgUnix(head[:], oob)
@@ -284,21 +284,21 @@ func receiveVisit(c *net.UnixConn) (v visit, streams []*os.File, err error) {
 		_, err = io.ReadFull(c, head[n:])
 	}
 	if err != nil {
-		return v, streams, fmt.Errorf("porter: the request: %w", err)
+		return v, streams, fmt.Errorf("container-init: the request: %w", err)
 	}
-	v, err = readVisit(binary.BigEndian.Uint32(head[:]), c)
+	v, err = readRequest(binary.BigEndian.Uint32(head[:]), c)
 	return v, streams, err
 }
 
-func readVisit(size uint32, from io.Reader) (visit, error) {
-	if size > maxVisit {
-		return visit{}, fmt.Errorf("porter: a request of %d bytes; %d is the most", size, maxVisit)
+func readRequest(size uint32, from io.Reader) (request, error) {
+	if size > maxStart {
+		return request{}, fmt.Errorf("container-init: a request of %d bytes; %d is the most", size, maxStart)
 	}
 	text := make([]byte, size)
 	if _, err := io.ReadFull(from, text); err != nil {
-		return visit{}, fmt.Errorf("porter: the request: %w", err)
+		return request{}, fmt.Errorf("container-init: the request: %w", err)
 	}
-	return parseVisit(string(text))
+	return parseRequest(string(text))
 }
 
 // parseStreams takes the three streams out of a control message.
@@ -324,26 +324,26 @@ func parseRights(oob []byte) ([]*os.File, error) {
 		}
 		for _, fd := range fds {
 			unix.CloseOnExec(fd)
-			files = append(files, os.NewFile(uintptr(fd), "visitor"))
+			files = append(files, os.NewFile(uintptr(fd), "client"))
 		}
 	}
 	return files, nil
 }
 
-// Via has the porter at a socket start a program with the streams of this
+// Via asks the init process at a socket to start a program with the streams of this
 // process, and ends as the program ended. Where that is impossible it says
 // why, and ends, as Enter does.
 //
 //	bakeoff-agent via --socket SOCKET [--dir DIR] [--clear-env] [--env NAME=VALUE]… -- PROGRAM ARGUMENT…
 //	bakeoff-agent via --socket SOCKET --clock
 //
-// PROGRAM is a path as the porter sees it, or a name that is looked up there.
-// --clock prints the monotonic clock inside, in nanoseconds since the porter's
+// PROGRAM is a path inside, or a name that is looked up there. --clock prints
+// the monotonic clock inside, in nanoseconds since the init process's
 // start.
 func Via(args []string) error {
-	v, err := askPorter(args)
+	v, err := askInit(args)
 	if err != nil {
-		v = visited{Code: enterFailed, Error: err.Error()}
+		v = response{Code: enterFailed, Error: err.Error()}
 	}
 	if v.Error != "" {
 		fmt.Fprintf(os.Stderr, "%s%s\n", enterMark, v.Error)
@@ -358,11 +358,11 @@ func Via(args []string) error {
 	return nil
 }
 
-func parseVia(args []string) (socket string, v visit, err error) {
+func parseVia(args []string) (socket string, v request, err error) {
 	f := flag.NewFlagSet("via", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
-	f.StringVar(&socket, "socket", "", "the porter's")
-	f.StringVar(&v.dir, "dir", "", "working directory, as the porter sees it")
+	f.StringVar(&socket, "socket", "", "socket of the init process")
+	f.StringVar(&v.dir, "dir", "", "working directory inside")
 	f.BoolVar(&v.clock, "clock", false, "run nothing, print the clock")
 	f.BoolVar(&v.clear, "clear-env", false, "start from an empty environment")
 	f.Func("env", "NAME=VALUE", func(s string) error { v.env = append(v.env, s); return nil })
@@ -371,7 +371,7 @@ func parseVia(args []string) (socket string, v visit, err error) {
 	}
 	v.argv = f.Args()
 	if socket != "" && v.clock && len(v.argv) == 0 {
-		return socket, visit{clock: true}, nil
+		return socket, request{clock: true}, nil
 	}
 	if socket == "" || v.clock || len(v.argv) == 0 || v.argv[0] == "" {
 		return "", v, fault.New(fault.Invalid, "usage: bakeoff-agent via --socket SOCKET [--dir DIR] [--clear-env] [--env NAME=VALUE]… -- PROGRAM ARGUMENT…, or --clock")
@@ -379,12 +379,12 @@ func parseVia(args []string) (socket string, v visit, err error) {
 	return socket, v, nil
 }
 
-func askPorter(args []string) (out visited, err error) {
+func askInit(args []string) (out response, err error) {
 	socket, v, err := parseVia(args)
 	if err != nil {
 		return out, err
 	}
-	c, err := knock(context.Background(), socket)
+	c, err := dialInit(context.Background(), socket)
 	if err != nil {
 		return out, err
 	}
@@ -395,8 +395,8 @@ func askPorter(args []string) (out visited, err error) {
 	return answer(c)
 }
 
-// ask sends a visit and its streams.
-func (v visit) ask(c *net.UnixConn, streams [3]*os.File) error {
+// ask sends a request and its streams.
+func (v request) ask(c *net.UnixConn, streams [3]*os.File) error {
 	text := v.text()
 	var head [4]byte
 	binary.BigEndian.PutUint32(head[:], uint32(len(text)))
@@ -411,8 +411,8 @@ func (v visit) ask(c *net.UnixConn, streams [3]*os.File) error {
 	return err
 }
 
-// answer waits for how a visit went.
-func answer(c *net.UnixConn) (out visited, err error) {
+// answer waits for the response to a request.
+func answer(c *net.UnixConn) (out response, err error) {
 	if err := json.NewDecoder(io.LimitReader(c, 64<<10)).Decode(&out); err != nil {
 		return out, fmt.Errorf("the environment broke off: %w", err)
 	}
@@ -427,9 +427,9 @@ func ViaHere(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if err != nil {
 		return conn.Exit{}, err
 	}
-	var out visited
+	var out response
 	exit, err := local.Hand(ctx, "exec "+path.Join(cmd.Argv[:2]...), cmd, func(streams [3]*os.File) (func() (conn.Exit, error), error) {
-		c, err := knock(ctx, socket)
+		c, err := dialInit(ctx, socket)
 		if err != nil {
 			return nil, err
 		}
@@ -457,24 +457,24 @@ func ViaHere(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 }
 
 // exit is how the program ended, as whoever waits for it is told.
-func (v visited) exit() conn.Exit {
+func (v response) exit() conn.Exit {
 	if v.Signal != 0 {
 		return conn.Exit{Code: 128 + v.Signal, Signal: syscall.Signal(v.Signal).String()}
 	}
 	return conn.Exit{Code: v.Code}
 }
 
-// A porter that was just started may not listen yet: its socket is not there
-// for as long as that takes, and refuses for a moment more.
+// An init process that was just started may not listen yet: its socket does not
+// exist for that time, and then refuses connections for a moment.
 const (
-	knockTime   = 10 * time.Second
+	dialTime    = 10 * time.Second
 	refusedTime = 200 * time.Millisecond
-	knockPause  = 500 * time.Microsecond
+	dialPause   = 500 * time.Microsecond
 )
 
-// knock connects to a socket whose path may be longer than the 107 bytes of an
+// dialInit connects to a socket whose path may be longer than the 107 bytes of an
 // address.
-func knock(ctx context.Context, socket string) (*net.UnixConn, error) {
+func dialInit(ctx context.Context, socket string) (*net.UnixConn, error) {
 	dir, err := os.Open(filepath.Dir(socket))
 	if err != nil {
 		return nil, err
@@ -482,7 +482,7 @@ func knock(ctx context.Context, socket string) (*net.UnixConn, error) {
 	defer dir.Close()
 	at := &net.UnixAddr{Name: below(dir, socket), Net: "unix"}
 	var refusing time.Time
-	for begin := time.Now(); ; time.Sleep(knockPause) {
+	for begin := time.Now(); ; time.Sleep(dialPause) {
 		c, err := net.DialUnix("unix", nil, at)
 		switch {
 		case ctx.Err() != nil:
@@ -490,7 +490,7 @@ func knock(ctx context.Context, socket string) (*net.UnixConn, error) {
 				c.Close()
 			}
 			return nil, ctx.Err()
-		case errors.Is(err, syscall.ENOENT) && time.Since(begin) < knockTime:
+		case errors.Is(err, syscall.ENOENT) && time.Since(begin) < dialTime:
 			continue
 		case errors.Is(err, syscall.ECONNREFUSED):
 			if refusing.IsZero() {

@@ -16,32 +16,31 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// An usher stands at the door of an environment whose kernel is another than
-// the host's: no socket that is bound in there can be reached from the host,
-// but a stream that it was given can carry descriptors in. So the usher listens
-// on the host's side, and hands every connection to the porter inside, on what
-// is the porter's standard input. The visitor and the porter then have each
-// other, and the usher is out of it.
+// A proxy serves an environment that has a kernel of its own. The host cannot
+// reach a socket that is bound inside, but a stream that the environment was
+// started with can carry descriptors. So the proxy listens on the host, and
+// passes every connection to the init process inside, through that process's
+// standard input. Client and init process then talk directly.
 
-// atDoor is what the porter says on the lane when it stands there.
-const atDoor = "!"
+// initReady is what the init process writes to the stream when it is ready.
+const initReady = "!"
 
-// usher starts the program, which starts or becomes an environment with a
-// porter on its standard input, and hands in who knocks at the socket. Only the
-// program goes where e says. It says PauseReady on standard error when the
-// porter is there. It ends when the porter does or, where none came, as the
-// program ended.
-func (e entry) usher() error {
+// proxy starts the program, which starts or becomes an environment with an init
+// process on its standard input, and passes on the connections to the socket.
+// Only the program is moved to where e says. proxy writes PauseReady to standard
+// error when the init process is ready. It ends when the init process does or,
+// if there was none, as the program ended.
+func (e entry) proxy() error {
 	path, err := exec.LookPath(e.argv[0])
 	if err != nil {
 		return notFound(err)
 	}
 	sleepSoundly()
-	l, err := listenAt(e.door)
+	l, err := listenAt(e.socket)
 	if err != nil {
 		return err
 	}
-	ours, theirs, err := lanePair()
+	ours, theirs, err := handoffPair()
 	if err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func (e entry) usher() error {
 		if code := p.ProcessState.ExitCode(); code > 0 {
 			os.Exit(code)
 		}
-		return fmt.Errorf("%s: %v, and nobody stands at the door", filepath.Base(path), p.ProcessState)
+		return fmt.Errorf("%s: %v, and no init process answered", filepath.Base(path), p.ProcessState)
 	}
 	if _, err := io.WriteString(os.Stderr, PauseReady); err != nil {
 		return err
@@ -137,14 +136,14 @@ func below(dir *os.File, file string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(file))
 }
 
-// lanePair makes the two ends of a lane.
-func lanePair() (ours *net.UnixConn, theirs *os.File, err error) {
+// handoffPair makes the two ends of the stream between proxy and init process.
+func handoffPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("socketpair: %w", err)
 	}
-	theirs = os.NewFile(uintptr(fds[1]), "lane")
-	if ours, err = unixConn(os.NewFile(uintptr(fds[0]), "lane")); err != nil {
+	theirs = os.NewFile(uintptr(fds[1]), "handoff")
+	if ours, err = unixConn(os.NewFile(uintptr(fds[0]), "handoff")); err != nil {
 		theirs.Close()
 	}
 	return ours, theirs, err
@@ -179,22 +178,24 @@ func hand(ours, c *net.UnixConn) error {
 	return err
 }
 
-// lane is the porter's end: a door through which an usher hands connections.
-type lane struct{ *net.UnixConn }
+// handoff is the init process's end of the stream: a listener of the connections
+// that the proxy passes on.
+type handoff struct{ *net.UnixConn }
 
-// openLane says at the other end that it is taken.
-func openLane(f *os.File) (lane, error) {
+// openHandoff says at the other end that it is taken.
+func openHandoff(f *os.File) (handoff, error) {
 	c, err := unixConn(f)
 	if err != nil {
-		return lane{}, fmt.Errorf("porter: standard input is no usher's: %w", err)
+		return handoff{}, fmt.Errorf("container-init: standard input is not the stream of a proxy: %w", err)
 	}
-	_, err = io.WriteString(c, atDoor)
-	return lane{c}, err
+	_, err = io.WriteString(c, initReady)
+	return handoff{c}, err
 }
 
-// AcceptUnix returns the next visitor; io.EOF when the usher has gone. One for
-// whom there is no descriptor left sees the door close, and the next is let in.
-func (l lane) AcceptUnix() (*net.UnixConn, error) {
+// AcceptUnix returns the next client; io.EOF when the proxy has gone. Where no
+// descriptor is left for a client, its connection is closed and the next one is
+// taken.
+func (l handoff) AcceptUnix() (*net.UnixConn, error) {
 	var b [1]byte
 	oob := make([]byte, unix.CmsgSpace(4))
 	for {

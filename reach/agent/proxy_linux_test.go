@@ -18,33 +18,33 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// usherWith has one start a program, and returns how that went.
-func usherWith(ctx context.Context, t *testing.T, said *bytes.Buffer, argv ...string) (conn.Exit, error) {
+// proxyWith has one start a program, and returns how that went.
+func proxyWith(ctx context.Context, t *testing.T, said *bytes.Buffer, argv ...string) (conn.Exit, error) {
 	t.Helper()
-	cmd := conn.Cmd{Argv: append([]string{os.Args[0], "--usher", filepath.Join(t.TempDir(), "s"), "--env", "AGENT_TEST_PORTER=porter", "--"}, argv...),
-		Env: []string{"AGENT_TEST_PORTER=usher"}, Stderr: said}
+	cmd := conn.Cmd{Argv: append([]string{os.Args[0], "--proxy", filepath.Join(t.TempDir(), "s"), "--env", "AGENT_TEST_INIT=container-init", "--"}, argv...),
+		Env: []string{"AGENT_TEST_INIT=proxy"}, Stderr: said}
 	return Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(ctx, cmd) })
 }
 
-// A program that brings no porter is told as it ended, and nothing is waited
+// A program without an init process is reported as it ended, and nothing is waited
 // for.
-func TestUsherNobodyCame(t *testing.T) {
+func TestProxyNobodyCame(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var said bytes.Buffer
-	if exit, err := usherWith(ctx, t, &said, "/bin/sh", "-c", "echo no room >&2; exit 3"); err != nil || exit.Code != 3 || said.String() != "no room\n" {
+	if exit, err := proxyWith(ctx, t, &said, "/bin/sh", "-c", "echo no room >&2; exit 3"); err != nil || exit.Code != 3 || said.String() != "no room\n" {
 		t.Errorf("%+v, %v, %q", exit, err, said.String())
 	}
-	if _, err := usherWith(ctx, t, &said, "/bin/true"); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "nobody stands at the door") {
+	if _, err := proxyWith(ctx, t, &said, "/bin/true"); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "no init process answered") {
 		t.Errorf("one that ends well: %v", err)
 	}
-	if _, err := usherWith(ctx, t, &said, "/no/such"); !fault.Is(err, fault.NotFound) {
+	if _, err := proxyWith(ctx, t, &said, "/no/such"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("no program: %v", err)
 	}
 }
 
-// Only what the usher starts goes to another place: it stays where it was.
-func TestUsherStaysOutside(t *testing.T) {
+// Only what the proxy starts goes to another place: the proxy stays where it was.
+func TestProxyStaysOutside(t *testing.T) {
 	needNamespaces(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "version"), []byte("another\n"), 0o644); err != nil {
@@ -52,9 +52,9 @@ func TestUsherStaysOutside(t *testing.T) {
 	}
 	for range 5 { // whichever thread it is
 		var said, out bytes.Buffer
-		cmd := conn.Cmd{Argv: []string{os.Args[0], "--usher", filepath.Join(t.TempDir(), "s"), "--private-mounts", "--bind", filepath.Join(dir, "version") + ":/proc/version", "--dir", dir,
+		cmd := conn.Cmd{Argv: []string{os.Args[0], "--proxy", filepath.Join(t.TempDir(), "s"), "--private-mounts", "--bind", filepath.Join(dir, "version") + ":/proc/version", "--dir", dir,
 			"--", "/bin/sh", "-c", "cat /proc/version; pwd; cat /proc/$PPID/root/proc/version; readlink /proc/$PPID/cwd; exit 3"},
-			Env: []string{"AGENT_TEST_PORTER=usher"}, Stdout: &out, Stderr: &said}
+			Env: []string{"AGENT_TEST_INIT=proxy"}, Stdout: &out, Stderr: &said}
 		here, err := os.Getwd()
 		if err != nil {
 			t.Fatal(err)
@@ -76,72 +76,72 @@ func TestUsherStaysOutside(t *testing.T) {
 	}
 }
 
-// In a control group, what the usher starts spends, and not the usher.
-func TestUsherStaysOutOfGroup(t *testing.T) {
+// In a control group, what the proxy starts spends, and not the proxy.
+func TestProxyStaysOutOfGroup(t *testing.T) {
 	layout, err := cgroup.Detect(t.Context(), local.Conn{})
 	if err != nil {
 		t.Skipf("needs control groups: %v", err)
 	}
 	needNamespaces(t)
-	g, err := layout.Create(t.Context(), local.Conn{}, fmt.Sprintf("usher-%d", os.Getpid()), cgroup.Limits{CPUSet: []int{0}, Memory: 1 << 30})
+	g, err := layout.Create(t.Context(), local.Conn{}, fmt.Sprintf("proxy-%d", os.Getpid()), cgroup.Limits{CPUSet: []int{0}, Memory: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Remove(context.Background())
-	argv := append([]string{os.Args[0], "--usher", filepath.Join(t.TempDir(), "s")}, g.EnterArgs()...)
+	argv := append([]string{os.Args[0], "--proxy", filepath.Join(t.TempDir(), "s")}, g.EnterArgs()...)
 	var out bytes.Buffer
-	cmd := conn.Cmd{Argv: append(argv, "--", "/bin/sh", "-c", "cat /proc/self/cgroup; echo; cat /proc/$PPID/task/*/cgroup; exit 3"), Env: []string{"AGENT_TEST_PORTER=usher"}, Stdout: &out}
+	cmd := conn.Cmd{Argv: append(argv, "--", "/bin/sh", "-c", "cat /proc/self/cgroup; echo; cat /proc/$PPID/task/*/cgroup; exit 3"), Env: []string{"AGENT_TEST_INIT=proxy"}, Stdout: &out}
 	exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(t.Context(), cmd) })
 	inside, outside, _ := strings.Cut(out.String(), "\n\n")
-	// One line for each hierarchy; the usher's threads are in none of them.
-	if err != nil || exit.Code != 3 || strings.Count(inside, "/usher-") < len(g.EnterArgs())/2 || outside == "" || strings.Contains(outside, "/usher-") {
+	// One line for each hierarchy; the proxy's threads are in none of them.
+	if err != nil || exit.Code != 3 || strings.Count(inside, "/proxy-") < len(g.EnterArgs())/2 || outside == "" || strings.Contains(outside, "/proxy-") {
 		t.Errorf("%v, %v: inside %s\noutside %s", exit, err, inside, outside)
 	}
 }
 
-// When the usher is killed, as it is with the controller, the porter ends: an
+// When the proxy is killed, as it is with the controller, the init process ends: an
 // environment does not live on without anybody.
-func TestUsherKilled(t *testing.T) {
+func TestProxyKilled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
-		usherWith(context.Background(), t, &bytes.Buffer{}, "/bin/sh", "-c", `echo $PPID $$ >"$1.new"; mv "$1.new" "$1"; exec "$0" --silent -`, os.Args[0], file)
+		proxyWith(context.Background(), t, &bytes.Buffer{}, "/bin/sh", "-c", `echo $PPID $$ >"$1.new"; mv "$1.new" "$1"; exec "$0" --silent -`, os.Args[0], file)
 	}()
 	deadline := time.Now().Add(20 * time.Second)
-	var usher, porter int
-	for porter == 0 {
+	var proxy, first int
+	for first == 0 {
 		if text, err := os.ReadFile(file); err == nil {
-			fmt.Sscan(string(text), &usher, &porter)
+			fmt.Sscan(string(text), &proxy, &first)
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("nobody was started within 20 s")
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if err := syscall.Kill(usher, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(proxy, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	<-ended
 	for {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", porter))
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", first))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the porter lives on: %s", stat)
+			t.Fatalf("the init process lives on: %s", stat)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// What the clock inside says passes as here, and a visit is one thing or the
+// What the clock inside says passes as here, and a request is one thing or the
 // other.
-func TestPorterClock(t *testing.T) {
-	socket := ushered(t)
+func TestContainerInitClock(t *testing.T) {
+	socket := proxied(t)
 	read := func() time.Duration {
 		var out bytes.Buffer
-		cmd := conn.Cmd{Argv: []string{os.Args[0], "--socket", socket, "--clock"}, Env: []string{"AGENT_TEST_PORTER=via"}, Stdout: &out}
+		cmd := conn.Cmd{Argv: []string{os.Args[0], "--socket", socket, "--clock"}, Env: []string{"AGENT_TEST_INIT=via"}, Stdout: &out}
 		exit, err := local.Conn{}.Exec(t.Context(), cmd)
 		ns, perr := strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
 		if err != nil || !exit.OK() || perr != nil {
@@ -158,7 +158,7 @@ func TestPorterClock(t *testing.T) {
 	if passed := b - a; passed < atLeast || passed > time.Since(from) {
 		t.Errorf("%v passed inside, between %v and %v here", passed, atLeast, time.Since(from))
 	}
-	cmd := conn.Cmd{Argv: []string{os.Args[0], "--socket", socket, "--clock", "--", "/bin/true"}, Env: []string{"AGENT_TEST_PORTER=via"}}
+	cmd := conn.Cmd{Argv: []string{os.Args[0], "--socket", socket, "--clock", "--", "/bin/true"}, Env: []string{"AGENT_TEST_INIT=via"}}
 	if exit, err := (local.Conn{}).Exec(t.Context(), cmd); err != nil || exit.OK() {
 		t.Errorf("a program and the clock: %v, %v", exit, err)
 	}
