@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/report"
 )
@@ -28,35 +29,13 @@ func (a *app) ascii() bool {
 	return locale != "" && !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
 }
 
-// inert writes lines to a terminal as printable has them: what goes to a file
-// or a pipe keeps every byte.
+// inert makes foreign text harmless for a terminal. What goes to a file or a
+// pipe keeps every byte.
 type inert struct{ out io.Writer }
 
 func (i inert) Write(p []byte) (int, error) {
-	for line := range strings.SplitAfterSeq(string(p), "\n") {
-		text, ended := strings.CutSuffix(line, "\n")
-		if ended {
-			text = printable(text) + "\n"
-		} else {
-			text = printable(text)
-		}
-		if _, err := io.WriteString(i.out, text); err != nil {
-			return 0, err
-		}
+	if _, err := io.WriteString(i.out, safetext.Text(string(p))); err != nil {
+		return 0, err
 	}
 	return len(p), nil
-}
-
-// printable takes control characters out of text that strangers may have
-// written, so that it cannot command a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t' || r == '\n':
-			return ' '
-		case r < 0x20 || r >= 0x7f && r < 0xa0:
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/calibrate"
@@ -256,13 +257,13 @@ func (a *app) printCompare(r compare.Result, all bool) {
 	if a.terminal(a.stdout) {
 		width, _ = a.size(a.stdout)
 	}
-	fmt.Fprintln(a.stdout, s.paint(bold, printable(r.Old+" → "+r.New)))
+	fmt.Fprintln(a.stdout, s.paint(bold, safetext.Line(r.Old+" → "+r.New)))
 	for i, text := range append([]string{r.Warning}, r.Warnings...) {
 		col := yellow
 		if i > 0 {
 			col = ""
 		}
-		for _, line := range wrap(printable(text), width) {
+		for _, line := range wrap(safetext.Line(text), width) {
 			fmt.Fprintln(a.stdout, s.paint(col, line))
 		}
 	}
@@ -313,12 +314,12 @@ func (a *app) changes(title string, rows []compare.Row, width int, of func(compa
 		}
 		word, col := changeWord(x, c)
 		change := changeText(analysis.Comparison{Ratio: c.Ratio, CI: c.CI, Scale: x.Scale, Unit: x.Unit})
-		cells := []cell{{text: "  " + printable(x.Contender)}, {text: printable(x.Cell)}, {text: printable(x.Metric)},
+		cells := []cell{{text: "  " + safetext.Line(x.Contender)}, {text: safetext.Line(x.Cell)}, {text: safetext.Line(x.Metric)},
 			{text: strings.ReplaceAll(change, " %", nbsp+"%")}}
 		if spread {
 			cells = append(cells, cell{text: betweenRuns(x, c)})
 		}
-		t.add(append(cells, cell{text: whole(fmt.Sprintf("%d, %d", c.Blocks[0], c.Blocks[1]))}, cell{printable(word), col})...)
+		t.add(append(cells, cell{text: whole(fmt.Sprintf("%d, %d", c.Blocks[0], c.Blocks[1]))}, cell{safetext.Line(word), col})...)
 	}
 	if len(t.rows) == 0 {
 		return
@@ -376,7 +377,7 @@ func (a *app) notCompared(rows []compare.Row, width int) {
 	}
 	a.heading("Not compared: a run has no values of")
 	for _, name := range order {
-		for _, line := range wrap(printable(name+" at "+strings.Join(cells[name], ", ")), width-2) {
+		for _, line := range wrap(safetext.Line(name+" at "+strings.Join(cells[name], ", ")), width-2) {
 			fmt.Fprintln(a.stdout, "  "+a.style(a.stdout).paint(yellow, line))
 		}
 	}
@@ -400,10 +401,10 @@ const maxFact = 48
 // changedFacts lists what else is known to have changed.
 func (a *app) changedFacts(r compare.Result, width int) {
 	for _, x := range r.OnlyOld {
-		fmt.Fprintln(a.stdout, printable("only in OLD: "+x))
+		fmt.Fprintln(a.stdout, safetext.Line("only in OLD: "+x))
 	}
 	for _, x := range r.OnlyNew {
-		fmt.Fprintln(a.stdout, printable("only in NEW: "+x))
+		fmt.Fprintln(a.stdout, safetext.Line("only in NEW: "+x))
 	}
 	a.heading("What else is known to have changed")
 	if len(r.Differences) == 0 {
@@ -421,7 +422,7 @@ func (a *app) changedFacts(r compare.Result, width int) {
 		where[key] = append(where[key], cmp.Or(d.Contender, "laboratory"))
 	}
 	for _, d := range order {
-		t.row("  "+printable(d.Fact), printable(strings.Join(where[d], ", ")), printable(clip(d.Old, maxFact)+" → "+clip(d.New, maxFact)))
+		t.row("  "+safetext.Line(d.Fact), safetext.Line(strings.Join(where[d], ", ")), safetext.Line(safetext.Clip(d.Old, maxFact)+" → "+safetext.Clip(d.New, maxFact)))
 	}
 	t.print(a.stdout, a.style(a.stdout), width)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 )
 
 // The exit codes: promises to scripts.
@@ -99,7 +100,7 @@ func (a *app) finish(err error) int {
 	}
 	for _, message := range messages(err) {
 		for line := range strings.SplitSeq(message, "\n") {
-			line = printable(line)
+			line = safetext.Line(line)
 			if !place.MatchString(line) {
 				line = a.style(a.stderr).paint(red, "bakeoff:") + " " + line
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 )
@@ -69,7 +70,7 @@ func (l layout) line(c analysis.Comparison, margin float64, st style) string {
 	word, col := verdictText(c)
 	s += " " + changeText(c)
 	if room := l.width - utf8.RuneCountInString(s) - 1; room < utf8.RuneCountInString(word) {
-		return clip(s, l.width)
+		return safetext.Clip(s, l.width)
 	}
 	return s + " " + st.paint(col, word)
 }
@@ -163,14 +164,6 @@ func intervalBar(c analysis.Comparison, margin float64, width int) string {
 
 // pad brings s to n cells.
 func pad(s string, n int) string {
-	s = clip(s, n)
+	s = safetext.Clip(s, n)
 	return s + strings.Repeat(" ", n-utf8.RuneCountInString(s))
-}
-
-// clip shortens s to n cells.
-func clip(s string, n int) string {
-	if n <= 0 || utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/trial"
 )
@@ -83,7 +84,7 @@ func (l *live) event(e trial.Event) {
 	if line != "" {
 		l.erase()
 		columns, _ := l.size()
-		for _, part := range wrap(clip(printable(line), 4*columns), columns) {
+		for _, part := range wrap(safetext.Clip(safetext.Line(line), 4*columns), columns) {
 			fmt.Fprintln(l.out, l.style.paint(c, part))
 		}
 	}
@@ -152,10 +153,10 @@ func frame(s liveState, now time.Time, columns, rows int, st style) []string {
 		spent = "time   " + timeText(elapsed, 0)
 	}
 	lines := []string{
-		st.paint(bold, clip(s.title, columns)),
-		clip(done, columns),
-		clip(spent, columns),
-		clip("now    "+printable(nowText(e)), columns),
+		st.paint(bold, safetext.Clip(s.title, columns)),
+		safetext.Clip(done, columns),
+		safetext.Clip(spent, columns),
+		safetext.Clip("now    "+safetext.Line(nowText(e)), columns),
 	}
 	if s.results != nil {
 		lines = append(lines, comparisonLines(*s.results, columns, rows-len(lines), st)...)
@@ -207,7 +208,7 @@ func comparisonLines(r analysis.Results, columns, rows int, st style) []string {
 	room := rows - 2
 	shown := all[:min(len(all), room)]
 	l := layoutFor(shown, columns)
-	lines := []string{"", st.paint(dim, clip(l.head(r.Baseline), columns))}
+	lines := []string{"", st.paint(dim, safetext.Clip(l.head(r.Baseline), columns))}
 	for _, c := range shown {
 		lines = append(lines, l.line(c, r.Margin, st))
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
@@ -37,7 +38,7 @@ func (p *plain) event(e trial.Event) {
 		fmt.Fprintln(p.out, blockLine(e))
 	}
 	if line, c := p.told.remark(e); line != "" {
-		fmt.Fprintln(p.out, p.style.paint(c, printable(line)))
+		fmt.Fprintln(p.out, p.style.paint(c, safetext.Line(line)))
 	}
 }
 
@@ -86,7 +87,7 @@ func (t *told) remark(e trial.Event) (string, colour) {
 		}
 		line += fmt.Sprintf("; %d more %s failed as those above did", t.again, trials)
 	}
-	return clip(line, maxRemark), c
+	return safetext.Clip(line, maxRemark), c
 }
 
 // maxRemark is the longest that is said of one event, in characters; the run's

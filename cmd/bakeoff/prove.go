@@ -14,6 +14,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
@@ -155,20 +156,9 @@ func (a *app) printOutcome(t suite.Outcome) {
 	fmt.Fprintf(a.stdout, "%s %6.1f s  %s\n", s.paint(tint, fmt.Sprintf("%-7s", t.Status)), t.Seconds, t.Name)
 	if t.Status != suite.Passed {
 		for _, line := range t.Said {
-			fmt.Fprintln(a.stdout, "                    "+strings.ReplaceAll(clean(line), "\n", "\n                    "))
+			fmt.Fprintln(a.stdout, "                    "+strings.ReplaceAll(safetext.Text(line), "\n", "\n                    "))
 		}
 	}
-}
-
-// clean takes control characters out of what a test said: it may quote a
-// console.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
 }
 
 func (a *app) printProof(p proof.Proof) {

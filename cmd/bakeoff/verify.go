@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/safetext"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
 	workloadall "bakeoff/measure/workload/all"
@@ -78,29 +79,29 @@ func (a *app) printVerification(r evidence.Report) {
 				continue
 			}
 		}
-		fmt.Fprintf(a.stdout, "%s %s: %s\n", s.paint(red, string(f.Kind)+":"), printable(f.Where), printable(f.Problem))
+		fmt.Fprintf(a.stdout, "%s %s: %s\n", s.paint(red, string(f.Kind)+":"), safetext.Line(f.Where), safetext.Line(f.Problem))
 		for i, n := range f.Numbers {
 			if i == shownNumbers {
 				fmt.Fprintf(a.stdout, "  … and %d more numbers\n", len(f.Numbers)-i)
 				break
 			}
-			fmt.Fprintln(a.stdout, "  "+printable(n))
+			fmt.Fprintln(a.stdout, "  "+safetext.Line(n))
 		}
 	}
 	if differ > shownDifferences {
 		fmt.Fprintf(a.stdout, "… and %d more values of results.json that differ; --json has all\n", differ-shownDifferences)
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintln(a.stdout, "note: "+printable(n))
+		fmt.Fprintln(a.stdout, "note: "+safetext.Line(n))
 	}
 	checked := fmt.Sprintf("%d trials, %d raw files of %d bytes, %d numbers", r.Trials, r.Files, r.Bytes, r.Numbers)
 	if r.OK() {
-		fmt.Fprintf(a.stdout, "%s %s: %s\n", s.paint(green, "holds:"), printable(r.Run), checked)
+		fmt.Fprintf(a.stdout, "%s %s: %s\n", s.paint(green, "holds:"), safetext.Line(r.Run), checked)
 		return
 	}
 	findings := "1 finding"
 	if n := len(r.Findings); n > 1 {
 		findings = fmt.Sprintf("%d findings", n)
 	}
-	fmt.Fprintf(a.stdout, "%s %s: %s in %s\n", s.paint(red, "does not hold:"), printable(r.Run), findings, checked)
+	fmt.Fprintf(a.stdout, "%s %s: %s in %s\n", s.paint(red, "does not hold:"), safetext.Line(r.Run), findings, checked)
 }

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // fields are the names of all that a table may hold.
@@ -74,14 +73,4 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
-}
-
-// oneLine keeps a message on its line.
-func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	for len(s) > 400 {
-		_, n := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-n]
-	}
-	return s
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 )
 
 // Bounds on a table: it may come from a stranger.
@@ -102,7 +103,7 @@ func (p *problems) at(t *token.Token, fix, format string, args ...any) {
 		line, column = t.Position.Line, t.Position.Column
 	}
 	if len(p.errs) < maxErrors {
-		p.errs = append(p.errs, Error{p.file, line, column, oneLine(fmt.Sprintf(format, args...)), fix})
+		p.errs = append(p.errs, Error{p.file, line, column, safetext.Line(fmt.Sprintf(format, args...)), fix})
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"bakeoff/base/safetext"
 )
 
 // TextOption says how Text writes.
@@ -40,7 +42,7 @@ var bullets = map[Weight]mark{
 func Text(w io.Writer, r Report, opt TextOption) error {
 	p := &printer{w: bufio.NewWriter(w), TextOption: opt}
 	p.Width = max(p.Width, 40)
-	p.line(p.paint("1", clean(r.Title)))
+	p.line(p.paint("1", safetext.Line(r.Title)))
 	p.wrapped("  ", "  ", published(r))
 	for _, a := range r.Answers {
 		m := marks[a.Verdict]
@@ -148,7 +150,7 @@ func (p *printer) wrapped(first, rest, text string) {
 
 // words splits text at spaces, but keeps a % with its number.
 func words(text string) (out []string) {
-	for _, w := range strings.Fields(clean(text)) {
+	for _, w := range strings.Fields(safetext.Text(text)) {
 		if n := len(out); n > 0 && strings.Trim(w, "%,;:.)") == "" && strings.HasPrefix(w, "%") {
 			out[n-1] += " " + w
 			continue
@@ -173,17 +175,4 @@ func visible(s string) int {
 		n++
 	}
 	return n
-}
-
-// clean replaces what could command a terminal.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t' || r == '\n':
-			return ' '
-		case r < 0x20 || r >= 0x7f && r < 0xa0:
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }

@@ -9,10 +9,10 @@ import (
 	"path"
 	"strings"
 	"time"
-	"unicode"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
 	"bakeoff/reach/agent"
@@ -141,7 +141,7 @@ func ended(exit conn.Exit, stderr []byte) error {
 	if exit.OK() {
 		return nil
 	}
-	said := lastLine(stderr)
+	said := strings.TrimPrefix(safetext.LastLines(string(stderr), 1), "bakeoff-agent: ")
 	if said == "" {
 		said = "the agent ended with " + exit.String()
 	}
@@ -156,22 +156,6 @@ func ended(exit conn.Exit, stderr []byte) error {
 		kind = fault.Unsupported
 	}
 	return fault.New(kind, "%s", said)
-}
-
-// lastLine returns the last line that says something, for a message: of
-// printable characters, at most 500 bytes.
-func lastLine(b []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	s := strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "bakeoff-agent: ")
-	if len(s) > 500 {
-		s = s[:500]
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, strings.ToValidUTF8(s, ""))
 }
 
 func (n native) Parse(raw Raw, p param.Values) ([]sample.Value, error) {

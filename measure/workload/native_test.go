@@ -117,7 +117,7 @@ func TestRunClassesFailures(t *testing.T) {
 		kind fault.Kind
 		says string
 	}{
-		"wrong answer":    {subject{exit: conn.Exit{Code: 1}, stderr: "noise\nbakeoff-agent: work example: counted 3\x1b, 4 is right\n"}, fault.Subject, "example: work example: counted 3, 4 is right"},
+		"wrong answer":    {subject{exit: conn.Exit{Code: 1}, stderr: "noise\nbakeoff-agent: work example: counted 3\x1b, 4 is right\n"}, fault.Subject, "example: work example: counted 3�, 4 is right"},
 		"other parameter": {subject{exit: conn.Exit{Code: 2}, stderr: "m is not a parameter"}, fault.Lab, "m is not a parameter"},
 		"not there":       {subject{exit: conn.Exit{Code: 3}, stderr: "no such thing on this system"}, fault.Unsupported, "no such thing"},
 		"agent failed":    {subject{exit: conn.Exit{Code: 4}}, fault.Lab, "exit code 4"},

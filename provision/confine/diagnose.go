@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"bakeoff/base/safetext"
 	"bakeoff/reach/conn"
 )
 
@@ -37,7 +38,7 @@ func (j *journal) add(argv []string, exit conn.Exit, err error, stderr []byte) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.last = append(j.last, fmt.Sprintf("%q: %s\n%s\n", what, how, bytes.ToValidUTF8(stderr, []byte("?"))))
+	j.last = append(j.last, fmt.Sprintf("%q: %s\n%s\n", what, how, safetext.Text(string(stderr))))
 	if over := len(j.last) - maxFailures; over > 0 {
 		j.last = append([]string{}, j.last[over:]...)
 	}
@@ -60,7 +61,7 @@ func (e *Env) Diagnose(ctx context.Context) []byte {
 	}
 	if e.held != nil {
 		if _, errs := e.held.said(); len(errs) > 0 {
-			fmt.Fprintf(&b, "what holds it said:\n%s\n", bytes.ToValidUTF8(errs, []byte("?")))
+			fmt.Fprintf(&b, "what holds it said:\n%s\n", safetext.Text(string(errs)))
 		}
 	}
 	e.log.mu.Lock()

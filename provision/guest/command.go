@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
@@ -40,7 +41,7 @@ func System(ctx context.Context, host conn.Conn, system string) driver.Availabil
 		return driver.Availability{Reason: err.Error()}
 	}
 	if name != system {
-		return driver.Availability{Reason: "the host runs " + Printable([]byte(name)), Fix: "use a " + system + " host"}
+		return driver.Availability{Reason: "the host runs " + safetext.Line(name), Fix: "use a " + system + " host"}
 	}
 	uid, err := Output(ctx, host, "id", "-u")
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
@@ -161,7 +162,7 @@ func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeo
 		err = c.Call(boot, "boot", nil, &e.Boot)
 	}
 	if err == nil && e.Boot.Error != "" {
-		err = fault.New(fault.Subject, "its init failed: %s", Printable([]byte(e.Boot.Error)))
+		err = fault.New(fault.Subject, "its init failed: %s", safetext.Line(e.Boot.Error))
 	}
 	if err == nil || ctx.Err() != nil {
 		return err

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/reach/conn"
 )
 
@@ -100,7 +100,7 @@ func (p *Process) Why(what string) error {
 
 // withOutput adds the last lines of the output to an error.
 func (p *Process) withOutput(err error) error {
-	said := lastLines(p.out.bytes(), 15)
+	said := safetext.LastLines(string(p.out.bytes()), 15)
 	if said == "" {
 		return fault.New(fault.Of(err), "%w (it printed nothing)", err)
 	}
@@ -117,7 +117,7 @@ func (p *Process) describe() []byte {
 		}
 	default:
 	}
-	return fmt.Appendf(nil, "%s %s\n%s\n", p.name, state, Printable(p.out.bytes()))
+	return fmt.Appendf(nil, "%s %s\n%s\n", p.name, state, safetext.Text(string(p.out.bytes())))
 }
 
 // screen keeps the end of what was printed, from any goroutine.
@@ -136,28 +136,4 @@ func (s *screen) bytes() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return bytes.Clone(s.tail.Bytes())
-}
-
-// Printable returns b for a terminal: what is inside writes what it likes.
-func Printable(b []byte) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\r':
-			return -1
-		case r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\uFFFD':
-			return '?'
-		}
-		return r
-	}, string(bytes.ToValidUTF8(b, []byte("?"))))
-}
-
-// lastLines returns the last n lines that have anything in them.
-func lastLines(text []byte, n int) string {
-	var lines []string
-	for line := range strings.Lines(Printable(text)) {
-		if line = strings.TrimRight(line, " \n"); line != "" {
-			lines = append(lines, line[:min(len(line), 500)])
-		}
-	}
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

@@ -27,6 +27,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/base/safetext"
 	"bakeoff/reach/conn"
 )
 
@@ -526,5 +527,5 @@ func tail(b []byte, n int) string {
 	if len(b) > n {
 		b = append([]byte("…"), b[len(b)-n:]...)
 	}
-	return strings.Join(strings.Fields(string(b)), " ")
+	return safetext.Line(strings.Join(strings.Fields(string(b)), " "))
 }

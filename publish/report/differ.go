@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/lab/store"
 	"bakeoff/reach/probe"
@@ -62,7 +63,7 @@ func (b *builder) facts(name string) map[string]string {
 	}
 	for k, reason := range b.prints[name].Unavailable {
 		if out[k] == "" && reason != "" {
-			out[k] = unavailable + ": " + clip(reason, 80)
+			out[k] = unavailable + ": " + safetext.Clip(reason, 80)
 		}
 	}
 	return out
@@ -179,7 +180,7 @@ func known(v string) string {
 	if v == "" {
 		return unavailable
 	}
-	return clip(v, 400)
+	return safetext.Clip(v, 400)
 }
 
 // limits is what was enforced on each environment, as the journal has it,

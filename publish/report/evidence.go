@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/calibrate"
 	"bakeoff/lab/plan"
@@ -43,7 +44,7 @@ const (
 )
 
 func load(run *store.Run) (*contents, error) {
-	e := &contents{base: clean(run.Base()), prints: map[string]probe.Fingerprint{}}
+	e := &contents{base: safetext.Line(run.Base()), prints: map[string]probe.Fingerprint{}}
 	data, err := run.Results()
 	if fault.Is(err, fault.NotFound) {
 		return nil, fault.WithFix(err, "let the run go on (bakeoff run --resume) until a first block is done")
@@ -76,7 +77,7 @@ func decode(data []byte) (analysis.Results, error) {
 		return r, fault.Wrap(fault.Invalid, store.ResultsFile, err)
 	}
 	if s := r.Schema; s != analysis.ResultsSchema {
-		return r, fault.New(fault.Invalid, "%s: schema is %q, this program reads %q", store.ResultsFile, clip(s, 60), analysis.ResultsSchema)
+		return r, fault.New(fault.Invalid, "%s: schema is %q, this program reads %q", store.ResultsFile, safetext.Clip(s, 60), analysis.ResultsSchema)
 	}
 	return r, nil
 }
@@ -104,7 +105,7 @@ func (e *contents) tidy() {
 
 func (e *contents) problem(format string, args ...any) {
 	if len(e.problems) < 50 {
-		e.problems = append(e.problems, clip(clean(fmt.Sprintf(format, args...)), 600))
+		e.problems = append(e.problems, safetext.Clip(safetext.Line(fmt.Sprintf(format, args...)), 600))
 	}
 }
 
@@ -127,7 +128,7 @@ func (e *contents) readLab(run *store.Run) {
 		e.problem("The lab file cannot be read: %v", err)
 		return
 	}
-	e.lab = cleanText(string(data))
+	e.lab = safetext.Text(string(data))
 }
 
 func (e *contents) readPrints(run *store.Run) {
@@ -138,9 +139,9 @@ func (e *contents) readPrints(run *store.Run) {
 		fp, err := run.Fingerprint(c.Name)
 		switch {
 		case err == nil:
-			e.prints[clean(c.Name)] = fp
+			e.prints[safetext.Line(c.Name)] = fp
 		case !fault.Is(err, fault.NotFound):
-			e.problem("The fingerprint of %s cannot be read: %v", clip(c.Name, 60), err)
+			e.problem("The fingerprint of %s cannot be read: %v", safetext.Clip(c.Name, 60), err)
 		}
 	}
 }
@@ -151,7 +152,7 @@ func (e *contents) bound() {
 	r.Contenders = cut(e, "contenders", r.Contenders, maxContenders)
 	r.Cells = cut(e, "cells", r.Cells, maxCells)
 	for i := range r.Cells {
-		r.Cells[i].Metrics = cut(e, "metrics of "+clip(r.Cells[i].Name, 60), r.Cells[i].Metrics, 100)
+		r.Cells[i].Metrics = cut(e, "metrics of "+safetext.Clip(r.Cells[i].Name, 60), r.Cells[i].Metrics, 100)
 	}
 	r.Comparisons = cut(e, "comparisons", r.Comparisons, maxComparisons)
 	r.Missing = cut(e, "missing cells", r.Missing, maxList)

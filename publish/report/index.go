@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/lab/store"
 )
 
@@ -67,7 +68,7 @@ func Index(runsDir string, opt Option) error {
 	if err != nil {
 		return fault.Wrap(fault.Lab, op, err)
 	}
-	page := index{Version: clean(opt.Version), CSP: policy()}
+	page := index{Version: safetext.Line(opt.Version), CSP: policy()}
 	labs := map[string]int{}
 	listed := 0
 	// The names begin with the time: from the last one on is the newest first.
@@ -106,9 +107,9 @@ func holdsRun(root *os.Root, name string) bool {
 
 // runOf reads what the index says of one run.
 func runOf(dir, name string) (lab string, row runRow) {
-	row = runRow{Name: clean(name)}
+	row = runRow{Name: safetext.Line(name)}
 	unreadable := func(err error) (string, runRow) {
-		row.Problem = clip(clean(err.Error()), 300)
+		row.Problem = safetext.Clip(safetext.Line(err.Error()), 300)
 		return "Not readable", row
 	}
 	run, err := store.Open(filepath.Join(dir, name))

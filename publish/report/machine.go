@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/judge/calibrate"
 	"bakeoff/lab/store"
 )
@@ -54,7 +55,7 @@ func (b *builder) calibrated() {
 	}
 	n := machineNote{}
 	if len(c.Changed) > 0 {
-		n.Outdated = "Outdated: since it was measured, the machine changed in " + clip(strings.Join(c.Changed, ", "), 300) + ". What follows may not hold for this run."
+		n.Outdated = "Outdated: since it was measured, the machine changed in " + safetext.Clip(strings.Join(c.Changed, ", "), 300) + ". What follows may not hold for this run."
 	}
 	last := c.Runs[len(c.Runs)-1]
 	alarms, of, lo, hi := c.FalseAlarms()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"bakeoff/base/safetext"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
@@ -119,7 +120,7 @@ func (b *builder) order() (table, string) {
 	for _, k := range b.plan.Blocks {
 		for _, v := range k.Visits {
 			if rows++; rows <= maxOrder {
-				t.Rows = append(t.Rows, []string{blockName(k), v.Cell, clip(strings.Join(v.Order, " "), 2000)})
+				t.Rows = append(t.Rows, []string{blockName(k), v.Cell, safetext.Clip(strings.Join(v.Order, " "), 2000)})
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
@@ -129,7 +130,7 @@ func newPage(e *contents, opt Option) page {
 	b := newBuilder(e)
 	b.usual = opt.Defaults
 	p := &b.page
-	p.Version = clean(opt.Version)
+	p.Version = safetext.Line(opt.Version)
 	b.head()
 	b.alarm()
 	b.checked()

@@ -17,6 +17,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/calibrate"
@@ -123,7 +124,7 @@ func sound(t testing.TB, dir, page string) document {
 				ids[a.Val] = true
 			}
 			if strings.Contains(a.Val, "://") && a.Val != "http://www.w3.org/2000/svg" {
-				t.Errorf("<%s %s=%q>", n.Data, a.Key, clip(a.Val, 80))
+				t.Errorf("<%s %s=%q>", n.Data, a.Key, safetext.Clip(a.Val, 80))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
@@ -305,7 +306,7 @@ func short(c analysis.Comparison) string {
 
 // brief shortens a reason for a sentence; the table of what is missing has
 // the whole.
-func brief(reason string) string { return strings.TrimSuffix(clip(reason, 300), ".") }
+func brief(reason string) string { return strings.TrimSuffix(safetext.Clip(reason, 300), ".") }
 
 // why says for what reason a check failed, and how often.
 func why(g analysis.Gate) (s string) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
 )
 
@@ -23,7 +24,7 @@ func (b *builder) settings(c analysis.Cell, telling bool) []string {
 	for _, a := range c.Params.Args() {
 		name, _, _ := strings.Cut(a, "=")
 		if b.tells(c, name) == telling {
-			out = append(out, clip(strings.ReplaceAll(a, "\n", " "), 80))
+			out = append(out, safetext.Clip(strings.ReplaceAll(a, "\n", " "), 80))
 		}
 	}
 	return out

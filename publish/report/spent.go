@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/safetext"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
 	"bakeoff/reach/probe"
@@ -42,7 +43,7 @@ func (e *contents) readSpent(run *store.Run) map[cellOf]*spent {
 		if l.Trial == nil || l.Status != store.OK || void[l.Block] {
 			continue
 		}
-		at := cellOf{clean(l.Contender), clean(l.Cell)}
+		at := cellOf{safetext.Line(l.Contender), safetext.Line(l.Cell)}
 		if out[at] == nil {
 			out[at] = &spent{}
 		}
@@ -84,7 +85,7 @@ func (s *spent) generate(utilisation float64, priority string) {
 	s.generator += utilisation
 	s.generators++
 	const most = 4 // a stranger's folder may have any number
-	if p := clean(clip(priority, 200)); p != "" && len(s.priorities) < most && !slices.Contains(s.priorities, p) {
+	if p := safetext.Line(safetext.Clip(priority, 200)); p != "" && len(s.priorities) < most && !slices.Contains(s.priorities, p) {
 		s.priorities = append(s.priorities, p)
 	}
 }

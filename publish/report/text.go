@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
@@ -142,7 +143,7 @@ func (t *textWriter) rest() {
 		t.wrapped("  ", m)
 	}
 	if t.Page != "" {
-		t.out.WriteString("\nThe page with the contents: " + cleanText(t.Page) + "\n")
+		t.out.WriteString("\nThe page with the contents: " + safetext.Text(t.Page) + "\n")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
@@ -134,7 +135,7 @@ func (b *builder) scope() string {
 
 // measure says what a metric counts, in which unit, and which way is better.
 func measure(m sample.Metric) string {
-	s := clip(m.Doc, 200)
+	s := safetext.Clip(m.Doc, 200)
 	if m.Unit != "" && m.Unit != "1" {
 		s = strings.TrimSpace(s + " (" + m.Unit + ")")
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 )
 
 // OutputLimit bounds what Output and OutputOf keep of a stream, in bytes.
@@ -75,7 +76,7 @@ func brief(argv []string) string {
 
 // said is the end of a program's standard error, in one line.
 func said(b []byte) string {
-	s := strings.Join(strings.Fields(string(bytes.ToValidUTF8(b, []byte("?")))), " ")
+	s := safetext.Line(strings.Join(strings.Fields(string(b)), " "))
 	if s == "" {
 		return ""
 	}

@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"bakeoff/base/safetext"
 )
 
 // ReadFingerprint says what this system is: what every system tells, and what
@@ -49,25 +50,8 @@ func (c *collector) set(name, value, reason string) {
 	c.f.Unavailable[name] = reason
 }
 
-// factBytes bounds a fact.
-const factBytes = 4096
-
-// clean makes one line of printable characters of what a system said.
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(strings.TrimSpace(s), ""))
-	if len(s) > factBytes {
-		s = strings.ToValidUTF8(s[:factBytes], "")
-	}
-	return s
-}
+// clean makes one line of what a system said. Device trees end strings with NUL.
+func clean(s string) string { return safetext.Line(strings.Trim(s, " \t\r\n\x00")) }
 
 func (c *collector) uname() {
 	var u unix.Utsname
@@ -145,7 +129,7 @@ func ask(argv ...string) (line, reason string) {
 func askAll(argv ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	out := &limited{limit: factBytes}
+	out := &limited{limit: safetext.MaxLine}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out // nginx tells its version on stderr
 	cmd.WaitDelay = time.Second

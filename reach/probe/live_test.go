@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"bakeoff/base/safetext"
 )
 
 // Counters bracket every trial, so reading them must not be felt. The least of
@@ -115,7 +117,7 @@ func TestFingerprintTellsOrSaysWhyNot(t *testing.T) {
 		}
 	}
 	for name, v := range f.Facts {
-		if strings.ContainsAny(v, "\n\x00\x1b") || len(v) > factBytes {
+		if strings.ContainsAny(v, "\n\x00\x1b") || len(v) > safetext.MaxLine {
 			t.Errorf("%s is not one short line: %q", name, v)
 		}
 	}
@@ -150,10 +152,10 @@ func TestFingerprintOfLinux(t *testing.T) {
 }
 
 func TestCleanTakesTerminalsNothing(t *testing.T) {
-	if got := clean(" a\x1b[31m\nb\xff\x00 "); got != "a[31m b" {
+	if got := clean(" a\x1b[31m\nb\xff\x00 "); got != "a�[31m b�" {
 		t.Errorf("got %q", got)
 	}
-	if got := clean(strings.Repeat("é", factBytes)); len(got) > factBytes || !slices.Equal([]byte(got), []byte(strings.ToValidUTF8(got, ""))) {
+	if got := clean(strings.Repeat("é", safetext.MaxLine)); len(got) > safetext.MaxLine || !slices.Equal([]byte(got), []byte(strings.ToValidUTF8(got, ""))) {
 		t.Errorf("%d bytes", len(got))
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
@@ -169,7 +169,7 @@ func ended(res agent.ExecResult) string {
 // last alone may only say that there was an error before. "" if it said nothing.
 func quoted(b []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	first, last := plain(lines[0]), plain(lines[len(lines)-1])
+	first, last := brief(lines[0]), brief(lines[len(lines)-1])
 	switch {
 	case last == "":
 		return ""
@@ -179,16 +179,5 @@ func quoted(b []byte) string {
 	return ": " + first + " … " + last
 }
 
-// plain is a line without what is not to be printed, bounded.
-func plain(line string) string {
-	line = strings.TrimSpace(line)
-	if len(line) > 300 {
-		line = line[:300]
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, strings.ToValidUTF8(line, ""))
-}
+// brief is a line for a message.
+func brief(line string) string { return safetext.Clip(safetext.Line(strings.TrimSpace(line)), 300) }

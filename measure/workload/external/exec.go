@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/workload"
@@ -179,18 +179,8 @@ func ended(res agent.ExecResult) error {
 // quoted is the last line that a program said, for a message; "" if it said
 // nothing.
 func quoted(b []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	s := strings.TrimSpace(lines[len(lines)-1])
-	if s == "" {
-		return ""
+	if said := safetext.LastLines(string(b), 1); said != "" {
+		return ": " + said
 	}
-	if len(s) > 300 {
-		s = s[:300]
-	}
-	return ": " + strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, strings.ToValidUTF8(s, ""))
+	return ""
 }

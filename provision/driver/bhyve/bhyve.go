@@ -21,6 +21,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
@@ -96,7 +97,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.
 	if err != nil {
 		return driver.Availability{Reason: err.Error()}
 	}
-	a.Facts["release"] = guest.Printable([]byte(release))
+	a.Facts["release"] = safetext.Line(release)
 	return a
 }
 

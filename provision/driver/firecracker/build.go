@@ -17,6 +17,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
@@ -70,7 +71,7 @@ func (a api) call(ctx context.Context, method, at string, body, value any) error
 			Message string `json:"fault_message"`
 		}
 		json.Unmarshal(reply, &f)
-		return fault.New(fault.Lab, "%s: %s: %s", op, res.Status, guest.Printable([]byte(f.Message)))
+		return fault.New(fault.Lab, "%s: %s: %s", op, res.Status, safetext.Line(f.Message))
 	}
 	if value == nil {
 		return nil
@@ -171,7 +172,7 @@ func (in *Instance) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 		line, err = r.ReadSlice('\n')
 	}
 	if err == nil && !bytes.HasPrefix(line, []byte("OK ")) {
-		err = fault.New(fault.Lab, "vsock: %q instead of OK", guest.Printable(line))
+		err = fault.New(fault.Lab, "vsock: %q instead of OK", safetext.Line(string(line)))
 	}
 	if err != nil {
 		c.Close()
@@ -330,8 +331,8 @@ func (in *Instance) describe(set param.Values, version string) {
 	delete(limits.NotEnforced, "memory")
 	p := &in.Properties
 	p.Limits, p.OwnKernel = limits, true
-	p.Facts["firecracker"], p.Facts["accelerator"] = guest.Printable([]byte(version)), "kvm"
-	p.Facts["kernel"] = guest.Printable([]byte(in.Boot.Kernel))
+	p.Facts["firecracker"], p.Facts["accelerator"] = safetext.Line(version), "kvm"
+	p.Facts["kernel"] = safetext.Line(in.Boot.Kernel)
 	p.Facts["root"], p.Facts["disk.cache"], p.Facts["disk.engine"] = "virtio-blk, a copy of the image", set.Text(optCache), set.Text(optEngine)
 	p.Facts["kernel.append"] = set.Text(optAppend)
 	for _, v := range in.Spec.Volumes {

@@ -17,6 +17,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
@@ -104,7 +105,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.
 		return driver.Availability{Reason: err.Error()}
 	}
 	first, _, _ := strings.Cut(version, "\n")
-	a.Facts["firecracker"] = guest.Printable([]byte(strings.TrimPrefix(first, "Firecracker v")))
+	a.Facts["firecracker"] = safetext.Line(strings.TrimPrefix(first, "Firecracker v"))
 	at := "bakeoff-agent"
 	if h, ok := host.(hostAgent); ok {
 		at = h.Agent()

@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/reach/conn"
@@ -179,7 +180,7 @@ func (b builder) network(ctx context.Context) ([]string, error) {
 	}
 	inner, ok := strings.CutSuffix(outer, "a")
 	if !ok || !strings.HasPrefix(outer, "epair") {
-		return nil, fault.New(fault.Lab, "ifconfig made an epair called %q", guest.Printable([]byte(outer)))
+		return nil, fault.New(fault.Lab, "ifconfig made an epair called %q", safetext.Line(outer))
 	}
 	for _, argv := range [][]string{
 		{"ifconfig", outer, "name", b.outer},

@@ -18,6 +18,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
@@ -105,7 +106,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.
 			return driver.Availability{Reason: err.Error()}
 		}
 		if a.Facts[fact] = "none"; yes {
-			a.Facts[fact] = guest.Printable([]byte(out))
+			a.Facts[fact] = safetext.Line(out)
 		}
 	}
 	no := func(reason, fix string) driver.Availability {
@@ -297,7 +298,7 @@ func (b builder) describe(ctx context.Context) error {
 		return err
 	}
 	facts := b.env.Properties.Facts
-	facts["kernel"], facts["abi"], facts["root"] = guest.Printable([]byte(release)), b.set.Text(optABI), b.set.Text(optRoot)
+	facts["kernel"], facts["abi"], facts["root"] = safetext.Line(release), b.set.Text(optABI), b.set.Text(optRoot)
 	facts["network"] = "none but loopback"
 	if n := b.spec.Network; n != nil {
 		b.env.Properties.Addr = n.Addr.Addr()

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/reach/conn"
 )
 
@@ -52,37 +53,10 @@ func diagnose(text []byte) string {
 	for _, s := range signs {
 		if m := s.line.Find(text); m != nil {
 			line, _, _ := bytes.Cut(m, []byte("\n"))
-			return s.says + strings.TrimSpace(printable(line))
+			return s.says + strings.TrimSpace(safetext.Line(string(line)))
 		}
 	}
 	return ""
-}
-
-// printable returns b for a terminal: a guest writes what it likes.
-func printable(b []byte) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\r':
-			return -1
-		case r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\uFFFD':
-			return '?'
-		}
-		return r
-	}, string(bytes.ToValidUTF8(b, []byte("?"))))
-}
-
-// lastLines returns the last n lines of text that have anything in them.
-func lastLines(text []byte, n int) string {
-	var lines []string
-	for line := range strings.Lines(printable(text)) {
-		if line = strings.TrimRight(line, " \n"); line != "" {
-			if len(line) > 500 {
-				line = line[:500] + "…"
-			}
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // ending is how a QEMU process came to its end.
@@ -97,7 +71,7 @@ type ending struct {
 // 0: that is the subject's doing. QEMU that refuses its arguments ends with
 // another code, and it is ours.
 func explain(e ending, stderr, text []byte) error {
-	said := lastLines(stderr, 3)
+	said := safetext.LastLines(string(stderr), 3)
 	if said != "" {
 		said = ": " + said
 	}
@@ -118,7 +92,7 @@ func explain(e ending, stderr, text []byte) error {
 
 // withConsole adds the end of the console to an error.
 func withConsole(err error, text []byte) error {
-	end := lastLines(text, 15)
+	end := safetext.LastLines(string(text), 15)
 	if end == "" {
 		return fault.New(fault.Of(err), "%w (the console is empty)", err)
 	}

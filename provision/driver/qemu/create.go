@@ -14,6 +14,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
@@ -164,7 +165,7 @@ func (in *Instance) meet(ctx context.Context) error {
 		return err
 	}
 	if in.boot.Error != "" {
-		return fault.New(fault.Subject, "its init failed: %s", printable([]byte(in.boot.Error)))
+		return fault.New(fault.Subject, "its init failed: %s", safetext.Line(in.boot.Error))
 	}
 	return nil
 }
@@ -255,7 +256,7 @@ func (in *Instance) describe(ctx context.Context, m machine, set param.Values) e
 		Limits: limits, OwnKernel: true,
 		Facts: map[string]string{
 			driver.FactAccelerator: accel, "machine": m.kind, "qemu": monitor.Version().String(),
-			"kernel": printable([]byte(in.boot.Kernel)), "cpu": cpuModel(m.accel), "sandbox": fmt.Sprint(m.sandbox),
+			"kernel": safetext.Line(in.boot.Kernel), "cpu": cpuModel(m.accel), "sandbox": fmt.Sprint(m.sandbox),
 			"kernel.append": strings.TrimSpace(m.append), "firmware": set.Text(optFirmware),
 		},
 	}

@@ -8,6 +8,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/reach/agent"
@@ -83,7 +84,7 @@ func askAgent(ctx context.Context, host conn.Conn, cmd conn.Cmd, value any) erro
 		case agent.ExitNotFound:
 			kind = fault.NotFound
 		}
-		text := strings.TrimPrefix(lastLines(said.Bytes(), 3), "bakeoff-agent: ")
+		text := strings.TrimPrefix(safetext.LastLines(string(said.Bytes()), 3), "bakeoff-agent: ")
 		if text == "" {
 			text = fmt.Sprintf("%q: %v", cmd.Argv, exit)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
@@ -75,10 +76,10 @@ func (in *Instance) Diagnose(context.Context) []byte {
 		out = append(out, "QEMU runs\n"...)
 	}
 	if said := in.stderr.Bytes(); len(said) > 0 {
-		out = fmt.Appendf(out, "it said:\n%s\n", printable(said))
+		out = fmt.Appendf(out, "it said:\n%s\n", safetext.Text(string(said)))
 	}
 	out = append(out, "console:\n"...)
-	return append(out, printable(in.console.Bytes())...)
+	return append(out, safetext.Text(string(in.console.Bytes()))...)
 }
 
 // Freeze stops QEMU with its control group's freezer. The guest's clocks go

@@ -17,6 +17,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
@@ -78,7 +79,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.
 	if err != nil {
 		return driver.Availability{Reason: err.Error()}
 	}
-	a.Facts["release"] = guest.Printable([]byte(release))
+	a.Facts["release"] = safetext.Line(release)
 	return a
 }
 
@@ -244,7 +245,7 @@ func parse(list, name string) (*row, error) {
 		}
 		id, err := strconv.Atoi(f[0])
 		if err != nil || id < 1 || id > 255 {
-			return nil, fault.New(fault.Lab, "vmctl status: %q is not the number of a machine", guest.Printable([]byte(f[0])))
+			return nil, fault.New(fault.Lab, "vmctl status: %q is not the number of a machine", safetext.Line(f[0]))
 		}
 		return &row{id: id, running: f[1] != "-" && !slices.Contains(f, "stopping")}, nil
 	}

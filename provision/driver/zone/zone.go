@@ -21,6 +21,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
@@ -110,7 +111,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.
 	if err != nil {
 		return driver.Availability{Reason: err.Error()}
 	}
-	a.Facts["platform"] = guest.Printable([]byte(version))
+	a.Facts["platform"] = safetext.Line(version)
 	return a
 }
 
@@ -363,7 +364,7 @@ func reap(ctx context.Context, host conn.Conn, id string, dryRun bool) ([]string
 	if err != nil || z == nil {
 		return nil, err
 	}
-	found := []string{fmt.Sprintf("zone %s (%s)", id, guest.Printable([]byte(z.Alias)))}
+	found := []string{fmt.Sprintf("zone %s (%s)", id, safetext.Line(z.Alias))}
 	if dryRun {
 		return found, nil
 	}

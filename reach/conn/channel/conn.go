@@ -7,14 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"bakeoff/base/fault"
-
 	"github.com/hashicorp/yamux"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 )
 
 // Options set how long a silent agent is waited for. The zero value is fit
@@ -309,21 +309,7 @@ func readFault(payload []byte) error {
 			kind = k
 		}
 	}
-	return fault.New(kind, "%s", printable(f.Message))
-}
-
-// printable returns s for a terminal: bounded, and without control
-// characters, because it comes from a guest.
-func printable(s string) string {
-	if len(s) > 4<<10 {
-		s = s[:4<<10] + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
+	return fault.New(kind, "%s", safetext.Clip(safetext.Text(f.Message), safetext.MaxLine))
 }
 
 // errCancelled is what a cancelled context makes of a request.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/reach/conn"
 )
 
@@ -73,7 +74,7 @@ func (c *Conn) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if err != nil {
 		return conn.Exit{}, fault.Op(cmd.Argv[0], err)
 	}
-	return conn.Exit{Code: res.Code, Signal: printable(res.Signal)}, nil
+	return conn.Exit{Code: res.Code, Signal: safetext.Line(res.Signal)}, nil
 }
 
 // Push writes a file in the guest. See conn.Conn.
@@ -199,7 +200,7 @@ func (c *Conn) Dial(ctx context.Context, network, address string) (net.Conn, err
 		}
 		return nil, fault.Op("dial "+address, err)
 	}
-	return &pipe{request: r, local: addr{network, printable(res.Local)}, remote: addr{network, printable(res.Remote)}}, nil
+	return &pipe{request: r, local: addr{network, safetext.Line(res.Local)}, remote: addr{network, safetext.Line(res.Remote)}}, nil
 }
 
 type addr struct{ network, text string }

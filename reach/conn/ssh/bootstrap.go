@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/reach/conn"
 )
 
@@ -38,7 +39,7 @@ func (c *client) ask(ctx context.Context) (site, error) {
 		return site{}, err
 	}
 	if !exit.OK() {
-		return site{}, fault.New(fault.Lab, "ssh %s: a shell there ends with %s: %s", c.o.Target, exit, printable(string(errs.Bytes())))
+		return site{}, fault.New(fault.Lab, "ssh %s: a shell there ends with %s: %s", c.o.Target, exit, brief(string(errs.Bytes())))
 	}
 	s, err := parseHello(out.String())
 	if err != nil {
@@ -76,19 +77,19 @@ var (
 func parseHello(text string) (site, error) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if len(lines) < 5 {
-		return site{}, fault.New(fault.Lab, "the answer to uname cannot be read: %q", printable(text))
+		return site{}, fault.New(fault.Lab, "the answer to uname cannot be read: %q", safetext.Line(text))
 	}
 	lines = lines[len(lines)-5:]
 	s := site{goos: systems[lines[0]], goarch: machines[lines[1]], uid: lines[2]}
 	if s.goos == "" || s.goarch == "" {
-		return s, fault.New(fault.Unsupported, "there is no agent for %s on %s", printable(lines[0]), printable(lines[1]))
+		return s, fault.New(fault.Unsupported, "there is no agent for %s on %s", safetext.Line(lines[0]), safetext.Line(lines[1]))
 	}
 	s.cache, s.state = path.Join(lines[3], "bakeoff"), path.Join(lines[4], "bakeoff")
 	if s.uid == "0" {
 		s.cache, s.state = "/var/cache/bakeoff", "/var/lib/bakeoff"
 	}
 	if !path.IsAbs(s.cache) || !path.IsAbs(s.state) {
-		return s, fault.New(fault.Unsupported, "the user there has no home: caches would lie in %q", printable(lines[3]))
+		return s, fault.New(fault.Unsupported, "the user there has no home: caches would lie in %q", safetext.Line(lines[3]))
 	}
 	return s, nil
 }
@@ -138,7 +139,7 @@ func (c *client) pushAgent(ctx context.Context, s site) (string, error) {
 		return "", err
 	}
 	if !exit.OK() {
-		return "", fault.New(fault.Lab, "ssh %s: the agent cannot be put into %s: %s", c.o.Target, path.Dir(there), printable(string(errs.Bytes())))
+		return "", fault.New(fault.Lab, "ssh %s: the agent cannot be put into %s: %s", c.o.Target, path.Dir(there), brief(string(errs.Bytes())))
 	}
 	return there, nil
 }

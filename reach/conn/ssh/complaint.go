@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 )
 
 // Complaint is why OpenSSH's client did not get through, read from what it
@@ -38,20 +39,20 @@ var finals = []struct{ says, fix string }{
 func Complain(stderr string) Complaint {
 	if m := offending.FindStringSubmatch(stderr); m != nil {
 		file, line := m[1][:strings.LastIndex(m[1], ":")], m[1][strings.LastIndex(m[1], ":")+1:]
-		return Complaint{Final: true, Known: printable(m[1]),
-			Text: fmt.Sprintf("the host key has changed: it is not the one in line %s of %s", line, printable(file)),
-			Fix:  fmt.Sprintf("if the machine was installed anew, remove that line (ssh-keygen -R HOST -f %s) and connect once by hand; if not, somebody stands in between", printable(file))}
+		return Complaint{Final: true, Known: safetext.Line(m[1]),
+			Text: fmt.Sprintf("the host key has changed: it is not the one in line %s of %s", line, safetext.Line(file)),
+			Fix:  fmt.Sprintf("if the machine was installed anew, remove that line (ssh-keygen -R HOST -f %s) and connect once by hand; if not, somebody stands in between", safetext.Line(file))}
 	}
 	for _, f := range finals {
 		for line := range strings.Lines(stderr) {
 			if strings.Contains(line, f.says) {
-				return Complaint{Final: true, Text: printable(line), Fix: f.fix}
+				return Complaint{Final: true, Text: brief(line), Fix: f.fix}
 			}
 		}
 	}
 	c := Complaint{Text: "ssh ended without a word"}
 	for line := range strings.Lines(stderr) {
-		if l := printable(line); l != "" {
+		if l := brief(line); l != "" {
 			c.Text = l // the last line is the one that ended it
 		}
 	}
@@ -68,17 +69,5 @@ func (c Complaint) Err(target string) error {
 	return &fault.Error{Kind: kind, Op: "ssh " + target, Err: fmt.Errorf("%s", c.Text), Fix: c.Fix}
 }
 
-// printable makes one bounded line of what came from elsewhere.
-func printable(s string) string {
-	const most = 400
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0xfffd {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(strings.TrimSpace(s), ""))
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
-}
+// brief is a line of the client for a message.
+func brief(line string) string { return safetext.Clip(safetext.Line(strings.TrimSpace(line)), 400) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 )
@@ -123,7 +124,7 @@ func kindOf(err error) fault.Kind {
 
 // ending says why a session ended.
 func ending(name string, exit conn.Exit, err error, said string) error {
-	said = printable(strings.TrimPrefix(strings.TrimSpace(said), "bakeoff-agent: host: "))
+	said = safetext.Line(strings.TrimPrefix(strings.TrimSpace(said), "bakeoff-agent: host: "))
 	if err != nil {
 		return fault.New(kindOf(err), "the connection to %s is lost: %w", name, err)
 	}
