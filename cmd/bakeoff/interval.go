@@ -135,7 +135,7 @@ var far = math.Log(10)
 // cent and a factor of five both show. Dots are the margin.
 func intervalBar(c analysis.Comparison, margin float64, width int) string {
 	cells := []rune(strings.Repeat(" ", width))
-	scale := math.Log1p(math.Max(margin, 0.001))
+	scale := float64(analysis.RatioRegion(math.Max(margin, 0.001)))
 	place := func(l float64) int {
 		x := math.Asinh(l/scale) / math.Asinh(far/scale)
 		return min(max(int(math.Round((x+1)/2*float64(width-1))), 0), width-1)

@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"bakeoff/base/sample"
-	"bakeoff/lab/manifest"
-	"bakeoff/lab/plan"
 )
 
 var (
@@ -500,35 +498,4 @@ func TestMoreBlocks(t *testing.T) {
 	if c.Verdict != Inconclusive || c.MoreBlocks == nil || *c.MoreBlocks < 150 || *c.MoreBlocks > 2000 || c.Look != 18 {
 		t.Errorf("%+v", c)
 	}
-}
-
-// After a run that was too short the blocks of which it is said that they would
-// decide are those that a plan of the same difference asks for.
-func TestMoreBlocksAgreeWithThePlan(t *testing.T) {
-	const blocks, difference, noise = 40, 0.005, 0.02
-	p := &plan.Plan{Design: manifest.Design{Looks: []int{blocks}, Alphas: []float64{.05}, Mirror: true}}
-	want := p.Estimate(plan.Costs{Noise: plan.Noise{SD: noise}}).Needs(difference).Blocks
-	var need []int
-	for seed := range uint64(101) {
-		r := rand.New(rand.NewPCG(seed, 3))
-		d := world(blocks, []string{"a", "b"}, 1, func(_, _, c, _ int) float64 {
-			return math.Exp(noise*r.NormFloat64()) * math.Pow(1+difference, float64(c))
-		})
-		d.Looks, d.Alphas, d.Margin = []int{blocks}, []float64{.05}, 0.0001
-		c := find(t, Analyse(d), "b", "k0")
-		switch {
-		case c.Verdict != Inconclusive:
-			need = append(need, 0) // a lucky run: the difference seemed larger
-		case c.MoreBlocks == nil:
-			need = append(need, math.MaxInt)
-		default:
-			need = append(need, blocks+*c.MoreBlocks)
-		}
-	}
-	slices.Sort(need)
-	// The estimates scatter about the difference; the one in their middle is it.
-	if got := need[len(need)/2]; math.Abs(float64(got)/float64(want)-1) > 0.25 {
-		t.Errorf("%d blocks would decide it, the plan says %d", got, want)
-	}
-	t.Logf("%d blocks, the plan says %d", need[len(need)/2], want)
 }

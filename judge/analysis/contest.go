@@ -16,15 +16,15 @@ type contest struct {
 	trials   stats.Trials
 	contrast *stats.Contrast
 	margin   float64
-	limit    float64 // half-width of the equivalence region
-	us, them series  // trials of contender and baseline
-	gates    bool    // whether any trial of the run failed a gate
-	family   int     // comparisons that share the level of the tests of steadiness
+	region   Region
+	us, them series // trials of contender and baseline
+	gates    bool   // whether any trial of the run failed a gate
+	family   int    // comparisons that share the level of the tests of steadiness
 	// elsewhere: nobody vouches that orders were drawn.
 	elsewhere bool
 
 	look    int                // index of the last look reached, −1 before the first
-	marks   [3]*stats.Standing // of −limit, 0 and limit at this look, once asked for
+	marks   [3]*stats.Standing // of −region, 0 and region at this look, once asked for
 	level   float64            // of error of the interval that is shown
 	shown   stats.Estimate
 	closed  bool // a verdict was reached; frozen
@@ -45,7 +45,7 @@ func (d *Data) newContest(t *table, contender, baseline, cell int, m sample.Metr
 	}
 	c.blocks, c.trials = pair(c.us, c.them, m, d.Trials)
 	c.contrast = stats.NewContrast(c.trials)
-	c.margin, c.limit = d.Margin, math.Log1p(d.Margin)
+	c.margin, c.region = d.Margin, RatioRegion(d.Margin)
 	return c
 }
 
@@ -56,7 +56,8 @@ func (c *contest) reach(look, n int) {
 	if c.metric.Scale == sample.Difference {
 		// There is no ratio to hold the margin against: it is taken of the
 		// baseline's own size so far.
-		c.limit = c.margin * c.them.through(c.blocks[n-1].index).size(c.metric)
+		size := c.them.through(c.blocks[n-1].index).size(c.metric)
+		c.region = NewRegion(c.margin, sample.Difference, size)
 	}
 	c.hold(n)
 }
@@ -71,42 +72,24 @@ func (c *contest) hold(n int) {
 
 // estimate returns the interval at a level of error at the look.
 func (c *contest) estimate(alpha float64) stats.Estimate {
-	return c.contrast.Estimate(c.Blocks, 1-alpha, -c.limit, 0, c.limit)
+	return c.contrast.Estimate(c.Blocks, 1-alpha, -float64(c.region), 0, float64(c.region))
 }
 
 // quiet tells without computing the interval that it decides nothing.
 func (c *contest) quiet(alpha float64) bool {
 	at := func(i int) int {
 		if c.marks[i] == nil {
-			m := c.contrast.Stand(c.Blocks, float64(i-1)*c.limit)
+			m := c.contrast.Stand(c.Blocks, float64(i-1)*float64(c.region))
 			c.marks[i] = &m
 		}
 		return c.marks[i].At(1 - alpha)
 	}
-	return c.limit > 0 && at(1) == 0 && (at(0) == 0 || at(2) == 0)
+	return c.region > 0 && at(1) == 0 && (at(0) == 0 || at(2) == 0)
 }
 
 // judge reads a verdict from an interval alone.
 func (c *contest) judge(e stats.Estimate) Verdict {
-	return judge(e.Lo, e.Hi, c.limit, c.metric.Better)
-}
-
-func judge(lo, hi, limit float64, better sample.Better) Verdict {
-	switch {
-	case -limit <= lo && hi <= limit:
-		return Equivalent
-	case lo > 0:
-		if better == sample.Lower {
-			return Worse
-		}
-		return Better
-	case hi < 0:
-		if better == sample.Lower {
-			return Better
-		}
-		return Worse
-	}
-	return Inconclusive
+	return c.region.Verdict(e.Lo, e.Hi, c.metric.Better)
 }
 
 // try decides, if it can, at the two levels that are open to the contest: that
@@ -294,7 +277,7 @@ func (c *contest) moreBlocks(d *Data) *int {
 	level := max(alpha, math.Ldexp(2, -n))
 	e := c.contrast.Quick(n, 1-level)
 	se := (e.Hi - e.Lo) / 2 / stats.NormalTail(level/2)
-	growth := stats.Growth(e.Value, se, c.limit, alpha)
+	growth := stats.Growth(e.Value, se, float64(c.region), alpha)
 	if math.IsInf(se, 0) || growth != growth || math.IsInf(growth, 0) {
 		return nil
 	}

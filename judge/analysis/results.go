@@ -92,17 +92,6 @@ const ResultsSchema = "bakeoff/results/v1"
 // time that no trial could tell is said to be unavailable.
 const Rules = 4
 
-// Verdict is what the adjusted interval alone says.
-type Verdict string
-
-// The verdicts. Better and worse respect the direction of the metric.
-const (
-	Better       Verdict = "better"
-	Worse        Verdict = "worse"
-	Equivalent   Verdict = "equivalent"
-	Inconclusive Verdict = "inconclusive"
-)
-
 // Scope is what a verdict speaks of.
 type Scope string
 

@@ -226,10 +226,10 @@ func (c *contest) seed() uint64 {
 // apart tells that two differences call for two verdicts, and lie farther from
 // each other than the margin.
 func (c *contest) apart(a, b float64) bool {
-	if math.IsNaN(a) || math.IsNaN(b) || math.Abs(a-b) <= c.limit {
+	if math.IsNaN(a) || math.IsNaN(b) || math.Abs(a-b) <= float64(c.region) {
 		return false
 	}
-	return judge(a, a, c.limit, c.metric.Better) != judge(b, b, c.limit, c.metric.Better)
+	return c.region.Verdict(a, a, c.metric.Better) != c.region.Verdict(b, b, c.metric.Better)
 }
 
 // spoken is a difference in words.

@@ -183,28 +183,80 @@ func TestNoVerdictWithoutSpread(t *testing.T) {
 	}
 }
 
-func TestVerdicts(t *testing.T) {
-	margin := [2]float64{-0.02, 0.02}
-	for _, x := range []struct {
-		lo, hi float64
-		better sample.Better
-		want   analysis.Verdict
-	}{
-		{0.03, 0.05, sample.Higher, analysis.Better},
-		{0.03, 0.05, sample.Lower, analysis.Worse},
-		{-0.05, -0.03, sample.Higher, analysis.Worse},
-		{-0.05, -0.03, sample.Lower, analysis.Better},
-		{0.001, 0.01, sample.Higher, analysis.Equivalent},
-		{-0.02, 0.02, sample.Lower, analysis.Equivalent},
-		{-0.05, 0.01, sample.Higher, analysis.Inconclusive},
-		{-0.05, 0.01, sample.Lower, analysis.Inconclusive},
-		{0, 0.05, sample.Higher, analysis.Inconclusive},
-		{math.Inf(-1), math.Inf(1), sample.Lower, analysis.Inconclusive},
-	} {
-		if got := judge(x.lo, x.hi, margin, x.better); got != x.want {
-			t.Errorf("[%v, %v] %s: %s, want %s", x.lo, x.hi, x.better, got, x.want)
+// Whether two contenders run side by side or in two runs: the same interval
+// gets the same verdict, also where it touches an edge of the region.
+func TestVerdictsAreReadAsTheAnalysisReadsThem(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	seen := map[analysis.Verdict]int{}
+	for i := range 60 {
+		w := world{within: 0.01, blocks: 20}
+		now := w
+		now.effect = map[string]float64{"crun": 0.03 * r.NormFloat64()}
+		a, b := w.run("old", r), now.run("new", r)
+		better := []sample.Better{sample.Higher, sample.Lower}[i%2]
+		for _, run := range []Run{a, b} {
+			run.Results.Cells[0].Metrics[0].Better = better
+		}
+		compared := func(margin float64) (analysis.Interval, analysis.Verdict) {
+			opt := Option{Margin: margin, Calibrated: &Spread{Runs: 5, Relative: 0.001}}
+			c := row(t, two(t, a, b, opt), "crun").Relative
+			return c.CI, c.Verdict
+		}
+		analysed := func(margin float64) (analysis.Interval, analysis.Verdict) {
+			c := analysis.Analyse(sideBySide(a, b, margin)).Comparisons[0]
+			return c.CI, c.Verdict
+		}
+		for name, verdict := range map[string]func(float64) (analysis.Interval, analysis.Verdict){"compare": compared, "analysis": analysed} {
+			ci, _ := verdict(analysis.DefaultMargin)
+			// The margins at which one edge of the region is a bound of the interval.
+			for _, edge := range []float64{*ci[1] - 1, 1 / *ci[0] - 1} {
+				for _, margin := range []float64{edge - 1e-6, edge + 1e-6} {
+					if margin <= 0 {
+						continue
+					}
+					ci, got := verdict(margin)
+					if want := promised(*ci[0], *ci[1], margin, better); got != want {
+						t.Errorf("%s: [%v, %v] with margin %v is %s, want %s", name, *ci[0], *ci[1], margin, got, want)
+					}
+					seen[got]++
+				}
+			}
 		}
 	}
+	if len(seen) != 4 {
+		t.Errorf("not every verdict was put to the test: %v", seen)
+	}
+}
+
+// promised is the verdict as docs/reference/lab.md defines it.
+func promised(lo, hi, margin float64, better sample.Better) analysis.Verdict {
+	switch {
+	case 1/(1+margin) <= lo && hi <= 1+margin:
+		return analysis.Equivalent
+	case lo <= 1 && 1 <= hi:
+		return analysis.Inconclusive
+	case (lo > 1) == (better == sample.Higher):
+		return analysis.Better
+	}
+	return analysis.Worse
+}
+
+// sideBySide has the values of crun of two runs as two contenders of one run.
+func sideBySide(a, b Run, margin float64) analysis.Data {
+	d := analysis.Data{
+		Baseline: "old", Margin: margin, Looks: []int{20}, Alphas: []float64{analysis.MaxAlpha}, Scope: analysis.ScopeMachine,
+		Contenders: []analysis.Contender{{Name: "old"}, {Name: "new"}}, Cells: a.Results.Cells,
+	}
+	for i, run := range []Run{a, b} {
+		for _, p := range run.Results.Summaries[1].Samples {
+			position := 2*p.Position + (i+p.Position+p.Block)%2
+			d.Observations = append(d.Observations, analysis.Observation{
+				Block: p.Block, Position: position, Contender: d.Contenders[i].Name, Cell: "sha",
+				Values: []sample.Value{{Metric: "throughput", Unit: "B/s", Value: p.Value}},
+			})
+		}
+	}
+	return d
 }
 
 func TestGatesAndFailuresTakeVerdicts(t *testing.T) {

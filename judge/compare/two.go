@@ -185,32 +185,15 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 	if !r.Primary || by != p.opt.By || !p.judged(r.Contender) {
 		return c
 	}
-	margin := [2]float64{math.Log1p(-p.opt.Margin), math.Log1p(p.opt.Margin)}
-	if r.Scale == sample.Difference {
-		margin = [2]float64{-p.opt.Margin * size, p.opt.Margin * size}
-	}
 	switch {
 	case !known:
 		c.Verdict = NotInterleaved
 	case len(r.Gates) > 0 || r.Failures[0]+r.Failures[1] > 0:
 		c.Verdict = analysis.Inconclusive
 	default:
-		c.Verdict = judge(shift-lo, shift+hi, margin, r.Better)
+		c.Verdict = analysis.NewRegion(p.opt.Margin, r.Scale, size).Verdict(shift-lo, shift+hi, r.Better)
 	}
 	return c
-}
-
-// judge reads a verdict from an interval on the scale of differences.
-func judge(lo, hi float64, margin [2]float64, better sample.Better) analysis.Verdict {
-	switch {
-	case lo >= margin[0] && hi <= margin[1]:
-		return analysis.Equivalent
-	case lo > 0 == (better == sample.Higher) && (lo > 0 || hi < 0):
-		return analysis.Better
-	case lo > 0 || hi < 0:
-		return analysis.Worse
-	}
-	return analysis.Inconclusive
 }
 
 // shownOn turns the scale of differences into what is shown; nil where it is

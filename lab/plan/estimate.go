@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 )
 
@@ -159,7 +160,7 @@ func (e Estimate) with(sd float64, looks []int, levels []float64, visits float64
 			Blocks: n, At: e.once + time.Duration(n)*e.Block, Reached: n <= e.Blocks,
 			Possible:    math.Exp2(float64(1-n)) <= levels[i],
 			Smallest:    math.Expm1(e.reach.Smallest(i, stats.Likely) * e.score),
-			Equivalence: math.Expm1(e.reach.Equivalence(i, stats.Likely) * e.score),
+			Equivalence: analysis.Region(e.reach.Equivalence(i, stats.Likely) * e.score).Margin(),
 		})
 	}
 	return e

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bakeoff/base/unit"
+	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
 )
 
@@ -34,10 +35,10 @@ const tooFar = 12
 // place: nothing is cropped.
 func NewAxis(margin float64, rows ...Row) Axis {
 	if !(margin > 0) || margin > 10 {
-		margin = 0.02
+		margin = analysis.DefaultMargin
 	}
 	a := Axis{Margin: margin}
-	m := math.Log1p(margin)
+	m := float64(analysis.RatioRegion(margin))
 	a.Lo, a.Hi = -2.2*m, 2.2*m
 	for _, r := range rows {
 		for _, v := range []*float64{r.Value, r.Lo, r.Hi} {
@@ -91,7 +92,8 @@ func (a Axis) Band() (lo, hi float64, ok bool) {
 	if a.Difference || !(a.Margin > 0) {
 		return 0, 0, false
 	}
-	return 1 / (1 + a.Margin), 1 + a.Margin, true
+	lo, hi = analysis.RatioRegion(a.Margin).Ratios()
+	return lo, hi, true
 }
 
 // Position returns where v stands, 0 to 1. Values that cannot be placed
@@ -113,7 +115,7 @@ func (a Axis) Position(v float64) float64 {
 
 func (a Axis) warp(x float64) float64 {
 	if a.Stretched && a.Margin > 0 {
-		return math.Asinh(x / math.Log1p(a.Margin))
+		return math.Asinh(x / float64(analysis.RatioRegion(a.Margin)))
 	}
 	return x
 }
