@@ -88,7 +88,7 @@ that is said.`,
 	f.StringVar(&baseline, "baseline", "", "`contender` that the others are compared with (default: the first one in FILE)")
 	f.IntSliceVar(&looks, "looks", nil, "`blocks` after which to look (default "+commas(analysis.DefaultLooks)+")")
 	f.StringSliceVar(&alphas, "alphas", nil, "error `rate` to spend at each look (default "+commas(analysis.DefaultAlphas)+"; 5 % shared evenly where looks are given alone)")
-	f.Float64Var(&margin, "margin", 0.02, "largest `share` of a difference that still counts as equivalent")
+	f.Float64Var(&margin, "margin", analysis.DefaultMargin, "largest `share` of a difference that still counts as equivalent")
 	f.BoolVar(&asJSON, "json", false, "print one results object for each experiment, one a line")
 	failOnFlag(c, &fail)
 	return c

@@ -171,7 +171,7 @@ func (c *contest) describe() {
 	e := c.contrast.Quick(n, 0.95)
 	c.Blocks = n
 	if n > 0 {
-		alpha := 0.05
+		alpha := MaxAlpha
 		c.Alpha = &alpha
 		c.hold(n)
 		c.Gates = append(c.Gates, c.held...)

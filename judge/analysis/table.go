@@ -37,10 +37,6 @@ type TableOptions struct {
 	Alphas []float64
 }
 
-// maxMargin is the largest margin, as in a lab file: what lies beyond half is
-// no equivalence to anybody.
-const maxMargin = 0.5
-
 // check fills in defaults and refuses what makes no design.
 func (o *TableOptions) check() error {
 	if len(o.Looks) == 0 && len(o.Alphas) == 0 {
@@ -48,7 +44,7 @@ func (o *TableOptions) check() error {
 	}
 	if len(o.Alphas) == 0 {
 		for range o.Looks {
-			o.Alphas = append(o.Alphas, 0.05/float64(len(o.Looks)))
+			o.Alphas = append(o.Alphas, MaxAlpha/float64(len(o.Looks)))
 		}
 	}
 	if len(o.Looks) != len(o.Alphas) {
@@ -67,8 +63,8 @@ func (o *TableOptions) check() error {
 	if sum >= 1 {
 		return fault.New(fault.Invalid, "the alphas add up to %v; their sum is the rate of false alarms and must be below 1", sum)
 	}
-	if !(o.Margin >= 0 && o.Margin <= maxMargin) {
-		return fault.New(fault.Invalid, "margin %v is not a share from 0 to %v; write 0.02 for 2 %%", o.Margin, maxMargin)
+	if !(o.Margin >= 0 && o.Margin <= MaxMargin) {
+		return fault.New(fault.Invalid, "margin %v is not a share from 0 to %v; write 0.02 for 2 %%", o.Margin, MaxMargin)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ type Spread struct {
 
 // Option is what a comparison is made with.
 type Option struct {
-	Alpha  float64 // error rate of all verdicts together; 0: 0.05
+	Alpha  float64 // error rate of all verdicts together; 0: analysis.MaxAlpha
 	Margin float64 // largest share that counts as equivalent; 0: OLD's
 	By     By      // the estimate that is judged; "": Relative
 	// Repeats are runs of the same laboratory in which nothing was changed;

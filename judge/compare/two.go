@@ -18,7 +18,7 @@ import (
 // an error of kind fault.Invalid that says what differs.
 func Two(a, b Run, opt Option) (Result, error) {
 	if opt.Alpha == 0 {
-		opt.Alpha = 0.05
+		opt.Alpha = analysis.MaxAlpha
 	}
 	if opt.Margin == 0 {
 		opt.Margin = a.Results.Margin
@@ -26,8 +26,8 @@ func Two(a, b Run, opt Option) (Result, error) {
 	if opt.By == "" {
 		opt.By = Relative
 	}
-	if !(opt.Alpha > 0 && opt.Alpha < 1) || !(opt.Margin >= 0 && opt.Margin < 1) || opt.By != Relative && opt.By != Direct {
-		return Result{}, fault.New(fault.Invalid, "alpha lies in (0, 1), margin in [0, 1), and what is judged is relative or direct; got %v, %v, %q", opt.Alpha, opt.Margin, opt.By)
+	if !(opt.Alpha > 0 && opt.Alpha < 1) || !(opt.Margin >= 0 && opt.Margin <= analysis.MaxMargin) || opt.By != Relative && opt.By != Direct {
+		return Result{}, fault.New(fault.Invalid, "alpha lies in (0, 1), margin in [0, 0.5], and what is judged is relative or direct; got %v, %v, %q", opt.Alpha, opt.Margin, opt.By)
 	}
 	for _, other := range append([]Run{b}, opt.Repeats...) {
 		if err := same(a.Results, other.Results); err != nil {

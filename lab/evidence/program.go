@@ -2,9 +2,9 @@ package evidence
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
+	"bakeoff/base/name"
 	"bakeoff/measure/workload"
 )
 
@@ -16,22 +16,21 @@ type programs map[string]map[string]map[string]bool
 const (
 	maxProgramFacts = 64
 	maxProgramValue = 2 << 10 // bytes
+	maxFactName     = 61
 )
-
-var factName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,60}$`)
 
 // note reads the blob workload.Facts of a trial. One that cannot be read adds
 // nothing: Parse judges the trial.
-func (p programs) note(name, contender string, raw workload.Raw) {
+func (p programs) note(program, contender string, raw workload.Raw) {
 	var facts map[string]string
 	if json.Unmarshal(raw[workload.Facts], &facts) != nil || len(facts) > maxProgramFacts {
 		return
 	}
 	for fact, value := range facts {
-		if !factName.MatchString(fact) || len(value) > maxProgramValue {
+		if !name.Valid(fact, maxFactName) || len(value) > maxProgramValue {
 			continue
 		}
-		full := "program." + name + "." + fact
+		full := "program." + program + "." + fact
 		if p[contender] == nil {
 			p[contender] = map[string]map[string]bool{}
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/name"
 	"bakeoff/base/param"
 )
 
@@ -206,7 +207,7 @@ func sketch(s *shape) string {
 	switch {
 	case len(s.spec.Enum) > 0:
 		return oneOf(s.spec.Enum)
-	case s.pattern == namePattern:
+	case s.pattern == name.Pattern:
 		return "a name"
 	}
 	return "text"

@@ -1,6 +1,10 @@
 package manifest
 
-import "strconv"
+import (
+	"strconv"
+
+	"bakeoff/judge/analysis"
+)
 
 // sources are the mappings that a design is read from, the first that has a
 // field giving it.
@@ -18,14 +22,10 @@ func (s sources) get(key string) *node {
 // DefaultDesign is the design of a lab file that says nothing.
 func DefaultDesign() Design {
 	return Design{
-		Margin: 0.02, Looks: []int{8, 12, 18, 26}, Alphas: defaultAlphas(4),
+		Margin: analysis.DefaultMargin, Looks: []int{8, 12, 18, 26}, Alphas: defaultAlphas(4),
 		Instances: "block", Mirror: true,
 	}
 }
-
-// maxAlpha is what all looks of a run may spend together, so that at most one
-// run in twenty raises a false alarm.
-const maxAlpha = 0.05
 
 // defaultAlphas spends .05 over looks: a little less early on for four, where
 // that was simulated, and equal shares otherwise.
@@ -35,7 +35,7 @@ func defaultAlphas(looks int) []float64 {
 	}
 	out := make([]float64, looks)
 	for i := range out {
-		out[i] = maxAlpha / float64(looks)
+		out[i] = analysis.MaxAlpha / float64(looks)
 	}
 	return out
 }
@@ -114,7 +114,7 @@ func (r *resolver) alphas(d *Design, from sources) {
 		d.Alphas = append(d.Alphas, a)
 		sum += a
 	}
-	if sum > maxAlpha*(1+1e-9) {
+	if sum > analysis.MaxAlpha*(1+1e-9) {
 		r.fail(n, "let them add up to at most 0.05, so that at most one run in twenty raises a false alarm", "the alphas add up to %.4g", sum)
 	}
 	if looks := from.get("looks"); len(d.Alphas) != len(d.Looks) && (looks == nil || r.right(looks)) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
@@ -118,8 +119,8 @@ func (r *resolver) contenders(l *Lab, root *node) {
 		if item.kind != mapping {
 			continue
 		}
-		if name := item.get("name"); strings.HasSuffix(textOf(name), "~twin") {
-			r.fail(name, "choose another name", "the ending ~twin is kept for the baseline's A/A twin")
+		if at := item.get("name"); strings.HasSuffix(textOf(at), name.TwinSuffix) {
+			r.fail(at, "choose another name", "the ending "+name.TwinSuffix+" is reserved for the baseline's A/A twin")
 		}
 		c := r.contender(l, item, defaults)
 		l.Contenders = append(l.Contenders, c)

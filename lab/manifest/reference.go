@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/name"
 	"bakeoff/base/param"
 )
 
@@ -13,7 +14,7 @@ import (
 func Reference(cat Catalogue) string {
 	p := &page{}
 	p.printf("# The lab file\n\nA lab file (`bakeoff.yaml`) says what is compared. It is YAML 1.2, at most 1 MiB; unknown keys are refused. "+
-		"Sizes are written `4KiB`, `512MiB` or `1.5GB`, durations `200ms`, `30s` or `1h30m`, rates `5000/s`. Names are `%s`.\n\n", namePattern)
+		"Sizes are written `4KiB`, `512MiB` or `1.5GB`, durations `200ms`, `30s` or `1h30m`, rates `5000/s`. Names are `%s`.\n\n", name.Pattern)
 	root := lab(cat)
 	p.table(root.fields)
 	p.nested("", root.fields)
@@ -107,7 +108,7 @@ func (s *shape) words() string {
 			enum[i] = "`" + enum[i] + "`"
 		}
 		return oneOf(enum)
-	case s.pattern == namePattern:
+	case s.pattern == name.Pattern:
 		return "name"
 	case s.spec.Kind == param.Bool:
 		return "`true` or `false`"

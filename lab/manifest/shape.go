@@ -1,10 +1,13 @@
 package manifest
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 
+	"bakeoff/base/name"
 	"bakeoff/base/param"
+	"bakeoff/judge/analysis"
 )
 
 // shape is the type of a value in a lab file. One tree of shapes (see lab)
@@ -82,7 +85,6 @@ func (s *shape) variant(value string) (variant, bool) {
 // Patterns of texts in a lab file. Names become parts of file names; what an
 // ssh reaches must not look like one of its options.
 const (
-	namePattern   = `[a-z0-9][a-z0-9._-]{0,39}`
 	nameRule      = "names are [a-z0-9][a-z0-9._-]*, at most 40 characters"
 	imagePattern  = `/?[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,254}`
 	imageRule     = "write a reference like debian:bookworm"
@@ -118,7 +120,7 @@ func (s *shape) eg(example string) *shape { s.example = example; return s }
 
 // lab is the shape of a lab file for a catalogue.
 func lab(cat Catalogue) *shape {
-	name := func() *shape { return text(namePattern, nameRule) }
+	named := func() *shape { return text(name.Pattern, nameRule) }
 	volumes := mapOf(text(pathPattern, pathRule), fieldsOf(
 		field{name: "backing", doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext4, file:btrfs, file:zfs (a file of the stated size on the host with that file system in it; ZFS is the kernel's OpenZFS, or else zfs-fuse) or disk (a block device).", shape: enum(backings(cat)...), required: true},
 		field{name: "size", doc: "Its size; tmpfs and file:… need one.", shape: one(param.Size)},
@@ -137,10 +139,10 @@ func lab(cat Catalogue) *shape {
 		{name: "volumes", doc: "Storage, by its path inside. A workload that needs a volume refuses a contender that does not declare it.", shape: volumes},
 	}
 	contender := fieldsOf(append([]field{
-		{name: "name", doc: "Its name in every result.", shape: name(), required: true},
+		{name: "name", doc: "Its name in every result.", shape: named(), required: true},
 		{name: "driver", doc: "The technology that makes it. The driver's own options stand beside these fields.", shape: drivers(cat), required: true},
-		{name: "host", doc: "The machine that it is made on: local, or one of hosts.", shape: name(), def: "local"},
-		{name: "system", doc: "The system that its host is switched to for it, one of the host's switch.", shape: name()},
+		{name: "host", doc: "The machine that it is made on: local, or one of hosts.", shape: named(), def: "local"},
+		{name: "system", doc: "The system that its host is switched to for it, one of the host's switch.", shape: named()},
 		{name: "tuning", doc: "sysctl name → value, set inside. What a driver takes is in its description (list drivers NAME): net.* where the host's kernel is shared, anything where it boots its own, nothing where the settings are the image's.", shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
 	}, resources...)...)
 	contender.by = "driver"
@@ -148,7 +150,7 @@ func lab(cat Catalogue) *shape {
 		contender.variants = append(contender.variants, variant{d.Name, d.Summary, specFields(d.Options)})
 	}
 	cell := fieldsOf(
-		field{name: "name", doc: "Its name in every result.", shape: name(), required: true},
+		field{name: "name", doc: "Its name in every result.", shape: named(), required: true},
 		field{name: "workload", doc: "What is measured.", shape: enum(workloadNames(cat)...), required: true},
 	)
 	cell.by = "workload"
@@ -158,29 +160,29 @@ func lab(cat Catalogue) *shape {
 	design := designShape()
 	return fieldsOf(
 		field{name: "schema", doc: "The version of this format.", shape: enum(Schema), required: true},
-		field{name: "name", doc: "The lab's name; run folders bear it.", shape: name(), required: true},
-		field{name: "hosts", doc: "Machines beside this one, by name. local is this machine and is always there; nothing but meter and uplink can be said of it.", shape: mapOf(name(), fieldsOf(
+		field{name: "name", doc: "The lab's name; run folders bear it.", shape: named(), required: true},
+		field{name: "hosts", doc: "Machines beside this one, by name. local is this machine and is always there; nothing but meter and uplink can be said of it.", shape: mapOf(named(), fieldsOf(
 			field{name: "ssh", doc: "Where it is reached; every host but local needs it. Its host key must be known.", shape: text(sshPattern, sshRule)},
 			field{name: "port", doc: "Its port, where ssh's own configuration does not say it.", shape: bounded(param.Int, 1, 65535)},
 			field{name: "dir", doc: "The folder on it for the agent, images and environments. Without it /var/lib/bakeoff and /var/cache/bakeoff, or the XDG folders of a user who is not root.", shape: text(pathPattern, pathRule)},
 			field{name: "repair", doc: "Argument vector that is executed on it before every block, to bring it back to a stated condition.", shape: listOf(one(param.Text))},
 			field{name: "meter", doc: "Argument vector that is executed on it right before and right after every trial, outside of what is timed, and prints the reading of an energy meter: one number, in joules. Without it the counters of the processor (RAPL) are read where there are any.", shape: listOf(one(param.Text))},
-			field{name: "switch", doc: "System → argument vector: executed on the box, it makes the box boot that system next, from whichever of them is up. Contenders on it say which system they need. Each block boots each system once, in random order, and once more for the baseline's twin.", shape: mapOf(name(), listOf(one(param.Text)))},
+			field{name: "switch", doc: "System → argument vector: executed on the box, it makes the box boot that system next, from whichever of them is up. Contenders on it say which system they need. Each block boots each system once, in random order, and once more for the baseline's twin.", shape: mapOf(named(), listOf(one(param.Text)))},
 			field{name: "reboot", doc: "Argument vector that reboots the box after switch; without it what its system has for that.", shape: listOf(one(param.Text))},
-			field{name: "expect", doc: "System → a text that the booted system names itself with (fact os or kernel of its fingerprint); needed where the system's name in switch is not that of a known system.", shape: mapOf(name(), one(param.Text))},
-			field{name: "equal_to", doc: "A host, or local, that is declared to be the same hardware. The declaration is held against the fingerprints and stands in the report.", shape: name()},
+			field{name: "expect", doc: "System → a text that the booted system names itself with (fact os or kernel of its fingerprint); needed where the system's name in switch is not that of a known system.", shape: mapOf(named(), one(param.Text))},
+			field{name: "equal_to", doc: "A host, or local, that is declared to be the same hardware. The declaration is held against the fingerprints and stands in the report.", shape: named()},
 			field{name: "uplink", doc: "A network interface of it that nothing else uses, without an address, on the same network as the uplink of the generator's host. As long as a run lasts it is a port of the experiment's bridge. For Linux hosts.", shape: text(linkPattern, linkRule)},
 		)).eg(`{box: {ssh: root@box.example}}`)},
-		field{name: "generator", doc: "The host that load comes from, over the uplinks of both. Without it load comes from the contender's own host, on CPUs that are not the contender's.", shape: name()},
+		field{name: "generator", doc: "The host that load comes from, over the uplinks of both. Without it load comes from the contender's own host, on CPUs that are not the contender's.", shape: named()},
 		field{name: "contenders", doc: "What is compared.", shape: listOf(contender), required: true},
-		field{name: "baseline", doc: "The contender that the others are compared with. It gets an A/A twin.", shape: name(), required: true},
+		field{name: "baseline", doc: "The contender that the others are compared with. It gets an A/A twin.", shape: named(), required: true},
 		field{name: "defaults", doc: "What contenders have that do not say otherwise.", shape: fieldsOf(resources...)},
 		field{name: "cells", doc: "What is measured: a workload with one set of its parameters each.", shape: listOf(cell), required: true},
 		field{name: "design", doc: "The experiment.", shape: design},
-		field{name: "profiles", doc: "Variations of this lab, chosen with --profile.", shape: mapOf(name(), fieldsOf(
+		field{name: "profiles", doc: "Variations of this lab, chosen with --profile.", shape: mapOf(named(), fieldsOf(
 			field{name: "design", doc: "What is different in the design.", shape: design},
 			field{name: "params", doc: "Parameters for every cell whose workload has them.", shape: mapOf(one(param.Text), loose())},
-			field{name: "cells", doc: "Parameters for single cells, by the cell's name; they count before those of params.", shape: mapOf(name(), mapOf(one(param.Text), loose()))},
+			field{name: "cells", doc: "Parameters for single cells, by the cell's name; they count before those of params.", shape: mapOf(named(), mapOf(one(param.Text), loose()))},
 			field{name: "volumes", doc: "The sizes of volumes, by path, for every contender that declares the volume with a size.", shape: mapOf(text(pathPattern, pathRule), one(param.Size))},
 		)).eg(`{ci: {design: {blocks: 2, budget: 60s}, params: {time: 200ms}}}`)},
 	)
@@ -193,9 +195,9 @@ func loose() *shape {
 
 func designShape() *shape {
 	return fieldsOf(
-		field{name: "margin", doc: "A contender is equivalent when its ratio lies inside [1/(1+margin), 1+margin].", shape: bounded(param.Number, 0.0001, 0.5), def: "0.02"},
+		field{name: "margin", doc: "A contender is equivalent when its ratio lies inside [1/(1+margin), 1+margin].", shape: bounded(param.Number, 0.0001, analysis.MaxMargin), def: fmt.Sprint(analysis.DefaultMargin)},
 		field{name: "looks", doc: "Numbers of blocks, ascending, at which the run may stop.", shape: listOf(bounded(param.Int, 1, maxBlocks)), def: "[8, 12, 18, 26]"},
-		field{name: "alphas", doc: "What is spent at each look; they add up to at most 0.05. Without them 0.05 is shared equally, except for four looks: .010, .010, .015, .015.", shape: listOf(bounded(param.Number, 1e-6, 0.05))},
+		field{name: "alphas", doc: "What is spent at each look; they add up to at most 0.05. Without them 0.05 is shared equally, except for four looks: .010, .010, .015, .015.", shape: listOf(bounded(param.Number, 1e-6, analysis.MaxAlpha))},
 		field{name: "instances", doc: "block: environments are made anew for each block, and verdicts speak of this machine. run: one environment serves all blocks, and verdicts speak of that instance only.", shape: enum("block", "run"), def: "block"},
 		field{name: "mirror", doc: "Visit the contenders of a block a second time, in mirrored order, so that a linear drift cancels.", shape: one(param.Bool), def: "true"},
 		field{name: "budget", doc: "No block is begun that would end later than this. None without it.", shape: one(param.Duration)},

@@ -7,11 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/base/strictjson"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/manifest"
 )
 
@@ -78,10 +79,8 @@ func decode(data []byte) (*Plan, error) {
 	return &p, nil
 }
 
-var (
-	nameRule   = regexp.MustCompile(`^[a-z0-9][a-z0-9._~-]{0,44}$`)
-	metricRule = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,79}$`)
-)
+// maxMetric is the longest name of a metric.
+const maxMetric = 80
 
 // check tells whether the plan holds together.
 func (p *Plan) check() error {
@@ -115,7 +114,7 @@ func (p *Plan) check() error {
 
 // checkNames returns the names of contenders and cells, sorted.
 func (p *Plan) checkNames() (contenders, cells []string, err error) {
-	if !nameRule.MatchString(p.Lab) {
+	if !name.Valid(p.Lab, name.MaxTwin) {
 		return nil, nil, fmt.Errorf("the lab's name is %.60q", p.Lab)
 	}
 	if len(p.Contenders) < 2 || len(p.Contenders) > maxContenders || len(p.Cells) == 0 || len(p.Cells) > maxCells {
@@ -133,31 +132,31 @@ func (p *Plan) checkNames() (contenders, cells []string, err error) {
 		for _, m := range c.Metrics {
 			metrics = append(metrics, m.Name)
 		}
-		if err := checkSet(slices.Clone(metrics), metricRule, "metric"); err != nil {
+		if err := checkSet(slices.Clone(metrics), maxMetric, "metric"); err != nil {
 			return nil, nil, fmt.Errorf("cell %.60q: %w", c.Name, err)
 		}
 	}
 	slices.Sort(contenders)
 	slices.Sort(cells)
-	if err := errors.Join(checkSet(contenders, nameRule, "contender"), checkSet(cells, nameRule, "cell")); err != nil {
+	if err := errors.Join(checkSet(contenders, name.MaxTwin, "contender"), checkSet(cells, name.MaxTwin, "cell")); err != nil {
 		return nil, nil, err
 	}
-	for _, name := range []string{p.Baseline, p.Twin} {
-		if _, ok := slices.BinarySearch(contenders, name); !ok {
-			return nil, nil, fmt.Errorf("%.60q is no contender", name)
+	for _, s := range []string{p.Baseline, p.Twin} {
+		if _, ok := slices.BinarySearch(contenders, s); !ok {
+			return nil, nil, fmt.Errorf("%.60q is no contender", s)
 		}
 	}
 	return contenders, cells, nil
 }
 
-func checkSet(names []string, rule *regexp.Regexp, what string) error {
+func checkSet(names []string, most int, what string) error {
 	slices.Sort(names)
-	for i, name := range names {
-		if !rule.MatchString(name) {
-			return fmt.Errorf("%s %.60q: names are %s", what, name, rule)
+	for i, s := range names {
+		if !name.Valid(s, most) {
+			return fmt.Errorf("%s %.60q: names are [a-z0-9][a-z0-9._~-]*, at most %d characters", what, s, most)
 		}
-		if i > 0 && names[i-1] == name {
-			return fmt.Errorf("%s %q is there twice", what, name)
+		if i > 0 && names[i-1] == s {
+			return fmt.Errorf("%s %q is there twice", what, s)
 		}
 	}
 	return nil
@@ -165,7 +164,7 @@ func checkSet(names []string, rule *regexp.Regexp, what string) error {
 
 func checkDesign(d manifest.Design) error {
 	switch {
-	case !(d.Margin > 0 && d.Margin < 1):
+	case !(d.Margin > 0 && d.Margin <= analysis.MaxMargin):
 		return fmt.Errorf("margin is %v", d.Margin)
 	case len(d.Looks) != len(d.Alphas):
 		return fmt.Errorf("there are %d looks and %d alphas", len(d.Looks), len(d.Alphas))
@@ -181,8 +180,8 @@ func checkDesign(d manifest.Design) error {
 		}
 		sum += a
 	}
-	if sum > .05*(1+1e-9) {
-		return fmt.Errorf("the alphas add up to %v, more than 0.05", sum)
+	if sum > analysis.MaxAlpha*(1+1e-9) {
+		return fmt.Errorf("the alphas add up to %v, more than %v", sum, analysis.MaxAlpha)
 	}
 	return nil
 }

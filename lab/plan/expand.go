@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/base/sample"
 	"bakeoff/lab/manifest"
 )
@@ -34,7 +35,7 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 	sum := sha256.Sum256(lab.Source)
 	p := &Plan{
 		Schema: Schema, Lab: lab.Name, LabSHA256: hex.EncodeToString(sum[:]), Profile: lab.Profile, Only: lab.Only,
-		Version: version, Seed: seed, Baseline: lab.Baseline, Twin: lab.Baseline + TwinSuffix,
+		Version: version, Seed: seed, Baseline: lab.Baseline, Twin: lab.Baseline + name.TwinSuffix,
 		Family: []Comparison{}, TwinFamily: []Comparison{}, Generator: lab.Generator,
 	}
 	host := func(name string) {

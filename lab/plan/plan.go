@@ -10,9 +10,6 @@ import (
 // Schema is the schema of a plan.
 const Schema = "bakeoff/plan/v1"
 
-// TwinSuffix is appended to the baseline's name for its A/A twin.
-const TwinSuffix = "~twin"
-
 // Plan is what will run: the experiment as it was registered. Its canonical
 // bytes (Encode) are hashed into the first line of the journal.
 type Plan struct {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/reach/probe"
 )
 
@@ -228,12 +229,13 @@ func fileOf(name string, data []byte) File {
 	return File{Name: name, SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(data))}
 }
 
-// checkName refuses what is not the name of a contender, cell or blob, as the
-// lab file allows them: [a-z0-9][a-z0-9._~-]*, at most 200 characters.
+// maxName is the longest part of a file's name: contender, cell and position.
+const maxName = 200
+
+// checkName refuses what cannot be a part of a file's name in a run folder.
 func checkName(s string) error {
-	const later = "abcdefghijklmnopqrstuvwxyz0123456789._~-"
-	if s == "" || len(s) > 200 || strings.Trim(s[:1], later[:36]) != "" || strings.Trim(s, later) != "" {
-		return fault.New(fault.Invalid, "store: %s cannot be part of a file's name; names are [a-z0-9][a-z0-9._~-]*", quote(s))
+	if !name.Valid(s, maxName) {
+		return fault.New(fault.Invalid, "store: %s cannot be part of a file name; use [a-z0-9][a-z0-9._~-]*", quote(s))
 	}
 	return nil
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/base/unit"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
@@ -35,8 +35,6 @@ type Group struct {
 	dirs   []string // existing directories, one a hierarchy
 	limits probe.Limits
 }
-
-var validLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
 // Create makes the group bakeoff/<label> and sets its limits. A group of that
 // name that exists already is refused. Limits that the host has no controller
@@ -163,7 +161,7 @@ func (g *Group) Extend(ctx context.Context, hierarchy string) error {
 }
 
 func (l Layout) group(host conn.Conn, label string) (*Group, error) {
-	if !validLabel.MatchString(label) {
+	if !name.ValidLabel(label) {
 		return nil, fault.New(fault.Invalid, "control group: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
 	}
 	return &Group{host: host, files: conn.FilesOf(host), layout: l, label: label, name: path.Join(parent, label)}, nil

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/agent"
@@ -79,7 +80,7 @@ func Check(spec driver.Spec) error {
 		return fault.New(fault.Invalid, "directory %q is not an absolute path of the environment's own", spec.Dir)
 	case spec.CPUs < 1:
 		return fault.New(fault.Invalid, "%d processors; an environment has at least one", spec.CPUs)
-	case !validLabel.MatchString(spec.Label):
+	case !name.ValidLabel(spec.Label):
 		return fault.New(fault.Invalid, "label %q; it is 1 to 40 of a-z, 0-9 and -", spec.Label)
 	}
 	if n := spec.Network; n != nil && (!validMAC.MatchString(n.MAC) || n.Bridge != "" && !validLink.MatchString(n.Bridge)) {
@@ -90,9 +91,8 @@ func Check(spec driver.Spec) error {
 
 // What becomes part of a command's argument, beside other parts.
 var (
-	validLabel = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
-	validLink  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,14}$`)
-	validMAC   = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+	validLink = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,14}$`)
+	validMAC  = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 )
 
 // Abandon removes what a creation that failed with err has made, and returns

@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
@@ -266,15 +267,14 @@ func HasLink(ctx context.Context, host conn.Conn, namespace, link string) (bool,
 }
 
 var (
-	validLabel = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
-	validName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	validLink  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
-	validMAC   = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+	validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	validLink = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
+	validMAC  = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 )
 
 // check refuses what ip would read as further words or lines of its language.
 func check(label string, n *driver.Network) error {
-	if !validLabel.MatchString(label) {
+	if !name.ValidLabel(label) {
 		return fault.New(fault.Invalid, "network: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
 	}
 	if n != nil && !(validName.MatchString(n.Namespace) && validName.MatchString(n.Bridge) && n.Addr.IsValid() && validMAC.MatchString(n.MAC)) {

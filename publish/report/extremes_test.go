@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
@@ -33,7 +34,7 @@ type shape struct {
 // before it, at every cell.
 func simulated(s shape) (analysis.Data, plan.Plan) {
 	rng := rand.New(rand.NewPCG(7, 11))
-	names := append(slices.Clone(s.contenders), s.contenders[0]+plan.TwinSuffix)
+	names := append(slices.Clone(s.contenders), s.contenders[0]+name.TwinSuffix)
 	d := analysis.Data{Run: "20261121T200000Z-extremes", Seed: 7, Baseline: names[0], Twin: names[len(names)-1], Margin: 0.02,
 		Looks: looks, Alphas: alphas, Scope: analysis.ScopeMachine, Trials: 2, Ended: s.ended, Meant: []string{"driver"}, Facts: map[string]map[string]string{}}
 	p := plan.Plan{Schema: plan.Schema, Lab: "extremes", Seed: 7, Baseline: d.Baseline, Twin: d.Twin,

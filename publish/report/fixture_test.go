@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
@@ -27,7 +28,7 @@ import (
 //	go test ./report -keep /some/folder
 var keep = flag.String("keep", "", "folder to leave the runs of tests in")
 
-const twin = "host" + plan.TwinSuffix
+const twin = "host" + name.TwinSuffix
 
 // effect is the true state of a contender at a cell: its ratio to the
 // baseline, noise of a trial, share of trials that fail.

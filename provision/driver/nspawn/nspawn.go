@@ -11,10 +11,10 @@ package nspawn
 import (
 	"context"
 	"path"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/confine"
@@ -193,11 +193,9 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 // which mounts could be passed; it removes it unless it was killed.
 const propagate = "/run/systemd/nspawn/propagate"
 
-var validLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
-
 // remains removes that directory.
 func remains(ctx context.Context, host conn.Conn, label string, dryRun bool) ([]string, error) {
-	if !validLabel.MatchString(label) {
+	if !name.ValidLabel(label) {
 		return nil, fault.New(fault.Invalid, "%q is not a label of 1 to 40 of a-z, 0-9 and -", label)
 	}
 	dir := path.Join(propagate, label)
