@@ -1,17 +1,17 @@
-package main
+package hosts
 
 import (
 	"encoding/json"
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
@@ -43,7 +43,7 @@ echo $n
 
 // metered is a home with two hosts and a meter on each, the lab of it, and the
 // folder in which the meters have their readings.
-func metered(t *testing.T) (h home, lab, files string) {
+func metered(t *testing.T) (h e2e.Home, lab, files string) {
 	t.Helper()
 	h, _, lab, dir := farHome(t, "host")
 	near, far := link(t)
@@ -67,12 +67,12 @@ func TestGeneratorOnAnotherHostIsMetered(t *testing.T) {
 	folder := killedAfter(t, h, lab, 2)
 	cleaned(t, h)
 	link(t) // the kernel gives a real one back, and ends a virtual one
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", "--resume", folder, "--json")
-	var r ran
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", "--resume", folder, "--json")
+	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("resume: exit code %d, %v\n%s%s", code, err, out, errs)
 	}
-	folder = filepath.Join(h.dir, r.Folder)
+	folder = filepath.Join(h.Dir, r.Folder)
 	n := bothEndsCounted(t, folder)
 	if n < 6 {
 		t.Errorf("%d trials have counters of both ends, and two blocks have 6", n)
@@ -81,10 +81,8 @@ func TestGeneratorOnAnotherHostIsMetered(t *testing.T) {
 	if len(r.Unavailable) > 0 {
 		t.Errorf("unavailable: %+v", r.Unavailable)
 	}
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
-		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
-	}
-	page, err := os.ReadFile(filepath.Join(h.dir, r.Report))
+	h.Holds(t, r.Folder)
+	page, err := os.ReadFile(filepath.Join(h.Dir, r.Report))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,23 +93,22 @@ func TestGeneratorOnAnotherHostIsMetered(t *testing.T) {
 	}
 	analysed(t, h, r)
 	tamper(t, h, folder, r.Folder)
-	h.leavesNothing(t)
+	h.LeavesNothing(t)
 }
 
 // killedAfter starts a run and kills it when it has so many trials.
-func killedAfter(t *testing.T, h home, lab string, trials int) (folder string) {
+func killedAfter(t *testing.T, h e2e.Home, lab string, trials int) (folder string) {
 	t.Helper()
-	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", lab, "--seed", "7")
-	c.Env, c.Dir = h.env, h.dir
+	c := h.Command("run", lab, "--seed", "7")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	journal := waitForTrials(t, h.dir, trials)
+	journal := e2e.WaitForTrials(t, h.Dir, trials)
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = c.Wait() // it was killed
-	if folder, err := filepath.Rel(h.dir, filepath.Dir(journal)); err == nil {
+	if folder, err := filepath.Rel(h.Dir, filepath.Dir(journal)); err == nil {
 		return folder
 	}
 	return filepath.Dir(journal)
@@ -119,12 +116,12 @@ func killedAfter(t *testing.T, h home, lab string, trials int) (folder string) {
 
 // cleaned removes what a killed run left on both hosts. The agent on the other
 // ends when its connection does, a moment later.
-func cleaned(t *testing.T, h home) {
+func cleaned(t *testing.T, h e2e.Home) {
 	t.Helper()
 	var out, errs string
 	var code int
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if out, errs, code = h.bakeoff(t, 3*time.Minute, "clean"); code == 0 && strings.Contains(out, "on host client") {
+		if out, errs, code = h.Bakeoff(t, 3*time.Minute, "clean"); code == 0 && strings.Contains(out, "on host client") {
 			return
 		}
 	}
@@ -135,16 +132,7 @@ func cleaned(t *testing.T, h home) {
 // that has an end, in the journal and in the raw output, and counts them.
 func bothEndsCounted(t *testing.T, folder string) (n int) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(folder, store.JournalFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	lines, _, err := store.ReadJournal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range lines {
+	for _, l := range e2e.Journal(t, filepath.Join(folder, store.JournalFile)) {
 		if l.Type != store.LineTrial || l.Status != store.OK {
 			continue
 		}
@@ -227,9 +215,9 @@ func costsOfBothEnds(t *testing.T, r analysis.Results, folder string) {
 
 // analysed asserts that the samples of both ends come through export into the
 // analysis of numbers out of any program.
-func analysed(t *testing.T, h home, r ran) {
+func analysed(t *testing.T, h e2e.Home, r e2e.Ran) {
 	t.Helper()
-	table, errs, code := h.bakeoff(t, 3*time.Minute, "export", r.Folder)
+	table, errs, code := h.Bakeoff(t, 3*time.Minute, "export", r.Folder)
 	if code != 0 {
 		t.Fatalf("export: exit code %d\n%s", code, errs)
 	}
@@ -239,8 +227,8 @@ func analysed(t *testing.T, h home, r ran) {
 			head += "\n" + strings.TrimSpace(row)
 		}
 	}
-	write(t, filepath.Join(h.dir, "numbers.csv"), head+"\n")
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "analyse", "numbers.csv", "--baseline", "a", "--json")
+	write(t, filepath.Join(h.Dir, "numbers.csv"), head+"\n")
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "analyse", "numbers.csv", "--baseline", "a", "--json")
 	if code != 0 {
 		t.Fatalf("analyse: exit code %d\n%s", code, errs)
 	}
@@ -277,7 +265,7 @@ func medians(t *testing.T, r analysis.Results) map[string]float64 {
 }
 
 // tamper changes a joule of the generator's, which verify tells.
-func tamper(t *testing.T, h home, folder, name string) {
+func tamper(t *testing.T, h e2e.Home, folder, name string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(folder, store.RawDir, "*", workload.GeneratorHost))
 	if err != nil || len(found) == 0 {
@@ -288,7 +276,7 @@ func tamper(t *testing.T, h home, folder, name string) {
 		t.Fatal(err)
 	}
 	write(t, found[0], strings.Replace(string(b), `"joules":500`, `"joules":400`, 1))
-	out, _, code := h.bakeoff(t, 3*time.Minute, "verify", name)
+	out, _, code := h.Bakeoff(t, 3*time.Minute, "verify", name)
 	if code == 0 || !strings.Contains(out, workload.GeneratorHost) {
 		t.Errorf("a changed joule: exit code %d\n%s", code, out)
 	}
@@ -306,8 +294,8 @@ func TestGeneratorOnAnotherHostWithAMeterThatFails(t *testing.T) {
 	i := strings.Index(string(text), "client: {")
 	broken := string(text[:i]) + strings.Replace(string(text[i:]), `, "3"]`, `]`, 1)
 	write(t, lab, strings.Replace(broken, "blocks: 2", "blocks: 1", 1))
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", lab, "--json")
-	var r ran
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", lab, "--json")
+	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
 	}
@@ -331,30 +319,34 @@ func TestGeneratorOnAnotherHostWithAMeterThatFails(t *testing.T) {
 	if told != 3 || told != len(r.Unavailable) {
 		t.Errorf("unavailable: %+v", r.Unavailable)
 	}
-	page, err := os.ReadFile(filepath.Join(h.dir, r.Report))
+	page, err := os.ReadFile(filepath.Join(h.Dir, r.Report))
 	if err != nil || !strings.Contains(string(page), "the meter of client gave no reading") {
 		t.Errorf("the page does not say why: %v", err)
 	}
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
-		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
-	}
-	h.leavesNothing(t)
+	h.Holds(t, r.Folder)
+	h.LeavesNothing(t)
 }
 
 // What counts the energy of either end is said before anything runs, and no
 // meter is executed for it.
 func TestGeneratorOnAnotherHostIsSaidToBeMetered(t *testing.T) {
 	h, lab, files := metered(t)
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "plan", lab, "--json")
-	var v planView
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "plan", lab, "--json")
+	var v struct {
+		Energy []struct {
+			Host   string
+			Ends   []string
+			Source *string
+		}
+	}
 	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 0 {
 		t.Fatalf("plan: exit code %d, %v\n%s%s", code, err, out, errs)
 	}
-	if len(v.Energy) != 2 || v.Energy[0].Host != "client" || v.Energy[0].Source == nil || *v.Energy[0].Source != byMeter || v.Energy[0].Ends[0] != "generator" ||
-		v.Energy[1].Host != "local" || v.Energy[1].Source == nil || *v.Energy[1].Source != byMeter || v.Energy[1].Ends[0] != "contenders" {
+	if len(v.Energy) != 2 || v.Energy[0].Host != "client" || v.Energy[0].Source == nil || *v.Energy[0].Source != "meter" || v.Energy[0].Ends[0] != "generator" ||
+		v.Energy[1].Host != "local" || v.Energy[1].Source == nil || *v.Energy[1].Source != "meter" || v.Energy[1].Ends[0] != "contenders" {
 		t.Errorf("plan --json: %+v", v.Energy)
 	}
-	out, errs, code = h.bakeoff(t, 3*time.Minute, "plan", lab)
+	out, errs, code = h.Bakeoff(t, 3*time.Minute, "plan", lab)
 	for _, want := range []string{"Energy of client, where load comes from: by its meter /", "Energy of local, where the contenders are: by its meter /"} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("plan: exit code %d, and it lacks %q:\n%s%s", code, want, out, errs)
@@ -370,16 +362,20 @@ func TestGeneratorOnAnotherHostIsSaidToBeMetered(t *testing.T) {
 		}
 	}
 	write(t, lab, strings.ReplaceAll(string(text), "/meter, ", "/no-meter, "))
-	out, errs, code = h.bakeoff(t, 2*time.Minute, "doctor", "--hosts", lab, "--json")
-	var d diagnosis
+	out, errs, code = h.Bakeoff(t, 2*time.Minute, "doctor", "--hosts", lab, "--json")
+	type finding struct{ Name, State, Text string }
+	var d struct {
+		Machine []finding
+		Hosts   []struct{ Machine []finding }
+	}
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || len(d.Hosts) != 1 {
 		t.Fatalf("doctor: exit code %d, %v\n%s%s", code, err, out, errs)
 	}
 	for end, found := range map[string][]finding{"local": d.Machine, "client": d.Hosts[0].Machine} {
 		i := slices.IndexFunc(found, func(f finding) bool { return f.Name == "energy" })
-		if i < 0 || found[i].State != absent || !strings.Contains(found[i].Text, "/no-meter is no program there") || strings.Contains(found[i].Text, "load comes from here") != (end == "client") {
+		if i < 0 || found[i].State != "missing" || !strings.Contains(found[i].Text, "/no-meter is no program there") || strings.Contains(found[i].Text, "load comes from here") != (end == "client") {
 			t.Errorf("doctor of %s: %+v", end, found)
 		}
 	}
-	h.leavesNothing(t)
+	h.LeavesNothing(t)
 }

@@ -1,49 +1,26 @@
-package main
+package examples
 
 import (
-	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/judge/analysis"
 )
-
-// ranExample runs an example and returns its results with the exit code.
-func ranExample(t *testing.T, h home, args ...string) (ran, int) {
-	t.Helper()
-	out, errs, code := h.bakeoff(t, 9*time.Minute, append([]string{"run", "--json"}, args...)...)
-	var r ran
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatalf("exit code %d, %v in %q\n%s", code, err, out, errs)
-	}
-	return r, code
-}
-
-func needsRoot(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("builds images and boots machines")
-	}
-	if os.Getuid() != 0 {
-		t.Skip("needs root: control groups, namespaces, mounts")
-	}
-}
 
 // The first command's example, everything once: on every technology, from
 // images to the page. It decides nothing, so noise decides nothing here.
 func TestQuickExample(t *testing.T) {
-	needsRoot(t)
-	h := newHome(t)
-	lab, err := filepath.Abs("../../examples/quick")
+	e2e.NeedsRoot(t)
+	h := e2e.New(t)
+	lab, err := filepath.Abs("../../../../examples/quick")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, code := ranExample(t, h, lab, "--profile", "ci", "--seed", "3")
+	r, code := h.Example(t, lab, "--profile", "ci", "--seed", "3")
 	for _, m := range r.Missing {
 		if strings.Contains(m.Reason, "apt-get install") {
 			t.Skipf("%s on %s: %s", m.Cell, m.Contender, m.Reason)
@@ -58,22 +35,20 @@ func TestQuickExample(t *testing.T) {
 			t.Errorf("%s on %s is %s after two blocks", c.Contender, c.Cell, c.Verdict)
 		}
 	}
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
-		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
-	}
-	h.leavesNothing(t)
+	h.Holds(t, r.Folder)
+	h.LeavesNothing(t)
 }
 
 // Programs as the platform ships them beside native loops, everything once:
 // every cell of every contender gives figures, and what ran is recorded.
 func TestCPUMemoryExample(t *testing.T) {
-	needsRoot(t)
-	h := newHome(t)
-	lab, err := filepath.Abs("../../examples/cpu-memory")
+	e2e.NeedsRoot(t)
+	h := e2e.New(t)
+	lab, err := filepath.Abs("../../../../examples/cpu-memory")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, code := ranExample(t, h, lab, "--profile", "ci", "--seed", "7")
+	r, code := h.Example(t, lab, "--profile", "ci", "--seed", "7")
 	for _, m := range r.Missing {
 		if strings.Contains(m.Reason, "apt-get install") {
 			t.Skipf("%s on %s: %s", m.Cell, m.Contender, m.Reason)
@@ -91,22 +66,20 @@ func TestCPUMemoryExample(t *testing.T) {
 			t.Errorf("%s in a container has no figure", cell)
 		}
 	}
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
-		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
-	}
-	h.leavesNothing(t)
+	h.Holds(t, r.Folder)
+	h.LeavesNothing(t)
 }
 
 // A program that does not exist, a disk that is full, a kernel that panics:
 // each is a failed or missing cell with its reason, and the rest is intact.
 func TestWhatGoesWrongIsTold(t *testing.T) {
-	needsRoot(t)
-	h := newHome(t)
-	lab, err := filepath.Abs("../../examples/failures")
+	e2e.NeedsRoot(t)
+	h := e2e.New(t)
+	lab, err := filepath.Abs("../../../../examples/failures")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, code := ranExample(t, h, lab, "--seed", "5")
+	r, code := h.Example(t, lab, "--seed", "5")
 	if code != 4 || r.Blocks != 2 {
 		t.Errorf("exit code %d after %d blocks, want 4 after both", code, r.Blocks)
 	}
@@ -139,26 +112,24 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			t.Errorf("the syscalls of %s are not intact", who)
 		}
 	}
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
-		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
-	}
-	h.leavesNothing(t)
+	h.Holds(t, r.Folder)
+	h.LeavesNothing(t)
 }
 
 // Mail is copied into real file systems under every compression.
 func TestCompressionExample(t *testing.T) {
-	needsRoot(t)
+	e2e.NeedsRoot(t)
 	for _, p := range []string{"zfs-fuse", "mkfs.btrfs"} {
 		if _, err := exec.LookPath(p); err != nil {
 			t.Skipf("needs %s: apt-get install zfs-fuse btrfs-progs", p)
 		}
 	}
-	h := newHome(t)
-	lab, err := filepath.Abs("../../examples/compression")
+	h := e2e.New(t)
+	lab, err := filepath.Abs("../../../../examples/compression")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, code := ranExample(t, h, lab, "--profile", "ci", "--seed", "3")
+	r, code := h.Example(t, lab, "--profile", "ci", "--seed", "3")
 	if code != 0 || len(r.Missing) != 0 {
 		t.Errorf("exit code %d, missing %v", code, r.Missing)
 	}
@@ -172,5 +143,5 @@ func TestCompressionExample(t *testing.T) {
 	if !(took["zfs-off"] < took["lzjb"] && took["lzjb"] < took["gzip-6"] && took["btrfs-off"] < took["btrfs-zlib-9"]) {
 		t.Errorf("ratios %v", took)
 	}
-	h.leavesNothing(t)
+	h.LeavesNothing(t)
 }

@@ -1,4 +1,4 @@
-package main
+package gates
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/lab/store"
 )
 
@@ -44,13 +45,13 @@ func TestLimitsAndMeter(t *testing.T) {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
 	}
-	h := newHome(t)
-	lab := filepath.Join(h.dir, "limits.yaml")
+	h := e2e.New(t)
+	lab := filepath.Join(h.Dir, "limits.yaml")
 	if err := os.WriteFile(lab, []byte(limitsLab), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, errs, code := h.bakeoff(t, 5*time.Minute, "run", lab, "--seed", "7", "--json")
-	var r ran
+	out, errs, code := h.Bakeoff(t, 5*time.Minute, "run", lab, "--seed", "7", "--json")
+	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
 	}
@@ -75,9 +76,9 @@ func TestLimitsAndMeter(t *testing.T) {
 		}
 	}
 	if held["quota"] {
-		spends(t, filepath.Join(h.dir, r.Folder))
+		spends(t, filepath.Join(h.Dir, r.Folder))
 	}
-	page, err := os.ReadFile(filepath.Join(h.dir, r.Report))
+	page, err := os.ReadFile(filepath.Join(h.Dir, r.Report))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,12 +87,12 @@ func TestLimitsAndMeter(t *testing.T) {
 			t.Errorf("the page has %q: %v", text, !want)
 		}
 	}
-	h.leavesNothing(t)
+	h.LeavesNothing(t)
 }
 
 // holds says which limits are enforced: what is not stands among the
 // confounders, and what is does not.
-func holds(t *testing.T, r ran) map[string]bool {
+func holds(t *testing.T, r e2e.Ran) map[string]bool {
 	t.Helper()
 	held := map[string]bool{"quota": true, "io": true}
 	for _, c := range r.Comparisons {
@@ -114,17 +115,8 @@ func holds(t *testing.T, r ran) map[string]bool {
 // that, by the host's account of them.
 func spends(t *testing.T, folder string) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(folder, store.JournalFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	lines, _, err := store.ReadJournal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	seen := 0
-	for _, l := range lines {
+	for _, l := range e2e.Journal(t, filepath.Join(folder, store.JournalFile)) {
 		if l.Type != store.LineTrial || l.Cell != "sha" || l.Contender != "oci" && l.Contender != "vm" {
 			continue
 		}

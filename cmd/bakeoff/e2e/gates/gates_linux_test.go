@@ -1,4 +1,4 @@
-package main
+package gates
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/judge/analysis"
 )
 
@@ -33,7 +34,7 @@ design: {looks: [LOOK], alphas: [0.05], budget: 5m}
 // gateRun runs the lab with a program and what prepares it, both shell scripts
 // that may use $SHARED, a folder outside of all environments. during is called
 // while it runs.
-func gateRun(t *testing.T, look int, prepare, program string, during func(h home, shared string)) ran {
+func gateRun(t *testing.T, look int, prepare, program string, during func(h e2e.Home, shared string)) e2e.Ran {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("measures for some seconds")
@@ -44,20 +45,20 @@ func gateRun(t *testing.T, look int, prepare, program string, during func(h home
 	if out, err := exec.Command("stat", "-f", "-c", "%T", t.TempDir()).Output(); err != nil || strings.TrimSpace(string(out)) == "tmpfs" {
 		t.Skipf("needs a temporary directory on a disk (set TMPDIR), and stat: %s, %v", out, err)
 	}
-	h := newHome(t)
-	shared := filepath.Join(h.dir, "shared")
+	h := e2e.New(t)
+	shared := filepath.Join(h.Dir, "shared")
 	if err := os.Mkdir(shared, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	lab := gateLab
 	for name, text := range map[string]string{"PREPARE": prepare, "PROGRAM": program} {
-		file := filepath.Join(h.dir, strings.ToLower(name))
+		file := filepath.Join(h.Dir, strings.ToLower(name))
 		if err := os.WriteFile(file, []byte("set -e\nSHARED="+shared+"\n"+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		lab = strings.ReplaceAll(lab, name, file)
 	}
-	file := filepath.Join(h.dir, "bakeoff.yaml")
+	file := filepath.Join(h.Dir, "bakeoff.yaml")
 	if err := os.WriteFile(file, []byte(strings.Replace(lab, "LOOK", fmt.Sprint(look), 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -66,19 +67,17 @@ func gateRun(t *testing.T, look int, prepare, program string, during func(h home
 		defer close(ended)
 		during(h, shared)
 	}()
-	out, errs, code := h.bakeoff(t, 4*time.Minute, "run", file, "--json", "--seed", "3")
+	out, errs, code := h.Bakeoff(t, 4*time.Minute, "run", file, "--json", "--seed", "3")
 	<-ended
-	var r ran
+	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
 	}
 	if r.Blocks != look || len(r.Comparisons) == 0 || r.Twin == nil {
 		t.Fatalf("%d blocks, %d comparisons, twin %v", r.Blocks, len(r.Comparisons), r.Twin)
 	}
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
-		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
-	}
-	h.leavesNothing(t)
+	h.Holds(t, r.Folder)
+	h.LeavesNothing(t)
 	return r
 }
 
@@ -117,7 +116,7 @@ if [ ! -e index ]; then
   tail -n 1 sorted >index
 fi
 cat index
-`, func(home, string) {})
+`, func(e2e.Home, string) {})
 	gatedBy(t, byCPU(t, r.Comparisons), analysis.OrderGate, "the difference is +")
 	byCPU(t, r.Twin.Comparisons)
 }
@@ -135,8 +134,8 @@ if [ "$(stat -f -c %T .)" = tmpfs ]; then
 else
   gzip -1 <$SHARED/index | wc -c
 fi
-`, func(h home, shared string) {
-		waitForTrials(t, h.dir, before*6)
+`, func(h e2e.Home, shared string) {
+		e2e.WaitForTrials(t, h.Dir, before*6)
 		if out, err := exec.Command("sh", "-c", `seq 800000 >"$0/log.new" && mv "$0/log.new" "$0/log"`, shared).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}

@@ -1,4 +1,4 @@
-package main
+package hosts
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/reach/conn/sshtest"
 )
 
@@ -48,8 +49,8 @@ func TestDriversOverSSH(t *testing.T) {
 		}
 	}
 	s := sshtest.Start(t)
-	h := newHome(t)
-	h.env = append(h.env, "BAKEOFF_SSH_CONFIG="+s.Config)
+	h := e2e.New(t)
+	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+s.Config)
 	// Sockets lie below, and their paths may not be long.
 	dir, err := os.MkdirTemp("", "bo")
 	if err != nil {
@@ -60,19 +61,19 @@ func TestDriversOverSSH(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
-	lab := filepath.Join(h.dir, "far.yaml")
+	lab := filepath.Join(h.Dir, "far.yaml")
 	if err := os.WriteFile(lab, []byte(strings.ReplaceAll(farDrivers, "DIR", dir)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, errs, code := h.bakeoff(t, 10*time.Minute, "run", lab, "--seed", "7", "--json")
-	var r ran
+	out, errs, code := h.Bakeoff(t, 10*time.Minute, "run", lab, "--seed", "7", "--json")
+	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 && code != 4 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
 	}
 	for _, name := range []string{"bwrap", "oci", "nspawn", "lxc", "docker", "qemu"} {
 		t.Run(name, func(t *testing.T) { measured(t, r, name) })
 	}
-	h.leavesNothing(t)
+	h.LeavesNothing(t)
 	for _, left := range []string{"state/env", "state/lease"} {
 		if entries, err := os.ReadDir(filepath.Join(dir, left)); err != nil || len(entries) > 0 {
 			t.Errorf("%s on the box holds %v, %v", left, entries, err)
@@ -82,7 +83,7 @@ func TestDriversOverSSH(t *testing.T) {
 
 // measured asserts that a contender has values of every cell. One that a
 // package would bring is skipped.
-func measured(t *testing.T, r ran, contender string) {
+func measured(t *testing.T, r e2e.Ran, contender string) {
 	for _, m := range r.Missing {
 		if m.Contender != contender {
 			continue
@@ -112,8 +113,8 @@ func measured(t *testing.T, r ran, contender string) {
 // other one has not.
 func TestMissingThere(t *testing.T) {
 	s := sshtest.Start(t)
-	h := newHome(t)
-	h.env = append(h.env, "BAKEOFF_SSH_CONFIG="+s.Config)
+	h := e2e.New(t)
+	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+s.Config)
 	bin, dir := t.TempDir(), t.TempDir()
 	for _, p := range []string{"sh", "uname", "id", "cat", "wc", "mkdir", "chmod", "mv", "rm", "mount", "umount", "printenv", "unshare", "ip", "kill"} {
 		path, err := exec.LookPath(p)
@@ -125,7 +126,7 @@ func TestMissingThere(t *testing.T) {
 		}
 	}
 	s.Environ("PATH=" + bin)
-	lab := filepath.Join(h.dir, "there.yaml")
+	lab := filepath.Join(h.Dir, "there.yaml")
 	text := `schema: bakeoff/lab/v1
 name: there
 hosts: {box: {ssh: box, dir: ` + dir + `}}
@@ -141,7 +142,7 @@ cells:
 	if err := os.WriteFile(lab, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "plan", lab, "--json")
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "plan", lab, "--json")
 	var p struct {
 		Available []struct {
 			Contender string
@@ -154,7 +155,7 @@ cells:
 		Missing   []struct{ Name, Text, Fix string }
 		InstallOn map[string]string `json:"install_on"`
 	}
-	if err := json.Unmarshal([]byte(out), &p); err != nil || code != exitFailed || len(p.Available) != 3 {
+	if err := json.Unmarshal([]byte(out), &p); err != nil || code != 1 || len(p.Available) != 3 {
 		t.Fatalf("plan: exit code %d, %v\n%s%s", code, err, out, errs)
 	}
 	crun := p.Available[1].Answer
@@ -177,12 +178,12 @@ cells:
 		t.Errorf("to install on the box: %q", line)
 	}
 
-	out, errs, code = h.bakeoff(t, 3*time.Minute, "doctor", "--hosts", lab)
+	out, errs, code = h.Bakeoff(t, 3*time.Minute, "doctor", "--hosts", lab)
 	if code != 0 || !strings.Contains(out, "Host box (box, ") || !strings.Contains(out, "to install there: ") {
 		t.Errorf("doctor: exit code %d\n%s%s", code, out, errs)
 	}
 	s.Stop()
-	out, errs, code = h.bakeoff(t, 3*time.Minute, "doctor", "--hosts", lab, "--json")
+	out, errs, code = h.Bakeoff(t, 3*time.Minute, "doctor", "--hosts", lab, "--json")
 	if code != 0 || !strings.Contains(out, `"name":"connection","state":"missing"`) {
 		t.Errorf("doctor of a machine that is not reached: exit code %d\n%s%s", code, out, errs)
 	}

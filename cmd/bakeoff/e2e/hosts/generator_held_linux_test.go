@@ -1,4 +1,4 @@
-package main
+package hosts
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/provision/cgroup"
 	"bakeoff/reach/conn/local"
 )
@@ -39,8 +40,8 @@ func TestGeneratorOnAnotherHostThatIsHeldBack(t *testing.T) {
 	}
 	near, far := link(t)
 	write(t, lab, strings.NewReplacer("DIR", dir, "NEAR", near, "FAR", far).Replace(generatorLab))
-	out, errs, code := h.bakeoff(t, 4*time.Minute, "run", lab, "--json")
-	var r ran
+	out, errs, code := h.Bakeoff(t, 4*time.Minute, "run", lab, "--json")
+	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
 	}
@@ -61,5 +62,5 @@ func TestGeneratorOnAnotherHostThatIsHeldBack(t *testing.T) {
 	if seen == 0 {
 		t.Error("nothing was compared")
 	}
-	h.leavesNothing(t)
+	h.LeavesNothing(t)
 }

@@ -1,12 +1,12 @@
-package main
+package examples
 
 import (
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/judge/analysis"
 )
 
@@ -14,9 +14,9 @@ import (
 // over HTTP and HTTPS: every cell of the host and of a chroot gives figures, and
 // TLS in the kernel is had or refused with its reason.
 func TestStaticWebExample(t *testing.T) {
-	needsRoot(t)
-	h := newHome(t)
-	lab, err := filepath.Abs("../../examples/static-web")
+	e2e.NeedsRoot(t)
+	h := e2e.New(t)
+	lab, err := filepath.Abs("../../../../examples/static-web")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestStaticWebExample(t *testing.T) {
 	for _, c := range cells {
 		args = append(args, "--only", c)
 	}
-	r, code := ranExample(t, h, args...)
+	r, code := h.Example(t, args...)
 	for _, m := range r.Missing {
 		switch {
 		case strings.Contains(m.Reason, "apt-get install"):
@@ -48,8 +48,6 @@ func TestStaticWebExample(t *testing.T) {
 			}
 		}
 	}
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
-		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
-	}
-	h.leavesNothing(t)
+	h.Holds(t, r.Folder)
+	h.LeavesNothing(t)
 }

@@ -1,4 +1,4 @@
-package main
+package hosts
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/lab/store"
 	"bakeoff/reach/conn/sshtest"
 )
@@ -30,7 +31,7 @@ design: {looks: [4], alphas: [0.05], budget: 5m}
 `
 
 // farHome is a home with a machine over SSH and a lab that uses it.
-func farHome(t *testing.T, options string) (h home, s *sshtest.Server, lab, dir string) {
+func farHome(t *testing.T, options string) (h e2e.Home, s *sshtest.Server, lab, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the driver host makes control groups")
@@ -41,10 +42,10 @@ func farHome(t *testing.T, options string) (h home, s *sshtest.Server, lab, dir 
 		}
 	}
 	s = sshtest.Start(t)
-	h = newHome(t)
-	h.env = append(h.env, "BAKEOFF_SSH_CONFIG="+s.Config)
+	h = e2e.New(t)
+	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+s.Config)
 	dir = filepath.Join(t.TempDir(), "box")
-	lab = filepath.Join(h.dir, "far.yaml")
+	lab = filepath.Join(h.Dir, "far.yaml")
 	text := strings.NewReplacer("DIR", dir, "DRIVER", options).Replace(boxLab)
 	if err := os.WriteFile(lab, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -67,19 +68,18 @@ func findProgram(name string) string {
 // else; afterwards nothing is left on either machine.
 func TestRunOverSSH(t *testing.T) {
 	h, s, lab, dir := farHome(t, "host")
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "plan", lab, "--json")
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "plan", lab, "--json")
 	if code != 0 || strings.Count(out, `"ok":true`) != 3 {
 		t.Fatalf("plan: exit code %d\n%s%s", code, out, errs)
 	}
 
-	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", lab, "--seed", "7", "--json")
-	c.Env, c.Dir = h.env, h.dir
+	c := h.Command("run", lab, "--seed", "7", "--json")
 	var said, progress strings.Builder
 	c.Stdout, c.Stderr = &said, &progress
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	journal := waitForTrials(t, h.dir, 10)
+	journal := e2e.WaitForTrials(t, h.Dir, 10)
 	if s.Cut() == 0 {
 		t.Error("there was no connection to cut")
 	}
@@ -96,7 +96,7 @@ func TestRunOverSSH(t *testing.T) {
 		t.Fatalf("the run did not end\n%s%s", said.String(), progress.String())
 	}
 
-	var r ran
+	var r e2e.Ran
 	if err := json.Unmarshal([]byte(said.String()), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -125,10 +125,10 @@ func TestRunOverSSH(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "repairs")); err != nil || strings.Count(string(b), "repaired") != valid+void {
 		t.Errorf("repaired %q, %v; want once a block", b, err)
 	}
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", filepath.Dir(journal)); code != 0 {
+	if out, errs, code := h.Bakeoff(t, 3*time.Minute, "verify", filepath.Dir(journal)); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
 	}
-	h.leavesNothing(t)
+	h.LeavesNothing(t)
 	for _, left := range []string{"state/env", "state/lease"} {
 		if entries, err := os.ReadDir(filepath.Join(dir, left)); err != nil || len(entries) > 0 {
 			t.Errorf("%s on the box holds %v, %v", left, entries, err)
@@ -139,16 +139,7 @@ func TestRunOverSSH(t *testing.T) {
 // blocks counts those of a journal that count and those that are void.
 func blocks(t *testing.T, journal string) (valid, void int) {
 	t.Helper()
-	f, err := os.Open(journal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	lines, _, err := store.ReadJournal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range lines {
+	for _, l := range e2e.Journal(t, journal) {
 		switch {
 		case l.Type == store.LineBlock && l.Status == store.OK:
 			valid++
@@ -163,12 +154,11 @@ func blocks(t *testing.T, journal string) (valid, void int) {
 // lab file.
 func TestCleanOverSSH(t *testing.T) {
 	h, _, lab, dir := farHome(t, "host")
-	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", lab)
-	c.Env, c.Dir = h.env, h.dir
+	c := h.Command("run", lab)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitForTrials(t, h.dir, 3)
+	e2e.WaitForTrials(t, h.Dir, 3)
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -177,14 +167,14 @@ func TestCleanOverSSH(t *testing.T) {
 	var code int
 	// The agent there ends when its connection does, a moment later.
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if out, errs, code = h.bakeoff(t, 3*time.Minute, "clean"); code == 0 {
+		if out, errs, code = h.Bakeoff(t, 3*time.Minute, "clean"); code == 0 {
 			break
 		}
 	}
 	if code != 0 || !strings.Contains(out, "on host box") {
 		t.Fatalf("clean: exit code %d\n%s%s", code, out, errs)
 	}
-	h.leavesNothing(t)
+	h.LeavesNothing(t)
 	if entries, err := os.ReadDir(filepath.Join(dir, "state/env")); err != nil || len(entries) > 0 {
 		t.Errorf("on the box: %v, %v", entries, err)
 	}
@@ -196,11 +186,11 @@ func TestImageOverSSH(t *testing.T) {
 		t.Skip("needs mmdebstrap: apt-get install mmdebstrap")
 	}
 	h, _, lab, dir := farHome(t, `chroot, image: "debian:bookworm"`)
-	out, errs, code := h.bakeoff(t, 10*time.Minute, "run", lab, "--json")
+	out, errs, code := h.Bakeoff(t, 10*time.Minute, "run", lab, "--json")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
-	var r ran
+	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -219,5 +209,5 @@ func TestImageOverSSH(t *testing.T) {
 	if n := strings.Count(errs, "to box"); n != 2 { // the agent, the root
 		t.Errorf("%d things were sent, want 2\n%s", n, errs)
 	}
-	h.leavesNothing(t)
+	h.LeavesNothing(t)
 }

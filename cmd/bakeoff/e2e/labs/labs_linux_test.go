@@ -1,12 +1,12 @@
-package main
+package labs
 
 import (
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/judge/analysis"
 )
 
@@ -15,7 +15,7 @@ import (
 // said to be allowed to be missing gives figures on every contender, nothing is
 // decided by one block, and the folder holds.
 func TestLabs(t *testing.T) {
-	needsRoot(t)
+	e2e.NeedsRoot(t)
 	for _, tt := range []struct {
 		// The names are short, as sockets lie below a folder that bears them.
 		name, lab string
@@ -36,12 +36,12 @@ func TestLabs(t *testing.T) {
 		{"cms", "cms", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHome(t)
-			lab, err := filepath.Abs(filepath.Join("../../examples", filepath.FromSlash(tt.lab)))
+			h := e2e.New(t)
+			lab, err := filepath.Abs(filepath.Join("../../../../examples", filepath.FromSlash(tt.lab)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, code := ranExample(t, h, lab, "--profile", "ci", "--seed", "3")
+			r, code := h.Example(t, lab, "--profile", "ci", "--seed", "3")
 			for _, m := range r.Missing {
 				if strings.Contains(m.Reason, "apt-get install") {
 					t.Skipf("%s on %s: %s", m.Cell, m.Contender, m.Reason)
@@ -70,10 +70,8 @@ func TestLabs(t *testing.T) {
 					t.Errorf("%s on %s is %s after one block", c.Contender, c.Cell, c.Verdict)
 				}
 			}
-			if out, errs, code := h.bakeoff(t, 2*time.Minute, "verify", r.Folder); code != 0 {
-				t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
-			}
-			h.leavesNothing(t)
+			h.Holds(t, r.Folder)
+			h.LeavesNothing(t)
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package life
 
 import (
 	"os"
@@ -6,6 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"bakeoff/cmd/bakeoff/e2e"
+)
+
+// The exit codes, which are promises to scripts.
+const (
+	exitDone    = 0
+	exitFailed  = 1
+	exitMissing = 4
 )
 
 // What plan says of a lab is what run then does: the same exit code and the same
@@ -17,7 +26,7 @@ func TestPlanEndsAsRunDoes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the driver host makes control groups")
 	}
-	h := newHome(t)
+	h := e2e.New(t)
 	const tail = "baseline: host\ncells:\n  - {name: sha, workload: crypto, params: {algorithm: sha256, time: 20ms}, primary: true}\ndesign: {blocks: 1}\n"
 	for _, tt := range []struct {
 		name, contenders, said string
@@ -31,13 +40,13 @@ func TestPlanEndsAsRunDoes(t *testing.T) {
 		{"disk", "  - {name: host, driver: host}\n  - {name: again, driver: host, volumes: {/d: {backing: \"file:ext4\", size: 9000TiB}}}\n",
 			"its volumes (disk.yaml:5:42) take 9000TiB below ", exitFailed},
 	} {
-		lab := filepath.Join(h.dir, tt.name+".yaml")
+		lab := filepath.Join(h.Dir, tt.name+".yaml")
 		if err := os.WriteFile(lab, []byte("schema: bakeoff/lab/v1\nname: "+tt.name+"\ncontenders:\n"+tt.contenders+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		runs := filepath.Join(h.dir, "runs-"+tt.name)
+		runs := filepath.Join(h.Dir, "runs-"+tt.name)
 		for _, args := range [][]string{{"plan", lab}, {"run", lab, "--out", runs}} {
-			out, errs, code := h.bakeoff(t, 3*time.Minute, args...)
+			out, errs, code := h.Bakeoff(t, 3*time.Minute, args...)
 			if said := strings.Join(strings.Fields(out+errs), " "); code != tt.code || args[0] == "run" && !strings.Contains(said, tt.said) {
 				t.Errorf("%s %s: exit code %d, want %d and %q\n%s%s", args[0], tt.name, code, tt.code, tt.said, out, errs)
 			}
@@ -46,5 +55,5 @@ func TestPlanEndsAsRunDoes(t *testing.T) {
 			t.Errorf("%s: the folder of the run: %v", tt.name, err)
 		}
 	}
-	h.leavesNothing(t)
+	h.LeavesNothing(t)
 }

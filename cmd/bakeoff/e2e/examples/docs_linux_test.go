@@ -1,4 +1,4 @@
-package main
+package examples
 
 import (
 	"encoding/json"
@@ -8,16 +8,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"bakeoff/cmd/bakeoff/e2e"
 )
 
 // The lab file that docs/command.md shows runs as it stands there: one block of
 // it gives every figure.
 func TestTheCommandOfTheDocs(t *testing.T) {
-	needsRoot(t)
+	e2e.NeedsRoot(t)
 	if _, err := exec.LookPath("crun"); err != nil {
 		t.Skip("needs crun: apt-get install crun")
 	}
-	text, err := os.ReadFile("../../docs/command.md")
+	text, err := os.ReadFile("../../../../docs/command.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,14 +28,14 @@ func TestTheCommandOfTheDocs(t *testing.T) {
 	if !ok {
 		t.Fatal("docs/command.md shows no lab file")
 	}
-	h := newHome(t)
-	path := filepath.Join(h.dir, "bakeoff.yaml")
+	h := e2e.New(t)
+	path := filepath.Join(h.Dir, "bakeoff.yaml")
 	if err := os.WriteFile(path, []byte(lab), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	// A budget that is over when the first block is.
-	out, errs, code := h.bakeoff(t, 10*time.Minute, "run", path, "--json", "--budget", "1s", "--seed", "3")
-	var r ran
+	out, errs, code := h.Bakeoff(t, 10*time.Minute, "run", path, "--json", "--budget", "1s", "--seed", "3")
+	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("exit code %d, %v\n%s", code, err, errs)
 	}

@@ -1,12 +1,10 @@
-package main
+package life
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,71 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/evidence"
-	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 )
-
-// home is a place with the two programs built as make does, and state and
-// cache of its own.
-type home struct {
-	dir string
-	env []string
-}
-
-// newHome builds the programs. Images take a minute to make, so tests of root
-// share the machine's own cache, or the one that BAKEOFF_CACHE names.
-func newHome(t *testing.T) home {
-	t.Helper()
-	h := home{dir: t.TempDir()}
-	for _, name := range []string{"bakeoff", "bakeoff-agent"} {
-		c := exec.Command("go", "build", "-o", filepath.Join(h.dir, name), "bakeoff/cmd/"+name)
-		c.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", name, err, out)
-		}
-	}
-	cache := os.Getenv("BAKEOFF_CACHE")
-	switch {
-	case cache != "":
-	case os.Getuid() == 0:
-		cache = "/var/cache/bakeoff"
-	default:
-		cache = filepath.Join(h.dir, "cache")
-	}
-	h.env = append(os.Environ(), "BAKEOFF_STATE="+filepath.Join(h.dir, "state"), "BAKEOFF_CACHE="+cache, "NO_COLOR=1")
-	return h
-}
-
-// bakeoff executes the program and returns its output and exit code.
-func (h home) bakeoff(t *testing.T, limit time.Duration, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	c := exec.CommandContext(ctx, filepath.Join(h.dir, "bakeoff"), args...)
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	c.WaitDelay = time.Minute
-	c.Env, c.Dir = h.env, h.dir
-	var out, errs bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errs
-	if err := c.Run(); err != nil && c.ProcessState == nil {
-		t.Fatal(err)
-	}
-	if ctx.Err() != nil {
-		t.Fatalf("bakeoff %s did not end within %v\n%s%s", strings.Join(args, " "), limit, out.String(), errs.String())
-	}
-	return out.String(), errs.String(), c.ProcessState.ExitCode()
-}
-
-// leavesNothing asserts that nothing is left behind.
-func (h home) leavesNothing(t *testing.T) {
-	t.Helper()
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "clean", "--dry-run")
-	if code != 0 || !strings.Contains(out, "nothing was left behind") {
-		t.Errorf("clean --dry-run: exit code %d\n%s%s", code, out, errs)
-	}
-}
 
 // hostLab compares the host with itself: it needs neither root nor a tool.
 const hostLab = `schema: bakeoff/lab/v1
@@ -92,9 +30,10 @@ cells:
 design: {looks: [LOOKS], alphas: [0.05], budget: 5m}
 `
 
-func (h home) lab(t *testing.T, looks string) string {
+// selfLab writes it, with the blocks after which it is looked at.
+func selfLab(t *testing.T, h e2e.Home, looks string) string {
 	t.Helper()
-	path := filepath.Join(h.dir, "bakeoff.yaml")
+	path := filepath.Join(h.Dir, "bakeoff.yaml")
 	if err := os.WriteFile(path, []byte(strings.Replace(hostLab, "LOOKS", looks, 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -107,29 +46,29 @@ func TestARunHoldsUntilADigitIsChanged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for some seconds")
 	}
-	h := newHome(t)
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", h.lab(t, "3"), "--json", "--seed", "7")
+	h := e2e.New(t)
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", selfLab(t, h, "3"), "--json", "--seed", "7")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, errs)
 	}
-	var r ran
+	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
 	if r.Schema != "bakeoff/results/v1" || r.Seed != 7 || len(r.Comparisons) == 0 || r.Twin == nil {
 		t.Errorf("results: %s", out)
 	}
-	page, err := os.ReadFile(filepath.Join(h.dir, r.Report))
+	page, err := os.ReadFile(filepath.Join(h.Dir, r.Report))
 	if err != nil || !bytes.Contains(page, []byte("</html>")) {
 		t.Errorf("page: %v, %d bytes", err, len(page))
 	}
-	h.leavesNothing(t)
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
+	h.LeavesNothing(t)
+	if out, errs, code := h.Bakeoff(t, 3*time.Minute, "verify", r.Folder); code != 0 {
 		t.Fatalf("verify: exit code %d\n%s%s", code, out, errs)
 	}
 
-	file := changeADigit(t, filepath.Join(h.dir, r.Folder, store.RawDir))
-	out, _, code = h.bakeoff(t, 3*time.Minute, "verify", r.Folder, "--json")
+	file := changeADigit(t, filepath.Join(h.Dir, r.Folder, store.RawDir))
+	out, _, code = h.Bakeoff(t, 3*time.Minute, "verify", r.Folder, "--json")
 	var v evidence.Report
 	if err := json.Unmarshal([]byte(out), &v); err != nil {
 		t.Fatalf("%v in %s", err, out)
@@ -143,18 +82,18 @@ func TestARunHoldsUntilADigitIsChanged(t *testing.T) {
 	if !named {
 		t.Errorf("%s is not named with its numbers:\n%s", file, out)
 	}
-	h.refusesToGoOn(t, filepath.Join(h.dir, r.Folder))
+	refusesToGoOn(t, h, filepath.Join(h.Dir, r.Folder))
 }
 
 // refusesToGoOn asserts that a run that was tampered with is not gone on with,
 // and that its journal stays what it is.
-func (h home) refusesToGoOn(t *testing.T, folder string) {
+func refusesToGoOn(t *testing.T, h e2e.Home, folder string) {
 	t.Helper()
 	before, err := os.ReadFile(filepath.Join(folder, store.JournalFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", "--resume", folder)
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", "--resume", folder)
 	if code != 2 || !strings.Contains(errs, "tampered") || !strings.Contains(errs, "bakeoff verify tells more") {
 		t.Errorf("resume of a run that was tampered with: exit code %d\n%s%s", code, out, errs)
 	}
@@ -189,42 +128,40 @@ func TestKilledAndResumed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for some seconds")
 	}
-	h := newHome(t)
-	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", h.lab(t, "6"), "--seed", "7")
-	c.Env, c.Dir = h.env, h.dir
+	h := e2e.New(t)
+	c := h.Command("run", selfLab(t, h, "6"), "--seed", "7")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	journal := waitForTrials(t, h.dir, 20)
+	journal := e2e.WaitForTrials(t, h.Dir, 20)
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = c.Wait() // it was killed
-	before := trials(t, journal)
+	before := e2e.Trials(t, journal)
 	folder := filepath.Dir(journal)
-	h.reportsWhatIsDone(t, folder)
-	h.refusesAnotherLab(t, folder)
+	reportsWhatIsDone(t, h, folder)
+	refusesAnotherLab(t, h, folder)
 
 	// Killed once more: what was reported before is not held against it.
-	c = exec.Command(filepath.Join(h.dir, "bakeoff"), "run", "--resume", folder)
-	c.Env, c.Dir = h.env, h.dir
+	c = h.Command("run", "--resume", folder)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitForTrials(t, h.dir, len(before)+2)
+	e2e.WaitForTrials(t, h.Dir, len(before)+2)
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = c.Wait() // it was killed
-	before = trials(t, journal)
-	h.holds(t, folder)
-	h.reportsWhatIsDone(t, folder)
+	before = e2e.Trials(t, journal)
+	h.Holds(t, folder)
+	reportsWhatIsDone(t, h, folder)
 
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", "--resume", folder, "--json")
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", "--resume", folder, "--json")
 	if code != 0 {
 		t.Fatalf("resume: exit code %d\n%s%s", code, out, errs)
 	}
-	after := trials(t, journal)
+	after := e2e.Trials(t, journal)
 	if !slices.Equal(after[:len(before)], before) {
 		t.Errorf("the journal before the kill is not the beginning of the one after")
 	}
@@ -235,8 +172,8 @@ func TestKilledAndResumed(t *testing.T) {
 		}
 		seen[line] = true
 	}
-	h.holds(t, folder)
-	h.leavesNothing(t)
+	h.Holds(t, folder)
+	h.LeavesNothing(t)
 }
 
 // What a run measures with is not taken for what was left behind.
@@ -244,27 +181,26 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for some seconds")
 	}
-	h := newHome(t)
-	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", h.lab(t, "500"), "--seed", "7")
-	c.Env, c.Dir = h.env, h.dir
+	h := e2e.New(t)
+	c := h.Command("run", selfLab(t, h, "500"), "--seed", "7")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
 		_ = c.Process.Signal(syscall.SIGTERM)
 		_ = c.Wait() // its code is not asked for
-		h.leavesNothing(t)
+		h.LeavesNothing(t)
 	}()
-	folder := filepath.Dir(waitForTrials(t, h.dir, 1))
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "report", folder); code != 1 || !strings.Contains(errs, "is going on") {
+	folder := filepath.Dir(e2e.WaitForTrials(t, h.Dir, 1))
+	if out, errs, code := h.Bakeoff(t, 3*time.Minute, "report", folder); code != 1 || !strings.Contains(errs, "is going on") {
 		t.Errorf("report of a run that is going on: exit code %d\n%s%s", code, out, errs)
 	}
 	pid := c.Process.Pid
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "clean", "--dry-run")
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "clean", "--dry-run")
 	if code != 1 || out != "" || !strings.Contains(errs, fmt.Sprintf("process %d measures on this host", pid)) {
 		t.Errorf("clean --dry-run while a run is going on: exit code %d\n%s%s", code, out, errs)
 	}
-	out, errs, code = h.bakeoff(t, 3*time.Minute, "doctor")
+	out, errs, code = h.Bakeoff(t, 3*time.Minute, "doctor")
 	if code != 0 || strings.Contains(out, "bakeoff clean removes it") ||
 		!strings.Contains(out, fmt.Sprintf("process %d measures on this machine now", pid)) {
 		t.Errorf("doctor while a run is going on: exit code %d\n%s%s", code, out, errs)
@@ -273,9 +209,9 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 
 // reportsWhatIsDone asserts that a run that was killed can be reported, and
 // holds with what was written.
-func (h home) reportsWhatIsDone(t *testing.T, folder string) {
+func reportsWhatIsDone(t *testing.T, h e2e.Home, folder string) {
 	t.Helper()
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "report", folder); code != 0 {
+	if out, errs, code := h.Bakeoff(t, 3*time.Minute, "report", folder); code != 0 {
 		t.Errorf("report: exit code %d\n%s%s", code, out, errs)
 	}
 	text, err := os.ReadFile(filepath.Join(folder, store.ResultsFile))
@@ -289,20 +225,12 @@ func (h home) reportsWhatIsDone(t *testing.T, folder string) {
 	if r.Blocks == 0 || r.Ended != "" || len(r.Summaries) == 0 {
 		t.Errorf("results of a killed run: %d blocks, ended %q, %d summaries", r.Blocks, r.Ended, len(r.Summaries))
 	}
-	h.holds(t, folder)
-}
-
-// holds asserts that a run holds.
-func (h home) holds(t *testing.T, folder string) {
-	t.Helper()
-	if out, errs, code := h.bakeoff(t, 3*time.Minute, "verify", folder); code != 0 {
-		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
-	}
+	h.Holds(t, folder)
 }
 
 // refusesAnotherLab asserts that a run is not gone on with by a lab file that
 // is not the one it began with, as if nothing had been changed.
-func (h home) refusesAnotherLab(t *testing.T, folder string) {
+func refusesAnotherLab(t *testing.T, h e2e.Home, folder string) {
 	t.Helper()
 	path := filepath.Join(folder, store.LabFile)
 	lab, err := os.ReadFile(path)
@@ -317,7 +245,7 @@ func (h home) refusesAnotherLab(t *testing.T, folder string) {
 	if err := os.WriteFile(path, bytes.Replace(lab, []byte("20ms"), []byte("30ms"), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, errs, code := h.bakeoff(t, 3*time.Minute, "run", "--resume", folder)
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", "--resume", folder)
 	if code != 2 || !strings.Contains(errs, "was changed since the run began") {
 		t.Errorf("resume with another lab file: exit code %d\n%s%s", code, out, errs)
 	}
@@ -329,13 +257,13 @@ func TestNobodyReads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for some seconds")
 	}
-	h := newHome(t)
+	h := e2e.New(t)
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", h.lab(t, "6"), "--seed", "7")
-	c.Env, c.Dir, c.Stdout = h.env, h.dir, write
+	c := h.Command("run", selfLab(t, h, "6"), "--seed", "7")
+	c.Stdout = write
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -349,8 +277,8 @@ func TestNobodyReads(t *testing.T) {
 	if code := c.ProcessState.ExitCode(); code != 141 {
 		t.Errorf("exit code %d, want 141", code)
 	}
-	h.leavesNothing(t)
-	found, err := filepath.Glob(filepath.Join(h.dir, "runs", "*", filepath.FromSlash(store.ReportFile)))
+	h.LeavesNothing(t)
+	found, err := filepath.Glob(filepath.Join(h.Dir, "runs", "*", filepath.FromSlash(store.ReportFile)))
 	if err != nil || len(found) != 1 {
 		t.Errorf("pages of what there is: %v, %v", found, err)
 	}
@@ -361,16 +289,15 @@ func TestTheFolderIsTakenAway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for some seconds")
 	}
-	h := newHome(t)
-	c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", h.lab(t, "6"), "--seed", "7")
-	c.Env, c.Dir = h.env, h.dir
+	h := e2e.New(t)
+	c := h.Command("run", selfLab(t, h, "6"), "--seed", "7")
 	var errs bytes.Buffer
 	c.Stderr = &errs
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitForTrials(t, h.dir, 7)
-	if err := os.Rename(filepath.Join(h.dir, "runs"), filepath.Join(h.dir, "elsewhere")); err != nil {
+	e2e.WaitForTrials(t, h.Dir, 7)
+	if err := os.Rename(filepath.Join(h.Dir, "runs"), filepath.Join(h.Dir, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
 	time.AfterFunc(3*time.Minute, func() { c.Process.Kill() })
@@ -378,7 +305,7 @@ func TestTheFolderIsTakenAway(t *testing.T) {
 	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(errs.String(), "is gone: somebody moved or removed it") {
 		t.Errorf("exit code %d\n%s", code, errs.String())
 	}
-	h.leavesNothing(t)
+	h.LeavesNothing(t)
 }
 
 // Interrupted, a run reports what there is and is not done: its exit code is
@@ -392,22 +319,21 @@ func TestInterruptedAndResumed(t *testing.T) {
 		want   int
 	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}, {syscall.SIGHUP, 129}} {
 		t.Run(tt.signal.String(), func(t *testing.T) {
-			h := newHome(t)
+			h := e2e.New(t)
 			// What is worse or not in a part of a run asks for nothing yet.
-			c := exec.Command(filepath.Join(h.dir, "bakeoff"), "run", h.lab(t, "6"), "--seed", "7", "--fail-on", "inconclusive")
-			c.Env, c.Dir = h.env, h.dir
+			c := h.Command("run", selfLab(t, h, "6"), "--seed", "7", "--fail-on", "inconclusive")
 			var out, errs bytes.Buffer
 			c.Stdout, c.Stderr = &out, &errs
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
 			}
-			folder := filepath.Dir(waitForTrials(t, h.dir, 20))
+			folder := filepath.Dir(e2e.WaitForTrials(t, h.Dir, 20))
 			if err := c.Process.Signal(tt.signal); err != nil {
 				t.Fatal(err)
 			}
 			time.AfterFunc(3*time.Minute, func() { c.Process.Kill() })
 			_ = c.Wait() // its code tells
-			relative, err := filepath.Rel(h.dir, folder)
+			relative, err := filepath.Rel(h.Dir, folder)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -417,44 +343,10 @@ func TestInterruptedAndResumed(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(folder, filepath.FromSlash(store.ReportFile))); err != nil {
 				t.Errorf("there is no page of what there is: %v", err)
 			}
-			h.leavesNothing(t)
-			if out, errs, code := h.bakeoff(t, 3*time.Minute, "run", "--resume", relative); code != 0 {
+			h.LeavesNothing(t)
+			if out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", "--resume", relative); code != 0 {
 				t.Errorf("resume: exit code %d\n%s%s", code, out, errs)
 			}
 		})
 	}
-}
-
-// waitForTrials waits until a journal below dir has n trials.
-func waitForTrials(t *testing.T, dir string, n int) string {
-	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", store.JournalFile))
-		if len(found) == 1 && len(trials(t, found[0])) >= n {
-			return found[0]
-		}
-	}
-	t.Fatalf("no %d trials within three minutes", n)
-	return ""
-}
-
-// trials lists the trials of a journal by block, position, contender, cell.
-func trials(t *testing.T, journal string) []string {
-	t.Helper()
-	f, err := os.Open(journal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	lines, _, err := store.ReadJournal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	for _, l := range lines {
-		if l.Type == store.LineTrial {
-			out = append(out, store.RawName(plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell}))
-		}
-	}
-	return out
 }

@@ -1,0 +1,234 @@
+// Package e2e is what the tests of the whole program share. They start bakeoff
+// and its agent as a person does, on the real machine, and read what it prints
+// and writes. Each package below it has the tests of one subject; their TestMain
+// calls Main.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+)
+
+// Programs names a folder in which bakeoff and bakeoff-agent are already, built
+// from the present sources: make test sets it. Without it Main builds them.
+const Programs = "BAKEOFF_TEST_PROGRAMS"
+
+// programs is the folder with the two programs.
+var programs string
+
+// Main runs the tests of a package with the two programs, which are built once.
+func Main(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		os.Exit(m.Run()) // nothing is executed
+	}
+	dir, done, err := build()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	programs = dir
+	code := m.Run()
+	done()
+	os.Exit(code)
+}
+
+func build() (dir string, done func(), err error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", nil, fmt.Errorf("go list -m: %w", err)
+	}
+	if err := readSources(strings.TrimSpace(string(root))); err != nil {
+		return "", nil, err
+	}
+	if dir := os.Getenv(Programs); dir != "" {
+		return dir, func() {}, nil
+	}
+	if dir, err = os.MkdirTemp("", "bakeoff-e2e"); err != nil {
+		return "", nil, err
+	}
+	done = func() { os.RemoveAll(dir) }
+	c := exec.Command("go", "build", "-trimpath", "-o", dir, "bakeoff/cmd/bakeoff", "bakeoff/cmd/bakeoff-agent")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		done()
+		return "", nil, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return dir, done, nil
+}
+
+// readSources reads the folders of the module. go test notes what a test reads,
+// and takes a result from its cache only while that has not changed: without it
+// an old result would stand for a program that has changed.
+func readSources(root string) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		switch {
+		case d == nil || !d.IsDir() || path == root:
+			return nil
+		case strings.HasPrefix(d.Name(), "."), path == filepath.Join(root, "runs"):
+			return fs.SkipDir
+		}
+		return nil
+	})
+}
+
+// Home is a folder in which bakeoff runs, with a state of its own. Images take
+// a minute to make, so tests of root share the machine's own cache of images, or
+// the one that BAKEOFF_CACHE names.
+type Home struct {
+	Dir string
+	Env []string
+}
+
+// New makes a home.
+func New(t *testing.T) Home {
+	t.Helper()
+	if programs == "" {
+		t.Fatal("the package has no TestMain that calls e2e.Main")
+	}
+	h := Home{Dir: t.TempDir()}
+	cache := os.Getenv("BAKEOFF_CACHE")
+	switch {
+	case cache != "":
+	case os.Getuid() == 0:
+		cache = "/var/cache/bakeoff"
+	default:
+		cache = filepath.Join(h.Dir, "cache")
+	}
+	h.Env = append(os.Environ(), "BAKEOFF_STATE="+filepath.Join(h.Dir, "state"), "BAKEOFF_CACHE="+cache, "NO_COLOR=1")
+	return h
+}
+
+// Command is bakeoff with args, not started yet.
+func (h Home) Command(args ...string) *exec.Cmd {
+	c := exec.Command(filepath.Join(programs, "bakeoff"), args...)
+	c.Env, c.Dir = h.Env, h.Dir
+	return c
+}
+
+// Bakeoff executes the program and returns its output and exit code.
+func (h Home) Bakeoff(t *testing.T, limit time.Duration, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	c := exec.CommandContext(ctx, filepath.Join(programs, "bakeoff"), args...)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = time.Minute
+	c.Env, c.Dir = h.Env, h.Dir
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil && c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		t.Fatalf("bakeoff %s did not end within %v\n%s%s", strings.Join(args, " "), limit, out.String(), errs.String())
+	}
+	return out.String(), errs.String(), c.ProcessState.ExitCode()
+}
+
+// LeavesNothing asserts that nothing is left behind.
+func (h Home) LeavesNothing(t *testing.T) {
+	t.Helper()
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "clean", "--dry-run")
+	if code != 0 || !strings.Contains(out, "nothing was left behind") {
+		t.Errorf("clean --dry-run: exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// Holds asserts that a run holds.
+func (h Home) Holds(t *testing.T, folder string) {
+	t.Helper()
+	if out, errs, code := h.Bakeoff(t, 3*time.Minute, "verify", folder); code != 0 {
+		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// Ran is what run --json prints: the results, and where they are.
+type Ran struct {
+	analysis.Results
+	Folder string `json:"folder"`
+	Report string `json:"report"`
+}
+
+// Example runs an example and returns its results and the exit code.
+func (h Home) Example(t *testing.T, args ...string) (Ran, int) {
+	t.Helper()
+	out, errs, code := h.Bakeoff(t, 9*time.Minute, append([]string{"run", "--json"}, args...)...)
+	var r Ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("exit code %d, %v in %q\n%s", code, err, out, errs)
+	}
+	return r, code
+}
+
+// NeedsRoot skips a test that builds images and boots machines.
+func NeedsRoot(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds images and boots machines")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root: control groups, namespaces, mounts")
+	}
+}
+
+// WaitForTrials waits until a journal below dir has n trials, and returns its
+// path.
+func WaitForTrials(t *testing.T, dir string, n int) string {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", store.JournalFile))
+		if len(found) == 1 && len(Trials(t, found[0])) >= n {
+			return found[0]
+		}
+	}
+	t.Fatalf("no %d trials within three minutes", n)
+	return ""
+}
+
+// Trials lists the trials of a journal by block, position, contender, cell.
+func Trials(t *testing.T, journal string) []string {
+	t.Helper()
+	var out []string
+	for _, l := range Journal(t, journal) {
+		if l.Type == store.LineTrial {
+			slot := plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell}
+			out = append(out, store.RawName(slot))
+		}
+	}
+	return out
+}
+
+// Journal reads a journal.
+func Journal(t *testing.T, path string) []store.Line {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines, _, err := store.ReadJournal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
