@@ -139,6 +139,43 @@ func Defaults(specs []Spec) Values {
 	return v
 }
 
+// Complete checks v against specs and adds the defaults of what v leaves empty.
+// v is not modified. The error names the setting, and says what would be right.
+func Complete(specs []Spec, v Values) (Values, error) {
+	out := Defaults(specs)
+	for name, text := range v {
+		if text == "" {
+			continue
+		}
+		if err := out.set(specs, name, text); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// set checks text against the description called name and keeps it.
+func (v Values) set(specs []Spec, name, text string) error {
+	i := slices.IndexFunc(specs, func(s Spec) bool { return s.Name == name })
+	if i < 0 {
+		return fmt.Errorf("%q is not a parameter; there are %s", name, names(specs))
+	}
+	c, err := specs[i].Canonical(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	v[name] = c
+	return nil
+}
+
+func names(specs []Spec) string {
+	var out []string
+	for _, s := range specs {
+		out = append(out, s.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
 // Text returns the value called name, "" when it is not set.
 func (v Values) Text(name string) string { return v[name] }
 
@@ -201,19 +238,12 @@ func ParseArgs(specs []Spec, args []string) (Values, error) {
 	v := Defaults(specs)
 	for _, a := range args {
 		name, text, ok := strings.Cut(a, "=")
-		i := slices.IndexFunc(specs, func(s Spec) bool { return s.Name == name })
-		if !ok || i < 0 {
-			var names []string
-			for _, s := range specs {
-				names = append(names, s.Name)
-			}
-			return nil, fmt.Errorf("%q is not a parameter; there are %s", a, strings.Join(names, ", "))
+		if !ok {
+			return nil, fmt.Errorf("%q is not a parameter; there are %s", a, names(specs))
 		}
-		c, err := specs[i].Canonical(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		if err := v.set(specs, name, text); err != nil {
+			return nil, err
 		}
-		v[name] = c
 	}
 	return v, nil
 }

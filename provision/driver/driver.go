@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"time"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/reach/conn"
@@ -278,4 +279,14 @@ type Doc struct {
 	Tuning   Tuning            `json:"tuning"`
 	Packages []string          `json:"packages"` // Debian packages
 	Source   []string          `json:"source"`   // manuals
+}
+
+// Options checks the options that a lab file has for a driver against the
+// driver's description and adds the defaults. Errors are of kind fault.Invalid.
+func Options(specs []param.Spec, options param.Values) (param.Values, error) {
+	out, err := param.Complete(specs, options)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "option %w", err)
+	}
+	return out, nil
 }

@@ -14,6 +14,8 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"bakeoff/base/name"
 	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
@@ -85,6 +88,23 @@ func Check(spec driver.Spec) error {
 	}
 	if n := spec.Network; n != nil && (!validMAC.MatchString(n.MAC) || n.Bridge != "" && !validLink.MatchString(n.Bridge)) {
 		return fault.New(fault.Invalid, "network: bridge %q, MAC %q: these are not names of a link and of a card", n.Bridge, n.MAC)
+	}
+	return nil
+}
+
+// CheckVolumes refuses volumes that what, "a jail", cannot have: it supports
+// these backings.
+func CheckVolumes(what string, volumes []driver.Volume, backings ...string) error {
+	for _, v := range volumes {
+		switch {
+		case !path.IsAbs(v.Path) || path.Clean(v.Path) == "/":
+			return fault.New(fault.Invalid, "volume %q: write an absolute path below /", v.Path)
+		case !slices.Contains(backings, v.Backing):
+			return fault.New(fault.Unsupported, "volume %s: %s does not support backing %s; use %s",
+				v.Path, what, v.Backing, strings.Join(backings, " or "))
+		case v.Backing == volume.Disk && !path.IsAbs(v.Device):
+			return fault.New(fault.Invalid, "volume %s: %q is not the absolute path of a block device", v.Path, v.Device)
+		}
 	}
 	return nil
 }
@@ -171,6 +191,27 @@ func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeo
 		e.Conn.Fail(err)
 	}
 	return e.notUp(p, boot, timeout, err)
+}
+
+// Until tries until try succeeds, p ends or timeout is over. The error then has
+// the end of what p printed.
+func (e *Env) Until(ctx context.Context, p *Process, timeout time.Duration, try func() error) error {
+	end := time.After(timeout)
+	for {
+		err := try()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-p.Ended():
+			return p.Why("it did not come up: " + e.What + " has ended")
+		case <-end:
+			return p.Why(fmt.Sprintf("it did not come up within %v: %v", timeout, err))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // notUp says why nobody answers.

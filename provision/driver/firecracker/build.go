@@ -16,11 +16,9 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/provision/cgroup"
-	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
@@ -82,29 +80,24 @@ func (a api) call(ctx context.Context, method, at string, body, value any) error
 // drive is a disk of the guest.
 type drive struct{ id, path, serial string }
 
-// limits are those of all of Firecracker; the memory is the machine's own.
-func (in *Instance) limits() cgroup.Limits {
-	return cgroup.Limits{CPUSet: in.Spec.CPUSet, Quota: in.Spec.Quota, IO: cgroup.IO{Read: in.Spec.Read, Write: in.Spec.Write, Dir: in.Spec.Dir}}
-}
-
-func (in *Instance) build(ctx context.Context, set param.Values) error {
+func (in *Instance) build(ctx context.Context, o options) error {
 	drives, err := in.storage(ctx)
 	if err != nil {
 		return err
 	}
-	if err := in.kernel(ctx, set, drives); err != nil {
+	if err := in.kernel(ctx, o, drives); err != nil {
 		return err
 	}
 	layout, err := cgroup.Detect(ctx, in.Host)
 	if err != nil {
 		return err
 	}
-	if in.group, err = layout.Create(ctx, in.Host, in.Spec.Label, in.limits()); err != nil {
+	if in.group, err = layout.Create(ctx, in.Host, in.Spec.Label, guest.GroupLimits(in.Spec)); err != nil {
 		return err
 	}
 	enter := append([]string{in.Spec.Agent, "enter"}, in.group.EnterArgs()...)
 	if n := in.Spec.Network; n != nil {
-		if err := in.remember(ctx, n); err != nil {
+		if err := hypervisor.RememberTap(ctx, in.Host, in.Spec); err != nil {
 			return err
 		}
 		if err := netns.AttachTap(ctx, in.Host, *n, in.Spec.Label); err != nil {
@@ -112,48 +105,28 @@ func (in *Instance) build(ctx context.Context, set param.Values) error {
 		}
 		enter = append(enter, "--netns", n.Namespace)
 	}
-	p := in.Start(ctx, append(enter, "--dir", in.Spec.Dir, "--", set.Text(optProgram), "--api-sock", in.api.socket, "--id", in.Spec.Label)...)
+	p := in.Start(ctx, append(enter, "--dir", in.Spec.Dir, "--", o.program, "--api-sock", in.api.socket, "--id", in.Spec.Label)...)
 	var info struct {
 		Version string `json:"vmm_version"`
 		State   string `json:"state"`
 	}
-	if err := in.wait(ctx, p, func() error { return in.api.call(ctx, "GET", "/", nil, &info) }, apiTime); err != nil {
+	if err := in.Until(ctx, p, apiTime, func() error { return in.api.call(ctx, "GET", "/", nil, &info) }); err != nil {
 		return err
 	}
-	if err := in.configure(ctx, set, drives); err != nil {
+	if err := in.configure(ctx, o, drives); err != nil {
 		return err
 	}
-	timeout := set.Duration(optBootTimeout)
+	timeout := o.bootTimeout
 	var rw io.ReadWriteCloser
-	err = in.wait(ctx, p, func() (err error) { rw, err = in.dial(ctx); return err }, timeout)
+	err = in.Until(ctx, p, timeout, func() (err error) { rw, err = in.dial(ctx); return err })
 	if err != nil {
 		return err
 	}
 	if err := in.Meet(ctx, rw, p, timeout); err != nil {
 		return err
 	}
-	in.describe(set, info.Version)
+	in.describe(o, info.Version)
 	return nil
-}
-
-// wait tries until it goes well, the process ends, or the time is over.
-func (in *Instance) wait(ctx context.Context, p *guest.Process, try func() error, timeout time.Duration) error {
-	end := time.After(timeout)
-	for {
-		err := try()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-p.Ended():
-			return p.Why("it did not come up: Firecracker has ended")
-		case <-end:
-			return p.Why(fmt.Sprintf("it did not come up within %v: %v", timeout, err))
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // dial asks Firecracker for the agent's port in the guest: a connection to the
@@ -213,7 +186,7 @@ func (in *Instance) storage(ctx context.Context) ([]drive, error) {
 				return nil, err
 			}
 		}
-		drives = append(drives, drive{id: "volume" + strconv.Itoa(i), path: at})
+		drives = append(drives, drive{id: volumeID(i), path: at})
 	}
 	for i := range drives {
 		// Firecracker's serial number is made of the file's own numbers: its
@@ -233,10 +206,10 @@ const maxKernel = 256 << 20
 
 // kernel puts the kernel, unpacked, and the initial RAM disk into the
 // directory.
-func (in *Instance) kernel(ctx context.Context, set param.Values, drives []drive) error {
+func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error {
 	kernel, modules := in.Spec.Image.Kernel, in.Spec.Image.Modules
-	if k := set.Text(optKernel); k != "" {
-		kernel, modules = k, set.Text(optModules)
+	if o.kernel != "" {
+		kernel, modules = o.kernel, o.modules
 	}
 	var image bytes.Buffer
 	if err := in.Host.Pull(ctx, kernel, &limited{w: &image, left: maxKernel}); err != nil {
@@ -253,14 +226,19 @@ func (in *Instance) kernel(ctx context.Context, set param.Values, drives []drive
 	if in.Spec.Network != nil {
 		wanted = append(wanted, "virtio_net")
 	}
-	text, err := json.Marshal(agent.InitramfsRequest{Kernel: kernel, Modules: modules, Wanted: wanted, Agent: in.Spec.Agent,
-		Config: initConfig(in.Spec, drives), Out: path.Join(in.Spec.Dir, fileInitrd)})
-	if err != nil {
-		return err
+	// A volume in memory has no drive, and so no serial number.
+	serials := make([]string, len(in.Spec.Volumes))
+	for i := range serials {
+		if d := slices.IndexFunc(drives, func(d drive) bool { return d.id == volumeID(i) }); d >= 0 {
+			serials[i] = drives[d].serial
+		}
 	}
-	_, err = conn.OutputOf(ctx, in.Host, conn.Cmd{Argv: []string{in.Spec.Agent, "initramfs"}, Stdin: bytes.NewReader(text)})
-	return err
+	return guest.Initramfs(ctx, in.Host, agent.InitramfsRequest{Kernel: kernel, Modules: modules, Wanted: wanted, Agent: in.Spec.Agent,
+		Config: guest.InitConfig(in.Spec, fmt.Sprintf("vsock:%d", agentPort), drives[0].serial, serials),
+		Out:    path.Join(in.Spec.Dir, fileInitrd)})
 }
+
+func volumeID(i int) string { return "volume" + strconv.Itoa(i) }
 
 // limited refuses what is too long.
 type limited struct {
@@ -275,40 +253,20 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// initConfig is what the agent does as init of this guest.
-func initConfig(spec driver.Spec, drives []drive) agent.InitConfig {
-	c := agent.InitConfig{Schema: agent.InitSchema, Port: fmt.Sprintf("vsock:%d", agentPort), Root: drives[0].serial, RootType: "ext4", Hostname: "guest"}
-	for i, v := range spec.Volumes {
-		iv := agent.InitVolume{Path: v.Path, Type: "tmpfs", Size: v.Size}
-		if d := slices.IndexFunc(drives, func(d drive) bool { return d.id == "volume"+strconv.Itoa(i) }); d >= 0 {
-			iv = agent.InitVolume{Path: v.Path, Type: "ext4", Serial: drives[d].serial}
-		}
-		c.Volumes = append(c.Volumes, iv)
-	}
-	if n := spec.Network; n != nil {
-		c.Network = &agent.InitNetwork{MAC: n.MAC, Addr: n.Addr}
-	}
-	for name, value := range spec.Tuning {
-		c.Sysctl = append(c.Sysctl, agent.InitSetting{Name: name, Value: value})
-	}
-	slices.SortFunc(c.Sysctl, func(a, b agent.InitSetting) int { return strings.Compare(a.Name, b.Name) })
-	return c
-}
-
 // configure tells Firecracker what the machine is, and starts it.
-func (in *Instance) configure(ctx context.Context, set param.Values, drives []drive) error {
+func (in *Instance) configure(ctx context.Context, o options, drives []drive) error {
 	type step struct {
 		at   string
 		body map[string]any
 	}
-	args := strings.TrimSpace("console=ttyS0 reboot=k panic=-1 quiet loglevel=4 cryptomgr.notests " + set.Text(optAppend))
+	args := strings.TrimSpace("console=ttyS0 reboot=k panic=-1 quiet loglevel=4 cryptomgr.notests " + o.append)
 	steps := []step{
 		{"/machine-config", map[string]any{"vcpu_count": in.Spec.CPUs, "mem_size_mib": int64(in.Spec.Memory / unit.MiB), "smt": false}},
 		{"/boot-source", map[string]any{"kernel_image_path": path.Join(in.Spec.Dir, fileKernel), "initrd_path": path.Join(in.Spec.Dir, fileInitrd), "boot_args": args}},
 	}
 	for _, d := range drives {
 		steps = append(steps, step{"/drives/" + d.id, map[string]any{"drive_id": d.id, "path_on_host": d.path, "is_root_device": false,
-			"is_read_only": false, "cache_type": set.Text(optCache), "io_engine": set.Text(optEngine)}})
+			"is_read_only": false, "cache_type": o.cache, "io_engine": o.engine}})
 	}
 	if n := in.Spec.Network; n != nil {
 		steps = append(steps, step{"/network-interfaces/eth0", map[string]any{"iface_id": "eth0", "guest_mac": n.MAC, "host_dev_name": netns.Tap(in.Spec.Label)}})
@@ -324,17 +282,13 @@ func (in *Instance) configure(ctx context.Context, set param.Values, drives []dr
 	return nil
 }
 
-func (in *Instance) describe(set param.Values, version string) {
-	limits := in.group.Limits()
-	memory := in.Spec.Memory
-	limits.Memory = &memory
-	delete(limits.NotEnforced, "memory")
+func (in *Instance) describe(o options, version string) {
 	p := &in.Properties
-	p.Limits, p.OwnKernel = limits, true
+	p.Limits, p.OwnKernel = guest.MachineLimits(in.group, in.Spec), true
 	p.Facts["firecracker"], p.Facts["accelerator"] = safetext.Line(version), "kvm"
 	p.Facts["kernel"] = safetext.Line(in.Boot.Kernel)
-	p.Facts["root"], p.Facts["disk.cache"], p.Facts["disk.engine"] = "virtio-blk, a copy of the image", set.Text(optCache), set.Text(optEngine)
-	p.Facts["kernel.append"] = set.Text(optAppend)
+	p.Facts["root"], p.Facts["disk.cache"], p.Facts["disk.engine"] = "virtio-blk, a copy of the image", o.cache, o.engine
+	p.Facts["kernel.append"] = o.append
 	for _, v := range in.Spec.Volumes {
 		p.Volumes[v.Path] = v.Path
 	}

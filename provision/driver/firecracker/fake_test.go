@@ -22,6 +22,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
+	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
@@ -516,6 +517,53 @@ func TestTap(t *testing.T) {
 		t.Error(err)
 	}
 	if there, err := netns.HasLink(ctx, here, name, tap); there || err != nil {
+		t.Errorf("the tap is left: %v, %v", there, err)
+	}
+}
+
+// A control group that cannot be removed does not keep Reap from removing the
+// tap.
+func TestTapGoesWithoutItsGroup(t *testing.T) {
+	h, _, _ := fixture(t)
+	ctx, here := t.Context(), local.Conn{}
+	if err := netns.Check(ctx, here); err != nil {
+		t.Skipf("needs network namespaces with bridges and taps: %v", err)
+	}
+	layout, err := cgroup.Detect(ctx, here)
+	if err != nil {
+		t.Skipf("needs control groups: %v", err)
+	}
+	name := fmt.Sprintf("bo-fcbusy-%d", os.Getpid())
+	if err := netns.Create(ctx, here, name, netip.MustParsePrefix("198.18.253.1/24")); err != nil {
+		t.Fatal(err)
+	}
+	defer netns.Remove(context.Background(), here, name)
+	left := driver.Leftover{Label: "fb", Dir: t.TempDir()}
+	group, err := layout.Create(ctx, here, left.Label, cgroup.Limits{CPUSet: []int{0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Remove(context.Background())
+	network := driver.Network{Namespace: name, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.253.2/24"),
+		Gateway: netip.MustParseAddr("198.18.253.1"), MAC: "02:b0:00:00:fd:02"}
+	if err := netns.AttachTap(ctx, here, network, left.Label); err != nil {
+		t.Fatal(err)
+	}
+	state := fmt.Sprintf(`{"namespace":%q}`, name)
+	if err := os.WriteFile(filepath.Join(left.Dir, "firecracker.json"), []byte(state), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.Passed = slices.DeleteFunc(h.Passed, func(name string) bool { return name == "ls" })
+	h.Programs["ls"] = func(c *fake.Call) int {
+		if strings.HasSuffix(c.Argv[len(c.Argv)-1], "/"+left.Label) {
+			return c.Failf("cannot open directory: Input/output error")
+		}
+		return c.Real(c.Argv...)
+	}
+	if found, err := (firecracker.Driver{}).Reap(ctx, h, left, false); err == nil || len(found) < 2 {
+		t.Errorf("Reap finds %q and reports %v, want the control group that is left", found, err)
+	}
+	if there, err := netns.HasLink(ctx, here, name, netns.Tap(left.Label)); there || err != nil {
 		t.Errorf("the tap is left: %v, %v", there, err)
 	}
 }

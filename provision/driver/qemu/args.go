@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
@@ -15,7 +14,6 @@ import (
 // The names of what a machine has in its directory on the host.
 const (
 	fileInitramfs = "initramfs.cpio"
-	fileState     = "qemu.json"
 	socketChannel = "c" // short, because a socket's path has 107 bytes
 	socketMonitor = "q"
 )
@@ -159,15 +157,15 @@ func wantedModules(m machine) []string {
 
 // newMachine fills in what the specification says; accelerator, sandbox and
 // disks come later.
-func newMachine(spec driver.Spec, set param.Values) machine {
+func newMachine(spec driver.Spec, o options) machine {
 	m := machine{
-		program: set.Text(optProgram), label: spec.Label, kind: set.Text(optMachine),
+		program: o.program, label: spec.Label, kind: o.machine,
 		cpus: spec.CPUs, memory: spec.Memory, dir: spec.Dir,
-		kernel: spec.Image.Kernel, append: set.Text(optAppend), network: spec.Network,
+		kernel: spec.Image.Kernel, append: o.append, network: spec.Network,
 	}
-	if k := set.Text(optKernel); k != "" {
-		m.kernel = k
+	if o.kernel != "" {
+		m.kernel = o.kernel
 	}
-	m.modules = storageModules(set, spec.Volumes)
+	m.modules = storageModules(o.controller, spec.Volumes)
 	return m
 }

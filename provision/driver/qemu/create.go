@@ -1,9 +1,7 @@
 package qemu
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,10 +11,10 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/qmp"
 	"bakeoff/reach/agent"
@@ -26,13 +24,16 @@ import (
 
 // Create makes a machine and returns when the agent in it answers.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	set := settings(spec.Options)
 	op := "qemu: create " + spec.Label
-	if err := validate(spec, set); err != nil {
+	o, err := decode(spec.Options)
+	if err == nil {
+		err = validate(spec, o)
+	}
+	if err != nil {
 		return nil, fault.Op(op, err)
 	}
 	in := &Instance{host: host, spec: spec, console: newConsole(consoleLimit), stderr: newConsole(8 << 10), ended: make(chan struct{})}
-	if err := in.create(ctx, set); err != nil {
+	if err := in.create(ctx, o); err != nil {
 		// What was made goes away even when ctx has ended.
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
@@ -41,28 +42,27 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	return in, nil
 }
 
-func (in *Instance) create(ctx context.Context, set param.Values) error {
-	m, err := in.choose(ctx, set)
+func (in *Instance) create(ctx context.Context, o options) error {
+	m, err := in.choose(ctx, o)
 	if err != nil {
 		return err
 	}
-	if err := in.remember(ctx); err != nil {
+	if err := hypervisor.RememberTap(ctx, in.host, in.spec); err != nil {
 		return err
 	}
-	if m.disks, err = in.storage(ctx, set); err != nil {
+	if m.disks, err = in.storage(ctx, o); err != nil {
 		return err
 	}
-	if in.release, err = in.ramDisk(ctx, m, modulesDir(in.spec, set)); err != nil {
+	err = guest.Initramfs(ctx, in.host, agent.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.spec, o),
+		Wanted: wantedModules(m), Agent: in.spec.Agent, Config: initConfig(in.spec), Out: path.Join(in.spec.Dir, fileInitramfs)})
+	if err != nil {
 		return err
 	}
 	layout, err := cgroup.Detect(ctx, in.host)
 	if err != nil {
 		return err
 	}
-	// QEMU has memory of its own beside the guest's, so the size of the
-	// machine is the limit, and the group's is none.
-	limits := cgroup.Limits{CPUSet: in.spec.CPUSet, Quota: in.spec.Quota, IO: cgroup.IO{Read: in.spec.Read, Write: in.spec.Write, Dir: in.spec.Dir}}
-	if in.group, err = layout.Create(ctx, in.host, in.spec.Label, limits); err != nil {
+	if in.group, err = layout.Create(ctx, in.host, in.spec.Label, guest.GroupLimits(in.spec)); err != nil {
 		return err
 	}
 	if n := in.spec.Network; n != nil {
@@ -72,17 +72,17 @@ func (in *Instance) create(ctx context.Context, set param.Values) error {
 		}
 	}
 	in.start(ctx, commandLine(m))
-	boot, cancel := context.WithTimeout(ctx, set.Duration(optBootTimeout))
+	boot, cancel := context.WithTimeout(ctx, o.bootTimeout)
 	defer cancel()
 	if err := in.meet(boot); err != nil {
-		return in.notUp(ctx, boot, set.Duration(optBootTimeout), err)
+		return in.notUp(ctx, boot, o.bootTimeout, err)
 	}
-	return in.describe(ctx, m, set)
+	return in.describe(ctx, m, o)
 }
 
 // choose decides how the machine is run.
-func (in *Instance) choose(ctx context.Context, set param.Values) (machine, error) {
-	m := newMachine(in.spec, set)
+func (in *Instance) choose(ctx context.Context, o options) (machine, error) {
+	m := newMachine(in.spec, o)
 	e, err := examine(ctx, in.host, m.program)
 	if fault.Is(err, fault.NotFound) {
 		return m, fault.WithFix(fault.Wrap(fault.Unsupported, "", err), "apt-get install qemu-system-x86")
@@ -93,34 +93,20 @@ func (in *Instance) choose(ctx context.Context, set param.Values) (machine, erro
 	if !e.machines[m.kind] {
 		return m, fault.New(fault.Unsupported, "this QEMU (%s) has no machine %s", e.version, m.kind)
 	}
-	kvm, err := probeKVM(ctx, in.host, in.spec.Agent)
+	kvm, err := guest.ProbeKVM(ctx, in.host, in.spec.Agent)
 	if err != nil {
 		return m, err
 	}
 	m.sandbox, m.tscKHz = e.sandbox, kvm.TSCKHz
-	firmware, err := firmwareOf(m.kind, set.Text(optFirmware))
+	firmware, err := firmwareOf(m.kind, o.firmware)
 	if err != nil {
 		return m, err
 	}
 	if m.bios, err = firmware.find(ctx, in.host); err != nil {
 		return m, err
 	}
-	m.accel, err = accelerator(set.Text(optAccel), kvm)
+	m.accel, err = accelerator(o.accel, kvm)
 	return m, err
-}
-
-// ramDisk has the agent write the initial RAM disk on the host, and returns
-// the release of the kernel.
-func (in *Instance) ramDisk(ctx context.Context, m machine, modules string) (release string, err error) {
-	q := agent.InitramfsRequest{Kernel: m.kernel, Modules: modules, Wanted: wantedModules(m),
-		Agent: in.spec.Agent, Config: initConfig(in.spec), Out: path.Join(in.spec.Dir, fileInitramfs)}
-	text, err := json.Marshal(q)
-	if err != nil {
-		return "", err
-	}
-	var r agent.InitramfsResult
-	err = askAgent(ctx, in.host, conn.Cmd{Argv: []string{in.spec.Agent, "initramfs"}, Stdin: bytes.NewReader(text)}, &r)
-	return r.Kernel, err
 }
 
 // start runs QEMU until its end, in the control group and, where there is a
@@ -227,7 +213,7 @@ func (in *Instance) notUp(ctx, boot context.Context, timeout time.Duration, err 
 }
 
 // describe fills in what the instance says of itself, as QEMU tells it.
-func (in *Instance) describe(ctx context.Context, m machine, set param.Values) error {
+func (in *Instance) describe(ctx context.Context, m machine, o options) error {
 	ctx, cancel := context.WithTimeout(ctx, monitorTime)
 	defer cancel()
 	rw, err := in.dial(ctx, socketMonitor)
@@ -247,20 +233,16 @@ func (in *Instance) describe(ctx context.Context, m machine, set param.Values) e
 	if accel != m.accel {
 		return fault.New(fault.Lab, "QEMU runs with %s instead of %s", accel, m.accel)
 	}
-	limits := in.group.Limits()
-	memory := in.spec.Memory
-	limits.Memory = &memory
-	delete(limits.NotEnforced, "memory")
 	in.info = driver.Info{
 		Agent: agent.GuestAgent, Scratch: agent.GuestScratch, Volumes: volumesInside(in.spec),
-		Limits: limits, OwnKernel: true,
+		Limits: guest.MachineLimits(in.group, in.spec), OwnKernel: true,
 		Facts: map[string]string{
 			driver.FactAccelerator: accel, "machine": m.kind, "qemu": monitor.Version().String(),
 			"kernel": safetext.Line(in.boot.Kernel), "cpu": cpuModel(m.accel), "sandbox": fmt.Sprint(m.sandbox),
-			"kernel.append": strings.TrimSpace(m.append), "firmware": set.Text(optFirmware),
+			"kernel.append": strings.TrimSpace(m.append), "firmware": o.firmware,
 		},
 	}
-	maps.Copy(in.info.Facts, storageFacts(set))
+	maps.Copy(in.info.Facts, o.storageFacts())
 	if n := in.spec.Network; n != nil {
 		in.info.Addr = n.Addr.Addr()
 	}

@@ -2,13 +2,11 @@ package qemu
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/reach/agent"
@@ -59,40 +57,6 @@ func parseVersion(text string) string {
 	return ""
 }
 
-// probeKVM has the agent on the host run a guest.
-func probeKVM(ctx context.Context, host conn.Conn, agentPath string) (r agent.KVMResult, err error) {
-	err = askAgent(ctx, host, conn.Command(agentPath, "kvm-probe"), &r)
-	return r, err
-}
-
-// askAgent runs a subcommand of the agent on the host that prints a JSON
-// value. Its exit code is the class of its error.
-func askAgent(ctx context.Context, host conn.Conn, cmd conn.Cmd, value any) error {
-	out, said := conn.Tail{Limit: conn.FileLimit}, conn.Tail{Limit: 2 << 10}
-	cmd.Stdout, cmd.Stderr = &out, &said
-	exit, err := host.Exec(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	if !exit.OK() {
-		kind := fault.Lab
-		switch exit.Code {
-		case agent.ExitInvalid:
-			kind = fault.Invalid
-		case agent.ExitUnsupported:
-			kind = fault.Unsupported
-		case agent.ExitNotFound:
-			kind = fault.NotFound
-		}
-		text := strings.TrimPrefix(safetext.LastLines(string(said.Bytes()), 3), "bakeoff-agent: ")
-		if text == "" {
-			text = fmt.Sprintf("%q: %v", cmd.Argv, exit)
-		}
-		return fault.New(kind, "%s", text)
-	}
-	return fault.Wrap(fault.Lab, fmt.Sprintf("the answer of %q", cmd.Argv), json.Unmarshal(out.Bytes(), value))
-}
-
 // accelerator decides what runs the guest. What was asked for and cannot be
 // had is refused; nothing is replaced silently.
 func accelerator(wanted string, kvm agent.KVMResult) (string, error) {
@@ -106,13 +70,9 @@ func accelerator(wanted string, kvm agent.KVMResult) (string, error) {
 		"take accel: auto or tcg, or a machine with hardware virtualisation")
 }
 
-// hostAgent is where Check looks for the agent on a host: a Conn may know.
-type hostAgent interface{ Agent() string }
-
 // filesThere refuses a kernel, or its modules, that the host does not have.
-func filesThere(ctx context.Context, host conn.Conn, set param.Values) driver.Availability {
-	for _, option := range []string{optKernel, optModules} {
-		name := set.Text(option)
+func filesThere(ctx context.Context, host conn.Conn, o options) driver.Availability {
+	for option, name := range map[string]string{optKernel: o.kernel, optModules: o.modules} {
 		if name == "" {
 			continue
 		}
@@ -128,47 +88,45 @@ func filesThere(ctx context.Context, host conn.Conn, set param.Values) driver.Av
 }
 
 // Check tells whether QEMU can make such a machine on host.
-func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.Availability {
+func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	if a := guest.System(ctx, host, "Linux"); !a.OK {
 		return a
 	}
-	set := settings(o)
-	if a := filesThere(ctx, host, set); !a.OK {
+	o, err := decode(values)
+	if err != nil {
+		return driver.Availability{Reason: err.Error()}
+	}
+	if a := filesThere(ctx, host, o); !a.OK {
 		return a
 	}
-	program, machine := set.Text(optProgram), set.Text(optMachine)
-	e, err := examine(ctx, host, program)
+	e, err := examine(ctx, host, o.program)
 	if err != nil {
 		a := driver.Availability{Reason: err.Error()}
 		if fault.Is(err, fault.NotFound) {
-			a.Reason = program + " is not installed"
-			a.Programs, a.Packages = []string{program}, []string{"qemu-system-x86"}
+			a.Reason = o.program + " is not installed"
+			a.Programs, a.Packages = []string{o.program}, []string{"qemu-system-x86"}
 			a.Fix = "apt-get install qemu-system-x86"
 		}
 		return a
 	}
 	a := driver.Availability{Facts: map[string]string{"qemu": e.version, "sandbox": fmt.Sprint(e.sandbox)}}
-	if !e.machines[machine] {
-		a.Reason = fmt.Sprintf("this QEMU (%s) has no machine %s", e.version, machine)
+	if !e.machines[o.machine] {
+		a.Reason = fmt.Sprintf("this QEMU (%s) has no machine %s", e.version, o.machine)
 		a.Fix = "take another machine, or an emulator that has it"
 		return a
 	}
-	firmware, err := firmwareOf(machine, set.Text(optFirmware))
+	firmware, err := firmwareOf(o.machine, o.firmware)
 	if err == nil {
 		_, err = firmware.find(ctx, host)
 	}
 	if err == nil {
-		err = validateStorage(set)
+		err = o.validateStorage()
 	}
 	if err != nil {
 		a.Reason, a.Fix = err.Error(), fault.Fix(err)
 		return a
 	}
-	path := "bakeoff-agent"
-	if h, ok := host.(hostAgent); ok {
-		path = h.Agent()
-	}
-	kvm, err := probeKVM(ctx, host, path)
+	kvm, err := guest.ProbeKVM(ctx, host, "")
 	if err != nil {
 		kvm = agent.KVMResult{Reason: "not probed: " + err.Error()}
 	}
@@ -176,11 +134,11 @@ func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.
 	if !kvm.Works {
 		a.Facts["kvm"] = kvm.Reason
 	}
-	if err != nil && set.Text(optAccel) != accelTCG {
+	if err != nil && o.accel != accelTCG {
 		a.OK, a.Facts["accelerator"] = true, "unprobed" // Create will know
 		return a
 	}
-	accel, err := accelerator(set.Text(optAccel), kvm)
+	accel, err := accelerator(o.accel, kvm)
 	if err != nil {
 		a.Reason, a.Fix = err.Error(), fault.Fix(err)
 		return a

@@ -1,12 +1,9 @@
 package qemu
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"sync"
 	"time"
 
@@ -35,11 +32,10 @@ const (
 // Instance is a machine whose agent answers.
 type Instance struct {
 	*channel.Conn
-	host    conn.Conn
-	spec    driver.Spec
-	info    driver.Info
-	boot    agent.BootReport
-	release string // of the kernel, as its image says
+	host conn.Conn
+	spec driver.Spec
+	info driver.Info
+	boot agent.BootReport
 
 	group   *cgroup.Group
 	tap     bool
@@ -61,9 +57,6 @@ var (
 
 // Info says what the machine is.
 func (in *Instance) Info() driver.Info { return in.info }
-
-// Boot says when the guest's init started and was ready, on its own clock.
-func (in *Instance) Boot() agent.BootReport { return in.boot }
 
 // Diagnose returns the end of the machine's console, after what QEMU itself
 // said.
@@ -136,23 +129,4 @@ func (in *Instance) Close(ctx context.Context) error {
 	err := errors.Join(errs...)
 	in.closed = err == nil
 	return err
-}
-
-// leftover is what Reap needs to know beyond a lease, as it lies in the
-// environment's directory.
-type leftover struct {
-	Namespace string `json:"namespace,omitempty"`
-}
-
-// remember writes down what Reap will need, before any of it is made.
-func (in *Instance) remember(ctx context.Context) error {
-	var l leftover
-	if n := in.spec.Network; n != nil {
-		l.Namespace = n.Namespace
-	}
-	text, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	return in.host.Push(ctx, path.Join(in.spec.Dir, fileState), 0o600, bytes.NewReader(text))
 }

@@ -11,6 +11,8 @@
 package qemu
 
 import (
+	"time"
+
 	"bakeoff/base/param"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
@@ -44,7 +46,7 @@ const (
 // defaultProgram is the emulator for the processors that both machines have.
 const defaultProgram = "qemu-system-x86_64"
 
-var options = append([]param.Spec{
+var specs = append([]param.Spec{
 	{Name: optMachine, Kind: param.Text, Default: machineMicroVM, Enum: []string{machineMicroVM, machineQ35},
 		Doc: "The machine: microvm has virtio devices and little else, q35 is a PC with PCI and firmware."},
 	{Name: optAccel, Kind: param.Text, Default: accelAuto, Enum: []string{accelAuto, accelKVM, accelTCG},
@@ -75,7 +77,7 @@ func (Driver) Doc() driver.Doc {
 		Root:    true,
 		Image:   true,
 		Kernel:  true,
-		Options: options,
+		Options: specs,
 		Backings: []string{
 			"disk", "file:ext4", "tmpfs",
 		},
@@ -93,13 +95,18 @@ func (Driver) Doc() driver.Doc {
 	}
 }
 
-// settings are the options of one machine, with their defaults.
-func settings(o param.Values) param.Values {
-	v := param.Defaults(options)
-	for k, text := range o {
-		if text != "" {
-			v[k] = text
-		}
-	}
-	return v
+// options are the options of one machine.
+type options struct {
+	machine, accel, firmware                   string
+	kernel, modules, append, program           string
+	controller, diskFormat, diskCache, diskAIO string
+	bootTimeout                                time.Duration
+}
+
+func decode(v param.Values) (options, error) {
+	set, err := driver.Options(specs, v)
+	return options{machine: set.Text(optMachine), accel: set.Text(optAccel), firmware: set.Text(optFirmware),
+		kernel: set.Text(optKernel), modules: set.Text(optModules), append: set.Text(optAppend), program: set.Text(optProgram),
+		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache), diskAIO: set.Text(optAIO),
+		bootTimeout: set.Duration(optBootTimeout)}, err
 }

@@ -16,6 +16,14 @@ import (
 	"bakeoff/reach/conn"
 )
 
+func settings(v param.Values) options {
+	o, err := decode(v)
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
 func ordinary() driver.Spec {
 	return driver.Spec{Label: "x-1", Dir: "/var/lib/bakeoff/env/x-1", CPUs: 2, CPUSet: []int{1, 2}, Memory: 512 * unit.MiB,
 		Image: driver.Image{Disk: "/cache/disk.ext4", Kernel: "/cache/vmlinuz", Modules: "/cache/root"}, Agent: "/a"}
@@ -84,7 +92,7 @@ func TestValidate(t *testing.T) {
 		"no kernel":    {func(s *driver.Spec) { s.Image.Kernel = "" }, nil, fault.Invalid, "option kernel"},
 		"small memory": {func(s *driver.Spec) { s.Memory = 32 * unit.MiB }, nil, fault.Invalid, "at least 96MiB"},
 		"odd memory":   {func(s *driver.Spec) { s.Memory = 512*unit.MiB + 1 }, nil, fault.Invalid, "MiB"},
-		"no CPU":       {func(s *driver.Spec) { s.CPUs = 0 }, nil, fault.Invalid, "at least one"},
+		"no CPU":       {func(s *driver.Spec) { s.CPUs = 0 }, nil, fault.Invalid, "at least 1"},
 		"long path":    {func(s *driver.Spec) { s.Dir = "/" + strings.Repeat("x", 120) }, nil, fault.Lab, "too long"},
 		"backing dir":  {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/d", Backing: "dir"}} }, nil, fault.Unsupported, "file:ext4"},
 		"volume at /":  {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/", Backing: "tmpfs"}} }, nil, fault.Invalid, "below /"},
@@ -212,7 +220,7 @@ func TestDocHasWhatItNeeds(t *testing.T) {
 			}
 		}
 	}
-	if got := settings(nil).Duration(optBootTimeout); got <= 0 {
+	if got := settings(nil).bootTimeout; got <= 0 {
 		t.Errorf("the default of %s is %v", optBootTimeout, got)
 	}
 }

@@ -52,14 +52,13 @@ var storageOptions = []param.Spec{
 }
 
 // validateStorage refuses combinations that QEMU or the machine does not have.
-func validateStorage(set param.Values) error {
-	kind, controller := set.Text(optMachine), set.Text(optController)
+func (o options) validateStorage() error {
 	direct := []string{cacheNone, cacheDirectsync}
 	switch {
-	case kind == machineMicroVM && (controller == nvme || controller == ahci):
-		return fault.WithFix(fault.New(fault.Unsupported, "%s: %s has no PCI bus, which %s needs", optController, machineMicroVM, controller), "machine: q35")
-	case set.Text(optAIO) == aioNative && !slices.Contains(direct, set.Text(optCache)):
-		return fault.WithFix(fault.New(fault.Invalid, "%s: %s needs a disk that goes around the host's memory, and %s is %s", optAIO, aioNative, optCache, set.Text(optCache)),
+	case o.machine == machineMicroVM && (o.controller == nvme || o.controller == ahci):
+		return fault.WithFix(fault.New(fault.Unsupported, "%s: %s has no PCI bus, which %s needs", optController, machineMicroVM, o.controller), "machine: q35")
+	case o.diskAIO == aioNative && !slices.Contains(direct, o.diskCache):
+		return fault.WithFix(fault.New(fault.Invalid, "%s: %s needs a disk that goes around the host's memory, and %s is %s", optAIO, aioNative, optCache, o.diskCache),
 			optCache+": none, or directsync")
 	}
 	return nil
@@ -67,10 +66,10 @@ func validateStorage(set param.Values) error {
 
 // storage makes the files of volumes and lists the machine's disks, the root
 // first.
-func (in *Instance) storage(ctx context.Context, set param.Values) ([]disk, error) {
+func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
 	disks := []disk{{serial: rootSerial, path: in.spec.Image.Disk, snapshot: true, controller: virtioBlk, format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
 	for i, v := range in.spec.Volumes {
-		d := disk{serial: volumeSerial(i), path: v.Device, controller: set.Text(optController), format: formatRaw, cache: set.Text(optCache), aio: set.Text(optAIO)}
+		d := disk{serial: volumeSerial(i), path: v.Device, controller: o.controller, format: formatRaw, cache: o.diskCache, aio: o.diskAIO}
 		switch v.Backing {
 		case volume.Tmpfs:
 			continue
@@ -79,7 +78,7 @@ func (in *Instance) storage(ctx context.Context, set param.Values) ([]disk, erro
 			if d.path, err = volume.File(ctx, in.host, in.spec.Dir, v); err != nil {
 				return nil, err
 			}
-			if d.format = set.Text(optFormat); d.format == formatQcow2 {
+			if d.format = o.diskFormat; d.format == formatQcow2 {
 				if d.path, err = in.toQcow2(ctx, d.path); err != nil {
 					return nil, err
 				}
@@ -143,17 +142,17 @@ func attach(m machine) []string {
 }
 
 // storageModules are the kernel modules of the disks' controllers.
-func storageModules(set param.Values, volumes []driver.Volume) []string {
+func storageModules(controller string, volumes []driver.Volume) []string {
 	if !slices.ContainsFunc(volumes, func(v driver.Volume) bool { return v.Backing != volume.Tmpfs }) {
 		return nil
 	}
-	return map[string][]string{virtioSCSI: {"virtio_scsi", "sd_mod"}, nvme: {"nvme"}, ahci: {"ahci", "sd_mod"}}[set.Text(optController)]
+	return map[string][]string{virtioSCSI: {"virtio_scsi", "sd_mod"}, nvme: {"nvme"}, ahci: {"ahci", "sd_mod"}}[controller]
 }
 
 // storageFacts are what is to be known of the disks.
-func storageFacts(set param.Values) map[string]string {
+func (o options) storageFacts() map[string]string {
 	return map[string]string{
-		"root": "virtio-blk, changes in a temporary file", "disk.controller": set.Text(optController),
-		"disk.format": set.Text(optFormat), "disk.cache": set.Text(optCache), "disk.aio": set.Text(optAIO),
+		"root": "virtio-blk, changes in a temporary file", "disk.controller": o.controller,
+		"disk.format": o.diskFormat, "disk.cache": o.diskCache, "disk.aio": o.diskAIO,
 	}
 }

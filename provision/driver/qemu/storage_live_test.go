@@ -58,8 +58,12 @@ func TestStorageAndFirmware(t *testing.T) {
 			if want := tt.options[optFirmware] == ovmf; efi != want {
 				t.Errorf("the guest was started by UEFI: %v, and %v is right", efi, want)
 			}
+			set, err := driver.Options(specs, tt.options)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for fact, option := range map[string]string{"disk.controller": optController, "disk.format": optFormat, "disk.cache": optCache, "disk.aio": optAIO, "firmware": optFirmware} {
-				if want := settings(tt.options).Text(option); in.Info().Facts[fact] != want {
+				if want := set.Text(option); in.Info().Facts[fact] != want {
 					t.Errorf("the fact %s is %q, and %q is right", fact, in.Info().Facts[fact], want)
 				}
 			}

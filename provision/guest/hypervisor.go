@@ -1,0 +1,211 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/provision/cgroup"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
+)
+
+// Hypervisor is what the hypervisors on Linux have in common: each runs in the
+// control group of its environment and, where there is a network, owns one tap
+// device in the namespace of the experiment. Its value is the hypervisor's name.
+type Hypervisor string
+
+// leftover is what Reap needs to know beyond a lease. It is stored in the
+// environment's directory.
+type leftover struct {
+	Namespace string `json:"namespace"`
+}
+
+func (h Hypervisor) stateFile(dir string) string { return path.Join(dir, string(h)+".json") }
+
+// RememberTap writes down, before the tap is created, what Reap will need.
+func (h Hypervisor) RememberTap(ctx context.Context, host conn.Conn, spec driver.Spec) error {
+	if spec.Network == nil {
+		return nil
+	}
+	text, err := json.Marshal(leftover{spec.Network.Namespace})
+	if err != nil {
+		return err
+	}
+	return host.Push(ctx, h.stateFile(spec.Dir), 0o600, bytes.NewReader(text))
+}
+
+// Reap removes the control group of an environment with the processes in it,
+// and its tap, and returns what it found; with dryRun it only looks. A step
+// that fails does not stop the next one.
+func (h Hypervisor) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	layout, err := cgroup.Detect(ctx, host)
+	if fault.Is(err, fault.Unsupported) {
+		return nil, nil // without control groups nothing was created
+	}
+	if err != nil {
+		return nil, err
+	}
+	group, gerr := h.reapGroup(ctx, host, layout, left.Label, dryRun)
+	tap, terr := h.reapTap(ctx, host, left, dryRun)
+	return append(group, tap...), errors.Join(gerr, terr)
+}
+
+func (h Hypervisor) reapGroup(ctx context.Context, host conn.Conn, layout cgroup.Layout, label string, dryRun bool) (found []string, err error) {
+	dirs, err := layout.Find(ctx, host, label)
+	if err != nil || len(dirs) == 0 {
+		return nil, err
+	}
+	group, err := layout.Adopt(ctx, host, label, cgroup.Limits{})
+	if err == nil {
+		var pids []int
+		pids, err = group.PIDs(ctx)
+		for _, pid := range pids {
+			found = append(found, fmt.Sprintf("process %d %s", pid, h))
+		}
+	}
+	for _, d := range dirs {
+		found = append(found, "control group "+d)
+	}
+	if err == nil && !dryRun {
+		err = group.Remove(ctx)
+	}
+	return found, err
+}
+
+func (h Hypervisor) reapTap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	namespace, err := h.namespace(ctx, host, left.Dir)
+	if namespace == "" || err != nil {
+		return nil, err
+	}
+	if there, err := netns.Exists(ctx, host, namespace); !there || err != nil {
+		return nil, err // the devices of a namespace are removed with it
+	}
+	tap := netns.Tap(left.Label)
+	if there, err := netns.HasLink(ctx, host, namespace, tap); !there || err != nil {
+		return nil, err
+	}
+	if !dryRun {
+		err = netns.DetachTap(ctx, host, namespace, left.Label)
+	}
+	return []string{fmt.Sprintf("tap %s in namespace %s", tap, namespace)}, err
+}
+
+// namespace reads what RememberTap wrote; "" where it wrote nothing.
+func (h Hypervisor) namespace(ctx context.Context, host conn.Conn, dir string) (string, error) {
+	file := h.stateFile(dir)
+	text, err := conn.FilesOf(host).ReadFile(ctx, file)
+	if fault.Is(err, fault.NotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var l leftover
+	if err := json.Unmarshal(text, &l); err != nil {
+		return "", fault.Wrap(fault.Lab, file, err)
+	}
+	if strings.ContainsAny(l.Namespace, "/ \n") || strings.HasPrefix(l.Namespace, "-") {
+		return "", fault.New(fault.Lab, "%s: %q is not the name of a namespace", file, l.Namespace)
+	}
+	return l.Namespace, nil
+}
+
+// GroupLimits are the limits of a hypervisor's control group. The size of the
+// guest is the limit of its memory: the hypervisor needs some more for itself.
+func GroupLimits(spec driver.Spec) cgroup.Limits {
+	return cgroup.Limits{CPUSet: spec.CPUSet, Quota: spec.Quota,
+		IO: cgroup.IO{Read: spec.Read, Write: spec.Write, Dir: spec.Dir}}
+}
+
+// MachineLimits are what a machine in group enforces.
+func MachineLimits(group *cgroup.Group, spec driver.Spec) probe.Limits {
+	limits := group.Limits()
+	limits.Memory = &spec.Memory
+	delete(limits.NotEnforced, "memory")
+	return limits
+}
+
+// InitConfig is what the agent does as init of a guest with the root and the
+// volumes on block devices; serials has the serial numbers of the volumes' by
+// index, "" for a volume in memory.
+func InitConfig(spec driver.Spec, port, root string, serials []string) agent.InitConfig {
+	c := agent.InitConfig{Schema: agent.InitSchema, Port: port, Root: root, RootType: "ext4", Hostname: "guest"}
+	for i, v := range spec.Volumes {
+		iv := agent.InitVolume{Path: v.Path, Type: "ext4", Serial: serials[i]}
+		if v.Backing == volume.Tmpfs {
+			iv = agent.InitVolume{Path: v.Path, Type: "tmpfs", Size: v.Size}
+		}
+		c.Volumes = append(c.Volumes, iv)
+	}
+	if n := spec.Network; n != nil {
+		c.Network = &agent.InitNetwork{MAC: n.MAC, Addr: n.Addr}
+	}
+	for name, value := range spec.Tuning {
+		c.Sysctl = append(c.Sysctl, agent.InitSetting{Name: name, Value: value})
+	}
+	slices.SortFunc(c.Sysctl, func(a, b agent.InitSetting) int { return strings.Compare(a.Name, b.Name) })
+	return c
+}
+
+// Initramfs has the agent at q.Agent on host write an initial RAM disk.
+func Initramfs(ctx context.Context, host conn.Conn, q agent.InitramfsRequest) error {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	var r agent.InitramfsResult
+	return askAgent(ctx, host, conn.Cmd{Argv: []string{q.Agent, "initramfs"}, Stdin: bytes.NewReader(text)}, &r)
+}
+
+// ProbeKVM has the agent at path on host run a guest. Without a path it asks
+// the agent that host knows of, or the one in PATH.
+func ProbeKVM(ctx context.Context, host conn.Conn, path string) (r agent.KVMResult, err error) {
+	if path == "" {
+		path = "bakeoff-agent"
+		if h, ok := host.(interface{ Agent() string }); ok {
+			path = h.Agent()
+		}
+	}
+	err = askAgent(ctx, host, conn.Command(path, "kvm-probe"), &r)
+	return r, err
+}
+
+// askAgent runs a subcommand of the agent on the host that prints a JSON
+// value. Its exit code is the class of its error.
+func askAgent(ctx context.Context, host conn.Conn, cmd conn.Cmd, value any) error {
+	out, said := conn.Tail{Limit: conn.FileLimit}, conn.Tail{Limit: 2 << 10}
+	cmd.Stdout, cmd.Stderr = &out, &said
+	exit, err := host.Exec(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	if !exit.OK() {
+		kind := fault.Lab
+		switch exit.Code {
+		case agent.ExitInvalid:
+			kind = fault.Invalid
+		case agent.ExitUnsupported:
+			kind = fault.Unsupported
+		case agent.ExitNotFound:
+			kind = fault.NotFound
+		}
+		text := strings.TrimPrefix(safetext.LastLines(string(said.Bytes()), 3), "bakeoff-agent: ")
+		if text == "" {
+			text = fmt.Sprintf("%q: %v", cmd.Argv, exit)
+		}
+		return fault.New(kind, "%s", text)
+	}
+	return fault.Wrap(fault.Lab, fmt.Sprintf("the answer of %q", cmd.Argv), json.Unmarshal(out.Bytes(), value))
+}
