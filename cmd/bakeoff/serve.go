@@ -124,7 +124,7 @@ func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	if path.Dir(name) == path.Dir(store.ReportFile) && path.Ext(name) == ".html" {
-		h.Set("Content-Security-Policy", "default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self' 'unsafe-inline'; connect-src 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	} else {
 		// Raw output of strangers' programs is text, whatever it says it is.
 		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")

@@ -2,6 +2,8 @@ package report
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -52,7 +54,7 @@ func parse(t testing.TB, page string) document {
 	var b strings.Builder
 	for n := range root.Descendants() {
 		d.nodes = append(d.nodes, n)
-		if n.Type == html.TextNode && n.Parent.Data != "style" && n.Parent.Data != "script" {
+		if n.Type == html.TextNode && n.Parent.Data != "style" {
 			b.WriteString(n.Data + " ")
 		}
 	}
@@ -88,13 +90,36 @@ func child(n *html.Node, name string) *html.Node {
 	return nil
 }
 
+// policed checks that a page has no script and that its policy permits nothing
+// but its style sheet.
+func policed(t testing.TB, d document) {
+	t.Helper()
+	if n := len(d.all("script")); n > 0 {
+		t.Errorf("the page has %d scripts", n)
+	}
+	styles := d.all("style")
+	if len(styles) != 1 {
+		t.Fatalf("%d style sheets", len(styles))
+	}
+	policy := ""
+	for _, n := range d.all("meta") {
+		if name, _ := attr(n, "http-equiv"); name == "Content-Security-Policy" {
+			policy, _ = attr(n, "content")
+		}
+	}
+	sum := sha256.Sum256([]byte(styles[0].FirstChild.Data))
+	want := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; base-uri 'none'; form-action 'none'"
+	if policy != want {
+		t.Errorf("policy %q, want %q", policy, want)
+	}
+}
+
 // sound checks what holds of every page, whatever is in the run folder.
 func sound(t testing.TB, dir, page string) document {
 	t.Helper()
 	d := parse(t, page)
-	if n := len(d.all("script")); n != 1 {
-		t.Errorf("%d scripts, want our own only", n)
-	}
+	policed(t, d)
 	ids, level := map[string]bool{}, 0
 	for _, n := range d.nodes {
 		if n.Type != html.ElementNode {
