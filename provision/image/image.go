@@ -372,12 +372,13 @@ func keepOnly(root, vmlinuz, version string) error {
 	return os.Rename(keep, root)
 }
 
-// mmdebstrap runs the builder. Its own isolation keeps mounts in a namespace
-// that ends with it.
+// mmdebstrap runs the builder in a mount namespace of its own. The builder
+// mounts /proc and others in the new root: where it is killed, those mounts end
+// with it, and the partial directory can be removed.
 func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []string) error {
 	distro, suite, _ := strings.Cut(ref, ":")
 	// Not --quiet: what it leaves out is why apt-get failed.
-	argv := append([]string{"mmdebstrap", "--mode=root"}, args...)
+	argv := append([]string{"unshare", "--mount", "mmdebstrap", "--mode=root"}, args...)
 	argv = append(argv, distributions[distro].extra...)
 	argv = append(argv, suite, target)
 	if s.Mirror != "" {
@@ -385,7 +386,7 @@ func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []strin
 	}
 	var log bytes.Buffer
 	exit, err := s.Host.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &log, Stderr: &log})
-	if fault.Is(err, fault.NotFound) {
+	if fault.Is(err, fault.NotFound) || err == nil && exit.Code == 127 { // what unshare says of a missing program
 		return &fault.Error{Kind: fault.Unsupported, Err: errors.New("mmdebstrap is not installed"), Fix: "apt-get install mmdebstrap"}
 	}
 	if err != nil {
