@@ -9,13 +9,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,51 +26,47 @@ import (
 )
 
 // Programs names a folder in which bakeoff and bakeoff-agent are already, built
-// from the present sources: make test sets it. Without it Main builds them.
+// from the present sources: make test sets it. Without it they are built once
+// for each package.
 const Programs = "BAKEOFF_TEST_PROGRAMS"
 
-// programs is the folder with the two programs.
-var programs string
+var (
+	// built is a folder of ours with the two programs; "": there is none.
+	built string
+	// programs is the folder with the two programs.
+	programs = sync.OnceValues(build)
+)
 
-// Main runs the tests of a package with the two programs, which are built once.
+// Main runs the tests of a package and removes the programs that were built for
+// them.
 func Main(m *testing.M) {
-	flag.Parse()
-	if testing.Short() {
-		os.Exit(m.Run()) // nothing is executed
-	}
-	dir, done, err := build()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	programs = dir
 	code := m.Run()
-	done()
+	if built != "" {
+		os.RemoveAll(built)
+	}
 	os.Exit(code)
 }
 
-func build() (dir string, done func(), err error) {
+func build() (string, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
-		return "", nil, fmt.Errorf("go list -m: %w", err)
+		return "", fmt.Errorf("go list -m: %w", err)
 	}
 	if err := readSources(strings.TrimSpace(string(root))); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	if dir := os.Getenv(Programs); dir != "" {
-		return dir, func() {}, nil
+		return dir, nil
 	}
-	if dir, err = os.MkdirTemp("", "bakeoff-e2e"); err != nil {
-		return "", nil, err
+	if built, err = os.MkdirTemp("", "bakeoff-e2e"); err != nil {
+		return "", err
 	}
-	done = func() { os.RemoveAll(dir) }
-	c := exec.Command("go", "build", "-trimpath", "-o", dir, "bakeoff/cmd/bakeoff", "bakeoff/cmd/bakeoff-agent")
+	c := exec.Command("go", "build", "-trimpath", "-o", built, "bakeoff/cmd/bakeoff", "bakeoff/cmd/bakeoff-agent")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
-		done()
-		return "", nil, fmt.Errorf("go build: %w\n%s", err, out)
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return dir, done, nil
+	return built, nil
 }
 
 // readSources reads the folders of the module. go test notes what a test reads,
@@ -95,17 +91,19 @@ func readSources(root string) error {
 // a minute to make, so tests of root share the machine's own cache of images, or
 // the one that BAKEOFF_CACHE names.
 type Home struct {
-	Dir string
-	Env []string
+	Dir     string
+	Env     []string
+	program string
 }
 
 // New makes a home.
 func New(t *testing.T) Home {
 	t.Helper()
-	if programs == "" {
-		t.Fatal("the package has no TestMain that calls e2e.Main")
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
 	}
-	h := Home{Dir: t.TempDir()}
+	h := Home{Dir: t.TempDir(), program: filepath.Join(dir, "bakeoff")}
 	cache := os.Getenv("BAKEOFF_CACHE")
 	switch {
 	case cache != "":
@@ -120,7 +118,7 @@ func New(t *testing.T) Home {
 
 // Command is bakeoff with args, not started yet.
 func (h Home) Command(args ...string) *exec.Cmd {
-	c := exec.Command(filepath.Join(programs, "bakeoff"), args...)
+	c := exec.Command(h.program, args...)
 	c.Env, c.Dir = h.Env, h.Dir
 	return c
 }
@@ -130,7 +128,7 @@ func (h Home) Bakeoff(t *testing.T, limit time.Duration, args ...string) (stdout
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	c := exec.CommandContext(ctx, filepath.Join(programs, "bakeoff"), args...)
+	c := exec.CommandContext(ctx, h.program, args...)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = time.Minute
 	c.Env, c.Dir = h.Env, h.Dir
