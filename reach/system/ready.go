@@ -29,9 +29,15 @@ func Wait(ctx context.Context, s System, c conn.Conn, pause time.Duration) error
 	}
 }
 
-// Started is the readiness of systems whose rc script runs to its end once:
-// whether pgrep finds no process whose command line matches pattern.
-func Started(ctx context.Context, c conn.Conn, pattern string) (bool, error) {
+// RC implements Ready for the BSDs, which run the script /etc/rc once at boot.
+type RC struct{}
+
+// RCReadiness describes RC.Ready.
+const RCReadiness = "/etc/rc has ended"
+
+// Ready reports whether no process runs /etc/rc.
+func (RC) Ready(ctx context.Context, c conn.Conn) (bool, error) {
+	const pattern = "sh /etc/rc( |$)"
 	exit, err := c.Exec(ctx, conn.Command("pgrep", "-f", pattern))
 	if err != nil {
 		return false, err

@@ -8,10 +8,10 @@ import (
 	"bakeoff/reach/system"
 )
 
-// System is the system.
+// System implements system.System.
 type System struct{}
 
-// Doc describes it.
+// Doc implements system.System.
 func (System) Doc() system.Doc {
 	return system.Doc{
 		Name:    "alpine",
@@ -29,13 +29,13 @@ func (System) Doc() system.Doc {
 		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "nginx-site": "/etc/nginx/http.d/default.conf", "sshd": "/etc/ssh/sshd_config"},
 		Service:     []string{"rc-service", "NAME", "start"},
 		Readiness:   "/run/openrc/softlevel says default: the run level was reached; without OpenRC (a container) there is nothing to wait for",
-		Counters:    []string{"/proc/stat, /proc/schedstat, /proc/vmstat, /proc/diskstats, /proc/pressure", "control groups, for the environment alone"},
-		Fingerprint: []string{"/proc/version, /proc/cmdline, /proc/cpuinfo, /sys/devices/system (clock source, mitigations, governor), /proc/self/mountinfo"},
+		Counters:    system.LinuxCounters,
+		Fingerprint: system.LinuxFingerprint,
 		Source:      []string{"apk(8)", "openrc(8), rc-status(8)", "Alpine Wiki: Nginx"},
 	}
 }
 
-// Ready asks as Doc says.
+// Ready implements system.System.
 func (System) Ready(ctx context.Context, c conn.Conn) (bool, error) {
 	level, there, err := system.Reads(ctx, c, "/run/openrc/softlevel")
 	return err == nil && (!there || level == "default"), err

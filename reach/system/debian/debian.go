@@ -11,10 +11,10 @@ import (
 	"bakeoff/reach/system"
 )
 
-// System is the system.
+// System implements system.System.
 type System struct{}
 
-// Doc describes it.
+// Doc implements system.System.
 func (System) Doc() system.Doc {
 	return system.Doc{
 		Name:    "debian",
@@ -32,13 +32,13 @@ func (System) Doc() system.Doc {
 		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "postgres": "/etc/postgresql/VERSION/main/postgresql.conf", "php-fpm": "/etc/php/VERSION/fpm/php-fpm.conf", "sshd": "/etc/ssh/sshd_config"},
 		Service:     []string{"systemctl", "start", "NAME"},
 		Readiness:   "systemctl is-system-running says running, degraded or maintenance; without systemd (a container) there is nothing to wait for",
-		Counters:    []string{"/proc/stat, /proc/schedstat, /proc/vmstat, /proc/diskstats, /proc/pressure", "control groups, for the environment alone"},
-		Fingerprint: []string{"/proc/version, /proc/cmdline, /proc/cpuinfo, /sys/devices/system (clock source, mitigations, governor), /proc/self/mountinfo"},
+		Counters:    system.LinuxCounters,
+		Fingerprint: system.LinuxFingerprint,
 		Source:      []string{"apt-get(8)", "dpkg-query(1)", "systemctl(1): is-system-running"},
 	}
 }
 
-// Ready asks as Doc says.
+// Ready implements system.System.
 func (System) Ready(ctx context.Context, c conn.Conn) (bool, error) {
 	var said bytes.Buffer
 	exit, err := c.Exec(ctx, conn.Cmd{Argv: []string{"systemctl", "is-system-running"}, Stdout: &said})

@@ -1,39 +1,26 @@
 // Package freebsd is FreeBSD.
 package freebsd
 
-import (
-	"context"
+import "bakeoff/reach/system"
 
-	"bakeoff/reach/conn"
-	"bakeoff/reach/system"
-)
+// System implements system.System.
+type System struct{ system.RC }
 
-// System is the system.
-type System struct{}
-
-// Doc describes it.
+// Doc implements system.System.
 func (System) Doc() system.Doc {
 	return system.Doc{
-		Name:    "freebsd",
-		Summary: "FreeBSD: pkg, rc(8)",
-		Status:  system.Unproven,
-		Kernel:  "FreeBSD",
-		Manager: system.Manager{
-			Name: "pkg", Update: []string{"pkg", "update"}, Install: []string{"pkg", "install", "-y"}, Query: []string{"pkg", "info", "-e"},
-			Env: []string{"ASSUME_ALWAYS_YES=yes"},
-		},
+		Name:        "freebsd",
+		Summary:     "FreeBSD: pkg, rc(8)",
+		Status:      system.Unproven,
+		Kernel:      "FreeBSD",
+		Manager:     system.Pkg,
 		Packages:    map[string]string{"postgres": "postgresql16-server", "pgbench": "postgresql16-contrib"},
 		Base:        []string{"sh", "openssl", "sshd"},
-		Files:       map[string]string{"nginx": "/usr/local/etc/nginx/nginx.conf", "services": "/etc/rc.conf", "sshd": "/etc/ssh/sshd_config"},
-		Service:     []string{"service", "NAME", "onestart"},
-		Readiness:   "/etc/rc has ended",
+		Files:       system.RCFiles("/usr/local/etc"),
+		Service:     system.RCService,
+		Readiness:   system.RCReadiness,
 		Counters:    []string{"sysctl kern.cp_time and kern.cp_times (CPUs), vm.stats.sys and vm.stats.vm (context switches, interrupts, forks, faults, swap)"},
 		Fingerprint: []string{"sysctl hw, kern (CPU, memory, clock source, release), dev.cpu.0.freq"},
 		Source:      []string{"pkg-install(8), pkg-info(8)", "rc(8), service(8)", "sysctl(3)"},
 	}
-}
-
-// Ready asks as Doc says.
-func (System) Ready(ctx context.Context, c conn.Conn) (bool, error) {
-	return system.Started(ctx, c, "/bin/sh /etc/rc( |$)")
 }

@@ -1,17 +1,12 @@
 // Package openbsd is OpenBSD.
 package openbsd
 
-import (
-	"context"
+import "bakeoff/reach/system"
 
-	"bakeoff/reach/conn"
-	"bakeoff/reach/system"
-)
+// System implements system.System.
+type System struct{ system.RC }
 
-// System is the system.
-type System struct{}
-
-// Doc describes it.
+// Doc implements system.System.
 func (System) Doc() system.Doc {
 	return system.Doc{
 		Name:    "openbsd",
@@ -25,14 +20,9 @@ func (System) Doc() system.Doc {
 		Base:        []string{"sh", "openssl", "sshd"},
 		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "services": "/etc/rc.conf.local", "sshd": "/etc/ssh/sshd_config"},
 		Service:     []string{"rcctl", "-f", "start", "NAME"},
-		Readiness:   "/etc/rc has ended",
+		Readiness:   system.RCReadiness,
 		Counters:    []string{"sysctl kern.cp_time (CPUs); the others are unavailable"},
 		Fingerprint: []string{"sysctl hw, kern (CPU, memory, time counter, release)"},
 		Source:      []string{"pkg_add(1), pkg_info(1)", "rc(8), rcctl(8)", "sysctl(2)"},
 	}
-}
-
-// Ready asks as Doc says.
-func (System) Ready(ctx context.Context, c conn.Conn) (bool, error) {
-	return system.Started(ctx, c, "sh /etc/rc( |$)")
 }

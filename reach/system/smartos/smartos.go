@@ -8,19 +8,17 @@ import (
 	"bakeoff/reach/system"
 )
 
-// System is the system.
+// System implements system.System.
 type System struct{}
 
-// Doc describes it.
+// Doc implements system.System.
 func (System) Doc() system.Doc {
 	return system.Doc{
-		Name:    "smartos",
-		Summary: "SmartOS, in its global zone or a native one: pkgin with pkgsrc, SMF",
-		Status:  system.Unproven,
-		Kernel:  "SunOS",
-		Manager: system.Manager{
-			Name: "pkgin", Update: []string{"pkgin", "-y", "update"}, Install: []string{"pkgin", "-y", "install"}, Query: []string{"pkg_info", "-e"},
-		},
+		Name:        "smartos",
+		Summary:     "SmartOS, in its global zone or a native one: pkgin with pkgsrc, SMF",
+		Status:      system.Unproven,
+		Kernel:      "SunOS",
+		Manager:     system.Pkgin,
 		Packages:    map[string]string{"postgres": "postgresql16-server", "pgbench": "postgresql16-client"},
 		Base:        []string{"sh", "sshd"},
 		Files:       map[string]string{"nginx": "/opt/local/etc/nginx/nginx.conf", "sshd": "/etc/ssh/sshd_config"},
@@ -32,7 +30,7 @@ func (System) Doc() system.Doc {
 	}
 }
 
-// Ready asks as Doc says.
+// Ready implements system.System.
 func (System) Ready(ctx context.Context, c conn.Conn) (bool, error) {
 	state, err := system.Ask(ctx, c, "svcs", "-H", "-o", "state", "svc:/milestone/multi-user-server:default")
 	return state == "online", err

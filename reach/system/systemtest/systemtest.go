@@ -26,6 +26,16 @@ type Answers struct {
 	Ready   bool
 }
 
+// RC are the states of a system whose Ready is that of system.RC.
+var RC = map[string]Answers{
+	"rc runs":      {Machine: pgrepRC(Answer{Code: 0, Stdout: "17\n"})},
+	"rc has ended": {Machine: pgrepRC(Answer{Code: 1}), Ready: true},
+}
+
+func pgrepRC(a Answer) Machine {
+	return Machine{Says: map[string]Answer{"pgrep -f sh /etc/rc( |$)": a}}
+}
+
 // Run checks what Doc promises, and that Ready reads the answers right. All
 // of a system's programs are to be among those that Machine knows.
 func Run(t *testing.T, s system.System, states map[string]Answers) {

@@ -8,10 +8,10 @@ import (
 	"bakeoff/reach/system"
 )
 
-// System is the system.
+// System implements system.System.
 type System struct{}
 
-// Doc describes it.
+// Doc implements system.System.
 func (System) Doc() system.Doc {
 	return system.Doc{
 		Name:    "void",
@@ -29,13 +29,13 @@ func (System) Doc() system.Doc {
 		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "services": "/etc/sv", "sshd": "/etc/ssh/sshd_config"},
 		Service:     []string{"ln", "-s", "/etc/sv/NAME", "/var/service/"},
 		Readiness:   "runsvdir runs, the second stage of runit, which keeps the services; without runit (a container) there is nothing to wait for",
-		Counters:    []string{"/proc/stat, /proc/schedstat, /proc/vmstat, /proc/diskstats, /proc/pressure", "control groups, for the environment alone"},
-		Fingerprint: []string{"/proc/version, /proc/cmdline, /proc/cpuinfo, /sys/devices/system (clock source, mitigations, governor), /proc/self/mountinfo"},
+		Counters:    system.LinuxCounters,
+		Fingerprint: system.LinuxFingerprint,
 		Source:      []string{"xbps-install(1), xbps-query(1)", "runit(8), runsvdir(8)", "Void Linux Handbook: Services"},
 	}
 }
 
-// Ready asks as Doc says.
+// Ready implements system.System.
 func (System) Ready(ctx context.Context, c conn.Conn) (bool, error) {
 	first, err := system.Ask(ctx, c, "ps", "-p", "1", "-o", "comm=")
 	if err != nil || first != "runit" {
