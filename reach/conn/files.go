@@ -12,25 +12,26 @@ import (
 // FileLimit bounds what ReadFile returns, in bytes.
 const FileLimit = 1 << 20
 
-// Files is an optional interface of a Conn that can touch small files, above
-// all those of /sys and /proc, without starting a program for each. Paths are
-// absolute. What does not exist is an error of kind fault.NotFound.
+// Files is an optional interface of a Conn that accesses small files, mainly
+// those of /sys and /proc, without starting a program for each. Paths are
+// absolute. A missing file is an error of kind fault.NotFound.
 type Files interface {
-	// ReadFile returns the content, which is at most FileLimit long.
+	// ReadFile returns the content of a file of at most FileLimit bytes.
 	ReadFile(ctx context.Context, path string) ([]byte, error)
-	// WriteFile gives data in one write to a file that exists, as the
-	// kernel's interface files want it. It does not truncate it.
+	// WriteFile writes data to an existing file in one write, as the
+	// kernel's interface files require. It does not truncate the file.
 	WriteFile(ctx context.Context, path string, data []byte) error
-	// Mkdir makes one directory; one that exists already is fine.
+	// Mkdir creates one directory, unless it exists.
 	Mkdir(ctx context.Context, path string) error
-	// Rmdir removes one empty directory; one that does not exist is fine.
+	// Rmdir removes one empty directory, if it exists.
 	Rmdir(ctx context.Context, path string) error
 	// ReadDir returns the names in a directory, sorted.
 	ReadDir(ctx context.Context, path string) ([]string, error)
 }
 
-// FilesOf returns c's own Files where it has them, and otherwise ones that
-// execute the programs of any POSIX system: cat, dd, mkdir, rmdir, ls.
+// FilesOf returns c itself if it implements Files, and otherwise an
+// implementation that runs the programs of any POSIX system: cat, dd, mkdir,
+// rmdir, ls.
 func FilesOf(c Conn) Files {
 	if f, ok := c.(Files); ok {
 		return f
@@ -40,8 +41,8 @@ func FilesOf(c Conn) Files {
 
 type programs struct{ c Conn }
 
-// run executes argv and tells a path that is not there by asking test(1),
-// not by reading messages, which differ from system to system.
+// run executes argv. It recognizes a missing path by test(1) and not by
+// messages, which differ between systems.
 func (p programs) run(ctx context.Context, path string, stdin []byte, argv ...string) ([]byte, error) {
 	cmd := Command(argv...)
 	if stdin != nil {
@@ -61,7 +62,7 @@ func (p programs) run(ctx context.Context, path string, stdin []byte, argv ...st
 func (p programs) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	out, err := p.run(ctx, path, nil, "cat", path)
 	if err == nil && len(out) > FileLimit {
-		return nil, fault.New(fault.Lab, "%s: longer than %d bytes", path, FileLimit)
+		return nil, fault.New(fault.Lab, "%s: the file is longer than %d bytes", path, FileLimit)
 	}
 	return out, err
 }

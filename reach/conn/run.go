@@ -18,10 +18,10 @@ func Output(ctx context.Context, c Conn, argv ...string) ([]byte, error) {
 	return OutputOf(ctx, c, Command(argv...))
 }
 
-// OutputOf runs cmd on c and returns its standard output, which must not be
-// longer than OutputLimit: a program that prints more is killed. Stdout and Stderr of cmd are not used. A program
-// that did not end well is an error of kind fault.Lab with the end of its
-// standard error: this is for the laboratory's own commands.
+// OutputOf runs cmd on c and returns its standard output. A program that prints
+// more than OutputLimit is killed. Stdout and Stderr of cmd are ignored. A
+// program that fails is an error of kind fault.Lab with the end of its standard
+// error: use it for bakeoff's own commands, not for what is measured.
 func OutputOf(ctx context.Context, c Conn, cmd Cmd) ([]byte, error) {
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -31,7 +31,7 @@ func OutputOf(ctx context.Context, c Conn, cmd Cmd) ([]byte, error) {
 	exit, err := c.Exec(limited, cmd)
 	switch {
 	case out.over:
-		return nil, fault.New(fault.Lab, "%s: printed more than %d bytes", brief(cmd.Argv), OutputLimit)
+		return nil, fault.New(fault.Lab, "%s: output is longer than %d bytes", brief(cmd.Argv), OutputLimit)
 	case err != nil:
 		return out.Bytes(), err
 	case !exit.OK():
@@ -40,16 +40,16 @@ func OutputOf(ctx context.Context, c Conn, cmd Cmd) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// ExitError says that a program was executed and did not end well. Where it
-// could not be executed, or nobody knows how it ended, the error is another.
+// ExitError says that a program was executed and failed. If it could not be
+// executed, or its exit status is unknown, the error has another type.
 type ExitError struct {
 	Exit
-	said string // the end of its standard error, with what parts it from Exit
+	said string // ": " and the end of its standard error, or ""
 }
 
 func (e *ExitError) Error() string { return e.Exit.String() + e.said }
 
-// head keeps OutputLimit bytes and calls full when there are more.
+// head keeps OutputLimit bytes and calls full if there are more.
 type head struct {
 	bytes.Buffer
 	over bool
@@ -65,7 +65,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return h.Buffer.Write(p)
 }
 
-// brief is an argument vector as a person recognises it, short.
+// brief returns an argument vector in a short form for messages.
 func brief(argv []string) string {
 	s := strings.Join(argv, " ")
 	if len(s) > 160 {
@@ -74,7 +74,7 @@ func brief(argv []string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// said is the end of a program's standard error, in one line.
+// said returns the end of a program's standard error in one line.
 func said(b []byte) string {
 	s := safetext.Line(strings.Join(strings.Fields(string(b)), " "))
 	if s == "" {
@@ -91,7 +91,7 @@ type Tail struct {
 	buf   []byte
 }
 
-// Write keeps the end of what was written; it never fails.
+// Write keeps the last bytes; it never fails.
 func (t *Tail) Write(p []byte) (int, error) {
 	n := len(p)
 	if over := n - t.Limit; over > 0 {
@@ -118,8 +118,8 @@ func (t *Tail) Bytes() []byte {
 
 // Prefix returns c with argv put before every program that it executes:
 // Prefix(c, "ip", "netns", "exec", "lab") runs everything in a network
-// namespace. The prefix must end in executing what follows it, so that exit
-// codes and signals stay the program's. Push, Pull and Dial are c's own.
+// namespace. The prefix must execute what follows it, so that exit codes and
+// signals are the program's. Push, Pull and Dial are those of c.
 func Prefix(c Conn, argv ...string) Conn {
 	return prefixed{Conn: c, argv: argv}
 }
@@ -131,7 +131,7 @@ type prefixed struct {
 
 func (p prefixed) Exec(ctx context.Context, cmd Cmd) (Exit, error) {
 	if len(cmd.Argv) == 0 {
-		return Exit{}, fault.New(fault.Invalid, "exec: no program named")
+		return Exit{}, fault.New(fault.Invalid, "exec: no program given")
 	}
 	cmd.Argv = append(append([]string{}, p.argv...), cmd.Argv...)
 	return p.Conn.Exec(ctx, cmd)

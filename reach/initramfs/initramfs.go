@@ -1,6 +1,6 @@
-// Package initramfs writes the initial RAM disk of a guest: one static
-// program as /init, the kernel modules that it is to load, in order and
-// uncompressed, and a few files.
+// Package initramfs writes the initial RAM disk of a guest: one static program
+// as /init, the kernel modules to load, in order and uncompressed, and a few
+// files.
 //
 // The same input gives the same bytes.
 package initramfs
@@ -16,7 +16,7 @@ import (
 	"github.com/cavaliergopher/cpio"
 )
 
-// ModuleDir is where modules lie in the RAM disk.
+// ModuleDir is the directory of the modules in the RAM disk.
 const ModuleDir = "/modules"
 
 // Archive writes a RAM disk, file by file. Directories are made as needed.
@@ -56,7 +56,7 @@ func (a *Archive) File(name string, mode uint32, size int64, r io.Reader) error 
 	}
 	n, err := io.Copy(a.w, io.LimitReader(r, size))
 	if err == nil && n < size {
-		err = fmt.Errorf("initramfs: %s ended after %d of %d bytes", name, n, size)
+		err = fmt.Errorf("initramfs: %s: read only %d of %d bytes", name, n, size)
 	}
 	a.err = err
 	return err
@@ -86,8 +86,8 @@ func (a *Archive) header(name string, mode cpio.FileMode, size int64) error {
 	return a.err
 }
 
-// AddModules adds the wanted modules of t and what they depend on, and
-// returns their paths in the order in which they are to be loaded.
+// AddModules adds the wanted modules of t and their dependencies, and returns
+// their paths in load order.
 func (a *Archive) AddModules(t *Tree, wanted []string) ([]string, error) {
 	names, err := t.Order(wanted)
 	if err != nil {

@@ -82,9 +82,10 @@ func packed(t *testing.T, how string, data []byte) []byte {
 func tree(t *testing.T) *Tree {
 	t.Helper()
 	files := fstest.MapFS{
-		"modules.builtin":                {Data: []byte("kernel/fs/ext4/ext4.ko\nkernel/lib/crc-ccitt.ko\n")},
-		"kernel/drivers/net/net.ko.xz":   {Data: packed(t, "xz", module("license=GPL\x00depends=fail-over,base\x00"))},
-		"kernel/net/fail-over.ko.zst":    {Data: packed(t, "zst", module("depends=crc_ccitt\x00softdep=pre: hash missing crypto-sum32 post: late\x00"))},
+		"modules.builtin":              {Data: []byte("kernel/fs/ext4/ext4.ko\nkernel/lib/crc-ccitt.ko\n")},
+		"kernel/drivers/net/net.ko.xz": {Data: packed(t, "xz", module("license=GPL\x00depends=fail-over,base\x00"))},
+		"kernel/net/fail-over.ko.zst": {Data: packed(t, "zst",
+			module("depends=crc_ccitt\x00softdep=pre: hash missing crypto-sum32 post: late\x00"))},
 		"kernel/drivers/base.ko.gz":      {Data: packed(t, "gz", module("depends=\x00"))},
 		"kernel/crypto/hash.ko":          {Data: module("softdep=pre: fail_over\x00")},
 		"kernel/crypto/sum32-generic.ko": {Data: module("depends=\x00")},
@@ -127,7 +128,8 @@ func TestArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		paths, err := a.AddModules(tree(t), []string{"net"})
-		if want := []string{"/modules/00-hash.ko", "/modules/01-sum32_generic.ko", "/modules/02-fail_over.ko", "/modules/03-base.ko", "/modules/04-net.ko"}; err != nil || !slices.Equal(paths, want) {
+		if want := []string{"/modules/00-hash.ko", "/modules/01-sum32_generic.ko", "/modules/02-fail_over.ko",
+			"/modules/03-base.ko", "/modules/04-net.ko"}; err != nil || !slices.Equal(paths, want) {
 			t.Fatalf("got %q, %v", paths, err)
 		}
 		if err := a.Dir("/dev"); err != nil {
@@ -163,7 +165,9 @@ func TestArchive(t *testing.T) {
 			}
 		}
 	}
-	if want := "init 755, modules 755, modules/00-hash.ko 644, modules/01-sum32_generic.ko 644, modules/02-fail_over.ko 644, modules/03-base.ko 644, modules/04-net.ko 644, dev 755"; strings.Join(names, ", ") != want {
+	if want := "init 755, modules 755, modules/00-hash.ko 644, modules/01-sum32_generic.ko 644, " +
+		"modules/02-fail_over.ko 644, modules/03-base.ko 644, modules/04-net.ko 644, dev 755"; strings.Join(names,
+		", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(names, ", "), want)
 	}
 }

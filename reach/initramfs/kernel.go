@@ -8,13 +8,15 @@ import (
 	"io"
 )
 
-// maxKernel bounds what is read of a kernel image, in bytes.
+// maxKernel bounds how much of a kernel image is read, in bytes.
 const maxKernel = 256 << 20
 
-// KernelVersion reads the release of a Linux kernel image: "6.1.0-37-cloud-amd64".
+// KernelVersion reads the release of a Linux kernel image:
+// "6.1.0-37-cloud-amd64".
 //
-// A bzImage says where its version is (offset 0x20e, Documentation/arch/x86/boot.rst);
-// an uncompressed kernel has its banner "Linux version …" in its data.
+// A bzImage has the offset of its version at 0x20e
+// (Documentation/arch/x86/boot.rst); an uncompressed kernel has its banner
+// "Linux version …" in its data.
 func KernelVersion(r io.Reader) (string, error) {
 	head := make([]byte, 64<<10)
 	n, err := io.ReadFull(r, head)
@@ -25,18 +27,18 @@ func KernelVersion(r io.Reader) (string, error) {
 	if len(head) > 0x210 && string(head[0x202:0x206]) == "HdrS" {
 		at := 0x200 + int(binary.LittleEndian.Uint16(head[0x20e:]))
 		if at >= len(head) {
-			return "", fmt.Errorf("the kernel image puts its version at byte %d of %d", at, len(head))
+			return "", fmt.Errorf("the version of the kernel image is at byte %d of %d", at, len(head))
 		}
 		return firstWord(head[at:])
 	}
 	if !bytes.HasPrefix(head, []byte("\x7fELF")) {
-		return "", errors.New("it is neither a bzImage nor an ELF kernel")
+		return "", errors.New("the file is neither a bzImage nor an ELF kernel")
 	}
 	return findBanner(io.LimitReader(io.MultiReader(bytes.NewReader(head), r), maxKernel))
 }
 
-// findBanner looks for the banner, which a format string ("Linux version %s")
-// may precede.
+// findBanner finds the banner. A format string ("Linux version %s") may precede
+// it.
 func findBanner(r io.Reader) (string, error) {
 	banner := []byte("Linux version ")
 	const keep = 256 // what a banner may need beyond the end of a chunk
@@ -56,7 +58,7 @@ func findBanner(r io.Reader) (string, error) {
 			}
 		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return "", errors.New("the kernel does not say its version")
+			return "", errors.New("the kernel image contains no version")
 		}
 		if err != nil {
 			return "", err
@@ -65,11 +67,12 @@ func findBanner(r io.Reader) (string, error) {
 	}
 }
 
-// firstWord returns the word at the beginning of b. It becomes part of a
-// path, so it has no slash and is not "..".
+// firstWord returns the first word of b. It becomes part of a path, so it
+// contains no slash and is not "..".
 func firstWord(b []byte) (string, error) {
 	i := bytes.IndexFunc(b, func(r rune) bool {
-		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '.' || r == '-' || r == '_' || r == '+' || r == '~')
+		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '.' || r == '-' ||
+			r == '_' || r == '+' || r == '~')
 	})
 	if i < 0 || i > 128 {
 		i = min(len(b), 128)
@@ -77,5 +80,5 @@ func firstWord(b []byte) (string, error) {
 	if w := string(b[:i]); w != "" && w[0] != '.' {
 		return w, nil
 	}
-	return "", errors.New("the kernel's version is not a release")
+	return "", errors.New("the kernel's version is not a release name")
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// maxModule bounds an uncompressed module, in bytes.
+// maxModule bounds the size of an uncompressed module, in bytes.
 const maxModule = 64 << 20
 
-// Tree is the modules of one kernel: the directory lib/modules/VERSION.
+// Tree holds the modules of one kernel: the directory lib/modules/VERSION.
 //
-// It reads what the modules say of themselves and not modules.dep, which is
-// made when a kernel package is installed: an unpacked one lacks it.
+// It reads the modules' own metadata instead of modules.dep, which is created
+// when a kernel package is installed and is missing in an unpacked one.
 type Tree struct {
 	fsys    fs.FS
 	files   map[string]string // module's name → path in fsys
@@ -62,12 +62,13 @@ func OpenTree(fsys fs.FS) (*Tree, error) {
 	return t, nil
 }
 
-// canonical is a module's name as the kernel has it: - and _ are the same.
+// canonical returns a module's name as the kernel has it: - and _ are
+// equivalent.
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// Order returns the names of the modules to be loaded for wanted, each after
-// all that it depends on. What is built into the kernel is left out. A module
-// that the kernel does not have is an error of kind fault.Unsupported.
+// Order returns the names of the modules to load for wanted, each after its
+// dependencies, without those built into the kernel. A module that the kernel
+// lacks is an error of kind fault.Unsupported.
 func (t *Tree) Order(wanted []string) ([]string, error) {
 	var order []string
 	state := map[string]int{} // 1: being visited, 2: done
@@ -94,13 +95,13 @@ func (t *Tree) Order(wanted []string) ([]string, error) {
 			return fmt.Errorf("module %s: %w", name, err)
 		}
 		for _, d := range before {
-			// Cryptography is asked for by its algorithm, an alias
-			// (crypto-crc32c); the module that every kernel has it in is
-			// called after it (crc32c_generic).
+			// A crypto algorithm is named by an alias
+			// (crypto-crc32c). The module that every kernel has is
+			// named after it (crc32c_generic).
 			if d = canonical(d); t.files[d] == "" && !t.builtin[d] {
 				d = strings.TrimPrefix(d, "crypto_") + "_generic"
 			}
-			// A soft dependency that goes round is nothing to wait for.
+			// Ignore a circular soft dependency.
 			if state[canonical(d)] != 1 {
 				if err := visit(d, true); err != nil {
 					return err
@@ -151,14 +152,13 @@ func (t *Tree) read(file string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxModule+1))
 	if err == nil && len(data) > maxModule {
-		err = fmt.Errorf("it has more than %d bytes", maxModule)
+		err = fmt.Errorf("more than %d bytes uncompressed", maxModule)
 	}
 	return data, err
 }
 
-// dependencies reads what a module says of itself: the modules that it
-// depends on, and those that it would like to have loaded before it
-// ("softdep=pre: a b post: c").
+// dependencies reads a module's metadata: the modules that it depends on, and
+// those that should be loaded before it ("softdep=pre: a b post: c").
 func dependencies(module []byte) (depends, before []string, err error) {
 	f, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {
@@ -166,7 +166,7 @@ func dependencies(module []byte) (depends, before []string, err error) {
 	}
 	section := f.Section(".modinfo")
 	if section == nil {
-		return nil, nil, errors.New("it has no section .modinfo")
+		return nil, nil, errors.New("section .modinfo is missing")
 	}
 	info, err := section.Data()
 	if err != nil {

@@ -2,16 +2,16 @@ package probe
 
 import "time"
 
-// clockTries bounds how often the clocks are read until the reading was not
-// interrupted; clockGap is how long a good one takes at most.
+// clockTries bounds how often the clocks are read until a reading is not
+// interrupted; clockGap is the longest duration of a good one.
 const (
 	clockTries = 8
 	clockGap   = 20 * time.Microsecond
 )
 
-// readClocks reads the clocks of this system at one moment, as good as it can
-// be had: of some readings it keeps the shortest. The wall clock is the one
-// that people and time servers set; the raw one is never corrected.
+// readClocks reads the clocks of this system at one moment, as nearly as
+// possible: it repeats the reading and keeps the shortest one. The wall clock
+// is the one that people and time servers set; the raw one is never corrected.
 func (c *Counters) readClocks() {
 	shortest := time.Duration(1<<63 - 1)
 	for range clockTries {

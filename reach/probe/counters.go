@@ -2,12 +2,12 @@ package probe
 
 import "time"
 
-// start is the zero of AtNS: differences are all that it is for.
+// start is the zero of AtNS; only differences matter.
 var start = time.Now()
 
-// Since returns what was spent between before and c. Levels (frequency,
-// memory) are c's. A counter that went backwards was reset or has wrapped, and
-// is unavailable.
+// Since returns what was spent between before and c. Levels (frequency, memory)
+// are those of c. A counter that went backwards was reset or has wrapped; it is
+// unavailable.
 func (c Counters) Since(before Counters) Counters {
 	d := c
 	d.AtNS = c.AtNS - before.AtNS
@@ -61,8 +61,8 @@ func (c Counters) Since(before Counters) Counters {
 	return d
 }
 
-// since returns the time in each state. The kernel may correct the idle times
-// downwards by a tick; such a state counts as nothing spent.
+// since returns the time in each state. The kernel may correct idle times
+// downwards by a tick; such a state counts as 0.
 func (c CPU) since(b CPU) *CPU {
 	return &CPU{
 		User:      max(0, c.User-b.User),
@@ -74,7 +74,8 @@ func (c CPU) since(b CPU) *CPU {
 	}
 }
 
-// passed is what a clock says passed; one that was set may say anything.
+// passed returns the time between two readings of a clock. If the clock was set
+// in between, any value is possible.
 func passed(before, after *int64) *int64 {
 	if before == nil || after == nil {
 		return nil

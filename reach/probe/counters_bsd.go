@@ -4,9 +4,9 @@ package probe
 
 import "golang.org/x/sys/unix"
 
-// ReadHost reads the counters of this system: CPU time, and what else sysctl
-// tells. Time of single CPUs is in kern.cp_times, which only FreeBSD has; where
-// there is none, CPU is nil when some are listed.
+// ReadHost reads the counters of this system: CPU time, and whatever else
+// sysctl provides. kern.cp_times has the time of single CPUs, on FreeBSD only;
+// elsewhere CPU is nil if cpus is not empty.
 //
 // Source: sysctl(3) of each system; sys/resource.h of FreeBSD and DragonFly,
 // sys/sched.h of NetBSD and OpenBSD for the order of the states.
@@ -25,7 +25,7 @@ func ReadHost(cpus []int) Counters {
 		"vm.stats.sys.v_swtch":     &c.ContextSwitches,
 		"vm.stats.sys.v_intr":      &c.Interrupts,
 		"vm.stats.vm.v_forks":      &c.Forks,
-		"vm.stats.vm.v_vm_faults":  &c.MinorFaults, // all of them; the major ones are taken away below
+		"vm.stats.vm.v_vm_faults":  &c.MinorFaults, // all faults; the major ones are subtracted below
 		"vm.stats.vm.v_io_faults":  &c.MajorFaults,
 		"vm.stats.vm.v_swappgsin":  &c.SwapIn,
 		"vm.stats.vm.v_swappgsout": &c.SwapOut,
@@ -38,7 +38,7 @@ func ReadHost(cpus []int) Counters {
 	return c
 }
 
-// cpuTime is the time of some CPUs, or of all when none are listed.
+// cpuTime is the time of these CPUs, or of all if none are given.
 func cpuTime(cpus []int) *CPU {
 	clock, err := unix.SysctlClockinfo("kern.clockrate")
 	if err != nil {

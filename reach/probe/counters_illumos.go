@@ -19,8 +19,8 @@ const (
 	maxKstatBytes = 64 << 20
 )
 
-// chain is the records of the CPUs, which are found once: they do not change
-// while no CPU comes or goes.
+// chain holds the records of the CPUs. They are found once: they change only
+// when a CPU comes or goes.
 var chain struct {
 	sync.Mutex
 	fd      int
@@ -50,7 +50,7 @@ func ReadHost(cpus []int) Counters {
 	return c
 }
 
-// records opens the device, and finds the records of the CPUs.
+// records opens the device and finds the records of the CPUs.
 func records() []kstatID {
 	if chain.open {
 		return chain.records
@@ -59,7 +59,7 @@ func records() []kstatID {
 	if chain.fd, chain.err = unix.Open("/dev/kstat", unix.O_RDONLY|unix.O_CLOEXEC, 0); chain.err != nil {
 		return nil
 	}
-	// Record 0 is the headers of all.
+	// Record 0 has the headers of all records.
 	b, err := readKstat(chain.fd, kstatID{name: "kstat_headers"})
 	if err != nil {
 		chain.err = err
@@ -73,8 +73,8 @@ func records() []kstatID {
 	return chain.records
 }
 
-// readKstat returns the data of a record. Where the buffer is too small the
-// kernel says how large it is to be.
+// readKstat returns the data of a record. If the buffer is too small, the
+// kernel returns the size it needs.
 func readKstat(fd int, r kstatID) ([]byte, error) {
 	var header [kstatHeader]byte
 	data := make([]byte, 16<<10)
@@ -96,7 +96,7 @@ func readKstat(fd int, r kstatID) ([]byte, error) {
 		case err == nil && size <= uint64(len(data)):
 			return data[:size], nil
 		case err == nil || !errors.Is(err, unix.ENOMEM) || size > maxKstatBytes:
-			return nil, errors.Join(err, errors.New("/dev/kstat gave no record"))
+			return nil, errors.Join(err, errors.New("/dev/kstat returned no record"))
 		}
 		data = make([]byte, max(size, 2*uint64(len(data))))
 	}

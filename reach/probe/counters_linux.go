@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// ReadHost reads the counters of this system: CPU time of the CPUs listed (of
-// all when none is), everything else of the whole system. It costs less than
-// a millisecond, because it brackets every trial. What cannot be read is nil.
+// ReadHost reads the counters of this system: the CPU time of the given CPUs
+// (of all if none are given), everything else for the whole system. It runs
+// before and after every trial, so it takes less than a millisecond. What
+// cannot be read is nil.
 func ReadHost(cpus []int) Counters {
 	c := Counters{CPUSet: cpus}
 	c.readClocks()
@@ -34,12 +35,11 @@ func ReadHost(cpus []int) Counters {
 	return c
 }
 
-// fileBytes bounds what is read of one file of /proc or /sys; /proc/stat of
+// fileBytes bounds how much is read of one file of /proc or /sys. /proc/stat of
 // a machine with 1,024 CPUs has a quarter of that.
 const fileBytes = 1 << 20
 
-// text returns the content of a file of /proc or /sys, "" when it cannot be
-// read.
+// text returns the content of a file of /proc or /sys; "" if it cannot be read.
 func text(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -50,8 +50,8 @@ func text(path string) string {
 	return string(b)
 }
 
-// disks holds the names of block devices that are hardware, found once:
-// devices stacked on others (loop, dm, md, zram) have no device link.
+// disks holds the names of block devices that are hardware, found once. Devices
+// stacked on others (loop, dm, md, zram) have no device link.
 var disks = sync.OnceValue(func() map[string]bool {
 	out := map[string]bool{}
 	links, _ := filepath.Glob("/sys/block/*/device")
@@ -73,8 +73,8 @@ func readPressure() *Pressure {
 	return &Pressure{CPU: *cpu, Memory: *memory, IO: *io}
 }
 
-// readThrottled returns the time in which the CPU quota of this process's own
-// control group held it back. A namespace shows that group as the root.
+// readThrottled returns the time in which the CPU quota of this process's
+// cgroup throttled it. In a namespace that cgroup appears as the root.
 func readThrottled() *float64 {
 	paths := parseCgroupPaths(text("/proc/self/cgroup"))
 	if p, ok := paths[""]; ok {
@@ -98,11 +98,11 @@ func readThrottled() *float64 {
 	return nil
 }
 
-// sampled bounds how many CPUs are asked one by one when none are listed.
+// sampled bounds how many CPUs are read one by one if none are given.
 const sampled = 16
 
-// each calls f with the sysfs folder of every CPU listed, of the first ones
-// when none is.
+// each calls f with the sysfs folder of every given CPU, or of the first ones
+// if none are given.
 func each(cpus []int, f func(dir string)) {
 	if len(cpus) == 0 {
 		for i := range sampled {
@@ -114,8 +114,8 @@ func each(cpus []int, f func(dir string)) {
 	}
 }
 
-// readThermal returns how often the CPUs listed, and their packages, slowed
-// down because of heat.
+// readThermal returns how often the given CPUs, and their packages, were
+// throttled because of heat.
 func readThermal(cpus []int) *float64 {
 	var total *float64
 	each(cpus, func(dir string) {
@@ -131,11 +131,11 @@ func readThermal(cpus []int) *float64 {
 	return total
 }
 
-// frequencySlow remembers that this kernel takes long to tell a frequency:
-// from 4.13 to 5.17, x86 sleeps 10 ms a CPU to sample it.
+// frequencySlow is set if this kernel is slow to report a frequency: from 4.13
+// to 5.17, x86 sleeps 10 ms per CPU to sample it.
 var frequencySlow atomic.Bool
 
-// readFrequency returns the mean frequency of the CPUs listed.
+// readFrequency returns the mean frequency of the given CPUs.
 func readFrequency(cpus []int) *float64 {
 	if frequencySlow.Load() {
 		return nil

@@ -2,8 +2,8 @@
 
 package probe
 
-// ReadHost reads the counters of this system. On this one none of them are
-// read yet: each is nil, which is "unavailable".
+// ReadHost reads the counters of this system. On this one only the clocks are
+// read: every counter is nil, "unavailable".
 func ReadHost(cpus []int) Counters {
 	c := Counters{CPUSet: cpus}
 	c.readClocks()

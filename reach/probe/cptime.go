@@ -2,10 +2,10 @@ package probe
 
 import "encoding/binary"
 
-// decodeCPTime reads what sysctl kern.cp_time of a BSD returns: ticks of hz a
-// second, in states whose order the system tells. On 64-bit systems each is 64
-// bits wide, in the order of bytes that all of those bakeoff runs on share. It
-// is nil when the size is another one.
+// decodeCPTime reads the value of sysctl kern.cp_time of a BSD: ticks, hz per
+// second, in states whose order depends on the system. On 64-bit systems each
+// number has 64 bits, little-endian on all that bakeoff supports. A value of
+// any other size gives nil.
 func decodeCPTime(b []byte, hz int, states []string) *CPU {
 	if hz <= 0 || len(b) != 8*len(states) {
 		return nil
@@ -27,9 +27,9 @@ func decodeCPTime(b []byte, hz int, states []string) *CPU {
 	return &c
 }
 
-// decodeCPTimes reads what sysctl kern.cp_times of FreeBSD returns, which is
-// kern.cp_time of one CPU after another, and adds those of cpus. It is nil when
-// one of them is not there.
+// decodeCPTimes reads the value of sysctl kern.cp_times of FreeBSD,
+// kern.cp_time of one CPU after another, and adds up those of cpus. It returns
+// nil if one of them is missing.
 func decodeCPTimes(b []byte, hz int, states []string, cpus []int) *CPU {
 	size := 8 * len(states)
 	if len(cpus) == 0 || len(b)%size != 0 {
@@ -52,8 +52,8 @@ func decodeCPTimes(b []byte, hz int, states []string, cpus []int) *CPU {
 	return &sum
 }
 
-// decodeCount reads a counter of sysctl, of 32 or 64 bits; nil if it is
-// neither.
+// decodeCount reads a counter of sysctl of 32 or 64 bits; nil for any other
+// size.
 func decodeCount(b []byte) *float64 {
 	var v float64
 	switch len(b) {

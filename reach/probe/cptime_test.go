@@ -25,7 +25,8 @@ func TestDecodeCPTime(t *testing.T) {
 	if c == nil || *c != (CPU{User: 1, System: 2, Interrupt: 0.5, Idle: 7}) {
 		t.Errorf("six states are %+v", c)
 	}
-	if decodeCPTime(words(1, 2, 3, 4), 100, five) != nil || decodeCPTime(words(1, 2, 3, 4, 5), 0, five) != nil || decodeCPTime(nil, 100, five) != nil {
+	if decodeCPTime(words(1, 2, 3, 4), 100, five) != nil || decodeCPTime(words(1, 2, 3, 4, 5), 0, five) != nil ||
+		decodeCPTime(nil, 100, five) != nil {
 		t.Error("a wrong size or no rate became a time")
 	}
 }
@@ -42,7 +43,8 @@ func TestDecodeCount(t *testing.T) {
 func TestDecodeCPTimes(t *testing.T) {
 	five := []string{"user", "nice", "system", "interrupt", "idle"}
 	b := words(100, 0, 200, 0, 300, 10, 20, 30, 40, 50, 1, 2, 3, 4, 5)
-	if c := decodeCPTimes(b, 1, five, []int{1, 2}); c == nil || *c != (CPU{User: 33, System: 33, Interrupt: 44, Idle: 55}) {
+	if c := decodeCPTimes(b, 1, five, []int{1, 2}); c == nil ||
+		*c != (CPU{User: 33, System: 33, Interrupt: 44, Idle: 55}) {
 		t.Errorf("CPUs 1 and 2 are %+v", c)
 	}
 	for _, cpus := range [][]int{nil, {3}, {-1}, {0, 7}} {

@@ -2,7 +2,7 @@ package probe
 
 import "golang.org/x/sys/unix"
 
-// CPUs returns those that this process may use, ascending.
+// CPUs returns the CPUs that this process may use, in ascending order.
 func CPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

@@ -4,8 +4,8 @@ package probe
 
 import "runtime"
 
-// CPUs returns those that this process may use, ascending. This system is
-// believed to give it as many as it says it has, from 0.
+// CPUs returns the CPUs that this process may use, in ascending order: on this
+// system, all of them.
 func CPUs() ([]int, error) {
 	var out []int
 	for c := range runtime.NumCPU() {

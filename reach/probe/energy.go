@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-// Energy is one counter of energy of the hardware.
+// Energy is one energy counter of the hardware.
 type Energy struct {
 	Zone   string  `json:"zone"` // intel-rapl:0
 	Joules float64 `json:"joules"`
-	// Range is where the counter begins again at 0, in joules; 0 is not known.
+	// Range is where the counter wraps to 0, in joules; 0 if unknown.
 	Range float64 `json:"range_joules,omitempty"`
 }
 
-// powercap is where Linux has the counters (Documentation/power/powercap).
+// powercap is the directory of the counters on Linux
+// (Documentation/power/powercap).
 const powercap = "/sys/class/powercap"
 
-// readEnergy returns the counters of all packages of a folder like powercap;
-// nil where there are none, or one of them cannot be read.
+// readEnergy returns the counters of all packages in a folder like powercap;
+// nil if there are none or one cannot be read.
 func readEnergy(dir string) []Energy {
-	// intel-rapl:0 is a package, on processors of AMD too; intel-rapl:0:0 is a
+	// intel-rapl:0 is a package, on AMD processors too; intel-rapl:0:0 is
 	// part of it.
 	found, _ := filepath.Glob(filepath.Join(dir, "intel-rapl:*"))
 	var out []Energy
@@ -41,7 +42,7 @@ func readEnergy(dir string) []Energy {
 	return out
 }
 
-// microjoules reads a file with one number; nil where it is none.
+// microjoules reads a file with one number; nil if it has none.
 func microjoules(file string) *float64 {
 	f, err := os.Open(file)
 	if err != nil {
@@ -53,7 +54,7 @@ func microjoules(file string) *float64 {
 	return count(string(b[:n]))
 }
 
-// joules is the sum of all counters; nil where there are none.
+// joules is the sum of all counters; nil if there are none.
 func joules(counters []Energy) *float64 {
 	if len(counters) == 0 {
 		return nil
@@ -65,10 +66,9 @@ func joules(counters []Energy) *float64 {
 	return &sum
 }
 
-// energySpent is what was spent between two readings of the same counters. One
-// that is lower afterwards has reached its range once and begun again: at 200 W
-// the usual 262 kJ take 20 minutes, so that a trial does not see it twice.
-// Where it cannot be told, it is nil.
+// energySpent returns the energy between two readings of the same counters; nil
+// if unknown. A counter that is lower afterwards has wrapped once: at 200 W the
+// usual 262 kJ take 20 minutes, so a trial sees at most one wrap.
 func energySpent(before, after []Energy) *float64 {
 	if len(before) == 0 || len(before) != len(after) {
 		return nil
@@ -83,7 +83,7 @@ func energySpent(before, after []Energy) *float64 {
 		if d < 0 {
 			d += a.Range
 		}
-		// A stranger's journal may hold anything.
+		// A foreign journal may contain any value.
 		if !(d >= 0 && d < 1e18) || a.Range > 0 && b.Joules > a.Range {
 			return nil
 		}

@@ -14,10 +14,10 @@ import (
 	"bakeoff/base/safetext"
 )
 
-// ReadFingerprint says what this system is: what every system tells, and what
-// this one tells of itself. volumes are directories whose file systems are
-// told beside that of /. It runs a few programs to ask for their versions, and
-// so takes some milliseconds to some seconds.
+// ReadFingerprint describes this system: the facts common to all systems, and
+// those specific to this one. volumes are directories whose file systems it
+// describes, in addition to that of /. It runs a few programs to get their
+// versions, so it takes from some milliseconds to some seconds.
 func ReadFingerprint(volumes []string) Fingerprint {
 	c := newCollector()
 	c.uname()
@@ -27,7 +27,7 @@ func ReadFingerprint(volumes []string) Fingerprint {
 	return c.f
 }
 
-// collector gathers facts, and the reasons of those that cannot be had.
+// collector gathers facts, and the reasons for missing ones.
 type collector struct{ f Fingerprint }
 
 func newCollector() *collector {
@@ -41,7 +41,7 @@ func newCollector() *collector {
 	return c
 }
 
-// set records a fact, or why there is none when value is empty.
+// set records a fact, or the reason why it is missing if value is empty.
 func (c *collector) set(name, value, reason string) {
 	if value = clean(value); value != "" {
 		c.f.Facts[name] = value
@@ -50,7 +50,7 @@ func (c *collector) set(name, value, reason string) {
 	c.f.Unavailable[name] = reason
 }
 
-// clean makes one line of what a system said. Device trees end strings with NUL.
+// clean makes one line of printable characters of a system's text.
 func clean(s string) string { return safetext.Line(strings.Trim(s, " \t\r\n\x00")) }
 
 func (c *collector) uname() {
@@ -63,8 +63,8 @@ func (c *collector) uname() {
 	c.set("kernel.build", unix.ByteSliceToString(u.Version[:]), "uname is empty")
 }
 
-// limits tells the resource limits, soft:hard. Of open files it tells the hard
-// one, because the runtime of Go raises the soft one to it.
+// limits records the resource limits as soft:hard. Of open files it records the
+// hard limit only, because the Go runtime raises the soft one to it.
 func (c *collector) limits() {
 	for _, l := range []struct {
 		name string
@@ -86,8 +86,8 @@ func (c *collector) limits() {
 	}
 }
 
-// limit writes a limit. Systems have several values for "none", and all of
-// them are larger than anything that there is.
+// limit formats a limit. Systems have several values for "none", all of them
+// larger than any real limit.
 func limit(n uint64) string {
 	if n >= 1<<62 {
 		return "unlimited"
@@ -95,7 +95,7 @@ func limit(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// version is how a program is asked for its version.
+// version is a command that prints a program's version.
 type version struct {
 	fact string
 	argv []string
@@ -114,31 +114,31 @@ func (c *collector) programs() {
 	}
 }
 
-// ask runs a program and returns the first line that it says, or why there is
+// ask runs a program and returns the first line that it prints, or why there is
 // none.
 func ask(argv ...string) (line, reason string) {
 	if _, err := exec.LookPath(argv[0]); err != nil {
-		return "", "there is no " + argv[0] + " in PATH"
+		return "", argv[0] + " is not in PATH"
 	}
 	line, _, _ = strings.Cut(strings.TrimSpace(askAll(argv...)), "\n")
-	return line, argv[0] + " said nothing"
+	return line, argv[0] + " printed nothing"
 }
 
-// askAll runs a program and returns the start of what it says on both
-// streams, whether it ends well or not. It is killed after some seconds.
+// askAll runs a program and returns the start of its output on both streams,
+// whatever its exit code. It kills the program after some seconds.
 func askAll(argv ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	out := &limited{limit: safetext.MaxLine}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = out, out // nginx tells its version on stderr
+	cmd.Stdout, cmd.Stderr = out, out // nginx prints its version on stderr
 	cmd.WaitDelay = time.Second
-	_ = cmd.Run() // musl's loader says who it is and fails
+	_ = cmd.Run() // musl's loader prints its version and fails
 	return out.buf.String()
 }
 
-// limited keeps the first limit bytes and takes the rest. The buffer is not
-// embedded: its own ReadFrom knows no limit.
+// limited keeps the first limit bytes and discards the rest. The buffer is not
+// embedded: its ReadFrom would ignore the limit.
 type limited struct {
 	buf   bytes.Buffer
 	limit int

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// system tells what sysctl says. The names are those of sysctl(8) of each
+// system records facts from sysctl. The names are those of sysctl(8) of each
 // system; one that a system lacks is unavailable there.
 func (c *collector) system(volumes []string) {
 	for fact, name := range map[string]string{
@@ -20,16 +20,16 @@ func (c *collector) system(volumes []string) {
 		if err != nil {
 			v = ""
 		}
-		c.set(fact, v, "sysctl "+name+" does not tell")
+		c.set(fact, v, "sysctl "+name+" has no value")
 	}
 	c.set("os", runtime.GOOS+" "+release(), "")
 	c.set("cpu.count", strconv.Itoa(runtime.NumCPU()), "")
-	c.set("memory", memory(), "sysctl hw.physmem does not tell")
+	c.set("memory", memory(), "sysctl hw.physmem has no value")
 	for _, name := range []string{"cmdline", "cpu.flags", "cpu.microcode", "mitigation", "governor", "libc"} {
-		c.set(name, "", "is not read on "+runtime.GOOS)
+		c.set(name, "", "not read on "+runtime.GOOS)
 	}
 	for _, v := range append([]string{"/"}, volumes...) {
-		c.set("fs."+v, fileSystem(v), "the system does not tell")
+		c.set("fs."+v, fileSystem(v), "the system does not report it")
 	}
 }
 

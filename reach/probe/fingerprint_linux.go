@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// system tells what /proc and /sys say.
+// system records facts from /proc and /sys.
 func (c *collector) system(volumes []string) {
-	c.set("os", parseOSRelease(text("/etc/os-release")), "there is no /etc/os-release")
+	c.set("os", parseOSRelease(text("/etc/os-release")), "/etc/os-release does not exist")
 	c.set("cmdline", text("/proc/cmdline"), "/proc/cmdline cannot be read")
 	c.cpu()
 	c.set("memory", memory(), "/proc/meminfo cannot be read")
@@ -21,18 +21,19 @@ func (c *collector) system(volumes []string) {
 		"smt":         "/sys/devices/system/cpu/smt/control",
 		"hugepages":   "/sys/kernel/mm/transparent_hugepage/enabled",
 	} {
-		c.set(name, text(path), "there is no "+path)
+		c.set(name, text(path), path+" does not exist")
 	}
 	c.mitigations()
 	mounts := parseMounts(text("/proc/self/mountinfo"))
 	for _, v := range append([]string{"/"}, volumes...) {
-		c.set("fs."+v, mounts.of(resolved(v)), "/proc/self/mountinfo does not have it")
+		c.set("fs."+v, mounts.of(resolved(v)), "not in /proc/self/mountinfo")
 	}
 	c.cgroup()
 	c.libc()
 }
 
-// resolved follows symbolic links, as mount points are told without them.
+// resolved follows symbolic links, because mount points are listed without
+// them.
 func resolved(path string) string {
 	if p, err := filepath.EvalSymlinks(path); err == nil {
 		return p
@@ -42,7 +43,7 @@ func resolved(path string) string {
 
 func (c *collector) cpu() {
 	info := parseCPUInfo(text("/proc/cpuinfo"))
-	const none = "/proc/cpuinfo does not tell"
+	const none = "not in /proc/cpuinfo"
 	c.set("cpu.model", info.model, none)
 	c.set("cpu.flags", info.flags, none)
 	c.set("cpu.microcode", info.microcode, none)
@@ -58,15 +59,15 @@ func (c *collector) mitigations() {
 	const dir = "/sys/devices/system/cpu/vulnerabilities"
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		c.set("mitigation", "", "there is no "+dir)
+		c.set("mitigation", "", dir+" does not exist")
 		return
 	}
 	for _, e := range entries {
-		c.set("mitigation."+e.Name(), text(dir+"/"+e.Name()), "is empty")
+		c.set("mitigation."+e.Name(), text(dir+"/"+e.Name()), "the file is empty")
 	}
 }
 
-// cgroup tells the limits of this process's own control group as it sees them.
+// cgroup records the limits of this process's cgroup as the process sees them.
 func (c *collector) cgroup() {
 	paths := parseCgroupPaths(text("/proc/self/cgroup"))
 	for _, l := range []struct{ name, unified, controller, file string }{
@@ -98,11 +99,11 @@ func (c *collector) cgroup() {
 		if found == "-1" || strings.HasPrefix(found, "max") {
 			found = "unlimited"
 		}
-		c.set("limit.cgroup."+l.name, found, "no control group tells it from inside")
+		c.set("limit.cgroup."+l.name, found, "no cgroup reports it from inside")
 	}
 }
 
-// libc asks the C library that programs here would use.
+// libc records the C library that programs here would use.
 func (c *collector) libc() {
 	line, reason := ask("getconf", "GNU_LIBC_VERSION")
 	if strings.HasPrefix(line, "glibc") {
@@ -110,12 +111,12 @@ func (c *collector) libc() {
 		return
 	}
 	if loaders, _ := filepath.Glob("/lib/ld-musl-*.so.1"); len(loaders) > 0 {
-		// Called without a program it says who it is, on two lines.
-		c.set("libc", parseMusl(askAll(loaders[0])), "the loader of musl said nothing")
+		// Called without a program it prints its version on two lines.
+		c.set("libc", parseMusl(askAll(loaders[0])), "the loader of musl printed nothing")
 		return
 	}
-	c.set("libc", "", "no glibc that answers ("+reason+"), no loader of musl")
+	c.set("libc", "", "no glibc ("+reason+"), no loader of musl")
 }
 
-// memory is what the kernel manages of the machine's.
+// memory returns how much memory the kernel manages.
 func memory() string { return parseMemTotal(text("/proc/meminfo")) }

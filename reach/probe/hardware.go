@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Hardware is what tells one machine from another, whatever system it runs. A
-// field that the system does not tell is empty.
+// Hardware distinguishes one machine from another, whatever system it runs. An
+// unknown field is empty.
 type Hardware struct {
 	// UUID and Serial are the firmware's (SMBIOS type 1), in lower case.
 	UUID   string `json:"uuid,omitempty"`
@@ -18,7 +18,7 @@ type Hardware struct {
 	CPU  string   `json:"cpu,omitempty"` // its model
 }
 
-// ReadHardware says which machine this is.
+// ReadHardware describes the hardware of this machine.
 func ReadHardware() Hardware {
 	h := hardware()
 	h.UUID, h.Serial = meaningful(h.UUID), meaningful(h.Serial)
@@ -28,13 +28,14 @@ func ReadHardware() Hardware {
 	return h
 }
 
-// unfilled are what firmware says in fields that its maker never wrote.
+// unfilled are values of firmware fields that the maker never set.
 var unfilled = []string{"", "none", "not specified", "not applicable", "system serial number", "default string",
 	"to be filled by o.e.m.", "0", "0123456789", "123456789", "unknown",
 	"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff",
 	"03000200-0400-0500-0006-000700080009"}
 
-// meaningful returns what firmware says in lower case, "" where its maker never wrote it.
+// meaningful returns a firmware field in lower case; "" if the maker never set
+// it.
 func meaningful(s string) string {
 	s = strings.ToLower(clean(s))
 	if slices.Contains(unfilled, s) {
@@ -43,9 +44,9 @@ func meaningful(s string) string {
 	return s
 }
 
-// swapped is a UUID with its first three fields in the other order of bytes.
-// SMBIOS 2.6 (DSP0134, 7.2.1) says little-endian, older firmware and some
-// systems read them the other way.
+// swapped returns a UUID with its first three fields in the other byte order.
+// SMBIOS 2.6 (DSP0134, 7.2.1) specifies little-endian; older firmware and some
+// systems use the other order.
 func swapped(uuid string) string {
 	if len(uuid) != 36 {
 		return ""
@@ -60,11 +61,10 @@ func swapped(uuid string) string {
 	return pairs(uuid[:8]) + "-" + pairs(uuid[9:13]) + "-" + pairs(uuid[14:18]) + uuid[18:]
 }
 
-// Same tells whether h and o are one machine, and by what: "" and why not
-// otherwise. UUID, serial number and network cards each suffice, in this
-// order; one that both tell and that differs refutes. Where neither side
-// tells any of the three there is nothing to hold on to, and the answer is
-// no.
+// Same compares two machines. by says what shows that they are the same; it is
+// "" if they are not, and why gives the reason. UUID, serial number and network
+// cards are compared in this order; the first one that both machines have
+// decides. If there is none, the machines count as different.
 func (h Hardware) Same(o Hardware) (by, why string) {
 	switch {
 	case h.UUID != "" && o.UUID != "":
@@ -83,15 +83,15 @@ func (h Hardware) Same(o Hardware) (by, why string) {
 				return "network card " + m, ""
 			}
 		}
-		return "", fmt.Sprintf("it has the network cards %s and had %s", strings.Join(o.MACs, ", "), strings.Join(h.MACs, ", "))
+		return "", fmt.Sprintf("it has the network cards %s and had %s", strings.Join(o.MACs, ", "),
+			strings.Join(h.MACs, ", "))
 	}
-	return "", "neither UUID, serial number nor network cards are told on both sides"
+	return "", "neither UUID, serial number nor network cards are known for both"
 }
 
-// cards lists the addresses of network interfaces that keep accepts. Addresses
-// that somebody made up (the bit of local administration, IEEE 802) are left
-// out, for they belong to bridges and virtual links; a machine that has no
-// others, as virtual ones do not, tells those.
+// cards lists the addresses of network interfaces that keep accepts. It leaves
+// out locally administered addresses (IEEE 802), which belong to bridges and
+// virtual links, unless there are no others, as in virtual machines.
 func cards(keep func(name string) bool) []string {
 	interfaces, err := net.Interfaces()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hardware asks sysctl, or the loader's environment where SMBIOS is told
-// there (kenv(1) of FreeBSD and DragonFly).
+// hardware reads sysctl, or the loader's environment if SMBIOS data are there
+// (kenv(1) of FreeBSD and DragonFly).
 func hardware() Hardware {
 	h := Hardware{
 		UUID:   first("machdep.dmi.system-uuid", "hw.uuid"),
@@ -27,7 +27,7 @@ func hardware() Hardware {
 	return h
 }
 
-// first is the first of some settings that there is.
+// first returns the first setting that exists.
 func first(names ...string) string {
 	for _, name := range names {
 		if v, err := unix.Sysctl(name); err == nil && v != "" {
@@ -37,10 +37,11 @@ func first(names ...string) string {
 	return ""
 }
 
-// physical tells whether an interface is a card, by its name: those that the
-// system makes have these.
+// physical reports whether an interface is a network card, by its name: virtual
+// interfaces have these prefixes.
 func physical(name string) bool {
-	for _, made := range []string{"lo", "bridge", "tap", "tun", "epair", "vlan", "wg", "lagg", "enc", "pflog", "veb", "vether", "vport"} {
+	for _, made := range []string{"lo", "bridge", "tap", "tun", "epair", "vlan", "wg", "lagg", "enc", "pflog", "veb",
+		"vether", "vport"} {
 		if strings.HasPrefix(name, made) {
 			return false
 		}
@@ -48,8 +49,7 @@ func physical(name string) bool {
 	return true
 }
 
-// Boot is a text that is another one after each boot, "" where the system
-// does not tell.
+// Boot returns a text that changes with each boot; "" if unknown.
 func Boot() string {
 	tv, err := unix.SysctlTimeval("kern.boottime")
 	if err != nil {

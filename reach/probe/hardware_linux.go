@@ -2,9 +2,8 @@ package probe
 
 import "os"
 
-// hardware reads what the kernel has from SMBIOS, which root alone may read in
-// part, and the network cards that are devices and not links of the kernel's
-// own making.
+// hardware reads SMBIOS data, which only root can read completely, and the
+// network cards: interfaces with a device.
 func hardware() Hardware {
 	return Hardware{
 		UUID:   text("/sys/class/dmi/id/product_uuid"),
@@ -17,6 +16,5 @@ func hardware() Hardware {
 	}
 }
 
-// Boot is a text that is another one after each boot, "" where the system
-// does not tell.
+// Boot returns a text that changes with each boot; "" if unknown.
 func Boot() string { return clean(text("/proc/sys/kernel/random/boot_id")) }

@@ -4,7 +4,7 @@ package probe
 
 import "strings"
 
-// hardware asks smbios(8) of illumos.
+// hardware runs smbios(8) of illumos.
 func hardware() Hardware {
 	var h Hardware
 	for line := range strings.Lines(askAll("smbios", "-t", "SMB_TYPE_SYSTEM")) {
@@ -20,6 +20,5 @@ func hardware() Hardware {
 	return h
 }
 
-// Boot is a text that is another one after each boot, "" where the system
-// does not tell.
+// Boot returns a text that changes with each boot; "" if unknown.
 func Boot() string { line, _ := ask("who", "-b"); return line }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// parseOSRelease reads os-release(5) and returns the name meant for people,
-// with the version where the name lacks it.
+// parseOSRelease reads os-release(5) and returns the name for people, with the
+// version if the name lacks it.
 func parseOSRelease(text string) string {
 	v := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -24,12 +24,12 @@ func parseOSRelease(text string) string {
 	return strings.TrimSpace(v["NAME"] + " " + v["VERSION_ID"])
 }
 
-// cpuInfo is what /proc/cpuinfo says of the first CPU.
+// cpuInfo describes the first CPU of /proc/cpuinfo.
 type cpuInfo struct{ model, flags, microcode string }
 
 // parseCPUInfo reads /proc/cpuinfo of x86, arm64 and riscv64. The flags are
-// told as the start of the sha256 of their sorted list and their number, which
-// is enough to tell that they differ.
+// reported as their number and the start of the sha256 of their sorted list,
+// which is enough to detect a difference.
 func parseCPUInfo(text string) cpuInfo {
 	v := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -55,8 +55,8 @@ func parseCPUInfo(text string) cpuInfo {
 	return info
 }
 
-// parseMemTotal reads the memory of /proc/meminfo: "536870912 B". "" if it is
-// not told.
+// parseMemTotal reads the memory size from /proc/meminfo: "536870912 B"; "" if
+// it is missing.
 func parseMemTotal(text string) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
@@ -69,7 +69,7 @@ func parseMemTotal(text string) string {
 	return ""
 }
 
-// parseMusl makes "musl 1.2.3" of what musl's loader says.
+// parseMusl returns "musl 1.2.3" from the output of musl's loader.
 func parseMusl(text string) string {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "Version "); ok {
@@ -82,8 +82,8 @@ func parseMusl(text string) string {
 // mount is a mounted file system.
 type mount struct{ point, kind, options string }
 
-// mounts is in the order of mounting: of two on one point the later one is
-// seen.
+// mounts is in the order of mounting: of two on one point, the later one is
+// visible.
 type mounts []mount
 
 // parseMounts reads /proc/self/mountinfo.
@@ -103,8 +103,8 @@ func parseMounts(text string) mounts {
 }
 
 // mountOptions joins the options of a mount and of its file system, each once,
-// without the paths of overlays: those name folders of the host, and nothing
-// that matters to a measurement.
+// without the paths of overlays, which name folders of the host and do not
+// affect a measurement.
 func mountOptions(lists ...string) string {
 	var out []string
 	for _, o := range strings.Split(strings.Join(lists, ","), ",") {
@@ -135,8 +135,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// of returns type and options of the file system that path, absolute and
-// clean, lies in; "" if none is known.
+// of returns type and options of the file system that contains path (absolute
+// and clean); "" if unknown.
 func (m mounts) of(path string) string {
 	best := -1
 	for i, x := range m {

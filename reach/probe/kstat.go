@@ -7,11 +7,11 @@ import (
 )
 
 // The kernel statistics of illumos, as /dev/kstat returns them to 64-bit
-// programs. The kernel keeps a chain of records, each with a header; a header
-// with a record's number is handed in, and its data come back.
+// programs. The kernel keeps a chain of records, each with a header. A request
+// passes a header with a record's number and gets its data.
 //
-// Source: kstat(9S), kstat_named(9S); usr/src/uts/common/sys/kstat.h of
-// illumos, whose sizes and offsets these are.
+// Source: kstat(9S), kstat_named(9S); usr/src/uts/common/sys/kstat.h of illumos
+// for the sizes and offsets.
 
 // kstatHeader is the size of kstat_t, in bytes.
 const kstatHeader = 184
@@ -28,13 +28,14 @@ const (
 	kstatString   = 31 // KSTAT_STRLEN
 )
 
-// kstatNamed is the size of kstat_named_t, and the type of records of them.
+// kstatNamed is the size of kstat_named_t; kstatNamedType is the type of
+// records of them.
 const (
 	kstatNamed     = 48
 	kstatNamedType = 1
 )
 
-// kstatID is what a header says of its record.
+// kstatID is the header of a record.
 type kstatID struct {
 	kid      int32
 	module   string
@@ -43,8 +44,8 @@ type kstatID struct {
 	named    bool
 }
 
-// decodeKstatChain reads the headers of all records. What is left of a last
-// one that is not whole is ignored.
+// decodeKstatChain reads the headers of all records. It ignores an incomplete
+// last one.
 func decodeKstatChain(b []byte) []kstatID {
 	var out []kstatID
 	for ; len(b) >= kstatHeader; b = b[kstatHeader:] {
@@ -59,8 +60,8 @@ func decodeKstatChain(b []byte) []kstatID {
 	return out
 }
 
-// decodeKstatNamed reads the numbers of a record of named values; others
-// (strings, characters) are left out.
+// decodeKstatNamed reads the numbers in a record of named values; it skips
+// strings and characters.
 func decodeKstatNamed(b []byte) map[string]float64 {
 	out := map[string]float64{}
 	for ; len(b) >= kstatNamed; b = b[kstatNamed:] {
@@ -87,8 +88,8 @@ func cString(b []byte) string {
 	return string(b)
 }
 
-// kstatCounters makes counters of the records cpu:N:sys and cpu:N:vm, keyed by
-// CPU: times of the listed CPUs (all when none are), counts of all.
+// kstatCounters converts the records cpu:N:sys and cpu:N:vm, keyed by CPU: the
+// times of the given CPUs (all if none are given), the counts of all.
 func kstatCounters(sys, vm map[int]map[string]float64, cpus []int) Counters {
 	c := Counters{CPUSet: cpus}
 	if len(cpus) == 0 {
@@ -97,7 +98,7 @@ func kstatCounters(sys, vm map[int]map[string]float64, cpus []int) Counters {
 		}
 	}
 	c.CPU = kstatCPU(sys, cpus)
-	if c.CPU != nil { // whose states are times in nanoseconds here, and no ticks
+	if c.CPU != nil { // on illumos its states are in nanoseconds, not ticks
 		ns := int64(math.Round(c.CPU.Busy() * 1e9))
 		c.setTaskTime(&ns, SourceKstat)
 	}
@@ -119,7 +120,7 @@ func kstatCounters(sys, vm map[int]map[string]float64, cpus []int) Counters {
 	return c
 }
 
-// kstatCPU adds the times of cpus; nil when one of them is unknown.
+// kstatCPU adds up the times of cpus; nil if one of them is unknown.
 func kstatCPU(sys map[int]map[string]float64, cpus []int) *CPU {
 	if len(cpus) == 0 {
 		return nil
@@ -127,7 +128,8 @@ func kstatCPU(sys map[int]map[string]float64, cpus []int) *CPU {
 	var out CPU
 	for _, n := range cpus {
 		for name, to := range map[string]*float64{
-			"cpu_nsec_user": &out.User, "cpu_nsec_kernel": &out.System, "cpu_nsec_intr": &out.Interrupt, "cpu_nsec_idle": &out.Idle,
+			"cpu_nsec_user": &out.User, "cpu_nsec_kernel": &out.System, "cpu_nsec_intr": &out.Interrupt,
+			"cpu_nsec_idle": &out.Idle,
 		} {
 			v, ok := sys[n][name]
 			if !ok {
@@ -139,7 +141,7 @@ func kstatCPU(sys map[int]map[string]float64, cpus []int) *CPU {
 	return &out
 }
 
-// kstatSum adds some names over all CPUs; nil when one lacks them.
+// kstatSum adds up some names over all CPUs; nil if one lacks them.
 func kstatSum(from map[int]map[string]float64, names []string) *float64 {
 	if len(from) == 0 {
 		return nil

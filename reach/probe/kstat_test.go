@@ -60,15 +60,18 @@ func TestKstatNamed(t *testing.T) {
 // smaller sum.
 func TestKstatCounters(t *testing.T) {
 	sys := map[int]map[string]float64{
-		0: {"cpu_nsec_user": 1e9, "cpu_nsec_kernel": 2e9, "cpu_nsec_intr": 5e8, "cpu_nsec_idle": 9e9, "pswitch": 10, "intr": 3, "sysfork": 1, "sysvfork": 2},
-		1: {"cpu_nsec_user": 3e9, "cpu_nsec_kernel": 0, "cpu_nsec_intr": 0, "cpu_nsec_idle": 1e9, "pswitch": 5, "sysfork": 1, "sysvfork": 0},
+		0: {"cpu_nsec_user": 1e9, "cpu_nsec_kernel": 2e9, "cpu_nsec_intr": 5e8, "cpu_nsec_idle": 9e9, "pswitch": 10,
+			"intr": 3, "sysfork": 1, "sysvfork": 2},
+		1: {"cpu_nsec_user": 3e9, "cpu_nsec_kernel": 0, "cpu_nsec_intr": 0, "cpu_nsec_idle": 1e9, "pswitch": 5,
+			"sysfork": 1, "sysvfork": 0},
 	}
 	vm := map[int]map[string]float64{0: {"maj_fault": 4}, 1: {"maj_fault": 1}}
 	c := kstatCounters(sys, vm, nil)
 	if c.CPU == nil || *c.CPU != (CPU{User: 4, System: 2, Interrupt: 0.5, Idle: 10}) {
 		t.Errorf("all CPUs: %+v", c.CPU)
 	}
-	if s, source, ok := c.Since(kstatCounters(map[int]map[string]float64{0: sys[0]}, nil, nil)).Busy(); !ok || s != 3 || source != SourceKstat {
+	if s, source, ok := c.Since(kstatCounters(map[int]map[string]float64{0: sys[0]}, nil, nil)).Busy(); !ok || s != 3 ||
+		source != SourceKstat {
 		t.Errorf("CPU 1 was busy for %g s by %q", s, source)
 	}
 	is(t, "context switches", c.ContextSwitches, 15)

@@ -7,11 +7,11 @@ import (
 	"bakeoff/base/unit"
 )
 
-// Memory returns how much memory this machine has, as its system counts it; 0
-// where it does not tell.
+// Memory returns the size of this machine's memory as its system reports it; 0
+// if unknown.
 func Memory() unit.Bytes { return memoryBytes(memory()) }
 
-// memoryBytes reads what a fingerprint says of memory, "536870912 B".
+// memoryBytes parses the fact "memory" of a fingerprint, "536870912 B".
 func memoryBytes(fact string) unit.Bytes {
 	n, err := strconv.ParseInt(strings.TrimSuffix(fact, " B"), 10, 64)
 	if err != nil || n < 0 {

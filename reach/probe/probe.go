@@ -1,31 +1,30 @@
-// Package probe reads what an operating system says about itself: the
-// counters of what it spent, and the fingerprint of what it is.
+// Package probe reads counters and facts from an operating system: what it has
+// spent so far (Counters), and what it is (Fingerprint).
 //
-// A pointer that is nil means "unavailable": not known is never 0.
+// A nil pointer means "unavailable": unknown is never 0.
 package probe
 
 import "bakeoff/base/unit"
 
-// Counters is what one operating system, or one part of it, has spent since
-// it started. The difference of two is what was spent in between.
+// Counters is what an operating system, or a part of it, has spent since it
+// started. The difference of two is what was spent in between.
 type Counters struct {
 	// AtNS is the reader's monotonic clock, in nanoseconds.
 	AtNS int64 `json:"at_ns"`
-	// WallNS is the wall clock, RawNS the clock that nothing corrects, both
-	// read with AtNS, each in nanoseconds from an origin of its own: the three
-	// agree on what passed unless somebody set a clock. ClockSource names the
-	// hardware behind them, "" where it is not known.
+	// WallNS is the wall clock and RawNS the clock that is never corrected,
+	// both read together with AtNS, in nanoseconds from different origins.
+	// The differences of all three agree unless a clock was set.
+	// ClockSource names the hardware behind them; "" if unknown.
 	WallNS      *int64 `json:"wall_ns,omitempty"`
 	RawNS       *int64 `json:"raw_ns,omitempty"`
 	ClockSource string `json:"clock_source,omitempty"`
-	// CPU holds seconds by state, summed over CPUs (the CPUs in CPUSet, when
-	// it is not empty).
+	// CPU holds seconds by state, summed over the CPUs in CPUSet, or over
+	// all if it is empty.
 	CPU    *CPU  `json:"cpu"`
 	CPUSet []int `json:"cpu_set,omitempty"`
-	// TaskNS is for how many nanoseconds these CPUs ran tasks, nil where the
-	// system tells it in ticks only; CPUSource is what says for how long they
-	// were busy (Source…), "" where nothing does and in readings of before
-	// there was TaskNS.
+	// TaskNS is how many nanoseconds these CPUs ran tasks; nil if the
+	// system counts only ticks. CPUSource is the source of the busy time
+	// (Source…); "" if there is none, and in older files without TaskNS.
 	TaskNS    *int64 `json:"task_ns,omitempty"`
 	CPUSource string `json:"cpu_source,omitempty"`
 
@@ -41,20 +40,21 @@ type Counters struct {
 	SwapIn          *float64  `json:"swap_in_pages"`
 	SwapOut         *float64  `json:"swap_out_pages"`
 	Pressure        *Pressure `json:"pressure"`
-	// ThrottledSeconds is time in which a CPU quota held the subject back.
+	// ThrottledSeconds is the time in which a CPU quota throttled the
+	// subject.
 	ThrottledSeconds *float64 `json:"throttled_seconds"`
 	// ThermalThrottles counts events in which the hardware slowed down.
 	ThermalThrottles *float64 `json:"thermal_throttles"`
 	// FrequencyHz is the mean current frequency; a level, not a count.
 	FrequencyHz *float64 `json:"frequency_hz"`
-	// Joules is the energy of the packages, from RAPL, or what a meter says.
+	// Joules is the energy of the packages, from RAPL or from a meter.
 	Joules *float64 `json:"joules"`
-	// Energy are RAPL's counters, one a package, of which Joules is the sum:
-	// each begins again at 0 by itself. Empty where Joules is a meter's.
+	// Energy are RAPL's counters, one per package; Joules is their sum.
+	// Each wraps to 0 independently. Empty if Joules comes from a meter.
 	Energy []Energy `json:"energy,omitempty"`
-	// Scope is the part of the machine that was charged separately (the
-	// control group of the environment, hypervisor included), nil where it
-	// cannot be told apart.
+	// Scope is the part of the machine that is accounted separately (the
+	// cgroup of the environment, hypervisor included); nil if it cannot be
+	// separated.
 	Scope *Scope `json:"scope"`
 }
 
@@ -78,7 +78,7 @@ type Pressure struct {
 	IO     float64 `json:"io"`
 }
 
-// Scope is what one control group, or a like part, has spent.
+// Scope is what one cgroup, or a similar part, has spent.
 type Scope struct {
 	CPUSeconds  *float64 `json:"cpu_seconds"`
 	MemoryPeak  *float64 `json:"memory_peak_bytes"` // a level
@@ -100,14 +100,14 @@ type Usage struct {
 	OutBlocks           *float64 `json:"out_blocks"`
 }
 
-// Fingerprint is what an environment is, for telling what differs. An empty
-// string or nil means "unavailable".
+// Fingerprint describes an environment, so that differences can be found. An
+// empty string or nil means "unavailable".
 type Fingerprint struct {
 	Schema string `json:"schema"` // bakeoff/fingerprint/v1
 	// Facts holds name → value: kernel, cmdline, arch, cpu.model,
 	// cpu.count, cpu.microcode, mitigation.<name>, clocksource, governor,
 	// memory, fs.<mount>, libc, compiler, openssl, limit.<name>, os.
-	// Facts that a system cannot give are absent and named in Unavailable.
+	// Missing facts are named in Unavailable.
 	Facts       map[string]string `json:"facts"`
 	Unavailable map[string]string `json:"unavailable"` // name → reason
 }
@@ -120,13 +120,13 @@ type Limits struct {
 	CPUs   *int        `json:"cpus"`
 	CPUSet []int       `json:"cpu_set"` // of the host
 	Memory *unit.Bytes `json:"memory_bytes"`
-	// Quota is how many CPUs' worth of time it may use; nil: all of theirs.
+	// Quota is how many CPUs' worth of time it may use; nil is no limit.
 	Quota *float64 `json:"cpu_quota,omitempty"`
-	// Read and Write are how many bytes a second it may read from and write to
-	// the disk of its directory; nil: as many as it can.
+	// Read and Write limit the bytes per second from and to the disk of its
+	// directory; nil is no limit.
 	Read  *unit.Bytes `json:"read_bytes_per_second,omitempty"`
 	Write *unit.Bytes `json:"write_bytes_per_second,omitempty"`
-	// NotEnforced names limits that were asked for and that the technology
-	// cannot hold, with the reason: each is a confounder.
+	// NotEnforced names requested limits that the technology cannot
+	// enforce, with the reason; each is a confounder.
 	NotEnforced map[string]string `json:"not_enforced,omitempty"`
 }

@@ -11,14 +11,14 @@ import (
 // own HZ.
 const userHz = 100
 
-// statFacts is what /proc/stat tells; nil is what it lacks.
+// statFacts is the content of /proc/stat; nil is what it lacks.
 type statFacts struct {
 	cpu                          *CPU
 	contextSwitches, intr, forks *float64
 }
 
-// parseStat reads /proc/stat. The CPU time is that of the CPUs listed, of all
-// when none is; it is nil when one of them is not there.
+// parseStat reads /proc/stat. The CPU time is that of the given CPUs, or of all
+// if none are given; it is nil if one is missing.
 //
 // Source: proc_stat(5). Time of guests is part of user and of nice.
 func parseStat(text string, cpus []int) statFacts {
@@ -57,7 +57,7 @@ func parseStat(text string, cpus []int) statFacts {
 }
 
 // parseCPU reads the fields of a cpu line, in ticks; nil if it is not one.
-// The older kernels' lines are shorter: what they lack was not told apart.
+// Older kernels have shorter lines.
 func parseCPU(f []string) *CPU {
 	if len(f) < 4 {
 		return nil
@@ -74,11 +74,12 @@ func parseCPU(f []string) *CPU {
 }
 
 func (c CPU) plus(d CPU) CPU {
-	return CPU{c.User + d.User, c.System + d.System, c.Interrupt + d.Interrupt, c.Steal + d.Steal, c.IOWait + d.IOWait, c.Idle + d.Idle}
+	return CPU{c.User + d.User, c.System + d.System, c.Interrupt + d.Interrupt, c.Steal + d.Steal, c.IOWait + d.IOWait,
+		c.Idle + d.Idle}
 }
 
-// parsePairs reads lines of "name value" (/proc/vmstat, cpu.stat of a control
-// group), keeping the names asked for.
+// parsePairs reads lines of "name value" (/proc/vmstat, cpu.stat of a cgroup),
+// and keeps the given names.
 func parsePairs(text string, names ...string) map[string]float64 {
 	out := map[string]float64{}
 	for line := range strings.Lines(text) {
@@ -93,7 +94,7 @@ func parsePairs(text string, names ...string) map[string]float64 {
 	return out
 }
 
-// known returns a pointer to m[name], nil when it is not there.
+// known returns a pointer to m[name]; nil if it is missing.
 func known(m map[string]float64, name string) *float64 {
 	if v, ok := m[name]; ok {
 		return &v
@@ -104,11 +105,13 @@ func known(m map[string]float64, name string) *float64 {
 // diskFacts is the sum over disks.
 type diskFacts struct{ readOps, writeOps, readBytes, writeBytes *float64 }
 
-// sectorBytes is the unit of /proc/diskstats, whatever the disk's own sector.
+// sectorBytes is the unit of /proc/diskstats, whatever the sector size of the
+// disk.
 const sectorBytes = 512
 
-// parseDiskstats sums the lines of /proc/diskstats whose device counts; others
-// are partitions and devices stacked on disks, whose I/O would count twice.
+// parseDiskstats adds up the lines of /proc/diskstats whose device counts
+// accepts. The others are partitions and devices stacked on disks, whose I/O
+// would count twice.
 //
 // Source: Documentation/admin-guide/iostats.rst of Linux.
 func parseDiskstats(text string, counts func(device string) bool) diskFacts {
@@ -176,7 +179,7 @@ func parseCgroupPaths(text string) map[string]string {
 	return out
 }
 
-// count reads a non-negative whole number; nil if it is not one.
+// count parses a non-negative integer; nil if it is not one.
 func count(s string) *float64 {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 64)
 	if err != nil {

@@ -136,7 +136,8 @@ func TestCPUInfo(t *testing.T) {
 		t.Errorf("info is %+v", info)
 	}
 	// The order of flags is no difference; a flag less is one.
-	a, b, c := parseCPUInfo("flags : fpu sse avx\n"), parseCPUInfo("flags\t: avx sse fpu\n"), parseCPUInfo("flags : fpu sse\n")
+	a, b, c := parseCPUInfo("flags : fpu sse avx\n"), parseCPUInfo("flags\t: avx sse fpu\n"),
+		parseCPUInfo("flags : fpu sse\n")
 	if a.flags != b.flags || a.flags == c.flags {
 		t.Errorf("flags are %q, %q and %q", a.flags, b.flags, c.flags)
 	}
@@ -176,8 +177,9 @@ func TestSince(t *testing.T) {
 	n := func(v float64) *float64 { return &v }
 	before := Counters{AtNS: 5, CPU: &CPU{User: 1, Idle: 10}, ContextSwitches: n(7), Joules: n(100), Forks: n(1),
 		Pressure: &Pressure{CPU: 1}, Scope: &Scope{CPUSeconds: n(2), MemoryPeak: n(50)}}
-	after := Counters{AtNS: 9, CPU: &CPU{User: 3, Idle: 9.99}, ContextSwitches: n(9), Joules: n(3), FrequencyHz: n(2e9), Interrupts: n(1),
-		Pressure: &Pressure{CPU: 1.5}, Scope: &Scope{CPUSeconds: n(5), MemoryPeak: n(60)}}
+	after := Counters{AtNS: 9, CPU: &CPU{User: 3, Idle: 9.99}, ContextSwitches: n(9), Joules: n(3), FrequencyHz: n(2e9),
+		Interrupts: n(1),
+		Pressure:   &Pressure{CPU: 1.5}, Scope: &Scope{CPUSeconds: n(5), MemoryPeak: n(60)}}
 	d := after.Since(before)
 	if d.AtNS != 4 || d.CPU.Busy() != 2 || d.CPU.Idle != 0 || d.Pressure.CPU != 0.5 {
 		t.Errorf("difference is %+v", d)
@@ -186,7 +188,8 @@ func TestSince(t *testing.T) {
 	is(t, "frequency", d.FrequencyHz, 2e9)
 	is(t, "CPU of the scope", d.Scope.CPUSeconds, 3)
 	is(t, "peak of the scope", d.Scope.MemoryPeak, 60)
-	for what, v := range map[string]*float64{"a wrapped counter": d.Joules, "known before only": d.Forks, "known after only": d.Interrupts} {
+	for what, v := range map[string]*float64{"a wrapped counter": d.Joules, "known before only": d.Forks,
+		"known after only": d.Interrupts} {
 		if v != nil {
 			t.Errorf("%s became %g", what, *v)
 		}
@@ -199,7 +202,8 @@ func TestSince(t *testing.T) {
 // FuzzProc gives any text to every parser: none may panic, count what is not
 // finite, or go below zero.
 func FuzzProc(f *testing.F) {
-	for _, name := range []string{"stat", "vmstat", "diskstats", "cpuinfo", "meminfo", "pressure-cpu", "os-release", "cgroup", "mountinfo"} {
+	for _, name := range []string{"stat", "vmstat", "diskstats", "cpuinfo", "meminfo", "pressure-cpu", "os-release",
+		"cgroup", "mountinfo"} {
 		f.Add(stored(f, name))
 	}
 	f.Add("cpu  18446744073709551615 1 1 1\nctxt\nctxt \nintr 99999999999999999999\n")

@@ -2,7 +2,7 @@ package probe
 
 import "golang.org/x/sys/unix"
 
-// fileSystem says what file system path is on, and what it lies on.
+// fileSystem returns the type and the device of the file system of path.
 func fileSystem(path string) string {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {

@@ -7,30 +7,30 @@ import (
 	"strings"
 )
 
-// What may say for how long CPUs were busy: the values of Counters.CPUSource.
+// The sources of CPU busy time: the values of Counters.CPUSource.
 //
-// Ticks are a sample: whoever runs when one falls is charged with all of it, so
-// that work of a few ticks is told badly or not at all. The others are times
-// that the scheduler takes whenever it changes what a CPU runs, in nanoseconds.
-// They hold tasks alone (a virtual machine's CPUs are tasks of its host), and
-// not the interrupts that a CPU takes while it is idle, which ticks have a part
-// of. What runs when they are read is charged up to the last tick in cpuacct,
-// and up to its last change in schedstat: for a task that computes without a
-// break from one reading to the next, schedstat may say too little or too much.
-// Interrupts taken, and time stolen, while a task runs are in schedstat and,
-// with a kernel that tells them apart, not in cpuacct.
+// Ticks are samples: the task that runs at a tick is charged with all of it, so
+// work of a few ticks is measured badly or not at all. The other sources are
+// times in nanoseconds that the scheduler takes whenever a CPU switches tasks.
+// They count only tasks (the CPUs of a virtual machine are tasks of its host),
+// not the interrupts that an idle CPU handles, which ticks count in part. A
+// running task is charged up to the last tick in cpuacct, and up to its last
+// switch in schedstat: for a task that computes without a break between two
+// readings, schedstat may be too low or too high. schedstat includes interrupts
+// and stolen time during a task; cpuacct excludes them if the kernel separates
+// them.
 const (
-	SourceTicks     = "ticks"     // the states of CPU: /proc/stat and its like
+	SourceTicks     = "ticks"     // the states of CPU: /proc/stat and similar
 	SourceSchedstat = "schedstat" // Linux, /proc/schedstat
 	SourceCPUAcct   = "cpuacct"   // Linux, control groups version 1
 	SourceKstat     = "kstat"     // illumos, microstates; interrupts included
 )
 
-// Busy returns for how many seconds the CPUs were busy, and what says so. c is
-// a difference that Since returned. ok is false where nothing says it.
+// Busy returns how many seconds the CPUs were busy, and the source. c is a
+// difference that Since returned. ok is false if there is no source.
 func (c Counters) Busy() (seconds float64, source string, ok bool) {
 	switch {
-	// Where no task ran, what ticks there are were interrupts.
+	// If no task ran, the ticks are interrupts.
 	case c.TaskNS != nil && *c.TaskNS > 0:
 		return float64(*c.TaskNS) / 1e9, c.CPUSource, true
 	case c.CPU != nil:
@@ -39,8 +39,8 @@ func (c Counters) Busy() (seconds float64, source string, ok bool) {
 	return 0, "", false
 }
 
-// setTaskTime writes down what tells the time of CPUs: ns by source, or ticks
-// where ns is nil.
+// setTaskTime records the busy time of CPUs: ns from source, or ticks if ns is
+// nil.
 func (c *Counters) setTaskTime(ns *int64, source string) {
 	switch {
 	case ns != nil:
@@ -50,8 +50,8 @@ func (c *Counters) setTaskTime(ns *int64, source string) {
 	}
 }
 
-// tasksSince writes into the difference d, of which c is the end, for how long
-// tasks ran. Two sources do not count the same.
+// tasksSince writes into the difference d, whose end is c, how long tasks ran.
+// Two different sources cannot be subtracted.
 func (c Counters) tasksSince(before Counters, d *Counters) {
 	d.TaskNS, d.CPUSource = nil, ""
 	var ns *int64
@@ -63,16 +63,17 @@ func (c Counters) tasksSince(before Counters, d *Counters) {
 	d.setTaskTime(ns, c.CPUSource)
 }
 
-// schedstatVersions are those whose lines of CPUs are read here. Between them
-// only the lines of domains differ.
+// schedstatVersions are the supported versions. Between them only the lines of
+// domains differ.
 var schedstatVersions = []string{"15", "16", "17"}
 
-// parseSchedstat reads from /proc/schedstat for how many nanoseconds the CPUs
-// listed, all when none is, ran tasks; nil when it is of another version, one
-// of them is not there, or has never run a task.
+// parseSchedstat reads from /proc/schedstat how many nanoseconds the given
+// CPUs, or all if none are given, ran tasks. It returns nil for another
+// version, and if one of the CPUs is missing or has never run a task.
 //
-// Source: Documentation/scheduler/sched-stats.rst of Linux, whose unit was
-// mended late: since 2.6.23 these times are nanoseconds (kernel/sched/stats.h).
+// Source: Documentation/scheduler/sched-stats.rst of Linux. Its unit was
+// corrected late: since 2.6.23 these times are nanoseconds
+// (kernel/sched/stats.h).
 func parseSchedstat(text string, cpus []int) *int64 {
 	version, lines, _ := strings.Cut(text, "\n")
 	if v, ok := strings.CutPrefix(version, "version "); !ok || !slices.Contains(schedstatVersions, v) {
@@ -94,11 +95,11 @@ func parseSchedstat(text string, cpus []int) *int64 {
 	return sumTimes(times, cpus)
 }
 
-// parseUsagePerCPU reads from cpuacct.usage_percpu for how many nanoseconds the
-// CPUs listed, all when none is, ran tasks of a control group; nil when one of
-// them is not there, or has never run a task. The file has a number for each
-// CPU that there could be, in their order: possible, from sysfs, must be
-// "0-…", or numbers would be taken for those of other CPUs.
+// parseUsagePerCPU reads from cpuacct.usage_percpu how many nanoseconds the
+// given CPUs, or all if none are given, ran tasks of a cgroup. It returns nil
+// if one of them is missing or has never run a task. The file has one number
+// for each possible CPU, in order: possible, from sysfs, must be "0-…", or a
+// number could belong to another CPU.
 //
 // Source: Documentation/admin-guide/cgroup-v1/cpuacct.rst of Linux.
 func parseUsagePerCPU(text, possible string, cpus []int) *int64 {
@@ -116,7 +117,7 @@ func parseUsagePerCPU(text, possible string, cpus []int) *int64 {
 		if err != nil || ns < 0 {
 			return nil
 		}
-		// One that never came up is possible, and does not run.
+		// A possible CPU may never have come online.
 		if ns > 0 || slices.Contains(cpus, n) {
 			times[n] = ns
 		}
@@ -124,8 +125,8 @@ func parseUsagePerCPU(text, possible string, cpus []int) *int64 {
 	return sumTimes(times, cpus)
 }
 
-// sumTimes adds the times of some CPUs, of all when none is listed; nil when
-// one is missing or 0, or they are more than can be told.
+// sumTimes adds up the times of the given CPUs, or of all if none are given;
+// nil if one is missing or 0, or if the sum overflows.
 func sumTimes(times map[int]int64, cpus []int) *int64 {
 	if len(cpus) == 0 {
 		for n := range times {
@@ -146,8 +147,8 @@ func sumTimes(times map[int]int64, cpus []int) *int64 {
 	return &sum
 }
 
-// accountMounts returns where the control groups of version 1 that account for
-// CPUs are mounted, of the mounts of a system.
+// accountMounts returns the mount points of the cgroup v1 hierarchies that
+// account for CPUs.
 func accountMounts(all mounts) (points []string) {
 	for _, m := range all {
 		if m.kind == "cgroup" && slices.Contains(strings.Split(m.options, ","), "cpuacct") {

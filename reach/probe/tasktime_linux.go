@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// readTaskTime returns for how many nanoseconds the CPUs listed, all when none
-// is, ran tasks, and what says so. cpuacct comes first, as it knows of those
-// that run just now.
+// readTaskTime returns how many nanoseconds the given CPUs, or all if none are
+// given, ran tasks, and the source. It prefers cpuacct, which includes tasks
+// that are running.
 func readTaskTime(cpus []int) (ns *int64, source string) {
 	if a := account(); a.usage != "" {
 		if ns := parseUsagePerCPU(text(a.usage), a.possible, cpus); ns != nil {
@@ -17,16 +17,16 @@ func readTaskTime(cpus []int) (ns *int64, source string) {
 	}
 	stat := text("/proc/schedstat")
 	if len(stat) >= fileBytes {
-		return nil, SourceSchedstat // cut off: CPUs are missing at its end
+		return nil, SourceSchedstat // truncated: the last CPUs are missing
 	}
 	return parseSchedstat(stat, cpus), SourceSchedstat
 }
 
-// cpuAccount is the file that says what the whole machine's tasks had of each
-// CPU, "" if there is none, and which CPUs there can be.
+// cpuAccount is the file with the time that all tasks of the machine used on
+// each CPU ("" if there is none), and the list of possible CPUs.
 type cpuAccount struct{ usage, possible string }
 
-// account is found once: mounts of control groups stay.
+// account is found once, because cgroup mounts do not change.
 var account = sync.OnceValue(func() cpuAccount {
 	for _, dir := range accountMounts(parseMounts(text("/proc/self/mountinfo"))) {
 		if wholeMachine(dir) {
@@ -36,10 +36,9 @@ var account = sync.OnceValue(func() cpuAccount {
 	return cpuAccount{}
 })
 
-// wholeMachine tells whether dir is the root of a hierarchy of control groups
-// of version 1. A container may see its own group in that place, by a mount of
-// its own or by a namespace, and would count itself for the machine. Only the
-// real root has a release agent.
+// wholeMachine reports whether dir is the root of a cgroup v1 hierarchy. A
+// container may see its own cgroup there, through a mount or a namespace, and
+// would count itself as the machine. Only the real root has a release agent.
 //
 // Source: Documentation/admin-guide/cgroup-v1/cgroups.rst of Linux, 1.4.
 func wholeMachine(dir string) bool {

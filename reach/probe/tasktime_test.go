@@ -71,7 +71,8 @@ func TestUsagePerCPU(t *testing.T) {
 }
 
 func TestAccountMounts(t *testing.T) {
-	if got := accountMounts(parseMounts(stored(t, "mountinfo-cgroup"))); !slices.Equal(got, []string{"/sys/fs/cgroup/cpuacct"}) {
+	if got := accountMounts(parseMounts(stored(t, "mountinfo-cgroup"))); !slices.Equal(got,
+		[]string{"/sys/fs/cgroup/cpuacct"}) {
 		t.Errorf("mounted at %q", got)
 	}
 	const joined = "36 25 0:32 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
@@ -95,7 +96,8 @@ func TestBusy(t *testing.T) {
 		seconds       float64
 		source        string
 	}{
-		"nanoseconds":           {at(1, ns(5e6), SourceSchedstat), at(1.02, ns(17e6), SourceSchedstat), 0.012, SourceSchedstat},
+		"nanoseconds": {at(1, ns(5e6), SourceSchedstat), at(1.02, ns(17e6), SourceSchedstat), 0.012,
+			SourceSchedstat},
 		"no tick":               {at(1, ns(5e6), SourceCPUAcct), at(1, ns(6e6), SourceCPUAcct), 0.001, SourceCPUAcct},
 		"two sources":           {at(1, ns(5e6), SourceSchedstat), at(1.02, ns(17e6), SourceCPUAcct), 0.02, SourceTicks},
 		"ticks at the end":      {at(1, ns(5e6), SourceSchedstat), at(1.02, nil, SourceTicks), 0.02, SourceTicks},

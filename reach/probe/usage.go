@@ -2,11 +2,11 @@ package probe
 
 import "syscall"
 
-// UsageOf reads what ru says was spent: of a finished child, of a process or
-// of a thread. Sizes are in bytes, times in seconds.
+// UsageOf converts the resource usage of a finished child, a process or a
+// thread. Sizes are in bytes, times in seconds.
 //
-// Source: getrusage(2) of each system; they agree on the fields, and differ
-// in the unit of ru_maxrss.
+// Source: getrusage(2) of each system; they agree on the fields and differ in
+// the unit of ru_maxrss.
 func UsageOf(ru *syscall.Rusage) Usage {
 	u := Usage{
 		UserSeconds:         seconds(ru.Utime),
@@ -36,10 +36,10 @@ func Process() (Usage, error) {
 	return UsageOf(&self).Add(UsageOf(&children)), nil
 }
 
-// Thread returns the CPU seconds that the calling thread has spent, and those
-// of the finished children of the process. Where a system does not tell
-// threads apart it is the whole process, which is the same as long as one
-// thread does the work. The caller has locked its goroutine to the thread.
+// Thread returns the CPU seconds that the calling thread has used, and those of
+// the finished children of the process. On a system that does not account for
+// threads it is the whole process, which is the same as long as one thread does
+// the work. The caller must have locked its goroutine to the thread.
 func Thread() (float64, error) {
 	own, err := threadSeconds()
 	if err != nil {
@@ -52,8 +52,8 @@ func Thread() (float64, error) {
 	return own + seconds(children.Utime) + seconds(children.Stime), nil
 }
 
-// Add returns the sum of two usages; of the two peaks of memory it keeps the
-// larger one, because they need not have been at the same time.
+// Add returns the sum of two usages. Of the two memory peaks it keeps the
+// larger, because they need not have happened at the same time.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		UserSeconds:         u.UserSeconds + v.UserSeconds,
@@ -83,7 +83,7 @@ func number(n int64) *float64 {
 	return &f
 }
 
-// sum adds what is known; something unknown makes the sum unknown.
+// sum adds two values; it is nil if one is unknown.
 func sum(a, b *float64) *float64 {
 	if a == nil || b == nil {
 		return nil

@@ -4,9 +4,9 @@ import "golang.org/x/sys/unix"
 
 const maxRSSUnit = 1024 // getrusage(2): kilobytes
 
-// threadSeconds is what the calling thread has spent until now. getrusage(2)
-// says of a thread that runs only what it had spent at the last tick, up to
-// 10 ms ago, where the kernel does not account for every entry into itself.
+// threadSeconds returns the CPU time of the calling thread. getrusage(2)
+// reports the value of the last tick, up to 10 ms ago, if the kernel does not
+// account for every entry into itself.
 //
 // Source: kernel/sched/cputime.c of Linux, task_cputime_adjusted.
 func threadSeconds() (float64, error) {

@@ -4,8 +4,8 @@ package probe
 
 import "syscall"
 
-// threadSeconds is what the calling thread, or the process where a system does
-// not tell threads apart, has spent.
+// threadSeconds returns the CPU time of the calling thread, or of the process
+// if the system does not account for threads.
 func threadSeconds() (float64, error) {
 	var self syscall.Rusage
 	if err := syscall.Getrusage(rusageThread, &self); err != nil {

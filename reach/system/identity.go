@@ -12,7 +12,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Identity is what a machine says that it is.
+// Identity identifies the operating system of a machine.
 type Identity struct {
 	Kernel  string // uname -s: Linux, FreeBSD, SunOS …
 	Version string // uname -v: on SmartOS joyent_ and a date
@@ -23,7 +23,7 @@ type Identity struct {
 // maxRelease bounds an os-release file, in bytes.
 const maxRelease = 64 << 10
 
-// Identify asks the system behind c what it is.
+// Identify reads the identity of the system behind c.
 func Identify(ctx context.Context, c conn.Conn) (Identity, error) {
 	var id Identity
 	for flag, to := range map[string]*string{"-s": &id.Kernel, "-v": &id.Version} {
@@ -50,9 +50,8 @@ func Identify(ctx context.Context, c conn.Conn) (Identity, error) {
 	return id, nil
 }
 
-// Ask runs a program of the system and returns what it printed, without the
-// white space around it. A program that fails is an error of kind
-// fault.Subject with what it said.
+// Ask runs a program and returns its output without surrounding white space. A
+// program that fails is an error of kind fault.Subject with its error output.
 func Ask(ctx context.Context, c conn.Conn, argv ...string) (string, error) {
 	out, errs := &bounded{limit: maxRelease}, &bounded{limit: 4 << 10}
 	exit, err := c.Exec(ctx, conn.Cmd{Argv: argv, Stdout: out, Stderr: errs})
@@ -61,7 +60,8 @@ func Ask(ctx context.Context, c conn.Conn, argv ...string) (string, error) {
 	}
 	said := strings.TrimSpace(out.buf.String())
 	if !exit.OK() {
-		return said, fault.New(fault.Subject, "%s: %s: %s", strings.Join(argv, " "), exit, strings.TrimSpace(errs.buf.String()))
+		return said, fault.New(fault.Subject, "%s: %s: %s", strings.Join(argv, " "), exit,
+			strings.TrimSpace(errs.buf.String()))
 	}
 	return said, nil
 }
@@ -72,15 +72,14 @@ type bounded struct {
 	limit int
 }
 
-// Write never fails, so that who writes is not blocked.
+// Write never fails, so that the writer is not blocked.
 func (b *bounded) Write(p []byte) (int, error) {
 	b.buf.Write(p[:min(len(p), b.limit-b.buf.Len())])
 	return len(p), nil
 }
 
-// ParseRelease reads the assignments of os-release(5): NAME=value, with the
-// quotes of a shell around the value, or none. An error of kind fault.Invalid
-// names the line.
+// ParseRelease reads the assignments of os-release(5): NAME=value, the value
+// optionally in shell quotes. An error of kind fault.Invalid names the line.
 func ParseRelease(text []byte) (map[string]string, error) {
 	out := map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -91,7 +90,7 @@ func ParseRelease(text []byte) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(line, "=")
 		if !ok || name == "" || strings.ContainsAny(name, " \t\"'") {
-			return nil, fault.New(fault.Invalid, "line %d: %q is no NAME=value", n, line)
+			return nil, fault.New(fault.Invalid, "line %d: %q is not NAME=value", n, line)
 		}
 		unquoted, err := unquote(value)
 		if err != nil {
@@ -105,14 +104,14 @@ func ParseRelease(text []byte) (map[string]string, error) {
 	return out, nil
 }
 
-// unquote takes one pair of quotes away, and inside double ones the
-// backslashes before the characters that os-release(5) names.
+// unquote removes one pair of quotes, and inside double quotes the backslashes
+// before the characters that os-release(5) names.
 func unquote(v string) (string, error) {
 	if v == "" || v[0] != '"' && v[0] != '\'' {
 		return v, nil
 	}
 	if len(v) < 2 || v[len(v)-1] != v[0] {
-		return "", fmt.Errorf("the quote of %s does not end", v)
+		return "", fmt.Errorf("missing closing quote in %s", v)
 	}
 	if v[0] == '\'' {
 		return v[1 : len(v)-1], nil
@@ -127,8 +126,8 @@ func unquote(v string) (string, error) {
 	return b.String(), nil
 }
 
-// Of returns the system that an identity is of: the one that names its ID,
-// else one that names an ID it is like; ok is false for none.
+// Of returns the system of an identity: the one that names its ID, else one
+// that names an ID in ID_LIKE; ok is false if there is none.
 func Of(all []System, id Identity) (System, bool) {
 	like := append([]string{id.Release["ID"]}, strings.Fields(id.Release["ID_LIKE"])...)
 	for _, name := range like {

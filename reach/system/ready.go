@@ -10,8 +10,8 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Wait asks until the system is ready, or ctx ends: that is an error of kind
-// fault.Subject. Between two questions it pauses for pause.
+// Wait checks until the system is ready, with a pause after each check. If ctx
+// ends first, the error is of kind fault.Subject.
 func Wait(ctx context.Context, s System, c conn.Conn, pause time.Duration) error {
 	for {
 		ready, err := s.Ready(ctx, c)
@@ -23,7 +23,8 @@ func Wait(ctx context.Context, s System, c conn.Conn, pause time.Duration) error
 		}
 		select {
 		case <-ctx.Done():
-			return fault.New(fault.Subject, "%s did not become ready (%s): %v", s.Doc().Name, s.Doc().Readiness, context.Cause(ctx))
+			return fault.New(fault.Subject, "%s did not become ready (%s): %v", s.Doc().Name, s.Doc().Readiness,
+				context.Cause(ctx))
 		case <-time.After(pause):
 		}
 	}
@@ -51,8 +52,8 @@ func (RC) Ready(ctx context.Context, c conn.Conn) (bool, error) {
 	return false, fault.New(fault.Subject, "pgrep -f %q: %s", pattern, exit)
 }
 
-// Reads returns the content of a small file without the white space around
-// it; ok is false where it does not exist.
+// Reads returns the content of a small file without surrounding white space; ok
+// is false if it does not exist.
 func Reads(ctx context.Context, c conn.Conn, path string) (text string, ok bool, err error) {
 	file := &bounded{limit: maxRelease}
 	err = c.Pull(ctx, path, file)

@@ -1,9 +1,9 @@
-// Package system is the contract of operating systems: how a program is
-// installed on one, where its servers keep their configuration, when it is
-// ready, and what can be read of it.
+// Package system is the contract of operating systems: how to install a
+// program, where servers keep their configuration, when the system is ready,
+// and what can be read from it.
 //
-// Each child package is one system; package all lists them; package
-// systemtest is the suite that every one of them passes.
+// Each child package is one system; package all lists them; package systemtest
+// is the suite that every one of them passes.
 package system
 
 import (
@@ -16,21 +16,20 @@ import (
 // System is an operating system, on a host or in an environment.
 type System interface {
 	Doc() Doc
-	// Ready tells whether the system behind c has come up as far as it will:
-	// its services were started. It asks once and does not wait. An error says
-	// that the question could not be asked.
+	// Ready reports whether the system behind c has finished booting: its
+	// services were started. It checks once and does not wait. An error
+	// says that the check itself failed.
 	Ready(ctx context.Context, c conn.Conn) (bool, error)
 }
 
-// Status says how far a system's page can be believed.
+// Status says how well a system's description is tested.
 type Status string
 
 // The states of a system.
 const (
-	// Proven systems were asked for real by the project's tests.
+	// Proven: the project's tests have run on the system.
 	Proven Status = "proven"
-	// Unproven ones are written from their manuals, and no test of the
-	// project has run on one.
+	// Unproven: written from manuals; no test of the project has run on it.
 	Unproven Status = "unproven"
 )
 
@@ -39,25 +38,25 @@ type Doc struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary"` // one sentence without its full stop
 	Status  Status `json:"status"`
-	// Kernel is what `uname -s` prints there; IDs are the ID and ID_LIKE of
-	// its os-release(5), none where the kernel says all.
+	// Kernel is the output of `uname -s`; IDs are the ID and ID_LIKE in
+	// os-release(5), none if Kernel identifies the system.
 	Kernel  string   `json:"kernel"`
 	IDs     []string `json:"ids,omitempty"`
 	Manager Manager  `json:"manager"`
-	// Packages maps a program to the package that brings it, where that has
-	// another name. A program that is Base is always there.
-	// Programs that nobody packages for it are Without.
+	// Packages maps a program to its package, if the names differ. Base
+	// programs are always present. Without lists programs that have no
+	// package.
 	Packages map[string]string `json:"packages"`
 	Base     []string          `json:"base"`
 	Without  []string          `json:"without,omitempty"`
-	// Files are where packaged servers keep what a person edits: "nginx" to
-	// its configuration.
+	// Files maps a server, such as "nginx", to its configuration file.
 	Files map[string]string `json:"files"`
-	// Service is the argument vector that starts a service, with NAME in it.
+	// Service is the argument vector that starts the service NAME.
 	Service []string `json:"service"`
-	// Readiness says in words what Ready looks at.
+	// Readiness describes what Ready checks.
 	Readiness string `json:"readiness"`
-	// Counters and Fingerprint say what the agent reads there, and from where.
+	// Counters and Fingerprint describe what the agent reads, and from
+	// where.
 	Counters    []string `json:"counters"`
 	Fingerprint []string `json:"fingerprint"`
 	Source      []string `json:"source"` // manuals
@@ -66,18 +65,18 @@ type Doc struct {
 // Manager is a package manager. Its argument vectors are run as root.
 type Manager struct {
 	Name string `json:"name"`
-	// Update fetches the lists of packages; nil where installing does.
+	// Update fetches the package lists; nil if Install does so.
 	Update []string `json:"update,omitempty"`
-	// Install is followed by the names of packages; it asks nothing.
+	// Install is followed by package names and does not prompt.
 	Install []string `json:"install"`
-	// Query is followed by one name, and ends with 0 if that is installed.
+	// Query is followed by one name; exit code 0 means installed.
 	Query []string `json:"query"`
 	// Env is added to the environment of all of them.
 	Env []string `json:"env,omitempty"`
 }
 
-// Package returns the package of d that brings a program; ok is false where
-// the base system has it already.
+// Package returns the package of a program; ok is false if the base system has
+// it.
 func (d Doc) Package(program string) (name string, ok bool) {
 	for _, b := range d.Base {
 		if b == program {
@@ -90,14 +89,14 @@ func (d Doc) Package(program string) (name string, ok bool) {
 	return program, true
 }
 
-// InstallLine is the command with which a person installs packages on the
-// system, for a message: it quotes nothing, since names of packages need none.
+// InstallLine is the command that installs packages, for a message. Package
+// names need no quoting.
 func (d Doc) InstallLine(packages ...string) string {
 	return strings.Join(append(append([]string{}, d.Manager.Install...), packages...), " ")
 }
 
-// InstallPrograms is InstallLine for what brings the programs; "" when the
-// base system has all of them.
+// InstallPrograms is InstallLine for the packages of programs; "" if the base
+// system has all of them.
 func (d Doc) InstallPrograms(programs ...string) string {
 	var packages []string
 	for _, p := range programs {

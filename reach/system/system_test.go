@@ -41,7 +41,8 @@ func TestIdentify(t *testing.T) {
 }
 
 func kernel(name, version string) systemtest.Machine {
-	return systemtest.Machine{Says: map[string]systemtest.Answer{"uname -s": {Stdout: name + "\n"}, "uname -v": {Stdout: version + "\n"}}}
+	return systemtest.Machine{Says: map[string]systemtest.Answer{"uname -s": {Stdout: name + "\n"},
+		"uname -v": {Stdout: version + "\n"}}}
 }
 
 func linux(release string) systemtest.Machine {
@@ -66,7 +67,8 @@ func TestInstallLines(t *testing.T) {
 }
 
 func TestParseRelease(t *testing.T) {
-	got, err := system.ParseRelease([]byte("# a comment\n\nID=debian\nNAME=\"a \\\"b\\\" \\$c \\d\"\nX='y \"z\"'\nEMPTY=\n"))
+	got, err := system.ParseRelease(
+		[]byte("# a comment\n\nID=debian\nNAME=\"a \\\"b\\\" \\$c \\d\"\nX='y \"z\"'\nEMPTY=\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +77,10 @@ func TestParseRelease(t *testing.T) {
 			t.Errorf("%s is %q, and %q is right", name, got[name], want)
 		}
 	}
-	for text, says := range map[string]string{"ID=debian\nnothing\n": "line 2", "=x": "line 1", "A=\"x": "does not end", "A B=c": "line 1"} {
-		if _, err := system.ParseRelease([]byte(text)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
+	for text, says := range map[string]string{"ID=debian\nnothing\n": "line 2", "=x": "line 1", "A=\"x": "does not end",
+		"A B=c": "line 1"} {
+		if _, err := system.ParseRelease([]byte(text)); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%q: error is %v", text, err)
 		}
 	}
@@ -106,7 +110,8 @@ func (c counting) Ready(context.Context, conn.Conn) (bool, error) {
 
 func TestWait(t *testing.T) {
 	asked := 0
-	if err := system.Wait(t.Context(), counting{all.Systems()[0], &asked}, nil, time.Microsecond); err != nil || asked != 3 {
+	if err := system.Wait(t.Context(), counting{all.Systems()[0], &asked}, nil, time.Microsecond); err != nil ||
+		asked != 3 {
 		t.Errorf("after %d questions: %v", asked, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

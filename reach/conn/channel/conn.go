@@ -17,18 +17,18 @@ import (
 	"bakeoff/base/safetext"
 )
 
-// Options set how long a silent agent is waited for. The zero value is fit
-// for an emulated guest on a busy machine.
+// Options set how long the channel waits for a silent agent. The zero value
+// suits an emulated guest on a busy machine.
 type Options struct {
-	// Silence is how long nothing may come from the agent while a request is
-	// under way before it is asked whether it lives (default 5 s).
+	// Silence is how long the agent may send nothing during a request
+	// before the channel pings it (default 5 s).
 	Silence time.Duration
-	// Patience is how long its answer may take, before the guest counts as
-	// hung and every request fails (default 30 s).
+	// Patience is how long the answer to the ping may take (default 30 s).
+	// After that the guest counts as hung, and every request fails.
 	Patience time.Duration
-	// Reason is asked once when the way breaks by itself, and may wait a
-	// moment to find out: why the other end is gone. nil, and nil from it,
-	// leave what the channel saw.
+	// Reason is called once when the connection breaks without Close, and
+	// returns why the other end is gone. It may wait a moment to find out.
+	// If it is nil or returns nil, the channel reports what it saw itself.
 	Reason func() error
 }
 
@@ -44,13 +44,13 @@ type Conn struct {
 
 	asked  sync.Once // for the reason
 	mu     sync.Mutex
-	broken error // why the way broke; nil while it holds
+	broken error // why the connection broke; nil while it works
 
 	stop context.CancelFunc
 }
 
-// Open greets the agent at the other end of rw and returns a way to it. It
-// owns rw, and closes it when it fails. ctx bounds the greeting only.
+// Open greets the agent at the other end of rw and returns a connection to it.
+// The Conn owns rw; a failed Open closes it. ctx bounds the greeting only.
 func Open(ctx context.Context, rw io.ReadWriteCloser, o Options) (*Conn, error) {
 	if o.Silence <= 0 {
 		o.Silence = 5 * time.Second
@@ -74,14 +74,14 @@ func Open(ctx context.Context, rw io.ReadWriteCloser, o Options) (*Conn, error) 
 	return c, nil
 }
 
-// Close ends the conversation; the agent kills what runs.
+// Close ends the session; the agent kills what it runs.
 func (c *Conn) Close() error {
 	c.fail(fault.New(fault.Lab, "channel: closed"))
 	return nil
 }
 
-// Fail breaks the way with a reason that every request then returns. The
-// first reason stays.
+// Fail breaks the connection with a reason that every later request returns.
+// The first reason stays.
 func (c *Conn) Fail(reason error) { c.fail(reason) }
 
 func (c *Conn) fail(reason error) {
@@ -94,8 +94,8 @@ func (c *Conn) fail(reason error) {
 	c.session.Close()
 }
 
-// Rest tells that the guest is about to be frozen (true), or runs again: a
-// resting guest may be silent, and requests are refused.
+// Rest says that the guest is about to be frozen (true) or runs again (false).
+// A frozen guest may be silent, and requests to it are refused.
 func (c *Conn) Rest(resting bool) {
 	if !resting {
 		c.link.lastRead.Store(time.Now().UnixNano())
@@ -103,7 +103,7 @@ func (c *Conn) Rest(resting bool) {
 	c.resting.Store(resting)
 }
 
-// watch asks an agent that is silent during a request whether it lives.
+// watch pings an agent that is silent during a request.
 func (c *Conn) watch(ctx context.Context) {
 	tick := time.NewTicker(c.options.Silence / 2)
 	defer tick.Stop()
@@ -121,14 +121,14 @@ func (c *Conn) watch(ctx context.Context) {
 			continue
 		}
 		if _, err := c.session.Ping(); err != nil && !c.resting.Load() && !c.session.IsClosed() {
-			c.fail(fault.New(fault.Subject, "channel: the guest hangs: nothing came from it for %v",
+			c.fail(fault.New(fault.Subject, "channel: the guest does not respond: nothing received for %v",
 				time.Since(time.Unix(0, c.link.lastRead.Load())).Round(100*time.Millisecond)))
 			return
 		}
 	}
 }
 
-// hungUp notes that the other end is gone, and why.
+// hungUp records that the other end is gone, and why.
 func (c *Conn) hungUp() {
 	c.asked.Do(func() {
 		if c.options.Reason != nil {
@@ -136,22 +136,22 @@ func (c *Conn) hungUp() {
 				c.fail(err)
 			}
 		}
-		c.fail(fault.New(fault.Subject, "channel: the agent has hung up"))
+		c.fail(fault.New(fault.Subject, "channel: the agent closed the connection"))
 	})
 }
 
-// Broken returns why the way broke; nil while it holds.
+// Broken returns why the connection broke; nil while it works.
 func (c *Conn) Broken() error { return c.reason() }
 
-// reason returns why the way broke; nil while it holds.
+// reason returns why the connection broke; nil while it works.
 func (c *Conn) reason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.broken
 }
 
-// why returns the reason for which err happened: that of the broken way, or
-// err itself as the subject's fault.
+// why returns the cause of err: the reason of a broken connection, or err
+// itself as a fault.Subject.
 func (c *Conn) why(err error) error {
 	if broken := c.reason(); broken != nil {
 		return broken
@@ -161,7 +161,7 @@ func (c *Conn) why(err error) error {
 		return c.reason()
 	}
 	if err == io.EOF { // the end of one stream
-		return fault.New(fault.Subject, "channel: the agent broke off its answer")
+		return fault.New(fault.Subject, "channel: the agent ended its answer early")
 	}
 	var classed *fault.Error
 	if errors.As(err, &classed) {
@@ -170,7 +170,7 @@ func (c *Conn) why(err error) error {
 	return fault.Wrap(fault.Subject, "channel", err)
 }
 
-// request is one request under way.
+// request is one request in progress.
 type request struct {
 	c      *Conn
 	id     uint64
@@ -193,7 +193,7 @@ func (c *Conn) ask(req Request) (*request, error) {
 		return nil, fault.Wrap(fault.Invalid, "channel", err)
 	}
 	if len(text) > MaxPayload {
-		return nil, fault.New(fault.Invalid, "channel: a request of %d bytes; %d is the most", len(text), MaxPayload)
+		return nil, fault.New(fault.Invalid, "channel: the request has %d bytes; the limit is %d", len(text), MaxPayload)
 	}
 	c.active.Add(1)
 	stream, err := c.session.OpenStream()
@@ -216,14 +216,14 @@ func (r *request) close() {
 	})
 }
 
-// abort makes the agent end the request, and a read of its answer return
-// within grace.
+// abort makes the agent end the request. A read of its answer returns within
+// grace.
 func (r *request) abort(grace time.Duration) {
 	r.stream.SetReadDeadline(time.Now().Add(grace))
 	go func() {
 		k, err := r.c.ask(Request{Op: OpKill, ID: r.id})
 		if err != nil {
-			return // the way is broken, and so is the request
+			return // the connection is broken, and so is the request
 		}
 		defer k.close()
 		k.stream.SetReadDeadline(time.Now().Add(r.c.options.Patience))
@@ -243,8 +243,9 @@ func (r *request) send(kind byte, payload []byte) error {
 	return err
 }
 
-// sendAll copies src to the agent as FrameInput. A failing src is its own
-// error; a failing stream ends the copy silently, because its reader tells.
+// sendAll copies src to the agent as FrameInput. It returns src's error. A
+// failing stream ends the copy silently, because the reader of the answer
+// reports it.
 func (r *request) sendAll(src io.Reader) error {
 	buf := make([]byte, HeaderSize+ChunkSize)
 	for {
@@ -268,8 +269,8 @@ func (r *request) sendAll(src io.Reader) error {
 	}
 }
 
-// receive reads frames until the result. Data goes to sink, whose error ends
-// the request.
+// receive reads frames up to the result. It passes data to sink; an error of
+// sink ends the request.
 func (r *request) receive(sink func(kind byte, data []byte) error) (Result, error) {
 	for {
 		kind, payload, buf, err := ReadFrame(r.in, r.buf)
@@ -291,13 +292,13 @@ func (r *request) receive(sink func(kind byte, data []byte) error) (Result, erro
 				return Result{}, err
 			}
 		default:
-			return Result{}, fault.New(fault.Subject, "channel: the agent sent a frame of type %q in an answer", kind)
+			return Result{}, fault.New(fault.Subject, "channel: unexpected frame type %q in an answer of the agent", kind)
 		}
 	}
 }
 
-// readFault returns the agent's error. The agent speaks for the guest, so
-// that whatever is not the input's fault is the subject's.
+// readFault returns the agent's error. The agent speaks for the guest, so an
+// error that is not the input's fault is the subject's.
 func readFault(payload []byte) error {
 	var f Fault
 	if err := json.Unmarshal(payload, &f); err != nil {
@@ -312,7 +313,7 @@ func readFault(payload []byte) error {
 	return fault.New(kind, "%s", safetext.Clip(safetext.Text(f.Message), safetext.MaxLine))
 }
 
-// errCancelled is what a cancelled context makes of a request.
+// errCancelled is the error of a request whose context was cancelled.
 func errCancelled(ctx context.Context, what string) error {
 	return fmt.Errorf("channel: %s: %w", what, context.Cause(ctx))
 }

@@ -1,10 +1,10 @@
 // Package channel reaches an agent over one byte stream that both ends share:
 // a virtio-serial port, a serial line, a pair of pipes.
 //
-// First both ends find each other (Greet, Answer), whatever bytes an earlier
-// conversation left in the line. Then the stream is multiplexed with yamux,
-// and every request is a stream of its own that carries frames. The host asks
-// and the agent answers; see Request for what can be asked.
+// Both ends first find each other (Greet, Answer), even if an earlier session
+// left bytes in the line. Then yamux multiplexes the stream, and every request
+// is a stream of its own that carries frames. The host sends requests and the
+// agent answers; see Request.
 package channel
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 // The types of a frame. A stream begins with one Ask frame from the host and
-// ends with one Result or Fault frame from the agent; a dialled connection
-// goes on after its Result until one side closes the stream.
+// ends with one Result or Fault frame from the agent; a dialed connection
+// continues after its Result until one side closes the stream.
 const (
 	FrameAsk    byte = 'q' // host to agent: a Request as JSON
 	FrameInput  byte = 'i' // host to agent: standard input, file, connection
@@ -27,16 +27,16 @@ const (
 	FrameFault  byte = 'f' // agent to host: a Fault as JSON
 )
 
-// MaxPayload is the most that one frame carries, in bytes. A request that
-// does not fit (an argument vector of a megabyte) is refused.
+// MaxPayload is the maximum payload of one frame, in bytes. The agent refuses a
+// request that does not fit (an argument vector of a megabyte).
 const MaxPayload = 1 << 20
 
-// HeaderSize is the size of a frame's header: its type and the length of its
-// payload, big-endian.
+// HeaderSize is the size of a frame's header in bytes: the type and the length
+// of the payload, big-endian.
 const HeaderSize = 5
 
-// ChunkSize is how much data is put into one frame, in bytes: what a pipe
-// holds on Linux.
+// ChunkSize is how much data one frame carries, in bytes: the capacity of a
+// pipe on Linux.
 const ChunkSize = 64 << 10
 
 // AppendFrame appends a frame to b.
@@ -46,16 +46,16 @@ func AppendFrame(b []byte, kind byte, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// PutHeader writes the header of a frame whose payload of n bytes follows it
-// in b, so that data can be read straight into its place.
+// PutHeader writes the header of a frame whose payload of n bytes follows it in
+// b, so that data can be read directly into place.
 func PutHeader(b []byte, kind byte, n int) {
 	b[0] = kind
 	binary.BigEndian.PutUint32(b[1:], uint32(n))
 }
 
-// ReadFrame reads one frame. The payload lies in buf, which grows as needed
-// up to MaxPayload and is returned for the next call. The end of the stream
-// between two frames is io.EOF, within one io.ErrUnexpectedEOF.
+// ReadFrame reads one frame. The payload lies in buf, which grows as needed up
+// to MaxPayload; pass grown to the next call. The end of the stream is io.EOF
+// between two frames, and io.ErrUnexpectedEOF within one.
 func ReadFrame(r io.Reader, buf []byte) (kind byte, payload, grown []byte, err error) {
 	var header [HeaderSize]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -64,11 +64,11 @@ func ReadFrame(r io.Reader, buf []byte) (kind byte, payload, grown []byte, err e
 	switch header[0] {
 	case FrameAsk, FrameInput, FrameOutput, FrameErrput, FrameEOF, FrameResult, FrameFault:
 	default:
-		return 0, nil, buf, fmt.Errorf("channel: %#x is not a type of frame", header[0])
+		return 0, nil, buf, fmt.Errorf("channel: unknown frame type %#x", header[0])
 	}
 	n := binary.BigEndian.Uint32(header[1:])
 	if n > MaxPayload {
-		return 0, nil, buf, fmt.Errorf("channel: a frame of %d bytes exceeds %d", n, MaxPayload)
+		return 0, nil, buf, fmt.Errorf("channel: the frame has %d bytes; the limit is %d", n, MaxPayload)
 	}
 	if int(n) > cap(buf) {
 		buf = make([]byte, max(int(n), 4<<10))
@@ -86,17 +86,17 @@ func ReadFrame(r io.Reader, buf []byte) (kind byte, payload, grown []byte, err e
 // The operations of a Request.
 const (
 	OpExec = "exec" // run Argv; FrameInput is its input
-	OpPush = "push" // write Path whole from FrameInput
+	OpPush = "push" // write the whole file Path from FrameInput
 	OpPull = "pull" // read Path as FrameOutput
 	OpDial = "dial" // connect to Address
 	OpCall = "call" // call the function Name with Params
-	// OpKill ends the request with this ID: what it started is killed. It
-	// is a request of its own, because a program that does not read its
-	// input blocks the stream that feeds it.
+	// OpKill ends the request with this ID and kills what it started. It is
+	// a request of its own, because a program that does not read its input
+	// blocks the stream that feeds it.
 	OpKill = "kill"
 )
 
-// Request is what the host asks.
+// Request is what the host sends.
 type Request struct {
 	Op string `json:"op"`
 	// ID is the host's own number for the request, for OpKill.
@@ -105,9 +105,9 @@ type Request struct {
 	Argv []string `json:"argv,omitempty"`
 	Env  []string `json:"env,omitempty"`
 	Dir  string   `json:"dir,omitempty"`
-	// Group is conn.Cmd's.
+	// Group is that of conn.Cmd.
 	Group string `json:"group,omitempty"`
-	// Input tells that FrameInput follows; without it the input is empty.
+	// Input says that FrameInput follows; if false, the input is empty.
 	Input bool `json:"input,omitempty"`
 	// push, pull
 	Path string `json:"path,omitempty"`

@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// How both ends find each other: the host sends pings until one is answered;
-// then it sends start with a fresh number and throws away everything until
-// it reads started with that number. What follows is the conversation. An
-// agent that is still in an earlier conversation takes a ping for a broken
-// yamux header (its first byte is no version of yamux), ends that
-// conversation, and answers the next ping.
+// How both ends find each other: the host sends pings until one is answered. It
+// then sends start with a fresh number and discards everything until it reads
+// started with that number. The session follows. An agent that is still in an
+// earlier session reads a ping as a broken yamux header (its first byte is no
+// version of yamux), ends that session, and answers the next ping.
 const (
 	markSize  = 8
 	nonceSize = 8
@@ -31,20 +30,20 @@ var (
 
 const (
 	pingEvery = 100 * time.Millisecond
-	// After slowRounds pings without an answer the agent is perhaps inside
-	// the body of a frame of an earlier conversation: from then on each
-	// round sends twice as many, up to maxBurst, until that body is full.
+	// After slowRounds pings without an answer, the agent may be inside the
+	// body of a frame of an earlier session. From then on each round sends
+	// twice as many pings, up to maxBurst, until that body is full.
 	slowRounds = 100
 	maxBurst   = 256
 )
 
-// maxSkipped bounds what is thrown away while the answer is sought: the
-// windows of an earlier conversation are far below it.
+// maxSkipped bounds what is discarded while searching for the answer. The
+// windows of an earlier session are far below it.
 const maxSkipped = 64 << 20
 
-// Greet finds the agent at the other end of rw. It returns a reader of what
-// the agent sends from then on; writes go to rw. It gives up when ctx ends,
-// and then closes rw, because a read of it may still be under way.
+// Greet finds the agent at the other end of rw. It returns a reader of what the
+// agent sends from then on; writes go to rw. When ctx ends, Greet gives up and
+// closes rw, because a read of it may still be in progress.
 func Greet(ctx context.Context, rw io.ReadWriteCloser) (io.Reader, error) {
 	stop := context.AfterFunc(ctx, func() { rw.Close() })
 	r, err := greet(ctx, rw)
@@ -56,7 +55,7 @@ func Greet(ctx context.Context, rw io.ReadWriteCloser) (io.Reader, error) {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return nil, fmt.Errorf("channel: no agent answers: %w", err)
+		return nil, fmt.Errorf("channel: no answer from the agent: %w", err)
 	}
 	return r, nil
 }
@@ -100,7 +99,7 @@ func sendPings(ctx context.Context, w io.Writer, nonce []byte, done <-chan struc
 		}
 		if _, err := w.Write(bytes.Repeat(ping, burst)); err != nil {
 			select {
-			case <-done: // answered already: the next write will tell
+			case <-done: // already answered: the next write reports the error
 				return nil
 			default:
 				return err
@@ -116,10 +115,10 @@ func sendPings(ctx context.Context, w io.Writer, nonce []byte, done <-chan struc
 	}
 }
 
-// scanner looks for greetings in a stream of anything.
+// scanner finds greetings in a stream of any bytes.
 type scanner struct {
 	r       io.Reader
-	buf     []byte // read and not yet looked at
+	buf     []byte // read and not yet searched
 	skipped int
 }
 
@@ -141,12 +140,12 @@ func (s *scanner) fill() error {
 func (s *scanner) drop(n int) error {
 	s.buf = s.buf[n:]
 	if s.skipped += n; s.skipped > maxSkipped {
-		return errors.New("the line carries something else")
+		return errors.New("the line carries other data")
 	}
 	return nil
 }
 
-// find throws away everything up to and including mark and nonce.
+// find discards everything up to and including mark and nonce.
 func (s *scanner) find(mark, nonce []byte) error {
 	want := append(bytes.Clone(mark), nonce...)
 	for {
@@ -154,7 +153,7 @@ func (s *scanner) find(mark, nonce []byte) error {
 			s.buf = s.buf[i+len(want):]
 			return nil
 		}
-		// The last bytes may be the beginning of what is sought.
+		// The last bytes may be the beginning of mark.
 		if n := len(s.buf) - len(want) + 1; n > 0 {
 			if err := s.drop(n); err != nil {
 				return err
@@ -167,7 +166,7 @@ func (s *scanner) find(mark, nonce []byte) error {
 }
 
 // Answer waits at the agent's end of rw for a host, and returns when the
-// conversation begins. The error io.EOF says that nobody is there.
+// session begins. The error io.EOF says that there is no host.
 func Answer(rw io.ReadWriter) (io.Reader, error) {
 	s := &scanner{r: rw}
 	for {
@@ -184,13 +183,13 @@ func Answer(rw io.ReadWriter) (io.Reader, error) {
 			if err := s.fill(); err != nil {
 				return nil, err
 			}
-			s.skipped = 0 // an agent waits for ever
+			s.skipped = 0 // an agent waits without limit
 		}
 	}
 }
 
-// greeting takes the next start, or the last ping before it, out of what was
-// read: one answer is enough for many pings.
+// greeting removes the next start, or the last ping before it, from what was
+// read. One answer is enough for many pings.
 func (s *scanner) greeting() (mark, nonce []byte) {
 	for {
 		i := bytes.Index(s.buf, markPing[:markSize-1])

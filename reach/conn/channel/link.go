@@ -9,14 +9,14 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Config returns the settings of yamux that both ends share. backlog is how
-// many streams may wait to be accepted; the host accepts none, because an
-// agent never asks.
+// Config returns the yamux settings that both ends share. backlog is how many
+// streams may wait to be accepted; the host accepts none, because the agent
+// never opens one.
 func Config(backlog int, patience time.Duration) *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.AcceptBacklog = backlog
-	// A frozen guest does not answer, and is none the worse for it: Conn
-	// watches over its requests itself.
+	// A frozen guest does not answer keep-alives. Conn watches its requests
+	// itself.
 	c.EnableKeepAlive = false
 	c.StreamOpenTimeout = 0
 	c.ConnectionWriteTimeout = patience
@@ -27,9 +27,9 @@ func Config(backlog int, patience time.Duration) *yamux.Config {
 	return c
 }
 
-// link gathers what yamux writes in small pieces (a header, then a body)
-// into few large writes, because each write to a virtio port is an interrupt
-// in a guest that may be emulated. It also notes when something was read.
+// link joins the small writes of yamux (a header, then a body) into few large
+// ones, because each write to a virtio port is an interrupt in a guest that may
+// be emulated. It also records when something was read.
 type link struct {
 	r        io.Reader
 	rw       io.ReadWriteCloser
@@ -47,8 +47,7 @@ type link struct {
 // maxPending bounds what waits to be written, in bytes.
 const maxPending = 256 << 10
 
-// Link returns rw for yamux, reading from r, which is what Greet or Answer
-// returned.
+// Link returns rw for yamux. It reads from r, which Greet or Answer returned.
 func Link(r io.Reader, rw io.ReadWriteCloser) io.ReadWriteCloser { return newLink(r, rw) }
 
 func newLink(r io.Reader, rw io.ReadWriteCloser) *link {
@@ -111,8 +110,7 @@ func (l *link) write() {
 	}
 }
 
-// Close writes what waits, for no longer than a moment, and closes the
-// stream below.
+// Close writes pending data for at most 100 ms and closes the stream below.
 func (l *link) Close() error {
 	l.mu.Lock()
 	l.done = true

@@ -9,8 +9,8 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// The functions that an agent offers which serves a whole machine and not one
-// guest: see Conn.Machine, Conn.Counters and Files.
+// The functions of an agent that serves a whole machine instead of one guest:
+// see Conn.Machine, Conn.Counters and Files.
 const (
 	FuncMachine  = "machine"
 	FuncCounters = "counters"
@@ -25,24 +25,25 @@ const (
 	FuncUnlock   = "unlock"
 )
 
-// Machine is what an agent says of the machine that it serves.
+// Machine is how an agent describes its machine.
 type Machine struct {
 	GOOS   string `json:"goos"`
 	GOARCH string `json:"goarch"`
 	UID    int    `json:"uid"`
 	PID    int    `json:"pid"` // of the agent
-	// CPUs are those that it may use, ascending.
+	// CPUs are the ones that the agent may use, in ascending order.
 	CPUs []int `json:"cpus"`
-	// Memory is how much it has; 0 where its system does not tell.
+	// Memory is the size of its memory; 0 if unknown.
 	Memory unit.Bytes `json:"memory_bytes"`
 	SHA256 string     `json:"sha256"` // of the agent
-	// Hardware tells this machine from any other; see probe.ReadHardware.
+	// Hardware distinguishes this machine from any other; see
+	// probe.ReadHardware.
 	Hardware probe.Hardware `json:"hardware"`
-	// Boot is a text that is another one after each boot.
+	// Boot is a text that changes with each boot.
 	Boot string `json:"boot"`
 }
 
-// Machine asks who is there.
+// Machine returns the agent's description of its machine.
 func (c *Conn) Machine(ctx context.Context) (Machine, error) {
 	var m Machine
 	err := c.Call(ctx, FuncMachine, nil, &m)
@@ -54,7 +55,7 @@ type CPURequest struct {
 	CPUs []int `json:"cpus"` // empty: all of them
 }
 
-// Counters reads the counters of the machine, of these CPUs.
+// Counters reads the counters of the machine, for these CPUs.
 func (c *Conn) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
 	var out probe.Counters
 	err := c.Call(ctx, FuncCounters, CPURequest{cpus}, &out)
@@ -72,11 +73,11 @@ type FileRequest struct {
 	Data []byte `json:"data,omitempty"`
 }
 
-// writeLimit keeps what is written, in base64, within one frame.
+// writeLimit keeps written data, in base64, within one frame.
 const writeLimit = 512 << 10
 
-// Files touches small files through an agent that serves a machine, without
-// starting a program for each. It implements the methods of conn.Files.
+// Files reads and writes small files through an agent that serves a machine,
+// without starting a program for each. It implements conn.Files.
 type Files struct{ Conn *Conn }
 
 var _ conn.Files = Files{}
@@ -95,16 +96,16 @@ type limited struct{ b []byte }
 
 func (l *limited) Write(p []byte) (int, error) {
 	if len(l.b)+len(p) > conn.FileLimit {
-		return 0, fault.New(fault.Lab, "longer than %d bytes", conn.FileLimit)
+		return 0, fault.New(fault.Lab, "the file is longer than %d bytes", conn.FileLimit)
 	}
 	l.b = append(l.b, p...)
 	return len(p), nil
 }
 
-// WriteFile writes to a file that exists, in one write.
+// WriteFile writes to an existing file in one write.
 func (f Files) WriteFile(ctx context.Context, path string, data []byte) error {
 	if len(data) > writeLimit {
-		return fault.New(fault.Invalid, "write %s: %d bytes; %d is the most", path, len(data), writeLimit)
+		return fault.New(fault.Invalid, "write %s: %d bytes; the limit is %d", path, len(data), writeLimit)
 	}
 	return f.Conn.Call(ctx, FuncWrite, FileRequest{Path: path, Data: data}, nil)
 }
@@ -126,28 +127,28 @@ func (f Files) ReadDir(ctx context.Context, path string) ([]string, error) {
 	return names, err
 }
 
-// Remove removes path and everything in it, without following links; what
-// does not exist is fine.
+// Remove removes path and everything in it, without following links. A path
+// that does not exist is not an error.
 func (f Files) Remove(ctx context.Context, path string) error {
 	return f.Conn.Call(ctx, FuncRemove, FileRequest{Path: path}, nil)
 }
 
-// Keep writes a small file, whole or not at all, and syncs it.
+// Keep writes a small file atomically and syncs it.
 func (f Files) Keep(ctx context.Context, path string, data []byte) error {
 	if len(data) > writeLimit {
-		return fault.New(fault.Invalid, "keep %s: %d bytes; %d is the most", path, len(data), writeLimit)
+		return fault.New(fault.Invalid, "keep %s: %d bytes; the limit is %d", path, len(data), writeLimit)
 	}
 	return f.Conn.Call(ctx, FuncKeep, FileRequest{Path: path, Data: data}, nil)
 }
 
-// Lock makes the agent take the machine's lock and hold it for as long as it
-// lives, or until Unlock. Where another has it, the error is of kind
+// Lock makes the agent take the machine's lock and hold it until it ends, or
+// until Unlock. If another process holds it, the error is of kind
 // fault.Unsupported and names the process.
 func (f Files) Lock(ctx context.Context, path string) error {
 	return f.Conn.Call(ctx, FuncLock, FileRequest{Path: path}, nil)
 }
 
-// Unlock gives the lock back.
+// Unlock releases the lock.
 func (f Files) Unlock(ctx context.Context, path string) error {
 	return f.Conn.Call(ctx, FuncUnlock, FileRequest{Path: path}, nil)
 }

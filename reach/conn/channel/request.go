@@ -19,22 +19,23 @@ import (
 
 var _ conn.Conn = (*Conn)(nil)
 
-// killWait is how long a cancelled program is waited for after it was asked
-// to be killed.
+// killWait is how long Exec waits for a cancelled program after asking the
+// agent to kill it.
 const killWait = 5 * time.Second
 
 // Exec runs a program in the guest. See conn.Conn.
 //
-// When the program has ended, a read of cmd.Stdin may still be under way, as
-// with any reader that cannot be interrupted; what it yields is thrown away.
+// When the program has ended, a read of cmd.Stdin may still be in progress, as
+// with any reader that cannot be interrupted; its data is discarded.
 func (c *Conn) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if len(cmd.Argv) == 0 || cmd.Argv[0] == "" {
-		return conn.Exit{}, fault.New(fault.Invalid, "channel: no program is named")
+		return conn.Exit{}, fault.New(fault.Invalid, "channel: no program given")
 	}
 	if ctx.Err() != nil {
 		return conn.Exit{}, errCancelled(ctx, cmd.Argv[0])
 	}
-	r, err := c.ask(Request{Op: OpExec, Argv: cmd.Argv, Env: cmd.Env, Dir: cmd.Dir, Group: cmd.Group, Input: cmd.Stdin != nil})
+	r, err := c.ask(Request{Op: OpExec, Argv: cmd.Argv, Env: cmd.Env, Dir: cmd.Dir, Group: cmd.Group,
+		Input: cmd.Stdin != nil})
 	if err != nil {
 		return conn.Exit{}, err
 	}
@@ -92,12 +93,12 @@ func (c *Conn) Push(ctx context.Context, dst string, mode fs.FileMode, src io.Re
 	go func() {
 		err := r.sendAll(src)
 		srcErr <- err
-		if err != nil { // without its end the file is not put in place
+		if err != nil { // the agent does not rename an incomplete file
 			r.abort(0)
 		}
 	}()
 	_, err = r.receive(func(byte, []byte) error {
-		return fault.New(fault.Subject, "channel: output in the answer to a push")
+		return fault.New(fault.Subject, "channel: unexpected output in the answer to a push")
 	})
 	if ctx.Err() != nil {
 		return errCancelled(ctx, "push "+dst)
@@ -138,8 +139,8 @@ func (c *Conn) Pull(ctx context.Context, src string, dst io.Writer) error {
 	return fault.Op("pull "+src, err)
 }
 
-// Call calls a function of the agent by name. params and result are anything
-// that JSON can carry; result may be nil.
+// Call calls a function of the agent by name. params and result must be
+// encodable as JSON; result may be nil.
 func (c *Conn) Call(ctx context.Context, name string, params, result any) error {
 	text, err := json.Marshal(params)
 	if err != nil {
@@ -152,7 +153,7 @@ func (c *Conn) Call(ctx context.Context, name string, params, result any) error 
 	defer r.close()
 	defer r.abortWith(ctx, 0)()
 	res, err := r.receive(func(byte, []byte) error {
-		return fault.New(fault.Subject, "channel: output in the answer to a call")
+		return fault.New(fault.Subject, "channel: unexpected output in the answer to a call")
 	})
 	if err != nil && ctx.Err() != nil {
 		return errCancelled(ctx, "call "+name)
@@ -163,14 +164,13 @@ func (c *Conn) Call(ctx context.Context, name string, params, result any) error 
 	return fault.Op("call "+name, err)
 }
 
-// Clock is what the guest's clocks say.
+// Clock is a reading of the guest's clocks.
 type Clock struct {
 	MonotonicNS int64 `json:"monotonic_ns"` // since an arbitrary moment
 	WallNS      int64 `json:"wall_ns"`      // Unix time
 }
 
-// Clock reads the guest's clocks. The reading happened between the call and
-// its return.
+// Clock reads the guest's clocks, between the call and its return.
 func (c *Conn) Clock(ctx context.Context) (Clock, error) {
 	var k Clock
 	err := c.Call(ctx, "clock", nil, &k)
@@ -188,7 +188,7 @@ func (c *Conn) Dial(ctx context.Context, network, address string) (net.Conn, err
 	}
 	stop := r.abortWith(ctx, 0)
 	res, err := r.receive(func(byte, []byte) error {
-		return fault.New(fault.Subject, "channel: data before the connection was made")
+		return fault.New(fault.Subject, "channel: the agent sent data before the connection was open")
 	})
 	if !stop() && err == nil {
 		err = ctx.Err()
@@ -200,7 +200,8 @@ func (c *Conn) Dial(ctx context.Context, network, address string) (net.Conn, err
 		}
 		return nil, fault.Op("dial "+address, err)
 	}
-	return &pipe{request: r, local: addr{network, safetext.Line(res.Local)}, remote: addr{network, safetext.Line(res.Remote)}}, nil
+	return &pipe{request: r, local: addr{network, safetext.Line(res.Local)},
+		remote: addr{network, safetext.Line(res.Remote)}}, nil
 }
 
 type addr struct{ network, text string }
@@ -208,17 +209,17 @@ type addr struct{ network, text string }
 func (a addr) Network() string { return a.network }
 func (a addr) String() string  { return a.text }
 
-// pipe is a connection that the agent dialled.
+// pipe is a connection that the agent dialed.
 type pipe struct {
 	*request
 	local, remote addr
-	left          int // bytes of the present frame that were not read yet
+	left          int // unread bytes of the current frame
 	ended         error
 	closed        sync.Once
 }
 
-// Read does not use ReadFrame, because a deadline that passes in the middle
-// of a frame must lose nothing.
+// Read does not use ReadFrame, because a deadline in the middle of a frame must
+// lose nothing.
 func (p *pipe) Read(b []byte) (int, error) {
 	for p.left == 0 && p.ended == nil && len(b) > 0 {
 		header, err := p.in.Peek(HeaderSize)
@@ -243,8 +244,8 @@ func (p *pipe) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// failed says what a failed read means: a deadline leaves the connection as
-// it is.
+// failed translates the error of a read. A deadline leaves the connection as it
+// is.
 func (p *pipe) failed(err error) error {
 	var ne net.Error
 	if errors.As(err, &ne) && ne.Timeout() {
@@ -268,7 +269,7 @@ func (p *pipe) last() error {
 	case kind == FrameFault:
 		return readFault(payload)
 	}
-	return fault.New(fault.Subject, "channel: the agent sent a frame of type %q in a connection", kind)
+	return fault.New(fault.Subject, "channel: unexpected frame type %q in a connection", kind)
 }
 
 func (p *pipe) Write(b []byte) (int, error) {
@@ -283,7 +284,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return total, nil
 }
 
-// CloseWrite tells the other end that nothing more will come.
+// CloseWrite signals the end of the data to the other end.
 func (p *pipe) CloseWrite() error { return p.send(FrameEOF, nil) }
 
 func (p *pipe) Close() error {

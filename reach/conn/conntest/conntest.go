@@ -1,5 +1,5 @@
-// Package conntest is the suite that every conn.Conn passes, whatever lies
-// between us and the other side: nothing, an SSH session, a serial line.
+// Package conntest is the suite that every conn.Conn passes, whatever carries
+// it: nothing, an SSH session, a serial line.
 //
 // The other side needs a POSIX sh, cat, head, printf, sleep, mkdir and wc.
 package conntest
@@ -22,12 +22,12 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Options fit the suite to a connection.
+// Options adapt the suite to a connection.
 type Options struct {
 	// Dir is a writable, empty directory on the other side, absolute.
 	Dir string
-	// Bytes is the size of what is pushed, pulled and printed; 0 is 4 MiB. A
-	// serial line of 0.2 MB/s takes less.
+	// Bytes is the size of what is pushed, pulled and printed; 0 is 4 MiB.
+	// Set less for a serial line of 0.2 MB/s.
 	Bytes int
 	// Timeout bounds each test; 0 is three minutes.
 	Timeout time.Duration
@@ -39,7 +39,7 @@ func Run[U suite.GoTest[U]](t U, c conn.Conn, o Options) {
 	On(suite.Under(t), c, o)
 }
 
-// On tests c wherever t is.
+// On tests c under any suite.T.
 func On(t suite.T, c conn.Conn, o Options) {
 	if o.Bytes == 0 {
 		o.Bytes = 4 << 20
@@ -143,11 +143,12 @@ func (s *side) stdin() {
 	var out bytes.Buffer
 	exit, err := s.c.Exec(s.ctx, conn.Cmd{Argv: []string{"cat"}, Stdin: bytes.NewReader(data), Stdout: &out})
 	if err != nil || !exit.OK() || !bytes.Equal(out.Bytes(), data) {
-		s.Errorf("cat returned %d of %d bytes, equal %v: %v, %v", out.Len(), len(data), bytes.Equal(out.Bytes(), data), exit, err)
+		s.Errorf("cat returned %d of %d bytes, equal %v: %v, %v", out.Len(), len(data), bytes.Equal(out.Bytes(), data),
+			exit, err)
 	}
 }
 
-// A program may end without having read what it was given.
+// A program may end without reading its input.
 func (s *side) stdinUnread() {
 	cmd := conn.Command("sh", "-c", "exit 3")
 	cmd.Stdin = bytes.NewReader(random(1<<20, 2))
@@ -175,14 +176,16 @@ func (s *side) missingProgram() {
 			s.Errorf("%s: error %v of kind %q, want not found", name, err, fault.Of(err))
 		}
 	}
-	// A program that merely says the code of a shell is not missing.
+	// A program that merely returns the exit code of a shell is not
+	// missing.
 	if exit, _, _ := s.run(sh("echo not found >&2; exit 127")); exit.Code != 127 {
 		s.Errorf("exit 127 came back as %v", exit)
 	}
 }
 
 func (s *side) arguments() {
-	args := []string{"", " ", "a b", "$HOME", "`id`", "'", `"`, `\`, "*", "-n", "new\nline", "ü ✓", "--", "; exit 9", "\x01"}
+	args := []string{"", " ", "a b", "$HOME", "`id`", "'", `"`, `\`, "*", "-n", "new\nline", "ü ✓", "--", "; exit 9",
+		"\x01"}
 	exit, out, _ := s.run(sh(`for a; do printf '<%s>' "$a"; done`, args...))
 	want := ""
 	for _, a := range args {
@@ -213,12 +216,12 @@ func (s *side) directory() {
 	}
 }
 
-// A control group in which a program cannot start is no reason not to start it.
+// A program starts even if its cgroup cannot be used.
 func (s *side) group() {
 	cmd := sh("echo started")
 	cmd.Group = path.Join(s.o.Dir, "no-group")
 	if exit, out, _ := s.run(cmd); !exit.OK() || out != "started\n" {
-		s.Errorf("in a control group that is not there: %v, %q", exit, out)
+		s.Errorf("in a cgroup that does not exist: %v, %q", exit, out)
 	}
 }
 
@@ -235,8 +238,8 @@ func (s *side) deadline() {
 	}
 }
 
-// After cancel, neither the program nor what it started goes on: a child
-// that appends to a file must stop to do so.
+// cancel kills the program and what it started: a child that appends to a file
+// must stop.
 func (s *side) cancel() {
 	file := path.Join(s.o.Dir, "heartbeat")
 	beat := `(while :; do printf x >>"$1"; sleep 0.05; done) & wait`
@@ -272,7 +275,7 @@ func (s *side) until(what string, ok func() bool) {
 	}
 }
 
-// size is the length of a file on the other side, 0 when it is not there.
+// size returns the length of a file on the other side; 0 if it does not exist.
 func (s *side) size(file string) int {
 	s.Helper()
 	var n int
@@ -281,8 +284,7 @@ func (s *side) size(file string) int {
 	return n
 }
 
-// What a program prints arrives while it runs, and what it is given later
-// reaches it.
+// Output arrives while a program runs, and it reads input that is sent later.
 func (s *side) streams() {
 	in, toProgram := io.Pipe()
 	fromProgram, out := io.Pipe()
@@ -308,7 +310,8 @@ func (s *side) streams() {
 	}
 }
 
-// A server is started by a program that ends; it holds nothing up and lives on.
+// A background process does not delay the end of the program that started it,
+// and survives it.
 func (s *side) background() {
 	file := path.Join(s.o.Dir, "served")
 	start := time.Now()
@@ -318,7 +321,7 @@ func (s *side) background() {
 	}
 	s.until("the background process to do its work", func() bool { return s.size(file) == len("served\n") })
 	if time.Since(start) < time.Second {
-		s.Error("the background process did not run by itself")
+		s.Error("the background process did not run on its own")
 	}
 }
 
@@ -375,7 +378,7 @@ func (s *side) pushReplaces() {
 	}
 }
 
-// A push whose source fails leaves what was there.
+// A push whose source fails leaves the existing file.
 func (s *side) pushBroken() {
 	file := path.Join(s.o.Dir, "whole")
 	if err := s.c.Push(s.ctx, file, 0o644, strings.NewReader("first")); err != nil {

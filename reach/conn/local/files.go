@@ -23,7 +23,7 @@ func (Conn) ReadFile(_ context.Context, path string) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, conn.FileLimit+1))
 	if len(b) > conn.FileLimit {
-		return nil, fault.New(fault.Lab, "%s: longer than %d bytes", path, conn.FileLimit)
+		return nil, fault.New(fault.Lab, "%s: the file is longer than %d bytes", path, conn.FileLimit)
 	}
 	return b, fault.Wrap(missing(err), "", err)
 }
@@ -38,8 +38,8 @@ func (Conn) WriteFile(_ context.Context, path string, data []byte) error {
 	return fault.Wrap(missing(err), "", errors.Join(err, f.Close()))
 }
 
-// Mkdir makes one directory. In a control group that is just being removed
-// the kernel says ENODEV: it is an error of kind fault.NotFound, too.
+// Mkdir creates one directory. In a cgroup that is being removed the kernel
+// returns ENODEV; that is an error of kind fault.NotFound, too.
 func (Conn) Mkdir(_ context.Context, path string) error {
 	err := os.Mkdir(path, 0o755)
 	if errors.Is(err, fs.ErrExist) {

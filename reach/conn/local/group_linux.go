@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StartIn has a program that is started with attr begin its life in the control
-// group of version 2 in dir, and returns what is to be called once it has been
-// started. Where that cannot be done, or dir is "", it does nothing.
+// StartIn makes a program that is started with attr begin in the cgroup
+// (version 2) in dir. Call done after the start. If the kernel does not support
+// it, or dir is "", StartIn does nothing.
 func StartIn(attr *syscall.SysProcAttr, dir string) (done func()) {
 	if dir == "" || !startsInGroups() {
 		return func() {}
@@ -24,11 +24,12 @@ func StartIn(attr *syscall.SysProcAttr, dir string) (done func()) {
 	return func() { f.Close() }
 }
 
-// startsInGroups tells whether this kernel can (Linux 5.7), and lets us.
+// startsInGroups reports whether this kernel supports it (Linux 5.7) and
+// permits it.
 //
-// It is asked for a group whose descriptor nobody has: one that can says that
-// the descriptor is bad, one that cannot says something else before it looks
-// (clone3(2), CLONE_INTO_CGROUP).
+// It calls clone3 with an invalid cgroup descriptor. A kernel that supports the
+// flag returns EBADF; another one returns a different error before it looks at
+// the descriptor (clone3(2), CLONE_INTO_CGROUP).
 var startsInGroups = sync.OnceValue(func() bool {
 	const (
 		cloneIntoCgroup = 0x200000000

@@ -4,5 +4,5 @@ package local
 
 import "syscall"
 
-// StartIn does nothing: there are no control groups.
+// StartIn does nothing: this system has no cgroups.
 func StartIn(*syscall.SysProcAttr, string) (done func()) { return func() {} }

@@ -9,11 +9,12 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Hand runs a program that another process starts for this one. give hands it
-// cmd's streams over, which it does not keep, and returns what waits for the end
-// of the program; that is to return soon after ctx has ended. What Exec says of
-// streams and of ctx holds here too.
-func Hand(ctx context.Context, op string, cmd conn.Cmd, give func(streams [3]*os.File) (wait func() (conn.Exit, error), err error)) (conn.Exit, error) {
+// Hand runs a program that another process starts for this one. give passes
+// cmd's streams on, without keeping them, and returns a function that waits for
+// the end of the program; it must return soon after ctx ends. Streams and ctx
+// behave as in Exec.
+func Hand(ctx context.Context, op string, cmd conn.Cmd,
+	give func(streams [3]*os.File) (wait func() (conn.Exit, error), err error)) (conn.Exit, error) {
 	if err := ctx.Err(); err != nil {
 		return conn.Exit{}, fault.Op(op, err)
 	}

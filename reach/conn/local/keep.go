@@ -10,8 +10,8 @@ import (
 	"bakeoff/base/lock"
 )
 
-// Keep writes a file, whole or not at all, and returns when it would outlive
-// a loss of power.
+// Keep writes a file atomically and returns when it would survive a power
+// failure.
 func Keep(path string, data []byte) error {
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -36,8 +36,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Lock takes the lock of this machine that says that somebody measures here.
-// It dies with this process. Where another has it, the error is of kind
+// Lock takes the lock that marks this machine as measuring. The lock ends with
+// this process. If another process holds it, the error is of kind
 // fault.Unsupported and names the process.
 func Lock(path string) (*lock.Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -47,7 +47,7 @@ func Lock(path string) (*lock.Lock, error) {
 	if errors.Is(err, lock.ErrHeld) {
 		return nil, &fault.Error{Kind: fault.Unsupported,
 			Err: fmt.Errorf("process %d measures on this host: %w", lock.Holder(path), err),
-			Fix: "wait for it to end: two runs at once would measure each other"}
+			Fix: "wait for it to end: two runs at the same time disturb each other"}
 	}
 	return held, err
 }

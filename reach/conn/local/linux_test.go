@@ -53,7 +53,8 @@ func group(t *testing.T) string {
 
 func TestStartsInGroup(t *testing.T) {
 	dir := group(t)
-	out, err := conn.OutputOf(t.Context(), Conn{CPUs: []int{0}}, conn.Cmd{Argv: []string{"cat", "/proc/self/cgroup"}, Group: dir})
+	out, err := conn.OutputOf(t.Context(), Conn{CPUs: []int{0}}, conn.Cmd{Argv: []string{"cat", "/proc/self/cgroup"},
+		Group: dir})
 	if want := "0::/" + filepath.Base(dir) + "\n"; err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("%q, %v; want %q", out, err, want)
 	}
@@ -80,7 +81,8 @@ func TestNetns(t *testing.T) {
 		t.Errorf("links and CPUs inside: %q, %v; want one of each", out, err)
 	}
 	here, _ := os.Readlink("/proc/self/ns/net")
-	if out, err := conn.Output(ctx, Conn{}, "readlink", "/proc/self/ns/net"); err != nil || strings.TrimSpace(string(out)) != here {
+	if out, err := conn.Output(ctx, Conn{}, "readlink", "/proc/self/ns/net"); err != nil ||
+		strings.TrimSpace(string(out)) != here {
 		t.Errorf("afterwards programs start in %s, want %s (%v)", out, here, err)
 	}
 	dialInside(ctx, t, c)

@@ -19,31 +19,31 @@ import (
 
 // Conn reaches this machine. The zero value is ready for use.
 //
-// What it starts is in a process group of its own, on Linux in a session of
-// its own; there it dies with this process, too.
+// Each program gets a process group of its own; on Linux it gets a session of
+// its own and dies with this process.
 type Conn struct {
 	// Netns is the network namespace in which programs start and
-	// connections are opened: a name (ip netns) or an absolute path; "" is
-	// our own. Linux only.
+	// connections open: a name (ip netns) or an absolute path; "" is that
+	// of this process. Linux only.
 	Netns string
-	// CPUs are those on which programs may run; empty leaves them alone.
-	// Linux only.
+	// CPUs are the ones on which programs may run; empty means no
+	// restriction. Linux only.
 	CPUs []int
 }
 
-// reapTime bounds how long Exec waits for a killed program to be gone.
+// reapTime bounds how long Exec waits for a killed program to end.
 const reapTime = 10 * time.Second
 
-// Exec runs a program to its end. Output is what the program, and what it
-// started, had written when it ended: a process that stays behind and keeps
-// the streams open does not hold Exec up, and must not write to them later.
-// A Read of cmd.Stdin that is under way may outlast Exec.
+// Exec runs a program and waits for its end. Its output is what the program,
+// and what it started, had written by then. A process that stays behind and
+// keeps the streams open does not delay Exec, and must not write to them later.
+// A Read of cmd.Stdin in progress may outlast Exec.
 //
-// When ctx ends first, the process group and whatever descends from the
-// program are killed and the error is ctx's.
+// When ctx ends first, Exec kills the process group and all descendants of the
+// program, and returns ctx's error.
 func (c Conn) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if len(cmd.Argv) == 0 || cmd.Argv[0] == "" {
-		return conn.Exit{}, fault.New(fault.Invalid, "exec: no program named")
+		return conn.Exit{}, fault.New(fault.Invalid, "exec: no program given")
 	}
 	op := "exec " + cmd.Argv[0]
 	if err := ctx.Err(); err != nil {
@@ -68,11 +68,11 @@ func (c Conn) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	return wait(ctx, op, p, pipes)
 }
 
-// command looks the program up and fills in what does not depend on streams.
+// command looks the program up and sets what does not depend on streams.
 func (c Conn) command(cmd conn.Cmd) (*exec.Cmd, error) {
 	if cmd.Dir != "" {
 		if s, err := os.Stat(cmd.Dir); err != nil || !s.IsDir() {
-			return nil, fault.New(fault.Invalid, "no directory %q to start in", cmd.Dir)
+			return nil, fault.New(fault.Invalid, "working directory %q does not exist", cmd.Dir)
 		}
 	}
 	p := exec.Command(cmd.Argv[0], cmd.Argv[1:]...)
@@ -88,13 +88,13 @@ func (c Conn) command(cmd conn.Cmd) (*exec.Cmd, error) {
 	return p, nil
 }
 
-// startFailed sorts the reasons why a program did not start.
+// startFailed classifies an error of starting a program.
 func startFailed(op string, cmd conn.Cmd, err error) (conn.Exit, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return conn.Exit{}, fault.Wrap(fault.NotFound, op, err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOEXEC):
-		// What a shell would say: found, but not to be executed.
+		// As a shell does: found, but not executable.
 		if cmd.Stderr != nil {
 			io.WriteString(cmd.Stderr, err.Error()+"\n")
 		}
@@ -103,7 +103,7 @@ func startFailed(op string, cmd conn.Cmd, err error) (conn.Exit, error) {
 	return conn.Exit{}, fault.Op(op, err)
 }
 
-// wait waits for the end of p or of ctx, whichever is first.
+// wait waits for the end of p or of ctx, whichever comes first.
 func wait(ctx context.Context, op string, p *exec.Cmd, pipes *plumbing) (conn.Exit, error) {
 	ended := make(chan error, 1)
 	go func() { ended <- p.Wait() }()
@@ -112,7 +112,7 @@ func wait(ctx context.Context, op string, p *exec.Cmd, pipes *plumbing) (conn.Ex
 	case err = <-ended:
 	case <-ctx.Done():
 		select {
-		case err = <-ended: // gone: its number may be another's by now
+		case err = <-ended: // ended: its PID may belong to another process by now
 		default:
 			return kill(ctx, op, p, pipes, ended)
 		}
@@ -127,13 +127,14 @@ func wait(ctx context.Context, op string, p *exec.Cmd, pipes *plumbing) (conn.Ex
 	return exitOf(p.ProcessState), nil
 }
 
-// kill ends a program whose ctx has ended.
+// kill ends a program after ctx has ended.
 func kill(ctx context.Context, op string, p *exec.Cmd, pipes *plumbing, ended <-chan error) (conn.Exit, error) {
 	KillTree(p.Process.Pid)
 	select {
 	case <-ended:
 	case <-time.After(reapTime):
-		return conn.Exit{}, fault.New(fault.Lab, "%s: process %d does not die: %w", op, p.Process.Pid, ctx.Err())
+		return conn.Exit{}, fault.New(fault.Lab, "%s: process %d does not end after SIGKILL: %w", op, p.Process.Pid,
+			ctx.Err())
 	}
 	pipes.stop()
 	return exitOf(p.ProcessState), fault.Wrap(fault.Lab, op, ctx.Err())
@@ -146,8 +147,8 @@ func exitOf(s *os.ProcessState) conn.Exit {
 	return conn.Exit{Code: s.ExitCode()}
 }
 
-// Push writes dst beside itself and renames it, so that a reader sees the
-// old file or the new one.
+// Push writes a temporary file next to dst and renames it, so that a reader
+// sees either the old file or the new one.
 func (c Conn) Push(ctx context.Context, dst string, mode fs.FileMode, src io.Reader) (err error) {
 	if !filepath.IsAbs(dst) {
 		return fault.New(fault.Invalid, "push %q: not an absolute path", dst)
@@ -181,7 +182,7 @@ func (c Conn) Pull(ctx context.Context, src string, dst io.Writer) error {
 		return fault.New(fault.Invalid, "pull %q: not an absolute path", src)
 	}
 	op := "pull " + src
-	// O_NONBLOCK, so that a pipe that nobody writes to is refused, not waited for.
+	// O_NONBLOCK: a pipe without a writer is refused instead of blocking.
 	f, err := os.OpenFile(src, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return fault.Wrap(missing(err), op, err)
@@ -194,14 +195,14 @@ func (c Conn) Pull(ctx context.Context, src string, dst io.Writer) error {
 	return fault.Op(op, err)
 }
 
-// Dial opens a connection in the Conn's network namespace. There the address
-// is to be numeric, or the path of a socket.
+// Dial opens a connection in the Conn's network namespace. In another namespace
+// the address must be numeric, or the path of a socket.
 func (c Conn) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	nc, err := dialIn(ctx, c.Netns, network, address)
 	return nc, fault.Op("dial "+network+" "+address, err)
 }
 
-// missing is NotFound where err says that a file is not there.
+// missing returns NotFound if err says that a file does not exist.
 func missing(err error) fault.Kind {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fault.NotFound
@@ -209,7 +210,7 @@ func missing(err error) fault.Kind {
 	return fault.Of(err)
 }
 
-// reader ends with ctx.
+// reader fails when ctx ends.
 type reader struct {
 	ctx context.Context
 	r   io.Reader

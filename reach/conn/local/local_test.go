@@ -125,7 +125,8 @@ func TestBackgroundHoldsStreams(t *testing.T) {
 // also through a slow writer.
 func TestSlowWriter(t *testing.T) {
 	var got slow
-	exit, err := local.Conn{}.Exec(t.Context(), conn.Cmd{Argv: []string{"head", "-c", "300000", "/dev/zero"}, Stdout: &got})
+	exit, err := local.Conn{}.Exec(t.Context(), conn.Cmd{Argv: []string{"head", "-c", "300000", "/dev/zero"},
+		Stdout: &got})
 	if err != nil || !exit.OK() || got != 300000 {
 		t.Errorf("%d bytes, %v, %v", got, exit, err)
 	}
@@ -141,7 +142,8 @@ func (s *slow) Write(p []byte) (int, error) {
 
 func TestFailingWriter(t *testing.T) {
 	full := errors.New("full")
-	_, err := local.Conn{}.Exec(t.Context(), conn.Cmd{Argv: []string{"head", "-c", "300000", "/dev/zero"}, Stdout: refuse{full}})
+	_, err := local.Conn{}.Exec(t.Context(), conn.Cmd{Argv: []string{"head", "-c", "300000", "/dev/zero"},
+		Stdout: refuse{full}})
 	if !errors.Is(err, full) {
 		t.Errorf("error %v, want the writer's", err)
 	}

@@ -13,11 +13,11 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// plumbing is the pipes between a program and its streams.
+// plumbing holds the pipes between a program and its streams.
 //
-// os/exec has its own, but with them Wait lasts until every process that
-// inherited a pipe has closed it: a server that was started in the
-// background would hold it up for good.
+// os/exec has its own, but with them Wait blocks until every process that
+// inherited a pipe has closed it: a server started in the background would
+// block it without end.
 type plumbing struct {
 	theirs []*os.File // given to the program, closed when it has started
 	ours   []*os.File
@@ -59,7 +59,7 @@ func plumb(p *exec.Cmd, cmd conn.Cmd) (pl *plumbing, err error) {
 	return pl, err
 }
 
-// outlet returns what the program gets for the stream w.
+// outlet returns what the program gets as the stream w.
 func (pl *plumbing) outlet(w io.Writer) (io.Writer, error) {
 	if w == nil {
 		return nil, nil
@@ -77,18 +77,18 @@ func (pl *plumbing) outlet(w io.Writer) (io.Writer, error) {
 	return theirs, nil
 }
 
-// run starts the copying; the program has started.
+// run starts the copying, after the program has started.
 func (pl *plumbing) run() {
 	for _, f := range pl.theirs {
 		f.Close()
 	}
 	pl.theirs = nil
 	if pl.in != nil {
-		// close() closes it as well: a process that stays behind may hold the
-		// other end without reading.
+		// close() also closes it: a process that stays behind may hold
+		// the other end without reading.
 		in, src := pl.in, pl.stdin
 		go func() {
-			io.Copy(in, src) // a program that stops reading is its own affair
+			io.Copy(in, src) // a program may stop reading: not an error
 			in.Close()
 		}()
 	}
@@ -97,17 +97,16 @@ func (pl *plumbing) run() {
 	}
 }
 
-// copy reads until the end, or until a deadline set by drain says that the
-// program has ended; then it takes what still lies in the pipe and does not
-// wait for more.
+// copy reads to the end, or until drain sets a deadline because the program has
+// ended. Then it reads what is left in the pipe and does not wait for more.
 func (o *outlet) copy() {
 	buf := make([]byte, 64<<10)
 	read := o.from.Read
 	for {
 		n, err := read(buf)
 		if n > 0 && o.err == nil {
-			// Go on reading when the writer fails: a full pipe would block the
-			// program.
+			// Keep reading when the writer fails: a full pipe would
+			// block the program.
 			_, o.err = o.to.Write(buf[:n])
 		}
 		switch {
@@ -119,8 +118,8 @@ func (o *outlet) copy() {
 	}
 }
 
-// readNow reads what is there without waiting; 0 bytes mean that the pipe is
-// empty or at its end.
+// readNow reads without waiting; 0 bytes mean that the pipe is empty or at its
+// end.
 func (o *outlet) readNow(buf []byte) (n int, err error) {
 	o.from.SetReadDeadline(time.Time{})
 	raw, err := o.from.SyscallConn()
@@ -163,7 +162,8 @@ func (pl *plumbing) drain(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the copying at once. A writer that is stuck is left behind.
+// stop ends the copying at once. It waits at most one second for a blocked
+// writer.
 func (pl *plumbing) stop() {
 	for _, f := range pl.ours {
 		f.SetReadDeadline(time.Unix(1, 0))

@@ -2,6 +2,5 @@
 
 package local
 
-// Settle does nothing here: the controller's CPUs are not chosen on this
-// system.
+// Settle does nothing: the controller's CPUs cannot be set on this system.
 func Settle([]int) error { return nil }

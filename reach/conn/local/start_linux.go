@@ -17,21 +17,21 @@ import (
 	"bakeoff/base/fault"
 )
 
-// attributes make a session, and so a process group, of every program's own.
+// attributes gives every program a session, and so a process group, of its own.
 //
-// A session and not only a group, because the scheduler shares the CPU out
-// among sessions first (sched(7), autogroup): beside other work, what ran in
-// ours would be scheduled otherwise than what a container runtime or an agent
-// starts, which have sessions of their own.
+// A session, because the scheduler divides the CPU among sessions first
+// (sched(7), autogroup). In our session a program would be scheduled
+// differently from one that a container runtime or an agent starts, which has
+// its own.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// starter is the one thread that starts every program. A parent-death signal
-// is sent when the *thread* that forked ends, not the process (prctl(2),
-// PR_SET_PDEATHSIG), so it must be a thread that never ends. Being alone on
-// it also allows to put it, for the moment of the fork, on the CPUs and in
-// the network namespace that the child is to inherit.
+// starter is the one thread that starts every program. The kernel sends a
+// parent-death signal when the *thread* that forked ends, not the process
+// (prctl(2), PR_SET_PDEATHSIG), so this thread never ends. Because no other
+// goroutine uses it, it can also move, during the fork, to the CPUs and the
+// network namespace that the child inherits.
 var starter = sync.OnceValue(func() chan<- func() {
 	jobs := make(chan func())
 	go func() {
@@ -43,8 +43,8 @@ var starter = sync.OnceValue(func() chan<- func() {
 	return jobs
 })
 
-// start starts p as c says. The program inherits CPUs and namespace across
-// fork and exec: nothing stands between it and the machine.
+// start starts p with c's settings. The program inherits CPUs and namespace
+// across fork and exec; no wrapper program is needed.
 func start(p *exec.Cmd, c Conn) error {
 	if len(c.CPUs) == 0 && c.Netns == "" {
 		done := make(chan error)
@@ -59,14 +59,14 @@ func start(p *exec.Cmd, c Conn) error {
 		}
 		if uerr := undo(); uerr != nil {
 			// Every later program would start in the wrong place.
-			panic("local: the starting thread cannot go back: " + uerr.Error())
+			panic("local: the starting thread cannot restore its CPUs or namespace: " + uerr.Error())
 		}
 		undoable <- err
 	}
 	return <-undoable
 }
 
-// enter puts the calling thread where c says, and returns the way back.
+// enter moves the calling thread to c's CPUs and namespace. undo moves it back.
 func enter(c Conn) (undo func() error, err error) {
 	var undos []func() error
 	undo = func() error {
@@ -105,7 +105,7 @@ func enterNet(ns string) (back func() error, err error) {
 	path := ns
 	if !filepath.IsAbs(ns) {
 		if strings.Contains(ns, "/") || ns == ".." {
-			return nil, fault.New(fault.Invalid, "%q is not the name of a network namespace", ns)
+			return nil, fault.New(fault.Invalid, "%q is not a name of a network namespace", ns)
 		}
 		path = filepath.Join("/run/netns", ns)
 	}
@@ -128,18 +128,18 @@ func enterNet(ns string) (back func() error, err error) {
 	}, nil
 }
 
-// dialIn opens a connection inside the network namespace ns: a socket belongs
-// to the namespace of the thread that made it, for good.
+// dialIn opens a connection in the network namespace ns. A socket belongs to
+// the namespace of the thread that created it.
 func dialIn(ctx context.Context, ns, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	if ns == "" {
 		return d.DialContext(ctx, network, address)
 	}
 	if strings.HasPrefix(network, "tcp") || strings.HasPrefix(network, "udp") {
-		// Names would be looked up by other threads, in our own namespace.
+		// Other threads would resolve names, in our own namespace.
 		host, _, err := net.SplitHostPort(address)
 		if err != nil || net.ParseIP(host) == nil {
-			return nil, fault.New(fault.Invalid, "%q is not a numeric address with a port", address)
+			return nil, fault.New(fault.Invalid, "address %q must be numeric, with a port", address)
 		}
 	}
 	type result struct {
@@ -165,11 +165,11 @@ func dialIn(ctx context.Context, ns, network, address string) (net.Conn, error) 
 	return r.c, r.err
 }
 
-// KillTree kills pid's process group and all that descends from pid, also
-// what has put itself into a group or session of its own. What has been
-// adopted by init is beyond it: control groups find that.
+// KillTree kills pid's process group and all descendants of pid, including
+// those in groups or sessions of their own. It does not find processes that
+// init has adopted; cgroups do.
 func KillTree(pid int) {
-	// Stopping first keeps it from starting more while we look.
+	// Stopping first keeps it from starting more during the search.
 	syscall.Kill(-pid, syscall.SIGSTOP)
 	below := descendants(pid)
 	syscall.Kill(-pid, syscall.SIGKILL)
@@ -178,7 +178,7 @@ func KillTree(pid int) {
 	}
 }
 
-// descendants lists the processes below pid, at most a few thousand.
+// descendants lists the processes below pid, up to a bound.
 func descendants(pid int) []int {
 	children := map[int][]int{}
 	names, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -199,8 +199,9 @@ func descendants(pid int) []int {
 	return out
 }
 
-// parseStat reads the process and its parent from a line of /proc/PID/stat
-// (proc(5)). The name in parentheses may hold anything, parentheses included.
+// parseStat reads the PID and the parent PID from a line of /proc/PID/stat
+// (proc(5)). The name in parentheses may contain any character, parentheses
+// included.
 func parseStat(s string) (pid, parent int, ok bool) {
 	open, end := strings.IndexByte(s, '('), strings.LastIndexByte(s, ')')
 	if open < 1 || end < open {

@@ -15,7 +15,7 @@ func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: tr
 
 func start(p *exec.Cmd, c Conn) error {
 	if len(c.CPUs) > 0 || c.Netns != "" {
-		return fault.New(fault.Unsupported, "CPUs and network namespaces can be chosen on Linux only")
+		return fault.New(fault.Unsupported, "CPUs and network namespaces can be set on Linux only")
 	}
 	return p.Start()
 }

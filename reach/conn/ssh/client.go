@@ -14,21 +14,21 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// client runs OpenSSH's own, so that everything that works for the user works
-// here: jump hosts, agents, keys on tokens, names in ~/.ssh/config. The first
-// session opens a connection that the others share.
+// client runs the user's OpenSSH client, so jump hosts, agents, keys on tokens
+// and names in ~/.ssh/config work. The first session opens a connection that
+// the others share.
 type client struct {
 	o   Options
 	dir string // private, with the control socket
-	// mine says that dir is a living controller's.
+	// mine is held while this controller uses dir.
 	mine *lock.Lock
 }
 
-// exitSSH is the exit code of ssh for an error of its own.
+// exitSSH is the exit code of ssh for its own errors.
 const exitSSH = 255
 
 func newClient(o Options) (*client, error) {
-	_, _ = Reap(false)                             // what is left is clean's to complain of
+	_, _ = Reap(false)                             // `bakeoff clean` reports what remains
 	dir, err := os.MkdirTemp(baseDir(), dirPrefix) // mode 0700
 	if err != nil {
 		return nil, fault.Op("ssh", err)
@@ -41,7 +41,7 @@ func newClient(o Options) (*client, error) {
 	return &client{o: o, dir: dir, mine: mine}, nil
 }
 
-// args are the arguments of the client up to what it is to execute.
+// args are the client's arguments before the remote command.
 func (c *client) args() []string {
 	args := []string{c.o.Program}
 	if c.o.Config != "" {
@@ -68,13 +68,13 @@ func (c *client) args() []string {
 const (
 	connectTime = 15 * time.Second
 	// persist is how long the shared connection outlives its last session,
-	// that of a killed controller too.
+	// also after a killed controller.
 	persist = 30 * time.Second
 )
 
-// run executes argv on the other side in a session of its own. What it starts
-// there is not killed when ctx ends; the programs that this package runs so
-// end by themselves when their input does.
+// run executes argv on the other side in a session of its own. The end of ctx
+// does not kill the remote program; the programs that this package runs this
+// way end when their input ends.
 func (c *client) run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) (conn.Exit, error) {
 	line, err := commandLine(argv)
 	if err != nil {
@@ -90,7 +90,8 @@ func (c *client) run(ctx context.Context, argv []string, stdin io.Reader, stdout
 	case ctx.Err() != nil:
 		return exit, fault.Wrap(fault.Lab, "ssh "+c.o.Target, ctx.Err())
 	case fault.Is(err, fault.NotFound):
-		return exit, &fault.Error{Kind: fault.Unsupported, Op: "ssh", Err: err, Fix: "install OpenSSH's client: apt-get install openssh-client"}
+		return exit, &fault.Error{Kind: fault.Unsupported, Op: "ssh", Err: err,
+			Fix: "install the OpenSSH client: apt-get install openssh-client"}
 	case err != nil:
 		return exit, fault.Op("ssh "+c.o.Target, err)
 	case exit.Code == exitSSH:
@@ -99,7 +100,7 @@ func (c *client) run(ctx context.Context, argv []string, stdin io.Reader, stdout
 	return exit, nil
 }
 
-// both writes to w, which may be nil, and to the tail.
+// both writes to w, which may be nil, and to tail.
 type both struct {
 	w    io.Writer
 	tail *conn.Tail
@@ -113,17 +114,17 @@ func (b both) Write(p []byte) (int, error) {
 	return b.w.Write(p)
 }
 
-// hangUp ends the shared connection. One that does not exist is fine.
+// hangUp closes the shared connection, if there is one.
 func (c *client) hangUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	args := c.args()
 	args = append(args[:len(args)-2:len(args)-2], "-O", "exit", "--", c.o.Target)
-	_, _ = c.o.Local.Exec(ctx, conn.Cmd{Argv: args}) // there is nobody to tell
+	_, _ = c.o.Local.Exec(ctx, conn.Cmd{Argv: args}) // fails if there is no connection
 	os.Remove(filepath.Join(c.dir, socketFile))
 }
 
-// close ends the shared connection and forgets its place.
+// close ends the shared connection and removes its directory.
 func (c *client) close() error {
 	c.hangUp()
 	defer c.mine.Release()

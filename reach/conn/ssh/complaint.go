@@ -9,39 +9,41 @@ import (
 	"bakeoff/base/safetext"
 )
 
-// Complaint is why OpenSSH's client did not get through, read from what it
-// printed. It prints its own messages in English everywhere.
+// Complaint is why the OpenSSH client failed, read from what it printed. Its
+// own messages are in English in every locale.
 type Complaint struct {
-	// Final tells that trying again leads nowhere: a person must act.
+	// Final says that a retry cannot succeed: a person must act.
 	Final bool
-	Text  string // the line that says it
+	Text  string // the line with the reason
 	Fix   string
-	// Known is the line of a known_hosts file that holds another key than
-	// the server has: "/home/u/.ssh/known_hosts:3".
+	// Known is the line of a known_hosts file with a key that differs from
+	// the server's: "/home/u/.ssh/known_hosts:3".
 	Known string
 }
 
-// offending is the message of a key that has changed (OpenSSH, sshconnect.c).
+// offending matches the message about a changed key (OpenSSH, sshconnect.c).
 var offending = regexp.MustCompile(`(?m)^Offending (?:[A-Za-z0-9@.-]+ )?key(?: for IP)? in (.{1,900}:[0-9]{1,9})\s*$`)
 
-// finals are messages that no second attempt would change, with what would.
+// finals are messages that a retry cannot change, with what helps.
 var finals = []struct{ says, fix string }{
-	{"key is known for", "connect once with ssh by hand, compare the key's fingerprint with the machine's own, and accept it"},
-	{"Host key verification failed", "connect once with ssh by hand, compare the key's fingerprint with the machine's own, and accept it"},
-	{"Permission denied", "put a key into authorized_keys there, and load it with ssh-add or name it in ~/.ssh/config: nobody is asked for a password"},
-	{"Too many authentication failures", "name the key with IdentityFile and IdentitiesOnly in ~/.ssh/config"},
-	{"Bad configuration option", "mend ~/.ssh/config"},
-	{"Bad owner or permissions", "mend the owner and the mode of that file"},
+	{"key is known for", "run ssh once by hand, compare the fingerprint with the machine's own, and accept the key"},
+	{"Host key verification failed",
+		"run ssh once by hand, compare the fingerprint with the machine's own, and accept the key"},
+	{"Permission denied", "add your key to authorized_keys on the host, and load it with ssh-add or set IdentityFile " +
+		"in ~/.ssh/config; bakeoff never asks for a password"},
+	{"Too many authentication failures", "set IdentityFile and IdentitiesOnly in ~/.ssh/config"},
+	{"Bad configuration option", "correct ~/.ssh/config"},
+	{"Bad owner or permissions", "correct the owner and the mode of that file"},
 }
 
-// Complain reads what the client printed on standard error. Whatever it
-// printed, the answer has a text.
+// Complain reads the client's standard error. The result always has a Text.
 func Complain(stderr string) Complaint {
 	if m := offending.FindStringSubmatch(stderr); m != nil {
 		file, line := m[1][:strings.LastIndex(m[1], ":")], m[1][strings.LastIndex(m[1], ":")+1:]
 		return Complaint{Final: true, Known: safetext.Line(m[1]),
-			Text: fmt.Sprintf("the host key has changed: it is not the one in line %s of %s", line, safetext.Line(file)),
-			Fix:  fmt.Sprintf("if the machine was installed anew, remove that line (ssh-keygen -R HOST -f %s) and connect once by hand; if not, somebody stands in between", safetext.Line(file))}
+			Text: fmt.Sprintf("the host key has changed: it differs from line %s of %s", line, safetext.Line(file)),
+			Fix: fmt.Sprintf("if the machine was reinstalled, remove that line (ssh-keygen -R HOST -f %s) and run ssh "+
+				"once by hand; otherwise this may be a man-in-the-middle attack", safetext.Line(file))}
 	}
 	for _, f := range finals {
 		for line := range strings.Lines(stderr) {
@@ -50,17 +52,17 @@ func Complain(stderr string) Complaint {
 			}
 		}
 	}
-	c := Complaint{Text: "ssh ended without a word"}
+	c := Complaint{Text: "ssh failed without a message"}
 	for line := range strings.Lines(stderr) {
 		if l := brief(line); l != "" {
-			c.Text = l // the last line is the one that ended it
+			c.Text = l // the last line is the reason
 		}
 	}
 	return c
 }
 
-// Err makes an error of a complaint about target: Unsupported where it is
-// final, ours where it may pass.
+// Err makes an error for target: of kind Unsupported if the complaint is final,
+// of kind Lab if a retry may succeed.
 func (c Complaint) Err(target string) error {
 	kind := fault.Lab
 	if c.Final {

@@ -22,12 +22,13 @@ func TestComplaints(t *testing.T) {
 		final bool
 		text  string
 	}{
-		"changed key":  {changed, true, "line 17 of /home/u/.ssh/known hosts"},
-		"unknown key":  {"No ED25519 host key is known for box and you have requested strict checking.\nHost key verification failed.\n", true, "key is known for box"},
+		"changed key": {changed, true, "line 17 of /home/u/.ssh/known hosts"},
+		"unknown key": {"No ED25519 host key is known for box and you have requested strict checking.\nHost key " +
+			"verification failed.\n", true, "key is known for box"},
 		"not let in":   {"root@box: Permission denied (publickey).\n", true, "Permission denied"},
 		"refused":      {"ssh: connect to host box port 22: Connection refused\n", false, "Connection refused"},
 		"closed":       {"some banner\nConnection to box closed by remote host.\n", false, "closed by remote host"},
-		"nothing":      {"", false, "without a word"},
+		"nothing":      {"", false, "without a message"},
 		"terminal art": {"\x1b[2Jssh: \x9bno\n", false, "[2Jssh:"},
 	} {
 		got := Complain(c.says)
@@ -66,7 +67,8 @@ func FuzzParseHello(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if where.goos == "" || where.goarch == "" || !strings.HasPrefix(where.cache, "/") || !strings.HasPrefix(where.state, "/") {
+		if where.goos == "" || where.goarch == "" || !strings.HasPrefix(where.cache, "/") ||
+			!strings.HasPrefix(where.state, "/") {
 			t.Errorf("%q made %+v", s, where)
 		}
 	})

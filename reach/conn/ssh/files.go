@@ -15,12 +15,12 @@ func (c *Conn) ReadFile(ctx context.Context, path string) (b []byte, err error) 
 	return b, err
 }
 
-// WriteFile writes to a file that exists, in one write.
+// WriteFile writes to an existing file in one write.
 func (c *Conn) WriteFile(ctx context.Context, path string, data []byte) error {
 	return c.files(ctx, func(f channel.Files) error { return f.WriteFile(ctx, path, data) })
 }
 
-// Mkdir makes one directory.
+// Mkdir creates one directory.
 func (c *Conn) Mkdir(ctx context.Context, path string) error {
 	return c.files(ctx, func(f channel.Files) error { return f.Mkdir(ctx, path) })
 }
@@ -39,13 +39,13 @@ func (c *Conn) ReadDir(ctx context.Context, path string) (names []string, err er
 	return names, err
 }
 
-// Remove removes path and all that is in it, without following links; what
-// does not exist is fine.
+// Remove removes path and everything in it, without following links. A path
+// that does not exist is not an error.
 func (c *Conn) Remove(ctx context.Context, path string) error {
 	return c.files(ctx, func(f channel.Files) error { return f.Remove(ctx, path) })
 }
 
-// Keep writes a small file, whole or not at all, and syncs it.
+// Keep writes a small file atomically and syncs it.
 func (c *Conn) Keep(ctx context.Context, path string, data []byte) error {
 	return c.files(ctx, func(f channel.Files) error { return f.Keep(ctx, path, data) })
 }

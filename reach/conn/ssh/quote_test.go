@@ -27,7 +27,8 @@ func printed(args []string) []string {
 // Whatever the words are, a shell executes exactly them: those of Quote a
 // POSIX shell, those of a whole command line any login shell.
 func FuzzQuote(f *testing.F) {
-	for _, s := range []string{"", "a b", "'", `"`, `\`, "!!", "$HOME `id` $(id)", "new\nline", "*?[a]{b,c}~", "\x01\xff\x80", "-n", "%s%b\\0101", "ü✓", "#x", "a=b", ";&|<>()", `\0101`, "!\n!"} {
+	for _, s := range []string{"", "a b", "'", `"`, `\`, "!!", "$HOME `id` $(id)", "new\nline", "*?[a]{b,c}~",
+		"\x01\xff\x80", "-n", "%s%b\\0101", "ü✓", "#x", "a=b", ";&|<>()", `\0101`, "!\n!"} {
 		f.Add(s, "x")
 		f.Add("x", s)
 	}

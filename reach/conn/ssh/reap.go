@@ -13,17 +13,17 @@ import (
 	"bakeoff/base/lock"
 )
 
-// What a connection has on this machine: a private directory with the control
-// socket, and a lock that says for how long it is somebody's.
+// A connection has a private directory on this machine with the control socket
+// and a lock. The lock is held while a controller uses the directory.
 const (
 	dirPrefix  = "bakeoff-ssh-"
 	lockFile   = "lock"
 	socketFile = "s"
 )
 
-// baseDir is where these directories are. The path of a socket has at most 104
-// bytes on some systems, of which ssh takes 17 for itself while it binds, and
-// the user's TMPDIR may be long.
+// baseDir is the parent of these directories. The path of a socket has at most
+// 104 bytes on some systems. ssh appends 17 while it binds, and the user's
+// TMPDIR may be long.
 func baseDir() string {
 	if base := os.TempDir(); len(base) <= 40 {
 		return base
@@ -31,13 +31,13 @@ func baseDir() string {
 	return "/tmp"
 }
 
-// young is how old a directory without a lock must be before it is nobody's:
-// its owner may be about to take it.
+// young is the minimum age of an abandoned directory without a lock: its owner
+// may be about to take the lock.
 const young = time.Minute
 
-// Reap removes what killed controllers of this user left on this machine, the
-// directories of their connections, and returns their paths. With dryRun it
-// only looks. The connections end by themselves.
+// Reap removes the connection directories that killed controllers of this user
+// left on this machine, and returns their paths. With dryRun it removes
+// nothing. The connections end without help.
 func Reap(dryRun bool) ([]string, error) {
 	dirs, err := filepath.Glob(filepath.Join(baseDir(), dirPrefix+"*"))
 	if err != nil {
@@ -54,8 +54,8 @@ func Reap(dryRun bool) ([]string, error) {
 	return dirs, fault.Op("ssh", errors.Join(errs...))
 }
 
-// abandoned tells whether a directory is this user's, and no living
-// controller's.
+// abandoned reports whether a directory belongs to this user and no running
+// controller uses it.
 func abandoned(dir string) bool {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() {

@@ -14,11 +14,11 @@ import (
 	"bakeoff/reach/conn/channel"
 )
 
-// session is a conversation with one agent.
+// session is a session with one agent.
 type session struct {
 	*channel.Conn
 	site    site
-	agent   string // its path over there
+	agent   string // its path on the other side
 	machine channel.Machine
 	ended   chan struct{} // closed when ssh has ended
 	err     error         // how; read it after ended
@@ -28,17 +28,17 @@ type session struct {
 // The bounds of a session.
 const (
 	greetTime = 30 * time.Second
-	// silence is after how long without a word the agent believes its
-	// controller gone, and pulse how often there is one.
+	// silence is after how long without a message the agent assumes that
+	// its controller is gone; pulse is how often the controller sends one.
 	silence = 2 * time.Minute
 	pulse   = 25 * time.Second
 	// patience is how long the channel waits for an answer on a slow line,
-	// where it may stand behind a megabyte of something else.
+	// where up to a megabyte of other data may precede it.
 	patience = 2 * time.Minute
 )
 
-// connect brings the agent over and starts it. was is the machine that is
-// expected, nil for any.
+// connect copies the agent to the other side and starts it. was is the expected
+// machine; nil accepts any.
 func (c *client) connect(ctx context.Context, was *channel.Machine, has held) (*session, error) {
 	where, err := c.ask(ctx)
 	if err != nil {
@@ -60,14 +60,14 @@ func (c *client) connect(ctx context.Context, was *channel.Machine, has held) (*
 	return s, nil
 }
 
-// introduce asks who is there, and refuses another machine.
+// introduce asks the agent for its machine, and refuses an unexpected one.
 func (s *session) introduce(ctx context.Context, was *channel.Machine, has held) (err error) {
 	if s.machine, err = s.Machine(ctx); err != nil {
 		return err
 	}
 	if was != nil {
 		if by, why := was.Hardware.Same(s.machine.Hardware); by == "" && !strings.HasPrefix(why, "neither") {
-			return fault.New(fault.Unsupported, "another machine answers in its place: %s", why)
+			return fault.New(fault.Unsupported, "a different machine answers: %s", why)
 		}
 	}
 	if has.lock != "" {
@@ -75,7 +75,7 @@ func (s *session) introduce(ctx context.Context, was *channel.Machine, has held)
 			return err
 		}
 	}
-	// Another system on the machine has other ways to that, or none.
+	// CPU numbers of another system on this machine may differ.
 	if len(has.cpus) > 0 && (was == nil || was.GOOS == s.machine.GOOS) {
 		return s.Settle(ctx, has.cpus)
 	}
@@ -104,7 +104,7 @@ func (c *client) serve(ctx context.Context, where site, program string) (*sessio
 	if err == nil {
 		return s, nil
 	}
-	// ssh knows better than the channel why nobody answers.
+	// ssh reports more precisely than the channel why there is no answer.
 	select {
 	case <-s.ended:
 		err = s.err
@@ -114,7 +114,7 @@ func (c *client) serve(ctx context.Context, where site, program string) (*sessio
 	return nil, fault.Wrap(kindOf(err), "host "+c.o.Name, err)
 }
 
-// kindOf is the class of an error of a machine: nothing there is a subject.
+// kindOf is the kind of an error of a host: nothing there is a subject.
 func kindOf(err error) fault.Kind {
 	if k := fault.Of(err); k != fault.Subject {
 		return k
@@ -122,22 +122,22 @@ func kindOf(err error) fault.Kind {
 	return fault.Lab
 }
 
-// ending says why a session ended.
+// ending returns why a session ended.
 func ending(name string, exit conn.Exit, err error, said string) error {
 	said = safetext.Line(strings.TrimPrefix(strings.TrimSpace(said), "bakeoff-agent: host: "))
 	if err != nil {
-		return fault.New(kindOf(err), "the connection to %s is lost: %w", name, err)
+		return fault.New(kindOf(err), "lost the connection to %s: %w", name, err)
 	}
-	return fault.New(fault.Lab, "the agent on %s has ended: %s: %s", name, exit, said)
+	return fault.New(fault.Lab, "bakeoff-agent on %s has ended: %s: %s", name, exit, said)
 }
 
-// reason tells the channel why it broke.
+// reason returns why the connection broke.
 func (s *session) reason() error {
 	select {
 	case <-s.ended:
 		return fault.Wrap(fault.Lab, "", s.err)
 	case <-time.After(2 * time.Second):
-		return fault.New(fault.Lab, "the connection is lost")
+		return fault.New(fault.Lab, "lost the connection")
 	}
 }
 
@@ -151,8 +151,8 @@ func (s *session) gone() bool {
 	}
 }
 
-// close ends the session: the agent's input ends, and with it the agent. An
-// ssh that does not notice is killed.
+// close ends the session: the agent ends when its input ends. An ssh process
+// that does not end is killed.
 func (s *session) close() {
 	s.Conn.Close()
 	select {
@@ -162,7 +162,7 @@ func (s *session) close() {
 	s.stop()
 }
 
-// pulse lets the agent hear something now and then.
+// pulse sends the agent a message at intervals.
 func (s *session) pulse() {
 	tick := time.NewTicker(pulse)
 	defer tick.Stop()
@@ -172,7 +172,7 @@ func (s *session) pulse() {
 			return
 		case <-tick.C:
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			_, _ = s.Clock(ctx) // a broken way is noticed by whoever uses it
+			_, _ = s.Clock(ctx) // whoever uses a broken connection notices
 			cancel()
 		}
 	}
@@ -190,7 +190,7 @@ func (p *pipes) Close() error {
 	return errors.Join(p.in.Close(), p.PipeReader.Close())
 }
 
-// channel returns the way to the agent, connecting anew where it broke.
+// channel returns the channel to the agent, and reconnects if it broke.
 func (c *Conn) channel(ctx context.Context) (*channel.Conn, error) {
 	select {
 	case c.turn <- struct{}{}:
@@ -213,34 +213,35 @@ func (c *Conn) channel(ctx context.Context) (*channel.Conn, error) {
 	return s.Conn, nil
 }
 
-// pauses between attempts to connect: a sshd that restarts takes a second, a
-// machine that boots a minute or more.
+// Pauses between attempts to connect: a restart of sshd takes a second, a boot
+// a minute or more.
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 5 * time.Second
 )
 
-// again connects anew, for as long as patience lasts and nothing is final.
+// again reconnects until it succeeds, patience has passed, or an error is
+// final.
 func (c *Conn) again(ctx context.Context) (*session, error) {
 	c.s.close()
 	began := time.Now()
 	wctx, cancel := context.WithTimeout(ctx, c.o.Patience)
 	defer cancel()
-	c.o.say("the connection to %s is lost; connecting anew for up to %v", c.o.Name, c.o.Patience)
+	c.o.say("lost the connection to %s; reconnecting for up to %v", c.o.Name, c.o.Patience)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		c.client.hangUp() // what is left of the old connection would be shared
+		c.client.hangUp() // ssh would share what is left of the old connection
 		s, err := c.client.connect(wctx, &c.s.machine, c.held)
 		if err == nil {
 			if s.machine.Boot != c.s.machine.Boot {
-				c.o.say("%s has rebooted and is back after %v", c.o.Name, time.Since(began).Round(time.Second))
+				c.o.say("%s rebooted and is back after %v", c.o.Name, time.Since(began).Round(time.Second))
 			}
 			return s, nil
 		}
 		if ctx.Err() != nil {
 			return nil, fault.Wrap(fault.Lab, "host "+c.o.Name, ctx.Err())
 		}
-		// The old agent may hold the lock until it notices that nobody is
-		// there any more.
+		// The old agent may hold the lock until it notices that its
+		// controller is gone.
 		held := strings.Contains(err.Error(), "measures on this host")
 		if fault.Is(err, fault.Unsupported) && !held {
 			return nil, err

@@ -1,15 +1,15 @@
-// Package ssh is a conn.Conn to a machine that OpenSSH's client reaches.
+// Package ssh is a conn.Conn to a machine that the OpenSSH client reaches.
 //
-// The client is the user's own program with the user's own configuration, so
-// that jump hosts, agents and names work as they do by hand; host keys are
-// always verified, and nobody is ever asked for anything. Over the first
-// session a shell on the other side takes in bakeoff-agent, which then does
-// everything else: it answers over one session, kills what it started when
-// that session ends, and holds the lock of the machine while it lasts.
+// It runs the user's client with the user's configuration, so jump hosts,
+// agents and names work as they do by hand. Host keys are always verified, and
+// nothing is ever prompted for. In the first session a shell on the other side
+// installs bakeoff-agent, which does everything else: it answers over one
+// session, kills what it started when that session ends, and holds the lock of
+// the machine meanwhile.
 //
-// A connection that breaks ends what runs with an error of kind fault.Lab.
-// The next request connects anew, and waits for the machine to come back for
-// a bounded time: it may be rebooting.
+// A broken connection ends what runs with an error of kind fault.Lab. The next
+// request reconnects, and waits a bounded time for the machine to come back: it
+// may be rebooting.
 package ssh
 
 import (
@@ -29,33 +29,33 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Options say where a machine is and how it is reached.
+// Options say where a machine is and how to reach it.
 type Options struct {
 	Name   string // of the machine, for messages; "" is the target
 	Target string // as ssh takes it: user@host, or a name in ~/.ssh/config
-	Port   int    // 0: what the configuration says
-	Config string // another file than ~/.ssh/config; "" for that
-	// Dir is the folder over there for the agent, state and caches; "" is
+	Port   int    // 0: from the configuration
+	Config string // replaces ~/.ssh/config; "" uses that file
+	// Dir is the remote folder for the agent, state and caches; "" is
 	// /var/lib/bakeoff and /var/cache/bakeoff for root, and the XDG folders
-	// of a user.
+	// for a user.
 	Dir string
-	// Agent returns the path here of bakeoff-agent for a system.
+	// Agent returns the local path of bakeoff-agent for a system.
 	Agent func(goos, goarch string) (string, error)
-	// Patience bounds how long a machine that was there is waited for; 0 is
-	// three minutes.
+	// Patience bounds the wait for a machine that was connected before; 0
+	// is three minutes.
 	Patience time.Duration
-	// Progress receives a line for a person when something takes long; nil
-	// discards.
+	// Progress receives a line for the user when something takes long; nil
+	// discards it.
 	Progress func(string)
-	// Program is OpenSSH's client; "" is ssh. Local executes it; nil is this
-	// machine.
+	// Program is the OpenSSH client; "" is ssh. Local executes it; nil is
+	// this machine.
 	Program string
 	Local   conn.Conn
 }
 
 func (o *Options) fill() error {
 	if o.Target == "" || o.Target[0] == '-' {
-		return fault.New(fault.Invalid, "ssh: %q is no machine; write user@host", o.Target)
+		return fault.New(fault.Invalid, "ssh: invalid target %q; write user@host", o.Target)
 	}
 	if o.Name == "" {
 		o.Name = o.Target
@@ -70,10 +70,10 @@ func (o *Options) fill() error {
 		o.Patience = 3 * time.Minute
 	}
 	if o.Dir != "" && !path.IsAbs(o.Dir) {
-		return fault.New(fault.Invalid, "ssh: the folder %q is not absolute", o.Dir)
+		return fault.New(fault.Invalid, "ssh: folder %q must be an absolute path", o.Dir)
 	}
 	if o.Agent == nil {
-		return fault.New(fault.Invalid, "ssh: nobody says where bakeoff-agent is")
+		return fault.New(fault.Invalid, "ssh: Options.Agent is missing")
 	}
 	return nil
 }
@@ -88,10 +88,10 @@ func (o *Options) say(format string, args ...any) {
 type Conn struct {
 	o      Options
 	client *client
-	turn   chan struct{} // held by whoever connects
-	s      *session      // the present one; guarded by turn
+	turn   chan struct{} // held while connecting
+	s      *session      // the current one; guarded by turn
 	closed bool
-	held   held // for the next session too
+	held   held // carried over to the next session
 	count  int  // of sessions
 }
 
@@ -100,10 +100,9 @@ var (
 	_ conn.Files = (*Conn)(nil)
 )
 
-// Open connects, once: a machine that does not answer is not waited for. A
-// host key that is not known or has changed, or a user who is not let in, is
-// an error of kind fault.Unsupported that says what would help; a machine
-// that cannot be reached is fault.Lab.
+// Open connects, without waiting for a machine that does not answer. A host key
+// that is unknown or has changed, or a refused login, is an error of kind
+// fault.Unsupported that says what helps. An unreachable machine is fault.Lab.
 func Open(ctx context.Context, o Options) (*Conn, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
@@ -120,8 +119,8 @@ func Open(ctx context.Context, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// Close ends the session, with what still runs in it, and the connection. The
-// machine's lock is free afterwards.
+// Close ends the session, including what still runs in it, closes the
+// connection, and releases the machine's lock.
 func (c *Conn) Close() error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
@@ -135,16 +134,16 @@ func (c *Conn) Close() error {
 	return c.client.close()
 }
 
-// Agent is the path over there of bakeoff-agent.
+// Agent is the remote path of bakeoff-agent.
 func (c *Conn) Agent() string { return c.last().agent }
 
-// Machine is what the agent said of the machine when it last connected.
+// Machine is the machine as the agent described it when it last connected.
 func (c *Conn) Machine() channel.Machine { return c.last().machine }
 
-// StateDir and CacheDir are folders of this program over there.
+// StateDir is the remote folder for bakeoff's state.
 func (c *Conn) StateDir() string { return c.last().site.state }
 
-// CacheDir is the folder for what can be made anew.
+// CacheDir is the remote folder for what can be rebuilt.
 func (c *Conn) CacheDir() string { return c.last().site.cache }
 
 func (c *Conn) last() *session {
@@ -156,7 +155,7 @@ func (c *Conn) last() *session {
 // Exec runs a program; see conn.Conn.
 func (c *Conn) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if len(cmd.Argv) == 0 || cmd.Argv[0] == "" {
-		return conn.Exit{}, fault.New(fault.Invalid, "exec: no program named")
+		return conn.Exit{}, fault.New(fault.Invalid, "exec: no program given")
 	}
 	ch, err := c.channel(ctx)
 	if err != nil {
@@ -200,7 +199,8 @@ func (c *Conn) Dial(ctx context.Context, network, address string) (net.Conn, err
 	return nc, c.ours(err)
 }
 
-// Counters reads the counters of the machine, of these CPUs; all without.
+// Counters reads the counters of the machine, for these CPUs; for all if none
+// are given.
 func (c *Conn) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
 	ch, err := c.channel(ctx)
 	if err != nil {
@@ -210,8 +210,8 @@ func (c *Conn) Counters(ctx context.Context, cpus []int) (probe.Counters, error)
 	return out, c.ours(err)
 }
 
-// Session counts the sessions so far: what was started in an earlier one has
-// been killed with it.
+// Session numbers the current session. What an earlier session started was
+// killed at its end.
 func (c *Conn) Session() int {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
@@ -235,15 +235,15 @@ func (c *Conn) Settle(ctx context.Context, cpus []int) error {
 	return nil
 }
 
-// CPUs are those that the agent found for itself when it first came.
+// CPUs are the ones that the agent was allowed to use when it connected.
 func (c *Conn) CPUs() ([]int, error) { return c.Machine().CPUs, nil }
 
-// Memory is what the machine has; 0 where its system does not tell.
+// Memory is the size of the machine's memory; 0 if unknown.
 func (c *Conn) Memory() unit.Bytes { return c.Machine().Memory }
 
-// Lock takes the lock of the machine and holds it until release or Close,
-// over a connection that breaks and comes again too, as long as nobody else
-// was faster. Where another has it, the error is of kind fault.Unsupported.
+// Lock takes the lock of the machine and holds it until release or Close. A new
+// session takes it again, unless another process was faster. If another process
+// holds it, the error is of kind fault.Unsupported.
 func (c *Conn) Lock(ctx context.Context, path string) (release func(), err error) {
 	if err := c.files(ctx, func(f channel.Files) error { return f.Lock(ctx, path) }); err != nil {
 		return nil, err
@@ -253,11 +253,12 @@ func (c *Conn) Lock(ctx context.Context, path string) (release func(), err error
 		c.remember(func(h *held) { h.lock = "" })
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_ = c.files(bounded, func(f channel.Files) error { return f.Unlock(bounded, path) }) // it ends with the agent too
+		// the end of the agent also releases it
+		_ = c.files(bounded, func(f channel.Files) error { return f.Unlock(bounded, path) })
 	}, nil
 }
 
-// held is what a session has that the next one must have again.
+// held is the state that the next session must restore.
 type held struct {
 	cpus []int  // of the agent
 	lock string // path of the machine's lock
@@ -269,8 +270,8 @@ func (c *Conn) remember(change func(*held)) {
 	change(&c.held)
 }
 
-// ours classes an error: on a machine that is driven, what the agent reports
-// is the laboratory's failure and no subject's.
+// ours classifies an error: on a host, what the agent reports is a failure of
+// the lab, not of a subject.
 func (c *Conn) ours(err error) error {
 	if fault.Is(err, fault.Subject) {
 		return fault.Wrap(fault.Lab, "host "+c.o.Name, err)

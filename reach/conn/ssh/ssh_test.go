@@ -142,7 +142,8 @@ func heartbeat(t *testing.T, c conn.Conn, file string) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.Exec(t.Context(), conn.Command("sh", "-c", `(while :; do printf x >>"$1"; sleep 0.05; done) & wait`, "sh", file))
+		_, err := c.Exec(t.Context(), conn.Command("sh", "-c", `(while :; do printf x >>"$1"; sleep 0.05; done) & wait`,
+			"sh", file))
 		ended <- err
 	}()
 	until(t, "the program to run", func() bool { return size(file) > 1 })
@@ -270,7 +271,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 	o = options(t, s)
 	o.Program = "no-such-ssh"
-	if _, err := ssh.Open(t.Context(), o); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "openssh-client") {
+	if _, err := ssh.Open(t.Context(), o); !fault.Is(err, fault.Unsupported) ||
+		!strings.Contains(err.Error(), "openssh-client") {
 		t.Errorf("without a client: %v", err)
 	}
 }
@@ -284,7 +286,8 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := second.Lock(t.Context(), path); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "measures on this host") {
+	if _, err := second.Lock(t.Context(), path); !fault.Is(err, fault.Unsupported) ||
+		!strings.Contains(err.Error(), "measures on this host") {
 		t.Errorf("a second one: %v of kind %q", err, fault.Of(err))
 	}
 	release()
@@ -324,7 +327,8 @@ func TestAgentForNobody(t *testing.T) {
 	o.Agent = func(goos, goarch string) (string, error) {
 		return "", fault.WithFix(fault.New(fault.NotFound, "there is no agent for %s/%s", goos, goarch), "make agents")
 	}
-	if _, err := ssh.Open(t.Context(), o); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "make agents") {
+	if _, err := ssh.Open(t.Context(), o); !fault.Is(err, fault.NotFound) ||
+		!strings.Contains(err.Error(), "make agents") {
 		t.Errorf("%v of kind %q", err, fault.Of(err))
 	}
 }

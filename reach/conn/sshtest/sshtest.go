@@ -1,7 +1,6 @@
-// Package sshtest gives tests a real sshd on the loopback: the way to another
-// machine without another machine. What can go wrong with one can be made to
-// go wrong here: it goes away and comes back, its connections are cut, its
-// host key changes, its line is slow.
+// Package sshtest gives tests a real sshd on the loopback interface, in place
+// of another machine. Tests can simulate its failures: it stops and comes back,
+// its connections are cut, its host key changes, its line is slow.
 package sshtest
 
 import (
@@ -23,8 +22,8 @@ import (
 // Target is the name of the machine in the client's configuration.
 const Target = "box"
 
-// Server is a sshd of this test's own, with keys, configuration and port of
-// its own. It lets in the user that runs the test.
+// Server is an sshd with its own keys, configuration and port. It lets in the
+// user that runs the test.
 type Server struct {
 	t    testing.TB
 	dir  string
@@ -39,12 +38,12 @@ type Server struct {
 	KnownHosts string
 }
 
-// sshd must be called by its absolute path: it executes itself anew for each
+// sshd must be called by its absolute path, because it executes itself for each
 // connection.
 var places = []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/lib/ssh/sshd", "/usr/libexec/sshd"}
 
-// Start starts a server and stops it when the test ends. Without OpenSSH, or
-// in a short run, the test is skipped.
+// Start starts a server and stops it at the end of the test. Without OpenSSH,
+// or in a short run, it skips the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if testing.Short() {
@@ -101,8 +100,8 @@ LogLevel VERBOSE
 	return s
 }
 
-// Configure writes the client's configuration for a port of the loopback: the
-// server's own, or that of something before it.
+// Configure writes the client's configuration for a port on the loopback
+// interface: the server's own, or that of a proxy.
 func (s *Server) Configure(port int) {
 	me, err := user.Current()
 	if err != nil {
@@ -126,14 +125,14 @@ func (s *Server) Port() int { return s.port }
 // PID is the server's process, whose connections are its children.
 func (s *Server) PID() int { return s.proc.Process.Pid }
 
-// Trust writes the present host key into KnownHosts.
+// Trust writes the current host key into KnownHosts.
 func (s *Server) Trust() {
 	fields := strings.Fields(read(s.t, filepath.Join(s.dir, "host.pub")))
 	s.write("known hosts", "# keys\nbakeoff-test-box "+fields[0]+" "+fields[1]+"\n", 0o600)
 }
 
-// ChangeKey gives the server another host key, as a machine has that was
-// installed anew, or one that is another.
+// ChangeKey gives the server another host key, like a reinstalled or replaced
+// machine.
 func (s *Server) ChangeKey() {
 	for _, f := range []string{"host", "host.pub"} {
 		os.Remove(filepath.Join(s.dir, f))
@@ -143,8 +142,8 @@ func (s *Server) ChangeKey() {
 	s.Restart()
 }
 
-// Environ sets a variable of the environment there, as PATH=/usr/bin, and
-// starts the server anew.
+// Environ sets an environment variable of remote programs, such as
+// PATH=/usr/bin, and restarts the server.
 func (s *Server) Environ(assignment string) {
 	s.t.Helper()
 	config := filepath.Join(s.dir, "sshd_config")
@@ -153,7 +152,8 @@ func (s *Server) Environ(assignment string) {
 	s.Restart()
 }
 
-// Cut ends every connection; the server goes on. It returns how many it cut.
+// Cut kills every connection and returns their number; the server keeps
+// running.
 func (s *Server) Cut() int {
 	n := 0
 	for _, pid := range children(s.proc.Process.Pid) {
@@ -169,7 +169,7 @@ func (s *Server) Stop() {
 	if s.proc.Process == nil || s.proc.ProcessState != nil {
 		return
 	}
-	syscall.Kill(s.proc.Process.Pid, syscall.SIGSTOP) // it must not take one more
+	syscall.Kill(s.proc.Process.Pid, syscall.SIGSTOP) // it must not accept another
 	s.Cut()
 	s.proc.Process.Kill()
 	s.proc.Wait()
@@ -200,7 +200,8 @@ func (s *Server) start() {
 
 func (s *Server) key(name string) {
 	s.t.Helper()
-	out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", filepath.Join(s.dir, name)).CombinedOutput()
+	out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f",
+		filepath.Join(s.dir, name)).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("ssh-keygen: %v: %s", err, out)
 	}
@@ -222,9 +223,9 @@ func read(t testing.TB, path string) string {
 	return string(b)
 }
 
-// freePort is a port that nobody has now. It is none of those that systems give
-// to whoever asks for any (from 32768 or 49152 on): while the server is away no
-// other test's connection may come by it.
+// freePort returns an unused port outside the range from which systems assign
+// ports (from 32768 or 49152 on), so that no other test's connection gets it
+// while the server is stopped.
 func freePort(t testing.TB) int {
 	t.Helper()
 	var err error
@@ -258,7 +259,7 @@ func children(pid int) []int {
 	return all
 }
 
-// Slow puts a line before the server that carries bytesPerSecond in each
+// Slow puts a proxy in front of the server that carries bytesPerSecond in each
 // direction, and makes the client use it.
 func (s *Server) Slow(bytesPerSecond int) {
 	s.t.Helper()

@@ -1,4 +1,4 @@
-// Package debian is Debian, Ubuntu and what is made of them.
+// Package debian is Debian, Ubuntu and their derivatives.
 package debian
 
 import (
@@ -18,7 +18,7 @@ type System struct{}
 func (System) Doc() system.Doc {
 	return system.Doc{
 		Name:    "debian",
-		Summary: "Debian, Ubuntu and their like: apt, systemd",
+		Summary: "Debian, Ubuntu and derivatives: apt, systemd",
 		Status:  system.Proven,
 		Kernel:  "Linux",
 		IDs:     []string{"debian", "ubuntu"},
@@ -27,11 +27,15 @@ func (System) Doc() system.Doc {
 			Install: []string{"apt-get", "install", "-y", "--no-install-recommends"}, Query: []string{"dpkg-query", "-W"},
 			Env: []string{"DEBIAN_FRONTEND=noninteractive"},
 		},
-		Packages:    map[string]string{"pgbench": "postgresql-contrib", "postgres": "postgresql", "php-fpm": "php-fpm", "busybox": "busybox-static"},
-		Base:        []string{"sh"},
-		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "postgres": "/etc/postgresql/VERSION/main/postgresql.conf", "php-fpm": "/etc/php/VERSION/fpm/php-fpm.conf", "sshd": "/etc/ssh/sshd_config"},
-		Service:     []string{"systemctl", "start", "NAME"},
-		Readiness:   "systemctl is-system-running says running, degraded or maintenance; without systemd (a container) there is nothing to wait for",
+		Packages: map[string]string{"pgbench": "postgresql-contrib", "postgres": "postgresql", "php-fpm": "php-fpm",
+			"busybox": "busybox-static"},
+		Base: []string{"sh"},
+		Files: map[string]string{"nginx": "/etc/nginx/nginx.conf",
+			"postgres": "/etc/postgresql/VERSION/main/postgresql.conf", "php-fpm": "/etc/php/VERSION/fpm/php-fpm.conf",
+			"sshd": "/etc/ssh/sshd_config"},
+		Service: []string{"systemctl", "start", "NAME"},
+		Readiness: "systemctl is-system-running prints running, degraded or maintenance; a container without systemd " +
+			"is ready at once",
 		Counters:    system.LinuxCounters,
 		Fingerprint: system.LinuxFingerprint,
 		Source:      []string{"apt-get(8)", "dpkg-query(1)", "systemctl(1): is-system-running"},
@@ -54,16 +58,17 @@ func (System) Ready(ctx context.Context, c conn.Conn) (bool, error) {
 	case "initializing", "starting", "stopping":
 		return false, nil
 	default:
-		// Without its bus systemctl says so on its error output: there is
-		// no systemd that could be waited for.
+		// Without its bus systemctl prints only an error: systemd does
+		// not run.
 		return state == "" || state == "unknown", fault.Op("systemctl is-system-running", odd(exit, state))
 	}
 }
 
-// odd is the error of an answer that systemctl(1) does not name; nil for none.
+// odd returns an error for a state that systemctl(1) does not document; nil if
+// there is no state.
 func odd(exit conn.Exit, state string) error {
 	if state == "" || state == "unknown" {
 		return nil
 	}
-	return fault.New(fault.Subject, "%q is no state that it has (%s)", state, exit)
+	return fault.New(fault.Subject, "unknown state %q (%s)", state, exit)
 }

@@ -12,12 +12,21 @@ import (
 
 func TestSuite(t *testing.T) {
 	systemtest.Run(t, System{}, map[string]systemtest.Answers{
-		"starting":                         {Machine: systemtest.Machine{Says: map[string]systemtest.Answer{"systemctl is-system-running": {Code: 1, Stdout: "starting\n"}}}, Ready: false},
-		"running":                          {Machine: systemtest.Machine{Says: map[string]systemtest.Answer{"systemctl is-system-running": {Code: 0, Stdout: "running\n"}}}, Ready: true},
-		"degraded":                         {Machine: systemtest.Machine{Says: map[string]systemtest.Answer{"systemctl is-system-running": {Code: 1, Stdout: "degraded\n"}}}, Ready: true},
-		"no systemd":                       {Machine: systemtest.Machine{}, Ready: true},
-		"systemd is not the first process": {Machine: systemtest.Machine{Says: map[string]systemtest.Answer{"systemctl is-system-running": {Code: 1, Stdout: "offline\n"}}}, Ready: true},
-		"no bus":                           {Machine: systemtest.Machine{Says: map[string]systemtest.Answer{"systemctl is-system-running": {Code: 1, Stdout: ""}}}, Ready: true},
+		"starting": {
+			Machine: systemtest.Machine{Says: map[string]systemtest.Answer{"systemctl is-system-running": {Code: 1,
+				Stdout: "starting\n"}}}, Ready: false},
+		"running": {
+			Machine: systemtest.Machine{Says: map[string]systemtest.Answer{"systemctl is-system-running": {Code: 0,
+				Stdout: "running\n"}}}, Ready: true},
+		"degraded": {
+			Machine: systemtest.Machine{Says: map[string]systemtest.Answer{"systemctl is-system-running": {Code: 1,
+				Stdout: "degraded\n"}}}, Ready: true},
+		"no systemd": {Machine: systemtest.Machine{}, Ready: true},
+		"systemd is not the first process": {
+			Machine: systemtest.Machine{Says: map[string]systemtest.Answer{"systemctl is-system-running": {Code: 1,
+				Stdout: "offline\n"}}}, Ready: true},
+		"no bus": {Machine: systemtest.Machine{Says: map[string]systemtest.Answer{"systemctl is-system-running": {Code: 1,
+			Stdout: ""}}}, Ready: true},
 	})
 }
 

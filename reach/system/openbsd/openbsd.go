@@ -16,9 +16,10 @@ func (System) Doc() system.Doc {
 		Manager: system.Manager{
 			Name: "pkg_add", Install: []string{"pkg_add", "-I"}, Query: []string{"pkg_info", "-e"},
 		},
-		Packages:    map[string]string{"postgres": "postgresql-server", "pgbench": "postgresql-contrib"},
-		Base:        []string{"sh", "openssl", "sshd"},
-		Files:       map[string]string{"nginx": "/etc/nginx/nginx.conf", "services": "/etc/rc.conf.local", "sshd": "/etc/ssh/sshd_config"},
+		Packages: map[string]string{"postgres": "postgresql-server", "pgbench": "postgresql-contrib"},
+		Base:     []string{"sh", "openssl", "sshd"},
+		Files: map[string]string{"nginx": "/etc/nginx/nginx.conf", "services": "/etc/rc.conf.local",
+			"sshd": "/etc/ssh/sshd_config"},
 		Service:     []string{"rcctl", "-f", "start", "NAME"},
 		Readiness:   system.RCReadiness,
 		Counters:    []string{"sysctl kern.cp_time (CPUs); the others are unavailable"},

@@ -1,5 +1,5 @@
-// Package systemtest is the suite that every system passes, and a machine that
-// answers by heart for those that the project cannot run.
+// Package systemtest is the suite that every system passes, and a fake machine
+// with fixed answers for those that the project cannot run.
 package systemtest
 
 import (
@@ -19,8 +19,8 @@ import (
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// Answers are states of a machine: what it says when asked, and whether the
-// system is to take it for ready.
+// Answers is a state of a machine: its answers, and whether the system should
+// count as ready.
 type Answers struct {
 	Machine Machine
 	Ready   bool
@@ -36,30 +36,31 @@ func pgrepRC(a Answer) Machine {
 	return Machine{Says: map[string]Answer{"pgrep -f sh /etc/rc( |$)": a}}
 }
 
-// Run checks what Doc promises, and that Ready reads the answers right. All
-// of a system's programs are to be among those that Machine knows.
+// Run checks the Doc, and that Ready interprets the answers correctly. The
+// answers must cover all programs that Ready runs.
 func Run(t *testing.T, s system.System, states map[string]Answers) {
 	t.Helper()
 	checkDoc(t, s.Doc())
 	if len(states) == 0 {
-		t.Error("no states are tried")
+		t.Error("no states to test")
 	}
 	for what, a := range states {
 		ready, err := s.Ready(t.Context(), &a.Machine)
 		if err != nil || ready != a.Ready {
-			t.Errorf("%s: ready is %v (%v), and %v is right", what, ready, err, a.Ready)
+			t.Errorf("%s: ready is %v (%v), want %v", what, ready, err, a.Ready)
 		}
 	}
-	broken := &Machine{Broken: fault.New(fault.Lab, "the way is broken")}
+	broken := &Machine{Broken: fault.New(fault.Lab, "the connection is broken")}
 	if ready, err := s.Ready(t.Context(), broken); ready || err == nil {
-		t.Errorf("over a broken way it is ready: %v, %v", ready, err)
+		t.Errorf("over a broken connection: ready %v, error %v", ready, err)
 	}
 }
 
 func checkDoc(t *testing.T, d system.Doc) {
 	t.Helper()
 	for what, empty := range map[string]bool{
-		"Name": !name.MatchString(d.Name), "Summary": d.Summary == "" || strings.HasSuffix(d.Summary, "."), "Status": d.Status == "",
+		"Name": !name.MatchString(d.Name), "Summary": d.Summary == "" || strings.HasSuffix(d.Summary, "."),
+		"Status": d.Status == "",
 		"Kernel": d.Kernel == "", "Manager.Name": d.Manager.Name == "", "Manager.Install": len(d.Manager.Install) < 2,
 		"Manager.Query": len(d.Manager.Query) == 0, "Files": d.Files["nginx"] == "" || d.Files["sshd"] == "",
 		"Service": !strings.Contains(strings.Join(d.Service, " "), "NAME"), "Readiness": d.Readiness == "",
@@ -79,7 +80,8 @@ func checkDoc(t *testing.T, d system.Doc) {
 			t.Errorf("%s: %s is in the base system and in a package", d.Name, p)
 		}
 	}
-	if line := d.InstallPrograms("fio", "sh"); !strings.HasSuffix(line, " fio") || !strings.HasPrefix(line, d.Manager.Install[0]) {
+	if line := d.InstallPrograms("fio", "sh"); !strings.HasSuffix(line, " fio") ||
+		!strings.HasPrefix(line, d.Manager.Install[0]) {
 		t.Errorf("%s: fio is installed by %q", d.Name, line)
 	}
 	if line := d.InstallPrograms("sh"); line != "" {
@@ -87,8 +89,8 @@ func checkDoc(t *testing.T, d system.Doc) {
 	}
 }
 
-// Machine is a conn.Conn that answers by heart. It refuses a program or a file
-// that it does not know as a machine does that lacks it.
+// Machine is a conn.Conn with fixed answers. An unknown program or file is an
+// error of kind fault.NotFound.
 type Machine struct {
 	// Says maps a command line, its words parted by one space, to the answer.
 	Says map[string]Answer
@@ -134,12 +136,12 @@ func (m *Machine) Pull(_ context.Context, src string, dst io.Writer) error {
 	return err
 }
 
-// Push is refused: a system is asked and not changed.
+// Push fails: a system is only read.
 func (m *Machine) Push(context.Context, string, fs.FileMode, io.Reader) error {
-	return fault.Wrap(fault.Unsupported, "", fmt.Errorf("this machine is only asked"))
+	return fault.Wrap(fault.Unsupported, "", fmt.Errorf("this machine is read-only"))
 }
 
-// Dial is refused.
+// Dial fails.
 func (m *Machine) Dial(context.Context, string, string) (net.Conn, error) {
-	return nil, fault.Wrap(fault.Unsupported, "", fmt.Errorf("this machine is only asked"))
+	return nil, fault.Wrap(fault.Unsupported, "", fmt.Errorf("this machine is read-only"))
 }
