@@ -111,7 +111,7 @@ func unquote(v string) (string, error) {
 		return v, nil
 	}
 	if len(v) < 2 || v[len(v)-1] != v[0] {
-		return "", fmt.Errorf("missing closing quote in %s", v)
+		return "", fmt.Errorf("%s has no closing quote", v)
 	}
 	if v[0] == '\'' {
 		return v[1 : len(v)-1], nil

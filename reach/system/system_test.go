@@ -77,7 +77,7 @@ func TestParseRelease(t *testing.T) {
 			t.Errorf("%s is %q, and %q is right", name, got[name], want)
 		}
 	}
-	for text, says := range map[string]string{"ID=debian\nnothing\n": "line 2", "=x": "line 1", "A=\"x": "does not end",
+	for text, says := range map[string]string{"ID=debian\nnothing\n": "line 2", "=x": "line 1", "A=\"x": "closing quote",
 		"A B=c": "line 1"} {
 		if _, err := system.ParseRelease([]byte(text)); !fault.Is(err, fault.Invalid) ||
 			!strings.Contains(err.Error(), says) {
