@@ -35,8 +35,8 @@ import (
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/all"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 func main() {
@@ -176,7 +176,7 @@ func twice(run *store.Run, l store.Line, w workload.Workload, cell plan.Cell) (f
 
 // inTicks is what a host would have said that has only ticks.
 func inTicks(host []byte) ([]byte, error) {
-	var span agent.Span
+	var span wire.Span
 	if err := json.Unmarshal(host, &span); err != nil {
 		return nil, err
 	}

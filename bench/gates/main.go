@@ -25,6 +25,7 @@ import (
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload/loops"
 	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 func main() {
@@ -179,7 +180,7 @@ func (s study) unsteady() {
 // trends prints what the gate on trends inside trials does.
 func (s study) trends() {
 	gate := func(windows []float64) bool {
-		t := evidence.Trial{Line: store.Line{Trial: &store.Trial{}}, Cell: plan.Cell{}, Work: &agent.Result{Windows: windows, Check: agent.Check{Verified: true}}}
+		t := evidence.Trial{Line: store.Line{Trial: &store.Trial{}}, Cell: plan.Cell{}, Work: &wire.Result{Windows: windows, Check: wire.Check{Verified: true}}}
 		for _, g := range evidence.Gates() {
 			if g.Name == "trend" {
 				return g.Failed(t) != ""

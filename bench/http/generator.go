@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // measured is what one generator did in one run.
@@ -58,7 +58,7 @@ func (l *lab) native(ctx context.Context, addr string, args ...string) (measured
 	if err != nil {
 		return m, err
 	}
-	var r agent.Result
+	var r wire.Result
 	if err := json.Unmarshal(out, &r); err != nil {
 		return m, err
 	}

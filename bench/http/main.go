@@ -45,6 +45,7 @@ import (
 
 	"bakeoff/measure/workload/http"
 	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 )
 
 // lab is what every part of the benchmark is given.
@@ -63,7 +64,7 @@ func main() {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "work": // this program is its own agent
-			os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, []agent.Loop{http.Loop()}))
+			os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, []loop.Loop{http.Loop()}))
 		case "serve":
 			os.Exit(serveDrawn(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 		}

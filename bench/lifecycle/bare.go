@@ -17,6 +17,7 @@ import (
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 // driverOf is the driver of a technology; two have the same.
@@ -71,8 +72,9 @@ func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 			return nil, err
 		}
 	}
-	cmd, err := agent.Setup{Root: &agent.Root{At: b.root, Lower: b.image.Root, Upper: filepath.Join(b.dir, "upper"), Work: filepath.Join(b.dir, "work"),
-		Dirs: []string{confine.Scratch}, Binds: []agent.Bind{{From: b.agent, To: confine.AgentPath, ReadOnly: true}}}}.Command(b.agent)
+	root := wire.Root{At: b.root, Lower: b.image.Root, Upper: filepath.Join(b.dir, "upper"), Work: filepath.Join(b.dir, "work"),
+		Dirs: []string{confine.Scratch}, Binds: []wire.Bind{{From: b.agent, To: confine.AgentPath, ReadOnly: true}}}
+	cmd, err := agent.SetupCommand(wire.Setup{Root: &root}, b.agent)
 	if err != nil {
 		return nil, err
 	}

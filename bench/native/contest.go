@@ -24,7 +24,7 @@ import (
 	"bakeoff/measure/workload/external"
 	"bakeoff/measure/workload/files"
 	"bakeoff/measure/workload/memory"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // side is one of two that do the same work.
@@ -32,7 +32,7 @@ type side struct {
 	workload workload.Workload
 	params   param.Values
 	metric   string
-	blob     string // of its CPU time: an agent.Result, or an agent.ExecResult
+	blob     string // of its CPU time: an wire.Result, or an wire.ExecResult
 }
 
 // contest is a native workload against a program.
@@ -213,11 +213,11 @@ func (s side) once(ctx context.Context, t workload.Target) (trial, error) {
 // timed part, of a program as a whole.
 func cpuTime(name string, blob []byte) (float64, error) {
 	if name == programBlob {
-		var r agent.ExecResult
+		var r wire.ExecResult
 		err := json.Unmarshal(blob, &r)
 		return r.Usage.CPUSeconds(), err
 	}
-	var r agent.Result
+	var r wire.Result
 	if err := json.Unmarshal(blob, &r); err != nil || r.WorkerCPUSeconds == nil {
 		return math.NaN(), err
 	}

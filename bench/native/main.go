@@ -34,6 +34,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/loop"
 )
 
 // machine is this one, as an environment.
@@ -49,7 +50,7 @@ func (m *machine) Close(context.Context) error     { return nil }
 func main() {
 	if len(os.Args) > 1 && (os.Args[1] == "work" || os.Args[1] == "exec" || os.Args[1] == "probe") {
 		// This program is its own agent.
-		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, []agent.Loop{files.Loop(), cpu.Loop(), memory.Loop()}))
+		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, []loop.Loop{files.Loop(), cpu.Loop(), memory.Loop()}))
 	}
 	pairs := flag.Int("pairs", 6, "mirrored pairs of each contest: native, program, program, native, or the other way round")
 	length := flag.Duration("time", time.Second, "length of one run, whole seconds")

@@ -37,9 +37,9 @@ import (
 	"bakeoff/lab/store"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/host"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 func main() {
@@ -172,7 +172,7 @@ func byHand(ctx context.Context, program, dir string, pairs int) error {
 }
 
 func throughput(b []byte) (float64, error) {
-	var r agent.Result
+	var r wire.Result
 	if err := json.Unmarshal(b, &r); err != nil {
 		return 0, err
 	}

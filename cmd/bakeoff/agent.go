@@ -17,6 +17,7 @@ import (
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 const agentName = "bakeoff-agent"
@@ -51,7 +52,7 @@ func askAgent(path string) error {
 	if ctx.Err() != nil {
 		return fault.New(fault.Lab, "%s did not say within %v what it can", path, answerTime)
 	}
-	var about agent.About
+	var about wire.About
 	if err != nil || json.Unmarshal(said, &about) != nil || about.Protocol == 0 {
 		return otherBuild(path, "it does not say what it can")
 	}

@@ -10,8 +10,8 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 func load(t *testing.T, r *recorder) analysis.Data {
@@ -59,7 +59,7 @@ func TestBlocksThatEndedWellCount(t *testing.T) {
 
 func TestFailedSubjectsAreObservations(t *testing.T) {
 	r := record(t)
-	r.change = func(s plan.Slot, l *store.Line, w *agent.Result) {
+	r.change = func(s plan.Slot, l *store.Line, w *wire.Result) {
 		switch {
 		case s.Contender == "slow" && s.Cell == "fast":
 			l.Status, l.Reason = store.Subject, "it crashed"
@@ -137,7 +137,7 @@ func TestFactsTellWhatDiffers(t *testing.T) {
 func TestSourcesOfCPUTimeAreFacts(t *testing.T) {
 	sources := func(of map[string]string) map[string]string {
 		r := record(t)
-		r.change = func(s plan.Slot, l *store.Line, _ *agent.Result) {
+		r.change = func(s plan.Slot, l *store.Line, _ *wire.Result) {
 			for i, c := range []*probe.Counters{l.Before, l.After} {
 				c.CPU, c.CPUSource = &probe.CPU{User: float64(i)}, of[s.Contender]
 				if ns := int64(i+1) * 1e9; c.CPUSource != "" && c.CPUSource != probe.SourceTicks {

@@ -21,13 +21,13 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// fixture is a workload whose raw output is an agent.Result with one value.
+// fixture is a workload whose raw output is an wire.Result with one value.
 type fixture struct {
 	version int
 	factor  float64 // what a changed parser multiplies by
@@ -48,7 +48,7 @@ func (f fixture) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error)
 	if f.parsed != nil {
 		*f.parsed++
 	}
-	var r agent.Result
+	var r wire.Result
 	if err := json.Unmarshal(raw[workload.Work], &r); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ type recorder struct {
 	// speed is the true speed of a contender.
 	speed map[string]float64
 	// change edits a trial before it is kept; it may be nil.
-	change func(plan.Slot, *store.Line, *agent.Result)
+	change func(plan.Slot, *store.Line, *wire.Result)
 }
 
 func record(t testing.TB) *recorder {
@@ -140,7 +140,7 @@ func (r *recorder) trial(s plan.Slot) {
 	start := r.clock
 	r.clock = r.clock.Add(time.Second)
 	value := r.speed[s.Contender] * math.Exp(.002*r.noise.NormFloat64())
-	work := agent.Result{Schema: agent.WorkSchema, ElapsedNS: 9e8, Check: agent.Check{Verified: true, Scaling: 2},
+	work := wire.Result{Schema: wire.WorkSchema, ElapsedNS: 9e8, Check: wire.Check{Verified: true, Scaling: 2},
 		Values: []sample.Value{{Metric: "speed", Unit: "1/s", Value: math.Round(value*1000) / 1000}}}
 	line := store.Line{Type: store.LineTrial, At: r.clock, Block: s.Block, Contender: s.Contender, Instance: fmt.Sprintf("%s-%d", s.Contender, s.Block), Status: store.OK,
 		Trial: &store.Trial{Position: s.Position, Cell: s.Cell, Start: start, End: r.clock, State: "fresh", Cache: "warm", Parser: "fixture/1",

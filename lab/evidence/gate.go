@@ -10,8 +10,8 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // Gate checks that a trial measured what it claims to. It is pure.
@@ -27,7 +27,7 @@ type Gate struct {
 type Trial struct {
 	Cell plan.Cell
 	Line store.Line
-	Work *agent.Result // nil where the trial left none
+	Work *wire.Result // nil where the trial left none
 	// Path is what the way to the environment can carry, nil where it was not
 	// measured. Claim is what a program of others says of its own time.
 	Path  *workload.Path
@@ -83,7 +83,7 @@ func Gates() []Gate {
 }
 
 func answerGate(t Trial) string {
-	if t.Work == nil || t.Work.Check.Verified || t.Work.Errors[agent.DiskFull] > 0 {
+	if t.Work == nil || t.Work.Check.Verified || t.Work.Errors[wire.DiskFull] > 0 {
 		return ""
 	}
 	return "the answer was not verified"
@@ -99,10 +99,10 @@ func ceilingGate(t Trial) string {
 // diskFullGate is failed by trials that ended for want of space, too: that a
 // volume was too small says nothing of the subject.
 func diskFullGate(t Trial) string {
-	if t.Work == nil || t.Work.Errors[agent.DiskFull] == 0 {
+	if t.Work == nil || t.Work.Errors[wire.DiskFull] == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d operations found no space", t.Work.Errors[agent.DiskFull])
+	return fmt.Sprintf("%d operations found no space", t.Work.Errors[wire.DiskFull])
 }
 
 func errorsGate(t Trial) string {

@@ -11,8 +11,8 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 func f(v float64) *float64 { return &v }
@@ -30,10 +30,10 @@ func good() Trial {
 	return Trial{
 		Line: store.Line{Trial: &store.Trial{Start: noon, End: noon.Add(time.Second),
 			Before: before(), After: after(), GeneratorBefore: before(), GeneratorAfter: after()}},
-		Work: &agent.Result{ElapsedNS: 9e8, Check: agent.Check{Verified: true, Scaling: 2.02}, Errors: map[string]int64{"status 404": 0},
-			Work: 9000, WorkUnit: "request", Forced: &agent.Forced{ReadBytes: 3 << 20, WriteBytes: 3 << 20},
+		Work: &wire.Result{ElapsedNS: 9e8, Check: wire.Check{Verified: true, Scaling: 2.02}, Errors: map[string]int64{"status 404": 0},
+			Work: 9000, WorkUnit: "request", Forced: &wire.Forced{ReadBytes: 3 << 20, WriteBytes: 3 << 20},
 			Values:   []sample.Value{{Metric: "latency-p50", Value: 2e-3}, {Metric: "latency-p99", Value: 5e-3}},
-			Counters: &agent.Span{After: probe.Counters{AtNS: 95e7}}, Generator: &agent.Generator{Utilisation: .8, LatenessP50: f(2e-5), LatenessP99: f(1e-4)},
+			Counters: &wire.Span{After: probe.Counters{AtNS: 95e7}}, Generator: &wire.Generator{Utilisation: .8, LatenessP50: f(2e-5), LatenessP99: f(1e-4)},
 			Windows: []float64{10, 11, 10, 9, 10, 10, 11, 10, 10, 9, 10, 11, 10, 10, 9, 10}},
 		Path:  &workload.Path{PerSecond: 20000, BytesPerSecond: 8e7, Workers: 1},
 		Claim: &workload.Claim{Seconds: 3, Elapsed: 3.1, CPUSeconds: 3},
@@ -126,7 +126,7 @@ func TestGates(t *testing.T) {
 		}
 	}
 	trial := good()
-	trial.Work.Errors = map[string]int64{agent.DiskFull: 3}
+	trial.Work.Errors = map[string]int64{wire.DiskFull: 3}
 	if failed := failing(trial); failed["disk-full"] == "" || failed["errors"] == "" {
 		t.Errorf("a full disk: %v", failed)
 	}

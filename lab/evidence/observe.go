@@ -14,8 +14,8 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // observe reads one trial of a block that counts. The journal's word that the
@@ -93,15 +93,15 @@ func gates(w workload.Workload, backing string, cell plan.Cell, line store.Line,
 
 // work is what a trial says of itself: the result of a native loop, or what a
 // workload reads out of another program's output; nil where there is none.
-func work(w workload.Workload, cell plan.Cell, raw workload.Raw) *agent.Result {
-	var res agent.Result
+func work(w workload.Workload, cell plan.Cell, raw workload.Raw) *wire.Result {
+	var res wire.Result
 	if b, ok := raw[workload.Work]; ok && json.Unmarshal(b, &res) == nil {
 		return &res
 	}
 	if witness, ok := w.(workload.Witness); ok {
 		if t, ok := witness.Testify(raw, cell.Params); ok {
 			// Another program's answer is not verified, and is not refuted.
-			return &agent.Result{Errors: t.Errors, Generator: t.Generator, Check: agent.Check{Verified: true}}
+			return &wire.Result{Errors: t.Errors, Generator: t.Generator, Check: wire.Check{Verified: true}}
 		}
 	}
 	return nil
@@ -304,13 +304,13 @@ func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set))
 
 // GeneratorOf reads what the load generator reported about itself from the raw
 // output f of run, nil where f has no such report.
-func GeneratorOf(run *store.Run, f store.File) (*agent.Generator, error) {
+func GeneratorOf(run *store.Run, f store.File) (*wire.Generator, error) {
 	data, err := run.ReadRaw(f)
 	if err != nil {
 		return nil, err
 	}
 	var r struct {
-		Generator *agent.Generator `json:"generator"`
+		Generator *wire.Generator `json:"generator"`
 	}
 	// A blob of another form is no error: not every one is an agent's.
 	if json.Unmarshal(data, &r) != nil || r.Generator == nil || !(r.Generator.Utilisation >= 0 && r.Generator.Utilisation < 1e6) {

@@ -9,7 +9,7 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // What trials ran joins the facts of their contender, which then differ from
@@ -57,7 +57,7 @@ func (testifying) Parse(workload.Raw, param.Values) ([]sample.Value, error) { re
 // What another program's output says against its trial fails the same gates
 // as a native loop's.
 func TestWitnessFailsGates(t *testing.T) {
-	w := testifying{says: workload.Testimony{Errors: map[string]int64{"status": 3}, Generator: &agent.Generator{Utilisation: 1}}}
+	w := testifying{says: workload.Testimony{Errors: map[string]int64{"status": 3}, Generator: &wire.Generator{Utilisation: 1}}}
 	failed := map[string]bool{}
 	for _, g := range Gates() {
 		if g.Failed(Trial{Work: work(w, plan.Cell{}, workload.Raw{})}) != "" {

@@ -341,7 +341,7 @@ func TestVerifyByALaterProgram(t *testing.T) {
 	w.Metrics = append(slices.Clone(w.Metrics), sample.Metric{Name: "joules", Unit: "J", Better: sample.Lower, Scale: sample.Ratio})
 	w.Metrics[0].CPUTime = true
 	cat.Drivers = slices.Clone(cat.Drivers)
-	cat.Drivers[2].Options = []param.Spec{{Name: "exec", Kind: param.Text, Default: "porter"}}
+	cat.Drivers[2].Options = []param.Spec{{Name: "exec", Kind: param.Text, Default: "init"}}
 	report, err := Verify(r.run, today, &cat)
 	if err != nil || !report.OK() {
 		t.Fatalf("%v: %s", err, findings(report))

@@ -31,10 +31,10 @@ import (
 	"bakeoff/reach/conn/ssh"
 )
 
-// wire stands for OpenSSH's client: what that would execute on the other side
+// sshClient stands for OpenSSH's client: what that would execute on the other side
 // is executed in an emulated machine that boots one of two systems. While the
 // machine is down, nobody answers.
-type wire struct {
+type sshClient struct {
 	local.Conn
 	t     *testing.T
 	agent string
@@ -47,7 +47,7 @@ type wire struct {
 	boots []string
 }
 
-func (w *wire) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
+func (w *sshClient) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if slices.Contains(cmd.Argv, "-O") {
 		return conn.Exit{}, nil // nothing is shared
 	}
@@ -63,7 +63,7 @@ func (w *wire) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 }
 
 // boot starts the machine with a system.
-func (w *wire) boot(ctx context.Context, system string) {
+func (w *sshClient) boot(ctx context.Context, system string) {
 	w.mu.Lock()
 	n := len(w.boots)
 	w.boots = append(w.boots, system)
@@ -94,7 +94,7 @@ func (w *wire) boot(ctx context.Context, system string) {
 
 // supervise starts the machine again after each end, with the system that it
 // last wrote on its console: the variable of a firmware.
-func (w *wire) supervise(ctx context.Context, ended <-chan struct{}) {
+func (w *sshClient) supervise(ctx context.Context, ended <-chan struct{}) {
 	for {
 		w.mu.Lock()
 		up := w.up
@@ -141,7 +141,7 @@ func runOnGuest(t *testing.T, blocks int, uuid func(boot int) string) guestRun {
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	w := &wire{t: t, agent: filepath.Join(dir, "bakeoff-agent"), disks: map[string]string{}, uuid: uuid, stop: cancel}
+	w := &sshClient{t: t, agent: filepath.Join(dir, "bakeoff-agent"), disks: map[string]string{}, uuid: uuid, stop: cancel}
 	build := exec.Command("go", "build", "-trimpath", "-o", w.agent, "bakeoff/cmd/bakeoff-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // ends are counters of both ends of a trial: of the environment's host, and of
@@ -63,10 +63,10 @@ func (t *target) session() int {
 // keepCounters puts what was counted into a trial's line and its raw output.
 func keepCounters(line *store.Trial, raw workload.Raw, before, after ends) error {
 	line.Before, line.After = &before.host, &after.host
-	spans := map[string]agent.Span{workload.Host: {Before: before.host, After: after.host}}
+	spans := map[string]wire.Span{workload.Host: {Before: before.host, After: after.host}}
 	if before.generator != nil && after.generator != nil {
 		line.GeneratorBefore, line.GeneratorAfter = before.generator, after.generator
-		spans[workload.GeneratorHost] = agent.Span{Before: *before.generator, After: *after.generator}
+		spans[workload.GeneratorHost] = wire.Span{Before: *before.generator, After: *after.generator}
 	}
 	for blob, span := range spans {
 		b, err := json.Marshal(span)

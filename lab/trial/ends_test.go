@@ -17,8 +17,8 @@ import (
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // end is a host with counters of its own: joules that grow by step with every
@@ -86,7 +86,7 @@ func TestBothEndsAreCounted(t *testing.T) {
 		t.Errorf("the generator's CPUs are %s", got)
 	}
 	spent := func(blob string) float64 {
-		var s agent.Span
+		var s wire.Span
 		if err := json.Unmarshal(raw[blob], &s); err != nil {
 			t.Fatalf("%s: %v", blob, err)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 const energyDoc = ": of all its processors (RAPL), or what the meter counts that the lab file names for the host; idle power included"
@@ -67,7 +67,7 @@ func joulesPer(raw Raw, blob string, work float64, timed time.Duration) (*float6
 	if !ok || !positive(work) {
 		return nil, nil
 	}
-	var host agent.Span
+	var host wire.Span
 	if err := strictjson.Decode(b, &host); err != nil {
 		return nil, fmt.Errorf("%s: %w", blob, err)
 	}

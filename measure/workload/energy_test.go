@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // counted is the blob of a host whose counter of energy went from one reading
 // to another within some seconds; nil is a host without one.
 func counted(t *testing.T, before, after *float64, seconds float64) Raw {
 	t.Helper()
-	b, err := json.Marshal(agent.Span{Before: probe.Counters{AtNS: 5, Joules: before},
+	b, err := json.Marshal(wire.Span{Before: probe.Counters{AtNS: 5, Joules: before},
 		After: probe.Counters{AtNS: 5 + int64(seconds*1e9), Joules: after}})
 	if err != nil {
 		t.Fatal(err)

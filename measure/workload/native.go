@@ -15,8 +15,9 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 // nativeParser is the version of Parse; see Doc.Parser.
@@ -42,7 +43,7 @@ var CPUPerOp = sample.Metric{
 // native is a workload whose work is a loop of the agent.
 type native struct {
 	doc  Doc
-	loop agent.Loop
+	loop loop.Loop
 }
 
 // Native makes a workload of a loop that runs on the subject, in the same
@@ -51,7 +52,7 @@ type native struct {
 //
 // The loop's directory lies in the volume that the parameter doc.Volume names,
 // or in the environment's scratch directory.
-func Native(doc Doc, loop agent.Loop) Workload {
+func Native(doc Doc, loop loop.Loop) Workload {
 	if doc.Name != loop.Name {
 		panic("workload: " + doc.Name + " has the loop " + loop.Name)
 	}
@@ -67,7 +68,7 @@ func (n native) Prepare(ctx context.Context, t Target, p param.Values) error {
 	if n.loop.Prepare == nil {
 		return nil
 	}
-	_, err := n.exec(ctx, t, p, agent.StagePrepare)
+	_, err := n.exec(ctx, t, p, wire.StagePrepare)
 	return err
 }
 
@@ -75,12 +76,12 @@ func (n native) Reset(ctx context.Context, t Target, p param.Values) error {
 	if n.loop.Reset == nil {
 		return nil
 	}
-	_, err := n.exec(ctx, t, p, agent.StageReset)
+	_, err := n.exec(ctx, t, p, wire.StageReset)
 	return err
 }
 
 func (n native) Run(ctx context.Context, t Target, p param.Values) (Raw, error) {
-	return n.exec(ctx, t, p, agent.StageRun)
+	return n.exec(ctx, t, p, wire.StageRun)
 }
 
 // exec runs one stage of the loop on the subject and classes how it ended.
@@ -150,9 +151,9 @@ func ended(exit conn.Exit, stderr []byte) error {
 	case exit.Signal != "" || exit.Code > 128:
 		// Killed from outside: by the kernel for its memory, most likely.
 		return fault.New(fault.Subject, "the agent was ended by %s: %s", exit, said)
-	case exit.Code == agent.ExitSubject:
+	case exit.Code == wire.ExitSubject:
 		kind = fault.Subject
-	case exit.Code == agent.ExitUnsupported:
+	case exit.Code == wire.ExitUnsupported:
 		kind = fault.Unsupported
 	}
 	return fault.New(kind, "%s", said)
@@ -180,12 +181,12 @@ func (n native) parse(raw Raw, p param.Values) ([]sample.Value, error) {
 	return append(values, energy...), err
 }
 
-// ParseWork reads the blob Work: an agent.Result of the workload that doc
+// ParseWork reads the blob Work: an wire.Result of the workload that doc
 // describes, run with the parameters p. All metrics but those added on this
 // side (CPUPerOp, JoulesPerOp) must be in it, in their units. An error of kind
 // fault.Subject says that the loop refuted itself.
-func ParseWork(raw Raw, doc Doc, p param.Values) (agent.Result, error) {
-	var res agent.Result
+func ParseWork(raw Raw, doc Doc, p param.Values) (wire.Result, error) {
+	var res wire.Result
 	b, ok := raw[Work]
 	if !ok {
 		return res, ErrNoBlob
@@ -194,8 +195,8 @@ func ParseWork(raw Raw, doc Doc, p param.Values) (agent.Result, error) {
 		return res, err
 	}
 	switch {
-	case res.Schema != agent.WorkSchema:
-		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, agent.WorkSchema)
+	case res.Schema != wire.WorkSchema:
+		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, wire.WorkSchema)
 	case res.Loop != doc.Name:
 		return res, fmt.Errorf("is of the workload %q", res.Loop)
 	case len(res.Agent) != 64:
@@ -253,12 +254,12 @@ func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
 // same share whatever the technology costs on top. Where that system counts in
 // ticks there is none: gVisor finds a thread that computes without a break
 // running at half of its ticks or less.
-func cpuPerOp(raw Raw, res agent.Result) (*float64, error) {
+func cpuPerOp(raw Raw, res wire.Result) (*float64, error) {
 	b, ok := raw[Host]
 	if !ok || res.WorkerCPUSeconds == nil || res.Usage == nil {
 		return nil, nil
 	}
-	var host agent.Span
+	var host wire.Span
 	if err := strictjson.Decode(b, &host); err != nil {
 		return nil, fmt.Errorf("%s: %w", Host, err)
 	}

@@ -17,9 +17,10 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/loop"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // subject is an environment whose agent answers as told.
@@ -45,7 +46,7 @@ func (s *subject) Push(context.Context, string, fs.FileMode, io.Reader) error { 
 func (s *subject) Pull(context.Context, string, io.Writer) error              { panic("not used") }
 func (s *subject) Dial(context.Context, string, string) (net.Conn, error)     { panic("not used") }
 
-var stage = func(context.Context, param.Values, agent.Env) error { return nil }
+var stage = func(context.Context, param.Values, loop.Env) error { return nil }
 
 func example(volume bool) Workload {
 	doc := Doc{
@@ -56,20 +57,20 @@ func example(volume bool) Workload {
 	if volume {
 		doc.Volume = "volume"
 	}
-	return Native(doc, agent.Loop{
+	return Native(doc, loop.Loop{
 		Name:    "example",
 		Params:  []param.Spec{{Name: "volume", Kind: param.Text, Default: "/data"}, {Name: "n", Kind: param.Int, Default: "1"}},
 		Prepare: stage,
 	})
 }
 
-func result() agent.Result {
+func result() wire.Result {
 	cpu := 0.5
-	return agent.Result{
-		Schema: agent.WorkSchema, Loop: "example", Params: param.Values{"n": "1", "volume": "/data"},
+	return wire.Result{
+		Schema: wire.WorkSchema, Loop: "example", Params: param.Values{"n": "1", "volume": "/data"},
 		Values: []sample.Value{{Metric: "throughput", Unit: "op/s", Value: 100}},
 		Work:   50, WorkUnit: "op", ElapsedNS: 5e8, WorkerCPUSeconds: &cpu,
-		Check: agent.Check{Verified: true, Answer: "42"},
+		Check: wire.Check{Verified: true, Answer: "42"},
 		Usage: &probe.Usage{UserSeconds: 0.900001, SystemSeconds: 0.099999},
 		Agent: strings.Repeat("a", 64),
 	}
@@ -84,8 +85,8 @@ func encoded(t testing.TB, v any) []byte {
 	return b
 }
 
-func span(busy float64) agent.Span {
-	return agent.Span{Before: probe.Counters{CPU: &probe.CPU{}}, After: probe.Counters{CPU: &probe.CPU{User: busy / 2, System: busy / 4, Interrupt: busy / 4, Idle: 7}}}
+func span(busy float64) wire.Span {
+	return wire.Span{Before: probe.Counters{CPU: &probe.CPU{}}, After: probe.Counters{CPU: &probe.CPU{User: busy / 2, System: busy / 4, Interrupt: busy / 4, Idle: 7}}}
 }
 
 var values = param.Values{"n": "1", "volume": "/data"}
@@ -170,7 +171,7 @@ func TestParseWithoutCost(t *testing.T) {
 	*ticks.WorkerCPUSeconds, ticks.Usage.UserSeconds, ticks.Usage.SystemSeconds = 0.12000000000000001, 0.24, 0
 	for name, raw := range map[string]Raw{
 		"no host":              {Work: encoded(t, result())},
-		"no CPU in it":         {Work: encoded(t, result()), Host: encoded(t, agent.Span{})},
+		"no CPU in it":         {Work: encoded(t, result()), Host: encoded(t, wire.Span{})},
 		"less than a tick":     {Work: encoded(t, result()), Host: encoded(t, span(0))},
 		"share not known":      {Work: encoded(t, unknown), Host: encoded(t, span(1))},
 		"counted in ticks":     {Work: encoded(t, ticks), Host: encoded(t, span(1))},
@@ -188,18 +189,18 @@ func TestParseWithoutCost(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*agent.Result)
+		change func(*wire.Result)
 		kind   fault.Kind
 		says   string
 	}{
-		"schema":     {func(r *agent.Result) { r.Schema = "x" }, fault.Lab, "schema"},
-		"not proven": {func(r *agent.Result) { r.Check.Verified = false }, fault.Subject, "did not verify"},
-		"parameters": {func(r *agent.Result) { r.Params["n"] = "2" }, fault.Lab, "n=2, not 1"},
-		"no agent":   {func(r *agent.Result) { r.Agent = "" }, fault.Lab, "agent_sha256"},
-		"no work":    {func(r *agent.Result) { r.Work = 0 }, fault.Lab, "0 units"},
-		"zero":       {func(r *agent.Result) { r.Values[0].Value = 0 }, fault.Lab, "throughput is 0"},
-		"forged":     {func(r *agent.Result) { r.Values[0].Metric = "cpu-per-op" }, fault.Lab, "not a metric"},
-		"missing":    {func(r *agent.Result) { r.Values = nil }, fault.Lab, "throughput is missing"},
+		"schema":     {func(r *wire.Result) { r.Schema = "x" }, fault.Lab, "schema"},
+		"not proven": {func(r *wire.Result) { r.Check.Verified = false }, fault.Subject, "did not verify"},
+		"parameters": {func(r *wire.Result) { r.Params["n"] = "2" }, fault.Lab, "n=2, not 1"},
+		"no agent":   {func(r *wire.Result) { r.Agent = "" }, fault.Lab, "agent_sha256"},
+		"no work":    {func(r *wire.Result) { r.Work = 0 }, fault.Lab, "0 units"},
+		"zero":       {func(r *wire.Result) { r.Values[0].Value = 0 }, fault.Lab, "throughput is 0"},
+		"forged":     {func(r *wire.Result) { r.Values[0].Metric = "cpu-per-op" }, fault.Lab, "not a metric"},
+		"missing":    {func(r *wire.Result) { r.Values = nil }, fault.Lab, "throughput is missing"},
 	} {
 		r := result()
 		c.change(&r)

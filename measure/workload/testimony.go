@@ -6,7 +6,7 @@ import (
 
 	"bakeoff/base/param"
 	"bakeoff/base/strictjson"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // Facts is the blob of what a workload found out about the programs that it
@@ -20,10 +20,10 @@ type Testimony struct {
 	// Errors counts failed operations by class.
 	Errors map[string]int64
 	// Generator is the state of the load generator; nil where there is none.
-	Generator *agent.Generator
+	Generator *wire.Generator
 }
 
-// Witness is a Workload without an agent.Result that can testify. Testify is
+// Witness is a Workload without an wire.Result that can testify. Testify is
 // pure; ok is false where the output cannot be read.
 type Witness interface {
 	Testify(raw Raw, p param.Values) (t Testimony, ok bool)
@@ -37,7 +37,7 @@ func HostCost(raw Raw, work float64) (*float64, error) {
 	if !ok || !positive(work) {
 		return nil, nil
 	}
-	var host agent.Span
+	var host wire.Span
 	if err := strictjson.Decode(b, &host); err != nil {
 		return nil, fmt.Errorf("%s: %w", Host, err)
 	}

@@ -66,10 +66,10 @@ type Raw map[string][]byte
 
 // The names of blobs that have one meaning everywhere.
 const (
-	// Work is an agent.Result.
+	// Work is a wire.Result.
 	Work = "work.json"
 	// Host is a Span of the host's counters on the environment's CPUs and of
-	// the environment's scope (agent.Span as JSON); the trial runner adds it.
+	// the environment's scope (wire.Span as JSON); the trial runner adds it.
 	Host = "host.json"
 	// GeneratorHost is the same of another host that load comes from, on the
 	// generator's CPUs; it is there in no other trial.

@@ -2,7 +2,7 @@ package confine
 
 import (
 	"bakeoff/provision/cgroup"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // bundle is the part of an OCI runtime configuration that is used here.
@@ -78,7 +78,7 @@ var capabilities = []string{"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", 
 
 // configure describes the container of an environment, with its first process
 // and what is bound into it.
-func configure(e *Env, binds []agent.Bind, first []string, swapAccounted bool) bundle {
+func configure(e *Env, binds []wire.Bind, first []string, swapAccounted bool) bundle {
 	c := bundle{
 		Version: "1.0.2",
 		Process: bundleProcess{Args: first, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, Cwd: "/",
@@ -107,7 +107,7 @@ func configure(e *Env, binds []agent.Bind, first []string, swapAccounted bool) b
 }
 
 // bundleMounts are those that the specification expects, and the binds.
-func bundleMounts(binds []agent.Bind) []bundleMount {
+func bundleMounts(binds []wire.Bind) []bundleMount {
 	out := []bundleMount{
 		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev"}},
 		{"/dev", "tmpfs", "tmpfs", []string{"nosuid", "strictatime", "mode=755", "size=64k"}},

@@ -25,6 +25,7 @@ import (
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // Where things are inside a root.
@@ -194,7 +195,7 @@ func (e *Env) Join(ctx context.Context, pid int) error {
 	if err != nil {
 		return err
 	}
-	return e.setUp(ctx, agent.Setup{Network: &own})
+	return e.setUp(ctx, wire.Setup{Network: &own})
 }
 
 // Enter makes the agent's `enter` with these flags the way in: it joins the
@@ -206,8 +207,8 @@ func (e *Env) Enter(flags ...string) {
 }
 
 // setUp makes what g describes, and applies the tuning to the namespace in it.
-func (e *Env) setUp(ctx context.Context, g agent.Setup) error {
-	cmd, err := g.Command(e.Spec.Agent)
+func (e *Env) setUp(ctx context.Context, g wire.Setup) error {
+	cmd, err := agent.SetupCommand(g, e.Spec.Agent)
 	if err != nil {
 		return err
 	}
@@ -269,8 +270,8 @@ func (e *Env) SettleVolume(ctx context.Context, declared string) (driver.VolumeU
 // SetUpThen makes what g describes and goes on, in the same process, with `enter`
 // and args to a program that run is to execute: starting a program costs as
 // much as all that is made.
-func (e *Env) SetUpThen(ctx context.Context, g agent.Setup, run func(conn.Cmd) error, args ...string) error {
-	cmd, err := g.Command(e.Spec.Agent, args...)
+func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Cmd) error, args ...string) error {
+	cmd, err := agent.SetupCommand(g, e.Spec.Agent, args...)
 	if err != nil {
 		return err
 	}
@@ -285,7 +286,7 @@ func (e *Env) SetUpThen(ctx context.Context, g agent.Setup, run func(conn.Cmd) e
 
 // SetUpThenRun is SetUpThen for a program that ends when it has done its work: an
 // error of kind fault.Lab has its code and the end of what it said.
-func (e *Env) SetUpThenRun(ctx context.Context, g agent.Setup, args ...string) error {
+func (e *Env) SetUpThenRun(ctx context.Context, g wire.Setup, args ...string) error {
 	return e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
 		said := conn.Tail{Limit: 4 << 10}
 		cmd.Stderr = &said
@@ -302,35 +303,35 @@ func (e *Env) SetUpThenRun(ctx context.Context, g agent.Setup, args ...string) e
 // that are made now. system asks for /proc, /sys and /dev in it; volumes, as
 // Volumes returned them, and the agent are bound where bind says so, otherwise
 // the technology does that itself.
-func (e *Env) Setup(ctx context.Context, system, bind bool, volumes map[string]string) (agent.Setup, error) {
+func (e *Env) Setup(ctx context.Context, system, bind bool, volumes map[string]string) (wire.Setup, error) {
 	own, err := netns.Describe(e.Spec.Network, e.Spec.Label, 0)
 	if err != nil {
-		return agent.Setup{}, err
+		return wire.Setup{}, err
 	}
 	if e.Spec.Image.Root == "" {
-		return agent.Setup{}, fault.WithFix(fault.New(fault.Invalid, "no image"), "name one: image: debian:bookworm")
+		return wire.Setup{}, fault.WithFix(fault.New(fault.Invalid, "no image"), "name one: image: debian:bookworm")
 	}
 	dirs := []string{e.Dir("root"), e.Dir("upper"), e.Dir("work")}
 	for _, d := range dirs {
 		if err := conn.FilesOf(e.Host).Mkdir(ctx, d); err != nil {
-			return agent.Setup{}, err
+			return wire.Setup{}, err
 		}
 	}
-	r := agent.Root{At: dirs[0], Lower: e.Spec.Image.Root, Upper: dirs[1], Work: dirs[2], System: system, Dirs: []string{Scratch, "/tmp"}}
+	r := wire.Root{At: dirs[0], Lower: e.Spec.Image.Root, Upper: dirs[1], Work: dirs[2], System: system, Dirs: []string{Scratch, "/tmp"}}
 	if bind {
 		r.Binds = e.Binds(volumes)
 	}
 	e.Root = r.At
 	e.Facts()["root"] = "overlay over the image, written parts in a directory of the host's file system"
 	e.Facts()["scratch"] = "as the root"
-	return agent.Setup{Network: &own, Root: &r}, nil
+	return wire.Setup{Network: &own, Root: &r}, nil
 }
 
 // Binds are what is to be seen inside: the agent, and the volumes.
-func (e *Env) Binds(volumes map[string]string) []agent.Bind {
-	out := []agent.Bind{{From: e.Spec.Agent, To: AgentPath, ReadOnly: true}}
+func (e *Env) Binds(volumes map[string]string) []wire.Bind {
+	out := []wire.Bind{{From: e.Spec.Agent, To: AgentPath, ReadOnly: true}}
 	for _, p := range slices.Sorted(maps.Keys(volumes)) {
-		out = append(out, agent.Bind{From: volumes[p], To: p})
+		out = append(out, wire.Bind{From: volumes[p], To: p})
 	}
 	return out
 }
@@ -378,7 +379,7 @@ func answered(err error) error {
 // the host and which has no first process: the environment is then up. That the
 // agent runs in such a place is found out once in a run, from the same process:
 // another start of it would take as long as all the rest.
-func (e *Env) Begin(ctx context.Context, g agent.Setup) error {
+func (e *Env) Begin(ctx context.Context, g wire.Setup) error {
 	if len(e.In) == 0 {
 		return fault.New(fault.Lab, "confine: nothing says how %s is entered: Enter comes before Begin", e.Spec.Label)
 	}

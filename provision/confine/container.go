@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // Runtime is a program that runs OCI bundles: crun, runc, runsc.
@@ -59,7 +59,7 @@ func (e *Env) Contain(ctx context.Context, r Runtime) error {
 
 // bundle makes the volumes and the container's configuration, and describes
 // what it stands on.
-func (e *Env) bundle(ctx context.Context, r Runtime) (g agent.Setup, err error) {
+func (e *Env) bundle(ctx context.Context, r Runtime) (g wire.Setup, err error) {
 	g, binds, err := e.InitSetup(ctx)
 	if err != nil {
 		return g, err
@@ -84,7 +84,7 @@ func (e *Env) bundle(ctx context.Context, r Runtime) (g agent.Setup, err error) 
 
 // run makes what the container stands on, and then the container, from one
 // process.
-func (c *container) run(ctx context.Context, g agent.Setup) error {
+func (c *container) run(ctx context.Context, g wire.Setup) error {
 	e := c.env
 	argv := c.command("run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)
 	if c.runtime.Proxy {

@@ -13,6 +13,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // environ is what programs inside find in their environment, and nothing of
@@ -144,7 +145,7 @@ func (e *Env) transfer(ctx context.Context, cmd conn.Cmd, out io.Writer) error {
 	switch {
 	case err != nil:
 		return err
-	case exit.Code == agent.ExitNotFound:
+	case exit.Code == wire.ExitNotFound:
 		return fault.New(fault.NotFound, "%s", said.Bytes())
 	case !exit.OK():
 		return fault.New(fault.Lab, "%s: %s", exit, said.Bytes())

@@ -8,6 +8,7 @@ import (
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 // Where the socket of the init process is: on the host below the environment's
@@ -25,13 +26,13 @@ const (
 // capabilities. A technology's own exec gives the same, and takes as long as
 // another creation. The caller binds the directory as returned; the first
 // process is that of Init.
-func (e *Env) InitSocket(ctx context.Context) (agent.Bind, error) {
+func (e *Env) InitSocket(ctx context.Context) (wire.Bind, error) {
 	dir := e.Dir(hostSocketDir)
 	e.In = []string{e.Spec.Agent, "via", "--socket", path.Join(dir, initSocket)}
 	if _, ok := e.Host.(local.Conn); ok {
 		e.Run = agent.ViaHere
 	}
-	return agent.Bind{From: dir, To: insideSocketDir}, conn.FilesOf(e.Host).Mkdir(ctx, dir)
+	return wire.Bind{From: dir, To: insideSocketDir}, conn.FilesOf(e.Host).Mkdir(ctx, dir)
 }
 
 // Init is the command line of the first process of an environment with an
@@ -48,7 +49,7 @@ func Init(silent bool, flags ...string) []string {
 // InitSetup makes the volumes and the init process's socket directory, and
 // describes the setup and what is bound into it: the agent, the volumes, the
 // socket.
-func (e *Env) InitSetup(ctx context.Context) (g agent.Setup, binds []agent.Bind, err error) {
+func (e *Env) InitSetup(ctx context.Context) (g wire.Setup, binds []wire.Bind, err error) {
 	volumes, err := e.Volumes(ctx)
 	if err != nil {
 		return g, nil, err
@@ -64,7 +65,7 @@ func (e *Env) InitSetup(ctx context.Context) (g agent.Setup, binds []agent.Bind,
 // `enter` and args to a program that starts or becomes the init process,
 // and lives as long as the environment. The init process runs when this
 // returns, and with it the agent has answered.
-func (e *Env) HoldInit(ctx context.Context, g agent.Setup, args ...string) error {
+func (e *Env) HoldInit(ctx context.Context, g wire.Setup, args ...string) error {
 	err := e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
 		_, _, err := e.Hold(ctx, cmd, initReady)
 		return err
@@ -82,7 +83,7 @@ func proxiedInit() []string { return []string{AgentPath, "container-init", "--si
 // the environment, outside its control group, and sleeps while no client
 // connects. When the controller is killed the proxy ends, and with it the init
 // process and the environment. The init process runs when this returns.
-func (e *Env) proxy(ctx context.Context, g agent.Setup, place, argv []string) error {
+func (e *Env) proxy(ctx context.Context, g wire.Setup, place, argv []string) error {
 	args := append([]string{"--proxy", path.Join(e.Dir(hostSocketDir), initSocket)}, place...)
 	if e.Group != nil {
 		args = append(args, e.Group.EnterArgs()...)
@@ -97,5 +98,5 @@ func (e *Env) proxy(ctx context.Context, g agent.Setup, place, argv []string) er
 // initReady tells from the output of a holder whether its init process is ready:
 // a line of its own, before or after what others write.
 func initReady(_, errs []byte) bool {
-	return bytes.Contains(append([]byte("\n"), errs...), []byte("\n"+agent.PauseReady))
+	return bytes.Contains(append([]byte("\n"), errs...), []byte("\n"+wire.PauseReady))
 }

@@ -25,8 +25,8 @@ import (
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // Label is the name of the label that bears an environment's own, on every
@@ -78,7 +78,7 @@ type Container struct {
 	ID string
 	// PID is its first process, as the host numbers it.
 	PID    int
-	socket *agent.Bind // nil where programs come by the engine's exec
+	socket *wire.Bind // nil where programs come by the engine's exec
 }
 
 // Flags are what both engines are told of an environment in the same words:
@@ -123,7 +123,7 @@ func (c *Container) Prepare(ctx context.Context) error {
 }
 
 // mountFlag is the value of --mount: fields of a line of CSV.
-func mountFlag(b agent.Bind) string {
+func mountFlag(b wire.Bind) string {
 	fields := []string{"type=bind", "source=" + b.From, "target=" + b.To}
 	if b.ReadOnly {
 		fields = append(fields, "readonly")

@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // The engines read --mount as a line of CSV: what a person named a directory
 // does not become an option.
 func TestMountFlag(t *testing.T) {
 	for _, name := range []string{"/a", "/with space", "/a,readonly", `/quo"te`, "/new\nline"} {
-		line := mountFlag(agent.Bind{From: name, To: "/x", ReadOnly: true})
+		line := mountFlag(wire.Bind{From: name, To: "/x", ReadOnly: true})
 		r := csv.NewReader(strings.NewReader(line))
 		fields, err := r.Read()
 		if err != nil || !slices.Equal(fields, []string{"type=bind", "source=" + name, "target=/x", "readonly"}) {

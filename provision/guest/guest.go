@@ -24,15 +24,15 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
+	"bakeoff/reach/wire"
 )
 
 // Where things are inside.
 const (
-	AgentPath = agent.GuestAgent
-	Scratch   = agent.GuestScratch
+	AgentPath = wire.GuestAgent
+	Scratch   = wire.GuestScratch
 )
 
 const (
@@ -60,7 +60,7 @@ type Env struct {
 	// Details returns what only the driver knows for Diagnose.
 	Details func(ctx context.Context) []byte
 	// Boot is what the agent said of its start.
-	Boot agent.BootReport
+	Boot wire.BootReport
 
 	mu        sync.Mutex
 	processes []*Process

@@ -16,9 +16,9 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // Hypervisor is what the hypervisors on Linux have in common: each runs in the
@@ -140,38 +140,38 @@ func MachineLimits(group *cgroup.Group, spec driver.Spec) probe.Limits {
 // InitConfig is what the agent does as init of a guest with the root and the
 // volumes on block devices; serials has the serial numbers of the volumes' by
 // index, "" for a volume in memory.
-func InitConfig(spec driver.Spec, port, root string, serials []string) agent.InitConfig {
-	c := agent.InitConfig{Schema: agent.InitSchema, Port: port, Root: root, RootType: "ext4", Hostname: "guest"}
+func InitConfig(spec driver.Spec, port, root string, serials []string) wire.InitConfig {
+	c := wire.InitConfig{Schema: wire.InitSchema, Port: port, Root: root, RootType: "ext4", Hostname: "guest"}
 	for i, v := range spec.Volumes {
-		iv := agent.InitVolume{Path: v.Path, Type: "ext4", Serial: serials[i]}
+		iv := wire.InitVolume{Path: v.Path, Type: "ext4", Serial: serials[i]}
 		if v.Backing == volume.Tmpfs {
-			iv = agent.InitVolume{Path: v.Path, Type: "tmpfs", Size: v.Size}
+			iv = wire.InitVolume{Path: v.Path, Type: "tmpfs", Size: v.Size}
 		}
 		c.Volumes = append(c.Volumes, iv)
 	}
 	if n := spec.Network; n != nil {
-		c.Network = &agent.InitNetwork{MAC: n.MAC, Addr: n.Addr}
+		c.Network = &wire.InitNetwork{MAC: n.MAC, Addr: n.Addr}
 	}
 	for name, value := range spec.Tuning {
-		c.Sysctl = append(c.Sysctl, agent.InitSetting{Name: name, Value: value})
+		c.Sysctl = append(c.Sysctl, wire.InitSetting{Name: name, Value: value})
 	}
-	slices.SortFunc(c.Sysctl, func(a, b agent.InitSetting) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.Sysctl, func(a, b wire.InitSetting) int { return strings.Compare(a.Name, b.Name) })
 	return c
 }
 
 // Initramfs has the agent at q.Agent on host write an initial RAM disk.
-func Initramfs(ctx context.Context, host conn.Conn, q agent.InitramfsRequest) error {
+func Initramfs(ctx context.Context, host conn.Conn, q wire.InitramfsRequest) error {
 	text, err := json.Marshal(q)
 	if err != nil {
 		return err
 	}
-	var r agent.InitramfsResult
+	var r wire.InitramfsResult
 	return askAgent(ctx, host, conn.Cmd{Argv: []string{q.Agent, "initramfs"}, Stdin: bytes.NewReader(text)}, &r)
 }
 
 // ProbeKVM has the agent at path on host run a guest. Without a path it asks
 // the agent that host knows of, or the one in PATH.
-func ProbeKVM(ctx context.Context, host conn.Conn, path string) (r agent.KVMResult, err error) {
+func ProbeKVM(ctx context.Context, host conn.Conn, path string) (r wire.KVMResult, err error) {
 	if path == "" {
 		path = "bakeoff-agent"
 		if h, ok := host.(interface{ Agent() string }); ok {
@@ -194,11 +194,11 @@ func askAgent(ctx context.Context, host conn.Conn, cmd conn.Cmd, value any) erro
 	if !exit.OK() {
 		kind := fault.Lab
 		switch exit.Code {
-		case agent.ExitInvalid:
+		case wire.ExitInvalid:
 			kind = fault.Invalid
-		case agent.ExitUnsupported:
+		case wire.ExitUnsupported:
 			kind = fault.Unsupported
-		case agent.ExitNotFound:
+		case wire.ExitNotFound:
 			kind = fault.NotFound
 		}
 		text := strings.TrimPrefix(safetext.LastLines(string(said.Bytes()), 3), "bakeoff-agent: ")

@@ -23,8 +23,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // Bridge is the name of the bridge inside the experiment's namespace, and
@@ -187,13 +187,13 @@ func hash(label string) string {
 // namespace is that of a process, which a container engine has made. It is
 // made by `bakeoff-agent setup`, on a host's own kernel and without a program
 // for each step.
-func Describe(n *driver.Network, label string, of int) (agent.Netns, error) {
+func Describe(n *driver.Network, label string, of int) (wire.Netns, error) {
 	if err := check(label, n); err != nil {
-		return agent.Netns{}, err
+		return wire.Netns{}, err
 	}
-	out := agent.Netns{Name: Own(label), Of: of}
+	out := wire.Netns{Name: Own(label), Of: of}
 	if n != nil {
-		out.Link = &agent.Link{Inside: Inside, MAC: n.MAC, Addr: n.Addr, Outer: Outer(label), Namespace: n.Namespace, Bridge: n.Bridge}
+		out.Link = &wire.Link{Inside: Inside, MAC: n.MAC, Addr: n.Addr, Outer: Outer(label), Namespace: n.Namespace, Bridge: n.Bridge}
 	}
 	return out, nil
 }

@@ -16,6 +16,7 @@ import (
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 func TestNamesFit(t *testing.T) {
@@ -77,7 +78,7 @@ func attach(ctx context.Context, n *driver.Network, label string) error {
 	if err != nil {
 		return err
 	}
-	cmd, err := agent.Setup{Network: &own}.Command(os.Args[0])
+	cmd, err := agent.SetupCommand(wire.Setup{Network: &own}, os.Args[0])
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // keep leaves the runs of tests where a person can look at their pages:
@@ -252,9 +252,9 @@ func journal(t testing.TB, run *store.Run, at time.Time, d analysis.Data) {
 		if o.Contender == "microvm" && o.Cell == "syscall" {
 			line.Before = nil // a machine that has no counters
 		}
-		work := agent.Result{Schema: agent.WorkSchema}
+		work := wire.Result{Schema: wire.WorkSchema}
 		if o.Cell == "http-50" {
-			work.Generator = &agent.Generator{Utilisation: .97, Priority: "real-time <b>"}
+			work.Generator = &wire.Generator{Utilisation: .97, Priority: "real-time <b>"}
 		}
 		data, err := json.Marshal(work)
 		must(t, err)

@@ -5,16 +5,18 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"bakeoff/reach/wire"
 )
 
 // An agent tells what it can, and a controller of the same build finds nothing
 // different in it.
 func TestAboutIsWhatTheControllerKnows(t *testing.T) {
 	out, errs, code := run(t, "about")
-	if code != ExitOK {
+	if code != wire.ExitOK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
-	var a About
+	var a wire.About
 	if err := json.Unmarshal([]byte(out), &a); err != nil {
 		t.Fatal(err)
 	}
@@ -23,30 +25,6 @@ func TestAboutIsWhatTheControllerKnows(t *testing.T) {
 	}
 	if in := Self(testLoops[1:]).Differs(a); !strings.Contains(in, `knows "good n=3"`) {
 		t.Errorf("a controller without one of its workloads says %q", in)
-	}
-}
-
-func TestAnotherBuildDiffers(t *testing.T) {
-	self := About{Protocol: 2, Build: "0123456789ab", Commands: []string{"about", "work"}, Loops: []string{"cpu time=1s"}}
-	for _, tt := range []struct {
-		what   string
-		change func(a *About)
-		want   string // "" none
-	}{
-		{"the same", func(*About) {}, ""},
-		{"a build that does not know its commit", func(a *About) { a.Build = "" }, ""},
-		{"another commit", func(a *About) { a.Build = "ba9876543210" }, "it was built from ba9876543210, and this program from 0123456789ab"},
-		{"changed sources", func(a *About) { a.Build += "-modified" }, "it was built from 0123456789ab-modified"},
-		{"an older protocol", func(a *About) { a.Protocol = 1 }, "it speaks protocol 1, and this program 2"},
-		{"a command less", func(a *About) { a.Commands = a.Commands[:1] }, `it does not know "work"`},
-		{"a parameter more", func(a *About) { a.Loops = []string{"cpu time=1s cores=1"} }, `it does not know "cpu time=1s"`},
-		{"a workload more", func(a *About) { a.Loops = append([]string{"files"}, a.Loops...) }, `it knows "files", and this program does not`},
-	} {
-		other := self
-		tt.change(&other)
-		if got := self.Differs(other); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
-			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
-		}
 	}
 }
 

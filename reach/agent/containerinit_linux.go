@@ -25,6 +25,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 // The container's init process is the first process of an environment, and
@@ -165,7 +166,7 @@ func ContainerInit(args []string, stderr io.Writer) error {
 	}
 	defer d.Close()
 	if !*silent {
-		if _, err := io.WriteString(stderr, PauseReady); err != nil {
+		if _, err := io.WriteString(stderr, wire.PauseReady); err != nil {
 			return err
 		}
 	}

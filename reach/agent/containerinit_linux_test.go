@@ -17,6 +17,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 // This test binary also runs as an init process, as its proxy and as a client.
@@ -85,7 +86,7 @@ func standing(t *testing.T, cmd conn.Cmd) {
 type notify chan bool
 
 func (n notify) Write(p []byte) (int, error) {
-	if bytes.HasSuffix(p, []byte(PauseReady)) {
+	if bytes.HasSuffix(p, []byte(wire.PauseReady)) {
 		n <- true
 	}
 	return len(p), nil

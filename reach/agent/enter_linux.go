@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
 )
 
 // entry is where a program is to run.
@@ -28,7 +29,7 @@ type entry struct {
 	cpus     string
 	private  bool
 	umount   []string
-	binds    []Bind
+	binds    []wire.Bind
 	pid      int
 	ns       string
 	netns    string
@@ -88,7 +89,7 @@ func parseEntry(args []string) (e entry, err error) {
 		if !ok || !filepath.IsAbs(from) || !filepath.IsAbs(to) {
 			return fault.New(fault.Invalid, "--bind %q is not FROM:TO, two absolute paths", s)
 		}
-		e.binds = append(e.binds, Bind{From: from, To: to})
+		e.binds = append(e.binds, wire.Bind{From: from, To: to})
 		return nil
 	})
 	f.IntVar(&e.pid, "pid", 0, "process whose namespaces are entered")
@@ -281,7 +282,7 @@ func setns(path string, flag int) error {
 	return nil
 }
 
-func privateMounts(umount []string, binds []Bind) error {
+func privateMounts(umount []string, binds []wire.Bind) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}

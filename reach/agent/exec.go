@@ -14,6 +14,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // execOutput bounds what is kept of a command's standard output, and of its
@@ -26,7 +27,7 @@ func runExec(c call) int {
 	dir := f.String("dir", "", "the directory to run it in")
 	timeout := f.Duration("timeout", 0, "kill it after this time; 0: never")
 	if err := f.Parse(c.args); err != nil {
-		return ExitInvalid
+		return wire.ExitInvalid
 	}
 	if f.NArg() == 0 {
 		return c.fail(usageError("exec: no program is named; write: exec [--json] -- CMD…"))
@@ -62,7 +63,7 @@ func runExec(c call) int {
 // execute runs cmd to its end with counters around it. When its context ends,
 // the command and what it started in its process group are killed, which
 // shows in the result as its signal.
-func execute(cmd *exec.Cmd) (ExecResult, error) {
+func execute(cmd *exec.Cmd) (wire.ExecResult, error) {
 	// The kernel's kill at the parent's death follows the thread, not the
 	// process, so this one must live until the child has ended.
 	runtime.LockOSThread()
@@ -73,19 +74,19 @@ func execute(cmd *exec.Cmd) (ExecResult, error) {
 	before := probe.ReadHost(nil)
 	start := time.Now()
 	if err := cmd.Start(); err != nil {
-		return ExecResult{}, startError(err)
+		return wire.ExecResult{}, startError(err)
 	}
 	err := cmd.Wait()
 	elapsed := time.Since(start)
 	after := probe.ReadHost(nil)
 	if err != nil && cmd.ProcessState == nil {
-		return ExecResult{}, fault.Wrap(fault.Lab, "wait", err)
+		return wire.ExecResult{}, fault.Wrap(fault.Lab, "wait", err)
 	}
-	res := ExecResult{
-		Schema:    ExecSchema,
+	res := wire.ExecResult{
+		Schema:    wire.ExecSchema,
 		Argv:      cmd.Args,
 		ElapsedNS: elapsed.Nanoseconds(),
-		Counters:  Span{Before: before, After: after},
+		Counters:  wire.Span{Before: before, After: after},
 	}
 	if ru, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		res.Usage = probe.UsageOf(ru)

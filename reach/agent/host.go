@@ -19,6 +19,7 @@ import (
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // runHost is `host [--silence D]`: it gives a whole machine to
@@ -30,7 +31,7 @@ func runHost(c call) int {
 	f, _ := c.flags("host")
 	silence := f.Duration("silence", 0, "end when nothing was heard for this time; 0: never")
 	if err := f.Parse(c.args); err != nil {
-		return ExitInvalid
+		return wire.ExitInvalid
 	}
 	ctx, stop := interruptible()
 	defer stop()
@@ -49,7 +50,7 @@ func runHost(c call) int {
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 		return c.fail(fault.Op("host", err))
 	}
-	return ExitOK
+	return wire.ExitOK
 }
 
 // heard is a stream that remembers when something came.

@@ -14,6 +14,7 @@ import (
 
 	"bakeoff/base/fault"
 
+	"bakeoff/reach/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,23 +24,23 @@ func runInit(c call) int {
 	if os.Getpid() != 1 {
 		return c.fail(fault.New(fault.Invalid, "init: this is not process 1; a guest's kernel starts it"))
 	}
-	in := &initProcess{report: BootReport{StartedNS: monotonic()}}
+	in := &initProcess{report: wire.BootReport{StartedNS: monotonic()}}
 	err := in.bringUp()
 	if err != nil {
 		in.report.Error = err.Error()
 		fmt.Fprintln(os.Stderr, "bakeoff-agent: init:", err)
 	}
 	if in.config.Port == "" {
-		return ExitLab // nobody can be told: the console has it
+		return wire.ExitLab // nobody can be told: the console has it
 	}
 	in.report.ReadyNS = monotonic()
 	in.answer()
-	return ExitOK
+	return wire.ExitOK
 }
 
 type initProcess struct {
-	config InitConfig
-	report BootReport
+	config wire.InitConfig
+	report wire.BootReport
 	reaper *reaper
 	// listener is where hosts come in, for a vsock port.
 	listener net.Listener
@@ -70,16 +71,16 @@ func (in *initProcess) bringUp() error {
 	if unix.Uname(&u) == nil {
 		in.report.Kernel = unix.ByteSliceToString(u.Release[:])
 	}
-	text, err := os.ReadFile(InitConfigPath)
+	text, err := os.ReadFile(wire.InitConfigPath)
 	if err != nil {
 		return err
 	}
-	var config InitConfig
+	var config wire.InitConfig
 	if err := json.Unmarshal(text, &config); err != nil {
-		return fmt.Errorf("%s: %w", InitConfigPath, err)
+		return fmt.Errorf("%s: %w", wire.InitConfigPath, err)
 	}
-	if config.Schema != InitSchema {
-		return fmt.Errorf("%s: schema %q instead of %s", InitConfigPath, config.Schema, InitSchema)
+	if config.Schema != wire.InitSchema {
+		return fmt.Errorf("%s: schema %q instead of %s", wire.InitConfigPath, config.Schema, wire.InitSchema)
 	}
 	in.config = config
 	for _, m := range config.Modules {

@@ -12,6 +12,7 @@ import (
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 
+	"bakeoff/reach/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -60,14 +61,14 @@ func TestServeOnATerminal(t *testing.T) {
 
 func TestInitIsForProcessOne(t *testing.T) {
 	var said bytes.Buffer
-	if code := runInit(call{stderr: &said}); code != ExitInvalid || said.Len() == 0 {
+	if code := runInit(call{stderr: &said}); code != wire.ExitInvalid || said.Len() == 0 {
 		t.Errorf("code %d, %q", code, &said)
 	}
 }
 
 func TestVolumesStayBelowRoot(t *testing.T) {
 	for _, p := range []string{"", "relative", "/", "//"} {
-		if err := mountVolume(InitVolume{Path: p, Type: "tmpfs"}); err == nil {
+		if err := mountVolume(wire.InitVolume{Path: p, Type: "tmpfs"}); err == nil {
 			t.Errorf("a volume at %q was mounted", p)
 		}
 	}
@@ -75,7 +76,7 @@ func TestVolumesStayBelowRoot(t *testing.T) {
 
 func TestSettingsStayBelowTheirs(t *testing.T) {
 	for _, name := range []string{"no.such", "//.//.etc.passwd", "", ".."} {
-		if err := setSysctl(InitSetting{Name: name, Value: "x"}); err == nil {
+		if err := setSysctl(wire.InitSetting{Name: name, Value: "x"}); err == nil {
 			t.Errorf("%q was written", name)
 		}
 	}
@@ -91,14 +92,14 @@ func TestInitramfsRefusesWhatCannotBeInit(t *testing.T) {
 	if err := os.WriteFile(kernel, []byte("\x7fELF with everything built in"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := writeInitramfs(InitramfsRequest{Kernel: kernel, Agent: text, Out: dir + "/out"})
+	_, err := writeInitramfs(wire.InitramfsRequest{Kernel: kernel, Agent: text, Out: dir + "/out"})
 	if !fault.Is(err, fault.Invalid) {
 		t.Errorf("a text as /init: %v", err)
 	}
 	if _, err := os.Stat(dir + "/out"); err == nil {
 		t.Error("half a RAM disk was left")
 	}
-	if _, err := writeInitramfs(InitramfsRequest{Kernel: dir + "/none", Agent: text, Out: dir + "/out"}); !fault.Is(err, fault.NotFound) {
+	if _, err := writeInitramfs(wire.InitramfsRequest{Kernel: dir + "/none", Agent: text, Out: dir + "/out"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("no kernel: %v", err)
 	}
 }

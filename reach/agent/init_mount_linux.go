@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"bakeoff/reach/wire"
 )
 
 type mountPoint struct {
@@ -119,11 +121,11 @@ func (in *initProcess) enterRoot() error {
 
 // showAgent binds the running executable into root.
 func showAgent(root string) error {
-	at := root + GuestAgent
+	at := root + wire.GuestAgent
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(root+GuestScratch, 0o777); err != nil {
+	if err := os.MkdirAll(root+wire.GuestScratch, 0o777); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(at, os.O_CREATE|os.O_WRONLY, 0o755)
@@ -173,7 +175,7 @@ func serialOf(disk string) string {
 	return strings.Trim(string(page[4:]), " \x00") // after the header of 4 bytes
 }
 
-func mountVolume(v InitVolume) error {
+func mountVolume(v wire.InitVolume) error {
 	if !filepath.IsAbs(v.Path) || filepath.Clean(v.Path) == "/" {
 		return fmt.Errorf("%q is not an absolute path below /", v.Path)
 	}
@@ -198,7 +200,7 @@ func mountVolume(v InitVolume) error {
 }
 
 // setSysctl writes one setting below /proc/sys.
-func setSysctl(s InitSetting) error {
+func setSysctl(s wire.InitSetting) error {
 	dir, err := os.OpenRoot("/proc/sys")
 	if err != nil {
 		return err

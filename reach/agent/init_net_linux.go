@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"bakeoff/reach/wire"
 )
 
 // findInterface returns the name of the network interface with this hardware
@@ -39,7 +41,7 @@ func findInterface(mac string) (string, error) {
 // linkUp brings an interface up, with the address of n when that is not nil.
 // There is no route to anywhere else: a guest talks to the experiment's
 // network only. netdevice(7).
-func linkUp(name string, n *InitNetwork) error {
+func linkUp(name string, n *wire.InitNetwork) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("interface %s: %w", name, err)

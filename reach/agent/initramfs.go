@@ -12,34 +12,14 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/initramfs"
+	"bakeoff/reach/wire"
 )
-
-// InitramfsRequest is what `bakeoff-agent initramfs` reads, as JSON, on its
-// standard input. It is done by the agent on the host, so that neither the
-// agent nor the kernel's modules travel to the controller and back.
-type InitramfsRequest struct {
-	Kernel string `json:"kernel"` // path of the kernel image
-	// Modules is the directory that has lib/modules/VERSION; "" where the
-	// kernel has everything built in.
-	Modules string     `json:"modules,omitempty"`
-	Wanted  []string   `json:"wanted"` // modules by name
-	Agent   string     `json:"agent"`  // the program that becomes /init
-	Config  InitConfig `json:"config"` // its Modules are filled in
-	Out     string     `json:"out"`    // the file to write
-}
-
-// InitramfsResult is what it prints.
-type InitramfsResult struct {
-	Kernel  string   `json:"kernel"` // release, "" when it could not be told
-	Modules []string `json:"modules"`
-	Bytes   int64    `json:"bytes"`
-}
 
 // maxRequest bounds the JSON that a subcommand reads, in bytes.
 const maxRequest = 1 << 20
 
 func runInitramfs(c call) int {
-	var q InitramfsRequest
+	var q wire.InitramfsRequest
 	if err := json.NewDecoder(io.LimitReader(c.stdin, maxRequest)).Decode(&q); err != nil {
 		return c.fail(usageError("initramfs: the request: %w", err))
 	}
@@ -50,7 +30,7 @@ func runInitramfs(c call) int {
 	return c.print(res)
 }
 
-func writeInitramfs(q InitramfsRequest) (res InitramfsResult, err error) {
+func writeInitramfs(q wire.InitramfsRequest) (res wire.InitramfsResult, err error) {
 	if res.Kernel, err = kernelVersion(q.Kernel); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return res, fault.New(fault.NotFound, "kernel %s: there is no such file", q.Kernel)
@@ -89,7 +69,7 @@ func writeInitramfs(q InitramfsRequest) (res InitramfsResult, err error) {
 	return res, err
 }
 
-func addAll(a *initramfs.Archive, q *InitramfsRequest, res *InitramfsResult) error {
+func addAll(a *initramfs.Archive, q *wire.InitramfsRequest, res *wire.InitramfsResult) error {
 	for _, d := range []string{"/dev", "/proc", "/sys", "/root", initramfs.ModuleDir} {
 		if err := a.Dir(d); err != nil {
 			return err
@@ -136,7 +116,7 @@ func addAll(a *initramfs.Archive, q *InitramfsRequest, res *InitramfsResult) err
 	if err != nil {
 		return err
 	}
-	return a.File(InitConfigPath, 0o600, int64(len(text)), bytes.NewReader(text))
+	return a.File(wire.InitConfigPath, 0o600, int64(len(text)), bytes.NewReader(text))
 }
 
 // checkStatic refuses a program that needs an interpreter: a RAM disk has

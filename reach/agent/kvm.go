@@ -13,25 +13,8 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
 )
-
-// KVMResult is what `bakeoff-agent kvm-probe` prints.
-type KVMResult struct {
-	// Probed tells that a guest was really run, or could not be; false where
-	// this agent has no guest for the processor.
-	Probed bool `json:"probed"`
-	Works  bool `json:"works"`
-	// Reason says why it does not work, or why it was not probed.
-	Reason string `json:"reason,omitempty"`
-	// TimedOut tells that the guest had to be killed, and had had the CPU
-	// time that it wanted: it will not do better next time.
-	TimedOut bool `json:"timed_out,omitempty"`
-	// TSCKHz is the frequency of the time stamp counter, in kHz; 0 where
-	// there is none.
-	TSCKHz int64 `json:"tsc_khz,omitempty"`
-	// BootID is the host's boot for which this holds.
-	BootID string `json:"boot_id,omitempty"`
-}
 
 // kvmDeadline is when a probe that has not come back is killed: a guest that
 // an unfit backend steps through would spin for hours.
@@ -44,7 +27,7 @@ func runKVMProbe(c call) int {
 	here := f.Bool("here", false, "probe in this process, without a deadline")
 	fresh := f.Bool("fresh", false, "do not take the answer of an earlier probe of this boot")
 	if err := f.Parse(c.args); err != nil {
-		return ExitInvalid
+		return wire.ExitInvalid
 	}
 	if *here {
 		return c.print(probeKVM())
@@ -80,7 +63,7 @@ func runKVMProbe(c call) int {
 // by running one. agent is the path of this program on this machine; the
 // guest runs in a child of it, which is killed if it does not come back
 // within two seconds.
-func KVMProbe(ctx context.Context, agent string) KVMResult {
+func KVMProbe(ctx context.Context, agent string) wire.KVMResult {
 	ctx, cancel := context.WithTimeout(ctx, kvmDeadline)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, agent, "kvm-probe", "--here")
@@ -93,15 +76,15 @@ func KVMProbe(ctx context.Context, agent string) KVMResult {
 		if p := cmd.ProcessState; p != nil {
 			spent = p.UserTime() + p.SystemTime()
 		}
-		return KVMResult{Probed: true, TimedOut: spent >= kvmDeadline/2,
+		return wire.KVMResult{Probed: true, TimedOut: spent >= kvmDeadline/2,
 			Reason: fmt.Sprintf("a guest of a few instructions did not end within %v, of which it had a CPU for %v", kvmDeadline, spent.Round(time.Millisecond))}
 	}
 	if err != nil {
-		return KVMResult{Probed: true, Reason: "the probe ended with " + err.Error()}
+		return wire.KVMResult{Probed: true, Reason: "the probe ended with " + err.Error()}
 	}
-	var r KVMResult
+	var r wire.KVMResult
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		return KVMResult{Reason: "the probe's answer: " + err.Error()}
+		return wire.KVMResult{Reason: "the probe's answer: " + err.Error()}
 	}
 	return r
 }
@@ -115,27 +98,27 @@ func bootID() string {
 	return strings.TrimSpace(string(text))
 }
 
-func cachedProbe(path, boot string) (KVMResult, bool) {
+func cachedProbe(path, boot string) (wire.KVMResult, bool) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return KVMResult{}, false
+		return wire.KVMResult{}, false
 	}
-	var r KVMResult
+	var r wire.KVMResult
 	if json.Unmarshal(text, &r) != nil || r.BootID != boot || r.BootID == "" {
-		return KVMResult{}, false
+		return wire.KVMResult{}, false
 	}
 	// Whoever may open the device may have changed since.
 	if r.Works {
 		f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 		if err != nil {
-			return KVMResult{}, false
+			return wire.KVMResult{}, false
 		}
 		f.Close()
 	}
 	return r, true
 }
 
-func keepProbe(path string, r KVMResult) error {
+func keepProbe(path string, r wire.KVMResult) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"bakeoff/reach/wire"
 )
 
 // The requests of Documentation/virt/kvm/api.rst, as encoded on amd64.
@@ -99,8 +101,8 @@ type kvmMachine struct {
 	memory, state []byte
 }
 
-func probeKVM() KVMResult {
-	no := func(err error) KVMResult { return KVMResult{Probed: true, Reason: err.Error()} }
+func probeKVM() wire.KVMResult {
+	no := func(err error) wire.KVMResult { return wire.KVMResult{Probed: true, Reason: err.Error()} }
 	dev, err := unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return no(fmt.Errorf("/dev/kvm: %w", err))
@@ -124,7 +126,7 @@ func probeKVM() KVMResult {
 			took = d
 		}
 		if took <= kvmFast {
-			return KVMResult{Probed: true, Works: true}
+			return wire.KVMResult{Probed: true, Works: true}
 		}
 	}
 	return no(fmt.Errorf("a guest of a million loops took %v: instructions are emulated", took.Round(time.Millisecond)))

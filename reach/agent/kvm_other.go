@@ -2,11 +2,15 @@
 
 package agent
 
-import "runtime"
+import (
+	"runtime"
 
-func probeKVM() KVMResult {
+	"bakeoff/reach/wire"
+)
+
+func probeKVM() wire.KVMResult {
 	if runtime.GOOS != "linux" {
-		return KVMResult{Reason: "there is no KVM on " + runtime.GOOS}
+		return wire.KVMResult{Reason: "there is no KVM on " + runtime.GOOS}
 	}
-	return KVMResult{Reason: "this agent has no probe guest for " + runtime.GOARCH}
+	return wire.KVMResult{Reason: "this agent has no probe guest for " + runtime.GOARCH}
 }

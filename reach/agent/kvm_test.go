@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"bakeoff/reach/wire"
 )
 
 // script writes an executable that stands for the agent's child.
@@ -69,7 +71,7 @@ func TestProbeHere(t *testing.T) {
 
 func TestProbeIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "kvm-probe.json")
-	want := KVMResult{Probed: true, Reason: "x", TSCKHz: 2000000, BootID: "this"}
+	want := wire.KVMResult{Probed: true, Reason: "x", TSCKHz: 2000000, BootID: "this"}
 	if err := keepProbe(path, want); err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,10 @@
+// Package agent is the program on the target: one small static binary that
+// runs native workloads, wraps any command with counters, reads the
+// fingerprint, and is the init process of a guest or a container.
+//
+// What the program reads and prints is in package wire, the loops that it runs
+// in package loop. The controller's ends of some subcommands are here, next to
+// the subcommands: Entered, ViaHere, DialThrough, Blocks.
 package agent
 
 import (
@@ -14,16 +21,8 @@ import (
 	"syscall"
 
 	"bakeoff/base/fault"
-)
-
-// The exit codes of the agent, other than those that it passes on.
-const (
-	ExitOK          = 0
-	ExitSubject     = 1   // what was to be measured failed
-	ExitInvalid     = 2   // the command line is wrong
-	ExitUnsupported = 3   // not to be had on this system
-	ExitLab         = 4   // the agent itself failed
-	ExitNotFound    = 127 // the program to run does not exist
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 // command is a subcommand of the agent.
@@ -38,7 +37,7 @@ type call struct {
 	args           []string // after the subcommand's name
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	loops          []Loop
+	loops          []loop.Loop
 }
 
 // commands returns the subcommands. One that exists on some systems only is
@@ -72,15 +71,19 @@ func commands() []command {
 // loops what `work` can run. It returns the exit code.
 //
 // As process 1 with no subcommand it is the init of a guest.
-func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, loops []Loop) int {
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, loops []loop.Loop) int {
 	all := commands()
 	find := func(name string) int {
 		return slices.IndexFunc(all, func(c command) bool { return c.name == name })
 	}
 	i := -1
 	if len(args) > 0 {
-		if run, ok := children[args[0]]; ok {
-			return run(args[1:])
+		// Other processes of a loop come first: their start is part of what is
+		// measured.
+		for _, l := range loops {
+			if run, ok := l.Children[args[0]]; ok {
+				return run(args[1:])
+			}
 		}
 		i = find(args[0])
 	}
@@ -96,40 +99,31 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, loops []Loop
 		for _, c := range all {
 			fmt.Fprintf(stderr, "  %-14s %s\n", c.name, c.summary)
 		}
-		return ExitInvalid
+		return wire.ExitInvalid
 	}
 	return all[i].run(call{args[1:], stdin, stdout, stderr, loops})
 }
-
-// children are what a loop starts as its own other process. They are looked
-// up before anything else, because their start is part of what is measured.
-var children = map[string]func(args []string) int{}
-
-// Child makes name a hidden subcommand that runs run: the other process of a
-// loop, started from the same executable. It is called while the list of
-// loops is made, never from an init function.
-func Child(name string, run func(args []string) int) { children[name] = run }
 
 // fail prints err and returns the exit code of its class.
 func (c call) fail(err error) int {
 	fmt.Fprintln(c.stderr, "bakeoff-agent: "+err.Error())
 	switch fault.Of(err) {
 	case fault.Subject:
-		return ExitSubject
+		return wire.ExitSubject
 	case fault.Invalid:
-		return ExitInvalid
+		return wire.ExitInvalid
 	case fault.Unsupported:
-		return ExitUnsupported
+		return wire.ExitUnsupported
 	case fault.NotFound:
-		return ExitNotFound
+		return wire.ExitNotFound
 	}
-	return ExitLab
+	return wire.ExitLab
 }
 
 // done is fail, and success where there is no error.
 func (c call) done(err error) int {
 	if err == nil {
-		return ExitOK
+		return wire.ExitOK
 	}
 	return c.fail(err)
 }
@@ -143,7 +137,7 @@ func (c call) print(v any) int {
 	if err != nil {
 		return c.fail(fmt.Errorf("print the result: %w", err))
 	}
-	return ExitOK
+	return wire.ExitOK
 }
 
 // flags returns an empty set of flags for a subcommand with its --json.
@@ -162,7 +156,7 @@ func interruptible() (context.Context, context.CancelFunc) {
 func runList(c call) int {
 	f, asJSON := c.flags("list")
 	if err := f.Parse(c.args); err != nil {
-		return ExitInvalid
+		return wire.ExitInvalid
 	}
 	if *asJSON {
 		type entry struct {
@@ -182,7 +176,7 @@ func runList(c call) int {
 		}
 		fmt.Fprintf(c.stdout, "%-10s %s\n", l.Name, strings.Join(names, " "))
 	}
-	return ExitOK
+	return wire.ExitOK
 }
 
 // usageError is an error of the command line.

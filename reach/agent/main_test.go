@@ -12,6 +12,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 // run calls Main as a command would and returns what it printed.
@@ -22,33 +24,33 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), err.String(), code
 }
 
-var testLoops = []Loop{
+var testLoops = []loop.Loop{
 	{
 		Name:   "good",
 		Params: []param.Spec{{Name: "n", Kind: param.Int, Default: "3"}},
-		Run: func(_ context.Context, p param.Values, env Env) (Result, error) {
+		Run: func(_ context.Context, p param.Values, env loop.Env) (wire.Result, error) {
 			v := sample.Value{Metric: "throughput", Unit: "op/s", Value: float64(p.Int("n"))}
-			return Result{Values: []sample.Value{v}, Work: 1, Check: Check{Verified: true, Answer: env.Dir}}, nil
+			return wire.Result{Values: []sample.Value{v}, Work: 1, Check: wire.Check{Verified: true, Answer: env.Dir}}, nil
 		},
 	},
-	{Name: "wrong", Run: func(context.Context, param.Values, Env) (Result, error) {
-		return Result{}, bytes.ErrTooLarge // an error without a class
+	{Name: "wrong", Run: func(context.Context, param.Values, loop.Env) (wire.Result, error) {
+		return wire.Result{}, bytes.ErrTooLarge // an error without a class
 	}},
-	{Name: "elsewhere", Run: func(context.Context, param.Values, Env) (Result, error) {
-		return Result{}, fault.New(fault.Unsupported, "not on this system")
+	{Name: "elsewhere", Run: func(context.Context, param.Values, loop.Env) (wire.Result, error) {
+		return wire.Result{}, fault.New(fault.Unsupported, "not on this system")
 	}},
 }
 
 func TestWorkPrintsAResult(t *testing.T) {
 	out, errs, code := run(t, "work", "good", "--json", "--dir", "/d", "n=7")
-	if code != ExitOK {
+	if code != wire.ExitOK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
-	var r Result
+	var r wire.Result
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Schema != WorkSchema || r.Loop != "good" || r.Params["n"] != "7" || r.Values[0].Value != 7 || r.Check.Answer != "/d" {
+	if r.Schema != wire.WorkSchema || r.Loop != "good" || r.Params["n"] != "7" || r.Values[0].Value != 7 || r.Check.Answer != "/d" {
 		t.Errorf("result is %+v", r)
 	}
 	if len(r.Agent) != 64 || r.Counters == nil || r.Usage == nil || r.Usage.CPUSeconds() <= 0 {
@@ -62,38 +64,38 @@ func TestCodesTellClasses(t *testing.T) {
 		code int
 		says string
 	}{
-		{"work good --json n=x", ExitInvalid, "not a whole number"},
-		{"work good --json m=1", ExitInvalid, "not a parameter"},
-		{"work nothing", ExitInvalid, "no native workload"},
-		{"work", ExitInvalid, "no workload is named"},
-		{"work good --stage later", ExitInvalid, "not a stage"},
-		{"work good --stage reset", ExitOK, ""},
-		{"work wrong --json", ExitSubject, "work wrong: "},
-		{"work elsewhere --json", ExitUnsupported, "not on this system"},
-		{"exec --json", ExitInvalid, "no program is named"},
-		{"exec --json -- /does/not/exist", ExitNotFound, "exec: /does/not/exist: no such file"},
-		{"exec --json -- /etc", ExitSubject, "permission denied"},
-		{"probe else", ExitInvalid, "neither"},
-		{"probe counters --cpus a", ExitInvalid, "not a list of CPUs"},
-		{"what", ExitInvalid, "usage: bakeoff-agent"},
+		{"work good --json n=x", wire.ExitInvalid, "not a whole number"},
+		{"work good --json m=1", wire.ExitInvalid, "not a parameter"},
+		{"work nothing", wire.ExitInvalid, "no native workload"},
+		{"work", wire.ExitInvalid, "no workload is named"},
+		{"work good --stage later", wire.ExitInvalid, "not a stage"},
+		{"work good --stage reset", wire.ExitOK, ""},
+		{"work wrong --json", wire.ExitSubject, "work wrong: "},
+		{"work elsewhere --json", wire.ExitUnsupported, "not on this system"},
+		{"exec --json", wire.ExitInvalid, "no program is named"},
+		{"exec --json -- /does/not/exist", wire.ExitNotFound, "exec: /does/not/exist: no such file"},
+		{"exec --json -- /etc", wire.ExitSubject, "permission denied"},
+		{"probe else", wire.ExitInvalid, "neither"},
+		{"probe counters --cpus a", wire.ExitInvalid, "not a list of CPUs"},
+		{"what", wire.ExitInvalid, "usage: bakeoff-agent"},
 	} {
 		out, errs, code := run(t, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(errs, c.says) {
 			t.Errorf("%s: code %d, want %d; says %q, want %q", c.args, code, c.code, errs, c.says)
 		}
-		if out != "" && c.code != ExitOK {
+		if out != "" && c.code != wire.ExitOK {
 			t.Errorf("%s: printed %q although it failed", c.args, out)
 		}
 	}
 }
 
-func execResult(t *testing.T, args ...string) ExecResult {
+func execResult(t *testing.T, args ...string) wire.ExecResult {
 	t.Helper()
 	out, errs, code := run(t, append([]string{"exec", "--json"}, args...)...)
-	if code != ExitOK {
+	if code != wire.ExitOK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
-	var r ExecResult
+	var r wire.ExecResult
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,7 @@ func execResult(t *testing.T, args ...string) ExecResult {
 
 func TestExecTellsHowACommandEnded(t *testing.T) {
 	r := execResult(t, "--", "/bin/sh", "-c", "echo out; echo err >&2; exit 3")
-	if r.Schema != ExecSchema || r.Code != 3 || r.Signal != "" || string(r.Stdout) != "out\n" || string(r.Stderr) != "err\n" {
+	if r.Schema != wire.ExecSchema || r.Code != 3 || r.Signal != "" || string(r.Stdout) != "out\n" || string(r.Stderr) != "err\n" {
 		t.Errorf("result is %+v", r)
 	}
 	if r.ElapsedNS <= 0 || r.Counters.After.AtNS-r.Counters.Before.AtNS < r.ElapsedNS {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
 )
 
 // netnsDir is where ip(8) keeps the names of namespaces (ip-netns(8)).
@@ -38,7 +39,7 @@ func validName(s string, most int, more string) bool {
 }
 
 // check refuses what is no namespace or would be another's.
-func (n Netns) check() error {
+func checkNetns(n wire.Netns) error {
 	if !validNetns(n.Name) || n.Of < 0 {
 		return fault.New(fault.Invalid, "%q (of process %d) is no network namespace", n.Name, n.Of)
 	}
@@ -55,8 +56,8 @@ func (n Netns) check() error {
 }
 
 // makeNetns makes a namespace with its link. What fails leaves neither.
-func makeNetns(n Netns) error {
-	if err := n.check(); err != nil {
+func makeNetns(n wire.Netns) error {
+	if err := checkNetns(n); err != nil {
 		return err
 	}
 	// Namespaces belong to a thread, and this one is to go back.
@@ -66,7 +67,7 @@ func makeNetns(n Netns) error {
 		return err
 	}
 	defer here.Close()
-	err = n.create()
+	err = createNetns(n)
 	if berr := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); berr != nil {
 		// Still locked, the thread ends with its goroutine.
 		return errors.Join(err, privileged(fmt.Errorf("go back: %w", berr)))
@@ -75,7 +76,7 @@ func makeNetns(n Netns) error {
 	return err
 }
 
-func (n Netns) create() error {
+func createNetns(n wire.Netns) error {
 	at := filepath.Join(netnsDir, n.Name)
 	if err := shareNames(); err != nil {
 		return privileged(err)
@@ -86,8 +87,8 @@ func (n Netns) create() error {
 		return privileged(err)
 	}
 	f.Close()
-	if err = n.bind(at); err == nil {
-		err = n.furnish()
+	if err = bindNetns(n, at); err == nil {
+		err = furnishNetns(n)
 	}
 	if err != nil {
 		unix.Unmount(at, unix.MNT_DETACH)
@@ -105,7 +106,7 @@ func privileged(err error) error {
 }
 
 // bind moves the calling thread into the namespace and gives it its name.
-func (n Netns) bind(at string) error {
+func bindNetns(n wire.Netns, at string) error {
 	of := "/proc/thread-self/ns/net"
 	if n.Of != 0 {
 		of = fmt.Sprintf("/proc/%d/ns/net", n.Of)
@@ -153,7 +154,7 @@ func shareNames() error {
 
 // furnish brings the interfaces of the namespace up that the calling thread is
 // in, and moves it on to that of the bridge.
-func (n Netns) furnish() error {
+func furnishNetns(n wire.Netns) error {
 	if err := linkUp("lo", nil); err != nil || n.Link == nil {
 		return err
 	}
@@ -163,13 +164,13 @@ func (n Netns) furnish() error {
 		return err
 	}
 	defer there.Close()
-	if err := l.pair(int(there.Fd())); err != nil {
+	if err := pairLink(l, int(there.Fd())); err != nil {
 		return fmt.Errorf("links %s and %s: %w", l.Inside, l.Outer, err)
 	}
 	if err := quiet(l.Inside); err != nil {
 		return err
 	}
-	if err := linkUp(l.Inside, &InitNetwork{Addr: l.Addr}); err != nil {
+	if err := linkUp(l.Inside, &wire.InitNetwork{Addr: l.Addr}); err != nil {
 		return err
 	}
 	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
@@ -223,7 +224,7 @@ func enslave(name, bridge string) error {
 //
 // Source: rtnetlink(7), linux/if_link.h, linux/veth.h. It is the one message
 // that no older interface of the kernel has.
-func (l Link) pair(namespace int) error {
+func pairLink(l wire.Link, namespace int) error {
 	mac, err := net.ParseMAC(l.MAC)
 	if err != nil {
 		return err

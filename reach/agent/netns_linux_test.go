@@ -13,28 +13,29 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
 )
 
 // A description that is not one of a link is refused before anything is made.
 func TestNetnsRefuses(t *testing.T) {
-	good := Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bov0", Namespace: "bo-x", Bridge: "br0"}
-	if err := (Netns{Name: "bo-a", Link: &good}).check(); err != nil {
+	good := wire.Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bov0", Namespace: "bo-x", Bridge: "br0"}
+	if err := checkNetns(wire.Netns{Name: "bo-a", Link: &good}); err != nil {
 		t.Error(err)
 	}
-	for name, spoil := range map[string]func(*Netns){
-		"a path":        func(n *Netns) { n.Name = "../x" },
-		"no name":       func(n *Netns) { n.Name = "" },
-		"a process":     func(n *Netns) { n.Of = -1 },
-		"a MAC":         func(n *Netns) { n.Link.MAC = "02:b0" },
-		"an address":    func(n *Netns) { n.Link.Addr = netip.MustParsePrefix("fd00::1/64") },
-		"no address":    func(n *Netns) { n.Link.Addr = netip.Prefix{} },
-		"a long name":   func(n *Netns) { n.Link.Outer = strings.Repeat("x", 16) },
-		"a file":        func(n *Netns) { n.Link.Inside = "../all" },
-		"the bridge":    func(n *Netns) { n.Link.Bridge = "" },
-		"its namespace": func(n *Netns) { n.Link.Namespace = "/proc/1/ns/net" },
+	for name, spoil := range map[string]func(*wire.Netns){
+		"a path":        func(n *wire.Netns) { n.Name = "../x" },
+		"no name":       func(n *wire.Netns) { n.Name = "" },
+		"a process":     func(n *wire.Netns) { n.Of = -1 },
+		"a MAC":         func(n *wire.Netns) { n.Link.MAC = "02:b0" },
+		"an address":    func(n *wire.Netns) { n.Link.Addr = netip.MustParsePrefix("fd00::1/64") },
+		"no address":    func(n *wire.Netns) { n.Link.Addr = netip.Prefix{} },
+		"a long name":   func(n *wire.Netns) { n.Link.Outer = strings.Repeat("x", 16) },
+		"a file":        func(n *wire.Netns) { n.Link.Inside = "../all" },
+		"the bridge":    func(n *wire.Netns) { n.Link.Bridge = "" },
+		"its namespace": func(n *wire.Netns) { n.Link.Namespace = "/proc/1/ns/net" },
 	} {
 		l := good
-		n := Netns{Name: "bo-a", Link: &l}
+		n := wire.Netns{Name: "bo-a", Link: &l}
 		spoil(&n)
 		if err := makeNetns(n); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
@@ -50,9 +51,9 @@ func TestNetnsLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := "bo-agent-" + strings.ToLower(strings.ReplaceAll(filepath.Base(t.TempDir()), "_", ""))
-	link := Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bovagent0",
+	link := wire.Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bovagent0",
 		Namespace: "bo-that-is-not-there", Bridge: "br0"}
-	if err := makeNetns(Netns{Name: name, Link: &link}); err == nil {
+	if err := makeNetns(wire.Netns{Name: name, Link: &link}); err == nil {
 		t.Error("a link to a namespace that is not there")
 	}
 	if _, err := os.Lstat(filepath.Join(netnsDir, name)); !errors.Is(err, os.ErrNotExist) {

@@ -2,9 +2,12 @@
 
 package agent
 
-import "bakeoff/base/fault"
+import (
+	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
+)
 
-func makeNetns(Netns) error {
+func makeNetns(wire.Netns) error {
 	return fault.New(fault.Unsupported, "network namespaces exist on Linux only")
 }
 

@@ -9,11 +9,9 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"syscall"
-)
 
-// PauseReady is what `bakeoff-agent pause --ready` prints on standard error
-// when it runs: all that comes before its start has been done.
-const PauseReady = "ready\n"
+	"bakeoff/reach/wire"
+)
 
 // Pause is the first process of an environment whose work is done by others:
 // it sleeps, takes in the children that others leave to it, and ends on
@@ -29,11 +27,11 @@ func Pause(args []string, stderr io.Writer) int {
 	f.BoolVar(&ready, "ready", false, "say on standard error when it runs")
 	f.Func("dir", "make this directory, for anybody to write to", makeOpen)
 	if err := f.Parse(args); err != nil {
-		return ExitInvalid
+		return wire.ExitInvalid
 	}
 	if ready {
-		if _, err := io.WriteString(stderr, PauseReady); err != nil {
-			return ExitLab
+		if _, err := io.WriteString(stderr, wire.PauseReady); err != nil {
+			return wire.ExitLab
 		}
 	}
 	// Nothing must wake up beside a measurement, not even a collector.
@@ -49,7 +47,7 @@ func Pause(args []string, stderr io.Writer) int {
 			}
 		}
 		if s := <-signals; s != syscall.SIGCHLD {
-			return ExitOK
+			return wire.ExitOK
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
 )
 
 // serveEnviron is what programs that `serve` starts find in their
@@ -50,7 +51,7 @@ func runServe(c call) int {
 	defer stop()
 	if f.Arg(0) == "-" {
 		Serve(ctx, stdio{c.stdin, c.stdout}, serveOptions)
-		return ExitOK
+		return wire.ExitOK
 	}
 	open, err := opener(f.Arg(0))
 	if err != nil {
@@ -72,11 +73,11 @@ func runServe(c call) int {
 			}
 		}
 	}
-	return ExitOK
+	return wire.ExitOK
 }
 
 var serveOptions = ServeOptions{Functions: map[string]Function{
-	"boot": func(context.Context, json.RawMessage) (any, error) { return BootReport{}, nil },
+	"boot": func(context.Context, json.RawMessage) (any, error) { return wire.BootReport{}, nil },
 }}
 
 // opener returns what waits for the next host at a place.

@@ -12,6 +12,7 @@ import (
 
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
+	"bakeoff/reach/wire"
 )
 
 // TestServeChild is the agent that the other tests start; by itself it does
@@ -124,7 +125,7 @@ func TestServeRefuses(t *testing.T) {
 			}
 			continue
 		}
-		if code := Main(append([]string{"serve"}, args...), nil, io.Discard, io.Discard, nil); code != ExitInvalid {
+		if code := Main(append([]string{"serve"}, args...), nil, io.Discard, io.Discard, nil); code != wire.ExitInvalid {
 			t.Errorf("serve %q: %d", args, code)
 		}
 	}
@@ -164,20 +165,20 @@ func TestSubject(t *testing.T) {
 		out.Reset()
 		return Main(append([]string{"subject"}, args...), nil, &out, &out, nil)
 	}
-	if code := run("fill", file, "4096"); code != ExitOK {
+	if code := run("fill", file, "4096"); code != wire.ExitOK {
 		t.Errorf("fill: %d %s", code, out.String())
 	}
 	if s, err := os.Stat(file); err != nil || s.Size() != 4096 {
 		t.Errorf("%v, %v", s, err)
 	}
-	if code := run("cpus"); code != ExitOK || strings.TrimSpace(out.String()) == "0" {
+	if code := run("cpus"); code != wire.ExitOK || strings.TrimSpace(out.String()) == "0" {
 		t.Errorf("cpus: %d %s", code, out.String())
 	}
-	if code := run("hog", "1048576"); code != ExitOK || out.String() != "held 1 MiB\n" {
+	if code := run("hog", "1048576"); code != wire.ExitOK || out.String() != "held 1 MiB\n" {
 		t.Errorf("hog: %d %s", code, out.String())
 	}
 	for _, bad := range [][]string{nil, {"fly"}, {"fill", file}, {"cpus", "2"}} {
-		if code := run(bad...); code != ExitInvalid {
+		if code := run(bad...); code != wire.ExitInvalid {
 			t.Errorf("subject %q: %d", bad, code)
 		}
 	}

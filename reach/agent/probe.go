@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // runProbe is `probe counters [--json] [--cpus 0,1]` and
@@ -23,7 +24,7 @@ func runProbe(c call) int {
 		return nil
 	})
 	if err := f.Parse(c.args[1:]); err != nil {
-		return ExitInvalid
+		return wire.ExitInvalid
 	}
 	switch c.args[0] {
 	case "counters":
@@ -43,7 +44,7 @@ func runProbe(c call) int {
 			return c.print(fp)
 		}
 		c.printFingerprint(fp)
-		return ExitOK
+		return wire.ExitOK
 	}
 	return c.fail(usageError("probe: %q is neither fingerprint nor counters", c.args[0]))
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 // A proxy serves an environment that has a kernel of its own. The host cannot
@@ -62,7 +63,7 @@ func (e entry) proxy() error {
 		}
 		return fmt.Errorf("%s: %v, and no init process answered", filepath.Base(path), p.ProcessState)
 	}
-	if _, err := io.WriteString(os.Stderr, PauseReady); err != nil {
+	if _, err := io.WriteString(os.Stderr, wire.PauseReady); err != nil {
 		return err
 	}
 	go handIn(l, ours)

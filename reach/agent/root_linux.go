@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
 )
 
 // makeRoot mounts everything. The image may be a stranger's: a name in it is
 // resolved inside it, so that a link to / cannot make us mount on the host.
-func makeRoot(r Root) (err error) {
+func makeRoot(r wire.Root) (err error) {
 	for _, dir := range []string{r.At, r.Lower, r.Upper, r.Work} {
 		// These characters have a meaning in the options of an overlay.
 		if !filepath.IsAbs(dir) || strings.ContainsAny(dir, `,:\"`) {
@@ -57,7 +58,7 @@ func makeRoot(r Root) (err error) {
 }
 
 // overlayFailed says what the kernel's few numbers mean here.
-func overlayFailed(err error, r Root) error {
+func overlayFailed(err error, r wire.Root) error {
 	switch {
 	case errors.Is(err, unix.ENODEV):
 		return &fault.Error{Kind: fault.Unsupported, Op: "overlay", Err: err, Fix: "modprobe overlay, or a kernel with CONFIG_OVERLAY_FS"}
@@ -115,7 +116,7 @@ func (in inside) open(p string) (int, error) {
 }
 
 // bind makes the target if need be, as a directory or an empty file.
-func (in inside) bind(b Bind) error {
+func (in inside) bind(b wire.Bind) error {
 	s, err := os.Stat(b.From)
 	if err != nil {
 		return err

@@ -11,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
 )
 
 // rootDirs makes the directories of a root, with an empty image.
-func rootDirs(t *testing.T) Root {
+func rootDirs(t *testing.T) wire.Root {
 	t.Helper()
 	dir := t.TempDir()
-	r := Root{At: dir + "/at", Lower: dir + "/lower", Upper: dir + "/upper", Work: dir + "/work"}
+	r := wire.Root{At: dir + "/at", Lower: dir + "/lower", Upper: dir + "/upper", Work: dir + "/work"}
 	for _, d := range []string{r.At, r.Lower, r.Upper, r.Work} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -57,13 +58,13 @@ func TestRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.System, r.Dirs = true, []string{"/tmp"}
-	r.Binds = []Bind{{From: from + "/program", To: "/.bakeoff/agent", ReadOnly: true}, {From: from, To: "/deep/data"}}
-	text, err := json.Marshal(Setup{Root: &r})
+	r.Binds = []wire.Bind{{From: from + "/program", To: "/.bakeoff/agent", ReadOnly: true}, {From: from, To: "/deep/data"}}
+	text, err := json.Marshal(wire.Setup{Root: &r})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	if code := runSetup(call{stdin: bytes.NewReader(text), stderr: &errs}); code != ExitOK {
+	if code := runSetup(call{stdin: bytes.NewReader(text), stderr: &errs}); code != wire.ExitOK {
 		t.Fatalf("%d %s", code, errs.String())
 	}
 	defer unix.Unmount(r.At, unix.MNT_DETACH)
@@ -96,7 +97,7 @@ func TestRootStaysInside(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.System, r.Dirs = true, []string{"/.bakeoff/tmp"}
-			r.Binds = []Bind{{From: r.Upper, To: "/data"}}
+			r.Binds = []wire.Bind{{From: r.Upper, To: "/data"}}
 			if err := makeRoot(r); err == nil {
 				unix.Unmount(r.At, unix.MNT_DETACH)
 			}
@@ -121,7 +122,7 @@ func TestRootRefuses(t *testing.T) {
 	}
 	var errs bytes.Buffer
 	for _, text := range []string{"", "{", `{"root": {"at": 1}}`, `{"unknown": true}`} {
-		if code := runSetup(call{stdin: strings.NewReader(text), stderr: &errs}); code != ExitInvalid {
+		if code := runSetup(call{stdin: strings.NewReader(text), stderr: &errs}); code != wire.ExitInvalid {
 			t.Errorf("%q: code %d", text, code)
 		}
 	}

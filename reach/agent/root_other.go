@@ -2,8 +2,11 @@
 
 package agent
 
-import "bakeoff/base/fault"
+import (
+	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
+)
 
-func makeRoot(Root) error {
+func makeRoot(wire.Root) error {
 	return fault.New(fault.Unsupported, "overlay mounts exist on Linux only")
 }

@@ -5,47 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
-// Setup describes the network namespace and the root of an environment on a
-// Linux host. `bakeoff-agent setup` makes both in one process: a program for
-// each step would take longer than the steps.
-type Setup struct {
-	Network *Netns `json:"network,omitempty"`
-	Root    *Root  `json:"root,omitempty"`
-}
-
-// Netns is a network namespace of an environment's own.
-type Netns struct {
-	// Name is what ip(8) knows it by.
-	Name string `json:"name"`
-	// Of is a process whose network namespace bears the name from then on;
-	// 0 makes a new one.
-	Of int `json:"of,omitempty"`
-	// Link leads out of it; nil: it has nothing but a loopback interface.
-	Link *Link `json:"link,omitempty"`
-}
-
-// Link is a pair of virtual Ethernet devices between an environment's
-// namespace and a bridge in another.
-type Link struct {
-	Inside    string       `json:"inside"`    // name of the end in the environment's namespace
-	MAC       string       `json:"mac"`       // of that end
-	Addr      netip.Prefix `json:"addr"`      // IPv4, of that end
-	Outer     string       `json:"outer"`     // name of the end at the bridge
-	Namespace string       `json:"namespace"` // name of the namespace in which the bridge is
-	Bridge    string       `json:"bridge"`
-}
-
-// Command returns the command that makes g, with the agent at path on the
+// SetupCommand returns the command that makes g, with the agent at path on the
 // host, and goes on as `enter` with args, if there are any: Entered then reads
 // what came of it.
-func (g Setup) Command(path string, args ...string) (conn.Cmd, error) {
+func SetupCommand(g wire.Setup, path string, args ...string) (conn.Cmd, error) {
 	text, err := json.Marshal(g)
 	if err != nil {
 		return conn.Cmd{}, err
@@ -54,6 +24,9 @@ func (g Setup) Command(path string, args ...string) (conn.Cmd, error) {
 	cmd.Stdin = bytes.NewReader(text)
 	return cmd, nil
 }
+
+// maxRoot bounds the description of a root, in bytes.
+const maxRoot = 1 << 20
 
 // maxSetup bounds the description of a setup, in bytes.
 const maxSetup = maxRoot + 4<<10
@@ -72,7 +45,7 @@ func runSetup(c call) int {
 	case err == nil && len(c.args) > 0:
 		return c.fail(Enter(c.args))
 	case err == nil:
-		return ExitOK
+		return wire.ExitOK
 	case len(c.args) > 0:
 		fmt.Fprintf(os.Stderr, "%s%v\n", enterMark, err)
 		return enterFailed
@@ -81,7 +54,7 @@ func runSetup(c call) int {
 }
 
 func readSetup(from io.Reader) error {
-	var g Setup
+	var g wire.Setup
 	dec := json.NewDecoder(io.LimitReader(from, maxSetup))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&g); err != nil {

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+
+	"bakeoff/reach/wire"
 )
 
 // runSubject is what the contract suite of drivers runs inside an environment:
@@ -32,7 +34,7 @@ func runSubject(c call) int {
 			if err := t.run(c, c.args[1:]); err != nil {
 				return c.fail(classed(err))
 			}
-			return ExitOK
+			return wire.ExitOK
 		}
 	}
 	return c.fail(usageError("subject: say cpus, hog BYTES, fill FILE BYTES, beat FILE or serve ADDRESS TEXT"))

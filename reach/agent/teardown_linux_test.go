@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
 )
 
 func TestTeardownRefuses(t *testing.T) {
@@ -40,21 +41,21 @@ func TestTeardown(t *testing.T) {
 	needNamespaces(t)
 	tag := strings.ToLower(strings.ReplaceAll(filepath.Base(filepath.Dir(t.TempDir())), "_", ""))
 	bridge, own := "bo-rb-"+tag[max(0, len(tag)-20):], "bo-ro-"+tag[max(0, len(tag)-20):]
-	if err := makeNetns(Netns{Name: bridge}); err != nil {
+	if err := makeNetns(wire.Netns{Name: bridge}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { (Teardown{Netns: bridge}).Run() })
-	if err := makeNetns(Netns{Name: own}); err != nil {
+	if err := makeNetns(wire.Netns{Name: own}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { (Teardown{Netns: own}).Run() })
-	link := Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bovdown0", Namespace: bridge}
+	link := wire.Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bovdown0", Namespace: bridge}
 	there, err := os.Open(filepath.Join(netnsDir, bridge))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer there.Close()
-	within(t, own, func() error { return link.pair(int(there.Fd())) })
+	within(t, own, func() error { return pairLink(link, int(there.Fd())) })
 	dir := filepath.Join(t.TempDir(), "with blank")
 	mounts := []string{filepath.Join(dir, "root"), filepath.Join(dir, "root", "data"), dir + "-beside"}
 	for _, m := range mounts {
@@ -76,7 +77,7 @@ func TestTeardown(t *testing.T) {
 	// nothing any more.
 	r := Teardown{Netns: own, Link: "eth0", Dir: dir}
 	var said bytes.Buffer
-	if code := Main(r.Argv("")[1:], nil, &said, &said, nil); code != ExitOK || said.Len() > 0 {
+	if code := Main(r.Argv("")[1:], nil, &said, &said, nil); code != wire.ExitOK || said.Len() > 0 {
 		t.Fatalf("exit code %d: %s", code, said.String())
 	}
 	if err := r.Run(); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 // What a file is sent in to `bakeoff-agent put`: blocks with their length in
@@ -101,7 +102,7 @@ func runPut(c call) int {
 	if err := (local.Conn{}).Push(context.Background(), f.Arg(0), fs.FileMode(*mode), src); err != nil {
 		return c.fail(err)
 	}
-	return ExitOK
+	return wire.ExitOK
 }
 
 // runGet writes a file to standard output.
@@ -112,7 +113,7 @@ func runGet(c call) int {
 	if err := (local.Conn{}).Pull(context.Background(), c.args[0], c.stdout); err != nil {
 		return c.fail(err)
 	}
-	return ExitOK
+	return wire.ExitOK
 }
 
 // dialMark is what dial prints before the first byte of the connection.
@@ -138,7 +139,7 @@ func runDial(c call) int {
 		}
 	}()
 	io.Copy(c.stdout, nc)
-	return ExitOK
+	return wire.ExitOK
 }
 
 // DialThrough opens a connection by running `bakeoff-agent dial` on the other

@@ -10,14 +10,9 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/reach/loop"
 	"bakeoff/reach/probe"
-)
-
-// The stages of a loop, as `work --stage` names them.
-const (
-	StagePrepare = "prepare"
-	StageReset   = "reset"
-	StageRun     = "run"
+	"bakeoff/reach/wire"
 )
 
 // runWork is `work NAME [--json] [--dir D] [--stage S] [--hash-file F]
@@ -29,47 +24,47 @@ func runWork(c call) int {
 	name := c.args[0]
 	f, asJSON := c.flags("work")
 	dir := f.String("dir", "", "a directory the workload may write to")
-	stage := f.String("stage", StageRun, "prepare, reset or run")
+	stage := f.String("stage", wire.StageRun, "prepare, reset or run")
 	remembered := f.String("hash-file", "", "a file of this environment's own that remembers the agent's hash")
 	if err := f.Parse(c.args[1:]); err != nil {
-		return ExitInvalid
+		return wire.ExitInvalid
 	}
-	i := slices.IndexFunc(c.loops, func(l Loop) bool { return l.Name == name })
+	i := slices.IndexFunc(c.loops, func(l loop.Loop) bool { return l.Name == name })
 	if i < 0 {
 		return c.fail(usageError("work: there is no native workload %q; `bakeoff-agent list` names them", name))
 	}
-	loop := c.loops[i]
-	values, err := param.ParseArgs(loop.Params, f.Args())
+	l := c.loops[i]
+	values, err := param.ParseArgs(l.Params, f.Args())
 	if err != nil {
 		return c.fail(fault.Wrap(fault.Invalid, "work "+name, err))
 	}
-	env := Env{Dir: *dir, Log: c.stderr}
+	env := loop.Env{Dir: *dir, Log: c.stderr}
 	if *remembered != "" {
 		env.Scratch = filepath.Dir(*remembered)
 	}
-	res, err := loop.stage(*stage, values, env)
-	if err == nil && *stage == StageRun {
+	res, err := runStage(l, *stage, values, env)
+	if err == nil && *stage == wire.StageRun {
 		res.Agent, err = HashOnce(*remembered)
 		err = fault.Wrap(fault.Lab, "hash the agent", err)
 	}
 	if err != nil {
-		if *asJSON && *stage == StageRun && diskFull(err) {
+		if *asJSON && *stage == wire.StageRun && diskFull(err) {
 			// The trial failed, and why is for a gate: it tells a volume that
 			// was too small from a subject that cannot do it.
-			c.print(Result{Schema: WorkSchema, Loop: name, Params: values, Errors: map[string]int64{DiskFull: 1}})
+			c.print(wire.Result{Schema: wire.WorkSchema, Loop: name, Params: values, Errors: map[string]int64{wire.DiskFull: 1}})
 		}
 		return c.fail(fault.Op("work "+name, classed(err)))
 	}
 	switch {
-	case *stage != StageRun:
-		return ExitOK
+	case *stage != wire.StageRun:
+		return wire.ExitOK
 	case *asJSON:
 		return c.print(res)
 	}
 	for _, v := range res.Values {
 		fmt.Fprintf(c.stdout, "%s %g %s\n", v.Metric, v.Value, v.Unit)
 	}
-	return ExitOK
+	return wire.ExitOK
 }
 
 // diskFull tells that an operation found no space.
@@ -77,38 +72,38 @@ func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// stage runs one stage of the loop; only StageRun has a result.
-func (l Loop) stage(stage string, p param.Values, env Env) (Result, error) {
+// runStage runs one stage of a loop; only wire.StageRun has a result.
+func runStage(l loop.Loop, stage string, p param.Values, env loop.Env) (wire.Result, error) {
 	ctx, stop := interruptible()
 	defer stop()
 	switch stage {
-	case StageRun:
-		return l.measured(func() (Result, error) { return l.Run(ctx, p, env) }, p)
-	case StagePrepare:
+	case wire.StageRun:
+		return measured(l, func() (wire.Result, error) { return l.Run(ctx, p, env) }, p)
+	case wire.StagePrepare:
 		if l.Prepare != nil {
-			return Result{}, l.Prepare(ctx, p, env)
+			return wire.Result{}, l.Prepare(ctx, p, env)
 		}
-		return Result{}, nil
-	case StageReset:
+		return wire.Result{}, nil
+	case wire.StageReset:
 		if l.Reset != nil {
-			return Result{}, l.Reset(ctx, p, env)
+			return wire.Result{}, l.Reset(ctx, p, env)
 		}
-		return Result{}, nil
+		return wire.Result{}, nil
 	}
-	return Result{}, usageError("%q is not a stage; write prepare, reset or run", stage)
+	return wire.Result{}, usageError("%q is not a stage; write prepare, reset or run", stage)
 }
 
 // measured runs the loop between two readings of the system's counters and
 // adds what the agent knows of itself.
-func (l Loop) measured(run func() (Result, error), p param.Values) (Result, error) {
+func measured(l loop.Loop, run func() (wire.Result, error), p param.Values) (wire.Result, error) {
 	before := probe.ReadHost(nil)
 	res, err := run()
 	after := probe.ReadHost(nil)
 	if err != nil {
 		return res, err
 	}
-	res.Schema, res.Loop, res.Params = WorkSchema, l.Name, p
-	res.Counters = &Span{Before: before, After: after}
+	res.Schema, res.Loop, res.Params = wire.WorkSchema, l.Name, p
+	res.Counters = &wire.Span{Before: before, After: after}
 	if u, err := probe.Process(); err == nil {
 		res.Usage = &u
 	}

@@ -19,7 +19,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 // Rounds is how many digests one operation makes without extra work; one per
@@ -56,8 +57,8 @@ func New() workload.Workload {
 }
 
 // Loop returns the part that runs on the target.
-func Loop() agent.Loop {
-	return agent.Loop{
+func Loop() loop.Loop {
+	return loop.Loop{
 		Name: "calibrate",
 		Params: []param.Spec{
 			workload.TimeParam,
@@ -66,31 +67,31 @@ func Loop() agent.Loop {
 	}
 }
 
-func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, error) {
+func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
 	extra, err := added(env.Dir)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	rounds := Rounds + Rounds/100*extra
 	first, want := chain(Rounds), chain(rounds)
-	timing, err := agent.Timed{
+	timing, err := loop.Timed{
 		For: p.Duration("time"),
 		Do: func(n int) error {
 			for range n {
 				if got := chain(rounds); got != want {
-					return agent.Mismatch(fmt.Sprintf("digest %d of the chain", rounds), hex.EncodeToString(got[:8]), hex.EncodeToString(want[:8]))
+					return loop.Mismatch(fmt.Sprintf("digest %d of the chain", rounds), hex.EncodeToString(got[:8]), hex.EncodeToString(want[:8]))
 				}
 			}
 			return nil
 		},
 	}.Run(ctx)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	if timing.CPUSeconds == nil || !(*timing.CPUSeconds > 0) {
-		return agent.Result{}, fault.New(fault.Unsupported, "calibrate: this system does not tell the CPU time of a thread within %v", timing.Elapsed)
+		return wire.Result{}, fault.New(fault.Unsupported, "calibrate: this system does not tell the CPU time of a thread within %v", timing.Elapsed)
 	}
-	return timing.Result("op", agent.Check{Answer: hex.EncodeToString(first[:])}, agent.Throughput(timing.Rate(), "op/s"),
+	return timing.Result("op", wire.Check{Answer: hex.EncodeToString(first[:])}, loop.Throughput(timing.Rate(), "op/s"),
 		sample.Value{Metric: CPUThroughput, Unit: "op/s", Value: timing.Work / *timing.CPUSeconds}), nil
 }
 

@@ -22,7 +22,7 @@ import (
 	"bakeoff/measure/tool/siege"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // Workload measures the application.
@@ -207,7 +207,7 @@ func parseSiege(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 }
 
 // readSiege decodes a trial and has the tool parse it.
-func readSiege(raw workload.Raw, p param.Values) (res agent.ExecResult, r tool.Result, err error) {
+func readSiege(raw workload.Raw, p param.Values) (res wire.ExecResult, r tool.Result, err error) {
 	b, ok := raw[execBlob]
 	if !ok {
 		return res, r, fmt.Errorf("%s: %w", execBlob, workload.ErrNoBlob)
@@ -233,5 +233,5 @@ func (Workload) Testify(raw workload.Raw, p param.Values) (workload.Testimony, b
 		return workload.Testimony{}, false // Parse says so
 	}
 	used := res.Usage.CPUSeconds() / (float64(res.ElapsedNS) / 1e9)
-	return workload.Testimony{Errors: r.Errors, Generator: &agent.Generator{Utilisation: min(1, used)}}, true
+	return workload.Testimony{Errors: r.Errors, Generator: &wire.Generator{Utilisation: min(1, used)}}, true
 }

@@ -18,9 +18,9 @@ import (
 	"bakeoff/measure/workload/http"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m, http.Loop()) }
@@ -231,7 +231,7 @@ func TestSeedAndItsPages(t *testing.T) {
 
 // result is the agent's word on a siege that printed text.
 func result(text string) []byte {
-	b, err := json.Marshal(agent.ExecResult{Schema: agent.ExecSchema, Argv: []string{"siege", "--file=urls"}, ElapsedNS: 1e9, Stdout: []byte(text)})
+	b, err := json.Marshal(wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{"siege", "--file=urls"}, ElapsedNS: 1e9, Stdout: []byte(text)})
 	if err != nil {
 		panic(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"bakeoff/measure/tool/siege"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // The values of the parameters generator and pages that code asks for.
@@ -26,7 +26,7 @@ const (
 	all    = "all"
 )
 
-// execBlob is what the agent says of siege: an agent.ExecResult.
+// execBlob is what the agent says of siege: an wire.ExecResult.
 const execBlob = "exec.json"
 
 // The bounds of what the generators print, in bytes.
@@ -134,14 +134,14 @@ func (s *site) findSiege(ctx context.Context) error {
 }
 
 // decodeExec reads what `exec --json` printed.
-func decodeExec(b []byte) (agent.ExecResult, error) {
-	var res agent.ExecResult
+func decodeExec(b []byte) (wire.ExecResult, error) {
+	var res wire.ExecResult
 	if err := strictjson.Decode(b, &res); err != nil {
 		return res, err
 	}
 	switch {
-	case res.Schema != agent.ExecSchema:
-		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, agent.ExecSchema)
+	case res.Schema != wire.ExecSchema:
+		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, wire.ExecSchema)
 	case len(res.Argv) == 0 || res.Argv[0] != "siege" || res.ElapsedNS <= 0:
 		return res, errors.New("is not of siege, or took no time")
 	}

@@ -35,8 +35,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // New returns the workload.
@@ -44,7 +44,7 @@ func New() workload.Workload { return command{} }
 
 type command struct{}
 
-// The blobs of a trial, each an agent.ExecResult.
+// The blobs of a trial, each an wire.ExecResult.
 const (
 	execBlob    = "exec.json"
 	cleanupBlob = "cleanup.json" // where there is a cleanup
@@ -237,7 +237,7 @@ func run(ctx context.Context, t workload.Target, p param.Values, name string) (s
 		err = fault.Wrap(fault.Lab, op, fmt.Errorf("the agent is missing in the environment: %w", err))
 	case err != nil:
 		err = fault.Op(op, err)
-	case exit.Code == agent.ExitNotFound, exit.Code == agent.ExitSubject:
+	case exit.Code == wire.ExitNotFound, exit.Code == wire.ExitSubject:
 		err = fault.New(fault.Subject, "%s: it cannot be started%s", op, quoted(said.buf.Bytes()))
 	case exit.Signal != "" || exit.Code > 128:
 		err = fault.New(fault.Subject, "%s: the agent was ended by %s%s", op, exit, quoted(said.buf.Bytes()))

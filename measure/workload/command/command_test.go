@@ -14,8 +14,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/workloadtest"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m) }
@@ -151,8 +151,8 @@ func TestCleansUpAfterFailure(t *testing.T) {
 	}
 }
 
-func result(argv string, cpu float64) agent.ExecResult {
-	return agent.ExecResult{Schema: agent.ExecSchema, Argv: []string{argv}, ElapsedNS: 1e9, Usage: probe.Usage{UserSeconds: cpu}, Stdout: []byte("7\n")}
+func result(argv string, cpu float64) wire.ExecResult {
+	return wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{argv}, ElapsedNS: 1e9, Usage: probe.Usage{UserSeconds: cpu}, Stdout: []byte("7\n")}
 }
 
 func encoded(t testing.TB, v any) []byte {
@@ -164,8 +164,8 @@ func encoded(t testing.TB, v any) []byte {
 	return b
 }
 
-func span(busy float64) agent.Span {
-	return agent.Span{Before: probe.Counters{CPU: &probe.CPU{}}, After: probe.Counters{CPU: &probe.CPU{User: busy}}}
+func span(busy float64) wire.Span {
+	return wire.Span{Before: probe.Counters{CPU: &probe.CPU{}}, After: probe.Counters{CPU: &probe.CPU{User: busy}}}
 }
 
 var params1 = param.Values{"argv": "x", "exit": "0", "score": "last-line"}

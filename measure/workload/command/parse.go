@@ -15,7 +15,7 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // Parse reads the samples of a trial. A command that ended otherwise than it
@@ -79,14 +79,14 @@ func (v *values) add(metric, unit string, value float64) {
 }
 
 // decode reads what `exec --json` printed.
-func decode(b []byte) (agent.ExecResult, error) {
-	var res agent.ExecResult
+func decode(b []byte) (wire.ExecResult, error) {
+	var res wire.ExecResult
 	if err := strictjson.Decode(b, &res); err != nil {
 		return res, err
 	}
 	switch {
-	case res.Schema != agent.ExecSchema:
-		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, agent.ExecSchema)
+	case res.Schema != wire.ExecSchema:
+		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, wire.ExecSchema)
 	case len(res.Argv) == 0 || res.ElapsedNS <= 0:
 		return res, errors.New("has no command, or took no time")
 	}
@@ -94,7 +94,7 @@ func decode(b []byte) (agent.ExecResult, error) {
 }
 
 // extracted finds a number in what the command printed.
-func extracted(spec string, res agent.ExecResult) (float64, error) {
+func extracted(spec string, res wire.ExecResult) (float64, error) {
 	if res.Truncated {
 		return 0, fault.New(fault.Subject, "the command printed more than 1 MiB; let it print less, or write to a file")
 	}
@@ -114,19 +114,19 @@ func extracted(spec string, res agent.ExecResult) (float64, error) {
 
 // inTicks tells whether the system of the command counts what it spent in
 // ticks: of those gVisor's kernel finds half.
-func inTicks(res agent.ExecResult) bool {
+func inTicks(res wire.ExecResult) bool {
 	return workload.InTicks(res.Usage.UserSeconds, res.Usage.SystemSeconds)
 }
 
 // hostCost is the time that the host's CPUs were busy for the command; 0 where
 // that is not known. The cleanup, which is in the same bracket, takes its
 // share as the environment saw it.
-func hostCost(raw workload.Raw, res agent.ExecResult) (float64, error) {
+func hostCost(raw workload.Raw, res wire.ExecResult) (float64, error) {
 	b, ok := raw[workload.Host]
 	if !ok {
 		return 0, nil
 	}
-	var host agent.Span
+	var host wire.Span
 	if err := strictjson.Decode(b, &host); err != nil {
 		return 0, fmt.Errorf("%s: %w", workload.Host, err)
 	}
@@ -140,7 +140,7 @@ func hostCost(raw workload.Raw, res agent.ExecResult) (float64, error) {
 
 // share is the part of a trial's CPU time that is the command's and not its
 // cleanup's; 0 where the environment cannot tell.
-func share(raw workload.Raw, res agent.ExecResult) (float64, error) {
+func share(raw workload.Raw, res wire.ExecResult) (float64, error) {
 	b, ok := raw[cleanupBlob]
 	if !ok {
 		return 1, nil
@@ -158,7 +158,7 @@ func share(raw workload.Raw, res agent.ExecResult) (float64, error) {
 }
 
 // ended says how a command ended.
-func ended(res agent.ExecResult) string {
+func ended(res wire.ExecResult) string {
 	if res.Signal != "" {
 		return "signal: " + res.Signal
 	}

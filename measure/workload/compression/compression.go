@@ -17,7 +17,7 @@ import (
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 )
 
 // Volume is the blob of what the volume's file system said of itself before
@@ -77,7 +77,7 @@ func (w work) Check(p param.Values) error {
 	if p.Text("folder") == "" {
 		return nil
 	}
-	_, err := source(p, agent.Env{})
+	_, err := source(p, loop.Env{})
 	return err
 }
 

@@ -14,7 +14,7 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
@@ -74,7 +74,7 @@ func params(set param.Values) param.Values {
 // A folder that is not there is told before the first trial, with its name.
 func TestFolderThatIsNotThere(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "mail")
-	err := prepare(t.Context(), params(param.Values{"folder": gone}), agent.Env{Scratch: t.TempDir()})
+	err := prepare(t.Context(), params(param.Values{"folder": gone}), loop.Env{Scratch: t.TempDir()})
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), gone) || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("prepare: %v", err)
 	}
@@ -85,7 +85,7 @@ func TestFolderThatIsNotThere(t *testing.T) {
 
 // Any folder of the user's, whatever is in it beside files.
 func TestAFolder(t *testing.T) {
-	dir, env := t.TempDir(), agent.Env{Dir: filepath.Join(t.TempDir(), "x"), Scratch: t.TempDir(), Log: os.Stderr}
+	dir, env := t.TempDir(), loop.Env{Dir: filepath.Join(t.TempDir(), "x"), Scratch: t.TempDir(), Log: os.Stderr}
 	if err := os.MkdirAll(filepath.Join(dir, "in"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestAFolder(t *testing.T) {
 
 // A file system that returns something else than was written fails.
 func TestDamageIsFound(t *testing.T) {
-	env := agent.Env{Dir: filepath.Join(t.TempDir(), "x"), Scratch: t.TempDir(), Log: os.Stderr}
+	env := loop.Env{Dir: filepath.Join(t.TempDir(), "x"), Scratch: t.TempDir(), Log: os.Stderr}
 	p := params(nil)
 	if err := prepare(t.Context(), p, env); err != nil {
 		t.Fatal(err)

@@ -16,12 +16,13 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/corpus"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 // Loop returns the part that runs on the target.
-func Loop() agent.Loop {
-	return agent.Loop{
+func Loop() loop.Loop {
+	return loop.Loop{
 		Name: "compression",
 		Params: []param.Spec{
 			{Name: "files", Kind: param.Int, Default: "1000", Min: 1, Max: 10 * corpus.Files, Doc: "how many messages are made; 273273 is the published archive"},
@@ -38,7 +39,7 @@ func Loop() agent.Loop {
 }
 
 // source is the folder that is copied.
-func source(p param.Values, env agent.Env) (string, error) {
+func source(p param.Values, env loop.Env) (string, error) {
 	if f := p.Text("folder"); f != "" {
 		if !path.IsAbs(f) {
 			return "", fault.New(fault.Invalid, "folder=%s is not an absolute path", f)
@@ -51,7 +52,7 @@ func source(p param.Values, env agent.Env) (string, error) {
 	return filepath.Join(env.Scratch, fmt.Sprintf("mail-%d-%d", p.Int("files"), p.Int("seed"))), nil
 }
 
-func prepare(ctx context.Context, p param.Values, env agent.Env) error {
+func prepare(ctx context.Context, p param.Values, env loop.Env) error {
 	from, err := source(p, env)
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ func readable(folder string, err error) error {
 		"write folder: with an absolute path that every contender can read, or leave it out for made messages")
 }
 
-func reset(_ context.Context, _ param.Values, env agent.Env) error {
+func reset(_ context.Context, _ param.Values, env loop.Env) error {
 	if env.Dir == "" {
 		return fault.New(fault.Invalid, "compression has no directory; give --dir")
 	}
@@ -100,17 +101,17 @@ func list(ctx context.Context, dir string) (names []string, size int64, err erro
 	return names, size, err
 }
 
-func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, error) {
+func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
 	from, err := source(p, env)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	names, size, err := list(ctx, from)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	if err := os.MkdirAll(env.Dir, 0o755); err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	writers := int(p.Int("writers"))
 	work := size
@@ -121,21 +122,21 @@ func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, erro
 	// All writers have ended, and what they wrote is in the file system's
 	// hands to be kept: only then does the clock stop.
 	if err := copyAll(ctx, shares(names, writers, p.Bool("overlap")), from, env.Dir); err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	if err := syncFS(ctx, env.Dir); err != nil {
-		return agent.Result{}, fmt.Errorf("sync: %w", err)
+		return wire.Result{}, fmt.Errorf("sync: %w", err)
 	}
 	elapsed := time.Since(start)
 	if err := compare(ctx, names, from, env.Dir); err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
-	return agent.Result{
+	return wire.Result{
 		Values:    []sample.Value{{Metric: "copy", Unit: "s", Value: elapsed.Seconds()}},
 		Work:      float64(work),
 		WorkUnit:  "B",
 		ElapsedNS: elapsed.Nanoseconds(),
-		Check:     agent.Check{Answer: fmt.Sprintf("%d files of %d bytes are what was copied", len(names), size), Verified: true},
+		Check:     wire.Check{Answer: fmt.Sprintf("%d files of %d bytes are what was copied", len(names), size), Verified: true},
 	}, nil
 }
 
@@ -201,7 +202,7 @@ func compare(ctx context.Context, names []string, from, to string) error {
 			return err
 		}
 		if !bytes.Equal(got, want) {
-			return agent.Mismatch("the copy of "+name, "another", "what was copied")
+			return loop.Mismatch("the copy of "+name, "another", "what was copied")
 		}
 		if err := ctx.Err(); err != nil {
 			return err

@@ -17,8 +17,9 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // New returns the workload.
@@ -39,29 +40,29 @@ func New() workload.Workload {
 const peer = "switch-peer"
 
 // Loop returns the part that runs on the target.
-func Loop() agent.Loop {
-	agent.Child(peer, func([]string) int { return answer(3, 4) })
-	return agent.Loop{Name: "switch", Params: []param.Spec{workload.TimeParam}, Run: run}
+func Loop() loop.Loop {
+	return loop.Loop{Name: "switch", Params: []param.Spec{workload.TimeParam}, Run: run,
+		Children: map[string]func([]string) int{peer: func([]string) int { return answer(3, 4) }}}
 }
 
 // ask is the byte that asks the peer what CPU time it has spent; all smaller
 // ones come back plus one.
 const ask = 0xff
 
-func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, error) {
+func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
 	c, err := start(env.Log)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	defer c.close()
 	stop := context.AfterFunc(ctx, func() { c.cmd.Process.Kill() })
 	defer stop()
-	timing, err := agent.Timed{For: p.Duration("time"), Do: c.trips, CPU: c.cpu}.Run(ctx)
+	timing, err := loop.Timed{For: p.Duration("time"), Do: c.trips, CPU: c.cpu}.Run(ctx)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
-	return timing.Result("op", agent.Check{Answer: fmt.Sprintf("%d bytes came back plus one", c.count)},
-		agent.Throughput(timing.Rate(), "op/s")), nil
+	return timing.Result("op", wire.Check{Answer: fmt.Sprintf("%d bytes came back plus one", c.count)},
+		loop.Throughput(timing.Rate(), "op/s")), nil
 }
 
 // couple is the two pipes and the process at their other ends.
@@ -146,7 +147,7 @@ func (c *couple) trips(n int) error {
 			return fmt.Errorf("from the other process: %w", err)
 		}
 		if c.buf[0] != send+1 {
-			return agent.Mismatch("the byte that came back", c.buf[0], send+1)
+			return loop.Mismatch("the byte that came back", c.buf[0], send+1)
 		}
 		c.count++
 	}
@@ -177,10 +178,10 @@ func answer(from, to int) int {
 	for {
 		if err := read(from, buf[:1]); err != nil {
 			if errors.Is(err, io.EOF) {
-				return agent.ExitOK
+				return wire.ExitOK
 			}
 			fmt.Fprintln(os.Stderr, "switch-peer:", err)
-			return agent.ExitLab
+			return wire.ExitLab
 		}
 		out := buf[:1]
 		if buf[0] == ask {
@@ -191,7 +192,7 @@ func answer(from, to int) int {
 			buf[0]++
 		}
 		if err := write(to, out); err != nil {
-			return agent.ExitLab
+			return wire.ExitLab
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"bakeoff/base/param"
 	"bakeoff/measure/workload/workloadtest"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 	"bakeoff/reach/probe"
 )
 
@@ -72,7 +72,7 @@ func TestPeerDies(t *testing.T) {
 	}
 	defer c.close()
 	time.AfterFunc(50*time.Millisecond, func() { c.cmd.Process.Kill() })
-	_, err = agent.Timed{For: 20 * time.Second, Do: c.trips, CPU: c.cpu}.Run(context.Background())
+	_, err = loop.Timed{For: 20 * time.Second, Do: c.trips, CPU: c.cpu}.Run(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "other process") {
 		t.Errorf("error is %v", err)
 	}
@@ -82,7 +82,7 @@ func TestIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	from := time.Now()
-	if _, err := run(ctx, param.Values{"time": "1m0s"}, agent.Env{Log: os.Stderr}); err == nil || time.Since(from) > 20*time.Second {
+	if _, err := run(ctx, param.Values{"time": "1m0s"}, loop.Env{Log: os.Stderr}); err == nil || time.Since(from) > 20*time.Second {
 		t.Errorf("error %v after %v", err, time.Since(from))
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 // New returns the workload.
@@ -29,8 +30,8 @@ func New() workload.Workload {
 }
 
 // Loop returns the part that runs on the target.
-func Loop() agent.Loop {
-	return agent.Loop{
+func Loop() loop.Loop {
+	return loop.Loop{
 		Name: "cpu",
 		Params: []param.Spec{
 			{Name: "max", Kind: param.Int, Default: "20000", Min: 3, Max: 10e6, Doc: "the largest number tested"},
@@ -40,24 +41,24 @@ func Loop() agent.Loop {
 	}
 }
 
-func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error) {
+func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	limit := uint64(p.Int("max"))
 	want := sieve(limit)
-	timing, err := agent.Timed{
+	timing, err := loop.Timed{
 		For: p.Duration("time"),
 		Do: func(n int) error {
 			for range n {
 				if got := primes(limit); got != want {
-					return agent.Mismatch(fmt.Sprintf("the number of primes up to %d", limit), got, want)
+					return loop.Mismatch(fmt.Sprintf("the number of primes up to %d", limit), got, want)
 				}
 			}
 			return nil
 		},
 	}.Run(ctx)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
-	return timing.Result("op", agent.Check{Answer: fmt.Sprint(want)}, agent.Throughput(timing.Rate(), "op/s")), nil
+	return timing.Result("op", wire.Check{Answer: fmt.Sprint(want)}, loop.Throughput(timing.Rate(), "op/s")), nil
 }
 
 // primes counts the primes up to limit by dividing each number by all up to

@@ -14,7 +14,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 // New returns the workload.
@@ -34,8 +35,8 @@ func New() workload.Workload {
 }
 
 // Loop returns the part that runs on the target.
-func Loop() agent.Loop {
-	return agent.Loop{
+func Loop() loop.Loop {
+	return loop.Loop{
 		Name: "crypto",
 		Params: []param.Spec{
 			{Name: "algorithm", Kind: param.Text, Default: "sha256", Enum: []string{"sha256", "aes-256-gcm"}, Doc: "what is done to a block"},
@@ -46,9 +47,9 @@ func Loop() agent.Loop {
 	}
 }
 
-func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error) {
+func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	if err := knownAnswers(); err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	block := make([]byte, p.Bytes("block"))
 	for i := range block {
@@ -58,16 +59,16 @@ func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error)
 	if p.Text("algorithm") == "aes-256-gcm" {
 		w = newSealing(block)
 	}
-	timing, err := agent.Timed{For: p.Duration("time"), Do: w.do}.Run(ctx)
+	timing, err := loop.Timed{For: p.Duration("time"), Do: w.do}.Run(ctx)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	answer, err := w.check()
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
-	return timing.Result("op", agent.Check{Answer: answer},
-		agent.Throughput(timing.Rate()*float64(len(block)), "B/s")), nil
+	return timing.Result("op", wire.Check{Answer: answer},
+		loop.Throughput(timing.Rate()*float64(len(block)), "B/s")), nil
 }
 
 // work is one of the algorithms; a unit of it is a block.
@@ -104,7 +105,7 @@ func (h *hashing) check() (string, error) {
 	}
 	got, want := hex.EncodeToString(h.last[:]), hex.EncodeToString(again.Sum(nil))
 	if got != want {
-		return "", agent.Mismatch("the last hash", got, want)
+		return "", loop.Mismatch("the last hash", got, want)
 	}
 	return got[:16], nil
 }
@@ -137,10 +138,10 @@ func (s *sealing) do(n int) error {
 func (s *sealing) check() (string, error) {
 	open, err := s.gcm.Open(nil, s.nonce[:], s.sealed, nil)
 	if err != nil {
-		return "", agent.Mismatch("the last block sealed", err, "one that opens")
+		return "", loop.Mismatch("the last block sealed", err, "one that opens")
 	}
 	if !bytes.Equal(open, s.block) {
-		return "", agent.Mismatch("the last block opened", "another", "the one sealed")
+		return "", loop.Mismatch("the last block opened", "another", "the one sealed")
 	}
 	return fmt.Sprintf("%x", s.sealed[len(s.block):][:8]), nil
 }
@@ -160,11 +161,11 @@ func newGCM(key []byte) cipher.AEAD {
 func knownAnswers() error {
 	const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 	if got := fmt.Sprintf("%x", sha256.Sum256([]byte("abc"))); got != abc {
-		return agent.Mismatch("sha256 of abc", got, abc)
+		return loop.Mismatch("sha256 of abc", got, abc)
 	}
 	const zeros = "cea7403d4d606b6e074ec5d3baf39d18d0d1c8a799996bf0265b98b5d48ab919"
 	if got := fmt.Sprintf("%x", newGCM(make([]byte, 32)).Seal(nil, make([]byte, 12), make([]byte, 16), nil)); got != zeros {
-		return agent.Mismatch("aes-256-gcm of 16 zeros", got, zeros)
+		return loop.Mismatch("aes-256-gcm of 16 zeros", got, zeros)
 	}
 	return nil
 }

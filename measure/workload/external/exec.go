@@ -16,13 +16,13 @@ import (
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // The bounds of what is read, in bytes.
 const (
-	maxExec = 8 << 20  // an agent.ExecResult of two streams of 1 MiB
+	maxExec = 8 << 20  // an wire.ExecResult of two streams of 1 MiB
 	maxFile = 64 << 20 // a kept file
 	maxSaid = 64 << 10
 )
@@ -55,7 +55,7 @@ func (s *site) exec(ctx context.Context, cmd tool.Command) (stdout, stderr []byt
 	case fault.Is(err, fault.NotFound):
 		err = fault.Wrap(fault.Lab, "", fmt.Errorf("the agent is missing: %w", err))
 	case err != nil:
-	case exit.Code == agent.ExitNotFound, exit.Code == agent.ExitSubject:
+	case exit.Code == wire.ExitNotFound, exit.Code == wire.ExitSubject:
 		err = fault.New(fault.Subject, "%s cannot be started%s", argv[0], quoted(said.buf.Bytes()))
 	case exit.Signal != "" || exit.Code > 128:
 		err = fault.New(fault.Subject, "the agent was ended by %s%s", exit, quoted(said.buf.Bytes()))
@@ -145,14 +145,14 @@ func (l *limited) Write(p []byte) (int, error) {
 }
 
 // decode reads what `exec --json` printed.
-func decode(b []byte) (agent.ExecResult, error) {
-	var res agent.ExecResult
+func decode(b []byte) (wire.ExecResult, error) {
+	var res wire.ExecResult
 	if err := strictjson.Decode(b, &res); err != nil {
 		return res, err
 	}
 	switch {
-	case res.Schema != agent.ExecSchema:
-		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, agent.ExecSchema)
+	case res.Schema != wire.ExecSchema:
+		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, wire.ExecSchema)
 	case len(res.Argv) == 0 || res.ElapsedNS <= 0:
 		return res, errors.New("has no command, or took no time")
 	}
@@ -161,7 +161,7 @@ func decode(b []byte) (agent.ExecResult, error) {
 
 // ended classes how a program ended: what did not end well has failed, and is
 // no figure.
-func ended(res agent.ExecResult) error {
+func ended(res wire.ExecResult) error {
 	how := fmt.Sprintf("exit code %d", res.Code)
 	switch {
 	case res.Signal != "":

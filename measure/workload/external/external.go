@@ -20,8 +20,8 @@ import (
 	"bakeoff/measure/tool"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // New makes a workload of a tool.
@@ -31,7 +31,7 @@ type external struct{ tool tool.Tool }
 
 // The blobs of a trial, beside the files that the tool keeps and
 // workload.Facts.
-const execBlob = "exec.json" // an agent.ExecResult
+const execBlob = "exec.json" // an wire.ExecResult
 
 func (e external) Doc() workload.Doc {
 	d := e.tool.Doc()
@@ -284,7 +284,7 @@ func (e external) parse(raw workload.Raw, p param.Values) ([]sample.Value, error
 }
 
 // read decodes a trial and has the tool parse it.
-func (e external) read(raw workload.Raw, p param.Values) (res agent.ExecResult, r tool.Result, err error) {
+func (e external) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r tool.Result, err error) {
 	b, ok := raw[execBlob]
 	if !ok {
 		return res, r, fmt.Errorf("%s: %w", execBlob, workload.ErrNoBlob)
@@ -325,7 +325,7 @@ func (e external) read(raw workload.Raw, p param.Values) (res agent.ExecResult, 
 // that may be the environment's doing. A generator outside bounds every wait
 // for an answer and ends by the clock: one that does not end has a fault of its
 // own, and whom it happened to ask is not to blame.
-func (e external) hung(res agent.ExecResult, p param.Values) error {
+func (e external) hung(res wire.ExecResult, p param.Values) error {
 	took := time.Duration(res.ElapsedNS)
 	if res.Signal != syscall.SIGKILL.String() || took < e.limit(p) {
 		return nil
@@ -348,7 +348,7 @@ func (e external) Testify(raw workload.Raw, p param.Values) (workload.Testimony,
 	t := workload.Testimony{Errors: r.Errors}
 	if r.Threads > 0 {
 		u := res.Usage.CPUSeconds() / (float64(res.ElapsedNS) / 1e9 * float64(r.Threads))
-		t.Generator = &agent.Generator{Utilisation: min(1, u)}
+		t.Generator = &wire.Generator{Utilisation: min(1, u)}
 	}
 	return t, true
 }

@@ -27,12 +27,12 @@ import (
 	"bakeoff/measure/tool/wrk"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/workloadtest"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/system"
 	systemall "bakeoff/reach/system/all"
 	"bakeoff/reach/system/systemtest"
+	"bakeoff/reach/wire"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m) }
@@ -375,7 +375,7 @@ func TestProgramThatNeverEnds(t *testing.T) {
 	}{{sysbench.New(), fault.Subject}, {siege.New(), fault.Lab}, {wrk.New(), fault.Lab}} {
 		d, e := c.tool.Doc(), external{c.tool}
 		p := param.Defaults(d.Params)
-		killed := agent.ExecResult{Schema: agent.ExecSchema, Argv: []string{d.Program}, Signal: "killed", Code: 137, ElapsedNS: int64(e.limit(p)) + 1}
+		killed := wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{d.Program}, Signal: "killed", Code: 137, ElapsedNS: int64(e.limit(p)) + 1}
 		for after, want := range map[int64]struct {
 			kind fault.Kind
 			says string
@@ -438,8 +438,8 @@ func encoded(t testing.TB, v any) []byte {
 	return b
 }
 
-func result(stdout string) agent.ExecResult {
-	return agent.ExecResult{Schema: agent.ExecSchema, Argv: []string{"/bin/sh"}, ElapsedNS: 1e9, Stdout: []byte(stdout)}
+func result(stdout string) wire.ExecResult {
+	return wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{"/bin/sh"}, ElapsedNS: 1e9, Stdout: []byte(stdout)}
 }
 
 // The cost is the time of the host's CPUs for a unit of work, and is absent
@@ -450,7 +450,7 @@ func TestCost(t *testing.T) {
 	if got, err := w.Parse(raw, nil); err != nil || len(got) != 1 {
 		t.Errorf("without a host: %v, %v", got, err)
 	}
-	raw[workload.Host] = encoded(t, agent.Span{Before: probe.Counters{CPU: &probe.CPU{}}, After: probe.Counters{CPU: &probe.CPU{User: 2}}})
+	raw[workload.Host] = encoded(t, wire.Span{Before: probe.Counters{CPU: &probe.CPU{}}, After: probe.Counters{CPU: &probe.CPU{User: 2}}})
 	got, err := w.Parse(raw, nil)
 	if err != nil || len(got) != 2 || got[1].Metric != "cpu-per-op" || got[1].Value != 0.5 {
 		t.Errorf("with a host: %v, %v", got, err)
@@ -472,7 +472,7 @@ func TestEnergyOfAGeneratorElsewhere(t *testing.T) {
 	}
 	before, after := 10., 14.
 	raw := workload.Raw{execBlob: encoded(t, result("rate 4\n")),
-		workload.GeneratorHost: encoded(t, agent.Span{Before: probe.Counters{AtNS: 1, Joules: &before}, After: probe.Counters{AtNS: 2, Joules: &after}})}
+		workload.GeneratorHost: encoded(t, wire.Span{Before: probe.Counters{AtNS: 1, Joules: &before}, After: probe.Counters{AtNS: 2, Joules: &after}})}
 	got, err := New(example{web: true}).Parse(raw, nil)
 	if err != nil || len(got) != 2 || got[1].Metric != "generator-joules-per-op" || got[1].Value != 1 {
 		t.Errorf("%v, %v; 4 J for 4 operations is right", got, err)
@@ -484,7 +484,7 @@ func FuzzParse(f *testing.F) {
 	good := encoded(f, result("rate 4\n"))
 	f.Add(good, []byte(`{}`), []byte(`{"before":{"at_ns":1,"joules":1},"after":{"at_ns":2,"joules":3}}`), []byte(`{"version":"1"}`))
 	f.Add(good[:len(good)/2], []byte("null"), []byte("null"), []byte(""))
-	f.Add(encoded(f, agent.ExecResult{Schema: agent.ExecSchema, Argv: []string{""}, ElapsedNS: 1}), []byte("{"), []byte("{"), []byte("[]"))
+	f.Add(encoded(f, wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{""}, ElapsedNS: 1}), []byte("{"), []byte("{"), []byte("[]"))
 	f.Fuzz(func(t *testing.T, exec, host, generator, facts []byte) {
 		raw := workload.Raw{execBlob: exec, workload.Host: host, workload.GeneratorHost: generator, workload.Facts: facts}
 		w := New(example{web: true})

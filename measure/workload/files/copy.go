@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 // copying reads the large file block by block and writes each block to a
@@ -20,7 +21,7 @@ type copying struct {
 	next int // block
 	// unsafe is what was copied since the last fsync, disk what was forced.
 	unsafe int64
-	disk   agent.Forced
+	disk   wire.Forced
 }
 
 // openCopy opens both files; the second one is made anew, and removed by close.
@@ -92,8 +93,8 @@ func (c *copying) sync() error {
 	return nil
 }
 
-func (c *copying) forced() *agent.Forced {
-	if c.disk == (agent.Forced{}) {
+func (c *copying) forced() *wire.Forced {
+	if c.disk == (wire.Forced{}) {
 		return nil
 	}
 	return &c.disk
@@ -149,7 +150,7 @@ func (c *copying) check() (string, error) {
 		return "", fmt.Errorf("look at the copy: %w", err)
 	}
 	if int64(st.Size) != c.from.size {
-		return "", agent.Mismatch("the size of the copy", st.Size, c.from.size)
+		return "", loop.Mismatch("the size of the copy", st.Size, c.from.size)
 	}
 	source := c.from.fd
 	c.from.fd = c.to

@@ -13,7 +13,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -45,8 +46,8 @@ func New() workload.Workload {
 }
 
 // Loop returns the part that runs on the target.
-func Loop() agent.Loop {
-	return agent.Loop{
+func Loop() loop.Loop {
+	return loop.Loop{
 		Name: "files",
 		Params: []param.Spec{
 			{Name: "op", Kind: param.Text, Default: "create-stat-delete", Enum: []string{"create-stat-delete", "seq-write", "seq-read", "rand-write", "rand-read", "copy"}, Doc: "what is done; copy reads a block of one file and writes it to another, over and over"},
@@ -74,7 +75,7 @@ type work interface {
 	check() (answer string, err error)
 	// forced is what the timed part made the disk do, nil where nothing was
 	// forced to it.
-	forced() *agent.Forced
+	forced() *wire.Forced
 	close()
 }
 
@@ -86,7 +87,7 @@ type settings struct {
 	dir         string
 }
 
-func read(p param.Values, env agent.Env) (settings, error) {
+func read(p param.Values, env loop.Env) (settings, error) {
 	s := settings{
 		op: p.Text("op"), fsync: p.Text("fsync"), cold: p.Text("cache") == "cold",
 		block: p.Bytes("block"), size: p.Bytes("size"), dir: env.Dir,
@@ -113,7 +114,7 @@ func read(p param.Values, env agent.Env) (settings, error) {
 func (s settings) small() bool { return s.op == "create-stat-delete" }
 
 // prepare makes the large file.
-func prepare(ctx context.Context, p param.Values, env agent.Env) error {
+func prepare(ctx context.Context, p param.Values, env loop.Env) error {
 	s, err := read(p, env)
 	if err != nil || s.small() {
 		return err
@@ -122,7 +123,7 @@ func prepare(ctx context.Context, p param.Values, env agent.Env) error {
 }
 
 // reset removes the small files that a trial left.
-func reset(_ context.Context, p param.Values, env agent.Env) error {
+func reset(_ context.Context, p param.Values, env loop.Env) error {
 	s, err := read(p, env)
 	if err != nil {
 		return err
@@ -130,18 +131,18 @@ func reset(_ context.Context, p param.Values, env agent.Env) error {
 	return os.RemoveAll(s.smallDir())
 }
 
-func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, error) {
+func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
 	s, err := read(p, env)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	t := newTimer()
 	w, err := open(s, t)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	defer w.close()
-	timed := agent.Timed{
+	timed := loop.Timed{
 		For: p.Duration("time"), Do: w.do, Begin: w.begin, Finish: w.finish,
 		// Twice the work of a disk takes any time above once. What must not
 		// be is that it takes none.
@@ -154,13 +155,13 @@ func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, erro
 	}
 	timing, err := timed.Run(ctx)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	answer, err := w.check()
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
-	res, err := t.result(timing, agent.Check{Answer: answer}, s.block)
+	res, err := t.result(timing, wire.Check{Answer: answer}, s.block)
 	res.Forced = w.forced()
 	return res, err
 }
@@ -195,12 +196,12 @@ func (t *timer) took(from int64) {
 	}
 }
 
-func (t *timer) result(timing agent.Timing, check agent.Check, bytes int64) (agent.Result, error) {
+func (t *timer) result(timing loop.Timing, check wire.Check, bytes int64) (wire.Result, error) {
 	quantile := func(name string, q float64) sample.Value {
 		return sample.Value{Metric: name, Unit: "s", Value: float64(max(t.hist.ValueAtQuantile(q), 1)) / 1e9}
 	}
 	res := timing.Result("op", check,
-		agent.Throughput(timing.Rate(), "op/s"),
+		loop.Throughput(timing.Rate(), "op/s"),
 		sample.Value{Metric: "bandwidth", Unit: "B/s", Value: timing.Rate() * float64(bytes)},
 		quantile("latency-p50", 50), quantile("latency-p99", 99))
 	if n := t.hist.TotalCount(); float64(n) != timing.Work {

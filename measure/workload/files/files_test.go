@@ -14,7 +14,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/workload/workloadtest"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,13 +34,13 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-func cell(t *testing.T, set param.Values) (param.Values, agent.Env) {
+func cell(t *testing.T, set param.Values) (param.Values, loop.Env) {
 	p := param.Defaults(Loop().Params)
 	p["time"], p["size"] = "20ms", "256KiB"
 	for k, v := range set {
 		p[k] = v
 	}
-	return p, agent.Env{Dir: filepath.Join(t.TempDir(), "files"), Log: os.Stderr}
+	return p, loop.Env{Dir: filepath.Join(t.TempDir(), "files"), Log: os.Stderr}
 }
 
 // TestOrders checks that a pass takes every block once.
@@ -65,7 +65,7 @@ func TestTrialsShareTheFile(t *testing.T) {
 	p, env := cell(t, nil)
 	for _, op := range []string{"rand-write", "seq-read", "seq-write", "rand-read", "copy", "create-stat-delete", "create-stat-delete"} {
 		p["op"] = op
-		for name, stage := range map[string]func(context.Context, param.Values, agent.Env) error{"prepare": prepare, "reset": reset} {
+		for name, stage := range map[string]func(context.Context, param.Values, loop.Env) error{"prepare": prepare, "reset": reset} {
 			if err := stage(ctx, p, env); err != nil {
 				t.Fatalf("%s: %s: %v", op, name, err)
 			}

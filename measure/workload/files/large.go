@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -90,7 +91,7 @@ type large struct {
 	buf     []byte
 	notes   []string
 	unsafe  int64 // bytes written since the last fsync
-	disk    agent.Forced
+	disk    wire.Forced
 }
 
 func openLarge(s settings, t *timer) (*large, error) {
@@ -157,7 +158,7 @@ func (w *large) do(n int) error {
 			w.disk.ReadBytes += float64(w.block)
 		}
 		if passed && w.cold && w.on {
-			return agent.ErrEnough
+			return loop.ErrEnough
 		}
 	}
 	return nil
@@ -170,12 +171,12 @@ func (w *large) readBlock(block int) error {
 		return fmt.Errorf("read block %d: %w", block, err)
 	}
 	if got := binary.LittleEndian.Uint64(w.buf); got != uint64(block) {
-		return agent.Mismatch(fmt.Sprintf("the number in block %d", block), got, block)
+		return loop.Mismatch(fmt.Sprintf("the number in block %d", block), got, block)
 	}
 	if words := len(w.buf)/8 - 2; words > 0 {
 		at := 8 + w.next%words*8
 		if !bytes.Equal(w.buf[at:at+8], w.pattern[at:at+8]) {
-			return agent.Mismatch(fmt.Sprintf("byte %d of block %d", at, block), w.buf[at:at+8], w.pattern[at:at+8])
+			return loop.Mismatch(fmt.Sprintf("byte %d of block %d", at, block), w.buf[at:at+8], w.pattern[at:at+8])
 		}
 	}
 	return nil
@@ -209,8 +210,8 @@ func (w *large) sync() error {
 	return nil
 }
 
-func (w *large) forced() *agent.Forced {
-	if w.disk == (agent.Forced{}) {
+func (w *large) forced() *wire.Forced {
+	if w.disk == (wire.Forced{}) {
 		return nil
 	}
 	return &w.disk
@@ -259,11 +260,11 @@ func (w *large) check() (string, error) {
 		}
 		mark := binary.LittleEndian.Uint64(w.buf[w.block-8:])
 		if w.marks != nil && w.marks[block] != 0 && mark != w.marks[block] {
-			return "", agent.Mismatch(fmt.Sprintf("the stamp of block %d", block), mark, w.marks[block])
+			return "", loop.Mismatch(fmt.Sprintf("the stamp of block %d", block), mark, w.marks[block])
 		}
 		stamp(w.pattern, uint64(block), mark)
 		if !bytes.Equal(w.buf, w.pattern) {
-			return "", agent.Mismatch(fmt.Sprintf("the content of block %d", block), "another", "the pattern")
+			return "", loop.Mismatch(fmt.Sprintf("the content of block %d", block), "another", "the pattern")
 		}
 		n++
 	}

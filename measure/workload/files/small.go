@@ -7,7 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,7 +28,7 @@ type small struct {
 	names   [2 * present]string
 	content []byte
 	next    int // the number of the next file
-	disk    agent.Forced
+	disk    wire.Forced
 }
 
 func openSmall(s settings, t *timer) (*small, error) {
@@ -116,7 +117,7 @@ func (w *small) stat(i int) error {
 		return fmt.Errorf("stat %s: %w", w.name(i), err)
 	}
 	if st.Size != w.block {
-		return agent.Mismatch("the size of "+w.name(i), st.Size, w.block)
+		return loop.Mismatch("the size of "+w.name(i), st.Size, w.block)
 	}
 	return nil
 }
@@ -132,8 +133,8 @@ func (w *small) syncDir() error {
 
 // forced counts the content of files that were forced to the disk one by one.
 // A file that lives for half a second need never get there.
-func (w *small) forced() *agent.Forced {
-	if w.disk == (agent.Forced{}) {
+func (w *small) forced() *wire.Forced {
+	if w.disk == (wire.Forced{}) {
 		return nil
 	}
 	return &w.disk
@@ -162,7 +163,7 @@ func (w *small) check() (string, error) {
 		return "", err
 	}
 	if len(entries) != present {
-		return "", agent.Mismatch("the number of files", len(entries), present)
+		return "", loop.Mismatch("the number of files", len(entries), present)
 	}
 	for i := w.next - present; i < w.next; i++ {
 		got, err := os.ReadFile(filepath.Join(w.smallDir(), w.name(i)))
@@ -171,7 +172,7 @@ func (w *small) check() (string, error) {
 		}
 		stamp(w.content, uint64(i), 0)
 		if !bytes.Equal(got, w.content) {
-			return "", agent.Mismatch("the content of "+w.name(i), "another", "what was written")
+			return "", loop.Mismatch("the content of "+w.name(i), "another", "what was written")
 		}
 	}
 	return fmt.Sprintf("%d files have their content", present), nil

@@ -28,10 +28,10 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -226,7 +226,7 @@ func serverTime(t *testing.T, scratch string) float64 {
 
 // observe runs one trial and returns what the analysis is given of it: values
 // and failed gates.
-func (s side) observe(t *testing.T, p param.Values) (analysis.Observation, *agent.Result) {
+func (s side) observe(t *testing.T, p param.Values) (analysis.Observation, *wire.Result) {
 	t.Helper()
 	if err := New().Reset(t.Context(), s.target, p); err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func (s side) observe(t *testing.T, p param.Values) (analysis.Observation, *agen
 	none, ns := int64(0), int64(used*1e9)
 	before.TaskNS, after.TaskNS = &none, &ns
 	before.CPUSource, after.CPUSource = probe.SourceSchedstat, probe.SourceSchedstat
-	if raw[workload.Host], err = jsonOf(agent.Span{Before: before, After: after}); err != nil {
+	if raw[workload.Host], err = jsonOf(wire.Span{Before: before, After: after}); err != nil {
 		t.Fatal(err)
 	}
 	trial := evidence.TrialOf(New(), plan.Cell{}, store.Line{Trial: &store.Trial{Start: from, End: from.Add(elapsed), Before: &before, After: &after}}, raw)

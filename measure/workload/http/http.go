@@ -17,8 +17,8 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // Workload measures a web server.
@@ -163,7 +163,7 @@ func (Workload) Run(ctx context.Context, t workload.Target, p param.Values) (wor
 		return raw, fault.Op("http: generator", err)
 	case out.Lost > 0:
 		return raw, fault.New(fault.Lab, "http: the generator printed more than %d bytes", maxResult)
-	case exit.Code == agent.ExitUnsupported:
+	case exit.Code == wire.ExitUnsupported:
 		return raw, fault.New(fault.Unsupported, "http: generator: %s", bytes.TrimSpace(log.Bytes()))
 	case !exit.OK():
 		return raw, fault.New(fault.Lab, "http: generator: %s: %s", exit, bytes.TrimSpace(log.Bytes()))

@@ -19,10 +19,10 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 func jsonOf(v any) ([]byte, error) { return json.Marshal(v) }
@@ -120,7 +120,7 @@ func TestDamagedPage(t *testing.T) {
 
 func TestServerKilledInATrial(t *testing.T) {
 	target, p, page := prepared(t, param.Values{"time": "1s"})
-	var r agent.Result
+	var r wire.Result
 	// On a busy machine a trial begins late, and the end comes before it.
 	for half := 500 * time.Millisecond; half < 4*time.Second && (r.Work == 0 || r.Errors["connection refused"] == 0); half += 500 * time.Millisecond {
 		if err := New().Prepare(t.Context(), target, p); err != nil {
@@ -136,7 +136,7 @@ func TestServerKilledInATrial(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r = agent.Result{}
+		r = wire.Result{}
 		if err := json.Unmarshal(raw[workload.Work], &r); err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestCosts(t *testing.T) {
 	ctx := 100.0
 	span := func(busy float64) []byte {
 		after := ctx + 500
-		b, err := json.Marshal(agent.Span{
+		b, err := json.Marshal(wire.Span{
 			Before: probe.Counters{CPU: &probe.CPU{User: 1, System: 2, Interrupt: 3, Idle: 9}, ContextSwitches: &ctx},
 			After:  probe.Counters{CPU: &probe.CPU{User: 1 + busy, System: 2 + busy, Interrupt: 3 + busy, Idle: 99}, ContextSwitches: &after},
 		})
@@ -251,7 +251,7 @@ func FuzzParse(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	r := agent.Result{Schema: agent.WorkSchema, Loop: "http", Work: 100, ElapsedNS: 1e9, Histogram: text}
+	r := wire.Result{Schema: wire.WorkSchema, Loop: "http", Work: 100, ElapsedNS: 1e9, Histogram: text}
 	o := outcome{tally: newTally(1e9), verified: true}
 	o.tally.latency = h
 	o.tally.good, o.tally.all = 100, 101
@@ -259,7 +259,7 @@ func FuzzParse(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, r := range []agent.Result{r, full} {
+	for _, r := range []wire.Result{r, full} {
 		b, err := json.Marshal(r)
 		if err != nil {
 			f.Fatal(err)

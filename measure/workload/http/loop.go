@@ -9,7 +9,8 @@ import (
 
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -24,9 +25,9 @@ import (
 // Every body is compared with the expected one, byte for byte. What is not a
 // 2xx with that body is an error by its class, and counts for nothing else.
 // That the server fails is a result, not an error of Run.
-func Loop() agent.Loop {
-	agent.Child(responderName, runResponder)
-	return agent.Loop{Name: "http", Params: loopParams, Run: runLoop}
+func Loop() loop.Loop {
+	return loop.Loop{Name: "http", Params: loopParams, Run: runLoop,
+		Children: map[string]func([]string) int{responderName: runResponder}}
 }
 
 // outcome is what an engine brings back.
@@ -48,14 +49,14 @@ var epoch = time.Now()
 // now is the monotonic clock in nanoseconds.
 func now() int64 { return int64(time.Since(epoch)) }
 
-func runLoop(ctx context.Context, p param.Values, env agent.Env) (agent.Result, error) {
+func runLoop(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
 	started, err := takeTurns()
 	if err != nil {
-		return agent.Result{}, fmt.Errorf("change the class of real-time threads: %w", err)
+		return wire.Result{}, fmt.Errorf("change the class of real-time threads: %w", err)
 	}
 	l, err := parseLoad(p)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	l.started = started
 	engine := bestEngine
@@ -64,7 +65,7 @@ func runLoop(ctx context.Context, p param.Values, env agent.Env) (agent.Result, 
 	}
 	o, err := engine(ctx, l)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	if env.Log != nil {
 		fmt.Fprintf(env.Log, "http: %s engine, %d expected responses, %d errors\n", o.engine, o.tally.good, failures(o.tally.errors))
@@ -72,24 +73,24 @@ func runLoop(ctx context.Context, p param.Values, env agent.Env) (agent.Result, 
 	return o.result(l, p)
 }
 
-func (o outcome) result(l *load, p param.Values) (agent.Result, error) {
+func (o outcome) result(l *load, p param.Values) (wire.Result, error) {
 	t := o.tally
 	text, err := encodeHistogram(t.latency)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
-	r := agent.Result{
-		Schema: agent.WorkSchema, Loop: "http", Params: p,
+	r := wire.Result{
+		Schema: wire.WorkSchema, Loop: "http", Params: p,
 		Work: float64(t.good), WorkUnit: "request", ElapsedNS: int64(l.time),
 		WorkerCPUSeconds: &o.cpu, Windows: t.window[:], Errors: t.errors, Histogram: text,
-		Check: agent.Check{Verified: o.verified, Answer: "sha256:" + o.sum},
+		Check: wire.Check{Verified: o.verified, Answer: "sha256:" + o.sum},
 	}
 	cpus := min(l.threads, runtime.NumCPU())
 	if o.engine == "portable" {
 		cpus = min(l.connections, runtime.GOMAXPROCS(0))
 	}
 	if o.elapsed > 0 {
-		r.Generator = &agent.Generator{Utilisation: min(1, o.cpu/(o.elapsed.Seconds()*float64(cpus)*o.share())), Priority: o.priority}
+		r.Generator = &wire.Generator{Utilisation: min(1, o.cpu/(o.elapsed.Seconds()*float64(cpus)*o.share())), Priority: o.priority}
 	}
 	add := func(metric, unit string, v float64) {
 		r.Values = append(r.Values, sample.Value{Metric: metric, Unit: unit, Value: v})

@@ -21,7 +21,8 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/workloadtest"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 func TestMain(m *testing.M) {
@@ -86,7 +87,7 @@ func good(c net.Conn) bool {
 }
 
 // generate runs the loop against addr with these parameters.
-func generate(t *testing.T, addr string, args ...string) agent.Result {
+func generate(t *testing.T, addr string, args ...string) wire.Result {
 	t.Helper()
 	args = append([]string{"addr=" + addr, "length=" + strconv.Itoa(len(hello)), "sha256=" + sumOf([]byte(hello)), "timeout=20s"}, args...)
 	p, err := param.ParseArgs(loopParams, args)
@@ -95,7 +96,7 @@ func generate(t *testing.T, addr string, args ...string) agent.Result {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	r, err := Loop().Run(ctx, p, agent.Env{})
+	r, err := Loop().Run(ctx, p, loop.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,9 +104,9 @@ func generate(t *testing.T, addr string, args ...string) agent.Result {
 }
 
 // parsed parses the result as if it had come back from a trial.
-func parsed(t *testing.T, r agent.Result) (map[string]float64, error) {
+func parsed(t *testing.T, r wire.Result) (map[string]float64, error) {
 	t.Helper()
-	r.Schema, r.Loop = agent.WorkSchema, "http"
+	r.Schema, r.Loop = wire.WorkSchema, "http"
 	values, err := New().Parse(workload.Raw{workload.Work: encode(t, r)}, nil)
 	m := map[string]float64{}
 	for _, v := range values {
@@ -376,7 +377,7 @@ func TestEndsWithItsContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		_, err = Loop().Run(ctx, p, agent.Env{})
+		_, err = Loop().Run(ctx, p, loop.Env{})
 		cancel()
 		if err == nil || time.Since(began) > 30*time.Second {
 			t.Errorf("%s: %v after %v", engine, err, time.Since(began))
@@ -425,7 +426,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-func encode(t *testing.T, r agent.Result) []byte {
+func encode(t *testing.T, r wire.Result) []byte {
 	t.Helper()
 	r.Values = slices.DeleteFunc(slices.Clone(r.Values), func(v sample.Value) bool { return v.Metric == "" })
 	b, err := jsonOf(r)

@@ -13,8 +13,8 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -29,7 +29,7 @@ func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) 
 	if !ok {
 		return nil, fmt.Errorf("http: %s: %w", workload.Work, workload.ErrNoBlob)
 	}
-	var r agent.Result
+	var r wire.Result
 	if err := strictjson.Decode(b, &r); err != nil {
 		return nil, fmt.Errorf("http: %s: %w", workload.Work, err)
 	}
@@ -59,10 +59,10 @@ var units = func() map[string]string {
 
 // check refuses a result that is not one of this loop, or contradicts itself,
 // its parameters or the count of its latencies.
-func check(r agent.Result, p param.Values, count float64) error {
+func check(r wire.Result, p param.Values, count float64) error {
 	switch {
-	case r.Schema != agent.WorkSchema:
-		return fmt.Errorf("schema is %q, and %q is right", r.Schema, agent.WorkSchema)
+	case r.Schema != wire.WorkSchema:
+		return fmt.Errorf("schema is %q, and %q is right", r.Schema, wire.WorkSchema)
 	case r.Loop != "http":
 		return fmt.Errorf("is of the loop %q", r.Loop)
 	case r.ElapsedNS <= 0, r.Work != math.Trunc(r.Work), r.Work < 0, r.Work > count:
@@ -91,7 +91,7 @@ func check(r agent.Result, p param.Values, count float64) error {
 }
 
 // samples computes what a trial measured.
-func samples(r agent.Result, h *hdrhistogram.Histogram, raw workload.Raw) ([]sample.Value, error) {
+func samples(r wire.Result, h *hdrhistogram.Histogram, raw workload.Raw) ([]sample.Value, error) {
 	count := float64(h.TotalCount())
 	values := []sample.Value{{Metric: "throughput", Unit: "request/s", Value: r.Work / (float64(r.ElapsedNS) / 1e9)}}
 	floor := max(0, stated(r, "latency-floor"))
@@ -110,7 +110,7 @@ func samples(r agent.Result, h *hdrhistogram.Histogram, raw workload.Raw) ([]sam
 }
 
 // stated returns a value that the generator printed, or -1.
-func stated(r agent.Result, metric string) float64 {
+func stated(r wire.Result, metric string) float64 {
 	for _, v := range r.Values {
 		if v.Metric == metric && v.Value >= 0 && !math.IsInf(v.Value, 0) {
 			return v.Value
@@ -121,7 +121,7 @@ func stated(r agent.Result, metric string) float64 {
 
 // failed says why a trial without expected responses has failed, "" when it
 // has not.
-func failed(r agent.Result) string {
+func failed(r wire.Result) string {
 	if r.Work > 0 && r.Check.Verified {
 		return ""
 	}
@@ -166,7 +166,7 @@ func hostCosts(host []byte, n float64) (out []sample.Value, err error) {
 	if host == nil {
 		return nil, nil
 	}
-	var s agent.Span
+	var s wire.Span
 	if err := strictjson.Decode(host, &s); err != nil {
 		return nil, fmt.Errorf("http: %s: %w", workload.Host, err)
 	}
@@ -187,7 +187,7 @@ func hostCosts(host []byte, n float64) (out []sample.Value, err error) {
 // hostBusy returns for how many seconds the host's CPUs were busy. Ticks are
 // subtracted as they have always been here, so that old folders give the same
 // numbers to the last digit.
-func hostBusy(s agent.Span) (seconds float64, ok bool) {
+func hostBusy(s wire.Span) (seconds float64, ok bool) {
 	seconds, source, ok := s.After.Since(s.Before).Busy()
 	if ok && source == probe.SourceTicks {
 		seconds = s.After.CPU.Busy() - s.Before.CPU.Busy()

@@ -17,8 +17,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // pathKey is where the measured path is kept between calls.
@@ -108,7 +108,7 @@ func (s *server) path(ctx context.Context, asks param.Values) (workload.Path, er
 	if !exit.OK() || result.Lost > 0 {
 		return out, fault.New(fault.Lab, "the generator ended with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
 	}
-	var r agent.Result
+	var r wire.Result
 	if err := json.Unmarshal(result.Bytes(), &r); err != nil {
 		return out, err
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,7 +31,7 @@ func init() {
 // hungry is a generator that collects garbage all the time.
 func hungry(args []string) int {
 	garbage = 1 << 20
-	return agent.Main(args, os.Stdin, os.Stdout, os.Stderr, []agent.Loop{Loop()})
+	return agent.Main(args, os.Stdin, os.Stdout, os.Stderr, []loop.Loop{Loop()})
 }
 
 // needRealtime skips where real-time priority cannot be had, or there is no CPU
@@ -72,7 +74,7 @@ func on(ctx context.Context, t *testing.T, cpu int, name string, before []string
 }
 
 // generator runs one on one CPU and returns what it printed.
-func generator(t *testing.T, cpu int, before []string, args ...string) (r agent.Result, said string, err error) {
+func generator(t *testing.T, cpu int, before []string, args ...string) (r wire.Result, said string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"bakeoff/measure/webroot"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // responderName is the agent's hidden subcommand that answers every request
@@ -32,20 +32,20 @@ func runResponder(args []string) int {
 	workers := f.Int("workers", 1, "CPUs to use")
 	limit := f.Duration("for", time.Minute, "when to end at the latest")
 	if f.Parse(args) != nil || *size < webroot.MinPage || *size > maxBody || *workers < 1 {
-		return agent.ExitInvalid
+		return wire.ExitInvalid
 	}
 	runtime.GOMAXPROCS(*workers)
 	l, err := net.Listen("tcp", *listen)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return agent.ExitLab
+		return wire.ExitLab
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), *limit)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	fmt.Println("ready", l.Addr())
 	respond(l, time.Now().Add(*limit), fixedResponse(webroot.Page(*size).Home().Body))
-	return agent.ExitOK
+	return wire.ExitOK
 }
 
 // respond answers every request at l with response until l is closed.

@@ -14,8 +14,8 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 var loopback4 = netip.MustParseAddrPort("127.0.0.1:80")
@@ -104,7 +104,7 @@ func served(t *testing.T, set param.Values) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r agent.Result
+	var r wire.Result
 	if err := json.Unmarshal(raw[workload.Work], &r); err != nil {
 		t.Fatal(err)
 	}

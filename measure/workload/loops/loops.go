@@ -16,12 +16,12 @@ import (
 	"bakeoff/measure/workload/syscall"
 	"bakeoff/measure/workload/ubench"
 	"bakeoff/measure/workload/unixbench"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 )
 
 // All returns them in order of their names.
-func All() []agent.Loop {
-	return []agent.Loop{
+func All() []loop.Loop {
+	return []loop.Loop{
 		calibrate.Loop(),
 		compression.Loop(),
 		cpu.Loop(),

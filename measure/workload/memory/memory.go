@@ -12,7 +12,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 const (
@@ -43,8 +44,8 @@ func New() workload.Workload {
 }
 
 // Loop returns the part that runs on the target.
-func Loop() agent.Loop {
-	return agent.Loop{
+func Loop() loop.Loop {
+	return loop.Loop{
 		Name: "memory",
 		Params: []param.Spec{
 			{Name: "op", Kind: param.Text, Default: "read", Enum: []string{"read", "write", "copy", "latency"}, Doc: "what is done: passes over a block, or a chain of loads"},
@@ -56,26 +57,26 @@ func Loop() agent.Loop {
 	}
 }
 
-func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error) {
+func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	op, bytes := p.Text("op"), p.Bytes("block")
 	if op == "latency" {
 		bytes = p.Bytes("size")
 	}
 	if bytes%line != 0 {
-		return agent.Result{}, fault.New(fault.Invalid, "%d bytes are no multiple of %d", bytes, line)
+		return wire.Result{}, fault.New(fault.Invalid, "%d bytes are no multiple of %d", bytes, line)
 	}
 	w := map[string]func(int64) work{"read": reading, "write": writing, "copy": copying, "latency": chasing}[op](bytes)
-	timing, err := agent.Timed{For: p.Duration("time"), Do: w.do}.Run(ctx)
+	timing, err := loop.Timed{For: p.Duration("time"), Do: w.do}.Run(ctx)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	answer, err := w.check()
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	accesses := timing.Rate() * w.accesses
-	return timing.Result("op", agent.Check{Answer: answer},
-		agent.Throughput(accesses*word, "B/s"),
+	return timing.Result("op", wire.Check{Answer: answer},
+		loop.Throughput(accesses*word, "B/s"),
 		sample.Value{Metric: "latency", Unit: "s", Value: 1 / accesses}), nil
 }
 
@@ -108,7 +109,7 @@ func reading(bytes int64) work {
 		do: func(n int) error {
 			for range n {
 				if got := sum(b); got != want {
-					return agent.Mismatch("the sum of the block", got, want)
+					return loop.Mismatch("the sum of the block", got, want)
 				}
 			}
 			return nil
@@ -149,7 +150,7 @@ func writing(bytes int64) work {
 		check: func() (string, error) {
 			for i, got := range b {
 				if got != value {
-					return "", agent.Mismatch(fmt.Sprintf("word %d", i), got, value)
+					return "", loop.Mismatch(fmt.Sprintf("word %d", i), got, value)
 				}
 			}
 			return fmt.Sprintf("%#x", value), nil
@@ -183,7 +184,7 @@ func copying(bytes int64) work {
 				src[at] = pass
 				copy(dst, src)
 				if dst[at] != pass {
-					return agent.Mismatch(fmt.Sprintf("word %d of the copy", at), dst[at], pass)
+					return loop.Mismatch(fmt.Sprintf("word %d of the copy", at), dst[at], pass)
 				}
 			}
 			return nil
@@ -191,7 +192,7 @@ func copying(bytes int64) work {
 		check: func() (string, error) {
 			for i := range src {
 				if src[i] != dst[i] {
-					return "", agent.Mismatch(fmt.Sprintf("word %d of the copy", i), dst[i], src[i])
+					return "", loop.Mismatch(fmt.Sprintf("word %d of the copy", i), dst[i], src[i])
 				}
 			}
 			return fmt.Sprintf("%d passes arrived", pass), nil
@@ -217,7 +218,7 @@ func chasing(bytes int64) work {
 		check: func() (string, error) {
 			rest := len(nodes) - loads%len(nodes)
 			if end := chase(nodes, at, rest); end != 0 {
-				return "", agent.Mismatch(fmt.Sprintf("the end of %d loads", loads+rest), end, 0)
+				return "", loop.Mismatch(fmt.Sprintf("the end of %d loads", loads+rest), end, 0)
 			}
 			return fmt.Sprintf("%d loads end at the start", loads+rest), nil
 		},

@@ -8,7 +8,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/workload/workloadtest"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
@@ -92,7 +92,7 @@ func TestChecksNoticeDamage(t *testing.T) {
 
 func TestRefusesPartialLines(t *testing.T) {
 	p := param.Values{"op": "read", "block": "100B", "time": "10ms"}
-	if _, err := run(context.Background(), p, agent.Env{}); !fault.Is(err, fault.Invalid) {
+	if _, err := run(context.Background(), p, loop.Env{}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 // New returns the workload.
@@ -35,25 +36,25 @@ const (
 )
 
 // Loop returns the part that runs on the target.
-func Loop() agent.Loop {
-	agent.Child(child, func([]string) int { return code })
-	return agent.Loop{Name: "spawn", Params: []param.Spec{workload.TimeParam}, Run: run}
+func Loop() loop.Loop {
+	return loop.Loop{Name: "spawn", Params: []param.Spec{workload.TimeParam}, Run: run,
+		Children: map[string]func([]string) int{child: func([]string) int { return code }}}
 }
 
-func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error) {
+func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return agent.Result{}, fault.Wrap(fault.Lab, "find the agent", err)
+		return wire.Result{}, fault.Wrap(fault.Lab, "find the agent", err)
 	}
-	timing, err := agent.Timed{
+	timing, err := loop.Timed{
 		For: p.Duration("time"),
 		Do:  func(n int) error { return spawn(self, n) },
 	}.Run(ctx)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
-	return timing.Result("op", agent.Check{Answer: fmt.Sprintf("every program ended with %d", code)},
-		agent.Throughput(timing.Rate(), "op/s")), nil
+	return timing.Result("op", wire.Check{Answer: fmt.Sprintf("every program ended with %d", code)},
+		loop.Throughput(timing.Rate(), "op/s")), nil
 }
 
 // spawn runs the program at path n times, one after another.
@@ -76,7 +77,7 @@ func spawn(path string, n int) error {
 			return fmt.Errorf("wait for %s: %w", path, err)
 		}
 		if !status.Exited() || status.ExitStatus() != code {
-			return agent.Mismatch("the end of the program", fmt.Sprintf("status %#x", int(status)), fmt.Sprintf("exit code %d", code))
+			return loop.Mismatch("the end of the program", fmt.Sprintf("status %#x", int(status)), fmt.Sprintf("exit code %d", code))
 		}
 	}
 	return nil

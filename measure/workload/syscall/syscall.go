@@ -9,7 +9,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 // New returns the workload.
@@ -28,25 +29,25 @@ func New() workload.Workload {
 }
 
 // Loop returns the part that runs on the target.
-func Loop() agent.Loop {
-	return agent.Loop{Name: "syscall", Params: []param.Spec{workload.TimeParam}, Run: run}
+func Loop() loop.Loop {
+	return loop.Loop{Name: "syscall", Params: []param.Spec{workload.TimeParam}, Run: run}
 }
 
-func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error) {
+func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	parent := syscall.Getppid()
-	timing, err := agent.Timed{
+	timing, err := loop.Timed{
 		For: p.Duration("time"),
 		Do: func(n int) error {
 			for range n {
 				if got := syscall.Getppid(); got != parent {
-					return agent.Mismatch("the parent's process id", got, parent)
+					return loop.Mismatch("the parent's process id", got, parent)
 				}
 			}
 			return nil
 		},
 	}.Run(ctx)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
-	return timing.Result("op", agent.Check{Answer: fmt.Sprint(parent)}, agent.Throughput(timing.Rate(), "op/s")), nil
+	return timing.Result("op", wire.Check{Answer: fmt.Sprint(parent)}, loop.Throughput(timing.Rate(), "op/s")), nil
 }

@@ -13,8 +13,9 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // New returns the workload.
@@ -33,8 +34,8 @@ func New() workload.Workload {
 }
 
 // Loop returns the part that runs on the target.
-func Loop() agent.Loop {
-	return agent.Loop{
+func Loop() loop.Loop {
+	return loop.Loop{
 		Name: "ubench",
 		Params: []param.Spec{
 			{Name: "test", Kind: param.Text, Default: "cpu", Enum: []string{"cpu", "memory"}, Doc: "cpu: three rounds of integers to one of floating point; memory: blocks of 1 KiB to 512 KiB allocated, filled and copied"},
@@ -45,7 +46,7 @@ func Loop() agent.Loop {
 	}
 }
 
-func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error) {
+func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	n := int(p.Int("workers"))
 	if n == 0 {
 		n = 2 * runtime.NumCPU()
@@ -53,12 +54,12 @@ func run(ctx context.Context, p param.Values, _ agent.Env) (agent.Result, error)
 	round := map[string]func() func() error{"cpu": sums, "memory": copies}[p.Text("test")]
 	t := hire(n, round)
 	defer t.dismiss()
-	timing, err := agent.Timed{For: p.Duration("time"), Do: t.do, CPU: spent}.Run(ctx)
+	timing, err := loop.Timed{For: p.Duration("time"), Do: t.do, CPU: spent}.Run(ctx)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
-	return timing.Result("op", agent.Check{Answer: fmt.Sprintf("%d threads agreed in every round", n)},
-		agent.Throughput(timing.Rate(), "op/s")), nil
+	return timing.Result("op", wire.Check{Answer: fmt.Sprintf("%d threads agreed in every round", n)},
+		loop.Throughput(timing.Rate(), "op/s")), nil
 }
 
 // spent returns the CPU seconds of all threads of this process.
@@ -136,11 +137,11 @@ func sums() func() error {
 	return func() error {
 		for range 3 {
 			if got := thereAndBack(42); got != 42 {
-				return agent.Mismatch("the number that was stepped there and back", got, 42)
+				return loop.Mismatch("the number that was stepped there and back", got, 42)
 			}
 		}
 		if got := integral(); math.Abs(got-math.Pi) > 1e-6 {
-			return agent.Mismatch("the integral of 4/(1+x²) from 0 to 1", got, math.Pi)
+			return loop.Mismatch("the integral of 4/(1+x²) from 0 to 1", got, math.Pi)
 		}
 		return nil
 	}
@@ -215,7 +216,7 @@ func copyOnce(size int, value uint64) error {
 	copy(to, from)
 	at := int(value*7919) % size
 	if want := byte(value) ^ byte(at); to[at] != want {
-		return agent.Mismatch(fmt.Sprintf("byte %d of the copy", at), to[at], want)
+		return loop.Mismatch(fmt.Sprintf("byte %d of the copy", at), to[at], want)
 	}
 	return nil
 }

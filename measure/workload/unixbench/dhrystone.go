@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 )
 
 // A pass of Dhrystone 2 does what a systems program of its day did: about half
@@ -60,7 +60,7 @@ const (
 )
 
 // dhrystone is passes of it.
-func dhrystone(context.Context, agent.Env) (test, error) {
+func dhrystone(context.Context, loop.Env) (test, error) {
 	s := begin()
 	passes := 0
 	return test{
@@ -278,7 +278,7 @@ func (s *state) verify(passes int) error {
 		{"the first text", s.text1, textFirst}, {"the second text", s.text2, textSecond},
 	} {
 		if v.got != v.want {
-			return agent.Mismatch(fmt.Sprintf("%s after %d passes", v.name, passes), v.got, v.want)
+			return loop.Mismatch(fmt.Sprintf("%s after %d passes", v.name, passes), v.got, v.want)
 		}
 	}
 	return nil

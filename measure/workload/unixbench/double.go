@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math/big"
 
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 )
 
 // terms is the number of terms in a round.
@@ -14,13 +14,13 @@ const terms = 100
 // double is arithmetic with doubles: in each round a hundred steps of one
 // addition, one subtraction, one multiplication and one division, each of
 // which waits for the one before.
-func double(context.Context, agent.Env) (test, error) {
+func double(context.Context, loop.Env) (test, error) {
 	want := exactRound()
 	return test{
 		do: func(n int) error {
 			for range n {
 				if got := round(); got != want {
-					return agent.Mismatch("the result of a round", got, want)
+					return loop.Mismatch("the result of a round", got, want)
 				}
 			}
 			return nil

@@ -9,7 +9,8 @@ import (
 	"syscall"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 // execl is a program that replaces itself with execve: one round is one
 // replacement, by the agent's own binary, whose start as a static Go program
 // is part of it. A row of rounds begins with one process and ends with it.
-func execl(ctx context.Context, _ agent.Env) (test, error) {
+func execl(ctx context.Context, _ loop.Env) (test, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return test{}, fault.Wrap(fault.Lab, "find the agent", err)
@@ -35,7 +36,7 @@ func execl(ctx context.Context, _ agent.Env) (test, error) {
 			cmd.Env = []string{}
 			err := cmd.Run()
 			if code := cmd.ProcessState.ExitCode(); code != execlCode {
-				return agent.Mismatch(fmt.Sprintf("the end of a row of %d programs", n), fmt.Sprintf("%d (%v)", code, err), execlCode)
+				return loop.Mismatch(fmt.Sprintf("the end of a row of %d programs", n), fmt.Sprintf("%d (%v)", code, err), execlCode)
 			}
 			return nil
 		},
@@ -47,12 +48,12 @@ func execl(ctx context.Context, _ agent.Env) (test, error) {
 // replace is the program: it replaces itself as often as its argument says.
 func replace(args []string) int {
 	if len(args) != 1 {
-		return agent.ExitInvalid
+		return wire.ExitInvalid
 	}
 	left, err := strconv.Atoi(args[0])
 	switch {
 	case err != nil || left < 0:
-		return agent.ExitInvalid
+		return wire.ExitInvalid
 	case left == 0:
 		return execlCode
 	}
@@ -61,5 +62,5 @@ func replace(args []string) int {
 		err = syscall.Exec(self, []string{self, execlChild, strconv.Itoa(left - 1)}, []string{})
 	}
 	fmt.Fprintln(os.Stderr, "execl-child:", err)
-	return agent.ExitLab
+	return wire.ExitLab
 }

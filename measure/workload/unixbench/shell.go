@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
 )
 
 // concurrent is the number of scripts at once.
@@ -33,7 +33,7 @@ var tools = []string{"sh", "sort", "od", "grep", "tee", "wc", "rm"}
 // shell8 is eight such scripts at once; a round is done when all have ended.
 // The programs are the system's: what is measured is starting many small ones,
 // as the platform ships them.
-func shell8(ctx context.Context, env agent.Env) (test, error) {
+func shell8(ctx context.Context, env loop.Env) (test, error) {
 	if env.Dir == "" {
 		return test{}, fault.New(fault.Invalid, "test=shell8 has no directory; give --dir")
 	}
@@ -88,7 +88,7 @@ func scripts(ctx context.Context, dir, path, want string) error {
 		if err := cmd.Wait(); err != nil {
 			failed = errors.Join(failed, fault.New(fault.Subject, "script %d: %v", i, err))
 		} else if got := strings.TrimSpace(said[i].String()); got != want {
-			failed = errors.Join(failed, agent.Mismatch(fmt.Sprintf("what script %d counted", i), got, want))
+			failed = errors.Join(failed, loop.Mismatch(fmt.Sprintf("what script %d counted", i), got, want))
 		}
 	}
 	return failed

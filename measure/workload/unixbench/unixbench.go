@@ -13,7 +13,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 // New returns the workload.
@@ -34,15 +35,15 @@ func New() workload.Workload {
 }
 
 // Loop returns the part that runs on the target.
-func Loop() agent.Loop {
-	agent.Child(execlChild, replace)
-	return agent.Loop{
+func Loop() loop.Loop {
+	return loop.Loop{
 		Name: "unixbench",
 		Params: []param.Spec{
 			{Name: "test", Kind: param.Text, Default: "dhrystone", Enum: []string{"double", "dhrystone", "execl", "shell8"}, Doc: "double: arithmetic with double-precision numbers; dhrystone: records, strings and branches; execl: a program that replaces itself; shell8: eight shell scripts at once, with the system's own sh and tools"},
 			workload.TimeParam,
 		},
-		Run: run,
+		Run:      run,
+		Children: map[string]func([]string) int{execlChild: replace},
 	}
 }
 
@@ -53,22 +54,22 @@ type test struct {
 	close func()
 }
 
-func run(ctx context.Context, p param.Values, env agent.Env) (agent.Result, error) {
-	open := map[string]func(context.Context, agent.Env) (test, error){
+func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
+	open := map[string]func(context.Context, loop.Env) (test, error){
 		"double": double, "dhrystone": dhrystone, "execl": execl, "shell8": shell8,
 	}[p.Text("test")]
 	t, err := open(ctx, env)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	defer t.close()
-	timing, err := agent.Timed{For: p.Duration("time"), Do: t.do}.Run(ctx)
+	timing, err := loop.Timed{For: p.Duration("time"), Do: t.do}.Run(ctx)
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
 	answer, err := t.check()
 	if err != nil {
-		return agent.Result{}, err
+		return wire.Result{}, err
 	}
-	return timing.Result("op", agent.Check{Answer: answer}, agent.Throughput(timing.Rate(), "op/s")), nil
+	return timing.Result("op", wire.Check{Answer: answer}, loop.Throughput(timing.Rate(), "op/s")), nil
 }

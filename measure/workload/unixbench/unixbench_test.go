@@ -9,7 +9,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/workload/workloadtest"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
@@ -72,7 +73,7 @@ func TestDhrystoneFindsWhatIsLeftOut(t *testing.T) {
 // A row of programs is as long as was asked for: a row that ends early ends
 // with another code.
 func TestRowsOfPrograms(t *testing.T) {
-	e, err := execl(t.Context(), agent.Env{})
+	e, err := execl(t.Context(), loop.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestRowsOfPrograms(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{nil, {"-1"}, {"x"}, {"1", "2"}} {
-		if code := replace(args); code != agent.ExitInvalid {
+		if code := replace(args); code != wire.ExitInvalid {
 			t.Errorf("%q ends with %d", args, code)
 		}
 	}
@@ -100,10 +101,10 @@ func TestScripts(t *testing.T) {
 		t.Errorf("%d of %d lines have the word; %s were counted", n, strings.Count(lines, "\n"), counted)
 	}
 	dir := t.TempDir()
-	if _, err := shell8(t.Context(), agent.Env{}); !fault.Is(err, fault.Invalid) {
+	if _, err := shell8(t.Context(), loop.Env{}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("without a directory: %v", err)
 	}
-	s, err := shell8(t.Context(), agent.Env{Dir: dir})
+	s, err := shell8(t.Context(), loop.Env{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestScripts(t *testing.T) {
 		t.Errorf("no text: %v", err)
 	}
 	t.Setenv("PATH", dir)
-	if _, err := shell8(context.Background(), agent.Env{Dir: dir}); !fault.Is(err, fault.Unsupported) {
+	if _, err := shell8(context.Background(), loop.Env{Dir: dir}); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("without a shell: %v", err)
 	}
 }

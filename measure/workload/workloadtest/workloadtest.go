@@ -25,12 +25,14 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/loop"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // Main runs the tests, or the agent with these loops when the test binary was
 // started as one.
-func Main(m *testing.M, loops ...agent.Loop) {
+func Main(m *testing.M, loops ...loop.Loop) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, loops))
 	}
@@ -194,7 +196,7 @@ func runCell(t *testing.T, w workload.Workload, p param.Values, o Options) {
 
 // checkNative checks what a native workload says of its work.
 func checkNative(t *testing.T, raw workload.Raw, p param.Values) {
-	var res agent.Result
+	var res wire.Result
 	if err := json.Unmarshal(raw[workload.Work], &res); err != nil {
 		return // not a native workload
 	}
@@ -206,7 +208,7 @@ func checkNative(t *testing.T, raw workload.Raw, p param.Values) {
 // wrongs says what does not hold of a result: its timed part lasts as long as
 // was asked for, its answer is told, and its rate is that of the work which its
 // cost is shared out to.
-func wrongs(res agent.Result, asked time.Duration) (out []string) {
+func wrongs(res wire.Result, asked time.Duration) (out []string) {
 	elapsed := time.Duration(res.ElapsedNS)
 	if elapsed < asked {
 		out = append(out, fmt.Sprintf("the timed part took %v of %v", elapsed, asked))
@@ -230,7 +232,7 @@ func wrongs(res agent.Result, asked time.Duration) (out []string) {
 // nanoseconds where no tick fell.
 func hostSpan(t *testing.T, busy float64, nanoseconds bool) []byte {
 	before, after := 100.0, 142.0
-	span := agent.Span{
+	span := wire.Span{
 		Before: probe.Counters{AtNS: 1, CPU: &probe.CPU{User: 10, Idle: 5}, Joules: &before},
 		After:  probe.Counters{AtNS: 2, CPU: &probe.CPU{User: 10 + busy, Idle: 6}, Joules: &after},
 	}
@@ -364,25 +366,25 @@ func checkDamage(t *testing.T, w workload.Workload, raw workload.Raw, p param.Va
 	refuse("is cut in half", good[:len(good)/2])
 	refuse("lacks its last brace", good[:len(strings.TrimRight(string(good), "}\n "))])
 	refuse("has something after it", append(slices.Clone(good), '1'))
-	refuse("has another schema", []byte(strings.Replace(string(good), agent.WorkSchema, "bakeoff/work/v0", 1)))
+	refuse("has another schema", []byte(strings.Replace(string(good), wire.WorkSchema, "bakeoff/work/v0", 1)))
 	refuse("has a field too many", []byte(strings.Replace(string(good), "{", `{"more":1,`, 1)))
-	refuse("has no values", edit(t, good, func(r *agent.Result) { r.Values = nil }))
-	refuse("has an unknown unit", edit(t, good, func(r *agent.Result) { r.Values[0].Unit = "furlong" }))
-	refuse("has an unknown metric", edit(t, good, func(r *agent.Result) { r.Values[0].Metric = "beauty" }))
-	refuse("has a value twice", edit(t, good, func(r *agent.Result) { r.Values = append(r.Values, r.Values[0]) }))
-	refuse("is of another workload", edit(t, good, func(r *agent.Result) { r.Loop = "other" }))
-	refuse("took no time", edit(t, good, func(r *agent.Result) { r.ElapsedNS = 0 }))
+	refuse("has no values", edit(t, good, func(r *wire.Result) { r.Values = nil }))
+	refuse("has an unknown unit", edit(t, good, func(r *wire.Result) { r.Values[0].Unit = "furlong" }))
+	refuse("has an unknown metric", edit(t, good, func(r *wire.Result) { r.Values[0].Metric = "beauty" }))
+	refuse("has a value twice", edit(t, good, func(r *wire.Result) { r.Values = append(r.Values, r.Values[0]) }))
+	refuse("is of another workload", edit(t, good, func(r *wire.Result) { r.Loop = "other" }))
+	refuse("took no time", edit(t, good, func(r *wire.Result) { r.ElapsedNS = 0 }))
 	bad := maps.Clone(raw)
-	bad[workload.Work] = edit(t, good, func(r *agent.Result) { r.Check.Verified = false })
+	bad[workload.Work] = edit(t, good, func(r *wire.Result) { r.Check.Verified = false })
 	if _, err := w.Parse(bad, p); !fault.Is(err, fault.Subject) {
 		t.Errorf("a result that was not verified: %v, and an error of kind subject is right", err)
 	}
 }
 
 // edit returns the result with a change.
-func edit(t *testing.T, b []byte, change func(*agent.Result)) []byte {
+func edit(t *testing.T, b []byte, change func(*wire.Result)) []byte {
 	t.Helper()
-	var r agent.Result
+	var r wire.Result
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // Driver runs things in a sandbox of bubblewrap.
@@ -97,7 +97,7 @@ func build(ctx context.Context, e *confine.Env) error {
 
 // argv is where and what is entered: the sandbox, with the init process. All capabilities are kept: servers start as root and change their
 // user themselves.
-func argv(e *confine.Env, binds []agent.Bind) []string {
+func argv(e *confine.Env, binds []wire.Bind) []string {
 	out := append([]string{"--netns", e.Netns()}, e.Group.EnterArgs()...)
 	out = append(out, "--", "bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
 		"--cap-add", "ALL", "--die-with-parent", "--as-pid-1",

@@ -22,8 +22,8 @@ import (
 	"bakeoff/provision/guest"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // api is Firecracker's, over its Unix socket.
@@ -233,7 +233,7 @@ func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error
 			serials[i] = drives[d].serial
 		}
 	}
-	return guest.Initramfs(ctx, in.Host, agent.InitramfsRequest{Kernel: kernel, Modules: modules, Wanted: wanted, Agent: in.Spec.Agent,
+	return guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: kernel, Modules: modules, Wanted: wanted, Agent: in.Spec.Agent,
 		Config: guest.InitConfig(in.Spec, fmt.Sprintf("vsock:%d", agentPort), drives[0].serial, serials),
 		Out:    path.Join(in.Spec.Dir, fileInitrd)})
 }

@@ -28,9 +28,9 @@ import (
 	"bakeoff/provision/driver/fake"
 	"bakeoff/provision/driver/firecracker"
 	"bakeoff/provision/netns"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 // vmm is one fake Firecracker process.
@@ -68,7 +68,7 @@ func agentProgram(c *fake.Call) int {
 	case "initramfs":
 		var q struct {
 			Kernel, Out string
-			Config      agent.InitConfig
+			Config      wire.InitConfig
 		}
 		if err := json.NewDecoder(c.Stdin).Decode(&q); err != nil || q.Config.Root == "" || !strings.HasPrefix(q.Config.Port, "vsock:") {
 			return c.Failf("%v: %+v", err, q)

@@ -7,8 +7,9 @@
 // The container's init process starts the programs, with the streams of the
 // client. The host cannot reach a socket inside gVisor's kernel, but that kernel
 // takes descriptors out of a stream that it was given: it is the standard input
-// of the init process, with a proxy at the other end (see package agent). runsc's own exec does the same for each program anew, and
-// takes half as long as a creation.
+// of the init process, with a proxy at the other end (see package agent).
+// runsc's own exec repeats this for each program, and takes half as long as a
+// creation.
 package gvisor
 
 import (

@@ -12,8 +12,8 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // Driver runs things on the bare host.
@@ -78,7 +78,7 @@ func build(ctx context.Context, e *confine.Env) error {
 	if err != nil {
 		return err
 	}
-	return e.Begin(ctx, agent.Setup{Network: &own})
+	return e.Begin(ctx, wire.Setup{Network: &own})
 }
 
 // Reap removes what an environment has left.

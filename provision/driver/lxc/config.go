@@ -6,7 +6,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/confine"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // common is what the distribution's common.conf of LXC 5.0 sets for every
@@ -27,7 +27,7 @@ var devices = []string{"c *:* m", "b *:* m", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rw
 // config is the configuration of an environment's container, with more lines.
 //
 // Source: lxc.container.conf(5).
-func config(e *confine.Env, binds []agent.Bind, filter string, more []string) (string, error) {
+func config(e *confine.Env, binds []wire.Bind, filter string, more []string) (string, error) {
 	lines := append([]string{
 		"lxc.uts.name = " + e.Spec.Label,
 		"lxc.rootfs.path = dir:" + e.Root,

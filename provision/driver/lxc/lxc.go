@@ -21,8 +21,8 @@ import (
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // Driver runs things in a container of LXC.
@@ -173,7 +173,7 @@ func limit(ctx context.Context, e *confine.Env) error {
 
 // files makes the volumes and the configuration, and describes what the
 // container stands on.
-func files(ctx context.Context, e *confine.Env, filter string, more []string) (g agent.Setup, err error) {
+func files(ctx context.Context, e *confine.Env, filter string, more []string) (g wire.Setup, err error) {
 	g, binds, err := e.InitSetup(ctx)
 	if err != nil {
 		return g, err
@@ -190,7 +190,7 @@ func files(ctx context.Context, e *confine.Env, filter string, more []string) (g
 
 // start starts the container, which runs when lxc-start returns, and takes
 // over the group that it is in.
-func start(ctx context.Context, e *confine.Env, g agent.Setup) error {
+func start(ctx context.Context, e *confine.Env, g wire.Setup) error {
 	argv := append(append([]string{"--"}, command(e, "lxc-start")...), "--daemon", "--rcfile", e.Dir(file))
 	if err := e.SetUpThenRun(ctx, g, argv...); err != nil {
 		if log := causes(tail(ctx, e)); len(log) > 0 {

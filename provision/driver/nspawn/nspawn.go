@@ -20,8 +20,8 @@ import (
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // Driver runs things in a container of systemd-nspawn.
@@ -157,7 +157,7 @@ func refused(err error) error {
 // systemd-nspawn would add for its user's comfort and no other technology has
 // (time zone, name servers, settings beside the image, a /tmp in memory) is
 // left out.
-func argv(e *confine.Env, binds []agent.Bind, filter string) []string {
+func argv(e *confine.Env, binds []wire.Bind, filter string) []string {
 	out := append(e.Group.EnterArgs(), "--env", "SYSTEMD_NSPAWN_LOCK=0", "--env", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 	if filter == filterOff {
 		out = append(out, "--env", "SYSTEMD_SECCOMP=0")

@@ -9,7 +9,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // minMemory is what a kernel, its RAM disk and the agent need to come up.
@@ -51,7 +51,7 @@ func validate(spec driver.Spec, o options) error {
 }
 
 // initConfig is what the agent does as init of this machine.
-func initConfig(spec driver.Spec) agent.InitConfig {
+func initConfig(spec driver.Spec) wire.InitConfig {
 	serials := make([]string, len(spec.Volumes))
 	for i := range serials {
 		serials[i] = volumeSerial(i)

@@ -17,9 +17,9 @@ import (
 	"bakeoff/provision/guest"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/qmp"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
+	"bakeoff/reach/wire"
 )
 
 // Create makes a machine and returns when the agent in it answers.
@@ -53,7 +53,7 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	if m.disks, err = in.storage(ctx, o); err != nil {
 		return err
 	}
-	err = guest.Initramfs(ctx, in.host, agent.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.spec, o),
+	err = guest.Initramfs(ctx, in.host, wire.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.spec, o),
 		Wanted: wantedModules(m), Agent: in.spec.Agent, Config: initConfig(in.spec), Out: path.Join(in.spec.Dir, fileInitramfs)})
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (in *Instance) describe(ctx context.Context, m machine, o options) error {
 		return fault.New(fault.Lab, "QEMU runs with %s instead of %s", accel, m.accel)
 	}
 	in.info = driver.Info{
-		Agent: agent.GuestAgent, Scratch: agent.GuestScratch, Volumes: volumesInside(in.spec),
+		Agent: wire.GuestAgent, Scratch: wire.GuestScratch, Volumes: volumesInside(in.spec),
 		Limits: guest.MachineLimits(in.group, in.spec), OwnKernel: true,
 		Facts: map[string]string{
 			driver.FactAccelerator: accel, "machine": m.kind, "qemu": monitor.Version().String(),

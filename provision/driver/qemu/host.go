@@ -9,8 +9,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // sandbox is what QEMU may not do once it runs: gain privileges, start
@@ -59,7 +59,7 @@ func parseVersion(text string) string {
 
 // accelerator decides what runs the guest. What was asked for and cannot be
 // had is refused; nothing is replaced silently.
-func accelerator(wanted string, kvm agent.KVMResult) (string, error) {
+func accelerator(wanted string, kvm wire.KVMResult) (string, error) {
 	switch {
 	case wanted == accelTCG, wanted == accelAuto && !kvm.Works:
 		return accelTCG, nil
@@ -128,7 +128,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	}
 	kvm, err := guest.ProbeKVM(ctx, host, "")
 	if err != nil {
-		kvm = agent.KVMResult{Reason: "not probed: " + err.Error()}
+		kvm = wire.KVMResult{Reason: "not probed: " + err.Error()}
 	}
 	a.Facts["kvm"] = "works"
 	if !kvm.Works {

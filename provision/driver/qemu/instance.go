@@ -12,10 +12,10 @@ import (
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 const (
@@ -35,7 +35,7 @@ type Instance struct {
 	host conn.Conn
 	spec driver.Spec
 	info driver.Info
-	boot agent.BootReport
+	boot wire.BootReport
 
 	group   *cgroup.Group
 	tap     bool

@@ -12,8 +12,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 func settings(v param.Values) options {
@@ -125,10 +125,10 @@ func TestModulesBelongToTheirKernel(t *testing.T) {
 }
 
 func TestAccelerator(t *testing.T) {
-	no, yes := agent.KVMResult{Probed: true, Reason: "it spins"}, agent.KVMResult{Probed: true, Works: true}
+	no, yes := wire.KVMResult{Probed: true, Reason: "it spins"}, wire.KVMResult{Probed: true, Works: true}
 	for _, tt := range []struct {
 		wanted string
-		kvm    agent.KVMResult
+		kvm    wire.KVMResult
 		want   string
 	}{
 		{accelAuto, yes, accelKVM}, {accelAuto, no, accelTCG}, {accelTCG, yes, accelTCG}, {accelKVM, yes, accelKVM},

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"bakeoff/base/param"
-	"bakeoff/reach/agent"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // Debian's kernel has /proc/schedstat and its guests have no control groups of
@@ -17,7 +17,7 @@ func TestSchedstatOfAGuest(t *testing.T) {
 	in := create(t, specOf(t, param.Values{"machine": "microvm"}))
 	t.Logf("/proc/schedstat:\n%s", output(t, in, "cat", "/proc/schedstat"))
 	const work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
-	var r agent.ExecResult
+	var r wire.ExecResult
 	text := output(t, in, in.Info().Agent, "exec", "--json", "--", "/bin/sh", "-c", work)
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/wire"
 )
 
 // meteredLab has load from another host, and a meter on either: each counts so
@@ -142,13 +142,13 @@ func bothEndsCounted(t *testing.T, folder string) (n int) {
 		}
 		dir := filepath.Join(folder, store.RawDir, fmt.Sprintf("%d-%d-%s-%s", l.Block, l.Position, l.Contender, l.Cell))
 		for blob, want := range map[string]struct {
-			line   agent.Span
+			line   wire.Span
 			joules float64
 		}{
-			workload.Host:          {agent.Span{Before: *l.Before, After: *l.After}, 7},
-			workload.GeneratorHost: {agent.Span{Before: *l.GeneratorBefore, After: *l.GeneratorAfter}, 3},
+			workload.Host:          {wire.Span{Before: *l.Before, After: *l.After}, 7},
+			workload.GeneratorHost: {wire.Span{Before: *l.GeneratorBefore, After: *l.GeneratorAfter}, 3},
 		} {
-			var raw agent.Span
+			var raw wire.Span
 			readJSON(t, filepath.Join(dir, blob), &raw)
 			if in, kept := spentIn(want.line), spentIn(raw); in != want.joules || kept != want.joules {
 				t.Errorf("%s of %d/%d: %g J in the line, %g J in the file; the meter counted %g J", blob, l.Block, l.Position, in, kept, want.joules)
@@ -159,7 +159,7 @@ func bothEndsCounted(t *testing.T, folder string) (n int) {
 }
 
 // spentIn is the energy of a span, NaN where there is none.
-func spentIn(s agent.Span) float64 {
+func spentIn(s wire.Span) float64 {
 	if j := s.After.Since(s.Before).Joules; j != nil {
 		return *j
 	}
@@ -190,7 +190,7 @@ func costsOfBothEnds(t *testing.T, r analysis.Results, folder string) {
 		}
 		for _, x := range s.Samples {
 			seen[s.Metric]++
-			var work agent.Result
+			var work wire.Result
 			readJSON(t, filepath.Join(folder, store.RawDir, fmt.Sprintf("%d-%d-%s-%s", x.Block, x.Position, s.Contender, s.Cell), workload.Work), &work)
 			requests := 0.0
 			for _, v := range work.Values {

@@ -1,4 +1,4 @@
-package agent
+package loop
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/sample"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // Timed is the timed part of a loop: units of work done one after another for
@@ -326,9 +327,9 @@ func (t Timing) Rate() float64 { return t.Work / t.Elapsed.Seconds() }
 
 // Result makes the result of a loop: its check, and its values beside
 // those of the timing. unit is the name of one unit of work.
-func (t Timing) Result(unit string, check Check, values ...sample.Value) Result {
+func (t Timing) Result(unit string, check wire.Check, values ...sample.Value) wire.Result {
 	check.Verified, check.Scaling = true, t.Scaling
-	return Result{
+	return wire.Result{
 		Values:           values,
 		Work:             t.Work,
 		WorkUnit:         unit,

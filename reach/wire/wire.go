@@ -1,41 +1,13 @@
-// Package agent is the program on the target: one small static binary that
-// runs native workloads, wraps any command with counters, reads the
-// fingerprint, and is init in a guest that has nothing else.
-//
-// This file is what both sides share; the rest of the package runs on the
-// target only.
-package agent
+// Package wire is what bakeoff and its agent exchange: plain data, schemas and
+// exit codes. It starts nothing and connects to nothing, so what reads a run
+// back depends on this package and not on the agent.
+package wire
 
 import (
-	"context"
-	"io"
-
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/reach/probe"
 )
-
-// Loop is a native workload: the part that runs on the target.
-type Loop struct {
-	Name   string
-	Params []param.Spec
-	// Run does the work and checks itself: it verifies its answer, and that
-	// its time scales with its work. A failed check is an error.
-	Run func(ctx context.Context, p param.Values, env Env) (Result, error)
-	// Prepare makes what Run needs, once an environment and cell; Reset
-	// brings it back to the stated state before each trial. Both are
-	// idempotent, untimed, and nil where there is nothing to do.
-	Prepare, Reset func(ctx context.Context, p param.Values, env Env) error
-}
-
-// Env is what a loop is given.
-type Env struct {
-	Dir string // a directory that is the loop's alone; "" if none was given
-	// Scratch is the environment's own place for what outlives a process and
-	// is not measured: that of the hash file; "" if none was given.
-	Scratch string
-	Log     io.Writer // for people
-}
 
 // WorkSchema is the schema of a Result.
 const WorkSchema = "bakeoff/work/v1"
@@ -141,3 +113,24 @@ type ExecResult struct {
 	Stderr    []byte `json:"stderr"`
 	Truncated bool   `json:"truncated,omitempty"`
 }
+
+// The exit codes of the agent, other than those that it passes on.
+const (
+	ExitOK          = 0
+	ExitSubject     = 1   // what was to be measured failed
+	ExitInvalid     = 2   // the command line is wrong
+	ExitUnsupported = 3   // not to be had on this system
+	ExitLab         = 4   // the agent itself failed
+	ExitNotFound    = 127 // the program to run does not exist
+)
+
+// The stages of a loop, as `work --stage` names them.
+const (
+	StagePrepare = "prepare"
+	StageReset   = "reset"
+	StageRun     = "run"
+)
+
+// PauseReady is what `bakeoff-agent pause --ready` prints on standard error
+// when it runs: all that comes before its start has been done.
+const PauseReady = "ready\n"

@@ -1,4 +1,4 @@
-package agent
+package wire
 
 import (
 	"net/netip"
@@ -72,4 +72,43 @@ type BootReport struct {
 	// Error is why the guest is not what it was to be; empty when all is
 	// well. A guest with an error answers nothing else.
 	Error string `json:"error,omitempty"`
+}
+
+// InitramfsRequest is what `bakeoff-agent initramfs` reads, as JSON, on its
+// standard input. It is done by the agent on the host, so that neither the
+// agent nor the kernel's modules travel to the controller and back.
+type InitramfsRequest struct {
+	Kernel string `json:"kernel"` // path of the kernel image
+	// Modules is the directory that has lib/modules/VERSION; "" where the
+	// kernel has everything built in.
+	Modules string     `json:"modules,omitempty"`
+	Wanted  []string   `json:"wanted"` // modules by name
+	Agent   string     `json:"agent"`  // the program that becomes /init
+	Config  InitConfig `json:"config"` // its Modules are filled in
+	Out     string     `json:"out"`    // the file to write
+}
+
+// InitramfsResult is what it prints.
+type InitramfsResult struct {
+	Kernel  string   `json:"kernel"` // release, "" when it could not be told
+	Modules []string `json:"modules"`
+	Bytes   int64    `json:"bytes"`
+}
+
+// KVMResult is what `bakeoff-agent kvm-probe` prints.
+type KVMResult struct {
+	// Probed tells that a guest was really run, or could not be; false where
+	// this agent has no guest for the processor.
+	Probed bool `json:"probed"`
+	Works  bool `json:"works"`
+	// Reason says why it does not work, or why it was not probed.
+	Reason string `json:"reason,omitempty"`
+	// TimedOut tells that the guest had to be killed, and had had the CPU
+	// time that it wanted: it will not do better next time.
+	TimedOut bool `json:"timed_out,omitempty"`
+	// TSCKHz is the frequency of the time stamp counter, in kHz; 0 where
+	// there is none.
+	TSCKHz int64 `json:"tsc_khz,omitempty"`
+	// BootID is the host's boot for which this holds.
+	BootID string `json:"boot_id,omitempty"`
 }

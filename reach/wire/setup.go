@@ -1,0 +1,58 @@
+package wire
+
+import "net/netip"
+
+// Setup describes the network namespace and the root of an environment on a
+// Linux host. `bakeoff-agent setup` makes both in one process: a program for
+// each step would take longer than the steps.
+type Setup struct {
+	Network *Netns `json:"network,omitempty"`
+	Root    *Root  `json:"root,omitempty"`
+}
+
+// Netns is a network namespace of an environment's own.
+type Netns struct {
+	// Name is what ip(8) knows it by.
+	Name string `json:"name"`
+	// Of is a process whose network namespace bears the name from then on;
+	// 0 makes a new one.
+	Of int `json:"of,omitempty"`
+	// Link leads out of it; nil: it has nothing but a loopback interface.
+	Link *Link `json:"link,omitempty"`
+}
+
+// Link is a pair of virtual Ethernet devices between an environment's
+// namespace and a bridge in another.
+type Link struct {
+	Inside    string       `json:"inside"`    // name of the end in the environment's namespace
+	MAC       string       `json:"mac"`       // of that end
+	Addr      netip.Prefix `json:"addr"`      // IPv4, of that end
+	Outer     string       `json:"outer"`     // name of the end at the bridge
+	Namespace string       `json:"namespace"` // name of the namespace in which the bridge is
+	Bridge    string       `json:"bridge"`
+}
+
+// Root describes a root file system that `bakeoff-agent setup` makes on a
+// Linux host: an overlay over an image, with what programs expect in it.
+type Root struct {
+	// At is the directory where it is mounted; Lower the image, which is not
+	// written to; Upper and Work are directories of one file system. They
+	// exist, and all are the host's.
+	At    string `json:"at"`
+	Lower string `json:"lower"`
+	Upper string `json:"upper"`
+	Work  string `json:"work"`
+	// System asks for /proc, /sys (read-only) and a minimal /dev.
+	System bool `json:"system"`
+	// Dirs are made inside, with mode 1777.
+	Dirs []string `json:"dirs"`
+	// Binds are mounted inside.
+	Binds []Bind `json:"binds"`
+}
+
+// Bind is a file or directory of the host that is seen inside a root.
+type Bind struct {
+	From     string `json:"from"` // on the host
+	To       string `json:"to"`   // inside
+	ReadOnly bool   `json:"read_only"`
+}
