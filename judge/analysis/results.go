@@ -89,8 +89,9 @@ const ResultsSchema = "bakeoff/results/v1"
 // that verify can tell results that were tampered with from results by earlier
 // rules. 2: the gates order and change; results before have no number. 3: more
 // blocks are those that decide with a probability of 80 %, and not of 50. 4: CPU
-// time that no trial could tell is said to be unavailable.
-const Rules = 4
+// time that no trial could tell is said to be unavailable. 5: warnings and
+// reasons in other words.
+const Rules = 5
 
 // Scope is what a verdict speaks of.
 type Scope string

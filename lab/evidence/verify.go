@@ -207,7 +207,7 @@ func (v *verifier) drawnAgain(stored, again *plan.Plan, cat *manifest.Catalogue)
 	if newer := withoutNewer(a, b); len(newer) > 0 {
 		v.Notes = append(v.Notes, "this program knows more than the one that drew the plan, which decides nothing here: "+strings.Join(newer, ", "))
 	}
-	var d differ
+	d := differ{reworded: v.earlier}
 	d.compare("", a, b, "", "")
 	for _, x := range d.differences {
 		v.Findings = append(v.Findings, Finding{Kind: NotAsPlanned, Where: store.PlanFile + " " + x.path,
@@ -448,7 +448,7 @@ func (v *verifier) numbers() error {
 	if err != nil {
 		return err
 	}
-	var d differ
+	d := differ{reworded: v.earlier}
 	d.compare("", stored, now, "", "")
 	v.Report.Numbers = d.numbers
 	v.name(stored)

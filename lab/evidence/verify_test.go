@@ -391,6 +391,18 @@ func TestVerifyTellsEarlierRules(t *testing.T) {
 	if report.OK() || report.Findings[0].Kind != Parser {
 		t.Errorf("other results by earlier rules: %s", findings(report))
 	}
+	// Other words for the same warnings are no difference, fewer warnings are.
+	now := map[string]any{"warnings": []any{"a", "b"}, "reason": "c"}
+	for want, stored := range map[int]map[string]any{
+		0: {"warnings": []any{"x", "y"}, "reason": "z"},
+		1: {"warnings": []any{"x", "y"}, "reason": ""},
+		2: {"warnings": []any{"x"}, "reason": "z"}, // the number and the first text
+	} {
+		d := differ{reworded: true}
+		if d.compare("", stored, now, "", ""); len(d.differences) != want {
+			t.Errorf("%v: %v", stored, d.differences)
+		}
+	}
 }
 
 // What was known of the machine is evidence as well.
