@@ -15,12 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
 	"bakeoff/judge/calibrate"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/lab/trial"
 	work "bakeoff/measure/workload/calibrate"
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
@@ -229,7 +229,7 @@ func (a *app) doCalibrate(ctx context.Context, quick bool, budget time.Duration,
 	if err != nil {
 		return err
 	}
-	if err := a.printCalibration(cal, asJSON); err != nil || outcome.Ended != trial.EndedInterrupted {
+	if err := a.printCalibration(cal, asJSON); err != nil || outcome.Ended != analysis.EndedInterrupted {
 		return err
 	}
 	return interrupted(ctx, "what it found until then is kept, and less certain than asked for")

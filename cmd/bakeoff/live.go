@@ -174,7 +174,7 @@ func nowText(e trial.Event) string {
 	case trial.BlockEnd:
 		return fmt.Sprintf("block %d is done", e.Block+1)
 	case trial.End:
-		return "ended: " + endText(e.Text)
+		return "ended: " + analysis.EndedText(e.Text)
 	}
 	return e.Text
 }

@@ -60,7 +60,7 @@ func (t *told) remark(e trial.Event) (string, colour) {
 	case e.Status == store.Void && e.Kind != trial.BlockEnd:
 		t.blamed = e.Block + 1
 	case e.Status == store.Void:
-		if t.blamed == e.Block+1 || e.Text == t.void || e.Text == "" || e.Text == trial.EndedInterrupted {
+		if t.blamed == e.Block+1 || e.Text == t.void || e.Text == "" || e.Text == analysis.EndedInterrupted {
 			return "", ""
 		}
 		t.void = e.Text
@@ -116,7 +116,7 @@ func remark(e trial.Event) (string, colour) {
 	case trial.BlockEnd:
 		return outlook(e), yellow
 	case trial.End:
-		return "ended: " + endText(e.Text), bold
+		return "ended: " + analysis.EndedText(e.Text), bold
 	}
 	return "", ""
 }
@@ -134,21 +134,6 @@ func outlook(e trial.Event) string {
 	}
 	return fmt.Sprintf("a block took %s, so the budget of %s ends before the first look, which is after %d blocks: nothing will be decided; --budget %s reaches it",
 		round(e.Took), round(e.Budget), look, round((needs+needs/5).Truncate(time.Minute)+time.Minute))
-}
-
-// endText says why a run ended.
-func endText(ended string) string {
-	switch ended {
-	case "decided":
-		return "every primary comparison is decided"
-	case "blocks":
-		return "all planned blocks are done"
-	case "budget":
-		return "the time budget has no room for another block"
-	case "interrupted":
-		return "interrupted; this is what there is so far"
-	}
-	return ended
 }
 
 // blockLine is the state of the run after a block.

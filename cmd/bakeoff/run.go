@@ -143,7 +143,7 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 		return s.howToGoOn(err)
 	}
 	err = s.conclude(outcome.Results)
-	if outcome.Ended == trial.EndedInterrupted {
+	if outcome.Ended == analysis.EndedInterrupted {
 		return s.broken(ctx, err)
 	}
 	return err
@@ -410,7 +410,7 @@ func (s *session) conclude(r analysis.Results) error {
 			return err
 		}
 	}
-	if r.Blocks == 0 && r.Void > 0 && r.Ended != trial.EndedInterrupted {
+	if r.Blocks == 0 && r.Void > 0 && r.Ended != analysis.EndedInterrupted {
 		return fault.New(fault.Lab, "nothing was measured: each of the %d blocks was void, by failures of the laboratory", r.Void)
 	}
 	return failOn(s.failOn).end(r)

@@ -8,7 +8,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/judge/analysis"
-	"bakeoff/lab/trial"
 )
 
 // A laboratory in which every block was void has measured nothing: that is its
@@ -20,9 +19,9 @@ func TestNothingWasMeasured(t *testing.T) {
 		r    analysis.Results
 		want int
 	}{
-		{"each block is void", analysis.Results{Ended: "blocks", Void: 34, Missing: missing}, exitFailed},
-		{"one block counts", analysis.Results{Ended: "blocks", Void: 33, Blocks: 1, Missing: missing}, exitMissing},
-		{"somebody stopped it", analysis.Results{Ended: trial.EndedInterrupted, Void: 1, Missing: missing}, exitMissing},
+		{"each block is void", analysis.Results{Ended: analysis.EndedBlocks, Void: 34, Missing: missing}, exitFailed},
+		{"one block counts", analysis.Results{Ended: analysis.EndedBlocks, Void: 33, Blocks: 1, Missing: missing}, exitMissing},
+		{"somebody stopped it", analysis.Results{Ended: analysis.EndedInterrupted, Void: 1, Missing: missing}, exitMissing},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &session{app: &app{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}, runFlags: runFlags{json: true}}

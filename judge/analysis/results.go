@@ -114,8 +114,7 @@ type Results struct {
 	// Looks and Alphas are the preregistered ones.
 	Looks  []int     `json:"looks"`
 	Alphas []float64 `json:"alphas"`
-	// Ended says why the run ended: decided, blocks, budget, interrupted,
-	// or "" while it runs.
+	// Ended says why the run ended, one of EndedDecided …; "" while it runs.
 	Ended  string `json:"ended"`
 	Blocks int    `json:"blocks"` // that count
 	// InstanceSets is how many sets of environments served the blocks one after

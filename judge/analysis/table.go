@@ -108,9 +108,9 @@ func ReadTable(r io.Reader, name string, opt TableOptions) ([]Results, error) {
 				problems[i] = bad
 				if len(bad) == 0 {
 					out[i] = Analyse(d)
-					out[i].Ended = "blocks"
+					out[i].Ended = EndedBlocks
 					if out[i].AllDecided() {
-						out[i].Ended = "decided"
+						out[i].Ended = EndedDecided
 					}
 				}
 				t.experiments[i].rows = nil

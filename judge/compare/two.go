@@ -267,7 +267,7 @@ func (p *pair) warn() {
 	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
 		name := []string{"OLD", "NEW"}[i]
 		switch run.Ended {
-		case "decided":
+		case analysis.EndedDecided:
 			add("%s ended as soon as it was decided: such a run tends to show a difference a little too large.", name)
 		case "":
 			add("%s has not ended.", name)

@@ -145,10 +145,10 @@ func tell(p *plan.Plan, hash string, lines []store.Line) *story {
 			}
 		case store.LineResume:
 			s.ended = ""
-			interrupt("interrupted")
+			interrupt(analysis.EndedInterrupted)
 		case store.LineEnd:
 			s.ended = l.Reason
-			interrupt("interrupted")
+			interrupt(analysis.EndedInterrupted)
 		}
 	}
 	return s
@@ -205,7 +205,7 @@ func (s *story) missing(observations []analysis.Observation) []analysis.Missing 
 			k := key{contender.Name, cell.Name}
 			reason := why[k]
 			if reason == "" && s.ended != "" {
-				reason = "the run ended before it was tried: " + s.ended
+				reason = "the run ended before it was tried: " + analysis.EndedText(s.ended)
 			}
 			if !seen[k] && reason != "" {
 				out = append(out, analysis.Missing{Contender: k.contender, Cell: k.cell, Reason: reason})

@@ -47,7 +47,7 @@ func (v *verifier) leaving(data analysis.Data) {
 			}
 		}
 	}
-	if v.story.ended == "decided" && !analysis.Analyse(data).AllDecided() {
+	if v.story.ended == analysis.EndedDecided && !analysis.Analyse(data).AllDecided() {
 		v.find(NotAsPlanned, store.JournalFile, "the run ended as decided, but not every primary comparison is")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/env"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
@@ -33,7 +34,7 @@ func (r *runner) block(ctx context.Context, b plan.Block) error {
 	status, reason := store.OK, ""
 	switch {
 	case ctx.Err() != nil:
-		status, reason = store.Void, "interrupted"
+		status, reason = store.Void, analysis.EndedInterrupted
 	case err != nil:
 		status, reason = store.Void, describe(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/env"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/manifest"
@@ -265,7 +266,7 @@ func TestNothingComesUp(t *testing.T) {
 	b, r := rackBench(t)
 	r.up = func(int, string) (string, string) { return "three", "u1" }
 	out, lines, err := b.runOn(t.Context(), r)
-	if err != nil || out.Ended != EndedVoid || count(lines, isBoot) != maxFallenBoots {
+	if err != nil || out.Ended != analysis.EndedVoid || count(lines, isBoot) != maxFallenBoots {
 		t.Errorf("%v, ended %q after %d boots; want void after %d", err, out.Ended, count(lines, isBoot), maxFallenBoots)
 	}
 }
@@ -304,7 +305,7 @@ func TestResumedInAnotherSystem(t *testing.T) {
 		}
 		return nil
 	}
-	if out, _, err := b.runOn(ctx, r); err != nil || out.Ended != EndedInterrupted {
+	if out, _, err := b.runOn(ctx, r); err != nil || out.Ended != analysis.EndedInterrupted {
 		t.Fatalf("%v, ended %q", err, out.Ended)
 	}
 	journal := filepath.Join(b.dir, store.JournalFile)

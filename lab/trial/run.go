@@ -18,15 +18,6 @@ import (
 	"bakeoff/provision/driver"
 )
 
-// The reasons for which a run ends.
-const (
-	EndedDecided     = "decided"     // every primary comparison has a verdict
-	EndedBlocks      = "blocks"      // every planned block was run
-	EndedBudget      = "budget"      // the time was spent
-	EndedInterrupted = "interrupted" // somebody stopped it
-	EndedVoid        = "void"        // too many blocks failed: spare ones ran out, or a machine does not boot
-)
-
 // runner is the state of one run.
 type runner struct {
 	Options
@@ -168,15 +159,15 @@ func (r *runner) blocks(ctx context.Context) (ended string, err error) {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return EndedInterrupted, nil
+			return analysis.EndedInterrupted, nil
 		case r.decided():
-			return EndedDecided, nil
+			return analysis.EndedDecided, nil
 		case !ok && r.valid < r.planned, r.fallen >= maxFallenBoots:
-			return EndedVoid, nil
+			return analysis.EndedVoid, nil
 		case !ok:
-			return EndedBlocks, nil
+			return analysis.EndedBlocks, nil
 		case r.spent():
-			return EndedBudget, nil
+			return analysis.EndedBudget, nil
 		}
 		if err := r.block(ctx, b.Without(r.left())); err != nil {
 			return "", err

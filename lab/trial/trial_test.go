@@ -22,6 +22,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
@@ -239,7 +240,7 @@ func TestDecidesAndStops(t *testing.T) {
 	b := newBench(t, "  - {name: slow, driver: second}\n", "looks: [8, 12], alphas: [.02, .03]")
 	b.drivers[2] = &shelf{name: "second"}
 	out, lines := b.run(t.Context())
-	if out.Ended != EndedDecided {
+	if out.Ended != analysis.EndedDecided {
 		t.Fatalf("ended %q, want decided", out.Ended)
 	}
 	// 8 blocks of (base, slow, twin) twice each.
@@ -258,7 +259,7 @@ func TestDecidesAndStops(t *testing.T) {
 func TestWhatCannotRunIsMissingAndTheRestRuns(t *testing.T) {
 	b := newBench(t, "  - {name: slow, driver: shelf}\n  - {name: gone, driver: absent}\n", "looks: [8], alphas: [.05]")
 	out, _ := b.run(t.Context())
-	if out.Ended != EndedDecided && out.Ended != EndedBlocks {
+	if out.Ended != analysis.EndedDecided && out.Ended != analysis.EndedBlocks {
 		t.Errorf("ended %q", out.Ended)
 	}
 	i := slices.IndexFunc(out.Results.Missing, func(m analysisMissing) bool { return m.Contender == "gone" })
@@ -359,7 +360,7 @@ func TestInterruptedRunKeepsWhatItHas(t *testing.T) {
 		return nil
 	}
 	out, _ := b.run(ctx)
-	if out.Ended != EndedInterrupted || out.Results.Blocks != 2 || out.Results.Void != 1 {
+	if out.Ended != analysis.EndedInterrupted || out.Results.Blocks != 2 || out.Results.Void != 1 {
 		t.Errorf("ended %q with %d blocks and %d void; want interrupted, 2, 1", out.Ended, out.Results.Blocks, out.Results.Void)
 	}
 	b.dice.run = nil
@@ -380,7 +381,7 @@ func TestBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.Ended != EndedBudget || out.Results.Blocks == 0 || out.Results.Blocks == 26 {
+	if out.Ended != analysis.EndedBudget || out.Results.Blocks == 0 || out.Results.Blocks == 26 {
 		t.Errorf("ended %q after %d blocks, want budget in between", out.Ended, out.Results.Blocks)
 	}
 }

@@ -123,25 +123,9 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%.1f h", d.Hours())
 }
 
-func ended(reason string) string {
-	switch reason {
-	case "decided":
-		return "every primary comparison had its verdict"
-	case "blocks":
-		return "all planned blocks were done"
-	case "budget":
-		return "the time budget had no room for another block"
-	case "interrupted":
-		return "it was interrupted; this is what there is"
-	case "":
-		return "it has not: this is its state so far"
-	}
-	return reason
-}
-
 // ending is why a run ended, and that nothing could be decided by then.
 func ending(r analysis.Results) string {
-	text := ended(r.Ended)
+	text := analysis.EndedText(r.Ended)
 	switch {
 	case len(r.Looks) == 0 && slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary }):
 		text += "; it had no look, so nothing can be decided: that takes a design with more blocks"

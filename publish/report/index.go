@@ -15,6 +15,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 )
 
@@ -140,7 +141,7 @@ func runOf(dir, name string) (lab string, row runRow) {
 	b.head()
 	b.alarm()
 	b.verdicts()
-	row.When, row.Lead, row.Ends = b.when(), b.page.Lead, ended(e.results.Ended)
+	row.When, row.Lead, row.Ends = b.when(), b.page.Lead, analysis.EndedText(e.results.Ended)
 	row.Tally, row.Alarm = b.page.Tally, e.results.Twin != nil && e.results.Twin.Different
 	return b.page.Title, row
 }
