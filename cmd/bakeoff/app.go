@@ -1,23 +1,20 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/lab/fleet"
 )
 
 // app is what every command is given.
 type app struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	env            func(string) string
+	*cli.Streams
+	at fleet.Controller
 }
 
 // root builds the whole command line.
@@ -46,13 +43,13 @@ was tested, and writes a page that shows its evidence.`,
 	c.SetHelpFunc(func(of *cobra.Command, args []string) {
 		help(of, args)
 		if of == c || of.Name() == "run" {
-			printExitCodes(of)
+			cli.PrintExitCodes(of)
 		}
 	})
-	c.SetIn(a.stdin)
-	c.SetOut(a.stdout)
-	c.SetErr(a.stderr)
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, flagError(err)) })
+	c.SetIn(a.In)
+	c.SetOut(a.Out)
+	c.SetErr(a.Err)
+	c.SetFlagErrorFunc(cli.FlagError)
 	c.AddGroup(
 		&cobra.Group{ID: "measure", Title: "Measure:"},
 		&cobra.Group{ID: "evidence", Title: "Look at the evidence:"},
@@ -64,7 +61,7 @@ was tested, and writes a page that shows its evidence.`,
 		commands []*cobra.Command
 	}{
 		{"measure", []*cobra.Command{a.run(), a.plan()}},
-		{"evidence", []*cobra.Command{a.report(), a.serve(), a.verify(), a.export(), a.analyse(), a.compare(), a.audit()}},
+		{"evidence", reading.Commands(a.Streams, versionString())},
 		{"machine", []*cobra.Command{a.doctor(), a.calibrate(), a.compressEstimate(), a.list(), a.clean()}},
 		{"other", []*cobra.Command{a.schema(), a.completion(), a.version(), a.docs(), a.man()}},
 	} {
@@ -116,59 +113,4 @@ func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 		fix = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return fault.WithFix(fault.New(fault.Invalid, "%q is not a command", args[0]), fix)
-}
-
-// usage is an error in how command c was called.
-func usage(c *cobra.Command, err error) error {
-	return fault.WithFix(fault.Wrap(fault.Invalid, c.Name(), err), "see "+c.CommandPath()+" --help")
-}
-
-// flagError says of a flag's value what would be right, where the library says
-// which function of Go did not take it.
-func flagError(err error) error {
-	var wrong *pflag.InvalidValueError
-	if !errors.As(err, &wrong) {
-		return err
-	}
-	var want string
-	switch f := wrong.GetFlag(); f.Value.Type() {
-	case "uint64":
-		want = "a whole number from 0"
-	case "int":
-		want = "a whole number"
-	case "intSlice":
-		want = "a list of whole numbers such as 8,10,12"
-	case "float64":
-		want = "a number such as 0.02"
-	case "duration":
-		want = "a time such as 90s, 20m or 1h30m"
-	case "bool":
-		want = "true or false"
-	default:
-		return err
-	}
-	return fmt.Errorf("--%s %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), want)
-}
-
-// between accepts lo to hi arguments; what names them.
-func between(lo, hi int, what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) >= lo && len(args) <= hi {
-			return nil
-		}
-		if len(args) < lo {
-			return usage(c, fmt.Errorf("%s is missing", what))
-		}
-		if hi == 0 {
-			return usage(c, fmt.Errorf("%q: it takes no arguments", args[0]))
-		}
-		return usage(c, fmt.Errorf("%q is too much: it takes %s and no more", args[hi], what))
-	}
-}
-
-// printJSON writes v as one line of JSON.
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }

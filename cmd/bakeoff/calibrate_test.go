@@ -8,44 +8,13 @@ import (
 	"time"
 
 	"bakeoff/judge/calibrate"
+	"bakeoff/lab/calibration"
+	"bakeoff/lab/dryrun"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
-	hostdriver "bakeoff/provision/driver/host"
+	"bakeoff/lab/session"
 	"bakeoff/reach/probe"
 )
-
-func TestCalibrationLab(t *testing.T) {
-	for _, d := range []calibrationDesign{quickly, thoroughly} {
-		lab, err := manifest.Parse("calibrate", []byte(calibrationLab(d)), catalogue(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := plan.Expand(lab, catalogue(), 1, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p.Baseline != "base" || len(p.Contenders) != len(d.contenders)+2 || len(p.Family) != 2*len(d.contenders) || p.Design.Budget != d.budget {
-			t.Errorf("baseline %s, %d contenders, %d primary comparisons, %v", p.Baseline, len(p.Contenders), len(p.Family), p.Design.Budget)
-		}
-		for _, look := range d.looks {
-			if look%calibrate.Window != 0 {
-				t.Errorf("a look at %d blocks leaves part of a window of %d", look, calibrate.Window)
-			}
-		}
-	}
-	found := 0
-	for _, d := range labourers() {
-		if _, ok := d.(labour); ok {
-			found++
-		}
-		if _, ok := d.(hostdriver.Driver); ok {
-			t.Error("the plain host driver is still there")
-		}
-	}
-	if found != 1 {
-		t.Errorf("%d drivers add work, want that of the host", found)
-	}
-}
 
 const planLab = `schema: bakeoff/lab/v1
 name: web
@@ -58,40 +27,35 @@ cells: [{name: web, workload: http, primary: [throughput, cpu-per-request]}]
 func TestPlanTakesTheCalibration(t *testing.T) {
 	state := t.TempDir()
 	var out bytes.Buffer
-	a := &app{stdout: &out, env: func(k string) string {
-		if k == "BAKEOFF_STATE" {
-			return state
-		}
-		return ""
-	}}
-	if n := a.noise(); n != plan.AssumedNoise {
+	a := newApp(&out, state)
+	if n := calibration.Noise(a.at); n != plan.AssumedNoise {
 		t.Errorf("without a calibration %+v", n)
 	}
 	m := calibrate.Measured{Run: "r", At: time.Unix(0, 0).UTC(), Noise: 0.034, Visits: 2, Of: 8, Alarms: 1, PerTrial: time.Second}
-	if _, err := a.keep(probe.ReadFingerprint(nil), m); err != nil {
+	if _, err := calibration.Keep(a.at, probe.ReadFingerprint(nil), m); err != nil {
 		t.Fatal(err)
 	}
-	if n := a.noise(); n.SD != 0.034 || !strings.Contains(n.Source, "3.4 % from trial to trial, as one calibration") {
+	if n := calibration.Noise(a.at); n.SD != 0.034 || !strings.Contains(n.Source, "3.4 % from trial to trial, as one calibration") {
 		t.Errorf("with a calibration %+v", n)
 	}
 	m.CPUNoise = 0.007
-	cal, err := a.keep(probe.ReadFingerprint(nil), m)
+	cal, err := calibration.Keep(a.at, probe.ReadFingerprint(nil), m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	noise := a.noise()
+	noise := calibration.Noise(a.at)
 	if noise.CPU != 0.007 || !strings.Contains(noise.Source, "of CPU time 0.7 %") {
 		t.Errorf("with CPU time %+v", noise)
 	}
-	lab, err := manifest.Parse("lab", []byte(planLab), catalogue(), "")
+	lab, err := manifest.Parse("lab", []byte(planLab), session.Catalogue(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Expand(lab, catalogue(), 1, "test")
+	p, err := plan.Expand(lab, session.Catalogue(), 1, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := planView{Plan: p, Estimate: estimate(p, 0, noise, 0.02)}
+	v := dryrun.View{Plan: p, Estimate: dryrun.EstimateOf(p, dryrun.Options{Difference: 0.02}, noise)}
 	if v.Estimate.ByCPU == nil || *v.Estimate.ByCPU.Looks[3].Smallest > *v.Estimate.Looks[3].Smallest/4 {
 		t.Errorf("clock and CPU time are planned as %+v", v.Estimate)
 	}
@@ -117,7 +81,7 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 	if err := calibrate.Save(root, old); err != nil {
 		t.Fatal(err)
 	}
-	if n := a.noise(); n.SD != plan.AssumedNoise.SD || !strings.Contains(n.Source, "outdated") || !strings.Contains(n.Source, "kernel") {
+	if n := calibration.Noise(a.at); n.SD != plan.AssumedNoise.SD || !strings.Contains(n.Source, "outdated") || !strings.Contains(n.Source, "kernel") {
 		t.Errorf("with an outdated one %+v", n)
 	}
 }

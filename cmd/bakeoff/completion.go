@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
 )
 
 func (a *app) completion() *cobra.Command {
@@ -17,18 +18,18 @@ bash-completion.`,
   bakeoff completion zsh > "${fpath[1]}/_bakeoff"
   bakeoff completion fish > ~/.config/fish/completions/bakeoff.fish`,
 		ValidArgs: []string{"bash", "zsh", "fish"},
-		Args:      between(1, 1, "bash, zsh or fish"),
+		Args:      cli.Between(1, 1, "bash, zsh or fish"),
 		RunE: func(c *cobra.Command, args []string) error {
 			root := c.Root()
 			switch args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(a.stdout, true)
+				return root.GenBashCompletionV2(a.Out, true)
 			case "zsh":
-				return root.GenZshCompletion(a.stdout)
+				return root.GenZshCompletion(a.Out)
 			case "fish":
-				return root.GenFishCompletion(a.stdout, true)
+				return root.GenFishCompletion(a.Out, true)
 			}
-			return usage(c, fault.New(fault.Invalid, "%q is not a shell it knows", args[0]))
+			return cli.Usage(c, fault.New(fault.Invalid, "%q is not a shell it knows", args[0]))
 		},
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
+	"bakeoff/cmd/bakeoff/cli"
 	storage "bakeoff/measure/estimate"
 )
 
@@ -57,7 +58,7 @@ Of more than --sample a sample is drawn, and the error (95 %) is stated.`,
   bakeoff compress-estimate /srv --algorithm gzip-6,lz4 --record 128KiB,1MiB
   bakeoff compress-estimate /srv --algorithm zstd:1,zstd:6,zstd:15
   bakeoff compress-estimate /srv --ashift 9 --all --json | jq .rows`,
-		Args: between(1, 1, "a folder"),
+		Args: cli.Between(1, 1, "a folder"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o := storage.Options{Force: force, Pool: storage.Pool{Ashift: ashift, Old: fuse}, Now: time.Now}
 			var err error
@@ -106,27 +107,27 @@ func sizes(texts []string) ([]int64, error) {
 }
 
 func (a *app) estimateFolder(ctx context.Context, dir string, o storage.Options, asJSON bool) error {
-	live := a.terminal(a.stderr)
+	live := a.Terminal(a.Err)
 	if live {
 		shown := time.Time{}
 		o.Progress = func(done, total int64) {
 			if now := time.Now(); now.Sub(shown) > 200*time.Millisecond {
 				shown = now
-				fmt.Fprintf(a.stderr, "\r\x1b[Kreading %s of %s, %.0f %%", unit.Format(float64(done), "B"), unit.Format(float64(total), "B"), 100*math.Min(1, float64(done)/float64(total)))
+				fmt.Fprintf(a.Err, "\r\x1b[Kreading %s of %s, %.0f %%", unit.Format(float64(done), "B"), unit.Format(float64(total), "B"), 100*math.Min(1, float64(done)/float64(total)))
 			}
 		}
 	}
 	e, err := storage.Folder(ctx, dir, o)
 	if live {
-		fmt.Fprint(a.stderr, "\r\x1b[K")
+		fmt.Fprint(a.Err, "\r\x1b[K")
 	}
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return a.printJSON(e)
+		return a.PrintJSON(e)
 	}
-	a.printEstimate(a.stdout, e, o.Program)
+	a.printEstimate(a.Out, e, o.Program)
 	return nil
 }
 
@@ -169,7 +170,7 @@ func (a *app) printEstimate(w io.Writer, e storage.Estimate, p *storage.Program)
 		fmt.Fprintf(w, "; %d could not be read", e.Unread)
 	}
 	fmt.Fprint(w, "\n\n")
-	t := table{head: []string{"FILE SYSTEM", "ALGORITHM", "RECORD", "RATIO", "SPACE", "STORED", "SPEED", ""}}
+	t := cli.NewTable("FILE SYSTEM", "ALGORITHM", "RECORD", "RATIO", "SPACE", "STORED", "SPEED", "")
 	marks := map[string]bool{}
 	for _, r := range e.Rows {
 		ratio := fmt.Sprintf("%.2f", r.Ratio)
@@ -185,10 +186,9 @@ func (a *app) printEstimate(w io.Writer, e storage.Estimate, p *storage.Program)
 		}
 		mark := map[string]string{storage.Untried: "*", storage.Other: "**"}[r.Match]
 		marks[mark] = true
-		t.row(r.FileSystem, r.Name, unit.Bytes(r.Record).String(), ratio, space, unit.Format(float64(r.StoredBytes), "B"), speed, mark)
+		t.Row(r.FileSystem, r.Name, unit.Bytes(r.Record).String(), ratio, space, unit.Format(float64(r.StoredBytes), "B"), speed, mark)
 	}
-	columns, _ := a.size(w)
-	t.print(w, a.style(w), columns)
+	a.Print(t)
 	var notes []string
 	if marks["*"] {
 		notes = append(notes, "*  from its definition: it was not held against a file system")

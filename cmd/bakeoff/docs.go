@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +14,10 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/diagnosis"
 	"bakeoff/lab/manifest"
+	"bakeoff/lab/session"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
 )
@@ -21,7 +26,7 @@ import (
 type pages map[string][]byte
 
 func (p pages) write(dir string) error {
-	for _, name := range sortedKeys(p) {
+	for _, name := range slices.Sorted(maps.Keys(p)) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return fault.Wrap(fault.Lab, "docs", err)
@@ -41,7 +46,7 @@ func (a *app) docs() *cobra.Command {
 		Short:   "Write the reference pages below DIR",
 		Example: "  bakeoff docs docs/reference",
 		Hidden:  true,
-		Args:    between(1, 1, "a folder"),
+		Args:    cli.Between(1, 1, "a folder"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return referencePages(c.Root()).write(args[0])
 		},
@@ -55,7 +60,7 @@ func (a *app) man() *cobra.Command {
 		Short:   "Write the manual pages into DIR",
 		Example: "  bakeoff man /usr/local/share/man/man1",
 		Hidden:  true,
-		Args:    between(1, 1, "a folder"),
+		Args:    cli.Between(1, 1, "a folder"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return manPages(c.Root()).write(args[0])
 		},
@@ -69,7 +74,7 @@ func referencePages(root *cobra.Command) pages {
 		"workloads.md": workloadsPage(),
 		"tools.md":     toolsPage(),
 		"systems.md":   systemsPage(),
-		"lab.md":       []byte(manifest.Reference(catalogue())),
+		"lab.md":       []byte(manifest.Reference(session.Catalogue())),
 	}
 	for _, s := range schemas {
 		p[s.name+".schema.json"] = s.text()
@@ -99,8 +104,8 @@ func commandsPage(root *cobra.Command) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Commands\n\n%s\n", generated)
 	fmt.Fprintln(&b, "| exit code | meaning |\n|---|---|")
-	for _, e := range exitMeanings {
-		fmt.Fprintf(&b, "| %d | %s |\n", e.code, e.meaning)
+	for _, e := range cli.ExitMeanings {
+		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, e.Meaning)
 	}
 	for _, c := range visible(root) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n```\n%s\n```\n", c.CommandPath(), sentence(long(c)), c.UseLine())
@@ -189,7 +194,7 @@ func driversPage() []byte {
 	}
 	for _, d := range docs {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", d.Name, sentence(d.Summary))
-		for _, k := range sortedKeys(d.Enforces) {
+		for _, k := range slices.Sorted(maps.Keys(d.Enforces)) {
 			fmt.Fprintf(&b, "- holds %s by %s\n", k, d.Enforces[k])
 		}
 		fmt.Fprintf(&b, "- tuning: %s\n", strings.ReplaceAll(d.Tuning.String(), "*", `\*`))
@@ -207,7 +212,7 @@ func driversPage() []byte {
 func workloadsPage() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Workloads\n\n%s\nA workload is what is measured. Metrics marked primary get a verdict where a cell says `primary: true`.\n\n", generated)
-	docs := workloadDocs()
+	docs := diagnosis.WorkloadDocs()
 	fmt.Fprintln(&b, "| workload | what it measures | metrics |\n|---|---|---|")
 	for _, d := range docs {
 		var names []string

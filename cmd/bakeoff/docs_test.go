@@ -18,8 +18,7 @@ import (
 // TestReferenceIsFresh fails when docs/reference is not what `make docs`
 // would write.
 func TestReferenceIsFresh(t *testing.T) {
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
-	want := referencePages(a.root())
+	want := referencePages(newApp(io.Discard, "").root())
 	dir := filepath.Join("..", "..", "docs", "reference")
 	for name, text := range want {
 		have, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))

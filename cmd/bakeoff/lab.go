@@ -9,9 +9,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/trial"
-	workloadall "bakeoff/measure/workload/all"
-	driverall "bakeoff/provision/driver/all"
+	"bakeoff/lab/session"
 )
 
 // labName is the lab file that is looked for in a folder.
@@ -42,11 +40,6 @@ func labPath(args []string) (string, error) {
 	return "", fault.Wrap(fault.Invalid, "lab file", err)
 }
 
-// catalogue is what lab files can name.
-func catalogue() manifest.Catalogue {
-	return trial.CatalogueOf(driverall.Drivers(), workloadall.Workloads())
-}
-
 // labFlags are the flags that choose from a lab file. What they choose is part
 // of what is registered.
 type labFlags struct {
@@ -64,7 +57,7 @@ func (f labFlags) load(args []string) (*manifest.Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	lab, err := manifest.Parse(path, src, catalogue(), f.profile)
+	lab, err := manifest.Parse(path, src, session.Catalogue(), f.profile)
 	if err != nil {
 		return nil, err
 	}

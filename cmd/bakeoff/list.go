@@ -2,43 +2,21 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"runtime"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/lab/trial"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/diagnosis"
 	"bakeoff/measure/workload"
-	workloadall "bakeoff/measure/workload/all"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
-	"bakeoff/reach/conn"
 )
-
-// checkTime bounds how long one driver may take to look at this machine.
-const checkTime = 20 * time.Second
-
-// listed is a driver with what it says of this machine.
-type listed struct {
-	driver.Doc
-	// Status is proven, unproven or unavailable: on this machine. Here is the
-	// same; Tested is what the project itself says of the driver.
-	Status string        `json:"status"`
-	Here   string        `json:"here"`
-	Tested driver.Status `json:"tested"`
-	// Proof is when it was proven on this machine, nil when it was not.
-	Proof *time.Time          `json:"proof"`
-	Check driver.Availability `json:"check"`
-}
-
-// The words for a driver on this machine.
-const unavailable = "unavailable"
 
 func (a *app) list() *cobra.Command {
 	c := &cobra.Command{
@@ -57,10 +35,10 @@ its options or parameters, with their kinds, defaults and meaning.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return usage(c, fault.New(fault.Invalid, "%q is not a kind it lists; there are drivers, workloads, tools and systems", args[0]))
+			return cli.Usage(c, fault.New(fault.Invalid, "%q is not a kind it lists; there are drivers, workloads, tools and systems", args[0]))
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usage(c, fault.New(fault.Invalid, "say what: drivers, workloads, tools or systems"))
+			return cli.Usage(c, fault.New(fault.Invalid, "say what: drivers, workloads, tools or systems"))
 		},
 	}
 	c.AddCommand(a.listDrivers(), a.listWorkloads(), a.listTools(), a.listSystems())
@@ -91,7 +69,7 @@ func (a *app) listDrivers() *cobra.Command {
                bakeoff doctor --prove DRIVER runs its tests on this machine
   unavailable  not usable here; the reason is said`,
 		Example: "  bakeoff list drivers\n  bakeoff list drivers oci",
-		Args:    between(0, 1, "the name of a driver"),
+		Args:    cli.Between(0, 1, "the name of a driver"),
 		RunE: func(c *cobra.Command, args []string) error {
 			all := driverall.Drivers()
 			if len(args) == 1 {
@@ -101,9 +79,9 @@ func (a *app) listDrivers() *cobra.Command {
 				}
 				all = all[i : i+1]
 			}
-			drivers := a.checkDrivers(c.Context(), all)
+			drivers := diagnosis.Drivers(c.Context(), a.at, all)
 			if asJSON {
-				return a.printJSON(map[string]any{"schema": "bakeoff/list/v1", "drivers": drivers})
+				return a.PrintJSON(map[string]any{"schema": "bakeoff/list/v1", "drivers": drivers})
 			}
 			if len(args) == 1 {
 				a.describeDriver(drivers[0])
@@ -114,7 +92,7 @@ func (a *app) listDrivers() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.ValidArgsFunction = complete(func() (names []string) {
+	c.ValidArgsFunction = cli.CompleteFirst(func() (names []string) {
 		for _, d := range driverall.Drivers() {
 			names = append(names, d.Doc().Name)
 		}
@@ -123,53 +101,16 @@ func (a *app) listDrivers() *cobra.Command {
 	return c
 }
 
-// checkDrivers asks every driver whether it is usable on this machine.
-func (a *app) checkDrivers(ctx context.Context, all []driver.Driver) []listed {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	host := a.localHost()
-	proofs := a.proofs(ctx)
-	by := trial.InstallerOf(ctx, host)
-	var out []listed
-	for _, d := range all {
-		doc := d.Doc()
-		l := listed{Doc: doc, Here: string(doc.Status), Tested: doc.Status, Check: checkDriver(ctx, d, host, runtime.GOOS, by)}
-		if p, ok := proofs[doc.Name]; ok {
-			l.Here, l.Proof = string(driver.Proven), &p.At
-		}
-		if !l.Check.OK {
-			l.Here = unavailable
-		}
-		l.Status = l.Here
-		out = append(out, l)
-	}
-	slices.SortFunc(out, func(x, y listed) int { return cmp.Compare(x.Name, y.Name) })
-	return out
-}
-
-// checkDriver asks a driver about a host that runs goos.
-func checkDriver(ctx context.Context, d driver.Driver, host conn.Conn, goos string, by trial.Installer) driver.Availability {
-	doc := d.Doc()
-	if len(doc.Hosts) > 0 && !slices.Contains(doc.Hosts, goos) {
-		return driver.Availability{Reason: "runs on " + strings.Join(doc.Hosts, ", ") + " hosts, and this is " + goos}
-	}
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
-	defer cancel()
-	return by.Fit(d.Check(ctx, host, param.Defaults(doc.Options)))
-}
-
-func (a *app) driverTable(drivers []listed) {
-	t := table{head: []string{"NAME", "HERE", "WHAT IT IS"}}
+func (a *app) driverTable(drivers []diagnosis.Driver) {
+	t := cli.NewTable("NAME", "HERE", "WHAT IT IS")
 	for _, d := range drivers {
-		t.add(cell{text: d.Name}, hereCell(d.Here), cell{text: driverLine(d)})
+		t.Add(cli.Plain(d.Name), hereCell(d.Here), cli.Plain(driverLine(d)))
 	}
-	width, _ := a.size(a.stdout)
-	t.print(a.stdout, a.style(a.stdout), width)
+	a.Print(t)
 }
 
 // driverLine is a driver in a sentence: what it is, or why it is not here.
-func driverLine(d listed) string {
+func driverLine(d diagnosis.Driver) string {
 	if d.Check.OK {
 		return d.Summary + provenLine(d)
 	}
@@ -182,7 +123,7 @@ func driverLine(d listed) string {
 
 // provenLine says when a driver was proven on this machine, where the project
 // has not proven it or somebody asked again.
-func provenLine(d listed) string {
+func provenLine(d diagnosis.Driver) string {
 	switch {
 	case !d.Check.OK:
 		return ""
@@ -194,64 +135,56 @@ func provenLine(d listed) string {
 	return ""
 }
 
-func hereCell(here string) cell {
+func hereCell(here string) cli.Cell {
 	switch here {
 	case string(driver.Proven):
-		return cell{here, green}
+		return cli.Colored(here, cli.Green)
 	case string(driver.Unproven):
-		return cell{here, yellow}
+		return cli.Colored(here, cli.Yellow)
 	}
-	return cell{here, red}
+	return cli.Colored(here, cli.Red)
 }
 
-func (a *app) describeDriver(d listed) {
-	a.nameplate(d.Name, d.Summary)
-	t := table{head: []string{"", ""}}
-	t.add(cell{text: "here"}, hereCell(d.Here))
+func (a *app) describeDriver(d diagnosis.Driver) {
+	a.Nameplate(d.Name, d.Summary)
+	t := cli.NewTable("", "")
+	t.Add(cli.Plain("here"), hereCell(d.Here))
 	if !d.Check.OK {
-		t.row("", d.Check.Reason)
-		t.row("", d.Check.Fix)
+		t.Row("", d.Check.Reason)
+		t.Row("", d.Check.Fix)
 	}
-	for _, k := range sortedKeys(d.Check.Facts) {
-		t.row(k, d.Check.Facts[k])
+	for _, k := range slices.Sorted(maps.Keys(d.Check.Facts)) {
+		t.Row(k, d.Check.Facts[k])
 	}
-	t.row("status", string(d.Tested)+map[driver.Status]string{driver.Unproven: ": tested against a fake of its commands only"}[d.Tested])
+	t.Row("status", string(d.Tested)+map[driver.Status]string{driver.Unproven: ": tested against a fake of its commands only"}[d.Tested])
 	if d.Proof != nil {
-		t.row("proven here", d.Proof.Format("2006-01-02"))
+		t.Row("proven here", d.Proof.Format("2006-01-02"))
 	}
-	t.row("hosts", strings.Join(d.Hosts, ", "))
-	t.row("root", yesNo(d.Root))
-	t.row("image", yesNo(d.Image))
-	t.row("kernel of its own", yesNo(d.Kernel))
-	t.row("volumes", strings.Join(d.Backings, ", "))
-	for _, k := range sortedKeys(d.Enforces) {
-		t.row("enforces "+k, d.Enforces[k])
+	t.Row("hosts", strings.Join(d.Hosts, ", "))
+	t.Row("root", yesNo(d.Root))
+	t.Row("image", yesNo(d.Image))
+	t.Row("kernel of its own", yesNo(d.Kernel))
+	t.Row("volumes", strings.Join(d.Backings, ", "))
+	for _, k := range slices.Sorted(maps.Keys(d.Enforces)) {
+		t.Row("enforces "+k, d.Enforces[k])
 	}
-	t.row("tuning", d.Tuning.String())
-	t.row("packages", strings.Join(d.Packages, ", "))
-	t.row("source", strings.Join(d.Source, "; "))
-	t.body(a)
+	t.Row("tuning", d.Tuning.String())
+	t.Row("packages", strings.Join(d.Packages, ", "))
+	t.Row("source", strings.Join(d.Source, "; "))
+	a.PrintBody(t)
 	a.paramTable("option", d.Options)
-}
-
-// body prints a table without its head, and without rows that end in nothing.
-func (t *table) body(a *app) {
-	rows := slices.DeleteFunc(slices.Clone(t.rows), func(r []cell) bool { return r[len(r)-1].text == "" })
-	width, _ := a.size(a.stdout)
-	printRows(a.stdout, a.style(a.stdout), rows, width)
 }
 
 func (a *app) paramTable(what string, specs []param.Spec) {
 	if len(specs) == 0 {
 		return
 	}
-	fmt.Fprintln(a.stdout)
-	t := table{head: []string{strings.ToUpper(what), "KIND", "DEFAULT", "MEANING"}}
+	fmt.Fprintln(a.Out)
+	t := cli.NewTable(strings.ToUpper(what), "KIND", "DEFAULT", "MEANING")
 	for _, p := range specs {
-		t.row(p.Name, kindText(p), defaultText(p), p.Doc)
+		t.Row(p.Name, kindText(p), defaultText(p), p.Doc)
 	}
-	width, _ := a.size(a.stdout)
-	t.print(a.stdout, a.style(a.stdout), width)
+	a.Print(t)
 }
 
 // kindText is the kind of a parameter with what it allows.
@@ -282,9 +215,9 @@ func (a *app) listWorkloads() *cobra.Command {
 		Use:     "workloads [NAME]",
 		Short:   "List what can be measured, with its metrics and parameters",
 		Example: "  bakeoff list workloads\n  bakeoff list workloads files",
-		Args:    between(0, 1, "the name of a workload"),
+		Args:    cli.Between(0, 1, "the name of a workload"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			docs := workloadDocs()
+			docs := diagnosis.WorkloadDocs()
 			if len(args) == 1 {
 				i := slices.IndexFunc(docs, func(d workload.Doc) bool { return d.Name == args[0] })
 				if i < 0 {
@@ -293,13 +226,13 @@ func (a *app) listWorkloads() *cobra.Command {
 				docs = docs[i : i+1]
 			}
 			if asJSON {
-				return a.printJSON(map[string]any{"schema": "bakeoff/list/v1", "workloads": docs})
+				return a.PrintJSON(map[string]any{"schema": "bakeoff/list/v1", "workloads": docs})
 			}
 			if len(args) == 1 {
 				a.describeWorkload(docs[0])
 				return nil
 			}
-			t := table{head: []string{"NAME", "VERDICTS ON", "WHAT IT MEASURES"}}
+			t := cli.NewTable("NAME", "VERDICTS ON", "WHAT IT MEASURES")
 			for _, d := range docs {
 				var primary []string
 				for _, m := range d.Metrics {
@@ -307,16 +240,15 @@ func (a *app) listWorkloads() *cobra.Command {
 						primary = append(primary, m.Name)
 					}
 				}
-				t.row(d.Name, strings.Join(primary, " "), d.Summary)
+				t.Row(d.Name, strings.Join(primary, " "), d.Summary)
 			}
-			width, _ := a.size(a.stdout)
-			t.print(a.stdout, a.style(a.stdout), width)
+			a.Print(t)
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.ValidArgsFunction = complete(func() (names []string) {
-		for _, d := range workloadDocs() {
+	c.ValidArgsFunction = cli.CompleteFirst(func() (names []string) {
+		for _, d := range diagnosis.WorkloadDocs() {
 			names = append(names, d.Name)
 		}
 		return names
@@ -324,38 +256,27 @@ func (a *app) listWorkloads() *cobra.Command {
 	return c
 }
 
-func workloadDocs() []workload.Doc {
-	docs := []workload.Doc{}
-	for _, w := range workloadall.Workloads() {
-		docs = append(docs, w.Doc())
-	}
-	slices.SortFunc(docs, func(x, y workload.Doc) int { return cmp.Compare(x.Name, y.Name) })
-	return docs
-}
-
 func (a *app) describeWorkload(d workload.Doc) {
-	s := a.style(a.stdout)
-	a.nameplate(d.Name, d.Summary)
-	t := table{head: []string{"METRIC", "UNIT", "BETTER", "COMPARED BY", "MEANING"}}
+	a.Nameplate(d.Name, d.Summary)
+	t := cli.NewTable("METRIC", "UNIT", "BETTER", "COMPARED BY", "MEANING")
 	for _, m := range d.Metrics {
 		name := m.Name
 		if m.Primary {
 			name += " (primary)"
 		}
-		t.row(name, m.Unit, string(m.Better), string(m.Scale), m.Doc)
+		t.Row(name, m.Unit, string(m.Better), string(m.Scale), m.Doc)
 	}
-	width, _ := a.size(a.stdout)
-	t.print(a.stdout, s, width)
+	a.Print(t)
 	a.paramTable("parameter", d.Params)
-	fmt.Fprintln(a.stdout)
-	facts := table{head: []string{"", ""}}
-	facts.row("volume", d.Volume)
-	facts.row("other end", map[bool]string{true: "a load generator outside the environment"}[d.Peer])
-	facts.row("programs", strings.Join(d.Programs, ", "))
-	facts.row("programs outside", strings.Join(d.PeerPrograms, ", "))
-	facts.row("state", d.State+", cache "+d.Cache)
-	facts.row("source", strings.Join(d.Source, "; "))
-	facts.body(a)
+	fmt.Fprintln(a.Out)
+	facts := cli.NewTable("", "")
+	facts.Row("volume", d.Volume)
+	facts.Row("other end", map[bool]string{true: "a load generator outside the environment"}[d.Peer])
+	facts.Row("programs", strings.Join(d.Programs, ", "))
+	facts.Row("programs outside", strings.Join(d.PeerPrograms, ", "))
+	facts.Row("state", d.State+", cache "+d.Cache)
+	facts.Row("source", strings.Join(d.Source, "; "))
+	a.PrintBody(facts)
 }
 
 func yesNo(b bool) string {
@@ -363,23 +284,4 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// complete offers names for the first argument.
-func complete(names func() []string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return names(), cobra.ShellCompDirectiveNoFileComp
-	}
 }

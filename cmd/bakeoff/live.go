@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/cmd/bakeoff/reading"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/trial"
 )
@@ -21,7 +23,7 @@ import (
 type live struct {
 	mu      sync.Mutex
 	out     io.Writer
-	style   style
+	style   cli.Style
 	size    func() (columns, rows int)
 	now     func() time.Time
 	state   liveState
@@ -45,7 +47,7 @@ type liveState struct {
 // redraw is the shortest time between two frames.
 const redraw = 250 * time.Millisecond
 
-func newLive(out io.Writer, s style, size func() (int, int), state liveState) *live {
+func newLive(out io.Writer, s cli.Style, size func() (int, int), state liveState) *live {
 	l := &live{out: out, style: s, size: size, now: time.Now, state: state, stop: make(chan struct{}), done: make(chan struct{})}
 	io.WriteString(out, "\x1b[?25l") // hide the cursor
 	go l.tick()
@@ -84,8 +86,8 @@ func (l *live) event(e trial.Event) {
 	if line != "" {
 		l.erase()
 		columns, _ := l.size()
-		for _, part := range wrap(safetext.Clip(safetext.Line(line), 4*columns), columns) {
-			fmt.Fprintln(l.out, l.style.paint(c, part))
+		for _, part := range cli.Wrap(safetext.Clip(safetext.Line(line), 4*columns), columns) {
+			fmt.Fprintln(l.out, l.style.Paint(c, part))
 		}
 	}
 	if line != "" || e.Kind == trial.BlockEnd || l.now().Sub(l.last) >= redraw {
@@ -134,7 +136,7 @@ func (l *live) draw() {
 
 // frame is the view in lines of at most columns cells, at most rows of them.
 // It is pure.
-func frame(s liveState, now time.Time, columns, rows int, st style) []string {
+func frame(s liveState, now time.Time, columns, rows int, st cli.Style) []string {
 	e := s.event
 	elapsed := e.Elapsed
 	if !s.busy && !s.at.IsZero() && e.Kind != trial.End {
@@ -153,7 +155,7 @@ func frame(s liveState, now time.Time, columns, rows int, st style) []string {
 		spent = "time   " + timeText(elapsed, 0)
 	}
 	lines := []string{
-		st.paint(bold, safetext.Clip(s.title, columns)),
+		st.Paint(cli.Bold, safetext.Clip(s.title, columns)),
 		safetext.Clip(done, columns),
 		safetext.Clip(spent, columns),
 		safetext.Clip("now    "+safetext.Line(nowText(e)), columns),
@@ -190,12 +192,12 @@ func progressBar(done, all, width int) string {
 
 // comparisonLines shows the primary comparisons, those still open first when
 // there is not room for all.
-func comparisonLines(r analysis.Results, columns, rows int, st style) []string {
+func comparisonLines(r analysis.Results, columns, rows int, st cli.Style) []string {
 	var open, decided []analysis.Comparison
 	for _, c := range r.Comparisons {
 		switch {
 		case !c.Primary:
-		case isDecided(c):
+		case reading.IsDecided(c):
 			decided = append(decided, c)
 		default:
 			open = append(open, c)
@@ -207,10 +209,10 @@ func comparisonLines(r analysis.Results, columns, rows int, st style) []string {
 	}
 	room := rows - 2
 	shown := all[:min(len(all), room)]
-	l := layoutFor(shown, columns)
-	lines := []string{"", st.paint(dim, safetext.Clip(l.head(r.Baseline), columns))}
+	l := reading.LayoutFor(shown, columns)
+	lines := []string{"", st.Paint(cli.Dim, safetext.Clip(l.Head(r.Baseline), columns))}
 	for _, c := range shown {
-		lines = append(lines, l.line(c, r.Margin, st))
+		lines = append(lines, l.Line(c, r.Margin, st))
 	}
 	if hidden := len(all) - len(shown); hidden > 0 {
 		lines[len(lines)-1] = fmt.Sprintf("… and %d more", hidden+1)

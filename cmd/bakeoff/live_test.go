@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"bakeoff/base/sample"
+	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
@@ -41,7 +42,7 @@ func TestFrameFits(t *testing.T) {
 				s := liveState{title: "bakeoff quick  seed 1  runs/20260102T030405Z-quick", at: start, results: results(n),
 					event: trial.Event{Kind: trial.TrialEnd, Block: 3, Position: 12, Contender: "microvm", Cell: "http-50",
 						Done: 3, Void: 1, Planned: 26, Elapsed: time.Minute, Budget: 8 * time.Minute}}
-				lines := frame(s, start.Add(time.Second), columns, rows, style{})
+				lines := frame(s, start.Add(time.Second), columns, rows, cli.Style{})
 				if len(lines) > rows {
 					t.Errorf("%d×%d with %d comparisons: %d lines", columns, rows, n, len(lines))
 				}
@@ -60,7 +61,7 @@ func TestFrameTells(t *testing.T) {
 	s := liveState{title: "bakeoff quick", at: start, results: results(2),
 		event: trial.Event{Kind: trial.Environment, Block: 3, Contender: "microvm",
 			Done: 3, Void: 1, Planned: 26, Elapsed: time.Minute, Budget: 8 * time.Minute}}
-	text := strings.Join(frame(s, start.Add(10*time.Second), 100, 30, style{}), "\n")
+	text := strings.Join(frame(s, start.Add(10*time.Second), 100, 30, cli.Style{}), "\n")
 	for _, want := range []string{
 		"3 of at most 26, 1 void", "1m10s of 8m0s, at most 6m50s left", "block 4: making environments (microvm)",
 		"crun sha256-16k throughput", "+0.1 % [−1.0, +1.0] inconclusive",
@@ -80,7 +81,7 @@ func TestFrameTells(t *testing.T) {
 // them anywhere.
 func TestRemarksAreFoldedAtWords(t *testing.T) {
 	var out bytes.Buffer
-	l := newLive(&out, style{}, func() (int, int) { return 40, 24 }, liveState{title: "t"})
+	l := newLive(&out, cli.Style{}, func() (int, int) { return 40, 24 }, liveState{title: "t"})
 	l.event(trial.Event{Kind: trial.TrialEnd, Status: store.Subject, Contender: "microvm", Cell: "blog", Planned: 8,
 		Text: "the server answered nothing within the time"})
 	l.close()
@@ -93,7 +94,7 @@ func TestRemarksAreFoldedAtWords(t *testing.T) {
 // would be measured.
 func TestNothingIsDrawnDuringATrial(t *testing.T) {
 	var out bytes.Buffer
-	l := newLive(&out, style{}, func() (int, int) { return 80, 24 }, liveState{title: "t"})
+	l := newLive(&out, cli.Style{}, func() (int, int) { return 80, 24 }, liveState{title: "t"})
 	l.event(trial.Event{Kind: trial.BlockEnd, Planned: 8})
 	l.event(trial.Event{Kind: trial.TrialStart, Contender: "host", Cell: "sha", Planned: 8})
 	l.mu.Lock()
@@ -116,25 +117,5 @@ func TestNothingIsDrawnDuringATrial(t *testing.T) {
 	}
 	if !strings.HasSuffix(text, "\x1b[?25h") {
 		t.Errorf("the cursor stays hidden: %q", text)
-	}
-}
-
-func TestIntervalBar(t *testing.T) {
-	for _, c := range []struct {
-		ratio, lo, hi float64
-		want          string
-	}{
-		{1, 0.999, 1.001, "          ··●··          "},
-		{1, 0.99, 1.01, "          ·━●━·          "},
-		{1.1, 1.05, 1.2, "          ··┊·· ━●━      "},
-		{0.1, 0.05, 0.2, "●━        ··┊··          "},
-	} {
-		got := intervalBar(comparison("a", "b", c.ratio, c.lo, c.hi, ""), 0.02, 25)
-		if utf8.RuneCountInString(got) != 25 {
-			t.Errorf("%v: %d cells", c, utf8.RuneCountInString(got))
-		}
-		if got != c.want {
-			t.Errorf("%v:\n%q, want\n%q", c.ratio, got, c.want)
-		}
 	}
 }

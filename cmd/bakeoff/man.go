@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"bakeoff/cmd/bakeoff/cli"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -49,8 +51,8 @@ func manPage(c *cobra.Command, all []*cobra.Command) []byte {
 		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", roff(outdent(c.Example)))
 	}
 	b.WriteString(".SH EXIT STATUS\n")
-	for _, e := range exitMeanings {
-		fmt.Fprintf(&b, ".TP\n.B %d\n%s\n", e.code, roff(e.meaning))
+	for _, e := range cli.ExitMeanings {
+		fmt.Fprintf(&b, ".TP\n.B %d\n%s\n", e.Code, roff(e.Meaning))
 	}
 	b.WriteString(".SH SEE ALSO\n")
 	var see []string

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/cmd/bakeoff/reading"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
@@ -23,7 +25,7 @@ type watcher interface {
 // know of: for logs and pipes.
 type plain struct {
 	out   io.Writer
-	style style
+	style cli.Style
 	// title is written before the first event: a run that is refused has none.
 	title string
 	told  told
@@ -38,7 +40,7 @@ func (p *plain) event(e trial.Event) {
 		fmt.Fprintln(p.out, blockLine(e))
 	}
 	if line, c := p.told.remark(e); line != "" {
-		fmt.Fprintln(p.out, p.style.paint(c, safetext.Line(line)))
+		fmt.Fprintln(p.out, p.style.Paint(c, safetext.Line(line)))
 	}
 }
 
@@ -54,7 +56,7 @@ type told struct {
 	void     string // why the last block was, of which nothing had been said
 }
 
-func (t *told) remark(e trial.Event) (string, colour) {
+func (t *told) remark(e trial.Event) (string, cli.Color) {
 	line, c := remark(e)
 	switch {
 	case e.Status == store.Void && e.Kind != trial.BlockEnd:
@@ -64,7 +66,7 @@ func (t *told) remark(e trial.Event) (string, colour) {
 			return "", ""
 		}
 		t.void = e.Text
-		return fmt.Sprintf("block %d: %s", e.Block+1, e.Text), red
+		return fmt.Sprintf("block %d: %s", e.Block+1, e.Text), cli.Red
 	case e.Kind == trial.TrialEnd && e.Status == store.Subject:
 		what := e.Contender + "\n" + e.Cell + "\n" + e.Text
 		if why := t.down[e.Contender]; t.failures[what] || why != "" && strings.Contains(e.Text, why) {
@@ -96,27 +98,27 @@ const maxRemark = 500
 
 // remark is what is worth a line of its own, in both views: everything that
 // is not simply going on.
-func remark(e trial.Event) (string, colour) {
+func remark(e trial.Event) (string, cli.Color) {
 	switch e.Kind {
 	case trial.Preparing:
-		return e.Text, dim
+		return e.Text, cli.Dim
 	case trial.Unavailable:
-		return fmt.Sprintf("%s cannot run here: %s", e.Contender, e.Text), yellow
+		return fmt.Sprintf("%s cannot run here: %s", e.Contender, e.Text), cli.Yellow
 	case trial.Environment:
 		if e.Status != "" && e.Status != store.OK {
-			return fmt.Sprintf("block %d: %s did not come up: %s", e.Block+1, e.Contender, e.Text), yellow
+			return fmt.Sprintf("block %d: %s did not come up: %s", e.Block+1, e.Contender, e.Text), cli.Yellow
 		}
 	case trial.TrialEnd:
 		switch e.Status {
 		case store.Subject:
-			return fmt.Sprintf("block %d: %s failed at %s: %s", e.Block+1, e.Contender, e.Cell, e.Text), yellow
+			return fmt.Sprintf("block %d: %s failed at %s: %s", e.Block+1, e.Contender, e.Cell, e.Text), cli.Yellow
 		case store.Void:
-			return fmt.Sprintf("block %d is void: %s at %s: %s", e.Block+1, e.Contender, e.Cell, e.Text), red
+			return fmt.Sprintf("block %d is void: %s at %s: %s", e.Block+1, e.Contender, e.Cell, e.Text), cli.Red
 		}
 	case trial.BlockEnd:
-		return outlook(e), yellow
+		return outlook(e), cli.Yellow
 	case trial.End:
-		return "ended: " + analysis.EndedText(e.Text), bold
+		return "ended: " + analysis.EndedText(e.Text), cli.Bold
 	}
 	return "", ""
 }
@@ -147,29 +149,10 @@ func blockLine(e trial.Event) string {
 	}
 	line += ", " + timeText(e.Elapsed, e.Budget)
 	if e.Results != nil {
-		decided, all := decidedOf(*e.Results)
+		decided, all := reading.Decided(*e.Results)
 		line += fmt.Sprintf(", %d of %d comparisons decided", decided, all)
 	}
 	return line
-}
-
-// decidedOf counts the primary comparisons that have a verdict that says
-// something, and all.
-func decidedOf(r analysis.Results) (decided, all int) {
-	for _, c := range r.Comparisons {
-		if !c.Primary {
-			continue
-		}
-		all++
-		if isDecided(c) {
-			decided++
-		}
-	}
-	return decided, all
-}
-
-func isDecided(c analysis.Comparison) bool {
-	return c.Verdict == analysis.Better || c.Verdict == analysis.Worse || c.Verdict == analysis.Equivalent
 }
 
 // timeText is time spent and allowed.

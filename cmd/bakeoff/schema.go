@@ -6,8 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/audit"
 	"bakeoff/lab/manifest"
+	"bakeoff/lab/session"
 )
 
 // schemas are the files that people write, in the order in which help names
@@ -16,7 +18,7 @@ var schemas = []struct {
 	name string
 	text func() []byte
 }{
-	{"lab", func() []byte { return manifest.JSONSchema(catalogue()) }},
+	{"lab", func() []byte { return manifest.JSONSchema(session.Catalogue()) }},
 	{"published", audit.JSONSchema},
 }
 
@@ -36,7 +38,7 @@ first line like this one:
   # yaml-language-server: $schema=lab.schema.json`,
 		Example: `  bakeoff schema > lab.schema.json
   bakeoff schema published > published.schema.json`,
-		Args:      between(0, 1, "lab or published"),
+		Args:      cli.Between(0, 1, "lab or published"),
 		ValidArgs: names,
 		RunE: func(c *cobra.Command, args []string) error {
 			name := "lab"
@@ -45,11 +47,11 @@ first line like this one:
 			}
 			for _, s := range schemas {
 				if s.name == name {
-					_, err := a.stdout.Write(s.text())
+					_, err := a.Out.Write(s.text())
 					return err
 				}
 			}
-			return usage(c, fmt.Errorf("there is no schema of %q; there are %s", name, strings.Join(names, ", ")))
+			return cli.Usage(c, fmt.Errorf("there is no schema of %q; there are %s", name, strings.Join(names, ", ")))
 		},
 	}
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/reach/system"
 	systemall "bakeoff/reach/system/all"
 )
@@ -24,7 +26,7 @@ servers keep their configuration, when the system is ready, what is counted.
   proven    the project's tests ask a real one
   unproven  written from its manuals; no test of the project has run on one`,
 		Example: "  bakeoff list systems\n  bakeoff list systems freebsd",
-		Args:    between(0, 1, "the name of a system"),
+		Args:    cli.Between(0, 1, "the name of a system"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			docs := systemDocs()
 			if len(args) == 1 {
@@ -36,22 +38,21 @@ servers keep their configuration, when the system is ready, what is counted.
 			}
 			switch {
 			case asJSON:
-				return a.printJSON(map[string]any{"schema": "bakeoff/list/v1", "systems": docs})
+				return a.PrintJSON(map[string]any{"schema": "bakeoff/list/v1", "systems": docs})
 			case len(args) == 1:
 				a.describeSystem(docs[0])
 				return nil
 			}
-			t := table{head: []string{"NAME", "STATUS", "PACKAGES BY", "WHAT IT IS"}}
+			t := cli.NewTable("NAME", "STATUS", "PACKAGES BY", "WHAT IT IS")
 			for _, d := range docs {
-				t.row(d.Name, string(d.Status), d.Manager.Name, d.Summary)
+				t.Row(d.Name, string(d.Status), d.Manager.Name, d.Summary)
 			}
-			width, _ := a.size(a.stdout)
-			t.print(a.stdout, a.style(a.stdout), width)
+			a.Print(t)
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.ValidArgsFunction = complete(func() (names []string) {
+	c.ValidArgsFunction = cli.CompleteFirst(func() (names []string) {
 		for _, d := range systemDocs() {
 			names = append(names, d.Name)
 		}
@@ -84,10 +85,10 @@ func systemRows(d system.Doc) [][2]string {
 	if d.Manager.Update != nil {
 		rows = slices.Insert(rows, 2, [2]string{"fetch the lists", strings.Join(d.Manager.Update, " ")})
 	}
-	for _, k := range sortedKeys(d.Files) {
+	for _, k := range slices.Sorted(maps.Keys(d.Files)) {
 		rows = append(rows, [2]string{"file of " + k, d.Files[k]})
 	}
-	for _, k := range sortedKeys(d.Packages) {
+	for _, k := range slices.Sorted(maps.Keys(d.Packages)) {
 		rows = append(rows, [2]string{"package of " + k, d.Packages[k]})
 	}
 	if len(d.Without) > 0 {
@@ -101,12 +102,12 @@ func systemRows(d system.Doc) [][2]string {
 }
 
 func (a *app) describeSystem(d system.Doc) {
-	a.nameplate(d.Name, d.Summary)
-	t := table{head: []string{"", ""}}
+	a.Nameplate(d.Name, d.Summary)
+	t := cli.NewTable("", "")
 	for _, r := range systemRows(d) {
-		t.row(r[0], r[1])
+		t.Row(r[0], r[1])
 	}
-	t.body(a)
+	a.PrintBody(t)
 }
 
 // systemsPage is the reference page of the systems.

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/diagnosis"
 	"bakeoff/measure/tool"
 	toolall "bakeoff/measure/tool/all"
 )
@@ -31,7 +33,7 @@ func (a *app) listTools() *cobra.Command {
 Each is a workload of the same name. An environment that is made from an image
 gets its programs with the image; on the bare host they must be installed.`,
 		Example: "  bakeoff list tools\n  bakeoff list tools fio",
-		Args:    between(0, 1, "the name of a tool"),
+		Args:    cli.Between(0, 1, "the name of a tool"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			tools := findTools()
 			if len(args) == 1 {
@@ -42,27 +44,26 @@ gets its programs with the image; on the bare host they must be installed.`,
 				tools = tools[i : i+1]
 			}
 			if asJSON {
-				return a.printJSON(map[string]any{"schema": "bakeoff/list/v1", "tools": tools})
+				return a.PrintJSON(map[string]any{"schema": "bakeoff/list/v1", "tools": tools})
 			}
 			if len(args) == 1 {
 				a.describeTool(tools[0])
 				return nil
 			}
-			t := table{head: []string{"NAME", "HERE", "WHAT IT IS"}}
+			t := cli.NewTable("NAME", "HERE", "WHAT IT IS")
 			for _, l := range tools {
-				here, line := cell{"yes", green}, l.Summary
+				here, line := cli.Colored("yes", cli.Green), l.Summary
 				if l.Here == "" {
-					here, line = cell{"no", red}, line+"; "+l.Install
+					here, line = cli.Colored("no", cli.Red), line+"; "+l.Install
 				}
-				t.add(cell{text: l.Name}, here, cell{text: line})
+				t.Add(cli.Plain(l.Name), here, cli.Plain(line))
 			}
-			width, _ := a.size(a.stdout)
-			t.print(a.stdout, a.style(a.stdout), width)
+			a.Print(t)
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.ValidArgsFunction = complete(func() (names []string) {
+	c.ValidArgsFunction = cli.CompleteFirst(func() (names []string) {
 		for _, x := range toolall.Tools() {
 			names = append(names, x.Doc().Name)
 		}
@@ -76,8 +77,8 @@ func findTools() []listedTool {
 	out := []listedTool{}
 	for _, x := range toolall.Tools() {
 		l := listedTool{Doc: x.Doc()}
-		if found, _ := lookFor(l.Program, "", l.Packages["debian"]...); len(found) > 0 {
-			if found[0].State == good {
+		if found, _ := diagnosis.LookFor(l.Program, "", l.Packages["debian"]...); len(found) > 0 {
+			if found[0].State == diagnosis.Good {
 				l.Here = found[0].Text
 			} else {
 				l.Install = found[0].Fix
@@ -89,20 +90,20 @@ func findTools() []listedTool {
 }
 
 func (a *app) describeTool(l listedTool) {
-	a.nameplate(l.Name, l.Summary)
-	t := table{head: []string{"", ""}}
-	t.row("program", l.Program)
-	t.row("here", l.Here)
-	t.row("to install", l.Install)
+	a.Nameplate(l.Name, l.Summary)
+	t := cli.NewTable("", "")
+	t.Row("program", l.Program)
+	t.Row("here", l.Here)
+	t.Row("to install", l.Install)
 	for _, s := range systemDocs() {
 		if packages := l.Packages[s.Name]; len(packages) > 0 {
-			t.row("on "+s.Name, s.InstallLine(packages...))
+			t.Row("on "+s.Name, s.InstallLine(packages...))
 		}
 	}
-	t.row("server", string(l.Server))
-	t.row("source", strings.Join(l.Source, "; "))
-	t.row("measured by", "the workload "+l.Name+": bakeoff list workloads "+l.Name)
-	t.body(a)
+	t.Row("server", string(l.Server))
+	t.Row("source", strings.Join(l.Source, "; "))
+	t.Row("measured by", "the workload "+l.Name+": bakeoff list workloads "+l.Name)
+	a.PrintBody(t)
 }
 
 func toolsPage() []byte {

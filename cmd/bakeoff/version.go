@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/reach/agent"
 )
 
@@ -26,9 +27,9 @@ func (a *app) version() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  bakeoff version",
-		Args:    between(0, 0, ""),
+		Args:    cli.Between(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.stdout, "bakeoff %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(a.Out, "bakeoff %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -211,3 +211,11 @@ func (e Estimate) Needs(difference float64) Need {
 	need.At = e.once + time.Duration(need.Blocks)*e.Block
 	return need
 }
+
+// Finite returns nil for what JSON has no number for: infinity and NaN.
+func Finite(f float64) *float64 {
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return nil
+	}
+	return &f
+}

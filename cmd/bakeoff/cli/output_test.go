@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+)
+
+// A write that failed is said once, whether the command noticed it or not.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	full := errors.New("no space left on device")
+	o := &output{w: failing{full}}
+	if _, err := io.WriteString(o, "a table"); !errors.Is(err, full) {
+		t.Fatalf("Write: %v", err)
+	}
+	unnoticed := o.joined(nil)
+	if ExitCode(unnoticed) != ExitFailed || !strings.Contains(unnoticed.Error(), "standard output") {
+		t.Errorf("a failure that nobody noticed: %v", unnoticed)
+	}
+	noticed := fault.Wrap(fault.Lab, "export", full)
+	if got := o.joined(noticed); got != noticed {
+		t.Errorf("a failure that was noticed: %v", got)
+	}
+	if err := (&output{w: io.Discard}).joined(nil); err != nil {
+		t.Errorf("nothing failed: %v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }

@@ -1,0 +1,115 @@
+// Package cli is what the commands of bakeoff share: streams, colors, tables,
+// usage errors and exit codes. It knows nothing of what they do.
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"bakeoff/base/safetext"
+)
+
+// Streams are the standard streams and the environment of one command line.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      func(string) string
+}
+
+// NewStreams returns streams that remember the first failed write; Finish
+// reports it.
+func NewStreams(in io.Reader, out, err io.Writer, env func(string) string) *Streams {
+	return &Streams{In: in, Out: &output{w: out}, Err: &output{w: err}, Env: env}
+}
+
+// PrintJSON writes v as one line of JSON.
+func (s *Streams) PrintJSON(v any) error {
+	enc := json.NewEncoder(s.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// LogWidth is the width of text for output that is no terminal: it has no edge.
+const LogWidth = 110
+
+// TextWidth is the width of running text on standard output.
+func (s *Streams) TextWidth() int {
+	if s.Terminal(s.Out) {
+		columns, _ := s.Size(s.Out)
+		return columns
+	}
+	return LogWidth
+}
+
+// ASCII reports whether the locale is not UTF-8 (locale(7)). Where no locale is
+// set, as in most containers, terminals are UTF-8 today.
+func (s *Streams) ASCII() bool {
+	locale := strings.ToLower(cmp.Or(s.Env("LC_ALL"), s.Env("LC_CTYPE"), s.Env("LANG")))
+	return locale != "" && !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
+}
+
+// Heading writes a heading after an empty line.
+func (s *Streams) Heading(text string) {
+	fmt.Fprintln(s.Out, "\n"+s.Style(s.Out).Paint(Bold, text))
+}
+
+// Print writes a table with its head, folded at the width of the terminal.
+func (s *Streams) Print(t Table) {
+	columns, _ := s.Size(s.Out)
+	t.Print(s.Out, s.Style(s.Out), columns)
+}
+
+// PrintBody writes a table without its head, and without rows whose last cell
+// is empty.
+func (s *Streams) PrintBody(t Table) {
+	columns, _ := s.Size(s.Out)
+	t.printBody(s.Out, s.Style(s.Out), columns)
+}
+
+// Paragraph writes text, two cells in, folded at the width of the terminal.
+func (s *Streams) Paragraph(c Color, text string) {
+	columns, _ := s.Size(s.Out)
+	for _, line := range Wrap("  "+text, max(columns, leastWidth)) {
+		fmt.Fprintln(s.Out, s.Style(s.Out).Paint(c, line))
+	}
+}
+
+// Nameplate writes a name and, on the same line, a summary of it, folded at the
+// width of the terminal.
+func (s *Streams) Nameplate(name, summary string) {
+	columns, _ := s.Size(s.Out)
+	lines := Wrap(name+" – "+summary, max(columns, leastWidth))
+	first := strings.TrimPrefix(lines[0], name)
+	fmt.Fprintln(s.Out, s.Style(s.Out).Paint(Bold, name)+first)
+	for _, line := range lines[1:] {
+		fmt.Fprintln(s.Out, line)
+	}
+	fmt.Fprintln(s.Out)
+}
+
+// Inert returns w, and where that is a terminal, w with foreign text made
+// harmless: a file or a pipe keeps every byte.
+func (s *Streams) Inert(w io.Writer) io.Writer {
+	if s.Terminal(w) {
+		return inert{w}
+	}
+	return w
+}
+
+type inert struct{ out io.Writer }
+
+func (i inert) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(i.out, safetext.Text(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Pad brings s to n cells.
+func Pad(s string, n int) string {
+	s = safetext.Clip(s, n)
+	return s + strings.Repeat(" ", n-cells(s))
+}

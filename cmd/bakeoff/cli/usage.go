@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"bakeoff/base/fault"
+)
+
+// Usage is an error in how command c was called.
+func Usage(c *cobra.Command, err error) error {
+	return fault.WithFix(fault.Wrap(fault.Invalid, c.Name(), err), "see "+c.CommandPath()+" --help")
+}
+
+// FlagError replaces the library's text about a flag's value, which names a
+// function of Go, with the values that the flag takes.
+func FlagError(c *cobra.Command, err error) error {
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return Usage(c, err)
+	}
+	var want string
+	switch f := wrong.GetFlag(); f.Value.Type() {
+	case "uint64":
+		want = "a whole number from 0"
+	case "int":
+		want = "a whole number"
+	case "intSlice":
+		want = "a list of whole numbers such as 8,10,12"
+	case "float64":
+		want = "a number such as 0.02"
+	case "duration":
+		want = "a time such as 90s, 20m or 1h30m"
+	case "bool":
+		want = "true or false"
+	default:
+		return Usage(c, err)
+	}
+	return Usage(c, fmt.Errorf("--%s %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), want))
+}
+
+// Between accepts lo to hi arguments; what names them in errors.
+func Between(lo, hi int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) >= lo && len(args) <= hi {
+			return nil
+		}
+		if len(args) < lo {
+			return Usage(c, fmt.Errorf("%s is missing", what))
+		}
+		if hi == 0 {
+			return Usage(c, fmt.Errorf("%q: it takes no arguments", args[0]))
+		}
+		return Usage(c, fmt.Errorf("%q is too much: it takes %s and no more", args[hi], what))
+	}
+}
+
+// CompleteFlag offers values for a flag, given the arguments so far.
+func CompleteFlag(c *cobra.Command, name string, values func(args []string) []string) {
+	err := c.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return values(args), cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic(err) // the flag was defined a line above
+	}
+}
+
+// CompleteFirst offers names for the first argument.
+func CompleteFirst(names func() []string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names(), cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,142 @@
+package reading
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/audit"
+)
+
+// maxTable bounds what is read of one table: one byte more than is parsed, so
+// that the parser says that it is too much.
+const maxTable = 1<<20 + 1
+
+func (a reader) audit() *cobra.Command {
+	var (
+		asJSON bool
+		fail   []string
+	)
+	c := &cobra.Command{
+		Use:   "audit TABLE.yaml...",
+		Short: "Say what published tables can and cannot support",
+		Long: `audit reads tables that somebody published, with the claims that rest on them,
+and answers each claim: supported, not supported, contradicted, or cannot be
+told. It looks for differences that noise could make, for ceilings of links
+and processors, for rates that cannot be, for derived columns that are not
+what they say, for missing and cropped cells, and for what the tools do that
+their figures do not say. docs/audit.md shows the format of a table by
+example, and every check with its reason.
+
+What it finds is no failure: the exit code is 0 unless --fail-on asks.`,
+		Example: `  bakeoff audit examples/published/*.yaml
+  bakeoff audit mine.yaml --fail-on contradicted
+  bakeoff audit mine.yaml --json | jq .answers`,
+		Args: cli.Between(1, math.MaxInt, "a table"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, name := range fail {
+				if !slices.Contains(answerNames(), name) {
+					return fault.New(fault.Invalid, "--fail-on %q is not one of %s", name, strings.Join(answerNames(), ", "))
+				}
+			}
+			reports, err := a.auditTables(args)
+			if err != nil {
+				return err
+			}
+			for i, r := range reports {
+				if err := a.printAudit(r, asJSON, i > 0); err != nil {
+					return err
+				}
+			}
+			return endAudit(reports, fail)
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&asJSON, "json", false, "print one object for each table, one a line")
+	f.StringSliceVar(&fail, "fail-on", nil, "exit with 3 when a claim is one of these `answers`: "+strings.Join(answerNames(), ", "))
+	cli.CompleteFlag(c, "fail-on", func([]string) []string { return answerNames() })
+	return c
+}
+
+// auditTables reads every table before the first is printed: bad input is all
+// that is said then.
+func (a reader) auditTables(names []string) (reports []audit.Report, err error) {
+	var errs []error
+	for _, name := range names {
+		src, file, err := a.readBounded(name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		t, err := audit.Parse(file, src)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		reports = append(reports, audit.Of(t))
+	}
+	return reports, errors.Join(errs...)
+}
+
+func (a reader) readBounded(name string) (src []byte, file string, err error) {
+	if name == "-" {
+		src, err = io.ReadAll(io.LimitReader(a.In, maxTable))
+		return src, "standard-input", fault.Wrap(fault.Invalid, "audit", err)
+	}
+	f, err := os.Open(name)
+	if os.IsNotExist(err) {
+		return nil, "", fault.New(fault.NotFound, "%s does not exist", name)
+	}
+	if err != nil {
+		return nil, "", fault.Wrap(fault.Invalid, "audit", err)
+	}
+	defer f.Close()
+	src, err = io.ReadAll(io.LimitReader(f, maxTable))
+	return src, name, fault.Wrap(fault.Invalid, "audit", err)
+}
+
+func (a reader) printAudit(r audit.Report, asJSON, again bool) error {
+	if asJSON {
+		return a.PrintJSON(r)
+	}
+	if again {
+		fmt.Fprintln(a.Out)
+	}
+	opt := audit.TextOption{Width: a.TextWidth(), Colour: a.Style(a.Out).Colored, ASCII: a.ASCII()}
+	return audit.Text(a.Out, r, opt)
+}
+
+// answerNames are the verdicts as one word each, for --fail-on.
+func answerNames() (names []string) {
+	for _, v := range audit.Verdicts {
+		if v != audit.Supported {
+			names = append(names, answerName(v))
+		}
+	}
+	return names
+}
+
+func answerName(v audit.Verdict) string { return strings.ReplaceAll(string(v), " ", "-") }
+
+func endAudit(reports []audit.Report, fail []string) error {
+	var lines []string
+	for _, r := range reports {
+		for _, answer := range r.Answers {
+			if name := answerName(answer.Verdict); slices.Contains(fail, name) {
+				lines = append(lines, fmt.Sprintf("--fail-on %s: %s: %s", name, r.File, answer.Claim))
+			}
+		}
+	}
+	if len(lines) > 0 {
+		return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(lines, "\n")}
+	}
+	return nil
+}

@@ -1,0 +1,466 @@
+package reading
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/base/sample"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/calibrate"
+	"bakeoff/judge/compare"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/publish/export"
+)
+
+// compareFlags are the flags of compare.
+type compareFlags struct {
+	by      string
+	margin  float64
+	alpha   float64
+	repeats []string
+	format  string
+	json    bool
+	all     bool
+	failOn  []string
+}
+
+func (a reader) compare() *cobra.Command {
+	var f compareFlags
+	c := &cobra.Command{
+		Use:   "compare OLD NEW",
+		Short: "Hold two runs against each other: a release against the last",
+		Long: `compare tells what changed from the run OLD to the run NEW: a release against
+the last, a kernel against another. Both must have done the same work.
+
+Two runs are not interleaved: whatever else changed between them looks like a
+difference of what was compared. So two changes are shown. The relative one is
+that of contender / baseline: a machine that became slower as a whole drops out
+of it. The direct one is that of the values themselves, and holds the machine's
+change too; the baseline has only this one.
+
+Runs differ even when nothing was changed. --repeats names runs of the same lab
+file in which nothing was, three at least with OLD; the intervals are widened
+by what lies between those. Without them they are widened by what three
+calibrations of the machine (bakeoff calibrate) say, which the run folders
+keep: they know only work that computes. Without either the interval covers the
+noise inside the runs alone, and there is no verdict but "not interleaved".`,
+		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
+  bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday,runs/wednesday
+  bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday --fail-on worse
+  bakeoff compare OLD NEW --by direct --json | jq '.yardstick[] | .direct.ratio'
+  bakeoff compare OLD NEW --format junit > junit.xml`,
+		Args: cli.Between(2, 2, "a pair of run folders"),
+		RunE: func(c *cobra.Command, args []string) error { return a.doCompare(c, f, args) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.by, "by", string(compare.Relative), "`change` that gets verdicts: relative to the baseline, or direct")
+	fl.Float64Var(&f.margin, "margin", 0, "largest `share` of a difference that still counts as equivalent (default OLD's)")
+	fl.Float64Var(&f.alpha, "alpha", 0.05, "error `rate` of all verdicts together")
+	fl.StringSliceVar(&f.repeats, "repeats", nil, "`runs` of the same lab file in which nothing was changed")
+	fl.StringVar(&f.format, "format", "", "`name` of a format of export, instead of a table: "+strings.Join(exportNames(), ", "))
+	fl.BoolVar(&f.all, "all", false, "show all metrics, not only the primary ones")
+	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
+	FailOnFlag(c, &f.failOn)
+	c.ValidArgsFunction = completeRuns
+	cli.CompleteFlag(c, "repeats", func([]string) []string { return RunsIn("runs") })
+	cli.CompleteFlag(c, "by", func([]string) []string { return []string{string(compare.Relative), string(compare.Direct)} })
+	cli.CompleteFlag(c, "format", func([]string) []string { return exportNames() })
+	return c
+}
+
+// exportNames are the formats that say something of a change: the others hold
+// the samples of one run.
+func exportNames() []string { return []string{"junit", "openmetrics"} }
+
+func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error {
+	if err := FailOn(f.failOn).Check(); err != nil {
+		return err
+	}
+	switch {
+	case f.json && f.format != "":
+		return cli.Usage(c, fmt.Errorf("--json and --format exclude each other"))
+	case f.format != "" && !slices.Contains(exportNames(), f.format):
+		return cli.Usage(c, fmt.Errorf("--format %q is not one of %s", f.format, strings.Join(exportNames(), ", ")))
+	case f.by != string(compare.Relative) && f.by != string(compare.Direct):
+		return cli.Usage(c, fmt.Errorf("--by %q is neither relative nor direct", f.by))
+	case !(f.alpha > 0 && f.alpha < 1):
+		return cli.Usage(c, fmt.Errorf("--alpha %g is no error rate: those lie between 0 and 1, as 0.05", f.alpha))
+	case c.Flags().Changed("margin") && !(f.margin > 0 && f.margin < 1):
+		return cli.Usage(c, fmt.Errorf("--margin %g is no share: those lie between 0 and 1, as 0.02", f.margin))
+	case len(f.repeats) > maxRuns:
+		return cli.Usage(c, fmt.Errorf("more than %d runs", maxRuns))
+	}
+	var runs []compare.Run
+	for _, arg := range append(args[:2:2], f.repeats...) {
+		r, err := readRun(arg)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, r)
+	}
+	calibrated, err := calibratedSpread(args[:2])
+	if err != nil {
+		return err
+	}
+	res, err := compare.Two(runs[0], runs[1], compare.Option{
+		Alpha: f.alpha, Margin: f.margin, By: compare.By(f.by), Repeats: runs[2:], Calibrated: calibrated,
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.json:
+		err = a.PrintJSON(res)
+	case f.format != "":
+		err = export.Write(a.Out, f.format, []analysis.Results{res.Results()})
+	default:
+		a.printCompare(res, f.all)
+	}
+	if err != nil {
+		return err
+	}
+	if len(f.failOn) > 0 && unjudged(res) {
+		fmt.Fprintln(a.Err, "bakeoff: --fail-on judges nothing yet: the change from run to run is unavailable; --repeats, or three calibrations before the runs, tell it")
+	}
+	return FailOn(f.failOn).End(res.Results())
+}
+
+// unjudged tells that no comparison could get a verdict, because nothing is
+// known of how much runs differ.
+func unjudged(r compare.Result) bool {
+	some := false
+	for _, c := range r.Results().Comparisons {
+		if !slices.ContainsFunc(c.Gates, func(g analysis.Gate) bool { return g.Name == string(compare.NotInterleaved) }) {
+			return false
+		}
+		some = true
+	}
+	return some
+}
+
+// calibratedSpread is what the calibrations that the run folders keep say of
+// the change from run to run, the larger where they disagree; nil where too
+// few were made, or the machine had changed since.
+func calibratedSpread(args []string) (out *compare.Spread, err error) {
+	for _, arg := range args {
+		c, err := keptCalibration(arg)
+		if err != nil {
+			return nil, err
+		}
+		direct, relative, ok := c.Spread()
+		if !ok || len(c.Changed) > 0 || out != nil && out.Relative >= relative {
+			continue
+		}
+		out = &compare.Spread{Runs: len(c.Runs), Direct: direct, Relative: relative,
+			Source: fmt.Sprintf("%d calibrations of the machine, of work that computes", len(c.Runs))}
+	}
+	return out, nil
+}
+
+// keptCalibration reads the calibration in a run folder; one without runs
+// where there is none.
+func keptCalibration(arg string) (c calibrate.Calibration, err error) {
+	dir, err := RunDir(arg)
+	if err != nil {
+		return c, err
+	}
+	run, err := store.Open(dir)
+	if err != nil {
+		return c, err
+	}
+	defer run.Close()
+	text, _, err := run.Calibration()
+	if fault.Is(err, fault.NotFound) {
+		return c, nil
+	}
+	if err != nil {
+		return c, err
+	}
+	c, err = calibrate.Decode(text)
+	return c, fault.Op(dir, err)
+}
+
+// readRun reads what compare needs of a run folder: results, fingerprints, and
+// what the plan says of the laboratory.
+func readRun(arg string) (out compare.Run, err error) {
+	if out.Results, err = readResults(arg); err != nil {
+		return out, err
+	}
+	dir, err := RunDir(arg)
+	if err != nil {
+		return out, err
+	}
+	run, err := store.Open(dir)
+	if err != nil {
+		return out, err
+	}
+	defer run.Close()
+	text, err := run.Plan()
+	if err != nil {
+		return out, err
+	}
+	p, err := plan.Decode(text)
+	if err != nil {
+		return out, fault.Op(filepath.Join(dir, store.PlanFile), err)
+	}
+	out.Results.Run = cmp.Or(out.Results.Run, run.Base())
+	out.Facts = map[string]map[string]string{"": {
+		"bakeoff": p.Version, "lab file": p.LabSHA256, "profile": cmp.Or(p.Profile, "none"),
+		"instances": p.Design.Instances, "mirror": fmt.Sprint(p.Design.Mirror), "trials in a block": fmt.Sprint(trialsOf(p)),
+	}}
+	sources, err := evidence.CPUSources(run)
+	if err != nil {
+		return out, err
+	}
+	for _, c := range out.Results.Contenders {
+		facts := map[string]string{"driver": c.Driver, "host": c.Host, analysis.FactCPUTime: sources[c.Name]}
+		for k, v := range c.Facts {
+			facts["driver."+strings.TrimPrefix(k, "driver.")] = v
+		}
+		out.Facts[c.Name] = facts
+		fp, err := run.Fingerprint(c.Name)
+		if fault.Is(err, fault.NotFound) {
+			continue // a contender that never ran left none
+		}
+		if err != nil {
+			return out, err
+		}
+		for k, v := range fp.Facts {
+			// fs./data=/where/it/lies: the place is another in each run.
+			if k, _, _ := strings.Cut(k, "="); facts[k] == "" {
+				facts[k] = v
+			}
+		}
+	}
+	return out, nil
+}
+
+func trialsOf(p *plan.Plan) int {
+	if len(p.Blocks) == 0 {
+		return 0
+	}
+	return len(p.Blocks[0].Slots())
+}
+
+// printCompare tells the changes to a person: the warning first.
+func (a reader) printCompare(r compare.Result, all bool) {
+	s, width := a.Style(a.Out), a.TextWidth()
+	fmt.Fprintln(a.Out, s.Paint(cli.Bold, safetext.Line(r.Old+" → "+r.New)))
+	for i, text := range append([]string{r.Warning}, r.Warnings...) {
+		col := cli.Yellow
+		if i > 0 {
+			col = ""
+		}
+		for _, line := range cli.Wrap(safetext.Line(text), width) {
+			fmt.Fprintln(a.Out, s.Paint(col, line))
+		}
+	}
+	rows, yardstick := shownRows(r, all)
+	a.changes("Against the baseline (contender / baseline, NEW over OLD)", rows, width, func(x compare.Row) *compare.Change { return x.Relative })
+	a.changes("The values themselves (NEW over OLD), the baseline first", append(yardstick, rows...), width, func(x compare.Row) *compare.Change { return x.Direct })
+	a.notCompared(append(yardstick, rows...), width)
+	a.changedFacts(r, width)
+	fmt.Fprintf(a.Out, "\nIntervals of %.4g %%: %d primary comparisons share an error rate of %g. Margin %g %%.\n", 100*levelOf(r), r.Judged, r.Alpha, 100*r.Margin)
+}
+
+// shownRows are those of metrics that are primary for somebody, or all where
+// none is: the twin and the baseline are no one's question, but are held
+// against the answers.
+func shownRows(r compare.Result, all bool) (rows, yardstick []compare.Row) {
+	primary := map[[2]string]bool{}
+	for _, x := range slices.Concat(r.Yardstick, r.Rows) {
+		if x.Primary {
+			primary[[2]string{x.Cell, x.Metric}] = true
+		}
+	}
+	hidden := func(x compare.Row) bool {
+		return !all && len(primary) > 0 && !primary[[2]string{x.Cell, x.Metric}]
+	}
+	return slices.DeleteFunc(slices.Clone(r.Rows), hidden), slices.DeleteFunc(slices.Clone(r.Yardstick), hidden)
+}
+
+func levelOf(r compare.Result) float64 {
+	for _, x := range slices.Concat(r.Rows, r.Yardstick) {
+		return x.Level
+	}
+	return 1 - r.Alpha
+}
+
+// changes is a table of changes. What lies between runs has a column where it is
+// known of any; else the first lines say that it is not.
+func (a reader) changes(title string, rows []compare.Row, width int, of func(compare.Row) *compare.Change) {
+	spread := slices.ContainsFunc(rows, func(x compare.Row) bool { return of(x) != nil && of(x).Spread != nil })
+	t := cli.NewTable("  CONTENDER", "CELL", "METRIC", "CHANGE")
+	if spread {
+		t.Head = append(t.Head, "BETWEEN RUNS")
+	}
+	t.Head = append(t.Head, "BLOCKS", "")
+	for _, x := range rows {
+		c := of(x)
+		if c == nil {
+			continue
+		}
+		word, col := changeWord(x, c)
+		change := changeText(analysis.Comparison{Ratio: c.Ratio, CI: c.CI, Scale: x.Scale, Unit: x.Unit})
+		cells := []cli.Cell{cli.Plain("  " + safetext.Line(x.Contender)), cli.Plain(safetext.Line(x.Cell)),
+			cli.Plain(safetext.Line(x.Metric)), cli.Plain(strings.ReplaceAll(change, " %", cli.Nbsp+"%"))}
+		if spread {
+			cells = append(cells, cli.Plain(betweenRuns(x, c)))
+		}
+		t.Add(append(cells, cli.Plain(cli.Whole(fmt.Sprintf("%d, %d", c.Blocks[0], c.Blocks[1]))), cli.Colored(safetext.Line(word), col))...)
+	}
+	if len(t.Rows) == 0 {
+		return
+	}
+	a.Heading(title)
+	t.Print(a.Out, a.Style(a.Out), width)
+}
+
+// betweenRuns is how much runs differ although nothing was changed.
+func betweenRuns(x compare.Row, c *compare.Change) string {
+	switch {
+	case c.Spread == nil:
+		return "unavailable"
+	case x.Scale == sample.Difference:
+		return fmt.Sprintf("%.3g %s (%d runs)", *c.Spread, x.Unit, c.Runs)
+	case c.Calibrated:
+		return fmt.Sprintf("%.2f %% (%d calibrations)", 100**c.Spread, c.Runs)
+	}
+	return fmt.Sprintf("%.2f %% (%d runs)", 100**c.Spread, c.Runs)
+}
+
+// changeWord is the verdict on a change, or why there is none.
+func changeWord(x compare.Row, c *compare.Change) (string, cli.Color) {
+	word, col := verdictOf(c.Verdict)
+	if len(x.Gates) > 0 && c.Verdict == analysis.Inconclusive {
+		word = "check failed: " + x.Gates[0].Name + ": " + x.Gates[0].Reason
+	}
+	if x.TwinOf != "" {
+		word = "the baseline once more"
+	}
+	if f := x.Failures; f[0]+f[1] > 0 {
+		word = strings.TrimPrefix(fmt.Sprintf("%s; failed trials: %d, %d", word, f[0], f[1]), "; ")
+	}
+	return word, col
+}
+
+// notCompared names what has no values in one of the runs: a contender that fell
+// over is the largest change of all.
+func (a reader) notCompared(rows []compare.Row, width int) {
+	var order []string
+	cells := map[string][]string{}
+	for _, x := range rows {
+		if x.Direct != nil {
+			continue
+		}
+		if cells[x.Contender] == nil {
+			order = append(order, x.Contender)
+		}
+		if !slices.Contains(cells[x.Contender], x.Cell) {
+			cells[x.Contender] = append(cells[x.Contender], x.Cell)
+		}
+	}
+	if len(order) == 0 {
+		return
+	}
+	a.Heading("Not compared: a run has no values of")
+	for _, name := range order {
+		for _, line := range cli.Wrap(safetext.Line(name+" at "+strings.Join(cells[name], ", ")), width-2) {
+			fmt.Fprintln(a.Out, "  "+a.Style(a.Out).Paint(cli.Yellow, line))
+		}
+	}
+}
+
+func verdictOf(v analysis.Verdict) (string, cli.Color) {
+	switch v {
+	case analysis.Better:
+		return string(v), cli.Green
+	case analysis.Worse:
+		return string(v), cli.Red
+	case analysis.Equivalent:
+		return string(v), cli.Bold
+	}
+	return string(v), cli.Yellow
+}
+
+// maxFact cuts a fact that would fill the terminal; --json has all of it.
+const maxFact = 48
+
+// changedFacts lists what else is known to have changed.
+func (a reader) changedFacts(r compare.Result, width int) {
+	for _, x := range r.OnlyOld {
+		fmt.Fprintln(a.Out, safetext.Line("only in OLD: "+x))
+	}
+	for _, x := range r.OnlyNew {
+		fmt.Fprintln(a.Out, safetext.Line("only in NEW: "+x))
+	}
+	a.Heading("What else is known to have changed")
+	if len(r.Differences) == 0 {
+		fmt.Fprintln(a.Out, "  nothing that the fingerprints hold")
+		return
+	}
+	t := cli.NewTable("  FACT", "WHERE", "OLD → NEW")
+	var order []compare.Difference
+	where := map[compare.Difference][]string{}
+	for _, d := range withoutUnread(r.Differences) {
+		key := compare.Difference{Fact: d.Fact, Old: d.Old, New: d.New}
+		if where[key] == nil {
+			order = append(order, key)
+		}
+		where[key] = append(where[key], cmp.Or(d.Contender, "laboratory"))
+	}
+	for _, d := range order {
+		t.Row("  "+safetext.Line(d.Fact), safetext.Line(strings.Join(where[d], ", ")), safetext.Line(safetext.Clip(d.Old, maxFact)+" → "+safetext.Clip(d.New, maxFact)))
+	}
+	t.Print(a.Out, a.Style(a.Out), width)
+}
+
+// manyFacts is the number of facts from which on those of a contender that one
+// run knows nothing of are counted, not listed.
+const manyFacts = 5
+
+// withoutUnread puts one difference in place of all those of a contender of
+// which only one run has a fingerprint: each fact would be a line that says so.
+func withoutUnread(ds []compare.Difference) (out []compare.Difference) {
+	type side struct{ old, new, all int }
+	of := map[string]side{}
+	for _, d := range ds {
+		s := of[d.Contender]
+		s.all++
+		if d.Old == "unavailable" {
+			s.old++
+		}
+		if d.New == "unavailable" {
+			s.new++
+		}
+		of[d.Contender] = s
+	}
+	told := map[string]bool{}
+	for _, d := range ds {
+		s := of[d.Contender]
+		if s.all <= manyFacts || s.old < s.all && s.new < s.all {
+			out = append(out, d)
+			continue
+		}
+		if told[d.Contender] {
+			continue
+		}
+		told[d.Contender] = true
+		d = compare.Difference{Contender: d.Contender, Fact: fmt.Sprintf("%d facts", s.all), Old: "unavailable", New: "known"}
+		if s.new == s.all {
+			d.Old, d.New = d.New, d.Old
+		}
+		out = append(out, d)
+	}
+	return out
+}

@@ -1,0 +1,167 @@
+package reading
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/calibrate"
+	"bakeoff/judge/compare"
+	"bakeoff/lab/store"
+	"bakeoff/publish/export"
+)
+
+// changed is a run of a host and a container with its values at one cell.
+func changed(name string, crun float64) compare.Run {
+	r := analysis.Results{
+		Run: name, Baseline: "host", Margin: 0.02, Ended: "blocks",
+		Contenders: []analysis.Contender{{Name: "host"}, {Name: "crun"}},
+		Cells: []analysis.Cell{{Name: "sha", Workload: "crypto", Params: param.Values{}, Metrics: []sample.Metric{
+			{Name: "throughput", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio, Primary: true},
+			{Name: "cpu-per-op", Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio},
+		}}},
+	}
+	for _, metric := range []string{"throughput", "cpu-per-op"} {
+		for contender, v := range map[string]float64{"host": 100, "crun": crun} {
+			s := analysis.Summary{Contender: contender, Cell: "sha", Metric: metric, Unit: "B/s"}
+			for b := range 20 {
+				s.Samples = append(s.Samples, analysis.Point{Block: b, Value: v * (1 + 0.001*float64(b*7%5))})
+			}
+			r.Summaries = append(r.Summaries, s)
+		}
+	}
+	return compare.Run{Results: r, Facts: map[string]map[string]string{"host": {"kernel": name}}}
+}
+
+func TestCompareSaysTheWarningFirst(t *testing.T) {
+	for _, x := range []struct {
+		repeats []compare.Run
+		verdict string
+		fails   bool
+	}{
+		{nil, "not interleaved", false},
+		{[]compare.Run{changed("r1", 90.2), changed("r2", 89.9)}, "worse", true},
+	} {
+		res, err := compare.Two(changed("6.1", 90), changed("6.2", 60), compare.Option{Repeats: x.repeats})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
+		a.printCompare(res, false)
+		lines := strings.Split(out.String(), "\n")
+		if lines[0] != "6.1 → 6.2" || !strings.HasPrefix(lines[1], "The runs were made at different times: they are not interleaved.") {
+			t.Errorf("it begins with %q", lines[:2])
+		}
+		for _, want := range []string{"−33.3 %", x.verdict, "kernel", "6.1 → 6.2"} {
+			if !strings.Contains(strings.Join(lines[3:], "\n"), want) {
+				t.Errorf("no %q in\n%s", want, out.String())
+			}
+		}
+		if strings.Contains(out.String(), "cpu-per-op") {
+			t.Error("metrics that are not primary are shown unasked")
+		}
+		if unjudged(res) == x.fails {
+			t.Errorf("nothing was judged: %v, with %d repeats", unjudged(res), len(x.repeats))
+		}
+		if end := (FailOn{"worse"}).End(res.Results()); (cli.ExitCode(end) == cli.ExitAsked) != x.fails {
+			t.Errorf("--fail-on worse ends with %v", end)
+		}
+		out.Reset()
+		if err := export.Write(&out, "junit", []analysis.Results{res.Results()}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.String(), `failures="1"`) != x.fails {
+			t.Errorf("junit:\n%s", out.String())
+		}
+	}
+}
+
+// The calibrations that both run folders keep widen the intervals: the larger
+// spread of the two, and none that is outdated or of too few runs.
+func TestCompareTakesTheCalibrations(t *testing.T) {
+	kept := func(changed []string, relative ...float64) string {
+		dir := filepath.Join(t.TempDir(), "run")
+		run, err := store.Create(dir, time.Unix(0, 0), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer run.Close()
+		c := calibrate.Calibration{Schema: calibrate.Schema, Changed: changed}
+		for _, r := range relative {
+			c.Runs = append(c.Runs, calibrate.Measured{Visits: 2, Relative: r, Direct: 2 * r})
+		}
+		text, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(relative) > 0 {
+			if err := run.KeepCalibration(time.Unix(0, 0), text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	steady, wild := kept(nil, 0, 0.01, 0.02), kept(nil, 0, 0.1, 0.2)
+	for name, x := range map[string]struct {
+		dirs []string
+		want float64 // 0: none
+	}{
+		"none":       {[]string{kept(nil), kept(nil)}, 0},
+		"one":        {[]string{kept(nil), steady}, 0.01},
+		"the larger": {[]string{wild, steady}, 0.1},
+		"outdated":   {[]string{kept([]string{"kernel"}, 0, 0.1, 0.2), steady}, 0.01},
+		"too few":    {[]string{kept(nil, 0, 0.1), kept(nil)}, 0},
+	} {
+		got, err := calibratedSpread(x.dirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (got == nil) != (x.want == 0) || got != nil && (math.Abs(got.Relative-x.want) > 1e-9 || math.Abs(got.Direct-2*x.want) > 1e-9 || got.Runs != 3) {
+			t.Errorf("%s: %+v, want %v", name, got, x.want)
+		}
+	}
+}
+
+// A contender that has no values in one of the runs is named, and its facts are
+// counted: they would be a screen of "unavailable".
+func TestCompareNamesWhatIsNotCompared(t *testing.T) {
+	older, newer := changed("6.1", 90), changed("6.2", 90)
+	newer.Results.Summaries = slices.DeleteFunc(newer.Results.Summaries, func(s analysis.Summary) bool { return s.Contender == "crun" })
+	facts := map[string]string{"driver": "oci"}
+	newer.Facts["crun"] = maps.Clone(facts)
+	for _, k := range []string{"kernel", "clocksource", "libc", "arch", "os", "governor"} {
+		facts[k] = "x"
+	}
+	older.Facts["crun"] = facts
+	res, err := compare.Two(older, newer, compare.Option{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
+	a.printCompare(res, false)
+	flat := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{"Not compared: a run has no values of crun at sha ", "6 facts crun known → unavailable", "kernel host 6.1 → 6.2"} {
+		if !strings.Contains(flat, want) {
+			t.Errorf("it does not say %q:\n%s", want, &out)
+		}
+	}
+	if strings.Contains(flat, "BETWEEN RUNS") {
+		t.Error("a column in which nothing is known")
+	}
+	if strings.Contains(flat, "governor") {
+		t.Error("each fact of a contender that did not run is told")
+	}
+}

@@ -1,0 +1,59 @@
+package reading
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
+	"bakeoff/publish/export"
+	"bakeoff/publish/report"
+)
+
+func (a reader) export() *cobra.Command {
+	var format string
+	var names, meanings []string
+	for _, f := range export.Formats() {
+		names = append(names, f.Name)
+		meanings = append(meanings, fmt.Sprintf("  %-12s %s", f.Name, f.Doc))
+	}
+	c := &cobra.Command{
+		Use:   "export RUN…",
+		Short: "Write results in the formats of other programs",
+		Long:  "export writes the results of one or more runs to standard output. The formats are\n\n" + strings.Join(meanings, "\n"),
+		Example: `  bakeoff export runs/20260102T030405Z-quick > numbers.csv
+  bakeoff export --format benchfmt runs/* | benchstat -col contender -
+  bakeoff export --format junit runs/20260102T030405Z-quick > junit.xml`,
+		Args: cli.Between(1, maxRuns, "a run folder"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var runs []analysis.Results
+			for _, arg := range args {
+				if len(args) > 1 && isIndex(arg) {
+					continue
+				}
+				r, err := readResults(arg)
+				if err != nil {
+					return err
+				}
+				runs = append(runs, r)
+			}
+			return export.Write(a.Inert(a.Out), format, runs)
+		},
+	}
+	c.Flags().StringVar(&format, "format", "csv", "`name` of the format: "+strings.Join(names, ", "))
+	cli.CompleteFlag(c, "format", func([]string) []string { return names })
+	c.ValidArgsFunction = completeRuns
+	return c
+}
+
+// isIndex reports whether name is the page that report writes beside runs:
+// runs/* names it too.
+func isIndex(name string) bool {
+	return filepath.Base(name) == report.IndexFile && len(RunsIn(filepath.Dir(name))) > 0
+}
+
+// maxRuns bounds how many runs one command reads.
+const maxRuns = 10000

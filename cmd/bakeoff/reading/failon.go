@@ -1,0 +1,128 @@
+package reading
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
+)
+
+// condition is something that --fail-on can ask for.
+type condition struct {
+	name, meaning string
+	// found says what came true, one line each.
+	found func(analysis.Results) []string
+}
+
+var conditions = []condition{
+	{"worse", "a contender is worse than the baseline", verdictIs(analysis.Worse)},
+	{"better", "a contender is better than the baseline", verdictIs(analysis.Better)},
+	{"inconclusive", "a primary comparison has no verdict", verdictIs(analysis.Inconclusive)},
+	{"missing", "a contender gave nothing at a cell", func(r analysis.Results) (out []string) {
+		for _, m := range r.Missing {
+			out = append(out, fmt.Sprintf("%s at %s is missing", m.Contender, m.Cell))
+		}
+		return out
+	}},
+	{"failed", "a contender failed in a trial", func(r analysis.Results) (out []string) {
+		seen := map[string]bool{}
+		for _, s := range r.Summaries {
+			line := fmt.Sprintf("%s at %s failed in %d trials", s.Contender, s.Cell, s.Failures)
+			if s.Failures > 0 && !seen[line] {
+				seen[line] = true
+				out = append(out, line)
+			}
+		}
+		return out
+	}},
+	{"gated", "a primary comparison failed a check", func(r analysis.Results) (out []string) {
+		for _, c := range r.Comparisons {
+			if c.Primary && len(c.Gates) > 0 {
+				out = append(out, fmt.Sprintf("%s: %s", comparisonName(c), c.Gates[0].Reason))
+			}
+		}
+		return out
+	}},
+	{"twin", "the twin of the baseline came out different from it", func(r analysis.Results) []string {
+		if r.Twin == nil || !r.Twin.Different {
+			return nil
+		}
+		return []string{"the twin differs from the baseline"}
+	}},
+}
+
+func verdictIs(v analysis.Verdict) func(analysis.Results) []string {
+	return func(r analysis.Results) (out []string) {
+		for _, c := range r.Comparisons {
+			if c.Primary && c.Verdict == v {
+				out = append(out, fmt.Sprintf("%s is %s", comparisonName(c), v))
+			}
+		}
+		return out
+	}
+}
+
+// Conditions explains the conditions of --fail-on, one line each.
+func Conditions() string {
+	var lines []string
+	for _, c := range conditions {
+		lines = append(lines, fmt.Sprintf("  %-12s %s", c.name, c.meaning))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func conditionNames() (names []string) {
+	for _, c := range conditions {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// FailOn is the value of --fail-on: names of conditions.
+type FailOn []string
+
+func (f FailOn) Check() error {
+	for _, name := range f {
+		if !slices.Contains(conditionNames(), name) {
+			return fault.New(fault.Invalid, "--fail-on %q is not one of %s", name, strings.Join(conditionNames(), ", "))
+		}
+	}
+	return nil
+}
+
+// end is how a command with these results ends: what was asked for comes
+// before missing cells, and those before a plain end.
+func (f FailOn) End(r analysis.Results) error { return f.endAll([]analysis.Results{r}) }
+
+func (f FailOn) endAll(all []analysis.Results) error {
+	var lines []string
+	missing := false
+	for _, r := range all {
+		missing = missing || len(r.Missing) > 0
+		for _, c := range conditions {
+			if slices.Contains(f, c.name) {
+				for _, line := range c.found(r) {
+					lines = append(lines, "--fail-on "+c.name+": "+line)
+				}
+			}
+		}
+	}
+	switch {
+	case len(lines) > 0:
+		return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(lines, "\n")}
+	case missing:
+		return cli.Exit{Code: cli.ExitMissing}
+	}
+	return nil
+}
+
+// FailOnFlag gives a command the flag --fail-on.
+func FailOnFlag(c *cobra.Command, value *[]string) {
+	c.Flags().StringSliceVar(value, "fail-on", nil, "exit with 3 when one of these `conditions` came true: "+strings.Join(conditionNames(), ", "))
+	cli.CompleteFlag(c, "fail-on", func([]string) []string { return conditionNames() })
+}

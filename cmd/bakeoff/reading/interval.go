@@ -1,0 +1,184 @@
+package reading
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"bakeoff/base/safetext"
+	"bakeoff/base/sample"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
+)
+
+// Layout is where the parts of a comparison's line stand.
+type Layout struct {
+	name  int // cells for contender, cell and metric
+	bar   int // cells for the interval; 0: no room
+	width int
+}
+
+// numberWidth is the room for "+123.4 % [+100.1, +150.2] inconclusive".
+const numberWidth = 38
+
+func LayoutFor(cs []analysis.Comparison, columns int) Layout {
+	l := Layout{width: columns}
+	for _, c := range cs {
+		l.name = max(l.name, utf8.RuneCountInString(comparisonName(c)))
+	}
+	l.name = min(l.name, max(columns-numberWidth-13, 16))
+	l.bar = min(columns-numberWidth-l.name-2, 33)
+	if l.bar < 9 {
+		l.bar = 0
+	} else if l.bar%2 == 0 {
+		l.bar-- // zero has a cell of its own, in the middle
+	}
+	return l
+}
+
+// shown is the interval to look at: the one that decided, or while none has,
+// the interim one, which decides nothing.
+func shown(c analysis.Comparison) analysis.Interval {
+	if c.CI[0] == nil && c.CI[1] == nil {
+		return c.Interim
+	}
+	return c.CI
+}
+
+func comparisonName(c analysis.Comparison) string {
+	return c.Contender + " " + c.Cell + " " + c.Metric
+}
+
+func (l Layout) Head(baseline string) string {
+	s := cli.Pad("against "+baseline, l.name)
+	if l.bar > 0 {
+		axis := []rune(strings.Repeat(" ", l.bar))
+		copy(axis, []rune("less"))
+		axis[l.bar/2] = '0'
+		copy(axis[l.bar-4:], []rune("more"))
+		s += " " + string(axis)
+	}
+	return s + " change [interval]"
+}
+
+// line is one comparison: name, interval, numbers, verdict.
+func (l Layout) Line(c analysis.Comparison, margin float64, st cli.Style) string {
+	s := cli.Pad(comparisonName(c), l.name)
+	if l.bar > 0 {
+		s += " " + intervalBar(c, margin, l.bar)
+	}
+	word, col := verdictText(c)
+	s += " " + changeText(c)
+	if room := l.width - utf8.RuneCountInString(s) - 1; room < utf8.RuneCountInString(word) {
+		return safetext.Clip(s, l.width)
+	}
+	return s + " " + st.Paint(col, word)
+}
+
+// verdictText is the verdict in a word, with a color that repeats it.
+func verdictText(c analysis.Comparison) (string, cli.Color) {
+	switch c.Verdict {
+	case analysis.Better:
+		return "better", cli.Green
+	case analysis.Worse:
+		return "worse", cli.Red
+	case analysis.Equivalent:
+		return "equivalent", cli.Bold
+	}
+	if len(c.Gates) > 0 {
+		return "check failed: " + c.Gates[0].Name, cli.Yellow
+	}
+	if c.Look == 0 {
+		return "open", cli.Dim
+	}
+	return "inconclusive", cli.Yellow
+}
+
+// changeText is the difference with its interval, in percent of the baseline
+// or, for metrics that are compared by difference, in their own unit.
+func changeText(c analysis.Comparison) string {
+	if c.Ratio == nil {
+		return "–"
+	}
+	ci := shown(c)
+	if c.Scale == sample.Difference {
+		return fmt.Sprintf("%s [%s, %s] %s", BoundText(c.Ratio, false), BoundText(ci[0], false), BoundText(ci[1], false), c.Unit)
+	}
+	s := BoundText(c.Ratio, true) + " %"
+	if ci[0] == nil && ci[1] == nil {
+		return s // too few blocks for any interval
+	}
+	return fmt.Sprintf("%s [%s, %s]", s, BoundText(ci[0], true), BoundText(ci[1], true))
+}
+
+// BoundText writes a ratio as a percent difference, or a number as it is, with
+// a minus sign for a minus.
+func BoundText(v *float64, ratio bool) string {
+	if v == nil {
+		return "?"
+	}
+	text := fmt.Sprintf("%+.3g", *v)
+	if p := 100 * (*v - 1); ratio && math.Abs(p) >= 100 {
+		text = fmt.Sprintf("%+.0f", p)
+	} else if ratio {
+		text = fmt.Sprintf("%+.1f", p)
+	}
+	return strings.ReplaceAll(text, "-", "−")
+}
+
+// far is the change, as a logarithm of the ratio, at the ends of the bar: ten
+// times more or less.
+var far = math.Log(10)
+
+// intervalBar draws an interval in width cells around zero. Its axis is
+// linear about the margin and logarithmic beyond (asinh), so that one per
+// cent and a factor of five both show. Dots are the margin.
+func intervalBar(c analysis.Comparison, margin float64, width int) string {
+	cells := []rune(strings.Repeat(" ", width))
+	scale := float64(analysis.RatioRegion(math.Max(margin, 0.001)))
+	place := func(l float64) int {
+		x := math.Asinh(l/scale) / math.Asinh(far/scale)
+		return min(max(int(math.Round((x+1)/2*float64(width-1))), 0), width-1)
+	}
+	for i := place(-scale); i <= place(scale); i++ {
+		cells[i] = '·'
+	}
+	cells[width/2] = '┊'
+	if c.Scale == sample.Difference || c.Ratio == nil || !(*c.Ratio > 0) {
+		return string(cells)
+	}
+	ci := shown(c)
+	lo, hi := 0, width-1
+	if ci[0] != nil && *ci[0] > 0 {
+		lo = place(math.Log(*ci[0]))
+	}
+	if ci[1] != nil && *ci[1] > 0 {
+		hi = place(math.Log(*ci[1]))
+	}
+	for i := lo; i <= hi; i++ {
+		cells[i] = '━'
+	}
+	cells[place(math.Log(*c.Ratio))] = '●'
+	return string(cells)
+}
+
+// Decided counts the primary comparisons with a verdict other than
+// inconclusive, and all primary comparisons.
+func Decided(r analysis.Results) (decided, all int) {
+	for _, c := range r.Comparisons {
+		if !c.Primary {
+			continue
+		}
+		all++
+		if IsDecided(c) {
+			decided++
+		}
+	}
+	return decided, all
+}
+
+// IsDecided reports whether c has a verdict other than inconclusive.
+func IsDecided(c analysis.Comparison) bool {
+	return c.Verdict == analysis.Better || c.Verdict == analysis.Worse || c.Verdict == analysis.Equivalent
+}

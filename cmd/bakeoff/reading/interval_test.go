@@ -1,0 +1,50 @@
+package reading
+
+import (
+	"testing"
+	"unicode/utf8"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+)
+
+func comparison(contender, cell string, ratio, lo, hi float64, v analysis.Verdict) analysis.Comparison {
+	return analysis.Comparison{
+		Contender: contender, Baseline: "host", Cell: cell, Metric: "throughput", Unit: "B/s",
+		Better: sample.Higher, Scale: sample.Ratio, Primary: true, Look: 8,
+		Ratio: &ratio, CI: analysis.Interval{&lo, &hi}, Verdict: v,
+	}
+}
+
+func TestIntervalBar(t *testing.T) {
+	for _, c := range []struct {
+		ratio, lo, hi float64
+		want          string
+	}{
+		{1, 0.999, 1.001, "          ··●··          "},
+		{1, 0.99, 1.01, "          ·━●━·          "},
+		{1.1, 1.05, 1.2, "          ··┊·· ━●━      "},
+		{0.1, 0.05, 0.2, "●━        ··┊··          "},
+	} {
+		got := intervalBar(comparison("a", "b", c.ratio, c.lo, c.hi, ""), 0.02, 25)
+		if utf8.RuneCountInString(got) != 25 {
+			t.Errorf("%v: %d cells", c, utf8.RuneCountInString(got))
+		}
+		if got != c.want {
+			t.Errorf("%v:\n%q, want\n%q", c.ratio, got, c.want)
+		}
+	}
+}
+
+// What was left over after the last look is not said to come after a decision.
+func TestUnusedBlocksAreToldByWhatLeftThem(t *testing.T) {
+	r := analysis.Results{Unused: 8, Looks: []int{8, 18}, Comparisons: []analysis.Comparison{
+		{Primary: true, Verdict: analysis.Equivalent}, {Primary: true, Verdict: analysis.Inconclusive}}}
+	if got := unusedText(r); got != "unused: 8 blocks after the last look, which is after 18: --looks names others" {
+		t.Error(got)
+	}
+	r.Comparisons = r.Comparisons[:1]
+	if got := unusedText(r); got != "unused: 8 blocks after the look that decided" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,22 @@
+// Package reading holds the commands that need nothing but a run folder or a
+// table: report, serve, verify, export, analyse, compare and audit. They run on
+// any machine; no driver, connection or agent is linked into them.
+package reading
+
+import (
+	"github.com/spf13/cobra"
+
+	"bakeoff/cmd/bakeoff/cli"
+)
+
+// reader is what every command of this package is given.
+type reader struct {
+	*cli.Streams
+	version string
+}
+
+// Commands returns the commands in the order in which help lists them.
+func Commands(s *cli.Streams, version string) []*cobra.Command {
+	r := reader{s, version}
+	return []*cobra.Command{r.report(), r.serve(), r.verify(), r.export(), r.analyse(), r.compare(), r.audit()}
+}

@@ -1,0 +1,112 @@
+package reading
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/store"
+	"bakeoff/publish/report"
+)
+
+func (a reader) report() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "report RUN|FOLDER",
+		Short: "Write the page of a run anew",
+		Long: `report writes RUN/report/index.html from the run folder: after an upgrade, or
+for a run that somebody else made. It measures nothing, and needs no driver. Of
+a run that was killed it reports the blocks that were done.
+
+Of a folder that holds several runs it writes FOLDER/index.html: every run with
+its verdicts counted, and a link to its page. A folder that holds exactly one
+run stands for that run.`,
+		Example: `  bakeoff report runs/20260102T030405Z-quick
+  bakeoff report runs                            an index of all runs`,
+		Args: cli.Between(1, 1, "a run folder, or a folder of runs"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if folder := filepath.Clean(args[0]); len(RunsIn(folder)) > 1 {
+				if err := report.Index(folder, PageOption(a.version)); err != nil {
+					return err
+				}
+				fmt.Fprintln(a.Out, filepath.Join(folder, report.IndexFile))
+				return nil
+			}
+			dir, err := RunDir(args[0])
+			if err != nil {
+				return err
+			}
+			if err := sumUp(dir); err != nil {
+				return err
+			}
+			if err := report.Write(dir, PageOption(a.version)); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Out, filepath.Join(dir, filepath.FromSlash(store.ReportFile)))
+			return nil
+		},
+	}
+	c.ValidArgsFunction = completeRuns
+	return c
+}
+
+// pageOption is how pages are written: with the defaults of every workload, so
+// that a page can tell what was chosen from what was not.
+func PageOption(version string) report.Option {
+	opt := report.Option{Version: version, Defaults: map[string]param.Values{}}
+	for _, w := range catalogue().Workloads {
+		opt.Defaults[w.Name] = param.Defaults(w.Params)
+	}
+	return opt
+}
+
+// RunDir finds a run: the folder itself, or the only run in it.
+func RunDir(dir string) (string, error) {
+	dir = filepath.Clean(dir)
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		return "", fault.WithFix(fault.New(fault.Invalid, "%s is a file", dir), "name a run folder: it holds "+store.PlanFile+" and "+store.JournalFile)
+	}
+	if os.IsNotExist(err) {
+		fix := "bakeoff run makes one below runs"
+		if last := RunsIn("runs"); len(last) > 0 {
+			fix = "the last one is " + last[len(last)-1]
+		}
+		return "", fault.WithFix(fault.New(fault.NotFound, "run folder %s does not exist", dir), fix)
+	}
+	run, err := store.Open(dir)
+	if err == nil {
+		run.Close()
+		return dir, nil
+	}
+	inside := RunsIn(dir)
+	switch len(inside) {
+	case 0:
+		return "", err
+	case 1:
+		return inside[0], nil
+	}
+	return "", fault.WithFix(fault.New(fault.Invalid, "%s holds %d runs", dir, len(inside)),
+		"name one; the last is "+inside[len(inside)-1])
+}
+
+// RunsIn returns the run folders in dir, the oldest first: their names begin
+// with the time.
+func RunsIn(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		sub := filepath.Join(dir, e.Name())
+		if _, err := os.Stat(filepath.Join(sub, store.JournalFile)); err == nil {
+			out = append(out, sub)
+		}
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package reading
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/store"
+)
+
+func (a reader) serve() *cobra.Command {
+	var port int
+	c := &cobra.Command{
+		Use:   "serve RUN",
+		Short: "Show a run's page in a browser on this machine",
+		Long: `serve answers on 127.0.0.1 only, with the page of a run and the files that it
+links to. It ends with Ctrl-C. The page is also a plain file:
+RUN/report/index.html works without any server.`,
+		Example: `  bakeoff serve runs/20260102T030405Z-quick
+  bakeoff serve --port 8080 runs/20260102T030405Z-quick`,
+		Args: cli.Between(1, 1, "a run folder"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if port < 0 || port > 65535 {
+				return cli.Usage(c, fmt.Errorf("--port %d is no port: they go from 1 to 65535, and 0 takes a free one", port))
+			}
+			dir, err := RunDir(args[0])
+			if err != nil {
+				return err
+			}
+			run, err := store.Open(dir)
+			if err != nil {
+				return err
+			}
+			defer run.Close()
+			if _, err := fs.Stat(run.FS(), store.ReportFile); err != nil {
+				return fault.WithFix(fault.New(fault.NotFound, "%s has no page", dir), "bakeoff report "+dir+" writes it")
+			}
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			return a.serveRun(ctx, run.FS(), port)
+		},
+	}
+	c.Flags().IntVar(&port, "port", 0, "`port` to listen on; 0 takes a free one")
+	c.ValidArgsFunction = completeRuns
+	return c
+}
+
+func (a reader) serveRun(ctx context.Context, run fs.FS, port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
+	if err != nil {
+		return fault.Wrap(fault.Lab, "serve", err)
+	}
+	fmt.Fprintf(a.Out, "http://%s/%s\n", l.Addr(), strings.TrimSuffix(store.ReportFile, "index.html"))
+	srv := &http.Server{Handler: runHandler(run), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		return fault.Wrap(fault.Lab, "serve", err)
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if srv.Shutdown(end) != nil {
+		srv.Close()
+	}
+	return nil
+}
+
+// runHandler serves a run folder that may be a stranger's: only files, only
+// to this machine's own browser, and nothing but the page as a page.
+func runHandler(run fs.FS) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A name that points here from elsewhere (DNS rebinding) is refused.
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if host != "127.0.0.1" && host != "localhost" {
+			http.Error(w, "only 127.0.0.1 is served", http.StatusMisdirectedRequest)
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+			return
+		}
+		name := strings.TrimPrefix(r.URL.Path, "/")
+		report := path.Dir(store.ReportFile)
+		switch name {
+		case "":
+			http.Redirect(w, r, "/"+report+"/", http.StatusFound)
+			return
+		case report:
+			http.Redirect(w, r, "/"+report+"/", http.StatusMovedPermanently)
+			return
+		case report + "/":
+			name = store.ReportFile
+		}
+		serveFile(w, r, run, name)
+	})
+}
+
+func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name string) {
+	if !fs.ValidPath(name) {
+		http.NotFound(w, r)
+		return
+	}
+	info, err := fs.Stat(run, name)
+	if err != nil || !info.Mode().IsRegular() {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	if path.Dir(name) == path.Dir(store.ReportFile) && path.Ext(name) == ".html" {
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	} else {
+		// Raw output of strangers' programs is text, whatever it says it is.
+		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+		h.Set("Content-Type", contentType(name))
+	}
+	f, err := run.Open(name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	defer f.Close()
+	content, ok := f.(io.ReadSeeker)
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	http.ServeContent(w, r, name, info.ModTime(), content)
+}
+
+func contentType(name string) string {
+	switch path.Ext(name) {
+	case ".json":
+		return "application/json"
+	case ".ndjson":
+		return "application/x-ndjson"
+	case ".csv":
+		return "text/csv; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	case ".png":
+		return "image/png"
+	case ".css":
+		return "text/css; charset=utf-8"
+	}
+	return "text/plain; charset=utf-8"
+}
+
+// completeRuns offers the run folders below runs/.
+func completeRuns(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return RunsIn("runs"), cobra.ShellCompDirectiveDefault
+}

@@ -1,0 +1,108 @@
+package reading
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/store"
+	workloadall "bakeoff/measure/workload/all"
+)
+
+func (a reader) verify() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify RUN",
+		Short: "Recompute every number of a run, and prove that it ran as registered",
+		Long: `verify holds a run folder to its word: that the lab file gives this plan, that
+the trials are those that were registered, that no raw file has changed, and
+that the results are what the raw files give. It tells
+
+  tampered            bytes are not those that the journal speaks of
+  parser has changed  the same bytes give other numbers by today's parser
+  not as planned      what was done is not what was registered beforehand
+  results differ      results.json is not what the evidence gives
+
+and names the numbers. It exits 1 when something does not hold.`,
+		Example: `  bakeoff verify runs/20260102T030405Z-quick
+  bakeoff verify runs/20260102T030405Z-quick --json | jq '.findings[].numbers'`,
+		Args: cli.Between(1, 1, "a run folder"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := RunDir(args[0])
+			if err != nil {
+				return err
+			}
+			run, err := store.Open(dir)
+			if err != nil {
+				return err
+			}
+			defer run.Close()
+			cat := catalogue()
+			r, err := evidence.Verify(run, workloadall.Workloads(), &cat)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if err := a.PrintJSON(r); err != nil {
+					return err
+				}
+			} else {
+				a.printVerification(r)
+			}
+			if !r.OK() {
+				return cli.Exit{Code: cli.ExitFailed}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.ValidArgsFunction = completeRuns
+	return c
+}
+
+// shownDifferences bounds how many numbers that differ are printed: one cause
+// changes all that is computed from it. --json has all of them.
+const shownDifferences = 12
+
+// shownNumbers bounds how many numbers of one finding are printed; --json has
+// all of them.
+const shownNumbers = 12
+
+func (a reader) printVerification(r evidence.Report) {
+	s := a.Style(a.Out)
+	differ := 0
+	for _, f := range r.Findings {
+		if f.Stored != "" {
+			if differ++; differ > shownDifferences {
+				continue
+			}
+		}
+		fmt.Fprintf(a.Out, "%s %s: %s\n", s.Paint(cli.Red, string(f.Kind)+":"), safetext.Line(f.Where), safetext.Line(f.Problem))
+		for i, n := range f.Numbers {
+			if i == shownNumbers {
+				fmt.Fprintf(a.Out, "  … and %d more numbers\n", len(f.Numbers)-i)
+				break
+			}
+			fmt.Fprintln(a.Out, "  "+safetext.Line(n))
+		}
+	}
+	if differ > shownDifferences {
+		fmt.Fprintf(a.Out, "… and %d more values of results.json that differ; --json has all\n", differ-shownDifferences)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintln(a.Out, "note: "+safetext.Line(n))
+	}
+	checked := fmt.Sprintf("%d trials, %d raw files of %d bytes, %d numbers", r.Trials, r.Files, r.Bytes, r.Numbers)
+	if r.OK() {
+		fmt.Fprintf(a.Out, "%s %s: %s\n", s.Paint(cli.Green, "holds:"), safetext.Line(r.Run), checked)
+		return
+	}
+	findings := "1 finding"
+	if n := len(r.Findings); n > 1 {
+		findings = fmt.Sprintf("%d findings", n)
+	}
+	fmt.Fprintf(a.Out, "%s %s: %s in %s\n", s.Paint(cli.Red, "does not hold:"), safetext.Line(r.Run), findings, checked)
+}

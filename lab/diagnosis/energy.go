@@ -1,0 +1,133 @@
+package diagnosis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"bakeoff/lab/env"
+	"bakeoff/lab/fleet"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/trial"
+	"bakeoff/reach/probe"
+)
+
+// What counts energy on a host.
+const (
+	byMeter = "meter"
+	byRAPL  = "rapl"
+)
+
+// Energy says what counts the energy of one end of a plan.
+type Energy struct {
+	Host string `json:"host"`
+	// Ends are what is there: "contenders", "generator".
+	Ends []string `json:"ends"`
+	// Source is "meter" or "rapl"; null: nothing counts there, or it cannot be
+	// told.
+	Source *string `json:"source"`
+	Text   string  `json:"text"`
+}
+
+// EnergyEnds says of every host of a plan what counts its energy, in order of
+// their names. No meter is executed: the lab file may be a stranger's.
+func EnergyEnds(ctx context.Context, f *fleet.Fleet, p *plan.Plan) []Energy {
+	ends := map[string][]string{}
+	for _, c := range p.Contenders {
+		if name := cmp.Or(c.Host, env.LocalHost); len(ends[name]) == 0 {
+			ends[name] = []string{"contenders"}
+		}
+	}
+	if p.Generator != "" {
+		ends[p.Generator] = append(ends[p.Generator], "generator")
+	}
+	out := []Energy{}
+	for _, name := range slices.Sorted(maps.Keys(ends)) {
+		v := Energy{Host: name, Ends: ends[name]}
+		v.Source, v.Text = energyOf(ctx, f, name, p.Hosts[name])
+		out = append(out, v)
+	}
+	return out
+}
+
+// energyOf says what counts the energy of a host.
+func energyOf(ctx context.Context, f *fleet.Fleet, name string, h manifest.Host) (source *string, text string) {
+	m, err := f.Machine(name)
+	if err != nil {
+		return nil, "unavailable: " + err.Error()
+	}
+	if len(h.Switch) > 0 && len(h.Meter) == 0 {
+		return nil, "unknown before it is booted into its systems"
+	}
+	ctx, cancel := context.WithTimeout(ctx, CheckTime)
+	defer cancel()
+	return energySource(ctx, m, &h)
+}
+
+// energySource says what counts the energy of a machine: the meter of the lab
+// file where there is one, which is looked for and not executed. h is nil where
+// there is no lab file.
+func energySource(ctx context.Context, m env.Machine, h *manifest.Host) (source *string, text string) {
+	by := func(name, text string) (*string, string) { return &name, text }
+	if h != nil && len(h.Meter) > 0 {
+		switch have, err := trial.Has(ctx, m, h.Meter[0]); {
+		case err != nil:
+			return nil, "unavailable: " + err.Error()
+		case !have:
+			return nil, "unavailable: its meter " + h.Meter[0] + " is no program there"
+		}
+		return by(byMeter, "by its meter "+strings.Join(h.Meter, " "))
+	}
+	c, err := m.Counters(ctx, nil)
+	switch {
+	case err != nil:
+		return nil, "unavailable: " + err.Error()
+	case c.Joules != nil:
+		return by(byRAPL, "by RAPL, "+packages(c))
+	case h == nil:
+		return nil, "unavailable: no RAPL that can be read"
+	}
+	return nil, "unavailable: no RAPL that can be read, and no meter in the lab file"
+}
+
+// packages says how many processors count.
+func packages(c probe.Counters) string {
+	if len(c.Energy) == 1 {
+		return "one package"
+	}
+	return fmt.Sprintf("%d packages", len(c.Energy))
+}
+
+// energyFinding says what doctor found of a machine's energy, and whether that
+// is the end of a lab that load comes from; l is nil where there is no lab file.
+func energyFinding(ctx context.Context, name string, m env.Machine, l *manifest.Lab) Finding {
+	ctx, cancel := context.WithTimeout(ctx, CheckTime)
+	defer cancel()
+	if l == nil {
+		source, text := energySource(ctx, m, nil)
+		return energyState(source, text, manifest.Host{}, name)
+	}
+	h := l.Hosts[name]
+	source, text := energySource(ctx, m, &h)
+	if l.Generator == name {
+		text += "; load comes from here"
+	}
+	return energyState(source, text, h, name)
+}
+
+// energyState is a finding of what counts: nothing is no fault, and a meter of
+// the lab file that is not there is one.
+func energyState(source *string, text string, h manifest.Host, name string) Finding {
+	f := Finding{Name: "energy", State: Good, Text: text}
+	switch {
+	case source == nil && len(h.Meter) > 0:
+		f.State = Missing
+	case source == nil:
+		f.State, f.Fix = Fact, "hosts: {"+name+": {meter: [COMMAND]}} in a lab file names a meter"
+	}
+	return f
+}

@@ -1,0 +1,90 @@
+package diagnosis
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/env"
+	"bakeoff/lab/fleet"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/probe"
+)
+
+// counting is this machine with other counters of energy.
+type counting struct {
+	env.Here
+	energy []probe.Energy
+	fail   error
+}
+
+func (c counting) Counters(context.Context, []int) (probe.Counters, error) {
+	out := probe.Counters{Energy: c.energy}
+	if len(c.energy) > 0 {
+		out.Joules = &c.energy[0].Joules
+	}
+	return out, c.fail
+}
+
+// A meter counts before RAPL does, and is looked for and not executed; where
+// nothing counts, why is said.
+func TestEnergySource(t *testing.T) {
+	rapl := []probe.Energy{{Zone: "intel-rapl:0", Joules: 7}, {Zone: "intel-rapl:1"}}
+	meter := func(argv ...string) *manifest.Host { return &manifest.Host{Meter: argv} }
+	for name, c := range map[string]struct {
+		m      counting
+		h      *manifest.Host
+		source string // "" is null
+		says   string
+	}{
+		"RAPL":                  {counting{energy: rapl}, &manifest.Host{}, "rapl", "by RAPL, 2 packages"},
+		"one package, no lab":   {counting{energy: rapl[:1]}, nil, "rapl", "by RAPL, one package"},
+		"a meter before RAPL":   {counting{energy: rapl}, meter("false", "-x"), "meter", "by its meter false -x"},
+		"a meter that is none":  {counting{energy: rapl}, meter("/no/such/meter"), "", "its meter /no/such/meter is no program there"},
+		"nothing":               {counting{}, &manifest.Host{}, "", "no RAPL that can be read, and no meter in the lab file"},
+		"nothing, and no lab":   {counting{}, nil, "", "no RAPL that can be read"},
+		"a machine that is out": {counting{fail: fault.New(fault.Lab, "it is out")}, nil, "", "it is out"},
+	} {
+		c.m.Here = env.Here{Conn: local.Conn{}}
+		source, text := energySource(t.Context(), c.m, c.h)
+		if (source == nil) != (c.source == "") || source != nil && *source != c.source || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %v, %q", name, source, text)
+		}
+	}
+}
+
+// Doctor takes a machine without a counter as it is, and misses a meter that
+// the lab file names.
+func TestEnergyFinding(t *testing.T) {
+	m := counting{Here: env.Here{Conn: local.Conn{}}}
+	lab := &manifest.Lab{Generator: "client", Hosts: map[string]manifest.Host{"client": {Meter: []string{"/no/such/meter"}}, "server": {}}}
+	for host, want := range map[string]string{"client": Missing, "server": Fact} {
+		f := energyFinding(t.Context(), host, m, lab)
+		if f.State != want || (host == "client") != strings.Contains(f.Text, "load comes from here") || (f.Fix != "") != (host == "server") {
+			t.Errorf("%s: %+v", host, f)
+		}
+	}
+	if f := energyFinding(t.Context(), "local", m, nil); f.State != Fact || strings.Contains(f.Text, "lab file") {
+		t.Errorf("without a lab file: %+v", f)
+	}
+}
+
+// Every end of a plan is named once, with who is there; a host that is not
+// reached is told as one of which nothing is known.
+func TestEnergyEnds(t *testing.T) {
+	f := fleet.Controller{Getenv: func(string) string { return "" }}.Reach(t.Context(), &plan.Plan{}, 0, nil)
+	p := &plan.Plan{Generator: "local", Hosts: map[string]manifest.Host{"local": {Meter: []string{"true"}}}}
+	for _, host := range []string{"server", "server"} {
+		p.Contenders = append(p.Contenders, plan.Contender{Contender: manifest.Contender{Host: host}})
+	}
+	got := EnergyEnds(t.Context(), f, p)
+	if len(got) != 2 || got[0].Host != "local" || strings.Join(got[0].Ends, " ") != "generator" || got[0].Source == nil || *got[0].Source != "meter" {
+		t.Fatalf("%+v", got)
+	}
+	if got[1].Host != "server" || strings.Join(got[1].Ends, " ") != "contenders" || got[1].Source != nil || !strings.Contains(got[1].Text, "is not reached") {
+		t.Errorf("%+v", got[1])
+	}
+}

@@ -1,0 +1,245 @@
+package diagnosis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"bakeoff/base/unit"
+	"bakeoff/lab/env"
+	"bakeoff/lab/fleet"
+	"bakeoff/lab/trial"
+	"bakeoff/measure/workload"
+	workloadall "bakeoff/measure/workload/all"
+	driverall "bakeoff/provision/driver/all"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
+)
+
+// The states of a Finding.
+const (
+	Good    = "good"
+	Warning = "warning" // a measurement here will be worse for it
+	Missing = "missing" // something cannot be done here
+	Fact    = "fact"
+)
+
+// Finding is one thing that doctor looked at.
+type Finding struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Text  string `json:"text"`
+	Fix   string `json:"fix,omitempty"`
+}
+
+// Line is a finding in a sentence.
+func (f Finding) Line() string {
+	s := f.Name + ": " + f.Text
+	if f.Fix != "" {
+		s += "; " + f.Fix
+	}
+	return s
+}
+
+// Lack is the finding of a program that a host lacks.
+func Lack(l trial.Lack) Finding {
+	f := Finding{Name: l.Program, State: Missing, Fix: l.Fix,
+		Text: strings.Join(l.Contenders, ", ") + " needs it at " + strings.Join(l.Cells, ", ")}
+	if l.Host != env.LocalHost {
+		f.Text += ", on " + l.Host
+	}
+	return f
+}
+
+// Absence is the finding of a file that contenders do not have.
+func Absence(x trial.Absence) Finding {
+	return Finding{Name: "cell " + x.Cell, State: Missing, Text: x.String() + "; " + x.Fix}
+}
+
+// installCommand is the command that installs packages, "" for none.
+func installCommand(packages []string, uid int) string {
+	if len(packages) == 0 {
+		return ""
+	}
+	slices.Sort(packages)
+	command := "apt-get install --no-install-recommends " + strings.Join(slices.Compact(packages), " ")
+	if uid != 0 {
+		command = "sudo " + command
+	}
+	return command
+}
+
+func commonFindings() []Finding {
+	out := []Finding{{Name: "system", State: Fact, Text: runtime.GOOS + "/" + runtime.GOARCH}}
+	if os.Getuid() == 0 {
+		out = append(out, Finding{Name: "root", State: Good, Text: "yes"})
+	} else {
+		needs := []string{}
+		for _, d := range driverall.Drivers() {
+			if doc := d.Doc(); doc.Root {
+				needs = append(needs, doc.Name)
+			}
+		}
+		text := "no: " + strings.Join(needs, ", ") + " need it; the others do without"
+		if len(needs) == len(driverall.Drivers()) {
+			text = "no: every driver needs it; plan, verify, report, export and analyse do without"
+		}
+		out = append(out, Finding{Name: "root", State: Warning, Text: text, Fix: "run bakeoff with sudo to measure"})
+	}
+	return append(out, cpuFinding(runtime.NumCPU()), cpuTimeFinding(probe.ReadHost(nil).CPUSource, runtime.GOOS))
+}
+
+// cpuTimeFinding says what tells the cost of a trial on a machine.
+func cpuTimeFinding(source, system string) Finding {
+	f := Finding{Name: "cpu time", State: Good, Text: "by " + source + ", in nanoseconds"}
+	switch source {
+	case "":
+		f.State, f.Text = Fact, "unavailable: costs in CPU time cannot be told"
+	case probe.SourceTicks:
+		f.State, f.Text = Warning, "in ticks: a trial of less than half a second of CPU time has no exact cost, and one of a few milliseconds none"
+		if system == "linux" {
+			f.Fix = "a kernel with CONFIG_SCHEDSTATS, as Debian's and Ubuntu's"
+		}
+	}
+	return f
+}
+
+func cpuFinding(n int) Finding {
+	f := Finding{Name: "cpus", State: Good, Text: fmt.Sprint(n)}
+	if n < 2 {
+		f.State = Warning
+		f.Text += ": the load generator shares it with what is measured"
+		f.Fix = "give this machine two CPUs or more"
+	}
+	return f
+}
+
+// leastRoom is what a few images and a run take, roughly.
+const leastRoom = 3 * unit.GiB
+
+func roomFinding(name, path string) Finding {
+	f := Finding{Name: name, State: Fact, Text: path + ": unavailable"}
+	free, ok := freeBytes(existing(path))
+	if !ok {
+		return f
+	}
+	f.Text = fmt.Sprintf("%s: %s free", path, unit.Format(float64(free), "B"))
+	f.State = Good
+	if free < leastRoom {
+		f.State = Warning
+		f.Fix = "make room: images and volumes take some " + leastRoom.String()
+	}
+	return f
+}
+
+// existing is path or the nearest folder above it that exists.
+func existing(path string) string {
+	for path != "/" && path != "." {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+	return path
+}
+
+// BuilderFindings looks for the builder of images, if there are any to make.
+func BuilderFindings(images bool) (out []Finding, packages []string) {
+	if !images {
+		return nil, nil
+	}
+	return LookFor("mmdebstrap", "makes root images: without it only the bare host can be measured", "mmdebstrap", "debian-archive-keyring")
+}
+
+// programFindings looks for what drivers do not look for themselves: the
+// builder of images, and the programs of workloads that run on the bare host.
+func programFindings() (out []Finding, packages []string) {
+	out, packages = BuilderFindings(runtime.GOOS == "linux")
+	// Several workloads need the same program: it is said once.
+	add := func(found []Finding, more []string) {
+		for _, f := range found {
+			if !slices.ContainsFunc(out, func(have Finding) bool { return have.Name == f.Name }) {
+				out = append(out, f)
+			}
+		}
+		packages = append(packages, more...)
+	}
+	for _, doc := range WorkloadDocs() {
+		for _, p := range doc.Programs {
+			f, more := LookFor(p, "workload "+doc.Name+" needs it on the bare host", doc.Packages["debian"]...)
+			add(f, more)
+		}
+		for _, p := range doc.PeerPrograms {
+			f, more := LookFor(p, "workload "+doc.Name+" needs it here, as the load generator", doc.PeerPackages["debian"]...)
+			add(f, more)
+		}
+	}
+	return out, packages
+}
+
+// LookFor looks for a program, also where only administrators have it in
+// their PATH, and names the packages that would bring it.
+func LookFor(program, what string, debian ...string) ([]Finding, []string) {
+	dirs := append(filepath.SplitList(os.Getenv("PATH")), "/usr/local/sbin", "/usr/sbin", "/sbin")
+	versions, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // Debian keeps PostgreSQL's out of the PATH
+	for _, dir := range append(dirs, versions...) {
+		path := filepath.Join(dir, program)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return []Finding{{Name: program, State: Good, Text: path}}, nil
+		}
+	}
+	return []Finding{{Name: program, State: Missing, Text: what, Fix: installCommand(slices.Clone(debian), os.Getuid())}}, debian
+}
+
+func agentFinding(at fleet.Controller) Finding {
+	path, err := at.Agent()
+	if err != nil {
+		return Finding{Name: "bakeoff-agent", State: Missing, Text: err.Error()}
+	}
+	return Finding{Name: "bakeoff-agent", State: Good, Text: path}
+}
+
+// lacking is a program that a machine has not.
+type lacking struct {
+	Finding
+	packages []string
+}
+
+// missingThere looks for the programs of workloads on another machine, each
+// once: for the bare host, and for the load generator.
+func missingThere(ctx context.Context, host conn.Conn, by trial.Installer) (out []lacking) {
+	ctx, cancel := context.WithTimeout(ctx, CheckTime)
+	defer cancel()
+	seen := map[string]bool{}
+	look := func(programs, packages []string, what string) {
+		for _, p := range programs {
+			if seen[p] {
+				continue
+			}
+			seen[p] = true
+			if have, err := trial.Has(ctx, host, p); err == nil && !have {
+				out = append(out, lacking{Finding{Name: p, State: Missing, Text: what, Fix: by.Line([]string{p}, packages)}, packages})
+			}
+		}
+	}
+	for _, doc := range WorkloadDocs() {
+		look(doc.Programs, doc.Packages["debian"], "workload "+doc.Name+" needs it on the bare host")
+		look(doc.PeerPrograms, doc.PeerPackages["debian"], "workload "+doc.Name+" needs it there, as the load generator")
+	}
+	return out
+}
+
+// WorkloadDocs describes every workload, in order of their names.
+func WorkloadDocs() []workload.Doc {
+	docs := []workload.Doc{}
+	for _, w := range workloadall.Workloads() {
+		docs = append(docs, w.Doc())
+	}
+	slices.SortFunc(docs, func(x, y workload.Doc) int { return cmp.Compare(x.Name, y.Name) })
+	return docs
+}

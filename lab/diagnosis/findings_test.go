@@ -1,0 +1,26 @@
+package diagnosis
+
+import (
+	"strings"
+	"testing"
+
+	"bakeoff/reach/probe"
+)
+
+// Who has only ticks is told what that costs, and on Linux what would mend it.
+func TestCPUTimeFinding(t *testing.T) {
+	for _, c := range []struct {
+		source, system, state, says string
+		fix                         bool
+	}{
+		{probe.SourceSchedstat, "linux", Good, "schedstat, in nanoseconds", false},
+		{probe.SourceTicks, "linux", Warning, "in ticks", true},
+		{probe.SourceTicks, "freebsd", Warning, "in ticks", false},
+		{"", "openbsd", Fact, "unavailable", false},
+	} {
+		f := cpuTimeFinding(c.source, c.system)
+		if f.State != c.state || !strings.Contains(f.Text, c.says) || (f.Fix != "") != c.fix {
+			t.Errorf("%q on %s: %+v", c.source, c.system, f)
+		}
+	}
+}

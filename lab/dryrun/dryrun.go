@@ -1,0 +1,229 @@
+// Package dryrun says what a plan would do without starting it: how long it
+// takes, what it can decide, and what is missing on which host.
+package dryrun
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"bakeoff/lab/calibration"
+	"bakeoff/lab/diagnosis"
+	"bakeoff/lab/env"
+	"bakeoff/lab/fleet"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/trial"
+	workloadall "bakeoff/measure/workload/all"
+	"bakeoff/provision/driver"
+	driverall "bakeoff/provision/driver/all"
+)
+
+// View is a plan with what can be said of it beforehand.
+type View struct {
+	*plan.Plan
+	SHA256   string               `json:"plan_sha256"`
+	Ready    Ready                `json:"ready"`
+	Estimate Estimate             `json:"estimate"`
+	Here     []trial.Availability `json:"available"`
+	// Missing are programs that a host lacks beside those of drivers.
+	Missing []diagnosis.Finding `json:"missing"`
+	// Energy says of each host what counts its energy.
+	Energy []diagnosis.Energy `json:"energy"`
+	// Notes are what will be otherwise than the lab file asks for.
+	Notes []string `json:"notes"`
+	// Install is the command for this machine, InstallOn that of other hosts.
+	Install   string            `json:"install"`
+	InstallOn map[string]string `json:"install_on"`
+	// Seen is what the hosts answered.
+	Seen trial.Survey `json:"-"`
+}
+
+// Ready is how much of a plan can run.
+type Ready struct {
+	Contenders int    `json:"contenders"` // without the twin
+	Able       int    `json:"can_run"`
+	Exit       int    `json:"exit_code"` // of a run, as far as is known beforehand
+	Text       string `json:"text,omitempty"`
+}
+
+// Estimate is a plan.Estimate for JSON: what cannot be is null.
+type Estimate struct {
+	Trials      int     `json:"trials"`
+	BlockNS     int64   `json:"block_ns"`
+	TotalNS     int64   `json:"total_ns"`
+	BudgetNS    int64   `json:"budget_ns"`
+	Blocks      int     `json:"blocks"`
+	NoiseSD     float64 `json:"noise_sd"`
+	NoiseSource string  `json:"noise_source"`
+	Looks       []Look  `json:"looks"`
+	// Wanted is what --difference asked for; null where it did not.
+	Wanted *Need `json:"wanted"`
+	// ByCPU is the same for comparisons of CPU time, with its own noise; null
+	// where that is not known, or there are no others.
+	ByCPU *Estimate `json:"by_cpu"`
+}
+
+// Need is a plan.Need for JSON.
+type Need struct {
+	Difference float64 `json:"difference"`
+	Blocks     *int    `json:"blocks"`  // null: it cannot be told
+	Planned    bool    `json:"planned"` // a look of the plan is at Blocks
+	Reached    bool    `json:"reached"` // and within the budget
+	AtNS       int64   `json:"at_ns"`
+	Mean       float64 `json:"mean_blocks"` // used on average within looks and budget
+	Power      float64 `json:"power"`       // probability that it is found by then
+}
+
+// Look is one interim analysis of a plan.
+type Look struct {
+	Blocks   int   `json:"blocks"`
+	AtNS     int64 `json:"at_ns"`
+	Reached  bool  `json:"reached"`
+	Possible bool  `json:"possible"`
+	// Smallest and Equivalence are shares: 0.03 is 3 %.
+	Smallest    *float64 `json:"smallest"`
+	Equivalence *float64 `json:"equivalence"`
+}
+
+// Options says what is asked of a dry run.
+type Options struct {
+	Budget     time.Duration // 0: the plan's
+	Difference float64       // a share that is to be found; 0: none
+}
+
+// Of looks at what p asks of its hosts. The error of a run that would be
+// refused, or end with missing cells, is left to the caller: see View.Seen.
+func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View, error) {
+	text, err := plan.Encode(p)
+	if err != nil {
+		return View{}, err
+	}
+	v := View{Plan: p, SHA256: plan.Hash(text), Estimate: EstimateOf(p, o, calibration.Noise(at)), Missing: []diagnosis.Finding{}, Notes: []string{}}
+	ctx, cancel := context.WithTimeout(ctx, diagnosis.CheckTime*time.Duration(len(p.Contenders)+1))
+	defer cancel()
+	hosts := at.Reach(ctx, p, 0, nil)
+	defer hosts.Close()
+	seen, err := trial.Look(ctx, p, hosts.Site(driverall.Drivers()))
+	if err != nil {
+		return v, err
+	}
+	v.Seen = seen
+	v.Ready.Able, v.Ready.Contenders = seen.Count()
+	v.Notes = append(v.Notes, seen.Notes...)
+	wants := fleet.Wants{}
+	for _, x := range seen.Answers {
+		if x.Contender == p.Twin {
+			continue
+		}
+		v.Here = append(v.Here, x)
+		if c, _ := p.Contender(x.Contender); !x.Answer.OK {
+			wants.Add(c.Host, x.Answer.Programs, x.Answer.Packages)
+		}
+	}
+	for _, l := range seen.Lacks {
+		v.Missing = append(v.Missing, diagnosis.Lack(l))
+		wants.Add(l.Host, []string{l.Program}, l.Packages)
+	}
+	for _, x := range seen.Absent {
+		v.Missing = append(v.Missing, diagnosis.Absence(x))
+	}
+	for _, err := range seen.Wrong {
+		v.Missing = append(v.Missing, diagnosis.Finding{Name: "refused", State: diagnosis.Missing, Text: err.Error()})
+	}
+	for _, text := range seen.Unmet {
+		v.Missing = append(v.Missing, diagnosis.Finding{Name: "hosts", State: diagnosis.Missing, Text: text})
+	}
+	builder, more := diagnosis.BuilderFindings(makesImages(p))
+	for _, f := range builder {
+		if f.State == diagnosis.Missing {
+			v.Missing = append(v.Missing, f)
+		}
+	}
+	wants.Add(env.LocalHost, nil, more)
+	v.Install, v.InstallOn = wants.Lines(ctx, hosts.Conn)
+	v.Energy = diagnosis.EnergyEnds(ctx, hosts, p)
+	return v, nil
+}
+
+// makesImages says whether a contender is made from an image that is made first.
+func makesImages(p *plan.Plan) bool {
+	for _, c := range p.Contenders {
+		for _, d := range driverall.Drivers() {
+			if doc := d.Doc(); doc.Name == c.Driver && doc.Image && c.Image != "" && !strings.HasPrefix(c.Image, "/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// What making an environment takes, roughly, until it has been seen here.
+const (
+	createBare   = 100 * time.Millisecond
+	createImage  = 400 * time.Millisecond
+	createKernel = 8 * time.Second
+	bootTime     = 2 * time.Minute // of a machine, into another system
+	settle       = 40 * time.Millisecond
+)
+
+func costs(p *plan.Plan, noise plan.Noise) plan.Costs {
+	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Fresh: map[string]bool{}, Settle: settle, Boot: bootTime, Noise: noise}
+	for _, d := range driverall.Drivers() {
+		c.Create[d.Doc().Name] = createTime(d.Doc())
+	}
+	for _, cell := range p.Cells {
+		for _, w := range workloadall.Workloads() {
+			if doc := w.Doc(); doc.Name == cell.Workload && doc.Time != nil {
+				c.Trial[cell.Name], c.Fresh[cell.Name] = doc.Time(cell.Params), doc.State == "fresh"
+			}
+		}
+	}
+	return c
+}
+
+func createTime(d driver.Doc) time.Duration {
+	switch {
+	case d.Kernel:
+		return createKernel
+	case d.Image:
+		return createImage
+	}
+	return createBare
+}
+
+// EstimateOf says what p is expected to take and to decide within the budget, and
+// what finding the difference takes, if one is asked for.
+func EstimateOf(p *plan.Plan, o Options, noise plan.Noise) Estimate {
+	q := *p
+	if o.Budget > 0 {
+		q.Design.Budget = o.Budget
+	}
+	e := q.Estimate(costs(p, noise))
+	v := viewEstimate(e, o.Difference)
+	if e.ByCPU != nil {
+		by := viewEstimate(*e.ByCPU, o.Difference)
+		v.ByCPU = &by
+	}
+	return v
+}
+
+func viewEstimate(e plan.Estimate, difference float64) Estimate {
+	v := Estimate{
+		Trials: e.Trials, BlockNS: int64(e.Block), TotalNS: int64(e.Total), BudgetNS: int64(e.Budget), Blocks: e.Blocks,
+		NoiseSD: e.Noise.SD, NoiseSource: e.Noise.Source, Looks: []Look{},
+	}
+	for _, l := range e.Looks {
+		v.Looks = append(v.Looks, Look{
+			Blocks: l.Blocks, AtNS: int64(l.At), Reached: l.Reached, Possible: l.Possible,
+			Smallest: plan.Finite(l.Smallest), Equivalence: plan.Finite(l.Equivalence),
+		})
+	}
+	if difference > 0 {
+		n := e.Needs(difference)
+		v.Wanted = &Need{Difference: difference, Planned: n.Planned, Reached: n.Reached, AtNS: int64(n.At), Mean: n.Mean, Power: n.Power}
+		if n.Blocks > 0 {
+			v.Wanted.Blocks = &n.Blocks
+		}
+	}
+	return v
+}

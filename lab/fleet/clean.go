@@ -1,0 +1,73 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	driverall "bakeoff/provision/driver/all"
+	"bakeoff/reach/conn/ssh"
+)
+
+// SSHConnection is the name of what connections of killed runs leave, which
+// have no lease.
+const SSHConnection = "SSH connection"
+
+// Clean removes what killed runs left on this machine and on the hosts that
+// were leased on; with dryRun it only lists it. A host that cannot be reached
+// is an error, and the others are cleaned all the same.
+func (c Controller) Clean(ctx context.Context, dryRun bool) ([]env.Found, error) {
+	state, _ := c.Dirs()
+	cleaner := env.Cleaner{StateDir: state, Host: c.Conn(), Drivers: driverall.Drivers()}
+	found, err := cleaner.Clean(ctx, dryRun)
+	errs := []error{err}
+	sockets, err := ssh.Reap(dryRun)
+	errs = append(errs, err)
+	for i, dir := range sockets {
+		sockets[i] = "directory " + dir
+	}
+	if len(sockets) > 0 {
+		found = append(found, env.Found{Lease: env.Lease{Name: SSHConnection}, Left: sockets, Removed: !dryRun && err == nil})
+	}
+	hosts, err := remembered(state)
+	errs = append(errs, err)
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
+		more, err := c.cleanHost(ctx, name, hosts[name], dryRun)
+		found, errs = append(found, more...), append(errs, err)
+		failed := slices.ContainsFunc(more, func(f env.Found) bool { return f.Err != "" })
+		if err == nil && !dryRun && !failed {
+			errs = append(errs, forget(state, name))
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+func (c Controller) cleanHost(ctx context.Context, name string, h manifest.Host, dryRun bool) ([]env.Found, error) {
+	to, err := c.Dial(ctx, name, h, nil)
+	if err != nil {
+		return nil, fault.Op("clean: host "+name, err)
+	}
+	defer to.Close()
+	found, err := env.Cleaner{StateDir: to.StateDir(), Host: to, Drivers: driverall.Drivers()}.Clean(ctx, dryRun)
+	return found, fault.Op("clean: host "+name, err)
+}
+
+// LeaseText says whose lease it is.
+func LeaseText(r env.Lease) string {
+	if r.Name == SSHConnection && r.Driver == "" {
+		return r.Name + " of a run that was killed"
+	}
+	where := ""
+	if r.Host != "" && r.Host != env.LocalHost {
+		where = " on host " + r.Host
+	}
+	if r.Network != "" {
+		return "network of run " + r.Run + where
+	}
+	return fmt.Sprintf("%s by driver %s, run %s%s", r.Name, r.Driver, r.Run, where)
+}

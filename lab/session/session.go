@@ -1,0 +1,210 @@
+// Package session runs a plan: it registers what will be run, leases the hosts,
+// checks them before anything is made, measures, and resumes.
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/diagnosis"
+	"bakeoff/lab/fleet"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/lab/trial"
+	workloadall "bakeoff/measure/workload/all"
+	"bakeoff/provision/driver"
+	driverall "bakeoff/provision/driver/all"
+)
+
+// Session is one execution of a plan, from its registration on.
+type Session struct {
+	Plan *plan.Plan
+	Dir  string // the run folder
+	// Drivers are those that the plan names; New and Resume set all.
+	Drivers []driver.Driver
+
+	text []byte     // of the plan, as it is registered
+	lab  []byte     // the lab file as written
+	run  *store.Run // nil until the run folder exists
+}
+
+// New plans a lab from a seed; the run folder will be made in the folder out.
+// version is that of the program.
+func New(lab *manifest.Lab, seed uint64, version, out string) (*Session, error) {
+	s := &Session{Drivers: driverall.Drivers(), lab: lab.Source, Dir: filepath.Join(out, store.Name(time.Now(), lab.Name))}
+	var err error
+	if s.Plan, err = plan.Expand(lab, Catalogue(), seed, version); err != nil {
+		return nil, err
+	}
+	// What the person wrote is no failure of what is measured, and no result.
+	if err := errors.Join(trial.CheckCells(s.Plan, workloadall.Workloads())...); err != nil {
+		return nil, err
+	}
+	s.text, err = plan.Encode(s.Plan)
+	return s, err
+}
+
+// Resume continues the run in a folder. It refuses a run whose lab file changed:
+// the change would be ignored.
+func Resume(dir string) (*Session, error) {
+	s := &Session{Drivers: driverall.Drivers(), Dir: dir}
+	var err error
+	if s.run, err = store.Resume(dir); err != nil {
+		return nil, err
+	}
+	if s.text, err = s.run.Plan(); err != nil {
+		return nil, err
+	}
+	if s.Plan, err = plan.Decode(s.text); err != nil {
+		return nil, err
+	}
+	const fix = "put back the one of the beginning, or bakeoff run the new one: that is a run of its own"
+	lab, err := s.run.Lab()
+	if err != nil {
+		return nil, fault.WithFix(err, fix)
+	}
+	if sum := sha256.Sum256(lab); hex.EncodeToString(sum[:]) != s.Plan.LabSHA256 {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s was changed since the run began, and a run goes on as it was registered",
+			filepath.Join(dir, store.LabFile)), fix)
+	}
+	return s, nil
+}
+
+// Catalogue is what lab files can name.
+func Catalogue() manifest.Catalogue {
+	return trial.CatalogueOf(driverall.Drivers(), workloadall.Workloads())
+}
+
+// DrawSeed draws a seed that is not 0 and that every JSON reader keeps exact.
+func DrawSeed() uint64 {
+	var b [8]byte
+	for {
+		rand.Read(b[:]) // never fails since Go 1.24
+		if n := binary.LittleEndian.Uint64(b[:]) >> 11; n != 0 {
+			return n
+		}
+	}
+}
+
+// Options says how Measure measures.
+type Options struct {
+	At     fleet.Controller
+	Budget time.Duration // 0: the plan's
+	// Calibration is what is known of this machine, as calibration.Known
+	// returns it; it is kept in the run folder.
+	Calibration []byte
+	// Events is called between trials only, by one goroutine at a time.
+	Events func(trial.Event)
+}
+
+// Started reports whether the run folder exists.
+func (s *Session) Started() bool { return s.run != nil }
+
+// Gone reports whether the run folder was removed while the run wrote to it.
+func (s *Session) Gone() bool {
+	_, err := os.Stat(filepath.Join(s.Dir, store.JournalFile))
+	return s.Started() && errors.Is(err, fs.ErrNotExist)
+}
+
+// rebootPatience is how long Measure waits at its start for a machine that may
+// be booting.
+const rebootPatience = 5 * time.Minute
+
+// Measure runs the plan. It makes the run folder when the hosts are leased and
+// something can be compared: a refusal leaves none.
+func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, err error) {
+	agent, err := o.At.Agent()
+	if err != nil {
+		return out, err
+	}
+	var telling sync.Mutex // two hosts are read at the same time
+	progress := func(text string) {
+		telling.Lock()
+		defer telling.Unlock()
+		o.Events(trial.Event{Kind: trial.Preparing, At: time.Now(), Text: text})
+	}
+	hosts := o.At.Reach(ctx, s.Plan, rebootPatience, progress)
+	leases, err := hosts.Lease(ctx, filepath.Base(s.Dir), s.Plan, agent, s.Drivers, progress)
+	defer func() { err = errors.Join(err, leases.Close(), hosts.Close()) }()
+	if err != nil {
+		return out, err
+	}
+	answers, err := s.survey(ctx, hosts, progress)
+	if err != nil {
+		return out, err
+	}
+	created := s.run == nil
+	if created {
+		if s.run, err = store.Create(s.Dir, time.Now(), s.lab, s.text); err != nil {
+			return out, err
+		}
+	}
+	defer func() { err = errors.Join(err, s.run.Close()) }()
+	if err := s.keep(o.Calibration, created); err != nil {
+		return out, err
+	}
+	out, err = trial.Run(ctx, trial.Options{
+		Plan: s.Plan, Run: s.run, Drivers: s.Drivers, Workloads: workloadall.Workloads(),
+		Answers: answers, Env: leases.Local, Hosts: leases.Others, Boxes: hosts.Boxes, Unreached: hosts.Unreached,
+		Budget: o.Budget, Events: o.Events, Proofs: diagnosis.Standing(ctx, o.At),
+	})
+	if created && fault.Is(err, fault.Unsupported) {
+		// The baseline has no image: nothing was measured, so nothing is kept.
+		err = errors.Join(err, os.RemoveAll(s.Dir))
+	}
+	return out, err
+}
+
+// survey looks at what the plan asks of its hosts before anything is made,
+// reports once what is missing, and refuses a run in which nothing could be
+// compared.
+func (s *Session) survey(ctx context.Context, hosts *fleet.Fleet, progress func(string)) ([]trial.Availability, error) {
+	seen, err := trial.Look(ctx, s.Plan, hosts.Site(s.Drivers))
+	if err == nil {
+		err = seen.Refusal()
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range seen.Notes {
+		progress(note)
+	}
+	for _, l := range seen.Lacks {
+		progress(diagnosis.Lack(l).Line())
+	}
+	for _, x := range seen.Absent {
+		progress(diagnosis.Absence(x).Line())
+	}
+	return seen.Answers, nil
+}
+
+// keep puts the calibration of this machine into the folder of a run that
+// begins, or of one that was killed before the journal mentions it.
+func (s *Session) keep(calibration []byte, created bool) error {
+	if calibration == nil {
+		return nil
+	}
+	if !created {
+		lines, err := s.run.Journal()
+		if err != nil {
+			return err
+		}
+		kept := slices.ContainsFunc(lines, func(l store.Line) bool { return l.Type == store.LineCalibration })
+		if _, _, err := s.run.Calibration(); kept || err != nil {
+			return nil
+		}
+	}
+	return s.run.KeepCalibration(time.Now(), calibration)
+}
