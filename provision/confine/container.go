@@ -26,11 +26,19 @@ type Runtime struct {
 	// Proxy says that its kernel is not the host's: the host cannot reach a
 	// socket of a container, and a proxy passes the connections in.
 	Proxy bool
-	// Unseen is a hierarchy of control groups that is hidden from it.
+	// Unseen is the mount point of a hierarchy of control groups that is
+	// hidden from it; "" hides none.
 	Unseen string
-	// Place are flags of `bakeoff-agent enter`, which say where a proxy
-	// starts it.
+	// Place are the flags of `bakeoff-agent enter` that it is started with.
 	Place []string
+}
+
+// place are the flags of `bakeoff-agent enter` that the runtime is started with.
+func (r Runtime) place() []string {
+	if r.Unseen == "" {
+		return r.Place
+	}
+	return append(slices.Clone(r.Place), "--private-mounts", "--umount", r.Unseen)
 }
 
 // Contain makes the environment's network, volumes and root and, over them, a
@@ -86,16 +94,11 @@ func (e *Env) bundle(ctx context.Context, r Runtime) (g wire.Setup, err error) {
 // process.
 func (c *container) run(ctx context.Context, g wire.Setup) error {
 	e := c.env
-	argv := c.command("run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)
+	argv := append(slices.Clone(c.runtime.Argv), "run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)
 	if c.runtime.Proxy {
-		return e.proxy(ctx, g, c.runtime.Place, argv)
+		return e.proxy(ctx, g, c.runtime.place(), argv)
 	}
-	if within := []string{e.Spec.Agent, "enter"}; len(argv) > 2 && slices.Equal(argv[:2], within) {
-		argv = argv[2:]
-	} else {
-		argv = append([]string{"--"}, argv...)
-	}
-	return e.SetUpThenRun(ctx, g, argv...)
+	return e.SetUpThenRun(ctx, g, append(append(c.runtime.place(), "--"), argv...)...)
 }
 
 // swapAccounted tells whether swap can be limited. A runtime that is asked to
@@ -115,13 +118,11 @@ type container struct {
 	runtime Runtime
 }
 
-func (c *container) command(args ...string) []string {
-	return append(slices.Clone(c.runtime.Argv), args...)
-}
-
 // state is what the runtime says of the container.
 func (c *container) state(ctx context.Context) []byte {
-	out, err := conn.Output(ctx, c.env.Host, c.command("state", c.env.Spec.Label)...)
+	argv := append(append([]string{c.env.Spec.Agent, "enter"}, c.runtime.place()...), "--")
+	argv = append(append(argv, c.runtime.Argv...), "state", c.env.Spec.Label)
+	out, err := conn.Output(ctx, c.env.Host, argv...)
 	if err != nil {
 		return []byte(c.runtime.Name + ": state: " + err.Error() + "\n")
 	}

@@ -73,7 +73,8 @@ func (c CLI) command(args []string) []string {
 // Container is an environment as its engine knows it.
 type Container struct {
 	CLI
-	Env *confine.Env
+	Env     *confine.Env
+	Options Options
 	// ID is what the engine calls it.
 	ID string
 	// PID is its first process, as the host numbers it.
@@ -99,6 +100,9 @@ func (c *Container) Flags(volumes map[string]string) []string {
 	for _, b := range binds {
 		out = append(out, "--mount", mountFlag(b))
 	}
+	if c.Options.Unconfined {
+		out = append(out, "--security-opt", "seccomp=unconfined")
+	}
 	return out
 }
 
@@ -114,7 +118,7 @@ func (c *Container) First() []string {
 
 // Prepare makes what the way in needs, before Flags and First are asked for.
 func (c *Container) Prepare(ctx context.Context) error {
-	if c.Env.Spec.Options.Text(ExecOption.Name) == byEngine {
+	if c.Options.EngineExec {
 		return nil
 	}
 	socket, err := c.Env.InitSocket(ctx)
@@ -188,15 +192,32 @@ func parseFound(out string) (id string, pid int, err error) {
 	return "", 0, fault.New(fault.Subject, "%.200q is not a container that runs", out)
 }
 
-// ExecOption is the option that says how programs get into a container.
-var ExecOption = param.Spec{Name: "exec", Kind: param.Text, Default: byInit, Enum: []string{byEngine, byInit},
-	Former: map[string]string{"porter": byInit},
-	Doc:    "How programs get in: started by the container's init process, or by the engine's own exec, which takes some 100 ms and more."}
+// Specs describe the options that all engines have.
+func Specs() []param.Spec {
+	return []param.Spec{
+		{Name: "exec", Kind: param.Text, Default: byInit, Enum: []string{byEngine, byInit}, Former: map[string]string{"porter": byInit},
+			Doc: "How programs get in: started by the container's init process, or by the engine's own exec, which takes some 100 ms and more."},
+		{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", unconfined},
+			Doc: "The filter of system calls: the engine's own, or none."},
+	}
+}
 
 const (
-	byEngine = "engine"
-	byInit   = "init"
+	byEngine   = "engine"
+	byInit     = "init"
+	unconfined = "unconfined"
 )
+
+// Options are the options that all engines have.
+type Options struct {
+	EngineExec bool // programs are started by the engine's exec
+	Unconfined bool // no filter of system calls
+}
+
+// Decode reads them from options that driver.Options has completed.
+func Decode(set param.Values) Options {
+	return Options{EngineExec: set.Text("exec") == byEngine, Unconfined: set.Text("seccomp") == unconfined}
+}
 
 // Enter makes the way in, and waits until the first process is at rest.
 func (c *Container) Enter(ctx context.Context) error {
@@ -206,6 +227,9 @@ func (c *Container) Enter(ctx context.Context) error {
 	}
 	e.Facts()["root"] = "overlay over the image, written parts in the engine's own storage"
 	e.Facts()["scratch"] = "as the root"
+	if e.Facts()["seccomp"] = "the engine's default"; c.Options.Unconfined {
+		e.Facts()["seccomp"] = "none"
+	}
 	if e.Facts()["exec"] = "by the first process"; c.socket == nil {
 		// It passes on a number only, so the agent says by which signal a
 		// program ended.
@@ -301,6 +325,17 @@ func Tag(digest string) (string, error) {
 		return "", fault.New(fault.Invalid, "%q is not the digest of an image", digest)
 	}
 	return path.Join("bakeoff.invalid", Label) + ":" + sum[:min(32, len(sum))], nil
+}
+
+// Doc completes the description of an engine's driver.
+func Doc(d driver.Doc) driver.Doc {
+	d.Image = true
+	d.Options = append(d.Options, Specs()...)
+	d.Enforces = map[string]string{
+		"cpus":   "the engine, by control group cpuset",
+		"memory": "the engine, by control group memory, without swap",
+	}
+	return confine.Doc(d)
 }
 
 // Refuse says what no engine here can do, before anything is made.

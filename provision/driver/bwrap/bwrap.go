@@ -8,14 +8,11 @@ package bwrap
 
 import (
 	"context"
-	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/provision/cgroup"
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
-	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -25,62 +22,32 @@ type Driver struct{}
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return driver.Doc{
+	return confine.Doc(driver.Doc{
 		Name:     "bwrap",
 		Also:     map[string]string{"bubblewrap": "bwrap"},
 		Summary:  "a sandbox of bubblewrap: mount, process, IPC, host name and control group namespaces of its own over the image, no new privileges, no seccomp filter",
-		Status:   driver.Proven,
-		Hosts:    []string{"linux"},
-		Root:     true,
 		Image:    true,
-		Backings: volume.Backings(),
-		Enforces: cgroup.Enforces(map[string]string{
-			"cpus":    "control group cpuset, exactly the contender's CPUs",
-			"memory":  "control group memory, with no swap beside it",
-			"network": "a network namespace with one veth",
-		}),
-		Tuning:   confine.Tuning(),
-		Packages: []string{"bubblewrap", "iproute2", "util-linux"},
+		Packages: []string{"bubblewrap"},
 		Source:   []string{"bwrap(1)", "namespaces(7)", "setns(2)", "cgroups(7)"},
-	}
+	})
 }
 
 // Check tells whether host can be used.
 func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
 	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"bwrap": "bubblewrap"}})
-	if !a.OK {
-		return a
-	}
-	v, err := version(ctx, host)
-	if err != nil {
-		return confine.No(err)
-	}
-	a.Facts["version"] = v
-	return a
-}
-
-func version(ctx context.Context, host conn.Conn) (string, error) {
-	out, err := conn.Output(ctx, host, "bwrap", "--version")
-	return strings.TrimSpace(string(out)), err
+	return confine.WithVersion(ctx, host, a, "bwrap")
 }
 
 // Create makes an environment.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	e, err := confine.New(ctx, host, spec)
-	if err != nil {
-		return nil, err
-	}
-	if err := build(ctx, e); err != nil {
-		return nil, e.Abandon(ctx, err)
-	}
-	return e, nil
+	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e) })
 }
 
 func build(ctx context.Context, e *confine.Env) error {
 	if err := e.Limit(ctx); err != nil {
 		return err
 	}
-	v, err := driver.Remember(e.Spec.Memo, "bwrap --version", func() (string, error) { return version(ctx, e.Host) })
+	v, err := e.Version(ctx, "bwrap")
 	if err != nil {
 		return err
 	}

@@ -6,10 +6,8 @@ import (
 	"context"
 
 	"bakeoff/base/param"
-	"bakeoff/provision/cgroup"
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
-	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -18,23 +16,12 @@ type Driver struct{}
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return driver.Doc{
-		Name:     "chroot",
-		Summary:  "another root directory on the host's kernel: an overlay over the image, with /proc, /sys, a minimal /dev and the volumes",
-		Status:   driver.Proven,
-		Hosts:    []string{"linux"},
-		Root:     true,
-		Image:    true,
-		Backings: volume.Backings(),
-		Enforces: cgroup.Enforces(map[string]string{
-			"cpus":    "control group cpuset, exactly the contender's CPUs",
-			"memory":  "control group memory, with no swap beside it",
-			"network": "a network namespace with one veth, as on the bare host",
-		}),
-		Tuning:   confine.Tuning(),
-		Packages: []string{"iproute2", "util-linux"},
-		Source:   []string{"chroot(2)", "mount(8): overlay", "cgroups(7)", "Linux Documentation/filesystems/overlayfs.rst"},
-	}
+	return confine.Doc(driver.Doc{
+		Name:    "chroot",
+		Summary: "another root directory on the host's kernel: an overlay over the image, with /proc, /sys, a minimal /dev and the volumes",
+		Image:   true,
+		Source:  []string{"chroot(2)", "mount(8): overlay", "cgroups(7)", "Linux Documentation/filesystems/overlayfs.rst"},
+	})
 }
 
 // Check tells whether host can be used.
@@ -44,14 +31,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.
 
 // Create makes an environment.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	e, err := confine.New(ctx, host, spec)
-	if err != nil {
-		return nil, err
-	}
-	if err := build(ctx, e); err != nil {
-		return nil, e.Abandon(ctx, err)
-	}
-	return e, nil
+	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e) })
 }
 
 func build(ctx context.Context, e *confine.Env) error {

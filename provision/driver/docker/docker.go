@@ -14,6 +14,7 @@ package docker
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -24,7 +25,6 @@ import (
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/engine"
-	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -33,49 +33,55 @@ type Driver struct{}
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return driver.Doc{
-		Name:    "docker",
+	return engine.Doc(driver.Doc{
+		Name:    name,
 		Also:    map[string]string{"moby": "docker", "docker-ce": "docker"},
 		Summary: "a container by Docker's engine: its capabilities, its seccomp filter, its storage, on the experiment's network",
-		Status:  driver.Proven,
-		Hosts:   []string{"linux"},
-		Root:    true,
-		Image:   true,
 		Options: []param.Spec{
 			{Name: "engine", Kind: param.Text, Default: "running", Enum: []string{"private", "running"},
 				Doc: "The engine that the machine runs, or one that is started for the run, with its own storage, and ended with it."},
 			{Name: "socket", Kind: param.Text, Default: "", Doc: "The running engine's socket on the host, as unix:///run/docker.sock; empty is the one that the docker command takes by itself."},
-			engine.ExecOption,
-			{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", "unconfined"}, Doc: "The filter of system calls: the engine's own, or none."},
 		},
-		Backings: volume.Backings(),
-		Enforces: cgroup.Enforces(map[string]string{
-			"cpus":    "the engine, by control group cpuset",
-			"memory":  "the engine, by control group memory, with no swap beside it",
-			"network": "the container's network namespace with one veth",
-		}),
-		Tuning:   confine.Tuning(),
-		Packages: []string{"docker.io", "iproute2", "tar", "util-linux"},
+		Packages: []string{"docker.io", "tar"},
 		Source:   []string{"docker-run(1)", "docker-import(1)", "dockerd(8)"},
-	}
+	})
 }
 
-// socketOf checks and returns the option socket.
-func socketOf(options param.Values) (string, error) {
-	h := options.Text("socket")
-	if p, ok := strings.CutPrefix(h, "unix://"); h != "" && (!ok || !path.IsAbs(p) || path.Clean(p) != p) {
-		return "", fault.WithFix(fault.New(fault.Invalid, "option socket: %q is not one of the host", h),
+// name is that of the driver and of the program.
+const name = "docker"
+
+// options are the options of one container.
+type options struct {
+	engine.Options
+	private bool   // an engine of the run's own
+	socket  string // of the engine; "" is the default of the docker command
+}
+
+func decode(v param.Values) (options, error) {
+	set, err := driver.Options((Driver{}).Doc().Options, v)
+	o := options{engine.Decode(set), set.Text("engine") == "private", set.Text("socket")}
+	if err == nil {
+		err = checkSocket(o.socket)
+	}
+	return o, err
+}
+
+// checkSocket refuses what is not the address of a socket on the host.
+func checkSocket(socket string) error {
+	p, ok := strings.CutPrefix(socket, "unix://")
+	if socket != "" && (!ok || !path.IsAbs(p) || path.Clean(p) != p) {
+		return fault.WithFix(fault.New(fault.Invalid, "option socket: %q is not a socket on the host", socket),
 			"write unix:///run/docker.sock; an engine elsewhere is reached by a host of the lab file")
 	}
-	return h, nil
+	return nil
 }
 
 func cli(host conn.Conn, socket string) engine.CLI {
-	argv := []string{"docker"}
+	argv := []string{name}
 	if socket != "" {
 		argv = append(argv, "--host", socket)
 	}
-	return engine.CLI{Host: host, Name: "docker", Argv: argv}
+	return engine.CLI{Host: host, Name: name, Argv: argv}
 }
 
 // info is what the engine says of itself: a part of `docker info`.
@@ -110,25 +116,23 @@ func parseInfo(out string) (i info, err error) {
 }
 
 // Check tells whether host can be used.
-func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) driver.Availability {
-	socket, err := socketOf(options)
+func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
+	o, err := decode(values)
 	if err != nil {
 		return confine.No(err)
 	}
-	if private(options) && socket == "" {
+	if o.private && o.socket == "" {
 		return checkPrivate(ctx, host)
 	}
-	a := confine.Check(ctx, host, confine.Needs{Programs: map[string]string{"docker": "docker.io", "tar": "tar"}})
+	a := confine.Check(ctx, host, confine.Needs{Programs: map[string]string{name: "docker.io", "tar": "tar"}})
 	if !a.OK {
 		return commandOf(ctx, host, a)
 	}
-	i, err := ask(ctx, cli(host, socket))
+	i, err := ask(ctx, cli(host, o.socket))
 	if err != nil {
 		return confine.No(err)
 	}
-	for k, v := range i.facts() {
-		a.Facts[k] = v
-	}
+	maps.Copy(a.Facts, i.facts())
 	return a
 }
 
@@ -157,28 +161,26 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	if err := engine.Refuse(spec); err != nil {
 		return nil, err
 	}
-	socket, err := socketOf(spec.Options)
+	o, err := decode(spec.Options)
 	if err != nil {
 		return nil, err
 	}
-	if private(spec.Options) && socket == "" {
-		return nil, fault.New(fault.Invalid, "an engine of the run's own has not been started: StartService does that")
+	if o.private && o.socket == "" {
+		return nil, fault.New(fault.Invalid, "the private engine does not run: call StartService first")
 	}
-	e, err := confine.New(ctx, host, spec)
-	if err != nil {
-		return nil, err
-	}
-	c := &container{Container: engine.Container{CLI: cli(host, socket), Env: e}}
-	c.Dir = spec.Dir
-	if err := c.build(ctx, socket); err != nil {
-		return nil, e.Abandon(ctx, err)
-	}
-	return e, nil
+	return confine.Create(ctx, host, spec, func(e *confine.Env) error {
+		c := &container{engine.Container{CLI: cli(host, o.socket), Env: e, Options: o.Options}, o}
+		c.Dir = spec.Dir
+		return c.build(ctx)
+	})
 }
 
-type container struct{ engine.Container }
+type container struct {
+	engine.Container
+	options options
+}
 
-func (c *container) build(ctx context.Context, socket string) error {
+func (c *container) build(ctx context.Context) error {
 	e := c.Env
 	tag, err := engine.Tag(e.Spec.Image.Digest)
 	if err != nil {
@@ -189,12 +191,12 @@ func (c *container) build(ctx context.Context, socket string) error {
 	err = confine.Together(
 		func() (err error) { volumes, err = e.Volumes(ctx); return err },
 		func() (err error) {
-			if !private(e.Spec.Options) {
-				i, err = c.info(ctx, socket)
+			if !c.options.private {
+				i, err = c.info(ctx)
 			}
 			return err
 		},
-		func() error { return remember(ctx, e, made{Socket: socket, Private: private(e.Spec.Options)}) })
+		func() error { return remember(ctx, e, made{Socket: c.options.socket, Private: c.options.private}) })
 	if err != nil {
 		return err
 	}
@@ -218,34 +220,24 @@ func (c *container) build(ctx context.Context, socket string) error {
 		func() error { return e.Join(ctx, c.PID) },
 		func() (err error) {
 			if i.ServerVersion == "" {
-				i, err = c.info(ctx, socket)
+				i, err = c.info(ctx)
 			}
 			return err
 		})
 	if err != nil {
 		return err
 	}
-	for k, v := range i.facts() {
-		e.Facts()[k] = v
-	}
-	if e.Facts()["engine"] = "running"; private(e.Spec.Options) {
+	maps.Copy(e.Facts(), i.facts())
+	if e.Facts()["engine"] = "running"; c.options.private {
 		e.Facts()["engine"] = "private"
 	}
-	e.Facts()["seccomp"] = seccompOf(e.Spec)
 	return c.Enter(ctx)
 }
 
 // info is what the engine at a socket says of itself, asked once: its command
 // line takes as long for that as a container takes to be made.
-func (c *container) info(ctx context.Context, socket string) (info, error) {
-	return driver.Remember(c.Env.Spec.Memo, "docker info "+socket, func() (info, error) { return ask(ctx, c.CLI) })
-}
-
-func seccompOf(spec driver.Spec) string {
-	if s := spec.Options.Text("seccomp"); s == "unconfined" {
-		return "none"
-	}
-	return "the engine's default"
+func (c *container) info(ctx context.Context) (info, error) {
+	return driver.Remember(c.Env.Spec.Memo, "docker info "+c.options.socket, func() (info, error) { return ask(ctx, c.CLI) })
 }
 
 // cgroupfs tells whether the engine makes control groups where it is told to.
@@ -257,9 +249,6 @@ func (c *container) flags(i info, volumes map[string]string) []string {
 	out := append([]string{"run", "--pull", "never", "--network", "none"}, c.Flags(volumes)...)
 	if cgroupfs(i) {
 		out = append(out, "--cgroup-parent", cgroup.Path(c.Env.Spec.Label))
-	}
-	if c.Env.Spec.Options.Text("seccomp") == "unconfined" {
-		out = append(out, "--security-opt", "seccomp=unconfined")
 	}
 	return out
 }
@@ -341,7 +330,7 @@ func recall(ctx context.Context, host conn.Conn, dir string) (m made, have bool,
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, false, fault.New(fault.Lab, "%s: %w", path.Join(dir, socketFile), err)
 	}
-	_, err = socketOf(param.Values{"socket": m.Socket})
+	err = checkSocket(m.Socket)
 	return m, err == nil, err
 }
 

@@ -134,7 +134,7 @@ func TestNoEngine(t *testing.T) {
 		}
 	}
 	for _, host := range []string{"tcp://10.0.0.1:2375", "unix://relative", "/run/docker.sock", "unix:///a/../b"} {
-		if _, err := socketOf(param.Values{"socket": host}); !fault.Is(err, fault.Invalid) {
+		if err := checkSocket(host); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", host, err)
 		}
 	}

@@ -18,9 +18,6 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// private tells whether the options ask for an engine of the run's own.
-func private(options param.Values) bool { return options.Text("engine") == "private" }
-
 // The longest path of a socket that containerd takes, in bytes (some less than
 // the 107 that Linux has room for), and the longest name among those that
 // dockerd and the containerd that it starts make below the engine's directory.
@@ -37,8 +34,8 @@ const (
 // and not disturbed. It runs on spec.CPUSet, in a control group by which it is
 // found when nobody has closed it.
 func (Driver) StartService(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Service, error) {
-	if !private(spec.Options) {
-		return nil, nil
+	if o, err := decode(spec.Options); err != nil || !o.private {
+		return nil, err
 	}
 	if most := maxSocketPath - len("/"+longestSocket); len(path.Clean(spec.Dir)) > most {
 		return nil, fault.WithFix(fault.New(fault.Lab, "the directory %s is too long for the engine's sockets in it: %d bytes are the most", spec.Dir, most),
@@ -154,15 +151,15 @@ func (d *daemon) Close(ctx context.Context) error {
 // checkPrivate tells whether an engine of the run's own can be had.
 func checkPrivate(ctx context.Context, host conn.Conn) driver.Availability {
 	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{
-		"docker": "docker.io", "dockerd": "docker.io", "containerd": "containerd", "runc": "runc", "tar": "tar"}})
+		name: "docker.io", "dockerd": "docker.io", "containerd": "containerd", confine.Runc: confine.Runc, "tar": "tar"}})
 	if !a.OK {
 		return commandOf(ctx, host, a)
 	}
-	out, err := conn.Output(ctx, host, "dockerd", "--version")
+	out, err := confine.Version(ctx, host, "dockerd")
 	if err != nil {
 		return confine.No(err)
 	}
-	a.Facts["version"], a.Facts["engine"] = strings.TrimSpace(string(out)), "private"
+	a.Facts["version"], a.Facts["engine"] = out, "private"
 	return a
 }
 

@@ -17,15 +17,12 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/provision/cgroup"
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
-	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -38,48 +35,52 @@ const (
 	Toolchain = "go1.24.11"
 )
 
+// runtime is the name of the program.
+const runtime = "runsc"
+
 // Driver runs things in a sandbox of gVisor.
 type Driver struct{}
 
-// The platforms, and what the root's written parts lie on. The first of each
-// is the default.
-var (
-	platforms = []string{"systrap", "ptrace"}
-	overlays  = []string{"root:self", "none"}
-)
+// platforms are the values of the option platform, the default first.
+var platforms = []string{"systrap", "ptrace"}
+
+var specs = []param.Spec{
+	{Name: "platform", Kind: param.Text, Default: platforms[0], Enum: platforms,
+		Doc: "How system calls are caught. kvm is not offered: without hardware of its own it does not work."},
+	{Name: "overlay", Kind: param.Text, Default: "root:self", Enum: []string{"root:self", "none"},
+		Doc: "What is written to the root goes to a file that gVisor keeps in it (root:self, gVisor's default), or to the root itself (none)."},
+}
+
+// options are the options of one sandbox.
+type options struct{ platform, overlay string }
+
+func decode(v param.Values) (options, error) {
+	set, err := driver.Options(specs, v)
+	return options{set.Text("platform"), set.Text("overlay")}, err
+}
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return driver.Doc{
+	return confine.Doc(driver.Doc{
 		Name: "gvisor",
 		Also: map[string]string{"runsc": "gvisor"},
 		Summary: "a container of gVisor's runsc: its system calls are answered by a kernel in user space, " +
 			"its network is that kernel's own; programs are started by the container's first process",
-		Status:       driver.Proven,
-		Hosts:        []string{"linux"},
-		Root:         true,
 		Image:        true,
 		EndsOfMemory: true,
-		Options: []param.Spec{
-			{Name: "platform", Kind: param.Text, Default: platforms[0], Enum: platforms,
-				Doc: "How system calls are caught. kvm is not offered: without hardware of its own it does not work."},
-			{Name: "overlay", Kind: param.Text, Default: overlays[0], Enum: overlays,
-				Doc: "What is written to the root goes to a file that gVisor keeps in it (root:self, gVisor's default), or to the root itself (none)."},
-		},
-		Backings: volume.Backings(),
-		Enforces: cgroup.Enforces(map[string]string{
+		Options:      specs,
+		Enforces: map[string]string{
 			"cpus":    "by control group cpuset, the sandbox's own threads included",
 			"memory":  "by control group memory, gVisor's kernel and the container's first process included; what exceeds it ends the whole sandbox",
 			"network": "a network namespace with one veth, read by the sandbox's own network stack",
-		}),
-		Tuning:   driver.Tuning{Why: "gVisor's network stack takes no settings of the host's"},
-		Packages: []string{"iproute2", "util-linux"},
-		Source:   []string{"https://gvisor.dev/docs/", "runsc flags", "OCI Runtime Specification 1.0.2", "gvisor: pkg/sentry/socket/unix/transport, SCMRights"},
-	}
+		},
+		Tuning: driver.Tuning{Why: "gVisor's network stack takes no options of the host's"},
+		Source: []string{"https://gvisor.dev/docs/", "runsc flags", "OCI Runtime Specification 1.0.2", "gvisor: pkg/sentry/socket/unix/transport, SCMRights"},
+	})
 }
 
 // Check tells whether host can be used.
-func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) driver.Availability {
+func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
 	a := confine.Check(ctx, host, confine.Needs{Overlay: true})
 	if !a.OK {
 		return a
@@ -91,16 +92,15 @@ func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) d
 	if err != nil {
 		return confine.No(err)
 	}
-	a.Facts["runtime"], a.Facts["version"], a.Facts["runsc"] = "runsc", runsc.version, runsc.path
+	a.Facts["runtime"], a.Facts["version"], a.Facts["runsc"] = runtime, runsc.version, runsc.path
 	return a
 }
 
 // Create makes an environment.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	o := settings{option(spec.Options, "platform", platforms), option(spec.Options, "overlay", overlays)}
-	if !slices.Contains(platforms, o.platform) || !slices.Contains(overlays, o.overlay) {
-		return nil, fault.New(fault.Invalid, "platform %q, overlay %q; there are %s and %s", o.platform, o.overlay,
-			strings.Join(platforms, ", "), strings.Join(overlays, ", "))
+	o, err := decode(spec.Options)
+	if err != nil {
+		return nil, err
 	}
 	if err := (Driver{}).Doc().Tuning.Check(spec.Tuning); err != nil {
 		return nil, err
@@ -119,17 +119,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	return confine.Kernel{Env: e}, nil
 }
 
-// settings are the driver's options.
-type settings struct{ platform, overlay string }
-
-func option(options param.Values, name string, among []string) string {
-	if v := options.Text(name); v != "" {
-		return v
-	}
-	return among[0]
-}
-
-func build(ctx context.Context, e *confine.Env, runsc program, o settings) error {
+func build(ctx context.Context, e *confine.Env, runsc program, o options) error {
 	err := start(ctx, e, runsc, o)
 	if err == nil {
 		err = e.Alive(ctx)
@@ -143,17 +133,17 @@ func build(ctx context.Context, e *confine.Env, runsc program, o settings) error
 }
 
 // start makes the container and executes something in it.
-func start(ctx context.Context, e *confine.Env, runsc program, o settings) error {
+func start(ctx context.Context, e *confine.Env, runsc program, o options) error {
 	place, err := limited(ctx, e)
 	if err != nil {
 		return err
 	}
-	if err := e.Contain(ctx, confine.Runtime{Name: "runsc", Argv: command(e, runsc, o), Proxy: true, Place: place}); err != nil {
+	if err := e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runsc, o), Proxy: true, Place: place}); err != nil {
 		return err
 	}
 	e.OwnKernel()
 	f := e.Facts()
-	f["runtime"], f["version"] = "runsc", runsc.version
+	f["runtime"], f["version"] = runtime, runsc.version
 	if runsc.sha256 != "" {
 		f["runsc-sha256"] = runsc.sha256
 	}
@@ -200,7 +190,7 @@ func panicked(ctx context.Context, e *confine.Env) []byte {
 // command is runsc with its global flags. runsc moves the address of the link
 // in its namespace into its own network stack and gives nothing back, so the
 // namespace is made anew with every environment.
-func command(e *confine.Env, runsc program, o settings) []string {
+func command(e *confine.Env, runsc program, o options) []string {
 	network := "sandbox"
 	if e.Spec.Network == nil {
 		network = "none"

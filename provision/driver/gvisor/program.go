@@ -29,8 +29,8 @@ func find(ctx context.Context, host conn.Conn) (program, error) {
 			cache = dir
 		}
 	}
-	own := path.Join(cache, "bin", "runsc")
-	for _, at := range []string{"runsc", own} {
+	own := path.Join(cache, "bin", runtime)
+	for _, at := range []string{runtime, own} {
 		out, err := conn.Output(ctx, host, at, "--version")
 		if fault.Is(err, fault.NotFound) {
 			continue

@@ -7,11 +7,9 @@ import (
 	"context"
 
 	"bakeoff/base/param"
-	"bakeoff/provision/cgroup"
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
-	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -21,23 +19,13 @@ type Driver struct{}
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return driver.Doc{
+	return confine.Doc(driver.Doc{
 		Name:     "host",
 		Also:     map[string]string{"bare": "host", "baremetal": "host", "bare-metal": "host", "metal": "host", "native": "host", "none": "host"},
 		Summary:  "the bare machine: its own kernel and files, confined to the contender's CPUs and memory by a control group",
-		Status:   driver.Proven,
-		Hosts:    []string{"linux"},
-		Root:     true,
-		Backings: volume.Backings(),
-		Enforces: cgroup.Enforces(map[string]string{
-			"cpus":    "control group cpuset, exactly the contender's CPUs",
-			"memory":  "control group memory, with no swap beside it",
-			"network": "a network namespace with one veth, so that two environments can use the same port and the host's packet filter is not in the way",
-		}),
-		Tuning:   confine.Tuning(),
-		Packages: []string{"iproute2", "util-linux"},
+		Enforces: map[string]string{"network": "a network namespace with one veth, so that two environments can use the same port and the host's packet filter does not interfere"},
 		Source:   []string{"cgroups(7)", "network_namespaces(7)", "veth(4)"},
-	}
+	})
 }
 
 // Check tells whether host can be used.
@@ -48,14 +36,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.
 // Create makes an environment: a control group, a network namespace and a
 // directory.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	e, err := confine.New(ctx, host, spec)
-	if err != nil {
-		return nil, err
-	}
-	if err := build(ctx, e); err != nil {
-		return nil, e.Abandon(ctx, err)
-	}
-	return e, nil
+	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e) })
 }
 
 func build(ctx context.Context, e *confine.Env) error {

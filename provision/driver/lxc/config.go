@@ -27,14 +27,14 @@ var devices = []string{"c *:* m", "b *:* m", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rw
 // config is the configuration of an environment's container, with more lines.
 //
 // Source: lxc.container.conf(5).
-func config(e *confine.Env, binds []wire.Bind, filter string, more []string) (string, error) {
+func config(e *confine.Env, binds []wire.Bind, filter bool, more []string) (string, error) {
 	lines := append([]string{
 		"lxc.uts.name = " + e.Spec.Label,
 		"lxc.rootfs.path = dir:" + e.Root,
 		"lxc.init.cmd = " + strings.Join(confine.Init(true), " "),
 		"lxc.namespace.share.net = " + e.Netns(),
 	}, common...)
-	if filter == filterOn {
+	if filter {
 		lines = append(lines, "lxc.seccomp.profile = "+profile)
 	}
 	lines = append(append(lines, more...), groups(e.Spec.Label)...)

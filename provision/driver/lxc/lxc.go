@@ -20,7 +20,6 @@ import (
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
-	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -28,88 +27,50 @@ import (
 // Driver runs things in a container of LXC.
 type Driver struct{}
 
-// The values of the option filter.
-const (
-	filterOn  = "on"
-	filterOff = "off"
-)
-
 // profile is the filter that LXC's packages bring and common.conf names.
 const profile = "/usr/share/lxc/config/common.seccomp"
 
+var options = []param.Spec{
+	confine.FilterOption("The filter of system calls that LXC's packages bring; off shows what it costs."),
+}
+
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return driver.Doc{
+	return confine.Doc(driver.Doc{
 		Name: "lxc",
 		Also: map[string]string{"lxd": "lxc", "incus": "lxc"},
 		Summary: "a container of LXC: all namespaces but the user's, the capabilities, devices and system call filter of " +
 			"the distribution's common.conf; programs are children of its first process",
-		Status: driver.Proven,
-		Hosts:  []string{"linux"},
-		Root:   true,
-		Image:  true,
-		Options: []param.Spec{
-			{Name: "filter", Kind: param.Text, Default: filterOn, Enum: []string{filterOn, filterOff},
-				Doc: "The filter of system calls that LXC's packages bring; off shows what it costs."},
-		},
-		Backings: volume.Backings(),
-		Enforces: cgroup.Enforces(map[string]string{
-			"cpus":    "control group cpuset, exactly the contender's CPUs",
-			"memory":  "control group memory, with no swap beside it",
-			"network": "a network namespace with one veth",
-		}),
-		Tuning:   confine.Tuning(),
-		Packages: []string{"iproute2", "lxc", "util-linux"},
+		Image:    true,
+		Options:  options,
+		Packages: []string{"lxc"},
 		Source:   []string{"lxc.container.conf(5)", "lxc-start(1)", "cgroups(7)"},
-	}
+	})
 }
 
 // Check tells whether host can be used.
-func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) driver.Availability {
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"lxc-start": "lxc", "lxc-stop": "lxc"}})
-	if !a.OK {
-		return a
+func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
+	filter, err := confine.Filtered(options, values)
+	if err != nil {
+		return confine.No(err)
 	}
-	if filterOf(options) == filterOn {
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"lxc-start": "lxc", "lxc-stop": "lxc"}})
+	if a.OK && filter {
 		if _, err := conn.FilesOf(host).ReadFile(ctx, profile); err != nil {
 			return driver.Availability{Reason: "no filter of system calls: " + err.Error(),
 				Fix: "reinstall the package lxc, which brings " + profile + ", or set the option filter: off"}
 		}
 	}
-	v, err := version(ctx, host)
-	if err != nil {
-		return confine.No(err)
-	}
-	a.Facts["version"] = v
-	return a
-}
-
-func filterOf(options param.Values) string {
-	if f := options.Text("filter"); f != "" {
-		return f
-	}
-	return filterOn
-}
-
-func version(ctx context.Context, host conn.Conn) (string, error) {
-	out, err := conn.Output(ctx, host, "lxc-start", "--version")
-	return strings.TrimSpace(string(out)), err
+	return confine.WithVersion(ctx, host, a, "lxc-start")
 }
 
 // Create makes an environment.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	filter := filterOf(spec.Options)
-	if filter != filterOn && filter != filterOff {
-		return nil, fault.New(fault.Invalid, "filter %q; there are %s and %s", filter, filterOn, filterOff)
-	}
-	e, err := confine.New(ctx, host, spec)
+	filter, err := confine.Filtered(options, spec.Options)
 	if err != nil {
 		return nil, err
 	}
-	if err := build(ctx, e, filter); err != nil {
-		return nil, e.Abandon(ctx, err)
-	}
-	return e, nil
+	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e, filter) })
 }
 
 // What is in the environment's directory: LXC's own (-P), the container's
@@ -120,13 +81,13 @@ const (
 	logFile = "lxc.log"
 )
 
-func build(ctx context.Context, e *confine.Env, filter string) error {
+func build(ctx context.Context, e *confine.Env, filter bool) error {
 	e.Remains = func(ctx context.Context) error {
 		_, err := remains(ctx, e.Host, e.Spec.Dir, false)
 		return err
 	}
 	e.Details = func(ctx context.Context) []byte { return details(ctx, e) }
-	v, err := driver.Remember(e.Spec.Memo, "lxc-start --version", func() (string, error) { return version(ctx, e.Host) })
+	v, err := e.Version(ctx, "lxc-start")
 	if err != nil {
 		return err
 	}
@@ -146,7 +107,7 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 		return err
 	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "LXC's common profile"
-	if filter == filterOff {
+	if !filter {
 		e.Facts()["seccomp"] = "none"
 	}
 	e.Resident = true
@@ -173,7 +134,7 @@ func limit(ctx context.Context, e *confine.Env) error {
 
 // files makes the volumes and the configuration, and describes what the
 // container stands on.
-func files(ctx context.Context, e *confine.Env, filter string, more []string) (g wire.Setup, err error) {
+func files(ctx context.Context, e *confine.Env, filter bool, more []string) (g wire.Setup, err error) {
 	g, binds, err := e.InitSetup(ctx)
 	if err != nil {
 		return g, err

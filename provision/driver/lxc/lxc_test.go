@@ -19,7 +19,7 @@ func TestDriver(t *testing.T) { drivertest.Run(t, Driver{}, drivertest.Options{}
 // What is executed inside has the container's filter and bounds, not those of
 // whoever asked for it.
 func TestFilter(t *testing.T) {
-	for filter, want := range map[string]string{filterOn: "Seccomp:\t2\n", filterOff: "Seccomp:\t0\n"} {
+	for filter, want := range map[string]string{"on": "Seccomp:\t2\n", "off": "Seccomp:\t0\n"} {
 		t.Run(filter, func(t *testing.T) {
 			in := drivertest.Create(t, Driver{}, drivertest.Options{Options: param.Values{"filter": filter}, Name: filter})
 			status, err := conn.Output(t.Context(), in, "cat", "/proc/self/status")
@@ -49,7 +49,7 @@ func TestRefuses(t *testing.T) {
 // Nothing in a path becomes a setting of its own.
 func TestConfig(t *testing.T) {
 	e := &confine.Env{Root: "/r", Spec: driver.Spec{Label: "x", Agent: "/a b/agent"}, Layout: cgroup.Layout{V2: "/g"}}
-	text, err := config(e, e.Binds(map[string]string{"/data": "/v\tw"}), filterOn, nil)
+	text, err := config(e, e.Binds(map[string]string{"/data": "/v\tw"}), true, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	e.Root = "/r\nlxc.hook.start = /bin/x"
-	if _, err := config(e, nil, filterOff, nil); !fault.Is(err, fault.Invalid) {
+	if _, err := config(e, nil, false, nil); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a line break in a path: %v", err)
 	}
 }

@@ -16,10 +16,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
 	"bakeoff/base/param"
-	"bakeoff/provision/cgroup"
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
-	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -27,81 +25,40 @@ import (
 // Driver runs things in a container of systemd-nspawn.
 type Driver struct{}
 
-// The values of the option filter.
-const (
-	filterOn  = "on"
-	filterOff = "off"
-)
+var options = []param.Spec{
+	confine.FilterOption("The filter of system calls that systemd-nspawn installs; off shows what it costs."),
+}
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return driver.Doc{
+	return confine.Doc(driver.Doc{
 		Name: "nspawn",
 		Also: map[string]string{"systemd-nspawn": "nspawn", "machinectl": "nspawn"},
 		Summary: "a container of systemd-nspawn: its namespaces, capabilities and system call filter, no manager; " +
 			"programs are started by the container's first process, whose filter and bounds they inherit",
-		Status: driver.Proven,
-		Hosts:  []string{"linux"},
-		Root:   true,
-		Image:  true,
-		Options: []param.Spec{
-			{Name: "filter", Kind: param.Text, Default: filterOn, Enum: []string{filterOn, filterOff},
-				Doc: "The filter of system calls that systemd-nspawn installs; off shows what it costs."},
-		},
-		Backings: volume.Backings(),
-		Enforces: cgroup.Enforces(map[string]string{
-			"cpus":    "control group cpuset, exactly the contender's CPUs",
-			"memory":  "control group memory, with no swap beside it",
-			"network": "a network namespace with one veth",
-		}),
-		Tuning:   confine.Tuning(),
-		Packages: []string{"iproute2", "systemd-container", "util-linux"},
+		Image:    true,
+		Options:  options,
+		Packages: []string{"systemd-container"},
 		Source:   []string{"systemd-nspawn(1)", "systemd: docs/ENVIRONMENT.md", "namespaces(7)", "cgroups(7)", "unix(7), SCM_RIGHTS"},
-	}
+	})
 }
 
 // Check tells whether host can be used.
 func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
 	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"systemd-nspawn": "systemd-container"}})
-	if !a.OK {
-		return a
-	}
-	v, err := version(ctx, host)
-	if err != nil {
-		return confine.No(err)
-	}
-	a.Facts["version"] = v
-	return a
-}
-
-// version is the first line of what systemd-nspawn says of itself:
-// "systemd 252 (252.39-1~deb12u2)".
-func version(ctx context.Context, host conn.Conn) (string, error) {
-	out, err := conn.Output(ctx, host, "systemd-nspawn", "--version")
-	line, _, _ := strings.Cut(string(out), "\n")
-	return strings.TrimSpace(line), err
+	return confine.WithVersion(ctx, host, a, "systemd-nspawn")
 }
 
 // Create makes an environment.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	filter := spec.Options.Text("filter")
-	if filter == "" {
-		filter = filterOn
-	}
-	if filter != filterOn && filter != filterOff {
-		return nil, fault.New(fault.Invalid, "filter %q; there are %s and %s", filter, filterOn, filterOff)
-	}
-	e, err := confine.New(ctx, host, spec)
+	filter, err := confine.Filtered(options, spec.Options)
 	if err != nil {
 		return nil, err
 	}
-	if err := build(ctx, e, filter); err != nil {
-		return nil, e.Abandon(ctx, err)
-	}
-	return e, nil
+	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e, filter) })
 }
 
-func build(ctx context.Context, e *confine.Env, filter string) error {
+func build(ctx context.Context, e *confine.Env, filter bool) error {
 	e.Remains = func(ctx context.Context) error {
 		_, err := remains(ctx, e.Host, e.Spec.Label, false)
 		return err
@@ -109,7 +66,7 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 	if err := limit(ctx, e); err != nil {
 		return err
 	}
-	v, err := driver.Remember(e.Spec.Memo, "systemd-nspawn --version", func() (string, error) { return version(ctx, e.Host) })
+	v, err := e.Version(ctx, "systemd-nspawn")
 	if err != nil {
 		return err
 	}
@@ -121,7 +78,7 @@ func build(ctx context.Context, e *confine.Env, filter string) error {
 		return refused(err)
 	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "the filter of systemd-nspawn"
-	if filter == filterOff {
+	if !filter {
 		e.Facts()["seccomp"] = "none"
 	}
 	return nil
@@ -157,9 +114,9 @@ func refused(err error) error {
 // systemd-nspawn would add for its user's comfort and no other technology has
 // (time zone, name servers, settings beside the image, a /tmp in memory) is
 // left out.
-func argv(e *confine.Env, binds []wire.Bind, filter string) []string {
+func argv(e *confine.Env, binds []wire.Bind, filter bool) []string {
 	out := append(e.Group.EnterArgs(), "--env", "SYSTEMD_NSPAWN_LOCK=0", "--env", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
-	if filter == filterOff {
+	if !filter {
 		out = append(out, "--env", "SYSTEMD_SECCOMP=0")
 	}
 	out = append(out, "--", "systemd-nspawn", "--quiet", "--machine="+e.Spec.Label, "--directory="+e.Root,

@@ -17,7 +17,7 @@ func TestDriver(t *testing.T) { drivertest.Run(t, Driver{}, drivertest.Options{}
 // What is executed inside has the filter of system calls and the bounds on
 // capabilities of the container, not those of whoever asked for it.
 func TestFilter(t *testing.T) {
-	for filter, want := range map[string]string{filterOn: "Seccomp:\t2\n", filterOff: "Seccomp:\t0\n"} {
+	for filter, want := range map[string]string{"on": "Seccomp:\t2\n", "off": "Seccomp:\t0\n"} {
 		t.Run(filter, func(t *testing.T) {
 			in := drivertest.Create(t, Driver{}, drivertest.Options{Options: param.Values{"filter": filter}, Name: filter})
 			status, err := conn.Output(t.Context(), in, "cat", "/proc/self/status")
@@ -49,7 +49,7 @@ func TestEscape(t *testing.T) {
 }
 
 func BenchmarkCreate(b *testing.B) {
-	for _, filter := range []string{filterOn, filterOff} {
+	for _, filter := range []string{"on", "off"} {
 		b.Run("filter="+filter, func(b *testing.B) {
 			drivertest.Bench(b, Driver{}, drivertest.Options{Options: param.Values{"filter": filter}, Name: filter})
 		})

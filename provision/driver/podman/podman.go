@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +19,6 @@ import (
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/engine"
-	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -29,53 +27,48 @@ type Driver struct{}
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return driver.Doc{
-		Name:    "podman",
+	return engine.Doc(driver.Doc{
+		Name:    name,
 		Summary: "a container by Podman: its capabilities, its seccomp filter, its storage, on the experiment's network",
-		Status:  driver.Proven,
-		Hosts:   []string{"linux"},
-		Root:    true,
-		Image:   true,
-		Options: []param.Spec{
-			{Name: "runtime", Kind: param.Text, Default: "runc", Enum: []string{"crun", "runc"},
-				Doc: "The runtime below Podman; runc is Docker's too, so that the two differ in the engine alone."},
-			engine.ExecOption,
-			{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", "unconfined"}, Doc: "The filter of system calls: the engine's own, or none."},
-		},
-		Backings: volume.Backings(),
-		Enforces: cgroup.Enforces(map[string]string{
-			"cpus":    "the engine, by control group cpuset",
-			"memory":  "the engine, by control group memory, with no swap beside it",
-			"network": "a network namespace with one veth",
-		}),
-		Tuning:   confine.Tuning(),
-		Packages: []string{"crun", "iproute2", "podman", "runc", "util-linux"},
+		Options: []param.Spec{confine.RuntimeOption(confine.Runc,
+			"The runtime below Podman; runc is Docker's too, so that the two differ in the engine alone.")},
+		Packages: []string{confine.Crun, name, confine.Runc},
 		Source:   []string{"podman-run(1)", "podman-exec(1)", "containers.conf(5)"},
-	}
+	})
 }
 
-func runtimeOf(options param.Values) string {
-	if r := options.Text("runtime"); r != "" {
-		return r
-	}
-	return "runc"
+// name is that of the driver, of the program and of its package.
+const name = "podman"
+
+// options are the options of one container.
+type options struct {
+	engine.Options
+	runtime string
+}
+
+func decode(v param.Values) (options, error) {
+	set, err := driver.Options((Driver{}).Doc().Options, v)
+	return options{engine.Decode(set), set.Text("runtime")}, err
 }
 
 func cli(host conn.Conn, runtime string) engine.CLI {
-	return engine.CLI{Host: host, Name: "podman", Argv: []string{"podman", "--cgroup-manager=cgroupfs", "--runtime=" + runtime}}
+	return engine.CLI{Host: host, Name: name, Argv: []string{name, "--cgroup-manager=cgroupfs", "--runtime=" + runtime}}
 }
 
 // Check tells whether host can be used.
-func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) driver.Availability {
-	runtime := runtimeOf(options)
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"podman": "podman", "conmon": "conmon", runtime: runtime}})
+func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
+	o, err := decode(values)
+	if err != nil {
+		return confine.No(err)
+	}
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{name: name, "conmon": "conmon", o.runtime: o.runtime}})
 	if !a.OK {
 		return a
 	}
-	if runtime == "crun" && a.Facts["cgroup"] == "hybrid" {
+	if o.runtime == confine.Crun && a.Facts["cgroup"] == "hybrid" {
 		return driver.Availability{Reason: "crun does not work where control groups of version 1 and 2 are mounted side by side", Fix: "runtime: runc"}
 	}
-	c := cli(host, runtime)
+	c := cli(host, o.runtime)
 	v, err := version(ctx, c)
 	if err != nil {
 		return confine.No(err)
@@ -85,14 +78,14 @@ func (Driver) Check(ctx context.Context, host conn.Conn, options param.Values) d
 	if err != nil {
 		return confine.No(err)
 	}
-	a.Facts["version"], a.Facts["storage"], a.Facts["runtime"] = v, storage, runtime
+	a.Facts["version"], a.Facts["storage"], a.Facts["runtime"] = v, storage, o.runtime
 	return a
 }
 
 // version is what Podman says of itself: "podman version 4.3.1".
 func version(ctx context.Context, c engine.CLI) (string, error) {
-	out, err := conn.Output(ctx, c.Host, "podman", "--version")
-	return strings.TrimSpace(strings.TrimPrefix(string(out), "podman version")), fault.Op("podman", err)
+	out, err := confine.Version(ctx, c.Host, name)
+	return strings.TrimSpace(strings.TrimPrefix(out, "podman version")), fault.Op(name, err)
 }
 
 // Create makes an environment.
@@ -100,24 +93,19 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	if err := engine.Refuse(spec); err != nil {
 		return nil, err
 	}
-	runtime := runtimeOf(spec.Options)
-	if !slices.Contains([]string{"crun", "runc"}, runtime) {
-		return nil, fault.New(fault.Invalid, "there is no runtime %q; there are crun and runc", runtime)
+	o, err := decode(spec.Options)
+	if err != nil {
+		return nil, err
 	}
 	// What a colon means to Podman, it cannot mean in a path.
 	if strings.Contains(spec.Image.Root, ":") {
 		return nil, fault.New(fault.Unsupported, "podman takes no image in a directory with a colon: %s", spec.Image.Root)
 	}
-	e, err := confine.New(ctx, host, spec)
-	if err != nil {
-		return nil, err
-	}
-	c := &container{Container: engine.Container{CLI: cli(host, runtime), Env: e}, runtime: runtime}
-	c.Dir = spec.Dir
-	if err := c.build(ctx); err != nil {
-		return nil, e.Abandon(ctx, err)
-	}
-	return e, nil
+	return confine.Create(ctx, host, spec, func(e *confine.Env) error {
+		c := &container{Container: engine.Container{CLI: cli(host, o.runtime), Env: e, Options: o.Options}, runtime: o.runtime}
+		c.Dir = spec.Dir
+		return c.build(ctx)
+	})
 }
 
 type container struct {
@@ -150,9 +138,6 @@ func (c *container) build(ctx context.Context) error {
 	e.OnClose, e.Details = c.Remove, c.State
 	argv := append([]string{"run", "--network", "ns:" + e.Netns(), "--cgroup-parent", cgroup.Path(e.Spec.Label)}, c.Flags(volumes)...)
 	argv = append(argv, limits...)
-	if e.Spec.Options.Text("seccomp") == "unconfined" {
-		argv = append(argv, "--security-opt", "seccomp=unconfined")
-	}
 	argv = append(append(argv, "--rootfs", path.Clean(e.Spec.Image.Root)+":O"), c.First()...)
 	id, err := c.Do(ctx, argv...)
 	if err != nil {
@@ -161,10 +146,7 @@ func (c *container) build(ctx context.Context) error {
 	if err := c.Find(ctx, id); err != nil {
 		return err
 	}
-	e.Facts()["version"], e.Facts()["runtime"], e.Facts()["seccomp"] = v, c.runtime, "the engine's default"
-	if e.Spec.Options.Text("seccomp") == "unconfined" {
-		e.Facts()["seccomp"] = "none"
-	}
+	e.Facts()["version"], e.Facts()["runtime"] = v, c.runtime
 	return c.Enter(ctx)
 }
 
@@ -233,7 +215,7 @@ func hardLimit(limits, name string) (n uint64, ok bool) {
 // Reap removes what an environment has left. A container of Podman is in the
 // storage whatever runtime it has.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	found, err := engine.Reap(ctx, cli(host, "runc"), left.Label, dryRun)
+	found, err := engine.Reap(ctx, cli(host, confine.Runc), left.Label, dryRun)
 	if err != nil {
 		return found, err
 	}
