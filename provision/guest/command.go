@@ -2,7 +2,11 @@ package guest
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
 	"path"
+	"regexp"
 	"strings"
 
 	"bakeoff/base/fault"
@@ -69,3 +73,97 @@ func Inside(ctx context.Context, host conn.Conn, root, name string) (string, err
 	}
 	return at, Run(ctx, host, "mkdir", "-p", at)
 }
+
+// Release adds the release of host's operating system to the facts of a.
+func Release(ctx context.Context, host conn.Conn, a driver.Availability) driver.Availability {
+	release, err := Output(ctx, host, "uname", "-r")
+	if err != nil {
+		return driver.Availability{Reason: err.Error()}
+	}
+	a.Facts["release"] = safetext.Line(release)
+	return a
+}
+
+// NoDisk is the answer of Check where the option disk is not set.
+func NoDisk() driver.Availability {
+	return driver.Availability{Reason: "no disk is named",
+		Fix: "make an image that starts the agent, and name it in the option disk"}
+}
+
+// Taken is the error of a creation that finds what lives already, as "a jail x".
+func Taken(what string) error {
+	return fault.WithFix(fault.New(fault.Lab, "%s runs already", what), "run `bakeoff clean`")
+}
+
+var snapshotForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)+@[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
+
+// CheckSnapshot refuses what is not the name of a ZFS snapshot below a pool, and
+// whatever zfs(8) would read as a flag. example is one that would be right.
+func CheckSnapshot(option, name, example string) error {
+	if snapshotForm.MatchString(name) {
+		return nil
+	}
+	return fault.New(fault.Invalid, "%s must be a snapshot below a pool, such as %s (got %q)", option, example, name)
+}
+
+// CloneOf is the name of the clone of a snapshot: next to its dataset.
+func CloneOf(snapshot, name string) string {
+	dataset, _, _ := strings.Cut(snapshot, "@")
+	return path.Join(path.Dir(dataset), name)
+}
+
+// LinkName is the beginning of the names of an environment's interfaces on
+// FreeBSD, which have 15 bytes.
+func LinkName(label string) string {
+	h := fnv.New32a()
+	h.Write([]byte(label))
+	return fmt.Sprintf("bo%08x", h.Sum32())
+}
+
+// CreateLink creates an interface of a kind on FreeBSD, such as tap, and gives
+// it a name. It returns the name that the system had given to it.
+func CreateLink(ctx context.Context, host conn.Conn, kind, name string) (was string, err error) {
+	if was, err = Output(ctx, host, "ifconfig", kind, "create"); err != nil {
+		return "", err
+	}
+	if !strings.HasPrefix(was, kind) {
+		return "", fault.New(fault.Lab, "ifconfig created a %s with the name %q", kind, safetext.Line(was))
+	}
+	if err := Run(ctx, host, "ifconfig", was, "name", name); err != nil {
+		// Reap would not find it: it does not bear the name yet.
+		Run(context.WithoutCancel(ctx), host, "ifconfig", was, "destroy")
+		return "", err
+	}
+	return was, nil
+}
+
+// Sweep finds what an environment left on Host, and removes it unless DryRun. A
+// step that fails does not stop the next one.
+type Sweep struct {
+	Host   conn.Conn
+	DryRun bool
+	// Found has one line for each thing that was found.
+	Found []string
+	errs  []error
+}
+
+// Ask executes a command whose exit code is an answer. A program that the host
+// does not have says no: nothing was made by it.
+func (s *Sweep) Ask(ctx context.Context, argv ...string) (out string, yes bool) {
+	out, yes, err := Ask(ctx, s.Host, argv...)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		s.errs = append(s.errs, err)
+	}
+	return out, yes
+}
+
+// Remove notes that what was found and has argv remove it.
+func (s *Sweep) Remove(ctx context.Context, what string, argv ...string) {
+	s.Found = append(s.Found, what)
+	if !s.DryRun {
+		s.errs = append(s.errs, Run(ctx, s.Host, argv...))
+	}
+}
+
+// Err joins the errors of all steps.
+func (s *Sweep) Err() error { return errors.Join(s.errs...) }

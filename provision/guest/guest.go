@@ -130,6 +130,16 @@ func (e *Env) Abandon(ctx context.Context, err error) error {
 // Info says what this environment is.
 func (e *Env) Info() driver.Info { return e.Properties }
 
+// Prepare executes commands in the guest, one after another.
+func (e *Env) Prepare(ctx context.Context, steps ...[]string) error {
+	for _, argv := range steps {
+		if _, err := conn.Output(ctx, e, argv...); err != nil {
+			return fault.Wrap(fault.Subject, "in the guest", err)
+		}
+	}
+	return nil
+}
+
 // Machine is an Env with a kernel of its own, and so with a clock of its own.
 type Machine struct{ *Env }
 

@@ -8,20 +8,19 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/param"
-	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
 // builder makes one jail.
 type builder struct {
 	names
-	host conn.Conn
-	spec driver.Spec
-	set  param.Values
-	env  *guest.Env
+	options options
+	host    conn.Conn
+	spec    driver.Spec
+	env     *guest.Env
 }
 
 func (b builder) run(ctx context.Context, argv ...string) error {
@@ -43,7 +42,7 @@ func (b builder) root(ctx context.Context) error {
 	if err := b.mount(ctx, "devfs", "/dev", "ruleset=4"); err != nil {
 		return err
 	}
-	if b.set.Text(optABI) != sysLinux {
+	if b.options.abi != sysLinux {
 		return nil
 	}
 	for _, m := range [][3]string{{"linprocfs", "/proc", ""}, {"linsysfs", "/sys", ""}, {"fdescfs", "/dev/fd", "linrdlnk"}, {"tmpfs", "/dev/shm", "mode=1777"}} {
@@ -76,13 +75,13 @@ func (b builder) mount(ctx context.Context, kind, at, opts string) error {
 
 // clone makes the root from the image, which is never written to.
 func (b builder) clone(ctx context.Context) error {
-	if b.set.Text(optRoot) == rootZFS {
-		return b.run(ctx, "zfs", "clone", "-o", "mountpoint="+b.names.root, b.set.Text(optDataset), cloneOf(b.set.Text(optDataset), b.jail))
+	if b.options.root == rootZFS {
+		return b.run(ctx, "zfs", "clone", "-o", "mountpoint="+b.names.root, b.options.dataset, guest.CloneOf(b.options.dataset, b.jail))
 	}
 	if err := b.run(ctx, "mkdir", "-p", b.names.root); err != nil {
 		return err
 	}
-	if b.set.Text(optRoot) == rootCopy {
+	if b.options.root == rootCopy {
 		return b.copy(ctx, b.spec.Image.Root+"/.", b.names.root)
 	}
 	return b.thin(ctx)
@@ -145,7 +144,7 @@ func (b builder) volumes(ctx context.Context) error {
 		if err != nil {
 			return fault.Op(op, err)
 		}
-		if v.Backing == "tmpfs" {
+		if v.Backing == volume.Tmpfs {
 			err = b.run(ctx, "mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d", int64(v.Size)), "tmpfs", at)
 		} else {
 			from := path.Join(b.dir, fmt.Sprintf("volume%d", i))
@@ -165,7 +164,7 @@ func (b builder) volumes(ctx context.Context) error {
 // for it.
 func (b builder) network(ctx context.Context) ([]string, error) {
 	n := b.spec.Network
-	if b.set.Text(optNetwork) == netShared {
+	if b.options.network == netShared {
 		if n == nil {
 			return []string{"ip4=disable", "ip6=disable"}, nil
 		}
@@ -174,26 +173,17 @@ func (b builder) network(ctx context.Context) ([]string, error) {
 	if n == nil {
 		return []string{"vnet"}, nil
 	}
-	outer, err := guest.Output(ctx, b.host, "ifconfig", "epair", "create")
+	outer, err := guest.CreateLink(ctx, b.host, "epair", b.outer)
 	if err != nil {
 		return nil, err
 	}
-	inner, ok := strings.CutSuffix(outer, "a")
-	if !ok || !strings.HasPrefix(outer, "epair") {
-		return nil, fault.New(fault.Lab, "ifconfig made an epair called %q", safetext.Line(outer))
-	}
 	for _, argv := range [][]string{
-		{"ifconfig", outer, "name", b.outer},
-		{"ifconfig", inner + "b", "name", b.inner},
+		{"ifconfig", strings.TrimSuffix(outer, "a") + "b", "name", b.inner},
 		{"ifconfig", b.inner, "ether", n.MAC},
 		{"ifconfig", n.Bridge, "addm", b.outer},
 		{"ifconfig", b.outer, "up"},
 	} {
 		if err := b.run(ctx, argv...); err != nil {
-			// It has no name of ours yet, by which it would be found.
-			if argv[1] == outer {
-				b.run(context.WithoutCancel(ctx), "ifconfig", outer, "destroy")
-			}
 			return nil, err
 		}
 	}
@@ -203,7 +193,7 @@ func (b builder) network(ctx context.Context) ([]string, error) {
 // address gives the jail's own stack its addresses.
 func (b builder) address(ctx context.Context) error {
 	n := b.spec.Network
-	if b.set.Text(optNetwork) == netShared {
+	if b.options.network == netShared {
 		if n == nil {
 			return nil
 		}
@@ -217,10 +207,4 @@ func (b builder) address(ctx context.Context) error {
 		return b.run(ctx, "ifconfig", "-j", b.jail, b.inner, "inet", n.Addr.String(), "up")
 	}
 	return nil
-}
-
-// cloneOf is where the clone of a snapshot lies: beside its dataset.
-func cloneOf(snapshot, name string) string {
-	dataset, _, _ := strings.Cut(snapshot, "@")
-	return path.Join(path.Dir(dataset), name)
 }

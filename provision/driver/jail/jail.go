@@ -10,10 +10,7 @@ package jail
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"path"
-	"regexp"
-	"slices"
 	"time"
 
 	"bakeoff/base/fault"
@@ -23,19 +20,15 @@ import (
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
 // Driver makes jails.
 type Driver struct{}
 
-// The names of options and their values.
+// The values of options.
 const (
-	optRoot    = "root"
-	optABI     = "abi"
-	optDataset = "dataset"
-	optNetwork = "network"
-
 	rootCopy   = "copy"
 	rootNullfs = "nullfs"
 	rootZFS    = "zfs"
@@ -45,14 +38,14 @@ const (
 	netShared  = "shared"
 )
 
-var options = []param.Spec{
-	{Name: optABI, Kind: param.Text, Default: sysFreeBSD, Enum: []string{sysFreeBSD, sysLinux},
+var specs = []param.Spec{
+	{Name: "abi", Kind: param.Text, Default: sysFreeBSD, Enum: []string{sysFreeBSD, sysLinux},
 		Doc: "What the programs of the image were built for: linux needs the host's Linux emulation (sysrc linux_enable=YES; service linux start)."},
-	{Name: optRoot, Kind: param.Text, Default: rootCopy, Enum: []string{rootCopy, rootNullfs, rootZFS},
+	{Name: "root", Kind: param.Text, Default: rootCopy, Enum: []string{rootCopy, rootNullfs, rootZFS},
 		Doc: "How the root is made: copy copies the image, a folder on the host as /usr/local/jails/base; nullfs mounts its folders read-only and copies /etc, /root and /var; zfs clones the snapshot dataset, and takes no image."},
-	{Name: optDataset, Kind: param.Text,
+	{Name: "dataset", Kind: param.Text,
 		Doc: "With root zfs: the snapshot that is cloned, as zroot/jails/base@clean; the clone lies beside it."},
-	{Name: optNetwork, Kind: param.Text, Default: netVNET, Enum: []string{netVNET, netShared},
+	{Name: "network", Kind: param.Text, Default: netVNET, Enum: []string{netVNET, netShared},
 		Doc: "vnet is a network stack of the jail's own; shared gives it an address on the bridge, in the host's stack."},
 }
 
@@ -67,9 +60,9 @@ func (Driver) Doc() driver.Doc {
 		Root:     true,
 		Image:    true,
 		Folder:   true,
-		OwnRoot:  func(o param.Values) bool { return o.Text(optRoot) == rootZFS },
-		Options:  options,
-		Backings: []string{"dir", "tmpfs"},
+		OwnRoot:  func(o param.Values) bool { return o.Text("root") == rootZFS },
+		Options:  specs,
+		Backings: []string{volume.Dir, volume.Tmpfs},
 		Enforces: map[string]string{
 			"cpus":   "cpuset -j, exactly the contender's CPUs",
 			"memory": "rctl memoryuse with the action sigkill, where the kernel counts (kern.racct.enable=1)",
@@ -79,24 +72,24 @@ func (Driver) Doc() driver.Doc {
 	}
 }
 
-// settings are the options of one jail, with their defaults.
-func settings(o param.Values) param.Values {
-	v := param.Defaults(options)
-	for k, text := range o {
-		if text != "" {
-			v[k] = text
-		}
-	}
-	return v
+// options are the options of one jail.
+type options struct{ abi, root, dataset, network string }
+
+func decode(v param.Values) (options, error) {
+	set, err := driver.Options(specs, v)
+	return options{set.Text("abi"), set.Text("root"), set.Text("dataset"), set.Text("network")}, err
 }
 
 // Check tells whether host can make such a jail.
-func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.Availability {
+func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	a := guest.System(ctx, host, "FreeBSD")
 	if !a.OK {
 		return a
 	}
-	set := settings(o)
+	o, err := decode(values)
+	if err != nil {
+		return driver.Availability{Reason: err.Error()}
+	}
 	for fact, argv := range map[string][]string{
 		"release": {"uname", "-r"}, "racct": {"sysctl", "-n", "kern.racct.enable"},
 		"vnet": {"sysctl", "-n", "kern.features.vimage"}, "linux": {"sysctl", "-n", "compat.linux.osrelease"},
@@ -113,13 +106,13 @@ func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.
 		return driver.Availability{Reason: reason, Fix: fix, Facts: a.Facts}
 	}
 	switch {
-	case set.Text(optABI) == sysLinux && a.Facts["linux"] == "none":
+	case o.abi == sysLinux && a.Facts["linux"] == "none":
 		return no("the host does not run Linux programs", "sysrc linux_enable=YES && service linux start")
-	case set.Text(optNetwork) == netVNET && a.Facts["vnet"] != "1":
+	case o.network == netVNET && a.Facts["vnet"] != "1":
 		return no("the kernel has no VNET", "a GENERIC kernel has it; or take network: shared")
-	case set.Text(optRoot) == rootZFS:
-		if _, yes, err := guest.Ask(ctx, host, "zfs", "list", "-H", "-t", "snapshot", "-o", "name", set.Text(optDataset)); err != nil || !yes {
-			return no("there is no snapshot "+set.Text(optDataset), "zfs snapshot a base, and name it in the option dataset")
+	case o.root == rootZFS:
+		if _, yes, err := guest.Ask(ctx, host, "zfs", "list", "-H", "-t", "snapshot", "-o", "name", o.dataset); err != nil || !yes {
+			return no("there is no snapshot "+o.dataset, "zfs snapshot a base, and name it in the option dataset")
 		}
 	}
 	return a
@@ -134,28 +127,26 @@ type names struct {
 }
 
 func namesOf(label, dir string) names {
-	h := fnv.New32a()
-	h.Write([]byte(label))
-	link := fmt.Sprintf("bo%08x", h.Sum32())
+	link := guest.LinkName(label)
 	// A jail's name must not begin with a zero, nor be a number.
 	return names{jail: "bakeoff-" + label, outer: link + "a", inner: link + "b", dir: dir, root: path.Join(dir, "root")}
 }
 
 // Create makes a jail and returns when the agent in it answers.
 func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	set := settings(spec.Options)
-	if err := validate(spec, set); err != nil {
-		return nil, fault.Op("jail: create "+spec.Label, err)
-	}
+	o, err := validate(spec)
 	n := namesOf(spec.Label, spec.Dir)
-	if err := vacant(ctx, host, n); err != nil {
+	if err == nil {
+		err = vacant(ctx, host, n)
+	}
+	if err != nil {
 		return nil, fault.Op("jail: create "+spec.Label, err)
 	}
 	e := guest.New("jail", host, spec, func(ctx context.Context) error {
 		_, err := reap(ctx, host, n, false)
 		return err
 	})
-	b := builder{host: host, spec: spec, set: set, names: n, env: e}
+	b := builder{host: host, spec: spec, options: o, names: n, env: e}
 	if err := b.build(ctx); err != nil {
 		return nil, e.Abandon(ctx, err)
 	}
@@ -167,34 +158,32 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 	return reap(ctx, host, namesOf(left.Label, left.Dir), dryRun)
 }
 
-// snapshotForm is the name of a snapshot below a pool: nothing in it is read
-// as a flag.
-var snapshotForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)+@[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
-
-// Validate refuses what Create would refuse on any host, for driver.Validator.
+// Validate implements driver.Validator.
 func (Driver) Validate(spec driver.Spec) error {
-	return validate(spec, settings(spec.Options))
+	_, err := validate(spec)
+	return err
 }
 
-func validate(spec driver.Spec, set param.Values) error {
-	if err := guest.Check(spec); err != nil {
-		return err
+func validate(spec driver.Spec) (options, error) {
+	o, err := decode(spec.Options)
+	if err == nil {
+		err = guest.Check(spec)
 	}
-	if spec.Image.Root == "" && set.Text(optRoot) != rootZFS {
-		return fault.WithFix(fault.New(fault.Invalid, "no image"), "name one, or clone a dataset with root: zfs")
+	switch {
+	case err != nil:
+		return o, err
+	case o.root == rootZFS:
+		err = guest.CheckSnapshot("dataset", o.dataset, "zroot/jails/base@clean")
+	case spec.Image.Root == "":
+		err = fault.WithFix(fault.New(fault.Invalid, "no image"), "name one, or clone a dataset with root: zfs")
 	}
-	if set.Text(optRoot) == rootZFS && !snapshotForm.MatchString(set.Text(optDataset)) {
-		return fault.New(fault.Invalid, "%s: %q is not a snapshot below a pool, as zroot/jails/base@clean", optDataset, set.Text(optDataset))
+	if err == nil {
+		err = guest.CheckVolumes("a jail", spec.Volumes, volume.Dir, volume.Tmpfs)
 	}
-	for _, v := range spec.Volumes {
-		if !path.IsAbs(v.Path) || path.Clean(v.Path) == "/" {
-			return fault.New(fault.Invalid, "volume %q: write an absolute path below /", v.Path)
-		}
-		if !slices.Contains([]string{"dir", "tmpfs"}, v.Backing) {
-			return fault.New(fault.Unsupported, "volume %s: a jail cannot have a volume of backing %s; there are dir and tmpfs", v.Path, v.Backing)
-		}
+	if err == nil {
+		err = (Driver{}).Doc().Tuning.Check(spec.Tuning)
 	}
-	return (Driver{}).Doc().Tuning.Check(spec.Tuning)
+	return o, err
 }
 
 // vacant sees to it that no jail of that name is there: one in which nothing
@@ -210,7 +199,7 @@ func vacant(ctx context.Context, host conn.Conn, n names) error {
 			return err
 		}
 		if pids != "" {
-			return fault.WithFix(fault.New(fault.Lab, "a jail %s runs already", n.jail), "`bakeoff clean` removes what was left behind")
+			return guest.Taken("a jail " + n.jail)
 		}
 	}
 	_, err = reap(ctx, host, n, false)
@@ -298,11 +287,11 @@ func (b builder) describe(ctx context.Context) error {
 		return err
 	}
 	facts := b.env.Properties.Facts
-	facts["kernel"], facts["abi"], facts["root"] = safetext.Line(release), b.set.Text(optABI), b.set.Text(optRoot)
+	facts["kernel"], facts["abi"], facts["root"] = safetext.Line(release), b.options.abi, b.options.root
 	facts["network"] = "none but loopback"
 	if n := b.spec.Network; n != nil {
 		b.env.Properties.Addr = n.Addr.Addr()
-		facts["network"] = b.set.Text(optNetwork)
+		facts["network"] = b.options.network
 	}
 	if out, err := b.env.Exec(ctx, conn.Command("mkdir", "-p", guest.Scratch)); err != nil || !out.OK() {
 		return fault.New(fault.Subject, "no scratch directory %s: %v, %w", guest.Scratch, out, err)

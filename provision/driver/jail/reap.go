@@ -2,12 +2,10 @@ package jail
 
 import (
 	"context"
-	"errors"
 	"path"
 	"slices"
 	"strings"
 
-	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/reach/conn"
@@ -19,49 +17,35 @@ var _ driver.Driver = Driver{}
 // the jail, its limits, its interface, its mounts, its dataset. It goes on
 // after a step that failed.
 func reap(ctx context.Context, host conn.Conn, n names, dryRun bool) (found []string, err error) {
-	var errs []error
-	do := func(what string, argv ...string) {
-		found = append(found, what)
-		if !dryRun {
-			errs = append(errs, guest.Run(ctx, host, argv...))
-		}
-	}
-	ask := func(argv ...string) (string, bool) {
-		out, yes, err := guest.Ask(ctx, host, argv...)
-		if fault.Is(err, fault.NotFound) {
-			return "", false // without the program nothing was made by it
-		}
-		errs = append(errs, err)
-		return out, yes
-	}
-	if _, there := ask("jls", "-j", n.jail, "jid"); there {
-		if addr, ok := ask("jls", "-j", n.jail, "ip4.addr"); ok && addr != "" && addr != "-" {
-			list, _ := ask("ifconfig", "-a", "inet")
+	s := guest.Sweep{Host: host, DryRun: dryRun}
+	if _, there := s.Ask(ctx, "jls", "-j", n.jail, "jid"); there {
+		if addr, ok := s.Ask(ctx, "jls", "-j", n.jail, "ip4.addr"); ok && addr != "" && addr != "-" {
+			list, _ := s.Ask(ctx, "ifconfig", "-a", "inet")
 			if at := holder(list, addr); at != "" {
-				do("address "+addr+" of "+at, "ifconfig", at, "inet", addr, "-alias")
+				s.Remove(ctx, "address "+addr+" of "+at, "ifconfig", at, "inet", addr, "-alias")
 			}
 		}
-		do("jail "+n.jail, "jail", "-r", n.jail)
+		s.Remove(ctx, "jail "+n.jail, "jail", "-r", n.jail)
 	}
-	if rules, ok := ask("rctl", "jail:"+n.jail); ok && rules != "" {
-		do("limits of jail "+n.jail, "rctl", "-r", "jail:"+n.jail)
+	if rules, ok := s.Ask(ctx, "rctl", "jail:"+n.jail); ok && rules != "" {
+		s.Remove(ctx, "limits of jail "+n.jail, "rctl", "-r", "jail:"+n.jail)
 	}
-	if _, there := ask("ifconfig", n.outer); there {
-		do("interface "+n.outer, "ifconfig", n.outer, "destroy")
+	if _, there := s.Ask(ctx, "ifconfig", n.outer); there {
+		s.Remove(ctx, "interface "+n.outer, "ifconfig", n.outer, "destroy")
 	}
-	if list, ok := ask("mount", "-p"); ok {
+	if list, ok := s.Ask(ctx, "mount", "-p"); ok {
 		for _, at := range mountsBelow(list, n.dir) {
-			do("mount "+at, "umount", "-f", at)
+			s.Remove(ctx, "mount "+at, "umount", "-f", at)
 		}
 	}
-	if list, ok := ask("zfs", "list", "-H", "-t", "filesystem", "-o", "name,mountpoint"); ok {
+	if list, ok := s.Ask(ctx, "zfs", "list", "-H", "-t", "filesystem", "-o", "name,mountpoint"); ok {
 		for line := range strings.Lines(list) {
 			if f := strings.Split(strings.TrimRight(line, "\n"), "\t"); len(f) == 2 && f[1] == n.root && path.Base(f[0]) == n.jail {
-				do("dataset "+f[0], "zfs", "destroy", f[0])
+				s.Remove(ctx, "dataset "+f[0], "zfs", "destroy", f[0])
 			}
 		}
 	}
-	return found, errors.Join(errs...)
+	return s.Found, s.Err()
 }
 
 // mountsBelow reads `mount -p`, which prints lines in the form of fstab(5):

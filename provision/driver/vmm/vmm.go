@@ -21,23 +21,19 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
 // Driver makes machines.
 type Driver struct{}
 
-const (
-	optDisk    = "disk"
-	optKernel  = "kernel"
-	optTimeout = "boot-timeout"
-	agentPort  = 7311
-)
+const agentPort = 7311
 
-var options = []param.Spec{
-	{Name: optDisk, Kind: param.Text, Doc: "A qcow2 image that the guest's disk is derived from; in it bakeoff-agent serve tcp:0.0.0.0:7311 is started at boot, and vio0 asks for its address by DHCP."},
-	{Name: optKernel, Kind: param.Text, Doc: "A kernel to boot instead of what the disk has, as /bsd."},
-	{Name: optTimeout, Kind: param.Duration, Default: "2m0s", Doc: "How long the guest may take until its agent answers."},
+var specs = []param.Spec{
+	{Name: "disk", Kind: param.Text, Doc: "A qcow2 image that the guest's disk is derived from; in it bakeoff-agent serve tcp:0.0.0.0:7311 is started at boot, and vio0 asks for its address by DHCP."},
+	{Name: "kernel", Kind: param.Text, Doc: "A kernel to boot instead of what the disk has, as /bsd."},
+	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "How long the guest may take until its agent answers."},
 }
 
 // Doc describes the driver.
@@ -45,7 +41,7 @@ func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "vmm",
 		Also: map[string]string{"vmd": "vmm", "vmctl": "vmm"}, Summary: "a virtual machine under OpenBSD's vmm, with one processor, by vmctl", Status: driver.Unproven,
-		Hosts: []string{"openbsd"}, Root: true, Options: options, Backings: []string{"tmpfs"},
+		Hosts: []string{"openbsd"}, Root: true, Options: specs, Backings: []string{volume.Tmpfs},
 		Enforces: map[string]string{"cpus": "one virtual processor, on any CPU of the host", "memory": "the size of the guest's memory"},
 		OwnRoot:  func(param.Values) bool { return true },
 		Tuning:   driver.Tuning{Why: "the guest's settings are its image's"},
@@ -53,48 +49,49 @@ func (Driver) Doc() driver.Doc {
 	}
 }
 
-func settings(o param.Values) param.Values {
-	v := param.Defaults(options)
-	for k, text := range o {
-		if text != "" {
-			v[k] = text
-		}
-	}
-	return v
+// options are the options of one machine.
+type options struct {
+	disk, kernel string
+	bootTimeout  time.Duration
+}
+
+func decode(v param.Values) (options, error) {
+	set, err := driver.Options(specs, v)
+	return options{set.Text("disk"), set.Text("kernel"), set.Duration("boot-timeout")}, err
 }
 
 // Check tells whether host can run such a machine.
-func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.Availability {
+func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	a := guest.System(ctx, host, "OpenBSD")
 	if !a.OK {
 		return a
 	}
-	if _, ok, err := guest.Ask(ctx, host, "vmctl", "status"); err != nil || !ok {
-		return driver.Availability{Reason: "vmd does not answer", Fix: "rcctl -f start vmd"}
-	}
-	if settings(o).Text(optDisk) == "" {
-		return driver.Availability{Reason: "no disk is named", Fix: "make an image in which the agent is started, and name it in the option " + optDisk}
-	}
-	release, err := guest.Output(ctx, host, "uname", "-r")
+	o, err := decode(values)
 	if err != nil {
 		return driver.Availability{Reason: err.Error()}
 	}
-	a.Facts["release"] = safetext.Line(release)
-	return a
+	if _, ok, err := guest.Ask(ctx, host, "vmctl", "status"); err != nil || !ok {
+		return driver.Availability{Reason: "vmd does not answer", Fix: "rcctl -f start vmd"}
+	}
+	if o.disk == "" {
+		return guest.NoDisk()
+	}
+	return guest.Release(ctx, host, a)
 }
 
 func nameOf(label string) string { return "bakeoff-" + label }
 
 // Create makes a machine and returns when the agent in it answers.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	set, op := settings(spec.Options), "vmm: create "+spec.Label
-	if err := validate(spec, set); err != nil {
+	op := "vmm: create " + spec.Label
+	o, err := validate(spec)
+	if err != nil {
 		return nil, fault.Op(op, err)
 	}
 	// vmd keeps no machine that has ended: what is there lives.
 	row, err := find(ctx, host, nameOf(spec.Label))
 	if err == nil && row != nil && row.running {
-		err = fault.WithFix(fault.New(fault.Lab, "a machine %s runs already", nameOf(spec.Label)), "`bakeoff clean` removes what was left behind")
+		err = guest.Taken("a machine " + nameOf(spec.Label))
 	}
 	if err != nil {
 		return nil, fault.Op(op, err)
@@ -103,57 +100,59 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		_, err := reap(ctx, host, spec.Label, false)
 		return err
 	})
-	if err := build(ctx, e, set); err != nil {
+	if err := build(ctx, e, o); err != nil {
 		return nil, e.Abandon(ctx, err)
 	}
 	return guest.Machine{Env: e}, nil
 }
 
-// Validate refuses what Create would refuse on any host, for driver.Validator.
+// Validate implements driver.Validator.
 func (Driver) Validate(spec driver.Spec) error {
-	return validate(spec, settings(spec.Options))
+	_, err := validate(spec)
+	return err
 }
 
-func validate(spec driver.Spec, set param.Values) error {
-	if err := guest.Check(spec); err != nil {
-		return err
+func validate(spec driver.Spec) (options, error) {
+	o, err := decode(spec.Options)
+	if err == nil {
+		err = guest.Check(spec)
 	}
 	switch {
-	case !path.IsAbs(set.Text(optDisk)):
-		return fault.New(fault.Invalid, "%s: %q is not the absolute path of an image", optDisk, set.Text(optDisk))
-	case set.Text(optKernel) != "" && !path.IsAbs(set.Text(optKernel)):
-		return fault.New(fault.Invalid, "%s: %q is not the absolute path of a kernel", optKernel, set.Text(optKernel))
+	case err != nil:
+		return o, err
+	case !path.IsAbs(o.disk):
+		err = fault.New(fault.Invalid, "disk must be the absolute path of an image (got %q)", o.disk)
+	case o.kernel != "" && !path.IsAbs(o.kernel):
+		err = fault.New(fault.Invalid, "kernel must be an absolute path (got %q)", o.kernel)
 	case spec.CPUs != 1:
-		return fault.WithFix(fault.New(fault.Unsupported, "%d processors: vmm gives a guest one", spec.CPUs), "write cpus: 1")
+		err = fault.WithFix(fault.New(fault.Unsupported, "%d processors: vmm gives a guest one", spec.CPUs), "write cpus: 1")
 	case spec.Memory < 64*unit.MiB || spec.Memory%unit.MiB != 0:
-		return fault.New(fault.Invalid, "memory %v; a guest has whole MiB, and at least 64", spec.Memory)
+		err = fault.New(fault.Invalid, "memory must be a whole number of MiB and at least 64 (got %v)", spec.Memory)
 	case spec.Network != nil:
-		return fault.New(fault.Unsupported, "vmm's local network cannot carry the experiment's addresses yet")
+		err = fault.New(fault.Unsupported, "vmm's local network cannot carry the experiment's addresses yet")
 	}
-	if err := (Driver{}).Doc().Tuning.Check(spec.Tuning); err != nil {
-		return err
+	if err == nil {
+		err = (Driver{}).Doc().Tuning.Check(spec.Tuning)
 	}
-	for _, v := range spec.Volumes {
-		if v.Backing != "tmpfs" || !path.IsAbs(v.Path) || path.Clean(v.Path) == "/" {
-			return fault.New(fault.Unsupported, "volume %s (%s): a guest has volumes of backing tmpfs below /", v.Path, v.Backing)
-		}
+	if err == nil {
+		err = guest.CheckVolumes("a guest", spec.Volumes, volume.Tmpfs)
 	}
-	return nil
+	return o, err
 }
 
-func build(ctx context.Context, e *guest.Env, set param.Values) error {
+func build(ctx context.Context, e *guest.Env, o options) error {
 	name, disk := nameOf(e.Spec.Label), path.Join(e.Spec.Dir, "disk.qcow2")
-	if err := guest.Run(ctx, e.Host, "vmctl", "create", "-b", set.Text(optDisk), disk); err != nil {
+	if err := guest.Run(ctx, e.Host, "vmctl", "create", "-b", o.disk, disk); err != nil {
 		return err
 	}
 	argv := []string{"vmctl", "start"}
-	if k := set.Text(optKernel); k != "" {
-		argv = append(argv, "-b", k)
+	if o.kernel != "" {
+		argv = append(argv, "-b", o.kernel)
 	}
 	if err := guest.Run(ctx, e.Host, append(argv, "-d", "qcow2:"+disk, "-m", fmt.Sprintf("%dM", e.Spec.Memory/unit.MiB), "-L", name)...); err != nil {
 		return err
 	}
-	timeout := set.Duration(optTimeout)
+	timeout := o.bootTimeout
 	// vmctl returns before the machine runs.
 	end := time.After(timeout)
 	var row *row
@@ -201,10 +200,8 @@ func describe(ctx context.Context, e *guest.Env) error {
 		steps = append(steps, []string{"mkdir", "-p", v.Path}, []string{"mount_mfs", "-s", strconv.FormatInt(int64(v.Size)/512, 10), "swap", v.Path})
 		e.Properties.Volumes[v.Path] = v.Path
 	}
-	for _, argv := range steps {
-		if _, err := conn.Output(ctx, e, argv...); err != nil {
-			return fault.Wrap(fault.Subject, "in the guest", err)
-		}
+	if err := e.Prepare(ctx, steps...); err != nil {
+		return err
 	}
 	one, memory := 1, e.Spec.Memory
 	p := &e.Properties

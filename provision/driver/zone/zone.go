@@ -25,29 +25,21 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
 // Driver makes zones.
 type Driver struct{}
 
-const (
-	optBrand   = "brand"
-	optImage   = "image-uuid"
-	optKernel  = "kernel-version"
-	optTag     = "nic-tag"
-	optQuota   = "disk-quota"
-	optTimeout = "boot-timeout"
-)
-
-var options = []param.Spec{
-	{Name: optBrand, Kind: param.Text, Default: "joyent", Enum: []string{"joyent", "lx", "bhyve", "kvm"},
+var specs = []param.Spec{
+	{Name: "brand", Kind: param.Text, Default: "joyent", Enum: []string{"joyent", "lx", "bhyve", "kvm"},
 		Doc: "What vmadm makes: joyent is a native zone, lx one that runs Linux programs, bhyve and kvm are machines."},
-	{Name: optImage, Kind: param.Text, Doc: "UUID of the image, as imgadm list shows it; for a machine, one in which bakeoff-agent serve answers on the second serial port."},
-	{Name: optKernel, Kind: param.Text, Default: "5.10.0", Doc: "With brand lx: the version of Linux that the zone shows its programs."},
-	{Name: optTag, Kind: param.Text, Default: "stub0", Doc: "The nic tag of the experiment's network: an etherstub, so that nothing else is reached."},
-	{Name: optQuota, Kind: param.Int, Default: "10", Min: 1, Max: 10000, Doc: "Quota of the zone's file system, in GiB."},
-	{Name: optTimeout, Kind: param.Duration, Default: "2m0s", Doc: "How long it may take until the agent answers."},
+	{Name: "image-uuid", Kind: param.Text, Doc: "UUID of the image, as imgadm list shows it; for a machine, one in which bakeoff-agent serve answers on the second serial port."},
+	{Name: "kernel-version", Kind: param.Text, Default: "5.10.0", Doc: "With brand lx: the version of Linux that the zone shows its programs."},
+	{Name: "nic-tag", Kind: param.Text, Default: "stub0", Doc: "The nic tag of the experiment's network: an etherstub, so that nothing else is reached."},
+	{Name: "disk-quota", Kind: param.Int, Default: "10", Min: 1, Max: 10000, Doc: "Quota of the zone's file system, in GiB."},
+	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "How long it may take until the agent answers."},
 }
 
 // Doc describes the driver.
@@ -59,8 +51,8 @@ func (Driver) Doc() driver.Doc {
 		Status:   driver.Unproven,
 		Hosts:    []string{"illumos"},
 		Root:     true,
-		Options:  options,
-		Backings: []string{"dir"},
+		Options:  specs,
+		Backings: []string{volume.Dir},
 		Enforces: map[string]string{
 			"cpus":   "cpu_cap for zones, which still see every CPU; as many virtual processors for machines",
 			"memory": "max_physical_memory and as much swap for zones; the size of the memory for machines",
@@ -71,31 +63,37 @@ func (Driver) Doc() driver.Doc {
 	}
 }
 
-func settings(o param.Values) param.Values {
-	v := param.Defaults(options)
-	for k, text := range o {
-		if text != "" {
-			v[k] = text
-		}
-	}
-	return v
+// options are the options of one zone.
+type options struct {
+	brand, image, kernel, nicTag string
+	quotaGiB                     int64
+	bootTimeout                  time.Duration
 }
 
-func machine(set param.Values) bool {
-	return set.Text(optBrand) == "bhyve" || set.Text(optBrand) == "kvm"
+func decode(v param.Values) (options, error) {
+	set, err := driver.Options(specs, v)
+	return options{set.Text("brand"), set.Text("image-uuid"), set.Text("kernel-version"), set.Text("nic-tag"),
+		set.Int("disk-quota"), set.Duration("boot-timeout")}, err
 }
+
+// machine tells whether the zone holds a virtual machine.
+func (o options) machine() bool { return o.brand == "bhyve" || o.brand == "kvm" }
 
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // Check tells whether host is a SmartOS that has the image.
-func (Driver) Check(ctx context.Context, host conn.Conn, o param.Values) driver.Availability {
+func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	a := guest.System(ctx, host, "SunOS")
 	if !a.OK {
 		return a
 	}
-	image := settings(o).Text(optImage)
+	o, err := decode(values)
+	if err != nil {
+		return driver.Availability{Reason: err.Error()}
+	}
+	image := o.image
 	if !uuidForm.MatchString(image) {
-		return driver.Availability{Reason: "no image is named", Fix: "imgadm avail; imgadm import UUID; and name it in the option " + optImage}
+		return driver.Availability{Reason: "no image is named", Fix: "imgadm avail; imgadm import UUID; and name it in the option image-uuid"}
 	}
 	_, yes, err := guest.Ask(ctx, host, "imgadm", "get", image)
 	if fault.Is(err, fault.NotFound) {
@@ -125,14 +123,15 @@ func idOf(label string) string {
 
 // Create makes a zone and returns when the agent in it answers.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	set, op := settings(spec.Options), "zone: create "+spec.Label
-	if err := validate(spec, set); err != nil {
+	op := "zone: create " + spec.Label
+	o, err := validate(spec)
+	if err != nil {
 		return nil, fault.Op(op, err)
 	}
 	id := idOf(spec.Label)
 	state, err := lookup(ctx, host, id)
 	if err == nil && state != nil && state.State == "running" {
-		err = fault.WithFix(fault.New(fault.Lab, "a zone %s runs already", id), "`bakeoff clean` removes what was left behind")
+		err = guest.Taken("a zone " + id)
 	}
 	if err == nil && state != nil {
 		_, err = reap(ctx, host, id, false) // it was left behind
@@ -144,65 +143,65 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		_, err := reap(ctx, host, id, false)
 		return err
 	})
-	if err := build(ctx, e, set, id); err != nil {
+	if err := build(ctx, e, o, id); err != nil {
 		return nil, e.Abandon(ctx, err)
 	}
-	if machine(set) {
+	if o.machine() {
 		return guest.Machine{Env: e}, nil
 	}
 	return e, nil
 }
 
-// Validate refuses what Create would refuse on any host, for driver.Validator.
+// Validate implements driver.Validator.
 func (Driver) Validate(spec driver.Spec) error {
-	return validate(spec, settings(spec.Options))
+	_, err := validate(spec)
+	return err
 }
 
-func validate(spec driver.Spec, set param.Values) error {
-	if err := guest.Check(spec); err != nil {
-		return err
+func validate(spec driver.Spec) (options, error) {
+	o, err := decode(spec.Options)
+	if err == nil {
+		err = guest.Check(spec)
 	}
 	switch {
-	case !uuidForm.MatchString(set.Text(optImage)):
-		return fault.New(fault.Invalid, "%s: %q is not a UUID; imgadm list shows those of images", optImage, set.Text(optImage))
+	case err != nil:
+		return o, err
+	case !uuidForm.MatchString(o.image):
+		err = fault.New(fault.Invalid, "image-uuid must be the UUID of an image, as `imgadm list` shows it (got %q)", o.image)
 	case spec.Memory < 64*unit.MiB || spec.Memory%unit.MiB != 0:
-		return fault.New(fault.Invalid, "memory %v; a zone has whole MiB, and at least 64", spec.Memory)
+		err = fault.New(fault.Invalid, "memory must be a whole number of MiB and at least 64 (got %v)", spec.Memory)
+	case o.machine() && len(spec.Volumes) > 0:
+		err = fault.New(fault.Unsupported, "volume %s: machines in zones have no volumes", spec.Volumes[0].Path)
+	default:
+		err = guest.CheckVolumes("a zone", spec.Volumes, volume.Dir)
 	}
-	if err := (Driver{}).Doc().Tuning.Check(spec.Tuning); err != nil {
-		return err
+	if err == nil {
+		err = (Driver{}).Doc().Tuning.Check(spec.Tuning)
 	}
-	for _, v := range spec.Volumes {
-		if v.Backing != "dir" || machine(set) {
-			return fault.New(fault.Unsupported, "volume %s: zones have volumes of backing dir, machines none", v.Path)
-		}
-		if !path.IsAbs(v.Path) || path.Clean(v.Path) == "/" {
-			return fault.New(fault.Invalid, "volume %q: write an absolute path below /", v.Path)
-		}
-	}
-	return nil
+	return o, err
 }
 
 // manifest is what vmadm makes.
-func manifest(spec driver.Spec, set param.Values, id string) map[string]any {
+func manifest(spec driver.Spec, o options, id string) map[string]any {
 	mib := int64(spec.Memory / unit.MiB)
-	m := map[string]any{"uuid": id, "brand": set.Text(optBrand), "alias": spec.Label, "hostname": spec.Label, "autoboot": false, "nics": []any{}}
+	m := map[string]any{"uuid": id, "brand": o.brand, "alias": spec.Label, "hostname": spec.Label, "autoboot": false, "nics": []any{}}
 	if n := spec.Network; n != nil {
-		nic := map[string]any{"nic_tag": set.Text(optTag), "ips": []string{n.Addr.String()}, "mac": n.MAC, "primary": true}
-		if machine(set) {
+		nic := map[string]any{"nic_tag": o.nicTag, "ips": []string{n.Addr.String()}, "mac": n.MAC, "primary": true}
+		if o.machine() {
 			nic["model"] = "virtio" // a property of machines only
 		}
 		m["nics"] = []any{nic}
 	}
-	if machine(set) {
+	if o.machine() {
 		m["ram"], m["vcpus"] = mib, spec.CPUs
-		m["disks"] = []any{map[string]any{"image_uuid": set.Text(optImage), "boot": true, "model": "virtio"}}
+		m["disks"] = []any{map[string]any{"image_uuid": o.image, "boot": true, "model": "virtio"}}
 		return m
 	}
-	m["image_uuid"], m["cpu_cap"], m["quota"] = set.Text(optImage), 100*spec.CPUs, json.Number(set.Text(optQuota))
+	m["image_uuid"], m["cpu_cap"], m["quota"] = o.image, 100*spec.CPUs, o.quotaGiB
 	// vmadm takes no less swap than 256 MiB.
 	m["max_physical_memory"], m["max_swap"] = mib, max(mib, 256)
-	if set.Text(optBrand) == "lx" {
-		m["kernel_version"] = set.Text(optKernel)
+	if o.brand == "lx" {
+		m["kernel_version"] = o.kernel
 	}
 	var fs []any
 	for i, v := range spec.Volumes {
@@ -218,13 +217,13 @@ func volumeDir(spec driver.Spec, i int) string {
 	return path.Join(spec.Dir, fmt.Sprintf("volume%d", i))
 }
 
-func build(ctx context.Context, e *guest.Env, set param.Values, id string) error {
+func build(ctx context.Context, e *guest.Env, o options, id string) error {
 	for i := range e.Spec.Volumes {
 		if err := guest.Run(ctx, e.Host, "mkdir", "-p", volumeDir(e.Spec, i)); err != nil {
 			return err
 		}
 	}
-	text, err := json.Marshal(manifest(e.Spec, set, id))
+	text, err := json.Marshal(manifest(e.Spec, o, id))
 	if err != nil {
 		return err
 	}
@@ -242,7 +241,7 @@ func build(ctx context.Context, e *guest.Env, set param.Values, id string) error
 		return fault.New(fault.Lab, "vmadm made a zone, and does not say where it is: %+v", z)
 	}
 	root := path.Join(z.Path, "root")
-	if !machine(set) {
+	if !o.machine() {
 		at, err := guest.Inside(ctx, e.Host, root, path.Dir(guest.AgentPath))
 		if err != nil {
 			return err
@@ -254,15 +253,15 @@ func build(ctx context.Context, e *guest.Env, set param.Values, id string) error
 	if err := guest.Run(ctx, e.Host, "vmadm", "start", id); err != nil {
 		return err
 	}
-	if err := meet(ctx, e, set, id, root); err != nil {
+	if err := meet(ctx, e, o, id, root); err != nil {
 		return err
 	}
-	return describe(ctx, e, set)
+	return describe(ctx, e, o)
 }
 
 // meet waits until the zone runs, and for its agent.
-func meet(ctx context.Context, e *guest.Env, set param.Values, id, root string) error {
-	timeout := set.Duration(optTimeout)
+func meet(ctx context.Context, e *guest.Env, o options, id, root string) error {
+	timeout := o.bootTimeout
 	wait, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
@@ -283,19 +282,19 @@ func meet(ctx context.Context, e *guest.Env, set param.Values, id, root string) 
 		}
 	}
 	argv := []string{"zlogin", "-QS", id, guest.AgentPath, "serve", "-"}
-	if machine(set) {
+	if o.machine() {
 		argv = []string{e.Spec.Agent, "dial", "unix", path.Join(root, "tmp/vm.ttyb")}
 	}
 	rw, p := e.Session(ctx, argv...)
 	return e.Meet(ctx, rw, p, timeout)
 }
 
-func describe(ctx context.Context, e *guest.Env, set param.Values) error {
+func describe(ctx context.Context, e *guest.Env, o options) error {
 	p := &e.Properties
 	memory := e.Spec.Memory
 	p.Limits.Memory, p.Limits.NotEnforced = &memory, map[string]string{}
-	p.Facts["brand"], p.Facts["image"] = set.Text(optBrand), set.Text(optImage)
-	if machine(set) {
+	p.Facts["brand"], p.Facts["image"] = o.brand, o.image
+	if o.machine() {
 		n := e.Spec.CPUs
 		p.Limits.CPUs, p.OwnKernel = &n, true
 	} else {
@@ -303,7 +302,7 @@ func describe(ctx context.Context, e *guest.Env, set param.Values) error {
 	}
 	p.Facts["network"] = "none"
 	if n := e.Spec.Network; n != nil {
-		p.Addr, p.Facts["network"] = n.Addr.Addr(), "vnic on "+set.Text(optTag)
+		p.Addr, p.Facts["network"] = n.Addr.Addr(), "vnic on "+o.nicTag
 	}
 	for _, v := range e.Spec.Volumes {
 		p.Volumes[v.Path] = v.Path
