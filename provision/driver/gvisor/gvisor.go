@@ -74,7 +74,7 @@ func (Driver) Doc() driver.Doc {
 			"memory":  "by control group memory, gVisor's kernel and the container's first process included; what exceeds it ends the whole sandbox",
 			"network": "a network namespace with one veth, read by the sandbox's own network stack",
 		},
-		Tuning: driver.Tuning{Why: "gVisor's network stack takes no options of the host's"},
+		Tuning: driver.Tuning{Why: "gVisor's network stack takes no settings of the host's"},
 		Source: []string{"https://gvisor.dev/docs/", "runsc flags", "OCI Runtime Specification 1.0.2", "gvisor: pkg/sentry/socket/unix/transport, SCMRights"},
 	})
 }
