@@ -165,13 +165,13 @@ func (d *Data) noEnergy(m sample.Metric) map[string]string {
 	return d.NoEnergy
 }
 
-// contests are all comparisons of a run: of the contenders, and of the twin.
-type contests struct{ main, twin []*contest }
+// drafts are all comparisons of a run: of the contenders, and of the twin.
+type drafts struct{ main, twin []*draft }
 
 // compare makes every comparison of which both sides ever succeeded and
 // decides the two families.
-func (d *Data) compare(t *table, missing []Missing) contests {
-	var out contests
+func (d *Data) compare(t *table, missing []Missing) drafts {
+	var out drafts
 	gone := map[[2]string]bool{}
 	for _, m := range missing {
 		gone[[2]string{m.Contender, m.Cell}] = true
@@ -180,9 +180,9 @@ func (d *Data) compare(t *table, missing []Missing) contests {
 	if !ok {
 		return out
 	}
-	var families [2][]*contest
+	var families [2][]*draft
 	var sizes [2]int
-	var plain []*contest // that get no verdict
+	var plain []*draft // that get no verdict
 	for c, name := range d.Contenders {
 		if c == base {
 			continue
@@ -201,7 +201,7 @@ func (d *Data) compare(t *table, missing []Missing) contests {
 				if lost {
 					continue
 				}
-				x := d.newContest(t, c, base, k, m)
+				x := d.newDraft(t, c, base, k, m)
 				switch {
 				case m.Primary:
 					families[twin] = append(families[twin], x)
@@ -225,9 +225,9 @@ func (d *Data) compare(t *table, missing []Missing) contests {
 	return out
 }
 
-// describeAll describes contests side by side: each depends on itself alone,
+// describeAll describes drafts side by side: each depends on itself alone,
 // and in a run with many metrics they are most of the work.
-func describeAll(cs []*contest) {
+func describeAll(cs []*draft) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(cs)) {
@@ -242,9 +242,9 @@ func describeAll(cs []*contest) {
 
 // unused counts the blocks after the one with which the last comparison was
 // decided or had taken its last look; 0 while one is open.
-func (cs contests) unused(blocks []int) int {
+func (cs drafts) unused(blocks []int) int {
 	family := cs.main
-	if !slices.ContainsFunc(family, func(c *contest) bool { return c.Primary }) {
+	if !slices.ContainsFunc(family, func(c *draft) bool { return c.Primary }) {
 		family = cs.twin
 	}
 	last, any := 0, false

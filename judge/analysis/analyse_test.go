@@ -82,7 +82,7 @@ func TestVerdictsAndLevels(t *testing.T) {
 		c := find(t, r, "b", cell)
 		// Three share .01: eight blocks reach 2/256 = .0078 at best, so that
 		// the second look is the first that can decide.
-		if c.Verdict != want || c.Look != 12 || c.Blocks != 12 || c.Unused != 14 || c.MoreBlocks != nil || c.Open() {
+		if c.Verdict != want || c.Look != 12 || c.Blocks != 12 || c.Unused != 14 || c.MoreBlocks != nil || c.Pending() {
 			t.Errorf("%s: %+v, want %s at the second look", cell, c, want)
 		}
 	}
@@ -274,7 +274,7 @@ func TestGates(t *testing.T) {
 	if c := make("steal", 10); c.Verdict != Worse || len(c.Gates) != 0 {
 		t.Errorf("one trial in ten with steal: %+v", c)
 	}
-	if c := make("steal", 4); c.Verdict != Inconclusive || len(c.Gates) != 1 || c.Gates[0].Of != 48 || c.CI[0] == nil || !c.Open() {
+	if c := make("steal", 4); c.Verdict != Inconclusive || len(c.Gates) != 1 || c.Gates[0].Of != 48 || c.CI[0] == nil || !c.Pending() {
 		t.Errorf("one trial in four with steal: %+v", c)
 	}
 	both = true
@@ -294,7 +294,7 @@ func TestGates(t *testing.T) {
 		t.Errorf("CPU time where every trial was throttled: %+v", c)
 	}
 	both, cpuTime = false, false
-	if c := make("errors", 16); c.Verdict != Inconclusive || c.Gates[0].Name != "errors" || c.Open() || c.MoreBlocks != nil {
+	if c := make("errors", 16); c.Verdict != Inconclusive || c.Gates[0].Name != "errors" || c.Pending() || c.MoreBlocks != nil {
 		t.Errorf("errors: %+v", c)
 	}
 }

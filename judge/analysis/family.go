@@ -15,7 +15,7 @@ func (d *Data) looks() []int { return d.Looks[:min(len(d.Looks), len(d.Alphas))]
 // came, sharing the alpha of each look as the package comment says.
 //
 // size is the number of comparisons of the family that can get a verdict.
-func (d *Data) decide(family []*contest, size int) {
+func (d *Data) decide(family []*draft, size int) {
 	looks := d.looks()
 	// A comparison reaches a look with the block that completes its count.
 	var moments []int
@@ -89,7 +89,7 @@ func (d *Data) levels(looks []int, share int) []float64 {
 }
 
 // advance takes the last look that c has reached with the block now.
-func (c *contest) advance(looks []int, now int) {
+func (c *draft) advance(looks []int, now int) {
 	if c.closed {
 		return
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Standing is the machine that a contender stands on.
-type Standing struct {
+// Placement is the machine that a contender stands on.
+type Placement struct {
 	Host string
 	// Equals is the same text for hosts that the lab file declares equal.
 	Equals string
@@ -43,7 +43,7 @@ func (d *Data) across(comparisons []Comparison) {
 
 // apart says what is wrong with a comparison of a contender that stands at s
 // with the baseline at base; "" if nothing is.
-func (d *Data) apart(s, base Standing, c *Comparison, all []Comparison) string {
+func (d *Data) apart(s, base Placement, c *Comparison, all []Comparison) string {
 	where := fmt.Sprintf("%s stands on host %s and the baseline on %s", c.Contender, s.Host, base.Host)
 	if s.Equals == "" || s.Equals != base.Equals {
 		return where + ": the two machines are compared as well, and nothing tells their part from the rest"

@@ -10,24 +10,24 @@ import (
 func TestAcrossHosts(t *testing.T) {
 	same := map[string]string{"cpu.model": "X", "memory": "1 B"}
 	for name, c := range map[string]struct {
-		there   Standing
+		there   Placement
 		facts   map[string]string
 		verdict Verdict // of the calibrating contender; "" for none
 		want    string  // "" for no warning
 	}{
-		"on one host":         {Standing{Host: "local", Equals: "local"}, same, "", ""},
-		"not declared":        {Standing{Host: "box", Equals: "box"}, same, Equivalent, "nothing tells their part"},
-		"declared and unlike": {Standing{Host: "box", Equals: "local"}, map[string]string{"cpu.model": "Y", "memory": "1 B"}, Equivalent, "differ in cpu.model"},
-		"declared alone":      {Standing{Host: "box", Equals: "local"}, same, "", "no contender"},
-		"measured unequal":    {Standing{Host: "box", Equals: "local"}, same, Worse, "no contender"},
-		"declared and shown":  {Standing{Host: "box", Equals: "local"}, same, Equivalent, ""},
+		"on one host":         {Placement{Host: "local", Equals: "local"}, same, "", ""},
+		"not declared":        {Placement{Host: "box", Equals: "box"}, same, Equivalent, "nothing tells their part"},
+		"declared and unlike": {Placement{Host: "box", Equals: "local"}, map[string]string{"cpu.model": "Y", "memory": "1 B"}, Equivalent, "differ in cpu.model"},
+		"declared alone":      {Placement{Host: "box", Equals: "local"}, same, "", "no contender"},
+		"measured unequal":    {Placement{Host: "box", Equals: "local"}, same, Worse, "no contender"},
+		"declared and shown":  {Placement{Host: "box", Equals: "local"}, same, Equivalent, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Data{Baseline: "base", Facts: map[string]map[string]string{"base": same, "x": c.facts, "cal": c.facts},
-				Hosts: map[string]Standing{"base": {Host: "local", Equals: "local"}, "x": c.there}}
+				Hosts: map[string]Placement{"base": {Host: "local", Equals: "local"}, "x": c.there}}
 			all := []Comparison{{Contender: "x", Primary: true, Verdict: Better}}
 			if c.verdict != "" {
-				d.Hosts["cal"] = Standing{Host: c.there.Host, Equals: c.there.Equals, Like: true}
+				d.Hosts["cal"] = Placement{Host: c.there.Host, Equals: c.there.Equals, Like: true}
 				all = append(all, Comparison{Contender: "cal", Primary: true, Verdict: c.verdict})
 			}
 			d.across(all)

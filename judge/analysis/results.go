@@ -314,7 +314,7 @@ type Data struct {
 	Meant []string
 	// Hosts is contender → the machine that it stands on; empty where that is
 	// not known.
-	Hosts map[string]Standing
+	Hosts map[string]Placement
 	// Elsewhere tells that the numbers were measured by others: that orders
 	// were drawn is not known then, and one order in all blocks is a gate.
 	Elsewhere bool

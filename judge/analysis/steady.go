@@ -49,7 +49,7 @@ type visit struct {
 }
 
 // visits reads the first n blocks; those with a failure say nothing.
-func (c *contest) visits(n int) []visit {
+func (c *draft) visits(n int) []visit {
 	t := c.trials
 	var out []visit
 	for b := range c.blocks[:n] {
@@ -110,7 +110,7 @@ func turn(sides []int8) int8 {
 // block, whose order was drawn, changes the sign of what the order gate ranks;
 // and differences of blocks are exchangeable. A test of chance alone would
 // find what nobody minds, so the two parts must also call for two verdicts.
-func (c *contest) unsteady() []Gate {
+func (c *draft) unsteady() []Gate {
 	if c.checked == c.Blocks {
 		return c.moving
 	}
@@ -137,7 +137,7 @@ func (c *contest) unsteady() []Gate {
 // oneOrder says that no order was drawn: one side's trials came first in every
 // block of data whose orders nobody vouches for. Orders in which neither side
 // is ahead (ABBA in every block) get a warning instead.
-func (c *contest) oneOrder() string {
+func (c *draft) oneOrder() string {
 	if !c.elsewhere || c.Blocks < fixedBlocks || !(math.Abs(c.shown.Value) <= math.Log1p(orderMoves)) {
 		return ""
 	}
@@ -158,7 +158,7 @@ func (c *contest) oneOrder() string {
 // byVisit says that the sides' first trials of a block compare otherwise than
 // their last ones: one side was still warming up, or what one leaves behind
 // helps or hinders the other.
-func (c *contest) byVisit(vs []visit) string {
+func (c *draft) byVisit(vs []visit) string {
 	first, last, gap := make([]float64, len(vs)), make([]float64, len(vs)), make([]float64, len(vs))
 	for i, v := range vs {
 		first[i], last[i], gap[i] = v.first, v.last, v.first-v.last
@@ -174,7 +174,7 @@ func (c *contest) byVisit(vs []visit) string {
 }
 
 // drawn tells that not all blocks have the same order.
-func (c *contest) drawn() bool {
+func (c *draft) drawn() bool {
 	for _, b := range c.blocks[:c.Blocks] {
 		if b.first != c.blocks[0].first {
 			return true
@@ -184,7 +184,7 @@ func (c *contest) drawn() bool {
 }
 
 // changed says from which block on the difference is another one.
-func (c *contest) changed(vs []visit) string {
+func (c *draft) changed(vs []visit) string {
 	d := make([]float64, len(vs))
 	for i, v := range vs {
 		d[i] = v.difference
@@ -198,7 +198,7 @@ func (c *contest) changed(vs []visit) string {
 
 // step returns the index at which the level of xs changed and the medians on
 // either side of it, 0 where it did not or where matters does not mind.
-func (c *contest) step(xs []float64, matters func(before, after float64) bool) (at int, before, after float64) {
+func (c *draft) step(xs []float64, matters func(before, after float64) bool) (at int, before, after float64) {
 	p := stats.ScanPoint(xs)
 	if !matters(p.Before, p.After) {
 		return 0, 0, 0
@@ -214,10 +214,10 @@ func (c *contest) step(xs []float64, matters func(before, after float64) bool) (
 }
 
 // draw makes the orders of a comparison's values the same each time.
-func (c *contest) draw(xs []float64) *rand.PCG { return rand.NewPCG(c.seed(), uint64(len(xs))) }
+func (c *draft) draw(xs []float64) *rand.PCG { return rand.NewPCG(c.seed(), uint64(len(xs))) }
 
 // seed is of a comparison by its names.
-func (c *contest) seed() uint64 {
+func (c *draft) seed() uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q", c.Contender, c.Cell, c.metric.Name)
 	return h.Sum64()
@@ -225,7 +225,7 @@ func (c *contest) seed() uint64 {
 
 // apart tells that two differences call for two verdicts, and lie farther from
 // each other than the margin.
-func (c *contest) apart(a, b float64) bool {
+func (c *draft) apart(a, b float64) bool {
 	if math.IsNaN(a) || math.IsNaN(b) || math.Abs(a-b) <= float64(c.region) {
 		return false
 	}
@@ -233,7 +233,7 @@ func (c *contest) apart(a, b float64) bool {
 }
 
 // spoken is a difference in words.
-func (c *contest) spoken(d float64) string {
+func (c *draft) spoken(d float64) string {
 	if c.metric.Scale == sample.Difference {
 		return unit.Signed(d, -1) + " " + c.metric.Unit
 	}
@@ -242,7 +242,7 @@ func (c *contest) spoken(d float64) string {
 
 // unrest are warnings of what meets both sides alike. Comparisons are made
 // within blocks and visits, and stand; but what was measured was not at rest.
-func (c *contest) unrest() []string {
+func (c *draft) unrest() []string {
 	if c.Blocks == 0 || c.metric.Scale == sample.Difference {
 		return nil
 	}

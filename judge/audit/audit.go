@@ -5,21 +5,21 @@
 // checks know tools and physics, and no table in particular.
 package audit
 
-// Verdict is the answer to one claim.
-type Verdict string
+// Support says how far a table supports one claim.
+type Support string
 
-// The verdicts. A claim that figures refute is contradicted, whatever else is
-// wrong with them; one whose figures are not there cannot be told; one that
-// the figures agree with, but cannot carry, is not supported.
+// The degrees of support. A claim that the figures refute is contradicted,
+// whatever else is wrong with them. A claim whose figures are missing cannot be
+// told. A claim that the figures agree with but cannot prove is not supported.
 const (
-	Supported    Verdict = "supported"
-	NotSupported Verdict = "not supported"
-	Contradicted Verdict = "contradicted"
-	CannotTell   Verdict = "cannot be told"
+	Supported    Support = "supported"
+	NotSupported Support = "not supported"
+	Contradicted Support = "contradicted"
+	CannotTell   Support = "cannot be told"
 )
 
-// Verdicts are all verdicts.
-var Verdicts = []Verdict{Supported, NotSupported, Contradicted, CannotTell}
+// Supports lists all degrees of support.
+var Supports = []Support{Supported, NotSupported, Contradicted, CannotTell}
 
 // Weight is what a reason does to a claim.
 type Weight string
@@ -33,17 +33,17 @@ const (
 	Agrees    Weight = "agrees"    // the figures say so
 )
 
-// Reason is why a claim got its verdict.
+// Reason is why a claim is supported or not.
 type Reason struct {
 	Check  string `json:"check"` // name of the check: see Checks
 	Weight Weight `json:"weight"`
 	Text   string `json:"text"`
 }
 
-// Answer is the verdict on one claim.
+// Answer says how far one claim is supported, and why.
 type Answer struct {
 	Claim   string   `json:"claim"`
-	Verdict Verdict  `json:"verdict"`
+	Support Support  `json:"verdict"`
 	Reasons []Reason `json:"reasons"`
 }
 
@@ -109,7 +109,7 @@ func Of(t *Table) Report {
 				a.Reasons = append(a.Reasons, reason)
 			}
 		}
-		a.Verdict = verdict(a.Reasons)
+		a.Support = support(a.Reasons)
 		r.Answers = append(r.Answers, a)
 	}
 	for _, k := range checks {
@@ -124,8 +124,8 @@ func Of(t *Table) Report {
 	return r
 }
 
-// verdict weighs reasons: the heaviest one decides.
-func verdict(reasons []Reason) Verdict {
+// support weighs reasons: the heaviest one decides.
+func support(reasons []Reason) Support {
 	v := Supported
 	for _, r := range reasons {
 		switch {

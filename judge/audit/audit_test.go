@@ -123,7 +123,7 @@ func TestVerdicts(t *testing.T) {
 	experiment := "experiment: {repetitions: 10, spread: [{cv: 0.01}]}"
 	for _, c := range []struct {
 		name, from, to string
-		want           Verdict
+		want           Support
 		check          string
 	}{
 		{"as it is", "", "", Supported, "noise"},
@@ -180,8 +180,8 @@ func TestVerdicts(t *testing.T) {
 				t.Fatalf("the table has no %q", c.from)
 			}
 			a := answer(t, strings.Replace(table, c.from, c.to, 1))
-			if a.Verdict != c.want || !slices.ContainsFunc(a.Reasons, func(r Reason) bool { return r.Check == c.check }) {
-				t.Errorf("%s, want %s for %s: %+v", a.Verdict, c.want, c.check, a.Reasons)
+			if a.Support != c.want || !slices.ContainsFunc(a.Reasons, func(r Reason) bool { return r.Check == c.check }) {
+				t.Errorf("%s, want %s for %s: %+v", a.Support, c.want, c.check, a.Reasons)
 			}
 		})
 	}
@@ -190,35 +190,36 @@ func TestVerdicts(t *testing.T) {
 // Sameness needs runs: two figures that look alike are not enough.
 func TestSameness(t *testing.T) {
 	alike := strings.Replace(strings.Replace(table, "relation: faster", "relation: equal", 1), "110.0", "100.5", 1)
-	if a := answer(t, alike); a.Verdict != Supported {
+	if a := answer(t, alike); a.Support != Supported {
 		t.Errorf("%+v", a)
 	}
-	if a := answer(t, strings.Replace(alike, "cv: 0.01", "cv: 0.1", 1)); a.Verdict != NotSupported {
+	if a := answer(t, strings.Replace(alike, "cv: 0.01", "cv: 0.1", 1)); a.Support != NotSupported {
 		t.Errorf("%+v", a)
 	}
-	if a := answer(t, strings.Replace(alike, "experiment: {repetitions: 10, spread: [{cv: 0.01}]}", "experiment: {}", 1)); a.Verdict != NotSupported {
+	if a := answer(t, strings.Replace(alike, "experiment: {repetitions: 10, spread: [{cv: 0.01}]}", "experiment: {}", 1)); a.Support != NotSupported {
 		t.Errorf("%+v", a)
 	}
 }
 
 // Every check has a name of its own and says what it is for.
 func TestChecksAreDocumented(t *testing.T) {
-	docs, err := os.ReadFile("../../docs/audit.md")
+	text, err := os.ReadFile("../../docs/audit.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	docs := strings.Join(strings.Fields(string(text)), " ") // its lines are wrapped
 	seen := map[string]bool{}
 	for _, c := range Checks() {
 		if seen[c.Name] || len(c.Doc) < 40 || c.claim == nil && c.table == nil {
 			t.Errorf("check %q is not complete", c.Name)
 		}
 		seen[c.Name] = true
-		if !strings.Contains(string(docs), "**"+c.Name+"**: "+c.Doc) {
+		if !strings.Contains(docs, "**"+c.Name+"**: "+c.Doc) {
 			t.Errorf("docs/audit.md does not say of %s: %s", c.Name, c.Doc)
 		}
 	}
 	for _, r := range relations {
-		if !strings.Contains(string(docs), "`"+r+"`") {
+		if !strings.Contains(docs, "`"+r+"`") {
 			t.Errorf("docs/audit.md does not name the relation %s", r)
 		}
 	}
@@ -398,7 +399,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, a := range r.Answers {
 			if len(a.Reasons) == 0 {
-				t.Fatalf("%q is %s for no reason", a.Claim, a.Verdict)
+				t.Fatalf("%q is %s for no reason", a.Claim, a.Support)
 			}
 		}
 		var out bytes.Buffer

@@ -17,10 +17,10 @@ type TextOption struct {
 	ASCII  bool // no other characters of ours
 }
 
-// mark is what stands before a verdict: the symbol repeats what the word says.
+// mark is what stands before an answer: the symbol repeats what the word says.
 type mark struct{ symbol, ascii, colour string }
 
-var marks = map[Verdict]mark{
+var marks = map[Support]mark{
 	Supported:    {"✓", "+", "32"},
 	NotSupported: {"○", "o", "33"},
 	Contradicted: {"✗", "x", "31"},
@@ -45,9 +45,9 @@ func Text(w io.Writer, r Report, opt TextOption) error {
 	p.line(p.paint("1", safetext.Line(r.Title)))
 	p.wrapped("  ", "  ", published(r))
 	for _, a := range r.Answers {
-		m := marks[a.Verdict]
+		m := marks[a.Support]
 		p.blank()
-		p.wrapped(p.paint(m.colour, p.pick(m)+" "+string(a.Verdict)+":")+" ", "    ", a.Claim)
+		p.wrapped(p.paint(m.colour, p.pick(m)+" "+string(a.Support)+":")+" ", "    ", a.Claim)
 		for _, reason := range a.Reasons {
 			p.wrapped("    "+p.pick(bullets[reason.Weight])+" "+reason.Check+": ", "      ", reason.Text)
 		}
@@ -75,13 +75,13 @@ func published(r Report) string {
 	return s
 }
 
-// tally counts verdicts.
+// tally counts answers.
 func tally(r Report) string {
 	var parts []string
-	for _, v := range Verdicts {
+	for _, v := range Supports {
 		n := 0
 		for _, a := range r.Answers {
-			if a.Verdict == v {
+			if a.Support == v {
 				n++
 			}
 		}

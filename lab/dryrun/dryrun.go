@@ -103,7 +103,7 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 	defer cancel()
 	hosts := at.Reach(ctx, p, 0, nil)
 	defer hosts.Close()
-	seen, err := trial.Look(ctx, p, hosts.Site(driverall.Drivers()))
+	seen, err := trial.Inspect(ctx, p, hosts.Site(driverall.Drivers()))
 	if err != nil {
 		return v, err
 	}

@@ -9,13 +9,13 @@ import (
 
 // standings says on which host every contender of a plan stands, which of
 // them are declared equal, and which contenders are the baseline elsewhere.
-func standings(p *plan.Plan) map[string]analysis.Standing {
+func standings(p *plan.Plan) map[string]analysis.Placement {
 	base, _ := p.Contender(p.Baseline)
-	out := map[string]analysis.Standing{}
+	out := map[string]analysis.Placement{}
 	for _, c := range p.Contenders {
 		like := c.Contender
 		like.Name, like.Host, like.System = base.Name, base.Host, base.System
-		out[c.Name] = analysis.Standing{Host: c.Host, Equals: equals(p, c.Host),
+		out[c.Name] = analysis.Placement{Host: c.Host, Equals: equals(p, c.Host),
 			Like: c.Host != base.Host && c.System == "" && reflect.DeepEqual(like, base.Contender)}
 	}
 	return out

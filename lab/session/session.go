@@ -171,7 +171,7 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 // reports once what is missing, and refuses a run in which nothing could be
 // compared.
 func (s *Session) survey(ctx context.Context, hosts *fleet.Fleet, progress func(string)) ([]trial.Availability, error) {
-	seen, err := trial.Look(ctx, s.Plan, hosts.Site(s.Drivers))
+	seen, err := trial.Inspect(ctx, s.Plan, hosts.Site(s.Drivers))
 	if err == nil {
 		err = seen.Refusal()
 	}

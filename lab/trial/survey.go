@@ -50,9 +50,9 @@ type Survey struct {
 	plan  *plan.Plan
 }
 
-// Look finds out what can be known of p before anything is made. It changes
+// Inspect finds out what can be known of p before anything is made. It changes
 // nothing on any host.
-func Look(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
+func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	s := Survey{plan: p, Wrong: CheckCells(p, site.Workloads)}
 	v := viewer{Site: site, ctx: ctx, plan: p, peer: peered(p, site.Workloads), known: map[string]string{}}
 	for _, a := range CheckOn(ctx, p, site.Drivers, site.Way) {

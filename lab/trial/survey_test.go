@@ -72,7 +72,7 @@ func look(t *testing.T, contenders, cells string) Survey {
 		t.Fatal(err)
 	}
 	state := filepath.Join(t.TempDir(), "not", "there", "yet")
-	s, err := Look(t.Context(), p, Site{Drivers: drivers, Workloads: workloads, Way: func(string) (conn.Conn, error) { return local.Conn{}, nil },
+	s, err := Inspect(t.Context(), p, Site{Drivers: drivers, Workloads: workloads, Way: func(string) (conn.Conn, error) { return local.Conn{}, nil },
 		Size: func(string) (int, unit.Bytes, error) { return 4, 8 * unit.GiB, nil }, State: func(string) string { return state }, Cache: state})
 	if err != nil {
 		t.Fatal(err)

@@ -114,9 +114,9 @@ func (a reader) printAudit(r audit.Report, asJSON, again bool) error {
 	return audit.Text(a.Out, r, opt)
 }
 
-// answerNames are the verdicts as one word each, for --fail-on.
+// answerNames are the degrees of support as one word each, for --fail-on.
 func answerNames() (names []string) {
-	for _, v := range audit.Verdicts {
+	for _, v := range audit.Supports {
 		if v != audit.Supported {
 			names = append(names, answerName(v))
 		}
@@ -124,13 +124,13 @@ func answerNames() (names []string) {
 	return names
 }
 
-func answerName(v audit.Verdict) string { return strings.ReplaceAll(string(v), " ", "-") }
+func answerName(v audit.Support) string { return strings.ReplaceAll(string(v), " ", "-") }
 
 func endAudit(reports []audit.Report, fail []string) error {
 	var lines []string
 	for _, r := range reports {
 		for _, answer := range r.Answers {
-			if name := answerName(answer.Verdict); slices.Contains(fail, name) {
+			if name := answerName(answer.Support); slices.Contains(fail, name) {
 				lines = append(lines, fmt.Sprintf("--fail-on %s: %s: %s", name, r.File, answer.Claim))
 			}
 		}

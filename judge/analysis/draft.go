@@ -8,8 +8,8 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// contest is a comparison under way.
-type contest struct {
+// draft is a comparison in progress.
+type draft struct {
 	Comparison
 	metric   sample.Metric
 	blocks   []block
@@ -34,8 +34,8 @@ type contest struct {
 	moving  []Gate // see unsteady
 }
 
-func (d *Data) newContest(t *table, contender, baseline, cell int, m sample.Metric) *contest {
-	c := &contest{metric: m, us: t.series[contender][cell], them: t.series[baseline][cell], gates: t.gates, look: -1, family: 1, elsewhere: d.Elsewhere}
+func (d *Data) newDraft(t *table, contender, baseline, cell int, m sample.Metric) *draft {
+	c := &draft{metric: m, us: t.series[contender][cell], them: t.series[baseline][cell], gates: t.gates, look: -1, family: 1, elsewhere: d.Elsewhere}
 	k := d.Cells[cell]
 	c.Comparison = Comparison{
 		Contender: d.Contenders[contender].Name, Baseline: d.Contenders[baseline].Name,
@@ -50,7 +50,7 @@ func (d *Data) newContest(t *table, contender, baseline, cell int, m sample.Metr
 }
 
 // reach takes the look at n blocks.
-func (c *contest) reach(look, n int) {
+func (c *draft) reach(look, n int) {
 	c.look, c.Look, c.Blocks = look, n, n
 	c.marks = [3]*stats.Standing{}
 	if c.metric.Scale == sample.Difference {
@@ -63,7 +63,7 @@ func (c *contest) reach(look, n int) {
 }
 
 // hold notes which gates the trials of the first n blocks failed.
-func (c *contest) hold(n int) {
+func (c *draft) hold(n int) {
 	if c.gates && n > 0 {
 		last := c.blocks[n-1].index
 		c.held = failedGates(c.us.through(last), c.them.through(last), c.metric)
@@ -71,12 +71,12 @@ func (c *contest) hold(n int) {
 }
 
 // estimate returns the interval at a level of error at the look.
-func (c *contest) estimate(alpha float64) stats.Estimate {
+func (c *draft) estimate(alpha float64) stats.Estimate {
 	return c.contrast.Estimate(c.Blocks, 1-alpha, -float64(c.region), 0, float64(c.region))
 }
 
 // quiet tells without computing the interval that it decides nothing.
-func (c *contest) quiet(alpha float64) bool {
+func (c *draft) quiet(alpha float64) bool {
 	at := func(i int) int {
 		if c.marks[i] == nil {
 			m := c.contrast.Stand(c.Blocks, float64(i-1)*float64(c.region))
@@ -88,13 +88,13 @@ func (c *contest) quiet(alpha float64) bool {
 }
 
 // judge reads a verdict from an interval alone.
-func (c *contest) judge(e stats.Estimate) Verdict {
+func (c *draft) judge(e stats.Estimate) Verdict {
 	return c.region.Verdict(e.Lo, e.Hi, c.metric.Better)
 }
 
-// try decides, if it can, at the two levels that are open to the contest: that
+// try decides, if it can, at the two levels that are open to the draft: that
 // of differences and that of equivalences (see the package comment).
-func (c *contest) try(differ, equal float64) Verdict {
+func (c *draft) try(differ, equal float64) Verdict {
 	c.level = differ
 	if c.quiet(max(differ, equal)) {
 		return Inconclusive
@@ -122,7 +122,7 @@ func (c *contest) try(differ, equal float64) Verdict {
 }
 
 // finish fills in what is shown.
-func (c *contest) finish(d *Data) {
+func (c *draft) finish(d *Data) {
 	n := len(c.blocks)
 	switch {
 	case c.look < 0:
@@ -166,7 +166,7 @@ func (c *contest) finish(d *Data) {
 }
 
 // describe makes a comparison that gets no verdict: an interval at 95 %.
-func (c *contest) describe() {
+func (c *draft) describe() {
 	n := len(c.blocks)
 	e := c.contrast.Quick(n, 0.95)
 	c.Blocks = n
@@ -183,7 +183,7 @@ func (c *contest) describe() {
 // lopsided warns where the trials that weigh nothing, being far away from the
 // rest, are mostly of one side: then the tails differ, and a verdict on the
 // typical trial does not say so.
-func (c *contest) lopsided() string {
+func (c *draft) lopsided() string {
 	if c.Blocks == 0 || math.IsInf(c.shown.Value, 0) || c.shown.Value != c.shown.Value {
 		return ""
 	}
@@ -202,7 +202,7 @@ func (c *contest) lopsided() string {
 
 // undrawn warns where one side ran first in every block. From twelve blocks on
 // drawn orders do so once in 2,048 runs.
-func (c *contest) undrawn() string {
+func (c *draft) undrawn() string {
 	sum := 0
 	for _, b := range c.blocks[:c.Blocks] {
 		sum += int(b.first)
@@ -217,7 +217,7 @@ func (c *contest) undrawn() string {
 	return fmt.Sprintf("%s ran first in all %d blocks: without drawn orders an effect of the order cannot be told from a difference", first, c.Blocks)
 }
 
-func (c *contest) show(e stats.Estimate) {
+func (c *draft) show(e stats.Estimate) {
 	v := e.Value
 	if c.metric.Scale != sample.Difference {
 		v = math.Exp(v)
@@ -239,7 +239,7 @@ func (c *contest) show(e stats.Estimate) {
 }
 
 // interval maps bounds of d to bounds of the ratio.
-func (c *contest) interval(lo, hi float64) Interval {
+func (c *draft) interval(lo, hi float64) Interval {
 	if c.metric.Scale == sample.Difference {
 		return Interval{finite(lo), finite(hi)}
 	}
@@ -263,7 +263,7 @@ func finite(v float64) *float64 {
 // estimate and the width of its interval now: a run of that many decides it
 // with the probability stats.Likely if the difference is what it seems. That is
 // what plan says of a wanted difference.
-func (c *contest) moreBlocks(d *Data) *int {
+func (c *draft) moreBlocks(d *Data) *int {
 	n := len(c.blocks)
 	looks, alphas := d.looks(), d.Alphas
 	if n < 4 || len(looks) == 0 || c.stuck() {
@@ -297,7 +297,7 @@ func (c *contest) moreBlocks(d *Data) *int {
 }
 
 // stuck tells that no number of further blocks can decide the comparison.
-func (c *contest) stuck() bool {
+func (c *draft) stuck() bool {
 	for _, g := range c.held {
 		if total(g.Name) {
 			return true

@@ -1,0 +1,82 @@
+package analysis
+
+// Pending reports whether further blocks could still bring the comparison a
+// verdict.
+func (c Comparison) Pending() bool {
+	if !c.Primary || c.Verdict != Inconclusive {
+		return false
+	}
+	for _, g := range c.Gates {
+		if total(g.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+// Decided reports for every contender whether it can leave the later blocks:
+// each of its primary comparisons has a verdict or can never get one. A cell
+// that never succeeded is given up at the first look. The baseline and the twin
+// stay until all others are decided. Without a primary metric no contender is
+// ever decided: such a run continues to its end.
+func (r Results) Decided() map[string]bool {
+	out := map[string]bool{}
+	pending, all := r.pending()
+	for _, c := range r.Contenders {
+		done := !pending[c.Name]
+		if c.Name == r.Baseline || r.Twin != nil && c.Name == r.Twin.Name {
+			done = all
+		}
+		out[c.Name] = done
+	}
+	return out
+}
+
+// AllDecided reports whether no comparison is pending. A run that compares the
+// baseline with its twin only ends with the verdicts of the twin.
+func (r Results) AllDecided() bool {
+	_, all := r.pending()
+	return all
+}
+
+// pending returns the contenders with a comparison that is pending, and whether
+// the run is decided.
+func (r Results) pending() (pending map[string]bool, all bool) {
+	pending = map[string]bool{}
+	primary := false
+	for _, k := range r.Cells {
+		for _, m := range k.Metrics {
+			primary = primary || m.Primary
+		}
+	}
+	started := len(r.Looks) > 0 && r.Blocks >= r.Looks[0]
+	twin := ""
+	if r.Twin != nil {
+		twin = r.Twin.Name
+	}
+	others := 0
+	for _, c := range r.Contenders {
+		if c.Name != r.Baseline && c.Name != twin {
+			others++
+		}
+		pending[c.Name] = !primary || !started
+	}
+	for _, c := range r.Comparisons {
+		pending[c.Contender] = pending[c.Contender] || c.Pending()
+	}
+	all = primary && started
+	if r.Twin != nil {
+		for _, c := range r.Twin.Comparisons {
+			pending[twin] = pending[twin] || c.Pending()
+		}
+	}
+	for _, c := range r.Contenders {
+		switch {
+		case c.Name == r.Baseline:
+		case c.Name == twin && others > 0:
+		default:
+			all = all && !pending[c.Name]
+		}
+	}
+	return pending, all
+}
