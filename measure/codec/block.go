@@ -2,7 +2,7 @@ package codec
 
 import "math/bits"
 
-// stream is written bit by bit, from the lowest of each byte on.
+// stream is written bit by bit, starting at the lowest bit of each byte.
 type stream struct {
 	b       []byte
 	acc     uint64
@@ -33,13 +33,13 @@ func (w *stream) bytes(b ...byte) {
 	w.aligned = len(w.b)
 }
 
-// The tables of RFC 1951, 3.2.5: which code a length minus three has, and how
-// many more bits come after the codes of lengths and distances.
+// The tables of RFC 1951, 3.2.5: the code of a length minus three, and the
+// number of extra bits after the codes of lengths and distances.
 var (
 	lengthCode [256]uint8
 	lengthBase [29]int
 	lengthMore = [29]uint8{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0}
-	// bitOrder is in which order the lengths of the lengths' codes come.
+	// bitOrder is the order of the lengths of the code length codes.
 	bitOrder = [19]int{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 	fixedLit = fixed()
 	fixedDst = flat()
@@ -75,7 +75,7 @@ func distanceMore(c int) (base int, more uint8) {
 	return (2 + c&1) << more, more
 }
 
-// fixed and flat are the codes that need not be sent.
+// fixed and flat are the predefined codes, which are not sent.
 func fixed() code {
 	c := code{len: make([]uint8, 288), bits: make([]uint16, 288)}
 	for s := range c.len {
@@ -156,7 +156,7 @@ func (d *Deflate) flush(end int, last bool) {
 	d.full = len(d.out.b)-d.base > d.limit
 }
 
-// bits counts what write would write.
+// bits counts the bits that write would write.
 func (d *Deflate) bits(lit, dst code) int {
 	n := 0
 	for s, f := range d.litFreq {
@@ -200,9 +200,10 @@ type run struct {
 	bits   uint8
 }
 
-// runs writes lengths as symbols: 16 repeats the one before 3 to 6 times, 17
-// and 18 are 3 to 10 and 11 to 138 zeros. A run that is as long as can be ends
-// there; the same length after it begins anew with itself, unless it is zero.
+// runs writes lengths as symbols: 16 repeats the previous length 3 to 6 times,
+// 17 and 18 are 3 to 10 and 11 to 138 zeros. A run ends at its maximum length;
+// a following run of the same length starts with the length itself, unless it
+// is zero.
 func runs(out []run, lens []uint8) []run {
 	before := -1
 	for i := 0; i < len(lens); {

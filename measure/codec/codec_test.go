@@ -19,7 +19,10 @@ import (
 // inputs are of the kinds that file systems see.
 func inputs() map[string][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("the of and to in is that mail for it was on with as be server at by had not are but from or have an they which one you were her all she there would their we him been has when who will more no if out so said what up its about into than them can only other new some could time these two may then do first any my now such like our over man me even most made after also")
+	words := strings.Fields("the of and to in is that mail for it was on with as be server at by had not are but " +
+		"from or have an they which one you were her all she there would their we him been has when who will more no if " +
+		"out so said what up its about into than them can only other new some could time these two may then do first " +
+		"any my now such like our over man me even most made after also")
 	var text strings.Builder
 	for text.Len() < 400_000 {
 		text.WriteString(words[int(float64(len(words))*r.Float64()*r.Float64())])
@@ -39,7 +42,8 @@ func inputs() map[string][]byte {
 	}
 	return map[string][]byte{
 		"text": t[:131072], "long text": t, "short text": t[:1700], "a line": t[:70], "noise": noise, "sparse": sparse,
-		"zeros": make([]byte, 131072), "abc": bytes.Repeat([]byte("abcabcabd"), 9000), "empty": nil, "one": {'x'}, "three": []byte("aaa"),
+		"zeros": make([]byte, 131072), "abc": bytes.Repeat([]byte("abcabcabd"), 9000), "empty": nil, "one": {'x'},
+		"three": []byte("aaa"),
 		"mixed": append(append(append([]byte{}, t[:50_000]...), noise[:50_000]...), t[40_000:90_000]...),
 	}
 }
@@ -57,7 +61,8 @@ func encoders() map[string]struct {
 		decode func([]byte, int) ([]byte, error)
 	}
 	m := map[string]pair{
-		"lzjb": {&LZJB{}, unLZJB}, "lzjb-256": {&LZJB{Table: 256}, unLZJB}, "zle": {ZLE{}, unZLE}, "lz4": {&LZ4{}, unLZ4}, "lzo": {&LZO{}, unLZO},
+		"lzjb": {&LZJB{}, unLZJB}, "lzjb-256": {&LZJB{Table: 256}, unLZJB}, "zle": {ZLE{}, unZLE}, "lz4": {&LZ4{}, unLZ4},
+		"lzo": {&LZO{}, unLZO},
 	}
 	for level := 1; level <= 9; level++ {
 		if spared(level) {
@@ -346,8 +351,10 @@ func TestStreamsAreThoseOfBtrfs(t *testing.T) {
 			if ok && len(out)+page < len(src) {
 				t.Errorf("%s at level %d: %d bytes of %d, and btrfs gave up", f[0], level, len(out), len(src))
 			}
-		} else if sum := fmt.Sprintf("%x", sha256.Sum256(out)); !ok || strconv.Itoa(len(out)) != f[3] || !strings.HasPrefix(sum, f[4]) {
-			t.Errorf("%s from %d at level %d: %d bytes %.16s, and btrfs stored %s %s", f[0], at, level, len(out), sum, f[3], f[4])
+		} else if sum := fmt.Sprintf("%x", sha256.Sum256(out)); !ok || strconv.Itoa(len(out)) != f[3] ||
+			!strings.HasPrefix(sum, f[4]) {
+			t.Errorf("%s from %d at level %d: %d bytes %.16s, and btrfs stored %s %s", f[0], at, level, len(out), sum, f[3],
+				f[4])
 		}
 	}
 	if n < 100 {

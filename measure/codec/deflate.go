@@ -7,16 +7,16 @@ import (
 )
 
 // Deflate writes a zlib stream of a level from 1 to 9, with a window of 32 KiB
-// and zlib's default memory level: the bytes are those of deflate() given the
-// whole input at once, or of btrfs, which gives it a page at a time.
+// and zlib's default memory level: the bytes are those of deflate() with the
+// whole input at once, or those of btrfs, which passes a page at a time.
 //
-// Source: RFC 1950 and 1951; deflate.c and trees.c of zlib for what the
-// formats leave open.
+// Source: RFC 1950 and 1951; deflate.c and trees.c of zlib for the decisions
+// that the formats leave open.
 type Deflate struct {
 	tune   tuning
 	header [2]byte
 	paged  bool   // as btrfs calls it: see pages
-	src    []byte // what is to be seen of the input
+	src    []byte // the visible part of the input
 	head   [1 << hashBits]int32
 	prev   [windowSize]int32
 
@@ -36,9 +36,9 @@ type symbol struct {
 	value    uint8
 }
 
-// tuning is how hard a level tries: matches of good bytes shorten the search
-// for a better one, of lazy end it, of nice end any; chain is how many places
-// are looked at.
+// tuning sets the effort of a level: matches of good bytes shorten the search
+// for a better one, matches of lazy bytes end it, matches of nice bytes end any
+// search; chain is the maximum number of places to compare.
 type tuning struct {
 	good, lazy, nice, chain int
 	fast                    bool // takes the first match
@@ -62,11 +62,13 @@ const (
 
 // NewDeflate returns an encoder, level from 1 to 9.
 func NewDeflate(level int) *Deflate {
-	return &Deflate{tune: tunings[level], header: header([...]int{1: 0, 2: 1, 3: 1, 4: 1, 5: 1, 6: 2, 7: 3, 8: 3, 9: 3}[level]), symbols: make([]symbol, 0, maxSymbols)}
+	return &Deflate{tune: tunings[level],
+		header:  header([...]int{1: 0, 2: 1, 3: 1, 4: 1, 5: 1, 6: 2, 7: 3, 8: 3, 9: 3}[level]),
+		symbols: make([]symbol, 0, maxSymbols)}
 }
 
-// header is that of a stream: deflate, 32 KiB, how hard it tried, and what
-// makes it a multiple of 31.
+// header is the header of a stream: deflate, 32 KiB, the effort, and a checksum
+// that makes it a multiple of 31.
 func header(tried int) [2]byte {
 	v := 0x78<<8 | tried<<6
 	v += 31 - v%31
@@ -95,7 +97,7 @@ func (d *Deflate) Encode(dst, src []byte, limit int) ([]byte, bool) {
 	return d.out.b, !d.full && len(d.out.b)-d.base <= limit
 }
 
-// search makes symbols of src from i on.
+// search converts src from i on to symbols.
 func (d *Deflate) search(i int) {
 	if d.tune.fast {
 		d.first(i)
@@ -104,8 +106,8 @@ func (d *Deflate) search(i int) {
 	}
 }
 
-// insert enters the string at i into the table, and returns where the last
-// one with its hash began; -1 where there is none within reach.
+// insert adds the string at i to the table, and returns the position of the
+// last one with the same hash; -1 if there is none in the window.
 func (d *Deflate) insert(i int) int {
 	s := d.src[i : i+3]
 	h := (int(s[0])<<10 ^ int(s[1])<<5 ^ int(s[2])) & (1<<hashBits - 1)
@@ -119,8 +121,8 @@ func (d *Deflate) insert(i int) int {
 	return int(at)
 }
 
-// match looks along the chain from at for a match with the string at i that
-// is longer than best, and returns its length and place.
+// match follows the chain from at to find a match with the string at i that is
+// longer than best, and returns its length and position.
 func (d *Deflate) match(i, at, best int) (length, from int) {
 	scan := d.src[i:min(i+maxMatch, len(d.src))]
 	left := len(d.src) - i
@@ -153,8 +155,7 @@ func (d *Deflate) match(i, at, best int) (length, from int) {
 	return min(best, left), from
 }
 
-// same is how many bytes scan and what s begins with have in common; s is the
-// longer one.
+// same is the length of the common prefix of scan and s; s is the longer one.
 func same(s, scan []byte) int {
 	n := 0
 	for ; n+8 <= len(scan); n += 8 {
@@ -168,7 +169,7 @@ func same(s, scan []byte) int {
 	return n
 }
 
-// first takes the first match that there is: levels 1 to 3.
+// first takes the first match: levels 1 to 3.
 func (d *Deflate) first(i int) {
 	n := len(d.src)
 	for i < n && !d.full {
@@ -198,8 +199,7 @@ func (d *Deflate) first(i int) {
 	}
 }
 
-// best puts a match off for as long as the next byte begins a longer one:
-// levels 4 to 9.
+// best defers a match while the next byte begins a longer one: levels 4 to 9.
 func (d *Deflate) best(i int) {
 	n := len(d.src)
 	length, from, waiting := minMatch-1, 0, false
@@ -247,7 +247,7 @@ func (d *Deflate) best(i int) {
 	}
 }
 
-// literal and copy keep a symbol, and tell whether the block is full.
+// literal and copy store a symbol and report whether the block is full.
 func (d *Deflate) literal(b byte) bool {
 	d.symbols = append(d.symbols, symbol{0, b})
 	d.litFreq[b]++

@@ -1,22 +1,22 @@
 package codec
 
-// code is a Huffman code: per symbol its length in bits, 0 for none, and its
-// bits in the order in which they are written.
+// code is a Huffman code: for each symbol its length in bits (0 if unused) and
+// its bits in the order of writing.
 type code struct {
 	len  []uint8
 	bits []uint16
 	last int // the last symbol that has a code
 }
 
-// node is a symbol or an inner node while a tree is built.
+// node is a symbol or an inner node of the tree.
 type node struct {
 	freq   int
 	depth  uint8
 	parent int
 }
 
-// build gives a code to the symbols of freq as zlib does, including how it
-// breaks ties and how it shortens codes longer than most bits.
+// build assigns codes to the symbols of freq as zlib does, including its
+// tie-breaking and its way to shorten codes longer than most bits.
 //
 // Source: RFC 1951, 3.2.2, for the code; gen_bitlen in zlib's trees.c for the
 // lengths.
@@ -32,7 +32,7 @@ func build(freq []int, most int) code {
 			c.last = s
 		}
 	}
-	// The format wants two codes, even where one or none is used.
+	// The format requires two codes, even if one or none is used.
 	for len(h.items) < 2 {
 		s := 0
 		if c.last < 2 {
@@ -62,7 +62,7 @@ func build(freq []int, most int) code {
 	return c
 }
 
-// lengths reads the length of every symbol off the tree.
+// lengths computes the length of every symbol from the tree.
 func (c *code) lengths(nodes []node, order []int, n, most int) {
 	depth := make([]int, len(nodes))
 	count := make([]int, most+1)
@@ -138,7 +138,7 @@ func reverse(v uint16, n uint8) uint16 {
 	return r
 }
 
-// heap has the least frequent node first; of equals the shallower one.
+// heap has the least frequent node first; of equal ones, the shallower.
 type heap struct {
 	nodes *[]node
 	items []int

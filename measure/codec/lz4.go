@@ -2,8 +2,8 @@ package codec
 
 import "encoding/binary"
 
-// LZ4 is the fast compressor of the LZ4 block format, with the tables that
-// ZFS has: 8,192 entries for records below 64 KiB and 4,096 from there on.
+// LZ4 is the fast compressor of the LZ4 block format with the table sizes of
+// ZFS: 8,192 entries for records below 64 KiB, otherwise 4,096.
 //
 // Source: LZ4 block format; lz4.c of OpenZFS.
 type LZ4 struct{ last [1 << 13]int32 }
@@ -27,7 +27,7 @@ func (z *LZ4) Encode(dst, src []byte, limit int) ([]byte, bool) {
 	if len(src) > lz4Margin {
 		z.last[hash(0)] = 0
 		for i := 1; ; {
-			// The further nothing is found, the larger the steps.
+			// The longer nothing is found, the larger the steps.
 			at, step, tries := 0, 1, 1<<6+3
 			for next := i; ; {
 				i = next

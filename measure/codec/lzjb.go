@@ -6,8 +6,8 @@ package codec
 //
 // Source: lzjb.c of OpenSolaris.
 type LZJB struct {
-	// Table is the number of entries of the hash table: 1,024 in OpenZFS,
-	// and 256 in releases before 2010. 0 stands for 1,024.
+	// Table is the number of entries of the hash table: 1,024 in OpenZFS
+	// (the default), 256 in releases before 2010.
 	Table int
 	last  [1024]int
 }
@@ -48,8 +48,8 @@ func (z *LZJB) Encode(dst, src []byte, limit int) ([]byte, bool) {
 		h += h >> 5
 		from := z.last[h&mask]
 		z.last[h&mask] = i
-		// The distance is kept in ten bits: an entry from further back
-		// stands for another place.
+		// The distance has ten bits: an older entry refers to another
+		// position.
 		offset := (i - from) & lzjbWindow
 		at := i - offset
 		if from < 0 || offset == 0 || at < 0 || src[at] != src[i] || src[at+1] != src[i+1] || src[at+2] != src[i+2] {

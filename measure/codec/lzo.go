@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// LZO is LZO1X-1, with the hash of 8,192 entries that Linux has.
+// LZO is LZO1X-1 with Linux' hash table of 8,192 entries.
 //
 // Source: Documentation/staging/lzo.rst of Linux, the format, and
 // lib/lzo/lzo1x_compress.c, the match finder.
@@ -13,7 +13,7 @@ type LZO struct{ last [1 << 13]int32 }
 
 const (
 	lzoMargin  = 20     // no match begins in the last bytes
-	lzoStretch = 0xc000 // as far as a match reaches, the table is kept
+	lzoStretch = 0xc000 // the maximum distance of a match: the table is kept for so long
 )
 
 // Encode compresses.
@@ -38,8 +38,8 @@ func (z *LZO) Encode(dst, src []byte, limit int) ([]byte, bool) {
 	return dst, len(dst)-base <= limit
 }
 
-// stretch compresses src, of which the first carried bytes belong to the
-// stretch before, and returns how many of its last bytes it left.
+// stretch compresses src, whose first carried bytes belong to the previous
+// stretch, and returns how many of its last bytes it did not write.
 func (z *LZO) stretch(dst, src []byte, carried, base int) ([]byte, int) {
 	clear(z.last[:])
 	in := src[carried:]
@@ -57,8 +57,8 @@ func (z *LZO) stretch(dst, src []byte, carried, base int) ([]byte, int) {
 			continue
 		}
 		if literals := src[carried+done-lead : carried+i]; len(literals) > 0 {
-			// The very first instruction has a form of its own only at the
-			// end; here the plain one is right.
+			// Only at the end does the very first instruction have
+			// a special form; here the plain one is right.
 			dst = lzoLiterals(dst, literals)
 		}
 		lead = 0
@@ -70,9 +70,9 @@ func (z *LZO) stretch(dst, src []byte, carried, base int) ([]byte, int) {
 	return dst, len(in) - done + lead
 }
 
-// lzoMatch is how long the match of four bytes or more at i with those at at is.
-// It is measured in steps of eight bytes, as on machines of 64 bits, of which
-// the last may go beyond end by up to seven.
+// lzoMatch is the length of the match of four bytes or more between i and at.
+// It compares eight bytes at a time, as 64-bit machines do, so it may read up
+// to seven bytes beyond end.
 func lzoMatch(in []byte, at, i, end int) int {
 	for n := 4; ; {
 		if v := binary.LittleEndian.Uint64(in[at+n:]) ^ binary.LittleEndian.Uint64(in[i+n:]); v != 0 {
@@ -84,8 +84,8 @@ func lzoMatch(in []byte, at, i, end int) int {
 	}
 }
 
-// lzoLiterals writes plain bytes. Up to three are counted in the instruction
-// before.
+// lzoLiterals writes literal bytes. The previous instruction counts up to
+// three.
 func lzoLiterals(dst, b []byte) []byte {
 	switch n := len(b); {
 	case n <= 3:

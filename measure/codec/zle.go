@@ -1,7 +1,7 @@
 package codec
 
-// ZLE shortens runs of zeros: a byte below 64 is followed by that many plus
-// one literal bytes, one from 64 on stands for so many plus one zeros.
+// ZLE shortens runs of zeros: a byte n below 64 is followed by n+1 literal
+// bytes; a byte n from 64 on stands for n-63 zeros.
 //
 // Source: zle.c of OpenZFS.
 type ZLE struct{}

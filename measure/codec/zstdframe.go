@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// ZstdFrame walks over the Zstandard frame that b begins with, without
-// decompressing it, and returns how many bytes it has, and how many of them are
-// before its first block.
+// ZstdFrame parses the Zstandard frame at the start of b, without decompressing
+// it. It returns the length of the frame, and of the part before its first
+// block.
 //
 // Source: RFC 8878, 3.1.1.
 func ZstdFrame(b []byte) (size, header int, err error) {

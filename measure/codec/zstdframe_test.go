@@ -11,7 +11,8 @@ func TestFramesOfZstd(t *testing.T) {
 	for name, src := range inputs() {
 		for _, checksum := range []bool{false, true} {
 			for _, single := range []bool{false, true} {
-				e, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(checksum), zstd.WithSingleSegment(single), zstd.WithEncoderConcurrency(1))
+				e, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(checksum), zstd.WithSingleSegment(single),
+					zstd.WithEncoderConcurrency(1))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,10 +1,10 @@
-// Package corpus makes messages like those of a mail archive, as many and as
-// large as the one whose copying was once published: 273,273 files of 2.14 GB,
-// half of them below 1.7 KB, most of them around 2.5 KB.
+// Package corpus generates messages like those of a mail archive. Number and
+// sizes follow a published archive: 273,273 files of 2.14 GB, half of them
+// below 1.7 KB, most of them around 2.5 KB.
 //
-// A message follows from the seed and its number alone. The sizes are spread
-// evenly over their distribution, so that a tenth of the corpus has the same
-// median and nearly the same mean as all of it.
+// A message depends only on the seed and its number. The sizes are spread
+// evenly over their distribution, so a tenth of the corpus has the same median
+// and nearly the same mean as all of it.
 package corpus
 
 import (
@@ -17,7 +17,7 @@ import (
 	"bakeoff/base/fault"
 )
 
-// The archive as it was published.
+// The published archive: its size, and the median and mode of file sizes.
 const (
 	Files  = 273_273
 	Bytes  = 2_140_000_000
@@ -31,16 +31,16 @@ type Mail struct {
 	Seed  uint64
 }
 
-// folder is how many messages a folder has.
+// folder is the number of messages in a folder.
 const folder = 1000
 
-// Name is the path of message i below the corpus.
+// Name is the path of message i in the corpus.
 func (m Mail) Name(i int) string { return fmt.Sprintf("%03d/%06d.eml", i/folder, i) }
 
 // Size is the size of message i in bytes.
 func (m Mail) Size(i int) int {
-	// A step through all numbers that comes back only at the end, and
-	// scatters neighbours.
+	// Step through all numbers with a step that is coprime to their count:
+	// it scatters neighbors and repeats none.
 	n := uint64(m.Files)
 	step := max(1, uint64(float64(n)*0.6180339887498949))
 	for gcd(step, n) != 1 {
@@ -57,9 +57,10 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// The parts of the distribution: notes below the median, a peak of replies
-// with a quoted message, letters, and a few with something attached. They are
-// chosen for the published figures; the mean follows from the last bound.
+// The parts of the distribution: short notes below the median, a peak of
+// replies with a quoted message, long letters, and a few messages with
+// attachments. The values are chosen to give the published figures; the mean
+// depends on attachedMax.
 const (
 	notes, replies, letters = 0.50, 0.30, 0.17
 
@@ -69,7 +70,7 @@ const (
 	attachedMax          = 786_000
 )
 
-// size is the quantile function of the sizes, u from 0 to 1.
+// size is the quantile function of the sizes; u is from 0 to 1.
 func size(u float64) int {
 	between := func(lo, hi, u float64) int { return int(lo * math.Pow(hi/lo, u)) }
 	switch {
@@ -93,11 +94,11 @@ func (m Mail) Total() int64 {
 	return n
 }
 
-// Write writes the corpus below dir, which it makes. Messages that are there
-// in their size are left as they are.
+// Write writes the corpus to the directory dir, which it creates. It keeps
+// existing messages of the right size.
 func (m Mail) Write(ctx context.Context, dir string) error {
 	if m.Files < 1 || m.Files > 10*Files {
-		return fault.New(fault.Invalid, "a corpus has 1 to %d files, not %d", 10*Files, m.Files)
+		return fault.New(fault.Invalid, "corpus: files must be from 1 to %d (got %d)", 10*Files, m.Files)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fault.Op("corpus", err)

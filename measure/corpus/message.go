@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Writer writes messages. It serves one goroutine.
+// Writer generates messages. Use it from one goroutine.
 type Writer struct {
 	mail  Mail
 	words []string
@@ -17,7 +17,7 @@ type Writer struct {
 	rng   *rand.Rand
 }
 
-// vocabulary is how many words the messages are made of.
+// vocabulary is the number of words in the messages.
 const vocabulary = 5_000
 
 // NewWriter returns a writer of m's messages.
@@ -25,8 +25,8 @@ func NewWriter(m Mail) *Writer {
 	return &Writer{mail: m, words: words(m.Seed)}
 }
 
-// words makes a vocabulary, the most frequent ones first: they are short, as
-// in any language.
+// words generates a vocabulary. The most frequent words come first and are
+// short, as in any language.
 func words(seed uint64) []string {
 	r := rand.New(rand.NewPCG(seed, 0x776f726473))
 	onset := strings.Fields("b c d f g h k l m n p r s t v w st tr pl ch sh th br gr")
@@ -48,12 +48,14 @@ func words(seed uint64) []string {
 	return out
 }
 
-// word draws one by Zipf's law: the n-th is drawn in proportion to 1/n.
+// word draws a word by Zipf's law: the n-th with a probability proportional to
+// 1/n.
 func (w *Writer) word() string {
 	return w.words[int(math.Pow(float64(len(w.words)), w.rng.Float64()))-1]
 }
 
-// Message returns message i, of exactly m.Size(i) bytes, until the next call.
+// Message returns message i, of exactly m.Size(i) bytes. It is valid until the
+// next call.
 func (w *Writer) Message(i int) []byte {
 	n := w.mail.Size(i)
 	w.rng = rand.New(rand.NewPCG(w.mail.Seed, uint64(i)))
@@ -69,9 +71,10 @@ func (w *Writer) Message(i int) []byte {
 	}
 	w.printf("--%s\nContent-Type: text/plain; charset=UTF-8\n\n", boundary)
 	w.body(min(n, len(w.out)+1500))
-	// One attachment in six is what does not compress: pictures, archives.
+	// One attachment in six does not compress, like pictures and archives.
 	if w.rng.IntN(6) == 0 {
-		w.printf("\n--%s\nContent-Type: image/jpeg; name=\"%s.jpg\"\nContent-Transfer-Encoding: base64\n\n", boundary, w.word())
+		w.printf("\n--%s\nContent-Type: image/jpeg; name=\"%s.jpg\"\nContent-Transfer-Encoding: base64\n\n", boundary,
+			w.word())
 		w.binary(n)
 	} else {
 		w.printf("\n--%s\nContent-Type: text/html; charset=UTF-8; name=\"%s.html\"\n\n", boundary, w.word())
@@ -82,7 +85,7 @@ func (w *Writer) Message(i int) []byte {
 
 func (w *Writer) printf(format string, args ...any) { w.out = fmt.Appendf(w.out, format, args...) }
 
-// exactly cuts the message off, or fills it up, and ends its last line.
+// exactly cuts or fills the message to n bytes and ends its last line.
 func (w *Writer) exactly(n int) []byte {
 	for len(w.out) < n {
 		w.out = append(w.out, '\n')
@@ -92,7 +95,7 @@ func (w *Writer) exactly(n int) []byte {
 	return w.out
 }
 
-// epoch is when the archive begins.
+// epoch is the date of the first message.
 var epoch = time.Date(2008, 3, 1, 8, 0, 0, 0, time.UTC)
 
 func (w *Writer) header(i int, boundary string) {
@@ -102,22 +105,25 @@ func (w *Writer) header(i int, boundary string) {
 	domain := w.words[w.rng.IntN(200)] + ".example"
 	w.printf("Return-Path: <%s@%s>\n", from, domain)
 	if short := w.mail.Size(i) < 1000; !short && w.rng.IntN(3) > 0 {
-		w.printf("Received: from mail.%s (mail.%s [198.51.100.%d])\n\tby mx.example.org (Postfix) with ESMTPS id %X\n\tfor <%s@example.org>; %s\n",
+		w.printf("Received: from mail.%s (mail.%s [198.51.100.%d])\n\tby mx.example.org (Postfix) with ESMTPS id "+
+			"%X\n\tfor <%s@example.org>; %s\n",
 			domain, domain, w.rng.IntN(254)+1, w.rng.Uint64()&0xfffffffffff, to, date)
 	}
-	w.printf("From: %s <%s@%s>\nTo: %s@example.org\nSubject: %s %s %s\nDate: %s\nMessage-ID: <%d.%x@%s>\nMIME-Version: 1.0\n",
+	w.printf("From: %s <%s@%s>\nTo: %s@example.org\nSubject: %s %s %s\nDate: %s\nMessage-ID: "+
+		"<%d.%x@%s>\nMIME-Version: 1.0\n",
 		from, from, domain, to, w.word(), w.word(), w.word(), date, at.Unix(), w.rng.Uint32(), domain)
 	if boundary != "" {
 		w.printf("Content-Type: multipart/mixed; boundary=\"%s\"\n\n", boundary)
 		return
 	}
 	if w.mail.Size(i) > 700 {
-		w.printf("Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\nX-Mailer: Example Mail 3.%d\n", w.rng.IntN(4))
+		w.printf("Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\nX-Mailer: Example Mail 3.%d\n",
+			w.rng.IntN(4))
 	}
 	w.out = append(w.out, '\n')
 }
 
-// body writes text up to n bytes: lines of words, and what they answer to.
+// body writes text up to n bytes: lines of words, and quotes of earlier text.
 func (w *Writer) body(n int) {
 	said := len(w.out)
 	for len(w.out) < n {
@@ -138,7 +144,7 @@ func (w *Writer) body(n int) {
 	}
 }
 
-// sentence writes some words, with a line's end about every 70 bytes.
+// sentence writes some words, with a line break about every 70 bytes.
 func (w *Writer) sentence() {
 	line := 0
 	for k := range 5 + w.rng.IntN(14) {
@@ -158,17 +164,19 @@ func (w *Writer) sentence() {
 	w.out = append(w.out, " \n"[w.rng.IntN(2)])
 }
 
-// html writes a page up to n bytes, as mail programs do: more style than text.
+// html writes a page up to n bytes, with more markup than text, as mail
+// programs do.
 func (w *Writer) html(n int) {
 	for len(w.out) < n {
-		w.printf("<tr>\n<td style=\"margin:0;font-family:Arial,sans-serif;font-size:12px\"><a href=\"http://www.%s.example/%x\">%s</a></td>\n<td style=\"margin:0;font-family:Arial,sans-serif;font-size:12px\">",
+		w.printf("<tr>\n<td style=\"margin:0;font-family:Arial,sans-serif;font-size:12px\"><a "+
+			"href=\"http://www.%s.example/%x\">%s</a></td>\n<td style=\"margin:0;font-family:Arial,sans-serif;font-size:12px\">",
 			w.words[w.rng.IntN(200)], w.rng.Uint32(), w.word())
 		w.sentence()
 		w.printf("</td>\n</tr>\n")
 	}
 }
 
-// binary writes base64 of what does not compress, up to n bytes.
+// binary writes base64 of random bytes, which do not compress, up to n bytes.
 func (w *Writer) binary(n int) {
 	var raw [57]byte
 	for len(w.out) < n {

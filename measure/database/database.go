@@ -1,7 +1,8 @@
-// Package database is a PostgreSQL of an environment's own, for workloads that
-// need one: in a volume, without a port, with a socket in a directory that only
-// its user and root can enter. Its durability settings decide how long a
-// transaction takes; they are parameters, and are asked back from the server.
+// Package database runs a private PostgreSQL server in an environment, for
+// workloads that need one: its data in a volume, no port, a socket in a
+// directory that only its user and root can enter. Its durability settings
+// decide how long a transaction takes, so they are parameters, and are read
+// back from the server.
 package database
 
 import (
@@ -21,59 +22,66 @@ import (
 func Params() []param.Spec {
 	return []param.Spec{
 		{Name: "fsync", Kind: param.Text, Default: "on", Enum: []string{"on", "off"}, Doc: "PostgreSQL's fsync"},
-		{Name: "synchronous-commit", Kind: param.Text, Default: "on", Enum: []string{"on", "local", "off"}, Doc: "PostgreSQL's synchronous_commit"},
-		{Name: "full-page-writes", Kind: param.Text, Default: "on", Enum: []string{"on", "off"}, Doc: "PostgreSQL's full_page_writes"},
-		{Name: "wal-level", Kind: param.Text, Default: "replica", Enum: []string{"minimal", "replica", "logical"}, Doc: "PostgreSQL's wal_level"},
-		{Name: "shared-buffers", Kind: param.Size, Default: "128MiB", Min: 1 << 20, Max: 1 << 40, Doc: "PostgreSQL's shared_buffers, whole MiB"},
+		{Name: "synchronous-commit", Kind: param.Text, Default: "on", Enum: []string{"on", "local", "off"},
+			Doc: "PostgreSQL's synchronous_commit"},
+		{Name: "full-page-writes", Kind: param.Text, Default: "on", Enum: []string{"on", "off"},
+			Doc: "PostgreSQL's full_page_writes"},
+		{Name: "wal-level", Kind: param.Text, Default: "replica", Enum: []string{"minimal", "replica", "logical"},
+			Doc: "PostgreSQL's wal_level"},
+		{Name: "shared-buffers", Kind: param.Size, Default: "128MiB", Min: 1 << 20, Max: 1 << 40,
+			Doc: "PostgreSQL's shared_buffers, whole MiB"},
 		{Name: "max-connections", Kind: param.Int, Default: "100", Min: 10, Max: 10000, Doc: "PostgreSQL's max_connections"},
 	}
 }
 
-// The way in: the port is part of the socket's name.
+// The address of the server: the port is part of the socket's name.
 const (
 	Port = 5432
 	User = "postgres"
 )
 
-// recorded are the settings that are asked back from the server.
-var recorded = []string{"server_version", "fsync", "synchronous_commit", "full_page_writes", "wal_level", "wal_sync_method", "shared_buffers", "data_checksums"}
+// recorded are the settings that are read back from the server.
+var recorded = []string{"server_version", "fsync", "synchronous_commit", "full_page_writes", "wal_level",
+	"wal_sync_method", "shared_buffers", "data_checksums"}
 
-// The bounds of bringing a server up, and of seeing that it is there.
+// The bounds of starting a server and of a check that it answers.
 const (
 	startTime = 2 * time.Minute
 	aliveTime = 30 * time.Second
 )
 
-// maxSocket is the room for a socket's path, in bytes (sockaddr_un).
+// maxSocket is the maximum length of a socket's path, in bytes (sockaddr_un).
 const maxSocket = 103
 
-// Server is one server. Settings that differ make another.
+// Server is one server. Different settings make different servers.
 type Server struct {
 	conn   conn.Conn
 	bin    string // where its programs are
-	dir    string // in the volume; one for each set of settings
+	dir    string // in the volume; one per set of settings
 	socket string // directory of its socket
-	uid    string // of whoever bakeoff is, as a number; "" where systems have none
+	uid    string // numeric user ID of bakeoff; "" on systems without one
 	params param.Values
-	as     []string // prefix of a command that is run as the server's user
+	as     []string // prefix that runs a command as the server's user
 }
 
-// New returns the server with the settings p, whose programs are in bin, its
-// data below data and its socket below scratch. Nothing is touched yet.
+// New returns the server with the settings p, its programs in bin, its data
+// below data and its socket below scratch. It changes nothing yet.
 func New(c conn.Conn, p param.Values, bin, data, scratch, uid string) (*Server, error) {
 	sum := crc32.ChecksumIEEE([]byte(settings(p, "")))
 	s := &Server{conn: c, params: p, bin: bin, uid: uid, dir: fmt.Sprintf("%s/postgresql-%08x", data, sum),
 		socket: fmt.Sprintf("%s/pg-%08x", scratch, sum)}
 	if len(s.socket)+len("/.s.PGSQL.5432") > maxSocket {
-		return nil, fault.New(fault.Lab, "the scratch directory %s is too long for a socket's path", s.socket)
+		return nil, fault.New(fault.Lab, "the path of the scratch directory %s is too long for a socket", s.socket)
 	}
 	return s, nil
 }
 
-// Socket is the directory of the server's socket: what clients call the host.
+// Socket is the directory of the server's socket; clients use it as the host
+// name.
 func (s *Server) Socket() string { return s.socket }
 
-// settings is the server's configuration; all else is as initdb leaves it.
+// settings is the server's configuration. Everything else is as initdb leaves
+// it.
 func settings(p param.Values, socket string) string {
 	var b strings.Builder
 	line := func(name, value string) {
@@ -84,7 +92,8 @@ func settings(p param.Values, socket string) string {
 	line("port", fmt.Sprint(Port))
 	line("max_connections", p.Text("max-connections"))
 	line("shared_buffers", fmt.Sprintf("%dMB", max(1, p.Bytes("shared-buffers")>>20)))
-	// In the IPC namespace of its own, which goes with its processes.
+	// System V memory lies in the server's own IPC namespace, which ends
+	// with its processes.
 	line("dynamic_shared_memory_type", "sysv")
 	line("fsync", p.Text("fsync"))
 	line("synchronous_commit", p.Text("synchronous-commit"))
@@ -98,8 +107,8 @@ func settings(p param.Values, socket string) string {
 	return b.String()
 }
 
-// Start brings the server up and returns its settings as it tells them; it
-// starts nothing when it is up already.
+// Start starts the server, unless it runs, and returns its settings as it
+// reports them.
 func (s *Server) Start(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -114,17 +123,19 @@ func (s *Server) Start(ctx context.Context) (map[string]string, error) {
 		if err := s.create(ctx, data); err != nil {
 			return nil, err
 		}
-		if _, err := s.Run(ctx, nil, s.program("pg_ctl"), "start", "-w", "-t", "60", "-D", data, "-l", s.dir+"/log"); err != nil {
+		if _, err := s.Run(ctx, nil, s.program("pg_ctl"), "start", "-w", "-t", "60", "-D", data, "-l",
+			s.dir+"/log"); err != nil {
 			return nil, s.explain(ctx, err)
 		}
 	}
 	return s.record(ctx)
 }
 
-// create makes the cluster, unless there is one, and its configuration.
+// create makes the cluster, unless it exists, and writes its configuration.
 func (s *Server) create(ctx context.Context, data string) error {
 	if err := s.conn.Pull(ctx, data+"/PG_VERSION", &conn.Tail{Limit: 16}); fault.Is(err, fault.NotFound) {
-		if _, err := s.Run(ctx, nil, s.program("initdb"), "-D", data, "-U", User, "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync"); err != nil {
+		if _, err := s.Run(ctx, nil, s.program("initdb"), "-D", data, "-U", User, "-A", "trust", "--no-locale", "-E",
+			"UTF8", "--no-sync"); err != nil {
 			return err
 		}
 	} else if err != nil {
@@ -133,11 +144,12 @@ func (s *Server) create(ctx context.Context, data string) error {
 	return s.conn.Push(ctx, data+"/postgresql.conf", 0o644, strings.NewReader(settings(s.params, s.socket)))
 }
 
-// become finds out as whom the server can run. PostgreSQL refuses to be root.
-// On a bare host its directories lie below some that only root may enter, so
-// where it has to be, the server may pass them (CAP_DAC_READ_SEARCH); it still
-// writes only what is its own. The shared memory of a server that is killed
-// stays behind in the system, but not in an IPC namespace of its own.
+// become decides which user runs the server: PostgreSQL refuses to run as root.
+// On a bare host its directories lie below some that only root may enter, so if
+// necessary the server may bypass read permissions (CAP_DAC_READ_SEARCH); it
+// still writes only its own files. It runs in an IPC namespace of its own if
+// possible, because the shared memory of a killed server would stay in the
+// system's.
 func (s *Server) become(ctx context.Context) error {
 	if s.uid != "0" || s.as != nil {
 		return nil
@@ -158,14 +170,14 @@ func (s *Server) become(ctx context.Context) error {
 	for _, own := range [][]string{{"unshare", "--ipc", "--"}, nil} {
 		for _, as := range [][]string{drop, pass} {
 			as = append(append([]string{}, own...), append(as, "--")...)
-			// Not test -w: access(2) takes no account of capabilities.
+			// Not test -w: access(2) ignores capabilities.
 			if _, last = conn.Output(ctx, s.conn, append(as, "touch", s.dir+"/own", s.socket+"/own")...); last == nil {
 				s.as = as
 				return nil
 			}
 		}
 	}
-	return fault.Wrap(fault.Unsupported, "no way to run PostgreSQL as "+user+", and it refuses to be root", last)
+	return fault.Wrap(fault.Unsupported, "PostgreSQL refuses to run as root, and cannot be run as "+user, last)
 }
 
 func (s *Server) group(ctx context.Context, user string) string {
@@ -177,16 +189,17 @@ func (s *Server) group(ctx context.Context, user string) string {
 
 func (s *Server) program(name string) string { return path.Join(s.bin, name) }
 
-// Run runs a program as the server's user, with env beside the way to the
-// server (PGHOST, PGPORT, PGUSER), and returns what it prints.
+// Run runs a program as the server's user and returns its output. env is added
+// to the server's address (PGHOST, PGPORT, PGUSER).
 func (s *Server) Run(ctx context.Context, env []string, argv ...string) ([]byte, error) {
 	if err := s.become(ctx); err != nil {
 		return nil, err
 	}
 	way := []string{"LC_ALL=C", "PGHOST=" + s.socket, fmt.Sprintf("PGPORT=%d", Port), "PGUSER=" + User}
-	out, err := conn.OutputOf(ctx, s.conn, conn.Cmd{Argv: append(s.as[:len(s.as):len(s.as)], argv...), Dir: "/", Env: append(way, env...)})
+	out, err := conn.OutputOf(ctx, s.conn, conn.Cmd{Argv: append(s.as[:len(s.as):len(s.as)], argv...), Dir: "/",
+		Env: append(way, env...)})
 	if fault.Is(err, fault.NotFound) {
-		err = fault.Wrap(fault.Subject, argv[0]+" is not there", err)
+		err = fault.Wrap(fault.Subject, argv[0]+" is missing", err)
 	}
 	return out, err
 }
@@ -197,15 +210,17 @@ func (s *Server) SQL(ctx context.Context, database, statement string) ([]byte, e
 		"-h", s.socket, "-p", fmt.Sprint(Port), "-U", User, "-d", database, "-c", statement)
 }
 
-// Has reports whether there is a database of that name.
+// Has reports whether the database name exists.
 func (s *Server) Has(ctx context.Context, name string) (bool, error) {
-	out, err := s.SQL(ctx, "postgres", "SELECT 1 FROM pg_database WHERE datname = '"+strings.ReplaceAll(name, "'", "''")+"'")
+	out, err := s.SQL(ctx, "postgres", "SELECT 1 FROM pg_database WHERE datname = '"+strings.ReplaceAll(name, "'",
+		"''")+"'")
 	return len(out) > 0, err
 }
 
-// record asks the server what its settings are.
+// record reads the settings back from the server.
 func (s *Server) record(ctx context.Context) (map[string]string, error) {
-	out, err := s.SQL(ctx, "postgres", "SELECT name, setting FROM pg_settings WHERE name IN ('"+strings.Join(recorded, "','")+"')")
+	out, err := s.SQL(ctx, "postgres", "SELECT name, setting FROM pg_settings WHERE name IN ('"+
+		strings.Join(recorded, "','")+"')")
 	if err != nil {
 		return nil, err
 	}
@@ -216,18 +231,18 @@ func (s *Server) record(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	if facts["server_version"] == "" {
-		return nil, fault.New(fault.Lab, "the server does not tell its settings: %.200q", out)
+		return nil, fault.New(fault.Lab, "cannot read the settings of the server: %.200q", out)
 	}
 	return facts, nil
 }
 
-// Alive sees that the server answers for a database, and has what was written
-// put on the disk.
+// Alive checks that the server answers for a database, and writes dirty data to
+// the disk.
 func (s *Server) Alive(ctx context.Context, database string) error {
 	ctx, cancel := context.WithTimeout(ctx, aliveTime)
 	defer cancel()
 	if _, err := s.SQL(ctx, database, "CHECKPOINT"); err != nil {
-		return fault.Wrap(fault.Subject, "the server no longer answers", err)
+		return fault.Wrap(fault.Subject, "the server does not answer", err)
 	}
 	return nil
 }
@@ -236,7 +251,7 @@ func (s *Server) Alive(ctx context.Context, database string) error {
 func (s *Server) explain(ctx context.Context, err error) error {
 	log := conn.Tail{Limit: 2048}
 	if s.conn.Pull(ctx, s.dir+"/log", &log) == nil && len(log.Bytes()) > 0 {
-		err = fmt.Errorf("%w; its log ends: %s", err, strings.TrimSpace(string(log.Bytes())))
+		err = fmt.Errorf("%w; end of its log: %s", err, strings.TrimSpace(string(log.Bytes())))
 	}
 	return fault.Wrap(fault.Subject, "PostgreSQL did not start", err)
 }

@@ -19,7 +19,8 @@ func TestSettings(t *testing.T) {
 	p := defaults()
 	p["wal-level"], p["fsync"], p["synchronous-commit"] = "minimal", "off", "it's"
 	text := settings(p, "/s")
-	for _, want := range []string{"fsync = 'off'\n", "wal_level = 'minimal'\n", "max_wal_senders = '0'\n", "listen_addresses = ''\n",
+	for _, want := range []string{"fsync = 'off'\n", "wal_level = 'minimal'\n", "max_wal_senders = '0'\n",
+		"listen_addresses = ''\n",
 		"unix_socket_directories = '/s'\n", "shared_buffers = '128MB'\n", "synchronous_commit = 'it''s'\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -37,7 +38,8 @@ func TestOneServerForEachSettings(t *testing.T) {
 	if errA != nil || errB != nil || a.Socket() == b.Socket() || a.dir == b.dir {
 		t.Errorf("%v, %v: %s and %s", errA, errB, a.Socket(), b.Socket())
 	}
-	if _, err := New(local.Conn{}, defaults(), "/bin", "/data", "/"+strings.Repeat("x", 100), "0"); !fault.Is(err, fault.Lab) {
+	if _, err := New(local.Conn{}, defaults(), "/bin", "/data", "/"+strings.Repeat("x", 100), "0"); !fault.Is(err,
+		fault.Lab) {
 		t.Errorf("a socket of more than a hundred characters: %v", err)
 	}
 }
@@ -62,7 +64,8 @@ func TestWhatIsNotAServer(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	if _, err := s.Start(t.Context()); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "initdb is not there") {
+	if _, err := s.Start(t.Context()); !fault.Is(err, fault.Subject) ||
+		!strings.Contains(err.Error(), "initdb is missing") {
 		t.Errorf("without PostgreSQL's programs: %v", err)
 	}
 }

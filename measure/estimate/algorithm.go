@@ -1,10 +1,10 @@
-// Package estimate tells what a folder would take on a file system that
-// compresses, without one: every record is compressed as the file system
-// would, and its rules are applied – the rounding to sectors, the saving below
-// which it keeps a record as it is, the place of small files.
+// Package estimate estimates the size of a folder on a compressing file system,
+// without one. It compresses every record as the file system would and applies
+// its rules: the rounding to sectors, the minimum saving, the storage of small
+// files.
 //
-// Only the data of files are counted. What a file system needs besides (names,
-// inodes, block pointers) is not.
+// It counts only file data, not other metadata of a file system (names, inodes,
+// block pointers).
 package estimate
 
 import (
@@ -22,38 +22,40 @@ const (
 	Btrfs = "btrfs"
 )
 
-// Algorithm is a compression of one file system.
+// Algorithm is a compression algorithm of one file system.
 type Algorithm struct {
 	FileSystem string `json:"filesystem"`
 	Name       string `json:"algorithm"` // as the file system spells it
-	// Match says how near it comes to the file system's own.
+	// Match says how close the result is to the file system's.
 	Match string `json:"match"`
-	// encoder makes one for a worker, whose batch is nil unless level is set:
-	// then it is the program zstd that compresses.
+	// encoder makes an encoder for a worker. Its batch is nil unless level
+	// is set; then the program zstd compresses.
 	encoder func(b *batch) codec.Encoder
 	level   int
-	// header is what the file system puts before the data, in bytes.
+	// header is the size of the file system's header before the data, in
+	// bytes.
 	header int
-	// careful are asked first whether there is enough to save.
+	// careful are quick encoders that decide first whether compression is
+	// worthwhile.
 	careful []func(b *batch) codec.Encoder
 }
 
-// How near an algorithm comes.
+// Values of Algorithm.Match.
 const (
-	Same    = "same"    // held against the file system's own: within 2 %
-	Untried = "untried" // written from its definition, not held against a file system
-	Other   = "other"   // another implementation of the format: held against it, within 5 %
+	Same    = "same"    // compared with the file system: within 2 %
+	Untried = "untried" // written from its definition, not compared with a file system
+	Other   = "other"   // another implementation of the format, compared: within 5 %
 )
 
-// The levels of zstd: of ZFS, of btrfs.
+// The highest levels of zstd on ZFS and on btrfs.
 const (
 	zfsZstd   = 19
 	btrfsZstd = 15
 )
 
-// Algorithms lists what can be estimated, in order of the file system and of
-// how hard it tries. With the program zstd there is every level of zstd, and
-// the sizes are the reference's; it may be nil.
+// Algorithms lists the supported algorithms, ordered by file system and effort.
+// With the program zstd, every level of zstd is supported, with the sizes of
+// the reference implementation; p may be nil.
 func Algorithms(p *Program) []Algorithm {
 	all := []Algorithm{
 		{FileSystem: ZFS, Name: "off", Match: Same},
@@ -105,13 +107,13 @@ func levels(p *Program, most int) []int {
 	return all
 }
 
-// reference compresses by the program, or by what stands in for it.
+// reference compresses with the program, or with a substitute for it.
 func reference(p *Program, level int, stripped bool) Algorithm {
 	if p != nil {
 		return Algorithm{level: level, encoder: func(b *batch) codec.Encoder { return outside{b, level, stripped} }}
 	}
 	return Algorithm{encoder: func(*batch) codec.Encoder {
-		z, _ := codec.NewZstd(level) // of ZstdLevels: there is one
+		z, _ := codec.NewZstd(level) // one of ZstdLevels
 		if stripped {
 			return bare{z}
 		}
@@ -119,9 +121,9 @@ func reference(p *Program, level int, stripped bool) Algorithm {
 	}}
 }
 
-// Find returns the algorithms with these names, of any file system. A name
-// that is not known is an error of kind fault.Invalid; that of a level which
-// cannot be estimated says so. p as for Algorithms.
+// Find returns the algorithms with these names, of any file system. An unknown
+// name is an error of kind fault.Invalid, and an unsupported level one of kind
+// fault.Unsupported. p is as for Algorithms.
 func Find(names []string, p *Program) ([]Algorithm, error) {
 	all := Algorithms(p)
 	var out []Algorithm
@@ -136,7 +138,7 @@ func Find(names []string, p *Program) ([]Algorithm, error) {
 			continue
 		}
 		if strings.HasPrefix(n, "zstd") && p == nil {
-			return nil, fault.WithFix(fault.New(fault.Unsupported, "%s: without the program zstd it cannot be told what this level gives", n),
+			return nil, fault.WithFix(fault.New(fault.Unsupported, "%s: this level requires the program zstd", n),
 				fmt.Sprintf("apt-get install zstd, or one of the levels %v", codec.ZstdLevels))
 		}
 		var have []string
@@ -145,7 +147,8 @@ func Find(names []string, p *Program) ([]Algorithm, error) {
 				have = append(have, a.Name)
 			}
 		}
-		return nil, fault.WithFix(fault.New(fault.Invalid, "there is no algorithm %q", n), "there are "+strings.Join(have, ", "))
+		return nil, fault.WithFix(fault.New(fault.Invalid, "unknown algorithm %q", n), "choose from "+
+			strings.Join(have, ", "))
 	}
 	return out, nil
 }

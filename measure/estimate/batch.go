@@ -12,25 +12,26 @@ import (
 	"bakeoff/measure/codec"
 )
 
-// batchBytes is how much of the folder a worker keeps until it starts the
-// program. Its copies as records of every size take that much again for each
-// size, in the folder of temporary files.
+// batchBytes is how much of the folder a worker collects before it starts the
+// program. The copies as records take that much again for each record size, in
+// the folder of temporary files.
 const batchBytes = 4 << 20
 
-// batch has records compressed by the program zstd, which is too slow to start
-// for each. All rows are gone through twice: the first time they only ask, and
-// are told that a record vanishes, so that no rule spares them a question; then
-// the program answers for all at once, and the second time they are told.
+// batch compresses records with the program zstd, which is too slow to start
+// for each record. The worker processes all rows twice. In the first pass,
+// encoders only collect questions, and answer that a record vanishes, so that
+// no rule skips a question. Then the program answers all of them at once, and
+// the second pass uses the answers.
 type batch struct {
 	program *Program
 	dir     string
 	seed    maphash.Seed
 	asking  bool
-	files   map[uint64]string  // where a record is, by its hash
+	files   map[uint64]string  // file of a record, by its hash
 	lengths map[uint64]int64   // of the records, in bytes
 	asked   map[int][]uint64   // by level
 	frames  map[question]frame // and their answers
-	row     []question         // what the row at hand asked
+	row     []question         // the questions of the current row
 	err     error
 }
 
@@ -53,7 +54,7 @@ func (b *batch) close() {
 	}
 }
 
-// begin forgets the records of before.
+// begin discards the previous records.
 func (b *batch) begin() error {
 	for _, f := range b.files {
 		if err := os.Remove(f); err != nil {
@@ -65,7 +66,7 @@ func (b *batch) begin() error {
 	return nil
 }
 
-// ask notes a record. The same content has the same answer, and is asked once.
+// ask adds a record. The same content has the same answer, and is asked once.
 func (b *batch) ask(level int, record []byte) {
 	h := maphash.Bytes(b.seed, record)
 	q := question{level, h}
@@ -82,7 +83,7 @@ func (b *batch) ask(level int, record []byte) {
 	}
 }
 
-// answer has everything compressed that was asked for.
+// answer compresses all records that were asked for.
 func (b *batch) answer(ctx context.Context) error {
 	b.asking = false
 	if b.err != nil {
@@ -108,16 +109,16 @@ func (b *batch) names(hashes []uint64) []string {
 	return names
 }
 
-// outside is an encoder of the program's. What it gives has the right length
-// and nothing in it.
+// outside is an encoder that uses the program. Its result has the right length,
+// but no content.
 type outside struct {
 	*batch
 	level int
 	bare  bool // as ZFS has it: see bareHeader
 }
 
-// bareHeader is what ZFS leaves of the header of a frame: it has no magic
-// number and no length, and names a window.
+// bareHeader is the length of a frame's header on ZFS: without magic number and
+// length, but with a window size.
 //
 // Source: zstd_compress_buf in module/zstd/zfs_zstd.c of OpenZFS.
 const bareHeader = 2
@@ -130,7 +131,7 @@ func (o outside) Encode(dst, src []byte, limit int) ([]byte, bool) {
 	}
 	f, known := o.frames[question{o.level, maphash.Bytes(o.seed, src)}]
 	if !known && o.err == nil {
-		o.err = fault.New(fault.Lab, "a record of %d bytes was not asked for", len(src))
+		o.err = fault.New(fault.Lab, "a record of %d bytes is missing in the batch", len(src))
 	}
 	n := f.size
 	if o.bare {
@@ -139,7 +140,7 @@ func (o outside) Encode(dst, src []byte, limit int) ([]byte, bool) {
 	return slices.Grow(dst, n)[:len(dst)+n], n <= limit
 }
 
-// bare is an encoder whose frames are stripped as ZFS does.
+// bare is an encoder that strips frames as ZFS does.
 type bare struct{ enc codec.Encoder }
 
 // Encode compresses.

@@ -12,9 +12,9 @@ import (
 // The rules of btrfs.
 const (
 	btrfsSector = 4096
-	btrfsInline = 2048    // max_inline: what is kept in the tree beside the inode
-	btrfsChunk  = 1 << 17 // what is compressed at a time
-	btrfsAsync  = 1 << 19 // what a thread of the kernel's is given of a file at a time
+	btrfsInline = 2048    // max_inline: the maximum size of data in the tree, next to the inode
+	btrfsChunk  = 1 << 17 // the unit of compression
+	btrfsAsync  = 1 << 19 // the part of a file for one kernel thread
 )
 
 // btrfsCoder compresses the extents of one algorithm.
@@ -26,14 +26,14 @@ type btrfsCoder struct {
 	btrfsFile
 }
 
-// btrfsFile is what is remembered within a file.
+// btrfsFile is the state within a file.
 type btrfsFile struct {
-	// bailed is where the part of the file ends of which nothing more is
-	// tried, since a piece before did not promise anything, or did not compress.
+	// bailed is the end of the part of the file that is not compressed,
+	// because an earlier piece was not worthwhile or did not compress.
 	bailed int64
 	// given is set once a part of a file did not compress: the rest of the
-	// file is not tried any more. Of other threads' parts it depends on who
-	// was first; here they follow each other.
+	// file is then not compressed. In the kernel this depends on the order
+	// of its threads; here the parts follow each other.
 	given bool
 }
 
@@ -48,8 +48,7 @@ func newBtrfs(a Algorithm, force bool, asked *batch) *btrfsCoder {
 // begin is called before each file.
 func (b *btrfsCoder) begin() { b.btrfsFile = btrfsFile{} }
 
-// extent writes up to 128 KiB of a file of fileSize bytes, which begins at
-// its offset at.
+// extent stores up to 128 KiB of a file of fileSize bytes, from its offset at.
 //
 // Source: compress_file_range, cow_file_range_inline and
 // btrfs_compress_heuristic of Linux 6.
@@ -83,14 +82,15 @@ func (b *btrfsCoder) extent(data []byte, at, fileSize int64) block {
 }
 
 // worthwhile samples data as the kernel does before it compresses: repeated
-// patterns, few different bytes or a low entropy promise something.
+// patterns, few different bytes or a low entropy make compression worthwhile.
 func worthwhile(data []byte) bool {
 	const every, width = 256, 16
 	sample := make([]byte, 0, btrfsChunk/every*width) // zeros where nothing is appended
 	for i := 0; i < len(data); i += every {
 		sample = append(sample, data[i:min(i+width, len(data))]...)
 	}
-	// What is behind the end of the file in its last page is looked at, too.
+	// The sample includes the rest of the last page behind the end of the
+	// file.
 	sample = sample[:roundUp(int64(len(data)), btrfsSector)/every*width]
 	half := len(sample) / 2
 	if bytes.Equal(sample[:half], sample[half:2*half]) {
@@ -108,7 +108,7 @@ func worthwhile(data []byte) bool {
 	if different < 64 {
 		return true
 	}
-	// How many bytes make up nine tenths?
+	// How many different bytes make up nine tenths?
 	core, sum := 0, 0
 	for core < different && sum <= len(sample)*9/10 {
 		sum += count[core]
@@ -134,8 +134,9 @@ func entropy(count []int, total int) int {
 	return sum / total * 100 / (8 * 4)
 }
 
-// lzoSegments compresses each sector for itself, behind its length; the whole
-// is behind its own. The length of a segment does not cross a sector's end.
+// lzoSegments compresses each sector separately, preceded by its length; the
+// total length precedes all. The length of a segment does not cross the end of
+// a sector.
 //
 // Source: the head of fs/btrfs/lzo.c.
 type lzoSegments struct {
@@ -144,9 +145,8 @@ type lzoSegments struct {
 
 const lzoWord = 4
 
-// Encode compresses. It does not mind when the result is longer than limit, as
-// long as it needs no more sectors: a small file that grows is inline all the
-// same.
+// Encode compresses. The result may exceed limit if it needs no more sectors: a
+// small file that grows is still inline.
 func (s *lzoSegments) Encode(dst, src []byte, _ int) ([]byte, bool) {
 	base := len(dst)
 	dst = append(dst, 0, 0, 0, 0)

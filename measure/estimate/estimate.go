@@ -17,11 +17,11 @@ import (
 // Schema is the schema of an Estimate.
 const Schema = "bakeoff/compress-estimate/v1"
 
-// window is how much of a file is read at once, and the unit of a sample: a
-// multiple of every record size and of btrfs' extents.
+// window is how much of a file is read at once, in bytes, and the unit of a
+// sample: a multiple of every record size and of the extents of btrfs.
 const window = 1 << 20
 
-// Options say what is estimated.
+// Options say what to estimate.
 type Options struct {
 	Algorithms []Algorithm
 	// Records are the record sizes of ZFS in bytes, powers of two from 512 B
@@ -29,55 +29,59 @@ type Options struct {
 	Records []int64
 	Pool    Pool
 	Force   bool // btrfs: compress-force
-	// SampleBytes bounds what is read, about: of a larger folder so much is
-	// drawn. 0: everything.
+	// SampleBytes is about how much of a larger folder is read, as a random
+	// sample. 0: everything.
 	SampleBytes int64
-	Seed        uint64 // of what is drawn
+	Seed        uint64 // of the sample
 	Workers     int    // 0: one for each CPU
-	// Program is what Algorithms were made with.
+	// Program is the one that was passed to Algorithms.
 	Program *Program
-	// Progress is told now and then how far it is; calls do not overlap.
+	// Progress reports progress at intervals; calls do not overlap.
 	Progress func(done, total int64)
 	Now      func() time.Time
 }
 
-// Estimate is what would be.
+// Estimate is the result of an estimate.
 type Estimate struct {
 	Schema string `json:"schema"`
 	Folder string `json:"folder"`
-	// Files and Bytes are all that is there, in regular files.
+	// Files and Bytes are the totals of all regular files.
 	Files int64 `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// SampledBytes were read; fewer than Bytes mean a sample.
+	// SampledBytes is how much was read; less than Bytes means a sample.
 	SampledBytes int64 `json:"sampled_bytes"`
-	// Unread counts files that could not be read or changed meanwhile.
+	// Unread counts files that could not be read or that changed during the
+	// run.
 	Unread int64 `json:"unread"`
 	Pool   Pool  `json:"pool"`
 	Rows   []Row `json:"rows"`
 }
 
-// Row is one algorithm with one size of records.
+// Row is one algorithm with one record size.
 type Row struct {
 	Algorithm
 	Record int64 `json:"record_bytes"` // of btrfs: the largest extent
-	// Ratio is what the file system itself reports: logical blocks, with the
-	// padding of the last one, to physical ones; of ZFS the property
-	// compressratio, with the metadata of files as it counts it.
+	// Ratio is the ratio that the file system itself reports: logical
+	// blocks, with the padding of the last one, to physical ones. For ZFS
+	// it is the property compressratio, which includes the metadata of
+	// files.
 	Ratio float64 `json:"ratio"`
-	// Error is half of the 95 % interval of Ratio; 0 where all was read.
+	// Error is half of the 95 % confidence interval of Ratio; 0 if
+	// everything was read.
 	Error float64 `json:"error"`
-	// Space is the bytes of the files to the bytes that are allocated for
-	// them; null where nothing is.
+	// Space is the ratio of the bytes of the files to the bytes allocated
+	// for them; null if nothing is allocated.
 	Space *float64 `json:"space"`
-	// StoredBytes is what all files would take.
+	// StoredBytes is the estimated size of all files on the file system.
 	StoredBytes int64 `json:"stored_bytes"`
-	// BytesPerSecond is how fast one CPU of this machine compressed, by this
-	// program's compressors, or of the first MiB as the program zstd measures
-	// itself, in memory; null where there is nothing to compress.
+	// BytesPerSecond is the compression speed of one CPU of this machine:
+	// that of this program's compressors, or for zstd that of its own
+	// in-memory benchmark on the first MiB; null if there is nothing to
+	// compress.
 	BytesPerSecond *float64 `json:"bytes_per_second"`
 }
 
-// Folder estimates the regular files of a folder. Links are not followed.
+// Folder estimates the regular files in a folder. It does not follow links.
 func Folder(ctx context.Context, dir string, o Options) (Estimate, error) {
 	e := Estimate{Schema: Schema, Folder: dir, Pool: o.Pool}
 	if err := check(&o); err != nil {
@@ -88,7 +92,7 @@ func Folder(ctx context.Context, dir string, o Options) (Estimate, error) {
 		return e, fault.New(fault.NotFound, "folder %s does not exist", dir)
 	}
 	if err != nil {
-		return e, fault.WithFix(fault.Wrap(fault.Invalid, "", err), "name a folder that can be read")
+		return e, fault.WithFix(fault.Wrap(fault.Invalid, "", err), "choose a folder that you can read")
 	}
 	defer root.Close()
 	err = walk(ctx, root, func(_ string, size int64) error {
@@ -100,7 +104,8 @@ func Folder(ctx context.Context, dir string, o Options) (Estimate, error) {
 		return e, fault.Op("folder "+dir, err)
 	}
 	if e.Bytes == 0 {
-		return e, fault.WithFix(fault.New(fault.Invalid, "%s has no files with anything in them", dir), "name a folder with the files that are to be stored")
+		return e, fault.WithFix(fault.New(fault.Invalid, "%s has no files, or only empty ones", dir),
+			"choose a folder with the files to store")
 	}
 	p := pool{root: root, o: o, total: e.Bytes, chance: 1}
 	if o.SampleBytes > 0 && e.Bytes > o.SampleBytes {
@@ -112,7 +117,7 @@ func Folder(ctx context.Context, dir string, o Options) (Estimate, error) {
 	}
 	e.SampledBytes, e.Unread = p.read, p.unread
 	if n := p.tallies[0].n; n == 0 || n < 2 && p.chance < 1 {
-		return e, fault.New(fault.Unsupported, "nothing of %s could be read, or too little was drawn for a sample", dir)
+		return e, fault.New(fault.Unsupported, "no file in %s could be read, or the sample is too small", dir)
 	}
 	for i, t := range p.tallies {
 		e.Rows = append(e.Rows, t.row(p.specs[i], e, p.chance < 1))
@@ -122,18 +127,19 @@ func Folder(ctx context.Context, dir string, o Options) (Estimate, error) {
 
 func check(o *Options) error {
 	if len(o.Algorithms) == 0 {
-		return fault.New(fault.Invalid, "no algorithm is named")
+		return fault.New(fault.Invalid, "no algorithm given")
 	}
 	for _, r := range o.Records {
 		if r < zfsSector || r > window || r&(r-1) != 0 {
-			return fault.New(fault.Invalid, "a record of %d bytes: powers of two from 512 to %d are right", r, window)
+			return fault.New(fault.Invalid, "a record size must be a power of two from 512 to %[2]d bytes (got %[1]d)", r,
+				window)
 		}
 	}
 	if o.Pool.Ashift == 0 {
 		o.Pool.Ashift = 12
 	}
 	if o.Pool.Ashift < 9 || o.Pool.Ashift > 16 {
-		return fault.New(fault.Invalid, "ashift %d: from 9 (512 bytes) to 16 (64 KiB) is right", o.Pool.Ashift)
+		return fault.New(fault.Invalid, "ashift must be from 9 (512 bytes) to 16 (64 KiB) (got %d)", o.Pool.Ashift)
 	}
 	if o.Workers < 1 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -142,13 +148,13 @@ func check(o *Options) error {
 		o.Now = time.Now
 	}
 	if o.Program == nil && slices.ContainsFunc(o.Algorithms, func(a Algorithm) bool { return a.level > 0 }) {
-		return fault.New(fault.Invalid, "an algorithm needs the program zstd, and none is named")
+		return fault.New(fault.Invalid, "an algorithm requires the program zstd, and Options.Program is missing")
 	}
 	slices.Sort(o.Records)
 	return nil
 }
 
-// walk visits the regular files in order of their names.
+// walk visits the regular files in the order of their names.
 func walk(ctx context.Context, root *os.Root, do func(name string, size int64) error) error {
 	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if cerr := ctx.Err(); cerr != nil {
@@ -158,7 +164,7 @@ func walk(ctx context.Context, root *os.Root, do func(name string, size int64) e
 			if name == "." {
 				return err
 			}
-			return nil // counted where it is missing: it is not there to be stored
+			return nil // removed during the walk: there is nothing to store
 		}
 		if !d.Type().IsRegular() {
 			return nil
@@ -171,7 +177,7 @@ func walk(ctx context.Context, root *os.Root, do func(name string, size int64) e
 	})
 }
 
-// spec is what a row is of.
+// spec is the algorithm and the record size of a row.
 type spec struct {
 	Algorithm
 	record int64
@@ -193,7 +199,7 @@ func specs(o Options) []spec {
 	return out
 }
 
-// tally sums over units of the sample: windows of files.
+// tally adds up the units of the sample: windows of files.
 type tally struct {
 	n                            float64
 	bytes, logical, physical     float64
@@ -203,8 +209,8 @@ type tally struct {
 	spent                        time.Duration
 }
 
-// add counts one unit; first tells that a file begins with it, and metadata
-// is what is stored besides.
+// add counts one unit; first says that it is the first of a file, and metadata
+// is the size of what is stored in addition.
 func (t *tally) add(bytes int64, b block, first bool, metadata float64) {
 	l, p := float64(b.logical), float64(b.physical)
 	t.n++
@@ -253,12 +259,13 @@ func (t tally) row(s spec, e Estimate, sampled bool) Row {
 	return r
 }
 
-// standardError of a ratio of two sums over a sample of which part was drawn.
+// standardError is the standard error of a ratio of two sums over a sample;
+// part is the sampled share.
 //
-// Source: Cochran, Sampling Techniques, 6.4: the ratio estimator, linearised.
+// Source: Cochran, Sampling Techniques, 6.4: the linearized ratio estimator.
 func (t tally) standardError(r, part float64) float64 {
 	if t.n < 2 || t.physical == 0 {
-		return 0 // nothing is stored: nothing to be wrong about
+		return 0 // nothing is stored: there is no error
 	}
 	residual := max(0, t.logical2-2*r*t.product+r*r*t.physical2)
 	return math.Sqrt(residual*t.n/(t.n-1)*max(0, 1-part)) / t.physical

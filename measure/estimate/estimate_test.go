@@ -46,10 +46,13 @@ func TestRecordsOfZFS(t *testing.T) {
 		{"but not where nothing is compressed", "off", Pool{Ashift: 12}, make([]byte, 4096), block{4096, 4096, 4096}},
 		{"noise is kept as it is", "gzip-6", Pool{Ashift: 9}, noise(4096), block{4096, 4096, 4096}},
 		{"what is tiny is in the pointer", "gzip-6", Pool{Ashift: 12}, bytes.Repeat([]byte("a"), 4096), block{4096, 28, 0}},
-		{"not in an old pool", "gzip-6", Pool{Ashift: 12, Old: true}, bytes.Repeat([]byte("a"), 4096), block{4096, 512, 4096}},
-		{"half of a record saves nothing in one sector", "gzip-6", Pool{Ashift: 12}, append(noise(2048), make([]byte, 2048)...), block{4096, 4096, 4096}},
+		{"not in an old pool", "gzip-6", Pool{Ashift: 12, Old: true}, bytes.Repeat([]byte("a"), 4096),
+			block{4096, 512, 4096}},
+		{"half of a record saves nothing in one sector", "gzip-6", Pool{Ashift: 12},
+			append(noise(2048), make([]byte, 2048)...), block{4096, 4096, 4096}},
 		{"and does in eight", "gzip-6", Pool{Ashift: 9}, append(noise(1500), make([]byte, 2596)...), block{4096, 2048, 2048}},
-		{"an eighth must be saved", "gzip-6", Pool{Ashift: 9}, append(noise(3700), make([]byte, 396)...), block{4096, 4096, 4096}},
+		{"an eighth must be saved", "gzip-6", Pool{Ashift: 9}, append(noise(3700), make([]byte, 396)...),
+			block{4096, 4096, 4096}},
 	} {
 		if got := coder(t, c.algorithm, c.pool).block(c.record); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
@@ -67,7 +70,8 @@ func TestTheLastRecord(t *testing.T) {
 	for _, c := range []struct {
 		file int
 		want []int
-	}{{1, []int{512}}, {512, []int{512}}, {700, []int{1024}}, {4096, []int{4096}}, {4097, []int{4096, 4096}}, {9000, []int{4096, 4096, 4096}}} {
+	}{{1, []int{512}}, {512, []int{512}}, {700, []int{1024}}, {4096, []int{4096}}, {4097, []int{4096, 4096}},
+		{9000, []int{4096, 4096, 4096}}} {
 		var got []int
 		records(noise(c.file), int64(c.file), 4096, scratch, func(r []byte) { got = append(got, len(r)) })
 		if !slices.Equal(got, c.want) {
@@ -171,7 +175,8 @@ func TestASampleStatesItsError(t *testing.T) {
 	}
 	o.Workers = 1
 	again, err := Folder(t.Context(), dir, o)
-	if err != nil || again.Rows[0].Ratio != whole.Rows[0].Ratio || again.Rows[0].StoredBytes != whole.Rows[0].StoredBytes || whole.Rows[0].Error != 0 {
+	if err != nil || again.Rows[0].Ratio != whole.Rows[0].Ratio ||
+		again.Rows[0].StoredBytes != whole.Rows[0].StoredBytes || whole.Rows[0].Error != 0 {
 		t.Errorf("%+v and with one worker %+v: %v", whole.Rows[0], again.Rows[0], err)
 	}
 	inside := 0
@@ -203,17 +208,20 @@ func TestRefuses(t *testing.T) {
 		kind fault.Kind
 		says string
 	}{
-		"no such folder":     {filepath.Join(dir, "none"), Options{Algorithms: lz4, Records: []int64{4096}}, fault.NotFound, "none"},
-		"an empty folder":    {t.TempDir(), Options{Algorithms: lz4, Records: []int64{4096}}, fault.Invalid, "no files"},
-		"an odd record":      {dir, Options{Algorithms: lz4, Records: []int64{5000}}, fault.Invalid, "powers of two"},
-		"an odd sector":      {dir, Options{Algorithms: lz4, Records: []int64{4096}, Pool: Pool{Ashift: 3}}, fault.Invalid, "ashift"},
+		"no such folder": {filepath.Join(dir, "none"), Options{Algorithms: lz4, Records: []int64{4096}},
+			fault.NotFound, "none"},
+		"an empty folder": {t.TempDir(), Options{Algorithms: lz4, Records: []int64{4096}}, fault.Invalid, "no files"},
+		"an odd record":   {dir, Options{Algorithms: lz4, Records: []int64{5000}}, fault.Invalid, "power of two"},
+		"an odd sector": {dir, Options{Algorithms: lz4, Records: []int64{4096}, Pool: Pool{Ashift: 3}}, fault.Invalid,
+			"ashift"},
 		"nothing to compare": {dir, Options{}, fault.Invalid, "no algorithm"},
 	} {
 		if _, err := Folder(t.Context(), c.dir, c.o); !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Find([]string{"zstd-19"}, nil); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "zstd-19") {
+	if _, err := Find([]string{"zstd-19"}, nil); !fault.Is(err, fault.Unsupported) ||
+		!strings.Contains(err.Error(), "zstd-19") {
 		t.Errorf("zstd-19: %v", err)
 	}
 	if _, err := Find([]string{"rar"}, nil); !fault.Is(err, fault.Invalid) {

@@ -12,11 +12,11 @@ import (
 	"bakeoff/measure/codec"
 )
 
-// Run starts a program with its arguments, the first its name, waits for it,
-// and returns what it wrote to its output and where it complains.
+// Run runs a program (argv[0] is its name) and returns its standard output and
+// its standard error.
 type Run func(ctx context.Context, argv []string) (out, complaints []byte, err error)
 
-// Program is zstd: the reference implementation of what ZFS and btrfs carry.
+// Program is zstd, the reference implementation that ZFS and btrfs contain.
 type Program struct {
 	Version string // 1.5.4
 	name    string
@@ -26,7 +26,7 @@ type Program struct {
 	run  Run
 }
 
-// The program is asked in parts of so many files, and not waited for longer.
+// Bounds of one call of the program: the number of files, and the time.
 const (
 	programFiles = 2000
 	programTime  = 10 * time.Minute
@@ -34,8 +34,8 @@ const (
 
 var zstdVersion = regexp.MustCompile(`\bv(\d{1,4})\.(\d{1,4})\.(\d{1,4})\b`)
 
-// NewProgram asks zstd, named by a path or found on PATH, for its version. An
-// error is of kind fault.Unsupported: there is none, or not that program.
+// NewProgram gets the version of zstd, given by a path or found in PATH. An
+// error of kind fault.Unsupported says that it is missing, or another program.
 func NewProgram(ctx context.Context, name string, run Run) (*Program, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -45,14 +45,16 @@ func NewProgram(ctx context.Context, name string, run Run) (*Program, error) {
 	}
 	m := zstdVersion.FindSubmatch(out)
 	if m == nil || !strings.Contains(strings.ToLower(string(out)), "zst") {
-		return nil, fault.WithFix(fault.New(fault.Unsupported, "%s does not say which version of zstd it is: %.80q", name, out), "apt-get install zstd")
+		return nil, fault.WithFix(fault.New(fault.Unsupported, "cannot read the version of zstd from %s: %.80q", name,
+			out), "apt-get install zstd")
 	}
 	major, _ := strconv.Atoi(string(m[1]))
 	minor, _ := strconv.Atoi(string(m[2]))
-	return &Program{Version: strings.TrimPrefix(string(m[0]), "v"), name: name, rows: major > 1 || major == 1 && minor >= 5, run: run}, nil
+	return &Program{Version: strings.TrimPrefix(string(m[0]), "v"), name: name, rows: major > 1 || major == 1 &&
+		minor >= 5, run: run}, nil
 }
 
-// argv is a call with one thread for each of files by itself.
+// argv is a command that processes each file separately, with one thread.
 func (p *Program) argv(options []string, files []string) []string {
 	a := append([]string{p.name, "-q", "--single-thread"}, options...)
 	if p.rows {
@@ -61,11 +63,12 @@ func (p *Program) argv(options []string, files []string) []string {
 	return append(append(a, "--"), files...)
 }
 
-// frame is the length of a compressed file, and of what is in it before the
-// first block, in bytes.
+// frame has the length of a compressed file, and of the part before its first
+// block, in bytes.
 type frame struct{ size, header int }
 
-// frames compresses each file by itself and returns how long it came out.
+// frames compresses each file separately and returns the lengths of the
+// results.
 func (p *Program) frames(ctx context.Context, level int, files []string) ([]frame, error) {
 	ctx, cancel := context.WithTimeout(ctx, programTime)
 	defer cancel()
@@ -85,7 +88,7 @@ func (p *Program) frames(ctx context.Context, level int, files []string) ([]fram
 	return frames, nil
 }
 
-// split tells n frames apart that stand one after the other.
+// split separates n consecutive frames.
 func split(out []byte, n int) ([]frame, error) {
 	frames := make([]frame, 0, n)
 	for len(out) > 0 {
@@ -96,17 +99,17 @@ func split(out []byte, n int) ([]frame, error) {
 		frames, out = append(frames, frame{size, header}), out[size:]
 	}
 	if len(frames) != n {
-		return nil, fmt.Errorf("%d files came out as %d frames", n, len(frames))
+		return nil, fmt.Errorf("%d files gave %d frames", n, len(frames))
 	}
 	return frames, nil
 }
 
-// programClock is how often the program measures: the fastest counts, as in its
-// own benchmark, since a busy machine only makes it slower.
+// programClock is how often the program measures. The fastest measurement
+// counts, as in its own benchmark, because other load only makes it slower.
 const programClock = 3
 
-// speed has the program measure how fast it compresses the files, each by
-// itself and in memory; in bytes per second, 0 where it does not say.
+// speed returns the compression speed that the program measures for the files,
+// each separately and in memory, in bytes per second; 0 if it reports none.
 func (p *Program) speed(ctx context.Context, level int, files []string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, programTime)
 	defer cancel()
@@ -124,8 +127,8 @@ func (p *Program) speed(ctx context.Context, level int, files []string) (float64
 // A line of the benchmark: "-3  1217358 (2.957) 130.65 MB/s  442.1 MB/s  882 files".
 var zstdBench = regexp.MustCompile(`(?m)^-?-\d+\s+\d+ \([\d.]+\)\s+([\d.]+) MB/s\s+[\d.]+ MB/s`)
 
-// parseSpeed reads the first speed of a benchmark, in bytes per second; 0
-// where there is none. A megabyte is a million there.
+// parseSpeed parses the first speed in the output of a benchmark, in bytes per
+// second; 0 if there is none. A megabyte is a million bytes.
 func parseSpeed(out []byte) float64 {
 	m := zstdBench.FindSubmatch(out)
 	if m == nil {

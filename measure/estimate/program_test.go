@@ -40,7 +40,8 @@ func (f *fake) run(ctx context.Context, argv []string) (out, complaints []byte, 
 	}
 	files := argv[slices.Index(argv, "--")+1:]
 	if slices.Contains(argv, "-i0") {
-		return nil, fmt.Appendf(nil, "bench 1.5.4 : input 9 bytes, 0 seconds, 0 KB blocks\n-3        49324 (2.657)  50.00 MB/s  105.3 MB/s   %d files\n", len(files)), nil
+		return nil, fmt.Appendf(nil, "bench 1.5.4 : input 9 bytes, 0 seconds, 0 KB blocks\n-3        49324 (2.657)  "+
+			"50.00 MB/s  105.3 MB/s   %d files\n", len(files)), nil
 	}
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1), zstd.WithSingleSegment(true))
 	if err != nil {
@@ -59,7 +60,8 @@ func (f *fake) run(ctx context.Context, argv []string) (out, complaints []byte, 
 // direct is fake's compressor as one of our own.
 func direct(t *testing.T, stripped bool) func(*batch) codec.Encoder {
 	return func(*batch) codec.Encoder {
-		e, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1), zstd.WithSingleSegment(true))
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1),
+			zstd.WithSingleSegment(true))
 		if err != nil {
 			t.Error(err)
 		}
@@ -94,7 +96,8 @@ func TestTheProgramIsAsked(t *testing.T) {
 	dir := mail(t, 300)
 	t.Setenv("TMPDIR", t.TempDir())
 	text := bytes.Repeat([]byte("To be or not to be. "), 30_000)
-	for name, b := range map[string][]byte{"big": append(append(noise(300_000), text...), noise(900_000)...), "zeros": make([]byte, 300_000)} {
+	for name, b := range map[string][]byte{"big": append(append(noise(300_000), text...), noise(900_000)...),
+		"zeros": make([]byte, 300_000)} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +127,8 @@ func TestTheProgramIsAsked(t *testing.T) {
 	}
 	for i, r := range e.Rows {
 		if r.Ratio != want.Rows[i].Ratio || r.StoredBytes != want.Rows[i].StoredBytes || r.Ratio <= 1 {
-			t.Errorf("%s in records of %d: ratio %g and %d bytes, want %g and %d", r.Name, r.Record, r.Ratio, r.StoredBytes, want.Rows[i].Ratio, want.Rows[i].StoredBytes)
+			t.Errorf("%s in records of %d: ratio %g and %d bytes, want %g and %d", r.Name, r.Record, r.Ratio, r.StoredBytes,
+				want.Rows[i].Ratio, want.Rows[i].StoredBytes)
 		}
 		if r.BytesPerSecond == nil || *r.BytesPerSecond < 49.9e6 || *r.BytesPerSecond > 50.1e6 {
 			t.Errorf("%s in records of %d: its speed is not what the program measured", r.Name, r.Record)
@@ -134,7 +138,8 @@ func TestTheProgramIsAsked(t *testing.T) {
 		t.Errorf("%d temporary files are left: %v", len(left), err)
 	}
 	for _, argv := range f.calls[1:] {
-		if n := len(argv) - slices.Index(argv, "--") - 1; n < 1 || n > programFiles || !slices.Contains(argv, "--single-thread") || !slices.Contains(argv, "--no-row-match-finder") {
+		if n := len(argv) - slices.Index(argv, "--") - 1; n < 1 || n > programFiles ||
+			!slices.Contains(argv, "--single-thread") || !slices.Contains(argv, "--no-row-match-finder") {
 			t.Errorf("called with %d files: %.100q", n, argv)
 		}
 	}
@@ -175,20 +180,26 @@ func TestWhichProgram(t *testing.T) {
 		"*** Zstandard CLI (64-bit) v1.5.7, by Yann Collet ***\n":              "1.5.7",
 		"zip v3.0.1": "", "zstd": "", "": "",
 	} {
-		p, err := NewProgram(t.Context(), "zstd", func(context.Context, []string) ([]byte, []byte, error) { return []byte(says), nil, nil })
-		if want == "" && !fault.Is(err, fault.Unsupported) || want != "" && (err != nil || p.Version != want || p.rows != (want > "1.5")) {
+		p, err := NewProgram(t.Context(), "zstd", func(context.Context, []string) ([]byte, []byte,
+			error) {
+			return []byte(says), nil, nil
+		})
+		if want == "" && !fault.Is(err, fault.Unsupported) || want != "" &&
+			(err != nil || p.Version != want || p.rows != (want > "1.5")) {
 			t.Errorf("%q: %+v %v", says, p, err)
 		}
 	}
 	none := func(context.Context, []string) ([]byte, []byte, error) { return nil, nil, os.ErrNotExist }
-	if _, err := NewProgram(t.Context(), "zstd", none); !fault.Is(err, fault.Unsupported) || !strings.Contains(fault.Fix(err), "install zstd") {
+	if _, err := NewProgram(t.Context(), "zstd", none); !fault.Is(err, fault.Unsupported) ||
+		!strings.Contains(fault.Fix(err), "install zstd") {
 		t.Errorf("without zstd: %v", err)
 	}
 }
 
 // A line of zstd 1.5.4 with -q, and what the same says without.
 func FuzzParseSpeed(f *testing.F) {
-	const line = "bench 1.5.4 : input 3600000 bytes, 0 seconds, 0 KB blocks\n-3      1217358 (2.957) 130.65 MB/s  442.1 MB/s   882 files\n"
+	const line = "bench 1.5.4 : input 3600000 bytes, 0 seconds, 0 KB blocks\n-3      1217358 (2.957) 130.65 MB/s  " +
+		"442.1 MB/s   882 files\n"
 	if got := parseSpeed([]byte(line)); got != 130.65e6 {
 		f.Errorf("%g B/s", got)
 	}

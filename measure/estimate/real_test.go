@@ -45,7 +45,8 @@ func folder(t *testing.T, files int) string {
 	for i := 200_000; i < 400_000; i++ {
 		mixed[i] = byte(r.Uint32())
 	}
-	for name, b := range map[string][]byte{"big": big, "mixed": mixed, "zeros": make([]byte, 300_000), "empty": nil, "small": big[:90], "sector": big[:512]} {
+	for name, b := range map[string][]byte{"big": big, "mixed": mixed, "zeros": make([]byte, 300_000), "empty": nil,
+		"small": big[:90], "sector": big[:512]} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -156,9 +157,12 @@ func TestARealPool(t *testing.T) {
 	for _, c := range []struct {
 		algorithm string
 		record    int64
-	}{{"off", 1 << 17}, {"zle", 1 << 17}, {"lzjb", 1 << 17}, {"lzjb", 1 << 12}, {"gzip-1", 1 << 17}, {"gzip-2", 1 << 17}, {"gzip-3", 1 << 17}, {"gzip-4", 1 << 17},
-		{"gzip-5", 1 << 17}, {"gzip-6", 1 << 17}, {"gzip-6", 1 << 14}, {"gzip-7", 1 << 17}, {"gzip-8", 1 << 17}, {"gzip-9", 1 << 15}} {
-		r := rows(t, dir, []string{"zfs " + c.algorithm}, estimate.Options{Records: []int64{c.record}, Pool: estimate.Pool{Ashift: 12, Old: true}})[0]
+	}{{"off", 1 << 17}, {"zle", 1 << 17}, {"lzjb", 1 << 17}, {"lzjb", 1 << 12}, {"gzip-1", 1 << 17},
+		{"gzip-2", 1 << 17}, {"gzip-3", 1 << 17}, {"gzip-4", 1 << 17},
+		{"gzip-5", 1 << 17}, {"gzip-6", 1 << 17}, {"gzip-6", 1 << 14}, {"gzip-7", 1 << 17}, {"gzip-8", 1 << 17},
+		{"gzip-9", 1 << 15}} {
+		r := rows(t, dir, []string{"zfs " + c.algorithm}, estimate.Options{Records: []int64{c.record},
+			Pool: estimate.Pool{Ashift: 12, Old: true}})[0]
 		v := driver.Volume{Path: "/data", Backing: volume.ZFS, Size: 256 * unit.MiB,
 			Properties: map[string]string{"compression": c.algorithm, "recordsize": unit.Bytes(c.record).String()}}
 		mounted(t, dir, v, func(_, at string, u driver.VolumeUsage) {
@@ -184,7 +188,8 @@ func TestARealBtrfs(t *testing.T) {
 	for _, c := range []struct {
 		algorithm string
 		force     bool
-	}{{"off", false}, {"lzo", false}, {"lzo", true}, {"zlib:1", false}, {"zlib:3", false}, {"zlib:6", true}, {"zlib:9", false},
+	}{{"off", false}, {"lzo", false}, {"lzo", true}, {"zlib:1", false}, {"zlib:3", false}, {"zlib:6", true},
+		{"zlib:9", false},
 		{"zstd:1", false}, {"zstd:3", true}, {"zstd:6", false}, {"zstd:9", false}, {"zstd:12", false}, {"zstd:15", false}} {
 		r := rows(t, dir, []string{"btrfs " + c.algorithm}, estimate.Options{Force: c.force, Program: p})[0]
 		v := driver.Volume{Path: "/data", Backing: volume.Btrfs, Size: 256 * unit.MiB,

@@ -13,20 +13,21 @@ import (
 	"time"
 )
 
-// pool reads files with some workers. Each holds one window of one file, or a
-// batch of them, and its encoders' tables: memory does not grow with the folder.
+// pool reads files with several workers. Each holds one window of one file, or
+// a batch of them, and the tables of its encoders: memory does not grow with
+// the folder.
 type pool struct {
 	root   *os.Root
 	o      Options
 	specs  []spec
 	total  int64
-	chance float64 // that a window is drawn
+	chance float64 // probability that a window is in the sample
 
 	mu      sync.Mutex
 	tallies []tally
 	read    int64
 	unread  int64
-	clocked atomic.Bool // the speed of the program is being measured, or is
+	clocked atomic.Bool // set once the measurement of the program's speed has started
 }
 
 // job is a file.
@@ -84,8 +85,8 @@ func (p *pool) run(ctx context.Context) error {
 	return err
 }
 
-// drawn tells whether a window is in the sample: by its name, so that the same
-// seed draws the same.
+// drawn reports whether a window is in the sample. It depends on the name, so
+// the same seed draws the same sample.
 func (p *pool) drawn(name string, at int64) bool {
 	if p.chance >= 1 {
 		return true
@@ -93,14 +94,14 @@ func (p *pool) drawn(name string, at int64) bool {
 	h := fnv.New64a()
 	io.WriteString(h, strconv.FormatUint(p.o.Seed, 36)+" "+strconv.FormatInt(at, 36)+" "+name)
 	v := h.Sum64()
-	// FNV leaves the high bits of short names alike.
+	// FNV barely mixes the high bits of short names.
 	v ^= v >> 33
 	v *= 0xff51afd7ed558ccd
 	v ^= v >> 33
 	return float64(v>>11) < p.chance*math.Exp2(53)
 }
 
-// done counts what was read.
+// done counts bytes read.
 func (p *pool) done(n int64, unread bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +123,7 @@ type worker struct {
 	buf     []byte // a window
 	scratch []byte // a record
 
-	batch  *batch // nil where no algorithm needs the program
+	batch  *batch // nil if no algorithm needs the program
 	pieces []piece
 	kept   int // bytes of pieces
 }
@@ -131,12 +132,13 @@ type worker struct {
 type piece struct {
 	data         []byte
 	at, fileSize int64
-	fresh        bool // the first that is read of the file
+	fresh        bool // the first piece of the file that is read
 }
 
 func newWorker(p *pool) (*worker, error) {
-	w := &worker{pool: p, tallies: make([]tally, len(p.specs)), zfs: map[string]*zfsCoder{}, btrfs: map[string]*btrfsCoder{},
-		buf: make([]byte, window), scratch: make([]byte, window)}
+	w := &worker{pool: p, tallies: make([]tally, len(p.specs)), zfs: map[string]*zfsCoder{},
+		btrfs: map[string]*btrfsCoder{},
+		buf:   make([]byte, window), scratch: make([]byte, window)}
 	if slices.ContainsFunc(p.specs, func(s spec) bool { return s.level > 0 }) {
 		var err error
 		if w.batch, err = newBatch(p.o.Program); err != nil {
@@ -153,7 +155,7 @@ func newWorker(p *pool) (*worker, error) {
 	return w, nil
 }
 
-// file reads the windows of a file that are drawn.
+// file reads the sampled windows of a file.
 func (w *worker) file(ctx context.Context, j job, fail func(error)) {
 	var f *os.File
 	for at := int64(0); at < j.size && ctx.Err() == nil; at += window {
@@ -171,7 +173,7 @@ func (w *worker) file(ctx context.Context, j job, fail func(error)) {
 		}
 		part := w.buf[:min(window, j.size-at)]
 		if _, err := f.ReadAt(part, at); err != nil {
-			w.done(0, true) // it has become shorter
+			w.done(0, true) // the file has become shorter
 			return
 		}
 		if err := w.take(ctx, piece{part, at, j.size, fresh}); err != nil {
@@ -181,7 +183,7 @@ func (w *worker) file(ctx context.Context, j job, fail func(error)) {
 	}
 }
 
-// take counts a piece, or keeps it until there is enough to ask the program.
+// take counts a piece, or collects it for the program.
 func (w *worker) take(ctx context.Context, p piece) error {
 	if w.batch == nil {
 		w.window(p)
@@ -195,7 +197,7 @@ func (w *worker) take(ctx context.Context, p piece) error {
 	return w.settle(ctx)
 }
 
-// settle asks the program about the pieces that were kept, and counts them.
+// settle runs the program on the collected pieces, and counts them.
 func (w *worker) settle(ctx context.Context) error {
 	if len(w.pieces) == 0 || ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -219,8 +221,8 @@ func (w *worker) settle(ctx context.Context) error {
 	return w.batch.err
 }
 
-// ask goes through the rows that need the program, and returns what each asked
-// at its own level.
+// ask processes the rows that need the program, and returns the questions of
+// each at its own level.
 func (w *worker) ask() map[int][]question {
 	rows := map[int][]question{}
 	for i, s := range w.specs {
@@ -228,7 +230,7 @@ func (w *worker) ask() map[int][]question {
 			continue
 		}
 		w.batch.row = nil
-		var before btrfsFile // which may go on
+		var before btrfsFile // the state of a file that may continue
 		if b := w.btrfs[s.Name]; b != nil {
 			before = b.btrfsFile
 		}
@@ -243,7 +245,7 @@ func (w *worker) ask() map[int][]question {
 	return rows
 }
 
-// clock has the program measure itself on the first records of each row.
+// clock measures the speed of the program on the first records of each row.
 func (w *worker) clock(ctx context.Context, rows map[int][]question) error {
 	for i, asked := range rows {
 		var names []string
@@ -272,13 +274,13 @@ func (w *worker) clock(ctx context.Context, rows map[int][]question) error {
 
 // window counts one window of a file for every row.
 func (w *worker) window(p piece) {
-	var last block // of the row before, where a larger record changes nothing
+	var last block // of the previous row: reused if a larger record changes nothing
 	var spent time.Duration
 	for i, s := range w.specs {
 		t := &w.tallies[i]
 		start := w.o.Now()
 		if i > 0 && s.FileSystem == ZFS && w.specs[i-1].Name == s.Name && p.fileSize <= w.specs[i-1].record {
-			start = start.Add(-spent) // as long as the one before
+			start = start.Add(-spent) // as long as the previous row
 		} else {
 			last = w.blocks(s, p)
 		}
@@ -296,7 +298,7 @@ func (w *worker) window(p piece) {
 	w.done(int64(len(p.data)), false)
 }
 
-// blocks stores a window of a file as a row says.
+// blocks stores a window of a file as row s does.
 func (w *worker) blocks(s spec, p piece) block {
 	var sum block
 	if s.FileSystem == Btrfs {

@@ -2,33 +2,32 @@ package estimate
 
 import "bakeoff/measure/codec"
 
-// Pool is what matters of a pool.
+// Pool is the properties of a pool that matter.
 type Pool struct {
-	// Ashift is the logarithm of its sectors' size: 9 for 512 bytes, 12 for
-	// 4 KiB.
+	// Ashift is the binary logarithm of the sector size: 9 for 512 bytes,
+	// 12 for 4 KiB.
 	Ashift int `json:"ashift"`
-	// Old is a pool of before OpenZFS 0.8, zfs-fuse among them: what is to
-	// be saved is rounded down to 512 bytes beforehand, and small blocks are
-	// not embedded in their pointers.
+	// Old is a pool from before OpenZFS 0.8, such as one of zfs-fuse: the
+	// maximum compressed size is rounded down to 512 bytes, and small
+	// blocks are not embedded in their pointers.
 	Old bool `json:"old,omitempty"`
 }
 
 // The rules of ZFS.
 const (
 	zfsSector   = 512
-	zfsEmbedded = 112     // so many compressed bytes fit into a block pointer
-	zfsAbort    = 1 << 17 // from this size on zstd asks lz4 first
+	zfsEmbedded = 112     // the compressed bytes that fit into a block pointer
+	zfsAbort    = 1 << 17 // from this size on zstd tries lz4 first
 )
 
-// zfsMetadata is what ZFS stores for a file besides its data, compressed, in
-// bytes: its dnode and its name. It is part of the ratio that a dataset
-// reports, on both sides. It was found on zfs-fuse 0.7.0 with names of ten
-// characters, and holds for OpenZFS about.
+// zfsMetadata is the size of what ZFS stores for a file in addition to its
+// data, compressed, in bytes: its dnode and its name. It counts on both sides
+// of the ratio that a dataset reports. The value was measured on zfs-fuse 0.7.0
+// with names of ten characters, and holds approximately for OpenZFS.
 const zfsMetadata = 200
 
-// indirect is what the pointers to the blocks of a file take that has more
-// than one: 128 of them in a block, of which about half is left when it is
-// compressed, and which is kept twice.
+// indirect is the size of the block pointers of a file with more than one
+// block: 128 in a block, which compresses to about half and is stored twice.
 func (z *zfsCoder) indirect(fileSize, record int64) block {
 	if fileSize <= record {
 		return block{}
@@ -40,11 +39,11 @@ func (z *zfsCoder) indirect(fileSize, record int64) block {
 		b.physical += size
 		b.allocated += 2 * roundUp(size, 1<<z.pool.Ashift)
 	}
-	b.logical = b.physical // metadata is no part of what was compressed
+	b.logical = b.physical // metadata does not count as compressed
 	return b
 }
 
-// block is what became of a record.
+// block is the result for a record.
 type block struct {
 	logical, physical, allocated int64
 }
@@ -54,7 +53,7 @@ type zfsCoder struct {
 	Algorithm
 	pool  Pool
 	enc   codec.Encoder
-	quick []codec.Encoder // what a careful one asks first
+	quick []codec.Encoder // tried first: see careful
 	buf   []byte
 }
 
@@ -79,9 +78,9 @@ func (z *zfsCoder) block(record []byte) block {
 		return b
 	}
 	if zeros(record) {
-		return block{} // a hole: it is not stored, and in no account
+		return block{} // a hole: neither stored nor counted
 	}
-	// It must save an eighth.
+	// Compression must save an eighth.
 	limit := n - n>>3
 	if z.pool.Old {
 		limit = limit / zfsSector * zfsSector
@@ -131,10 +130,10 @@ func zeros(b []byte) bool {
 	return true
 }
 
-// records gives the records of size bytes that a file has in window, which
-// begins at a multiple of size: a file of one record has one as long as
-// itself, rounded up to 512 bytes; the last of several is whole, with zeros at
-// its end. scratch holds at least size bytes.
+// records calls do with the records of size bytes of a file in window, which
+// begins at a multiple of size. A file of one record has one as long as itself,
+// rounded up to 512 bytes; the last of several is whole, padded with zeros.
+// scratch holds at least size bytes.
 func records(window []byte, fileSize, size int64, scratch []byte, do func([]byte)) {
 	whole := size
 	if fileSize <= size {

@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
+	"time"
+
+	"bakeoff/base/param"
 )
 
-// Text is the output of a program that prints for people.
+// Text is the output of a program for people.
 type Text []byte
 
-// Line returns what follows label in the one line that begins with it, both
-// without the blanks around them. A label that comes twice is an error: which
-// of them is meant, nobody knows.
+// Line returns the rest of the one line that begins with label, without
+// surrounding blanks. Two such lines are an error.
 func (t Text) Line(label string) (string, error) {
 	found, rest := false, ""
 	for line := range bytes.Lines(t) {
@@ -21,19 +24,19 @@ func (t Text) Line(label string) (string, error) {
 		switch {
 		case !ok:
 		case found:
-			return "", fmt.Errorf("%q comes twice", label)
+			return "", fmt.Errorf("two lines begin with %q", label)
 		default:
 			found, rest = true, strings.TrimSpace(after)
 		}
 	}
 	if !found {
-		return "", fmt.Errorf("there is no line %q", label)
+		return "", fmt.Errorf("no line begins with %q", label)
 	}
 	return rest, nil
 }
 
-// Number returns the number right after label, as Line finds it; suffix is
-// what must follow it directly.
+// Number returns the number right after label, as Line finds it. The number
+// must end in suffix, which is removed.
 func (t Text) Number(label, suffix string) (float64, error) {
 	rest, err := t.Line(label)
 	if err != nil {
@@ -43,17 +46,38 @@ func (t Text) Number(label, suffix string) (float64, error) {
 	word, ok := strings.CutSuffix(word, suffix)
 	v, err := Decimal(word)
 	if err != nil || !ok {
-		return 0, fmt.Errorf("%s %.40q is no number%s", label, rest, suffix)
+		return 0, fmt.Errorf("%s %.40q: not a number%s", label, rest, suffix)
 	}
 	return v, nil
 }
 
-// Decimal reads a number as programs print it: no hexadecimal, no grouping, no
+// Decimal parses a number as programs print it: no hexadecimal, no grouping, no
 // infinity.
 func Decimal(s string) (float64, error) {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || strings.ContainsAny(s, "_xXpPnN") || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("%.40q is no number", s)
+		return 0, fmt.Errorf("%.40q is not a number", s)
 	}
 	return v, nil
+}
+
+// Version returns the fact "version": the first group of re in what the program
+// printed.
+func Version(re *regexp.Regexp, out []byte) (map[string]string, error) {
+	m := re.FindSubmatch(out)
+	if m == nil {
+		return nil, fmt.Errorf("no version in %.60q (expected %s)", out, re)
+	}
+	return map[string]string{"version": string(m[1])}, nil
+}
+
+// WholeSeconds returns a parameter rounded up to whole seconds, the unit of
+// most programs' options.
+func WholeSeconds(p param.Values, name string) time.Duration {
+	return time.Duration(math.Ceil(p.Duration(name).Seconds())) * time.Second
+}
+
+// Seconds is WholeSeconds as a number for a command line.
+func Seconds(p param.Values, name string) string {
+	return strconv.Itoa(int(WholeSeconds(p, name) / time.Second))
 }

@@ -1,14 +1,14 @@
 // Package tool is the contract of external benchmark programs.
 //
-// A tool knows three things of a program that others wrote: how it is called,
-// how it tells its version, and what its output says – each with the traps
-// that the program has. It starts nothing: package workload/external makes a
-// workload of a tool. Each child package is one tool; package all lists them;
-// package tooltest is the suite that every one of them passes.
+// A tool knows how to call a program that others wrote, how to get its version,
+// and how to parse its output, including the program's pitfalls. It starts
+// nothing: package workload/external makes a workload of a tool. Each child
+// package is one tool; package all lists them; package tooltest is the suite
+// that every one of them passes.
 //
-// A tool's program is the one that the system packages ("as the platform ships
-// it"), so two contenders may run two different builds. What is known of the
-// build joins the fingerprint, and a difference is a confounder.
+// The program is the packaged one of the system ("as the platform ships it"),
+// so two contenders may run different builds. The facts of the build become
+// part of the fingerprint, and a difference is a confounder.
 package tool
 
 import (
@@ -21,75 +21,78 @@ import (
 // Tool is an external benchmark program.
 type Tool interface {
 	Doc() Doc
-	// Command returns what one trial with the parameters p executes. An
-	// error of kind fault.Invalid says which parameters do not fit together.
+	// Command returns the command of one trial with the parameters p. An
+	// error of kind fault.Invalid says which parameters contradict each
+	// other.
 	Command(p param.Values, at Place) (Command, error)
-	// Version reads what the program printed when it was called with
-	// Doc.VersionArgs (standard output, then standard error). The facts are
-	// those of its build that can change its figures; "version" is one.
+	// Version parses the output of the program for Doc.VersionArgs
+	// (standard output, then standard error). It returns the facts of the
+	// build that can change its results; "version" is one.
 	Version(out []byte) (map[string]string, error)
-	// Parse reads the output of one trial. It is pure. An error of kind
-	// fault.Subject says that the trial failed; any other that the output is
-	// unreadable. A metric that the program could not measure is absent.
+	// Parse parses the output of one trial. It is pure. An error of kind
+	// fault.Subject says that the trial failed, any other that the output
+	// cannot be parsed. A metric that the program did not measure is
+	// absent.
 	Parse(out Output, p param.Values) (Result, error)
 }
 
-// Preparer is a Tool that needs commands once in each environment before its
-// trials: files that it reads, tables that it fills.
+// Preparer is a Tool that runs commands once in each environment before its
+// trials, to create the files or tables that it needs.
 type Preparer interface {
 	Prepare(p param.Values, at Place) ([]Command, error)
 }
 
-// Resetter is a Tool that needs commands before each trial, untimed.
+// Resetter is a Tool that runs commands before each trial, untimed.
 type Resetter interface {
 	Reset(p param.Values, at Place) ([]Command, error)
 }
 
-// Noter is a Tool that knows what to hold against its figures in a place: a
-// flag that the file system ignores, files that memory can hold. What it says
-// joins the facts of Version.
+// Noter is a Tool that knows the limitations of its results in a place: a flag
+// that the file system ignores, files that fit in memory. The notes join the
+// facts of Version.
 type Noter interface {
 	Notes(p param.Values, at Place) map[string]string
 }
 
-// Server is what must answer before a tool can start.
+// Server is a server that a tool needs.
 type Server string
 
 // The servers.
 const (
 	None Server = ""
-	// Web is the nginx of the workload http, in the environment; the tool
-	// runs at the other end, outside.
+	// Web is the nginx of the workload http in the environment; the tool
+	// runs outside, as a client.
 	Web Server = "http"
-	// Database is a PostgreSQL in the environment, and the tool beside it.
+	// Database is a PostgreSQL in the environment; the tool runs there,
+	// too.
 	Database Server = "postgresql"
 )
 
-// Doc describes a tool; reference pages, listings and the workload that is
-// made of it come from it.
+// Doc describes a tool; reference pages, listings and its workload are made
+// from it.
 type Doc struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary"` // one sentence without its full stop
-	// Program is the executable, looked for in Dirs (patterns of the shell's),
+	// Program is the executable. It is searched in Dirs (shell patterns),
 	// then in PATH.
 	Program     string   `json:"program"`
 	Dirs        []string `json:"dirs,omitempty"`
 	VersionArgs []string `json:"version_args"`
-	// Packages bring it, by system as package system names them (debian,
-	// freebsd, …). A system without an entry has no package.
+	// Packages are the packages to install, by system (debian, freebsd, …
+	// as in package system). A system without an entry has no package.
 	Packages map[string][]string `json:"packages"`
 	Metrics  []sample.Metric     `json:"metrics"`
 	Params   []param.Spec        `json:"params"`
 	Server   Server              `json:"server,omitempty"`
-	// Volume names the parameter that holds the path of the volume that it
-	// works in; "" if it needs none.
+	// Volume names the parameter with the path of the volume that it uses;
+	// "" if it needs none.
 	Volume string `json:"volume,omitempty"`
 	// State and Cache are as in workload.Doc.
 	State string `json:"state"`
 	Cache string `json:"cache"`
 	// Time estimates one trial with its reset.
 	Time func(p param.Values) time.Duration `json:"-"`
-	// Parser counts the versions of Parse, from 1.
+	// Parser is the version of Parse, from 1.
 	Parser int      `json:"parser"`
 	Source []string `json:"source"` // manuals
 }
@@ -106,21 +109,22 @@ func (d Doc) Metric(name string) (sample.Metric, bool) {
 
 // Place is where a tool runs.
 type Place struct {
-	// Dir is a directory of the tool's own, which is its working directory
-	// and its HOME; Data is one in the volume that Doc.Volume names, or Dir.
+	// Dir is the tool's private directory: its working directory and HOME.
+	// Data is a directory in the volume of Doc.Volume, or Dir.
 	Dir, Data string
-	// FileSystem is the type of the file system that Data is in, as df names
-	// it ("ext4", "zfs"); "" where nobody knows.
+	// FileSystem is the type of the file system of Data, as df prints it
+	// ("ext4", "zfs"); "" if unknown.
 	FileSystem string
-	// UID is who runs it, as a number ("0"); "" where systems have none.
+	// UID is the numeric user ID ("0"); "" on systems without one.
 	UID string
-	// MemoryBytes is what the environment may use; 0 where nobody knows.
+	// MemoryBytes is how much memory the environment may use; 0 if unknown.
 	MemoryBytes int64
-	// URL is the page that a tool with a Web server asks for; URLs are the
-	// pages where there are several, and URL is then not used.
+	// URL is the page that a tool with a Web server requests; URLs replaces
+	// it if there are several pages.
 	URL  string
 	URLs []string `json:",omitempty"`
-	// Host and Port reach the Database: Host is a directory with its socket.
+	// Host and Port are the address of the Database; Host is the directory
+	// of its socket.
 	Host, User, Database string
 	Port                 int
 }
@@ -131,14 +135,13 @@ type Command struct {
 	Env  []string // NAME=VALUE
 	// Files are written into Place.Dir first, by name.
 	Files map[string]string
-	// Keep are files in Place.Dir that are part of the output, by the name
-	// that they get in it. A name that ends in * stands for all files that
-	// begin like that, joined in order. They are removed beforehand, so that
-	// what is read is this trial's.
+	// Keep maps names in the output to files in Place.Dir. A file name that
+	// ends in * stands for all files with that prefix, joined in order.
+	// They are removed before the trial, so that no old file is read.
 	Keep map[string]string
 }
 
-// Output is what a trial left. The program ended with exit code 0.
+// Output is the output of a trial whose program ended with exit code 0.
 type Output struct {
 	Stdout, Stderr []byte
 	Files          map[string][]byte // by the names of Command.Keep
@@ -147,21 +150,22 @@ type Output struct {
 	Elapsed time.Duration // of the whole program
 }
 
-// Result is what an output says.
+// Result is the parsed output of a trial.
 type Result struct {
 	Values []sample.Value
-	// Work is the number of units of work of the whole trial, which cost is
-	// shared out to; 0 where it is not known.
+	// Work is the number of units of work in the whole trial, for costs per
+	// unit; 0 if unknown.
 	Work float64
-	// Errors counts failed operations by class; one that failed is not a
-	// fast one, and the gate "errors" holds the comparison back.
+	// Errors counts failed operations by class. A failed operation is not a
+	// fast one: the gate "errors" withholds the verdict.
 	Errors map[string]int64
-	// Threads is the number of the load generator's threads, for the gate
-	// that tells when it had no CPU time left; 0 where the tool is none.
+	// Threads is the number of threads of a load generator, for the gate
+	// that detects when it had no CPU time left; 0 if the tool is not a
+	// load generator.
 	Threads int
 }
 
-// Add appends a value of the metric called name, which must be declared.
+// Add appends a value of the metric called name, which Doc must declare.
 func (r *Result) Add(d Doc, name string, value float64) {
 	m, ok := d.Metric(name)
 	if !ok {
@@ -170,7 +174,7 @@ func (r *Result) Add(d Doc, name string, value float64) {
 	r.Values = append(r.Values, sample.Value{Metric: name, Unit: m.Unit, Value: value})
 }
 
-// Count adds n failures to a class; none are not a class.
+// Count adds n failures to a class; n may be 0.
 func (r *Result) Count(class string, n int64) {
 	if n == 0 {
 		return

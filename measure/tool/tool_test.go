@@ -14,10 +14,10 @@ func TestTextFindsOneNumber(t *testing.T) {
 	}{
 		{"total time:", "s", 1.5, ""},
 		{"events:", "", 7, ""},
-		{"total time:", "", 0, "no number"},
-		{"twice:", "", 0, "comes twice"},
+		{"total time:", "", 0, "not a number"},
+		{"twice:", "", 0, "two lines begin with"},
 		{"none:", "", 0, "no line"},
-		{"hex:", "", 0, "no number"}, {"nan:", "", 0, "no number"}, {"huge:", "", 0, "no number"},
+		{"hex:", "", 0, "not a number"}, {"nan:", "", 0, "not a number"}, {"huge:", "", 0, "not a number"},
 	} {
 		got, err := out.Number(c.label, c.suffix)
 		if got != c.want || (c.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {

@@ -6,16 +6,23 @@ import (
 	"strings"
 )
 
-// author writes the example's texts.
+// author writes the texts of the example.
 type author struct{ rng *rand.Rand }
 
-// The author's words. A sentence is a subject that does something to an
-// object, at times with a reason.
+// The words of the texts. A sentence is a subject, a verb and an object,
+// sometimes with a reason.
 var (
-	subjects = []string{"the kernel", "a small daemon", "the old switch", "our file server", "the scheduler", "one thread", "a packet", "the disk", "the cache", "the timer", "a socket", "the night shift", "the web server", "a second process"}
-	acts     = []string{"waits for", "wakes", "copies", "forgets", "counts", "moves", "asks for", "holds", "gives back", "writes down", "finds", "sends", "reads", "keeps"}
-	objects  = []string{"the next block", "its queue", "a page of memory", "the last lock", "an empty buffer", "the log", "a list of names", "the slow path", "every interrupt", "a single byte", "the table of routes", "its neighbour", "the index", "a handful of files"}
-	reasons  = []string{"before anybody notices", "because it was told to", "as it does every night", "and then sleeps", "while the fans slow down", "without a word in the log", "when the load is low", "after a short wait", "which takes longer than it seems", "and nobody knows why"}
+	subjects = []string{"the kernel", "a small daemon", "the old switch", "our file server", "the scheduler",
+		"one thread", "a packet", "the disk", "the cache", "the timer", "a socket", "the night shift", "the web server",
+		"a second process"}
+	acts = []string{"waits for", "wakes", "copies", "forgets", "counts", "moves", "asks for", "holds", "gives back",
+		"writes down", "finds", "sends", "reads", "keeps"}
+	objects = []string{"the next block", "its queue", "a page of memory", "the last lock", "an empty buffer", "the log",
+		"a list of names", "the slow path", "every interrupt", "a single byte", "the table of routes", "its neighbour",
+		"the index", "a handful of files"}
+	reasons = []string{"before anybody notices", "because it was told to", "as it does every night", "and then sleeps",
+		"while the fans slow down", "without a word in the log", "when the load is low", "after a short wait",
+		"which takes longer than it seems", "and nobody knows why"}
 )
 
 func (g *author) pick(from []string) string { return from[g.rng.IntN(len(from))] }
@@ -51,7 +58,7 @@ func first(text string) string {
 	return s + "."
 }
 
-// style is the style sheet: rules, and a scale of colours and widths.
+// style is the style sheet: rules, and a scale of colors and widths.
 func style() string {
 	var b strings.Builder
 	b.WriteString(`:root { color-scheme: light dark; --ink: #1c1c1c; --paper: #fdfcf8; --link: #1b5e8c; }
@@ -70,7 +77,8 @@ img { max-width: 100%; height: auto; }
 `)
 	for hue := 0; hue < 360; hue += 15 {
 		for _, light := range []int{20, 40, 60, 80} {
-			fmt.Fprintf(&b, ".hue-%d-%d { background: hsl(%[1]d 45%% %[2]d%%); border-color: hsl(%[1]d 55%% %d%%); }\n", hue, light, light/2)
+			fmt.Fprintf(&b, ".hue-%d-%d { background: hsl(%[1]d 45%% %[2]d%%); border-color: hsl(%[1]d 55%% %d%%); }\n", hue,
+				light, light/2)
 		}
 	}
 	return b.String()

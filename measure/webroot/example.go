@@ -8,21 +8,22 @@ import (
 	"sync"
 )
 
-// The length of the example's home page in bytes, and its seed.
+// The length of the home page of the example in bytes, and the seed of the
+// texts.
 const (
 	exampleHome = 4069
 	exampleSeed = 0x73697465
 )
 
-// Example is a small blog: pages that link to each other, a style sheet,
-// images, a feed and a map of the site; 25 files, about 174 KB, with a home
-// page of 4,069 bytes. It is made from a fixed seed and is the same always:
-// nothing in it depends on a library's idea of compression or markup.
+// Example is a small blog: pages with links, a style sheet, images, a feed and
+// a site map; 25 files, about 174 KB, with a home page of 4,069 bytes. It has a
+// fixed seed and is always the same: it does not depend on a library's
+// compression or markup.
 var Example = sync.OnceValue(func() Site {
 	g := &author{rng: rand.New(rand.NewPCG(exampleSeed, exampleSeed))}
 	s, err := New(g.site()...)
 	if err != nil {
-		panic(err) // a test makes it
+		panic(err) // a test covers it
 	}
 	return s
 })
@@ -33,10 +34,10 @@ type post struct {
 	body                         []string // paragraphs
 }
 
-// file is where the post is.
+// file is the path of the post.
 func (p post) file() string { return "posts/" + p.name + ".html" }
 
-// The example's subjects. Each tag has a page of its own.
+// The subjects of the example. Each tag has its own page.
 var (
 	tags   = []string{"kernel", "network", "storage"}
 	images = []string{"hills", "waves", "bricks"}
@@ -56,7 +57,8 @@ func (g *author) site() []File {
 		{"favicon.svg", []byte(favicon)},
 		{"images/map.svg", g.chart()},
 		{"feed.xml", feed(posts)},
-		{"about.html", layout("About", "", "<h1>About</h1>\n<img src=\"/images/map.svg\" alt=\"A map of the machine room\" width=\"640\" height=\"320\">\n"+g.paragraphs(5))},
+		{"about.html", layout("About", "", "<h1>About</h1>\n<img src=\"/images/map.svg\" alt=\"A map of the machine "+
+			"room\" width=\"640\" height=\"320\">\n"+g.paragraphs(5))},
 		{"archive.html", layout("Archive", "", "<h1>Archive</h1>\n"+list(posts))},
 		{Home, home(posts, g)},
 	}
@@ -70,7 +72,8 @@ func (g *author) site() []File {
 				of = append(of, p)
 			}
 		}
-		files = append(files, File{"tags/" + tag + ".html", layout("About the "+tag, "", "<h1>About the "+tag+"</h1>\n<p>"+g.paragraph(4)+"</p>\n"+list(of))})
+		files = append(files, File{"tags/" + tag + ".html", layout("About the "+tag, "", "<h1>About the "+tag+"</h1>\n<p>"+
+			g.paragraph(4)+"</p>\n"+list(of))})
 	}
 	for i, p := range posts {
 		files = append(files, File{p.file(), article(posts, i)})
@@ -93,7 +96,7 @@ func (g *author) posts() []post {
 	return out
 }
 
-// layout puts main between the head and the foot that all pages have.
+// layout wraps main in the header and footer of all pages.
 func layout(title, description, main string) []byte {
 	if description != "" {
 		description = "<meta name=\"description\" content=\"" + description + "\">\n"
@@ -126,11 +129,12 @@ func layout(title, description, main string) []byte {
 `, title, description, nav.String(), main)
 }
 
-// article is the page of a post, with its neighbours.
+// article is the page of a post, with links to its neighbors.
 func article(posts []post, i int) []byte {
 	p := posts[i]
 	var b strings.Builder
-	fmt.Fprintf(&b, "<article>\n<h1>%s</h1>\n<p class=\"day\"><time datetime=\"%s\">%[2]s</time>, <a href=\"/tags/%s.html\">%[3]s</a></p>\n", p.title, p.day, p.tag)
+	fmt.Fprintf(&b, "<article>\n<h1>%s</h1>\n<p class=\"day\"><time datetime=\"%s\">%[2]s</time>, <a "+
+		"href=\"/tags/%s.html\">%[3]s</a></p>\n", p.title, p.day, p.tag)
 	fmt.Fprintf(&b, "<img src=\"/images/%s.png\" alt=\"A pattern of %[1]s\" width=\"160\" height=\"181\">\n", p.image)
 	for k, text := range p.body {
 		if k > 0 && k%4 == 0 {
@@ -149,27 +153,29 @@ func article(posts []post, i int) []byte {
 	return layout(p.title, first(p.body[0]), b.String())
 }
 
-// list names posts, the newest first.
+// list lists posts, the newest first.
 func list(posts []post) string {
 	var b strings.Builder
 	b.WriteString("<ul class=\"posts\">\n")
 	for i := len(posts) - 1; i >= 0; i-- {
 		p := posts[i]
-		fmt.Fprintf(&b, "<li><time datetime=\"%s\">%[1]s</time> <a href=\"/%s\">%s</a><br>%s</li>\n", p.day, p.file(), p.title, first(p.body[0]))
+		fmt.Fprintf(&b, "<li><time datetime=\"%s\">%[1]s</time> <a href=\"/%s\">%s</a><br>%s</li>\n", p.day, p.file(),
+			p.title, first(p.body[0]))
 	}
 	b.WriteString("</ul>\n")
 	return b.String()
 }
 
-// home is the home page: the newest posts, and a paragraph that ends where
-// the page has its length.
+// home is the home page: the newest posts, and a paragraph that fills the page
+// to its exact length.
 func home(posts []post, g *author) []byte {
 	const slot = "@"
-	whole := layout("Home", "Notes from a small machine room", "<h1>The machine room</h1>\n"+list(posts[len(posts)-6:])+"<p>"+slot+"</p>\n")
+	whole := layout("Home", "Notes from a small machine room", "<h1>The machine room</h1>\n"+list(posts[len(posts)-6:])+
+		"<p>"+slot+"</p>\n")
 	before, after, _ := bytes.Cut(whole, []byte(slot))
 	room := exampleHome - len(before) - len(after)
 	text := g.paragraph(40)
-	// Words end where the room does; what is left over is full stops.
+	// Cut at a word; fill the rest with full stops.
 	cut := strings.LastIndexByte(text[:room], ' ')
 	text = text[:cut] + strings.Repeat(".", room-cut)
 	return append(append(bytes.Clone(before), text...), after...)
@@ -177,19 +183,22 @@ func home(posts []post, g *author) []byte {
 
 func feed(posts []post) []byte {
 	var b bytes.Buffer
-	b.WriteString("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<rss version=\"2.0\"><channel>\n<title>The machine room</title>\n<link>/index.html</link>\n<description>Notes from a small machine room</description>\n")
+	b.WriteString("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<rss version=\"2.0\"><channel>\n<title>The machine " +
+		"room</title>\n<link>/index.html</link>\n<description>Notes from a small machine room</description>\n")
 	for i := len(posts) - 1; i >= 0; i-- {
 		p := posts[i]
-		fmt.Fprintf(&b, "<item><title>%s</title><link>/%s</link><category>%s</category><description>%s</description></item>\n", p.title, p.file(), p.tag, p.body[0])
+		fmt.Fprintf(&b, "<item><title>%s</title><link>/%s</link>"+
+			"<category>%s</category><description>%s</description></item>\n", p.title, p.file(), p.tag, p.body[0])
 	}
 	b.WriteString("</channel></rss>\n")
 	return b.Bytes()
 }
 
-// sitemap names the pages among files.
+// sitemap lists the pages among files.
 func sitemap(files []File) []byte {
 	var b bytes.Buffer
-	b.WriteString("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n")
+	b.WriteString("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<urlset " +
+		"xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n")
 	for _, f := range files {
 		if strings.HasSuffix(f.Name, ".html") {
 			fmt.Fprintf(&b, "<url><loc>%s</loc></url>\n", f.URL())

@@ -10,7 +10,7 @@ import (
 	"bakeoff/base/fault"
 )
 
-// bounds limit a folder that is served.
+// bounds limit the size of a site.
 type bounds struct {
 	files int
 	bytes int64 // of all files together
@@ -18,15 +18,16 @@ type bounds struct {
 
 var usual = bounds{files: 4096, bytes: 64 << 20}
 
-// Folder reads the site in dir. Links are followed as long as they lead to a
-// file inside. What cannot be served is an error of kind fault.Invalid that
-// names the file: more than 4096 files, or 64 MiB, among others.
+// Folder reads the site in dir. It follows links to files inside dir. A site
+// that cannot be served, for example with more than 4096 files or 64 MiB, is an
+// error of kind fault.Invalid that names the file.
 func Folder(dir string) (Site, error) { return folder(dir, usual) }
 
 func folder(dir string, most bounds) (Site, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return Site{}, fault.WithFix(fault.Wrap(fault.Invalid, "site", err), "name a folder on this machine with an "+Home+" in it")
+		return Site{}, fault.WithFix(fault.Wrap(fault.Invalid, "site", err), "name a folder on this machine with an "+Home+
+			" in it")
 	}
 	defer root.Close()
 	var files []File
@@ -36,14 +37,14 @@ func folder(dir string, most bounds) (Site, error) {
 			return err
 		}
 		if len(files) == most.files {
-			return fmt.Errorf("%s is one more than %d files", name, most.files)
+			return fmt.Errorf("more than %d files (%s is the next)", most.files, name)
 		}
 		if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return fmt.Errorf("%q has control characters in its name", name)
+			return fmt.Errorf("the name %q contains control characters", name)
 		}
 		body, err := readFile(root, name, left)
 		if left -= int64(len(body)); err == nil && left < 0 {
-			err = fmt.Errorf("with %s it is more than %d bytes", name, most.bytes)
+			err = fmt.Errorf("more than %d bytes in total (exceeded by %s)", most.bytes, name)
 		}
 		files = append(files, File{Name: name, Body: body})
 		return err
@@ -58,15 +59,16 @@ func folder(dir string, most bounds) (Site, error) {
 	return s, nil
 }
 
-// readFile reads a regular file, at most one byte more than limit. Whether it
-// is one is asked before it is opened: opening a pipe may wait for ever.
+// readFile reads a regular file, at most one byte more than limit. It checks
+// the type before it opens the file, because opening a pipe may block without
+// end.
 func readFile(root *os.Root, name string, limit int64) ([]byte, error) {
 	info, err := root.Stat(name)
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file, nor a link to one", name)
+		return nil, fmt.Errorf("%s is not a regular file or a link to one", name)
 	}
 	f, err := root.Open(name)
 	if err != nil {

@@ -8,28 +8,32 @@ import (
 	"hash/crc32"
 )
 
-const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#1b5e8c"/><path d="M4 5h8M4 8h8M4 11h5" stroke="#fff" stroke-width="1.6"/></svg>
+const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">` +
+	`<rect width="16" height="16" rx="3" fill="#1b5e8c"/>` +
+	`<path d="M4 5h8M4 8h8M4 11h5" stroke="#fff" stroke-width="1.6"/></svg>
 `
 
-// chart is a drawing of racks with their lights.
+// chart is a drawing of server racks.
 func (g *author) chart() []byte {
 	var b bytes.Buffer
-	b.WriteString("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 320\" role=\"img\"><title>A map of the machine room</title>\n")
+	b.WriteString("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 320\" role=\"img\"><title>A map of " +
+		"the machine room</title>\n")
 	for x := range 8 {
 		fmt.Fprintf(&b, "<rect x=\"%d\" y=\"20\" width=\"60\" height=\"280\" rx=\"4\" fill=\"#40474d\"/>\n", 12+78*x)
 		for y := range 6 {
-			fmt.Fprintf(&b, "<circle cx=\"%d\" cy=\"%d\" r=\"%d\" fill=\"#8cc4ee\"/>\n", 24+78*x+g.rng.IntN(36), 44+45*y, 3+g.rng.IntN(4))
+			fmt.Fprintf(&b, "<circle cx=\"%d\" cy=\"%d\" r=\"%d\" fill=\"#8cc4ee\"/>\n", 24+78*x+g.rng.IntN(36), 44+45*y,
+				3+g.rng.IntN(4))
 		}
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
 }
 
-// The size of a picture in points.
+// The size of a picture in pixels.
 const wide, high = 160, 181
 
-// picture is a pattern as a PNG of 8-bit grey. Its data are stored, not
-// compressed: a compressor's idea of its own output changes with its version.
+// picture is a pattern as a PNG of 8-bit gray. Its data are stored, not
+// compressed, because the output of a compressor changes with its version.
 func picture(pattern int) []byte {
 	raw := make([]byte, 0, high*(wide+1))
 	for y := range high {
@@ -48,7 +52,7 @@ func picture(pattern int) []byte {
 	return chunk(b, "IEND", nil)
 }
 
-// grey is the brightness of a point.
+// grey is the brightness of a pixel.
 func grey(pattern, x, y int) byte {
 	switch pattern {
 	case 0: // hills

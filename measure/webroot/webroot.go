@@ -1,5 +1,5 @@
 // Package webroot holds what a web server serves: one page, an example site
-// that is the same everywhere, or a folder of somebody's own.
+// that is always the same, or a folder of the user.
 package webroot
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Home is the name of the file that every site has.
+// Home is the name of the home page, which every site has.
 const Home = "index.html"
 
 // File is one file of a site.
@@ -31,23 +31,23 @@ func (f File) Sum() string {
 	return hex.EncodeToString(s[:])
 }
 
-// Site is files by name, in ascending order; one is called Home.
+// Site is a set of files in ascending order of their names; one is Home.
 type Site struct {
 	Files []File
 	sum   string
 }
 
-// New returns the site that consists of these files.
+// New returns the site with these files.
 func New(files ...File) (Site, error) {
 	s := Site{Files: slices.Clone(files)}
 	slices.SortFunc(s.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	for i, f := range s.Files {
 		if i > 0 && f.Name == s.Files[i-1].Name {
-			return Site{}, fmt.Errorf("%s is there twice", f.Name)
+			return Site{}, fmt.Errorf("duplicate file %s", f.Name)
 		}
 	}
 	if _, ok := s.find(Home); !ok {
-		return Site{}, fmt.Errorf("there is no %s", Home)
+		return Site{}, fmt.Errorf("%s is missing", Home)
 	}
 	s.sum = s.digest()
 	return s, nil
@@ -63,7 +63,7 @@ func (s Site) digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Sum tells sites apart: the SHA-256 of all of it, in hexadecimal.
+// Sum identifies a site: the SHA-256 of all of it, in hexadecimal.
 func (s Site) Sum() string { return s.sum }
 
 func (s Site) find(name string) (File, bool) {
@@ -80,8 +80,8 @@ func (s Site) Home() File {
 	return f
 }
 
-// ByURL returns the file that a client gets for an escaped path. The root is
-// the home page, and any other path that ends in a slash the index below it.
+// ByURL returns the file for an escaped path. The root is the home page, and
+// any other path that ends in a slash is the index below it.
 func (s Site) ByURL(path string) (File, bool) {
 	u, err := url.PathUnescape(path)
 	if err != nil || !strings.HasPrefix(u, "/") {
@@ -93,7 +93,7 @@ func (s Site) ByURL(path string) (File, bool) {
 	return s.find(u[1:])
 }
 
-// Bytes is the length of all bodies together.
+// Bytes is the total length of all bodies.
 func (s Site) Bytes() int64 {
 	var n int64
 	for _, f := range s.Files {
@@ -102,8 +102,7 @@ func (s Site) Bytes() int64 {
 	return n
 }
 
-// Shuffled returns all files in an order that the seed gives, the same for
-// the same files always.
+// Shuffled returns all files in a random order that depends only on the seed.
 func (s Site) Shuffled(seed uint64) []File {
 	files := slices.Clone(s.Files)
 	rng := rand.New(rand.NewPCG(seed, 0x75726c73))
@@ -111,16 +110,16 @@ func (s Site) Shuffled(seed uint64) []File {
 	return files
 }
 
-// MinPage is the smallest page, in bytes.
+// MinPage is the size of the smallest page, in bytes.
 const MinPage = 128
 
-// Page is the site of one HTML page of exactly size bytes, at least MinPage.
-// It is the same page for the same size, always: environments differ in what
-// serves it, not in what is served.
+// Page returns a site of one HTML page of exactly size bytes, at least MinPage.
+// The same size always gives the same page, so that environments differ in the
+// server and not in the content.
 func Page(size int64) Site {
 	s, err := New(File{Name: Home, Body: page(size)})
 	if err != nil {
-		panic(err) // it has a home page
+		panic(err) // cannot happen: it has a home page
 	}
 	return s
 }

@@ -73,7 +73,8 @@ func TestExampleIsValid(t *testing.T) {
 	for _, f := range Example().Files {
 		switch filepath.Ext(f.Name) {
 		case ".png":
-			if img, err := png.Decode(bytes.NewReader(f.Body)); err != nil || img.Bounds().Dx() != wide || img.Bounds().Dy() != high {
+			if img, err := png.Decode(bytes.NewReader(f.Body)); err != nil || img.Bounds().Dx() != wide ||
+				img.Bounds().Dy() != high {
 				t.Errorf("%s: %v", f.Name, err)
 			}
 		case ".html":
@@ -181,8 +182,8 @@ func TestFolder(t *testing.T) {
 func TestFoldersThatCannotBeServed(t *testing.T) {
 	outside := writeSite(t, map[string]string{"secret": "x"})
 	for want, dir := range map[string]func() string{
-		"no such file":      func() string { return filepath.Join(outside, "none") },
-		"there is no index": func() string { return writeSite(t, map[string]string{"a.html": "x"}) },
+		"no such file":          func() string { return filepath.Join(outside, "none") },
+		"index.html is missing": func() string { return writeSite(t, map[string]string{"a.html": "x"}) },
 		"path escapes": func() string {
 			d := writeSite(t, map[string]string{Home: "x"})
 			link(t, outside+"/secret", d+"/leak")
@@ -193,9 +194,12 @@ func TestFoldersThatCannotBeServed(t *testing.T) {
 			link(t, "sub", d+"/loop")
 			return d
 		},
-		"control characters":   func() string { return writeSite(t, map[string]string{Home: "x", "a\nb": "x"}) },
-		"more than 1000 bytes": func() string { return writeSite(t, map[string]string{Home: "x", "z": strings.Repeat("x", 1000)}) },
-		"not a directory":      func() string { return filepath.Join(outside, "secret") },
+		"control characters": func() string { return writeSite(t, map[string]string{Home: "x", "a\nb": "x"}) },
+		"more than 1000 bytes": func() string {
+			return writeSite(t,
+				map[string]string{Home: "x", "z": strings.Repeat("x", 1000)})
+		},
+		"not a directory": func() string { return filepath.Join(outside, "secret") },
 		"more than 9 files": func() string {
 			files := map[string]string{Home: "x"}
 			for i := range 9 {
@@ -204,7 +208,8 @@ func TestFoldersThatCannotBeServed(t *testing.T) {
 			return writeSite(t, files)
 		},
 	} {
-		if _, err := folder(dir(), bounds{files: 9, bytes: 1000}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+		if _, err := folder(dir(), bounds{files: 9, bytes: 1000}); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}
 	}

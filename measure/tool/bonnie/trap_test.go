@@ -77,11 +77,12 @@ func TestFileMustExceedMemory(t *testing.T) {
 		}
 	}
 	at.MemoryBytes = 0
-	if _, err := New().Command(with(nil), at); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "ram: 512MiB") {
-		t.Errorf("memory that nobody knows: %v", err)
+	if _, err := New().Command(with(nil), at); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "ram: 512MiB") {
+		t.Errorf("unknown memory: %v", err)
 	}
 	note := New().(tool.Noter).Notes(with(param.Values{"ram": "1MiB"}), tooltest.At())["cache"]
-	if !strings.Contains(note, "held by its cache") {
+	if !strings.Contains(note, "fit in its cache") {
 		t.Errorf("less memory than there is: %q", note)
 	}
 }
@@ -113,7 +114,7 @@ func TestRefusesOtherFormats(t *testing.T) {
 		}
 	}
 	g.Params["size"] = "2GiB"
-	if _, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "was asked for") {
+	if _, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "instead of") {
 		t.Errorf("another size: %v", err)
 	}
 }

@@ -1,16 +1,13 @@
-// Package fio is the tool fio: reads and writes of one file.
+// Package fio is the tool fio: reads and writes of one file. Pitfalls:
 //
-// What to distrust in it:
-//
-//   - The default engine depends on the system. psync is everywhere, and is
-//     always given unless the lab file names another; libaio and io_uring are
-//     Linux' alone.
+//   - The default engine depends on the system. Here the default is psync, which
+//     exists everywhere; libaio and io_uring exist only on Linux.
 //   - With end_fsync the time of the last fsync is inside the runtime, and the
-//     section "sync" says N = 0: throughput includes it, and there is no latency
-//     of it to report. A latency of N = 0 is never zero seconds.
-//   - O_DIRECT: ZFS before 2.3 takes the flag and ignores it; tmpfs may refuse
-//     it. What file system it was is noted.
-//   - Only standard output mixes notes and JSON, so the JSON goes to a file.
+//     section "sync" has N = 0: throughput includes it, and there is no latency
+//     to report. A latency with N = 0 is not zero seconds.
+//   - O_DIRECT: ZFS before 2.3 accepts and ignores the flag; tmpfs may refuse it.
+//     The type of the file system is noted.
+//   - Standard output mixes notes and JSON, so the JSON goes to a file.
 //   - A queue depth above 1 does nothing with a synchronous engine.
 package fio
 
@@ -33,7 +30,7 @@ func New() tool.Tool { return fio{} }
 
 type fio struct{}
 
-// quantiles are those that are asked for and reported.
+// quantiles are requested and reported.
 var quantiles = []struct{ name, percent string }{
 	{"p50", "50"}, {"p99", "99"}, {"p999", "99.9"},
 }
@@ -48,64 +45,77 @@ func (fio) Doc() tool.Doc {
 		},
 		Metrics: []sample.Metric{
 			{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-				Doc: "reads and writes a second; the time of the final fsync counts"},
-			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio, Doc: "bytes read and written a second"},
+				Doc: "reads and writes per second, the final fsync included"},
+			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio,
+				Doc: "bytes read and written per second"},
 		},
 		Params: []param.Spec{
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume"},
-			{Name: "pattern", Kind: param.Text, Default: "randrw", Enum: []string{"read", "write", "rw", "randread", "randwrite", "randrw"}, Doc: "order and kind of the operations"},
-			{Name: "read-share", Kind: param.Int, Default: "50", Min: 0, Max: 100, Doc: "reads in a mixed pattern, percent"},
+			{Name: "pattern", Kind: param.Text, Default: "randrw", Enum: []string{"read", "write", "rw", "randread",
+				"randwrite", "randrw"}, Doc: "order and kind of operations"},
+			{Name: "read-share", Kind: param.Int, Default: "50", Min: 0, Max: 100,
+				Doc: "percentage of reads in a mixed pattern"},
 			{Name: "block", Kind: param.Size, Default: "4KiB", Min: 512, Max: 64 << 20, Doc: "size of an operation"},
-			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 4096, Max: 16 << 40, Doc: "size of the file, which is written once beforehand"},
-			{Name: "iodepth", Kind: param.Int, Default: "1", Min: 1, Max: 4096, Doc: "operations under way at a time; more than 1 needs an asynchronous engine"},
-			{Name: "engine", Kind: param.Text, Default: "psync", Enum: []string{"psync", "sync", "mmap", "posixaio", "libaio", "io_uring"}, Doc: "ioengine; libaio and io_uring are on Linux only"},
-			{Name: "direct", Kind: param.Bool, Default: "false", Doc: "past the cache (O_DIRECT); ZFS before 2.3 ignores it"},
-			{Name: "invalidate", Kind: param.Bool, Default: "true", Doc: "put the file out of memory before the test, where the system lets fio; with false reads come from memory if it holds them"},
-			{Name: "end-fsync", Kind: param.Bool, Default: "true", Doc: "fsync at the end, inside the time that counts"},
-			{Name: "fsync", Kind: param.Int, Default: "0", Min: 0, Max: 1e9, Doc: "fsync after so many writes; 0 never"},
-			{Name: "align", Kind: param.Size, Min: 1, Max: 1 << 20, Doc: "alignment of fio's buffer in memory, a power of two; when not set fio's own, which is 16 bytes past a page: there some CPUs copy several times slower than at 64 or 4096, which shows where data come from memory"},
+			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 4096, Max: 16 << 40,
+				Doc: "size of the file, which is written once before the first trial"},
+			{Name: "iodepth", Kind: param.Int, Default: "1", Min: 1, Max: 4096,
+				Doc: "operations in progress at a time; more than 1 requires an asynchronous engine"},
+			{Name: "engine", Kind: param.Text, Default: "psync", Enum: []string{"psync", "sync", "mmap", "posixaio", "libaio",
+				"io_uring"}, Doc: "ioengine; libaio and io_uring exist only on Linux"},
+			{Name: "direct", Kind: param.Bool, Default: "false",
+				Doc: "bypass the page cache (O_DIRECT); ZFS before 2.3 ignores it"},
+			{Name: "invalidate", Kind: param.Bool, Default: "true", Doc: "drop the file from the page cache before the " +
+				"test, if the system permits it; with false, reads may come from memory"},
+			{Name: "end-fsync", Kind: param.Bool, Default: "true", Doc: "fsync at the end, inside the measured time"},
+			{Name: "fsync", Kind: param.Int, Default: "0", Min: 0, Max: 1e9, Doc: "fsync after this many writes; 0 is never"},
+			{Name: "align", Kind: param.Size, Min: 1, Max: 1 << 20, Doc: "alignment of fio's buffer in memory, a power of " +
+				"two; when not set fio uses 16 bytes past a page, where some CPUs copy several times slower than at 64 or " +
+				"4096, which matters if data come from memory"},
 			{Name: "seed", Kind: param.Int, Default: "1", Min: 1, Max: 1 << 53, Doc: "seed of the random offsets"},
 			{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the test"},
 		},
-		Volume: "volume", State: "carried", Cache: "dropped by fio where the system lets it, unless invalidate=false",
+		Volume: "volume", State: "carried", Cache: "dropped by fio if the system permits it, unless invalidate=false",
 		Time:   func(p param.Values) time.Duration { return p.Duration("time") + 700*time.Millisecond },
 		Parser: 1,
 		Source: []string{"fio(1), https://fio.readthedocs.io"},
 	}
 	for _, side := range []string{"read", "write", "sync"} {
 		for _, q := range quantiles {
-			d.Metrics = append(d.Metrics, sample.Metric{Name: side + "-latency-" + q.name, Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-				Doc: q.percent + "th percentile of a " + side + "'s latency, of a closed loop; absent where there was none"})
+			d.Metrics = append(d.Metrics, sample.Metric{Name: side + "-latency-" + q.name, Unit: "s", Better: sample.Lower,
+				Scale: sample.Ratio,
+				Doc:   q.percent + "th percentile of the " + side + " latency, closed loop; absent without such operations"})
 		}
 	}
 	return d
 }
 
-// asynchronous are the engines for which a queue depth means something.
+// asynchronous are the engines that support a queue depth.
 var asynchronous = []string{"posixaio", "libaio", "io_uring"}
 
-// check refuses parameters that do not fit together.
+// check refuses parameters that contradict each other.
 func check(p param.Values) error {
 	switch {
 	case p.Int("iodepth") > 1 && !slices.Contains(asynchronous, p.Text("engine")):
-		return fault.WithFix(fault.New(fault.Invalid, "iodepth: %s operations at a time, and the engine %s does one", p.Text("iodepth"), p.Text("engine")),
-			"write engine: libaio (Linux) or posixaio")
+		return fault.WithFix(fault.New(fault.Invalid, "iodepth: %s requires an asynchronous engine, and %s is synchronous",
+			p.Text("iodepth"), p.Text("engine")),
+			"set engine to libaio (Linux) or posixaio")
 	case p.Bytes("size") < p.Bytes("block"):
-		return fault.New(fault.Invalid, "size: a file of %s has no block of %s", p.Text("size"), p.Text("block"))
+		return fault.New(fault.Invalid, "size: a file of %s is smaller than a block of %s", p.Text("size"), p.Text("block"))
 	case p.Text("align") != "" && p.Bytes("align")&(p.Bytes("align")-1) != 0:
-		return fault.New(fault.Invalid, "align: %s is no power of two", p.Text("align"))
+		return fault.New(fault.Invalid, "align must be a power of two (got %s)", p.Text("align"))
 	case p.Duration("time") < time.Millisecond:
-		return fault.New(fault.Invalid, "time: %s is no length of a test; write 1s", p.Text("time"))
+		return fault.New(fault.Invalid, "time must be at least 1ms (got %s)", p.Text("time"))
 	}
 	return nil
 }
 
-// file is the file that is read and written. A colon would part two names.
+// file is the file that is read and written. An unescaped colon would separate
+// two names.
 func file(at tool.Place) string {
 	return strings.NewReplacer(`\`, `\\`, ":", `\:`).Replace(at.Data + "/fio.dat")
 }
 
-// Prepare writes the whole file, so that no trial finds holes in it.
+// Prepare writes the whole file, so that no trial reads holes.
 func (fio) Prepare(p param.Values, at tool.Place) ([]tool.Command, error) {
 	if err := check(p); err != nil {
 		return nil, err
@@ -117,7 +127,7 @@ func (fio) Prepare(p param.Values, at tool.Place) ([]tool.Command, error) {
 
 func bytes(p param.Values, name string) string { return strconv.FormatInt(p.Bytes(name), 10) }
 
-// output is the file that the JSON goes to.
+// output is the file with the JSON.
 const output = "output.json"
 
 func (fio) Command(p param.Values, at tool.Place) (tool.Command, error) {
@@ -128,7 +138,8 @@ func (fio) Command(p param.Values, at tool.Place) (tool.Command, error) {
 		"--rw=" + p.Text("pattern"), "--rwmixread=" + p.Text("read-share"),
 		"--bs=" + bytes(p, "block"), "--size=" + bytes(p, "size"),
 		"--ioengine=" + p.Text("engine"), "--iodepth=" + p.Text("iodepth"),
-		"--direct=" + flag(p, "direct"), "--invalidate=" + flag(p, "invalidate"), "--end_fsync=" + flag(p, "end-fsync"), "--fsync=" + p.Text("fsync"),
+		"--direct=" + flag(p, "direct"), "--invalidate=" + flag(p, "invalidate"), "--end_fsync=" + flag(p, "end-fsync"),
+		"--fsync=" + p.Text("fsync"),
 		"--randseed=" + p.Text("seed"), "--norandommap=1",
 		"--time_based=1", fmt.Sprintf("--runtime=%dms", p.Duration("time").Milliseconds()),
 		"--percentile_list=" + percentiles(), "--output-format=json+", "--output=" + output}
@@ -153,17 +164,17 @@ func flag(p param.Values, name string) string {
 	return "0"
 }
 
-// Notes says which file system O_DIRECT was asked of.
+// Notes records the file system on which O_DIRECT was requested.
 func (fio) Notes(p param.Values, at tool.Place) map[string]string {
 	if !p.Bool("direct") {
 		return nil
 	}
-	note := "asked of " + at.FileSystem
+	note := "requested on " + at.FileSystem
 	switch at.FileSystem {
 	case "":
-		note = "asked of a file system that nobody knows"
+		note = "requested on an unknown file system"
 	case "zfs", "fuse.zfs-fuse":
-		note += ", which before OpenZFS 2.3 takes the flag and ignores it"
+		note += ", which before OpenZFS 2.3 accepts and ignores the flag"
 	}
 	return map[string]string{"direct": note}
 }
@@ -171,9 +182,5 @@ func (fio) Notes(p param.Values, at tool.Place) map[string]string {
 var version = regexp.MustCompile(`^fio-(\d+\.\d+\S*)`)
 
 func (fio) Version(out []byte) (map[string]string, error) {
-	m := version.FindSubmatch(out)
-	if m == nil {
-		return nil, fmt.Errorf("%.60q is no version of fio", out)
-	}
-	return map[string]string{"version": string(m[1])}, nil
+	return tool.Version(version, out)
 }

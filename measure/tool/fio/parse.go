@@ -14,7 +14,7 @@ import (
 )
 
 // report is the part of fio's JSON that is read. Versions add fields, so
-// unknown ones are let pass.
+// unknown ones are ignored.
 type report struct {
 	Version string `json:"fio version"`
 	Jobs    []job  `json:"jobs"`
@@ -35,7 +35,7 @@ type job struct {
 // side is one direction.
 type side struct {
 	Bytes     float64 `json:"io_bytes"`
-	RuntimeMS float64 `json:"runtime"` // with the time of the final fsync
+	RuntimeMS float64 `json:"runtime"` // final fsync included
 	Total     float64 `json:"total_ios"`
 	Short     int64   `json:"short_ios"`
 	Dropped   int64   `json:"drop_ios"`
@@ -58,12 +58,12 @@ func (f fio) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		return r, fmt.Errorf("%s: %w", output, err)
 	}
 	if j.Error != 0 {
-		return r, fault.New(fault.Subject, "fio's job ended with error %d", j.Error)
+		return r, fault.New(fault.Subject, "fio's job failed with error %d", j.Error)
 	}
 	r.Work = j.Read.Total + j.Write.Total
 	took := max(j.Read.RuntimeMS, j.Write.RuntimeMS) / 1e3
 	if !(took > 0) || !(r.Work > 0) {
-		return r, fault.New(fault.Subject, "%g operations in %g s: nothing was measured", r.Work, took)
+		return r, fault.New(fault.Subject, "nothing was measured: %g operations in %g s", r.Work, took)
 	}
 	r.Count("short", j.Read.Short+j.Write.Short)
 	r.Count("dropped", j.Read.Dropped+j.Write.Dropped)
@@ -75,7 +75,7 @@ func (f fio) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		name string
 		latency
 	}{{"read", j.Read.Latency}, {"write", j.Write.Latency}, {"sync", j.Sync.Latency}} {
-		// With end_fsync alone "sync" has N = 0: not known, which is not 0 s.
+		// With end_fsync only, "sync" has N = 0: unknown, not 0 s.
 		if s.N == 0 {
 			continue
 		}
@@ -88,7 +88,8 @@ func (f fio) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	return r, nil
 }
 
-// at returns a percentile in nanoseconds, however many digits it is named by.
+// at returns a percentile in nanoseconds, whatever the number of digits in its
+// name.
 func (l latency) at(percent string) (float64, bool) {
 	want, _ := strconv.ParseFloat(percent, 64)
 	for name, ns := range l.Percentiles {
@@ -99,32 +100,34 @@ func (l latency) at(percent string) (float64, bool) {
 	return 0, false
 }
 
-// read decodes the one job of a report and checks that it is the one that was
-// asked for.
+// read decodes the one job of a report and checks that it ran with the
+// requested parameters.
 func read(text []byte, p param.Values) (job, error) {
 	var r report
 	if err := json.Unmarshal(text, &r); err != nil {
-		return job{}, fmt.Errorf("is not fio's JSON: %w", err)
+		return job{}, fmt.Errorf("not JSON of fio: %w", err)
 	}
 	switch {
 	case !strings.HasPrefix(r.Version, "fio-"):
-		return job{}, fmt.Errorf("is of %.40q, not of fio", r.Version)
+		return job{}, fmt.Errorf("the JSON is from %.40q, not from fio", r.Version)
 	case len(r.Jobs) != 1:
-		return job{}, fmt.Errorf("has %d jobs, and one was started", len(r.Jobs))
+		return job{}, fmt.Errorf("%d jobs instead of one", len(r.Jobs))
 	}
 	j := r.Jobs[0]
-	for name, want := range map[string]string{"rw": p.Text("pattern"), "bs": bytes(p, "block"), "ioengine": p.Text("engine"), "iodepth": p.Text("iodepth")} {
+	for name, want := range map[string]string{"rw": p.Text("pattern"), "bs": bytes(p, "block"),
+		"ioengine": p.Text("engine"), "iodepth": p.Text("iodepth")} {
 		if got := j.Options[name]; got != want {
-			return job{}, fmt.Errorf("was run with %s=%.40q, and %s was asked for", name, got, want)
+			return job{}, fmt.Errorf("fio ran with %s=%.40q instead of %s", name, got, want)
 		}
 	}
-	for _, v := range []float64{j.Read.Bytes, j.Write.Bytes, j.Read.Total, j.Write.Total, j.Read.RuntimeMS, j.Write.RuntimeMS} {
+	for _, v := range []float64{j.Read.Bytes, j.Write.Bytes, j.Read.Total, j.Write.Total, j.Read.RuntimeMS,
+		j.Write.RuntimeMS} {
 		if v < 0 {
-			return job{}, errors.New("has a negative count")
+			return job{}, errors.New("negative count")
 		}
 	}
 	if j.Read.Short < 0 || j.Write.Short < 0 || j.Read.Dropped < 0 || j.Write.Dropped < 0 || j.Errors < 0 {
-		return job{}, errors.New("has a negative count of errors")
+		return job{}, errors.New("negative count of errors")
 	}
 	return j, nil
 }

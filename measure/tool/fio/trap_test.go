@@ -29,7 +29,8 @@ func TestArgumentsArePinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--ioengine=psync", "--end_fsync=1", "--bs=4096", "--iodepth=1", "--direct=0", "--output=output.json", "--rw=randrw", "--rwmixread=50"} {
+	for _, want := range []string{"--ioengine=psync", "--end_fsync=1", "--bs=4096", "--iodepth=1", "--direct=0",
+		"--output=output.json", "--rw=randrw", "--rwmixread=50"} {
 		if !slices.Contains(cmd.Argv, want) {
 			t.Errorf("%s is not in %q", want, cmd.Argv)
 		}
@@ -61,17 +62,17 @@ func TestRefusesWhatDoesNothing(t *testing.T) {
 	}
 }
 
-// O_DIRECT that the file system ignores is told.
+// O_DIRECT that the file system ignores is noted.
 func TestDirectIsNoted(t *testing.T) {
 	note := func(fs, direct string) string {
 		at := tooltest.At()
 		at.FileSystem = fs
 		return New().(tool.Noter).Notes(with(param.Values{"direct": direct}), at)["direct"]
 	}
-	if got := note("zfs", "true"); !strings.Contains(got, "ignores it") {
+	if got := note("zfs", "true"); !strings.Contains(got, "ignores the flag") {
 		t.Errorf("on ZFS: %q", got)
 	}
-	if got := note("ext4", "true"); got != "asked of ext4" {
+	if got := note("ext4", "true"); got != "requested on ext4" {
 		t.Errorf("on ext4: %q", got)
 	}
 	if got := note("zfs", "false"); got != "" {
@@ -151,7 +152,7 @@ func quantile(bins map[string]float64, q float64) float64 {
 func TestRefusals(t *testing.T) {
 	g := tooltest.Load(t, New())[0]
 	g.Params["pattern"] = "trim"
-	if _, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "was asked for") {
+	if _, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "instead of") {
 		t.Errorf("another pattern: %v", err)
 	}
 	text := `{"fio version":"fio-3.33","jobs":[{"error":28,"job options":{"rw":"randrw","bs":"4096","ioengine":"psync","iodepth":"1"}}]}`

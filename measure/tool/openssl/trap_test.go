@@ -20,12 +20,14 @@ func TestElapsedIsAlwaysGiven(t *testing.T) {
 			p[k] = v
 		}
 		cmd, err := New().Command(p, tooltest.At())
-		if err != nil || !slices.Contains(cmd.Argv, "-elapsed") || !slices.Contains(cmd.Argv, "-mr") || !slices.Contains(cmd.Argv, "-bytes") {
+		if err != nil || !slices.Contains(cmd.Argv, "-elapsed") || !slices.Contains(cmd.Argv, "-mr") ||
+			!slices.Contains(cmd.Argv, "-bytes") {
 			t.Errorf("%v: %q, %v", set, cmd.Argv, err)
 		}
 	}
 	for _, bad := range []string{"", "-engine", "sha256 -x", "$(x)"} {
-		if _, err := New().Command(param.Values{"algorithm": bad, "time": "1s", "multi": "1"}, tooltest.At()); !fault.Is(err, fault.Invalid) {
+		if _, err := New().Command(param.Values{"algorithm": bad, "time": "1s", "multi": "1"},
+			tooltest.At()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("algorithm %q: %v", bad, err)
 		}
 	}

@@ -29,12 +29,13 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		return r, err
 	}
 	if !(done > 0) || !(tps > 0) {
-		return r, fault.New(fault.Subject, "%g transactions, %g a second: nothing was measured", done, tps)
+		return r, fault.New(fault.Subject, "nothing was measured: %g transactions, %g per second", done, tps)
 	}
 	d := b.Doc()
 	r.Work = done
 	r.Add(d, "throughput", tps)
-	// Since version 15; before it a failed transaction ended its client.
+	// Only from version 15 on; before, a failed transaction ended its
+	// client.
 	failed := 0.0
 	if line, err := text.Line("number of failed transactions:"); err == nil {
 		word, _, _ := strings.Cut(line, " ")
@@ -44,7 +45,8 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	}
 	r.Count("failed", int64(failed))
 	r.Add(d, "failed-share", failed/(failed+done))
-	for metric, label := range map[string]string{"latency-mean": "latency average =", "connection-mean": "average connection time ="} {
+	for metric, label := range map[string]string{"latency-mean": "latency average =",
+		"connection-mean": "average connection time ="} {
 		if ms, err := text.Number(label, ""); err == nil && ms > 0 {
 			r.Add(d, metric, ms/1e3)
 		}
@@ -53,22 +55,23 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	return r, b.latencies(&r, out.Files[logName], done+failed)
 }
 
-// echoed checks that the output is of the test that was asked for.
+// echoed checks that the output has the requested parameters.
 func echoed(text tool.Text, p param.Values) error {
-	for label, name := range map[string]string{"scaling factor:": "scale", "number of clients:": "clients", "number of threads:": "threads"} {
+	for label, name := range map[string]string{"scaling factor:": "scale", "number of clients:": "clients",
+		"number of threads:": "threads"} {
 		got, err := text.Line(label)
 		if err != nil {
 			return err
 		}
 		if got != p.Text(name) {
-			return fmt.Errorf("%s %.20q, and %s was asked for", label, got, p.Text(name))
+			return fmt.Errorf("%s %.20q instead of %s", label, got, p.Text(name))
 		}
 	}
 	return nil
 }
 
-// processed is the number of transactions that were done: "459", or "30/30"
-// where a number was asked for.
+// processed is the number of completed transactions: "459", or "30/30" if a
+// number was requested.
 func processed(text tool.Text) (float64, error) {
 	line, err := text.Line("number of transactions actually processed:")
 	if err != nil {
@@ -82,14 +85,14 @@ func processed(text tool.Text) (float64, error) {
 	return n, nil
 }
 
-// What the line "tps" says in parentheses, with and without a connection for
-// each transaction: in version 14 and later, and before.
+// The texts in parentheses of the line "tps" with and without the time to
+// connect, in version 14 and later, and before.
 var (
 	including = []string{"including reconnection times", "including connections establishing"}
 	excluding = []string{"without initial connection time", "excluding connections establishing"}
 )
 
-// rate reads the one line "tps" that is meant.
+// rate reads the tps line with or without the time to connect.
 func rate(text tool.Text, connect bool) (float64, error) {
 	meant := excluding
 	if connect {
@@ -107,25 +110,25 @@ func rate(text tool.Text, connect bool) (float64, error) {
 		}
 		v, err := tool.Decimal(number)
 		if err != nil || found {
-			return 0, fmt.Errorf("tps: %.60q, or it comes twice", rest)
+			return 0, fmt.Errorf("invalid or second line tps: %.60q", rest)
 		}
 		found, tps = true, v
 	}
 	if !found {
-		return 0, fmt.Errorf("there is no line tps (%s)", strings.Join(meant, ", or "))
+		return 0, fmt.Errorf("no line tps (%s)", strings.Join(meant, ", or "))
 	}
 	return tps, nil
 }
 
-// latencies adds quantiles out of the log, whose third field is the latency in
-// µs. A log that has not every transaction is refused.
+// latencies adds quantiles from the log, whose third field is the latency in
+// µs. It refuses an incomplete log.
 func (b pgbench) latencies(r *tool.Result, log []byte, done float64) error {
 	var us []float64
 	lines := 0
 	for line := range bytes.Lines(log) {
 		fields := bytes.Fields(line)
 		if len(fields) < 6 {
-			return fmt.Errorf("%s: %.60q is no line of a log", logName, line)
+			return fmt.Errorf("%s: invalid line %.60q", logName, line)
 		}
 		lines++
 		text := string(fields[2])
@@ -134,16 +137,16 @@ func (b pgbench) latencies(r *tool.Result, log []byte, done float64) error {
 		}
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(v >= 0) || math.IsInf(v, 0) {
-			return fmt.Errorf("%s: %.60q is no line of a log", logName, line)
+			return fmt.Errorf("%s: invalid line %.60q", logName, line)
 		}
 		us = append(us, v)
 	}
 	if float64(lines) < done {
-		return fmt.Errorf("%s: has %d transactions, and %.0f were done", logName, lines, done)
+		return fmt.Errorf("%s: %d transactions instead of %.0f", logName, lines, done)
 	}
 	slices.Sort(us)
 	for _, q := range quantiles {
-		// A quantile needs values on both of its sides.
+		// A quantile needs values on both sides.
 		if n := float64(len(us)); n*(1-q.q) < 1 {
 			continue
 		}

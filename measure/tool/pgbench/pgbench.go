@@ -1,22 +1,19 @@
 // Package pgbench is the tool pgbench against a PostgreSQL in the same
-// environment.
+// environment. Pitfalls:
 //
-// What to distrust in it:
-//
-//   - It is a closed loop unless it is given a rate; then latencies count from
-//     the scheduled start.
-//   - With fewer branches (scale) than clients the clients wait for each other's
-//     rows: that measures locks, and is refused.
-//   - The line "tps" changes with the version and with -C: it excludes the
-//     connections without -C, and includes them with it. Version 13 prints both.
-//   - The mean hides what people feel: latencies come from its log (-l).
-//   - fsync, synchronous_commit, full_page_writes and wal_level decide the figure.
-//     They are set by parameters, asked back from the server, and recorded.
+//   - It is a closed loop unless a rate is set; then latencies count from the
+//     scheduled start.
+//   - With fewer branches (scale) than clients, the clients wait for each other's
+//     row locks. Command refuses that.
+//   - The line "tps" depends on the version and on -C: it excludes the time to
+//     connect without -C, and includes it with -C. Version 13 prints both.
+//   - The mean hides slow transactions: latencies come from its log (-l).
+//   - fsync, synchronous_commit, full_page_writes and wal_level decide the result.
+//     They are set by parameters, read back from the server, and recorded.
 package pgbench
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"time"
@@ -40,30 +37,39 @@ var quantiles = []struct {
 func (pgbench) Doc() tool.Doc {
 	d := tool.Doc{
 		Name: "pgbench", Program: "pgbench", VersionArgs: []string{"--version"},
-		Dirs:    []string{"/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/local/lib/postgresql*/bin", "/usr/libexec/postgresql*"},
+		Dirs: []string{"/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/local/lib/postgresql*/bin",
+			"/usr/libexec/postgresql*"},
 		Summary: "pgbench against the environment's own PostgreSQL, with its durability settings recorded",
 		Packages: map[string][]string{
-			"debian": {"postgresql"}, "alpine": {"postgresql", "postgresql-contrib"}, "freebsd": {"postgresql15-server", "postgresql15-contrib"},
+			"debian": {"postgresql"}, "alpine": {"postgresql", "postgresql-contrib"},
+			"freebsd": {"postgresql15-server", "postgresql15-contrib"},
 			"openbsd": {"postgresql-server", "postgresql-contrib"}, "smartos": {"postgresql15-server", "postgresql15-contrib"},
-			"netbsd": {"postgresql15-server", "postgresql15-contrib"}, "dragonfly": {"postgresql15-server", "postgresql15-contrib"},
+			"netbsd":    {"postgresql15-server", "postgresql15-contrib"},
+			"dragonfly": {"postgresql15-server", "postgresql15-contrib"},
 		},
 		Metrics: []sample.Metric{
 			{Name: "throughput", Unit: "transaction/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-				Doc: "transactions a second; with connect the time to connect counts, otherwise not"},
+				Doc: "transactions per second; includes the time to connect only if connect is true"},
 			{Name: "latency-mean", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Doc: "mean latency of a transaction"},
-			{Name: "connection-mean", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Doc: "mean time to connect; with connect, from version 14 on"},
-			{Name: "failed-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference, Doc: "share of the transactions that failed"},
+			{Name: "connection-mean", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
+				Doc: "mean time to connect; only if connect is true, from version 14 on"},
+			{Name: "failed-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
+				Doc: "share of transactions that failed"},
 		},
 		Params: []param.Spec{
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume for the database"},
-			{Name: "scale", Kind: param.Int, Default: "10", Min: 1, Max: 1e6, Doc: "scaling factor: branches, about 16 MB each; at least as many as clients"},
-			{Name: "clients", Kind: param.Int, Default: "3", Min: 1, Max: 1000, Doc: "clients at a time"},
-			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of pgbench"},
-			{Name: "transactions", Kind: param.Int, Default: "0", Min: 0, Max: 1e9, Doc: "transactions of each client, instead of a time"},
-			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test, whole seconds"},
-			{Name: "connect", Kind: param.Bool, Default: "false", Doc: "a connection for each transaction (-C)"},
-			{Name: "rate", Kind: param.Rate, Doc: "open loop at this rate, latencies from the scheduled start; a closed loop when not set"},
-			{Name: "script", Kind: param.Text, Default: "tpcb-like", Enum: []string{"tpcb-like", "simple-update", "select-only"}, Doc: "built-in transaction"},
+			{Name: "scale", Kind: param.Int, Default: "10", Min: 1, Max: 1e6,
+				Doc: "scaling factor: number of branches, about 16 MB each; at least the number of clients"},
+			{Name: "clients", Kind: param.Int, Default: "3", Min: 1, Max: 1000, Doc: "number of concurrent clients"},
+			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "number of pgbench threads"},
+			{Name: "transactions", Kind: param.Int, Default: "0", Min: 0, Max: 1e9,
+				Doc: "transactions per client, instead of a time; 0 uses time"},
+			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test in whole seconds"},
+			{Name: "connect", Kind: param.Bool, Default: "false", Doc: "open a new connection for each transaction (-C)"},
+			{Name: "rate", Kind: param.Rate,
+				Doc: "open loop at this rate, latencies from the scheduled start; a closed loop when not set"},
+			{Name: "script", Kind: param.Text, Default: "tpcb-like", Enum: []string{"tpcb-like", "simple-update",
+				"select-only"}, Doc: "built-in transaction"},
 			{Name: "seed", Kind: param.Int, Default: "1", Min: 1, Max: 1 << 31, Doc: "seed of the random rows"},
 		},
 		Server: tool.Database, Volume: "volume", State: "carried", Cache: "warm",
@@ -71,34 +77,30 @@ func (pgbench) Doc() tool.Doc {
 			if n := p.Int("transactions"); n > 0 {
 				return time.Duration(float64(n*p.Int("clients"))/200*float64(time.Second)) + time.Second
 			}
-			return seconds(p) + 500*time.Millisecond
+			return tool.WholeSeconds(p, "time") + 500*time.Millisecond
 		},
 		Parser: 1,
 		Source: []string{"pgbench(1), https://www.postgresql.org/docs/current/pgbench.html"},
 	}
 	for _, q := range quantiles {
 		d.Metrics = append(d.Metrics, sample.Metric{Name: q.metric, Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-			Doc: fmt.Sprintf("%gth percentile of a transaction's latency, connecting excluded; with a rate from the scheduled start", 100*q.q)})
+			Doc: fmt.Sprintf("%gth percentile of the transaction latency, without the time to connect; with a rate, from "+
+				"the scheduled start", 100*q.q)})
 	}
 	return d
-}
-
-// seconds is the length of the test: pgbench takes whole seconds.
-func seconds(p param.Values) time.Duration {
-	return time.Duration(math.Ceil(p.Duration("time").Seconds())) * time.Second
 }
 
 func to(at tool.Place) []string {
 	return []string{"-h", at.Host, "-p", strconv.Itoa(at.Port), "-U", at.User}
 }
 
-// Prepare fills the tables.
+// Prepare creates and fills the tables.
 func (pgbench) Prepare(p param.Values, at tool.Place) ([]tool.Command, error) {
 	argv := append([]string{"pgbench", "-i", "-q", "-s", p.Text("scale")}, to(at)...)
 	return []tool.Command{{Argv: append(argv, at.Database)}}, nil
 }
 
-// The log of a trial: one line a transaction.
+// The log of a trial: one line per transaction.
 const (
 	logName = "transactions.log"
 	prefix  = "transactions"
@@ -108,19 +110,21 @@ func (pgbench) Command(p param.Values, at tool.Place) (tool.Command, error) {
 	switch {
 	case p.Int("scale") < p.Int("clients") && p.Text("script") != "select-only":
 		return tool.Command{}, fault.WithFix(
-			fault.New(fault.Invalid, "scale: %s branches for %s clients: they would wait for each other's rows", p.Text("scale"), p.Text("clients")),
-			"write scale: "+p.Text("clients")+" or more")
+			fault.New(fault.Invalid, "scale: %s is fewer than %s clients, which would wait for each other's row locks",
+				p.Text("scale"), p.Text("clients")),
+			"set scale to "+p.Text("clients")+" or more")
 	case p.Int("threads") > p.Int("clients"):
-		return tool.Command{}, fault.New(fault.Invalid, "threads: %s are more than %s clients", p.Text("threads"), p.Text("clients"))
+		return tool.Command{}, fault.New(fault.Invalid, "threads: %s is more than the number of clients, %s",
+			p.Text("threads"), p.Text("clients"))
 	case p.Int("transactions") == 0 && p.Duration("time") <= 0:
-		return tool.Command{}, fault.New(fault.Invalid, "time: %s is no length of a test; write 5s", p.Text("time"))
+		return tool.Command{}, fault.New(fault.Invalid, "time must be positive (got %s)", p.Text("time"))
 	}
 	argv := []string{"pgbench", "-b", p.Text("script"), "-c", p.Text("clients"), "-j", p.Text("threads"),
 		"-l", "--log-prefix=" + prefix, "--random-seed=" + p.Text("seed")}
 	if n := p.Int("transactions"); n > 0 {
 		argv = append(argv, "-t", p.Text("transactions"))
 	} else {
-		argv = append(argv, "-T", strconv.Itoa(int(seconds(p)/time.Second)))
+		argv = append(argv, "-T", tool.Seconds(p, "time"))
 	}
 	if p.Bool("connect") {
 		argv = append(argv, "-C")
@@ -135,9 +139,5 @@ func (pgbench) Command(p param.Values, at tool.Place) (tool.Command, error) {
 var version = regexp.MustCompile(`^pgbench \(PostgreSQL\) (\d+\.\d+)`)
 
 func (pgbench) Version(out []byte) (map[string]string, error) {
-	m := version.FindSubmatch(out)
-	if m == nil {
-		return nil, fmt.Errorf("%.60q is no version of pgbench", out)
-	}
-	return map[string]string{"version": string(m[1])}, nil
+	return tool.Version(version, out)
 }

@@ -44,11 +44,13 @@ func TestScaleMustReachTheClients(t *testing.T) {
 // It is a closed loop unless a rate is given, and it always keeps a log.
 func TestLoops(t *testing.T) {
 	closed, err := New().Command(with(nil), tooltest.At())
-	if err != nil || slices.Contains(closed.Argv, "-R") || slices.Contains(closed.Argv, "-C") || !slices.Contains(closed.Argv, "-l") {
+	if err != nil || slices.Contains(closed.Argv, "-R") || slices.Contains(closed.Argv, "-C") ||
+		!slices.Contains(closed.Argv, "-l") {
 		t.Errorf("%q, %v", closed.Argv, err)
 	}
 	open, err := New().Command(with(param.Values{"rate": "50/s", "connect": "true"}), tooltest.At())
-	if i := slices.Index(open.Argv, "-R"); err != nil || i < 0 || open.Argv[i+1] != "50" || !slices.Contains(open.Argv, "-C") {
+	if i := slices.Index(open.Argv, "-R"); err != nil || i < 0 || open.Argv[i+1] != "50" ||
+		!slices.Contains(open.Argv, "-C") {
 		t.Errorf("%q, %v", open.Argv, err)
 	}
 }
@@ -66,7 +68,8 @@ func TestTheRightLineOfTPS(t *testing.T) {
 		if strings.HasPrefix(g.Head["version"], "13.") {
 			want := 0.0 // of the two lines that version 13 prints
 			for line := range bytes.Lines(g.Output.Stdout) {
-				if n, rest, ok := strings.Cut(strings.TrimPrefix(string(line), "tps = "), " "); ok && strings.HasPrefix(rest, "("+kind) {
+				if n, rest, ok := strings.Cut(strings.TrimPrefix(string(line), "tps = "), " "); ok &&
+					strings.HasPrefix(rest, "("+kind) {
 					want = number(t, n)
 				}
 			}
@@ -107,22 +110,23 @@ func TestLatenciesCountFromTheSchedule(t *testing.T) {
 	}
 }
 
-// A log that misses transactions, and an output of other settings, are
+// An incomplete log and an output of other settings are
 // refused; failures are counted.
 func TestRefusals(t *testing.T) {
 	g := tooltest.Load(t, New())[1] // of version 15
 	log := g.Output.Files[logName]
 	g.Output.Files[logName] = log[bytes.IndexByte(log, '\n')+1:]
-	if _, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "were done") {
+	if _, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "instead of") {
 		t.Errorf("a line of the log is missing: %v", err)
 	}
 	g.Output.Files[logName] = append([]byte("0 1 failed 0 1795310434 36237\n"), log...)
-	g.Output.Stdout = bytes.Replace(g.Output.Stdout, []byte("failed transactions: 0 "), []byte("failed transactions: 1 "), 1)
+	g.Output.Stdout = bytes.Replace(g.Output.Stdout, []byte("failed transactions: 0 "),
+		[]byte("failed transactions: 1 "), 1)
 	if r, err := New().Parse(g.Output, g.Params); err != nil || r.Errors["failed"] != 1 {
 		t.Errorf("a failed transaction: %v, %v", r.Errors, err)
 	}
 	g.Params["scale"] = "40"
-	if _, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "was asked for") {
+	if _, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "instead of") {
 		t.Errorf("another scale: %v", err)
 	}
 }

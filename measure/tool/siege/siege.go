@@ -1,23 +1,21 @@
-// Package siege is the tool siege: users that ask for pages from outside, with
-// or without pauses.
+// Package siege is the tool siege: users that request pages from outside, with
+// or without pauses. Pitfalls:
 //
-// What to distrust in it:
-//
-//   - It prints two decimals. A mean response below 10 ms has one digit or
-//     none: 0.00 is not known, and absent. Rates are computed from counts.
-//   - "transactions" has error pages in it, and "failed" has not: a server that
-//     answers 404 to everything has an availability of 100 %. Those that
-//     succeeded are counted, and the rest has failed.
-//   - The page's own links are fetched too unless --no-parser is given.
+//   - It prints two decimals. A mean response time below 10 ms has one digit or
+//     none: 0.00 is unknown, and absent. Parse computes rates from counts.
+//   - "transactions" includes error pages, and "failed" does not: a server that
+//     answers every request with 404 has an availability of 100 %. Here only
+//     "successful_transactions" count, and all others have failed.
+//   - It also fetches the links of a page unless --no-parser is set.
 //   - Its timer counts whole seconds of the clock, so the first one is short: a
-//     test of 1 s was seen to last 0.19 s. It is asked for one second more.
-//   - On a connection that is kept open it never sees the end of a response
-//     without a length (chunked): those need connections of their own.
-//   - It cancels its threads wherever they are. One that was inside malloc keeps
-//     the lock, and siege never ends: seen once in some hundreds of tests of
-//     2 s on a loaded machine. It is killed then, and the block is void.
-//   - It writes ~/.siege at its start, so it gets a home of its own, and a
-//     configuration that does not depend on who runs it.
+//     test of 1 s lasted 0.19 s. Command adds one second.
+//   - On a persistent connection it never sees the end of a response without a
+//     length (chunked). Such responses need a connection each.
+//   - It cancels its threads at any point. A thread inside malloc keeps the lock,
+//     and siege hangs: once in some hundreds of tests of 2 s on a loaded machine.
+//     It is then killed, and the block is void.
+//   - It writes ~/.siege at its start, so it gets a home directory of its own, and
+//     a configuration that does not depend on the user.
 package siege
 
 import (
@@ -26,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -46,39 +43,40 @@ type siege struct{}
 func (siege) Doc() tool.Doc {
 	return tool.Doc{
 		Name: "siege", Program: "siege", VersionArgs: []string{"--version"},
-		Summary: "siege as the platform ships it: users that ask the environment's nginx for a page",
+		Summary: "siege as the platform ships it: users that request pages from the environment's nginx",
 		Packages: map[string][]string{
-			"debian": {"siege"}, "alpine": {"siege"}, "freebsd": {"siege"}, "dragonfly": {"siege"}, "openbsd": {"siege"}, "netbsd": {"siege"}, "smartos": {"siege"},
+			"debian": {"siege"}, "alpine": {"siege"}, "freebsd": {"siege"}, "dragonfly": {"siege"}, "openbsd": {"siege"},
+			"netbsd": {"siege"}, "smartos": {"siege"},
 		},
 		Metrics: []sample.Metric{
-			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "responses with a status below 400 a second; the time has two decimals"},
-			{Name: "response-mean", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Doc: "mean time of a response, in steps of 10 ms; absent below"},
-			{Name: "response-max", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Doc: "longest response, in steps of 10 ms; absent below"},
-			{Name: "failed-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference, Doc: "share of the requests that failed"},
+			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
+				Doc: "responses with a status below 400, per second; the time has two decimals"},
+			{Name: "response-mean", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
+				Doc: "mean response time, in steps of 10 ms; absent below 10 ms"},
+			{Name: "response-max", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
+				Doc: "longest response time, in steps of 10 ms; absent below 10 ms"},
+			{Name: "failed-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
+				Doc: "share of requests that failed"},
 		},
 		Params: []param.Spec{
-			{Name: "connections", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "users at a time"},
-			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test at least, whole seconds; it may last one more"},
-			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response, whole seconds"},
-			{Name: "keepalive", Kind: param.Bool, Default: "true", Doc: "whether a connection serves many requests; otherwise each opens its own"},
-			{Name: "delay", Kind: param.Duration, Doc: "each user pauses for up to this before a request; without pauses (--benchmark) when not set"},
+			{Name: "connections", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "number of concurrent users"},
+			{Name: "time", Kind: param.Duration, Default: "5s",
+				Doc: "minimum length of the test in whole seconds; it may last one second longer"},
+			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "timeout of a response in whole seconds"},
+			{Name: "keepalive", Kind: param.Bool, Default: "true",
+				Doc: "use a connection for many requests; otherwise each request opens its own"},
+			{Name: "delay", Kind: param.Duration,
+				Doc: "maximum of a user's random pause before a request; no pauses (--benchmark) when not set"},
 		},
 		Server: tool.Web, State: "carried", Cache: "warm",
-		Time:   func(p param.Values) time.Duration { return seconds(p, "time") + 1500*time.Millisecond },
+		Time:   func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 1500*time.Millisecond },
 		Parser: 1,
 		Source: []string{"siege(1), https://www.joedog.org/siege-home"},
 	}
 }
 
-func seconds(p param.Values, name string) time.Duration {
-	return time.Duration(math.Ceil(p.Duration(name).Seconds())) * time.Second
-}
-
-func whole(p param.Values, name string) string {
-	return strconv.Itoa(int(seconds(p, name) / time.Second))
-}
-
-// config is siege's configuration, all that could differ between machines.
+// config is siege's configuration: everything that could differ between
+// machines.
 func config(p param.Values) string {
 	connection := "close"
 	if p.Bool("keepalive") {
@@ -86,8 +84,9 @@ func config(p param.Values) string {
 	}
 	return "verbose = false\nquiet = false\ncolor = off\nlogging = false\nshow-logfile = false\n" +
 		"json_output = true\nparser = false\nprotocol = HTTP/1.1\nconnection = " + connection + "\n" +
-		"limit = 1000\ntimeout = " + whole(p, "timeout") + "\n" +
-		// It gives up after that many errors; they are counted, and fail.
+		"limit = 1000\ntimeout = " + tool.Seconds(p, "timeout") + "\n" +
+		// siege gives up after this many errors; Parse counts them as
+		// failed.
 		"failures = 1000000\ncache = false\naccept-encoding = \n"
 }
 
@@ -98,11 +97,12 @@ const (
 
 func (siege) Command(p param.Values, at tool.Place) (tool.Command, error) {
 	if p.Duration("time") <= 0 || p.Duration("timeout") <= 0 {
-		return tool.Command{}, fault.New(fault.Invalid, "time and timeout must be more than nothing; write 5s")
+		return tool.Command{}, fault.New(fault.Invalid, "time and timeout must be positive")
 	}
 	cmd := tool.Command{
 		Argv: []string{"siege", "--rc=" + at.Dir + "/" + configName, "--json-output", "--no-parser", "--benchmark",
-			"--concurrent=" + p.Text("connections"), "--time=" + strconv.Itoa(int(seconds(p, "time")/time.Second)+1) + "S"},
+			"--concurrent=" + p.Text("connections"), "--time=" + strconv.Itoa(int(tool.WholeSeconds(p, "time")/time.Second)+
+				1) + "S"},
 		Files: map[string]string{configName: config(p)},
 	}
 	if d := p.Duration("delay"); d > 0 {
@@ -120,11 +120,7 @@ func (siege) Command(p param.Values, at tool.Place) (tool.Command, error) {
 var version = regexp.MustCompile(`(?m)^SIEGE (\d+\.\d+\.\d+)`)
 
 func (siege) Version(out []byte) (map[string]string, error) {
-	m := version.FindSubmatch(out)
-	if m == nil {
-		return nil, fmt.Errorf("%.60q is no version of siege", out)
-	}
-	return map[string]string{"version": string(m[1])}, nil
+	return tool.Version(version, out)
 }
 
 // report is the part of siege's JSON that is read.
@@ -148,15 +144,16 @@ func (s siege) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	r.Count("status", int64(status))
 	r.Count("failed", int64(*rep.Failed))
 	if *rep.Succeeded == 0 {
-		return r, fault.New(fault.Subject, "not one good response: %.0f have a bad status, %.0f other errors", status, *rep.Failed)
+		return r, fault.New(fault.Subject, "no successful response: %.0f with an error status, %.0f other errors", status,
+			*rep.Failed)
 	}
-	if asked := seconds(p, "time").Seconds(); *rep.Elapsed < 0.9*asked {
-		return r, fault.New(fault.Subject, "siege gave up after %g of %g s, with %.0f failures", *rep.Elapsed, asked, failed)
+	if asked := tool.WholeSeconds(p, "time").Seconds(); *rep.Elapsed < 0.9*asked {
+		return r, fault.New(fault.Subject, "siege gave up after %g of %g s, after %.0f failures", *rep.Elapsed, asked, failed)
 	}
 	d := s.Doc()
 	r.Work = *rep.Succeeded
-	// Its users are threads that wait most of the time; as a generator it is
-	// at its ceiling when it has used up a CPU.
+	// Its users are threads that wait most of the time. As a generator it
+	// is saturated when it uses one whole CPU.
 	r.Threads = 1
 	r.Add(d, "throughput", *rep.Succeeded / *rep.Elapsed)
 	r.Add(d, "failed-share", failed/(failed+*rep.Succeeded))
@@ -169,7 +166,7 @@ func (s siege) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	return r, nil
 }
 
-// decode reads the one JSON object, before which there may be notes.
+// decode reads the one JSON object; notes may precede it.
 func decode(out []byte) (report, error) {
 	var r report
 	at := bytes.IndexByte(out, '{')
@@ -178,18 +175,18 @@ func decode(out []byte) (report, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(out[at:]))
 	if err := dec.Decode(&r); err != nil {
-		return r, fmt.Errorf("is not siege's JSON: %w", err)
+		return r, fmt.Errorf("not JSON of siege: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return r, errors.New("siege printed something after its JSON")
+		return r, errors.New("siege printed more after its JSON")
 	}
 	if r.Elapsed == nil || r.Succeeded == nil || r.Failed == nil {
-		return r, errors.New("the time or a count is missing in siege's JSON")
+		return r, errors.New("siege's JSON lacks the time or a count")
 	}
 	const most = 1 << 50
 	for _, v := range []float64{r.Transactions, *r.Succeeded, *r.Failed, *r.Elapsed, r.Mean, r.Longest} {
 		if v < 0 || v > most {
-			return r, fmt.Errorf("siege's JSON has the number %g", v)
+			return r, fmt.Errorf("siege's JSON contains the number %g", v)
 		}
 	}
 	return r, nil

@@ -33,7 +33,8 @@ func TestErrorPagesFail(t *testing.T) {
 	if r, err = parse(t, `"failed_transactions":0`, `"failed_transactions":7`); err != nil || r.Errors["failed"] != 7 {
 		t.Errorf("broken connections: %+v, %v", r, err)
 	}
-	if _, err = parse(t, `"elapsed_time":1.00`, `"elapsed_time":0.18`); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "gave up") {
+	if _, err = parse(t, `"elapsed_time":1.00`, `"elapsed_time":0.18`); !fault.Is(err, fault.Subject) ||
+		!strings.Contains(err.Error(), "gave up") {
 		t.Errorf("it gave up: %v", err)
 	}
 }

@@ -1,15 +1,13 @@
-// Package sysbench is the tool sysbench, its tests cpu and memory.
-//
-// What to distrust in it:
+// Package sysbench is the tool sysbench, its tests cpu and memory. Pitfalls:
 //
 //   - The event of the CPU test is a loop whose result is not used. A compiler
-//     that may assume a pure sqrt removes it, and millions of "events" a second
-//     are what is left. Parse knows how many divisions an event has, and calls a
-//     trial failed whose events are faster than any processor divides.
-//   - Events of two builds are two different things: the fingerprint has the
-//     version and the hash of the program.
-//   - The default memory block of 1 KiB measures the loop around it. The block
-//     is always given, and 1 MiB here unless the lab file says otherwise.
+//     that may assume a pure sqrt removes it, and millions of empty "events" per
+//     second remain. Parse knows how many divisions an event needs, and fails a
+//     trial whose events are faster than any processor divides.
+//   - Events of two builds cannot be compared: the fingerprint has the version
+//     and the hash of the program.
+//   - The default memory block of 1 KiB measures the loop around it. Here the
+//     default is 1 MiB.
 //   - --test= is deprecated: the test's name is an argument.
 package sysbench
 
@@ -42,38 +40,41 @@ func (sysbench) Doc() tool.Doc {
 		},
 		Metrics: []sample.Metric{
 			{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-				Doc: "events a second: loops over all numbers below max-prime, or memory blocks; of one build only"},
-			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio, Doc: "memory transferred, blocks of the stated size"},
-			{Name: "latency-p95", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Doc: "95th percentile of an event, in steps of 10 µs"},
+				Doc: "events per second: loops over all numbers up to max-prime, or memory blocks; comparable only within " +
+					"one build"},
+			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio,
+				Doc: "bytes of memory blocks transferred per second"},
+			{Name: "latency-p95", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
+				Doc: "95th percentile of the time of an event, in steps of 10 µs"},
 		},
 		Params: []param.Spec{
-			{Name: "test", Kind: param.Text, Default: "cpu", Enum: []string{"cpu", "memory"}, Doc: "test"},
-			{Name: "max-prime", Kind: param.Int, Default: "20000", Min: 10, Max: 10e6, Doc: "cpu: upper limit of the prime numbers of one event"},
+			{Name: "test", Kind: param.Text, Default: "cpu", Enum: []string{"cpu", "memory"},
+				Doc: "which test: prime numbers or memory"},
+			{Name: "max-prime", Kind: param.Int, Default: "20000", Min: 10, Max: 10e6,
+				Doc: "cpu: upper limit of the prime numbers of one event"},
 			{Name: "block", Kind: param.Size, Default: "1MiB", Min: 8, Max: 1 << 30, Doc: "memory: size of a block"},
-			{Name: "operation", Kind: param.Text, Default: "write", Enum: []string{"read", "write"}, Doc: "memory: what is done with a block"},
-			{Name: "access", Kind: param.Text, Default: "seq", Enum: []string{"seq", "rnd"}, Doc: "memory: sequential or random"},
-			{Name: "scope", Kind: param.Text, Default: "global", Enum: []string{"global", "local"}, Doc: "memory: one block for all threads, or one each"},
-			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 1024, Doc: "threads"},
-			{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the test, whole seconds"},
+			{Name: "operation", Kind: param.Text, Default: "write", Enum: []string{"read", "write"},
+				Doc: "memory: read or write a block"},
+			{Name: "access", Kind: param.Text, Default: "seq", Enum: []string{"seq", "rnd"},
+				Doc: "memory: sequential or random access"},
+			{Name: "scope", Kind: param.Text, Default: "global", Enum: []string{"global", "local"},
+				Doc: "memory: one block for all threads, or one block each"},
+			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 1024, Doc: "number of threads"},
+			{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the test in whole seconds"},
 		},
 		State: "carried", Cache: "warm",
-		Time:   func(p param.Values) time.Duration { return seconds(p) + 200*time.Millisecond },
+		Time:   func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 200*time.Millisecond },
 		Parser: 1,
 		Source: []string{"sysbench(1), https://github.com/akopytov/sysbench"},
 	}
 }
 
-// seconds is the length of the test: sysbench takes whole seconds.
-func seconds(p param.Values) time.Duration {
-	return time.Duration(math.Ceil(p.Duration("time").Seconds())) * time.Second
-}
-
 func (sysbench) Command(p param.Values, _ tool.Place) (tool.Command, error) {
 	if p.Duration("time") <= 0 {
-		return tool.Command{}, fault.New(fault.Invalid, "time: %s is no length of a test; write 1s", p.Text("time"))
+		return tool.Command{}, fault.New(fault.Invalid, "time must be positive (got %s)", p.Text("time"))
 	}
 	argv := []string{"sysbench", p.Text("test"),
-		"--threads=" + p.Text("threads"), "--time=" + strconv.Itoa(int(seconds(p)/time.Second)), "--events=0"}
+		"--threads=" + p.Text("threads"), "--time=" + tool.Seconds(p, "time"), "--events=0"}
 	if p.Text("test") == "cpu" {
 		argv = append(argv, "--cpu-max-prime="+p.Text("max-prime"))
 	} else {
@@ -88,11 +89,7 @@ func (sysbench) Command(p param.Values, _ tool.Place) (tool.Command, error) {
 var version = regexp.MustCompile(`^sysbench (\d+\.\d+\.\d+)\S*`)
 
 func (sysbench) Version(out []byte) (map[string]string, error) {
-	m := version.FindSubmatch(out)
-	if m == nil {
-		return nil, fmt.Errorf("%.60q is no version of sysbench 1.0 or later", out)
-	}
-	return map[string]string{"version": string(m[1])}, nil
+	return tool.Version(version, out)
 }
 
 func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
@@ -109,10 +106,10 @@ func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		return r, err
 	}
 	if !(took > 0) {
-		return r, fmt.Errorf("total time is %g s", took)
+		return r, fmt.Errorf("total time must be positive (got %g s)", took)
 	}
 	if r.Work <= 0 {
-		return r, fault.WithFix(fault.New(fault.Subject, "no event was finished in %g s", took), "give it more time")
+		return r, fault.WithFix(fault.New(fault.Subject, "no event finished in %g s", took), "increase time")
 	}
 	if p.Text("test") == "cpu" {
 		if err := possible(r.Work, took, p); err != nil {
@@ -122,7 +119,7 @@ func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		r.Add(s.Doc(), "bandwidth", r.Work*float64(p.Bytes("block"))/took)
 	}
 	r.Add(s.Doc(), "throughput", r.Work/took)
-	// In milliseconds of two decimals: 0.00 is below what it can tell.
+	// In milliseconds with two decimals: 0.00 is below its resolution.
 	if p95, err := text.Number("95th percentile:", ""); err != nil {
 		return r, err
 	} else if p95 > 0 {
@@ -131,13 +128,13 @@ func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	return r, nil
 }
 
-// echoed checks that the output is of the test that was asked for.
+// echoed checks that the output has the requested parameters.
 func echoed(text tool.Text, p param.Values) error {
 	want := map[string]string{"Number of threads:": p.Text("threads")}
 	if p.Text("test") == "cpu" {
 		want["Prime numbers limit:"] = p.Text("max-prime")
 	} else {
-		// sysbench shows whole KiB and cuts what is less.
+		// sysbench prints whole KiB, rounded down.
 		want["block size:"] = fmt.Sprintf("%dKiB", p.Bytes("block")>>10)
 		want["operation:"] = p.Text("operation")
 		want["scope:"] = p.Text("scope")
@@ -148,31 +145,32 @@ func echoed(text tool.Text, p param.Values) error {
 			return err
 		}
 		if !strings.EqualFold(got, w) {
-			return fmt.Errorf("%s %.40q, and %s was asked for", label, got, w)
+			return fmt.Errorf("%s %.40q instead of %s", label, got, w)
 		}
 	}
 	return nil
 }
 
-// divisionsPerSecond is more than one thread of any processor does: one
-// division in a cycle at 10 GHz.
+// divisionsPerSecond is more than one thread of any processor achieves: one
+// division per cycle at 10 GHz.
 const divisionsPerSecond = 10e9
 
-// possible refuses events that were too fast to have been done.
+// possible refuses events that were too fast to be real.
 func possible(events, took float64, p param.Values) error {
 	n := divisions(p.Int("max-prime"))
 	if did := events * n / took / float64(p.Int("threads")); did > divisionsPerSecond {
 		return fault.WithFix(
-			fault.New(fault.Subject, "%.3g divisions a second and thread are more than a processor does: this build does not do its work (an optimising compiler removed the loop)", did),
-			"measure the workload cpu instead, which verifies its answer")
+			fault.New(fault.Subject, "%.3g divisions per second and thread are more than any processor achieves: an "+
+				"optimizing compiler removed the loop of this build", did),
+			"use the workload cpu, which verifies its result")
 	}
 	return nil
 }
 
-// divisions returns how many divisions an event with this limit has, at least:
-// sysbench divides every number from 3 to the limit by 2, 3, … up to its root
-// until one divides it. Every number has one division, and a prime has all; of
-// the primes there are n/ln n, more than x/ln x for x ≥ 17 (Rosser and
+// divisions returns the minimum number of divisions in an event with this
+// limit. sysbench divides every number from 3 to the limit by 2, 3, … up to its
+// root until one divides it. Every number has one division, and a prime has
+// all. There are n/ln n primes up to n, more than x/ln x for x ≥ 17 (Rosser and
 // Schoenfeld 1962), and those above n/2 have √(n/2) divisions each.
 func divisions(limit int64) float64 {
 	n := float64(limit)

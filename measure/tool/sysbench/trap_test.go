@@ -40,7 +40,8 @@ func TestAnEmptyLoopIsNoFigure(t *testing.T) {
 		out := g.Output
 		out.Stdout = bytes.Replace(out.Stdout, []byte(was), []byte(c.events), 1)
 		_, err := New().Parse(out, g.Params)
-		if c.ok != (err == nil) || err != nil && (!fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "removed the loop")) {
+		if c.ok != (err == nil) || err != nil &&
+			(!fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "removed the loop")) {
 			t.Errorf("%s events (it had %g): %v", c.events, r.Work, err)
 		}
 	}
@@ -105,7 +106,7 @@ func TestRefusesAnotherTestsOutput(t *testing.T) {
 		for k, v := range change {
 			g.Params[k] = v
 		}
-		if r, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "was asked for") {
+		if r, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "instead of") {
 			t.Errorf("%s with %v gives %v, %v", name, change, r.Values, err)
 		}
 	}

@@ -1,21 +1,20 @@
 // Package tooltest is the suite that every tool passes.
 //
-// A tool's testdata holds what real programs printed, as txtar archives: a
-// head that names the tool, its version, the system and the command, then the
-// files of the output. Nothing in them is made up.
+// A tool's testdata holds the output of real programs as txtar archives: a head
+// with the tool, its version, the system and the command, then the output
+// files. None of them is invented.
 //
 //	tool: sysbench
 //	version: 1.0.20
 //	system: Debian 12 (bookworm), amd64
 //	command: sysbench cpu --time=1 … run
 //	params: time=1s
-//	-- version --    what the version command printed
-//	-- stdout --     as the program printed it; stderr likewise
+//	-- version --      output of the version command
+//	-- stdout --       standard output; stderr likewise
 //	-- output.json --  a file that Command keeps
-//	-- want --       what Parse makes of it: one value a line, or "error KIND: text"
+//	-- want --         the result of Parse: one value per line, or "error KIND: text"
 //
-// `go test -update` writes the want files anew; read them before you believe
-// them.
+// `go test -update` rewrites the want files; review them.
 package tooltest
 
 import (
@@ -40,7 +39,7 @@ import (
 	"bakeoff/measure/tool"
 )
 
-var update = flag.Bool("update", false, "write what stored outputs should give anew")
+var update = flag.Bool("update", false, "rewrite the expected results of stored outputs")
 
 // Golden is a stored output.
 type Golden struct {
@@ -120,7 +119,7 @@ func Run(t *testing.T, x tool.Tool) {
 	t.Run("doc", func(t *testing.T) { checkDoc(t, x) })
 	all := Load(t, x)
 	if len(all) == 0 {
-		t.Error("there is no stored output of it")
+		t.Error("there is no stored output")
 	}
 	for _, g := range all {
 		t.Run(filepath.Base(g.Path), func(t *testing.T) {
@@ -142,7 +141,8 @@ func checkDoc(t *testing.T, x tool.Tool) {
 	if !name.MatchString(d.Name) || d.Program == "" || len(d.VersionArgs) == 0 {
 		t.Errorf("name %q, program %q, version arguments %q", d.Name, d.Program, d.VersionArgs)
 	}
-	if d.Summary == "" || strings.HasSuffix(d.Summary, ".") || len(d.Source) == 0 || d.Parser < 1 || d.Cache == "" || d.State == "" {
+	if d.Summary == "" || strings.HasSuffix(d.Summary, ".") || len(d.Source) == 0 || d.Parser < 1 || d.Cache == "" ||
+		d.State == "" {
 		t.Errorf("summary %q, source %q, parser %d, state %q, cache %q", d.Summary, d.Source, d.Parser, d.State, d.Cache)
 	}
 	for system, packages := range d.Packages {
@@ -155,7 +155,8 @@ func checkDoc(t *testing.T, x tool.Tool) {
 	}
 	primary := 0
 	for i, m := range d.Metrics {
-		if !name.MatchString(m.Name) || m.Unit == "" || m.Doc == "" || slices.ContainsFunc(d.Metrics[:i], func(o sample.Metric) bool { return o.Name == m.Name }) {
+		if !name.MatchString(m.Name) || m.Unit == "" || m.Doc == "" ||
+			slices.ContainsFunc(d.Metrics[:i], func(o sample.Metric) bool { return o.Name == m.Name }) {
 			t.Errorf("metric %+v: no name, unit or meaning, or twice", m)
 		}
 		if m.Primary {
@@ -163,7 +164,7 @@ func checkDoc(t *testing.T, x tool.Tool) {
 		}
 	}
 	if primary != 1 {
-		t.Errorf("%d primary metrics, and one is right", primary)
+		t.Errorf("%d primary metrics instead of one", primary)
 	}
 	checkCommand(t, x)
 }
@@ -184,28 +185,27 @@ func checkCommand(t *testing.T, x tool.Tool) {
 		t.Error("no estimate of its time")
 	}
 	if i := slices.IndexFunc(d.Params, func(s param.Spec) bool { return s.Name == d.Volume }); d.Volume != "" && i < 0 {
-		t.Errorf("the volume is to be in the parameter %q, which there is not", d.Volume)
+		t.Errorf("there is no parameter %q for the volume", d.Volume)
 	}
 	cmd, err := x.Command(p, At())
 	if err != nil || len(cmd.Argv) == 0 || cmd.Argv[0] != d.Program {
 		t.Errorf("the defaults make %q (%v)", cmd.Argv, err)
 	}
 	for _, s := range unheard(x) {
-		t.Errorf("parameter %s: nothing that is executed is otherwise by it", s)
+		t.Errorf("parameter %s has no effect on any command", s)
 	}
 	for blob := range cmd.Keep {
 		if !regexp.MustCompile(`^[a-z0-9.-]+$`).MatchString(blob) {
-			t.Errorf("the kept file %q has no name for one", blob)
+			t.Errorf("invalid name %q of a kept file", blob)
 		}
 	}
 }
 
-// unheard names the parameters that neither change what is executed nor are
-// refused: one that is passed over in silence measures something else than was
-// asked.
+// unheard names the parameters that neither change a command nor are refused. A
+// silently ignored parameter would measure something else than was requested.
 func unheard(x tool.Tool) (names []string) {
 	for _, s := range x.Doc().Params {
-		// That of the volume is where Place.Data lies.
+		// The volume's parameter decides Place.Data.
 		if s.Name != x.Doc().Volume && !heard(x, s) {
 			names = append(names, s.Name)
 		}
@@ -225,11 +225,11 @@ func heard(x tool.Tool, s param.Spec) bool {
 			}
 		}
 	}
-	return !tried // any text is allowed, and which would differ is not known
+	return !tried // any text is allowed, so no other value is known
 }
 
 // bases are the defaults, and the defaults with each choice of each parameter:
-// some parameters are of one choice only.
+// some parameters apply to one choice only.
 func bases(d tool.Doc) []param.Values {
 	out := []param.Values{param.Defaults(d.Params)}
 	for _, s := range d.Params {
@@ -242,7 +242,8 @@ func bases(d tool.Doc) []param.Values {
 	return out
 }
 
-// others are values of a parameter beside one; none where any text is allowed.
+// others are values of a parameter other than beside; none if any text is
+// allowed.
 func others(s param.Spec, beside string) (out []string) {
 	candidates := s.Enum
 	switch s.Kind {
@@ -265,7 +266,7 @@ func others(s param.Spec, beside string) (out []string) {
 	return out
 }
 
-// all is everything that a tool executes with p, or why it does not.
+// all is everything that a tool executes with p, or its errors.
 func all(x tool.Tool, p param.Values) (out []any) {
 	cmd, err := x.Command(p, At())
 	out = append(out, cmd, fmt.Sprint(err))
@@ -288,7 +289,7 @@ func At() tool.Place {
 	}
 }
 
-// checkGolden compares what Parse makes of a stored output.
+// checkGolden compares the result of Parse with the expected one.
 func checkGolden(t *testing.T, x tool.Tool, g Golden) {
 	before := clone(g.Output)
 	r, err := x.Parse(g.Output, g.Params)
@@ -308,7 +309,8 @@ func checkGolden(t *testing.T, x tool.Tool, g Golden) {
 }
 
 func clone(o tool.Output) tool.Output {
-	o.Stdout, o.Stderr, o.Files, o.Facts = slices.Clone(o.Stdout), slices.Clone(o.Stderr), maps.Clone(o.Files), maps.Clone(o.Facts)
+	o.Stdout, o.Stderr, o.Files, o.Facts = slices.Clone(o.Stdout), slices.Clone(o.Stderr), maps.Clone(o.Files),
+		maps.Clone(o.Facts)
 	for k, b := range o.Files {
 		o.Files[k] = slices.Clone(b)
 	}
@@ -327,7 +329,7 @@ func (g Golden) write(t *testing.T, want string) {
 	}
 }
 
-// render writes a result as want files hold it.
+// render formats a result as in want files.
 func render(r tool.Result, err error) string {
 	if err != nil {
 		return fmt.Sprintf("error %s: %v\n", fault.Of(err), err)
@@ -346,7 +348,7 @@ func render(r tool.Result, err error) string {
 	return b.String()
 }
 
-// Check checks that a result is of what x declares.
+// Check checks that a result contains only what x declares.
 func Check(t testing.TB, x tool.Tool, r tool.Result, err error) {
 	t.Helper()
 	if err != nil {
@@ -373,8 +375,8 @@ func Check(t testing.TB, x tool.Tool, r tool.Result, err error) {
 	}
 }
 
-// checkDamage cuts the output short in many places: what Parse then gives is
-// an error or still of what is declared, and nothing at all is an error.
+// checkDamage truncates the output in many places: Parse must return an error,
+// or only declared values. Empty output must be an error.
 func checkDamage(t *testing.T, x tool.Tool, g Golden) {
 	if r, err := x.Parse(tool.Output{Files: map[string][]byte{}}, g.Params); err == nil {
 		t.Errorf("an empty output gives %v", r.Values)
@@ -391,8 +393,8 @@ func checkDamage(t *testing.T, x tool.Tool, g Golden) {
 	}
 }
 
-// Fuzz gives any output to Parse and to Version; f is the fuzz target of x.
-// The seeds are the stored outputs.
+// Fuzz is the fuzz target of x: it passes any output to Parse and Version. The
+// seeds are the stored outputs.
 func Fuzz(f *testing.F, x tool.Tool) {
 	var files []string
 	for _, g := range Load(f, x) {

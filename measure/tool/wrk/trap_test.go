@@ -39,7 +39,9 @@ bakeoff {"duration_us":1000000,"requests":1000,"bytes":1,"errors":{"connect":0,"
 
 // Its report for people alone is refused: it is rounded, and hides errors.
 func TestNeedsTheScript(t *testing.T) {
-	if _, err := New().Parse(tool.Output{Stdout: []byte("  12585 requests in 1.11s, 52.04MB read\nRequests/sec:  11341.66\n")}, with(nil)); err == nil {
+	if _, err := New().Parse(
+		tool.Output{Stdout: []byte("  12585 requests in 1.11s, 52.04MB read\nRequests/sec:  11341.66\n")},
+		with(nil)); err == nil {
 		t.Error("the report for people was taken")
 	}
 }
@@ -47,11 +49,13 @@ func TestNeedsTheScript(t *testing.T) {
 // Threads, connections and length are always given.
 func TestArgumentsArePinned(t *testing.T) {
 	cmd, err := New().Command(with(param.Values{"time": "1500ms"}), tooltest.At())
-	want := strings.Fields("wrk --threads 1 --connections 50 --duration 2s --timeout 5s --script report.lua http://198.18.0.2:8080/index.html")
+	want := strings.Fields("wrk --threads 1 --connections 50 --duration 2s --timeout 5s --script report.lua " +
+		"http://198.18.0.2:8080/index.html")
 	if err != nil || !slices.Equal(cmd.Argv, want) || !strings.Contains(cmd.Files["report.lua"], "summary.errors") {
 		t.Errorf("%q, %v", cmd, err)
 	}
-	for name, set := range map[string]param.Values{"no time": {"time": "0s"}, "threads": {"threads": "8", "connections": "4"}} {
+	for name, set := range map[string]param.Values{"no time": {"time": "0s"},
+		"threads": {"threads": "8", "connections": "4"}} {
 		if _, err := New().Command(with(set), tooltest.At()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -61,9 +65,10 @@ func TestArgumentsArePinned(t *testing.T) {
 // It drops the connections that cannot be shared out.
 func TestConnectionsThatItDropsAreNoted(t *testing.T) {
 	note := func(threads, connections string) string {
-		return New().(tool.Noter).Notes(with(param.Values{"threads": threads, "connections": connections}), tooltest.At())["connections"]
+		return New().(tool.Noter).Notes(with(param.Values{"threads": threads, "connections": connections}),
+			tooltest.At())["connections"]
 	}
-	if got := note("4", "50"); !strings.HasPrefix(got, "48 of the 50") {
+	if got := note("4", "50"); !strings.HasPrefix(got, "48 instead of 50") {
 		t.Errorf("4 threads, 50 connections: %q", got)
 	}
 	if got := note("2", "50"); got != "" {

@@ -1,25 +1,21 @@
 // Package wrk is the tool wrk: a closed loop of HTTP requests from outside.
+// Pitfalls:
 //
-// What to distrust in it:
-//
-//   - It counts every response as a request, an error page too, and 404s are
-//     fast. Here only those with a good status count for throughput, and any
-//     error holds the comparison back.
-//   - It is a closed loop: it slows down with the server, and its latencies are
-//     those that the server let it have. Where it matters measure the workload
-//     http with a rate.
+//   - It counts every response as a request, even an error page, and 404s are
+//     fast. Here only responses with a status below 400 count for throughput, and
+//     any error withholds the verdict.
+//   - It is a closed loop: it slows down with the server, which hides high
+//     latencies. If latency matters, use the workload http with a rate.
 //   - It gives every thread connections/threads connections and drops the rest:
-//     50 connections on 4 threads are 48. That is noted.
-//   - Threads, connections and length are always given.
-//   - Its report for people is rounded. A script prints what it counted.
+//     50 connections on 4 threads are 48. Notes records that.
+//   - Threads, connections and length are always set.
+//   - Its report for people is rounded. A script prints the exact counts.
 package wrk
 
 import (
 	_ "embed"
 	"fmt"
-	"math"
 	"regexp"
-	"strconv"
 	"time"
 
 	"bakeoff/base/fault"
@@ -47,38 +43,34 @@ func (wrk) Doc() tool.Doc {
 		Name: "wrk", Program: "wrk", VersionArgs: []string{"-v"},
 		Summary: "wrk as the platform ships it: a closed loop of HTTP requests from outside to the environment's nginx",
 		Packages: map[string][]string{
-			"debian": {"wrk"}, "alpine": {"wrk"}, "freebsd": {"wrk"}, "dragonfly": {"wrk"}, "openbsd": {"wrk"}, "netbsd": {"wrk"}, "smartos": {"wrk"},
+			"debian": {"wrk"}, "alpine": {"wrk"}, "freebsd": {"wrk"}, "dragonfly": {"wrk"}, "openbsd": {"wrk"},
+			"netbsd": {"wrk"}, "smartos": {"wrk"},
 		},
 		Metrics: []sample.Metric{
-			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "responses with a status below 400 a second"},
-			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio, Doc: "bytes received a second, heads included"},
-			{Name: "failed-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference, Doc: "share of what it tried that failed: status, connection, read, write, time"},
+			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
+				Doc: "responses with a status below 400, per second"},
+			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio,
+				Doc: "bytes received per second, headers included"},
+			{Name: "failed-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
+				Doc: "share of requests that failed: status, connect, read, write, timeout"},
 		},
 		Params: []param.Spec{
-			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the generator"},
-			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "connections, shared out evenly among the threads, the rest dropped"},
-			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test, whole seconds"},
-			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response, whole seconds"},
+			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the load generator"},
+			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000,
+				Doc: "number of connections, divided evenly among the threads; a remainder is dropped"},
+			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test in whole seconds"},
+			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "timeout of a response in whole seconds"},
 		},
 		Server: tool.Web, State: "carried", Cache: "warm",
-		Time:   func(p param.Values) time.Duration { return seconds(p, "time") + 300*time.Millisecond },
+		Time:   func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 300*time.Millisecond },
 		Parser: 1,
 		Source: []string{"https://github.com/wg/wrk", "G. Tene, How NOT to Measure Latency (coordinated omission), 2013"},
 	}
 	for _, q := range quantiles {
 		d.Metrics = append(d.Metrics, sample.Metric{Name: q.metric, Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-			Doc: q.percent + "th percentile of the latency of a closed loop, in steps of 1 µs"})
+			Doc: q.percent + "th percentile of the latency, closed loop, in steps of 1 µs"})
 	}
 	return d
-}
-
-// seconds rounds a length up: wrk takes whole seconds.
-func seconds(p param.Values, name string) time.Duration {
-	return time.Duration(math.Ceil(p.Duration(name).Seconds())) * time.Second
-}
-
-func count(p param.Values, name string) string {
-	return strconv.Itoa(int(seconds(p, name)/time.Second)) + "s"
 }
 
 const scriptName = "report.lua"
@@ -86,22 +78,25 @@ const scriptName = "report.lua"
 func (wrk) Command(p param.Values, at tool.Place) (tool.Command, error) {
 	switch {
 	case p.Duration("time") <= 0 || p.Duration("timeout") <= 0:
-		return tool.Command{}, fault.New(fault.Invalid, "time and timeout must be more than nothing; write 5s")
+		return tool.Command{}, fault.New(fault.Invalid, "time and timeout must be positive")
 	case p.Int("connections") < p.Int("threads"):
-		return tool.Command{}, fault.New(fault.Invalid, "connections: %s are fewer than %s threads", p.Text("connections"), p.Text("threads"))
+		return tool.Command{}, fault.New(fault.Invalid, "connections: %s is fewer than the number of threads, %s",
+			p.Text("connections"), p.Text("threads"))
 	}
 	return tool.Command{
 		Argv: []string{"wrk", "--threads", p.Text("threads"), "--connections", p.Text("connections"),
-			"--duration", count(p, "time"), "--timeout", count(p, "timeout"), "--script", scriptName, at.URL},
+			"--duration", tool.Seconds(p, "time") + "s", "--timeout", tool.Seconds(p, "timeout") + "s", "--script",
+			scriptName, at.URL},
 		Files: map[string]string{scriptName: script},
 	}, nil
 }
 
-// Notes says how many connections there really are.
+// Notes records the real number of connections.
 func (wrk) Notes(p param.Values, _ tool.Place) map[string]string {
 	asked, threads := p.Int("connections"), max(1, p.Int("threads"))
 	if real := asked / threads * threads; real != asked {
-		return map[string]string{"connections": fmt.Sprintf("%d of the %d asked for: wrk shares them out evenly", real, asked)}
+		return map[string]string{"connections": fmt.Sprintf("%d instead of %d: wrk divides them evenly among its threads",
+			real, asked)}
 	}
 	return nil
 }
@@ -109,11 +104,7 @@ func (wrk) Notes(p param.Values, _ tool.Place) map[string]string {
 var version = regexp.MustCompile(`^wrk (?:[a-z]+/)?v?(\d+\.\d+\.\d+)`)
 
 func (wrk) Version(out []byte) (map[string]string, error) {
-	m := version.FindSubmatch(out)
-	if m == nil {
-		return nil, fmt.Errorf("%.60q is no version of wrk", out)
-	}
-	return map[string]string{"version": string(m[1])}, nil
+	return tool.Version(version, out)
 }
 
 // report is the line that the script prints.
@@ -142,7 +133,7 @@ func (w wrk) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	}
 	good := rep.Requests - rep.Errors["status"]
 	if good <= 0 {
-		return r, fault.New(fault.Subject, "not one good response: %d of %d have a bad status, %d other errors",
+		return r, fault.New(fault.Subject, "no successful response: %d of %d with an error status, %d other errors",
 			rep.Errors["status"], rep.Requests, failed-rep.Errors["status"])
 	}
 	d, took := w.Doc(), rep.DurationUS/1e6

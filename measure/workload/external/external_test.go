@@ -355,7 +355,7 @@ func TestFailuresAreClassed(t *testing.T) {
 		"refused":       {example{}, param.Values{"n": "13"}, fault.Invalid, "13 brings no luck"},
 		"exit code":     {example{script: "echo no luck >&2; exit 3"}, nil, fault.Subject, "sh ended with exit code 3: no luck"},
 		"signal":        {example{script: "kill -SEGV $$"}, nil, fault.Subject, "segmentation fault"},
-		"unreadable":    {example{script: "echo nothing"}, nil, fault.Lab, "no line \"rate\""},
+		"unreadable":    {example{script: "echo nothing"}, nil, fault.Lab, "no line begins with \"rate\""},
 		"not measured":  {example{script: "echo rate 0"}, nil, fault.Subject, "could not measure throughput"},
 		"floods":        {example{script: "head -c 2000000 /dev/zero"}, nil, fault.Subject, "more than 1 MiB"},
 	} {
