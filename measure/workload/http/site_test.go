@@ -39,7 +39,7 @@ func TestSitesAndListsThatAreRefused(t *testing.T) {
 	for want, p := range map[string]param.Values{
 		"neither example nor":     {"site": "other"},
 		"no such file":            {"site": dir + "/none"},
-		"index.html is missing":  {"site": dir},
+		"index.html is missing":   {"site": dir},
 		"neither home, all nor":   {"urls": "some"},
 		"/secret.html is not in":  {"site": "example", "urls": list},
 		"urls: open":              {"site": "example", "urls": dir + "/nothing"},
