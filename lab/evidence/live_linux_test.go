@@ -228,6 +228,22 @@ func (q *quota) share(t *testing.T, percent int) {
 	}
 }
 
+// used tells whether a process of the group has worked.
+func (q *quota) used(t *testing.T) bool {
+	t.Helper()
+	pids, err := os.ReadFile(filepath.Join(q.dir, q.tasks))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range strings.Fields(string(pids)) {
+		stat, err := os.ReadFile("/proc/" + pid + "/schedstat")
+		if spent, _, _ := strings.Cut(string(stat), " "); err == nil && len(spent) > len("99999999") { // nanoseconds: 100 ms and more
+			return true
+		}
+	}
+	return false
+}
+
 // inside is a target whose programs start in the group.
 func (q *quota) inside(t *testing.T) workload.Target {
 	target := workloadtest.Local(t)
@@ -259,11 +275,14 @@ func TestAQuotaHoldsItBack(t *testing.T) {
 		begun := make(chan struct{})
 		go func() {
 			defer close(begun)
-			time.Sleep(time.Second)
-			q.share(t, 15)
+			for end := time.Now().Add(30 * time.Second); !q.used(t) && time.Now().Before(end); {
+				time.Sleep(5 * time.Millisecond)
+			}
+			time.Sleep(1500 * time.Millisecond)
+			q.share(t, 5)
 		}()
 		defer func() { <-begun }()
-		return measured(t, cpu.New(), target, param.Values{"time": "1500ms"}, nil)
+		return measured(t, cpu.New(), target, param.Values{"time": "3s"}, nil)
 	})
 }
 

@@ -1,22 +1,18 @@
 package http
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
 
@@ -35,26 +31,13 @@ func TestTellsThatItStarved(t *testing.T) {
 	if own.delay() < 0 {
 		t.Skip("needs a kernel with schedstats")
 	}
-	target, here := bare(t), local.Conn{CPUs: []int{0}}
+	target, generator := bare(t), 0
 	if runtime.NumCPU() > 1 {
-		_, generator := twoCPUs(t)
-		target, here.CPUs = sides(t, 0)[0].target, []int{generator}
+		_, generator = twoCPUs(t)
+		target = sides(t, 0)[0].target
 	}
-	target.Peer = here
-	ctx, cancel := context.WithCancel(t.Context())
-	var burning sync.WaitGroup
-	defer burning.Wait()
-	defer cancel()
-	for range 4 {
-		began, says := io.Pipe()
-		burning.Go(func() {
-			here.Exec(ctx, conn.Cmd{Argv: []string{"sh", "-c", "echo; while :; do :; done"}, Stdout: says})
-			says.Close()
-		})
-		if _, err := began.Read(make([]byte, 1)); err != nil {
-			t.Fatalf("a busy loop did not start: %v", err)
-		}
-	}
+	target.Peer = local.Conn{CPUs: []int{generator}}
+	burn(t, generator)
 	p := param.Defaults(New().Doc().Params)
 	p["time"], p["timeout"], p["priority"] = "1s", "30s", ordinary
 	if err := New().Prepare(t.Context(), target, p); err != nil {

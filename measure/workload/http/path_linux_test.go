@@ -3,11 +3,13 @@ package http
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,7 +116,7 @@ func across(t *testing.T, rate string) workload.Target {
 	target := bare(t)
 	names, addrs := namespaces(t)
 	if rate != "" {
-		out, err := exec.Command("tc", "-n", names[0], "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "32kb", "latency", "100ms").CombinedOutput()
+		out, err := exec.Command("tc", "-n", names[0], "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "5kb", "latency", "100ms").CombinedOutput()
 		if err != nil {
 			t.Skipf("needs tc (apt-get install iproute2) and a kernel with tbf: %v: %s", err, out)
 		}
@@ -141,17 +143,32 @@ func cellOf(set param.Values) param.Values {
 func TestALinkAtItsCeilingIsGated(t *testing.T) {
 	target := across(t, "20mbit")
 	p := cellOf(param.Values{"time": "2s"})
-	if err := New().Prepare(t.Context(), target, p); err != nil {
-		t.Fatal(err)
-	}
-	trial := trialOf(t, target, p)
-	t.Logf("path %+v, trial %.0f requests/s: %v", *trial.Path, trial.Work.Work/2, failing(trial))
-	// 20 Mbit/s are 2.5 MB/s with all heads of packets.
-	if b := trial.Path.BytesPerSecond; b < 1.5e6 || b > 3.5e6 {
-		t.Errorf("the path carries %.3g B/s (%s)", b, trial.Path.Reason)
-	}
-	if why := failing(trial)["path"]; !strings.Contains(why, "that the way carries") {
-		t.Errorf("gates: %v", failing(trial))
+	const attempts = 5
+	for i := range attempts {
+		target.State = map[string]string{} // the path is measured anew
+		before := probe.ReadHost(nil).CPU
+		if err := New().Prepare(t.Context(), target, p); err != nil {
+			t.Fatal(err)
+		}
+		trial := trialOf(t, target, p)
+		after, gates := probe.ReadHost(nil).CPU, failing(trial)
+		idle := (after.Idle - before.Idle) / (after.Idle - before.Idle + after.Busy() - before.Busy())
+		t.Logf("path %+v, trial %.0f requests/s, %.0f %% idle: %v", *trial.Path, trial.Work.Work/2, 100*idle, gates)
+		// 20 Mbit/s are 2.5 MB/s with all heads of packets.
+		b := trial.Path.BytesPerSecond
+		carries, gated := b >= 1.5e6 && b <= 3.5e6, strings.Contains(gates["path"], "that the way carries")
+		switch {
+		case carries && gated:
+			return
+		case idle < .25 && i+1 < attempts:
+			continue // others may have had the CPU that one of the two measurements needed
+		case !carries:
+			t.Errorf("the path carries %.3g B/s (%s)", b, trial.Path.Reason)
+		}
+		if !gated {
+			t.Errorf("gates: %v", gates)
+		}
+		return
 	}
 }
 
@@ -250,30 +267,40 @@ func TestAnAnswerThatIsAnotherIsGated(t *testing.T) {
 	}
 }
 
+// burn keeps a CPU busy with four loops until the test ends. They run when it
+// returns.
+func burn(t *testing.T, cpu int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var burning sync.WaitGroup
+	t.Cleanup(burning.Wait)
+	t.Cleanup(cancel)
+	for range 4 {
+		began, says := io.Pipe()
+		burning.Go(func() {
+			argv := []string{"sh", "-c", "echo; while :; do :; done"}
+			_, err := local.Conn{CPUs: []int{cpu}}.Exec(ctx, conn.Cmd{Argv: argv, Stdout: says})
+			says.CloseWithError(err)
+		})
+		if _, err := began.Read(make([]byte, 1)); err != nil {
+			t.Fatalf("a busy loop did not start: %v", err)
+		}
+	}
+}
+
 // A generator whose CPU others hold sends its requests late, and what it calls
 // latency is its own.
 func TestALateGeneratorIsGated(t *testing.T) {
 	target := bare(t)
-	target.Peer = local.Conn{CPUs: []int{0}}
+	// Behind others of higher rank it waits, whatever the kernel thinks of short
+	// work.
+	target.Peer = conn.Prefix(local.Conn{CPUs: []int{0}}, "nice", "-n", "10")
 	// With connections for all that piles up nothing waits for one.
 	p := cellOf(param.Values{"time": "1s", "rate": "500/s", "connections": "400", "timeout": "30s", "priority": ordinary})
 	if err := New().Prepare(t.Context(), target, p); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	for range 4 {
-		go func() {
-			local.Conn{CPUs: []int{0}}.Exec(ctx, conn.Command("sh", "-c", "while :; do :; done"))
-			ended <- struct{}{}
-		}()
-	}
-	defer func() {
-		cancel()
-		for range 4 {
-			<-ended
-		}
-	}()
+	burn(t, 0)
 	// Waiting comes in bursts, and the server may have waited as well.
 	var seen []map[string]string
 	for range 6 {
