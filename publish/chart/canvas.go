@@ -15,6 +15,7 @@ type Canvas struct {
 	width float64
 	body  strings.Builder
 	used  map[Mark]bool
+	ticks [][2]float64 // where labels of the axis stand
 }
 
 // NewCanvas begins an element of the given width.
@@ -100,7 +101,20 @@ const (
 )
 
 // Text writes s with its baseline at y.
-func (c *Canvas) Text(x, y float64, a Anchor, class, s string) {
+func (c *Canvas) Text(x, y float64, a Anchor, class, s string) { c.text(x, y, a, class, "", s) }
+
+// Label writes s, cut to the room that there is. A title then has the whole of
+// it, which browsers show under the pointer.
+func (c *Canvas) Label(x, y, room float64, a Anchor, class, s string) {
+	title := ""
+	short := Ends(s, room)
+	if short != s {
+		title = s
+	}
+	c.text(x, y, a, class, title, short)
+}
+
+func (c *Canvas) text(x, y float64, a Anchor, class, title, s string) {
 	if s == "" {
 		return
 	}
@@ -109,23 +123,16 @@ func (c *Canvas) Text(x, y float64, a Anchor, class, s string) {
 		attrs = append(attrs, "text-anchor", string(a))
 	}
 	c.open("text", class, attrs...)
-	c.body.WriteString(">" + html.EscapeString(s) + "</text>")
+	c.title(title)
+	c.body.WriteString(html.EscapeString(s) + "</text>")
 }
 
-// Label writes s, cut to the room that there is; the whole of it stands in a
-// title, which browsers show under the pointer.
-func (c *Canvas) Label(x, y, room float64, a Anchor, class, s string) {
-	short := Ends(s, room)
-	if short == s {
-		c.Text(x, y, a, class, s)
-		return
+// title ends the start of an element, and gives it a title.
+func (c *Canvas) title(s string) {
+	c.body.WriteString(">")
+	if s != "" {
+		c.body.WriteString("<title>" + html.EscapeString(s) + "</title>")
 	}
-	attrs := []string{"x", num(x), "y", num(y)}
-	if a != Start {
-		attrs = append(attrs, "text-anchor", string(a))
-	}
-	c.open("text", class, attrs...)
-	c.body.WriteString("><title>" + html.EscapeString(s) + "</title>" + html.EscapeString(short) + "</text>")
 }
 
 // crowd is the number of dots from which on they are placed on whole units.
@@ -159,10 +166,7 @@ func (c *Canvas) Points(xs, ys []float64, class string) {
 // pointer; End closes it.
 func (c *Canvas) Begin(class, title string) {
 	c.open("g", class)
-	c.body.WriteString(">")
-	if title != "" {
-		c.body.WriteString("<title>" + html.EscapeString(title) + "</title>")
-	}
+	c.title(title)
 }
 
 // End closes a group.

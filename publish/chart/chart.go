@@ -55,7 +55,12 @@ const (
 	Better   Mark = "better"
 	Worse    Mark = "worse"
 	Same     Mark = "same"
-	Open     Mark = "open"     // undecided
-	Plain    Mark = "plain"    // no verdict is meant
+	Open     Mark = "open"     // inconclusive
+	Plain    Mark = "plain"    // without a verdict
 	Baseline Mark = "baseline" // what others are compared with
 )
+
+// Sign is a shape for the mark, for eyes that colors do not reach.
+func (m Mark) Sign() string {
+	return map[Mark]string{Better: "▲", Worse: "▼", Same: "=", Open: "?", Plain: "∅"}[m]
+}

@@ -56,7 +56,7 @@ func Ends(s string, room float64) string {
 	// As in Fit: what cannot fit even if it were narrow is not measured.
 	if most := int(room/(0.3*em)) + 2; len(rs) > 2*most {
 		rs = slices.Concat(rs[:most], rs[len(rs)-most:])
-	} else if TextWidth(s) <= room {
+	} else if s == "" || TextWidth(s) <= room {
 		return s
 	}
 	head, tail := (len(rs)+1)/2, len(rs)/2

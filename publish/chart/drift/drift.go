@@ -38,29 +38,26 @@ func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:    "drift",
 		Summary: "values in the order of the blocks, as deviations from each contender's own median",
-		Read: "Time goes from left to right, with a line at the start of each block. Each panel has a scale of its own, " +
-			"which is written beside it. A slope or a jump that all panels share is the machine's: the design cancels it. " +
-			"One that a single panel has is that contender's.",
+		Read: "Time runs from left to right, and a line marks the start of each block. Each contender has a panel with " +
+			"its own scale, written next to it. A slope or jump that all panels share comes from the machine, and the " +
+			"design cancels it. One that only a single panel shows comes from that contender.",
 	}
 }
 
 // Title names the figure.
-func (f Figure) Title() string { return f.Of + ": in the order of measuring" }
+func (f Figure) Title() string { return f.Of + ": in the order of measurement" }
 
-// Desc says how far each contender strays.
+// Desc says how far each contender strays from its median.
 func (f Figure) Desc() string {
-	var b strings.Builder
-	for _, r := range f.Rows {
-		if reach, ok := r.reach(); ok && len(r.Values) == 1 {
-			fmt.Fprintf(&b, "%s has one value. ", chart.Fit(r.Label, 400))
-		} else if ok {
-			fmt.Fprintf(&b, "%s stays within %s of its median. ", chart.Fit(r.Label, 400), percent(reach))
-		} else {
-			fmt.Fprintf(&b, "%s has no values. ", chart.Fit(r.Label, 400))
+	return chart.Sentences(f.Rows, func(r Row) (string, string) {
+		switch reach, ok := r.reach(); {
+		case ok && len(r.Values) == 1:
+			return r.Label, " has one value"
+		case ok:
+			return r.Label, " stays within " + percent(reach) + " of its median"
 		}
-	}
-	b.WriteString("From left to right: the blocks in their order.")
-	return b.String()
+		return r.Label, " has no values"
+	}) + "From left to right: the blocks in their order."
 }
 
 // deviation is how far v is from the median, as a share of it.
@@ -118,7 +115,7 @@ func (f Figure) Table() chart.Table {
 	slices.Sort(blocks)
 	for n, b := range blocks {
 		if n == tableRows {
-			t.Note = fmt.Sprintf("The first %d of %d blocks; all are in results.json.", tableRows, len(blocks))
+			t.Note = fmt.Sprintf("The first %d of %d blocks. results.json has all of them.", tableRows, len(blocks))
 			break
 		}
 		row := []string{fmt.Sprint(b)}
@@ -152,17 +149,12 @@ const (
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
-	c := chart.NewCanvas(id, width)
-	narrow := c.Width() < 560
-	x0, x1, row, top := 8.0, c.Width()-8, panel+gap+18, 18.0
-	if !narrow {
-		gutter := 60.0
-		for _, r := range f.Rows {
-			gutter = max(gutter, chart.TextWidth(chart.Fit(r.Label, 180)))
-		}
-		x0, x1, row, top = gutter+22, c.Width()-72, panel+gap, 0
+	c := chart.NewRows(id, width, 8, 78, f.Rows, func(r Row) string { return r.Label })
+	row, top := panel+gap, 0.0 // height of a row, and its panel's place in it
+	if c.Narrow {
+		row, top = panel+gap+18, 18
 	}
-	place, starts := f.order(x0, x1)
+	place, starts := f.order(c.X0, c.X1)
 	for i, r := range f.Rows {
 		y := head + row*float64(i)
 		reach, ok := r.reach()
@@ -174,14 +166,8 @@ func (f Figure) Draw(id string, width float64) string {
 			text = percent(reach)
 		}
 		c.Begin("row", r.Label+": "+text)
-		if narrow {
-			c.Label(2, y+12, c.Width()*0.6, chart.Start, "label", r.Label)
-			c.Text(c.Width()-2, y+12, chart.End, "value", text)
-		} else {
-			c.Label(4, y+panel/2+4, x0-16, chart.Start, "label", r.Label)
-			c.Text(x1+10, y+panel/2+4, chart.Start, "value", text)
-		}
-		c.Rect(x0, y+top, x1-x0, panel, "panel")
+		c.Name(y, panel, r.Label, text)
+		c.Rect(c.X0, y+top, c.X1-c.X0, panel, "panel")
 		var lines strings.Builder
 		for _, x := range starts {
 			fmt.Fprintf(&lines, "M%.1f %.1fv%.0f", x, y+top, panel)
@@ -189,16 +175,16 @@ func (f Figure) Draw(id string, width float64) string {
 		if lines.Len() > 0 {
 			c.Path(lines.String(), "grid")
 		}
-		c.Line(x0, y+top+panel/2, x1, y+top+panel/2, "rule")
+		c.Line(c.X0, y+top+panel/2, c.X1, y+top+panel/2, "rule")
 		dots(c, r, reach, place, y+top+panel/2)
 		c.End()
 	}
 	bottom := head + row*float64(len(f.Rows))
-	c.Text(x0, bottom+12, chart.Start, "direction", extent(len(starts)))
+	c.Text(c.X0, bottom+12, chart.Start, "direction", extent(len(starts)))
 	return c.SVG(bottom+foot, f.Title(), f.Desc())
 }
 
-// extent says what goes from left to right.
+// extent labels the axis of time.
 func extent(blocks int) string {
 	if blocks == 1 {
 		return "one block, in order →"
@@ -206,7 +192,7 @@ func extent(blocks int) string {
 	return fmt.Sprintf("%d blocks, in order →", blocks)
 }
 
-func dots(c *chart.Canvas, r Row, reach float64, place func(Value) float64, y float64) {
+func dots(c chart.Rows, r Row, reach float64, place func(Value) float64, y float64) {
 	var xs, ys []float64
 	for _, v := range r.Values {
 		d, ok := r.deviation(v.Value)

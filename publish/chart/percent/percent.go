@@ -4,7 +4,6 @@ package percent
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"bakeoff/publish/chart"
@@ -18,7 +17,7 @@ type Row struct {
 	// is not known: a bound that is nil is drawn as an arrow.
 	Value, Lo, Hi *float64
 	Mark          chart.Mark
-	// Note is said beside the value: "undecided".
+	// Note stands next to the value: "inconclusive".
 	Note string
 }
 
@@ -40,10 +39,10 @@ func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:    "percent",
 		Summary: "difference from the baseline in percent, with its interval and the margin",
-		Read: "A bar ends at the estimate, and the whisker spans the interval. A whisker inside the shaded band means " +
-			"that the two are equivalent within the margin; one that does not touch zero means that they differ; " +
-			"anything else is undecided. Where differences are of very different size the axis is stretched: even steps " +
-			"near zero, and multiplying ones further out. The numbers on the axis always hold.",
+		Read: "Each bar ends at the estimate, and the whisker spans the confidence interval. A whisker inside the shaded " +
+			"band means that the two are equivalent within the margin. A whisker that does not touch zero means that " +
+			"they differ. Anything else is inconclusive. If differences vary widely in size, the axis is stretched: " +
+			"linear near zero, logarithmic further out. The numbers on the axis are always right.",
 	}
 }
 
@@ -54,15 +53,11 @@ func (f Figure) Title() string {
 
 // Desc says every row in words.
 func (f Figure) Desc() string {
-	var b strings.Builder
-	for _, r := range f.Rows {
-		fmt.Fprintf(&b, "%s: %s. ", chart.Fit(r.Label, 400), f.value(r, true))
-	}
+	s := chart.Sentences(f.Rows, func(r Row) (string, string) { return r.Label, ": " + f.value(r, true) })
 	if f.Axis.Stretched {
-		b.WriteString("The axis is stretched near zero. ")
+		s += "The axis is stretched near zero. "
 	}
-	fmt.Fprintf(&b, "To the right is %s.", f.More)
-	return b.String()
+	return s + "To the right is " + f.More + "."
 }
 
 // value says the estimate of a row, and its interval where long.
@@ -125,74 +120,45 @@ const (
 	step   = 28.0 // a row on a desk
 	tall   = 44.0 // a row on a phone: its label stands above its bar
 	barH   = 12.0
-	valueW = 196.0
+	valueW = 232.0
+	signW  = 16.0
 )
-
-// layout is where things stand at one width.
-type layout struct {
-	x0, x1 float64 // of the plot
-	row    float64
-	narrow bool
-}
-
-func (f Figure) layout(width float64) layout {
-	if width < 560 {
-		return layout{x0: 18, x1: width - 18, row: tall, narrow: true}
-	}
-	gutter := 60.0
-	for _, r := range f.Rows {
-		gutter = max(gutter, chart.TextWidth(chart.Fit(r.Label, 180)))
-	}
-	return layout{x0: gutter + 26, x1: width - valueW - 36, row: step}
-}
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
-	c := chart.NewCanvas(id, width)
-	l := f.layout(c.Width())
-	bottom := head + l.row*float64(len(f.Rows)) + 6
-	at := func(v float64) float64 { return l.x0 + f.Axis.Position(v)*(l.x1-l.x0) }
+	c := chart.NewRows(id, width, 18, valueW, f.Rows, func(r Row) string { return r.Label })
+	row, line := step, step/2 // height of a row, and its bar's place in it
+	if c.Narrow {
+		row, line = tall, 27
+	}
+	bottom := head + row*float64(len(f.Rows)) + 6
+	at := func(v float64) float64 { return c.X0 + f.Axis.Position(v)*(c.X1-c.X0) }
 
 	if lo, hi, ok := f.Axis.Band(); ok {
 		c.Rect(at(lo), head, at(hi)-at(lo), bottom-head, "band")
 	}
-	f.directions(c, l, at)
-	f.ticks(c, l, at, bottom)
+	f.directions(c, at)
+	for _, v := range f.Axis.ticks() {
+		c.Tick(at(v), 31, head-4, bottom, f.Axis.tick(v))
+	}
 	c.Line(at(f.Axis.zero()), head-2, at(f.Axis.zero()), bottom, "zero")
 	for i, r := range f.Rows {
-		y := head + l.row*float64(i) + 4
+		y := head + row*float64(i) + 2
 		c.Begin("row", r.Label+": "+f.value(r, true))
-		if l.narrow {
-			c.Label(l.x0-12, y+12, (l.x1-l.x0)*0.4, chart.Start, "label", r.Label)
-			c.Label(l.x1+12, y+12, (l.x1-l.x0)*0.6, chart.End, "value", strings.TrimSpace(sign(r.Mark)+" "+f.beside(r)))
-			f.bar(c, l, at, r, y+27)
+		if c.Narrow {
+			c.Name(y, row, r.Label, strings.TrimSpace(r.Mark.Sign()+" "+f.beside(r)))
 		} else {
-			c.Label(4, y+step/2+1, l.x0-24, chart.Start, "label", r.Label)
-			c.Text(l.x1+18, y+step/2+1, chart.Start, "sign mark-"+string(r.Mark), sign(r.Mark))
-			c.Label(l.x1+34, y+step/2+1, valueW, chart.Start, "value", f.beside(r))
-			f.bar(c, l, at, r, y+step/2-3)
+			c.Name(y, row, r.Label, "")
+			c.Text(c.X1+18, y+line+4, chart.Start, "sign mark-"+string(r.Mark), r.Mark.Sign())
+			c.Label(c.X1+18+signW, y+line+4, valueW-18-signW, chart.Start, "value", f.beside(r))
 		}
+		f.bar(c, at, r, y+line)
 		c.End()
 	}
 	return c.SVG(bottom+4, f.Title(), f.Desc())
 }
 
-// sign is a shape for eyes that colours do not reach.
-func sign(m chart.Mark) string {
-	switch m {
-	case chart.Same:
-		return "="
-	case chart.Better:
-		return "▲"
-	case chart.Worse:
-		return "▼"
-	case chart.Open:
-		return "?"
-	}
-	return ""
-}
-
-// beside is what stands beside a bar.
+// beside is what stands next to a bar.
 func (f Figure) beside(r Row) string {
 	s := f.value(r, false)
 	if r.Value != nil && (r.Lo != nil || r.Hi != nil) {
@@ -205,9 +171,9 @@ func (f Figure) beside(r Row) string {
 	return s
 }
 
-func (f Figure) directions(c *chart.Canvas, l layout, at func(float64) float64) {
+func (f Figure) directions(c chart.Rows, at func(float64) float64) {
 	zero := at(f.Axis.zero())
-	left, right := zero-l.x0+10, l.x1-zero+10
+	left, right := zero-c.X0+10, c.X1-zero+10
 	less, more := "← "+f.Less, f.More+" →"
 	switch {
 	case f.Neutral:
@@ -216,8 +182,8 @@ func (f Figure) directions(c *chart.Canvas, l layout, at func(float64) float64) 
 	default:
 		less = fitting(left, "← "+f.Less+" (better)", "← better")
 	}
-	c.Label(min(zero-8, l.x1), 14, left, chart.End, "direction", less)
-	c.Label(max(zero+8, l.x0), 14, right, chart.Start, "direction", more)
+	c.Label(min(zero-8, c.X1), 14, left, chart.End, "direction", less)
+	c.Label(max(zero+8, c.X0), 14, right, chart.Start, "direction", more)
 }
 
 // fitting is whole where there is room for it, else what matters of it.
@@ -228,77 +194,33 @@ func fitting(room float64, whole, short string) string {
 	return whole
 }
 
-// ticks draws the axis; labels that would touch an earlier, more important
-// one are left out with their line.
-func (f Figure) ticks(c *chart.Canvas, l layout, at func(float64) float64, bottom float64) {
-	type span struct{ lo, hi float64 }
-	var taken []span
-next:
-	for _, v := range f.Axis.ticks() {
-		text, x := f.Axis.tick(v), at(v)
-		half := chart.TextWidth(text)/2 + 5
-		s := span{x - half, x + half}
-		if s.lo < 0 || s.hi > c.Width() {
-			continue
-		}
-		for _, t := range taken {
-			if s.lo < t.hi && t.lo < s.hi {
-				continue next
-			}
-		}
-		taken = append(taken, s)
-		if v != f.Axis.zero() {
-			c.Line(x, head-4, x, bottom, "grid")
-		}
-		c.Text(x, 31, chart.Middle, "tick", text)
-	}
-}
-
 // bar draws one row at the height y of its middle.
-func (f Figure) bar(c *chart.Canvas, l layout, at func(float64) float64, r Row, y float64) {
+func (f Figure) bar(c chart.Rows, at func(float64) float64, r Row, y float64) {
 	if r.Value == nil && r.Lo == nil && r.Hi == nil {
-		c.Line(l.x0, y, l.x1, y, "nothing")
+		c.Line(c.X0, y, c.X1, y, "nothing")
 		return
-	}
-	zero := at(f.Axis.zero())
-	v := zero
-	if r.Value != nil {
-		v = at(*r.Value)
-		c.Bar(zero, y-barH/2, v-zero, barH, r.Mark)
-	}
-	lo, hi := l.x0, l.x1
-	if r.Lo != nil {
-		lo = at(*r.Lo)
-	}
-	if r.Hi != nil {
-		hi = at(*r.Hi)
-	}
-	if r.Lo == nil && r.Hi == nil {
-		c.Line(v, y-barH/2-2, v, y+barH/2+2, "whisker")
-		return
-	}
-	for _, class := range []string{"halo", "whisker"} {
-		c.Line(lo, y, hi, y, class)
-		end(c, lo, y, r.Lo == nil, -1, class)
-		end(c, hi, y, r.Hi == nil, +1, class)
 	}
 	if r.Value != nil {
-		c.Line(v, y-barH/2-2, v, y+barH/2+2, "estimate")
+		zero := at(f.Axis.zero())
+		c.Bar(zero, y-barH/2, at(*r.Value)-zero, barH, r.Mark)
 	}
-}
-
-// end draws an end of a whisker: a cap, or an arrow where there is no bound.
-func end(c *chart.Canvas, x, y float64, open bool, side float64, class string) {
-	if open {
-		c.Line(x, y, x-side*6, y-4, class)
-		c.Line(x, y, x-side*6, y+4, class)
-		return
+	if r.Lo != nil || r.Hi != nil {
+		lo, hi := c.X0, c.X1
+		if r.Lo != nil {
+			lo = at(*r.Lo)
+		}
+		if r.Hi != nil {
+			hi = at(*r.Hi)
+		}
+		c.Whisker(lo, hi, y, r.Lo == nil, r.Hi == nil)
 	}
-	c.Line(x, y-4, x, y+4, class)
+	if r.Value != nil {
+		c.Line(at(*r.Value), y-barH/2-2, at(*r.Value), y+barH/2+2, "estimate")
+	}
 }
 
 // finite reports whether v can be placed on an axis of ratios (or of
 // differences).
 func finite(v *float64, difference bool) bool {
-	return v != nil && !math.IsNaN(*v) && !math.IsInf(*v, 0) && (difference || *v > 0)
+	return chart.Known(v) && (difference || *v > 0)
 }

@@ -1,6 +1,7 @@
 package points
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -107,7 +108,7 @@ func spans(rows []Row) [][2]float64 {
 	for _, r := range rows {
 		vs := finite(r.Values)
 		for _, v := range []*float64{r.Median, r.Lo, r.Hi} {
-			if v != nil && !math.IsNaN(*v) && !math.IsInf(*v, 0) {
+			if chart.Known(v) {
 				vs = append(vs, *v)
 			}
 		}
@@ -115,15 +116,7 @@ func spans(rows []Row) [][2]float64 {
 			out = append(out, [2]float64{slices.Min(vs), slices.Max(vs)})
 		}
 	}
-	slices.SortFunc(out, func(a, b [2]float64) int {
-		switch {
-		case a[0] < b[0]:
-			return -1
-		case a[0] > b[0]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(out, func(a, b [2]float64) int { return cmp.Compare(a[0], b[0]) })
 	var merged [][2]float64
 	for _, r := range out {
 		if n := len(merged); n > 0 && r[0] <= merged[n-1][1] {

@@ -35,11 +35,11 @@ func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:    "points",
 		Summary: "every raw value, with the median of each contender and its interval",
-		Read: "Every dot is one trial; dots are spread upwards and downwards only so that they do not hide each other. " +
-			"The upright line is the median, the box around it its interval. Where contenders are far apart the axis is " +
-			"broken into pieces (marked by a double line), each with numbers and a scale of its own, so that the spread of each stays " +
-			"visible. These intervals describe each contender alone; verdicts come from the comparison within blocks, " +
-			"which is sharper: whether two boxes overlap decides nothing.",
+		Read: "Each dot is one trial. Dots are spread up and down only so that they do not hide each other. The upright " +
+			"line is the median, the box around it its confidence interval. Where contenders are far apart, a double " +
+			"line breaks the axis into pieces, each with its own scale, so that the spread of each contender stays " +
+			"visible. A box describes one contender. Verdicts come from the comparison within blocks, which is more " +
+			"precise: overlapping boxes decide nothing.",
 	}
 }
 
@@ -48,13 +48,9 @@ func (f Figure) Title() string { return f.Of + ": raw values" }
 
 // Desc says the median of each row in words.
 func (f Figure) Desc() string {
-	var b strings.Builder
-	for _, r := range f.Rows {
-		fmt.Fprintf(&b, "%s: median %s, interval %s to %s, %s. ", chart.Fit(r.Label, 400),
-			f.text(r.Median), f.text(r.Lo), f.text(r.Hi), r.count())
-	}
-	b.WriteString(f.Better + ".")
-	return b.String()
+	return chart.Sentences(f.Rows, func(r Row) (string, string) {
+		return r.Label, fmt.Sprintf(": median %s, interval %s to %s, %s", f.text(r.Median), f.text(r.Lo), f.text(r.Hi), r.count())
+	}) + f.Better + "."
 }
 
 func (f Figure) text(v *float64) string {
@@ -89,53 +85,43 @@ const (
 	head   = 14.0
 	step   = 38.0
 	tall   = 52.0
-	foot   = 34.0
-	valueW = 136.0
+	foot   = 38.0
+	valueW = 154.0
 	gapW   = 16.0
 )
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
-	c := chart.NewCanvas(id, width)
-	narrow := c.Width() < 560
-	x0, x1, row := 14.0, c.Width()-14, tall
-	if !narrow {
-		gutter := 60.0
-		for _, r := range f.Rows {
-			gutter = max(gutter, chart.TextWidth(chart.Fit(r.Label, 180)))
-		}
-		x0, x1, row = gutter+22, c.Width()-valueW-18, step
+	c := chart.NewRows(id, width, 14, valueW, f.Rows, func(r Row) string { return r.Label })
+	row, line := step, step/2 // height of a row, and its dots' place in it
+	if c.Narrow {
+		row, line = tall, 31
 	}
 	bottom := head + row*float64(len(f.Rows))
-	panels := pieces(f.Rows, x0, x1)
+	panels := pieces(f.Rows, c.X0, c.X1)
 	unitName := axes(c, panels, f.Unit, bottom)
-	c.Text(x0, bottom+31, chart.Start, "direction", strings.TrimPrefix(unitName+", ", ", ")+f.Better)
+	c.Text(c.X0, bottom+31, chart.Start, "direction", strings.TrimPrefix(unitName+", ", ", ")+f.Better)
 	for i, r := range f.Rows {
 		y := head + row*float64(i)
 		c.Begin("row", r.Label+": median "+f.text(r.Median)+", "+r.count())
-		middle := y + row/2
-		if narrow {
-			c.Label(2, y+12, c.Width()*0.42, chart.Start, "label", r.Label)
-			c.Label(c.Width()-2, y+12, c.Width()*0.55, chart.End, "value", f.beside(r))
-			middle = y + 31
+		if c.Narrow {
+			c.Name(y, row, r.Label, f.text(r.Median)+", "+r.count())
 		} else {
-			c.Label(4, middle+4, x0-16, chart.Start, "label", r.Label)
-			c.Text(x1+16, middle-2, chart.Start, "value", f.text(r.Median))
-			c.Text(x1+16, middle+12, chart.Start, "small", r.count())
+			c.Name(y, row, r.Label, "")
+			c.Text(c.X1+16, y+line-2, chart.Start, "value", f.text(r.Median))
+			c.Text(c.X1+16, y+line+12, chart.Start, "small", r.count())
 		}
 		for _, p := range panels {
-			c.Line(p.x0, middle, p.x1, middle, "rule")
+			c.Line(p.x0, y+line, p.x1, y+line, "rule")
 		}
-		draw(c, panels, r, middle)
+		draw(c, panels, r, y+line)
 		c.End()
 	}
-	return c.SVG(bottom+foot+4, f.Title(), f.Desc())
+	return c.SVG(bottom+foot, f.Title(), f.Desc())
 }
 
-func (f Figure) beside(r Row) string { return f.text(r.Median) + ", " + r.count() }
-
 // draw draws the dots, then the interval and the median of one row.
-func draw(c *chart.Canvas, panels []piece, r Row, y float64) {
+func draw(c chart.Rows, panels []piece, r Row, y float64) {
 	var xs, ys []float64
 	for i, v := range r.Values {
 		if p := find(panels, v); p != nil {
@@ -169,7 +155,7 @@ func spread(i int) float64 {
 
 // axes draws the ticks of every piece and the breaks between them. It
 // returns the unit with its prefix where one holds for the whole axis.
-func axes(c *chart.Canvas, panels []piece, u string, bottom float64) string {
+func axes(c chart.Rows, panels []piece, u string, bottom float64) string {
 	name := common(panels, u)
 	var all [][]tick
 	for i, p := range panels {
@@ -181,9 +167,16 @@ func axes(c *chart.Canvas, panels []piece, u string, bottom float64) string {
 			c.Line(x+2.5, head-6, x+2.5, bottom+4, "break")
 		}
 	}
-	for _, t := range legible(all, c.Width()) {
-		c.Line(t.x, head-6, t.x, bottom, "grid")
-		c.Text(t.x, bottom+14, chart.Middle, "tick", t.label)
+	// The first tick of every piece comes before the others: without it a piece
+	// has no number at all.
+	for _, first := range []bool{true, false} {
+		for _, ticks := range all {
+			for i, t := range ticks {
+				if first == (i == 0) {
+					c.Tick(t.x, bottom+14, head-6, bottom, t.label)
+				}
+			}
+		}
 	}
 	return name
 }
@@ -207,29 +200,10 @@ type tick struct {
 	label string
 }
 
-// legible leaves out ticks that would touch another or the edge. The first of
-// every piece comes before the others: without it a piece has no number at all.
-func legible(pieces [][]tick, width float64) (out []tick) {
-	for _, first := range []bool{true, false} {
-		for _, ticks := range pieces {
-			for i, t := range ticks {
-				half := chart.TextWidth(t.label) / 2
-				touches := slices.ContainsFunc(out, func(o tick) bool {
-					return math.Abs(o.x-t.x) < half+chart.TextWidth(o.label)/2+6
-				})
-				if first == (i == 0) && !touches && t.x >= half && t.x+half <= width {
-					out = append(out, t)
-				}
-			}
-		}
-	}
-	return out
-}
-
 func finite(vs []float64) []float64 {
 	var out []float64
 	for _, v := range vs {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if chart.Known(&v) {
 			out = append(out, v)
 		}
 	}

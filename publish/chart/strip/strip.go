@@ -4,7 +4,7 @@ package strip
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 
 	"bakeoff/publish/chart"
@@ -33,33 +33,34 @@ func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:    "strip",
 		Summary: "where the time of the CPUs went, and how busy the load generator was",
-		Read: "The left bar is the time of the CPUs that the environment ran on: busy, stolen by another guest of the same " +
-			"machine, waiting for a disk, idle. The right bar is the load generator. Where the subject is idle and the " +
-			"generator is full, the generator was measured; where both have room, something between them was.",
+		Read: "The left bar divides the time of the environment’s CPUs into busy, stolen by another guest of the same " +
+			"machine, waiting for a disk, and idle. The right bar is the load generator. If the environment is idle and " +
+			"the generator is full, the run measured the generator. If both have room, something between them was the " +
+			"bottleneck.",
 	}
 }
 
 // Title names the figure.
-func (f Figure) Title() string { return f.Of + ": what was the bottleneck" }
+func (f Figure) Title() string { return f.Of + ": bottleneck" }
 
 // Desc says every row in words.
 func (f Figure) Desc() string {
-	var b strings.Builder
-	for _, r := range f.Rows {
-		fmt.Fprintf(&b, "%s: busy %s, steal %s, waiting for disks %s", chart.Fit(r.Label, 400), share(r.Busy), share(r.Steal), share(r.IOWait))
-		if r.HasPeer {
-			fmt.Fprintf(&b, ", generator %s", share(r.Generator))
-		}
-		b.WriteString(". ")
-	}
 	if len(f.Rows) == 0 {
 		return "No contender has counters."
 	}
-	return strings.TrimSpace(b.String())
+	return strings.TrimSpace(chart.Sentences(f.Rows, func(r Row) (string, string) { return r.Label, ": " + r.text() }))
+}
+
+func (r Row) text() string {
+	s := fmt.Sprintf("busy %s, stolen %s, waiting for disks %s", share(r.Busy), share(r.Steal), share(r.IOWait))
+	if r.HasPeer {
+		s += ", generator " + share(r.Generator)
+	}
+	return s
 }
 
 func share(v *float64) string {
-	if !known(v) {
+	if !chart.Known(v) {
 		return "unavailable"
 	}
 	if p := 100 * *v; p > 0 && p < 0.95 || p > 99 && p < 99.95 {
@@ -68,11 +69,9 @@ func share(v *float64) string {
 	return fmt.Sprintf("%.0f %%", 100**v)
 }
 
-func known(v *float64) bool { return v != nil && !math.IsNaN(*v) && !math.IsInf(*v, 0) }
-
 // Table holds the rows.
 func (f Figure) Table() chart.Table {
-	t := chart.Table{Head: []string{"contender", "CPU busy", "steal", "waiting for disks", "idle", "generator"}}
+	t := chart.Table{Head: []string{"contender", "CPUs busy", "stolen", "waiting for disks", "idle", "generator"}}
 	for _, r := range f.Rows {
 		g := "none"
 		if r.HasPeer {
@@ -92,62 +91,43 @@ const (
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
-	c := chart.NewCanvas(id, width)
-	narrow := c.Width() < 560
-	x0, x1, row := 4.0, c.Width()-4, tall
-	if !narrow {
-		gutter := 60.0
-		for _, r := range f.Rows {
-			gutter = max(gutter, chart.TextWidth(chart.Fit(r.Label, 180)))
-		}
-		x0, row = gutter+22, step
-	}
-	peer := false
-	for _, r := range f.Rows {
-		peer = peer || r.HasPeer
+	c := chart.NewRows(id, width, 4, 4, f.Rows, func(r Row) string { return r.Label })
+	row, line := step, (step-barH)/2 // height of a row, and its bars' place in it
+	if c.Narrow {
+		row, line = tall, 19
 	}
 	// The generator takes a third of the width, where there is one.
-	split := x1
-	if peer {
-		split = x0 + (x1-x0)*0.64
-		c.Label(split+16, 14, x1-split-16, chart.Start, "direction", "load generator")
+	split := c.X1
+	if slices.ContainsFunc(f.Rows, func(r Row) bool { return r.HasPeer }) {
+		split = c.X0 + (c.X1-c.X0)*0.64
+		c.Label(split+16, 14, c.X1-split-16, chart.Start, "direction", "load generator")
 	}
-	c.Label(x0, 14, split-x0, chart.Start, "direction", "CPUs of the subject")
+	c.Label(c.X0, 14, split-c.X0, chart.Start, "direction", "CPUs of the environment")
 	for i, r := range f.Rows {
 		y := head + row*float64(i)
-		c.Begin("row", r.Label+": busy "+share(r.Busy)+", steal "+share(r.Steal)+", waiting for disks "+share(r.IOWait))
-		top := y + (row-barH)/2
-		if narrow {
-			c.Label(x0, y+12, x1-x0, chart.Start, "label", r.Label)
-			top = y + 19
-		} else {
-			c.Label(4, y+row/2+4, x0-16, chart.Start, "label", r.Label)
-		}
-		cpus(c, r, x0, split, top)
+		c.Begin("row", r.Label+": "+r.text())
+		c.Name(y, row, r.Label, "")
+		cpus(c, r, c.X0, split, y+line)
 		if r.HasPeer {
-			meter(c, r.Generator, split+16, x1, top)
+			meter(c, r.Generator, split+16, c.X1, y+line)
 		}
 		c.End()
 	}
-	bottom := head + row*float64(len(f.Rows)) + 6
-	bottom = legend(c, x0, x1, bottom)
+	bottom := legend(c, c.X0, c.X1, head+row*float64(len(f.Rows))+6)
 	return c.SVG(bottom, f.Title(), f.Desc())
 }
 
 // cpus draws the states side by side; what none of them covers stays empty.
-func cpus(c *chart.Canvas, r Row, x0, x1, y float64) {
-	if !known(r.Busy) {
-		c.Rect(x0, y, x1-x0, barH, "track none")
-		c.Text(x0+6, y+barH-3, chart.Start, "small", "unavailable")
+func cpus(c chart.Rows, r Row, x0, x1, y float64) {
+	if !track(c, r.Busy, x0, x1, y) {
 		return
 	}
-	c.Rect(x0, y, x1-x0, barH, "track")
 	x, busy := x0, min(max(*r.Busy, 0), 1)*(x1-x0)
 	for _, s := range []struct {
 		v    *float64
 		mark chart.Mark
 	}{{r.Busy, chart.Baseline}, {r.Steal, chart.Worse}, {r.IOWait, chart.Open}} {
-		if known(s.v) && *s.v > 0 {
+		if chart.Known(s.v) && *s.v > 0 {
 			w := max(min(*s.v*(x1-x0), x1-x), 0)
 			c.Bar(x, y, w, barH, s.mark)
 			x += w
@@ -156,21 +136,29 @@ func cpus(c *chart.Canvas, r Row, x0, x1, y float64) {
 	caption(c, x0, busy, x, x1, y, share(r.Busy)+" busy")
 }
 
-func meter(c *chart.Canvas, v *float64, x0, x1, y float64) {
-	if !known(v) {
-		c.Rect(x0, y, x1-x0, barH, "track none")
-		c.Text(x0+6, y+barH-3, chart.Start, "small", "unavailable")
+func meter(c chart.Rows, v *float64, x0, x1, y float64) {
+	if !track(c, v, x0, x1, y) {
 		return
 	}
-	c.Rect(x0, y, x1-x0, barH, "track")
 	w := min(max(*v, 0), 1) * (x1 - x0)
 	c.Bar(x0, y, w, barH, chart.Baseline)
 	caption(c, x0, w, x0+w, x1, y, share(v))
 }
 
+// track draws what a bar stands on, and reports whether its value is known.
+func track(c chart.Rows, v *float64, x0, x1, y float64) bool {
+	if !chart.Known(v) {
+		c.Rect(x0, y, x1-x0, barH, "track none")
+		c.Text(x0+6, y+barH-3, chart.Start, "small", "unavailable")
+		return false
+	}
+	c.Rect(x0, y, x1-x0, barH, "track")
+	return true
+}
+
 // caption writes on the bar that begins at x0 where it is wide enough, else
 // behind what is drawn, which ends at x.
-func caption(c *chart.Canvas, x0, w, x, x1, y float64, text string) {
+func caption(c chart.Rows, x0, w, x, x1, y float64, text string) {
 	need := chart.TextWidth(text) + 10
 	switch {
 	case w > need:
@@ -181,12 +169,12 @@ func caption(c *chart.Canvas, x0, w, x, x1, y float64, text string) {
 }
 
 // legend draws the key and returns the height of the figure.
-func legend(c *chart.Canvas, x0, x1, y float64) float64 {
+func legend(c chart.Rows, x0, x1, y float64) float64 {
 	x := x0
 	for _, k := range []struct {
 		mark chart.Mark
 		text string
-	}{{chart.Baseline, "busy"}, {chart.Worse, "steal"}, {chart.Open, "waiting for disks"}} {
+	}{{chart.Baseline, "busy"}, {chart.Worse, "stolen"}, {chart.Open, "waiting for disks"}} {
 		w := chart.TextWidth(k.text) + 32
 		if x+w > x1 && x > x0 {
 			x, y = x0, y+18

@@ -1,5 +1,5 @@
-// Package summary draws all components of a comparison on one axis: each with
-// every contender's ratio to the baseline, turned so that right is better.
+// Package summary draws all cells of a run on one axis: each with every
+// contender's ratio to the baseline, turned so that right is better.
 package summary
 
 import (
@@ -11,23 +11,23 @@ import (
 	"bakeoff/publish/chart"
 )
 
-// Point is one contender at one component.
+// Point is one contender at one cell.
 type Point struct {
 	Contender int // its place in Figure.Contenders
 	// Value is how many times as good as the baseline it is, and Lo and Hi
 	// bound its interval; nil is not known.
 	Value, Lo, Hi *float64
 	Mark          chart.Mark
-	Note          string // "undecided", "missing"
+	Note          string // "inconclusive", "missing"
 }
 
-// Row is one component.
+// Row is one cell.
 type Row struct {
 	Label  string
 	Points []Point
 }
 
-// Figure is all components.
+// Figure is all cells.
 type Figure struct {
 	Baseline   string
 	Contenders []string
@@ -38,16 +38,16 @@ type Figure struct {
 func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:    "summary",
-		Summary: "every component of a comparison on one axis, each contender against the baseline",
-		Read: "Each row is a component, each letter a contender, and the line through it its interval. Right is better, " +
-			"whatever the metric; the axis is logarithmic, so twice and half as good are equally far. The geometric mean " +
-			"stands below its components, and only for contenders that have all of them: it weighs a component by how it " +
-			"was chosen, and nothing is decided by it.",
+		Summary: "every cell on one axis, each contender against the baseline",
+		Read: "Each row is a cell and each letter a contender; the line through the letter is its confidence interval. " +
+			"Right is better, whatever the metric. The axis is logarithmic, so twice as good and half as good are " +
+			"equally far from the middle. The geometric mean stands below its cells, only for contenders that have " +
+			"all of them. It depends on the choice of cells, and nothing is decided by it.",
 	}
 }
 
 // Title names the figure.
-func (f Figure) Title() string { return "All components against " + f.Baseline }
+func (f Figure) Title() string { return "All cells against " + f.Baseline }
 
 // letter is the sign of a contender: a to z, then a1.
 func letter(i int) string {
@@ -60,7 +60,7 @@ func letter(i int) string {
 
 // usable reports whether v has a place on the axis.
 func usable(v *float64) bool {
-	return v != nil && !math.IsNaN(*v) && !math.IsInf(*v, 0) && *v > 0
+	return chart.Known(v) && *v > 0
 }
 
 // text says how many times as good.
@@ -71,7 +71,7 @@ func text(v *float64) string {
 	return "×" + strconv.FormatFloat(*v, 'g', 3, 64)
 }
 
-// Mean is the geometric mean of a contender over all components; nil unless
+// Mean is the geometric mean of a contender over all cells; nil unless
 // it has a value at each of at least two.
 func (f Figure) Mean(contender int) *float64 {
 	sum, n := 0.0, 0
@@ -92,19 +92,13 @@ func (f Figure) Mean(contender int) *float64 {
 
 // Desc says every row in words.
 func (f Figure) Desc() string {
-	var b strings.Builder
-	for _, r := range f.Rows {
-		fmt.Fprintf(&b, "%s: ", chart.Fit(r.Label, 400))
-		for i, p := range r.Points {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(f.say(p))
+	return chart.Sentences(f.Rows, func(r Row) (string, string) {
+		var points []string
+		for _, p := range r.Points {
+			points = append(points, f.say(p))
 		}
-		b.WriteString(". ")
-	}
-	b.WriteString("To the right is better.")
-	return b.String()
+		return r.Label, ": " + strings.Join(points, ", ")
+	}) + "To the right is better."
 }
 
 func (f Figure) name(contender int) string {
@@ -121,9 +115,9 @@ func (f Figure) say(p Point) string {
 	return f.name(p.Contender) + " " + text(p.Value)
 }
 
-// Table holds the components, and below them the mean of those that have all.
+// Table holds the cells, and below them the mean of those that have all.
 func (f Figure) Table() chart.Table {
-	t := chart.Table{Head: []string{"component", "contender", "times as good as " + f.Baseline, "from", "to", "verdict"}}
+	t := chart.Table{Head: []string{"cell", "contender", "times as good as " + f.Baseline, "from", "to", "verdict"}}
 	for _, r := range f.Rows {
 		for _, p := range r.Points {
 			t.Rows = append(t.Rows, []string{r.Label, f.name(p.Contender), text(p.Value), text(p.Lo), text(p.Hi), p.Note})
@@ -131,7 +125,7 @@ func (f Figure) Table() chart.Table {
 	}
 	for i := range f.Contenders {
 		if m := f.Mean(i); m != nil {
-			t.Rows = append(t.Rows, []string{fmt.Sprintf("geometric mean of the %d", len(f.Rows)), f.name(i), text(m), "–", "–", "none is made of it"})
+			t.Rows = append(t.Rows, []string{fmt.Sprintf("geometric mean of the %d", len(f.Rows)), f.name(i), text(m), "–", "–", "–"})
 		}
 	}
 	return t
@@ -145,8 +139,7 @@ const (
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
-	c := chart.NewCanvas(id, width)
-	l := f.layout(c.Width())
+	l := f.layout(id, width)
 	rows := f.Rows
 	if mean := f.means(); len(mean.Points) > 0 {
 		rows = append(rows[:len(rows):len(rows)], mean)
@@ -155,22 +148,24 @@ func (f Figure) Draw(id string, width float64) string {
 	for _, r := range rows {
 		bottom += l.height(r)
 	}
-	f.key(c, l)
-	l.ticks(c, bottom)
-	c.Line(l.at(1), l.top-4, l.at(1), bottom, "zero")
+	f.key(l)
+	for _, v := range candidates(l.lo, l.hi) {
+		l.Tick(l.at(v), l.top-9, l.top-4, bottom, "×"+strconv.FormatFloat(v, 'g', 4, 64))
+	}
+	l.Line(l.at(1), l.top-4, l.at(1), bottom, "zero")
 	y := l.top
 	for i, r := range rows {
 		switch i {
 		case 0:
-		case len(f.Rows): // the mean is no component
-			c.Line(4, y, c.Width()-4, y, "zero")
+		case len(f.Rows): // the mean is no cell
+			l.Line(4, y, l.Width()-4, y, "zero")
 		default:
-			c.Line(4, y, c.Width()-4, y, "grid")
+			l.Line(4, y, l.Width()-4, y, "grid")
 		}
-		f.row(c, l, r, y)
+		f.row(l, r, y)
 		y += l.height(r)
 	}
-	return c.SVG(bottom+6, f.Title(), f.Desc())
+	return l.SVG(bottom+6, f.Title(), f.Desc())
 }
 
 const meanLabel = "geometric mean"
@@ -186,50 +181,40 @@ func (f Figure) means() Row {
 	return r
 }
 
-// row draws one component with its top at y.
-func (f Figure) row(c *chart.Canvas, l layout, r Row, y float64) {
+// row draws one cell with its top at y.
+func (f Figure) row(l layout, r Row, y float64) {
 	first := y + pad/2
-	if l.narrow {
-		c.Label(4, y+14, c.Width()-8, chart.Start, "label", r.Label)
+	if l.Narrow {
 		first += 18
-	} else {
-		c.Label(4, y+l.height(r)/2+4, l.x0-24, chart.Start, "label", r.Label)
 	}
+	l.Name(y, l.height(r), r.Label, "")
 	for i, p := range r.Points {
 		middle := first + lane*(float64(i)+0.5)
-		c.Begin("row", r.Label+": "+f.say(p))
+		l.Begin("row", r.Label+": "+f.say(p))
 		if usable(p.Value) {
 			if usable(p.Lo) && usable(p.Hi) {
-				c.Line(l.at(*p.Lo), middle, l.at(*p.Hi), middle, "whisker")
-				for _, end := range []float64{*p.Lo, *p.Hi} {
-					c.Line(l.at(end), middle-3, l.at(end), middle+3, "whisker")
-				}
+				l.Whisker(l.at(*p.Lo), l.at(*p.Hi), middle, false, false)
 			}
-			c.Text(l.at(*p.Value), middle+4, chart.Middle, "sign mark-"+string(p.Mark), letter(p.Contender))
+			l.Text(l.at(*p.Value), middle+4, chart.Middle, "sign mark-"+string(p.Mark), letter(p.Contender))
 		} else {
-			c.Label(l.x0, middle+4, l.x1-l.x0, chart.Start, "tick", letter(p.Contender)+" "+p.Note)
+			l.Label(l.X0, middle+4, l.X1-l.X0, chart.Start, "tick", letter(p.Contender)+" "+p.Note)
 		}
-		c.End()
+		l.End()
 	}
 }
 
-// layout is where things stand at one width.
+// layout is the canvas with its axis.
 type layout struct {
-	x0, x1, top float64
-	lo, hi      float64 // ends of the axis, as logarithms
-	narrow      bool
-	perLine     int // contenders in a line of the key
+	chart.Rows
+	top     float64
+	lo, hi  float64 // ends of the axis, as logarithms
+	perLine int     // contenders in a line of the key
 }
 
-func (f Figure) layout(width float64) layout {
-	l := layout{x0: 24, x1: width - 24, lo: math.Log(0.8), hi: math.Log(1.25), narrow: width < 560}
-	if !l.narrow {
-		gutter := chart.TextWidth(meanLabel)
-		for _, r := range f.Rows {
-			gutter = max(gutter, chart.TextWidth(chart.Fit(r.Label, 200)))
-		}
-		l.x0 = gutter + 36
-	}
+func (f Figure) layout(id string, width float64) layout {
+	labels := append(f.Rows[:len(f.Rows):len(f.Rows)], Row{Label: meanLabel})
+	l := layout{lo: math.Log(0.8), hi: math.Log(1.25),
+		Rows: chart.NewRows(id, width, 24, 24, labels, func(r Row) string { return r.Label })}
 	for _, r := range f.Rows {
 		for _, p := range r.Points {
 			if !usable(p.Value) {
@@ -242,7 +227,7 @@ func (f Figure) layout(width float64) layout {
 			}
 		}
 	}
-	l.perLine = max(1, int((width-16)/keyWidth))
+	l.perLine = max(1, int((l.Width()-16)/keyWidth))
 	lines := (len(f.Contenders) + l.perLine - 1) / l.perLine
 	l.top = head + 18*float64(lines)
 	return l
@@ -250,55 +235,29 @@ func (f Figure) layout(width float64) layout {
 
 func (l layout) height(r Row) float64 {
 	h := pad + lane*float64(max(1, len(r.Points)))
-	if l.narrow {
+	if l.Narrow {
 		h += 18
 	}
 	return h
 }
 
 func (l layout) at(v float64) float64 {
-	return l.x0 + min(max((math.Log(v)-l.lo)/(l.hi-l.lo), 0), 1)*(l.x1-l.x0)
+	return l.X0 + min(max((math.Log(v)-l.lo)/(l.hi-l.lo), 0), 1)*(l.X1-l.X0)
 }
 
 // keyWidth is the room of a contender in the key.
 const keyWidth = 132.0
 
 // key says which letter is which contender, and which way is better.
-func (f Figure) key(c *chart.Canvas, l layout) {
+func (f Figure) key(l layout) {
 	for i := range f.Contenders {
 		x, y := 8+keyWidth*float64(i%l.perLine), 14+18*float64(i/l.perLine)
-		c.Text(x, y, chart.Start, "sign mark-plain", letter(i))
-		c.Label(x+20, y, keyWidth-28, chart.Start, "label", f.name(i))
+		l.Text(x, y, chart.Start, "sign mark-plain", letter(i))
+		l.Label(x+20, y, keyWidth-28, chart.Start, "label", f.name(i))
 	}
-	y := l.top - 26
-	c.Label(l.x0, y, (l.x1-l.x0)/2-8, chart.Start, "direction", "← worse")
-	c.Label(l.x1, y, (l.x1-l.x0)/2-8, chart.End, "direction", "better →")
-}
-
-// ticks draws the axis; labels that would touch an earlier, more important
-// one are left out with their line.
-func (l layout) ticks(c *chart.Canvas, bottom float64) {
-	type span struct{ lo, hi float64 }
-	var taken []span
-next:
-	for _, v := range candidates(l.lo, l.hi) {
-		label, x := "×"+strconv.FormatFloat(v, 'g', 4, 64), l.at(v)
-		half := chart.TextWidth(label)/2 + 5
-		s := span{x - half, x + half}
-		if s.lo < 0 || s.hi > c.Width() {
-			continue
-		}
-		for _, t := range taken {
-			if s.lo < t.hi && t.lo < s.hi {
-				continue next
-			}
-		}
-		taken = append(taken, s)
-		if v != 1 {
-			c.Line(x, l.top-4, x, bottom, "grid")
-		}
-		c.Text(x, l.top-9, chart.Middle, "tick", label)
-	}
+	y, room := l.top-26, (l.X1-l.X0)/2-8
+	l.Label(l.X0, y, room, chart.Start, "direction", "← worse")
+	l.Label(l.X1, y, room, chart.End, "direction", "better →")
 }
 
 // candidates are values for ticks between two logarithms, the most important
