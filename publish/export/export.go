@@ -30,11 +30,11 @@ type Format struct {
 // Formats returns all formats, in order of their names.
 func Formats() []Format {
 	return []Format{
-		{"benchfmt", "Go benchmark lines, one a sample, for benchstat", benchfmt},
-		{"csv", "one sample a line, a failed trial as failed, as `bakeoff analyse` reads it", table},
-		{"json", "one results object a run, one a line", objects},
-		{"junit", "one test case a comparison, for build servers: worse is a failure, a missing cell or a twin that differs an error, undecided skipped", junit},
-		{"openmetrics", "medians, ratios and verdicts, for Prometheus and its like", openmetrics},
+		{"benchfmt", "Go benchmark lines, one per sample, for benchstat", benchfmt},
+		{"csv", "one line per sample, with the value failed for a failed trial, as `bakeoff analyse` reads it", table},
+		{"json", "one results object per run, one per line", objects},
+		{"junit", "one test case per comparison, for build servers: worse is a failure, a missing cell or a twin that differs an error, inconclusive skipped", junit},
+		{"openmetrics", "medians, ratios and verdicts, for Prometheus and similar systems", openmetrics},
 	}
 }
 
@@ -52,7 +52,7 @@ func Write(w io.Writer, name string, runs []analysis.Results) error {
 		}
 		names = append(names, f.Name)
 	}
-	return fault.New(fault.Invalid, "there is no format %q; there are %s", name, strings.Join(names, ", "))
+	return fault.New(fault.Invalid, "unknown format %q (known: %s)", name, strings.Join(names, ", "))
 }
 
 // benchfmt writes the format of golang.org/design/14313-benchmark-format: a
@@ -202,8 +202,8 @@ func junit(w io.Writer, runs []analysis.Results) error {
 			}
 			s.Cases = append(s.Cases, k)
 		}
-		// What failed in every trial has no verdict to be worse by, and must not
-		// pass for something that nobody wanted to test.
+		// A contender that failed in every trial has no verdict, but must not look
+		// like one that was not tested.
 		for _, m := range r.Missing {
 			s.Cases = append(s.Cases, kase{Class: m.Cell, Name: m.Contender, Error: &message{"missing: " + m.Reason}})
 			s.Errors++
@@ -211,7 +211,7 @@ func junit(w io.Writer, runs []analysis.Results) error {
 		if r.Twin != nil {
 			k := kase{Class: "control", Name: r.Twin.Name + " against " + r.Baseline}
 			if r.Twin.Different {
-				k.Error = &message{"the twin of the baseline came out different from it: the other verdicts may be as wrong"}
+				k.Error = &message{"the twin of the baseline differs from it: do not trust the other verdicts"}
 				s.Errors++
 			}
 			s.Cases = append(s.Cases, k)
@@ -231,14 +231,14 @@ func junit(w io.Writer, runs []analysis.Results) error {
 	return err
 }
 
-// Sentence says a comparison's verdict with its interval, plainly.
+// Sentence is a comparison's verdict with its interval.
 func Sentence(c analysis.Comparison) string {
 	s := string(c.Verdict)
 	if c.Ratio != nil {
 		s += fmt.Sprintf(": %s %s", c.Scale, number(round(*c.Ratio)))
 	}
 	if c.CI[0] != nil || c.CI[1] != nil {
-		s += fmt.Sprintf(", interval %s to %s", bound(c.CI[0], "-inf"), bound(c.CI[1], "inf"))
+		s += fmt.Sprintf(", CI %s to %s", bound(c.CI[0], "-inf"), bound(c.CI[1], "inf"))
 	}
 	blocks := "blocks"
 	if c.Blocks == 1 {
@@ -291,7 +291,7 @@ func openmetrics(w io.Writer, runs []analysis.Results) error {
 	each("bakeoff_ratio", "Contender over baseline (or their difference).", func(c analysis.Comparison) *float64 { return c.Ratio })
 	each("bakeoff_ratio_low", "Lower bound of the interval.", func(c analysis.Comparison) *float64 { return c.CI[0] })
 	each("bakeoff_ratio_high", "Upper bound of the interval.", func(c analysis.Comparison) *float64 { return c.CI[1] })
-	fmt.Fprint(w, "# TYPE bakeoff_verdict stateset\n# HELP bakeoff_verdict What the interval says of a primary comparison.\n")
+	fmt.Fprint(w, "# TYPE bakeoff_verdict stateset\n# HELP bakeoff_verdict The verdict on a primary comparison.\n")
 	verdicts := []analysis.Verdict{analysis.Better, analysis.Equivalent, analysis.Inconclusive, analysis.Worse}
 	for _, r := range runs {
 		for _, c := range r.Comparisons {

@@ -8,15 +8,15 @@ import (
 	"bakeoff/publish/chart"
 )
 
-// absence is what several contenders lack at several cells for one reason.
+// absence is results that contenders lack at cells for one reason.
 type absence struct {
 	contenders, cells []string
 	reason            string
 }
 
-// gather puts missing cells together: first those of a contender with the same
-// reason, then contenders that lack the same cells for it. A run that ended early
-// would else say the same some hundred times.
+// gather joins missing cells: first those of a contender with the same reason, then
+// contenders that lack the same cells. Otherwise a run that ended early would
+// repeat the same sentence for every cell.
 func gather(missing []analysis.Missing) []absence {
 	var each []absence
 	for _, m := range missing {
@@ -39,8 +39,8 @@ func gather(missing []analysis.Missing) []absence {
 	return out
 }
 
-// unsaid says what is missing and has no sentence among the verdicts: cells
-// without a primary metric, and the twin.
+// unsaid returns sentences for missing results that are not among the verdicts:
+// of cells without a primary metric, and of the twin.
 func (b *builder) unsaid() (out []sentence) {
 	shown := map[string]bool{}
 	for _, g := range b.page.Groups {

@@ -15,9 +15,9 @@ type check struct {
 	Failed          table
 }
 
-// checked gathers the failed checks, those of one kind together: what a check
-// means is said once, and a sentence can lead there. Metrics and contenders that
-// one trial took the verdicts of are in one row.
+// checked gathers the failed checks by kind, so that each is explained once and
+// sentences can link to it. Metrics and contenders that lost their verdicts to the
+// same trials share a row.
 func (b *builder) checked() {
 	type cause struct{ check, cell, trials, reason string }
 	type failure struct {
@@ -51,7 +51,7 @@ func (b *builder) checked() {
 	}
 }
 
-// checkOf is the place of a kind of check, made when it is first asked for.
+// checkOf returns a kind of check, and adds it when it is new.
 func (b *builder) checkOf(name string) *check {
 	p := &b.page
 	i := slices.IndexFunc(p.Checks, func(k check) bool { return k.Name == name })
@@ -63,7 +63,7 @@ func (b *builder) checkOf(name string) *check {
 	return &p.Checks[i]
 }
 
-// compared are all comparisons, those of the twin too.
+// compared are all comparisons, including those of the twin.
 func (b *builder) compared() []analysis.Comparison {
 	all := b.results.Comparisons
 	if b.results.Twin != nil {
@@ -72,10 +72,10 @@ func (b *builder) compared() []analysis.Comparison {
 	return all
 }
 
-// sentence is a comparison in words, with links to the checks that took its
-// verdict away.
+// sentence is a comparison in words, with links to the checks that withheld its
+// verdict.
 func (b *builder) sentence(c analysis.Comparison) sentence {
-	s := say(c, b.failures(c))
+	s := say(c, b.level(), b.failures(c))
 	for i := range s.Failed {
 		for _, k := range b.page.Checks {
 			if k.Name == s.Failed[i].Name {

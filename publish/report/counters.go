@@ -15,7 +15,7 @@ type rate struct {
 	of         func(probe.Counters) *float64
 }
 
-// rates are the columns beside the states of the CPUs, in their order.
+// rates are the columns after the states of the CPUs.
 var rates = []rate{
 	{"context switches", "1/s", func(c probe.Counters) *float64 { return c.ContextSwitches }},
 	{"interrupts", "1/s", func(c probe.Counters) *float64 { return c.Interrupts }},
@@ -26,8 +26,8 @@ var rates = []rate{
 	{"disk writes", "1/s", func(c probe.Counters) *float64 { return c.WriteOps }},
 	{"read", "B/s", func(c probe.Counters) *float64 { return c.ReadBytes }},
 	{"written", "B/s", func(c probe.Counters) *float64 { return c.WriteBytes }},
-	{"held back by a quota", "s/s", func(c probe.Counters) *float64 { return c.ThrottledSeconds }},
-	{"slowed by heat", "1/s", func(c probe.Counters) *float64 { return c.ThermalThrottles }},
+	{"throttled by quota", "s/s", func(c probe.Counters) *float64 { return c.ThrottledSeconds }},
+	{"thermal throttling", "1/s", func(c probe.Counters) *float64 { return c.ThermalThrottles }},
 	{"power", "W", func(c probe.Counters) *float64 { return c.Joules }},
 }
 
@@ -47,8 +47,8 @@ func (c *counted) add(before, after *probe.Counters) {
 	}
 	d := after.Since(*before)
 	for i, r := range rates {
-		// Since leaves out what ran backwards; a stranger's journal may hold
-		// anything else.
+		// Since omits counters that ran backwards; a foreign journal may hold
+		// any other number.
 		if v := r.of(d); v != nil && *v >= 0 && *v < 1e18 {
 			c.sum[i] += *v
 			c.seconds[i] += float64(d.AtNS) / 1e9
@@ -65,8 +65,8 @@ func (c *counted) at(i int) *float64 {
 	return &v
 }
 
-// counters makes the tables of what the hosts counted: that of the environments,
-// and that of the load generator where it is another.
+// counters makes the tables of the hosts' counters: that of the environments, and
+// that of the load generator if it is another host.
 func (b *builder) counters() {
 	b.page.Counters = b.countersOf("Counters of the host during the trials", "on this machine", func(s *spent) *spent { return s })
 	from := "the load generator's host"
@@ -74,12 +74,12 @@ func (b *builder) counters() {
 		from = b.plan.Generator
 	}
 	b.page.GeneratorHost = from
-	b.page.GeneratorCounters = b.countersOf("Counters of "+from+", where load came from, during the trials", "on "+from, func(s *spent) *spent { return s.elsewhere })
+	b.page.GeneratorCounters = b.countersOf("Counters of "+from+", the load generator, during the trials", "on "+from, func(s *spent) *spent { return s.elsewhere })
 }
 
-// countersOf makes the table of one end: the states of its CPUs and the rates, a
-// row for each contender at each cell of which that end was counted. Columns that
-// nobody has are left out, and named below it.
+// countersOf makes the table of one host: the states of its CPUs and the rates, with
+// a row for each contender at each cell. A note names the counters that the host
+// does not have.
 func (b *builder) countersOf(caption, where string, end func(*spent) *spent) table {
 	t := table{Caption: caption, Head: []string{"cell", "contender", "user", "system", "interrupt", "stolen", "waiting for I/O", "idle"}}
 	type row struct {
@@ -123,7 +123,7 @@ func (b *builder) countersOf(caption, where string, end func(*spent) *spent) tab
 	return t
 }
 
-// perSecond formats a rate; a count has no unit beside "a second".
+// perSecond formats a rate.
 func perSecond(v *float64, u string) string {
 	switch {
 	case v == nil:

@@ -42,7 +42,7 @@ func TestCounters(t *testing.T) {
 func TestCountersAreColumns(t *testing.T) {
 	d, p := example()
 	_, page := written(t, d, p, analysis.Analyse(d))
-	for _, want := range []string{"What the host counted", ">context switches</th>", "12.0 k/s", ">major faults</th>", "<td>0</td>",
+	for _, want := range []string{"Counters of the host, per second", ">context switches</th>", "12.0 k/s", ">major faults</th>", "<td>0</td>",
 		"Unavailable on this machine: interrupts, new processes"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -79,14 +79,14 @@ func TestCountersOfTheGeneratorsHost(t *testing.T) {
 		return b.String()
 	}
 	got := page("client")
-	for _, want := range []string{"Counters of client, where load came from", "the load generator is on another", "10.0 W", "25.0 W", ">75.0\u00a0%<", ">25.0\u00a0%<", "50.0 ms/s",
+	for _, want := range []string{"Counters of client, the load generator", "the load generator runs on another host", "10.0 W", "25.0 W", ">75.0\u00a0%<", ">25.0\u00a0%<", "50.0 ms/s",
 		"Unavailable on client: context switches"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
 	got = page("")
-	if !strings.Contains(got, "of the whole host, the load generator included") || strings.Contains(got, "where load came from") || strings.Contains(got, "25.0 W") {
+	if !strings.Contains(got, "the whole host, including the load generator") || strings.Contains(got, "Load came from") || strings.Contains(got, "25.0 W") {
 		t.Error("load from the same host: the page has counters of another")
 	}
 }

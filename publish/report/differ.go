@@ -28,7 +28,7 @@ type holding struct {
 // unavailable is what stands where a fact is not known.
 const unavailable = "unavailable"
 
-// facts returns the fingerprint of a contender with what its driver knows.
+// facts returns the fingerprint of a contender with the facts of its driver.
 func (b *builder) facts(name string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, b.prints[name].Facts)
@@ -49,8 +49,7 @@ func (b *builder) facts(name string) map[string]string {
 			out[k] = v
 		}
 	}
-	// Results of runs whose fingerprints are not here still name what
-	// differed.
+	// Without fingerprints, the results still name the confounders.
 	for _, c := range b.results.Comparisons {
 		for _, f := range c.Confounders {
 			switch {
@@ -69,9 +68,8 @@ func (b *builder) facts(name string) map[string]string {
 	return out
 }
 
-// differs lists only the facts that differ between contenders, each value with
-// those who have it: with a column for each contender, twelve of them would be
-// a table that fits on no screen and says "unavailable" most of the time.
+// differs lists only the facts that differ between contenders, each value with its
+// contenders: with a column for each, a dozen contenders would fit on no screen.
 func (b *builder) differs() {
 	sides, all := map[string]map[string]string{}, map[string]bool{}
 	var names []string
@@ -100,8 +98,8 @@ func (b *builder) differs() {
 	p.Differs = cut(b.contents, "facts that differ", p.Differs, maxList)
 }
 
-// shorten leaves out what a reader need not read: that other technologies lack
-// a fact of one technology, and the names of the many.
+// shorten omits that other technologies lack a fact of one technology, and the names
+// of a majority.
 func (f *fact) shorten(contenders int) {
 	if strings.HasPrefix(f.Name, "driver.") {
 		f.Values = slices.DeleteFunc(f.Values, func(h holding) bool { return h.Value == unavailable })
@@ -123,13 +121,13 @@ func (f *fact) add(value, name string) {
 	f.Values[i].Who = append(f.Values[i].Who, name)
 }
 
-// rations are the columns of limits that few runs have: of CPU time and of I/O.
+// rations are the columns of limits that few runs have, of CPU time and I/O.
 type rations struct {
 	head []string
 	of   []func(*probe.Limits) string
 }
 
-// rationsOf are those that an environment of the run is held to.
+// rationsOf returns the columns that any environment of the run needs.
 func rationsOf(all map[string]*probe.Limits) rations {
 	var s rations
 	rate := func(b *unit.Bytes) string {
@@ -161,7 +159,7 @@ func rationsOf(all map[string]*probe.Limits) rations {
 	return s
 }
 
-// row are the columns of one environment; nil is one of which nothing is known.
+// row returns the columns of one environment; nil means that nothing is known.
 func (s rations) row(l *probe.Limits) []string {
 	var out []string
 	for _, of := range s.of {
@@ -183,10 +181,10 @@ func known(v string) string {
 	return safetext.Clip(v, 400)
 }
 
-// limits is what was enforced on each environment, as the journal has it,
-// and how long it took to create one.
+// limits lists the limits that were enforced on each environment, according to the
+// journal, and how long its creation took.
 func (b *builder) limits() {
-	t := table{Caption: "Limits in force", Head: []string{"contender", "CPUs", "on the host's CPUs", "memory", "environments created", "time to create one (median)"}}
+	t := table{Caption: "Limits in force", Head: []string{"contender", "CPUs", "host CPUs", "memory", "environments created", "median creation time"}}
 	last, took, made := map[string]*probe.Limits{}, map[string][]time.Duration{}, map[string]int{}
 	for _, l := range b.lines {
 		if l.Type != store.LineEnvironment {

@@ -15,8 +15,8 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// contents is what a run folder holds, cleaned. What could not be read is in
-// problems; nothing is left out silently.
+// contents is what a run folder holds, made harmless. problems lists what could
+// not be read or is not shown.
 type contents struct {
 	base     string // name of the folder
 	results  analysis.Results
@@ -35,7 +35,7 @@ type contents struct {
 type cellOf struct{ contender, cell string }
 
 // Bounds on what one page shows. They are far above any experiment that a
-// person can read, and keep a hostile folder from filling a disk.
+// person can read, and stop a hostile folder from filling the disk.
 const (
 	maxContenders  = 60
 	maxCells       = 120
@@ -47,7 +47,7 @@ func load(run *store.Run) (*contents, error) {
 	e := &contents{base: safetext.Line(run.Base()), prints: map[string]probe.Fingerprint{}}
 	data, err := run.Results()
 	if fault.Is(err, fault.NotFound) {
-		return nil, fault.WithFix(err, "let the run go on (bakeoff run --resume) until a first block is done")
+		return nil, fault.WithFix(err, "run `bakeoff run --resume` until the first block is done")
 	}
 	if err != nil {
 		return nil, err
@@ -57,8 +57,8 @@ func load(run *store.Run) (*contents, error) {
 	}
 	e.readPlan(run)
 	e.readLab(run)
-	// The journal is cleaned after the raw outputs were looked up: their
-	// names are checked against it.
+	// The names of raw outputs are checked against the journal before tidy
+	// changes it.
 	if e.lines, err = run.Journal(); err != nil {
 		e.problem("The journal cannot be read to its end: %v", err)
 	}
@@ -82,9 +82,9 @@ func decode(data []byte) (analysis.Results, error) {
 	return r, nil
 }
 
-// tidy cleans and bounds everything that was read.
+// tidy makes everything that was read harmless, and bounds it.
 func (e *contents) tidy() {
-	// Samples may be a million, and of theirs only numbers are shown.
+	// There may be a million samples, and only their numbers are shown.
 	samples := make([][]analysis.Point, len(e.results.Summaries))
 	for i := range e.results.Summaries {
 		s := &e.results.Summaries[i]
@@ -116,7 +116,7 @@ func (e *contents) readPlan(run *store.Run) {
 	}
 	if err != nil {
 		e.plan = plan.Plan{}
-		e.problem("The plan cannot be read, so the page lacks the order of trials and the design: %v", err)
+		e.problem("The plan cannot be read, so this page has no design and no order of trials: %v", err)
 		return
 	}
 	e.hasPlan = true
@@ -146,7 +146,7 @@ func (e *contents) readPrints(run *store.Run) {
 	}
 }
 
-// bound cuts lists that no person could read, and says so.
+// bound cuts lists that nobody could read, and reports it.
 func (e *contents) bound() {
 	r := &e.results
 	r.Contenders = cut(e, "contenders", r.Contenders, maxContenders)
@@ -166,7 +166,7 @@ func cut[T any](e *contents, what string, list []T, n int) []T {
 	if len(list) <= n {
 		return list
 	}
-	e.problem("Of %d %s the page shows %d; %s has them all.", len(list), what, n, store.ResultsFile)
+	e.problem("This page shows %d of %d %s. %s has all of them.", n, len(list), what, store.ResultsFile)
 	return list[:n]
 }
 
@@ -176,18 +176,17 @@ type file struct {
 	Bytes       int64 // -1: a folder
 }
 
-// readFiles lists what can be downloaded: only what is there, so that no
-// link of the page is dead.
+// readFiles lists the files that exist, so that no link of the page is dead.
 func (e *contents) readFiles(run *store.Run) []file {
 	var out []file
 	for _, f := range []file{
-		{Name: store.LabFile, About: "the lab file, as it was written"},
+		{Name: store.LabFile, About: "the lab file as written"},
 		{Name: store.PlanFile, About: "the plan, fixed before the first trial"},
-		{Name: store.JournalFile, About: "every trial, one a line, in the order in which it ran"},
+		{Name: store.JournalFile, About: "every trial in the order of execution, one per line"},
 		{Name: store.ResultsFile, About: "every number on this page, with all samples"},
-		{Name: store.CalibrationFile, About: "what was known of the machine when the run began"},
+		{Name: store.CalibrationFile, About: "the calibration of the machine when the run began"},
 		{Name: store.RawDir, About: "the raw output of every trial", Bytes: -1},
-		{Name: store.FingerprintDir, About: "what each environment was", Bytes: -1},
+		{Name: store.FingerprintDir, About: "facts about each environment", Bytes: -1},
 	} {
 		info, err := fs.Stat(run.FS(), f.Name)
 		if err != nil || info.IsDir() != (f.Bytes < 0) {

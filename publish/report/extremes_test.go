@@ -91,7 +91,7 @@ func TestUnusualRuns(t *testing.T) {
 			cells: []string{strings.Repeat("w", 40), strings.Repeat("i", 40)}, blocks: 12, ended: "blocks", judged: 2},
 		"one contender": {contenders: []string{"host", "crun"}, cells: []string{"cpu"}, blocks: 12, ended: analysis.EndedDecided, judged: 1, says: []string{"1 comparison:", "every primary comparison has a verdict"}},
 		"dead":          {contenders: []string{"host", "crun", "dead"}, cells: []string{"cpu", "memory"}, blocks: 12, ended: "blocks", dead: "dead", judged: 1, says: []string{"∅ 1 missing", "dead has no result at memory: none of 24 trials succeeded: exit code 139"}},
-		"one block":     {contenders: []string{"host", "crun", "microvm"}, cells: []string{"cpu", "memory", "files"}, blocks: 1, ended: analysis.EndedInterrupted, judged: 3, says: []string{"in 1 block.", "it was interrupted", "before the first look, which is after 8 blocks", "? 6 undecided"}},
+		"one block":     {contenders: []string{"host", "crun", "microvm"}, cells: []string{"cpu", "memory", "files"}, blocks: 1, ended: analysis.EndedInterrupted, judged: 3, says: []string{"on 3 cells, 1 block.", "it was interrupted", "nothing is decided before the first look, after 8 blocks", "? 6 inconclusive"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, p := simulated(s)

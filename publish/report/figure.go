@@ -18,8 +18,8 @@ import (
 	"bakeoff/publish/chart/summary"
 )
 
-// figure is a figure on the page: drawn for a desk and for a phone, of which
-// the style sheet shows one, with its numbers beside it.
+// figure is a figure on the page, with its numbers. It is drawn for a desk and
+// for a phone; the style sheet shows one of them.
 type figure struct {
 	ID           string
 	Title, About string
@@ -51,12 +51,11 @@ func (b *builder) percents() {
 	b.page.Percent = b.percentFigures(primary)
 }
 
-// fewComponents is the number of cells from which on they are also shown
-// together: fewer are seen at a glance as they are.
-const fewComponents = 4
+// fewCells is the number of cells from which on they are also shown together.
+const fewCells = 4
 
-// summary draws all cells on one axis, each by the metric that it is shown
-// by, judged or not: what is better there is better, and none of them leads.
+// summary draws all cells on one axis, each by its first metric, with or
+// without a verdict.
 func (b *builder) summary() {
 	f := summary.Figure{Baseline: b.results.Baseline}
 	place := map[string]int{}
@@ -83,15 +82,15 @@ func (b *builder) summary() {
 			f.Rows = append(f.Rows, row)
 		}
 	}
-	if len(f.Contenders) == 0 || len(f.Rows) < fewComponents {
+	if len(f.Contenders) == 0 || len(f.Rows) < fewCells {
 		return
 	}
 	drawn := b.figure(f, "")
 	b.page.Summary = &drawn
 }
 
-// component returns the ratios by which a cell is part of the summary: those
-// that are judged, or else the first that was measured.
+// component returns the ratios by which a cell is part of the summary: the
+// primary ones, or else the first that was measured.
 func (b *builder) component(k analysis.Cell) []sample.Metric {
 	var out []sample.Metric
 	for _, m := range k.Metrics {
@@ -111,8 +110,8 @@ func (b *builder) component(k analysis.Cell) []sample.Metric {
 
 // summaryPoint turns a comparison so that more is better.
 func summaryPoint(contender int, c analysis.Comparison) summary.Point {
-	s := say(c, "")
-	p := summary.Point{Contender: contender, Value: usable(c.Ratio, c.Scale), Mark: s.Mark, Note: s.Word}
+	p := summary.Point{Contender: contender, Value: usable(c.Ratio, c.Scale)}
+	p.Mark, p.Note = judged(c)
 	p.Lo, p.Hi = bounds(c)
 	if c.Better == sample.Lower {
 		p.Value, p.Lo, p.Hi = inverse(p.Value), inverse(p.Hi), inverse(p.Lo)
@@ -128,8 +127,8 @@ func inverse(v *float64) *float64 {
 	return &n
 }
 
-// twinFigures draws what the twin gave, all primary ratios in one figure:
-// direction does not matter where nothing may differ.
+// twinFigures draws the twin's comparisons, all primary ratios in one figure:
+// where nothing may differ, direction does not matter.
 func (b *builder) twinFigures(cs []analysis.Comparison) []figure {
 	f := percent.Figure{Of: b.twinName(), Baseline: b.results.Baseline, Less: "less", More: "more", Neutral: true}
 	var others []analysis.Comparison
@@ -152,8 +151,8 @@ func (b *builder) twinFigures(cs []analysis.Comparison) []figure {
 	return out
 }
 
-// percentFigures draws comparisons, one figure for each cell and metric;
-// ratios share one axis, so that figures can be compared with each other.
+// percentFigures draws comparisons, one figure for each cell and metric. Ratios
+// share one axis, so that figures can be compared with each other.
 func (b *builder) percentFigures(cs []analysis.Comparison) []figure {
 	var all []percent.Row
 	for _, c := range cs {
@@ -191,8 +190,8 @@ func (b *builder) percentFigures(cs []analysis.Comparison) []figure {
 	return out
 }
 
-// doubts names the rows whose checks failed: an interval beyond the margin and
-// no verdict would else look like a mistake.
+// doubts names the rows whose checks failed: otherwise an interval beyond the
+// margin without a verdict would look like a mistake.
 func doubts(rows []percent.Row) string {
 	var names []string
 	for _, r := range rows {
@@ -203,7 +202,7 @@ func doubts(rows []percent.Row) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "; " + checkFailed + ": " + strings.Join(names, ", ")
+	return "; check failed: " + strings.Join(names, ", ")
 }
 
 func hasRow(rows []percent.Row, label string) bool {
@@ -211,8 +210,8 @@ func hasRow(rows []percent.Row, label string) bool {
 }
 
 func percentRow(c analysis.Comparison) percent.Row {
-	s := say(c, "")
-	r := percent.Row{Label: c.Contender, Value: usable(c.Ratio, c.Scale), Mark: s.Mark, Note: s.Word}
+	r := percent.Row{Label: c.Contender, Value: usable(c.Ratio, c.Scale)}
+	r.Mark, r.Note = judged(c)
 	r.Lo, r.Hi = bounds(c)
 	return r
 }
@@ -296,7 +295,7 @@ func (b *builder) metricTable(k analysis.Cell) table {
 			if c, ok := compared[[2]string{name, m.Name}]; ok {
 				row[6], row[7] = comparedText(c)
 				if c.Primary {
-					row[8] = say(c, "").Word
+					_, row[8] = judged(c)
 				}
 			}
 			t.Rows = append(t.Rows, row)
@@ -308,7 +307,7 @@ func (b *builder) metricTable(k analysis.Cell) table {
 func comparedText(c analysis.Comparison) (estimate, between string) {
 	text := percent.Text
 	if c.Scale == sample.Difference {
-		text = func(v float64) string { return difference(v, c.Unit) }
+		text = func(v float64) string { return percent.Difference(v, c.Unit) }
 	}
 	estimate, between = "–", "–"
 	if v := usable(c.Ratio, c.Scale); v != nil {

@@ -7,8 +7,8 @@ import (
 	"bakeoff/publish/chart"
 )
 
-// glance is the verdicts in one table: contenders on one side, what they were
-// compared by on the other, whichever are more below each other.
+// glance is the verdicts in one table: contenders on one side, cells on the other.
+// The longer list makes the rows.
 type glance struct {
 	Baseline string
 	Decided  bool // there is a verdict in it
@@ -17,8 +17,8 @@ type glance struct {
 	Rows     []glanceRow
 }
 
-// subject names a column or a row. Href leads to its sentences; "" for
-// contenders, which have theirs in several places.
+// subject names a column or a row. Href leads to its sentences; it is "" for
+// contenders, which have sentences in several places.
 type subject struct{ Name, About, Href string }
 
 type glanceRow struct {
@@ -26,15 +26,15 @@ type glanceRow struct {
 	Entries []glanceEntry
 }
 
-// glanceEntry is one verdict: its sign, its word, and the difference if it has
-// one. An empty Word is no comparison.
+// glanceEntry is one verdict: its mark, its word, and its difference if it has
+// one. Without a comparison Word is empty.
 type glanceEntry struct {
 	Mark       chart.Mark
 	Word, Text string
-	Href       string // to the check that took the verdict away
+	Href       string // to the check that withheld the verdict
 }
 
-// fewVerdicts is the number up to which sentences are read faster than a table.
+// fewVerdicts is the number of verdicts up to which sentences suffice.
 const fewVerdicts = 3
 
 // glance puts the verdicts into a table that fits on the first screen.
@@ -72,7 +72,7 @@ func (b *builder) glance() {
 	b.page.Glance = &out
 }
 
-// entry is what a group says of a contender.
+// entry is the verdict on a contender in a group.
 func entry(g group, contender string) glanceEntry {
 	i := slices.IndexFunc(g.Items, func(s sentence) bool { return s.Contender == contender })
 	if i < 0 {
@@ -92,8 +92,8 @@ func entry(g group, contender string) glanceEntry {
 	return e
 }
 
-// unjudged says how many cells were measured for no verdict: what is not among
-// the verdicts was not forgotten.
+// unjudged says how many cells have no primary metric, so that nobody looks for
+// their verdicts.
 func (b *builder) unjudged() string {
 	n := 0
 	for _, k := range b.results.Cells {
@@ -101,12 +101,11 @@ func (b *builder) unjudged() string {
 			n++
 		}
 	}
-	verb := "were"
 	switch n {
 	case 0:
 		return ""
 	case 1:
-		verb = "was"
+		return fmt.Sprintf("1 of %s has no primary metric and no verdict", plural(len(b.results.Cells), "cell"))
 	}
-	return fmt.Sprintf("%d of %s %s measured without asking for a verdict", n, plural(len(b.results.Cells), "cell"), verb)
+	return fmt.Sprintf("%d of %s have no primary metric and no verdict", n, plural(len(b.results.Cells), "cell"))
 }

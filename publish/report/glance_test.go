@@ -48,17 +48,17 @@ func TestTheHeaderCountsTheVerdicts(t *testing.T) {
 	dir, page := written(t, d, p, r)
 	doc := sound(t, dir, page)
 	got := textOf(doc.ofClass("tally")[0])
-	if want := "15 comparisons: ▲ 1 better ▼ 4 worse = 5 equivalent ? 1 undecided ? 2 undecided by a failed check ∅ 2 missing"; got != want {
+	if want := "15 comparisons: ▲ 1 better ▼ 4 worse = 5 equivalent ? 1 inconclusive ? 2 inconclusive (check failed) ∅ 2 missing"; got != want {
 		t.Errorf("the header says %q, want %q", got, want)
 	}
-	if want := "Equivalent within ±2 %; the chance of any false better or worse is 5 % at most"; !strings.Contains(doc.text, want) {
+	if want := "Margin ±2 % is equivalent; the chance of any false better or worse is at most 5 %"; !strings.Contains(doc.text, want) {
 		t.Errorf("the header does not say %q", want)
 	}
 	if strings.Index(page, `class="tally"`) > strings.Index(page, "<main") {
 		t.Error("the counts are not in the header")
 	}
 	flat := strings.Join(strings.Fields(text(t, r, TextOption{})), " ")
-	if want := "15 comparisons: 1 better, 4 worse, 5 equivalent, 1 undecided, 2 undecided by a failed check, 2 missing."; !strings.Contains(flat, want) {
+	if want := "15 comparisons: 1 better, 4 worse, 5 equivalent, 1 inconclusive, 2 inconclusive (check failed), 2 missing."; !strings.Contains(flat, want) {
 		t.Errorf("the text does not say %q", want)
 	}
 }
@@ -76,7 +76,7 @@ func TestVerdictsAtAGlance(t *testing.T) {
 	for _, want := range []string{
 		"cell chroot crun microvm",
 		"syscall rate, higher is better = equivalent, −0.2 % ▼ worse, −4.4 % ▼ worse, −69.1 %",
-		"files create, lower is better ? undecided ▲ better, −11.1 % ▼ worse, ≥ +78.4 %",
+		"files create, lower is better ? inconclusive ▲ better, −11.1 % ▼ worse, ≥ +78.4 %",
 		"http-50 throughput, higher is better = equivalent, −0.2 % ? check failed ∅ missing",
 	} {
 		if !strings.Contains(got, want) {
@@ -130,7 +130,7 @@ func TestCellsWithoutAVerdictAreCounted(t *testing.T) {
 	d, p := simulated(shape{contenders: []string{"host", "crun"}, cells: numbered("cell", 6), blocks: 8, judged: 2})
 	r := analysis.Analyse(d)
 	dir, page := written(t, d, p, r)
-	if want := "4 of 6 cells were measured without asking for a verdict: see all components"; !strings.Contains(sound(t, dir, page).text, want) {
+	if want := "4 of 6 cells have no primary metric and no verdict: see all cells"; !strings.Contains(sound(t, dir, page).text, want) {
 		t.Errorf("the page does not say %q", want)
 	}
 	jumps := 0
@@ -140,7 +140,7 @@ func TestCellsWithoutAVerdictAreCounted(t *testing.T) {
 	if jumps != 6 {
 		t.Errorf("the raw values of %d of 6 cells are led to", jumps)
 	}
-	if want := "4 of 6 cells were measured without asking for a verdict; the page shows them"; !strings.Contains(strings.Join(strings.Fields(text(t, r, TextOption{})), " "), want) {
+	if want := "4 of 6 cells have no primary metric and no verdict; see the page"; !strings.Contains(strings.Join(strings.Fields(text(t, r, TextOption{})), " "), want) {
 		t.Errorf("the text does not say %q", want)
 	}
 }
@@ -151,7 +151,7 @@ func TestFailedChecksAreExplained(t *testing.T) {
 	d, p := example()
 	dir, page := written(t, d, p, analysis.Analyse(d))
 	doc := sound(t, dir, page)
-	if n := strings.Count(doc.text, "lower is better; undecided by a failed check: crun"); n != 1 {
+	if n := strings.Count(doc.text, "lower is better; check failed: crun"); n != 1 {
 		t.Errorf("%d figures of the cost say whose check failed", n)
 	}
 	if strings.Contains(doc.text, "gated") {
@@ -171,7 +171,7 @@ func TestFailedChecksAreExplained(t *testing.T) {
 			t.Errorf("the check is called %q", textOf(h))
 		}
 	}
-	if n := strings.Count(doc.text, "It means: "); n != 1 {
+	if n := strings.Count(doc.text, "Meaning: "); n != 1 {
 		t.Errorf("%d explanations of one check", n)
 	}
 }

@@ -16,39 +16,53 @@ func (b *builder) head() {
 	if b.hasPlan && b.plan.Lab != "" {
 		p.Title = b.plan.Lab
 	}
-	p.Beforehand = append(emulated(*r), r.Warnings...)
+	p.ReadFirst = append(emulated(*r), r.Warnings...)
 	others := 0
 	for _, c := range r.Contenders {
 		if c.Name != r.Baseline && !b.isTwin(c.Name) {
 			others++
 		}
 	}
-	p.Lead = fmt.Sprintf("%s against %s at %s, in %s.", plural(others, "contender"), r.Baseline,
+	p.Lead = fmt.Sprintf("%s against %s on %s, %s.", plural(others, "contender"), r.Baseline,
 		plural(len(r.Cells), "cell"), plural(r.Blocks, "block"))
 	p.Head = append(p.Head, pair{"Machine", b.machine()}, pair{"Measured", b.when()}, pair{"Ended", ending(*r)})
-	p.Head = append(p.Head, pair{"Equivalent", b.promise()})
+	p.Head = append(p.Head, pair{"Margin", b.promise()})
 	if b.hasPlan && b.plan.Profile != "" {
 		p.Head = append(p.Head, pair{"Profile", b.plan.Profile})
 	}
 	p.Head = append(p.Head, pair{"Run", b.base})
 }
 
-// promise is what verdicts mean in numbers: how close equivalent is, and how
-// often a run may call any difference that is none (package analysis proves it).
-func (b *builder) promise() string {
-	s := "within ±" + significant(100*b.results.Margin, 3) + " %"
+// alpha is the error rate of the whole run, 0 where it is not known.
+func (b *builder) alpha() float64 {
 	total := 0.0
 	for _, a := range b.results.Alphas {
-		total += a
+		total += max(a, 0)
 	}
-	if !(total > 0) {
-		return s
-	}
-	return s + "; the chance of any false better or worse is " + significant(100*total, 3) + " % at most"
+	return min(total, 1)
 }
 
-// emulated names the virtual machines whose processor was a program: nothing
-// else on the page is so easily taken for the technology.
+// level is the coverage of the intervals that decide: "95 % ". Package analysis
+// proves that each covers its true value with a probability of 1 − alpha at least.
+func (b *builder) level() string {
+	if a := b.alpha(); a > 0 && a < 1 {
+		return significant(100*(1-a), 4) + " % "
+	}
+	return ""
+}
+
+// promise is what verdicts mean in numbers: how close equivalent is, and how
+// often a run may call a difference that does not exist.
+func (b *builder) promise() string {
+	s := "±" + significant(100*b.results.Margin, 3) + " % is equivalent"
+	if a := b.alpha(); a > 0 {
+		s += "; the chance of any false better or worse is at most " + significant(100*a, 3) + " %"
+	}
+	return s
+}
+
+// emulated names the virtual machines whose CPU was emulated in software: a
+// reader could easily blame the technology.
 func emulated(r analysis.Results) []string {
 	var names []string
 	for _, c := range r.Contenders {
@@ -57,13 +71,11 @@ func emulated(r analysis.Results) []string {
 			names = append(names, c.Name)
 		}
 	}
-	switch len(names) {
-	case 0:
+	if len(names) == 0 {
 		return nil
-	case 1:
-		return []string{names[0] + " was emulated: a program took the place of its processor, which makes most of what it does many times slower. Its figures say nothing about the same machine with hardware virtualisation."}
 	}
-	return []string{strings.Join(names, ", ") + " were emulated: a program took the place of their processors, which makes most of what they do many times slower. Their figures say nothing about the same machines with hardware virtualisation."}
+	return []string{strings.Join(names, ", ") + ": the CPU was emulated in software (TCG), which makes most work many " +
+		"times slower. These numbers say nothing about the same machine with hardware virtualization."}
 }
 
 // machine says what the baseline ran on.
@@ -80,7 +92,7 @@ func (b *builder) machine() string {
 		out = append(out, o)
 	}
 	if len(out) == 0 {
-		return "unavailable: there is no fingerprint of " + b.results.Baseline
+		return "unavailable: no fingerprint of " + b.results.Baseline
 	}
 	return strings.Join(out, ", ")
 }
@@ -100,7 +112,7 @@ func (b *builder) when() string {
 		}
 	}
 	if first.IsZero() {
-		return "unavailable: there is no journal"
+		return "unavailable: no journal"
 	}
 	first, last = first.UTC(), last.UTC()
 	from, layout := "2 January 2006, 15:04", "15:04 UTC"
@@ -123,14 +135,14 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%.1f h", d.Hours())
 }
 
-// ending is why a run ended, and that nothing could be decided by then.
+// ending is why a run ended, and what follows from that.
 func ending(r analysis.Results) string {
 	text := analysis.EndedText(r.Ended)
 	switch {
 	case len(r.Looks) == 0 && slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary }):
-		text += "; it had no look, so nothing can be decided: that takes a design with more blocks"
+		text += "; the design has too few blocks for a look, so nothing is decided"
 	case len(r.Looks) > 0 && r.Blocks < r.Looks[0]:
-		text += fmt.Sprintf("; before the first look, which is after %s, nothing is decided", plural(r.Looks[0], "block"))
+		text += fmt.Sprintf("; nothing is decided before the first look, after %s", plural(r.Looks[0], "block"))
 	}
 	return text
 }

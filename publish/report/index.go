@@ -52,9 +52,9 @@ type runRow struct {
 }
 
 // Index writes runsDir/index.html: every run in the folder with its verdicts
-// counted and a link to its page. Folders that are no runs are passed over; a
-// run that cannot be read is listed with the reason. A folder without any run
-// is an error of kind fault.NotFound.
+// counted and a link to its page. It skips folders that are not runs, and lists
+// a run that cannot be read with the reason. A folder without any run is an
+// error of kind fault.NotFound.
 func Index(runsDir string, opt Option) error {
 	op := "report: index " + runsDir
 	root, err := os.OpenRoot(runsDir)
@@ -72,7 +72,7 @@ func Index(runsDir string, opt Option) error {
 	page := index{Version: safetext.Line(opt.Version), CSP: policy()}
 	labs := map[string]int{}
 	listed := 0
-	// The names begin with the time: from the last one on is the newest first.
+	// Names begin with the time, so the last is the newest.
 	for _, entry := range slices.Backward(entries) {
 		if !entry.IsDir() || !holdsRun(root, entry.Name()) {
 			continue
@@ -91,7 +91,7 @@ func Index(runsDir string, opt Option) error {
 		page.Labs[i].Runs = append(page.Labs[i].Runs, row)
 	}
 	if listed == 0 {
-		return fault.WithFix(fault.New(fault.NotFound, "%s: there is no run in it", op), "name a folder that holds run folders: runs")
+		return fault.WithFix(fault.New(fault.NotFound, "%s: no run found", op), "name a folder that contains run folders, such as runs")
 	}
 	var b bytes.Buffer
 	if err := indexTemplate.Execute(&b, page); err != nil {
@@ -111,7 +111,7 @@ func runOf(dir, name string) (lab string, row runRow) {
 	row = runRow{Name: safetext.Line(name)}
 	unreadable := func(err error) (string, runRow) {
 		row.Problem = safetext.Clip(safetext.Line(err.Error()), 300)
-		return "Not readable", row
+		return "Unreadable", row
 	}
 	run, err := store.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -123,7 +123,7 @@ func runOf(dir, name string) (lab string, row runRow) {
 	}
 	data, err := run.Results()
 	if fault.Is(err, fault.NotFound) {
-		err = errors.New("it has no results yet")
+		err = errors.New("no results yet")
 	}
 	if err != nil {
 		return unreadable(err)
@@ -134,7 +134,7 @@ func runOf(dir, name string) (lab string, row runRow) {
 	}
 	e.readPlan(run)
 	if e.lines, err = run.Journal(); err != nil {
-		row.Problem = "its journal is damaged"
+		row.Problem = "the journal is damaged"
 	}
 	e.tidy()
 	b := newBuilder(e)

@@ -12,8 +12,8 @@ import (
 	"bakeoff/lab/store"
 )
 
-// readMachine reads what was known of the machine when the run began. Bytes
-// of which the journal says nothing, or something else, are not believed.
+// readMachine reads the calibration of the machine when the run began. It
+// ignores a file whose hash is not in the journal.
 func (e *contents) readMachine(run *store.Run) {
 	data, got, err := run.Calibration()
 	if fault.Is(err, fault.NotFound) {
@@ -23,12 +23,12 @@ func (e *contents) readMachine(run *store.Run) {
 		e.problem("The calibration cannot be read: %v", err)
 		return
 	}
-	said := false
+	named := false
 	for _, l := range e.lines {
-		said = said || l.Type == store.LineCalibration && l.Calibration != nil && l.Calibration.SHA256 == got.SHA256
+		named = named || l.Type == store.LineCalibration && l.Calibration != nil && l.Calibration.SHA256 == got.SHA256
 	}
-	if !said {
-		e.problem("The calibration is not the one that the journal speaks of, and is not shown.")
+	if !named {
+		e.problem("The calibration is not the one that the journal names, so it is not shown.")
 		return
 	}
 	c, err := calibrate.Decode(data)
@@ -39,14 +39,14 @@ func (e *contents) readMachine(run *store.Run) {
 	e.machine = &c
 }
 
-// machineNote is what a calibration says of the machine, in sentences.
+// machineNote is a calibration in sentences.
 type machineNote struct {
 	None     bool
 	Outdated string // why it does not hold; "" where it does
 	Lines    []string
 }
 
-// calibrated says what is known of the machine.
+// calibrated describes the calibration of the machine.
 func (b *builder) calibrated() {
 	c := b.contents.machine
 	if c == nil {
@@ -55,20 +55,22 @@ func (b *builder) calibrated() {
 	}
 	n := machineNote{}
 	if len(c.Changed) > 0 {
-		n.Outdated = "Outdated: since it was measured, the machine changed in " + safetext.Clip(strings.Join(c.Changed, ", "), 300) + ". What follows may not hold for this run."
+		n.Outdated = "Outdated: since the calibration, the machine changed in " +
+			safetext.Clip(strings.Join(c.Changed, ", "), 300) + ". The following may not hold for this run."
 	}
 	last := c.Runs[len(c.Runs)-1]
 	alarms, of, lo, hi := c.FalseAlarms()
 	n.Lines = append(n.Lines,
-		fmt.Sprintf("%s, the last on %s. Of %s of identical contenders %s called different: a false alarm rate of %s, 95 %% interval %s to %s. The test that was used promises %s.",
-			strings.ToUpper(plural(len(c.Runs), "calibration")[:1])+plural(len(c.Runs), "calibration")[1:], last.At.UTC().Format("2 January 2006, 15:04 UTC"),
-			plural(of, "comparison"), were(alarms), inPercent(float64(alarms)/float64(max(1, of))), inPercent(lo), inPercent(hi), inPercent(calibrate.Nominal)),
+		fmt.Sprintf("%s, the last on %s. Of %s of identical contenders, %s called different: a false alarm rate of %s "+
+			"(95 %% CI %s to %s). The nominal rate of the test is %s.",
+			plural(len(c.Runs), "calibration"), last.At.UTC().Format("2 January 2006, 15:04 UTC"), plural(of, "comparison"), were(alarms),
+			inPercent(float64(alarms)/float64(max(1, of))), inPercent(lo), inPercent(hi), inPercent(calibrate.Nominal)),
 		smallest(c))
 	for _, in := range last.Injected {
 		if in.Ratio == nil {
 			continue
 		}
-		by := "the clock"
+		by := "wall time"
 		if in.CPU {
 			by = "CPU time"
 		}
@@ -76,11 +78,12 @@ func (b *builder) calibrated() {
 		if in.Found {
 			found = "was found"
 		}
-		n.Lines = append(n.Lines, fmt.Sprintf("A slow-down of %s that was made on purpose %s by %s in %s: measured as %s%s.",
+		n.Lines = append(n.Lines, fmt.Sprintf("An injected slowdown of %s %s by %s in %s: it was measured as %s%s.",
 			inPercent(1-in.True), found, by, plural(in.Blocks, "block"), inPercent(1-*in.Ratio), slowdowns(in)))
 	}
 	if _, relative, ok := c.Spread(); ok {
-		n.Lines = append(n.Lines, fmt.Sprintf("From run to run, with nothing changed, a ratio differs by %s (standard deviation of %s).", inPercent(math.Expm1(relative)), plural(len(c.Runs), "run")))
+		n.Lines = append(n.Lines, fmt.Sprintf("Between runs, with nothing changed, a ratio varies by %s (standard deviation over %s).",
+			inPercent(math.Expm1(relative)), plural(len(c.Runs), "run")))
 	}
 	b.page.Known = n
 }
@@ -88,13 +91,13 @@ func (b *builder) calibrated() {
 // slowdowns is the interval of what was injected.
 func slowdowns(in calibrate.Injected) string {
 	if in.CI[0] == nil || in.CI[1] == nil {
-		return ", without an interval"
+		return ", without a CI"
 	}
 	signed := func(v float64) string { return strings.Replace(inPercent(v), "-", "−", 1) }
-	return fmt.Sprintf(", interval %s to %s", signed(1-*in.CI[1]), signed(1-*in.CI[0]))
+	return fmt.Sprintf(" (CI %s to %s)", signed(1-*in.CI[1]), signed(1-*in.CI[0]))
 }
 
-// smallest says what can be told apart in which time.
+// smallest says which differences are detected in which time.
 func smallest(c *calibrate.Calibration) string {
 	var parts []string
 	for _, t := range []struct {
@@ -110,13 +113,13 @@ func smallest(c *calibrate.Calibration) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "Its trials take so long that an hour cannot tell two contenders apart."
+		return "Its trials take so long that two contenders cannot be told apart within an hour."
 	}
 	length := ""
 	if last := c.Runs[len(c.Runs)-1]; last.Length > 0 {
 		length = fmt.Sprintf(" in trials of %g ms", float64(last.Length)/float64(time.Millisecond))
 	}
-	return fmt.Sprintf("The smallest difference that two contenders can be told apart by, with 80 %% probability: %s. That holds for work that only computes%s; other work may scatter more.",
+	return fmt.Sprintf("The smallest difference that is detected with 80 %% probability: %s. This holds for CPU-bound work%s; other work may vary more.",
 		strings.Join(parts, ", "), length)
 }
 

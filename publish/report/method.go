@@ -11,7 +11,7 @@ import (
 	chartall "bakeoff/publish/chart/all"
 )
 
-// method is how it was done and how to do it again.
+// method is how the run was done and how to reproduce it.
 func (b *builder) method() {
 	p := &b.page
 	p.Files = b.files
@@ -21,26 +21,26 @@ func (b *builder) method() {
 	p.Order, p.OrderNote = b.order()
 	for _, d := range chartall.Docs() {
 		p.Glossary = append(p.Glossary, pair{map[string]string{
-			"percent": "Difference charts", "points": "Raw values", "drift": "In the order of measuring",
-			"bar": "Amounts", "strip": "Bottleneck strips", "summary": "All components"}[d.Name], d.Read})
+			"percent": "Difference charts", "points": "Raw values", "drift": "In the order of measurement",
+			"bar": "Amounts", "strip": "Bottleneck strips", "summary": "All cells"}[d.Name], d.Read})
 	}
 }
 
-// commands are what a stranger types to do it again and to check it.
+// commands reproduce the run and verify it.
 func (b *builder) commands() []command {
 	run := []string{"bakeoff", "run", store.LabFile, "--seed", fmt.Sprint(b.results.Seed)}
 	if b.hasPlan && b.plan.Profile != "" {
 		run = append(run, "--profile", b.plan.Profile)
 	}
 	return []command{
-		{"The same schedule on your machine, from the lab file below", quoted(run)},
-		{"Every number of this page again from the raw outputs", quoted([]string{"bakeoff", "verify", b.base})},
-		{"This page again", quoted([]string{"bakeoff", "report", b.base})},
+		{"Run the same schedule on your machine, with the lab file below", quoted(run)},
+		{"Recompute every number on this page from the raw outputs", quoted([]string{"bakeoff", "verify", b.base})},
+		{"Write this page again", quoted([]string{"bakeoff", "report", b.base})},
 	}
 }
 
-// quoted writes an argument vector so that a shell reads it back as it is.
-// A name from a stranger's folder may be pasted by a reader.
+// quoted writes an argument vector for a shell. A reader may paste a name from a
+// foreign folder.
 func quoted(argv []string) string {
 	for i, a := range argv {
 		const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:=@%+,"
@@ -55,45 +55,45 @@ func quoted(argv []string) string {
 func (b *builder) design() []pair {
 	r := &b.results
 	out := []pair{{"Seed", fmt.Sprint(r.Seed)}, {"Baseline", r.Baseline},
-		{"Margin", "±" + significant(100*r.Margin, 3) + " %: closer than that counts as equivalent"}}
+		{"Margin", "±" + significant(100*r.Margin, 3) + " %; smaller differences count as equivalent"}}
 	if r.PlanSHA256 != "" {
-		out = append(out, pair{"Plan, sha256", r.PlanSHA256})
+		out = append(out, pair{"SHA-256 of the plan", r.PlanSHA256})
 	}
-	out = append(out, pair{"Blocks", fmt.Sprintf("%d that count, %d void, %d after the deciding look", r.Blocks, r.Void, r.Unused)})
+	out = append(out, pair{"Blocks", fmt.Sprintf("%d count, %d are void, %d came after the deciding look", r.Blocks, r.Void, r.Unused)})
 	if !b.hasPlan {
 		return out
 	}
 	d := b.plan.Design
 	out = append(out,
 		pair{"Looks", looksOf(d)},
-		pair{"Environments", map[string]string{"block": "created anew for each block", "run": "the same for all blocks"}[d.Instances]},
+		pair{"Environments", map[string]string{"block": "new for each block", "run": "the same for all blocks"}[d.Instances]},
 		pair{"Order", orderOf(b.plan)},
-		pair{"Family", fmt.Sprintf("alpha is shared by %s; by %d of the twin apart", plural(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
+		pair{"Family", fmt.Sprintf("%s share alpha; the %d of the twin have their own", plural(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
 	if d.Budget > 0 {
 		out = append(out, pair{"Budget", d.Budget.String()})
 	}
 	if b.plan.LabSHA256 != "" {
-		out = append(out, pair{"Lab file, sha256", b.plan.LabSHA256})
+		out = append(out, pair{"SHA-256 of the lab file", b.plan.LabSHA256})
 	}
 	return append(out, pair{"Measured by", "bakeoff " + b.plan.Version})
 }
 
-// looksOf says after how many blocks verdicts could be made.
+// looksOf says after how many blocks a verdict is possible.
 func looksOf(d manifest.Design) string {
 	if len(d.Looks) == 0 {
-		return "none: the run was to end before anything can be decided"
+		return "none: too few blocks to decide anything"
 	}
-	return fmt.Sprintf("after %s blocks, with alpha %s", list(d.Looks), list(d.Alphas))
+	return fmt.Sprintf("after %s blocks, with alphas %s", list(d.Looks), list(d.Alphas))
 }
 
 // orderOf says in which order a block was visited.
 func orderOf(p plan.Plan) string {
 	all := "each block visits all contenders in random order"
 	if len(p.Blocks) > 0 && len(p.Blocks[0].Boots) > 0 {
-		all = fmt.Sprintf("each block has %d boots in random order, which visit their contenders in random order", len(p.Blocks[0].Boots))
+		all = fmt.Sprintf("each block has %d boots in random order, each of which visits its contenders in random order", len(p.Blocks[0].Boots))
 	}
 	if p.Design.Mirror {
-		all += ", then in the mirrored one"
+		all += ", then in the mirrored order"
 	}
 	return all
 }
@@ -115,7 +115,7 @@ const maxOrder = 1500
 
 // order is the schedule as it was drawn.
 func (b *builder) order() (table, string) {
-	t := table{Caption: "The order that was drawn", Head: []string{"block", "cell", "order"}}
+	t := table{Caption: "Order of trials", Head: []string{"block", "cell", "order"}}
 	rows := 0
 	for _, k := range b.plan.Blocks {
 		for _, v := range k.Visits {
@@ -126,7 +126,7 @@ func (b *builder) order() (table, string) {
 	}
 	note := ""
 	if rows > maxOrder {
-		note = fmt.Sprintf("The first %d of %d visits; %s has them all.", maxOrder, rows, store.PlanFile)
+		note = fmt.Sprintf("The first %d of %d visits. %s has all of them.", maxOrder, rows, store.PlanFile)
 	}
 	return t, note
 }

@@ -13,19 +13,19 @@ import (
 	"bakeoff/publish/chart"
 )
 
-// page is what the template shows: text and figures, nothing to compute.
+// page is what the template shows.
 type page struct {
 	CSP, Version      string
 	Title, Lead       string
 	Alarm, Problems   []string
-	Beforehand        []string // what the whole run has to be read with
+	ReadFirst         []string // warnings about the whole run
 	Head              []pair
 	Tally             []tally
 	Compared          int // sentences in Groups
 	Unjudged          string
 	Glance            *glance // nil where there are few verdicts
 	Groups            []group
-	Absent            []sentence // what is missing at cells that have no verdicts
+	Absent            []sentence // missing results at cells without verdicts
 	ScopeNote         string
 	Percent           []figure
 	PercentNote       string
@@ -38,7 +38,7 @@ type page struct {
 	NotEnforced       []string
 	Strips            []figure
 	Counters          table
-	GeneratorCounters table  // of another host that load came from
+	GeneratorCounters table  // of another host that generated load
 	GeneratorHost     string // its name
 	Missing, Void     table
 	Checks            []check
@@ -65,14 +65,14 @@ type tally struct {
 	Mark  chart.Mark
 	Word  string
 	Count int
-	Href  string // to what explains it; "" if nothing does
+	Href  string // to the explanation, or ""
 }
 
 // group is the verdicts on one cell and metric.
 type group struct {
 	ID, Cell, Metric string
 	Direction        string // which way is better
-	Doc              string // what is counted, in which unit, and the direction
+	Doc              string // what the metric counts, its unit and its direction
 	About, Defaults  string // of the cell
 	Items            []sentence
 }
@@ -168,8 +168,8 @@ func (b *builder) twin() {
 	b.page.TwinFigures = b.twinFigures(t.Comparisons)
 }
 
-// unavailable are the metrics that nobody could tell, those with the same
-// reason in one row.
+// unavailable lists the metrics without a value, those with the same reason in one
+// row.
 func (b *builder) unavailable() table {
 	t := table{Caption: "Metrics without a value", Prose: true, Head: []string{"metric", "contenders", "cells", "reason"}}
 	type why struct{ metric, reason string }
@@ -191,7 +191,7 @@ func (b *builder) unavailable() table {
 	return t
 }
 
-// absent is what is not there, and why.
+// absent lists what is missing, and why.
 func (b *builder) absent() {
 	p := &b.page
 	p.Missing = table{Caption: "Missing cells", Prose: true, Head: []string{"contender", "cell", "reason"}}

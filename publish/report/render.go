@@ -22,7 +22,6 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style":  func() template.HTML { return template.HTML("<style>" + pageCSS + "</style>") },
 	"plural": plural,
 	"bytes":  func(n int64) string { return unit.Format(float64(n), "B") },
-	"symbol": symbol,
 	"joined": func(s string) string { return strings.ReplaceAll(s, " %", "\u00a0%") },
 }).Parse(pageHTML))
 
@@ -36,19 +35,3 @@ func policy() string {
 }
 
 func render(w io.Writer, p page) error { return pageTemplate.Execute(w, p) }
-
-// symbol is the sign beside a verdict: a shape for eyes that colours do not
-// reach.
-func symbol(word string) string {
-	switch word {
-	case "equivalent":
-		return "="
-	case "better":
-		return "▲"
-	case "worse":
-		return "▼"
-	case "missing":
-		return "∅"
-	}
-	return "?"
-}

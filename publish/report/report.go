@@ -1,10 +1,10 @@
 // Package report writes a run as a page that shows its evidence, and the
 // same answer as text for a terminal.
 //
-// It reads the run folder and nothing else, so that anybody's run can be
-// published anywhere. Whatever is in the folder may come from a stranger:
-// reads are bounded, text is cleaned of control characters once, when it is
-// read, and escaped where it is shown.
+// It reads nothing but the run folder, so that anybody's run can be published
+// anywhere. The folder may come from a stranger: reads are bounded, text is made
+// harmless once, when it is read (package safetext), and escaped where it is
+// shown.
 package report
 
 import (
@@ -19,15 +19,15 @@ import (
 type Option struct {
 	// Version of the program that writes the page; "" leaves it out.
 	Version string
-	// Defaults are those of the parameters of each workload. A parameter that
-	// has its default in all cells is folded away; nil shows them all.
+	// Defaults has the defaults of each workload's parameters. The page folds
+	// away a parameter that has its default in all cells; nil shows them all.
 	Defaults map[string]param.Values
 }
 
 // Write reads the run folder runDir and writes report/index.html in it: one
-// file that needs no network and no script. The same folder gives the same
-// bytes. A folder without results is an error of kind fault.NotFound;
-// whatever else is missing or unreadable is said on the page.
+// file that needs no network and has no script. The same folder gives the same
+// bytes. A folder without results is an error of kind fault.NotFound. The page
+// lists whatever else is missing or unreadable.
 func Write(runDir string, opt Option) error {
 	run, err := store.Open(runDir)
 	if err != nil {

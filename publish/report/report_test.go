@@ -225,13 +225,13 @@ func TestPage(t *testing.T) {
 	doc := sound(t, dir, page)
 	t.Logf("%s: %d bytes", dir, len(page))
 	for _, want := range []string{
-		"crun is equivalent to host at sha256-16k on this machine: 99.",
-		"microvm is worse than host at sha256-16k on this machine: 19 times slower; 5.",
-		"crun is better than host at files on this machine",
-		"chroot against host is undecided at files on this machine",
-		"more would decide it",
-		"crun against host is undecided at http-50 on this machine, because a check failed: ceiling",
-		": the load generator was 97 % busy: its ceiling was measured (24 of 48 trials); the estimate is",
+		"crun is equivalent to host at sha256-16k throughput on this machine: 0.01 % slower (95 % CI 0.5 % slower to 0.5 % faster), 12 blocks.",
+		"microvm is worse than host at sha256-16k throughput on this machine: 19.3 times slower (95 % CI 19.",
+		"crun is better than host at files create on this machine",
+		"chroot against host is inconclusive at files create on this machine",
+		"more blocks would decide it with 80 % probability",
+		"crun against host is inconclusive at http-50 throughput on this machine, because a check failed: ceiling (the load generator was",
+		"the load generator was 97 % busy: its ceiling was measured; 24 of 48 trials); 0.2 % faster",
 		"microvm has no result at http-50: the server answered 404",
 		"trials of microvm failed",
 		"host~twin is equivalent to host at syscall",
@@ -285,7 +285,7 @@ func primaryItems(d document) []*html.Node {
 func TestMachineIsOnThePage(t *testing.T) {
 	d, p := example()
 	dir, page := written(t, d, p, analysis.Analyse(d))
-	if want := "the machine had not been calibrated"; !strings.Contains(page, want) {
+	if want := "the machine was not calibrated"; !strings.Contains(page, want) {
 		t.Errorf("the page does not say %q", want)
 	}
 	ratio, lo, hi := 0.953, 0.948, 0.958
@@ -299,10 +299,10 @@ func TestMachineIsOnThePage(t *testing.T) {
 		wants    []string
 		outdated bool
 	}{
-		{fp, []string{"1 calibration, the last on 20 November 2026, 08:00 UTC", "Of 24 comparisons of identical contenders one was called different",
-			"a false alarm rate of 4.2 %, 95 % interval 0.11 % to 21 %", "promises 3.1 %", "0.15 % in 20 minutes (0.074 % of CPU time)",
-			"A slow-down of 4.8 % that was made on purpose was found by the clock in 144 blocks: measured as 4.7 %, interval 4.2 % to 5.2 %", "trials of 50 ms"}, false},
-		{probe.Fingerprint{Facts: map[string]string{"kernel": "6.19"}}, []string{"Outdated: since it was measured, the machine changed in kernel"}, true},
+		{fp, []string{"1 calibration, the last on 20 November 2026, 08:00 UTC", "Of 24 comparisons of identical contenders, one was called different",
+			"a false alarm rate of 4.2 % (95 % CI 0.11 % to 21 %)", "The nominal rate of the test is 3.1 %", "0.15 % in 20 minutes (0.074 % of CPU time)",
+			"An injected slowdown of 4.8 % was found by wall time in 144 blocks: it was measured as 4.7 % (CI 4.2 % to 5.2 %)", "trials of 50 ms"}, false},
+		{probe.Fingerprint{Facts: map[string]string{"kernel": "6.19"}}, []string{"Outdated: since the calibration, the machine changed in kernel"}, true},
 	} {
 		dir, _ = written(t, d, p, analysis.Analyse(d))
 		text, err := c.Kept(x.now)
@@ -326,7 +326,7 @@ func TestMachineIsOnThePage(t *testing.T) {
 	must(t, Write(dir, Option{}))
 	data, err := os.ReadFile(filepath.Join(dir, store.ReportFile))
 	must(t, err)
-	for _, want := range []string{"The calibration is not the one that the journal speaks of", "had not been calibrated"} {
+	for _, want := range []string{"The calibration is not the one that the journal names", "was not calibrated"} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("with a changed file the page does not say %q", want)
 		}
@@ -371,28 +371,28 @@ func TestEmulationIsToldBeforeTheVerdicts(t *testing.T) {
 		r := analysis.Analyse(d)
 		dir, page := written(t, d, p, r)
 		doc := sound(t, dir, page)
-		at, verdicts := strings.Index(doc.text, "microvm was emulated"), strings.Index(doc.text, "On this machine")
+		at, verdicts := strings.Index(doc.text, "microvm: the CPU was emulated"), strings.Index(doc.text, "Scope: this machine")
 		if told != (at >= 0) || at > verdicts {
 			t.Errorf("accelerator %s: told at %d, verdicts end at %d", accelerator, at, verdicts)
 		}
-		if said := strings.Contains(text(t, r, TextOption{}), "warning: microvm was emulated"); said != told {
+		if said := strings.Contains(text(t, r, TextOption{}), "warning: microvm: the CPU was emulated"); said != told {
 			t.Errorf("accelerator %s: the text says so: %v", accelerator, said)
 		}
 	}
 }
 
-// A run that ended before its first look says so: why nothing is decided is
-// else to be guessed from a number of blocks.
+// A run that ended before its first look says so: otherwise readers must guess
+// from a number of blocks why nothing is decided.
 func TestARunBeforeItsFirstLookSaysSo(t *testing.T) {
 	d, _ := example()
 	r := analysis.Analyse(d)
 	r.Ended, r.Blocks, r.Looks = "budget", 3, []int{8, 12}
-	const want = "no room for another block; before the first look, which is after 8 blocks, nothing is decided"
+	const want = "no room for another block; nothing is decided before the first look, after 8 blocks"
 	if out := strings.Join(strings.Fields(text(t, r, TextOption{})), " "); !strings.Contains(out, want) {
 		t.Errorf("the text is\n%s", out)
 	}
 	r.Looks = nil
-	if out := strings.Join(strings.Fields(text(t, r, TextOption{})), " "); !strings.Contains(out, "it had no look, so nothing can be decided") {
+	if out := strings.Join(strings.Fields(text(t, r, TextOption{})), " "); !strings.Contains(out, "the design has too few blocks for a look, so nothing is decided") {
 		t.Errorf("without a look the text is\n%s", out)
 	}
 	r.Blocks, r.Looks = 8, []int{8, 12}
@@ -493,7 +493,7 @@ func TestDamagedFolder(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(dir, store.ReportFile))
 	must(t, err)
 	doc := sound(t, dir, string(page))
-	for _, want := range []string{"This page is not complete", "The plan cannot be read", "The lab file cannot be read",
+	for _, want := range []string{"This page is incomplete", "The plan cannot be read", "The lab file cannot be read",
 		"The fingerprint of crun cannot be read", "The journal cannot be read to its end"} {
 		if !strings.Contains(doc.text, want) {
 			t.Errorf("the page does not say %q", want)
@@ -537,7 +537,7 @@ func TestNulls(t *testing.T) {
 	r.Twin = nil
 	dir, page := written(t, d, p, r)
 	doc := sound(t, dir, page)
-	if strings.Contains(doc.text, "0 B/s") || !strings.Contains(doc.text, "there is no estimate yet") || !strings.Contains(doc.text, "This run has none") {
+	if strings.Contains(doc.text, "0 B/s") || !strings.Contains(doc.text, "no estimate yet") || !strings.Contains(doc.text, "This run has no twin") {
 		t.Error("unknown values are not said to be so")
 	}
 }

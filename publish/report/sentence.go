@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -9,7 +8,6 @@ import (
 
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
-	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 	"bakeoff/publish/chart"
@@ -17,8 +15,8 @@ import (
 )
 
 // sentence is a comparison in words. Its parts make a whole sentence: "crun
-// is equivalent to host", " at sha256-16k on this machine" and "99.4 % to
-// 100.9 % of its throughput; 26 blocks".
+// is equivalent to host", " at sha256-16k throughput on this machine" and
+// "0.2 % faster (95 % CI 0.6 % slower to 0.9 % faster), 26 blocks".
 type sentence struct {
 	Contender string
 	Mark      chart.Mark
@@ -30,16 +28,15 @@ type sentence struct {
 	Short     string // the difference in a column of a table: "−94.8 %"
 }
 
-// checkFailed is the word for a comparison that has no verdict because what was
-// measured may not be what was meant, whatever the numbers are.
-const checkFailed = "undecided by a failed check"
+// checkFailed is the word for a comparison without a verdict because a check
+// failed, whatever the numbers are.
+const checkFailed = "inconclusive (check failed)"
 
-// words are those that verdicts are counted by, in the order in which they are
-// told: what was decided, what was not, what is not there.
-var words = []string{"better", "worse", "equivalent", "undecided", checkFailed, "missing"}
+// words are those that verdicts are counted by, in the order of the tally.
+var words = []string{"better", "worse", "equivalent", "inconclusive", checkFailed, "missing"}
 
-// failedCheck is a check that took a verdict away: ": the load generator was
-// 97 % busy (24 of 48 trials)". ID is where it is explained; "" is nowhere.
+// failedCheck is a check that withheld a verdict. Why is the reason: " (the load
+// generator was 97 % busy; 24 of 48 trials)". ID is its explanation's place, or "".
 type failedCheck struct{ ID, Name, Why string }
 
 // String is the whole sentence.
@@ -61,16 +58,16 @@ func (s sentence) String() string {
 type speech struct {
 	less, more string // words for a ratio below and above 1
 	verb       string // before an amount: "costs ", or ""
-	fast       bool   // "times as fast" and "times slower" can be said
+	fast       bool   // "times as fast" and "times slower" make sense
 	time       bool   // less of it is faster
 }
 
 // speak chooses words by what a metric counts: rates and times are fast or
-// slow, what is spent on a unit of work is dear or cheap.
+// slow, costs of a unit of work are high or low.
 func speak(name, unitName string, better sample.Better) speech {
 	switch {
 	case isCost(name):
-		return speech{less: "cheaper", more: "dearer", verb: "costs "}
+		return speech{less: "less", more: "more", verb: "costs "}
 	case strings.HasSuffix(unitName, "/s") && better == sample.Higher:
 		return speech{less: "slower", more: "faster", fast: true}
 	case (unitName == "s" || strings.HasPrefix(unitName, "s/")) && better == sample.Lower:
@@ -85,36 +82,56 @@ func isCost(name string) bool {
 	return strings.Contains(name, "-per-") || strings.HasPrefix(name, "cpu-") || strings.Contains(name, "joule")
 }
 
-// amount says a ratio as a difference: "3.1 % slower", "8.1 times slower",
-// "2.4 times as fast", "costs 1.8 times as much".
-func (w speech) amount(ratio float64) string {
-	up := ratio > 1
-	factor := ratio
-	if !up {
-		factor = 1 / ratio
-	}
-	faster := up != w.time
+// size is a ratio in words: "3.1" "% slower", "8.1" "times slower",
+// "2.4" "times as fast", "1.8" "times as much".
+type size struct{ number, unit string }
+
+func (a size) String() string { return a.number + " " + a.unit }
+
+func (w speech) size(ratio float64) size {
+	factor, up := max(ratio, 1/ratio), ratio > 1
+	times := significant(factor, 3)
 	switch {
-	case factor >= 1.5 && w.fast && faster:
-		return significant(factor, 2) + " times as fast"
+	case factor >= 1.5 && w.fast && up != w.time:
+		return size{times, "times as fast"}
 	case factor >= 1.5 && w.fast:
-		return significant(factor, 2) + " times slower"
+		return size{times, "times slower"}
 	case factor >= 1.5 && up:
-		return w.verb + significant(factor, 2) + " times as much"
-	case factor >= 1.5:
-		return w.verb + share(ratio) + " as much"
+		return size{times, "times as much"}
 	}
-	word := map[bool]string{true: w.more, false: w.less}[up]
-	if w.verb != "" {
-		word = map[bool]string{true: "more", false: "less"}[up]
+	return size{percentage(100 * math.Abs(ratio-1)), "% " + map[bool]string{true: w.more, false: w.less}[up]}
+}
+
+// interval writes the bounds of a ratio: "0.5–5.3 %" where of has the same
+// unit, "0.5 % slower to 1.2 % faster" where it is needed.
+func (w speech) interval(lo, hi float64, of size) string {
+	a, b := w.size(lo), w.size(hi)
+	if a.unit != b.unit {
+		return a.String() + " to " + b.String()
 	}
-	return w.verb + percentage(100*math.Abs(ratio-1)) + " % " + word
+	if hi <= 1 { // the smaller ratio is the larger difference
+		a, b = b, a
+	}
+	unit := a.unit
+	if unit == of.unit {
+		unit, _, _ = strings.Cut(unit, " ")
+	}
+	return a.number + "–" + b.number + " " + unit
+}
+
+// bound writes the only bound of a ratio: "at least 5.0 % slower". below tells
+// that it is the lower one.
+func (w speech) bound(ratio float64, below bool) string {
+	if below == (ratio >= 1) {
+		return "at least " + w.size(ratio).String()
+	}
+	return "at most " + w.size(ratio).String()
 }
 
 // percentage writes a percentage with one decimal, two where it is small.
 func percentage(p float64) string {
 	if math.Abs(p) < 0.095 {
-		return strconv.FormatFloat(p, 'f', 2, 64)
+		return significant(math.Round(100*p)/100, 2)
 	}
 	return strconv.FormatFloat(p, 'f', 1, 64)
 }
@@ -130,57 +147,8 @@ func significant(v float64, n int) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// share writes a ratio as a part of the baseline's value: "99.4 %".
-func share(r float64) string {
-	switch {
-	case r >= 2:
-		return significant(r, 3) + " times"
-	case r < 0.0095:
-		return significant(100*r, 2) + " %"
-	case r < 0.0995:
-		return strconv.FormatFloat(100*r, 'f', 2, 64) + " %"
-	}
-	return percentage(100*r) + " %"
-}
-
-// interval says an interval of a comparison: "99.4 % to 100.9 % of its
-// throughput".
-func interval(c analysis.Comparison) string {
-	lo, hi := bounds(c)
-	text, of := share, " of its "+c.Metric
-	if c.Scale == sample.Difference {
-		text, of = func(v float64) string { return difference(v, c.Unit) }, " in "+c.Metric
-	} else if last := cmp.Or(hi, lo); last != nil && *last >= 2 {
-		of = " its " + c.Metric // "2 to 3 times its latency"
-	}
-	switch {
-	case lo != nil && hi != nil:
-		a, b := text(*lo), text(*hi)
-		if c.Scale != sample.Difference && strings.HasSuffix(a, " times") && strings.HasSuffix(b, " times") {
-			a = strings.TrimSuffix(a, " times")
-		}
-		return a + " to " + b + of
-	case lo != nil:
-		return "at least " + text(*lo) + of
-	case hi != nil:
-		return "at most " + text(*hi) + of
-	}
-	return ""
-}
-
-func difference(v float64, u string) string {
-	s := unit.Format(math.Abs(v), u)
-	switch {
-	case v < 0:
-		return "−" + s
-	case v > 0:
-		return "+" + s
-	}
-	return s
-}
-
-// bounds returns the interval to be shown: the one that decided or that of
-// the last look; before the first look the interim one.
+// bounds returns the interval to show: the one that decided or that of the last
+// look, or the interim one before the first look.
 func bounds(c analysis.Comparison) (lo, hi *float64) {
 	ci := c.CI
 	if interim(c) {
@@ -210,79 +178,105 @@ func scopeWords(s analysis.Scope) string {
 	return ""
 }
 
-// say puts a comparison into words. failed is what is to be said of failed
-// trials, or "".
-func say(c analysis.Comparison, failed string) sentence {
-	w := speak(c.Metric, c.Unit, c.Better)
-	s := sentence{Contender: c.Contender, Short: short(c), Where: " at " + c.Cell + scopeWords(c.Scope)}
+// judged is the mark and the word of a comparison.
+func judged(c analysis.Comparison) (chart.Mark, string) {
 	switch {
 	case len(c.Gates) > 0 && c.Primary:
-		s.Mark, s.Word = chart.Open, checkFailed
-		s.Claim = fmt.Sprintf("%s against %s is undecided", c.Contender, c.Baseline)
-		s.Where += ", because a check failed"
+		return chart.Open, checkFailed
 	case c.Verdict == analysis.Equivalent:
-		s.Mark, s.Word = chart.Same, "equivalent"
-		s.Claim = fmt.Sprintf("%s is equivalent to %s", c.Contender, c.Baseline)
-	case c.Verdict == analysis.Better || c.Verdict == analysis.Worse:
-		s.Mark, s.Word = chart.Better, "better"
-		if c.Verdict == analysis.Worse {
-			s.Mark, s.Word = chart.Worse, "worse"
-		}
-		s.Claim = fmt.Sprintf("%s is %s than %s", c.Contender, c.Verdict, c.Baseline)
+		return chart.Same, "equivalent"
+	case c.Verdict == analysis.Better:
+		return chart.Better, "better"
+	case c.Verdict == analysis.Worse:
+		return chart.Worse, "worse"
 	case c.Verdict == "":
-		s.Mark, s.Word = chart.Plain, "no verdict"
+		return chart.Plain, "no verdict"
+	}
+	return chart.Open, "inconclusive"
+}
+
+// say puts a comparison into words. level is the coverage of its interval,
+// "95 % "; failed says how many trials failed, or "".
+func say(c analysis.Comparison, level, failed string) sentence {
+	s := sentence{Contender: c.Contender, Short: short(c), Where: " at " + c.Cell + " " + c.Metric + scopeWords(c.Scope)}
+	s.Mark, s.Word = judged(c)
+	switch s.Word {
+	case checkFailed:
+		s.Claim = fmt.Sprintf("%s against %s is inconclusive", c.Contender, c.Baseline)
+		s.Where += ", because a check failed"
+	case "equivalent":
+		s.Claim = fmt.Sprintf("%s is equivalent to %s", c.Contender, c.Baseline)
+	case "better", "worse":
+		s.Claim = fmt.Sprintf("%s is %s than %s", c.Contender, s.Word, c.Baseline)
+	case "no verdict":
 		s.Claim = fmt.Sprintf("%s against %s", c.Contender, c.Baseline)
 		s.Where += " (not primary: no verdict)"
 	default:
-		s.Mark, s.Word = chart.Open, "undecided"
-		s.Claim = fmt.Sprintf("%s against %s is undecided", c.Contender, c.Baseline)
+		s.Claim = fmt.Sprintf("%s against %s is inconclusive", c.Contender, c.Baseline)
 	}
 	for _, g := range c.Gates {
 		s.Failed = append(s.Failed, failedCheck{Name: g.Name, Why: why(g)})
 	}
-	s.Evidence = strings.Join(evidenceOf(c, w, failed), "; ")
+	evidence := []string{estimate(c, level) + ", " + plural(c.Blocks, "block")}
+	if interim(c) && c.Primary && c.Blocks > 0 {
+		evidence = append(evidence, "no look yet")
+	}
+	if failed != "" {
+		evidence = append(evidence, failed)
+	}
+	if c.MoreBlocks != nil && *c.MoreBlocks > 0 && len(c.Gates) == 0 {
+		evidence = append(evidence, fmt.Sprintf("about %s would decide it with %.0f %% probability",
+			plural(*c.MoreBlocks, "more block"), 100*stats.Likely))
+	}
+	s.Evidence = strings.Join(evidence, "; ")
 	return s
 }
 
-// evidenceOf lists what a verdict rests on, the most telling first.
-func evidenceOf(c analysis.Comparison, w speech, failed string) []string {
-	var out []string
-	estimate := usable(c.Ratio, c.Scale)
-	between := interval(c)
-	if estimate == nil && c.Verdict == analysis.Inconclusive {
-		out = append(out, "there is no estimate yet")
-	}
-	if estimate != nil {
-		switch {
-		case c.Scale == sample.Difference:
-			out = append(out, "the difference is "+difference(*estimate, c.Unit))
-		case c.Verdict == analysis.Better || c.Verdict == analysis.Worse:
-			out = append(out, w.amount(*estimate))
-		case c.Verdict != analysis.Equivalent:
-			of := " of its "
-			if *estimate >= 2 {
-				of = " its "
-			}
-			out = append(out, "the estimate is "+share(*estimate)+of+c.Metric)
-			if between != "" {
-				between = "interval " + strings.TrimSuffix(strings.TrimSuffix(between, " its "+c.Metric), " of")
-				if interim(c) && c.Primary {
-					between = "interim " + between + " (unadjusted: no look was reached)"
-				}
-			}
+// estimate says how large a difference is, with its interval: "3.1 % slower
+// (95 % CI 2.5–3.7 %)".
+func estimate(c analysis.Comparison, level string) string {
+	w := speak(c.Metric, c.Unit, c.Better)
+	ci := level + "CI"
+	if interim(c) {
+		ci = "95 % CI" // unadjusted
+		if c.Primary {
+			ci = "interim " + ci
 		}
 	}
-	if between != "" {
-		out = append(out, between)
+	v := usable(c.Ratio, c.Scale)
+	lo, hi := bounds(c)
+	text, between, bound := "", w.interval, w.bound
+	var of size
+	if v != nil {
+		of = w.size(*v)
+		text = of.String()
 	}
-	if failed != "" {
-		out = append(out, failed)
+	if c.Scale == sample.Difference {
+		number := func(v float64) string { return percent.Difference(v, c.Unit) }
+		between = func(lo, hi float64, _ size) string { return number(lo) + " to " + number(hi) }
+		bound = func(v float64, below bool) string {
+			return map[bool]string{true: "at least ", false: "at most "}[below] + number(v)
+		}
+		w.verb = "a difference of "
+		if v != nil {
+			text = number(*v)
+		}
 	}
-	out = append(out, plural(c.Blocks, "block"))
-	if c.MoreBlocks != nil && *c.MoreBlocks > 0 && len(c.Gates) == 0 {
-		out = append(out, fmt.Sprintf("about %d more would decide it with %.0f %% probability", *c.MoreBlocks, 100*stats.Likely))
+	switch {
+	case v == nil && lo != nil:
+		return w.verb + bound(*lo, true) + " (" + ci + ")"
+	case v == nil && hi != nil:
+		return w.verb + bound(*hi, false) + " (" + ci + ")"
+	case v == nil:
+		return "no estimate yet"
+	case lo != nil && hi != nil:
+		text += " (" + ci + " " + between(*lo, *hi, of) + ")"
+	case lo != nil:
+		text += " (" + ci + " " + bound(*lo, true) + ")"
+	case hi != nil:
+		text += " (" + ci + " " + bound(*hi, false) + ")"
 	}
-	return out
+	return w.verb + text
 }
 
 // short is the difference in a column of a table: the estimate, or the bound
@@ -290,7 +284,7 @@ func evidenceOf(c analysis.Comparison, w speech, failed string) []string {
 func short(c analysis.Comparison) string {
 	text := percent.Text
 	if c.Scale == sample.Difference {
-		text = func(v float64) string { return difference(v, c.Unit) }
+		text = func(v float64) string { return percent.Difference(v, c.Unit) }
 	}
 	lo, hi := bounds(c)
 	switch v := usable(c.Ratio, c.Scale); {
@@ -304,17 +298,20 @@ func short(c analysis.Comparison) string {
 	return "–"
 }
 
-// brief shortens a reason for a sentence; the table of what is missing has
-// the whole.
+// brief shortens a reason for a sentence. The table has the whole.
 func brief(reason string) string { return strings.TrimSuffix(safetext.Clip(reason, 300), ".") }
 
-// why says for what reason a check failed, and how often.
-func why(g analysis.Gate) (s string) {
+// why says why a check failed, and how often: " (7 % stolen; 12 of 52 trials)".
+func why(g analysis.Gate) string {
+	var parts []string
 	if g.Reason != "" {
-		s += ": " + brief(g.Reason)
+		parts = append(parts, brief(g.Reason))
 	}
 	if g.Of > 0 {
-		s += fmt.Sprintf(" (%d of %s)", g.Trials, plural(g.Of, "trial"))
+		parts = append(parts, fmt.Sprintf("%d of %s", g.Trials, plural(g.Of, "trial")))
 	}
-	return s
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, "; ") + ")"
 }

@@ -8,17 +8,16 @@ import (
 	"bakeoff/judge/analysis"
 )
 
-// about says what a cell does: its workload, with the parameters that make it
-// what it is.
+// about describes a cell: its workload with the parameters that matter.
 func (b *builder) about(c analysis.Cell) string {
 	return strings.Join(append([]string{c.Workload}, b.settings(c, true)...), " ")
 }
 
-// defaults are the parameters of a cell that nobody chose.
+// defaults are the parameters of a cell that have their defaults.
 func (b *builder) defaults(c analysis.Cell) string { return strings.Join(b.settings(c, false), " ") }
 
-// settings are the parameters of a cell, those that tell something of it or the
-// others, as NAME=VALUE.
+// settings are the parameters of a cell as NAME=VALUE, those that matter or the
+// others.
 func (b *builder) settings(c analysis.Cell, telling bool) []string {
 	var out []string
 	for _, a := range c.Params.Args() {
@@ -30,9 +29,8 @@ func (b *builder) settings(c analysis.Cell, telling bool) []string {
 	return out
 }
 
-// tells reports whether a parameter tells something of a cell: it is not what
-// the workload has by default, or another cell with this workload has it
-// otherwise.
+// tells reports whether a parameter of a cell matters: it does not have its
+// default, or another cell with this workload has another value.
 func (b *builder) tells(c analysis.Cell, name string) bool {
 	usual, known := b.usual[c.Workload][name]
 	return !known || usual != c.Params[name] || slices.ContainsFunc(b.results.Cells, func(o analysis.Cell) bool {

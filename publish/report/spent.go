@@ -14,15 +14,14 @@ import (
 // over the trials that count.
 type spent struct {
 	cpu    probe.CPU
-	busy   float64 // seconds, in nanoseconds where the host tells them so
+	busy   float64 // seconds, precise to nanoseconds where the host counts them
 	trials int     // that had CPU times before and after
 	// generator is the sum of the load generator's utilisation.
 	generator  float64
 	generators int
 	priorities []string // that they had, each once
 	counted    counted
-	// elsewhere is what another host spent that load came from, nil where there
-	// was none; nothing but its counters is in it.
+	// elsewhere has the counters of another host that generated load, or is nil.
 	elsewhere *spent
 }
 
@@ -34,7 +33,7 @@ const (
 )
 
 // readSpent sums the counters of the journal, and reads what the load
-// generators said of themselves.
+// generators reported.
 func (e *contents) readSpent(run *store.Run) map[cellOf]*spent {
 	out := map[cellOf]*spent{}
 	void := voidBlocks(e.lines)
@@ -72,10 +71,10 @@ func (e *contents) readSpent(run *store.Run) map[cellOf]*spent {
 		}
 	}
 	if broken > 0 {
-		e.problem("%s could not be read or differ from the journal; bakeoff verify names them.", plural(broken, "raw output"))
+		e.problem("%s cannot be read or differ from the journal. Run `bakeoff verify` to list them.", plural(broken, "raw output"))
 	}
 	if reads > maxRawReads {
-		e.problem("The load generator's share is that of the first %d raw outputs.", maxRawReads)
+		e.problem("The utilization of the load generator covers only the first %d raw outputs.", maxRawReads)
 	}
 	return out
 }
@@ -84,7 +83,7 @@ func (e *contents) readSpent(run *store.Run) map[cellOf]*spent {
 func (s *spent) generate(utilisation float64, priority string) {
 	s.generator += utilisation
 	s.generators++
-	const most = 4 // a stranger's folder may have any number
+	const most = 4 // a foreign folder may have any number
 	if p := safetext.Line(safetext.Clip(priority, 200)); p != "" && len(s.priorities) < most && !slices.Contains(s.priorities, p) {
 		s.priorities = append(s.priorities, p)
 	}
@@ -96,7 +95,7 @@ func (s *spent) count(before, after *probe.Counters) {
 	s.counted.add(before, after)
 }
 
-// add adds one trial. Counters that run backwards are not believed.
+// add adds one trial. It ignores counters that run backwards.
 func (s *spent) add(before, after *probe.Counters) {
 	if before == nil || after == nil || before.CPU == nil || after.CPU == nil {
 		return
@@ -123,9 +122,9 @@ func (s *spent) add(before, after *probe.Counters) {
 	s.trials++
 }
 
-// shares returns the states as shares of the whole time; nil where nothing
-// is known. The whole is of ticks, whose number is not what they miss; what was
-// neither busy nor stolen nor waiting is idle.
+// shares returns the states as shares of the whole time, nil where nothing is
+// known. The whole time is counted in ticks, and busy may be more precise; what
+// is neither busy nor stolen nor waiting is idle.
 func (s *spent) shares() (busy, steal, iowait, idle *float64) {
 	if s == nil || s.trials == 0 {
 		return nil, nil, nil, nil

@@ -16,16 +16,15 @@ import (
 
 // TextOption is how the answer is written for a terminal.
 type TextOption struct {
-	Width  int    // columns; below 40 it is taken as 80
+	Width  int    // columns; 80 if less than 40
 	Colour bool   // ANSI colours; words and signs say the same without
 	ASCII  bool   // plain characters only, for terminals without UTF-8
-	Page   string // where the page is; "" says nothing of it
+	Page   string // where the page is; "" leaves it out
 }
 
-// Text writes the answer of a run for a terminal: the twin's alarm before
-// anything else, the verdicts in sentences, the intervals as bars, and what
-// is missing. Text from the results is cleaned: nothing in it reaches the
-// terminal as a control sequence.
+// Text writes the answer of a run for a terminal: first the twin's alarm, then
+// the verdicts in sentences, the intervals as bars, and what is missing. It
+// makes foreign text harmless (package safetext).
 func Text(w io.Writer, r analysis.Results, opt TextOption) error {
 	e := &contents{results: r}
 	e.own()
@@ -107,7 +106,7 @@ func (t *textWriter) write() {
 	t.rest()
 }
 
-// counts says how many comparisons came out how, and what has no verdict.
+// counts tallies the verdicts, and says which cells have none.
 func (t *textWriter) counts() {
 	p := &t.page
 	if p.Compared > 1 {
@@ -118,36 +117,36 @@ func (t *textWriter) counts() {
 		t.wrapped("", fmt.Sprintf("%s: %s.", plural(p.Compared, "comparison"), tallied(all)))
 	}
 	if p.Unjudged != "" && len(p.Groups) > 0 {
-		t.wrapped("", p.Unjudged+"; the page shows them.")
+		t.wrapped("", p.Unjudged+"; see the page.")
 	}
 }
 
-// rest is what is said after the verdicts.
+// rest is what follows the verdicts.
 func (t *textWriter) rest() {
 	p := &t.page
 	if len(p.Groups) == 0 {
-		t.out.WriteString("\nNo comparison was registered as primary, so there is no verdict.\n")
+		t.out.WriteString("\nNo comparison is primary, so there is no verdict.\n")
 	}
 	if p.TwinName != "" && len(p.TwinSays) > 0 && len(p.Alarm) == 0 {
 		t.out.WriteString("\n")
-		// An undecided twin is no proof: each word is counted.
+		// An inconclusive twin proves nothing, so every word is counted.
 		t.wrapped("", fmt.Sprintf("The twin (%s under a second name): %s.", t.results.Baseline, tallied(p.TwinSays)))
 	}
 	for _, s := range p.Absent {
 		t.sentence(s)
 	}
-	for _, w := range p.Beforehand {
+	for _, w := range p.ReadFirst {
 		t.wrapped("  ", "warning: "+w)
 	}
 	for _, m := range t.problems {
 		t.wrapped("  ", m)
 	}
 	if t.Page != "" {
-		t.out.WriteString("\nThe page with the contents: " + safetext.Text(t.Page) + "\n")
+		t.out.WriteString("\nFull report: " + safetext.Text(t.Page) + "\n")
 	}
 }
 
-// tallied counts sentences by their word: "4 equivalent, 1 undecided".
+// tallied counts sentences by their word: "4 equivalent, 1 inconclusive".
 func tallied(ss []sentence) string {
 	var out []string
 	for _, word := range words {
@@ -174,25 +173,18 @@ func (t *textWriter) paint(code, s string) {
 	t.out.WriteString(s)
 }
 
-func (t *textWriter) sign(word string) string {
-	s := symbol(word)
-	if t.ASCII {
-		s = map[string]string{"=": "=", "▲": "+", "▼": "-", "∅": "0"}[s]
-		if s == "" {
-			s = "?"
-		}
-	}
-	return s
-}
-
 func (t *textWriter) sentence(s sentence) {
 	t.out.WriteString("  ")
-	t.paint(colours[s.Mark], t.sign(s.Word))
+	sign := s.Mark.Sign()
+	if t.ASCII {
+		sign = ascii(sign)
+	}
+	t.paint(colours[s.Mark], sign)
 	t.wrapped("    ", s.String())
 }
 
-// wrapped writes s in lines of at most Width columns behind indent. Where
-// something stands in the line already, its first line goes on there.
+// wrapped writes s in lines of at most Width columns after indent. It continues
+// a line that has text already.
 func (t *textWriter) wrapped(indent, s string) {
 	if t.ASCII {
 		s = ascii(s)
@@ -222,8 +214,8 @@ func (t *textWriter) wrapped(indent, s string) {
 	t.out.WriteString("\n")
 }
 
-// fields splits s into words; one that is longer than a line, as paths are, is
-// broken.
+// fields splits s into words, and breaks a word that is longer than a line, such
+// as a path.
 func fields(s string, line int) (out []string) {
 	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' }) {
 		for part := range slices.Chunk([]rune(word), line) {
@@ -233,9 +225,12 @@ func fields(s string, line int) (out []string) {
 	return out
 }
 
+var plainText = strings.NewReplacer("−", "-", "…", "...", "×", "x", "÷", "1/", "µ", "u", "–", "-", "±", "+-",
+	"≥", ">=", "≤", "<=", "\u00a0", " ", "’", "'", "▲", "+", "▼", "-", "∅", "0", "←", "<", "→", ">")
+
 // ascii replaces the characters that sentences are made with.
 func ascii(s string) string {
-	s = strings.NewReplacer("−", "-", "…", "...", "×", "x", "÷", "1/", "µ", "u", "–", "-", "±", "+-", "≥", ">=", "≤", "<=", "\u00a0", " ", "’", "'").Replace(s)
+	s = plainText.Replace(s)
 	return strings.Map(func(r rune) rune {
 		if r > 126 {
 			return '?'
@@ -252,7 +247,7 @@ func (t *textWriter) bars(g group) {
 	var texts []string
 	for _, c := range cs {
 		if c.Scale == sample.Difference {
-			return // sentences say it; there is no common size to draw to
+			return // sentences have it; there is no common scale to draw on
 		}
 		r := percentRow(c)
 		if r.Value == nil && r.Lo == nil && r.Hi == nil {
@@ -274,7 +269,7 @@ func (t *textWriter) bars(g group) {
 	w := speak(cs[0].Metric, cs[0].Unit, cs[0].Better)
 	left, right := "← "+w.less, w.more+" →"
 	if t.ASCII {
-		left, right = "< "+w.less, w.more+" >"
+		left, right = ascii(left), ascii(right)
 	}
 	gap := max(room-utf8.RuneCountInString(left)-utf8.RuneCountInString(right), 1)
 	t.paint("2", strings.Repeat(" ", name+6)+left+strings.Repeat(" ", gap)+right+"\n")

@@ -11,7 +11,7 @@ import (
 	"bakeoff/publish/chart"
 )
 
-// alarm is what a reader must know before anything else.
+// alarm lists the differences of the twin.
 func (b *builder) alarm() {
 	t := b.results.Twin
 	if t == nil || !t.Different {
@@ -19,13 +19,13 @@ func (b *builder) alarm() {
 	}
 	for _, c := range t.Comparisons {
 		if c.Verdict == analysis.Better || c.Verdict == analysis.Worse {
-			b.page.Alarm = append(b.page.Alarm, say(c, "").String())
+			b.page.Alarm = append(b.page.Alarm, say(c, b.level(), "").String())
 		}
 	}
 }
 
-// verdicts puts every primary comparison into a sentence, grouped by cell
-// and metric in the order of the lab file.
+// verdicts puts every primary comparison into a sentence, by cell and metric
+// in the order of the lab file.
 func (b *builder) verdicts() {
 	p := &b.page
 	for _, c := range b.results.Cells {
@@ -121,19 +121,19 @@ func (b *builder) scope() string {
 	}
 	switch {
 	case machine && !instance:
-		return "“On this machine” is meant: environments were created anew for each block, so the verdicts hold for new " +
-			"ones of the same making here. They do not speak of the technologies in general: that takes more than one machine."
+		return "Scope: this machine. bakeoff created new environments for every block, so the verdicts hold for " +
+			"environments made this way here, not for the technologies in general."
 	case instance && !machine && b.results.InstanceSets > 1:
-		return fmt.Sprintf("“For these instances” is meant: %d sets of environments served the blocks, one after another, so the verdicts may "+
-			"not hold for new ones, even on this machine.", b.results.InstanceSets)
+		return fmt.Sprintf("Scope: these instances. %d sets of environments served the blocks, one after another, so the "+
+			"verdicts may not hold for new environments, even on this machine.", b.results.InstanceSets)
 	case instance && !machine:
-		return "“For these instances” is meant: the same environments served all blocks, so the verdicts may not hold for " +
-			"new ones, even on this machine."
+		return "Scope: these instances. The same environments served all blocks, so the verdicts may not hold for new " +
+			"environments, even on this machine."
 	}
 	return ""
 }
 
-// measure says what a metric counts, in which unit, and which way is better.
+// measure describes a metric: what it counts, its unit and its direction.
 func measure(m sample.Metric) string {
 	s := safetext.Clip(m.Doc, 200)
 	if m.Unit != "" && m.Unit != "1" {
@@ -152,5 +152,5 @@ func direction(d sample.Better) string {
 	case sample.Lower:
 		return "lower is better"
 	}
-	return "no direction is better"
+	return "neither direction is better"
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// warning is what was said of one or more comparisons.
+// warning is a warning about one or more comparisons.
 type warning struct {
 	Text  string
 	Count int      // comparisons
@@ -16,8 +16,8 @@ type warning struct {
 // One reports whether the warning is about a single comparison.
 func (w warning) One() bool { return w.Count == 1 }
 
-// gathered puts the same warnings together: a run that ended early would else
-// say the same of every metric.
+// gathered joins equal warnings: otherwise a run that ended early would repeat the
+// same one for every metric.
 func (b *builder) gathered() []warning {
 	var order []string
 	about := map[string][]place{}
@@ -44,8 +44,8 @@ func (b *builder) gathered() []warning {
 // place is where a comparison was made.
 type place struct{ contender, cell, metric string }
 
-// wheres says places in few words: contenders that share all cells and metrics
-// in one line.
+// wheres lists places briefly: contenders with the same cells and metrics share a
+// line.
 func wheres(places []place) (out []string) {
 	var names, lines []string
 	var who [][]string
@@ -71,7 +71,7 @@ func wheres(places []place) (out []string) {
 	return out
 }
 
-// cellsOf says cells with their metrics: "http (throughput, latency), cpu (throughput)".
+// cellsOf lists cells with their metrics: "http (throughput, latency), cpu (throughput)".
 func cellsOf(places []place) string {
 	var cells []string
 	metrics := map[string][]string{}

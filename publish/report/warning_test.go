@@ -57,7 +57,7 @@ func TestFailedChecksAreGathered(t *testing.T) {
 func TestEmulatedMachinesAreNamedTogether(t *testing.T) {
 	tcg := map[string]string{"accelerator": "tcg"}
 	r := analysis.Results{Contenders: []analysis.Contender{{Name: "a", Facts: tcg}, {Name: "b"}, {Name: "c", Facts: tcg}, {Name: "a~twin", TwinOf: "a", Facts: tcg}}}
-	if got := emulated(r); len(got) != 1 || !strings.HasPrefix(got[0], "a, c were emulated") {
+	if got := emulated(r); len(got) != 1 || !strings.HasPrefix(got[0], "a, c: the CPU was emulated") {
 		t.Errorf("%q", got)
 	}
 }

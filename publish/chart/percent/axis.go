@@ -171,16 +171,21 @@ func (a Axis) tick(v float64) string {
 // text writes a value for eyes.
 func (a Axis) text(v float64) string {
 	if a.Difference {
-		s := unit.Format(math.Abs(v), a.Unit)
-		switch {
-		case v < 0:
-			return "−" + s
-		case v > 0:
-			return "+" + s
-		}
-		return s
+		return Difference(v, a.Unit)
 	}
 	return Text(v)
+}
+
+// Difference writes a difference in a unit with its sign.
+func Difference(v float64, u string) string {
+	s := unit.Format(math.Abs(v), u)
+	switch {
+	case v < 0:
+		return "−" + s
+	case v > 0:
+		return "+" + s
+	}
+	return s
 }
 
 // Text writes a ratio as a difference in percent, with one decimal at least
