@@ -1,18 +1,16 @@
-// Command cost holds what tells the time of CPUs against ticks, in the trials of
-// a run that was made: how many of them have a cost, what it is, and how much it
-// scatters, by the host's nanoseconds and by the ticks that were read with them;
-// by how much the ticks of a trial are off its nanoseconds, and what the
-// environment's own control group had of a trial. On a machine that others use,
-// their work is in the first two, and the last two still tell what ticks are
-// worth.
+// Command cost compares CPU time in nanoseconds with CPU time in ticks, on the
+// trials of an existing run. For both it prints how many trials have a cost, the
+// median cost and its scatter. It also prints the error of the ticks of a trial, and
+// the CPU time of the environment's own control group. On a machine that other
+// programs use, their work is part of the costs; the last two figures still show how
+// exact ticks are.
 //
 //	bakeoff run bench/cost --out /tmp/runs
 //	go run ./bench/cost /tmp/runs/…-low-rate
 //
-// bench/cost/bakeoff.yaml is a server at 20 and 100 requests a second for half a
-// second. It needs root, nginx and crun, and takes four minutes. Any run folder
-// will do in whose cells a cost in CPU time is measured, on a host that has more
-// than ticks.
+// bench/cost/bakeoff.yaml runs a server at 20 and 100 requests a second for half a
+// second. It needs root, nginx and crun, and takes four minutes. Any run folder works
+// if its cells measure a cost in CPU time on a host that has more than ticks.
 package main
 
 import (
@@ -41,7 +39,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "cost: one run folder is needed, of `bakeoff run bench/cost`")
+		fmt.Fprintln(os.Stderr, "cost: give one run folder, made by `bakeoff run bench/cost`")
 		os.Exit(2)
 	}
 	if err := report(os.Stdout, os.Args[1]); err != nil {
@@ -61,22 +59,22 @@ func report(w io.Writer, dir string) error {
 		return err
 	}
 	if !slices.ContainsFunc(rows, func(r *row) bool { return r.source != probe.SourceTicks }) {
-		return fault.New(fault.Unsupported, "%s has no cost that was counted in more than ticks", dir)
+		return fault.New(fault.Unsupported, "%s has no cost from a source finer than ticks", dir)
 	}
 	return write(w, rows)
 }
 
-// row is the costs of a contender at a cell, by one metric.
+// row holds the costs of a contender at a cell, for one metric.
 type row struct {
 	cell, contender string
 	metric          sample.Metric
 	source          string    // of the finer time
-	fine, ticks     []float64 // by trial; NaN where it has none
-	off, own        []float64 // seconds of a trial: ticks less nanoseconds, and the environment's own
+	fine, ticks     []float64 // by trial; NaN if it has none
+	off, own        []float64 // seconds of a trial: ticks minus nanoseconds, and the environment's own
 }
 
-// read parses every trial that succeeded twice: as its host counted, and with
-// nothing but ticks.
+// read parses every successful trial twice: with everything its host counted, and
+// with ticks only.
 func read(run *store.Run) (rows []*row, err error) {
 	text, err := run.Plan()
 	if err != nil {
@@ -97,7 +95,7 @@ func read(run *store.Run) (rows []*row, err error) {
 		cell, _ := p.Cell(l.Cell)
 		w := find(cell.Workload)
 		if w == nil {
-			return nil, fault.New(fault.Unsupported, "the workload %q of cell %q is not known", cell.Workload, l.Cell)
+			return nil, fault.New(fault.Unsupported, "unknown workload %q of cell %q", cell.Workload, l.Cell)
 		}
 		fine, ticks, err := twice(run, l, w, cell)
 		if err != nil {
@@ -130,12 +128,13 @@ func rowOf(rows *[]*row, l store.Line, m sample.Metric) *row {
 	})
 	if i < 0 {
 		i = len(*rows)
-		*rows = append(*rows, &row{cell: l.Cell, contender: l.Contender, metric: m, source: l.After.Since(*l.Before).CPUSource})
+		*rows = append(*rows, &row{cell: l.Cell, contender: l.Contender, metric: m,
+			source: l.After.Since(*l.Before).CPUSource})
 	}
 	return (*rows)[i]
 }
 
-// valueOf is the value of a metric; NaN where there is none.
+// valueOf returns the value of a metric, NaN if there is none.
 func valueOf(values []sample.Value, m sample.Metric) float64 {
 	for _, v := range values {
 		if v.Metric == m.Name {
@@ -145,7 +144,7 @@ func valueOf(values []sample.Value, m sample.Metric) float64 {
 	return math.NaN()
 }
 
-// spent notes what the host counted of a trial.
+// spent records what the host counted in a trial.
 func (r *row) spent(d probe.Counters) {
 	if d.TaskNS != nil && d.CPU != nil {
 		r.off = append(r.off, d.CPU.Busy()-float64(*d.TaskNS)/1e9)
@@ -155,7 +154,7 @@ func (r *row) spent(d probe.Counters) {
 	}
 }
 
-// twice parses a trial with what its host counted, and without its
+// twice parses a trial with everything its host counted, and without the
 // nanoseconds.
 func twice(run *store.Run, l store.Line, w workload.Workload, cell plan.Cell) (fine, ticks []sample.Value, err error) {
 	raw := workload.Raw{}
@@ -174,7 +173,7 @@ func twice(run *store.Run, l store.Line, w workload.Workload, cell plan.Cell) (f
 	return fine, ticks, err
 }
 
-// inTicks is what a host would have said that has only ticks.
+// inTicks returns what a host that has only ticks would have reported.
 func inTicks(host []byte) ([]byte, error) {
 	var span wire.Span
 	if err := json.Unmarshal(host, &span); err != nil {
@@ -188,8 +187,12 @@ func inTicks(host []byte) ([]byte, error) {
 
 func write(out io.Writer, rows []*row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "cell\tcontender\tmetric\ttold by\ttrials with a cost\tmedian\tdeviation\tticks of a trial are off by\tits environment had")
-	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Or(cmp.Compare(a.cell, b.cell), cmp.Compare(a.contender, b.contender)) })
+	fmt.Fprintln(w, "cell\tcontender\tmetric\tsource\ttrials with a cost\tmedian\tdeviation\terror of the ticks of a "+
+		"trial\tCPU time of its environment")
+	slices.SortStableFunc(rows, func(a, b *row) int {
+		return cmp.Or(cmp.Compare(a.cell, b.cell),
+			cmp.Compare(a.contender, b.contender))
+	})
 	for _, r := range rows {
 		about := "\t"
 		for _, side := range []struct {
@@ -198,15 +201,16 @@ func write(out io.Writer, rows []*row) error {
 		}{{r.source, r.fine}, {probe.SourceTicks, r.ticks}} {
 			known := slices.DeleteFunc(slices.Clone(side.values), math.IsNaN)
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d of %d\t%s\t%s\t%s\n", r.cell, r.contender, r.metric.Name, side.source,
-				len(known), len(side.values), unit.Format(stats.Median(known), r.metric.Unit), unit.Format(100*deviation(known), "%"), about)
+				len(known), len(side.values), unit.Format(stats.Median(known), r.metric.Unit),
+				unit.Format(100*deviation(known), "%"), about)
 			about = unit.Format(rms(r.off), "s") + "\t" + unit.Format(stats.Median(r.own), "s")
 		}
 	}
 	return w.Flush()
 }
 
-// deviation is the standard deviation of single trials as a share of their
-// mean; NaN where there are fewer than two.
+// deviation returns the standard deviation of single trials as a share of their
+// mean, NaN for fewer than two.
 func deviation(xs []float64) float64 {
 	var mean, squares float64
 	for _, x := range xs {
@@ -218,7 +222,7 @@ func deviation(xs []float64) float64 {
 	return math.Sqrt(squares/float64(len(xs)-1)) / mean
 }
 
-// rms is the root of the mean square; NaN of nothing.
+// rms returns the root mean square, NaN for no values.
 func rms(xs []float64) float64 {
 	var squares float64
 	for _, x := range xs {

@@ -10,7 +10,7 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// The same bytes without the nanoseconds give what a host with ticks gives.
+// Without the nanoseconds, the same bytes give what a host with ticks gives.
 func TestInTicks(t *testing.T) {
 	const host = `{"before":{"cpu":{"user":1},"task_ns":1000,"cpu_source":"cpuacct"},"after":{"cpu":{"user":1.02},"task_ns":13001000,"cpu_source":"cpuacct"}}`
 	coarse, err := inTicks([]byte(host))
@@ -20,16 +20,17 @@ func TestInTicks(t *testing.T) {
 	for text, want := range map[string]float64{host: 0.013, string(coarse): 0.02} {
 		got, err := workload.HostCost(workload.Raw{workload.Host: []byte(text)}, 1)
 		if err != nil || got == nil || math.Abs(*got-want) > 1e-12 {
-			t.Errorf("%s costs %v (%v), and %g s is right", text, got, err, want)
+			t.Errorf("%s costs %v (%v), want %g s", text, got, err, want)
 		}
 	}
 }
 
-// A trial in which no tick fell has no cost by ticks, which are off by all that
-// was spent.
+// A trial in which no tick occurred has no cost by ticks. Their error is then all of
+// its CPU time.
 func TestTable(t *testing.T) {
-	r := &row{cell: "k", contender: "c", metric: sample.Metric{Name: "cpu-per-request", Unit: "s/request"}, source: "schedstat",
-		fine: []float64{1e-4, 3e-4}, ticks: []float64{math.NaN(), 6e-4}}
+	r := &row{cell: "k", contender: "c", metric: sample.Metric{Name: "cpu-per-request", Unit: "s/request"},
+		source: "schedstat",
+		fine:   []float64{1e-4, 3e-4}, ticks: []float64{math.NaN(), 6e-4}}
 	for _, ticks := range []float64{0, 0.01} {
 		ns, own := int64(4e6), 0.003
 		r.spent(probe.Counters{CPU: &probe.CPU{User: ticks}, TaskNS: &ns, Scope: &probe.Scope{CPUSeconds: &own}})
@@ -39,9 +40,10 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
-	for i, want := range []string{"k c cpu-per-request schedstat 2 of 2 200 µs/request 70.7 %", "k c cpu-per-request ticks 1 of 2 600 µs/request – 5.10 ms 3.00 ms"} {
+	for i, want := range []string{"k c cpu-per-request schedstat 2 of 2 200 µs/request 70.7 %",
+		"k c cpu-per-request ticks 1 of 2 600 µs/request – 5.10 ms 3.00 ms"} {
 		if got := strings.Join(strings.Fields(lines[i+1]), " "); got != want {
-			t.Errorf("%q, and %q is right", got, want)
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

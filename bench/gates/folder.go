@@ -12,8 +12,8 @@ import (
 	"bakeoff/measure/workload/all"
 )
 
-// folder prints how many trials of a run failed which gate, at each cell; and
-// by the counters of the generator's host alone, where load came from another.
+// folder prints how many trials of a run failed which gate at each cell. If load came
+// from another host, it also prints how many failed by that host's counters alone.
 func (s study) folder(dir string) error {
 	run, err := store.Open(dir)
 	if err != nil {
@@ -36,20 +36,21 @@ func (s study) folder(dir string) error {
 	for _, c := range p.Cells {
 		i := slices.IndexFunc(all.Workloads(), func(w workload.Workload) bool { return w.Doc().Name == c.Workload })
 		if i < 0 {
-			return fmt.Errorf("there is no workload %q", c.Workload)
+			return fmt.Errorf("unknown workload %q", c.Workload)
 		}
 		t := tally{all: map[string]int{}, generator: map[string]int{}}
 		if err := t.count(run, all.Workloads()[i], c, lines); err != nil {
 			return err
 		}
-		rows = append(rows, []string{c.Name, c.Workload, fmt.Sprint(t.trials), t.shares(t.all, t.trials), fmt.Sprint(t.elsewhere), t.shares(t.generator, t.elsewhere)})
+		rows = append(rows, []string{c.Name, c.Workload, fmt.Sprint(t.trials), t.shares(t.all, t.trials),
+			fmt.Sprint(t.elsewhere), t.shares(t.generator, t.elsewhere)})
 	}
 	s.table(fmt.Sprintf("Trials of %s, percent gated (95 %% interval)", run.Base()),
 		[]string{"cell", "workload", "trials", "gates", "with load from another host", "gated by its counters alone"}, rows)
 	return nil
 }
 
-// tally counts the gates that trials of a cell failed.
+// tally counts the gates that the trials of a cell failed.
 type tally struct {
 	trials, elsewhere int // elsewhere: with load from another host
 	all, generator    map[string]int
@@ -72,13 +73,14 @@ func (t *tally) count(run *store.Run, w workload.Workload, c plan.Cell, lines []
 		note(t.all, evidence.TrialOf(w, c, l, raw))
 		if l.GeneratorBefore != nil && l.GeneratorAfter != nil {
 			t.elsewhere++
-			note(t.generator, evidence.Trial{Line: store.Line{Trial: &store.Trial{GeneratorBefore: l.GeneratorBefore, GeneratorAfter: l.GeneratorAfter}}})
+			note(t.generator, evidence.Trial{Line: store.Line{Trial: &store.Trial{GeneratorBefore: l.GeneratorBefore,
+				GeneratorAfter: l.GeneratorAfter}}})
 		}
 	}
 	return nil
 }
 
-// note counts the gates that a trial fails.
+// note counts the gates that one trial fails.
 func note(into map[string]int, trial evidence.Trial) {
 	for _, g := range evidence.Gates() {
 		if g.Failed(trial) != "" {
@@ -87,7 +89,7 @@ func note(into map[string]int, trial evidence.Trial) {
 	}
 }
 
-// shares writes the gates that were failed, of n trials.
+// shares formats the failed gates of n trials.
 func (t *tally) shares(failed map[string]int, n int) string {
 	var parts []string
 	for _, g := range evidence.Gates() {

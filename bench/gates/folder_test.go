@@ -27,8 +27,8 @@ cells: [{name: sha, workload: crypto, params: {algorithm: sha256}}]
 design: {blocks: 1, mirror: false}
 `
 
-// Of a run's trials those are counted that fail, and by the generator's host
-// those that it alone makes fail.
+// The trials of a run that fail are counted, and separately those that fail by the
+// generator's host alone.
 func TestFolder(t *testing.T) {
 	cat := runner.CatalogueOf(driverall.Drivers(), all.Workloads())
 	lab, err := manifest.Parse("bakeoff.yaml", []byte(labText), cat, "")
@@ -50,7 +50,8 @@ func TestFolder(t *testing.T) {
 	}
 	defer run.Close()
 	heat := func(events float64) *probe.Counters { return &probe.Counters{ThermalThrottles: &events} }
-	ends := []*store.Trial{{Before: heat(0), After: heat(1)}, {GeneratorBefore: heat(0), GeneratorAfter: heat(2)}, {GeneratorBefore: heat(0), GeneratorAfter: heat(0)}}
+	ends := []*store.Trial{{Before: heat(0), After: heat(1)}, {GeneratorBefore: heat(0), GeneratorAfter: heat(2)},
+		{GeneratorBefore: heat(0), GeneratorAfter: heat(0)}}
 	for i, s := range p.Blocks[0].Slots() {
 		l := store.Line{Type: store.LineTrial, Contender: s.Contender, Status: store.OK, Trial: ends[i]}
 		l.Position, l.Cell = s.Position, s.Cell
@@ -69,13 +70,14 @@ func TestFolder(t *testing.T) {
 	if err := (study{out: &out}).folder(dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(got, "sha crypto 3 throttled 66.7 (9.4–99.2) 2 throttled 50.0 (1.3–98.7)") {
+	if got := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(got,
+		"sha crypto 3 throttled 66.7 (9.4–99.2) 2 throttled 50.0 (1.3–98.7)") {
 		t.Error(out.String())
 	}
 	if err := os.Remove(filepath.Join(dir, store.PlanFile)); err != nil {
 		t.Fatal(err)
 	}
 	if err := (study{out: &out}).folder(dir); err == nil {
-		t.Error("a folder without a plan is counted")
+		t.Error("a folder without a plan was accepted")
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// machine is this one as an environment.
+// machine is the local machine as an environment.
 type machine struct {
 	local.Conn
 	info driver.Info
@@ -32,8 +32,8 @@ func (m machine) Info() driver.Info               { return m.info }
 func (m machine) Diagnose(context.Context) []byte { return nil }
 func (m machine) Close(context.Context) error     { return nil }
 
-// undisturbed prints how many of n real trials of each native workload fail
-// which gate, on this machine as it is.
+// undisturbed prints how many of n real trials of each native workload fail which
+// gate on this machine in its current state.
 func (s study) undisturbed(n int) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -46,11 +46,13 @@ func (s study) undisturbed(n int) error {
 	defer os.RemoveAll(dir)
 	var rows [][]string
 	for _, w := range all.Workloads() {
-		if !slices.Contains([]string{"contextswitch", "cpu", "crypto", "files", "memory", "spawn", "switch", "syscall"}, w.Doc().Name) {
+		if !slices.Contains([]string{"contextswitch", "cpu", "crypto", "files", "memory", "spawn", "switch", "syscall"},
+			w.Doc().Name) {
 			continue
 		}
 		target := workload.Target{State: map[string]string{}, Subject: machine{info: driver.Info{
-			Agent: self, Scratch: filepath.Join(dir, "scratch"), Volumes: map[string]string{"/data": filepath.Join(dir, "data")}}}}
+			Agent: self, Scratch: filepath.Join(dir, "scratch"),
+			Volumes: map[string]string{"/data": filepath.Join(dir, "data")}}}}
 		for _, sub := range []string{"scratch", "data"} {
 			if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 				return err
@@ -76,12 +78,13 @@ func (s study) undisturbed(n int) error {
 		rows = append(rows, append(row, strings.Join(parts, ", ")))
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	s.table(fmt.Sprintf("Real trials of 300 ms on this machine, percent gated (95 %% interval); load %s", strings.TrimSpace(string(load))),
+	s.table(fmt.Sprintf("Real trials of 300 ms on this machine, percent gated (95 %% interval); load %s",
+		strings.TrimSpace(string(load))),
 		[]string{"workload", "trials", "gates"}, rows)
 	return nil
 }
 
-// trial runs one as the runner does and names the gates that it fails.
+// trial runs one trial as the runner does, and returns the gates that it fails.
 func trial(w workload.Workload, target workload.Target) ([]string, error) {
 	p := param.Defaults(w.Doc().Params)
 	p["time"] = "300ms"

@@ -1,9 +1,9 @@
-// Command gates prints what the bounds of the gates do: how often a gate is
-// failed where nothing is wrong, and how often it finds what is.
+// Command gates measures the effect of the gates' bounds: how often a gate fails if
+// nothing is wrong, and how often it detects a real problem.
 //
-//	go run ./bench/gates                  seeded replays, the same everywhere
-//	go run ./bench/gates -live 50         real trials on this machine besides
-//	go run ./bench/gates -run FOLDER      the trials of a run, and nothing else
+//	go run ./bench/gates                  seeded replays, the same on every machine
+//	go run ./bench/gates -live 50         real trials on this machine as well
+//	go run ./bench/gates -run FOLDER      the trials of a run only
 package main
 
 import (
@@ -32,13 +32,13 @@ func main() {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, loops.All()))
 	}
-	replays := flag.Int("replays", 2000, "replays a cell")
+	replays := flag.Int("replays", 2000, "replays per cell")
 	seed := flag.Uint64("seed", 1, "seed of the noise")
 	live := flag.Int("live", 0, "real trials of each workload on this machine")
-	of := flag.String("run", "", "count the gates that the trials of this run `folder` failed")
+	of := flag.String("run", "", "count the failed gates in the trials of this run `folder` only")
 	flag.Parse()
 	if *replays < 1 || *live < 0 || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "gates: give -replays a number above 0, and no other arguments")
+		fmt.Fprintln(os.Stderr, "gates: -replays must be positive, -live must not be negative, and there are no arguments")
 		os.Exit(2)
 	}
 	s := study{replays: *replays, seed: *seed, out: os.Stdout}
@@ -60,14 +60,14 @@ func main() {
 	}
 }
 
-// study is what all tables share.
+// study holds what all tables share.
 type study struct {
 	replays int
 	seed    uint64
 	out     io.Writer
 }
 
-// table prints rows under a head, aligned.
+// table prints aligned rows under a header.
 func (s study) table(title string, head []string, rows [][]string) {
 	fmt.Fprintf(s.out, "\n%s\n\n", title)
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
@@ -77,23 +77,24 @@ func (s study) table(title string, head []string, rows [][]string) {
 	w.Flush()
 }
 
-// share is a share in percent with its interval at 95 %.
+// share formats a share in percent with its 95 % interval.
 func share(k, n int) string {
 	lo, hi := stats.ClopperPearson(k, n, 0.95)
 	return fmt.Sprintf("%.1f (%.1f–%.1f)", 100*float64(k)/float64(n), 100*lo, 100*hi)
 }
 
-// blocks is how many blocks a replay has: all looks of the usual design.
+// blocks is the number of blocks of a replay: all looks of the default design.
 const blocks = 18
 
 // effect is the true log difference at a block and visit.
 type effect func(block, visit int) float64
 
-// run makes the data of one run of mirrored blocks in drawn orders.
+// run returns the data of one run of mirrored blocks in random orders.
 func run(f noise.Family, r *rand.Rand, e effect) analysis.Data {
 	metric := sample.Metric{Name: "time", Unit: "s", Better: sample.Lower, Primary: true, Scale: sample.Ratio}
-	d := analysis.Data{Run: "replay", Baseline: "a", Margin: 0.02, Looks: analysis.DefaultLooks, Alphas: analysis.DefaultAlphas,
-		Scope: analysis.ScopeMachine, Trials: 2,
+	d := analysis.Data{Run: "replay", Baseline: "a", Margin: 0.02, Looks: analysis.DefaultLooks,
+		Alphas: analysis.DefaultAlphas,
+		Scope:  analysis.ScopeMachine, Trials: 2,
 		Contenders: []analysis.Contender{{Name: "a"}, {Name: "b"}},
 		Cells:      []analysis.Cell{{Name: "k", Workload: "w", Metrics: []sample.Metric{metric}}}}
 	n := f.Start(r)
@@ -102,14 +103,15 @@ func run(f noise.Family, r *rand.Rand, e effect) analysis.Data {
 		first := r.IntN(2)
 		for i, c := range []int{first, 1 - first, 1 - first, first} {
 			level := instance[c] + float64(c)*e(b, i/2)
-			d.Observations = append(d.Observations, analysis.Observation{Block: b, Position: i, Contender: d.Contenders[c].Name, Cell: "k",
+			d.Observations = append(d.Observations, analysis.Observation{Block: b, Position: i,
+				Contender: d.Contenders[c].Name, Cell: "k",
 				Values: []sample.Value{{Metric: "time", Unit: "s", Value: math.Exp(n.Trial(level, i))}}})
 		}
 	}
 	return d
 }
 
-// outcome counts what replays came to.
+// outcome counts the outcomes of replays.
 type outcome struct {
 	order, change, decided int
 }
@@ -133,8 +135,8 @@ func (s study) replay(f noise.Family, salt uint64, e effect) (o outcome) {
 	return o
 }
 
-// steady prints how often the gates of a comparison are failed at the end of
-// runs in which nothing depends on the order and nothing changes.
+// steady prints how often the gates of a comparison fail at the end of runs in which
+// nothing depends on the order and nothing changes.
 func (s study) steady() {
 	var rows [][]string
 	for i, f := range noise.Families {
@@ -146,21 +148,24 @@ func (s study) steady() {
 		}
 		rows = append(rows, row)
 	}
-	s.table(fmt.Sprintf("False gating: percent of steady runs that end gated (95 %% interval), %d replays a cell", s.replays),
+	s.table(fmt.Sprintf("False gating: percent of steady runs that end gated (95 %% interval), %d replays a cell",
+		s.replays),
 		[]string{"noise", "order, A/A", "change, A/A", "order, 2 %", "change, 2 %", "order, 5 %", "change, 5 %"}, rows)
 }
 
-// unsteady prints how often they are failed where something is wrong, and how
-// often a verdict was given all the same.
+// unsteady prints how often the gates fail if something is wrong, and how often there
+// is a verdict nevertheless.
 func (s study) unsteady() {
 	var rows [][]string
 	add := func(what string, e effect) {
 		o := s.replay(noise.Reference, 1000+uint64(len(rows)), e)
-		rows = append(rows, []string{what, share(o.order, s.replays), share(o.change, s.replays), share(o.decided, s.replays)})
+		rows = append(rows, []string{what, share(o.order, s.replays), share(o.change, s.replays),
+			share(o.decided, s.replays)})
 	}
 	for _, p := range []float64{0.03, 0.05, 0.10, 0.20} {
 		l := math.Log1p(p)
-		add(fmt.Sprintf("%.0f %% in the first trial of a block, 0 in the last", 100*p), func(_, v int) float64 { return l * float64(1-v) })
+		add(fmt.Sprintf("%.0f %% in the first trial of a block, 0 in the last", 100*p),
+			func(_, v int) float64 { return l * float64(1-v) })
 	}
 	for _, p := range []float64{0.03, 0.05, 0.10, 0.20} {
 		l := math.Log1p(p)
@@ -177,10 +182,11 @@ func (s study) unsteady() {
 		[]string{"what is wrong", "gated: order", "gated: change", "a verdict"}, rows)
 }
 
-// trends prints what the gate on trends inside trials does.
+// trends prints how often the gate on trends inside trials fails.
 func (s study) trends() {
 	gate := func(windows []float64) bool {
-		t := evidence.Trial{Line: store.Line{Trial: &store.Trial{}}, Cell: plan.Cell{}, Work: &wire.Result{Windows: windows, Check: wire.Check{Verified: true}}}
+		t := evidence.Trial{Line: store.Line{Trial: &store.Trial{}}, Cell: plan.Cell{},
+			Work: &wire.Result{Windows: windows, Check: wire.Check{Verified: true}}}
 		for _, g := range evidence.Gates() {
 			if g.Name == "trend" {
 				return g.Failed(t) != ""

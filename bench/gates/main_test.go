@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The tables have their rows, and say what the gates promise: what is wrong is
-// found where it is large, and steady runs pass.
+// The tables have their rows, and show what the gates promise: large problems are
+// detected, and steady runs pass.
 func TestTables(t *testing.T) {
 	var out strings.Builder
 	s := study{replays: 20, seed: 1, out: &out}
@@ -20,11 +20,12 @@ func TestTables(t *testing.T) {
 	}
 	steps := 0
 	for line := range strings.Lines(out.String()) {
-		if strings.HasPrefix(line, "3 % ") && strings.HasSuffix(strings.TrimSpace(line), "100.0 (83.2–100.0)") && strings.Contains(line, "  0.0 (0.0–16.8)") {
+		if strings.HasPrefix(line, "3 % ") && strings.HasSuffix(strings.TrimSpace(line), "100.0 (83.2–100.0)") &&
+			strings.Contains(line, "  0.0 (0.0–16.8)") {
 			steps++
 		}
 	}
 	if steps != 1 {
-		t.Errorf("a step of 50 %% in noise of 3 %% is not always found, or noise alone is:\n%s", out.String())
+		t.Errorf("a step of 50 %% in noise of 3 %% is not always detected, or noise alone is:\n%s", out.String())
 	}
 }

@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// The second server sleeps a drawn time before each answer, so that the
-// latencies are known without measuring them.
+// The second server sleeps a random time before each answer, so that the latencies
+// are known without measuring them.
 
 const (
 	shortestService = 5 * time.Millisecond
 	meanService     = 50 * time.Millisecond
 )
 
-// drawn hands out service times in the order in which requests arrive.
+// drawn returns random service times in the order in which requests arrive.
 type drawn struct {
 	sync.Mutex
 	rng  *rand.Rand
@@ -39,8 +39,8 @@ func (d *drawn) next() time.Duration {
 	return s
 }
 
-// serveDrawn is the server: it prints its address, serves until its input
-// ends, and then prints the times that it slept, in nanoseconds.
+// serveDrawn runs the server: it prints its address, serves until its input ends, and
+// then prints the times that it slept, in nanoseconds.
 func serveDrawn(_ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -86,7 +86,7 @@ func serveConn(c net.Conn, d *drawn) {
 	}
 }
 
-// drawnServer is the server as seen from outside.
+// drawnServer is the process of the server.
 type drawnServer struct {
 	addr  string
 	cmd   *exec.Cmd
@@ -124,11 +124,11 @@ func (s *drawnServer) stop() ([]time.Duration, error) {
 	return used, err
 }
 
-// queue returns the latencies of requests that arrive every gap and are
-// served first come, first served, by a number of servers: what an open loop
-// over so many connections must find. service holds one time a request.
+// queue returns the latencies of requests that arrive every gap and are served first
+// come, first served, by a number of servers. An open loop over that many connections
+// must find these latencies. service holds one time per request.
 func queue(service []time.Duration, gap time.Duration, servers int) []time.Duration {
-	free := make([]time.Duration, servers) // when each is
+	free := make([]time.Duration, servers) // when each becomes free
 	out := make([]time.Duration, len(service))
 	for i, s := range service {
 		due := time.Duration(i) * gap
@@ -151,13 +151,14 @@ func quantile(xs []time.Duration, percent float64) float64 {
 	return s[min(max(rank, 1), len(s))-1].Seconds()
 }
 
-// quantiles compares latencies with what they must be.
+// quantiles compares latencies with their references.
 func (l *lab) quantiles(ctx context.Context) error {
 	const connections = 10
 	seconds := max(4*time.Second, l.length)
 	long := *l
 	long.length = seconds
-	fmt.Printf("Latencies against a server that sleeps %v plus an exponential time, %v on average; %d connections, %v\n\n", shortestService, meanService, connections, seconds)
+	fmt.Printf("Latencies against a server that sleeps %v plus an exponential time, %v on average; %d connections, "+
+		"%v\n\n", shortestService, meanService, connections, seconds)
 	closed := []string{"length=5", fmt.Sprint("time=", seconds), fmt.Sprint("connections=", connections)}
 	const rate = 160 // 80 % of what ten connections can do
 	for _, c := range []struct {

@@ -14,17 +14,17 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// measured is what one generator did in one run.
+// measured holds the results of one generator in one run.
 type measured struct {
 	requests    float64
 	cpu         float64 // seconds, of the whole process
 	user        float64 // seconds of it
-	sleeps      float64 // times that it gave its CPU away to wait
+	sleeps      float64 // times that it gave up its CPU to wait
 	utilisation float64 // of its CPU
 	quantiles   map[string]float64
 	latenessP50 float64
 	latenessP99 float64
-	latenessOwn float64 // p99, without what others did to it
+	latenessOwn float64 // p99, without delays by other programs
 	priority    string
 	starved     float64 // share of the time without a CPU although ready
 	stolen      float64 // share of its CPU's time that the hypervisor took
@@ -33,8 +33,8 @@ type measured struct {
 
 func (m measured) perCPU() float64 { return m.requests / m.cpu }
 
-// execute runs argv on the generator's CPU and returns its output, and what it
-// spent as its rusage says.
+// execute runs argv on the generator's CPU, and returns its output and its CPU time
+// from rusage.
 func (l *lab) execute(ctx context.Context, argv ...string) (out []byte, m measured, err error) {
 	cmd := l.pinned(ctx, l.generatorCPU, argv...)
 	var b, said bytes.Buffer
@@ -52,7 +52,7 @@ func (l *lab) execute(ctx context.Context, argv ...string) (out []byte, m measur
 	return b.Bytes(), m, nil
 }
 
-// native runs bakeoff's generator.
+// native runs bakeoff's load generator.
 func (l *lab) native(ctx context.Context, addr string, args ...string) (measured, error) {
 	out, m, err := l.execute(ctx, append([]string{l.self, "work", "http", "--json", "addr=" + addr}, args...)...)
 	if err != nil {
@@ -69,7 +69,8 @@ func (l *lab) native(ctx context.Context, addr string, args ...string) (measured
 	for _, v := range r.Values {
 		m.quantiles[v.Metric] = v.Value
 	}
-	m.requests, m.starved, m.queued = m.quantiles["requests"], m.quantiles["generator-starved"], m.quantiles["queued-share"]
+	m.requests, m.starved, m.queued = m.quantiles["requests"], m.quantiles["generator-starved"],
+		m.quantiles["queued-share"]
 	m.stolen = m.quantiles["generator-stolen"]
 	if g := r.Generator; g != nil {
 		m.utilisation, m.priority = g.Utilisation, g.Priority
@@ -83,7 +84,7 @@ func (l *lab) native(ctx context.Context, addr string, args ...string) (measured
 	return m, nil
 }
 
-// report makes wrk print what it knows as JSON.
+// report is a script that makes wrk print its results as JSON.
 const report = `
 done = function(summary, latency, requests)
   local e = summary.errors
@@ -99,7 +100,8 @@ func (l *lab) wrk(ctx context.Context, addr string, connections int) (measured, 
 	if err := os.WriteFile(script, []byte(report), 0o644); err != nil {
 		return measured{}, err
 	}
-	out, m, err := l.execute(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections), "-d"+strconv.Itoa(int(l.length.Seconds()))+"s",
+	out, m, err := l.execute(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections),
+		"-d"+strconv.Itoa(int(l.length.Seconds()))+"s",
 		"--latency", "-s", script, "http://"+addr+"/index.html")
 	if err != nil {
 		return m, err
@@ -117,6 +119,7 @@ func (l *lab) wrk(ctx context.Context, addr string, connections int) (measured, 
 	}
 	m.requests = r.Requests
 	const us = 1e-6
-	m.quantiles = map[string]float64{"latency-p50": r.P50 * us, "latency-p90": r.P90 * us, "latency-p99": r.P99 * us, "latency-p999": r.P999 * us, "latency-max": r.Max * us}
+	m.quantiles = map[string]float64{"latency-p50": r.P50 * us, "latency-p90": r.P90 * us, "latency-p99": r.P99 * us,
+		"latency-p999": r.P999 * us, "latency-max": r.Max * us}
 	return m, nil
 }

@@ -1,37 +1,36 @@
-// Command http measures bakeoff's load generator against wrk, side by side in
-// one run on this machine's loopback: requests for each second of the
-// generator's CPU time, punctuality of the open loop, and latency quantiles
-// against references that are known.
+// Command http compares bakeoff's load generator with wrk, side by side in one run on
+// this machine's loopback interface: requests per second of the generator's CPU time,
+// punctuality of the open loop, and latency quantiles against known references.
 //
 //	go run ./bench/http [-blocks 6] [-time 1s] [-realtime] [-against PROGRAM]
 //
-// It needs nginx, wrk and taskset, and two CPUs: servers run on the first,
-// generators on the second.
+// It needs nginx, wrk and taskset, and two CPUs: servers run on the first, generators
+// on the second.
 //
-// The ratio is of CPU seconds (rusage), from mirrored pairs, so that a neighbour
-// meets both generators alike; what it does to caches and to the number of
-// sleeps stays. With the server on another CPU both generators sleep for every
-// few responses, and the one that is done sooner sleeps more often; on a virtual
-// machine, where to sleep and to wake are exits to the hypervisor, that can cost
-// more than it saved. A machine that does nothing else is measured with
+// The ratio is of CPU seconds (rusage), from mirrored pairs, so a neighbor affects both
+// generators alike. Its effects on caches and on the number of sleeps remain. With the
+// server on another CPU both generators sleep for every few responses, and the faster
+// one sleeps more often. On a virtual machine, sleeping and waking are exits to the
+// hypervisor, which can cost more than the faster loop saved. On an idle machine use
 //
 //	go run ./bench/http -blocks 20 -time 2s
 //
-// and one that does with -realtime as well, as root: then the server, too, comes
-// before its neighbours.
+// On a busy machine add -realtime, as root: the server then has real-time priority as
+// well.
 //
-// wrk takes no priority of its own, so the native generator is run at the ordinary
-// one beside it (priority=normal), or both are real-time with -realtime; as the
-// workload http runs it, as root, it would alone be spared what neighbours do.
+// wrk does not set a priority. The comparison therefore runs the native generator at
+// ordinary priority (priority=normal), or both with real-time priority (-realtime). As
+// the workload http runs it, as root, the native generator alone would be protected
+// from neighbors.
 //
-// The open loop is run with the generator's own choice of priority and without,
-// in turn. Where 20,000/s were sent late, by looking at 535 sends late by over 60 µs:
-// neighbours that had the CPU (without real-time priority 20 to 30 % of the time
-// beside a load of 10; a server that waits for its CPU in the same way keeps all
-// connections busy, which is no lateness but queueing); a sleep that ended late;
-// and single system calls of 100 to 500 µs of CPU time, in which the kernel does
-// the server's and other people's work on this thread. Garbage is not collected
-// meanwhile, and between two receptions all that is due is sent.
+// The open loop alternates between the generator's own choice of priority and the
+// ordinary one. 535 sends at 20,000/s that were late by over 60 µs had these causes:
+// neighbors that had the CPU (without real-time priority 20 to 30 % of the time under a
+// load of 10; a server that waits for its CPU in the same way keeps all connections
+// busy, which is queueing, not lateness); a sleep that ended late; and single system
+// calls of 100 to 500 µs of CPU time, in which the kernel does work of the server and of
+// other programs on this thread. Garbage collection is off during the loop, and between
+// two receptions everything that is due is sent.
 package main
 
 import (
@@ -48,15 +47,15 @@ import (
 	"bakeoff/reach/loop"
 )
 
-// lab is what every part of the benchmark is given.
+// lab holds what every part of the benchmark needs.
 type lab struct {
 	self     string // this program, which is also the generator and a server
 	dir      string // temporary
 	blocks   int
 	length   time.Duration // of one run
-	realtime bool          // above everything else on the machine
+	realtime bool          // real-time priority for servers and generators
 	against  string        // another build of this program, instead of wrk
-	// generatorCPU is where the generators run.
+	// generatorCPU is the CPU of the generators.
 	generatorCPU string
 }
 
@@ -70,10 +69,12 @@ func main() {
 		}
 	}
 	l := lab{generatorCPU: "1"}
-	flag.IntVar(&l.blocks, "blocks", 6, "blocks of native, wrk, wrk, native, or the other way round")
+	flag.IntVar(&l.blocks, "blocks", 6, "number of mirrored blocks: native, wrk, wrk, native, or the reverse")
 	flag.DurationVar(&l.length, "time", time.Second, "length of one run; wrk takes whole seconds")
-	flag.BoolVar(&l.realtime, "realtime", false, "run servers and generators with real-time priority (root): for a machine that does other work as well")
-	flag.StringVar(&l.against, "against", "", "another build of this program to compare the closed loop with, instead of wrk: what a change to the loop did")
+	flag.BoolVar(&l.realtime, "realtime", false, "run servers and generators with real-time priority (root), for a "+
+		"busy machine")
+	flag.StringVar(&l.against, "against", "", "compare the closed loop with another build of this program instead of "+
+		"wrk, to measure a change to the loop")
 	flag.Parse()
 	if err := run(&l); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/http:", err)
@@ -83,11 +84,12 @@ func main() {
 
 func run(l *lab) (err error) {
 	if flag.NArg() > 0 || l.blocks < 1 || l.length < time.Second || l.length%time.Second != 0 {
-		return fmt.Errorf("usage: http [-blocks N] [-time SECONDS] [-realtime] [-against PROGRAM], with at least one block and whole seconds")
+		return fmt.Errorf("usage: http [-blocks N] [-time SECONDS] [-realtime] [-against PROGRAM], with at least one " +
+			"block and whole seconds")
 	}
 	for _, program := range []string{"nginx", "wrk", "taskset"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Errorf("%w; apt-get install nginx wrk util-linux", err)
+			return fmt.Errorf("%w: run apt-get install nginx wrk util-linux", err)
 		}
 	}
 	if l.self, err = os.Executable(); err != nil {
@@ -107,7 +109,7 @@ func run(l *lab) (err error) {
 	return l.quantiles(ctx)
 }
 
-// pinned puts argv on one CPU.
+// pinned runs argv on one CPU.
 func (l *lab) pinned(ctx context.Context, cpu string, argv ...string) *exec.Cmd {
 	prefix := []string{"taskset", "-c", cpu}
 	if l.realtime {
@@ -120,5 +122,5 @@ func (l *lab) pinned(ctx context.Context, cpu string, argv ...string) *exec.Cmd 
 	return cmd
 }
 
-// serverCPU is where servers run.
+// serverCPU is the CPU of the servers.
 const serverCPU = "0"

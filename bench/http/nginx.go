@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// nginx is a server of one page of 4 KiB.
+// nginx serves one page of 4 KiB.
 type nginx struct {
 	addr string
 	cmd  *exec.Cmd
@@ -55,7 +55,8 @@ func (l *lab) startNginx(ctx context.Context) (*nginx, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &nginx{addr: addr, cmd: l.pinned(ctx, serverCPU, "nginx", "-c", file, "-p", l.dir, "-e", filepath.Join(l.dir, "error.log"))}
+	n := &nginx{addr: addr, cmd: l.pinned(ctx, serverCPU, "nginx", "-c", file, "-p", l.dir, "-e",
+		filepath.Join(l.dir, "error.log"))}
 	n.cmd.Cancel = func() error { return n.cmd.Process.Signal(os.Interrupt) }
 	if err := n.cmd.Start(); err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func (l *lab) startNginx(ctx context.Context) (*nginx, error) {
 		}
 	}
 	n.stop()
-	return nil, errors.New("nginx gives no page")
+	return nil, errors.New("nginx does not serve the page")
 }
 
 func (n *nginx) stop() {
@@ -81,7 +82,7 @@ func (n *nginx) stop() {
 	n.cmd.Wait()
 }
 
-// freeAddr returns a loopback address that nobody listens on.
+// freeAddr returns a loopback address on which nothing listens.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

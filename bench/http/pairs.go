@@ -11,18 +11,18 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// againstWrk compares the two generators on the same nginx, and looks at the
-// open loop's punctuality.
+// againstWrk compares the two generators on the same nginx, and measures the
+// punctuality of the open loop.
 func (l *lab) againstWrk(ctx context.Context) error {
 	n, err := l.startNginx(ctx)
 	if err != nil {
 		return err
 	}
 	defer n.stop()
-	// On CPUs of their own both sides wait for each other all the time, so
-	// that a good part of the cost is that of going to sleep and waking up;
-	// how much depends on the machine and what else it does. On one CPU
-	// neither wakes for less than a batch, and what is left is the work.
+	// On separate CPUs both sides constantly wait for each other, so a good
+	// part of the cost is that of sleeping and waking. How much depends on
+	// the machine and its other work. On one CPU neither wakes for less than
+	// a batch, and only the work remains.
 	apart, together := *l, *l
 	together.generatorCPU = serverCPU
 	for _, at := range []*lab{&apart, &together} {
@@ -36,12 +36,14 @@ func (l *lab) againstWrk(ctx context.Context) error {
 	return l.open(ctx, n.addr)
 }
 
-// pairs runs mirrored blocks of both generators: native, wrk, wrk, native, or
-// the other way round, drawn from a fixed seed.
+// pairs runs mirrored blocks of both generators: native, wrk, wrk, native, or the
+// reverse, drawn from a fixed seed.
 func (l *lab) pairs(ctx context.Context, addr string) error {
 	const connections = 50
-	fmt.Printf("Closed loop, %d connections, one nginx worker, 4 KiB, runs of %v, server on CPU %s, generator on CPU %s\n\n", connections, l.length, serverCPU, l.generatorCPU)
-	fmt.Printf("%6s  %-7s %12s %12s %12s %12s %12s %12s\n", "block", "", "request/s", "per CPU s", "utilisation", "user", "system", "sleeps")
+	fmt.Printf("Closed loop, %d connections, one nginx worker, 4 KiB, runs of %v, server on CPU %s, generator on CPU "+
+		"%s\n\n", connections, l.length, serverCPU, l.generatorCPU)
+	fmt.Printf("%6s  %-7s %12s %12s %12s %12s %12s %12s\n", "block", "", "request/s", "per CPU s", "utilisation", "user",
+		"system", "sleeps")
 	rng := rand.New(rand.NewPCG(1, 2))
 	other := "wrk"
 	if l.against != "" {
@@ -56,11 +58,13 @@ func (l *lab) pairs(ctx context.Context, addr string) error {
 		sum := map[bool]float64{}
 		for _, native := range order {
 			m, name, err := measured{}, other, error(nil)
-			args := []string{"path=/index.html", "length=4096", fmt.Sprint("time=", l.length), fmt.Sprint("connections=", connections)}
+			args := []string{"path=/index.html", "length=4096", fmt.Sprint("time=", l.length),
+				fmt.Sprint("connections=", connections)}
 			switch {
 			case native:
 				name = "native"
-				m, err = l.native(ctx, addr, append(args, "priority=normal")...) // as wrk's: neither comes before what delays the other
+				m, err = l.native(ctx, addr,
+					append(args, "priority=normal")...) // as wrk: neither generator is protected from delays
 			case l.against != "":
 				b := *l
 				b.self = l.against
@@ -72,35 +76,42 @@ func (l *lab) pairs(ctx context.Context, addr string) error {
 				return err
 			}
 			sum[native] += math.Log(m.perCPU()) / 2
-			fmt.Printf("%6d  %-7s %12.0f %12.0f %11.0f%% %9.2f µs %9.2f µs %12.3f\n", block+1, name, m.requests/l.length.Seconds(), m.perCPU(), 100*m.utilisation,
+			fmt.Printf("%6d  %-7s %12.0f %12.0f %11.0f%% %9.2f µs %9.2f µs %12.3f\n", block+1, name,
+				m.requests/l.length.Seconds(), m.perCPU(), 100*m.utilisation,
 				1e6*m.user/m.requests, 1e6*(m.cpu-m.user)/m.requests, m.sleeps/m.requests)
 		}
 		ratios = append(ratios, sum[true]-sum[false])
 	}
 	e := stats.HodgesLehmann(ratios, 0.95)
-	fmt.Printf("\nrequests per generator CPU second, native / %s: %.3f, interval %.3f to %.3f from %d blocks; goal against wrk ≥ 1.05\n\n", other,
+	fmt.Printf("\nrequests per generator CPU second, native / %s: %.3f, interval %.3f to %.3f from %d blocks; goal "+
+		"against wrk ≥ 1.05\n\n", other,
 		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), len(ratios))
 	return nil
 }
 
 // open runs the open loop at 20,000 requests a second.
 func (l *lab) open(ctx context.Context, addr string) error {
-	fmt.Printf("Open loop at 20000/s, latency from the intended send time (wrk has none); own: without the time in which others had the generator's CPU, or it was stolen\n\n")
-	fmt.Printf("%8s %12s %12s %12s %12s %12s %12s %9s %9s %9s\n", "asked", "lateness p50", "p99", "own p99", "latency p50", "latency p99", "utilisation", "starved", "stolen", "queued")
+	fmt.Printf("Open loop at 20000/s, latency from the intended send time (wrk has none); own: without the time in " +
+		"which other programs or the hypervisor had the generator's CPU\n\n")
+	fmt.Printf("%8s %12s %12s %12s %12s %12s %12s %9s %9s %9s\n", "priority", "lateness p50", "p99", "own p99",
+		"latency p50", "latency p99", "utilisation", "starved", "stolen", "queued")
 	var got []string
 	for run := range 6 {
 		asked := []string{"auto", "normal"}[run%2]
-		m, err := l.native(ctx, addr, "path=/index.html", "length=4096", fmt.Sprint("time=", l.length), "connections=50", "rate=20000/s", "priority="+asked)
+		m, err := l.native(ctx, addr, "path=/index.html", "length=4096", fmt.Sprint("time=", l.length), "connections=50",
+			"rate=20000/s", "priority="+asked)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%8s %9.1f µs %9.1f µs %9.1f µs %9.1f µs %9.1f µs %11.0f%% %8.1f%% %8.1f%% %8.1f%%\n", asked, 1e6*m.latenessP50, 1e6*m.latenessP99, 1e6*m.latenessOwn,
-			1e6*m.quantiles["latency-p50"], 1e6*m.quantiles["latency-p99"], 100*m.utilisation, 100*m.starved, 100*m.stolen, 100*m.queued)
+		fmt.Printf("%8s %9.1f µs %9.1f µs %9.1f µs %9.1f µs %9.1f µs %11.0f%% %8.1f%% %8.1f%% %8.1f%%\n", asked,
+			1e6*m.latenessP50, 1e6*m.latenessP99, 1e6*m.latenessOwn,
+			1e6*m.quantiles["latency-p50"], 1e6*m.quantiles["latency-p99"], 100*m.utilisation, 100*m.starved, 100*m.stolen,
+			100*m.queued)
 		if asked == "auto" && !slices.Contains(got, m.priority) {
 			got = append(got, m.priority)
 		}
 	}
-	fmt.Printf("\nauto was %s\n", strings.Join(got, "; "))
+	fmt.Printf("\nauto selected %s\n", strings.Join(got, "; "))
 	fmt.Printf("goal: lateness p99 ≤ 100 µs\n\n")
 	return nil
 }

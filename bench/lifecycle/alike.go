@@ -15,10 +15,9 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// hand is what a person would type for an environment with what bakeoff's have:
-// a network namespace, control groups with the limits and a root of its own
-// over the image. It is a script of the shell, with the programs that are there
-// for it.
+// hand is what a person would type for an environment like bakeoff's: with a network
+// namespace, control groups with the limits, and its own root over the image. It is a
+// shell script that uses the usual programs.
 type hand struct {
 	b      *bench
 	layout cgroup.Layout
@@ -26,7 +25,7 @@ type hand struct {
 	lines  []string
 }
 
-// byHand begins such a script: the network and, with root, the root.
+// byHand starts such a script with the network and, if root is set, the root.
 func byHand(b *bench, root bool) (*hand, error) {
 	layout, err := cgroup.Detect(context.Background(), local.Conn{})
 	if err != nil {
@@ -36,7 +35,8 @@ func byHand(b *bench, root bool) (*hand, error) {
 	h.add("ip netns add "+h.netns(), "ip -n "+h.netns()+" link set lo up")
 	if root {
 		h.add("mkdir "+h.dir+" "+h.dir+"/root "+h.dir+"/upper "+h.dir+"/work",
-			fmt.Sprintf("mount -t overlay overlay -o lowerdir=%s,upperdir=%s/upper,workdir=%[2]s/work %[2]s/root", quote(b.image.Root), h.dir),
+			fmt.Sprintf("mount -t overlay overlay -o lowerdir=%s,upperdir=%s/upper,workdir=%[2]s/work %[2]s/root",
+				quote(b.image.Root), h.dir),
 			fmt.Sprintf("mkdir -m 1777 -p %s/root/.bakeoff %[1]s/root%s", h.dir, confine.Scratch))
 	}
 	return h, nil
@@ -44,11 +44,11 @@ func byHand(b *bench, root bool) (*hand, error) {
 
 func (h *hand) add(lines ...string) { h.lines = append(h.lines, lines...) }
 
-// netns is the name of the namespace, and group that of the control group.
+// netns returns the name of the namespace, and group that of the control group.
 func (h *hand) netns() string { return h.b.name() }
 func (h *hand) group() string { return h.b.name() }
 
-// root is where the root is mounted.
+// root returns the path at which the root is mounted.
 func (h *hand) root() string { return h.dir + "/root" }
 
 // agent binds the agent into the root.
@@ -56,8 +56,8 @@ func (h *hand) agent() {
 	h.add("touch "+h.root()+confine.AgentPath, "mount --bind -o ro "+h.b.agent+" "+h.root()+confine.AgentPath)
 }
 
-// groups are the directories of the control group, one for each hierarchy that
-// limits something.
+// groups returns the directories of the control group, one for each hierarchy that
+// enforces a limit.
 func (h *hand) groups() []string {
 	if v1 := h.layout.V1["cpuset"]; v1 != "" {
 		return []string{path.Join(v1, h.group()), path.Join(h.layout.V1["memory"], h.group())}
@@ -65,15 +65,16 @@ func (h *hand) groups() []string {
 	return []string{path.Join(h.layout.V2, h.group())}
 }
 
-// limit makes the control groups and has the shell, and so what comes after
-// it, join them.
+// limit creates the control groups and lets the shell join them, and so everything that
+// the shell starts afterwards.
 func (h *hand) limit() {
 	cpu, memory := strconv.Itoa(h.b.cpu), strconv.FormatInt(int64(memory), 10)
 	for i, dir := range h.groups() {
 		h.add("mkdir " + dir)
 		switch {
 		case h.layout.V1["cpuset"] == "":
-			h.add("echo "+cpu+" > "+dir+"/cpuset.cpus", "echo "+memory+" > "+dir+"/memory.max", "echo 0 > "+dir+"/memory.swap.max")
+			h.add("echo "+cpu+" > "+dir+"/cpuset.cpus", "echo "+memory+" > "+dir+"/memory.max",
+				"echo 0 > "+dir+"/memory.swap.max")
 		case i == 0:
 			h.add("cat "+path.Dir(dir)+"/cpuset.mems > "+dir+"/cpuset.mems", "echo "+cpu+" > "+dir+"/cpuset.cpus")
 		default:
@@ -83,7 +84,7 @@ func (h *hand) limit() {
 	}
 }
 
-// command ends the script in a program, in the namespace.
+// command ends the script with a program in the namespace.
 func (h *hand) command(argv ...string) []string {
 	quoted := make([]string, len(argv))
 	for i, a := range argv {
@@ -95,8 +96,8 @@ func (h *hand) command(argv ...string) []string {
 
 func (h *hand) script() []string { return []string{"sh", "-ec", strings.Join(h.lines, "\n")} }
 
-// remove takes away what the script has left; a runtime may have removed the
-// groups that it was given.
+// remove returns commands that remove what the script left. A runtime may already have
+// removed the groups that it was given.
 func (h *hand) remove() []string {
 	lines := []string{"! mountpoint -q " + h.root() + " || umount --recursive " + h.root(), "rm -rf " + h.dir,
 		"ip netns delete " + h.netns()}
@@ -106,7 +107,7 @@ func (h *hand) remove() []string {
 	return []string{"sh", "-ec", strings.Join(lines, "\n")}
 }
 
-// quote makes one word of the shell of anything.
+// quote returns s as one word of the shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func hostByHand(b *bench) (run, remove []string, err error) {
@@ -124,7 +125,8 @@ func chrootByHand(b *bench) (run, remove []string, err error) {
 		return nil, nil, err
 	}
 	h.agent()
-	h.add("mount -t proc proc "+h.root()+"/proc", "mount -t sysfs -o ro sysfs "+h.root()+"/sys", "mount --bind /dev "+h.root()+"/dev")
+	h.add("mount -t proc proc "+h.root()+"/proc", "mount -t sysfs -o ro sysfs "+h.root()+"/sys",
+		"mount --bind /dev "+h.root()+"/dev")
 	h.limit()
 	return h.command("chroot", h.root(), confine.AgentPath, "list"), h.remove(), nil
 }
@@ -135,11 +137,14 @@ func bwrapByHand(b *bench) (run, remove []string, err error) {
 		return nil, nil, err
 	}
 	h.limit()
-	return h.command("bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--bind", h.root(), "/", "--proc", "/proc",
-		"--dev", "/dev", "--ro-bind", "/sys", "/sys", "--ro-bind", b.agent, confine.AgentPath, "--", confine.AgentPath, "list"), h.remove(), nil
+	return h.command("bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--bind",
+		h.root(), "/", "--proc", "/proc",
+		"--dev", "/dev", "--ro-bind", "/sys", "/sys", "--ro-bind", b.agent, confine.AgentPath, "--", confine.AgentPath,
+		"list"), h.remove(), nil
 }
 
-// nspawnByHand has the agent in the root: systemd-nspawn makes no mount point.
+// nspawnByHand binds the agent into the root, because systemd-nspawn creates no mount
+// point.
 func nspawnByHand(b *bench) (run, remove []string, err error) {
 	h, err := byHand(b, true)
 	if err != nil {
@@ -151,8 +156,8 @@ func nspawnByHand(b *bench) (run, remove []string, err error) {
 	return h.script(), h.remove(), nil
 }
 
-// containerByHand is a runtime's bundle with the namespace and the limits in
-// its configuration; the runtime makes the group.
+// containerByHand returns a runtime's bundle with the namespace and the limits in its
+// configuration. The runtime creates the group.
 func containerByHand(runtime string) func(b *bench) (run, remove []string, err error) {
 	return func(b *bench) (run, remove []string, err error) {
 		h, err := byHand(b, true)
@@ -173,7 +178,7 @@ func containerByHand(runtime string) func(b *bench) (run, remove []string, err e
 	}
 }
 
-// configure gives a runtime's default configuration root, namespace and limits.
+// configure adds root, namespace and limits to a runtime's default configuration.
 func (h *hand) configure(c map[string]any) error {
 	c["root"] = map[string]any{"path": h.root(), "readonly": false}
 	linux, ok := c["linux"].(map[string]any)
@@ -187,12 +192,13 @@ func (h *hand) configure(c map[string]any) error {
 		}
 	}
 	linux["cgroupsPath"] = "/" + h.group()
-	linux["resources"] = map[string]any{"cpu": map[string]any{"cpus": strconv.Itoa(h.b.cpu)}, "memory": map[string]any{"limit": int64(memory)}}
+	linux["resources"] = map[string]any{"cpu": map[string]any{"cpus": strconv.Itoa(h.b.cpu)},
+		"memory": map[string]any{"limit": int64(memory)}}
 	return nil
 }
 
-// lxcRun is a container of LXC with the agent as its first process: lxc-start
-// in the foreground, which ends with it.
+// lxcRun returns a command that runs an LXC container with the agent as its first
+// process: lxc-start in the foreground, which ends with it.
 func lxcRun(b *bench) ([]string, error) {
 	return lxcStart(b, "lxc", b.root, "lxc.net.0.type = empty")
 }
@@ -203,9 +209,11 @@ func lxcByHand(b *bench) (run, remove []string, err error) {
 		return nil, nil, err
 	}
 	h.agent()
-	limits := []string{"lxc.cgroup2.cpuset.cpus = " + strconv.Itoa(b.cpu), "lxc.cgroup2.memory.max = " + strconv.FormatInt(int64(memory), 10)}
+	limits := []string{"lxc.cgroup2.cpuset.cpus = " + strconv.Itoa(b.cpu),
+		"lxc.cgroup2.memory.max = " + strconv.FormatInt(int64(memory), 10)}
 	if h.layout.V1["cpuset"] != "" {
-		limits = []string{"lxc.cgroup.cpuset.cpus = " + strconv.Itoa(b.cpu), "lxc.cgroup.memory.limit_in_bytes = " + strconv.FormatInt(int64(memory), 10)}
+		limits = []string{"lxc.cgroup.cpuset.cpus = " + strconv.Itoa(b.cpu),
+			"lxc.cgroup.memory.limit_in_bytes = " + strconv.FormatInt(int64(memory), 10)}
 	}
 	argv, err := lxcStart(b, "lxc-hand", h.root(), append(limits, "lxc.namespace.share.net = /run/netns/"+h.netns())...)
 	if err != nil {
@@ -220,7 +228,8 @@ func lxcStart(b *bench, name, root string, lines ...string) ([]string, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
-	lines = append([]string{"lxc.uts.name = bare", "lxc.rootfs.path = dir:" + root, "lxc.init.cmd = " + confine.AgentPath + " list",
+	lines = append([]string{"lxc.uts.name = bare", "lxc.rootfs.path = dir:" + root,
+		"lxc.init.cmd = " + confine.AgentPath + " list",
 		"lxc.mount.auto = proc:mixed sys:mixed", "lxc.autodev = 1", "lxc.tty.max = 0", "lxc.console.path = none",
 		"lxc.cap.drop = mac_admin mac_override sys_time sys_module sys_rawio",
 		"lxc.seccomp.profile = /usr/share/lxc/config/common.seccomp"}, lines...)
@@ -229,7 +238,7 @@ func lxcStart(b *bench, name, root string, lines ...string) ([]string, error) {
 		os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
-// runscRun is a run of gVisor's runtime on its own default configuration.
+// runscRun returns a command that runs gVisor's runtime on its default configuration.
 func runscRun(b *bench) ([]string, error) {
 	argv, err := bundle(b, b.runsc, "gvisor", nil)
 	if err != nil {
@@ -238,14 +247,15 @@ func runscRun(b *bench) ([]string, error) {
 	return append([]string{argv[0], "--network=none"}, argv[1:]...), nil
 }
 
-// runscByHand has a container that stays, and a program that is executed in it.
+// runscByHand returns a script that creates a container which stays, and executes a
+// program in it.
 func runscByHand(b *bench) (run, remove []string, err error) {
 	h, err := byHand(b, true)
 	if err != nil {
 		return nil, nil, err
 	}
 	h.agent()
-	// A person gets in by its own exec.
+	// A person would use the runtime's own exec.
 	argv, err := bundle(b, b.runsc, "gvisor-hand", func(c map[string]any) error {
 		c["process"].(map[string]any)["args"] = []string{confine.AgentPath, "pause"}
 		return h.configure(c)
@@ -261,7 +271,7 @@ func runscByHand(b *bench) (run, remove []string, err error) {
 	return h.script(), remove, nil
 }
 
-// edited reads a runtime's configuration, changes it and writes it back.
+// edited reads a runtime's configuration, changes it, and writes it back.
 func edited(file string, change func(map[string]any) error) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

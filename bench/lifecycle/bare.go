@@ -20,7 +20,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// driverOf is the driver of a technology; two have the same.
+// driverOf returns the driver of a technology; two technologies share one.
 func driverOf(name string) string {
 	if name == "crun" || name == "runc" {
 		return "oci"
@@ -28,7 +28,7 @@ func driverOf(name string) string {
 	return name
 }
 
-// technologies are those that have a bare command.
+// technologies returns those that have a bare command.
 func technologies() []*technology {
 	inside := []string{confine.AgentPath, "list"}
 	return []*technology{
@@ -37,12 +37,16 @@ func technologies() []*technology {
 			return append([]string{"chroot", b.root}, inside...), nil
 		}},
 		{name: "bwrap", image: true, alike: bwrapByHand, bare: func(b *bench) ([]string, error) {
-			return append([]string{"bwrap", "--unshare-all", "--bind", b.root, "/", "--proc", "/proc", "--dev", "/dev", "--"}, inside...), nil
+			return append([]string{"bwrap", "--unshare-all", "--bind", b.root, "/", "--proc", "/proc", "--dev", "/dev", "--"},
+				inside...), nil
 		}},
-		{name: "crun", image: true, options: param.Values{"runtime": "crun"}, bare: func(b *bench) ([]string, error) { return bundle(b, "crun", "crun", nil) }, alike: containerByHand("crun")},
-		{name: "runc", image: true, options: param.Values{"runtime": "runc"}, bare: func(b *bench) ([]string, error) { return bundle(b, "runc", "runc", nil) }, alike: containerByHand("runc")},
+		{name: "crun", image: true, options: param.Values{"runtime": "crun"},
+			bare: func(b *bench) ([]string, error) { return bundle(b, "crun", "crun", nil) }, alike: containerByHand("crun")},
+		{name: "runc", image: true, options: param.Values{"runtime": "runc"},
+			bare: func(b *bench) ([]string, error) { return bundle(b, "runc", "runc", nil) }, alike: containerByHand("runc")},
 		{name: "nspawn", image: true, alike: nspawnByHand, bare: func(b *bench) ([]string, error) {
-			return append([]string{"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", "--private-network", "--directory", b.root}, inside...), nil
+			return append([]string{"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", "--private-network",
+				"--directory", b.root}, inside...), nil
 		}},
 		{name: "lxc", image: true, bare: lxcRun, alike: lxcByHand},
 		{name: "gvisor", image: true, bare: runscRun, alike: runscByHand},
@@ -55,11 +59,11 @@ func technologies() []*technology {
 	}
 }
 
-// name is that of the one container that the bare commands make.
+// name returns the name of the one container that the bare commands create.
 func (b *bench) name() string { return filepath.Base(b.dir) }
 
-// prepare makes the root for the bare commands: an overlay over the image with
-// the agent in it, as every environment has, but made once.
+// prepare creates the root for the bare commands: an overlay over the image with the
+// agent in it, as every environment has, but created once.
 func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 	doc := driver.Doc{Image: true}
 	if b.image, err = b.manager.Image(ctx, doc, "debian:bookworm", nil, nil); err != nil {
@@ -72,7 +76,8 @@ func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 			return nil, err
 		}
 	}
-	root := wire.Root{At: b.root, Lower: b.image.Root, Upper: filepath.Join(b.dir, "upper"), Work: filepath.Join(b.dir, "work"),
+	root := wire.Root{At: b.root, Lower: b.image.Root, Upper: filepath.Join(b.dir, "upper"),
+		Work: filepath.Join(b.dir, "work"),
 		Dirs: []string{confine.Scratch}, Binds: []wire.Bind{{From: b.agent, To: confine.AgentPath, ReadOnly: true}}}
 	cmd, err := agent.SetupCommand(wire.Setup{Root: &root}, b.agent)
 	if err != nil {
@@ -84,8 +89,8 @@ func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 	return func() { exec.Command("umount", "--recursive", b.root).Run() }, nil
 }
 
-// bundle is a run of a runtime on its own default configuration (`spec`), with
-// changes, in a directory of this name.
+// bundle returns a command that runs a runtime on its own default configuration
+// (`spec`), with changes, in a directory of this name.
 func bundle(b *bench, runtime, name string, change func(map[string]any) error) ([]string, error) {
 	dir := filepath.Join(b.dir, name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -99,10 +104,10 @@ func bundle(b *bench, runtime, name string, change func(map[string]any) error) (
 	err := edited(filepath.Join(dir, "config.json"), func(c map[string]any) error {
 		process, ok := c["process"].(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s spec: no process in it", runtime)
+			return fmt.Errorf("%s spec: the configuration has no process", runtime)
 		}
 		process["args"], process["terminal"] = []string{confine.AgentPath, "list"}, false
-		// Its default limits may be above those of this machine.
+		// The default limits may exceed those of this machine.
 		delete(process, "rlimits")
 		c["root"] = map[string]any{"path": b.root, "readonly": false}
 		if change != nil {
@@ -111,22 +116,23 @@ func bundle(b *bench, runtime, name string, change func(map[string]any) error) (
 		return nil
 	})
 	argv := []string{runtime, "--root", filepath.Join(dir, "state"), "run", "--bundle", dir, b.name()}
-	if layout, err := cgroup.Detect(context.Background(), local.Conn{}); err == nil && runtime == "crun" && layout.String() == "hybrid" {
-		// crun does not work where it sees both versions of control groups.
+	if layout, err := cgroup.Detect(context.Background(), local.Conn{}); err == nil && runtime == "crun" &&
+		layout.String() == "hybrid" {
+		// crun fails if it sees both versions of control groups.
 		argv = append([]string{b.agent, "enter", "--private-mounts", "--umount", layout.V2, "--"}, argv...)
 	}
 	return argv, err
 }
 
-// flags are what both engines are given as bakeoff gives it to them.
+// flags returns the flags that both engines get, the same that bakeoff gives them.
 func (b *bench) flags() []string {
 	return []string{"run", "--name", b.name(), "--network", "none", "--cpuset-cpus", strconv.Itoa(b.cpu),
 		"--memory", strconv.FormatInt(int64(memory), 10), "--memory-swap", strconv.FormatInt(int64(memory), 10),
 		"--mount", "type=bind,source=" + b.agent + ",target=" + confine.AgentPath + ",readonly"}
 }
 
-// dockerRun is `docker run` on the engine and the image that the environment
-// before has left.
+// dockerRun returns `docker run` on the engine and the image of the previous
+// environment.
 func dockerRun(b *bench) ([]string, error) {
 	sockets, err := filepath.Glob(filepath.Join(b.dir, "state", "env", "*", "socket"))
 	if err != nil || len(sockets) != 1 {
@@ -140,7 +146,7 @@ func dockerRun(b *bench) ([]string, error) {
 	return append(argv, b.tag, confine.AgentPath, "list"), nil
 }
 
-// podmanRun is `podman run` on the unpacked image.
+// podmanRun returns `podman run` on the unpacked image.
 func podmanRun(b *bench) ([]string, error) {
 	argv := append([]string{"podman", "--cgroup-manager=cgroupfs", "--runtime=runc"}, b.flags()...)
 	limits, err := podman.Ulimits(context.Background(), local.Conn{})

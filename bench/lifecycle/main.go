@@ -1,30 +1,30 @@
-// Command lifecycle measures what bakeoff adds to the creation of an
-// environment: from asking for one until the first process in it has run and
-// ended, against the command that a person would type for the same, of the
-// same technology, on the same root, in mirrored pairs in one run.
+// Command lifecycle measures what bakeoff adds to the creation of an environment: the
+// time from the request until the first process in it has ended, compared with the
+// command that a person would type, of the same technology, on the same root, in
+// mirrored pairs in one run.
 //
 //	go run ./bench/lifecycle [-blocks 12] [-only crun,docker]
 //
-// Through bakeoff an environment has a control group with limits, a network
-// namespace, a root of its own over the image and a way in that stays; the
-// bare command has what the technology gives by itself. What is made of several
-// processes, like gVisor's sandbox, comes up the sooner the more of them can run
-// at a time, so each is told beside one that has as many CPUs: an environment
-// that has all of the machine's beside the bare command, which has them, and one
-// of one CPU beside the command on one CPU. Beside the latter there is a third,
-// the same command with the same network, limits and root made by hand, in a
-// script with the programs that are there for it (ip, mount, mkdir), and for
-// gVisor with a container that stays and takes a program in by the runtime's own
-// exec. Wanted is at most 1.2 times the command, or 20 ms more. The engines are
-// given network and limits by their flags, the CPU among them, and a daemon may
-// start what they are asked for: they have that command only. How an environment
-// of one CPU stands to the bare command on all of them is told, too.
+// An environment of bakeoff has a control group with limits, a network namespace, its
+// own root over the image, and a connection that stays open. The bare command has what
+// the technology gives by itself. A technology of several processes, like gVisor's
+// sandbox, starts faster the more of them can run at once. Each is therefore compared
+// with one that has as many CPUs: an environment with all CPUs with the bare command on
+// all CPUs, and an environment of one CPU with the command on one CPU.
 //
-// How long an environment takes to go is told, too: as it closes itself, and as
-// what a killed controller has left is reaped, with the host's own programs.
+// On one CPU there is a third way: the same command with the same network, limits and
+// root made by hand, in a script that uses the usual programs (ip, mount, mkdir), and
+// for gVisor with a container that stays, in which the runtime's own exec starts the
+// program. The target is at most 1.2 times the command, or 20 ms more. The engines take
+// network and limits as flags, the CPU among them, and a daemon may start the program,
+// so they have that command only. The output also compares an environment of one CPU
+// with the bare command on all of them.
 //
-// It needs root, and what examples/technologies needs. Virtual machines have no
-// bare command: what they boot is made by the driver.
+// It also prints the time of teardown: of an environment that closes itself, and of
+// removing what a killed controller left, with the host's own programs.
+//
+// It needs root, and what examples/technologies needs. Virtual machines have no bare
+// command, because the driver creates what they boot.
 package main
 
 import (
@@ -52,8 +52,8 @@ import (
 )
 
 func main() {
-	blocks := flag.Int("blocks", 12, "mirrored blocks")
-	only := flag.String("only", "", "these technologies, separated by commas; empty is all")
+	blocks := flag.Int("blocks", 12, "number of mirrored blocks")
+	only := flag.String("only", "", "technologies to measure, separated by commas (default all)")
 	seed := flag.Uint64("seed", 1, "seed of the order")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -64,49 +64,49 @@ func main() {
 	}
 }
 
-// technology is one of those compared.
+// technology is one technology to compare.
 type technology struct {
 	name    string
 	options param.Values
 	driver  driver.Driver
-	bare    func(b *bench) ([]string, error) // the command, once everything is prepared
+	bare    func(b *bench) ([]string, error) // the command, after everything is prepared
 	after   func(b *bench) []string          // removes what the command left, untimed
-	// alike is the script with network, limits and root, and the one that
-	// removes what it left; nil: the bare command has them.
+	// alike returns the script with network, limits and root, and the script
+	// that removes what it left. nil: the bare command has all of these.
 	alike func(b *bench) (run, remove []string, err error)
 	image bool
 
 	argv         []string
 	hand, remove []string
 	times        map[way][]float64 // milliseconds
-	// closed is how long it took to take an environment down, in milliseconds:
-	// as it closes itself, and as what a killed controller left is removed.
+	// closed and reaped are the times of teardown in milliseconds: of an
+	// environment that closes itself, and of removing what a killed controller left.
 	closed, reaped []float64
 }
 
-// way is one of the ways to a first process.
+// way is one way to run a first process.
 type way string
 
 const (
-	bare   way = "bare"           // the bare command, on all CPUs but for the engines
+	bare   way = "bare"           // the bare command, on all CPUs except for the engines
 	whole  way = "bakeoff"        // through bakeoff, with all CPUs
 	pinned way = "bare, 1 CPU"    // the bare command on the one CPU of a small environment
 	byhand way = "by hand, 1 CPU" // with network, limits and root
 	small  way = "bakeoff, 1 CPU"
 )
 
-// ways are those that t has.
+// ways returns the ways that t has.
 func (t *technology) ways() []way {
 	if t.alike == nil {
-		return []way{bare, small} // what the command asks for is made by a daemon, or far from it
+		return []way{bare, small} // a daemon, or a process far from the command, creates the container
 	}
 	return []way{bare, whole, pinned, byhand, small}
 }
 
-// pair is what is compared.
+// pair is two ways to compare.
 type pair struct{ through, with way }
 
-// pairs are those of t, with as many CPUs each but for the last.
+// pairs returns the pairs of t. Both ways have as many CPUs, except in the last pair.
 func (t *technology) pairs() []pair {
 	if t.alike == nil {
 		return []pair{{small, bare}}
@@ -114,17 +114,17 @@ func (t *technology) pairs() []pair {
 	return []pair{{whole, bare}, {small, pinned}, {small, byhand}, {small, bare}}
 }
 
-// bench is what all of them share.
+// bench holds what all technologies share.
 type bench struct {
 	dir     string
 	agent   string
 	root    string // a root with the agent in it, over the image
 	image   driver.Image
 	manager *env.Manager
-	docker  string // socket of the engine that docker's environments are on
+	docker  string // socket of the engine of docker's environments
 	tag     string
 	state   string // where the manager's environments are
-	cpu     int    // of an environment that has one
+	cpu     int    // of an environment with one CPU
 	runsc   string
 }
 
@@ -165,8 +165,8 @@ func run(ctx context.Context, blocks int, only string, rng *rand.Rand) (err erro
 	return nil
 }
 
-// available checks the technologies, and makes each once in both ways: what
-// is missing is said and left out, and what is cached is then warm.
+// available checks the technologies, and runs each once in every way. It prints what is
+// missing and leaves it out. Caches are warm afterwards.
 func (b *bench) available(ctx context.Context, only string) []*technology {
 	var there []*technology
 	for _, t := range technologies() {
@@ -196,7 +196,7 @@ func (b *bench) available(ctx context.Context, only string) []*technology {
 	return there
 }
 
-// try goes each way once.
+// try runs each way once.
 func (b *bench) try(ctx context.Context, t *technology) (err error) {
 	if _, err := b.through(ctx, t, 1); err != nil {
 		return fmt.Errorf("through bakeoff: %w", err)
@@ -219,8 +219,8 @@ func (b *bench) try(ctx context.Context, t *technology) (err error) {
 	return nil
 }
 
-// measure visits every technology in every block, in random order, each way
-// in random order and mirrored.
+// measure visits every technology in every block in random order, and each way in random
+// order and mirrored.
 func (b *bench) measure(ctx context.Context, there []*technology, blocks int, rng *rand.Rand) error {
 	for range blocks {
 		for _, i := range rng.Perm(len(there)) {
@@ -245,24 +245,25 @@ func (b *bench) measure(ctx context.Context, there []*technology, blocks int, rn
 	return nil
 }
 
-// memory is every environment's.
+// memory is the memory of every environment.
 const memory = 256 * unit.MiB
 
-// through makes an environment and runs its first process: what the workload
-// lifecycle calls first-process, which begins when the lease is written.
+// through creates an environment and runs its first process. This is what the workload
+// lifecycle calls first-process, which starts when the lease is written.
 func (b *bench) through(ctx context.Context, t *technology, cpus int) (time.Duration, error) {
 	img := driver.Image{}
 	if t.image {
 		img = b.image
 	}
-	le, err := b.manager.Lease(ctx, t.driver, manifest.Contender{Name: t.name, Driver: driverOf(t.name), CPUs: cpus, Memory: memory, Options: t.options}, img)
+	le, err := b.manager.Lease(ctx, t.driver, manifest.Contender{Name: t.name, Driver: driverOf(t.name), CPUs: cpus,
+		Memory: memory, Options: t.options}, img)
 	if err != nil {
 		return 0, err
 	}
 	exit, err := le.Exec(ctx, conn.Command(le.Info().Agent, "list"))
 	d := time.Since(le.Asked)
 	if err == nil && !exit.OK() {
-		err = fmt.Errorf("its first process: %v", exit)
+		err = fmt.Errorf("the first process: %v", exit)
 	}
 	if err != nil {
 		le.Return(context.WithoutCancel(ctx))
@@ -271,7 +272,7 @@ func (b *bench) through(ctx context.Context, t *technology, cpus int) (time.Dura
 	return d, b.down(context.WithoutCancel(ctx), t, le)
 }
 
-// down takes an environment down, in one of the two ways in turn.
+// down removes an environment, alternating between the two ways.
 func (b *bench) down(ctx context.Context, t *technology, le *env.Environment) error {
 	start := time.Now()
 	if len(t.closed) <= len(t.reaped) {
@@ -284,7 +285,7 @@ func (b *bench) down(ctx context.Context, t *technology, le *env.Environment) er
 	return errors.Join(err, le.Return(ctx))
 }
 
-// visit goes one way.
+// visit runs one way.
 func (b *bench) visit(ctx context.Context, t *technology, w way) (time.Duration, error) {
 	switch {
 	case w == whole:
@@ -301,7 +302,7 @@ func (b *bench) visit(ctx context.Context, t *technology, w way) (time.Duration,
 	return b.alone(ctx, local.Conn{}, t.argv, nil)
 }
 
-// alone runs a command, and then, untimed, what removes what it left.
+// alone runs a command and then, untimed, the one that removes what it left.
 func (b *bench) alone(ctx context.Context, on local.Conn, argv, remove []string) (time.Duration, error) {
 	start := time.Now()
 	_, err := conn.Output(ctx, on, argv...)

@@ -7,37 +7,40 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// What is wanted: at most this many times the bare command, or so many
-// milliseconds more.
+// The target: at most this many times the bare command, or this many milliseconds
+// more.
 const (
 	mostTimes = 1.2
 	mostMore  = 20.0
 )
 
-// report prints each technology: every way, and the intervals of ratio and
+// report prints, for each technology, every way and the intervals of ratio and
 // difference of its pairs.
 func report(there []*technology) {
-	fmt.Printf("\nfrom asking for an environment until its first process has ended, medians in ms, and 95 %% intervals\n\n")
-	fmt.Printf("%-8s %-22s %-22s %-22s %-24s %s\n", "", "", "beside", "ratio", "difference, ms", "wanted: 1.2×, or 20 ms more")
+	fmt.Printf("\nfrom the request for an environment until its first process has ended, medians in ms, with 95 %% " +
+		"intervals\n\n")
+	fmt.Printf("%-8s %-22s %-22s %-22s %-24s %s\n", "", "", "compared with", "ratio", "difference, ms",
+		"target: 1.2×, or 20 ms more")
 	for _, t := range there {
 		name := t.name
 		for _, p := range t.pairs() {
 			r, d := compare(t.times[p.through], t.times[p.with])
 			fmt.Printf("%-8s %-22s %-22s %-22s %-24s %s\n", name, told(p.through, t.times), told(p.with, t.times),
-				fmt.Sprintf("%.2f (%.2f to %.2f)", r.Value, r.Lo, r.Hi), fmt.Sprintf("%.1f (%.1f to %.1f)", d.Value, d.Lo, d.Hi), verdict(r, d))
+				fmt.Sprintf("%.2f (%.2f to %.2f)", r.Value, r.Lo, r.Hi), fmt.Sprintf("%.1f (%.1f to %.1f)", d.Value, d.Lo, d.Hi),
+				verdict(r, d))
 			name = ""
 		}
 	}
 }
 
-// told is the median of one way.
+// told formats the median of one way.
 func told(w way, times map[way][]float64) string {
 	return fmt.Sprintf("%s %.1f", w, stats.Median(times[w]))
 }
 
-// reportDown prints how long it took to take environments down.
+// reportDown prints the times of teardown.
 func reportDown(there []*technology) {
-	fmt.Printf("\ntaking it down, medians in ms, with how many\n\n%-8s %-16s %s\n", "", "closed", "reaped")
+	fmt.Printf("\nteardown, medians in ms, with their number\n\n%-8s %-16s %s\n", "", "closed", "reaped")
 	for _, t := range there {
 		fmt.Printf("%-8s %-16s %s\n", t.name, middle(t.closed), middle(t.reaped))
 	}
@@ -50,7 +53,7 @@ func middle(ms []float64) string {
 	return fmt.Sprintf("%.1f (n=%d)", stats.Median(ms), len(ms))
 }
 
-// compare estimates ratio and difference of pairs.
+// compare estimates the ratio and the difference of pairs.
 func compare(through, bare []float64) (ratio, difference stats.Estimate) {
 	var logs, diffs []float64
 	for i := range through {
@@ -62,7 +65,7 @@ func compare(through, bare []float64) (ratio, difference stats.Estimate) {
 	return ratio, stats.HodgesLehmann(diffs, 0.95)
 }
 
-// verdict tells from the intervals alone whether what is wanted is met.
+// verdict says, from the intervals alone, whether the target is met.
 func verdict(r, d stats.Estimate) string {
 	switch {
 	case r.Hi <= mostTimes || d.Hi <= mostMore:

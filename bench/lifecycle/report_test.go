@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Twice as long is not met, 5 ms more than 2 ms is, and two pairs decide nothing.
+// Twice as long does not meet the target, 5 ms more than 2 ms does, and two pairs decide
+// nothing.
 func TestVerdict(t *testing.T) {
 	through, bare := []float64{}, []float64{}
 	for i := range 12 {
@@ -24,6 +25,6 @@ func TestVerdict(t *testing.T) {
 		t.Errorf("ratio %v, difference %v: %s", r, d, verdict(r, d))
 	}
 	if r, d := compare(through[:2], bare[:2]); verdict(r, d) != "undecided" {
-		t.Errorf("of two pairs: %s", verdict(r, d))
+		t.Errorf("two pairs: %s", verdict(r, d))
 	}
 }

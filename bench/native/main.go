@@ -1,19 +1,19 @@
-// Command native measures bakeoff's own workloads against the programs that
-// people know, side by side in one run on this machine: the reads and writes of
-// files against fio's engine psync, cpu and memory against sysbench.
+// Command native compares bakeoff's native workloads with well-known programs, side by
+// side in one run on this machine: reads and writes of files with fio's engine psync, and
+// cpu and memory with sysbench.
 //
 //	go run ./bench/native [-pairs 6] [-time 1s] [-dir DIR]
 //
-// It needs fio and sysbench, and some 130 MB below -dir, whose file system is
-// what the file tests measure.
+// It needs fio and sysbench, and some 130 MB below -dir, whose file system the file tests
+// measure.
 //
-// For each it prints native / program with its interval, what an operation took
-// on either side and how much of that the process spent on a CPU, and, where the
-// interval shows a difference, what the two do differently. Six pairs of all of it
-// take about four minutes; fewer have no interval.
+// For each comparison it prints native / program with its interval, the time of an
+// operation on either side and how much of it the process spent on a CPU. If the interval
+// shows a difference, it also prints what the two do differently. Six pairs of everything
+// take about four minutes; fewer pairs give no interval.
 //
-// On a machine that does other work both sides wait for CPUs, and not alike. There
-// it is built and run with real-time priority, as root, which both inherit:
+// On a busy machine both sides wait for CPUs, and not for the same time. In that case
+// build the program and run it with real-time priority as root, which both sides inherit:
 //
 //	go build -o native ./bench/native && chrt -f 1 ./native
 package main
@@ -37,7 +37,7 @@ import (
 	"bakeoff/reach/loop"
 )
 
-// machine is this one, as an environment.
+// machine is the local machine as an environment.
 type machine struct {
 	local.Conn
 	info driver.Info
@@ -52,9 +52,9 @@ func main() {
 		// This program is its own agent.
 		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, []loop.Loop{files.Loop(), cpu.Loop(), memory.Loop()}))
 	}
-	pairs := flag.Int("pairs", 6, "mirrored pairs of each contest: native, program, program, native, or the other way round")
+	pairs := flag.Int("pairs", 6, "mirrored pairs of each comparison: native, program, program, native, or the reverse")
 	length := flag.Duration("time", time.Second, "length of one run, whole seconds")
-	dir := flag.String("dir", "", "where the files are written; the folder for temporary ones when not given")
+	dir := flag.String("dir", "", "folder for the files (default: the folder for temporary files)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -69,7 +69,8 @@ func main() {
 
 func run(ctx context.Context, pairs int, length time.Duration, dir string) error {
 	if pairs < 1 || length < time.Second || length%time.Second != 0 || flag.NArg() > 0 {
-		return fault.New(fault.Invalid, "usage: native [-pairs N] [-time SECONDS] [-dir DIR], with at least one pair and whole seconds")
+		return fault.New(fault.Invalid, "usage: native [-pairs N] [-time SECONDS] [-dir DIR], with at least one pair "+
+			"and whole seconds")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -85,13 +86,14 @@ func run(ctx context.Context, pairs int, length time.Duration, dir string) error
 			return err
 		}
 	}
-	here := &machine{info: driver.Info{Agent: self, Scratch: tmp + "/scratch", Volumes: map[string]string{"/data": tmp + "/data"}}}
+	here := &machine{info: driver.Info{Agent: self, Scratch: tmp + "/scratch",
+		Volumes: map[string]string{"/data": tmp + "/data"}}}
 	fmt.Printf("native / program in %d mirrored pairs of %v, with intervals of 95 %%\n", pairs, length)
 	var failed error
-	for _, c := range contests(length) {
+	for _, c := range comparisons(length) {
 		r, err := c.measure(ctx, here, pairs)
 		if err != nil {
-			// What was measured is worth as much without what was not.
+			// The other comparisons are valid without this one.
 			failed = errors.Join(failed, fault.Op(c.name, err))
 			fmt.Printf("\n%s: %v\n", c.name, err)
 			if ctx.Err() != nil {

@@ -1,12 +1,11 @@
-// Command overhead measures what the laboratory itself costs, side by side in
-// one run:
+// Command overhead measures what bakeoff itself costs, side by side in one run:
 //
-//   - the share of a run's wall time that is spent outside trials and outside
-//     creating and preparing environments,
-//   - the throughput of a workload run through bakeoff against the same binary
-//     run by hand on the same CPU, in mirrored pairs,
+//   - the share of a run's wall time that is spent neither in trials nor in creating
+//     and preparing environments,
+//   - the throughput of a workload through bakeoff compared with the same binary run
+//     by hand on the same CPU, in mirrored pairs,
 //   - the controller's peak memory,
-//   - the time to analyse 1,000,000 samples.
+//   - the time to analyze 1,000,000 samples.
 //
 // It needs root, and what examples/quick needs: go run ./bench/overhead.
 package main
@@ -43,9 +42,9 @@ import (
 )
 
 func main() {
-	lab := flag.String("lab", "examples/quick", "the lab whose overhead is measured")
-	budget := flag.Duration("budget", 2*time.Minute, "how long it may run")
-	pairs := flag.Int("blocks", 24, "mirrored blocks of a workload by hand and through bakeoff")
+	lab := flag.String("lab", "examples/quick", "lab whose overhead to measure")
+	budget := flag.Duration("budget", 2*time.Minute, "budget of the run")
+	pairs := flag.Int("blocks", 24, "number of mirrored blocks of a workload by hand and through bakeoff")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -75,13 +74,14 @@ func measure(ctx context.Context, lab string, budget time.Duration, pairs int) e
 	return share(ctx, filepath.Join(dir, "bakeoff"), lab, budget, filepath.Join(dir, "runs"))
 }
 
-// analyse times the analysis of a million samples: 26 blocks, mirrored, of 8
-// contenders on as many cells as it takes.
+// analyse times the analysis of a million samples: 26 mirrored blocks of 8 contenders on
+// as many cells as needed.
 func analyse() {
 	const contenders, blocks, samples = 8, 26, 1_000_000
 	cells := samples / (contenders * blocks * 2)
 	rng := rand.New(rand.NewPCG(1, 2))
-	d := analysis.Data{Baseline: "c0", Margin: 0.02, Looks: []int{8, 12, 18, 26}, Alphas: []float64{.01, .01, .015, .015}, Scope: analysis.ScopeMachine}
+	d := analysis.Data{Baseline: "c0", Margin: 0.02, Looks: []int{8, 12, 18, 26},
+		Alphas: []float64{.01, .01, .015, .015}, Scope: analysis.ScopeMachine}
 	for c := range contenders {
 		d.Contenders = append(d.Contenders, analysis.Contender{Name: "c" + strconv.Itoa(c)})
 	}
@@ -105,11 +105,12 @@ func analyse() {
 	}
 	start := time.Now()
 	r := analysis.Analyse(d)
-	fmt.Printf("analysis of %d samples: %.2f s (%d comparisons; at most 2 s wanted)\n", n, time.Since(start).Seconds(), len(r.Comparisons))
+	fmt.Printf("analysis of %d samples: %.2f s (%d comparisons; target: at most 2 s)\n", n, time.Since(start).Seconds(),
+		len(r.Comparisons))
 }
 
-// byHand runs the same binary with the same arguments through the host
-// driver and by itself, pinned to the same CPU, in mirrored pairs.
+// byHand runs the same binary with the same arguments through the host driver and
+// directly, pinned to the same CPU, in mirrored pairs.
 func byHand(ctx context.Context, program, dir string, pairs int) error {
 	drv := host.Driver{}
 	manager, err := env.Open(ctx, env.Config{StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
@@ -118,7 +119,8 @@ func byHand(ctx context.Context, program, dir string, pairs int) error {
 		return err
 	}
 	defer manager.Close(context.WithoutCancel(ctx))
-	lease, err := manager.Lease(ctx, drv, manifest.Contender{Name: "host", Driver: "host", CPUs: 1, Memory: 256 * unit.MiB}, driver.Image{})
+	lease, err := manager.Lease(ctx, drv, manifest.Contender{Name: "host", Driver: "host", CPUs: 1,
+		Memory: 256 * unit.MiB}, driver.Image{})
 	if err != nil {
 		return err
 	}
@@ -166,7 +168,7 @@ func byHand(ctx context.Context, program, dir string, pairs int) error {
 		d = append(d, sum[true]-sum[false])
 	}
 	e := stats.HodgesLehmann(d, 0.95)
-	fmt.Printf("sha256 through bakeoff / by hand: %.4f, 95 %% interval %.4f to %.4f (%d blocks; within ±0.5 %% wanted)\n",
+	fmt.Printf("sha256 through bakeoff / by hand: %.4f, 95 %% interval %.4f to %.4f (%d blocks; target: within ±0.5 %%)\n",
 		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), len(d))
 	return nil
 }
@@ -181,10 +183,10 @@ func throughput(b []byte) (float64, error) {
 			return v.Value, nil
 		}
 	}
-	return 0, fmt.Errorf("the loop gave no throughput")
+	return 0, fmt.Errorf("the loop reported no throughput")
 }
 
-// share runs a lab and reads from its journal where the time went.
+// share runs a lab and reads from its journal how the time was spent.
 func share(ctx context.Context, program, lab string, budget time.Duration, out string) error {
 	cmd := exec.CommandContext(ctx, program, "run", lab, "--out", out, "--budget", budget.String(), "--seed", "1")
 	var log bytes.Buffer
@@ -226,8 +228,8 @@ func share(ctx context.Context, program, lab string, budget time.Duration, out s
 	return nil
 }
 
-// report prints where the wall time between the first creation and the end
-// of the last block went.
+// report prints how the wall time from the first creation to the end of the last block
+// was spent.
 func report(lines []store.Line, peak int64) {
 	var first, last time.Time
 	var trials, creations time.Duration
@@ -250,17 +252,18 @@ func report(lines []store.Line, peak int64) {
 	}
 	wall := last.Sub(first)
 	rest := wall - trials - creations
-	fmt.Printf("%d blocks, %d trials in %.1f s: %.1f s in trials, %.1f s creating and preparing environments\n", blocks, n, wall.Seconds(), trials.Seconds(), creations.Seconds())
-	fmt.Printf("outside both: %.1f %% of the wall time, %.0f ms a trial (at most 10 %% wanted)\n", 100*rest.Seconds()/wall.Seconds(), 1000*rest.Seconds()/float64(max(n, 1)))
+	fmt.Printf("%d blocks, %d trials in %.1f s: %.1f s in trials, %.1f s creating and preparing environments\n", blocks,
+		n, wall.Seconds(), trials.Seconds(), creations.Seconds())
+	fmt.Printf("outside both: %.1f %% of the wall time, %.0f ms a trial (target: at most 10 %%)\n",
+		100*rest.Seconds()/wall.Seconds(), 1000*rest.Seconds()/float64(max(n, 1)))
 	if peak > 0 {
-		fmt.Printf("peak memory of the controller: %.1f MiB (at most 64 wanted)\n", float64(peak)/(1<<20))
+		fmt.Printf("peak memory of the controller: %.1f MiB (target: at most 64)\n", float64(peak)/(1<<20))
 	} else {
 		fmt.Println("peak memory of the controller: unavailable on", runtime.GOOS)
 	}
 }
 
-// highWater is the peak resident memory of a process in bytes, 0 where it is
-// not known.
+// highWater returns the peak resident memory of a process in bytes, 0 if unknown.
 func highWater(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

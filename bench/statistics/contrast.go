@@ -10,13 +10,13 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// A contrast turns the trials of mirrored blocks, in order, into residuals
-// whose sums over a block, one side less the other, are its scores. None of
-// them knows the sides.
+// A contrast turns the trials of mirrored blocks, in order, into residuals. The score of a
+// block is the sum of one side's residuals minus the other's. No contrast knows the sides.
 type contrast struct {
 	name string
-	// step is the variance of the level's step from trial to trial, of a
-	// trial's; 0: no smoothing at all. between multiplies it between blocks.
+	// step is the variance of the level's step from trial to trial, as a share
+	// of a trial's variance; 0 means no smoothing. between multiplies it between
+	// blocks.
 	step, between float64
 	weight        func(x float64) float64 // of a residual in standard deviations
 }
@@ -52,7 +52,7 @@ var contrastsTried = []contrast{
 	{"biweight 5, each block by itself", 0.2, 1000, biweight(5)},
 }
 
-// residuals returns what is left of y over the level, weighted.
+// residuals returns the weighted residuals of y from the level.
 func (c contrast) residuals(y []float64) []float64 {
 	level, w := make([]float64, len(y)), make([]float64, len(y))
 	for i := range y {
@@ -107,8 +107,8 @@ func (c contrast) smooth(y, w, level []float64) {
 	}
 }
 
-// contrasts compares them in one fixed look of twelve blocks at 5 %, under the
-// signed-rank test and under the randomisation test of the scores' sum.
+// contrasts compares the contrasts in one fixed look of twelve blocks at 5 %, under the
+// signed-rank test and under the randomization test of the sum of the scores.
 func (s study) contrasts() {
 	w := s.table("Contrasts and tests at 12 blocks and 5 %: called different, percent", "contrast", "test", "A/A", "2 %")
 	for _, c := range contrastsTried {
@@ -130,13 +130,14 @@ func (s study) contrasts() {
 					return outcome{different: test.p(u, r) <= 0.05}
 				})
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.name, test.name, percent(cells[0].different, cells[0].n), percent(cells[1].different, cells[1].n))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.name, test.name, percent(cells[0].different, cells[0].n),
+				percent(cells[1].different, cells[1].n))
 		}
 	}
 	w.Flush()
 }
 
-// drawn measures mirrored blocks in drawn orders.
+// drawn measures mirrored blocks in random orders.
 func drawn(n *noise.Run, r *rand.Rand, blocks int, effect float64) (y, side []float64) {
 	for range blocks {
 		first := float64(2*r.IntN(2) - 1)
@@ -148,8 +149,8 @@ func drawn(n *noise.Run, r *rand.Rand, blocks int, effect float64) (y, side []fl
 	return y, side
 }
 
-// signs is the randomisation test of the sum, over all assignments of signs
-// in the order of a Gray code.
+// signs is the randomization test of the sum, over all assignments of signs in the order
+// of a Gray code.
 func signs(u []float64) float64 {
 	var observed, sum float64
 	s := slices.Clone(u)

@@ -1,7 +1,6 @@
-// Command statistics prints the operating characteristics of bakeoff's
-// verdicts beside those of other ways to compare: false alarms in many kinds
-// of noise, power, trials used, coverage, families. Every number comes from
-// seeded replays and is the same wherever it is run.
+// Command statistics prints the operating characteristics of bakeoff's verdicts and of
+// other rules: false alarms in many kinds of noise, power, trials used, coverage,
+// families. Every number comes from seeded replays and is the same on every machine.
 //
 //	go run ./bench/statistics -replays 20000
 package main
@@ -23,12 +22,12 @@ import (
 )
 
 func main() {
-	replays := flag.Int("replays", 20000, "replays a cell")
+	replays := flag.Int("replays", 20000, "replays per cell")
 	seed := flag.Uint64("seed", 1, "seed of the noise")
-	only := flag.String("only", "", "one table: rules, power, families, designs or contrasts")
+	only := flag.String("only", "", "print one table only: rules, power, families, designs or contrasts")
 	flag.Parse()
 	if *replays < 1 || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "statistics: give -replays a number above 0, and no other arguments")
+		fmt.Fprintln(os.Stderr, "statistics: -replays must be positive, and there are no arguments")
 		os.Exit(2)
 	}
 	s := study{replays: *replays, seed: *seed, out: os.Stdout}
@@ -44,23 +43,23 @@ func main() {
 		}
 	}
 	if !known {
-		fmt.Fprintf(os.Stderr, "statistics: there is no table %q; there are rules, power, families, designs and contrasts\n", *only)
+		fmt.Fprintf(os.Stderr, "statistics: unknown table %q; use rules, power, families, designs or contrasts\n", *only)
 		os.Exit(2)
 	}
 }
 
-// study is what all tables share.
+// study holds what all tables share.
 type study struct {
 	replays int
 	seed    uint64
 	out     io.Writer
 }
 
-// outcome is what one replay came to.
+// outcome is the outcome of one replay.
 type outcome struct {
 	different, equivalent bool
-	wrong                 bool // a statement that is not true
-	uncovered             bool // an interval that misses the truth
+	wrong                 bool // a false statement
+	uncovered             bool // an interval that misses the true value
 	trials                int
 }
 
@@ -115,14 +114,15 @@ func (s study) replay(one func(r *rand.Rand) outcome) total {
 }
 
 func (s study) table(title string, columns ...string) *tabwriter.Writer {
-	fmt.Fprintf(s.out, "\n%s (%d replays a cell, seed %d; ± is the 95 %% error of the simulation)\n\n", title, s.replays, s.seed)
+	fmt.Fprintf(s.out, "\n%s (%d replays a cell, seed %d; ± is the 95 %% error of the simulation)\n\n", title, s.replays,
+		s.seed)
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(columns, "\t"))
 	return w
 }
 
-// rules compares ways of deciding: percent called different where nothing
-// differs, where 2 % and where 5 % do.
+// rules compares decision rules: the percentage called different at a true difference of
+// 0, 2 and 5 %.
 func (s study) rules() {
 	w := s.table("Called different, percent", "noise", "rule", "A/A", "2 %", "trials", "5 %", "trials")
 	for _, f := range noise.Families {
@@ -138,13 +138,14 @@ func (s study) rules() {
 				percent(cells[0].different, cells[0].n), percent(cells[1].different, cells[1].n), cells[1].mean(),
 				percent(cells[2].different, cells[2].n), cells[2].mean())
 		}
-		w.Flush() // so that one sees it getting on
+		w.Flush() // to show progress
 	}
 }
 
-// power shows what bakeoff's verdicts come to over effects.
+// power prints bakeoff's verdicts by the size of the true difference.
 func (s study) power() {
-	w := s.table("bakeoff in the reference noise, percent", "true difference", "different", "equivalent", "wrong", "not covered", "trials")
+	w := s.table("bakeoff in the reference noise, percent", "true difference", "different", "equivalent", "wrong",
+		"not covered", "trials")
 	for _, e := range []float64{0, 0.005, 0.01, 0.015, 0.02, 0.0201, 0.03, 0.05, 0.10} {
 		t := s.replay(func(r *rand.Rand) outcome {
 			return analysed(noise.Reference, r, standard, [][]float64{{math.Log1p(e)}})
@@ -155,9 +156,10 @@ func (s study) power() {
 	w.Flush()
 }
 
-// families shows the family-wise rates over contenders and primary cells.
+// families prints the family-wise rates by contenders and primary cells.
 func (s study) families() {
-	w := s.table("Families: any false alarm, percent", "contenders", "primary cells", "truth", "false alarm", "any wrong statement", "blocks")
+	w := s.table("Families: any false alarm, percent", "contenders", "primary cells", "truth", "false alarm",
+		"any wrong statement", "blocks")
 	for _, k := range []int{2, 3, 6} {
 		for _, cells := range []int{1, 4} {
 			for _, truth := range []string{"nothing differs", "every other differs by 5 %"} {
@@ -182,16 +184,18 @@ func (s study) families() {
 	w.Flush()
 }
 
-// designs compares looks and alphas.
+// designs compares designs: looks and alphas.
 func (s study) designs() {
-	w := s.table("Looks and alphas in the reference noise, percent", "looks", "alphas", "A/A", "2 %", "trials", "5 %", "trials", "A/A trials")
+	w := s.table("Looks and alphas in the reference noise, percent", "looks", "alphas", "A/A", "2 %", "trials", "5 %",
+		"trials", "A/A trials")
 	for _, d := range designs {
 		var cells [3]total
 		for i, effect := range []float64{0, math.Log(1.02), math.Log(1.05)} {
 			cells[i] = s.replay(func(r *rand.Rand) outcome { return analysed(noise.Reference, r, d, [][]float64{{effect}}) })
 		}
 		fmt.Fprintf(w, "%v\t%v\t%s\t%s\t%.1f\t%s\t%.1f\t%.1f\n", d.looks, d.alphas, percent(cells[0].different, cells[0].n),
-			percent(cells[1].different, cells[1].n), cells[1].mean(), percent(cells[2].different, cells[2].n), cells[2].mean(), cells[0].mean())
+			percent(cells[1].different, cells[1].n), cells[1].mean(), percent(cells[2].different, cells[2].n), cells[2].mean(),
+			cells[0].mean())
 	}
 	w.Flush()
 }

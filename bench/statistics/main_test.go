@@ -10,8 +10,8 @@ import (
 	"bakeoff/judge/noise"
 )
 
-// A small seeded part of the tables, with bounds four standard errors away
-// from what is promised.
+// A small seeded part of the tables stays within four standard errors of the promised
+// values.
 func TestDesignKeepsItsPromises(t *testing.T) {
 	s := study{replays: 600, seed: 3}
 	if testing.Short() {

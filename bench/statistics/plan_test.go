@@ -12,9 +12,8 @@ import (
 	"bakeoff/lab/plan"
 )
 
-// What a plan reckons from a calibration's noise is what the analysis takes in
-// replays of the same noise: the blocks until a difference is called, and how
-// often that is.
+// A plan predicts, from the noise of a calibration, the number of blocks until a difference
+// is called and how often it is called. Replays of the same noise agree.
 func TestPlanPredictsReplays(t *testing.T) {
 	s := study{replays: 800, seed: 11}
 	calibrations := 40
@@ -25,7 +24,7 @@ func TestPlanPredictsReplays(t *testing.T) {
 		switch f.Name {
 		case "reference", "normal", "skewed", "heavy", "drifting", "random walk", "regimes", "instance":
 		default:
-			continue // first and position as reference and normal; rounded and bimodal are no scatter
+			continue // first and position behave as reference and normal; rounded and bimodal are not scatter
 		}
 		sd := 0.0
 		r := rand.New(rand.NewPCG(5, 6))
@@ -39,15 +38,17 @@ func TestPlanPredictsReplays(t *testing.T) {
 				return analysed(f, r, standard, [][]float64{{math.Log1p(difference)}})
 			})
 			blocks, power := got.mean()/4, float64(got.different)/float64(got.n)
-			t.Logf("%s: noise %.2f %%; %v %%: %.1f blocks predicted, %.1f replayed; power %.2f, %.2f", f.Name, 100*sd, 100*difference, need.Mean, blocks, need.Power, power)
+			t.Logf("%s: noise %.2f %%; %v %%: %.1f blocks predicted, %.1f replayed; power %.2f, %.2f", f.Name, 100*sd,
+				100*difference, need.Mean, blocks, need.Power, power)
 			if math.Abs(need.Mean/blocks-1) > 0.2 || math.Abs(need.Power-power) > 0.15 {
-				t.Errorf("%s: a difference of %v takes %.1f blocks and is called in %.2f, %.1f and %.2f were predicted", f.Name, difference, blocks, power, need.Mean, need.Power)
+				t.Errorf("%s: a difference of %v takes %.1f blocks and is called in %.2f; predicted %.1f and %.2f", f.Name,
+					difference, blocks, power, need.Mean, need.Power)
 			}
 		}
 	}
 }
 
-// calibrated is the noise that a calibration of 120 blocks measures.
+// calibrated returns the noise that a calibration of 120 blocks measures.
 func calibrated(t *testing.T, f noise.Family, r *rand.Rand) float64 {
 	n := f.Start(r)
 	names := []string{"base", "copy"}
@@ -71,9 +72,10 @@ func calibrated(t *testing.T, f noise.Family, r *rand.Rand) float64 {
 	return m.Noise
 }
 
-// planned is a plan of one comparison.
+// planned returns a plan of one comparison.
 func planned(d design) *plan.Plan {
-	p := &plan.Plan{Design: manifest.Design{Looks: d.looks, Alphas: d.alphas, Mirror: true, Instances: "block"}, Family: make([]plan.Comparison, 1)}
+	p := &plan.Plan{Design: manifest.Design{Looks: d.looks, Alphas: d.alphas, Mirror: true, Instances: "block"},
+		Family: make([]plan.Comparison, 1)}
 	for i := range d.looks[len(d.looks)-1] {
 		p.Blocks = append(p.Blocks, plan.Block{Index: i})
 	}

@@ -12,11 +12,11 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// rule is a way to say whether two things differ.
+// rule is a rule that decides whether two things differ.
 type rule struct {
 	name string
-	// everywhere tells that it is shown in every noise, not only in the
-	// reference.
+	// everywhere means that the rule is shown in every noise, not only in the
+	// reference noise.
 	everywhere bool
 	decide     func(f noise.Family, r *rand.Rand, effect float64) outcome
 }
@@ -31,12 +31,13 @@ var rules = []rule{
 	{"bakeoff", true, func(f noise.Family, r *rand.Rand, effect float64) outcome {
 		return analysed(f, r, standard, [][]float64{{effect}})
 	}},
-	{"bakeoff with looks at 8, 12, 18 and 26, as lab files have", true, func(f noise.Family, r *rand.Rand, effect float64) outcome {
-		return analysed(f, r, labs, [][]float64{{effect}})
-	}},
+	{"bakeoff with looks at 8, 12, 18 and 26, as lab files have", true,
+		func(f noise.Family, r *rand.Rand, effect float64) outcome {
+			return analysed(f, r, labs, [][]float64{{effect}})
+		}},
 }
 
-// measure draws n trials of one side.
+// measure draws n random trials of one side.
 func measure(n *noise.Run, level float64, count int) []float64 {
 	level += n.Instance()
 	out := make([]float64, count)
@@ -57,9 +58,9 @@ func moments(xs []float64) (mean, sd float64) {
 	return mean, math.Sqrt(sd / float64(len(xs)-1))
 }
 
-// phoronix runs one side after the other, each three times and then on, up
-// to twelve, until the coefficient of variation is at most 3 %; a reader
-// takes disjoint bars of the standard error for a difference.
+// phoronix runs one side after the other, each at least three and at most twelve times,
+// until the coefficient of variation is at most 3 %. A reader takes disjoint bars of the
+// standard error for a difference.
 func phoronix(f noise.Family, r *rand.Rand, effect float64) outcome {
 	n := f.Start(r)
 	var lo, hi [2]float64
@@ -117,7 +118,7 @@ func paired(d []float64) float64 {
 	return stats.StudentP(mean/(sd/math.Sqrt(float64(len(d)))), float64(len(d)-1))
 }
 
-// mirrored draws the block means of a mirrored block, B less A.
+// mirrored draws the difference of the block means of a mirrored block, B minus A.
 func mirrored(n *noise.Run, r *rand.Rand, effect float64) float64 {
 	levels := [2]float64{n.Instance(), n.Instance() + effect}
 	first := r.IntN(2)
@@ -140,7 +141,7 @@ func peeking(f noise.Family, r *rand.Rand, effect float64) outcome {
 	return outcome{trials: 4 * len(d)}
 }
 
-// baseline is the design that bakeoff's had to beat.
+// baseline is the design that bakeoff's design had to beat.
 func baseline(f noise.Family, r *rand.Rand, effect float64) outcome {
 	n := f.Start(r)
 	looks, alphas := []int{8, 12, 18, 26}, []float64{.010, .010, .015, .015}
@@ -161,7 +162,7 @@ func baseline(f noise.Family, r *rand.Rand, effect float64) outcome {
 	return outcome{trials: 4 * len(d)}
 }
 
-// design is looks with their alphas.
+// design holds looks with their alphas.
 type design struct {
 	looks  []int
 	alphas []float64
@@ -174,11 +175,12 @@ var (
 
 var time = sample.Metric{Name: "time", Unit: "s", Better: sample.Lower, Primary: true, Scale: sample.Ratio}
 
-// analysed runs mirrored blocks through the whole analysis. effects are the
-// true log ratios of the contenders after the baseline on each cell; in what
-// it returns, different is a false alarm where any effect is not zero.
+// analysed runs mirrored blocks through the complete analysis. effects holds the true log
+// ratios of the contenders after the baseline on each cell. In the outcome, different is a
+// false alarm if any effect is not zero.
 func analysed(f noise.Family, r *rand.Rand, ds design, effects [][]float64) outcome {
-	d := analysis.Data{Baseline: "0", Margin: 0.02, Looks: ds.looks, Alphas: ds.alphas, Scope: analysis.ScopeMachine, Trials: 2}
+	d := analysis.Data{Baseline: "0", Margin: 0.02, Looks: ds.looks, Alphas: ds.alphas, Scope: analysis.ScopeMachine,
+		Trials: 2}
 	for c := range len(effects) + 1 {
 		d.Contenders = append(d.Contenders, analysis.Contender{Name: fmt.Sprint(c)})
 	}
@@ -209,7 +211,7 @@ func analysed(f noise.Family, r *rand.Rand, ds design, effects [][]float64) outc
 	return sum(analysis.Analyse(d), effects)
 }
 
-// sum reads the verdicts against the truth.
+// sum compares the verdicts with the truth.
 func sum(res analysis.Results, effects [][]float64) outcome {
 	var o outcome
 	single := len(res.Comparisons) == 1
@@ -221,7 +223,8 @@ func sum(res analysis.Results, effects [][]float64) outcome {
 		differs := c.Verdict == analysis.Better || c.Verdict == analysis.Worse
 		o.different = o.different || differs && (e == 0 || single)
 		o.equivalent = o.equivalent || c.Verdict == analysis.Equivalent
-		o.wrong = o.wrong || differs && e == 0 || c.Verdict == analysis.Better && e > 0 || c.Verdict == analysis.Worse && e < 0 ||
+		o.wrong = o.wrong || differs && e == 0 || c.Verdict == analysis.Better && e > 0 || c.Verdict == analysis.Worse &&
+			e < 0 ||
 			c.Verdict == analysis.Equivalent && math.Abs(e) > math.Log(1.02)+1e-12
 		lo, hi := math.Inf(-1), math.Inf(1)
 		if c.CI[0] != nil {
@@ -237,7 +240,7 @@ func sum(res analysis.Results, effects [][]float64) outcome {
 	return o
 }
 
-// designs are those that were weighed against each other.
+// designs holds the designs that were compared.
 var designs = []design{
 	standard,
 	labs,
@@ -245,7 +248,8 @@ var designs = []design{
 	{[]int{8, 10, 12, 14, 16, 18}, []float64{.008, .008, .008, .008, .008, .008}},
 	{[]int{8, 10, 12, 14, 16, 18, 22, 26}, []float64{.016, .007, .006, .005, .005, .005, .002, .002}},
 	{[]int{8, 11, 14, 18}, []float64{.016, .010, .011, .011}},
-	{[]int{8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}, []float64{.016, .0032, .0032, .0032, .0032, .0032, .0032, .0032, .0032, .0032, .0032}},
+	{[]int{8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18},
+		[]float64{.016, .0032, .0032, .0032, .0032, .0032, .0032, .0032, .0032, .0032, .0032}},
 	{[]int{7, 8, 9, 10, 11, 12, 14, 16, 18}, []float64{.016, .004, .004, .004, .004, .004, .004, .004, .004}},
 	{[]int{14}, []float64{.048}},
 }

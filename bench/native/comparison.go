@@ -27,16 +27,16 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// side is one of two that do the same work.
+// side is one of two sides that do the same work.
 type side struct {
 	workload workload.Workload
 	params   param.Values
 	metric   string
-	blob     string // of its CPU time: an wire.Result, or an wire.ExecResult
+	blob     string // raw output with its CPU time: a wire.Result or a wire.ExecResult
 }
 
-// contest is a native workload against a program.
-type contest struct {
+// comparison is a native workload compared with a program.
+type comparison struct {
 	name    string
 	program string
 	unit    float64 // of the metric, in one operation
@@ -46,42 +46,61 @@ type contest struct {
 	shared  bool    // both read the native file
 }
 
-// contests are the seven that are compared.
-func contests(length time.Duration) []contest {
+// comparisons returns the seven comparisons.
+func comparisons(length time.Duration) []comparison {
 	text := length.String()
 	const size = "64MiB"
-	file := func(name, op, pattern, block string, align string, why string) contest {
+	file := func(name, op, pattern, block string, align string, why string) comparison {
 		fsync, count := "none", "0"
 		if strings.HasSuffix(op, "write") {
 			fsync, count = "each", "1"
 		}
-		return contest{name: name, program: "fio", unit: 1, why: why, shared: fsync == "none", sides: [2]side{
-			{files.New(), param.Values{"op": op, "block": block, "size": size, "fsync": fsync, "time": text}, "throughput", workload.Work},
-			{external.New(fio.New()), param.Values{"pattern": pattern, "block": block, "size": size, "invalidate": "false", "end-fsync": "false",
-				"fsync": count, "align": align, "time": text}, "throughput", programBlob}}}
+		return comparison{name: name, program: "fio", unit: 1, why: why, shared: fsync == "none", sides: [2]side{
+			{files.New(), param.Values{"op": op, "block": block, "size": size, "fsync": fsync, "time": text}, "throughput",
+				workload.Work},
+			{external.New(fio.New()), param.Values{"pattern": pattern, "block": block, "size": size, "invalidate": "false",
+				"end-fsync": "false",
+				"fsync":     count, "align": align, "time": text}, "throughput", programBlob}}}
 	}
 	const (
-		page   = "4096"
-		reads  = "Both call pread on the same file, which is in memory, into one buffer at the beginning of a page. fio accounts for each call: clocks, histograms, its queue of operations. The native loop takes one time a call, and looks at the number of the block and at one word of it, so that a wrong block is found. In a profile of 4 KiB reads the kernel had 57 % of fio's CPU time and 83 % of the native loop's."
-		writes = "Both do the same two calls for each block, pwrite and fsync; the native loop gives each block a new stamp, and reads the file back after the time. Most of it is waiting: for the disk, and then for a CPU. Where other work wants the CPUs they come to one unequally soon, and that alone made a ratio of 2 to 7; with real-time priority for both (chrt -f 1) it was 1.0 to 1.2 at the same load."
+		page  = "4096"
+		reads = "Both call pread on the same file, which is in memory, into one page-aligned buffer. fio accounts for " +
+			"each call: clocks, histograms, its queue of operations. The native loop reads the clock once per call, and " +
+			"checks the number of the block and one word of it, so that it detects a wrong block. In a profile of 4 KiB " +
+			"reads the kernel had 57 % of fio's CPU time and 83 % of the native loop's."
+		writes = "Both do the same two calls for each block, pwrite and fsync; the native loop gives each block a new " +
+			"stamp, and reads the file back afterwards, untimed. Most of the time is waiting: for the disk, and then for a " +
+			"CPU. On a busy machine the two wait unequally long for a CPU, which alone gave a ratio of 2 to 7; with " +
+			"real-time priority for both (chrt -f 1) it was 1.0 to 1.2 at the same load."
 	)
-	out := []contest{
-		file("4 KiB random reads, from memory", "rand-read", "randread", "4KiB", page, reads+" Its order visits every block once a pass, fio's draws with repetition."),
-		file("1 MiB sequential reads, from memory", "seq-read", "read", "1MiB", page, reads+" In blocks of 1 MiB nearly all of it is the kernel's copy."),
-		file("1 MiB sequential reads, from memory, fio's buffer as it comes", "seq-read", "read", "1MiB", "",
-			"The same as above but for the place of fio's buffer: 16 bytes past the beginning of a page, where page and buffer are not aligned alike and the kernel's copy (rep movsb) takes a slow way on some CPUs. With fio --iomem_align=64 or more the difference is gone."),
+	out := []comparison{
+		file("4 KiB random reads, from memory", "rand-read", "randread", "4KiB", page,
+			reads+" The native loop visits every block once per pass; fio draws blocks with repetition."),
+		file("1 MiB sequential reads, from memory", "seq-read", "read", "1MiB", page,
+			reads+" With blocks of 1 MiB nearly all of the time is the kernel's copy."),
+		file("1 MiB sequential reads, from memory, with fio's default buffer", "seq-read", "read", "1MiB", "",
+			"As above, except for the alignment of fio's buffer: it begins 16 bytes past the beginning of a page. Page and "+
+				"buffer are then aligned differently, and the kernel's copy (rep movsb) is slow on some CPUs. With fio "+
+				"--iomem_align=64 or more the difference disappears."),
 		file("4 KiB random writes, fsync after each", "rand-write", "randwrite", "4KiB", page, writes),
 		file("1 MiB sequential writes, fsync after each", "seq-write", "write", "1MiB", page, writes),
 		{name: "primes up to 20,000", program: "sysbench", unit: 1,
-			why: "Both divide each number by all up to its square root, in 64-bit integers. sysbench compares each divisor with the root as a floating-point number, and so converts it every time; the native loop rounds the root once and compares integers. sysbench's count is used by nobody, the native one is compared with a sieve.",
+			why: "Both divide each number by all integers up to its square root, in 64-bit integers. sysbench compares " +
+				"each divisor with the root as a floating-point number, and so converts it every time; the native loop rounds " +
+				"the root once and compares integers. sysbench does not use its count; the native loop compares its count " +
+				"with a sieve.",
 			sides: [2]side{
 				{cpu.New(), param.Values{"max": "20000", "time": text}, "throughput", workload.Work},
-				{external.New(sysbench.New()), param.Values{"test": "cpu", "max-prime": "20000", "time": text}, "throughput", programBlob}}},
+				{external.New(sysbench.New()), param.Values{"test": "cpu", "max-prime": "20000", "time": text}, "throughput",
+					programBlob}}},
 		{name: "writing memory, 1 MiB blocks", program: "sysbench", unit: 1 << 20,
-			why: "Both store 8 bytes at a time, over and over into one block. sysbench computes each word that it stores, from its distance to the end of the block, in four instructions beside the store (as Debian's 1.0.20 is compiled); the native loop stores one value, another one in each pass, and does nothing beside.",
+			why: "Both store 8 bytes at a time, repeatedly into one block. sysbench computes each word that it stores from " +
+				"its distance to the end of the block, in four instructions in addition to the store (in Debian's build of " +
+				"1.0.20); the native loop stores one value, a different one in each pass, and does nothing else.",
 			sides: [2]side{
 				{memory.New(), param.Values{"op": "write", "block": "1MiB", "time": text}, "throughput", workload.Work},
-				{external.New(sysbench.New()), param.Values{"test": "memory", "operation": "write", "block": "1MiB", "time": text}, "bandwidth", programBlob}}},
+				{external.New(sysbench.New()), param.Values{"test": "memory", "operation": "write", "block": "1MiB",
+					"time": text}, "bandwidth", programBlob}}},
 	}
 	for i := range out {
 		out[i].seconds = length.Seconds()
@@ -89,29 +108,30 @@ func contests(length time.Duration) []contest {
 	return out
 }
 
-// programBlob is where external workloads keep what a program spent.
+// programBlob is the name under which external workloads store the resources that a
+// program used.
 const programBlob = "exec.json"
 
-// trial is what one trial gave.
+// trial holds the results of one trial.
 type trial struct {
-	rate float64 // of the metric, a second
+	rate float64 // of the metric, per second
 	cpu  float64 // seconds that the process spent on a CPU
 }
 
-// measured is what a contest gave.
+// measured holds the results of a comparison.
 type measured struct {
-	ratios []float64  // logarithms of native / program, one a pair
+	ratios []float64  // logarithms of native / program, one per pair
 	trials [2][]trial // of either side
 	again  []string   // why trials were repeated
 }
 
-// mostAgain bounds how many trials of a contest are repeated.
+// mostAgain bounds the number of repeated trials of a comparison.
 const mostAgain = 4
 
-// measure does the mirrored pairs, in orders drawn by lot. A trial that its own
-// checks refuse is repeated and named: on a machine that does other work, the
-// check that time grows with work may be spoiled.
-func (c contest) measure(ctx context.Context, here *machine, pairs int) (measured, error) {
+// measure runs the mirrored pairs in random orders. A trial that fails its own checks is
+// repeated and reported: on a busy machine, the check that time grows with work may
+// fail.
+func (c comparison) measure(ctx context.Context, here *machine, pairs int) (measured, error) {
 	var m measured
 	r := rand.New(rand.NewPCG(1, uint64(len(c.name))))
 	var targets [2]workload.Target
@@ -154,9 +174,9 @@ func (c contest) measure(ctx context.Context, here *machine, pairs int) (measure
 	return m, nil
 }
 
-// share makes the program read the native file, of those in dir the newest: two
-// files of one size do not lie alike in memory, and that alone made reads of 1 MiB
-// by one program take 73 or 117 µs. It returns the name that the program knows it by.
+// share makes the program read the native file, the newest of those in dir. Two files of
+// one size have different places in memory, which alone made reads of 1 MiB by one program
+// take 73 or 117 µs. It returns the program's name for the file.
 func share(dir string) (program string, err error) {
 	var native string
 	var newest time.Time
@@ -179,7 +199,7 @@ func share(dir string) (program string, err error) {
 		return "", err
 	}
 	if native == "" || program == "" {
-		return "", fault.New(fault.Lab, "below %s there is no file of both sides: %q, %q", dir, native, program)
+		return "", fault.New(fault.Lab, "%s does not contain a file of both sides: %q, %q", dir, native, program)
 	}
 	if err := os.Remove(program); err != nil {
 		return "", err
@@ -187,7 +207,7 @@ func share(dir string) (program string, err error) {
 	return program, os.Link(native, program)
 }
 
-// once does a trial.
+// once runs one trial.
 func (s side) once(ctx context.Context, t workload.Target) (trial, error) {
 	if err := s.workload.Reset(ctx, t, s.params); err != nil {
 		return trial{}, err
@@ -209,8 +229,8 @@ func (s side) once(ctx context.Context, t workload.Target) (trial, error) {
 	return trial{}, fault.New(fault.Lab, "%s gave no %s", s.workload.Doc().Name, s.metric)
 }
 
-// cpuTime reads what a trial spent on a CPU, in seconds: of a native loop in its
-// timed part, of a program as a whole.
+// cpuTime returns the CPU time of a trial in seconds: of a native loop in its timed part,
+// of a program as a whole.
 func cpuTime(name string, blob []byte) (float64, error) {
 	if name == programBlob {
 		var r wire.ExecResult
@@ -224,29 +244,30 @@ func cpuTime(name string, blob []byte) (float64, error) {
 	return *r.WorkerCPUSeconds, nil
 }
 
-// print writes what was measured, and what explains a difference.
-func (c contest) print(w io.Writer, m measured) {
+// print writes the results, and the explanation of a difference.
+func (c comparison) print(w io.Writer, m measured) {
 	e := stats.HodgesLehmann(m.ratios, 0.95)
 	fmt.Fprintf(w, "\n%s: native / %s %.3f, %s\n", c.name, c.program, math.Exp(e.Value), interval(e))
 	for i, name := range []string{"native", c.program} {
 		took, cpu := c.operation(m.trials[i])
-		fmt.Fprintf(w, "  %-9s %9s an operation, %9s of CPU time%s\n", name, brief(took), brief(cpu), []string{"", ", its start included"}[i])
+		fmt.Fprintf(w, "  %-9s %9s per operation, %9s of CPU time%s\n", name, brief(took), brief(cpu),
+			[]string{"", ", including its start"}[i])
 	}
 	for _, why := range m.again {
 		fmt.Fprintf(w, "  a trial was repeated: %s\n", why)
 	}
-	verdict := "no difference is shown"
+	verdict := "no difference found"
 	switch {
 	case math.IsInf(e.Lo, 0) || math.IsNaN(e.Lo):
-		verdict = "too few pairs to tell a difference; there may be one"
+		verdict = "too few pairs to show a difference"
 	case e.Lo > 0 || e.Hi < 0:
 		verdict = "they differ"
 	}
 	fmt.Fprintf(w, "  %s. %s\n", verdict, c.why)
 }
 
-// operation returns the medians of what an operation took and spent, in seconds.
-func (c contest) operation(trials []trial) (took, cpu float64) {
+// operation returns the median time and CPU time of an operation, in seconds.
+func (c comparison) operation(trials []trial) (took, cpu float64) {
 	var a, b []float64
 	for _, t := range trials {
 		a = append(a, c.unit/t.rate)
@@ -255,13 +276,13 @@ func (c contest) operation(trials []trial) (took, cpu float64) {
 	return middle(a), middle(b)
 }
 
-// middle is the median of what is not empty.
+// middle returns the median of a non-empty list.
 func middle(xs []float64) float64 {
 	s := slices.Sorted(slices.Values(xs))
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// brief writes seconds with three digits.
+// brief formats seconds with three digits.
 func brief(s float64) string {
 	switch {
 	case math.IsNaN(s):
@@ -274,7 +295,7 @@ func brief(s float64) string {
 	return strings.TrimSpace(fmt.Sprintf("%.3g ms", s*1e3))
 }
 
-// interval formats the interval of a logarithm; few values bound nothing.
+// interval formats the interval of a logarithm. Too few values give an unbounded one.
 func interval(e stats.Estimate) string {
 	if math.IsInf(e.Lo, 0) || math.IsInf(e.Hi, 0) || math.IsNaN(e.Lo) {
 		return "unbounded: too few pairs"
