@@ -8,15 +8,13 @@ import (
 	"path/filepath"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/yamltree"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/session"
 )
 
 // labName is the lab file that is looked for in a folder.
 const labName = "bakeoff.yaml"
-
-// maxLab bounds a lab file, as manifest.Parse does.
-const maxLab = 1 << 20
 
 // labPath finds the lab file: a file, a folder that has one, or the one in
 // the current folder when no argument was given.
@@ -53,7 +51,7 @@ func (f labFlags) load(args []string) (*manifest.Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := readBounded(path, maxLab)
+	src, err := readBounded(path, yamltree.MaxSource)
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,11 @@
 package audit
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
+	"bakeoff/base/yamltree"
 )
 
 // State is what became of a cell.
@@ -39,32 +36,26 @@ type interval struct{ lo, hi float64 }
 
 func (c Cell) interval() interval { return interval{c.Lo, c.Hi} }
 
-// UnmarshalYAML reads the cell from its node, so that digits count as they
-// were written.
-func (c *Cell) UnmarshalYAML(n ast.Node) error {
-	if text, ok := scalarText(n); ok {
-		v, half, err := figure(text)
-		*c = Cell{Value: v}
-		c.round(half)
-		return err
-	}
-	var m struct {
-		From      *string `yaml:"from"`
-		To        *string `yaml:"to"`
-		Value     *string `yaml:"value"`
-		Missing   string  `yaml:"missing"`
-		Cropped   string  `yaml:"cropped"`
-		Estimated string  `yaml:"estimated"`
-	}
-	if _, ok := n.(*ast.MappingNode); !ok {
-		if _, ok := n.(*ast.MappingValueNode); !ok {
-			return errors.New("it is neither a number nor a mapping; write 46.2k, {from: 31k, to: 33k}, {missing: why} or {cropped: why, value: 795.03}")
-		}
-	}
-	if err := yaml.NodeToValue(n, &m, yaml.Strict()); err != nil {
-		return err
+// UnmarshalNode reads the cell, so that digits count as they were written.
+func (c *Cell) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
+	if n.Kind == yamltree.Scalar {
+		c.figure(n, r)
+		return
 	}
 	*c = Cell{Value: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
+	var m struct {
+		From      string `yaml:"from"`
+		To        string `yaml:"to"`
+		Value     string `yaml:"value"`
+		Missing   string `yaml:"missing"`
+		Cropped   string `yaml:"cropped"`
+		Estimated string `yaml:"estimated"`
+	}
+	if n.Kind != yamltree.Mapping {
+		r.Add(n.Position, "write 46.2k, {from: 31k, to: 33k}, {missing: why} or {cropped: why, value: 795.03}", "the cell is %s", n.Kind)
+		return
+	}
+	yamltree.Decode(n, &m, r)
 	states := 0
 	for s, why := range map[State]string{Missing: m.Missing, Cropped: m.Cropped, Estimated: m.Estimated} {
 		if why != "" {
@@ -72,22 +63,34 @@ func (c *Cell) UnmarshalYAML(n ast.Node) error {
 			states++
 		}
 	}
-	switch {
-	case m.From != nil && m.To != nil && m.Value == nil && states == 0:
-		return c.span(*m.From, *m.To)
-	case m.From != nil || m.To != nil:
-		return errors.New("from and to belong together; write {from: 31k, to: 33k} and nothing else")
+	switch from, to, value := n.Get("from"), n.Get("to"), n.Get("value"); {
+	case from != nil && to != nil && value == nil && states == 0:
+		c.span(from, to, r)
+	case from != nil || to != nil:
+		r.Add(n.Position, "write {from: 31k, to: 33k} and nothing else", "from and to belong together")
 	case states != 1:
-		return errors.New("a cell without a number has exactly one of missing, cropped and estimated; write {missing: why}")
-	case m.Value != nil && c.State == Missing:
-		return errors.New("a missing cell has no value; write {estimated: why, value: 1} where it is printed but was not measured")
-	case m.Value != nil:
-		v, half, err := figure(*m.Value)
-		c.Value = v
-		c.round(half)
-		return err
+		r.Add(n.Position, "write {missing: why}", "a cell without a number has exactly one of missing, cropped and estimated")
+	case value != nil && c.State == Missing:
+		r.Add(n.Position, "write {estimated: why, value: 1} if it is printed but was not measured", "a missing cell has no value")
+	case value != nil:
+		c.figure(value, r)
 	}
-	return nil
+}
+
+// figure reads a printed number; State and Why stay.
+func (c *Cell) figure(n *yamltree.Node, r *yamltree.Reporter) {
+	v, half := figureAt(n, r)
+	c.Value = v
+	c.round(half)
+}
+
+// figureAt is figure for a node; what is not a figure is reported.
+func figureAt(n *yamltree.Node, r *yamltree.Reporter) (value, half float64) {
+	value, half, ok := figure(n.String())
+	if !ok {
+		r.Add(n.Position, "write 4005.08 or 46.2k, without commas", "%s is not a number", yamltree.Show(n.String()))
+	}
+	return value, half
 }
 
 // round sets the interval of a figure whose last digit is worth 2 half. What
@@ -99,34 +102,17 @@ func (c *Cell) round(half float64) {
 	}
 }
 
-func (c *Cell) span(from, to string) error {
-	lo, half, err := figure(from)
-	if err != nil {
-		return err
-	}
-	hi, half2, err := figure(to)
-	if err != nil {
-		return err
-	}
+func (c *Cell) span(from, to *yamltree.Node, r *yamltree.Reporter) {
+	lo, half := figureAt(from, r)
+	hi, half2 := figureAt(to, r)
 	if lo > hi {
-		return fmt.Errorf("from %s is above to %s; write the smaller one first", from, to)
+		r.Add(from.Position, "write the smaller one first", "from %s is above to %s", from, to)
 	}
 	c.Value, c.Lo, c.Hi = (lo+hi)/2, lo-half, hi+half2
-	return nil
-}
-
-func scalarText(n ast.Node) (string, bool) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.IntegerNode, *ast.FloatNode:
-		return n.GetToken().Value, true
-	}
-	return "", false
 }
 
 // figure reads a printed number and half a unit of its last digit.
-func figure(text string) (value, half float64, err error) {
+func figure(text string) (value, half float64, ok bool) {
 	digits, scale := text, 1.0
 	for _, p := range []struct {
 		suffix string
@@ -140,13 +126,10 @@ func figure(text string) (value, half float64, err error) {
 	plain := strings.TrimPrefix(digits, "-")
 	whole, part, _ := strings.Cut(plain, ".")
 	if len(plain) > 30 || whole+part == "" || strings.Trim(whole+part, "0123456789") != "" {
-		return 0, 0, fmt.Errorf("%q is not a number; write 4005.08 or 46.2k, without commas", bounded(text))
+		return 0, 0, false
 	}
 	v, err := strconv.ParseFloat(digits, 64)
-	if err != nil {
-		return 0, 0, fmt.Errorf("%q is not a number; write 4005.08 or 46.2k", bounded(text))
-	}
-	return v * scale, scale * math.Pow(10, -float64(len(part))) / 2, nil
+	return v * scale, scale * math.Pow(10, -float64(len(part))) / 2, err == nil
 }
 
 // A size is bytes, a bitrate bits per second, a frequency hertz.
@@ -156,21 +139,18 @@ type (
 	frequency float64
 )
 
-func (s *size) UnmarshalYAML(n ast.Node) (err error) {
-	*s, err = quantity[size](n, "4069B, 16GiB or 1.5GB", []suffix{
+func (s *size) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
+	*s = quantity[size](n, r, "4069B, 16GiB or 1.5GB", []suffix{
 		{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
 		{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}})
-	return err
 }
 
-func (b *bitrate) UnmarshalYAML(n ast.Node) (err error) {
-	*b, err = quantity[bitrate](n, "2.5Gbit/s or 100Mbit/s", []suffix{{"Gbit/s", 1e9}, {"Mbit/s", 1e6}, {"kbit/s", 1e3}})
-	return err
+func (b *bitrate) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
+	*b = quantity[bitrate](n, r, "2.5Gbit/s or 100Mbit/s", []suffix{{"Gbit/s", 1e9}, {"Mbit/s", 1e6}, {"kbit/s", 1e3}})
 }
 
-func (f *frequency) UnmarshalYAML(n ast.Node) (err error) {
-	*f, err = quantity[frequency](n, "3.6GHz or 933MHz", []suffix{{"GHz", 1e9}, {"MHz", 1e6}})
-	return err
+func (f *frequency) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
+	*f = quantity[frequency](n, r, "3.6GHz or 933MHz", []suffix{{"GHz", 1e9}, {"MHz", 1e6}})
 }
 
 type suffix struct {
@@ -178,16 +158,16 @@ type suffix struct {
 	scale float64
 }
 
-func quantity[T ~float64](n ast.Node, example string, suffixes []suffix) (T, error) {
-	text, _ := scalarText(n)
+func quantity[T ~float64](n *yamltree.Node, r *yamltree.Reporter, example string, suffixes []suffix) T {
 	for _, s := range suffixes {
-		if num, ok := strings.CutSuffix(text, s.text); ok {
-			if v, _, err := figure(num); err == nil && v > 0 {
-				return T(v * s.scale), nil
+		if num, ok := strings.CutSuffix(n.String(), s.text); ok {
+			if v, _, ok := figure(num); ok && v > 0 {
+				return T(v * s.scale)
 			}
 		}
 	}
-	return 0, fmt.Errorf("%q is not a quantity; write %s", bounded(text), example)
+	r.Add(n.Position, "write "+example, "%s is not a quantity", yamltree.Show(n.String()))
+	return 0
 }
 
 // Count is a number of runs: 5, or "several" where the article says only that
@@ -197,19 +177,17 @@ type Count struct {
 	Several bool
 }
 
-// UnmarshalYAML reads 5 or several.
-func (c *Count) UnmarshalYAML(n ast.Node) error {
-	text, _ := scalarText(n)
-	if text == "several" {
-		*c = Count{Several: true}
-		return nil
+// UnmarshalNode reads 5 or several.
+func (c *Count) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
+	*c = Count{Several: n.String() == "several"}
+	if c.Several {
+		return
 	}
-	v, err := strconv.Atoi(text)
+	v, err := strconv.Atoi(n.String())
 	if err != nil || v < 1 || v > 1e6 {
-		return fmt.Errorf("%q is not a number of runs; write 5, or several where it is not said how many", bounded(text))
+		r.Add(n.Position, "write 5, or several if the article does not say how many", "%s is not a number of runs", yamltree.Show(n.String()))
 	}
-	*c = Count{N: v}
-	return nil
+	c.N = v
 }
 
 func bounded(s string) string {

@@ -82,8 +82,11 @@ func (p *formulaParser) operand() (*formula, error) {
 	case word == "":
 		return nil, fmt.Errorf("a number or a column is missing before %q", bounded(p.rest))
 	case word[0] >= '0' && word[0] <= '9':
-		v, _, err := figure(word)
-		return &formula{op: 'n', number: v}, err
+		v, _, ok := figure(word)
+		if !ok {
+			return nil, fmt.Errorf("%q is not a number", bounded(word))
+		}
+		return &formula{op: 'n', number: v}, nil
 	}
 	if p.table.column(word) == nil {
 		return nil, fmt.Errorf("no column is called %q", word)

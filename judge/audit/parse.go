@@ -1,250 +1,73 @@
 package audit
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
-
-	"bakeoff/base/fault"
-	"bakeoff/base/safetext"
+	"bakeoff/base/yamltree"
 )
 
 // Bounds on a table: it may come from a stranger.
 const (
-	maxSource  = 1 << 20 // bytes
-	maxTokens  = 100_000
-	maxDepth   = 16
 	maxColumns = 100
 	maxRows    = 1000
 	maxClaims  = 1000
-	maxErrors  = 100
 )
 
-// Error is one thing that is wrong with a table.
-type Error struct {
-	File         string
-	Line, Column int // from 1
-	Problem      string
-	Fix          string // what would be right
-}
-
-// Error returns "file:line:column: what is wrong; what would be right".
-func (e Error) Error() string {
-	s := fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Problem)
-	if e.Fix != "" {
-		s += "; " + e.Fix
-	}
-	return s
-}
-
-// Errors is everything that is wrong with a table, in order of the place.
-type Errors []Error
-
-// Error returns one error a line.
-func (e Errors) Error() string {
-	lines := make([]string, len(e))
-	for i, x := range e {
-		lines[i] = x.Error()
-	}
-	return strings.Join(lines, "\n")
-}
+var format = yamltree.Format{Name: "table", Schema: Schema}
 
 // Parse reads one published table of at most 1 MiB of YAML; file names it in
-// messages. The error is of kind fault.Invalid and holds Errors. What YAML
-// cannot decode is reported alone; what the table says wrongly is reported
-// all at once.
-func Parse(file string, src []byte) (t *Table, err error) {
-	p := &problems{file: file}
-	// The parser of YAML is a stranger's: a panic in it is the file's fault.
-	defer func() {
-		if v := recover(); v != nil {
-			p.at(nil, "write plain YAML 1.2", "the YAML parser gave up: %v", v)
-			t, err = nil, p.err()
-		}
-	}()
-	body := p.tree(src)
-	if body == nil {
-		return nil, p.err()
+// messages. The error is of kind fault.Invalid and holds yamltree.Errors, in
+// two steps: the problems of the YAML and its values, or else those of the
+// table.
+func Parse(file string, src []byte) (*Table, error) {
+	p := &problems{Reporter: yamltree.Reporter{File: file}}
+	if p.root = yamltree.Parse(src, format, &p.Reporter); p.root == nil {
+		return nil, p.Err()
 	}
-	t = &Table{File: file}
-	if err := yaml.NodeToValue(body, t, yaml.Strict()); err != nil {
-		p.decode(err)
-		return nil, p.err()
+	t := &Table{File: file}
+	yamltree.Decode(p.root, t, &p.Reporter)
+	if err := p.Err(); err != nil {
+		return nil, err
 	}
-	p.root = body
 	p.check(t)
-	if err := p.err(); err != nil {
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// problems collects what is wrong with one file.
+// problems collects what is wrong with one table.
 type problems struct {
-	file string
-	root ast.Node
-	errs Errors
+	yamltree.Reporter
+	root *yamltree.Node
 }
 
-func (p *problems) at(t *token.Token, fix, format string, args ...any) {
-	line, column := 1, 1
-	if t != nil && t.Position != nil {
-		line, column = t.Position.Line, t.Position.Column
-	}
-	if len(p.errs) < maxErrors {
-		p.errs = append(p.errs, Error{p.file, line, column, safetext.Line(fmt.Sprintf(format, args...)), fix})
-	}
-}
-
-// add reports a problem at the value that path leads to: keys and indices.
-func (p *problems) add(path []any, fix, format string, args ...any) {
-	p.at(locate(p.root, path), fix, format, args...)
-}
-
-func (p *problems) err() error {
-	if len(p.errs) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(p.errs, func(a, b Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	return fault.Wrap(fault.Invalid, "", p.errs)
-}
-
-// tree parses the one document of src, without what a table has no use for:
-// anchors, aliases and tags, by which a small file can mean a large one.
-func (p *problems) tree(src []byte) ast.Node {
-	if len(src) > maxSource {
-		p.at(nil, "one file holds one table", "the file has %d bytes, at most %d are read", len(src), maxSource)
-		return nil
-	}
-	tokens := lexer.Tokenize(string(src))
-	if !p.bounded(tokens) {
-		return nil
-	}
-	file, err := parser.Parse(tokens, 0)
-	if err != nil {
-		p.decode(err)
-		return nil
-	}
-	var body ast.Node
-	for _, d := range file.Docs {
-		switch {
-		case d.Body == nil:
-		case body != nil:
-			p.at(d.Body.GetToken(), "write one table a file", "a second YAML document begins here")
-			return nil
-		default:
-			body = d.Body
-		}
-	}
-	switch body.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return body
-	case nil:
-		p.at(nil, "begin with `schema: "+Schema+"`", "the file is empty")
-	default:
-		p.at(body.GetToken(), "begin with `schema: "+Schema+"`", "a table is a mapping")
-	}
-	return nil
-}
-
-func (p *problems) bounded(tokens token.Tokens) bool {
-	depth, dashes, line := 0, 0, 0
-	for i, t := range tokens {
-		if t.Position.Line != line {
-			line, dashes = t.Position.Line, 0
-		}
-		switch t.Type {
-		case token.AnchorType, token.AliasType, token.TagType, token.MergeKeyType, token.DirectiveType:
-			p.at(t, "write the value out", "published tables have no YAML anchors, aliases, tags or directives")
-			return false
-		case token.SequenceStartType, token.MappingStartType:
-			depth++
-		case token.SequenceEndType, token.MappingEndType:
-			depth--
-		case token.SequenceEntryType, token.MappingKeyType:
-			dashes++
-		}
-		// Indentation nests too: a table needs no more than its depth.
-		if i >= maxTokens || depth > maxDepth || dashes > maxDepth || t.Position.IndentNum > 40*maxDepth {
-			p.at(t, "a table needs far less", "more than %d values, or nested more than %d deep", maxTokens, maxDepth)
-			return false
-		}
-	}
-	return true
-}
-
-// decode reports what the YAML library refused.
-func (p *problems) decode(err error) {
-	var tok *token.Token
-	text := err.Error()
-	if e, ok := errors.AsType[yaml.Error](err); ok {
-		tok, text = e.GetToken(), e.GetMessage()
-	}
-	fix := "docs/audit.md shows the format by example"
-	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
-		known, name := fields, strings.Trim(name, `"`)
-		if slices.Contains(known, name) {
-			// It is a field, and of something else.
-			text = "there is no field " + strconv.Quote(name) + " here"
-		} else {
-			fix = meant(name, known)
-		}
-	} else if what, right, ok := strings.Cut(text, "; "); ok {
-		text, fix = what, right
-	}
-	p.at(tok, fix, "%s", text)
-}
-
-// locate returns the token of the value that path leads to, or of the last
-// part of it that there is.
-func locate(n ast.Node, path []any) *token.Token {
-	at := n.GetToken()
+// add reports a problem at the value that path leads to, by keys and indices,
+// or at the last part of the path that exists.
+func (p *problems) add(path []any, fix, text string, args ...any) {
+	n, at := p.root, p.root.Position
 	for _, step := range path {
-		next, key := child(n, step)
-		if next == nil {
-			break
-		}
-		n, at = next, key
-	}
-	return at
-}
-
-// child returns one value below n, and where it is written.
-func child(n ast.Node, step any) (ast.Node, *token.Token) {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		for _, v := range n.Values {
-			if v.Key.GetToken().Value == step {
-				return v.Value, v.Key.GetToken()
+		switch step := step.(type) {
+		case string:
+			e := n.Entry(step)
+			if e == nil {
+				p.Add(at, fix, text, args...)
+				return
 			}
-		}
-	case *ast.MappingValueNode:
-		if n.Key.GetToken().Value == step {
-			return n.Value, n.Key.GetToken()
-		}
-	case *ast.SequenceNode:
-		if i, ok := step.(int); ok && i < len(n.Values) {
-			v := n.Values[i]
-			if m, ok := v.(*ast.MappingNode); ok && len(m.Values) > 0 {
-				return v, m.Values[0].Key.GetToken()
+			n, at = e.Value, e.Key.Position
+		case int:
+			if step >= len(n.Items) {
+				p.Add(at, fix, text, args...)
+				return
 			}
-			return v, v.GetToken()
+			n, at = n.Items[step], n.Items[step].Position
 		}
 	}
-	return nil, nil
+	p.Add(at, fix, text, args...)
 }
 
 // nameForm is what rows and columns are called: formulas hold such names.
@@ -308,7 +131,7 @@ func (p *problems) name(path []any, what, name string, seen map[string]bool) {
 
 func (p *problems) oneOf(path []any, what, got string, words ...string) {
 	if !slices.Contains(words, got) {
-		p.add(path, meant(got, slices.DeleteFunc(slices.Clone(words), func(s string) bool { return s == "" })), "%s is %q", what, bounded(got))
+		p.add(path, yamltree.Meant(got, slices.DeleteFunc(slices.Clone(words), func(s string) bool { return s == "" })), "%s is %q", what, bounded(got))
 	}
 }
 
@@ -319,7 +142,7 @@ func (p *problems) rows(t *Table) {
 		p.name(append(path, "name"), "row", r.Name, seen)
 		for name := range r.Values {
 			if t.column(name) == nil {
-				p.add(append(path, "values", name), meant(name, columnNames(t)), "no column is called %q", bounded(name))
+				p.add(append(path, "values", name), yamltree.Meant(name, columnNames(t)), "no column is called %q", bounded(name))
 			}
 		}
 		for _, c := range t.Columns {
@@ -371,12 +194,12 @@ func (p *problems) experiment(t *Table) {
 func (p *problems) scope(t *Table, path []any, rows, columns []string) {
 	for i, name := range rows {
 		if t.row(name) == nil {
-			p.add(append(slices.Clone(path), "rows", i), meant(name, rowNames(t)), "no row is called %q", bounded(name))
+			p.add(append(slices.Clone(path), "rows", i), yamltree.Meant(name, rowNames(t)), "no row is called %q", bounded(name))
 		}
 	}
 	for i, name := range columns {
 		if t.column(name) == nil {
-			p.add(append(slices.Clone(path), "columns", i), meant(name, columnNames(t)), "no column is called %q", bounded(name))
+			p.add(append(slices.Clone(path), "columns", i), yamltree.Meant(name, columnNames(t)), "no column is called %q", bounded(name))
 		}
 	}
 }
@@ -391,19 +214,19 @@ func (p *problems) claim(t *Table, i int) {
 	p.scope(t, []any{"claims", i}, nil, nil)
 	for j, name := range c.Among {
 		if t.row(name) == nil {
-			p.add([]any{"claims", i, "among", j}, meant(name, rowNames(t)), "no row is called %q", bounded(name))
+			p.add([]any{"claims", i, "among", j}, yamltree.Meant(name, rowNames(t)), "no row is called %q", bounded(name))
 		}
 	}
 	col := t.column(c.Column)
 	if col == nil {
-		p.add(path("column"), meant(c.Column, columnNames(t)), "no column is called %q", bounded(c.Column))
+		p.add(path("column"), yamltree.Meant(c.Column, columnNames(t)), "no column is called %q", bounded(c.Column))
 	}
 	pair := slices.Contains([]string{"faster", "slower", "equal", "ratio"}, c.Relation)
 	if t.row(c.A) == nil {
-		p.add(path("a"), meant(c.A, rowNames(t)), "no row is called %q", bounded(c.A))
+		p.add(path("a"), yamltree.Meant(c.A, rowNames(t)), "no row is called %q", bounded(c.A))
 	}
 	if pair && t.row(c.B) == nil {
-		p.add(path("b"), meant(c.B, rowNames(t)), "%s compares two rows, and no row is called %q", c.Relation, bounded(c.B))
+		p.add(path("b"), yamltree.Meant(c.B, rowNames(t)), "%s compares two rows, and no row is called %q", c.Relation, bounded(c.B))
 	}
 	if !pair && c.B != "" && slices.Contains(relations, c.Relation) {
 		p.add(path("b"), "leave b out", "%s speaks of one row", bounded(c.Relation))

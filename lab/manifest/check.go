@@ -7,90 +7,91 @@ import (
 
 	"bakeoff/base/name"
 	"bakeoff/base/param"
+	"bakeoff/base/yamltree"
 )
 
 // checker compares a file with its shape. What it finds wrong it reports and
 // remembers, so that nothing is reported twice by what reads the values.
 type checker struct {
-	*reporter
-	bad map[*node]bool
+	*yamltree.Reporter
+	bad map[*yamltree.Node]bool
 }
 
-func (c *checker) fail(n *node, fix, format string, args ...any) bool {
+func (c *checker) fail(n *yamltree.Node, fix, format string, args ...any) bool {
 	c.bad[n] = true
-	c.add(n.position, fix, format, args...)
+	c.Add(n.Position, fix, format, args...)
 	return false
 }
 
 // check tells whether n has shape s. what names the value in messages.
-func (c *checker) check(s *shape, n *node, what string) bool {
-	if n.kind == null {
+func (c *checker) check(s *shape, n *yamltree.Node, what string) bool {
+	if n.Kind == yamltree.Null {
 		return c.fail(n, "write a value or remove the key", "%s is empty", what)
 	}
 	switch s.kind {
 	case single:
 		return c.single(s, n, what)
 	case list:
-		if n.kind != sequence {
-			return c.fail(n, "write a list: ["+sketch(s.of)+", …]", "%s is %s", what, n.kind)
+		if n.Kind != yamltree.Sequence {
+			return c.fail(n, "write a list: ["+sketch(s.of)+", …]", "%s is %s", what, n.Kind)
 		}
 		ok := true
-		for _, item := range n.items {
+		for _, item := range n.Items {
 			ok = c.check(s.of, item, "an item of "+what) && ok
 		}
 		return ok
 	case dict:
-		if n.kind != mapping {
-			return c.fail(n, "write a mapping: "+sketch(s), "%s is %s", what, n.kind)
+		if n.Kind != yamltree.Mapping {
+			return c.fail(n, "write a mapping: "+sketch(s), "%s is %s", what, n.Kind)
 		}
 		ok := true
-		for _, e := range n.entries {
-			ok = c.check(s.key, e.key, "a name in "+what) && ok
-			ok = c.check(s.of, e.value, e.key.text) && ok
+		for _, e := range n.Entries {
+			ok = c.check(s.key, e.Key, "a name in "+what) && ok
+			ok = c.check(s.of, e.Value, e.Key.Text) && ok
 		}
 		return ok
 	case object:
-		if n.kind != mapping {
-			return c.fail(n, "write a mapping with "+oneOf(names(s.fields)), "%s is %s", what, n.kind)
+		if n.Kind != yamltree.Mapping {
+			return c.fail(n, "write a mapping with "+yamltree.OneOf(names(s.fields)), "%s is %s", what, n.Kind)
 		}
 		return c.object(s, n, what)
 	default:
 		for _, alternative := range s.either {
-			if (alternative.kind == list) == (n.kind == sequence) && n.kind != mapping {
+			if (alternative.kind == list) == (n.Kind == yamltree.Sequence) && n.Kind != yamltree.Mapping {
 				return c.check(alternative, n, what)
 			}
 		}
-		return c.fail(n, "write "+sketch(s), "%s is %s", what, n.kind)
+		return c.fail(n, "write "+sketch(s), "%s is %s", what, n.Kind)
 	}
 }
 
-func (c *checker) single(s *shape, n *node, what string) bool {
-	if n.kind != scalar {
-		return c.fail(n, "write "+sketch(s), "%s is %s", what, n.kind)
+func (c *checker) single(s *shape, n *yamltree.Node, what string) bool {
+	if n.Kind != yamltree.Scalar {
+		return c.fail(n, "write "+sketch(s), "%s is %s", what, n.Kind)
 	}
 	numeric := s.spec.Kind == param.Int || s.spec.Kind == param.Number || s.spec.Kind == param.Bool
-	if numeric && n.quoted {
-		return c.fail(n, "write it without quotes", "%s is the text %s", what, show(n.text))
+	if numeric && n.Quoted {
+		return c.fail(n, "write it without quotes", "%s is the text %s", what, yamltree.Show(n.Text))
 	}
-	if strings.ContainsAny(n.text, "\x00\n\r") {
+	if strings.ContainsAny(n.Text, "\x00\n\r") {
 		return c.fail(n, "write one line", "%s has more than one line", what)
 	}
-	if len(s.spec.Enum) > 0 && !slices.Contains(s.spec.Enum, n.text) {
-		fix := meant(n.text, s.spec.Enum)
-		if instead := s.also[strings.ToLower(n.text)]; instead != "" {
+	if len(s.spec.Enum) > 0 && !slices.Contains(s.spec.Enum, n.Text) {
+		fix := yamltree.Meant(n.Text, s.spec.Enum)
+		if instead := s.also[strings.ToLower(n.Text)]; instead != "" {
 			fix = "write " + instead
 		}
-		return c.fail(n, fix, "%s is %s", what, show(n.text))
+		return c.fail(n, fix, "%s is %s", what, yamltree.Show(n.Text))
 	}
-	if s.match != nil && !s.match.MatchString(n.text) {
-		return c.fail(n, s.rule, "%s is %s", what, show(n.text))
+	if s.match != nil && !s.match.MatchString(n.Text) {
+		return c.fail(n, s.rule, "%s is %s", what, yamltree.Show(n.Text))
 	}
-	if _, err := s.spec.Canonical(n.text); err != nil {
+	if _, err := s.spec.Canonical(n.Text); err != nil {
 		problem, fix, _ := strings.Cut(err.Error(), "; ")
 		if fix == "" {
 			fix = "write " + sketch(s)
 		}
-		if share := shareOf(n.text); share != "" && s.spec.Kind == param.Number {
+		if share := shareOf(n.Text); share != "" && s.spec.Kind == param.Number {
 			fix = "write " + share
 		}
 		return c.fail(n, fix, "%s: %s", what, problem)
@@ -108,11 +109,11 @@ func shareOf(text string) string {
 	return strconv.FormatFloat(v/100, 'g', 6, 64)
 }
 
-func (c *checker) object(s *shape, n *node, what string) bool {
+func (c *checker) object(s *shape, n *yamltree.Node, what string) bool {
 	fields, elsewhere := s.fields, []string(nil)
 	if s.by != "" {
-		by := n.get(s.by)
-		if v, ok := s.variant(textOf(by)); ok {
+		by := n.Get(s.by)
+		if v, ok := s.variant(by.String()); ok {
 			fields = slices.Concat(fields, v.fields)
 		} else {
 			// It is not known which further fields are right: those of any
@@ -123,26 +124,26 @@ func (c *checker) object(s *shape, n *node, what string) bool {
 		}
 	}
 	ok := true
-	for _, e := range n.entries {
-		f, known := find(fields, e.key.text)
+	for _, e := range n.Entries {
+		f, known := find(fields, e.Key.Text)
 		switch {
 		case known:
-			ok = c.check(f.shape, e.value, f.name) && ok
-		case !slices.Contains(elsewhere, e.key.text):
-			fix := meant(e.key.text, slices.Concat(names(fields), elsewhere))
+			ok = c.check(f.shape, e.Value, f.name) && ok
+		case !slices.Contains(elsewhere, e.Key.Text):
+			fix := yamltree.Meant(e.Key.Text, slices.Concat(names(fields), elsewhere))
 			if !strings.HasPrefix(fix, "did you mean") {
-				fix = meant(e.key.text, names(fields))
+				fix = yamltree.Meant(e.Key.Text, names(fields))
 			}
-			ok = c.fail(e.key, fix, "%s has no key %s", whole(what), show(e.key.text))
+			ok = c.fail(e.Key, fix, "%s has no key %s", whole(what), yamltree.Show(e.Key.Text))
 		}
 	}
 	for _, f := range fields {
-		if f.required && n.get(f.name) == nil {
+		if f.required && n.Get(f.name) == nil {
 			value := sketch(f.shape)
 			if f.shape.kind == single && len(f.shape.spec.Enum) == 0 {
 				value = "…"
 			}
-			c.add(n.position, "write "+f.name+": "+value, "%s has no %s", whole(what), f.name)
+			c.Add(n.Position, "write "+f.name+": "+value, "%s has no %s", whole(what), f.name)
 			ok = false
 		}
 	}
@@ -153,13 +154,6 @@ func (c *checker) object(s *shape, n *node, what string) bool {
 }
 
 func whole(what string) string { return strings.Replace(what, "an item of ", "one of ", 1) }
-
-func textOf(n *node) string {
-	if n == nil || n.kind != scalar {
-		return ""
-	}
-	return n.text
-}
 
 // sketch writes an example of a shape for a message.
 func sketch(s *shape) string {
@@ -183,7 +177,7 @@ func sketch(s *shape) string {
 		for _, a := range s.either {
 			all = append(all, sketch(a))
 		}
-		return oneOf(all)
+		return yamltree.OneOf(all)
 	}
 	between := ""
 	if s.spec.Min != 0 || s.spec.Max != 0 {
@@ -206,7 +200,7 @@ func sketch(s *shape) string {
 	}
 	switch {
 	case len(s.spec.Enum) > 0:
-		return oneOf(s.spec.Enum)
+		return yamltree.OneOf(s.spec.Enum)
 	case s.pattern == name.Pattern:
 		return "a name"
 	}

@@ -3,16 +3,17 @@ package manifest
 import (
 	"strconv"
 
+	"bakeoff/base/yamltree"
 	"bakeoff/judge/analysis"
 )
 
 // sources are the mappings that a design is read from, the first that has a
 // field giving it.
-type sources []*node
+type sources []*yamltree.Node
 
-func (s sources) get(key string) *node {
+func (s sources) get(key string) *yamltree.Node {
 	for _, n := range s {
-		if v := n.get(key); v != nil {
+		if v := n.Get(key); v != nil {
 			return v
 		}
 	}
@@ -45,7 +46,7 @@ func (r *resolver) design(from sources) Design {
 	d := DefaultDesign()
 	value := func(key string) string {
 		if v := from.get(key); v != nil && !r.bad[v] {
-			return textOf(v)
+			return v.String()
 		}
 		return ""
 	}
@@ -59,7 +60,7 @@ func (r *resolver) design(from sources) Design {
 	if v := value("budget"); v != "" {
 		d.Budget = seconds(v)
 	}
-	if n := from.get("looks"); n != nil && n.kind == sequence && r.right(n) {
+	if n := from.get("looks"); n != nil && n.Kind == yamltree.Sequence && r.right(n) {
 		d.Looks = r.looks(n)
 	}
 	r.alphas(&d, from)
@@ -73,8 +74,8 @@ func (r *resolver) design(from sources) Design {
 }
 
 // right tells whether no item of a list was found wrong.
-func (r *resolver) right(n *node) bool {
-	for _, item := range n.items {
+func (r *resolver) right(n *yamltree.Node) bool {
+	for _, item := range n.Items {
 		if r.bad[item] {
 			return false
 		}
@@ -82,10 +83,10 @@ func (r *resolver) right(n *node) bool {
 	return !r.bad[n]
 }
 
-func (r *resolver) looks(n *node) []int {
+func (r *resolver) looks(n *yamltree.Node) []int {
 	var out []int
-	for _, item := range n.items {
-		look, _ := strconv.Atoi(item.text)
+	for _, item := range n.Items {
+		look, _ := strconv.Atoi(item.Text)
 		if len(out) > 0 && look <= out[len(out)-1] {
 			r.fail(item, "write ascending numbers of blocks", "the look at %d does not come after the look at %d", look, out[len(out)-1])
 		}
@@ -103,14 +104,14 @@ func (r *resolver) looks(n *node) []int {
 
 func (r *resolver) alphas(d *Design, from sources) {
 	n := from.get("alphas")
-	if n == nil || n.kind != sequence || !r.right(n) {
+	if n == nil || n.Kind != yamltree.Sequence || !r.right(n) {
 		d.Alphas = defaultAlphas(len(d.Looks))
 		return
 	}
 	d.Alphas = nil
 	sum := 0.0
-	for _, item := range n.items {
-		a, _ := strconv.ParseFloat(item.text, 64)
+	for _, item := range n.Items {
+		a, _ := strconv.ParseFloat(item.Text, 64)
 		d.Alphas = append(d.Alphas, a)
 		sum += a
 	}

@@ -5,69 +5,71 @@ import (
 	"path"
 	"slices"
 	"strconv"
+
+	"bakeoff/base/yamltree"
 )
 
-func (r *resolver) hosts(l *Lab, n *node) {
+func (r *resolver) hosts(l *Lab, n *yamltree.Node) {
 	if n == nil {
 		return
 	}
 	l.Hosts = map[string]Host{}
-	for _, e := range n.entries {
-		l.Hosts[e.key.text] = r.host(e.value)
+	for _, e := range n.Entries {
+		l.Hosts[e.Key.Text] = r.host(e.Value)
 		r.reached(e)
 	}
-	for _, e := range n.entries {
-		r.equal(l, e.key.text, e.value)
+	for _, e := range n.Entries {
+		r.equal(l, e.Key.Text, e.Value)
 	}
 }
 
 // reached checks that a host says where it is, and that nothing is said of this
 // machine but how its energy is metered and how it is connected.
-func (r *resolver) reached(e entry) {
-	if e.key.text != "local" {
-		if e.value.get("ssh") == nil {
-			r.fail(e.key, "write ssh: user@host", "host %s does not say where it is reached", show(e.key.text))
+func (r *resolver) reached(e yamltree.Entry) {
+	if e.Key.Text != "local" {
+		if e.Value.Get("ssh") == nil {
+			r.fail(e.Key, "write ssh: user@host", "host %s does not say where it is reached", yamltree.Show(e.Key.Text))
 		}
 		return
 	}
-	for _, f := range e.value.entries {
-		if f.key.text != "meter" && f.key.text != "uplink" {
-			r.fail(f.key, "choose another name for the host", "local is this machine and is always there: it has a meter, an uplink and nothing else")
+	for _, f := range e.Value.Entries {
+		if f.Key.Text != "meter" && f.Key.Text != "uplink" {
+			r.fail(f.Key, "choose another name for the host", "local is this machine and is always there: it has a meter, an uplink and nothing else")
 		}
 	}
 }
 
 // host reads one host.
-func (r *resolver) host(n *node) Host {
+func (r *resolver) host(n *yamltree.Node) Host {
 	h := Host{SSH: r.text(n, "ssh"), Dir: r.text(n, "dir"), EqualTo: r.text(n, "equal_to"), Uplink: r.text(n, "uplink")}
-	if v := n.get("port"); v != nil && !r.bad[v] {
-		h.Port, _ = strconv.Atoi(textOf(v))
+	if v := n.Get("port"); v != nil && !r.bad[v] {
+		h.Port, _ = strconv.Atoi(v.String())
 	}
 	if h.Dir != "" && path.Clean(h.Dir) != h.Dir {
-		r.fail(n.get("dir"), "write "+path.Clean(h.Dir), "the path %s is not a plain one", show(h.Dir))
+		r.fail(n.Get("dir"), "write "+path.Clean(h.Dir), "the path %s is not a plain one", yamltree.Show(h.Dir))
 	}
 	h.Repair = r.argv(n, "repair", "[zfs, rollback, tank/lab@clean]")
 	h.Meter = r.argv(n, "meter", "[/usr/local/bin/read-meter]")
 	h.Reboot = r.argv(n, "reboot", "[shutdown, -r, now]")
-	if s := r.sub(n, "switch", mapping); s != nil {
+	if s := r.sub(n, "switch", yamltree.Mapping); s != nil {
 		h.Switch = map[string][]string{}
-		for _, system := range s.entries {
-			h.Switch[system.key.text] = r.argv(s, system.key.text, `[efibootmgr, -n, -b, "0002"]`)
+		for _, system := range s.Entries {
+			h.Switch[system.Key.Text] = r.argv(s, system.Key.Text, `[efibootmgr, -n, -b, "0002"]`)
 		}
 	}
-	if s := r.sub(n, "expect", mapping); s != nil {
+	if s := r.sub(n, "expect", yamltree.Mapping); s != nil {
 		h.Expect = map[string]string{}
-		for _, e := range s.entries {
-			h.Expect[e.key.text] = textOf(e.value)
-			if _, ok := h.Switch[e.key.text]; !ok {
-				r.fail(e.key, meant(e.key.text, slices.Sorted(maps.Keys(h.Switch))), "switch has no system %s", show(e.key.text))
+		for _, e := range s.Entries {
+			h.Expect[e.Key.Text] = e.Value.String()
+			if _, ok := h.Switch[e.Key.Text]; !ok {
+				r.fail(e.Key, yamltree.Meant(e.Key.Text, slices.Sorted(maps.Keys(h.Switch))), "switch has no system %s", yamltree.Show(e.Key.Text))
 			}
 		}
 	}
 	for _, system := range slices.Sorted(maps.Keys(h.Switch)) {
 		if _, ok := h.Expect[system]; !ok && !slices.Contains(KnownSystems, system) {
-			r.fail(n.get("switch"), "write expect: {"+system+": …}, a text out of its uname -sr or its os-release",
-				"how the system %s is told from others is not said", show(system))
+			r.fail(n.Get("switch"), "write expect: {"+system+": …}, a text out of its uname -sr or its os-release",
+				"how the system %s is told from others is not said", yamltree.Show(system))
 		}
 	}
 	return h
@@ -79,56 +81,56 @@ var KnownSystems = []string{"freebsd", "openbsd", "netbsd", "dragonfly", "illumo
 	"debian", "ubuntu", "alpine", "void", "fedora", "arch", "rocky", "almalinux", "opensuse-leap", "opensuse-tumbleweed", "nixos", "gentoo", "linux"}
 
 // argv reads an argument vector, which is empty where the key is absent.
-func (r *resolver) argv(n *node, key, example string) []string {
-	v := n.get(key)
-	if v == nil || v.kind != sequence {
+func (r *resolver) argv(n *yamltree.Node, key, example string) []string {
+	v := n.Get(key)
+	if v == nil || v.Kind != yamltree.Sequence {
 		return nil
 	}
-	if len(v.items) == 0 {
+	if len(v.Items) == 0 {
 		r.fail(v, "write an argument vector: "+example, "%s has nothing to execute", key)
 	}
 	return r.texts(v)
 }
 
 // equal checks what a host is declared equal to.
-func (r *resolver) equal(l *Lab, name string, n *node) {
+func (r *resolver) equal(l *Lab, name string, n *yamltree.Node) {
 	to := l.Hosts[name].EqualTo
-	at := n.get("equal_to")
+	at := n.Get("equal_to")
 	if to == "" || r.bad[at] {
 		return
 	}
 	if _, ok := l.Hosts[to]; !ok && to != "local" {
-		r.fail(at, meant(to, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", show(to))
+		r.fail(at, yamltree.Meant(to, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", yamltree.Show(to))
 	}
 	if to == name {
-		r.fail(at, "name another one", "host %s is declared equal to itself", show(name))
+		r.fail(at, "name another one", "host %s is declared equal to itself", yamltree.Show(name))
 	}
 }
 
 // system checks that a contender names a system where its host has several,
 // and only there.
-func (r *resolver) system(h Host, c Contender, n *node) {
+func (r *resolver) system(h Host, c Contender, n *yamltree.Node) {
 	systems := slices.Sorted(maps.Keys(h.Switch))
-	at := n.get("system")
+	at := n.Get("system")
 	switch {
 	case c.System == "" && len(systems) > 0 && !r.bad[at]:
-		r.add(n.position, "write system: "+oneOf(systems), "contender %s does not say which system of host %s it needs", show(c.Name), show(c.Host))
+		r.Add(n.Position, "write system: "+yamltree.OneOf(systems), "contender %s does not say which system of host %s it needs", yamltree.Show(c.Name), yamltree.Show(c.Host))
 	case c.System != "" && len(systems) == 0:
-		r.fail(at, "remove it, or give the host a switch", "host %s has no systems to switch between", show(c.Host))
+		r.fail(at, "remove it, or give the host a switch", "host %s has no systems to switch between", yamltree.Show(c.Host))
 	case c.System != "" && !slices.Contains(systems, c.System):
-		r.fail(at, meant(c.System, systems), "host %s has no system %s", show(c.Host), show(c.System))
+		r.fail(at, yamltree.Meant(c.System, systems), "host %s has no system %s", yamltree.Show(c.Host), yamltree.Show(c.System))
 	}
 }
 
 // generator checks the host that load comes from: it is no contender's, and all
 // of them are connected with it.
-func (r *resolver) generator(l *Lab, root *node) {
-	at := root.get("generator")
-	hosts := r.sub(root, "hosts", mapping)
+func (r *resolver) generator(l *Lab, root *yamltree.Node) {
+	at := root.Get("generator")
+	hosts := r.sub(root, "hosts", yamltree.Mapping)
 	if at == nil {
 		for name, h := range l.Hosts {
 			if h.Uplink != "" {
-				r.fail(hosts.get(name).get("uplink"), "write generator: and the host that load comes from, or remove it", "host %s has an uplink, and no other host makes load", show(name))
+				r.fail(hosts.Get(name).Get("uplink"), "write generator: and the host that load comes from, or remove it", "host %s has an uplink, and no other host makes load", yamltree.Show(name))
 			}
 		}
 		return
@@ -137,29 +139,29 @@ func (r *resolver) generator(l *Lab, root *node) {
 		return
 	}
 	if _, ok := l.Hosts[l.Generator]; !ok && l.Generator != "local" {
-		r.fail(at, meant(l.Generator, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", show(l.Generator))
+		r.fail(at, yamltree.Meant(l.Generator, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", yamltree.Show(l.Generator))
 		return
 	}
 	told := map[string]bool{}
-	lacks := func(host string, n position, what string) {
+	lacks := func(host string, n yamltree.Position, what string) {
 		if l.Hosts[host].Uplink == "" && !told[host] {
 			told[host] = true
-			r.add(n, "write hosts: {"+host+": {uplink: eth1}}", "%s %s has no uplink", what, show(host))
+			r.Add(n, "write hosts: {"+host+": {uplink: eth1}}", "%s %s has no uplink", what, yamltree.Show(host))
 		}
 	}
-	lacks(l.Generator, at.position, "the generator's host")
-	for i, n := range r.sub(root, "contenders", sequence).mappings() {
+	lacks(l.Generator, at.Position, "the generator's host")
+	for i, n := range mappings(r.sub(root, "contenders", yamltree.Sequence)) {
 		if i >= len(l.Contenders) {
 			break
 		}
 		c := l.Contenders[i]
 		switch {
 		case c.Host == l.Generator:
-			r.add(n.position, "name another host, or remove generator", "contender %s is on the host that is to make its load", show(c.Name))
+			r.Add(n.Position, "name another host, or remove generator", "contender %s is on the host that is to make its load", yamltree.Show(c.Name))
 		case len(l.Hosts[c.Host].Switch) > 0:
-			r.add(n.position, "remove generator", "host %s is switched between systems, and has no uplink in them", show(c.Host))
+			r.Add(n.Position, "remove generator", "host %s is switched between systems, and has no uplink in them", yamltree.Show(c.Host))
 		default:
-			lacks(c.Host, n.position, "the host of contender "+c.Name+",")
+			lacks(c.Host, n.Position, "the host of contender "+c.Name+",")
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/yamltree"
 )
 
 // Keep leaves only the cells that are named, in the order of the lab file, and
@@ -19,7 +20,7 @@ func (l *Lab) Keep(names []string) error {
 	}
 	for _, n := range names {
 		if !slices.Contains(all, n) {
-			return fault.WithFix(fault.New(fault.Invalid, "%s has no cell %s", l.Path, show(n)), "there is "+oneOf(all))
+			return fault.WithFix(fault.New(fault.Invalid, "%s has no cell %s", l.Path, yamltree.Show(n)), "use "+yamltree.OneOf(all))
 		}
 	}
 	l.Cells = slices.DeleteFunc(slices.Clone(l.Cells), func(c Cell) bool { return !slices.Contains(names, c.Name) })

@@ -17,6 +17,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
+	"bakeoff/base/yamltree"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -109,7 +110,7 @@ func TestProfileChangesTheDesignAndTheParameters(t *testing.T) {
 		}
 	}
 	_, err = Parse("bakeoff.yaml", example(t), catalogue(), "fast")
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "there is ci or full") {
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "use ci or full") {
 		t.Errorf("a profile that is not there: %v", err)
 	}
 }
@@ -201,9 +202,9 @@ func TestWrongFilesSayWhatIsWrong(t *testing.T) {
 			if !fault.Is(err, fault.Invalid) {
 				t.Fatalf("accepted, or of another class: %v", err)
 			}
-			errs, ok := errors.AsType[Errors](err)
+			errs, ok := errors.AsType[yamltree.Errors](err)
 			if !ok {
-				t.Fatalf("no Errors inside %T", err)
+				t.Fatalf("no Errors in %T", err)
 			}
 			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
 			if *update {

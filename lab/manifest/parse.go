@@ -15,6 +15,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
+	"bakeoff/base/yamltree"
 )
 
 // Parse reads a lab file, checks it against a catalogue, and fills in every
@@ -24,21 +25,23 @@ import (
 // The error is of kind fault.Invalid and holds Errors: everything that is
 // wrong, each with its place.
 func Parse(file string, src []byte, cat Catalogue, profile string) (*Lab, error) {
-	r := &resolver{checker: checker{reporter: &reporter{file: file}, bad: map[*node]bool{}}, cat: cat}
-	root := parseTree(src, r.reporter)
+	r := &resolver{checker: checker{Reporter: &yamltree.Reporter{File: file}, bad: map[*yamltree.Node]bool{}}, cat: cat}
+	root := yamltree.Parse(src, format, r.Reporter)
 	if root == nil {
-		return nil, r.err()
+		return nil, r.Err()
 	}
 	r.check(lab(cat), root, "the lab file")
 	l := &Lab{Schema: Schema, Path: file, Source: src, Profile: profile}
-	if root.kind == mapping {
+	if root.Kind == yamltree.Mapping {
 		r.lab(l, root)
 	}
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
+
+var format = yamltree.Format{Name: "lab", Schema: Schema, Aliases: true}
 
 // resolver makes a Lab of a checked tree. It reads only what was found right,
 // and reports what no shape can say.
@@ -48,78 +51,78 @@ type resolver struct {
 }
 
 // text returns a single value, or "" where it is absent or was found wrong.
-func (r *resolver) text(n *node, key string) string {
-	v := n.get(key)
+func (r *resolver) text(n *yamltree.Node, key string) string {
+	v := n.Get(key)
 	if r.bad[v] {
 		return ""
 	}
-	return textOf(v)
+	return v.String()
 }
 
 // sub returns a mapping or list, or nil where it is absent or no such.
-func (r *resolver) sub(n *node, key string, k kind) *node {
-	if v := n.get(key); v != nil && v.kind == k {
+func (r *resolver) sub(n *yamltree.Node, key string, k yamltree.Kind) *yamltree.Node {
+	if v := n.Get(key); v != nil && v.Kind == k {
 		return v
 	}
 	return nil
 }
 
-func (r *resolver) lab(l *Lab, root *node) {
+func (r *resolver) lab(l *Lab, root *yamltree.Node) {
 	l.Name = r.text(root, "name")
-	r.hosts(l, r.sub(root, "hosts", mapping))
+	r.hosts(l, r.sub(root, "hosts", yamltree.Mapping))
 	r.contenders(l, root)
 	r.generator(l, root)
-	r.cells(l, r.sub(root, "cells", sequence))
+	r.cells(l, r.sub(root, "cells", yamltree.Sequence))
 	r.volumes(l, root)
-	base := sources{r.sub(root, "design", mapping)}
+	base := sources{r.sub(root, "design", yamltree.Mapping)}
 	l.Design = r.design(base)
 	r.profiles(l, root, base)
 }
 
-func (r *resolver) texts(n *node) []string {
+func (r *resolver) texts(n *yamltree.Node) []string {
 	var out []string
-	for _, item := range n.items {
-		out = append(out, textOf(item))
+	for _, item := range n.Items {
+		out = append(out, item.String())
 	}
 	return out
 }
 
 // unique reports a second item of a list with one name.
-func (r *resolver) unique(items []*node, what string, limit int) {
+func (r *resolver) unique(items []*yamltree.Node, what string, limit int) {
 	if len(items) > limit {
 		r.fail(items[limit], "split the lab", "more than %d %ss", limit, what)
 	}
 	seen := map[string]int{}
 	for _, n := range items {
-		at := n.get("name")
-		name := textOf(at)
+		at := n.Get("name")
+		name := at.String()
 		if name == "" || r.bad[at] {
 			continue
 		}
 		if line, ok := seen[name]; ok {
-			r.fail(at, "give each its own name", "%s %s exists already in line %d", what, show(name), line)
+			r.fail(at, "give each its own name", "%s %s exists already in line %d", what, yamltree.Show(name), line)
 			continue
 		}
-		seen[name] = at.line
+		seen[name] = at.Line
 	}
 }
 
-func (r *resolver) contenders(l *Lab, root *node) {
-	n := r.sub(root, "contenders", sequence)
+func (r *resolver) contenders(l *Lab, root *yamltree.Node) {
+	n := r.sub(root, "contenders", yamltree.Sequence)
 	if n == nil {
 		return
 	}
-	if len(n.items) == 0 {
+	if len(n.Items) == 0 {
 		r.fail(n, "write at least the baseline", "there are no contenders")
 	}
-	r.unique(n.items, "contender", maxContenders)
-	defaults := r.sub(root, "defaults", mapping)
+	r.unique(n.Items, "contender", maxContenders)
+	defaults := r.sub(root, "defaults", yamltree.Mapping)
 	var all []string
-	for _, item := range n.items {
-		if item.kind != mapping {
+	for _, item := range n.Items {
+		if item.Kind != yamltree.Mapping {
 			continue
 		}
-		if at := item.get("name"); strings.HasSuffix(textOf(at), name.TwinSuffix) {
+		if at := item.Get("name"); strings.HasSuffix(at.String(), name.TwinSuffix) {
 			r.fail(at, "choose another name", "the ending "+name.TwinSuffix+" is reserved for the baseline's A/A twin")
 		}
 		c := r.contender(l, item, defaults)
@@ -130,75 +133,75 @@ func (r *resolver) contenders(l *Lab, root *node) {
 	}
 	l.Baseline = r.text(root, "baseline")
 	if l.Baseline != "" && !slices.Contains(all, l.Baseline) {
-		r.fail(root.get("baseline"), meant(l.Baseline, all), "the baseline %s is no contender", show(l.Baseline))
+		r.fail(root.Get("baseline"), yamltree.Meant(l.Baseline, all), "the baseline %s is no contender", yamltree.Show(l.Baseline))
 	}
 }
 
 // rate reads bytes a second; 0 where the key is absent.
-func (r *resolver) rate(n *node, key string) unit.Bytes {
-	v := n.get(key)
+func (r *resolver) rate(n *yamltree.Node, key string) unit.Bytes {
+	v := n.Get(key)
 	if v == nil || r.bad[v] {
 		return 0
 	}
-	b, err := unit.ParseBytes(strings.TrimSuffix(textOf(v), "/s"))
+	b, err := unit.ParseBytes(strings.TrimSuffix(v.String(), "/s"))
 	if err != nil || b < 4*unit.KiB {
-		r.fail(v, "write 50MB/s", "%s %s is no rate of at least 4KiB/s", key, show(textOf(v)))
+		r.fail(v, "write 50MB/s", "%s %s is no rate of at least 4KiB/s", key, yamltree.Show(v.String()))
 		return 0
 	}
 	return b
 }
 
 // either returns the value of key in n, or else in the defaults.
-func (r *resolver) either(n, defaults *node, key string) *node {
-	if v := n.get(key); v != nil {
+func (r *resolver) either(n, defaults *yamltree.Node, key string) *yamltree.Node {
+	if v := n.Get(key); v != nil {
 		return v
 	}
-	return defaults.get(key)
+	return defaults.Get(key)
 }
 
 // where says at which place of the lab file the values of keys stand. The
 // file's name is enough of it: in a run folder the whole path would tell
 // strangers about somebody's machine.
-func (r *resolver) where(n, defaults *node, keys ...string) map[string]string {
+func (r *resolver) where(n, defaults *yamltree.Node, keys ...string) map[string]string {
 	out := map[string]string{}
 	for _, key := range keys {
 		if v := r.either(n, defaults, key); v != nil {
-			out[key] = fmt.Sprintf("%s:%d:%d", filepath.Base(r.file), v.line, v.column)
+			out[key] = fmt.Sprintf("%s:%d:%d", filepath.Base(r.File), v.Line, v.Column)
 		}
 	}
 	return out
 }
 
-func (r *resolver) contender(l *Lab, n, defaults *node) Contender {
+func (r *resolver) contender(l *Lab, n, defaults *yamltree.Node) Contender {
 	c := Contender{Name: r.text(n, "name"), Driver: r.text(n, "driver"), Host: "local", CPUs: 1, Memory: 512 * unit.MiB}
-	if h := n.get("host"); h != nil && !r.bad[h] {
-		c.Host = textOf(h)
+	if h := n.Get("host"); h != nil && !r.bad[h] {
+		c.Host = h.String()
 		if _, ok := l.Hosts[c.Host]; !ok && c.Host != "local" {
-			r.fail(h, meant(c.Host, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", show(c.Host))
+			r.fail(h, yamltree.Meant(c.Host, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", yamltree.Show(c.Host))
 		}
 	}
 	c.System = r.text(n, "system")
 	r.system(l.Hosts[c.Host], c, n)
 	if v := r.either(n, defaults, "cpus"); v != nil && !r.bad[v] {
-		c.CPUs, _ = strconv.Atoi(textOf(v))
+		c.CPUs, _ = strconv.Atoi(v.String())
 	}
 	c.Where = r.where(n, defaults, "cpus", "memory", "quota", "io", "volumes")
 	if v := r.either(n, defaults, "quota"); v != nil && !r.bad[v] {
-		c.Quota, _ = strconv.ParseFloat(textOf(v), 64)
+		c.Quota, _ = strconv.ParseFloat(v.String(), 64)
 	}
-	if v := r.either(n, defaults, "io"); v != nil && v.kind == mapping {
+	if v := r.either(n, defaults, "io"); v != nil && v.Kind == yamltree.Mapping {
 		c.IO = IO{Read: r.rate(v, "read"), Write: r.rate(v, "write")}
 	}
 	if v := r.either(n, defaults, "memory"); v != nil && !r.bad[v] {
-		c.Memory, _ = unit.ParseBytes(textOf(v))
+		c.Memory, _ = unit.ParseBytes(v.String())
 		if c.Memory < unit.MiB {
 			r.fail(v, "write 512MiB", "memory %s is less than 1MiB", c.Memory)
 		}
 	}
-	if t := r.sub(n, "tuning", mapping); t != nil {
+	if t := r.sub(n, "tuning", yamltree.Mapping); t != nil {
 		c.Tuning = map[string]string{}
-		for _, e := range t.entries {
-			c.Tuning[e.key.text] = textOf(e.value)
+		for _, e := range t.Entries {
+			c.Tuning[e.Key.Text] = e.Value.String()
 		}
 	}
 	c.Volumes = r.volumesOf(r.either(n, defaults, "volumes"))
@@ -209,9 +212,9 @@ func (r *resolver) contender(l *Lab, n, defaults *node) Contender {
 }
 
 // driven fills in what depends on the driver.
-func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *node) {
+func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *yamltree.Node) {
 	c.Options = r.values(d.Options, n)
-	switch own := n.get("image"); {
+	switch own := n.Get("image"); {
 	case !d.Image && own != nil:
 		r.fail(own, "remove it", "driver %s takes no image", d.Name)
 	case d.OwnRoot != nil && d.OwnRoot(c.Options):
@@ -226,82 +229,82 @@ func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *node) {
 		if slices.Contains(d.Backings, v.Backing) || v.Backing == "" {
 			continue
 		}
-		at := n.get("volumes").get(v.Path)
+		at := n.Get("volumes").Get(v.Path)
 		if at == nil {
 			at = n // from the defaults
 		}
-		r.fail(at, "it can give "+oneOf(d.Backings), "driver %s cannot give the volume %s the backing %s", d.Name, v.Path, v.Backing)
+		r.fail(at, "it can give "+yamltree.OneOf(d.Backings), "driver %s cannot give the volume %s the backing %s", d.Name, v.Path, v.Backing)
 	}
 }
 
 // tuned reports settings that environments of a driver cannot have.
-func (r *resolver) tuned(d DriverEntry, n *node) {
-	t := r.sub(n, "tuning", mapping)
+func (r *resolver) tuned(d DriverEntry, n *yamltree.Node) {
+	t := r.sub(n, "tuning", yamltree.Mapping)
 	if t == nil || d.Tunes == nil {
 		return
 	}
-	for _, e := range t.entries {
-		err := d.Tunes(e.key.text)
-		if err == nil || r.bad[e.key] {
+	for _, e := range t.Entries {
+		err := d.Tunes(e.Key.Text)
+		if err == nil || r.bad[e.Key] {
 			continue
 		}
 		fix := fault.Fix(err)
-		r.fail(e.key, fix, "driver %s: %s", d.Name, strings.TrimSuffix(err.Error(), "; "+fix))
+		r.fail(e.Key, fix, "driver %s: %s", d.Name, strings.TrimSuffix(err.Error(), "; "+fix))
 	}
 }
 
 // imageOf takes v as the image of a contender that needs one.
-func (r *resolver) imageOf(c *Contender, d DriverEntry, n, v *node) {
+func (r *resolver) imageOf(c *Contender, d DriverEntry, n, v *yamltree.Node) {
 	example := "image: debian:bookworm"
 	if d.Folder {
 		example = "image: /path/of/a/root on the host"
 	}
 	switch {
 	case v == nil:
-		r.add(n.position, "write "+example, "contender %s has no image, which driver %s needs", show(c.Name), d.Name)
+		r.Add(n.Position, "write "+example, "contender %s has no image, which driver %s needs", yamltree.Show(c.Name), d.Name)
 	case r.bad[v]:
-	case strings.HasPrefix(textOf(v), "/") && !d.Folder:
+	case strings.HasPrefix(v.String(), "/") && !d.Folder:
 		r.fail(v, "write "+example, "driver %s makes its root itself, and takes no folder", d.Name)
-	case strings.HasPrefix(textOf(v), "/") && path.Clean(textOf(v)) != textOf(v):
-		r.fail(v, "write "+path.Clean(textOf(v)), "the path %s is not a plain one", show(textOf(v)))
+	case strings.HasPrefix(v.String(), "/") && path.Clean(v.String()) != v.String():
+		r.fail(v, "write "+path.Clean(v.String()), "the path %s is not a plain one", yamltree.Show(v.String()))
 	default:
-		c.Image = textOf(v)
+		c.Image = v.String()
 	}
 }
 
-func (r *resolver) volumesOf(n *node) []Volume {
-	if n == nil || n.kind != mapping {
+func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
+	if n == nil || n.Kind != yamltree.Mapping {
 		return nil
 	}
 	var out []Volume
-	for _, e := range n.entries {
-		if e.value.kind != mapping {
+	for _, e := range n.Entries {
+		if e.Value.Kind != yamltree.Mapping {
 			continue
 		}
-		v := Volume{Path: e.key.text, Backing: r.text(e.value, "backing"), Device: r.text(e.value, "device")}
-		if !r.bad[e.key] && (path.Clean(v.Path) != v.Path) {
-			r.fail(e.key, "write "+path.Clean(v.Path), "the path %s is not a plain one", show(v.Path))
+		v := Volume{Path: e.Key.Text, Backing: r.text(e.Value, "backing"), Device: r.text(e.Value, "device")}
+		if !r.bad[e.Key] && (path.Clean(v.Path) != v.Path) {
+			r.fail(e.Key, "write "+path.Clean(v.Path), "the path %s is not a plain one", yamltree.Show(v.Path))
 		}
-		if s := r.text(e.value, "size"); s != "" {
+		if s := r.text(e.Value, "size"); s != "" {
 			v.Size, _ = unit.ParseBytes(s)
 		}
-		if t := r.sub(e.value, "properties", mapping); t != nil {
+		if t := r.sub(e.Value, "properties", yamltree.Mapping); t != nil {
 			v.Properties = map[string]string{}
-			for _, p := range t.entries {
-				v.Properties[p.key.text] = textOf(p.value)
+			for _, p := range t.Entries {
+				v.Properties[p.Key.Text] = p.Value.String()
 			}
-			if v.Backing != "file:zfs" && v.Backing != "file:btrfs" && !r.bad[e.value] {
-				r.fail(e.value.get("properties"), "remove them, or write backing: file:zfs or file:btrfs", "a volume backed by %s has properties", v.Backing)
+			if v.Backing != "file:zfs" && v.Backing != "file:btrfs" && !r.bad[e.Value] {
+				r.fail(e.Value.Get("properties"), "remove them, or write backing: file:zfs or file:btrfs", "a volume backed by %s has properties", v.Backing)
 			}
 		}
 		file := v.Backing == "tmpfs" || strings.HasPrefix(v.Backing, "file:")
 		switch {
-		case file && v.Size == 0 && !r.bad[e.value]:
-			r.fail(e.value, "write size: 1GiB", "a volume backed by %s has no size", v.Backing)
-		case v.Backing == "disk" && v.Device == "" && !r.bad[e.value]:
-			r.fail(e.value, "write device: /dev/disk/by-id/…", "a volume backed by a disk has no device")
+		case file && v.Size == 0 && !r.bad[e.Value]:
+			r.fail(e.Value, "write size: 1GiB", "a volume backed by %s has no size", v.Backing)
+		case v.Backing == "disk" && v.Device == "" && !r.bad[e.Value]:
+			r.fail(e.Value, "write device: /dev/disk/by-id/…", "a volume backed by a disk has no device")
 		case v.Backing != "disk" && v.Device != "":
-			r.fail(e.value.get("device"), "remove it, or write backing: disk", "a volume backed by %s has a device", v.Backing)
+			r.fail(e.Value.Get("device"), "remove it, or write backing: disk", "a volume backed by %s has a device", v.Backing)
 		}
 		out = append(out, v)
 	}
@@ -310,7 +313,7 @@ func (r *resolver) volumesOf(n *node) []Volume {
 }
 
 // values reads parameters that were checked, over their defaults.
-func (r *resolver) values(specs []param.Spec, n *node) param.Values {
+func (r *resolver) values(specs []param.Spec, n *yamltree.Node) param.Values {
 	v := param.Values{}
 	for _, s := range specs {
 		if s.Default != "" {
@@ -320,7 +323,7 @@ func (r *resolver) values(specs []param.Spec, n *node) param.Values {
 				v[s.Name] = c
 			}
 		}
-		at := n.get(s.Name)
+		at := n.Get(s.Name)
 		if at == nil || r.bad[at] {
 			continue
 		}
@@ -332,69 +335,69 @@ func (r *resolver) values(specs []param.Spec, n *node) param.Values {
 }
 
 // value reads one parameter in canonical text.
-func (r *resolver) value(s param.Spec, n *node) (string, bool) {
+func (r *resolver) value(s param.Spec, n *yamltree.Node) (string, bool) {
 	if s.Kind == param.List {
-		return strings.Join(r.texts(n), "\n"), n.kind == sequence
+		return strings.Join(r.texts(n), "\n"), n.Kind == yamltree.Sequence
 	}
-	c, err := s.Canonical(textOf(n))
-	return c, err == nil && n.kind == scalar
+	c, err := s.Canonical(n.String())
+	return c, err == nil && n.Kind == yamltree.Scalar
 }
 
-func (r *resolver) cells(l *Lab, n *node) {
+func (r *resolver) cells(l *Lab, n *yamltree.Node) {
 	if n == nil {
 		return
 	}
-	if len(n.items) == 0 {
+	if len(n.Items) == 0 {
 		r.fail(n, "write at least one", "there are no cells")
 	}
-	r.unique(n.items, "cell", maxCells)
-	for _, item := range n.items {
-		if item.kind != mapping {
+	r.unique(n.Items, "cell", maxCells)
+	for _, item := range n.Items {
+		if item.Kind != yamltree.Mapping {
 			continue
 		}
 		c := Cell{Name: r.text(item, "name"), Workload: r.text(item, "workload"), Primary: []string{}}
 		if w, ok := r.cat.workload(c.Workload); ok {
-			params := r.sub(item, "params", mapping)
+			params := r.sub(item, "params", yamltree.Mapping)
 			c.Params = r.values(w.Params, params)
 			if params == nil {
 				r.required(w, item)
 			}
-			if at := params.get(w.Volume); w.Volume != "" && at != nil && !path.IsAbs(textOf(at)) {
-				r.fail(at, "write an absolute path like /data", "%s is %s, and volumes have absolute paths", w.Volume, show(textOf(at)))
+			if at := params.Get(w.Volume); w.Volume != "" && at != nil && !path.IsAbs(at.String()) {
+				r.fail(at, "write an absolute path like /data", "%s is %s, and volumes have absolute paths", w.Volume, yamltree.Show(at.String()))
 			}
-			r.primary(&c, w, item.get("primary"))
+			r.primary(&c, w, item.Get("primary"))
 		}
 		l.Cells = append(l.Cells, c)
 	}
 }
 
 // required reports parameters without a default in a cell that has no params.
-func (r *resolver) required(w WorkloadEntry, cell *node) {
+func (r *resolver) required(w WorkloadEntry, cell *yamltree.Node) {
 	for _, s := range w.Params {
 		if s.Required && s.Default == "" {
-			r.add(cell.position, "write params: {"+s.Name+": …}", "a cell with workload %s has no parameter %s", w.Name, s.Name)
+			r.Add(cell.Position, "write params: {"+s.Name+": …}", "a cell with workload %s has no parameter %s", w.Name, s.Name)
 		}
 	}
 }
 
-func (r *resolver) primary(c *Cell, w WorkloadEntry, n *node) {
+func (r *resolver) primary(c *Cell, w WorkloadEntry, n *yamltree.Node) {
 	switch {
 	case n == nil || r.bad[n]:
-	case n.kind == sequence:
-		for _, item := range n.items {
-			if slices.Contains(c.Primary, item.text) {
-				r.fail(item, "write it once", "the metric %s is named twice", item.text)
+	case n.Kind == yamltree.Sequence:
+		for _, item := range n.Items {
+			if slices.Contains(c.Primary, item.Text) {
+				r.fail(item, "write it once", "the metric %s is named twice", item.Text)
 			}
-			c.Primary = append(c.Primary, item.text)
+			c.Primary = append(c.Primary, item.Text)
 		}
-	case n.text == "true":
+	case n.Text == "true":
 		for _, m := range w.Metrics {
 			if m.Primary {
 				c.Primary = append(c.Primary, m.Name)
 			}
 		}
 		if len(c.Primary) == 0 {
-			r.fail(n, "name them: primary: ["+oneOf(metricNames(w))+"]", "workload %s names no primary metric", w.Name)
+			r.fail(n, "name them: primary: ["+yamltree.OneOf(metricNames(w))+"]", "workload %s names no primary metric", w.Name)
 		}
 	}
 }
@@ -420,21 +423,21 @@ func (c Catalogue) workload(name string) (WorkloadEntry, bool) {
 
 // volumes reports contenders without the volume that a cell works on: one
 // side's disk must never be another's memory.
-func (r *resolver) volumes(l *Lab, root *node) {
-	items := r.sub(root, "contenders", sequence)
+func (r *resolver) volumes(l *Lab, root *yamltree.Node) {
+	items := r.sub(root, "contenders", yamltree.Sequence)
 	for _, cell := range l.Cells {
 		w, _ := r.cat.workload(cell.Workload)
 		where := cell.Params[w.Volume]
 		if w.Volume == "" || !path.IsAbs(where) {
 			continue // what is no path was found wrong already
 		}
-		for _, n := range items.mappings() {
-			i := slices.IndexFunc(l.Contenders, func(c Contender) bool { return c.Name == textOf(n.get("name")) })
+		for _, n := range mappings(items) {
+			i := slices.IndexFunc(l.Contenders, func(c Contender) bool { return c.Name == n.Get("name").String() })
 			if i < 0 || slices.ContainsFunc(l.Contenders[i].Volumes, func(v Volume) bool { return inside(where, v.Path) }) {
 				continue
 			}
-			r.add(n.position, "write volumes: {"+where+": {backing: …}} for it, or in defaults",
-				"contender %s has no volume %s, which cell %s works on", show(l.Contenders[i].Name), where, show(cell.Name))
+			r.Add(n.Position, "write volumes: {"+where+": {backing: …}} for it, or in defaults",
+				"contender %s has no volume %s, which cell %s works on", yamltree.Show(l.Contenders[i].Name), where, yamltree.Show(cell.Name))
 		}
 	}
 }
@@ -444,11 +447,11 @@ func inside(where, volume string) bool {
 }
 
 // mappings returns the items of a list that are mappings.
-func (n *node) mappings() []*node {
-	var out []*node
+func mappings(n *yamltree.Node) []*yamltree.Node {
+	var out []*yamltree.Node
 	if n != nil {
-		for _, item := range n.items {
-			if item.kind == mapping {
+		for _, item := range n.Items {
+			if item.Kind == yamltree.Mapping {
 				out = append(out, item)
 			}
 		}
@@ -457,37 +460,37 @@ func (n *node) mappings() []*node {
 }
 
 // profiles checks every profile and applies the chosen one.
-func (r *resolver) profiles(l *Lab, root *node, base sources) {
-	n := r.sub(root, "profiles", mapping)
+func (r *resolver) profiles(l *Lab, root *yamltree.Node, base sources) {
+	n := r.sub(root, "profiles", yamltree.Mapping)
 	l.Profiles = []string{}
 	if n != nil {
-		for _, e := range n.entries {
-			l.Profiles = append(l.Profiles, e.key.text)
-			if e.value.kind != mapping {
+		for _, e := range n.Entries {
+			l.Profiles = append(l.Profiles, e.Key.Text)
+			if e.Value.Kind != yamltree.Mapping {
 				continue
 			}
-			chosen := e.key.text == l.Profile
-			d := r.design(append(sources{r.sub(e.value, "design", mapping)}, base...))
+			chosen := e.Key.Text == l.Profile
+			d := r.design(append(sources{r.sub(e.Value, "design", yamltree.Mapping)}, base...))
 			if chosen {
 				l.Design = d
 			}
 			every := indexes(l.Cells, func(Cell) bool { return true })
-			r.profileParams(l, every, r.sub(e.value, "params", mapping), chosen)
-			r.profileCells(l, r.sub(e.value, "cells", mapping), chosen)
-			r.profileVolumes(l, r.sub(e.value, "volumes", mapping), chosen)
+			r.profileParams(l, every, r.sub(e.Value, "params", yamltree.Mapping), chosen)
+			r.profileCells(l, r.sub(e.Value, "cells", yamltree.Mapping), chosen)
+			r.profileVolumes(l, r.sub(e.Value, "volumes", yamltree.Mapping), chosen)
 		}
 	}
 	slices.Sort(l.Profiles)
 	if l.Profile != "" && !slices.Contains(l.Profiles, l.Profile) {
-		at := position{1, 1}
+		at := yamltree.Position{Line: 1, Column: 1}
 		if n != nil {
-			at = n.position
+			at = n.Position
 		}
-		fix := meant(l.Profile, l.Profiles)
+		fix := yamltree.Meant(l.Profile, l.Profiles)
 		if len(l.Profiles) == 0 {
 			fix = "the lab file has no profiles: run it without one"
 		}
-		r.add(at, fix, "there is no profile %s", show(l.Profile))
+		r.Add(at, fix, "there is no profile %s", yamltree.Show(l.Profile))
 	}
 }
 
@@ -503,39 +506,39 @@ func indexes[T any](items []T, f func(T) bool) []int {
 }
 
 // profileCells sets parameters in the cells that are named.
-func (r *resolver) profileCells(l *Lab, n *node, apply bool) {
+func (r *resolver) profileCells(l *Lab, n *yamltree.Node, apply bool) {
 	if n == nil {
 		return
 	}
-	for _, e := range n.entries {
-		of := indexes(l.Cells, func(c Cell) bool { return c.Name == e.key.text })
+	for _, e := range n.Entries {
+		of := indexes(l.Cells, func(c Cell) bool { return c.Name == e.Key.Text })
 		if len(of) == 0 {
 			var names []string
 			for _, c := range l.Cells {
 				names = append(names, c.Name)
 			}
-			r.fail(e.key, meant(e.key.text, names), "there is no cell %s", show(e.key.text))
-		} else if e.value.kind == mapping {
-			r.profileParams(l, of, e.value, apply)
+			r.fail(e.Key, yamltree.Meant(e.Key.Text, names), "there is no cell %s", yamltree.Show(e.Key.Text))
+		} else if e.Value.Kind == yamltree.Mapping {
+			r.profileParams(l, of, e.Value, apply)
 		}
 	}
 }
 
 // profileVolumes sets the sizes of volumes.
-func (r *resolver) profileVolumes(l *Lab, n *node, apply bool) {
+func (r *resolver) profileVolumes(l *Lab, n *yamltree.Node, apply bool) {
 	if n == nil {
 		return
 	}
-	for _, e := range n.entries {
+	for _, e := range n.Entries {
 		used := false
-		size, _ := unit.ParseBytes(textOf(e.value)) // 0 was found wrong already
+		size, _ := unit.ParseBytes(e.Value.String()) // 0 was found wrong already
 		var known []string
 		for i, c := range l.Contenders {
 			// Contenders may share what defaults says.
 			volumes := slices.Clone(c.Volumes)
 			for j := range volumes {
 				known = append(known, volumes[j].Path)
-				if volumes[j].Path == e.key.text && volumes[j].Size > 0 {
+				if volumes[j].Path == e.Key.Text && volumes[j].Size > 0 {
 					used = true
 					volumes[j].Size = size
 				}
@@ -546,17 +549,17 @@ func (r *resolver) profileVolumes(l *Lab, n *node, apply bool) {
 		}
 		if !used {
 			slices.Sort(known)
-			r.fail(e.key, meant(e.key.text, slices.Compact(known)), "no contender has a volume %s with a size", show(e.key.text))
+			r.fail(e.Key, yamltree.Meant(e.Key.Text, slices.Compact(known)), "no contender has a volume %s with a size", yamltree.Show(e.Key.Text))
 		}
 	}
 }
 
 // profileParams sets parameters in those of the cells whose workload has them.
-func (r *resolver) profileParams(l *Lab, of []int, n *node, apply bool) {
+func (r *resolver) profileParams(l *Lab, of []int, n *yamltree.Node, apply bool) {
 	if n == nil {
 		return
 	}
-	for _, e := range n.entries {
+	for _, e := range n.Entries {
 		var known []string
 		used := false
 		for _, i := range of {
@@ -567,22 +570,22 @@ func (r *resolver) profileParams(l *Lab, of []int, n *node, apply bool) {
 			}
 			for _, s := range w.Params {
 				known = append(known, s.Name)
-				if s.Name != e.key.text {
+				if s.Name != e.Key.Text {
 					continue
 				}
 				used = true
 				f := specFields([]param.Spec{s})[0]
-				if r.bad[e.value] || !r.check(f.shape, e.value, s.Name+" of workload "+w.Name) {
+				if r.bad[e.Value] || !r.check(f.shape, e.Value, s.Name+" of workload "+w.Name) {
 					continue
 				}
-				if v, ok := r.value(s, e.value); ok && apply {
+				if v, ok := r.value(s, e.Value); ok && apply {
 					l.Cells[i].Params[s.Name] = v
 				}
 			}
 		}
 		if !used {
 			slices.Sort(known)
-			r.fail(e.key, meant(e.key.text, slices.Compact(known)), "no cell's workload has a parameter %s", show(e.key.text))
+			r.fail(e.Key, yamltree.Meant(e.Key.Text, slices.Compact(known)), "no cell's workload has a parameter %s", yamltree.Show(e.Key.Text))
 		}
 	}
 }

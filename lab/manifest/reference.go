@@ -7,6 +7,7 @@ import (
 
 	"bakeoff/base/name"
 	"bakeoff/base/param"
+	"bakeoff/base/yamltree"
 )
 
 // Reference returns the reference page of the lab file in Markdown, for what
@@ -107,7 +108,7 @@ func (s *shape) words() string {
 		for i := range enum {
 			enum[i] = "`" + enum[i] + "`"
 		}
-		return oneOf(enum)
+		return yamltree.OneOf(enum)
 	case s.pattern == name.Pattern:
 		return "name"
 	case s.spec.Kind == param.Bool:

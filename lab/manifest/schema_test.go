@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"bakeoff/base/yamltree"
 )
 
 // The schema that editors use accepts the example and refuses what Parse
@@ -17,10 +19,10 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := func() map[string]any {
-		r := &reporter{file: "x"}
-		root := parseTree(example(t), r)
+		r := &yamltree.Reporter{File: "x"}
+		root := yamltree.Parse(example(t), format, r)
 		if root == nil {
-			t.Fatal(r.err())
+			t.Fatal(r.Err())
 		}
 		return plain(root).(map[string]any)
 	}
@@ -59,29 +61,29 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 }
 
 // plain makes what encoding/json would make of a tree.
-func plain(n *node) any {
-	switch n.kind {
-	case mapping:
+func plain(n *yamltree.Node) any {
+	switch n.Kind {
+	case yamltree.Mapping:
 		out := map[string]any{}
-		for _, e := range n.entries {
-			out[e.key.text] = plain(e.value)
+		for _, e := range n.Entries {
+			out[e.Key.Text] = plain(e.Value)
 		}
 		return out
-	case sequence:
+	case yamltree.Sequence:
 		out := []any{}
-		for _, item := range n.items {
+		for _, item := range n.Items {
 			out = append(out, plain(item))
 		}
 		return out
 	}
 	var v any
-	if text := strings.TrimPrefix(n.text, "."); !n.quoted && json.Unmarshal([]byte(strings.Replace(n.text, text, text, 1)), &v) == nil {
+	if text := strings.TrimPrefix(n.Text, "."); !n.Quoted && json.Unmarshal([]byte(strings.Replace(n.Text, text, text, 1)), &v) == nil {
 		return v
 	}
-	if !n.quoted && strings.HasPrefix(n.text, ".") && json.Unmarshal([]byte("0"+n.text), &v) == nil {
+	if !n.Quoted && strings.HasPrefix(n.Text, ".") && json.Unmarshal([]byte("0"+n.Text), &v) == nil {
 		return v
 	}
-	return n.text
+	return n.Text
 }
 
 func TestReferenceNamesEverything(t *testing.T) {

@@ -16,13 +16,13 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
+	"bakeoff/base/yamltree"
 	"bakeoff/reach/probe"
 )
 
 // Bounds on the files of a run folder, in bytes. A stranger's folder is read
 // too.
 const (
-	maxLab         = 1 << 20
 	maxPlan        = 64 << 20
 	maxJournal     = 1 << 30
 	maxFingerprint = 1 << 20
@@ -31,7 +31,7 @@ const (
 )
 
 // Lab returns the lab file as it was written.
-func (r *Run) Lab() ([]byte, error) { return r.read(LabFile, maxLab) }
+func (r *Run) Lab() ([]byte, error) { return r.read(LabFile, yamltree.MaxSource) }
 
 // Plan returns the encoded plan.
 func (r *Run) Plan() ([]byte, error) { return r.read(PlanFile, maxPlan) }

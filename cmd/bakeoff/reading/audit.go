@@ -12,13 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/yamltree"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/audit"
 )
 
 // maxTable bounds what is read of one table: one byte more than is parsed, so
 // that the parser says that it is too much.
-const maxTable = 1<<20 + 1
+const maxTable = yamltree.MaxSource + 1
 
 func (a reader) audit() *cobra.Command {
 	var (

@@ -1,4 +1,4 @@
-package manifest
+package yamltree
 
 import (
 	"cmp"
@@ -9,15 +9,15 @@ import (
 	"bakeoff/base/fault"
 )
 
-// Error is one thing that is wrong with a lab file.
+// Error is one thing that is wrong with a file.
 type Error struct {
-	File         string
-	Line, Column int // from 1; 0 where the whole file is meant
-	Problem      string
-	Fix          string // what would be right
+	File string
+	Position
+	Problem string
+	Fix     string // what to do
 }
 
-// Error returns "file:line:column: what is wrong; what would be right".
+// Error returns "file:line:column: what is wrong; what to do".
 func (e Error) Error() string {
 	s := fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Problem)
 	if e.Fix != "" {
@@ -26,11 +26,10 @@ func (e Error) Error() string {
 	return s
 }
 
-// Errors is everything that is wrong with a lab file, in order of the place.
-// Parse returns it inside an error of kind fault.Invalid.
+// Errors is everything that is wrong with a file, in the order of the places.
 type Errors []Error
 
-// Error returns one error a line.
+// Error returns one error per line.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, x := range e {
@@ -39,18 +38,20 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxErrors bounds what a person is shown of a file that is no lab at all.
+// maxErrors bounds the errors that are shown.
 const maxErrors = 100
 
-// reporter collects what is wrong.
-type reporter struct {
-	file string
+// Reporter collects what is wrong with one file.
+type Reporter struct {
+	File string
 	errs Errors
 	seen map[Error]bool
 }
 
-func (r *reporter) add(at position, fix, format string, args ...any) {
-	e := Error{File: r.file, Line: at.line, Column: at.column, Problem: fmt.Sprintf(format, args...), Fix: fix}
+// Add reports a problem and what to do. A problem that was reported already is
+// dropped.
+func (r *Reporter) Add(at Position, fix, format string, args ...any) {
+	e := Error{File: r.File, Position: at, Problem: fmt.Sprintf(format, args...), Fix: fix}
 	if r.seen[e] || len(r.errs) == maxErrors {
 		return
 	}
@@ -61,8 +62,9 @@ func (r *reporter) add(at position, fix, format string, args ...any) {
 	r.errs = append(r.errs, e)
 }
 
-// err returns what was collected, or nil.
-func (r *reporter) err() error {
+// Err returns an error of kind fault.Invalid that holds Errors; nil if nothing
+// was reported.
+func (r *Reporter) Err() error {
 	if len(r.errs) == 0 {
 		return nil
 	}
@@ -72,10 +74,13 @@ func (r *reporter) err() error {
 	return fault.Wrap(fault.Invalid, "", r.errs)
 }
 
-// meant returns "did you mean X" for the name that is nearest to a mistyped
-// one, and otherwise the list of what there is.
-func meant(name string, known []string) string {
-	best, bestAt := "", max(1, len(name)/3)+1
+// maxKnown is how many names Meant lists.
+const maxKnown = 20
+
+// Meant says what to write instead of name: the known name that is nearest to
+// it, or else the list of all known names.
+func Meant(name string, known []string) string {
+	best, bestAt := "", min(max(2, len(name)/3), len(name))+1
 	for _, k := range known {
 		if d := distance(name, k, bestAt); d < bestAt {
 			best, bestAt = k, d
@@ -86,15 +91,17 @@ func meant(name string, known []string) string {
 		return fmt.Sprintf("did you mean %q?", best)
 	case len(known) == 0:
 		return "there is none"
+	case len(known) > maxKnown:
+		return fmt.Sprintf("use %s or one of %d more", strings.Join(known[:maxKnown], ", "), len(known)-maxKnown)
 	}
-	return "there is " + oneOf(known)
+	return "use " + OneOf(known)
 }
 
 // distance counts the letters to insert, delete, replace or swap with their
-// neighbour that make b of a, up to limit (optimal string alignment; Damerau
-// 1964).
+// neighbor that turn a into b, up to limit (optimal string alignment; Damerau
+// 1964). Names longer than a line are as far apart as possible.
 func distance(a, b string, limit int) int {
-	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit || max(len(a), len(b)) > 80 {
 		return limit
 	}
 	rows := make([][]int, len(a)+1)
@@ -120,8 +127,8 @@ func distance(a, b string, limit int) int {
 	return min(rows[len(a)][len(b)], limit)
 }
 
-// oneOf writes "a, b or c".
-func oneOf(names []string) string {
+// OneOf returns "a, b or c".
+func OneOf(names []string) string {
 	switch n := len(names); n {
 	case 0:
 		return "nothing"
@@ -132,8 +139,8 @@ func oneOf(names []string) string {
 	}
 }
 
-// show quotes a stranger's text for a message, bounded.
-func show(s string) string {
+// Show quotes a stranger's text for a message, at most 60 bytes of it.
+func Show(s string) string {
 	if len(s) > 60 {
 		s = s[:60] + "…"
 	}
