@@ -42,7 +42,8 @@ func gateRun(t *testing.T, look int, prepare, program string, during func(h e2e.
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	if out, err := exec.Command("stat", "-f", "-c", "%T", t.TempDir()).Output(); err != nil || strings.TrimSpace(string(out)) == "tmpfs" {
+	out, err := exec.Command("stat", "-f", "-c", "%T", t.TempDir()).Output()
+	if err != nil || strings.TrimSpace(string(out)) == "tmpfs" {
 		t.Skipf("needs a temporary directory on a disk (set TMPDIR), and stat: %s, %v", out, err)
 	}
 	h := e2e.New(t)
@@ -67,11 +68,11 @@ func gateRun(t *testing.T, look int, prepare, program string, during func(h e2e.
 		defer close(ended)
 		during(h, shared)
 	}()
-	out, errs, code := h.Bakeoff(t, 4*time.Minute, "run", file, "--json", "--seed", "3")
+	said, errs, code := h.Bakeoff(t, 4*time.Minute, "run", file, "--json", "--seed", "3")
 	<-ended
 	var r e2e.Ran
-	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
-		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
+	if err := json.Unmarshal([]byte(said), &r); code != 0 || err != nil {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, said, errs)
 	}
 	if r.Blocks != look || len(r.Comparisons) == 0 || r.Twin == nil {
 		t.Fatalf("%d blocks, %d comparisons, twin %v", r.Blocks, len(r.Comparisons), r.Twin)
@@ -136,7 +137,8 @@ else
 fi
 `, func(h e2e.Home, shared string) {
 		e2e.WaitForTrials(t, h.Dir, before*6)
-		if out, err := exec.Command("sh", "-c", `seq 800000 >"$0/log.new" && mv "$0/log.new" "$0/log"`, shared).CombinedOutput(); err != nil {
+		longer := exec.Command("sh", "-c", `seq 800000 >"$0/log.new" && mv "$0/log.new" "$0/log"`, shared)
+		if out, err := longer.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})

@@ -40,7 +40,9 @@ func TestLimitsAndMeter(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the drivers make control groups")
 	}
-	for program, pkg := range map[string]string{"mmdebstrap": "mmdebstrap", "crun": "crun", "qemu-system-x86_64": "qemu-system-x86"} {
+	for program, pkg := range map[string]string{
+		"mmdebstrap": "mmdebstrap", "crun": "crun", "qemu-system-x86_64": "qemu-system-x86",
+	} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}

@@ -116,7 +116,8 @@ func TestMissingThere(t *testing.T) {
 	h := e2e.New(t)
 	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+s.Config)
 	bin, dir := t.TempDir(), t.TempDir()
-	for _, p := range []string{"sh", "uname", "id", "cat", "wc", "mkdir", "chmod", "mv", "rm", "mount", "umount", "printenv", "unshare", "ip", "kill"} {
+	const programs = "sh uname id cat wc mkdir chmod mv rm mount umount printenv unshare ip kill"
+	for p := range strings.FieldsSeq(programs) {
 		path, err := exec.LookPath(p)
 		if err != nil {
 			t.Fatal(err)
@@ -162,7 +163,8 @@ cells:
 	if os.Getuid() == 0 && (crun.OK || crun.Reason != "not installed: crun" || strings.Join(crun.Programs, " ") != "crun") {
 		t.Errorf("crun there: %+v", crun)
 	}
-	if many := p.Available[2].Answer; os.Getuid() == 0 && (many.OK || !strings.Contains(many.Reason, "asks for 1000 CPUs")) {
+	many := p.Available[2].Answer
+	if os.Getuid() == 0 && (many.OK || !strings.Contains(many.Reason, "asks for 1000 CPUs")) {
 		t.Errorf("a thousand CPUs there: %+v", many)
 	}
 	found := ""

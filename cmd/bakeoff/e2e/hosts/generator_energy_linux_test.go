@@ -55,7 +55,8 @@ func metered(t *testing.T) (h e2e.Home, lab, files string) {
 	}
 	write(t, filepath.Join(files, "near"), "1000\n")
 	write(t, filepath.Join(files, "far"), "500000\n")
-	write(t, lab, strings.NewReplacer("DIR", dir, "NEAR", near, "FAR", far, "METER", meter, "FILES", files).Replace(meteredLab))
+	names := strings.NewReplacer("DIR", dir, "NEAR", near, "FAR", far, "METER", meter, "FILES", files)
+	write(t, lab, names.Replace(meteredLab))
 	return h, lab, files
 }
 
@@ -86,7 +87,9 @@ func TestGeneratorOnAnotherHostIsMetered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"generator-joules-per-request", "joules-per-request", "Counters of client, where load came from", ">power</th>"} {
+	for _, want := range []string{
+		"generator-joules-per-request", "joules-per-request", "Counters of client, where load came from", ">power</th>",
+	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -137,7 +140,8 @@ func bothEndsCounted(t *testing.T, folder string) (n int) {
 			continue
 		}
 		n++
-		if l.GeneratorBefore == nil || l.GeneratorAfter == nil || l.GeneratorAfter.CPU == nil || l.GeneratorAfter.ContextSwitches == nil {
+		after := l.GeneratorAfter
+		if l.GeneratorBefore == nil || after == nil || after.CPU == nil || after.ContextSwitches == nil {
 			t.Fatalf("%d/%d: the line lacks counters of the generator's host", l.Block, l.Position)
 		}
 		dir := filepath.Join(folder, store.RawDir, fmt.Sprintf("%d-%d-%s-%s", l.Block, l.Position, l.Contender, l.Cell))
@@ -151,7 +155,8 @@ func bothEndsCounted(t *testing.T, folder string) (n int) {
 			var raw wire.Span
 			readJSON(t, filepath.Join(dir, blob), &raw)
 			if in, kept := spentIn(want.line), spentIn(raw); in != want.joules || kept != want.joules {
-				t.Errorf("%s of %d/%d: %g J in the line, %g J in the file; the meter counted %g J", blob, l.Block, l.Position, in, kept, want.joules)
+				t.Errorf("%s of %d/%d: %g J in the line, %g J in the file; the meter counted %g J",
+					blob, l.Block, l.Position, in, kept, want.joules)
 			}
 		}
 	}
@@ -191,7 +196,8 @@ func costsOfBothEnds(t *testing.T, r analysis.Results, folder string) {
 		for _, x := range s.Samples {
 			seen[s.Metric]++
 			var work wire.Result
-			readJSON(t, filepath.Join(folder, store.RawDir, fmt.Sprintf("%d-%d-%s-%s", x.Block, x.Position, s.Contender, s.Cell), workload.Work), &work)
+			trial := fmt.Sprintf("%d-%d-%s-%s", x.Block, x.Position, s.Contender, s.Cell)
+			readJSON(t, filepath.Join(folder, store.RawDir, trial, workload.Work), &work)
 			requests := 0.0
 			for _, v := range work.Values {
 				if v.Metric == "requests" {
@@ -299,7 +305,8 @@ func TestGeneratorOnAnotherHostWithAMeterThatFails(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
 	}
-	if strings.Count(errs, "energy of client is unavailable: the meter ") != 1 || strings.Contains(errs, "energy of local") {
+	if strings.Count(errs, "energy of client is unavailable: the meter ") != 1 ||
+		strings.Contains(errs, "energy of local") {
 		t.Errorf("it is told as:\n%s", errs)
 	}
 	for _, s := range r.Summaries {
@@ -342,12 +349,17 @@ func TestGeneratorOnAnotherHostIsSaidToBeMetered(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 0 {
 		t.Fatalf("plan: exit code %d, %v\n%s%s", code, err, out, errs)
 	}
-	if len(v.Energy) != 2 || v.Energy[0].Host != "client" || v.Energy[0].Source == nil || *v.Energy[0].Source != "meter" || v.Energy[0].Ends[0] != "generator" ||
-		v.Energy[1].Host != "local" || v.Energy[1].Source == nil || *v.Energy[1].Source != "meter" || v.Energy[1].Ends[0] != "contenders" {
+	metered := func(i int, host, end string) bool {
+		e := v.Energy[i]
+		return e.Host == host && e.Source != nil && *e.Source == "meter" && e.Ends[0] == end
+	}
+	if len(v.Energy) != 2 || !metered(0, "client", "generator") || !metered(1, "local", "contenders") {
 		t.Errorf("plan --json: %+v", v.Energy)
 	}
 	out, errs, code = h.Bakeoff(t, 3*time.Minute, "plan", lab)
-	for _, want := range []string{"Energy of client, where load comes from: by its meter /", "Energy of local, where the contenders are: by its meter /"} {
+	for _, want := range []string{
+		"Energy of client, where load comes from: by its meter /", "Energy of local, where the contenders are: by its meter /",
+	} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("plan: exit code %d, and it lacks %q:\n%s%s", code, want, out, errs)
 		}
@@ -373,7 +385,8 @@ func TestGeneratorOnAnotherHostIsSaidToBeMetered(t *testing.T) {
 	}
 	for end, found := range map[string][]finding{"local": d.Machine, "client": d.Hosts[0].Machine} {
 		i := slices.IndexFunc(found, func(f finding) bool { return f.Name == "energy" })
-		if i < 0 || found[i].State != "missing" || !strings.Contains(found[i].Text, "/no-meter is no program there") || strings.Contains(found[i].Text, "load comes from here") != (end == "client") {
+		if i < 0 || found[i].State != "missing" || !strings.Contains(found[i].Text, "/no-meter is no program there") ||
+			strings.Contains(found[i].Text, "load comes from here") != (end == "client") {
 			t.Errorf("doctor of %s: %+v", end, found)
 		}
 	}

@@ -53,7 +53,8 @@ func TestGeneratorOnAnotherHostThatIsHeldBack(t *testing.T) {
 		seen++
 		told := false
 		for _, gate := range c.Gates {
-			told = told || gate.Name == "throttled" && strings.Contains(gate.Reason, "on the generator's host a quota held it back for ")
+			told = told || gate.Name == "throttled" &&
+				strings.Contains(gate.Reason, "on the generator's host a quota held it back for ")
 		}
 		if !told {
 			t.Errorf("%s at %s: gates %+v", c.Contender, c.Cell, c.Gates)

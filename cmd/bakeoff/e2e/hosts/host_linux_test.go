@@ -108,9 +108,10 @@ func TestRunOverSSH(t *testing.T) {
 	if len(r.Missing) > 0 {
 		t.Errorf("missing: %+v", r.Missing)
 	}
-	valid, void := blocks(t, journal)
+	valid, void, reasons := blocks(t, journal)
 	if valid != 4 || void != 1 {
-		t.Errorf("%d blocks count and %d are void, want 4 and the one with the cut\n%s", valid, void, progress.String())
+		t.Errorf("%d blocks count and %d are void because of %q, want 4 and the one with the cut\n%s",
+			valid, void, reasons, progress.String())
 	}
 	for _, comparison := range r.Comparisons {
 		differ := false
@@ -122,8 +123,9 @@ func TestRunOverSSH(t *testing.T) {
 			t.Errorf("%s: the host is a confounder: %v, and there is a warning: %v", comparison.Contender, differ, warned)
 		}
 	}
-	if b, err := os.ReadFile(filepath.Join(dir, "repairs")); err != nil || strings.Count(string(b), "repaired") != valid+void {
-		t.Errorf("repaired %q, %v; want once a block", b, err)
+	repairs, err := os.ReadFile(filepath.Join(dir, "repairs"))
+	if err != nil || strings.Count(string(repairs), "repaired") != valid+void {
+		t.Errorf("repaired %q, %v; want once a block", repairs, err)
 	}
 	if out, errs, code := h.Bakeoff(t, 3*time.Minute, "verify", filepath.Dir(journal)); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, out, errs)
@@ -136,8 +138,9 @@ func TestRunOverSSH(t *testing.T) {
 	}
 }
 
-// blocks counts those of a journal that count and those that are void.
-func blocks(t *testing.T, journal string) (valid, void int) {
+// blocks counts those of a journal that count and those that are void, and says
+// why the latter are.
+func blocks(t *testing.T, journal string) (valid, void int, reasons []string) {
 	t.Helper()
 	for _, l := range e2e.Journal(t, journal) {
 		switch {
@@ -145,9 +148,10 @@ func blocks(t *testing.T, journal string) (valid, void int) {
 			valid++
 		case l.Type == store.LineBlock:
 			void++
+			reasons = append(reasons, l.Reason)
 		}
 	}
-	return valid, void
+	return valid, void, reasons
 }
 
 // What a killed run left on another machine is found by clean, without the

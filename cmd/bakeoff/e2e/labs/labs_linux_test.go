@@ -54,7 +54,9 @@ func TestLabs(t *testing.T) {
 				t.Errorf("exit code %d after %d blocks with %d cells missing", code, r.Blocks, len(r.Missing))
 			}
 			lacks := func(contender, cell string) bool {
-				return slices.ContainsFunc(r.Missing, func(m analysis.Missing) bool { return m.Contender == contender && m.Cell == cell })
+				return slices.ContainsFunc(r.Missing, func(m analysis.Missing) bool {
+					return m.Contender == contender && m.Cell == cell
+				})
 			}
 			for _, c := range r.Contenders {
 				for _, cell := range r.Cells {

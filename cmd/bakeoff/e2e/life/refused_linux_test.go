@@ -27,7 +27,11 @@ func TestPlanEndsAsRunDoes(t *testing.T) {
 		t.Skip("needs root: the driver host makes control groups")
 	}
 	h := e2e.New(t)
-	const tail = "baseline: host\ncells:\n  - {name: sha, workload: crypto, params: {algorithm: sha256, time: 20ms}, primary: true}\ndesign: {blocks: 1}\n"
+	const tail = `baseline: host
+cells:
+  - {name: sha, workload: crypto, params: {algorithm: sha256, time: 20ms}, primary: true}
+design: {blocks: 1}
+`
 	for _, tt := range []struct {
 		name, contenders, said string
 		code                   int
@@ -41,13 +45,15 @@ func TestPlanEndsAsRunDoes(t *testing.T) {
 			"its volumes (disk.yaml:5:42) take 9000TiB below ", exitFailed},
 	} {
 		lab := filepath.Join(h.Dir, tt.name+".yaml")
-		if err := os.WriteFile(lab, []byte("schema: bakeoff/lab/v1\nname: "+tt.name+"\ncontenders:\n"+tt.contenders+tail), 0o644); err != nil {
+		text := "schema: bakeoff/lab/v1\nname: " + tt.name + "\ncontenders:\n" + tt.contenders + tail
+		if err := os.WriteFile(lab, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		runs := filepath.Join(h.Dir, "runs-"+tt.name)
 		for _, args := range [][]string{{"plan", lab}, {"run", lab, "--out", runs}} {
 			out, errs, code := h.Bakeoff(t, 3*time.Minute, args...)
-			if said := strings.Join(strings.Fields(out+errs), " "); code != tt.code || args[0] == "run" && !strings.Contains(said, tt.said) {
+			said := strings.Join(strings.Fields(out+errs), " ")
+			if code != tt.code || args[0] == "run" && !strings.Contains(said, tt.said) {
 				t.Errorf("%s %s: exit code %d, want %d and %q\n%s%s", args[0], tt.name, code, tt.code, tt.said, out, errs)
 			}
 		}

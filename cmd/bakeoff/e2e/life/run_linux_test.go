@@ -192,11 +192,12 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 		h.LeavesNothing(t)
 	}()
 	folder := filepath.Dir(e2e.WaitForTrials(t, h.Dir, 1))
-	if out, errs, code := h.Bakeoff(t, 3*time.Minute, "report", folder); code != 1 || !strings.Contains(errs, "is going on") {
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "report", folder)
+	if code != 1 || !strings.Contains(errs, "is going on") {
 		t.Errorf("report of a run that is going on: exit code %d\n%s%s", code, out, errs)
 	}
 	pid := c.Process.Pid
-	out, errs, code := h.Bakeoff(t, 3*time.Minute, "clean", "--dry-run")
+	out, errs, code = h.Bakeoff(t, 3*time.Minute, "clean", "--dry-run")
 	if code != 1 || out != "" || !strings.Contains(errs, fmt.Sprintf("process %d measures on this host", pid)) {
 		t.Errorf("clean --dry-run while a run is going on: exit code %d\n%s%s", code, out, errs)
 	}
@@ -302,7 +303,8 @@ func TestTheFolderIsTakenAway(t *testing.T) {
 	}
 	time.AfterFunc(3*time.Minute, func() { c.Process.Kill() })
 	_ = c.Wait() // its code tells
-	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(errs.String(), "is gone: somebody moved or removed it") {
+	code := c.ProcessState.ExitCode()
+	if code != 1 || !strings.Contains(errs.String(), "is gone: somebody moved or removed it") {
 		t.Errorf("exit code %d\n%s", code, errs.String())
 	}
 	h.LeavesNothing(t)
@@ -337,7 +339,8 @@ func TestInterruptedAndResumed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if code := c.ProcessState.ExitCode(); code != tt.want || !strings.Contains(errs.String(), "interrupted; bakeoff run --resume "+relative+" goes on with it") {
+			want := "interrupted; bakeoff run --resume " + relative + " goes on with it"
+			if code := c.ProcessState.ExitCode(); code != tt.want || !strings.Contains(errs.String(), want) {
 				t.Errorf("exit code %d, want %d\n%s%s", code, tt.want, out.String(), errs.String())
 			}
 			if _, err := os.Stat(filepath.Join(folder, filepath.FromSlash(store.ReportFile))); err != nil {
