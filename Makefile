@@ -1,9 +1,9 @@
-# make run    installs what is missing, builds, runs examples/quick, says where the page is
-# make test   installs what is missing, passes every test with the real tools
-# make check  what every commit passes: format, vet, staticcheck, wings, race tests, cross-builds
-# make gvisor builds gVisor's runsc, which Debian does not have, for the driver gvisor
-# make docs   writes docs/reference anew from the program's own descriptions
-# make install  puts programs, manual pages and completions below PREFIX
+# make run      install what is missing, build, run examples/quick, print where the page is
+# make test     install what is missing, run every test with the real tools
+# make check    what every commit must pass: format, vet, staticcheck, wings, race tests, cross-builds
+# make gvisor   build gVisor's runsc, which Debian does not have, for the driver gvisor
+# make docs     generate docs/reference from the program's own descriptions
+# make install  install programs, manual pages and completions below PREFIX
 GO ?= go
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -16,8 +16,8 @@ build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bakeoff ./cmd/bakeoff
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bakeoff-agent ./cmd/bakeoff-agent
 
-# Without root most technologies cannot be used, so run asks sudo for it. What
-# root wrote is given back to whoever called.
+# Most technologies need root, so run uses sudo. Files that root wrote are then given to
+# the calling user.
 run:
 	./setup.sh run
 	@$(MAKE) --no-print-directory build
@@ -66,8 +66,8 @@ race:
 cross:
 	@for p in $(PLATFORMS); do echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 $(GO) build ./... || exit 1; done
 
-# gvisor builds runsc, which Debian does not have, into bakeoff's cache: a few
-# minutes, 30 MB. It needs a Go of the releases that gVisor knows the inside of.
+# gvisor builds runsc, which Debian does not have, into bakeoff's cache: a few minutes,
+# 30 MB. It needs one of the Go releases whose internals gVisor supports.
 GVISOR = v0.0.0-20250205023644-9414b50a5633
 GVISOR_GO = go1.24.11
 BAKEOFF_CACHE ?= /var/cache/bakeoff
@@ -92,8 +92,8 @@ install: build
 clean:
 	rm -f bakeoff bakeoff-agent
 
-# bench-statistics prints the operating characteristics of the verdicts: half
-# an hour on two cores; REPLAYS=1000 for a glance.
+# bench-statistics prints the operating characteristics of the verdicts: half an hour on
+# two cores; use REPLAYS=1000 for a quick look.
 .PHONY: bench-statistics
 REPLAYS ?= 20000
 bench-statistics:

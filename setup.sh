@@ -1,19 +1,19 @@
 #!/bin/sh
-# setup.sh installs the Debian or Ubuntu packages that bakeoff drives.
+# setup.sh installs the Debian or Ubuntu packages that bakeoff uses.
 #
-#   ./setup.sh run          what `bakeoff run examples/quick` needs
-#   ./setup.sh technologies what examples/technologies can use beside it
-#   ./setup.sh run test     … and what the tests need beside it
-#   ./setup.sh check        what `make check` needs (the race detector's C compiler)
-#   ./setup.sh -n run       only say what is missing
+#   ./setup.sh run          packages for `bakeoff run examples/quick`
+#   ./setup.sh technologies additional packages for examples/technologies
+#   ./setup.sh run test     packages for run, and additional packages for the tests
+#   ./setup.sh check        packages for `make check` (the race detector's C compiler)
+#   ./setup.sh -n run       only print what is missing
 #
-# It installs what is missing and nothing else, says what and why before it
-# does, starts no service, and asks for root (sudo) once and only when there
-# is something to install.
+# It prints what it installs and why before it does so, installs only what is
+# missing, starts no service, and asks for root (sudo) once, and only if there is
+# something to install.
 set -eu
 
-# group|package|why. A ? before the package: go on without it where the
-# system does not have it.
+# group|package|why. A ? before the package means that it is optional: continue
+# without it if the system does not provide it.
 packages() {
 	cat <<-'LIST'
 	run|qemu-system-x86|driver qemu: the virtual machines microvm and q35
@@ -21,46 +21,46 @@ packages() {
 	run|crun|driver oci: containers by crun
 	run|runc|driver oci: containers by runc
 	run|bubblewrap|driver bwrap: sandboxes without a daemon
-	run|mmdebstrap|makes the Debian root images of every environment
-	run|debian-archive-keyring|proves that the packages in those images are Debian's
-	run|e2fsprogs|makes the ext4 images of volumes and of virtual machines
+	run|mmdebstrap|builds the Debian root images of every environment
+	run|debian-archive-keyring|verifies the Debian packages in those images
+	run|e2fsprogs|creates the ext4 images of volumes and of virtual machines
 	run|mount|mounts volumes through loop devices
-	run|iproute2|the experiment's network: a namespace and a bridge of its own
-	run|procps|ends what is left of an environment (kill), which the smallest systems lack
-	run|openssh-client|drives other machines, with the configuration that the user has
-	test|openssh-server|another machine on the loopback, for the tests of the way over SSH
+	run|iproute2|the experiment's network: a namespace with its own bridge
+	run|procps|ends leftover processes of an environment (kill); the smallest systems lack it
+	run|openssh-client|reaches other machines, with the configuration of the user
+	test|openssh-server|another machine on the loopback interface, for the tests over SSH
 	run|nginx|workload http on the bare host: the packaged server, never started as a service
 	technologies|docker.io|driver docker: containers by Docker's engine
-	technologies|?docker-cli|the command docker, where it has a package of its own (Debian 13)
+	technologies|?docker-cli|the command docker, where it is a separate package (Debian 13)
 	technologies|podman|driver podman: containers by an engine without a daemon
 	technologies|lxc|driver lxc: containers by LXC
 	technologies|systemd-container|driver nspawn: containers by systemd-nspawn
-	test|docker.io|the same, with an engine that the test starts itself
-	test|?docker-cli|the same
-	test|podman|the same
-	test|lxc|driver lxc, in the tests, too
-	test|systemd-container|driver nspawn, in the tests, too
-	test|ovmf|driver qemu: machines that start by UEFI
-	test|seabios|driver qemu: machines that start by a BIOS
-	test|?chromium|looks at the page as a browser does: without JavaScript, narrow, dark, printed
-	test|zfs-fuse|volumes with ZFS where the kernel has none (backing file:zfs)
+	test|docker.io|driver docker, in the tests: an engine that the test starts itself
+	test|?docker-cli|the command docker, in the tests
+	test|podman|driver podman, in the tests
+	test|lxc|driver lxc, in the tests
+	test|systemd-container|driver nspawn, in the tests
+	test|ovmf|driver qemu: machines that boot by UEFI
+	test|seabios|driver qemu: machines that boot by a BIOS
+	test|?chromium|renders the page as a browser does: without JavaScript, narrow, dark, printed
+	test|zfs-fuse|volumes with ZFS where the kernel has no ZFS (backing file:zfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
 	test|zstd|compress-estimate: every level of zstd, as ZFS and btrfs compress
-	test|wrk|tool wrk, and what the load generator in bakeoff-agent is held against
+	test|wrk|tool wrk, and the reference for the load generator in bakeoff-agent
 	test|postgresql|tool pgbench and workload cms: the database, never started as a service
-	test|siege|tool siege: users that ask for a page
-	test|davical|workload cms: the web application that is under load, with its PHP libraries
+	test|siege|tool siege: users that request a page
+	test|davical|workload cms: the web application under load, with its PHP libraries
 	test|php-fpm|workload cms: runs that application, never started as a service
-	test|php-pgsql|workload cms: its way to the database
+	test|php-pgsql|workload cms: its connection to the database
 	test|sysbench|tool sysbench: the CPU and memory tests as the platform ships them
-	test|bonnie++|tool bonnie: one pass over a big file and many small ones
+	test|bonnie++|tool bonnie: one pass over a large file and many small ones
 	test|fio|tool fio: reads and writes of one file
 	test|openssl|tool openssl: the speed of a hash or a cipher
 	test|busybox-static|programs without libraries for the tests of roots and RAM disks
 	test|cpio|reads the RAM disks that the tests write
-	test|strace|sees which system calls a trial makes
+	test|strace|shows which system calls a trial makes
 	check|gcc|the race detector of go test -race
-	check|libc6-dev|the same
+	check|libc6-dev|C headers for the race detector
 	LIST
 }
 
@@ -71,7 +71,7 @@ only_say=no
 if [ "${1:-}" = -n ]; then only_say=yes; shift; fi
 [ $# -gt 0 ] || set -- run
 for group; do
-	packages | grep -q "^$group|" || die "no group $group; there are run, technologies, test and check"
+	packages | grep -q "^$group|" || die "unknown group $group; use run, technologies, test or check"
 done
 
 wanted() {
@@ -82,8 +82,8 @@ installed() {
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# available tells whether apt could install a package. Ubuntu's chromium is an
-# empty package that calls for snap, which test machines do not have.
+# available reports whether apt could install a package. Ubuntu's chromium is an
+# empty package that requires snap, which test machines do not have.
 available() {
 	case "$(apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p')" in
 	'' | '(none)' | *snap*) return 1 ;;
@@ -91,13 +91,13 @@ available() {
 }
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-	say "this is not Debian or Ubuntu. bakeoff drives these programs where they are installed:"
+	say "this is not Debian or Ubuntu. bakeoff uses these programs; install them by other means:"
 	wanted "$@" | sed 's/^?//; s/|/: /; s/^/  /'
-	say "bakeoff doctor says which of them it found"
+	say "then run: bakeoff doctor"
 	exit 0
 fi
 
-# lists tells whether apt knows what there is.
+# lists reports whether apt has its package lists.
 lists() {
 	for list in /var/lib/apt/lists/*_Packages*; do
 		[ ! -e "$list" ] || return 0
@@ -105,7 +105,7 @@ lists() {
 	return 1
 }
 
-# What this system does not have, and does without, is not missing.
+# An optional package that this system does not provide is not missing.
 foregone() {
 	[ "$1" != "${1#\?}" ] && lists && ! available "${1#\?}"
 }
@@ -124,19 +124,19 @@ wanted "$@" | while IFS='|' read -r package why; do
 done
 [ "$only_say" = no ] || exit 0
 
-# One question for root, for the whole of it.
+# Ask for root once, for the whole script.
 if [ "$(id -u)" != 0 ]; then
 	command -v sudo >/dev/null ||
-		die "needs root and there is no sudo. As root: apt-get install --no-install-recommends$(printf ' %s' $missing | tr -d '?')"
+		die "root is required and sudo is not installed. Run as root: apt-get install --no-install-recommends$(printf ' %s' $missing | tr -d '?')"
 	if [ -t 0 ]; then
 		exec sudo sh "$0" "$@"
 	fi
-	sudo -n true || die "sudo wants a password and there is no terminal to ask on"
+	sudo -n true || die "sudo requires a password and there is no terminal; run $0 on a terminal or as root"
 	exec sudo -n sh "$0" "$@"
 fi
 
-# Debian starts a server when it is installed. A policy that forbids it stands
-# for as long as this script runs, unless the machine has one of its own.
+# Debian starts a server when it is installed. A policy forbids this while the
+# script runs, unless the machine has its own policy.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
 	trap 'rm -f "$policy"' EXIT
@@ -152,13 +152,13 @@ apt() {
 	apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 "$@" </dev/null
 }
 
-# The lists are fetched when a package is not in them, or is there in a
-# version that the mirror has no more.
+# The lists are fetched if a package is not in them, or if the mirror no longer has
+# the version in them.
 update() {
-	say "fetching the lists of packages"
+	say "fetching the package lists"
 	for wait in 2 8 0; do
 		apt update && return 0
-		say "apt-get update failed; once more in $wait s"
+		say "apt-get update failed; trying again in $wait s"
 		sleep "$wait"
 	done
 	die "apt-get update failed; see above"
@@ -172,9 +172,9 @@ for package in $missing; do
 	if available "${package#\?}"; then
 		names="$names ${package#\?}"
 	elif [ "$package" != "${package#\?}" ]; then
-		say "${package#\?} is not to be had as a package here; going on without it"
+		say "no package ${package#\?} on this system; continuing without it"
 	else
-		die "$package is not to be had here: enable Debian's main or Ubuntu's universe in /etc/apt/sources.list"
+		die "no package $package: enable Debian's main or Ubuntu's universe in /etc/apt/sources.list"
 	fi
 done
 [ -n "$names" ] || exit 0

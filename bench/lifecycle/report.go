@@ -73,5 +73,5 @@ func verdict(r, d stats.Estimate) string {
 	case r.Lo > mostTimes && d.Lo > mostMore:
 		return "not met"
 	}
-	return "undecided"
+	return "inconclusive"
 }
