@@ -237,7 +237,7 @@ func (e *Env) Netns() string { return path.Join("/run/netns", netns.Own(e.Spec.L
 func (e *Env) Volumes(ctx context.Context) (map[string]string, error) {
 	at := map[string]string{}
 	for _, v := range e.Spec.Volumes {
-		dir, err := volume.MountIn(ctx, e.Host, e.within(), e.Spec.Dir, v)
+		dir, err := volume.Mount(ctx, e.Host, e.within(), e.Spec.Dir, v)
 		if err != nil {
 			return nil, err
 		}

@@ -33,12 +33,6 @@ func (v Version) String() string {
 	return s
 }
 
-// Event is something that QEMU tells unasked: "SHUTDOWN", "GUEST_PANICKED".
-type Event struct {
-	Name string          `json:"event"`
-	Data json.RawMessage `json:"data"`
-}
-
 // Error is QEMU's refusal of a command.
 type Error struct {
 	Class string `json:"class"`
@@ -55,7 +49,6 @@ var ErrClosed = errors.New("the monitor's connection has ended")
 type Client struct {
 	rw      io.ReadWriteCloser
 	version Version
-	onEvent func(Event)
 
 	wmu sync.Mutex
 
@@ -77,15 +70,12 @@ type message struct {
 	ID     *int            `json:"id"`
 	Return json.RawMessage `json:"return"`
 	Error  *Error          `json:"error"`
-	Event  string          `json:"event"`
-	Data   json.RawMessage `json:"data"`
 }
 
 // New greets the monitor at the other end of rw, which it owns, and leaves
-// its negotiation mode. onEvent, when not nil, is called for every event, in
-// order, and must not wait for commands of this client.
-func New(ctx context.Context, rw io.ReadWriteCloser, onEvent func(Event)) (*Client, error) {
-	c := &Client{rw: rw, onEvent: onEvent, waiting: map[int]chan message{}, done: make(chan struct{})}
+// its negotiation mode. Events of the monitor are ignored.
+func New(ctx context.Context, rw io.ReadWriteCloser) (*Client, error) {
+	c := &Client{rw: rw, waiting: map[int]chan message{}, done: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { rw.Close() })
 	defer stop()
 	in := bufio.NewReaderSize(rw, 4<<10)
@@ -118,9 +108,6 @@ func first(errs ...error) error {
 
 // Version returns QEMU's version.
 func (c *Client) Version() Version { return c.version }
-
-// Done is closed when the connection has ended.
-func (c *Client) Done() <-chan struct{} { return c.done }
 
 // Close ends the connection; the machine goes on.
 func (c *Client) Close() error { return c.rw.Close() }
@@ -179,7 +166,7 @@ func (c *Client) write(id int, command string, arguments any) error {
 	return err
 }
 
-// read hands out answers and events until the connection ends.
+// read hands out answers until the connection ends.
 func (c *Client) read(in *bufio.Reader) {
 	defer close(c.done)
 	for {
@@ -194,17 +181,15 @@ func (c *Client) read(in *bufio.Reader) {
 			c.mu.Unlock()
 			return
 		}
-		switch {
-		case m.Event != "" && c.onEvent != nil:
-			c.onEvent(Event{m.Event, m.Data})
-		case m.ID != nil:
-			c.mu.Lock()
-			if ch := c.waiting[*m.ID]; ch != nil {
-				delete(c.waiting, *m.ID) // a second answer goes nowhere
-				ch <- m
-			}
-			c.mu.Unlock()
+		if m.ID == nil {
+			continue // an event
 		}
+		c.mu.Lock()
+		if ch := c.waiting[*m.ID]; ch != nil {
+			delete(c.waiting, *m.ID) // a second answer goes nowhere
+			ch <- m
+		}
+		c.mu.Unlock()
 	}
 }
 

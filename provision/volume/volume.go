@@ -39,18 +39,13 @@ const DiskLabel = "bakeoff"
 // Backings lists the backings that Mount can give.
 func Backings() []string { return []string{Dir, Disk, Btrfs, Ext4, ZFS, Tmpfs} }
 
-// Mount makes v below dir, the environment's own directory on the host, and
-// returns where it is mounted. Close removes it.
+// Mount creates v below dir, the environment's own directory on the host, and
+// returns where it is mounted. Close removes it. A file system that is a daemon
+// is started through within, the host from inside an environment's control
+// group, so that the environment pays for it.
 //
 // A volume for which there is no room is an error of kind fault.Unsupported.
-func Mount(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (string, error) {
-	return MountIn(ctx, host, host, dir, v)
-}
-
-// MountIn is Mount, and starts what has to run for the volume through within:
-// the host from inside an environment's control group, so that a file system
-// that is a daemon spends what is its environment's.
-func MountIn(ctx context.Context, host, within conn.Conn, dir string, v driver.Volume) (string, error) {
+func Mount(ctx context.Context, host, within conn.Conn, dir string, v driver.Volume) (string, error) {
 	op := fmt.Sprintf("volume %s (%s)", v.Path, v.Backing)
 	if err := Check(v); err != nil {
 		return "", err

@@ -68,7 +68,7 @@ func TestBackings(t *testing.T) {
 				size = 160 * unit.MiB // less they do not take
 			}
 			dir := t.TempDir()
-			at, err := Mount(ctx, host, dir, driver.Volume{Path: "/data", Backing: backing, Size: size})
+			at, err := Mount(ctx, host, host, dir, driver.Volume{Path: "/data", Backing: backing, Size: size})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestPropertiesHoldAndWhatIsLeftIsFound(t *testing.T) {
 			needs(t, c.backing)
 			dir := t.TempDir()
 			v := driver.Volume{Path: "/data", Backing: c.backing, Size: 160 * unit.MiB, Properties: map[string]string{"compression": c.compression}}
-			at, err := Mount(ctx, host, dir, v)
+			at, err := Mount(ctx, host, host, dir, v)
 			defer Close(context.WithoutCancel(ctx), host, dir)
 			if err != nil {
 				t.Fatal(err)

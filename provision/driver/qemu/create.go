@@ -220,7 +220,7 @@ func (in *Instance) describe(ctx context.Context, m machine, o options) error {
 	if err != nil {
 		return err
 	}
-	monitor, err := qmp.New(ctx, rw, nil)
+	monitor, err := qmp.New(ctx, rw)
 	if err != nil {
 		return err
 	}
