@@ -118,7 +118,7 @@ func (b *Box) boot(ctx context.Context, to string) (out Booted, err error) {
 	out.ID = now.Boot
 	why := ""
 	if out.Same, why = b.hardware.Same(now.Hardware); out.Same == "" {
-		return out, fault.New(fault.Unsupported, "what came up is not known to be the same machine: %s (was %s, is %s)", why, identity(*b.hardware), identity(now.Hardware))
+		return out, fault.New(fault.Unsupported, "cannot confirm that the same machine came up: %s (was %s, is %s)", why, identity(*b.hardware), identity(now.Hardware))
 	}
 	known, named, err := b.recognise(ctx, to)
 	out.Named = named
@@ -196,9 +196,9 @@ func (b *Box) restart(ctx context.Context, before channel.Machine) error {
 		select {
 		case <-ctx.Done():
 			if err == nil {
-				err = fault.New(fault.Lab, "it answers, and has not rebooted")
+				err = fault.New(fault.Lab, "it answers but has not rebooted")
 			}
-			return fault.Wrap(fault.Lab, fmt.Sprintf("it did not come up anew within %v", time.Since(began).Round(time.Second)), err)
+			return fault.Wrap(fault.Lab, fmt.Sprintf("it did not come up again within %v", time.Since(began).Round(time.Second)), err)
 		case <-time.After(b.pause()):
 		}
 	}
@@ -235,14 +235,14 @@ func (b *Box) recognise(ctx context.Context, to string) (known system.System, na
 	case told && strings.Contains(named, want):
 		return known, named, nil
 	case told:
-		return nil, named, fault.New(fault.Lab, "the wrong system came up: it names itself %q, expected was a name with %q", named, want)
+		return nil, named, fault.New(fault.Lab, "the wrong system came up: expected a name with %[2]q (got %[1]q)", named, want)
 	case fp.Facts["system"] == to, id.Release["ID"] == to, known != nil && known.Doc().Name == to:
 		return known, named, nil
 	case ierr != nil:
-		return nil, named, fault.Op("which system came up is not known", ierr)
+		return nil, named, fault.Op("cannot identify the system that came up", ierr)
 	}
-	return nil, named, fault.WithFix(fault.New(fault.Lab, "the wrong system came up: it names itself %q", named),
-		"where it is the right one, write expect: {"+to+": …} with a text out of that name")
+	return nil, named, fault.WithFix(fault.New(fault.Lab, "the wrong system came up (it reports %q)", named),
+		"if this is the right system, write expect: {"+to+": …} with a part of that name")
 }
 
 // fingerprint asks the agent what the system names itself.
@@ -253,7 +253,7 @@ func (b *Box) fingerprint(ctx context.Context) (probe.Fingerprint, error) {
 		err = json.Unmarshal(bytes.TrimSpace(out), &fp)
 	}
 	if err != nil {
-		return fp, fault.Wrap(fault.Lab, "what came up cannot be asked for its name", err)
+		return fp, fault.Wrap(fault.Lab, "cannot ask the system for its name", err)
 	}
 	return fp, nil
 }

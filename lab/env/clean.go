@@ -89,7 +89,7 @@ func (c Cleaner) reap(ctx context.Context, r Lease, dryRun bool) ([]string, erro
 	} else {
 		i := slices.IndexFunc(c.Drivers, func(d driver.Driver) bool { return d.Doc().Name == r.Driver })
 		if i < 0 {
-			return nil, fault.New(fault.Unsupported, "lease %s is of the driver %q, which this program does not have", r.Label, r.Driver)
+			return nil, fault.New(fault.Unsupported, "lease %s belongs to driver %q, which this program does not have", r.Label, r.Driver)
 		}
 		var err error
 		left, err = c.Drivers[i].Reap(ctx, c.Host, driver.Leftover{Label: r.Label, Dir: r.Dir}, dryRun)
@@ -168,13 +168,13 @@ func decode(b []byte, stateDir string) (Lease, error) {
 		return r, fmt.Errorf("schema is %q, this program reads %q", r.Schema, LeaseSchema)
 	}
 	if r.Label == "" || strings.ContainsAny(r.Label, "/ \n") || strings.HasPrefix(r.Label, ".") {
-		return r, fmt.Errorf("label %q is not one", r.Label)
+		return r, fmt.Errorf("label %q is not valid", r.Label)
 	}
 	if r.Network == "" && r.Dir != filepath.Join(stateDir, envDir, r.Label) {
-		return r, fmt.Errorf("directory %q is not the lease's own", r.Dir)
+		return r, fmt.Errorf("directory %q does not belong to the lease", r.Dir)
 	}
 	if r.Network != "" && (r.Dir != "" || !strings.HasPrefix(r.Network, "bo-")) {
-		return r, fmt.Errorf("network %q is not one of this program's", r.Network)
+		return r, fmt.Errorf("network %q does not belong to bakeoff", r.Network)
 	}
 	return r, nil
 }

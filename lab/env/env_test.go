@@ -107,7 +107,7 @@ func TestOpenWithoutAStateFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), Config{StateDir: filepath.Join(file, "state"), Host: local.Conn{}}, nil)
-	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "BAKEOFF_STATE names another one") {
+	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "set BAKEOFF_STATE to another folder") {
 		t.Errorf("Open below a file: %v", err)
 	}
 }

@@ -45,4 +45,4 @@ func layoutOf(m Machine) (Layout, error) {
 	return Layout{CPUs: cpus}, err
 }
 
-var errNoCPU = errors.New("the system names no CPU that this process may use")
+var errNoCPU = errors.New("the system reports no CPU that this process may use")

@@ -78,11 +78,11 @@ func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Manager, e
 
 // noState is the error of a state folder that cannot be made.
 func noState(cfg Config, err error) error {
-	err = fault.Wrap(fault.Lab, "env: the folder for leases cannot be made", err)
+	err = fault.Wrap(fault.Lab, "env: cannot create the folder for leases", err)
 	if cfg.Name != LocalHost {
 		return err
 	}
-	return fault.WithFix(err, "BAKEOFF_STATE names another one")
+	return fault.WithFix(err, "set BAKEOFF_STATE to another folder")
 }
 
 func (m *Manager) open(ctx context.Context, drivers []driver.Driver) error {
@@ -93,7 +93,7 @@ func (m *Manager) open(ctx context.Context, drivers []driver.Driver) error {
 	}
 	for _, f := range left {
 		if len(f.Left) > 0 {
-			m.say("removed what %s (%s) of an earlier run left behind", f.Lease.Name, f.Lease.Driver)
+			m.say("removed the leftovers of %s (%s) from an earlier run", f.Lease.Name, f.Lease.Driver)
 		}
 	}
 	tag := make([]byte, 3)

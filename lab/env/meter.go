@@ -35,8 +35,8 @@ func readMeter(ctx context.Context, host conn.Conn, argv []string) (*float64, er
 	text := strings.TrimSpace(string(out.text))
 	j, err := strconv.ParseFloat(text, 64)
 	if err != nil || out.over || math.IsNaN(j) || math.IsInf(j, 0) || j < 0 {
-		return nil, fault.WithFix(fault.New(fault.Lab, "%s prints %q, which is no reading", op, text),
-			"let it print one number, the joules since some moment in the past, as 12345.6")
+		return nil, fault.WithFix(fault.New(fault.Lab, "%s must print one number (got %q)", op, text),
+			"print the joules since a fixed moment in the past, such as 12345.6")
 	}
 	return &j, nil
 }

@@ -19,7 +19,7 @@ import (
 // there. What it is made of is named by the image's digest.
 func (m *Manager) ship(ctx context.Context, img driver.Image) (driver.Image, error) {
 	if !digestForm.MatchString(img.Digest) {
-		return img, fault.New(fault.Lab, "image %s has the digest %q, which is none", img.Ref, img.Digest)
+		return img, fault.New(fault.Lab, "image %s has an invalid digest: %q", img.Ref, img.Digest)
 	}
 	shelf := filepath.Join(m.cfg.CacheDir, "image", "shipped-"+img.Digest[len("sha256:"):])
 	for _, part := range []struct {
@@ -46,8 +46,8 @@ func (m *Manager) alike() error {
 		return nil
 	}
 	if arch := there.Machine().GOARCH; arch != runtime.GOARCH {
-		return fault.WithFix(fault.New(fault.Unsupported, "images are made for %s here, and %s is %s", runtime.GOARCH, m.cfg.Name, arch),
-			"run bakeoff on a machine of that architecture")
+		return fault.WithFix(fault.New(fault.Unsupported, "this machine builds images for %s, but %s is %s", runtime.GOARCH, m.cfg.Name, arch),
+			"run bakeoff on a machine with that architecture")
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func TestTuningThatADriverDoesNotTake(t *testing.T) {
 	src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: oci, image: debian:bookworm, tuning: {net.core.somaxconn: \"16\"}}\n" +
 		"  - name: b\n    driver: oci\n    image: debian:bookworm\n    tuning:\n      kernel.sched_child_runs_first: \"1\"\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
 	_, err := Parse("lab.yaml", []byte(src), cat, "")
-	want := "lab.yaml:9:7: driver oci: tuning kernel.sched_child_runs_first: the kernel is shared; it takes net.*"
+	want := "lab.yaml:9:7: driver oci: tuning kernel.sched_child_runs_first: the kernel is shared; use net.*"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

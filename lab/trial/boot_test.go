@@ -254,7 +254,7 @@ func TestTheWrongSystemComesUp(t *testing.T) {
 	}
 	for _, kind := range []string{store.LineBoot, store.LineBlock} {
 		if count(lines, func(l store.Line) bool {
-			return l.Type == kind && l.Status == store.Void && strings.Contains(l.Reason, `names itself "System three`)
+			return l.Type == kind && l.Status == store.Void && strings.Contains(l.Reason, `(got "System three`)
 		}) != 1 {
 			t.Errorf("no %s says which system came up instead", kind)
 		}
@@ -279,10 +279,10 @@ func TestABootThatFails(t *testing.T) {
 	}{
 		"the switch is refused": {func(_ *rack, h *manifest.Host) { h.Switch = map[string][]string{"two": {"absent"}} }, "switch", fault.Lab},
 		"no such system":        {func(_ *rack, h *manifest.Host) { h.Switch = nil }, "no system", fault.Unsupported},
-		"it does not come back": {func(r *rack, _ *manifest.Host) { r.looks = 1 << 30 }, "did not come up anew", fault.Lab},
+		"it does not come back": {func(r *rack, _ *manifest.Host) { r.looks = 1 << 30 }, "did not come up again", fault.Lab},
 		"it does not go down":   {func(_ *rack, h *manifest.Host) { h.Reboot = []string{"next", "two"} }, "has not rebooted", fault.Lab},
 		"nothing tells it":      {func(r *rack, _ *manifest.Host) { r.up = func(_ int, next string) (string, string) { return next, "" } }, "neither", fault.Unsupported},
-		"nobody knows the name": {func(_ *rack, h *manifest.Host) { h.Expect = nil }, "not known", fault.Lab},
+		"nobody knows the name": {func(_ *rack, h *manifest.Host) { h.Expect = nil }, "cannot identify", fault.Lab},
 	} {
 		r := newRack(t)
 		h := manifest.Host{Switch: map[string][]string{"two": {"next", "two"}}, Expect: map[string]string{"two": "System two"}}

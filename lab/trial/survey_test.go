@@ -97,7 +97,7 @@ func TestLookAtContenders(t *testing.T) {
 		{"a property that no such file system has", "{name: x, driver: strict, volumes: {/d: {backing: \"file:btrfs\", size: 200MiB, properties: {recordsize: 8k}}}}",
 			"volume /d: file:btrfs has no property \"recordsize\"; there are compression, force"},
 		{"a disk that is not ours", "{name: x, driver: strict, volumes: {/d: {backing: disk, device: /dev/no-such-disk}}}",
-			"volume /d (lab.yaml:5:40): /dev/no-such-disk: it has no file system labelled bakeoff, so it is not touched; if everything on it may be lost: mkfs.ext4 -L bakeoff /dev/no-such-disk"},
+			"volume /d (lab.yaml:5:40): /dev/no-such-disk: it has no file system with the label bakeoff, so bakeoff does not use it; if nothing on it is needed, run mkfs.ext4 -L bakeoff /dev/no-such-disk"},
 	} {
 		s := look(t, base+"  - "+tt.contender+"\n", diceCell)
 		a := s.Answers[slices.IndexFunc(s.Answers, func(a Availability) bool { return a.Contender == "x" })].Answer
@@ -183,7 +183,7 @@ func TestLookAtUplinks(t *testing.T) {
 		t.Errorf("nobody needs the other end: %q", s.Unmet)
 	}
 	s := look(t, both, "  - {name: one, workload: paired, primary: true}\n"+hosts)
-	if len(s.Unmet) != 2 || !strings.HasPrefix(s.Unmet[0], "host box: uplink no-such-link: ") || !strings.HasPrefix(s.Unmet[1], "host local: uplink lo: it has the address 127.") {
+	if len(s.Unmet) != 2 || !strings.HasPrefix(s.Unmet[0], "host box: uplink no-such-link: ") || !strings.HasPrefix(s.Unmet[1], "host local: uplink lo has the address 127.") {
 		t.Errorf("%q", s.Unmet)
 	}
 	if err := s.Refusal(); !fault.Is(err, fault.Unsupported) {

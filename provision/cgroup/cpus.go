@@ -47,7 +47,7 @@ func ParseCPUs(list string) ([]int, error) {
 		a, err := strconv.ParseUint(first, 10, 16)
 		b, err2 := strconv.ParseUint(last, 10, 16)
 		if err != nil || err2 != nil || b < a || len(out)+int(b-a) >= maxCPU {
-			return nil, fmt.Errorf("%q is not a list of CPUs as 0,2-3", list)
+			return nil, fmt.Errorf("%q is not a list of CPUs such as 0,2-3", list)
 		}
 		for ; a <= b; a++ {
 			out = append(out, int(a))

@@ -84,7 +84,7 @@ func (g *Group) freezer(ctx context.Context, frozen bool) error {
 			return nil
 		}
 		if !sleep(ctx, wait) {
-			return fault.New(fault.Lab, "%s%s: not done after %v", op, g.label, freezeTime)
+			return fault.New(fault.Lab, "%s%s: timed out after %v", op, g.label, freezeTime)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (l Layout) Create(ctx context.Context, host conn.Conn, label string, limits
 	if found, err := g.exists(ctx); err != nil {
 		return nil, err
 	} else if len(found) > 0 {
-		return nil, fault.New(fault.Lab, "control group %s exists already; `bakeoff clean` removes what was left behind", found[0])
+		return nil, fault.New(fault.Lab, "control group %s exists already; run `bakeoff clean`", found[0])
 	}
 	if err := g.make(ctx, limits); err != nil {
 		g.discard(ctx)
@@ -283,7 +283,7 @@ func (g *Group) prepare(ctx context.Context, hierarchy, up string, limits Limits
 func (g *Group) grant(ctx context.Context, controller string, dirs ...string) error {
 	for _, dir := range dirs {
 		if err := g.files.WriteFile(ctx, path.Join(dir, "cgroup.subtree_control"), []byte("+"+controller)); err != nil {
-			return fault.WithFix(err, "version 2 gives controllers only to groups whose parents hold no processes: "+
+			return fault.WithFix(err, "version 2 enables controllers only in groups whose parents have no processes: "+
 				"run on the host itself, or move its processes out of "+dir)
 		}
 	}

@@ -20,7 +20,7 @@ const minQuota = 0.01
 // checkQuota refuses a share of CPU time that no kernel has; 0 is none at all.
 func checkQuota(quota float64) error {
 	if quota != 0 && !(quota >= minQuota && quota <= maxCPU) {
-		return fault.New(fault.Invalid, "quota %v is not between %v and %d CPUs", quota, minQuota, maxCPU)
+		return fault.New(fault.Invalid, "quota must be between %[2]v and %[3]d CPUs (got %[1]v)", quota, minQuota, maxCPU)
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 	if found, err := Reap(ctx, host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true); err != nil {
 		return nil, err
 	} else if len(found) > 0 {
-		return nil, fault.WithFix(fault.New(fault.Lab, "there is %s already", found[0]), "`bakeoff clean` removes what was left behind")
+		return nil, fault.WithFix(fault.New(fault.Lab, "%s exists already", found[0]), "run `bakeoff clean`")
 	}
 	return e, nil
 }
@@ -113,16 +113,16 @@ func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 // their own, everything else of the kernel is the host's.
 func Tuning() driver.Tuning {
 	return driver.Tuning{Names: []string{"net.*"}, Lacks: netns.Lacks,
-		Why: "the host's kernel is shared, and only the network is an environment's own"}
+		Why: "environments share the host's kernel; only the network is their own"}
 }
 
 // check refuses what no environment here can be.
 func check(spec driver.Spec) error {
 	if !path.IsAbs(spec.Dir) || path.Clean(spec.Dir) == "/" {
-		return fault.New(fault.Invalid, "directory %q is not an absolute path of the environment's own", spec.Dir)
+		return fault.New(fault.Invalid, "directory must be an absolute path below / (got %q)", spec.Dir)
 	}
 	if len(spec.CPUSet) == 0 {
-		return fault.New(fault.Invalid, "no CPUs are given")
+		return fault.New(fault.Invalid, "the CPU set is empty")
 	}
 	return Tuning().Check(spec.Tuning)
 }
@@ -309,7 +309,7 @@ func (e *Env) Setup(ctx context.Context, system, bind bool, volumes map[string]s
 		return wire.Setup{}, err
 	}
 	if e.Spec.Image.Root == "" {
-		return wire.Setup{}, fault.WithFix(fault.New(fault.Invalid, "no image"), "name one: image: debian:bookworm")
+		return wire.Setup{}, fault.WithFix(fault.New(fault.Invalid, "no image"), "name one, such as image: debian:bookworm")
 	}
 	dirs := []string{e.Dir("root"), e.Dir("upper"), e.Dir("work")}
 	for _, d := range dirs {
@@ -381,7 +381,7 @@ func answered(err error) error {
 // another start of it would take as long as all the rest.
 func (e *Env) Begin(ctx context.Context, g wire.Setup) error {
 	if len(e.In) == 0 {
-		return fault.New(fault.Lab, "confine: nothing says how %s is entered: Enter comes before Begin", e.Spec.Label)
+		return fault.New(fault.Lab, "confine: %s has no way in: call Enter before Begin", e.Spec.Label)
 	}
 	done := false
 	_, err := driver.Remember(e.Spec.Memo, "the agent answers in "+e.Spec.Image.Root, func() (bool, error) {
@@ -400,7 +400,7 @@ func (e *Env) Begin(ctx context.Context, g wire.Setup) error {
 func (e *Env) Alive(ctx context.Context) error {
 	pids, err := e.Group.PIDs(ctx)
 	if err == nil && len(pids) == 0 {
-		err = fault.New(fault.Subject, "the environment has ended: its first process is not there any more")
+		err = fault.New(fault.Subject, "the environment has ended: its init process is gone")
 	}
 	return err
 }

@@ -94,9 +94,9 @@ func (e *Env) dead(ctx context.Context, exit conn.Exit, err error) error {
 	}
 	why := ""
 	if u, uerr := e.Group.Usage(ctx); uerr == nil && u.OOMKills != nil && *u.OOMKills > 0 {
-		why = fmt.Sprintf(", and the host has killed %.0f of its processes for want of memory", *u.OOMKills)
+		why = fmt.Sprintf("; the host killed %.0f of its processes because memory ran out", *u.OOMKills)
 	}
-	return fault.New(fault.Subject, "the environment has ended: nothing runs in it any more%s", why)
+	return fault.New(fault.Subject, "the environment has ended: no process runs in it%s", why)
 }
 
 // tee remembers the end of a stream.

@@ -35,9 +35,9 @@ func (t Tuning) Takes(name string) error {
 			return nil
 		}
 	}
-	fix := "leave tuning out"
+	fix := "remove tuning"
 	if len(t.Names) > 0 {
-		fix = "it takes " + strings.Join(t.Names, ", ")
+		fix = "use " + strings.Join(t.Names, ", ")
 	}
 	return &fault.Error{Kind: fault.Unsupported, Fix: fix, Err: fault.New(fault.Unsupported, "tuning %s: %s", name, t.Why)}
 }

@@ -189,7 +189,7 @@ func parseFound(out string) (id string, pid int, err error) {
 			return f[0], pid, nil
 		}
 	}
-	return "", 0, fault.New(fault.Subject, "%.200q is not a container that runs", out)
+	return "", 0, fault.New(fault.Subject, "%.200q is not a running container", out)
 }
 
 // Specs describe the options that all engines have.
@@ -256,16 +256,16 @@ func (c *Container) settled(ctx context.Context) error {
 			return nil
 		}
 		if _, perr := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/comm", c.PID)); fault.Is(perr, fault.NotFound) {
-			err := fault.New(fault.Subject, "the container's first process has ended: %s", c.logs(ctx))
+			err := fault.New(fault.Subject, "the container's init process has ended: %s", c.logs(ctx))
 			if c.socket != nil {
-				err = fault.WithFix(err, "where it may not make its socket: the option exec: engine")
+				err = fault.WithFix(err, "if it cannot create its socket, set the option exec: engine")
 			}
 			return err
 		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return fault.Wrap(fault.Subject, "the container does not come to rest", errors.Join(ctx.Err(), err))
+			return fault.Wrap(fault.Subject, "the container did not become ready", errors.Join(ctx.Err(), err))
 		}
 	}
 }
@@ -341,7 +341,7 @@ func Doc(d driver.Doc) driver.Doc {
 // Refuse says what no engine here can do, before anything is made.
 func Refuse(spec driver.Spec) error {
 	if spec.Image.Root == "" {
-		return fault.WithFix(fault.New(fault.Invalid, "no image"), "name one: image: debian:bookworm")
+		return fault.WithFix(fault.New(fault.Invalid, "no image"), "name one, such as image: debian:bookworm")
 	}
 	return nil
 }

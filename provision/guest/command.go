@@ -68,7 +68,7 @@ func Inside(ctx context.Context, host conn.Conn, root, name string) (string, err
 		if _, link, err := Ask(ctx, host, "test", "-h", at); err != nil {
 			return "", err
 		} else if link {
-			return "", fault.New(fault.Invalid, "%s is a link in the image, where a directory is wanted", strings.TrimPrefix(at, root))
+			return "", fault.New(fault.Invalid, "%s is a symbolic link in the image; it must be a directory", strings.TrimPrefix(at, root))
 		}
 	}
 	return at, Run(ctx, host, "mkdir", "-p", at)

@@ -80,14 +80,14 @@ func New(what string, host conn.Conn, spec driver.Spec, remove func(ctx context.
 func Check(spec driver.Spec) error {
 	switch {
 	case !path.IsAbs(spec.Dir) || path.Clean(spec.Dir) == "/":
-		return fault.New(fault.Invalid, "directory %q is not an absolute path of the environment's own", spec.Dir)
+		return fault.New(fault.Invalid, "directory must be an absolute path below / (got %q)", spec.Dir)
 	case spec.CPUs < 1:
-		return fault.New(fault.Invalid, "%d processors; an environment has at least one", spec.CPUs)
+		return fault.New(fault.Invalid, "cpus must be at least 1 (got %d)", spec.CPUs)
 	case !name.ValidLabel(spec.Label):
-		return fault.New(fault.Invalid, "label %q; it is 1 to 40 of a-z, 0-9 and -", spec.Label)
+		return fault.New(fault.Invalid, "label must be 1 to 40 of a-z, 0-9 and - (got %q)", spec.Label)
 	}
 	if n := spec.Network; n != nil && (!validMAC.MatchString(n.MAC) || n.Bridge != "" && !validLink.MatchString(n.Bridge)) {
-		return fault.New(fault.Invalid, "network: bridge %q, MAC %q: these are not names of a link and of a card", n.Bridge, n.MAC)
+		return fault.New(fault.Invalid, "network: invalid bridge %q or MAC address %q", n.Bridge, n.MAC)
 	}
 	return nil
 }

@@ -115,11 +115,11 @@ func (req Request) Check() error {
 	_, known := distributions[distro]
 	if !ok || !known || !suiteName.MatchString(suite) {
 		return fault.WithFix(fault.New(fault.Invalid, "%q is not an image", req.Ref),
-			"write debian:SUITE or ubuntu:SUITE with the name of the suite, as debian:bookworm or ubuntu:noble")
+			"write debian:SUITE or ubuntu:SUITE, such as debian:bookworm or ubuntu:noble")
 	}
 	for _, p := range append(req.Packages[:len(req.Packages):len(req.Packages)], req.kernelPackages()...) {
 		if !packageName.MatchString(p) {
-			return fault.New(fault.Invalid, "image %s: %q is not the name of a package", req.Ref, p)
+			return fault.New(fault.Invalid, "image %s: %q is not a package name", req.Ref, p)
 		}
 	}
 	return nil
@@ -286,7 +286,7 @@ func (s *Store) kernel(ctx context.Context, req Request, img *Image) error {
 		pkg, ok = req.KernelPackage, true
 	}
 	if !ok {
-		return fault.New(fault.Unsupported, "%s has no kernel for virtual machines on %s that is known here", distro, runtime.GOARCH)
+		return fault.New(fault.Unsupported, "no kernel for virtual machines is known for %s on %s", distro, runtime.GOARCH)
 	}
 	dir := filepath.Join(s.Dir, req.kernelKey())
 	if !exists(filepath.Join(dir, description)) {
@@ -393,9 +393,9 @@ func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []strin
 		return err
 	}
 	if !exit.OK() {
-		why, fix := complaint(log.Bytes()), "is the mirror reachable, and the disk not full?"
+		why, fix := complaint(log.Bytes()), "check that the mirror is reachable and the disk is not full"
 		if strings.Contains(why, "does not have a Release file") {
-			fix = fmt.Sprintf("is %q a suite that its mirror has, and the mirror reachable?", suite)
+			fix = fmt.Sprintf("check that the mirror is reachable and has the suite %q", suite)
 		}
 		return fault.WithFix(fault.New(fault.Lab, "mmdebstrap: %v: %s", exit, why), fix)
 	}
@@ -434,7 +434,7 @@ func (s *Store) disk(ctx context.Context, img Image, path string) error {
 	if err != nil {
 		return err
 	}
-	s.say("making a disk of %s", img.Ref)
+	s.say("creating a disk image of %s", img.Ref)
 	tmp := path + partial
 	// The digest gives the identifiers, so that equal roots make equal disks.
 	id := strings.TrimPrefix(img.Digest, "sha256:")
@@ -483,7 +483,7 @@ func readJSON(path string, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%s: %w; remove its directory to have it built again", path, err)
+		return fmt.Errorf("%s: %w; remove its directory to rebuild it", path, err)
 	}
 	return nil
 }
@@ -502,7 +502,7 @@ func exists(path string) bool {
 
 func orNothing(p []string) string {
 	if len(p) == 0 {
-		return "no more packages"
+		return "no additional packages"
 	}
 	return strings.Join(p, ", ")
 }

@@ -86,7 +86,7 @@ func Lacks(ctx context.Context, host conn.Conn, names []string) (map[string]stri
 // Create makes the namespace name with the bridge, whose address is gateway.
 func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Prefix) error {
 	if !validName.MatchString(name) || !gateway.IsValid() || gateway.Addr() == gateway.Masked().Addr() {
-		return fault.New(fault.Invalid, "network %q with the address %v: want a host's address with its network, as 198.18.7.1/24", name, gateway)
+		return fault.New(fault.Invalid, "network %q: the address must be a host address with its prefix, such as 198.18.7.1/24 (got %v)", name, gateway)
 	}
 	if err := run(ctx, host, "ip", "netns", "add", name); err != nil {
 		return privilege(err)
@@ -110,7 +110,7 @@ func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Pref
 // it.
 func Unused(ctx context.Context, host conn.Conn, link string) error {
 	if !validLink.MatchString(link) {
-		return fault.New(fault.Invalid, "%q is no network interface", link)
+		return fault.New(fault.Invalid, "%q is not a network interface", link)
 	}
 	out, err := conn.Output(ctx, host, "ip", "-o", "addr", "show", "dev", link)
 	if err != nil {
@@ -119,7 +119,7 @@ func Unused(ctx context.Context, host conn.Conn, link string) error {
 	// 3: eth1    inet 192.0.2.7/24 brd …; one that is up has fe80:: by itself
 	for line := range strings.Lines(string(out)) {
 		if f := strings.Fields(line); len(f) > 3 && (f[2] == "inet" || f[2] == "inet6") && !strings.HasPrefix(f[3], "fe80:") {
-			return fault.WithFix(fault.New(fault.Unsupported, "uplink %s: it has the address %s, so that something may use it", link, f[3]),
+			return fault.WithFix(fault.New(fault.Unsupported, "uplink %s has the address %s: it may be in use", link, f[3]),
 				"name an interface that nothing uses, or take its address away")
 		}
 	}
@@ -131,7 +131,7 @@ func Unused(ctx context.Context, host conn.Conn, link string) error {
 // kernel gives a real interface back to the host, down and without addresses.
 func Take(ctx context.Context, host conn.Conn, name, link string) error {
 	if !validName.MatchString(name) {
-		return fault.New(fault.Invalid, "%q is no network namespace", name)
+		return fault.New(fault.Invalid, "%q is not a network namespace", name)
 	}
 	if err := Unused(ctx, host, link); err != nil {
 		return err
@@ -278,7 +278,7 @@ func check(label string, n *driver.Network) error {
 		return fault.New(fault.Invalid, "network: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
 	}
 	if n != nil && !(validName.MatchString(n.Namespace) && validName.MatchString(n.Bridge) && n.Addr.IsValid() && validMAC.MatchString(n.MAC)) {
-		return fault.New(fault.Invalid, "network: %+v is not a place on a network", *n)
+		return fault.New(fault.Invalid, "network: invalid settings: %+v", *n)
 	}
 	return nil
 }
@@ -306,5 +306,5 @@ func run(ctx context.Context, host conn.Conn, argv ...string) error {
 
 // privilege adds what most often is the cause.
 func privilege(err error) error {
-	return fault.WithFix(err, "it needs root, and a kernel with network namespaces, bridges, veth and tun")
+	return fault.WithFix(err, "run as root on a kernel with network namespaces, bridges, veth and tun")
 }

@@ -95,7 +95,7 @@ func Run(ctx context.Context, c Config) (Proof, error) {
 	p := Proof{Schema: Schema, Driver: name, Options: c.Options, Image: c.Image.Ref, At: c.Now().UTC(), Version: c.Version}
 	a := c.Driver.Check(ctx, c.Host, c.Options)
 	if !a.OK {
-		return p, fault.WithFix(fault.New(fault.Unsupported, "driver %s cannot be used here, so nothing of it can be proven: %s", name, a.Reason), a.Fix)
+		return p, fault.WithFix(fault.New(fault.Unsupported, "driver %s does not work on this machine, so it cannot be proven: %s", name, a.Reason), a.Fix)
 	}
 	p.Facts = a.Facts
 	var err error
@@ -218,10 +218,10 @@ func Parse(text []byte, name string) (Proof, error) {
 		return Proof{}, fault.Wrap(fault.Invalid, "proof of "+name, err)
 	}
 	if p.Schema != Schema || p.Driver != name {
-		return Proof{}, fault.New(fault.Invalid, "proof of %s: it is of %q in %q", name, p.Driver, p.Schema)
+		return Proof{}, fault.New(fault.Invalid, "proof of %s: it is for %q with schema %q", name, p.Driver, p.Schema)
 	}
 	if ok, why := judge(name, p.Tests); ok != p.Passed {
-		return Proof{}, fault.New(fault.Invalid, "proof of %s: it says passed %v, and its tests say otherwise (%s)", name, p.Passed, why)
+		return Proof{}, fault.New(fault.Invalid, "proof of %s: passed is %v, which its tests contradict (%s)", name, p.Passed, why)
 	}
 	return p, nil
 }

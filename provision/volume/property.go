@@ -34,9 +34,9 @@ func Check(v driver.Volume) error {
 		case !slices.Contains(known, name):
 			return fault.New(fault.Invalid, "volume %s: %s has no property %q; there are %s", v.Path, v.Backing, name, strings.Join(known, ", "))
 		case !value.MatchString(text):
-			return fault.New(fault.Invalid, "volume %s: %q is no value for %s", v.Path, text, name)
+			return fault.New(fault.Invalid, "volume %s: invalid value %q for %s", v.Path, text, name)
 		case name == "force" && text != "true" && text != "false":
-			return fault.New(fault.Invalid, "volume %s: force is true or false, not %q", v.Path, text)
+			return fault.New(fault.Invalid, "volume %s: force must be true or false (got %q)", v.Path, text)
 		}
 		if name == "recordsize" {
 			if _, err := recordsize(text); err != nil {

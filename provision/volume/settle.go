@@ -44,7 +44,7 @@ func usage(ctx context.Context, host conn.Conn, at string, u *driver.VolumeUsage
 	}
 	var size, blocks, free int64
 	if n, err := fmt.Sscan(string(out), &size, &blocks, &free); n != 3 || err != nil {
-		return fault.New(fault.Lab, "stat -f says %q", strings.TrimSpace(string(out)))
+		return fault.New(fault.Lab, "stat -f printed %q", strings.TrimSpace(string(out)))
 	}
 	u.UsedBytes = size * (blocks - free)
 	return nil
@@ -59,7 +59,7 @@ func (p pool) usage(ctx context.Context, host conn.Conn, u *driver.VolumeUsage) 
 	}
 	ratio, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(string(out)), "x"), 64)
 	if err != nil || !(ratio >= 1) {
-		return fault.New(fault.Lab, "zfs get compressratio says %q", strings.TrimSpace(string(out)))
+		return fault.New(fault.Lab, "zfs get compressratio printed %q", strings.TrimSpace(string(out)))
 	}
 	u.CompressRatio = ratio
 	return nil

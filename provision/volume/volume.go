@@ -73,7 +73,7 @@ func Mount(ctx context.Context, host, within conn.Conn, dir string, v driver.Vol
 			err = run(ctx, host, "mount", "-o", "noatime", v.Device, at)
 		}
 	default:
-		err = fault.New(fault.Unsupported, "there is no such backing; there are %s", strings.Join(Backings(), ", "))
+		err = fault.New(fault.Unsupported, "unknown backing; use one of %s", strings.Join(Backings(), ", "))
 	}
 	if err != nil {
 		return "", fault.Op(op, err)
@@ -106,7 +106,7 @@ func mountFile(ctx context.Context, host conn.Conn, kind, options, image, at str
 	// What mount(8) says without loop devices is "operation not permitted".
 	if devices, derr := conn.FilesOf(host).ReadDir(ctx, "/dev"); derr == nil && !slices.Contains(devices, "loop-control") {
 		return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("the host has no loop devices (/dev/loop-control): %w", err),
-			Fix: "modprobe loop, or a backing that is no file: dir, disk, tmpfs"}
+			Fix: "run modprobe loop, or use backing dir, disk or tmpfs"}
 	}
 	return err
 }
@@ -119,8 +119,8 @@ func CheckDisk(ctx context.Context, host conn.Conn, device string) error {
 		return nil
 	}
 	return &fault.Error{Kind: fault.Unsupported, Op: device,
-		Err: fmt.Errorf("it has no file system labelled %s, so it is not touched", DiskLabel),
-		Fix: "if everything on it may be lost: mkfs.ext4 -L " + DiskLabel + " " + device}
+		Err: fmt.Errorf("it has no file system with the label %s, so bakeoff does not use it", DiskLabel),
+		Fix: "if nothing on it is needed, run mkfs.ext4 -L " + DiskLabel + " " + device}
 }
 
 // Lacks returns an error of kind fault.Unsupported, with what would be right,
@@ -168,7 +168,7 @@ func available(df string) (unit.Bytes, error) {
 			return unit.Bytes(kib) * unit.KiB, nil
 		}
 	}
-	return 0, fault.New(fault.Lab, "df -Pk says %q, which is not what it says by POSIX", df)
+	return 0, fault.New(fault.Lab, "df -Pk printed %q, which is not the POSIX format", df)
 }
 
 // Mounts lists what is mounted on or below dir, the innermost first.

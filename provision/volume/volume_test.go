@@ -198,9 +198,9 @@ func TestPropertiesAreChecked(t *testing.T) {
 	}{
 		{Ext4, "compression", "lz4", "has no properties"},
 		{ZFS, "mountpoint", "/etc", "no property"},
-		{ZFS, "compression", "gzip-6,exec=on", "no value"},
+		{ZFS, "compression", "gzip-6,exec=on", "invalid value"},
 		{ZFS, "recordsize", "100KiB", "power of two"},
-		{Btrfs, "compression", "zlib,subvol=/x", "no value"},
+		{Btrfs, "compression", "zlib,subvol=/x", "invalid value"},
 		{Btrfs, "force", "yes", "true or false"},
 	} {
 		err := Check(driver.Volume{Path: "/data", Backing: c.backing, Properties: map[string]string{c.name: c.text}})

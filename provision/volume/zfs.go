@@ -46,7 +46,7 @@ const daemonTime = 20 * time.Second
 // mountZFS makes the pool of v on a file below dir and mounts it at at.
 func mountZFS(ctx context.Context, host, within conn.Conn, dir, at string, v driver.Volume) error {
 	if v.Size < 64<<20 {
-		return fault.New(fault.Unsupported, "a pool needs 64MiB, and it is to have %v", v.Size)
+		return fault.New(fault.Unsupported, "a pool needs at least 64MiB (got %v)", v.Size)
 	}
 	p := poolOf(dir, v.Path)
 	if err := reserve(ctx, host, p.file, v, dir); err != nil {
@@ -222,7 +222,7 @@ func (p pool) close(ctx context.Context, host conn.Conn) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fault.New(fault.Lab, "zfs-fuse, process %d, does not end", pid)
+			return fault.New(fault.Lab, "zfs-fuse (process %d) does not end", pid)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -58,7 +58,7 @@ func (Driver) Doc() driver.Doc {
 			"memory": "the size of the guest's memory",
 		},
 		OwnRoot: func(param.Values) bool { return true },
-		Tuning:  driver.Tuning{Why: "the guest's settings are its image's"},
+		Tuning:  driver.Tuning{Why: "the settings of the guest come from its image"},
 		Source:  []string{"bhyve(8)", "bhyveload(8)", "bhyvectl(8)", "https://reviews.freebsd.org/rS305898", "tap(4)", "ifconfig(8)"},
 	}
 }
@@ -154,9 +154,9 @@ func validate(spec driver.Spec, n names) (options, error) {
 	case o.loader == loaderUEFI && !plainPath(o.bootrom):
 		err = fault.New(fault.Invalid, "bootrom must be the absolute path of a firmware, without commas (got %q)", o.bootrom)
 	case len(n.socket) > maxPath || strings.ContainsAny(n.dir, ",="):
-		err = fault.WithFix(fault.New(fault.Lab, "the directory %s cannot hold a socket of bhyve's", spec.Dir), "set BAKEOFF_STATE to a short and plain path")
+		err = fault.WithFix(fault.New(fault.Lab, "the directory %s cannot hold a socket of bhyve", spec.Dir), "set BAKEOFF_STATE to a short and plain path")
 	case len(spec.CPUSet) < spec.CPUs:
-		err = fault.New(fault.Invalid, "%d CPUs of the host for %d processors", len(spec.CPUSet), spec.CPUs)
+		err = fault.New(fault.Invalid, "the CPU set has %d CPUs for %d processors", len(spec.CPUSet), spec.CPUs)
 	case o.backing == backingZvol:
 		err = guest.CheckSnapshot("disk", o.disk, "zroot/vm/base@clean")
 	}
@@ -229,7 +229,7 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 }
 
 // ends are bhyve's exit codes.
-var ends = map[int]string{0: "the guest restarted", 1: "the guest switched itself off", 2: "the guest halted", 3: "the guest's processor gave up (triple fault)", 4: "bhyve failed"}
+var ends = map[int]string{0: "the guest restarted", 1: "the guest powered itself off", 2: "the guest halted", 3: "the guest's processor gave up (triple fault)", 4: "bhyve failed"}
 
 // dial waits for the socket, which bhyve makes when it starts.
 func dial(ctx context.Context, e *guest.Env, p *guest.Process, socket string, timeout time.Duration) (io.ReadWriteCloser, error) {

@@ -110,7 +110,7 @@ func parseInfo(out string) (i info, err error) {
 		return i, fault.New(fault.Lab, "docker info: %.200q: %v", out, err)
 	}
 	if i.ServerVersion == "" || i.OSType != "linux" {
-		return i, fault.New(fault.Lab, "docker info: no engine for Linux: version %q, system %q", i.ServerVersion, i.OSType)
+		return i, fault.New(fault.Lab, "docker info: not an engine for Linux (version %q, system %q)", i.ServerVersion, i.OSType)
 	}
 	return i, nil
 }

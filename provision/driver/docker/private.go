@@ -38,7 +38,7 @@ func (Driver) StartService(ctx context.Context, host conn.Conn, spec driver.Spec
 		return nil, err
 	}
 	if most := maxSocketPath - len("/"+longestSocket); len(path.Clean(spec.Dir)) > most {
-		return nil, fault.WithFix(fault.New(fault.Lab, "the directory %s is too long for the engine's sockets in it: %d bytes are the most", spec.Dir, most),
+		return nil, fault.WithFix(fault.New(fault.Lab, "the path %s is too long for the engine's sockets: the limit is %d bytes", spec.Dir, most),
 			"set BAKEOFF_STATE to a shorter path")
 	}
 	layout, err := cgroup.Detect(ctx, host)

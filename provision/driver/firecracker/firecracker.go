@@ -86,7 +86,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	version, err := guest.Output(ctx, host, o.program, "--version")
 	if fault.Is(err, fault.NotFound) {
 		return driver.Availability{Reason: o.program + " is not installed",
-			Fix: "take a release of github.com/firecracker-microvm/firecracker, and put it into the PATH"}
+			Fix: "download a release from github.com/firecracker-microvm/firecracker and put it into PATH"}
 	}
 	if err != nil {
 		return driver.Availability{Reason: err.Error()}
@@ -163,7 +163,7 @@ func validate(spec driver.Spec) (options, error) {
 	}
 	switch {
 	case len(spec.CPUSet) == 0:
-		err = fault.New(fault.Invalid, "no CPUs are given")
+		err = fault.New(fault.Invalid, "the CPU set is empty")
 	case spec.Memory%unit.MiB != 0 || spec.Memory < minMemory:
 		err = fault.New(fault.Invalid, "memory must be a whole number of MiB and at least %v (got %v)", minMemory, spec.Memory)
 	case spec.Image.Disk == "":
@@ -175,7 +175,7 @@ func validate(spec driver.Spec) (options, error) {
 	case strings.ContainsFunc(o.append, func(r rune) bool { return r < ' ' || r > '~' }):
 		err = fault.New(fault.Invalid, "append: write printable ASCII characters only (got %q)", o.append)
 	case len(path.Join(spec.Dir, socketVsock)) > maxPath:
-		err = fault.WithFix(fault.New(fault.Lab, "the directory %s is too long for a socket in it", spec.Dir), "set BAKEOFF_STATE to a shorter path")
+		err = fault.WithFix(fault.New(fault.Lab, "the path %s is too long for a socket", spec.Dir), "set BAKEOFF_STATE to a shorter path")
 	default:
 		err = guest.CheckVolumes("a microVM", spec.Volumes, volume.Tmpfs, volume.Ext4, volume.Disk)
 	}

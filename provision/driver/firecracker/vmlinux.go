@@ -22,7 +22,7 @@ func vmlinux(image []byte) ([]byte, error) {
 		return image, nil
 	}
 	if len(image) < 0x250 || string(image[0x202:0x206]) != "HdrS" {
-		return nil, errors.New("it is neither a bzImage nor an ELF kernel")
+		return nil, errors.New("not a bzImage or an ELF kernel")
 	}
 	sectors := int64(image[0x1f1])
 	if sectors == 0 {
@@ -42,9 +42,9 @@ func vmlinux(image []byte) ([]byte, error) {
 	out, err := io.ReadAll(io.LimitReader(r, maxKernel+1))
 	switch {
 	case len(out) > maxKernel:
-		return nil, fmt.Errorf("the kernel is longer than %d bytes unpacked", maxKernel)
+		return nil, fmt.Errorf("the unpacked kernel is longer than %d bytes", maxKernel)
 	case !bytes.HasPrefix(out, elf):
-		return nil, fmt.Errorf("what is packed in it is no ELF kernel: %w", err)
+		return nil, fmt.Errorf("the packed data is not an ELF kernel: %w", err)
 	}
 	size := int(binary.LittleEndian.Uint32(image[end-4:]))
 	if size != len(out) {
@@ -69,5 +69,5 @@ func unpacker(packed []byte) (io.Reader, error) {
 	case bytes.HasPrefix(packed, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return zstd.NewReader(r, zstd.WithDecoderMaxMemory(maxKernel))
 	}
-	return nil, fmt.Errorf("it is packed in a way that begins with % x; gzip, xz, lz4 and zstd are known", packed[:min(len(packed), 6)])
+	return nil, fmt.Errorf("unknown compression (begins with % x); use gzip, xz, lz4 or zstd", packed[:min(len(packed), 6)])
 }

@@ -74,7 +74,7 @@ func (Driver) Doc() driver.Doc {
 			"memory":  "by control group memory, gVisor's kernel and the container's first process included; what exceeds it ends the whole sandbox",
 			"network": "a network namespace with one veth, read by the sandbox's own network stack",
 		},
-		Tuning: driver.Tuning{Why: "gVisor's network stack takes no settings of the host's"},
+		Tuning: driver.Tuning{Why: "gVisor's network stack has no sysctl settings"},
 		Source: []string{"https://gvisor.dev/docs/", "runsc flags", "OCI Runtime Specification 1.0.2", "gvisor: pkg/sentry/socket/unix/transport, SCMRights"},
 	})
 }
@@ -126,7 +126,7 @@ func build(ctx context.Context, e *confine.Env, runsc program, o options) error 
 	}
 	if err != nil {
 		if why := panicked(ctx, e); len(why) > 0 {
-			err = fault.WithFix(fault.New(fault.Lab, "%w; %s", err, why), "build it anew: "+install(path.Join(defaultCache, "bin")))
+			err = fault.WithFix(fault.New(fault.Lab, "%w; %s", err, why), "rebuild it: "+install(path.Join(defaultCache, "bin")))
 		}
 	}
 	return err

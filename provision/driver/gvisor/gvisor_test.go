@@ -62,7 +62,7 @@ exit 2
 	spec := driver.Spec{Label: fmt.Sprintf("gvisor-panics-%d", os.Getpid()), Name: "panics", Dir: filepath.Join(dir, "env"), CPUs: 1, CPUSet: []int{0},
 		Memory: 64 << 20, Image: driver.Image{Root: filepath.Join(dir, "image")}, Agent: program}
 	_, err := (Driver{}).Create(t.Context(), local.Conn{}, spec)
-	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "panic: bad g offset") || !strings.HasPrefix(fault.Fix(err), "build it anew: ") {
+	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "panic: bad g offset") || !strings.HasPrefix(fault.Fix(err), "rebuild it: ") {
 		t.Errorf("%v; fix: %q", err, fault.Fix(err))
 	}
 	if left := drivertest.Remains(spec); len(left) > 0 {

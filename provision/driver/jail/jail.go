@@ -67,7 +67,7 @@ func (Driver) Doc() driver.Doc {
 			"cpus":   "cpuset -j, exactly the contender's CPUs",
 			"memory": "rctl memoryuse with the action sigkill, where the kernel counts (kern.racct.enable=1)",
 		},
-		Tuning: driver.Tuning{Why: "a jail shares the host's kernel and its settings"},
+		Tuning: driver.Tuning{Why: "a jail shares the kernel and the settings of the host"},
 		Source: []string{"jail(8)", "jexec(8)", "jls(8)", "rctl(8)", "cpuset(1)", "epair(4)", "ifconfig(8)", "nullfs(5)", "linux(4)", "linprocfs(5)", "linsysfs(5)", "zfs-clone(8)"},
 	}
 }
@@ -109,10 +109,10 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	case o.abi == sysLinux && a.Facts["linux"] == "none":
 		return no("the host does not run Linux programs", "sysrc linux_enable=YES && service linux start")
 	case o.network == netVNET && a.Facts["vnet"] != "1":
-		return no("the kernel has no VNET", "a GENERIC kernel has it; or take network: shared")
+		return no("the kernel has no VNET", "use a GENERIC kernel, or network: shared")
 	case o.root == rootZFS:
 		if _, yes, err := guest.Ask(ctx, host, "zfs", "list", "-H", "-t", "snapshot", "-o", "name", o.dataset); err != nil || !yes {
-			return no("there is no snapshot "+o.dataset, "zfs snapshot a base, and name it in the option dataset")
+			return no("the snapshot does not exist: "+o.dataset, "create one with zfs snapshot, and name it in the option dataset")
 		}
 	}
 	return a
@@ -294,7 +294,7 @@ func (b builder) describe(ctx context.Context) error {
 		facts["network"] = b.options.network
 	}
 	if out, err := b.env.Exec(ctx, conn.Command("mkdir", "-p", guest.Scratch)); err != nil || !out.OK() {
-		return fault.New(fault.Subject, "no scratch directory %s: %v, %w", guest.Scratch, out, err)
+		return fault.New(fault.Subject, "cannot create the scratch directory %s: %v, %w", guest.Scratch, out, err)
 	}
 	return nil
 }

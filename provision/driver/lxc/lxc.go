@@ -170,7 +170,7 @@ func start(ctx context.Context, e *confine.Env, g wire.Setup) error {
 	first, _, _ := strings.Cut(string(procs), "\n")
 	pid, err := strconv.Atoi(first)
 	if err != nil || pid < 1 {
-		return fault.New(fault.Subject, "lxc-start: the container has no process any more; its log ends with:\n%s", tail(ctx, e))
+		return fault.New(fault.Subject, "lxc-start: the container has ended; its log ends with:\n%s", tail(ctx, e))
 	}
 	return e.AdoptOf(ctx, pid, path.Join(e.Spec.Label, payload))
 }

@@ -105,7 +105,7 @@ func limit(ctx context.Context, e *confine.Env) error {
 // refused says what the most likely refusal means.
 func refused(err error) error {
 	if strings.Contains(err.Error(), "doesn't look like it has an OS tree") {
-		err = &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "systemd-nspawn takes images with a directory /usr only: use one"}
+		err = &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "use an image that has a directory /usr"}
 	}
 	return fault.Op("systemd-nspawn", err)
 }

@@ -66,7 +66,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 		return a
 	}
 	if o.runtime == confine.Crun && a.Facts["cgroup"] == "hybrid" {
-		return driver.Availability{Reason: "crun does not work where control groups of version 1 and 2 are mounted side by side", Fix: "runtime: runc"}
+		return driver.Availability{Reason: "crun does not work on hosts that mount both versions of control groups", Fix: "runtime: runc"}
 	}
 	c := cli(host, o.runtime)
 	v, err := version(ctx, c)
@@ -99,7 +99,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	}
 	// What a colon means to Podman, it cannot mean in a path.
 	if strings.Contains(spec.Image.Root, ":") {
-		return nil, fault.New(fault.Unsupported, "podman takes no image in a directory with a colon: %s", spec.Image.Root)
+		return nil, fault.New(fault.Unsupported, "podman cannot use an image whose path has a colon: %s", spec.Image.Root)
 	}
 	return confine.Create(ctx, host, spec, func(e *confine.Env) error {
 		c := &container{Container: engine.Container{CLI: cli(host, o.runtime), Env: e, Options: o.Options}, runtime: o.runtime}

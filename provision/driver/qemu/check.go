@@ -41,7 +41,7 @@ func validate(spec driver.Spec, o options) error {
 	case strings.ContainsFunc(o.append, func(r rune) bool { return r < ' ' || r > '~' }):
 		return invalid("%s: write printable ASCII characters only (got %q)", optAppend, o.append)
 	case len(path.Join(spec.Dir, socketMonitor)) > maxSocketPath:
-		return fault.WithFix(fault.New(fault.Lab, "the directory %s is too long for a socket in it", spec.Dir),
+		return fault.WithFix(fault.New(fault.Lab, "the path %s is too long for a socket", spec.Dir),
 			"set BAKEOFF_STATE to a shorter path")
 	}
 	if err := guest.CheckVolumes("a machine", spec.Volumes, volume.Tmpfs, volume.Ext4, volume.Disk); err != nil {

@@ -81,13 +81,13 @@ func explain(e ending, stderr, text []byte) error {
 	case e.exit.OK():
 		why := diagnose(text)
 		if why == "" {
-			why = "the guest switched itself off"
+			why = "the guest powered itself off"
 		}
 		return withConsole(fault.New(fault.Subject, "%s", why), text)
 	case e.exit.Signal != "":
-		return withConsole(fault.New(fault.Lab, "QEMU was ended by a signal: %s%s", e.exit.Signal, said), text)
+		return withConsole(fault.New(fault.Lab, "QEMU was killed by a signal: %s%s", e.exit.Signal, said), text)
 	}
-	return withConsole(fault.New(fault.Lab, "QEMU refused to go on (exit code %d)%s", e.exit.Code, said), text)
+	return withConsole(fault.New(fault.Lab, "QEMU failed (exit code %d)%s", e.exit.Code, said), text)
 }
 
 // withConsole adds the end of the console to an error.

@@ -41,7 +41,7 @@ func firmwareOf(kind, name string) (firmwareFile, error) {
 	case name == seaBIOS:
 		return firmwareFile{bios: "bios-256k.bin", pkg: "seabios"}, nil
 	case name == ovmf && kind == machineMicroVM:
-		return firmwareFile{}, fault.WithFix(fault.New(fault.Unsupported, "%s: Debian's OVMF is made for a PC, and %s is none", optFirmware, kind), "machine: q35")
+		return firmwareFile{}, fault.WithFix(fault.New(fault.Unsupported, "%s: Debian's OVMF supports PCs only, not %s", optFirmware, kind), "machine: q35")
 	case name == ovmf:
 		return firmwareFile{pkg: "ovmf", paths: []string{"/usr/share/ovmf/OVMF.fd", "/usr/share/qemu/OVMF.fd", "/usr/share/OVMF/OVMF_CODE.fd"}}, nil
 	}
@@ -60,7 +60,7 @@ func (f firmwareFile) find(ctx context.Context, host conn.Conn) (string, error) 
 		}
 	}
 	if f.bios == "" && f.paths != nil {
-		return "", fault.WithFix(fault.New(fault.Unsupported, "the firmware is not installed; looked for %s", strings.Join(f.paths, ", ")), "apt-get install "+f.pkg)
+		return "", fault.WithFix(fault.New(fault.Unsupported, "the firmware is not installed (looked for %s)", strings.Join(f.paths, ", ")), "apt-get install "+f.pkg)
 	}
 	return f.bios, nil
 }

@@ -67,7 +67,7 @@ func accelerator(wanted string, kvm wire.KVMResult) (string, error) {
 		return accelKVM, nil
 	}
 	return "", fault.WithFix(fault.New(fault.Unsupported, "KVM does not work here: %s", kvm.Reason),
-		"take accel: auto or tcg, or a machine with hardware virtualisation")
+		"use accel: auto or tcg, or a machine with hardware virtualization")
 }
 
 // filesThere refuses a kernel, or its modules, that the host does not have.
@@ -81,7 +81,7 @@ func filesThere(ctx context.Context, host conn.Conn, o options) driver.Availabil
 			return driver.Availability{Reason: err.Error()}
 		}
 		if !there {
-			return driver.Availability{Reason: option + ": the host has no " + name + " that can be read", Fix: "name one that is on the host, in full"}
+			return driver.Availability{Reason: option + ": " + name + " does not exist on the host or is not readable", Fix: "write the absolute path of a file on the host"}
 		}
 	}
 	return driver.Availability{OK: true}
@@ -112,7 +112,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	a := driver.Availability{Facts: map[string]string{"qemu": e.version, "sandbox": fmt.Sprint(e.sandbox)}}
 	if !e.machines[o.machine] {
 		a.Reason = fmt.Sprintf("this QEMU (%s) has no machine %s", e.version, o.machine)
-		a.Fix = "take another machine, or an emulator that has it"
+		a.Fix = "use another machine type, or an emulator that has this one"
 		return a
 	}
 	firmware, err := firmwareOf(o.machine, o.firmware)

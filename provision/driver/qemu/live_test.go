@@ -312,7 +312,7 @@ func TestGuestOutOfMemory(t *testing.T) {
 func TestQEMURefuses(t *testing.T) {
 	spec := specOf(t, param.Values{optAccel: accelTCG})
 	spec.Image.Disk = filepath.Join(t.TempDir(), "missing")
-	says(t, failing(t, spec), fault.Lab, "QEMU refused to go on (exit code 1)", "missing")
+	says(t, failing(t, spec), fault.Lab, "QEMU failed (exit code 1)", "missing")
 }
 
 func TestMissingThings(t *testing.T) {

@@ -166,8 +166,8 @@ func TestExplain(t *testing.T) {
 		{"init-root.txt", "", ending{}, fault.Subject, "its init failed: bakeoff-agent: init: mount the root from /dev/vda as ext4: invalid argument"},
 		{"dynamic-init.txt", "", ending{}, fault.Subject, "its kernel panicked: Kernel panic - not syncing: No working init found"},
 		{"no-memory.txt", "", ending{}, fault.Subject, "the guest ran out of memory: "},
-		{"", "", ending{}, fault.Subject, "switched itself off (the console is empty)"},
-		{"", "qemu-system-x86_64: -device x: 'x' is not a valid device model name\n", ending{exit: conn.Exit{Code: 1}}, fault.Lab, "refused to go on (exit code 1): qemu-system-x86_64: -device x"},
+		{"", "", ending{}, fault.Subject, "powered itself off (the console is empty)"},
+		{"", "qemu-system-x86_64: -device x: 'x' is not a valid device model name\n", ending{exit: conn.Exit{Code: 1}}, fault.Lab, "failed (exit code 1): qemu-system-x86_64: -device x"},
 		{"", "", ending{exit: conn.Exit{Code: 137, Signal: "killed"}}, fault.Lab, "by a signal: killed"},
 		{"", "", ending{err: fault.New(fault.Lab, "the host is gone")}, fault.Lab, "the host is gone"},
 	} {

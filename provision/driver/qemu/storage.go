@@ -58,8 +58,8 @@ func (o options) validateStorage() error {
 	case o.machine == machineMicroVM && (o.controller == nvme || o.controller == ahci):
 		return fault.WithFix(fault.New(fault.Unsupported, "%s: %s has no PCI bus, which %s needs", optController, machineMicroVM, o.controller), "machine: q35")
 	case o.diskAIO == aioNative && !slices.Contains(direct, o.diskCache):
-		return fault.WithFix(fault.New(fault.Invalid, "%s: %s needs a disk that goes around the host's memory, and %s is %s", optAIO, aioNative, optCache, o.diskCache),
-			optCache+": none, or directsync")
+		return fault.WithFix(fault.New(fault.Invalid, "%s: %s needs direct disk access (%s is %s)", optAIO, aioNative, optCache, o.diskCache),
+			optCache+": none or directsync")
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (Driver) Doc() driver.Doc {
 		Hosts: []string{"openbsd"}, Root: true, Options: specs, Backings: []string{volume.Tmpfs},
 		Enforces: map[string]string{"cpus": "one virtual processor, on any CPU of the host", "memory": "the size of the guest's memory"},
 		OwnRoot:  func(param.Values) bool { return true },
-		Tuning:   driver.Tuning{Why: "the guest's settings are its image's"},
+		Tuning:   driver.Tuning{Why: "the settings of the guest come from its image"},
 		Source:   []string{"vmctl(8)", "vmd(8)", "vm.conf(5)"},
 	}
 }
@@ -125,11 +125,11 @@ func validate(spec driver.Spec) (options, error) {
 	case o.kernel != "" && !path.IsAbs(o.kernel):
 		err = fault.New(fault.Invalid, "kernel must be an absolute path (got %q)", o.kernel)
 	case spec.CPUs != 1:
-		err = fault.WithFix(fault.New(fault.Unsupported, "%d processors: vmm gives a guest one", spec.CPUs), "write cpus: 1")
+		err = fault.WithFix(fault.New(fault.Unsupported, "%d processors: vmm supports one", spec.CPUs), "write cpus: 1")
 	case spec.Memory < 64*unit.MiB || spec.Memory%unit.MiB != 0:
 		err = fault.New(fault.Invalid, "memory must be a whole number of MiB and at least 64 (got %v)", spec.Memory)
 	case spec.Network != nil:
-		err = fault.New(fault.Unsupported, "vmm's local network cannot carry the experiment's addresses yet")
+		err = fault.New(fault.Unsupported, "vmm does not support the experiment's network")
 	}
 	if err == nil {
 		err = (Driver{}).Doc().Tuning.Check(spec.Tuning)

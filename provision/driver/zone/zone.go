@@ -58,7 +58,7 @@ func (Driver) Doc() driver.Doc {
 			"memory": "max_physical_memory and as much swap for zones; the size of the memory for machines",
 		},
 		OwnRoot: func(param.Values) bool { return true },
-		Tuning:  driver.Tuning{Why: "a zone shares the host's kernel, and a machine's is its image's"},
+		Tuning:  driver.Tuning{Why: "a zone shares the host's kernel, and the settings of a machine come from its image"},
 		Source:  []string{"vmadm(8)", "imgadm(8)", "zlogin(1)", "https://docs.smartos.org/managing-images/"},
 	}
 }
@@ -93,17 +93,17 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	}
 	image := o.image
 	if !uuidForm.MatchString(image) {
-		return driver.Availability{Reason: "no image is named", Fix: "imgadm avail; imgadm import UUID; and name it in the option image-uuid"}
+		return driver.Availability{Reason: "no image is named", Fix: "run imgadm avail and imgadm import UUID, and name the image in the option image-uuid"}
 	}
 	_, yes, err := guest.Ask(ctx, host, "imgadm", "get", image)
 	if fault.Is(err, fault.NotFound) {
-		return driver.Availability{Reason: "there is no imgadm: this is not SmartOS", Fix: "use a SmartOS host"}
+		return driver.Availability{Reason: "imgadm is not installed: the host does not run SmartOS", Fix: "use a SmartOS host"}
 	}
 	if err != nil {
 		return driver.Availability{Reason: err.Error()}
 	}
 	if !yes {
-		return driver.Availability{Reason: "image " + image + " is not here", Fix: "imgadm import " + image}
+		return driver.Availability{Reason: "the host does not have the image " + image, Fix: "imgadm import " + image}
 	}
 	version, err := guest.Output(ctx, host, "uname", "-v")
 	if err != nil {
@@ -238,7 +238,7 @@ func build(ctx context.Context, e *guest.Env, o options, id string) error {
 		return err
 	}
 	if z == nil || !path.IsAbs(z.Path) {
-		return fault.New(fault.Lab, "vmadm made a zone, and does not say where it is: %+v", z)
+		return fault.New(fault.Lab, "vmadm created a zone but does not report its path: %+v", z)
 	}
 	root := path.Join(z.Path, "root")
 	if !o.machine() {
@@ -309,7 +309,7 @@ func describe(ctx context.Context, e *guest.Env, o options) error {
 	}
 	exit, err := e.Exec(ctx, conn.Command("mkdir", "-p", guest.Scratch))
 	if err != nil || !exit.OK() {
-		return fault.New(fault.Subject, "no scratch directory %s: %v, %w", guest.Scratch, exit, err)
+		return fault.New(fault.Subject, "cannot create the scratch directory %s: %v, %w", guest.Scratch, exit, err)
 	}
 	return nil
 }
