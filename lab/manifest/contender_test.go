@@ -69,7 +69,7 @@ func TestTuningThatADriverDoesNotTake(t *testing.T) {
 				if strings.HasPrefix(name, "net.") {
 					return nil
 				}
-				return fault.WithFix(fault.New(fault.Unsupported, "tuning %s: the kernel is shared", name), "it takes net.*")
+				return fault.WithFix(fault.New(fault.Unsupported, "tuning %s: the kernel is shared", name), "use net.*")
 			}
 		}
 	}

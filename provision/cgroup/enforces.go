@@ -6,8 +6,8 @@ import "maps"
 // its control group holds.
 func Enforces(own map[string]string) map[string]string {
 	all := map[string]string{
-		"quota": "control group cpu, where the host has that controller",
-		"io":    "control group io, or blkio of version 1, for the disk that the environment's directory is on, where the host has that controller and tells the disk",
+		"quota": "control group cpu, if the host has that controller",
+		"io":    "control group io, or blkio in version 1, on the disk of the environment's directory, if the host has that controller",
 	}
 	maps.Copy(all, own)
 	return all

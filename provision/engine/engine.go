@@ -196,9 +196,9 @@ func parseFound(out string) (id string, pid int, err error) {
 func Specs() []param.Spec {
 	return []param.Spec{
 		{Name: "exec", Kind: param.Text, Default: byInit, Enum: []string{byEngine, byInit}, Former: map[string]string{"porter": byInit},
-			Doc: "How programs get in: started by the container's init process, or by the engine's own exec, which takes some 100 ms and more."},
+			Doc: "What starts programs in the container: its init process, or the engine's own exec, which takes 100 ms or more."},
 		{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", unconfined},
-			Doc: "The filter of system calls: the engine's own, or none."},
+			Doc: "The system call filter: the engine's default, or none."},
 	}
 }
 

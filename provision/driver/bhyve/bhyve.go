@@ -38,12 +38,12 @@ const (
 const maxPath = 103
 
 var specs = []param.Spec{
-	{Name: "disk", Kind: param.Text, Doc: "The guest's disk: a raw image, or with backing zvol a snapshot of a volume, as zroot/vm/base@clean. In it bakeoff-agent serve /dev/vtcon/bakeoff is started at boot."},
-	{Name: "backing", Kind: param.Text, Default: "file", Enum: []string{"file", backingZvol}, Doc: "What the disk lies on: file is a copy in the environment's directory, zvol a clone beside the snapshot."},
-	{Name: "loader", Kind: param.Text, Default: "bhyveload", Enum: []string{"bhyveload", loaderUEFI}, Doc: "What boots the guest: bhyveload knows FreeBSD, uefi whatever the firmware boots."},
-	{Name: "bootrom", Kind: param.Text, Default: "/usr/local/share/uefi-firmware/BHYVE_UEFI.fd", Doc: "With loader uefi: the firmware, from the package edk2-bhyve."},
+	{Name: "disk", Kind: param.Text, Doc: "The guest's disk: a raw image, or with backing zvol a snapshot of a volume, such as zroot/vm/base@clean. The guest must run bakeoff-agent serve /dev/vtcon/bakeoff at boot."},
+	{Name: "backing", Kind: param.Text, Default: "file", Enum: []string{"file", backingZvol}, Doc: "Where the disk is stored: file copies it into the environment's directory, zvol clones it next to the snapshot."},
+	{Name: "loader", Kind: param.Text, Default: "bhyveload", Enum: []string{"bhyveload", loaderUEFI}, Doc: "What boots the guest: bhyveload boots FreeBSD, uefi whatever the firmware supports."},
+	{Name: "bootrom", Kind: param.Text, Default: "/usr/local/share/uefi-firmware/BHYVE_UEFI.fd", Doc: "The firmware for loader uefi, from the package edk2-bhyve."},
 	{Name: "controller", Kind: param.Text, Default: "virtio-blk", Enum: []string{"virtio-blk", "nvme", "ahci-hd"}, Doc: "The controller that the guest sees."},
-	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "How long the guest may take until its agent answers."},
+	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the guest's agent answers."},
 }
 
 // Doc describes the driver.
@@ -51,11 +51,11 @@ func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:    "bhyve",
 		Also:    map[string]string{"vm-bhyve": "bhyve"},
-		Summary: "a virtual machine under FreeBSD's bhyve, by its own loader or by UEFI", Status: driver.Unproven,
+		Summary: "a virtual machine of FreeBSD's bhyve, booted by bhyveload or by UEFI", Status: driver.Unproven,
 		Hosts: []string{"freebsd"}, Root: true, Options: specs, Backings: []string{volume.Tmpfs},
 		Enforces: map[string]string{
-			"cpus":   "as many virtual processors, each pinned to one of the contender's CPUs",
-			"memory": "the size of the guest's memory",
+			"cpus":   "the same number of virtual processors, each pinned to one of the contender's CPUs",
+			"memory": "the memory size of the guest",
 		},
 		OwnRoot: func(param.Values) bool { return true },
 		Tuning:  driver.Tuning{Why: "the settings of the guest come from its image"},

@@ -25,7 +25,7 @@ func (Driver) Doc() driver.Doc {
 	return confine.Doc(driver.Doc{
 		Name:     "bwrap",
 		Also:     map[string]string{"bubblewrap": "bwrap"},
-		Summary:  "a sandbox of bubblewrap: mount, process, IPC, host name and control group namespaces of its own over the image, no new privileges, no seccomp filter",
+		Summary:  "a bubblewrap sandbox over the image: own mount, process, IPC, host name and control group namespaces, no new privileges, no seccomp filter",
 		Image:    true,
 		Packages: []string{"bubblewrap"},
 		Source:   []string{"bwrap(1)", "namespaces(7)", "setns(2)", "cgroups(7)"},

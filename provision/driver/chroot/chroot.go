@@ -18,7 +18,7 @@ type Driver struct{}
 func (Driver) Doc() driver.Doc {
 	return confine.Doc(driver.Doc{
 		Name:    "chroot",
-		Summary: "another root directory on the host's kernel: an overlay over the image, with /proc, /sys, a minimal /dev and the volumes",
+		Summary: "a change of root on the host's kernel: an overlay over the image with /proc, /sys, a minimal /dev and the volumes",
 		Image:   true,
 		Source:  []string{"chroot(2)", "mount(8): overlay", "cgroups(7)", "Linux Documentation/filesystems/overlayfs.rst"},
 	})

@@ -36,11 +36,11 @@ func (Driver) Doc() driver.Doc {
 	return engine.Doc(driver.Doc{
 		Name:    name,
 		Also:    map[string]string{"moby": "docker", "docker-ce": "docker"},
-		Summary: "a container by Docker's engine: its capabilities, its seccomp filter, its storage, on the experiment's network",
+		Summary: "a Docker container: Docker's capabilities, seccomp filter and storage, on the experiment's network",
 		Options: []param.Spec{
 			{Name: "engine", Kind: param.Text, Default: "running", Enum: []string{"private", "running"},
-				Doc: "The engine that the machine runs, or one that is started for the run, with its own storage, and ended with it."},
-			{Name: "socket", Kind: param.Text, Default: "", Doc: "The running engine's socket on the host, as unix:///run/docker.sock; empty is the one that the docker command takes by itself."},
+				Doc: "running uses the engine of the machine. private starts one for this run, with its own storage, and stops it at the end."},
+			{Name: "socket", Kind: param.Text, Default: "", Doc: "The socket of the running engine on the host, such as unix:///run/docker.sock. Empty is the default of the docker command."},
 		},
 		Packages: []string{"docker.io", "tar"},
 		Source:   []string{"docker-run(1)", "docker-import(1)", "dockerd(8)"},

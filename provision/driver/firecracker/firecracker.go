@@ -28,20 +28,20 @@ import (
 type Driver struct{}
 
 var specs = []param.Spec{
-	{Name: "kernel", Kind: param.Text, Doc: "Path on the host of a kernel (an ELF vmlinux) to boot instead of the image's, which is unpacked."},
-	{Name: "modules", Kind: param.Text, Doc: "Directory on the host that has lib/modules/VERSION for that kernel; not needed where virtio, vsock and ext4 are built in."},
-	{Name: "cache", Kind: param.Text, Default: "Unsafe", Enum: []string{"Unsafe", "Writeback"}, Doc: "Whether a flush of the guest's reaches the host's disk: Unsafe, Firecracker's default, ignores it."},
-	{Name: "io-engine", Kind: param.Text, Default: "Sync", Enum: []string{"Sync", "Async"}, Doc: "How Firecracker reads and writes its drives: Async is io_uring."},
-	{Name: "append", Kind: param.Text, Doc: "Words to add to the kernel's command line, as mitigations=off."},
-	{Name: "program", Kind: param.Text, Default: "firecracker", Doc: "Firecracker, a name or a path on the host; it needs version 1.8 or later, whose ACPI tells a packaged kernel of its devices."},
-	{Name: "boot-timeout", Kind: param.Duration, Default: "30s", Doc: "How long the guest may take until its agent answers."},
+	{Name: "kernel", Kind: param.Text, Doc: "Path on the host of a kernel (ELF vmlinux) to boot instead of the image's. bakeoff unpacks the image's kernel."},
+	{Name: "modules", Kind: param.Text, Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, vsock and ext4 are built in."},
+	{Name: "cache", Kind: param.Text, Default: "Unsafe", Enum: []string{"Unsafe", "Writeback"}, Doc: "Whether a flush by the guest reaches the host's disk. Unsafe, Firecracker's default, ignores it."},
+	{Name: "io-engine", Kind: param.Text, Default: "Sync", Enum: []string{"Sync", "Async"}, Doc: "How Firecracker reads and writes its drives. Async uses io_uring."},
+	{Name: "append", Kind: param.Text, Doc: "Words to add to the kernel's command line, such as mitigations=off."},
+	{Name: "program", Kind: param.Text, Default: "firecracker", Doc: "The Firecracker program, a name or a path on the host. Version 1.8 or later: distribution kernels find their devices by its ACPI tables."},
+	{Name: "boot-timeout", Kind: param.Duration, Default: "30s", Doc: "Maximum time until the guest's agent answers."},
 }
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:     "firecracker",
-		Summary:  "a microVM under Firecracker, with hardware virtualisation; without its jailer",
+		Summary:  "a Firecracker microVM with hardware virtualization, without the jailer",
 		Status:   driver.Unproven,
 		Hosts:    []string{"linux"},
 		Root:     true,
@@ -50,8 +50,8 @@ func (Driver) Doc() driver.Doc {
 		Options:  specs,
 		Backings: []string{volume.Disk, volume.Ext4, volume.Tmpfs},
 		Enforces: cgroup.Enforces(map[string]string{
-			"cpus":   "as many virtual processors, and the host's control group cpuset for all of Firecracker",
-			"memory": "the size of the guest's memory; Firecracker's own is beside it, and metered",
+			"cpus":   "the same number of virtual processors, and control group cpuset for the Firecracker process",
+			"memory": "the memory size of the guest; Firecracker's own memory is additional, and metered",
 		}),
 		Tuning: driver.Tuning{Names: []string{"*"}},
 		Source: []string{

@@ -46,9 +46,9 @@ var platforms = []string{"systrap", "ptrace"}
 
 var specs = []param.Spec{
 	{Name: "platform", Kind: param.Text, Default: platforms[0], Enum: platforms,
-		Doc: "How system calls are caught. kvm is not offered: without hardware of its own it does not work."},
+		Doc: "How gVisor intercepts system calls. kvm is not available: it needs direct access to the hardware."},
 	{Name: "overlay", Kind: param.Text, Default: "root:self", Enum: []string{"root:self", "none"},
-		Doc: "What is written to the root goes to a file that gVisor keeps in it (root:self, gVisor's default), or to the root itself (none)."},
+		Doc: "Where writes to the root go: to a file that gVisor keeps in the root (root:self, gVisor's default) or to the root itself (none)."},
 }
 
 // options are the options of one sandbox.
@@ -64,15 +64,15 @@ func (Driver) Doc() driver.Doc {
 	return confine.Doc(driver.Doc{
 		Name: "gvisor",
 		Also: map[string]string{"runsc": "gvisor"},
-		Summary: "a container of gVisor's runsc: its system calls are answered by a kernel in user space, " +
-			"its network is that kernel's own; programs are started by the container's first process",
+		Summary: "a gVisor container (runsc): a kernel in user space answers its system calls, " +
+			"and that kernel has its own network stack; the container's init process starts programs",
 		Image:        true,
 		EndsOfMemory: true,
 		Options:      specs,
 		Enforces: map[string]string{
-			"cpus":    "by control group cpuset, the sandbox's own threads included",
-			"memory":  "by control group memory, gVisor's kernel and the container's first process included; what exceeds it ends the whole sandbox",
-			"network": "a network namespace with one veth, read by the sandbox's own network stack",
+			"cpus":    "control group cpuset, including the sandbox's own threads",
+			"memory":  "control group memory, including gVisor's kernel and the init process; exceeding it ends the whole sandbox",
+			"network": "a network namespace with one veth, which the sandbox's own network stack uses",
 		},
 		Tuning: driver.Tuning{Why: "gVisor's network stack has no sysctl settings"},
 		Source: []string{"https://gvisor.dev/docs/", "runsc flags", "OCI Runtime Specification 1.0.2", "gvisor: pkg/sentry/socket/unix/transport, SCMRights"},

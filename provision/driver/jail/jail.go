@@ -40,13 +40,13 @@ const (
 
 var specs = []param.Spec{
 	{Name: "abi", Kind: param.Text, Default: sysFreeBSD, Enum: []string{sysFreeBSD, sysLinux},
-		Doc: "What the programs of the image were built for: linux needs the host's Linux emulation (sysrc linux_enable=YES; service linux start)."},
+		Doc: "The system that the programs of the image were built for. linux needs the host's Linux emulation (sysrc linux_enable=YES; service linux start)."},
 	{Name: "root", Kind: param.Text, Default: rootCopy, Enum: []string{rootCopy, rootNullfs, rootZFS},
-		Doc: "How the root is made: copy copies the image, a folder on the host as /usr/local/jails/base; nullfs mounts its folders read-only and copies /etc, /root and /var; zfs clones the snapshot dataset, and takes no image."},
+		Doc: "How the root is created: copy copies the image, a folder on the host such as /usr/local/jails/base. nullfs mounts its folders read-only and copies /etc, /root and /var. zfs clones the snapshot in dataset and needs no image."},
 	{Name: "dataset", Kind: param.Text,
-		Doc: "With root zfs: the snapshot that is cloned, as zroot/jails/base@clean; the clone lies beside it."},
+		Doc: "The snapshot to clone with root zfs, such as zroot/jails/base@clean. The clone is created next to its dataset."},
 	{Name: "network", Kind: param.Text, Default: netVNET, Enum: []string{netVNET, netShared},
-		Doc: "vnet is a network stack of the jail's own; shared gives it an address on the bridge, in the host's stack."},
+		Doc: "vnet gives the jail its own network stack. shared gives it an address on the bridge, in the host's stack."},
 }
 
 // Doc describes the driver.
@@ -54,7 +54,7 @@ func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:     "jail",
 		Also:     map[string]string{"jails": "jail", "iocage": "jail", "bastille": "jail", "ezjail": "jail"},
-		Summary:  "a FreeBSD jail with a FreeBSD or a Linux root: the host's kernel, a clone of the image, a network stack of its own",
+		Summary:  "a FreeBSD jail with a FreeBSD or a Linux root: the host's kernel, a clone of the image, its own network stack",
 		Status:   driver.Unproven,
 		Hosts:    []string{"freebsd"},
 		Root:     true,
@@ -64,8 +64,8 @@ func (Driver) Doc() driver.Doc {
 		Options:  specs,
 		Backings: []string{volume.Dir, volume.Tmpfs},
 		Enforces: map[string]string{
-			"cpus":   "cpuset -j, exactly the contender's CPUs",
-			"memory": "rctl memoryuse with the action sigkill, where the kernel counts (kern.racct.enable=1)",
+			"cpus":   "cpuset -j: exactly the contender's CPUs",
+			"memory": "rctl memoryuse with the action sigkill, if the kernel has accounting (kern.racct.enable=1)",
 		},
 		Tuning: driver.Tuning{Why: "a jail shares the kernel and the settings of the host"},
 		Source: []string{"jail(8)", "jexec(8)", "jls(8)", "rctl(8)", "cpuset(1)", "epair(4)", "ifconfig(8)", "nullfs(5)", "linux(4)", "linprocfs(5)", "linsysfs(5)", "zfs-clone(8)"},

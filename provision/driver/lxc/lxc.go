@@ -31,7 +31,7 @@ type Driver struct{}
 const profile = "/usr/share/lxc/config/common.seccomp"
 
 var options = []param.Spec{
-	confine.FilterOption("The filter of system calls that LXC's packages bring; off shows what it costs."),
+	confine.FilterOption("The system call filter of LXC's packages. off shows what the filter costs."),
 }
 
 // Doc describes the driver.
@@ -39,8 +39,8 @@ func (Driver) Doc() driver.Doc {
 	return confine.Doc(driver.Doc{
 		Name: "lxc",
 		Also: map[string]string{"lxd": "lxc", "incus": "lxc"},
-		Summary: "a container of LXC: all namespaces but the user's, the capabilities, devices and system call filter of " +
-			"the distribution's common.conf; programs are children of its first process",
+		Summary: "an LXC container: all namespaces except the user namespace, and the capabilities, devices and system call filter of " +
+			"the distribution's common.conf; the container's init process starts programs",
 		Image:    true,
 		Options:  options,
 		Packages: []string{"lxc"},

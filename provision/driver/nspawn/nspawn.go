@@ -26,7 +26,7 @@ import (
 type Driver struct{}
 
 var options = []param.Spec{
-	confine.FilterOption("The filter of system calls that systemd-nspawn installs; off shows what it costs."),
+	confine.FilterOption("The system call filter of systemd-nspawn. off shows what the filter costs."),
 }
 
 // Doc describes the driver.
@@ -34,8 +34,8 @@ func (Driver) Doc() driver.Doc {
 	return confine.Doc(driver.Doc{
 		Name: "nspawn",
 		Also: map[string]string{"systemd-nspawn": "nspawn", "machinectl": "nspawn"},
-		Summary: "a container of systemd-nspawn: its namespaces, capabilities and system call filter, no manager; " +
-			"programs are started by the container's first process, whose filter and bounds they inherit",
+		Summary: "a systemd-nspawn container: its namespaces, capabilities and system call filter, no manager; " +
+			"the container's init process starts programs, which inherit its filter and bounds",
 		Image:    true,
 		Options:  options,
 		Packages: []string{"systemd-container"},

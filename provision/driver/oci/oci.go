@@ -19,14 +19,14 @@ import (
 // Driver runs things in a container.
 type Driver struct{}
 
-var options = []param.Spec{confine.RuntimeOption(confine.Crun, "The runtime that makes the container.")}
+var options = []param.Spec{confine.RuntimeOption(confine.Crun, "The OCI runtime that creates the container.")}
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return confine.Doc(driver.Doc{
 		Name:    "oci",
 		Also:    map[string]string{"crun": "oci, runtime: crun", "runc": "oci, runtime: runc", "containerd": "oci", "container": "oci"},
-		Summary: "a container by an OCI runtime: all namespaces but the user's, the capabilities of Docker and Podman, no seccomp filter",
+		Summary: "a container of an OCI runtime: all namespaces except the user namespace, the capabilities of Docker and Podman, no seccomp filter",
 		Image:   true,
 		Options: options,
 		Enforces: map[string]string{

@@ -29,9 +29,9 @@ type Driver struct{}
 func (Driver) Doc() driver.Doc {
 	return engine.Doc(driver.Doc{
 		Name:    name,
-		Summary: "a container by Podman: its capabilities, its seccomp filter, its storage, on the experiment's network",
+		Summary: "a Podman container: Podman's capabilities, seccomp filter and storage, on the experiment's network",
 		Options: []param.Spec{confine.RuntimeOption(confine.Runc,
-			"The runtime below Podman; runc is Docker's too, so that the two differ in the engine alone.")},
+			"The OCI runtime that Podman uses. Docker uses runc too, so with runc the two differ only in the engine.")},
 		Packages: []string{confine.Crun, name, confine.Runc},
 		Source:   []string{"podman-run(1)", "podman-exec(1)", "containers.conf(5)"},
 	})

@@ -19,7 +19,7 @@ const (
 )
 
 var firmwareOption = param.Spec{Name: optFirmware, Kind: param.Text, Default: firmwareAuto, Enum: []string{firmwareAuto, qboot, seaBIOS, ovmf},
-	Doc: "What runs before the kernel: qboot, which does next to nothing, SeaBIOS, or OVMF (UEFI; q35 only); auto is the machine's own, SeaBIOS for both."}
+	Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto is the default of the machine type, SeaBIOS for both."}
 
 // firmwareFile is a firmware as QEMU is given it: a name that it looks up in
 // its own folder of data, and the Debian package that brings it.

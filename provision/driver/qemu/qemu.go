@@ -48,22 +48,22 @@ const defaultProgram = "qemu-system-x86_64"
 
 var specs = append([]param.Spec{
 	{Name: optMachine, Kind: param.Text, Default: machineMicroVM, Enum: []string{machineMicroVM, machineQ35},
-		Doc: "The machine: microvm has virtio devices and little else, q35 is a PC with PCI and firmware."},
+		Doc: "The machine type. microvm has virtio devices and little else. q35 is a PC with PCI and firmware."},
 	{Name: optAccel, Kind: param.Text, Default: accelAuto, Enum: []string{accelAuto, accelKVM, accelTCG},
-		Doc: "What runs the guest's instructions; auto takes kvm where a guest has been seen to run, and emulation (tcg) elsewhere."},
+		Doc: "What runs the guest's instructions. auto uses kvm if a test guest runs with it, otherwise emulation (tcg)."},
 	{Name: optKernel, Kind: param.Text,
 		Doc: "Path on the host of a kernel (bzImage or ELF with a PVH note) to boot instead of the image's."},
 	{Name: optModules, Kind: param.Text,
-		Doc: "Directory on the host that has lib/modules/VERSION for that kernel; not needed where virtio, ext4 and the console are built in."},
+		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, ext4 and the console are built in."},
 	{Name: optAppend, Kind: param.Text,
-		Doc: "Words to add to the kernel's command line, as mitigations=off."},
+		Doc: "Words to add to the kernel's command line, such as mitigations=off."},
 	{Name: optProgram, Kind: param.Text, Default: defaultProgram,
-		Doc: "The emulator, a name or a path on the host."},
+		Doc: "The emulator program, a name or a path on the host."},
 	{Name: optBootTimeout, Kind: param.Duration, Default: "1m0s",
-		Doc: "How long the guest may take until its agent answers."},
+		Doc: "Maximum time until the guest's agent answers."},
 	firmwareOption,
 	{Name: optKernelPackage, Kind: param.Text,
-		Doc: "Package of the image's distribution that brings the kernel, where it is not to be the one for virtual machines: linux-image-amd64 has the drivers of real hardware."},
+		Doc: "The kernel package of the image's distribution, instead of the one for virtual machines. linux-image-amd64 has the drivers for real hardware."},
 }, storageOptions...)
 
 // Doc describes the driver.
@@ -71,7 +71,7 @@ func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:    "qemu",
 		Also:    map[string]string{"kvm": "qemu", "qemu-kvm": "qemu", "libvirt": "qemu", "virsh": "qemu", "vm": "qemu", "microvm": "qemu, machine: microvm", "q35": "qemu, machine: q35"},
-		Summary: "A virtual machine under QEMU, with hardware virtualisation or emulated",
+		Summary: "a QEMU virtual machine, with hardware virtualization or emulated",
 		Status:  driver.Proven,
 		Hosts:   []string{"linux"},
 		Root:    true,
@@ -82,8 +82,8 @@ func (Driver) Doc() driver.Doc {
 			"disk", "file:ext4", "tmpfs",
 		},
 		Enforces: cgroup.Enforces(map[string]string{
-			"cpus":   "as many virtual processors, and the host's control group cpuset for all of QEMU",
-			"memory": "the size of the guest's memory; QEMU's own is beside it, and metered",
+			"cpus":   "the same number of virtual processors, and control group cpuset for the QEMU process",
+			"memory": "the memory size of the guest; QEMU's own memory is additional, and metered",
 		}),
 		Tuning:   driver.Tuning{Names: []string{"*"}},
 		Packages: []string{"qemu-system-x86", "iproute2", "e2fsprogs"},

@@ -42,13 +42,13 @@ const (
 
 var storageOptions = []param.Spec{
 	{Name: optController, Kind: param.Text, Default: virtioBlk, Enum: []string{virtioBlk, virtioSCSI, nvme, ahci},
-		Doc: "What volumes of file:ext4 and disk are attached to; nvme and ahci need the machine q35, and ahci a kernel with its driver (kernel-package: linux-image-amd64). The root stays on virtio-blk."},
+		Doc: "The controller of volumes with backing file:ext4 and disk. nvme and ahci need machine q35; ahci also needs a kernel with its driver (kernel-package: linux-image-amd64). The root is always on virtio-blk."},
 	{Name: optFormat, Kind: param.Text, Default: formatRaw, Enum: []string{formatRaw, formatQcow2},
-		Doc: "What the file of a file:ext4 volume is: the blocks themselves, or qcow2 with all its clusters allocated beforehand, as raw has them."},
+		Doc: "The format of the file of a file:ext4 volume: raw blocks, or qcow2 with all clusters preallocated as in raw."},
 	{Name: optCache, Kind: param.Text, Default: cacheWriteback, Enum: []string{cacheWriteback, cacheNone, cacheWritethrough, cacheDirectsync, cacheUnsafe},
-		Doc: "QEMU's cache mode of volumes: writeback uses the host's memory and honours flushes, none goes around it, writethrough flushes after each write, directsync is both, unsafe ignores flushes."},
+		Doc: "QEMU's cache mode for volumes. writeback uses the host's page cache and honors flushes, none bypasses the cache, writethrough flushes after each write, directsync does both, unsafe ignores flushes."},
 	{Name: optAIO, Kind: param.Text, Default: aioThreads, Enum: []string{aioThreads, aioNative, aioURing},
-		Doc: "How QEMU waits for the host's disk; native is for disk-cache none or directsync."},
+		Doc: "How QEMU does disk input and output on the host. native needs disk-cache none or directsync."},
 }
 
 // validateStorage refuses combinations that QEMU or the machine does not have.

@@ -31,18 +31,18 @@ type Driver struct{}
 const agentPort = 7311
 
 var specs = []param.Spec{
-	{Name: "disk", Kind: param.Text, Doc: "A qcow2 image that the guest's disk is derived from; in it bakeoff-agent serve tcp:0.0.0.0:7311 is started at boot, and vio0 asks for its address by DHCP."},
-	{Name: "kernel", Kind: param.Text, Doc: "A kernel to boot instead of what the disk has, as /bsd."},
-	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "How long the guest may take until its agent answers."},
+	{Name: "disk", Kind: param.Text, Doc: "A qcow2 image, the base of the guest's disk. The guest must run bakeoff-agent serve tcp:0.0.0.0:7311 at boot and configure vio0 by DHCP."},
+	{Name: "kernel", Kind: param.Text, Doc: "A kernel to boot instead of the one on the disk, such as /bsd."},
+	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the guest's agent answers."},
 }
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "vmm",
-		Also: map[string]string{"vmd": "vmm", "vmctl": "vmm"}, Summary: "a virtual machine under OpenBSD's vmm, with one processor, by vmctl", Status: driver.Unproven,
+		Also: map[string]string{"vmd": "vmm", "vmctl": "vmm"}, Summary: "a virtual machine of OpenBSD's vmm with one processor, created by vmctl", Status: driver.Unproven,
 		Hosts: []string{"openbsd"}, Root: true, Options: specs, Backings: []string{volume.Tmpfs},
-		Enforces: map[string]string{"cpus": "one virtual processor, on any CPU of the host", "memory": "the size of the guest's memory"},
+		Enforces: map[string]string{"cpus": "one virtual processor, on any CPU of the host", "memory": "the memory size of the guest"},
 		OwnRoot:  func(param.Values) bool { return true },
 		Tuning:   driver.Tuning{Why: "the settings of the guest come from its image"},
 		Source:   []string{"vmctl(8)", "vmd(8)", "vm.conf(5)"},

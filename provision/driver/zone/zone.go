@@ -34,12 +34,12 @@ type Driver struct{}
 
 var specs = []param.Spec{
 	{Name: "brand", Kind: param.Text, Default: "joyent", Enum: []string{"joyent", "lx", "bhyve", "kvm"},
-		Doc: "What vmadm makes: joyent is a native zone, lx one that runs Linux programs, bhyve and kvm are machines."},
-	{Name: "image-uuid", Kind: param.Text, Doc: "UUID of the image, as imgadm list shows it; for a machine, one in which bakeoff-agent serve answers on the second serial port."},
-	{Name: "kernel-version", Kind: param.Text, Default: "5.10.0", Doc: "With brand lx: the version of Linux that the zone shows its programs."},
-	{Name: "nic-tag", Kind: param.Text, Default: "stub0", Doc: "The nic tag of the experiment's network: an etherstub, so that nothing else is reached."},
+		Doc: "What vmadm creates: joyent is a native zone, lx a zone for Linux programs, bhyve and kvm are machines."},
+	{Name: "image-uuid", Kind: param.Text, Doc: "UUID of the image, as shown by imgadm list. The image of a machine must run bakeoff-agent serve on the second serial port."},
+	{Name: "kernel-version", Kind: param.Text, Default: "5.10.0", Doc: "The Linux version that a zone with brand lx reports to its programs."},
+	{Name: "nic-tag", Kind: param.Text, Default: "stub0", Doc: "The nic tag of the experiment's network: an etherstub, which reaches nothing else."},
 	{Name: "disk-quota", Kind: param.Int, Default: "10", Min: 1, Max: 10000, Doc: "Quota of the zone's file system, in GiB."},
-	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "How long it may take until the agent answers."},
+	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the agent answers."},
 }
 
 // Doc describes the driver.
@@ -47,15 +47,15 @@ func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name:     "zone",
 		Also:     map[string]string{"zones": "zone", "lx": "zone, brand: lx", "vmadm": "zone", "smartos": "zone"},
-		Summary:  "a SmartOS zone, native or for Linux programs, or a machine under bhyve or KVM, by vmadm",
+		Summary:  "a SmartOS zone (native or for Linux programs) or a bhyve or KVM machine, created by vmadm",
 		Status:   driver.Unproven,
 		Hosts:    []string{"illumos"},
 		Root:     true,
 		Options:  specs,
 		Backings: []string{volume.Dir},
 		Enforces: map[string]string{
-			"cpus":   "cpu_cap for zones, which still see every CPU; as many virtual processors for machines",
-			"memory": "max_physical_memory and as much swap for zones; the size of the memory for machines",
+			"cpus":   "cpu_cap for zones, which still see every CPU; the number of virtual processors for machines",
+			"memory": "max_physical_memory and the same amount of swap for zones; the memory size for machines",
 		},
 		OwnRoot: func(param.Values) bool { return true },
 		Tuning:  driver.Tuning{Why: "a zone shares the host's kernel, and the settings of a machine come from its image"},
