@@ -11,7 +11,7 @@ import (
 	"bakeoff/lab/fleet"
 )
 
-// app is what every command is given.
+// app is what the commands share.
 type app struct {
 	*cli.Streams
 	at fleet.Controller
@@ -21,17 +21,17 @@ type app struct {
 func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bakeoff",
-		Short: "Compare isolation technologies, and show the evidence",
+		Short: "Compare isolation technologies and show the evidence",
 		Long: `bakeoff answers "how does it perform compared to X?" with evidence.
 
-It makes the same environment under every technology that a lab file names,
-runs the same work in each, interleaved, compares them with an error rate that
-was tested, and writes a page that shows its evidence.`,
+It creates the same environment under every technology that a lab file names and
+runs the same work in each, interleaved. It compares the results with a tested
+error rate, and writes a page with the verdicts and their evidence.`,
 		Example: `  bakeoff run examples/quick                    measure, and write a page
-  bakeoff run examples/quick --profile ci       the same in a minute; decides nothing
-  bakeoff plan examples/quick                   what would run, and what it can decide
-  bakeoff verify runs/20260102T030405Z-quick    whether a run's numbers hold
-  bakeoff doctor                                what this machine can do`,
+  bakeoff run examples/quick --profile ci       the same in a minute, without verdicts
+  bakeoff plan examples/quick                   show what would run and what it can decide
+  bakeoff verify runs/20260102T030405Z-quick    check the numbers of a run
+  bakeoff doctor                                show what works on this machine`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -52,7 +52,7 @@ was tested, and writes a page that shows its evidence.`,
 	c.SetFlagErrorFunc(cli.FlagError)
 	c.AddGroup(
 		&cobra.Group{ID: "measure", Title: "Measure:"},
-		&cobra.Group{ID: "evidence", Title: "Look at the evidence:"},
+		&cobra.Group{ID: "evidence", Title: "Read the evidence:"},
 		&cobra.Group{ID: "machine", Title: "This machine:"},
 		&cobra.Group{ID: "other", Title: "Other:"},
 	)
@@ -75,11 +75,11 @@ was tested, and writes a page that shows its evidence.`,
 	return c
 }
 
-// help is bakeoff help, which refuses what is no command, as everything does.
+// help is bakeoff help, which refuses unknown commands.
 func (a *app) help() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [command]",
-		Short:   "Say how a command is used",
+		Short:   "Show the help of a command",
 		Example: "  bakeoff help run\n  bakeoff help list drivers",
 		GroupID: "other",
 		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
@@ -103,14 +103,14 @@ func (a *app) help() *cobra.Command {
 	}
 }
 
-// unknownCommand refuses what is no command, with what was perhaps meant.
+// unknownCommand refuses an unknown command and suggests similar ones.
 func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	fix := "bakeoff --help lists the commands"
+	fix := "run bakeoff --help for a list"
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		fix = "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return fault.WithFix(fault.New(fault.Invalid, "%q is not a command", args[0]), fix)
+	return fault.WithFix(fault.New(fault.Invalid, "unknown command %q", args[0]), fix)
 }

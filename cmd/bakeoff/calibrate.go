@@ -27,25 +27,24 @@ func (a *app) calibrate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure false alarms, noise and power on this machine",
-		Long: `calibrate runs a laboratory in which the truth is known: contenders that are
-the same, and some that do 1, 2, 5 and 10 per cent more work than is counted.
-They run like those of any lab file, next to each other in many short trials,
-and leave a run folder.
+		Long: `calibrate runs a lab with a known truth: identical contenders, and contenders
+that do 1, 2, 5 and 10 % more work than is counted. They run interleaved in many
+short trials, like the contenders of any lab file, and leave a run folder.
 
-From the same ones come the false alarms, with the interval that so few trials
-allow, and the noise; from the slowed ones, whether what was injected is found,
-by the rules of any verdict, and if not, how long that would take. --quick has
-one question: 5 per cent. It stops when it has found them, or after six minutes.
+The identical contenders give the rate of false alarms, with its interval, and
+the noise. The slowed ones show whether the verdicts detect the added work, and
+if not, how long that would take. --quick looks for 5 % only; it stops when it
+has found them, or after six minutes.
 
-Several calibrations of one machine add up, and from three on they tell how
-much runs differ although nothing was changed. A change of the machine, its
-kernel or their settings outdates them. bakeoff plan reckons with the noise,
-and every later report of this machine says what was found.`,
-		Example: `  bakeoff calibrate --quick          in minutes
-  bakeoff calibrate                  better, in twenty minutes
-  bakeoff calibrate --budget 1h      finds smaller differences
-  bakeoff calibrate --show           what is known of this machine`,
-		Args: cli.Between(0, 0, "nothing"),
+Repeated calibrations of one machine are combined. Three or more also show how
+much runs differ when nothing changed. A change of the machine, its kernel or
+its settings makes them outdated. bakeoff plan uses the noise, and every later
+report of this machine shows the results.`,
+		Example: `  bakeoff calibrate --quick          calibrate in minutes
+  bakeoff calibrate                  calibrate in twenty minutes, more precisely
+  bakeoff calibrate --budget 1h      detect smaller differences
+  bakeoff calibrate --show           show the calibrations of this machine`,
+		Args: cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if show {
 				cal, err := calibration.Of(a.at)
@@ -55,17 +54,17 @@ and every later report of this machine says what was found.`,
 				return a.printCalibration(cal, asJSON)
 			}
 			if budget < 0 {
-				return cli.Usage(c, fmt.Errorf("--budget %v is no time that can be spent", budget))
+				return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", budget))
 			}
 			return a.doCalibrate(c.Context(), quick, budget, out, asJSON)
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&quick, "quick", false, "look for an injected 5 % alone, in minutes")
-	f.DurationVar(&budget, "budget", 0, "`time` in which blocks may start (default 20m; 6m with --quick)")
-	f.BoolVar(&show, "show", false, "measure nothing, show what is known")
-	f.StringVar(&out, "out", "runs", "`folder` in which the run folder is made")
-	f.BoolVar(&asJSON, "json", false, "print what is known of this machine as one JSON object")
+	f.BoolVar(&quick, "quick", false, "look for 5 % of added work only, in minutes")
+	f.DurationVar(&budget, "budget", 0, "`time` during which blocks may start (default 20m; 6m with --quick)")
+	f.BoolVar(&show, "show", false, "show the stored calibrations and measure nothing")
+	f.StringVar(&out, "out", "runs", "`folder` in which to create the run folder")
+	f.BoolVar(&asJSON, "json", false, "print the calibrations of this machine as one JSON object")
 	return c
 }
 
@@ -99,7 +98,7 @@ func (a *app) doCalibrate(ctx context.Context, quick bool, budget time.Duration,
 	if err := a.printCalibration(cal, asJSON); err != nil || ended != analysis.EndedInterrupted {
 		return err
 	}
-	return cli.Interrupted(ctx, "what it found until then is kept, and less certain than asked for")
+	return cli.Interrupted(ctx, "the results so far are kept; they are less precise than those of a full calibration")
 }
 
 func (a *app) printCalibration(c calibrate.Calibration, asJSON bool) error {
@@ -108,54 +107,54 @@ func (a *app) printCalibration(c calibrate.Calibration, asJSON bool) error {
 		return a.PrintJSON(v)
 	}
 	last := c.Runs[len(c.Runs)-1]
-	fmt.Fprintf(a.Out, "\n%s of this machine, the last %s (%s)\n", calibration.Count(c), last.At.Format(time.RFC3339), last.Run)
-	a.Heading("Where nothing differs")
+	fmt.Fprintf(a.Out, "\n%s of this machine, the latest on %s (%s)\n", calibration.Count(c), last.At.Format(time.RFC3339), last.Run)
+	a.Heading("Identical contenders")
 	fmt.Fprintf(a.Out, "  %d false alarms in %d windows of %d blocks: %s; 95 %% interval %s to %s.\n",
 		v.Alarms, v.Of, calibrate.Window, share(float64(v.Alarms)/float64(max(1, v.Of))), share(v.Interval[0]), share(v.Interval[1]))
-	fmt.Fprintf(a.Out, "  The test of so few blocks promises %s; more calibrations narrow the interval.\n", share(v.Nominal))
-	fmt.Fprintf(a.Out, "  From trial to trial the noise is %.2g %%", 100*v.Noise)
+	fmt.Fprintf(a.Out, "  The nominal rate of the test with so few blocks is %s; more calibrations narrow the interval.\n", share(v.Nominal))
+	fmt.Fprintf(a.Out, "  The noise from trial to trial is %.2g %%", 100*v.Noise)
 	if cpu := c.CPUNoise(); cpu > 0 {
 		fmt.Fprintf(a.Out, ", of CPU time %.2g %%", 100*cpu)
 		if cpu < v.Noise/2 {
-			fmt.Fprint(a.Out, ": most of it is waiting for CPUs that others have")
+			fmt.Fprint(a.Out, ": most of it is time spent waiting for CPUs that other programs use")
 		}
 	}
 	fmt.Fprintln(a.Out, ".")
 	a.printInjected(last)
-	a.Heading("What this machine can tell")
+	a.Heading("Smallest detectable difference")
 	for _, s := range v.Smallest {
-		fmt.Fprintf(a.Out, "  in %s, two contenders that differ by %s, or by %s of CPU time (80 %% probability)\n", shortTime(time.Duration(s.InNS)), percent(s.Difference), percent(s.ByCPU))
+		fmt.Fprintf(a.Out, "  in %s: %s, or %s of CPU time (two contenders, power 80 %%)\n", shortTime(time.Duration(s.InNS)), percent(s.Difference), percent(s.ByCPU))
 	}
 	if last.Length > 0 {
-		fmt.Fprintf(a.Out, "  with trials of %s, which take %s each with all that belongs to them.\n", shortTime(last.Length), round(last.PerTrial))
+		fmt.Fprintf(a.Out, "  with trials of %s, each of which takes %s in all.\n", shortTime(last.Length), round(last.PerTrial))
 	}
 	if v.Between == nil {
-		fmt.Fprintf(a.Out, "  Change from run to run: unavailable, %d calibrations tell it.\n", calibrate.MinRuns)
+		fmt.Fprintf(a.Out, "  Difference from run to run: unavailable, it takes %d calibrations.\n", calibrate.MinRuns)
 	} else {
-		fmt.Fprintf(a.Out, "  From run to run, with nothing changed: %.2g %% of the values, %.2g %% of a ratio.\n", 100*v.Between.Direct, 100*v.Between.Relative)
+		fmt.Fprintf(a.Out, "  Difference from run to run, when nothing changed: %.2g %% of the values, %.2g %% of a ratio.\n", 100*v.Between.Direct, 100*v.Between.Relative)
 	}
 	return nil
 }
 
-// printInjected tells what became of the work that was added, and what was
-// lacking where it was not found.
+// printInjected shows whether the added work was detected, and what that would
+// take where it was not.
 func (a *app) printInjected(m calibrate.Measured) {
-	a.Heading("Where work was added")
-	t := cli.NewTable("  MORE WORK", "BY", "TRULY GIVES", "MEASURED [INTERVAL]", "LEVEL", "BLOCKS", "")
+	a.Heading("Contenders with added work")
+	t := cli.NewTable("  ADDED WORK", "BY", "TRUE CHANGE", "MEASURED [INTERVAL]", "LEVEL", "BLOCKS", "")
 	alone := calibrate.Calibration{Runs: []calibrate.Measured{m}}
 	for _, in := range m.Injected {
-		word := cli.Colored("found", cli.Green)
+		word := cli.Colored("detected", cli.Green)
 		if !in.Found {
-			word = cli.Colored("not found", cli.Yellow)
+			word = cli.Colored("not detected", cli.Yellow)
 			if n, in := alone.Needs(in.Extra, in.CPU); n > 0 {
-				word.Text += fmt.Sprintf("; two contenders alone need about %d blocks (%s) while the machine is like this", n, round(in))
+				word.Text += fmt.Sprintf("; with two contenders this takes about %d blocks (%s) on the machine in this state", n, round(in))
 			}
 		}
 		if in.Ratio != nil && !in.Covers {
-			word.Text += "; the interval misses the truth"
+			word.Text += "; the interval does not cover the true change"
 		}
 		if len(in.Gates) > 0 {
-			word.Text += "; a lab file's verdict would be inconclusive, it failed the checks " + strings.Join(in.Gates, ", ")
+			word.Text += "; in a lab file the verdict would be inconclusive: it failed the checks " + strings.Join(in.Gates, ", ")
 		}
 		measured := "–"
 		if in.Ratio != nil {
@@ -171,7 +170,7 @@ func (a *app) printInjected(m calibrate.Measured) {
 	t.Print(a.Out, a.Style(a.Out), cli.LogWidth)
 }
 
-// shortTime writes a duration without parts that are nought: 5m, not 5m0s.
+// shortTime returns a duration without zero parts: 5m, not 5m0s.
 func shortTime(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

@@ -35,7 +35,7 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 	if _, err := calibration.Keep(a.at, probe.ReadFingerprint(nil), m); err != nil {
 		t.Fatal(err)
 	}
-	if n := calibration.Noise(a.at); n.SD != 0.034 || !strings.Contains(n.Source, "3.4 % from trial to trial, as one calibration") {
+	if n := calibration.Noise(a.at); n.SD != 0.034 || !strings.Contains(n.Source, "3.4 % from trial to trial, from one calibration") {
 		t.Errorf("with a calibration %+v", n)
 	}
 	m.CPUNoise = 0.007
@@ -60,14 +60,14 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 		t.Errorf("clock and CPU time are planned as %+v", v.Estimate)
 	}
 	a.printPlan(v, "lab", false, 0)
-	if text := out.String(); !strings.Contains(text, "BY     EQUAL") || !strings.Contains(text, "By CPU time: A difference of 2.0 %") {
+	if text := out.String(); !strings.Contains(text, "BY     EQUIVALENT") || !strings.Contains(text, "By CPU time: A difference of 2.0 %") {
 		t.Errorf("the plan says\n%s", text)
 	}
 	out.Reset()
 	if err := a.printCalibration(cal, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 false alarms in 16 windows of 6 blocks: 12.5 %; 95 % interval 1.6 % to 38.3 %", "promises 3.1 %", "Change from run to run: unavailable", "in 20m, two contenders that differ by"} {
+	for _, want := range []string{"2 false alarms in 16 windows of 6 blocks: 12.5 %; 95 % interval 1.6 % to 38.3 %", "is 3.1 %", "Difference from run to run: unavailable", "in 20m: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -17,26 +17,26 @@ func (a *app) clean() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove what killed runs left behind",
-		Long: `clean finds, by the leases that are written before anything is made, what
-runs left behind that were killed: processes, mounts, control groups, networks
-and directories. It removes them, one line each. Run folders are never touched.
+		Long: `clean removes what killed runs left behind: processes, mounts, control groups,
+networks and directories. It finds them by the leases that a run records before
+it creates anything, and prints a line for each. It never touches run folders.
 
-It does so on this machine, and on the hosts that runs of this machine have
-leased on. bakeoff run does the same by itself before it starts.`,
-		Example: `  bakeoff clean --dry-run    only look
+clean works on this machine and on the hosts that runs of this machine used.
+bakeoff run does the same before it starts.`,
+		Example: `  bakeoff clean --dry-run    list, and remove nothing
   sudo bakeoff clean`,
 		Args: cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			found, err := a.at.Clean(c.Context(), dryRun)
 			if asJSON && err == nil {
 				err = a.PrintJSON(map[string]any{"schema": "bakeoff/clean/v1", "dry_run": dryRun, "found": append([]env.Found{}, found...)})
-			} else if len(found) > 0 || err == nil { // what could not be looked at may have left anything
+			} else if len(found) > 0 || err == nil { // a host that could not be checked may have leftovers
 				a.printFound(found, dryRun)
 			}
 			return errors.Join(err, notRemoved(found))
 		},
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "look, and remove nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "list what would be removed, and remove nothing")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -54,7 +54,7 @@ func (a *app) printFound(found []env.Found, dryRun bool) {
 		}
 	}
 	if n == 0 {
-		fmt.Fprintln(a.Out, "nothing was left behind")
+		fmt.Fprintln(a.Out, "no leftovers found")
 	}
 }
 

@@ -11,8 +11,8 @@ func (a *app) completion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "Print a completion script for a shell",
-		Long: `completion prints a script that lets a shell complete commands, flags and the
-names of drivers and workloads. That for bash needs the package
+		Long: `completion prints a script with which a shell completes commands, flags and the
+names of drivers and workloads. The script for bash needs the package
 bash-completion.`,
 		Example: `  bakeoff completion bash > /etc/bash_completion.d/bakeoff
   bakeoff completion zsh > "${fpath[1]}/_bakeoff"
@@ -29,7 +29,7 @@ bash-completion.`,
 			case "fish":
 				return root.GenFishCompletion(a.Out, true)
 			}
-			return cli.Usage(c, fault.New(fault.Invalid, "%q is not a shell it knows", args[0]))
+			return cli.Usage(c, fault.New(fault.Invalid, "unsupported shell %q; use bash, zsh or fish", args[0]))
 		},
 	}
 }

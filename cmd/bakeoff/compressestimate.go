@@ -31,29 +31,30 @@ func (a *app) compressEstimate() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "compress-estimate FOLDER",
-		Short: "Say what a folder would take on ZFS and btrfs, by compression",
-		Long: `compress-estimate compresses a folder's files as ZFS would, in records, and as
-btrfs would, in extents, without a pool. It applies their rules: whole sectors,
-the saving below which they keep a record as it is, small files in the tree or
-in a pointer.
+		Short: "Estimate how much a folder takes on ZFS and btrfs, by compression",
+		Long: `compress-estimate compresses the files of a folder as ZFS would, in records, and
+as btrfs would, in extents. It needs no pool. It applies the rules of both:
+whole sectors, the saving below which a record stays uncompressed, and small
+files in the tree or in a pointer.
 
-RATIO is what the file system itself would report: of ZFS compressratio, which
-counts logical blocks. SPACE is what you gain: the bytes of the files to those
-that are allocated for them. With sectors of 4 KiB and small files the first
-can be large where the second is not. SPEED is one CPU of this machine with
-bakeoff's own compressors: it ranks them; a kernel's are faster.
+RATIO is what the file system itself would report; for ZFS that is compressratio,
+which counts logical blocks. SPACE is the bytes of the files divided by the bytes
+allocated for them. With sectors of 4 KiB and small files, RATIO can be large
+where SPACE is not. SPEED is that of bakeoff's own compressors on one CPU of this
+machine: use it to rank them; those of a kernel are faster.
 
-Every level of zstd is to be had where the program zstd is installed
-(apt-get install zstd): it compresses every record by itself, from temporary
-files, and its own benchmark in memory is the SPEED. Without it another
-implementation stands for the levels 1, 3, 7 and 11. Beside that nothing is
-written.
+If the program zstd is installed (apt-get install zstd), all its levels are
+available: it compresses every record separately, from temporary files, and SPEED
+is its own benchmark in memory. Without it, another implementation provides the
+levels 1, 3, 7 and 11. compress-estimate writes no other files.
 
-Held against real file systems: btrfs to within 0.2 % of the bytes (0.5 % for
-lzo without --force), gzip, lzjb and zle of zfs-fuse to within 1 %. Marked are
-lz4 and zstd of ZFS, which were held against none, and zstd without the program.
+Compared with real file systems, the estimate is within 0.2 % of the bytes on
+btrfs (0.5 % for lzo without --force), and within 1 % for gzip, lzjb and zle on
+zfs-fuse. The table marks lz4 and zstd on ZFS, which were not compared with a
+file system, and zstd without the program.
 
-Of more than --sample a sample is drawn, and the error (95 %) is stated.`,
+If the folder is larger than --sample, compress-estimate reads a sample and
+states the error (95 %).`,
 		Example: `  bakeoff compress-estimate ~/Mail
   bakeoff compress-estimate /srv --algorithm gzip-6,lz4 --record 128KiB,1MiB
   bakeoff compress-estimate /srv --algorithm zstd:1,zstd:6,zstd:15
@@ -74,7 +75,7 @@ Of more than --sample a sample is drawn, and the error (95 %) is stated.`,
 			if !all {
 				b, err := unit.ParseBytes(sample)
 				if err != nil || b < 1 {
-					return fault.New(fault.Invalid, "--sample %q is no size like 256MiB", sample)
+					return fault.New(fault.Invalid, "--sample must be a size such as 256MiB (got %q)", sample)
 				}
 				o.SampleBytes = int64(b)
 			}
@@ -82,14 +83,14 @@ Of more than --sample a sample is drawn, and the error (95 %) is stated.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&asJSON, "json", false, "print JSON")
-	f.StringSliceVar(&algorithms, "algorithm", []string{"off", "zle", "lzjb", "lz4", "gzip-1", "gzip-6", "gzip-9", "zstd-3", "lzo", "zlib:3", "zlib:9", "zstd:3", "zstd:11"}, "`names` of compressions, or zfs or btrfs for all of theirs")
-	f.StringSliceVar(&records, "record", []string{"4KiB", "16KiB", "128KiB", "1MiB"}, "record `sizes` of ZFS, from 512B to 1MiB")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	f.StringSliceVar(&algorithms, "algorithm", []string{"off", "zle", "lzjb", "lz4", "gzip-1", "gzip-6", "gzip-9", "zstd-3", "lzo", "zlib:3", "zlib:9", "zstd:3", "zstd:11"}, "`names` of algorithms; zfs or btrfs for all of one file system")
+	f.StringSliceVar(&records, "record", []string{"4KiB", "16KiB", "128KiB", "1MiB"}, "record `sizes` on ZFS, from 512B to 1MiB")
 	f.IntVar(&ashift, "ashift", 12, "base-2 `logarithm` of the pool's sectors, 9 to 16: 9 is 512 bytes, 12 is 4 KiB")
-	f.BoolVar(&fuse, "zfs-fuse", false, "by the rules of zfs-fuse, and of pools before OpenZFS")
-	f.BoolVar(&force, "force", false, "btrfs: compress-force")
-	f.StringVar(&sample, "sample", defaultSample.String(), "`size`: how much of a larger folder is read")
-	f.StringVar(&zstd, "zstd", "zstd", "`program` that compresses as zstd does, or none")
+	f.BoolVar(&fuse, "zfs-fuse", false, "use the rules of zfs-fuse and of pools before OpenZFS")
+	f.BoolVar(&force, "force", false, "btrfs: use compress-force")
+	f.StringVar(&sample, "sample", defaultSample.String(), "`size` of the sample that is read of a larger folder")
+	f.StringVar(&zstd, "zstd", "zstd", "`program` to use for zstd, or none")
 	f.BoolVar(&all, "all", false, "read everything")
 	return c
 }
@@ -131,8 +132,8 @@ func (a *app) estimateFolder(ctx context.Context, dir string, o storage.Options,
 	return nil
 }
 
-// most bounds what a program may say, in bytes: more than a batch of records
-// comes to when they grow.
+// most bounds the output of a program, in bytes: more than a batch of records
+// that grow takes.
 const most = 256 << 20
 
 // command runs a program that needs nothing of the environment.
@@ -164,7 +165,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 func (a *app) printEstimate(w io.Writer, e storage.Estimate, p *storage.Program) {
 	fmt.Fprintf(w, "%d files, %s", e.Files, unit.Format(float64(e.Bytes), "B"))
 	if e.SampledBytes < e.Bytes {
-		fmt.Fprintf(w, "; %s of them were read", unit.Format(float64(e.SampledBytes), "B"))
+		fmt.Fprintf(w, "; %s of them read", unit.Format(float64(e.SampledBytes), "B"))
 	}
 	if e.Unread > 0 {
 		fmt.Fprintf(w, "; %d could not be read", e.Unread)
@@ -191,13 +192,13 @@ func (a *app) printEstimate(w io.Writer, e storage.Estimate, p *storage.Program)
 	a.Print(t)
 	var notes []string
 	if marks["*"] {
-		notes = append(notes, "*  from its definition: it was not held against a file system")
+		notes = append(notes, "*  by definition of the algorithm; not compared with a file system")
 	}
 	if marks["**"] {
-		notes = append(notes, "** another implementation of the format: within 5 % of the real one on mail; with zstd itself it is 0.2 %: apt-get install zstd")
+		notes = append(notes, "** by another implementation: within 5 % of zstd on mail; for 0.2 % run apt-get install zstd")
 	}
 	if p != nil && slices.ContainsFunc(e.Rows, func(r storage.Row) bool { return strings.HasPrefix(r.Name, "zstd") }) {
-		notes = append(notes, "zstd was compressed and clocked by zstd "+p.Version)
+		notes = append(notes, "zstd compressed and timed by zstd "+p.Version)
 	}
 	if len(notes) > 0 {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(notes, "\n"))

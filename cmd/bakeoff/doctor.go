@@ -21,23 +21,22 @@ func (a *app) doctor() *cobra.Command {
 	var f proveFlags
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine can do, what is missing, and how to get it",
-		Long: `doctor looks at this machine and changes nothing: which drivers are usable
-and why others are not, what would disturb a measurement, what an earlier run
-left behind, and the one command that installs all that is missing.
+		Short: "Show what works on this machine, what is missing and how to install it",
+		Long: `doctor checks this machine and changes nothing. It shows which drivers work and
+why others do not, what would disturb a measurement, what earlier runs left
+behind, and the one command that installs everything that is missing.
 
-With --hosts LAB it looks at the other machines of a lab file as well: whether
-they are reached, which drivers are usable there, and what would bring the
-others, in the words of the system there. All that it leaves there is
-bakeoff-agent, in its cache.
+With --hosts LAB it also checks the other machines of a lab file: whether it can
+reach them, which drivers work there, and the commands of that system that
+install the others. It leaves nothing there but bakeoff-agent, in its cache.
 
-It exits 0 however the machine is: what it finds is its answer.
+Whatever it finds, doctor exits with 0.
 
-With --prove DRIVER it runs the contract suite of that driver on this machine,
-which makes environments and removes them again, and stores what came of it
-with every command that was executed. A driver that the project could test only
-against a fake of its commands is unproven until then; afterwards it is proven
-for this machine and kernel.`,
+With --prove DRIVER it runs the contract suite of that driver on this machine. The
+suite creates and removes environments; doctor stores the result with every
+command that was executed. A driver that the project tests only against a fake
+of its commands is unproven until then, and afterwards proven for this machine
+and kernel.`,
 		Example: `  bakeoff doctor
   bakeoff doctor --hosts lab.yaml
   sudo bakeoff doctor --prove chroot
@@ -67,10 +66,10 @@ for this machine and kernel.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.Flags().StringVar(&lab, "hosts", "", "look at the other machines of the lab file `LAB`, too")
-	c.Flags().StringVar(&f.driver, "prove", "", "run the contract suite of `DRIVER` here, and keep the proof")
-	c.Flags().StringArrayVar(&f.options, "option", nil, "with --prove: an option of the driver, `NAME=VALUE`")
-	c.Flags().StringVar(&f.image, "image", "", "with --prove: the `IMAGE` of the environments, or a folder with a root")
+	c.Flags().StringVar(&lab, "hosts", "", "also check the other machines of the lab file `LAB`")
+	c.Flags().StringVar(&f.driver, "prove", "", "run the contract suite of `DRIVER` on this machine and store the proof")
+	c.Flags().StringArrayVar(&f.options, "option", nil, "with --prove: set an option of the driver, as `NAME=VALUE`")
+	c.Flags().StringVar(&f.image, "image", "", "with --prove: `IMAGE` of the environments, or a folder with a root file system")
 	return c
 }
 
@@ -82,7 +81,7 @@ func (a *app) printDiagnosis(d diagnosis.Diagnosis) {
 	a.printDrivers(d.Drivers)
 	a.printLeases(d, s)
 	if d.Install != "" {
-		fmt.Fprintln(a.Out, "\n"+s.Paint(cli.Bold, "What would bring all that is missing"))
+		fmt.Fprintln(a.Out, "\n"+s.Paint(cli.Bold, "To install everything that is missing"))
 		fmt.Fprintln(a.Out, "  "+d.Install)
 	}
 	for _, h := range d.Hosts {
@@ -90,11 +89,11 @@ func (a *app) printDiagnosis(d diagnosis.Diagnosis) {
 	}
 }
 
-// printLeases says what is leased: what a run has in use is not left behind.
+// printLeases shows the leases: those of a running run are not leftovers.
 func (a *app) printLeases(d diagnosis.Diagnosis, s cli.Style) {
-	head, end := "Left by earlier runs", "bakeoff clean removes it"
+	head, end := "Left behind by earlier runs", "run bakeoff clean to remove it"
 	if d.Measuring != nil {
-		head, end = "In use", fmt.Sprintf("process %d measures on this machine now", *d.Measuring)
+		head, end = "In use", fmt.Sprintf("process %d is measuring on this machine", *d.Measuring)
 	}
 	fmt.Fprintln(a.Out, "\n"+s.Paint(cli.Bold, head))
 	for _, l := range d.Leases {
@@ -106,7 +105,7 @@ func (a *app) printLeases(d diagnosis.Diagnosis, s cli.Style) {
 	fmt.Fprintln(a.Out, "  "+end)
 }
 
-// printFindings tells what was found of a machine.
+// printFindings shows the findings of one machine.
 func (a *app) printFindings(found []diagnosis.Finding) {
 	t := cli.NewTable("", "", "")
 	for _, f := range found {
@@ -119,7 +118,7 @@ func (a *app) printFindings(found []diagnosis.Finding) {
 	a.PrintBody(t)
 }
 
-// printDrivers tells of each driver whether it is usable, and why not.
+// printDrivers shows for each driver whether it works, and why not.
 func (a *app) printDrivers(drivers []diagnosis.Driver) {
 	t := cli.NewTable("", "", "")
 	for _, l := range drivers {
@@ -128,7 +127,7 @@ func (a *app) printDrivers(drivers []diagnosis.Driver) {
 	a.PrintBody(t)
 }
 
-// checkLine is the answer of a driver in a line: its facts, or what is
+// checkLine is the result of a driver's check in a line: its facts, or what is
 // missing.
 func checkLine(c driver.Availability) string {
 	if !c.OK {
@@ -157,7 +156,7 @@ func stateCell(state string) cli.Cell {
 	return cli.Colored("", cli.Dim)
 }
 
-// printHost tells what was found of one machine.
+// printHost shows the findings of one host.
 func (a *app) printHost(h diagnosis.Host) {
 	title := "Host " + h.Name + " (" + h.SSH + ")"
 	if h.System != "" {

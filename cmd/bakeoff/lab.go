@@ -13,11 +13,11 @@ import (
 	"bakeoff/lab/session"
 )
 
-// labName is the lab file that is looked for in a folder.
+// labName is the name of the lab file in a folder.
 const labName = "bakeoff.yaml"
 
-// labPath finds the lab file: a file, a folder that has one, or the one in
-// the current folder when no argument was given.
+// labPath finds the lab file: a file, a folder with one, or without an argument
+// the one in the current folder.
 func labPath(args []string) (string, error) {
 	path := labName
 	if len(args) > 0 {
@@ -33,13 +33,13 @@ func labPath(args []string) (string, error) {
 	}
 	if os.IsNotExist(err) {
 		return "", fault.WithFix(fault.New(fault.NotFound, "lab file %s does not exist", path),
-			"name a lab file or a folder that has a "+labName)
+			"name a lab file, or a folder with a "+labName)
 	}
 	return "", fault.Wrap(fault.Invalid, "lab file", err)
 }
 
-// labFlags are the flags that choose from a lab file. What they choose is part
-// of what is registered.
+// labFlags are the flags that select parts of a lab file. The plan registers
+// what they select.
 type labFlags struct {
 	profile string
 	only    []string
@@ -78,7 +78,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 		return nil, fault.Wrap(fault.Invalid, path, err)
 	}
 	if n > limit {
-		return nil, fault.New(fault.Invalid, "%s is longer than %d bytes", path, limit)
+		return nil, fault.New(fault.Invalid, "%s is larger than the limit of %d bytes", path, limit)
 	}
 	return b.Bytes(), nil
 }

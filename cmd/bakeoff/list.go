@@ -22,8 +22,8 @@ func (a *app) list() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List drivers, workloads, tools and systems",
-		Long: `list shows what a lab file can name. With a NAME it shows one in full:
-its options or parameters, with their kinds, defaults and meaning.`,
+		Long: `list shows what a lab file can name. With a NAME it shows one entry in full: its
+options or parameters, with kind, default and meaning.`,
 		Example: `  bakeoff list drivers
   bakeoff list drivers qemu
   bakeoff list workloads
@@ -35,23 +35,23 @@ its options or parameters, with their kinds, defaults and meaning.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return cli.Usage(c, fault.New(fault.Invalid, "%q is not a kind it lists; there are drivers, workloads, tools and systems", args[0]))
+			return cli.Usage(c, fault.New(fault.Invalid, "unknown list %q; use drivers, workloads, tools or systems", args[0]))
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.Usage(c, fault.New(fault.Invalid, "say what: drivers, workloads, tools or systems"))
+			return cli.Usage(c, fault.New(fault.Invalid, "the list is missing: use drivers, workloads, tools or systems"))
 		},
 	}
 	c.AddCommand(a.listDrivers(), a.listWorkloads(), a.listTools(), a.listSystems())
 	return c
 }
 
-// noDriver says that none has this name, and which one is meant by it where a
-// lab file would be told so.
+// noDriver is the error for an unknown driver; it suggests the driver that a lab
+// file would use instead.
 func noDriver(all []driver.Driver, name string) error {
-	fix := "bakeoff list drivers names them"
+	fix := "run bakeoff list drivers for their names"
 	for _, d := range all {
 		if instead, ok := d.Doc().Also[name]; ok {
-			fix = fmt.Sprintf("bakeoff list drivers %s; a lab file has it as driver: %s", d.Doc().Name, instead)
+			fix = fmt.Sprintf("see bakeoff list drivers %s; a lab file names it driver: %s", d.Doc().Name, instead)
 		}
 	}
 	return fault.WithFix(fault.New(fault.NotFound, "driver %q does not exist", name), fix)
@@ -61,13 +61,13 @@ func (a *app) listDrivers() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "drivers [NAME]",
-		Short: "List the technologies that make environments, and whether they work here",
-		Long: `drivers lists the technologies that make environments.
+		Short: "List the technologies and whether they work on this machine",
+		Long: `drivers lists the technologies that can create environments.
 
-  proven       passes its tests with the real technology, and is usable here
-  unproven     tested against a fake of its commands only, and is usable here;
-               bakeoff doctor --prove DRIVER runs its tests on this machine
-  unavailable  not usable here; the reason is said`,
+  proven       tested with the real technology; works on this machine
+  unproven     tested only against a fake of its commands; works on this machine;
+               bakeoff doctor --prove DRIVER runs its tests here
+  unavailable  does not work on this machine, for the reason shown`,
 		Example: "  bakeoff list drivers\n  bakeoff list drivers oci",
 		Args:    cli.Between(0, 1, "the name of a driver"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -109,28 +109,28 @@ func (a *app) driverTable(drivers []diagnosis.Driver) {
 	a.Print(t)
 }
 
-// driverLine is a driver in a sentence: what it is, or why it is not here.
+// driverLine is a driver in a sentence: what it is, and why it does not work.
 func driverLine(d diagnosis.Driver) string {
 	if d.Check.OK {
 		return d.Summary + provenLine(d)
 	}
-	line := d.Summary + " – " + cmp.Or(d.Check.Reason, "it does not say why")
+	line := d.Summary + " – " + cmp.Or(d.Check.Reason, "no reason given")
 	if d.Check.Fix != "" {
 		line += "; " + d.Check.Fix
 	}
 	return line
 }
 
-// provenLine says when a driver was proven on this machine, where the project
-// has not proven it or somebody asked again.
+// provenLine says when a driver was proven on this machine, and how to prove one
+// that the project has not proven.
 func provenLine(d diagnosis.Driver) string {
 	switch {
 	case !d.Check.OK:
 		return ""
 	case d.Proof != nil:
-		return "; proven on this machine " + d.Proof.Format("2006-01-02")
+		return "; proven on this machine on " + d.Proof.Format("2006-01-02")
 	case d.Tested == driver.Unproven:
-		return "; tested against a fake of its commands only: bakeoff doctor --prove " + d.Name
+		return "; tested only against a fake of its commands: run bakeoff doctor --prove " + d.Name
 	}
 	return ""
 }
@@ -156,14 +156,14 @@ func (a *app) describeDriver(d diagnosis.Driver) {
 	for _, k := range slices.Sorted(maps.Keys(d.Check.Facts)) {
 		t.Row(k, d.Check.Facts[k])
 	}
-	t.Row("status", string(d.Tested)+map[driver.Status]string{driver.Unproven: ": tested against a fake of its commands only"}[d.Tested])
+	t.Row("status", string(d.Tested)+map[driver.Status]string{driver.Unproven: ": tested only against a fake of its commands"}[d.Tested])
 	if d.Proof != nil {
 		t.Row("proven here", d.Proof.Format("2006-01-02"))
 	}
 	t.Row("hosts", strings.Join(d.Hosts, ", "))
 	t.Row("root", yesNo(d.Root))
 	t.Row("image", yesNo(d.Image))
-	t.Row("kernel of its own", yesNo(d.Kernel))
+	t.Row("own kernel", yesNo(d.Kernel))
 	t.Row("volumes", strings.Join(d.Backings, ", "))
 	for _, k := range slices.Sorted(maps.Keys(d.Enforces)) {
 		t.Row("enforces "+k, d.Enforces[k])
@@ -213,7 +213,7 @@ func (a *app) listWorkloads() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "workloads [NAME]",
-		Short:   "List what can be measured, with its metrics and parameters",
+		Short:   "List what can be measured, with metrics and parameters",
 		Example: "  bakeoff list workloads\n  bakeoff list workloads files",
 		Args:    cli.Between(0, 1, "the name of a workload"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -221,7 +221,7 @@ func (a *app) listWorkloads() *cobra.Command {
 			if len(args) == 1 {
 				i := slices.IndexFunc(docs, func(d workload.Doc) bool { return d.Name == args[0] })
 				if i < 0 {
-					return fault.WithFix(fault.New(fault.NotFound, "workload %q does not exist", args[0]), "bakeoff list workloads names them")
+					return fault.WithFix(fault.New(fault.NotFound, "workload %q does not exist", args[0]), "run bakeoff list workloads for their names")
 				}
 				docs = docs[i : i+1]
 			}
@@ -271,9 +271,9 @@ func (a *app) describeWorkload(d workload.Doc) {
 	fmt.Fprintln(a.Out)
 	facts := cli.NewTable("", "")
 	facts.Row("volume", d.Volume)
-	facts.Row("other end", map[bool]string{true: "a load generator outside the environment"}[d.Peer])
+	facts.Row("load", map[bool]string{true: "from a load generator outside the environment"}[d.Peer])
 	facts.Row("programs", strings.Join(d.Programs, ", "))
-	facts.Row("programs outside", strings.Join(d.PeerPrograms, ", "))
+	facts.Row("programs of the load generator", strings.Join(d.PeerPrograms, ", "))
 	facts.Row("state", d.State+", cache "+d.Cache)
 	facts.Row("source", strings.Join(d.Source, "; "))
 	a.PrintBody(facts)

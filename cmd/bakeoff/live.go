@@ -14,12 +14,12 @@ import (
 	"bakeoff/lab/trial"
 )
 
-// live is the view on a terminal: remarks scroll by, and below them a few
-// lines are redrawn in place.
+// live is the view on a terminal: remarks scroll, and below them a few lines are
+// redrawn in place.
 //
-// It draws between trials, and once a second while environments and images
-// are made, never during a trial: what is drawn costs a CPU and wakes a
-// terminal, and both would be measured.
+// It draws between trials, and once a second while environments and images are
+// created, but never during a trial: drawing uses a CPU and wakes a terminal,
+// which would disturb the measurement.
 type live struct {
 	mu      sync.Mutex
 	out     io.Writer
@@ -54,7 +54,7 @@ func newLive(out io.Writer, s cli.Style, size func() (int, int), state liveState
 	return l
 }
 
-// tick keeps the clock going while something slow is made.
+// tick redraws the clock while something slow is created.
 func (l *live) tick() {
 	defer close(l.done)
 	t := time.NewTicker(time.Second)
@@ -105,8 +105,7 @@ func (l *live) close() {
 	io.WriteString(l.out, "\x1b[?25h") // show the cursor
 }
 
-// erase takes our lines off the screen and leaves the cursor where they
-// began.
+// erase removes our lines from the screen and leaves the cursor at their start.
 func (l *live) erase() {
 	if l.drawn > 0 {
 		fmt.Fprintf(l.out, "\x1b[%dA\r\x1b[J", l.drawn)
@@ -114,12 +113,12 @@ func (l *live) erase() {
 	}
 }
 
-// draw shows the present frame in one write.
+// draw writes the current frame in one write.
 func (l *live) draw() {
 	columns, rows := l.size()
 	var b strings.Builder
 	if l.columns != 0 && columns != l.columns {
-		b.WriteString("\x1b[H\x1b[2J") // lines have been wrapped anew: their count is not known
+		b.WriteString("\x1b[H\x1b[2J") // the terminal wrapped the lines again: their number is unknown
 		l.drawn = 0
 	}
 	if l.drawn > 0 {
@@ -166,13 +165,13 @@ func frame(s liveState, now time.Time, columns, rows int, st cli.Style) []string
 	return lines[:min(len(lines), max(rows, 1))]
 }
 
-// nowText says what is going on.
+// nowText is the current step.
 func nowText(e trial.Event) string {
 	switch e.Kind {
 	case trial.TrialStart, trial.TrialEnd:
 		return fmt.Sprintf("block %d, trial %d: %s in %s", e.Block+1, e.Position+1, e.Cell, e.Contender)
 	case trial.Environment:
-		return fmt.Sprintf("block %d: making environments (%s)", e.Block+1, e.Contender)
+		return fmt.Sprintf("block %d: creating environments (%s)", e.Block+1, e.Contender)
 	case trial.BlockEnd:
 		return fmt.Sprintf("block %d is done", e.Block+1)
 	case trial.End:
@@ -190,20 +189,20 @@ func progressBar(done, all, width int) string {
 	return strings.Repeat("█", n) + strings.Repeat("░", width-n)
 }
 
-// comparisonLines shows the primary comparisons, those still open first when
-// there is not room for all.
+// comparisonLines shows the primary comparisons, inconclusive ones first where
+// there is no room for all.
 func comparisonLines(r analysis.Results, columns, rows int, st cli.Style) []string {
-	var open, decided []analysis.Comparison
+	var inconclusive, decided []analysis.Comparison
 	for _, c := range r.Comparisons {
 		switch {
 		case !c.Primary:
 		case reading.IsDecided(c):
 			decided = append(decided, c)
 		default:
-			open = append(open, c)
+			inconclusive = append(inconclusive, c)
 		}
 	}
-	all := append(open, decided...)
+	all := append(inconclusive, decided...)
 	if len(all) == 0 || rows < 3 {
 		return nil
 	}

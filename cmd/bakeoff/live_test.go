@@ -63,7 +63,7 @@ func TestFrameTells(t *testing.T) {
 			Done: 3, Void: 1, Planned: 26, Elapsed: time.Minute, Budget: 8 * time.Minute}}
 	text := strings.Join(frame(s, start.Add(10*time.Second), 100, 30, cli.Style{}), "\n")
 	for _, want := range []string{
-		"3 of at most 26, 1 void", "1m10s of 8m0s, at most 6m50s left", "block 4: making environments (microvm)",
+		"3 of at most 26, 1 void", "1m10s of 8m0s, at most 6m50s left", "block 4: creating environments (microvm)",
 		"crun sha256-16k throughput", "+0.1 % [−1.0, +1.0] inconclusive",
 		"microvm cell-0 throughput", "−50.0 % [−55.0, −45.0] worse",
 	} {

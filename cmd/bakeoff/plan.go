@@ -30,26 +30,26 @@ func (a *app) plan() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "plan [LAB]",
-		Short: "Say what would run, how long it takes, what it can decide, what is missing",
-		Long: `plan draws the schedule of a lab file and starts nothing. It says what would
-run in which order, how long that takes, which differences it can be expected
-to find, and what is missing on this machine with the command that installs it.
+		Short: "Show what would run, how long it takes, what it can decide and what is missing",
+		Long: `plan is a dry run: it draws the schedule of a lab file and starts nothing. It
+shows the order of the trials, how long they take, which differences they can
+find, and what is missing on this machine with the command that installs it.
 
-It exits as run would, as far as that is known before the first trial: 4 where
-contenders or cells would be missing, 2 where a cell can have no trial, 1 where
-run would refuse to begin.`,
+plan exits as run would, as far as that is known before the first trial: 4 if
+contenders or cells would be missing, 2 if a cell can have no trial, 1 if run
+would refuse to start.`,
 		Example: `  bakeoff plan examples/quick
-  bakeoff plan lab.yaml --budget 1h            what an hour could decide
-  bakeoff plan lab.yaml --difference 1%        how long it takes to find 1 %
-  bakeoff plan lab.yaml --seed 42 --blocks 26  the whole schedule of a seed
+  bakeoff plan lab.yaml --budget 1h            show what an hour can decide
+  bakeoff plan lab.yaml --difference 1%        show how long it takes to detect 1 %
+  bakeoff plan lab.yaml --seed 42 --blocks 26  show the whole schedule of a seed
   bakeoff plan lab.yaml --json | jq .estimate`,
 		Args: cli.Between(0, 1, "a lab file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if blocks < 0 {
-				return cli.Usage(c, fmt.Errorf("--blocks %d is no number of blocks that can be shown", blocks))
+				return cli.Usage(c, fmt.Errorf("--blocks must be at least 0 (got %d)", blocks))
 			}
 			if budget < 0 {
-				return cli.Usage(c, fmt.Errorf("--budget %v is no time that can be spent", budget))
+				return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", budget))
 			}
 			difference, err := parseDifference(wanted)
 			if err != nil {
@@ -81,32 +81,32 @@ run would refuse to begin.`,
 		},
 	}
 	fl := c.Flags()
-	fl.Uint64Var(&seed, "seed", 0, "`number` that the schedule is drawn from; 0 draws one")
-	fl.DurationVar(&budget, "budget", 0, "`time` in which blocks may start, instead of the lab file's")
-	fl.StringSliceVar(&f.only, "only", nil, "plan this `cell` only; may be given more than once")
-	fl.StringVar(&f.profile, "profile", "", "`name` of a profile of the lab file")
-	fl.StringVar(&wanted, "difference", "", "`share` of which it is said how many blocks and how long finding it takes: 1% or 0.01")
-	fl.IntVar(&blocks, "blocks", 1, "`number` of blocks whose schedule is shown")
+	fl.Uint64Var(&seed, "seed", 0, "`number` to draw the schedule from; 0 draws one")
+	fl.DurationVar(&budget, "budget", 0, "`time` during which blocks may start, instead of the lab file's budget")
+	fl.StringSliceVar(&f.only, "only", nil, "plan only this `cell`; may be repeated")
+	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
+	fl.StringVar(&wanted, "difference", "", "`share`, as 1% or 0.01: show the blocks and time needed to detect this difference")
+	fl.IntVar(&blocks, "blocks", 1, "`number` of blocks whose schedule to show")
 	fl.BoolVar(&asJSON, "json", false, "print the plan as one JSON object, with estimate and availability")
 	completeLabFlags(c)
 	return c
 }
 
-// ready notes in v how run would end, as far as that is known, and returns the
-// error that plan ends with for that reason.
+// ready sets in v how a run would end, as far as that is known, and returns the
+// error with which plan ends.
 func ready(v *dryrun.View) error {
 	err := v.Seen.Refusal()
 	switch {
 	case err != nil:
-		v.Ready.Text = "run refuses to begin"
+		v.Ready.Text = "run would refuse to start"
 	case v.Seen.Short():
-		v.Ready.Text, err = "a run ends with missing cells", cli.Exit{Code: cli.ExitMissing}
+		v.Ready.Text, err = "a run would end with missing cells", cli.Exit{Code: cli.ExitMissing}
 	}
 	v.Ready.Exit = cli.ExitCode(err)
 	return err
 }
 
-// maxDifference is a hundredfold: more needs no statistics.
+// maxDifference is a factor of 101: more needs no statistics.
 const maxDifference = 100
 
 // parseDifference reads a share, 1% or 0.01; 0 for none.
@@ -120,12 +120,12 @@ func parseDifference(s string) (float64, error) {
 		v /= 100
 	}
 	if err != nil || !(v > 0 && v <= maxDifference) {
-		return 0, fmt.Errorf("--difference %q is no share of a difference; 1%% or 0.01 is one", s)
+		return 0, fmt.Errorf("--difference must be a share above 0, such as 1%% or 0.01 (got %q)", s)
 	}
 	return v, nil
 }
 
-// printPlan tells a plan to a person.
+// printPlan prints a plan for a person.
 func (a *app) printPlan(v dryrun.View, path string, drawn bool, blocks int) {
 	s := a.Style(a.Out)
 	columns, _ := a.Size(a.Out)
@@ -136,7 +136,7 @@ func (a *app) printPlan(v dryrun.View, path string, drawn bool, blocks int) {
 	fmt.Fprintln(a.Out, s.Paint(cli.Bold, head))
 	a.planReady(v.Ready)
 	if drawn {
-		for _, line := range cli.Wrap("The seed was drawn now; run draws another one unless it is given "+cli.Whole(fmt.Sprintf("--seed %d.", v.Seed)), columns) {
+		for _, line := range cli.Wrap("plan drew this seed; to run this schedule, give run the flag "+cli.Whole(fmt.Sprintf("--seed %d.", v.Seed)), columns) {
 			fmt.Fprintln(a.Out, line)
 		}
 	}
@@ -158,14 +158,14 @@ func (a *app) printPlan(v dryrun.View, path string, drawn bool, blocks int) {
 	}
 }
 
-// planReady says first what decides whether the rest is worth reading.
+// planReady shows first whether the plan can run.
 func (a *app) planReady(r dryrun.Ready) {
 	text := fmt.Sprintf("%d of %d contenders can run here", r.Able, r.Contenders)
 	if r.Exit == cli.ExitDone {
 		a.Paragraph(cli.Green, text+".")
 		return
 	}
-	a.Paragraph(cli.Red, fmt.Sprintf("%s; %s, with exit code %d.", text, r.Text, r.Exit))
+	a.Paragraph(cli.Red, fmt.Sprintf("%s; %s (exit code %d).", text, r.Text, r.Exit))
 }
 
 func (a *app) heading(text string) {
@@ -199,25 +199,25 @@ func (a *app) planContenders(v dryrun.View, columns int) {
 	for _, note := range v.Notes {
 		a.Paragraph(cli.Yellow, note+".")
 	}
-	a.Paragraph("", v.Twin+" is the baseline a second time, to see what no difference looks like here.")
+	a.Paragraph("", v.Twin+" is the baseline a second time: it shows what no difference looks like on this machine.")
 	if g := v.Generator; g != "" {
 		for _, name := range slices.Sorted(maps.Keys(v.Hosts)) {
 			if link := v.Hosts[name].Uplink; name == g {
-				a.Paragraph("", fmt.Sprintf("Load comes from host %s over its interface %s, which is taken for as long as the run lasts.", g, link))
+				a.Paragraph("", fmt.Sprintf("Host %s generates the load over its interface %s, which the run uses exclusively.", g, link))
 			} else if link != "" {
-				a.Paragraph("", fmt.Sprintf("Host %s gets it over %s, which is taken as well.", name, link))
+				a.Paragraph("", fmt.Sprintf("Host %s receives it over %s, which the run also uses exclusively.", name, link))
 			}
 		}
 	}
 	a.planEnergy(v)
 }
 
-// planEmulated names the machines whose processor a program will stand for:
-// nothing else that plan says is so easily overlooked, and changes so much.
+// planEmulated names the contenders whose CPU is emulated in software: no other
+// note is as easy to overlook and changes as much.
 func (a *app) planEmulated(v dryrun.View) {
 	for _, x := range v.Here {
 		if x.Answer.OK && x.Answer.Facts[driver.FactAccelerator] == driver.Emulated {
-			a.Paragraph(cli.Yellow, x.Contender+" will be emulated here: a program takes the place of its processor, which makes most of what it does many times slower. What it measures says nothing about the same machine with hardware virtualisation.")
+			a.Paragraph(cli.Yellow, x.Contender+" will run with an emulated CPU (TCG), which makes most work many times slower. The results say nothing about the same machine with hardware virtualization.")
 		}
 	}
 }
@@ -243,10 +243,10 @@ func (a *app) planSchedule(v dryrun.View, columns, blocks int) {
 	if len(v.Blocks) > 0 {
 		trials = len(v.Blocks[0].Slots())
 	}
-	a.Paragraph("", fmt.Sprintf("at most %d blocks of %d trials, and %d spare ones for those that our own failures make void", len(v.Blocks)-spare, trials, spare))
+	a.Paragraph("", fmt.Sprintf("at most %d blocks of %d trials, and %d spare blocks that replace void ones", len(v.Blocks)-spare, trials, spare))
 	for _, b := range v.Blocks[:min(max(blocks, 0), len(v.Blocks))] {
 		t := cli.NewTable("", "")
-		t.Row(fmt.Sprintf("  block %d", b.Index+1), "made in the order "+strings.Join(b.Create, ", "))
+		t.Row(fmt.Sprintf("  block %d", b.Index+1), "create in the order "+strings.Join(b.Create, ", "))
 		for i, visit := range b.Visits {
 			if len(b.Boots) > 0 && (i == 0 || b.Visits[i-1].Boot != visit.Boot) {
 				if boot := b.Boots[visit.Boot]; boot.Host != "" {
@@ -258,23 +258,23 @@ func (a *app) planSchedule(v dryrun.View, columns, blocks int) {
 		a.PrintBody(t)
 	}
 	if rest := len(v.Blocks) - blocks; rest > 0 {
-		fmt.Fprintf(a.Out, "  … and %d more: --blocks %d shows all\n", rest, len(v.Blocks))
+		fmt.Fprintf(a.Out, "  … and %d more; --blocks %d shows all\n", rest, len(v.Blocks))
 	}
 }
 
 func (a *app) planEstimate(v dryrun.View, columns int) {
-	a.Heading("Time, and what it can decide")
+	a.Heading("Time and power")
 	e := v.Estimate
 	block, total := time.Duration(e.BlockNS), time.Duration(e.TotalNS)
-	text := fmt.Sprintf("A block takes about %s, all of them %s.", round(block), round(total))
+	text := fmt.Sprintf("A block takes about %s, all blocks about %s.", round(block), round(total))
 	if e.BudgetNS > 0 {
-		text += " " + cli.Whole(fmt.Sprintf("The budget of %s lasts for about %d.", round(time.Duration(e.BudgetNS)), e.Blocks))
+		text += " " + cli.Whole(fmt.Sprintf("The budget of %s is enough for about %d.", round(time.Duration(e.BudgetNS)), e.Blocks))
 	}
 	a.Paragraph("", text)
-	a.Paragraph("", "Images that are not in the cache are built before, once, in a minute or so each.")
+	a.Paragraph("", "Before the first block, bakeoff builds each image that is not in the cache; that takes about a minute.")
 	switch {
 	case len(e.Looks) == 0:
-		a.Paragraph("", "It exercises everything and decides nothing: there are too few blocks for a look.")
+		a.Paragraph("", "The run gives no verdicts: it has too few blocks for a look.")
 	case len(v.Family) == 0:
 		a.Paragraph(cli.Yellow, noVerdicts(v.Plan))
 	default:
@@ -282,20 +282,20 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 	}
 }
 
-// noVerdicts says why a plan has no primary comparison.
+// noVerdicts explains why a plan has no primary comparison.
 func noVerdicts(p *plan.Plan) string {
 	if !slices.ContainsFunc(p.Contenders, func(c plan.Contender) bool { return c.Name != p.Baseline && c.TwinOf == "" }) {
-		return "It decides nothing: there is no contender beside the baseline and its twin."
+		return "The run gives no verdicts: the baseline has no other contender to compare with."
 	}
-	return "It decides nothing: no cell is primary; write primary: true into those that are to have verdicts."
+	return "The run gives no verdicts: no cell is primary. Write primary: true into the cells that should have verdicts."
 }
 
-// planLooks says what each look can be expected to decide.
+// planLooks shows the power of each look.
 func (a *app) planLooks(v dryrun.View, columns int) {
 	e := v.Estimate
-	t := cli.NewTable("  LOOK AT", "AFTER ABOUT", "FINDS A DIFFERENCE OF", "FINDS EQUAL WITHIN")
+	t := cli.NewTable("  LOOK AT", "AFTER ABOUT", "DETECTS", "EQUIVALENT WITHIN")
 	if e.ByCPU != nil {
-		t.Head = append(t.Head, "BY CPU TIME", "EQUAL WITHIN")
+		t.Head = append(t.Head, "BY CPU TIME", "EQUIVALENT WITHIN")
 	}
 	t.Head = append(t.Head, "")
 	for i, l := range e.Looks {
@@ -304,7 +304,7 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 		case !l.Reached:
 			note = "beyond the budget"
 		case !l.Possible:
-			note = "too few for so many comparisons"
+			note = "too few blocks for so many comparisons"
 		}
 		row := []string{"  " + cli.Whole(fmt.Sprintf("%d blocks", l.Blocks)), round(time.Duration(l.AtNS)), cli.Whole(percent(l.Smallest)), cli.Whole(percent(l.Equivalence))}
 		if e.ByCPU != nil {
@@ -314,7 +314,7 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 		t.Row(append(row, note)...)
 	}
 	t.Print(a.Out, a.Style(a.Out), columns)
-	a.Paragraph("", fmt.Sprintf("with 80 %% probability, %s. Noise: %s.", openText(len(v.Family)), e.NoiseSource))
+	a.Paragraph("", fmt.Sprintf("Power 80 %% %s. Noise: %s.", openText(len(v.Family)), e.NoiseSource))
 	a.Paragraph("", marginText(v.Design.Margin, e.Looks))
 	if e.Wanted != nil {
 		text := wantedText(*e.Wanted)
@@ -325,41 +325,41 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 	}
 }
 
-// marginText says what equivalent means, and from which look on it can be told.
+// marginText explains equivalent, and from which look on to expect it.
 func marginText(margin float64, looks []dryrun.Look) string {
-	text := fmt.Sprintf("Equivalent means within the margin of %s", percent(&margin))
+	text := fmt.Sprintf("Equivalent means a difference within the margin of %s", percent(&margin))
 	for _, l := range looks {
 		if l.Equivalence != nil && *l.Equivalence <= margin {
 			if l.Reached {
-				return text + fmt.Sprintf(": to be expected from the look at %d blocks on.", l.Blocks)
+				return text + fmt.Sprintf("; expect that verdict from the look at %d blocks.", l.Blocks)
 			}
-			return text + fmt.Sprintf(": to be expected from the look at %d blocks on, which is beyond the budget.", l.Blocks)
+			return text + fmt.Sprintf("; expect that verdict from the look at %d blocks, which is beyond the budget.", l.Blocks)
 		}
 	}
-	return text + ", which no look here can be expected to tell: it takes more blocks, less noise or a larger design.margin."
+	return text + "; no look of this plan is expected to show it. That takes more blocks, less noise or a larger design.margin."
 }
 
 func openText(n int) string {
 	if n == 1 {
 		return "for the one primary comparison"
 	}
-	return fmt.Sprintf("while all %d primary comparisons are open; fewer open ones need less", n)
+	return fmt.Sprintf("while all %d primary comparisons are inconclusive, and more after some are decided", n)
 }
 
-// wantedText says what a wanted difference takes.
+// wantedText says what detecting a difference takes.
 func wantedText(n dryrun.Need) string {
 	s := fmt.Sprintf("A difference of %s ", percent(&n.Difference))
 	switch {
 	case n.Blocks == nil:
-		return s + "cannot be found with these looks: they have too few blocks for so many comparisons."
+		return s + "cannot be detected with these looks: they have too few blocks for so many comparisons."
 	case n.Reached:
-		s += fmt.Sprintf("is found with 80 %% probability by the look at %d blocks, after about %s", *n.Blocks, round(time.Duration(n.AtNS)))
+		s += fmt.Sprintf("is detected with power 80 %% at the look at %d blocks, after about %s", *n.Blocks, round(time.Duration(n.AtNS)))
 	case n.Planned:
 		s += fmt.Sprintf("needs the look at %d blocks, after about %s, which is beyond the budget", *n.Blocks, round(time.Duration(n.AtNS)))
 	default:
-		s += fmt.Sprintf("needs about %d blocks, which take about %s: give design.looks a last one there", *n.Blocks, round(time.Duration(n.AtNS)))
+		s += fmt.Sprintf("needs about %d blocks, which take about %s; add a last look there to design.looks", *n.Blocks, round(time.Duration(n.AtNS)))
 	}
-	return s + fmt.Sprintf(". This plan finds it with %.0f %% probability, in %.0f blocks on average.", 100*n.Power, n.Mean)
+	return s + fmt.Sprintf(". This plan detects it with power %.0f %%, after %.0f blocks on average.", 100*n.Power, n.Mean)
 }
 
 func percent(f *float64) string {
@@ -369,7 +369,7 @@ func percent(f *float64) string {
 	return fmt.Sprintf("%.1f %%", 100**f)
 }
 
-// round writes a duration with as many digits as an estimate deserves.
+// round returns a duration with as many digits as an estimate has.
 func round(d time.Duration) string {
 	switch {
 	case d >= time.Hour:
@@ -382,14 +382,14 @@ func round(d time.Duration) string {
 	return d.String()
 }
 
-// planEnergy says what counts the energy of each end.
+// planEnergy shows what measures the energy of each end.
 func (a *app) planEnergy(v dryrun.View) {
 	for _, e := range v.Energy {
 		where := ""
 		if v.Generator != "" {
-			where = ", where the contenders are"
+			where = " (contenders)"
 			if slices.Contains(e.Ends, "generator") {
-				where = ", where load comes from"
+				where = " (load generator)"
 			}
 		}
 		a.Paragraph("", "Energy of "+e.Host+where+": "+e.Text+".")

@@ -14,19 +14,19 @@ import (
 	"bakeoff/lab/trial"
 )
 
-// watcher shows a person how a run goes on. Its methods are called between
-// trials only.
+// watcher shows the progress of a run. Its methods are called between trials
+// only.
 type watcher interface {
 	event(trial.Event)
 	close()
 }
 
-// plain writes a line for each block and for each thing that a person should
-// know of: for logs and pipes.
+// plain writes a line for each block and for each notable event: for logs and
+// pipes.
 type plain struct {
 	out   io.Writer
 	style cli.Style
-	// title is written before the first event: a run that is refused has none.
+	// title is written before the first event; a refused run has no events.
 	title string
 	told  told
 }
@@ -46,14 +46,14 @@ func (p *plain) event(e trial.Event) {
 
 func (*plain) close() {}
 
-// told keeps what was said of failed trials: one that fails in each of a
-// hundred trials is told once, and counted at the end.
+// told remembers the failures that were printed: a contender that fails in each
+// of a hundred trials is reported once, and counted at the end.
 type told struct {
 	failures map[string]bool
-	down     map[string]string // contender: why it did not come up, as it was said
+	down     map[string]string // contender: why it did not start, as printed
 	again    int
-	blamed   int    // 1 + the last block in which something was said to be why it is void
-	void     string // why the last block was, of which nothing had been said
+	blamed   int    // 1 + the last block whose void trial was printed
+	void     string // the reason of the last void block without such a trial
 }
 
 func (t *told) remark(e trial.Event) (string, cli.Color) {
@@ -87,26 +87,26 @@ func (t *told) remark(e trial.Event) (string, cli.Color) {
 		if t.again == 1 {
 			trials = "trial"
 		}
-		line += fmt.Sprintf("; %d more %s failed as those above did", t.again, trials)
+		line += fmt.Sprintf("; %d more %s failed for the same reasons", t.again, trials)
 	}
 	return safetext.Clip(line, maxRemark), c
 }
 
-// maxRemark is the longest that is said of one event, in characters; the run's
-// journal has what a kernel wrote before it panicked, in full.
+// maxRemark bounds what is printed of one event, in characters; the run's
+// journal has the full text, such as a kernel's panic.
 const maxRemark = 500
 
-// remark is what is worth a line of its own, in both views: everything that
-// is not simply going on.
+// remark returns the line that an event is worth in both views, "" for those
+// of the normal course.
 func remark(e trial.Event) (string, cli.Color) {
 	switch e.Kind {
 	case trial.Preparing:
 		return e.Text, cli.Dim
 	case trial.Unavailable:
-		return fmt.Sprintf("%s cannot run here: %s", e.Contender, e.Text), cli.Yellow
+		return fmt.Sprintf("%s cannot run: %s", e.Contender, e.Text), cli.Yellow
 	case trial.Environment:
 		if e.Status != "" && e.Status != store.OK {
-			return fmt.Sprintf("block %d: %s did not come up: %s", e.Block+1, e.Contender, e.Text), cli.Yellow
+			return fmt.Sprintf("block %d: %s did not start: %s", e.Block+1, e.Contender, e.Text), cli.Yellow
 		}
 	case trial.TrialEnd:
 		switch e.Status {
@@ -123,8 +123,8 @@ func remark(e trial.Event) (string, cli.Color) {
 	return "", ""
 }
 
-// outlook says, once there is a block to judge by, that the budget will not
-// last until the first look: all the time would be spent for no verdict.
+// outlook warns after the first block if the budget ends before the first look:
+// all the time would be spent without a verdict.
 func outlook(e trial.Event) string {
 	if e.Done != 1 || e.Status == store.Void || e.Budget <= 0 || e.Results == nil || len(e.Results.Looks) == 0 {
 		return ""
@@ -134,11 +134,11 @@ func outlook(e trial.Event) string {
 	if look > e.Planned || needs <= e.Budget {
 		return ""
 	}
-	return fmt.Sprintf("a block took %s, so the budget of %s ends before the first look, which is after %d blocks: nothing will be decided; --budget %s reaches it",
+	return fmt.Sprintf("a block took %s: the budget of %s ends before the first look at %d blocks, so there will be no verdicts; --budget %s reaches it",
 		round(e.Took), round(e.Budget), look, round((needs+needs/5).Truncate(time.Minute)+time.Minute))
 }
 
-// blockLine is the state of the run after a block.
+// blockLine is the state of a run after a block.
 func blockLine(e trial.Event) string {
 	line := fmt.Sprintf("block %d: %d of at most %d done", e.Block+1, e.Done, e.Planned)
 	if e.Status == store.Void {
@@ -155,7 +155,7 @@ func blockLine(e trial.Event) string {
 	return line
 }
 
-// timeText is time spent and allowed.
+// timeText is the time spent and the budget.
 func timeText(elapsed, budget time.Duration) string {
 	s := elapsed.Round(time.Second).String()
 	if budget > 0 {

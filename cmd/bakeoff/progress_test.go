@@ -38,8 +38,8 @@ func TestPlainLines(t *testing.T) {
 	}
 	const want = `seed 7, runs/a
 building the image debian:bookworm
-crun cannot run here: crun is not installed; apt-get install crun
-block 1: microvm did not come up: kernel panic` + "\uFFFD" + `[31m
+crun cannot run: crun is not installed; apt-get install crun
+block 1: microvm did not start: kernel panic` + "\uFFFD" + `[31m
 block 1: chroot failed at http: status 404
 block 1: chroot failed at http: status 500
 block 1: 1 of at most 26 done, 41s of 8m0s, 2 of 3 comparisons decided
@@ -50,7 +50,7 @@ block 4 is void: 1 of at most 26 done, 3 void, 1m31s
 block 4: write: no space left on device
 block 5 is void: 1 of at most 26 done, 4 void, 1m32s
 block 6 is void: 1 of at most 26 done, 5 void, 1m33s
-ended: the time budget has no room for another block; 2 more trials failed as those above did
+ended: the time budget has no room for another block; 2 more trials failed for the same reasons
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
@@ -68,7 +68,7 @@ func TestABudgetThatDecidesNothingIsToldEarly(t *testing.T) {
 		want  string
 	}{
 		{"it ends before the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second, Took: 50 * time.Second, Budget: 4 * time.Minute, Results: looked},
-			"a block took 50s, so the budget of 4m0s ends before the first look, which is after 8 blocks: nothing will be decided; --budget 9m0s reaches it"},
+			"a block took 50s: the budget of 4m0s ends before the first look at 8 blocks, so there will be no verdicts; --budget 9m0s reaches it"},
 		{"making what stays took most of it", trial.Event{Done: 1, Planned: 26, Elapsed: 70 * time.Second, Took: 20 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
 		{"it reaches the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 20 * time.Second, Took: 20 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
 		{"later blocks", trial.Event{Done: 2, Planned: 26, Elapsed: 100 * time.Second, Took: 100 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},

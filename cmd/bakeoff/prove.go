@@ -26,10 +26,10 @@ type proveFlags struct {
 	image   string
 }
 
-// asked tells whether a proof was asked for, and refuses its flags without it.
+// asked reports whether a proof was asked for, and refuses its flags without it.
 func (f proveFlags) asked() (bool, error) {
 	if f.driver == "" && (len(f.options) > 0 || f.image != "") {
-		return false, fault.New(fault.Invalid, "doctor: --option and --image go with --prove DRIVER")
+		return false, fault.New(fault.Invalid, "--option and --image need --prove DRIVER")
 	}
 	return f.driver != "", nil
 }
@@ -44,14 +44,14 @@ func driverNamed(name string) (driver.Driver, error) {
 	return all[i], nil
 }
 
-// optionsOf reads NAME=VALUE against what a driver describes.
+// optionsOf reads NAME=VALUE options by a driver's description.
 func optionsOf(doc driver.Doc, given []string) (param.Values, error) {
 	out := param.Defaults(doc.Options)
 	for _, g := range given {
 		name, text, _ := strings.Cut(g, "=")
 		i := slices.IndexFunc(doc.Options, func(s param.Spec) bool { return s.Name == name })
 		if i < 0 {
-			return nil, fault.WithFix(fault.New(fault.Invalid, "driver %s has no option %q", doc.Name, name), "bakeoff list drivers "+doc.Name+" describes them")
+			return nil, fault.WithFix(fault.New(fault.Invalid, "driver %s has no option %q", doc.Name, name), "run bakeoff list drivers "+doc.Name+" for its options")
 		}
 		value, err := doc.Options[i].Canonical(text)
 		if err != nil {
@@ -62,7 +62,7 @@ func optionsOf(doc driver.Doc, given []string) (param.Values, error) {
 	return out, nil
 }
 
-// prove runs the contract suite of a driver here, and stores what came of it.
+// prove runs the contract suite of a driver on this machine and stores the result.
 func (a *app) prove(ctx context.Context, f proveFlags, asJSON bool) error {
 	d, err := driverNamed(f.driver)
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *app) prove(ctx context.Context, f proveFlags, asJSON bool) error {
 		a.printProof(p)
 	}
 	if err == nil && !p.Passed {
-		err = fault.New(fault.Lab, "doctor: driver %s is not proven here: %s", p.Driver, p.Why)
+		err = fault.New(fault.Lab, "driver %s is not proven on this machine: %s", p.Driver, p.Why)
 	}
 	return err
 }
@@ -117,11 +117,11 @@ func (a *app) printProof(p proof.Proof) {
 	if p.Passed {
 		word = "proven"
 	}
-	fmt.Fprintf(a.Out, "\n%s is %s on %s/%s %s: %d tests passed, %d failed, %d were left out; %d commands\n", p.Driver, word,
+	fmt.Fprintf(a.Out, "\n%s is %s on %s/%s %s: %d tests passed, %d failed, %d skipped; %d commands\n", p.Driver, word,
 		p.Machine.System, p.Machine.Arch, p.Machine.Release, n[suite.Passed], n[suite.Failed], n[suite.Skipped], p.Commands)
 	at := proof.Path(state, p.Driver)
 	fmt.Fprintf(a.Out, "  %s\n  %s\n", at, filepath.Join(filepath.Dir(at), p.Transcript))
 	if d, err := driverNamed(p.Driver); err == nil && d.Doc().Status == driver.Unproven {
-		fmt.Fprintln(a.Out, "The project has no such machine: please send it both files. They hold the commands\nwith what they printed; look through them first.")
+		fmt.Fprintln(a.Out, "The project has no such machine: please send it both files. They contain the commands\nand their output; read them before you send them.")
 	}
 }

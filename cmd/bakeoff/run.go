@@ -36,18 +36,20 @@ func (a *app) run() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run [LAB]",
-		Short: "Measure what a lab file asks for, and write a page",
-		Long: `run plans, measures and reports. LAB is a lab file or a folder that has a
-bakeoff.yaml; without it, ./bakeoff.yaml is taken.
+		Short: "Run a lab file and write the page of its results",
+		Long: `run plans, measures and reports. LAB is a lab file, or a folder with a
+bakeoff.yaml; the default is ./bakeoff.yaml.
 
-Before the first trial the whole schedule is drawn from a seed and registered
-in the run folder. On a terminal the intervals are seen narrowing; elsewhere
-there is a line for each block. Ctrl-C ends the run with a report of what there
-is, and exit code 130 (143 after SIGTERM); a second one kills it at once, and
-run --resume goes on with it. So does a terminal that goes away end it, and a
-pipe that is closed; nohup keeps it from the first.
+Before the first trial, run draws the whole schedule from a seed and registers it
+in the run folder. On a terminal it shows the intervals as they narrow; elsewhere
+it prints a line for each block.
 
-With --fail-on the exit code is 3 when one of these came true:
+Ctrl-C ends the run with a report of the blocks so far and exit code 130 (143
+after SIGTERM). A second Ctrl-C kills it at once. Closing the terminal or the
+output pipe also ends the run; nohup survives a closed terminal. run --resume
+continues an interrupted run.
+
+With --fail-on the exit code is 3 if one of these conditions is true:
 
 ` + reading.Conditions(),
 		Example: `  bakeoff run examples/quick
@@ -61,13 +63,13 @@ With --fail-on the exit code is 3 when one of these came true:
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.out, "out", "runs", "`folder` in which the run folder is made")
-	fl.StringVar(&f.resume, "resume", "", "go on with the run in this `folder`")
-	fl.Uint64Var(&f.seed, "seed", 0, "`number` that the schedule is drawn from; 0 draws one and records it")
-	fl.DurationVar(&f.budget, "budget", 0, "`time` in which blocks may start, instead of the lab file's")
-	fl.StringSliceVar(&f.only, "only", nil, "measure this `cell` only; may be given more than once")
-	fl.StringVar(&f.profile, "profile", "", "`name` of a profile of the lab file")
-	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and how it goes on standard error")
+	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
+	fl.StringVar(&f.resume, "resume", "", "continue the run in this `folder`")
+	fl.Uint64Var(&f.seed, "seed", 0, "`number` to draw the schedule from; 0 draws and records one")
+	fl.DurationVar(&f.budget, "budget", 0, "`time` during which blocks may start, instead of the lab file's budget")
+	fl.StringSliceVar(&f.only, "only", nil, "measure only this `cell`; may be repeated")
+	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
+	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
 	reading.FailOnFlag(c, &f.failOn)
 	completeLabFlags(c)
 	return c
@@ -104,7 +106,7 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 		return err
 	}
 	if f.budget < 0 {
-		return cli.Usage(c, fmt.Errorf("--budget %v is no time that can be spent", f.budget))
+		return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", f.budget))
 	}
 	s, err := a.register(c, f, args)
 	if err != nil {
@@ -140,11 +142,11 @@ func (a *app) register(c *cobra.Command, f runFlags, args []string) (*session.Se
 	}
 	for _, name := range []string{"seed", "only", "profile", "out"} {
 		if c.Flags().Changed(name) {
-			return nil, cli.Usage(c, fmt.Errorf("--%s cannot be changed on --resume: it was registered when the run began", name))
+			return nil, cli.Usage(c, fmt.Errorf("--%s cannot be used with --resume: the run registered it when it began", name))
 		}
 	}
 	if len(args) > 0 {
-		return nil, cli.Usage(c, fmt.Errorf("--resume takes the lab file of the run, not %s", args[0]))
+		return nil, cli.Usage(c, fmt.Errorf("unexpected argument %q: --resume uses the lab file in the run folder", args[0]))
 	}
 	dir, err := reading.RunDir(f.resume)
 	if err != nil {
@@ -163,12 +165,12 @@ func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (tria
 	return s.Measure(ctx, session.Options{At: a.at, Budget: f.budget, Calibration: known, Events: w.event})
 }
 
-// broken is how a run ends that a signal may have ended before its time: then
-// it is not done, whatever --fail-on would say of the part that there is.
+// broken returns how a run ends that a signal may have interrupted. An
+// interrupted run is not complete, so its exit code comes before --fail-on.
 func broken(ctx context.Context, s *session.Session, err error) error {
-	how := "nothing was measured"
+	how := "no block was measured"
 	if s.Started() {
-		how = "bakeoff run --resume " + s.Dir + " goes on with it"
+		how = "run bakeoff run --resume " + s.Dir + " to continue"
 	}
 	stopped := cli.Interrupted(ctx, how)
 	var asked cli.Exit
@@ -181,16 +183,16 @@ func broken(ctx context.Context, s *session.Session, err error) error {
 	return errors.Join(stopped, err)
 }
 
-// howToGoOn adds to a failure of the laboratory what can be done about it.
+// howToGoOn adds the remedy to a failure of the lab.
 func howToGoOn(s *session.Session, err error) error {
 	if !s.Started() || errors.As(err, new(cli.Exit)) {
 		return err
 	}
 	if s.Gone() && !fault.Is(err, fault.Unsupported) {
-		return fault.New(fault.Lab, "the run folder %s is gone: somebody moved or removed it while the run was writing to it (%v)", s.Dir, err)
+		return fault.New(fault.Lab, "the run folder %s was moved or removed while the run was writing to it (%v)", s.Dir, err)
 	}
 	if fault.Of(err) == fault.Lab {
-		return fault.WithFix(err, "when that is mended, bakeoff run --resume "+s.Dir+" goes on with it")
+		return fault.WithFix(err, "fix this, then run bakeoff run --resume "+s.Dir)
 	}
 	return err
 }
@@ -232,7 +234,7 @@ func (a *app) conclude(s *session.Session, f runFlags, r analysis.Results) error
 		}
 	}
 	if r.Blocks == 0 && r.Void > 0 && r.Ended != analysis.EndedInterrupted {
-		return fault.New(fault.Lab, "nothing was measured: each of the %d blocks was void, by failures of the laboratory", r.Void)
+		return fault.New(fault.Lab, "no result: all %d blocks are void because of failures of the lab", r.Void)
 	}
 	return reading.FailOn(f.failOn).End(r)
 }

@@ -12,8 +12,7 @@ import (
 	"bakeoff/lab/session"
 )
 
-// schemas are the files that people write, in the order in which help names
-// them.
+// schemas are the file formats, in the order in which help names them.
 var schemas = []struct {
 	name string
 	text func() []byte
@@ -30,10 +29,9 @@ func (a *app) schema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [lab|published]",
 		Short: "Print the JSON Schema of lab files or published tables, for editors",
-		Long: `schema prints the JSON Schema (2020-12) of the files that people write: lab
-files, with every driver and workload of this program, or published tables, as
-audit reads them. Editors that speak the YAML language server read it from a
-first line like this one:
+		Long: `schema prints the JSON Schema (2020-12) of lab files, with every driver and
+workload of this program, or of the published tables that audit reads. Editors
+with a YAML language server use it if the file begins with a line such as:
 
   # yaml-language-server: $schema=lab.schema.json`,
 		Example: `  bakeoff schema > lab.schema.json
@@ -51,7 +49,7 @@ first line like this one:
 					return err
 				}
 			}
-			return cli.Usage(c, fmt.Errorf("there is no schema of %q; there are %s", name, strings.Join(names, ", ")))
+			return cli.Usage(c, fmt.Errorf("unknown schema %q; use one of %s", name, strings.Join(names, ", ")))
 		},
 	}
 }

@@ -19,12 +19,12 @@ func (a *app) listSystems() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "systems [NAME]",
-		Short: "List the operating systems that it knows, and how each is driven",
-		Long: `systems lists operating systems: how a program is installed there, where
-servers keep their configuration, when the system is ready, what is counted.
+		Short: "List the supported operating systems and how each is used",
+		Long: `systems lists operating systems: how to install a program, where servers keep
+their configuration, when the system is ready, and which counters it has.
 
-  proven    the project's tests ask a real one
-  unproven  written from its manuals; no test of the project has run on one`,
+  proven    the project's tests run on a real one
+  unproven  written from its manuals; no test has run on one`,
 		Example: "  bakeoff list systems\n  bakeoff list systems freebsd",
 		Args:    cli.Between(0, 1, "the name of a system"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -32,7 +32,7 @@ servers keep their configuration, when the system is ready, what is counted.
 			if len(args) == 1 {
 				i := slices.IndexFunc(docs, func(d system.Doc) bool { return d.Name == args[0] })
 				if i < 0 {
-					return fault.WithFix(fault.New(fault.NotFound, "system %q does not exist", args[0]), "bakeoff list systems names them")
+					return fault.WithFix(fault.New(fault.NotFound, "system %q does not exist", args[0]), "run bakeoff list systems for their names")
 				}
 				docs = docs[i : i+1]
 			}
@@ -69,13 +69,13 @@ func systemDocs() []system.Doc {
 	return docs
 }
 
-// systemRows are what is to be said of a system, as name and text.
+// systemRows describe a system, as name and text.
 func systemRows(d system.Doc) [][2]string {
 	rows := [][2]string{
 		{"status", string(d.Status)},
-		{"told by", "uname -s: " + d.Kernel + "; os-release: " + strings.Join(d.IDs, ", ")},
+		{"recognized by", "uname -s: " + d.Kernel + "; os-release: " + strings.Join(d.IDs, ", ")},
 		{"install", d.InstallLine("PACKAGE…")},
-		{"is it installed", strings.Join(d.Manager.Query, " ") + " PACKAGE"},
+		{"query a package", strings.Join(d.Manager.Query, " ") + " PACKAGE"},
 		{"start a service", strings.Join(d.Service, " ")},
 		{"ready when", d.Readiness},
 	}
@@ -83,7 +83,7 @@ func systemRows(d system.Doc) [][2]string {
 		rows[1][1] = "uname -s: " + d.Kernel
 	}
 	if d.Manager.Update != nil {
-		rows = slices.Insert(rows, 2, [2]string{"fetch the lists", strings.Join(d.Manager.Update, " ")})
+		rows = slices.Insert(rows, 2, [2]string{"update package lists", strings.Join(d.Manager.Update, " ")})
 	}
 	for _, k := range slices.Sorted(maps.Keys(d.Files)) {
 		rows = append(rows, [2]string{"file of " + k, d.Files[k]})
@@ -95,7 +95,7 @@ func systemRows(d system.Doc) [][2]string {
 		rows = append(rows, [2]string{"no package of", strings.Join(d.Without, ", ")})
 	}
 	return append(rows,
-		[2]string{"always there", strings.Join(d.Base, ", ")},
+		[2]string{"preinstalled", strings.Join(d.Base, ", ")},
 		[2]string{"counters", strings.Join(d.Counters, "; ")},
 		[2]string{"fingerprint", strings.Join(d.Fingerprint, "; ")},
 		[2]string{"source", strings.Join(d.Source, "; ")})

@@ -15,11 +15,11 @@ import (
 	toolall "bakeoff/measure/tool/all"
 )
 
-// listedTool is a tool with whether this machine has it.
+// listedTool is a tool and whether this machine has it.
 type listedTool struct {
 	tool.Doc
-	// Here is the path of its program on this machine, "" where it has none;
-	// Install then is what would bring it.
+	// Here is the path of its program on this machine, "" where it is missing;
+	// Install is then the command that installs it.
 	Here    string `json:"here"`
 	Install string `json:"install,omitempty"`
 }
@@ -28,10 +28,10 @@ func (a *app) listTools() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "tools [NAME]",
-		Short: "List the external benchmark programs, and whether this machine has them",
-		Long: `tools lists the benchmark programs that others wrote and that bakeoff drives.
-Each is a workload of the same name. An environment that is made from an image
-gets its programs with the image; on the bare host they must be installed.`,
+		Short: "List the external benchmark programs and whether this machine has them",
+		Long: `tools lists the external benchmark programs that bakeoff can run. Each is a
+workload of the same name. Images contain the programs of their environments; on
+the bare host you must install them.`,
 		Example: "  bakeoff list tools\n  bakeoff list tools fio",
 		Args:    cli.Between(0, 1, "the name of a tool"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -39,7 +39,7 @@ gets its programs with the image; on the bare host they must be installed.`,
 			if len(args) == 1 {
 				i := slices.IndexFunc(tools, func(l listedTool) bool { return l.Name == args[0] })
 				if i < 0 {
-					return fault.WithFix(fault.New(fault.NotFound, "tool %q does not exist", args[0]), "bakeoff list tools names them")
+					return fault.WithFix(fault.New(fault.NotFound, "tool %q does not exist", args[0]), "run bakeoff list tools for their names")
 				}
 				tools = tools[i : i+1]
 			}
@@ -102,7 +102,7 @@ func (a *app) describeTool(l listedTool) {
 	}
 	t.Row("server", string(l.Server))
 	t.Row("source", strings.Join(l.Source, "; "))
-	t.Row("measured by", "the workload "+l.Name+": bakeoff list workloads "+l.Name)
+	t.Row("workload", l.Name+": see bakeoff list workloads "+l.Name)
 	a.PrintBody(t)
 }
 
@@ -111,11 +111,10 @@ func toolsPage() []byte {
 	fmt.Fprintf(&b, `# Tools
 
 %s
-A tool is a benchmark program that others wrote: how it is called, and what its
-output says. Each is a [workload](workloads.md) of the same name, run "as the
-platform ships it": by the program that the system packages. Version and hash
-of the program join the fingerprint, so that two builds that differ are named
-as a confounder.
+A tool is an external benchmark program: how to call it, and how to read its
+output. Each is a [workload](workloads.md) of the same name and runs the program
+that the system packages. The fingerprint contains the program's version and
+hash, so two different builds are listed as a confounder.
 
 | tool | what it is | program | server | metrics |
 |---|---|---|---|---|

@@ -33,10 +33,10 @@ import (
 var slowed = map[string]int{"slow-1": 1, "slow-2": 2, "slow-5": 5, "slow-10": 10}
 
 // trialLength is the timed part of a trial. On two CPUs with a load of 2 to 3,
-// neighbouring trials of 25 and of 100 ms scattered alike by the clock (6.3 and
-// 5.4 %); with a load of 17 to 20 trials of 5, 20, 50 and 200 ms had a noise of
-// 110, 100, 59 and 57 %, and by CPU time of 51, 16, 12 and 7 %. So shorter
-// ones tell less, and longer ones no more in the same time.
+// neighboring trials of 25 and of 100 ms had a noise of 6.3 and 5.4 % by the clock;
+// with a load of 17 to 20, trials of 5, 20, 50 and 200 ms had a noise of 110, 100,
+// 59 and 57 %, and by CPU time of 51, 16, 12 and 7 %. Shorter trials are noisier,
+// and longer ones give no more information in the same time.
 const trialLength = 50 * time.Millisecond
 
 // Design is what a calibration compares, and when it stops: at a look at which
@@ -209,20 +209,20 @@ func Keep(at fleet.Controller, machine probe.Fingerprint, m calibrate.Measured) 
 // Of reads what is stored of this machine. Where nothing is, or where the
 // machine changed since, the error is of kind fault.NotFound.
 func Of(at fleet.Controller) (cal calibrate.Calibration, err error) {
-	defer func() { err = fault.WithFix(err, "bakeoff calibrate --quick measures it in minutes") }()
+	defer func() { err = fault.WithFix(err, "run bakeoff calibrate --quick, which takes minutes") }()
 	root, _, err := open(at)
 	if err != nil {
 		return cal, err
 	}
 	if root == nil {
-		return cal, fault.New(fault.NotFound, "this machine was not calibrated")
+		return cal, fault.New(fault.NotFound, "this machine has no calibration")
 	}
 	defer root.Close()
 	if cal, err = calibrate.Load(root); err != nil {
 		return cal, err
 	}
 	if changed := cal.Outdated(probe.ReadFingerprint(nil)); changed != nil {
-		return cal, fault.New(fault.NotFound, "the calibration is outdated: changed since were %s", strings.Join(changed, ", "))
+		return cal, fault.New(fault.NotFound, "the calibration is outdated; these changed: %s", strings.Join(changed, ", "))
 	}
 	return cal, nil
 }
@@ -260,7 +260,7 @@ func Noise(at fleet.Controller) plan.Noise {
 	if n.CPU > 0 {
 		n.Source += fmt.Sprintf(", of CPU time %.2g %%", 100*n.CPU)
 	}
-	n.Source += fmt.Sprintf(", as %s on this machine found for work that only computes; other work may scatter more", Count(cal))
+	n.Source += fmt.Sprintf(", from %s of this machine with work that only computes; other work may have more noise", Count(cal))
 	return n
 }
 

@@ -1,5 +1,5 @@
-// Package diagnosis says what machines can do: which drivers work there, what
-// would disturb a measurement, what is missing and what installs it. It changes
+// Package diagnosis checks machines: which drivers work there, what would disturb
+// a measurement, what is missing and which command installs it. It changes
 // nothing.
 package diagnosis
 

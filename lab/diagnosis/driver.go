@@ -71,7 +71,7 @@ func Drivers(ctx context.Context, at fleet.Controller, all []driver.Driver) []Dr
 func CheckDriver(ctx context.Context, d driver.Driver, host conn.Conn, goos string, by trial.Installer) driver.Availability {
 	doc := d.Doc()
 	if len(doc.Hosts) > 0 && !slices.Contains(doc.Hosts, goos) {
-		return driver.Availability{Reason: "runs on " + strings.Join(doc.Hosts, ", ") + " hosts, and this is " + goos}
+		return driver.Availability{Reason: "runs on " + strings.Join(doc.Hosts, ", ") + " hosts, not on " + goos}
 	}
 	ctx, cancel := context.WithTimeout(ctx, CheckTime)
 	defer cancel()
@@ -94,8 +94,8 @@ func Proofs(ctx context.Context, at fleet.Controller) map[string]proof.Proof {
 	return out
 }
 
-// Standing says for each driver that was proven on this machine when that was,
-// for the reports.
+// Standing says for each driver that was proven on this machine when it was, for
+// the reports.
 func Standing(ctx context.Context, at fleet.Controller) map[string]string {
 	out := map[string]string{}
 	for name, p := range Proofs(ctx, at) {

@@ -16,25 +16,24 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// What counts energy on a host.
+// What measures energy on a host.
 const (
 	byMeter = "meter"
 	byRAPL  = "rapl"
 )
 
-// Energy says what counts the energy of one end of a plan.
+// Energy says what measures the energy of one end of a plan.
 type Energy struct {
 	Host string `json:"host"`
 	// Ends are what is there: "contenders", "generator".
 	Ends []string `json:"ends"`
-	// Source is "meter" or "rapl"; null: nothing counts there, or it cannot be
-	// told.
+	// Source is "meter" or "rapl"; null: none, or unknown.
 	Source *string `json:"source"`
 	Text   string  `json:"text"`
 }
 
-// EnergyEnds says of every host of a plan what counts its energy, in order of
-// their names. No meter is executed: the lab file may be a stranger's.
+// EnergyEnds says for every host of a plan what measures its energy, in order of
+// their names. It executes no meter: the lab file may be a stranger's.
 func EnergyEnds(ctx context.Context, f *fleet.Fleet, p *plan.Plan) []Energy {
 	ends := map[string][]string{}
 	for _, c := range p.Contenders {
@@ -54,23 +53,23 @@ func EnergyEnds(ctx context.Context, f *fleet.Fleet, p *plan.Plan) []Energy {
 	return out
 }
 
-// energyOf says what counts the energy of a host.
+// energyOf says what measures the energy of a host.
 func energyOf(ctx context.Context, f *fleet.Fleet, name string, h manifest.Host) (source *string, text string) {
 	m, err := f.Machine(name)
 	if err != nil {
 		return nil, "unavailable: " + err.Error()
 	}
 	if len(h.Switch) > 0 && len(h.Meter) == 0 {
-		return nil, "unknown before it is booted into its systems"
+		return nil, "unknown until the host boots its systems"
 	}
 	ctx, cancel := context.WithTimeout(ctx, CheckTime)
 	defer cancel()
 	return energySource(ctx, m, &h)
 }
 
-// energySource says what counts the energy of a machine: the meter of the lab
-// file where there is one, which is looked for and not executed. h is nil where
-// there is no lab file.
+// energySource says what measures the energy of a machine: the meter of the lab
+// file where there is one. It looks for the meter but does not execute it. h is nil
+// where there is no lab file.
 func energySource(ctx context.Context, m env.Machine, h *manifest.Host) (source *string, text string) {
 	by := func(name, text string) (*string, string) { return &name, text }
 	if h != nil && len(h.Meter) > 0 {
@@ -78,7 +77,7 @@ func energySource(ctx context.Context, m env.Machine, h *manifest.Host) (source 
 		case err != nil:
 			return nil, "unavailable: " + err.Error()
 		case !have:
-			return nil, "unavailable: its meter " + h.Meter[0] + " is no program there"
+			return nil, "unavailable: its meter " + h.Meter[0] + " does not exist there"
 		}
 		return by(byMeter, "by its meter "+strings.Join(h.Meter, " "))
 	}
@@ -89,12 +88,12 @@ func energySource(ctx context.Context, m env.Machine, h *manifest.Host) (source 
 	case c.Joules != nil:
 		return by(byRAPL, "by RAPL, "+packages(c))
 	case h == nil:
-		return nil, "unavailable: no RAPL that can be read"
+		return nil, "unavailable: no readable RAPL counters"
 	}
-	return nil, "unavailable: no RAPL that can be read, and no meter in the lab file"
+	return nil, "unavailable: no readable RAPL counters, and no meter in the lab file"
 }
 
-// packages says how many processors count.
+// packages is the number of CPU packages that count.
 func packages(c probe.Counters) string {
 	if len(c.Energy) == 1 {
 		return "one package"
@@ -102,8 +101,8 @@ func packages(c probe.Counters) string {
 	return fmt.Sprintf("%d packages", len(c.Energy))
 }
 
-// energyFinding says what doctor found of a machine's energy, and whether that
-// is the end of a lab that load comes from; l is nil where there is no lab file.
+// energyFinding says what measures a machine's energy, and whether the machine is
+// the load generator of the lab; l is nil where there is no lab file.
 func energyFinding(ctx context.Context, name string, m env.Machine, l *manifest.Lab) Finding {
 	ctx, cancel := context.WithTimeout(ctx, CheckTime)
 	defer cancel()
@@ -114,20 +113,20 @@ func energyFinding(ctx context.Context, name string, m env.Machine, l *manifest.
 	h := l.Hosts[name]
 	source, text := energySource(ctx, m, &h)
 	if l.Generator == name {
-		text += "; load comes from here"
+		text += "; this host is the load generator"
 	}
 	return energyState(source, text, h, name)
 }
 
-// energyState is a finding of what counts: nothing is no fault, and a meter of
-// the lab file that is not there is one.
+// energyState is the finding for an energy source: without a source it is a fact,
+// and Missing if the lab file names a meter that does not exist.
 func energyState(source *string, text string, h manifest.Host, name string) Finding {
 	f := Finding{Name: "energy", State: Good, Text: text}
 	switch {
 	case source == nil && len(h.Meter) > 0:
 		f.State = Missing
 	case source == nil:
-		f.State, f.Fix = Fact, "hosts: {"+name+": {meter: [COMMAND]}} in a lab file names a meter"
+		f.State, f.Fix = Fact, "hosts: {"+name+": {meter: [COMMAND]}} in a lab file sets a meter"
 	}
 	return f
 }

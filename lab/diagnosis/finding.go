@@ -24,8 +24,8 @@ import (
 // The states of a Finding.
 const (
 	Good    = "good"
-	Warning = "warning" // a measurement here will be worse for it
-	Missing = "missing" // something cannot be done here
+	Warning = "warning" // measurements will be worse
+	Missing = "missing" // something cannot be done
 	Fact    = "fact"
 )
 
@@ -85,25 +85,25 @@ func commonFindings() []Finding {
 				needs = append(needs, doc.Name)
 			}
 		}
-		text := "no: " + strings.Join(needs, ", ") + " need it; the others do without"
+		text := "no: " + strings.Join(needs, ", ") + " need it; the others do not"
 		if len(needs) == len(driverall.Drivers()) {
-			text = "no: every driver needs it; plan, verify, report, export and analyse do without"
+			text = "no: every driver needs it; plan, verify, report, export and analyse do not"
 		}
 		out = append(out, Finding{Name: "root", State: Warning, Text: text, Fix: "run bakeoff with sudo to measure"})
 	}
 	return append(out, cpuFinding(runtime.NumCPU()), cpuTimeFinding(probe.ReadHost(nil).CPUSource, runtime.GOOS))
 }
 
-// cpuTimeFinding says what tells the cost of a trial on a machine.
+// cpuTimeFinding says what measures the CPU time of a trial on a machine.
 func cpuTimeFinding(source, system string) Finding {
 	f := Finding{Name: "cpu time", State: Good, Text: "by " + source + ", in nanoseconds"}
 	switch source {
 	case "":
-		f.State, f.Text = Fact, "unavailable: costs in CPU time cannot be told"
+		f.State, f.Text = Fact, "unavailable: CPU time cannot be measured"
 	case probe.SourceTicks:
-		f.State, f.Text = Warning, "in ticks: a trial of less than half a second of CPU time has no exact cost, and one of a few milliseconds none"
+		f.State, f.Text = Warning, "in ticks: inexact below half a second of CPU time per trial, useless below some milliseconds"
 		if system == "linux" {
-			f.Fix = "a kernel with CONFIG_SCHEDSTATS, as Debian's and Ubuntu's"
+			f.Fix = "use a kernel with CONFIG_SCHEDSTATS, such as that of Debian or Ubuntu"
 		}
 	}
 	return f
@@ -113,13 +113,13 @@ func cpuFinding(n int) Finding {
 	f := Finding{Name: "cpus", State: Good, Text: fmt.Sprint(n)}
 	if n < 2 {
 		f.State = Warning
-		f.Text += ": the load generator shares it with what is measured"
+		f.Text += ": the load generator shares it with the contenders"
 		f.Fix = "give this machine two CPUs or more"
 	}
 	return f
 }
 
-// leastRoom is what a few images and a run take, roughly.
+// leastRoom is roughly what a few images and a run need.
 const leastRoom = 3 * unit.GiB
 
 func roomFinding(name, path string) Finding {
@@ -132,7 +132,7 @@ func roomFinding(name, path string) Finding {
 	f.State = Good
 	if free < leastRoom {
 		f.State = Warning
-		f.Fix = "make room: images and volumes take some " + leastRoom.String()
+		f.Fix = "free some space: images and volumes need about " + leastRoom.String()
 	}
 	return f
 }
@@ -148,19 +148,19 @@ func existing(path string) string {
 	return path
 }
 
-// BuilderFindings looks for the builder of images, if there are any to make.
+// BuilderFindings looks for the builder of images, if any are needed.
 func BuilderFindings(images bool) (out []Finding, packages []string) {
 	if !images {
 		return nil, nil
 	}
-	return LookFor("mmdebstrap", "makes root images: without it only the bare host can be measured", "mmdebstrap", "debian-archive-keyring")
+	return LookFor("mmdebstrap", "builds root images; without it only the bare host can be measured", "mmdebstrap", "debian-archive-keyring")
 }
 
-// programFindings looks for what drivers do not look for themselves: the
-// builder of images, and the programs of workloads that run on the bare host.
+// programFindings looks for the programs that drivers do not check: the builder
+// of images, and those of workloads that run on the bare host.
 func programFindings() (out []Finding, packages []string) {
 	out, packages = BuilderFindings(runtime.GOOS == "linux")
-	// Several workloads need the same program: it is said once.
+	// Several workloads may need the same program: list it once.
 	add := func(found []Finding, more []string) {
 		for _, f := range found {
 			if !slices.ContainsFunc(out, func(have Finding) bool { return have.Name == f.Name }) {
@@ -182,8 +182,8 @@ func programFindings() (out []Finding, packages []string) {
 	return out, packages
 }
 
-// LookFor looks for a program, also where only administrators have it in
-// their PATH, and names the packages that would bring it.
+// LookFor looks for a program, also in the folders that only root has in its
+// PATH, and returns the packages that contain it.
 func LookFor(program, what string, debian ...string) ([]Finding, []string) {
 	dirs := append(filepath.SplitList(os.Getenv("PATH")), "/usr/local/sbin", "/usr/sbin", "/sbin")
 	versions, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // Debian keeps PostgreSQL's out of the PATH
@@ -204,7 +204,7 @@ func agentFinding(at fleet.Controller) Finding {
 	return Finding{Name: "bakeoff-agent", State: Good, Text: path}
 }
 
-// lacking is a program that a machine has not.
+// lacking is a program that a machine lacks.
 type lacking struct {
 	Finding
 	packages []string

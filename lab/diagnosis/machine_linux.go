@@ -21,8 +21,8 @@ func read(root fs.FS, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// machineFindings reads what would disturb a measurement on this Linux
-// machine, from /proc and /sys below root.
+// machineFindings reads from /proc and /sys below root what would disturb a
+// measurement on this Linux machine.
 func machineFindings(root fs.FS) []Finding {
 	return []Finding{
 		kernelFinding(root), cgroupFinding(root), governorFinding(root),
@@ -40,8 +40,7 @@ func kernelFinding(root fs.FS) Finding {
 	return f
 }
 
-// cgroupFinding says how control groups are laid out: limits are held by
-// them.
+// cgroupFinding shows the versions of control groups, which enforce limits.
 func cgroupFinding(root fs.FS) Finding {
 	f := Finding{Name: "control groups", State: Good}
 	var v1 []string
@@ -67,7 +66,7 @@ func cgroupFinding(root fs.FS) Finding {
 	case len(v1) > 0:
 		f.Text = "version 1 for " + strings.Join(v1, " ")
 	default:
-		f.State, f.Text = Missing, "not mounted: limits on CPUs and memory cannot be held"
+		f.State, f.Text = Missing, "not mounted: limits on CPUs and memory cannot be enforced"
 	}
 	return f
 }
@@ -76,7 +75,7 @@ func governorFinding(root fs.FS) Finding {
 	governor := read(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 	switch governor {
 	case "":
-		return Finding{Name: "governor", State: Fact, Text: "unavailable: the clock frequency is not ours to see"}
+		return Finding{Name: "governor", State: Fact, Text: "unavailable: the clock frequency is hidden from this machine"}
 	case "performance":
 		return Finding{Name: "governor", State: Good, Text: governor}
 	}
@@ -92,12 +91,12 @@ func clockFinding(root fs.FS) Finding {
 		f.State, f.Text = Fact, "unavailable"
 	case "hpet", "acpi_pm", "pit", "jiffies":
 		f.State = Warning
-		f.Text += ": slow to read, which short operations will feel"
+		f.Text += ": slow to read, which distorts short operations"
 	}
 	return f
 }
 
-// busyLoad is the load per CPU above which others are said to be at work.
+// busyLoad is the load per CPU above which the machine counts as busy.
 const busyLoad = 0.3
 
 func loadFinding(root fs.FS) Finding {
@@ -114,14 +113,14 @@ func loadFinding(root fs.FS) Finding {
 	}
 	if one, err := strconv.ParseFloat(fields[0], 64); err == nil && cpus > 0 && one > busyLoad*float64(cpus) {
 		f.State = Warning
-		f.Text += ": others are at work"
-		f.Fix = "measure when the machine is quiet, or expect wider intervals"
+		f.Text += ": other programs are running"
+		f.Fix = "measure when the machine is idle, or expect wider intervals"
 	}
 	return f
 }
 
-// stalled is the share of ten seconds, in percent, above which pressure is
-// worth a word.
+// stalled is the share of ten seconds, in percent, above which pressure is a
+// warning.
 const stalled = 5
 
 // pressureFinding reads pressure stall information (Linux
@@ -140,12 +139,12 @@ func pressureFinding(root fs.FS) Finding {
 		parts = append(parts, fmt.Sprintf("%s %v %%", what, percent))
 		if percent > stalled {
 			f.State = Warning
-			f.Fix = "something waits for the machine now"
+			f.Fix = "wait until other programs are idle"
 		}
 	}
 	f.Text = strings.Join(parts, ", ")
 	if len(parts) == 0 {
-		f.State, f.Text = Fact, "unavailable: this kernel does not account it"
+		f.State, f.Text = Fact, "unavailable: this kernel does not record it"
 	}
 	return f
 }

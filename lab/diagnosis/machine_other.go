@@ -8,8 +8,7 @@ import (
 	"bakeoff/base/unit"
 )
 
-// machineFindings: what would disturb a measurement is not read on this
-// system yet, and nothing is claimed about it.
+// machineFindings returns nothing: this system has no such checks yet.
 func machineFindings(fs.FS) []Finding { return nil }
 
 func freeBytes(string) (unit.Bytes, bool) { return 0, false }

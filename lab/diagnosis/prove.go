@@ -39,12 +39,12 @@ type ProveOptions struct {
 }
 
 // Prove runs the contract suite of a driver on this machine, and stores the
-// proof. In the process that the suite started to kill it, Prove does what it
-// was started for, and victim is true.
+// proof. The suite also starts this program once to kill it: in that process Prove
+// creates an environment, waits, and returns victim true.
 func Prove(ctx context.Context, at fleet.Controller, o ProveOptions) (p proof.Proof, victim bool, err error) {
 	doc := o.Driver.Doc()
 	if c := CheckDriver(ctx, o.Driver, at.Conn(), runtime.GOOS, trial.Installer{}); !c.OK && !slices.Contains(doc.Hosts, runtime.GOOS) {
-		return p, false, fault.New(fault.Unsupported, "driver %s cannot be used here, so nothing of it can be proven: it %s", doc.Name, c.Reason)
+		return p, false, fault.New(fault.Unsupported, "driver %s cannot be proven on this machine: it %s", doc.Name, c.Reason)
 	}
 	agent, err := at.Agent()
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 	driverall "bakeoff/provision/driver/all"
 )
 
-// View is a plan with what can be said of it beforehand.
+// View is a plan with its estimates, and with what is missing for it.
 type View struct {
 	*plan.Plan
 	SHA256   string               `json:"plan_sha256"`
 	Ready    Ready                `json:"ready"`
 	Estimate Estimate             `json:"estimate"`
 	Here     []trial.Availability `json:"available"`
-	// Missing are programs that a host lacks beside those of drivers.
+	// Missing are programs that a host lacks, other than those of drivers.
 	Missing []diagnosis.Finding `json:"missing"`
-	// Energy says of each host what counts its energy.
+	// Energy says for each host what measures its energy.
 	Energy []diagnosis.Energy `json:"energy"`
-	// Notes are what will be otherwise than the lab file asks for.
+	// Notes say where a run will differ from what the lab file asks for.
 	Notes []string `json:"notes"`
 	// Install is the command for this machine, InstallOn that of other hosts.
 	Install   string            `json:"install"`
@@ -42,11 +42,11 @@ type View struct {
 type Ready struct {
 	Contenders int    `json:"contenders"` // without the twin
 	Able       int    `json:"can_run"`
-	Exit       int    `json:"exit_code"` // of a run, as far as is known beforehand
+	Exit       int    `json:"exit_code"` // of a run, as far as plan can know
 	Text       string `json:"text,omitempty"`
 }
 
-// Estimate is a plan.Estimate for JSON: what cannot be is null.
+// Estimate is a plan.Estimate for JSON: what is impossible is null.
 type Estimate struct {
 	Trials      int     `json:"trials"`
 	BlockNS     int64   `json:"block_ns"`
@@ -56,22 +56,22 @@ type Estimate struct {
 	NoiseSD     float64 `json:"noise_sd"`
 	NoiseSource string  `json:"noise_source"`
 	Looks       []Look  `json:"looks"`
-	// Wanted is what --difference asked for; null where it did not.
+	// Wanted is the answer to --difference; null without it.
 	Wanted *Need `json:"wanted"`
 	// ByCPU is the same for comparisons of CPU time, with its own noise; null
-	// where that is not known, or there are no others.
+	// where that is unknown, or all comparisons are of CPU time.
 	ByCPU *Estimate `json:"by_cpu"`
 }
 
 // Need is a plan.Need for JSON.
 type Need struct {
 	Difference float64 `json:"difference"`
-	Blocks     *int    `json:"blocks"`  // null: it cannot be told
+	Blocks     *int    `json:"blocks"`  // null: it cannot be detected
 	Planned    bool    `json:"planned"` // a look of the plan is at Blocks
 	Reached    bool    `json:"reached"` // and within the budget
 	AtNS       int64   `json:"at_ns"`
 	Mean       float64 `json:"mean_blocks"` // used on average within looks and budget
-	Power      float64 `json:"power"`       // probability that it is found by then
+	Power      float64 `json:"power"`       // probability that it is detected
 }
 
 // Look is one interim analysis of a plan.
@@ -145,7 +145,7 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 	return v, nil
 }
 
-// makesImages says whether a contender is made from an image that is made first.
+// makesImages reports whether a contender needs an image that is built first.
 func makesImages(p *plan.Plan) bool {
 	for _, c := range p.Contenders {
 		for _, d := range driverall.Drivers() {
@@ -157,7 +157,7 @@ func makesImages(p *plan.Plan) bool {
 	return false
 }
 
-// What making an environment takes, roughly, until it has been seen here.
+// What creating an environment takes, roughly, until it was measured.
 const (
 	createBare   = 100 * time.Millisecond
 	createImage  = 400 * time.Millisecond

@@ -21,17 +21,17 @@ import (
 
 const agentName = "bakeoff-agent"
 
-// Agent finds bakeoff-agent for this machine: where BAKEOFF_AGENT says,
-// else beside this program. It is asked what it can: one that was left from an
-// older build would not understand what it is told in the middle of a run.
+// Agent finds bakeoff-agent for this machine: the path in BAKEOFF_AGENT, or else
+// the folder of this program. It refuses an agent of another build, which would
+// fail in the middle of a run.
 func (c Controller) Agent() (string, error) {
-	path, fix := c.Getenv("BAKEOFF_AGENT"), "BAKEOFF_AGENT says it is there"
+	path, fix := c.Getenv("BAKEOFF_AGENT"), "correct BAKEOFF_AGENT"
 	if path == "" {
 		dir, err := programDir()
 		if err != nil {
 			return "", err
 		}
-		path, fix = filepath.Join(dir, agentName), "make builds it beside bakeoff; BAKEOFF_AGENT may name another place"
+		path, fix = filepath.Join(dir, agentName), "build it with make, or set BAKEOFF_AGENT to its path"
 	}
 	path, err := checkAgent(path, fix)
 	if err != nil {
@@ -40,7 +40,8 @@ func (c Controller) Agent() (string, error) {
 	return path, askAgent(path)
 }
 
-// answerTime bounds the question to an agent; a busy machine may take seconds.
+// answerTime bounds how long an agent may take to answer; a busy machine may
+// need seconds.
 const answerTime = 20 * time.Second
 
 // askAgent refuses an agent that is not of the same build as this program.
@@ -49,11 +50,11 @@ func askAgent(path string) error {
 	defer cancel()
 	said, err := conn.Output(ctx, local.Conn{}, path, "about")
 	if ctx.Err() != nil {
-		return fault.New(fault.Lab, "%s did not say within %v what it can", path, answerTime)
+		return fault.New(fault.Lab, "%s did not report its version within %v", path, answerTime)
 	}
 	var about wire.About
 	if err != nil || json.Unmarshal(said, &about) != nil || about.Protocol == 0 {
-		return otherBuild(path, "it does not say what it can")
+		return otherBuild(path, "it does not report its version")
 	}
 	if in := agent.Self(loops.All()).Differs(about); in != "" {
 		return otherBuild(path, in)
@@ -61,26 +62,26 @@ func askAgent(path string) error {
 	return nil
 }
 
-// readAgent is askAgent for a program of another system, which does not run
-// here: it tells only the commit that it was built from.
+// readAgent is askAgent for a program of another system, which cannot run here:
+// it compares only the commit that the program was built from.
 func readAgent(path string) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
-		return otherBuild(path, "it does not say from what it was built")
+		return otherBuild(path, "it has no build information")
 	}
 	theirs, ours := agent.BuildOf(info), agent.Self(nil).Build
 	if theirs != "" && ours != "" && theirs != ours {
-		return otherBuild(path, fmt.Sprintf("it was built from %s, and this program from %s", theirs, ours))
+		return otherBuild(path, fmt.Sprintf("it was built from %s, this program from %s", theirs, ours))
 	}
 	return nil
 }
 
 func otherBuild(path, in string) error {
-	return fault.WithFix(fault.New(fault.Unsupported, "%s is not of the same build as this program: %s", path, in),
-		"make build makes both anew")
+	return fault.WithFix(fault.New(fault.Unsupported, "%s and this program are from different builds: %s", path, in),
+		"run make build to build both")
 }
 
-// programDir is the folder that this program lies in.
+// programDir is the folder of this program.
 func programDir() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -95,14 +96,14 @@ func programDir() (string, error) {
 func checkAgent(path, fix string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return "", fault.WithFix(fault.New(fault.NotFound, "%s is not a program", path), fix)
+		return "", fault.WithFix(fault.New(fault.NotFound, "%s is not an executable file", path), fix)
 	}
 	return filepath.Abs(path)
 }
 
-// agentFor finds bakeoff-agent for a system: this machine's own where it fits,
-// else bakeoff-agent-GOOS-GOARCH beside this program or in the cache. Where
-// the source is at hand it is built into the cache.
+// agentFor finds bakeoff-agent for a system: that of this machine where it fits,
+// else bakeoff-agent-GOOS-GOARCH in the folder of this program or in the cache.
+// It builds the agent into the cache where the source is available.
 func (c Controller) agentFor(goos, goarch string) (string, error) {
 	if goos == runtime.GOOS && goarch == runtime.GOARCH {
 		return c.Agent()
@@ -122,7 +123,7 @@ func (c Controller) agentFor(goos, goarch string) (string, error) {
 			return cached, err
 		}
 	}
-	cached, err = checkAgent(cached, fmt.Sprintf("in the source of bakeoff: CGO_ENABLED=0 GOOS=%s GOARCH=%s go build -trimpath -ldflags='-s -w' -o %s ./cmd/bakeoff-agent",
+	cached, err = checkAgent(cached, fmt.Sprintf("in the source of bakeoff, run CGO_ENABLED=0 GOOS=%s GOARCH=%s go build -trimpath -ldflags='-s -w' -o %s ./cmd/bakeoff-agent",
 		goos, goarch, filepath.Join(dir, name)))
 	if err != nil {
 		return "", err
@@ -130,8 +131,8 @@ func (c Controller) agentFor(goos, goarch string) (string, error) {
 	return cached, readAgent(cached)
 }
 
-// buildAgent builds the agent where source is the source of this program; go
-// does nothing where all is as it was.
+// buildAgent builds the agent if source is the source of this program. It reports
+// whether it did.
 func buildAgent(source, out, goos, goarch string) (bool, error) {
 	if mod, err := os.ReadFile(filepath.Join(source, "go.mod")); err != nil || len(mod) < 15 || string(mod[:15]) != "module bakeoff\n" {
 		return false, nil

@@ -57,10 +57,10 @@ func (c Controller) cleanHost(ctx context.Context, name string, h manifest.Host,
 	return found, fault.Op("clean: host "+name, err)
 }
 
-// LeaseText says whose lease it is.
+// LeaseText describes a lease in a few words.
 func LeaseText(r env.Lease) string {
 	if r.Name == SSHConnection && r.Driver == "" {
-		return r.Name + " of a run that was killed"
+		return r.Name + " of a killed run"
 	}
 	where := ""
 	if r.Host != "" && r.Host != env.LocalHost {

@@ -121,7 +121,7 @@ func (f *Fleet) Conn(name string) (conn.Conn, error) {
 	if c := f.hosts[name]; c != nil {
 		return c, nil
 	}
-	return nil, fault.New(fault.NotFound, "there is no host %q", name)
+	return nil, fault.New(fault.NotFound, "unknown host %q", name)
 }
 
 // Machine is a host by its name; "" is this machine.
@@ -132,7 +132,7 @@ func (f *Fleet) Machine(name string) (env.Machine, error) {
 	if c := f.hosts[name]; c != nil {
 		return c, nil
 	}
-	return nil, fault.New(fault.NotFound, "host %q is not reached", name)
+	return nil, fault.New(fault.NotFound, "host %q was not reached", name)
 }
 
 // size is how many CPUs a host's programs may use, and its memory.

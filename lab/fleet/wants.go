@@ -25,8 +25,8 @@ func (w Wants) Add(host string, programs, packages []string) {
 	w[host].packages = append(w[host].packages, packages...)
 }
 
-// Lines are the one command for this machine and those for others, each in the
-// words of its system; a host that lacks nothing has none.
+// Lines returns the install command for this machine and those for other hosts,
+// each for its system; a host that lacks nothing has none.
 func (w Wants) Lines(ctx context.Context, connect func(string) (conn.Conn, error)) (here string, there map[string]string) {
 	there = map[string]string{}
 	for name, want := range w {

@@ -70,13 +70,13 @@ func Resume(dir string) (*Session, error) {
 	if s.Plan, err = plan.Decode(s.text); err != nil {
 		return nil, err
 	}
-	const fix = "put back the one of the beginning, or bakeoff run the new one: that is a run of its own"
+	const fix = "restore the original lab file, or start a new run"
 	lab, err := s.run.Lab()
 	if err != nil {
 		return nil, fault.WithFix(err, fix)
 	}
 	if sum := sha256.Sum256(lab); hex.EncodeToString(sum[:]) != s.Plan.LabSHA256 {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%s was changed since the run began, and a run goes on as it was registered",
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s changed since this run started; the run cannot be resumed",
 			filepath.Join(dir, store.LabFile)), fix)
 	}
 	return s, nil

@@ -114,12 +114,12 @@ func Open(dir string) (*Run, error) {
 			err = errors.New(name + " is not a plain file")
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			err = errors.New("this is no run folder: there is no " + name + " in it")
+			err = errors.New("not a run folder: it has no " + name)
 		}
 		if err != nil {
 			root.Close()
 			return nil, fault.WithFix(fault.Wrap(fault.NotFound, op, err),
-				"name a run folder: it holds "+PlanFile+" and "+JournalFile)
+				"name a run folder; it contains "+PlanFile+" and "+JournalFile)
 		}
 	}
 	return &Run{dir: dir, root: root}, nil

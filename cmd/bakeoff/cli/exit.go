@@ -31,15 +31,15 @@ var ExitMeanings = []struct {
 	Meaning string
 }{
 	{ExitDone, "done"},
-	{ExitFailed, "the lab or a verification failed"},
-	{ExitInvalid, "the input is wrong"},
-	{ExitAsked, "something asked for with --fail-on came true"},
+	{ExitFailed, "the lab failed, or a run did not verify"},
+	{ExitInvalid, "the input is invalid"},
+	{ExitAsked, "a condition of --fail-on is true"},
 	{ExitMissing, "done, with missing cells"},
-	{ExitNotFound, "something named does not exist"},
-	{ExitSignal + int(syscall.SIGINT), "interrupted by Ctrl-C: what there is was reported, and run --resume goes on"},
-	{ExitSignal + int(syscall.SIGTERM), "the same by SIGTERM"},
-	{ExitSignal + int(syscall.SIGHUP), "the same because the terminal went away"},
-	{ExitSignal + int(syscall.SIGPIPE), "the same because nobody reads its output any longer"},
+	{ExitNotFound, "a file, run, driver or workload does not exist"},
+	{ExitSignal + int(syscall.SIGINT), "interrupted by Ctrl-C; bakeoff reported the blocks so far, and run --resume continues"},
+	{ExitSignal + int(syscall.SIGTERM), "interrupted by SIGTERM"},
+	{ExitSignal + int(syscall.SIGHUP), "interrupted because the terminal was closed (SIGHUP)"},
+	{ExitSignal + int(syscall.SIGPIPE), "interrupted because the output pipe was closed (SIGPIPE)"},
 }
 
 // PrintExitCodes writes them after the help of c.
@@ -60,13 +60,13 @@ type Exit struct {
 
 func (e Exit) Error() string { return e.Text }
 
-// interruption is the cause of a context that a signal ended.
+// interruption is the cause of a context that a signal canceled.
 type interruption struct{ signal syscall.Signal }
 
-func (i interruption) Error() string { return "ended by the signal " + i.signal.String() }
+func (i interruption) Error() string { return "interrupted by signal " + i.signal.String() }
 
-// Interrupted is how a command ends whose context a signal ended, with how to
-// go on; nil where none did.
+// Interrupted returns the end of a command whose context a signal canceled, with
+// what to do next; nil where no signal did.
 func Interrupted(ctx context.Context, how string) error {
 	var i interruption
 	if !errors.As(context.Cause(ctx), &i) {
@@ -75,7 +75,7 @@ func Interrupted(ctx context.Context, how string) error {
 	return Exit{ExitSignal + int(i.signal), "interrupted; " + how}
 }
 
-// ExitCode is the only place that turns errors into exit codes.
+// ExitCode returns the exit code of an error. It is the only place that does.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitDone
@@ -114,12 +114,11 @@ func (s *Streams) Finish(err error) int {
 	return ExitCode(err)
 }
 
-// place is where in a file something is: such a line begins with it, so that
-// editors can go there.
+// place matches a line that begins with a place in a file, so that editors can
+// jump to it.
 var place = regexp.MustCompile(`^[^\s:]+:\d+(:\d+)?: `)
 
-// messages returns one message for each error that was joined into err, so
-// that all that is wrong is said at once.
+// messages returns one message for each error that was joined into err.
 func messages(err error) []string {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var out []string

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sameSignal is how soon after the first a second signal is the same one.
+// sameSignal is how soon after the first signal a second one counts as the same.
 const sameSignal = 300 * time.Millisecond
 
 // Interruptible returns a context that the first Ctrl-C or SIGTERM ends; the
@@ -42,7 +42,7 @@ func (s *Streams) Interruptible(ctx context.Context) (context.Context, func()) {
 			if s.Terminal(s.Err) {
 				io.WriteString(s.Err, "\x1b[?25h") // the live view hides the cursor
 			}
-			io.WriteString(s.Err, "\nbakeoff: killed; bakeoff clean removes what is left\n")
+			io.WriteString(s.Err, "\nbakeoff: killed; run bakeoff clean to remove what is left\n")
 			os.Exit(ExitSignal + int(signal))
 		}
 	}()

@@ -9,15 +9,14 @@ import (
 	"bakeoff/base/fault"
 )
 
-// output is standard output or standard error. It keeps the first failure of
-// a write: a table on a full disk is not printed, whoever printed it and
-// whatever became of its error.
+// output is standard output or standard error. It keeps the first error of a
+// write, so that a full disk is reported even where the caller ignored it.
 type output struct {
 	w io.Writer
 
 	mu    sync.Mutex
 	err   error
-	heard func(error) // told of each failure; nil: nobody asks
+	heard func(error) // called with each error; nil: none
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -36,14 +35,14 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// hear has heard called with each failure of a write from now on.
+// hear sets the function that is called with each error of a write.
 func (o *output) hear(heard func(error)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.heard = heard
 }
 
-// joined is err and what kept the output from being written, once.
+// joined returns err and the first error of a write, once.
 func (o *output) joined(err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

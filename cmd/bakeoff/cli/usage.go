@@ -15,8 +15,8 @@ func Usage(c *cobra.Command, err error) error {
 	return fault.WithFix(fault.Wrap(fault.Invalid, c.Name(), err), "see "+c.CommandPath()+" --help")
 }
 
-// FlagError replaces the library's text about a flag's value, which names a
-// function of Go, with the values that the flag takes.
+// FlagError returns a usage error for a flag. The library's text about a wrong
+// value names a Go function; FlagError names the values that the flag takes.
 func FlagError(c *cobra.Command, err error) error {
 	var wrong *pflag.InvalidValueError
 	if !errors.As(err, &wrong) {
@@ -25,7 +25,7 @@ func FlagError(c *cobra.Command, err error) error {
 	var want string
 	switch f := wrong.GetFlag(); f.Value.Type() {
 	case "uint64":
-		want = "a whole number from 0"
+		want = "a whole number of at least 0"
 	case "int":
 		want = "a whole number"
 	case "intSlice":
@@ -39,7 +39,7 @@ func FlagError(c *cobra.Command, err error) error {
 	default:
 		return Usage(c, err)
 	}
-	return Usage(c, fmt.Errorf("--%s %q is not %s", wrong.GetFlag().Name, wrong.GetValue(), want))
+	return Usage(c, fmt.Errorf("--%s must be %s (got %q)", wrong.GetFlag().Name, want, wrong.GetValue()))
 }
 
 // Between accepts lo to hi arguments; what names them in errors.
@@ -52,9 +52,9 @@ func Between(lo, hi int, what string) cobra.PositionalArgs {
 			return Usage(c, fmt.Errorf("%s is missing", what))
 		}
 		if hi == 0 {
-			return Usage(c, fmt.Errorf("%q: it takes no arguments", args[0]))
+			return Usage(c, fmt.Errorf("unexpected argument %q: the command takes none", args[0]))
 		}
-		return Usage(c, fmt.Errorf("%q is too much: it takes %s and no more", args[hi], what))
+		return Usage(c, fmt.Errorf("unexpected argument %q: the command takes %s", args[hi], what))
 	}
 }
 

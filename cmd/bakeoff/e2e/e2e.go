@@ -147,7 +147,7 @@ func (h Home) Bakeoff(t *testing.T, limit time.Duration, args ...string) (stdout
 func (h Home) LeavesNothing(t *testing.T) {
 	t.Helper()
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "clean", "--dry-run")
-	if code != 0 || !strings.Contains(out, "nothing was left behind") {
+	if code != 0 || !strings.Contains(out, "no leftovers found") {
 		t.Errorf("clean --dry-run: exit code %d\n%s%s", code, out, errs)
 	}
 }

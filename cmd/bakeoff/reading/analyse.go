@@ -25,26 +25,26 @@ func (a reader) analyse() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "analyse FILE",
-		Short: "Compare numbers that were measured elsewhere",
-		Long: `analyse gives verdicts on numbers out of any tool, by the statistics of a run.
-FILE is CSV with a header, or NDJSON; - reads standard input. Its columns:
+		Short: "Compare numbers measured by other programs",
+		Long: `analyse gives verdicts on the numbers of any program, with the statistics of a
+run. FILE is CSV with a header, or NDJSON; - reads standard input. Its columns:
 
-  experiment   optional: several are analysed each by itself
+  experiment   optional: name; experiments are analyzed separately
   block        number; the unit of replication
-  position     number; place of the trial in its block, or among those of its
-               workload there: no two contenders have the same one
+  position     number; place of the trial in its block, or among the trials of its
+               workload in the block; no two contenders share one
   instance     optional: name of the environment or boot
   contender    name
   workload     name
   metric       name
   unit         s, B/s, request/s …
   better       higher or lower
-  value        number; "failed" or empty: the trial failed
+  value        number; "failed" or empty for a failed trial
   scale        optional: ratio (the default) or difference
 
-Every metric is primary. Looks are taken as they are and applied in order, as
-if blocks arrived one by one; blocks after the deciding look are unused, and
-that is said.`,
+Every metric is primary. analyse applies the looks in order, as if the blocks
+arrived one by one. It does not use blocks after the deciding look, and prints
+how many those are.`,
 		Example: `  bakeoff analyse numbers.csv
   bakeoff analyse numbers.csv --baseline host --margin 0.05
   bakeoff analyse numbers.ndjson --looks 10,20 --alphas 0.02,0.03 --json`,
@@ -57,7 +57,7 @@ that is said.`,
 			for _, s := range alphas {
 				f, err := strconv.ParseFloat(s, 64)
 				if err != nil {
-					return fault.New(fault.Invalid, "--alphas: %q is not a number", s)
+					return fault.New(fault.Invalid, "--alphas must be numbers such as 0.02 (got %q)", s)
 				}
 				opt.Alphas = append(opt.Alphas, f)
 			}
@@ -86,22 +86,22 @@ that is said.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&baseline, "baseline", "", "`contender` that the others are compared with (default: the first one in FILE)")
-	f.IntSliceVar(&looks, "looks", nil, "`blocks` after which to look (default "+commas(analysis.DefaultLooks)+")")
-	f.StringSliceVar(&alphas, "alphas", nil, "error `rate` to spend at each look (default "+commas(analysis.DefaultAlphas)+"; 5 % shared evenly where looks are given alone)")
-	f.Float64Var(&margin, "margin", analysis.DefaultMargin, "largest `share` of a difference that still counts as equivalent")
-	f.BoolVar(&asJSON, "json", false, "print one results object for each experiment, one a line")
+	f.StringVar(&baseline, "baseline", "", "`contender` to compare the others with (default: the first in FILE)")
+	f.IntSliceVar(&looks, "looks", nil, "numbers of `blocks` after which to look (default "+commas(analysis.DefaultLooks)+")")
+	f.StringSliceVar(&alphas, "alphas", nil, "error `rate` to spend at each look (default "+commas(analysis.DefaultAlphas)+"; with --looks alone, 5 % shared evenly)")
+	f.Float64Var(&margin, "margin", analysis.DefaultMargin, "largest difference, as a `share`, that counts as equivalent")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object for each experiment, one per line")
 	FailOnFlag(c, &fail)
 	return c
 }
 
-// unusedText says which blocks no verdict rests on: those after everything was
+// unusedText says which blocks no verdict uses: those after everything was
 // decided, or those after the last look.
 func unusedText(r analysis.Results) string {
-	text := fmt.Sprintf("unused: %d blocks after the look that decided", r.Unused)
+	text := fmt.Sprintf("unused: %d blocks after the deciding look", r.Unused)
 	if decided, all := Decided(r); decided < all && len(r.Looks) > 0 {
 		last := r.Looks[len(r.Looks)-1]
-		text = fmt.Sprintf("unused: %d blocks after the last look, which is after %d: --looks names others", r.Unused, last)
+		text = fmt.Sprintf("unused: %d blocks after the last look at %d blocks; set other looks with --looks", r.Unused, last)
 	}
 	return text
 }
@@ -128,7 +128,7 @@ func (a reader) readTable(name string, opt analysis.TableOptions) ([]analysis.Re
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", name), "bakeoff verify and bakeoff report read run folders")
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", name), "use bakeoff verify or bakeoff report for run folders")
 	}
 	return analysis.ReadTable(io.Reader(f), name, opt)
 }

@@ -17,8 +17,8 @@ import (
 	"bakeoff/judge/audit"
 )
 
-// maxTable bounds what is read of one table: one byte more than is parsed, so
-// that the parser says that it is too much.
+// maxTable bounds what is read of one table: one byte more than the parser
+// accepts, so that the parser reports the limit.
 const maxTable = yamltree.MaxSource + 1
 
 func (a reader) audit() *cobra.Command {
@@ -28,16 +28,15 @@ func (a reader) audit() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "audit TABLE.yaml...",
-		Short: "Say what published tables can and cannot support",
-		Long: `audit reads tables that somebody published, with the claims that rest on them,
-and answers each claim: supported, not supported, contradicted, or cannot be
-told. It looks for differences that noise could make, for ceilings of links
-and processors, for rates that cannot be, for derived columns that are not
-what they say, for missing and cropped cells, and for what the tools do that
-their figures do not say. docs/audit.md shows the format of a table by
+		Short: "Check which claims published tables support",
+		Long: `audit reads published tables with the claims that rest on them, and answers each
+claim: supported, not supported, contradicted, or cannot be told. It looks for
+differences that noise can explain, limits of links and processors, impossible
+rates, wrong derived columns, missing and cropped cells, and properties of the
+tools that their figures hide. docs/audit.md shows the format of a table by
 example, and every check with its reason.
 
-What it finds is no failure: the exit code is 0 unless --fail-on asks.`,
+Findings are not failures: the exit code is 0 unless --fail-on asks for another.`,
 		Example: `  bakeoff audit examples/published/*.yaml
   bakeoff audit mine.yaml --fail-on contradicted
   bakeoff audit mine.yaml --json | jq .answers`,
@@ -45,7 +44,7 @@ What it finds is no failure: the exit code is 0 unless --fail-on asks.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, name := range fail {
 				if !slices.Contains(answerNames(), name) {
-					return fault.New(fault.Invalid, "--fail-on %q is not one of %s", name, strings.Join(answerNames(), ", "))
+					return fault.New(fault.Invalid, "--fail-on must be one of %s (got %q)", strings.Join(answerNames(), ", "), name)
 				}
 			}
 			reports, err := a.auditTables(args)
@@ -61,14 +60,14 @@ What it finds is no failure: the exit code is 0 unless --fail-on asks.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&asJSON, "json", false, "print one object for each table, one a line")
-	f.StringSliceVar(&fail, "fail-on", nil, "exit with 3 when a claim is one of these `answers`: "+strings.Join(answerNames(), ", "))
+	f.BoolVar(&asJSON, "json", false, "print one JSON object for each table, one per line")
+	f.StringSliceVar(&fail, "fail-on", nil, "exit with 3 if a claim has one of these `answers`: "+strings.Join(answerNames(), ", "))
 	cli.CompleteFlag(c, "fail-on", func([]string) []string { return answerNames() })
 	return c
 }
 
-// auditTables reads every table before the first is printed: bad input is all
-// that is said then.
+// auditTables reads every table before the first is printed: with invalid input,
+// audit prints only errors.
 func (a reader) auditTables(names []string) (reports []audit.Report, err error) {
 	var errs []error
 	for _, name := range names {

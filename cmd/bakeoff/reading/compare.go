@@ -38,22 +38,22 @@ func (a reader) compare() *cobra.Command {
 	var f compareFlags
 	c := &cobra.Command{
 		Use:   "compare OLD NEW",
-		Short: "Hold two runs against each other: a release against the last",
-		Long: `compare tells what changed from the run OLD to the run NEW: a release against
-the last, a kernel against another. Both must have done the same work.
+		Short: "Compare two runs, such as two releases",
+		Long: `compare shows what changed from the run OLD to the run NEW, such as two releases
+or two kernels. Both runs must have done the same work.
 
-Two runs are not interleaved: whatever else changed between them looks like a
-difference of what was compared. So two changes are shown. The relative one is
-that of contender / baseline: a machine that became slower as a whole drops out
-of it. The direct one is that of the values themselves, and holds the machine's
-change too; the baseline has only this one.
+Two runs are not interleaved: anything else that changed between them looks like
+a difference of the contenders. compare therefore shows two changes. The relative
+change is that of contender / baseline: it cancels a change of the machine as a
+whole. The direct change is that of the values themselves and includes the
+change of the machine; the baseline has only this one.
 
-Runs differ even when nothing was changed. --repeats names runs of the same lab
-file in which nothing was, three at least with OLD; the intervals are widened
-by what lies between those. Without them they are widened by what three
-calibrations of the machine (bakeoff calibrate) say, which the run folders
-keep: they know only work that computes. Without either the interval covers the
-noise inside the runs alone, and there is no verdict but "not interleaved".`,
+Runs differ even when nothing changed. --repeats names runs of the same lab file
+in which nothing changed, at least three with OLD; compare widens the intervals
+by the differences between them. Without repeats it uses three calibrations of
+the machine (bakeoff calibrate) that the run folders keep; those cover only work
+that computes. Without either, the interval covers only the noise inside the
+runs, and the verdict is "not interleaved".`,
 		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday,runs/wednesday
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday --fail-on worse
@@ -63,12 +63,12 @@ noise inside the runs alone, and there is no verdict but "not interleaved".`,
 		RunE: func(c *cobra.Command, args []string) error { return a.doCompare(c, f, args) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.by, "by", string(compare.Relative), "`change` that gets verdicts: relative to the baseline, or direct")
-	fl.Float64Var(&f.margin, "margin", 0, "largest `share` of a difference that still counts as equivalent (default OLD's)")
+	fl.StringVar(&f.by, "by", string(compare.Relative), "`change` that gets verdicts: relative or direct")
+	fl.Float64Var(&f.margin, "margin", 0, "largest difference, as a `share`, that counts as equivalent (default: that of OLD)")
 	fl.Float64Var(&f.alpha, "alpha", 0.05, "error `rate` of all verdicts together")
-	fl.StringSliceVar(&f.repeats, "repeats", nil, "`runs` of the same lab file in which nothing was changed")
-	fl.StringVar(&f.format, "format", "", "`name` of a format of export, instead of a table: "+strings.Join(exportNames(), ", "))
-	fl.BoolVar(&f.all, "all", false, "show all metrics, not only the primary ones")
+	fl.StringSliceVar(&f.repeats, "repeats", nil, "`runs` of the same lab file in which nothing changed")
+	fl.StringVar(&f.format, "format", "", "`name` of an export format to print instead of a table: "+strings.Join(exportNames(), ", "))
+	fl.BoolVar(&f.all, "all", false, "show all metrics, not only primary ones")
 	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	FailOnFlag(c, &f.failOn)
 	c.ValidArgsFunction = completeRuns
@@ -78,8 +78,8 @@ noise inside the runs alone, and there is no verdict but "not interleaved".`,
 	return c
 }
 
-// exportNames are the formats that say something of a change: the others hold
-// the samples of one run.
+// exportNames are the formats that can express a change; the others contain the
+// samples of one run.
 func exportNames() []string { return []string{"junit", "openmetrics"} }
 
 func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error {
@@ -88,17 +88,17 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	}
 	switch {
 	case f.json && f.format != "":
-		return cli.Usage(c, fmt.Errorf("--json and --format exclude each other"))
+		return cli.Usage(c, fmt.Errorf("--json and --format cannot be used together"))
 	case f.format != "" && !slices.Contains(exportNames(), f.format):
-		return cli.Usage(c, fmt.Errorf("--format %q is not one of %s", f.format, strings.Join(exportNames(), ", ")))
+		return cli.Usage(c, fmt.Errorf("--format must be one of %s (got %q)", strings.Join(exportNames(), ", "), f.format))
 	case f.by != string(compare.Relative) && f.by != string(compare.Direct):
-		return cli.Usage(c, fmt.Errorf("--by %q is neither relative nor direct", f.by))
+		return cli.Usage(c, fmt.Errorf("--by must be relative or direct (got %q)", f.by))
 	case !(f.alpha > 0 && f.alpha < 1):
-		return cli.Usage(c, fmt.Errorf("--alpha %g is no error rate: those lie between 0 and 1, as 0.05", f.alpha))
+		return cli.Usage(c, fmt.Errorf("--alpha must be between 0 and 1, such as 0.05 (got %g)", f.alpha))
 	case c.Flags().Changed("margin") && !(f.margin > 0 && f.margin < 1):
-		return cli.Usage(c, fmt.Errorf("--margin %g is no share: those lie between 0 and 1, as 0.02", f.margin))
+		return cli.Usage(c, fmt.Errorf("--margin must be between 0 and 1, such as 0.02 (got %g)", f.margin))
 	case len(f.repeats) > maxRuns:
-		return cli.Usage(c, fmt.Errorf("more than %d runs", maxRuns))
+		return cli.Usage(c, fmt.Errorf("--repeats names more than %d runs", maxRuns))
 	}
 	var runs []compare.Run
 	for _, arg := range append(args[:2:2], f.repeats...) {
@@ -130,13 +130,13 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 		return err
 	}
 	if len(f.failOn) > 0 && unjudged(res) {
-		fmt.Fprintln(a.Err, "bakeoff: --fail-on judges nothing yet: the change from run to run is unavailable; --repeats, or three calibrations before the runs, tell it")
+		fmt.Fprintln(a.Err, "bakeoff: --fail-on has no effect: the difference from run to run is unknown; use --repeats, or calibrate three times before the runs")
 	}
 	return FailOn(f.failOn).End(res.Results())
 }
 
-// unjudged tells that no comparison could get a verdict, because nothing is
-// known of how much runs differ.
+// unjudged reports whether no comparison could get a verdict because it is
+// unknown how much runs differ.
 func unjudged(r compare.Result) bool {
 	some := false
 	for _, c := range r.Results().Comparisons {
@@ -148,9 +148,9 @@ func unjudged(r compare.Result) bool {
 	return some
 }
 
-// calibratedSpread is what the calibrations that the run folders keep say of
-// the change from run to run, the larger where they disagree; nil where too
-// few were made, or the machine had changed since.
+// calibratedSpread is the difference from run to run by the calibrations in the
+// run folders, the larger of both; nil where there are too few, or where the
+// machine had changed since.
 func calibratedSpread(args []string) (out *compare.Spread, err error) {
 	for _, arg := range args {
 		c, err := keptCalibration(arg)
@@ -252,7 +252,7 @@ func trialsOf(p *plan.Plan) int {
 	return len(p.Blocks[0].Slots())
 }
 
-// printCompare tells the changes to a person: the warning first.
+// printCompare prints the changes for a person, the warning first.
 func (a reader) printCompare(r compare.Result, all bool) {
 	s, width := a.Style(a.Out), a.TextWidth()
 	fmt.Fprintln(a.Out, s.Paint(cli.Bold, safetext.Line(r.Old+" → "+r.New)))
@@ -270,7 +270,7 @@ func (a reader) printCompare(r compare.Result, all bool) {
 	a.changes("The values themselves (NEW over OLD), the baseline first", append(yardstick, rows...), width, func(x compare.Row) *compare.Change { return x.Direct })
 	a.notCompared(append(yardstick, rows...), width)
 	a.changedFacts(r, width)
-	fmt.Fprintf(a.Out, "\nIntervals of %.4g %%: %d primary comparisons share an error rate of %g. Margin %g %%.\n", 100*levelOf(r), r.Judged, r.Alpha, 100*r.Margin)
+	fmt.Fprintf(a.Out, "\nIntervals of %.4g %%; %d primary comparisons share an error rate of %g; margin %g %%.\n", 100*levelOf(r), r.Judged, r.Alpha, 100*r.Margin)
 }
 
 // shownRows are those of metrics that are primary for somebody, or all where
@@ -326,7 +326,7 @@ func (a reader) changes(title string, rows []compare.Row, width int, of func(com
 	t.Print(a.Out, a.Style(a.Out), width)
 }
 
-// betweenRuns is how much runs differ although nothing was changed.
+// betweenRuns is how much runs differ when nothing changed.
 func betweenRuns(x compare.Row, c *compare.Change) string {
 	switch {
 	case c.Spread == nil:
@@ -343,10 +343,10 @@ func betweenRuns(x compare.Row, c *compare.Change) string {
 func changeWord(x compare.Row, c *compare.Change) (string, cli.Color) {
 	word, col := verdictOf(c.Verdict)
 	if len(x.Gates) > 0 && c.Verdict == analysis.Inconclusive {
-		word = "check failed: " + x.Gates[0].Name + ": " + x.Gates[0].Reason
+		word = "inconclusive: " + x.Gates[0].Name + ": " + x.Gates[0].Reason
 	}
 	if x.TwinOf != "" {
-		word = "the baseline once more"
+		word = "the twin of the baseline"
 	}
 	if f := x.Failures; f[0]+f[1] > 0 {
 		word = strings.TrimPrefix(fmt.Sprintf("%s; failed trials: %d, %d", word, f[0], f[1]), "; ")
@@ -354,8 +354,8 @@ func changeWord(x compare.Row, c *compare.Change) (string, cli.Color) {
 	return word, col
 }
 
-// notCompared names what has no values in one of the runs: a contender that fell
-// over is the largest change of all.
+// notCompared names what has no values in one of the runs: a contender that now
+// fails is the largest change of all.
 func (a reader) notCompared(rows []compare.Row, width int) {
 	var order []string
 	cells := map[string][]string{}
@@ -373,7 +373,7 @@ func (a reader) notCompared(rows []compare.Row, width int) {
 	if len(order) == 0 {
 		return
 	}
-	a.Heading("Not compared: a run has no values of")
+	a.Heading("Not compared, because one run has no values")
 	for _, name := range order {
 		for _, line := range cli.Wrap(safetext.Line(name+" at "+strings.Join(cells[name], ", ")), width-2) {
 			fmt.Fprintln(a.Out, "  "+a.Style(a.Out).Paint(cli.Yellow, line))
@@ -393,10 +393,10 @@ func verdictOf(v analysis.Verdict) (string, cli.Color) {
 	return string(v), cli.Yellow
 }
 
-// maxFact cuts a fact that would fill the terminal; --json has all of it.
+// maxFact bounds the printed length of a fact; --json has all of it.
 const maxFact = 48
 
-// changedFacts lists what else is known to have changed.
+// changedFacts lists what else changed.
 func (a reader) changedFacts(r compare.Result, width int) {
 	for _, x := range r.OnlyOld {
 		fmt.Fprintln(a.Out, safetext.Line("only in OLD: "+x))
@@ -404,9 +404,9 @@ func (a reader) changedFacts(r compare.Result, width int) {
 	for _, x := range r.OnlyNew {
 		fmt.Fprintln(a.Out, safetext.Line("only in NEW: "+x))
 	}
-	a.Heading("What else is known to have changed")
+	a.Heading("What else changed")
 	if len(r.Differences) == 0 {
-		fmt.Fprintln(a.Out, "  nothing that the fingerprints hold")
+		fmt.Fprintln(a.Out, "  nothing in the fingerprints")
 		return
 	}
 	t := cli.NewTable("  FACT", "WHERE", "OLD → NEW")
@@ -425,12 +425,12 @@ func (a reader) changedFacts(r compare.Result, width int) {
 	t.Print(a.Out, a.Style(a.Out), width)
 }
 
-// manyFacts is the number of facts from which on those of a contender that one
-// run knows nothing of are counted, not listed.
+// manyFacts is the number of facts above which the facts of a contender that only
+// one run has are counted, not listed.
 const manyFacts = 5
 
-// withoutUnread puts one difference in place of all those of a contender of
-// which only one run has a fingerprint: each fact would be a line that says so.
+// withoutUnread replaces the differences of a contender that has a fingerprint in
+// only one run by a single difference.
 func withoutUnread(ds []compare.Difference) (out []compare.Difference) {
 	type side struct{ old, new, all int }
 	of := map[string]side{}

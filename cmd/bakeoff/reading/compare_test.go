@@ -153,7 +153,7 @@ func TestCompareNamesWhatIsNotCompared(t *testing.T) {
 	a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
 	a.printCompare(res, false)
 	flat := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"Not compared: a run has no values of crun at sha ", "6 facts crun known → unavailable", "kernel host 6.1 → 6.2"} {
+	for _, want := range []string{"Not compared, because one run has no values crun at sha ", "6 facts crun known → unavailable", "kernel host 6.1 → 6.2"} {
 		if !strings.Contains(flat, want) {
 			t.Errorf("it does not say %q:\n%s", want, &out)
 		}

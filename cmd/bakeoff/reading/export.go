@@ -22,7 +22,7 @@ func (a reader) export() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "export RUN…",
-		Short: "Write results in the formats of other programs",
+		Short: "Write results in formats of other programs",
 		Long:  "export writes the results of one or more runs to standard output. The formats are\n\n" + strings.Join(meanings, "\n"),
 		Example: `  bakeoff export runs/20260102T030405Z-quick > numbers.csv
   bakeoff export --format benchfmt runs/* | benchstat -col contender -
@@ -49,8 +49,8 @@ func (a reader) export() *cobra.Command {
 	return c
 }
 
-// isIndex reports whether name is the page that report writes beside runs:
-// runs/* names it too.
+// isIndex reports whether name is the index that report writes into a folder of
+// runs: runs/* matches it too.
 func isIndex(name string) bool {
 	return filepath.Base(name) == report.IndexFile && len(RunsIn(filepath.Dir(name))) > 0
 }

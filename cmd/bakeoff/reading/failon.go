@@ -15,21 +15,21 @@ import (
 // condition is something that --fail-on can ask for.
 type condition struct {
 	name, meaning string
-	// found says what came true, one line each.
+	// found lists what is true, one line each.
 	found func(analysis.Results) []string
 }
 
 var conditions = []condition{
 	{"worse", "a contender is worse than the baseline", verdictIs(analysis.Worse)},
 	{"better", "a contender is better than the baseline", verdictIs(analysis.Better)},
-	{"inconclusive", "a primary comparison has no verdict", verdictIs(analysis.Inconclusive)},
-	{"missing", "a contender gave nothing at a cell", func(r analysis.Results) (out []string) {
+	{"inconclusive", "a primary comparison is inconclusive", verdictIs(analysis.Inconclusive)},
+	{"missing", "a contender has no results in a cell", func(r analysis.Results) (out []string) {
 		for _, m := range r.Missing {
 			out = append(out, fmt.Sprintf("%s at %s is missing", m.Contender, m.Cell))
 		}
 		return out
 	}},
-	{"failed", "a contender failed in a trial", func(r analysis.Results) (out []string) {
+	{"failed", "a contender failed a trial", func(r analysis.Results) (out []string) {
 		seen := map[string]bool{}
 		for _, s := range r.Summaries {
 			line := fmt.Sprintf("%s at %s failed in %d trials", s.Contender, s.Cell, s.Failures)
@@ -48,7 +48,7 @@ var conditions = []condition{
 		}
 		return out
 	}},
-	{"twin", "the twin of the baseline came out different from it", func(r analysis.Results) []string {
+	{"twin", "the twin differs from the baseline", func(r analysis.Results) []string {
 		if r.Twin == nil || !r.Twin.Different {
 			return nil
 		}
@@ -89,7 +89,7 @@ type FailOn []string
 func (f FailOn) Check() error {
 	for _, name := range f {
 		if !slices.Contains(conditionNames(), name) {
-			return fault.New(fault.Invalid, "--fail-on %q is not one of %s", name, strings.Join(conditionNames(), ", "))
+			return fault.New(fault.Invalid, "--fail-on must be one of %s (got %q)", strings.Join(conditionNames(), ", "), name)
 		}
 	}
 	return nil
@@ -123,6 +123,6 @@ func (f FailOn) endAll(all []analysis.Results) error {
 
 // FailOnFlag gives a command the flag --fail-on.
 func FailOnFlag(c *cobra.Command, value *[]string) {
-	c.Flags().StringSliceVar(value, "fail-on", nil, "exit with 3 when one of these `conditions` came true: "+strings.Join(conditionNames(), ", "))
+	c.Flags().StringSliceVar(value, "fail-on", nil, "exit with 3 if one of these `conditions` is true: "+strings.Join(conditionNames(), ", "))
 	cli.CompleteFlag(c, "fail-on", func([]string) []string { return conditionNames() })
 }

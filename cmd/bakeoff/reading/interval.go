@@ -37,8 +37,8 @@ func LayoutFor(cs []analysis.Comparison, columns int) Layout {
 	return l
 }
 
-// shown is the interval to look at: the one that decided, or while none has,
-// the interim one, which decides nothing.
+// shown is the interval to show: the one of the deciding look, or before that the
+// interim one, which decides nothing.
 func shown(c analysis.Comparison) analysis.Interval {
 	if c.CI[0] == nil && c.CI[1] == nil {
 		return c.Interim
@@ -76,7 +76,7 @@ func (l Layout) Line(c analysis.Comparison, margin float64, st cli.Style) string
 	return s + " " + st.Paint(col, word)
 }
 
-// verdictText is the verdict in a word, with a color that repeats it.
+// verdictText is the verdict in a word, with its color.
 func verdictText(c analysis.Comparison) (string, cli.Color) {
 	switch c.Verdict {
 	case analysis.Better:
@@ -87,16 +87,16 @@ func verdictText(c analysis.Comparison) (string, cli.Color) {
 		return "equivalent", cli.Bold
 	}
 	if len(c.Gates) > 0 {
-		return "check failed: " + c.Gates[0].Name, cli.Yellow
+		return "inconclusive: " + c.Gates[0].Name, cli.Yellow
 	}
 	if c.Look == 0 {
-		return "open", cli.Dim
+		return "inconclusive", cli.Dim
 	}
 	return "inconclusive", cli.Yellow
 }
 
-// changeText is the difference with its interval, in percent of the baseline
-// or, for metrics that are compared by difference, in their own unit.
+// changeText is the difference with its interval, in percent of the baseline, or
+// in the unit of a metric that is compared by difference.
 func changeText(c analysis.Comparison) string {
 	if c.Ratio == nil {
 		return "–"
@@ -131,9 +131,9 @@ func BoundText(v *float64, ratio bool) string {
 // times more or less.
 var far = math.Log(10)
 
-// intervalBar draws an interval in width cells around zero. Its axis is
-// linear about the margin and logarithmic beyond (asinh), so that one per
-// cent and a factor of five both show. Dots are the margin.
+// intervalBar draws an interval in width cells around zero. Its axis is linear
+// near the margin and logarithmic beyond (asinh), so that both 1 % and a factor
+// of five are visible. Dots mark the margin.
 func intervalBar(c analysis.Comparison, margin float64, width int) string {
 	cells := []rune(strings.Repeat(" ", width))
 	scale := float64(analysis.RatioRegion(math.Max(margin, 0.001)))

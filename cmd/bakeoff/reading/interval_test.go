@@ -40,11 +40,11 @@ func TestIntervalBar(t *testing.T) {
 func TestUnusedBlocksAreToldByWhatLeftThem(t *testing.T) {
 	r := analysis.Results{Unused: 8, Looks: []int{8, 18}, Comparisons: []analysis.Comparison{
 		{Primary: true, Verdict: analysis.Equivalent}, {Primary: true, Verdict: analysis.Inconclusive}}}
-	if got := unusedText(r); got != "unused: 8 blocks after the last look, which is after 18: --looks names others" {
+	if got := unusedText(r); got != "unused: 8 blocks after the last look at 18 blocks; set other looks with --looks" {
 		t.Error(got)
 	}
 	r.Comparisons = r.Comparisons[:1]
-	if got := unusedText(r); got != "unused: 8 blocks after the look that decided" {
+	if got := unusedText(r); got != "unused: 8 blocks after the deciding look" {
 		t.Error(got)
 	}
 }

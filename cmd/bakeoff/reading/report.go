@@ -17,16 +17,16 @@ import (
 func (a reader) report() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report RUN|FOLDER",
-		Short: "Write the page of a run anew",
-		Long: `report writes RUN/report/index.html from the run folder: after an upgrade, or
-for a run that somebody else made. It measures nothing, and needs no driver. Of
-a run that was killed it reports the blocks that were done.
+		Short: "Write the page of a run again",
+		Long: `report writes RUN/report/index.html from the run folder: after an upgrade, or for
+someone else's run. It measures nothing and needs no driver. For a run that was
+killed it reports the completed blocks.
 
-Of a folder that holds several runs it writes FOLDER/index.html: every run with
-its verdicts counted, and a link to its page. A folder that holds exactly one
-run stands for that run.`,
+For a folder with several runs it writes FOLDER/index.html, which lists every run
+with the number of its verdicts and a link to its page. A folder with exactly
+one run stands for that run.`,
 		Example: `  bakeoff report runs/20260102T030405Z-quick
-  bakeoff report runs                            an index of all runs`,
+  bakeoff report runs                            write an index of all runs`,
 		Args: cli.Between(1, 1, "a run folder, or a folder of runs"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if folder := filepath.Clean(args[0]); len(RunsIn(folder)) > 1 {
@@ -54,8 +54,8 @@ run stands for that run.`,
 	return c
 }
 
-// pageOption is how pages are written: with the defaults of every workload, so
-// that a page can tell what was chosen from what was not.
+// PageOption is how pages are written: with the defaults of every workload, so
+// that a page can distinguish chosen parameters from defaults.
 func PageOption(version string) report.Option {
 	opt := report.Option{Version: version, Defaults: map[string]param.Values{}}
 	for _, w := range catalogue().Workloads {
@@ -69,12 +69,12 @@ func RunDir(dir string) (string, error) {
 	dir = filepath.Clean(dir)
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
-		return "", fault.WithFix(fault.New(fault.Invalid, "%s is a file", dir), "name a run folder: it holds "+store.PlanFile+" and "+store.JournalFile)
+		return "", fault.WithFix(fault.New(fault.Invalid, "%s is a file", dir), "name a run folder; it contains "+store.PlanFile+" and "+store.JournalFile)
 	}
 	if os.IsNotExist(err) {
-		fix := "bakeoff run makes one below runs"
+		fix := "bakeoff run creates one in runs"
 		if last := RunsIn("runs"); len(last) > 0 {
-			fix = "the last one is " + last[len(last)-1]
+			fix = "the latest is " + last[len(last)-1]
 		}
 		return "", fault.WithFix(fault.New(fault.NotFound, "run folder %s does not exist", dir), fix)
 	}
@@ -90,8 +90,8 @@ func RunDir(dir string) (string, error) {
 	case 1:
 		return inside[0], nil
 	}
-	return "", fault.WithFix(fault.New(fault.Invalid, "%s holds %d runs", dir, len(inside)),
-		"name one; the last is "+inside[len(inside)-1])
+	return "", fault.WithFix(fault.New(fault.Invalid, "%s contains %d runs", dir, len(inside)),
+		"name one of them; the latest is "+inside[len(inside)-1])
 }
 
 // RunsIn returns the run folders in dir, the oldest first: their names begin

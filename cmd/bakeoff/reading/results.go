@@ -25,21 +25,21 @@ func readResults(arg string) (r analysis.Results, err error) {
 	defer run.Close()
 	text, err := run.Results()
 	if err != nil {
-		return r, fault.WithFix(fault.Op(dir, err), "a run that has not ended has none: bakeoff report "+dir+
-			" makes them of the blocks that are done, bakeoff run --resume "+dir+" goes on")
+		return r, fault.WithFix(fault.Op(dir, err), "the run has not ended: run bakeoff report "+dir+
+			" for the completed blocks, or bakeoff run --resume "+dir+" to continue")
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
 		return r, fault.Wrap(fault.Invalid, dir+"/"+store.ResultsFile, err)
 	}
 	if r.Schema != analysis.ResultsSchema {
-		return r, fault.New(fault.Invalid, "%s/%s: schema is %q, this program reads %q", dir, store.ResultsFile, r.Schema, analysis.ResultsSchema)
+		return r, fault.New(fault.Invalid, "%s/%s has schema %q; this program reads %q", dir, store.ResultsFile, r.Schema, analysis.ResultsSchema)
 	}
 	return r, nil
 }
 
-// sumUp writes the results of a run that was killed before its end. One that
-// came to it keeps the results that it wrote. One that is going on is refused,
-// and where no block is done there is nothing to write, and a fault.NotFound.
+// sumUp writes the results of a run that was killed before its end. A run that
+// ended keeps the results that it wrote. sumUp refuses a run that is still
+// running, and one without a completed block (fault.NotFound).
 func sumUp(dir string) error {
 	run, err := store.Open(dir)
 	if err != nil {
@@ -50,15 +50,15 @@ func sumUp(dir string) error {
 		return err
 	}
 	if lock.Held(filepath.Join(dir, store.JournalFile)) {
-		return fault.WithFix(fault.New(fault.Lab, "%s is going on: it is reported when it ends", dir), "Ctrl-C ends it with what there is")
+		return fault.WithFix(fault.New(fault.Lab, "%s is still running; its report follows when it ends", dir), "end it with Ctrl-C to report the blocks so far")
 	}
 	data, err := evidence.Load(run, workloadall.Workloads())
 	if err != nil {
-		return fault.WithFix(fault.Op(dir, err), "bakeoff verify "+dir+" tells more")
+		return fault.WithFix(fault.Op(dir, err), "run bakeoff verify "+dir+" for details")
 	}
 	if len(data.Observations) == 0 {
-		return fault.WithFix(fault.New(fault.NotFound, "%s has no block that is done, so nothing can be reported", dir),
-			"bakeoff run --resume "+dir+" goes on with it")
+		return fault.WithFix(fault.New(fault.NotFound, "%s has no completed block to report", dir),
+			"run bakeoff run --resume "+dir+" to continue")
 	}
 	text, err := json.MarshalIndent(analysis.Analyse(data), "", " ")
 	if err != nil {
@@ -67,8 +67,8 @@ func sumUp(dir string) error {
 	return run.WriteResults(append(text, '\n'))
 }
 
-// ended tells whether a run came to its end and has its results. A journal
-// that is damaged says nothing; then the results are what there is.
+// ended reports whether a run ended and has results. Where the journal is damaged,
+// the results decide.
 func ended(run *store.Run) (bool, error) {
 	_, err := run.Results()
 	if fault.Is(err, fault.NotFound) {

@@ -22,16 +22,16 @@ func (a reader) serve() *cobra.Command {
 	var port int
 	c := &cobra.Command{
 		Use:   "serve RUN",
-		Short: "Show a run's page in a browser on this machine",
-		Long: `serve answers on 127.0.0.1 only, with the page of a run and the files that it
-links to. It ends with Ctrl-C. The page is also a plain file:
-RUN/report/index.html works without any server.`,
+		Short: "Serve the page of a run to a browser on this machine",
+		Long: `serve serves the page of a run and the files that it links to, on 127.0.0.1
+only. Ctrl-C ends it. The page is also a plain file: RUN/report/index.html works
+without a server.`,
 		Example: `  bakeoff serve runs/20260102T030405Z-quick
   bakeoff serve --port 8080 runs/20260102T030405Z-quick`,
 		Args: cli.Between(1, 1, "a run folder"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if port < 0 || port > 65535 {
-				return cli.Usage(c, fmt.Errorf("--port %d is no port: they go from 1 to 65535, and 0 takes a free one", port))
+				return cli.Usage(c, fmt.Errorf("--port must be between 0 and 65535; 0 selects a free port (got %d)", port))
 			}
 			dir, err := RunDir(args[0])
 			if err != nil {
@@ -43,14 +43,14 @@ RUN/report/index.html works without any server.`,
 			}
 			defer run.Close()
 			if _, err := fs.Stat(run.FS(), store.ReportFile); err != nil {
-				return fault.WithFix(fault.New(fault.NotFound, "%s has no page", dir), "bakeoff report "+dir+" writes it")
+				return fault.WithFix(fault.New(fault.NotFound, "%s has no page", dir), "run bakeoff report "+dir+" to write it")
 			}
 			ctx, stop := a.Interruptible(c.Context())
 			defer stop()
 			return a.serveRun(ctx, run.FS(), port)
 		},
 	}
-	c.Flags().IntVar(&port, "port", 0, "`port` to listen on; 0 takes a free one")
+	c.Flags().IntVar(&port, "port", 0, "`port` to listen on; 0 selects a free one")
 	c.ValidArgsFunction = completeRuns
 	return c
 }
@@ -77,8 +77,8 @@ func (a reader) serveRun(ctx context.Context, run fs.FS, port int) error {
 	return nil
 }
 
-// runHandler serves a run folder that may be a stranger's: only files, only
-// to this machine's own browser, and nothing but the page as a page.
+// runHandler serves a run folder that may be a stranger's: only files, only to
+// browsers on this machine, and only the page as HTML.
 func runHandler(run fs.FS) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A name that points here from elsewhere (DNS rebinding) is refused.
@@ -87,11 +87,11 @@ func runHandler(run fs.FS) http.Handler {
 			host = r.Host
 		}
 		if host != "127.0.0.1" && host != "localhost" {
-			http.Error(w, "only 127.0.0.1 is served", http.StatusMisdirectedRequest)
+			http.Error(w, "use 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
 			return
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+			http.Error(w, "use GET or HEAD", http.StatusMethodNotAllowed)
 			return
 		}
 		name := strings.TrimPrefix(r.URL.Path, "/")

@@ -16,17 +16,17 @@ func (a reader) verify() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "verify RUN",
-		Short: "Recompute every number of a run, and prove that it ran as registered",
-		Long: `verify holds a run folder to its word: that the lab file gives this plan, that
-the trials are those that were registered, that no raw file has changed, and
-that the results are what the raw files give. It tells
+		Short: "Recompute every number of a run and check that it ran as registered",
+		Long: `verify checks a run folder: that the lab file gives this plan, that the trials
+are the registered ones, that no raw file changed, and that the raw files give
+the stored results. Its findings are
 
-  tampered            bytes are not those that the journal speaks of
-  parser has changed  the same bytes give other numbers by today's parser
-  not as planned      what was done is not what was registered beforehand
-  results differ      results.json is not what the evidence gives
+  tampered            a file differs from its hash in the journal
+  parser has changed  today's parser reads other numbers from the same bytes
+  not as planned      the run differs from its registered plan
+  results differ      results.json differs from what the evidence gives
 
-and names the numbers. It exits 1 when something does not hold.`,
+with the numbers concerned. verify exits with 1 if there is a finding.`,
 		Example: `  bakeoff verify runs/20260102T030405Z-quick
   bakeoff verify runs/20260102T030405Z-quick --json | jq '.findings[].numbers'`,
 		Args: cli.Between(1, 1, "a run folder"),
@@ -63,8 +63,8 @@ and names the numbers. It exits 1 when something does not hold.`,
 	return c
 }
 
-// shownDifferences bounds how many numbers that differ are printed: one cause
-// changes all that is computed from it. --json has all of them.
+// shownDifferences bounds how many differing numbers are printed: one cause
+// changes every number computed from it. --json has all of them.
 const shownDifferences = 12
 
 // shownNumbers bounds how many numbers of one finding are printed; --json has
@@ -90,7 +90,7 @@ func (a reader) printVerification(r evidence.Report) {
 		}
 	}
 	if differ > shownDifferences {
-		fmt.Fprintf(a.Out, "… and %d more values of results.json that differ; --json has all\n", differ-shownDifferences)
+		fmt.Fprintf(a.Out, "… and %d more differing values of results.json; --json lists all\n", differ-shownDifferences)
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintln(a.Out, "note: "+safetext.Line(n))

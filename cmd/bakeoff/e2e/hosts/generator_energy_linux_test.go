@@ -358,7 +358,7 @@ func TestGeneratorOnAnotherHostIsSaidToBeMetered(t *testing.T) {
 	}
 	out, errs, code = h.Bakeoff(t, 3*time.Minute, "plan", lab)
 	for _, want := range []string{
-		"Energy of client, where load comes from: by its meter /", "Energy of local, where the contenders are: by its meter /",
+		"Energy of client (load generator): by its meter /", "Energy of local (contenders): by its meter /",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("plan: exit code %d, and it lacks %q:\n%s%s", code, want, out, errs)
@@ -385,8 +385,8 @@ func TestGeneratorOnAnotherHostIsSaidToBeMetered(t *testing.T) {
 	}
 	for end, found := range map[string][]finding{"local": d.Machine, "client": d.Hosts[0].Machine} {
 		i := slices.IndexFunc(found, func(f finding) bool { return f.Name == "energy" })
-		if i < 0 || found[i].State != "missing" || !strings.Contains(found[i].Text, "/no-meter is no program there") ||
-			strings.Contains(found[i].Text, "load comes from here") != (end == "client") {
+		if i < 0 || found[i].State != "missing" || !strings.Contains(found[i].Text, "/no-meter does not exist there") ||
+			strings.Contains(found[i].Text, "this host is the load generator") != (end == "client") {
 			t.Errorf("doctor of %s: %+v", end, found)
 		}
 	}

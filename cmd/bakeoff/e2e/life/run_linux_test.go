@@ -193,7 +193,7 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 	}()
 	folder := filepath.Dir(e2e.WaitForTrials(t, h.Dir, 1))
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "report", folder)
-	if code != 1 || !strings.Contains(errs, "is going on") {
+	if code != 1 || !strings.Contains(errs, "is still running") {
 		t.Errorf("report of a run that is going on: exit code %d\n%s%s", code, out, errs)
 	}
 	pid := c.Process.Pid
@@ -202,8 +202,8 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 		t.Errorf("clean --dry-run while a run is going on: exit code %d\n%s%s", code, out, errs)
 	}
 	out, errs, code = h.Bakeoff(t, 3*time.Minute, "doctor")
-	if code != 0 || strings.Contains(out, "bakeoff clean removes it") ||
-		!strings.Contains(out, fmt.Sprintf("process %d measures on this machine now", pid)) {
+	if code != 0 || strings.Contains(out, "run bakeoff clean to remove it") ||
+		!strings.Contains(out, fmt.Sprintf("process %d is measuring on this machine", pid)) {
 		t.Errorf("doctor while a run is going on: exit code %d\n%s%s", code, out, errs)
 	}
 }
@@ -247,7 +247,7 @@ func refusesAnotherLab(t *testing.T, h e2e.Home, folder string) {
 		t.Fatal(err)
 	}
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", "--resume", folder)
-	if code != 2 || !strings.Contains(errs, "was changed since the run began") {
+	if code != 2 || !strings.Contains(errs, "changed since this run started") {
 		t.Errorf("resume with another lab file: exit code %d\n%s%s", code, out, errs)
 	}
 }
@@ -304,7 +304,7 @@ func TestTheFolderIsTakenAway(t *testing.T) {
 	time.AfterFunc(3*time.Minute, func() { c.Process.Kill() })
 	_ = c.Wait() // its code tells
 	code := c.ProcessState.ExitCode()
-	if code != 1 || !strings.Contains(errs.String(), "is gone: somebody moved or removed it") {
+	if code != 1 || !strings.Contains(errs.String(), "was moved or removed") {
 		t.Errorf("exit code %d\n%s", code, errs.String())
 	}
 	h.LeavesNothing(t)
@@ -339,7 +339,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := "interrupted; bakeoff run --resume " + relative + " goes on with it"
+			want := "interrupted; run bakeoff run --resume " + relative + " to continue"
 			if code := c.ProcessState.ExitCode(); code != tt.want || !strings.Contains(errs.String(), want) {
 				t.Errorf("exit code %d, want %d\n%s%s", code, tt.want, out.String(), errs.String())
 			}
