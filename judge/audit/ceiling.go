@@ -127,7 +127,7 @@ func (t *Table) lowest(col *Column, r *Row) (c ceiling, share float64) {
 
 var impossibleCheck = Check{
 	Name: "impossible",
-	Doc:  `More than can be: more events than the cycles of the processor allow for the stated work, more bytes than the link carries, more requests at once than there are clients. Such a figure did not measure what it says. In sysbench's CPU test the usual cause is an empty loop: nothing uses its counter, and a compiler that may take sqrt for a pure function removes it.`,
+	Doc:  `A figure exceeds what is possible: more events than the cycles of the processor allow for the stated work, more bytes than the link carries, more requests at once than there are clients. Such a figure did not measure what it claims to. In sysbench's CPU test the usual cause is an empty loop: nothing uses its counter, and a compiler that may treat sqrt as a pure function removes it.`,
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, r := range c.decisive() {
 			if k, share := t.lowest(c.column, r); share > 1 {
@@ -164,7 +164,7 @@ var impossibleCheck = Check{
 
 var ceilingCheck = Check{
 	Name: "ceiling",
-	Doc:  `Rows that reach what the link carries (90 % of it on the wire, frames counted) are tied by the link: it was measured, and not they. Only the cost of a request (CPU seconds, context switches) can tell such systems apart. A row at the ceiling against one below it is faster by at least what is printed.`,
+	Doc:  `The link limits rows that reach its capacity (90 % of it on the wire, frames counted): the table then measured the link, not the systems. Only the cost of a request (CPU seconds, context switches) can distinguish such systems. A row at the ceiling is faster than a row below it by at least the printed difference.`,
 	claim: func(t *Table, c *comparison) []Reason {
 		var at []string
 		var k ceiling
@@ -202,7 +202,7 @@ var ceilingCheck = Check{
 
 var idleCheck = Check{
 	Name: "idle",
-	Doc:  `A server with CPU to spare was not at its limit: something else was (the link, the client, a lock), and its rate is what that allows.`,
+	Doc:  `A server with idle CPU was not at its limit. Something else limited its rate: the link, the client, or a lock.`,
 	table: func(t *Table) (out []Finding) {
 		for i := range t.Columns {
 			col := &t.Columns[i]
@@ -225,7 +225,7 @@ var idleCheck = Check{
 
 var plateauCheck = Check{
 	Name: "plateau",
-	Doc:  `Three or more different systems within 1 % of each other at the top, and others well below: a common ceiling (the link, the client, one CPU) is likelier than equal systems. It is looked for where no ceiling is known.`,
+	Doc:  `If three or more different systems are within 1 % of each other at the top, and others are well below, a common ceiling (the link, the client, one CPU) is likelier than equal systems. This check applies if no ceiling is known.`,
 	table: func(t *Table) (out []Finding) {
 		for i := range t.Columns {
 			col := &t.Columns[i]

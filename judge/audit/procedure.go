@@ -37,7 +37,7 @@ const noWait = "the script has no `wait`: its clock is read while the jobs in th
 
 var timingCheck = Check{
 	Name: "timing",
-	Doc:  "A script that starts its work in the background (`&`) and reads the clock without a `wait` between times nothing: either the printed figures come from another script, or they end where nobody knows.",
+	Doc:  "A script that starts its work in the background (`&`) and reads the clock without a `wait` does not time that work. Either the printed figures come from another script, or it is unknown where the timing ends.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, s := range t.Experiment.Timing {
 			if waitless(s.Script) && c.inScope(s.Rows, s.Columns) {
@@ -70,7 +70,7 @@ func (t *Table) titles(names []string) (out []string) {
 
 var orderCheck = Check{
 	Name: "order",
-	Doc:  `All runs of one contender, then all of the next: whatever changes with time (heat, caches, a filling disk, other users) then looks like a difference between them. On a machine that serves others at the same time it undoes any difference below a factor of 2.`,
+	Doc:  `If all runs of one contender precede all runs of the next, anything that changes with time (heat, caches, a filling disk, other users) looks like a difference between them. On a machine that serves others at the same time, this invalidates any difference below a factor of 2.`,
 	claim: func(t *Table, c *comparison) []Reason {
 		e := t.Experiment
 		if e.Order != "sequential" || c.outcome.gap == 0 {
@@ -128,13 +128,13 @@ func remarks(name, doc string, weight Weight, notes func(Experiment) []Note, for
 }
 
 var unstableCheck = remarks("unstable",
-	`Where the authors say that runs differed much, their figures carry no comparison without the spread.`,
+	`If the authors say that runs differed much, their figures support no comparison without the spread.`,
 	Undoes, func(e Experiment) []Note { return e.Unstable }, "runs differed, says the article: %s")
 
 var selectedCheck = remarks("selected",
-	`Runs that were repeated until they looked right leave out the failures. Failures are results.`,
+	`Runs that were repeated until they looked right omit the failures. Failures are results.`,
 	Undoes, func(e Experiment) []Note { return e.Selected }, "runs were chosen by their outcome: %s")
 
 var confounderCheck = remarks("confounder",
-	`What differs between rows besides the thing compared (versions, compilers, libraries, userlands, file systems) may make the difference. More runs do not help.`,
+	`Anything else that differs between rows (versions, compilers, libraries, userlands, file systems) may cause the difference. More runs do not help.`,
 	Undoes, func(e Experiment) []Note { return e.Confounders }, "something else differs too: %s")
