@@ -194,7 +194,8 @@ func (c *Canvas) SVG(height float64, title, desc string) string {
 		b.WriteString("<defs>")
 		for _, m := range []Mark{Worse, Same, Open} {
 			if c.used[m] {
-				b.WriteString(`<pattern id="` + id + "-" + string(m) + `" patternUnits="userSpaceOnUse" ` + patterns[m] + `</pattern>`)
+				b.WriteString(`<pattern id="` + id + "-" + string(m) + `" patternUnits="userSpaceOnUse" ` +
+					patterns[m] + `</pattern>`)
 			}
 		}
 		b.WriteString("</defs>")

@@ -33,7 +33,8 @@ func Formats() []Format {
 		{"benchfmt", "Go benchmark lines, one per sample, for benchstat", benchfmt},
 		{"csv", "one line per sample, with the value failed for a failed trial, as `bakeoff analyse` reads it", table},
 		{"json", "one results object per run, one per line", objects},
-		{"junit", "one test case per comparison, for build servers: worse is a failure, a missing cell or a twin that differs an error, inconclusive skipped", junit},
+		{"junit", "one test case per comparison, for build servers: worse is a failure, a missing cell or a twin that " +
+			"differs an error, inconclusive skipped", junit},
 		{"openmetrics", "medians, ratios and verdicts, for Prometheus and similar systems", openmetrics},
 	}
 }
@@ -104,7 +105,8 @@ func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 // "failed" for each that failed: it counts as the worst there is.
 func table(w io.Writer, runs []analysis.Results) error {
 	out := csv.NewWriter(w)
-	if err := out.Write([]string{"experiment", "block", "position", "instance", "contender", "workload", "metric", "unit", "better", "scale", "value"}); err != nil {
+	if err := out.Write([]string{"experiment", "block", "position", "instance", "contender", "workload", "metric", "unit",
+		"better", "scale", "value"}); err != nil {
 		return err
 	}
 	for _, r := range runs {
@@ -274,7 +276,8 @@ func openmetrics(w io.Writer, runs []analysis.Results) error {
 	for _, r := range runs {
 		for _, s := range r.Summaries {
 			if s.Median != nil {
-				fmt.Fprintf(w, "bakeoff_median{%s} %s\n", labels("run", r.Run, "contender", s.Contender, "cell", s.Cell, "metric", s.Metric, "unit", s.Unit), number(*s.Median))
+				fmt.Fprintf(w, "bakeoff_median{%s} %s\n", labels("run", r.Run, "contender", s.Contender,
+					"cell", s.Cell, "metric", s.Metric, "unit", s.Unit), number(*s.Median))
 			}
 		}
 	}
@@ -288,7 +291,8 @@ func openmetrics(w io.Writer, runs []analysis.Results) error {
 			}
 		}
 	}
-	each("bakeoff_ratio", "Contender over baseline (or their difference).", func(c analysis.Comparison) *float64 { return c.Ratio })
+	each("bakeoff_ratio", "Contender over baseline (or their difference).",
+		func(c analysis.Comparison) *float64 { return c.Ratio })
 	each("bakeoff_ratio_low", "Lower bound of the interval.", func(c analysis.Comparison) *float64 { return c.CI[0] })
 	each("bakeoff_ratio_high", "Upper bound of the interval.", func(c analysis.Comparison) *float64 { return c.CI[1] })
 	fmt.Fprint(w, "# TYPE bakeoff_verdict stateset\n# HELP bakeoff_verdict The verdict on a primary comparison.\n")

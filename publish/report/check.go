@@ -58,7 +58,8 @@ func (b *builder) checkOf(name string) *check {
 	if i < 0 {
 		i = len(p.Checks)
 		p.Checks = append(p.Checks, check{ID: fmt.Sprintf("check-%d", i+1), Name: name, Means: checks.Explain(name),
-			Failed: table{Caption: "Failed: " + name, Prose: true, Head: []string{"contenders", "cell", "metrics", "trials", "reason"}}})
+			Failed: table{Caption: "Failed: " + name, Prose: true,
+				Head: []string{"contenders", "cell", "metrics", "trials", "reason"}}})
 	}
 	return &p.Checks[i]
 }

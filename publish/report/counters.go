@@ -68,20 +68,23 @@ func (c *counted) at(i int) *float64 {
 // counters makes the tables of the hosts' counters: that of the environments, and
 // that of the load generator if it is another host.
 func (b *builder) counters() {
-	b.page.Counters = b.countersOf("Counters of the host during the trials", "on this machine", func(s *spent) *spent { return s })
+	b.page.Counters = b.countersOf("Counters of the host during the trials", "on this machine",
+		func(s *spent) *spent { return s })
 	from := "the load generator's host"
 	if b.plan.Generator != "" {
 		from = b.plan.Generator
 	}
 	b.page.GeneratorHost = from
-	b.page.GeneratorCounters = b.countersOf("Counters of "+from+", the load generator, during the trials", "on "+from, func(s *spent) *spent { return s.elsewhere })
+	b.page.GeneratorCounters = b.countersOf("Counters of "+from+", the load generator, during the trials", "on "+from,
+		func(s *spent) *spent { return s.elsewhere })
 }
 
 // countersOf makes the table of one host: the states of its CPUs and the rates, with
 // a row for each contender at each cell. A note names the counters that the host
 // does not have.
 func (b *builder) countersOf(caption, where string, end func(*spent) *spent) table {
-	t := table{Caption: caption, Head: []string{"cell", "contender", "user", "system", "interrupt", "stolen", "waiting for I/O", "idle"}}
+	t := table{Caption: caption,
+		Head: []string{"cell", "contender", "user", "system", "interrupt", "stolen", "waiting for I/O", "idle"}}
 	type row struct {
 		cell, contender string
 		spent           *spent

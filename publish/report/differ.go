@@ -184,7 +184,8 @@ func known(v string) string {
 // limits lists the limits that were enforced on each environment, according to the
 // journal, and how long its creation took.
 func (b *builder) limits() {
-	t := table{Caption: "Limits in force", Head: []string{"contender", "CPUs", "host CPUs", "memory", "environments created", "median creation time"}}
+	t := table{Caption: "Limits in force",
+		Head: []string{"contender", "CPUs", "host CPUs", "memory", "environments created", "median creation time"}}
 	last, took, made := map[string]*probe.Limits{}, map[string][]time.Duration{}, map[string]int{}
 	for _, l := range b.lines {
 		if l.Type != store.LineEnvironment {

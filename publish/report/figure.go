@@ -99,9 +99,8 @@ func (b *builder) component(k analysis.Cell) []sample.Metric {
 		}
 	}
 	for _, m := range k.Metrics {
-		if len(out) == 0 && m.Scale != sample.Difference && slices.ContainsFunc(b.results.Comparisons, func(c analysis.Comparison) bool {
-			return c.Cell == k.Name && c.Metric == m.Name && c.Ratio != nil
-		}) {
+		compared := func(c analysis.Comparison) bool { return c.Cell == k.Name && c.Metric == m.Name && c.Ratio != nil }
+		if len(out) == 0 && m.Scale != sample.Difference && slices.ContainsFunc(b.results.Comparisons, compared) {
 			return []sample.Metric{m}
 		}
 	}
@@ -275,7 +274,8 @@ func (b *builder) points(cell string, m sample.Metric) ([]points.Row, []drift.Ro
 // metricTable is every metric of a cell, those without a verdict too.
 func (b *builder) metricTable(k analysis.Cell) table {
 	t := table{Caption: "All metrics of " + k.Name,
-		Head: []string{"metric", "contender", "median", "interval", "trials", "failed", "against " + b.results.Baseline, "interval", "verdict"}}
+		Head: []string{"metric", "contender", "median", "interval", "trials", "failed",
+			"against " + b.results.Baseline, "interval", "verdict"}}
 	compared := map[[2]string]analysis.Comparison{}
 	for _, c := range b.compared() {
 		if c.Cell == k.Name {
@@ -288,7 +288,8 @@ func (b *builder) metricTable(k analysis.Cell) table {
 			if s == nil {
 				continue
 			}
-			row := []string{m.Name, name, amount(s.Median, m.Unit), "–", fmt.Sprint(s.N), fmt.Sprintf("%d of %d", s.Failures, s.N+s.Failures), "–", "–", "–"}
+			row := []string{m.Name, name, amount(s.Median, m.Unit), "–", fmt.Sprint(s.N),
+				fmt.Sprintf("%d of %d", s.Failures, s.N+s.Failures), "–", "–", "–"}
 			if s.CI[0] != nil || s.CI[1] != nil {
 				row[3] = amount(s.CI[0], m.Unit) + " to " + amount(s.CI[1], m.Unit)
 			}
@@ -366,7 +367,9 @@ func (b *builder) strips() {
 	for _, k := range b.results.Cells {
 		f := strip.Figure{Of: k.Name}
 		var priorities []string
-		peer := slices.ContainsFunc(b.names(), func(n string) bool { return b.contents.strips[cellOf{n, k.Name}].utilisation() != nil })
+		peer := slices.ContainsFunc(b.names(), func(n string) bool {
+			return b.contents.strips[cellOf{n, k.Name}].utilisation() != nil
+		})
 		for _, name := range b.names() {
 			s := b.contents.strips[cellOf{name, k.Name}]
 			if s == nil {

@@ -91,7 +91,8 @@ func Index(runsDir string, opt Option) error {
 		page.Labs[i].Runs = append(page.Labs[i].Runs, row)
 	}
 	if listed == 0 {
-		return fault.WithFix(fault.New(fault.NotFound, "%s: no run found", op), "name a folder that contains run folders, such as runs")
+		return fault.WithFix(fault.New(fault.NotFound, "%s: no run found", op),
+			"name a folder that contains run folders, such as runs")
 	}
 	var b bytes.Buffer
 	if err := indexTemplate.Execute(&b, page); err != nil {

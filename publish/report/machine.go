@@ -63,7 +63,8 @@ func (b *builder) calibrated() {
 	n.Lines = append(n.Lines,
 		fmt.Sprintf("%s, the last on %s. Of %s of identical contenders, %s called different: a false alarm rate of %s "+
 			"(95 %% CI %s to %s). The nominal rate of the test is %s.",
-			plural(len(c.Runs), "calibration"), last.At.UTC().Format("2 January 2006, 15:04 UTC"), plural(of, "comparison"), were(alarms),
+			plural(len(c.Runs), "calibration"), last.At.UTC().Format("2 January 2006, 15:04 UTC"),
+			plural(of, "comparison"), were(alarms),
 			inPercent(float64(alarms)/float64(max(1, of))), inPercent(lo), inPercent(hi), inPercent(calibrate.Nominal)),
 		smallest(c))
 	for _, in := range last.Injected {
@@ -82,8 +83,8 @@ func (b *builder) calibrated() {
 			inPercent(1-in.True), found, by, plural(in.Blocks, "block"), inPercent(1-*in.Ratio), slowdowns(in)))
 	}
 	if _, relative, ok := c.Spread(); ok {
-		n.Lines = append(n.Lines, fmt.Sprintf("Between runs, with nothing changed, a ratio varies by %s (standard deviation over %s).",
-			inPercent(math.Expm1(relative)), plural(len(c.Runs), "run")))
+		n.Lines = append(n.Lines, fmt.Sprintf("Between runs, with nothing changed, a ratio varies by %s "+
+			"(standard deviation over %s).", inPercent(math.Expm1(relative)), plural(len(c.Runs), "run")))
 	}
 	b.page.Known = n
 }
@@ -119,7 +120,8 @@ func smallest(c *calibrate.Calibration) string {
 	if last := c.Runs[len(c.Runs)-1]; last.Length > 0 {
 		length = fmt.Sprintf(" in trials of %g ms", float64(last.Length)/float64(time.Millisecond))
 	}
-	return fmt.Sprintf("The smallest difference that is detected with 80 %% probability: %s. This holds for CPU-bound work%s; other work may vary more.",
+	return fmt.Sprintf("The smallest difference that is detected with 80 %% probability: %s. This holds for CPU-bound "+
+		"work%s; other work may vary more.",
 		strings.Join(parts, ", "), length)
 }
 

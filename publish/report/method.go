@@ -59,7 +59,8 @@ func (b *builder) design() []pair {
 	if r.PlanSHA256 != "" {
 		out = append(out, pair{"SHA-256 of the plan", r.PlanSHA256})
 	}
-	out = append(out, pair{"Blocks", fmt.Sprintf("%d count, %d are void, %d came after the deciding look", r.Blocks, r.Void, r.Unused)})
+	out = append(out, pair{"Blocks",
+		fmt.Sprintf("%d count, %d are void, %d came after the deciding look", r.Blocks, r.Void, r.Unused)})
 	if !b.hasPlan {
 		return out
 	}
@@ -68,7 +69,8 @@ func (b *builder) design() []pair {
 		pair{"Looks", looksOf(d)},
 		pair{"Environments", map[string]string{"block": "new for each block", "run": "the same for all blocks"}[d.Instances]},
 		pair{"Order", orderOf(b.plan)},
-		pair{"Family", fmt.Sprintf("%s share alpha; the %d of the twin have their own", plural(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
+		pair{"Family", fmt.Sprintf("%s share alpha; the %d of the twin have their own",
+			plural(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
 	if d.Budget > 0 {
 		out = append(out, pair{"Budget", d.Budget.String()})
 	}
@@ -90,7 +92,8 @@ func looksOf(d manifest.Design) string {
 func orderOf(p plan.Plan) string {
 	all := "each block visits all contenders in random order"
 	if len(p.Blocks) > 0 && len(p.Blocks[0].Boots) > 0 {
-		all = fmt.Sprintf("each block has %d boots in random order, each of which visits its contenders in random order", len(p.Blocks[0].Boots))
+		all = fmt.Sprintf("each block has %d boots in random order, each of which visits its contenders in random order",
+			len(p.Blocks[0].Boots))
 	}
 	if p.Design.Mirror {
 		all += ", then in the mirrored order"

@@ -22,7 +22,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style":  func() template.HTML { return template.HTML("<style>" + pageCSS + "</style>") },
 	"plural": plural,
 	"bytes":  func(n int64) string { return unit.Format(float64(n), "B") },
-	"joined": func(s string) string { return strings.ReplaceAll(s, " %", "\u00a0%") },
+	"joined": joined,
 }).Parse(pageHTML))
 
 // policy is the page's Content-Security-Policy. It permits this style sheet and
@@ -33,5 +33,10 @@ func policy() string {
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; base-uri 'none'; form-action 'none'"
 }
+
+var joints = strings.NewReplacer(" % CI", "\u00a0%\u00a0CI", " %", "\u00a0%")
+
+// joined keeps numbers and their per cent signs on one line.
+func joined(s string) string { return joints.Replace(s) }
 
 func render(w io.Writer, p page) error { return pageTemplate.Execute(w, p) }

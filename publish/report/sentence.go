@@ -219,7 +219,7 @@ func say(c analysis.Comparison, level, failed string) sentence {
 	}
 	evidence := []string{estimate(c, level) + ", " + plural(c.Blocks, "block")}
 	if interim(c) && c.Primary && c.Blocks > 0 {
-		evidence = append(evidence, "no look yet")
+		evidence = append(evidence, "no look reached")
 	}
 	if failed != "" {
 		evidence = append(evidence, failed)

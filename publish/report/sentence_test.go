@@ -47,7 +47,7 @@ func TestSentences(t *testing.T) {
 		"vm against host is inconclusive at http throughput for these instances: 1.1 % slower (95 % CI 5.0 % slower to 2.0 % faster), 26 blocks; about 14 more blocks would decide it with 80 % probability.": with(func(c *analysis.Comparison) {
 			c.Verdict, c.Ratio, c.CI, c.MoreBlocks, c.Scope = analysis.Inconclusive, f(.989), analysis.Interval{f(.95), f(1.02)}, &n, analysis.ScopeInstance
 		}),
-		"vm against host is inconclusive at http throughput on this machine: 3 times as fast (interim 95 % CI 2 times slower to 5 times as fast), 26 blocks; no look yet.": with(func(c *analysis.Comparison) {
+		"vm against host is inconclusive at http throughput on this machine: 3 times as fast (interim 95 % CI 2 times slower to 5 times as fast), 26 blocks; no look reached.": with(func(c *analysis.Comparison) {
 			c.Verdict, c.Ratio, c.Interim = analysis.Inconclusive, f(3), analysis.Interval{f(.5), f(5)}
 		}),
 		"vm against host is inconclusive at http throughput on this machine: no estimate yet, 0 blocks.": with(func(c *analysis.Comparison) {

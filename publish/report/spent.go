@@ -71,7 +71,8 @@ func (e *contents) readSpent(run *store.Run) map[cellOf]*spent {
 		}
 	}
 	if broken > 0 {
-		e.problem("%s cannot be read or differ from the journal. Run `bakeoff verify` to list them.", plural(broken, "raw output"))
+		e.problem("%s cannot be read or differ from the journal. Run `bakeoff verify` to list them.",
+			plural(broken, "raw output"))
 	}
 	if reads > maxRawReads {
 		e.problem("The utilization of the load generator covers only the first %d raw outputs.", maxRawReads)
@@ -84,7 +85,8 @@ func (s *spent) generate(utilisation float64, priority string) {
 	s.generator += utilisation
 	s.generators++
 	const most = 4 // a foreign folder may have any number
-	if p := safetext.Line(safetext.Clip(priority, 200)); p != "" && len(s.priorities) < most && !slices.Contains(s.priorities, p) {
+	p := safetext.Line(safetext.Clip(priority, 200))
+	if p != "" && len(s.priorities) < most && !slices.Contains(s.priorities, p) {
 		s.priorities = append(s.priorities, p)
 	}
 }

@@ -164,7 +164,8 @@ func tallied(ss []sentence) string {
 }
 
 // colours repeat what words and signs say.
-var colours = map[chart.Mark]string{chart.Better: "34", chart.Worse: "33", chart.Same: "32", chart.Open: "2", chart.Plain: "2"}
+var colours = map[chart.Mark]string{
+	chart.Better: "34", chart.Worse: "33", chart.Same: "32", chart.Open: "2", chart.Plain: "2"}
 
 func (t *textWriter) paint(code, s string) {
 	if t.Colour {
@@ -197,8 +198,7 @@ func (t *textWriter) wrapped(indent, s string) {
 		column = len(indent)
 	}
 	fresh := column == len(indent)
-	// Numbers stay with their per cent sign.
-	for _, word := range fields(strings.ReplaceAll(s, " %", "\u00a0%"), t.Width-len(indent)) {
+	for _, word := range fields(joined(s), t.Width-len(indent)) {
 		n := utf8.RuneCountInString(word)
 		if !fresh && column+1+n > t.Width {
 			t.out.WriteString("\n" + indent)

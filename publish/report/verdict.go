@@ -33,8 +33,8 @@ func (b *builder) verdicts() {
 			if !m.Primary {
 				continue
 			}
-			g := group{ID: fmt.Sprintf("verdict-%d", len(p.Groups)+1), Cell: c.Name, Metric: m.Name, Direction: direction(m.Better),
-				Doc: measure(m), About: b.about(c), Defaults: b.defaults(c)}
+			g := group{ID: fmt.Sprintf("verdict-%d", len(p.Groups)+1), Cell: c.Name, Metric: m.Name,
+				Direction: direction(m.Better), Doc: measure(m), About: b.about(c), Defaults: b.defaults(c)}
 			for _, x := range b.primary(c.Name, m.Name) {
 				g.Items = append(g.Items, b.sentence(x))
 			}

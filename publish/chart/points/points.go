@@ -49,7 +49,8 @@ func (f Figure) Title() string { return f.Of + ": raw values" }
 // Desc says the median of each row in words.
 func (f Figure) Desc() string {
 	return chart.Sentences(f.Rows, func(r Row) (string, string) {
-		return r.Label, fmt.Sprintf(": median %s, interval %s to %s, %s", f.text(r.Median), f.text(r.Lo), f.text(r.Hi), r.count())
+		return r.Label, fmt.Sprintf(": median %s, interval %s to %s, %s",
+			f.text(r.Median), f.text(r.Lo), f.text(r.Hi), r.count())
 	}) + f.Better + "."
 }
 

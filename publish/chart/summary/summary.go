@@ -125,7 +125,8 @@ func (f Figure) Table() chart.Table {
 	}
 	for i := range f.Contenders {
 		if m := f.Mean(i); m != nil {
-			t.Rows = append(t.Rows, []string{fmt.Sprintf("geometric mean of the %d", len(f.Rows)), f.name(i), text(m), "–", "–", "–"})
+			name := fmt.Sprintf("geometric mean of the %d", len(f.Rows))
+			t.Rows = append(t.Rows, []string{name, f.name(i), text(m), "–", "–", "–"})
 		}
 	}
 	return t
@@ -187,7 +188,7 @@ func (f Figure) row(l layout, r Row, y float64) {
 	if l.Narrow {
 		first += 18
 	}
-	l.Name(y, l.height(r), r.Label, "")
+	l.Name(y+2, l.height(r)-4, r.Label, "")
 	for i, p := range r.Points {
 		middle := first + lane*(float64(i)+0.5)
 		l.Begin("row", r.Label+": "+f.say(p))
@@ -195,7 +196,7 @@ func (f Figure) row(l layout, r Row, y float64) {
 			if usable(p.Lo) && usable(p.Hi) {
 				l.Whisker(l.at(*p.Lo), l.at(*p.Hi), middle, false, false)
 			}
-			l.Text(l.at(*p.Value), middle+4, chart.Middle, "sign mark-"+string(p.Mark), letter(p.Contender))
+			l.Text(l.at(*p.Value), middle+4, chart.Middle, "sign letter mark-"+string(p.Mark), letter(p.Contender))
 		} else {
 			l.Label(l.X0, middle+4, l.X1-l.X0, chart.Start, "tick", letter(p.Contender)+" "+p.Note)
 		}
