@@ -399,17 +399,6 @@ func TestDifferenceScaleIsFrozen(t *testing.T) {
 	}
 }
 
-func TestNextLook(t *testing.T) {
-	for blocks, want := range map[int]int{0: 8, 7: 8, 8: 12, 25: 26} {
-		if n, ok := NextLook(looks, blocks); n != want || !ok {
-			t.Errorf("after %d blocks: %d %v", blocks, n, ok)
-		}
-	}
-	if _, ok := NextLook(looks, 26); ok {
-		t.Error("there is a look after the last")
-	}
-}
-
 func FuzzAnalyse(f *testing.F) {
 	f.Add([]byte{8, 1, 2, 3, 4, 5, 6, 7, 250, 251, 252, 0, 0, 9, 9}, 0.02)
 	f.Add([]byte{}, math.NaN())

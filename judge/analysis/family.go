@@ -103,14 +103,3 @@ func (c *draft) advance(looks []int, now int) {
 		c.reach(next, looks[next])
 	}
 }
-
-// NextLook returns the first look after the given number of blocks, and
-// false when all were taken.
-func NextLook(looks []int, blocks int) (int, bool) {
-	for _, l := range looks {
-		if l > blocks {
-			return l, true
-		}
-	}
-	return 0, false
-}

@@ -6,79 +6,24 @@ import (
 	"math/rand/v2"
 )
 
-// ChangePoint is the result of a test for one change of level.
+// ChangePoint is the most likely change of level in a series.
 type ChangePoint struct {
-	N int
-	// At is the index of the first value after the most likely change.
+	// At is the index of the first value after the change; 0: there is none.
 	At int
-	// Before and After are the medians on either side of it.
+	// Before and After are the medians of the two sides.
 	Before, After float64
-	P             float64
-	Warnings      []string
 }
 
-// ChangePointTest looks for one change of level in xs, in the order in which
-// they came, by Pettitt's rank statistic. Its p-value comes from permutations
-// random orders of xs, so that it is exact with ties and for any n; its least
-// value is 1/(permutations+1).
-//
-// xs are finite or ±Inf and not modified; permutations ≥ 1.
-//
-// Assumption: without a change the values are exchangeable. Trends and
-// autocorrelation are found as changes as well.
-//
-// Source: Pettitt, Applied Statistics 28 (1979) 126.
-func ChangePointTest(xs []float64, permutations int, r *rand.Rand) ChangePoint {
-	c := ChangePoint{N: len(xs), P: 1}
-	if hasNaN(xs) || len(xs) < 2 {
-		c.Warnings = append(c.Warnings, "fewer than two values, or one is not a number: nothing was tested")
-		return c
-	}
-	ranks := midranks(xs)
-	var k int
-	k, c.At = pettitt(ranks)
-	c.Before, c.After = Median(xs[:c.At]), Median(xs[c.At:])
-	hits := 1
-	for range permutations {
-		r.Shuffle(len(ranks), func(i, j int) { ranks[i], ranks[j] = ranks[j], ranks[i] })
-		if other, _ := pettitt(ranks); other >= k {
-			hits++
-		}
-	}
-	c.P = float64(hits) / float64(permutations+1)
-	return c
-}
-
-// ScanTest looks for one change of level as ChangePointTest does, by the
-// largest standardised rank sum over all splits: it finds changes near the
-// ends, which Pettitt's statistic gives little weight, and somewhat fewer in
-// the middle. Everything said there holds here.
+// ScanPoint returns the most likely change of level in xs, which are in the
+// order in which they were measured: the one with the largest standardized rank
+// sum over all splits. It finds changes near the ends too, to which Pettitt's
+// statistic gives little weight. There is none in fewer than two values or with a
+// NaN among them.
 //
 // Source: Lausen and Schumacher, Biometrics 48 (1992) 73, maximally selected
-// rank statistics, with p-values by permutation.
-func ScanTest(xs []float64, permutations int, r *rand.Rand) ChangePoint {
-	c := ScanPoint(xs)
-	if len(c.Warnings) > 0 {
-		return c
-	}
-	ranks := midranks(xs)
-	k, _ := scan(ranks)
-	hits := 1
-	for range permutations {
-		r.Shuffle(len(ranks), func(i, j int) { ranks[i], ranks[j] = ranks[j], ranks[i] })
-		if other, _ := scan(ranks); other >= k*(1-1e-12) {
-			hits++
-		}
-	}
-	c.P = float64(hits) / float64(permutations+1)
-	return c
-}
-
-// ScanPoint finds the most likely change of ScanTest and tests nothing: P is 1.
-func ScanPoint(xs []float64) ChangePoint {
-	c := ChangePoint{N: len(xs), P: 1}
+// rank statistics.
+func ScanPoint(xs []float64) (c ChangePoint) {
 	if hasNaN(xs) || len(xs) < 2 {
-		c.Warnings = append(c.Warnings, "fewer than two values, or one is not a number: nothing was tested")
 		return c
 	}
 	_, c.At = scan(midranks(xs))
@@ -86,9 +31,16 @@ func ScanPoint(xs []float64) ChangePoint {
 	return c
 }
 
-// ScanWithin tells whether the P of ScanTest, with a rand.Rand of r, is at most
-// p, and looks at no further order once it cannot be: where nothing changed,
-// which is nearly always, a few are enough. r is then left anywhere.
+// ScanWithin reports whether the p-value of the change that ScanPoint finds is
+// at most p. The p-value is the share of the order of xs and permutations random
+// ones whose statistic is at least as large, so that it is exact with ties and
+// for any n; its least value is 1/(permutations+1). ScanWithin stops as soon as
+// the answer is certain, which leaves r in an arbitrary state.
+//
+// xs holds finite values or ±Inf and is not modified; permutations ≥ 1.
+//
+// Assumption: without a change the values are exchangeable. Trends and
+// autocorrelation are found as changes as well.
 func ScanWithin(xs []float64, permutations int, r *rand.PCG, p float64) bool {
 	if hasNaN(xs) || len(xs) < 2 {
 		return p >= 1
@@ -186,20 +138,6 @@ func scan(ranks []int) (k float64, at int) {
 		m := i + 1
 		if d := float64(sum) * float64(sum) / float64(m*(n-m)); d > k {
 			k, at = d, m
-		}
-	}
-	return k, at
-}
-
-// pettitt returns the largest deviation of the cumulated ranks from their
-// mean, and the index after it.
-func pettitt(ranks []int) (k, at int) {
-	sum := 0
-	at = 1
-	for i, rank := range ranks[:len(ranks)-1] {
-		sum += rank - (len(ranks) + 1) // ranks are doubled
-		if d := max(sum, -sum); d > k {
-			k, at = d, i+1
 		}
 	}
 	return k, at

@@ -79,9 +79,6 @@ func NewContrast(t Trials) *Contrast {
 	return c
 }
 
-// Blocks is the number of blocks.
-func (c *Contrast) Blocks() int { return len(c.t.Start) }
-
 // block returns where block b begins and ends.
 func (c *Contrast) block(b int) (from, to int) {
 	if b+1 < len(c.t.Start) {

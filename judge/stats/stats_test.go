@@ -245,19 +245,6 @@ func TestMedianInterval(t *testing.T) {
 	}
 }
 
-func TestHolm(t *testing.T) {
-	got := Holm([]float64{0.01, 0.04, 0.03, 0.005, math.NaN()}) // R: p.adjust(c(…,1), "holm")
-	want := []float64{0.04, 0.09, 0.09, 0.025, 1}
-	for i := range want {
-		if !near(got[i], want[i], 1e-12) {
-			t.Fatalf("%v, want %v", got, want)
-		}
-	}
-	if len(Holm(nil)) != 0 {
-		t.Error("an empty family has p-values")
-	}
-}
-
 func FuzzLocation(f *testing.F) {
 	for _, s := range [][]byte{{}, {0}, {1, 2}, {255, 254, 1, 1, 0, 0, 128}, {253, 5}, {7, 7, 7, 7, 7, 7, 7, 7, 200, 201, 255, 254}} {
 		f.Add(s, 0.95)

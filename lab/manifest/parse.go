@@ -13,7 +13,6 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
 	"bakeoff/base/param"
-	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/base/yamltree"
 )
@@ -588,17 +587,6 @@ func (r *resolver) profileParams(l *Lab, of []int, n *yamltree.Node, apply bool)
 			r.fail(e.Key, yamltree.Meant(e.Key.Text, slices.Compact(known)), "no cell's workload has a parameter %s", yamltree.Show(e.Key.Text))
 		}
 	}
-}
-
-// Metric returns the metric called name of a workload in the catalogue.
-func (c Catalogue) Metric(workload, name string) (sample.Metric, bool) {
-	w, _ := c.workload(workload)
-	for _, m := range w.Metrics {
-		if m.Name == name {
-			return m, true
-		}
-	}
-	return sample.Metric{}, false
 }
 
 func seconds(s string) time.Duration {

@@ -289,20 +289,9 @@ func CheckCells(p *plan.Plan, workloads []workload.Workload) (out []error) {
 	return out
 }
 
-// Check asks the driver of every contender whether it can run on host, which
-// is this machine, in the plan's order. It changes nothing.
-func Check(ctx context.Context, p *plan.Plan, drivers []driver.Driver, host conn.Conn) []Availability {
-	return CheckOn(ctx, p, drivers, func(name string) (conn.Conn, error) {
-		if name != env.LocalHost {
-			return nil, fault.New(fault.Unsupported, "host %q is not looked at", name)
-		}
-		return host, nil
-	})
-}
-
-// CheckOn is Check for contenders on several hosts, which hosts returns by
-// their names. One that needs a system of its host is asked when that is
-// booted.
+// CheckOn asks the driver of every contender whether it can run on its host, in
+// the plan's order, and changes nothing. hosts returns a host by its name. A
+// contender that needs another system of its host is asked when that is booted.
 func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts func(name string) (conn.Conn, error)) []Availability {
 	var out []Availability
 	installers := map[string]Installer{}
