@@ -2,14 +2,15 @@ package evidence
 
 import "bakeoff/judge/analysis"
 
-// Explain says what a failure of the gate called name means, "" where there is
-// no such gate: those of single trials and those of comparisons.
+// Explain returns what a failure of the gate called name means, "" if there is no
+// such gate. It covers the gates of single trials and those of comparisons.
 func Explain(name string) string {
 	switch name {
 	case analysis.OrderGate:
-		return "the difference depends on the order of execution: one number for it does not exist, or an effect of the order cannot be told from it"
+		return "the difference depends on the order of execution, or cannot be distinguished from an effect of the " +
+			"order: no single number describes it"
 	case analysis.ChangeGate:
-		return "the difference was another one in earlier blocks than in later ones: one number for it does not exist"
+		return "the difference changed during the run: no single number describes it"
 	}
 	for _, g := range Gates() {
 		if g.Name == name {
