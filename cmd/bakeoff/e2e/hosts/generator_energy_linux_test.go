@@ -88,7 +88,7 @@ func TestGeneratorOnAnotherHostIsMetered(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"generator-joules-per-request", "joules-per-request", "Counters of client, where load came from", ">power</th>",
+		"generator-joules-per-request", "joules-per-request", "Counters of client, the load generator", ">power</th>",
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
