@@ -107,11 +107,14 @@ func (a *app) printCalibration(c calibrate.Calibration, asJSON bool) error {
 		return a.PrintJSON(v)
 	}
 	last := c.Runs[len(c.Runs)-1]
-	fmt.Fprintf(a.Out, "\n%s of this machine, the latest on %s (%s)\n", calibration.Count(c), last.At.Format(time.RFC3339), last.Run)
+	fmt.Fprintf(a.Out, "\n%s of this machine, the latest on %s (%s)\n", calibration.Count(c),
+		last.At.Format(time.RFC3339), last.Run)
 	a.Heading("Identical contenders")
 	fmt.Fprintf(a.Out, "  %d false alarms in %d windows of %d blocks: %s; 95 %% interval %s to %s.\n",
-		v.Alarms, v.Of, calibrate.Window, share(float64(v.Alarms)/float64(max(1, v.Of))), share(v.Interval[0]), share(v.Interval[1]))
-	fmt.Fprintf(a.Out, "  The nominal rate of the test with so few blocks is %s; more calibrations narrow the interval.\n", share(v.Nominal))
+		v.Alarms, v.Of, calibrate.Window, share(float64(v.Alarms)/float64(max(1, v.Of))), share(v.Interval[0]),
+		share(v.Interval[1]))
+	fmt.Fprintf(a.Out, "  The nominal rate of the test with so few blocks is %s; more calibrations narrow the interval.\n",
+		share(v.Nominal))
 	fmt.Fprintf(a.Out, "  The noise from trial to trial is %.2g %%", 100*v.Noise)
 	if cpu := c.CPUNoise(); cpu > 0 {
 		fmt.Fprintf(a.Out, ", of CPU time %.2g %%", 100*cpu)
@@ -123,15 +126,18 @@ func (a *app) printCalibration(c calibrate.Calibration, asJSON bool) error {
 	a.printInjected(last)
 	a.Heading("Smallest detectable difference")
 	for _, s := range v.Smallest {
-		fmt.Fprintf(a.Out, "  in %s: %s, or %s of CPU time (two contenders, power 80 %%)\n", shortTime(time.Duration(s.InNS)), percent(s.Difference), percent(s.ByCPU))
+		fmt.Fprintf(a.Out, "  in %s: %s, or %s of CPU time (two contenders, power 80 %%)\n",
+			shortTime(time.Duration(s.InNS)), percent(s.Difference), percent(s.ByCPU))
 	}
 	if last.Length > 0 {
-		fmt.Fprintf(a.Out, "  with trials of %s, each of which takes %s in all.\n", shortTime(last.Length), round(last.PerTrial))
+		fmt.Fprintf(a.Out, "  with trials of %s, each of which takes %s in all.\n", shortTime(last.Length),
+			round(last.PerTrial))
 	}
 	if v.Between == nil {
 		fmt.Fprintf(a.Out, "  Difference from run to run: unavailable, it takes %d calibrations.\n", calibrate.MinRuns)
 	} else {
-		fmt.Fprintf(a.Out, "  Difference from run to run, when nothing changed: %.2g %% of the values, %.2g %% of a ratio.\n", 100*v.Between.Direct, 100*v.Between.Relative)
+		fmt.Fprintf(a.Out, "  Difference from run to run, when nothing changed: %.2g %% of the values, %.2g %% of a ratio.\n",
+			100*v.Between.Direct, 100*v.Between.Relative)
 	}
 	return nil
 }
@@ -147,24 +153,28 @@ func (a *app) printInjected(m calibrate.Measured) {
 		if !in.Found {
 			word = cli.Colored("not detected", cli.Yellow)
 			if n, in := alone.Needs(in.Extra, in.CPU); n > 0 {
-				word.Text += fmt.Sprintf("; with two contenders this takes about %d blocks (%s) on the machine in this state", n, round(in))
+				word.Text += fmt.Sprintf("; with two contenders this takes about %d blocks (%s) on the machine in this state", n,
+					round(in))
 			}
 		}
 		if in.Ratio != nil && !in.Covers {
 			word.Text += "; the interval does not cover the true change"
 		}
 		if len(in.Gates) > 0 {
-			word.Text += "; in a lab file the verdict would be inconclusive: it failed the checks " + strings.Join(in.Gates, ", ")
+			word.Text += "; in a lab file the verdict would be inconclusive: it failed the checks " +
+				strings.Join(in.Gates, ", ")
 		}
 		measured := "–"
 		if in.Ratio != nil {
-			measured = fmt.Sprintf("%s %% [%s, %s]", reading.BoundText(in.Ratio, true), reading.BoundText(in.CI[0], true), reading.BoundText(in.CI[1], true))
+			measured = fmt.Sprintf("%s %% [%s, %s]", reading.BoundText(in.Ratio, true), reading.BoundText(in.CI[0], true),
+				reading.BoundText(in.CI[1], true))
 		}
 		by := "the clock"
 		if in.CPU {
 			by = "CPU time"
 		}
-		t.Add(cli.Plain(fmt.Sprintf("  %.0f %%", 100*in.Extra)), cli.Plain(by), cli.Plain(reading.BoundText(&in.True, true)+" %"), cli.Plain(measured),
+		t.Add(cli.Plain(fmt.Sprintf("  %.0f %%", 100*in.Extra)), cli.Plain(by),
+			cli.Plain(reading.BoundText(&in.True, true)+" %"), cli.Plain(measured),
 			cli.Plain(share(in.Level)), cli.Plain(fmt.Sprint(in.Blocks)), word)
 	}
 	t.Print(a.Out, a.Style(a.Out), cli.LogWidth)

@@ -31,11 +31,13 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 	if n := calibration.Noise(a.at); n != plan.AssumedNoise {
 		t.Errorf("without a calibration %+v", n)
 	}
-	m := calibrate.Measured{Run: "r", At: time.Unix(0, 0).UTC(), Noise: 0.034, Visits: 2, Of: 8, Alarms: 1, PerTrial: time.Second}
+	m := calibrate.Measured{Run: "r", At: time.Unix(0, 0).UTC(), Noise: 0.034, Visits: 2, Of: 8, Alarms: 1,
+		PerTrial: time.Second}
 	if _, err := calibration.Keep(a.at, probe.ReadFingerprint(nil), m); err != nil {
 		t.Fatal(err)
 	}
-	if n := calibration.Noise(a.at); n.SD != 0.034 || !strings.Contains(n.Source, "3.4 % from trial to trial, from one calibration") {
+	if n := calibration.Noise(a.at); n.SD != 0.034 || !strings.Contains(n.Source,
+		"3.4 % from trial to trial, from one calibration") {
 		t.Errorf("with a calibration %+v", n)
 	}
 	m.CPUNoise = 0.007
@@ -60,14 +62,16 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 		t.Errorf("clock and CPU time are planned as %+v", v.Estimate)
 	}
 	a.printPlan(v, "lab", false, 0)
-	if text := out.String(); !strings.Contains(text, "BY     EQUIVALENT") || !strings.Contains(text, "By CPU time: A difference of 2.0 %") {
+	if text := out.String(); !strings.Contains(text, "BY     EQUIVALENT") ||
+		!strings.Contains(text, "By CPU time: A difference of 2.0 %") {
 		t.Errorf("the plan says\n%s", text)
 	}
 	out.Reset()
 	if err := a.printCalibration(cal, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 false alarms in 16 windows of 6 blocks: 12.5 %; 95 % interval 1.6 % to 38.3 %", "is 3.1 %", "Difference from run to run: unavailable", "in 20m: "} {
+	for _, want := range []string{"2 false alarms in 16 windows of 6 blocks: 12.5 %; 95 % interval 1.6 % to 38.3 %",
+		"is 3.1 %", "Difference from run to run: unavailable", "in 20m: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -81,7 +85,8 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 	if err := calibrate.Save(root, old); err != nil {
 		t.Fatal(err)
 	}
-	if n := calibration.Noise(a.at); n.SD != plan.AssumedNoise.SD || !strings.Contains(n.Source, "outdated") || !strings.Contains(n.Source, "kernel") {
+	if n := calibration.Noise(a.at); n.SD != plan.AssumedNoise.SD || !strings.Contains(n.Source, "outdated") ||
+		!strings.Contains(n.Source, "kernel") {
 		t.Errorf("with an outdated one %+v", n)
 	}
 }

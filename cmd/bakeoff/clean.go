@@ -29,7 +29,8 @@ bakeoff run does the same before it starts.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			found, err := a.at.Clean(c.Context(), dryRun)
 			if asJSON && err == nil {
-				err = a.PrintJSON(map[string]any{"schema": "bakeoff/clean/v1", "dry_run": dryRun, "found": append([]env.Found{}, found...)})
+				err = a.PrintJSON(map[string]any{"schema": "bakeoff/clean/v1", "dry_run": dryRun,
+					"found": append([]env.Found{}, found...)})
 			} else if len(found) > 0 || err == nil { // a host that could not be checked may have leftovers
 				a.printFound(found, dryRun)
 			}

@@ -63,7 +63,8 @@ states the error (95 %).`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o := storage.Options{Force: force, Pool: storage.Pool{Ashift: ashift, Old: fuse}, Now: time.Now}
 			var err error
-			if o.Program, err = storage.NewProgram(c.Context(), zstd, command); err != nil && c.Flags().Changed("zstd") && zstd != "none" {
+			if o.Program, err = storage.NewProgram(c.Context(), zstd, command); err != nil && c.Flags().Changed("zstd") &&
+				zstd != "none" {
 				return err
 			}
 			if o.Algorithms, err = storage.Find(algorithms, o.Program); err != nil {
@@ -84,8 +85,11 @@ states the error (95 %).`,
 	}
 	f := c.Flags()
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
-	f.StringSliceVar(&algorithms, "algorithm", []string{"off", "zle", "lzjb", "lz4", "gzip-1", "gzip-6", "gzip-9", "zstd-3", "lzo", "zlib:3", "zlib:9", "zstd:3", "zstd:11"}, "`names` of algorithms; zfs or btrfs for all of one file system")
-	f.StringSliceVar(&records, "record", []string{"4KiB", "16KiB", "128KiB", "1MiB"}, "record `sizes` on ZFS, from 512B to 1MiB")
+	f.StringSliceVar(&algorithms, "algorithm", []string{"off", "zle", "lzjb", "lz4", "gzip-1", "gzip-6", "gzip-9",
+		"zstd-3", "lzo", "zlib:3", "zlib:9", "zstd:3", "zstd:11"},
+		"`names` of algorithms; zfs or btrfs for all of one file system")
+	f.StringSliceVar(&records, "record", []string{"4KiB", "16KiB", "128KiB", "1MiB"},
+		"record `sizes` on ZFS, from 512B to 1MiB")
 	f.IntVar(&ashift, "ashift", 12, "base-2 `logarithm` of the pool's sectors, 9 to 16: 9 is 512 bytes, 12 is 4 KiB")
 	f.BoolVar(&fuse, "zfs-fuse", false, "use the rules of zfs-fuse and of pools before OpenZFS")
 	f.BoolVar(&force, "force", false, "btrfs: use compress-force")
@@ -114,7 +118,8 @@ func (a *app) estimateFolder(ctx context.Context, dir string, o storage.Options,
 		o.Progress = func(done, total int64) {
 			if now := time.Now(); now.Sub(shown) > 200*time.Millisecond {
 				shown = now
-				fmt.Fprintf(a.Err, "\r\x1b[Kreading %s of %s, %.0f %%", unit.Format(float64(done), "B"), unit.Format(float64(total), "B"), 100*math.Min(1, float64(done)/float64(total)))
+				fmt.Fprintf(a.Err, "\r\x1b[Kreading %s of %s, %.0f %%", unit.Format(float64(done), "B"),
+					unit.Format(float64(total), "B"), 100*math.Min(1, float64(done)/float64(total)))
 			}
 		}
 	}
@@ -187,7 +192,8 @@ func (a *app) printEstimate(w io.Writer, e storage.Estimate, p *storage.Program)
 		}
 		mark := map[string]string{storage.Untried: "*", storage.Other: "**"}[r.Match]
 		marks[mark] = true
-		t.Row(r.FileSystem, r.Name, unit.Bytes(r.Record).String(), ratio, space, unit.Format(float64(r.StoredBytes), "B"), speed, mark)
+		t.Row(r.FileSystem, r.Name, unit.Bytes(r.Record).String(), ratio, space, unit.Format(float64(r.StoredBytes), "B"),
+			speed, mark)
 	}
 	a.Print(t)
 	var notes []string

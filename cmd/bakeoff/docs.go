@@ -181,8 +181,10 @@ func field(s string) string {
 
 func driversPage() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Drivers\n\n%s\nA driver creates environments of one technology. `bakeoff list drivers` shows which work on a machine.\n\n", generated)
-	fmt.Fprintln(&b, "| driver | what it is | status | hosts | root | image | own kernel | volumes |\n|---|---|---|---|---|---|---|---|")
+	fmt.Fprintf(&b, "# Drivers\n\n%s\nA driver creates environments of one technology. "+
+		"`bakeoff list drivers` shows which work on a machine.\n\n", generated)
+	fmt.Fprintln(&b, "| driver | what it is | status | hosts | root | image | own kernel | volumes |\n"+
+		"|---|---|---|---|---|---|---|---|")
 	var docs []driver.Doc
 	for _, d := range driverall.Drivers() {
 		docs = append(docs, d.Doc())
@@ -210,7 +212,8 @@ func driversPage() []byte {
 
 func workloadsPage() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Workloads\n\n%s\nA workload is what a cell measures. Metrics marked primary get a verdict in cells with `primary: true`.\n\n", generated)
+	fmt.Fprintf(&b, "# Workloads\n\n%s\nA workload is what a cell measures. "+
+		"Metrics marked primary get a verdict in cells with `primary: true`.\n\n", generated)
 	docs := diagnosis.WorkloadDocs()
 	fmt.Fprintln(&b, "| workload | what it measures | metrics |\n|---|---|---|")
 	for _, d := range docs {
@@ -234,7 +237,8 @@ func workloadsPage() []byte {
 		}
 		fmt.Fprintln(&b, "\n\n| metric | unit | better | primary | compared by | meaning |\n|---|---|---|---|---|---|")
 		for _, m := range d.Metrics {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", m.Name, m.Unit, m.Better, yesNo(m.Primary), m.Scale, field(m.Doc))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", m.Name, m.Unit, m.Better, yesNo(m.Primary), m.Scale,
+				field(m.Doc))
 		}
 		paramsMarkdown(&b, "parameter", d.Params)
 	}

@@ -69,7 +69,8 @@ and kernel.`,
 	c.Flags().StringVar(&lab, "hosts", "", "also check the other machines of the lab file `LAB`")
 	c.Flags().StringVar(&f.driver, "prove", "", "run the contract suite of `DRIVER` on this machine and store the proof")
 	c.Flags().StringArrayVar(&f.options, "option", nil, "with --prove: set an option of the driver, as `NAME=VALUE`")
-	c.Flags().StringVar(&f.image, "image", "", "with --prove: `IMAGE` of the environments, or a folder with a root file system")
+	c.Flags().StringVar(&f.image, "image", "",
+		"with --prove: `IMAGE` of the environments, or a folder with a root file system")
 	return c
 }
 

@@ -156,7 +156,11 @@ func (a *app) describeDriver(d diagnosis.Driver) {
 	for _, k := range slices.Sorted(maps.Keys(d.Check.Facts)) {
 		t.Row(k, d.Check.Facts[k])
 	}
-	t.Row("status", string(d.Tested)+map[driver.Status]string{driver.Unproven: ": tested only against a fake of its commands"}[d.Tested])
+	status := string(d.Tested)
+	if d.Tested == driver.Unproven {
+		status += ": tested only against a fake of its commands"
+	}
+	t.Row("status", status)
 	if d.Proof != nil {
 		t.Row("proven here", d.Proof.Format("2006-01-02"))
 	}
@@ -221,7 +225,8 @@ func (a *app) listWorkloads() *cobra.Command {
 			if len(args) == 1 {
 				i := slices.IndexFunc(docs, func(d workload.Doc) bool { return d.Name == args[0] })
 				if i < 0 {
-					return fault.WithFix(fault.New(fault.NotFound, "workload %q does not exist", args[0]), "run bakeoff list workloads for their names")
+					return fault.WithFix(fault.New(fault.NotFound, "workload %q does not exist", args[0]),
+						"run bakeoff list workloads for their names")
 				}
 				docs = docs[i : i+1]
 			}

@@ -48,7 +48,8 @@ type liveState struct {
 const redraw = 250 * time.Millisecond
 
 func newLive(out io.Writer, s cli.Style, size func() (int, int), state liveState) *live {
-	l := &live{out: out, style: s, size: size, now: time.Now, state: state, stop: make(chan struct{}), done: make(chan struct{})}
+	l := &live{out: out, style: s, size: size, now: time.Now, state: state, stop: make(chan struct{}),
+		done: make(chan struct{})}
 	io.WriteString(out, "\x1b[?25l") // hide the cursor
 	go l.tick()
 	return l
@@ -146,7 +147,8 @@ func frame(s liveState, now time.Time, columns, rows int, st cli.Style) []string
 	if e.Void > 0 {
 		done += fmt.Sprintf(", %d void", e.Void)
 	}
-	spent := "time   " + progressBar(int(elapsed/time.Millisecond), int(e.Budget/time.Millisecond), bar) + " " + timeText(elapsed, e.Budget)
+	spent := "time   " + progressBar(int(elapsed/time.Millisecond), int(e.Budget/time.Millisecond), bar) + " " +
+		timeText(elapsed, e.Budget)
 	if left := e.Budget - elapsed; e.Budget > 0 && left > 0 {
 		spent += ", at most " + left.Round(time.Second).String() + " left"
 	}

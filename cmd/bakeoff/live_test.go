@@ -26,7 +26,8 @@ func comparison(contender, cell string, ratio, lo, hi float64, v analysis.Verdic
 func results(n int) *analysis.Results {
 	r := &analysis.Results{Baseline: "host", Margin: 0.02}
 	for i := range n {
-		r.Comparisons = append(r.Comparisons, comparison("microvm", fmt.Sprintf("cell-%d", i), 0.5, 0.45, 0.55, analysis.Worse))
+		r.Comparisons = append(r.Comparisons, comparison("microvm", fmt.Sprintf("cell-%d", i), 0.5, 0.45, 0.55,
+			analysis.Worse))
 	}
 	r.Comparisons = append(r.Comparisons, comparison("crun", "sha256-16k", 1.001, 0.99, 1.01, analysis.Inconclusive))
 	return r
@@ -106,7 +107,8 @@ func TestNothingIsDrawnDuringATrial(t *testing.T) {
 		t.Errorf("%q was drawn during a trial", out.Bytes()[n:])
 	}
 	l.mu.Unlock()
-	l.event(trial.Event{Kind: trial.TrialEnd, Status: store.Subject, Text: "404\x1b[2J", Contender: "host", Cell: "sha", Planned: 8})
+	l.event(trial.Event{Kind: trial.TrialEnd, Status: store.Subject, Text: "404\x1b[2J", Contender: "host", Cell: "sha",
+		Planned: 8})
 	l.close()
 	text := out.String()
 	if !strings.Contains(text, "block 1: host failed at sha: 404") {

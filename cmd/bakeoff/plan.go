@@ -85,7 +85,8 @@ would refuse to start.`,
 	fl.DurationVar(&budget, "budget", 0, "`time` during which blocks may start, instead of the lab file's budget")
 	fl.StringSliceVar(&f.only, "only", nil, "plan only this `cell`; may be repeated")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
-	fl.StringVar(&wanted, "difference", "", "`share`, as 1% or 0.01: show the blocks and time needed to detect this difference")
+	fl.StringVar(&wanted, "difference", "",
+		"`share`, as 1% or 0.01: show the blocks and time needed to detect this difference")
 	fl.IntVar(&blocks, "blocks", 1, "`number` of blocks whose schedule to show")
 	fl.BoolVar(&asJSON, "json", false, "print the plan as one JSON object, with estimate and availability")
 	completeLabFlags(c)
@@ -136,7 +137,8 @@ func (a *app) printPlan(v dryrun.View, path string, drawn bool, blocks int) {
 	fmt.Fprintln(a.Out, s.Paint(cli.Bold, head))
 	a.planReady(v.Ready)
 	if drawn {
-		for _, line := range cli.Wrap("plan drew this seed; to run this schedule, give run the flag "+cli.Whole(fmt.Sprintf("--seed %d.", v.Seed)), columns) {
+		flag := cli.Whole(fmt.Sprintf("--seed %d.", v.Seed))
+		for _, line := range cli.Wrap("plan drew this seed; to run this schedule, give run the flag "+flag, columns) {
 			fmt.Fprintln(a.Out, line)
 		}
 	}
@@ -192,7 +194,8 @@ func (a *app) planContenders(v dryrun.View, columns int) {
 		if c.Memory == 0 {
 			memory = "–"
 		}
-		t.Add(cli.Plain("  "+name), cli.Plain(c.Driver), cli.Plain(cmp.Or(c.Image, "–")), cli.Plain(fmt.Sprint(c.CPUs)), cli.Plain(memory), here)
+		t.Add(cli.Plain("  "+name), cli.Plain(c.Driver), cli.Plain(cmp.Or(c.Image, "–")), cli.Plain(fmt.Sprint(c.CPUs)),
+			cli.Plain(memory), here)
 	}
 	t.Print(a.Out, a.Style(a.Out), columns)
 	a.planEmulated(v)
@@ -203,7 +206,8 @@ func (a *app) planContenders(v dryrun.View, columns int) {
 	if g := v.Generator; g != "" {
 		for _, name := range slices.Sorted(maps.Keys(v.Hosts)) {
 			if link := v.Hosts[name].Uplink; name == g {
-				a.Paragraph("", fmt.Sprintf("Host %s generates the load over its interface %s, which the run uses exclusively.", g, link))
+				a.Paragraph("", fmt.Sprintf("Host %s generates the load over its interface %s, which the run uses exclusively.", g,
+					link))
 			} else if link != "" {
 				a.Paragraph("", fmt.Sprintf("Host %s receives it over %s, which the run also uses exclusively.", name, link))
 			}
@@ -217,7 +221,9 @@ func (a *app) planContenders(v dryrun.View, columns int) {
 func (a *app) planEmulated(v dryrun.View) {
 	for _, x := range v.Here {
 		if x.Answer.OK && x.Answer.Facts[driver.FactAccelerator] == driver.Emulated {
-			a.Paragraph(cli.Yellow, x.Contender+" will run with an emulated CPU (TCG), which makes most work many times slower. The results say nothing about the same machine with hardware virtualization.")
+			a.Paragraph(cli.Yellow,
+				x.Contender+" will run with an emulated CPU (TCG), which makes most work many times slower. "+
+					"The results say nothing about the same machine with hardware virtualization.")
 		}
 	}
 }
@@ -226,7 +232,8 @@ func (a *app) planCells(v dryrun.View, columns int) {
 	a.Heading("Cells")
 	t := cli.NewTable("  NAME", "WORKLOAD", "VERDICTS ON", "PARAMETERS")
 	for _, c := range v.Cells {
-		t.Row("  "+c.Name, c.Workload, cmp.Or(strings.Join(c.Primary, ", "), "–"), strings.ReplaceAll(strings.Join(c.Params.Args(), " "), "\n", ","))
+		t.Row("  "+c.Name, c.Workload, cmp.Or(strings.Join(c.Primary, ", "), "–"),
+			strings.ReplaceAll(strings.Join(c.Params.Args(), " "), "\n", ","))
 	}
 	t.Print(a.Out, a.Style(a.Out), columns)
 }
@@ -243,7 +250,8 @@ func (a *app) planSchedule(v dryrun.View, columns, blocks int) {
 	if len(v.Blocks) > 0 {
 		trials = len(v.Blocks[0].Slots())
 	}
-	a.Paragraph("", fmt.Sprintf("at most %d blocks of %d trials, and %d spare blocks that replace void ones", len(v.Blocks)-spare, trials, spare))
+	a.Paragraph("", fmt.Sprintf("at most %d blocks of %d trials, and %d spare blocks that replace void ones",
+		len(v.Blocks)-spare, trials, spare))
 	for _, b := range v.Blocks[:min(max(blocks, 0), len(v.Blocks))] {
 		t := cli.NewTable("", "")
 		t.Row(fmt.Sprintf("  block %d", b.Index+1), "create in the order "+strings.Join(b.Create, ", "))
@@ -268,10 +276,12 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 	block, total := time.Duration(e.BlockNS), time.Duration(e.TotalNS)
 	text := fmt.Sprintf("A block takes about %s, all blocks about %s.", round(block), round(total))
 	if e.BudgetNS > 0 {
-		text += " " + cli.Whole(fmt.Sprintf("The budget of %s is enough for about %d.", round(time.Duration(e.BudgetNS)), e.Blocks))
+		text += " " + cli.Whole(fmt.Sprintf("The budget of %s is enough for about %d blocks.", round(time.Duration(e.BudgetNS)),
+			e.Blocks))
 	}
 	a.Paragraph("", text)
-	a.Paragraph("", "Before the first block, bakeoff builds each image that is not in the cache; that takes about a minute.")
+	a.Paragraph("", "Before the first block, bakeoff builds each image that is not in the cache; "+
+		"that takes about a minute.")
 	switch {
 	case len(e.Looks) == 0:
 		a.Paragraph("", "The run gives no verdicts: it has too few blocks for a look.")
@@ -306,7 +316,8 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 		case !l.Possible:
 			note = "too few blocks for so many comparisons"
 		}
-		row := []string{"  " + cli.Whole(fmt.Sprintf("%d blocks", l.Blocks)), round(time.Duration(l.AtNS)), cli.Whole(percent(l.Smallest)), cli.Whole(percent(l.Equivalence))}
+		row := []string{"  " + cli.Whole(fmt.Sprintf("%d blocks", l.Blocks)), round(time.Duration(l.AtNS)),
+			cli.Whole(percent(l.Smallest)), cli.Whole(percent(l.Equivalence))}
 		if e.ByCPU != nil {
 			by := e.ByCPU.Looks[i]
 			row = append(row, cli.Whole(percent(by.Smallest)), cli.Whole(percent(by.Equivalence)))
@@ -336,7 +347,8 @@ func marginText(margin float64, looks []dryrun.Look) string {
 			return text + fmt.Sprintf("; expect that verdict from the look at %d blocks, which is beyond the budget.", l.Blocks)
 		}
 	}
-	return text + "; no look of this plan is expected to show it. That takes more blocks, less noise or a larger design.margin."
+	return text + "; no look of this plan is expected to show it. " +
+		"That takes more blocks, less noise or a larger design.margin."
 }
 
 func openText(n int) string {
@@ -353,11 +365,14 @@ func wantedText(n dryrun.Need) string {
 	case n.Blocks == nil:
 		return s + "cannot be detected with these looks: they have too few blocks for so many comparisons."
 	case n.Reached:
-		s += fmt.Sprintf("is detected with power 80 %% at the look at %d blocks, after about %s", *n.Blocks, round(time.Duration(n.AtNS)))
+		s += fmt.Sprintf("is detected with power 80 %% at the look at %d blocks, after about %s", *n.Blocks,
+			round(time.Duration(n.AtNS)))
 	case n.Planned:
-		s += fmt.Sprintf("needs the look at %d blocks, after about %s, which is beyond the budget", *n.Blocks, round(time.Duration(n.AtNS)))
+		s += fmt.Sprintf("needs the look at %d blocks, after about %s, which is beyond the budget", *n.Blocks,
+			round(time.Duration(n.AtNS)))
 	default:
-		s += fmt.Sprintf("needs about %d blocks, which take about %s; add a last look there to design.looks", *n.Blocks, round(time.Duration(n.AtNS)))
+		s += fmt.Sprintf("needs about %d blocks, which take about %s; add a last look there to design.looks", *n.Blocks,
+			round(time.Duration(n.AtNS)))
 	}
 	return s + fmt.Sprintf(". This plan detects it with power %.0f %%, after %.0f blocks on average.", 100*n.Power, n.Mean)
 }

@@ -134,7 +134,8 @@ func outlook(e trial.Event) string {
 	if look > e.Planned || needs <= e.Budget {
 		return ""
 	}
-	return fmt.Sprintf("a block took %s: the budget of %s ends before the first look at %d blocks, so there will be no verdicts; --budget %s reaches it",
+	return fmt.Sprintf("a block took %s: the budget of %s ends before the first look at %d blocks, "+
+		"so there will be no verdicts; --budget %s reaches it",
 		round(e.Took), round(e.Budget), look, round((needs+needs/5).Truncate(time.Minute)+time.Minute))
 }
 

@@ -19,7 +19,8 @@ func TestPlainLines(t *testing.T) {
 		{Kind: trial.Unavailable, Contender: "crun", Text: "crun is not installed; apt-get install crun"},
 		{Kind: trial.Environment, Contender: "host", Status: store.OK},
 		{Kind: trial.Environment, Contender: "microvm", Status: store.Subject, Text: "kernel panic\x1b[31m"},
-		{Kind: trial.TrialEnd, Contender: "microvm", Cell: "sha", Status: store.Subject, Text: "its environment did not come up: kernel panic\x1b[31m"},
+		{Kind: trial.TrialEnd, Contender: "microvm", Cell: "sha", Status: store.Subject,
+			Text: "its environment did not come up: kernel panic\x1b[31m"},
 		{Kind: trial.TrialStart, Contender: "host", Cell: "sha"},
 		{Kind: trial.TrialEnd, Contender: "host", Cell: "sha", Status: store.OK},
 		{Kind: trial.TrialEnd, Contender: "chroot", Cell: "http", Status: store.Subject, Text: "status 404"},
@@ -28,10 +29,14 @@ func TestPlainLines(t *testing.T) {
 		{Kind: trial.BlockEnd, Done: 1, Planned: 26, Elapsed: 41 * time.Second, Budget: 8 * time.Minute, Results: results(2)},
 		{Kind: trial.BlockEnd, Block: 1, Status: store.Void, Done: 1, Void: 1, Planned: 26, Elapsed: 80 * time.Second},
 		{Kind: trial.TrialEnd, Block: 2, Contender: "crun", Cell: "http", Status: store.Void, Text: "no counters"},
-		{Kind: trial.BlockEnd, Block: 2, Status: store.Void, Text: "crun at http: no counters", Done: 1, Void: 2, Planned: 26, Elapsed: 90 * time.Second},
-		{Kind: trial.BlockEnd, Block: 3, Status: store.Void, Text: "write: no space left on device", Done: 1, Void: 3, Planned: 26, Elapsed: 91 * time.Second},
-		{Kind: trial.BlockEnd, Block: 4, Status: store.Void, Text: "write: no space left on device", Done: 1, Void: 4, Planned: 26, Elapsed: 92 * time.Second},
-		{Kind: trial.BlockEnd, Block: 5, Status: store.Void, Text: "interrupted", Done: 1, Void: 5, Planned: 26, Elapsed: 93 * time.Second},
+		{Kind: trial.BlockEnd, Block: 2, Status: store.Void, Text: "crun at http: no counters", Done: 1, Void: 2,
+			Planned: 26, Elapsed: 90 * time.Second},
+		{Kind: trial.BlockEnd, Block: 3, Status: store.Void, Text: "write: no space left on device", Done: 1, Void: 3,
+			Planned: 26, Elapsed: 91 * time.Second},
+		{Kind: trial.BlockEnd, Block: 4, Status: store.Void, Text: "write: no space left on device", Done: 1, Void: 4,
+			Planned: 26, Elapsed: 92 * time.Second},
+		{Kind: trial.BlockEnd, Block: 5, Status: store.Void, Text: "interrupted", Done: 1, Void: 5, Planned: 26,
+			Elapsed: 93 * time.Second},
 		{Kind: trial.End, Text: "budget"},
 	} {
 		p.event(e)
@@ -67,13 +72,20 @@ func TestABudgetThatDecidesNothingIsToldEarly(t *testing.T) {
 		event trial.Event
 		want  string
 	}{
-		{"it ends before the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second, Took: 50 * time.Second, Budget: 4 * time.Minute, Results: looked},
-			"a block took 50s: the budget of 4m0s ends before the first look at 8 blocks, so there will be no verdicts; --budget 9m0s reaches it"},
-		{"making what stays took most of it", trial.Event{Done: 1, Planned: 26, Elapsed: 70 * time.Second, Took: 20 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
-		{"it reaches the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 20 * time.Second, Took: 20 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
-		{"later blocks", trial.Event{Done: 2, Planned: 26, Elapsed: 100 * time.Second, Took: 100 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
-		{"there is no budget", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second, Took: 50 * time.Second, Results: looked}, ""},
-		{"no look was planned", trial.Event{Done: 1, Planned: 2, Elapsed: 50 * time.Second, Took: 50 * time.Second, Budget: time.Minute, Results: looked}, ""},
+		{"it ends before the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second,
+			Took: 50 * time.Second, Budget: 4 * time.Minute, Results: looked},
+			"a block took 50s: the budget of 4m0s ends before the first look at 8 blocks, " +
+				"so there will be no verdicts; --budget 9m0s reaches it"},
+		{"making what stays took most of it", trial.Event{Done: 1, Planned: 26, Elapsed: 70 * time.Second,
+			Took: 20 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
+		{"it reaches the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 20 * time.Second, Took: 20 * time.Second,
+			Budget: 4 * time.Minute, Results: looked}, ""},
+		{"later blocks", trial.Event{Done: 2, Planned: 26, Elapsed: 100 * time.Second, Took: 100 * time.Second,
+			Budget: 4 * time.Minute, Results: looked}, ""},
+		{"there is no budget", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second, Took: 50 * time.Second,
+			Results: looked}, ""},
+		{"no look was planned", trial.Event{Done: 1, Planned: 2, Elapsed: 50 * time.Second, Took: 50 * time.Second,
+			Budget: time.Minute, Results: looked}, ""},
 	} {
 		c.event.Kind = trial.BlockEnd
 		if got, _ := remark(c.event); got != c.want {

@@ -51,7 +51,8 @@ func optionsOf(doc driver.Doc, given []string) (param.Values, error) {
 		name, text, _ := strings.Cut(g, "=")
 		i := slices.IndexFunc(doc.Options, func(s param.Spec) bool { return s.Name == name })
 		if i < 0 {
-			return nil, fault.WithFix(fault.New(fault.Invalid, "driver %s has no option %q", doc.Name, name), "run bakeoff list drivers "+doc.Name+" for its options")
+			return nil, fault.WithFix(fault.New(fault.Invalid, "driver %s has no option %q", doc.Name, name),
+				"run bakeoff list drivers "+doc.Name+" for its options")
 		}
 		value, err := doc.Options[i].Canonical(text)
 		if err != nil {
@@ -122,6 +123,7 @@ func (a *app) printProof(p proof.Proof) {
 	at := proof.Path(state, p.Driver)
 	fmt.Fprintf(a.Out, "  %s\n  %s\n", at, filepath.Join(filepath.Dir(at), p.Transcript))
 	if d, err := driverNamed(p.Driver); err == nil && d.Doc().Status == driver.Unproven {
-		fmt.Fprintln(a.Out, "The project has no such machine: please send it both files. They contain the commands\nand their output; read them before you send them.")
+		fmt.Fprintln(a.Out, "The project has no such machine: please send it both files. They contain the commands\n"+
+			"and their output; read them before you send them.")
 	}
 }

@@ -21,8 +21,10 @@ func TestNothingWasMeasured(t *testing.T) {
 		want int
 	}{
 		{"each block is void", analysis.Results{Ended: analysis.EndedBlocks, Void: 34, Missing: missing}, cli.ExitFailed},
-		{"one block counts", analysis.Results{Ended: analysis.EndedBlocks, Void: 33, Blocks: 1, Missing: missing}, cli.ExitMissing},
-		{"somebody stopped it", analysis.Results{Ended: analysis.EndedInterrupted, Void: 1, Missing: missing}, cli.ExitMissing},
+		{"one block counts", analysis.Results{Ended: analysis.EndedBlocks, Void: 33, Blocks: 1, Missing: missing},
+			cli.ExitMissing},
+		{"somebody stopped it", analysis.Results{Ended: analysis.EndedInterrupted, Void: 1, Missing: missing},
+			cli.ExitMissing},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newApp(io.Discard, "")
@@ -42,5 +44,6 @@ func newApp(out io.Writer, state string) *app {
 		}
 		return ""
 	}
-	return &app{Streams: cli.NewStreams(strings.NewReader(""), out, io.Discard, getenv), at: fleet.Controller{Getenv: getenv}}
+	return &app{Streams: cli.NewStreams(strings.NewReader(""), out, io.Discard, getenv),
+		at: fleet.Controller{Getenv: getenv}}
 }

@@ -32,7 +32,8 @@ their configuration, when the system is ready, and which counters it has.
 			if len(args) == 1 {
 				i := slices.IndexFunc(docs, func(d system.Doc) bool { return d.Name == args[0] })
 				if i < 0 {
-					return fault.WithFix(fault.New(fault.NotFound, "system %q does not exist", args[0]), "run bakeoff list systems for their names")
+					return fault.WithFix(fault.New(fault.NotFound, "system %q does not exist", args[0]),
+						"run bakeoff list systems for their names")
 				}
 				docs = docs[i : i+1]
 			}
@@ -113,7 +114,9 @@ func (a *app) describeSystem(d system.Doc) {
 // systemsPage is the reference page of the systems.
 func systemsPage() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Systems\n\n%s\nWhat bakeoff knows of the operating systems that environments and hosts run. A page that is *unproven* is written from manuals: no test of the project has run on such a system. Package names not listed are the program's own.\n\n", generated)
+	fmt.Fprintf(&b, "# Systems\n\n%s\nThe operating systems that environments and hosts can run. "+
+		"A page that is *unproven* is written from manuals: no test of the project has run on such a system. "+
+		"Package names that are not listed equal the name of the program.\n\n", generated)
 	fmt.Fprintln(&b, "| system | status | what it is |\n|---|---|---|")
 	docs := systemDocs()
 	for _, d := range docs {

@@ -39,7 +39,8 @@ the bare host you must install them.`,
 			if len(args) == 1 {
 				i := slices.IndexFunc(tools, func(l listedTool) bool { return l.Name == args[0] })
 				if i < 0 {
-					return fault.WithFix(fault.New(fault.NotFound, "tool %q does not exist", args[0]), "run bakeoff list tools for their names")
+					return fault.WithFix(fault.New(fault.NotFound, "tool %q does not exist", args[0]),
+						"run bakeoff list tools for their names")
 				}
 				tools = tools[i : i+1]
 			}
@@ -125,7 +126,8 @@ hash, so two different builds are listed as a confounder.
 		for _, m := range d.Metrics {
 			names = append(names, m.Name)
 		}
-		fmt.Fprintf(&b, "| [%s](workloads.md#%s) | %s | %s | %s | %s |\n", d.Name, d.Name, field(d.Summary), d.Program, d.Server, strings.Join(names, ", "))
+		fmt.Fprintf(&b, "| [%s](workloads.md#%s) | %s | %s | %s | %s |\n", d.Name, d.Name, field(d.Summary), d.Program,
+			d.Server, strings.Join(names, ", "))
 	}
 	fmt.Fprint(&b, "\nTo install them:\n\n| tool |")
 	for _, s := range systemDocs() {

@@ -29,7 +29,8 @@ func (a *app) version() *cobra.Command {
 		Example: "  bakeoff version",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.Out, "bakeoff %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(a.Out, "bakeoff %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS,
+				runtime.GOARCH)
 			return err
 		},
 	}

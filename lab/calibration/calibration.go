@@ -60,7 +60,8 @@ var Quick = Design{
 
 // Thorough looks for 1, 2, 5 and 10 % more work, and compares two more copies.
 var Thorough = Design{
-	contenders: []string{"copy-1", "copy-2", "slow-1", "slow-2", "slow-5", "slow-10"}, margin: 0.005, budget: 20 * time.Minute,
+	contenders: []string{"copy-1", "copy-2", "slow-1", "slow-2", "slow-5", "slow-10"}, margin: 0.005,
+	budget: 20 * time.Minute,
 	looks:  []int{48, 96, 144, 192, 288, 384, 576, 768, 984},
 	alphas: []float64{.008, .005, .005, .005, .005, .005, .005, .005, .005},
 }
@@ -153,7 +154,8 @@ func New(d Design, version, out string) (*session.Session, error) {
 
 // Measure runs a calibration and returns what it measured, to be added by
 // Keep. o.Calibration is not used; ended is why the run ended.
-func Measure(ctx context.Context, d Design, s *session.Session, o session.Options) (m calibrate.Measured, ended string, err error) {
+func Measure(ctx context.Context, d Design, s *session.Session, o session.Options) (m calibrate.Measured, ended string,
+	err error) {
 	if o.Calibration, err = Known(o.At); err != nil {
 		return m, "", err
 	}
@@ -256,11 +258,13 @@ func Noise(at fleet.Controller) plan.Noise {
 		}
 		return n
 	}
-	n := plan.Noise{SD: cal.Noise(), CPU: cal.CPUNoise(), Source: fmt.Sprintf("%.2g %% from trial to trial", 100*cal.Noise())}
+	n := plan.Noise{SD: cal.Noise(), CPU: cal.CPUNoise(), Source: fmt.Sprintf("%.2g %% from trial to trial",
+		100*cal.Noise())}
 	if n.CPU > 0 {
 		n.Source += fmt.Sprintf(", of CPU time %.2g %%", 100*n.CPU)
 	}
-	n.Source += fmt.Sprintf(", from %s of this machine with work that only computes; other work may have more noise", Count(cal))
+	n.Source += fmt.Sprintf(", from %s of this machine with work that only computes; other work may have more noise",
+		Count(cal))
 	return n
 }
 

@@ -20,8 +20,10 @@ func TestCalibrationLab(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Baseline != "base" || len(p.Contenders) != len(d.contenders)+2 || len(p.Family) != 2*len(d.contenders) || p.Design.Budget != d.budget {
-			t.Errorf("baseline %s, %d contenders, %d primary comparisons, %v", p.Baseline, len(p.Contenders), len(p.Family), p.Design.Budget)
+		if p.Baseline != "base" || len(p.Contenders) != len(d.contenders)+2 || len(p.Family) != 2*len(d.contenders) ||
+			p.Design.Budget != d.budget {
+			t.Errorf("baseline %s, %d contenders, %d primary comparisons, %v", p.Baseline, len(p.Contenders), len(p.Family),
+				p.Design.Budget)
 		}
 		for _, look := range d.looks {
 			if look%calibrate.Window != 0 {

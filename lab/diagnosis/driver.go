@@ -68,7 +68,8 @@ func Drivers(ctx context.Context, at fleet.Controller, all []driver.Driver) []Dr
 }
 
 // CheckDriver checks whether a driver works on a host that runs goos.
-func CheckDriver(ctx context.Context, d driver.Driver, host conn.Conn, goos string, by trial.Installer) driver.Availability {
+func CheckDriver(ctx context.Context, d driver.Driver, host conn.Conn, goos string,
+	by trial.Installer) driver.Availability {
 	doc := d.Doc()
 	if len(doc.Hosts) > 0 && !slices.Contains(doc.Hosts, goos) {
 		return driver.Availability{Reason: "runs on " + strings.Join(doc.Hosts, ", ") + " hosts, not on " + goos}

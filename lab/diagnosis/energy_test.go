@@ -40,11 +40,13 @@ func TestEnergySource(t *testing.T) {
 		source string // "" is null
 		says   string
 	}{
-		"RAPL":                  {counting{energy: rapl}, &manifest.Host{}, "rapl", "by RAPL, 2 packages"},
-		"one package, no lab":   {counting{energy: rapl[:1]}, nil, "rapl", "by RAPL, one package"},
-		"a meter before RAPL":   {counting{energy: rapl}, meter("false", "-x"), "meter", "by its meter false -x"},
-		"a meter that is none":  {counting{energy: rapl}, meter("/no/such/meter"), "", "its meter /no/such/meter does not exist there"},
-		"nothing":               {counting{}, &manifest.Host{}, "", "no readable RAPL counters, and no meter in the lab file"},
+		"RAPL":                {counting{energy: rapl}, &manifest.Host{}, "rapl", "by RAPL, 2 packages"},
+		"one package, no lab": {counting{energy: rapl[:1]}, nil, "rapl", "by RAPL, one package"},
+		"a meter before RAPL": {counting{energy: rapl}, meter("false", "-x"), "meter", "by its meter false -x"},
+		"a meter that is none": {counting{energy: rapl}, meter("/no/such/meter"), "",
+			"its meter /no/such/meter does not exist there"},
+		"nothing": {counting{}, &manifest.Host{}, "",
+			"no readable RAPL counters, and no meter in the lab file"},
 		"nothing, and no lab":   {counting{}, nil, "", "no readable RAPL counters"},
 		"a machine that is out": {counting{fail: fault.New(fault.Lab, "it is out")}, nil, "", "it is out"},
 	} {
@@ -60,10 +62,12 @@ func TestEnergySource(t *testing.T) {
 // the lab file names.
 func TestEnergyFinding(t *testing.T) {
 	m := counting{Here: env.Here{Conn: local.Conn{}}}
-	lab := &manifest.Lab{Generator: "client", Hosts: map[string]manifest.Host{"client": {Meter: []string{"/no/such/meter"}}, "server": {}}}
+	lab := &manifest.Lab{Generator: "client",
+		Hosts: map[string]manifest.Host{"client": {Meter: []string{"/no/such/meter"}}, "server": {}}}
 	for host, want := range map[string]string{"client": Missing, "server": Fact} {
 		f := energyFinding(t.Context(), host, m, lab)
-		if f.State != want || (host == "client") != strings.Contains(f.Text, "this host is the load generator") || (f.Fix != "") != (host == "server") {
+		if f.State != want || (host == "client") != strings.Contains(f.Text, "this host is the load generator") ||
+			(f.Fix != "") != (host == "server") {
 			t.Errorf("%s: %+v", host, f)
 		}
 	}
@@ -81,10 +85,12 @@ func TestEnergyEnds(t *testing.T) {
 		p.Contenders = append(p.Contenders, plan.Contender{Contender: manifest.Contender{Host: host}})
 	}
 	got := EnergyEnds(t.Context(), f, p)
-	if len(got) != 2 || got[0].Host != "local" || strings.Join(got[0].Ends, " ") != "generator" || got[0].Source == nil || *got[0].Source != "meter" {
+	if len(got) != 2 || got[0].Host != "local" || strings.Join(got[0].Ends, " ") != "generator" || got[0].Source == nil ||
+		*got[0].Source != "meter" {
 		t.Fatalf("%+v", got)
 	}
-	if got[1].Host != "server" || strings.Join(got[1].Ends, " ") != "contenders" || got[1].Source != nil || !strings.Contains(got[1].Text, "was not reached") {
+	if got[1].Host != "server" || strings.Join(got[1].Ends, " ") != "contenders" || got[1].Source != nil ||
+		!strings.Contains(got[1].Text, "was not reached") {
 		t.Errorf("%+v", got[1])
 	}
 }

@@ -101,7 +101,8 @@ func cpuTimeFinding(source, system string) Finding {
 	case "":
 		f.State, f.Text = Fact, "unavailable: CPU time cannot be measured"
 	case probe.SourceTicks:
-		f.State, f.Text = Warning, "in ticks: inexact below half a second of CPU time per trial, useless below some milliseconds"
+		f.State, f.Text = Warning,
+			"in ticks: inexact below half a second of CPU time per trial, useless below some milliseconds"
 		if system == "linux" {
 			f.Fix = "use a kernel with CONFIG_SCHEDSTATS, such as that of Debian or Ubuntu"
 		}
@@ -153,7 +154,8 @@ func BuilderFindings(images bool) (out []Finding, packages []string) {
 	if !images {
 		return nil, nil
 	}
-	return LookFor("mmdebstrap", "builds root images; without it only the bare host can be measured", "mmdebstrap", "debian-archive-keyring")
+	return LookFor("mmdebstrap", "builds root images; without it only the bare host can be measured", "mmdebstrap",
+		"debian-archive-keyring")
 }
 
 // programFindings looks for the programs that drivers do not check: the builder
@@ -193,7 +195,8 @@ func LookFor(program, what string, debian ...string) ([]Finding, []string) {
 			return []Finding{{Name: program, State: Good, Text: path}}, nil
 		}
 	}
-	return []Finding{{Name: program, State: Missing, Text: what, Fix: installCommand(slices.Clone(debian), os.Getuid())}}, debian
+	return []Finding{{Name: program, State: Missing, Text: what, Fix: installCommand(slices.Clone(debian), os.Getuid())}},
+		debian
 }
 
 func agentFinding(at fleet.Controller) Finding {
@@ -223,7 +226,8 @@ func missingThere(ctx context.Context, host conn.Conn, by trial.Installer) (out 
 			}
 			seen[p] = true
 			if have, err := trial.Has(ctx, host, p); err == nil && !have {
-				out = append(out, lacking{Finding{Name: p, State: Missing, Text: what, Fix: by.Line([]string{p}, packages)}, packages})
+				out = append(out, lacking{Finding{Name: p, State: Missing, Text: what, Fix: by.Line([]string{p}, packages)},
+					packages})
 			}
 		}
 	}

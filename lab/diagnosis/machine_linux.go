@@ -157,7 +157,8 @@ func swapFinding(root fs.FS) Finding {
 		}
 	}
 	size := func(name string) string { return unit.Format(float64(values[name]*1024), "B") }
-	f := Finding{Name: "memory", State: Good, Text: fmt.Sprintf("%s, %s available", size("MemTotal"), size("MemAvailable"))}
+	f := Finding{Name: "memory", State: Good, Text: fmt.Sprintf("%s, %s available", size("MemTotal"),
+		size("MemAvailable"))}
 	if used := values["SwapTotal"] - values["SwapFree"]; used > 0 {
 		f.Text += ", " + unit.Format(float64(used*1024), "B") + " swapped out"
 	}

@@ -43,7 +43,8 @@ type ProveOptions struct {
 // creates an environment, waits, and returns victim true.
 func Prove(ctx context.Context, at fleet.Controller, o ProveOptions) (p proof.Proof, victim bool, err error) {
 	doc := o.Driver.Doc()
-	if c := CheckDriver(ctx, o.Driver, at.Conn(), runtime.GOOS, trial.Installer{}); !c.OK && !slices.Contains(doc.Hosts, runtime.GOOS) {
+	if c := CheckDriver(ctx, o.Driver, at.Conn(), runtime.GOOS, trial.Installer{}); !c.OK &&
+		!slices.Contains(doc.Hosts, runtime.GOOS) {
 		return p, false, fault.New(fault.Unsupported, "driver %s cannot be proven on this machine: it %s", doc.Name, c.Reason)
 	}
 	agent, err := at.Agent()
@@ -63,7 +64,8 @@ func Prove(ctx context.Context, at fleet.Controller, o ProveOptions) (p proof.Pr
 	c := proof.Config{Driver: o.Driver, Host: at.Conn(), Options: o.Options, Agent: agent, Version: o.Version, Suite: test,
 		StateDir: state, Now: time.Now, Ended: o.Ended}
 	// The suite has the machine to itself.
-	manager, err := env.Open(ctx, env.Config{StateDir: state, CacheDir: cache, Host: c.Host, Agent: agent, Run: "doctor --prove",
+	manager, err := env.Open(ctx, env.Config{StateDir: state, CacheDir: cache, Host: c.Host, Agent: agent,
+		Run:      "doctor --prove",
 		Progress: o.Progress}, driverall.Drivers())
 	if err != nil {
 		return p, false, err

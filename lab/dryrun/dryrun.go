@@ -98,7 +98,8 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 	if err != nil {
 		return View{}, err
 	}
-	v := View{Plan: p, SHA256: plan.Hash(text), Estimate: EstimateOf(p, o, calibration.Noise(at)), Missing: []diagnosis.Finding{}, Notes: []string{}}
+	v := View{Plan: p, SHA256: plan.Hash(text), Estimate: EstimateOf(p, o, calibration.Noise(at)),
+		Missing: []diagnosis.Finding{}, Notes: []string{}}
 	ctx, cancel := context.WithTimeout(ctx, diagnosis.CheckTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
 	hosts := at.Reach(ctx, p, 0, nil)
@@ -167,7 +168,8 @@ const (
 )
 
 func costs(p *plan.Plan, noise plan.Noise) plan.Costs {
-	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Fresh: map[string]bool{}, Settle: settle, Boot: bootTime, Noise: noise}
+	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Fresh: map[string]bool{},
+		Settle: settle, Boot: bootTime, Noise: noise}
 	for _, d := range driverall.Drivers() {
 		c.Create[d.Doc().Name] = createTime(d.Doc())
 	}
@@ -220,7 +222,8 @@ func viewEstimate(e plan.Estimate, difference float64) Estimate {
 	}
 	if difference > 0 {
 		n := e.Needs(difference)
-		v.Wanted = &Need{Difference: difference, Planned: n.Planned, Reached: n.Reached, AtNS: int64(n.At), Mean: n.Mean, Power: n.Power}
+		v.Wanted = &Need{Difference: difference, Planned: n.Planned, Reached: n.Reached, AtNS: int64(n.At), Mean: n.Mean,
+			Power: n.Power}
 		if n.Blocks > 0 {
 			v.Wanted.Blocks = &n.Blocks
 		}

@@ -123,8 +123,10 @@ func (c Controller) agentFor(goos, goarch string) (string, error) {
 			return cached, err
 		}
 	}
-	cached, err = checkAgent(cached, fmt.Sprintf("in the source of bakeoff, run CGO_ENABLED=0 GOOS=%s GOARCH=%s go build -trimpath -ldflags='-s -w' -o %s ./cmd/bakeoff-agent",
-		goos, goarch, filepath.Join(dir, name)))
+	cached, err = checkAgent(cached,
+		fmt.Sprintf("in the source of bakeoff, run CGO_ENABLED=0 GOOS=%s GOARCH=%s "+
+			"go build -trimpath -ldflags='-s -w' -o %s ./cmd/bakeoff-agent",
+			goos, goarch, filepath.Join(dir, name)))
 	if err != nil {
 		return "", err
 	}
@@ -134,7 +136,8 @@ func (c Controller) agentFor(goos, goarch string) (string, error) {
 // buildAgent builds the agent if source is the source of this program. It reports
 // whether it did.
 func buildAgent(source, out, goos, goarch string) (bool, error) {
-	if mod, err := os.ReadFile(filepath.Join(source, "go.mod")); err != nil || len(mod) < 15 || string(mod[:15]) != "module bakeoff\n" {
+	if mod, err := os.ReadFile(filepath.Join(source, "go.mod")); err != nil || len(mod) < 15 ||
+		string(mod[:15]) != "module bakeoff\n" {
 		return false, nil
 	}
 	if _, err := exec.LookPath("go"); err != nil {

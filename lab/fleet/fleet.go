@@ -157,7 +157,8 @@ func (f *Fleet) state(name string) string {
 // Site is what trial.Look reads before anything is made.
 func (f *Fleet) Site(drivers []driver.Driver) trial.Site {
 	_, cache := f.controller.Dirs()
-	return trial.Site{Drivers: drivers, Workloads: workloadall.Workloads(), Way: f.Conn, Size: f.size, State: f.state, Cache: cache}
+	return trial.Site{Drivers: drivers, Workloads: workloadall.Workloads(), Way: f.Conn, Size: f.size, State: f.state,
+		Cache: cache}
 }
 
 // Close closes every connection.
@@ -177,7 +178,8 @@ type Leases struct {
 
 // Lease locks every machine that contenders of p stand on, for the run of that
 // name. The leases must be closed, also when err is not nil.
-func (f *Fleet) Lease(ctx context.Context, run string, p *plan.Plan, agent string, drivers []driver.Driver, progress func(string)) (l Leases, err error) {
+func (f *Fleet) Lease(ctx context.Context, run string, p *plan.Plan, agent string, drivers []driver.Driver,
+	progress func(string)) (l Leases, err error) {
 	if onController(p) {
 		state, cache := f.controller.Dirs()
 		if l.Local, err = env.Open(ctx, env.Config{
@@ -215,7 +217,8 @@ func onController(p *plan.Plan) bool {
 
 // managers open on every host that was reached and stays in its system. One
 // that cannot be leased on is added to Unreached, for the contenders on it.
-func (f *Fleet) managers(ctx context.Context, run string, p *plan.Plan, drivers []driver.Driver, progress func(string)) (map[string]*env.Manager, error) {
+func (f *Fleet) managers(ctx context.Context, run string, p *plan.Plan, drivers []driver.Driver,
+	progress func(string)) (map[string]*env.Manager, error) {
 	state, cache := f.controller.Dirs()
 	ship := &env.Ship{Here: local.Conn{}, Cache: cache}
 	out := map[string]*env.Manager{}
@@ -225,7 +228,8 @@ func (f *Fleet) managers(ctx context.Context, run string, p *plan.Plan, drivers 
 			return out, err
 		}
 		if len(h.Switch) > 0 {
-			f.Boxes[name] = &env.Box{Name: name, At: c, Host: h, Systems: systemall.Systems(), Run: run, Ship: ship, Progress: progress}
+			f.Boxes[name] = &env.Box{Name: name, At: c, Host: h, Systems: systemall.Systems(), Run: run, Ship: ship,
+				Progress: progress}
 			continue
 		}
 		m, err := env.Open(ctx, env.Config{

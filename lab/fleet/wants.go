@@ -27,7 +27,8 @@ func (w Wants) Add(host string, programs, packages []string) {
 
 // Lines returns the install command for this machine and those for other hosts,
 // each for its system; a host that lacks nothing has none.
-func (w Wants) Lines(ctx context.Context, connect func(string) (conn.Conn, error)) (here string, there map[string]string) {
+func (w Wants) Lines(ctx context.Context, connect func(string) (conn.Conn, error)) (here string,
+	there map[string]string) {
 	there = map[string]string{}
 	for name, want := range w {
 		host, err := connect(name)

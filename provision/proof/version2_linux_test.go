@@ -76,7 +76,7 @@ func proven(t *testing.T, m driver.Instance, name string, flags ...string) {
 // nothing looks whether anything was left behind.
 func nothing(t *testing.T, m driver.Instance) {
 	t.Helper()
-	if out, code := ask(t, m, "bakeoff", "clean", "--dry-run"); code != 0 || !strings.Contains(out, "nothing was left behind") {
+	if out, code := ask(t, m, "bakeoff", "clean", "--dry-run"); code != 0 || !strings.Contains(out, "no leftovers found") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 }

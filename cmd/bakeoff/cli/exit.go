@@ -19,7 +19,7 @@ const (
 	ExitDone     = 0
 	ExitFailed   = 1 // the lab or a verification failed
 	ExitInvalid  = 2 // the input is wrong
-	ExitAsked    = 3 // something asked for with --fail-on came true
+	ExitAsked    = 3 // a condition of --fail-on is true
 	ExitMissing  = 4 // done, with missing cells
 	ExitNotFound = 5
 	ExitSignal   = 128 // and the number of the signal that ended it, as shells count
@@ -36,7 +36,8 @@ var ExitMeanings = []struct {
 	{ExitAsked, "a condition of --fail-on is true"},
 	{ExitMissing, "done, with missing cells"},
 	{ExitNotFound, "a file, run, driver or workload does not exist"},
-	{ExitSignal + int(syscall.SIGINT), "interrupted by Ctrl-C; bakeoff reported the blocks so far, and run --resume continues"},
+	{ExitSignal + int(syscall.SIGINT),
+		"interrupted by Ctrl-C; bakeoff reported the blocks so far, and run --resume continues"},
 	{ExitSignal + int(syscall.SIGTERM), "interrupted by SIGTERM"},
 	{ExitSignal + int(syscall.SIGHUP), "interrupted because the terminal was closed (SIGHUP)"},
 	{ExitSignal + int(syscall.SIGPIPE), "interrupted because the output pipe was closed (SIGPIPE)"},

@@ -60,7 +60,8 @@ func Between(lo, hi int, what string) cobra.PositionalArgs {
 
 // CompleteFlag offers values for a flag, given the arguments so far.
 func CompleteFlag(c *cobra.Command, name string, values func(args []string) []string) {
-	err := c.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	err := c.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, args []string, _ string) ([]string,
+		cobra.ShellCompDirective) {
 		return values(args), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {

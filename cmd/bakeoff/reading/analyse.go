@@ -87,8 +87,11 @@ how many those are.`,
 	}
 	f := c.Flags()
 	f.StringVar(&baseline, "baseline", "", "`contender` to compare the others with (default: the first in FILE)")
-	f.IntSliceVar(&looks, "looks", nil, "numbers of `blocks` after which to look (default "+commas(analysis.DefaultLooks)+")")
-	f.StringSliceVar(&alphas, "alphas", nil, "error `rate` to spend at each look (default "+commas(analysis.DefaultAlphas)+"; with --looks alone, 5 % shared evenly)")
+	f.IntSliceVar(&looks, "looks", nil,
+		"numbers of `blocks` after which to look (default "+commas(analysis.DefaultLooks)+")")
+	f.StringSliceVar(&alphas, "alphas", nil,
+		"error `rate` to spend at each look (default "+commas(analysis.DefaultAlphas)+
+			"; with --looks alone, 5 % shared evenly)")
 	f.Float64Var(&margin, "margin", analysis.DefaultMargin, "largest difference, as a `share`, that counts as equivalent")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object for each experiment, one per line")
 	FailOnFlag(c, &fail)
@@ -128,7 +131,8 @@ func (a reader) readTable(name string, opt analysis.TableOptions) ([]analysis.Re
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", name), "use bakeoff verify or bakeoff report for run folders")
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", name),
+			"use bakeoff verify or bakeoff report for run folders")
 	}
 	return analysis.ReadTable(io.Reader(f), name, opt)
 }

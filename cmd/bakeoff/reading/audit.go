@@ -61,7 +61,8 @@ Findings are not failures: the exit code is 0 unless --fail-on asks for another.
 	}
 	f := c.Flags()
 	f.BoolVar(&asJSON, "json", false, "print one JSON object for each table, one per line")
-	f.StringSliceVar(&fail, "fail-on", nil, "exit with 3 if a claim has one of these `answers`: "+strings.Join(answerNames(), ", "))
+	f.StringSliceVar(&fail, "fail-on", nil,
+		"exit with 3 if a claim has one of these `answers`: "+strings.Join(answerNames(), ", "))
 	cli.CompleteFlag(c, "fail-on", func([]string) []string { return answerNames() })
 	return c
 }

@@ -64,16 +64,21 @@ runs, and the verdict is "not interleaved".`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.by, "by", string(compare.Relative), "`change` that gets verdicts: relative or direct")
-	fl.Float64Var(&f.margin, "margin", 0, "largest difference, as a `share`, that counts as equivalent (default: that of OLD)")
+	fl.Float64Var(&f.margin, "margin", 0,
+		"largest difference, as a `share`, that counts as equivalent (default: that of OLD)")
 	fl.Float64Var(&f.alpha, "alpha", 0.05, "error `rate` of all verdicts together")
 	fl.StringSliceVar(&f.repeats, "repeats", nil, "`runs` of the same lab file in which nothing changed")
-	fl.StringVar(&f.format, "format", "", "`name` of an export format to print instead of a table: "+strings.Join(exportNames(), ", "))
+	fl.StringVar(&f.format, "format", "",
+		"`name` of an export format to print instead of a table: "+strings.Join(exportNames(), ", "))
 	fl.BoolVar(&f.all, "all", false, "show all metrics, not only primary ones")
 	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	FailOnFlag(c, &f.failOn)
 	c.ValidArgsFunction = completeRuns
 	cli.CompleteFlag(c, "repeats", func([]string) []string { return RunsIn("runs") })
-	cli.CompleteFlag(c, "by", func([]string) []string { return []string{string(compare.Relative), string(compare.Direct)} })
+	cli.CompleteFlag(c, "by", func([]string) []string {
+		return []string{string(compare.Relative),
+			string(compare.Direct)}
+	})
 	cli.CompleteFlag(c, "format", func([]string) []string { return exportNames() })
 	return c
 }
@@ -130,7 +135,8 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 		return err
 	}
 	if len(f.failOn) > 0 && unjudged(res) {
-		fmt.Fprintln(a.Err, "bakeoff: --fail-on has no effect: the difference from run to run is unknown; use --repeats, or calibrate three times before the runs")
+		fmt.Fprintln(a.Err, "bakeoff: --fail-on has no effect: the difference from run to run is unknown; "+
+			"use --repeats, or calibrate three times before the runs")
 	}
 	return FailOn(f.failOn).End(res.Results())
 }
@@ -266,11 +272,14 @@ func (a reader) printCompare(r compare.Result, all bool) {
 		}
 	}
 	rows, yardstick := shownRows(r, all)
-	a.changes("Against the baseline (contender / baseline, NEW over OLD)", rows, width, func(x compare.Row) *compare.Change { return x.Relative })
-	a.changes("The values themselves (NEW over OLD), the baseline first", append(yardstick, rows...), width, func(x compare.Row) *compare.Change { return x.Direct })
+	a.changes("Against the baseline (contender / baseline, NEW over OLD)", rows, width,
+		func(x compare.Row) *compare.Change { return x.Relative })
+	a.changes("The values themselves (NEW over OLD), the baseline first", append(yardstick, rows...), width,
+		func(x compare.Row) *compare.Change { return x.Direct })
 	a.notCompared(append(yardstick, rows...), width)
 	a.changedFacts(r, width)
-	fmt.Fprintf(a.Out, "\nIntervals of %.4g %%; %d primary comparisons share an error rate of %g; margin %g %%.\n", 100*levelOf(r), r.Judged, r.Alpha, 100*r.Margin)
+	fmt.Fprintf(a.Out, "\nIntervals of %.4g %%; %d primary comparisons share an error rate of %g; margin %g %%.\n",
+		100*levelOf(r), r.Judged, r.Alpha, 100*r.Margin)
 }
 
 // shownRows are those of metrics that are primary for somebody, or all where
@@ -317,7 +326,8 @@ func (a reader) changes(title string, rows []compare.Row, width int, of func(com
 		if spread {
 			cells = append(cells, cli.Plain(betweenRuns(x, c)))
 		}
-		t.Add(append(cells, cli.Plain(cli.Whole(fmt.Sprintf("%d, %d", c.Blocks[0], c.Blocks[1]))), cli.Colored(safetext.Line(word), col))...)
+		t.Add(append(cells, cli.Plain(cli.Whole(fmt.Sprintf("%d, %d", c.Blocks[0], c.Blocks[1]))),
+			cli.Colored(safetext.Line(word), col))...)
 	}
 	if len(t.Rows) == 0 {
 		return
@@ -420,7 +430,8 @@ func (a reader) changedFacts(r compare.Result, width int) {
 		where[key] = append(where[key], cmp.Or(d.Contender, "laboratory"))
 	}
 	for _, d := range order {
-		t.Row("  "+safetext.Line(d.Fact), safetext.Line(strings.Join(where[d], ", ")), safetext.Line(safetext.Clip(d.Old, maxFact)+" → "+safetext.Clip(d.New, maxFact)))
+		t.Row("  "+safetext.Line(d.Fact), safetext.Line(strings.Join(where[d], ", ")),
+			safetext.Line(safetext.Clip(d.Old, maxFact)+" → "+safetext.Clip(d.New, maxFact)))
 	}
 	t.Print(a.Out, a.Style(a.Out), width)
 }

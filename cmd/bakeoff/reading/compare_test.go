@@ -61,7 +61,8 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 		a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
 		a.printCompare(res, false)
 		lines := strings.Split(out.String(), "\n")
-		if lines[0] != "6.1 → 6.2" || !strings.HasPrefix(lines[1], "The runs were made at different times: they are not interleaved.") {
+		if lines[0] != "6.1 → 6.2" || !strings.HasPrefix(lines[1],
+			"The runs were made at different times: they are not interleaved.") {
 			t.Errorf("it begins with %q", lines[:2])
 		}
 		for _, want := range []string{"−33.3 %", x.verdict, "kernel", "6.1 → 6.2"} {
@@ -128,7 +129,8 @@ func TestCompareTakesTheCalibrations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (got == nil) != (x.want == 0) || got != nil && (math.Abs(got.Relative-x.want) > 1e-9 || math.Abs(got.Direct-2*x.want) > 1e-9 || got.Runs != 3) {
+		if (got == nil) != (x.want == 0) || got != nil && (math.Abs(got.Relative-x.want) > 1e-9 ||
+			math.Abs(got.Direct-2*x.want) > 1e-9 || got.Runs != 3) {
 			t.Errorf("%s: %+v, want %v", name, got, x.want)
 		}
 	}
@@ -138,7 +140,8 @@ func TestCompareTakesTheCalibrations(t *testing.T) {
 // counted: they would be a screen of "unavailable".
 func TestCompareNamesWhatIsNotCompared(t *testing.T) {
 	older, newer := changed("6.1", 90), changed("6.2", 90)
-	newer.Results.Summaries = slices.DeleteFunc(newer.Results.Summaries, func(s analysis.Summary) bool { return s.Contender == "crun" })
+	newer.Results.Summaries = slices.DeleteFunc(newer.Results.Summaries,
+		func(s analysis.Summary) bool { return s.Contender == "crun" })
 	facts := map[string]string{"driver": "oci"}
 	newer.Facts["crun"] = maps.Clone(facts)
 	for _, k := range []string{"kernel", "clocksource", "libc", "arch", "os", "governor"} {
@@ -153,7 +156,8 @@ func TestCompareNamesWhatIsNotCompared(t *testing.T) {
 	a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
 	a.printCompare(res, false)
 	flat := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"Not compared, because one run has no values crun at sha ", "6 facts crun known → unavailable", "kernel host 6.1 → 6.2"} {
+	for _, want := range []string{"Not compared, because one run has no values crun at sha ",
+		"6 facts crun known → unavailable", "kernel host 6.1 → 6.2"} {
 		if !strings.Contains(flat, want) {
 			t.Errorf("it does not say %q:\n%s", want, &out)
 		}

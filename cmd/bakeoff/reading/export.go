@@ -23,7 +23,8 @@ func (a reader) export() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export RUN…",
 		Short: "Write results in formats of other programs",
-		Long:  "export writes the results of one or more runs to standard output. The formats are\n\n" + strings.Join(meanings, "\n"),
+		Long: "export writes the results of one or more runs to standard output. The formats are\n\n" +
+			strings.Join(meanings, "\n"),
 		Example: `  bakeoff export runs/20260102T030405Z-quick > numbers.csv
   bakeoff export --format benchfmt runs/* | benchstat -col contender -
   bakeoff export --format junit runs/20260102T030405Z-quick > junit.xml`,

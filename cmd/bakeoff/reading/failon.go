@@ -123,6 +123,7 @@ func (f FailOn) endAll(all []analysis.Results) error {
 
 // FailOnFlag gives a command the flag --fail-on.
 func FailOnFlag(c *cobra.Command, value *[]string) {
-	c.Flags().StringSliceVar(value, "fail-on", nil, "exit with 3 if one of these `conditions` is true: "+strings.Join(conditionNames(), ", "))
+	c.Flags().StringSliceVar(value, "fail-on", nil,
+		"exit with 3 if one of these `conditions` is true: "+strings.Join(conditionNames(), ", "))
 	cli.CompleteFlag(c, "fail-on", func([]string) []string { return conditionNames() })
 }

@@ -103,7 +103,8 @@ func changeText(c analysis.Comparison) string {
 	}
 	ci := shown(c)
 	if c.Scale == sample.Difference {
-		return fmt.Sprintf("%s [%s, %s] %s", BoundText(c.Ratio, false), BoundText(ci[0], false), BoundText(ci[1], false), c.Unit)
+		return fmt.Sprintf("%s [%s, %s] %s", BoundText(c.Ratio, false), BoundText(ci[0], false), BoundText(ci[1], false),
+			c.Unit)
 	}
 	s := BoundText(c.Ratio, true) + " %"
 	if ci[0] == nil && ci[1] == nil {

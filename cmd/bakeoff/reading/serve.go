@@ -61,7 +61,8 @@ func (a reader) serveRun(ctx context.Context, run fs.FS, port int) error {
 		return fault.Wrap(fault.Lab, "serve", err)
 	}
 	fmt.Fprintf(a.Out, "http://%s/%s\n", l.Addr(), strings.TrimSuffix(store.ReportFile, "index.html"))
-	srv := &http.Server{Handler: runHandler(run), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	srv := &http.Server{Handler: runHandler(run), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	select {
@@ -125,7 +126,8 @@ func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	if path.Dir(name) == path.Dir(store.ReportFile) && path.Ext(name) == ".html" {
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy",
+			"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	} else {
 		// Raw output of strangers' programs is text, whatever it says it is.
 		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
