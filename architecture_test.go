@@ -3,6 +3,7 @@ package bakeoff
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -10,8 +11,9 @@ import (
 )
 
 // TestArchitectureIsTrue compares ARCHITECTURE.md with the code: its table of
-// wings is the one that the imports are checked against, and its table of
-// dependencies has every module that is imported.
+// wings is the one that the imports are checked against, its table of packages
+// has every package of every wing, and its table of dependencies has every
+// module that is imported.
 func TestArchitectureIsTrue(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
@@ -20,6 +22,20 @@ func TestArchitectureIsTrue(t *testing.T) {
 	shown := shownWings(string(text))
 	if !reflect.DeepEqual(shown, wings) {
 		t.Errorf("ARCHITECTURE.md shows the wings %v, the test checks %v", shown, wings)
+	}
+	packages, err := filepath.Glob("*/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages {
+		wing, name := filepath.Dir(p), filepath.Base(p)
+		if _, ok := wings[wing]; !ok || wing == "cmd" || wing == "bench" {
+			continue
+		}
+		row := regexp.MustCompile("(?m)^\\| `" + wing + "` \\| .*`" + name + "`.* \\|$")
+		if !row.Match(text) {
+			t.Errorf("ARCHITECTURE.md does not name the package %s in the row of its wing", p)
+		}
 	}
 	for _, module := range imported(t) {
 		if !strings.Contains(string(text), "`"+module+"`") {
