@@ -84,12 +84,6 @@ func (c *Canvas) Path(d, class string) {
 	c.body.WriteString("/>")
 }
 
-// Circle draws a circle.
-func (c *Canvas) Circle(x, y, r float64, class string) {
-	c.open("circle", class, "cx", num(x), "cy", num(y), "r", num(r))
-	c.body.WriteString("/>")
-}
-
 // Anchor is where a text begins: start, middle or end.
 type Anchor string
 

@@ -25,9 +25,9 @@ type Figure interface {
 
 // Doc describes a kind of figure.
 type Doc struct {
-	Name    string // that of its package
-	Summary string // one sentence without its full stop
-	Read    string // how to read it, for the glossary of a page
+	Name  string // that of its package
+	Title string // for the glossary of a page
+	Read  string // how to read it
 }
 
 // Table is the data of a figure, as text for eyes.

@@ -32,9 +32,9 @@ const maxRuns = 500
 
 // index is what the template shows.
 type index struct {
-	CSP, Version string
-	Labs         []labRuns
-	Left         int // runs that are not listed, being too many
+	CSP, Version, Title string
+	Labs                []labRuns
+	Left                int // runs that are not listed, being too many
 }
 
 // labRuns are the runs of one lab file, the newest first.
@@ -69,7 +69,7 @@ func Index(runsDir string, opt Option) error {
 	if err != nil {
 		return fault.Wrap(fault.Lab, op, err)
 	}
-	page := index{Version: safetext.Line(opt.Version), CSP: policy()}
+	page := index{Title: "Runs", Version: safetext.Line(opt.Version), CSP: policy()}
 	labs := map[string]int{}
 	listed := 0
 	// Names begin with the time, so the last is the newest.

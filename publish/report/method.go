@@ -20,9 +20,7 @@ func (b *builder) method() {
 	p.Design = b.design()
 	p.Order, p.OrderNote = b.order()
 	for _, d := range chartall.Docs() {
-		p.Glossary = append(p.Glossary, pair{map[string]string{
-			"percent": "Difference charts", "points": "Raw values", "drift": "In the order of measurement",
-			"bar": "Amounts", "strip": "Bottleneck strips", "summary": "All cells"}[d.Name], d.Read})
+		p.Glossary = append(p.Glossary, pair{d.Title, d.Read})
 	}
 }
 

@@ -28,8 +28,8 @@ type Figure struct {
 // Doc describes the kind.
 func (Figure) Doc() chart.Doc {
 	return chart.Doc{
-		Name:    "bar",
-		Summary: "amounts as bars from zero, with their intervals",
+		Name:  "bar",
+		Title: "Amounts",
 		Read: "Each bar starts at zero and ends at the median, so bar lengths can be compared. The whisker is the " +
 			"confidence interval of the median. A contender without a value has no bar.",
 	}

@@ -21,7 +21,7 @@ const Hostile = `"'><script>alert(1)</script><!--]]>&x;`
 // keeps its ids to itself, lets nothing through unescaped, and has a table.
 func Run(t *testing.T, f chart.Figure) {
 	t.Helper()
-	if d := f.Doc(); d.Name == "" || d.Summary == "" || d.Read == "" {
+	if d := f.Doc(); d.Name == "" || d.Title == "" || d.Read == "" {
 		t.Errorf("Doc is not complete: %+v", d)
 	}
 	if f.Title() == "" || f.Desc() == "" {

@@ -36,8 +36,8 @@ type Figure struct {
 // Doc describes the kind.
 func (Figure) Doc() chart.Doc {
 	return chart.Doc{
-		Name:    "drift",
-		Summary: "values in the order of the blocks, as deviations from each contender's own median",
+		Name:  "drift",
+		Title: "In the order of measurement",
 		Read: "Time runs from left to right, and a line marks the start of each block. Each contender has a panel with " +
 			"its own scale, written next to it. A slope or jump that all panels share comes from the machine, and the " +
 			"design cancels it. One that only a single panel shows comes from that contender.",

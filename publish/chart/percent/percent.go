@@ -37,8 +37,8 @@ type Figure struct {
 // Doc describes the kind.
 func (Figure) Doc() chart.Doc {
 	return chart.Doc{
-		Name:    "percent",
-		Summary: "difference from the baseline in percent, with its interval and the margin",
+		Name:  "percent",
+		Title: "Difference charts",
 		Read: "Each bar ends at the estimate, and the whisker spans the confidence interval. A whisker inside the shaded " +
 			"band means that the two are equivalent within the margin. A whisker that does not touch zero means that " +
 			"they differ. Anything else is inconclusive. If differences vary widely in size, the axis is stretched: " +

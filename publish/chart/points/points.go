@@ -33,8 +33,8 @@ type Figure struct {
 // Doc describes the kind.
 func (Figure) Doc() chart.Doc {
 	return chart.Doc{
-		Name:    "points",
-		Summary: "every raw value, with the median of each contender and its interval",
+		Name:  "points",
+		Title: "Raw values",
 		Read: "Each dot is one trial. Dots are spread up and down only so that they do not hide each other. The upright " +
 			"line is the median, the box around it its confidence interval. Where contenders are far apart, a double " +
 			"line breaks the axis into pieces, each with its own scale, so that the spread of each contender stays " +

@@ -31,8 +31,8 @@ type Figure struct {
 // Doc describes the kind.
 func (Figure) Doc() chart.Doc {
 	return chart.Doc{
-		Name:    "strip",
-		Summary: "where the time of the CPUs went, and how busy the load generator was",
+		Name:  "strip",
+		Title: "Bottleneck charts",
 		Read: "The left bar divides the time of the environment’s CPUs into busy, stolen by another guest of the same " +
 			"machine, waiting for a disk, and idle. The right bar is the load generator. If the environment is idle and " +
 			"the generator is full, the run measured the generator. If both have room, something between them was the " +

@@ -37,8 +37,8 @@ type Figure struct {
 // Doc describes the kind.
 func (Figure) Doc() chart.Doc {
 	return chart.Doc{
-		Name:    "summary",
-		Summary: "every cell on one axis, each contender against the baseline",
+		Name:  "summary",
+		Title: "All cells",
 		Read: "Each row is a cell and each letter a contender; the line through the letter is its confidence interval. " +
 			"Right is better, whatever the metric. The axis is logarithmic, so twice as good and half as good are " +
 			"equally far from the middle. The geometric mean stands below its cells, only for contenders that have " +
