@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Canvas writes one SVG element. Everything handed to it is escaped, and
-// numbers that are not finite are drawn at 0, since an attribute with NaN in
-// it makes browsers drop the whole element.
+// Canvas writes one SVG element. It escapes all text, and draws numbers that are
+// not finite at 0, because browsers drop an element that has NaN in an
+// attribute.
 type Canvas struct {
 	id    string
 	width float64
@@ -18,8 +18,8 @@ type Canvas struct {
 	ticks [][2]float64 // where labels of the axis stand
 }
 
-// NewCanvas begins an element of the given width.
-func NewCanvas(id string, width float64) *Canvas {
+// newCanvas begins an element of the given width.
+func newCanvas(id string, width float64) *Canvas {
 	return &Canvas{id: id, width: max(width, MinWidth), used: map[Mark]bool{}}
 }
 
@@ -56,7 +56,7 @@ func (c *Canvas) Rect(x, y, w, h float64, class string) {
 	c.body.WriteString("/>")
 }
 
-// Bar draws a rectangle in the colour and the pattern of m.
+// Bar draws a rectangle in the color and the pattern of m.
 func (c *Canvas) Bar(x, y, w, h float64, m Mark) {
 	if w < 0 {
 		x, w = x+w, -w
@@ -166,8 +166,8 @@ func (c *Canvas) Begin(class, title string) {
 // End closes a group.
 func (c *Canvas) End() { c.body.WriteString("</g>") }
 
-// patterns are drawn over a bar's colour. Lines differ in direction and
-// density, so that they also survive a photocopy.
+// patterns are drawn over a bar's color. Lines differ in direction and density,
+// so that a photocopy keeps them apart.
 var patterns = map[Mark]string{
 	Worse: `width="6" height="6" patternTransform="rotate(45)"><path class="ink" d="M0 0V6"/>`,
 	Same:  `width="5" height="5"><circle class="dot" cx="2.5" cy="2.5" r="1"/>`,

@@ -1,10 +1,10 @@
-// Package chart is the contract of figures: SVG that a screen reader can
-// name, that has its numbers beside it as a table, and that takes its colours
-// from the page, so that it is right on dark, on light and on paper.
+// Package chart is the contract of figures: SVG that a screen reader can name,
+// with a table of its numbers. Its colors come from the page, so that it is
+// right in light and dark mode and on paper.
 //
 // Each child package is one kind of figure; package all lists them; package
-// charttest is the suite that every one of them passes. Figures are pure:
-// the same data give the same bytes.
+// charttest is the suite that all of them pass. Figures are pure: the same data
+// give the same bytes.
 package chart
 
 // Figure is one figure with its data.
@@ -12,12 +12,11 @@ type Figure interface {
 	Doc() Doc
 	// Title names the figure in one line.
 	Title() string
-	// Desc says in words what is to be seen, for those who cannot see it.
+	// Desc describes the figure in words, for those who cannot see it.
 	Desc() string
-	// Draw returns one <svg> element of the given width in user units
-	// (MinWidth at least; less is widened), one unit being meant as one CSS
-	// pixel. Every id in it begins with id, which holds [a-z0-9-] only.
-	// Everything in it is escaped.
+	// Draw returns one <svg> element of the given width, at least MinWidth, in
+	// user units of one CSS pixel. Every id in it begins with id, which holds
+	// [a-z0-9-] only. Everything in it is escaped.
 	Draw(id string, width float64) string
 	// Table holds the numbers of the figure.
 	Table() Table
@@ -34,7 +33,7 @@ type Doc struct {
 type Table struct {
 	Head []string
 	Rows [][]string // each as long as Head
-	// Note says what the table leaves out, and where that is; "" if nothing.
+	// Note says what the table omits, and where to find it; "" if nothing.
 	Note string
 }
 
@@ -46,8 +45,8 @@ const (
 	MinWidth = 280.0
 )
 
-// Mark is the look of a bar or an interval: one colour and one pattern each,
-// so that neither is needed to tell them apart.
+// Mark is the look of a bar or an interval: each has a color and a pattern, so
+// that either suffices to tell them apart.
 type Mark string
 
 // The marks. Their names are CSS classes (mark-…) and parts of pattern ids.

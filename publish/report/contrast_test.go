@@ -19,7 +19,7 @@ func TestContrast(t *testing.T) {
 		printed[k] = v
 	}
 	printed["paper"] = "#fff"
-	for scheme, colours := range map[string]map[string]string{"light": light, "dark": dark, "print": printed} {
+	for scheme, colors := range map[string]map[string]string{"light": light, "dark": dark, "print": printed} {
 		for _, x := range []struct {
 			least      float64
 			ink, paper string
@@ -34,7 +34,7 @@ func TestContrast(t *testing.T) {
 			{3, "same-text open-text soft", "paper"}, // the edges of pale bars
 		} {
 			for _, ink := range strings.Fields(x.ink) {
-				if got := contrast(t, colours, ink, x.paper); got < x.least {
+				if got := contrast(t, colors, ink, x.paper); got < x.least {
 					t.Errorf("%s: --%s on --%s has %.2f to 1, want %v", scheme, ink, x.paper, got, x.least)
 				}
 			}
@@ -42,13 +42,13 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// palettes are the colours of the style sheet by name; the dark ones are over
+// palettes are the colors of the style sheet by name; the dark ones are over
 // the light ones.
 func palettes(t *testing.T) (light, dark map[string]string) {
 	t.Helper()
 	roots := regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllStringSubmatch(pageCSS, -1)
 	if len(roots) < 3 || strings.Index(pageCSS, "screen and (prefers-color-scheme: dark)") > strings.Index(pageCSS, roots[1][0]) {
-		t.Fatal("the style sheet has no light, dark and printed colours in this order")
+		t.Fatal("the style sheet has no light, dark and printed colors in this order")
 	}
 	light, dark = map[string]string{}, map[string]string{}
 	for i, root := range roots[:2] {
@@ -62,21 +62,21 @@ func palettes(t *testing.T) (light, dark map[string]string) {
 	return light, dark
 }
 
-// contrast is the ratio of two colours' luminances, as WCAG 2.2 defines it.
-func contrast(t *testing.T, colours map[string]string, a, b string) float64 {
+// contrast is the ratio of two colors' luminances, as WCAG 2.2 defines it.
+func contrast(t *testing.T, colors map[string]string, a, b string) float64 {
 	t.Helper()
-	x, y := luminance(t, colours[a]), luminance(t, colours[b])
+	x, y := luminance(t, colors[a]), luminance(t, colors[b])
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-func luminance(t *testing.T, colour string) float64 {
+func luminance(t *testing.T, color string) float64 {
 	t.Helper()
-	digits := strings.TrimPrefix(colour, "#")
+	digits := strings.TrimPrefix(color, "#")
 	if len(digits) == 3 {
 		digits = fmt.Sprintf("%c%c%c%c%c%c", digits[0], digits[0], digits[1], digits[1], digits[2], digits[2])
 	}
 	if len(digits) != 6 {
-		t.Fatalf("%q is not a colour", colour)
+		t.Fatalf("%q is not a color", color)
 	}
 	sum := 0.0
 	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {

@@ -16,10 +16,10 @@ import (
 
 // TextOption is how the answer is written for a terminal.
 type TextOption struct {
-	Width  int    // columns; 80 if less than 40
-	Colour bool   // ANSI colours; words and signs say the same without
-	ASCII  bool   // plain characters only, for terminals without UTF-8
-	Page   string // where the page is; "" leaves it out
+	Width int    // columns; 80 if less than 40
+	Color bool   // ANSI colors; words and signs say the same without
+	ASCII bool   // plain characters only, for terminals without UTF-8
+	Page  string // where the page is; "" leaves it out
 }
 
 // Text writes the answer of a run for a terminal: first the twin's alarm, then
@@ -163,12 +163,12 @@ func tallied(ss []sentence) string {
 	return strings.Join(out, ", ")
 }
 
-// colours repeat what words and signs say.
-var colours = map[chart.Mark]string{
+// colors repeat what words and signs say.
+var colors = map[chart.Mark]string{
 	chart.Better: "34", chart.Worse: "33", chart.Same: "32", chart.Open: "2", chart.Plain: "2"}
 
 func (t *textWriter) paint(code, s string) {
-	if t.Colour {
+	if t.Color {
 		s = "\x1b[" + code + "m" + s + "\x1b[0m"
 	}
 	t.out.WriteString(s)
@@ -180,7 +180,7 @@ func (t *textWriter) sentence(s sentence) {
 	if t.ASCII {
 		sign = ascii(sign)
 	}
-	t.paint(colours[s.Mark], sign)
+	t.paint(colors[s.Mark], sign)
 	t.wrapped("    ", s.String())
 }
 
@@ -275,7 +275,7 @@ func (t *textWriter) bars(g group) {
 	t.paint("2", strings.Repeat(" ", name+6)+left+strings.Repeat(" ", gap)+right+"\n")
 	for i, r := range rows {
 		fmt.Fprintf(&t.out, "    %s  ", pad(r.Label, name))
-		t.paint(colours[r.Mark], t.bar(axis, r, room))
+		t.paint(colors[r.Mark], t.bar(axis, r, room))
 		fmt.Fprintf(&t.out, "  %s%s\n", strings.Repeat(" ", value-utf8.RuneCountInString(texts[i])), texts[i])
 	}
 }

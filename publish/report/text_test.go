@@ -41,8 +41,8 @@ func TestText(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	if strings.Contains(out, "\x1b") || !strings.Contains(text(t, r, TextOption{Colour: true}), "\x1b[33m") {
-		t.Error("colour where none was asked for, or the reverse")
+	if strings.Contains(out, "\x1b") || !strings.Contains(text(t, r, TextOption{Color: true}), "\x1b[33m") {
+		t.Error("color where none was asked for, or the reverse")
 	}
 	for _, c := range text(t, r, TextOption{ASCII: true, Width: 100}) {
 		if c > 126 {

@@ -10,6 +10,6 @@ import (
 // for none.
 func PrintAnswer(s *cli.Streams, r analysis.Results, page string) error {
 	return report.Text(s.Out, r, report.TextOption{
-		Width: s.TextWidth(), Colour: s.Style(s.Out).Colored, ASCII: s.ASCII(), Page: page,
+		Width: s.TextWidth(), Color: s.Style(s.Out).Colored, ASCII: s.ASCII(), Page: page,
 	})
 }

@@ -20,7 +20,7 @@ func TestListIsComplete(t *testing.T) {
 	}
 	for _, d := range Docs() {
 		listed = append(listed, d.Name)
-		if d.Summary == "" || d.Read == "" {
+		if d.Title == "" || d.Read == "" {
 			t.Errorf("%s does not say what it is and how to read it", d.Name)
 		}
 	}

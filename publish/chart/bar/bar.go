@@ -14,7 +14,6 @@ type Row struct {
 	Label         string
 	Baseline      bool
 	Value, Lo, Hi *float64
-	Note          string // shown instead of a value that is not known
 }
 
 // Figure is one metric of one cell.
@@ -45,9 +44,6 @@ func (f Figure) Desc() string {
 
 func (f Figure) value(r Row) string {
 	if r.Value == nil {
-		if r.Note != "" {
-			return r.Note
-		}
 		return "unavailable"
 	}
 	return unit.Format(*r.Value, f.Unit)

@@ -13,7 +13,7 @@ func TestFigures(t *testing.T) {
 	for name, rows := range map[string][]Row{
 		"none": nil,
 		"some": {{Label: "host", Baseline: true, Value: p(1e-6), Lo: p(0.9e-6), Hi: p(1.1e-6)}, {Label: "vm", Value: p(2e-5)},
-			{Label: "energy", Note: "unavailable: no meter"}},
+			{Label: "energy"}},
 		"below zero": {{Label: "a", Value: p(-3), Lo: p(-4), Hi: p(2)}},
 		"zero":       {{Label: "a", Value: p(0)}},
 		"wild":       {{Label: charttest.Hostile, Value: p(math.NaN())}, {Label: "b", Value: p(math.MaxFloat64), Lo: p(-math.MaxFloat64), Hi: p(1)}},
