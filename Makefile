@@ -77,6 +77,7 @@ gvisor:
 	CGO_ENABLED=0 GOFLAGS= GOTOOLCHAIN=$(GVISOR_GO) GOBIN=$(BAKEOFF_CACHE)/bin $(GO) install -trimpath -ldflags '-s -w -X gvisor.dev/gvisor/runsc/version.version=$(GVISOR)' gvisor.dev/gvisor/runsc@$(GVISOR)
 
 docs:
+	$(GO) test ./lab/manifest -run TestDriversAreWritten -count=1 -update
 	$(GO) run ./cmd/bakeoff docs docs/reference
 
 install: build

@@ -65,3 +65,24 @@ func TestWingsImportDownwards(t *testing.T) {
 		}
 	}
 }
+
+// readers read, judge and publish run folders. They are built without what
+// makes environments, reaches machines or runs on them: a run folder can be
+// read on any machine.
+var readers = []string{"./judge/...", "./publish/...", "./lab/store", "./lab/plan", "./lab/manifest", "./lab/evidence",
+	"./measure/workload/all", "./cmd/bakeoff/reading"}
+
+func TestReadersNeedNoMachine(t *testing.T) {
+	out, err := exec.Command("go", append([]string{"list", "-deps"}, readers...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.FieldsSeq(string(out)) {
+		name, _ := strings.CutPrefix(pkg, "bakeoff/")
+		for _, machine := range []string{"provision/", "reach/conn", "reach/agent", "reach/system", "measure/execution"} {
+			if strings.HasPrefix(name, machine) {
+				t.Errorf("%s is linked into %s", name, strings.Join(readers, " "))
+			}
+		}
+	}
+}

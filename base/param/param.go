@@ -221,6 +221,15 @@ func (v Values) List(name string) []string {
 	return strings.Split(v[name], "\n")
 }
 
+// Match tells whether one of the patterns holds: NAME=VALUE for a value that is
+// set so, or * for any values.
+func (v Values) Match(patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		name, value, _ := strings.Cut(p, "=")
+		return p == "*" || name != "" && v[name] == value
+	})
+}
+
 // Args returns the values as NAME=VALUE in order of their names, for an
 // argument vector.
 func (v Values) Args() []string {

@@ -112,9 +112,9 @@ func read(run *store.Run) (rows []*row, err error) {
 	return rows, nil
 }
 
-func find(name string) workload.Workload {
-	list := all.Workloads()
-	i := slices.IndexFunc(list, func(w workload.Workload) bool { return w.Doc().Name == name })
+func find(name string) workload.Parser {
+	list := all.Parsers()
+	i := slices.IndexFunc(list, func(w workload.Parser) bool { return w.Doc().Name == name })
 	if i < 0 {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (r *row) spent(d probe.Counters) {
 
 // twice parses a trial with everything its host counted, and without the
 // nanoseconds.
-func twice(run *store.Run, l store.Line, w workload.Workload, cell plan.Cell) (fine, ticks []sample.Value, err error) {
+func twice(run *store.Run, l store.Line, w workload.Parser, cell plan.Cell) (fine, ticks []sample.Value, err error) {
 	raw := workload.Raw{}
 	for _, f := range l.Raw {
 		if raw[path.Base(f.Name)], err = run.ReadRaw(f); err != nil {

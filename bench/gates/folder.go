@@ -34,12 +34,12 @@ func (s study) folder(dir string) error {
 	}
 	var rows [][]string
 	for _, c := range p.Cells {
-		i := slices.IndexFunc(all.Workloads(), func(w workload.Workload) bool { return w.Doc().Name == c.Workload })
+		i := slices.IndexFunc(all.Parsers(), func(w workload.Parser) bool { return w.Doc().Name == c.Workload })
 		if i < 0 {
 			return fmt.Errorf("unknown workload %q", c.Workload)
 		}
 		t := tally{all: map[string]int{}, generator: map[string]int{}}
-		if err := t.count(run, all.Workloads()[i], c, lines); err != nil {
+		if err := t.count(run, all.Parsers()[i], c, lines); err != nil {
 			return err
 		}
 		rows = append(rows, []string{c.Name, c.Workload, fmt.Sprint(t.trials), t.shares(t.all, t.trials),
@@ -56,7 +56,7 @@ type tally struct {
 	all, generator    map[string]int
 }
 
-func (t *tally) count(run *store.Run, w workload.Workload, c plan.Cell, lines []store.Line) error {
+func (t *tally) count(run *store.Run, w workload.Parser, c plan.Cell, lines []store.Line) error {
 	for _, l := range lines {
 		if l.Type != store.LineTrial || l.Cell != c.Name || l.Status != store.OK {
 			continue

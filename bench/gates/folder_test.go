@@ -30,7 +30,7 @@ design: {blocks: 1, mirror: false}
 // The trials of a run that fail are counted, and separately those that fail by the
 // generator's host alone.
 func TestFolder(t *testing.T) {
-	cat := runner.CatalogueOf(driverall.Drivers(), all.Workloads())
+	cat := runner.CatalogueOf(driverall.Drivers(), all.Parsers())
 	lab, err := manifest.Parse("bakeoff.yaml", []byte(labText), cat, "")
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/measure/workload"
-	"bakeoff/measure/workload/all"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/execution/all"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
@@ -45,12 +45,12 @@ func (s study) undisturbed(n int) error {
 	}
 	defer os.RemoveAll(dir)
 	var rows [][]string
-	for _, w := range all.Workloads() {
+	for _, w := range all.Runners() {
 		if !slices.Contains([]string{"contextswitch", "cpu", "crypto", "files", "memory", "spawn", "switch", "syscall"},
 			w.Doc().Name) {
 			continue
 		}
-		target := workload.Target{State: map[string]string{}, Subject: machine{info: driver.Info{
+		target := execution.Target{State: map[string]string{}, Subject: machine{info: driver.Info{
 			Agent: self, Scratch: filepath.Join(dir, "scratch"),
 			Volumes: map[string]string{"/data": filepath.Join(dir, "data")}}}}
 		for _, sub := range []string{"scratch", "data"} {
@@ -85,7 +85,7 @@ func (s study) undisturbed(n int) error {
 }
 
 // trial runs one trial as the runner does, and returns the gates that it fails.
-func trial(w workload.Workload, target workload.Target) ([]string, error) {
+func trial(w execution.Runner, target execution.Target) ([]string, error) {
 	p := param.Defaults(w.Doc().Params)
 	p["time"] = "300ms"
 	if w.Doc().Name == "files" {

@@ -42,7 +42,7 @@ import (
 	"os/signal"
 	"time"
 
-	"bakeoff/measure/workload/http"
+	http "bakeoff/measure/workload/http/runner"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/loop"
 )

@@ -17,11 +17,12 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/judge/stats"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/tool/fio"
 	"bakeoff/measure/tool/sysbench"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/cpu"
-	"bakeoff/measure/workload/external"
+	external "bakeoff/measure/workload/external/runner"
 	"bakeoff/measure/workload/files"
 	"bakeoff/measure/workload/memory"
 	"bakeoff/reach/wire"
@@ -29,7 +30,7 @@ import (
 
 // side is one of two sides that do the same work.
 type side struct {
-	workload workload.Workload
+	workload execution.Runner
 	params   param.Values
 	metric   string
 	blob     string // raw output with its CPU time: a wire.Result or a wire.ExecResult
@@ -56,7 +57,7 @@ func comparisons(length time.Duration) []comparison {
 			fsync, count = "each", "1"
 		}
 		return comparison{name: name, program: "fio", unit: 1, why: why, shared: fsync == "none", sides: [2]side{
-			{files.New(), param.Values{"op": op, "block": block, "size": size, "fsync": fsync, "time": text}, "throughput",
+			{execution.Native(files.New()), param.Values{"op": op, "block": block, "size": size, "fsync": fsync, "time": text}, "throughput",
 				workload.Work},
 			{external.New(fio.New()), param.Values{"pattern": pattern, "block": block, "size": size, "invalidate": "false",
 				"end-fsync": "false",
@@ -90,7 +91,7 @@ func comparisons(length time.Duration) []comparison {
 				"the root once and compares integers. sysbench does not use its count; the native loop compares its count " +
 				"with a sieve.",
 			sides: [2]side{
-				{cpu.New(), param.Values{"max": "20000", "time": text}, "throughput", workload.Work},
+				{execution.Native(cpu.New()), param.Values{"max": "20000", "time": text}, "throughput", workload.Work},
 				{external.New(sysbench.New()), param.Values{"test": "cpu", "max-prime": "20000", "time": text}, "throughput",
 					programBlob}}},
 		{name: "writing memory, 1 MiB blocks", program: "sysbench", unit: 1 << 20,
@@ -98,7 +99,7 @@ func comparisons(length time.Duration) []comparison {
 				"its distance to the end of the block, in four instructions in addition to the store (in Debian's build of " +
 				"1.0.20); the native loop stores one value, a different one in each pass, and does nothing else.",
 			sides: [2]side{
-				{memory.New(), param.Values{"op": "write", "block": "1MiB", "time": text}, "throughput", workload.Work},
+				{execution.Native(memory.New()), param.Values{"op": "write", "block": "1MiB", "time": text}, "throughput", workload.Work},
 				{external.New(sysbench.New()), param.Values{"test": "memory", "operation": "write", "block": "1MiB",
 					"time": text}, "bandwidth", programBlob}}},
 	}
@@ -134,7 +135,7 @@ const mostAgain = 4
 func (c comparison) measure(ctx context.Context, here *machine, pairs int) (measured, error) {
 	var m measured
 	r := rand.New(rand.NewPCG(1, uint64(len(c.name))))
-	var targets [2]workload.Target
+	var targets [2]execution.Target
 	for i, s := range c.sides {
 		all := param.Defaults(s.workload.Doc().Params)
 		for k, v := range s.params {
@@ -143,7 +144,7 @@ func (c comparison) measure(ctx context.Context, here *machine, pairs int) (meas
 			}
 		}
 		c.sides[i].params = all
-		targets[i] = workload.Target{Subject: here, State: map[string]string{}}
+		targets[i] = execution.Target{Subject: here, State: map[string]string{}}
 		if err := s.workload.Prepare(ctx, targets[i], all); err != nil {
 			return m, err
 		}
@@ -208,7 +209,7 @@ func share(dir string) (program string, err error) {
 }
 
 // once runs one trial.
-func (s side) once(ctx context.Context, t workload.Target) (trial, error) {
+func (s side) once(ctx context.Context, t execution.Target) (trial, error) {
 	if err := s.workload.Reset(ctx, t, s.params); err != nil {
 		return trial{}, err
 	}

@@ -58,7 +58,7 @@ func TestDocsStatusNames(t *testing.T) {
 	for _, d := range driverall.Drivers() {
 		named("driver", d.Doc().Name)
 	}
-	for _, w := range workloadall.Workloads() {
+	for _, w := range workloadall.Parsers() {
 		if name := w.Doc().Name; name != "calibrate" { // the command calibrate has its own
 			named("workload or tool", name)
 		}

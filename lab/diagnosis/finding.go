@@ -241,7 +241,7 @@ func missingThere(ctx context.Context, host conn.Conn, by trial.Installer) (out 
 // WorkloadDocs describes every workload, in order of their names.
 func WorkloadDocs() []workload.Doc {
 	docs := []workload.Doc{}
-	for _, w := range workloadall.Workloads() {
+	for _, w := range workloadall.Parsers() {
 		docs = append(docs, w.Doc())
 	}
 	slices.SortFunc(docs, func(x, y workload.Doc) int { return cmp.Compare(x.Name, y.Name) })

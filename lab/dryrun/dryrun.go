@@ -174,7 +174,7 @@ func costs(p *plan.Plan, noise plan.Noise) plan.Costs {
 		c.Create[d.Doc().Name] = createTime(d.Doc())
 	}
 	for _, cell := range p.Cells {
-		for _, w := range workloadall.Workloads() {
+		for _, w := range workloadall.Parsers() {
 			if doc := w.Doc(); doc.Name == cell.Workload && doc.Time != nil {
 				c.Trial[cell.Name], c.Fresh[cell.Name] = doc.Time(cell.Params), doc.State == "fresh"
 			}

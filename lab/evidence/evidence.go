@@ -29,14 +29,14 @@ import (
 // its place; raw files must have the hashes in the journal and be readable by
 // their parsers. Otherwise the error is of kind fault.Invalid, and Verify
 // tells more. A workload that is not in workloads is fault.Unsupported.
-func Load(run *store.Run, workloads []workload.Workload) (analysis.Data, error) {
+func Load(run *store.Run, workloads []workload.Parser) (analysis.Data, error) {
 	return NewReader(run, workloads).Load()
 }
 
 // Reader reads a run that grows: what it has parsed it does not parse again.
 type Reader struct {
 	run       *store.Run
-	workloads []workload.Workload
+	workloads []workload.Parser
 	seen      map[place]analysis.Observation // of blocks that count
 	programs  programs
 	// unverified lets bytes pass that are not the journal's: Verify has
@@ -48,7 +48,7 @@ type Reader struct {
 type place struct{ block, position int }
 
 // NewReader returns a Reader of run.
-func NewReader(run *store.Run, workloads []workload.Workload) *Reader {
+func NewReader(run *store.Run, workloads []workload.Parser) *Reader {
 	return &Reader{run: run, workloads: workloads, seen: map[place]analysis.Observation{}, programs: programs{}}
 }
 
@@ -216,8 +216,8 @@ func (s *story) missing(observations []analysis.Observation) []analysis.Missing 
 }
 
 // find returns the workload called name.
-func (r *Reader) find(name string) (workload.Workload, error) {
-	i := slices.IndexFunc(r.workloads, func(w workload.Workload) bool { return w.Doc().Name == name })
+func (r *Reader) find(name string) (workload.Parser, error) {
+	i := slices.IndexFunc(r.workloads, func(w workload.Parser) bool { return w.Doc().Name == name })
 	if i < 0 {
 		return nil, fault.New(fault.Unsupported, "evidence: this program does not have the workload %q", name)
 	}

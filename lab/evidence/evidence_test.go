@@ -217,7 +217,7 @@ func TestLoadRefusesWhatIsNotAsPlanned(t *testing.T) {
 func TestReaderParsesATrialOnce(t *testing.T) {
 	r := record(t)
 	parsed := 0
-	reader := NewReader(r.run, []workload.Workload{fixture{version: 1, factor: 1, parsed: &parsed}})
+	reader := NewReader(r.run, []workload.Parser{fixture{version: 1, factor: 1, parsed: &parsed}})
 	for i := range 3 {
 		r.block(i)
 		d, err := reader.Load()

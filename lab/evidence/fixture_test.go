@@ -2,7 +2,6 @@ package evidence
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -27,7 +26,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// fixture is a workload whose raw output is an wire.Result with one value.
+// fixture is a workload whose raw output is a wire.Result with one value.
 type fixture struct {
 	version int
 	factor  float64 // what a changed parser multiplies by
@@ -38,11 +37,6 @@ func (f fixture) Doc() workload.Doc {
 	return workload.Doc{Name: "fixture", Parser: f.version, State: "fresh", Cache: "warm",
 		Metrics: []sample.Metric{{Name: "speed", Unit: "1/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "how fast"}},
 		Params:  []param.Spec{{Name: "time", Kind: param.Duration, Default: "1s"}}}
-}
-func (fixture) Prepare(context.Context, workload.Target, param.Values) error { return nil }
-func (fixture) Reset(context.Context, workload.Target, param.Values) error   { return nil }
-func (fixture) Run(context.Context, workload.Target, param.Values) (workload.Raw, error) {
-	return nil, fault.New(fault.Unsupported, "a fixture is not run")
 }
 func (f fixture) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) {
 	if f.parsed != nil {
@@ -61,7 +55,7 @@ func (f fixture) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error)
 	return r.Values, nil
 }
 
-var today = []workload.Workload{fixture{version: 1, factor: 1}}
+var today = []workload.Parser{fixture{version: 1, factor: 1}}
 
 func catalogue() manifest.Catalogue {
 	d := fixture{}.Doc()
@@ -212,7 +206,7 @@ func (r *recorder) replace(name, old, new string) {
 	r.edit(name, func(b []byte) []byte { return bytes.Replace(b, []byte(old), []byte(new), 1) })
 }
 
-func (r *recorder) verify(workloads []workload.Workload) Report {
+func (r *recorder) verify(workloads []workload.Parser) Report {
 	r.t.Helper()
 	cat := catalogue()
 	report, err := Verify(r.run, workloads, &cat)

@@ -29,9 +29,9 @@ type Trial struct {
 	Line store.Line
 	Work *wire.Result // nil where the trial left none
 	// Path is what the way to the environment can carry, nil where it was not
-	// measured. Claim is what a program of others says of its own time.
-	Path  *workload.Path
-	Claim *workload.Claim
+	// measured. Reported is the time that a program of others reports.
+	Path     *workload.Path
+	Reported *workload.ReportedTime
 	// Backing is that of the declared volume that the cell works in, "" where
 	// there is none.
 	Backing string

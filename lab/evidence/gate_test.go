@@ -35,8 +35,8 @@ func good() Trial {
 			Values:   []sample.Value{{Metric: "latency-p50", Value: 2e-3}, {Metric: "latency-p99", Value: 5e-3}},
 			Counters: &wire.Span{After: probe.Counters{AtNS: 95e7}}, Generator: &wire.Generator{Utilisation: .8, LatenessP50: f(2e-5), LatenessP99: f(1e-4)},
 			Windows: []float64{10, 11, 10, 9, 10, 10, 11, 10, 10, 9, 10, 11, 10, 10, 9, 10}},
-		Path:  &workload.Path{PerSecond: 20000, BytesPerSecond: 8e7, Workers: 1},
-		Claim: &workload.Claim{Seconds: 3, Elapsed: 3.1, CPUSeconds: 3},
+		Path:     &workload.Path{PerSecond: 20000, BytesPerSecond: 8e7, Workers: 1},
+		Reported: &workload.ReportedTime{Seconds: 3, Elapsed: 3.1, CPUSeconds: 3},
 	}
 }
 
@@ -66,7 +66,7 @@ func TestGates(t *testing.T) {
 			t.Work.Counters.Before.WallNS, t.Work.Counters.After.WallNS = ns(0), ns(60.95e9)
 		}},
 		{"CPU time for time", "cpu-time", "it claims 1.48 s, 3.02 s passed, and 1.50 s", func(t *Trial) {
-			t.Claim = &workload.Claim{Seconds: 1.48, Elapsed: 3.02, CPUSeconds: 1.5}
+			t.Reported = &workload.ReportedTime{Seconds: 1.48, Elapsed: 3.02, CPUSeconds: 1.5}
 		}},
 		{"reads from memory", "disk", "3.0 MiB were read past memory, and the host's disks moved 0.5 MiB", func(t *Trial) { *t.Line.After.ReadBytes = 1 << 19 }},
 		{"writes to memory", "disk", "3.0 MiB were written past memory", func(t *Trial) { *t.Line.After.WriteBytes = 0 }},
@@ -110,7 +110,7 @@ func TestGates(t *testing.T) {
 	for name, change := range map[string]func(*Trial){
 		"a full path and a busy server":        func(t *Trial) { t.Path.PerSecond = 10100; t.Line.After.CPU.User += .09; t.Line.After.CPU.Idle -= .09 },
 		"memory that was declared":             func(t *Trial) { *t.Line.After.WriteBytes = 0; t.Backing = "tmpfs" },
-		"a short honest claim":                 func(t *Trial) { t.Claim.Seconds, t.Claim.CPUSeconds = 1, .2 },
+		"a short honest claim":                 func(t *Trial) { t.Reported.Seconds, t.Reported.CPUSeconds = 1, .2 },
 		"a closed loop":                        func(t *Trial) { t.Work.Generator.LatenessP50, t.Work.Generator.LatenessP99 = nil, nil },
 		"a generator's host that says nothing": func(t *Trial) { t.Line.GeneratorBefore, t.Line.GeneratorAfter = &probe.Counters{}, &probe.Counters{} },
 		"a little steal from the generator":    func(t *Trial) { t.Line.GeneratorAfter.CPU.Steal = .05 },

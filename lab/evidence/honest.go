@@ -3,15 +3,13 @@ package evidence
 import (
 	"fmt"
 	"math"
-
-	"bakeoff/provision/volume"
 )
 
 // cpuTimeGate is for programs of others that divide by their own CPU time: the
 // more they are kept waiting the faster they seem. Such a program says that it
 // took less time than passed, and it is its CPU time that it says.
 func cpuTimeGate(t Trial) string {
-	c := t.Claim
+	c := t.Reported
 	if c == nil || !(c.Seconds > 0) || !(c.CPUSeconds > 0) || !(c.Seconds < claimShare*c.Elapsed) {
 		return ""
 	}
@@ -21,13 +19,16 @@ func cpuTimeGate(t Trial) string {
 	return fmt.Sprintf("it claims %.2f s, %.2f s passed, and %.2f s is the CPU time that it got", c.Seconds, c.Elapsed, c.CPUSeconds)
 }
 
+// inMemory is the backing of a volume without a disk: volume.Tmpfs.
+const inMemory = "tmpfs"
+
 // diskGate holds what a workload forced to the disk against what the host's
 // disks moved meanwhile, for all who use them. A volume that was declared to
 // be memory is no disk. It passes where the host counts no disk, and does not
 // see what lies on another machine.
 func diskGate(t Trial) string {
 	b, a, ok := bracket(t)
-	if !ok || t.Work == nil || t.Work.Forced == nil || t.Backing == volume.Tmpfs {
+	if !ok || t.Work == nil || t.Work.Forced == nil || t.Backing == inMemory {
 		return ""
 	}
 	for _, way := range []struct {

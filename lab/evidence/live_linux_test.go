@@ -17,7 +17,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/measure/workload"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/cpu"
 	"bakeoff/measure/workload/files"
 	"bakeoff/measure/workload/workloadtest"
@@ -48,7 +48,7 @@ func real(t *testing.T) {
 }
 
 // measured runs one trial as the runner does and returns what the gates see.
-func measured(t *testing.T, w workload.Workload, target workload.Target, set param.Values, scope func() probe.Scope) evidence.Trial {
+func measured(t *testing.T, w execution.Runner, target execution.Target, set param.Values, scope func() probe.Scope) evidence.Trial {
 	t.Helper()
 	p := param.Defaults(w.Doc().Params)
 	for name, text := range set {
@@ -102,7 +102,7 @@ func eventually(t *testing.T, gate, reason string, trial func() evidence.Trial) 
 }
 
 // on is this machine as an environment with a volume at dir.
-func on(t *testing.T, dir string) workload.Target {
+func on(t *testing.T, dir string) execution.Target {
 	target := workloadtest.Local(t)
 	target.Subject.(*workloadtest.Instance).Information.Volumes = map[string]string{"/data": dir}
 	return target
@@ -126,9 +126,9 @@ func TestADiskThatIsMemory(t *testing.T) {
 	memory := t.TempDir()
 	mount(t, memory, "-t", "tmpfs", "-o", "size=64m", "none")
 	eventually(t, "disk", "MiB were written past memory, and the host's disks moved", func() evidence.Trial {
-		return measured(t, files.New(), on(t, memory), set, nil)
+		return measured(t, execution.Native(files.New()), on(t, memory), set, nil)
 	})
-	trial := measured(t, files.New(), on(t, memory), set, nil)
+	trial := measured(t, execution.Native(files.New()), on(t, memory), set, nil)
 	trial.Backing = "tmpfs"
 	if why := failed(trial)["disk"]; why != "" {
 		t.Errorf("memory by its name: %s", why)
@@ -138,7 +138,7 @@ func TestADiskThatIsMemory(t *testing.T) {
 	if err := unix.Statfs(disk, &st); err != nil || st.Type == tmpfsMagic {
 		t.Skip("needs a temporary directory on a disk: set TMPDIR")
 	}
-	trial = measured(t, files.New(), on(t, disk), set, nil)
+	trial = measured(t, execution.Native(files.New()), on(t, disk), set, nil)
 	if why := failed(trial)["disk"]; why != "" || trial.Work.Forced == nil || trial.Work.Forced.WriteBytes < 32<<20 {
 		t.Errorf("a disk: %s (forced %+v)", why, trial.Work.Forced)
 	}
@@ -162,7 +162,7 @@ func TestACacheBelowTheCache(t *testing.T) {
 	}
 	mount(t, at, "-o", "loop", file)
 	eventually(t, "disk", "MiB were read past memory, and the host's disks moved", func() evidence.Trial {
-		trial := measured(t, files.New(), on(t, at), param.Values{"op": "seq-read", "cache": "cold", "size": "64MiB", "block": "1MiB", "time": "5s"}, nil)
+		trial := measured(t, execution.Native(files.New()), on(t, at), param.Values{"op": "seq-read", "cache": "cold", "size": "64MiB", "block": "1MiB", "time": "5s"}, nil)
 		if trial.Work == nil {
 			t.Fatalf("the trial failed: %s", trial.Line.Reason)
 		}
@@ -175,7 +175,7 @@ func TestAFullDisk(t *testing.T) {
 	real(t)
 	dir := t.TempDir()
 	mount(t, dir, "-t", "tmpfs", "-o", "size=1m", "none")
-	trial := measured(t, files.New(), on(t, dir), param.Values{"op": "create-stat-delete", "block": "64KiB", "time": "100ms"}, nil)
+	trial := measured(t, execution.Native(files.New()), on(t, dir), param.Values{"op": "create-stat-delete", "block": "64KiB", "time": "100ms"}, nil)
 	if got := failed(trial); !strings.Contains(got["disk-full"], "1 operations found no space") || trial.Line.Status != store.Subject || got["answer"] != "" {
 		t.Errorf("%q: gates %v", trial.Line.Reason, got)
 	}
@@ -245,7 +245,7 @@ func (q *quota) used(t *testing.T) bool {
 }
 
 // inside is a target whose programs start in the group.
-func (q *quota) inside(t *testing.T) workload.Target {
+func (q *quota) inside(t *testing.T) execution.Target {
 	target := workloadtest.Local(t)
 	info := target.Subject.Info()
 	target.Subject = &grouped{conn.Prefix(local.Conn{}, "sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(q.dir, q.tasks)), info}
@@ -268,7 +268,7 @@ func TestAQuotaHoldsItBack(t *testing.T) {
 	target := q.inside(t)
 	q.share(t, 20)
 	eventually(t, "throttled", "a quota held it back for ", func() evidence.Trial {
-		return measured(t, cpu.New(), target, param.Values{"time": "300ms"}, nil)
+		return measured(t, execution.Native(cpu.New()), target, param.Values{"time": "300ms"}, nil)
 	})
 	eventually(t, "trend", "the speed changed by −", func() evidence.Trial {
 		q.share(t, 100)
@@ -282,7 +282,7 @@ func TestAQuotaHoldsItBack(t *testing.T) {
 			q.share(t, 5)
 		}()
 		defer func() { <-begun }()
-		return measured(t, cpu.New(), target, param.Values{"time": "3s"}, nil)
+		return measured(t, execution.Native(cpu.New()), target, param.Values{"time": "3s"}, nil)
 	})
 }
 

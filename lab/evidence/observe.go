@@ -76,7 +76,7 @@ func (r *Reader) raw(line store.Line) (workload.Raw, error) {
 }
 
 // gates returns the gates that a trial failed, by name, with the reason.
-func gates(w workload.Workload, backing string, cell plan.Cell, line store.Line, raw workload.Raw) map[string]string {
+func gates(w workload.Parser, backing string, cell plan.Cell, line store.Line, raw workload.Raw) map[string]string {
 	t := TrialOf(w, cell, line, raw)
 	t.Backing = backing
 	var out map[string]string
@@ -93,13 +93,13 @@ func gates(w workload.Workload, backing string, cell plan.Cell, line store.Line,
 
 // work is what a trial says of itself: the result of a native loop, or what a
 // workload reads out of another program's output; nil where there is none.
-func work(w workload.Workload, cell plan.Cell, raw workload.Raw) *wire.Result {
+func work(w workload.Parser, cell plan.Cell, raw workload.Raw) *wire.Result {
 	var res wire.Result
 	if b, ok := raw[workload.Work]; ok && json.Unmarshal(b, &res) == nil {
 		return &res
 	}
-	if witness, ok := w.(workload.Witness); ok {
-		if t, ok := witness.Testify(raw, cell.Params); ok {
+	if diagnoser, ok := w.(workload.Diagnoser); ok {
+		if t, ok := diagnoser.Diagnose(raw, cell.Params); ok {
 			// Another program's answer is not verified, and is not refuted.
 			return &wire.Result{Errors: t.Errors, Generator: t.Generator, Check: wire.Check{Verified: true}}
 		}
@@ -109,22 +109,22 @@ func work(w workload.Workload, cell plan.Cell, raw workload.Raw) *wire.Result {
 
 // TrialOf is what gates see of a trial of w with this raw output. What cannot
 // be read is not there: Parse judges it.
-func TrialOf(w workload.Workload, cell plan.Cell, line store.Line, raw workload.Raw) Trial {
+func TrialOf(w workload.Parser, cell plan.Cell, line store.Line, raw workload.Raw) Trial {
 	t := Trial{Cell: cell, Line: line, Work: work(w, cell, raw)}
 	var path workload.Path
 	if b, ok := raw[workload.PathBlob]; ok && json.Unmarshal(b, &path) == nil && path.Schema == workload.PathSchema {
 		t.Path = &path
 	}
-	if c, ok := w.(workload.Claimant); ok {
-		if claim, ok := c.ClaimOf(raw, cell.Params); ok {
-			t.Claim = &claim
+	if c, ok := w.(workload.TimeReporter); ok {
+		if reported, ok := c.ReportedTime(raw, cell.Params); ok {
+			t.Reported = &reported
 		}
 	}
 	return t
 }
 
 // backing is that of the volume in which a cell works, "" where there is none.
-func backing(p *plan.Plan, contender string, cell plan.Cell, w workload.Workload) string {
+func backing(p *plan.Plan, contender string, cell plan.Cell, w workload.Parser) string {
 	c, _ := p.Contender(contender)
 	for _, v := range c.Volumes {
 		if param := w.Doc().Volume; param != "" && v.Path == cell.Params.Text(param) {

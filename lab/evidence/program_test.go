@@ -42,22 +42,22 @@ func TestProgramsJoinTheFacts(t *testing.T) {
 	}
 }
 
-// testifying is a workload of another program.
-type testifying struct {
-	workload.Workload
-	says workload.Testimony
+// diagnosing is a workload of another program.
+type diagnosing struct {
+	workload.Parser
+	says workload.Diagnostics
 }
 
-func (w testifying) Testify(workload.Raw, param.Values) (workload.Testimony, bool) {
+func (w diagnosing) Diagnose(workload.Raw, param.Values) (workload.Diagnostics, bool) {
 	return w.says, w.says.Errors != nil || w.says.Generator != nil
 }
 
-func (testifying) Parse(workload.Raw, param.Values) ([]sample.Value, error) { return nil, nil }
+func (diagnosing) Parse(workload.Raw, param.Values) ([]sample.Value, error) { return nil, nil }
 
 // What another program's output says against its trial fails the same gates
 // as a native loop's.
-func TestWitnessFailsGates(t *testing.T) {
-	w := testifying{says: workload.Testimony{Errors: map[string]int64{"status": 3}, Generator: &wire.Generator{Utilisation: 1}}}
+func TestDiagnosticsFailGates(t *testing.T) {
+	w := diagnosing{says: workload.Diagnostics{Errors: map[string]int64{"status": 3}, Generator: &wire.Generator{Utilisation: 1}}}
 	failed := map[string]bool{}
 	for _, g := range Gates() {
 		if g.Failed(Trial{Work: work(w, plan.Cell{}, workload.Raw{})}) != "" {
@@ -67,7 +67,7 @@ func TestWitnessFailsGates(t *testing.T) {
 	if len(failed) != 2 || !failed["errors"] || !failed["ceiling"] {
 		t.Errorf("failed %v, want errors and ceiling", failed)
 	}
-	if work(testifying{}, plan.Cell{}, workload.Raw{}) != nil {
-		t.Error("a witness that cannot read its output said something")
+	if work(diagnosing{}, plan.Cell{}, workload.Raw{}) != nil {
+		t.Error("a diagnoser that cannot read its output said something")
 	}
 }

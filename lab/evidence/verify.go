@@ -85,7 +85,7 @@ func (r Report) OK() bool { return len(r.Findings) == 0 }
 type verifier struct {
 	Report
 	run       *store.Run
-	workloads []workload.Workload
+	workloads []workload.Parser
 	story     *story
 	tampered  map[place]bool     // trials whose raw output is not what it was
 	parsers   map[[2]string]bool // contender, cell: read by another version then
@@ -100,7 +100,7 @@ type verifier struct {
 // What does not hold is in the report. The error says that it could not be
 // told: files that cannot be read, a workload that this program lacks
 // (fault.Unsupported).
-func Verify(run *store.Run, workloads []workload.Workload, cat *manifest.Catalogue) (Report, error) {
+func Verify(run *store.Run, workloads []workload.Parser, cat *manifest.Catalogue) (Report, error) {
 	v := &verifier{
 		Report: Report{Schema: ReportSchema, Run: run.Base(), Findings: []Finding{}, Notes: []string{}},
 		run:    run, workloads: workloads, tampered: map[place]bool{}, parsers: map[[2]string]bool{},

@@ -283,11 +283,11 @@ func swapLines(i, j int) func([]byte) []byte {
 
 func TestVerifyKnowsAParserThatHasChanged(t *testing.T) {
 	r, _ := decided(t)
-	same := r.verify([]workload.Workload{fixture{version: 2, factor: 1}})
+	same := r.verify([]workload.Parser{fixture{version: 2, factor: 1}})
 	if !same.OK() || len(same.Notes) == 0 {
 		t.Errorf("a new parser with the same numbers: %s", findings(same))
 	}
-	mended := r.verify([]workload.Workload{fixture{version: 2, factor: 2}})
+	mended := r.verify([]workload.Parser{fixture{version: 2, factor: 2}})
 	if mended.OK() {
 		t.Fatal("twice the numbers, and it holds")
 	}
@@ -297,7 +297,7 @@ func TestVerifyKnowsAParserThatHasChanged(t *testing.T) {
 		}
 	}
 	// The same numbers without another version: then the results are wrong.
-	if wrong := r.verify([]workload.Workload{fixture{version: 1, factor: 2}}); wrong.Findings[0].Kind != Results {
+	if wrong := r.verify([]workload.Parser{fixture{version: 1, factor: 2}}); wrong.Findings[0].Kind != Results {
 		t.Errorf("%v", wrong.Findings[0])
 	}
 }

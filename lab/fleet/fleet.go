@@ -21,7 +21,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/trial"
-	workloadall "bakeoff/measure/workload/all"
+	executionall "bakeoff/measure/execution/all"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -157,7 +157,7 @@ func (f *Fleet) state(name string) string {
 // Site is what trial.Look reads before anything is made.
 func (f *Fleet) Site(drivers []driver.Driver) trial.Site {
 	_, cache := f.controller.Dirs()
-	return trial.Site{Drivers: drivers, Workloads: workloadall.Workloads(), Way: f.Conn, Size: f.size, State: f.state,
+	return trial.Site{Drivers: drivers, Workloads: executionall.Runners(), Way: f.Conn, Size: f.size, State: f.state,
 		Cache: cache}
 }
 

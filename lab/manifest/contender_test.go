@@ -14,7 +14,7 @@ func TestImagesThatAreFolders(t *testing.T) {
 	cat := catalogue()
 	cat.Drivers = append(cat.Drivers, DriverEntry{Name: "jail", Image: true, Folder: true,
 		Options: []param.Spec{{Name: "root", Kind: param.Text, Default: "copy", Enum: []string{"copy", "zfs"}}},
-		OwnRoot: func(o param.Values) bool { return o.Text("root") == "zfs" }})
+		OwnRoot: []string{"root=zfs"}})
 	for _, c := range []struct{ contender, image, wrong string }{
 		{"driver: jail, image: /usr/local/jails/base", "/usr/local/jails/base", ""},
 		{"driver: jail, image: debian:bookworm", "debian:bookworm", ""},

@@ -124,16 +124,17 @@ type Catalogue struct {
 
 // DriverEntry is what the lab file must know of a driver.
 type DriverEntry struct {
-	Name, Summary string
-	Also          map[string]string // other names that people look for, and what is to be written
-	Options       []param.Spec
-	Image         bool                            // it makes its root from an image,
-	Folder        bool                            // which may be a folder on the host, too,
-	OwnRoot       func(options param.Values) bool // unless these bring their own; may be nil
-	Backings      []string
+	Name     string            `json:"name"`
+	Summary  string            `json:"summary"`
+	Also     map[string]string `json:"also,omitempty"` // other names that people look for, and what is to be written
+	Options  []param.Spec      `json:"options"`
+	Image    bool              `json:"image,omitempty"`    // it makes its root from an image,
+	Folder   bool              `json:"folder,omitempty"`   // which may be a folder on the host, too,
+	OwnRoot  []string          `json:"own_root,omitempty"` // unless these options (see param.Values.Match) bring their own
+	Backings []string          `json:"backings"`
 	// Tunes returns an error with what would be right for a setting that its
 	// environments cannot have of their own; nil takes any.
-	Tunes func(name string) error
+	Tunes func(name string) error `json:"-"`
 }
 
 // WorkloadEntry is what the lab file must know of a workload.

@@ -216,7 +216,7 @@ func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *yamltree.Nod
 	switch own := n.Get("image"); {
 	case !d.Image && own != nil:
 		r.fail(own, "remove it", "driver %s takes no image", d.Name)
-	case d.OwnRoot != nil && d.OwnRoot(c.Options):
+	case c.Options.Match(d.OwnRoot):
 		if own != nil {
 			r.fail(own, "remove it", "driver %s takes no image with the root that its options name", d.Name)
 		}

@@ -23,7 +23,7 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
-	workloadall "bakeoff/measure/workload/all"
+	executionall "bakeoff/measure/execution/all"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
 )
@@ -49,7 +49,7 @@ func New(lab *manifest.Lab, seed uint64, version, out string) (*Session, error) 
 		return nil, err
 	}
 	// What the person wrote is no failure of what is measured, and no result.
-	if err := errors.Join(trial.CheckCells(s.Plan, workloadall.Workloads())...); err != nil {
+	if err := errors.Join(trial.CheckCells(s.Plan, executionall.Runners())...); err != nil {
 		return nil, err
 	}
 	s.text, err = plan.Encode(s.Plan)
@@ -84,7 +84,7 @@ func Resume(dir string) (*Session, error) {
 
 // Catalogue is what lab files can name.
 func Catalogue() manifest.Catalogue {
-	return trial.CatalogueOf(driverall.Drivers(), workloadall.Workloads())
+	return trial.CatalogueOf(driverall.Drivers(), executionall.Runners())
 }
 
 // DrawSeed draws a seed that is not 0 and that every JSON reader keeps exact.
@@ -156,7 +156,7 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 		return out, err
 	}
 	out, err = trial.Run(ctx, trial.Options{
-		Plan: s.Plan, Run: s.run, Drivers: s.Drivers, Workloads: workloadall.Workloads(),
+		Plan: s.Plan, Run: s.run, Drivers: s.Drivers, Workloads: executionall.Runners(),
 		Answers: answers, Env: leases.Local, Hosts: leases.Others, Boxes: hosts.Boxes, Unreached: hosts.Unreached,
 		Budget: o.Budget, Events: o.Events, Proofs: diagnosis.Standing(ctx, o.At),
 	})

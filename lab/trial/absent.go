@@ -10,13 +10,13 @@ import (
 
 	"bakeoff/lab/env"
 	"bakeoff/lab/plan"
-	"bakeoff/measure/workload"
+	"bakeoff/measure/execution"
 	"bakeoff/reach/conn"
 )
 
 // Absence is a file that a cell names and contenders do not have.
 type Absence struct {
-	workload.File
+	execution.File
 	Cell       string
 	Contenders []string
 	// Everywhere tells that no contender has it: the cell can only fail.
@@ -76,9 +76,9 @@ func (v viewer) absent(able func(string) bool) ([]Absence, error) {
 }
 
 // files are those that a cell names.
-func (v viewer) files(cell plan.Cell) []workload.File {
+func (v viewer) files(cell plan.Cell) []execution.File {
 	for _, w := range v.Workloads {
-		if finder, ok := w.(workload.Finder); ok && w.Doc().Name == cell.Workload {
+		if finder, ok := w.(execution.Finder); ok && w.Doc().Name == cell.Workload {
 			return finder.Files(cell.Params)
 		}
 	}
@@ -86,7 +86,7 @@ func (v viewer) files(cell plan.Cell) []workload.File {
 }
 
 // presence tells whether a contender's environments will have f.
-func (v viewer) presence(c plan.Contender, f workload.File, packages []string) presence {
+func (v viewer) presence(c plan.Contender, f execution.File, packages []string) presence {
 	d := v.driver(c)
 	if d == nil || c.System != "" {
 		return unknown
@@ -112,7 +112,7 @@ func (v viewer) presence(c plan.Contender, f workload.File, packages []string) p
 }
 
 // onHost looks for at on the contender's host, once for all contenders there.
-func (v viewer) onHost(c plan.Contender, f workload.File, at string) presence {
+func (v viewer) onHost(c plan.Contender, f execution.File, at string) presence {
 	answer := v.once("file "+hostOf(c)+" "+at, func() string {
 		host, err := v.Way(hostOf(c))
 		if err != nil {
@@ -127,7 +127,7 @@ func (v viewer) onHost(c plan.Contender, f workload.File, at string) presence {
 	return map[string]presence{"true": there, "false": missing}[answer]
 }
 
-func (v viewer) has(host conn.Conn, f workload.File, at string) (bool, error) {
+func (v viewer) has(host conn.Conn, f execution.File, at string) (bool, error) {
 	if !path.IsAbs(at) {
 		return Has(v.ctx, host, at)
 	}
@@ -143,7 +143,7 @@ func (v viewer) has(host conn.Conn, f workload.File, at string) (bool, error) {
 var programDirs = []string{"usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"}
 
 // inRoot looks for f in an unpacked root; "" is one that was not built yet.
-func inRoot(dir string, f workload.File) presence {
+func inRoot(dir string, f execution.File) presence {
 	if dir == "" {
 		return unknown
 	}

@@ -4,7 +4,6 @@
 package trial
 
 import (
-	"cmp"
 	"time"
 
 	"bakeoff/judge/analysis"
@@ -12,6 +11,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 )
@@ -21,7 +21,7 @@ type Options struct {
 	Plan      *plan.Plan
 	Run       *store.Run // just created, or opened to be resumed
 	Drivers   []driver.Driver
-	Workloads []workload.Workload
+	Workloads []execution.Runner
 	// Env leases on this machine, Hosts on others by their names; what no
 	// contender stands on may be missing.
 	Env   *env.Manager
@@ -91,18 +91,13 @@ type Availability struct {
 }
 
 // CatalogueOf makes what lab files can name from the drivers and workloads.
-func CatalogueOf(drivers []driver.Driver, workloads []workload.Workload) manifest.Catalogue {
-	var c manifest.Catalogue
+func CatalogueOf[P workload.Parser](drivers []driver.Driver, workloads []P) manifest.Catalogue {
+	c := manifest.Catalogue{Workloads: manifest.Workloads(workloads)}
 	for _, d := range drivers {
 		doc := d.Doc()
 		c.Drivers = append(c.Drivers, manifest.DriverEntry{
-			Name: doc.Name, Also: doc.Also, Summary: doc.Summary, Options: doc.Options, Image: doc.Image, Folder: doc.Folder, OwnRoot: doc.OwnRoot, Backings: doc.Backings, Tunes: doc.Tuning.Takes,
-		})
-	}
-	for _, w := range workloads {
-		doc := w.Doc()
-		c.Workloads = append(c.Workloads, manifest.WorkloadEntry{
-			Name: doc.Name, Summary: doc.Summary, Params: doc.Params, Metrics: doc.Metrics, Volume: cmp.Or(doc.Volume, doc.Within),
+			Name: doc.Name, Summary: doc.Summary, Also: doc.Also, Options: doc.Options, Image: doc.Image, Folder: doc.Folder,
+			OwnRoot: doc.OwnRoot, Backings: doc.Backings, Tunes: doc.Tuning.Takes,
 		})
 	}
 	return c

@@ -14,7 +14,7 @@ import (
 	"bakeoff/lab/env"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/measure/workload"
+	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
@@ -209,12 +209,12 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 	if w.Doc().Peer {
 		r.peer(t, s, en.CPUSet)
 	}
-	t.Fresh = func(ctx context.Context) (driver.Instance, []workload.Mark, error) {
+	t.Fresh = func(ctx context.Context) (driver.Instance, []execution.Mark, error) {
 		fresh, err := s.env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
 		if err != nil {
 			return nil, nil, err
 		}
-		return returning{fresh}, []workload.Mark{{Name: "asked", At: fresh.Asked}, {Name: "up", At: fresh.Up}}, nil
+		return returning{fresh}, []execution.Mark{{Name: "asked", At: fresh.Asked}, {Name: "up", At: fresh.Up}}, nil
 	}
 	en.targets[cell] = t
 	pctx, cancel := context.WithTimeout(ctx, prepareLimit)

@@ -21,8 +21,8 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/measure/workload"
-	"bakeoff/measure/workload/syscall"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/workload/systemcall"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu"
 	"bakeoff/provision/image"
@@ -186,12 +186,12 @@ func runOnGuest(t *testing.T, blocks int, uuid func(boot int) string) guestRun {
 	}
 	defer c.Close()
 	b, _ := rackBench(t)
-	work := syscall.New()
+	work := execution.Native(systemcall.New())
 	b.drivers = []driver.Driver{&through{shelf{name: "through"}}}
 	lab := strings.NewReplacer("driver: shelf", "driver: through, memory: 64MiB", "dice", "syscall, params: {time: 50ms}",
 		"looks: [8], alphas: [.05]", "looks: [8], alphas: [.05], blocks: "+strconv.Itoa(blocks),
 		"{one: System one, two: System two}", "{one: Debian, two: System two}").Replace(rackLab)
-	cat := CatalogueOf(b.drivers, []workload.Workload{work})
+	cat := CatalogueOf(b.drivers, []execution.Runner{work})
 	parsed, err := manifest.Parse("bakeoff.yaml", []byte(lab), cat, "")
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func runOnGuest(t *testing.T, blocks int, uuid func(boot int) string) guestRun {
 	// What efibootmgr does to firmware: the system of the next boot.
 	host.Switch = map[string][]string{"one": {"sh", "-c", "echo next=one >/dev/console"}, "two": {"sh", "-c", "echo next=two >/dev/console"}}
 	host.Reboot = []string{"sh", "-c", "echo b >/proc/sysrq-trigger"}
-	o.Workloads = []workload.Workload{work}
+	o.Workloads = []execution.Runner{work}
 	o.Boxes = map[string]*env.Box{"box": {Name: "box", At: c, Host: host, Limit: 6 * time.Minute}}
 	out, err := Run(ctx, o)
 	lines, jerr := o.Run.Journal()

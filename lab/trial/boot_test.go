@@ -21,6 +21,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
@@ -133,7 +134,7 @@ func rackBench(t testing.TB) (*bench, *rack) {
 	t.Helper()
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
 	b.lab = []byte(rackLab)
-	cat := CatalogueOf(b.drivers, []workload.Workload{b.dice})
+	cat := CatalogueOf(b.drivers, []execution.Runner{b.dice})
 	lab, err := manifest.Parse("bakeoff.yaml", b.lab, cat, "")
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +174,7 @@ func isBoot(l store.Line) bool { return l.Type == store.LineBoot }
 // twin, in the order that was drawn; trials run in their own system.
 func TestOneBoxSeveralSystems(t *testing.T) {
 	b, r := rackBench(t)
-	b.dice.run = func(tg workload.Target, _ int64) error {
+	b.dice.run = func(tg execution.Target, _ int64) error {
 		name := tg.Subject.(*book).spec.Name
 		if want := map[bool]string{true: "two", false: "one"}[name == "slow"]; r.at() != want {
 			return fault.New(fault.Lab, "%s was measured in %s", name, r.at())
@@ -216,7 +217,7 @@ func TestOneBoxSeveralSystems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := evidence.Load(run, []workload.Workload{b.dice}); err != nil {
+	if _, err := evidence.Load(run, []workload.Parser{b.dice}); err != nil {
 		t.Errorf("read back: %v", err)
 	}
 }
@@ -299,7 +300,7 @@ func TestABootThatFails(t *testing.T) {
 func TestResumedInAnotherSystem(t *testing.T) {
 	b, r := rackBench(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	b.dice.run = func(_ workload.Target, n int64) error {
+	b.dice.run = func(_ execution.Target, n int64) error {
 		if n == 30 {
 			cancel()
 		}

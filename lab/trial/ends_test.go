@@ -15,6 +15,7 @@ import (
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/store"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/probe"
@@ -69,7 +70,7 @@ func twoEnds(t *testing.T) (r *runner, en *environment, x *target, near, far *en
 	}
 	t.Cleanup(func() { leased.Return(context.Background()) })
 	en = &environment{Environment: leased}
-	x = &target{Target: workload.Target{Subject: leased.Instance}, work: d, generator: there}
+	x = &target{Target: execution.Target{Subject: leased.Instance}, work: d, generator: there}
 	return &runner{Options: Options{Now: time.Now}}, en, x, near, far
 }
 
@@ -137,7 +138,7 @@ func TestBothEndsAreReadAtOnce(t *testing.T) {
 // mid-trial, voids the trial: it is nobody's result.
 func TestAGeneratorsHostThatIsLost(t *testing.T) {
 	r, en, x, _, far := twoEnds(t)
-	x.work.(*dice).run = func(workload.Target, int64) error { far.sessions.Add(1); return nil }
+	x.work.(*dice).run = func(execution.Target, int64) error { far.sessions.Add(1); return nil }
 	if _, err := r.measure(t.Context(), en, x, &store.Trial{}); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "the connection to client, where load comes from, was lost") {
 		t.Errorf("another session: %v", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/measure/workload"
+	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
@@ -259,10 +259,10 @@ func (r *runner) dismiss(s *side, reason string) error {
 // Packages returns the Debian packages that the plan's workloads need inside
 // an environment, sorted. All contenders get the same, so that images differ
 // in nothing but what was meant to.
-func Packages(p *plan.Plan, workloads []workload.Workload) ([]string, error) {
+func Packages(p *plan.Plan, workloads []execution.Runner) ([]string, error) {
 	var out []string
 	for _, c := range p.Cells {
-		i := slices.IndexFunc(workloads, func(w workload.Workload) bool { return w.Doc().Name == c.Workload })
+		i := slices.IndexFunc(workloads, func(w execution.Runner) bool { return w.Doc().Name == c.Workload })
 		if i < 0 {
 			return nil, fault.New(fault.Unsupported, "there is no workload %q", c.Workload)
 		}
@@ -274,10 +274,10 @@ func Packages(p *plan.Plan, workloads []workload.Workload) ([]string, error) {
 
 // CheckCells says which cells can have no trial, as their workloads know before
 // anything is made, each in an error of kind fault.Invalid that names the cell.
-func CheckCells(p *plan.Plan, workloads []workload.Workload) (out []error) {
+func CheckCells(p *plan.Plan, workloads []execution.Runner) (out []error) {
 	for _, c := range p.Cells {
 		for _, w := range workloads {
-			checker, ok := w.(workload.Checker)
+			checker, ok := w.(execution.Checker)
 			if !ok || w.Doc().Name != c.Workload {
 				continue
 			}

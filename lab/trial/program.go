@@ -11,7 +11,7 @@ import (
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
-	"bakeoff/measure/workload"
+	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
@@ -30,7 +30,7 @@ type Lack struct {
 // ProgramsOn is Programs on every host of the plan that contenders stand on,
 // which hosts returns by their names, in order of the names. One that is not
 // reached, or that is not booted into what contenders need, is passed over.
-func ProgramsOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []workload.Workload, hosts func(name string) (conn.Conn, error)) ([]Lack, error) {
+func ProgramsOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner, hosts func(name string) (conn.Conn, error)) ([]Lack, error) {
 	at := map[string]*plan.Plan{}
 	for _, c := range p.Contenders {
 		name := cmp.Or(c.Host, env.LocalHost)
@@ -67,7 +67,7 @@ const LoadGenerator = "the load generator"
 
 // Programs lists what the plan's workloads need from the host itself and the
 // host lacks, in order of the programs' names. It changes nothing.
-func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []workload.Workload, host conn.Conn) ([]Lack, error) {
+func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner, host conn.Conn) ([]Lack, error) {
 	var bare []string
 	for _, c := range p.Contenders {
 		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })
@@ -94,7 +94,7 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 		return err
 	}
 	for _, cell := range p.Cells {
-		i := slices.IndexFunc(workloads, func(w workload.Workload) bool { return w.Doc().Name == cell.Workload })
+		i := slices.IndexFunc(workloads, func(w execution.Runner) bool { return w.Doc().Name == cell.Workload })
 		if i < 0 {
 			continue // the plan was checked against another catalogue
 		}
@@ -120,7 +120,7 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 // onHostsRoot tells that the files of a contender's environments are the host's
 // own.
 func onHostsRoot(d driver.Doc, c manifest.Contender) bool {
-	return !d.Image && (d.OwnRoot == nil || !d.OwnRoot(c.Options))
+	return !d.Image && !c.Options.Match(d.OwnRoot)
 }
 
 // Has reports whether host finds program in its PATH or where administrators'

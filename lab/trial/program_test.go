@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -32,7 +33,7 @@ func (present) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
 
 func TestProgramsTheHostLacks(t *testing.T) {
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
-	lacks, err := Programs(t.Context(), b.plan, b.drivers, []workload.Workload{needy{b.dice, []string{"sh", "no-such-server"}}}, present{})
+	lacks, err := Programs(t.Context(), b.plan, b.drivers, []execution.Runner{needy{b.dice, []string{"sh", "no-such-server"}}}, present{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestProgramsTheHostLacks(t *testing.T) {
 		t.Errorf("lacks %+v", lacks)
 	}
 	var none []driver.Driver
-	if lacks, err = Programs(t.Context(), b.plan, none, []workload.Workload{needy{b.dice, []string{"x"}}}, present{}); err != nil || len(lacks) != 0 {
+	if lacks, err = Programs(t.Context(), b.plan, none, []execution.Runner{needy{b.dice, []string{"x"}}}, present{}); err != nil || len(lacks) != 0 {
 		t.Errorf("environments from images need nothing of the host: %+v %v", lacks, err)
 	}
 }
@@ -57,7 +58,7 @@ func (n distant) Doc() workload.Doc {
 // The other end is on the host, whatever the contenders are.
 func TestProgramsTheOtherEndLacks(t *testing.T) {
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
-	lacks, err := Programs(t.Context(), b.plan, nil, []workload.Workload{distant{b.dice}}, present{})
+	lacks, err := Programs(t.Context(), b.plan, nil, []execution.Runner{distant{b.dice}}, present{})
 	if err != nil || len(lacks) != 1 || lacks[0].Contenders[0] != LoadGenerator || lacks[0].Packages[0] != "a-generator" {
 		t.Errorf("lacks %+v, %v", lacks, err)
 	}

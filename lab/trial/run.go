@@ -14,7 +14,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/measure/workload"
+	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
 )
 
@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	if o.Budget == 0 {
 		o.Budget = o.Plan.Design.Budget
 	}
-	r := &runner{Options: o, reader: evidence.NewReader(o.Run, o.Workloads), began: o.Now(), planned: o.Plan.Planned(), done: map[int]bool{}, kept: map[string]*environment{}, described: map[string]bool{}}
+	r := &runner{Options: o, reader: evidence.NewReader(o.Run, execution.Parsers(o.Workloads)), began: o.Now(), planned: o.Plan.Planned(), done: map[int]bool{}, kept: map[string]*environment{}, described: map[string]bool{}}
 	if err := r.resume(); err != nil {
 		return Outcome{}, err
 	}
@@ -287,8 +287,8 @@ func (r *runner) emit(e Event) {
 }
 
 // workload returns the workload called name; the plan was checked.
-func (r *runner) workload(name string) (workload.Workload, error) {
-	i := slices.IndexFunc(r.Workloads, func(w workload.Workload) bool { return w.Doc().Name == name })
+func (r *runner) workload(name string) (execution.Runner, error) {
+	i := slices.IndexFunc(r.Workloads, func(w execution.Runner) bool { return w.Doc().Name == name })
 	if i < 0 {
 		return nil, fault.New(fault.Unsupported, "the plan names the workload %q, which this program does not have", name)
 	}
@@ -322,8 +322,8 @@ type environment struct {
 
 // target is one cell in one environment.
 type target struct {
-	workload.Target
-	work   workload.Workload
+	execution.Target
+	work   execution.Runner
 	cell   manifest.Cell
 	failed error // Prepare failed: every trial of it does
 	// generator is the host that load comes from, nil where that is the

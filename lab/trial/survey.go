@@ -13,7 +13,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
 	"bakeoff/lab/plan"
-	"bakeoff/measure/workload"
+	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
@@ -22,7 +22,7 @@ import (
 // Site is what Look looks at. Everything that acts is handed in.
 type Site struct {
 	Drivers   []driver.Driver
-	Workloads []workload.Workload
+	Workloads []execution.Runner
 	// Way is the way to a host by its name, Size its CPUs and its memory, and
 	// State the folder on it below which environments are made.
 	Way   func(host string) (conn.Conn, error)
@@ -73,9 +73,9 @@ func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 }
 
 // peered tells whether a workload of the plan has another end.
-func peered(p *plan.Plan, workloads []workload.Workload) bool {
+func peered(p *plan.Plan, workloads []execution.Runner) bool {
 	return slices.ContainsFunc(p.Cells, func(c plan.Cell) bool {
-		return slices.ContainsFunc(workloads, func(w workload.Workload) bool { return w.Doc().Name == c.Workload && w.Doc().Peer })
+		return slices.ContainsFunc(workloads, func(w execution.Runner) bool { return w.Doc().Name == c.Workload && w.Doc().Peer })
 	})
 }
 

@@ -13,9 +13,10 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
-	"bakeoff/measure/workload/command"
-	"bakeoff/measure/workload/compression"
+	command "bakeoff/measure/workload/command/runner"
+	compression "bakeoff/measure/workload/compression/runner"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -60,7 +61,7 @@ func (w paired) Doc() workload.Doc {
 func look(t *testing.T, contenders, cells string) Survey {
 	t.Helper()
 	drivers := []driver.Driver{&shelf{name: "shelf"}, strict{&shelf{name: "strict"}}, &shelf{name: "absent"}}
-	workloads := []workload.Workload{&dice{}, paired{&dice{}}, command.New(), compression.New()}
+	workloads := []execution.Runner{&dice{}, paired{&dice{}}, command.New(), compression.New()}
 	cat := CatalogueOf(drivers, workloads)
 	src := "schema: bakeoff/lab/v1\nname: look\ncontenders:\n" + contenders + "baseline: base\ncells:\n" + cells
 	lab, err := manifest.Parse("lab.yaml", []byte(src), cat, "")
@@ -237,24 +238,24 @@ func TestFilesOfAnImage(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		file workload.File
+		file execution.File
 		want presence
 	}{
-		{workload.File{Path: "/srv/mail", Folder: true}, there},
-		{workload.File{Path: "/", Folder: true}, there},
-		{workload.File{Path: "/bin/tool"}, there},
-		{workload.File{Path: "/bin/tool", Folder: true}, missing},
-		{workload.File{Path: "/srv/www", Folder: true}, missing},
-		{workload.File{Path: "/out/passwd"}, unknown},
-		{workload.File{Path: "/bin/other"}, unknown},
-		{workload.File{Path: "tool"}, there},
-		{workload.File{Path: "none"}, missing},
+		{execution.File{Path: "/srv/mail", Folder: true}, there},
+		{execution.File{Path: "/", Folder: true}, there},
+		{execution.File{Path: "/bin/tool"}, there},
+		{execution.File{Path: "/bin/tool", Folder: true}, missing},
+		{execution.File{Path: "/srv/www", Folder: true}, missing},
+		{execution.File{Path: "/out/passwd"}, unknown},
+		{execution.File{Path: "/bin/other"}, unknown},
+		{execution.File{Path: "tool"}, there},
+		{execution.File{Path: "none"}, missing},
 	} {
 		if got := inRoot(root, tt.file); got != tt.want {
 			t.Errorf("%+v: %v, want %v", tt.file, got, tt.want)
 		}
 	}
-	if got := inRoot("", workload.File{Path: "/srv/mail"}); got != unknown {
+	if got := inRoot("", execution.File{Path: "/srv/mail"}); got != unknown {
 		t.Errorf("an image that was not built: %v", got)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -103,7 +104,7 @@ func (nowhere) Dial(context.Context, string, string) (net.Conn, error) {
 // dice is a workload whose value follows from the contender, with some noise
 // from the label: no clock, no machine.
 type dice struct {
-	run   func(t workload.Target, n int64) error
+	run   func(t execution.Target, n int64) error
 	count atomic.Int64
 	wait  time.Duration
 }
@@ -114,9 +115,9 @@ func (d *dice) Doc() workload.Doc {
 		Params:  []param.Spec{{Name: "time", Kind: param.Duration, Default: "1ms", Doc: "none"}},
 		Time:    func(param.Values) time.Duration { return time.Millisecond }}
 }
-func (d *dice) Prepare(context.Context, workload.Target, param.Values) error { return nil }
-func (d *dice) Reset(context.Context, workload.Target, param.Values) error   { return nil }
-func (d *dice) Run(ctx context.Context, t workload.Target, p param.Values) (workload.Raw, error) {
+func (d *dice) Prepare(context.Context, execution.Target, param.Values) error { return nil }
+func (d *dice) Reset(context.Context, execution.Target, param.Values) error   { return nil }
+func (d *dice) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
 	n := d.count.Add(1)
 	time.Sleep(d.wait)
 	if d.run != nil {
@@ -161,7 +162,7 @@ func newBench(t testing.TB, contenders, design string) *bench {
 	b := &bench{t: t, base: t.TempDir(), shelf: &shelf{name: "shelf"}, dice: &dice{}}
 	b.drivers = []driver.Driver{b.shelf, &shelf{name: "absent"}, &shelf{name: "second"}}
 	b.lab = []byte(labHead + contenders + "baseline: base\ncells:\n  - {name: one, workload: dice, primary: true}\ndesign: {" + design + "}\n")
-	cat := CatalogueOf(b.drivers, []workload.Workload{b.dice})
+	cat := CatalogueOf(b.drivers, []execution.Runner{b.dice})
 	lab, err := manifest.Parse("bakeoff.yaml", b.lab, cat, "")
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +194,7 @@ func (b *bench) options(ctx context.Context) (Options, func()) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	o := Options{Plan: b.plan, Run: run, Drivers: b.drivers, Workloads: []workload.Workload{b.dice}, Env: manager}
+	o := Options{Plan: b.plan, Run: run, Drivers: b.drivers, Workloads: []execution.Runner{b.dice}, Env: manager}
 	return o, func() {
 		if err := manager.Close(context.Background()); err != nil {
 			b.t.Error(err)
@@ -318,7 +319,7 @@ func TestABaselineThatDoesNotComeUpEndsTheRun(t *testing.T) {
 // The laboratory's failure voids the whole block and a spare one is run.
 func TestOurFailureVoidsTheBlock(t *testing.T) {
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
-	b.dice.run = func(_ workload.Target, n int64) error {
+	b.dice.run = func(_ execution.Target, n int64) error {
 		if n == 9 {
 			return fault.New(fault.Lab, "the way broke")
 		}
@@ -337,7 +338,7 @@ func TestOurFailureVoidsTheBlock(t *testing.T) {
 
 func TestSubjectFailuresCountInTheRanks(t *testing.T) {
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
-	b.dice.run = func(tg workload.Target, n int64) error {
+	b.dice.run = func(tg execution.Target, n int64) error {
 		if tg.Subject.(*book).spec.Name == "slow" && n%5 == 0 {
 			return fault.New(fault.Subject, "exit code 139")
 		}
@@ -353,7 +354,7 @@ func TestSubjectFailuresCountInTheRanks(t *testing.T) {
 func TestInterruptedRunKeepsWhatItHas(t *testing.T) {
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
 	ctx, cancel := context.WithCancel(t.Context())
-	b.dice.run = func(_ workload.Target, n int64) error {
+	b.dice.run = func(_ execution.Target, n int64) error {
 		if n == 15 {
 			cancel()
 		}

@@ -1,6 +1,8 @@
 package database
 
 import (
+	"bakeoff/measure/tool"
+
 	"context"
 	"strings"
 	"testing"
@@ -11,7 +13,7 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-func defaults() param.Values { return param.Defaults(Params()) }
+func defaults() param.Values { return param.Defaults(tool.DatabaseParams()) }
 
 // What makes a transaction durable is written down, and a value cannot end
 // its line.

@@ -1,33 +1,20 @@
 package workload
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"math"
-	"path"
-	"strings"
 	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
-	"bakeoff/reach/conn"
 	"bakeoff/reach/loop"
 	"bakeoff/reach/wire"
 )
 
 // nativeParser is the version of Parse; see Doc.Parser.
 const nativeParser = 2 // 2: no share is told by ticks
-
-// The bounds of what a native workload may print, in bytes.
-const (
-	maxResult = 8 << 20
-	maxStderr = 64 << 10
-)
 
 // Stderr is the blob of what a program said to people, where it said anything.
 const Stderr = "stderr.txt"
@@ -40,131 +27,42 @@ var CPUPerOp = sample.Metric{
 	Doc: "CPU time of the host on the environment's CPUs for one unit of work, hypervisor included; in nanoseconds where its kernel takes them, else in ticks",
 }
 
-// native is a workload whose work is a loop of the agent.
-type native struct {
+// NativeParser is a workload whose work is a loop of the agent.
+type NativeParser struct {
 	doc  Doc
 	loop loop.Loop
 }
 
-// Native makes a workload of a loop that runs on the subject, in the same
+// Native describes the workload of a loop that runs on the subject, in the same
 // agent everywhere. doc describes it; its parameters are the loop's, and the
-// metrics CPUPerOp and JoulesPerOp are added to its metrics.
+// metrics CPUPerOp and JoulesPerOp are added to its metrics. Package execution
+// runs it.
 //
 // The loop's directory lies in the volume that the parameter doc.Volume names,
 // or in the environment's scratch directory.
-func Native(doc Doc, loop loop.Loop) Workload {
+func Native(doc Doc, loop loop.Loop) NativeParser {
 	if doc.Name != loop.Name {
 		panic("workload: " + doc.Name + " has the loop " + loop.Name)
 	}
 	doc.Params = loop.Params
 	doc.Parser = max(doc.Parser, nativeParser)
 	doc.Metrics = append(doc.Metrics[:len(doc.Metrics):len(doc.Metrics)], CPUPerOp, JoulesPerOp)
-	return native{doc, loop}
+	return NativeParser{doc, loop}
 }
 
-func (n native) Doc() Doc { return n.doc }
+// Doc describes the workload.
+func (n NativeParser) Doc() Doc { return n.doc }
 
-func (n native) Prepare(ctx context.Context, t Target, p param.Values) error {
-	if n.loop.Prepare == nil {
-		return nil
-	}
-	_, err := n.exec(ctx, t, p, wire.StagePrepare)
-	return err
-}
+// Loop is what runs on the subject.
+func (n NativeParser) Loop() loop.Loop { return n.loop }
 
-func (n native) Reset(ctx context.Context, t Target, p param.Values) error {
-	if n.loop.Reset == nil {
-		return nil
-	}
-	_, err := n.exec(ctx, t, p, wire.StageReset)
-	return err
-}
-
-func (n native) Run(ctx context.Context, t Target, p param.Values) (Raw, error) {
-	return n.exec(ctx, t, p, wire.StageRun)
-}
-
-// exec runs one stage of the loop on the subject and classes how it ended.
-func (n native) exec(ctx context.Context, t Target, p param.Values, stage string) (Raw, error) {
-	op := n.doc.Name // whoever calls a stage names it
-	dir, err := n.dir(t, p)
-	if err != nil {
-		return nil, fault.Op(op, err)
-	}
-	limit := 5*n.doc.Time(p) + 2*time.Minute
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLong)
-	defer cancel()
-	stdout, stderr := &head{limit: maxResult}, &head{limit: maxStderr}
-	info := t.Subject.Info()
-	argv := append([]string{info.Agent, "work", n.doc.Name, "--json", "--stage", stage, "--dir", dir,
-		"--hash-file", path.Join(info.Scratch, "bakeoff-agent.sha256")}, p.Args()...)
-	exit, err := t.Subject.Exec(ctx, conn.Cmd{Argv: argv, Stdout: stdout, Stderr: stderr})
-	raw := Raw{}
-	if stdout.buf.Len() > 0 {
-		raw[Work] = stdout.buf.Bytes()
-	}
-	if stderr.buf.Len() > 0 {
-		raw[Stderr] = stderr.buf.Bytes()
-	}
-	switch {
-	case errors.Is(context.Cause(ctx), errTooLong):
-		return raw, fault.New(fault.Subject, "%s: did not end within %v", op, limit)
-	case fault.Is(err, fault.NotFound):
-		return raw, fault.Wrap(fault.Lab, op, fmt.Errorf("the agent is missing in the environment: %w", err))
-	case err != nil:
-		return raw, fault.Op(op, err)
-	case stdout.more:
-		return raw, fault.New(fault.Lab, "%s: printed more than %d bytes", op, maxResult)
-	}
-	return raw, fault.Op(op, ended(exit, raw[Stderr]))
-}
-
-var errTooLong = errors.New("the workload's own deadline passed")
-
-// dir returns the directory of the loop on the subject.
-func (n native) dir(t Target, p param.Values) (string, error) {
-	info := t.Subject.Info()
-	root := info.Scratch
-	if n.doc.Volume != "" {
-		volume := p.Text(n.doc.Volume)
-		var ok bool
-		if root, ok = info.Volumes[volume]; !ok {
-			return "", fault.WithFix(
-				fault.New(fault.Unsupported, "the contender declares no volume %s", volume),
-				fmt.Sprintf("write volumes: {%s: {backing: …, size: …}}, so that it is known what storage is measured", volume))
-		}
-	}
-	return path.Join(root, "bakeoff-"+n.doc.Name), nil
-}
-
-// ended classes the exit of the agent; nil is a good one.
-func ended(exit conn.Exit, stderr []byte) error {
-	if exit.OK() {
-		return nil
-	}
-	said := strings.TrimPrefix(safetext.LastLines(string(stderr), 1), "bakeoff-agent: ")
-	if said == "" {
-		said = "the agent ended with " + exit.String()
-	}
-	kind := fault.Lab
-	switch {
-	case exit.Signal != "" || exit.Code > 128:
-		// Killed from outside: by the kernel for its memory, most likely.
-		return fault.New(fault.Subject, "the agent was ended by %s: %s", exit, said)
-	case exit.Code == wire.ExitSubject:
-		kind = fault.Subject
-	case exit.Code == wire.ExitUnsupported:
-		kind = fault.Unsupported
-	}
-	return fault.New(kind, "%s", said)
-}
-
-func (n native) Parse(raw Raw, p param.Values) ([]sample.Value, error) {
+// Parse reads the samples of a trial.
+func (n NativeParser) Parse(raw Raw, p param.Values) ([]sample.Value, error) {
 	values, err := n.parse(raw, p)
 	return values, fault.Op(n.doc.Name+": "+Work, err)
 }
 
-func (n native) parse(raw Raw, p param.Values) ([]sample.Value, error) {
+func (n NativeParser) parse(raw Raw, p param.Values) ([]sample.Value, error) {
 	res, err := ParseWork(raw, n.doc, p)
 	if err != nil {
 		return nil, err
@@ -181,7 +79,7 @@ func (n native) parse(raw Raw, p param.Values) ([]sample.Value, error) {
 	return append(values, energy...), err
 }
 
-// ParseWork reads the blob Work: an wire.Result of the workload that doc
+// ParseWork reads the blob Work: a wire.Result of the workload that doc
 // describes, run with the parameters p. All metrics but those added on this
 // side (CPUPerOp, JoulesPerOp) must be in it, in their units. An error of kind
 // fault.Subject says that the loop refuted itself.
@@ -275,20 +173,4 @@ func cpuPerOp(raw Raw, res wire.Result) (*float64, error) {
 		return nil, nil // less than a tick, and the host has only ticks
 	}
 	return &cost, nil
-}
-
-// head keeps the first limit bytes written to it. The buffer is not embedded:
-// its own ReadFrom and WriteString know no limit.
-type head struct {
-	buf   bytes.Buffer
-	limit int
-	more  bool
-}
-
-// Write never fails, so that the program on the other side is not blocked.
-func (h *head) Write(p []byte) (int, error) {
-	keep := min(len(p), h.limit-h.buf.Len())
-	h.buf.Write(p[:keep])
-	h.more = h.more || keep < len(p)
-	return len(p), nil
 }

@@ -1,63 +1,30 @@
 // Package workload is the contract of what is measured.
 //
-// Each child package is one workload: its description, what runs on the
-// target (a Loop, or a real program through a tool), and the pure parser of
-// what came back. Package all lists them; package workloadtest is the suite
-// that every one of them passes.
+// Each child package is one workload: its description, the loop that runs on
+// the target where it has one, and the pure parser of what came back. Package
+// all lists them. What executes a workload is in package execution for those
+// with a loop, and otherwise in a folder called runner below the workload.
+// Package workloadtest is the suite that every one of them passes.
 package workload
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
-	"bakeoff/provision/driver"
-	"bakeoff/reach/conn"
 )
 
-// Workload is something that is measured.
-type Workload interface {
+// Parser describes a workload and reads what its trials returned. It is pure:
+// it depends on nothing that runs a trial, so any run folder can be read
+// anywhere. Package execution has what runs.
+type Parser interface {
 	Doc() Doc
-	// Prepare brings an environment to where trials can run: files,
-	// servers. It is called once an environment and cell, and is idempotent.
-	Prepare(ctx context.Context, t Target, p param.Values) error
-	// Reset brings it back to the stated state before each trial, untimed.
-	Reset(ctx context.Context, t Target, p param.Values) error
-	// Run does one trial and returns raw bytes. A failure of what is
-	// measured is an error of kind fault.Subject; what there is of Raw is
-	// kept even then.
-	Run(ctx context.Context, t Target, p param.Values) (Raw, error)
-	// Parse reads the samples of a trial from its raw bytes. It is pure. An
-	// error of kind fault.Subject says that the trial itself failed (a wrong
-	// answer, an error response); any other that the bytes are unreadable.
+	// Parse reads the samples of a trial from its raw bytes. An error of kind
+	// fault.Subject says that the trial itself failed (a wrong answer, an
+	// error response); any other that the bytes are unreadable.
 	Parse(raw Raw, p param.Values) ([]sample.Value, error)
-}
-
-// Checker is a workload that can tell, before anything is made, that there can
-// be no trial with these parameters: they contradict each other, or name a file
-// on the controller's machine that is not there. Its error is of kind
-// fault.Invalid: the person's input, and no failure of what is measured.
-type Checker interface {
-	Check(p param.Values) error
-}
-
-// Finder is a workload that uses files which its parameters name and which
-// nothing of ours puts there: whoever plans looks whether they are there.
-type Finder interface {
-	// Files lists what must be in an environment before Prepare.
-	Files(p param.Values) []File
-}
-
-// File is something that must be in an environment.
-type File struct {
-	Param string // that names it
-	// Path is absolute, or the bare name of a program that is looked up in PATH.
-	Path   string
-	Folder bool
 }
 
 // Raw is what a trial returned, by blob name ([a-z0-9.-]+). Names are files
@@ -75,37 +42,6 @@ const (
 	// generator's CPUs; it is there in no other trial.
 	GeneratorHost = "generator.json"
 )
-
-// Target is where a trial happens.
-type Target struct {
-	// Subject is what is measured.
-	Subject driver.Instance
-	// Peer is the other end, with CPUs or a host of its own; nil unless Doc
-	// asks for it. PeerAgent is the agent's path there, PeerDir a directory.
-	Peer      conn.Conn
-	PeerAgent string
-	PeerDir   string
-	// PeerShares tells that Peer has no CPUs of its own, but those of Subject:
-	// what runs there before everything else would take them from it.
-	PeerShares bool
-	// Addr is where Peer reaches Subject: a real path. Port is the
-	// workload's to choose.
-	Addr netip.Addr
-	// Fresh creates another environment of this contender, with marks on the
-	// host's clock: for life cycle and boot. The caller closes it.
-	Fresh func(ctx context.Context) (driver.Instance, []Mark, error)
-	// State is kept by the runner between the calls for one environment and
-	// cell: a workload may store there what Prepare found out.
-	State map[string]string
-	// Shared is the same for all cells of one environment; it may be nil.
-	Shared map[string]string
-}
-
-// Mark is a named moment on the host's clock.
-type Mark struct {
-	Name string
-	At   time.Time
-}
 
 // Doc describes a workload.
 type Doc struct {

@@ -263,10 +263,10 @@ type Doc struct {
 	// Folder tells that the image may be a folder on the host, too, with a root
 	// in it: for systems whose roots nothing here makes.
 	Folder bool `json:"folder,omitempty"`
-	// OwnRoot reports options that bring a root of their own, and leave no place
-	// for an image; nil: none do.
-	OwnRoot func(options param.Values) bool `json:"-"`
-	Kernel  bool                            `json:"kernel"` // boots a kernel of its own
+	// OwnRoot lists the options (see param.Values.Match) that bring a root of
+	// their own, and leave no place for an image.
+	OwnRoot []string `json:"own_root,omitempty"`
+	Kernel  bool     `json:"kernel"` // boots a kernel of its own
 	// EndsOfMemory tells that what exceeds the memory ends the whole
 	// environment, and not the program alone that did.
 	EndsOfMemory bool         `json:"ends_of_memory,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/store"
+	workloadall "bakeoff/measure/workload/all"
 	"bakeoff/publish/report"
 )
 
@@ -58,8 +59,8 @@ one run stands for that run.`,
 // that a page can distinguish chosen parameters from defaults.
 func PageOption(version string) report.Option {
 	opt := report.Option{Version: version, Defaults: map[string]param.Values{}}
-	for _, w := range catalogue().Workloads {
-		opt.Defaults[w.Name] = param.Defaults(w.Params)
+	for _, w := range workloadall.Parsers() {
+		opt.Defaults[w.Doc().Name] = param.Defaults(w.Doc().Params)
 	}
 	return opt
 }

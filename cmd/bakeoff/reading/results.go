@@ -52,7 +52,7 @@ func sumUp(dir string) error {
 	if lock.Held(filepath.Join(dir, store.JournalFile)) {
 		return fault.WithFix(fault.New(fault.Lab, "%s is still running; its report follows when it ends", dir), "end it with Ctrl-C to report the blocks so far")
 	}
-	data, err := evidence.Load(run, workloadall.Workloads())
+	data, err := evidence.Load(run, workloadall.Parsers())
 	if err != nil {
 		return fault.WithFix(fault.Op(dir, err), "run bakeoff verify "+dir+" for details")
 	}

@@ -8,6 +8,7 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/evidence"
+	"bakeoff/lab/manifest"
 	"bakeoff/lab/store"
 	workloadall "bakeoff/measure/workload/all"
 )
@@ -40,8 +41,11 @@ with the numbers concerned. verify exits with 1 if there is a finding.`,
 				return err
 			}
 			defer run.Close()
-			cat := catalogue()
-			r, err := evidence.Verify(run, workloadall.Workloads(), &cat)
+			cat, err := manifest.Written(workloadall.Parsers())
+			if err != nil {
+				return err
+			}
+			r, err := evidence.Verify(run, workloadall.Parsers(), &cat)
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-// Package all lists the workloads.
+// Package all lists the workloads: what describes them and reads their trials.
 package all
 
 import (
@@ -20,24 +20,24 @@ import (
 	"bakeoff/measure/workload/lifecycle"
 	"bakeoff/measure/workload/memory"
 	"bakeoff/measure/workload/spawn"
-	"bakeoff/measure/workload/syscall"
+	"bakeoff/measure/workload/systemcall"
 	"bakeoff/measure/workload/ubench"
 	"bakeoff/measure/workload/unixbench"
 )
 
-// Workloads returns every workload, in order of its name: those that are
-// written here, and one of each tool.
-func Workloads() []workload.Workload {
+// Parsers returns every workload, in order of its name: those that are written
+// here, and one of each tool.
+func Parsers() []workload.Parser {
 	all := own()
 	for _, x := range tools.Tools() {
 		all = append(all, external.New(x))
 	}
-	slices.SortFunc(all, func(a, b workload.Workload) int { return cmp.Compare(a.Doc().Name, b.Doc().Name) })
+	slices.SortFunc(all, func(a, b workload.Parser) int { return cmp.Compare(a.Doc().Name, b.Doc().Name) })
 	return all
 }
 
-func own() []workload.Workload {
-	return []workload.Workload{
+func own() []workload.Parser {
+	return []workload.Parser{
 		calibrate.New(),
 		cms.New(),
 		command.New(),
@@ -50,7 +50,7 @@ func own() []workload.Workload {
 		memory.New(),
 		spawn.New(),
 		contextswitch.New(), // switch
-		syscall.New(),
+		systemcall.New(),
 		ubench.New(),
 		unixbench.New(),
 	}

@@ -26,7 +26,7 @@ func TestToolsNameSystemsThatThereAre(t *testing.T) {
 
 func TestListsAreSorted(t *testing.T) {
 	var names, parts []string
-	for _, w := range Workloads() {
+	for _, w := range Parsers() {
 		names = append(names, w.Doc().Name)
 	}
 	for _, l := range loops.All() {

@@ -40,7 +40,7 @@ const Extra = "bakeoff-calibrate-extra"
 const maxExtra = 1000
 
 // New returns the workload.
-func New() workload.Workload {
+func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "calibrate",
 		Summary: "A chain of SHA-256 digests, to which bakeoff calibrate adds exactly so much work",

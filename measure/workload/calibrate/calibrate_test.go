@@ -9,13 +9,14 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/workloadtest"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
 
 func TestSuite(t *testing.T) {
-	workloadtest.Run(t, New(), workloadtest.Options{
+	workloadtest.Run(t, execution.Native(New()), workloadtest.Options{
 		Common: param.Values{"time": "100ms"},
 		Cells:  []param.Values{{}},
 	})

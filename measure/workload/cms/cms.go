@@ -9,15 +9,14 @@
 package cms
 
 import (
-	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
-	"bakeoff/measure/database"
+	"bakeoff/base/strictjson"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/tool/siege"
 	"bakeoff/measure/workload"
@@ -25,11 +24,20 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Workload measures the application.
+// Workload describes the workload and reads its trials.
 type Workload struct{}
 
 // New returns the workload.
-func New() workload.Workload { return Workload{} }
+func New() workload.Parser { return Workload{} }
+
+// The values of the parameters generator and pages that code asks for.
+const (
+	Native = "native"
+	All    = "all"
+)
+
+// ExecBlob is what the agent says of siege: a wire.ExecResult.
+const ExecBlob = "exec.json"
 
 // restoreTime is what a trial takes beside its timed part, about.
 const restoreTime = 2 * time.Second
@@ -37,8 +45,8 @@ const restoreTime = 2 * time.Second
 // Doc describes the workload.
 func (Workload) Doc() workload.Doc {
 	own := []param.Spec{
-		{Name: "generator", Kind: param.Text, Default: native, Enum: []string{native, "siege"}, Doc: "load generator; the native one compares every body byte for byte, siege sees statuses"},
-		{Name: "pages", Kind: param.Text, Default: all, Enum: []string{all, "login", "calendar", "event"}, Doc: "which pages are asked for in turn: the one to log in, everybody's calendar, an event of each, or all of them"},
+		{Name: "generator", Kind: param.Text, Default: Native, Enum: []string{Native, "siege"}, Doc: "load generator; the native one compares every body byte for byte, siege sees statuses"},
+		{Name: "pages", Kind: param.Text, Default: All, Enum: []string{All, "login", "calendar", "event"}, Doc: "which pages are asked for in turn: the one to log in, everybody's calendar, an event of each, or all of them"},
 		{Name: "connections", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "clients at a time"},
 		{Name: "delay", Kind: param.Duration, Doc: "each client of siege pauses for up to this before a request; without pauses when not set"},
 		{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part; whole seconds with siege"},
@@ -53,7 +61,7 @@ func (Workload) Doc() workload.Doc {
 		Name:     "cms",
 		Summary:  "a web application (DAViCal: PHP and PostgreSQL behind nginx) under load from outside, its database restored before each trial",
 		Metrics:  metrics(),
-		Params:   append(own, database.Params()...),
+		Params:   append(own, tool.DatabaseParams()...),
 		Peer:     true,
 		Volume:   "volume",
 		Packages: map[string][]string{"debian": {"davical", "nginx", "php-fpm", "php-pgsql", "postgresql"}},
@@ -87,103 +95,9 @@ func metrics() []sample.Metric {
 	return out
 }
 
-// Prepare brings up database, application and web server, fills the database,
-// and sees that every page is what it should be.
-func (Workload) Prepare(ctx context.Context, t workload.Target, p param.Values) error {
-	return fault.Op("cms: prepare", prepare(ctx, t, p))
-}
-
-// refused says what no trial could use.
-func refused(p param.Values) error {
-	isNative, login := p.Text("generator") == native, p.Text("pages") == all || p.Text("pages") == "login"
-	switch {
-	case isNative && p.Duration("delay") > 0:
-		return fault.WithFix(fault.New(fault.Invalid, "delay: clients that pause need siege"), "write generator: siege, or no delay")
-	case !isNative && login && p.Bool("keepalive"):
-		return fault.WithFix(fault.New(fault.Invalid, "keepalive: siege waits for ever for the end of a page without a length"), "write keepalive: false, or pages: calendar")
-	}
-	return nil
-}
-
-func prepare(ctx context.Context, t workload.Target, p param.Values) error {
-	if err := refused(p); err != nil {
-		return err
-	}
-	s, up, err := shared(t, p)
-	if !up && err == nil {
-		s, err = bring(ctx, t, p)
-	}
-	if err != nil {
-		return err
-	}
-	if !s.known.has(s.asked()) {
-		if err := s.look(ctx); err != nil {
-			return err
-		}
-		if err := s.remember(t.Shared, s.sharedKey()); err != nil {
-			return err
-		}
-	}
-	if p.Text("generator") != native {
-		if err := s.findSiege(ctx); err != nil {
-			return err
-		}
-	}
-	return s.remember(t.State, stateKey)
-}
-
-// bring brings up what another cell of the same environment has not.
-func bring(ctx context.Context, t workload.Target, p param.Values) (*site, error) {
-	s, err := newSite(ctx, t, p)
-	if err == nil {
-		err = s.start(ctx)
-	}
-	if err == nil {
-		err = s.restore(ctx)
-	}
-	return s, err
-}
-
-// Reset restores the database, and asks for every page once: that it is still
-// the same, and warm.
-func (Workload) Reset(ctx context.Context, t workload.Target, p param.Values) error {
-	err := func() error {
-		s, err := recall(t, p)
-		if err != nil {
-			return err
-		}
-		if err := s.restore(ctx); err != nil {
-			return err
-		}
-		return s.look(ctx)
-	}()
-	return fault.Op("cms: reset", err)
-}
-
-// Run does one trial from the other end.
-func (Workload) Run(ctx context.Context, t workload.Target, p param.Values) (workload.Raw, error) {
-	s, err := recall(t, p)
-	if err != nil {
-		return nil, fault.Op("cms", err)
-	}
-	facts, err := json.Marshal(s.known.Facts)
-	if err != nil {
-		return nil, fault.Wrap(fault.Lab, "cms: facts", err)
-	}
-	raw := workload.Raw{workload.Facts: facts}
-	ctx, cancel := context.WithTimeout(ctx, p.Duration("time")+3*p.Duration("timeout")+time.Minute)
-	defer cancel()
-	if p.Text("generator") == native {
-		err = s.native(ctx, raw)
-	} else {
-		err = s.siege(ctx, raw)
-	}
-	return raw, fault.Op("cms", err)
-}
-
 // Parse reads the samples of a trial.
 func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
-	if p.Text("generator") == native {
+	if p.Text("generator") == Native {
 		return http.Workload{}.Parse(raw, p)
 	}
 	values, err := parseSiege(raw, p)
@@ -208,12 +122,12 @@ func parseSiege(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 
 // readSiege decodes a trial and has the tool parse it.
 func readSiege(raw workload.Raw, p param.Values) (res wire.ExecResult, r tool.Result, err error) {
-	b, ok := raw[execBlob]
+	b, ok := raw[ExecBlob]
 	if !ok {
-		return res, r, fmt.Errorf("%s: %w", execBlob, workload.ErrNoBlob)
+		return res, r, fmt.Errorf("%s: %w", ExecBlob, workload.ErrNoBlob)
 	}
 	if res, err = decodeExec(b); err != nil {
-		return res, r, fmt.Errorf("%s: %w", execBlob, err)
+		return res, r, fmt.Errorf("%s: %w", ExecBlob, err)
 	}
 	if res.Code != 0 || res.Signal != "" || res.Truncated {
 		return res, r, fault.New(fault.Lab, "siege ended with exit code %d %s: %.300q", res.Code, res.Signal, res.Stderr)
@@ -222,16 +136,31 @@ func readSiege(raw workload.Raw, p param.Values) (res wire.ExecResult, r tool.Re
 	return res, r, err
 }
 
-// Testify tells the gates of failed requests, and of a siege that had no CPU
+// Diagnose tells the gates of failed requests, and of a siege that had no CPU
 // time left. What the native generator says of itself they read by themselves.
-func (Workload) Testify(raw workload.Raw, p param.Values) (workload.Testimony, bool) {
-	if p.Text("generator") == native {
-		return workload.Testimony{}, false
+func (Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnostics, bool) {
+	if p.Text("generator") == Native {
+		return workload.Diagnostics{}, false
 	}
 	res, r, err := readSiege(raw, p)
 	if err != nil {
-		return workload.Testimony{}, false // Parse says so
+		return workload.Diagnostics{}, false // Parse says so
 	}
 	used := res.Usage.CPUSeconds() / (float64(res.ElapsedNS) / 1e9)
-	return workload.Testimony{Errors: r.Errors, Generator: &wire.Generator{Utilisation: min(1, used)}}, true
+	return workload.Diagnostics{Errors: r.Errors, Generator: &wire.Generator{Utilisation: min(1, used)}}, true
+}
+
+// decodeExec reads what `exec --json` printed.
+func decodeExec(b []byte) (wire.ExecResult, error) {
+	var res wire.ExecResult
+	if err := strictjson.Decode(b, &res); err != nil {
+		return res, err
+	}
+	switch {
+	case res.Schema != wire.ExecSchema:
+		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, wire.ExecSchema)
+	case len(res.Argv) == 0 || res.Argv[0] != "siege" || res.ElapsedNS <= 0:
+		return res, errors.New("is not of siege, or took no time")
+	}
+	return res, nil
 }

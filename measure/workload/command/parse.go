@@ -20,25 +20,25 @@ import (
 
 // Parse reads the samples of a trial. A command that ended otherwise than it
 // should, or that did not print the number that was asked for, has failed.
-func (command) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
+func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	values, err := parse(raw, p)
 	return values, fault.Op("command", err)
 }
 
 func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
-	b, ok := raw[execBlob]
+	b, ok := raw[ExecBlob]
 	if !ok {
-		return nil, fmt.Errorf("%s: %w", execBlob, workload.ErrNoBlob)
+		return nil, fmt.Errorf("%s: %w", ExecBlob, workload.ErrNoBlob)
 	}
-	res, err := decode(b)
+	res, err := Decode(b)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", execBlob, err)
+		return nil, fmt.Errorf("%s: %w", ExecBlob, err)
 	}
 	if !slices.Equal(res.Argv, p.List("argv")) {
-		return nil, fmt.Errorf("%s: is of the command %q", execBlob, res.Argv)
+		return nil, fmt.Errorf("%s: is of the command %q", ExecBlob, res.Argv)
 	}
 	if want := p.Text("exit"); res.Signal != "" || (want != "any" && strconv.Itoa(res.Code) != want) {
-		return nil, fault.New(fault.Subject, "%q ended with %s, and %s is right%s", res.Argv[0], ended(res), want, quoted(res.Stderr))
+		return nil, fault.New(fault.Subject, "%q ended with %s, and %s is right%s", res.Argv[0], Ended(res), want, Quoted(res.Stderr))
 	}
 	var out values
 	out.add("wall", "s", float64(res.ElapsedNS)/1e9)
@@ -78,8 +78,8 @@ func (v *values) add(metric, unit string, value float64) {
 	}
 }
 
-// decode reads what `exec --json` printed.
-func decode(b []byte) (wire.ExecResult, error) {
+// Decode reads what `exec --json` printed.
+func Decode(b []byte) (wire.ExecResult, error) {
 	var res wire.ExecResult
 	if err := strictjson.Decode(b, &res); err != nil {
 		return res, err
@@ -141,13 +141,13 @@ func hostCost(raw workload.Raw, res wire.ExecResult) (float64, error) {
 // share is the part of a trial's CPU time that is the command's and not its
 // cleanup's; 0 where the environment cannot tell.
 func share(raw workload.Raw, res wire.ExecResult) (float64, error) {
-	b, ok := raw[cleanupBlob]
+	b, ok := raw[CleanupBlob]
 	if !ok {
 		return 1, nil
 	}
-	cleanup, err := decode(b)
+	cleanup, err := Decode(b)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", cleanupBlob, err)
+		return 0, fmt.Errorf("%s: %w", CleanupBlob, err)
 	}
 	own := res.Usage.CPUSeconds()
 	all := own + cleanup.Usage.CPUSeconds()
@@ -157,17 +157,17 @@ func share(raw workload.Raw, res wire.ExecResult) (float64, error) {
 	return own / all, nil
 }
 
-// ended says how a command ended.
-func ended(res wire.ExecResult) string {
+// Ended says how a command ended.
+func Ended(res wire.ExecResult) string {
 	if res.Signal != "" {
 		return "signal: " + res.Signal
 	}
 	return fmt.Sprintf("exit code %d", res.Code)
 }
 
-// quoted is the first and the last line that a command said, for a message: the
+// Quoted is the first and the last line that a command said, for a message: the
 // last alone may only say that there was an error before. "" if it said nothing.
-func quoted(b []byte) string {
+func Quoted(b []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	first, last := brief(lines[0]), brief(lines[len(lines)-1])
 	switch {

@@ -4,11 +4,8 @@
 package compression
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"math"
-	"path"
 	"time"
 
 	"bakeoff/base/fault"
@@ -16,27 +13,34 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
-	"bakeoff/provision/driver"
 	"bakeoff/reach/loop"
 )
 
 // Volume is the blob of what the volume's file system said of itself before
-// and after: a usages.
+// and after: a Usages.
 const Volume = "volume.json"
 
-type usages struct {
-	Before driver.VolumeUsage `json:"before"`
-	After  driver.VolumeUsage `json:"after"`
+// Usages is the content of Volume.
+type Usages struct {
+	Before Usage `json:"before"`
+	After  Usage `json:"after"`
 }
 
-// work is the native loop, between two looks at the volume from its host.
-type work struct {
-	workload.Workload
-	doc workload.Doc
+// Usage is what a file system says about itself: driver.VolumeUsage.
+type Usage struct {
+	Took          time.Duration `json:"took_ns"` // until it was settled, on the host's clock
+	UsedBytes     int64         `json:"used_bytes"`
+	CompressRatio float64       `json:"compressratio,omitempty"` // of ZFS; 0: none
+}
+
+// Workload is the native loop, between two looks at the volume from its host.
+type Workload struct {
+	workload.NativeParser // of the loop alone
+	doc                   workload.Doc
 }
 
 // New returns the workload.
-func New() workload.Workload {
+func New() Workload {
 	inner := workload.Native(workload.Doc{
 		Name:    "compression",
 		Summary: "Copying an archive of mail, or any folder, into a file system that compresses",
@@ -65,15 +69,15 @@ func New() workload.Workload {
 		ratio("compressratio", "1", "the property of ZFS: of whole logical blocks, sectors not counted; absent elsewhere", false),
 		ratio("efficiency", "1/s", "ratio / time of the trial, as it was published; it weighs a second as much as a factor, which nobody need do", false),
 	}, doc.Metrics...)
-	return work{inner, doc}
+	return Workload{inner, doc}
 }
 
 // Doc describes the workload.
-func (w work) Doc() workload.Doc { return w.doc }
+func (w Workload) Doc() workload.Doc { return w.doc }
 
-// Check refuses a folder that can be nobody's, for workload.Checker; whether one
+// Check refuses a folder that can be nobody's; whether one
 // is there only the environment can tell.
-func (w work) Check(p param.Values) error {
+func (w Workload) Check(p param.Values) error {
 	if p.Text("folder") == "" {
 		return nil
 	}
@@ -81,68 +85,13 @@ func (w work) Check(p param.Values) error {
 	return err
 }
 
-// Files is the folder that is copied, for workload.Finder.
-func (w work) Files(p param.Values) []workload.File {
-	if f := p.Text("folder"); path.IsAbs(f) {
-		return []workload.File{{Param: "folder", Path: f, Folder: true}}
-	}
-	return nil
-}
-
-// Prepare writes the messages, or looks at the folder that is copied instead: one
-// that a contender does not have is the contender's failure, and not the
-// laboratory's.
-func (w work) Prepare(ctx context.Context, t workload.Target, p param.Values) error {
-	err := w.Workload.Prepare(ctx, t, p)
-	if err != nil && p.Text("folder") != "" && ctx.Err() == nil {
-		err = fault.New(fault.Subject, "%w", err)
-	}
-	return err
-}
-
-// Reset deletes what the trial before wrote, down to the disk.
-func (w work) Reset(ctx context.Context, t workload.Target, p param.Values) error {
-	if err := w.Workload.Reset(ctx, t, p); err != nil {
-		return err
-	}
-	_, err := settle(ctx, t, p)
-	return err
-}
-
-// Run copies, and waits until it is on the disk.
-func (w work) Run(ctx context.Context, t workload.Target, p param.Values) (workload.Raw, error) {
-	before, err := settle(ctx, t, p)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := w.Workload.Run(ctx, t, p)
-	if err != nil {
-		return raw, err
-	}
-	after, err := settle(ctx, t, p)
-	if err != nil {
-		return raw, err
-	}
-	raw[Volume], err = json.Marshal(usages{before, after})
-	return raw, fault.Op("compression", err)
-}
-
-func settle(ctx context.Context, t workload.Target, p param.Values) (driver.VolumeUsage, error) {
-	s, ok := t.Subject.(driver.Storer)
-	if !ok {
-		return driver.VolumeUsage{}, fault.WithFix(fault.New(fault.Unsupported, "compression: this technology's volumes cannot be looked at from their host"),
-			"take one that shares the host's kernel: host, chroot, oci")
-	}
-	return s.SettleVolume(ctx, p.Text("volume"))
-}
-
 // Parse reads both.
-func (w work) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
-	values, err := w.Workload.Parse(raw, p)
+func (w Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
+	values, err := w.NativeParser.Parse(raw, p)
 	if err != nil {
 		return nil, err
 	}
-	more, err := parse(raw, w.Workload.Doc(), p)
+	more, err := parse(raw, w.NativeParser.Doc(), p)
 	return append(more, values...), fault.Op("compression: "+Volume, err)
 }
 
@@ -179,7 +128,7 @@ func parse(raw workload.Raw, doc workload.Doc, p param.Values) ([]sample.Value, 
 	return out, nil
 }
 
-func decode(b []byte) (u usages, err error) {
+func decode(b []byte) (u Usages, err error) {
 	if err := strictjson.Decode(b, &u); err != nil {
 		return u, err
 	}

@@ -1,55 +1,24 @@
 package compression
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/measure/workload"
-	"bakeoff/measure/workload/workloadtest"
-	"bakeoff/provision/driver"
 	"bakeoff/reach/loop"
 )
 
-func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
-
-// stored is this machine with a volume whose files are counted one by one.
-type stored struct{ *workloadtest.Instance }
-
-func (s stored) SettleVolume(_ context.Context, path string) (driver.VolumeUsage, error) {
-	u := driver.VolumeUsage{Took: 5 * time.Millisecond, CompressRatio: 1}
-	err := filepath.WalkDir(s.Information.Volumes[path], func(_ string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			info, ierr := d.Info()
-			if err = ierr; err == nil {
-				u.UsedBytes += (info.Size() + 4095) / 4096 * 4096
-			}
-		}
-		return err
-	})
-	return u, err
-}
-
-func target(t *testing.T) workload.Target {
-	out := workloadtest.Local(t)
-	out.Subject = stored{out.Subject.(*workloadtest.Instance)}
-	return out
-}
-
-func TestSuite(t *testing.T) {
-	workloadtest.Run(t, New(), workloadtest.Options{
-		Common: param.Values{"files": "30"},
-		Target: target,
-		// The CPU time of a file system's own workers is not the agent's.
-		Partial: true,
-		Cells:   []param.Values{{}, {"writers": "3"}, {"writers": "2", "overlap": "true"}},
-	})
+func params(set param.Values) param.Values {
+	p := param.Defaults(Loop().Params)
+	p["files"] = "20"
+	for k, v := range set {
+		p[k] = v
+	}
+	return p
 }
 
 func TestShares(t *testing.T) {
@@ -62,15 +31,6 @@ func TestShares(t *testing.T) {
 	}
 }
 
-func params(set param.Values) param.Values {
-	p := param.Defaults(Loop().Params)
-	p["files"] = "20"
-	for k, v := range set {
-		p[k] = v
-	}
-	return p
-}
-
 // A folder that is not there is told before the first trial, with its name.
 func TestFolderThatIsNotThere(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "mail")
@@ -78,7 +38,7 @@ func TestFolderThatIsNotThere(t *testing.T) {
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), gone) || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("prepare: %v", err)
 	}
-	if err := New().(workload.Checker).Check(params(param.Values{"folder": "mail"})); !fault.Is(err, fault.Invalid) {
+	if err := New().Check(params(param.Values{"folder": "mail"})); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a path that is not absolute: %v", err)
 	}
 }
@@ -131,13 +91,6 @@ func TestDamageIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := compare(t.Context(), names, from, env.Dir); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), names[7]) {
-		t.Errorf("error is %v", err)
-	}
-}
-
-// A technology whose volumes cannot be looked at is refused.
-func TestNoLookAtTheVolume(t *testing.T) {
-	if err := New().Reset(t.Context(), workloadtest.Local(t), params(nil)); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("error is %v", err)
 	}
 }

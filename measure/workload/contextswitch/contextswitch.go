@@ -23,7 +23,7 @@ import (
 )
 
 // New returns the workload.
-func New() workload.Workload {
+func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "switch",
 		Summary: "Two processes that hand a byte to each other through two pipes",

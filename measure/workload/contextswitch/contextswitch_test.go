@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bakeoff/base/param"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/reach/loop"
 	"bakeoff/reach/probe"
@@ -17,7 +18,7 @@ import (
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
 
 func TestSuite(t *testing.T) {
-	workloadtest.Run(t, New(), workloadtest.Options{Common: param.Values{"time": "50ms"}})
+	workloadtest.Run(t, execution.Native(New()), workloadtest.Options{Common: param.Values{"time": "50ms"}})
 }
 
 // Every round trip wakes two processes, as the kernel counts it.

@@ -15,7 +15,7 @@ import (
 )
 
 // New returns the workload.
-func New() workload.Workload {
+func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "cpu",
 		Summary: "Prime numbers up to a limit by trial division, one search after another",

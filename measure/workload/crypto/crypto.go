@@ -19,7 +19,7 @@ import (
 )
 
 // New returns the workload.
-func New() workload.Workload {
+func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "crypto",
 		Summary: "SHA-256 or AES-256-GCM over one block after another",

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"bakeoff/base/param"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/workloadtest"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
 
 func TestSuite(t *testing.T) {
-	workloadtest.Run(t, New(), workloadtest.Options{
+	workloadtest.Run(t, execution.Native(New()), workloadtest.Options{
 		Common: param.Values{"time": "30ms"},
 		Cells: []param.Values{
 			{"block": "16B"}, {"block": "1B"},

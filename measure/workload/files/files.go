@@ -20,7 +20,7 @@ import (
 )
 
 // New returns the workload.
-func New() workload.Workload {
+func New() workload.NativeParser {
 	quantile := func(name, doc string) sample.Metric {
 		return sample.Metric{Name: name, Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Doc: doc}
 	}

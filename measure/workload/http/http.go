@@ -4,31 +4,29 @@
 package http
 
 import (
-	"bytes"
-	"context"
-	"fmt"
-	"net/netip"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
 
-	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/conn"
-	"bakeoff/reach/wire"
 )
 
 // Workload measures a web server.
 type Workload struct{}
 
 // New returns the workload.
-func New() workload.Workload { return Workload{} }
+func New() workload.Parser { return Workload{} }
 
 // ServerBlob is the blob that says what served: version, configuration, user.
 const ServerBlob = "server.json"
+
+// MaxRequests bounds what an open loop may plan to send.
+const MaxRequests = 1e9
+
+// Ordinary is the priority of a generator that has no better one.
+const Ordinary = "normal"
 
 // warmUpTime is what a trial takes beside its timed part, about.
 const warmUpTime = 150 * time.Millisecond
@@ -52,7 +50,7 @@ func (Workload) Doc() workload.Doc {
 			{Name: "urls", Kind: param.Text, Default: "home", Doc: "what is asked for: home, the home page; all files of the site in turn, in an order that seed gives; or the absolute path of a list on this machine, a path a line"},
 			{Name: "workers", Kind: param.Int, Default: "1", Min: 1, Max: 256, Doc: "worker processes of the server"},
 			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the generator"},
-			{Name: "priority", Kind: param.Text, Default: "auto", Enum: []string{"auto", ordinary}, Doc: "priority of the generator: auto is real-time where the system permits it and the generator has CPUs of its own, so that neighbours there are not measured; what it got is in work.json"},
+			{Name: "priority", Kind: param.Text, Default: "auto", Enum: []string{"auto", Ordinary}, Doc: "priority of the generator: auto is real-time where the system permits it and the generator has CPUs of its own, so that neighbours there are not measured; what it got is in work.json"},
 			{Name: "keepalive", Kind: param.Bool, Default: "true", Doc: "whether a connection serves many requests; otherwise each opens its own"},
 			{Name: "tls", Kind: param.Bool, Default: "false", Doc: "HTTPS with a self-signed certificate that is made for the environment"},
 			{Name: "key", Kind: param.Text, Default: "ecdsa-p256", Enum: []string{"ecdsa-p256", "rsa-4096"}, Doc: "key of the certificate"},
@@ -100,139 +98,10 @@ func metrics() []sample.Metric {
 	)
 }
 
-// Prepare brings up the server, waits until the peer gets the page, and
-// measures what the path between the two can carry.
-func (Workload) Prepare(ctx context.Context, t workload.Target, p param.Values) error {
-	s, err := newServer(t, p)
-	if err != nil {
-		return fault.Op("http: prepare", err)
-	}
-	if err := s.start(ctx); err != nil {
-		return fault.Op("http: prepare nginx", err)
-	}
-	if s.listed() {
-		if _, err := s.sendList(ctx); err != nil {
-			return fault.Op("http: prepare the list of URLs", err)
-		}
-	}
-	return fault.Op("http: measure the path", s.measurePath(ctx))
-}
-
-// Reset checks that the server is still there: its state is carried from
-// trial to trial.
-func (Workload) Reset(ctx context.Context, t workload.Target, p param.Values) error {
-	s, err := newServer(t, p)
-	if err != nil {
-		return fault.Op("http: reset", err)
-	}
-	if err := s.get(ctx, answerTime); err != nil {
-		return fault.Wrap(fault.Subject, "http: reset", s.explain(ctx, fmt.Errorf("the server no longer answers: %w", err)))
-	}
-	return nil
-}
-
-// maxResult bounds what the generator prints, in bytes.
-const maxResult = 4 << 20
-
-// Run does one trial: it runs the generator on the peer.
-func (Workload) Run(ctx context.Context, t workload.Target, p param.Values) (workload.Raw, error) {
-	s, err := newServer(t, p)
-	if err != nil {
-		return nil, fault.Op("http: run", err)
-	}
-	args, err := s.loopArgs(ctx)
-	if err != nil {
-		return nil, fault.Op("http: run", err)
-	}
-	limit := p.Duration("time") + 3*p.Duration("timeout") + 30*time.Second
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	out, log := conn.Tail{Limit: maxResult}, conn.Tail{Limit: 4096}
-	exit, err := t.Peer.Exec(limited, conn.Cmd{
-		Argv:   append([]string{t.PeerAgent, "work", "http", "--json"}, args...),
-		Stdout: &out, Stderr: &log,
+// ServerParams are the parameters that make a Server; beside them it reads
+// "connections", the number that it must have room for.
+func ServerParams() []param.Spec {
+	return slices.DeleteFunc(Workload{}.Doc().Params, func(s param.Spec) bool {
+		return !slices.Contains([]string{"server", "page", "site", "workers", "tls", "key", "http2", "ktls", "port"}, s.Name)
 	})
-	raw := workload.Raw{workload.Work: out.Bytes(), ServerBlob: s.describe()}
-	if path := s.pathBlob(); path != nil {
-		raw[workload.PathBlob] = path
-	}
-	switch {
-	case err != nil && limited.Err() != nil && ctx.Err() == nil:
-		return raw, fault.New(fault.Lab, "http: the generator did not end within %v, which is time, three times timeout, and 30 s: %s", limit, bytes.TrimSpace(log.Bytes()))
-	case err != nil:
-		return raw, fault.Op("http: generator", err)
-	case out.Lost > 0:
-		return raw, fault.New(fault.Lab, "http: the generator printed more than %d bytes", maxResult)
-	case exit.Code == wire.ExitUnsupported:
-		return raw, fault.New(fault.Unsupported, "http: generator: %s", bytes.TrimSpace(log.Bytes()))
-	case !exit.OK():
-		return raw, fault.New(fault.Lab, "http: generator: %s: %s", exit, bytes.TrimSpace(log.Bytes()))
-	}
-	return raw, nil
-}
-
-// listed tells that the generator needs a list: one page is told by arguments.
-func (s *server) listed() bool {
-	return len(s.urls) > 1 || s.urls[0].Status != 0 || s.urls[0].Varies()
-}
-
-// loopArgs returns the generator's parameters.
-func (s *server) loopArgs(ctx context.Context) ([]string, error) {
-	v := param.Values{"addr": s.addr.String()}
-	if u := s.urls[0]; !s.listed() {
-		v["path"], v["length"], v["sha256"] = u.Path, strconv.FormatInt(u.Length, 10), u.Sum
-	} else {
-		file, err := s.sendList(ctx)
-		if err != nil {
-			return nil, err
-		}
-		v["list"] = file
-	}
-	for _, name := range []string{"connections", "threads", "rate", "spacing", "seed", "time", "timeout", "keepalive", "tls"} {
-		if text := s.params.Text(name); text != "" {
-			v[name] = text
-		}
-	}
-	v["priority"] = s.priority()
-	if s.params.Bool("tls") {
-		if err := s.loadCertificate(ctx); err != nil {
-			return nil, err
-		}
-		v["certificate"] = s.certificate
-	}
-	return v.Args(), nil
-}
-
-// priority is what the generator asks for: one that shares the server's CPUs
-// must not come before it.
-func (s *server) priority() string {
-	if s.target.PeerShares {
-		return ordinary
-	}
-	return s.params.Text("priority")
-}
-
-// newServer returns the server that p asks for in t; nothing is touched yet.
-func newServer(t workload.Target, p param.Values) (*server, error) {
-	switch {
-	case t.Subject == nil:
-		return nil, fault.New(fault.Lab, "there is no environment")
-	case t.Peer == nil || t.PeerAgent == "":
-		return nil, fault.New(fault.Lab, "there is no other end to generate the load")
-	case !t.Addr.IsValid():
-		return nil, fault.New(fault.Unsupported, "the environment has no address that the generator could reach")
-	}
-	scratch := t.Subject.Info().Scratch
-	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#") {
-		return nil, fault.New(fault.Lab, "the scratch directory %q cannot stand in nginx's configuration", scratch)
-	}
-	site, urls, err := content(p)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{target: t, params: p, site: site, urls: urls}
-	port := s.port()
-	s.dir = strings.TrimRight(scratch, "/") + "/http-" + strconv.Itoa(int(port))
-	s.addr = netip.AddrPortFrom(t.Addr.Unmap(), port)
-	return s, nil
 }

@@ -33,14 +33,14 @@ func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) 
 	if err := strictjson.Decode(b, &r); err != nil {
 		return nil, fmt.Errorf("http: %s: %w", workload.Work, err)
 	}
-	h, err := decodeHistogram(r.Histogram)
+	h, err := DecodeHistogram(r.Histogram)
 	if err != nil {
 		return nil, fmt.Errorf("http: %s: histogram: %w", workload.Work, err)
 	}
 	if err := check(r, p, float64(h.TotalCount())); err != nil {
 		return nil, fmt.Errorf("http: %s: %w", workload.Work, err)
 	}
-	if why := failed(r); why != "" {
+	if why := Failed(r); why != "" {
 		return nil, fault.New(fault.Subject, "http: %s", why)
 	}
 	values, err := samples(r, h, raw)
@@ -67,7 +67,7 @@ func check(r wire.Result, p param.Values, count float64) error {
 		return fmt.Errorf("is of the loop %q", r.Loop)
 	case r.ElapsedNS <= 0, r.Work != math.Trunc(r.Work), r.Work < 0, r.Work > count:
 		return fmt.Errorf("%g requests in %d ns with %g latencies contradict each other", r.Work, r.ElapsedNS, count)
-	case stated(r, "throughput") < 0:
+	case Stated(r, "throughput") < 0:
 		return errors.New("the throughput is missing")
 	}
 	for name, want := range p {
@@ -83,7 +83,7 @@ func check(r wire.Result, p param.Values, count float64) error {
 		seen[v.Metric] = true
 	}
 	for class, n := range r.Errors {
-		if n < 1 || n > maxRequests {
+		if n < 1 || n > MaxRequests {
 			return fmt.Errorf("%d errors of class %q", n, class)
 		}
 	}
@@ -94,23 +94,23 @@ func check(r wire.Result, p param.Values, count float64) error {
 func samples(r wire.Result, h *hdrhistogram.Histogram, raw workload.Raw) ([]sample.Value, error) {
 	count := float64(h.TotalCount())
 	values := []sample.Value{{Metric: "throughput", Unit: "request/s", Value: r.Work / (float64(r.ElapsedNS) / 1e9)}}
-	floor := max(0, stated(r, "latency-floor"))
-	values = append(values, latencies(h, int64(min(floor*1e9, float64(longest))))...)
-	costs, err := costs(raw, max(count, stated(r, "requests")))
+	floor := max(0, Stated(r, "latency-floor"))
+	values = append(values, Latencies(h, int64(min(floor*1e9, float64(longest))))...)
+	costs, err := costs(raw, max(count, Stated(r, "requests")))
 	if err != nil {
 		return nil, err
 	}
 	values = append(values, costs...)
 	for _, share := range []string{"queued-share", "generator-starved", "generator-stolen"} {
-		if q := stated(r, share); q >= 0 && q <= 1 {
+		if q := Stated(r, share); q >= 0 && q <= 1 {
 			values = append(values, sample.Value{Metric: share, Unit: "1", Value: q})
 		}
 	}
 	return values, nil
 }
 
-// stated returns a value that the generator printed, or -1.
-func stated(r wire.Result, metric string) float64 {
+// Stated returns a value that the generator printed, or -1.
+func Stated(r wire.Result, metric string) float64 {
 	for _, v := range r.Values {
 		if v.Metric == metric && v.Value >= 0 && !math.IsInf(v.Value, 0) {
 			return v.Value
@@ -119,13 +119,13 @@ func stated(r wire.Result, metric string) float64 {
 	return -1
 }
 
-// failed says why a trial without expected responses has failed, "" when it
+// Failed says why a trial without expected responses has failed, "" when it
 // has not.
-func failed(r wire.Result) string {
+func Failed(r wire.Result) string {
 	if r.Work > 0 && r.Check.Verified {
 		return ""
 	}
-	bad := failures(r.Errors)
+	bad := Failures(r.Errors)
 	all := bad + int64(max(r.Work, 0))
 	switch {
 	case len(r.Errors) == 0 && r.Work > 0:

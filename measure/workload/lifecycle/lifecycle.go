@@ -4,9 +4,6 @@
 package lifecycle
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,17 +12,17 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/conn"
 )
 
 // New returns the workload.
-func New() workload.Workload { return life{} }
+func New() workload.Parser { return Workload{} }
 
-type life struct{}
+// Workload describes the workload and reads its trials.
+type Workload struct{}
 
-// marks is the blob of a trial: nanoseconds on the host's clock since the
+// Marks is the blob of a trial: nanoseconds on the host's clock since the
 // environment was asked for.
-type marks struct {
+type Marks struct {
 	Schema string `json:"schema"`
 	// Up: it answered. First: a process in it had run and ended.
 	UpNS    int64 `json:"up_ns"`
@@ -34,11 +31,13 @@ type marks struct {
 }
 
 const (
-	schema = "bakeoff/lifecycle/v1"
-	blob   = "marks.json"
+	// Schema is that of Marks, and Blob their name.
+	Schema = "bakeoff/lifecycle/v1"
+	Blob   = "marks.json"
 )
 
-func (life) Doc() workload.Doc {
+// Doc describes the workload.
+func (Workload) Doc() workload.Doc {
 	metric := func(name, doc string, primary bool) sample.Metric {
 		return sample.Metric{Name: name, Unit: "s", Better: sample.Lower, Primary: primary, Scale: sample.Ratio, Doc: doc}
 	}
@@ -57,61 +56,21 @@ func (life) Doc() workload.Doc {
 	}
 }
 
-func (life) Prepare(ctx context.Context, t workload.Target, _ param.Values) error {
-	if t.Fresh == nil {
-		return fault.New(fault.Unsupported, "this target cannot create environments")
-	}
-	return nil
-}
-
-func (life) Reset(context.Context, workload.Target, param.Values) error { return nil }
-
-func (life) Run(ctx context.Context, t workload.Target, _ param.Values) (workload.Raw, error) {
-	asked := time.Now()
-	inst, made, err := t.Fresh(ctx)
-	if err != nil {
-		return nil, err
-	}
-	m := marks{Schema: schema, UpNS: time.Since(asked).Nanoseconds()}
-	for _, mark := range made {
-		switch mark.Name {
-		case "asked":
-			asked = mark.At
-		case "up":
-			m.UpNS = mark.At.Sub(asked).Nanoseconds()
-		}
-	}
-	exit, err := inst.Exec(ctx, conn.Command(inst.Info().Agent, "list"))
-	m.FirstNS = time.Since(asked).Nanoseconds()
-	if err == nil && !exit.OK() {
-		err = fault.New(fault.Subject, "its first process: %v", exit)
-	}
-	// It is closed whatever happened, even when the trial's time is up.
-	gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	err = errors.Join(err, inst.Close(gone))
-	m.GoneNS = time.Since(asked).Nanoseconds()
-	if err != nil {
-		return nil, err
-	}
-	b, err := json.Marshal(m)
-	return workload.Raw{blob: b}, err
-}
-
-func (life) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) {
-	b, ok := raw[blob]
+// Parse reads the samples of a trial.
+func (Workload) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) {
+	b, ok := raw[Blob]
 	if !ok {
-		return nil, fault.New(fault.Invalid, "%s: %w", blob, workload.ErrNoBlob)
+		return nil, fault.New(fault.Invalid, "%s: %w", Blob, workload.ErrNoBlob)
 	}
-	var m marks
+	var m Marks
 	if err := strictjson.Decode(b, &m); err != nil {
-		return nil, fault.New(fault.Invalid, "%s: %w", blob, err)
+		return nil, fault.New(fault.Invalid, "%s: %w", Blob, err)
 	}
-	if m.Schema != schema {
-		return nil, fault.New(fault.Invalid, "%s: schema is %q, this program reads %q", blob, m.Schema, schema)
+	if m.Schema != Schema {
+		return nil, fault.New(fault.Invalid, "%s: schema is %q, this program reads %q", Blob, m.Schema, Schema)
 	}
 	if !(0 < m.UpNS && m.UpNS <= m.FirstNS && m.FirstNS < m.GoneNS) {
-		return nil, fault.New(fault.Invalid, "%s: its moments are not one after the other: %s", blob, fmt.Sprint(m.UpNS, m.FirstNS, m.GoneNS))
+		return nil, fault.New(fault.Invalid, "%s: its moments are not one after the other: %s", Blob, fmt.Sprint(m.UpNS, m.FirstNS, m.GoneNS))
 	}
 	value := func(name string, ns int64) sample.Value {
 		return sample.Value{Metric: name, Unit: "s", Value: float64(ns) / 1e9}

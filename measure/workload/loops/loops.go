@@ -10,10 +10,10 @@ import (
 	"bakeoff/measure/workload/cpu"
 	"bakeoff/measure/workload/crypto"
 	"bakeoff/measure/workload/files"
-	"bakeoff/measure/workload/http"
+	http "bakeoff/measure/workload/http/runner"
 	"bakeoff/measure/workload/memory"
 	"bakeoff/measure/workload/spawn"
-	"bakeoff/measure/workload/syscall"
+	"bakeoff/measure/workload/systemcall"
 	"bakeoff/measure/workload/ubench"
 	"bakeoff/measure/workload/unixbench"
 	"bakeoff/reach/loop"
@@ -31,7 +31,7 @@ func All() []loop.Loop {
 		memory.Loop(),
 		spawn.Loop(),
 		contextswitch.Loop(),
-		syscall.Loop(),
+		systemcall.Loop(),
 		ubench.Loop(),
 		unixbench.Loop(),
 	}

@@ -22,7 +22,7 @@ const (
 )
 
 // New returns the workload.
-func New() workload.Workload {
+func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "memory",
 		Summary: "Reading, writing or copying a block of memory over and over, or a chain of dependent loads",

@@ -7,6 +7,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/reach/loop"
 )
@@ -14,7 +15,7 @@ import (
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
 
 func TestSuite(t *testing.T) {
-	workloadtest.Run(t, New(), workloadtest.Options{
+	workloadtest.Run(t, execution.Native(New()), workloadtest.Options{
 		Common: param.Values{"time": "30ms", "size": "1MiB"},
 		Cells:  []param.Values{{"op": "write", "block": "4KiB"}, {"op": "copy", "block": "64KiB"}, {"op": "latency"}, {"block": "64B"}},
 	})

@@ -16,7 +16,7 @@ import (
 )
 
 // New returns the workload.
-func New() workload.Workload {
+func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "spawn",
 		Summary: "Starting a program and waiting for its end, over and over",

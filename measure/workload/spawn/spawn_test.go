@@ -6,6 +6,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/reach/probe"
 )
@@ -13,7 +14,7 @@ import (
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
 
 func TestSuite(t *testing.T) {
-	workloadtest.Run(t, New(), workloadtest.Options{Common: param.Values{"time": "100ms"}})
+	workloadtest.Run(t, execution.Native(New()), workloadtest.Options{Common: param.Values{"time": "100ms"}})
 }
 
 // Each unit is a process, as the kernel counts it.

@@ -19,7 +19,7 @@ import (
 )
 
 // New returns the workload.
-func New() workload.Workload {
+func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "ubench",
 		Summary: "Integer and floating-point sums, or memory allocated and copied, by two threads for each CPU",

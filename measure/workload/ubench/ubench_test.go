@@ -7,13 +7,14 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/workloadtest"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
 
 func TestSuite(t *testing.T) {
-	workloadtest.Run(t, New(), workloadtest.Options{
+	workloadtest.Run(t, execution.Native(New()), workloadtest.Options{
 		Common: param.Values{"time": "40ms"},
 		Cells:  []param.Values{{"test": "memory"}, {"workers": "1"}, {"test": "memory", "workers": "3"}},
 	})

@@ -18,7 +18,7 @@ import (
 )
 
 // New returns the workload.
-func New() workload.Workload {
+func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "unixbench",
 		Summary: "The index tests of the BYTE UNIX benchmarks: arithmetic, Dhrystone, execl, and shell scripts",

@@ -8,6 +8,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/reach/loop"
 	"bakeoff/reach/wire"
@@ -16,7 +17,7 @@ import (
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
 
 func TestSuite(t *testing.T) {
-	workloadtest.Run(t, New(), workloadtest.Options{
+	workloadtest.Run(t, execution.Native(New()), workloadtest.Options{
 		Common: param.Values{"time": "40ms"},
 		Cells:  []param.Values{{"test": "double"}, {"test": "execl"}, {"test": "shell8"}},
 	})

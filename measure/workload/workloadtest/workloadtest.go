@@ -21,6 +21,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/agent"
@@ -51,7 +52,7 @@ type Options struct {
 	// time, small files.
 	Common param.Values
 	// Target makes where it runs; nil: Local.
-	Target func(t *testing.T) workload.Target
+	Target func(t *testing.T) execution.Target
 	// Partial tells that a cell need not give every declared metric.
 	Partial bool
 	// Void tells of an error of Parse that is the laboratory's: as a runner
@@ -60,7 +61,7 @@ type Options struct {
 }
 
 // Run exercises w as the trial runner would, and checks what Doc promises.
-func Run(t *testing.T, w workload.Workload, o Options) {
+func Run(t *testing.T, w execution.Runner, o Options) {
 	t.Run("doc", func(t *testing.T) { checkDoc(t, w.Doc()) })
 	if o.Target == nil {
 		o.Target = Local
@@ -157,7 +158,7 @@ func checkParams(t *testing.T, d workload.Doc) {
 }
 
 // runCell does what a trial runner does with one environment and cell, twice.
-func runCell(t *testing.T, w workload.Workload, p param.Values, o Options) {
+func runCell(t *testing.T, w execution.Runner, p param.Values, o Options) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	target := o.Target(t)
@@ -252,7 +253,7 @@ func hostSpan(t *testing.T, busy float64, nanoseconds bool) []byte {
 // checkFinerTime checks that no cost is lost where no tick fell, if the host
 // tells the time of its CPUs in nanoseconds: raw has it so, and gives the same
 // as in ticks.
-func checkFinerTime(t *testing.T, w workload.Workload, raw workload.Raw, p param.Values) {
+func checkFinerTime(t *testing.T, w execution.Runner, raw workload.Raw, p param.Values) {
 	fine, err := w.Parse(raw, p)
 	if err != nil {
 		t.Fatalf("Parse: %v", err)
@@ -267,7 +268,7 @@ func checkFinerTime(t *testing.T, w workload.Workload, raw workload.Raw, p param
 // checkOtherEnd checks that a workload with another end, and no other, tells
 // what the host of that one spent where its load came from another; and nothing
 // else of a trial is another for it.
-func checkOtherEnd(t *testing.T, w workload.Workload, raw workload.Raw, p param.Values) {
+func checkOtherEnd(t *testing.T, w execution.Runner, raw workload.Raw, p param.Values) {
 	near, err := w.Parse(raw, p)
 	if err != nil {
 		t.Fatalf("Parse: %v", err)
@@ -304,7 +305,7 @@ func otherEnd(d workload.Doc, near, both []sample.Value) string {
 }
 
 // checkParse checks that Parse is pure and gives the declared metrics.
-func checkParse(t *testing.T, w workload.Workload, raw workload.Raw, p param.Values, partial bool) {
+func checkParse(t *testing.T, w execution.Runner, raw workload.Raw, p param.Values, partial bool) {
 	before := maps.Clone(raw)
 	for k, b := range before {
 		before[k] = slices.Clone(b)
@@ -342,7 +343,7 @@ func checkParse(t *testing.T, w workload.Workload, raw workload.Raw, p param.Val
 }
 
 // checkDamage checks that Parse refuses what is not a whole, good result.
-func checkDamage(t *testing.T, w workload.Workload, raw workload.Raw, p param.Values) {
+func checkDamage(t *testing.T, w execution.Runner, raw workload.Raw, p param.Values) {
 	refuse := func(what string, b []byte) {
 		t.Helper()
 		bad := maps.Clone(raw)
@@ -398,13 +399,13 @@ func edit(t *testing.T, b []byte, change func(*wire.Result)) []byte {
 
 // Local is a target on this machine, without any isolation: the test binary as
 // agent, temporary directories as scratch and as the volume /data.
-func Local(t *testing.T) workload.Target {
+func Local(t *testing.T) execution.Target {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return workload.Target{
+	return execution.Target{
 		State: map[string]string{},
 		Subject: &Instance{Information: driver.Info{
 			Agent:   self,

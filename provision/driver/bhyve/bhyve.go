@@ -57,7 +57,7 @@ func (Driver) Doc() driver.Doc {
 			"cpus":   "the same number of virtual processors, each pinned to one of the contender's CPUs",
 			"memory": "the memory size of the guest",
 		},
-		OwnRoot: func(param.Values) bool { return true },
+		OwnRoot: []string{"*"},
 		Tuning:  driver.Tuning{Why: "the settings of the guest come from its image"},
 		Source:  []string{"bhyve(8)", "bhyveload(8)", "bhyvectl(8)", "https://reviews.freebsd.org/rS305898", "tap(4)", "ifconfig(8)"},
 	}

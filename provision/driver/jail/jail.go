@@ -60,7 +60,7 @@ func (Driver) Doc() driver.Doc {
 		Root:     true,
 		Image:    true,
 		Folder:   true,
-		OwnRoot:  func(o param.Values) bool { return o.Text("root") == rootZFS },
+		OwnRoot:  []string{"root=" + rootZFS},
 		Options:  specs,
 		Backings: []string{volume.Dir, volume.Tmpfs},
 		Enforces: map[string]string{

@@ -11,7 +11,7 @@ import (
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/measure/workload"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/cpu"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
@@ -35,7 +35,7 @@ func TestAClockThatIsSetIsGated(t *testing.T) {
 	ctx := t.Context()
 	p := param.Defaults(cpu.New().Doc().Params)
 	p["time"] = "3s"
-	target := workload.Target{Subject: in, State: map[string]string{}}
+	target := execution.Target{Subject: in, State: map[string]string{}}
 	// It reads the guest's clock at some moment of the width that follows at.
 	clock := func() (inside time.Duration, at time.Time, width time.Duration) {
 		t.Helper()
@@ -51,7 +51,7 @@ func TestAClockThatIsSetIsGated(t *testing.T) {
 		inside, asked, width0 := clock()
 		var done sync.WaitGroup
 		done.Go(disturb)
-		raw, err := cpu.New().Run(ctx, target, p)
+		raw, err := execution.Native(cpu.New()).Run(ctx, target, p)
 		done.Wait()
 		if err != nil && !fault.Is(err, fault.Subject) {
 			t.Fatal(err)

@@ -43,7 +43,7 @@ func (Driver) Doc() driver.Doc {
 		Also: map[string]string{"vmd": "vmm", "vmctl": "vmm"}, Summary: "a virtual machine of OpenBSD's vmm with one processor, created by vmctl", Status: driver.Unproven,
 		Hosts: []string{"openbsd"}, Root: true, Options: specs, Backings: []string{volume.Tmpfs},
 		Enforces: map[string]string{"cpus": "one virtual processor, on any CPU of the host", "memory": "the memory size of the guest"},
-		OwnRoot:  func(param.Values) bool { return true },
+		OwnRoot:  []string{"*"},
 		Tuning:   driver.Tuning{Why: "the settings of the guest come from its image"},
 		Source:   []string{"vmctl(8)", "vmd(8)", "vm.conf(5)"},
 	}

@@ -57,7 +57,7 @@ func (Driver) Doc() driver.Doc {
 			"cpus":   "cpu_cap for zones, which still see every CPU; the number of virtual processors for machines",
 			"memory": "max_physical_memory and the same amount of swap for zones; the memory size for machines",
 		},
-		OwnRoot: func(param.Values) bool { return true },
+		OwnRoot: []string{"*"},
 		Tuning:  driver.Tuning{Why: "a zone shares the host's kernel, and the settings of a machine come from its image"},
 		Source:  []string{"vmadm(8)", "imgadm(8)", "zlogin(1)", "https://docs.smartos.org/managing-images/"},
 	}

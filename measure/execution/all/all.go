@@ -1,0 +1,44 @@
+// Package all lists what runs the workloads.
+package all
+
+import (
+	"cmp"
+	"slices"
+
+	"bakeoff/measure/execution"
+	tools "bakeoff/measure/tool/all"
+	"bakeoff/measure/workload"
+	workloads "bakeoff/measure/workload/all"
+	cms "bakeoff/measure/workload/cms/runner"
+	command "bakeoff/measure/workload/command/runner"
+	compression "bakeoff/measure/workload/compression/runner"
+	external "bakeoff/measure/workload/external/runner"
+	http "bakeoff/measure/workload/http/runner"
+	lifecycle "bakeoff/measure/workload/lifecycle/runner"
+)
+
+// Runners returns a runner of every workload, in order of its name: one for each
+// loop of the agent, one for each tool, and those of their own.
+func Runners() []execution.Runner {
+	all := own()
+	for _, p := range workloads.Parsers() {
+		if n, ok := p.(workload.NativeParser); ok {
+			all = append(all, execution.Native(n))
+		}
+	}
+	for _, x := range tools.Tools() {
+		all = append(all, external.New(x))
+	}
+	slices.SortFunc(all, func(a, b execution.Runner) int { return cmp.Compare(a.Doc().Name, b.Doc().Name) })
+	return all
+}
+
+func own() []execution.Runner {
+	return []execution.Runner{
+		cms.New(),
+		command.New(),
+		compression.New(),
+		http.New(),
+		lifecycle.New(),
+	}
+}

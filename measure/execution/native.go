@@ -1,0 +1,141 @@
+package execution
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/safetext"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
+)
+
+// The bounds of what a native workload may print, in bytes.
+const (
+	maxResult = 8 << 20
+	maxStderr = 64 << 10
+)
+
+// native runs a workload whose work is a loop of the agent.
+type native struct{ workload.NativeParser }
+
+// Native returns the runner of a workload with a loop.
+func Native(p workload.NativeParser) Runner { return native{p} }
+
+func (n native) Prepare(ctx context.Context, t Target, p param.Values) error {
+	if n.Loop().Prepare == nil {
+		return nil
+	}
+	_, err := n.exec(ctx, t, p, wire.StagePrepare)
+	return err
+}
+
+func (n native) Reset(ctx context.Context, t Target, p param.Values) error {
+	if n.Loop().Reset == nil {
+		return nil
+	}
+	_, err := n.exec(ctx, t, p, wire.StageReset)
+	return err
+}
+
+func (n native) Run(ctx context.Context, t Target, p param.Values) (workload.Raw, error) {
+	return n.exec(ctx, t, p, wire.StageRun)
+}
+
+// exec runs one stage of the loop on the subject and classes how it ended.
+func (n native) exec(ctx context.Context, t Target, p param.Values, stage string) (workload.Raw, error) {
+	op := n.Doc().Name // whoever calls a stage names it
+	dir, err := n.dir(t, p)
+	if err != nil {
+		return nil, fault.Op(op, err)
+	}
+	limit := 5*n.Doc().Time(p) + 2*time.Minute
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLong)
+	defer cancel()
+	stdout, stderr := &head{limit: maxResult}, &head{limit: maxStderr}
+	info := t.Subject.Info()
+	argv := append([]string{info.Agent, "work", n.Doc().Name, "--json", "--stage", stage, "--dir", dir,
+		"--hash-file", path.Join(info.Scratch, "bakeoff-agent.sha256")}, p.Args()...)
+	exit, err := t.Subject.Exec(ctx, conn.Cmd{Argv: argv, Stdout: stdout, Stderr: stderr})
+	raw := workload.Raw{}
+	if stdout.buf.Len() > 0 {
+		raw[workload.Work] = stdout.buf.Bytes()
+	}
+	if stderr.buf.Len() > 0 {
+		raw[workload.Stderr] = stderr.buf.Bytes()
+	}
+	switch {
+	case errors.Is(context.Cause(ctx), errTooLong):
+		return raw, fault.New(fault.Subject, "%s: did not end within %v", op, limit)
+	case fault.Is(err, fault.NotFound):
+		return raw, fault.Wrap(fault.Lab, op, fmt.Errorf("the agent is missing in the environment: %w", err))
+	case err != nil:
+		return raw, fault.Op(op, err)
+	case stdout.more:
+		return raw, fault.New(fault.Lab, "%s: printed more than %d bytes", op, maxResult)
+	}
+	return raw, fault.Op(op, ended(exit, raw[workload.Stderr]))
+}
+
+var errTooLong = errors.New("the workload's own deadline passed")
+
+// dir returns the directory of the loop on the subject.
+func (n native) dir(t Target, p param.Values) (string, error) {
+	info := t.Subject.Info()
+	root := info.Scratch
+	if n.Doc().Volume != "" {
+		volume := p.Text(n.Doc().Volume)
+		var ok bool
+		if root, ok = info.Volumes[volume]; !ok {
+			return "", fault.WithFix(
+				fault.New(fault.Unsupported, "the contender declares no volume %s", volume),
+				fmt.Sprintf("write volumes: {%s: {backing: …, size: …}}, so that it is known what storage is measured", volume))
+		}
+	}
+	return path.Join(root, "bakeoff-"+n.Doc().Name), nil
+}
+
+// ended classes the exit of the agent; nil is a good one.
+func ended(exit conn.Exit, stderr []byte) error {
+	if exit.OK() {
+		return nil
+	}
+	said := strings.TrimPrefix(safetext.LastLines(string(stderr), 1), "bakeoff-agent: ")
+	if said == "" {
+		said = "the agent ended with " + exit.String()
+	}
+	kind := fault.Lab
+	switch {
+	case exit.Signal != "" || exit.Code > 128:
+		// Killed from outside: by the kernel for its memory, most likely.
+		return fault.New(fault.Subject, "the agent was ended by %s: %s", exit, said)
+	case exit.Code == wire.ExitSubject:
+		kind = fault.Subject
+	case exit.Code == wire.ExitUnsupported:
+		kind = fault.Unsupported
+	}
+	return fault.New(kind, "%s", said)
+}
+
+// head keeps the first limit bytes written to it. The buffer is not embedded:
+// its own ReadFrom and WriteString know no limit.
+type head struct {
+	buf   bytes.Buffer
+	limit int
+	more  bool
+}
+
+// Write never fails, so that the program on the other side is not blocked.
+func (h *head) Write(p []byte) (int, error) {
+	keep := min(len(p), h.limit-h.buf.Len())
+	h.buf.Write(p[:keep])
+	h.more = h.more || keep < len(p)
+	return len(p), nil
+}

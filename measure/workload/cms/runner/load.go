@@ -1,0 +1,122 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/tool"
+	"bakeoff/measure/tool/siege"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/cms"
+	httprunner "bakeoff/measure/workload/http/runner"
+	"bakeoff/reach/conn"
+)
+
+// The bounds of what the generators print, in bytes.
+const (
+	maxResult = 4 << 20
+	maxExec   = 8 << 20
+)
+
+// native runs the generator that is part of the agent on the pages in turn,
+// whose bodies it compares with those that were checked.
+func (s *site) native(ctx context.Context, raw workload.Raw) error {
+	var urls []httprunner.URL
+	for _, page := range s.asked() {
+		known, ok := s.known.Pages[page.path]
+		if !ok {
+			return fault.New(fault.Lab, "nothing is known of the page %s", page.path)
+		}
+		urls = append(urls, httprunner.URL{Path: page.path, Status: 200, Length: int64(known.Length), Sum: known.SHA256})
+	}
+	list := s.target.PeerDir + "/cms-urls-" + s.params.Text("pages")
+	if err := s.target.Peer.Push(ctx, list, 0o644, bytes.NewReader(httprunner.FormatURLs(urls))); err != nil {
+		return err
+	}
+	v := param.Values{"addr": s.addr.String(), "list": list}
+	for _, name := range []string{"connections", "time", "timeout", "keepalive"} {
+		v[name] = s.params.Text(name)
+	}
+	if s.target.PeerShares {
+		v["priority"] = "normal"
+	}
+	out, said := conn.Tail{Limit: maxResult}, conn.Tail{Limit: 4096}
+	exit, err := s.target.Peer.Exec(ctx, conn.Cmd{
+		Argv:   append([]string{s.target.PeerAgent, "work", "http", "--json"}, v.Args()...),
+		Stdout: &out, Stderr: &said,
+	})
+	raw[workload.Work] = out.Bytes()
+	switch {
+	case err != nil:
+		return fault.Op("generator", err)
+	case out.Lost > 0:
+		return fault.New(fault.Lab, "the generator printed more than %d bytes", maxResult)
+	case !exit.OK():
+		return fault.New(fault.Lab, "generator: %s: %s", exit, bytes.TrimSpace(said.Bytes()))
+	}
+	return nil
+}
+
+// siege runs siege on the pages in turn, in a home of its own.
+func (s *site) siege(ctx context.Context, raw workload.Raw) error {
+	at := tool.Place{Dir: s.target.PeerDir + "/bakeoff-cms"}
+	for _, page := range s.asked() {
+		at.URLs = append(at.URLs, "http://"+s.addr.String()+page.path)
+	}
+	cmd, err := siege.New().Command(s.params, at)
+	if err != nil {
+		return err
+	}
+	if _, err := conn.Output(ctx, s.target.Peer, "mkdir", "-p", at.Dir); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(cmd.Files)) {
+		if err := s.target.Peer.Push(ctx, at.Dir+"/"+name, 0o644, strings.NewReader(cmd.Files[name])); err != nil {
+			return err
+		}
+	}
+	limit := 2*s.params.Duration("time") + 2*s.params.Duration("timeout")
+	out, said := conn.Tail{Limit: maxExec}, conn.Tail{Limit: 4096}
+	exit, err := s.target.Peer.Exec(ctx, conn.Cmd{
+		Argv:   append([]string{s.target.PeerAgent, "exec", "--json", "--dir", at.Dir, "--timeout", limit.String(), "--"}, cmd.Argv...),
+		Env:    append([]string{"LC_ALL=C", "HOME=" + at.Dir}, cmd.Env...),
+		Stdout: &out, Stderr: &said,
+	})
+	raw[cms.ExecBlob] = out.Bytes()
+	switch {
+	case err != nil:
+		return fault.Op("siege", err)
+	case out.Lost > 0:
+		return fault.New(fault.Lab, "the agent printed more than %d bytes", maxExec)
+	case !exit.OK():
+		return fault.New(fault.Lab, "siege: the agent ended with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
+	}
+	return nil
+}
+
+// findSiege sees that siege is at the other end, and which.
+func (s *site) findSiege(ctx context.Context) error {
+	said, aside := conn.Tail{Limit: 64 << 10}, conn.Tail{Limit: 64 << 10}
+	if _, err := conn.Output(ctx, s.target.Peer, "mkdir", "-p", s.target.PeerDir+"/bakeoff-cms"); err != nil {
+		return err
+	}
+	_, err := s.target.Peer.Exec(ctx, conn.Cmd{Argv: []string{"siege", "--version"},
+		Env: []string{"LC_ALL=C", "HOME=" + s.target.PeerDir + "/bakeoff-cms"}, Stdout: &said, Stderr: &aside})
+	if fault.Is(err, fault.NotFound) {
+		return fault.WithFix(fault.New(fault.Unsupported, "siege is not installed where the load comes from"), "install it there: apt-get install siege")
+	}
+	if err != nil {
+		return err
+	}
+	facts, err := siege.New().Version(append(said.Bytes(), aside.Bytes()...))
+	if err != nil {
+		return fault.Wrap(fault.Lab, "siege --version", err)
+	}
+	s.known.Facts["siege"] = facts["version"]
+	return nil
+}

@@ -1,0 +1,115 @@
+// Package runner runs the workload cms: it brings up the application, and loads
+// it from outside.
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/cms"
+)
+
+// Runner runs the workload.
+type Runner struct{ cms.Workload }
+
+// New returns the runner.
+func New() execution.Runner { return Runner{} }
+
+// Prepare brings up database, application and web server, fills the database,
+// and sees that every page is what it should be.
+func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
+	return fault.Op("cms: prepare", prepare(ctx, t, p))
+}
+
+// refused says what no trial could use.
+func refused(p param.Values) error {
+	isNative, login := p.Text("generator") == cms.Native, p.Text("pages") == cms.All || p.Text("pages") == "login"
+	switch {
+	case isNative && p.Duration("delay") > 0:
+		return fault.WithFix(fault.New(fault.Invalid, "delay: clients that pause need siege"), "write generator: siege, or no delay")
+	case !isNative && login && p.Bool("keepalive"):
+		return fault.WithFix(fault.New(fault.Invalid, "keepalive: siege waits for ever for the end of a page without a length"), "write keepalive: false, or pages: calendar")
+	}
+	return nil
+}
+
+func prepare(ctx context.Context, t execution.Target, p param.Values) error {
+	if err := refused(p); err != nil {
+		return err
+	}
+	s, up, err := shared(t, p)
+	if !up && err == nil {
+		s, err = bring(ctx, t, p)
+	}
+	if err != nil {
+		return err
+	}
+	if !s.known.has(s.asked()) {
+		if err := s.look(ctx); err != nil {
+			return err
+		}
+		if err := s.remember(t.Shared, s.sharedKey()); err != nil {
+			return err
+		}
+	}
+	if p.Text("generator") != cms.Native {
+		if err := s.findSiege(ctx); err != nil {
+			return err
+		}
+	}
+	return s.remember(t.State, stateKey)
+}
+
+// bring brings up what another cell of the same environment has not.
+func bring(ctx context.Context, t execution.Target, p param.Values) (*site, error) {
+	s, err := newSite(ctx, t, p)
+	if err == nil {
+		err = s.start(ctx)
+	}
+	if err == nil {
+		err = s.restore(ctx)
+	}
+	return s, err
+}
+
+// Reset restores the database, and asks for every page once: that it is still
+// the same, and warm.
+func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
+	err := func() error {
+		s, err := recall(t, p)
+		if err != nil {
+			return err
+		}
+		if err := s.restore(ctx); err != nil {
+			return err
+		}
+		return s.look(ctx)
+	}()
+	return fault.Op("cms: reset", err)
+}
+
+// Run does one trial from the other end.
+func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
+	s, err := recall(t, p)
+	if err != nil {
+		return nil, fault.Op("cms", err)
+	}
+	facts, err := json.Marshal(s.known.Facts)
+	if err != nil {
+		return nil, fault.Wrap(fault.Lab, "cms: facts", err)
+	}
+	raw := workload.Raw{workload.Facts: facts}
+	ctx, cancel := context.WithTimeout(ctx, p.Duration("time")+3*p.Duration("timeout")+time.Minute)
+	defer cancel()
+	if p.Text("generator") == cms.Native {
+		err = s.native(ctx, raw)
+	} else {
+		err = s.siege(ctx, raw)
+	}
+	return raw, fault.Op("cms", err)
+}

@@ -1,0 +1,324 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/database"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/tool"
+	"bakeoff/reach/conn"
+)
+
+const (
+	// live is the name by which the application's configuration, as it is
+	// packaged, knows its database.
+	live = "davical"
+	// owner is the role that owns it.
+	owner = "davical_dba"
+	// install brings what has to be in an environment.
+	install = "install it there: apt-get install davical nginx php-fpm php-pgsql postgresql"
+	// stateKey is where known is kept between calls.
+	stateKey = "cms"
+)
+
+// The bounds of single steps.
+const (
+	seedTime    = 5 * time.Minute
+	restoreMost = time.Minute
+	asideTime   = 30 * time.Second
+)
+
+// The range of ports, beyond that of the workload http.
+const (
+	firstPort = 8500
+	ports     = 400
+)
+
+// known is what Prepare found out and trials need.
+type known struct {
+	Found found             `json:"found"`
+	UID   string            `json:"uid"` // of whoever bakeoff is
+	Facts map[string]string `json:"facts"`
+	Pages map[string]body   `json:"pages"` // by path
+}
+
+// has tells whether all of these were checked.
+func (k known) has(asked []page) bool {
+	return !slices.ContainsFunc(asked, func(p page) bool {
+		_, ok := k.Pages[p.path]
+		return !ok
+	})
+}
+
+// body is what a page was when it was checked.
+type body struct {
+	Length int    `json:"length"`
+	SHA256 string `json:"sha256"`
+}
+
+// found is where things are in the environment.
+type found struct {
+	Bin string `json:"bin"` // PostgreSQL's programs
+	FPM string `json:"fpm"` // PHP's FastCGI manager
+	App string `json:"app"` // the application
+}
+
+// site is the application in an environment.
+type site struct {
+	target execution.Target
+	params param.Values
+	addr   netip.AddrPort
+	dir    string // of PHP and the web server
+	key    string // of all that makes one server differ from another
+	db     *database.Server
+	known  known
+}
+
+// newSite looks for what the application needs; nothing is started.
+func newSite(ctx context.Context, t execution.Target, p param.Values) (*site, error) {
+	s, err := place(t, p)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, asideTime)
+	defer cancel()
+	if s.known.Found, err = find(ctx, t.Subject); err != nil {
+		return nil, err
+	}
+	uid, err := conn.Output(ctx, t.Subject, "id", "-u")
+	if err != nil {
+		return nil, err
+	}
+	s.known.UID = strings.TrimSpace(string(uid))
+	s.known.Facts, s.known.Pages = map[string]string{}, map[string]body{}
+	return s, s.connect()
+}
+
+// recall returns the site that Prepare remembered.
+func recall(t execution.Target, p param.Values) (*site, error) {
+	s, err := place(t, p)
+	if err != nil {
+		return nil, err
+	}
+	text, ok := t.State[stateKey]
+	if !ok {
+		return nil, fault.New(fault.Lab, "it was not prepared")
+	}
+	return s, s.read(text)
+}
+
+// shared returns the site that another cell of the same environment has brought
+// up with the same parameters, if one has.
+func shared(t execution.Target, p param.Values) (s *site, up bool, err error) {
+	if s, err = place(t, p); err != nil {
+		return nil, false, err
+	}
+	text, up := t.Shared[s.sharedKey()]
+	if !up {
+		return s, false, nil
+	}
+	return s, true, s.read(text)
+}
+
+func (s *site) sharedKey() string { return stateKey + " " + s.key }
+
+func (s *site) read(text string) error {
+	if err := json.Unmarshal([]byte(text), &s.known); err != nil {
+		return fault.Wrap(fault.Lab, "recall", err)
+	}
+	return s.connect()
+}
+
+// remember keeps what is known, under key in state.
+func (s *site) remember(state map[string]string, key string) error {
+	b, err := json.Marshal(s.known)
+	if err != nil {
+		return fault.Wrap(fault.Lab, "remember", err)
+	}
+	if state != nil {
+		state[key] = string(b)
+	}
+	return nil
+}
+
+// place says where things go, by the parameters that make another server.
+func place(t execution.Target, p param.Values) (*site, error) {
+	switch {
+	case t.Subject == nil:
+		return nil, fault.New(fault.Lab, "there is no environment")
+	case t.Peer == nil || t.PeerAgent == "" || t.PeerDir == "":
+		return nil, fault.New(fault.Lab, "there is no other end to generate the load")
+	case !t.Addr.IsValid():
+		return nil, fault.New(fault.Unsupported, "the environment has no address that the generator could reach")
+	}
+	scratch := strings.TrimRight(t.Subject.Info().Scratch, "/")
+	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#=") {
+		return nil, fault.New(fault.Lab, "the scratch directory %q cannot stand in a server's configuration", scratch)
+	}
+	server := param.Values{}
+	for _, name := range []string{"processes", "users", "events", "volume"} {
+		server[name] = p.Text(name)
+	}
+	for _, d := range tool.DatabaseParams() {
+		server[d.Name] = p.Text(d.Name)
+	}
+	sum := crc32.ChecksumIEEE([]byte(strings.Join(server.Args(), "\n")))
+	s := &site{target: t, params: p, key: fmt.Sprintf("%08x", sum)}
+	s.dir = scratch + "/cms-" + s.key
+	s.addr = netip.AddrPortFrom(t.Addr.Unmap(), firstPort+uint16(sum%ports))
+	return s, nil
+}
+
+// connect says which database server it is.
+func (s *site) connect() error {
+	info, volume := s.target.Subject.Info(), s.params.Text("volume")
+	root, ok := info.Volumes[volume]
+	if !ok {
+		return fault.WithFix(fault.New(fault.Unsupported, "the contender declares no volume %s", volume),
+			"write volumes: {"+volume+": {backing: …, size: …}}, so that it is known what storage the database has")
+	}
+	var err error
+	s.db, err = database.New(s.target.Subject, s.params, s.known.Found.Bin, path.Join(root, "bakeoff-cms"), info.Scratch, s.known.UID)
+	return err
+}
+
+// finder prints where PostgreSQL's programs, PHP's manager, the application
+// and nginx are, the newest of each, or an empty line.
+const finder = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+pg= fpm= app= web=
+for f in /usr/lib/postgresql/*/bin/initdb; do [ -x "$f" ] && pg=${f%/*}; done
+for f in /usr/sbin/php-fpm*; do [ -x "$f" ] && fpm=$f; done
+[ -r /usr/share/davical/dba/create-database.sh ] && [ -r /etc/davical/config.php ] && app=/usr/share/davical
+command -v nginx >/dev/null && web=nginx
+printf '%s\n' "$pg" "$fpm" "$app" "$web"`
+
+func find(ctx context.Context, c conn.Conn) (found, error) {
+	out, err := conn.Output(ctx, c, "sh", "-c", finder)
+	if err != nil {
+		return found{}, err
+	}
+	at := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(at) != 4 {
+		return found{}, fault.New(fault.Lab, "the search for programs said %.200q", out)
+	}
+	for i, what := range []string{"PostgreSQL", "PHP's FastCGI manager (php-fpm)", "the application (davical)", "nginx"} {
+		if at[i] == "" {
+			return found{}, fault.WithFix(fault.New(fault.Subject, "%s is not there, or cannot be read", what), install)
+		}
+	}
+	return found{Bin: at[0], FPM: at[1], App: at[2]}, nil
+}
+
+// template is the database that others are copies of.
+func (s *site) template() string { return "seed_" + s.key }
+
+// start brings up the database with its seed, PHP, and the web server.
+func (s *site) start(ctx context.Context) error {
+	facts, err := s.db.Start(ctx)
+	if err != nil {
+		return err
+	}
+	maps.Copy(s.known.Facts, facts)
+	if there, err := s.db.Has(ctx, s.template()); err != nil {
+		return err
+	} else if !there {
+		if err := s.fill(ctx); err != nil {
+			return fault.Op("database of the application", err)
+		}
+	}
+	if err := s.serve(ctx); err != nil {
+		return err
+	}
+	return s.note(ctx)
+}
+
+// fill makes the seeded database with the application's own script, under a
+// name that says that it is not complete until it is.
+func (s *site) fill(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, seedTime)
+	defer cancel()
+	if _, err := conn.Output(ctx, s.target.Subject, "mkdir", "-p", s.dir+"/temp"); err != nil {
+		return err
+	}
+	file := s.dir + "/seed.sql"
+	users, events := int(s.params.Int("users")), int(s.params.Int("events"))
+	if err := s.target.Subject.Push(ctx, file, 0o644, strings.NewReader(seed(users, events))); err != nil {
+		return err
+	}
+	making := "making_" + s.key
+	if _, err := s.db.SQL(ctx, "postgres", "DROP DATABASE IF EXISTS "+making); err != nil {
+		return err
+	}
+	script := s.known.Found.App + "/dba/create-database.sh"
+	said, err := s.db.Run(ctx, nil, "sh", script, making, "none")
+	if err != nil {
+		return err
+	}
+	if _, err := s.db.Run(ctx, nil, s.known.Found.Bin+"/psql", "-X", "-q", "-d", making, "-f", file); err != nil {
+		return err
+	}
+	// The script ends well whatever its statements do.
+	count, err := s.db.SQL(ctx, making, "SELECT count(*) FROM caldav_data JOIN calendar_item USING (dav_id) JOIN collection ON collection.collection_id = caldav_data.collection_id JOIN principal ON principal.user_no = caldav_data.user_no")
+	if err != nil {
+		return err
+	}
+	if got, want := strings.TrimSpace(string(count)), fmt.Sprint(users*events); got != want {
+		return fault.New(fault.Subject, "it has %s events, and %s were written; its script said %.300q", got, want, said)
+	}
+	_, err = s.db.SQL(ctx, "postgres", "ALTER DATABASE "+making+" RENAME TO "+s.template())
+	return err
+}
+
+// restore makes the application's database a copy of the seeded one.
+func (s *site) restore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreMost)
+	defer cancel()
+	there, err := s.db.Has(ctx, s.template())
+	if err == nil && !there {
+		err = fault.New(fault.Subject, "the seeded database is missing")
+	}
+	for _, statement := range []string{
+		"DROP DATABASE IF EXISTS " + live + " WITH (FORCE)",
+		"CREATE DATABASE " + live + " OWNER " + owner + " TEMPLATE " + s.template(),
+	} {
+		if err == nil {
+			_, err = s.db.SQL(ctx, "postgres", statement)
+		}
+	}
+	if err == nil {
+		err = s.db.Alive(ctx, live)
+	}
+	if err != nil && !fault.Is(err, fault.Unsupported) && ctx.Err() == nil {
+		return fault.Wrap(fault.Subject, "the database cannot be restored", err)
+	}
+	return err
+}
+
+// note keeps what serves, for the fingerprint.
+func (s *site) note(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, asideTime)
+	defer cancel()
+	for name, argv := range map[string][]string{
+		"davical": {"dpkg-query", "-W", "-f", "${Version}", "davical"},
+		"php":     {s.known.Found.FPM, "-v"}, "nginx": {"nginx", "-v"},
+	} {
+		said := conn.Tail{Limit: 4096}
+		if _, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &said, Stderr: &said}); err != nil {
+			return err
+		}
+		first, _, _ := strings.Cut(strings.TrimSpace(string(said.Bytes())), "\n")
+		s.known.Facts[name] = strings.TrimPrefix(first, "nginx version: ")
+	}
+	return nil
+}

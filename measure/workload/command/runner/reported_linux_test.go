@@ -1,0 +1,74 @@
+package runner
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bakeoff/base/param"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/workload/command"
+	"bakeoff/measure/workload/workloadtest"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// openssl speed divides by its CPU time. Beside other work on its CPU it then
+// seems as fast as without, whatever the clock says; with -elapsed it does not.
+func TestCPUTimeForTimeIsGated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("keeps a CPU busy")
+	}
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("needs openssl: apt-get install openssl")
+	}
+	target := workloadtest.Local(t)
+	target.Subject.(*workloadtest.Instance).Conn = local.Conn{CPUs: []int{0}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	defer cancel()
+	for range 2 {
+		busy.Go(func() {
+			local.Conn{CPUs: []int{0}}.Exec(ctx, conn.Command("sh", "-c", "while :; do :; done"))
+		})
+	}
+	for _, c := range []struct {
+		argv  []string
+		gated bool
+	}{
+		{[]string{"openssl", "speed", "-seconds", "1", "-bytes", "16384", "sha256"}, true},
+		{[]string{"openssl", "speed", "-elapsed", "-seconds", "1", "-bytes", "16384", "sha256"}, false},
+	} {
+		p := param.Defaults(New().Doc().Params)
+		p["argv"], p["seconds"] = strings.Join(c.argv, "\n"), `regexp: in ([0-9.]+)s$`
+		if err := New().Prepare(t.Context(), target, p); err != nil {
+			t.Fatal(err)
+		}
+		from := time.Now()
+		raw, err := New().Run(t.Context(), target, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial := evidence.TrialOf(New(), plan.Cell{Cell: manifest.Cell{Params: p}}, store.Line{Trial: &store.Trial{Start: from, End: time.Now()}}, raw)
+		if trial.Reported == nil {
+			t.Fatalf("it says no time: %s", raw[command.ExecBlob])
+		}
+		why := ""
+		for _, g := range evidence.Gates() {
+			if g.Name == "cpu-time" {
+				why = g.Failed(trial)
+			}
+		}
+		t.Logf("%q: %+v: %s", c.argv, *trial.Reported, why)
+		if strings.Contains(why, "is the CPU time that it got") != c.gated {
+			t.Errorf("%q: %+v: %q", c.argv, *trial.Reported, why)
+		}
+	}
+}

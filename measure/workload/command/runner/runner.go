@@ -1,0 +1,157 @@
+// Package runner runs the workload command.
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/command"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
+)
+
+// Runner runs the workload.
+type Runner struct{ command.Workload }
+
+// New returns the runner.
+func New() execution.Runner { return Runner{} }
+
+// Files is the program that runs first, for execution.Finder: the others may be
+// what it makes. Where the lab file sets a PATH, only that knows the program.
+func (Runner) Files(p param.Values) []execution.File {
+	if slices.ContainsFunc(p.List("env"), func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
+		return nil
+	}
+	for _, name := range []string{"prepare", "reset", "argv"} {
+		argv := p.List(name)
+		if len(argv) == 0 {
+			continue
+		}
+		if program := argv[0]; path.IsAbs(program) || program != "" && !strings.Contains(program, "/") {
+			return []execution.File{{Param: name, Path: program}}
+		}
+		return nil
+	}
+	return nil
+}
+
+// Prepare runs the command that the parameter prepare holds.
+func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
+	if err := r.Check(p); err != nil {
+		return err
+	}
+	_, err := aside(ctx, t, p, "prepare")
+	return err
+}
+
+// Reset runs the command that the parameter reset holds.
+func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
+	_, err := aside(ctx, t, p, "reset")
+	return err
+}
+
+// Run runs the command, and the cleanup even when the command failed.
+func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
+	raw := workload.Raw{}
+	out, said, err := run(ctx, t, p, "argv")
+	if len(out) > 0 {
+		raw[command.ExecBlob] = out
+	}
+	if len(said) > 0 {
+		raw[workload.Stderr] = said
+	}
+	if ctx.Err() != nil {
+		return raw, err
+	}
+	cleaned, cleanErr := aside(ctx, t, p, "cleanup")
+	if len(cleaned) > 0 {
+		raw[command.CleanupBlob] = cleaned
+	}
+	if err == nil {
+		err = cleanErr
+	}
+	return raw, err
+}
+
+// aside runs a command that is not measured; it must end with 0.
+func aside(ctx context.Context, t execution.Target, p param.Values, name string) ([]byte, error) {
+	if len(p.List(name)) == 0 {
+		return nil, nil
+	}
+	out, _, err := run(ctx, t, p, name)
+	if err != nil {
+		return out, err
+	}
+	res, err := command.Decode(out)
+	if err != nil {
+		return out, fault.Wrap(fault.Lab, "command: "+name, err)
+	}
+	if res.Code != 0 {
+		return out, fault.New(fault.Subject, "command: %s: %q ended with %s%s", name, res.Argv[0], command.Ended(res), command.Quoted(res.Stderr))
+	}
+	return out, nil
+}
+
+// run runs the command that the parameter called name holds, through the
+// agent, and returns the agent's result and what it said to people.
+func run(ctx context.Context, t execution.Target, p param.Values, name string) (stdout, stderr []byte, err error) {
+	op := "command: " + name
+	info := t.Subject.Info()
+	dir := info.Scratch
+	if v := p.Text("dir"); v != "" {
+		var ok bool
+		if dir, ok = info.Volumes[v]; !ok {
+			return nil, nil, fault.WithFix(fault.New(fault.Unsupported, "%s: the contender declares no volume %s", op, v),
+				fmt.Sprintf("write volumes: {%s: {backing: …, size: …}}", v))
+		}
+	}
+	limit := p.Duration("timeout")
+	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, errTooLong)
+	defer cancel()
+	argv := []string{info.Agent, "exec", "--json", "--dir", dir, "--timeout", limit.String(), "--"}
+	out, said := &limited{limit: 8 << 20}, &limited{limit: 64 << 10}
+	exit, err := t.Subject.Exec(ctx, conn.Cmd{
+		Argv: append(argv, p.List(name)...), Env: p.List("env"), Stdout: out, Stderr: said,
+	})
+	switch {
+	case errors.Is(context.Cause(ctx), errTooLong):
+		err = fault.New(fault.Subject, "%s: the agent did not answer a minute after its timeout of %v", op, limit)
+	case fault.Is(err, fault.NotFound):
+		err = fault.Wrap(fault.Lab, op, fmt.Errorf("the agent is missing in the environment: %w", err))
+	case err != nil:
+		err = fault.Op(op, err)
+	case exit.Code == wire.ExitNotFound, exit.Code == wire.ExitSubject:
+		err = fault.New(fault.Subject, "%s: it cannot be started%s", op, command.Quoted(said.buf.Bytes()))
+	case exit.Signal != "" || exit.Code > 128:
+		err = fault.New(fault.Subject, "%s: the agent was ended by %s%s", op, exit, command.Quoted(said.buf.Bytes()))
+	case !exit.OK():
+		err = fault.New(fault.Lab, "%s: the agent ended with %s%s", op, exit, command.Quoted(said.buf.Bytes()))
+	}
+	return out.buf.Bytes(), said.buf.Bytes(), err
+}
+
+var errTooLong = errors.New("the agent's own deadline passed")
+
+// limited keeps the first limit bytes written to it and takes the rest.
+type limited struct {
+	buf   bytes.Buffer
+	limit int
+}
+
+var _ io.Writer = (*limited)(nil)
+
+func (l *limited) Write(p []byte) (int, error) {
+	l.buf.Write(p[:min(len(p), l.limit-l.buf.Len())])
+	return len(p), nil
+}

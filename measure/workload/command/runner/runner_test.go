@@ -1,0 +1,241 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/command"
+	"bakeoff/measure/workload/workloadtest"
+	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
+)
+
+func TestMain(m *testing.M) { workloadtest.Main(m) }
+
+func sh(script string) string { return "/bin/sh\n-c\n" + script }
+
+// busy is a command that takes some CPU time.
+var busy = sh("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo took $i steps")
+
+func TestSuite(t *testing.T) {
+	workloadtest.Run(t, New(), workloadtest.Options{
+		Common:  param.Values{"argv": busy},
+		Cells:   []param.Values{{"score": "last-line", "cost": "regexp:took ([0-9]+)", "exit": "any"}, {"argv": sh("exit 3"), "exit": "3"}},
+		Partial: true,
+	})
+}
+
+// trial does what the runner does with one trial.
+func trial(t *testing.T, set param.Values) ([]sampleValue, execution.Target, error) {
+	t.Helper()
+	p := param.Defaults(New().Doc().Params)
+	for k, v := range set {
+		p[k] = v
+	}
+	ctx, target := context.Background(), workloadtest.Local(t)
+	if err := New().Prepare(ctx, target, p); err != nil {
+		return nil, target, err
+	}
+	if err := New().Reset(ctx, target, p); err != nil {
+		return nil, target, err
+	}
+	raw, err := New().Run(ctx, target, p)
+	if err != nil {
+		return nil, target, err
+	}
+	values, err := New().Parse(raw, p)
+	var out []sampleValue
+	for _, v := range values {
+		out = append(out, sampleValue{v.Metric, v.Value})
+	}
+	return out, target, err
+}
+
+type sampleValue struct {
+	metric string
+	value  float64
+}
+
+func find(values []sampleValue, metric string) float64 {
+	for _, v := range values {
+		if v.metric == metric {
+			return v.value
+		}
+	}
+	return math.NaN()
+}
+
+func TestMeasures(t *testing.T) {
+	values, _, err := trial(t, param.Values{
+		"argv":  sh(`sleep 0.05; echo '{"progress":1}'; echo "{\"runs\":[{\"rate\":12.5}],\"took\":\"$X\"}"`),
+		"env":   "X=3e-3",
+		"score": "json:$.runs[-1].rate", "cost": `json:$["took"]`,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := find(values, "wall"); !(w >= 0.05 && w < 60) {
+		t.Errorf("wall is %g s", w)
+	}
+	if m := find(values, "memory"); !(m > 100<<10 && m < 1<<30) {
+		t.Errorf("memory is %g B", m)
+	}
+	if s, c := find(values, "score"), find(values, "cost"); s != 12.5 || c != 0.003 {
+		t.Errorf("score %g, cost %g", s, c)
+	}
+}
+
+// Prepare, reset, command and cleanup run in their order, in one directory.
+func TestStages(t *testing.T) {
+	add := func(word string) string { return sh("echo " + word + " >> log") }
+	_, target, err := trial(t, param.Values{
+		"prepare": add("prepare"), "reset": add("reset"), "argv": add("run"), "cleanup": add("cleanup"), "dir": "/data",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(target.Subject.Info().Volumes["/data"], "log"))
+	if err != nil || strings.Join(strings.Fields(string(b)), " ") != "prepare reset run cleanup" {
+		t.Errorf("log is %q (%v)", b, err)
+	}
+}
+
+func TestFailuresAreClassed(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  param.Values
+		kind fault.Kind
+		says string
+	}{
+		"exit code":      {param.Values{"argv": sh("echo no luck >&2; exit 3")}, fault.Subject, "exit code 3, and 0 is right: no luck"},
+		"two lines":      {param.Values{"argv": sh("echo no space >&2; echo in between >&2; echo tar: previous errors >&2; exit 2")}, fault.Subject, "is right: no space … tar: previous errors"},
+		"signal":         {param.Values{"argv": sh("kill -SEGV $$"), "exit": "any"}, fault.Subject, "segmentation fault"},
+		"timeout":        {param.Values{"argv": "sleep\n60", "timeout": "100ms"}, fault.Subject, "killed"},
+		"no program":     {param.Values{"argv": "/does/not/exist"}, fault.Subject, "cannot be started"},
+		"preparation":    {param.Values{"argv": "true", "prepare": sh("echo disk full >&2; exit 1")}, fault.Subject, "prepare: \"/bin/sh\" ended with exit code 1: disk full"},
+		"reset":          {param.Values{"argv": "true", "reset": "false"}, fault.Subject, "reset"},
+		"cleanup":        {param.Values{"argv": "true", "cleanup": "false"}, fault.Subject, "cleanup"},
+		"no number":      {param.Values{"argv": "echo\nnone", "score": "last-line"}, fault.Subject, "score: the last line has no number"},
+		"zero":           {param.Values{"argv": "echo\n0", "score": "last-line"}, fault.Subject, "not a positive number"},
+		"floods":         {param.Values{"argv": sh("head -c 2000000 /dev/zero"), "cost": "last-line"}, fault.Subject, "more than 1 MiB"},
+		"no volume":      {param.Values{"argv": "true", "dir": "/other"}, fault.Unsupported, "no volume /other"},
+		"no command":     {param.Values{}, fault.Invalid, "argv is empty"},
+		"bad exit":       {param.Values{"argv": "true", "exit": "ok"}, fault.Invalid, "no exit code"},
+		"bad variable":   {param.Values{"argv": "true", "env": "=1"}, fault.Invalid, "NAME=VALUE"},
+		"bad extraction": {param.Values{"argv": "true", "cost": "first-line"}, fault.Invalid, "cost: \"first-line\" says not where"},
+	} {
+		values, _, err := trial(t, c.set)
+		if !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, %v error %v, want %v and %q", name, values, fault.Of(err), err, c.kind, c.says)
+		}
+	}
+}
+
+// A command that failed is cleaned up after, too.
+func TestCleansUpAfterFailure(t *testing.T) {
+	p := param.Defaults(New().Doc().Params)
+	p["argv"], p["cleanup"], p["dir"] = "/does/not/exist", "touch\ncleaned", "/data"
+	target := workloadtest.Local(t)
+	if _, err := New().Run(context.Background(), target, p); !fault.Is(err, fault.Subject) {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(target.Subject.Info().Volumes["/data"], "cleaned")); err != nil {
+		t.Errorf("nothing was cleaned: %v", err)
+	}
+}
+
+func result(argv string, cpu float64) wire.ExecResult {
+	return wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{argv}, ElapsedNS: 1e9, Usage: probe.Usage{UserSeconds: cpu}, Stdout: []byte("7\n")}
+}
+
+func encoded(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func span(busy float64) wire.Span {
+	return wire.Span{Before: probe.Counters{CPU: &probe.CPU{}}, After: probe.Counters{CPU: &probe.CPU{User: busy}}}
+}
+
+var params1 = param.Values{"argv": "x", "exit": "0", "score": "last-line"}
+
+// The host's CPU time is the command's in the share that it had beside its
+// cleanup; without a host it is absent.
+func TestHostCost(t *testing.T) {
+	raw := workload.Raw{command.ExecBlob: encoded(t, result("x", 3.0003)), command.CleanupBlob: encoded(t, result("rm", 1.0001)), workload.Host: encoded(t, span(8))}
+	got, err := New().Parse(raw, params1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := got[len(got)-1]
+	if last.Metric != "cpu-per-op" || math.Abs(last.Value-6) > 1e-9 {
+		t.Errorf("cost is %+v, want 6 s", last)
+	}
+	delete(raw, workload.Host)
+	got, err = New().Parse(raw, params1)
+	if err != nil || got[len(got)-1].Metric != "score" {
+		t.Errorf("without a host: %v, %v", got, err)
+	}
+}
+
+// gVisor counts in ticks, of which it finds half: what it says of the command is
+// not told, nor what the command had of a trial with a cleanup. The host's time
+// of a trial without one is all the command's, however little that found.
+func TestTicksOfTheEnvironmentAreNotTold(t *testing.T) {
+	values := func(raw workload.Raw) map[string]float64 {
+		got, err := New().Parse(raw, params1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]float64{}
+		for _, v := range got {
+			out[v.Metric] = v.Value
+		}
+		return out
+	}
+	for _, cpu := range []float64{0, 0.07} {
+		raw := workload.Raw{command.ExecBlob: encoded(t, result("x", cpu)), workload.Host: encoded(t, span(0.2))}
+		got := values(raw)
+		if _, ok := got["cpu"]; ok || got["cpu-per-op"] != 0.2 {
+			t.Errorf("%g s in ticks: %v", cpu, got)
+		}
+		raw[command.CleanupBlob] = encoded(t, result("rm", 0.02))
+		if got = values(raw); got["cpu-per-op"] != 0 || got["wall"] != 1 {
+			t.Errorf("%g s in ticks, with a cleanup: %v", cpu, got)
+		}
+	}
+}
+
+// FuzzParse gives any bytes: what comes is positive and declared.
+func FuzzParse(f *testing.F) {
+	good := encoded(f, result("x", 1))
+	f.Add(good, encoded(f, span(1)), good)
+	f.Add(good[:len(good)/2], []byte("{}"), []byte(""))
+	f.Add([]byte(`{"schema":"bakeoff/exec/v1","argv":["x"],"elapsed_ns":-1}`), []byte("null"), good)
+	f.Add(good, encoded(f, span(1e308)), encoded(f, result("y", -2)))
+	f.Fuzz(func(t *testing.T, exec, host, cleanup []byte) {
+		got, err := New().Parse(workload.Raw{command.ExecBlob: exec, workload.Host: host, command.CleanupBlob: cleanup}, params1)
+		if err != nil {
+			return
+		}
+		doc := New().Doc()
+		for _, v := range got {
+			m, ok := doc.Metric(v.Metric)
+			if !ok || m.Unit != v.Unit || !(v.Value > 0) || math.IsInf(v.Value, 0) {
+				t.Errorf("gave %+v", v)
+			}
+		}
+	})
+}

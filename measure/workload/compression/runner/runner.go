@@ -1,0 +1,77 @@
+// Package runner runs the workload compression, and looks at the volume before
+// and after.
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"path"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/compression"
+	"bakeoff/provision/driver"
+)
+
+// Runner runs the workload.
+type Runner struct{ compression.Workload }
+
+// New returns the runner.
+func New() execution.Runner { return Runner{compression.New()} }
+
+// Files is the folder that is copied, for execution.Finder.
+func (w Runner) Files(p param.Values) []execution.File {
+	if f := p.Text("folder"); path.IsAbs(f) {
+		return []execution.File{{Param: "folder", Path: f, Folder: true}}
+	}
+	return nil
+}
+
+// Prepare writes the messages, or looks at the folder that is copied instead: one
+// that a contender does not have is the contender's failure, and not the
+// laboratory's.
+func (w Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
+	err := execution.Native(w.NativeParser).Prepare(ctx, t, p)
+	if err != nil && p.Text("folder") != "" && ctx.Err() == nil {
+		err = fault.New(fault.Subject, "%w", err)
+	}
+	return err
+}
+
+// Reset deletes what the trial before wrote, down to the disk.
+func (w Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
+	if err := execution.Native(w.NativeParser).Reset(ctx, t, p); err != nil {
+		return err
+	}
+	_, err := settle(ctx, t, p)
+	return err
+}
+
+// Run copies, and waits until it is on the disk.
+func (w Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
+	before, err := settle(ctx, t, p)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := execution.Native(w.NativeParser).Run(ctx, t, p)
+	if err != nil {
+		return raw, err
+	}
+	after, err := settle(ctx, t, p)
+	if err != nil {
+		return raw, err
+	}
+	raw[compression.Volume], err = json.Marshal(compression.Usages{Before: compression.Usage(before), After: compression.Usage(after)})
+	return raw, fault.Op("compression", err)
+}
+
+func settle(ctx context.Context, t execution.Target, p param.Values) (driver.VolumeUsage, error) {
+	s, ok := t.Subject.(driver.Storer)
+	if !ok {
+		return driver.VolumeUsage{}, fault.WithFix(fault.New(fault.Unsupported, "compression: this technology's volumes cannot be looked at from their host"),
+			"take one that shares the host's kernel: host, chroot, oci")
+	}
+	return s.SettleVolume(ctx, p.Text("volume"))
+}

@@ -1,0 +1,144 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/measure/tool"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/system"
+	systemall "bakeoff/reach/system/all"
+)
+
+// finder prints the path of the program $1: in the directories that the other
+// arguments are patterns of, the last of them first, or else in PATH, or where
+// administrators' programs are. Debian has wrappers of PostgreSQL's programs in
+// PATH, which are not what is measured.
+const finder = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/pkg/bin
+p=$1; shift; last=
+for pattern; do for d in $pattern; do [ -x "$d/$p" ] && last=$d/$p; done; done
+if [ -n "$last" ]; then echo "$last"; else command -v "$p"; fi`
+
+// find finds the program and what is to be known of its build: once in an
+// environment, as to start some programs there takes an emulated machine
+// seconds, and every cell of the tool would do it again.
+func (s *site) find(ctx context.Context) error {
+	if text, ok := s.target.Shared[s.stateKey()]; ok {
+		return fault.Wrap(fault.Lab, "recall", json.Unmarshal([]byte(text), &s.known))
+	}
+	if err := s.look(ctx); err != nil {
+		return err
+	}
+	if s.target.Shared == nil {
+		return nil
+	}
+	b, err := json.Marshal(s.known)
+	if err == nil {
+		s.target.Shared[s.stateKey()] = string(b)
+	}
+	return fault.Wrap(fault.Lab, "remember", err)
+}
+
+// look is find for the first time.
+func (s *site) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, asideTime)
+	defer cancel()
+	d := s.tool.Doc()
+	out := conn.Tail{Limit: 4096}
+	exit, err := s.conn.Exec(ctx, conn.Cmd{Argv: append([]string{"sh", "-c", finder, "sh", d.Program}, d.Dirs...), Stdout: &out})
+	if err != nil {
+		return err
+	}
+	s.known.Program = strings.TrimSpace(string(out.Bytes()))
+	if !exit.OK() || !strings.HasPrefix(s.known.Program, "/") {
+		return s.absent(ctx)
+	}
+	// Some make files at home before they say anything.
+	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", s.dir); err != nil {
+		return err
+	}
+	said := conn.Tail{Limit: 64 << 10}
+	if _, err := s.conn.Exec(ctx, conn.Cmd{Argv: append([]string{s.known.Program}, d.VersionArgs...),
+		Env: []string{"LC_ALL=C", "HOME=" + s.dir}, Stdout: &said, Stderr: &said}); err != nil {
+		return err
+	}
+	if s.known.Facts, err = s.tool.Version(said.Bytes()); err != nil {
+		return fault.Wrap(fault.Subject, "version of "+s.known.Program, err)
+	}
+	if sum := s.sum(ctx); sum != "" {
+		s.known.Facts["sha256"] = sum
+	}
+	return nil
+}
+
+// sum returns the program's SHA-256, as the environment's own programs tell
+// it; "" where none does.
+func (s *site) sum(ctx context.Context) string {
+	for _, argv := range [][]string{{"sha256sum", s.known.Program}, {"sha256", "-q", s.known.Program}, {"digest", "-a", "sha256", s.known.Program}} {
+		if out, err := conn.Output(ctx, s.conn, argv...); err == nil {
+			if sum, _, _ := strings.Cut(strings.TrimSpace(string(out)), " "); len(sum) == 64 {
+				return sum
+			}
+		}
+	}
+	return ""
+}
+
+// absent says that the program is not there, and how that system installs it.
+func (s *site) absent(ctx context.Context) error {
+	d := s.tool.Doc()
+	err := fault.New(fault.Subject, "%s is not installed", d.Program)
+	id, asked := system.Identify(ctx, s.conn)
+	if asked != nil {
+		return errors.Join(err, fault.Op("what system it is", asked))
+	}
+	there, ok := system.Of(systemall.Systems(), id)
+	if !ok {
+		return fault.WithFix(err, "bakeoff does not know how this system ("+id.Kernel+" "+id.Release["ID"]+") installs packages; bakeoff list systems names those it does")
+	}
+	name := there.Doc().Name
+	if packages := d.Packages[name]; len(packages) > 0 {
+		return fault.WithFix(err, "install it there: "+there.Doc().InstallLine(packages...))
+	}
+	return fault.WithFix(err, "there is no package of it for "+name+" that bakeoff knows of")
+}
+
+// place makes the tool's directories and says where its server is.
+func (s *site) place(ctx context.Context) (tool.Place, error) {
+	at := tool.Place{Dir: s.dir, Data: s.dir}
+	info := s.target.Subject.Info()
+	if m := info.Limits.Memory; m != nil {
+		at.MemoryBytes = int64(*m)
+	}
+	if v := s.tool.Doc().Volume; v != "" {
+		root, ok := info.Volumes[s.params.Text(v)]
+		if !ok {
+			return at, fault.WithFix(fault.New(fault.Unsupported, "the contender declares no volume %s", s.params.Text(v)),
+				"write volumes: {"+s.params.Text(v)+": {backing: …, size: …}}, so that it is known what storage is measured")
+		}
+		at.Data = path.Join(root, "bakeoff-"+s.tool.Doc().Name)
+	}
+	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", at.Dir, at.Data); err != nil {
+		return at, err
+	}
+	at.FileSystem = s.fileSystem(ctx, at.Data)
+	if uid, err := conn.Output(ctx, s.conn, "id", "-u"); err == nil {
+		at.UID = strings.TrimSpace(string(uid))
+	}
+	return at, nil
+}
+
+// fileSystem returns the type of the file system that dir is in; "" where df
+// does not tell.
+func (s *site) fileSystem(ctx context.Context, dir string) string {
+	out, err := conn.Output(ctx, s.conn, "df", "-PT", dir)
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if fields := strings.Fields(lines[len(lines)-1]); err == nil && len(lines) == 2 && len(fields) >= 2 {
+		return fields[1]
+	}
+	return ""
+}

@@ -1,0 +1,209 @@
+// Package runner runs the workloads of tools: it finds a tool's program in the
+// environment, brings up the server that the tool needs, runs it, and keeps
+// what it printed.
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"path"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/tool"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/external"
+	"bakeoff/reach/conn"
+)
+
+// Runner runs the workload of a tool.
+type Runner struct{ external.Workload }
+
+// New returns the runner of a tool.
+func New(x tool.Tool) execution.Runner { return Runner{external.New(x)} }
+
+// Prepare finds the program, brings up its server, and runs what the tool
+// wants to have run beforehand.
+func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
+	err := r.prepare(ctx, t, p)
+	return fault.Op(r.Tool().Doc().Name, err)
+}
+
+func (r Runner) prepare(ctx context.Context, t execution.Target, p param.Values) error {
+	s, err := r.site(t, p)
+	if err != nil {
+		return err
+	}
+	if err := s.find(ctx); err != nil {
+		return err
+	}
+	at, err := s.place(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.serve(ctx, &at); err != nil {
+		return err
+	}
+	// What no trial could use is refused before any.
+	if _, err := r.Tool().Command(p, at); err != nil {
+		return err
+	}
+	if n, ok := r.Tool().(tool.Noter); ok {
+		for name, note := range n.Notes(p, at) {
+			s.known.Facts[name] = note
+		}
+	}
+	if err := s.remember(at); err != nil {
+		return err
+	}
+	if q, ok := r.Tool().(tool.Preparer); ok {
+		cmds, err := q.Prepare(p, at)
+		return s.aside(ctx, cmds, err)
+	}
+	return nil
+}
+
+// Reset runs what the tool wants to have run before each trial.
+func (r Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
+	err := r.reset(ctx, t, p)
+	return fault.Op(r.Tool().Doc().Name, err)
+}
+
+func (r Runner) reset(ctx context.Context, t execution.Target, p param.Values) error {
+	s, err := r.site(t, p)
+	if err != nil {
+		return err
+	}
+	if err := s.recall(); err != nil {
+		return err
+	}
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	q, ok := r.Tool().(tool.Resetter)
+	if !ok {
+		return nil
+	}
+	cmds, err := q.Reset(p, s.known.At)
+	return s.aside(ctx, cmds, err)
+}
+
+// Run does one trial.
+func (r Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
+	raw, err := r.run(ctx, t, p)
+	return raw, fault.Op(r.Tool().Doc().Name, err)
+}
+
+func (r Runner) run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
+	s, err := r.site(t, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.recall(); err != nil {
+		return nil, err
+	}
+	cmd, err := r.Tool().Command(p, s.known.At)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := json.Marshal(s.known.Facts)
+	if err != nil {
+		return nil, fault.Wrap(fault.Lab, "facts", err)
+	}
+	raw := workload.Raw{workload.Facts: facts}
+	if err := s.setup(ctx, cmd); err != nil {
+		return raw, err
+	}
+	out, said, err := s.exec(ctx, cmd)
+	if len(out) > 0 {
+		raw[external.ExecBlob] = out
+	}
+	if len(said) > 0 {
+		raw[workload.Stderr] = said
+	}
+	if err != nil {
+		return raw, err
+	}
+	return raw, s.keep(ctx, cmd, raw)
+}
+
+// known is what Prepare found out and Run needs.
+type known struct {
+	Program string            `json:"program"` // its path
+	At      tool.Place        `json:"at"`
+	Facts   map[string]string `json:"facts"`
+}
+
+// site is where a tool runs: the environment, or the other end.
+type site struct {
+	tool    tool.Tool
+	params  param.Values
+	target  execution.Target
+	conn    conn.Conn
+	agent   string
+	dir     string // of the tool's own
+	limit   time.Duration
+	known   known
+	program string // as Doc names it
+}
+
+func (r Runner) site(t execution.Target, p param.Values) (*site, error) {
+	d := r.Tool().Doc()
+	if t.Subject == nil {
+		return nil, fault.New(fault.Lab, "there is no environment")
+	}
+	info := t.Subject.Info()
+	s := &site{tool: r.Tool(), params: p, target: t, limit: r.Limit(p), program: d.Program,
+		conn: t.Subject, agent: info.Agent, dir: path.Join(info.Scratch, "bakeoff-"+d.Name)}
+	if d.Server == tool.Web {
+		if t.Peer == nil || t.PeerAgent == "" || t.PeerDir == "" {
+			return nil, fault.New(fault.Lab, "there is no other end to generate the load")
+		}
+		s.conn, s.agent, s.dir = t.Peer, t.PeerAgent, path.Join(t.PeerDir, "bakeoff-"+d.Name)
+	}
+	return s, nil
+}
+
+// stateKey is where known is kept between calls.
+func (s *site) stateKey() string { return "tool." + s.tool.Doc().Name }
+
+func (s *site) remember(at tool.Place) error {
+	s.known.At = at
+	b, err := json.Marshal(s.known)
+	if err != nil {
+		return fault.Wrap(fault.Lab, "remember", err)
+	}
+	s.target.State[s.stateKey()] = string(b)
+	return nil
+}
+
+func (s *site) recall() error {
+	text, ok := s.target.State[s.stateKey()]
+	if !ok {
+		return fault.New(fault.Lab, "it was not prepared")
+	}
+	return fault.Wrap(fault.Lab, "recall", json.Unmarshal([]byte(text), &s.known))
+}
+
+// aside runs commands that are not measured; each must end with 0.
+func (s *site) aside(ctx context.Context, cmds []tool.Command, err error) error {
+	for _, cmd := range cmds {
+		if err := s.setup(ctx, cmd); err != nil {
+			return err
+		}
+		out, _, err := s.exec(ctx, cmd)
+		if err != nil {
+			return err
+		}
+		res, err := external.Decode(out)
+		if err != nil {
+			return fault.Wrap(fault.Lab, cmd.Argv[0], err)
+		}
+		if err := external.Ended(res); err != nil {
+			return err
+		}
+	}
+	return err
+}

@@ -1,0 +1,91 @@
+package http
+
+import (
+	"errors"
+	"fmt"
+
+	"bakeoff/base/sample"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The range of latencies and the digits that their histograms keep: one
+// nanosecond to an hour within 0.1 %.
+const (
+	shortest = 1
+	longest  = int64(3600e9)
+	digits   = 3
+)
+
+func NewHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(shortest, longest, digits)
+}
+
+// Record notes ns, held within the range.
+func Record(h *hdrhistogram.Histogram, ns int64) {
+	// Cannot fail: the value is within the histogram's range.
+	_ = h.RecordValue(max(shortest, min(ns, longest)))
+}
+
+// Failures is the number of all errors.
+func Failures(errors map[string]int64) int64 {
+	var n int64
+	for _, k := range errors {
+		n += k
+	}
+	return n
+}
+
+// maxHistogram bounds the text of a histogram, in bytes.
+const maxHistogram = 1 << 20
+
+// DecodeHistogram reads a histogram that EncodeHistogram wrote. It refuses
+// every other geometry, so that quantiles mean the same everywhere.
+func DecodeHistogram(text string) (*hdrhistogram.Histogram, error) {
+	if len(text) > maxHistogram {
+		return nil, fmt.Errorf("a histogram of %d bytes is longer than any of ours", len(text))
+	}
+	h, err := hdrhistogram.Decode([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	if h.LowestTrackableValue() != shortest || h.HighestTrackableValue() != longest || h.SignificantFigures() != digits {
+		return nil, errors.New("the histogram's range is not that of latencies in nanoseconds")
+	}
+	return h, nil
+}
+
+// EncodeHistogram writes h in HdrHistogram's compressed V2 format, in base64.
+func EncodeHistogram(h *hdrhistogram.Histogram) (string, error) {
+	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	return string(b), err
+}
+
+// quantiles are the latencies that are reported, in percent.
+var quantiles = []struct {
+	metric  string
+	percent float64
+}{
+	{"latency-p50", 50}, {"latency-p90", 90}, {"latency-p99", 99}, {"latency-p999", 99.9}, {"latency-max", 100},
+}
+
+// Latencies returns the quantiles of h, in seconds, that are above floor (in
+// nanoseconds): what is finer than the generator's own lateness says nothing
+// about the server.
+func Latencies(h *hdrhistogram.Histogram, floor int64) []sample.Value {
+	var out []sample.Value
+	if h.TotalCount() == 0 {
+		return nil
+	}
+	for _, q := range quantiles {
+		if ns := h.ValueAtPercentile(q.percent); ns > floor {
+			out = append(out, sample.Value{Metric: q.metric, Unit: "s", Value: float64(ns) / 1e9})
+		}
+	}
+	return out
+}
+
+// Seconds returns a quantile of latencies.
+func Seconds(h *hdrhistogram.Histogram, percent float64) float64 {
+	return float64(h.ValueAtPercentile(percent)) / 1e9
+}

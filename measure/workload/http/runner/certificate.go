@@ -1,0 +1,66 @@
+package runner
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// keyPair is a key and its certificate, in PEM, with the certificate's
+// SHA-256.
+type keyPair struct {
+	key, certificate []byte
+	sum              string
+}
+
+// keyOf makes a key of the kind "ecdsa-p256" or "rsa-4096", one for all
+// environments of the program's life: no side has a luckier one, and a key of
+// 4096 bits takes seconds.
+func keyOf(kind string) (crypto.Signer, error) {
+	return once("key "+kind, func() (crypto.Signer, error) {
+		if kind == "rsa-4096" {
+			return rsa.GenerateKey(rand.Reader, 4096)
+		}
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	})
+}
+
+// selfSigned makes a certificate for addr and the key of this kind.
+func selfSigned(kind string, addr netip.Addr) (keyPair, error) {
+	key, err := keyOf(kind)
+	if err != nil {
+		return keyPair{}, err
+	}
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "bakeoff"},
+		// Wide, since the clocks of guests may be anywhere.
+		NotBefore:   time.Unix(0, 0),
+		NotAfter:    time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC),
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{addr.AsSlice()},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
+	if err != nil {
+		return keyPair{}, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return keyPair{}, err
+	}
+	return keyPair{
+		key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		sum:         sumOf(der),
+	}, nil
+}

@@ -1,0 +1,181 @@
+package runner
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"net/netip"
+	"sync/atomic"
+)
+
+// maxBody bounds a body whose length was not stated, in bytes.
+const maxBody = 64 << 20
+
+// ask is one URL of the list as the threads share it.
+type ask struct {
+	URL
+	request  []byte // prepared once
+	varies   bool
+	contains []byte
+	// known is the verified body: the first that was right. All others are
+	// compared with it byte for byte: that is cheaper than a sum of each, and
+	// stronger. Of a body that varies it is empty, and says that one was right.
+	known atomic.Pointer[model]
+}
+
+// model is a verified body and its SHA-256.
+type model struct {
+	body []byte
+	sum  string
+}
+
+// newAsk prepares the request for u.
+func newAsk(u URL, addr netip.AddrPort, host string, keepalive bool) (*ask, error) {
+	if err := u.check(); err != nil {
+		return nil, err
+	}
+	request, err := prepareRequest(addr, host, u.Path, keepalive)
+	return &ask{URL: u, request: request, varies: u.Varies(), contains: []byte(u.Contains)}, err
+}
+
+// expectation is an ask with what one thread remembers of its responses.
+type expectation struct {
+	*ask
+	// memo is the last head, byte for byte, and parsed what it said: a
+	// server's heads are alike for a second at a time, and comparing is
+	// cheaper than parsing.
+	memo   []byte
+	parsed head
+}
+
+// list is the URLs of a load from the point of view of one thread, which
+// asks for one after another and begins anew at the end.
+type list struct {
+	expect []expectation
+	at     int
+}
+
+func newList(asks []*ask) list {
+	l := list{expect: make([]expectation, len(asks))}
+	for i, a := range asks {
+		l.expect[i].ask = a
+	}
+	return l
+}
+
+// turn puts part i of n parts of the list at its front: threads begin at
+// different places.
+func (l *list) turn(i, n int) { l.at = i * len(l.expect) / n }
+
+func (l *list) next() *expectation {
+	e := &l.expect[l.at]
+	if l.at++; l.at == len(l.expect) {
+		l.at = 0
+	}
+	return e
+}
+
+// accepts reports whether a status is the right one.
+func (a *ask) accepts(status int) bool {
+	if a.Status != 0 {
+		return status == a.Status
+	}
+	return status >= 200 && status <= 299
+}
+
+// body checks one body on its way against an expectation.
+type body struct {
+	expect *expectation
+	pos    int64  // bytes so far
+	got    []byte // kept while there is nothing verified to compare with
+	wrong  bool   // a byte differs, or is one too many
+}
+
+func (c *body) reset() { c.pos, c.got, c.wrong = 0, c.got[:0], false }
+
+// take checks the next bytes.
+func (c *body) take(b []byte) {
+	e, end := c.expect, c.pos+int64(len(b))
+	known := e.known.Load()
+	switch {
+	case end > maxBody, e.varies && e.Max > 0 && end > e.Max:
+		c.wrong = true
+	case e.varies && len(e.contains) == 0:
+	case known != nil && !e.varies:
+		c.wrong = c.wrong || end > int64(len(known.body)) || !bytes.Equal(known.body[c.pos:end], b)
+	case e.Length >= 0 && end > e.Length:
+		c.wrong = true
+	case !c.wrong:
+		c.got = append(c.got, b...)
+	}
+	c.pos = end
+}
+
+// verdict classes the whole body: "" when it is what was expected. It may
+// become the reference for all others.
+func (c *body) verdict() string {
+	e := c.expect
+	if e.varies {
+		return c.variant()
+	}
+	known := e.known.Load()
+	if known == nil && !c.wrong && (e.Length < 0 || c.pos == e.Length) {
+		sum := sumOf(c.got)
+		if e.Sum != "" && e.Sum != sum {
+			return "wrong body"
+		}
+		if e.known.CompareAndSwap(nil, &model{bytes.Clone(c.got), sum}) {
+			c.got = nil
+			return ""
+		}
+		known = e.known.Load() // another thread was first
+	}
+	length := e.Length
+	if known != nil {
+		length = int64(len(known.body))
+	}
+	switch {
+	case length >= 0 && c.pos < length:
+		return "short body"
+	case c.wrong, known != nil && (c.pos > length || !bytes.HasPrefix(known.body, c.got)):
+		return "wrong body"
+	}
+	return ""
+}
+
+// variant classes a body that may differ from others.
+func (c *body) variant() string {
+	e := c.expect
+	switch {
+	case c.pos < e.Min:
+		return "short body"
+	case c.wrong, !bytes.Contains(c.got, e.contains):
+		return "wrong body"
+	}
+	if e.known.Load() == nil {
+		e.known.Store(&model{})
+	}
+	return ""
+}
+
+// verified says whether a right response was seen, and names what all of them
+// were compared with: the sum of the body, or of the list.
+func verified(asks []*ask) (seen bool, sum string) {
+	urls := make([]URL, 0, len(asks))
+	for _, a := range asks {
+		known := a.known.Load()
+		seen = seen || known != nil
+		if known != nil {
+			sum = known.sum
+		}
+		urls = append(urls, a.URL)
+	}
+	if seen && (len(asks) > 1 || asks[0].varies) {
+		sum = listSum(urls)
+	}
+	return seen, sum
+}
+
+func sumOf(b []byte) string {
+	s := sha256.Sum256(b)
+	return hexOf(s[:])
+}

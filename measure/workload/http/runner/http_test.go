@@ -1,0 +1,244 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/http"
+	"bakeoff/measure/workload/workloadtest"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
+)
+
+func jsonOf(v any) ([]byte, error) { return json.Marshal(v) }
+
+// bare is this machine as an environment on the loopback network, and as the
+// other end. What nginx it starts is ended with the test.
+func bare(t *testing.T) execution.Target {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a real nginx")
+	}
+	if _, err := exec.LookPath("nginx"); err != nil {
+		t.Skip("needs nginx: apt-get install nginx")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch := t.TempDir()
+	t.Cleanup(func() {
+		workloadtest.Stop(t, syscall.SIGTERM, scratch+"/http-*/nginx.pid")
+	})
+	return execution.Target{
+		Subject: &workloadtest.Instance{Information: driver.Info{Agent: self, Scratch: scratch}},
+		Peer:    local.Conn{}, PeerAgent: self, PeerDir: t.TempDir(),
+		Addr: workloadtest.Loopback(), State: map[string]string{},
+	}
+}
+
+func TestSuite(t *testing.T) {
+	workloadtest.Run(t, New(), workloadtest.Options{
+		Target: bare, Partial: true,
+		Common: param.Values{"time": "300ms", "timeout": "10s", "connections": "10"},
+		Cells: []param.Values{
+			{"rate": "2000/s"}, {"rate": "500/s", "spacing": "exponential"},
+			{"tls": "true", "connections": "4"}, {"tls": "true", "key": "rsa-4096", "rate": "50/s"},
+			{"keepalive": "false"}, {"page": "1MiB", "workers": "2"}, {"threads": "2"},
+		},
+	})
+}
+
+// prepared returns a target whose server is up, and where its page is.
+func prepared(t *testing.T, p param.Values) (execution.Target, param.Values, string) {
+	t.Helper()
+	target := bare(t)
+	v := param.Defaults(New().Doc().Params)
+	for name, text := range map[string]string{"time": "200ms", "connections": "5", "timeout": "10s"} {
+		v[name] = text
+	}
+	for name, text := range p {
+		v[name] = text
+	}
+	if err := New().Prepare(t.Context(), target, v); err != nil {
+		t.Fatal(err)
+	}
+	pages, _ := filepath.Glob(target.Subject.Info().Scratch + "/http-*/www/index.html")
+	if len(pages) != 1 {
+		t.Fatalf("pages: %q", pages)
+	}
+	return target, v, pages[0]
+}
+
+// A page that is missing, cut or altered fails the trial, and Reset before
+// the next one.
+func TestDamagedPage(t *testing.T) {
+	for want, damage := range map[string]func(file string, page []byte) error{
+		"server answered 404 to ": func(file string, _ []byte) error { return os.Remove(file) },
+		"failed: short body":      func(file string, page []byte) error { return os.WriteFile(file, page[:4000], 0o644) },
+		"failed: wrong body": func(file string, page []byte) error {
+			return os.WriteFile(file, bytes.Replace(page, []byte("</p>"), []byte("</P>"), 1), 0o644)
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			target, p, file := prepared(t, nil)
+			content, err := os.ReadFile(file)
+			if err == nil {
+				err = damage(file, content)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := New().Run(t.Context(), target, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := New().Parse(raw, p); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v; want %q", err, want)
+			}
+			if err := New().Reset(t.Context(), target, p); !fault.Is(err, fault.Subject) {
+				t.Errorf("Reset with a damaged page: %v", err)
+			}
+		})
+	}
+}
+
+func TestServerKilledInATrial(t *testing.T) {
+	target, p, page := prepared(t, param.Values{"time": "1s"})
+	var r wire.Result
+	// On a busy machine a trial begins late, and the end comes before it.
+	for half := 500 * time.Millisecond; half < 4*time.Second && (r.Work == 0 || r.Errors["connection refused"] == 0); half += 500 * time.Millisecond {
+		if err := New().Prepare(t.Context(), target, p); err != nil {
+			t.Fatal(err)
+		}
+		stopped := make(chan struct{})
+		time.AfterFunc(half, func() {
+			defer close(stopped)
+			workloadtest.Stop(t, syscall.SIGTERM, filepath.Dir(filepath.Dir(page))+"/nginx.pid")
+		})
+		raw, err := New().Run(t.Context(), target, p)
+		<-stopped
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = wire.Result{}
+		if err := json.Unmarshal(raw[workload.Work], &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.Work == 0 || r.Errors["connection refused"] == 0 {
+		t.Errorf("%g requests, errors %v", r.Work, r.Errors)
+	}
+	if err := New().Reset(t.Context(), target, p); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "no longer answers") {
+		t.Errorf("Reset without a server: %v", err)
+	}
+	if err := New().Prepare(t.Context(), target, p); err != nil {
+		t.Errorf("Prepare after its end: %v", err)
+	}
+}
+
+// Cells that configure the server alike share it; others have their own.
+func TestServersSideBySide(t *testing.T) {
+	target, p, _ := prepared(t, nil)
+	p["connections"] = "20"
+	if err := New().Prepare(t.Context(), target, p); err != nil {
+		t.Fatal(err)
+	}
+	p["page"] = "8KiB"
+	if err := New().Prepare(t.Context(), target, p); err != nil {
+		t.Fatal(err)
+	}
+	if pids, _ := filepath.Glob(target.Subject.Info().Scratch + "/http-*/nginx.pid"); len(pids) != 2 {
+		t.Errorf("servers: %q", pids)
+	}
+	var d description
+	if err := json.Unmarshal([]byte(target.State[stateKey]), &d); err != nil || !strings.HasPrefix(d.Version, "nginx/") {
+		t.Errorf("the description is %+v, %v", d, err)
+	}
+}
+
+// without is an environment that lacks a program.
+type without struct {
+	driver.Instance
+	program string
+}
+
+func (w without) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	if cmd.Argv[0] == w.program {
+		cmd.Argv = append([]string{w.program + "-is-not-here"}, cmd.Argv[1:]...)
+	}
+	return w.Instance.Exec(ctx, cmd)
+}
+
+func TestWithoutNginx(t *testing.T) {
+	target := bare(t)
+	target.Subject = without{target.Subject, "nginx"}
+	err := New().Prepare(t.Context(), target, param.Defaults(New().Doc().Params))
+	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "nginx is not installed") || !strings.Contains(fault.Fix(err), "apt-get install nginx") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A configuration that nginx refuses is reported with its own words.
+func TestPortTaken(t *testing.T) {
+	target, p, _ := prepared(t, nil)
+	s, err := newServer(target, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p["page"], p["port"] = "8KiB", strconv.Itoa(int(s.addr.Port()))
+	if err := New().Prepare(t.Context(), target, p); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "Address already in use") {
+		t.Errorf("a port that is taken: %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	h := http.NewHistogram()
+	for i := range int64(100) {
+		http.Record(h, i*1000)
+	}
+	text, err := http.EncodeHistogram(h)
+	if err != nil {
+		f.Fatal(err)
+	}
+	r := wire.Result{Schema: wire.WorkSchema, Loop: "http", Work: 100, ElapsedNS: 1e9, Histogram: text}
+	o := outcome{tally: newTally(1e9), verified: true}
+	o.tally.latency = h
+	o.tally.good, o.tally.all = 100, 101
+	full, err := o.result(&load{time: time.Second, connections: 1, threads: 1}, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, r := range []wire.Result{r, full} {
+		b, err := json.Marshal(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, []byte(`{"before":{"cpu":{"user":1}},"after":{"cpu":{"user":2}}}`), []byte(`{"before":{"at_ns":1,"joules":1},"after":{"at_ns":2,"joules":3}}`))
+	}
+	f.Add([]byte("{}"), []byte("null"), []byte("{"))
+	f.Fuzz(func(t *testing.T, work, host, generator []byte) {
+		values, err := New().Parse(workload.Raw{workload.Work: work, workload.Host: host, workload.GeneratorHost: generator}, nil)
+		for _, v := range values {
+			m, ok := New().Doc().Metric(v.Metric)
+			if err != nil || !ok || m.Unit != v.Unit || !(v.Value >= 0) {
+				t.Fatalf("%+v, %v", v, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package runner
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+)
+
+// TLS in the kernel: OpenSSL hands the keys of a connection to the kernel,
+// and nginx then sends files without reading them. Whether that happens
+// depends on nginx, on OpenSSL and on the kernel, and none of them says so
+// when it does not: a server that was asked to would silently do without.
+
+// statFile is where the kernel counts what it encrypts, inside the
+// environment. It is there when the kernel has TLS, in every network
+// namespace, which tcp_available_ulp is not.
+const statFile = "/proc/net/tls_stat"
+
+// kernelTLS refuses an environment whose server could not do it.
+func (s *server) kernelTLS(ctx context.Context) error {
+	if !s.params.Bool("ktls") {
+		return nil
+	}
+	counts, err := read(ctx, s.target.Subject, statFile)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	build, err := s.said(ctx, "-V")
+	if err != nil {
+		return err
+	}
+	if why := withoutKernelTLS(counts, build); why != "" {
+		return fault.WithFix(fault.New(fault.Unsupported, "ktls: %s", why), "load the kernel's module (modprobe tls), or leave ktls out")
+	}
+	return nil
+}
+
+var (
+	nginxVersion   = regexp.MustCompile(`nginx/(\d+)\.(\d+)\.(\d+)`)
+	opensslVersion = regexp.MustCompile(`OpenSSL (\d+)\.`)
+)
+
+// withoutKernelTLS returns why nginx, whose -V says build, cannot have TLS in
+// a kernel that counts so much of it; "" when nothing speaks against it.
+func withoutKernelTLS(counts, build string) string {
+	if !strings.Contains(counts, "TlsTxSw") {
+		return "the kernel has no TLS of its own: there is no " + statFile
+	}
+	v := nginxVersion.FindStringSubmatch(build)
+	if v == nil || !atLeast(v[1:], 1, 21, 4) {
+		return "nginx is older than 1.21.4, which was the first to use it"
+	}
+	all := opensslVersion.FindAllStringSubmatch(build, -1)
+	if len(all) == 0 || !atLeast(all[len(all)-1][1:], 3) {
+		return "nginx is not linked with OpenSSL 3.0 or later"
+	}
+	return ""
+}
+
+// atLeast compares versions number by number.
+func atLeast(version []string, least ...int) bool {
+	for i, want := range least {
+		n, err := strconv.Atoi(version[i])
+		if err != nil || n < want {
+			return false
+		}
+		if n > want {
+			return true
+		}
+	}
+	return true
+}
+
+// sessions returns how many connections the kernel has begun to encrypt.
+func (s *server) sessions(ctx context.Context) (int64, error) {
+	text, err := read(ctx, s.target.Subject, statFile)
+	if err != nil {
+		return 0, err
+	}
+	var n int64
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 2 && (f[0] == "TlsTxSw" || f[0] == "TlsTxDevice") {
+			k, err := strconv.ParseInt(f[1], 10, 64)
+			if err != nil {
+				return 0, fault.New(fault.Lab, "%s: %q", statFile, line)
+			}
+			n += k
+		}
+	}
+	return n, nil
+}
+
+// proveKernelTLS gets the page and sees that the kernel encrypted it.
+func (s *server) proveKernelTLS(ctx context.Context) error {
+	if !s.params.Bool("ktls") {
+		return nil
+	}
+	before, err := s.sessions(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.get(ctx, answerTime); err != nil {
+		return err
+	}
+	after, err := s.sessions(ctx)
+	if err == nil && after == before {
+		return fault.New(fault.Unsupported, "ktls: nginx answers, and the kernel has encrypted nothing (%s): OpenSSL is built without it, or the cipher is none of the kernel's", statFile)
+	}
+	return err
+}

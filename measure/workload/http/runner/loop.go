@@ -1,0 +1,133 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload/http"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
+)
+
+// Loop is the load generator: `bakeoff-agent work http --json addr=…`.
+//
+// A closed loop keeps every connection busy with one request at a time. An
+// open loop (rate given) sends by a schedule that does not depend on the
+// server, and measures each latency from the intended send time, so that a
+// server that stalls is charged for every request that had to wait.
+//
+// Every body is compared with the expected one, byte for byte. What is not a
+// 2xx with that body is an error by its class, and counts for nothing else.
+// That the server fails is a result, not an error of Run.
+func Loop() loop.Loop {
+	return loop.Loop{Name: "http", Params: loopParams, Run: runLoop,
+		Children: map[string]func([]string) int{responderName: runResponder}}
+}
+
+// outcome is what an engine brings back.
+type outcome struct {
+	tally    *tally
+	elapsed  time.Duration // of the timed part with its drain
+	cpu      float64       // seconds that the process spent in it
+	verified bool          // a body was verified
+	sum      string        // of that body
+	engine   string        // epoll, portable
+	floor    bool          // latencies below the lateness are not claimed
+	priority string        // of its threads, in words
+	stolen   float64       // share of its CPUs' time, -1 where it is not known
+}
+
+// epoch is what the engines' clock counts from.
+var epoch = time.Now()
+
+// now is the monotonic clock in nanoseconds.
+func now() int64 { return int64(time.Since(epoch)) }
+
+func runLoop(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
+	started, err := takeTurns()
+	if err != nil {
+		return wire.Result{}, fmt.Errorf("change the class of real-time threads: %w", err)
+	}
+	l, err := parseLoad(p)
+	if err != nil {
+		return wire.Result{}, err
+	}
+	l.started = started
+	engine := bestEngine
+	if l.portable {
+		engine = runPortable
+	}
+	o, err := engine(ctx, l)
+	if err != nil {
+		return wire.Result{}, err
+	}
+	if env.Log != nil {
+		fmt.Fprintf(env.Log, "http: %s engine, %d expected responses, %d errors\n", o.engine, o.tally.good, http.Failures(o.tally.errors))
+	}
+	return o.result(l, p)
+}
+
+func (o outcome) result(l *load, p param.Values) (wire.Result, error) {
+	t := o.tally
+	text, err := http.EncodeHistogram(t.latency)
+	if err != nil {
+		return wire.Result{}, err
+	}
+	r := wire.Result{
+		Schema: wire.WorkSchema, Loop: "http", Params: p,
+		Work: float64(t.good), WorkUnit: "request", ElapsedNS: int64(l.time),
+		WorkerCPUSeconds: &o.cpu, Windows: t.window[:], Errors: t.errors, Histogram: text,
+		Check: wire.Check{Verified: o.verified, Answer: "sha256:" + o.sum},
+	}
+	cpus := min(l.threads, runtime.NumCPU())
+	if o.engine == "portable" {
+		cpus = min(l.connections, runtime.GOMAXPROCS(0))
+	}
+	if o.elapsed > 0 {
+		r.Generator = &wire.Generator{Utilisation: min(1, o.cpu/(o.elapsed.Seconds()*float64(cpus)*o.share())), Priority: o.priority}
+	}
+	add := func(metric, unit string, v float64) {
+		r.Values = append(r.Values, sample.Value{Metric: metric, Unit: unit, Value: v})
+	}
+	add("throughput", "request/s", float64(t.good)/l.time.Seconds())
+	add("requests", "request", float64(t.all))
+	if t.starved >= 0 && o.elapsed > 0 {
+		add("generator-starved", "1", min(1, float64(t.starved)/(float64(o.elapsed)*float64(l.threads))))
+	}
+	if o.stolen >= 0 {
+		add("generator-stolen", "1", o.stolen)
+	}
+	floor := int64(0)
+	if l.rate > 0 && r.Generator != nil {
+		if n := t.lateness.TotalCount(); n > 0 {
+			p50, p99 := http.Seconds(t.lateness, 50), http.Seconds(t.lateness, 99)
+			r.Generator.LatenessP50, r.Generator.LatenessP99 = &p50, &p99
+			if t.own.TotalCount() > 0 {
+				own := http.Seconds(t.own, 99)
+				r.Generator.LatenessOwnP99 = &own
+			}
+			add("queued-share", "1", float64(t.queued)/float64(n))
+		}
+		if o.floor {
+			floor = t.lateness.ValueAtPercentile(99)
+			add("latency-floor", "s", float64(floor)/1e9)
+		}
+	}
+	r.Values = append(r.Values, http.Latencies(t.latency, floor)...)
+	return r, nil
+}
+
+// share is the share of the time that the generator's threads may run: the
+// kernel takes the CPU away from real-time ones before it is all used up, and
+// one that meets that limit is at its ceiling.
+func (o outcome) share() float64 {
+	if strings.HasPrefix(o.priority, http.Ordinary) {
+		return 1
+	}
+	return realtimeShare()
+}

@@ -1,0 +1,180 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/webroot"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/http"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
+)
+
+// pathKey is where the measured path is kept between calls.
+const pathKey = "http.path"
+
+const (
+	// pathConnections are enough to fill a path whatever its delay: fewer
+	// would measure the delay.
+	pathConnections = 32
+	// readyTime bounds the start of the responder; an emulated machine takes
+	// seconds.
+	readyTime = 20 * time.Second
+)
+
+// pathTime is how long a path is measured: little beside the trials.
+func pathTime(p param.Values) time.Duration {
+	return min(max(p.Duration("time")/10, 100*time.Millisecond), 400*time.Millisecond)
+}
+
+// measurePath finds what the way to the environment can carry, once for each
+// environment and way of asking: the trials' generator asks a responder there,
+// which only answers, for responses as large as the trials'. Cells that ask in
+// the same way have the same path, whatever their server does besides. Where that
+// cannot be done the path is unknown, with its reason, and nothing else.
+func (s *server) measurePath(ctx context.Context) error {
+	if s.target.State == nil || s.target.State[pathKey] != "" {
+		return nil
+	}
+	asks := s.pathLoad()
+	key := fmt.Sprintf("%s of %d workers: %s", pathKey, s.params.Int("workers"), strings.Join(asks.Args(), " "))
+	if text := s.target.Shared[key]; text != "" {
+		s.target.State[pathKey] = text
+		return nil
+	}
+	path, err := s.path(ctx, asks)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	path.Schema, path.Workers, path.Connections = workload.PathSchema, int(s.params.Int("workers")), int(asks.Int("connections"))
+	if err != nil {
+		path.Reason = fmt.Sprintf("%.300s", err)
+	}
+	b, err := json.Marshal(path)
+	s.target.State[pathKey] = string(b)
+	if s.target.Shared != nil && path.Reason == "" {
+		s.target.Shared[key] = string(b)
+	}
+	return err
+}
+
+// pathLoad is how the responder is asked: all but its address.
+func (s *server) pathLoad() param.Values {
+	page := webroot.Page(s.meanBody()).Home().Body
+	v := param.Values{
+		"path": pagePath, "length": strconv.Itoa(len(page)), "sha256": sumOf(page), "priority": s.priority(),
+		"connections": strconv.FormatInt(max(s.params.Int("connections"), pathConnections), 10),
+		"time":        pathTime(s.params).String(), "timeout": answerTime.String(),
+	}
+	for _, name := range []string{"threads", "keepalive"} {
+		v[name] = s.params.Text(name)
+	}
+	return v
+}
+
+// path measures the way.
+func (s *server) path(ctx context.Context, asks param.Values) (workload.Path, error) {
+	var out workload.Path
+	ctx, cancel := context.WithTimeout(ctx, readyTime+3*answerTime)
+	defer cancel()
+	addr, stop, err := s.startResponder(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer stop()
+	v := maps.Clone(asks)
+	v["addr"] = addr.String()
+	var said conn.Tail
+	said.Limit = 2048
+	result := conn.Tail{Limit: maxResult}
+	exit, err := s.target.Peer.Exec(ctx, conn.Cmd{
+		Argv:   append([]string{s.target.PeerAgent, "work", "http", "--json"}, v.Args()...),
+		Stdout: &result, Stderr: &said,
+	})
+	if err != nil {
+		return out, err
+	}
+	if !exit.OK() || result.Lost > 0 {
+		return out, fault.New(fault.Lab, "the generator ended with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
+	}
+	var r wire.Result
+	if err := json.Unmarshal(result.Bytes(), &r); err != nil {
+		return out, err
+	}
+	if why := http.Failed(r); why != "" || r.ElapsedNS <= 0 {
+		return out, fault.New(fault.Lab, "the responder: %s", why)
+	}
+	out.PerSecond = r.Work / (float64(r.ElapsedNS) / 1e9)
+	out.BytesPerSecond = out.PerSecond * float64(len(fixedResponse(webroot.Page(s.meanBody()).Home().Body)))
+	if r.Generator != nil {
+		out.Utilisation = r.Generator.Utilisation
+	}
+	return out, nil
+}
+
+// meanBody is the length of the responder's page: of a list, the mean of its
+// bodies.
+func (s *server) meanBody() int64 { return meanLength(s.urls, webroot.MinPage) }
+
+// startResponder starts one in the environment, at a port that the system
+// chooses, and returns where it listens and what ends it.
+func (s *server) startResponder(ctx context.Context) (addr netip.AddrPort, stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	out, in := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		var said conn.Tail
+		said.Limit = 2048
+		exit, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{s.target.Subject.Info().Agent, responderName,
+			"--listen", netip.AddrPortFrom(s.addr.Addr(), 0).String(), "--page", strconv.FormatInt(s.meanBody(), 10),
+			"--workers", s.params.Text("workers"), "--for", (2 * readyTime).String()}, Stdout: in, Stderr: &said})
+		if err == nil {
+			err = fmt.Errorf("the responder ended with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
+		}
+		in.CloseWithError(err)
+		ended <- err
+	}()
+	stop = func() {
+		cancel()
+		out.Close()
+		<-ended
+	}
+	line := make([]byte, 64)
+	n, err := io.ReadAtLeast(out, line, len("ready 0.0.0.0:0\n"))
+	for err == nil && !bytes.Contains(line[:n], []byte("\n")) && n < len(line) {
+		var more int
+		more, err = out.Read(line[n:])
+		n += more
+	}
+	if err == nil {
+		text, ok := strings.CutPrefix(strings.TrimSpace(string(line[:n])), "ready ")
+		if addr, err = netip.ParseAddrPort(text); err == nil && !ok {
+			err = errors.New("the responder does not say where it is")
+		}
+	}
+	if err != nil {
+		stop()
+		return addr, nil, err
+	}
+	return addr, stop, nil
+}
+
+// pathBlob returns what was measured; nil where nothing was tried.
+func (s *server) pathBlob() []byte {
+	if text := s.target.State[pathKey]; text != "" {
+		return []byte(text)
+	}
+	return nil
+}

@@ -1,0 +1,321 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bakeoff/base/param"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/http"
+	"bakeoff/measure/workload/workloadtest"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/probe"
+)
+
+// spent is the CPU time of the server alone, in seconds: what others do on the
+// machine must not decide a test.
+func spent(t *testing.T, target execution.Target) float64 {
+	t.Helper()
+	files, _ := filepath.Glob(target.Subject.Info().Scratch + "/http-*/nginx.pid")
+	if len(files) != 1 {
+		t.Fatalf("servers: %q", files)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	master := strings.TrimSpace(string(b))
+	children, err := os.ReadFile("/proc/" + master + "/task/" + master + "/children")
+	if err != nil {
+		t.Skipf("needs /proc/PID/task/PID/children: %v", err)
+	}
+	sum := 0.0
+	for _, pid := range append(strings.Fields(string(children)), master) {
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		f := strings.Fields(rest)
+		user, _ := strconv.ParseFloat(f[11], 64)
+		system, _ := strconv.ParseFloat(f[12], 64)
+		sum += (user + system) / 100
+	}
+	return sum
+}
+
+// inTheMiddle runs a trial, and calls happens when the server has done more than
+// a warm-up is: 30 ms of work are many hundreds of requests.
+func inTheMiddle(t *testing.T, target execution.Target, p param.Values, happens func()) (raw workload.Raw, err error) {
+	t.Helper()
+	before, ended := spent(t, target), make(chan struct{})
+	go func() {
+		defer close(ended)
+		raw, err = New().Run(t.Context(), target, p)
+	}()
+	for spent(t, target) < before+0.03 {
+		select {
+		case <-ended:
+			t.Fatalf("the trial ended (%v) before the server had done 30 ms of work", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	happens()
+	<-ended
+	return raw, err
+}
+
+// trialOf runs one trial of the server and returns what the gates see of it,
+// with the server's own CPU time as that of the environment's one CPU.
+func trialOf(t *testing.T, target execution.Target, p param.Values) evidence.Trial {
+	t.Helper()
+	if err := New().Reset(t.Context(), target, p); err != nil {
+		t.Fatal(err)
+	}
+	before, after := probe.ReadHost(nil), probe.Counters{}
+	cpu, from := spent(t, target), time.Now()
+	raw, err := New().Run(t.Context(), target, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after = probe.ReadHost(nil)
+	used, elapsed := spent(t, target)-cpu, time.Since(from)
+	before.CPU, after.CPU = &probe.CPU{}, &probe.CPU{User: used, Idle: max(0, elapsed.Seconds()-used)}
+	line := store.Line{Trial: &store.Trial{Start: from, End: from.Add(elapsed), Before: &before, After: &after}}
+	return evidence.TrialOf(New(), plan.Cell{}, line, raw)
+}
+
+// failing returns the reasons of the gates that a trial fails.
+func failing(trial evidence.Trial) map[string]string {
+	out := map[string]string{}
+	for _, g := range evidence.Gates() {
+		if why := g.Failed(trial); why != "" {
+			out[g.Name] = why
+		}
+	}
+	return out
+}
+
+// across is a server and its load in networks of their own, joined by a cable
+// that carries so many bits a second from the server; "" for any.
+func across(t *testing.T, rate string) execution.Target {
+	t.Helper()
+	target := bare(t)
+	names, addrs := namespaces(t)
+	if rate != "" {
+		out, err := exec.Command("tc", "-n", names[0], "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "5kb", "latency", "100ms").CombinedOutput()
+		if err != nil {
+			t.Skipf("needs tc (apt-get install iproute2) and a kernel with tbf: %v: %s", err, out)
+		}
+	}
+	target.Subject = &workloadtest.Instance{
+		Conn:        local.Conn{Netns: names[0]},
+		Information: driver.Info{Scratch: target.Subject.Info().Scratch, Agent: target.Subject.Info().Agent},
+	}
+	target.Peer, target.Addr = local.Conn{Netns: names[1]}, addrs[0]
+	return target
+}
+
+func cellOf(set param.Values) param.Values {
+	p := param.Defaults(New().Doc().Params)
+	p["timeout"] = "10s"
+	for name, text := range set {
+		p[name] = text
+	}
+	return p
+}
+
+// A link of 20 Mbit/s in front of a server that has nothing to do: what is
+// measured is the link, as with seven systems behind one of 2.5 Gbit/s.
+func TestALinkAtItsCeilingIsGated(t *testing.T) {
+	target := across(t, "20mbit")
+	p := cellOf(param.Values{"time": "2s"})
+	const attempts = 5
+	for i := range attempts {
+		target.State = map[string]string{} // the path is measured anew
+		before := probe.ReadHost(nil).CPU
+		if err := New().Prepare(t.Context(), target, p); err != nil {
+			t.Fatal(err)
+		}
+		trial := trialOf(t, target, p)
+		after, gates := probe.ReadHost(nil).CPU, failing(trial)
+		idle := (after.Idle - before.Idle) / (after.Idle - before.Idle + after.Busy() - before.Busy())
+		t.Logf("path %+v, trial %.0f requests/s, %.0f %% idle: %v", *trial.Path, trial.Work.Work/2, 100*idle, gates)
+		// 20 Mbit/s are 2.5 MB/s with all heads of packets.
+		b := trial.Path.BytesPerSecond
+		carries, gated := b >= 1.5e6 && b <= 3.5e6, strings.Contains(gates["path"], "that the way carries")
+		switch {
+		case carries && gated:
+			return
+		case idle < .25 && i+1 < attempts:
+			continue // others may have had the CPU that one of the two measurements needed
+		case !carries:
+			t.Errorf("the path carries %.3g B/s (%s)", b, trial.Path.Reason)
+		}
+		if !gated {
+			t.Errorf("gates: %v", gates)
+		}
+		return
+	}
+}
+
+// Cells that ask in the same way have one path, measured once: figures of two
+// measurements would differ. Those that ask otherwise have another.
+func TestCellsShareAPath(t *testing.T) {
+	target := bare(t)
+	target.Shared = map[string]string{}
+	path := func(set param.Values) workload.Path {
+		target.State = map[string]string{}
+		set["time"] = "100ms"
+		if err := New().Prepare(t.Context(), target, cellOf(set)); err != nil {
+			t.Fatal(err)
+		}
+		var out workload.Path
+		if err := json.Unmarshal([]byte(target.State[pathKey]), &out); err != nil || out.Reason != "" || out.PerSecond <= 0 {
+			t.Fatalf("%v: %+v, %v", set, out, err)
+		}
+		return out
+	}
+	first := path(param.Values{"connections": "10"})
+	if again := path(param.Values{"connections": "10", "tls": "true", "rate": "100/s"}); again != first {
+		t.Errorf("%+v, and then %+v", first, again)
+	}
+	if more := path(param.Values{"connections": "50"}); more.PerSecond == first.PerSecond || more.Connections != 50 {
+		t.Errorf("another number of connections has the path %+v", more)
+	}
+	if longer := path(param.Values{"connections": "10", "page": "64KiB"}); longer.PerSecond == first.PerSecond {
+		t.Errorf("longer pages have the path %+v", longer)
+	}
+}
+
+// Without the link the same server is measured, whose CPU is the bound.
+func TestAnOpenPathIsNotGated(t *testing.T) {
+	target := across(t, "")
+	p := cellOf(param.Values{"time": "500ms"})
+	if err := New().Prepare(t.Context(), target, p); err != nil {
+		t.Fatal(err)
+	}
+	trial := trialOf(t, target, p)
+	t.Logf("path %+v, trial %.0f requests/s: %v", *trial.Path, trial.Work.Work*2, failing(trial))
+	if trial.Path == nil || !(trial.Path.PerSecond > 0) {
+		t.Fatalf("path: %+v", trial.Path)
+	}
+	// Ten times less than the path carries is no ceiling, on any machine.
+	trial.Work.Work = trial.Path.PerSecond / 20
+	if why := failing(trial)["path"]; why != "" {
+		t.Errorf("the path: %s", why)
+	}
+}
+
+// A page that is not there is answered fast, and is no throughput.
+func TestErrorsAreNoThroughput(t *testing.T) {
+	p := cellOf(param.Values{"time": "300ms", "connections": "5"})
+	target := bare(t)
+	if err := New().Prepare(t.Context(), target, p); err != nil {
+		t.Fatal(err)
+	}
+	pages, _ := filepath.Glob(target.Subject.Info().Scratch + "/http-*/www/index.html")
+	if len(pages) != 1 {
+		t.Fatalf("pages: %q", pages)
+	}
+	// It goes missing in mid-trial, as with a deployment under load.
+	p["time"] = "2s"
+	from := time.Now()
+	raw, err := inTheMiddle(t, target, p, func() { os.Rename(pages[0], pages[0]+".gone") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := evidence.TrialOf(New(), plan.Cell{}, store.Line{Trial: &store.Trial{Start: from, End: time.Now()}}, raw)
+	if why := failing(trial)["errors"]; !strings.Contains(why, "status 404: ") {
+		t.Errorf("gates: %v", failing(trial))
+	}
+}
+
+// A page that is as long as the right one and another, sent with status 200: an
+// error page that calls itself none. Nothing that came was what was asked for.
+func TestAnAnswerThatIsAnotherIsGated(t *testing.T) {
+	target, p, page := prepared(t, param.Values{"time": "300ms"})
+	right, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := []byte(strings.Repeat("Back soon. ", len(right)/11+1))[:len(right)]
+	if err := os.WriteFile(page, wrong, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	from := time.Now()
+	raw, err := New().Run(t.Context(), target, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := evidence.TrialOf(New(), plan.Cell{}, store.Line{Trial: &store.Trial{Start: from, End: time.Now()}}, raw)
+	if got := failing(trial); got["answer"] != "the answer was not verified" || !strings.Contains(got["errors"], "wrong body: ") {
+		t.Errorf("gates: %v", got)
+	}
+}
+
+// burn keeps a CPU busy with four loops until the test ends. They run when it
+// returns.
+func burn(t *testing.T, cpu int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var burning sync.WaitGroup
+	t.Cleanup(burning.Wait)
+	t.Cleanup(cancel)
+	for range 4 {
+		began, says := io.Pipe()
+		burning.Go(func() {
+			argv := []string{"sh", "-c", "echo; while :; do :; done"}
+			_, err := local.Conn{CPUs: []int{cpu}}.Exec(ctx, conn.Cmd{Argv: argv, Stdout: says})
+			says.CloseWithError(err)
+		})
+		if _, err := began.Read(make([]byte, 1)); err != nil {
+			t.Fatalf("a busy loop did not start: %v", err)
+		}
+	}
+}
+
+// A generator whose CPU others hold sends its requests late, and what it calls
+// latency is its own.
+func TestALateGeneratorIsGated(t *testing.T) {
+	target := bare(t)
+	// Behind others of higher rank it waits, whatever the kernel thinks of short
+	// work.
+	target.Peer = conn.Prefix(local.Conn{CPUs: []int{0}}, "nice", "-n", "10")
+	// With connections for all that piles up nothing waits for one.
+	p := cellOf(param.Values{"time": "1s", "rate": "500/s", "connections": "400", "timeout": "30s", "priority": http.Ordinary})
+	if err := New().Prepare(t.Context(), target, p); err != nil {
+		t.Fatal(err)
+	}
+	burn(t, 0)
+	// Waiting comes in bursts, and the server may have waited as well.
+	var seen []map[string]string
+	for range 6 {
+		from := time.Now()
+		raw, err := New().Run(t.Context(), target, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial := evidence.TrialOf(New(), plan.Cell{}, store.Line{Trial: &store.Trial{Start: from, End: time.Now()}}, raw)
+		seen = append(seen, failing(trial))
+		if strings.Contains(failing(trial)["lateness"], "the generator sent") {
+			return
+		}
+	}
+	t.Errorf("gates: %v", seen)
+}

@@ -1,0 +1,264 @@
+package runner
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// The portable engine: one goroutine a connection, over net.Conn. It is what
+// systems without epoll have, and what opens a connection of TLS for each request. The Go scheduler paces its
+// open loop, so it claims no latency below its own lateness.
+
+// client is one connection with its goroutine.
+type client struct {
+	load  *load
+	pace  *pace // shared by all
+	tally *tally
+	list  list
+	id    int
+	dial  func(ctx context.Context) (net.Conn, error)
+	conn  net.Conn
+	in    reader
+	buf   []byte
+}
+
+// pace hands the slots of an open loop to whichever client is free.
+type pace struct {
+	sync.Mutex
+	*schedule
+	length int64
+}
+
+// take returns the next intended send time, or false when there is none left.
+func (p *pace) take() (due int64, ok bool) {
+	p.Lock()
+	defer p.Unlock()
+	due = p.next
+	if due >= p.length {
+		return 0, false
+	}
+	p.advance()
+	return due, true
+}
+
+func runPortable(ctx context.Context, l *load) (outcome, error) {
+	var p *pace
+	if l.rate > 0 {
+		p = &pace{schedule: newSchedule(l.rate, l.exponential, l.seed, 0, 1), length: int64(l.time)}
+	}
+	clients := make([]*client, l.connections)
+	for i := range clients {
+		c := &client{load: l, pace: p, tally: newTally(int64(l.time)), buf: make([]byte, 16<<10),
+			list: newList(l.asks), id: i, dial: l.dial}
+		clients[i] = c
+		defer c.hangUp()
+	}
+	each := func(clients []*client, do func(*client)) {
+		var g sync.WaitGroup
+		for _, c := range clients {
+			g.Go(func() { do(c) })
+		}
+		g.Wait()
+	}
+	// The others' bodies are compared with the first one's, and not kept.
+	each(clients[:1], func(c *client) { c.warmUp(ctx) })
+	each(clients[1:], func(c *client) { c.warmUp(ctx) })
+	touched := false
+	for _, c := range clients {
+		touched = touched || c.in.begun
+	}
+	start, cpu := now(), processCPU()
+	if touched {
+		each(clients, func(c *client) { c.run(ctx, start) })
+	}
+	if ctx.Err() != nil {
+		return outcome{}, context.Cause(ctx)
+	}
+	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - start), cpu: processCPU() - cpu, engine: "portable", floor: true,
+		priority: "normal: its goroutines have no threads of their own", stolen: -1}
+	if l.started != "" {
+		o.priority = l.started
+	}
+	for _, c := range clients {
+		c.tally.starved = -1
+		o.tally.merge(c.tally)
+	}
+	o.verified, o.sum = verified(l.asks)
+	if p != nil {
+		for _, ok := p.take(); ok; _, ok = p.take() {
+			o.tally.failed("unsent")
+		}
+	}
+	return o, nil
+}
+
+func (c *client) warmUp(ctx context.Context) {
+	t := now()
+	c.list.turn(c.id, c.load.connections)
+	if why := c.exchange(ctx); why != "" {
+		c.tally.failed(why)
+		return
+	}
+	c.tally.response(-1, now()-t)
+	c.tally.latency.Reset()
+}
+
+// run works until the timed part is over.
+func (c *client) run(ctx context.Context, start int64) {
+	end := start + int64(c.load.time)
+	c.list.turn(c.id, c.load.connections)
+	for ctx.Err() == nil {
+		free := now()
+		if free >= end+int64(c.load.timeout) || c.pace == nil && free >= end {
+			return
+		}
+		due := free
+		if c.pace != nil {
+			at, ok := c.pace.take()
+			if !ok {
+				return
+			}
+			due = start + at
+			if !sleep(ctx, due-free) {
+				return
+			}
+			c.tally.sent(now()-start, at, free-start)
+		}
+		opened := c.conn != nil
+		why := c.exchange(ctx)
+		t := now()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case why == "":
+			c.tally.response(t-start, t-due)
+			continue
+		}
+		c.tally.failed(why)
+		if !opened && c.conn == nil { // could not be opened: leave it alone
+			sleep(ctx, int64(10*time.Millisecond))
+		}
+	}
+}
+
+// sleep waits ns nanoseconds; it returns false when ctx ended before.
+func sleep(ctx context.Context, ns int64) bool {
+	if ns <= 0 {
+		return true
+	}
+	t := time.NewTimer(time.Duration(ns))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// exchange sends a request and reads its response. It returns the class of
+// what went wrong, "" when nothing did.
+func (c *client) exchange(ctx context.Context) (why string) {
+	ctx, cancel := context.WithTimeout(ctx, c.load.timeout)
+	defer cancel()
+	c.in.body.expect = c.list.next()
+	c.in.reset()
+	if c.conn == nil {
+		conn, err := c.dial(ctx)
+		if err != nil {
+			return classOf(err)
+		}
+		c.conn = conn
+	}
+	defer context.AfterFunc(ctx, interrupt(c.conn))()
+	if _, err := c.conn.Write(c.in.body.expect.request); err != nil {
+		c.hangUp()
+		return classOf(err)
+	}
+	if why := c.read(); why != "" {
+		c.hangUp()
+		return why
+	}
+	if c.in.head.close || !c.load.keepalive {
+		c.hangUp()
+	}
+	return c.in.verdict()
+}
+
+// interrupt returns a function that ends what c waits for.
+func interrupt(c net.Conn) func() {
+	return func() {
+		if c.SetDeadline(time.Unix(1, 0)) != nil {
+			c.Close() // a kind of connection that has no deadlines
+		}
+	}
+}
+
+// read reads one whole response.
+func (c *client) read() (why string) {
+	for {
+		n, err := c.conn.Read(c.buf)
+		k, done, bad := c.in.feed(c.buf[:n])
+		switch {
+		case bad != nil || done && k < n:
+			return "malformed response"
+		case done:
+			return ""
+		case c.in.part != inHead && errors.Is(err, io.EOF):
+			return "short body"
+		case err != nil:
+			return classOf(err)
+		}
+	}
+}
+
+func (c *client) hangUp() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// dial opens a connection to the server.
+func (l *load) dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", l.addr.String())
+	if err != nil || l.tls == nil {
+		return conn, err
+	}
+	return handshake(ctx, tls.Client(conn, l.tls))
+}
+
+// handshake completes a TLS connection or closes it.
+func handshake(ctx context.Context, c *tls.Conn) (net.Conn, error) {
+	if err := c.HandshakeContext(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// classOf names what a connection met.
+func classOf(err error) string {
+	var network *net.OpError
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "connection reset"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "connection closed"
+	case errors.As(err, &network):
+		return "connection: " + network.Err.Error()
+	}
+	return "connection: " + err.Error()
+}

@@ -1,0 +1,356 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// maxHead bounds the status line with the header, and trailers, in bytes.
+const maxHead = 16 << 10
+
+// maxLine bounds the line that gives a chunk's size, in bytes.
+const maxLine = 256
+
+// head is what the framing of a response needs of its head.
+type head struct {
+	status  int
+	length  int64 // of the body; -1 when it comes in chunks
+	chunked bool
+	close   bool // the server is going to close the connection
+}
+
+var (
+	versionPrefix = []byte("HTTP/1.1 ")
+	blankLine     = []byte("\r\n\r\n")
+	crlf          = []byte("\r\n")
+)
+
+// parseHead reads the status line and the header at the start of b. size is
+// their length in bytes with the blank line, 0 while b does not hold all of
+// them.
+//
+// It is stricter than RFC 9112 asks a client to be: a body must tell its
+// length, once; lines end in CRLF; nothing is folded; no interim responses,
+// since none were asked for. A server that is measured has no reason to be
+// read leniently.
+func parseHead(b []byte) (h head, size int, err error) {
+	if n := min(len(b), len(versionPrefix)); !bytes.Equal(b[:n], versionPrefix[:n]) {
+		return head{}, 0, fmt.Errorf("%.20q does not begin a response of HTTP/1.1", b)
+	}
+	end := bytes.Index(b[:min(len(b), maxHead)], blankLine)
+	if end < 0 {
+		if len(b) >= maxHead {
+			return head{}, 0, fmt.Errorf("the header is longer than %d bytes", maxHead)
+		}
+		return head{}, 0, nil
+	}
+	line, rest, _ := bytes.Cut(b[:end], crlf)
+	if h.status, err = parseStatus(line); err != nil {
+		return head{}, 0, err
+	}
+	h.length = -1
+	for len(rest) > 0 {
+		line, rest, _ = bytes.Cut(rest, crlf)
+		if err := h.field(line); err != nil {
+			return head{}, 0, err
+		}
+	}
+	if err := h.frame(); err != nil {
+		return head{}, 0, err
+	}
+	return h, end + len(blankLine), nil
+}
+
+// parseStatus reads "HTTP/1.1 200 OK".
+func parseStatus(line []byte) (int, error) {
+	rest := line[len(versionPrefix):]
+	if len(rest) < 4 || rest[3] != ' ' || !text(rest[4:]) {
+		return 0, fmt.Errorf("%.40q is not a status line", line)
+	}
+	status := 0
+	for _, c := range rest[:3] {
+		if c < '0' || c > '9' {
+			return 0, fmt.Errorf("%.40q is not a status line", line)
+		}
+		status = 10*status + int(c-'0')
+	}
+	if status < 200 || status > 599 {
+		return 0, fmt.Errorf("status %d is not that of a final response", status)
+	}
+	return status, nil
+}
+
+// field takes one line of the header.
+func (h *head) field(line []byte) error {
+	name, value, ok := bytes.Cut(line, []byte(":"))
+	if !ok || !token(name) || !text(value) {
+		return fmt.Errorf("%.40q is not a line of a header", line)
+	}
+	value = bytes.Trim(value, " \t")
+	switch {
+	case bytes.EqualFold(name, []byte("Content-Length")):
+		if h.length >= 0 {
+			return errors.New("more than one Content-Length")
+		}
+		n, err := parseLength(value)
+		h.length = n
+		return err
+	case bytes.EqualFold(name, []byte("Transfer-Encoding")):
+		if h.chunked || !bytes.EqualFold(value, []byte("chunked")) {
+			return fmt.Errorf("Transfer-Encoding %.40q; only chunked is read", value)
+		}
+		h.chunked = true
+	case bytes.EqualFold(name, []byte("Connection")):
+		for option := range bytes.SplitSeq(value, []byte(",")) {
+			h.close = h.close || bytes.EqualFold(bytes.Trim(option, " \t"), []byte("close"))
+		}
+	}
+	return nil
+}
+
+// frame decides how the body is delimited (RFC 9112, 6.3).
+func (h *head) frame() error {
+	switch {
+	case h.chunked && h.length >= 0:
+		return errors.New("both Content-Length and Transfer-Encoding")
+	case h.status == 204 || h.status == 304:
+		h.length, h.chunked = 0, false
+	case !h.chunked && h.length < 0:
+		return errors.New("neither Content-Length nor chunks: the body has no end")
+	}
+	return nil
+}
+
+// parseLength reads a Content-Length: decimal digits and nothing else.
+func parseLength(b []byte) (int64, error) {
+	if len(b) == 0 || len(b) > 18 {
+		return 0, fmt.Errorf("%.40q is not a Content-Length", b)
+	}
+	var n int64
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, fmt.Errorf("%.40q is not a Content-Length", b)
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, nil
+}
+
+// parseChunk reads the line that begins a chunk, without its CRLF.
+func parseChunk(line []byte) (int64, error) {
+	size, extension, _ := bytes.Cut(line, []byte(";"))
+	if len(size) == 0 || len(size) > 15 || !text(extension) {
+		return 0, fmt.Errorf("%.40q is not the size of a chunk", line)
+	}
+	for _, c := range size {
+		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'f') {
+			return 0, fmt.Errorf("%.40q is not the size of a chunk", line)
+		}
+	}
+	return strconv.ParseInt(string(size), 16, 64)
+}
+
+// token reports whether b is a field name (RFC 9110, 5.6.2).
+func token(b []byte) bool {
+	for _, c := range b {
+		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte("\"(),/:;<=>?@[\\]{}"), c) >= 0 {
+			return false
+		}
+	}
+	return len(b) > 0
+}
+
+// text reports whether b has no control characters but the tab.
+func text(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// The parts of a response that a reader can stand in.
+const (
+	inHead = iota
+	inBody
+	inChunkSize
+	inChunk
+	inChunkEnd
+	inTrailer
+)
+
+// reader reads the responses of one connection, one after another, in pieces
+// of any size, and checks each body.
+type reader struct {
+	part  int
+	head  head
+	body  body
+	left  int64  // bytes of the body, or of the chunk, that are still to come
+	carry []byte // what there is of a head or a line that is not complete
+	begun bool   // a byte of the response has arrived
+}
+
+// reset makes r ready for another response.
+func (r *reader) reset() {
+	r.part, r.left, r.begun = inHead, 0, false
+	r.carry = r.carry[:0]
+	r.body.reset()
+}
+
+// feed takes the next bytes of the stream. n says how many of them belong to
+// the response; done tells that it is complete. An error means that the
+// stream cannot be read on.
+func (r *reader) feed(b []byte) (n int, done bool, err error) {
+	if len(b) > 0 {
+		r.begun = true
+	}
+	for {
+		var k int
+		var next bool
+		switch r.part {
+		case inHead:
+			k, next, err = r.readHead(b[n:])
+		case inBody, inChunk:
+			k, next = r.readBody(b[n:])
+		default:
+			k, next, err = r.readLine(b[n:])
+		}
+		n += k
+		if err != nil || !next {
+			return n, false, err
+		}
+		if r.part == inHead { // come round: the response is complete
+			return n, true, nil
+		}
+	}
+}
+
+// readHead takes the head, or what there is of it.
+func (r *reader) readHead(b []byte) (n int, next bool, err error) {
+	e := r.body.expect
+	if len(r.carry) == 0 && len(e.memo) > 0 && len(b) >= len(e.memo) && bytes.Equal(b[:len(e.memo)], e.memo) {
+		r.enter(e.parsed)
+		return len(e.memo), true, nil
+	}
+	whole, had := b, len(r.carry)
+	if had > 0 {
+		r.carry = append(r.carry, b[:min(len(b), maxHead-had)]...)
+		whole = r.carry
+	}
+	h, size, err := parseHead(whole)
+	if err != nil {
+		return 0, false, err
+	}
+	if size == 0 {
+		if had == 0 {
+			r.carry = append(r.carry, b...)
+		}
+		return len(b), false, nil
+	}
+	e.memo = append(e.memo[:0], whole[:size]...)
+	e.parsed = h
+	r.carry = r.carry[:0]
+	r.enter(h)
+	return size - had, true, nil
+}
+
+// enter goes from the head to the body.
+func (r *reader) enter(h head) {
+	r.head = h
+	switch {
+	case h.chunked:
+		r.part = inChunkSize
+	default:
+		r.part, r.left = inBody, h.length
+	}
+}
+
+// readBody takes bytes of the body, or of a chunk.
+func (r *reader) readBody(b []byte) (n int, next bool) {
+	n = int(min(int64(len(b)), r.left))
+	if n > 0 {
+		if r.body.expect.accepts(r.head.status) {
+			r.body.take(b[:n])
+		}
+		r.left -= int64(n)
+	}
+	if r.left > 0 {
+		return n, false
+	}
+	if r.part == inChunk {
+		r.part = inChunkEnd
+	} else {
+		r.part = inHead
+	}
+	return n, true
+}
+
+// readLine takes a line of the framing of chunks.
+func (r *reader) readLine(b []byte) (n int, next bool, err error) {
+	limit := maxLine
+	if r.part == inTrailer {
+		limit = maxHead
+	}
+	i := bytes.IndexByte(b, '\n')
+	n = i + 1
+	if i < 0 {
+		n = len(b)
+	}
+	if len(r.carry)+n > limit {
+		return 0, false, fmt.Errorf("a line between chunks is longer than %d bytes", limit)
+	}
+	r.carry = append(r.carry, b[:n]...)
+	if i < 0 {
+		return n, false, nil
+	}
+	line, ok := bytes.CutSuffix(r.carry, crlf)
+	if !ok {
+		return 0, false, errors.New("a line between chunks does not end in CRLF")
+	}
+	r.carry = r.carry[:0]
+	return n, true, r.takeLine(line)
+}
+
+func (r *reader) takeLine(line []byte) error {
+	switch r.part {
+	case inChunkSize:
+		size, err := parseChunk(line)
+		if err != nil {
+			return err
+		}
+		if r.body.pos > math.MaxInt64-size {
+			return errors.New("the chunks are longer than any body")
+		}
+		r.part, r.left = inChunk, size
+		if size == 0 {
+			r.part = inTrailer
+		}
+	case inChunkEnd:
+		if len(line) > 0 {
+			return fmt.Errorf("%.40q follows a chunk", line)
+		}
+		r.part = inChunkSize
+	case inTrailer:
+		if len(line) == 0 {
+			r.part = inHead
+			return nil
+		}
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		if !ok || !token(name) || !text(value) {
+			return fmt.Errorf("%.40q is not a trailer", line)
+		}
+	}
+	return nil
+}
+
+// verdict classes the complete response: "" when it is what was expected.
+func (r *reader) verdict() string {
+	if !r.body.expect.accepts(r.head.status) {
+		return "status " + strconv.Itoa(r.head.status)
+	}
+	return r.body.verdict()
+}

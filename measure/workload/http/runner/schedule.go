@@ -1,0 +1,39 @@
+package runner
+
+import "math/rand/v2"
+
+// schedule is when an open loop means to send, in nanoseconds from the start
+// of the timed part. It does not depend on what the server does.
+type schedule struct {
+	next  int64 // of the request that is due next
+	gap   float64
+	count float64
+	rng   *rand.Rand // nil for constant spacing
+	at    float64
+}
+
+// newSchedule returns thread's share of rate requests a second over all
+// threads. Constant spacing interleaves the threads; exponential spacing
+// gives each a Poisson process of its own, which together are one.
+func newSchedule(rate float64, exponential bool, seed uint64, thread, threads int) *schedule {
+	s := &schedule{gap: 1e9 * float64(threads) / rate}
+	if exponential {
+		s.rng = rand.New(rand.NewPCG(seed, uint64(thread)))
+		s.at = s.gap * s.rng.ExpFloat64()
+	} else {
+		s.at = 1e9 * float64(thread) / rate
+	}
+	s.next = int64(s.at)
+	return s
+}
+
+// advance goes on to the next request.
+func (s *schedule) advance() {
+	if s.rng != nil {
+		s.at += s.gap * s.rng.ExpFloat64()
+		s.next = int64(s.at)
+		return
+	}
+	s.count++ // multiplied rather than summed: a sum would drift
+	s.next = int64(s.at + s.count*s.gap)
+}

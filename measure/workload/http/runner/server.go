@@ -1,0 +1,359 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/webroot"
+	"bakeoff/reach/conn"
+)
+
+const (
+	// startTime bounds the wait for a server's first page.
+	startTime = 30 * time.Second
+	// answerTime bounds one attempt to get it.
+	answerTime = 2 * time.Second
+	// pollTime lies between attempts: it is the error of the wait.
+	pollTime = 5 * time.Millisecond
+)
+
+// pagePath is where the page is.
+const pagePath = "/index.html"
+
+// server is nginx in an environment. Everything of it is below dir.
+type server struct {
+	target      execution.Target
+	params      param.Values
+	dir         string // inside
+	addr        netip.AddrPort
+	site        webroot.Site
+	urls        []URL  // what the generator asks for
+	certificate string // SHA-256 of it; "" while not known
+}
+
+// start brings the server up; it does nothing when it is up already with the
+// same configuration.
+func (s *server) start(ctx context.Context) error {
+	c := s.target.Subject
+	if err := s.kernelTLS(ctx); err != nil {
+		return err
+	}
+	user, err := s.identity(ctx)
+	if err != nil {
+		return err
+	}
+	config := s.config(user)
+	if old, err := read(ctx, c, s.dir+"/nginx.conf"); err == nil && old == config && s.running(ctx) {
+		return s.note(ctx, user)
+	}
+	if err := s.write(ctx, config); err != nil {
+		return err
+	}
+	var said conn.Tail
+	said.Limit = 2048
+	exit, err := c.Exec(ctx, conn.Cmd{Argv: s.argv(), Stdout: &said, Stderr: &said})
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return fault.WithFix(fault.Wrap(fault.Subject, "nginx is not installed in the environment", err), "install it there: apt-get install nginx")
+	case err != nil:
+		return err
+	case !exit.OK():
+		return fault.Wrap(fault.Subject, "", s.explain(ctx, fmt.Errorf("nginx did not start: %s: %s", exit, bytes.TrimSpace(said.Bytes()))))
+	}
+	if err := s.wait(ctx); err != nil {
+		return err
+	}
+	if err := s.proveKernelTLS(ctx); err != nil {
+		return err
+	}
+	return s.note(ctx, user)
+}
+
+func (s *server) argv() []string {
+	return []string{"nginx", "-c", s.dir + "/nginx.conf", "-p", s.dir, "-e", s.dir + "/error.log"}
+}
+
+// running reports whether the server that was started here answers.
+func (s *server) running(ctx context.Context) bool {
+	if _, err := read(ctx, s.target.Subject, s.dir+"/nginx.pid"); err != nil {
+		return false
+	}
+	return s.get(ctx, answerTime) == nil
+}
+
+// identity returns nginx's user directive. The workers run as whoever
+// bakeoff is in the environment: that user can read the scratch directory,
+// which on a bare host lies below directories of root's. Someone who is not
+// root cannot choose, and nginx ignores the directive.
+func (s *server) identity(ctx context.Context) (string, error) {
+	uid, err := conn.Output(ctx, s.target.Subject, "id", "-u")
+	if err != nil {
+		return "", err
+	}
+	if strings.TrimSpace(string(uid)) != "0" {
+		return "", nil
+	}
+	group, err := conn.Output(ctx, s.target.Subject, "id", "-gn")
+	if err != nil {
+		return "", err
+	}
+	return "root " + strings.TrimSpace(string(group)), nil
+}
+
+// The range from which a port is taken that the lab file does not name.
+const (
+	firstPort = 8080
+	ports     = 400
+)
+
+// port returns the server's port.
+func (s *server) port() uint16 {
+	if n := s.params.Int("port"); n != 0 {
+		return uint16(n)
+	}
+	sum := crc32.ChecksumIEEE([]byte(s.config("") + s.params.Text("page") + s.params.Text("key")))
+	return firstPort + uint16(sum%ports)
+}
+
+// descriptors is the room for connections in a worker. Few sizes, so that
+// cells with few and with more connections share a server.
+func descriptors(connections int64) int64 {
+	if connections <= 480 {
+		return 1024 // the usual limit, which needs no privilege
+	}
+	return 24 << 10
+}
+
+// config returns nginx's configuration: the same everywhere but for the
+// address and the directory.
+func (s *server) config(user string) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	if user != "" {
+		line("user %s;", user)
+	}
+	line("# serves %s", s.site.Sum()) // so that another site is another configuration
+	line("worker_processes %d;", s.params.Int("workers"))
+	line("pid %s/nginx.pid;", s.dir)
+	line("error_log %s/error.log warn;", s.dir)
+	line("daemon on;")
+	room := descriptors(s.params.Int("connections"))
+	if room > 1024 {
+		line("worker_rlimit_nofile %d;", room)
+	}
+	line("events { worker_connections %d; }", room)
+	line("http {")
+	line("  types { text/html html htm; text/css css; text/xml xml; text/plain txt; image/svg+xml svg; image/png png; image/jpeg jpg jpeg; application/javascript js; }")
+	line("  access_log off;")
+	line("  sendfile on;")
+	line("  tcp_nopush on;")
+	line("  tcp_nodelay on;")
+	// By default the server closes a connection after 1000 requests.
+	line("  keepalive_requests 2147483647;")
+	line("  keepalive_timeout 1h;")
+	for _, temp := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		line("  %s_temp_path %s/temp/%s;", temp, s.dir, temp)
+	}
+	line("  server {")
+	secure := ""
+	if s.params.Bool("tls") {
+		secure = " ssl"
+	}
+	if s.params.Bool("http2") {
+		secure += " http2"
+	}
+	line("    listen %s%s backlog=4096;", s.addr, secure)
+	line("    root %s/www;", s.dir)
+	if secure != "" {
+		line("    ssl_certificate %s/certificate.pem;", s.dir)
+		line("    ssl_certificate_key %s/key.pem;", s.dir)
+		line("    ssl_protocols TLSv1.2 TLSv1.3;")
+	}
+	if s.params.Bool("ktls") {
+		line("    ssl_conf_command Options KTLS;")
+	}
+	line("  }")
+	line("}")
+	return b.String()
+}
+
+// write puts the server's files where they belong.
+func (s *server) write(ctx context.Context, config string) error {
+	c := s.target.Subject
+	if _, err := conn.Output(ctx, c, "mkdir", "-p", s.dir+"/temp"); err != nil {
+		return err
+	}
+	if err := s.setup(ctx, s.dir+"/www"); err != nil {
+		return err
+	}
+	if s.params.Bool("tls") {
+		pair, err := selfSigned(s.params.Text("key"), s.addr.Addr())
+		if err != nil {
+			return err
+		}
+		if err := c.Push(ctx, s.dir+"/key.pem", 0o600, bytes.NewReader(pair.key)); err != nil {
+			return err
+		}
+		if err := c.Push(ctx, s.dir+"/certificate.pem", 0o644, bytes.NewReader(pair.certificate)); err != nil {
+			return err
+		}
+		s.certificate = pair.sum
+	}
+	// Last, since it says that the rest is complete.
+	return c.Push(ctx, s.dir+"/nginx.conf", 0o644, strings.NewReader(config))
+}
+
+// wait polls until the peer gets the page.
+func (s *server) wait(ctx context.Context) error {
+	began := time.Now()
+	for {
+		err := s.get(ctx, answerTime)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if time.Since(began) > startTime {
+			return fault.Wrap(fault.Subject, "", s.explain(ctx, fmt.Errorf("no page from %s within %v: %w", s.addr, startTime, err)))
+		}
+		sleep(ctx, int64(pollTime))
+	}
+}
+
+// get fetches the page once, as the generator will, and checks it.
+func (s *server) get(ctx context.Context, limit time.Duration) error {
+	if s.params.Bool("tls") {
+		if err := s.loadCertificate(ctx); err != nil {
+			return err
+		}
+	}
+	home, err := newAsk(urlOf(s.site.Home()), s.addr, "", false)
+	if err != nil {
+		return err
+	}
+	c := &client{
+		load: &load{addr: s.addr, timeout: limit}, buf: make([]byte, 16<<10),
+		list: newList([]*ask{home}), dial: s.dial,
+	}
+	defer c.hangUp()
+	if why := c.exchange(ctx); why != "" {
+		return errors.New(why)
+	}
+	return nil
+}
+
+// dial opens a connection from the peer: the path that will be measured.
+func (s *server) dial(ctx context.Context) (net.Conn, error) {
+	plain, err := s.target.Peer.Dial(ctx, "tcp", s.addr.String())
+	if err != nil || !s.params.Bool("tls") {
+		return plain, err
+	}
+	config, err := pin(s.certificate)
+	if err != nil {
+		plain.Close()
+		return nil, err
+	}
+	return handshake(ctx, tls.Client(plain, config))
+}
+
+// explain adds the end of the server's error log to err.
+func (s *server) explain(ctx context.Context, err error) error {
+	// The log is asked for even when err is that time is up.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+	defer cancel()
+	log := conn.Tail{Limit: 2048}
+	if s.target.Subject.Pull(ctx, s.dir+"/error.log", &log) == nil && len(log.Bytes()) > 0 {
+		return fmt.Errorf("%w; nginx's log ends: %s", err, bytes.TrimSpace(log.Bytes()))
+	}
+	return err
+}
+
+// loadCertificate finds out which certificate the server has.
+func (s *server) loadCertificate(ctx context.Context) error {
+	if s.certificate != "" {
+		return nil
+	}
+	text, err := read(ctx, s.target.Subject, s.dir+"/certificate.pem")
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return fault.New(fault.Lab, "the server's certificate is not PEM")
+	}
+	s.certificate = sumOf(block.Bytes)
+	return nil
+}
+
+// description is the blob that says what served.
+type description struct {
+	Server  string `json:"server"`
+	Version string `json:"version"`
+	Build   string `json:"build"` // what nginx -V says
+	User    string `json:"user"`  // of the workers; "" is whoever started it
+	Config  string `json:"config"`
+}
+
+// stateKey is where the description is kept between calls.
+const stateKey = "http.server"
+
+// note keeps what serves, for the raw output of the trials.
+func (s *server) note(ctx context.Context, user string) error {
+	if s.target.State == nil || s.target.State[stateKey] != "" {
+		return nil
+	}
+	said, err := s.said(ctx, "-V")
+	if err != nil {
+		return err
+	}
+	first, build, _ := strings.Cut(said, "\n")
+	b, err := json.Marshal(description{
+		Server: "nginx", Version: strings.TrimPrefix(first, "nginx version: "), Build: strings.TrimSpace(build),
+		User: user, Config: s.config(user),
+	})
+	s.target.State[stateKey] = string(b)
+	return err
+}
+
+// said returns what nginx prints when it is called with flag.
+func (s *server) said(ctx context.Context, flag string) (string, error) {
+	said := conn.Tail{Limit: 4096}
+	_, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{"nginx", flag}, Stdout: &said, Stderr: &said})
+	return string(bytes.ToValidUTF8(said.Bytes(), nil)), err
+}
+
+// describe returns what note kept.
+func (s *server) describe() []byte {
+	if text := s.target.State[stateKey]; text != "" {
+		return []byte(text)
+	}
+	return []byte("{}")
+}
+
+// maxFile bounds the files that are read back, in bytes.
+const maxFile = 64 << 10
+
+func read(ctx context.Context, c conn.Conn, path string) (string, error) {
+	b := conn.Tail{Limit: maxFile}
+	if err := c.Pull(ctx, path, &b); err != nil {
+		return "", err
+	}
+	if b.Lost > 0 {
+		return "", fault.New(fault.Lab, "%s: longer than %d bytes", path, maxFile)
+	}
+	return string(b.Bytes()), nil
+}

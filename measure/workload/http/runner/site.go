@@ -1,0 +1,199 @@
+package runner
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/measure/webroot"
+	"bakeoff/reach/conn"
+)
+
+// seen keeps the folders and the lists that were read, by their place, for as
+// long as the program runs: all contenders get the same files and the same
+// URLs, even if somebody edits them meanwhile.
+var seen sync.Map
+
+// once returns what read gave for key the first time that it gave no error.
+func once[T any](key string, read func() (T, error)) (T, error) {
+	if v, ok := seen.Load(key); ok {
+		return v.(T), nil
+	}
+	v, err := read()
+	if err != nil {
+		return v, err
+	}
+	kept, _ := seen.LoadOrStore(key, v)
+	return kept.(T), nil
+}
+
+// Check tells whether a server can serve what p says, before there is one: a
+// folder or a list that is not there is an error of kind fault.Invalid.
+func Check(p param.Values) error {
+	_, _, err := content(p)
+	return err
+}
+
+// Check is that of the package, for execution.Checker.
+func (Runner) Check(p param.Values) error { return Check(p) }
+
+// content returns what the server serves and what the generator asks it for.
+func content(p param.Values) (webroot.Site, []URL, error) {
+	if (p.Bool("http2") || p.Bool("ktls")) && !p.Bool("tls") {
+		return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "http2 and ktls are of HTTPS"), "write tls: true as well")
+	}
+	site, err := siteOf(p)
+	if err != nil {
+		return webroot.Site{}, nil, err
+	}
+	urls, err := urlsOf(site, p)
+	return site, urls, err
+}
+
+// siteOf returns what the server serves.
+func siteOf(p param.Values) (webroot.Site, error) {
+	switch name := p.Text("site"); {
+	case name == "" && p.Bytes("page") < webroot.MinPage:
+		return webroot.Site{}, fault.New(fault.Invalid, "page: %d bytes are less than %d", p.Bytes("page"), webroot.MinPage)
+	case name == "":
+		return once("page "+p.Text("page"), func() (webroot.Site, error) { return webroot.Page(p.Bytes("page")), nil })
+	case name == "example":
+		return webroot.Example(), nil
+	case path.IsAbs(name):
+		return once("site "+name, func() (webroot.Site, error) { return webroot.Folder(name) })
+	default:
+		return webroot.Site{}, fault.WithFix(fault.New(fault.Invalid, "site: %q is neither example nor an absolute path", name), "write site: example, or site: /srv/www")
+	}
+}
+
+// urlsOf returns what the generator asks the site for.
+func urlsOf(site webroot.Site, p param.Values) ([]URL, error) {
+	switch name := p.Text("urls"); {
+	case name == "home" || name == "":
+		return []URL{urlOf(site.Home())}, nil
+	case name == "all":
+		var urls []URL
+		for _, f := range site.Shuffled(uint64(p.Int("seed"))) {
+			urls = append(urls, urlOf(f))
+		}
+		return urls, nil
+	case path.IsAbs(name):
+		urls, err := once("urls "+name, func() ([]URL, error) { return readURLs(name) })
+		if err != nil {
+			return nil, err
+		}
+		urls, err = fill(slices.Clone(urls), site)
+		return urls, fault.Wrap(fault.Invalid, "urls: "+name, err)
+	default:
+		return nil, fault.WithFix(fault.New(fault.Invalid, "urls: %q is neither home, all nor an absolute path", name), "write urls: all, or urls: /path/of/a/list")
+	}
+}
+
+func urlOf(f webroot.File) URL {
+	return URL{Path: f.URL(), Length: int64(len(f.Body)), Sum: f.Sum()}
+}
+
+// fill states what the site has where a list does not say what is expected.
+func fill(urls []URL, site webroot.Site) ([]URL, error) {
+	for i, u := range urls {
+		if u.Status >= 300 {
+			continue
+		}
+		file, _, _ := strings.Cut(u.Path, "?")
+		f, ok := site.ByURL(file)
+		if !ok {
+			return nil, fmt.Errorf("%s is not in the site", u.Path)
+		}
+		if !u.Varies() && u.Length < 0 && u.Sum == "" {
+			urls[i].Length, urls[i].Sum = int64(len(f.Body)), f.Sum()
+		}
+	}
+	return urls, nil
+}
+
+// setup puts the site below dir. More than one file goes as an archive: a
+// transfer for each would make the slowest way into an environment the longest
+// part of its creation.
+func (s *server) setup(ctx context.Context, dir string) error {
+	c := s.target.Subject
+	if _, err := conn.Output(ctx, c, "rm", "-rf", dir); err != nil {
+		return err
+	}
+	if _, err := conn.Output(ctx, c, "mkdir", "-p", dir); err != nil {
+		return err
+	}
+	if len(s.site.Files) == 1 {
+		return c.Push(ctx, dir+pagePath, 0o644, bytes.NewReader(s.site.Home().Body))
+	}
+	archive, err := archiveOf(s.site)
+	if err != nil {
+		return fault.Wrap(fault.Lab, "site", err)
+	}
+	if err := c.Push(ctx, s.dir+"/site.tar", 0o644, bytes.NewReader(archive)); err != nil {
+		return err
+	}
+	_, err = conn.Output(ctx, c, "tar", "-xf", s.dir+"/site.tar", "-C", dir)
+	return err
+}
+
+// published is the time of all files, so that every server says the same of
+// them.
+var published = time.Unix(1_700_000_000, 0)
+
+// archiveOf returns the site as a tar archive, each folder before its files.
+func archiveOf(site webroot.Site) ([]byte, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	made := map[string]bool{".": true}
+	for _, f := range site.Files {
+		var parents []string
+		for d := path.Dir(f.Name); !made[d]; d = path.Dir(d) {
+			made[d] = true
+			parents = append(parents, d)
+		}
+		for _, d := range slices.Backward(parents) {
+			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: d + "/", Mode: 0o755, ModTime: published}); err != nil {
+				return nil, err
+			}
+		}
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Name, Mode: 0o644, Size: int64(len(f.Body)), ModTime: published}); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.Body); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}
+
+// listKey is where it is kept which list the peer has.
+const listKey = "http.urls"
+
+// sendList puts the list of URLs where the generator finds it, and returns
+// its path there.
+func (s *server) sendList(ctx context.Context) (string, error) {
+	sum := listSum(s.urls)
+	if s.target.PeerDir == "" {
+		return "", fault.New(fault.Lab, "the other end has no folder for a list of URLs")
+	}
+	file := strings.TrimRight(s.target.PeerDir, "/") + "/urls-" + sum[:16]
+	if s.target.State[listKey] == file {
+		return file, nil
+	}
+	if err := s.target.Peer.Push(ctx, file, 0o644, bytes.NewReader(FormatURLs(s.urls))); err != nil {
+		return "", err
+	}
+	if s.target.State != nil {
+		s.target.State[listKey] = file
+	}
+	return file, nil
+}

@@ -1,0 +1,95 @@
+package runner
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The states of a socket.
+const (
+	idle    = iota // free for a request; may be open or not
+	opening        // connecting, with a request to send
+	busy           // its request is on the way
+	resting        // could not be opened
+)
+
+type socket struct {
+	fd    int // -1 when it is not open
+	state int
+	out   int   // bytes of the request that have been written
+	began int64 // when the request was begun, or the rest
+	due   int64 // when it was meant to be sent
+	free  int64 // since when it has had no request
+	life  int   // counts its connections: descriptors are used again
+	try   int   // counts the attempts to open one
+	in    reader
+	// secure speaks TLS over fd; nil for plain HTTP.
+	secure *secure
+}
+
+// unsent tells that a part of the request has not gone out.
+func (s *socket) unsent() bool {
+	return s.out < len(s.in.body.expect.request) || s.secure != nil && len(s.secure.below.rest) > 0
+}
+
+// receive reads what has arrived: 0 bytes when nothing waits. why
+// is the class of what ended the connection.
+func (s *socket) receive(b []byte) (n int, why string) {
+	if s.secure != nil {
+		n, err := s.secure.Read(b)
+		switch {
+		case n > 0 || err == errAgain:
+			return n, ""
+		case err == nil:
+			return s.receive(b) // a record without content
+		}
+		return 0, reason(err)
+	}
+	for {
+		n, errno := receive(s.fd, b)
+		switch {
+		case errno == unix.EINTR:
+		case errno == unix.EAGAIN:
+			return 0, ""
+		case errno != 0:
+			return 0, class(errno)
+		case n == 0:
+			return 0, "connection closed"
+		default:
+			return n, ""
+		}
+	}
+}
+
+// connected returns how opening a connection ended.
+func connected(fd int) unix.Errno {
+	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err != nil {
+		return err.(unix.Errno)
+	}
+	return unix.Errno(n)
+}
+
+// class names what a system call met.
+func class(errno unix.Errno) string {
+	switch errno {
+	case unix.ECONNREFUSED:
+		return "connection refused"
+	case unix.ECONNRESET, unix.EPIPE:
+		return "connection reset"
+	case unix.ETIMEDOUT:
+		return "timeout"
+	}
+	return "connection: " + errno.Error()
+}
+
+func send(fd int, b []byte) (int, unix.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+	return int(n), errno
+}
+
+func receive(fd int, b []byte) (int, unix.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
+	return int(n), errno
+}

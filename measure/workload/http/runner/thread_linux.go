@@ -1,0 +1,143 @@
+package runner
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// thread is the thread of the operating system that a worker is locked to, as
+// the scheduler sees it.
+type thread struct {
+	stat int // its schedstat, -1 where there is none
+	buf  [64]byte
+}
+
+// openThread opens the account of the calling thread.
+func openThread() thread {
+	fd, err := unix.Open("/proc/thread-self/schedstat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		fd = -1
+	}
+	return thread{stat: fd}
+}
+
+func (t *thread) close() {
+	if t.stat >= 0 {
+		unix.Close(t.stat)
+	}
+}
+
+// delay returns how long the thread has been ready to run without running, in
+// nanoseconds: the second number of its schedstat (the kernel's
+// sched-stats.rst). It is -1 where the kernel does not count it.
+func (t *thread) delay() int64 {
+	if t.stat < 0 {
+		return -1
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(t.stat), uintptr(unsafe.Pointer(&t.buf[0])), uintptr(len(t.buf)), 0, 0, 0)
+	if errno != 0 {
+		return -1
+	}
+	return secondNumber(t.buf[:n])
+}
+
+// secondNumber returns the second of decimal numbers that single spaces part,
+// -1 when there is none. It allocates nothing.
+func secondNumber(b []byte) int64 {
+	i := 0
+	for i < len(b) && b[i] != ' ' {
+		i++
+	}
+	n, digits := int64(0), 0
+	for i++; i < len(b) && b[i] >= '0' && b[i] <= '9' && digits < 18; i++ {
+		n = 10*n + int64(b[i]-'0')
+		digits++
+	}
+	if digits == 0 {
+		return -1
+	}
+	return n
+}
+
+// threadCPU returns the CPU time of the calling thread in nanoseconds, without
+// what was stolen from it, where the hypervisor tells that.
+func threadCPU() int64 {
+	var ts unix.Timespec
+	_, _, errno := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_THREAD_CPUTIME_ID, uintptr(unsafe.Pointer(&ts)), 0)
+	if errno != 0 {
+		return 0
+	}
+	return ts.Nano()
+}
+
+// hasten asks the kernel to wake the calling thread when its timeouts end, not
+// up to 50 µs later as is the default (prctl(2), PR_SET_TIMERSLACK), and puts it
+// into its process's class, nil for the ordinary one. undo takes back what the thread
+// has for itself; the class is standing.giveUp's.
+//
+// An ordinary thread of an open loop asks for short slices: it then comes sooner
+// to the CPU when it wakes up, and gets no more of it (since Linux 6.12).
+func hasten(class *unix.SchedAttr, open bool) (undo func()) {
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	old, err := unix.SchedGetAttr(0, 0)
+	if err != nil {
+		return func() {}
+	}
+	switch {
+	case class != nil:
+		own := *class // the call writes its size into it, and all threads have one class
+		_ = unix.SchedSetAttr(0, &own, 0)
+		return func() {}
+	case open && old.Policy == unix.SCHED_NORMAL:
+		short := *old
+		short.Runtime = uint64(100 * time.Microsecond)
+		_ = unix.SchedSetAttr(0, &short, 0)
+	}
+	return func() { _ = unix.SchedSetAttr(0, old, 0) }
+}
+
+// first tells whether the generator's threads are to come before everything
+// ordinary: their turns among themselves are long, so each needs a CPU.
+func (l *load) first() bool { return !l.ordinary && l.threads <= runtime.NumCPU() }
+
+// refusal says why a thread gets no real-time priority.
+func refusal(err error) string {
+	if errors.Is(err, unix.EPERM) {
+		return "real-time priority needs root, and a control group with a share of it"
+	}
+	return "real-time priority: " + err.Error()
+}
+
+// garbage is how much memory a generator may use before garbage is collected:
+// that has threads of its own, which would want the CPU as well.
+var garbage int64 = 256 << 20
+
+// quiet puts garbage collection off, and returns what restores it.
+func quiet() (restore func()) {
+	limit, percent := debug.SetMemoryLimit(garbage), debug.SetGCPercent(-1)
+	return func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }
+}
+
+// realtimeShare is the share of the time that the kernel leaves to real-time
+// threads (sched_rt_runtime_us in sched(7)), 1 where it does not say.
+func realtimeShare() float64 {
+	var us [2]float64
+	for i, name := range []string{"runtime", "period"} {
+		b, err := os.ReadFile("/proc/sys/kernel/sched_rt_" + name + "_us")
+		if err != nil {
+			return 1
+		}
+		if us[i], err = strconv.ParseFloat(strings.TrimSpace(string(b)), 64); err != nil || !(us[i] > 0) {
+			return 1
+		}
+	}
+	return min(1, us[0]/us[1])
+}

@@ -1,0 +1,205 @@
+package runner
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+)
+
+// The bounds of a list of URLs.
+const (
+	maxURLs     = 10000
+	maxURLsText = 8 << 20 // bytes
+	maxURLLine  = 8 << 10
+)
+
+// URL is what a request asks for, and what makes its response the right one.
+//
+// A body is either stated (Length, Sum; what is not stated is taken from the
+// first right response, with which all others are then compared byte for
+// byte), or it varies, as that of a dynamic page does: then Contains, Min and
+// Max say what every one of them must have.
+type URL struct {
+	Path   string // as it stands in the request, escaped
+	Status int    // that the response must have; 0 is any from 200 to 299
+
+	Length int64  // of the body in bytes; -1 when not stated
+	Sum    string // SHA-256 of the body in hexadecimal; "" when not stated
+
+	Contains string // text that a varying body holds
+	Min, Max int64  // bounds of the length of a varying body in bytes; Max 0 is none
+}
+
+// Varies tells that two right responses may differ.
+func (u URL) Varies() bool { return u.Contains != "" || u.Min != 0 || u.Max != 0 }
+
+// check says what is wrong with u.
+func (u URL) check() error {
+	switch {
+	case !strings.HasPrefix(u.Path, "/") || strings.ContainsFunc(u.Path, unprintable):
+		return fmt.Errorf("%q is not a path as it stands in a request: it begins with / and is escaped", u.Path)
+	case u.Status != 0 && (u.Status < 200 || u.Status > 599):
+		return fmt.Errorf("status=%d is not from 200 to 599", u.Status)
+	case u.Length < -1 || u.Length > maxBody || u.Min < 0 || u.Min > maxBody || u.Max < 0 || u.Max > maxBody:
+		return fmt.Errorf("a length is not from 0 to %d", maxBody)
+	case u.Max != 0 && u.Max < u.Min:
+		return fmt.Errorf("max=%d is less than min=%d", u.Max, u.Min)
+	case u.Sum != "" && !isSum(u.Sum):
+		return fmt.Errorf("sha256=%s is not a SHA-256 in lower-case hexadecimal", u.Sum)
+	case u.Varies() && (u.Length >= 0 || u.Sum != ""):
+		return fmt.Errorf("%s: a body is either stated (length, sha256) or it varies (contains, min, max)", u.Path)
+	}
+	return nil
+}
+
+func unprintable(r rune) bool { return r <= ' ' || r >= 0x7f }
+
+// FormatURLs writes a list as ParseURLs reads it.
+func FormatURLs(urls []URL) []byte {
+	var b bytes.Buffer
+	number := func(name string, n, unset int64) {
+		if n != unset {
+			fmt.Fprintf(&b, " %s=%d", name, n)
+		}
+	}
+	for _, u := range urls {
+		b.WriteString(u.Path)
+		number("status", int64(u.Status), 0)
+		number("length", u.Length, -1)
+		if u.Sum != "" {
+			b.WriteString(" sha256=" + u.Sum)
+		}
+		if u.Contains != "" {
+			b.WriteString(" contains=" + url.QueryEscape(u.Contains))
+		}
+		number("min", u.Min, 0)
+		number("max", u.Max, 0)
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
+
+// ParseURLs reads a list of URLs: one a line, a path and then what is
+// expected of the response, in any order:
+//
+//	/index.html length=4069 sha256=…
+//	/node/7 contains=Powered+by min=2000 max=90000
+//	/old status=301
+//
+// contains is escaped as in a query. Empty lines, and those that begin with
+// #, say nothing. Errors name the line.
+func ParseURLs(text []byte) ([]URL, error) {
+	if len(text) > maxURLsText {
+		return nil, fmt.Errorf("a list of %d bytes is longer than %d", len(text), maxURLsText)
+	}
+	var urls []URL
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, maxURLLine)
+	n := 0
+	for lines.Scan() {
+		n++
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || fields[0][0] == '#' {
+			continue
+		}
+		if len(urls) == maxURLs {
+			return nil, fmt.Errorf("line %d: more than %d URLs", n, maxURLs)
+		}
+		u, err := parseURL(fields)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		urls = append(urls, u)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", n+1, err)
+	}
+	if len(urls) == 0 {
+		return nil, fmt.Errorf("the list names no URL")
+	}
+	return urls, nil
+}
+
+// parseURL reads the fields of a line.
+func parseURL(fields []string) (URL, error) {
+	u := URL{Path: fields[0], Length: -1}
+	for _, f := range fields[1:] {
+		name, value, _ := strings.Cut(f, "=")
+		var err error
+		switch name {
+		case "status":
+			u.Status, err = strconv.Atoi(value)
+		case "length":
+			u.Length, err = natural(value)
+		case "sha256":
+			u.Sum = value
+		case "contains":
+			u.Contains, err = url.QueryUnescape(value)
+		case "min":
+			u.Min, err = natural(value)
+		case "max":
+			u.Max, err = natural(value)
+		default:
+			return URL{}, fmt.Errorf("%q is none of status, length, sha256, contains, min and max", name)
+		}
+		if err != nil {
+			return URL{}, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return u, u.check()
+}
+
+func natural(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && n < 0 {
+		return 0, fmt.Errorf("%d is negative", n)
+	}
+	return n, err
+}
+
+// readURLs reads the list in a file of this machine.
+func readURLs(path string) ([]URL, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "urls", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fault.New(fault.Invalid, "urls: %s is not a regular file", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxURLsText+1))
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "urls", err)
+	}
+	urls, err := ParseURLs(text)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "urls: "+path, err)
+	}
+	return urls, nil
+}
+
+// listSum tells lists apart.
+func listSum(urls []URL) string { return sumOf(FormatURLs(urls)) }
+
+// meanLength is that of the bodies of a list whose lengths are stated, in
+// bytes; of the others, least is taken.
+func meanLength(urls []URL, least int64) int64 {
+	var sum float64
+	for _, u := range urls {
+		sum += float64(max(u.Length, u.Min, least))
+	}
+	return int64(math.Round(sum / float64(cmp.Or(len(urls), 1))))
+}
+
+// hexOf writes a sum.
+func hexOf(b []byte) string { return hex.EncodeToString(b) }

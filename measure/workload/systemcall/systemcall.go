@@ -1,0 +1,53 @@
+// Package systemcall is the cost of entering the kernel and coming back.
+package systemcall
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
+)
+
+// New returns the workload.
+func New() workload.NativeParser {
+	return workload.Native(workload.Doc{
+		Name:    "syscall",
+		Summary: "The shortest system call, getppid, over and over",
+		Metrics: []sample.Metric{workload.Throughput("op/s", "system calls a second")},
+		State:   "carried",
+		Cache:   "warm",
+		Time:    workload.TimedFor(0),
+		Source: []string{
+			"UnixBench, System Call Overhead: a loop of the shortest system calls. getppid(2) is never cached, neither by a C library nor by the runtime of Go. On Linux, FreeBSD, NetBSD and DragonFly it is the bare instruction; on OpenBSD and illumos it goes through the system's libc, as every program's calls must there.",
+		},
+	}, Loop())
+}
+
+// Loop returns the part that runs on the target.
+func Loop() loop.Loop {
+	return loop.Loop{Name: "syscall", Params: []param.Spec{workload.TimeParam}, Run: run}
+}
+
+func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
+	parent := syscall.Getppid()
+	timing, err := loop.Timed{
+		For: p.Duration("time"),
+		Do: func(n int) error {
+			for range n {
+				if got := syscall.Getppid(); got != parent {
+					return loop.Mismatch("the parent's process id", got, parent)
+				}
+			}
+			return nil
+		},
+	}.Run(ctx)
+	if err != nil {
+		return wire.Result{}, err
+	}
+	return timing.Result("op", wire.Check{Answer: fmt.Sprint(parent)}, loop.Throughput(timing.Rate(), "op/s")), nil
+}
