@@ -34,7 +34,7 @@ short trials, like the contenders of any lab file, and leave a run folder.
 The identical contenders give the rate of false alarms, with its interval, and
 the noise. The slowed ones show whether the verdicts detect the added work, and
 if not, how long that would take. --quick looks for 5 % only; it stops when it
-has found them, or after six minutes.
+detects them, or after six minutes.
 
 Repeated calibrations of one machine are combined. Three or more also show how
 much runs differ when nothing changed. A change of the machine, its kernel or

@@ -23,7 +23,7 @@ baseline: host
 cells: [{name: web, workload: http, primary: [throughput, cpu-per-request]}]
 `
 
-// A plan reckons with what was measured, until the machine changes.
+// A plan uses the measured noise until the machine changes.
 func TestPlanTakesTheCalibration(t *testing.T) {
 	state := t.TempDir()
 	var out bytes.Buffer

@@ -225,7 +225,7 @@ func workloadsPage() []byte {
 	}
 	for _, d := range docs {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", d.Name, sentence(d.Summary))
-		fmt.Fprintf(&b, "Each trial starts with a %s environment and a %s cache.", d.State, d.Cache)
+		fmt.Fprintf(&b, "State of the environment: %s. Cache: %s.", d.State, d.Cache)
 		if d.Peer {
 			fmt.Fprint(&b, " The load generator runs outside the environment, on the experiment's network.")
 		}

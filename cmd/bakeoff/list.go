@@ -121,7 +121,7 @@ func driverLine(d diagnosis.Driver) string {
 	return line
 }
 
-// provenLine says when a driver was proven on this machine, and how to prove one
+// provenLine tells when a driver was proven on this machine, and how to prove one
 // that the project has not proven.
 func provenLine(d diagnosis.Driver) string {
 	switch {

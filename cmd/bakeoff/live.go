@@ -21,18 +21,18 @@ import (
 // created, but never during a trial: drawing uses a CPU and wakes a terminal,
 // which would disturb the measurement.
 type live struct {
-	mu      sync.Mutex
-	out     io.Writer
-	style   cli.Style
-	size    func() (columns, rows int)
-	now     func() time.Time
-	state   liveState
-	drawn   int // lines on the screen that are ours
-	columns int // when they were drawn
-	last    time.Time
-	told    told
-	stop    chan struct{}
-	done    chan struct{}
+	mu       sync.Mutex
+	out      io.Writer
+	style    cli.Style
+	size     func() (columns, rows int)
+	now      func() time.Time
+	state    liveState
+	drawn    int // lines on the screen that are ours
+	columns  int // when they were drawn
+	last     time.Time
+	reported reported
+	stop     chan struct{}
+	done     chan struct{}
 }
 
 // liveState is what a frame shows.
@@ -83,7 +83,7 @@ func (l *live) event(e trial.Event) {
 	l.state.event, l.state.at = e, l.now()
 	// A trial that is about to start is drawn before it does.
 	l.state.busy = e.Kind == trial.TrialStart
-	line, c := l.told.remark(e)
+	line, c := l.reported.remark(e)
 	if line != "" {
 		l.erase()
 		columns, _ := l.size()

@@ -1,9 +1,9 @@
 // Command bakeoff compares isolation technologies and systems, and shows its
 // evidence.
 //
-// Each command has a file of its own, here or in the package reading, which
-// holds those that need nothing but a run folder. What they do is in packages
-// that others can import; flags, texts and exit codes are here and in cli.
+// Each command has a file here, or in package reading if it needs nothing but a
+// run folder or a table. Both hold flags, texts and exit codes; the packages of
+// the other wings do the work.
 package main
 
 import (

@@ -27,8 +27,8 @@ type plain struct {
 	out   io.Writer
 	style cli.Style
 	// title is written before the first event; a refused run has no events.
-	title string
-	told  told
+	title    string
+	reported reported
 }
 
 func (p *plain) event(e trial.Event) {
@@ -39,16 +39,16 @@ func (p *plain) event(e trial.Event) {
 	if e.Kind == trial.BlockEnd {
 		fmt.Fprintln(p.out, blockLine(e))
 	}
-	if line, c := p.told.remark(e); line != "" {
+	if line, c := p.reported.remark(e); line != "" {
 		fmt.Fprintln(p.out, p.style.Paint(c, safetext.Line(line)))
 	}
 }
 
 func (*plain) close() {}
 
-// told remembers the failures that were printed: a contender that fails in each
+// reported remembers the failures that were printed: a contender that fails in each
 // of a hundred trials is reported once, and counted at the end.
-type told struct {
+type reported struct {
 	failures map[string]bool
 	down     map[string]string // contender: why it did not start, as printed
 	again    int
@@ -56,7 +56,7 @@ type told struct {
 	void     string // the reason of the last void block without such a trial
 }
 
-func (t *told) remark(e trial.Event) (string, cli.Color) {
+func (t *reported) remark(e trial.Event) (string, cli.Color) {
 	line, c := remark(e)
 	switch {
 	case e.Status == store.Void && e.Kind != trial.BlockEnd:

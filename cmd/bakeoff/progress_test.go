@@ -9,8 +9,7 @@ import (
 	"bakeoff/lab/trial"
 )
 
-// Elsewhere than on a terminal there is a line for each block and for each
-// thing that is not simply going on, and no other.
+// Without a terminal there is one line for each block and each notable event.
 func TestPlainLines(t *testing.T) {
 	var out strings.Builder
 	p := plain{out: &out, title: "seed 7, runs/a"}
@@ -62,9 +61,8 @@ ended: the time budget has no room for another block; 2 more trials failed for t
 	}
 }
 
-// Whoever gave a run too little time is told after the first block, not when
-// all of it has passed.
-func TestABudgetThatDecidesNothingIsToldEarly(t *testing.T) {
+// A budget that is too short is reported after the first block, not at its end.
+func TestShortBudgetIsReportedEarly(t *testing.T) {
 	looked := results(1)
 	looked.Looks = []int{8, 12, 18, 26}
 	for _, c := range []struct {

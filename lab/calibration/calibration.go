@@ -1,6 +1,6 @@
-// Package calibration runs a laboratory in which the truth is known:
-// contenders that are the same, and some that do more work than is counted. It
-// keeps what was found of this machine, for plans and reports.
+// Package calibration runs a lab with a known truth: identical contenders, and
+// contenders that do more work than is counted. It stores the results of this
+// machine for plans and reports.
 package calibration
 
 import (
@@ -29,7 +29,7 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// slowed are the contenders that do more work than is counted, in per cent.
+// slowed are the contenders that do more work than is counted, in percent.
 var slowed = map[string]int{"slow-1": 1, "slow-2": 2, "slow-5": 5, "slow-10": 10}
 
 // trialLength is the timed part of a trial. On two CPUs with a load of 2 to 3,
@@ -66,7 +66,7 @@ var Thorough = Design{
 	alphas: []float64{.008, .005, .005, .005, .005, .005, .005, .005, .005},
 }
 
-// lab is the laboratory, as a lab file.
+// lab is the lab file of the design.
 func (d Design) lab() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Made by bakeoff calibrate. slow-N does N per cent more work than is counted:
@@ -138,7 +138,7 @@ func drivers() []driver.Driver {
 	return ds
 }
 
-// New plans a calibration; the run folder will be made in the folder out.
+// New plans a calibration. Measure creates the run folder in the folder out.
 func New(d Design, version, out string) (*session.Session, error) {
 	lab, err := manifest.Parse("calibrate", []byte(d.lab()), session.Catalogue(), "")
 	if err != nil {
@@ -247,8 +247,8 @@ func Known(at fleet.Controller) ([]byte, error) {
 	return cal.Kept(probe.ReadFingerprint(nil))
 }
 
-// Noise is what a plan on this machine reckons with: the noise that
-// calibrations measured, or an assumed one.
+// Noise is the noise for plans on this machine: measured by calibrations, or
+// assumed.
 func Noise(at fleet.Controller) plan.Noise {
 	cal, err := Of(at)
 	if err != nil {

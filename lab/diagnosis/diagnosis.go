@@ -104,7 +104,7 @@ func leases(state string) []string {
 const connectTime = time.Minute
 
 // hosts looks at the machines of a lab, in order of their names. One that is
-// not reached has a finding that says so.
+// not reached has a finding with the error.
 func hosts(ctx context.Context, at fleet.Controller, l *manifest.Lab) []Host {
 	out := []Host{}
 	for _, name := range slices.Sorted(maps.Keys(l.Hosts)) {

@@ -28,7 +28,7 @@ const Unavailable = "unavailable"
 type Driver struct {
 	driver.Doc
 	// Status is proven, unproven or unavailable: on this machine. Here is the
-	// same; Tested is what the project itself says of the driver.
+	// same; Tested is the status that the project gives the driver.
 	Status string        `json:"status"`
 	Here   string        `json:"here"`
 	Tested driver.Status `json:"tested"`

@@ -29,8 +29,8 @@ func (c counting) Counters(context.Context, []int) (probe.Counters, error) {
 	return out, c.fail
 }
 
-// A meter counts before RAPL does, and is looked for and not executed; where
-// nothing counts, why is said.
+// A meter comes before RAPL; it is looked for but not executed. Without a source
+// the text gives the reason.
 func TestEnergySource(t *testing.T) {
 	rapl := []probe.Energy{{Zone: "intel-rapl:0", Joules: 7}, {Zone: "intel-rapl:1"}}
 	meter := func(argv ...string) *manifest.Host { return &manifest.Host{Meter: argv} }
@@ -58,8 +58,8 @@ func TestEnergySource(t *testing.T) {
 	}
 }
 
-// Doctor takes a machine without a counter as it is, and misses a meter that
-// the lab file names.
+// A machine without a counter is a fact; a meter of the lab file that does not
+// exist is missing.
 func TestEnergyFinding(t *testing.T) {
 	m := counting{Here: env.Here{Conn: local.Conn{}}}
 	lab := &manifest.Lab{Generator: "client",
@@ -76,8 +76,8 @@ func TestEnergyFinding(t *testing.T) {
 	}
 }
 
-// Every end of a plan is named once, with who is there; a host that is not
-// reached is told as one of which nothing is known.
+// Every host of a plan is listed once with its ends; the source of a host that was
+// not reached is unknown.
 func TestEnergyEnds(t *testing.T) {
 	f := fleet.Controller{Getenv: func(string) string { return "" }}.Reach(t.Context(), &plan.Plan{}, 0, nil)
 	p := &plan.Plan{Generator: "local", Hosts: map[string]manifest.Host{"local": {Meter: []string{"true"}}}}

@@ -7,7 +7,7 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Who has only ticks is told what that costs, and on Linux what would mend it.
+// With ticks only, the finding states the precision, and on Linux the remedy.
 func TestCPUTimeFinding(t *testing.T) {
 	for _, c := range []struct {
 		source, system, state, says string

@@ -1,6 +1,6 @@
-// Package fleet reaches the hosts of a plan: this machine, and those that a lab
-// file names. It finds the agent for each, connects, leases, and remembers
-// which hosts were used, so that they can be cleaned without their lab file.
+// Package fleet connects to the hosts of a plan: this machine, and those that a
+// lab file names. It finds the agent for each, leases the hosts, and records which
+// were used, so that they can be cleaned without their lab file.
 package fleet
 
 import (
@@ -145,7 +145,7 @@ func (f *Fleet) size(name string) (cpus int, memory unit.Bytes, err error) {
 	return len(all), m.Memory(), err
 }
 
-// state is the folder on a host below which environments are made.
+// state is the folder on a host below which environments are created.
 func (f *Fleet) state(name string) string {
 	if c := f.hosts[name]; c != nil {
 		return c.StateDir()
@@ -154,7 +154,7 @@ func (f *Fleet) state(name string) string {
 	return state
 }
 
-// Site is what trial.Look reads before anything is made.
+// Site is what trial.Look reads before anything is created.
 func (f *Fleet) Site(drivers []driver.Driver) trial.Site {
 	_, cache := f.controller.Dirs()
 	return trial.Site{Drivers: drivers, Workloads: executionall.Runners(), Way: f.Conn, Size: f.size, State: f.state,
@@ -246,11 +246,11 @@ func (f *Fleet) managers(ctx context.Context, run string, p *plan.Plan, drivers 
 	return out, nil
 }
 
-// hostDir is the folder below the state of this machine that remembers which
-// hosts were leased on, so that clean finds them without their lab file.
+// hostDir is the folder in the state directory of this machine that records which
+// hosts were leased, so that clean finds them without their lab file.
 const hostDir = "host"
 
-// remember notes a host before anything is made on it.
+// remember records a host before anything is created on it.
 func remember(state, name string, h manifest.Host) error {
 	dir := filepath.Join(state, hostDir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -263,13 +263,13 @@ func remember(state, name string, h manifest.Host) error {
 	return fault.Op("host "+name, local.Keep(filepath.Join(dir, name+".json"), append(b, '\n')))
 }
 
-// forget removes the note of a host on which nothing of ours is left.
+// forget removes the record of a host without leftovers.
 func forget(state, name string) error { return os.Remove(filepath.Join(state, hostDir, name+".json")) }
 
-// maxNote bounds the note of one host, in bytes.
+// maxNote bounds the record of one host, in bytes.
 const maxNote = 64 << 10
 
-// remembered returns the hosts that were leased on.
+// remembered returns the hosts that were leased.
 func remembered(state string) (map[string]manifest.Host, error) {
 	out := map[string]manifest.Host{}
 	files, err := filepath.Glob(filepath.Join(state, hostDir, "*.json"))

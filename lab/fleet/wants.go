@@ -12,7 +12,7 @@ import (
 )
 
 // Wants is what each host lacks, by the host's name: programs, and the Debian
-// packages that bring them.
+// packages that contain them.
 type Wants map[string]*struct{ programs, packages []string }
 
 // Add notes what a host lacks; "" is this machine.

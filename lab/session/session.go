@@ -1,5 +1,5 @@
 // Package session runs a plan: it registers what will be run, leases the hosts,
-// checks them before anything is made, measures, and resumes.
+// checks them before it creates anything, measures, and resumes.
 package session
 
 import (
@@ -40,7 +40,7 @@ type Session struct {
 	run  *store.Run // nil until the run folder exists
 }
 
-// New plans a lab from a seed; the run folder will be made in the folder out.
+// New plans a lab from a seed. Measure creates the run folder in the folder out.
 // version is that of the program.
 func New(lab *manifest.Lab, seed uint64, version, out string) (*Session, error) {
 	s := &Session{Drivers: driverall.Drivers(), lab: lab.Source, Dir: filepath.Join(out, store.Name(time.Now(), lab.Name))}
@@ -48,7 +48,7 @@ func New(lab *manifest.Lab, seed uint64, version, out string) (*Session, error) 
 	if s.Plan, err = plan.Expand(lab, Catalogue(), seed, version); err != nil {
 		return nil, err
 	}
-	// What the person wrote is no failure of what is measured, and no result.
+	// An error in the lab file is not a failure of a contender, and not a result.
 	if err := errors.Join(trial.CheckCells(s.Plan, executionall.Runners())...); err != nil {
 		return nil, err
 	}
@@ -58,12 +58,17 @@ func New(lab *manifest.Lab, seed uint64, version, out string) (*Session, error) 
 
 // Resume continues the run in a folder. It refuses a run whose lab file changed:
 // the change would be ignored.
-func Resume(dir string) (*Session, error) {
-	s := &Session{Drivers: driverall.Drivers(), Dir: dir}
-	var err error
-	if s.run, err = store.Resume(dir); err != nil {
+func Resume(dir string) (s *Session, err error) {
+	run, err := store.Resume(dir)
+	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			run.Close()
+		}
+	}()
+	s = &Session{Drivers: driverall.Drivers(), Dir: dir, run: run}
 	if s.text, err = s.run.Plan(); err != nil {
 		return nil, err
 	}
@@ -167,7 +172,7 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 	return out, err
 }
 
-// survey looks at what the plan asks of its hosts before anything is made,
+// survey checks what the plan asks of its hosts before anything is created,
 // reports once what is missing, and refuses a run in which nothing could be
 // compared.
 func (s *Session) survey(ctx context.Context, hosts *fleet.Fleet, progress func(string)) ([]trial.Availability, error) {

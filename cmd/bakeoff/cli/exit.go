@@ -52,7 +52,7 @@ func PrintExitCodes(c *cobra.Command) {
 	}
 }
 
-// Exit is an end that is no failure of the command but has a code of its own.
+// Exit is an end with its own exit code that is not an error of the command.
 // Finish prints Text, if there is any, like that of an error.
 type Exit struct {
 	Code int

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Results of a stranger command no terminal, in whatever format they are shown.
+// Control sequences in results do not reach a terminal.
 func TestInertKeepsLinesAndNothingElseOfControl(t *testing.T) {
 	var out strings.Builder
 	const text = "a,b\nsys\x1b[2Jcall,1\n\nlast"

@@ -57,9 +57,9 @@ func (s *Streams) Interruptible(ctx context.Context) (context.Context, func()) {
 // hearBroken calls broken when nobody reads standard output or standard error
 // any longer, until the function that it returns is called.
 func (s *Streams) hearBroken(broken func()) func() {
-	// Unless somebody asks for the signal, a write to a pipe that was closed
-	// ends a Go program where it stands. It comes for every broken connection,
-	// though, so it is what the write returns that counts.
+	// Unless a program asks for the signal, a write to a closed pipe on standard
+	// output kills it. The signal also comes for broken connections, so the error
+	// of the write decides.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGPIPE)
 	hear := func(heard func(error)) {

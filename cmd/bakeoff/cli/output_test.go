@@ -9,7 +9,7 @@ import (
 	"bakeoff/base/fault"
 )
 
-// A write that failed is said once, whether the command noticed it or not.
+// A failed write is reported once, whether or not the command noticed it.
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	full := errors.New("no space left on device")
 	o := &output{w: failing{full}}

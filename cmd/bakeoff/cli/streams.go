@@ -1,5 +1,5 @@
 // Package cli is what the commands of bakeoff share: streams, colors, tables,
-// usage errors and exit codes. It knows nothing of what they do.
+// usage errors and exit codes.
 package cli
 
 import (
@@ -90,8 +90,8 @@ func (s *Streams) Nameplate(name, summary string) {
 	fmt.Fprintln(s.Out)
 }
 
-// Inert returns w, and where that is a terminal, w with foreign text made
-// harmless: a file or a pipe keeps every byte.
+// Inert makes foreign text harmless on its way to w if w is a terminal. A file or
+// a pipe gets every byte.
 func (s *Streams) Inert(w io.Writer) io.Writer {
 	if s.Terminal(w) {
 		return inert{w}
@@ -108,7 +108,7 @@ func (i inert) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Pad brings s to n cells.
+// Pad returns s with exactly n cells.
 func Pad(s string, n int) string {
 	s = safetext.Clip(s, n)
 	return s + strings.Repeat(" ", n-cells(s))

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Color is an ANSI SGR code. Colors only repeat what a word says.
+// Color is an ANSI SGR code. Colors only repeat a word.
 type Color string
 
 // The colors that are used.

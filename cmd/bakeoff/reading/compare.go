@@ -197,7 +197,7 @@ func keptCalibration(arg string) (c calibrate.Calibration, err error) {
 }
 
 // readRun reads what compare needs of a run folder: results, fingerprints, and
-// what the plan says of the laboratory.
+// what the plan records about the lab.
 func readRun(arg string) (out compare.Run, err error) {
 	if out.Results, err = readResults(arg); err != nil {
 		return out, err
@@ -282,9 +282,8 @@ func (a reader) printCompare(r compare.Result, all bool) {
 		100*levelOf(r), r.Judged, r.Alpha, 100*r.Margin)
 }
 
-// shownRows are those of metrics that are primary for somebody, or all where
-// none is: the twin and the baseline are no one's question, but are held
-// against the answers.
+// shownRows are the rows of metrics that are primary in any row, or all if none
+// is. The baseline and its twin, the yardstick, are shown for those metrics too.
 func shownRows(r compare.Result, all bool) (rows, yardstick []compare.Row) {
 	primary := map[[2]string]bool{}
 	for _, x := range slices.Concat(r.Yardstick, r.Rows) {

@@ -32,7 +32,7 @@ func LayoutFor(cs []analysis.Comparison, columns int) Layout {
 	if l.bar < 9 {
 		l.bar = 0
 	} else if l.bar%2 == 0 {
-		l.bar-- // zero has a cell of its own, in the middle
+		l.bar-- // zero has the middle cell
 	}
 	return l
 }

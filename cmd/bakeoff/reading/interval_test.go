@@ -36,8 +36,8 @@ func TestIntervalBar(t *testing.T) {
 	}
 }
 
-// What was left over after the last look is not said to come after a decision.
-func TestUnusedBlocksAreToldByWhatLeftThem(t *testing.T) {
+// Blocks after the last look are distinguished from blocks after a decision.
+func TestUnusedBlocks(t *testing.T) {
 	r := analysis.Results{Unused: 8, Looks: []int{8, 18}, Comparisons: []analysis.Comparison{
 		{Primary: true, Verdict: analysis.Equivalent}, {Primary: true, Verdict: analysis.Inconclusive}}}
 	if got := unusedText(r); got != "unused: 8 blocks after the last look at 18 blocks; set other looks with --looks" {

@@ -129,7 +129,7 @@ func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name string) {
 		h.Set("Content-Security-Policy",
 			"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	} else {
-		// Raw output of strangers' programs is text, whatever it says it is.
+		// Serve raw output of foreign programs as text, whatever its type.
 		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 		h.Set("Content-Type", contentType(name))
 	}

@@ -1,0 +1,72 @@
+package session
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/store"
+)
+
+const lab = `schema: bakeoff/lab/v1
+name: self
+contenders: [{name: host, driver: host}, {name: again, driver: host}]
+baseline: host
+cells: [{name: sha, workload: crypto, primary: true}]
+`
+
+// registered is a session of lab in a folder of the test.
+func registered(t *testing.T, out string) *Session {
+	t.Helper()
+	l, err := manifest.Parse("bakeoff.yaml", []byte(lab), Catalogue(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(l, 7, "test", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// New creates nothing: a run that is refused leaves no folder.
+func TestNewCreatesNothing(t *testing.T) {
+	out := t.TempDir()
+	s := registered(t, out)
+	if s.Plan.Seed != 7 || filepath.Dir(s.Dir) != out || s.Started() || s.Gone() {
+		t.Errorf("seed %d, folder %s, started %v", s.Plan.Seed, s.Dir, s.Started())
+	}
+	if files, err := os.ReadDir(out); err != nil || len(files) != 0 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// A run is resumed with the lab file that it registered, and no other.
+func TestResumeRefusesAChangedLab(t *testing.T) {
+	s := registered(t, t.TempDir())
+	run, err := store.Create(s.Dir, time.Now(), s.lab, s.text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Resume(s.Dir)
+	if err != nil || again.Plan.Seed != 7 || !again.Started() {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	if err := again.run.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, store.LabFile), []byte(lab+"# other\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Resume(s.Dir)
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "changed since this run started") {
+		t.Errorf("a changed lab file: %v", err)
+	}
+}
