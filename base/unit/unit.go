@@ -92,7 +92,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a duration; write 200ms, 5s, 30m or 1h30m", s)
 	case d <= 0:
-		return 0, fmt.Errorf("%q is no time at all; write 200ms, 5s, 30m or 1h30m", s)
+		return 0, fmt.Errorf("%q is not a positive duration; write 200ms, 5s, 30m or 1h30m", s)
 	}
 	return d, nil
 }

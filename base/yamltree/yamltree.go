@@ -133,7 +133,7 @@ func lineOf(src []byte, n int) []byte {
 func Parse(src []byte, f Format, r *Reporter) (root *Node) {
 	start := Position{1, 1}
 	if len(src) > MaxSource {
-		r.Add(start, "split it into smaller files", "the file has %d bytes; the limit is %d", len(src), MaxSource)
+		r.Add(start, "split it into smaller files", "the file has %d bytes, and the limit is %d", len(src), MaxSource)
 		return nil
 	}
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))

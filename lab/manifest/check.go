@@ -26,7 +26,7 @@ func (c *checker) fail(n *yamltree.Node, fix, format string, args ...any) bool {
 // check tells whether n has shape s. what names the value in messages.
 func (c *checker) check(s *shape, n *yamltree.Node, what string) bool {
 	if n.Kind == yamltree.Null {
-		return c.fail(n, "write a value or remove the key", "%s is empty", what)
+		return c.fail(n, "write a value or remove the key", "%s has no value", what)
 	}
 	switch s.kind {
 	case single:
@@ -74,7 +74,7 @@ func (c *checker) single(s *shape, n *yamltree.Node, what string) bool {
 		return c.fail(n, "write it without quotes", "%s is the text %s", what, yamltree.Show(n.Text))
 	}
 	if strings.ContainsAny(n.Text, "\x00\n\r") {
-		return c.fail(n, "write one line", "%s has more than one line", what)
+		return c.fail(n, "write one line", "%s has several lines", what)
 	}
 	if len(s.spec.Enum) > 0 && !slices.Contains(s.spec.Enum, n.Text) {
 		fix := yamltree.Meant(n.Text, s.spec.Enum)
@@ -143,7 +143,7 @@ func (c *checker) object(s *shape, n *yamltree.Node, what string) bool {
 			if f.shape.kind == single && len(f.shape.spec.Enum) == 0 {
 				value = "…"
 			}
-			c.Add(n.Position, "write "+f.name+": "+value, "%s has no %s", whole(what), f.name)
+			c.Add(n.Position, "add "+f.name+": "+value, "%s has no %s", whole(what), f.name)
 			ok = false
 		}
 	}

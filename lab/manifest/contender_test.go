@@ -19,10 +19,10 @@ func TestImagesThatAreFolders(t *testing.T) {
 		{"driver: jail, image: /usr/local/jails/base", "/usr/local/jails/base", ""},
 		{"driver: jail, image: debian:bookworm", "debian:bookworm", ""},
 		{"driver: jail, root: zfs", "", ""},
-		{"driver: jail, root: zfs, image: /usr/local/jails/base", "", `driver jail takes no image with the root that its options name; remove it`},
-		{"driver: jail", "", `contender "a" has no image, which driver jail needs; write image: /path/of/a/root on the host`},
-		{"driver: jail, image: /usr/../etc", "", `the path "/usr/../etc" is not a plain one; write /etc`},
-		{"driver: chroot, image: /srv/root", "", `driver chroot makes its root itself, and takes no folder; write image: debian:bookworm`},
+		{"driver: jail, root: zfs, image: /usr/local/jails/base", "", `driver jail does not use an image when its options name a root; remove it`},
+		{"driver: jail", "", `contender "a" has no image, and driver jail needs one; add image: /path/of/a/root on the host`},
+		{"driver: jail, image: /usr/../etc", "", `the path "/usr/../etc" is not in its shortest form; write /etc`},
+		{"driver: chroot, image: /srv/root", "", `driver chroot does not use a folder as its image; write image: debian:bookworm`},
 	} {
 		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, " + c.contender + "}\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
 		lab, err := Parse("lab.yaml", []byte(src), cat, "")

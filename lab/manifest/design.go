@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"strconv"
 
 	"bakeoff/base/yamltree"
@@ -67,7 +68,8 @@ func (r *resolver) design(from sources) Design {
 	if v := value("blocks"); v != "" {
 		d.Blocks, _ = strconv.Atoi(v)
 		if last := d.Looks[len(d.Looks)-1]; d.Blocks > last {
-			r.fail(from.get("blocks"), "write a smaller number, or a later look", "blocks is %d, but the last look is at %d blocks", d.Blocks, last)
+			r.fail(from.get("blocks"), "use at most that many blocks, or add a later look", "blocks is %d, and the last look is at %d blocks",
+				d.Blocks, last)
 		}
 	}
 	return d
@@ -88,16 +90,16 @@ func (r *resolver) looks(n *yamltree.Node) []int {
 	for _, item := range n.Items {
 		look, _ := strconv.Atoi(item.Text)
 		if len(out) > 0 && look <= out[len(out)-1] {
-			r.fail(item, "write ascending numbers of blocks", "the look at %d does not come after the look at %d", look, out[len(out)-1])
+			r.fail(item, "write the looks in ascending order", "the look at %d follows the look at %d", look, out[len(out)-1])
 		}
 		out = append(out, look)
 	}
 	switch {
 	case len(out) == 0:
-		r.fail(n, "write at least one number of blocks", "there are no looks")
+		r.fail(n, "write at least one number of blocks", "looks is empty")
 		return DefaultDesign().Looks
 	case len(out) > maxLooks:
-		r.fail(n, "write fewer", "there are %d looks, at most %d can be", len(out), maxLooks)
+		r.fail(n, "use fewer looks", "there are %d looks, and the limit is %d", len(out), maxLooks)
 	}
 	return out
 }
@@ -116,9 +118,10 @@ func (r *resolver) alphas(d *Design, from sources) {
 		sum += a
 	}
 	if sum > analysis.MaxAlpha*(1+1e-9) {
-		r.fail(n, "let them add up to at most 0.05, so that at most one run in twenty raises a false alarm", "the alphas add up to %.4g", sum)
+		r.fail(n, fmt.Sprintf("use smaller ones: their sum is the error rate of a run, at most %v", analysis.MaxAlpha),
+			"the alphas add up to %.4g", sum)
 	}
 	if looks := from.get("looks"); len(d.Alphas) != len(d.Looks) && (looks == nil || r.right(looks)) {
-		r.fail(n, "write one alpha a look", "there are %d alphas for %d looks", len(d.Alphas), len(d.Looks))
+		r.fail(n, "write one alpha for each look", "there are %d alphas for %d looks", len(d.Alphas), len(d.Looks))
 	}
 }

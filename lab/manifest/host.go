@@ -28,13 +28,14 @@ func (r *resolver) hosts(l *Lab, n *yamltree.Node) {
 func (r *resolver) reached(e yamltree.Entry) {
 	if e.Key.Text != "local" {
 		if e.Value.Get("ssh") == nil {
-			r.fail(e.Key, "write ssh: user@host", "host %s does not say where it is reached", yamltree.Show(e.Key.Text))
+			r.fail(e.Key, "add ssh: user@host", "host %s has no address", yamltree.Show(e.Key.Text))
 		}
 		return
 	}
 	for _, f := range e.Value.Entries {
 		if f.Key.Text != "meter" && f.Key.Text != "uplink" {
-			r.fail(f.Key, "choose another name for the host", "local is this machine and is always there: it has a meter, an uplink and nothing else")
+			r.fail(f.Key, "choose another name for the host",
+				"local is this machine: only meter and uplink may be set")
 		}
 	}
 }
@@ -46,7 +47,7 @@ func (r *resolver) host(n *yamltree.Node) Host {
 		h.Port, _ = strconv.Atoi(v.String())
 	}
 	if h.Dir != "" && path.Clean(h.Dir) != h.Dir {
-		r.fail(n.Get("dir"), "write "+path.Clean(h.Dir), "the path %s is not a plain one", yamltree.Show(h.Dir))
+		r.fail(n.Get("dir"), "write "+path.Clean(h.Dir), "the path %s is not in its shortest form", yamltree.Show(h.Dir))
 	}
 	h.Repair = r.argv(n, "repair", "[zfs, rollback, tank/lab@clean]")
 	h.Meter = r.argv(n, "meter", "[/usr/local/bin/read-meter]")
@@ -68,8 +69,8 @@ func (r *resolver) host(n *yamltree.Node) Host {
 	}
 	for _, system := range slices.Sorted(maps.Keys(h.Switch)) {
 		if _, ok := h.Expect[system]; !ok && !slices.Contains(KnownSystems, system) {
-			r.fail(n.Get("switch"), "write expect: {"+system+": …}, a text out of its uname -sr or its os-release",
-				"how the system %s is told from others is not said", yamltree.Show(system))
+			r.fail(n.Get("switch"), "write expect: {"+system+": …} with a text from its uname -sr or os-release",
+				"system %s is unknown and has no text to recognize it by", yamltree.Show(system))
 		}
 	}
 	return h
@@ -87,7 +88,7 @@ func (r *resolver) argv(n *yamltree.Node, key, example string) []string {
 		return nil
 	}
 	if len(v.Items) == 0 {
-		r.fail(v, "write an argument vector: "+example, "%s has nothing to execute", key)
+		r.fail(v, "write an argument vector: "+example, "%s is empty", key)
 	}
 	return r.texts(v)
 }
@@ -103,7 +104,7 @@ func (r *resolver) equal(l *Lab, name string, n *yamltree.Node) {
 		r.fail(at, yamltree.Meant(to, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", yamltree.Show(to))
 	}
 	if to == name {
-		r.fail(at, "name another one", "host %s is declared equal to itself", yamltree.Show(name))
+		r.fail(at, "name another host", "host %s is declared equal to itself", yamltree.Show(name))
 	}
 }
 
@@ -114,9 +115,10 @@ func (r *resolver) system(h Host, c Contender, n *yamltree.Node) {
 	at := n.Get("system")
 	switch {
 	case c.System == "" && len(systems) > 0 && !r.bad[at]:
-		r.Add(n.Position, "write system: "+yamltree.OneOf(systems), "contender %s does not say which system of host %s it needs", yamltree.Show(c.Name), yamltree.Show(c.Host))
+		r.Add(n.Position, "add system: "+yamltree.OneOf(systems), "contender %s names no system, and host %s has several",
+			yamltree.Show(c.Name), yamltree.Show(c.Host))
 	case c.System != "" && len(systems) == 0:
-		r.fail(at, "remove it, or give the host a switch", "host %s has no systems to switch between", yamltree.Show(c.Host))
+		r.fail(at, "remove system, or add switch to the host", "host %s has no switch", yamltree.Show(c.Host))
 	case c.System != "" && !slices.Contains(systems, c.System):
 		r.fail(at, yamltree.Meant(c.System, systems), "host %s has no system %s", yamltree.Show(c.Host), yamltree.Show(c.System))
 	}
@@ -130,7 +132,8 @@ func (r *resolver) generator(l *Lab, root *yamltree.Node) {
 	if at == nil {
 		for name, h := range l.Hosts {
 			if h.Uplink != "" {
-				r.fail(hosts.Get(name).Get("uplink"), "write generator: and the host that load comes from, or remove it", "host %s has an uplink, and no other host makes load", yamltree.Show(name))
+				r.fail(hosts.Get(name).Get("uplink"), "remove it, or name the host that generates the load: generator: …",
+					"host %s has an uplink, but no other host generates load", yamltree.Show(name))
 			}
 		}
 		return
@@ -157,9 +160,11 @@ func (r *resolver) generator(l *Lab, root *yamltree.Node) {
 		c := l.Contenders[i]
 		switch {
 		case c.Host == l.Generator:
-			r.Add(n.Position, "name another host, or remove generator", "contender %s is on the host that is to make its load", yamltree.Show(c.Name))
+			r.Add(n.Position, "name another host, or remove generator",
+				"contender %s is on the host that generates its load", yamltree.Show(c.Name))
 		case len(l.Hosts[c.Host].Switch) > 0:
-			r.Add(n.Position, "remove generator", "host %s is switched between systems, and has no uplink in them", yamltree.Show(c.Host))
+			r.Add(n.Position, "remove generator", "host %s is switched between systems and cannot have an uplink",
+				yamltree.Show(c.Host))
 		default:
 			lacks(c.Host, n.Position, "the host of contender "+c.Name+",")
 		}

@@ -89,7 +89,7 @@ func (r *resolver) texts(n *yamltree.Node) []string {
 // unique reports a second item of a list with one name.
 func (r *resolver) unique(items []*yamltree.Node, what string, limit int) {
 	if len(items) > limit {
-		r.fail(items[limit], "split the lab", "more than %d %ss", limit, what)
+		r.fail(items[limit], "split the lab", "there are more than %d %ss", limit, what)
 	}
 	seen := map[string]int{}
 	for _, n := range items {
@@ -99,7 +99,7 @@ func (r *resolver) unique(items []*yamltree.Node, what string, limit int) {
 			continue
 		}
 		if line, ok := seen[name]; ok {
-			r.fail(at, "give each its own name", "%s %s exists already in line %d", what, yamltree.Show(name), line)
+			r.fail(at, "choose another name", "%s %s is already declared in line %d", what, yamltree.Show(name), line)
 			continue
 		}
 		seen[name] = at.Line
@@ -112,7 +112,7 @@ func (r *resolver) contenders(l *Lab, root *yamltree.Node) {
 		return
 	}
 	if len(n.Items) == 0 {
-		r.fail(n, "write at least the baseline", "there are no contenders")
+		r.fail(n, "write at least the baseline", "contenders is empty")
 	}
 	r.unique(n.Items, "contender", maxContenders)
 	defaults := r.sub(root, "defaults", yamltree.Mapping)
@@ -122,7 +122,7 @@ func (r *resolver) contenders(l *Lab, root *yamltree.Node) {
 			continue
 		}
 		if at := item.Get("name"); strings.HasSuffix(at.String(), name.TwinSuffix) {
-			r.fail(at, "choose another name", "the ending "+name.TwinSuffix+" is reserved for the baseline's A/A twin")
+			r.fail(at, "choose another name", "names that end in "+name.TwinSuffix+" are reserved for the A/A twin of the baseline")
 		}
 		c := r.contender(l, item, defaults)
 		l.Contenders = append(l.Contenders, c)
@@ -132,7 +132,7 @@ func (r *resolver) contenders(l *Lab, root *yamltree.Node) {
 	}
 	l.Baseline = r.text(root, "baseline")
 	if l.Baseline != "" && !slices.Contains(all, l.Baseline) {
-		r.fail(root.Get("baseline"), yamltree.Meant(l.Baseline, all), "the baseline %s is no contender", yamltree.Show(l.Baseline))
+		r.fail(root.Get("baseline"), yamltree.Meant(l.Baseline, all), "the baseline %s is not a contender", yamltree.Show(l.Baseline))
 	}
 }
 
@@ -144,7 +144,7 @@ func (r *resolver) rate(n *yamltree.Node, key string) unit.Bytes {
 	}
 	b, err := unit.ParseBytes(strings.TrimSuffix(v.String(), "/s"))
 	if err != nil || b < 4*unit.KiB {
-		r.fail(v, "write 50MB/s", "%s %s is no rate of at least 4KiB/s", key, yamltree.Show(v.String()))
+		r.fail(v, "write a rate like 50MB/s", "%s is %s, below the minimum of 4KiB/s", key, yamltree.Show(v.String()))
 		return 0
 	}
 	return b
@@ -194,7 +194,7 @@ func (r *resolver) contender(l *Lab, n, defaults *yamltree.Node) Contender {
 	if v := r.either(n, defaults, "memory"); v != nil && !r.bad[v] {
 		c.Memory, _ = unit.ParseBytes(v.String())
 		if c.Memory < unit.MiB {
-			r.fail(v, "write 512MiB", "memory %s is less than 1MiB", c.Memory)
+			r.fail(v, "write a size like 512MiB", "memory is %s, below the minimum of 1MiB", c.Memory)
 		}
 	}
 	if t := r.sub(n, "tuning", yamltree.Mapping); t != nil {
@@ -215,10 +215,10 @@ func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *yamltree.Nod
 	c.Options = r.values(d.Options, n)
 	switch own := n.Get("image"); {
 	case !d.Image && own != nil:
-		r.fail(own, "remove it", "driver %s takes no image", d.Name)
+		r.fail(own, "remove it", "driver %s does not use an image", d.Name)
 	case c.Options.Match(d.OwnRoot):
 		if own != nil {
-			r.fail(own, "remove it", "driver %s takes no image with the root that its options name", d.Name)
+			r.fail(own, "remove it", "driver %s does not use an image when its options name a root", d.Name)
 		}
 	case d.Image:
 		r.imageOf(c, d, n, r.either(n, defaults, "image"))
@@ -232,7 +232,7 @@ func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *yamltree.Nod
 		if at == nil {
 			at = n // from the defaults
 		}
-		r.fail(at, "it can give "+yamltree.OneOf(d.Backings), "driver %s cannot give the volume %s the backing %s", d.Name, v.Path, v.Backing)
+		r.fail(at, "use "+yamltree.OneOf(d.Backings), "driver %s does not support the backing %s of volume %s", d.Name, v.Backing, v.Path)
 	}
 }
 
@@ -260,12 +260,12 @@ func (r *resolver) imageOf(c *Contender, d DriverEntry, n, v *yamltree.Node) {
 	}
 	switch {
 	case v == nil:
-		r.Add(n.Position, "write "+example, "contender %s has no image, which driver %s needs", yamltree.Show(c.Name), d.Name)
+		r.Add(n.Position, "add "+example, "contender %s has no image, and driver %s needs one", yamltree.Show(c.Name), d.Name)
 	case r.bad[v]:
 	case strings.HasPrefix(v.String(), "/") && !d.Folder:
-		r.fail(v, "write "+example, "driver %s makes its root itself, and takes no folder", d.Name)
+		r.fail(v, "write "+example, "driver %s does not use a folder as its image", d.Name)
 	case strings.HasPrefix(v.String(), "/") && path.Clean(v.String()) != v.String():
-		r.fail(v, "write "+path.Clean(v.String()), "the path %s is not a plain one", yamltree.Show(v.String()))
+		r.fail(v, "write "+path.Clean(v.String()), "the path %s is not in its shortest form", yamltree.Show(v.String()))
 	default:
 		c.Image = v.String()
 	}
@@ -282,7 +282,7 @@ func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
 		}
 		v := Volume{Path: e.Key.Text, Backing: r.text(e.Value, "backing"), Device: r.text(e.Value, "device")}
 		if !r.bad[e.Key] && (path.Clean(v.Path) != v.Path) {
-			r.fail(e.Key, "write "+path.Clean(v.Path), "the path %s is not a plain one", yamltree.Show(v.Path))
+			r.fail(e.Key, "write "+path.Clean(v.Path), "the path %s is not in its shortest form", yamltree.Show(v.Path))
 		}
 		if s := r.text(e.Value, "size"); s != "" {
 			v.Size, _ = unit.ParseBytes(s)
@@ -293,17 +293,18 @@ func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
 				v.Properties[p.Key.Text] = p.Value.String()
 			}
 			if v.Backing != "file:zfs" && v.Backing != "file:btrfs" && !r.bad[e.Value] {
-				r.fail(e.Value.Get("properties"), "remove them, or write backing: file:zfs or file:btrfs", "a volume backed by %s has properties", v.Backing)
+				r.fail(e.Value.Get("properties"), "remove them, or use backing: file:zfs or file:btrfs",
+					"a volume with the backing %s has no properties", v.Backing)
 			}
 		}
 		file := v.Backing == "tmpfs" || strings.HasPrefix(v.Backing, "file:")
 		switch {
 		case file && v.Size == 0 && !r.bad[e.Value]:
-			r.fail(e.Value, "write size: 1GiB", "a volume backed by %s has no size", v.Backing)
+			r.fail(e.Value, "add size: 1GiB", "a volume with the backing %s needs a size", v.Backing)
 		case v.Backing == "disk" && v.Device == "" && !r.bad[e.Value]:
-			r.fail(e.Value, "write device: /dev/disk/by-id/…", "a volume backed by a disk has no device")
+			r.fail(e.Value, "add device: /dev/disk/by-id/…", "a volume with the backing disk needs a device")
 		case v.Backing != "disk" && v.Device != "":
-			r.fail(e.Value.Get("device"), "remove it, or write backing: disk", "a volume backed by %s has a device", v.Backing)
+			r.fail(e.Value.Get("device"), "remove it, or use backing: disk", "a volume with the backing %s has no device", v.Backing)
 		}
 		out = append(out, v)
 	}
@@ -347,7 +348,7 @@ func (r *resolver) cells(l *Lab, n *yamltree.Node) {
 		return
 	}
 	if len(n.Items) == 0 {
-		r.fail(n, "write at least one", "there are no cells")
+		r.fail(n, "write at least one cell", "cells is empty")
 	}
 	r.unique(n.Items, "cell", maxCells)
 	for _, item := range n.Items {
@@ -362,7 +363,7 @@ func (r *resolver) cells(l *Lab, n *yamltree.Node) {
 				r.required(w, item)
 			}
 			if at := params.Get(w.Volume); w.Volume != "" && at != nil && !path.IsAbs(at.String()) {
-				r.fail(at, "write an absolute path like /data", "%s is %s, and volumes have absolute paths", w.Volume, yamltree.Show(at.String()))
+				r.fail(at, "write an absolute path like /data", "%s is %s, and the path of a volume is absolute", w.Volume, yamltree.Show(at.String()))
 			}
 			r.primary(&c, w, item.Get("primary"))
 		}
@@ -374,7 +375,7 @@ func (r *resolver) cells(l *Lab, n *yamltree.Node) {
 func (r *resolver) required(w WorkloadEntry, cell *yamltree.Node) {
 	for _, s := range w.Params {
 		if s.Required && s.Default == "" {
-			r.Add(cell.Position, "write params: {"+s.Name+": …}", "a cell with workload %s has no parameter %s", w.Name, s.Name)
+			r.Add(cell.Position, "add params: {"+s.Name+": …}", "a cell with workload %s needs the parameter %s", w.Name, s.Name)
 		}
 	}
 }
@@ -385,7 +386,7 @@ func (r *resolver) primary(c *Cell, w WorkloadEntry, n *yamltree.Node) {
 	case n.Kind == yamltree.Sequence:
 		for _, item := range n.Items {
 			if slices.Contains(c.Primary, item.Text) {
-				r.fail(item, "write it once", "the metric %s is named twice", item.Text)
+				r.fail(item, "remove one of them", "the metric %s is listed twice", item.Text)
 			}
 			c.Primary = append(c.Primary, item.Text)
 		}
@@ -396,7 +397,7 @@ func (r *resolver) primary(c *Cell, w WorkloadEntry, n *yamltree.Node) {
 			}
 		}
 		if len(c.Primary) == 0 {
-			r.fail(n, "name them: primary: ["+yamltree.OneOf(metricNames(w))+"]", "workload %s names no primary metric", w.Name)
+			r.fail(n, "list them, as in primary: ["+yamltree.OneOf(metricNames(w))+"]", "workload %s has no default primary metric", w.Name)
 		}
 	}
 }
@@ -435,8 +436,8 @@ func (r *resolver) volumes(l *Lab, root *yamltree.Node) {
 			if i < 0 || slices.ContainsFunc(l.Contenders[i].Volumes, func(v Volume) bool { return inside(where, v.Path) }) {
 				continue
 			}
-			r.Add(n.Position, "write volumes: {"+where+": {backing: …}} for it, or in defaults",
-				"contender %s has no volume %s, which cell %s works on", yamltree.Show(l.Contenders[i].Name), where, yamltree.Show(cell.Name))
+			r.Add(n.Position, "add volumes: {"+where+": {backing: …}} to it or to defaults",
+				"contender %s has no volume %s, and cell %s needs it", yamltree.Show(l.Contenders[i].Name), where, yamltree.Show(cell.Name))
 		}
 	}
 }
@@ -487,7 +488,7 @@ func (r *resolver) profiles(l *Lab, root *yamltree.Node, base sources) {
 		}
 		fix := yamltree.Meant(l.Profile, l.Profiles)
 		if len(l.Profiles) == 0 {
-			fix = "the lab file has no profiles: run it without one"
+			fix = "the lab file has no profiles: remove --profile"
 		}
 		r.Add(at, fix, "there is no profile %s", yamltree.Show(l.Profile))
 	}

@@ -14,7 +14,7 @@ import (
 // cat holds. It is made from the same shapes that Parse checks files with.
 func Reference(cat Catalogue) string {
 	p := &page{}
-	p.printf("# The lab file\n\nA lab file (`bakeoff.yaml`) says what is compared. It is YAML 1.2, at most 1 MiB; unknown keys are refused. "+
+	p.printf("# The lab file\n\nA lab file (`bakeoff.yaml`) describes a comparison. It is YAML 1.2 and at most 1 MiB; bakeoff refuses unknown keys. "+
 		"Sizes are written `4KiB`, `512MiB` or `1.5GB`, durations `200ms`, `30s` or `1h30m`, rates `5000/s`. Names are `%s`.\n\n", name.Pattern)
 	root := lab(cat)
 	p.table(root.fields)
@@ -69,10 +69,10 @@ func (p *page) variants(path string, s *shape) {
 
 func (p *page) table(fields []field) {
 	if len(fields) == 0 {
-		p.printf("Nothing more.\n\n")
+		p.printf("No options.\n\n")
 		return
 	}
-	p.printf("| key | value | default | |\n|---|---|---|---|\n")
+	p.printf("| key | value | default | meaning |\n|---|---|---|---|\n")
 	for _, f := range fields {
 		def := "–"
 		switch {

@@ -82,12 +82,12 @@ func (s *shape) variant(value string) (variant, bool) {
 	return s.variants[i], true
 }
 
-// Patterns of texts in a lab file. Names become parts of file names; what an
-// ssh reaches must not look like one of its options.
+// Patterns of texts in a lab file, with what to write. The address of a host
+// must not look like an option of ssh.
 const (
-	nameRule      = "names are [a-z0-9][a-z0-9._-]*, at most 40 characters"
+	nameRule      = "names match [a-z0-9][a-z0-9._-]* and have at most 40 characters"
 	imagePattern  = `/?[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,254}`
-	imageRule     = "write a reference like debian:bookworm"
+	imageRule     = "write an image like debian:bookworm"
 	ratePattern   = `[0-9]+(\.[0-9]+)? ?([kKMGT]i?)?B(/s)?`
 	rateRule      = "write a rate like 50MB/s"
 	sshPattern    = `([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9\[][A-Za-z0-9.:\]_-]*`
@@ -118,90 +118,139 @@ func mapOf(key, value *shape) *shape      { return &shape{kind: dict, key: key, 
 func fieldsOf(fields ...field) *shape     { return &shape{kind: object, fields: fields} }
 func (s *shape) eg(example string) *shape { s.example = example; return s }
 
-// lab is the shape of a lab file for a catalogue.
+// lab returns the shape of a lab file for a catalogue.
 func lab(cat Catalogue) *shape {
-	named := func() *shape { return text(name.Pattern, nameRule) }
+	resources := resourceFields(cat)
+	design := designShape()
+	return fieldsOf(
+		field{name: "schema", doc: "Version of this format.", shape: enum(Schema), required: true},
+		field{name: "name", doc: "Name of the lab; the names of run folders contain it.", shape: named(), required: true},
+		field{name: "hosts", doc: "Other machines, by name. `local` is this machine and always exists; only `meter` and `uplink` may be set for it.",
+			shape: mapOf(named(), hostShape()).eg(`{box: {ssh: root@box.example}}`)},
+		field{name: "generator", doc: "Host that generates load, over the uplinks of both hosts. Without it, load comes from the contender's own host, " +
+			"on CPUs that are not the contender's.", shape: named()},
+		field{name: "contenders", doc: "The sides of the comparison.", shape: listOf(contenderShape(cat, resources)), required: true},
+		field{name: "baseline", doc: "Contender that the others are compared with. bakeoff adds an A/A twin of it.", shape: named(), required: true},
+		field{name: "defaults", doc: "Values for contenders that do not set their own.", shape: fieldsOf(resources...)},
+		field{name: "cells", doc: "What is measured: each cell is a workload with one set of parameters.", shape: listOf(cellShape(cat)), required: true},
+		field{name: "design", doc: "Design of the experiment.", shape: design},
+		field{name: "profiles", doc: "Variations of this lab; `--profile` selects one.", shape: mapOf(named(), fieldsOf(
+			field{name: "design", doc: "Changes to the design.", shape: design},
+			field{name: "params", doc: "Parameters for every cell whose workload has them.", shape: mapOf(one(param.Text), loose())},
+			field{name: "cells", doc: "Parameters for single cells, by the name of the cell. They override those of params.",
+				shape: mapOf(named(), mapOf(one(param.Text), loose()))},
+			field{name: "volumes", doc: "Sizes of volumes, by path, for every contender that declares the volume with a size.",
+				shape: mapOf(text(pathPattern, pathRule), one(param.Size))},
+		)).eg(`{ci: {design: {blocks: 2, budget: 60s}, params: {time: 200ms}}}`)},
+	)
+}
+
+func named() *shape { return text(name.Pattern, nameRule) }
+
+func hostShape() *shape {
+	argv := func() *shape { return listOf(one(param.Text)) }
+	return fieldsOf(
+		field{name: "ssh", doc: "Address for ssh; every host except local needs one. The host key must be known.", shape: text(sshPattern, sshRule)},
+		field{name: "port", doc: "Port for ssh, if ssh's own configuration does not set it.", shape: bounded(param.Int, 1, 65535)},
+		field{name: "dir", doc: "Folder on the host for the agent, images and environments. Without it, bakeoff uses /var/lib/bakeoff and " +
+			"/var/cache/bakeoff, or the XDG folders of a user other than root.", shape: text(pathPattern, pathRule)},
+		field{name: "repair", doc: "Argument vector that bakeoff executes on the host before every block, to restore a known state.", shape: argv()},
+		field{name: "meter", doc: "Argument vector that prints the reading of an energy meter: one number, in joules. bakeoff executes it on the host " +
+			"right before and right after every trial, outside of the timed part. Without it, bakeoff reads the counters of the processor (RAPL), " +
+			"if there are any.", shape: argv()},
+		field{name: "switch", doc: "System → argument vector that makes the host boot this system next, from any of its systems. Contenders on the host " +
+			"name the system that they need. Each block boots each system once, in random order, and once more for the twin of the baseline.",
+			shape: mapOf(named(), argv())},
+		field{name: "reboot", doc: "Argument vector that reboots the host after switch. Without it, bakeoff uses the reboot command of the system.", shape: argv()},
+		field{name: "expect", doc: "System → text by which the booted system is recognized, from the fact `os` or `kernel` of its fingerprint. " +
+			"A system needs it if its name in switch is not that of a known system.", shape: mapOf(named(), one(param.Text))},
+		field{name: "equal_to", doc: "Host (or local) that is declared to be the same hardware. bakeoff checks the declaration against the fingerprints " +
+			"and shows it in the report.", shape: named()},
+		field{name: "uplink", doc: "Network interface of the host, without an address, that nothing else uses and that is on the same network as the " +
+			"uplink of the generator's host. During a run it is a port of the bridge of the experiment. Linux only.", shape: text(linkPattern, linkRule)},
+	)
+}
+
+// resourceFields are the fields that contenders and defaults share.
+func resourceFields(cat Catalogue) []field {
 	volumes := mapOf(text(pathPattern, pathRule), fieldsOf(
-		field{name: "backing", doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext4, file:btrfs, file:zfs (a file of the stated size on the host with that file system in it; ZFS is the kernel's OpenZFS, or else zfs-fuse) or disk (a block device).", shape: enum(backings(cat)...), required: true},
-		field{name: "size", doc: "Its size; tmpfs and file:… need one.", shape: one(param.Size)},
-		field{name: "device", doc: "The block device, for disk. What is on it is lost.", shape: text(devicePattern, deviceRule)},
-		field{name: "properties", doc: "Properties of the file system, by name. file:zfs: compression, recordsize, ashift, checksum, logbias, primarycache, sync as in zfsprops(7); file:btrfs: compression (zlib:1…9, lzo, zstd:1…15) and force (true: compress-force).", shape: mapOf(text(`[a-z]{1,20}`, "write the name of a property like compression"), one(param.Text))},
+		field{name: "backing", doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext4, file:btrfs, file:zfs " +
+			"(a file of the given size on the host with that file system; for ZFS the kernel's OpenZFS, or else zfs-fuse) or disk (a block device).",
+			shape: enum(backings(cat)...), required: true},
+		field{name: "size", doc: "Size of the volume; tmpfs and file:… need one.", shape: one(param.Size)},
+		field{name: "device", doc: "Block device, for the backing disk. Its contents are lost.", shape: text(devicePattern, deviceRule)},
+		field{name: "properties", doc: "Properties of the file system, by name. file:zfs: compression, recordsize, ashift, checksum, logbias, primarycache, " +
+			"sync, as in zfsprops(7). file:btrfs: compression (zlib:1…9, lzo, zstd:1…15) and force (true: compress-force).",
+			shape: mapOf(text(`[a-z]{1,20}`, "write the name of a property like compression"), one(param.Text))},
 	)).eg(`{/data: {backing: "file:ext4", size: 2GiB}}`)
-	resources := []field{
-		{name: "cpus", doc: "How many CPUs it may use.", shape: bounded(param.Int, 1, 1024), def: "1"},
-		{name: "quota", doc: "How many CPUs' worth of time it may use on them, as 0.5; without it all of their time.", shape: bounded(param.Number, 0.01, 1024)},
-		{name: "io", doc: "How fast it may read from and write to the disk that its environment is on, as 50MB/s; what is written to memory first and by the kernel later is held back by control groups of version 2 only.", shape: fieldsOf(
-			field{name: "read", doc: "Bytes a second that are read.", shape: text(ratePattern, rateRule)},
-			field{name: "write", doc: "Bytes a second that are written.", shape: text(ratePattern, rateRule)},
+	return []field{
+		{name: "cpus", doc: "Number of CPUs that the contender may use.", shape: bounded(param.Int, 1, 1024), def: "1"},
+		{name: "quota", doc: "CPU time that the contender may use on these CPUs, in CPUs, as in 0.5. Without it, there is no limit.",
+			shape: bounded(param.Number, 0.01, 1024)},
+		{name: "io", doc: "Limits on reading from and writing to the disk that holds the environment, as in 50MB/s. Data that the kernel buffers and writes " +
+			"later is limited by control groups of version 2 only.", shape: fieldsOf(
+			field{name: "read", doc: "Bytes read per second.", shape: text(ratePattern, rateRule)},
+			field{name: "write", doc: "Bytes written per second.", shape: text(ratePattern, rateRule)},
 		).eg("{read: 50MB/s, write: 20MB/s}")},
-		{name: "memory", doc: "How much memory it may use, in bytes.", shape: one(param.Size), def: "512MiB"},
-		{name: "image", doc: "What its root is made from, for drivers that take an image: debian:SUITE or ubuntu:SUITE, as debian:bookworm or ubuntu:noble, which is built once from the distribution's packages; for the driver jail also the path of a folder on its host.", shape: text(imagePattern, imageRule)},
-		{name: "volumes", doc: "Storage, by its path inside. A workload that needs a volume refuses a contender that does not declare it.", shape: volumes},
+		{name: "memory", doc: "Memory that the contender may use.", shape: one(param.Size), def: "512MiB"},
+		{name: "image", doc: "Image of the root file system, for drivers that use one: debian:SUITE or ubuntu:SUITE, as in debian:bookworm or ubuntu:noble, " +
+			"which bakeoff builds once from the packages of the distribution. For the driver jail it may also be the path of a folder on its host.",
+			shape: text(imagePattern, imageRule)},
+		{name: "volumes", doc: "Storage, by its path inside the environment. A workload that needs a volume refuses a contender that does not declare it.",
+			shape: volumes},
 	}
+}
+
+func contenderShape(cat Catalogue, resources []field) *shape {
 	contender := fieldsOf(append([]field{
-		{name: "name", doc: "Its name in every result.", shape: named(), required: true},
-		{name: "driver", doc: "The technology that makes it. The driver's own options stand beside these fields.", shape: drivers(cat), required: true},
-		{name: "host", doc: "The machine that it is made on: local, or one of hosts.", shape: named(), def: "local"},
-		{name: "system", doc: "The system that its host is switched to for it, one of the host's switch.", shape: named()},
-		{name: "tuning", doc: "sysctl name → value, set inside. What a driver takes is in its description (list drivers NAME): net.* where the host's kernel is shared, anything where it boots its own, nothing where the settings are the image's.", shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
+		{name: "name", doc: "Name in every result.", shape: named(), required: true},
+		{name: "driver", doc: "Driver that creates the environments. The options of the driver are further keys of the contender.",
+			shape: drivers(cat), required: true},
+		{name: "host", doc: "Host of the environments: local, or one of hosts.", shape: named(), def: "local"},
+		{name: "system", doc: "System that the host must boot for this contender: one of the host's switch.", shape: named()},
+		{name: "tuning", doc: "sysctl name → value, set inside the environment. `bakeoff list drivers NAME` says what a driver supports: net.* where " +
+			"environments share the host's kernel, everything where they boot their own, nothing where the settings belong to the image.",
+			shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
 	}, resources...)...)
 	contender.by = "driver"
 	for _, d := range cat.Drivers {
 		contender.variants = append(contender.variants, variant{d.Name, d.Summary, specFields(d.Options)})
 	}
+	return contender
+}
+
+func cellShape(cat Catalogue) *shape {
 	cell := fieldsOf(
-		field{name: "name", doc: "Its name in every result.", shape: named(), required: true},
-		field{name: "workload", doc: "What is measured.", shape: enum(workloadNames(cat)...), required: true},
+		field{name: "name", doc: "Name in every result.", shape: named(), required: true},
+		field{name: "workload", doc: "Workload that is run.", shape: enum(workloadNames(cat)...), required: true},
 	)
 	cell.by = "workload"
 	for _, w := range cat.Workloads {
 		cell.variants = append(cell.variants, variant{w.Name, w.Summary, cellFields(w)})
 	}
-	design := designShape()
-	return fieldsOf(
-		field{name: "schema", doc: "The version of this format.", shape: enum(Schema), required: true},
-		field{name: "name", doc: "The lab's name; run folders bear it.", shape: named(), required: true},
-		field{name: "hosts", doc: "Machines beside this one, by name. local is this machine and is always there; nothing but meter and uplink can be said of it.", shape: mapOf(named(), fieldsOf(
-			field{name: "ssh", doc: "Where it is reached; every host but local needs it. Its host key must be known.", shape: text(sshPattern, sshRule)},
-			field{name: "port", doc: "Its port, where ssh's own configuration does not say it.", shape: bounded(param.Int, 1, 65535)},
-			field{name: "dir", doc: "The folder on it for the agent, images and environments. Without it /var/lib/bakeoff and /var/cache/bakeoff, or the XDG folders of a user who is not root.", shape: text(pathPattern, pathRule)},
-			field{name: "repair", doc: "Argument vector that is executed on it before every block, to bring it back to a stated condition.", shape: listOf(one(param.Text))},
-			field{name: "meter", doc: "Argument vector that is executed on it right before and right after every trial, outside of what is timed, and prints the reading of an energy meter: one number, in joules. Without it the counters of the processor (RAPL) are read where there are any.", shape: listOf(one(param.Text))},
-			field{name: "switch", doc: "System → argument vector: executed on the box, it makes the box boot that system next, from whichever of them is up. Contenders on it say which system they need. Each block boots each system once, in random order, and once more for the baseline's twin.", shape: mapOf(named(), listOf(one(param.Text)))},
-			field{name: "reboot", doc: "Argument vector that reboots the box after switch; without it what its system has for that.", shape: listOf(one(param.Text))},
-			field{name: "expect", doc: "System → a text that the booted system names itself with (fact os or kernel of its fingerprint); needed where the system's name in switch is not that of a known system.", shape: mapOf(named(), one(param.Text))},
-			field{name: "equal_to", doc: "A host, or local, that is declared to be the same hardware. The declaration is held against the fingerprints and stands in the report.", shape: named()},
-			field{name: "uplink", doc: "A network interface of it that nothing else uses, without an address, on the same network as the uplink of the generator's host. As long as a run lasts it is a port of the experiment's bridge. For Linux hosts.", shape: text(linkPattern, linkRule)},
-		)).eg(`{box: {ssh: root@box.example}}`)},
-		field{name: "generator", doc: "The host that load comes from, over the uplinks of both. Without it load comes from the contender's own host, on CPUs that are not the contender's.", shape: named()},
-		field{name: "contenders", doc: "What is compared.", shape: listOf(contender), required: true},
-		field{name: "baseline", doc: "The contender that the others are compared with. It gets an A/A twin.", shape: named(), required: true},
-		field{name: "defaults", doc: "What contenders have that do not say otherwise.", shape: fieldsOf(resources...)},
-		field{name: "cells", doc: "What is measured: a workload with one set of its parameters each.", shape: listOf(cell), required: true},
-		field{name: "design", doc: "The experiment.", shape: design},
-		field{name: "profiles", doc: "Variations of this lab, chosen with --profile.", shape: mapOf(named(), fieldsOf(
-			field{name: "design", doc: "What is different in the design.", shape: design},
-			field{name: "params", doc: "Parameters for every cell whose workload has them.", shape: mapOf(one(param.Text), loose())},
-			field{name: "cells", doc: "Parameters for single cells, by the cell's name; they count before those of params.", shape: mapOf(named(), mapOf(one(param.Text), loose()))},
-			field{name: "volumes", doc: "The sizes of volumes, by path, for every contender that declares the volume with a size.", shape: mapOf(text(pathPattern, pathRule), one(param.Size))},
-		)).eg(`{ci: {design: {blocks: 2, budget: 60s}, params: {time: 200ms}}}`)},
-	)
+	return cell
 }
 
-// loose is a value whose type another place decides.
+// loose is a value whose type is checked elsewhere.
 func loose() *shape {
 	return &shape{kind: eitherOf, either: []*shape{one(param.Text), listOf(one(param.Text))}}
 }
 
 func designShape() *shape {
 	return fieldsOf(
-		field{name: "margin", doc: "A contender is equivalent when its ratio lies inside [1/(1+margin), 1+margin].", shape: bounded(param.Number, 0.0001, analysis.MaxMargin), def: fmt.Sprint(analysis.DefaultMargin)},
-		field{name: "looks", doc: "Numbers of blocks, ascending, at which the run may stop.", shape: listOf(bounded(param.Int, 1, maxBlocks)), def: "[8, 12, 18, 26]"},
-		field{name: "alphas", doc: "What is spent at each look; they add up to at most 0.05. Without them 0.05 is shared equally, except for four looks: .010, .010, .015, .015.", shape: listOf(bounded(param.Number, 1e-6, analysis.MaxAlpha))},
-		field{name: "instances", doc: "block: environments are made anew for each block, and verdicts speak of this machine. run: one environment serves all blocks, and verdicts speak of that instance only.", shape: enum("block", "run"), def: "block"},
-		field{name: "mirror", doc: "Visit the contenders of a block a second time, in mirrored order, so that a linear drift cancels.", shape: one(param.Bool), def: "true"},
-		field{name: "budget", doc: "No block is begun that would end later than this. None without it.", shape: one(param.Duration)},
-		field{name: "blocks", doc: "At most this many blocks; looks beyond are left out. Below the first look nothing is decided.", shape: bounded(param.Int, 1, maxBlocks)},
+		field{name: "margin", doc: "A contender is equivalent if the interval of its ratio lies inside [1/(1+margin), 1+margin].",
+			shape: bounded(param.Number, 0.0001, analysis.MaxMargin), def: fmt.Sprint(analysis.DefaultMargin)},
+		field{name: "looks", doc: "Interim analyses: numbers of blocks, ascending, after which the run may stop.",
+			shape: listOf(bounded(param.Int, 1, maxBlocks)), def: "[8, 12, 18, 26]"},
+		field{name: "alphas", doc: "Error rate of each look; the sum is at most 0.05. Without them, every look gets an equal share of 0.05; " +
+			"four looks get .010, .010, .015, .015.", shape: listOf(bounded(param.Number, 1e-6, analysis.MaxAlpha))},
+		field{name: "instances", doc: "block: bakeoff creates new environments for each block, and verdicts hold for environments made this way on this " +
+			"machine. run: one environment serves all blocks, and verdicts hold for that instance only.", shape: enum("block", "run"), def: "block"},
+		field{name: "mirror", doc: "Visit the contenders of a block a second time in mirrored order, so that a linear drift cancels out.",
+			shape: one(param.Bool), def: "true"},
+		field{name: "budget", doc: "Time limit: no block starts that would end later. Without it, there is no limit.", shape: one(param.Duration)},
+		field{name: "blocks", doc: "Largest number of blocks; later looks are dropped. Below the first look, no verdict is possible.",
+			shape: bounded(param.Int, 1, maxBlocks)},
 	)
 }
 
@@ -218,13 +267,14 @@ func cellFields(w WorkloadEntry) []field {
 	metric.also = map[string]string{}
 	for _, m := range w.Metrics {
 		if m.GeneratorHost {
-			metric.also[m.Name] = "another metric: this one is of the load generator's host, and is shown without a verdict"
+			metric.also[m.Name] = "another metric: this one describes the host of the load generator and gets no verdict"
 		}
 	}
 	either := &shape{kind: eitherOf, either: []*shape{one(param.Bool), listOf(metric)}}
 	return []field{
-		{name: "params", doc: "The workload's parameters.", shape: fieldsOf(specFields(w.Params)...)},
-		{name: "primary", doc: "Metrics that get a verdict: a list, or true for those that the workload names. Everything else is shown with intervals and no verdict.", shape: either, def: "false"},
+		{name: "params", doc: "Parameters of the workload.", shape: fieldsOf(specFields(w.Params)...)},
+		{name: "primary", doc: "Metrics that get a verdict: a list, or true for the defaults of the workload. All other metrics are shown with " +
+			"intervals and without a verdict.", shape: either, def: "false"},
 	}
 }
 
@@ -243,8 +293,8 @@ func specFields(specs []param.Spec) []field {
 	return out
 }
 
-// drivers is the name of a driver; whoever writes that of another program is
-// told which driver it is.
+// drivers is the name of a driver. For the name of another program, the error
+// says which driver to use.
 func drivers(cat Catalogue) *shape {
 	s := enum(driverNames(cat)...)
 	s.also = map[string]string{}
