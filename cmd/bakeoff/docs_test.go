@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +105,46 @@ func TestDocsLinksResolve(t *testing.T) {
 				t.Errorf("%s links to %s, which has no such heading", page, link[1])
 			}
 		}
+	}
+}
+
+// TestDocsCommandsExist fails when a page shows a test or a program that does
+// not exist.
+func TestDocsCommandsExist(t *testing.T) {
+	root := filepath.Join("..", "..")
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	tests, programs := 0, 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("go test (\\./[^ ]+) -run (?:\"([^\"]+)\"|([^ `]+))").FindAllSubmatch(text, -1) {
+			tests++
+			name := regexp.MustCompile(`(?m)^func Test\w*(` + strings.ReplaceAll(string(m[2])+string(m[3]), `\|`, "|") + `)`)
+			files, err := filepath.Glob(filepath.Join(root, string(m[1]), "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(files, func(file string) bool {
+				code, err := os.ReadFile(file)
+				return err == nil && name.Match(code)
+			}) {
+				t.Errorf("%s shows %q, and there is no such test", page, m[0])
+			}
+		}
+		for _, m := range regexp.MustCompile(`go run (\./[a-z/]+)`).FindAllSubmatch(text, -1) {
+			programs++
+			if _, err := os.Stat(filepath.Join(root, string(m[1]), "main.go")); err != nil {
+				t.Errorf("%s shows %q: %v", page, m[0], err)
+			}
+		}
+	}
+	if tests < 20 || programs < 4 {
+		t.Errorf("the pages show %d tests and %d programs: the patterns match too little", tests, programs)
 	}
 }
 
