@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"math"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -63,7 +61,7 @@ states the error (95 %).`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o := storage.Options{Force: force, Pool: storage.Pool{Ashift: ashift, Old: fuse}, Now: time.Now}
 			var err error
-			if o.Program, err = storage.NewProgram(c.Context(), zstd, command); err != nil && c.Flags().Changed("zstd") &&
+			if o.Program, err = storage.NewProgram(c.Context(), zstd, storage.Exec); err != nil && c.Flags().Changed("zstd") &&
 				zstd != "none" {
 				return err
 			}
@@ -135,36 +133,6 @@ func (a *app) estimateFolder(ctx context.Context, dir string, o storage.Options,
 	}
 	a.printEstimate(a.Out, e, o.Program)
 	return nil
-}
-
-// most bounds the output of a program, in bytes: more than a batch of records
-// that grow takes.
-const most = 256 << 20
-
-// command runs a program that needs nothing of the environment.
-func command(ctx context.Context, argv []string) (out, complaints []byte, err error) {
-	path, err := exec.LookPath(argv[0])
-	if err != nil {
-		return nil, nil, err
-	}
-	cmd := exec.CommandContext(ctx, path, argv[1:]...)
-	o, c := bounded{most: most}, bounded{most: 1 << 20}
-	cmd.Stdout, cmd.Stderr, cmd.Env, cmd.WaitDelay = &o, &c, []string{"LC_ALL=C"}, 5*time.Second
-	err = cmd.Run()
-	return o.Bytes(), c.Bytes(), err
-}
-
-// bounded refuses what is more than most bytes.
-type bounded struct {
-	bytes.Buffer
-	most int
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > b.most {
-		return 0, fault.New(fault.Lab, "more than %d bytes of output", b.most)
-	}
-	return b.Buffer.Write(p)
 }
 
 func (a *app) printEstimate(w io.Writer, e storage.Estimate, p *storage.Program) {

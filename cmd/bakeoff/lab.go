@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/yamltree"
+	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/session"
 )
@@ -51,7 +48,7 @@ func (f labFlags) load(args []string) (*manifest.Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := readBounded(path, yamltree.MaxSource)
+	src, err := cli.ReadSource(path)
 	if err != nil {
 		return nil, err
 	}
@@ -60,25 +57,4 @@ func (f labFlags) load(args []string) (*manifest.Lab, error) {
 		return nil, err
 	}
 	return lab, lab.Keep(f.only)
-}
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fault.New(fault.NotFound, "%s does not exist", path)
-	}
-	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "", err)
-	}
-	defer f.Close()
-	var b bytes.Buffer
-	n, err := io.Copy(&b, io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, path, err)
-	}
-	if n > limit {
-		return nil, fault.New(fault.Invalid, "%s is larger than the limit of %d bytes", path, limit)
-	}
-	return b.Bytes(), nil
 }

@@ -3,23 +3,16 @@ package reading
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/yamltree"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/audit"
 )
-
-// maxTable bounds what is read of one table: one byte more than the parser
-// accepts, so that the parser reports the limit.
-const maxTable = yamltree.MaxSource + 1
 
 func (a reader) audit() *cobra.Command {
 	var (
@@ -72,7 +65,7 @@ Findings are not failures: the exit code is 0 unless --fail-on asks for another.
 func (a reader) auditTables(names []string) (reports []audit.Report, err error) {
 	var errs []error
 	for _, name := range names {
-		src, file, err := a.readBounded(name)
+		src, file, err := a.readSource(name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -87,21 +80,14 @@ func (a reader) auditTables(names []string) (reports []audit.Report, err error) 
 	return reports, errors.Join(errs...)
 }
 
-func (a reader) readBounded(name string) (src []byte, file string, err error) {
+// readSource reads one table; - is standard input.
+func (a reader) readSource(name string) (src []byte, file string, err error) {
 	if name == "-" {
-		src, err = io.ReadAll(io.LimitReader(a.In, maxTable))
-		return src, "standard-input", fault.Wrap(fault.Invalid, "audit", err)
+		src, err = cli.Source(a.In, "standard input")
+		return src, "standard-input", err
 	}
-	f, err := os.Open(name)
-	if os.IsNotExist(err) {
-		return nil, "", fault.New(fault.NotFound, "%s does not exist", name)
-	}
-	if err != nil {
-		return nil, "", fault.Wrap(fault.Invalid, "audit", err)
-	}
-	defer f.Close()
-	src, err = io.ReadAll(io.LimitReader(f, maxTable))
-	return src, name, fault.Wrap(fault.Invalid, "audit", err)
+	src, err = cli.ReadSource(name)
+	return src, name, err
 }
 
 func (a reader) printAudit(r audit.Report, asJSON, again bool) error {
