@@ -4,8 +4,8 @@
 // Data flows in one direction:
 //
 //	bakeoff.yaml ─ manifest.Parse ─▶ lab ─ plan.Expand(seed) ─▶ blocks of trials
-//	      ─ trial.Run: env.Lease → driver ▸ conn.Exec ▸ workload ─▶ raw output + counters ─▶ store (append-only)
-//	                  store ─ evidence.Load: workload.Parse ─▶ observations ─ analysis.Analyse ─▶ verdicts
+//	      ─ trial.Run: env.Lease → driver ▸ Runner.Run ▸ conn.Exec ─▶ raw output + counters ─▶ store (append-only)
+//	                  store ─ evidence.Load: Parser.Parse ─▶ observations ─ analysis.Analyse ─▶ verdicts
 //	                                                           verdicts ─ report.Write ─▶ page
 //
 // The measuring half and the judging half meet only in the run folder. The
