@@ -86,15 +86,15 @@ func TestDocsLinksResolve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, link := range regexp.MustCompile(`\]\(([^():]*)\)`).FindAllSubmatch(text, -1) {
-			file, anchor, _ := strings.Cut(string(link[1]), "#")
+		for _, link := range regexp.MustCompile(`\]\(([^():]*)\)|src="([^":]*)"`).FindAllSubmatch(text, -1) {
+			file, anchor, _ := strings.Cut(string(link[1])+string(link[2]), "#")
 			target := page
 			if file != "" {
 				target = filepath.Join(filepath.Dir(page), filepath.FromSlash(file))
 			}
 			body := []byte(nil)
 			if info, err := os.Stat(target); err != nil {
-				t.Errorf("%s links to %s: %v", page, link[1], err)
+				t.Errorf("%s links to %s: %v", page, link[0], err)
 				continue
 			} else if !info.IsDir() {
 				if body, err = os.ReadFile(target); err != nil {
@@ -102,7 +102,7 @@ func TestDocsLinksResolve(t *testing.T) {
 				}
 			}
 			if anchor != "" && !headings(body)[anchor] {
-				t.Errorf("%s links to %s, which has no such heading", page, link[1])
+				t.Errorf("%s links to %s, which has no such heading", page, link[0])
 			}
 		}
 	}
