@@ -118,7 +118,8 @@ func (b *Box) boot(ctx context.Context, to string) (out Booted, err error) {
 	out.ID = now.Boot
 	why := ""
 	if out.Same, why = b.hardware.Same(now.Hardware); out.Same == "" {
-		return out, fault.New(fault.Unsupported, "cannot confirm that the same machine came up: %s (was %s, is %s)", why, identity(*b.hardware), identity(now.Hardware))
+		return out, fault.New(fault.Unsupported, "cannot confirm that the same machine came up: %s (was %s, is %s)", why,
+			identity(*b.hardware), identity(now.Hardware))
 	}
 	known, named, err := b.recognise(ctx, to)
 	out.Named = named
@@ -137,7 +138,8 @@ func (b *Box) boot(ctx context.Context, to string) (out Booted, err error) {
 // identity writes what a machine is recognised by.
 func identity(h probe.Hardware) string {
 	var out []string
-	for name, value := range map[string]string{"uuid": h.UUID, "serial number": h.Serial, "network cards": strings.Join(h.MACs, " ")} {
+	for name, value := range map[string]string{"uuid": h.UUID, "serial number": h.Serial,
+		"network cards": strings.Join(h.MACs, " ")} {
 		if value != "" {
 			out = append(out, name+" "+value)
 		}
@@ -198,7 +200,8 @@ func (b *Box) restart(ctx context.Context, before channel.Machine) error {
 			if err == nil {
 				err = fault.New(fault.Lab, "it answers but has not rebooted")
 			}
-			return fault.Wrap(fault.Lab, fmt.Sprintf("it did not come up again within %v", time.Since(began).Round(time.Second)), err)
+			return fault.Wrap(fault.Lab, fmt.Sprintf("it did not come up again within %v",
+				time.Since(began).Round(time.Second)), err)
 		case <-time.After(b.pause()):
 		}
 	}
@@ -235,7 +238,8 @@ func (b *Box) recognise(ctx context.Context, to string) (known system.System, na
 	case told && strings.Contains(named, want):
 		return known, named, nil
 	case told:
-		return nil, named, fault.New(fault.Lab, "the wrong system came up: expected a name with %[2]q (got %[1]q)", named, want)
+		return nil, named, fault.New(fault.Lab, "the wrong system came up: expected a name with %[2]q (got %[1]q)", named,
+			want)
 	case fp.Facts["system"] == to, id.Release["ID"] == to, known != nil && known.Doc().Name == to:
 		return known, named, nil
 	case ierr != nil:
@@ -261,6 +265,7 @@ func (b *Box) fingerprint(ctx context.Context) (probe.Fingerprint, error) {
 // Open leases on the machine as it is booted now; see the function Open. The
 // Manager is to be closed before the next Boot.
 func (b *Box) Open(ctx context.Context, drivers []driver.Driver) (*Manager, error) {
-	return Open(ctx, Config{StateDir: b.At.StateDir(), CacheDir: b.At.CacheDir(), Host: b.At, Name: b.Name, Agent: b.At.Agent(),
-		Run: b.Run, Meter: b.Host.Meter, Ship: b.Ship, Progress: b.Progress}, drivers)
+	return Open(ctx, Config{StateDir: b.At.StateDir(), CacheDir: b.At.CacheDir(), Host: b.At, Name: b.Name,
+		Agent: b.At.Agent(),
+		Run:   b.Run, Meter: b.Host.Meter, Ship: b.Ship, Progress: b.Progress}, drivers)
 }

@@ -89,7 +89,8 @@ func (c Cleaner) reap(ctx context.Context, r Lease, dryRun bool) ([]string, erro
 	} else {
 		i := slices.IndexFunc(c.Drivers, func(d driver.Driver) bool { return d.Doc().Name == r.Driver })
 		if i < 0 {
-			return nil, fault.New(fault.Unsupported, "lease %s belongs to driver %q, which this program does not have", r.Label, r.Driver)
+			return nil, fault.New(fault.Unsupported, "lease %s belongs to driver %q, which this program does not have", r.Label,
+				r.Driver)
 		}
 		var err error
 		left, err = c.Drivers[i].Reap(ctx, c.Host, driver.Leftover{Label: r.Label, Dir: r.Dir}, dryRun)

@@ -52,7 +52,8 @@ func TestDirs(t *testing.T) {
 // ours.
 func TestForeignLeasesRemoveNothing(t *testing.T) {
 	state := t.TempDir()
-	good := Lease{Schema: LeaseSchema, Label: "a1-2", Driver: "host", Dir: filepath.Join(state, envDir, "a1-2"), Started: time.Now()}
+	good := Lease{Schema: LeaseSchema, Label: "a1-2", Driver: "host", Dir: filepath.Join(state, envDir, "a1-2"),
+		Started: time.Now()}
 	b, err := json.Marshal(good)
 	if err != nil {
 		t.Fatal(err)

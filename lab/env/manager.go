@@ -230,7 +230,8 @@ func (m *Manager) Peer(subject []int) (c conn.Conn, agent, dir string) {
 // Image returns the image of a contender with these packages in it, built
 // where the cache lacks it. Of the options only driver.OptionKernelPackage is
 // looked at.
-func (m *Manager) Image(ctx context.Context, d driver.Doc, ref string, packages []string, options param.Values) (driver.Image, error) {
+func (m *Manager) Image(ctx context.Context, d driver.Doc, ref string, packages []string,
+	options param.Values) (driver.Image, error) {
 	if !d.Image || ref == "" {
 		return driver.Image{}, nil
 	}
@@ -244,7 +245,8 @@ func (m *Manager) Image(ctx context.Context, d driver.Doc, ref string, packages 
 	if err != nil {
 		return driver.Image{}, err
 	}
-	out := driver.Image{Ref: ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel, Modules: img.Modules}
+	out := driver.Image{Ref: ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel,
+		Modules: img.Modules}
 	if m.cfg.Ship != nil {
 		return m.ship(ctx, out)
 	}
@@ -253,7 +255,8 @@ func (m *Manager) Image(ctx context.Context, d driver.Doc, ref string, packages 
 
 // request is the image that a contender with these options is made from.
 func request(d driver.Doc, ref string, packages []string, options param.Values) image.Request {
-	return image.Request{Ref: ref, Packages: packages, Disk: d.Kernel, Kernel: d.Kernel, KernelPackage: options[driver.OptionKernelPackage]}
+	return image.Request{Ref: ref, Packages: packages, Disk: d.Kernel, Kernel: d.Kernel,
+		KernelPackage: options[driver.OptionKernelPackage]}
 }
 
 // Root is where the unpacked root of an image lies in the cache of the machine
@@ -315,7 +318,8 @@ type Environment struct {
 
 // Lease makes an environment of contender c by d. The lease is on disk before
 // anything is made.
-func (m *Manager) Lease(ctx context.Context, d driver.Driver, c manifest.Contender, img driver.Image) (*Environment, error) {
+func (m *Manager) Lease(ctx context.Context, d driver.Driver, c manifest.Contender,
+	img driver.Image) (*Environment, error) {
 	subject := m.layout.Subject(c.CPUs)
 	options, err := m.optionsOf(ctx, d, c.Options, subject)
 	if err != nil {
@@ -341,7 +345,8 @@ func (m *Manager) Lease(ctx context.Context, d driver.Driver, c manifest.Contend
 	if err := m.at.Mkdir(ctx, r.Dir); err != nil {
 		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), m.forget(ctx, r))
 	}
-	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: e.CPUSet, Memory: c.Memory, Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Image: img,
+	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: e.CPUSet, Memory: c.Memory,
+		Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Image: img,
 		Agent: m.cfg.Agent, Volumes: Volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning, Memo: &m.memo}
 	e.Asked = time.Now()
 	inst, err := d.Create(ctx, m.cfg.Host, spec)
@@ -412,7 +417,8 @@ func mac(a netip.Addr) string {
 func Volumes(vs []manifest.Volume) []driver.Volume {
 	var out []driver.Volume
 	for _, v := range vs {
-		out = append(out, driver.Volume{Path: v.Path, Backing: v.Backing, Size: v.Size, Device: v.Device, Properties: v.Properties})
+		out = append(out, driver.Volume{Path: v.Path, Backing: v.Backing, Size: v.Size, Device: v.Device,
+			Properties: v.Properties})
 	}
 	return out
 }

@@ -29,13 +29,15 @@ func TestReadMeter(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %v", text, j, err, want)
 		}
 	}
-	for _, p := range []printer{{text: ""}, {text: "NaN"}, {text: "+Inf"}, {text: "-3"}, {text: "12 J"}, {text: "1\n2"}, {text: "1", code: 3},
+	for _, p := range []printer{{text: ""}, {text: "NaN"}, {text: "+Inf"}, {text: "-3"}, {text: "12 J"}, {text: "1\n2"},
+		{text: "1", code: 3},
 		{text: "1" + strings.Repeat(" ", 300)}} {
 		if j, err := readMeter(t.Context(), p, []string{"meter"}); j != nil || !fault.Is(err, fault.Lab) {
 			t.Errorf("%q with code %d: %v, %v", p.text, p.code, j, err)
 		}
 	}
-	if _, err := readMeter(t.Context(), local.Conn{}, []string{"/no/such/meter"}); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "/no/such/meter") {
+	if _, err := readMeter(t.Context(), local.Conn{}, []string{"/no/such/meter"}); !fault.Is(err, fault.Lab) ||
+		!strings.Contains(err.Error(), "/no/such/meter") {
 		t.Errorf("a command that is not there: %v", err)
 	}
 }
@@ -46,7 +48,8 @@ func FuzzReadMeter(f *testing.F) {
 	f.Add("0x1p-2")
 	f.Add("watts: 3")
 	f.Fuzz(func(t *testing.T, text string) {
-		if j, err := readMeter(t.Context(), printer{text: text}, []string{"meter"}); err == nil && !(*j >= 0 && !math.IsInf(*j, 0)) {
+		if j, err := readMeter(t.Context(), printer{text: text}, []string{"meter"}); err == nil &&
+			!(*j >= 0 && !math.IsInf(*j, 0)) {
 			t.Errorf("%q is %v J", text, *j)
 		}
 	})
@@ -60,7 +63,8 @@ func TestLessorMeter(t *testing.T) {
 		t.Errorf("%v, %+v, %v", c.Joules, c.Energy, err)
 	}
 	var said []string
-	m = &Manager{cfg: Config{Name: "box", Host: printer{code: 1}, Meter: []string{"meter"}, Progress: func(s string) { said = append(said, s) }}, at: Here{local.Conn{}}}
+	m = &Manager{cfg: Config{Name: "box", Host: printer{code: 1}, Meter: []string{"meter"},
+		Progress: func(s string) { said = append(said, s) }}, at: Here{local.Conn{}}}
 	for range 2 {
 		if c, err := m.Counters(t.Context(), nil); err != nil || c.Joules != nil {
 			t.Errorf("a meter that fails: %v, %v", c.Joules, err)

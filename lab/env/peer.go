@@ -22,7 +22,8 @@ func (m *Manager) inside(c conn.Conn, ns string) conn.Conn {
 	return peer{c, func(ctx context.Context, network, address string) (net.Conn, error) {
 		nc, err := agent.DialThrough(ctx, func(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 			said := conn.Tail{Limit: 1024}
-			exit, err := c.Exec(ctx, conn.Cmd{Argv: []string{program, "dial", network, address}, Stdin: stdin, Stdout: stdout, Stderr: &said})
+			exit, err := c.Exec(ctx, conn.Cmd{Argv: []string{program, "dial", network, address}, Stdin: stdin, Stdout: stdout,
+				Stderr: &said})
 			if err == nil && !exit.OK() {
 				err = fault.New(fault.Lab, "%s: %s", exit, said.Bytes())
 			}

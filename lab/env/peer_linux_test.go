@@ -23,7 +23,8 @@ func TestThePeerDialsInsideTheNetwork(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	m, err := Open(ctx, Config{StateDir: t.TempDir(), CacheDir: t.TempDir(), Host: local.Conn{}, Agent: "/nonexistent", Run: "test"}, nil)
+	m, err := Open(ctx, Config{StateDir: t.TempDir(), CacheDir: t.TempDir(), Host: local.Conn{}, Agent: "/nonexistent",
+		Run: "test"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

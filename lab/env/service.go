@@ -23,7 +23,8 @@ type service struct {
 // optionsOf returns the options with which an environment of d is created. It
 // starts the service that they need, unless it runs already. The lease of a
 // service is on disk before the service is started.
-func (m *Manager) optionsOf(ctx context.Context, d driver.Driver, options param.Values, subject []int) (param.Values, error) {
+func (m *Manager) optionsOf(ctx context.Context, d driver.Driver, options param.Values,
+	subject []int) (param.Values, error) {
 	starter, ok := d.(driver.ServiceStarter)
 	if !ok {
 		return options, nil

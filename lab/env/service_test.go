@@ -61,7 +61,8 @@ func TestService(t *testing.T) {
 	}
 	h := &daemonic{}
 	lease := func(options param.Values) error {
-		e, err := m.Lease(t.Context(), h, manifest.Contender{Name: "x", Driver: "daemonic", CPUs: 1, Options: options}, driver.Image{})
+		e, err := m.Lease(t.Context(), h, manifest.Contender{Name: "x", Driver: "daemonic", CPUs: 1, Options: options},
+			driver.Image{})
 		if err == nil {
 			err = e.Return(t.Context())
 		}

@@ -46,7 +46,8 @@ func (m *Manager) alike() error {
 		return nil
 	}
 	if arch := there.Machine().GOARCH; arch != runtime.GOARCH {
-		return fault.WithFix(fault.New(fault.Unsupported, "this machine builds images for %s, but %s is %s", runtime.GOARCH, m.cfg.Name, arch),
+		return fault.WithFix(fault.New(fault.Unsupported, "this machine builds images for %s, but %s is %s", runtime.GOARCH,
+			m.cfg.Name, arch),
 			"run bakeoff on a machine with that architecture")
 	}
 	return nil
@@ -62,7 +63,8 @@ tar -xpf - --numeric-owner -C "$t"; rm -rf -- "$1"; mv -- "$t" "$1"`
 // shipOne sends a file or a folder with owners, modes, links and holes as they
 // are, into the folder there.
 func (m *Manager) shipOne(ctx context.Context, here, there string) error {
-	if exit, err := m.at.Exec(ctx, conn.Command("test", "-e", path.Join(there, filepath.Base(here)))); err != nil || exit.OK() {
+	if exit, err := m.at.Exec(ctx, conn.Command("test", "-e", path.Join(there, filepath.Base(here)))); err != nil ||
+		exit.OK() {
 		return err
 	}
 	m.say("sending %s to %s", here, m.cfg.Name)
@@ -73,7 +75,8 @@ func (m *Manager) shipOne(ctx context.Context, here, there string) error {
 	go func() {
 		said := conn.Tail{Limit: 1024}
 		exit, err := m.cfg.Ship.Here.Exec(ctx, conn.Cmd{Stdout: w, Stderr: &said,
-			Argv: []string{"tar", "-C", filepath.Dir(here), "-S", "--numeric-owner", "--xattrs", "-cf", "-", "--", filepath.Base(here)}})
+			Argv: []string{"tar", "-C", filepath.Dir(here), "-S", "--numeric-owner", "--xattrs", "-cf", "-", "--",
+				filepath.Base(here)}})
 		if err == nil && !exit.OK() {
 			err = fault.New(fault.Lab, "tar here: %s: %s", exit, said.Bytes())
 		}

@@ -17,7 +17,8 @@ func TestComingAndGoing(t *testing.T) {
 	l := real(t, ours+"-churn", Limits{}).layout
 	far := struct{ conn.Conn }{local.Conn{}}
 	// Without the first group the parent comes and goes with the others.
-	if err := (&Group{host: local.Conn{}, files: local.Conn{}, layout: l, label: ours + "-churn", name: parent + "/" + ours + "-churn"}).Remove(t.Context()); err != nil {
+	if err := (&Group{host: local.Conn{}, files: local.Conn{}, layout: l, label: ours + "-churn",
+		name: parent + "/" + ours + "-churn"}).Remove(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	rounds := 150

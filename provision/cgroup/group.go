@@ -92,7 +92,8 @@ func (g *Group) take(ctx context.Context, limits Limits) error {
 // made it, with the environment's label. id, the engine's own name of the
 // container, is part of the group's name, otherwise the process is another
 // than was thought: an error of kind fault.Lab.
-func (l Layout) AdoptOf(ctx context.Context, host conn.Conn, label string, pid int, id string, limits Limits) (*Group, error) {
+func (l Layout) AdoptOf(ctx context.Context, host conn.Conn, label string, pid int, id string,
+	limits Limits) (*Group, error) {
 	g, err := l.group(host, label)
 	if err != nil {
 		return nil, err
@@ -102,7 +103,8 @@ func (l Layout) AdoptOf(ctx context.Context, host conn.Conn, label string, pid i
 		return nil, fault.Op("control group "+label, err)
 	}
 	if g.name = groupOf(string(text)); id == "" || !strings.Contains(g.name, id) {
-		return nil, fault.New(fault.Lab, "control group %s: process %d is in %q, not in one of %s: does the engine run on this host?", label, pid, g.name, id)
+		return nil, fault.New(fault.Lab,
+			"control group %s: process %d is in %q, not in one of %s: does the engine run on this host?", label, pid, g.name, id)
 	}
 	if g.dirs, err = g.exists(ctx); err != nil {
 		return nil, err
@@ -266,7 +268,8 @@ func (g *Group) prepare(ctx context.Context, hierarchy, up string, limits Limits
 	if hierarchy != g.layout.V2 {
 		return nil
 	}
-	needed := map[string]bool{"cpu": limits.Quota > 0, "cpuset": len(limits.CPUSet) > 0, "memory": limits.Memory > 0, "io": limits.IO.wanted()}
+	needed := map[string]bool{"cpu": limits.Quota > 0, "cpuset": len(limits.CPUSet) > 0, "memory": limits.Memory > 0,
+		"io": limits.IO.wanted()}
 	// Memory is counted where it is not limited, too, as version 1 does.
 	for _, c := range []string{"cpu", "cpuset", "memory", "io"} {
 		if g.layout.V1[nameV1(c)] != "" || !slices.Contains(g.layout.V2Controllers, c) || !needed[c] && c != "memory" {
@@ -360,7 +363,8 @@ func (g *Group) limitMemory(ctx context.Context, memory unit.Bytes) error {
 		name  string
 		value []byte
 		must  bool
-	}{{"memory.limit_in_bytes", value, true}, {"memory.memsw.limit_in_bytes", value, false}, {"memory.swappiness", []byte("0"), false}}
+	}{{"memory.limit_in_bytes", value, true}, {"memory.memsw.limit_in_bytes", value, false},
+		{"memory.swappiness", []byte("0"), false}}
 	if v1 == "" {
 		dir = path.Join(g.layout.V2, parent, g.label)
 		settings = settings[:2]

@@ -59,7 +59,8 @@ func real(t testing.TB, label string, limits Limits) *Group {
 func start(t testing.TB, g *Group, script string) *exec.Cmd {
 	t.Helper()
 	// It joins before it does anything else.
-	p := exec.Command("sh", append([]string{"-c", `for d; do echo 0 >"$d/cgroup.procs" || exit 99; done; ` + script, "sh"}, g.Dirs()...)...)
+	p := exec.Command("sh", append([]string{"-c",
+		`for d; do echo 0 >"$d/cgroup.procs" || exit 99; done; ` + script, "sh"}, g.Dirs()...)...)
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,8 @@ func TestCPUsAndUsage(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	g := real(t, ours+"-twice", Limits{})
 	ctx := t.Context()
-	if _, err := g.layout.Create(ctx, local.Conn{}, ours+"-twice", Limits{}); err == nil || !strings.Contains(err.Error(), "exists already") {
+	if _, err := g.layout.Create(ctx, local.Conn{}, ours+"-twice", Limits{}); err == nil ||
+		!strings.Contains(err.Error(), "exists already") {
 		t.Errorf("a second group of that name: %v", err)
 	}
 	for _, label := range []string{"", "../x", "a/b", "UPPER", strings.Repeat("a", 41)} {
@@ -296,7 +298,8 @@ type fakeV2 struct {
 }
 
 func (f *fakeV2) seed(t testing.TB, dir string) {
-	for _, n := range []string{"cgroup.procs", "cgroup.subtree_control", "cpuset.cpus", "memory.max", "memory.swap.max", "cpu.max"} {
+	for _, n := range []string{"cgroup.procs", "cgroup.subtree_control", "cpuset.cpus", "memory.max", "memory.swap.max",
+		"cpu.max"} {
 		if err := os.WriteFile(filepath.Join(dir, n), nil, 0o644); err != nil && t != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,8 @@ func Detect(ctx context.Context, host conn.Conn) (Layout, error) {
 	files := conn.FilesOf(host)
 	mounts, err := files.ReadFile(ctx, "/proc/self/mounts")
 	if fault.Is(err, fault.NotFound) {
-		return Layout{}, fault.New(fault.Unsupported, "control groups: no /proc/self/mounts: not a Linux host, or /proc is not mounted")
+		return Layout{}, fault.New(fault.Unsupported,
+			"control groups: no /proc/self/mounts: not a Linux host, or /proc is not mounted")
 	}
 	if err != nil {
 		return Layout{}, fault.Op("control groups", err)

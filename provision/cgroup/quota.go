@@ -33,7 +33,8 @@ func (g *Group) limitQuota(ctx context.Context, quota float64) error {
 		return nil
 	}
 	share := int64(math.Round(quota * period))
-	dir, files := g.v1Dir("cpu"), [][2]string{{"cpu.cfs_period_us", fmt.Sprint(period)}, {"cpu.cfs_quota_us", fmt.Sprint(share)}}
+	dir, files := g.v1Dir("cpu"), [][2]string{{"cpu.cfs_period_us", fmt.Sprint(period)},
+		{"cpu.cfs_quota_us", fmt.Sprint(share)}}
 	if g.layout.V1["cpu"] == "" && g.layout.limitsV2("cpu") {
 		dir, files = g.v2Dir(), [][2]string{{"cpu.max", fmt.Sprintf("%d %d", share, period)}}
 	}

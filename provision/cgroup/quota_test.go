@@ -36,7 +36,8 @@ func TestQuota(t *testing.T) {
 func TestQuotaThatCannotBe(t *testing.T) {
 	for _, quota := range []float64{-1, 0.001, 1e9} {
 		l := Layout{V2: t.TempDir(), V2Controllers: []string{"cpu"}}
-		if _, err := l.Create(t.Context(), &fakeV2{Conn: local.Conn{}, root: l.V2}, "x", Limits{Quota: quota}); !fault.Is(err, fault.Invalid) {
+		if _, err := l.Create(t.Context(), &fakeV2{Conn: local.Conn{}, root: l.V2}, "x",
+			Limits{Quota: quota}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%v: %v", quota, err)
 		}
 	}

@@ -73,7 +73,8 @@ type bundleDevice struct {
 }
 
 // capabilities are those that Docker and Podman give a container by default.
-var capabilities = []string{"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD",
+var capabilities = []string{"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
+	"CAP_MKNOD",
 	"CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"}
 
 // configure describes the container of an environment, with its first process
@@ -91,9 +92,11 @@ func configure(e *Env, binds []wire.Bind, first []string, swapAccounted bool) bu
 			CgroupsPath: cgroup.Path(e.Spec.Label),
 			Namespaces: []bundleNamespace{{Type: "pid"}, {Type: "ipc"}, {Type: "uts"}, {Type: "mount"}, {Type: "cgroup"},
 				{Type: "network", Path: e.Netns()}},
-			Resources: bundleResources{CPU: &bundleCPU{CPUs: cgroup.FormatCPUs(e.Spec.CPUSet)}, Devices: []bundleDevice{{Allow: false, Access: "rwm"}}},
+			Resources: bundleResources{CPU: &bundleCPU{CPUs: cgroup.FormatCPUs(e.Spec.CPUSet)},
+				Devices: []bundleDevice{{Allow: false, Access: "rwm"}}},
 			// What the container engines hide, for the same reasons.
-			MaskedPaths:   []string{"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"},
+			MaskedPaths: []string{"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+				"/proc/sched_debug", "/proc/scsi", "/sys/firmware"},
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		},
 	}

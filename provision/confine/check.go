@@ -69,8 +69,9 @@ func installed(ctx context.Context, host conn.Conn, programs map[string]string) 
 	slices.Sort(missing)
 	slices.Sort(packages)
 	packages = slices.Compact(packages)
-	return driver.Availability{Reason: "not installed: " + strings.Join(missing, ", "), Programs: missing, Packages: packages,
-		Fix: "apt-get install " + strings.Join(packages, " ")}
+	return driver.Availability{Reason: "not installed: " + strings.Join(missing, ", "), Programs: missing,
+		Packages: packages,
+		Fix:      "apt-get install " + strings.Join(packages, " ")}
 }
 
 // system asks for Linux and root.
@@ -87,7 +88,8 @@ func system(ctx context.Context, host conn.Conn) driver.Availability {
 		return No(err)
 	}
 	if strings.TrimSpace(string(out)) != "0" {
-		return driver.Availability{Reason: "not root: control groups, namespaces and mounts need root", Fix: "run bakeoff with sudo"}
+		return driver.Availability{Reason: "not root: control groups, namespaces and mounts need root",
+			Fix: "run bakeoff with sudo"}
 	}
 	return driver.Availability{OK: true}
 }
@@ -104,7 +106,8 @@ func overlay(ctx context.Context, host conn.Conn) driver.Availability {
 	if exit, err := host.Exec(ctx, conn.Command("modprobe", "-n", "overlay")); err == nil && exit.OK() {
 		return driver.Availability{OK: true}
 	}
-	return driver.Availability{Reason: "the kernel has no overlay file system", Fix: "run modprobe overlay, or use a kernel with CONFIG_OVERLAY_FS"}
+	return driver.Availability{Reason: "the kernel has no overlay file system",
+		Fix: "run modprobe overlay, or use a kernel with CONFIG_OVERLAY_FS"}
 }
 
 // No is the answer that err gives.

@@ -92,8 +92,9 @@ func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{Host: host, Spec: spec, Layout: layout, places: map[string]string{}, info: driver.Info{Agent: AgentPath, Scratch: Scratch,
-		Volumes: map[string]string{}, Facts: map[string]string{"cgroup": layout.String()}}}
+	e := &Env{Host: host, Spec: spec, Layout: layout, places: map[string]string{},
+		info: driver.Info{Agent: AgentPath, Scratch: Scratch,
+			Volumes: map[string]string{}, Facts: map[string]string{"cgroup": layout.String()}}}
 	e.Facts()["network"] = "none but loopback"
 	if n := spec.Network; n != nil {
 		e.info.Addr = n.Addr.Addr()
@@ -317,7 +318,8 @@ func (e *Env) Setup(ctx context.Context, system, bind bool, volumes map[string]s
 			return wire.Setup{}, err
 		}
 	}
-	r := wire.Root{At: dirs[0], Lower: e.Spec.Image.Root, Upper: dirs[1], Work: dirs[2], System: system, Dirs: []string{Scratch, "/tmp"}}
+	r := wire.Root{At: dirs[0], Lower: e.Spec.Image.Root, Upper: dirs[1], Work: dirs[2], System: system,
+		Dirs: []string{Scratch, "/tmp"}}
 	if bind {
 		r.Binds = e.Binds(volumes)
 	}

@@ -31,15 +31,17 @@ func TestCheck(t *testing.T) {
 			"not installed: kill", "apt-get install procps", "procps"},
 		"no bwrap": {scripted{"kill --version": "x\n", "uname -s": "Linux\n", "id -u": "0\n"}, "not installed: bwrap",
 			"apt-get install bubblewrap", "bubblewrap"},
-		"no control groups": {scripted{"uname -s": "Linux\n", "id -u": "0\n", "bwrap --version": "x\n", "kill --version": "x\n", "cat /proc/self/mounts": "proc /proc proc rw 0 0\n"},
+		"no control groups": {scripted{"uname -s": "Linux\n", "id -u": "0\n", "bwrap --version": "x\n",
+			"kill --version": "x\n", "cat /proc/self/mounts": "proc /proc proc rw 0 0\n"},
 			"none are mounted", "mount -t cgroup2", ""},
 		"no unshare": {scripted{"uname -s": "Linux\n", "id -u": "0\n", "bwrap --version": "x\n", "kill --version": "x\n",
 			"cat /proc/self/mounts": "cgroup2 /g cgroup2 rw 0 0\n", "cat /g/cgroup.controllers": "cpuset memory\n"},
 			"not installed: ip, unshare", "apt-get install iproute2 util-linux", "iproute2 util-linux"},
 		"no overlay": {scripted{"uname -s": "Linux\n", "id -u": "0\n", "bwrap --version": "x\n", "kill --version": "x\n",
 			"cat /proc/self/mounts": "cgroup2 /g cgroup2 rw 0 0\n", "cat /g/cgroup.controllers": "cpuset memory\n",
-			"unshare --net ip link add probe0 type bridge": "", "unshare --net ip link add probe0 type veth peer name probe1": "",
-			"cat /proc/filesystems": "nodev\tproc\n\text4\n"},
+			"unshare --net ip link add probe0 type bridge":                "",
+			"unshare --net ip link add probe0 type veth peer name probe1": "",
+			"cat /proc/filesystems":                                       "nodev\tproc\n\text4\n"},
 			"no overlay file system", "CONFIG_OVERLAY_FS", ""},
 	} {
 		a := Check(t.Context(), test.host, Needs{Overlay: true, Programs: map[string]string{"bwrap": "bubblewrap"}})
@@ -90,7 +92,8 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("tuning %s: %v", name, err)
 		}
 	}
-	if _, err := Reap(t.Context(), local.Conn{}, driver.Leftover{Label: "x-none", Dir: "/"}, true); !fault.Is(err, fault.Invalid) {
+	_, err := Reap(t.Context(), local.Conn{}, driver.Leftover{Label: "x-none", Dir: "/"}, true)
+	if !fault.Is(err, fault.Invalid) {
 		t.Errorf("reaping /: %v", err)
 	}
 }
@@ -98,7 +101,8 @@ func TestNewRefuses(t *testing.T) {
 func TestTogether(t *testing.T) {
 	a, b := errors.New("a"), errors.New("b")
 	meet := make(chan bool)
-	err := Together(func() error { <-meet; return a }, func() error { meet <- true; return nil }, func() error { return b })
+	err := Together(func() error { <-meet; return a }, func() error { meet <- true; return nil },
+		func() error { return b })
 	if !errors.Is(err, a) || !errors.Is(err, b) {
 		t.Errorf("%v", err)
 	}
@@ -124,7 +128,8 @@ func TestReapNothing(t *testing.T) {
 	if _, err := os.Stat("/proc/self/mountinfo"); err != nil {
 		t.Skip("needs Linux")
 	}
-	found, err := Reap(t.Context(), local.Conn{}, driver.Leftover{Label: "confine-test-none", Dir: filepath.Join(t.TempDir(), "none")}, true)
+	found, err := Reap(t.Context(), local.Conn{}, driver.Leftover{Label: "confine-test-none",
+		Dir: filepath.Join(t.TempDir(), "none")}, true)
 	if err != nil || len(found) > 0 {
 		t.Errorf("%q, %v", found, err)
 	}

@@ -77,7 +77,8 @@ func Version(ctx context.Context, host conn.Conn, program string) (string, error
 
 // Version is the function Version, which asks once for all environments of a run.
 func (e *Env) Version(ctx context.Context, program string) (string, error) {
-	return driver.Remember(e.Spec.Memo, program+" --version", func() (string, error) { return Version(ctx, e.Host, program) })
+	ask := func() (string, error) { return Version(ctx, e.Host, program) }
+	return driver.Remember(e.Spec.Memo, program+" --version", ask)
 }
 
 // WithVersion adds the fact version to an answer of Check that says yes.

@@ -18,7 +18,8 @@ import (
 
 // environ is what programs inside find in their environment, and nothing of
 // whoever started bakeoff: LANG and MALLOC_ARENA_MAX are confounders.
-var environ = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"}
+var environ = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+	"LANG=C.UTF-8"}
 
 // Exec runs a program inside.
 func (e *Env) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
@@ -73,7 +74,8 @@ const deathTime = 300 * time.Millisecond
 // has: it used up its memory, or something in it killed its first process.
 // That is the subject's doing, and a result.
 func (e *Env) dead(ctx context.Context, exit conn.Exit, err error) error {
-	if !e.Resident || e.Group == nil || err == nil && (exit.OK() || exit.Signal != "") || fault.Is(err, fault.NotFound) || ctx.Err() != nil {
+	if !e.Resident || e.Group == nil || err == nil && (exit.OK() || exit.Signal != "") || fault.Is(err, fault.NotFound) ||
+		ctx.Err() != nil {
 		return nil
 	}
 	// Most programs that fail do so in an environment that lives: they are not
@@ -180,7 +182,8 @@ func (m *remember) get() error {
 func (e *Env) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := agent.DialThrough(ctx, func(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 		said := conn.Tail{Limit: 1024}
-		exit, err := e.Exec(ctx, conn.Cmd{Argv: []string{e.info.Agent, "dial", network, address}, Stdin: stdin, Stdout: stdout, Stderr: &said})
+		exit, err := e.Exec(ctx, conn.Cmd{Argv: []string{e.info.Agent, "dial", network, address}, Stdin: stdin,
+			Stdout: stdout, Stderr: &said})
 		if err == nil && !exit.OK() {
 			err = fault.New(fault.Lab, "%s: %s", exit, said.Bytes())
 		}

@@ -17,9 +17,10 @@ import (
 func TestHold(t *testing.T) {
 	e := &Env{Host: local.Conn{}, Spec: driver.Spec{Label: "held"}}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	out, errs, err := e.Hold(ctx, conn.Command("sh", "-c", "echo one; echo up >&2; exec sleep 1000"), func(out, errs []byte) bool {
-		return len(out) > 0 && bytes.HasSuffix(errs, []byte("up\n"))
-	})
+	out, errs, err := e.Hold(ctx, conn.Command("sh", "-c", "echo one; echo up >&2; exec sleep 1000"),
+		func(out, errs []byte) bool {
+			return len(out) > 0 && bytes.HasSuffix(errs, []byte("up\n"))
+		})
 	cancel()
 	if err != nil || string(out) != "one\n" || string(errs) != "up\n" {
 		t.Fatalf("%q, %q, %v", out, errs, err)
@@ -47,12 +48,14 @@ func TestHoldFails(t *testing.T) {
 	e := &Env{Host: local.Conn{}, Spec: driver.Spec{Label: "held"}}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if _, _, err := e.Hold(ctx, conn.Command("sh", "-c", "echo why >&2; exit 3"), never); err == nil || !strings.Contains(err.Error(), "why") {
+	if _, _, err := e.Hold(ctx, conn.Command("sh", "-c", "echo why >&2; exit 3"), never); err == nil ||
+		!strings.Contains(err.Error(), "why") {
 		t.Errorf("%v", err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, _, err := e.Hold(short, conn.Command("sh", "-c", "head -c 100000 /dev/zero >&2; exec sleep 1000"), never); err == nil {
+	if _, _, err := e.Hold(short, conn.Command("sh", "-c", "head -c 100000 /dev/zero >&2; exec sleep 1000"),
+		never); err == nil {
 		t.Error("it was taken for ready")
 	}
 	if err := e.release(ctx); err != nil {

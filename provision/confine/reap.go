@@ -33,7 +33,8 @@ const attempts = 4
 // it returns as found was found at first. teardown, where it is not nil, is a shorter
 // way to remove network and mounts, tried once: what it leaves, the programs of
 // the host take.
-func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool, teardown func(context.Context)) ([]string, error) {
+func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool,
+	teardown func(context.Context)) ([]string, error) {
 	found, err := reapOnce(ctx, host, layout, left, dryRun, teardown)
 	for i := 1; i < attempts && err != nil && !dryRun && ctx.Err() == nil; i++ {
 		time.Sleep(50 * time.Millisecond)
@@ -47,7 +48,8 @@ func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver
 
 // reapOnce goes from what runs to what it stands on. A step that fails does
 // not keep the others from being done.
-func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool, teardown func(context.Context)) (found []string, err error) {
+func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool,
+	teardown func(context.Context)) (found []string, err error) {
 	group, gerr := layout.Adopt(ctx, host, left.Label, cgroup.Limits{})
 	if fault.Is(gerr, fault.NotFound) {
 		gerr = nil

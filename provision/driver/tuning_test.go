@@ -17,10 +17,12 @@ func TestTuning(t *testing.T) {
 		{shared, "net.core.somaxconn", ""},
 		{shared, "kernel.domainname", ""},
 		{shared, "kernel.domainname2", "tuning kernel.domainname2: the kernel is shared; use net.*, kernel.domainname"},
-		{shared, "net.ipv4/../../kernel/core_pattern", "tuning net.ipv4/../../kernel/core_pattern: the kernel is shared; use net.*, kernel.domainname"},
+		{shared, "net.ipv4/../../kernel/core_pattern",
+			"tuning net.ipv4/../../kernel/core_pattern: the kernel is shared; use net.*, kernel.domainname"},
 		{shared, "network", "tuning network: the kernel is shared; use net.*, kernel.domainname"},
 		{driver.Tuning{Names: []string{"*"}}, "vm.swappiness", ""},
-		{driver.Tuning{Why: "it is the image's"}, "net.core.somaxconn", "tuning net.core.somaxconn: it is the image's; remove tuning"},
+		{driver.Tuning{Why: "it is the image's"}, "net.core.somaxconn",
+			"tuning net.core.somaxconn: it is the image's; remove tuning"},
 	} {
 		err := tt.takes.Check(map[string]string{tt.name: "1"})
 		if got := errText(err); got != tt.want {

@@ -195,8 +195,10 @@ func parseFound(out string) (id string, pid int, err error) {
 // Specs describe the options that all engines have.
 func Specs() []param.Spec {
 	return []param.Spec{
-		{Name: "exec", Kind: param.Text, Default: byInit, Enum: []string{byEngine, byInit}, Former: map[string]string{"porter": byInit},
-			Doc: "What starts programs in the container: its init process, or the engine's own exec, which takes 100 ms or more."},
+		{Name: "exec", Kind: param.Text, Default: byInit, Enum: []string{byEngine, byInit},
+			Former: map[string]string{"porter": byInit},
+			Doc: "What starts programs in the container: its init process, or the engine's own exec, which takes 100 ms or " +
+				"more."},
 		{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", unconfined},
 			Doc: "The system call filter: the engine's default, or none."},
 	}
@@ -273,7 +275,8 @@ func (c *Container) settled(ctx context.Context) error {
 // logs is the end of what the first process said.
 func (c *Container) logs(ctx context.Context) string {
 	said := conn.Tail{Limit: 2048}
-	if _, err := c.Host.Exec(ctx, conn.Cmd{Argv: c.command([]string{"logs", "--tail", "20", c.Env.Spec.Label}), Stdout: &said, Stderr: nil}); err != nil {
+	if _, err := c.Host.Exec(ctx, conn.Cmd{Argv: c.command([]string{"logs", "--tail", "20", c.Env.Spec.Label}),
+		Stdout: &said, Stderr: nil}); err != nil {
 		return err.Error()
 	}
 	return strings.TrimSpace(string(said.Bytes()))

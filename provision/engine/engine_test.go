@@ -57,7 +57,8 @@ func FuzzSessionOf(f *testing.F) {
 }
 
 func TestSessionOf(t *testing.T) {
-	for stat, want := range map[string]int{"12 (a b) S 1 12 34 0 -1": 34, "12 (a) S 1 2 3 4) R 5 6 78 9": 78, "": 0, "1 (a) S": 0} {
+	for stat, want := range map[string]int{"12 (a b) S 1 12 34 0 -1": 34, "12 (a) S 1 2 3 4) R 5 6 78 9": 78, "": 0,
+		"1 (a) S": 0} {
 		if got := sessionOf(stat); got != want {
 			t.Errorf("%q: %d, want %d", stat, got, want)
 		}

@@ -82,7 +82,8 @@ func (c *Container) kill(ctx context.Context, mark string) {
 			continue
 		}
 		session[pid] = sessionOf(string(stat))
-		if line, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && slices.Contains(strings.Split(string(line), "\x00"), mark) {
+		if line, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil &&
+			slices.Contains(strings.Split(string(line), "\x00"), mark) {
 			found = session[pid]
 		}
 	}

@@ -68,7 +68,8 @@ func Inside(ctx context.Context, host conn.Conn, root, name string) (string, err
 		if _, link, err := Ask(ctx, host, "test", "-h", at); err != nil {
 			return "", err
 		} else if link {
-			return "", fault.New(fault.Invalid, "%s is a symbolic link in the image; it must be a directory", strings.TrimPrefix(at, root))
+			return "", fault.New(fault.Invalid, "%s is a symbolic link in the image; it must be a directory",
+				strings.TrimPrefix(at, root))
 		}
 	}
 	return at, Run(ctx, host, "mkdir", "-p", at)
@@ -95,7 +96,10 @@ func Taken(what string) error {
 	return fault.WithFix(fault.New(fault.Lab, "%s runs already", what), "run `bakeoff clean`")
 }
 
-var snapshotForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)+@[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
+// part is one part of the name of a snapshot: pool, dataset or snapshot.
+const part = `[A-Za-z0-9][A-Za-z0-9_.:-]*`
+
+var snapshotForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/` + part + `)+@` + part + `$`)
 
 // CheckSnapshot refuses what is not the name of a ZFS snapshot below a pool, and
 // whatever zfs(8) would read as a flag. example is one that would be right.

@@ -86,7 +86,8 @@ func Check(spec driver.Spec) error {
 	case !name.ValidLabel(spec.Label):
 		return fault.New(fault.Invalid, "label must be 1 to 40 of a-z, 0-9 and - (got %q)", spec.Label)
 	}
-	if n := spec.Network; n != nil && (!validMAC.MatchString(n.MAC) || n.Bridge != "" && !validLink.MatchString(n.Bridge)) {
+	if n := spec.Network; n != nil && (!validMAC.MatchString(n.MAC) || n.Bridge != "" &&
+		!validLink.MatchString(n.Bridge)) {
 		return fault.New(fault.Invalid, "network: invalid bridge %q or MAC address %q", n.Bridge, n.MAC)
 	}
 	return nil

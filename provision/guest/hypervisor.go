@@ -62,7 +62,8 @@ func (h Hypervisor) Reap(ctx context.Context, host conn.Conn, left driver.Leftov
 	return append(group, tap...), errors.Join(gerr, terr)
 }
 
-func (h Hypervisor) reapGroup(ctx context.Context, host conn.Conn, layout cgroup.Layout, label string, dryRun bool) (found []string, err error) {
+func (h Hypervisor) reapGroup(ctx context.Context, host conn.Conn, layout cgroup.Layout, label string,
+	dryRun bool) (found []string, err error) {
 	dirs, err := layout.Find(ctx, host, label)
 	if err != nil || len(dirs) == 0 {
 		return nil, err

@@ -387,7 +387,8 @@ func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []strin
 	var log bytes.Buffer
 	exit, err := s.Host.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &log, Stderr: &log})
 	if fault.Is(err, fault.NotFound) || err == nil && exit.Code == 127 { // what unshare says of a missing program
-		return &fault.Error{Kind: fault.Unsupported, Err: errors.New("mmdebstrap is not installed"), Fix: "apt-get install mmdebstrap"}
+		return &fault.Error{Kind: fault.Unsupported, Err: errors.New("mmdebstrap is not installed"),
+			Fix: "apt-get install mmdebstrap"}
 	}
 	if err != nil {
 		return err
@@ -406,7 +407,8 @@ func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []strin
 func (s *Store) packages(ctx context.Context, root string) (map[string]string, error) {
 	var out, errb bytes.Buffer
 	exit, err := s.Host.Exec(ctx, conn.Cmd{
-		Argv:   []string{"dpkg-query", "--admindir=" + filepath.Join(root, "var/lib/dpkg"), "-W", "-f=${Package} ${Version}\n"},
+		Argv: []string{"dpkg-query", "--admindir=" + filepath.Join(root, "var/lib/dpkg"), "-W",
+			"-f=${Package} ${Version}\n"},
 		Stdout: &out, Stderr: &errb,
 	})
 	if err != nil {
@@ -442,13 +444,15 @@ func (s *Store) disk(ctx context.Context, img Image, path string) error {
 	mib := size>>20*5/4 + 64
 	var log bytes.Buffer
 	exit, err := s.Host.Exec(ctx, conn.Cmd{
-		Argv: []string{"mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-U", uuid, "-E", "hash_seed=" + uuid + ",root_owner=0:0",
+		Argv: []string{"mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-U", uuid, "-E",
+			"hash_seed=" + uuid + ",root_owner=0:0",
 			"-d", img.Root, tmp, fmt.Sprintf("%dM", mib)},
 		Env:    []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"},
 		Stdout: &log, Stderr: &log,
 	})
 	if fault.Is(err, fault.NotFound) {
-		return &fault.Error{Kind: fault.Unsupported, Err: errors.New("mke2fs is not installed"), Fix: "apt-get install e2fsprogs"}
+		return &fault.Error{Kind: fault.Unsupported, Err: errors.New("mke2fs is not installed"),
+			Fix: "apt-get install e2fsprogs"}
 	}
 	if err == nil && !exit.OK() {
 		err = fault.New(fault.Lab, "mke2fs: %v: %s", exit, tail(log.Bytes(), 300))

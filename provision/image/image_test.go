@@ -14,11 +14,13 @@ import (
 
 func TestRequestsAreChecked(t *testing.T) {
 	for _, ref := range []string{"", "debian", "debian:", "plan9:4th", "debian:../../etc", "debian:a b", "debian:$(id)"} {
-		if err := (Request{Ref: ref}).Check(); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "debian:bookworm") {
+		if err := (Request{Ref: ref}).Check(); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), "debian:bookworm") {
 			t.Errorf("Ref %q: %v; want an Invalid error that shows what is right", ref, err)
 		}
 	}
-	if err := (Request{Ref: "debian:bookworm", Packages: []string{"nginx,--aptopt=x"}}).Check(); !fault.Is(err, fault.Invalid) {
+	req := Request{Ref: "debian:bookworm", Packages: []string{"nginx,--aptopt=x"}}
+	if err := req.Check(); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a package name that is an option was taken: %v", err)
 	}
 	if err := (Request{Ref: "ubuntu:noble", Packages: []string{"g++-12", "nginx"}}).Check(); err != nil {
@@ -121,7 +123,8 @@ func TestKilledBuildsAreSwept(t *testing.T) {
 	if err := s.sweep(); err != nil {
 		t.Fatal(err)
 	}
-	if exists(filepath.Join(s.Dir, "root-debian-x"+partial)) || !exists(filepath.Join(s.Dir, "root-debian-y", description)) {
+	if exists(filepath.Join(s.Dir, "root-debian-x"+partial)) ||
+		!exists(filepath.Join(s.Dir, "root-debian-y", description)) {
 		t.Error("sweep removed the wrong directory")
 	}
 }
@@ -145,7 +148,8 @@ E: apt-get update failed
 I: main() received signal PIPE: waiting for setup...
 E: mmdebstrap failed to run
 `
-	want := "E: The repository 'http://mirror.example/debian bookwrom Release' does not have a Release file. E: apt-get update failed"
+	want := "E: The repository 'http://mirror.example/debian bookwrom Release' does not have a Release file. E: apt-get " +
+		"update failed"
 	if got := complaint([]byte(log)); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -178,7 +182,8 @@ func TestAnImageThatCannotBeBuiltIsAskedForOnce(t *testing.T) {
 	if host.asked != 1 {
 		t.Errorf("built %d times", host.asked)
 	}
-	if _, err := s.Get(t.Context(), Request{Ref: "debian:bookwrom", Packages: []string{"fio"}}); err == nil || host.asked != 2 {
+	if _, err := s.Get(t.Context(), Request{Ref: "debian:bookwrom", Packages: []string{"fio"}}); err == nil ||
+		host.asked != 2 {
 		t.Errorf("another image was not tried: %d, %v", host.asked, err)
 	}
 }

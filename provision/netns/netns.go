@@ -86,7 +86,8 @@ func Lacks(ctx context.Context, host conn.Conn, names []string) (map[string]stri
 // Create makes the namespace name with the bridge, whose address is gateway.
 func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Prefix) error {
 	if !validName.MatchString(name) || !gateway.IsValid() || gateway.Addr() == gateway.Masked().Addr() {
-		return fault.New(fault.Invalid, "network %q: the address must be a host address with its prefix, such as 198.18.7.1/24 (got %v)", name, gateway)
+		return fault.New(fault.Invalid,
+			"network %q: the address must be a host address with its prefix, such as 198.18.7.1/24 (got %v)", name, gateway)
 	}
 	if err := run(ctx, host, "ip", "netns", "add", name); err != nil {
 		return privilege(err)
@@ -139,7 +140,8 @@ func Take(ctx context.Context, host conn.Conn, name, link string) error {
 	if _, err := ip(ctx, host, "", "link set "+link+" netns "+name); err != nil {
 		return privilege(err)
 	}
-	_, err := ip(ctx, host, name, "link set "+link+" addrgenmode none", "link set "+link+" master "+Bridge, "link set "+link+" up")
+	_, err := ip(ctx, host, name, "link set "+link+" addrgenmode none", "link set "+link+" master "+Bridge,
+		"link set "+link+" up")
 	return privilege(err)
 }
 
@@ -193,7 +195,8 @@ func Describe(n *driver.Network, label string, of int) (wire.Netns, error) {
 	}
 	out := wire.Netns{Name: Own(label), Of: of}
 	if n != nil {
-		out.Link = &wire.Link{Inside: Inside, MAC: n.MAC, Addr: n.Addr, Outer: Outer(label), Namespace: n.Namespace, Bridge: n.Bridge}
+		out.Link = &wire.Link{Inside: Inside, MAC: n.MAC, Addr: n.Addr, Outer: Outer(label), Namespace: n.Namespace,
+			Bridge: n.Bridge}
 	}
 	return out, nil
 }
@@ -277,7 +280,8 @@ func check(label string, n *driver.Network) error {
 	if !name.ValidLabel(label) {
 		return fault.New(fault.Invalid, "network: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
 	}
-	if n != nil && !(validName.MatchString(n.Namespace) && validName.MatchString(n.Bridge) && n.Addr.IsValid() && validMAC.MatchString(n.MAC)) {
+	if n != nil && !(validName.MatchString(n.Namespace) && validName.MatchString(n.Bridge) && n.Addr.IsValid() &&
+		validMAC.MatchString(n.MAC)) {
 		return fault.New(fault.Invalid, "network: invalid settings: %+v", *n)
 	}
 	return nil

@@ -61,8 +61,9 @@ func network(t *testing.T) (context.Context, string) {
 }
 
 func place(name string, last byte) *driver.Network {
-	return &driver.Network{Namespace: name, Bridge: Bridge, Addr: netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 77, last}), 24),
-		MAC: fmt.Sprintf("02:b0:00:00:00:%02x", last)}
+	return &driver.Network{Namespace: name, Bridge: Bridge,
+		Addr: netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 77, last}), 24),
+		MAC:  fmt.Sprintf("02:b0:00:00:00:%02x", last)}
 }
 
 // As the process that attach starts, this test binary is the agent and no test.
@@ -161,7 +162,8 @@ func TestReaches(t *testing.T) {
 		})
 		serve(t, Own(label+who), n.Addr.Addr().String()+":8080")
 	}
-	for from, addr := range map[string]string{name: "198.18.77.2:8080", Own(label + "-b"): "198.18.77.2:8080", Own(label + "-a"): "198.18.77.3:8080"} {
+	for from, addr := range map[string]string{name: "198.18.77.2:8080", Own(label + "-b"): "198.18.77.2:8080",
+		Own(label + "-a"): "198.18.77.3:8080"} {
 		if got := hello(ctx, from, addr); got != "hello" {
 			t.Errorf("from %s, %s says %q", from, addr, got)
 		}
@@ -232,11 +234,13 @@ func TestAlone(t *testing.T) {
 func TestTake(t *testing.T) {
 	ctx, name := network(t)
 	link, other := fmt.Sprintf("bou%d", os.Getpid()), fmt.Sprintf("bow%d", os.Getpid())
-	if _, err := ip(ctx, host, "", "link add "+link+" type veth peer name "+other, "addr add 203.0.113.9/24 dev "+link); err != nil {
+	if _, err := ip(ctx, host, "", "link add "+link+" type veth peer name "+other,
+		"addr add 203.0.113.9/24 dev "+link); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { run(context.Background(), host, "ip", "link", "delete", other) }()
-	if err := Take(ctx, host, name, link); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "203.0.113.9/24") {
+	if err := Take(ctx, host, name, link); !fault.Is(err, fault.Unsupported) ||
+		!strings.Contains(err.Error(), "203.0.113.9/24") {
 		t.Errorf("one with an address: %v", err)
 	}
 	if err := Take(ctx, host, name, "bo-none"); !fault.Is(err, fault.Unsupported) {
@@ -287,7 +291,8 @@ func TestLacks(t *testing.T) {
 	if testing.Short() || os.Getuid() != 0 {
 		t.Skip("needs root: makes network namespaces")
 	}
-	lacks, err := Lacks(t.Context(), local.Conn{}, []string{"net.core.somaxconn", "net.ipv4.ip_default_ttl", "net.core.nosuchthing", "net.ipv4.tcp_mem"})
+	lacks, err := Lacks(t.Context(), local.Conn{}, []string{"net.core.somaxconn", "net.ipv4.ip_default_ttl",
+		"net.core.nosuchthing", "net.ipv4.tcp_mem"})
 	if err != nil {
 		t.Fatal(err)
 	}

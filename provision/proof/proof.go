@@ -95,7 +95,8 @@ func Run(ctx context.Context, c Config) (Proof, error) {
 	p := Proof{Schema: Schema, Driver: name, Options: c.Options, Image: c.Image.Ref, At: c.Now().UTC(), Version: c.Version}
 	a := c.Driver.Check(ctx, c.Host, c.Options)
 	if !a.OK {
-		return p, fault.WithFix(fault.New(fault.Unsupported, "driver %s does not work on this machine, so it cannot be proven: %s", name, a.Reason), a.Fix)
+		return p, fault.WithFix(fault.New(fault.Unsupported,
+			"driver %s does not work on this machine, so it cannot be proven: %s", name, a.Reason), a.Fix)
 	}
 	p.Facts = a.Facts
 	var err error
@@ -221,7 +222,8 @@ func Parse(text []byte, name string) (Proof, error) {
 		return Proof{}, fault.New(fault.Invalid, "proof of %s: it is for %q with schema %q", name, p.Driver, p.Schema)
 	}
 	if ok, why := judge(name, p.Tests); ok != p.Passed {
-		return Proof{}, fault.New(fault.Invalid, "proof of %s: passed is %v, which its tests contradict (%s)", name, p.Passed, why)
+		return Proof{}, fault.New(fault.Invalid, "proof of %s: passed is %v, which its tests contradict (%s)", name,
+			p.Passed, why)
 	}
 	return p, nil
 }
@@ -233,7 +235,10 @@ func (p Proof) Holds(m Machine) bool { return p.Passed && p.Machine == m }
 func (p Proof) Counts() map[suite.Status]int {
 	n := map[suite.Status]int{}
 	for _, t := range p.Tests {
-		if t.Name != p.Driver && !slices.ContainsFunc(p.Tests, func(x suite.Outcome) bool { return strings.HasPrefix(x.Name, t.Name+"/") }) {
+		if t.Name != p.Driver && !slices.ContainsFunc(p.Tests, func(x suite.Outcome) bool {
+			return strings.HasPrefix(x.Name,
+				t.Name+"/")
+		}) {
 			n[t.Status]++
 		}
 	}

@@ -34,7 +34,8 @@ func TestTranscript(t *testing.T) {
 	var text bytes.Buffer
 	r := NewRecorder(local.Conn{}, &text, time.Now)
 	dir := t.TempDir()
-	r.Exec(t.Context(), conn.Cmd{Argv: []string{"sh", "-c", "cat; echo no >&2; exit 3"}, Env: []string{"TOKEN=secret"}, Stdin: strings.NewReader("give")})
+	r.Exec(t.Context(), conn.Cmd{Argv: []string{"sh", "-c", "cat; echo no >&2; exit 3"}, Env: []string{"TOKEN=secret"},
+		Stdin: strings.NewReader("give")})
 	r.Exec(t.Context(), conn.Command("head", "-c", "1000000", "/dev/zero"))
 	r.Exec(t.Context(), conn.Command("/no/such/program"))
 	r.Push(t.Context(), dir+"/f", 0o600, strings.NewReader("content"))
@@ -61,13 +62,15 @@ func TestTranscript(t *testing.T) {
 	if len(lines) != 8 || strings.Contains(text.String(), "secret") {
 		t.Fatalf("%d lines: %s", len(lines), text.String())
 	}
-	if l := lines[0]; l.Stdin != "give" || l.Stdout != "give" || l.Stderr != "no\n" || l.Exit.Code != 3 || l.Env[0] != "TOKEN" {
+	if l := lines[0]; l.Stdin != "give" || l.Stdout != "give" || l.Stderr != "no\n" || l.Exit.Code != 3 ||
+		l.Env[0] != "TOKEN" {
 		t.Errorf("%+v", l)
 	}
 	if l := lines[1]; l.Bytes[1] != 1000000 || len(l.Stdout) > maxKept {
 		t.Errorf("%d bytes, %d kept", l.Bytes[1], len(l.Stdout))
 	}
-	if lines[2].Err == "" || lines[3].Stdin != "content" || lines[5].Stdout != "content" || lines[6].Stdout != "f" || lines[7].Err == "" {
+	if lines[2].Err == "" || lines[3].Stdin != "content" || lines[5].Stdout != "content" || lines[6].Stdout != "f" ||
+		lines[7].Err == "" {
 		t.Errorf("%+v", lines[2:])
 	}
 }
@@ -76,8 +79,10 @@ func TestTranscript(t *testing.T) {
 type absent struct{}
 
 func (absent) Doc() driver.Doc {
-	return driver.Doc{Name: "absent", Summary: "nothing", Status: driver.Unproven, Hosts: []string{"moon"}, Backings: []string{"dir"},
-		Enforces: map[string]string{"cpus": "nothing"}, Source: []string{"none"}, Tuning: driver.Tuning{Why: "there is nothing to tune"}}
+	return driver.Doc{Name: "absent", Summary: "nothing", Status: driver.Unproven, Hosts: []string{"moon"},
+		Backings: []string{"dir"},
+		Enforces: map[string]string{"cpus": "nothing"}, Source: []string{"none"},
+		Tuning: driver.Tuning{Why: "there is nothing to tune"}}
 }
 
 func (absent) Check(context.Context, conn.Conn, param.Values) driver.Availability {
@@ -120,7 +125,8 @@ func TestBroken(t *testing.T) {
 	}
 	heard := 0
 	p, err := Run(t.Context(), Config{Driver: broken{}, Host: local.Conn{}, Agent: agent, StateDir: state, Now: time.Now,
-		Ended: func(suite.Outcome) { heard++ }, Suite: drivertest.Options{Without: map[string]string{"network": "needs root"}}})
+		Ended: func(suite.Outcome) { heard++ },
+		Suite: drivertest.Options{Without: map[string]string{"network": "needs root"}}})
 	if err != nil || p.Passed || !strings.Contains(p.Why, "failed: life, ") || heard != len(p.Tests) {
 		t.Fatalf("%+v, %v", p, err)
 	}

@@ -43,7 +43,8 @@ func TestProveOthersOnVersion2(t *testing.T) {
 	if os.Getenv("BAKEOFF_TEST_LONG") == "" {
 		t.Skip("takes many minutes under emulation: set BAKEOFF_TEST_LONG=1")
 	}
-	m, modules := version2(t, 2*unit.GiB, "bubblewrap", "busybox-static", "ca-certificates", "containerd", "docker.io", "iproute2", "iptables", "podman",
+	m, modules := version2(t, 2*unit.GiB, "bubblewrap", "busybox-static", "ca-certificates", "containerd", "docker.io",
+		"iproute2", "iptables", "podman",
 		"procps", "runc", "systemd-container", "tar", "util-linux")
 	load(t, m, modules, "drivers/block/loop")
 	for _, name := range []string{"host", "chroot", "bwrap", "nspawn", "podman"} {
@@ -76,7 +77,8 @@ func proven(t *testing.T, m driver.Instance, name string, flags ...string) {
 // nothing looks whether anything was left behind.
 func nothing(t *testing.T, m driver.Instance) {
 	t.Helper()
-	if out, code := ask(t, m, "bakeoff", "clean", "--dry-run"); code != 0 || !strings.Contains(out, "no leftovers found") {
+	if out, code := ask(t, m, "bakeoff", "clean", "--dry-run"); code != 0 ||
+		!strings.Contains(out, "no leftovers found") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 }
@@ -92,7 +94,8 @@ func version2(t *testing.T, memory unit.Bytes, packages ...string) (m driver.Ins
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "ip": "iproute2"} {
+	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap",
+		"mke2fs": "e2fsprogs", "ip": "iproute2"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
@@ -134,9 +137,11 @@ func debian(t *testing.T, memory unit.Bytes, agent string, packages ...string) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err = qemu.New().Create(ctx, local.Conn{}, driver.Spec{Label: fmt.Sprintf("prove-%d", os.Getpid()), Name: "machine", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0},
+	m, err = qemu.New().Create(ctx, local.Conn{}, driver.Spec{Label: fmt.Sprintf("prove-%d", os.Getpid()),
+		Name: "machine", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0},
 		Memory: memory, Agent: agent,
-		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel, Modules: img.Modules}})
+		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel,
+			Modules: img.Modules}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +191,8 @@ func ask(t *testing.T, m driver.Instance, argv ...string) (out string, code int)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	var text bytes.Buffer
-	exit, err := m.Exec(ctx, conn.Cmd{Argv: argv, Env: []string{"NO_COLOR=1", "BAKEOFF_STATE=/tmp/state"}, Stdout: &text, Stderr: &text})
+	exit, err := m.Exec(ctx, conn.Cmd{Argv: argv, Env: []string{"NO_COLOR=1", "BAKEOFF_STATE=/tmp/state"}, Stdout: &text,
+		Stderr: &text})
 	if err != nil {
 		t.Fatalf("%q: %v\n%s", argv, err, text.String())
 	}

@@ -39,7 +39,8 @@ func TestExecute(t *testing.T) {
 		if strings.Contains(line, "query-status") {
 			return fmt.Sprintf("{\"timestamp\":{\"seconds\":1},\"event\":\"RESUME\"}\r\n\r\n{\"return\":{\"status\":\"running\"},\"id\":%d}\r\n", id)
 		}
-		return fmt.Sprintf("{\"id\": %d, \"error\": {\"class\": \"CommandNotFound\", \"desc\": \"The command x has not been found\"}}\n", id)
+		return fmt.Sprintf("{\"id\": %d, \"error\": {\"class\": \"CommandNotFound\", \"desc\": \"The command x has not been "+
+			"found\"}}\n", id)
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +53,8 @@ func TestExecute(t *testing.T) {
 		t.Errorf("got %+v, %v", status, err)
 	}
 	var refused *Error
-	if err := c.Execute(t.Context(), "x", map[string]int{"a": 1}, nil); !errors.As(err, &refused) || refused.Class != "CommandNotFound" {
+	if err := c.Execute(t.Context(), "x", map[string]int{"a": 1}, nil); !errors.As(err, &refused) ||
+		refused.Class != "CommandNotFound" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -102,7 +104,8 @@ func TestRealMonitor(t *testing.T) {
 		t.Skip("needs qemu-system-x86_64: apt-get install qemu-system-x86")
 	}
 	path := filepath.Join(t.TempDir(), "q")
-	cmd := exec.Command(program, "-M", "none", "-nodefaults", "-display", "none", "-S", "-qmp", "unix:"+path+",server=on,wait=off")
+	cmd := exec.Command(program, "-M", "none", "-nodefaults", "-display", "none", "-S", "-qmp",
+		"unix:"+path+",server=on,wait=off")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

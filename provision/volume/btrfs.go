@@ -44,7 +44,8 @@ func mountBtrfs(ctx context.Context, host conn.Conn, dir, at string, v driver.Vo
 		return err
 	} else if err != nil {
 		return fault.WithFix(fault.Wrap(fault.Unsupported, "mount", err),
-			fmt.Sprintf("the kernel needs btrfs, and compression=%s must be one of its own: zlib:1…9, lzo, zstd:1…15", v.Properties["compression"]))
+			fmt.Sprintf("the kernel needs btrfs, and compression=%s must be one of its own: zlib:1…9, lzo, zstd:1…15",
+				v.Properties["compression"]))
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func Check(v driver.Volume) error {
 		case len(known) == 0:
 			return fault.New(fault.Invalid, "volume %s: the backing %s has no properties", v.Path, v.Backing)
 		case !slices.Contains(known, name):
-			return fault.New(fault.Invalid, "volume %s: %s has no property %q; there are %s", v.Path, v.Backing, name, strings.Join(known, ", "))
+			return fault.New(fault.Invalid, "volume %s: %s has no property %q; there are %s", v.Path, v.Backing, name,
+				strings.Join(known, ", "))
 		case !value.MatchString(text):
 			return fault.New(fault.Invalid, "volume %s: invalid value %q for %s", v.Path, text, name)
 		case name == "force" && text != "true" && text != "false":

@@ -58,7 +58,8 @@ func Mount(ctx context.Context, host, within conn.Conn, dir string, v driver.Vol
 	switch v.Backing {
 	case Dir:
 	case Tmpfs:
-		err = run(ctx, host, "mount", "-t", "tmpfs", "-o", "mode=0755,size="+strconv.FormatInt(int64(v.Size), 10), "bakeoff", at)
+		err = run(ctx, host, "mount", "-t", "tmpfs", "-o", "mode=0755,size="+strconv.FormatInt(int64(v.Size), 10), "bakeoff",
+			at)
 	case Ext4:
 		var image string
 		if image, err = File(ctx, host, dir, v); err == nil {
@@ -90,7 +91,8 @@ func File(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (str
 	if err := reserve(ctx, host, at, v, dir); err != nil {
 		return "", err
 	}
-	err := run(ctx, host, "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", at)
+	err := run(ctx, host, "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-E",
+		"lazy_itable_init=0,lazy_journal_init=0,nodiscard", at)
 	if fault.Is(err, fault.NotFound) {
 		return "", &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "apt-get install e2fsprogs"}
 	}
@@ -105,7 +107,8 @@ func mountFile(ctx context.Context, host conn.Conn, kind, options, image, at str
 	}
 	// What mount(8) says without loop devices is "operation not permitted".
 	if devices, derr := conn.FilesOf(host).ReadDir(ctx, "/dev"); derr == nil && !slices.Contains(devices, "loop-control") {
-		return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("the host has no loop devices (/dev/loop-control): %w", err),
+		return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("the host has no loop devices (/dev/loop-control): %w",
+			err),
 			Fix: "run modprobe loop, or use backing dir, disk or tmpfs"}
 	}
 	return err
@@ -266,5 +269,6 @@ func run(ctx context.Context, host conn.Conn, argv ...string) error {
 }
 
 func output(ctx context.Context, host conn.Conn, argv ...string) ([]byte, error) {
-	return conn.OutputOf(ctx, host, conn.Cmd{Argv: argv, Env: []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}})
+	return conn.OutputOf(ctx, host,
+		conn.Cmd{Argv: argv, Env: []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}})
 }

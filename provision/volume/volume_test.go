@@ -45,7 +45,8 @@ func FuzzBelow(f *testing.F) {
 }
 
 func TestADiskThatIsNotLabelledIsNotTouched(t *testing.T) {
-	if err := CheckDisk(t.Context(), local.Conn{}, filepath.Join(t.TempDir(), "none")); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "mkfs.ext4 -L bakeoff") {
+	err := CheckDisk(t.Context(), local.Conn{}, filepath.Join(t.TempDir(), "none"))
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "mkfs.ext4 -L bakeoff") {
 		t.Errorf("error %v; want Unsupported with what its owner can do", err)
 	}
 }
@@ -159,7 +160,8 @@ func TestPropertiesHoldAndWhatIsLeftIsFound(t *testing.T) {
 		t.Run(c.backing+" "+c.compression, func(t *testing.T) {
 			needs(t, c.backing)
 			dir := t.TempDir()
-			v := driver.Volume{Path: "/data", Backing: c.backing, Size: 160 * unit.MiB, Properties: map[string]string{"compression": c.compression}}
+			v := driver.Volume{Path: "/data", Backing: c.backing, Size: 160 * unit.MiB,
+				Properties: map[string]string{"compression": c.compression}}
 			at, err := Mount(ctx, host, host, dir, v)
 			defer Close(context.WithoutCancel(ctx), host, dir)
 			if err != nil {
@@ -208,7 +210,8 @@ func TestPropertiesAreChecked(t *testing.T) {
 			t.Errorf("%v: error is %v", c, err)
 		}
 	}
-	if err := Check(driver.Volume{Path: "/data", Backing: ZFS, Properties: map[string]string{"compression": "gzip-9", "recordsize": "128KiB"}}); err != nil {
+	if err := Check(driver.Volume{Path: "/data", Backing: ZFS,
+		Properties: map[string]string{"compression": "gzip-9", "recordsize": "128KiB"}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -228,7 +231,8 @@ func (bare) ReadDir(context.Context, string) ([]string, error) {
 
 func TestWithoutLoopDevices(t *testing.T) {
 	err := mountFile(t.Context(), bare{}, "ext4", "noatime", "/x.ext4", "/mnt")
-	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "modprobe loop") || !strings.Contains(err.Error(), "not permitted") {
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "modprobe loop") ||
+		!strings.Contains(err.Error(), "not permitted") {
 		t.Errorf("error %v; want Unsupported, with what would help", err)
 	}
 }
@@ -239,7 +243,9 @@ func TestAvailable(t *testing.T) {
 		df   string
 		want unit.Bytes // -1: an error
 	}{
-		{"Filesystem     1024-blocks     Used Available Capacity Mounted on\n/dev/vda1         61796348 28301448  33478516      46% /\n", 33478516 * unit.KiB},
+		{"Filesystem     1024-blocks     Used Available Capacity Mounted on\n/dev/vda1         61796348 28301448  33478516  " +
+			"  " +
+			"  46% /\n", 33478516 * unit.KiB},
 		{"Filesystem 1024-blocks Used Available Capacity Mounted on\ntmpfs 0 0 0 - /dev/with blank\n", 0},
 		{"", -1},
 		{"Filesystem 1024-blocks Used Available Capacity Mounted on\n", -1},

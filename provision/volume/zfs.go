@@ -34,8 +34,8 @@ for at in /run/zfs /run/lock/zfs; do
 	mount --make-private "$(findmnt -n -o TARGET -T "$at")"
 	mount -t tmpfs -o mode=0700 bakeoff "$at"
 done
-sh -c 'echo $$ >"$2"; exec zfs-fuse --no-daemon --pidfile "$2" --max-arc-size "$3" --no-kstat-mount' "$0" "$1" "$2" "$3" \
-	</dev/null >"$1/zfs-fuse.log" 2>&1 &`
+sh -c 'echo $$ >"$2"; exec zfs-fuse --no-daemon --pidfile "$2" --max-arc-size "$3" --no-kstat-mount' \
+	"$0" "$1" "$2" "$3" </dev/null >"$1/zfs-fuse.log" 2>&1 &`
 
 // arcMB bounds the cache of a daemon; the least that zfs-fuse takes is 16.
 const arcMB = "64"
@@ -112,9 +112,11 @@ func (p pool) start(ctx context.Context, host, within conn.Conn) error {
 			return err
 		}
 	}
-	err := run(ctx, within, "unshare", "--mount", "--propagation", "unchanged", "setsid", "sh", "-euc", daemonScript, "zfs-fuse", p.dir, p.pidfile, arcMB)
+	err := run(ctx, within, "unshare", "--mount", "--propagation", "unchanged", "setsid", "sh", "-euc", daemonScript,
+		"zfs-fuse", p.dir, p.pidfile, arcMB)
 	if err != nil {
-		return &fault.Error{Kind: fault.Unsupported, Op: "zfs-fuse", Err: err, Fix: "apt-get install zfs-fuse, or load the kernel's OpenZFS"}
+		return &fault.Error{Kind: fault.Unsupported, Op: "zfs-fuse", Err: err,
+			Fix: "apt-get install zfs-fuse, or load the kernel's OpenZFS"}
 	}
 	for {
 		if err = p.run(ctx, host, "zpool", "list"); err == nil {

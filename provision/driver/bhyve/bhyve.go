@@ -38,11 +38,18 @@ const (
 const maxPath = 103
 
 var specs = []param.Spec{
-	{Name: "disk", Kind: param.Text, Doc: "The guest's disk: a raw image, or with backing zvol a snapshot of a volume, such as zroot/vm/base@clean. The guest must run bakeoff-agent serve /dev/vtcon/bakeoff at boot."},
-	{Name: "backing", Kind: param.Text, Default: "file", Enum: []string{"file", backingZvol}, Doc: "Where the disk is stored: file copies it into the environment's directory, zvol clones it next to the snapshot."},
-	{Name: "loader", Kind: param.Text, Default: "bhyveload", Enum: []string{"bhyveload", loaderUEFI}, Doc: "What boots the guest: bhyveload boots FreeBSD, uefi whatever the firmware supports."},
-	{Name: "bootrom", Kind: param.Text, Default: "/usr/local/share/uefi-firmware/BHYVE_UEFI.fd", Doc: "The firmware for loader uefi, from the package edk2-bhyve."},
-	{Name: "controller", Kind: param.Text, Default: "virtio-blk", Enum: []string{"virtio-blk", "nvme", "ahci-hd"}, Doc: "The controller that the guest sees."},
+	{Name: "disk", Kind: param.Text,
+		Doc: "The guest's disk: a raw image, or with backing zvol a snapshot of a volume, such as zroot/vm/base@clean. The " +
+			"guest must run bakeoff-agent serve /dev/vtcon/bakeoff at boot."},
+	{Name: "backing", Kind: param.Text, Default: "file", Enum: []string{"file", backingZvol},
+		Doc: "Where the disk is stored: file copies it into the environment's directory, zvol clones it next to the " +
+			"snapshot."},
+	{Name: "loader", Kind: param.Text, Default: "bhyveload", Enum: []string{"bhyveload", loaderUEFI},
+		Doc: "What boots the guest: bhyveload boots FreeBSD, uefi whatever the firmware supports."},
+	{Name: "bootrom", Kind: param.Text, Default: "/usr/local/share/uefi-firmware/BHYVE_UEFI.fd",
+		Doc: "The firmware for loader uefi, from the package edk2-bhyve."},
+	{Name: "controller", Kind: param.Text, Default: "virtio-blk", Enum: []string{"virtio-blk", "nvme", "ahci-hd"},
+		Doc: "The controller that the guest sees."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the guest's agent answers."},
 }
 
@@ -59,7 +66,8 @@ func (Driver) Doc() driver.Doc {
 		},
 		OwnRoot: []string{"*"},
 		Tuning:  driver.Tuning{Why: "the settings of the guest come from its image"},
-		Source:  []string{"bhyve(8)", "bhyveload(8)", "bhyvectl(8)", "https://reviews.freebsd.org/rS305898", "tap(4)", "ifconfig(8)"},
+		Source: []string{"bhyve(8)", "bhyveload(8)", "bhyvectl(8)", "https://reviews.freebsd.org/rS305898", "tap(4)",
+			"ifconfig(8)"},
 	}
 }
 
@@ -154,7 +162,8 @@ func validate(spec driver.Spec, n names) (options, error) {
 	case o.loader == loaderUEFI && !plainPath(o.bootrom):
 		err = fault.New(fault.Invalid, "bootrom must be the absolute path of a firmware, without commas (got %q)", o.bootrom)
 	case len(n.socket) > maxPath || strings.ContainsAny(n.dir, ",="):
-		err = fault.WithFix(fault.New(fault.Lab, "the directory %s cannot hold a socket of bhyve", spec.Dir), "set BAKEOFF_STATE to a short and plain path")
+		err = fault.WithFix(fault.New(fault.Lab, "the directory %s cannot hold a socket of bhyve", spec.Dir),
+			"set BAKEOFF_STATE to a short and plain path")
 	case len(spec.CPUSet) < spec.CPUs:
 		err = fault.New(fault.Invalid, "the CPU set has %d CPUs for %d processors", len(spec.CPUSet), spec.CPUs)
 	case o.backing == backingZvol:
@@ -174,7 +183,8 @@ func plainPath(p string) bool { return path.IsAbs(p) && !strings.Contains(p, ","
 
 // arguments are bhyve's.
 func arguments(spec driver.Spec, o options, n names, disk string) []string {
-	argv := []string{"bhyve", "-H", "-A", "-P", "-c", strconv.Itoa(spec.CPUs), "-m", fmt.Sprintf("%dM", spec.Memory/unit.MiB)}
+	argv := []string{"bhyve", "-H", "-A", "-P", "-c", strconv.Itoa(spec.CPUs), "-m",
+		fmt.Sprintf("%dM", spec.Memory/unit.MiB)}
 	for i := range spec.CPUs {
 		argv = append(argv, "-p", fmt.Sprintf("%d:%d", i, spec.CPUSet[i]))
 	}
@@ -182,7 +192,8 @@ func arguments(spec driver.Spec, o options, n names, disk string) []string {
 	if spec.Network != nil {
 		argv = append(argv, "-s", "2:0,virtio-net,"+n.tap+",mac="+spec.Network.MAC)
 	}
-	argv = append(argv, "-s", "3:0,"+o.controller+","+disk, "-s", "4:0,virtio-console,bakeoff="+n.socket, "-l", "com1,stdio")
+	argv = append(argv, "-s", "3:0,"+o.controller+","+disk, "-s", "4:0,virtio-console,bakeoff="+n.socket, "-l",
+		"com1,stdio")
 	if o.loader == loaderUEFI {
 		argv = append(argv, "-l", "bootrom,"+o.bootrom)
 	}
@@ -213,7 +224,8 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 		}
 	}
 	if o.loader != loaderUEFI {
-		if err := run("bhyveload", "-c", "stdio", "-m", fmt.Sprintf("%dM", e.Spec.Memory/unit.MiB), "-d", disk, "-e", "autoboot_delay=0", n.vm); err != nil {
+		if err := run("bhyveload", "-c", "stdio", "-m", fmt.Sprintf("%dM", e.Spec.Memory/unit.MiB), "-d", disk, "-e",
+			"autoboot_delay=0", n.vm); err != nil {
 			return err
 		}
 	}
@@ -229,10 +241,12 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 }
 
 // ends are bhyve's exit codes.
-var ends = map[int]string{0: "the guest restarted", 1: "the guest powered itself off", 2: "the guest halted", 3: "the guest's processor gave up (triple fault)", 4: "bhyve failed"}
+var ends = map[int]string{0: "the guest restarted", 1: "the guest powered itself off", 2: "the guest halted",
+	3: "the guest's processor gave up (triple fault)", 4: "bhyve failed"}
 
 // dial waits for the socket, which bhyve makes when it starts.
-func dial(ctx context.Context, e *guest.Env, p *guest.Process, socket string, timeout time.Duration) (io.ReadWriteCloser, error) {
+func dial(ctx context.Context, e *guest.Env, p *guest.Process, socket string,
+	timeout time.Duration) (io.ReadWriteCloser, error) {
 	end := time.After(timeout)
 	for {
 		c, err := e.Host.Dial(ctx, "unix", socket)
@@ -260,7 +274,8 @@ func settle(ctx context.Context, e *guest.Env, o options) error {
 		steps = append(steps, []string{"ifconfig", "vtnet0", "inet", n.Addr.String(), "up"})
 	}
 	for _, v := range e.Spec.Volumes {
-		steps = append(steps, []string{"mkdir", "-p", v.Path}, []string{"mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d", int64(v.Size)), "tmpfs", v.Path})
+		steps = append(steps, []string{"mkdir", "-p", v.Path}, []string{"mount", "-t", "tmpfs", "-o",
+			fmt.Sprintf("size=%d", int64(v.Size)), "tmpfs", v.Path})
 		e.Properties.Volumes[v.Path] = v.Path
 	}
 	if err := e.Prepare(ctx, steps...); err != nil {

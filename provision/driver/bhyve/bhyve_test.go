@@ -50,11 +50,13 @@ func host(dir string) *fake.Host {
 			c.Printf("%s\n", map[string]string{"-s": "FreeBSD", "-r": "14.2-RELEASE"}[c.Argv[1]])
 			return 0
 		},
-		"id": fixed("0"), "sysctl": fixed("beavis"), "ifconfig": with(ifconfig), "bhyvectl": with(bhyvectl), "bhyveload": with(bhyveload),
-		"bhyve": run, "zfs": with(zfs),
+		"id": fixed("0"), "sysctl": fixed("beavis"), "ifconfig": with(ifconfig), "bhyvectl": with(bhyvectl),
+		"bhyveload": with(bhyveload),
+		"bhyve":     run, "zfs": with(zfs),
 		"pgrep": with(func(c *fake.Call, m *freebsd) int {
 			for name, v := range m.VMs {
-				if n, err := fake.Populated(c.Ctx, v.Label); err == nil && n > 0 && strings.HasPrefix(c.Argv[2], "bhyve: "+name+"(") {
+				if n, err := fake.Populated(c.Ctx, v.Label); err == nil && n > 0 &&
+					strings.HasPrefix(c.Argv[2], "bhyve: "+name+"(") {
 					c.Printf("77\n")
 					return 0
 				}
@@ -126,7 +128,8 @@ func zfs(c *fake.Call, m *freebsd) int {
 	switch {
 	case strings.Join(a, " ") == "list -H -t volume -o name":
 		c.Printf("tank/vm/base\n%s\n", strings.Join(m.Vols, "\n"))
-	case len(a) == 3 && a[0] == "clone" && a[1] == snapshot && !slices.Contains(m.Vols, a[2]) && strings.HasPrefix(a[2], "tank/vm/"):
+	case len(a) == 3 && a[0] == "clone" && a[1] == snapshot && !slices.Contains(m.Vols, a[2]) &&
+		strings.HasPrefix(a[2], "tank/vm/"):
 		m.Vols = append(m.Vols, a[2])
 	case len(a) == 2 && a[0] == "destroy" && slices.Contains(m.Vols, a[1]):
 		if v := m.VMs[filepath.Base(a[1])]; v != nil {
@@ -205,7 +208,8 @@ func run(c *fake.Call) int {
 		c.Failf("the machine %s cannot run: %v", name, err)
 		return 4
 	}
-	c.Serve(c.Ctx, socket, fake.Place{Label: strings.TrimPrefix(name, "bakeoff-"), Root: root, CPUSet: []int{0}, Memory: 128 * unit.MiB}, nil)
+	c.Serve(c.Ctx, socket, fake.Place{Label: strings.TrimPrefix(name, "bakeoff-"), Root: root, CPUSet: []int{0},
+		Memory: 128 * unit.MiB}, nil)
 	return 0
 }
 
@@ -242,15 +246,18 @@ func TestDriver(t *testing.T) {
 	}
 	disk, agent := fake.Root(t)
 	h := host(fakeDir(t))
-	drivertest.Run(t, bhyve.Driver{}, drivertest.Options{Host: h, Options: param.Values{"disk": disk}, Agent: agent, Left: left(h), Memory: 128 * unit.MiB,
-		NoVolume: true, Without: map[string]string{"network": "the fake carries no packets", "volumes": "the fake's guest mounts nothing"}})
+	drivertest.Run(t, bhyve.Driver{}, drivertest.Options{Host: h, Options: param.Values{"disk": disk}, Agent: agent,
+		Left: left(h), Memory: 128 * unit.MiB,
+		NoVolume: true, Without: map[string]string{"network": "the fake carries no packets",
+			"volumes": "the fake's guest mounts nothing"}})
 }
 
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	disk, agent := fake.Root(t)
 	h := host(t.TempDir())
-	fake.Break(t, bhyve.Driver{}, h, driver.Spec{Label: "bt", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Agent: agent,
+	fake.Break(t, bhyve.Driver{}, h, driver.Spec{Label: "bt", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB,
+		Agent:   agent,
 		Options: param.Values{"disk": disk, "loader": "uefi", "controller": "nvme"}}, left(h))
 }
 
@@ -259,9 +266,11 @@ func TestBroken(t *testing.T) {
 func TestTap(t *testing.T) {
 	disk, agent := fake.Root(t)
 	h := host(t.TempDir())
-	s := driver.Spec{Label: "bn", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Agent: agent, Options: param.Values{"disk": disk},
+	s := driver.Spec{Label: "bn", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Agent: agent,
+		Options: param.Values{"disk": disk},
 		Network: &driver.Network{Bridge: "bridge7", Addr: netip.MustParsePrefix("198.18.9.2/24"), MAC: "02:b0:00:00:09:02"}}
-	if in, err := (bhyve.Driver{}).Create(t.Context(), h, s); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "vtnet0") {
+	if in, err := (bhyve.Driver{}).Create(t.Context(), h, s); !fault.Is(err, fault.Subject) ||
+		!strings.Contains(err.Error(), "vtnet0") {
 		t.Fatalf("%v, %v", in, err)
 	}
 	m := freebsd{}
@@ -273,7 +282,8 @@ func TestTap(t *testing.T) {
 
 func TestFake(t *testing.T) {
 	h := host(t.TempDir())
-	for _, argv := range []string{"bhyvectl --vm=x --get-lowmem", "bhyvectl --destroy --vm=x", "bhyvectl --dance", "bhyveload -m 1M -d /no x", "bhyve x", "bhyve -s 3:0,floppy,x y", "ifconfig x up", "ifconfig bridge7 addm x"} {
+	for _, argv := range []string{"bhyvectl --vm=x --get-lowmem", "bhyvectl --destroy --vm=x", "bhyvectl --dance",
+		"bhyveload -m 1M -d /no x", "bhyve x", "bhyve -s 3:0,floppy,x y", "ifconfig x up", "ifconfig bridge7 addm x"} {
 		if exit, err := h.Exec(context.Background(), conn.Command(strings.Fields(argv)...)); err != nil || exit.OK() {
 			t.Errorf("%s: %v, %v", argv, exit, err)
 		}
@@ -284,15 +294,18 @@ func TestHangs(t *testing.T) {
 	t.Parallel() // it waits
 	disk, agent := fake.Root(t)
 	h := host(t.TempDir())
-	fake.Hang(t, bhyve.Driver{}, h, driver.Spec{Label: "bt", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Agent: agent,
+	fake.Hang(t, bhyve.Driver{}, h, driver.Spec{Label: "bt", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB,
+		Agent:   agent,
 		Options: param.Values{"disk": disk, "boot-timeout": "2s"}}, 2*time.Second, left(h))
 }
 
 // Nothing that a lab file says is read by a program as more than a name.
 func TestInjection(t *testing.T) {
-	for _, o := range []param.Values{{"disk": "/d"}, {"disk": "/d", "loader": "uefi"}, {"disk": "tank/vm/base@clean", "backing": "zvol"}} {
-		fake.Inject(t, bhyve.Driver{}, func() *fake.Host { return host(t.TempDir()) }, driver.Spec{Label: "bt", CPUs: 1, CPUSet: []int{0},
-			Memory: 128 * unit.MiB, Agent: "/agent", Options: o})
+	for _, o := range []param.Values{{"disk": "/d"}, {"disk": "/d", "loader": "uefi"},
+		{"disk": "tank/vm/base@clean", "backing": "zvol"}} {
+		fake.Inject(t, bhyve.Driver{}, func() *fake.Host { return host(t.TempDir()) },
+			driver.Spec{Label: "bt", CPUs: 1, CPUSet: []int{0},
+				Memory: 128 * unit.MiB, Agent: "/agent", Options: o})
 	}
 }
 
@@ -311,10 +324,12 @@ func TestClone(t *testing.T) {
 		t.Fatal(err)
 	}
 	clone := "tank/vm/bakeoff-bz"
-	if i := slices.IndexFunc(h.Calls(), func(a []string) bool { return a[0] == "bhyve" }); i < 0 || !slices.Contains(h.Calls()[i], "3:0,virtio-blk,/dev/zvol/"+clone) {
+	if i := slices.IndexFunc(h.Calls(), func(a []string) bool { return a[0] == "bhyve" }); i < 0 ||
+		!slices.Contains(h.Calls()[i], "3:0,virtio-blk,/dev/zvol/"+clone) {
 		t.Errorf("the clone is not the disk: %q", h.Calls())
 	}
-	for _, argv := range []string{"zfs destroy " + clone, "zfs clone " + snapshot + " " + clone, "zfs clone tank/vm/other@x tank/vm/y", "zfs promote " + clone} {
+	for _, argv := range []string{"zfs destroy " + clone, "zfs clone " + snapshot + " " + clone,
+		"zfs clone tank/vm/other@x tank/vm/y", "zfs promote " + clone} {
 		if exit, err := h.Exec(t.Context(), conn.Command(strings.Fields(argv)...)); err != nil || exit.OK() {
 			t.Errorf("%s: %v, %v", argv, exit, err)
 		}

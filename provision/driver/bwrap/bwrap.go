@@ -23,9 +23,10 @@ type Driver struct{}
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return confine.Doc(driver.Doc{
-		Name:     "bwrap",
-		Also:     map[string]string{"bubblewrap": "bwrap"},
-		Summary:  "a bubblewrap sandbox over the image: own mount, process, IPC, host name and control group namespaces, no new privileges, no seccomp filter",
+		Name: "bwrap",
+		Also: map[string]string{"bubblewrap": "bwrap"},
+		Summary: "a bubblewrap sandbox over the image: own mount, process, IPC, host name and control group namespaces, no " +
+			"new privileges, no seccomp filter",
 		Image:    true,
 		Packages: []string{"bubblewrap"},
 		Source:   []string{"bwrap(1)", "namespaces(7)", "setns(2)", "cgroups(7)"},
@@ -62,7 +63,8 @@ func build(ctx context.Context, e *confine.Env) error {
 	return nil
 }
 
-// argv is where and what is entered: the sandbox, with the init process. All capabilities are kept: servers start as root and change their
+// argv is where and what is entered: the sandbox, with the init process. All
+// capabilities are kept: servers start as root and change their
 // user themselves.
 func argv(e *confine.Env, binds []wire.Bind) []string {
 	out := append([]string{"--netns", e.Netns()}, e.Group.EnterArgs()...)

@@ -17,10 +17,12 @@ type Driver struct{}
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return confine.Doc(driver.Doc{
-		Name:    "chroot",
-		Summary: "a change of root on the host's kernel: an overlay over the image with /proc, /sys, a minimal /dev and the volumes",
-		Image:   true,
-		Source:  []string{"chroot(2)", "mount(8): overlay", "cgroups(7)", "Linux Documentation/filesystems/overlayfs.rst"},
+		Name: "chroot",
+		Summary: "a change of root on the host's kernel: an overlay over the image with /proc, /sys, a minimal /dev and " +
+			"the " +
+			"volumes",
+		Image:  true,
+		Source: []string{"chroot(2)", "mount(8): overlay", "cgroups(7)", "Linux Documentation/filesystems/overlayfs.rst"},
 	})
 }
 

@@ -39,8 +39,12 @@ func (Driver) Doc() driver.Doc {
 		Summary: "a Docker container: Docker's capabilities, seccomp filter and storage, on the experiment's network",
 		Options: []param.Spec{
 			{Name: "engine", Kind: param.Text, Default: "running", Enum: []string{"private", "running"},
-				Doc: "running uses the engine of the machine. private starts one for this run, with its own storage, and stops it at the end."},
-			{Name: "socket", Kind: param.Text, Default: "", Doc: "The socket of the running engine on the host, such as unix:///run/docker.sock. Empty is the default of the docker command."},
+				Doc: "running uses the engine of the machine. private starts one for this run, with its own storage, and stops " +
+					"it " +
+					"at the end."},
+			{Name: "socket", Kind: param.Text, Default: "",
+				Doc: "The socket of the running engine on the host, such as unix:///run/docker.sock. Empty is the default of the " +
+					"docker command."},
 		},
 		Packages: []string{"docker.io", "tar"},
 		Source:   []string{"docker-run(1)", "docker-import(1)", "dockerd(8)"},
@@ -110,7 +114,8 @@ func parseInfo(out string) (i info, err error) {
 		return i, fault.New(fault.Lab, "docker info: %.200q: %v", out, err)
 	}
 	if i.ServerVersion == "" || i.OSType != "linux" {
-		return i, fault.New(fault.Lab, "docker info: not an engine for Linux (version %q, system %q)", i.ServerVersion, i.OSType)
+		return i, fault.New(fault.Lab, "docker info: not an engine for Linux (version %q, system %q)", i.ServerVersion,
+			i.OSType)
 	}
 	return i, nil
 }
@@ -153,7 +158,8 @@ func commandOf(ctx context.Context, host conn.Conn, a driver.Availability) drive
 }
 
 func (i info) facts() map[string]string {
-	return map[string]string{"version": i.ServerVersion, "storage": i.Driver, "runtime": i.DefaultRuntime, "cgroup-driver": i.CgroupDriver}
+	return map[string]string{"version": i.ServerVersion, "storage": i.Driver, "runtime": i.DefaultRuntime,
+		"cgroup-driver": i.CgroupDriver}
 }
 
 // Create makes an environment.
@@ -237,7 +243,8 @@ func (c *container) build(ctx context.Context) error {
 // info is what the engine at a socket says of itself, asked once: its command
 // line takes as long for that as a container takes to be made.
 func (c *container) info(ctx context.Context) (info, error) {
-	return driver.Remember(c.Env.Spec.Memo, "docker info "+c.options.socket, func() (info, error) { return ask(ctx, c.CLI) })
+	return driver.Remember(c.Env.Spec.Memo, "docker info "+c.options.socket,
+		func() (info, error) { return ask(ctx, c.CLI) })
 }
 
 // cgroupfs tells whether the engine makes control groups where it is told to.
@@ -275,7 +282,8 @@ func (c *container) start(ctx context.Context, tag string, flags []string) (id s
 // load imports the root of the image.
 func (c *container) load(ctx context.Context, tag string) error {
 	image, file := c.Env.Spec.Image, c.Env.Dir("image.tar")
-	_, err := conn.Output(ctx, c.Host, "tar", "--create", "--file", file, "--numeric-owner", "--xattrs", "--xattrs-include=security.capability",
+	_, err := conn.Output(ctx, c.Host, "tar", "--create", "--file", file, "--numeric-owner", "--xattrs",
+		"--xattrs-include=security.capability",
 		"--directory", image.Root, ".")
 	if err == nil {
 		_, err = c.Do(ctx, "import", "--change", "LABEL bakeoff.ref="+image.Ref, file, tag)
@@ -292,7 +300,8 @@ func (c *container) load(ctx context.Context, tag string) error {
 // replace removes what an image of the same name was imported as before. The
 // engine refuses where a container still uses it, which is fine.
 func (c *container) replace(ctx context.Context, tag string) error {
-	out, err := c.Ask(ctx, "image", "ls", "--filter", "label=bakeoff.ref="+c.Env.Spec.Image.Ref, "--format", "{{.Repository}}:{{.Tag}}")
+	out, err := c.Ask(ctx, "image", "ls", "--filter", "label=bakeoff.ref="+c.Env.Spec.Image.Ref, "--format",
+		"{{.Repository}}:{{.Tag}}")
 	for _, other := range strings.Fields(out) {
 		if repository, _, _ := strings.Cut(tag, ":"); other != tag && strings.HasPrefix(other, repository+":") {
 			c.Do(ctx, "image", "rm", other)

@@ -21,9 +21,11 @@ import (
 // Where a path is too long for a socket nothing is started that would be waited
 // for in vain.
 func TestATooLongPathIsRefused(t *testing.T) {
-	spec := driver.Spec{Label: engineLabel(), Dir: "/" + strings.Repeat("x", maxSocketPath-len(longestSocket)-1), Options: param.Values{"engine": "private"}}
+	spec := driver.Spec{Label: engineLabel(), Dir: "/" + strings.Repeat("x", maxSocketPath-len(longestSocket)-1),
+		Options: param.Values{"engine": "private"}}
 	_, err := Driver{}.StartService(t.Context(), nil, spec) // a host that was used would panic
-	if err == nil || !strings.Contains(err.Error(), "is too long for the engine's sockets: the limit is 66 bytes; set BAKEOFF_STATE to a shorter path") {
+	if err == nil || !strings.Contains(err.Error(),
+		"is too long for the engine's sockets: the limit is 66 bytes; set BAKEOFF_STATE to a shorter path") {
 		t.Errorf("%v", err)
 	}
 }
@@ -87,7 +89,8 @@ func TestDriver(t *testing.T) {
 // The engine's own exec keeps the contract of a connection, too.
 func TestEngineExec(t *testing.T) {
 	not := map[string]string{}
-	for _, test := range []string{"life", "side by side", "limits", "volumes", "network", "rest", "cancelled", "crashed", "tuning"} {
+	for _, test := range []string{"life", "side by side", "limits", "volumes", "network", "rest", "cancelled", "crashed",
+		"tuning"} {
 		not[test] = "the same with either way in"
 	}
 	if testing.Short() {
@@ -156,8 +159,10 @@ func (b bare) Exec(_ context.Context, c conn.Cmd) (conn.Exit, error) {
 // Where the engine is installed without its command, what brings the engine
 // would bring nothing.
 func TestTheCommandHasItsPackage(t *testing.T) {
-	lacks := driver.Availability{Programs: []string{"docker", "tar"}, Packages: []string{"docker.io", "tar"}, Fix: "apt-get install docker.io tar"}
-	if a := commandOf(t.Context(), bare{programs: "dockerd"}, lacks); a.Fix != "apt-get install docker-cli tar" || a.Packages[0] != "docker-cli" {
+	lacks := driver.Availability{Programs: []string{"docker", "tar"}, Packages: []string{"docker.io", "tar"},
+		Fix: "apt-get install docker.io tar"}
+	if a := commandOf(t.Context(), bare{programs: "dockerd"}, lacks); a.Fix != "apt-get install docker-cli tar" ||
+		a.Packages[0] != "docker-cli" {
 		t.Errorf("with the engine: %+v", a)
 	}
 	if a := commandOf(t.Context(), bare{}, lacks); a.Fix != lacks.Fix || a.Packages[0] != "docker.io" {
@@ -188,7 +193,8 @@ func TestRecall(t *testing.T) {
 		t.Errorf("of nothing: %v, %v", have, err)
 	}
 	for text, want := range map[string]string{`{"socket":"unix:///run/x"}`: "unix:///run/x", `{"socket":""}`: "", `{"socket":"tcp://x:1"}`: "error", `{`: "error"} {
-		if err := (local.Conn{}).Push(context.Background(), filepath.Join(dir, socketFile), 0o644, strings.NewReader(text)); err != nil {
+		if err := (local.Conn{}).Push(context.Background(), filepath.Join(dir, socketFile), 0o644,
+			strings.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}
 		got, have, err := recall(t.Context(), local.Conn{}, dir)

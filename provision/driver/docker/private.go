@@ -38,7 +38,8 @@ func (Driver) StartService(ctx context.Context, host conn.Conn, spec driver.Spec
 		return nil, err
 	}
 	if most := maxSocketPath - len("/"+longestSocket); len(path.Clean(spec.Dir)) > most {
-		return nil, fault.WithFix(fault.New(fault.Lab, "the path %s is too long for the engine's sockets: the limit is %d bytes", spec.Dir, most),
+		return nil, fault.WithFix(fault.New(fault.Lab,
+			"the path %s is too long for the engine's sockets: the limit is %d bytes", spec.Dir, most),
 			"set BAKEOFF_STATE to a shorter path")
 	}
 	layout, err := cgroup.Detect(ctx, host)
@@ -104,8 +105,10 @@ func (d *daemon) start(ctx context.Context) error {
 		return err
 	}
 	argv := append(append([]string{d.spec.Agent, "enter"}, d.group.EnterArgs()...), "--", "dockerd",
-		"--config-file", d.dir("daemon.json"), "--data-root", d.dir("data"), "--exec-root", d.dir("exec"), "--pidfile", d.dir("pid"),
-		"--host", d.socket(), "--bridge", "none", "--iptables=false", "--ip6tables=false", "--exec-opt", "native.cgroupdriver=cgroupfs")
+		"--config-file", d.dir("daemon.json"), "--data-root", d.dir("data"), "--exec-root", d.dir("exec"), "--pidfile",
+		d.dir("pid"),
+		"--host", d.socket(), "--bridge", "none", "--iptables=false", "--ip6tables=false", "--exec-opt",
+		"native.cgroupdriver=cgroupfs")
 	var life context.Context
 	life, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {

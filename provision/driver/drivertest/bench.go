@@ -57,7 +57,8 @@ func Bench(b Benchmark, drv driver.Driver, o Options) {
 			b.Fatal(err)
 		}
 		start := time.Now()
-		in, err := drv.Create(b.Context(), s.host, driver.Spec{Label: s.label(fmt.Sprint(i)), Name: "bench", Dir: dir, CPUs: 1, CPUSet: []int{0},
+		in, err := drv.Create(b.Context(), s.host, driver.Spec{Label: s.label(fmt.Sprint(i)), Name: "bench", Dir: dir,
+			CPUs: 1, CPUSet: []int{0},
 			Memory: 256 * unit.MiB, Image: s.o.Image, Agent: s.agent, Options: o.Options})
 		if err != nil {
 			b.Fatal(err)

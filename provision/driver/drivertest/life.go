@@ -73,7 +73,8 @@ func (s *laboratory) sideBySide() {
 			s.Fatal(err)
 		}
 		program := in.Info().Agent
-		if exit, out := s.exec(in, "sh", "-c", `"$0" subject beat "$1" >/dev/null 2>&1 &`, program, in.Info().Scratch+"/beat"); !exit.OK() {
+		exit, out := s.exec(in, "sh", "-c", `"$0" subject beat "$1" >/dev/null 2>&1 &`, program, in.Info().Scratch+"/beat")
+		if !exit.OK() {
 			s.Fatalf("%v %s", exit, out)
 		}
 	}
@@ -147,7 +148,8 @@ func (s *laboratory) limits() {
 func (s *laboratory) endsOfMemory(in driver.Instance, program string) {
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
 	defer cancel()
-	for _, argv := range [][]string{{program, "subject", "hog", fmt.Sprint(4 * int64(s.o.Memory))}, {program, "subject", "cpus"}} {
+	for _, argv := range [][]string{{program, "subject", "hog", fmt.Sprint(4 * int64(s.o.Memory))},
+		{program, "subject", "cpus"}} {
 		exit, err := in.Exec(ctx, conn.Cmd{Argv: argv})
 		if !fault.Is(err, fault.Subject) {
 			s.Errorf("%q in an environment without memory: %v, %v", argv[2], exit, err)

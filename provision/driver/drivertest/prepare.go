@@ -73,7 +73,8 @@ func (s *laboratory) busybox() string {
 	if err != nil {
 		s.Skip("needs busybox for a root: apt-get install busybox-static")
 	}
-	if out, err := exec.Command("ldd", program).CombinedOutput(); err == nil && !bytes.Contains(out, []byte("not a dynamic")) {
+	if out, err := exec.Command("ldd", program).CombinedOutput(); err == nil &&
+		!bytes.Contains(out, []byte("not a dynamic")) {
 		s.Skip("needs a static busybox for a root: apt-get install busybox-static")
 	}
 	root := filepath.Join(s.dir, "image")
@@ -218,7 +219,8 @@ func Remains(spec driver.Spec) (left []string) {
 	if bytes.Contains(mounts, []byte(spec.Dir)) {
 		left = append(left, "mounts below "+spec.Dir)
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/*/*/" + spec.Label, "/sys/fs/cgroup/*/" + spec.Label, "/run/netns/*" + spec.Label} {
+	for _, pattern := range []string{"/sys/fs/cgroup/*/*/" + spec.Label, "/sys/fs/cgroup/*/" + spec.Label,
+		"/run/netns/*" + spec.Label} {
 		found, _ := filepath.Glob(pattern)
 		left = append(left, found...)
 	}

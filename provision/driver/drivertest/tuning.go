@@ -10,7 +10,8 @@ import (
 
 // tunables are settings of Linux that differ from what every kernel begins
 // with: of a network namespace, of a namespace of names, of the whole kernel.
-var tunables = map[string]string{"net.ipv4.ip_default_ttl": "77", "kernel.domainname": "tuned.example", "vm.swappiness": "1"}
+var tunables = map[string]string{"net.ipv4.ip_default_ttl": "77", "kernel.domainname": "tuned.example",
+	"vm.swappiness": "1"}
 
 // tuning: what the Doc does not take is refused by Create, and leaves nothing;
 // what it takes is in force inside, and nowhere else.

@@ -86,7 +86,8 @@ func Break(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, left func
 			t.Fatalf("broken at command %d, %q (after it: %v)", i, hit, after)
 		}
 	}
-	t.Logf("broken at every %d. of %d commands: %d of %d creations failed, nothing was left", step, calls, failures, broken)
+	t.Logf("broken at every %d. of %d commands: %d of %d creations failed, nothing was left", step, calls, failures,
+		broken)
 	if 2*failures < broken {
 		t.Errorf("only %d of %d creations failed: somebody swallows errors", failures, broken)
 	}

@@ -25,7 +25,8 @@ import (
 // where spec.Options have none; and one that stops in the middle of its life,
 // where a command comes back at its deadline, and Close removes it all the
 // same. patience is spec's boot timeout, 0 where the driver has none.
-func Hang(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, patience time.Duration, left func(driver.Spec) []string) {
+func Hang(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, patience time.Duration,
+	left func(driver.Spec) []string) {
 	t.Helper()
 	spec.Label = labelled(spec.Label, "hang")
 	gone := func(what string) {

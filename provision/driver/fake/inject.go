@@ -19,8 +19,10 @@ const mark = "inJect"
 
 // evil are values that some program would read as more than a name.
 func evil() []string {
-	return []string{"-" + mark, "--" + mark + "=x", "-o/" + mark + "@y", "/a b" + mark, "/'" + mark + `"`, "/$(touch " + mark + ")", "/`" + mark + "`",
-		"/a;" + mark, "/a\n" + mark, "/a," + mark + "=1", "/../" + mark, "tank/a b;" + mark + "@c", "tank/-R@-" + mark, "a/b@c@" + mark, mark + "\x00"}
+	return []string{"-" + mark, "--" + mark + "=x", "-o/" + mark + "@y", "/a b" + mark, "/'" + mark + `"`,
+		"/$(touch " + mark + ")", "/`" + mark + "`",
+		"/a;" + mark, "/a\n" + mark, "/a," + mark + "=1", "/../" + mark, "tank/a b;" + mark + "@c", "tank/-R@-" + mark,
+		"a/b@c@" + mark, mark + "\x00"}
 }
 
 // Inject creates environments of drv on hosts that host makes, with evil

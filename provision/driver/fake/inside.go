@@ -37,7 +37,8 @@ func (c *Call) Inside(p Place, argv ...string) int {
 	if c.Host.mute.Load() {
 		argv = []string{"/bin/busybox", "sleep", "100"}
 	}
-	enter := append([]string{filepath.Join(p.Root, ".bakeoff/agent"), "enter", "--chroot", p.Root, "--dir", "/"}, group.EnterArgs()...)
+	enter := append([]string{filepath.Join(p.Root, ".bakeoff/agent"), "enter", "--chroot", p.Root, "--dir", "/"},
+		group.EnterArgs()...)
 	return c.Real(append(append(enter, "--"), argv...)...)
 }
 

@@ -30,7 +30,8 @@ func Root(t *testing.T) (disk, agent string) {
 	dir := t.TempDir()
 	root := filepath.Join(dir, "root")
 	script := `mkdir -p "$1/bin" "$1/dev" "$1/etc" "$1/tmp" "$1/root" "$1/.bakeoff/scratch" && cp "$0" "$1/bin/busybox" &&
-		for n in $("$0" --list); do [ $n = busybox ] || echo $n; done && cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom "$1/dev"`
+		for n in $("$0" --list); do [ $n = busybox ] || echo $n; done &&
+		cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom "$1/dev"`
 	out, err := exec.Command("sh", "-c", script, box, root).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

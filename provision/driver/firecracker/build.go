@@ -51,9 +51,10 @@ func (a api) call(ctx context.Context, method, at string, body, value any) error
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return a.host.Dial(ctx, "unix", a.socket)
-	}}}
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return a.host.Dial(ctx, "unix", a.socket)
+		}}}
 	op := "firecracker: " + method + " " + at
 	res, err := c.Do(req)
 	if err != nil {
@@ -105,7 +106,8 @@ func (in *Instance) build(ctx context.Context, o options) error {
 		}
 		enter = append(enter, "--netns", n.Namespace)
 	}
-	p := in.Start(ctx, append(enter, "--dir", in.Spec.Dir, "--", o.program, "--api-sock", in.api.socket, "--id", in.Spec.Label)...)
+	p := in.Start(ctx, append(enter, "--dir", in.Spec.Dir, "--", o.program, "--api-sock", in.api.socket, "--id",
+		in.Spec.Label)...)
 	var info struct {
 		Version string `json:"vmm_version"`
 		State   string `json:"state"`
@@ -233,7 +235,8 @@ func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error
 			serials[i] = drives[d].serial
 		}
 	}
-	return guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: kernel, Modules: modules, Wanted: wanted, Agent: in.Spec.Agent,
+	return guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: kernel, Modules: modules, Wanted: wanted,
+		Agent:  in.Spec.Agent,
 		Config: guest.InitConfig(in.Spec, fmt.Sprintf("vsock:%d", agentPort), drives[0].serial, serials),
 		Out:    path.Join(in.Spec.Dir, fileInitrd)})
 }
@@ -261,15 +264,19 @@ func (in *Instance) configure(ctx context.Context, o options, drives []drive) er
 	}
 	args := strings.TrimSpace("console=ttyS0 reboot=k panic=-1 quiet loglevel=4 cryptomgr.notests " + o.append)
 	steps := []step{
-		{"/machine-config", map[string]any{"vcpu_count": in.Spec.CPUs, "mem_size_mib": int64(in.Spec.Memory / unit.MiB), "smt": false}},
-		{"/boot-source", map[string]any{"kernel_image_path": path.Join(in.Spec.Dir, fileKernel), "initrd_path": path.Join(in.Spec.Dir, fileInitrd), "boot_args": args}},
+		{"/machine-config", map[string]any{"vcpu_count": in.Spec.CPUs, "mem_size_mib": int64(in.Spec.Memory / unit.MiB),
+			"smt": false}},
+		{"/boot-source", map[string]any{"kernel_image_path": path.Join(in.Spec.Dir, fileKernel),
+			"initrd_path": path.Join(in.Spec.Dir, fileInitrd), "boot_args": args}},
 	}
 	for _, d := range drives {
-		steps = append(steps, step{"/drives/" + d.id, map[string]any{"drive_id": d.id, "path_on_host": d.path, "is_root_device": false,
-			"is_read_only": false, "cache_type": o.cache, "io_engine": o.engine}})
+		steps = append(steps, step{"/drives/" + d.id, map[string]any{"drive_id": d.id, "path_on_host": d.path,
+			"is_root_device": false,
+			"is_read_only":   false, "cache_type": o.cache, "io_engine": o.engine}})
 	}
 	if n := in.Spec.Network; n != nil {
-		steps = append(steps, step{"/network-interfaces/eth0", map[string]any{"iface_id": "eth0", "guest_mac": n.MAC, "host_dev_name": netns.Tap(in.Spec.Label)}})
+		steps = append(steps, step{"/network-interfaces/eth0", map[string]any{"iface_id": "eth0", "guest_mac": n.MAC,
+			"host_dev_name": netns.Tap(in.Spec.Label)}})
 	}
 	steps = append(steps,
 		step{"/vsock", map[string]any{"guest_cid": 3, "uds_path": path.Join(in.Spec.Dir, socketVsock)}},

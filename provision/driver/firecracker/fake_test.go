@@ -53,9 +53,11 @@ type vmm struct {
 // machine's: the driver uses control groups like its siblings.
 func host(dir string) *fake.Host {
 	return &fake.Host{Dir: dir,
-		Passed: []string{"uname", "id", "cat", "dd", "mkdir", "rmdir", "ls", "test", "cp", "stat", "sh", "kill", "ip", "fallocate", "mke2fs"},
-		Programs: map[string]fake.Program{"bakeoff-agent": agentProgram, "firecracker": func(c *fake.Call) int { return run(c, "") },
-			"blkid": func(c *fake.Call) int { c.Printf("bakeoff\n"); return 0 }}}
+		Passed: []string{"uname", "id", "cat", "dd", "mkdir", "rmdir", "ls", "test", "cp", "stat", "sh", "kill", "ip",
+			"fallocate", "mke2fs"},
+		Programs: map[string]fake.Program{"bakeoff-agent": agentProgram,
+			"firecracker": func(c *fake.Call) int { return run(c, "") },
+			"blkid":       func(c *fake.Call) int { c.Printf("bakeoff\n"); return 0 }}}
 }
 
 // agentProgram is the agent on the host: what it does there is real, but for
@@ -70,7 +72,8 @@ func agentProgram(c *fake.Call) int {
 			Kernel, Out string
 			Config      wire.InitConfig
 		}
-		if err := json.NewDecoder(c.Stdin).Decode(&q); err != nil || q.Config.Root == "" || !strings.HasPrefix(q.Config.Port, "vsock:") {
+		if err := json.NewDecoder(c.Stdin).Decode(&q); err != nil || q.Config.Root == "" ||
+			!strings.HasPrefix(q.Config.Port, "vsock:") {
 			return c.Failf("%v: %+v", err, q)
 		}
 		if err := os.WriteFile(q.Out, fmt.Appendf(nil, "%v", q.Config.Volumes), 0o644); err != nil {
@@ -144,7 +147,8 @@ func (v *vmm) do(method, at string, body []byte, w http.ResponseWriter) error {
 	kind, name, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
 	switch {
 	case method == "GET" && at == "/":
-		return json.NewEncoder(w).Encode(map[string]string{"id": v.id, "state": v.state, "vmm_version": "1.10.1", "app_name": "Firecracker"})
+		return json.NewEncoder(w).Encode(map[string]string{"id": v.id, "state": v.state, "vmm_version": "1.10.1",
+			"app_name": "Firecracker"})
 	case method == "PATCH" && at == "/vm":
 		return v.patch(body, w)
 	case method != "PUT":
@@ -242,7 +246,8 @@ func (v *vmm) drive(name string, body []byte) error {
 	if err := strict(body, &q); err != nil {
 		return err
 	}
-	if _, err := os.Stat(q.Path); err != nil || q.ID != name || !slices.Contains([]string{"Unsafe", "Writeback"}, q.Cache) || !slices.Contains([]string{"Sync", "Async"}, q.Engine) {
+	if _, err := os.Stat(q.Path); err != nil || q.ID != name ||
+		!slices.Contains([]string{"Unsafe", "Writeback"}, q.Cache) || !slices.Contains([]string{"Sync", "Async"}, q.Engine) {
 		return fmt.Errorf("unable to create the block device %q: %v", q.ID, err)
 	}
 	v.disks, v.drives = append(v.disks, q.Path), append(v.drives, q.ID)
@@ -258,14 +263,15 @@ func (v *vmm) start(action string) error {
 		return err
 	}
 	v.root, v.state = root, "Running"
-	go v.call.Serve(v.call.Ctx, v.vsock, fake.Place{Label: v.id, Root: root, CPUSet: []int{0}}, func(c net.Conn, r *bufio.Reader) error {
-		var port int
-		if _, err := fmt.Fscanf(r, "CONNECT %d\n", &port); err != nil || port != 1024 {
-			return fmt.Errorf("port %d: %v", port, err)
-		}
-		_, err := fmt.Fprintf(c, "OK 1073741824\n")
-		return err
-	})
+	go v.call.Serve(v.call.Ctx, v.vsock, fake.Place{Label: v.id, Root: root, CPUSet: []int{0}},
+		func(c net.Conn, r *bufio.Reader) error {
+			var port int
+			if _, err := fmt.Fscanf(r, "CONNECT %d\n", &port); err != nil || port != 1024 {
+				return fmt.Errorf("port %d: %v", port, err)
+			}
+			_, err := fmt.Fprintf(c, "OK 1073741824\n")
+			return err
+		})
 	return nil
 }
 
@@ -298,17 +304,19 @@ func TestDriver(t *testing.T) {
 	}
 	h, image, agent := fixture(t)
 	t.Setenv("FIRECRACKER_TEST_FAKE", h.Dir) // what a killed controller leaves goes with the test
-	drivertest.Run(t, firecracker.Driver{}, drivertest.Options{Host: h, Image: image, Agent: agent, Without: map[string]string{
-		"tuning":  "the fake's guest has no kernel of its own to set anything in",
-		"network": "the fake carries no packets",
-		"volumes": "the fake's guest mounts nothing; TestRefused and the fake hold the drives",
-		"limits":  "the fake's guest has no memory of its own",
-		"rest":    "the fake's guest goes on when it is paused; TestPause holds the calls",
-	}})
+	drivertest.Run(t, firecracker.Driver{}, drivertest.Options{Host: h, Image: image, Agent: agent,
+		Without: map[string]string{
+			"tuning":  "the fake's guest has no kernel of its own to set anything in",
+			"network": "the fake carries no packets",
+			"volumes": "the fake's guest mounts nothing; TestRefused and the fake hold the drives",
+			"limits":  "the fake's guest has no memory of its own",
+			"rest":    "the fake's guest goes on when it is paused; TestPause holds the calls",
+		}})
 }
 
 func spec(image driver.Image, agent string) driver.Spec {
-	return driver.Spec{Label: "ft", Name: "fc", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Image: image, Agent: agent}
+	return driver.Spec{Label: "ft", Name: "fc", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Image: image,
+		Agent: agent}
 }
 
 func TestBroken(t *testing.T) {
@@ -341,7 +349,8 @@ func TestPause(t *testing.T) {
 	if _, err := conn.Output(t.Context(), in, "true"); err != nil {
 		t.Error(err)
 	}
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _,
+		_ string) (net.Conn, error) {
 		return h.Dial(ctx, "unix", filepath.Join(s.Dir, "a"))
 	}}}
 	req, _ := http.NewRequest("PUT", "http://localhost/machine-config", strings.NewReader(`{"vcpu_count":1,"mem_size_mib":1}`))
@@ -353,7 +362,8 @@ func TestPause(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	good := driver.Spec{Label: "x", Dir: "/nowhere/x", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Image: driver.Image{Disk: "/d", Kernel: "/k"}}
+	good := driver.Spec{Label: "x", Dir: "/nowhere/x", CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB,
+		Image: driver.Image{Disk: "/d", Kernel: "/k"}}
 	for what, change := range map[string]func(*driver.Spec){
 		"no disk":   func(s *driver.Spec) { s.Image.Disk = "" },
 		"no kernel": func(s *driver.Spec) { s.Image.Kernel = "" },
@@ -421,7 +431,8 @@ func replayed(c *fake.Call) int {
 // put tells the Firecracker of an environment something more.
 func put(t *testing.T, h *fake.Host, dir, at, body string) (status int, said string) {
 	t.Helper()
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _,
+		_ string) (net.Conn, error) {
 		return h.Dial(ctx, "unix", filepath.Join(dir, "a"))
 	}}}
 	defer client.CloseIdleConnections()
@@ -441,7 +452,8 @@ func TestDrives(t *testing.T) {
 	h, image, agent := fixture(t)
 	s := spec(image, agent)
 	s.Label, s.Dir = "fv", t.TempDir()
-	s.Volumes = []driver.Volume{{Path: "/a", Backing: "file:ext4", Size: 4 * unit.MiB}, {Path: "/b", Backing: "tmpfs", Size: unit.MiB}, {Path: "/c", Backing: "disk", Device: "/dev/null"}}
+	s.Volumes = []driver.Volume{{Path: "/a", Backing: "file:ext4", Size: 4 * unit.MiB},
+		{Path: "/b", Backing: "tmpfs", Size: unit.MiB}, {Path: "/c", Backing: "disk", Device: "/dev/null"}}
 	in, err := firecracker.Driver{}.Create(t.Context(), h, s)
 	if err != nil {
 		t.Fatal(err)
@@ -491,7 +503,8 @@ func TestTap(t *testing.T) {
 	defer netns.Remove(context.Background(), here, name)
 	s := spec(image, agent)
 	s.Label, s.Dir = "fn", t.TempDir()
-	s.Network = &driver.Network{Namespace: name, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.252.2/24"), Gateway: gateway.Addr(), MAC: "02:b0:00:00:fc:02"}
+	s.Network = &driver.Network{Namespace: name, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.252.2/24"),
+		Gateway: gateway.Addr(), MAC: "02:b0:00:00:fc:02"}
 	in, err := firecracker.Driver{}.Create(ctx, h, s)
 	if err != nil {
 		t.Fatal(err)
@@ -502,7 +515,8 @@ func TestTap(t *testing.T) {
 	if got := m.(*vmm).taps; len(got) != 1 || got[0] != "eth0 "+s.Network.MAC+" "+tap {
 		t.Errorf("cards %q", got)
 	}
-	if out, err := conn.Output(ctx, here, "ip", "-n", name, "-o", "link", "show", tap); err != nil || !strings.Contains(string(out), "master "+netns.Bridge) {
+	if out, err := conn.Output(ctx, here, "ip", "-n", name, "-o", "link", "show", tap); err != nil ||
+		!strings.Contains(string(out), "master "+netns.Bridge) {
 		t.Errorf("the tap is not in the bridge: %s, %v", out, err)
 	}
 	found, err := firecracker.Driver{}.Reap(ctx, h, driver.Leftover{Label: s.Label, Dir: s.Dir}, true)

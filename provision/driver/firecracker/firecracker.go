@@ -28,12 +28,21 @@ import (
 type Driver struct{}
 
 var specs = []param.Spec{
-	{Name: "kernel", Kind: param.Text, Doc: "Path on the host of a kernel (ELF vmlinux) to boot instead of the image's. bakeoff unpacks the image's kernel."},
-	{Name: "modules", Kind: param.Text, Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, vsock and ext4 are built in."},
-	{Name: "cache", Kind: param.Text, Default: "Unsafe", Enum: []string{"Unsafe", "Writeback"}, Doc: "Whether a flush by the guest reaches the host's disk. Unsafe, Firecracker's default, ignores it."},
-	{Name: "io-engine", Kind: param.Text, Default: "Sync", Enum: []string{"Sync", "Async"}, Doc: "How Firecracker reads and writes its drives. Async uses io_uring."},
+	{Name: "kernel", Kind: param.Text,
+		Doc: "Path on the host of a kernel (ELF vmlinux) to boot instead of the image's. bakeoff unpacks the image's " +
+			"kernel."},
+	{Name: "modules", Kind: param.Text,
+		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, vsock and ext4 are " +
+			"built " +
+			"in."},
+	{Name: "cache", Kind: param.Text, Default: "Unsafe", Enum: []string{"Unsafe", "Writeback"},
+		Doc: "Whether a flush by the guest reaches the host's disk. Unsafe, Firecracker's default, ignores it."},
+	{Name: "io-engine", Kind: param.Text, Default: "Sync", Enum: []string{"Sync", "Async"},
+		Doc: "How Firecracker reads and writes its drives. Async uses io_uring."},
 	{Name: "append", Kind: param.Text, Doc: "Words to add to the kernel's command line, such as mitigations=off."},
-	{Name: "program", Kind: param.Text, Default: "firecracker", Doc: "The Firecracker program, a name or a path on the host. Version 1.8 or later: distribution kernels find their devices by its ACPI tables."},
+	{Name: "program", Kind: param.Text, Default: "firecracker",
+		Doc: "The Firecracker program, a name or a path on the host. Version 1.8 or later: distribution kernels find their " +
+			"devices by its ACPI tables."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "30s", Doc: "Maximum time until the guest's agent answers."},
 }
 
@@ -69,7 +78,8 @@ type options struct {
 
 func decode(v param.Values) (options, error) {
 	set, err := driver.Options(specs, v)
-	return options{kernel: set.Text("kernel"), modules: set.Text("modules"), cache: set.Text("cache"), engine: set.Text("io-engine"),
+	return options{kernel: set.Text("kernel"), modules: set.Text("modules"), cache: set.Text("cache"),
+		engine: set.Text("io-engine"),
 		append: set.Text("append"), program: set.Text("program"), bootTimeout: set.Duration("boot-timeout")}, err
 }
 
@@ -95,7 +105,8 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	a.Facts["firecracker"] = safetext.Line(strings.TrimPrefix(first, "Firecracker v"))
 	kvm, err := guest.ProbeKVM(ctx, host, "")
 	if err == nil && !kvm.Works {
-		return driver.Availability{Reason: "KVM does not work here: " + kvm.Reason, Fix: "use a machine with hardware virtualization", Facts: a.Facts}
+		return driver.Availability{Reason: "KVM does not work here: " + kvm.Reason,
+			Fix: "use a machine with hardware virtualization", Facts: a.Facts}
 	}
 	return a
 }
@@ -165,7 +176,8 @@ func validate(spec driver.Spec) (options, error) {
 	case len(spec.CPUSet) == 0:
 		err = fault.New(fault.Invalid, "the CPU set is empty")
 	case spec.Memory%unit.MiB != 0 || spec.Memory < minMemory:
-		err = fault.New(fault.Invalid, "memory must be a whole number of MiB and at least %v (got %v)", minMemory, spec.Memory)
+		err = fault.New(fault.Invalid, "memory must be a whole number of MiB and at least %v (got %v)", minMemory,
+			spec.Memory)
 	case spec.Image.Disk == "":
 		err = fault.New(fault.Invalid, "a microVM boots from an image; name one, such as image: debian:bookworm")
 	case spec.Image.Kernel == "" && o.kernel == "":
@@ -175,7 +187,8 @@ func validate(spec driver.Spec) (options, error) {
 	case strings.ContainsFunc(o.append, func(r rune) bool { return r < ' ' || r > '~' }):
 		err = fault.New(fault.Invalid, "append: write printable ASCII characters only (got %q)", o.append)
 	case len(path.Join(spec.Dir, socketVsock)) > maxPath:
-		err = fault.WithFix(fault.New(fault.Lab, "the path %s is too long for a socket", spec.Dir), "set BAKEOFF_STATE to a shorter path")
+		err = fault.WithFix(fault.New(fault.Lab, "the path %s is too long for a socket", spec.Dir),
+			"set BAKEOFF_STATE to a shorter path")
 	default:
 		err = guest.CheckVolumes("a microVM", spec.Volumes, volume.Tmpfs, volume.Ext4, volume.Disk)
 	}

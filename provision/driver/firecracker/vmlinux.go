@@ -69,5 +69,6 @@ func unpacker(packed []byte) (io.Reader, error) {
 	case bytes.HasPrefix(packed, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return zstd.NewReader(r, zstd.WithDecoderMaxMemory(maxKernel))
 	}
-	return nil, fmt.Errorf("unknown compression (begins with % x); use gzip, xz, lz4 or zstd", packed[:min(len(packed), 6)])
+	return nil, fmt.Errorf("unknown compression (begins with % x); use gzip, xz, lz4 or zstd",
+		packed[:min(len(packed), 6)])
 }

@@ -48,7 +48,8 @@ var specs = []param.Spec{
 	{Name: "platform", Kind: param.Text, Default: platforms[0], Enum: platforms,
 		Doc: "How gVisor intercepts system calls. kvm is not available: it needs direct access to the hardware."},
 	{Name: "overlay", Kind: param.Text, Default: "root:self", Enum: []string{"root:self", "none"},
-		Doc: "Where writes to the root go: to a file that gVisor keeps in the root (root:self, gVisor's default) or to the root itself (none)."},
+		Doc: "Where writes to the root go: to a file that gVisor keeps in the root (root:self, gVisor's default) or to the " +
+			"root itself (none)."},
 }
 
 // options are the options of one sandbox.
@@ -70,12 +71,14 @@ func (Driver) Doc() driver.Doc {
 		EndsOfMemory: true,
 		Options:      specs,
 		Enforces: map[string]string{
-			"cpus":    "control group cpuset, including the sandbox's own threads",
-			"memory":  "control group memory, including gVisor's kernel and the init process; exceeding it ends the whole sandbox",
+			"cpus": "control group cpuset, including the sandbox's own threads",
+			"memory": "control group memory, including gVisor's kernel and the init process; exceeding it ends the whole " +
+				"sandbox",
 			"network": "a network namespace with one veth, which the sandbox's own network stack uses",
 		},
 		Tuning: driver.Tuning{Why: "gVisor's network stack has no sysctl settings"},
-		Source: []string{"https://gvisor.dev/docs/", "runsc flags", "OCI Runtime Specification 1.0.2", "gvisor: pkg/sentry/socket/unix/transport, SCMRights"},
+		Source: []string{"https://gvisor.dev/docs/", "runsc flags", "OCI Runtime Specification 1.0.2",
+			"gvisor: pkg/sentry/socket/unix/transport, SCMRights"},
 	})
 }
 
@@ -138,7 +141,8 @@ func start(ctx context.Context, e *confine.Env, runsc program, o options) error 
 	if err != nil {
 		return err
 	}
-	if err := e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runsc, o), Proxy: true, Place: place}); err != nil {
+	if err := e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runsc, o), Proxy: true,
+		Place: place}); err != nil {
 		return err
 	}
 	e.OwnKernel()
@@ -153,7 +157,8 @@ func start(ctx context.Context, e *confine.Env, runsc program, o options) error 
 	e.Details = func(ctx context.Context) []byte { return append(state(ctx), panicked(ctx, e)...) }
 	// A runsc that was built wrongly panics when something is executed. That is
 	// found out once.
-	_, err = driver.Remember(e.Spec.Memo, "runsc executes on "+o.platform, func() (bool, error) { return true, e.Answer(ctx) })
+	_, err = driver.Remember(e.Spec.Memo, "runsc executes on "+o.platform,
+		func() (bool, error) { return true, e.Answer(ctx) })
 	return err
 }
 
@@ -196,7 +201,8 @@ func command(e *confine.Env, runsc program, o options) []string {
 		network = "none"
 	}
 	return []string{runsc.path, "--root=" + path.Join(e.Spec.Dir, "state"), "--log=" + path.Join(e.Spec.Dir, "runsc.log"),
-		"--panic-log=" + path.Join(e.Spec.Dir, panicLog), "--platform=" + o.platform, "--overlay2=" + o.overlay, "--network=" + network, "--ignore-cgroups"}
+		"--panic-log=" + path.Join(e.Spec.Dir, panicLog), "--platform=" + o.platform, "--overlay2=" + o.overlay,
+		"--network=" + network, "--ignore-cgroups"}
 }
 
 // Reap removes what an environment has left.

@@ -38,7 +38,8 @@ func TestPanics(t *testing.T) {
 	}
 	dir := t.TempDir()
 	program := filepath.Join(dir, "bakeoff-agent")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "bakeoff/cmd/bakeoff-agent").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", program,
+		"bakeoff/cmd/bakeoff-agent").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	fails := `#!/bin/sh
@@ -59,10 +60,12 @@ exit 2
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
-	spec := driver.Spec{Label: fmt.Sprintf("gvisor-panics-%d", os.Getpid()), Name: "panics", Dir: filepath.Join(dir, "env"), CPUs: 1, CPUSet: []int{0},
+	spec := driver.Spec{Label: fmt.Sprintf("gvisor-panics-%d", os.Getpid()), Name: "panics",
+		Dir: filepath.Join(dir, "env"), CPUs: 1, CPUSet: []int{0},
 		Memory: 64 << 20, Image: driver.Image{Root: filepath.Join(dir, "image")}, Agent: program}
 	_, err := (Driver{}).Create(t.Context(), local.Conn{}, spec)
-	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "panic: bad g offset") || !strings.HasPrefix(fault.Fix(err), "rebuild it: ") {
+	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "panic: bad g offset") ||
+		!strings.HasPrefix(fault.Fix(err), "rebuild it: ") {
 		t.Errorf("%v; fix: %q", err, fault.Fix(err))
 	}
 	if left := drivertest.Remains(spec); len(left) > 0 {
@@ -154,7 +157,8 @@ func TestMakefile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.NewReplacer(Version, "$(GVISOR)", Toolchain, "$(GVISOR_GO)", " go install", " $(GO) install").Replace(install("$(BAKEOFF_CACHE)/bin"))
+	want := strings.NewReplacer(Version, "$(GVISOR)", Toolchain, "$(GVISOR_GO)", " go install",
+		" $(GO) install").Replace(install("$(BAKEOFF_CACHE)/bin"))
 	for _, line := range []string{"GVISOR = " + Version + "\n", "GVISOR_GO = " + Toolchain + "\n", want + "\n"} {
 		if !strings.Contains(string(text), line) {
 			t.Errorf("the Makefile has no line %q", line)

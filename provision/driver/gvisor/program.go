@@ -44,7 +44,8 @@ func find(ctx context.Context, host conn.Conn) (program, error) {
 		}
 		return p, err
 	}
-	return program{}, fault.WithFix(fault.New(fault.NotFound, "runsc is not in PATH and not at %s", own), install(path.Dir(own)))
+	return program{}, fault.WithFix(fault.New(fault.NotFound, "runsc is not in PATH and not at %s", own),
+		install(path.Dir(own)))
 }
 
 // install is the command that builds runsc into a directory.

@@ -45,7 +45,8 @@ func (b builder) root(ctx context.Context) error {
 	if b.options.abi != sysLinux {
 		return nil
 	}
-	for _, m := range [][3]string{{"linprocfs", "/proc", ""}, {"linsysfs", "/sys", ""}, {"fdescfs", "/dev/fd", "linrdlnk"}, {"tmpfs", "/dev/shm", "mode=1777"}} {
+	for _, m := range [][3]string{{"linprocfs", "/proc", ""}, {"linsysfs", "/sys", ""},
+		{"fdescfs", "/dev/fd", "linrdlnk"}, {"tmpfs", "/dev/shm", "mode=1777"}} {
 		if err := b.mount(ctx, m[0], m[1], m[2]); err != nil {
 			return err
 		}
@@ -76,7 +77,8 @@ func (b builder) mount(ctx context.Context, kind, at, opts string) error {
 // clone makes the root from the image, which is never written to.
 func (b builder) clone(ctx context.Context) error {
 	if b.options.root == rootZFS {
-		return b.run(ctx, "zfs", "clone", "-o", "mountpoint="+b.names.root, b.options.dataset, guest.CloneOf(b.options.dataset, b.jail))
+		return b.run(ctx, "zfs", "clone", "-o", "mountpoint="+b.names.root, b.options.dataset,
+			guest.CloneOf(b.options.dataset, b.jail))
 	}
 	if err := b.run(ctx, "mkdir", "-p", b.names.root); err != nil {
 		return err

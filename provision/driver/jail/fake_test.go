@@ -65,7 +65,8 @@ func host(dir string) *fake.Host {
 	}
 	return &fake.Host{Dir: dir, Passed: []string{"cp", "mkdir", "test", "ls", "cat"}, Programs: map[string]fake.Program{
 		"uname": with(uname), "id": with(func(c *fake.Call, _ *freebsd) int { c.Printf("0\n"); return 0 }),
-		"sysctl": with(sysctl), "jls": with(jls), "ps": with(ps), "jail": with(jailProgram), "cpuset": with(cpuset), "rctl": with(rctl),
+		"sysctl": with(sysctl), "jls": with(jls), "ps": with(ps), "jail": with(jailProgram), "cpuset": with(cpuset),
+		"rctl":     with(rctl),
 		"ifconfig": with(ifconfig), "mount": with(mount), "umount": with(umount), "chflags": with(chflags), "zfs": with(zfs),
 		"jexec": jexec,
 	}}
@@ -125,7 +126,8 @@ func uname(c *fake.Call, _ *freebsd) int {
 }
 
 func sysctl(c *fake.Call, _ *freebsd) int {
-	value, ok := map[string]string{"kern.racct.enable": "1", "kern.features.vimage": "1", "compat.linux.osrelease": "5.15.0"}[c.Argv[len(c.Argv)-1]]
+	value, ok := map[string]string{"kern.racct.enable": "1", "kern.features.vimage": "1",
+		"compat.linux.osrelease": "5.15.0"}[c.Argv[len(c.Argv)-1]]
 	if len(c.Argv) != 3 || c.Argv[1] != "-n" || !ok {
 		return c.Failf("unknown oid")
 	}
@@ -490,7 +492,8 @@ func umount(c *fake.Call, m *freebsd) int {
 	if i < 0 {
 		return c.Failf("%s: not a file system root directory", rest[0])
 	}
-	if slices.ContainsFunc(m.Mounts, func(at mounted) bool { return strings.HasPrefix(at.At, rest[0]+"/") }) && flags['f'] == nil {
+	if slices.ContainsFunc(m.Mounts, func(at mounted) bool { return strings.HasPrefix(at.At, rest[0]+"/") }) &&
+		flags['f'] == nil {
 		return c.Failf("%s: Device busy", rest[0])
 	}
 	// What the fake did not mount cannot be unmounted either.

@@ -40,11 +40,15 @@ const (
 
 var specs = []param.Spec{
 	{Name: "abi", Kind: param.Text, Default: sysFreeBSD, Enum: []string{sysFreeBSD, sysLinux},
-		Doc: "The system that the programs of the image were built for. linux needs the host's Linux emulation (sysrc linux_enable=YES; service linux start)."},
+		Doc: "The system that the programs of the image were built for. linux needs the host's Linux emulation (sysrc " +
+			"linux_enable=YES; service linux start)."},
 	{Name: "root", Kind: param.Text, Default: rootCopy, Enum: []string{rootCopy, rootNullfs, rootZFS},
-		Doc: "How the root is created: copy copies the image, a folder on the host such as /usr/local/jails/base. nullfs mounts its folders read-only and copies /etc, /root and /var. zfs clones the snapshot in dataset and needs no image."},
+		Doc: "How the root is created: copy copies the image, a folder on the host such as /usr/local/jails/base. nullfs " +
+			"mounts its folders read-only and copies /etc, /root and /var. zfs clones the snapshot in dataset and needs no " +
+			"image."},
 	{Name: "dataset", Kind: param.Text,
-		Doc: "The snapshot to clone with root zfs, such as zroot/jails/base@clean. The clone is created next to its dataset."},
+		Doc: "The snapshot to clone with root zfs, such as zroot/jails/base@clean. The clone is created next to its " +
+			"dataset."},
 	{Name: "network", Kind: param.Text, Default: netVNET, Enum: []string{netVNET, netShared},
 		Doc: "vnet gives the jail its own network stack. shared gives it an address on the bridge, in the host's stack."},
 }
@@ -52,9 +56,10 @@ var specs = []param.Spec{
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
-		Name:     "jail",
-		Also:     map[string]string{"jails": "jail", "iocage": "jail", "bastille": "jail", "ezjail": "jail"},
-		Summary:  "a FreeBSD jail with a FreeBSD or a Linux root: the host's kernel, a clone of the image, its own network stack",
+		Name: "jail",
+		Also: map[string]string{"jails": "jail", "iocage": "jail", "bastille": "jail", "ezjail": "jail"},
+		Summary: "a FreeBSD jail with a FreeBSD or a Linux root: the host's kernel, a clone of the image, its own network " +
+			"stack",
 		Status:   driver.Unproven,
 		Hosts:    []string{"freebsd"},
 		Root:     true,
@@ -68,7 +73,8 @@ func (Driver) Doc() driver.Doc {
 			"memory": "rctl memoryuse with the action sigkill, if the kernel has accounting (kern.racct.enable=1)",
 		},
 		Tuning: driver.Tuning{Why: "a jail shares the kernel and the settings of the host"},
-		Source: []string{"jail(8)", "jexec(8)", "jls(8)", "rctl(8)", "cpuset(1)", "epair(4)", "ifconfig(8)", "nullfs(5)", "linux(4)", "linprocfs(5)", "linsysfs(5)", "zfs-clone(8)"},
+		Source: []string{"jail(8)", "jexec(8)", "jls(8)", "rctl(8)", "cpuset(1)", "epair(4)", "ifconfig(8)", "nullfs(5)",
+			"linux(4)", "linprocfs(5)", "linsysfs(5)", "zfs-clone(8)"},
 	}
 }
 
@@ -111,8 +117,10 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	case o.network == netVNET && a.Facts["vnet"] != "1":
 		return no("the kernel has no VNET", "use a GENERIC kernel, or network: shared")
 	case o.root == rootZFS:
-		if _, yes, err := guest.Ask(ctx, host, "zfs", "list", "-H", "-t", "snapshot", "-o", "name", o.dataset); err != nil || !yes {
-			return no("the snapshot does not exist: "+o.dataset, "create one with zfs snapshot, and name it in the option dataset")
+		if _, yes, err := guest.Ask(ctx, host, "zfs", "list", "-H", "-t", "snapshot", "-o", "name", o.dataset); err != nil ||
+			!yes {
+			return no("the snapshot does not exist: "+o.dataset,
+				"create one with zfs snapshot, and name it in the option dataset")
 		}
 	}
 	return a

@@ -176,7 +176,8 @@ func TestLeftovers(t *testing.T) {
 
 // What no jail can be is refused before anything is made.
 func TestRefused(t *testing.T) {
-	good := driver.Spec{Label: "x", Dir: "/nowhere/x", CPUs: 1, CPUSet: []int{0}, Image: driver.Image{Root: "/nowhere/image"}}
+	good := driver.Spec{Label: "x", Dir: "/nowhere/x", CPUs: 1, CPUSet: []int{0},
+		Image: driver.Image{Root: "/nowhere/image"}}
 	for what, change := range map[string]func(*driver.Spec){
 		"no image":    func(s *driver.Spec) { s.Image.Root = "" },
 		"a directory": func(s *driver.Spec) { s.Dir = "/" },
@@ -221,7 +222,8 @@ func TestFake(t *testing.T) {
 		{"ifconfig x dance", false}, {"ifconfig -j b lo0 inet 127.0.0.1/8 up", false},
 		{"jail -c name=b path=" + dir + " persist vnet vnet.interface=x", false},
 		{"ifconfig x destroy", true}, {"ifconfig x destroy", false},
-		{"rctl -a jail:a:memoryuse:sigkill=1", true}, {"rctl -a jail:a:memory=1", false}, {"rctl -r jail:b", false}, {"rctl -r jail:a", true},
+		{"rctl -a jail:a:memoryuse:sigkill=1", true}, {"rctl -a jail:a:memory=1", false}, {"rctl -r jail:b", false},
+		{"rctl -r jail:a", true},
 		{"mount -t ufs x " + dir, false}, {"mount -t tmpfs -o colour=1 tmpfs " + dir, false}, {"umount -f " + dir, false},
 		{"cpuset -l 0 -j 99", false}, {"jexec b ls", false},
 		{"jail -r a", true}, {"jail -r a", false},
@@ -248,7 +250,8 @@ func TestHangs(t *testing.T) {
 // Nothing that a lab file says is read by a program as more than a name.
 func TestInjection(t *testing.T) {
 	for _, o := range []param.Values{{}, {"root": "zfs", "dataset": "tank/jails/base@clean"}} {
-		fake.Inject(t, jail.Driver{}, func() *fake.Host { return host(t.TempDir()) }, driver.Spec{Label: "jt", CPUs: 1, CPUSet: []int{0},
-			Memory: 64 * unit.MiB, Agent: "/agent", Image: driver.Image{Root: "/no/root"}, Options: o})
+		fake.Inject(t, jail.Driver{}, func() *fake.Host { return host(t.TempDir()) },
+			driver.Spec{Label: "jt", CPUs: 1, CPUSet: []int{0},
+				Memory: 64 * unit.MiB, Agent: "/agent", Image: driver.Image{Root: "/no/root"}, Options: o})
 	}
 }

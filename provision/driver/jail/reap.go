@@ -40,7 +40,8 @@ func reap(ctx context.Context, host conn.Conn, n names, dryRun bool) (found []st
 	}
 	if list, ok := s.Ask(ctx, "zfs", "list", "-H", "-t", "filesystem", "-o", "name,mountpoint"); ok {
 		for line := range strings.Lines(list) {
-			if f := strings.Split(strings.TrimRight(line, "\n"), "\t"); len(f) == 2 && f[1] == n.root && path.Base(f[0]) == n.jail {
+			if f := strings.Split(strings.TrimRight(line, "\n"), "\t"); len(f) == 2 && f[1] == n.root &&
+				path.Base(f[0]) == n.jail {
 				s.Remove(ctx, "dataset "+f[0], "zfs", "destroy", f[0])
 			}
 		}

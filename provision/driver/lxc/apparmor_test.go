@@ -35,7 +35,8 @@ func TestAppArmor(t *testing.T) {
 		{map[string]string{aaEnabled: "N\n"}, "not in this kernel", nil},
 		{map[string]string{aaEnabled: "Y\n"}, "unconfined: ", unconfined}, // securityfs is not mounted
 		{map[string]string{aaEnabled: "Y\n", aaProfiles: "lxc-container-default (enforce)\n"}, "unconfined: ", unconfined},
-		{map[string]string{aaEnabled: "Y\n", aaProfiles: "lxc-container-default-cgns (enforce)\nlxc-container-default (enforce)\n"},
+		{map[string]string{aaEnabled: "Y\n",
+			aaProfiles: "lxc-container-default-cgns (enforce)\nlxc-container-default (enforce)\n"},
 			"lxc-container-default-cgns (enforce)", nil},
 	} {
 		fact, lines, err := apparmor(t.Context(), kernel{files: test.files})
@@ -55,7 +56,8 @@ lxc-start x 20261122082444.284 ERROR    lxc_start - ../src/lxc/tools/lxc_start.c
 
 func TestCauses(t *testing.T) {
 	got := string(causes([]byte(refusal)))
-	if strings.Count(got, "\n") != 2 || !strings.Contains(got, "AppArmor profile") || strings.Contains(got, "lxc_start.c") {
+	if strings.Count(got, "\n") != 2 || !strings.Contains(got, "AppArmor profile") ||
+		strings.Contains(got, "lxc_start.c") {
 		t.Errorf("%s", got)
 	}
 	_, last, _ := strings.Cut(refusal, "lxccontainer")

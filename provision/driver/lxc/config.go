@@ -56,7 +56,8 @@ func config(e *confine.Env, binds []wire.Bind, filter bool, more []string) (stri
 		if b.ReadOnly {
 			how = "bind,ro"
 		}
-		lines = append(lines, "lxc.mount.entry = "+field(b.From)+" "+field(strings.TrimPrefix(path.Clean(b.To), "/"))+" none "+how+",create="+kind+" 0 0")
+		lines = append(lines, "lxc.mount.entry = "+field(b.From)+" "+field(strings.TrimPrefix(path.Clean(b.To),
+			"/"))+" none "+how+",create="+kind+" 0 0")
 	}
 	for _, l := range lines {
 		if strings.ContainsAny(l, "\n\r\x00") {

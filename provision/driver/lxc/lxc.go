@@ -39,7 +39,9 @@ func (Driver) Doc() driver.Doc {
 	return confine.Doc(driver.Doc{
 		Name: "lxc",
 		Also: map[string]string{"lxd": "lxc", "incus": "lxc"},
-		Summary: "an LXC container: all namespaces except the user namespace, and the capabilities, devices and system call filter of " +
+		Summary: "an LXC container: all namespaces except the user namespace, and the capabilities, devices and system " +
+			"call " +
+			"filter of " +
 			"the distribution's common.conf; the container's init process starts programs",
 		Image:    true,
 		Options:  options,
@@ -54,7 +56,8 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	if err != nil {
 		return confine.No(err)
 	}
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"lxc-start": "lxc", "lxc-stop": "lxc"}})
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true,
+		Programs: map[string]string{"lxc-start": "lxc", "lxc-stop": "lxc"}})
 	if a.OK && filter {
 		if _, err := conn.FilesOf(host).ReadFile(ctx, profile); err != nil {
 			return driver.Availability{Reason: "no filter of system calls: " + err.Error(),
@@ -177,7 +180,8 @@ func start(ctx context.Context, e *confine.Env, g wire.Setup) error {
 
 // command is a program of LXC with the flags that they all have.
 func command(e *confine.Env, program string) []string {
-	return []string{program, "--lxcpath", e.Dir(ownDir), "--name", e.Spec.Label, "--logfile", e.Dir(logFile), "--logpriority", "ERROR"}
+	return []string{program, "--lxcpath", e.Dir(ownDir), "--name", e.Spec.Label, "--logfile", e.Dir(logFile),
+		"--logpriority", "ERROR"}
 }
 
 // tail is the end of LXC's log.
@@ -194,7 +198,8 @@ func tail(ctx context.Context, e *confine.Env) []byte {
 func causes(log []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(log) {
-		if f := bytes.Fields(line); len(f) < 5 || !slices.Contains([]string{"lxc_start", "lxccontainer", "sync"}, string(f[4])) {
+		if f := bytes.Fields(line); len(f) < 5 || !slices.Contains([]string{"lxc_start", "lxccontainer", "sync"},
+			string(f[4])) {
 			out = append(out, line...)
 		}
 	}

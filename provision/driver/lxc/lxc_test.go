@@ -27,7 +27,8 @@ func TestFilter(t *testing.T) {
 				t.Errorf("want %q, %v: %s", want, err, status)
 			}
 			// CAP_SYS_MODULE is one of those that common.conf drops.
-			exit, err := in.Exec(t.Context(), conn.Command("sh", "-c", `b=$(sed -n 's/^CapBnd:.//p' /proc/self/status); test $((0x$b >> 16 & 1)) = 0`))
+			exit, err := in.Exec(t.Context(), conn.Command("sh", "-c",
+				`b=$(sed -n 's/^CapBnd:.//p' /proc/self/status); test $((0x$b >> 16 & 1)) = 0`))
 			if err != nil || !exit.OK() {
 				t.Errorf("the bounds on capabilities are not the container's: %v, %v", exit, err)
 			}
@@ -36,7 +37,8 @@ func TestFilter(t *testing.T) {
 }
 
 func TestRefuses(t *testing.T) {
-	if _, err := (Driver{}).Create(t.Context(), local.Conn{}, driver.Spec{Options: param.Values{"filter": "some"}}); !fault.Is(err, fault.Invalid) {
+	if _, err := (Driver{}).Create(t.Context(), local.Conn{},
+		driver.Spec{Options: param.Values{"filter": "some"}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a filter that does not exist: %v", err)
 	}
 	for _, dir := range []string{"/", "x", "/a/../..", ""} {

@@ -39,13 +39,15 @@ func (Driver) Doc() driver.Doc {
 		Image:    true,
 		Options:  options,
 		Packages: []string{"systemd-container"},
-		Source:   []string{"systemd-nspawn(1)", "systemd: docs/ENVIRONMENT.md", "namespaces(7)", "cgroups(7)", "unix(7), SCM_RIGHTS"},
+		Source: []string{"systemd-nspawn(1)", "systemd: docs/ENVIRONMENT.md", "namespaces(7)", "cgroups(7)",
+			"unix(7), SCM_RIGHTS"},
 	})
 }
 
 // Check tells whether host can be used.
 func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"systemd-nspawn": "systemd-container"}})
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true,
+		Programs: map[string]string{"systemd-nspawn": "systemd-container"}})
 	return confine.WithVersion(ctx, host, a, "systemd-nspawn")
 }
 

@@ -1,7 +1,8 @@
 // Package oci is the driver for containers, run by a runtime of the Open
 // Container Initiative (crun, runc) without an engine above it.
 //
-// The container's init process starts the programs: they have what the runtime gave the container, as the program has that an image
+// The container's init process starts the programs: they have what the runtime
+// gave the container, as the program has that an image
 // names. The runtime's own exec gives the same, and takes as long as the
 // creation of another container.
 package oci
@@ -24,9 +25,11 @@ var options = []param.Spec{confine.RuntimeOption(confine.Crun, "The OCI runtime 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return confine.Doc(driver.Doc{
-		Name:    "oci",
-		Also:    map[string]string{"crun": "oci, runtime: crun", "runc": "oci, runtime: runc", "containerd": "oci", "container": "oci"},
-		Summary: "a container of an OCI runtime: all namespaces except the user namespace, the capabilities of Docker and Podman, no seccomp filter",
+		Name: "oci",
+		Also: map[string]string{"crun": "oci, runtime: crun", "runc": "oci, runtime: runc", "containerd": "oci",
+			"container": "oci"},
+		Summary: "a container of an OCI runtime: all namespaces except the user namespace, the capabilities of Docker and " +
+			"Podman, no seccomp filter",
 		Image:   true,
 		Options: options,
 		Enforces: map[string]string{
@@ -66,7 +69,8 @@ func build(ctx context.Context, e *confine.Env, runtime string) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runtime), Unseen: unseen(e, runtime)}); err != nil {
+	if err := e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runtime),
+		Unseen: unseen(e, runtime)}); err != nil {
 		return err
 	}
 	e.Facts()["runtime"], e.Facts()["version"], e.Facts()["seccomp"] = runtime, v, "none"

@@ -61,12 +61,14 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	if err != nil {
 		return confine.No(err)
 	}
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{name: name, "conmon": "conmon", o.runtime: o.runtime}})
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true,
+		Programs: map[string]string{name: name, "conmon": "conmon", o.runtime: o.runtime}})
 	if !a.OK {
 		return a
 	}
 	if o.runtime == confine.Crun && a.Facts["cgroup"] == "hybrid" {
-		return driver.Availability{Reason: "crun does not work on hosts that mount both versions of control groups", Fix: "runtime: runc"}
+		return driver.Availability{Reason: "crun does not work on hosts that mount both versions of control groups",
+			Fix: "runtime: runc"}
 	}
 	c := cli(host, o.runtime)
 	v, err := version(ctx, c)
@@ -102,7 +104,8 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		return nil, fault.New(fault.Unsupported, "podman cannot use an image whose path has a colon: %s", spec.Image.Root)
 	}
 	return confine.Create(ctx, host, spec, func(e *confine.Env) error {
-		c := &container{Container: engine.Container{CLI: cli(host, o.runtime), Env: e, Options: o.Options}, runtime: o.runtime}
+		c := &container{Container: engine.Container{CLI: cli(host, o.runtime), Env: e, Options: o.Options},
+			runtime: o.runtime}
 		c.Dir = spec.Dir
 		return c.build(ctx)
 	})
@@ -136,7 +139,8 @@ func (c *container) build(ctx context.Context) error {
 		return err
 	}
 	e.OnClose, e.Details = c.Remove, c.State
-	argv := append([]string{"run", "--network", "ns:" + e.Netns(), "--cgroup-parent", cgroup.Path(e.Spec.Label)}, c.Flags(volumes)...)
+	argv := append([]string{"run", "--network", "ns:" + e.Netns(), "--cgroup-parent", cgroup.Path(e.Spec.Label)},
+		c.Flags(volumes)...)
 	argv = append(argv, limits...)
 	argv = append(append(argv, "--rootfs", path.Clean(e.Spec.Image.Root)+":O"), c.First()...)
 	id, err := c.Do(ctx, argv...)

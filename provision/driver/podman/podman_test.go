@@ -15,10 +15,12 @@ func TestDriver(t *testing.T) {
 // The engine's own exec keeps the contract of a connection, too.
 func TestEngineExec(t *testing.T) {
 	not := map[string]string{}
-	for _, test := range []string{"life", "side by side", "limits", "volumes", "network", "rest", "cancelled", "crashed", "tuning"} {
+	for _, test := range []string{"life", "side by side", "limits", "volumes", "network", "rest", "cancelled", "crashed",
+		"tuning"} {
 		not[test] = "the same with either way in"
 	}
-	drivertest.Run(t, Driver{}, drivertest.Options{Options: param.Values{"runtime": "runc", "exec": "engine"}, Name: "exec", Transfer: 1 << 20, Without: not})
+	drivertest.Run(t, Driver{}, drivertest.Options{Options: param.Values{"runtime": "runc", "exec": "engine"},
+		Name: "exec", Transfer: 1 << 20, Without: not})
 }
 
 func BenchmarkCreate(b *testing.B) { drivertest.Bench(b, Driver{}, drivertest.Options{}) }
@@ -37,7 +39,9 @@ func TestMayRaise(t *testing.T) {
 }
 
 func FuzzHardLimit(f *testing.F) {
-	f.Add("Limit                     Soft Limit           Hard Limit           Units     \nMax open files            1024                 20000                files     \n")
+	f.Add("Limit                     Soft Limit           Hard Limit           Units     \nMax open files            " +
+		"1024  " +
+		"               20000                files     \n")
 	f.Add("Max open files            1024                 unlimited            files     \n")
 	f.Add("Max open files -1 -1\n")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -48,7 +52,8 @@ func FuzzHardLimit(f *testing.F) {
 }
 
 func TestHardLimit(t *testing.T) {
-	text := "Max processes             96343                96344                processes \nMax open files            1024                 unlimited            files     \n"
+	text := "Max processes             96343                96344                processes \nMax open files            " +
+		"1024                 unlimited            files     \n"
 	if n, ok := hardLimit(text, "Max processes"); n != 96344 || !ok {
 		t.Errorf("%d, %v", n, ok)
 	}

@@ -58,8 +58,10 @@ func TestAClockThatIsSetIsGated(t *testing.T) {
 		}
 		until, again, width1 := clock()
 		after := probe.ReadHost(nil)
-		return evidence.TrialOf(cpu.New(), plan.Cell{}, store.Line{Trial: &store.Trial{Start: from, End: time.Now(), Before: &before, After: &after,
-			Clock: &store.Clock{InsideNS: (until - inside).Nanoseconds(), OutsideNS: again.Sub(asked).Nanoseconds(), UncertaintyNS: (width0 + width1).Nanoseconds()}}}, raw)
+		return evidence.TrialOf(cpu.New(), plan.Cell{}, store.Line{Trial: &store.Trial{Start: from, End: time.Now(),
+			Before: &before, After: &after,
+			Clock: &store.Clock{InsideNS: (until - inside).Nanoseconds(), OutsideNS: again.Sub(asked).Nanoseconds(),
+				UncertaintyNS: (width0 + width1).Nanoseconds()}}}, raw)
 	}
 	// On a busy machine a reading may be interrupted for longer than the gate
 	// bears, and the work begin late.

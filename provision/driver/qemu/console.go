@@ -40,7 +40,8 @@ var signs = []struct {
 	line *regexp.Regexp
 	says string
 }{
-	{regexp.MustCompile(`Out of memory and no killable processes|System is deadlocked on memory|Initramfs unpacking failed: write error`), "the guest ran out of memory: "},
+	{regexp.MustCompile(`Out of memory and no killable processes|System is deadlocked on memory|` +
+		`Initramfs unpacking failed: write error`), "the guest ran out of memory: "},
 	{regexp.MustCompile(`bakeoff-agent: init: .*`), "its init failed: "},
 	{regexp.MustCompile(`Kernel panic - not syncing: .*`), "its kernel panicked: "},
 	{regexp.MustCompile(`Out of memory: Killed process .*`), "the guest ran out of memory: "},

@@ -32,7 +32,8 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	if err != nil {
 		return nil, fault.Op(op, err)
 	}
-	in := &Instance{host: host, spec: spec, console: newConsole(consoleLimit), stderr: newConsole(8 << 10), ended: make(chan struct{})}
+	in := &Instance{host: host, spec: spec, console: newConsole(consoleLimit), stderr: newConsole(8 << 10),
+		ended: make(chan struct{})}
 	if err := in.create(ctx, o); err != nil {
 		// What was made goes away even when ctx has ended.
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
@@ -54,7 +55,8 @@ func (in *Instance) create(ctx context.Context, o options) error {
 		return err
 	}
 	err = guest.Initramfs(ctx, in.host, wire.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.spec, o),
-		Wanted: wantedModules(m), Agent: in.spec.Agent, Config: initConfig(in.spec), Out: path.Join(in.spec.Dir, fileInitramfs)})
+		Wanted: wantedModules(m), Agent: in.spec.Agent, Config: initConfig(in.spec),
+		Out: path.Join(in.spec.Dir, fileInitramfs)})
 	if err != nil {
 		return err
 	}
@@ -120,7 +122,8 @@ func (in *Instance) start(ctx context.Context, argv []string) {
 	enter = append(enter, "--dir", in.spec.Dir, "--")
 	live, kill := context.WithCancel(context.WithoutCancel(ctx))
 	in.kill = kill
-	cmd := conn.Cmd{Argv: append(enter, argv...), Env: []string{"TMPDIR=" + in.spec.Dir}, Stdout: in.console, Stderr: in.stderr}
+	cmd := conn.Cmd{Argv: append(enter, argv...), Env: []string{"TMPDIR=" + in.spec.Dir}, Stdout: in.console,
+		Stderr: in.stderr}
 	go func() {
 		defer close(in.ended)
 		in.ending.exit, in.ending.err = in.host.Exec(live, cmd)

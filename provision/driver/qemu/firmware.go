@@ -18,8 +18,10 @@ const (
 	ovmf         = "ovmf"
 )
 
-var firmwareOption = param.Spec{Name: optFirmware, Kind: param.Text, Default: firmwareAuto, Enum: []string{firmwareAuto, qboot, seaBIOS, ovmf},
-	Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto is the default of the machine type, SeaBIOS for both."}
+var firmwareOption = param.Spec{Name: optFirmware, Kind: param.Text, Default: firmwareAuto,
+	Enum: []string{firmwareAuto, qboot, seaBIOS, ovmf},
+	Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto is the default of the " +
+		"machine type, SeaBIOS for both."}
 
 // firmwareFile is a firmware as QEMU is given it: a name that it looks up in
 // its own folder of data, and the Debian package that brings it.
@@ -41,9 +43,11 @@ func firmwareOf(kind, name string) (firmwareFile, error) {
 	case name == seaBIOS:
 		return firmwareFile{bios: "bios-256k.bin", pkg: "seabios"}, nil
 	case name == ovmf && kind == machineMicroVM:
-		return firmwareFile{}, fault.WithFix(fault.New(fault.Unsupported, "%s: Debian's OVMF supports PCs only, not %s", optFirmware, kind), "machine: q35")
+		return firmwareFile{}, fault.WithFix(fault.New(fault.Unsupported, "%s: Debian's OVMF supports PCs only, not %s",
+			optFirmware, kind), "machine: q35")
 	case name == ovmf:
-		return firmwareFile{pkg: "ovmf", paths: []string{"/usr/share/ovmf/OVMF.fd", "/usr/share/qemu/OVMF.fd", "/usr/share/OVMF/OVMF_CODE.fd"}}, nil
+		return firmwareFile{pkg: "ovmf", paths: []string{"/usr/share/ovmf/OVMF.fd", "/usr/share/qemu/OVMF.fd",
+			"/usr/share/OVMF/OVMF_CODE.fd"}}, nil
 	}
 	return firmwareFile{}, nil
 }
@@ -60,7 +64,8 @@ func (f firmwareFile) find(ctx context.Context, host conn.Conn) (string, error) 
 		}
 	}
 	if f.bios == "" && f.paths != nil {
-		return "", fault.WithFix(fault.New(fault.Unsupported, "the firmware is not installed (looked for %s)", strings.Join(f.paths, ", ")), "apt-get install "+f.pkg)
+		return "", fault.WithFix(fault.New(fault.Unsupported, "the firmware is not installed (looked for %s)",
+			strings.Join(f.paths, ", ")), "apt-get install "+f.pkg)
 	}
 	return f.bios, nil
 }

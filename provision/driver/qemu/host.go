@@ -81,7 +81,8 @@ func filesThere(ctx context.Context, host conn.Conn, o options) driver.Availabil
 			return driver.Availability{Reason: err.Error()}
 		}
 		if !there {
-			return driver.Availability{Reason: option + ": " + name + " does not exist on the host or is not readable", Fix: "write the absolute path of a file on the host"}
+			return driver.Availability{Reason: option + ": " + name + " does not exist on the host or is not readable",
+				Fix: "write the absolute path of a file on the host"}
 		}
 	}
 	return driver.Availability{OK: true}

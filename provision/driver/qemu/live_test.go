@@ -44,7 +44,8 @@ func bench(t testing.TB) (string, driver.Image) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	for program, pkg := range map[string]string{defaultProgram: "qemu-system-x86", "mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "ip": "iproute2"} {
+	for program, pkg := range map[string]string{defaultProgram: "qemu-system-x86", "mmdebstrap": "mmdebstrap",
+		"mke2fs": "e2fsprogs", "ip": "iproute2"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
@@ -82,7 +83,8 @@ func prepare() error {
 	if err != nil {
 		return err
 	}
-	live.image = driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel, Modules: img.Modules}
+	live.image = driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel,
+		Modules: img.Modules}
 	return nil
 }
 
@@ -118,12 +120,14 @@ func create(t testing.TB, spec driver.Spec) *Instance {
 		if err := in.Close(ctx); err != nil {
 			t.Error(err)
 		}
-		if left, err := New().Reap(ctx, local.Conn{}, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true); err != nil || len(left) != 0 {
+		if left, err := New().Reap(ctx, local.Conn{}, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true); err != nil ||
+			len(left) != 0 {
 			t.Errorf("left behind: %q, %v", left, err)
 		}
 	})
 	q := in.(*Instance)
-	t.Logf("up after %v; init began at %v, was ready at %v on the guest's clock", time.Since(start).Round(time.Millisecond),
+	t.Logf("up after %v; init began at %v, was ready at %v on the guest's clock",
+		time.Since(start).Round(time.Millisecond),
 		time.Duration(q.boot.StartedNS).Round(time.Millisecond), time.Duration(q.boot.ReadyNS).Round(time.Millisecond))
 	return q
 }
@@ -143,7 +147,8 @@ func output(t testing.TB, c conn.Conn, argv ...string) string {
 // host's rate, without which no measurement inside means anything.
 func clockIsTrue(t *testing.T, in *Instance) {
 	t.Helper()
-	if got := output(t, in, "cat", "/sys/devices/system/clocksource/clocksource0/current_clocksource"); got != "tsc" && got != "kvm-clock" {
+	if got := output(t, in, "cat", "/sys/devices/system/clocksource/clocksource0/current_clocksource"); got != "tsc" &&
+		got != "kvm-clock" {
 		t.Errorf("the guest's clock is %s", got)
 	}
 	read := func() (at time.Time, k channel.Clock, took time.Duration) {
@@ -168,7 +173,8 @@ func clockIsTrue(t *testing.T, in *Instance) {
 		"monotonic": time.Duration(k1.MonotonicNS - k0.MonotonicNS), "wall": time.Duration(k1.WallNS - k0.WallNS),
 	} {
 		off, allowed := (guest - host).Abs(), u0+u1+host/1000
-		t.Logf("%s clock: %v off in %v (%.0f ppm; readings took %v and %v)", name, guest-host, host.Round(time.Millisecond), 1e6*(guest-host).Seconds()/host.Seconds(), u0, u1)
+		t.Logf("%s clock: %v off in %v (%.0f ppm; readings took %v and %v)", name, guest-host, host.Round(time.Millisecond),
+			1e6*(guest-host).Seconds()/host.Seconds(), u0, u1)
 		if off > allowed {
 			t.Errorf("the guest's %s clock is %v off in %v", name, guest-host, host)
 		}
@@ -177,7 +183,8 @@ func clockIsTrue(t *testing.T, in *Instance) {
 
 func TestQ35(t *testing.T) {
 	in := create(t, specOf(t, param.Values{optAccel: accelTCG, optMachine: machineQ35}))
-	if got := output(t, in, "sh", "-c", "echo $((6*7)); ls /sys/bus/pci/devices | wc -l"); !strings.HasPrefix(got, "42\n") || got == "42\n0" {
+	if got := output(t, in, "sh", "-c", "echo $((6*7)); ls /sys/bus/pci/devices | wc -l"); !strings.HasPrefix(got,
+		"42\n") || got == "42\n0" {
 		t.Errorf("got %q", got)
 	}
 	clockIsTrue(t, in)
@@ -332,7 +339,8 @@ func TestMachineDies(t *testing.T) {
 	if _, err := in.Exec(ctx, conn.Command("true")); !fault.Is(err, fault.Subject) {
 		t.Errorf("later: %v", err)
 	}
-	if got := string(in.Diagnose(ctx)); !strings.Contains(got, "QEMU has ended: exit code 0") || !strings.Contains(got, "sysrq triggered crash") {
+	if got := string(in.Diagnose(ctx)); !strings.Contains(got, "QEMU has ended: exit code 0") ||
+		!strings.Contains(got, "sysrq triggered crash") {
 		t.Errorf("diagnosis:\n%s", got)
 	}
 }

@@ -54,7 +54,9 @@ var specs = append([]param.Spec{
 	{Name: optKernel, Kind: param.Text,
 		Doc: "Path on the host of a kernel (bzImage or ELF with a PVH note) to boot instead of the image's."},
 	{Name: optModules, Kind: param.Text,
-		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, ext4 and the console are built in."},
+		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, ext4 and the console " +
+			"are " +
+			"built in."},
 	{Name: optAppend, Kind: param.Text,
 		Doc: "Words to add to the kernel's command line, such as mitigations=off."},
 	{Name: optProgram, Kind: param.Text, Default: defaultProgram,
@@ -63,14 +65,17 @@ var specs = append([]param.Spec{
 		Doc: "Maximum time until the guest's agent answers."},
 	firmwareOption,
 	{Name: optKernelPackage, Kind: param.Text,
-		Doc: "The kernel package of the image's distribution, instead of the one for virtual machines. linux-image-amd64 has the drivers for real hardware."},
+		Doc: "The kernel package of the image's distribution, instead of the one for virtual machines. linux-image-amd64 " +
+			"has " +
+			"the drivers for real hardware."},
 }, storageOptions...)
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
-		Name:    "qemu",
-		Also:    map[string]string{"kvm": "qemu", "qemu-kvm": "qemu", "libvirt": "qemu", "virsh": "qemu", "vm": "qemu", "microvm": "qemu, machine: microvm", "q35": "qemu, machine: q35"},
+		Name: "qemu",
+		Also: map[string]string{"kvm": "qemu", "qemu-kvm": "qemu", "libvirt": "qemu", "virsh": "qemu", "vm": "qemu",
+			"microvm": "qemu, machine: microvm", "q35": "qemu, machine: q35"},
 		Summary: "a QEMU virtual machine, with hardware virtualization or emulated",
 		Status:  driver.Proven,
 		Hosts:   []string{"linux"},
@@ -106,7 +111,9 @@ type options struct {
 func decode(v param.Values) (options, error) {
 	set, err := driver.Options(specs, v)
 	return options{machine: set.Text(optMachine), accel: set.Text(optAccel), firmware: set.Text(optFirmware),
-		kernel: set.Text(optKernel), modules: set.Text(optModules), append: set.Text(optAppend), program: set.Text(optProgram),
-		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache), diskAIO: set.Text(optAIO),
+		kernel: set.Text(optKernel), modules: set.Text(optModules), append: set.Text(optAppend),
+		program:    set.Text(optProgram),
+		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache),
+		diskAIO:     set.Text(optAIO),
 		bootTimeout: set.Duration(optBootTimeout)}, err
 }

@@ -56,7 +56,8 @@ func TestCommandLine(t *testing.T) {
 		{"-drive", "if=none,id=disk1,format=raw,cache=writeback,aio=threads,file=/odd,,dir/v"},
 		{"-device", "virtio-blk-device,drive=disk1,serial=volume0"},
 		{"-device", "virtio-net-device,netdev=net,mac=02:00:00:00:00:01"},
-		{"-append", "console=ttyS0 panic=-1 reboot=t quiet loglevel=4 cryptomgr.notests tsc_early_khz=2445426 tsc=reliable lpj=4000000 mitigations=off"},
+		{"-append", "console=ttyS0 panic=-1 reboot=t quiet loglevel=4 cryptomgr.notests tsc_early_khz=2445426 tsc=reliable " +
+			"lpj=4000000 mitigations=off"},
 	} {
 		if !has(argv, want...) {
 			t.Errorf("%q lacks %q", argv, want)
@@ -66,12 +67,14 @@ func TestCommandLine(t *testing.T) {
 	m.accel, m.disks = accelKVM, []disk{{serial: rootSerial, path: "/d", snapshot: true, format: "raw"}}
 	argv = commandLine(m)
 	text := strings.Join(argv, " ")
-	for _, never := range []string{"-netdev", "virtio-net", "-device virtio-blk-device", "tsc_early_khz", "-sandbox", "vga", "usb"} {
+	for _, never := range []string{"-netdev", "virtio-net", "-device virtio-blk-device", "tsc_early_khz", "-sandbox",
+		"vga", "usb"} {
 		if strings.Contains(text, never) {
 			t.Errorf("%q has %s, which was not asked for", text, never)
 		}
 	}
-	if !has(argv, "-machine", "q35,accel=kvm") || !has(argv, "-cpu", "host") || !has(argv, "-device", "virtio-blk-pci,drive=disk0,serial=root") {
+	if !has(argv, "-machine", "q35,accel=kvm") || !has(argv, "-cpu", "host") ||
+		!has(argv, "-device", "virtio-blk-pci,drive=disk0,serial=root") {
 		t.Errorf("got %q", argv)
 	}
 }
@@ -94,11 +97,14 @@ func TestValidate(t *testing.T) {
 		"odd memory":   {func(s *driver.Spec) { s.Memory = 512*unit.MiB + 1 }, nil, fault.Invalid, "MiB"},
 		"no CPU":       {func(s *driver.Spec) { s.CPUs = 0 }, nil, fault.Invalid, "at least 1"},
 		"long path":    {func(s *driver.Spec) { s.Dir = "/" + strings.Repeat("x", 120) }, nil, fault.Lab, "too long"},
-		"backing dir":  {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/d", Backing: "dir"}} }, nil, fault.Unsupported, "file:ext4"},
-		"volume at /":  {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/", Backing: "tmpfs"}} }, nil, fault.Invalid, "below /"},
-		"no device":    {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/d", Backing: "disk"}} }, nil, fault.Invalid, "block device"},
-		"relative":     {func(*driver.Spec) {}, param.Values{optKernel: "vmlinuz"}, fault.Invalid, "absolute"},
-		"newline":      {func(*driver.Spec) {}, param.Values{optAppend: "a\nb"}, fault.Invalid, "printable"},
+		"backing dir": {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/d", Backing: "dir"}} }, nil,
+			fault.Unsupported, "file:ext4"},
+		"volume at /": {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/", Backing: "tmpfs"}} }, nil,
+			fault.Invalid, "below /"},
+		"no device": {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/d", Backing: "disk"}} }, nil,
+			fault.Invalid, "block device"},
+		"relative": {func(*driver.Spec) {}, param.Values{optKernel: "vmlinuz"}, fault.Invalid, "absolute"},
+		"newline":  {func(*driver.Spec) {}, param.Values{optAppend: "a\nb"}, fault.Invalid, "printable"},
 	} {
 		s := ordinary()
 		tt.change(&s)
@@ -137,7 +143,8 @@ func TestAccelerator(t *testing.T) {
 			t.Errorf("%s with %+v: %q, %v", tt.wanted, tt.kvm, got, err)
 		}
 	}
-	if _, err := accelerator(accelKVM, no); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "it spins") {
+	if _, err := accelerator(accelKVM, no); !fault.Is(err, fault.Unsupported) ||
+		!strings.Contains(err.Error(), "it spins") {
 		t.Errorf("kvm where it does not work: %v", err)
 	}
 }
@@ -162,12 +169,16 @@ func TestExplain(t *testing.T) {
 		kind            fault.Kind
 		says            string
 	}{
-		{"panic-root.txt", "", ending{}, fault.Subject, "its kernel panicked: Kernel panic - not syncing: VFS: Unable to mount root fs"},
-		{"init-root.txt", "", ending{}, fault.Subject, "its init failed: bakeoff-agent: init: mount the root from /dev/vda as ext4: invalid argument"},
-		{"dynamic-init.txt", "", ending{}, fault.Subject, "its kernel panicked: Kernel panic - not syncing: No working init found"},
+		{"panic-root.txt", "", ending{}, fault.Subject,
+			"its kernel panicked: Kernel panic - not syncing: VFS: Unable to mount root fs"},
+		{"init-root.txt", "", ending{}, fault.Subject,
+			"its init failed: bakeoff-agent: init: mount the root from /dev/vda as ext4: invalid argument"},
+		{"dynamic-init.txt", "", ending{}, fault.Subject,
+			"its kernel panicked: Kernel panic - not syncing: No working init found"},
 		{"no-memory.txt", "", ending{}, fault.Subject, "the guest ran out of memory: "},
 		{"", "", ending{}, fault.Subject, "powered itself off (the console is empty)"},
-		{"", "qemu-system-x86_64: -device x: 'x' is not a valid device model name\n", ending{exit: conn.Exit{Code: 1}}, fault.Lab, "failed (exit code 1): qemu-system-x86_64: -device x"},
+		{"", "qemu-system-x86_64: -device x: 'x' is not a valid device model name\n", ending{exit: conn.Exit{Code: 1}},
+			fault.Lab, "failed (exit code 1): qemu-system-x86_64: -device x"},
 		{"", "", ending{exit: conn.Exit{Code: 137, Signal: "killed"}}, fault.Lab, "by a signal: killed"},
 		{"", "", ending{err: fault.New(fault.Lab, "the host is gone")}, fault.Lab, "the host is gone"},
 	} {
@@ -241,7 +252,8 @@ func TestStorageOptions(t *testing.T) {
 		{param.Values{optAIO: aioURing}, 0, ""},
 	} {
 		err := validate(ordinary(), settings(tt.options))
-		if tt.says == "" && err != nil || tt.says != "" && (!fault.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says)) {
+		if tt.says == "" && err != nil || tt.says != "" && (!fault.Is(err, tt.kind) ||
+			!strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("%v: %v", tt.options, err)
 		}
 	}
@@ -254,15 +266,18 @@ func TestControllers(t *testing.T) {
 		devices []string
 		modules []string
 	}{
-		virtioBlk:  {[]string{"virtio-blk-pci,drive=disk1,serial=volume0"}, nil},
-		virtioSCSI: {[]string{"virtio-scsi-pci,id=scsi", "scsi-hd,bus=scsi.0,drive=disk1,serial=volume0"}, []string{"virtio_scsi", "sd_mod"}},
-		nvme:       {[]string{"nvme,drive=disk1,serial=volume0"}, []string{"nvme"}},
-		ahci:       {[]string{"ide-hd,bus=ide.0,drive=disk1,serial=volume0", "ide-hd,bus=ide.1,drive=disk2,serial=volume1"}, []string{"ahci", "sd_mod"}},
+		virtioBlk: {[]string{"virtio-blk-pci,drive=disk1,serial=volume0"}, nil},
+		virtioSCSI: {[]string{"virtio-scsi-pci,id=scsi", "scsi-hd,bus=scsi.0,drive=disk1,serial=volume0"},
+			[]string{"virtio_scsi", "sd_mod"}},
+		nvme: {[]string{"nvme,drive=disk1,serial=volume0"}, []string{"nvme"}},
+		ahci: {[]string{"ide-hd,bus=ide.0,drive=disk1,serial=volume0", "ide-hd,bus=ide.1,drive=disk2,serial=volume1"},
+			[]string{"ahci", "sd_mod"}},
 	} {
 		m := newMachine(spec, settings(param.Values{optMachine: machineQ35, optController: controller}))
 		m.disks = []disk{{serial: rootSerial, controller: virtioBlk, path: "/r", format: "raw", snapshot: true}}
 		for i := range 2 {
-			m.disks = append(m.disks, disk{serial: volumeSerial(i), controller: controller, path: "/v", format: "qcow2", cache: "none", aio: "native"})
+			m.disks = append(m.disks, disk{serial: volumeSerial(i), controller: controller, path: "/v", format: "qcow2",
+				cache: "none", aio: "native"})
 		}
 		argv := commandLine(m)
 		for _, d := range want.devices {
@@ -281,7 +296,8 @@ func TestControllers(t *testing.T) {
 
 func TestFirmware(t *testing.T) {
 	for _, tt := range []struct{ kind, name, bios, says string }{
-		{machineMicroVM, firmwareAuto, "", ""}, {machineMicroVM, qboot, "qboot.rom", ""}, {machineQ35, seaBIOS, "bios-256k.bin", ""},
+		{machineMicroVM, firmwareAuto, "", ""}, {machineMicroVM, qboot, "qboot.rom", ""},
+		{machineQ35, seaBIOS, "bios-256k.bin", ""},
 		{machineMicroVM, seaBIOS, "bios-microvm.bin", ""}, {machineMicroVM, ovmf, "", "q35"},
 	} {
 		f, err := firmwareOf(tt.kind, tt.name)

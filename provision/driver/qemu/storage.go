@@ -42,11 +42,14 @@ const (
 
 var storageOptions = []param.Spec{
 	{Name: optController, Kind: param.Text, Default: virtioBlk, Enum: []string{virtioBlk, virtioSCSI, nvme, ahci},
-		Doc: "The controller of volumes with backing file:ext4 and disk. nvme and ahci need machine q35; ahci also needs a kernel with its driver (kernel-package: linux-image-amd64). The root is always on virtio-blk."},
+		Doc: "The controller of volumes with backing file:ext4 and disk. nvme and ahci need machine q35; ahci also needs a " +
+			"kernel with its driver (kernel-package: linux-image-amd64). The root is always on virtio-blk."},
 	{Name: optFormat, Kind: param.Text, Default: formatRaw, Enum: []string{formatRaw, formatQcow2},
 		Doc: "The format of the file of a file:ext4 volume: raw blocks, or qcow2 with all clusters preallocated as in raw."},
-	{Name: optCache, Kind: param.Text, Default: cacheWriteback, Enum: []string{cacheWriteback, cacheNone, cacheWritethrough, cacheDirectsync, cacheUnsafe},
-		Doc: "QEMU's cache mode for volumes. writeback uses the host's page cache and honors flushes, none bypasses the cache, writethrough flushes after each write, directsync does both, unsafe ignores flushes."},
+	{Name: optCache, Kind: param.Text, Default: cacheWriteback,
+		Enum: []string{cacheWriteback, cacheNone, cacheWritethrough, cacheDirectsync, cacheUnsafe},
+		Doc: "QEMU's cache mode for volumes. writeback uses the host's page cache and honors flushes, none bypasses the " +
+			"cache, writethrough flushes after each write, directsync does both, unsafe ignores flushes."},
 	{Name: optAIO, Kind: param.Text, Default: aioThreads, Enum: []string{aioThreads, aioNative, aioURing},
 		Doc: "How QEMU does disk input and output on the host. native needs disk-cache none or directsync."},
 }
@@ -56,9 +59,11 @@ func (o options) validateStorage() error {
 	direct := []string{cacheNone, cacheDirectsync}
 	switch {
 	case o.machine == machineMicroVM && (o.controller == nvme || o.controller == ahci):
-		return fault.WithFix(fault.New(fault.Unsupported, "%s: %s has no PCI bus, which %s needs", optController, machineMicroVM, o.controller), "machine: q35")
+		return fault.WithFix(fault.New(fault.Unsupported, "%s: %s has no PCI bus, which %s needs", optController,
+			machineMicroVM, o.controller), "machine: q35")
 	case o.diskAIO == aioNative && !slices.Contains(direct, o.diskCache):
-		return fault.WithFix(fault.New(fault.Invalid, "%s: %s needs direct disk access (%s is %s)", optAIO, aioNative, optCache, o.diskCache),
+		return fault.WithFix(fault.New(fault.Invalid, "%s: %s needs direct disk access (%s is %s)", optAIO, aioNative,
+			optCache, o.diskCache),
 			optCache+": none or directsync")
 	}
 	return nil
@@ -67,9 +72,11 @@ func (o options) validateStorage() error {
 // storage makes the files of volumes and lists the machine's disks, the root
 // first.
 func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
-	disks := []disk{{serial: rootSerial, path: in.spec.Image.Disk, snapshot: true, controller: virtioBlk, format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
+	disks := []disk{{serial: rootSerial, path: in.spec.Image.Disk, snapshot: true, controller: virtioBlk,
+		format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
 	for i, v := range in.spec.Volumes {
-		d := disk{serial: volumeSerial(i), path: v.Device, controller: o.controller, format: formatRaw, cache: o.diskCache, aio: o.diskAIO}
+		d := disk{serial: volumeSerial(i), path: v.Device, controller: o.controller, format: formatRaw, cache: o.diskCache,
+			aio: o.diskAIO}
 		switch v.Backing {
 		case volume.Tmpfs:
 			continue

@@ -27,11 +27,14 @@ func TestStorageAndFirmware(t *testing.T) {
 	}{
 		"nvme, qcow2, no cache": {device: "/dev/nvme0n1", options: param.Values{optMachine: machineQ35, optController: nvme,
 			optFormat: formatQcow2, optCache: cacheNone, optAIO: aioNative}},
-		"virtio-scsi, SeaBIOS": {device: "/dev/sda", options: param.Values{optController: virtioSCSI, optFirmware: seaBIOS, optCache: cacheWritethrough}},
-		"qboot":                {device: "/dev/vdb", options: param.Values{optFirmware: qboot, optCache: cacheUnsafe}},
-		"AHCI": {device: "/dev/sda", options: param.Values{optMachine: machineQ35, optController: ahci, optKernelPackage: "linux-image-amd64",
-			optCache: cacheDirectsync, optAIO: aioNative}},
-		"OVMF": {device: "/dev/vdb", options: param.Values{optMachine: machineQ35, optFirmware: ovmf, optFormat: formatQcow2}},
+		"virtio-scsi, SeaBIOS": {device: "/dev/sda", options: param.Values{optController: virtioSCSI, optFirmware: seaBIOS,
+			optCache: cacheWritethrough}},
+		"qboot": {device: "/dev/vdb", options: param.Values{optFirmware: qboot, optCache: cacheUnsafe}},
+		"AHCI": {device: "/dev/sda", options: param.Values{optMachine: machineQ35, optController: ahci,
+			optKernelPackage: "linux-image-amd64",
+			optCache:         cacheDirectsync, optAIO: aioNative}},
+		"OVMF": {device: "/dev/vdb", options: param.Values{optMachine: machineQ35, optFirmware: ovmf,
+			optFormat: formatQcow2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.options[optFormat] == formatQcow2 {
@@ -50,7 +53,10 @@ func TestStorageAndFirmware(t *testing.T) {
 			}
 			spec.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4", Size: 32 * unit.MiB}}
 			in := create(t, spec)
-			got := output(t, in, "sh", "-c", "dd if=/dev/zero of=/data/x bs=64k count=64 conv=fsync 2>/dev/null; rm /data/x; df --output=source /data | tail -n 1; test ! -d /sys/firmware/efi || echo EFI")
+			got := output(t, in, "sh", "-c",
+				"dd if=/dev/zero of=/data/x bs=64k count=64 conv=fsync 2>/dev/null; rm /data/x; df --output=source /data | tail "+
+					"-n "+
+					"1; test ! -d /sys/firmware/efi || echo EFI")
 			device, efi := strings.CutSuffix(got, "\nEFI")
 			if device != tt.device {
 				t.Errorf("the volume is %q in the guest, and %s is right", device, tt.device)
@@ -62,7 +68,8 @@ func TestStorageAndFirmware(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for fact, option := range map[string]string{"disk.controller": optController, "disk.format": optFormat, "disk.cache": optCache, "disk.aio": optAIO, "firmware": optFirmware} {
+			for fact, option := range map[string]string{"disk.controller": optController, "disk.format": optFormat,
+				"disk.cache": optCache, "disk.aio": optAIO, "firmware": optFirmware} {
 				if want := set.Text(option); in.Info().Facts[fact] != want {
 					t.Errorf("the fact %s is %q, and %q is right", fact, in.Info().Facts[fact], want)
 				}

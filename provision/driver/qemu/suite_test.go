@@ -20,7 +20,8 @@ func suite(t *testing.T, machine string) {
 	if !testing.Short() {
 		_, img = bench(t)
 	}
-	drivertest.Run(t, New(), drivertest.Options{Name: machine, Image: img, Memory: 256 * unit.MiB, Timeout: 90 * time.Second,
+	drivertest.Run(t, New(), drivertest.Options{Name: machine, Image: img, Memory: 256 * unit.MiB,
+		Timeout:  90 * time.Second,
 		Transfer: 1 << 20, Options: param.Values{optMachine: machine, optBootTimeout: "1m0s"}})
 }
 

@@ -31,7 +31,9 @@ type Driver struct{}
 const agentPort = 7311
 
 var specs = []param.Spec{
-	{Name: "disk", Kind: param.Text, Doc: "A qcow2 image, the base of the guest's disk. The guest must run bakeoff-agent serve tcp:0.0.0.0:7311 at boot and configure vio0 by DHCP."},
+	{Name: "disk", Kind: param.Text,
+		Doc: "A qcow2 image, the base of the guest's disk. The guest must run bakeoff-agent serve tcp:0.0.0.0:7311 at boot " +
+			"and configure vio0 by DHCP."},
 	{Name: "kernel", Kind: param.Text, Doc: "A kernel to boot instead of the one on the disk, such as /bsd."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the guest's agent answers."},
 }
@@ -39,13 +41,15 @@ var specs = []param.Spec{
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
-		Name: "vmm",
-		Also: map[string]string{"vmd": "vmm", "vmctl": "vmm"}, Summary: "a virtual machine of OpenBSD's vmm with one processor, created by vmctl", Status: driver.Unproven,
+		Name:    "vmm",
+		Also:    map[string]string{"vmd": "vmm", "vmctl": "vmm"},
+		Summary: "a virtual machine of OpenBSD's vmm with one processor, created by vmctl", Status: driver.Unproven,
 		Hosts: []string{"openbsd"}, Root: true, Options: specs, Backings: []string{volume.Tmpfs},
-		Enforces: map[string]string{"cpus": "one virtual processor, on any CPU of the host", "memory": "the memory size of the guest"},
-		OwnRoot:  []string{"*"},
-		Tuning:   driver.Tuning{Why: "the settings of the guest come from its image"},
-		Source:   []string{"vmctl(8)", "vmd(8)", "vm.conf(5)"},
+		Enforces: map[string]string{"cpus": "one virtual processor, on any CPU of the host",
+			"memory": "the memory size of the guest"},
+		OwnRoot: []string{"*"},
+		Tuning:  driver.Tuning{Why: "the settings of the guest come from its image"},
+		Source:  []string{"vmctl(8)", "vmd(8)", "vm.conf(5)"},
 	}
 }
 
@@ -149,7 +153,8 @@ func build(ctx context.Context, e *guest.Env, o options) error {
 	if o.kernel != "" {
 		argv = append(argv, "-b", o.kernel)
 	}
-	if err := guest.Run(ctx, e.Host, append(argv, "-d", "qcow2:"+disk, "-m", fmt.Sprintf("%dM", e.Spec.Memory/unit.MiB), "-L", name)...); err != nil {
+	if err := guest.Run(ctx, e.Host, append(argv, "-d", "qcow2:"+disk, "-m", fmt.Sprintf("%dM", e.Spec.Memory/unit.MiB),
+		"-L", name)...); err != nil {
 		return err
 	}
 	timeout := o.bootTimeout
@@ -197,7 +202,8 @@ func describe(ctx context.Context, e *guest.Env) error {
 	steps := [][]string{{"mkdir", "-p", guest.Scratch}}
 	for _, v := range e.Spec.Volumes {
 		// OpenBSD's file system in memory; its size is in sectors.
-		steps = append(steps, []string{"mkdir", "-p", v.Path}, []string{"mount_mfs", "-s", strconv.FormatInt(int64(v.Size)/512, 10), "swap", v.Path})
+		steps = append(steps, []string{"mkdir", "-p", v.Path}, []string{"mount_mfs", "-s",
+			strconv.FormatInt(int64(v.Size)/512, 10), "swap", v.Path})
 		e.Properties.Volumes[v.Path] = v.Path
 	}
 	if err := e.Prepare(ctx, steps...); err != nil {

@@ -73,7 +73,8 @@ func host(dir string) *fake.Host {
 				return c.Failf("vm not found")
 			}
 			os.Remove(socket(id))
-			c.Serve(c.Ctx, socket(id), fake.Place{Label: label(rest[0]), Root: filepath.Join(dir, "guests", rest[0]), CPUSet: []int{0}, Memory: 96 * unit.MiB}, nil)
+			c.Serve(c.Ctx, socket(id), fake.Place{Label: label(rest[0]), Root: filepath.Join(dir, "guests", rest[0]),
+				CPUSet: []int{0}, Memory: 96 * unit.MiB}, nil)
 			return 0
 		case what == "stop" && len(rest) == 1 && flags['f'] != nil && flags['w'] != nil:
 			code = 1
@@ -132,8 +133,10 @@ func TestDriver(t *testing.T) {
 	}
 	disk, agent := fake.Root(t)
 	h := host(fakeDir(t))
-	drivertest.Run(t, vmm.Driver{}, drivertest.Options{Host: h, Options: param.Values{"disk": disk}, Agent: agent, Left: left(h),
-		NoVolume: true, Without: map[string]string{"network": "no address of the experiment's yet", "volumes": "the fake's guest mounts nothing"}})
+	drivertest.Run(t, vmm.Driver{}, drivertest.Options{Host: h, Options: param.Values{"disk": disk}, Agent: agent,
+		Left:     left(h),
+		NoVolume: true, Without: map[string]string{"network": "no address of the experiment's yet",
+			"volumes": "the fake's guest mounts nothing"}})
 }
 
 func TestBroken(t *testing.T) {
@@ -146,7 +149,8 @@ func TestBroken(t *testing.T) {
 
 func TestFake(t *testing.T) {
 	h := host(t.TempDir())
-	for _, argv := range []string{"vmctl", "vmctl dance", "vmctl start -Z x", "vmctl start -d raw x", "vmctl stop -f -w x", "vmctl wait x"} {
+	for _, argv := range []string{"vmctl", "vmctl dance", "vmctl start -Z x", "vmctl start -d raw x",
+		"vmctl stop -f -w x", "vmctl wait x"} {
 		if exit, err := h.Exec(context.Background(), conn.Command(strings.Fields(argv)...)); err != nil || exit.OK() {
 			t.Errorf("%s: %v, %v", argv, exit, err)
 		}
@@ -163,6 +167,7 @@ func TestHangs(t *testing.T) {
 
 // Nothing that a lab file says is read by a program as more than a name.
 func TestInjection(t *testing.T) {
-	fake.Inject(t, vmm.Driver{}, func() *fake.Host { return host(t.TempDir()) }, driver.Spec{Label: "vt", CPUs: 1, CPUSet: []int{0},
-		Memory: 96 * unit.MiB, Agent: "/agent", Options: param.Values{"disk": "/d"}})
+	fake.Inject(t, vmm.Driver{}, func() *fake.Host { return host(t.TempDir()) },
+		driver.Spec{Label: "vt", CPUs: 1, CPUSet: []int{0},
+			Memory: 96 * unit.MiB, Agent: "/agent", Options: param.Values{"disk": "/d"}})
 }

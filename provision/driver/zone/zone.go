@@ -35,10 +35,16 @@ type Driver struct{}
 var specs = []param.Spec{
 	{Name: "brand", Kind: param.Text, Default: "joyent", Enum: []string{"joyent", "lx", "bhyve", "kvm"},
 		Doc: "What vmadm creates: joyent is a native zone, lx a zone for Linux programs, bhyve and kvm are machines."},
-	{Name: "image-uuid", Kind: param.Text, Doc: "UUID of the image, as shown by imgadm list. The image of a machine must run bakeoff-agent serve on the second serial port."},
-	{Name: "kernel-version", Kind: param.Text, Default: "5.10.0", Doc: "The Linux version that a zone with brand lx reports to its programs."},
-	{Name: "nic-tag", Kind: param.Text, Default: "stub0", Doc: "The nic tag of the experiment's network: an etherstub, which reaches nothing else."},
-	{Name: "disk-quota", Kind: param.Int, Default: "10", Min: 1, Max: 10000, Doc: "Quota of the zone's file system, in GiB."},
+	{Name: "image-uuid", Kind: param.Text,
+		Doc: "UUID of the image, as shown by imgadm list. The image of a machine must run bakeoff-agent serve on the " +
+			"second " +
+			"serial port."},
+	{Name: "kernel-version", Kind: param.Text, Default: "5.10.0",
+		Doc: "The Linux version that a zone with brand lx reports to its programs."},
+	{Name: "nic-tag", Kind: param.Text, Default: "stub0",
+		Doc: "The nic tag of the experiment's network: an etherstub, which reaches nothing else."},
+	{Name: "disk-quota", Kind: param.Int, Default: "10", Min: 1, Max: 10000,
+		Doc: "Quota of the zone's file system, in GiB."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the agent answers."},
 }
 
@@ -93,11 +99,13 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	}
 	image := o.image
 	if !uuidForm.MatchString(image) {
-		return driver.Availability{Reason: "no image is named", Fix: "run imgadm avail and imgadm import UUID, and name the image in the option image-uuid"}
+		return driver.Availability{Reason: "no image is named",
+			Fix: "run imgadm avail and imgadm import UUID, and name the image in the option image-uuid"}
 	}
 	_, yes, err := guest.Ask(ctx, host, "imgadm", "get", image)
 	if fault.Is(err, fault.NotFound) {
-		return driver.Availability{Reason: "imgadm is not installed: the host does not run SmartOS", Fix: "use a SmartOS host"}
+		return driver.Availability{Reason: "imgadm is not installed: the host does not run SmartOS",
+			Fix: "use a SmartOS host"}
 	}
 	if err != nil {
 		return driver.Availability{Reason: err.Error()}
@@ -184,7 +192,8 @@ func validate(spec driver.Spec) (options, error) {
 // manifest is what vmadm makes.
 func manifest(spec driver.Spec, o options, id string) map[string]any {
 	mib := int64(spec.Memory / unit.MiB)
-	m := map[string]any{"uuid": id, "brand": o.brand, "alias": spec.Label, "hostname": spec.Label, "autoboot": false, "nics": []any{}}
+	m := map[string]any{"uuid": id, "brand": o.brand, "alias": spec.Label, "hostname": spec.Label, "autoboot": false,
+		"nics": []any{}}
 	if n := spec.Network; n != nil {
 		nic := map[string]any{"nic_tag": o.nicTag, "ips": []string{n.Addr.String()}, "mac": n.MAC, "primary": true}
 		if o.machine() {

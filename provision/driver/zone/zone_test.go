@@ -137,7 +137,8 @@ func vmadm(c *fake.Call, m *smartos, disk string) int {
 			ctx, stop := context.WithCancel(context.Background())
 			running.Store(z.UUID, stop)
 			root, call := filepath.Join(z.Path, "root"), *c
-			go call.Serve(ctx, filepath.Join(root, "tmp/vm.ttyb"), fake.Place{Label: z.Alias, Root: root, CPUSet: []int{0}, Memory: unit.Bytes(z.RAM) * unit.MiB}, nil)
+			go call.Serve(ctx, filepath.Join(root, "tmp/vm.ttyb"), fake.Place{Label: z.Alias, Root: root, CPUSet: []int{0},
+				Memory: unit.Bytes(z.RAM) * unit.MiB}, nil)
 		}
 		z.State = "running"
 	case "delete":
@@ -160,13 +161,15 @@ func vmadm(c *fake.Call, m *smartos, disk string) int {
 	return 0
 }
 
-var known = []string{"uuid", "brand", "alias", "hostname", "autoboot", "nics", "image_uuid", "cpu_cap", "quota", "max_physical_memory", "max_swap", "kernel_version", "filesystems", "ram", "vcpus", "disks"}
+var known = []string{"uuid", "brand", "alias", "hostname", "autoboot", "nics", "image_uuid", "cpu_cap", "quota",
+	"max_physical_memory", "max_swap", "kernel_version", "filesystems", "ram", "vcpus", "disks"}
 
 // wrong says what the manual does not allow for z's brand, or what another has
 // already: machines have their memory, processors and disks by other names
 // than zones, and only their cards have a model.
 func (z *vm) wrong(all map[string]json.RawMessage, m *smartos) string {
-	ofMachines, ofZones := []string{"ram", "vcpus", "disks"}, []string{"image_uuid", "cpu_cap", "quota", "max_physical_memory", "filesystems", "kernel_version"}
+	ofMachines, ofZones := []string{"ram", "vcpus", "disks"}, []string{"image_uuid", "cpu_cap", "quota",
+		"max_physical_memory", "filesystems", "kernel_version"}
 	needed, foreign := []string{"image_uuid", "max_physical_memory"}, ofMachines
 	if z.machine() {
 		needed, foreign = ofMachines, ofZones
@@ -261,7 +264,8 @@ func zlogin(c *fake.Call) int {
 	if z == nil || z.State != "running" {
 		return c.Failf("login allowed only to running zones (%s is 'installed').", rest[0])
 	}
-	return c.Inside(fake.Place{Label: z.Alias, Root: filepath.Join(z.Path, "root"), CPUSet: []int{0}, Memory: unit.Bytes(z.MiB) * unit.MiB}, rest[1:]...)
+	return c.Inside(fake.Place{Label: z.Alias, Root: filepath.Join(z.Path, "root"), CPUSet: []int{0},
+		Memory: unit.Bytes(z.MiB) * unit.MiB}, rest[1:]...)
 }
 
 func left(h *fake.Host) func(driver.Spec) []string {
@@ -304,7 +308,8 @@ func TestDriver(t *testing.T) {
 }
 
 func spec(agent string) driver.Spec {
-	return driver.Spec{Label: "zt", Name: "zone", CPUs: 1, CPUSet: []int{0}, Memory: 64 * unit.MiB, Agent: agent, Options: set}
+	return driver.Spec{Label: "zt", Name: "zone", CPUs: 1, CPUSet: []int{0}, Memory: 64 * unit.MiB, Agent: agent,
+		Options: set}
 }
 
 func TestBroken(t *testing.T) {
@@ -337,13 +342,15 @@ func TestRefused(t *testing.T) {
 // The fake is strict: that is what it is for.
 func TestFake(t *testing.T) {
 	h := host(t.TempDir(), "")
-	for _, argv := range []string{"vmadm create", "vmadm start x", "vmadm delete x", "vmadm dance", "zlogin -C x ls", "zlogin x ls", "imgadm get x", "vmadm get x"} {
+	for _, argv := range []string{"vmadm create", "vmadm start x", "vmadm delete x", "vmadm dance", "zlogin -C x ls",
+		"zlogin x ls", "imgadm get x", "vmadm get x"} {
 		if exit, err := h.Exec(t.Context(), conn.Command(strings.Fields(argv)...)); err != nil || exit.OK() {
 			t.Errorf("%s: %v, %v", argv, exit, err)
 		}
 	}
 	for _, bad := range []string{`{`, `{"colour":1}`, `{"uuid":"x","brand":"joyent","image_uuid":"` + image + `"}`} {
-		if exit, err := h.Exec(t.Context(), conn.Cmd{Argv: []string{"vmadm", "create", "-f", "-"}, Stdin: strings.NewReader(bad)}); err != nil || exit.OK() {
+		if exit, err := h.Exec(t.Context(), conn.Cmd{Argv: []string{"vmadm", "create", "-f", "-"},
+			Stdin: strings.NewReader(bad)}); err != nil || exit.OK() {
 			t.Errorf("%s: %v, %v", bad, exit, err)
 		}
 	}
@@ -397,7 +404,8 @@ func TestBrands(t *testing.T) {
 			if z.machine() {
 				want.Model = "virtio"
 			}
-			if len(z.NICs) != 1 || fmt.Sprint(z.NICs[0]) != fmt.Sprint(want) || z.Brand != brand || z.machine() && (z.RAM != 64 || z.VCPUs != 1) || !z.machine() && z.MiB != 64 {
+			if len(z.NICs) != 1 || fmt.Sprint(z.NICs[0]) != fmt.Sprint(want) || z.Brand != brand || z.machine() &&
+				(z.RAM != 64 || z.VCPUs != 1) || !z.machine() && z.MiB != 64 {
 				t.Errorf("%s: asked for %+v", brand, z)
 			}
 		}
