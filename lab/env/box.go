@@ -18,21 +18,21 @@ import (
 	"bakeoff/reach/system"
 )
 
-// Bootable is a machine that is told from any other, and each of its boots
-// from the one before. *ssh.Conn is one: it connects anew by itself, and
-// brings the agent for the system that it finds.
+// Bootable is a machine whose identity and boots can be told apart. *ssh.Conn
+// is one: it reconnects by itself and installs the agent for the system that it
+// finds.
 type Bootable interface {
 	Machine
-	// Machine is what the agent said when it last came.
+	// Machine is what the agent reported at the last connection.
 	Machine() channel.Machine
-	// Agent is the path there of bakeoff-agent, StateDir and CacheDir are
-	// folders of this program there: in the system that is up.
+	// Agent is the path of bakeoff-agent, StateDir and CacheDir are bakeoff's
+	// folders, all in the running system of the machine.
 	Agent() string
 	StateDir() string
 	CacheDir() string
 }
 
-// Box is one machine that is switched between systems.
+// Box is a machine that boots different systems in turn.
 type Box struct {
 	Name    string // in the lab file
 	At      Bootable
@@ -42,36 +42,35 @@ type Box struct {
 	Run     string
 	// Progress receives a line for a person; nil discards.
 	Progress func(string)
-	// Limit bounds one boot, from its command until the system is ready; 0 is
-	// BootLimit. Pause is between two looks; 0 is a second.
+	// Limit bounds one boot, from the switch command until the system is ready;
+	// 0 is BootLimit. Pause is the time between two checks; 0 is a second.
 	Limit, Pause time.Duration
 
 	hardware *probe.Hardware // as it was first seen
 }
 
-// BootLimit bounds one boot: firmware of servers alone takes minutes.
+// BootLimit bounds one boot. The firmware of servers alone takes minutes.
 const BootLimit = 15 * time.Minute
 
-// The bounds inside a boot.
+// The bounds of the parts of a boot.
 const (
 	commandLimit = 2 * time.Minute  // of the command that switches
 	refusalTime  = 30 * time.Second // after a reboot that failed, for the machine to go down all the same
 )
 
-// Booted says what came up.
+// Booted describes the system that came up.
 type Booted struct {
 	Named string // what the system names itself
 	ID    string // another text after each boot
 	Same  string // by what the machine was recognised
 }
 
-// Boot makes the machine boot a system of Host.Switch, always anew, and waits
-// until it is ready. Nothing may be leased on it.
+// Boot boots the system to of Host.Switch, also if it is running already, and
+// waits until it is ready. Nothing may be leased on the machine.
 //
-// A machine that is not the one that was there before is an error of kind
-// fault.Unsupported that tells both, and so is one of which nothing tells
-// whether it is; every other failure is fault.Lab: the wrong system came up,
-// or none.
+// If another machine came up, or if that cannot be ruled out, the error is of
+// kind fault.Unsupported and names both. Every other failure is of kind
+// fault.Lab: the wrong system came up, or none.
 func (b *Box) Boot(ctx context.Context, to string) (Booted, error) {
 	limit := b.Limit
 	if limit <= 0 {
@@ -135,7 +134,7 @@ func (b *Box) boot(ctx context.Context, to string) (out Booted, err error) {
 	return out, nil
 }
 
-// identity writes what a machine is recognised by.
+// identity is the text of what identifies a machine.
 func identity(h probe.Hardware) string {
 	var out []string
 	for name, value := range map[string]string{"uuid": h.UUID, "serial number": h.Serial,
@@ -164,15 +163,15 @@ func (b *Box) say(format string, args ...any) {
 	}
 }
 
-// reach asks the machine something, so that it is connected to anew where the
-// connection is lost.
+// reach sends a request to the machine, which reconnects if the connection is
+// lost.
 func (b *Box) reach(ctx context.Context) error {
 	_, err := b.At.ReadDir(ctx, "/")
 	return err
 }
 
-// restart reboots and waits until the machine answers in another boot than
-// before. While it goes down it may answer once more in the old one.
+// restart reboots the machine and waits until it answers in a new boot. While
+// it shuts down it may still answer in the old one.
 func (b *Box) restart(ctx context.Context, before channel.Machine) error {
 	argv := b.Host.Reboot
 	if len(argv) == 0 {
@@ -181,7 +180,8 @@ func (b *Box) restart(ctx context.Context, before channel.Machine) error {
 	b.say("rebooting %s", b.Name)
 	began, session := time.Now(), b.At.Session()
 	rctx, cancel := context.WithTimeout(ctx, commandLimit)
-	// The answer may be lost with the machine: what counts is whether it goes.
+	// The answer may be lost with the machine. What counts is whether it
+	// reboots.
 	_, refused := conn.Output(rctx, b.At, argv...)
 	cancel()
 	for {
@@ -207,7 +207,7 @@ func (b *Box) restart(ctx context.Context, before channel.Machine) error {
 	}
 }
 
-// rebooting is the command of a system that goes down in good order.
+// rebooting is the command that reboots a system in an orderly way.
 func rebooting(goos string) []string {
 	switch goos {
 	case "linux": // shutdown is not everywhere
@@ -218,8 +218,9 @@ func rebooting(goos string) []string {
 	return []string{"shutdown", "-r", "now"}
 }
 
-// recognise tells whether the system that came up is the one that was asked
-// for, what it names itself, and which page there is of it, nil for none.
+// recognise checks that the system that came up is the one that was asked for.
+// It returns the name that the system reports, and its description, nil if
+// there is none.
 func (b *Box) recognise(ctx context.Context, to string) (known system.System, named string, err error) {
 	fp, err := b.fingerprint(ctx)
 	if err != nil {
@@ -249,7 +250,7 @@ func (b *Box) recognise(ctx context.Context, to string) (known system.System, na
 		"if this is the right system, write expect: {"+to+": …} with a part of that name")
 }
 
-// fingerprint asks the agent what the system names itself.
+// fingerprint asks the agent for the facts of the system.
 func (b *Box) fingerprint(ctx context.Context) (probe.Fingerprint, error) {
 	var fp probe.Fingerprint
 	out, err := conn.Output(ctx, b.At, b.At.Agent(), "probe", "fingerprint", "--json")
@@ -262,8 +263,8 @@ func (b *Box) fingerprint(ctx context.Context) (probe.Fingerprint, error) {
 	return fp, nil
 }
 
-// Open leases on the machine as it is booted now; see the function Open. The
-// Manager is to be closed before the next Boot.
+// Open opens a Manager on the machine in its current boot; see the function
+// Open. Close the Manager before the next Boot.
 func (b *Box) Open(ctx context.Context, drivers []driver.Driver) (*Manager, error) {
 	return Open(ctx, Config{StateDir: b.At.StateDir(), CacheDir: b.At.CacheDir(), Host: b.At, Name: b.Name,
 		Agent: b.At.Agent(),

@@ -16,7 +16,7 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// The names below StateDir.
+// The names of files and folders in StateDir.
 const (
 	leaseDir = "lease"
 	envDir   = "env"
@@ -24,16 +24,16 @@ const (
 	lockFile = "lock"
 )
 
-// Cleaner finds, and removes, what leases of dead controllers left behind.
+// Cleaner finds and removes the leftovers of dead controllers.
 type Cleaner struct {
 	StateDir string
 	Host     conn.Conn
 	Drivers  []driver.Driver
 }
 
-// Clean looks at every lease, and removes what it finds unless dryRun. While
-// a controller lives on this host its leases are not touched: then the error
-// is of kind fault.Unsupported.
+// Clean checks every lease and removes what it left, unless dryRun. While
+// another controller runs on the host, Clean fails with an error of kind
+// fault.Unsupported.
 func (c Cleaner) Clean(ctx context.Context, dryRun bool) ([]Found, error) {
 	m := of(c.Host)
 	if _, err := m.ReadDir(ctx, filepath.Join(c.StateDir, leaseDir)); fault.Is(err, fault.NotFound) {
@@ -53,7 +53,7 @@ func (c Cleaner) clean(ctx context.Context, dryRun bool) ([]Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The experiment's network goes last: environments stand on it.
+	// The experiment's network is removed last: environments use it.
 	slices.SortStableFunc(leases, func(a, b Lease) int { return strings.Compare(a.Network, b.Network) })
 	var found []Found
 	for _, r := range leases {
@@ -113,7 +113,8 @@ func (c Cleaner) reap(ctx context.Context, r Lease, dryRun bool) ([]string, erro
 }
 
 // Measuring returns the process that holds the host's lock below stateDir on
-// this machine, 0 when none does: what is leased then is left behind.
+// this machine, 0 if there is none. Without one, leases belong to dead
+// controllers.
 func Measuring(stateDir string) (pid int) {
 	path := filepath.Join(stateDir, lockFile)
 	if !lock.Held(path) {
@@ -128,8 +129,8 @@ func Leases(stateDir string) ([]Lease, error) {
 }
 
 // LeasesOn reads the leases below stateDir on a machine, oldest first. A file
-// that is not a lease, or names a directory outside stateDir, is an error of
-// kind fault.Invalid: nothing is removed on its word.
+// that is not a lease, or that names a directory outside stateDir, is an error
+// of kind fault.Invalid: bakeoff removes nothing that such a file names.
 func LeasesOn(ctx context.Context, m Machine, stateDir string) ([]Lease, error) {
 	dir := filepath.Join(stateDir, leaseDir)
 	names, err := m.ReadDir(ctx, dir)
@@ -159,7 +160,7 @@ func LeasesOn(ctx context.Context, m Machine, stateDir string) ([]Lease, error) 
 	return out, nil
 }
 
-// decode reads one lease and checks that what it names is this program's.
+// decode reads one lease and checks that it names only bakeoff's own objects.
 func decode(b []byte, stateDir string) (Lease, error) {
 	var r Lease
 	if err := json.Unmarshal(b, &r); err != nil {

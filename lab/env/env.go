@@ -1,10 +1,10 @@
-// Package env leases environments on a host: it writes down what will be made
-// before it is made, so that whatever a killed controller leaves behind is
-// found by the next one.
+// Package env creates environments on a host and keeps a lease for each: a
+// record that is written before anything is created, so that the next
+// controller finds what a killed one left.
 //
-// It locks the host, lays out its CPUs (the subject's, and the others for
-// the load generator and the controller), makes the experiment's network,
-// and puts the image and the agent where a driver finds them.
+// It locks the host, divides its CPUs (some for the subject, the others for the
+// load generator and the controller), creates the experiment's network, and
+// provides the image and the agent.
 package env
 
 import (
@@ -15,38 +15,37 @@ import (
 
 // Config is what a Manager needs.
 type Config struct {
-	// StateDir is for leases, locks and the directories of environments,
-	// CacheDir for images and kernels; both are on the host.
+	// StateDir holds leases, locks and the directories of environments,
+	// CacheDir images and kernels. Both are on the host.
 	StateDir, CacheDir string
-	// Host is the way to the host: a Machine, or something else that reaches
-	// this machine. Name is the host's in the lab file, "" is LocalHost.
+	// Host reaches the host: a Machine, or another Conn to this machine. Name
+	// is the host's name in the lab file; "" is LocalHost.
 	Host conn.Conn
 	Name string
-	// Ship tells where images are built for a host that is not this machine;
-	// nil builds them on it.
+	// Ship says where images are built for a host that is not this machine; nil
+	// builds them on the host.
 	Ship *Ship
 	// Agent is the path on the host of bakeoff-agent for its system.
 	Agent string
 	// Run is the name of the run, for the leases.
 	Run string
-	// Uplink is an interface of the host that leads to other hosts of the
-	// experiment; "" keeps its network to itself. Place tells their addresses
-	// apart: 0 to 254, another for each.
+	// Uplink is an interface of the host that leads to the other hosts of the
+	// experiment; "" keeps the network local. Place, 0 to 254, is different for
+	// each host and is part of its addresses.
 	Uplink string
 	Place  byte
-	// Meter prints on the host the reading of an energy meter, in joules; empty
-	// is none.
+	// Meter is a command that prints the reading of an energy meter on the
+	// host, in joules; empty for none.
 	Meter []string
-	// Progress receives a line for a person when something takes long, or is
-	// not as it should be; nil discards. Two hosts are read at the same time, so
-	// those of several managers may be called at the same time.
+	// Progress receives a line for a person when something takes long or goes
+	// wrong; nil discards it. Several managers may call it at the same time.
 	Progress func(string)
 }
 
 // LocalHost is the name of this machine in lab files.
 const LocalHost = "local"
 
-// Ship is where images are built and from where they are sent.
+// Ship says where images are built and from where they are sent.
 type Ship struct {
 	Here  conn.Conn // this machine
 	Cache string    // the cache here
@@ -55,7 +54,8 @@ type Ship struct {
 // LeaseSchema is the schema of a Lease.
 const LeaseSchema = "bakeoff/lease/v1"
 
-// Lease is a lease as it is written down before an environment is made.
+// Lease is the record of an environment, of a service or of the experiment's
+// network. It is on disk before what it names is created.
 type Lease struct {
 	Schema  string    `json:"schema"`
 	Label   string    `json:"label"`
@@ -66,15 +66,15 @@ type Lease struct {
 	Run     string    `json:"run"`
 	PID     int       `json:"pid"` // of the controller
 	Started time.Time `json:"started"`
-	// Network names the namespace of a lease that is the experiment's
-	// network and not an environment.
+	// Network is the namespace of the experiment's network; "" in the lease of
+	// an environment.
 	Network string `json:"network,omitempty"`
 }
 
-// Found is something that a lease left behind.
+// Found is what a lease left behind.
 type Found struct {
 	Lease Lease `json:"lease"`
-	// Left is one line for each thing: a mount, a process, a control group.
+	// Left has one line for each thing: a mount, a process, a control group.
 	Left    []string `json:"left"`
 	Removed bool     `json:"removed"`
 	Err     string   `json:"error,omitempty"`

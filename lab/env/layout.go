@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Layout says which CPUs of the host are whose. The subject gets the highest
-// ones, because interrupts and housekeeping tend to live on the first; the
-// generator and the controller have the rest.
+// Layout divides the CPUs of the host. The subject gets the highest ones,
+// because interrupts and system services tend to use the first. The generator
+// and the controller share the rest.
 type Layout struct {
 	CPUs []int // usable by this process, ascending
 }
 
-// Subject returns the n highest CPUs, all of them when there are fewer.
+// Subject returns the n highest CPUs, or all of them if there are fewer.
 func (l Layout) Subject(n int) []int {
 	n = max(1, min(n, len(l.CPUs)))
 	return slices.Clone(l.CPUs[len(l.CPUs)-n:])
 }
 
-// Others returns the CPUs that are not the subject's. Where there are none,
-// both share all of them: Shared tells.
+// Others returns the CPUs that the subject does not use. If there are none,
+// both share all CPUs; see Shared.
 func (l Layout) Others(subject []int) []int {
 	var out []int
 	for _, c := range l.CPUs {

@@ -14,29 +14,30 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Machine is a host beside what a driver sees of it: leases, locks and
-// counters are there where the environments are. *ssh.Conn is one.
+// Machine is a host with what the controller needs besides the driver's view:
+// leases, locks and counters. *ssh.Conn is one.
 type Machine interface {
 	conn.Conn
 	conn.Files
-	// Session counts the times that the machine was connected to: what was
-	// started in an earlier one has been killed.
+	// Session counts the connections to the machine. Programs of an earlier
+	// session have been killed.
 	Session() int
-	// CPUs are those that the controller's programs may use there, ascending.
+	// CPUs are the CPUs that the controller's programs may use, ascending.
 	CPUs() ([]int, error)
-	// Memory is what the machine has; 0 where its system does not tell.
+	// Memory is the memory of the machine; 0 if its system does not report it.
 	Memory() unit.Bytes
-	// Counters reads the machine's counters, of these CPUs; all without.
+	// Counters reads the machine's counters for these CPUs; for all of them if
+	// cpus is empty.
 	Counters(ctx context.Context, cpus []int) (probe.Counters, error)
 	// Settle moves the controller's own process there to cpus.
 	Settle(ctx context.Context, cpus []int) error
-	// Keep writes a small file, whole or not at all, and syncs it.
+	// Keep writes a small file atomically and syncs it.
 	Keep(ctx context.Context, path string, data []byte) error
-	// Remove removes path with all that is in it, without following links;
-	// what does not exist is fine.
+	// Remove removes path with its contents and does not follow links. A path
+	// that does not exist is not an error.
 	Remove(ctx context.Context, path string) error
-	// Lock takes the lock that says that somebody measures there. It is held
-	// until release is called, or the controller is gone.
+	// Lock takes the lock of a controller that measures on the machine. It is
+	// held until release is called or the controller ends.
 	Lock(ctx context.Context, path string) (release func(), err error)
 }
 
@@ -45,7 +46,7 @@ type Here struct{ conn.Conn }
 
 var _ Machine = Here{}
 
-// of returns c as a Machine: itself where it is one, else this machine.
+// of returns c as a Machine: c itself if it is one, otherwise this machine.
 func of(c conn.Conn) Machine {
 	if m, ok := c.(Machine); ok {
 		return m
@@ -53,7 +54,7 @@ func of(c conn.Conn) Machine {
 	return Here{c}
 }
 
-// files touches this machine's own, whatever the drivers are given.
+// files accesses the files of this machine, whatever Conn is.
 func (h Here) files() conn.Files { return local.Conn{} }
 
 // ReadFile returns a small file.
@@ -94,7 +95,7 @@ func (Here) Counters(_ context.Context, cpus []int) (probe.Counters, error) {
 // Settle moves this process.
 func (Here) Settle(_ context.Context, cpus []int) error { return local.Settle(cpus) }
 
-// Keep writes a file beside its place and moves it there.
+// Keep writes a temporary file and renames it.
 func (Here) Keep(_ context.Context, path string, data []byte) error { return local.Keep(path, data) }
 
 // Remove removes everything below path.

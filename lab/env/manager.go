@@ -26,8 +26,8 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Manager leases environments on one host, whose lock it holds: while a run
-// measures, nothing else of bakeoff does anything there.
+// Manager creates environments on one host and keeps their leases. It holds the
+// host's lock: while a run measures, no other bakeoff uses the host.
 type Manager struct {
 	cfg    Config
 	at     Machine
@@ -47,13 +47,13 @@ type Manager struct {
 	services map[string]service
 }
 
-// Subnet is the experiment's network: addresses that RFC 2544 set aside for
-// benchmarks and that no host uses otherwise.
+// Subnet is the experiment's network, in the range that RFC 2544 reserves for
+// benchmarks.
 var Subnet = netip.MustParsePrefix("198.18.0.0/24")
 
-// Open locks the host, removes what dead controllers left behind, and lays
-// out the CPUs. The host being measured on by somebody else is an error of
-// kind fault.Unsupported that names the process.
+// Open locks the host, removes the leftovers of dead controllers and divides
+// the CPUs. If another controller measures on the host, the error is of kind
+// fault.Unsupported and names the process.
 func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Manager, error) {
 	if cfg.Name == "" {
 		cfg.Name = LocalHost
@@ -76,7 +76,7 @@ func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Manager, e
 	return m, nil
 }
 
-// noState is the error of a state folder that cannot be made.
+// noState is the error for a state folder that cannot be created.
 func noState(cfg Config, err error) error {
 	err = fault.Wrap(fault.Lab, "env: cannot create the folder for leases", err)
 	if cfg.Name != LocalHost {
@@ -112,7 +112,7 @@ func (m *Manager) open(ctx context.Context, drivers []driver.Driver) error {
 	return nil
 }
 
-// Close removes the experiment's network and gives the host's lock back.
+// Close removes the experiment's network and releases the lock of the host.
 func (m *Manager) Close(ctx context.Context) error {
 	err := m.stopServices(ctx)
 	m.mu.Lock()
@@ -129,25 +129,25 @@ func (m *Manager) Close(ctx context.Context) error {
 	return fault.Op("env: close", err)
 }
 
-// Layout returns which CPUs are whose.
+// Layout returns the division of the CPUs.
 func (m *Manager) Layout() Layout { return m.layout }
 
-// Memory is what the host has; 0 where its system does not tell.
+// Memory is the memory of the host; 0 if its system does not report it.
 func (m *Manager) Memory() unit.Bytes { return m.at.Memory() }
 
-// Host is the way to the host.
+// Host is the connection to the host.
 func (m *Manager) Host() conn.Conn { return m.cfg.Host }
 
-// Name is the host's in the lab file.
+// Name is the name of the host in the lab file.
 func (m *Manager) Name() string { return m.cfg.Name }
 
-// Session counts the times that the host was connected to: counters of two
-// sessions are not of one process, and maybe not of one boot.
+// Session counts the connections to the host. Counters of two sessions come
+// from different processes, and possibly from different boots.
 func (m *Manager) Session() int { return m.at.Session() }
 
-// Counters reads the host's counters, of these CPUs, and its meter. One that
-// does not answer takes no trial away: the energy is then unavailable, which
-// is said once.
+// Counters reads the host's counters for these CPUs, and its energy meter. A
+// meter that does not answer does not void a trial: the energy is unavailable,
+// which is reported once.
 func (m *Manager) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
 	c, err := m.at.Counters(ctx, cpus)
 	if err != nil || len(m.cfg.Meter) == 0 {
@@ -164,8 +164,8 @@ func (m *Manager) Counters(ctx context.Context, cpus []int) (probe.Counters, err
 // Settle moves the controller's own process on the host to cpus.
 func (m *Manager) Settle(ctx context.Context, cpus []int) error { return m.at.Settle(ctx, cpus) }
 
-// Uplink returns an error unless the host's uplink can be taken, which Network
-// does; nil where it has none. It changes nothing.
+// Uplink returns an error if Network could not use the host's uplink. It
+// changes nothing.
 func (m *Manager) Uplink(ctx context.Context) error {
 	if m.cfg.Uplink == "" {
 		return nil
@@ -173,7 +173,7 @@ func (m *Manager) Uplink(ctx context.Context) error {
 	return netns.Unused(ctx, m.cfg.Host, m.cfg.Uplink)
 }
 
-// Network makes the experiment's network, once.
+// Network creates the experiment's network, once.
 func (m *Manager) Network(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -195,15 +195,15 @@ func (m *Manager) Network(ctx context.Context) error {
 	return nil
 }
 
-// gateway is the address of the bridge: the first of this host's.
+// gateway is the address of the bridge: the first of this host's addresses.
 func (m *Manager) gateway() netip.Addr {
 	a := Subnet.Addr().As4()
 	a[2], a[3] = m.cfg.Place, 1
 	return netip.AddrFrom4(a)
 }
 
-// bits is how much of an address is the network's: with an uplink all hosts
-// are on one.
+// bits is the prefix length of the network. With an uplink all hosts are on one
+// network.
 func (m *Manager) bits() int {
 	if m.cfg.Uplink != "" {
 		return 16
@@ -211,8 +211,9 @@ func (m *Manager) bits() int {
 	return Subnet.Bits()
 }
 
-// Peer returns the other end: the experiment's network, on the CPUs that are
-// not the subject's, with the agent's path and a directory there.
+// Peer returns the place of the load generator: the experiment's network, on
+// the CPUs that the subject does not use, with the agent's path and a
+// directory.
 func (m *Manager) Peer(subject []int) (c conn.Conn, agent, dir string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,9 +228,9 @@ func (m *Manager) Peer(subject []int) (c conn.Conn, agent, dir string) {
 	return c, m.cfg.Agent, filepath.Join(m.cfg.StateDir, envDir)
 }
 
-// Image returns the image of a contender with these packages in it, built
-// where the cache lacks it. Of the options only driver.OptionKernelPackage is
-// looked at.
+// Image returns the image of a contender with these packages, and builds it if
+// it is not in the cache. The only option that it reads is
+// driver.OptionKernelPackage.
 func (m *Manager) Image(ctx context.Context, d driver.Doc, ref string, packages []string,
 	options param.Values) (driver.Image, error) {
 	if !d.Image || ref == "" {
@@ -253,24 +254,24 @@ func (m *Manager) Image(ctx context.Context, d driver.Doc, ref string, packages 
 	return out, nil
 }
 
-// request is the image that a contender with these options is made from.
+// request describes the image for a contender with these options.
 func request(d driver.Doc, ref string, packages []string, options param.Values) image.Request {
 	return image.Request{Ref: ref, Packages: packages, Disk: d.Kernel, Kernel: d.Kernel,
 		KernelPackage: options[driver.OptionKernelPackage]}
 }
 
-// Root is where the unpacked root of an image lies in the cache of the machine
-// that this program runs on; "" before it was built.
+// Root is the path of the unpacked root of an image in the cache of this
+// machine; "" if it has not been built.
 func Root(cache string, d driver.Doc, ref string, packages []string, options param.Values) string {
 	store := image.Store{Dir: filepath.Join(cache, imageDir)}
 	return store.Root(request(d, ref, packages, options))
 }
 
-// Place is the directory of an environment on its host, by its label.
+// Place is the directory of the environment with a label on its host.
 func Place(state, label string) string { return filepath.Join(state, envDir, label) }
 
-// CheckImage tells whether an image of that name could be built for a driver,
-// without building it. Errors are of kind fault.Invalid.
+// CheckImage checks that an image with this name could be built for a driver.
+// Errors are of kind fault.Invalid.
 func CheckImage(d driver.Doc, ref string, options param.Values) error {
 	if !d.Image || ref == "" || isFolder(d, ref) {
 		return nil
@@ -278,7 +279,7 @@ func CheckImage(d driver.Doc, ref string, options param.Values) error {
 	return request(d, ref, nil, options).Check()
 }
 
-// isFolder tells that ref is a folder on the host, which is there or is not.
+// isFolder tells whether ref is a folder on the host.
 func isFolder(d driver.Doc, ref string) bool { return d.Folder && strings.HasPrefix(ref, "/") }
 
 // Cached reports whether Image would return without building.
@@ -286,13 +287,13 @@ func (m *Manager) Cached(d driver.Doc, ref string, packages []string, options pa
 	return !d.Image || ref == "" || isFolder(d, ref) || m.images.Cached(request(d, ref, packages, options))
 }
 
-// Counters reads the counters of the host that it is on, of its CPUs.
+// Counters reads the counters of the environment's host for its CPUs.
 func (e *Environment) Counters(ctx context.Context) (probe.Counters, error) {
 	return e.manager.Counters(ctx, e.CPUSet)
 }
 
-// Stale returns an error of kind fault.Lab when the connection to the host was
-// lost since the environment was made: whatever of it has processes is dead.
+// Stale returns an error of kind fault.Lab if the connection to the host was
+// lost since the environment was created: its processes are dead.
 func (e *Environment) Stale() error {
 	if e.manager.at.Session() == e.session {
 		return nil
@@ -300,13 +301,13 @@ func (e *Environment) Stale() error {
 	return fault.New(fault.Lab, "the connection to %s was lost while the environment was up", e.manager.cfg.Name)
 }
 
-// Lease is an environment with the right to use it until Return.
+// Environment is a live environment. Return closes it.
 type Environment struct {
 	driver.Instance
 	ID     string // unique in the run: the instance
 	CPUSet []int
-	// Asked, Up are on the host's clock: when creation began and when the
-	// environment answered.
+	// Asked and Up are the times, on the host's clock, when creation began and
+	// when the environment answered.
 	Asked, Up time.Time
 	manager   *Manager
 	session   int // of the host
@@ -316,8 +317,8 @@ type Environment struct {
 	err       error
 }
 
-// Lease makes an environment of contender c by d. The lease is on disk before
-// anything is made.
+// Lease creates an environment of contender c with driver d. The lease is on
+// disk before anything is created.
 func (m *Manager) Lease(ctx context.Context, d driver.Driver, c manifest.Contender,
 	img driver.Image) (*Environment, error) {
 	subject := m.layout.Subject(c.CPUs)
@@ -352,8 +353,8 @@ func (m *Manager) Lease(ctx context.Context, d driver.Driver, c manifest.Contend
 	inst, err := d.Create(ctx, m.cfg.Host, spec)
 	e.Up = time.Now()
 	if err != nil {
-		// The driver removed what it made; if it could not, the lease stays
-		// for the next start to find.
+		// The driver removed what it created. If it could not, the lease stays,
+		// and the next Open finds it.
 		if rerr := m.at.Remove(ctx, r.Dir); rerr != nil {
 			return nil, errors.Join(err, rerr)
 		}
@@ -364,7 +365,7 @@ func (m *Manager) Lease(ctx context.Context, d driver.Driver, c manifest.Contend
 	return e, nil
 }
 
-// label names what is made next.
+// label returns the label of what is created next.
 func (m *Manager) label() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -372,8 +373,8 @@ func (m *Manager) label() string {
 	return fmt.Sprintf("%s-%d", m.tag, m.next)
 }
 
-// Return closes the environment and forgets the lease. It is idempotent.
-// What could not be removed keeps its lease.
+// Return closes the environment and removes its lease. It is idempotent. If
+// something could not be removed, the lease stays.
 func (e *Environment) Return(ctx context.Context) error {
 	e.once.Do(func() {
 		err := e.Close(ctx)
@@ -389,7 +390,7 @@ func (e *Environment) Return(ctx context.Context) error {
 	return e.err
 }
 
-// address draws the next free address. The mutex is held.
+// address allocates the next free address. The caller holds the mutex.
 func (m *Manager) address() netip.Addr {
 	a := m.gateway()
 	for range 250 {
@@ -407,13 +408,13 @@ func (m *Manager) release(a netip.Addr) {
 	delete(m.addrs, a)
 }
 
-// mac is a locally administered address that follows from the IP address.
+// mac is a locally administered address derived from the IP address.
 func mac(a netip.Addr) string {
 	b := a.As4()
 	return fmt.Sprintf("02:b0:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3])
 }
 
-// Volumes are those of a lab file as drivers take them.
+// Volumes converts the volumes of a lab file for drivers.
 func Volumes(vs []manifest.Volume) []driver.Volume {
 	var out []driver.Volume
 	for _, v := range vs {
@@ -429,8 +430,7 @@ func (m *Manager) say(format string, args ...any) {
 	}
 }
 
-// remember writes a lease, whole or not at all, and syncs it before anything
-// is made.
+// remember writes a lease atomically and syncs it.
 func (m *Manager) remember(ctx context.Context, r Lease) error {
 	b, err := json.Marshal(r)
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// meterTime bounds one reading of a meter, and meterBytes what it may print.
+// meterTime bounds one reading of a meter, and meterBytes the length of its
+// output.
 const (
 	meterTime  = 5 * time.Second
 	meterBytes = 256
 )
 
-// readMeter executes the person's command on the host and returns the joules
-// that it prints. Where there is no reading, the error is of kind fault.Lab and
-// says what the command is to print.
+// readMeter executes the user's command on the host and returns the joules that
+// it prints. Errors are of kind fault.Lab and say what the command must print.
 func readMeter(ctx context.Context, host conn.Conn, argv []string) (*float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, meterTime)
 	defer cancel()

@@ -12,8 +12,7 @@ import (
 )
 
 // inside makes c, which executes in the network namespace ns, open its
-// connections there too: outside of it the same address may lead anywhere, to
-// a proxy that answers for instance.
+// connections there too. Outside of it the same address may lead elsewhere.
 func (m *Manager) inside(c conn.Conn, ns string) conn.Conn {
 	if _, ok := m.at.(Here); ok {
 		return peer{c, local.Conn{Netns: ns}.Dial}
@@ -33,7 +32,7 @@ func (m *Manager) inside(c conn.Conn, ns string) conn.Conn {
 	}}
 }
 
-// peer executes in one place and opens connections in the same.
+// peer executes programs and opens connections in the same network namespace.
 type peer struct {
 	conn.Conn
 	dial func(ctx context.Context, network, address string) (net.Conn, error)

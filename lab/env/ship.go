@@ -15,8 +15,8 @@ import (
 	"bakeoff/reach/conn/channel"
 )
 
-// ship puts an image into the host's cache, once, and returns where it lies
-// there. What it is made of is named by the image's digest.
+// ship copies an image into the host's cache, once, and returns its paths
+// there. The image's digest names its folder.
 func (m *Manager) ship(ctx context.Context, img driver.Image) (driver.Image, error) {
 	if !digestForm.MatchString(img.Digest) {
 		return img, fault.New(fault.Lab, "image %s has an invalid digest: %q", img.Ref, img.Digest)
@@ -38,8 +38,8 @@ func (m *Manager) ship(ctx context.Context, img driver.Image) (driver.Image, err
 	return img, nil
 }
 
-// alike refuses to make images for a host of another architecture than this
-// machine's, whose programs they hold.
+// alike refuses to build images for a host with another architecture than this
+// machine.
 func (m *Manager) alike() error {
 	there, ok := m.at.(interface{ Machine() channel.Machine })
 	if m.cfg.Ship == nil || !ok {
@@ -55,13 +55,13 @@ func (m *Manager) alike() error {
 
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// take unpacks standard input into the folder $1, whole or not at all.
+// take unpacks standard input into the folder $1 atomically.
 const take = `set -e; mkdir -p -- "${1%/*}"; t=$1.new.$$; rm -rf -- "$1".new.*; mkdir -- "$t"
 trap 'rm -rf -- "$t"' EXIT; trap 'exit 1' HUP INT TERM PIPE
 tar -xpf - --numeric-owner -C "$t"; rm -rf -- "$1"; mv -- "$t" "$1"`
 
-// shipOne sends a file or a folder with owners, modes, links and holes as they
-// are, into the folder there.
+// shipOne sends a file or a folder, with owners, modes, links and holes, into
+// the folder there.
 func (m *Manager) shipOne(ctx context.Context, here, there string) error {
 	if exit, err := m.at.Exec(ctx, conn.Command("test", "-e", path.Join(there, filepath.Base(here)))); err != nil ||
 		exit.OK() {

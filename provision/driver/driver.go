@@ -1,10 +1,9 @@
 // Package driver is the contract of isolation technologies.
 //
-// A driver makes environments on a host, and it reaches that host through
-// conn.Conn and nothing else, so that the same driver works on this machine,
-// over SSH, and against a recorded conversation. Each child package is one
-// technology; package all lists them; package drivertest is the suite that
-// every one of them passes.
+// A driver creates environments on a host. It reaches the host only through
+// conn.Conn, so the same driver works on this machine, over SSH, and against a
+// recorded conversation. Each child package is one technology; package all
+// lists them; package drivertest is the suite that all of them pass.
 package driver
 
 import (
@@ -19,29 +18,30 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Driver makes environments of one technology.
+// Driver creates environments of one technology.
 type Driver interface {
 	Doc() Doc
-	// Check tells whether the technology is usable on host with these
-	// options and, if not, what would make it so. It changes nothing.
+	// Check tells whether the technology works on host with these options and,
+	// if not, how to make it work. It changes nothing.
 	Check(ctx context.Context, host conn.Conn, options param.Values) Availability
-	// Create makes an environment and returns when it answers. When it
-	// fails it has removed what it made. A guest that did not come up is an
-	// error of kind fault.Subject and carries the end of its console.
+	// Create creates an environment and returns when it answers. If it fails it
+	// has removed what it created. If a guest does not come up, the error is of
+	// kind fault.Subject and has the end of its console.
 	Create(ctx context.Context, host conn.Conn, spec Spec) (Instance, error)
-	// Reap removes whatever an environment with this label and directory
-	// left on host, and returns what it found, one line each: "control group
-	// /sys/fs/cgroup/bakeoff/x", "mount /…", "process 123 qemu". With
-	// dryRun it only looks. Reaping what does not exist finds nothing.
+	// Reap removes what an environment with this label and directory left on
+	// host. It returns one line for each thing that it found, such as "control
+	// group /sys/fs/cgroup/bakeoff/x", "mount /…" or "process 123 qemu". With
+	// dryRun it changes nothing. If nothing exists it finds nothing.
 	Reap(ctx context.Context, host conn.Conn, left Leftover, dryRun bool) (found []string, err error)
 }
 
-// Validator is a Driver that can tell from a Spec alone, and no host, that
-// Create would refuse it: a machine with half a MiB of memory, an option that
-// contradicts another. Plans are checked by it, before anything is made.
+// Validator is a Driver that can reject a Spec without a host, such as a
+// machine with half a MiB of memory or contradictory options. Plans are
+// validated before anything is created.
 type Validator interface {
-	// Validate returns what Create would, of kind fault.Invalid or
-	// fault.Unsupported; nil for a Spec that a host may be able to make.
+	// Validate returns the error that Create would return on any host, of kind
+	// fault.Invalid or fault.Unsupported; nil if some host may be able to
+	// create the Spec.
 	Validate(spec Spec) error
 }
 
@@ -64,7 +64,7 @@ type Service interface {
 	Close(ctx context.Context) error
 }
 
-// Leftover is what a lease knows of an environment that nobody returned.
+// Leftover identifies an environment that was not closed.
 type Leftover struct {
 	Label string // Spec.Label
 	Dir   string // Spec.Dir
@@ -74,19 +74,19 @@ type Leftover struct {
 // behind.
 type Instance interface {
 	conn.Conn
-	// Info says what this environment is; it does not change.
+	// Info describes the environment. It does not change.
 	Info() Info
-	// Diagnose returns what a person needs when something in it went
-	// wrong: console, logs. It is bounded to 64 KiB.
+	// Diagnose returns what a person needs to find an error: console and logs,
+	// at most 64 KiB.
 	Diagnose(ctx context.Context) []byte
 	Close(ctx context.Context) error
 }
 
-// OptionKernelPackage is the option of drivers that boot which names the
-// package that brings the kernel; images are made with it.
+// OptionKernelPackage is the option that names the kernel package, for drivers
+// that boot a kernel of the image.
 const OptionKernelPackage = "kernel-package"
 
-// Freezer is an Instance that can be put to rest while others are measured.
+// Freezer is an Instance that can be frozen while others are measured.
 type Freezer interface {
 	Freeze(ctx context.Context) error
 	Thaw(ctx context.Context) error
@@ -253,28 +253,27 @@ const (
 type Doc struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary"` // one sentence without its full stop
-	// Also are names under which people look for it, with what a lab file says
-	// instead.
+	// Also maps other names of the technology to what a lab file says instead.
 	Also   map[string]string `json:"-"`
 	Status Status            `json:"status"`
 	Hosts  []string          `json:"hosts"` // GOOS of the hosts it runs on
 	Root   bool              `json:"root"`  // needs root on the host
 	Image  bool              `json:"image"` // is made from an image
-	// Folder tells that the image may be a folder on the host, too, with a root
-	// in it: for systems whose roots nothing here makes.
+	// Folder tells that the image may also be a folder on the host with a root
+	// in it, for systems whose roots bakeoff does not build.
 	Folder bool `json:"folder,omitempty"`
-	// OwnRoot lists the options (see param.Values.Match) that bring a root of
-	// their own, and leave no place for an image.
+	// OwnRoot lists the options (see param.Values.Match) that provide a root, so
+	// that no image is needed.
 	OwnRoot []string `json:"own_root,omitempty"`
 	Kernel  bool     `json:"kernel"` // boots a kernel of its own
-	// EndsOfMemory tells that what exceeds the memory ends the whole
-	// environment, and not the program alone that did.
+	// EndsOfMemory tells that exceeding the memory limit ends the whole
+	// environment, not only the program.
 	EndsOfMemory bool         `json:"ends_of_memory,omitempty"`
 	Options      []param.Spec `json:"options"`
-	// Backings lists the volume backings that it can give.
+	// Backings lists the supported volume backings.
 	Backings []string `json:"backings"`
-	// Enforces says how limits are held, by name: cpus, memory, quota, io,
-	// network. What is not named is not held.
+	// Enforces maps the name of a limit (cpus, memory, quota, io, network) to
+	// what enforces it. Limits that are not named are not enforced.
 	Enforces map[string]string `json:"enforces"`
 	Tuning   Tuning            `json:"tuning"`
 	Packages []string          `json:"packages"` // Debian packages

@@ -2,17 +2,16 @@ package driver
 
 import "sync"
 
-// Memo is what drivers remember of one host from one creation to the next, as
-// long as one controller works there: what does not change with an environment
-// is asked once, so that it is no part of what creating one costs. It is safe
-// for concurrent use. The zero value remembers nothing yet.
+// Memo caches facts about a host that do not change with an environment, such
+// as the version of a program, so that they do not add to the time of every
+// creation. It is safe for concurrent use. The zero value is empty.
 type Memo struct {
 	mu    sync.Mutex
 	known map[string]any
 }
 
-// Remember returns what ask returned for this key at first. An error is not
-// remembered. On a nil Memo it always asks.
+// Remember returns the cached value for key, or calls ask and caches its
+// result. Errors are not cached. With a nil Memo it always calls ask.
 func Remember[T any](m *Memo, key string, ask func() (T, error)) (T, error) {
 	if m == nil {
 		return ask()

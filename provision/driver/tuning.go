@@ -10,27 +10,26 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Tuning is which settings of a kernel an environment has of its own, so that
-// they can differ from its host's.
+// Tuning lists the kernel settings that an environment has of its own, so that
+// they can differ from the host's.
 type Tuning struct {
-	// Names are those that it takes: "net.*" is all that begin so, "*" is any.
-	// Without names it takes none.
+	// Names are the supported settings: "net.*" is every name with that prefix,
+	// "*" is any. Empty supports none.
 	Names []string `json:"names,omitempty"`
-	// Why says why it takes no others: the end of a sentence.
+	// Why explains why other settings are not supported.
 	Why string `json:"why,omitempty"`
-	// Lacks tells which of the settings a host does not have for its
-	// environments, by name with the reason; it changes nothing. Nil where that
-	// is known only inside.
+	// Lacks returns which of the settings the host does not offer to
+	// environments, by name with the reason. It changes nothing. Nil if only
+	// the guest knows.
 	Lacks func(ctx context.Context, host conn.Conn, names []string) (map[string]string, error) `json:"-"`
 }
 
-// Takes returns nil for the name of a setting that an environment can have of
-// its own, and an error of kind fault.Unsupported with what would be right for
-// any other.
+// Takes returns nil if an environment can have its own value of the setting,
+// otherwise an error of kind fault.Unsupported.
 func (t Tuning) Takes(name string) error {
 	for _, pattern := range t.Names {
 		start, all := strings.CutSuffix(pattern, "*")
-		// A name with a slash may lead out of where its beginning says it is.
+		// A name with a slash may lead out of the prefix.
 		if name == pattern || pattern == "*" || all && strings.HasPrefix(name, start) && !strings.Contains(name, "/") {
 			return nil
 		}
@@ -42,8 +41,7 @@ func (t Tuning) Takes(name string) error {
 	return &fault.Error{Kind: fault.Unsupported, Fix: fix, Err: fault.New(fault.Unsupported, "tuning %s: %s", name, t.Why)}
 }
 
-// Check is Takes for all of a contender's settings: drivers refuse by it what
-// their Doc does not name.
+// Check calls Takes for all settings of a contender.
 func (t Tuning) Check(settings map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if err := t.Takes(name); err != nil {
@@ -53,7 +51,7 @@ func (t Tuning) Check(settings map[string]string) error {
 	return nil
 }
 
-// String lists what it takes.
+// String lists the supported settings.
 func (t Tuning) String() string {
 	switch {
 	case len(t.Names) == 0:

@@ -15,30 +15,29 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Run executes a command of the laboratory's own on host.
+// Run executes a command on host.
 func Run(ctx context.Context, host conn.Conn, argv ...string) error {
 	_, err := Output(ctx, host, argv...)
 	return err
 }
 
-// Output executes a command of the laboratory's own on host and returns what
-// it printed, without blanks around it. Messages come in the C locale, because
-// some are read.
+// Output executes a command on host and returns its output, without surrounding
+// blanks. It uses the C locale, because some messages are parsed.
 func Output(ctx context.Context, host conn.Conn, argv ...string) (string, error) {
 	out, err := conn.OutputOf(ctx, host, conn.Cmd{Argv: argv, Env: []string{"LC_ALL=C"}})
 	return strings.TrimSpace(string(out)), err
 }
 
-// Ask executes a command whose exit code is an answer: 0 is yes, and any other
-// no. out is what it printed.
+// Ask executes a command whose exit code is an answer: 0 is yes, any other code
+// is no. out is its output.
 func Ask(ctx context.Context, host conn.Conn, argv ...string) (out string, yes bool, err error) {
 	said := conn.Tail{Limit: conn.FileLimit}
 	exit, err := host.Exec(ctx, conn.Cmd{Argv: argv, Env: []string{"LC_ALL=C"}, Stdout: &said})
 	return strings.TrimSpace(string(said.Bytes())), err == nil && exit.OK(), err
 }
 
-// System refuses a host that does not run the operating system (as uname -s
-// says it) or on which we are not root.
+// System refuses a host that does not run this operating system (as uname -s
+// names it) or on which bakeoff is not root.
 func System(ctx context.Context, host conn.Conn, system string) driver.Availability {
 	name, err := Output(ctx, host, "uname", "-s")
 	if err != nil {
@@ -57,9 +56,9 @@ func System(ctx context.Context, host conn.Conn, system string) driver.Availabil
 	return driver.Availability{OK: true, Facts: map[string]string{}}
 }
 
-// Inside makes the directory name below root on the host, and the ones above
-// it, for a mount or a file. root comes from an image, which may be a
-// stranger's: a link in the way leads out of it and is refused.
+// Inside creates the directory name below root on the host, with its parents,
+// for a mount or a file. root comes from an image, possibly a stranger's, so
+// Inside refuses symbolic links on the way.
 func Inside(ctx context.Context, host conn.Conn, root, name string) (string, error) {
 	name = path.Clean("/" + name)
 	at := root
@@ -91,7 +90,8 @@ func NoDisk() driver.Availability {
 		Fix: "make an image that starts the agent, and name it in the option disk"}
 }
 
-// Taken is the error of a creation that finds what lives already, as "a jail x".
+// Taken is the error of a creation that finds a live environment with its
+// label: what is "a jail x".
 func Taken(what string) error {
 	return fault.WithFix(fault.New(fault.Lab, "%s runs already", what), "run `bakeoff clean`")
 }
@@ -101,8 +101,8 @@ const part = `[A-Za-z0-9][A-Za-z0-9_.:-]*`
 
 var snapshotForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/` + part + `)+@` + part + `$`)
 
-// CheckSnapshot refuses what is not the name of a ZFS snapshot below a pool, and
-// whatever zfs(8) would read as a flag. example is one that would be right.
+// CheckSnapshot checks that name is a ZFS snapshot below a pool, which zfs(8)
+// does not read as a flag. example is shown in the error.
 func CheckSnapshot(option, name, example string) error {
 	if snapshotForm.MatchString(name) {
 		return nil
@@ -110,14 +110,14 @@ func CheckSnapshot(option, name, example string) error {
 	return fault.New(fault.Invalid, "%s must be a snapshot below a pool, such as %s (got %q)", option, example, name)
 }
 
-// CloneOf is the name of the clone of a snapshot: next to its dataset.
+// CloneOf is the name of the clone of a snapshot, next to its dataset.
 func CloneOf(snapshot, name string) string {
 	dataset, _, _ := strings.Cut(snapshot, "@")
 	return path.Join(path.Dir(dataset), name)
 }
 
-// LinkName is the beginning of the names of an environment's interfaces on
-// FreeBSD, which have 15 bytes.
+// LinkName is the prefix of the interface names of an environment on FreeBSD,
+// which are limited to 15 bytes.
 func LinkName(label string) string {
 	h := fnv.New32a()
 	h.Write([]byte(label))
@@ -134,7 +134,7 @@ func CreateLink(ctx context.Context, host conn.Conn, kind, name string) (was str
 		return "", fault.New(fault.Lab, "ifconfig created a %s with the name %q", kind, safetext.Line(was))
 	}
 	if err := Run(ctx, host, "ifconfig", was, "name", name); err != nil {
-		// Reap would not find it: it does not bear the name yet.
+		// Reap would not find it without the name.
 		Run(context.WithoutCancel(ctx), host, "ifconfig", was, "destroy")
 		return "", err
 	}
@@ -151,8 +151,8 @@ type Sweep struct {
 	errs  []error
 }
 
-// Ask executes a command whose exit code is an answer. A program that the host
-// does not have says no: nothing was made by it.
+// Ask executes a command whose exit code is an answer. If the host does not
+// have the program the answer is no: the program cannot have created anything.
 func (s *Sweep) Ask(ctx context.Context, argv ...string) (out string, yes bool) {
 	out, yes, err := Ask(ctx, s.Host, argv...)
 	if err != nil && !fault.Is(err, fault.NotFound) {
@@ -161,7 +161,7 @@ func (s *Sweep) Ask(ctx context.Context, argv ...string) (out string, yes bool) 
 	return out, yes
 }
 
-// Remove notes that what was found and has argv remove it.
+// Remove adds what to Found and removes it with argv.
 func (s *Sweep) Remove(ctx context.Context, what string, argv ...string) {
 	s.Found = append(s.Found, what)
 	if !s.DryRun {

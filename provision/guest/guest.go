@@ -1,10 +1,10 @@
-// Package guest is what environments have in common in which an agent of
-// their own answers: jails and zones, whose agent is reached through the
-// technology's own command, and machines, whose agent is reached over a port.
+// Package guest is what environments with an agent of their own have in common:
+// jails and zones, whose agent is reached through the technology's own command,
+// and machines, whose agent is reached over a port.
 //
-// A driver makes its environment step by step. Whatever a step made is found
-// again by label and directory alone, so that Close, Reap and the removal of a
-// creation that failed half-way are one and the same.
+// A driver creates its environment step by step. Whatever a step creates can be
+// found again by label and directory alone, so Close, Reap and the removal of a
+// failed creation are the same operation.
 package guest
 
 import (
@@ -29,7 +29,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Where things are inside.
+// Paths inside an environment.
 const (
 	AgentPath = wire.GuestAgent
 	Scratch   = wire.GuestScratch
@@ -38,28 +38,28 @@ const (
 const (
 	// closeTime bounds how long removing an environment may take.
 	closeTime = time.Minute
-	// endTime is how long a process may take to end after it was killed, or
+	// endTime bounds how long a process may take to end after it was killed, or
 	// after its port has closed.
 	endTime = 10 * time.Second
 	// maxDiagnosis bounds what Diagnose returns, in bytes.
 	maxDiagnosis = 64 << 10
 )
 
-// Env is an environment whose agent answers, and a driver.Instance. The
-// exported fields are the driver's to fill in until Create returns.
+// Env is an environment whose agent answers, and a driver.Instance. The driver
+// fills in the exported fields until Create returns.
 type Env struct {
 	*channel.Conn
 	Host conn.Conn
 	Spec driver.Spec
-	// What is what the driver calls it in messages: "jail", "zone".
+	// What is the driver's name for it in messages: "jail", "zone".
 	What string
-	// Properties are what the environment says of itself.
+	// Properties are the value of Info.
 	Properties driver.Info
-	// Remove removes everything that bears the label, and may be called again.
+	// Remove removes everything with the label. It may be called again.
 	Remove func(ctx context.Context) error
-	// Details returns what only the driver knows for Diagnose.
+	// Details returns the driver's part of Diagnose.
 	Details func(ctx context.Context) []byte
-	// Boot is what the agent said of its start.
+	// Boot is the agent's report of its start.
 	Boot wire.BootReport
 
 	mu        sync.Mutex
@@ -69,14 +69,14 @@ type Env struct {
 
 var _ driver.Instance = (*Env)(nil)
 
-// New begins an environment. Whoever gets an Env calls Close, or Abandon when
-// the creation fails.
+// New begins an environment. The caller must Close it, or call Abandon if the
+// creation fails.
 func New(what string, host conn.Conn, spec driver.Spec, remove func(ctx context.Context) error) *Env {
 	return &Env{What: what, Host: host, Spec: spec, Remove: remove, Properties: driver.Info{
 		Agent: AgentPath, Scratch: Scratch, Volumes: map[string]string{}, Facts: map[string]string{}}}
 }
 
-// Check refuses what no environment can be made from.
+// Check checks the parts of spec that all environments share.
 func Check(spec driver.Spec) error {
 	switch {
 	case !path.IsAbs(spec.Dir) || path.Clean(spec.Dir) == "/":
@@ -93,8 +93,8 @@ func Check(spec driver.Spec) error {
 	return nil
 }
 
-// CheckVolumes refuses volumes that what, "a jail", cannot have: it supports
-// these backings.
+// CheckVolumes checks the volumes of what ("a jail"), which supports these
+// backings.
 func CheckVolumes(what string, volumes []driver.Volume, backings ...string) error {
 	for _, v := range volumes {
 		switch {
@@ -110,19 +110,18 @@ func CheckVolumes(what string, volumes []driver.Volume, backings ...string) erro
 	return nil
 }
 
-// What becomes part of a command's argument, beside other parts.
+// Values that become a part of a command's argument.
 var (
 	validLink = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,14}$`)
 	validMAC  = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 )
 
-// Abandon removes what a creation that failed with err has made, and returns
-// err.
+// Abandon removes what a failed creation has created, and returns err.
 func (e *Env) Abandon(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = ctx.Err() // what was asked to stop has stopped for that reason
 	}
-	// ctx may be why it failed.
+	// The end of ctx may be the reason for err.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	return fault.Op(e.What+": create "+e.Spec.Label, errors.Join(err, e.Close(ctx)))
@@ -141,7 +140,7 @@ func (e *Env) Prepare(ctx context.Context, steps ...[]string) error {
 	return nil
 }
 
-// Machine is an Env with a kernel of its own, and so with a clock of its own.
+// Machine is an Env with its own kernel, and so with its own clock.
 type Machine struct{ *Env }
 
 var _ driver.Clocked = Machine{}
@@ -152,8 +151,8 @@ func (m Machine) Clock(ctx context.Context) (time.Duration, error) {
 	return time.Duration(c.MonotonicNS), err
 }
 
-// Session starts a program on the host whose standard streams are a way to an
-// agent: it returns the stream and the process.
+// Session starts a program on the host whose standard streams lead to an agent.
+// It returns the stream and the process.
 func (e *Env) Session(ctx context.Context, argv ...string) (io.ReadWriteCloser, *Process) {
 	theirIn, ourOut := io.Pipe()
 	ourIn, theirOut := io.Pipe()
@@ -176,7 +175,7 @@ func (s stream) Write(p []byte) (int, error) { return s.w.Write(p) }
 func (s stream) Close() error { return errors.Join(s.w.Close(), s.PipeReader.Close()) }
 
 // Meet opens the channel to the agent at the other end of rw, which p carries,
-// and asks whether all is well. timeout bounds it.
+// and asks for its boot report. timeout bounds both.
 func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeout time.Duration) error {
 	boot, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -225,7 +224,7 @@ func (e *Env) Until(ctx context.Context, p *Process, timeout time.Duration, try 
 	}
 }
 
-// notUp says why nobody answers.
+// notUp returns the error for an agent that does not answer.
 func (e *Env) notUp(p *Process, boot context.Context, timeout time.Duration, err error) error {
 	select {
 	case <-p.Ended(): // the process's end explains more than the channel's
@@ -238,7 +237,7 @@ func (e *Env) notUp(p *Process, boot context.Context, timeout time.Duration, err
 	return p.withOutput(err)
 }
 
-// reason says why the environment is gone. A stream closes a moment before
+// reason returns why the environment is gone. A stream closes a moment before
 // its process has ended.
 func (e *Env) reason(p *Process) error {
 	select {
@@ -249,7 +248,7 @@ func (e *Env) reason(p *Process) error {
 	}
 }
 
-// Diagnose returns what the environment's processes printed last.
+// Diagnose returns the last output of the environment's processes.
 func (e *Env) Diagnose(ctx context.Context) []byte {
 	out := fmt.Appendf(nil, "%s %s (%s) in %s\n", e.What, e.Spec.Label, e.Spec.Name, e.Spec.Dir)
 	if e.Details != nil {
@@ -263,8 +262,8 @@ func (e *Env) Diagnose(ctx context.Context) []byte {
 	return out[max(0, len(out)-maxDiagnosis):]
 }
 
-// Close ends it and removes everything. A second Close does nothing; one that
-// failed can be tried again.
+// Close ends the environment and removes everything. A second Close does
+// nothing; after an error Close can be called again.
 func (e *Env) Close(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

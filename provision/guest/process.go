@@ -17,7 +17,7 @@ import (
 const outputLimit = 24 << 10
 
 // Process is a program on the host that belongs to an environment: a
-// hypervisor, or a way into a jail.
+// hypervisor, or a command that leads into a jail.
 type Process struct {
 	name  string
 	out   screen
@@ -27,8 +27,8 @@ type Process struct {
 	err   error
 }
 
-// Start runs argv on the host until its end, beyond ctx's. Its output is kept,
-// bounded, as the environment's console.
+// Start runs argv on the host. The process outlives ctx. The end of its output
+// is kept as the environment's console.
 func (e *Env) Start(ctx context.Context, argv ...string) *Process {
 	return e.start(ctx, conn.Cmd{Argv: argv}, nil)
 }
@@ -57,13 +57,13 @@ func (e *Env) start(ctx context.Context, cmd conn.Cmd, after func()) *Process {
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Exit is how it ended; it waits for the end.
+// Exit waits for the end of the process and returns how it ended.
 func (p *Process) Exit() (conn.Exit, error) {
 	<-p.ended
 	return p.exit, p.err
 }
 
-// Output is the end of what it printed.
+// Output is the end of the process's output.
 func (p *Process) Output() []byte { return p.out.bytes() }
 
 // end kills it and waits for its end.
@@ -78,8 +78,8 @@ func (p *Process) end(ctx context.Context) error {
 	return fault.New(fault.Lab, "%s does not end", p.name)
 }
 
-// explain is an error that says how the process ended. That the guest ended is
-// the subject's doing; that the way to the host broke is ours.
+// explain returns an error for the end of the process. If the guest ended, that
+// is the subject's fault; if the connection to the host broke, it is the lab's.
 func (p *Process) explain(what string) error {
 	if p.err != nil {
 		return fault.Op(p.name, p.err)
@@ -87,8 +87,8 @@ func (p *Process) explain(what string) error {
 	return p.withOutput(fault.New(fault.Subject, "%s (%v)", what, p.exit))
 }
 
-// Why is an error of kind fault.Subject that says what happened to the
-// process's environment, with the end of what it printed.
+// Why is an error of kind fault.Subject with the reason what and the end of the
+// process's output.
 func (p *Process) Why(what string) error {
 	select {
 	case <-p.ended:
@@ -120,7 +120,7 @@ func (p *Process) describe() []byte {
 	return fmt.Appendf(nil, "%s %s\n%s\n", p.name, state, safetext.Text(string(p.out.bytes())))
 }
 
-// screen keeps the end of what was printed, from any goroutine.
+// screen keeps the end of what was printed. It is safe for concurrent use.
 type screen struct {
 	mu   sync.Mutex
 	tail conn.Tail

@@ -15,17 +15,17 @@ import (
 
 func readerOf(b []byte) io.Reader { return bytes.NewReader(b) }
 
-// many commands are broken one by one; of more, every second or third: each
-// takes a creation.
+// many is the number of commands that are broken one by one. With more commands
+// every second or third is broken, because each takes a creation.
 const many = 40
 
-// Break creates environments of drv on h again and again, and breaks the way
-// to the host at each of the commands in turn: of one before it was executed,
-// of the next after it, when the answer was lost. Whatever comes of
-// it, afterwards nothing is left: neither in the eyes of left, which looks at
-// the fake itself, nor in those of Reap.
+// Break creates environments of drv on h repeatedly and breaks the connection
+// to the host at each command in turn: alternately before the command was
+// executed and after it, when the answer is lost. Whatever happens, nothing may
+// be left afterwards, according to left, which inspects the fake itself, and
+// according to Reap.
 //
-// spec describes an environment; its label and directory are made different.
+// spec describes an environment; Break changes its label and directory.
 func Break(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, left func(driver.Spec) []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -93,8 +93,8 @@ func Break(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, left func
 	}
 }
 
-// breakAt sets what is asked before each command: whether the way breaks
-// before or after it.
+// breakAt sets the function that decides before each command whether the
+// connection breaks before or after it.
 func (h *Host) breakAt(f func(n int, argv []string) (before, after bool)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

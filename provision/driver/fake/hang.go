@@ -20,11 +20,11 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// Hang creates environments of drv on h that do not answer: one that says
-// nothing after its start, and is given up at its deadline, or at the caller's
-// where spec.Options have none; and one that stops in the middle of its life,
-// where a command comes back at its deadline, and Close removes it all the
-// same. patience is spec's boot timeout, 0 where the driver has none.
+// Hang creates environments of drv on h that do not answer: one that is silent
+// after its start and is abandoned at its deadline, or at the caller's if
+// spec.Options have none; and one that stops in the middle of its life, where a
+// command returns at its deadline and Close still removes everything. patience
+// is the boot timeout in spec, 0 if the driver has none.
 func Hang(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, patience time.Duration,
 	left func(driver.Spec) []string) {
 	t.Helper()
@@ -80,9 +80,9 @@ func Hang(t *testing.T, drv driver.Driver, h *Host, spec driver.Spec, patience t
 	gone("one that has stopped")
 }
 
-// stop stops every process in a place, as a guest stops that hangs, and
-// returns when all their threads have: a signal is taken by one of them, and
-// until that has run, the others go on.
+// stop stops every process in a place, as a hanging guest does, and returns
+// when all threads are stopped. One thread takes the signal, and the others
+// continue until it has run.
 func stop(ctx context.Context, label string) error {
 	layout, err := cgroup.Detect(ctx, local.Conn{})
 	if err != nil {

@@ -1,15 +1,14 @@
-// Package fake is a host that is not there: a conn.Conn that answers the
-// commands of a technology which the machine at hand does not have.
+// Package fake is a simulated host: a conn.Conn that answers the commands of a
+// technology which this machine does not have.
 //
-// It is for the contract suite of drivers that cannot run on a Linux test
-// machine, and it is strict: a program that was not declared does not exist, a
-// flag that the manual does not name is refused, and so is what comes in the
-// wrong order. It keeps its state in a file, because a controller that is
-// killed leaves its environments behind, as real ones stay. What runs inside
-// an environment really runs, below a root of its own on this machine.
+// It serves the contract suite of drivers that cannot run on a Linux test
+// machine, and it is strict: it refuses unknown programs, flags that the manual
+// does not name, and commands in the wrong order. It keeps its state in a file,
+// because environments survive a killed controller. Programs inside an
+// environment really run, below a root of their own on this machine.
 //
-// What passes here has been held against the manuals as we read them, and
-// against nothing else: that is why such a driver is called unproven.
+// A driver that passes here has been compared only with the manuals, and only
+// as we read them. That is why it is called unproven.
 package fake
 
 import (
@@ -43,7 +42,7 @@ type Call struct {
 	Host *Host
 }
 
-// Failf says why on standard error and returns the exit code 1.
+// Failf writes the reason to standard error and returns the exit code 1.
 func (c *Call) Failf(format string, args ...any) int {
 	if c.Stderr != nil {
 		fmt.Fprintf(c.Stderr, "%s: %s\n", filepath.Base(c.Argv[0]), fmt.Sprintf(format, args...))
@@ -58,8 +57,8 @@ func (c *Call) Printf(format string, args ...any) {
 	}
 }
 
-// Real runs argv on this machine with the call's streams: for commands that
-// are the same on both.
+// Real runs argv on this machine with the call's streams, for commands that are
+// the same on both systems.
 func (c *Call) Real(argv ...string) int {
 	cmd := c.Cmd
 	cmd.Argv = argv
@@ -70,16 +69,16 @@ func (c *Call) Real(argv ...string) int {
 	return exit.Code
 }
 
-// Host is the machine.
+// Host is the simulated machine.
 type Host struct {
-	// Dir holds its state, here.
+	// Dir holds the state, on this machine.
 	Dir string
-	// Programs are its commands by name. Passed are those of this machine
-	// that it has too, unchanged.
+	// Programs are the commands by name. Passed are commands of this machine
+	// that the fake has unchanged.
 	Programs map[string]Program
 	Passed   []string
-	// Links maps the addresses that lead into an environment ("tcp
-	// 100.64.1.3:7311") to where they lead here ("unix /path").
+	// Links maps addresses inside an environment ("tcp 100.64.1.3:7311") to
+	// addresses on this machine ("unix /path").
 	Links func(network, address string) (string, string, bool)
 
 	mute   atomic.Bool // what is started in environments says nothing
@@ -90,7 +89,7 @@ type Host struct {
 
 var _ conn.Conn = (*Host)(nil)
 
-// Calls returns what was executed, in order of its begin.
+// Calls returns the executed commands, in order of their start.
 func (h *Host) Calls() [][]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +97,8 @@ func (h *Host) Calls() [][]string {
 }
 
 // KillAt kills this process, as kill -9 does, before the n-th command from now
-// begins: between two commands, as the fake's own work is not to be cut in two.
+// starts: between two commands, so that it does not interrupt the fake's own
+// work.
 func (h *Host) KillAt(n int) {
 	n += len(h.Calls())
 	h.breakAt(func(call int, _ []string) (before, after bool) {

@@ -14,10 +14,10 @@ import (
 	"bakeoff/provision/driver"
 )
 
-// mark is in every value that Inject gives, to be found again.
+// mark is part of every value that Inject uses, so that it can be found again.
 const mark = "inJect"
 
-// evil are values that some program would read as more than a name.
+// evil returns values that some program would read as more than a name.
 func evil() []string {
 	return []string{"-" + mark, "--" + mark + "=x", "-o/" + mark + "@y", "/a b" + mark, "/'" + mark + `"`,
 		"/$(touch " + mark + ")", "/`" + mark + "`",
@@ -25,11 +25,11 @@ func evil() []string {
 		"a/b@c@" + mark, mark + "\x00"}
 }
 
-// Inject creates environments of drv on hosts that host makes, with evil
-// values in each option that is text, in the paths of volumes, in the label,
-// and in the names of a network. Each is refused, or reaches a program as one
-// whole argument: never as a flag, never in the text of a shell, never as one
-// part among others that a comma divides.
+// Inject creates environments of drv on hosts from host, with evil values in
+// each text option, in volume paths, in the label, and in the names of a
+// network. Each must be refused, or reach a program as one whole argument:
+// never as a flag, never in the text of a shell, never as one part of a
+// comma-separated argument.
 func Inject(t *testing.T, drv driver.Driver, host func() *Host, spec driver.Spec) {
 	t.Helper()
 	spec.Label += "-evil"
@@ -89,7 +89,7 @@ func Inject(t *testing.T, drv driver.Driver, host func() *Host, spec driver.Spec
 	}
 }
 
-// unsafe says why a program would read more in argv than one name, "" when it
+// unsafe returns why a program would read more in argv than one name; "" if it
 // would not.
 func unsafe(argv []string, v string) string {
 	shell := slices.Contains([]string{"sh", "bash", "su", "zlogin", "ssh"}, filepath.Base(argv[0]))

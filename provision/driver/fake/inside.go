@@ -14,8 +14,8 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// Place is where the processes of one environment really run: below a root on
-// this machine, in a control group with the environment's limits.
+// Place is where the processes of one environment run: below a root on this
+// machine, in a control group with the environment's limits.
 type Place struct {
 	Label  string // of the control group
 	Root   string
@@ -59,7 +59,7 @@ func adopt(ctx context.Context, layout cgroup.Layout, p Place) (*cgroup.Group, e
 // machine now: the control groups are real.
 func labelled(label, name string) string { return fmt.Sprintf("%s-%d-%s", label, os.Getpid(), name) }
 
-// Populated tells how many processes are in a place.
+// Populated returns the number of processes in a place.
 func Populated(ctx context.Context, label string) (int, error) {
 	layout, err := cgroup.Detect(ctx, local.Conn{})
 	if err != nil {
@@ -76,8 +76,8 @@ func Populated(ctx context.Context, label string) (int, error) {
 	return len(pids), err
 }
 
-// Empty kills everything in a place. The end of a place is not the call's: it
-// is carried through when that is cancelled.
+// Empty kills everything in a place. It runs to its end even if the call is
+// canceled.
 func Empty(label string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

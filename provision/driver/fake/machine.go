@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// Root makes a root for guests, with a static busybox and the agent in it, and
-// a disk that stands for it: a file that names the root. It returns the disk
-// and the agent. It skips without root, and with -short.
+// Root creates a root for guests, with a static busybox and the agent, and a
+// disk that stands for it: a file that names the root. It returns the disk and
+// the agent. It skips without root and with -short.
 func Root(t *testing.T) (disk, agent string) {
 	t.Helper()
 	if testing.Short() {
@@ -62,8 +62,9 @@ func Root(t *testing.T) (disk, agent string) {
 // rootMark begins a disk that stands for a root.
 const rootMark = "a disk with the root of "
 
-// Install makes the root of a guest from its disk, below the fake's directory:
-// directories of its own, and files that nobody writes to, shared.
+// Install creates the root of a guest from its disk, below the fake's
+// directory: its own directories, and files shared by hard links, which nobody
+// writes to.
 func (h *Host) Install(disk, name string) (root string, err error) {
 	text, err := os.ReadFile(disk)
 	if err != nil {
@@ -84,7 +85,7 @@ func (h *Host) Install(disk, name string) (root string, err error) {
 }
 
 // Serve is a guest whose agent answers on a Unix socket, until ctx ends. greet,
-// unless it is nil, is what a connection must say first.
+// if not nil, handles the first message of a connection.
 func (c *Call) Serve(ctx context.Context, socket string, p Place, greet func(net.Conn, *bufio.Reader) error) error {
 	l, err := net.Listen("unix", socket)
 	if err != nil {
