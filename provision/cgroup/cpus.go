@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// FormatCPUs writes CPU numbers as the kernel lists them: 0,2-3.
+// FormatCPUs formats CPU numbers as the kernel does: 0,2-3.
 func FormatCPUs(cpus []int) string {
 	cpus = slices.Clone(cpus)
 	slices.Sort(cpus)
@@ -30,10 +30,11 @@ func FormatCPUs(cpus []int) string {
 	return b.String()
 }
 
-// maxCPU bounds the numbers that ParseCPUs takes; Linux has at most 8192 CPUs.
+// maxCPU bounds the numbers that ParseCPUs accepts; Linux has at most 8192
+// CPUs.
 const maxCPU = 1 << 16
 
-// ParseCPUs reads such a list.
+// ParseCPUs parses such a list.
 func ParseCPUs(list string) ([]int, error) {
 	if list == "" {
 		return nil, nil

@@ -2,8 +2,8 @@ package cgroup
 
 import "maps"
 
-// Enforces adds to what a technology says of its limits, by name, those that
-// its control group holds.
+// Enforces adds the limits that a control group enforces to those of a
+// technology, by name.
 func Enforces(own map[string]string) map[string]string {
 	all := map[string]string{
 		"quota": "control group cpu, if the host has that controller",

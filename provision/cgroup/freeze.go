@@ -29,12 +29,12 @@ func (g *Group) dirIn(hierarchy string) string {
 	return d
 }
 
-// Freeze stops every process in the group and returns when they have stopped.
-// A group that cannot be frozen is an error of kind fault.Unsupported.
+// Freeze freezes every process in the group and returns when all are frozen. If
+// the group cannot be frozen the error is of kind fault.Unsupported.
 func (g *Group) Freeze(ctx context.Context) error { return g.freezer(ctx, true) }
 
-// Thaw lets them run again; a group that is not frozen is left as it is, and one
-// that whoever made it has removed meanwhile has nothing that is frozen.
+// Thaw resumes the group. A group that is not frozen stays as it is, and a
+// group that was removed in the meantime counts as thawed.
 func (g *Group) Thaw(ctx context.Context) error {
 	if err := g.freezer(ctx, false); !fault.Is(err, fault.NotFound) {
 		return err
@@ -42,12 +42,12 @@ func (g *Group) Thaw(ctx context.Context) error {
 	return nil
 }
 
-// freezeTime bounds how long stopping may take: a process in an
-// uninterruptible wait stops when that ends.
+// freezeTime bounds the wait for a freeze: a process in an uninterruptible wait
+// is frozen when the wait ends.
 const freezeTime = 10 * time.Second
 
-// switches are the two freezers. The one of version 2 is preferred: what it
-// froze can be killed.
+// switches are the freezers of both versions. Version 2 is preferred: its
+// frozen processes can be killed.
 func (g *Group) freezer(ctx context.Context, frozen bool) error {
 	ctx, cancel := context.WithTimeout(ctx, freezeTime)
 	defer cancel()
@@ -68,7 +68,7 @@ func (g *Group) freezer(ctx context.Context, frozen bool) error {
 		return fault.New(fault.Unsupported, "%s%s: the host has no freezer for control groups", op, g.label)
 	}
 	for wait := 50 * time.Microsecond; ; wait = min(2*wait, 10*time.Millisecond) {
-		// Version 1 wants to be asked again while it says FREEZING.
+		// Version 1 must be asked again while it reports FREEZING.
 		var b []byte
 		err := g.files.WriteFile(ctx, write, []byte(value))
 		if err == nil {

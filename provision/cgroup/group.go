@@ -17,7 +17,7 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Limits is what a group may use; the zero value of each is no limit.
+// Limits are the limits of a group; the zero value of each is no limit.
 type Limits struct {
 	CPUSet []int      // exactly these CPUs of the host
 	Memory unit.Bytes // with no swap beside it
@@ -25,7 +25,8 @@ type Limits struct {
 	IO     IO         // of one disk
 }
 
-// Group is one environment's control group, in every hierarchy that matters.
+// Group is the control group of one environment, in every hierarchy that it
+// needs.
 type Group struct {
 	host   conn.Conn
 	files  conn.Files
@@ -36,9 +37,9 @@ type Group struct {
 	limits probe.Limits
 }
 
-// Create makes the group bakeoff/<label> and sets its limits. A group of that
-// name that exists already is refused. Limits that the host has no controller
-// for are named in Limits().NotEnforced.
+// Create creates the group bakeoff/<label> and sets its limits. It fails if the
+// group exists. Limits for which the host has no controller are listed in
+// Limits().NotEnforced.
 func (l Layout) Create(ctx context.Context, host conn.Conn, label string, limits Limits) (*Group, error) {
 	g, err := l.group(host, label)
 	if err != nil {
@@ -59,9 +60,10 @@ func (l Layout) Create(ctx context.Context, host conn.Conn, label string, limits
 	return g, nil
 }
 
-// Adopt returns the group bakeoff/<label> as another program, such as a
-// container runtime, has made it. limits is what that program was asked to
-// enforce; quota and I/O are set here. A group that is not there is an error of kind fault.NotFound.
+// Adopt returns the group bakeoff/<label> that another program, such as a
+// container runtime, has created. limits is what that program was asked to
+// enforce; Adopt sets quota and I/O itself. If the group does not exist the
+// error is of kind fault.NotFound.
 func (l Layout) Adopt(ctx context.Context, host conn.Conn, label string, limits Limits) (*Group, error) {
 	g, err := l.group(host, label)
 	if err != nil {
@@ -76,7 +78,7 @@ func (l Layout) Adopt(ctx context.Context, host conn.Conn, label string, limits 
 	return g, g.take(ctx, limits)
 }
 
-// take notes what another program has set, and sets the rest.
+// take records what another program has set, and sets the rest.
 func (g *Group) take(ctx context.Context, limits Limits) error {
 	g.note(limits)
 	if err := checkQuota(limits.Quota); err != nil {
@@ -88,10 +90,10 @@ func (g *Group) take(ctx context.Context, limits Limits) error {
 	return g.limitIO(ctx, limits.IO)
 }
 
-// AdoptOf returns the group that process pid is in, as a container engine has
-// made it, with the environment's label. id, the engine's own name of the
-// container, is part of the group's name, otherwise the process is another
-// than was thought: an error of kind fault.Lab.
+// AdoptOf returns the group of process pid, which a container engine has
+// created, with the environment's label. id, the engine's identifier of the
+// container, must be part of the group's name; otherwise the error is of kind
+// fault.Lab.
 func (l Layout) AdoptOf(ctx context.Context, host conn.Conn, label string, pid int, id string,
 	limits Limits) (*Group, error) {
 	g, err := l.group(host, label)
@@ -112,8 +114,8 @@ func (l Layout) AdoptOf(ctx context.Context, host conn.Conn, label string, pid i
 	return g, g.take(ctx, limits)
 }
 
-// groupOf reads from /proc/PID/cgroup (cgroups(7)) where a process is: in the
-// hierarchy that limits memory, or in that of version 2. "" is the root.
+// groupOf reads from /proc/PID/cgroup (cgroups(7)) the group of a process, in
+// the hierarchy that limits memory or in version 2. "" is the root.
 func groupOf(text string) string {
 	name := ""
 	for line := range strings.Lines(text) {
@@ -128,8 +130,8 @@ func groupOf(text string) string {
 	return name
 }
 
-// Find returns the directories of the group bakeoff/<label> in all
-// hierarchies of the host, none if there is no such group.
+// Find returns the directories of the group bakeoff/<label> in all hierarchies
+// of the host; none if the group does not exist.
 func (l Layout) Find(ctx context.Context, host conn.Conn, label string) ([]string, error) {
 	g, err := l.group(host, label)
 	if err != nil {
@@ -138,11 +140,10 @@ func (l Layout) Find(ctx context.Context, host conn.Conn, label string) ([]strin
 	return g.exists(ctx)
 }
 
-// Reserve makes the directories of the group bakeoff/<label> for a program that
-// makes the group, or others in it, in whichever hierarchies it likes: while
-// one is there nobody who leaves takes the common parent away, which such a
-// program may miss between two steps of its own. The hierarchy at except is
-// left out. One that cannot be made is for that program to complain of.
+// Reserve creates the directories of the group bakeoff/<label> for a program
+// that will create the group, or others in it, in hierarchies of its choice. As
+// long as one exists, no other controller removes the common parent. The
+// hierarchy at except is left out. Errors are left to that program.
 func (l Layout) Reserve(ctx context.Context, host conn.Conn, label, except string) error {
 	g, err := l.group(host, label)
 	if err != nil {
@@ -156,8 +157,8 @@ func (l Layout) Reserve(ctx context.Context, host conn.Conn, label, except strin
 	return ctx.Err()
 }
 
-// Extend makes the group's directory in one more hierarchy, for what is not
-// limited by this package.
+// Extend creates the group's directory in one more hierarchy, which this
+// package does not limit.
 func (g *Group) Extend(ctx context.Context, hierarchy string) error {
 	return g.mkdir(ctx, path.Join(hierarchy, parent))
 }
@@ -169,8 +170,8 @@ func (l Layout) group(host conn.Conn, label string) (*Group, error) {
 	return &Group{host: host, files: conn.FilesOf(host), layout: l, label: label, name: path.Join(parent, label)}, nil
 }
 
-// exists lists the group's directories that are there. It looks into the
-// common parents, which are few and small.
+// exists lists the group's existing directories. It reads the common parents,
+// which are few and small.
 func (g *Group) exists(ctx context.Context) ([]string, error) {
 	var found []string
 	for _, h := range g.layout.hierarchies() {
@@ -185,23 +186,23 @@ func (g *Group) exists(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// The common parent is made by whoever needs it and removed by whoever leaves
-// last, perhaps between two accesses of ours: what fails for that reason is
-// tried again, so often and this long apart.
+// The common parent is created by the first controller and removed by the last
+// one, possibly between two accesses. What fails for that reason is retried
+// this often and this far apart.
 const (
 	tries = 20
 	pause = time.Millisecond
 )
 
-// passing tells an error that may come of that: something was not there, or a
-// program ended badly and found afterwards that it is.
+// passing tells whether an error may have that reason: something did not exist,
+// or a program failed and found afterwards that it exists.
 func passing(err error) bool {
 	var exit *conn.ExitError
 	return fault.Is(err, fault.NotFound) || errors.As(err, &exit)
 }
 
-// siblings lists the groups beside the one at dir, with that, if it is there.
-// Where there is not even a parent, there are none.
+// siblings lists the groups next to the one at dir, including it. Without a
+// parent there are none.
 func (g *Group) siblings(ctx context.Context, dir string) (names []string, err error) {
 	for range tries {
 		names, err = g.files.ReadDir(ctx, path.Dir(dir))
@@ -215,8 +216,8 @@ func (g *Group) siblings(ctx context.Context, dir string) (names []string, err e
 	return names, err
 }
 
-// mkdir makes the group's directory in the common parent up. As long as that
-// holds the directory, nobody removes it.
+// mkdir creates the group's directory in the common parent. Nobody removes the
+// parent while it has the directory.
 func (g *Group) mkdir(ctx context.Context, up string) (err error) {
 	for range tries {
 		if err = g.files.Mkdir(ctx, up); err == nil {
@@ -229,7 +230,7 @@ func (g *Group) mkdir(ctx context.Context, up string) (err error) {
 	return fault.WithFix(err, "control groups need root")
 }
 
-// make creates the directories and writes the limits.
+// make creates the directories and sets the limits.
 func (g *Group) make(ctx context.Context, limits Limits) error {
 	g.dirs = nil
 	for _, h := range g.layout.used(limits) {
@@ -255,7 +256,7 @@ func (g *Group) make(ctx context.Context, limits Limits) error {
 	return g.limitIO(ctx, limits.IO)
 }
 
-// prepare readies the common parent up for groups with limits below it.
+// prepare prepares the common parent for groups with limits.
 func (g *Group) prepare(ctx context.Context, hierarchy, up string, limits Limits) error {
 	if hierarchy == g.layout.V1["cpuset"] {
 		// A new group of version 1 has no CPUs and no memory nodes at all.
@@ -270,7 +271,7 @@ func (g *Group) prepare(ctx context.Context, hierarchy, up string, limits Limits
 	}
 	needed := map[string]bool{"cpu": limits.Quota > 0, "cpuset": len(limits.CPUSet) > 0, "memory": limits.Memory > 0,
 		"io": limits.IO.wanted()}
-	// Memory is counted where it is not limited, too, as version 1 does.
+	// Count memory also if it is not limited, as version 1 does.
 	for _, c := range []string{"cpu", "cpuset", "memory", "io"} {
 		if g.layout.V1[nameV1(c)] != "" || !slices.Contains(g.layout.V2Controllers, c) || !needed[c] && c != "memory" {
 			continue
@@ -282,7 +283,7 @@ func (g *Group) prepare(ctx context.Context, hierarchy, up string, limits Limits
 	return nil
 }
 
-// grant hands a controller of version 2 down, directory by directory.
+// grant enables a controller of version 2 in each directory on the way down.
 func (g *Group) grant(ctx context.Context, controller string, dirs ...string) error {
 	for _, dir := range dirs {
 		if err := g.files.WriteFile(ctx, path.Join(dir, "cgroup.subtree_control"), []byte("+"+controller)); err != nil {
@@ -305,7 +306,7 @@ func (g *Group) copy(ctx context.Context, from, to string) error {
 	return g.files.WriteFile(ctx, to, b)
 }
 
-// note records what is enforced.
+// note records the limits that are enforced.
 func (g *Group) note(limits Limits) {
 	g.limits = probe.Limits{}
 	lacks := g.layout.Lacks()
@@ -325,7 +326,8 @@ func (g *Group) note(limits Limits) {
 func (g *Group) limitCPUs(ctx context.Context, cpus []int) error {
 	dir, readBack := path.Join(g.layout.V2, parent, g.label), "cpuset.cpus.effective"
 	if v1 := g.layout.V1["cpuset"]; v1 != "" {
-		// Version 1 lets no process into a group without CPUs and nodes.
+		// Version 1 does not accept processes in a group without CPUs and
+		// memory nodes.
 		dir, readBack = path.Join(v1, parent, g.label), "cpuset.cpus"
 		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
 			if err := g.copy(ctx, path.Join(v1, parent, f), path.Join(dir, f)); err != nil {
@@ -344,7 +346,7 @@ func (g *Group) limitCPUs(ctx context.Context, cpus []int) error {
 	if err != nil {
 		return err
 	}
-	// Version 2 takes any wish and grants what there is.
+	// Version 2 accepts any request and grants what exists.
 	if have, err := ParseCPUs(strings.TrimSpace(string(got))); err != nil || FormatCPUs(have) != want {
 		return fault.New(fault.Lab, "CPUs %s: the host granted %q", want, strings.TrimSpace(string(got)))
 	}
@@ -358,7 +360,7 @@ func (g *Group) limitMemory(ctx context.Context, memory unit.Bytes) error {
 	value := []byte(strconv.FormatInt(int64(memory), 10))
 	v1 := g.layout.V1["memory"]
 	dir := path.Join(v1, parent, g.label)
-	// name, value, must it exist: swap may not be accounted at all.
+	// name, value, required: swap may not be accounted.
 	settings := []struct {
 		name  string
 		value []byte
@@ -380,16 +382,16 @@ func (g *Group) limitMemory(ctx context.Context, memory unit.Bytes) error {
 	return nil
 }
 
-// Path is the group's name in each hierarchy, as a container runtime wants it.
+// Path is the group's name in each hierarchy, as container runtimes take it.
 func (g *Group) Path() string { return Path(g.label) }
 
 // Path is the name of the group for a label in each hierarchy.
 func Path(label string) string { return "/" + parent + "/" + label }
 
-// Dirs are the group's directories, one a hierarchy.
+// Dirs are the group's directories, one per hierarchy.
 func (g *Group) Dirs() []string { return slices.Clone(g.dirs) }
 
-// Limits is what is enforced.
+// Limits returns the limits that are enforced.
 func (g *Group) Limits() probe.Limits { return g.limits }
 
 // EnterArgs are the arguments with which `bakeoff-agent enter` joins the group.
@@ -401,8 +403,8 @@ func (g *Group) EnterArgs() []string {
 	return out
 }
 
-// StartDir is the directory to start programs in that EnterArgs then find to be
-// there already (conn.Cmd.Group), "" where there is no version 2.
+// StartDir is the directory for conn.Cmd.Group: programs start in that version
+// 2 group, and EnterArgs has nothing to do there. "" without version 2.
 func (g *Group) StartDir() string { return g.v2Dir() }
 
 // Add moves a running process, with all its threads, into the group.
@@ -429,10 +431,9 @@ func (g *Group) PIDs(ctx context.Context) ([]int, error) {
 	return slices.Compact(out), nil
 }
 
-// went tells that err came of a group's directory that is not there any more,
-// or goes just now: a file of one that is being removed cannot be read or
-// written, with another error than one that never was, and the directory is
-// still seen for a moment.
+// went tells whether err means that a group's directory does not exist any more
+// or is being removed. Files of such a directory fail with other errors, and
+// the directory stays visible for a moment.
 func (g *Group) went(ctx context.Context, dir string, err error) bool {
 	if err == nil || fault.Is(err, fault.NotFound) {
 		return err != nil
@@ -452,7 +453,7 @@ func (g *Group) went(ctx context.Context, dir string, err error) bool {
 	return false
 }
 
-// depth bounds how far groups are followed below ours.
+// depth bounds how many levels of groups are followed below the group.
 const depth = 8
 
 func (g *Group) pidsBelow(ctx context.Context, dir string, level int) ([]int, error) {
@@ -513,11 +514,11 @@ func kernelFile(name string) bool {
 	return slices.Contains([]string{"tasks", "notify_on_release", "release_agent"}, name)
 }
 
-// settle is how long processes and groups get to vanish after a kill.
+// settle is how long processes and groups may take to disappear after a kill.
 const settle = 30 * time.Second
 
-// Kill kills every process in the group, frozen ones too, and returns when
-// they are gone.
+// Kill kills every process in the group, including frozen ones, and returns
+// when they are gone.
 func (g *Group) Kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
@@ -526,8 +527,8 @@ func (g *Group) Kill(ctx context.Context) error {
 		if err != nil || len(pids) == 0 {
 			return err
 		}
-		// The dead take a moment to go. Asked again is who was started
-		// in the meantime.
+		// Dead processes take a moment to disappear. Kill again what was
+		// started in the meantime.
 		if wait == time.Millisecond || wait >= 16*time.Millisecond {
 			if err := g.killOnce(ctx, pids); err != nil {
 				return err
@@ -539,9 +540,9 @@ func (g *Group) Kill(ctx context.Context) error {
 	}
 }
 
-// killOnce kills what is there now. Version 2 has a file for that (Linux
-// 5.14), which works at once and on frozen processes; in version 1 a frozen
-// process dies when it is thawed.
+// killOnce kills the current processes. Version 2 has a file for that (Linux
+// 5.14), which also kills frozen processes; in version 1 a frozen process dies
+// when it is thawed.
 func (g *Group) killOnce(ctx context.Context, pids []int) error {
 	if d := g.v2Dir(); d != "" && g.files.WriteFile(ctx, path.Join(d, "cgroup.kill"), []byte("1")) == nil {
 		left, err := g.PIDs(ctx)
@@ -553,7 +554,7 @@ func (g *Group) killOnce(ctx context.Context, pids []int) error {
 	for _, p := range pids {
 		argv = append(argv, strconv.Itoa(p))
 	}
-	// kill fails when one of them has gone by itself; PIDs tells who is left.
+	// kill fails if one of them has ended by itself; PIDs lists what is left.
 	if _, err := g.host.Exec(ctx, conn.Command(argv...)); err != nil {
 		return fault.Op("control group "+g.label, err)
 	}
@@ -571,8 +572,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Remove kills what is in the group and removes it. What is not there, wholly
-// or in part, is fine.
+// Remove kills what is in the group and removes it. Parts that do not exist are
+// skipped.
 func (g *Group) Remove(ctx context.Context) error {
 	if err := g.Kill(ctx); err != nil {
 		return err
@@ -593,15 +594,15 @@ func (g *Group) Remove(ctx context.Context) error {
 	return nil
 }
 
-// Tidy removes the common parents of all groups where no group is left in
-// them. The kernel refuses to remove one that is in use.
+// Tidy removes the common parents if they have no groups. The kernel refuses to
+// remove a parent in use.
 func (l Layout) Tidy(ctx context.Context, host conn.Conn) {
 	for _, h := range l.hierarchies() {
 		conn.FilesOf(host).Rmdir(ctx, path.Join(h, parent))
 	}
 }
 
-// discard undoes a make that failed halfway.
+// discard removes a group after make failed.
 func (g *Group) discard(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settle)
 	defer cancel()

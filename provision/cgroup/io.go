@@ -12,27 +12,27 @@ import (
 	"bakeoff/base/unit"
 )
 
-// IO is how fast a group may read from and write to one disk, in bytes a
+// IO limits how fast a group may read from and write to one disk, in bytes per
 // second; 0 is no limit.
 //
-// Version 1 holds back what a process reads, what it writes past the page
-// cache, and what it waits for itself (fsync). What the kernel writes later on
-// its own account is nobody's there; in version 2 it is held back on file
-// systems that tell whose it is (ext4, btrfs, xfs).
+// Version 1 throttles reads, writes that bypass the page cache, and writes that
+// a process waits for (fsync). It does not throttle what the kernel writes back
+// later; version 2 does on file systems that record the owner of a page (ext4,
+// btrfs, xfs).
 //
 // Source: Linux Documentation/admin-guide/cgroup-v1/blkio-controller.rst and
 // cgroup-v2.rst, io.max.
 type IO struct {
 	Read, Write unit.Bytes
-	// Dir is a directory on the disk.
+	// Dir is a directory on the limited disk.
 	Dir string
 }
 
 // wanted tells whether there is a limit.
 func (l IO) wanted() bool { return l.Read > 0 || l.Write > 0 }
 
-// limitIO sets the limits. Where the host has no controller for that, or the
-// directory is on no disk that it knows, Limits().NotEnforced says so.
+// limitIO sets the limits. If the host has no controller, or the directory is
+// on no disk that the host knows, Limits().NotEnforced says so.
 func (g *Group) limitIO(ctx context.Context, l IO) error {
 	if !l.wanted() {
 		return nil
@@ -79,7 +79,7 @@ func (g *Group) limitIO(ctx context.Context, l IO) error {
 	return nil
 }
 
-// lack notes a limit that cannot be held.
+// lack records a limit that cannot be enforced.
 func (g *Group) lack(limit, why string) {
 	if g.limits.NotEnforced == nil {
 		g.limits.NotEnforced = map[string]string{}
@@ -87,7 +87,7 @@ func (g *Group) lack(limit, why string) {
 	g.limits.NotEnforced[limit] = why
 }
 
-// ioFiles are the files with what is to be written to each.
+// ioFiles are the control files and the text to write to each.
 func ioFiles(disk string, l IO, v2 bool) [][2]string {
 	var out [][2]string
 	line := disk
@@ -107,8 +107,8 @@ func ioFiles(disk string, l IO, v2 bool) [][2]string {
 	return out
 }
 
-// granted tells whether a line of a file has all the words of what was wanted,
-// the disk first.
+// granted tells whether a line of a file has all words of the request, the disk
+// first.
 func granted(text, want string) bool {
 	words := strings.Fields(want)
 	for line := range strings.Lines(text) {
@@ -122,8 +122,8 @@ func granted(text, want string) bool {
 	return false
 }
 
-// diskOf returns the number (8:0) of the disk that a directory lies on; "" with
-// the reason where it lies on none.
+// diskOf returns the number (8:0) of the disk that has a directory; "" with the
+// reason if none has.
 func (g *Group) diskOf(ctx context.Context, dir string) (disk, why string, err error) {
 	text, err := g.files.ReadFile(ctx, "/proc/self/mountinfo")
 	if err != nil {
@@ -133,8 +133,8 @@ func (g *Group) diskOf(ctx context.Context, dir string) (disk, why string, err e
 	if device == "" || strings.HasPrefix(device, "0:") {
 		return "", fmt.Sprintf("the environment's directory lies on no one disk (%s)", kind), nil
 	}
-	// A limit is one of a whole disk: of a partition, it is that of the disk
-	// that it is part of (sysfs, Documentation/ABI/stable/sysfs-block).
+	// Limits apply to whole disks: for a partition, to its disk (sysfs,
+	// Documentation/ABI/stable/sysfs-block).
 	at := "/sys/dev/block/" + device
 	if _, err := g.files.ReadFile(ctx, at+"/partition"); fault.Is(err, fault.NotFound) {
 		return device, "", nil
@@ -149,8 +149,8 @@ func (g *Group) diskOf(ctx context.Context, dir string) (disk, why string, err e
 }
 
 // deviceOf reads from /proc/PID/mountinfo (proc_pid_mountinfo(5)) the number of
-// the device that an absolute path lies on, and the kind of its file system; ""
-// where it is not told.
+// the device that has an absolute path, and the type of its file system; "" if
+// it is not listed.
 func deviceOf(text, at string) (device, kind string) {
 	best := -1
 	for line := range strings.Lines(text) {
@@ -168,7 +168,8 @@ func deviceOf(text, at string) (device, kind string) {
 	return device, kind
 }
 
-// validDevice tells whether it is two numbers: it becomes part of a path.
+// validDevice tells whether it has the form of two numbers: it becomes part of
+// a path.
 func validDevice(s string) bool {
 	major, minor, ok := strings.Cut(s, ":")
 	_, err := strconv.ParseUint(major, 10, 32)

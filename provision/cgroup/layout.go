@@ -19,21 +19,21 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// parent is the group under which all groups of bakeoff lie, in each hierarchy.
+// parent is the parent of all groups of bakeoff in each hierarchy.
 const parent = "bakeoff"
 
-// Layout is where a host has its control groups.
+// Layout describes the control group hierarchies of a host.
 type Layout struct {
 	// V1 maps a controller of version 1 to the directory where it is mounted.
 	V1 map[string]string
 	// V2 is the directory of the version 2 hierarchy, "" if there is none.
 	V2 string
-	// V2Controllers are those that version 2 can limit with.
+	// V2Controllers are the controllers that version 2 can use.
 	V2Controllers []string
 }
 
-// Detect reads the layout of a host. It does not change while the host is up.
-// A host without control groups is an error of kind fault.Unsupported.
+// Detect reads the layout of a host, which does not change until the next boot.
+// If the host has no control groups the error is of kind fault.Unsupported.
 func Detect(ctx context.Context, host conn.Conn) (Layout, error) {
 	files := conn.FilesOf(host)
 	mounts, err := files.ReadFile(ctx, "/proc/self/mounts")
@@ -61,8 +61,8 @@ func Detect(ctx context.Context, host conn.Conn) (Layout, error) {
 
 var errNone = fault.New(fault.Unsupported, "none are mounted")
 
-// parseMounts finds the hierarchies in the text of /proc/mounts (proc(5)). Of
-// a hierarchy that is mounted twice it takes the first.
+// parseMounts finds the hierarchies in the text of /proc/mounts (proc(5)). If a
+// hierarchy is mounted twice it uses the first mount.
 func parseMounts(text string) Layout {
 	l := Layout{V1: map[string]string{}}
 	for line := range strings.Lines(text) {
@@ -92,12 +92,12 @@ func parseMounts(text string) Layout {
 var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "net_cls", "blkio",
 	"perf_event", "net_prio", "hugetlb", "pids", "rdma", "misc", "debug"}
 
-// unescape undoes the octal escapes of blanks and backslashes in /proc/mounts.
+// unescape decodes the octal escapes of /proc/mounts.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// String says which layout it is: v1, v2 or hybrid.
+// String names the layout: v1, v2 or hybrid.
 func (l Layout) String() string {
 	switch {
 	case len(l.V1) == 0:
@@ -108,13 +108,13 @@ func (l Layout) String() string {
 	return "hybrid"
 }
 
-// limitsV2 tells whether version 2 has the controller; in a hybrid it is
-// wherever version 1 does not have it.
+// limitsV2 tells whether version 2 has the controller. In a hybrid layout
+// version 2 has it if version 1 does not.
 func (l Layout) limitsV2(controller string) bool {
 	return l.V2 != "" && slices.Contains(l.V2Controllers, controller)
 }
 
-// nameV1 is what version 1 calls a controller of version 2.
+// nameV1 is the version 1 name of a version 2 controller.
 func nameV1(controller string) string {
 	if controller == "io" {
 		return "blkio"
@@ -122,8 +122,8 @@ func nameV1(controller string) string {
 	return controller
 }
 
-// Lacks says for each kind of limit that cannot be enforced on this host
-// (cpus, memory) why not.
+// Lacks returns, for each kind of limit (cpus, memory) that this host cannot
+// enforce, the reason.
 func (l Layout) Lacks() map[string]string {
 	lacks := map[string]string{}
 	for limit, controller := range map[string]string{"cpus": "cpuset", "memory": "memory"} {
@@ -147,8 +147,8 @@ func (l Layout) hierarchies() []string {
 	return slices.Compact(out)
 }
 
-// used are the directories of the hierarchies that a group of ours with these
-// limits needs: the rest is none of our business.
+// used are the directories of the hierarchies that a group with these limits
+// needs.
 func (l Layout) used(limits Limits) []string {
 	var out []string
 	for _, c := range []string{"cpuset", "memory", "freezer", "cpuacct", "cpu", "blkio"} {

@@ -10,14 +10,14 @@ import (
 	"bakeoff/base/fault"
 )
 
-// period is that of the kernel's bandwidth control, in microseconds: its
-// default (Linux Documentation/scheduler/sched-bwc.rst).
+// period is the kernel's default period of bandwidth control, in microseconds
+// (Linux Documentation/scheduler/sched-bwc.rst).
 const period = 100_000
 
-// minQuota is the least the kernel takes: 1 ms in each period.
+// minQuota is the smallest quota that the kernel accepts: 1 ms in each period.
 const minQuota = 0.01
 
-// checkQuota refuses a share of CPU time that no kernel has; 0 is none at all.
+// checkQuota checks that a quota is possible; 0 is no limit.
 func checkQuota(quota float64) error {
 	if quota != 0 && !(quota >= minQuota && quota <= maxCPU) {
 		return fault.New(fault.Invalid, "quota must be between %[2]v and %[3]d CPUs (got %[1]v)", quota, minQuota, maxCPU)
@@ -25,9 +25,9 @@ func checkQuota(quota float64) error {
 	return nil
 }
 
-// limitQuota lets the group have so many CPUs' worth of time, on whichever
-// CPUs it may use; 0 is no limit. Where the host has no controller for that,
-// or whoever made the group left it out, Limits().NotEnforced says so.
+// limitQuota sets how many CPUs' worth of time the group may use on its CPUs; 0
+// is no limit. If the host has no controller, or the creator of the group left
+// it out, Limits().NotEnforced says so.
 func (g *Group) limitQuota(ctx context.Context, quota float64) error {
 	if quota == 0 {
 		return nil

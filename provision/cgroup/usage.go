@@ -10,8 +10,8 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Usage is what the group has spent since it was made. What the host does not
-// tell is nil.
+// Usage is what the group has used since it was created. Values that the host
+// does not report are nil.
 func (g *Group) Usage(ctx context.Context) (probe.Scope, error) {
 	r := reading{ctx: ctx, g: g}
 	var s probe.Scope
@@ -35,8 +35,8 @@ func (g *Group) Usage(ctx context.Context) (probe.Scope, error) {
 	return s, fault.Op("usage of control group "+g.label, r.err)
 }
 
-// reading reads numbers and keeps the first error. A file that is not there
-// is no error: its number is unavailable.
+// reading reads numbers and keeps the first error. A missing file is not an
+// error: its number is unavailable.
 type reading struct {
 	ctx context.Context
 	g   *Group

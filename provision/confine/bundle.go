@@ -5,10 +5,10 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// bundle is the part of an OCI runtime configuration that is used here.
+// bundle is the part of an OCI runtime configuration that bakeoff uses.
 //
-// Source: Open Container Initiative Runtime Specification 1.0.2, config.md
-// and config-linux.md.
+// Source: Open Container Initiative Runtime Specification 1.0.2, config.md and
+// config-linux.md.
 type bundle struct {
 	Version  string        `json:"ociVersion"`
 	Process  bundleProcess `json:"process"`
@@ -63,7 +63,8 @@ type bundleCPU struct {
 
 type bundleMemory struct {
 	Limit int64 `json:"limit"`
-	// Swap is memory and swap together; nil where swap is not accounted.
+	// Swap is the limit of memory and swap together; nil if the host does not
+	// account swap.
 	Swap *int64 `json:"swap,omitempty"`
 }
 
@@ -72,13 +73,13 @@ type bundleDevice struct {
 	Access string `json:"access"`
 }
 
-// capabilities are those that Docker and Podman give a container by default.
+// capabilities are the defaults of Docker and Podman.
 var capabilities = []string{"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
 	"CAP_MKNOD",
 	"CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"}
 
-// configure describes the container of an environment, with its first process
-// and what is bound into it.
+// configure describes the container of an environment, with its init process
+// and its bind mounts.
 func configure(e *Env, binds []wire.Bind, first []string, swapAccounted bool) bundle {
 	c := bundle{
 		Version: "1.0.2",
@@ -94,7 +95,7 @@ func configure(e *Env, binds []wire.Bind, first []string, swapAccounted bool) bu
 				{Type: "network", Path: e.Netns()}},
 			Resources: bundleResources{CPU: &bundleCPU{CPUs: cgroup.FormatCPUs(e.Spec.CPUSet)},
 				Devices: []bundleDevice{{Allow: false, Access: "rwm"}}},
-			// What the container engines hide, for the same reasons.
+			// The paths that the container engines hide.
 			MaskedPaths: []string{"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
 				"/proc/sched_debug", "/proc/scsi", "/sys/firmware"},
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
@@ -109,7 +110,7 @@ func configure(e *Env, binds []wire.Bind, first []string, swapAccounted bool) bu
 	return c
 }
 
-// bundleMounts are those that the specification expects, and the binds.
+// bundleMounts are the mounts that the specification expects, and the binds.
 func bundleMounts(binds []wire.Bind) []bundleMount {
 	out := []bundleMount{
 		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev"}},

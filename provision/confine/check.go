@@ -15,15 +15,15 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Needs is what a technology needs of a host.
+// Needs are the requirements of a technology on a host.
 type Needs struct {
 	// Programs maps a program to the Debian package that has it.
 	Programs map[string]string
 	Overlay  bool
 }
 
-// Check tells whether a host has it: Linux, root, control groups, network
-// namespaces, the programs, overlay mounts.
+// Check checks a host for Linux, root, control groups, network namespaces, the
+// programs and overlay mounts.
 func Check(ctx context.Context, host conn.Conn, needs Needs) driver.Availability {
 	if a := system(ctx, host); !a.OK {
 		return a
@@ -51,7 +51,8 @@ func Check(ctx context.Context, host conn.Conn, needs Needs) driver.Availability
 	return driver.Availability{OK: true, Facts: map[string]string{"cgroup": layout.String()}}
 }
 
-// installed looks for programs, each with its Debian package.
+// installed looks for programs and names the Debian packages of the missing
+// ones.
 func installed(ctx context.Context, host conn.Conn, programs map[string]string) driver.Availability {
 	var missing, packages []string
 	for p, pkg := range programs {
@@ -74,7 +75,7 @@ func installed(ctx context.Context, host conn.Conn, programs map[string]string) 
 		Fix:      "apt-get install " + strings.Join(packages, " ")}
 }
 
-// system asks for Linux and root.
+// system checks for Linux and root.
 func system(ctx context.Context, host conn.Conn) driver.Availability {
 	out, err := conn.Output(ctx, host, "uname", "-s")
 	if err != nil {
@@ -102,7 +103,7 @@ func overlay(ctx context.Context, host conn.Conn) driver.Availability {
 	if slices.Contains(strings.Fields(string(b)), "overlay") {
 		return driver.Availability{OK: true}
 	}
-	// It may be a module that nobody has asked for yet; mount does ask.
+	// It may be a module that is not loaded yet; mount loads it.
 	if exit, err := host.Exec(ctx, conn.Command("modprobe", "-n", "overlay")); err == nil && exit.OK() {
 		return driver.Availability{OK: true}
 	}
@@ -110,7 +111,7 @@ func overlay(ctx context.Context, host conn.Conn) driver.Availability {
 		Fix: "run modprobe overlay, or use a kernel with CONFIG_OVERLAY_FS"}
 }
 
-// No is the answer that err gives.
+// No is the answer for err.
 func No(err error) driver.Availability {
 	var e *fault.Error
 	reason := err.Error()

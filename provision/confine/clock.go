@@ -12,13 +12,13 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Kernel is an Env with an init process whose kernel is not the host's, and so
-// its clock is not either.
+// Kernel is an Env with an init process on another kernel than the host's, and
+// so with its own clock.
 type Kernel struct{ *Env }
 
 var _ driver.Clocked = Kernel{}
 
-// Clock reads the monotonic clock as the first process has it.
+// Clock reads the monotonic clock of the init process.
 func (k Kernel) Clock(ctx context.Context) (time.Duration, error) {
 	var out strings.Builder
 	said := conn.Tail{Limit: 1024}

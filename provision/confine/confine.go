@@ -1,9 +1,9 @@
-// Package confine is what the environments that share the host's kernel have
-// in common: a control group with the limits, a network namespace, a root
-// over an image, volumes, and a way in.
+// Package confine is what the environments that share the host's kernel have in
+// common: a control group with the limits, a network namespace, a root over an
+// image, volumes, and a way to execute programs inside.
 //
-// A driver makes an Env step by step and gives it the way in; a failure at
-// any step removes what the steps before it made.
+// A driver creates an Env step by step. A failure at any step removes what the
+// earlier steps created.
 package confine
 
 import (
@@ -28,43 +28,44 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Where things are inside a root.
+// Paths inside a root.
 const (
 	AgentPath = "/.bakeoff/agent"
 	Scratch   = "/.bakeoff/tmp"
 )
 
-// Env is an environment on a Linux host, and a driver.Instance. The fields
-// are the driver's to read and, until Create returns, to fill in.
+// Env is an environment on a Linux host, and a driver.Instance. The driver may
+// read the fields, and fills them in until Create returns.
 type Env struct {
 	Host  conn.Conn
 	Spec  driver.Spec
 	Group *cgroup.Group
-	// Layout is the host's control groups.
+	// Layout describes the control groups of the host.
 	Layout cgroup.Layout
-	// In is the program with its arguments that executes what follows it
-	// inside, up to and including `enter` and before its flags.
+	// In is the beginning of a command line that executes a program inside, up
+	// to and including `enter` and before its flags.
 	In []string
 	// Run executes a command line that begins with In; nil is Host.Exec.
 	Run func(ctx context.Context, cmd conn.Cmd) (conn.Exit, error)
 	// Root is the mounted root on the host, "" where there is none.
 	Root string
-	// Resident tells that a first process lives in it as long as it does: a
-	// group without processes is an environment that has ended.
+	// Resident tells that the environment has an init process that lives as
+	// long as it does: without processes the environment has ended.
 	Resident bool
 	// OnClose is called first when the environment is closed.
 	OnClose func(ctx context.Context) error
-	// Remains, where a driver sets it, removes what the technology itself may
-	// have left when everything else is gone.
+	// Remains, if set, removes what the technology itself may leave when
+	// everything else is gone.
 	Remains func(ctx context.Context) error
-	// Details returns what only the driver knows for Diagnose.
+	// Details returns the driver's part of Diagnose.
 	Details func(ctx context.Context) []byte
 
 	info driver.Info
-	// places is where volumes are mounted on the host, by declared path.
+	// places maps the declared paths of volumes to their mount points on the
+	// host.
 	places map[string]string
 	held   *holder
-	// start is the control group in which what In executes begins.
+	// start is the control group in which programs started by In begin.
 	start string
 	log   journal
 	mu    sync.Mutex
@@ -78,12 +79,11 @@ var (
 	_ driver.Storer   = (*Env)(nil)
 )
 
-// cleanTime bounds the removal of what a failed or cancelled creation made.
+// cleanTime bounds the removal after a failed or canceled creation.
 const cleanTime = time.Minute
 
-// New begins an environment with what needs no driver: checks of spec, the
-// limits (unless the technology sets them, see Adopt), and the network.
-// Whoever gets an Env must Close it, or call Abandon on failure.
+// New begins an environment: it checks spec and the host. The caller must Close
+// the Env, or call Abandon on failure.
 func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 	if err := check(spec); err != nil {
 		return nil, err
@@ -100,8 +100,8 @@ func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 		e.info.Addr = n.Addr.Addr()
 		e.Facts()["network"] = "veth into a namespace of its own"
 	}
-	// Before the first step: an environment of that label belongs to another,
-	// and Abandon would remove it.
+	// Check before the first step: an environment with that label belongs to
+	// another controller, and Abandon would remove it.
 	if found, err := Reap(ctx, host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true); err != nil {
 		return nil, err
 	} else if len(found) > 0 {
@@ -110,14 +110,14 @@ func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 	return e, nil
 }
 
-// Tuning is what environments of this package take: their network namespace is
-// their own, everything else of the kernel is the host's.
+// Tuning lists the settings of environments of this package: the network
+// namespace is their own, everything else belongs to the host's kernel.
 func Tuning() driver.Tuning {
 	return driver.Tuning{Names: []string{"net.*"}, Lacks: netns.Lacks,
 		Why: "environments share the host's kernel; only the network is their own"}
 }
 
-// check refuses what no environment here can be.
+// check checks the parts of spec that all environments share.
 func check(spec driver.Spec) error {
 	if !path.IsAbs(spec.Dir) || path.Clean(spec.Dir) == "/" {
 		return fault.New(fault.Invalid, "directory must be an absolute path below / (got %q)", spec.Dir)
@@ -128,19 +128,18 @@ func check(spec driver.Spec) error {
 	return Tuning().Check(spec.Tuning)
 }
 
-// Facts are what the driver adds to, until Create returns.
+// Facts are the facts of Info. The driver adds to them until Create returns.
 func (e *Env) Facts() map[string]string { return e.info.Facts }
 
-// Abandon removes what a creation that failed with err has made, and returns
-// err.
+// Abandon removes what a failed creation has created, and returns err.
 func (e *Env) Abandon(ctx context.Context, err error) error {
-	// ctx may be why it failed.
+	// The end of ctx may be the reason for err.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
 	return errors.Join(err, e.Close(ctx))
 }
 
-// Limit makes the control group with the limits of spec.
+// Limit creates the control group with the limits of spec.
 func (e *Env) Limit(ctx context.Context) error {
 	g, err := e.Layout.Create(ctx, e.Host, e.Spec.Label, e.limits())
 	if err != nil {
@@ -151,13 +150,13 @@ func (e *Env) Limit(ctx context.Context) error {
 	return nil
 }
 
-// Reserve makes room for the control group, but in the hierarchy except, before
-// another program makes it.
+// Reserve prepares every hierarchy except one for a control group that another
+// program will create.
 func (e *Env) Reserve(ctx context.Context, except string) error {
 	return e.Layout.Reserve(ctx, e.Host, e.Spec.Label, except)
 }
 
-// Adopt takes the control group as a container runtime has made it.
+// Adopt uses the control group that a container runtime has created.
 func (e *Env) Adopt(ctx context.Context) error {
 	g, err := e.Layout.Adopt(ctx, e.Host, e.Spec.Label, e.limits())
 	if err != nil {
@@ -168,8 +167,8 @@ func (e *Env) Adopt(ctx context.Context) error {
 	return nil
 }
 
-// AdoptOf takes the control group of process pid, which a container engine has
-// made below the environment's own name or elsewhere; id is in its name.
+// AdoptOf uses the control group of process pid, which a container engine has
+// created anywhere; its name contains id.
 func (e *Env) AdoptOf(ctx context.Context, pid int, id string) error {
 	g, err := e.Layout.AdoptOf(ctx, e.Host, e.Spec.Label, pid, id, e.limits())
 	if err != nil {
@@ -185,12 +184,12 @@ func (e *Env) limits() cgroup.Limits {
 		IO: cgroup.IO{Read: e.Spec.Read, Write: e.Spec.Write, Dir: e.Spec.Dir}}
 }
 
-// Connect makes the environment's network namespace and applies the tuning,
-// where the technology makes the root.
+// Connect creates the environment's network namespace and applies the tuning,
+// for technologies that create the root themselves.
 func (e *Env) Connect(ctx context.Context) error { return e.Join(ctx, 0) }
 
-// Join does the same to the network namespace that the technology has made,
-// in which process pid is.
+// Join does the same for the network namespace of process pid, which the
+// technology has created.
 func (e *Env) Join(ctx context.Context, pid int) error {
 	own, err := netns.Describe(e.Spec.Network, e.Spec.Label, pid)
 	if err != nil {
@@ -199,15 +198,15 @@ func (e *Env) Join(ctx context.Context, pid int) error {
 	return e.setUp(ctx, wire.Setup{Network: &own})
 }
 
-// Enter makes the agent's `enter` with these flags the way in: it joins the
-// network namespace and the control group, and executes the program.
+// Enter sets In to the agent's `enter` with these flags: it joins the network
+// namespace and the control group and executes the program.
 func (e *Env) Enter(flags ...string) {
 	e.In = append([]string{e.Spec.Agent, "enter", "--netns", e.Netns()}, flags...)
 	e.In = append(e.In, e.Group.EnterArgs()...)
 	e.start = e.Group.StartDir()
 }
 
-// setUp makes what g describes, and applies the tuning to the namespace in it.
+// setUp creates what g describes and applies the tuning.
 func (e *Env) setUp(ctx context.Context, g wire.Setup) error {
 	cmd, err := agent.SetupCommand(g, e.Spec.Agent)
 	if err != nil {
@@ -233,7 +232,7 @@ func (e *Env) tune(ctx context.Context) error {
 // Netns is the path of the environment's network namespace on the host.
 func (e *Env) Netns() string { return path.Join("/run/netns", netns.Own(e.Spec.Label)) }
 
-// Volumes makes the volumes, and returns where they lie on the host by their
+// Volumes creates the volumes and returns their mount points on the host by
 // declared path.
 func (e *Env) Volumes(ctx context.Context) (map[string]string, error) {
 	at := map[string]string{}
@@ -249,8 +248,8 @@ func (e *Env) Volumes(ctx context.Context) (map[string]string, error) {
 	return at, nil
 }
 
-// within is the host from inside the control group, where there is one
-// already: a file system that is a daemon spends what is its environment's.
+// within executes in the control group, if it exists: a file system that is a
+// daemon is charged to its environment.
 func (e *Env) within() conn.Conn {
 	if e.Group == nil {
 		return e.Host
@@ -258,7 +257,7 @@ func (e *Env) within() conn.Conn {
 	return conn.Prefix(e.Host, append(append([]string{e.Spec.Agent, "enter"}, e.Group.EnterArgs()...), "--")...)
 }
 
-// SettleVolume waits until what was written to a volume is on its backing.
+// SettleVolume waits until everything written to a volume is on its backing.
 func (e *Env) SettleVolume(ctx context.Context, declared string) (driver.VolumeUsage, error) {
 	for _, v := range e.Spec.Volumes {
 		if at, ok := e.places[v.Path]; ok && v.Path == declared {
@@ -268,9 +267,9 @@ func (e *Env) SettleVolume(ctx context.Context, declared string) (driver.VolumeU
 	return driver.VolumeUsage{}, fault.New(fault.Invalid, "there is no volume %s", declared)
 }
 
-// SetUpThen makes what g describes and goes on, in the same process, with `enter`
-// and args to a program that run is to execute: starting a program costs as
-// much as all that is made.
+// SetUpThen creates what g describes and continues, in the same process, as
+// `enter` with args, for a program that run executes. Starting another program
+// would take as long as the whole setup.
 func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Cmd) error, args ...string) error {
 	cmd, err := agent.SetupCommand(g, e.Spec.Agent, args...)
 	if err != nil {
@@ -285,8 +284,9 @@ func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Cmd) er
 	return e.tune(ctx)
 }
 
-// SetUpThenRun is SetUpThen for a program that ends when it has done its work: an
-// error of kind fault.Lab has its code and the end of what it said.
+// SetUpThenRun is SetUpThen for a program that ends when its work is done. If
+// it fails, the error is of kind fault.Lab and has its exit code and the end of
+// its output.
 func (e *Env) SetUpThenRun(ctx context.Context, g wire.Setup, args ...string) error {
 	return e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
 		said := conn.Tail{Limit: 4 << 10}
@@ -299,11 +299,10 @@ func (e *Env) SetUpThenRun(ctx context.Context, g wire.Setup, args ...string) er
 	}, args...)
 }
 
-// Setup describes what the environment needs: a network namespace and, where
-// there is an image, a root: an overlay over it at Dir/root, in directories
-// that are made now. system asks for /proc, /sys and /dev in it; volumes, as
-// Volumes returned them, and the agent are bound where bind says so, otherwise
-// the technology does that itself.
+// Setup describes the network namespace and, if there is an image, the root: an
+// overlay over it at Dir/root, in directories that Setup creates. system adds
+// /proc, /sys and /dev. bind adds the agent and the volumes, as returned by
+// Volumes; otherwise the technology binds them itself.
 func (e *Env) Setup(ctx context.Context, system, bind bool, volumes map[string]string) (wire.Setup, error) {
 	own, err := netns.Describe(e.Spec.Network, e.Spec.Label, 0)
 	if err != nil {
@@ -329,7 +328,7 @@ func (e *Env) Setup(ctx context.Context, system, bind bool, volumes map[string]s
 	return wire.Setup{Network: &own, Root: &r}, nil
 }
 
-// Binds are what is to be seen inside: the agent, and the volumes.
+// Binds are the bind mounts of an environment: the agent and the volumes.
 func (e *Env) Binds(volumes map[string]string) []wire.Bind {
 	out := []wire.Bind{{From: e.Spec.Agent, To: AgentPath, ReadOnly: true}}
 	for _, p := range slices.Sorted(maps.Keys(volumes)) {
@@ -341,18 +340,18 @@ func (e *Env) Binds(volumes map[string]string) []wire.Bind {
 // Dir is a path in the environment's directory on the host.
 func (e *Env) Dir(name string) string { return path.Join(e.Spec.Dir, name) }
 
-// Relocate says that things lie elsewhere than inside a root: for a bare host.
+// Relocate sets the paths of an environment without a root of its own: the bare
+// host.
 func (e *Env) Relocate(agentPath, scratch string, volumes map[string]string) {
 	e.info.Agent, e.info.Scratch = agentPath, scratch
 	maps.Copy(e.info.Volumes, volumes)
 }
 
-// OwnKernel says that clock and counters inside are not the host's.
+// OwnKernel sets Info.OwnKernel: clock and counters inside are not the host's.
 func (e *Env) OwnKernel() { e.info.OwnKernel = true }
 
-// Together runs steps that do not need each other at the same time, and
-// returns when all have ended, so that nothing is still being made when the
-// rest is removed.
+// Together runs independent steps concurrently and returns when all have ended,
+// so that no step still creates something while the rest is removed.
 func Together(steps ...func() error) error {
 	errs := make([]error, len(steps))
 	var wg sync.WaitGroup
@@ -363,8 +362,7 @@ func Together(steps ...func() error) error {
 	return errors.Join(errs...)
 }
 
-// Answer executes the agent inside and returns when it did: the environment
-// is up.
+// Answer executes the agent inside: when it returns nil, the environment is up.
 func (e *Env) Answer(ctx context.Context) error {
 	_, err := conn.Output(ctx, e, e.info.Agent, "list")
 	return answered(err)
@@ -377,10 +375,10 @@ func answered(err error) error {
 	return err
 }
 
-// Begin makes what g describes, for a technology whose way in is `enter` from
-// the host and which has no first process: the environment is then up. That the
-// agent runs in such a place is found out once in a run, from the same process:
-// another start of it would take as long as all the rest.
+// Begin creates what g describes, for a technology without an init process that
+// is entered from the host. The environment is then up. Begin checks once per
+// run that the agent works in such an environment, because starting it takes as
+// long as everything else.
 func (e *Env) Begin(ctx context.Context, g wire.Setup) error {
 	if len(e.In) == 0 {
 		return fault.New(fault.Lab, "confine: %s has no way in: call Enter before Begin", e.Spec.Label)
@@ -397,8 +395,8 @@ func (e *Env) Begin(ctx context.Context, g wire.Setup) error {
 	return err
 }
 
-// Alive returns an error of kind fault.Subject unless something runs in the
-// environment: its first process, once the technology has said that it runs.
+// Alive returns an error of kind fault.Subject unless a process runs in the
+// environment.
 func (e *Env) Alive(ctx context.Context) error {
 	pids, err := e.Group.PIDs(ctx)
 	if err == nil && len(pids) == 0 {
@@ -407,20 +405,20 @@ func (e *Env) Alive(ctx context.Context) error {
 	return err
 }
 
-// Info says what this environment is.
+// Info describes the environment.
 func (e *Env) Info() driver.Info { return e.info }
 
-// Freeze stops everything inside. Until Thaw, Exec, Push and Pull wait.
+// Freeze freezes everything inside. Until Thaw, Exec, Push and Pull wait.
 func (e *Env) Freeze(ctx context.Context) error { return e.Group.Freeze(ctx) }
 
-// Thaw lets it run again.
+// Thaw resumes it.
 func (e *Env) Thaw(ctx context.Context) error { return e.Group.Thaw(ctx) }
 
-// Usage is what it has spent since it was created.
+// Usage is what the environment has used since it was created.
 func (e *Env) Usage(ctx context.Context) (probe.Scope, error) { return e.Group.Usage(ctx) }
 
-// Close removes everything. A second Close does nothing; one that failed can
-// be tried again.
+// Close removes everything. A second Close does nothing; after an error Close
+// can be called again.
 func (e *Env) Close(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -432,8 +430,8 @@ func (e *Env) Close(ctx context.Context) error {
 		err = e.OnClose(ctx)
 	}
 	err = errors.Join(err, e.release(ctx))
-	// Reap knows by the label alone what there can be, also of a step that
-	// was cut off in the middle.
+	// Reap finds everything by the label, including what an interrupted step
+	// created.
 	_, rerr := reap(ctx, e.Host, e.Layout, driver.Leftover{Label: e.Spec.Label, Dir: e.Spec.Dir}, false, e.teardown)
 	if err = errors.Join(err, rerr); e.Remains != nil {
 		err = errors.Join(err, e.Remains(ctx))

@@ -17,14 +17,13 @@ import (
 // runc(8).
 type Runtime struct {
 	Name string
-	// Argv is the program with the flags that go before a subcommand. Its
-	// state must lie in the environment's directory, so that nothing of it
-	// can be left anywhere else: nobody has the runtime delete a container.
-	// What it would remove beside its state, Reap does, and a runtime takes
-	// as long to start as all of that.
+	// Argv is the program with its global flags. It must keep its state in the
+	// environment's directory, because nothing asks the runtime to delete a
+	// container: Reap removes everything, and starting the runtime would take
+	// longer.
 	Argv []string
-	// Proxy says that its kernel is not the host's: the host cannot reach a
-	// socket of a container, and a proxy passes the connections in.
+	// Proxy tells that the runtime has its own kernel: the host cannot reach a
+	// socket in a container, so a proxy forwards connections.
 	Proxy bool
 	// Unseen is the mount point of a hierarchy of control groups that is
 	// hidden from it; "" hides none.
@@ -41,9 +40,9 @@ func (r Runtime) place() []string {
 	return append(slices.Clone(r.Place), "--private-mounts", "--umount", r.Unseen)
 }
 
-// Contain makes the environment's network, volumes and root and, over them, a
-// container of r, which sets the limits unless Limit has. Programs are children
-// of its first process, as what an image names is under Docker and Podman.
+// Contain creates the network, the volumes, the root and a container of r. r
+// sets the limits unless Limit has set them. Programs are children of the
+// container's init process, as under Docker and Podman.
 func (e *Env) Contain(ctx context.Context, r Runtime) error {
 	g, err := e.bundle(ctx, r)
 	if err != nil {
@@ -65,8 +64,8 @@ func (e *Env) Contain(ctx context.Context, r Runtime) error {
 	return e.Adopt(ctx)
 }
 
-// bundle makes the volumes and the container's configuration, and describes
-// what it stands on.
+// bundle creates the volumes and the container's configuration, and describes
+// the setup.
 func (e *Env) bundle(ctx context.Context, r Runtime) (g wire.Setup, err error) {
 	g, binds, err := e.InitSetup(ctx)
 	if err != nil {
@@ -90,8 +89,7 @@ func (e *Env) bundle(ctx context.Context, r Runtime) (g wire.Setup, err error) {
 	return g, e.Host.Push(ctx, e.Dir("bundle/config.json"), 0o644, bytes.NewReader(text))
 }
 
-// run makes what the container stands on, and then the container, from one
-// process.
+// run performs the setup and starts the container, from one process.
 func (c *container) run(ctx context.Context, g wire.Setup) error {
 	e := c.env
 	argv := append(slices.Clone(c.runtime.Argv), "run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)
@@ -101,8 +99,8 @@ func (c *container) run(ctx context.Context, g wire.Setup) error {
 	return e.SetUpThenRun(ctx, g, append(append(c.runtime.place(), "--"), argv...)...)
 }
 
-// swapAccounted tells whether swap can be limited. A runtime that is asked to
-// limit it where it cannot fails.
+// swapAccounted tells whether swap can be limited. Runtimes fail if they are
+// asked to limit swap that the host does not account.
 func (e *Env) swapAccounted(ctx context.Context) (bool, error) {
 	v1 := e.Layout.V1["memory"]
 	if v1 == "" {
@@ -118,7 +116,7 @@ type container struct {
 	runtime Runtime
 }
 
-// state is what the runtime says of the container.
+// state is the runtime's description of the container.
 func (c *container) state(ctx context.Context) []byte {
 	argv := append(append([]string{c.env.Spec.Agent, "enter"}, c.runtime.place()...), "--")
 	argv = append(append(argv, c.runtime.Argv...), "state", c.env.Spec.Label)

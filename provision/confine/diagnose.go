@@ -14,7 +14,7 @@ import (
 // maxDiagnosis bounds what Diagnose returns, in bytes.
 const maxDiagnosis = 64 << 10
 
-// journal keeps what was executed last and failed.
+// journal keeps the last commands that failed.
 type journal struct {
 	mu   sync.Mutex
 	last []string
@@ -23,7 +23,7 @@ type journal struct {
 // maxFailures is how many failures are kept.
 const maxFailures = 20
 
-// add notes a command that did not end well.
+// add records a command that failed.
 func (j *journal) add(argv []string, exit conn.Exit, err error, stderr []byte) {
 	if err == nil && exit.OK() {
 		return
@@ -44,8 +44,8 @@ func (j *journal) add(argv []string, exit conn.Exit, err error, stderr []byte) {
 	}
 }
 
-// Diagnose tells what ran and what it used up, and the commands that failed
-// last with what they said.
+// Diagnose returns the processes and their usage, and the last commands that
+// failed with their output.
 func (e *Env) Diagnose(ctx context.Context) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "environment %s (%s) in %s\n", e.Spec.Label, e.Spec.Name, e.Spec.Dir)
@@ -69,7 +69,7 @@ func (e *Env) Diagnose(ctx context.Context) []byte {
 	if len(e.log.last) > 0 {
 		b.WriteString("commands that failed, the last one last:\n" + strings.Join(e.log.last, ""))
 	}
-	// The end is what happened last.
+	// The end is the most recent part.
 	out := b.Bytes()
 	return out[max(0, len(out)-maxDiagnosis):]
 }
@@ -97,7 +97,7 @@ func (e *Env) processes(ctx context.Context, b *bytes.Buffer) {
 	}
 }
 
-// describe is a process as a person knows it: "process 12 nginx: master".
+// describe is a process in a form for people: "process 12 nginx: master".
 func describe(ctx context.Context, files conn.Files, pid int) string {
 	line, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/cmdline", pid))
 	name := strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))

@@ -16,8 +16,8 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// environ is what programs inside find in their environment, and nothing of
-// whoever started bakeoff: LANG and MALLOC_ARENA_MAX are confounders.
+// environ is the environment of programs inside. It has nothing of the
+// environment of bakeoff: LANG and MALLOC_ARENA_MAX are confounders.
 var environ = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
 	"LANG=C.UTF-8"}
 
@@ -66,20 +66,20 @@ func (e *Env) through() func(context.Context, conn.Cmd) (conn.Exit, error) {
 	return e.Host.Exec
 }
 
-// deathTime is how long an environment that lost its sandbox takes to lose the
-// rest of its processes.
+// deathTime is how long the other processes of an environment may live after
+// its sandbox has ended.
 const deathTime = 300 * time.Millisecond
 
-// dead returns, after something inside ended badly, that the whole environment
-// has: it used up its memory, or something in it killed its first process.
-// That is the subject's doing, and a result.
+// dead returns an error if the whole environment has ended: it exceeded its
+// memory, or a program killed its init process. That is the subject's fault,
+// and a result.
 func (e *Env) dead(ctx context.Context, exit conn.Exit, err error) error {
 	if !e.Resident || e.Group == nil || err == nil && (exit.OK() || exit.Signal != "") || fault.Is(err, fault.NotFound) ||
 		ctx.Err() != nil {
 		return nil
 	}
-	// Most programs that fail do so in an environment that lives: they are not
-	// held up. Runtimes that cannot tell say 128, or fail.
+	// Most programs fail in an environment that lives, and are not delayed.
+	// Runtimes that cannot tell return 128, or fail.
 	end := time.Now()
 	if err != nil || exit.Code == 128 {
 		end = end.Add(deathTime)
@@ -101,7 +101,7 @@ func (e *Env) dead(ctx context.Context, exit conn.Exit, err error) error {
 	return fault.New(fault.Subject, "the environment has ended: no process runs in it%s", why)
 }
 
-// tee remembers the end of a stream.
+// tee keeps the end of a stream.
 type tee struct {
 	w    io.Writer
 	tail conn.Tail
@@ -115,8 +115,8 @@ func (t *tee) Write(p []byte) (int, error) {
 	return t.w.Write(p)
 }
 
-// Push writes a file inside. The agent does it, where links in a stranger's
-// image can lead nowhere but inside.
+// Push writes a file inside. The agent writes it there, so that symbolic links
+// in the image cannot lead outside.
 func (e *Env) Push(ctx context.Context, dst string, mode fs.FileMode, src io.Reader) error {
 	if !path.IsAbs(dst) {
 		return fault.New(fault.Invalid, "push %q: not an absolute path", dst)
@@ -139,7 +139,7 @@ func (e *Env) Pull(ctx context.Context, src string, dst io.Writer) error {
 	return fault.Op("pull "+src, e.transfer(ctx, conn.Command(e.info.Agent, "get", src), dst))
 }
 
-// transfer runs a subcommand of the agent and classes how it ended.
+// transfer runs a subcommand of the agent and classifies its error.
 func (e *Env) transfer(ctx context.Context, cmd conn.Cmd, out io.Writer) error {
 	said := conn.Tail{Limit: 1024}
 	cmd.Stdout, cmd.Stderr = out, &said

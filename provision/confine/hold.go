@@ -10,8 +10,8 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// holder is the program that keeps an environment alive from outside: where
-// it ends, the environment does.
+// holder is a program outside the environment that keeps it alive: when it
+// ends, the environment ends.
 type holder struct {
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when it has ended
@@ -24,14 +24,14 @@ type holder struct {
 	out, errs []byte
 }
 
-// maxSaid bounds what is kept of each stream of a holder: a few lines.
+// maxSaid bounds what is kept of each stream of a holder.
 const maxSaid = 16 << 10
 
-// Hold starts the program that keeps the environment alive, and returns what
-// it has printed once ready is content with it. ready is asked whenever there
-// is more. The program is ended with the environment.
+// Hold starts the program that keeps the environment alive, and returns its
+// output once ready accepts it. ready is called whenever there is more output.
+// The program ends with the environment.
 func (e *Env) Hold(ctx context.Context, cmd conn.Cmd, ready func(out, errs []byte) bool) (out, errs []byte, err error) {
-	// It outlives ctx.
+	// The program outlives ctx.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h := &holder{cancel: cancel, ended: make(chan struct{}), up: make(chan struct{}), ready: ready}
 	e.held = h
@@ -80,8 +80,8 @@ func (h *holder) said() (out, errs []byte) {
 	return bytes.Clone(h.out), bytes.Clone(h.errs)
 }
 
-// release ends the holder. The group is killed first, so that a frozen one
-// ends, too.
+// release ends the holder. It kills the group first, which also ends a frozen
+// environment.
 func (e *Env) release(ctx context.Context) error {
 	h := e.held
 	if h == nil {

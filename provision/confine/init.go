@@ -19,13 +19,12 @@ const (
 	initSocket      = "container-init"
 )
 
-// InitSocket makes the directory of the init process's socket, and makes that
-// socket the way in. The init process starts the programs inside, so they have
-// all that the technology gives it. A program that enters from outside by
-// setns(2) has neither the filter of system calls nor the bounds on
-// capabilities. A technology's own exec gives the same, and takes as long as
-// another creation. The caller binds the directory as returned; the first
-// process is that of Init.
+// InitSocket creates the directory of the init process's socket and makes the
+// socket the way in. Programs that the init process starts have everything that
+// the technology gives it. A program that entered by setns(2) would have
+// neither the system call filter nor the capability bounds, and a technology's
+// own exec takes as long as another creation. The caller binds the returned
+// directory and starts the command line of Init.
 func (e *Env) InitSocket(ctx context.Context) (wire.Bind, error) {
 	dir := e.Dir(hostSocketDir)
 	e.In = []string{e.Spec.Agent, "via", "--socket", path.Join(dir, initSocket)}
@@ -35,9 +34,9 @@ func (e *Env) InitSocket(ctx context.Context) (wire.Bind, error) {
 	return wire.Bind{From: dir, To: insideSocketDir}, conn.FilesOf(e.Host).Mkdir(ctx, dir)
 }
 
-// Init is the command line of the first process of an environment with an
-// InitSocket, with more flags of `bakeoff-agent container-init`. silent: nobody
-// reads what it writes.
+// Init is the command line of the init process of an environment with an
+// InitSocket, with more flags of `bakeoff-agent container-init`. silent is for
+// init processes whose output nobody reads.
 func Init(silent bool, flags ...string) []string {
 	argv := append([]string{AgentPath, "container-init"}, flags...)
 	if silent {
@@ -46,9 +45,8 @@ func Init(silent bool, flags ...string) []string {
 	return append(argv, path.Join(insideSocketDir, initSocket))
 }
 
-// InitSetup makes the volumes and the init process's socket directory, and
-// describes the setup and what is bound into it: the agent, the volumes, the
-// socket.
+// InitSetup creates the volumes and the directory of the init socket. It
+// returns the setup and the bind mounts: the agent, the volumes and the socket.
 func (e *Env) InitSetup(ctx context.Context) (g wire.Setup, binds []wire.Bind, err error) {
 	volumes, err := e.Volumes(ctx)
 	if err != nil {
@@ -61,10 +59,10 @@ func (e *Env) InitSetup(ctx context.Context) (g wire.Setup, binds []wire.Bind, e
 	return g, append(e.Binds(volumes), socket), err
 }
 
-// HoldInit makes what g describes and goes on, in the same process, with
-// `enter` and args to a program that starts or becomes the init process,
-// and lives as long as the environment. The init process runs when this
-// returns, and with it the agent has answered.
+// HoldInit performs the setup g and continues, in the same process, as `enter`
+// with args, for a program that starts or becomes the init process and lives as
+// long as the environment. When it returns nil, the init process runs and the
+// agent has answered.
 func (e *Env) HoldInit(ctx context.Context, g wire.Setup, args ...string) error {
 	err := e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
 		_, _, err := e.Hold(ctx, cmd, initReady)
@@ -74,15 +72,15 @@ func (e *Env) HoldInit(ctx context.Context, g wire.Setup, args ...string) error 
 	return err
 }
 
-// proxiedInit is the first process of an environment that a proxy serves.
+// proxiedInit is the command line of an init process behind a proxy.
 func proxiedInit() []string { return []string{AgentPath, "container-init", "--silent", "-"} }
 
-// proxy makes what g describes and goes on, in the same process, as the proxy
-// of the environment that argv starts in the place that flags of `enter`
-// describe. The proxy gives proxiedInit its standard input. It lives as long as
-// the environment, outside its control group, and sleeps while no client
-// connects. When the controller is killed the proxy ends, and with it the init
-// process and the environment. The init process runs when this returns.
+// proxy performs the setup g and continues, in the same process, as the proxy
+// of the environment that argv starts; place are flags of `enter` for argv. The
+// proxy connects the standard input of proxiedInit. It lives as long as the
+// environment, outside its control group, and sleeps while no client connects.
+// If the controller is killed, the proxy, the init process and the environment
+// end. When proxy returns nil, the init process runs.
 func (e *Env) proxy(ctx context.Context, g wire.Setup, place, argv []string) error {
 	args := append([]string{"--proxy", path.Join(e.Dir(hostSocketDir), initSocket)}, place...)
 	if e.Group != nil {
@@ -95,8 +93,8 @@ func (e *Env) proxy(ctx context.Context, g wire.Setup, place, argv []string) err
 	}, append(append(args, "--"), argv...)...)
 }
 
-// initReady tells from the output of a holder whether its init process is ready:
-// a line of its own, before or after what others write.
+// initReady tells from the output of a holder whether the init process is
+// ready: it prints a line of its own.
 func initReady(_, errs []byte) bool {
 	return bytes.Contains(append([]byte("\n"), errs...), []byte("\n"+wire.PauseReady))
 }

@@ -14,8 +14,8 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Reap removes whatever an environment of this package has left, and returns
-// what it found; with dryRun it only looks.
+// Reap removes what an environment of this package left, and returns what it
+// found; with dryRun it changes nothing.
 func Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
 	layout, err := cgroup.Detect(ctx, host)
 	if err != nil && !fault.Is(err, fault.Unsupported) {
@@ -24,15 +24,13 @@ func Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool
 	return reap(ctx, host, layout, left, dryRun, nil)
 }
 
-// attempts is how often reap tries. A runtime that was killed while it made or
-// removed a container takes its control groups apart at the same moment, so
-// that reading them may fail once.
+// attempts is how often reap tries. A killed runtime may still be removing its
+// control groups, so reading them may fail once.
 const attempts = 4
 
-// reap removes what is left, and tries again while something went wrong. What
-// it returns as found was found at first. teardown, where it is not nil, is a shorter
-// way to remove network and mounts, tried once: what it leaves, the programs of
-// the host take.
+// reap removes what is left, and retries after errors. It returns what the
+// first attempt found. teardown, if not nil, is a faster way to remove network
+// and mounts, tried once; the host's programs remove what it leaves.
 func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool,
 	teardown func(context.Context)) ([]string, error) {
 	found, err := reapOnce(ctx, host, layout, left, dryRun, teardown)
@@ -46,8 +44,8 @@ func reap(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver
 	return found, err
 }
 
-// reapOnce goes from what runs to what it stands on. A step that fails does
-// not keep the others from being done.
+// reapOnce removes the processes first, then what they use. A step that fails
+// does not stop the next one.
 func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left driver.Leftover, dryRun bool,
 	teardown func(context.Context)) (found []string, err error) {
 	group, gerr := layout.Adopt(ctx, host, left.Label, cgroup.Limits{})
@@ -125,8 +123,8 @@ func mounts(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]str
 	if dryRun {
 		return found, nil
 	}
-	// The root with all in it in one go; a process for each mount would take
-	// longer than making them.
+	// Unmount the root recursively: a process for each mount would take longer
+	// than creating them.
 	if root := path.Join(dir, "root"); contains(at, root) {
 		conn.Output(ctx, host, "umount", "-R", root) // what it leaves, Close takes
 	}

@@ -13,7 +13,7 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// here tells whether c is the way to the machine that this program runs on.
+// here tells whether c leads to this machine.
 func here(c conn.Conn) bool {
 	if w, ok := c.(interface{ Unwrap() conn.Conn }); ok {
 		return here(w.Unwrap())
@@ -22,9 +22,9 @@ func here(c conn.Conn) bool {
 	return ok
 }
 
-// teardown removes the network namespace and the mounts: on this machine without a
-// process, on another by one. ip(8) for each step and umount(8) for each mount
-// take longer than all of it. What it leaves, the steps after it find.
+// teardown removes the network namespace and the mounts: in this process on
+// this machine, with one program elsewhere. ip(8) and umount(8) for each step
+// take longer than all of it. The next steps remove what it leaves.
 func (e *Env) teardown(ctx context.Context) {
 	r := agent.Teardown{Netns: netns.Own(e.Spec.Label), Link: netns.Inside, Dir: e.unmounted()}
 	if !here(e.Host) {
@@ -42,8 +42,8 @@ func (e *Env) teardown(ctx context.Context) {
 	}
 }
 
-// unmounted is the directory below which everything is unmounted. A pool of ZFS is
-// its daemon's to close, and comes after the root.
+// unmounted is the directory below which everything is unmounted. The daemon of
+// a ZFS pool closes the pool later.
 func (e *Env) unmounted() string {
 	if slices.ContainsFunc(e.Spec.Volumes, func(v driver.Volume) bool { return v.Backing == volume.ZFS }) {
 		return path.Join(e.Spec.Dir, "root")

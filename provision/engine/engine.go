@@ -1,13 +1,11 @@
-// Package engine is what the drivers of container engines (Docker, Podman)
-// have in common: the engine's command line makes a container whose first
-// process, the init process, starts the programs: they have what the engine
-// gives the program that an image names, its capabilities and its filter of
-// system calls. The engine's own exec gives the same by way of its daemon or
-// monitor and the runtime; it is an option.
+// Package engine is what the drivers of container engines (Docker, Podman) have
+// in common. The engine's command line creates a container whose init process
+// starts the programs, with the capabilities and the system call filter that
+// the engine gives it. The engine's own exec, an option, does the same through
+// its daemon or monitor and the runtime.
 //
-// The rest is an environment as any other on the host's kernel, see package
-// confine: the same network, the same volumes, the control group of the
-// container frozen and read directly, without the engine in between.
+// Everything else is as in package confine: the same network, the same volumes,
+// and the control group of the container, frozen and read directly.
 package engine
 
 import (
@@ -29,8 +27,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Label is the name of the label that bears an environment's own, on every
-// container that is made here.
+// Label is the key of the label that identifies an environment's container.
 const Label = "bakeoff"
 
 // CLI is an engine's command line on a host.
@@ -38,18 +35,18 @@ type CLI struct {
 	Host conn.Conn
 	Name string   // for messages: docker
 	Argv []string // what stands before a subcommand: docker --host unix:///…
-	// Dir is where commands that change something run; "" is anywhere. The
-	// monitor that Podman leaves behind keeps it, and writes a file there when
+	// Dir is the working directory of commands that change something; "" is
+	// any. Podman's monitor keeps it as its own, and writes a file there when
 	// memory runs out.
 	Dir string
 }
 
-// patience bounds a command that changes something in an engine.
+// patience bounds an engine command that changes something.
 const patience = 2 * time.Minute
 
-// Do runs a subcommand that changes something, to its end even if ctx ends
-// before: an engine whose client has gone makes on its own what it was asked
-// for, and what comes after we have looked for remains is never found.
+// Do runs a subcommand that changes something. It runs to its end even if ctx
+// ends: an engine whose client is gone finishes the command, and what it
+// creates after the cleanup would never be found.
 func (c CLI) Do(ctx context.Context, args ...string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", fault.Op(c.Name+" "+args[0], err)
@@ -60,7 +57,7 @@ func (c CLI) Do(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), errors.Join(fault.Op(c.Name+" "+args[0], err), ctx.Err())
 }
 
-// Ask runs a subcommand that changes nothing and returns what it prints.
+// Ask runs a subcommand that changes nothing and returns its output.
 func (c CLI) Ask(ctx context.Context, args ...string) (string, error) {
 	out, err := conn.Output(ctx, c.Host, c.command(args)...)
 	return strings.TrimSpace(string(out)), fault.Op(c.Name+" "+args[0], err)
@@ -70,27 +67,27 @@ func (c CLI) command(args []string) []string {
 	return append(slices.Clone(c.Argv), args...)
 }
 
-// Container is an environment as its engine knows it.
+// Container is an environment in an engine.
 type Container struct {
 	CLI
 	Env     *confine.Env
 	Options Options
-	// ID is what the engine calls it.
+	// ID is the engine's identifier of the container.
 	ID string
-	// PID is its first process, as the host numbers it.
+	// PID is the init process in the host's numbering.
 	PID    int
 	socket *wire.Bind // nil where programs come by the engine's exec
 }
 
-// Flags are what both engines are told of an environment in the same words:
-// its name, limits and mounts. The parent of its control group is not among
-// them: engines that leave groups to systemd choose it themselves.
+// Flags are the flags of `run` that both engines share: name, limits and
+// mounts. The parent of the control group is not among them, because engines
+// that use systemd choose it themselves.
 func (c *Container) Flags(volumes map[string]string) []string {
 	spec := c.Env.Spec
 	out := []string{"--detach", "--name", spec.Label, "--hostname", spec.Label, "--label", Label + "=" + spec.Label,
 		"--cpuset-cpus", cgroup.FormatCPUs(spec.CPUSet)}
 	if m := int64(spec.Memory); m > 0 {
-		// Memory and swap together: nothing beside the memory itself.
+		// Memory and swap together: no swap in addition to the memory.
 		out = append(out, "--memory", strconv.FormatInt(m, 10), "--memory-swap", strconv.FormatInt(m, 10))
 	}
 	binds := c.Env.Binds(volumes)
@@ -106,8 +103,9 @@ func (c *Container) Flags(volumes map[string]string) []string {
 	return out
 }
 
-// First is the first process: it makes the directories that every environment
-// has, and then lets programs in, or sleeps where the engine does that.
+// First is the command line of the init process. It creates the directories
+// that every environment has, and then serves clients, or sleeps if the
+// engine's exec starts programs.
 func (c *Container) First() []string {
 	dirs := []string{"--dir", "/tmp", "--dir", confine.Scratch}
 	if c.socket == nil {
@@ -116,7 +114,7 @@ func (c *Container) First() []string {
 	return confine.Init(true, dirs...)
 }
 
-// Prepare makes what the way in needs, before Flags and First are asked for.
+// Prepare creates what the way in needs, before Flags and First are called.
 func (c *Container) Prepare(ctx context.Context) error {
 	if c.Options.EngineExec {
 		return nil
@@ -126,7 +124,7 @@ func (c *Container) Prepare(ctx context.Context) error {
 	return err
 }
 
-// mountFlag is the value of --mount: fields of a line of CSV.
+// mountFlag is the value of --mount: a line of CSV.
 func mountFlag(b wire.Bind) string {
 	fields := []string{"type=bind", "source=" + b.From, "target=" + b.To}
 	if b.ReadOnly {
@@ -140,9 +138,9 @@ func mountFlag(b wire.Bind) string {
 	return strings.Join(fields, ",")
 }
 
-// Find takes the container's name as `run` printed it, and looks up its first
-// process: in the control group that was asked for, which costs nothing, or
-// else by the engine.
+// Find takes the container's identifier as printed by `run` and looks up its
+// init process: in the expected control group, which is fast, or by asking the
+// engine.
 func (c *Container) Find(ctx context.Context, printed string) error {
 	if pid, ok := c.first(ctx, printed); ok {
 		c.ID, c.PID = printed, pid
@@ -156,8 +154,8 @@ func (c *Container) Find(ctx context.Context, printed string) error {
 	return fault.Op(c.Name+" inspect", err)
 }
 
-// first finds the one process of the container below the environment's own
-// control group; Podman's monitor is in a group beside it.
+// first finds the one process of the container below the environment's control
+// group. Podman's monitor is in a group next to it.
 func (c *Container) first(ctx context.Context, id string) (int, bool) {
 	e := c.Env
 	g, err := e.Layout.Adopt(ctx, e.Host, e.Spec.Label, cgroup.Limits{})
@@ -181,7 +179,7 @@ func (c *Container) first(ctx context.Context, id string) (int, bool) {
 	return in[0], true
 }
 
-// parseFound reads what Find asked for: "3f2a… 4711".
+// parseFound parses the answer to Find: "3f2a… 4711".
 func parseFound(out string) (id string, pid int, err error) {
 	f := strings.Fields(out)
 	if len(f) == 2 && len(f[0]) == 64 && strings.Trim(f[0], "0123456789abcdef") == "" {
@@ -221,7 +219,7 @@ func Decode(set param.Values) Options {
 	return Options{EngineExec: set.Text("exec") == byEngine, Unconfined: set.Text("seccomp") == unconfined}
 }
 
-// Enter makes the way in, and waits until the first process is at rest.
+// Enter sets up the way in and waits until the init process is ready.
 func (c *Container) Enter(ctx context.Context) error {
 	e := c.Env
 	if err := e.AdoptOf(ctx, c.PID, c.ID); err != nil {
@@ -233,8 +231,8 @@ func (c *Container) Enter(ctx context.Context) error {
 		e.Facts()["seccomp"] = "none"
 	}
 	if e.Facts()["exec"] = "by the first process"; c.socket == nil {
-		// It passes on a number only, so the agent says by which signal a
-		// program ended.
+		// The engine passes on a number only, so the agent reports the signal
+		// that ended a program.
 		e.In = append(c.command([]string{"exec", "--interactive", e.Spec.Label}), e.Info().Agent, "enter", "--report")
 		e.Run = c.run
 		e.Facts()["exec"] = "by the engine"
@@ -242,12 +240,12 @@ func (c *Container) Enter(ctx context.Context) error {
 	return c.settled(ctx)
 }
 
-// upTime bounds how long the first process may take to make two directories.
+// upTime bounds how long the init process may take to become ready.
 const upTime = 20 * time.Second
 
-// settled returns when the first process has made the last thing that it
-// makes. It is seen from the host: an exec would take as long as the rest of
-// the creation.
+// settled returns when the init process has created its last directory. It
+// checks from the host, because an exec would take as long as the rest of the
+// creation.
 func (c *Container) settled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, upTime)
 	defer cancel()
@@ -272,7 +270,7 @@ func (c *Container) settled(ctx context.Context) error {
 	}
 }
 
-// logs is the end of what the first process said.
+// logs is the end of the init process's output.
 func (c *Container) logs(ctx context.Context) string {
 	said := conn.Tail{Limit: 2048}
 	if _, err := c.Host.Exec(ctx, conn.Cmd{Argv: c.command([]string{"logs", "--tail", "20", c.Env.Spec.Label}),
@@ -282,7 +280,7 @@ func (c *Container) logs(ctx context.Context) string {
 	return strings.TrimSpace(string(said.Bytes()))
 }
 
-// State is what the engine says of the container, for a diagnosis.
+// State is the engine's description of the container, for Diagnose.
 func (c *Container) State(ctx context.Context) []byte {
 	out, err := c.Ask(ctx, "inspect", "--type", "container", "--format", "{{json .State}}", c.Env.Spec.Label)
 	if err != nil {
@@ -291,8 +289,8 @@ func (c *Container) State(ctx context.Context) []byte {
 	return []byte(c.Name + ": " + out + "\n" + c.logs(ctx) + "\n")
 }
 
-// Remove has the engine delete the container, dead or alive. What is in it is
-// killed first, which ends a frozen one, too.
+// Remove has the engine delete the container. It kills the processes first,
+// which also ends a frozen container.
 func (c *Container) Remove(ctx context.Context) error {
 	if g := c.Env.Group; g != nil {
 		if err := g.Kill(ctx); err != nil {
@@ -303,8 +301,8 @@ func (c *Container) Remove(ctx context.Context) error {
 	return err
 }
 
-// Reap removes the containers that bear a label, and returns what it found;
-// with dryRun it only looks. The engine has to answer.
+// Reap removes the containers with a label, and returns what it found; with
+// dryRun it changes nothing. The engine must answer.
 func Reap(ctx context.Context, c CLI, label string, dryRun bool) (found []string, err error) {
 	out, err := c.Ask(ctx, "ps", "--all", "--no-trunc", "--filter", "label="+Label+"="+label, "--format", "{{.ID}}")
 	if err != nil {
@@ -321,7 +319,7 @@ func Reap(ctx context.Context, c CLI, label string, dryRun bool) (found []string
 	return found, err
 }
 
-// Tag names the image of a digest in an engine that is given it once.
+// Tag is the name of an image in an engine into which it is imported once.
 func Tag(digest string) (string, error) {
 	sum := strings.TrimPrefix(digest, "sha256:")
 	if sum == "" || strings.Trim(sum, "0123456789abcdefghijklmnopqrstuvwxyz") != "" {
@@ -341,7 +339,7 @@ func Doc(d driver.Doc) driver.Doc {
 	return confine.Doc(d)
 }
 
-// Refuse says what no engine here can do, before anything is made.
+// Refuse checks spec before anything is created.
 func Refuse(spec driver.Spec) error {
 	if spec.Image.Root == "" {
 		return fault.WithFix(fault.New(fault.Invalid, "no image"), "name one, such as image: debian:bookworm")

@@ -15,10 +15,10 @@ import (
 
 // run executes a command line of the way in.
 //
-// An engine's exec that is killed leaves its program running: the program is
-// no child of it. So the command line goes on when ctx ends, and the program
-// is looked for by the word that its argument vector has, and killed with all
-// of its session; then the command line ends by itself.
+// A killed `exec` of an engine leaves its program running, because the program
+// is not its child. So when ctx ends, run keeps the command line running, finds
+// the program by a mark in its argument vector and kills its session; then the
+// command line ends by itself.
 func (c *Container) run(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if err := ctx.Err(); err != nil {
 		return conn.Exit{}, err
@@ -50,8 +50,8 @@ func (c *Container) run(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 		case <-ended:
 			return conn.Exit{}, ctx.Err()
 		case <-stop.C:
-			// The program is gone or was never started; what hangs is the
-			// engine's client.
+			// The program is gone or was never started: the engine's client
+			// hangs.
 			cancel()
 			<-ended
 			return conn.Exit{}, ctx.Err()
@@ -60,12 +60,12 @@ func (c *Container) run(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	}
 }
 
-// killTime bounds how long a program's end is waited for.
+// killTime bounds the wait for the end of a program.
 const killTime = 10 * time.Second
 
-// kill ends the program whose starter bears mark, with all of its session.
-// What is not there has ended: the caller asks again until the command line
-// has come back.
+// kill kills the session of the program that was started with mark. If there is
+// none, it may have ended: the caller repeats the call until the command line
+// returns.
 func (c *Container) kill(ctx context.Context, mark string) {
 	ctx, cancel := context.WithTimeout(ctx, killTime)
 	defer cancel()
@@ -96,12 +96,12 @@ func (c *Container) kill(ctx context.Context, mark string) {
 			argv = append(argv, strconv.Itoa(pid))
 		}
 	}
-	// It fails when one of them has gone by itself.
+	// kill fails if one of them has ended by itself.
 	c.Host.Exec(ctx, conn.Command(argv...))
 }
 
-// sessionOf reads the session from a line of /proc/PID/stat (proc(5)), 0 when
-// it is none. The name in parentheses may hold anything.
+// sessionOf reads the session from a line of /proc/PID/stat (proc(5)); 0 if the
+// line is invalid. The name in parentheses may contain anything.
 func sessionOf(stat string) int {
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(f) < 4 {
@@ -114,8 +114,8 @@ func sessionOf(stat string) int {
 	return n
 }
 
-// Alive tells whether an engine answers, as an error of kind
-// fault.Unsupported that says what would make it.
+// Alive turns the error of an engine that does not answer into one of kind
+// fault.Unsupported with a fix.
 func Alive(err error, name, fix string) error {
 	if err == nil {
 		return nil
