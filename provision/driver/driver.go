@@ -92,93 +92,90 @@ type Freezer interface {
 	Thaw(ctx context.Context) error
 }
 
-// Clocked is an Instance with a clock of its own, which is held against the
-// host's around every trial: a guest whose clock runs slow looks fast.
+// Clocked is an Instance with its own clock. bakeoff compares it with the
+// host's clock around every trial: a guest with a slow clock looks fast.
 type Clocked interface {
-	// Clock reads the environment's monotonic clock, from an origin that does
-	// not change while it lives. The reading was made during the call.
+	// Clock reads the environment's monotonic clock, whose origin does not
+	// change while it lives. The reading happens during the call.
 	Clock(ctx context.Context) (time.Duration, error)
 }
 
-// Meter is an Instance whose spending can be told apart on the host,
-// whatever runs inside: the control group of a container, the hypervisor
-// process of a machine.
+// Meter is an Instance whose resource usage can be measured on the host: the
+// control group of a container, the hypervisor process of a machine.
 type Meter interface {
 	Usage(ctx context.Context) (probe.Scope, error)
 }
 
-// FactAccelerator is the fact of a virtual machine that says what runs its
-// processor; Emulated is its value where a program does, which makes everything
-// in it ten to a hundred times slower.
+// FactAccelerator is the fact that names what executes the instructions of a
+// virtual machine; Emulated is its value for emulation, which is ten to a
+// hundred times slower.
 const (
 	FactAccelerator = "accelerator"
 	Emulated        = "tcg"
 )
 
-// Info is what an environment is and where things are in it.
+// Info describes an environment and its paths.
 type Info struct {
 	// Agent is the path of bakeoff-agent inside.
 	Agent string `json:"agent"`
 	// Scratch is a writable directory inside, empty at creation.
 	Scratch string `json:"scratch"`
-	// Volumes maps the declared path of a volume ("/data") to where it is
-	// inside; a bare host has it elsewhere than at its declared path.
+	// Volumes maps the declared path of a volume ("/data") to its path inside.
+	// On the bare host they differ.
 	Volumes map[string]string `json:"volumes"`
-	// Addr is the environment's address on the experiment's network; the
-	// zero Addr when it has none.
+	// Addr is the environment's address on the experiment's network; the zero
+	// Addr if it has none.
 	Addr netip.Addr `json:"addr"`
-	// Limits is what is enforced on it.
+	// Limits are the limits that are enforced.
 	Limits probe.Limits `json:"limits"`
-	// Facts are what the driver knows of what ran: FactAccelerator, machine,
-	// version of the runtime. They join the fingerprint as driver.<name>.
+	// Facts are the driver's facts: FactAccelerator, machine, version of the
+	// runtime. They are in the fingerprint as driver.<name>.
 	Facts map[string]string `json:"facts"`
-	// OwnKernel tells that the environment runs a kernel of its own, so
-	// its clock and counters are not the host's.
+	// OwnKernel tells that the environment has its own kernel, so its clock and
+	// counters are not the host's.
 	OwnKernel bool `json:"own_kernel"`
 }
 
-// Spec is what an environment is to be.
+// Spec describes the environment to create.
 type Spec struct {
-	// Label is unique on the host, [a-z0-9-]{1,40}; everything that is made
-	// for this environment bears it.
+	// Label is unique on the host, [a-z0-9-]{1,40}. Everything that is created
+	// for the environment has it.
 	Label string
 	// Name is the contender's.
 	Name string
-	// Dir is a directory on the host that is this environment's alone. It
-	// exists and is empty. Close and Reap unmount what is in it; its owner
-	// removes it.
+	// Dir is a directory on the host for this environment alone. It exists and
+	// is empty. Close and Reap unmount what is in it; its owner removes it.
 	Dir    string
 	CPUs   int
 	CPUSet []int // of the host; len ≥ 1
 	Memory unit.Bytes
-	// Quota is how many CPUs' worth of time it may use, on whichever of CPUSet;
-	// 0 is no limit. A driver that cannot hold it leaves Limits.Quota nil.
+	// Quota is how many CPUs' worth of time the environment may use on CPUSet;
+	// 0 is no limit. A driver that cannot enforce it leaves Limits.Quota nil.
 	Quota float64
-	// Read and Write are how many bytes a second it may read from and write to
-	// the disk that Dir is on; 0 is no limit. A driver that cannot hold them
-	// leaves those of Limits nil.
+	// Read and Write limit how many bytes per second the environment may read
+	// from and write to the disk of Dir; 0 is no limit. A driver that cannot
+	// enforce them leaves those of Limits nil.
 	Read, Write unit.Bytes
 	Image       Image
 	Agent       string // path on the host of bakeoff-agent for the environment
 	Volumes     []Volume
 	Network     *Network // nil: no network at all
 	Options     param.Values
-	// Tuning is sysctl name → value, applied inside. What Doc.Tuning does not
-	// take is refused with fault.Unsupported.
+	// Tuning maps sysctl names to values to set inside. Settings that
+	// Doc.Tuning does not support are refused with fault.Unsupported.
 	Tuning map[string]string
-	// Memo is what drivers remember of the host between two creations; nil
-	// remembers nothing.
+	// Memo caches facts about the host between creations; nil caches nothing.
 	Memo *Memo
 }
 
-// Image is where an image lies on the host.
+// Image is an image on the host.
 type Image struct {
 	Ref    string // as in the lab file: debian:bookworm
 	Digest string // sha256:…; empty when the driver takes no image
 	Root   string // directory: the unpacked root, never written to
 	Disk   string // file: the same root as an ext4 image, never written to
-	// Kernel and Modules are for drivers that boot: the kernel image, and
-	// the directory that has lib/modules/VERSION.
+	// Kernel and Modules are for drivers that boot: the kernel image, and the
+	// directory with lib/modules/VERSION.
 	Kernel, Modules string
 }
 

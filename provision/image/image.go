@@ -1,11 +1,11 @@
-// Package image makes what environments are made from: root file systems and
-// kernels, from a distribution's own packages, kept in a cache and addressed
-// by the digest of what they contain.
+// Package image builds the images of environments: root file systems and
+// kernels from a distribution's own packages, in a cache, addressed by the
+// digest of their content.
 //
-// A Store works on directories of the machine it runs on and executes the
-// builder through conn.Conn. Whatever is cached is complete: a build happens
-// in a directory of another name and is renamed when it is done, so a killed
-// build leaves only a partial directory that the next one removes.
+// A Store works on directories of this machine and executes the builder through
+// conn.Conn. Cached images are complete: a build uses a directory with another
+// name and renames it at the end, so a killed build leaves only a partial
+// directory, which the next one removes.
 package image
 
 import (
@@ -31,34 +31,34 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Schema is the schema of the description beside every image.
+// Schema is the schema of the description of every image.
 const Schema = "bakeoff/image/v1"
 
-// recipe changes whenever the way of building changes what comes out, so that
-// older images are not taken for new ones.
+// recipe changes whenever a change of the build changes its result, so that
+// older images are not used.
 const recipe = 1
 
-// Request says what is wanted.
+// Request describes the image to get.
 type Request struct {
 	// Ref is DISTRIBUTION:SUITE: debian:bookworm, ubuntu:noble.
 	Ref string
-	// Packages are installed beside the distribution's minimal base.
+	// Packages are installed in addition to the distribution's minimal base.
 	Packages []string
-	// Disk asks for the root as an ext4 image too, Kernel for a kernel with
-	// its modules from the same distribution.
+	// Disk adds the root as an ext4 image, Kernel a kernel with its modules
+	// from the same distribution.
 	Disk, Kernel bool
-	// KernelPackage brings the kernel instead of the one that the
-	// distribution has for virtual machines; "" for that one.
+	// KernelPackage is the kernel package to use instead of the distribution's
+	// kernel for virtual machines; "" uses that one.
 	KernelPackage string
 }
 
-// Image is an image in the cache. Nothing in it is ever written to.
+// Image is an image in the cache, which is never written to.
 type Image struct {
 	Schema string `json:"schema"`
 	Ref    string `json:"ref"`
 	// Digest is sha256:… over every path, mode, owner and content of Root.
 	Digest string `json:"digest"`
-	// Packages maps the name of every package in it to its version.
+	// Packages maps the name of every installed package to its version.
 	Packages map[string]string `json:"packages"`
 	Arch     string            `json:"arch"`
 	Built    time.Time         `json:"built"`
@@ -66,7 +66,7 @@ type Image struct {
 	Root string `json:"-"` // directory
 	Disk string `json:"-"` // ext4 image, "" when not asked for
 	// Kernel is the kernel image, Modules the directory with
-	// lib/modules/VERSION; "" when not asked for.
+	// lib/modules/VERSION; "" if not requested.
 	Kernel  string `json:"-"`
 	Modules string `json:"-"`
 	// KernelVersion and KernelDigest describe Kernel.
@@ -78,13 +78,13 @@ type Image struct {
 type Store struct {
 	Dir  string
 	Host conn.Conn // this machine
-	// Mirror is the base address that packages come from; "" is the
+	// Mirror is the base address of the package mirror; "" is the
 	// distribution's own.
 	Mirror   string
 	Progress func(string) // a line for a person; nil discards
 
-	// refused has the images that could not be built, by directory: the next
-	// contender that wants one need not wait for the same answer. The lock of
+	// refused has the errors of images that could not be built, by directory,
+	// so that the next contender does not wait for the same error. The lock of
 	// Dir guards it.
 	refused map[string]error
 }
@@ -107,9 +107,8 @@ var (
 	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,80}$`)
 )
 
-// Check tells whether req can be built, without building it: its names are
-// well formed and its distribution is known. Errors are of kind
-// fault.Invalid.
+// Check checks that the names in req are well formed and that its distribution
+// is known, without building. Errors are of kind fault.Invalid.
 func (req Request) Check() error {
 	distro, suite, ok := strings.Cut(req.Ref, ":")
 	_, known := distributions[distro]
@@ -125,7 +124,7 @@ func (req Request) Check() error {
 	return nil
 }
 
-// kernelPackages is the package that was asked for, if any.
+// kernelPackages is the requested kernel package, if any.
 func (req Request) kernelPackages() []string {
 	if req.KernelPackage == "" {
 		return nil
@@ -133,12 +132,13 @@ func (req Request) kernelPackages() []string {
 	return []string{req.KernelPackage}
 }
 
-// kernelKey names the directory of the kernel.
+// kernelKey is the name of the kernel's directory.
 func (req Request) kernelKey() string {
 	return Request{Ref: req.Ref, Packages: req.kernelPackages()}.key("kernel")
 }
 
-// key names an image's directory: what was asked for, not what came out.
+// key is the name of an image's directory. It depends on the request, not on
+// the result.
 func (req Request) key(what string) string {
 	p := slices.Clone(req.Packages)
 	slices.Sort(p)
@@ -146,8 +146,7 @@ func (req Request) key(what string) string {
 	return what + "-" + strings.ReplaceAll(req.Ref, ":", "-") + "-" + hex.EncodeToString(sum[:6])
 }
 
-// Cached reports whether Get would find everything that req asks for without
-// building.
+// Cached reports whether Get would return without building.
 func (s *Store) Cached(req Request) bool {
 	root := filepath.Join(s.Dir, req.key("root"))
 	ok := exists(filepath.Join(root, description))
@@ -160,7 +159,7 @@ func (s *Store) Cached(req Request) bool {
 	return ok
 }
 
-// Root is where the root that req asks for lies; "" before it was built.
+// Root is the path of the root for req; "" before it was built.
 func (s *Store) Root(req Request) string {
 	dir := filepath.Join(s.Dir, req.key("root"))
 	if !exists(filepath.Join(dir, description)) {
@@ -169,7 +168,7 @@ func (s *Store) Root(req Request) string {
 	return filepath.Join(dir, rootDir)
 }
 
-// The files beside an image.
+// The files next to an image.
 const (
 	description = "image.json"
 	rootDir     = "root"
@@ -177,11 +176,11 @@ const (
 	partial     = ".partial"
 )
 
-// Get returns the image that req asks for, and builds what the cache lacks.
+// Get returns the image for req and builds what the cache lacks.
 //
-// It needs root, and mmdebstrap on the host; building needs the
-// distribution's mirror. Errors: Invalid for a malformed request,
-// Unsupported for a missing tool, Lab for a build that failed.
+// It needs root, mmdebstrap on the host and, to build, the distribution's
+// mirror. Errors: Invalid for a malformed request, Unsupported for a missing
+// tool, Lab for a failed build.
 func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 	if err := req.Check(); err != nil {
 		return Image{}, err
@@ -235,7 +234,8 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 	return img, nil
 }
 
-// sweep removes what killed builds left. The store's lock is held.
+// sweep removes the leftovers of killed builds. The caller holds the store's
+// lock.
 func (s *Store) sweep() error {
 	left, err := filepath.Glob(filepath.Join(s.Dir, "*"+partial))
 	if err != nil {
@@ -249,7 +249,7 @@ func (s *Store) sweep() error {
 	return nil
 }
 
-// build makes the root file system of req in dir.
+// build creates the root file system of req in dir.
 func (s *Store) build(ctx context.Context, req Request, dir string) error {
 	s.say("building %s with %s (once; about a minute)", req.Ref, orNothing(req.Packages))
 	tmp := dir + partial
@@ -275,9 +275,9 @@ func (s *Store) build(ctx context.Context, req Request, dir string) error {
 	return finish(tmp, dir, img)
 }
 
-// kernel fills in the kernel of ref, from the distribution's package of a
-// kernel for virtual machines. The package is unpacked, not installed: no
-// initial RAM disk is made and no hook runs.
+// kernel sets the kernel of img from the distribution's kernel package for
+// virtual machines. It unpacks the package without installing it: no initial
+// RAM disk is made and no hook runs.
 func (s *Store) kernel(ctx context.Context, req Request, img *Image) error {
 	ref := req.Ref
 	distro, _, _ := strings.Cut(ref, ":")
@@ -345,12 +345,11 @@ func findKernel(root string) (vmlinuz, version string, err error) {
 	return found[0], version, nil
 }
 
-// keepOnly removes everything below root but the kernel and its modules: the
-// package's dependencies came along and are not needed.
+// keepOnly removes everything below root except the kernel and its modules.
 func keepOnly(root, vmlinuz, version string) error {
 	mods := filepath.Join(root, "lib", "modules", version)
 	if l, err := os.Readlink(filepath.Join(root, "lib")); err == nil {
-		// A merged /usr: lib is a link to usr/lib. Make it the directory.
+		// With a merged /usr lib is a link to usr/lib. Make it a directory.
 		mods = filepath.Join(root, l, "modules", version)
 	}
 	keep := root + ".keep"
@@ -372,12 +371,12 @@ func keepOnly(root, vmlinuz, version string) error {
 	return os.Rename(keep, root)
 }
 
-// mmdebstrap runs the builder in a mount namespace of its own. The builder
-// mounts /proc and others in the new root: where it is killed, those mounts end
-// with it, and the partial directory can be removed.
+// mmdebstrap runs the builder in its own mount namespace. The builder mounts
+// /proc and others in the new root: if it is killed, those mounts end with it,
+// and the partial directory can be removed.
 func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []string) error {
 	distro, suite, _ := strings.Cut(ref, ":")
-	// Not --quiet: what it leaves out is why apt-get failed.
+	// Not --quiet, which would hide why apt-get failed.
 	argv := append([]string{"unshare", "--mount", "mmdebstrap", "--mode=root"}, args...)
 	argv = append(argv, distributions[distro].extra...)
 	argv = append(argv, suite, target)
@@ -403,7 +402,7 @@ func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []strin
 	return nil
 }
 
-// packages lists what is installed in root.
+// packages lists the packages installed in root.
 func (s *Store) packages(ctx context.Context, root string) (map[string]string, error) {
 	var out, errb bytes.Buffer
 	exit, err := s.Host.Exec(ctx, conn.Cmd{
@@ -429,8 +428,8 @@ func (s *Store) packages(ctx context.Context, root string) (map[string]string, e
 	return pkgs, nil
 }
 
-// disk makes an ext4 image of img's root at path, without mounting anything.
-// The journal is left out: the image is only read, or written for one trial.
+// disk creates an ext4 image of img's root at path without mounting it. It has
+// no journal: the image is only read, or written for one trial.
 func (s *Store) disk(ctx context.Context, img Image, path string) error {
 	size, err := used(img.Root)
 	if err != nil {
@@ -438,7 +437,8 @@ func (s *Store) disk(ctx context.Context, img Image, path string) error {
 	}
 	s.say("creating a disk image of %s", img.Ref)
 	tmp := path + partial
-	// The digest gives the identifiers, so that equal roots make equal disks.
+	// The identifiers come from the digest, so that equal roots give equal
+	// disks.
 	id := strings.TrimPrefix(img.Digest, "sha256:")
 	uuid := id[0:8] + "-" + id[8:12] + "-4" + id[13:16] + "-8" + id[17:20] + "-" + id[20:32]
 	mib := size>>20*5/4 + 64
@@ -469,7 +469,7 @@ func (s *Store) say(format string, args ...any) {
 	}
 }
 
-// finish writes the description and gives the directory its name.
+// finish writes the description and renames the directory.
 func finish(tmp, dir string, img Image) error {
 	b, err := json.MarshalIndent(img, "", "  ")
 	if err != nil {
@@ -511,8 +511,7 @@ func orNothing(p []string) string {
 	return strings.Join(p, ", ")
 }
 
-// complaint is what a builder's log says of why it failed: its lines of errors,
-// or the end of the log where there are none.
+// complaint is the reason in a builder's log: its error lines, or else its end.
 func complaint(log []byte) string {
 	var errs [][]byte
 	for line := range bytes.Lines(log) {

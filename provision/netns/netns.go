@@ -1,12 +1,11 @@
 // Package netns is the network of an experiment on a Linux host: a network
-// namespace with a bridge, in which the load generator lives, and one link to
-// each environment. Nothing of it can be reached from anywhere else.
+// namespace with a bridge, in which the load generator runs, and one link to
+// each environment. No other network reaches it.
 //
-// Every environment is reached over the same kind of path, whatever it is: a
-// pair of virtual Ethernet devices into its namespace, or a tap device for a
-// machine. So the path is not what makes one side faster. A bare host and a
-// chroot get a namespace, too: two of them can listen on the same port, and
-// neither routes nor packet filters of the host stand in between.
+// Every environment is reached over the same kind of path: a veth pair into its
+// namespace, or a tap device for a machine. So the path does not favor one
+// side. The bare host and a chroot get a namespace too: two of them can listen
+// on the same port, and routes and packet filters of the host do not interfere.
 package netns
 
 import (
@@ -27,16 +26,16 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Bridge is the name of the bridge inside the experiment's namespace, and
-// Inside the name of an environment's own end in a namespace of its own.
+// Bridge is the name of the bridge in the experiment's namespace, and Inside
+// the name of an environment's end of its link.
 const (
 	Bridge = "br0"
 	Inside = "eth0"
 )
 
-// Check tells whether a host can have such networks: nil, or an error of kind
-// fault.Unsupported that says what is missing. It tries what it needs in a
-// namespace that ends with the trial.
+// Check returns nil if a host can have such networks, otherwise an error of
+// kind fault.Unsupported that says what is missing. It tries everything in a
+// temporary namespace.
 func Check(ctx context.Context, host conn.Conn) error {
 	for _, t := range []struct{ line, fix string }{
 		{"link add probe0 type bridge", "a kernel with CONFIG_BRIDGE (modprobe bridge)"},
@@ -58,14 +57,13 @@ func Check(ctx context.Context, host conn.Conn) error {
 	return nil
 }
 
-// settings looks at each setting in a namespace that ends with it. What is not
-// a namespace's own is not there, or can only be read: the kernel tells so
-// itself, and nothing is written.
+// settings checks each setting in a temporary namespace. What a namespace does
+// not have is missing or read-only there. Nothing is written.
 const settings = `for n; do f=/proc/sys/$(printf %s "$n" | tr . /)
 if ! test -e "$f"; then echo "$n" absent; elif ! test -w "$f"; then echo "$n" fixed; fi; done`
 
-// Lacks tells which of these settings, net.* by name, a network namespace of
-// the host's does not have of its own, with the reason. It changes nothing.
+// Lacks returns which of these settings (net.*) a network namespace of the host
+// does not have of its own, by name with the reason. It changes nothing.
 func Lacks(ctx context.Context, host conn.Conn, names []string) (map[string]string, error) {
 	out, err := conn.Output(ctx, host, append([]string{"unshare", "--net", "sh", "-c", settings, "sh"}, names...)...)
 	if err != nil {
@@ -83,7 +81,8 @@ func Lacks(ctx context.Context, host conn.Conn, names []string) (map[string]stri
 	return lacks, nil
 }
 
-// Create makes the namespace name with the bridge, whose address is gateway.
+// Create creates the namespace name with the bridge; gateway is the bridge's
+// address.
 func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Prefix) error {
 	if !validName.MatchString(name) || !gateway.IsValid() || gateway.Addr() == gateway.Masked().Addr() {
 		return fault.New(fault.Invalid,
@@ -92,8 +91,8 @@ func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Pref
 	if err := run(ctx, host, "ip", "netns", "add", name); err != nil {
 		return privilege(err)
 	}
-	// No spanning tree, no multicast, no IPv6 of its own accord: on this
-	// network nothing speaks but what is measured.
+	// No spanning tree, no multicast and no automatic IPv6: only what is
+	// measured uses this network.
 	_, err := ip(ctx, host, name,
 		"link set lo up",
 		"link add "+Bridge+" type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
@@ -106,9 +105,9 @@ func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Pref
 	return nil
 }
 
-// Unused returns an error of kind fault.Unsupported unless the host has an
-// interface of that name, and without an address: with one, something may use
-// it.
+// Unused checks that the host has an interface with this name and without an
+// address: with an address it may be in use. Errors are of kind
+// fault.Unsupported.
 func Unused(ctx context.Context, host conn.Conn, link string) error {
 	if !validLink.MatchString(link) {
 		return fault.New(fault.Invalid, "%q is not a network interface", link)
@@ -127,9 +126,9 @@ func Unused(ctx context.Context, host conn.Conn, link string) error {
 	return nil
 }
 
-// Take moves an interface of the host, which is Unused, into the namespace name
-// and makes it a port of the bridge there. When the namespace is removed the
-// kernel gives a real interface back to the host, down and without addresses.
+// Take moves an interface of the host, which must be Unused, into the namespace
+// name and attaches it to the bridge there. When the namespace is removed, the
+// kernel returns a physical interface to the host, down and without addresses.
 func Take(ctx context.Context, host conn.Conn, name, link string) error {
 	if !validName.MatchString(name) {
 		return fault.New(fault.Invalid, "%q is not a network namespace", name)
@@ -157,8 +156,8 @@ func Exists(ctx context.Context, host conn.Conn, name string) (bool, error) {
 	return slices.Contains(names, name), fault.Op("network namespaces", err)
 }
 
-// Remove removes the namespace called name with all links that end in it. One
-// that does not exist is fine.
+// Remove removes a namespace with all links that end in it. A namespace that
+// does not exist is not an error.
 func Remove(ctx context.Context, host conn.Conn, name string) error {
 	have, err := Exists(ctx, host, name)
 	if err != nil || !have {
@@ -167,12 +166,12 @@ func Remove(ctx context.Context, host conn.Conn, name string) error {
 	return run(ctx, host, "ip", "netns", "delete", name)
 }
 
-// Own names the namespace that belongs to the environment with this label.
+// Own is the name of the environment's own namespace.
 func Own(label string) string { return "bo-" + label }
 
-// Outer and Tap name the links of the environment with this label: the end at
-// the bridge, and a machine's tap. Names of links have at most 15 bytes, so
-// they bear a hash.
+// Outer and Tap are the names of an environment's links: the end at the bridge,
+// and the tap device of a machine. Link names have at most 15 bytes, so they
+// contain a hash.
 func Outer(label string) string { return "bov" + hash(label) }
 
 // Tap is the name of a machine's tap device, in the experiment's namespace.
@@ -184,11 +183,11 @@ func hash(label string) string {
 	return fmt.Sprintf("%012x", h.Sum64()&(1<<48-1))
 }
 
-// Describe is the environment's own namespace, Own(label), with one link to the
-// bridge; n nil is one with nothing but a loopback device. With of, the
-// namespace is that of a process, which a container engine has made. It is
-// made by `bakeoff-agent setup`, on a host's own kernel and without a program
-// for each step.
+// Describe describes the environment's own namespace, Own(label), with one link
+// to the bridge; without n it has only a loopback device. With of, the
+// namespace is that of a process, which a container engine has created.
+// `bakeoff-agent setup` creates it with the host's own kernel, without a
+// program for each step.
 func Describe(n *driver.Network, label string, of int) (wire.Netns, error) {
 	if err := check(label, n); err != nil {
 		return wire.Netns{}, err
@@ -201,25 +200,24 @@ func Describe(n *driver.Network, label string, of int) (wire.Netns, error) {
 	return out, nil
 }
 
-// DetachOwn removes the environment's own namespace and its link. What is not
-// there is fine.
+// DetachOwn removes the environment's own namespace and its link. What does not
+// exist is skipped.
 func DetachOwn(ctx context.Context, host conn.Conn, label string) error {
 	own := Own(label)
 	have, err := Exists(ctx, host, own)
 	if err != nil || !have {
 		return err
 	}
-	// The kernel takes a namespace apart some time after it was deleted; the
-	// link goes at once when it is deleted by itself.
+	// The kernel destroys a namespace some time after it was deleted. Deleting
+	// the link removes it at once.
 	if have, err = HasLink(ctx, host, own, Inside); err == nil && have {
 		_, err = ip(ctx, host, own, "link delete "+Inside)
 	}
 	return errors.Join(err, Remove(ctx, host, own))
 }
 
-// AttachTap makes a tap device at the bridge, inside the experiment's
-// namespace, for a machine whose program runs there. The machine gives itself
-// the address.
+// AttachTap creates a tap device at the bridge, in the experiment's namespace,
+// where the hypervisor runs. The guest configures its address.
 func AttachTap(ctx context.Context, host conn.Conn, n driver.Network, label string) error {
 	if err := check(label, &n); err != nil {
 		return err
@@ -232,7 +230,8 @@ func AttachTap(ctx context.Context, host conn.Conn, n driver.Network, label stri
 	return nil
 }
 
-// DetachTap removes a machine's tap device. What is not there is fine.
+// DetachTap removes a machine's tap device. A device that does not exist is not
+// an error.
 func DetachTap(ctx context.Context, host conn.Conn, namespace, label string) error {
 	have, err := Exists(ctx, host, namespace)
 	if err != nil || !have {
@@ -275,7 +274,7 @@ var (
 	validMAC  = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 )
 
-// check refuses what ip would read as further words or lines of its language.
+// check refuses names that ip would read as further words or lines.
 func check(label string, n *driver.Network) error {
 	if !name.ValidLabel(label) {
 		return fault.New(fault.Invalid, "network: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
@@ -287,9 +286,9 @@ func check(label string, n *driver.Network) error {
 	return nil
 }
 
-// ip runs commands of ip in one process, in the namespace or, when it is "",
-// in the host's own. Nothing in them comes from a person: names are hashes
-// and labels, addresses were parsed.
+// ip runs several commands of ip in one process, in the namespace or, if it is
+// "", in the host's own. Their text has no user input: names are hashes and
+// labels, addresses were parsed.
 func ip(ctx context.Context, host conn.Conn, namespace string, commands ...string) ([]byte, error) {
 	argv := []string{"ip", "-batch", "-"}
 	if namespace != "" {
@@ -308,7 +307,7 @@ func run(ctx context.Context, host conn.Conn, argv ...string) error {
 	return err
 }
 
-// privilege adds what most often is the cause.
+// privilege adds the most frequent cause.
 func privilege(err error) error {
 	return fault.WithFix(err, "run as root on a kernel with network namespaces, bridges, veth and tun")
 }

@@ -1,7 +1,7 @@
-// Package proof runs the contract suite of a driver on the machine at hand and
-// keeps what came of it: which tests passed, on what, and every command that
-// was executed. That is what a driver becomes proven by for that machine, and
-// what its owner can send to the project.
+// Package proof runs the contract suite of a driver on this machine and stores
+// the result: which tests passed, on which system, and every command that was
+// executed. A driver becomes proven for a machine by it, and the owner of the
+// machine can send it to the project.
 package proof
 
 import (
@@ -29,7 +29,7 @@ import (
 // Schema is the schema of a Proof.
 const Schema = "bakeoff/proof/v1"
 
-// Proof is what came of one run of the suite.
+// Proof is the result of one run of the suite.
 type Proof struct {
 	Schema  string       `json:"schema"`
 	Driver  string       `json:"driver"`
@@ -37,30 +37,29 @@ type Proof struct {
 	Image   string       `json:"image,omitempty"`
 	At      time.Time    `json:"at"`
 	Machine Machine      `json:"machine"`
-	// Facts are what the driver's Check said: versions.
+	// Facts are the facts of the driver's Check, such as versions.
 	Facts   map[string]string `json:"facts"`
 	Version string            `json:"version"` // of bakeoff
 	Agent   string            `json:"agent_sha256"`
-	// Passed tells that no test failed, and that those ran without which
-	// nothing is proven.
+	// Passed tells that no test failed and that all necessary tests ran.
 	Passed bool            `json:"passed"`
 	Why    string          `json:"why,omitempty"` // it did not pass
 	Tests  []suite.Outcome `json:"tests"`
-	// Transcript is the name of the file with every command, beside this one.
+	// Transcript is the name of the file with every command, next to this one.
 	Transcript       string `json:"transcript"`
 	TranscriptSHA256 string `json:"transcript_sha256"`
 	Commands         int    `json:"commands"`
 }
 
-// Machine is where it was: a proof counts for a kernel, and is asked for again
-// after the next one was installed.
+// Machine identifies the system of a proof. A proof holds for one kernel and
+// must be repeated for the next.
 type Machine struct {
 	System  string `json:"system"` // GOOS
 	Arch    string `json:"arch"`
 	Release string `json:"release"` // of the kernel, as uname -r says it
 }
 
-// MachineOf asks host what it is.
+// MachineOf returns the Machine of host.
 func MachineOf(ctx context.Context, host conn.Conn) (Machine, error) {
 	out, err := conn.Output(ctx, host, "uname", "-r")
 	return Machine{System: runtime.GOOS, Arch: runtime.GOARCH, Release: strings.TrimSpace(string(out))}, err
@@ -77,19 +76,19 @@ type Config struct {
 	Version string
 	// StateDir is where proofs are kept.
 	StateDir string
-	// Suite is how the suite runs, its Victim above all.
+	// Suite configures the suite, in particular its Victim.
 	Suite drivertest.Options
-	// Ended hears of each test at once; nil is nobody.
+	// Ended is called after each test; nil ignores them.
 	Ended func(suite.Outcome)
 	Now   func() time.Time
 }
 
-// needed are the tests without which nothing is proven.
+// needed are the tests without which a driver is not proven.
 var needed = []string{"life", "contract", "side_by_side", "cancelled", "crashed"}
 
-// Run runs the suite and stores what came of it, whether it passed or not. A
-// technology that is not usable here is an error of kind fault.Unsupported, and
-// an older proof stays.
+// Run runs the suite and stores the result, whether it passed or not. If the
+// technology does not work here, the error is of kind fault.Unsupported, and an
+// older proof stays.
 func Run(ctx context.Context, c Config) (Proof, error) {
 	name := c.Driver.Doc().Name
 	p := Proof{Schema: Schema, Driver: name, Options: c.Options, Image: c.Image.Ref, At: c.Now().UTC(), Version: c.Version}
@@ -136,7 +135,7 @@ func Run(ctx context.Context, c Config) (Proof, error) {
 	return p, save(c.StateDir, p)
 }
 
-// judge tells whether the outcomes prove anything, and why not.
+// judge tells whether the outcomes prove the driver, and if not why.
 func judge(name string, tests []suite.Outcome) (bool, string) {
 	status := map[string]suite.Outcome{}
 	var failed []string
@@ -169,7 +168,7 @@ const folder = "proof"
 // maxProof bounds a stored proof, in bytes.
 const maxProof = 4 << 20
 
-// Path is where the proof of a driver is kept.
+// Path is the path of the proof of a driver.
 func Path(stateDir, driver string) string { return filepath.Join(stateDir, folder, driver+".json") }
 
 func save(stateDir string, p Proof) error {
@@ -195,7 +194,8 @@ func save(stateDir string, p Proof) error {
 	return fault.Wrap(fault.Lab, "proof", err)
 }
 
-// Load reads the proof of a driver. None is an error of kind fault.NotFound.
+// Load reads the proof of a driver. If there is none the error is of kind
+// fault.NotFound.
 func Load(stateDir, name string) (Proof, error) {
 	f, err := os.Open(Path(stateDir, name))
 	if err != nil {
@@ -209,7 +209,7 @@ func Load(stateDir, name string) (Proof, error) {
 	return Parse(text, name)
 }
 
-// Parse reads a stored proof of the driver name.
+// Parse parses a stored proof of the driver name.
 func Parse(text []byte, name string) (Proof, error) {
 	var p Proof
 	if len(text) > maxProof {
@@ -231,7 +231,7 @@ func Parse(text []byte, name string) (Proof, error) {
 // Holds tells whether p proves its driver on machine m.
 func (p Proof) Holds(m Machine) bool { return p.Passed && p.Machine == m }
 
-// Counts is how many tests ended in which way, the whole suite not counted.
+// Counts returns how many tests had each outcome, without the suite as a whole.
 func (p Proof) Counts() map[suite.Status]int {
 	n := map[suite.Status]int{}
 	for _, t := range p.Tests {

@@ -14,19 +14,19 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Line is one thing that was done to a host, as a line of the transcript.
+// Line is one operation on a host, as a line of the transcript.
 type Line struct {
 	N  int    `json:"n"`  // in order of their end
 	At string `json:"at"` // when it began
 	Op string `json:"op"` // exec, push, pull, dial, read, write, mkdir, rmdir, list
-	// Argv, Env and Dir are the command's. Of the environment the names are
-	// kept and not the values.
+	// Argv, Env and Dir are those of the command. Env has the names of
+	// variables only.
 	Argv []string `json:"argv,omitempty"`
 	Env  []string `json:"env,omitempty"`
 	Dir  string   `json:"dir,omitempty"`
 	Path string   `json:"path,omitempty"` // of a file, or an address
-	// Stdin, Stdout and Stderr are the beginnings of the streams, to maxKept
-	// bytes each; Bytes is how long each was.
+	// Stdin, Stdout and Stderr are the beginnings of the streams, up to maxKept
+	// bytes each; Bytes are their lengths.
 	Stdin  string     `json:"stdin,omitempty"`
 	Stdout string     `json:"stdout,omitempty"`
 	Stderr string     `json:"stderr,omitempty"`
@@ -37,14 +37,14 @@ type Line struct {
 }
 
 // maxKept is how much of a stream a transcript keeps, in bytes, and maxLines
-// how many lines it has: what comes later is counted only.
+// how many lines it has. Later lines are only counted.
 const (
 	maxKept  = 2 << 10
 	maxLines = 50000
 )
 
-// Recorder is a conn.Conn that writes down what is done through it, one JSON
-// object a line.
+// Recorder is a conn.Conn that records every operation, one JSON object per
+// line.
 type Recorder struct {
 	inner conn.Conn
 	files conn.Files
@@ -62,12 +62,12 @@ var (
 	_ conn.Files = (*Recorder)(nil)
 )
 
-// NewRecorder records what is done to c on w.
+// NewRecorder records the operations on c in w.
 func NewRecorder(c conn.Conn, w io.Writer, now func() time.Time) *Recorder {
 	return &Recorder{inner: c, files: conn.FilesOf(c), w: w, now: now}
 }
 
-// End stops the recording, and returns how many lines there are.
+// End stops the recording and returns the number of lines.
 func (r *Recorder) End() (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *Recorder) End() (int, error) {
 	return r.n, r.err
 }
 
-// Agent is the path of bakeoff-agent on the host, where the host knows it.
+// Agent is the path of bakeoff-agent on the host, if the host knows it.
 func (r *Recorder) Agent() string {
 	if a, ok := r.inner.(interface{ Agent() string }); ok {
 		return a.Agent()
@@ -104,7 +104,7 @@ func (r *Recorder) line(l Line, start time.Time, err error) {
 	}
 }
 
-// Exec runs a program and writes down what it was and how it ended.
+// Exec runs a program and records it.
 func (r *Recorder) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	start := r.now()
 	l := Line{Op: "exec", Argv: cmd.Argv, Dir: cmd.Dir}
@@ -148,7 +148,7 @@ func (r *Recorder) Pull(ctx context.Context, src string, dst io.Writer) error {
 	return err
 }
 
-// Dial opens a connection. What goes over it is not kept.
+// Dial opens a connection. Its data is not recorded.
 func (r *Recorder) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	start := r.now()
 	c, err := r.inner.Dial(ctx, network, address)

@@ -1,5 +1,5 @@
-// Package qmp speaks the QEMU Machine Protocol: JSON commands and events over
-// a stream, one object a line.
+// Package qmp is a client of the QEMU Machine Protocol: JSON commands over a
+// stream, one object per line.
 //
 // Source: QEMU, docs/interop/qmp-spec.rst.
 package qmp
@@ -18,7 +18,7 @@ import (
 // maxLine bounds one object, in bytes.
 const maxLine = 1 << 20
 
-// Version is QEMU's.
+// Version is the version of QEMU.
 type Version struct {
 	Major, Minor, Micro int
 	Package             string
@@ -41,7 +41,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Desc + " (" + e.Class + ")" }
 
-// ErrClosed is in the error of a command whose connection ended.
+// ErrClosed is the error of a command whose connection ended.
 var ErrClosed = errors.New("the monitor's connection has ended")
 
 // Client is a connection to a monitor. Its methods may be called
@@ -72,8 +72,8 @@ type message struct {
 	Error  *Error          `json:"error"`
 }
 
-// New greets the monitor at the other end of rw, which it owns, and leaves
-// its negotiation mode. Events of the monitor are ignored.
+// New connects to the monitor at the other end of rw, which it owns, and ends
+// the negotiation. It ignores events.
 func New(ctx context.Context, rw io.ReadWriteCloser) (*Client, error) {
 	c := &Client{rw: rw, waiting: map[int]chan message{}, done: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { rw.Close() })
@@ -109,11 +109,11 @@ func first(errs ...error) error {
 // Version returns QEMU's version.
 func (c *Client) Version() Version { return c.version }
 
-// Close ends the connection; the machine goes on.
+// Close ends the connection; the machine continues.
 func (c *Client) Close() error { return c.rw.Close() }
 
-// Execute runs a command. arguments and result are anything that JSON can
-// carry, or nil. A refusal is an *Error.
+// Execute runs a command. arguments and result are JSON values or nil. If QEMU
+// refuses the command, the error is an *Error.
 func (c *Client) Execute(ctx context.Context, command string, arguments, result any) error {
 	ch := make(chan message, 1)
 	c.mu.Lock()
@@ -166,7 +166,7 @@ func (c *Client) write(id int, command string, arguments any) error {
 	return err
 }
 
-// read hands out answers until the connection ends.
+// read delivers answers until the connection ends.
 func (c *Client) read(in *bufio.Reader) {
 	defer close(c.done)
 	for {

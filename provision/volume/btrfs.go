@@ -11,13 +11,13 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// mountBtrfs makes a file with btrfs in it and mounts it at at. Data and
-// metadata are kept once, so that what is used is what was needed.
+// mountBtrfs creates a file with btrfs and mounts it at at. Data and metadata
+// are stored once, so that the used space is the needed space.
 //
 // The property compression is the mount option compress (zlib:1…9, lzo,
-// zstd:1…15, off); with force it is compress-force, which does not give up on
-// a file whose beginning does not compress. The kernel compresses in workers
-// of its own: they run on any CPU and are not charged to an environment.
+// zstd:1…15, off). With force it is compress-force, which also compresses files
+// whose beginning does not compress. The kernel compresses in its own workers:
+// they run on any CPU and are not charged to an environment.
 //
 // Source: btrfs(5), mkfs.btrfs(8).
 func mountBtrfs(ctx context.Context, host conn.Conn, dir, at string, v driver.Volume) error {
@@ -50,7 +50,7 @@ func mountBtrfs(ctx context.Context, host conn.Conn, dir, at string, v driver.Vo
 	return nil
 }
 
-// reserve makes a file of v's size, all its blocks reserved.
+// reserve creates a file of v's size with all blocks allocated.
 func reserve(ctx context.Context, host conn.Conn, at string, v driver.Volume, dir string) error {
 	if err := run(ctx, host, "fallocate", "-l", strconv.FormatInt(int64(v.Size), 10), at); err != nil {
 		return &fault.Error{Kind: fault.Unsupported, Err: err,

@@ -13,17 +13,17 @@ import (
 	"bakeoff/provision/driver"
 )
 
-// properties are what may be said about a file system, by backing.
+// properties are the supported properties of a file system, by backing.
 var properties = map[string][]string{
 	ZFS:   {"ashift", "checksum", "compression", "logbias", "primarycache", "recordsize", "sync"},
 	Btrfs: {"compression", "force"},
 }
 
-// value is what a property may be: it becomes part of an option's text.
+// value is the form of a property: it becomes part of an option's text.
 var value = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.:_-]{0,39}$`)
 
-// Check refuses properties that a volume of its backing cannot have. The
-// error is of kind fault.Invalid and says what there is.
+// Check checks that the backing of a volume supports its properties. Errors are
+// of kind fault.Invalid and list the properties.
 func Check(v driver.Volume) error {
 	known := properties[v.Backing]
 	for _, name := range slices.Sorted(maps.Keys(v.Properties)) {
@@ -48,7 +48,7 @@ func Check(v driver.Volume) error {
 	return nil
 }
 
-// recordsize returns a size as zfs(8) reads it.
+// recordsize formats a size for zfs(8).
 func recordsize(text string) (string, error) {
 	b, err := unit.ParseBytes(text)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Settle returns when everything that was written to the volume v, mounted at
-// at, is on its backing, and says how long that took and what the file system
-// then says of itself.
+// Settle waits until everything that was written to the volume v, mounted at
+// at, is on its backing. It returns how long that took and what the file system
+// then reports.
 func Settle(ctx context.Context, host conn.Conn, dir, at string, v driver.Volume) (driver.VolumeUsage, error) {
 	op := fmt.Sprintf("settle the volume %s (%s)", v.Path, v.Backing)
 	var u driver.VolumeUsage
@@ -36,7 +36,7 @@ func Settle(ctx context.Context, host conn.Conn, dir, at string, v driver.Volume
 	return u, fault.Op(op, err)
 }
 
-// usage is statfs(2): what df says.
+// usage is statfs(2), as df shows it.
 func usage(ctx context.Context, host conn.Conn, at string, u *driver.VolumeUsage) error {
 	out, err := output(ctx, host, "stat", "-f", "-c", "%S %b %f", at)
 	if err != nil {
@@ -50,8 +50,8 @@ func usage(ctx context.Context, host conn.Conn, at string, u *driver.VolumeUsage
 	return nil
 }
 
-// usage is what `zfs get` says: the compression ratio counts logical blocks
-// whole, and metadata as it is.
+// usage is the output of `zfs get`: the compression ratio counts whole logical
+// blocks, and metadata as stored.
 func (p pool) usage(ctx context.Context, host conn.Conn, u *driver.VolumeUsage) error {
 	out, err := p.output(ctx, host, "zfs", "get", "-Hp", "-o", "value", "compressratio", p.name)
 	if err != nil {

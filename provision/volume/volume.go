@@ -1,9 +1,9 @@
-// Package volume makes the storage that a lab file declares, on a Linux host:
-// mounted below an environment's own directory for technologies that share
-// the host's kernel, or as a file for machines that mount it themselves.
+// Package volume creates the storage that a lab file declares, on a Linux host:
+// mounted below an environment's own directory for technologies that share the
+// host's kernel, or as a file for machines that mount it themselves.
 //
-// The backing is stated and the same on every side, so that one side's disk
-// is never another's memory.
+// The lab file names the backing, and it is the same on every side, so that one
+// side's disk is never another side's memory.
 package volume
 
 import (
@@ -32,11 +32,11 @@ const (
 	Disk  = "disk"
 )
 
-// DiskLabel is the label of a file system on a block device that may be
-// written to. Nothing is ever made on a device: its owner does that.
+// DiskLabel is the file system label of block devices that bakeoff may write
+// to. bakeoff never creates a file system on a device: its owner does.
 const DiskLabel = "bakeoff"
 
-// Backings lists the backings that Mount can give.
+// Backings lists the backings that Mount supports.
 func Backings() []string { return []string{Dir, Disk, Btrfs, Ext4, ZFS, Tmpfs} }
 
 // Mount creates v below dir, the environment's own directory on the host, and
@@ -82,10 +82,9 @@ func Mount(ctx context.Context, host, within conn.Conn, dir string, v driver.Vol
 	return at, nil
 }
 
-// File makes a file below dir with an ext4 file system of v's size in it, and
-// returns its path. All its blocks are reserved and all its tables written
-// beforehand: neither the host nor the file system has work left that would
-// fall into a trial.
+// File creates a file below dir with an ext4 file system of v's size and
+// returns its path. All blocks are allocated and all tables written in advance,
+// so that neither the host nor the file system does that work during a trial.
 func File(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (string, error) {
 	at := path.Join(dir, "volume-"+hex(v.Path)+".ext4")
 	if err := reserve(ctx, host, at, v, dir); err != nil {
@@ -105,7 +104,7 @@ func mountFile(ctx context.Context, host conn.Conn, kind, options, image, at str
 	if err == nil {
 		return nil
 	}
-	// What mount(8) says without loop devices is "operation not permitted".
+	// Without loop devices mount(8) fails with "operation not permitted".
 	if devices, derr := conn.FilesOf(host).ReadDir(ctx, "/dev"); derr == nil && !slices.Contains(devices, "loop-control") {
 		return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("the host has no loop devices (/dev/loop-control): %w",
 			err),
@@ -114,8 +113,8 @@ func mountFile(ctx context.Context, host conn.Conn, kind, options, image, at str
 	return err
 }
 
-// CheckDisk tells whether the block device may be written to: it has an ext4
-// file system with the label bakeoff, which nobody makes by accident.
+// CheckDisk checks that bakeoff may write to a block device: it has an ext4
+// file system with the label bakeoff, which nobody creates by accident.
 func CheckDisk(ctx context.Context, host conn.Conn, device string) error {
 	out, err := conn.Output(ctx, host, "blkid", "-o", "value", "-s", "LABEL", device)
 	if err == nil && strings.TrimSpace(string(out)) == DiskLabel {
@@ -126,9 +125,8 @@ func CheckDisk(ctx context.Context, host conn.Conn, device string) error {
 		Fix: "if nothing on it is needed, run mkfs.ext4 -L " + DiskLabel + " " + device}
 }
 
-// Lacks returns an error of kind fault.Unsupported, with what would be right,
-// where the host lacks what makes a volume of this backing; nil where it has it.
-// It changes nothing.
+// Lacks checks that the host has what creates a volume of this backing. Errors
+// are of kind fault.Unsupported and have a fix. It changes nothing.
 func Lacks(ctx context.Context, host conn.Conn, backing string) error {
 	needs, ok := map[string]struct{ program, device, fix string }{
 		Ext4:  {"mke2fs", "", "apt-get install e2fsprogs"},
@@ -147,8 +145,8 @@ func Lacks(ctx context.Context, host conn.Conn, backing string) error {
 	return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("%s is not installed", needs.program), Fix: needs.fix}
 }
 
-// Free is how much room there is below dir on the host for who may fill it. A
-// directory that is not there yet will be where its next parent is.
+// Free is the free space below dir on the host. For a directory that does not
+// exist yet it is that of the nearest parent.
 func Free(ctx context.Context, host conn.Conn, dir string) (unit.Bytes, error) {
 	for {
 		out, err := conn.Output(ctx, host, "df", "-Pk", dir)
@@ -162,7 +160,7 @@ func Free(ctx context.Context, host conn.Conn, dir string) (unit.Bytes, error) {
 	}
 }
 
-// available reads what df -Pk prints (POSIX: the fourth field of its second
+// available parses the output of df -Pk (POSIX: the fourth field of the second
 // line, in KiB).
 func available(df string) (unit.Bytes, error) {
 	lines := strings.Split(strings.TrimSpace(df), "\n")
@@ -174,7 +172,7 @@ func available(df string) (unit.Bytes, error) {
 	return 0, fault.New(fault.Lab, "df -Pk printed %q, which is not the POSIX format", df)
 }
 
-// Mounts lists what is mounted on or below dir, the innermost first.
+// Mounts lists the mounts on or below dir, the innermost first.
 func Mounts(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
 	text, err := conn.FilesOf(host).ReadFile(ctx, "/proc/self/mountinfo")
 	if err != nil {
@@ -183,8 +181,8 @@ func Mounts(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
 	return below(string(text), dir), nil
 }
 
-// below reads proc_pid_mountinfo(5): the fifth field is the mount point, with
-// blanks and the like written in octal.
+// below parses proc_pid_mountinfo(5): the fifth field is the mount point, with
+// octal escapes.
 func below(mountinfo, dir string) []string {
 	var out []string
 	for line := range strings.Lines(mountinfo) {
@@ -201,7 +199,7 @@ func below(mountinfo, dir string) []string {
 	return out
 }
 
-// unescape undoes \ooo.
+// unescape decodes \ooo.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -217,8 +215,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// Left lists what the volumes below dir have left besides mounts: daemons and
-// pools, one line each.
+// Left lists what volumes below dir left besides mounts: daemons and pools, one
+// line each.
 func Left(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
 	ps, err := pools(ctx, host, dir)
 	var found []string
@@ -229,9 +227,9 @@ func Left(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
 	return found, err
 }
 
-// Close ends the daemons and pools of the volumes below dir, and unmounts
-// everything on or below it. What nobody uses goes at once; what is still in
-// use is detached and goes with its last user. Nothing mounted is fine.
+// Close stops the daemons and pools of the volumes below dir and unmounts
+// everything on or below it. Mounts in use are detached, and end with their
+// last user. Without mounts Close does nothing.
 func Close(ctx context.Context, host conn.Conn, dir string) error {
 	ps, err := pools(ctx, host, dir)
 	for _, p := range ps {
@@ -255,7 +253,7 @@ func Close(ctx context.Context, host conn.Conn, dir string) error {
 	return nil
 }
 
-// hex names a volume's files after its path.
+// hex is the name of a volume's files, from its path.
 func hex(p string) string { return fmt.Sprintf("%x", p) }
 
 func unhex(s string) (string, error) {

@@ -16,18 +16,18 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// A ZFS volume is a pool of its own on a file: of the kernel's OpenZFS where
-// the host has it, and otherwise of zfs-fuse, a daemon for each pool. The
-// fingerprint says which it was: they are not the same program.
+// A ZFS volume is a pool on a file: of the kernel's OpenZFS if the host has it,
+// otherwise of zfs-fuse, with a daemon for each pool. The fingerprint says
+// which one, because they are different programs.
 //
-// zfs-fuse can be reached at one fixed path only, and locks another, so that a
-// host has one. Each daemon here therefore lives in a mount namespace in which
-// both are its own, and in which the environment's directory alone is shared
-// with the host: the file system that it mounts there is seen outside.
+// zfs-fuse has one fixed socket path and one fixed lock, so a host can run one.
+// Each daemon therefore runs in its own mount namespace with its own copies of
+// both. Only the environment's directory is shared with the host, so the host
+// sees the file system that the daemon mounts there.
 
-// daemonScript starts zfs-fuse: $1 is the environment's directory, $2 the
-// file for its process id, $3 the limit of its cache in MB. The daemon's own
-// --pidfile stays empty; it is there to tell the process by.
+// daemonScript starts zfs-fuse: $1 is the environment's directory, $2 the file
+// for its process ID, $3 the limit of its cache in MB. The daemon's own
+// --pidfile stays empty; it identifies the process.
 const daemonScript = `
 for at in /run/zfs /run/lock/zfs; do
 	mkdir -p "$at"
@@ -37,13 +37,13 @@ done
 sh -c 'echo $$ >"$2"; exec zfs-fuse --no-daemon --pidfile "$2" --max-arc-size "$3" --no-kstat-mount' \
 	"$0" "$1" "$2" "$3" </dev/null >"$1/zfs-fuse.log" 2>&1 &`
 
-// arcMB bounds the cache of a daemon; the least that zfs-fuse takes is 16.
+// arcMB bounds the cache of a daemon; 16 is the minimum of zfs-fuse.
 const arcMB = "64"
 
-// daemonTime bounds the wait for a daemon that starts or ends.
+// daemonTime bounds the wait for a daemon to start or to end.
 const daemonTime = 20 * time.Second
 
-// mountZFS makes the pool of v on a file below dir and mounts it at at.
+// mountZFS creates the pool of v on a file below dir and mounts it at at.
 func mountZFS(ctx context.Context, host, within conn.Conn, dir, at string, v driver.Volume) error {
 	if v.Size < 64<<20 {
 		return fault.New(fault.Unsupported, "a pool needs at least 64MiB (got %v)", v.Size)
@@ -58,8 +58,8 @@ func mountZFS(ctx context.Context, host, within conn.Conn, dir, at string, v dri
 		}
 	}
 	argv := []string{"zpool", "create", "-f", "-o", "cachefile=none"}
-	// OpenZFS says which sectors a pool is to have; zfs-fuse takes
-	// the block size of the file system that its file is on.
+	// With OpenZFS the sector size of a pool is set; zfs-fuse uses the block
+	// size of the file system that has its file.
 	if s := v.Properties["ashift"]; s != "" {
 		argv = append(argv, "-o", "ashift="+s)
 	}
@@ -81,7 +81,7 @@ func mountZFS(ctx context.Context, host, within conn.Conn, dir, at string, v dri
 	return nil
 }
 
-// pool is where a volume's pool is.
+// pool identifies the pool of a volume.
 type pool struct {
 	dir, name, file, pidfile string
 }
@@ -102,8 +102,8 @@ func kernelZFS(ctx context.Context, host conn.Conn) bool {
 func (p pool) start(ctx context.Context, host, within conn.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, daemonTime)
 	defer cancel()
-	// Shared with itself alone: what is mounted below is seen in both
-	// namespaces, and nothing else is.
+	// A shared mount: both namespaces see what is mounted below it, and nothing
+	// else.
 	if err := run(ctx, host, "mount", "--bind", p.dir, p.dir); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (p pool) start(ctx context.Context, host, within conn.Conn) error {
 	}
 }
 
-// run executes a command of ZFS where the pool is.
+// run executes a ZFS command in the namespace of the pool.
 func (p pool) run(ctx context.Context, host conn.Conn, argv ...string) error {
 	_, err := p.output(ctx, host, argv...)
 	return err
@@ -149,8 +149,8 @@ func (p pool) output(ctx context.Context, host conn.Conn, argv ...string) ([]byt
 	return output(ctx, host, argv...)
 }
 
-// daemon returns the process of the pool's daemon, 0 where none runs. A
-// process that has got the number since is told by its arguments.
+// daemon returns the process of the pool's daemon, 0 if none runs. Its
+// arguments tell it from a later process with the same number.
 func (p pool) daemon(ctx context.Context, host conn.Conn) (int, error) {
 	files := conn.FilesOf(host)
 	text, err := files.ReadFile(ctx, p.pidfile)
@@ -171,9 +171,9 @@ func (p pool) daemon(ctx context.Context, host conn.Conn) (int, error) {
 	return pid, nil
 }
 
-// settle waits until everything written is in the pool, and its accounting
-// with it. zfs-fuse has no `zpool sync`: a property of the user's own is
-// written in a transaction group, after all that came before it.
+// settle waits until everything written is in the pool, and its accounting too.
+// zfs-fuse has no `zpool sync`, but it writes a user property in a transaction
+// group after everything before it.
 func (p pool) settle(ctx context.Context, host conn.Conn, stamp string) error {
 	if kernelZFS(ctx, host) {
 		return p.run(ctx, host, "zpool", "sync", p.name)
@@ -181,8 +181,7 @@ func (p pool) settle(ctx context.Context, host conn.Conn, stamp string) error {
 	return p.run(ctx, host, "zfs", "set", "bakeoff:settled="+stamp, p.name)
 }
 
-// left lists what the pool has left running: its daemon, or itself in the
-// kernel.
+// left lists what the pool left running: its daemon, or the pool in the kernel.
 func (p pool) left(ctx context.Context, host conn.Conn) ([]string, error) {
 	pid, err := p.daemon(ctx, host)
 	if err != nil {
@@ -201,8 +200,8 @@ func (p pool) inKernel(ctx context.Context, host conn.Conn) bool {
 	return kernelZFS(ctx, host) && run(ctx, host, "zpool", "list", p.name) == nil
 }
 
-// close ends the daemon, or destroys the pool. What a daemon had mounted is
-// unmounted by Close afterwards.
+// close stops the daemon or destroys the pool. Close then unmounts what a
+// daemon had mounted.
 func (p pool) close(ctx context.Context, host conn.Conn) error {
 	pid, err := p.daemon(ctx, host)
 	if err != nil {
@@ -217,7 +216,7 @@ func (p pool) close(ctx context.Context, host conn.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, daemonTime)
 	defer cancel()
 	for {
-		// The pool goes with its file: nothing is worth writing any more.
+		// The file of the pool is deleted, so nothing needs to be written.
 		_ = run(ctx, host, "kill", "-KILL", strconv.Itoa(pid))
 		if pid, err = p.daemon(ctx, host); pid == 0 || err != nil {
 			return err

@@ -1,9 +1,9 @@
-// Package bhyve makes virtual machines with FreeBSD's bhyve, booted by
+// Package bhyve creates virtual machines with FreeBSD's bhyve, booted by
 // bhyveload or by UEFI firmware.
 //
-// The guest's disk is a copy, or a clone, of an image in which `bakeoff-agent
-// serve /dev/vtcon/bakeoff` is started; it answers on a port of the virtio
-// console, which is a socket in the environment's directory.
+// The guest's disk is a copy or a clone of an image that runs `bakeoff-agent
+// serve /dev/vtcon/bakeoff`. The agent answers on a port of the virtio console,
+// which is a socket in the environment's directory.
 package bhyve
 
 import (
@@ -25,10 +25,10 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Driver makes machines.
+// Driver creates machines.
 type Driver struct{}
 
-// The values of options that decide how a machine is made.
+// The values of options that decide how a machine is created.
 const (
 	backingZvol = "zvol"
 	loaderUEFI  = "uefi"
@@ -111,7 +111,7 @@ func namesOf(label, dir string) names {
 	return names{vm: "bakeoff-" + label, tap: guest.LinkName(label) + "t", dir: dir, socket: path.Join(dir, "c")}
 }
 
-// Create makes a machine and returns when the agent in it answers.
+// Create creates a machine and returns when its agent answers.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
 	op := "bhyve: create " + spec.Label
 	n := namesOf(spec.Label, spec.Dir)
@@ -119,8 +119,8 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	if err != nil {
 		return nil, fault.Op(op, err)
 	}
-	// What was left behind has no process; bhyvectl removes it. What lives
-	// belongs to another.
+	// A machine that was left behind has no process, and bhyvectl removes it. A
+	// live one belongs to another controller.
 	pids, _, err := guest.Ask(ctx, host, "pgrep", "-f", "bhyve: "+n.vm+"( |$)")
 	if err == nil && pids != "" {
 		err = guest.Taken("a machine " + n.vm)
@@ -178,10 +178,10 @@ func validate(spec driver.Spec, n names) (options, error) {
 	return o, err
 }
 
-// plainPath tells whether bhyve takes p as one path.
+// plainPath tells whether bhyve reads p as one path.
 func plainPath(p string) bool { return path.IsAbs(p) && !strings.Contains(p, ",") }
 
-// arguments are bhyve's.
+// arguments are the arguments of bhyve.
 func arguments(spec driver.Spec, o options, n names, disk string) []string {
 	argv := []string{"bhyve", "-H", "-A", "-P", "-c", strconv.Itoa(spec.CPUs), "-m",
 		fmt.Sprintf("%dM", spec.Memory/unit.MiB)}
@@ -244,7 +244,7 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 var ends = map[int]string{0: "the guest restarted", 1: "the guest powered itself off", 2: "the guest halted",
 	3: "the guest's processor gave up (triple fault)", 4: "bhyve failed"}
 
-// dial waits for the socket, which bhyve makes when it starts.
+// dial waits for the socket, which bhyve creates when it starts.
 func dial(ctx context.Context, e *guest.Env, p *guest.Process, socket string,
 	timeout time.Duration) (io.ReadWriteCloser, error) {
 	end := time.After(timeout)
@@ -266,8 +266,8 @@ func dial(ctx context.Context, e *guest.Env, p *guest.Process, socket string,
 	}
 }
 
-// settle makes in a FreeBSD guest what the specification says, and says what
-// the machine is.
+// settle configures a FreeBSD guest as specified and sets the properties of the
+// environment.
 func settle(ctx context.Context, e *guest.Env, o options) error {
 	steps := [][]string{{"mkdir", "-p", guest.Scratch}}
 	if n := e.Spec.Network; n != nil {

@@ -1,9 +1,8 @@
-// Package bwrap is the driver for bubblewrap: the unprivileged sandbox that
-// Flatpak uses, here started as root.
+// Package bwrap is the driver for bubblewrap, the unprivileged sandbox of
+// Flatpak, here started as root.
 //
-// An environment is one sandbox that lives as long as the environment. Its init
-// process starts the programs: they have what bubblewrap gives a program, and
-// outlast the Exec that started them.
+// An environment is one sandbox. Its init process starts the programs, so they
+// have what bubblewrap gives a program, and outlive the Exec that started them.
 package bwrap
 
 import (
@@ -63,9 +62,9 @@ func build(ctx context.Context, e *confine.Env) error {
 	return nil
 }
 
-// argv is where and what is entered: the sandbox, with the init process. All
-// capabilities are kept: servers start as root and change their
-// user themselves.
+// argv enters the namespace and the control group and starts the sandbox with
+// the init process. It keeps all capabilities, because servers start as root
+// and change their user.
 func argv(e *confine.Env, binds []wire.Bind) []string {
 	out := append([]string{"--netns", e.Netns()}, e.Group.EnterArgs()...)
 	out = append(out, "--", "bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",

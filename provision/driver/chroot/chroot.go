@@ -1,5 +1,5 @@
-// Package chroot is the driver for a change of the root directory: another
-// system's files on the host's kernel, and no namespace but the network's.
+// Package chroot is the driver for a change of the root directory: the files of
+// another system on the host's kernel, with a network namespace only.
 package chroot
 
 import (
@@ -11,7 +11,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Driver runs things under another root.
+// Driver runs programs under another root.
 type Driver struct{}
 
 // Doc describes the driver.

@@ -70,7 +70,7 @@ func decode(v param.Values) (options, error) {
 	return o, err
 }
 
-// checkSocket refuses what is not the address of a socket on the host.
+// checkSocket checks that socket is the address of a socket on the host.
 func checkSocket(socket string) error {
 	p, ok := strings.CutPrefix(socket, "unix://")
 	if socket != "" && (!ok || !path.IsAbs(p) || path.Clean(p) != p) {
@@ -88,14 +88,14 @@ func cli(host conn.Conn, socket string) engine.CLI {
 	return engine.CLI{Host: host, Name: name, Argv: argv}
 }
 
-// info is what the engine says of itself: a part of `docker info`.
+// info is the part of `docker info` that bakeoff uses.
 type info struct {
 	ServerVersion, Driver, CgroupDriver, OSType, DefaultRuntime string
 }
 
 const startFix = "systemctl start docker; or, in the lab file, engine: private"
 
-// ask asks the engine what it is.
+// ask gets the description of the engine.
 func ask(ctx context.Context, c engine.CLI) (i info, err error) {
 	out, err := c.Ask(ctx, "info", "--format", "{{json .}}")
 	if err == nil {
@@ -107,8 +107,8 @@ func ask(ctx context.Context, c engine.CLI) (i info, err error) {
 	return i, engine.Alive(err, "docker's engine does not answer", startFix)
 }
 
-// parseInfo reads the engine's description. The client prints one, with empty
-// fields, where it reaches no engine.
+// parseInfo parses the engine's description. Without an engine the client
+// prints one with empty fields.
 func parseInfo(out string) (i info, err error) {
 	if err := json.Unmarshal([]byte(out), &i); err != nil {
 		return i, fault.New(fault.Lab, "docker info: %.200q: %v", out, err)
@@ -141,8 +141,8 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	return a
 }
 
-// commandOf names the package of the command where the engine is there without
-// it: Debian 13 has it in one of its own, which docker.io only recommends.
+// commandOf names the package of the docker command if the engine is installed
+// without it: Debian 13 has it in a package that docker.io only recommends.
 func commandOf(ctx context.Context, host conn.Conn, a driver.Availability) driver.Availability {
 	i := slices.Index(a.Packages, "docker.io")
 	if i < 0 || slices.Contains(a.Programs, "dockerd") {
@@ -240,18 +240,19 @@ func (c *container) build(ctx context.Context) error {
 	return c.Enter(ctx)
 }
 
-// info is what the engine at a socket says of itself, asked once: its command
-// line takes as long for that as a container takes to be made.
+// info is the description of the engine, asked once per run, because asking
+// takes as long as creating a container.
 func (c *container) info(ctx context.Context) (info, error) {
 	return driver.Remember(c.Env.Spec.Memo, "docker info "+c.options.socket,
 		func() (info, error) { return ask(ctx, c.CLI) })
 }
 
-// cgroupfs tells whether the engine makes control groups where it is told to.
+// cgroupfs tells whether the engine creates control groups where it is asked
+// to.
 func cgroupfs(i info) bool { return i.CgroupDriver == "cgroupfs" }
 
-// flags are those of `docker run`. The container comes without a network; the
-// link to the experiment's is put into its namespace.
+// flags are the flags of `docker run`. The container has no network; the link
+// to the experiment's network is added to its namespace.
 func (c *container) flags(i info, volumes map[string]string) []string {
 	out := append([]string{"run", "--pull", "never", "--network", "none"}, c.Flags(volumes)...)
 	if cgroupfs(i) {
@@ -260,8 +261,8 @@ func (c *container) flags(i info, volumes map[string]string) []string {
 	return out
 }
 
-// start runs the container and returns the engine's name of it, and imports the image when that is what was
-// missing.
+// start runs the container and returns its identifier. If the image is missing,
+// start imports it first.
 func (c *container) start(ctx context.Context, tag string, flags []string) (id string, err error) {
 	run := func() (string, error) {
 		return c.Do(ctx, append(append(slices.Clone(flags), tag), c.First()...)...)
@@ -297,8 +298,8 @@ func (c *container) load(ctx context.Context, tag string) error {
 	return c.replace(ctx, tag)
 }
 
-// replace removes what an image of the same name was imported as before. The
-// engine refuses where a container still uses it, which is fine.
+// replace removes the previous import of an image with the same name. The
+// engine keeps it while a container uses it.
 func (c *container) replace(ctx context.Context, tag string) error {
 	out, err := c.Ask(ctx, "image", "ls", "--filter", "label=bakeoff.ref="+c.Env.Spec.Image.Ref, "--format",
 		"{{.Repository}}:{{.Tag}}")
@@ -310,8 +311,8 @@ func (c *container) replace(ctx context.Context, tag string) error {
 	return err
 }
 
-// socketFile is where an environment's directory says which engine made it:
-// who reaps it does not know the options.
+// socketFile is the file in an environment's directory that names its engine,
+// because Reap does not know the options.
 const socketFile = "docker.json"
 
 type made struct {
@@ -327,7 +328,7 @@ func remember(ctx context.Context, e *confine.Env, m made) error {
 	return e.Host.Push(ctx, e.Dir(socketFile), 0o644, strings.NewReader(string(text)))
 }
 
-// recall reads that file; there is none where no container can be.
+// recall reads that file. Without it there is no container.
 func recall(ctx context.Context, host conn.Conn, dir string) (m made, have bool, err error) {
 	b, err := conn.FilesOf(host).ReadFile(ctx, path.Join(dir, socketFile))
 	if fault.Is(err, fault.NotFound) {
@@ -343,7 +344,7 @@ func recall(ctx context.Context, host conn.Conn, dir string) (m made, have bool,
 	return m, err == nil, err
 }
 
-// Reap removes what an environment has left, or an engine of a run's own.
+// Reap removes what an environment or a private engine has left.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
 	m, have, err := recall(ctx, host, left.Dir)
 	if err != nil {

@@ -18,21 +18,19 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// The longest path of a socket that containerd takes, in bytes (some less than
-// the 107 that Linux has room for), and the longest name among those that
-// dockerd and the containerd that it starts make below the engine's directory.
-// With one byte more containerd does not start, and dockerd waits for it in
-// vain.
+// maxSocketPath is the longest socket path that containerd supports, in bytes
+// (Linux supports 107). longestSocket is the longest name of a socket that
+// dockerd and its containerd create below the engine's directory. With a longer
+// path containerd does not start, and dockerd waits for it forever.
 const (
 	maxSocketPath = 104
 	longestSocket = "exec/containerd/containerd-debug.sock"
 )
 
-// StartService starts an engine of the run's own, where the options ask for one. It
-// has its own storage, sockets and configuration in spec.Dir, makes no bridge
-// and touches no packet filter; an engine that the machine has is not asked
-// and not disturbed. It runs on spec.CPUSet, in a control group by which it is
-// found when nobody has closed it.
+// StartService starts a private engine if the options ask for one. The engine
+// has its own storage, sockets and configuration in spec.Dir, creates no bridge
+// and changes no packet filter. It does not affect an engine of the machine. It
+// runs on spec.CPUSet in a control group, by which Reap finds it.
 func (Driver) StartService(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Service, error) {
 	if o, err := decode(spec.Options); err != nil || !o.private {
 		return nil, err
@@ -58,7 +56,7 @@ func (Driver) StartService(ctx context.Context, host conn.Conn, spec driver.Spec
 	return d, nil
 }
 
-// daemon is an engine of the run's own.
+// daemon is a private engine.
 type daemon struct {
 	host   conn.Conn
 	spec   driver.Spec
@@ -89,18 +87,18 @@ func (d *daemon) dir(name string) string { return path.Join(d.spec.Dir, name) }
 
 func (d *daemon) socket() string { return "unix://" + d.dir("socket") }
 
-// Options lead an environment to this engine.
+// Options direct an environment to this engine.
 func (d *daemon) Options() param.Values {
 	out := maps.Clone(d.spec.Options)
 	out["socket"] = d.socket()
 	return out
 }
 
-// startTime bounds how long an engine may take to answer.
+// startTime bounds how long the engine may take to answer.
 const startTime = time.Minute
 
 func (d *daemon) start(ctx context.Context) error {
-	// Without a file of its own it would read that of the machine's engine.
+	// Without its own file it would read that of the machine's engine.
 	if err := d.host.Push(ctx, d.dir("daemon.json"), 0o644, strings.NewReader("{}\n")); err != nil {
 		return err
 	}
@@ -136,7 +134,7 @@ func (d *daemon) start(ctx context.Context) error {
 	}
 }
 
-// Close ends the engine and removes what it made outside of its directory.
+// Close stops the engine and removes what it created outside of its directory.
 func (d *daemon) Close(ctx context.Context) error {
 	err := d.group.Kill(ctx)
 	if d.cancel != nil {
@@ -151,7 +149,7 @@ func (d *daemon) Close(ctx context.Context) error {
 	return fault.Op("dockerd: stop", errors.Join(err, rerr))
 }
 
-// checkPrivate tells whether an engine of the run's own can be had.
+// checkPrivate tells whether a private engine can run.
 func checkPrivate(ctx context.Context, host conn.Conn) driver.Availability {
 	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{
 		name: "docker.io", "dockerd": "docker.io", "containerd": "containerd", confine.Runc: confine.Runc, "tar": "tar"}})
@@ -166,8 +164,8 @@ func checkPrivate(ctx context.Context, host conn.Conn) driver.Availability {
 	return a
 }
 
-// reachable finds whether an engine still answers: a private one has died
-// with its controller, and its containers are found by their groups alone.
+// reachable tells whether an engine answers. A private engine has ended with
+// its controller, and its containers are found by their control groups.
 func reachable(ctx context.Context, c engine.CLI, m made) bool {
 	if !m.Private {
 		return true // it must answer, or a container would stay unseen

@@ -14,8 +14,8 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// Create makes one environment of drv for a driver's own test, and closes it
-// with the test. It skips where Check says no, and with -short.
+// Create creates one environment of drv for a driver's own test, and closes it
+// with the test. It skips if Check fails, and with -short.
 func Create[U suite.GoTest[U]](t U, drv driver.Driver, o Options) driver.Instance {
 	t.Helper()
 	if suite.Short() {
@@ -42,8 +42,8 @@ type Benchmark interface {
 	ReportMetric(value float64, unit string)
 }
 
-// Bench measures how long environments of drv take to come, until they have
-// answered, and to go: medians in milliseconds.
+// Bench measures how long environments of drv take to create, until they
+// answer, and to close: medians in milliseconds.
 func Bench(b Benchmark, drv driver.Driver, o Options) {
 	if a := drv.Check(b.Context(), local.Conn{}, o.Options); !a.OK {
 		b.Skipf("needs: %s; %s", a.Reason, a.Fix)
@@ -79,7 +79,7 @@ func median(d []time.Duration) float64 {
 	return float64(d[len(d)/2].Microseconds()) / 1000
 }
 
-// benchmark is a benchmark as a suite's T: it has no tests within.
+// benchmark is a benchmark as a suite's T, without subtests.
 type benchmark struct{ Benchmark }
 
 func (benchmark) Run(string, func(suite.T)) bool { panic("a benchmark runs no tests") }

@@ -15,7 +15,7 @@ import (
 	"bakeoff/provision/driver"
 )
 
-// cancelled: a creation that is broken off at any moment leaves nothing.
+// cancelled: a creation that is canceled at any moment leaves nothing.
 func (s *laboratory) cancelled() {
 	spec := s.spec("cancel-0")
 	start := time.Now()
@@ -37,7 +37,7 @@ func (s *laboratory) cancelled() {
 	}
 }
 
-// volume is a small one for an environment that is broken off; none where the
+// volume is a small volume for an environment that is interrupted; none if the
 // guest of a fake would have to mount it.
 func (s *laboratory) volume(backing string) []driver.Volume {
 	if s.o.NoVolume {
@@ -46,8 +46,8 @@ func (s *laboratory) volume(backing string) []driver.Volume {
 	return []driver.Volume{{Path: "/v", Backing: backing, Size: unit.MiB}}
 }
 
-// crashedController: after a kill of whoever made it, everything is found by
-// its label, removed, and then nothing is found.
+// crashedController: after its controller is killed, Reap finds everything by
+// the label and removes it, and then finds nothing.
 func (s *laboratory) crashedController() {
 	spec := s.spec("crash")
 	spec.Volumes = s.volume(s.drv.Doc().Backings[len(s.drv.Doc().Backings)-1])
@@ -63,17 +63,16 @@ func (s *laboratory) crashedController() {
 	}
 }
 
-// mortal is the host of a fake, on which a controller can be killed before its
-// n-th command from now: exactly there, and not in the midst of what the fake
-// does within the controller's own process.
+// mortal is the host of a fake on which a controller can be killed before its
+// n-th command from now, never during the fake's own work.
 type mortal interface {
 	Calls() [][]string
 	KillAt(n int)
 }
 
-// crashedCreating: it is the same wherever in a creation the kill comes. On a
-// real machine a command that a killed controller has begun goes on by itself
-// and takes effect whenever it does, so there no moment can be chosen.
+// crashedCreating: the same holds at every moment of a creation. On a real
+// machine a command of a killed controller continues and takes effect at some
+// time, so the moment cannot be chosen there.
 func (s *laboratory) crashedCreating() {
 	m, ok := s.host.(mortal)
 	if !ok {
@@ -95,7 +94,7 @@ func (s *laboratory) crashedCreating() {
 	}
 }
 
-// reap removes what a killed controller has left, and looks whether it did.
+// reap removes what a killed controller left, and checks that it did.
 func (s *laboratory) reap(spec driver.Spec) []string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), s.o.Timeout)
@@ -109,7 +108,7 @@ func (s *laboratory) reap(spec driver.Spec) []string {
 	return found
 }
 
-// victim is a controller that is killed.
+// victim is a controller that will be killed.
 type victim struct {
 	*laboratory
 	dir  string
@@ -117,7 +116,7 @@ type victim struct {
 	said bytes.Buffer
 }
 
-// victim starts a controller that makes what c says.
+// victim starts a controller that creates what c says.
 func (s *laboratory) victim(c crash) *victim {
 	s.Helper()
 	if s.o.Victim == nil {
@@ -143,7 +142,7 @@ func (s *laboratory) victim(c crash) *victim {
 	return v
 }
 
-// reached waits until the controller says that it is there.
+// reached waits until the controller reports that it has reached its state.
 func (v *victim) reached(what string) {
 	v.Helper()
 	v.within(v.o.Timeout+patience, "the controller to be "+what, func() bool {
@@ -170,18 +169,18 @@ func (v *victim) ended() {
 	}
 }
 
-// crash is what the victim is told.
+// crash is the input of the victim.
 type crash struct {
 	Spec driver.Spec
 	Dir  string
 	// Killed tells that it is killed on a fake, before the command numbered
-	// Before, or after its last one where there are fewer: how many there are
-	// depends on what others have on the host.
+	// Before, or after its last one if there are fewer. The number of commands
+	// depends on what else is on the host.
 	Killed bool
 	Before int
 }
 
-// crash makes an environment with something running in it and waits for its end.
+// crash creates an environment with a running program and waits for its end.
 func (s *laboratory) crash(dir string) {
 	text, err := os.ReadFile(filepath.Join(dir, "spec.json"))
 	var c crash

@@ -1,6 +1,6 @@
 // Package drivertest is the suite that every driver passes with its real
-// technology: under go test, and in `bakeoff doctor --prove` on the machine of
-// somebody who has it.
+// technology: under go test, and in `bakeoff doctor --prove` on a user's
+// machine.
 package drivertest
 
 import (
@@ -18,46 +18,46 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// Options fit the suite to a technology.
+// Options adapt the suite to a technology.
 type Options struct {
-	// Image is what environments are made from. For a driver that takes an
-	// image and gets none here, a root with a static busybox is made.
+	// Image is the image of environments. For a driver that needs an image and
+	// gets none, the suite builds a root with a static busybox.
 	Image driver.Image
-	// Options are the driver's own.
+	// Options are the options of the driver.
 	Options param.Values
-	// Memory is each environment's; 0 is 96 MiB. Timeout bounds one creation;
-	// 0 is a minute.
+	// Memory is the memory of each environment; 0 is 96 MiB. Timeout bounds one
+	// creation; 0 is a minute.
 	Memory  unit.Bytes
 	Timeout time.Duration
-	// Transfer is the size of what is pushed and pulled; 0 is 4 MiB.
+	// Transfer is the size of the files that are pushed and pulled; 0 is 4 MiB.
 	Transfer int
-	// Name makes labels different where one package runs the suite twice.
+	// Name makes labels unique if one package runs the suite twice.
 	Name string
-	// Host is the machine that is driven; nil is this one. Dir is a directory
-	// on it and here, for what the suite makes; "" is a temporary one.
+	// Host is the host to use; nil is this machine. Dir is a directory on it
+	// and on this machine, for the suite's files; "" is a temporary one.
 	Host conn.Conn
 	Dir  string
-	// Agent is the path of bakeoff-agent, on the host and here; "" builds it.
+	// Agent is the path of bakeoff-agent on the host and on this machine; ""
+	// builds it.
 	Agent string
-	// Left looks for what is left of an environment otherwise than the
-	// driver's own Reap does, one line for each thing; nil looks for mounts,
-	// control groups and network namespaces.
+	// Left finds leftovers of an environment independently of the driver's
+	// Reap, one line for each; nil looks for mounts, control groups and network
+	// namespaces.
 	Left func(spec driver.Spec) []string
-	// NoVolume makes the environments that are cancelled or crash have none:
-	// the guest of a fake cannot mount it.
+	// NoVolume creates the environments that are canceled or crash without
+	// volumes, because the guest of a fake cannot mount them.
 	NoVolume bool
-	// Without names tests that say nothing here, with the reason.
+	// Without names tests that do not apply, with the reason.
 	Without map[string]string
-	// Victim is a process that calls Run or On with the same driver and
-	// options, and is killed in mid-life; nil is this test program, as go
-	// test starts it.
+	// Victim is a process that calls Run or On with the same driver and options
+	// and is then killed; nil is this test program, as go test starts it.
 	Victim func() *exec.Cmd
 }
 
-// crashed is set in the process that is to be killed in mid-life.
+// crashed is set in the process that will be killed.
 const crashed = "DRIVERTEST_CRASH"
 
-// Victim tells whether this process is the one that is to be killed.
+// Victim tells whether this process is the one that will be killed.
 func Victim() bool { return os.Getenv(crashed) != "" }
 
 // laboratory is one driver under test.
@@ -70,8 +70,8 @@ type laboratory struct {
 	agent string
 }
 
-// Run tests drv under go test. It needs what the driver's Check asks for, and
-// skips with its answer where that is missing. It does not run with -short.
+// Run tests drv under go test. It skips if the driver's Check fails, with its
+// reason, and with -short.
 func Run[U suite.GoTest[U]](t U, drv driver.Driver, o Options) {
 	t.Helper()
 	if o.Victim == nil {
@@ -81,7 +81,7 @@ func Run[U suite.GoTest[U]](t U, drv driver.Driver, o Options) {
 	On(suite.Under(t), drv, o)
 }
 
-// On tests drv wherever t is; see Run.
+// On tests drv with any T; see Run.
 func On(t suite.T, drv driver.Driver, o Options) {
 	if o.Memory == 0 {
 		o.Memory = 96 * unit.MiB

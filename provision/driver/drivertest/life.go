@@ -18,7 +18,7 @@ import (
 	"bakeoff/reach/conn/conntest"
 )
 
-// life: what an environment says of itself, and its end.
+// life: the Info of an environment, and its end.
 func (s *laboratory) life() {
 	spec := s.spec("life")
 	start := time.Now()
@@ -39,7 +39,8 @@ func (s *laboratory) life() {
 	if exit, out := s.exec(in, "ls", "-A", info.Scratch); !exit.OK() || out != "" {
 		s.Errorf("the scratch directory is not empty: %v %q", exit, out)
 	}
-	// A second one of that label must not be, nor hurt the first.
+	// A second environment with the same label must fail and must not affect
+	// the first.
 	ctx, cancel := context.WithTimeout(s.Context(), s.o.Timeout)
 	defer cancel()
 	again := spec
@@ -65,7 +66,7 @@ func (s *laboratory) contract() {
 	conntest.On(s.T, in, conntest.Options{Dir: in.Info().Scratch, Bytes: s.o.Transfer})
 }
 
-// sideBySide: two of them, each with files and a background process of its own.
+// sideBySide: two environments, each with its own files and background process.
 func (s *laboratory) sideBySide() {
 	a, b := s.create(s.spec("left")), s.create(s.spec("right"))
 	for in, text := range map[driver.Instance]string{a: "left", b: "right"} {
@@ -89,7 +90,8 @@ func (s *laboratory) sideBySide() {
 	}
 }
 
-// limits: they are in force, as seen from inside, and what breaks them is told.
+// limits: they are enforced, as seen from inside, and exceeding them is
+// reported.
 func (s *laboratory) limits() {
 	spec := s.spec("limits")
 	spec.Quota, spec.Read = 0.5, 512*unit.MiB
@@ -144,7 +146,7 @@ func (s *laboratory) limits() {
 }
 
 // endsOfMemory: what ends the whole environment is the subject's failure, and
-// is told as such whatever is tried then.
+// every later operation reports that.
 func (s *laboratory) endsOfMemory(in driver.Instance, program string) {
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
 	defer cancel()
@@ -158,8 +160,8 @@ func (s *laboratory) endsOfMemory(in driver.Instance, program string) {
 	}
 }
 
-// volumes: of each backing that needs nothing else, as large as declared, and
-// not shared.
+// volumes: one of each backing that needs nothing else. Each has the declared
+// size and is not shared.
 func (s *laboratory) volumes() {
 	const size = 16 * unit.MiB
 	backings := s.drv.Doc().Backings

@@ -14,8 +14,8 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// network: the generator reaches two that listen on one port, nobody else
-// does, and an environment without a network has none.
+// network: the generator reaches two environments that listen on the same port,
+// nobody else does, and an environment without a network has none.
 func (s *laboratory) network() {
 	ctx, cancel := context.WithTimeout(s.Context(), 4*s.o.Timeout)
 	defer cancel()
@@ -49,9 +49,9 @@ func (s *laboratory) network() {
 	}
 }
 
-// experiment makes a network with a bridge, and returns it with a way to where
-// the generator is: in a namespace of its own on Linux; on FreeBSD, which has
-// none, the host itself. Elsewhere the test is left out.
+// experiment creates a network with a bridge and returns it with a connection
+// to the place of the generator: a namespace of its own on Linux; the host
+// itself on FreeBSD, which has none. On other systems the test is skipped.
 func (s *laboratory) experiment(ctx context.Context, gateway netip.Prefix) (driver.Network, conn.Conn) {
 	s.Helper()
 	switch runtime.GOOS {
@@ -86,7 +86,7 @@ func (s *laboratory) experiment(ctx context.Context, gateway netip.Prefix) (driv
 	panic("not reached")
 }
 
-// answer connects and returns what the server says, "" if there is none.
+// answer connects and returns what the server sends; "" if there is none.
 func answer(ctx context.Context, from conn.Conn, addr string) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

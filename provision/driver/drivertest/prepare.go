@@ -15,7 +15,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// prepare builds what runs inside, and the root where none was given.
+// prepare builds the agent, and the root if none was given.
 func (s *laboratory) prepare() {
 	s.Helper()
 	if s.dir = s.o.Dir; s.dir == "" {
@@ -34,8 +34,8 @@ func (s *laboratory) prepare() {
 	}
 }
 
-// service starts the service that environments with these options use, as a run does
-// before its first one. It goes with the test.
+// service starts the service that environments with these options use, as a run
+// does before its first environment. It ends with the test.
 func (s *laboratory) service() {
 	s.Helper()
 	d, ok := s.drv.(driver.ServiceStarter)
@@ -66,7 +66,7 @@ func (s *laboratory) service() {
 	})
 }
 
-// busybox makes a root with nothing but a static busybox.
+// busybox creates a root with only a static busybox.
 func (s *laboratory) busybox() string {
 	s.Helper()
 	program, err := exec.LookPath("busybox")
@@ -110,7 +110,7 @@ func (s *laboratory) busybox() string {
 	return root
 }
 
-// label is unique on the host and says whose it is.
+// label is unique on the host and names the test.
 func (s *laboratory) label(name string) string {
 	h := fnv.New32a()
 	fmt.Fprint(h, s.o.Name, name, s.dir)
@@ -128,8 +128,8 @@ func (s *laboratory) spec(name string) driver.Spec {
 		Image: s.o.Image, Agent: s.agent, Options: s.o.Options}
 }
 
-// create makes an environment that is closed with the test, and checks that
-// nothing of it stays.
+// create creates an environment, which is closed with the test, and checks that
+// it leaves nothing.
 func (s *laboratory) create(spec driver.Spec) driver.Instance {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), s.o.Timeout)
@@ -142,7 +142,7 @@ func (s *laboratory) create(spec driver.Spec) driver.Instance {
 	return in
 }
 
-// close closes in twice and looks for remains.
+// close closes in twice and checks for leftovers.
 func (s *laboratory) close(in driver.Instance, spec driver.Spec) {
 	s.Helper()
 	if s.Failed() {
@@ -158,14 +158,14 @@ func (s *laboratory) close(in driver.Instance, spec driver.Spec) {
 	s.nothing(spec)
 }
 
-// nothing checks that nothing of an environment is left.
+// nothing checks that an environment left nothing.
 func (s *laboratory) nothing(spec driver.Spec) {
 	s.Helper()
 	found, err := s.drv.Reap(context.Background(), s.host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true)
 	if err != nil || len(found) > 0 {
 		s.Errorf("left behind: %q, %v", found, err)
 	}
-	// Not only in the driver's own eyes.
+	// Check independently of the driver, too.
 	left := Remains
 	if s.o.Left != nil {
 		left = s.o.Left
@@ -178,7 +178,7 @@ func (s *laboratory) nothing(spec driver.Spec) {
 	}
 }
 
-// exec runs argv inside and returns how it ended with all it printed.
+// exec runs argv inside and returns how it ended, with its output.
 func (s *laboratory) exec(in driver.Instance, argv ...string) (conn.Exit, string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
@@ -191,10 +191,10 @@ func (s *laboratory) exec(in driver.Instance, argv ...string) (conn.Exit, string
 	return exit, out.String()
 }
 
-// patience bounds a wait for what takes no time on a machine that has some.
+// patience bounds a wait for something that is fast on an idle machine.
 const patience = time.Minute
 
-// until waits for ok, bounded.
+// until waits for ok, at most patience.
 func (s *laboratory) until(what string, ok func() bool) {
 	s.Helper()
 	s.within(patience, what, ok)
@@ -209,8 +209,8 @@ func (s *laboratory) within(most time.Duration, what string, ok func() bool) {
 	}
 }
 
-// Remains looks for what an environment may leave on a Linux host, and for
-// mounts on any, one line for each thing.
+// Remains finds leftovers of an environment on a Linux host, and mounts on any
+// host, one line for each.
 func Remains(spec driver.Spec) (left []string) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

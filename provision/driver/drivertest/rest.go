@@ -7,8 +7,8 @@ import (
 	"bakeoff/provision/driver"
 )
 
-// rest: frozen it does nothing, thawed it goes on, and it can be closed in
-// its sleep.
+// rest: a frozen environment does nothing, a thawed one continues, and a frozen
+// one can be closed.
 func (s *laboratory) rest() {
 	spec := s.spec("rest")
 	in := s.create(spec)
@@ -46,10 +46,10 @@ func (s *laboratory) rest() {
 	}
 }
 
-// still checks that what is frozen uses no CPU. In 200 ms the heart beats forty
-// times and writes to a file each time, so that a living one uses more than a
-// little. The kernel calls a group frozen before the last of it has left its
-// CPU, on which it may have to wait for others: that shows once.
+// still checks that a frozen environment uses no CPU. A running one writes its
+// heartbeat to a file forty times in 200 ms. The kernel reports a group as
+// frozen before its last thread has left its CPU, which may have to wait for
+// others: so one reading may show usage.
 func (s *laboratory) still(m driver.Meter, metered bool) {
 	s.Helper()
 	var spent []float64

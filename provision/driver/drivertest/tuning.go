@@ -8,13 +8,13 @@ import (
 	"bakeoff/provision/driver"
 )
 
-// tunables are settings of Linux that differ from what every kernel begins
-// with: of a network namespace, of a namespace of names, of the whole kernel.
+// tunables are settings of Linux with other values than the kernel's defaults:
+// of a network namespace, of a UTS namespace, and of the whole kernel.
 var tunables = map[string]string{"net.ipv4.ip_default_ttl": "77", "kernel.domainname": "tuned.example",
 	"vm.swappiness": "1"}
 
-// tuning: what the Doc does not take is refused by Create, and leaves nothing;
-// what it takes is in force inside, and nowhere else.
+// tuning: Create refuses settings that the Doc does not support and leaves
+// nothing; supported settings take effect inside and nowhere else.
 func (s *laboratory) tuning() {
 	takes := s.drv.Doc().Tuning
 	spec := s.spec("tuned")
@@ -49,7 +49,7 @@ func (s *laboratory) tuning() {
 	}
 }
 
-// untuned sees that a setting is refused which the Doc does not take.
+// untuned checks that a setting which the Doc does not support is refused.
 func (s *laboratory) untuned(name, value string) {
 	spec := s.spec("untuned")
 	spec.Tuning = map[string]string{name: value}
@@ -69,7 +69,7 @@ func (s *laboratory) untuned(name, value string) {
 
 func settingFile(name string) string { return "/proc/sys/" + strings.ReplaceAll(name, ".", "/") }
 
-// hosts is a setting of this machine.
+// hosts is the value of a setting on this machine.
 func hosts(name string) string {
 	b, _ := os.ReadFile(settingFile(name))
 	return strings.TrimSpace(string(b))

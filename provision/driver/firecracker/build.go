@@ -26,7 +26,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// api is Firecracker's, over its Unix socket.
+// api is Firecracker's API on its Unix socket.
 type api struct {
 	host   conn.Conn
 	socket string
@@ -37,7 +37,7 @@ const (
 	maxReply = 64 << 10
 )
 
-// call sends body and reads the answer into value, where there is one.
+// call sends body and decodes the answer into value, unless value is nil.
 func (a api) call(ctx context.Context, method, at string, body, value any) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTime)
 	defer cancel()
@@ -131,9 +131,9 @@ func (in *Instance) build(ctx context.Context, o options) error {
 	return nil
 }
 
-// dial asks Firecracker for the agent's port in the guest: a connection to the
-// socket says CONNECT and the port, and is told OK and another when somebody
-// listens there.
+// dial connects to the agent's port in the guest through Firecracker: it writes
+// CONNECT and the port, and Firecracker answers OK and another port when the
+// agent listens.
 func (in *Instance) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	c, err := in.Host.Dial(ctx, "unix", path.Join(in.Spec.Dir, socketVsock))
 	if err != nil {
@@ -157,7 +157,7 @@ func (in *Instance) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	return greeted{c, r}, nil
 }
 
-// greeted reads what came behind the greeting first.
+// greeted first reads what was buffered after the greeting.
 type greeted struct {
 	net.Conn
 	r io.Reader
@@ -165,8 +165,8 @@ type greeted struct {
 
 func (g greeted) Read(p []byte) (int, error) { return g.r.Read(p) }
 
-// storage makes the files of drives, the root first. The root is a copy: by
-// reference where the file system can.
+// storage creates the files of the drives, the root first. The root is a copy,
+// by reference if the file system supports that.
 func (in *Instance) storage(ctx context.Context) ([]drive, error) {
 	root := path.Join(in.Spec.Dir, fileRoot)
 	if err := guest.Run(ctx, in.Host, "cp", "--reflink=auto", "--sparse=always", in.Spec.Image.Disk, root); err != nil {
@@ -191,8 +191,8 @@ func (in *Instance) storage(ctx context.Context) ([]drive, error) {
 		drives = append(drives, drive{id: volumeID(i), path: at})
 	}
 	for i := range drives {
-		// Firecracker's serial number is made of the file's own numbers: its
-		// device, the device that it is, its inode; 20 bytes of it.
+		// Firecracker derives the serial number from the file: its device, its
+		// device number and its inode, the first 20 bytes.
 		out, err := guest.Output(ctx, in.Host, "stat", "-L", "-c", "%d %r %i", drives[i].path)
 		if err != nil {
 			return nil, err
@@ -206,7 +206,7 @@ func (in *Instance) storage(ctx context.Context) ([]drive, error) {
 // maxKernel bounds a kernel image, in bytes.
 const maxKernel = 256 << 20
 
-// kernel puts the kernel, unpacked, and the initial RAM disk into the
+// kernel writes the unpacked kernel and the initial RAM disk into the
 // directory.
 func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error {
 	kernel, modules := in.Spec.Image.Kernel, in.Spec.Image.Modules
@@ -243,7 +243,7 @@ func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error
 
 func volumeID(i int) string { return "volume" + strconv.Itoa(i) }
 
-// limited refuses what is too long.
+// limited refuses data that is too long.
 type limited struct {
 	w    io.Writer
 	left int
@@ -256,7 +256,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// configure tells Firecracker what the machine is, and starts it.
+// configure configures the machine through the API and starts it.
 func (in *Instance) configure(ctx context.Context, o options, drives []drive) error {
 	type step struct {
 		at   string

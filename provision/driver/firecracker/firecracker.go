@@ -1,9 +1,9 @@
-// Package firecracker makes microVMs with Firecracker, which is told what to do
+// Package firecracker creates microVMs with Firecracker, which is controlled
 // over HTTP on a Unix socket.
 //
-// The guest boots a kernel directly; bakeoff-agent is its process 1 and answers
+// The guest boots a kernel directly. bakeoff-agent is its process 1 and answers
 // on a port of the virtio socket. Its root is a copy of the image's file
-// system, because Firecracker has no temporary changes.
+// system, because Firecracker has no temporary disks.
 package firecracker
 
 import (
@@ -24,7 +24,7 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Driver makes microVMs.
+// Driver creates microVMs.
 type Driver struct{}
 
 var specs = []param.Spec{
@@ -111,8 +111,8 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	return a
 }
 
-// The names of what a microVM has in its directory on the host; the paths of
-// sockets have 107 bytes.
+// The names of files in a microVM's directory on the host; socket paths are
+// limited to 107 bytes.
 const (
 	socketAPI   = "a"
 	socketVsock = "v"
@@ -136,7 +136,7 @@ var (
 	_ driver.Meter   = (*Instance)(nil)
 )
 
-// Create makes a microVM and returns when the agent in it answers.
+// Create creates a microVM and returns when its agent answers.
 func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
 	op := "firecracker: create " + spec.Label
 	o, err := validate(spec)
@@ -195,8 +195,8 @@ func validate(spec driver.Spec) (options, error) {
 	return o, err
 }
 
-// vacant checks that nothing alive has the label. What a dead environment with
-// the same label left is removed.
+// vacant checks that no live environment has the label. It removes what a dead
+// one left.
 func vacant(ctx context.Context, host conn.Conn, left driver.Leftover) error {
 	found, err := hypervisor.Reap(ctx, host, left, true)
 	if err != nil || len(found) == 0 {
@@ -230,7 +230,7 @@ func (in *Instance) Thaw(ctx context.Context) error {
 	return nil
 }
 
-// Usage is what Firecracker has spent for the guest and for itself.
+// Usage is what Firecracker has used for the guest and for itself.
 func (in *Instance) Usage(ctx context.Context) (probe.Scope, error) { return in.group.Usage(ctx) }
 
 const hypervisor = guest.Hypervisor("firecracker")

@@ -13,9 +13,10 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// vmlinux returns the ELF kernel in image: Firecracker takes no other. A
-// bzImage has it packed, and says where (Linux Documentation/arch/x86/boot.rst:
-// setup_sects at 0x1f1, payload_offset at 0x248, payload_length at 0x24c).
+// vmlinux returns the ELF kernel in image, the only format that Firecracker
+// accepts. A bzImage has it compressed, and says where (Linux
+// Documentation/arch/x86/boot.rst: setup_sects at 0x1f1, payload_offset at
+// 0x248, payload_length at 0x24c).
 func vmlinux(image []byte) ([]byte, error) {
 	elf := []byte("\x7fELF")
 	if bytes.HasPrefix(image, elf) {
@@ -37,8 +38,8 @@ func vmlinux(image []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Behind what is packed stand four bytes with its length, which some
-	// unpackers take for a broken continuation.
+	// Four bytes with the length follow the compressed data, which some
+	// decompressors take for a broken continuation.
 	out, err := io.ReadAll(io.LimitReader(r, maxKernel+1))
 	switch {
 	case len(out) > maxKernel:

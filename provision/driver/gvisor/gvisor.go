@@ -1,15 +1,14 @@
-// Package gvisor is the driver for gVisor: containers whose system calls are
-// answered by a kernel in user space, run by runsc without an engine above it.
+// Package gvisor is the driver for gVisor: a kernel in user space answers the
+// system calls of a container. runsc runs it without an engine.
 //
-// runsc is not in Debian. It is looked for in PATH and in bakeoff's cache,
-// into which one command builds it from the Go module proxy.
+// runsc is not in Debian. The driver looks for it in PATH and in bakeoff's
+// cache; one command builds it there from the Go module proxy.
 //
 // The container's init process starts the programs, with the streams of the
-// client. The host cannot reach a socket inside gVisor's kernel, but that kernel
-// takes descriptors out of a stream that it was given: it is the standard input
+// client. The host cannot reach a socket inside gVisor's kernel, but that
+// kernel takes descriptors from a stream that it was given: the standard input
 // of the init process, with a proxy at the other end (see package agent).
-// runsc's own exec repeats this for each program, and takes half as long as a
-// creation.
+// runsc's own exec would take half as long as a creation for each program.
 package gvisor
 
 import (
@@ -26,10 +25,10 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Version is the version of the module that Check's command builds: of the
-// branch go, on which alone gVisor can be built without Bazel. Toolchain is
-// the Go that builds it: gVisor reads the runtime's own structures at offsets
-// that it knows for releases up to 1.24, and panics with later ones.
+// Version is the version of the module that Check's command builds, of the
+// branch go, the only one that builds without Bazel. Toolchain is the Go that
+// builds it: gVisor uses offsets in structures of the Go runtime that it knows
+// for releases up to 1.24, and panics with later ones.
 const (
 	Version   = "v0.0.0-20250205023644-9414b50a5633"
 	Toolchain = "go1.24.11"
@@ -135,7 +134,7 @@ func build(ctx context.Context, e *confine.Env, runsc program, o options) error 
 	return err
 }
 
-// start makes the container and executes something in it.
+// start creates the container and executes a program in it.
 func start(ctx context.Context, e *confine.Env, runsc program, o options) error {
 	place, err := limited(ctx, e)
 	if err != nil {
@@ -155,18 +154,17 @@ func start(ctx context.Context, e *confine.Env, runsc program, o options) error 
 	f["root"] = "gVisor's gofer, over an overlay over the image in a directory of the host's file system"
 	state := e.Details
 	e.Details = func(ctx context.Context) []byte { return append(state(ctx), panicked(ctx, e)...) }
-	// A runsc that was built wrongly panics when something is executed. That is
-	// found out once.
+	// A wrongly built runsc panics when a program is executed. Check that once.
 	_, err = driver.Remember(e.Spec.Memo, "runsc executes on "+o.platform,
 		func() (bool, error) { return true, e.Answer(ctx) })
 	return err
 }
 
-// limited makes the control group, and says where runsc starts. In a group that
-// is there already it leaves out its own moving in and out of each hierarchy, for
-// which the kernel holds all of its threads up. How much memory what runs inside
-// is told of, runsc would read there; now it reads the host's /proc/meminfo, and
-// finds the limit in its place (gvisor: runsc/sandbox, totalSystemMemory).
+// limited creates the control group and returns the flags of `enter` for runsc.
+// If the group exists, runsc does not move itself in and out of each hierarchy,
+// which would stop all its threads. runsc would also read the memory limit
+// there; instead it reads /proc/meminfo, which is replaced by a file with the
+// limit (gvisor: runsc/sandbox, totalSystemMemory).
 func limited(ctx context.Context, e *confine.Env) (place []string, err error) {
 	if err := e.Limit(ctx); err != nil || e.Spec.Memory == 0 {
 		return nil, err
@@ -179,10 +177,10 @@ func limited(ctx context.Context, e *confine.Env) (place []string, err error) {
 	return []string{"--private-mounts", "--bind", e.Dir(file) + ":/proc/meminfo"}, nil
 }
 
-// panicLog is where a sandbox whose own kernel fails says why.
+// panicLog is the file for the reason when gVisor's own kernel fails.
 const panicLog = "panic.log"
 
-// panicked is the first line of that, which has the reason; stacks follow.
+// panicked is the first line of panicLog, which has the reason.
 func panicked(ctx context.Context, e *confine.Env) []byte {
 	head, err := conn.Output(ctx, e.Host, "head", "-c", "1024", e.Dir(panicLog))
 	if err != nil || len(head) == 0 {
@@ -193,8 +191,8 @@ func panicked(ctx context.Context, e *confine.Env) []byte {
 }
 
 // command is runsc with its global flags. runsc moves the address of the link
-// in its namespace into its own network stack and gives nothing back, so the
-// namespace is made anew with every environment.
+// in its namespace into its own network stack and does not return it, so every
+// environment gets a new namespace.
 func command(e *confine.Env, runsc program, o options) []string {
 	network := "sandbox"
 	if e.Spec.Network == nil {

@@ -17,11 +17,12 @@ type program struct {
 	sha256  string // where it does not; it takes as long as half a creation
 }
 
-// defaultCache is bakeoff's cache where root runs it, which this driver needs.
+// defaultCache is bakeoff's cache for root, which this driver needs.
 const defaultCache = "/var/cache/bakeoff"
 
-// find looks for runsc in PATH, and then in the cache. When there is none the
-// error is of kind fault.NotFound, and its fix is the command that builds it.
+// find looks for runsc in PATH, then in the cache. If it is in neither, the
+// error is of kind fault.NotFound, and its fix is the command that builds
+// runsc.
 func find(ctx context.Context, host conn.Conn) (program, error) {
 	cache := defaultCache
 	if out, err := conn.Output(ctx, host, "printenv", "BAKEOFF_CACHE"); err == nil {
@@ -54,12 +55,11 @@ func install(bin string) string {
 		"-ldflags '-s -w -X gvisor.dev/gvisor/runsc/version.version=" + Version + "' gvisor.dev/gvisor/runsc@" + Version
 }
 
-// unknown is the version of a runsc that was built without one.
+// unknown is the version of a runsc that was built without a version.
 const unknown = "unknown: built without one"
 
-// parseVersion reads the first line of `runsc --version`: "runsc version
-// release-20250203.0". One that was built without being told says
-// VERSION_MISSING.
+// parseVersion parses the first line of `runsc --version`: "runsc version
+// release-20250203.0". Without a version at build time it has VERSION_MISSING.
 func parseVersion(out string) string {
 	line, _, _ := strings.Cut(out, "\n")
 	v := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "runsc version"))
@@ -71,8 +71,8 @@ func parseVersion(out string) string {
 
 var validDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// digest is the hash of the program, which tells versions apart that do not
-// know their own.
+// digest is the hash of the program. It identifies a version that does not know
+// its own name.
 func digest(ctx context.Context, host conn.Conn, at string) (string, error) {
 	if !path.IsAbs(at) {
 		out, err := conn.Output(ctx, host, "which", at)

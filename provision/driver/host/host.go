@@ -1,6 +1,5 @@
-// Package host is the driver for the machine as it stands: processes on the
-// host's own kernel and files, with nothing around them but the limits that
-// every other contender has too.
+// Package host is the driver for the bare machine: processes on the host's own
+// kernel and files, with the same limits as every other contender.
 package host
 
 import (
@@ -14,7 +13,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Driver runs things on the bare host.
+// Driver runs programs on the bare host.
 type Driver struct{}
 
 // Doc describes the driver.

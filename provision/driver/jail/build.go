@@ -14,7 +14,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// builder makes one jail.
+// builder creates one jail.
 type builder struct {
 	names
 	options options
@@ -27,7 +27,7 @@ func (b builder) run(ctx context.Context, argv ...string) error {
 	return guest.Run(ctx, b.host, argv...)
 }
 
-// root makes the jail's root with the agent and the system's own mounts in it.
+// root creates the jail's root with the agent and the system's own mounts.
 func (b builder) root(ctx context.Context) error {
 	if err := b.clone(ctx); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (b builder) root(ctx context.Context) error {
 
 // mount mounts one of the kernel's file systems inside the root.
 func (b builder) mount(ctx context.Context, kind, at, opts string) error {
-	// /dev/fd and /dev/shm lie in devfs, which makes the one and takes the
+	// /dev/fd and /dev/shm are in devfs, which creates the one and accepts the
 	// other as a directory.
 	dir := path.Join(b.names.root, at)
 	if !strings.HasPrefix(at, "/dev/") {
@@ -74,7 +74,7 @@ func (b builder) mount(ctx context.Context, kind, at, opts string) error {
 	return b.run(ctx, append(argv, kind, dir)...)
 }
 
-// clone makes the root from the image, which is never written to.
+// clone creates the root from the image, which is never written to.
 func (b builder) clone(ctx context.Context) error {
 	if b.options.root == rootZFS {
 		return b.run(ctx, "zfs", "clone", "-o", "mountpoint="+b.names.root, b.options.dataset,
@@ -89,8 +89,8 @@ func (b builder) clone(ctx context.Context) error {
 	return b.thin(ctx)
 }
 
-// copy copies a tree. Files that the base system protects by flags could not
-// be removed with the directory.
+// copy copies a tree and clears file flags, which would prevent the removal of
+// the directory.
 func (b builder) copy(ctx context.Context, from, to string) error {
 	if err := b.run(ctx, "cp", "-Rp", from, to); err != nil {
 		return err
@@ -98,14 +98,14 @@ func (b builder) copy(ctx context.Context, from, to string) error {
 	return b.run(ctx, "chflags", "-R", "0", to)
 }
 
-// written are the folders of a system that are written to, and so are copied;
-// empty are those that begin empty.
+// written are the folders of a system that are written to and so are copied;
+// empty are those that start empty.
 var (
 	written = []string{"etc", "root", "var"}
 	empty   = []string{".bakeoff", "dev", "media", "mnt", "proc", "run", "sys", "tmp"}
 )
 
-// thin mounts the image's folders read-only into a root of the jail's own.
+// thin mounts the image's folders read-only into the jail's own root.
 func (b builder) thin(ctx context.Context) error {
 	names, err := conn.FilesOf(b.host).ReadDir(ctx, b.spec.Image.Root)
 	if err != nil {
@@ -162,8 +162,8 @@ func (b builder) volumes(ctx context.Context) error {
 	return nil
 }
 
-// network makes the outer part of the network and returns jail's arguments
-// for it.
+// network creates the outer part of the network and returns the arguments of
+// jail for it.
 func (b builder) network(ctx context.Context) ([]string, error) {
 	n := b.spec.Network
 	if b.options.network == netShared {
@@ -192,14 +192,14 @@ func (b builder) network(ctx context.Context) ([]string, error) {
 	return []string{"vnet", "vnet.interface=" + b.inner}, nil
 }
 
-// address gives the jail's own stack its addresses.
+// address configures the addresses in the jail's own stack.
 func (b builder) address(ctx context.Context) error {
 	n := b.spec.Network
 	if b.options.network == netShared {
 		if n == nil {
 			return nil
 		}
-		// After the jail, which is how Reap knows the address.
+		// After the jail, from which Reap gets the address.
 		return b.run(ctx, "ifconfig", n.Bridge, "inet", n.Addr.Addr().String()+"/32", "alias")
 	}
 	if err := b.run(ctx, "ifconfig", "-j", b.jail, "lo0", "inet", "127.0.0.1/8", "up"); err != nil {

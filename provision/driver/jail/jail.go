@@ -1,10 +1,10 @@
 // Package jail is the driver for FreeBSD's jails, with a FreeBSD or a Linux
 // root.
 //
-// A jail shares the host's kernel. Its root is a clone of the image, its
-// network a stack of its own (VNET) with one epair into the experiment's
-// bridge, and its limits are a CPU set and a rule of rctl. bakeoff-agent runs
-// inside through jexec and answers on its standard streams.
+// A jail shares the host's kernel. Its root is a clone of the image. Its
+// network is its own stack (VNET) with one epair into the experiment's bridge.
+// Its limits are a CPU set and an rctl rule. bakeoff-agent runs inside through
+// jexec and answers on its standard streams.
 package jail
 
 import (
@@ -24,7 +24,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Driver makes jails.
+// Driver creates jails.
 type Driver struct{}
 
 // The values of options.
@@ -86,7 +86,7 @@ func decode(v param.Values) (options, error) {
 	return options{set.Text("abi"), set.Text("root"), set.Text("dataset"), set.Text("network")}, err
 }
 
-// Check tells whether host can make such a jail.
+// Check tells whether host can create such a jail.
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	a := guest.System(ctx, host, "FreeBSD")
 	if !a.OK {
@@ -126,21 +126,22 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	return a
 }
 
-// names are what everything of one jail is called.
+// names are the names of everything that belongs to one jail.
 type names struct {
 	jail string
-	// outer and inner are the ends of the epair; an interface has 15 bytes.
+	// outer and inner are the ends of the epair; interface names have at most
+	// 15 bytes.
 	outer, inner string
 	dir, root    string
 }
 
 func namesOf(label, dir string) names {
 	link := guest.LinkName(label)
-	// A jail's name must not begin with a zero, nor be a number.
+	// A jail's name must not begin with a zero or be a number.
 	return names{jail: "bakeoff-" + label, outer: link + "a", inner: link + "b", dir: dir, root: path.Join(dir, "root")}
 }
 
-// Create makes a jail and returns when the agent in it answers.
+// Create creates a jail and returns when its agent answers.
 func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
 	o, err := validate(spec)
 	n := namesOf(spec.Label, spec.Dir)
@@ -194,8 +195,8 @@ func validate(spec driver.Spec) (options, error) {
 	return o, err
 }
 
-// vacant sees to it that no jail of that name is there: one in which nothing
-// runs was left behind and is removed, one that lives belongs to another.
+// vacant checks that no live jail has the name. It removes a jail without
+// processes, which was left behind.
 func vacant(ctx context.Context, host conn.Conn, n names) error {
 	_, there, err := guest.Ask(ctx, host, "jls", "-j", n.jail, "jid")
 	if err != nil {
@@ -214,7 +215,7 @@ func vacant(ctx context.Context, host conn.Conn, n names) error {
 	return err
 }
 
-// startTime bounds how long the agent may take to answer: nothing boots.
+// startTime bounds how long the agent may take to answer. Nothing boots.
 const startTime = 30 * time.Second
 
 func (b builder) build(ctx context.Context) error {
@@ -234,7 +235,8 @@ func (b builder) build(ctx context.Context) error {
 	return b.describe(ctx)
 }
 
-// start makes the jail, its network and its limits, before anything runs in it.
+// start creates the jail, its network and its limits before anything runs in
+// it.
 func (b builder) start(ctx context.Context) error {
 	argv := []string{"jail", "-c", "name=" + b.jail, "path=" + b.names.root, "host.hostname=" + b.spec.Label,
 		"persist", "enforce_statfs=1", "children.max=0"}

@@ -13,9 +13,9 @@ import (
 
 var _ driver.Driver = Driver{}
 
-// reap finds and removes what bears the names of a jail, from the inside out:
-// the jail, its limits, its interface, its mounts, its dataset. It goes on
-// after a step that failed.
+// reap finds and removes what has the names of a jail: the jail, its limits,
+// its interface, its mounts and its dataset. A step that fails does not stop
+// the next one.
 func reap(ctx context.Context, host conn.Conn, n names, dryRun bool) (found []string, err error) {
 	s := guest.Sweep{Host: host, DryRun: dryRun}
 	if _, there := s.Ask(ctx, "jls", "-j", n.jail, "jid"); there {
@@ -49,9 +49,9 @@ func reap(ctx context.Context, host conn.Conn, n names, dryRun bool) (found []st
 	return s.Found, s.Err()
 }
 
-// mountsBelow reads `mount -p`, which prints lines in the form of fstab(5):
-// device, mount point, type, options, numbers, with blanks in names as \040.
-// The innermost mounts come first.
+// mountsBelow parses `mount -p`, which prints lines as in fstab(5): device,
+// mount point, type, options, numbers, with blanks as \040. The innermost
+// mounts come first.
 func mountsBelow(list, dir string) (out []string) {
 	for line := range strings.Lines(list) {
 		f := strings.Fields(line)
@@ -67,8 +67,8 @@ func mountsBelow(list, dir string) (out []string) {
 	return out
 }
 
-// holder finds in the output of `ifconfig -a inet` the interface that has an
-// address: lines that begin with a name, and below each its addresses.
+// holder finds the interface with an address in the output of `ifconfig -a
+// inet`: lines that begin with a name, followed by its addresses.
 func holder(list, addr string) (name string) {
 	for line := range strings.Lines(list) {
 		if !strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, " ") {

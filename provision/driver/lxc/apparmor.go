@@ -8,19 +8,20 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// aaProfile is the profile that LXC asks AppArmor for unless it is told
-// otherwise. The distribution loads it when it starts, where AppArmor's own
-// programs are installed; LXC refuses to start a container without it.
+// aaProfile is LXC's default AppArmor profile. The distribution loads it at
+// boot if AppArmor's programs are installed. Without it LXC does not start a
+// container.
 const aaProfile = "lxc-container-default-cgns"
 
-// Where the kernel says whether it has AppArmor, and what is loaded into it.
+// The kernel's files that tell whether it has AppArmor and which profiles are
+// loaded.
 const (
 	aaEnabled  = "/sys/module/apparmor/parameters/enabled"
 	aaProfiles = "/sys/kernel/security/apparmor/profiles"
 )
 
-// apparmor tells what confines a container besides its namespaces, and what
-// its configuration has to say for that.
+// apparmor returns what confines a container besides its namespaces, and the
+// configuration lines for it.
 func apparmor(ctx context.Context, host conn.Conn) (fact string, lines []string, err error) {
 	files := conn.FilesOf(host)
 	enabled, err := files.ReadFile(ctx, aaEnabled)

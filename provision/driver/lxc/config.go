@@ -9,8 +9,8 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// common is what the distribution's common.conf of LXC 5.0 sets for every
-// container: what it drops, and which devices may be used.
+// common are the settings of the distribution's common.conf of LXC 5.0 for
+// every container.
 var common = []string{
 	"lxc.cap.drop = mac_admin mac_override sys_time sys_module sys_rawio",
 	"lxc.mount.auto = proc:mixed sys:mixed",
@@ -20,11 +20,13 @@ var common = []string{
 	"lxc.console.path = none",
 }
 
-// devices are those of common.conf: any may be made, these may be used.
+// devices are those of common.conf: containers may create any device node and
+// use these.
 var devices = []string{"c *:* m", "b *:* m", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm", "c 1:9 rwm",
 	"c 5:0 rwm", "c 5:1 rwm", "c 5:2 rwm", "c 136:* rwm"}
 
-// config is the configuration of an environment's container, with more lines.
+// config is the configuration of an environment's container, with the
+// additional lines more.
 //
 // Source: lxc.container.conf(5).
 func config(e *confine.Env, binds []wire.Bind, filter bool, more []string) (string, error) {
@@ -47,7 +49,7 @@ func config(e *confine.Env, binds []wire.Bind, filter bool, more []string) (stri
 	lines = append(lines, "lxc.mount.entry = shm dev/shm tmpfs nosuid,nodev,noexec,mode=1777,create=dir 0 0",
 		"lxc.mount.entry = mqueue dev/mqueue mqueue nosuid,nodev,noexec,create=dir,optional 0 0")
 	for _, b := range binds {
-		// A file must be made where there is none, a directory as well.
+		// A missing mount point must be created, as a file or as a directory.
 		kind := "dir"
 		if b.To == confine.AgentPath {
 			kind = "file"
@@ -78,7 +80,7 @@ func deviceKeys(e *confine.Env) []string {
 	return nil
 }
 
-// field writes a path as fstab(5) has it, with blanks in octal.
+// field formats a path for fstab(5), with blanks in octal.
 func field(p string) string {
 	return strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(p)
 }

@@ -1,10 +1,10 @@
 // Package lxc is the driver for LXC: containers by lxc-start, without LXD or
-// Incus above it.
+// Incus.
 //
-// The configuration is written for each environment; capabilities, devices and
-// the filter of system calls are those of the distribution's common.conf. The
-// container's init process starts the programs: they have the container's filter
-// and bounds, and no second program of LXC is needed for each.
+// The driver writes a configuration for each environment. Capabilities, devices
+// and the system call filter are those of the distribution's common.conf. The
+// container's init process starts the programs, so they have the container's
+// filter and capability bounds, and no second LXC program is needed for each.
 package lxc
 
 import (
@@ -27,7 +27,7 @@ import (
 // Driver runs things in a container of LXC.
 type Driver struct{}
 
-// profile is the filter that LXC's packages bring and common.conf names.
+// profile is the filter of LXC's packages that common.conf names.
 const profile = "/usr/share/lxc/config/common.seccomp"
 
 var options = []param.Spec{
@@ -76,7 +76,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e, filter) })
 }
 
-// What is in the environment's directory: LXC's own (-P), the container's
+// The files in the environment's directory: LXC's own (-P), the container's
 // configuration and its log.
 const (
 	ownDir  = "lxc"
@@ -117,14 +117,14 @@ func build(ctx context.Context, e *confine.Env, filter bool) error {
 	return e.Alive(ctx)
 }
 
-// limit makes the control group. LXC makes those of the container and of its
-// monitor below it; in version 1 a group without CPUs takes no process, so
-// ours must pass its own on.
+// limit creates the control group. LXC creates those of the container and of
+// its monitor below it. In version 1 a group without CPUs accepts no process,
+// so ours must pass its CPUs on.
 func limit(ctx context.Context, e *confine.Env) error {
 	if err := e.Limit(ctx); err != nil {
 		return err
 	}
-	// It makes its groups in hierarchies that we do not limit, too.
+	// LXC also creates groups in hierarchies that bakeoff does not limit.
 	if err := e.Reserve(ctx, ""); err != nil {
 		return err
 	}
@@ -135,8 +135,7 @@ func limit(ctx context.Context, e *confine.Env) error {
 	return conn.FilesOf(e.Host).WriteFile(ctx, path.Join(v1, e.Group.Path(), "cgroup.clone_children"), []byte("1"))
 }
 
-// files makes the volumes and the configuration, and describes what the
-// container stands on.
+// files creates the volumes and the configuration, and describes the setup.
 func files(ctx context.Context, e *confine.Env, filter bool, more []string) (g wire.Setup, err error) {
 	g, binds, err := e.InitSetup(ctx)
 	if err != nil {
@@ -152,8 +151,8 @@ func files(ctx context.Context, e *confine.Env, filter bool, more []string) (g w
 	return g, e.Host.Push(ctx, e.Dir(file), 0o644, strings.NewReader(text))
 }
 
-// start starts the container, which runs when lxc-start returns, and takes
-// over the group that it is in.
+// start starts the container, which runs when lxc-start returns, and adopts its
+// control group.
 func start(ctx context.Context, e *confine.Env, g wire.Setup) error {
 	argv := append(append([]string{"--"}, command(e, "lxc-start")...), "--daemon", "--rcfile", e.Dir(file))
 	if err := e.SetUpThenRun(ctx, g, argv...); err != nil {
@@ -178,7 +177,7 @@ func start(ctx context.Context, e *confine.Env, g wire.Setup) error {
 	return e.AdoptOf(ctx, pid, path.Join(e.Spec.Label, payload))
 }
 
-// command is a program of LXC with the flags that they all have.
+// command is an LXC program with the common flags.
 func command(e *confine.Env, program string) []string {
 	return []string{program, "--lxcpath", e.Dir(ownDir), "--name", e.Spec.Label, "--logfile", e.Dir(logFile),
 		"--logpriority", "ERROR"}
@@ -193,8 +192,8 @@ func tail(ctx context.Context, e *confine.Env) []byte {
 	return t.Bytes()
 }
 
-// causes leaves out of LXC's log what only says that something went wrong: the
-// lines of the program that waits for the container.
+// causes removes lines from LXC's log that only say that something failed:
+// those of the program that waits for the container.
 func causes(log []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(log) {
@@ -209,7 +208,7 @@ func causes(log []byte) []byte {
 	return out
 }
 
-// details is what LXC has to say of the container.
+// details is LXC's part of Diagnose.
 func details(ctx context.Context, e *confine.Env) []byte {
 	if log := tail(ctx, e); len(log) > 0 {
 		return append([]byte("LXC's log ends with:\n"), log...)
@@ -228,10 +227,10 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 }
 
 // locks is where LXC keeps a lock for each container, below the path of the
-// directory that -P names.
+// directory in -P.
 const locks = "/run/lxc/lock"
 
-// remains removes the lock, and the directories above it that are then empty.
+// remains removes the lock and its empty parent directories.
 func remains(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]string, error) {
 	if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" {
 		return nil, fault.New(fault.Invalid, "%q is not the directory of an environment", dir)
@@ -254,7 +253,7 @@ func remains(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]st
 			return found, err
 		}
 	}
-	// Two that end at once may both remove what is above.
+	// Two containers that end at the same time may both remove the parents.
 	if _, err := conn.Output(ctx, host, "rmdir", "-p", "--ignore-fail-on-non-empty", "--", own); err != nil {
 		if _, still := files.ReadDir(ctx, own); !fault.Is(still, fault.NotFound) {
 			return found, err
@@ -263,13 +262,13 @@ func remains(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]st
 	return found, nil
 }
 
-// payload and monitor are the groups that LXC makes below ours.
+// payload and monitor are the groups that LXC creates below ours.
 const (
 	payload = "payload"
 	monitor = "monitor"
 )
 
-// groups tells LXC where they are to be.
+// groups sets the paths of LXC's groups.
 func groups(label string) []string {
 	own := strings.TrimPrefix(cgroup.Path(label), "/")
 	return []string{

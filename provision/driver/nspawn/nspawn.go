@@ -1,11 +1,11 @@
-// Package nspawn is the driver for systemd-nspawn: the container that comes
-// with systemd, without a manager beside it.
+// Package nspawn is the driver for systemd-nspawn, systemd's container, without
+// a manager.
 //
-// What is measured is what systemd-nspawn itself sets up: namespaces, its own
-// control groups, its bounds on capabilities and its filter of system calls.
-// Programs that enter by setns(2) would have neither filter nor bounds, so an
-// environment is one container whose init process starts them on request, with
-// the client's streams: no byte of their output goes through it.
+// What is measured is what systemd-nspawn itself sets up: namespaces, control
+// groups, capability bounds and system call filter. Programs that entered by
+// setns(2) would have neither filter nor bounds. So an environment is one
+// container whose init process starts programs on request, with the client's
+// streams: their output does not pass through it.
 package nspawn
 
 import (
@@ -86,10 +86,9 @@ func build(ctx context.Context, e *confine.Env, filter bool) error {
 	return nil
 }
 
-// limit makes the control group, and with it one in the hierarchy that is
-// systemd's own where version 1 has one: systemd-nspawn makes two groups below
-// the one that it finds itself in, there and in version 2, and they must not
-// come to lie anywhere but in ours.
+// limit creates the control group, and one in systemd's own hierarchy if
+// version 1 has one. systemd-nspawn creates two groups below the one that it
+// runs in, there and in version 2, and they must be below ours.
 func limit(ctx context.Context, e *confine.Env) error {
 	if err := e.Limit(ctx); err != nil {
 		return err
@@ -104,7 +103,7 @@ func limit(ctx context.Context, e *confine.Env) error {
 	return e.Adopt(ctx)
 }
 
-// refused says what the most likely refusal means.
+// refused explains the most likely error.
 func refused(err error) error {
 	if strings.Contains(err.Error(), "doesn't look like it has an OS tree") {
 		err = &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "use an image that has a directory /usr"}
@@ -112,10 +111,9 @@ func refused(err error) error {
 	return fault.Op("systemd-nspawn", err)
 }
 
-// argv starts the container with the init process. What
-// systemd-nspawn would add for its user's comfort and no other technology has
-// (time zone, name servers, settings beside the image, a /tmp in memory) is
-// left out.
+// argv starts the container with the init process. It turns off what
+// systemd-nspawn adds for convenience and no other technology has: time zone,
+// name servers, settings files and a /tmp in memory.
 func argv(e *confine.Env, binds []wire.Bind, filter bool) []string {
 	out := append(e.Group.EnterArgs(), "--env", "SYSTEMD_NSPAWN_LOCK=0", "--env", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 	if !filter {
@@ -134,8 +132,8 @@ func argv(e *confine.Env, binds []wire.Bind, filter bool) []string {
 	return append(append(out, "--"), confine.Init(false)...)
 }
 
-// escape keeps a colon and a backslash in a path of --bind from being read as
-// more than that (systemd-nspawn(1)).
+// escape escapes colons and backslashes in a path of --bind
+// (systemd-nspawn(1)).
 func escape(p string) string { return strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(p) }
 
 // Reap removes what an environment has left.
@@ -148,8 +146,8 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 	return append(found, more...), err
 }
 
-// propagate is where systemd-nspawn keeps a directory for each container, into
-// which mounts could be passed; it removes it unless it was killed.
+// propagate is where systemd-nspawn keeps a directory for each container to
+// pass mounts in. A killed systemd-nspawn leaves it.
 const propagate = "/run/systemd/nspawn/propagate"
 
 // remains removes that directory.

@@ -1,10 +1,10 @@
-// Package oci is the driver for containers, run by a runtime of the Open
-// Container Initiative (crun, runc) without an engine above it.
+// Package oci is the driver for containers of a runtime of the Open Container
+// Initiative (crun, runc) without an engine.
 //
-// The container's init process starts the programs: they have what the runtime
-// gave the container, as the program has that an image
-// names. The runtime's own exec gives the same, and takes as long as the
-// creation of another container.
+// The container's init process starts the programs, so they have what the
+// runtime gave the container, like the program that an image names. The
+// runtime's own exec gives the same but takes as long as the creation of
+// another container.
 package oci
 
 import (
@@ -87,8 +87,8 @@ func command(e *confine.Env, runtime string) []string {
 }
 
 // unseen is the hierarchy of control groups that is hidden from the runtime.
-// crun does not work where it sees both versions of control groups: the version
-// 2 hierarchy of a hybrid is hidden from it.
+// crun does not work if it sees both versions, so on a hybrid host the version
+// 2 hierarchy is hidden.
 func unseen(e *confine.Env, runtime string) string {
 	if runtime == confine.Crun && e.Layout.String() == "hybrid" {
 		return e.Layout.V2

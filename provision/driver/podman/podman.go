@@ -1,9 +1,9 @@
-// Package podman is the driver for containers by Podman, as the podman
-// command makes them: an engine without a daemon.
+// Package podman is the driver for containers by Podman, an engine without a
+// daemon, as the podman command creates them.
 //
-// The image is the laboratory's own root, unpacked as it lies in the cache,
-// with an overlay over it (--rootfs ROOT:O): nothing is imported, and nothing
-// stays in Podman's storage.
+// The image is bakeoff's own unpacked root in the cache, with an overlay over
+// it (--rootfs ROOT:O): nothing is imported, and nothing stays in Podman's
+// storage.
 package podman
 
 import (
@@ -37,7 +37,7 @@ func (Driver) Doc() driver.Doc {
 	})
 }
 
-// name is that of the driver, of the program and of its package.
+// name is the name of the driver, the program and its package.
 const name = "podman"
 
 // options are the options of one container.
@@ -75,7 +75,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	if err != nil {
 		return confine.No(err)
 	}
-	// Its storage may be unusable, which only asking tells.
+	// Only asking shows whether its storage works.
 	storage, err := c.Ask(ctx, "info", "--format", "{{.Store.GraphDriverName}}")
 	if err != nil {
 		return confine.No(err)
@@ -84,7 +84,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	return a
 }
 
-// version is what Podman says of itself: "podman version 4.3.1".
+// version parses "podman version 4.3.1".
 func version(ctx context.Context, c engine.CLI) (string, error) {
 	out, err := confine.Version(ctx, c.Host, name)
 	return strings.TrimSpace(strings.TrimPrefix(out, "podman version")), fault.Op(name, err)
@@ -99,7 +99,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	if err != nil {
 		return nil, err
 	}
-	// What a colon means to Podman, it cannot mean in a path.
+	// Podman gives the colon a meaning, so a path cannot have one.
 	if strings.Contains(spec.Image.Root, ":") {
 		return nil, fault.New(fault.Unsupported, "podman cannot use an image whose path has a colon: %s", spec.Image.Root)
 	}
@@ -154,8 +154,9 @@ func (c *container) build(ctx context.Context) error {
 	return c.Enter(ctx)
 }
 
-// Ulimits returns the flags that keep Podman from raising limits above the host's where that is not
-// allowed: without CAP_SYS_RESOURCE its defaults make every container fail.
+// Ulimits returns the flags that keep Podman from raising limits above the
+// host's. Without CAP_SYS_RESOURCE Podman's defaults would make every container
+// fail.
 func Ulimits(ctx context.Context, host conn.Conn) ([]string, error) {
 	files := conn.FilesOf(host)
 	status, err := files.ReadFile(ctx, "/proc/self/status")
@@ -182,7 +183,7 @@ func Ulimits(ctx context.Context, host conn.Conn) ([]string, error) {
 		out = append(out, "--ulimit", fmt.Sprintf("nofile=%d:%d", n, n))
 	}
 	if n, ok := hardLimit(string(limits), "Max processes"); ok {
-		// Podman lowers its own to as many processes as there can be.
+		// Podman lowers its own limit to the maximum number of processes.
 		n = min(n, most)
 		out = append(out, "--ulimit", fmt.Sprintf("nproc=%d:%d", n, n))
 	}
@@ -203,7 +204,8 @@ func mayRaise(status string) bool {
 	return false
 }
 
-// hardLimit reads from /proc/PID/limits (proc(5)); ok tells that there is one.
+// hardLimit reads a limit from /proc/PID/limits (proc(5)); ok is false without
+// one.
 func hardLimit(limits, name string) (n uint64, ok bool) {
 	for line := range strings.Lines(limits) {
 		if rest, found := strings.CutPrefix(line, name); found {
@@ -216,8 +218,8 @@ func hardLimit(limits, name string) (n uint64, ok bool) {
 	return 0, false
 }
 
-// Reap removes what an environment has left. A container of Podman is in the
-// storage whatever runtime it has.
+// Reap removes what an environment has left. Podman's storage lists containers
+// of every runtime.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
 	found, err := engine.Reap(ctx, cli(host, confine.Runc), left.Label, dryRun)
 	if err != nil {

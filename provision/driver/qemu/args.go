@@ -11,7 +11,7 @@ import (
 	"bakeoff/provision/netns"
 )
 
-// The names of what a machine has in its directory on the host.
+// The names of files in a machine's directory on the host.
 const (
 	fileInitramfs = "initramfs.cpio"
 	socketChannel = "c" // short, because a socket's path has 107 bytes
@@ -22,11 +22,11 @@ const (
 // (unix(7), without the closing zero).
 const maxSocketPath = 107
 
-// portName is the virtio port that the agent answers on.
+// portName is the virtio port of the agent.
 const portName = "bakeoff"
 
-// rootSerial is the serial number of the disk with the root. Those of
-// volumes are volumeSerial of their index; virtio has 20 bytes for them.
+// rootSerial is the serial number of the disk with the root; volumeSerial those
+// of volumes. virtio limits them to 20 bytes.
 const rootSerial = "root"
 
 func volumeSerial(i int) string { return "volume" + strconv.Itoa(i) }
@@ -61,9 +61,9 @@ type machine struct {
 
 // commandLine is the argument vector of QEMU for m.
 //
-// There is no device that was not asked for: no display, no USB, no default
+// It has only the devices that are needed: no display, no USB, no default
 // network. The machine ends with its guest: a panic restarts it at once
-// (panic=-1), and a restart is an end (-no-reboot).
+// (panic=-1), and a restart ends QEMU (-no-reboot).
 func commandLine(m machine) []string {
 	argv := []string{
 		m.program, "-name", "guest=" + m.label, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
@@ -95,14 +95,14 @@ func commandLine(m machine) []string {
 func machineArg(m machine) string {
 	arg := m.kind + ",accel=" + m.accel
 	if m.kind == machineMicroVM {
-		// ACPI tells the kernel where its virtio devices are; clock and
-		// timer are what it starts with before it knows better.
+		// ACPI tells the kernel where its virtio devices are; clock and timer
+		// are needed early in the boot.
 		arg += ",acpi=on,pit=on,pic=on,rtc=on,isa-serial=on"
 	}
 	return arg
 }
 
-// bus is the end of a virtio device's name: microvm has no PCI.
+// bus is the suffix of virtio device names: microvm has no PCI.
 func bus(kind string) string {
 	if kind == machineMicroVM {
 		return "device"
@@ -117,20 +117,20 @@ func cpuModel(accel string) string {
 	return "max"
 }
 
-// kernelArgs is the kernel's command line. It is the same for all guests of
-// one contender, because it is part of what they are.
+// kernelArgs is the kernel's command line, the same for all guests of one
+// contender.
 func kernelArgs(m machine) string {
-	// A panic restarts at once, by a triple fault, which works in every state
-	// of the machine. The kernel's tests of its own cryptography are a fifth
-	// of an emulated boot.
+	// A panic restarts at once by a triple fault, which works in every state of
+	// the machine. The kernel's self-tests of cryptography are a fifth of an
+	// emulated boot.
 	words := []string{"console=ttyS0", "panic=-1", "reboot=t", "quiet", "loglevel=4", "cryptomgr.notests"}
 	if m.accel == accelTCG && m.tscKHz > 0 {
-		// An emulated processor shows the host's time stamp counter. A
-		// microvm has nothing good to measure it with, and most boots hang
-		// at that unless they are told its frequency. Later the kernel would
-		// check it against a timer that is late on a busy host, call the
-		// counter unstable, and fall back to a clock of 4 ms. lpj spares
-		// another calibration; its value is used for short delays only.
+		// An emulated processor shows the host's time stamp counter. A microvm
+		// cannot measure its frequency well, and most boots hang without
+		// tsc_early_khz. Later the kernel would check the counter against a
+		// timer that is late on a busy host, mark it unstable and fall back to
+		// a clock of 4 ms. lpj skips another calibration; its value is used for
+		// short delays only.
 		words = append(words, fmt.Sprintf("tsc_early_khz=%d", m.tscKHz), "tsc=reliable", "lpj=4000000")
 	}
 	if m.append != "" {
@@ -139,7 +139,7 @@ func kernelArgs(m machine) string {
 	return strings.Join(words, " ")
 }
 
-// escape writes s as a value in one of QEMU's lists of options.
+// escape formats a value for QEMU's option lists.
 func escape(s string) string { return strings.ReplaceAll(s, ",", ",,") }
 
 // wantedModules are the kernel modules that such a machine needs.
@@ -155,8 +155,8 @@ func wantedModules(m machine) []string {
 	return append(w, m.modules...)
 }
 
-// newMachine fills in what the specification says; accelerator, sandbox and
-// disks come later.
+// newMachine sets what the specification says; accelerator, sandbox and disks
+// are set later.
 func newMachine(spec driver.Spec, o options) machine {
 	m := machine{
 		program: o.program, label: spec.Label, kind: o.machine,

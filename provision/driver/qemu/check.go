@@ -59,8 +59,8 @@ func initConfig(spec driver.Spec) wire.InitConfig {
 	return guest.InitConfig(spec, portName, rootSerial, serials)
 }
 
-// modulesDir is where the kernel's modules are on the host: those of the
-// image belong to the image's kernel only.
+// modulesDir is the directory of the kernel's modules on the host. The image's
+// modules are for the image's kernel only.
 func modulesDir(spec driver.Spec, o options) string {
 	if o.modules != "" || o.kernel != "" {
 		return o.modules
@@ -68,7 +68,7 @@ func modulesDir(spec driver.Spec, o options) string {
 	return spec.Image.Modules
 }
 
-// volumesInside maps declared paths to themselves: a guest has them there.
+// volumesInside maps the declared paths to themselves.
 func volumesInside(spec driver.Spec) map[string]string {
 	m := map[string]string{}
 	for _, v := range spec.Volumes {

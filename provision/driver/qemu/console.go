@@ -34,8 +34,8 @@ func (c *console) Bytes() []byte {
 	return bytes.Clone(c.tail.Bytes())
 }
 
-// signs are lines of a console that say why a guest is no more, the most
-// telling first.
+// signs are console lines that explain the end of a guest, the most specific
+// first.
 var signs = []struct {
 	line *regexp.Regexp
 	says string
@@ -48,8 +48,8 @@ var signs = []struct {
 	{regexp.MustCompile(`BUG: .*|Oops: .*`), "its kernel failed: "},
 }
 
-// diagnose finds in a console why the guest is no more; "" when it does not
-// say.
+// diagnose finds the reason for the end of a guest in its console; "" if there
+// is none.
 func diagnose(text []byte) string {
 	for _, s := range signs {
 		if m := s.line.Find(text); m != nil {
@@ -60,17 +60,18 @@ func diagnose(text []byte) string {
 	return ""
 }
 
-// ending is how a QEMU process came to its end.
+// ending is how a QEMU process ended.
 type ending struct {
 	exit conn.Exit
 	err  error // the way to the host broke
 }
 
-// explain classes the end of a machine, from what QEMU and its guest said.
+// explain classifies the end of a machine from the output of QEMU and its
+// guest.
 //
-// A guest that restarted, panicked or switched itself off ends QEMU with code
-// 0: that is the subject's doing. QEMU that refuses its arguments ends with
-// another code, and it is ours.
+// QEMU ends with code 0 if the guest restarted, panicked or powered itself off:
+// that is the subject's fault. If QEMU refuses its arguments it ends with
+// another code: that is the lab's fault.
 func explain(e ending, stderr, text []byte) error {
 	said := safetext.LastLines(string(stderr), 3)
 	if said != "" {

@@ -22,7 +22,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Create makes a machine and returns when the agent in it answers.
+// Create creates a machine and returns when its agent answers.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
 	op := "qemu: create " + spec.Label
 	o, err := decode(spec.Options)
@@ -35,7 +35,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	in := &Instance{host: host, spec: spec, console: newConsole(consoleLimit), stderr: newConsole(8 << 10),
 		ended: make(chan struct{})}
 	if err := in.create(ctx, o); err != nil {
-		// What was made goes away even when ctx has ended.
+		// Remove what was created even if ctx has ended.
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
 		return nil, fault.Op(op, errors.Join(err, in.Close(clean)))
@@ -82,7 +82,7 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	return in.describe(ctx, m, o)
 }
 
-// choose decides how the machine is run.
+// choose determines the parameters of the machine.
 func (in *Instance) choose(ctx context.Context, o options) (machine, error) {
 	m := newMachine(in.spec, o)
 	e, err := examine(ctx, in.host, m.program)
@@ -111,9 +111,8 @@ func (in *Instance) choose(ctx context.Context, o options) (machine, error) {
 	return m, err
 }
 
-// start runs QEMU until its end, in the control group and, where there is a
-// network, in its namespace. The process belongs to the instance and not to
-// ctx.
+// start runs QEMU in the control group and, if there is a network, in its
+// namespace. The process outlives ctx.
 func (in *Instance) start(ctx context.Context, argv []string) {
 	enter := append([]string{in.spec.Agent, "enter"}, in.group.EnterArgs()...)
 	if n := in.spec.Network; n != nil {
@@ -130,7 +129,7 @@ func (in *Instance) start(ctx context.Context, argv []string) {
 	}()
 }
 
-// meet opens the channel to the agent and asks it whether all is well.
+// meet opens the channel to the agent and asks for its boot report.
 func (in *Instance) meet(ctx context.Context) error {
 	rw, err := in.dial(ctx, socketChannel)
 	if err != nil {
@@ -159,7 +158,7 @@ func (in *Instance) meet(ctx context.Context) error {
 	return nil
 }
 
-// reason says why the machine is gone. Its sockets close a moment before its
+// reason returns why the machine is gone. Its sockets close a moment before its
 // process has ended.
 func (in *Instance) reason() error {
 	select {
@@ -188,14 +187,14 @@ func (in *Instance) dial(ctx context.Context, name string) (net.Conn, error) {
 	}
 }
 
-// notUp says why the guest did not come up. What was asked to stop has
-// stopped for that reason and for no other.
+// notUp returns why the guest did not come up. If ctx has ended, that is the
+// reason.
 func (in *Instance) notUp(ctx, boot context.Context, timeout time.Duration, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// The process's end explains more than the channel's, and comes soon after
-	// it, on a busy machine less so.
+	// The end of the process explains more than that of the channel. It follows
+	// soon, on a busy machine later.
 	patience := 50 * time.Millisecond
 	if boot.Err() == nil {
 		patience = 5 * time.Second
@@ -215,7 +214,7 @@ func (in *Instance) notUp(ctx, boot context.Context, timeout time.Duration, err 
 	return fault.Op("the guest did not come up", withConsole(err, in.console.Bytes()))
 }
 
-// describe fills in what the instance says of itself, as QEMU tells it.
+// describe sets the Info of the instance from QEMU's answers.
 func (in *Instance) describe(ctx context.Context, m machine, o options) error {
 	ctx, cancel := context.WithTimeout(ctx, monitorTime)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// The option of the firmware, and its values.
+// The values of the option firmware.
 const (
 	optFirmware  = "firmware"
 	firmwareAuto = "auto"
@@ -23,17 +23,16 @@ var firmwareOption = param.Spec{Name: optFirmware, Kind: param.Text, Default: fi
 	Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto is the default of the " +
 		"machine type, SeaBIOS for both."}
 
-// firmwareFile is a firmware as QEMU is given it: a name that it looks up in
-// its own folder of data, and the Debian package that brings it.
+// firmwareFile is a firmware for QEMU: a name in its own data folder, and the
+// Debian package that has it.
 type firmwareFile struct {
 	bios, pkg string
-	// paths are where the file is looked for on the host; none: QEMU's
-	// package brings it.
+	// paths are the possible paths on the host; empty if it is in QEMU's
+	// package.
 	paths []string
 }
 
-// firmwareOf returns the firmware of a machine; the zero value for the
-// machine's own.
+// firmwareOf returns the firmware of a machine; the zero value for the default.
 func firmwareOf(kind, name string) (firmwareFile, error) {
 	switch {
 	case name == qboot:
@@ -52,7 +51,7 @@ func firmwareOf(kind, name string) (firmwareFile, error) {
 	return firmwareFile{}, nil
 }
 
-// find returns what -bios is to be given, "" for the machine's own.
+// find returns the value of -bios; "" for the default.
 func (f firmwareFile) find(ctx context.Context, host conn.Conn) (string, error) {
 	for _, p := range f.paths {
 		exit, err := host.Exec(ctx, conn.Command("test", "-e", p))

@@ -13,19 +13,19 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// sandbox is what QEMU may not do once it runs: gain privileges, start
-// programs, change its own scheduling, use obsolete system calls.
+// sandbox is what QEMU must not do once it runs: gain privileges, start
+// programs, change its scheduling, use obsolete system calls.
 const sandbox = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 
-// emulator is what is known of a QEMU program.
+// emulator describes a QEMU program.
 type emulator struct {
 	version  string // 7.2.22
 	sandbox  bool   // it was built with seccomp
 	machines map[string]bool
 }
 
-// examine asks a QEMU program what it can do. A missing program is an error
-// of kind fault.NotFound.
+// examine asks a QEMU program for its features. If the program is missing the
+// error is of kind fault.NotFound.
 func examine(ctx context.Context, host conn.Conn, program string) (emulator, error) {
 	out, err := conn.Output(ctx, host, program, "-version")
 	if err != nil {
@@ -57,8 +57,8 @@ func parseVersion(text string) string {
 	return ""
 }
 
-// accelerator decides what runs the guest. What was asked for and cannot be
-// had is refused; nothing is replaced silently.
+// accelerator selects the accelerator. If the requested one does not work, it
+// fails; it never substitutes another.
 func accelerator(wanted string, kvm wire.KVMResult) (string, error) {
 	switch {
 	case wanted == accelTCG, wanted == accelAuto && !kvm.Works:
@@ -70,7 +70,7 @@ func accelerator(wanted string, kvm wire.KVMResult) (string, error) {
 		"use accel: auto or tcg, or a machine with hardware virtualization")
 }
 
-// filesThere refuses a kernel, or its modules, that the host does not have.
+// filesThere checks that the host has the kernel and its modules.
 func filesThere(ctx context.Context, host conn.Conn, o options) driver.Availability {
 	for option, name := range map[string]string{optKernel: o.kernel, optModules: o.modules} {
 		if name == "" {
@@ -88,7 +88,7 @@ func filesThere(ctx context.Context, host conn.Conn, o options) driver.Availabil
 	return driver.Availability{OK: true}
 }
 
-// Check tells whether QEMU can make such a machine on host.
+// Check tells whether QEMU works on host with these options.
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	if a := guest.System(ctx, host, "Linux"); !a.OK {
 		return a

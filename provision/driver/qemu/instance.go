@@ -58,8 +58,7 @@ var (
 // Info says what the machine is.
 func (in *Instance) Info() driver.Info { return in.info }
 
-// Diagnose returns the end of the machine's console, after what QEMU itself
-// said.
+// Diagnose returns the output of QEMU and the end of the machine's console.
 func (in *Instance) Diagnose(context.Context) []byte {
 	var out []byte
 	select {
@@ -75,8 +74,8 @@ func (in *Instance) Diagnose(context.Context) []byte {
 	return append(out, safetext.Text(string(in.console.Bytes()))...)
 }
 
-// Freeze stops QEMU with its control group's freezer. The guest's clocks go
-// on meanwhile, so they stay true.
+// Freeze freezes QEMU's control group. The guest's clocks continue, so they
+// stay correct.
 func (in *Instance) Freeze(ctx context.Context) error {
 	in.Conn.Rest(true)
 	if err := in.group.Freeze(ctx); err != nil {
@@ -86,7 +85,7 @@ func (in *Instance) Freeze(ctx context.Context) error {
 	return nil
 }
 
-// Thaw lets it go on.
+// Thaw resumes it.
 func (in *Instance) Thaw(ctx context.Context) error {
 	if err := in.group.Thaw(ctx); err != nil {
 		return err
@@ -95,11 +94,11 @@ func (in *Instance) Thaw(ctx context.Context) error {
 	return nil
 }
 
-// Usage is what QEMU has spent for the guest and for itself.
+// Usage is what QEMU has used for the guest and for itself.
 func (in *Instance) Usage(ctx context.Context) (probe.Scope, error) { return in.group.Usage(ctx) }
 
-// Close ends the machine and removes what belongs to it on the host. The
-// guest is not asked: it is as disposable as its disk.
+// Close kills the machine and removes what belongs to it on the host. The guest
+// is not shut down, because its disk is discarded.
 func (in *Instance) Close(ctx context.Context) error {
 	in.closing.Lock()
 	defer in.closing.Unlock()

@@ -1,13 +1,13 @@
-// Package qemu makes virtual machines with QEMU: the lean machine "microvm",
-// and "q35", a whole PC.
+// Package qemu creates virtual machines with QEMU: the minimal machine
+// "microvm", and "q35", a complete PC.
 //
-// The guest boots a kernel directly; bakeoff-agent is its process 1 and
-// answers on a virtio port, so a guest needs neither a shell nor a network to
-// be driven. Its root is the image's file system on a virtio disk, with all
-// changes going to a temporary file of QEMU's that has no name.
+// The guest boots a kernel directly. bakeoff-agent is its process 1 and answers
+// on a virtio port, so a guest needs neither a shell nor a network. Its root is
+// the image's file system on a virtio disk; changes go to an unnamed temporary
+// file of QEMU.
 //
-// Which accelerator runs is decided by running a guest, never by the
-// existence of /dev/kvm, and read back from QEMU.
+// The driver selects the accelerator by running a guest, never by the existence
+// of /dev/kvm, and reads it back from QEMU.
 package qemu
 
 import (
@@ -33,7 +33,7 @@ const (
 	optAppend      = "append"
 	optProgram     = "program"
 	optBootTimeout = "boot-timeout"
-	// optKernelPackage is read where images are made.
+	// optKernelPackage is used where images are built.
 	optKernelPackage = driver.OptionKernelPackage
 
 	machineMicroVM = "microvm"
@@ -43,7 +43,7 @@ const (
 	accelTCG       = driver.Emulated
 )
 
-// defaultProgram is the emulator for the processors that both machines have.
+// defaultProgram is the emulator of the architecture of both machines.
 const defaultProgram = "qemu-system-x86_64"
 
 var specs = append([]param.Spec{

@@ -13,8 +13,8 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// The options of storage, and their values. The root of the guest stays where
-// it is, on virtio-blk and raw: what is compared is the disk under a volume.
+// The options of storage and their values. The root of the guest is always raw
+// on virtio-blk: what is compared is the disk of a volume.
 const (
 	optController = "controller"
 	optFormat     = "disk-format"
@@ -54,7 +54,8 @@ var storageOptions = []param.Spec{
 		Doc: "How QEMU does disk input and output on the host. native needs disk-cache none or directsync."},
 }
 
-// validateStorage refuses combinations that QEMU or the machine does not have.
+// validateStorage refuses combinations that QEMU or the machine does not
+// support.
 func (o options) validateStorage() error {
 	direct := []string{cacheNone, cacheDirectsync}
 	switch {
@@ -69,7 +70,7 @@ func (o options) validateStorage() error {
 	return nil
 }
 
-// storage makes the files of volumes and lists the machine's disks, the root
+// storage creates the files of volumes and lists the machine's disks, the root
 // first.
 func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
 	disks := []disk{{serial: rootSerial, path: in.spec.Image.Disk, snapshot: true, controller: virtioBlk,
@@ -100,7 +101,7 @@ func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
 	return disks, nil
 }
 
-// toQcow2 makes a qcow2 image of a raw one, which goes away. All clusters are
+// toQcow2 converts a raw image to qcow2 and removes it. All clusters are
 // allocated: otherwise the first write of each would do work that a raw file
 // has done already.
 func (in *Instance) toQcow2(ctx context.Context, raw string) (string, error) {
@@ -116,7 +117,7 @@ func (in *Instance) toQcow2(ctx context.Context, raw string) (string, error) {
 	return image, err
 }
 
-// attach is the part of the command line that gives the machine its disks.
+// attach is the part of the command line with the disks.
 func attach(m machine) []string {
 	var argv []string
 	if slices.ContainsFunc(m.disks, func(d disk) bool { return d.controller == virtioSCSI }) {
@@ -156,7 +157,7 @@ func storageModules(controller string, volumes []driver.Volume) []string {
 	return map[string][]string{virtioSCSI: {"virtio_scsi", "sd_mod"}, nvme: {"nvme"}, ahci: {"ahci", "sd_mod"}}[controller]
 }
 
-// storageFacts are what is to be known of the disks.
+// storageFacts are the facts about the disks.
 func (o options) storageFacts() map[string]string {
 	return map[string]string{
 		"root": "virtio-blk, changes in a temporary file", "disk.controller": o.controller,

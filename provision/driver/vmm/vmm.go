@@ -1,9 +1,9 @@
-// Package vmm makes virtual machines with OpenBSD's vmm, through vmctl.
+// Package vmm creates virtual machines with OpenBSD's vmm, through vmctl.
 //
-// The guest's disk is derived from an image in which `bakeoff-agent serve
-// tcp:0.0.0.0:7311` is started at boot. vmd gives every guest a local network
-// of its own with the host, where the guest is 100.64.ID.3: there the agent is
-// reached.
+// The guest's disk is derived from an image that runs `bakeoff-agent serve
+// tcp:0.0.0.0:7311` at boot. vmd gives every guest a local network with the
+// host, where the guest has the address 100.64.ID.3; the agent is reached
+// there.
 package vmm
 
 import (
@@ -25,7 +25,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Driver makes machines.
+// Driver creates machines.
 type Driver struct{}
 
 const agentPort = 7311
@@ -85,14 +85,14 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 
 func nameOf(label string) string { return "bakeoff-" + label }
 
-// Create makes a machine and returns when the agent in it answers.
+// Create creates a machine and returns when its agent answers.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
 	op := "vmm: create " + spec.Label
 	o, err := validate(spec)
 	if err != nil {
 		return nil, fault.Op(op, err)
 	}
-	// vmd keeps no machine that has ended: what is there lives.
+	// vmd keeps no machine that has ended: a listed one lives.
 	row, err := find(ctx, host, nameOf(spec.Label))
 	if err == nil && row != nil && row.running {
 		err = guest.Taken("a machine " + nameOf(spec.Label))
@@ -201,7 +201,7 @@ func build(ctx context.Context, e *guest.Env, o options) error {
 func describe(ctx context.Context, e *guest.Env) error {
 	steps := [][]string{{"mkdir", "-p", guest.Scratch}}
 	for _, v := range e.Spec.Volumes {
-		// OpenBSD's file system in memory; its size is in sectors.
+		// OpenBSD's memory file system; its size is in sectors.
 		steps = append(steps, []string{"mkdir", "-p", v.Path}, []string{"mount_mfs", "-s",
 			strconv.FormatInt(int64(v.Size)/512, 10), "swap", v.Path})
 		e.Properties.Volumes[v.Path] = v.Path
@@ -237,9 +237,9 @@ func find(ctx context.Context, host conn.Conn, name string) (*row, error) {
 	return parse(list, name)
 }
 
-// parse finds a machine in what `vmctl status` prints: a head, then a line for
-// each with its number first, its process next ("-" when it has none), its
-// state and its name last.
+// parse finds a machine in the output of `vmctl status`: a header, then a line
+// for each machine with its number first, then its process ("-" if it has
+// none), its state and, last, its name.
 func parse(list, name string) (*row, error) {
 	for line := range strings.Lines(list) {
 		f := strings.Fields(line)

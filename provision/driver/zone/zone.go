@@ -1,10 +1,9 @@
-// Package zone is the driver for SmartOS: native and Linux zones, and machines
-// under bhyve and KVM, all made by vmadm from one JSON manifest.
+// Package zone is the driver for SmartOS: native and Linux zones, and bhyve and
+// KVM machines, all created by vmadm from one JSON manifest.
 //
 // In a zone bakeoff-agent runs through zlogin and answers on its standard
-// streams. In a machine it must be in the image, as `bakeoff-agent serve` on
-// the second serial port, which SmartOS keeps as a socket below the zone's
-// root.
+// streams. The image of a machine must run `bakeoff-agent serve` on the second
+// serial port, which SmartOS provides as a socket below the zone's root.
 package zone
 
 import (
@@ -29,7 +28,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Driver makes zones.
+// Driver creates zones.
 type Driver struct{}
 
 var specs = []param.Spec{
@@ -87,7 +86,7 @@ func (o options) machine() bool { return o.brand == "bhyve" || o.brand == "kvm" 
 
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// Check tells whether host is a SmartOS that has the image.
+// Check tells whether host runs SmartOS and has the image.
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	a := guest.System(ctx, host, "SunOS")
 	if !a.OK {
@@ -121,15 +120,15 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	return a
 }
 
-// idOf is the zone's UUID: it follows from the label, so that the zone is
-// found again by it (RFC 9562, version 8).
+// idOf is the zone's UUID. It is derived from the label, so that the zone can
+// be found again (RFC 9562, version 8).
 func idOf(label string) string {
 	h := sha256.Sum256([]byte("bakeoff zone " + label))
 	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
-// Create makes a zone and returns when the agent in it answers.
+// Create creates a zone and returns when its agent answers.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
 	op := "zone: create " + spec.Label
 	o, err := validate(spec)
@@ -189,7 +188,7 @@ func validate(spec driver.Spec) (options, error) {
 	return o, err
 }
 
-// manifest is what vmadm makes.
+// manifest is the input of vmadm.
 func manifest(spec driver.Spec, o options, id string) map[string]any {
 	mib := int64(spec.Memory / unit.MiB)
 	m := map[string]any{"uuid": id, "brand": o.brand, "alias": spec.Label, "hostname": spec.Label, "autoboot": false,
@@ -207,7 +206,7 @@ func manifest(spec driver.Spec, o options, id string) map[string]any {
 		return m
 	}
 	m["image_uuid"], m["cpu_cap"], m["quota"] = o.image, 100*spec.CPUs, o.quotaGiB
-	// vmadm takes no less swap than 256 MiB.
+	// The minimum of vmadm is 256 MiB.
 	m["max_physical_memory"], m["max_swap"] = mib, max(mib, 256)
 	if o.brand == "lx" {
 		m["kernel_version"] = o.kernel
@@ -236,7 +235,7 @@ func build(ctx context.Context, e *guest.Env, o options, id string) error {
 	if err != nil {
 		return err
 	}
-	// What is wrong with it is told before anything is made.
+	// Errors in the manifest are reported before anything is created.
 	for _, argv := range [][]string{{"vmadm", "validate", "create", "-f", "-"}, {"vmadm", "create", "-f", "-"}} {
 		if _, err := conn.OutputOf(ctx, e.Host, conn.Cmd{Argv: argv, Stdin: bytes.NewReader(text)}); err != nil {
 			return err
@@ -268,7 +267,7 @@ func build(ctx context.Context, e *guest.Env, o options, id string) error {
 	return describe(ctx, e, o)
 }
 
-// meet waits until the zone runs, and for its agent.
+// meet waits until the zone runs and its agent answers.
 func meet(ctx context.Context, e *guest.Env, o options, id, root string) error {
 	timeout := o.bootTimeout
 	wait, cancel := context.WithTimeout(ctx, timeout)
@@ -323,15 +322,15 @@ func describe(ctx context.Context, e *guest.Env, o options) error {
 	return nil
 }
 
-// state is what is read of a zone's own manifest.
+// state is the part of a zone's manifest that bakeoff reads.
 type state struct {
 	State string `json:"state"`
 	Path  string `json:"zonepath"`
 	Alias string `json:"alias"`
 }
 
-// lookup asks vmadm for a zone; nil says that there is none. Only the list
-// tells that: an error may have any reason.
+// lookup gets a zone from vmadm; nil if there is none. Only the list tells
+// that, because an error may have any reason.
 func lookup(ctx context.Context, host conn.Conn, id string) (*state, error) {
 	list, err := guest.Output(ctx, host, "vmadm", "lookup")
 	if err != nil {
@@ -347,7 +346,7 @@ func lookup(ctx context.Context, host conn.Conn, id string) (*state, error) {
 	return parse([]byte(text))
 }
 
-// parse reads what `vmadm get` prints.
+// parse parses the output of `vmadm get`.
 func parse(text []byte) (*state, error) {
 	var s state
 	if err := json.Unmarshal(text, &s); err != nil {
