@@ -61,7 +61,7 @@ func (e *Env) Diagnose(ctx context.Context) []byte {
 	}
 	if e.held != nil {
 		if _, errs := e.held.said(); len(errs) > 0 {
-			fmt.Fprintf(&b, "what holds it said:\n%s\n", safetext.Text(string(errs)))
+			fmt.Fprintf(&b, "output of the program that holds it:\n%s\n", safetext.Text(string(errs)))
 		}
 	}
 	e.log.mu.Lock()

@@ -30,7 +30,7 @@ func TestHold(t *testing.T) {
 		t.Fatal("it ended with the context of its start")
 	case <-time.After(50 * time.Millisecond):
 	}
-	if d := string(e.Diagnose(t.Context())); !strings.Contains(d, "what holds it said:\nup") {
+	if d := string(e.Diagnose(t.Context())); !strings.Contains(d, "output of the program that holds it:\nup") {
 		t.Errorf("the diagnosis does not say what it said: %s", d)
 	}
 	for range 2 {

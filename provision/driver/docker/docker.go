@@ -1,10 +1,10 @@
-// Package docker is the driver for containers by Docker's engine, as the
-// docker command makes them.
+// Package docker is the driver for containers of Docker's engine, as the docker
+// command creates them.
 //
-// The image is the laboratory's own root, imported into the engine once per
-// digest, so that Docker runs the same files as every other technology. It
-// stays there as a cache, as bakeoff.invalid/bakeoff, one image for each name
-// in a lab file: an import removes the one that it replaces, and
+// The driver imports bakeoff's own root into the engine once per digest, so that
+// Docker runs the same files as every other technology. The import stays in the
+// engine as bakeoff.invalid/bakeoff, one image for each name in a lab file; a new
+// import replaces the previous one.
 //
 //	docker image rm $(docker image ls --quiet bakeoff.invalid/bakeoff)
 //

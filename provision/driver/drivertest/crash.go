@@ -59,7 +59,7 @@ func (s *laboratory) crashedController() {
 		s.Errorf("a dry run finds %q, %v; the controller said: %s", seen, err, v.said.Bytes())
 	}
 	if found := s.reap(spec); len(found) == 0 {
-		s.Error("nothing was found")
+		s.Error("Reap found nothing")
 	}
 }
 
@@ -76,7 +76,7 @@ type mortal interface {
 func (s *laboratory) crashedCreating() {
 	m, ok := s.host.(mortal)
 	if !ok {
-		s.Skip("the moment of a kill can be chosen on a fake only")
+		s.Skip("only a fake can choose the moment of a kill")
 	}
 	before, found := len(m.Calls()), 0
 	spec := s.spec("born")
@@ -90,7 +90,7 @@ func (s *laboratory) crashedCreating() {
 		found += len(s.reap(spec))
 	}
 	if found == 0 {
-		s.Errorf("killed at each third of %d commands, there was nothing to remove", calls)
+		s.Errorf("killed at every third of %d commands, but nothing had to be removed", calls)
 	}
 }
 

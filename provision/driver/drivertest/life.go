@@ -27,10 +27,10 @@ func (s *laboratory) life() {
 	info := in.Info()
 	text, err := json.Marshal(info)
 	if err != nil || info.Agent == "" || info.Scratch == "" || len(info.Facts) == 0 {
-		s.Errorf("info is not complete: %s, %v", text, err)
+		s.Errorf("Info is incomplete: %s, %v", text, err)
 	}
 	if s.drv.Doc().Kernel && !info.OwnKernel {
-		s.Error("Doc says that it boots a kernel of its own, Info that it has none")
+		s.Error("Doc.Kernel is true, but Info.OwnKernel is false")
 	}
 	s.Logf("%s", text)
 	if exit, out := s.exec(in, info.Agent, "list"); !exit.OK() {
@@ -53,7 +53,7 @@ func (s *laboratory) life() {
 		s.Error("two environments have the same label")
 	}
 	if exit, out := s.exec(in, info.Agent, "list"); !exit.OK() {
-		s.Errorf("the first does not live any more: %v %s", exit, out)
+		s.Errorf("the first environment no longer works: %v %s", exit, out)
 	}
 	s.exec(in, "sh", "-c", "echo one that failed >&2; exit 3")
 	if d := in.Diagnose(ctx); len(d) == 0 || len(d) > 64<<10 {
@@ -99,18 +99,18 @@ func (s *laboratory) limits() {
 	lim, says := in.Info().Limits, s.drv.Doc().Enforces
 	for name, held := range map[string]bool{"quota": lim.Quota != nil, "io": lim.Read != nil} {
 		if held && says[name] == "" {
-			s.Errorf("it holds %s, and its Doc does not say so", name)
+			s.Errorf("it enforces %s, but its Doc does not say so", name)
 		}
 	}
 	if lim.Quota == nil {
 		s.Logf("a quota of CPU time is not enforced: %s", lim.NotEnforced["quota"])
 	} else if *lim.Quota != spec.Quota {
-		s.Errorf("a quota of %v CPUs is held as %v", spec.Quota, *lim.Quota)
+		s.Errorf("a quota of %v CPUs is enforced as %v", spec.Quota, *lim.Quota)
 	}
 	if lim.Read == nil {
 		s.Logf("a limit of I/O is not enforced: %s", lim.NotEnforced["io"])
 	} else if *lim.Read != spec.Read {
-		s.Errorf("%v a second are held as %v", spec.Read, *lim.Read)
+		s.Errorf("%v per second is enforced as %v", spec.Read, *lim.Read)
 	}
 	program := in.Info().Agent
 	if lim.CPUs == nil {
@@ -127,12 +127,12 @@ func (s *laboratory) limits() {
 		return
 	}
 	if exit, out := s.exec(in, program, "subject", "hog", fmt.Sprint(4*int64(s.o.Memory))); exit.OK() {
-		s.Errorf("a program took four times the memory: %s", out)
+		s.Errorf("a program used four times the memory limit: %s", out)
 	} else {
 		s.Logf("the hog ended with %v", exit)
 	}
 	if exit, out := s.exec(in, program, "subject", "cpus"); !exit.OK() {
-		s.Errorf("afterwards the environment is dead: %v %s", exit, out)
+		s.Errorf("the environment is dead afterwards: %v %s", exit, out)
 	}
 	if m, ok := in.(driver.Meter); ok {
 		u, err := m.Usage(s.Context())
@@ -140,7 +140,7 @@ func (s *laboratory) limits() {
 			s.Errorf("usage %+v, %v", u, err)
 		}
 		if !in.Info().OwnKernel && (u.OOMKills == nil || *u.OOMKills < 1) {
-			s.Error("the meter does not know that something was killed for its memory")
+			s.Error("the meter does not report the out-of-memory kill")
 		}
 	}
 }
@@ -181,10 +181,10 @@ func (s *laboratory) volumes() {
 		for _, in := range made {
 			at := in.Info().Volumes[v.Path]
 			if at == "" {
-				s.Fatalf("nobody says where %s is", v.Path)
+				s.Fatalf("Info has no path for volume %s", v.Path)
 			}
 			if exit, out := s.exec(in, "sh", "-c", `test ! -e "$0/mark" && touch "$0/mark"`, at); !exit.OK() {
-				s.Errorf("%s is not an own, empty, writable directory: %v %s", v.Path, exit, out)
+				s.Errorf("%s is not a separate, empty, writable directory: %v %s", v.Path, exit, out)
 			}
 		}
 		if v.Backing == "dir" {
@@ -192,18 +192,18 @@ func (s *laboratory) volumes() {
 		}
 		program, at := made[0].Info().Agent, made[0].Info().Volumes[v.Path]
 		if exit, out := s.exec(made[0], program, "subject", "fill", at+"/half", fmt.Sprint(int64(size/2))); !exit.OK() {
-			s.Errorf("half of %s does not fit: %v %s", v.Path, exit, out)
+			s.Errorf("writing half of %s failed: %v %s", v.Path, exit, out)
 		}
 		exit, out := s.exec(made[0], program, "subject", "fill", at+"/over", fmt.Sprint(int64(size)))
 		if exit.OK() || !strings.Contains(out, "no space left") {
-			s.Errorf("%s took more than its size: %v %q", v.Path, exit, out)
+			s.Errorf("%s accepted more than its size: %v %q", v.Path, exit, out)
 		}
 	}
 	spec := s.spec("vol-bad")
 	spec.Volumes = []driver.Volume{{Path: "/x", Backing: "floppy", Size: size}}
 	if in, err := s.drv.Create(s.Context(), s.host, spec); err == nil {
 		in.Close(s.Context())
-		s.Error("a backing that does not exist was accepted")
+		s.Error("an unknown backing was accepted")
 	}
 	s.nothing(spec)
 }

@@ -29,7 +29,7 @@ func (s *laboratory) network() {
 			Gateway: gateway.Addr(), MAC: fmt.Sprintf("02:b0:00:00:fb:%02x", 2+i)}
 		in := s.create(spec)
 		if in.Info().Addr != addr {
-			s.Errorf("info says %v, want %v", in.Info().Addr, addr)
+			s.Errorf("Info has address %v, want %v", in.Info().Addr, addr)
 		}
 		program := in.Info().Agent
 		s.exec(in, "sh", "-c", `"$0" subject serve "$1" "$2" >/dev/null 2>&1 &`, program, addr.String()+":8080", who)
@@ -82,7 +82,7 @@ func (s *laboratory) experiment(ctx context.Context, gateway netip.Prefix) (driv
 		}
 		return driver.Network{Bridge: bridge}, s.host
 	}
-	s.Skip("how to make a bridge is not known for " + runtime.GOOS)
+	s.Skip("cannot create a bridge on " + runtime.GOOS)
 	panic("not reached")
 }
 

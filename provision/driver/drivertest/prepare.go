@@ -174,7 +174,7 @@ func (s *laboratory) nothing(spec driver.Spec) {
 		s.Errorf("left behind: %s", thing)
 	}
 	if err := os.RemoveAll(spec.Dir); err != nil {
-		s.Errorf("the directory cannot be removed: %v", err)
+		s.Errorf("cannot remove the directory: %v", err)
 	}
 }
 

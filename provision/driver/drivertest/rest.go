@@ -24,7 +24,7 @@ func (s *laboratory) rest() {
 		in.Pull(s.Context(), beat, &b)
 		return b.Len()
 	}
-	s.until("the heart to beat", func() bool { return size() > 2 })
+	s.until("the heartbeat", func() bool { return size() > 2 })
 	m, metered := in.(driver.Meter)
 	for range 2 {
 		start := time.Now()
@@ -39,7 +39,7 @@ func (s *laboratory) rest() {
 		}
 		s.Logf("freeze %v, thaw %v", freeze, time.Since(start))
 		before := size()
-		s.until("the heart to beat again", func() bool { return size() > before })
+		s.until("the next heartbeat", func() bool { return size() > before })
 	}
 	if err := f.Freeze(s.Context()); err != nil {
 		s.Fatal(err)
@@ -64,7 +64,7 @@ func (s *laboratory) still(m driver.Meter, metered bool) {
 		}
 		spent = append(spent, s.cpu(m)-used)
 	}
-	s.Errorf("frozen, it used %v s of CPU", spent)
+	s.Errorf("while frozen it used %v s of CPU", spent)
 }
 
 func (s *laboratory) cpu(m driver.Meter) float64 {

@@ -27,7 +27,7 @@ func (s *laboratory) tuning() {
 		}
 	}
 	if len(spec.Tuning) == 0 {
-		s.Logf("takes %s", takes)
+		s.Logf("supports %s", takes)
 		return
 	}
 	before := map[string]string{}
@@ -36,7 +36,7 @@ func (s *laboratory) tuning() {
 	}
 	in, err := s.drv.Create(s.Context(), s.host, spec)
 	if err != nil {
-		s.Fatalf("its Doc takes %v: %v", spec.Tuning, err)
+		s.Fatalf("Create fails with settings that its Doc supports: %v: %v", spec.Tuning, err)
 	}
 	s.Cleanup(func() { s.close(in, spec) })
 	for name, value := range spec.Tuning {
@@ -56,14 +56,14 @@ func (s *laboratory) untuned(name, value string) {
 	in, err := s.drv.Create(s.Context(), s.host, spec)
 	switch {
 	case err == nil:
-		s.Errorf("its Doc does not take %s, and Create does", name)
+		s.Errorf("Create accepts %s, which its Doc does not support", name)
 		s.close(in, spec)
 	case !fault.Is(err, fault.Unsupported) || fault.Fix(err) == "":
-		s.Errorf("%s is refused with %v, of kind %v and without what would be right", name, err, fault.Of(err))
+		s.Errorf("%s: got %v of kind %v, want kind unsupported and a fix", name, err, fault.Of(err))
 	}
 	s.nothing(spec)
 	if v, ok := s.drv.(driver.Validator); ok && v.Validate(spec) == nil {
-		s.Errorf("Validate lets %s pass, which Create refuses", name)
+		s.Errorf("Validate accepts %s, which Create refuses", name)
 	}
 }
 
