@@ -152,7 +152,7 @@ func judge(name string, tests []suite.Outcome) (bool, string) {
 		return false, "failed: " + strings.Join(failed, ", ")
 	}
 	if status[name].Status != suite.Passed {
-		return false, "it did not come to its end"
+		return false, "the suite did not finish"
 	}
 	for _, n := range needed {
 		if status[name+"/"+n].Status != suite.Passed {
