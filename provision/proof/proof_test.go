@@ -164,8 +164,8 @@ func TestJudge(t *testing.T) {
 		{outcomes("d", nil), true, ""},
 		{outcomes("d", map[string]suite.Status{"life": suite.Failed}), false, "failed: life"},
 		{outcomes("d", map[string]suite.Status{"crashed": suite.Skipped}), false, "the test crashed did not run"},
-		{nil, false, "it did not come to its end"},
-		{outcomes("e", nil), false, "it did not come to its end"},
+		{nil, false, "the suite did not finish"},
+		{outcomes("e", nil), false, "the suite did not finish"},
 	} {
 		if ok, why := judge("d", c.tests); ok != c.ok || why != c.why {
 			t.Errorf("%v: %v %q, want %v %q", c.tests, ok, why, c.ok, c.why)
