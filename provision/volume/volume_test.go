@@ -243,7 +243,8 @@ func TestAvailable(t *testing.T) {
 		df   string
 		want unit.Bytes // -1: an error
 	}{
-		{"Filesystem     1024-blocks     Used Available Capacity Mounted on\n/dev/vda1         61796348 28301448  33478516  " +
+		{"Filesystem     1024-blocks     Used Available Capacity Mounted on\n/dev/vda1         61796348 28301448  " +
+			"33478516  " +
 			"  " +
 			"  46% /\n", 33478516 * unit.KiB},
 		{"Filesystem 1024-blocks Used Available Capacity Mounted on\ntmpfs 0 0 0 - /dev/with blank\n", 0},
