@@ -70,7 +70,8 @@ func TestClip(t *testing.T) {
 }
 
 func Fuzz(f *testing.F) {
-	for _, s := range []string{"", "a\tb\r\nc", "\x1b]0;title\x07", "\u202e\U000e0020", "\xff\xfe", strings.Repeat("\xff", 5000)} {
+	for _, s := range []string{"", "a\tb\r\nc", "\x1b]0;title\x07", "\u202e\U000e0020", "\xff\xfe",
+		strings.Repeat("\xff", 5000)} {
 		f.Add(s)
 	}
 	unsafe := func(r rune) bool {

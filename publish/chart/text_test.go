@@ -29,7 +29,8 @@ func TestEnds(t *testing.T) {
 	if a == b || !strings.HasPrefix(a, "debian") || !strings.HasSuffix(a, "lz4") {
 		t.Errorf("%q and %q", a, b)
 	}
-	for _, s := range []string{strings.Repeat("w", 1<<20), strings.Repeat("界", 500), "a rather long name of a contender", strings.Repeat("i", 21)} {
+	for _, s := range []string{strings.Repeat("w", 1<<20), strings.Repeat("界", 500), "a rather long name of a contender",
+		strings.Repeat("i", 21)} {
 		if got := Ends(s, 60); !strings.Contains(got, "…") || TextWidth(got) > 60 {
 			t.Errorf("Ends gave %q, %.0f wide", got, TextWidth(got))
 		}
@@ -48,7 +49,8 @@ func TestTicks(t *testing.T) {
 	if !slices.Equal(labels, []string{"1.998", "2.000", "2.002"}) || name != "GB/s" {
 		t.Errorf("labels %q %s: neighbours must differ", labels, name)
 	}
-	for _, r := range [][2]float64{{0, 0}, {5, 1}, {math.NaN(), 1}, {math.Inf(-1), math.Inf(1)}, {1e308, math.MaxFloat64}, {1, 1 + 1e-16}} {
+	for _, r := range [][2]float64{{0, 0}, {5, 1}, {math.NaN(), 1}, {math.Inf(-1), math.Inf(1)}, {1e308, math.MaxFloat64},
+		{1, 1 + 1e-16}} {
 		if v, _ := Ticks(r[0], r[1], 5); len(v) == 0 || len(v) > 60 {
 			t.Errorf("Ticks(%v) = %v", r, v)
 		}

@@ -18,7 +18,8 @@ import (
 
 // measured is a run in which slow is plainly worse.
 func measured(run string) analysis.Results {
-	d := analysis.Data{Run: run, Baseline: "base", Margin: 0.02, Looks: []int{8}, Alphas: []float64{.05}, Scope: analysis.ScopeMachine,
+	d := analysis.Data{Run: run, Baseline: "base", Margin: 0.02, Looks: []int{8}, Alphas: []float64{.05},
+		Scope:      analysis.ScopeMachine,
 		Contenders: []analysis.Contender{{Name: "base"}, {Name: "slow"}, {Name: "gone"}},
 		Cells: []analysis.Cell{{Name: "http 50", Workload: "http", Metrics: []sample.Metric{
 			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio}}}},
@@ -31,7 +32,8 @@ func measured(run string) analysis.Results {
 			if c == "slow" {
 				v *= 0.8
 			}
-			d.Observations = append(d.Observations, analysis.Observation{Block: b, Position: p, Instance: "i" + c, Contender: c, Cell: "http 50",
+			d.Observations = append(d.Observations, analysis.Observation{Block: b, Position: p, Instance: "i" + c, Contender: c,
+				Cell:   "http 50",
 				Values: []sample.Value{{Metric: "throughput", Unit: "request/s", Value: v}}})
 		}
 	}
@@ -55,7 +57,8 @@ func TestCSVComesBackWithTheSameVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := r.Comparisons[0], got[0].Comparisons[0]
-	if a.Verdict != analysis.Worse || a.Verdict != b.Verdict || *a.Ratio != *b.Ratio || *a.CI[0] != *b.CI[0] || *a.CI[1] != *b.CI[1] {
+	if a.Verdict != analysis.Worse || a.Verdict != b.Verdict || *a.Ratio != *b.Ratio || *a.CI[0] != *b.CI[0] ||
+		*a.CI[1] != *b.CI[1] {
 		t.Errorf("went out as %+v, came back as %+v", a, b)
 	}
 }
@@ -63,7 +66,8 @@ func TestCSVComesBackWithTheSameVerdict(t *testing.T) {
 // Differences stay differences, and failures stay in the ranks: without either
 // the file that went out would be judged otherwise than the run.
 func TestCSVHasDifferencesAndFailures(t *testing.T) {
-	d := analysis.Data{Run: "r", Baseline: "base", Margin: 0.02, Looks: []int{8}, Alphas: []float64{.05}, Scope: analysis.ScopeMachine,
+	d := analysis.Data{Run: "r", Baseline: "base", Margin: 0.02, Looks: []int{8}, Alphas: []float64{.05},
+		Scope:      analysis.ScopeMachine,
 		Contenders: []analysis.Contender{{Name: "base"}, {Name: "other"}},
 		Cells: []analysis.Cell{{Name: "c", Workload: "c", Metrics: []sample.Metric{
 			{Name: "misses", Unit: "misses", Better: sample.Lower, Primary: true, Scale: sample.Difference}}}}}
@@ -90,7 +94,8 @@ func TestCSVHasDifferencesAndFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := r.Comparisons[0], got[0].Comparisons[0]
-	if a.Verdict != analysis.Worse || a.Verdict != b.Verdict || a.Scale != b.Scale || a.Failures != b.Failures || a.Failures.Contender == 0 {
+	if a.Verdict != analysis.Worse || a.Verdict != b.Verdict || a.Scale != b.Scale || a.Failures != b.Failures ||
+		a.Failures.Contender == 0 {
 		t.Errorf("went out as %+v, came back as %+v", a, b)
 	}
 }
@@ -111,7 +116,8 @@ func TestJUnitSaysWorseIsAFailure(t *testing.T) {
 	if err := xml.Unmarshal([]byte(written(t, "junit", measured("a"))), &s); err != nil {
 		t.Fatal(err)
 	}
-	if u := s.Suites[0]; u.Failures != 1 || u.Tests != len(u.Cases) || u.Cases[0].Failure == nil || !strings.Contains(u.Cases[0].Failure.Message, "worse: ratio 0.79") {
+	if u := s.Suites[0]; u.Failures != 1 || u.Tests != len(u.Cases) || u.Cases[0].Failure == nil ||
+		!strings.Contains(u.Cases[0].Failure.Message, "worse: ratio 0.79") {
 		t.Errorf("suite %+v", u)
 	}
 }
@@ -121,7 +127,8 @@ func TestJUnitSaysWorseIsAFailure(t *testing.T) {
 // failed for a sound one.
 func TestJUnitIsNotGreenWhereNothingWasMeasured(t *testing.T) {
 	r := measured("a")
-	r.Missing = []analysis.Missing{{Contender: "broken", Cell: "http_50", Reason: "none of 16 trials succeeded: kernel panic"}}
+	r.Missing = []analysis.Missing{{Contender: "broken", Cell: "http_50",
+		Reason: "none of 16 trials succeeded: kernel panic"}}
 	for _, different := range []bool{false, true} {
 		r.Twin = &analysis.Twin{Name: "fast~twin", Different: different}
 		var s suites
@@ -152,7 +159,8 @@ func TestBenchfmtLines(t *testing.T) {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "Benchmark") {
 			n++
-			if f := strings.Fields(line); len(f) != 4 || f[0] != "BenchmarkCell/http_50/metric=throughput" || f[3] != "request/s" {
+			if f := strings.Fields(line); len(f) != 4 || f[0] != "BenchmarkCell/http_50/metric=throughput" ||
+				f[3] != "request/s" {
 				t.Errorf("line %q", line)
 			}
 		}
@@ -178,7 +186,8 @@ func TestOpenMetrics(t *testing.T) {
 }
 
 func TestUnknownFormat(t *testing.T) {
-	if err := Write(io.Discard, "xls", nil); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "benchfmt, csv") {
+	if err := Write(io.Discard, "xls", nil); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "benchfmt, csv") {
 		t.Errorf("error %v; want Invalid with the formats there are", err)
 	}
 	if !slices.IsSortedFunc(Formats(), func(a, b Format) int { return strings.Compare(a.Name, b.Name) }) {

@@ -47,7 +47,8 @@ func TestContrast(t *testing.T) {
 func palettes(t *testing.T) (light, dark map[string]string) {
 	t.Helper()
 	roots := regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllStringSubmatch(pageCSS, -1)
-	if len(roots) < 3 || strings.Index(pageCSS, "screen and (prefers-color-scheme: dark)") > strings.Index(pageCSS, roots[1][0]) {
+	if len(roots) < 3 || strings.Index(pageCSS, "screen and (prefers-color-scheme: dark)") > strings.Index(pageCSS,
+		roots[1][0]) {
 		t.Fatal("the style sheet has no light, dark and printed colors in this order")
 	}
 	light, dark = map[string]string{}, map[string]string{}

@@ -16,7 +16,8 @@ import (
 func TestCounters(t *testing.T) {
 	v := func(f float64) *float64 { return &f }
 	var c counted
-	c.add(&probe.Counters{AtNS: 0, ContextSwitches: v(10), Joules: v(1)}, &probe.Counters{AtNS: 1e9, ContextSwitches: v(110), Joules: v(41)})
+	c.add(&probe.Counters{AtNS: 0, ContextSwitches: v(10), Joules: v(1)},
+		&probe.Counters{AtNS: 1e9, ContextSwitches: v(110), Joules: v(41)})
 	c.add(&probe.Counters{AtNS: 5e9, ContextSwitches: v(200)}, &probe.Counters{AtNS: 8e9, ContextSwitches: v(500)})
 	// None of these may count: without an end, backwards in time, a counter reset.
 	c.add(&probe.Counters{AtNS: 9e9}, nil)
@@ -42,7 +43,8 @@ func TestCounters(t *testing.T) {
 func TestCountersAreColumns(t *testing.T) {
 	d, p := example()
 	_, page := written(t, d, p, analysis.Analyse(d))
-	for _, want := range []string{"Counters of the host, per second", ">context switches</th>", "12.0 k/s", ">major faults</th>", "<td>0</td>",
+	for _, want := range []string{"Counters of the host, per second", ">context switches</th>", "12.0 k/s",
+		">major faults</th>", "<td>0</td>",
 		"Unavailable on this machine: interrupts, new processes"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -64,13 +66,15 @@ func TestCountersOfTheGeneratorsHost(t *testing.T) {
 			After:  &probe.Counters{AtNS: 2e9, CPU: &probe.CPU{User: 1, Idle: 1}, Joules: v(21)}}}
 		if generator != "" {
 			l.GeneratorBefore = &probe.Counters{CPU: &probe.CPU{}, Joules: v(1), ThrottledSeconds: v(0)}
-			l.GeneratorAfter = &probe.Counters{AtNS: 2e9, CPU: &probe.CPU{User: 3, Steal: 1}, Joules: v(51), ThrottledSeconds: v(.1)}
+			l.GeneratorAfter = &probe.Counters{AtNS: 2e9, CPU: &probe.CPU{User: 3, Steal: 1}, Joules: v(51),
+				ThrottledSeconds: v(.1)}
 		}
 		return l
 	}
 	page := func(generator string) string {
 		p.Generator = generator
-		e := &contents{base: "run", results: analysis.Analyse(d), plan: p, hasPlan: true, lines: []store.Line{trial(generator)}}
+		e := &contents{base: "run", results: analysis.Analyse(d), plan: p, hasPlan: true,
+			lines: []store.Line{trial(generator)}}
 		e.strips = e.readSpent(nil)
 		e.tidy()
 		var b bytes.Buffer
@@ -79,14 +83,16 @@ func TestCountersOfTheGeneratorsHost(t *testing.T) {
 		return b.String()
 	}
 	got := page("client")
-	for _, want := range []string{"Counters of client, the load generator", "the load generator runs on another host", "10.0 W", "25.0 W", ">75.0\u00a0%<", ">25.0\u00a0%<", "50.0 ms/s",
+	for _, want := range []string{"Counters of client, the load generator", "the load generator runs on another host",
+		"10.0 W", "25.0 W", ">75.0\u00a0%<", ">25.0\u00a0%<", "50.0 ms/s",
 		"Unavailable on client: context switches"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
 	got = page("")
-	if !strings.Contains(got, "the whole host, including the load generator") || strings.Contains(got, "Load came from") || strings.Contains(got, "25.0 W") {
+	if !strings.Contains(got, "the whole host, including the load generator") ||
+		strings.Contains(got, "Load came from") || strings.Contains(got, "25.0 W") {
 		t.Error("load from the same host: the page has counters of another")
 	}
 }

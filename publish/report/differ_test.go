@@ -19,7 +19,8 @@ func TestRations(t *testing.T) {
 	if !slices.Equal(s.head, []string{"CPU time", "writes"}) {
 		t.Errorf("columns %q", s.head)
 	}
-	for name, want := range map[string][]string{"a": {"no limit", "no limit"}, "b": {"0.5 CPUs", "8.00 MB/s"}, "c": {unavailable, unavailable}} {
+	for name, want := range map[string][]string{"a": {"no limit", "no limit"}, "b": {"0.5 CPUs", "8.00 MB/s"},
+		"c": {unavailable, unavailable}} {
 		if row := s.row(all[name]); !slices.Equal(row, want) {
 			t.Errorf("%s: %q, want %q", name, row, want)
 		}
@@ -49,7 +50,8 @@ func TestFactsThatDiffer(t *testing.T) {
 	dir, page := written(t, d, p, analysis.Analyse(d))
 	doc := sound(t, dir, page)
 	got := textOf(doc.ofClass("differs")[0])
-	for _, want := range []string{"clocksource tsc host, chroot, crun kvm-clock microvm", "governor performance host, chroot, crun unavailable microvm"} {
+	for _, want := range []string{"clocksource tsc host, chroot, crun kvm-clock microvm",
+		"governor performance host, chroot, crun unavailable microvm"} {
 		if !strings.Contains(strings.ReplaceAll(got, " ,", ","), want) {
 			t.Errorf("the table does not say %q:\n%s", want, got)
 		}

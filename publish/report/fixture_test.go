@@ -44,24 +44,37 @@ type world struct {
 var (
 	contenders = []string{"host", "chroot", "crun", "microvm"}
 	cells      = []analysis.Cell{
-		{Name: "sha256-16k", Workload: "crypto", Params: param.Values{"algorithm": "sha256", "block": "16KiB", "time": "2s"}, Metrics: []sample.Metric{
-			{Name: "throughput", Unit: "B/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "bytes hashed in a second"},
-			{Name: "cpu-per-op", Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio, Doc: "CPU time of one block of 16 KiB"}}},
-		{Name: "syscall", Workload: "syscall", Params: param.Values{"call": "getppid", "time": "1s"}, Metrics: []sample.Metric{
-			{Name: "rate", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "system calls in a second"},
-			{Name: "cpu-per-op", Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio}}},
+		{Name: "sha256-16k", Workload: "crypto", Params: param.Values{"algorithm": "sha256", "block": "16KiB", "time": "2s"},
+			Metrics: []sample.Metric{
+				{Name: "throughput", Unit: "B/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
+					Doc: "bytes hashed in a second"},
+				{Name: "cpu-per-op", Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio,
+					Doc: "CPU time of one block of 16 KiB"}}},
+		{Name: "syscall", Workload: "syscall", Params: param.Values{"call": "getppid", "time": "1s"},
+			Metrics: []sample.Metric{
+				{Name: "rate", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
+					Doc: "system calls in a second"},
+				{Name: "cpu-per-op", Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio}}},
 		{Name: "files", Workload: "files", Params: param.Values{"count": "2000", "size": "4KiB"}, Metrics: []sample.Metric{
-			{Name: "create", Unit: "s/op", Better: sample.Lower, Primary: true, Scale: sample.Ratio, Doc: "time to create one file of 4 KiB"},
+			{Name: "create", Unit: "s/op", Better: sample.Lower, Primary: true, Scale: sample.Ratio,
+				Doc: "time to create one file of 4 KiB"},
 			{Name: "context-switches-per-op", Unit: "1", Better: sample.Lower, Scale: sample.Difference}}},
-		{Name: "http-50", Workload: "http", Params: param.Values{"server": "nginx", "connections": "50", "time": "5s"}, Metrics: []sample.Metric{
-			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "good responses in a second"},
-			{Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Primary: true, Scale: sample.Ratio, Doc: "CPU time of the environment for one request"}}},
+		{Name: "http-50", Workload: "http", Params: param.Values{"server": "nginx", "connections": "50", "time": "5s"},
+			Metrics: []sample.Metric{
+				{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
+					Doc: "good responses in a second"},
+				{Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Primary: true, Scale: sample.Ratio,
+					Doc: "CPU time of the environment for one request"}}},
 	}
 	worlds = map[string]world{
-		"sha256-16k": {1.84e9, 8.9e-6, map[string]effect{"host": {1, .004, 0}, "chroot": {1.001, .004, 0}, "crun": {.999, .005, 0}, "microvm": {.052, .01, 0}, twin: {1, .004, 0}}},
-		"syscall":    {7.2e6, 1.38e-7, map[string]effect{"host": {1, .006, 0}, "chroot": {1, .006, 0}, "crun": {.958, .008, 0}, "microvm": {.31, .02, 0}, twin: {1, .006, 0}}},
-		"files":      {4.1e-5, 2.3, map[string]effect{"host": {1, .05, 0}, "chroot": {1.018, .06, 0}, "crun": {.91, .05, 0}, "microvm": {1.9, .08, .15}, twin: {1, .05, 0}}},
-		"http-50":    {31800, 4.6e-5, map[string]effect{"host": {1, .008, 0}, "chroot": {1.002, .008, 0}, "crun": {1, .008, 0}, "microvm": {0, 0, 1}, twin: {1, .008, 0}}},
+		"sha256-16k": {1.84e9, 8.9e-6, map[string]effect{"host": {1, .004, 0}, "chroot": {1.001, .004, 0},
+			"crun": {.999, .005, 0}, "microvm": {.052, .01, 0}, twin: {1, .004, 0}}},
+		"syscall": {7.2e6, 1.38e-7, map[string]effect{"host": {1, .006, 0}, "chroot": {1, .006, 0},
+			"crun": {.958, .008, 0}, "microvm": {.31, .02, 0}, twin: {1, .006, 0}}},
+		"files": {4.1e-5, 2.3, map[string]effect{"host": {1, .05, 0}, "chroot": {1.018, .06, 0}, "crun": {.91, .05, 0},
+			"microvm": {1.9, .08, .15}, twin: {1, .05, 0}}},
+		"http-50": {31800, 4.6e-5, map[string]effect{"host": {1, .008, 0}, "chroot": {1.002, .008, 0},
+			"crun": {1, .008, 0}, "microvm": {0, 0, 1}, twin: {1, .008, 0}}},
 	}
 )
 
@@ -78,13 +91,16 @@ const blocks = 12
 func example() (analysis.Data, plan.Plan) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	names := append(append([]string{}, contenders...), twin)
-	d := analysis.Data{Run: "20261121T200000Z-static-web", Seed: 42, Baseline: "host", Twin: twin, Cells: cells, Margin: 0.02,
-		Looks: looks, Alphas: alphas, Scope: analysis.ScopeMachine, Trials: 2, Void: 1, Ended: "blocks",
+	d := analysis.Data{Run: "20261121T200000Z-static-web", Seed: 42, Baseline: "host", Twin: twin, Cells: cells,
+		Margin: 0.02,
+		Looks:  looks, Alphas: alphas, Scope: analysis.ScopeMachine, Trials: 2, Void: 1, Ended: "blocks",
 		Meant: []string{"driver"}, Facts: facts(),
-		Missing: []analysis.Missing{{Contender: "microvm", Cell: "http-50", Reason: "the server answered 404 to the first request: /index.html is not in the image"}}}
+		Missing: []analysis.Missing{{Contender: "microvm", Cell: "http-50",
+			Reason: "the server answered 404 to the first request: /index.html is not in the image"}}}
 	drivers := map[string]string{"host": "host", "chroot": "chroot", "crun": "oci", "microvm": "qemu", twin: "host"}
 	p := plan.Plan{Schema: plan.Schema, Lab: "static-web", Version: "0.1.0", Seed: 42, Baseline: "host", Twin: twin,
-		Design: manifest.Design{Margin: 0.02, Looks: looks, Alphas: alphas, Instances: "block", Mirror: true, Budget: 30 * time.Minute}}
+		Design: manifest.Design{Margin: 0.02, Looks: looks, Alphas: alphas, Instances: "block", Mirror: true,
+			Budget: 30 * time.Minute}}
 	for _, n := range names {
 		c := analysis.Contender{Name: n, Driver: drivers[n], Host: "local", Facts: map[string]string{}}
 		if n == "microvm" {
@@ -94,7 +110,8 @@ func example() (analysis.Data, plan.Plan) {
 			c.TwinOf = "host"
 		}
 		d.Contenders = append(d.Contenders, c)
-		p.Contenders = append(p.Contenders, plan.Contender{Contender: manifest.Contender{Name: n, Driver: c.Driver, Host: "local", CPUs: 1, Memory: 512 * unit.MiB}, TwinOf: c.TwinOf})
+		p.Contenders = append(p.Contenders, plan.Contender{Contender: manifest.Contender{Name: n, Driver: c.Driver,
+			Host: "local", CPUs: 1, Memory: 512 * unit.MiB}, TwinOf: c.TwinOf})
 	}
 	for k := range blocks + 1 {
 		block := plan.Block{Index: k, Create: names, Spare: k == blocks}
@@ -136,7 +153,8 @@ func example() (analysis.Data, plan.Plan) {
 func observe(rng *rand.Rand, c analysis.Cell, name string, block, position int, drift float64) analysis.Observation {
 	w := worlds[c.Name]
 	e := w.effects[name]
-	o := analysis.Observation{Block: block, Position: position, Instance: fmt.Sprintf("%s-%d", name, block), Contender: name, Cell: c.Name}
+	o := analysis.Observation{Block: block, Position: position, Instance: fmt.Sprintf("%s-%d", name, block),
+		Contender: name, Cell: c.Name}
 	if rng.Float64() < e.fails {
 		o.Failed, o.Reason = true, "fsync: input/output error"
 		return o
@@ -165,7 +183,8 @@ func facts() map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for _, n := range append(append([]string{}, contenders...), twin) {
 		f := map[string]string{"kernel": "Linux 6.18.3", "arch": "amd64", "cpu.model": "AMD EPYC 9654", "cpu.count": "1",
-			"clocksource": "tsc", "libc": "glibc 2.36", "openssl": "3.0.15", "os": "Debian 12", "fs./": "ext4 rw,relatime", "governor": "performance"}
+			"clocksource": "tsc", "libc": "glibc 2.36", "openssl": "3.0.15", "os": "Debian 12", "fs./": "ext4 rw,relatime",
+			"governor": "performance"}
 		switch n {
 		case "crun":
 			f["fs./"] = "overlay rw,lowerdir=…,upperdir=…"
@@ -231,7 +250,8 @@ func journal(t testing.TB, run *store.Run, at time.Time, d analysis.Data) {
 		if c.Driver == "host" {
 			l.NotEnforced = map[string]string{"memory": "a bare host has no group of its own"}
 		}
-		must(t, run.Append(store.Line{Type: store.LineEnvironment, At: at, Contender: c.Name, Instance: c.Name + "-0", Status: store.OK,
+		must(t, run.Append(store.Line{Type: store.LineEnvironment, At: at, Contender: c.Name, Instance: c.Name + "-0",
+			Status:   store.OK,
 			CreateNS: int64(i+1) * 130e6, Limits: &l}))
 	}
 	for i, o := range d.Observations {
@@ -239,15 +259,18 @@ func journal(t testing.TB, run *store.Run, at time.Time, d analysis.Data) {
 			continue
 		}
 		start := at.Add(time.Duration(i) * time.Second)
-		line := store.Line{Type: store.LineTrial, At: start, Block: o.Block, Contender: o.Contender, Instance: o.Instance, Status: store.OK,
-			Trial: &store.Trial{Position: o.Position, Cell: o.Cell, Start: start, End: start.Add(time.Second), State: "fresh", Cache: "warm"}}
+		line := store.Line{Type: store.LineTrial, At: start, Block: o.Block, Contender: o.Contender, Instance: o.Instance,
+			Status: store.OK,
+			Trial: &store.Trial{Position: o.Position, Cell: o.Cell, Start: start, End: start.Add(time.Second), State: "fresh",
+				Cache: "warm"}}
 		if o.Failed {
 			line.Status, line.Reason = store.Subject, o.Reason
 		}
 		busy := map[string]float64{"sha256-16k": .99, "syscall": .98, "files": .41, "http-50": .62}[o.Cell]
 		counter := func(v float64) *float64 { return &v }
 		line.Before = &probe.Counters{CPU: &probe.CPU{}, AtNS: 1, ContextSwitches: counter(1000), MajorFaults: counter(3)}
-		line.After = &probe.Counters{CPU: &probe.CPU{User: busy * .7, System: busy * .3, Steal: .006, IOWait: map[bool]float64{true: .3}[o.Cell == "files"], Idle: max(0, .694-busy)},
+		line.After = &probe.Counters{CPU: &probe.CPU{User: busy * .7, System: busy * .3, Steal: .006,
+			IOWait: map[bool]float64{true: .3}[o.Cell == "files"], Idle: max(0, .694-busy)},
 			AtNS: 2_000_000_001, ContextSwitches: counter(25000), MajorFaults: counter(3)}
 		if o.Contender == "microvm" && o.Cell == "syscall" {
 			line.Before = nil // a machine that has no counters
@@ -258,11 +281,13 @@ func journal(t testing.TB, run *store.Run, at time.Time, d analysis.Data) {
 		}
 		data, err := json.Marshal(work)
 		must(t, err)
-		line.Raw, err = run.WriteRaw(plan.Slot{Block: o.Block, Position: o.Position, Contender: o.Contender, Cell: o.Cell}, map[string][]byte{"work.json": data})
+		line.Raw, err = run.WriteRaw(plan.Slot{Block: o.Block, Position: o.Position, Contender: o.Contender, Cell: o.Cell},
+			map[string][]byte{"work.json": data})
 		must(t, err)
 		must(t, run.Append(line))
 	}
-	must(t, run.Append(store.Line{Type: store.LineBlock, At: at.Add(time.Minute), Block: 5, Status: store.Void, Reason: "the host's clock stepped by 2.1 s"}))
+	must(t, run.Append(store.Line{Type: store.LineBlock, At: at.Add(time.Minute), Block: 5, Status: store.Void,
+		Reason: "the host's clock stepped by 2.1 s"}))
 	must(t, run.Append(store.Line{Type: store.LineEnd, At: at.Add(8 * time.Minute), Reason: "blocks"}))
 }
 

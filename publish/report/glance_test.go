@@ -48,17 +48,21 @@ func TestTheHeaderCountsTheVerdicts(t *testing.T) {
 	dir, page := written(t, d, p, r)
 	doc := sound(t, dir, page)
 	got := textOf(doc.ofClass("tally")[0])
-	if want := "15 comparisons: ▲ 1 better ▼ 4 worse = 5 equivalent ? 1 inconclusive ? 2 inconclusive (check failed) ∅ 2 missing"; got != want {
+	want := "15 comparisons: ▲ 1 better ▼ 4 worse = 5 equivalent " +
+		"? 1 inconclusive ? 2 inconclusive (check failed) ∅ 2 missing"
+	if got != want {
 		t.Errorf("the header says %q, want %q", got, want)
 	}
-	if want := "Margin ±2 % is equivalent; the chance of any false better or worse is at most 5 %"; !strings.Contains(doc.text, want) {
+	want = "Margin ±2 % is equivalent; the chance of any false better or worse is at most 5 %"
+	if !strings.Contains(doc.text, want) {
 		t.Errorf("the header does not say %q", want)
 	}
 	if strings.Index(page, `class="tally"`) > strings.Index(page, "<main") {
 		t.Error("the counts are not in the header")
 	}
 	flat := strings.Join(strings.Fields(text(t, r, TextOption{})), " ")
-	if want := "15 comparisons: 1 better, 4 worse, 5 equivalent, 1 inconclusive, 2 inconclusive (check failed), 2 missing."; !strings.Contains(flat, want) {
+	want = "15 comparisons: 1 better, 4 worse, 5 equivalent, 1 inconclusive, 2 inconclusive (check failed), 2 missing."
+	if !strings.Contains(flat, want) {
 		t.Errorf("the text does not say %q", want)
 	}
 }
@@ -113,13 +117,15 @@ func TestGlanceIsAsNarrowAsCanBe(t *testing.T) {
 		contenders, cells int
 		corner            string // "": no table
 	}{{2, 4, "cell"}, {5, 1, "contender"}, {3, 1, ""}, {1, 4, "cell"}} {
-		d, p := simulated(shape{contenders: append([]string{"host"}, numbered("c", x.contenders)...), cells: numbered("cell", x.cells), blocks: 8, judged: x.cells})
+		d, p := simulated(shape{contenders: append([]string{"host"}, numbered("c", x.contenders)...),
+			cells: numbered("cell", x.cells), blocks: 8, judged: x.cells})
 		dir, page := written(t, d, p, analysis.Analyse(d))
 		tables := sound(t, dir, page).ofClass("glance")
 		switch {
 		case x.corner == "" && len(tables) > 0:
 			t.Errorf("%d × %d: a table", x.contenders, x.cells)
-		case x.corner != "" && (len(tables) != 1 || !strings.HasPrefix(textOf(tables[0]), "Verdicts at a glance "+x.corner+" ")):
+		case x.corner != "" &&
+			(len(tables) != 1 || !strings.HasPrefix(textOf(tables[0]), "Verdicts at a glance "+x.corner+" ")):
 			t.Errorf("%d × %d: %q, want a table by %s", x.contenders, x.cells, texts(tables), x.corner)
 		}
 	}
@@ -130,7 +136,8 @@ func TestCellsWithoutAVerdictAreCounted(t *testing.T) {
 	d, p := simulated(shape{contenders: []string{"host", "crun"}, cells: numbered("cell", 6), blocks: 8, judged: 2})
 	r := analysis.Analyse(d)
 	dir, page := written(t, d, p, r)
-	if want := "4 of 6 cells have no primary metric and no verdict: see all cells"; !strings.Contains(sound(t, dir, page).text, want) {
+	want := "4 of 6 cells have no primary metric and no verdict: see all cells"
+	if !strings.Contains(sound(t, dir, page).text, want) {
 		t.Errorf("the page does not say %q", want)
 	}
 	jumps := 0
@@ -140,7 +147,8 @@ func TestCellsWithoutAVerdictAreCounted(t *testing.T) {
 	if jumps != 6 {
 		t.Errorf("the raw values of %d of 6 cells are led to", jumps)
 	}
-	if want := "4 of 6 cells have no primary metric and no verdict; see the page"; !strings.Contains(strings.Join(strings.Fields(text(t, r, TextOption{})), " "), want) {
+	want = "4 of 6 cells have no primary metric and no verdict; see the page"
+	if !strings.Contains(strings.Join(strings.Fields(text(t, r, TextOption{})), " "), want) {
 		t.Errorf("the text does not say %q", want)
 	}
 }

@@ -39,7 +39,8 @@ func TestIndex(t *testing.T) {
 	must(t, err)
 	doc := parse(t, string(data))
 	for _, want := range []string{"20260101T000000Z-static-web 3 contenders against host", "5 equivalent",
-		"20260102T000000Z-static-web Do not trust this run", `<img src=x>&"#? This run is incomplete: results.json: schema is "<script>"`, "It has no page yet"} {
+		"20260102T000000Z-static-web Do not trust this run",
+		`<img src=x>&"#? This run is incomplete: results.json: schema is "<script>"`, "It has no page yet"} {
 		if !strings.Contains(doc.text, want) {
 			t.Errorf("the index does not say %q:\n%s", want, doc.text)
 		}

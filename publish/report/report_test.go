@@ -225,12 +225,14 @@ func TestPage(t *testing.T) {
 	doc := sound(t, dir, page)
 	t.Logf("%s: %d bytes", dir, len(page))
 	for _, want := range []string{
-		"crun is equivalent to host at sha256-16k throughput on this machine: 0.01 % slower (95 % CI 0.5 % slower to 0.5 % faster), 12 blocks.",
+		"crun is equivalent to host at sha256-16k throughput on this machine: " +
+			"0.01 % slower (95 % CI 0.5 % slower to 0.5 % faster), 12 blocks.",
 		"microvm is worse than host at sha256-16k throughput on this machine: 19.3 times slower (95 % CI 19.",
 		"crun is better than host at files create on this machine",
 		"chroot against host is inconclusive at files create on this machine",
 		"more blocks would decide it with 80 % probability",
-		"crun against host is inconclusive at http-50 throughput on this machine, because a check failed: ceiling (the load generator was",
+		"crun against host is inconclusive at http-50 throughput on this machine, " +
+			"because a check failed: ceiling (the load generator was",
 		"the load generator was 97 % busy: its ceiling was measured; 24 of 48 trials); 0.2 % faster",
 		"microvm has no result at http-50: the server answered 404",
 		"trials of microvm failed",
@@ -290,19 +292,25 @@ func TestMachineIsOnThePage(t *testing.T) {
 	}
 	ratio, lo, hi := 0.953, 0.948, 0.958
 	fp := probe.Fingerprint{Facts: map[string]string{"kernel": "6.18"}}
-	m := calibrate.Measured{Run: "c", At: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Noise: 0.02, CPUNoise: 0.01, Visits: 2, Of: 24, Alarms: 1,
+	m := calibrate.Measured{Run: "c", At: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Noise: 0.02, CPUNoise: 0.01,
+		Visits: 2, Of: 24, Alarms: 1,
 		Length: 50 * time.Millisecond, PerTrial: 200 * time.Millisecond,
-		Injected: []calibrate.Injected{{Extra: .05, True: 1 / 1.05, Ratio: &ratio, CI: analysis.Interval{&lo, &hi}, Blocks: 144, Found: true}}}
+		Injected: []calibrate.Injected{{Extra: .05, True: 1 / 1.05, Ratio: &ratio, CI: analysis.Interval{&lo, &hi},
+			Blocks: 144, Found: true}}}
 	c := calibrate.Calibration{}.Add(fp, m)
 	for _, x := range []struct {
 		now      probe.Fingerprint
 		wants    []string
 		outdated bool
 	}{
-		{fp, []string{"1 calibration, the last on 20 November 2026, 08:00 UTC", "Of 24 comparisons of identical contenders, one was called different",
-			"a false alarm rate of 4.2 % (95 % CI 0.11 % to 21 %)", "The nominal rate of the test is 3.1 %", "0.15 % in 20 minutes (0.074 % of CPU time)",
-			"An injected slowdown of 4.8 % was found by wall time in 144 blocks: it was measured as 4.7 % (CI 4.2 % to 5.2 %)", "trials of 50 ms"}, false},
-		{probe.Fingerprint{Facts: map[string]string{"kernel": "6.19"}}, []string{"Outdated: since the calibration, the machine changed in kernel"}, true},
+		{fp, []string{"1 calibration, the last on 20 November 2026, 08:00 UTC",
+			"Of 24 comparisons of identical contenders, one was called different",
+			"a false alarm rate of 4.2 % (95 % CI 0.11 % to 21 %)", "The nominal rate of the test is 3.1 %",
+			"0.15 % in 20 minutes (0.074 % of CPU time)",
+			"An injected slowdown of 4.8 % was found by wall time in 144 blocks: it was measured as 4.7 % (CI 4.2 % to 5.2 %)",
+			"trials of 50 ms"}, false},
+		{probe.Fingerprint{Facts: map[string]string{"kernel": "6.19"}},
+			[]string{"Outdated: since the calibration, the machine changed in kernel"}, true},
 	} {
 		dir, _ = written(t, d, p, analysis.Analyse(d))
 		text, err := c.Kept(x.now)
@@ -371,7 +379,8 @@ func TestEmulationIsToldBeforeTheVerdicts(t *testing.T) {
 		r := analysis.Analyse(d)
 		dir, page := written(t, d, p, r)
 		doc := sound(t, dir, page)
-		at, verdicts := strings.Index(doc.text, "microvm: the CPU was emulated"), strings.Index(doc.text, "Scope: this machine")
+		at, verdicts := strings.Index(doc.text, "microvm: the CPU was emulated"), strings.Index(doc.text,
+			"Scope: this machine")
 		if told != (at >= 0) || at > verdicts {
 			t.Errorf("accelerator %s: told at %d, verdicts end at %d", accelerator, at, verdicts)
 		}
@@ -392,7 +401,8 @@ func TestARunBeforeItsFirstLookSaysSo(t *testing.T) {
 		t.Errorf("the text is\n%s", out)
 	}
 	r.Looks = nil
-	if out := strings.Join(strings.Fields(text(t, r, TextOption{})), " "); !strings.Contains(out, "the design has too few blocks for a look, so nothing is decided") {
+	if out := strings.Join(strings.Fields(text(t, r, TextOption{})), " "); !strings.Contains(out,
+		"the design has too few blocks for a look, so nothing is decided") {
 		t.Errorf("without a look the text is\n%s", out)
 	}
 	r.Blocks, r.Looks = 8, []int{8, 12}
@@ -438,12 +448,14 @@ func TestHostileFolder(t *testing.T) {
 	infinite := math.MaxFloat64
 	r.Run, r.Ended, r.Baseline, r.PlanSHA256 = nasty, nasty, nasty, nasty
 	for i := range r.Contenders {
-		r.Contenders[i] = analysis.Contender{Name: nasty + fmt.Sprint(i), Driver: long, Host: nasty, Facts: map[string]string{nasty: long, "": "\x1b[2J\u202e"}}
+		r.Contenders[i] = analysis.Contender{Name: nasty + fmt.Sprint(i), Driver: long, Host: nasty,
+			Facts: map[string]string{nasty: long, "": "\x1b[2J\u202e"}}
 	}
 	for i := range r.Cells {
 		r.Cells[i].Name, r.Cells[i].Workload = nasty, nasty
 		r.Cells[i].Params = param.Values{nasty: long}
-		r.Cells[i].Metrics = append([]sample.Metric{{Name: nasty, Unit: nasty, Better: sample.Better(nasty), Primary: true, Scale: sample.Scale(nasty), Doc: long}}, r.Cells[i].Metrics...)
+		r.Cells[i].Metrics = append([]sample.Metric{{Name: nasty, Unit: nasty, Better: sample.Better(nasty), Primary: true,
+			Scale: sample.Scale(nasty), Doc: long}}, r.Cells[i].Metrics...)
 	}
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]
@@ -532,12 +544,14 @@ func TestNulls(t *testing.T) {
 	}
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]
-		c.Ratio, c.CI, c.Interim, c.Alpha, c.MoreBlocks, c.Verdict = nil, analysis.Interval{}, analysis.Interval{}, nil, nil, analysis.Inconclusive
+		c.Ratio, c.CI, c.Interim, c.Alpha, c.MoreBlocks = nil, analysis.Interval{}, analysis.Interval{}, nil, nil
+		c.Verdict = analysis.Inconclusive
 	}
 	r.Twin = nil
 	dir, page := written(t, d, p, r)
 	doc := sound(t, dir, page)
-	if strings.Contains(doc.text, "0 B/s") || !strings.Contains(doc.text, "no estimate yet") || !strings.Contains(doc.text, "This run has no twin") {
+	if strings.Contains(doc.text, "0 B/s") || !strings.Contains(doc.text, "no estimate yet") ||
+		!strings.Contains(doc.text, "This run has no twin") {
 		t.Error("unknown values are not said to be so")
 	}
 }
@@ -553,7 +567,8 @@ func TestManySamples(t *testing.T) {
 	for i := range r.Summaries {
 		s := &r.Summaries[i]
 		for n := len(s.Samples); n < 1_000_000/len(r.Summaries); n++ {
-			s.Samples = append(s.Samples, analysis.Point{Block: n / 20, Position: n % 20, Value: *s.Median * (1 + 0.01*rng.NormFloat64())})
+			s.Samples = append(s.Samples, analysis.Point{Block: n / 20, Position: n % 20,
+				Value: *s.Median * (1 + 0.01*rng.NormFloat64())})
 		}
 	}
 	dir, page := written(t, d, p, r)
@@ -567,7 +582,8 @@ func TestManySamples(t *testing.T) {
 func FuzzPage(f *testing.F) {
 	d, _ := example()
 	r := copied(f, analysis.Analyse(d))
-	r.Cells, r.Summaries, r.Comparisons, r.Twin.Comparisons = r.Cells[:1], r.Summaries[:2], r.Comparisons[:2], r.Twin.Comparisons[:1]
+	r.Cells, r.Summaries = r.Cells[:1], r.Summaries[:2]
+	r.Comparisons, r.Twin.Comparisons = r.Comparisons[:2], r.Twin.Comparisons[:1]
 	for i := range r.Summaries {
 		r.Summaries[i].Samples = r.Summaries[i].Samples[:2]
 	}

@@ -13,63 +13,85 @@ func f(v float64) *float64 { return &v }
 func TestSentences(t *testing.T) {
 	base := analysis.Comparison{Contender: "vm", Baseline: "host", Cell: "http", Metric: "throughput", Unit: "request/s",
 		Better: sample.Higher, Scale: sample.Ratio, Primary: true, Blocks: 26, Scope: analysis.ScopeMachine}
-	with := func(change func(*analysis.Comparison)) analysis.Comparison {
-		c := base
-		change(&c)
-		return c
-	}
 	n := 14
-	for want, c := range map[string]analysis.Comparison{
-		"vm is equivalent to host at http throughput on this machine: 0.1 % faster (95 % CI 0.6 % slower to 0.9 % faster), 26 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.CI = analysis.Equivalent, f(1.001), analysis.Interval{f(.994), f(1.009)}
-		}),
-		"vm is worse than host at http throughput on this machine: 8.1 times slower (95 % CI 7.94–8.26 times), 26 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1/8.1), analysis.Interval{f(.121), f(.126)}
-		}),
-		"vm is better than host at http throughput on this machine: 3.1 % faster (95 % CI 2.5–3.7 %), 26 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.CI = analysis.Better, f(1.031), analysis.Interval{f(1.025), f(1.037)}
-		}),
-		"vm is better than host at http throughput on this machine: 2.5 times as fast (95 % CI 2.4–2.6 times), 26 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.CI = analysis.Better, f(2.5), analysis.Interval{f(2.4), f(2.6)}
-		}),
-		"vm is worse than host at http latency on this machine: 3.1 % slower (95 % CI 2.5–3.7 %), 26 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1.031), analysis.Interval{f(1.025), f(1.037)}
-			c.Metric, c.Unit, c.Better = "latency", "s", sample.Lower
-		}),
-		"vm is worse than host at http cpu-per-request on this machine: costs 1.8 times as much (95 % CI 1.75–1.85 times), 26 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1.8), analysis.Interval{f(1.75), f(1.85)}
-			c.Metric, c.Unit, c.Better = "cpu-per-request", "s/request", sample.Lower
-		}),
-		"vm is better than host at http cpu-per-request on this machine: costs 60.0 % less (95 % CI 59.0–61.0 %), 26 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.CI = analysis.Better, f(.4), analysis.Interval{f(.39), f(.41)}
-			c.Metric, c.Unit, c.Better = "cpu-per-request", "s/request", sample.Lower
-		}),
-		"vm against host is inconclusive at http throughput for these instances: 1.1 % slower (95 % CI 5.0 % slower to 2.0 % faster), 26 blocks; about 14 more blocks would decide it with 80 % probability.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.CI, c.MoreBlocks, c.Scope = analysis.Inconclusive, f(.989), analysis.Interval{f(.95), f(1.02)}, &n, analysis.ScopeInstance
-		}),
-		"vm against host is inconclusive at http throughput on this machine: 3 times as fast (interim 95 % CI 2 times slower to 5 times as fast), 26 blocks; no look reached.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.Interim = analysis.Inconclusive, f(3), analysis.Interval{f(.5), f(5)}
-		}),
-		"vm against host is inconclusive at http throughput on this machine: no estimate yet, 0 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Blocks = analysis.Inconclusive, 0
-		}),
-		"vm against host is inconclusive at http throughput on this machine, because a check failed: steal (7 % of the time was stolen; 12 of 52 trials); 1.1 % slower (95 % CI at most 5.0 % slower), 26 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.CI = analysis.Inconclusive, f(.989), analysis.Interval{f(.95), nil}
-			c.Gates = []analysis.Gate{{Name: "steal", Reason: "7 % of the time was stolen", Trials: 12, Of: 52}}
-		}),
-		"vm is worse than host at http throughput on this machine: 5.0 % slower (95 % CI 2.0–8.0 %), 26 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.CI = analysis.Worse, f(.95), analysis.Interval{f(.92), f(.98)}
-		}),
-		"vm is worse than host at http throughput on this machine: at least 5.0 % slower (95 % CI), 26 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.CI = analysis.Worse, analysis.Interval{nil, f(.95)}
-		}),
-		"vm is worse than host at http switches on this machine: a difference of +3.00 (95 % CI +2.00 to +4.00), 26 blocks.": with(func(c *analysis.Comparison) {
-			c.Verdict, c.Ratio, c.CI = analysis.Worse, f(3), analysis.Interval{f(2), f(4)}
-			c.Metric, c.Unit, c.Better, c.Scale = "switches", "1", sample.Lower, sample.Difference
-		}),
+	for _, x := range []struct {
+		want   string
+		change func(*analysis.Comparison)
+	}{
+		{"vm is equivalent to host at http throughput on this machine: " +
+			"0.1 % faster (95 % CI 0.6 % slower to 0.9 % faster), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Equivalent, f(1.001), analysis.Interval{f(.994), f(1.009)}
+			}},
+		{"vm is worse than host at http throughput on this machine: 8.1 times slower (95 % CI 7.94–8.26 times), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1/8.1), analysis.Interval{f(.121), f(.126)}
+			}},
+		{"vm is better than host at http throughput on this machine: 3.1 % faster (95 % CI 2.5–3.7 %), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Better, f(1.031), analysis.Interval{f(1.025), f(1.037)}
+			}},
+		{"vm is better than host at http throughput on this machine: 2.5 times as fast (95 % CI 2.4–2.6 times), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Better, f(2.5), analysis.Interval{f(2.4), f(2.6)}
+			}},
+		{"vm is worse than host at http latency on this machine: 3.1 % slower (95 % CI 2.5–3.7 %), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1.031), analysis.Interval{f(1.025), f(1.037)}
+				c.Metric, c.Unit, c.Better = "latency", "s", sample.Lower
+			}},
+		{"vm is worse than host at http cpu-per-request on this machine: " +
+			"costs 1.8 times as much (95 % CI 1.75–1.85 times), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1.8), analysis.Interval{f(1.75), f(1.85)}
+				c.Metric, c.Unit, c.Better = "cpu-per-request", "s/request", sample.Lower
+			}},
+		{"vm is better than host at http cpu-per-request on this machine: costs 60.0 % less " +
+			"(95 % CI 59.0–61.0 %), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Better, f(.4), analysis.Interval{f(.39), f(.41)}
+				c.Metric, c.Unit, c.Better = "cpu-per-request", "s/request", sample.Lower
+			}},
+		{"vm against host is inconclusive at http throughput for these instances: 1.1 % slower " +
+			"(95 % CI 5.0 % slower to 2.0 % faster), 26 blocks; " +
+			"about 14 more blocks would decide it with 80 % probability.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI, c.MoreBlocks, c.Scope = analysis.Inconclusive, f(.989), analysis.Interval{f(.95),
+					f(1.02)}, &n, analysis.ScopeInstance
+			}},
+		{"vm against host is inconclusive at http throughput on this machine: 3 times as fast " +
+			"(interim 95 % CI 2 times slower to 5 times as fast), 26 blocks; no look reached.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.Interim = analysis.Inconclusive, f(3), analysis.Interval{f(.5), f(5)}
+			}},
+		{"vm against host is inconclusive at http throughput on this machine: no estimate yet, 0 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Blocks = analysis.Inconclusive, 0
+			}},
+		{"vm against host is inconclusive at http throughput on this machine, because a check failed: " +
+			"steal (7 % of the time was stolen; 12 of 52 trials); 1.1 % slower (95 % CI at most 5.0 % slower), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Inconclusive, f(.989), analysis.Interval{f(.95), nil}
+				c.Gates = []analysis.Gate{{Name: "steal", Reason: "7 % of the time was stolen", Trials: 12, Of: 52}}
+			}},
+		{"vm is worse than host at http throughput on this machine: 5.0 % slower (95 % CI 2.0–8.0 %), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(.95), analysis.Interval{f(.92), f(.98)}
+			}},
+		{"vm is worse than host at http throughput on this machine: at least 5.0 % slower (95 % CI), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.CI = analysis.Worse, analysis.Interval{nil, f(.95)}
+			}},
+		{"vm is worse than host at http switches on this machine: a difference of +3.00 (95 % CI +2.00 to +4.00), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(3), analysis.Interval{f(2), f(4)}
+				c.Metric, c.Unit, c.Better, c.Scale = "switches", "1", sample.Lower, sample.Difference
+			}},
 	} {
-		if got := say(c, "95 % ", "").String(); got != want {
-			t.Errorf("\n got %s\nwant %s", got, want)
+		c := base
+		x.change(&c)
+		if got := say(c, "95 % ", "").String(); got != x.want {
+			t.Errorf("\n got %s\nwant %s", got, x.want)
 		}
 	}
 }
@@ -77,7 +99,8 @@ func TestSentences(t *testing.T) {
 // Where the environments of a run had to be made again the page says how many
 // sets of them there were.
 func TestScopeOfSeveralSets(t *testing.T) {
-	for sets, want := range map[int]string{1: "The same environments served all blocks", 2: "2 sets of environments served the blocks"} {
+	for sets, want := range map[int]string{1: "The same environments served all blocks",
+		2: "2 sets of environments served the blocks"} {
 		r := analysis.Results{InstanceSets: sets, Comparisons: []analysis.Comparison{{Scope: analysis.ScopeInstance}}}
 		if got := (&builder{contents: &contents{results: r}}).scope(); !strings.Contains(got, want) {
 			t.Errorf("%d sets: %q does not say %q", sets, got, want)

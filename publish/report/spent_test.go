@@ -29,7 +29,8 @@ func TestSharesBelowATick(t *testing.T) {
 		s.add(c.before, c.after)
 		busy, steal, iowait, idle := s.shares()
 		if math.Abs(*busy-c.busy) > 1e-12 || math.Abs(*busy+*steal+*iowait+*idle-1) > 1e-12 || *idle < 0 {
-			t.Errorf("%s: busy for %g, stolen %g, waiting %g, idle %g; busy for %g is right", what, *busy, *steal, *iowait, *idle, c.busy)
+			t.Errorf("%s: busy for %g, stolen %g, waiting %g, idle %g; busy for %g is right", what, *busy, *steal, *iowait,
+				*idle, c.busy)
 		}
 	}
 }

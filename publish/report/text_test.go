@@ -81,7 +81,8 @@ func TestTextIsInert(t *testing.T) {
 	r := copied(t, analysis.Analyse(d))
 	r.Baseline = "\x1b[2Jhost\u202e"
 	r.Run = "\a\u009b31m"
-	r.Missing = append(r.Missing, analysis.Missing{Contender: "\x1b]0;title\a", Cell: "nowhere", Reason: "\r\nforged line"})
+	r.Missing = append(r.Missing, analysis.Missing{Contender: "\x1b]0;title\a", Cell: "nowhere",
+		Reason: "\r\nforged line"})
 	r.Comparisons[0].Contender = strings.Repeat("w", 1<<20)
 	out := text(t, r, TextOption{})
 	if strings.ContainsAny(out, "\x1b\a\r\u009b\u202e") || strings.Contains(out, "\nforged") {
@@ -117,7 +118,8 @@ func TestTextAlarm(t *testing.T) {
 }
 
 func FuzzText(f *testing.F) {
-	f.Add([]byte(`{"schema":"bakeoff/results/v1","cells":[{"name":"a","metrics":[{"name":"m","primary":true,"unit":"op/s","better":"higher","scale":"ratio"}]}],"comparisons":[{"cell":"a","metric":"m","primary":true,"ci":[null,1e-320],"ratio":1e308,"verdict":"worse"}],"contenders":[{}],"twin":{"different":true}}`), 80)
+	f.Add([]byte(`{"schema":"bakeoff/results/v1","cells":[{"name":"a","metrics":[{"name":"m","primary":true,"unit":"op/s","better":"higher","scale":"ratio"}]}],"comparisons":[{"cell":"a","metric":"m","primary":true,"ci":[null,1e-320],"ratio":1e308,"verdict":"worse"}],"contenders":[{}],"twin":{"different":true}}`),
+		80)
 	f.Fuzz(func(t *testing.T, data []byte, width int) {
 		r, err := decode(data)
 		if err != nil {

@@ -21,7 +21,9 @@ func TestWarningsAreGathered(t *testing.T) {
 	}
 	dir, page := written(t, d, p, r)
 	doc := sound(t, dir, page)
-	for _, want := range []string{"crun: syscall (rate): an odd one", "too few values: 22 comparisons which chroot, crun: sha256-16k (throughput, cpu-per-op), syscall (rate, cpu-per-op)"} {
+	for _, want := range []string{"crun: syscall (rate): an odd one",
+		"too few values: 22 comparisons which chroot, crun: " +
+			"sha256-16k (throughput, cpu-per-op), syscall (rate, cpu-per-op)"} {
 		if !strings.Contains(doc.text, want) {
 			t.Errorf("the page does not say %q:\n%s", want, doc.text[strings.Index(doc.text, "Warnings about"):][:600])
 		}
@@ -47,7 +49,8 @@ func TestFailedChecksAreGathered(t *testing.T) {
 	if n := len(b.page.Checks); n != 1 {
 		t.Fatalf("%d kinds of check", n)
 	}
-	want := [][]string{{"a, b", "http", "throughput, latency", "1 of 2", "6 % was stolen"}, {"c", "http", "latency", "1 of 2", "6 % was stolen"}}
+	want := [][]string{{"a, b", "http", "throughput, latency", "1 of 2", "6 % was stolen"},
+		{"c", "http", "latency", "1 of 2", "6 % was stolen"}}
 	if got := b.page.Checks[0].Failed.Rows; !slices.EqualFunc(got, want, slices.Equal[[]string]) {
 		t.Errorf("rows %q, want %q", got, want)
 	}
@@ -56,7 +59,8 @@ func TestFailedChecksAreGathered(t *testing.T) {
 // Many emulated machines are named in one sentence: the answer stands below it.
 func TestEmulatedMachinesAreNamedTogether(t *testing.T) {
 	tcg := map[string]string{"accelerator": "tcg"}
-	r := analysis.Results{Contenders: []analysis.Contender{{Name: "a", Facts: tcg}, {Name: "b"}, {Name: "c", Facts: tcg}, {Name: "a~twin", TwinOf: "a", Facts: tcg}}}
+	r := analysis.Results{Contenders: []analysis.Contender{{Name: "a", Facts: tcg}, {Name: "b"}, {Name: "c", Facts: tcg},
+		{Name: "a~twin", TwinOf: "a", Facts: tcg}}}
 	if got := emulated(r); len(got) != 1 || !strings.HasPrefix(got[0], "a, c: the CPU was emulated") {
 		t.Errorf("%q", got)
 	}

@@ -16,7 +16,8 @@ func TestFigures(t *testing.T) {
 			{Label: "energy"}},
 		"below zero": {{Label: "a", Value: p(-3), Lo: p(-4), Hi: p(2)}},
 		"zero":       {{Label: "a", Value: p(0)}},
-		"wild":       {{Label: charttest.Hostile, Value: p(math.NaN())}, {Label: "b", Value: p(math.MaxFloat64), Lo: p(-math.MaxFloat64), Hi: p(1)}},
+		"wild": {{Label: charttest.Hostile, Value: p(math.NaN())},
+			{Label: "b", Value: p(math.MaxFloat64), Lo: p(-math.MaxFloat64), Hi: p(1)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			charttest.Run(t, Figure{Of: "CPU time per request", Unit: "s/op", Better: "lower is better", Rows: rows})

@@ -20,7 +20,8 @@ func TestFigures(t *testing.T) {
 		"none":    nil,
 		"many":    {many, {Label: "missing"}},
 		"hostile": {{Label: charttest.Hostile, Median: p(0), Values: []Value{{Value: 1}}}},
-		"wild": {{Label: "a", Median: p(1), Values: []Value{{math.MinInt, math.MaxInt, 1}, {math.MaxInt, math.MinInt, math.NaN()},
+		"wild": {{Label: "a", Median: p(1), Values: []Value{{math.MinInt, math.MaxInt, 1},
+			{math.MaxInt, math.MinInt, math.NaN()},
 			{0, 0, math.MaxFloat64}}}},
 	} {
 		t.Run(name, func(t *testing.T) { charttest.Run(t, Figure{Of: "sha256", Rows: rows}) })
@@ -34,7 +35,8 @@ func TestFigures(t *testing.T) {
 // One value has no spread: ±0 % would be read as a very steady contender.
 func TestOneValueHasNoSpread(t *testing.T) {
 	f := Figure{Of: "sha256", Rows: []Row{{Label: "a", Median: p(3), Values: []Value{{0, 0, 3}}}}}
-	if svg := f.Draw("f", chart.Wide); strings.Contains(svg, "±0") || !strings.Contains(svg, ">one value<") || !strings.Contains(svg, "one block, in order") {
+	if svg := f.Draw("f", chart.Wide); strings.Contains(svg, "±0") || !strings.Contains(svg, ">one value<") ||
+		!strings.Contains(svg, "one block, in order") {
 		t.Error(svg)
 	}
 }

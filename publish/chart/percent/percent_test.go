@@ -19,7 +19,8 @@ func figure(rows ...Row) Figure {
 func TestFigures(t *testing.T) {
 	for name, f := range map[string]Figure{
 		"empty": figure(),
-		"close": figure(Row{Label: "crun", Value: p(1.001), Lo: p(0.994), Hi: p(1.009), Mark: chart.Same, Note: "equivalent"}),
+		"close": figure(Row{Label: "crun", Value: p(1.001), Lo: p(0.994), Hi: p(1.009), Mark: chart.Same,
+			Note: "equivalent"}),
 		"far": figure(
 			Row{Label: "crun", Value: p(1.001), Lo: p(0.994), Hi: p(1.009), Mark: chart.Same},
 			Row{Label: "microvm", Value: p(0.05), Lo: p(0.049), Hi: p(0.051), Mark: chart.Worse},
@@ -114,7 +115,8 @@ func TestTheBetterSideIsNamed(t *testing.T) {
 		want  string
 	}{{true, 0.05, ">better →<"}, {true, 1.01, ">faster (better) →<"}, {false, 20, ">← better<"}} {
 		row := Row{Label: "microvm", Value: &x.value, Lo: &x.value, Hi: &x.value, Mark: chart.Worse}
-		f := Figure{Of: "cpu", Baseline: "host", Less: "slower", More: "faster", MoreIsBetter: x.more, Rows: []Row{row}, Axis: NewAxis(0.02, row)}
+		f := Figure{Of: "cpu", Baseline: "host", Less: "slower", More: "faster", MoreIsBetter: x.more, Rows: []Row{row},
+			Axis: NewAxis(0.02, row)}
 		if !x.more {
 			f.Less, f.More = f.More, f.Less
 		}

@@ -13,7 +13,8 @@ func p(v float64) *float64 { return &v }
 func TestFigures(t *testing.T) {
 	for name, rows := range map[string][]Row{
 		"none": nil,
-		"some": {{Label: "host", Busy: p(0.4), Steal: p(0.02), IOWait: p(0.1), Idle: p(0.48), HasPeer: true, Generator: p(0.97)},
+		"some": {{Label: "host", Busy: p(0.4), Steal: p(0.02), IOWait: p(0.1), Idle: p(0.48), HasPeer: true,
+			Generator: p(0.97)},
 			{Label: "vm", Busy: p(1), Steal: p(0), IOWait: p(0), Idle: p(0), HasPeer: true}},
 		"unavailable": {{Label: charttest.Hostile}},
 		"wild":        {{Label: "a", Busy: p(7), Steal: p(-1), IOWait: p(math.NaN()), HasPeer: true, Generator: p(3)}},

@@ -27,7 +27,8 @@ func TestFigures(t *testing.T) {
 			{Label: "syscall, throughput", Points: []Point{at(0, 1.01), at(1, 0.2)}},
 			{Label: "pgbench, throughput", Points: []Point{at(0, 0.99), {Contender: 1, Note: "missing"}}}}},
 		"hostile": {Baseline: charttest.Hostile, Contenders: []string{charttest.Hostile}, Rows: []Row{
-			{Label: charttest.Hostile, Points: []Point{{Contender: 0, Value: p(2), Note: charttest.Hostile}, {Contender: 7, Value: p(1)}, {Contender: -1}}},
+			{Label: charttest.Hostile, Points: []Point{{Contender: 0, Value: p(2), Note: charttest.Hostile},
+				{Contender: 7, Value: p(1)}, {Contender: -1}}},
 			{Label: strings.Repeat("界", 100000), Points: []Point{at(0, 1)}}}},
 		"bad numbers": {Baseline: "host", Contenders: []string{"a"}, Rows: []Row{{Label: "x", Points: []Point{
 			{Value: p(math.NaN())}, {Value: p(0)}, {Value: p(-1)}, {Value: p(1), Lo: p(math.Inf(-1)), Hi: p(math.Inf(1))},
@@ -51,7 +52,8 @@ func TestMeanOnlyBesideItsComponents(t *testing.T) {
 		t.Errorf("a contender without a component has the mean %v", *m)
 	}
 	rows := f.Table().Rows
-	if last := rows[len(rows)-1]; !strings.HasPrefix(last[0], "geometric mean of the 2") || last[1] != "crun" || len(rows) != 5 {
+	if last := rows[len(rows)-1]; !strings.HasPrefix(last[0], "geometric mean of the 2") || last[1] != "crun" ||
+		len(rows) != 5 {
 		t.Errorf("table %q", rows)
 	}
 	one := Figure{Baseline: "host", Contenders: []string{"crun"}, Rows: f.Rows[:1]}
