@@ -13,9 +13,8 @@ import (
 )
 
 // Analyse turns the observations of a run into summaries, comparisons and
-// verdicts. It is pure: it depends on nothing but d, not even on the order
-// of d.Observations, and does not modify it. With the blocks of a longer run
-// it decides what it decided with the first of them.
+// verdicts. It depends on nothing but d, not even on the order of d.Observations,
+// and does not modify d. Further blocks of a run never change a verdict.
 func Analyse(d Data) Results {
 	warnings := d.check()
 	r := Results{
@@ -25,8 +24,9 @@ func Analyse(d Data) Results {
 		Summaries: []Summary{}, Comparisons: []Comparison{}, Warnings: warnings,
 	}
 	if r.InstanceSets = d.instanceSets(); r.InstanceSets > 1 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("one environment of each contender was to serve all blocks, and %d did, one after another: the run was resumed, or a block was void. "+
-			"What an environment is by luck was drawn %d times, however many blocks there are; the verdicts speak of these instances.", r.InstanceSets, r.InstanceSets))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("one environment of each contender was meant to serve all blocks, but %d did, one after another: "+
+			"the run was resumed, or a block was void. The luck of an environment was therefore drawn %d times, "+
+			"however many blocks there are; the verdicts hold for these instances only.", r.InstanceSets, r.InstanceSets))
 	}
 	t := index(&d)
 	r.Blocks = len(t.blocks)
@@ -57,9 +57,9 @@ func Analyse(d Data) Results {
 	return r
 }
 
-// instanceSets returns how many environments of one contender served the blocks,
-// at most, where each was to serve them all; 0 where that was not so, or it is not
-// known which served.
+// instanceSets returns the largest number of environments of one contender that
+// served the blocks, if one was meant to serve them all; otherwise, or if the
+// environments are unknown, 0.
 func (d *Data) instanceSets() int {
 	if d.Scope != ScopeInstance {
 		return 0
@@ -75,32 +75,33 @@ func (d *Data) instanceSets() int {
 	return most
 }
 
-// check returns warnings about a design that cannot be applied as it is.
+// check returns warnings about drivers and about a design that cannot be used as it is.
 func (d *Data) check() []string {
 	out := []string{}
 	for _, c := range d.Contenders {
 		// driver.Unproven, as the controller wrote it into the fingerprint.
 		if c.Facts["status"] == "unproven" {
-			out = append(out, fmt.Sprintf("%s: the driver %s is unproven: it was tested against a fake of its commands only, and never with the real technology; `bakeoff doctor --prove %s` tests it on the machine at hand",
+			out = append(out, fmt.Sprintf("%s: the driver %s is unproven: it was tested with a simulation of its commands only, never with the real technology; "+
+				"run `bakeoff doctor --prove %s` to test it on this machine",
 				c.Name, c.Driver, c.Driver))
 		}
 	}
 	if !(d.Margin >= 0) || math.IsInf(d.Margin, 0) {
-		out = append(out, fmt.Sprintf("the margin %v is none: 0 was applied, so that nothing is equivalent", d.Margin))
+		out = append(out, fmt.Sprintf("the margin %v is not a share: 0 was used instead, so that nothing is equivalent", d.Margin))
 		d.Margin = 0
 	}
 	if len(d.Looks) != len(d.Alphas) {
-		out = append(out, fmt.Sprintf("%d looks and %d alphas: only the first %d were applied",
+		out = append(out, fmt.Sprintf("%d looks and %d alphas: only the first %d were used",
 			len(d.Looks), len(d.Alphas), min(len(d.Looks), len(d.Alphas))))
 	}
 	if !slices.IsSorted(d.looks()) {
-		out = append(out, "looks are not in ascending order: a look below an earlier one is skipped")
+		out = append(out, "the looks are not in ascending order: a look below an earlier one was skipped")
 	}
 	return out
 }
 
-// missing lists the cells of contenders that gave nothing: those that the
-// run could not start, then those in which no trial succeeded.
+// missing lists the cells of contenders without any value: those that the run
+// could not start and those in which no trial succeeded.
 func (d *Data) missing(t *table) []Missing {
 	out := []Missing{}
 	for c, name := range d.Contenders {
@@ -129,11 +130,11 @@ func (d *Data) missing(t *table) []Missing {
 	return out
 }
 
-// noCPUTime is why a cost in CPU time may be without a value.
-const noCPUTime = "no trial could tell what the timed part took of it: the host's counters are too coarse, or the system inside counts in ticks"
+// noCPUTime is the reason why a cost in CPU time may have no value.
+const noCPUTime = "no trial could measure the CPU time of the timed part: the counters of the host are too coarse, or the system inside counts in ticks"
 
-// unavailable lists the metrics of energy and CPU time that contenders have no
-// value of, at cells that gave others.
+// unavailable lists the metrics of energy and CPU time without a value, in cells
+// that have other values.
 func (d *Data) unavailable(t *table) (out []Unavailable) {
 	for c, name := range d.Contenders {
 		for k, cell := range d.Cells {
@@ -157,7 +158,7 @@ func (d *Data) unavailable(t *table) (out []Unavailable) {
 	return out
 }
 
-// noEnergy says for each contender why a metric of energy may have no value.
+// noEnergy is contender → reason why a metric of energy may have no value.
 func (d *Data) noEnergy(m sample.Metric) map[string]string {
 	if m.GeneratorHost {
 		return d.NoGeneratorEnergy
@@ -165,11 +166,11 @@ func (d *Data) noEnergy(m sample.Metric) map[string]string {
 	return d.NoEnergy
 }
 
-// drafts are all comparisons of a run: of the contenders, and of the twin.
+// drafts are all comparisons of a run: those of the contenders and those of the twin.
 type drafts struct{ main, twin []*draft }
 
-// compare makes every comparison of which both sides ever succeeded and
-// decides the two families.
+// compare makes every comparison whose two sides both succeeded at least once,
+// and decides the two families.
 func (d *Data) compare(t *table, missing []Missing) drafts {
 	var out drafts
 	gone := map[[2]string]bool{}
@@ -182,7 +183,7 @@ func (d *Data) compare(t *table, missing []Missing) drafts {
 	}
 	var families [2][]*draft
 	var sizes [2]int
-	var plain []*draft // that get no verdict
+	var plain []*draft // comparisons that get no verdict
 	for c, name := range d.Contenders {
 		if c == base {
 			continue
@@ -196,7 +197,7 @@ func (d *Data) compare(t *table, missing []Missing) drafts {
 			tried := len(t.series[c][k]) > 0 && len(t.series[base][k]) > 0
 			for _, m := range cell.Metrics {
 				if m.Primary && (!lost || tried) {
-					sizes[twin]++ // what was tried keeps its share even if it is lost
+					sizes[twin]++ // a comparison that was tried keeps its share even if it is missing
 				}
 				if lost {
 					continue
@@ -206,7 +207,7 @@ func (d *Data) compare(t *table, missing []Missing) drafts {
 				case m.Primary:
 					families[twin] = append(families[twin], x)
 				case len(x.blocks) == 0:
-					continue // a number that this platform does not have
+					continue // this platform does not have the metric
 				default:
 					plain = append(plain, x)
 				}
@@ -225,8 +226,8 @@ func (d *Data) compare(t *table, missing []Missing) drafts {
 	return out
 }
 
-// describeAll describes drafts side by side: each depends on itself alone,
-// and in a run with many metrics they are most of the work.
+// describeAll describes drafts in parallel: they are independent of each other,
+// and most of the work in a run with many metrics.
 func describeAll(cs []*draft) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -240,8 +241,8 @@ func describeAll(cs []*draft) {
 	wg.Wait()
 }
 
-// unused counts the blocks after the one with which the last comparison was
-// decided or had taken its last look; 0 while one is open.
+// unused counts the blocks after the one at which the last comparison got its
+// verdict or had its last look; 0 while one is pending.
 func (cs drafts) unused(blocks []int) int {
 	family := cs.main
 	if !slices.ContainsFunc(family, func(c *draft) bool { return c.Primary }) {

@@ -10,12 +10,12 @@ import (
 // unavailable stands for a fact that is not known.
 const unavailable = "unavailable"
 
-// FactCPUTime is the fact of what told, on the host of a contender, for how long
-// its CPUs were busy: a confounder of costs in CPU time, and of nothing else.
+// FactCPUTime is the fact that names the source of CPU times on the host of a
+// contender. It is a confounder of costs in CPU time only.
 const FactCPUTime = "host.cpu-time"
 
-// confounders are the facts in which two contenders differ at a metric without
-// having been meant to. Where nothing at all is known there is nothing to tell.
+// confounders returns the facts in which two contenders differ at a metric without
+// intention.
 func (d *Data) confounders(contender, baseline string, m sample.Metric) []Confounder {
 	out := []Confounder{}
 	us, them := d.Facts[contender], d.Facts[baseline]

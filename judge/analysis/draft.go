@@ -20,15 +20,15 @@ type draft struct {
 	us, them series // trials of contender and baseline
 	gates    bool   // whether any trial of the run failed a gate
 	family   int    // comparisons that share the level of the tests of steadiness
-	// elsewhere: nobody vouches that orders were drawn.
+	// elsewhere: nobody knows whether orders were random.
 	elsewhere bool
 
 	look    int                // index of the last look reached, −1 before the first
 	marks   [3]*stats.Standing // of −region, 0 and region at this look, once asked for
-	level   float64            // of error of the interval that is shown
+	level   float64            // error level of the interval that is shown
 	shown   stats.Estimate
-	closed  bool // a verdict was reached; frozen
-	differs bool // the interval at the level of differences excluded no difference
+	closed  bool // it has a verdict and is frozen
+	differs bool // the interval at the level of differences excludes no difference
 	held    []Gate
 	checked int    // number of blocks that moving is of; 0: none
 	moving  []Gate // see unsteady
@@ -49,13 +49,12 @@ func (d *Data) newDraft(t *table, contender, baseline, cell int, m sample.Metric
 	return c
 }
 
-// reach takes the look at n blocks.
+// reach performs the look at n blocks.
 func (c *draft) reach(look, n int) {
 	c.look, c.Look, c.Blocks = look, n, n
 	c.marks = [3]*stats.Standing{}
 	if c.metric.Scale == sample.Difference {
-		// There is no ratio to hold the margin against: it is taken of the
-		// baseline's own size so far.
+		// Without a ratio, the margin is a share of the baseline's size so far.
 		size := c.them.through(c.blocks[n-1].index).size(c.metric)
 		c.region = NewRegion(c.margin, sample.Difference, size)
 	}
@@ -75,7 +74,7 @@ func (c *draft) estimate(alpha float64) stats.Estimate {
 	return c.contrast.Estimate(c.Blocks, 1-alpha, -float64(c.region), 0, float64(c.region))
 }
 
-// quiet tells without computing the interval that it decides nothing.
+// quiet reports, without computing the interval, that it decides nothing.
 func (c *draft) quiet(alpha float64) bool {
 	at := func(i int) int {
 		if c.marks[i] == nil {
@@ -92,8 +91,8 @@ func (c *draft) judge(e stats.Estimate) Verdict {
 	return c.region.Verdict(e.Lo, e.Hi, c.metric.Better)
 }
 
-// try decides, if it can, at the two levels that are open to the draft: that
-// of differences and that of equivalences (see the package comment).
+// try returns the verdict at the two levels of the family at this look: that of
+// differences and that of equivalences (see the package comment).
 func (c *draft) try(differ, equal float64) Verdict {
 	c.level = differ
 	if c.quiet(max(differ, equal)) {
@@ -107,8 +106,8 @@ func (c *draft) try(differ, equal float64) Verdict {
 	v, ve := c.judge(d), c.judge(e)
 	c.differs = d.Lo > 0 || d.Hi < 0
 	c.shown = d
-	// An equivalence needs its own level; a difference that lies inside the
-	// margin is decided where the shown interval still tells it apart.
+	// An equivalence needs its own level. A difference inside the margin is
+	// decided at the level at which its interval still lies inside.
 	if ve == Equivalent || v == Equivalent {
 		c.shown, c.level, v = e, equal, ve
 	}
@@ -121,7 +120,7 @@ func (c *draft) try(differ, equal float64) Verdict {
 	return v
 }
 
-// finish fills in what is shown.
+// finish fills in the fields of the Comparison.
 func (c *draft) finish(d *Data) {
 	n := len(c.blocks)
 	switch {
@@ -161,11 +160,11 @@ func (c *draft) finish(d *Data) {
 		c.MoreBlocks = c.moreBlocks(d)
 	}
 	if n == 0 && len(c.us) > 0 && len(c.them) > 0 {
-		c.Warnings = append(c.Warnings, "no block has all trials of both sides with this metric")
+		c.Warnings = append(c.Warnings, "no block has this metric in all trials of both sides")
 	}
 }
 
-// describe makes a comparison that gets no verdict: an interval at 95 %.
+// describe fills in a comparison that gets no verdict: an interval at 95 %.
 func (c *draft) describe() {
 	n := len(c.blocks)
 	e := c.contrast.Quick(n, 0.95)
@@ -180,9 +179,8 @@ func (c *draft) describe() {
 	c.Warnings = append(c.Warnings, e.Warnings...)
 }
 
-// lopsided warns where the trials that weigh nothing, being far away from the
-// rest, are mostly of one side: then the tails differ, and a verdict on the
-// typical trial does not say so.
+// lopsided returns a warning if the trials without weight are mostly of one side:
+// then the tails differ, and a verdict on the typical trial does not show it.
 func (c *draft) lopsided() string {
 	if c.Blocks == 0 || math.IsInf(c.shown.Value, 0) || c.shown.Value != c.shown.Value {
 		return ""
@@ -196,12 +194,12 @@ func (c *draft) lopsided() string {
 	if stats.SignTest(out[0], out[1]) > 0.01 {
 		return ""
 	}
-	return fmt.Sprintf("the tails differ: %d trials of %s and %d of %s lie far away from the others and carry no weight in this verdict on the typical trial",
+	return fmt.Sprintf("the tails differ: %d trials of %s and %d of %s are far from the others and carry no weight in this verdict, which describes the typical trial",
 		out[0], c.Contender, out[1], c.Baseline)
 }
 
-// undrawn warns where one side ran first in every block. From twelve blocks on
-// drawn orders do so once in 2,048 runs.
+// undrawn returns a warning if one side ran first in every block. With random
+// orders that happens in one run of 2,048 from twelve blocks on.
 func (c *draft) undrawn() string {
 	sum := 0
 	for _, b := range c.blocks[:c.Blocks] {
@@ -214,7 +212,7 @@ func (c *draft) undrawn() string {
 	if sum < 0 {
 		first = c.Baseline
 	}
-	return fmt.Sprintf("%s ran first in all %d blocks: without drawn orders an effect of the order cannot be told from a difference", first, c.Blocks)
+	return fmt.Sprintf("%s ran first in all %d blocks: without random orders, an effect of the order cannot be distinguished from a difference", first, c.Blocks)
 }
 
 func (c *draft) show(e stats.Estimate) {
@@ -238,7 +236,7 @@ func (c *draft) show(e stats.Estimate) {
 	}
 }
 
-// interval maps bounds of d to bounds of the ratio.
+// interval turns bounds on the scale of differences into bounds of the ratio.
 func (c *draft) interval(lo, hi float64) Interval {
 	if c.metric.Scale == sample.Difference {
 		return Interval{finite(lo), finite(hi)}
@@ -259,10 +257,10 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// moreBlocks estimates how many more blocks an open comparison needs, from its
-// estimate and the width of its interval now: a run of that many decides it
-// with the probability stats.Likely if the difference is what it seems. That is
-// what plan says of a wanted difference.
+// moreBlocks estimates how many more blocks a pending comparison needs, from its
+// estimate and the width of its interval now: that many decide it with the
+// probability stats.Likely if the estimate is true. The plan says the same for a
+// wanted difference.
 func (c *draft) moreBlocks(d *Data) *int {
 	n := len(c.blocks)
 	looks, alphas := d.looks(), d.Alphas
@@ -273,7 +271,7 @@ func (c *draft) moreBlocks(d *Data) *int {
 	if c.Alpha != nil {
 		alpha = *c.Alpha
 	}
-	// The width at a level that n blocks can reach says what the error is.
+	// The width at a level that n blocks can reach gives the standard error.
 	level := max(alpha, math.Ldexp(2, -n))
 	e := c.contrast.Quick(n, 1-level)
 	se := (e.Hi - e.Lo) / 2 / stats.NormalTail(level/2)
@@ -296,7 +294,7 @@ func (c *draft) moreBlocks(d *Data) *int {
 	return &more
 }
 
-// stuck tells that no number of further blocks can decide the comparison.
+// stuck reports that no number of further blocks can decide the comparison.
 func (c *draft) stuck() bool {
 	for _, g := range c.held {
 		if total(g.Name) {

@@ -11,10 +11,9 @@ import (
 // looks returns the looks that have an alpha.
 func (d *Data) looks() []int { return d.Looks[:min(len(d.Looks), len(d.Alphas))] }
 
-// decide takes the looks of one family in the order in which its blocks
-// came, sharing the alpha of each look as the package comment says.
-//
-// size is the number of comparisons of the family that can get a verdict.
+// decide performs the looks of one family in the order of its blocks, and shares
+// the alpha of each look as the package comment describes. size is the number of
+// comparisons of the family that can get a verdict.
 func (d *Data) decide(family []*draft, size int) {
 	looks := d.looks()
 	// A comparison reaches a look with the block that completes its count.
@@ -42,8 +41,8 @@ func (d *Data) decide(family []*draft, size int) {
 		for _, c := range family {
 			c.advance(looks, now)
 		}
-		// Each rejection raises the level of those that are left: go round
-		// until none is left that falls.
+		// Each verdict raises the level of the remaining comparisons: repeat
+		// until there is no further verdict.
 		for again := true; again; {
 			again = false
 			differ, same := levels(size-different), levels(size-equal)
@@ -69,11 +68,11 @@ func (d *Data) decide(family []*draft, size int) {
 	}
 }
 
-// boundaries keeps the levels of designs that were computed before.
+// boundaries caches the levels of designs.
 var boundaries sync.Map
 
-// levels returns the nominal level of each look when the alphas are shared
-// by so many comparisons.
+// levels returns the nominal level of each look if share comparisons divide the
+// alphas.
 func (d *Data) levels(looks []int, share int) []float64 {
 	spend := make([]float64, len(looks))
 	for k := range looks {
@@ -88,7 +87,7 @@ func (d *Data) levels(looks []int, share int) []float64 {
 	return l
 }
 
-// advance takes the last look that c has reached with the block now.
+// advance performs the last look that c has reached with block now.
 func (c *draft) advance(looks []int, now int) {
 	if c.closed {
 		return

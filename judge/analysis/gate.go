@@ -7,23 +7,23 @@ import (
 	"bakeoff/base/sample"
 )
 
-// The shares of trials from which on a gate that disturbs single trials fails
-// the comparison.
+// The shares of failed trials from which on a gate of single trials fails the
+// comparison.
 //
-// A disturbance that meets both sides alike widens the interval and needs no
-// gate, as long as it is rare enough for the scores to see past it: they take
-// weight from disturbed trials, up to half of a side's. One that meets one
-// side more often is not noise but a bias, and from a fifth on it could move
-// the estimate, which stands up to 29 % of arbitrary blocks.
+// A disturbance that affects both sides equally widens the interval. It needs no
+// gate while it is rare enough for the scores, which take weight from disturbed
+// trials, up to half of those of a side. A disturbance that affects one side more
+// often is not noise but a bias. From a fifth of the trials on it could move the
+// estimate, which withstands up to 29 % of arbitrary blocks.
 const (
 	oneSided = 0.2 // more on one side than on the other
 	mostly   = 0.5 // of either side
 )
 
-// total tells that one trial that failed this gate fails the comparison:
-// then the number is not of what it claims to be, however few there are. A
-// check of scaling is not among them: it compares two short times, which an
-// unlucky moment stretches; a loop that was removed fails it in every trial.
+// total reports whether a single trial that fails the gate fails the comparison,
+// because its number does not measure what it claims to. The check of scaling is
+// not among these gates: it compares two short times, which chance can stretch; a
+// loop that the compiler removed fails it in every trial.
 func total(gate string) bool {
 	switch gate {
 	case "errors", "answer", "disk-full":
@@ -32,9 +32,9 @@ func total(gate string) bool {
 	return false
 }
 
-// spares tells that a gate says nothing of a metric. Where the load generator
-// or the way to it was at its end, what was asked for in a second is not the
-// subject's doing; the CPU time that it spent on each answer is, and speaks.
+// spares reports that a gate does not apply to a metric. If the load generator or
+// the network reached its limit, the rate of requests does not describe the
+// subject; the CPU time per request still does.
 func spares(gate string, m sample.Metric) bool {
 	switch gate {
 	case "ceiling", "lateness", "path", "starved":
@@ -43,8 +43,8 @@ func spares(gate string, m sample.Metric) bool {
 	return false
 }
 
-// failedGates returns the gates that the trials of two sides failed, by name,
-// for what m says of them.
+// failedGates returns the gates that the trials of two sides failed for metric m,
+// by name.
 func failedGates(us, them series, m sample.Metric) []Gate {
 	type tally struct {
 		reason string
@@ -74,8 +74,8 @@ func failedGates(us, them series, m sample.Metric) []Gate {
 	return out
 }
 
-// disturbs tells whether the shares of disturbed trials on two sides are more
-// than noise that meets both.
+// disturbs reports whether the shares of disturbed trials of the two sides are
+// more than noise that affects both.
 func disturbs(a, b float64) bool {
 	return max(a, b) >= mostly || max(a, b)-min(a, b) >= oneSided
 }

@@ -6,24 +6,23 @@ import (
 	"strings"
 )
 
-// Placement is the machine that a contender stands on.
+// Placement is the machine that a contender runs on.
 type Placement struct {
 	Host string
-	// Equals is the same text for hosts that the lab file declares equal.
+	// Equals is the same text for all hosts that the lab file declares equal.
 	Equals string
-	// Like tells that the contender is the baseline in everything but its
-	// host: its comparison is a calibration between the two machines.
+	// Like means that the contender differs from the baseline in its host only:
+	// its comparison calibrates the two machines against each other.
 	Like bool
 }
 
-// machineFacts are facts, or beginnings of their names, in which machines
-// that are equal do not differ.
+// machineFacts are the facts in which equal machines do not differ.
 var machineFacts = []string{"arch", "cpu.model", "cpu.flags", "cpu.microcode", "memory", "smt"}
 
-// across warns of comparisons between hosts. Hardware is a confounder, unless
-// the hosts are declared equal, their facts agree, and a contender that
-// differs from the baseline in nothing but its host was equivalent to it in
-// every primary metric.
+// across adds warnings to comparisons between hosts. Hardware is a confounder
+// unless the hosts are declared equal, their facts agree, and a contender that
+// differs from the baseline in its host only was equivalent to it in every primary
+// metric.
 func (d *Data) across(comparisons []Comparison) {
 	base, known := d.Hosts[d.Baseline]
 	if !known {
@@ -41,12 +40,12 @@ func (d *Data) across(comparisons []Comparison) {
 	}
 }
 
-// apart says what is wrong with a comparison of a contender that stands at s
-// with the baseline at base; "" if nothing is.
+// apart returns the warning for a comparison of a contender at s with the baseline
+// at base; "" if there is none.
 func (d *Data) apart(s, base Placement, c *Comparison, all []Comparison) string {
-	where := fmt.Sprintf("%s stands on host %s and the baseline on %s", c.Contender, s.Host, base.Host)
+	where := fmt.Sprintf("%s runs on host %s and the baseline on %s", c.Contender, s.Host, base.Host)
 	if s.Equals == "" || s.Equals != base.Equals {
-		return where + ": the two machines are compared as well, and nothing tells their part from the rest"
+		return where + ": the comparison includes the difference between the two machines"
 	}
 	var differ []string
 	us, them := d.Facts[c.Contender], d.Facts[d.Baseline]
@@ -57,15 +56,15 @@ func (d *Data) apart(s, base Placement, c *Comparison, all []Comparison) string 
 	}
 	switch {
 	case len(differ) > 0:
-		return where + ": they are declared equal and are not, for they differ in " + strings.Join(differ, ", ")
+		return where + ": they are declared equal, but differ in " + strings.Join(differ, ", ")
 	case s.Like || d.backed(s.Host, all):
 		return ""
 	}
-	return where + ": they are declared equal, and no contender that is the baseline in everything but its host was equivalent to it in this run"
+	return where + ": they are declared equal, but no contender that differs from the baseline in its host only was equivalent to it in this run"
 }
 
-// backed tells whether a contender like the baseline on host was equivalent to
-// it in every primary metric, and there was one.
+// backed reports whether a contender that differs from the baseline in its host
+// only exists on host and was equivalent to it in every primary metric.
 func (d *Data) backed(host string, all []Comparison) bool {
 	verdicts := []Verdict{}
 	for _, c := range all {

@@ -16,7 +16,7 @@ func TestAcrossHosts(t *testing.T) {
 		want    string  // "" for no warning
 	}{
 		"on one host":         {Placement{Host: "local", Equals: "local"}, same, "", ""},
-		"not declared":        {Placement{Host: "box", Equals: "box"}, same, Equivalent, "nothing tells their part"},
+		"not declared":        {Placement{Host: "box", Equals: "box"}, same, Equivalent, "includes the difference between the two machines"},
 		"declared and unlike": {Placement{Host: "box", Equals: "local"}, map[string]string{"cpu.model": "Y", "memory": "1 B"}, Equivalent, "differ in cpu.model"},
 		"declared alone":      {Placement{Host: "box", Equals: "local"}, same, "", "no contender"},
 		"measured unequal":    {Placement{Host: "box", Equals: "local"}, same, Worse, "no contender"},

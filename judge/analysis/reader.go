@@ -184,7 +184,7 @@ func (t *reader) read(r io.Reader) error {
 		var f fields
 		if ndjson {
 			if err := parseObject(b, &f); err != nil {
-				t.problem(line, "%v; write one flat JSON object a line", err)
+				t.problem(line, "%v; write one flat JSON object per line", err)
 				continue
 			}
 		} else if !t.splitCSV(line, b, header, &f) {
@@ -196,12 +196,12 @@ func (t *reader) read(r io.Reader) error {
 		}
 	}
 	if err := in.Err(); errors.Is(err, bufio.ErrTooLong) {
-		t.problem(line+1, "the line is longer than %d bytes; write one row a line", maxLine)
+		t.problem(line+1, "the line is longer than %d bytes; write one row per line", maxLine)
 	} else if err != nil {
 		return fault.Wrap(fault.Lab, "read "+t.name, err)
 	}
 	if t.rows == 0 && len(t.problems) == 0 {
-		t.problem(line+1, "there is no row; write CSV with a header or one JSON object a line with %s", strings.Join(columnNames[:required], ", "))
+		t.problem(line+1, "the table has no rows; write CSV with a header, or one JSON object per line, with %s", strings.Join(columnNames[:required], ", "))
 	}
 	return t.err()
 }
@@ -219,7 +219,7 @@ func (t *reader) header(line int32, b []byte) []int {
 		out[i] = column(bytes.TrimSpace(n))
 		if c := out[i]; c >= 0 {
 			if seen[c] {
-				t.problem(line, "column %q is there twice", n)
+				t.problem(line, "column %q occurs twice; remove one of them", n)
 			}
 			seen[c] = true
 		}
@@ -256,7 +256,7 @@ func splitLine(b []byte) ([][]byte, error) {
 	}
 	rec, err := csv.NewReader(bytes.NewReader(b)).Read()
 	if err != nil {
-		return nil, fmt.Errorf("the quotes do not match; a field is quoted within its line")
+		return nil, fmt.Errorf("the quotes do not match; close a quoted field on its line")
 	}
 	out := make([][]byte, len(rec))
 	for i, s := range rec {
@@ -273,7 +273,7 @@ func (t *reader) splitCSV(line int32, b []byte, header []int, f *fields) bool {
 			return false
 		}
 		if len(parts) != len(header) {
-			t.problem(line, "%d fields, and the header has %d", len(parts), len(header))
+			t.problem(line, "the row has %d fields, the header %d; write one field per column", len(parts), len(header))
 			return false
 		}
 		for i, p := range parts {
@@ -292,7 +292,7 @@ func (t *reader) splitCSV(line int32, b []byte, header []int, f *fields) bool {
 		}
 	}
 	if n != len(header) {
-		t.problem(line, "%d fields, and the header has %d", n, len(header))
+		t.problem(line, "the row has %d fields, the header %d; write one field per column", n, len(header))
 		return false
 	}
 	return true
@@ -308,7 +308,7 @@ func parseObject(b []byte, f *fields) error {
 	*f = fields{}
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(b, &m); err != nil {
-		return fmt.Errorf("not a JSON object (%v)", err)
+		return fmt.Errorf("this is not a JSON object (%v)", err)
 	}
 	for name, raw := range m {
 		c := column([]byte(name))
@@ -323,7 +323,7 @@ func parseObject(b []byte, f *fields) error {
 			}
 			f[c] = []byte(s)
 		case '{', '[':
-			return fmt.Errorf("%s is not a string or a number", name)
+			return fmt.Errorf("%s is neither a string nor a number", name)
 		case 'n':
 			f[c] = []byte{}
 		default:
@@ -409,7 +409,7 @@ func parsePlain(b []byte, f *fields) bool {
 func (t *reader) add(line int32, f *fields) {
 	for c := range required {
 		if f[c] == nil || len(f[c]) == 0 && c != colValue && c != colUnit {
-			t.problem(line, "no %s; every row needs %s", columnNames[c], strings.Join(columnNames[:required], ", "))
+			t.problem(line, "the row has no %s; every row needs %s", columnNames[c], strings.Join(columnNames[:required], ", "))
 			return
 		}
 	}
@@ -439,7 +439,7 @@ func (t *reader) add(line int32, f *fields) {
 	x := row{block: block, position: position, value: value, def: def, line: line,
 		contender: t.words.id(f[colContender]), instance: t.words.id(f[colInstance])}
 	if !e.keep(x) {
-		t.problem(line, "more than %d contenders or metrics in experiment %q; one row is one value", maxKinds, e.name)
+		t.problem(line, "experiment %q has more than %d contenders or metrics; write one value per row", e.name, maxKinds)
 		return
 	}
 	t.rows++
@@ -504,10 +504,10 @@ func (t *reader) value(line int32, b []byte, scale sample.Scale) (float64, bool)
 	v, err := strconv.ParseFloat(string(b), 64)
 	switch {
 	case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
-		t.problem(line, "value %q is not a finite number; write a number, or failed for a trial that failed", b)
+		t.problem(line, "value %q is not a finite number; write a number, or failed for a failed trial", b)
 		return 0, false
 	case v <= 0 && scale == sample.Ratio:
-		t.problem(line, "value %v cannot be compared as a ratio; add a column scale with difference, or write failed for a trial that failed", v)
+		t.problem(line, "value %v cannot be compared as a ratio; add a column scale with difference, or write failed for a failed trial", v)
 		return 0, false
 	}
 	return v, true

@@ -1,79 +1,79 @@
-// Package analysis turns samples into comparisons and verdicts, as they were
-// preregistered. It is pure: the same data give the same results.
+// Package analysis turns samples into comparisons and verdicts, as the plan
+// registered them. It is pure: the same data give the same results.
 //
 // # What is compared
 //
-// A block counts for a comparison when both sides have all their trials in
-// it. The values of a metric are taken as logarithms, or as they are for
-// metrics of scale difference. Each block gives a score of one side against
-// the other in which a single disturbed trial weighs little (stats.Contrast):
-// the level of the machine is followed through all trials without knowledge
-// of the sides, and what lies far away from it loses weight. The interval is
-// all differences that the exact signed-rank test of the scores does not
-// reject. Because the order inside a block was drawn and level and weights
-// know nothing of it, the test is exact for identical sides, whatever the
-// noise is. A verdict speaks of the typical trial; where the trials without
-// weight are mostly of one side, a warning says that the tails differ.
+// A block counts for a comparison if both sides have all their trials in it.
+// Values are compared as logarithms, or as they are for metrics of scale
+// difference. Each block gives a score of one side against the other
+// (stats.Contrast): a smoother follows the level of the machine through all
+// trials without knowing the sides, and trials far from that level lose weight,
+// so that a single disturbed trial counts for little. The interval contains all
+// differences that the exact signed-rank test of the scores does not reject. The
+// order inside a block is random, and level and weights do not depend on it;
+// therefore the test is exact for identical sides, whatever the noise. A verdict
+// describes the typical trial. If the trials without weight are mostly of one
+// side, a warning says that the tails differ.
 //
 // A trial in which the subject failed counts as the worst possible value: its
-// block then ranks last, to the disadvantage of whoever failed. Where both
-// failed in a block they did equally badly, and it is a tie. A value that
-// cannot stand on its scale (not a number, or not positive where ratios are
-// taken) counts as a failure too. Margins of metrics of scale difference are
-// taken of the median size of the baseline.
+// block ranks last, to the disadvantage of the side that failed. If both sides
+// failed in a block, the block is a tie. A value that does not exist on its scale
+// (not a number, or not positive for ratios) counts as a failure too. For metrics
+// of scale difference the margin is a share of the median size of the baseline.
 //
 // # Verdicts
 //
-// A verdict is read from the interval alone: equivalent if it lies within
-// the margin (this wins), else better or worse if it excludes no difference,
-// else inconclusive. A comparison with a verdict is frozen: later blocks are
-// unused. One that failed a gate stays inconclusive at that look, with its
-// interval shown; a gate can only take a verdict away, so it adds no error.
+// Region.Verdict reads the verdict from the interval alone: equivalent if the
+// interval lies within the margin, otherwise better or worse if it excludes no
+// difference, otherwise inconclusive. A comparison with a verdict is frozen:
+// later blocks are unused. A comparison that failed a gate stays inconclusive at
+// that look, and its interval is shown. A gate can only withhold a verdict, so it
+// adds no error.
 //
-// Most gates are failed by single trials, and Observation names them. Two are
-// failed by a comparison as a whole, when a verdict would be given: order
-// (the difference depends on the visit, or orders were never drawn) and change
-// (it was another one in earlier blocks); see docs/gates.md.
+// Most gates check single trials; Observation names them. Two gates check a
+// comparison as a whole when it would get a verdict: order (the difference
+// depends on the visit, or the orders were not random) and change (the difference
+// was another one in earlier blocks). See docs/gates.md.
 //
 // # The error rate of a family
 //
-// A family is the n primary comparisons of a run; the twin's are a family of
-// their own. Looks l₁ < l₂ < … with alphas a₁, a₂, … are fixed beforehand, and
-// α is the sum of the alphas: aₖ is the error that is spent at look k. For a
-// share γ = α/m let cₖ(γ) be the nominal level of look k in a sequential test
-// that spends aₖ/m at each look (stats.Boundaries: more than aₖ/m from the
-// second look on, because looks share their data; Lan and DeMets 1983). It
-// rises with γ. At look k an open comparison is judged for a difference at
-// the level cₖ(α/(n−D)) and for equivalence at cₖ(α/(n−E)), where D and E
-// count the comparisons that were called different and equivalent so far,
-// those of this look included: when one falls the rest are judged again. So
-// each kind of rejection passes its alpha on to rejections of its own kind.
+// A family is the n primary comparisons of a run; the comparisons of the twin are
+// a family of their own. The plan fixes looks l₁ < l₂ < … with alphas a₁, a₂, …;
+// α is the sum of the alphas, and aₖ the error that look k spends. For a share
+// γ = α/m let cₖ(γ) be the nominal level of look k in a sequential test that
+// spends aₖ/m at each look (stats.Boundaries: more than aₖ/m from the second look
+// on, because looks share their data; Lan and DeMets 1983). It rises with γ. At
+// look k a comparison without a verdict is tested for a difference at the level
+// cₖ(α/(n−D)) and for equivalence at cₖ(α/(n−E)). D and E count the comparisons
+// that were called different and equivalent so far, including those of this look:
+// after each call the others are tested again. So each kind of call passes its
+// alpha on to calls of its own kind.
 //
 //   - The probability that any comparison without a true difference is called
 //     better or worse is at most α. Proof: let T be the comparisons without a
-//     true difference. Before the first false call D counts none of T, so
+//     true difference. Before the first false call, D counts none of T, so
 //     n−D ≥ |T|, and that call needs a p-value of at most cₖ(α/|T|) at some
 //     look k for some member of T. For each member this has probability
 //     α/|T| over all looks; over the members the sum is α, whatever their
 //     dependence. (Holm 1979; over looks Maurer and Bretz 2013.)
 //   - The probability that any comparison whose true difference lies outside
-//     the margin is called equivalent is at most α/2, in the same way with E;
-//     only one bound of the interval can err.
+//     the margin is called equivalent is at most α/2, by the same argument with
+//     E; only one bound of the interval can err.
 //   - Every interval that decided covers its true value with probability at
-//     least 1 − α over all looks, since no level above cₖ(α) is ever used.
-//   - A true difference is called in the wrong direction with probability at
-//     most α/2 each. For all comparisons of a family together this is proved
-//     under independence only (Shaffer 1980).
+//     least 1 − α over all looks, because no level above cₖ(α) is ever used.
+//   - The probability that a true difference is called in the wrong direction is
+//     at most α/2 for each comparison. For all comparisons of a family together
+//     this is proved under independence only (Shaffer 1980).
 //
-// The test of each look is exact; the levels rest on the joint normality of
-// the looks, which the simulations of docs/statistics.md put to the test.
+// The test of each look is exact. The levels assume that the statistics of the
+// looks are jointly normal, which the simulations in docs/statistics.md check.
 //
-// If equivalences passed alpha on to differences, the first claim would fall:
-// of two comparisons without a difference the first could be called different
-// with a/2 or else, being called equivalent, hand a to the second.
+// Equivalences must not pass alpha on to differences, or the first claim would
+// fail: of two comparisons without a difference, the first could be called
+// different with a/2, or be called equivalent and pass a to the second.
 //
-// A comparison that was registered keeps its share even when it turns out to
-// be missing, unless it was never tried at all.
+// A registered comparison keeps its share even if it is missing, unless it was
+// never tried at all.
 package analysis
 
 import (
@@ -84,28 +84,28 @@ import (
 // ResultsSchema is the schema of Results.
 const ResultsSchema = "bakeoff/results/v1"
 
-// Rules counts the versions of what makes verdicts of observations: gates,
-// tests, levels. It grows whenever the same observations would give others, so
-// that verify can tell results that were tampered with from results by earlier
-// rules. 2: the gates order and change; results before have no number. 3: more
-// blocks are those that decide with a probability of 80 %, and not of 50. 4: CPU
-// time that no trial could tell is said to be unavailable. 5: warnings and
-// reasons in other words.
+// Rules is the version of the gates, tests and levels that turn observations into
+// verdicts. It grows whenever the same observations would give other results, so
+// that verify can distinguish results by earlier rules from results that were
+// tampered with. 2: the gates order and change; earlier results have no number.
+// 3: MoreBlocks decides with a probability of 80 % instead of 50 %. 4: CPU time
+// that no trial could measure is unavailable. 5: new wording of warnings and
+// reasons.
 const Rules = 5
 
-// Scope is what a verdict speaks of.
+// Scope says for which environments a verdict holds.
 type Scope string
 
 // The scopes.
 const (
-	ScopeMachine  Scope = "machine"  // environments were made anew for each block
+	ScopeMachine  Scope = "machine"  // each block had new environments
 	ScopeInstance Scope = "instance" // the same environments served all blocks
 )
 
-// Results is results.json. A field not known is null, never 0.
+// Results is results.json. An unknown value is null, never 0.
 type Results struct {
 	Schema     string  `json:"schema"`
-	Rules      int     `json:"rules"` // Rules of the program that made them; 0 before there was a number
+	Rules      int     `json:"rules"` // Rules of the program that computed the results; 0 before Rules existed
 	Run        string  `json:"run"`   // name of the run folder; experiment of analyse
 	Seed       uint64  `json:"seed"`
 	PlanSHA256 string  `json:"plan_sha256"`
@@ -117,9 +117,9 @@ type Results struct {
 	// Ended says why the run ended, one of EndedDecided …; "" while it runs.
 	Ended  string `json:"ended"`
 	Blocks int    `json:"blocks"` // that count
-	// InstanceSets is how many sets of environments served the blocks one after
-	// another, where one was to serve them all: more than 1 after the run was
-	// resumed, or a block was void. 0 where each block has its own.
+	// InstanceSets is the number of sets of environments that served the blocks
+	// one after another when one set was meant to serve them all: more than 1
+	// after the run was resumed or a block was void. 0 if each block has its own.
 	InstanceSets int          `json:"instance_sets,omitempty"`
 	Void         int          `json:"void"`   // blocks that do not
 	Unused       int          `json:"unused"` // of Blocks, those after everything was decided
@@ -129,13 +129,13 @@ type Results struct {
 	Comparisons  []Comparison `json:"comparisons"`
 	Twin         *Twin        `json:"twin"`
 	Missing      []Missing    `json:"missing"`
-	// Unavailable are metrics of which no trial of a contender had a value,
-	// though others of the cell have theirs.
+	// Unavailable lists metrics for which no trial of a contender had a value,
+	// although other metrics of the cell have values.
 	Unavailable []Unavailable `json:"unavailable,omitempty"`
 	Warnings    []string      `json:"warnings"`
 }
 
-// Unavailable is a metric that could not be told, and why.
+// Unavailable is a metric without values, and the reason.
 type Unavailable struct {
 	Contender string   `json:"contender"`
 	Cell      string   `json:"cell"`
@@ -144,7 +144,7 @@ type Unavailable struct {
 	Reason    string   `json:"reason"`
 }
 
-// Contender is one side.
+// Contender is one side of the comparisons.
 type Contender struct {
 	Name   string            `json:"name"`
 	Driver string            `json:"driver"`
@@ -161,7 +161,7 @@ type Cell struct {
 	Metrics  []sample.Metric `json:"metrics"`
 }
 
-// Interval is closed; a bound may be null where it is not finite.
+// Interval is a closed interval; a bound that is not finite is null.
 type Interval [2]*float64
 
 // Summary describes one contender on one cell and metric.
@@ -186,7 +186,7 @@ type Place struct {
 	Instance string `json:"instance,omitempty"`
 }
 
-// Point is one raw sample with where it came from.
+// Point is one sample with its place in the schedule.
 type Point struct {
 	Block    int     `json:"block"`
 	Position int     `json:"position"`
@@ -206,11 +206,11 @@ type Comparison struct {
 	Scale     sample.Scale  `json:"scale"`
 	Primary   bool          `json:"primary"`
 	Blocks    int           `json:"blocks"` // that entered
-	// Unused blocks count for this comparison but came after its deciding
-	// look, or after the last one.
+	// Unused is the number of blocks that count for this comparison but came
+	// after its deciding look or after the last look.
 	Unused int `json:"unused"`
-	// Look is the number of blocks of the look that decided, or of the last
-	// look taken; 0 when no look was reached.
+	// Look is the number of blocks at the look that decided, or at the last look
+	// so far; 0 if no look was reached.
 	Look int `json:"look"`
 	// Alpha is the level of error of the interval shown: 1 − Alpha is its
 	// nominal coverage at this look.
@@ -219,19 +219,19 @@ type Comparison struct {
 	// difference where Scale is difference.
 	Ratio *float64 `json:"ratio"`
 	CI    Interval `json:"ci"`
-	// Failures is in how many trials of the entered blocks each side failed.
+	// Failures counts the failed trials of each side in the blocks that count.
 	Failures Failures `json:"failures"`
-	// Interim is for eyes while a comparison is open: the unadjusted 95 %
-	// interval of all its blocks so far, which decides nothing.
+	// Interim is the unadjusted 95 % interval of all blocks so far, for display
+	// while a comparison has no verdict. It decides nothing.
 	Interim Interval `json:"interim"`
 	// Verdict is empty for comparisons that are not primary.
 	Verdict     Verdict      `json:"verdict,omitempty"`
 	Scope       Scope        `json:"scope"`
 	Gates       []Gate       `json:"gates"`
 	Confounders []Confounder `json:"confounders"`
-	// MoreBlocks estimates how many more blocks would decide an open
-	// comparison with 80 % probability (stats.Likely); null where it is decided
-	// or cannot be told.
+	// MoreBlocks estimates how many more blocks decide a pending comparison
+	// with a probability of 80 % (stats.Likely); null if it is decided or there is
+	// no estimate.
 	MoreBlocks *int     `json:"more_blocks"`
 	Warnings   []string `json:"warnings,omitempty"`
 }
@@ -243,15 +243,15 @@ type Failures struct {
 	Of        int `json:"of"` // trials of each side
 }
 
-// Gate is a check that a comparison failed: it makes it inconclusive.
+// Gate is a check that a comparison failed, which makes it inconclusive.
 type Gate struct {
 	Name   string `json:"name"` // ceiling, errors, throttled, swap, steal, clock, trend, order …
 	Reason string `json:"reason"`
-	Trials int    `json:"trials"` // in which it was seen
+	Trials int    `json:"trials"` // trials that failed it
 	Of     int    `json:"of"`
 }
 
-// Confounder is something that differs beside the factor that was meant to.
+// Confounder is a difference between the sides other than the intended one.
 type Confounder struct {
 	Name      string `json:"name"`
 	Baseline  string `json:"baseline"` // "unavailable" where not known
@@ -262,19 +262,19 @@ type Confounder struct {
 type Twin struct {
 	Name        string       `json:"name"`
 	Comparisons []Comparison `json:"comparisons"`
-	// Different tells that a comparison of the twin excluded 1: the page says
-	// so before anything else.
+	// Different means that an interval of the twin excludes no difference. The
+	// page says so before anything else.
 	Different bool `json:"different"`
 }
 
-// Missing is a cell of a contender that gave nothing.
+// Missing is a cell of a contender without any value.
 type Missing struct {
 	Contender string `json:"contender"`
 	Cell      string `json:"cell"`
 	Reason    string `json:"reason"`
 }
 
-// Observation is one trial as the analysis sees it.
+// Observation is one trial, as the input of the analysis.
 type Observation struct {
 	Block, Position int
 	Instance        string
@@ -286,7 +286,7 @@ type Observation struct {
 	Gates map[string]string
 }
 
-// Data is everything that Analyse needs.
+// Data is the input of Analyse.
 type Data struct {
 	Run, PlanSHA256 string
 	Seed            uint64
@@ -298,24 +298,23 @@ type Data struct {
 	Alphas          []float64
 	Scope           Scope
 	Observations    []Observation // of blocks that count, in any order
-	// Trials is how many trials of a cell each contender has in a block, as
-	// planned; 0 where it is not known: then both sides need the same number.
+	// Trials is the planned number of trials of a cell per contender and block;
+	// 0 if unknown: then both sides need the same number.
 	Trials  int
 	Void    int
 	Ended   string
 	Missing []Missing
-	// NoEnergy is contender → why metrics of energy may have no value, and
-	// NoGeneratorEnergy why those of the load generator's host may have none; a
-	// contender whose load comes from its own host is not in it.
+	// NoEnergy is contender → reason why energy metrics may have no value.
+	// NoGeneratorEnergy is the same for the host of the load generator; it has no
+	// entry for a contender whose load comes from its own host.
 	NoEnergy, NoGeneratorEnergy map[string]string
-	// Facts is contender → fact → value, for confounders; Meant names the
-	// facts that were meant to differ.
+	// Facts is contender → fact → value, for confounders; Meant lists the facts
+	// that are intended to differ.
 	Facts map[string]map[string]string
 	Meant []string
-	// Hosts is contender → the machine that it stands on; empty where that is
-	// not known.
+	// Hosts is contender → machine that it runs on; empty if unknown.
 	Hosts map[string]Placement
-	// Elsewhere tells that the numbers were measured by others: that orders
-	// were drawn is not known then, and one order in all blocks is a gate.
+	// Elsewhere means that another program measured the numbers: nobody knows
+	// whether orders were random, so one order in all blocks fails a gate.
 	Elsewhere bool
 }

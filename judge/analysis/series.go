@@ -12,7 +12,7 @@ import (
 // series are the trials of one contender in one cell by block and position.
 type series []*Observation
 
-// table gives every contender and cell its series.
+// table has the series of every contender and cell.
 type table struct {
 	contenders, cells map[string]int
 	series            [][]series // by contender, cell
@@ -39,7 +39,7 @@ func index(d *Data) *table {
 		c, ok := t.contenders[o.Contender]
 		k, ok2 := t.cells[o.Cell]
 		if !ok || !ok2 {
-			continue // not part of what was registered
+			continue // not registered
 		}
 		t.series[c][k] = append(t.series[c][k], o)
 		t.gates = t.gates || len(o.Gates) > 0
@@ -62,7 +62,7 @@ func index(d *Data) *table {
 	return t
 }
 
-// through is the part of s in blocks up to and including last.
+// through returns the part of s in blocks up to and including last.
 func (s series) through(last int) series {
 	n, _ := slices.BinarySearchFunc(s, last, func(o *Observation, b int) int {
 		if o.Block <= b {
@@ -79,9 +79,9 @@ type reading struct {
 	failed, lacks bool
 }
 
-// read takes a metric from a trial. What cannot be measured on the metric's
-// scale (not finite, or not positive on the ratio scale) counts as the worst
-// possible value: dropping it would favour whoever failed.
+// read returns the value of a metric in a trial. A value that does not exist on the
+// metric's scale (not finite, or not positive for ratios) counts as the worst
+// possible value: dropping it would favor the side that failed.
 func read(o *Observation, m sample.Metric) reading {
 	if o.Failed {
 		return reading{failed: true}
@@ -103,9 +103,9 @@ type block struct {
 	failed Failures
 }
 
-// pair puts the trials of two sides together, block by block, in the order in
-// which they ran. A block counts when both sides have all their trials in it
-// and every one of these gave the metric or failed.
+// pair merges the trials of two sides, block by block, in the order in which they
+// ran. A block counts if both sides have all their trials in it and every trial
+// gave the metric or failed.
 func pair(us, them series, m sample.Metric, trials int) ([]block, stats.Trials) {
 	worst := math.Inf(-1)
 	if m.Better == sample.Lower {
@@ -169,7 +169,7 @@ func (s series) cut(at int) (head, rest series) {
 	return s[:n], s[n:]
 }
 
-// size is the median of what a series gave, without its sign.
+// size returns the median absolute value of a series.
 func (s series) size(m sample.Metric) float64 {
 	var all []float64
 	for _, o := range s {
@@ -183,7 +183,7 @@ func (s series) size(m sample.Metric) float64 {
 	return stats.Median(all)
 }
 
-// succeeded tells whether any trial gave a value for any metric of the cell.
+// succeeded reports whether any trial has a value for any metric of the cell.
 func (s series) succeeded(cell Cell) bool {
 	for _, o := range s {
 		for _, m := range cell.Metrics {

@@ -11,36 +11,35 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// The bounds of what makes a difference unsteady: one number for it would
-// then be of no moment at which anybody runs anything.
+// Bounds of the gates order and change. A difference that fails them is not
+// described by one number.
 const (
 	// steadyAlpha is the level of each of the two tests, shared by the
 	// comparisons of a family.
 	steadyAlpha = 0.02
-	// permutations of the test of a change; the least p is one in so many
-	// and one.
+	// permutations of the test of a change; its smallest p-value is
+	// 1/(permutations+1).
 	permutations = 9999
-	// settling is how many of them are enough for most comparisons.
+	// settling permutations are enough for most comparisons.
 	settling = 199
-	// fixedBlocks is how many blocks in one order are no accident: drawn
-	// orders do so once in 128 runs.
+	// fixedBlocks in one order are no accident: random orders do that once in
+	// 128 runs.
 	fixedBlocks = 8
-	// stepOfLevel is the change of both sides together that is told: less is
-	// what neighbours on a machine do.
+	// stepOfLevel is the smallest change of both sides together that gets a
+	// warning: other users of a machine cause smaller ones.
 	stepOfLevel = 0.20
-	// orderMoves is how far an order is believed to move a result. What lies
-	// farther away gets a warning and keeps its verdict: an order does not
-	// halve anything.
+	// orderMoves is the largest effect that an order can plausibly have. A larger
+	// difference gets a warning and keeps its verdict.
 	orderMoves = 0.20
 )
 
-// The gates that are failed by the trials of a comparison together.
+// The gates that check a comparison as a whole.
 const (
 	OrderGate  = "order"
 	ChangeGate = "change"
 )
 
-// visit is what the trials of one block say of the order in which they ran.
+// visit describes how the trials of one block depend on their order.
 type visit struct {
 	difference  float64 // of the sides' means
 	first, last float64 // of the sides' first trials, and of their last ones
@@ -48,7 +47,7 @@ type visit struct {
 	level       float64 // the mean of all
 }
 
-// visits reads the first n blocks; those with a failure say nothing.
+// visits reads the first n blocks, except those with a failure.
 func (c *draft) visits(n int) []visit {
 	t := c.trials
 	var out []visit
@@ -64,7 +63,7 @@ func (c *draft) visits(n int) []visit {
 	return out
 }
 
-// readVisit reads one block; false where one of its values is no number.
+// readVisit reads one block; false if one of its values is not finite.
 func readVisit(values []float64, sides []int8) (visit, bool) {
 	var v visit
 	half := float64(len(values)) / 2
@@ -152,12 +151,12 @@ func (c *draft) oneOrder() string {
 	if sum < 0 {
 		ahead, behind = behind, ahead
 	}
-	return fmt.Sprintf("%s ran before %s in all %d blocks, so that an effect of the order cannot be told from a difference: run each block in a drawn order", ahead, behind, c.Blocks)
+	return fmt.Sprintf("%s ran before %s in all %d blocks, so an effect of the order cannot be distinguished from a difference: run each block in a random order", ahead, behind, c.Blocks)
 }
 
-// byVisit says that the sides' first trials of a block compare otherwise than
-// their last ones: one side was still warming up, or what one leaves behind
-// helps or hinders the other.
+// byVisit returns a reason if the first trials of a block give another difference
+// than the last ones: one side was still warming up, or the effects of one side
+// help or hinder the other.
 func (c *draft) byVisit(vs []visit) string {
 	first, last, gap := make([]float64, len(vs)), make([]float64, len(vs)), make([]float64, len(vs))
 	for i, v := range vs {
@@ -170,10 +169,10 @@ func (c *draft) byVisit(vs []visit) string {
 	if !c.apart(a, b) || stats.SignedRankTest(gap).P > steadyAlpha/float64(c.family) {
 		return ""
 	}
-	return fmt.Sprintf("the difference is %s between the first trials of a block and %s between the last ones", c.spoken(a), c.spoken(b))
+	return fmt.Sprintf("the difference is %s between the first trials of a block and %s between the last trials", c.spoken(a), c.spoken(b))
 }
 
-// drawn tells that not all blocks have the same order.
+// drawn reports that not all blocks have the same order.
 func (c *draft) drawn() bool {
 	for _, b := range c.blocks[:c.Blocks] {
 		if b.first != c.blocks[0].first {
@@ -183,7 +182,7 @@ func (c *draft) drawn() bool {
 	return false
 }
 
-// changed says from which block on the difference is another one.
+// changed returns a reason if the difference changed from some block on.
 func (c *draft) changed(vs []visit) string {
 	d := make([]float64, len(vs))
 	for i, v := range vs {
@@ -193,19 +192,18 @@ func (c *draft) changed(vs []visit) string {
 	if at == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the difference is %s before block %d of %d, and %s from it on", c.spoken(before), at+1, len(d), c.spoken(after))
+	return fmt.Sprintf("the difference is %s before block %d of %d, and %s from that block on", c.spoken(before), at+1, len(d), c.spoken(after))
 }
 
-// step returns the index at which the level of xs changed and the medians on
-// either side of it, 0 where it did not or where matters does not mind.
+// step returns the index at which the level of xs changed and the medians before
+// and after it; 0 if it did not change or if matters returns false for them.
 func (c *draft) step(xs []float64, matters func(before, after float64) bool) (at int, before, after float64) {
 	p := stats.ScanPoint(xs)
 	if !matters(p.Before, p.After) {
 		return 0, 0, 0
 	}
 	r := c.draw(xs)
-	// The first order is passed over: it always was, and what is in a run folder
-	// must come out the same again.
+	// Skipping the first order keeps the results of earlier versions.
 	rand.New(r).Shuffle(len(xs), func(int, int) {})
 	if !stats.ScanWithin(xs, settling, r, 2*steadyAlpha) || !stats.ScanWithin(xs, permutations, c.draw(xs), steadyAlpha/float64(c.family)) {
 		return 0, 0, 0
@@ -213,18 +211,18 @@ func (c *draft) step(xs []float64, matters func(before, after float64) bool) (at
 	return p.At, p.Before, p.After
 }
 
-// draw makes the orders of a comparison's values the same each time.
+// draw returns the generator of the permutations, the same for the same comparison.
 func (c *draft) draw(xs []float64) *rand.PCG { return rand.NewPCG(c.seed(), uint64(len(xs))) }
 
-// seed is of a comparison by its names.
+// seed is derived from the names of a comparison.
 func (c *draft) seed() uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q", c.Contender, c.Cell, c.metric.Name)
 	return h.Sum64()
 }
 
-// apart tells that two differences call for two verdicts, and lie farther from
-// each other than the margin.
+// apart reports that two differences would get different verdicts and are further
+// apart than the margin.
 func (c *draft) apart(a, b float64) bool {
 	if math.IsNaN(a) || math.IsNaN(b) || math.Abs(a-b) <= float64(c.region) {
 		return false
@@ -232,7 +230,7 @@ func (c *draft) apart(a, b float64) bool {
 	return c.region.Verdict(a, a, c.metric.Better) != c.region.Verdict(b, b, c.metric.Better)
 }
 
-// spoken is a difference in words.
+// spoken returns a difference as text.
 func (c *draft) spoken(d float64) string {
 	if c.metric.Scale == sample.Difference {
 		return unit.Signed(d, -1) + " " + c.metric.Unit
@@ -240,8 +238,9 @@ func (c *draft) spoken(d float64) string {
 	return unit.Signed(100*math.Expm1(d), 1) + " %"
 }
 
-// unrest are warnings of what meets both sides alike. Comparisons are made
-// within blocks and visits, and stand; but what was measured was not at rest.
+// unrest returns warnings about changes that affect both sides equally. Comparisons
+// are made within blocks and visits and remain valid, but the machine was not
+// steady.
 func (c *draft) unrest() []string {
 	if c.Blocks == 0 || c.metric.Scale == sample.Difference {
 		return nil
@@ -254,7 +253,7 @@ func (c *draft) unrest() []string {
 	large := math.Log1p(stepOfLevel)
 	var out []string
 	if at, before, after := c.step(level, func(a, b float64) bool { return math.Abs(a-b) >= large }); at > 0 {
-		out = append(out, fmt.Sprintf("the values of both sides changed by %s from block %d on: the machine did, and the comparison within blocks stands", c.spoken(after-before), at+1))
+		out = append(out, fmt.Sprintf("the values of both sides changed by %s from block %d on: the machine changed, and the comparison within blocks remains valid", c.spoken(after-before), at+1))
 	}
 	if len(vs) < 2 || !c.drawn() {
 		return out

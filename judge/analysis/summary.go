@@ -5,12 +5,12 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// summarise describes one contender on one metric; false when no trial had
-// anything to say of it.
+// summarise describes one contender on one metric; false if no trial has a value or
+// failed.
 //
-// The interval is of the blocks' medians: trials of one block share their
-// environment, so that they are no replicates. It is widened to hold the
-// median of all points where it would not.
+// The interval is that of the medians of the blocks: trials of one block share
+// their environment and are not replicates. It is widened to contain the median of
+// all points if necessary.
 func summarise(s series, contender, cell string, m sample.Metric) (Summary, bool) {
 	out := Summary{Contender: contender, Cell: cell, Metric: m.Name, Unit: m.Unit, Samples: []Point{}}
 	var all, block, medians []float64

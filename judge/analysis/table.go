@@ -15,29 +15,28 @@ import (
 	"bakeoff/base/sample"
 )
 
-// The design that is applied where none is given. It was chosen by
-// bench/statistics (docs/statistics.md): a true difference of 2 % is called in
-// 86 % of runs with 49 trials on average in the reference noise. The first
-// alpha is what eight blocks can spend with the two outermost averages cut
-// off on either side, 4/256 = .0156; all add up to .047, which leaves room for
-// the joint normality that the levels assume.
+// The default design of ReadTable, chosen with bench/statistics
+// (docs/statistics.md): in the reference noise it calls a true difference of 2 % in
+// 86 % of runs, with 49 trials on average. The first alpha is what eight blocks can
+// spend when two outcomes on either side reject, 4/256 = .0156. The sum is .047,
+// which leaves room for the assumption that the looks are jointly normal.
 var (
 	DefaultLooks  = []int{8, 10, 12, 14, 16, 18}
 	DefaultAlphas = []float64{.016, .007, .006, .006, .006, .006}
 )
 
-// TableOptions say how a table is analysed. They are taken as they are.
+// TableOptions configure the analysis of a table.
 type TableOptions struct {
 	// Baseline is a contender; "": the first one in the table.
 	Baseline string
 	Margin   float64
-	// Looks in blocks, ascending, and the alpha of each. No looks: the
-	// default ones. Looks without alphas share 5 % evenly.
+	// Looks are numbers of blocks, ascending; Alphas has one error rate for each.
+	// Without Looks the defaults apply; Looks without Alphas share MaxAlpha evenly.
 	Looks  []int
 	Alphas []float64
 }
 
-// check fills in defaults and refuses what makes no design.
+// check fills in defaults and refuses an invalid design.
 func (o *TableOptions) check() error {
 	if len(o.Looks) == 0 && len(o.Alphas) == 0 {
 		o.Looks, o.Alphas = DefaultLooks, DefaultAlphas
@@ -48,42 +47,41 @@ func (o *TableOptions) check() error {
 		}
 	}
 	if len(o.Looks) != len(o.Alphas) {
-		return fault.New(fault.Invalid, "%d looks and %d alphas; give one alpha a look", len(o.Looks), len(o.Alphas))
+		return fault.New(fault.Invalid, "%d looks and %d alphas; give one alpha for each look", len(o.Looks), len(o.Alphas))
 	}
 	sum := 0.0
 	for i, l := range o.Looks {
 		if l < 1 || i > 0 && l <= o.Looks[i-1] {
-			return fault.New(fault.Invalid, "look %d does not come after the one before; write ascending numbers of blocks such as 8,10,12,14,16,18", l)
+			return fault.New(fault.Invalid, "the looks are not in ascending order at %d; write numbers of blocks like 8,10,12,14,16,18", l)
 		}
 		if a := o.Alphas[i]; !(a > 0 && a < 1) {
-			return fault.New(fault.Invalid, "alpha %v is not between 0 and 1", a)
+			return fault.New(fault.Invalid, "alpha is %v; use a number between 0 and 1", a)
 		}
 		sum += o.Alphas[i]
 	}
 	if sum >= 1 {
-		return fault.New(fault.Invalid, "the alphas add up to %v; their sum is the rate of false alarms and must be below 1", sum)
+		return fault.New(fault.Invalid, "the alphas add up to %v; their sum is the error rate and must be below 1", sum)
 	}
 	if !(o.Margin >= 0 && o.Margin <= MaxMargin) {
-		return fault.New(fault.Invalid, "margin %v is not a share from 0 to %v; write 0.02 for 2 %%", o.Margin, MaxMargin)
+		return fault.New(fault.Invalid, "margin is %v; use a share from 0 to %v, such as 0.02 for 2 %%", o.Margin, MaxMargin)
 	}
 	return nil
 }
 
-// ReadTable reads numbers that were measured elsewhere, in CSV with a header
-// or as NDJSON, and analyses each experiment in it.
+// ReadTable reads numbers that another program measured, as CSV with a header or as
+// NDJSON, and analyzes each experiment in the table.
 //
 // Columns are block, position (whole numbers), contender, workload, metric,
 // unit, better (higher or lower) and value; experiment, instance and scale
 // (ratio, the default, or difference) are optional. A value that is empty,
-// null or "failed" is a trial that failed. Rows are in any order; two
-// contenders at one position of a block for one workload are refused. Every
-// metric is primary; looks are applied as if blocks arrived one by one in
-// the order of their numbers. Without an instance of its own in every block
-// the scope is ScopeInstance.
+// null or "failed" stands for a failed trial. Rows may have any order; two
+// contenders at one position of a block for one workload are an error. Every metric
+// is primary. The looks are performed as if blocks arrived in the order of their
+// numbers. The scope is ScopeMachine only if every block has its own instances.
 //
 // The results are in the order in which the experiments first appear. An
-// error is of kind fault.Invalid and lists up to 20 problems, one a line, as
-// name:line: what is wrong; what would be right.
+// error is of kind fault.Invalid and lists up to 20 problems, one per line, as
+// name:line: what is wrong; what to do.
 func ReadTable(r io.Reader, name string, opt TableOptions) ([]Results, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
@@ -129,7 +127,7 @@ func ReadTable(r io.Reader, name string, opt TableOptions) ([]Results, error) {
 	return out, nil
 }
 
-// baselines chooses one contender of every experiment.
+// baselines returns the baseline of every experiment.
 func (t *reader) baselines(wanted string) ([]int32, error) {
 	out := make([]int32, len(t.experiments))
 	id, known := t.words.ids[wanted]
@@ -153,12 +151,12 @@ func (t *reader) baselines(wanted string) ([]int32, error) {
 		if e.name != "" {
 			in = fmt.Sprintf(" in experiment %q", e.name)
 		}
-		t.problem(e.first, "no contender %q%s to be the baseline; there are %s", wanted, in, strings.Join(there, ", "))
+		t.problem(e.first, "the baseline %q is not a contender%s; use one of %s", wanted, in, strings.Join(there, ", "))
 	}
 	return out, t.err()
 }
 
-// builder turns experiments into Data; its buffers are used again.
+// builder turns experiments into Data and reuses its buffers.
 type builder struct {
 	*reader
 	opt          TableOptions
@@ -172,7 +170,7 @@ func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
 		d.Run = path.Base(b.name)
 	}
 	if len(e.contenders) < 2 {
-		return d, []string{b.at(e.first) + fmt.Sprintf("experiment %q has the one contender %q; a comparison needs two", e.name, d.Baseline)}
+		return d, []string{b.at(e.first) + fmt.Sprintf("experiment %q has %q as its only contender; add another one", e.name, d.Baseline)}
 	}
 	for _, c := range e.contenders {
 		d.Contenders = append(d.Contenders, Contender{Name: b.words.names[c]})
@@ -193,7 +191,7 @@ func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
 		for ; i < len(e.rows) && b.sameTrial(e.rows[i], x); i++ {
 			m := b.defs[e.rows[i].def].metric
 			if slices.ContainsFunc(b.values[start:], func(v sample.Value) bool { return v.Metric == m.Name }) {
-				bad = append(bad, b.at(e.rows[i].line)+fmt.Sprintf("a second value of %s in block %d at position %d of %s; every trial of a block has a position of its own",
+				bad = append(bad, b.at(e.rows[i].line)+fmt.Sprintf("this is a second value of %s in block %d at position %d of %s; give every trial of a block its own position",
 					m.Name, x.block, x.position, b.words.names[x.contender]))
 				continue
 			}
@@ -211,18 +209,18 @@ func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
 
 func (b *builder) sameTrial(x, y row) bool { return b.sameTurn(x, y) && x.contender == y.contender }
 
-// sameTurn tells whether two rows have one workload at one place of a block.
+// sameTurn reports whether two rows have the same workload at the same place.
 // Positions may count through a block or through each of its workloads.
 func (b *builder) sameTurn(x, y row) bool {
 	return x.block == y.block && x.position == y.position && b.defs[x.def].workload == b.defs[y.def].workload
 }
 
-// together says that two contenders had one turn, at the line of the later one.
+// together returns the error for two contenders at one position, at the later line.
 func (b *builder) together(x, y row) string {
 	if x.line > y.line {
 		x, y = y, x
 	}
-	return b.at(y.line) + fmt.Sprintf("%s at position %d of block %d for %s, where %s is (line %d); trials come one after the other, so each has a position of its own",
+	return b.at(y.line) + fmt.Sprintf("%s is at position %d of block %d for %s, and so is %s (line %d); give every trial of a block its own position",
 		b.words.names[y.contender], y.position, y.block, b.defs[y.def].workload, b.words.names[x.contender], x.line)
 }
 
@@ -238,7 +236,7 @@ func (b *builder) cells(e *experiment, d *Data) (bad []string) {
 		c := &d.Cells[k]
 		if i := slices.IndexFunc(c.Metrics, func(m sample.Metric) bool { return m.Name == def.metric.Name }); i >= 0 {
 			m := c.Metrics[i]
-			bad = append(bad, b.at(id.line)+fmt.Sprintf("%s of %s was in %s with %s better on scale %s, here it is %s, %s, %s; use one for the whole experiment",
+			bad = append(bad, b.at(id.line)+fmt.Sprintf("%s of %s is in %s, %s is better and the scale is %s in an earlier row, and %s, %s and %s here; use the same everywhere",
 				m.Name, c.Name, m.Unit, m.Better, m.Scale, def.metric.Unit, def.metric.Better, def.metric.Scale))
 			continue
 		}
@@ -247,8 +245,8 @@ func (b *builder) cells(e *experiment, d *Data) (bad []string) {
 	return bad
 }
 
-// scope is the machine only when every contender had an instance of its own
-// in every block; rows are sorted by block.
+// scope returns ScopeMachine if every contender has its own instance in every block.
+// The rows are sorted by block.
 func (b *builder) scope(e *experiment) Scope {
 	block := map[int32]int64{} // of an instance
 	for _, x := range e.rows {

@@ -368,7 +368,7 @@ func TestParseErrors(t *testing.T) {
 		{"unknown relation", "relation: faster", "relation: fast", `relation is "fast"; did you mean "faster"?`},
 		{"not a number", "v: 100.0", "v: 1,5", "t.yaml:8:"},
 		{"commas", "v: 100.0", `v: "1,000"`, `"1,000" is not a number; write 4005.08 or 46.2k, without commas`},
-		{"nothing in a cell", "{v: 100.0}", "{}", "row b has nothing in column v; write v: {missing: why}"},
+		{"nothing in a cell", "{v: 100.0}", "{}", "row b has no value in column v; add v: {missing: why}"},
 		{"two rows of a name", "name: b", "name: a", `a second row is called "a"`},
 		{"half a span", "v: 100.0", "v: {from: 3}", "from and to belong together"},
 		{"a span downwards", "v: 100.0", "v: {from: 3, to: 2}", "from 3 is above to 2"},

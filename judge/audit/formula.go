@@ -28,7 +28,7 @@ func parseFormula(s string, t *Table) (*formula, error) {
 		return nil, err
 	}
 	if p.space(); p.rest != "" {
-		return nil, fmt.Errorf("the formula is not understood at %q", bounded(p.rest))
+		return nil, fmt.Errorf("the formula has an error at %q", bounded(p.rest))
 	}
 	return f, nil
 }

@@ -79,14 +79,14 @@ func (p *problems) check(t *Table) {
 		return
 	}
 	if strings.TrimSpace(t.Title) == "" {
-		p.add([]any{"title"}, "write what the table shows", "title is missing")
+		p.add([]any{"title"}, "add title: and what the table shows", "title is missing")
 	}
 	if strings.TrimSpace(t.Source.Title) == "" {
-		p.add([]any{"source"}, "write where the table was published: source: {title: …, author: …, date: …}", "source has no title")
+		p.add([]any{"source"}, "add source: {title: …, author: …, date: …}", "source has no title")
 	}
 	if len(t.Columns) == 0 || len(t.Columns) > maxColumns || len(t.Rows) == 0 || len(t.Rows) > maxRows || len(t.Claims) > maxClaims {
-		p.add(nil, fmt.Sprintf("a table has 1 to %d columns, 1 to %d rows, at most %d claims", maxColumns, maxRows, maxClaims),
-			"%d columns, %d rows, %d claims", len(t.Columns), len(t.Rows), len(t.Claims))
+		p.add(nil, fmt.Sprintf("use 1 to %d columns, 1 to %d rows and at most %d claims", maxColumns, maxRows, maxClaims),
+			"the table has %d columns, %d rows and %d claims", len(t.Columns), len(t.Rows), len(t.Claims))
 		return
 	}
 	p.columns(t)
@@ -106,7 +106,7 @@ func (p *problems) columns(t *Table) {
 		p.oneOf(append(path, "role"), "role", c.Role, "", "idle")
 		for j, l := range c.Limits {
 			if !(l.Value > 0) || math.IsInf(l.Value, 0) || l.What == "" {
-				p.add(append(path, "limits", j), "write {what: one client, value: 1}", "a limit has a name and a value above 0")
+				p.add(append(path, "limits", j), "write {what: one client, value: 1}", "a limit needs a name and a value above 0")
 			}
 		}
 	}
@@ -122,9 +122,9 @@ func (p *problems) columns(t *Table) {
 func (p *problems) name(path []any, what, name string, seen map[string]bool) {
 	switch {
 	case !nameForm.MatchString(name):
-		p.add(path, "write lower-case letters, digits and _, a letter first", "%q is no name of a %s", bounded(name), what)
+		p.add(path, "use lower-case letters, digits and _, a letter first", "%q is not a name for a %s", bounded(name), what)
 	case seen[name]:
-		p.add(path, "give each its own name", "a second %s is called %q", what, name)
+		p.add(path, "choose another name", "a second %s is called %q", what, name)
 	}
 	seen[name] = true
 }
@@ -147,7 +147,7 @@ func (p *problems) rows(t *Table) {
 		}
 		for _, c := range t.Columns {
 			if _, ok := r.Values[c.Name]; !ok && nameForm.MatchString(c.Name) {
-				p.add(append(path, "values"), "write "+c.Name+": {missing: why} where nothing is printed", "row %s has nothing in column %s", bounded(r.Name), c.Name)
+				p.add(append(path, "values"), "add "+c.Name+": {missing: why} if nothing is printed", "row %s has no value in column %s", bounded(r.Name), c.Name)
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (p *problems) experiment(t *Table) {
 		p.add([]any{"experiment", "client", "busy"}, "write a share from 0 to 1", "busy is %g", e.Client.Busy)
 	}
 	if e.Machine.Cores < 0 || e.Machine.Cores > 1<<16 {
-		p.add([]any{"experiment", "machine", "cores"}, "write how many there are, or leave it out", "cores is %d", e.Machine.Cores)
+		p.add([]any{"experiment", "machine", "cores"}, "write the number of cores, or remove the key", "cores is %d", e.Machine.Cores)
 	}
 	for i, s := range e.Spread {
 		if !(s.CV > 0) || math.IsInf(s.CV, 0) {
@@ -184,7 +184,7 @@ func (p *problems) experiment(t *Table) {
 	for key, notes := range map[string][]Note{"confounders": e.Confounders, "unstable": e.Unstable, "selected": e.Selected} {
 		for i, s := range notes {
 			if s.What == "" {
-				p.add([]any{"experiment", key, i}, "write what: and a few words", "it says nothing")
+				p.add([]any{"experiment", key, i}, "add what: and a few words", "the note is empty")
 			}
 			p.scope(t, []any{"experiment", key, i}, s.Rows, s.Columns)
 		}
@@ -208,7 +208,7 @@ func (p *problems) claim(t *Table, i int) {
 	c := &t.Claims[i]
 	path := func(key string) []any { return []any{"claims", i, key} }
 	if strings.TrimSpace(c.Text) == "" {
-		p.add(path("text"), "write what is claimed", "a claim says nothing")
+		p.add(path("text"), "add text: and the claim", "the claim has no text")
 	}
 	p.oneOf(path("relation"), "relation", c.Relation, relations...)
 	p.scope(t, []any{"claims", i}, nil, nil)
@@ -229,13 +229,13 @@ func (p *problems) claim(t *Table, i int) {
 		p.add(path("b"), yamltree.Meant(c.B, rowNames(t)), "%s compares two rows, and no row is called %q", c.Relation, bounded(c.B))
 	}
 	if !pair && c.B != "" && slices.Contains(relations, c.Relation) {
-		p.add(path("b"), "leave b out", "%s speaks of one row", bounded(c.Relation))
+		p.add(path("b"), "remove b", "%s is about one row", bounded(c.Relation))
 	}
 	if pair && c.A != "" && c.A == c.B {
 		p.add(path("b"), "name two rows", "a row is compared with itself")
 	}
 	if directed := c.Relation != "equal" && c.Relation != "above" && c.Relation != "below"; directed && col != nil && col.Better == "" {
-		p.add(path("column"), "write better: higher or lower with the column", "%s does not say which way is better", c.Column)
+		p.add(path("column"), "add better: higher or lower to the column", "%s has no direction", c.Column)
 	}
 	if (c.Relation == "ratio") != (c.Ratio > 0) || math.IsInf(c.Ratio, 0) {
 		p.add(path("ratio"), "write relation: ratio with ratio: 2, or neither", "ratio is %g with relation %s", c.Ratio, bounded(c.Relation))

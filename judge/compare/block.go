@@ -10,7 +10,7 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// cellMetric is what a summary is about beside its contender.
+// cellMetric identifies a summary of a contender.
 type cellMetric struct{ cell, metric string }
 
 func summary(run analysis.Results, contender string, key cellMetric) (analysis.Summary, bool) {
@@ -27,7 +27,7 @@ func failures(run analysis.Results, contender string, key cellMetric) int {
 	return s.Failures
 }
 
-// typicalSize is the median size of a contender's values; 0 without any.
+// typicalSize returns the median size of a contender's values; 0 without values.
 func typicalSize(run analysis.Results, contender string, key cellMetric) float64 {
 	s, ok := summary(run, contender, key)
 	if !ok || s.Median == nil {
@@ -36,9 +36,9 @@ func typicalSize(run analysis.Results, contender string, key cellMetric) float64
 	return math.Abs(*s.Median)
 }
 
-// blocks returns the value of each block in which a contender has all its
-// trials: their mean on the scale on which differences are taken. A block
-// short of a trial would compare other moments than its neighbours.
+// blocks returns the value of each block in which a contender has all its trials:
+// their mean on the scale on which differences are taken. A block without one of
+// its trials would compare other moments than its neighbors.
 func blocks(run analysis.Results, contender string, key cellMetric, scale sample.Scale) map[int]float64 {
 	s, _ := summary(run, contender, key)
 	sum, n := map[int]float64{}, map[int]int{}
@@ -68,12 +68,13 @@ func blocks(run analysis.Results, contender string, key cellMetric, scale sample
 	return sum
 }
 
-// direct returns a contender's blocks in their order.
+// direct returns the values of a contender's blocks, in order.
 func direct(run analysis.Results, contender string, key cellMetric, scale sample.Scale) []float64 {
 	return inOrder(blocks(run, contender, key, scale))
 }
 
-// relative returns a contender's blocks less the baseline's, in their order.
+// relative returns the values of a contender's blocks minus those of the baseline,
+// in order.
 func relative(run analysis.Results, contender, baseline string, key cellMetric, scale sample.Scale) []float64 {
 	own, base := blocks(run, contender, key, scale), blocks(run, baseline, key, scale)
 	for b := range own {
@@ -94,11 +95,11 @@ func inOrder(m map[int]float64) []float64 {
 	return out
 }
 
-// location is where a run's blocks lie, with the halves of the interval.
+// location is the estimate of a run, with the halves of its interval.
 type location struct{ mid, below, above float64 }
 
-// locate estimates the centre of values that came in this order, its interval
-// widened where neighbours are alike.
+// locate estimates the center of values in the order of their blocks. Its interval
+// is widened if neighbors are correlated.
 func locate(xs []float64, level float64) location {
 	e := stats.HodgesLehmann(xs, level)
 	wide := 1.0
@@ -108,7 +109,7 @@ func locate(xs []float64, level float64) location {
 	return location{e.Value, (e.Value - e.Lo) * wide, (e.Hi - e.Value) * wide}
 }
 
-// deviation is the standard deviation of xs, at least two.
+// deviation returns the standard deviation of at least two values.
 func deviation(xs []float64) float64 {
 	var mean, ss float64
 	for _, x := range xs {

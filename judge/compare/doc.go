@@ -1,45 +1,44 @@
-// Package compare holds two runs against each other: a release against the
-// last, a kernel against another. It is pure.
+// Package compare compares two runs: a release with the last one, one kernel with
+// another. It is pure.
 //
-// # What can be told
+// # Two changes
 //
-// Contenders of one run are interleaved, so that what happens to the machine
-// happens to all of them. Two runs are not: between them the machine may have
-// been warmed, updated, moved, or shared with others, and no number of blocks
-// shows what that did. Two changes are therefore estimated, both new / old (or
-// new − old on metrics of scale difference):
+// The contenders of one run are interleaved, so whatever happens to the machine
+// happens to all of them. Two runs are not interleaved: between them the machine
+// may have been warmed up, updated, moved or shared with others, and no number of
+// blocks shows the effect. Therefore two changes are estimated, both new / old (or
+// new − old for metrics of scale difference):
 //
-//   - Direct is the change of a contender's own values. It holds the change of
-//     the machine as well.
+//   - Direct is the change of a contender's own values. It includes the change of
+//     the machine.
 //   - Relative is the change of contender / baseline: the difference of
-//     differences. A machine that became slower as a whole drops out. It says
-//     nothing about the baseline, and what changed the baseline alone shows as
-//     a change of all others: Yardstick lists its direct change beside it.
+//     differences. A change of the whole machine cancels out. It says nothing about
+//     the baseline: a change of the baseline alone shows as a change of all other
+//     contenders. Yardstick therefore lists the direct change of the baseline.
 //
 // # The interval
 //
-// The value of a block is the mean logarithm of its trials (or the mean); of
-// Relative, the contender's less the baseline's of the same block. Each run is
-// estimated by Hodges and Lehmann with the interval of the exact signed-rank
-// test, and each half of that interval is widened by √(n / n′), where n′ is
-// the number of independent values that tell as much as the autocorrelated n.
-// The halves of both runs are joined in squares (MOVER: Zou and Donner,
-// Statistics in Medicine 27 (2008) 1693).
+// The value of a block is the mean logarithm of its trials (or the mean). For
+// Relative it is the contender's value minus that of the baseline in the same
+// block. The location of each run is the Hodges–Lehmann estimate, with the interval
+// of the exact signed-rank test. Each half of that interval is widened by
+// √(n / n′), where n′ is the number of independent values with as much information
+// as the n autocorrelated ones. The halves of both runs are combined as the root of
+// the sum of squares (MOVER: Zou and Donner, Statistics in Medicine 27 (2008) 1693).
 //
-// What runs differ by although nothing was changed enters as a third part,
-// t·s·√2, where s is the standard deviation between k repeated runs and t is
-// Student's with k−1 degrees of freedom: one run is a single draw from them.
-// s holds the noise inside the runs too, so the interval is too wide rather
-// than too narrow. Without repeated runs nothing is known of this part, the
-// interval covers the noise inside the runs only, and there is no verdict:
-// NotInterleaved.
+// The difference between runs in which nothing was changed is a third part, t·s·√2.
+// Here s is the standard deviation between k repeated runs, and t is a quantile of
+// Student's distribution with k−1 degrees of freedom: each run is a single draw.
+// Because s includes the noise inside the runs, the interval is rather too wide than
+// too narrow. Without repeated runs this part is unknown: the interval covers the
+// noise inside the runs only, and there is no verdict but NotInterleaved.
 //
-// Verdicts are read from the interval as the analysis reads them. The error
-// rate alpha is shared evenly by the m primary comparisons that are judged
+// analysis.Region.Verdict reads verdicts from the interval, as in the analysis of a
+// run. The m judged primary comparisons share the error rate alpha evenly
 // (Bonferroni), so each interval has the level 1 − alpha/m.
 //
-// The level is nominal. It supposes that repeated runs scatter normally, and
-// that OLD and NEW lie no further apart in time than the repeated ones.
+// The level is nominal. It assumes that repeated runs scatter normally, and that OLD
+// and NEW are no further apart in time than the repeated runs.
 package compare
 
 import (
@@ -50,14 +49,13 @@ import (
 // Schema is the schema of Result.
 const Schema = "bakeoff/compare/v1"
 
-// NotInterleaved stands in place of a verdict where the change from run to
-// run is not known.
+// NotInterleaved replaces the verdict if the change from run to run is unknown.
 const NotInterleaved analysis.Verdict = "not interleaved"
 
-// Warning stands before every result.
-const Warning = "The runs were made at different times: they are not interleaved. What else changed between them looks like a difference of what was compared."
+// Warning is the first warning of every result.
+const Warning = "The runs were made at different times and are not interleaved. Anything else that changed between them looks like a difference between the contenders."
 
-// By names the estimate that is judged.
+// By names the estimate that gets the verdict.
 type By string
 
 // The estimates.
@@ -66,19 +64,18 @@ const (
 	Relative By = "relative"
 )
 
-// MinRepeats is the smallest number of repeated runs from which a spread
-// between runs is estimated.
+// MinRepeats is the smallest number of repeated runs that give a spread.
 const MinRepeats = 3
 
-// Run is one run as it is read from its folder.
+// Run is one run, read from its folder.
 type Run struct {
 	Results analysis.Results
-	// Facts is contender → fact → value; contender "" is the laboratory
-	// itself: its version and its design.
+	// Facts is contender → fact → value; contender "" is bakeoff itself: its
+	// version and the design.
 	Facts map[string]map[string]string
 }
 
-// Spread is how much runs differ although nothing was changed: standard
+// Spread is the difference between runs in which nothing was changed: standard
 // deviations of the logarithm of a run's estimate.
 type Spread struct {
 	Runs     int     `json:"runs"`
@@ -87,20 +84,20 @@ type Spread struct {
 	Source   string  `json:"source"`
 }
 
-// Option is what a comparison is made with.
+// Option configures a comparison.
 type Option struct {
 	Alpha  float64 // error rate of all verdicts together; 0: analysis.MaxAlpha
 	Margin float64 // largest share that counts as equivalent; 0: OLD's
-	By     By      // the estimate that is judged; "": Relative
-	// Repeats are runs of the same laboratory in which nothing was changed;
-	// OLD counts as one more unless it is among them.
+	By     By      // the estimate that gets the verdict; "": Relative
+	// Repeats are runs of the same lab file in which nothing was changed. OLD
+	// counts as one more unless it is among them.
 	Repeats []Run
-	// Calibrated is used for metrics of scale ratio where there are too few
-	// Repeats; nil: there is none.
+	// Calibrated is used for metrics of scale ratio if there are too few
+	// Repeats; nil: unknown.
 	Calibrated *Spread
 }
 
-// Result is the answer. What is not known is null.
+// Result is the comparison of two runs. An unknown value is null.
 type Result struct {
 	Schema   string   `json:"schema"`
 	Warning  string   `json:"warning"` // stands first, always
@@ -150,17 +147,17 @@ type Change struct {
 	Spread *float64          `json:"spread"` // between runs, standard deviation; null: unavailable
 	Runs   int               `json:"runs"`   // from which Spread is known
 	Source string            `json:"source"` // of Spread
-	// Calibrated tells that Spread is that of calibrations, not of repeated
-	// runs of the same laboratory.
+	// Calibrated means that Spread comes from calibrations, not from repeated
+	// runs of the same lab file.
 	Calibrated bool `json:"calibrated,omitempty"`
-	// Verdict is empty for what is not primary and for the twin.
+	// Verdict is empty for metrics that are not primary and for the twin.
 	Verdict analysis.Verdict `json:"verdict,omitempty"`
 }
 
 // Difference is a fact that is not the same in both runs.
 type Difference struct {
-	Contender string `json:"contender"` // "": the laboratory
+	Contender string `json:"contender"` // "": bakeoff
 	Fact      string `json:"fact"`
-	Old       string `json:"old"` // "unavailable" where not known
+	Old       string `json:"old"` // "unavailable" if unknown
 	New       string `json:"new"`
 }

@@ -6,10 +6,9 @@ import (
 	"bakeoff/judge/analysis"
 )
 
-// Results writes a result as that of one run, of which each comparison is NEW
-// against OLD, for programs that read such: exports, conditions. The estimate
-// that is judged is the one in it. NotInterleaved becomes inconclusive, with a
-// gate that says why.
+// Results returns the result in the form of one run whose comparisons are NEW
+// against OLD, for exports and for --fail-on. It holds the estimate that gets the
+// verdict. NotInterleaved becomes inconclusive, with a gate that gives the reason.
 func (r Result) Results() analysis.Results {
 	out := analysis.Results{
 		Schema: analysis.ResultsSchema, Run: r.Old + " to " + r.New, Baseline: r.Old, Margin: r.Margin,
@@ -28,7 +27,7 @@ func (r Result) Results() analysis.Results {
 			continue
 		}
 		if c == nil || c.Verdict == "" {
-			out.Missing = append(out.Missing, analysis.Missing{Contender: row.Contender, Cell: row.Cell, Reason: row.Metric + " cannot be compared: a run has no values of it"})
+			out.Missing = append(out.Missing, analysis.Missing{Contender: row.Contender, Cell: row.Cell, Reason: row.Metric + " cannot be compared: a run has no values for it"})
 			continue
 		}
 		alpha := 1 - row.Level

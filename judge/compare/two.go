@@ -13,9 +13,9 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// Two compares run b, the new one, with run a. Runs that share no contender
-// or no cell, and cells of one name that did different work, are refused with
-// an error of kind fault.Invalid that says what differs.
+// Two compares run b, the new one, with run a. It refuses runs without a common
+// contender or cell, and cells of one name that did different work, with an error
+// of kind fault.Invalid that says what differs.
 func Two(a, b Run, opt Option) (Result, error) {
 	if opt.Alpha == 0 {
 		opt.Alpha = analysis.MaxAlpha
@@ -27,7 +27,7 @@ func Two(a, b Run, opt Option) (Result, error) {
 		opt.By = Relative
 	}
 	if !(opt.Alpha > 0 && opt.Alpha < 1) || !(opt.Margin >= 0 && opt.Margin <= analysis.MaxMargin) || opt.By != Relative && opt.By != Direct {
-		return Result{}, fault.New(fault.Invalid, "alpha lies in (0, 1), margin in [0, 0.5], and what is judged is relative or direct; got %v, %v, %q", opt.Alpha, opt.Margin, opt.By)
+		return Result{}, fault.New(fault.Invalid, "alpha must be between 0 and 1 (got %v), margin from 0 to 0.5 (got %v), and the judged change relative or direct (got %q)", opt.Alpha, opt.Margin, opt.By)
 	}
 	for _, other := range append([]Run{b}, opt.Repeats...) {
 		if err := same(a.Results, other.Results); err != nil {
@@ -46,7 +46,7 @@ func Two(a, b Run, opt Option) (Result, error) {
 	return p.out, nil
 }
 
-// pair is a comparison under way.
+// pair is a comparison of two runs in progress.
 type pair struct {
 	a, b    Run
 	opt     Option
@@ -54,7 +54,7 @@ type pair struct {
 	out     Result
 }
 
-// repeats puts a before the runs that repeat it, each run once.
+// repeats returns a and the runs that repeat it, each run once.
 func repeats(a Run, more []Run) []analysis.Results {
 	out := []analysis.Results{a.Results}
 	for _, r := range more {
@@ -110,13 +110,13 @@ func (p *pair) rows() {
 	}
 }
 
-// judged says whether a contender gets verdicts: relative to the baseline the
-// baseline itself gets none, and no one where the runs have different ones.
+// judged reports whether a contender gets verdicts. Relative to the baseline, the
+// baseline itself gets none, and nobody does if the runs have different baselines.
 func (p *pair) judged(contender string) bool {
 	return p.opt.By == Direct || p.baseline() != "" && contender != p.baseline()
 }
 
-// baseline is that of both runs; "" where they differ.
+// baseline returns the baseline of both runs; "" if they differ.
 func (p *pair) baseline() string {
 	if p.a.Results.Baseline != p.b.Results.Baseline {
 		return ""
@@ -140,11 +140,11 @@ func (p *pair) fill(r *Row) {
 		})
 	}
 	if f := r.Failures; f[0]+f[1] > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("failed in %d trials of OLD and %d of NEW: the change speaks of the others, and there is no verdict", f[0], f[1]))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d trials failed in OLD and %d in NEW: the change describes the other trials, and there is no verdict", f[0], f[1]))
 	}
 }
 
-// change estimates one change; nil where a run has no values.
+// change estimates one change; nil if a run has no values.
 func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) []float64) *Change {
 	old, now := values(p.a.Results), values(p.b.Results)
 	if len(old) == 0 || len(now) == 0 {
@@ -196,8 +196,8 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 	return c
 }
 
-// shownOn turns the scale of differences into what is shown; nil where it is
-// not finite.
+// shownOn returns the function from the scale of differences to the values that are
+// shown; it returns nil for values that are not finite.
 func shownOn(s sample.Scale) func(float64) *float64 {
 	return func(v float64) *float64 {
 		if math.IsInf(v, 0) || math.IsNaN(v) {
@@ -212,7 +212,7 @@ func shownOn(s sample.Scale) func(float64) *float64 {
 	}
 }
 
-// gates returns what either run says of a comparison, each gate once.
+// gates returns the gates that a comparison failed in either run.
 func (p *pair) gates(contender, cell, metric string) []analysis.Gate {
 	out := []analysis.Gate{}
 	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
@@ -229,7 +229,7 @@ func (p *pair) gates(contender, cell, metric string) []analysis.Gate {
 	return out
 }
 
-// warn says of the whole result what a reader must know.
+// warn adds the warnings about the whole result.
 func (p *pair) warn() {
 	add := func(format string, args ...any) {
 		p.out.Warnings = append(p.out.Warnings, fmt.Sprintf(format, args...))
@@ -244,7 +244,7 @@ func (p *pair) warn() {
 			calibrated = calibrated || c.Calibrated
 			short = short || c.Within[0] == nil || c.Within[1] == nil
 			if r.TwinOf != "" && c == r.Relative && excludesNone(c.CI, r.Scale) {
-				add("The twin, which is the baseline once more, changed against the baseline at %s, %s: the intervals here are too narrow, or a run was disturbed.", r.Cell, r.Metric)
+				add("The twin, a second copy of the baseline, changed relative to the baseline at %s, %s: the intervals here are too narrow, or a run was disturbed.", r.Cell, r.Metric)
 			}
 		}
 	}
@@ -253,27 +253,29 @@ func (p *pair) warn() {
 		if told {
 			some = " for some metrics"
 		}
-		add("Change from run to run: unavailable"+some+". The intervals then cover the noise inside the runs only; %d or more runs in which nothing was changed would tell the rest.", MinRepeats)
+		add("Change from run to run: unavailable"+some+". Those intervals cover the noise inside the runs only. "+
+			"To measure the rest, pass %d or more runs in which nothing was changed.", MinRepeats)
 	}
 	if calibrated {
-		add("What runs differ by is taken from calibrations, whose work only computes: other work may differ by more. --repeats with runs of the same lab file would tell.")
+		add("The change from run to run comes from calibrations, whose work only computes; other work may change more. " +
+			"To measure it, pass --repeats with runs of the same lab file.")
 	}
 	if short {
 		add("A run has too few blocks for an interval at this level.")
 	}
 	if p.baseline() == "" {
-		add("The baselines differ: %s in OLD, %s in NEW. Only direct changes can be told.", p.a.Results.Baseline, p.b.Results.Baseline)
+		add("The baselines differ: %s in OLD, %s in NEW. Only direct changes are available.", p.a.Results.Baseline, p.b.Results.Baseline)
 	}
 	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
 		name := []string{"OLD", "NEW"}[i]
 		switch run.Ended {
 		case analysis.EndedDecided:
-			add("%s ended as soon as it was decided: such a run tends to show a difference a little too large.", name)
+			add("%s ended as soon as every comparison had a verdict: such a run tends to overestimate a difference slightly.", name)
 		case "":
 			add("%s has not ended.", name)
 		}
 		if run.Twin != nil && run.Twin.Different {
-			add("In %s the twin of the baseline came out different from it: that run was disturbed.", name)
+			add("In %s the twin differs from the baseline: that run was disturbed.", name)
 		}
 	}
 }
@@ -311,7 +313,7 @@ func find(cells []analysis.Cell, name string) (analysis.Cell, bool) {
 	return analysis.Cell{}, false
 }
 
-// same refuses runs that did different work under the same names.
+// same returns an error if the runs did different work under the same names.
 func same(a, b analysis.Results) error {
 	var wrong []string
 	shared := 0
@@ -369,7 +371,7 @@ func workDiffers(a, b analysis.Cell) (out []string) {
 	return out
 }
 
-// differences lists the facts that are not the same in both runs.
+// differences lists the facts that differ between the runs.
 func differences(a, b Run) []Difference {
 	out := []Difference{}
 	for _, who := range slices.Sorted(maps.Keys(a.Facts)) {
