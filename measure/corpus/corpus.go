@@ -85,15 +85,6 @@ func size(u float64) int {
 	return between(letterMax, attachedMax, (u-notes-replies-letters)/(1-notes-replies-letters))
 }
 
-// Total is the size of all messages in bytes.
-func (m Mail) Total() int64 {
-	var n int64
-	for i := range m.Files {
-		n += int64(m.Size(i))
-	}
-	return n
-}
-
 // Write writes the corpus to the directory dir, which it creates. It keeps
 // existing messages of the right size.
 func (m Mail) Write(ctx context.Context, dir string) error {

@@ -83,6 +83,25 @@ func said(b []byte) string {
 	return ": " + s
 }
 
+// Head is an io.Writer that keeps the first Limit bytes and discards the rest.
+// Write never fails, so it does not block the program on the other side.
+type Head struct {
+	Limit int
+	Cut   bool // something was discarded
+	buf   []byte
+}
+
+// Write keeps p up to the limit; it never fails.
+func (h *Head) Write(p []byte) (int, error) {
+	keep := min(len(p), h.Limit-len(h.buf))
+	h.buf = append(h.buf, p[:keep]...)
+	h.Cut = h.Cut || keep < len(p)
+	return len(p), nil
+}
+
+// Bytes returns what was kept.
+func (h *Head) Bytes() []byte { return h.buf }
+
 // Tail is an io.Writer that keeps the last Limit bytes. It is not safe for
 // concurrent use; Exec writes to Stdout and to Stderr from one goroutine each.
 type Tail struct {

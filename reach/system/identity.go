@@ -34,7 +34,7 @@ func Identify(ctx context.Context, c conn.Conn) (Identity, error) {
 		*to = said
 	}
 	for _, path := range []string{"/etc/os-release", "/usr/lib/os-release"} {
-		file := &bounded{limit: maxRelease}
+		file := &conn.Head{Limit: maxRelease}
 		err := c.Pull(ctx, path, file)
 		if fault.Is(err, fault.NotFound) {
 			continue
@@ -42,7 +42,7 @@ func Identify(ctx context.Context, c conn.Conn) (Identity, error) {
 		if err != nil {
 			return id, fault.Op("read "+path, err)
 		}
-		if id.Release, err = ParseRelease(file.buf.Bytes()); err != nil {
+		if id.Release, err = ParseRelease(file.Bytes()); err != nil {
 			return id, fault.Op(path, err)
 		}
 		break
@@ -53,29 +53,17 @@ func Identify(ctx context.Context, c conn.Conn) (Identity, error) {
 // Ask runs a program and returns its output without surrounding white space. A
 // program that fails is an error of kind fault.Subject with its error output.
 func Ask(ctx context.Context, c conn.Conn, argv ...string) (string, error) {
-	out, errs := &bounded{limit: maxRelease}, &bounded{limit: 4 << 10}
+	out, errs := &conn.Head{Limit: maxRelease}, &conn.Head{Limit: 4 << 10}
 	exit, err := c.Exec(ctx, conn.Cmd{Argv: argv, Stdout: out, Stderr: errs})
 	if err != nil {
 		return "", err
 	}
-	said := strings.TrimSpace(out.buf.String())
+	said := strings.TrimSpace(string(out.Bytes()))
 	if !exit.OK() {
 		return said, fault.New(fault.Subject, "%s: %s: %s", strings.Join(argv, " "), exit,
-			strings.TrimSpace(errs.buf.String()))
+			strings.TrimSpace(string(errs.Bytes())))
 	}
 	return said, nil
-}
-
-// bounded keeps the first limit bytes written to it.
-type bounded struct {
-	buf   bytes.Buffer
-	limit int
-}
-
-// Write never fails, so that the writer is not blocked.
-func (b *bounded) Write(p []byte) (int, error) {
-	b.buf.Write(p[:min(len(p), b.limit-b.buf.Len())])
-	return len(p), nil
 }
 
 // ParseRelease reads the assignments of os-release(5): NAME=value, the value

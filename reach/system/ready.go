@@ -55,10 +55,10 @@ func (RC) Ready(ctx context.Context, c conn.Conn) (bool, error) {
 // Reads returns the content of a small file without surrounding white space; ok
 // is false if it does not exist.
 func Reads(ctx context.Context, c conn.Conn, path string) (text string, ok bool, err error) {
-	file := &bounded{limit: maxRelease}
+	file := &conn.Head{Limit: maxRelease}
 	err = c.Pull(ctx, path, file)
 	if fault.Is(err, fault.NotFound) {
 		return "", false, nil
 	}
-	return strings.TrimSpace(string(bytes.ToValidUTF8(file.buf.Bytes(), nil))), err == nil, err
+	return strings.TrimSpace(string(bytes.ToValidUTF8(file.Bytes(), nil))), err == nil, err
 }

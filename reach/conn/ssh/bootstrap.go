@@ -1,7 +1,6 @@
 package ssh
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,9 +31,9 @@ const hello = `uname -s; uname -m; id -u; ` +
 
 // ask runs hello on the other side.
 func (c *client) ask(ctx context.Context) (site, error) {
-	var out bytes.Buffer
+	out := conn.Head{Limit: 16 << 10}
 	errs := conn.Tail{Limit: 1024}
-	exit, err := c.run(ctx, []string{"sh", "-c", hello}, nil, &head{w: &out, left: 16 << 10}, &errs)
+	exit, err := c.run(ctx, []string{"sh", "-c", hello}, nil, &out, &errs)
 	if err != nil {
 		return site{}, err
 	}
@@ -42,7 +41,7 @@ func (c *client) ask(ctx context.Context) (site, error) {
 		return site{}, fault.New(fault.Lab, "ssh %s: the remote shell failed with %s: %s", c.o.Target, exit,
 			brief(string(errs.Bytes())))
 	}
-	s, err := parseHello(out.String())
+	s, err := parseHello(string(out.Bytes()))
 	if err != nil {
 		return s, fault.Op("ssh "+c.o.Target, err)
 	}
@@ -50,19 +49,6 @@ func (c *client) ask(ctx context.Context) (site, error) {
 		s.cache, s.state = path.Join(c.o.Dir, "cache"), path.Join(c.o.Dir, "state")
 	}
 	return s, nil
-}
-
-// head passes the first bytes on and discards the rest.
-type head struct {
-	w    io.Writer
-	left int
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	n := min(len(p), h.left)
-	h.left -= n
-	h.w.Write(p[:n])
-	return len(p), nil
 }
 
 // systems and machines map the output of uname to GOOS and GOARCH.

@@ -119,9 +119,6 @@ func (s *Server) Configure(port int) {
 `, Target, port, me.Username, s.dir, s.KnownHosts), 0o600)
 }
 
-// Port is the server's own.
-func (s *Server) Port() int { return s.port }
-
 // PID is the server's process, whose connections are its children.
 func (s *Server) PID() int { return s.proc.Process.Pid }
 
