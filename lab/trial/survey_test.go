@@ -130,7 +130,7 @@ func TestLookRefuses(t *testing.T) {
 			"no contender but the baseline can run here: x: unavailable: absent is not installed; apt-get install absent"},
 		{"one of three", base + "  - {name: x, driver: absent}\n  - {name: y, driver: shelf}\n", diceCell, 0, ""},
 		{"a cell that contradicts itself", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: command, params: {argv: [\"true\"], exit: \"300\"}}\n", fault.Invalid,
-			`cell one: command: exit="300" is no exit code; write a number from 0 to 255, or any`},
+			`cell one: command: exit must be a number from 0 to 255, or any (got "300")`},
 		{"a program that nobody has", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: command, params: {argv: [/no/such/program]}}\n", fault.Invalid,
 			"cell one: argv: there is no file /no/such/program in base, x; write argv: with a path that every contender has"},
 	} {

@@ -17,16 +17,16 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// The bounds of what a native workload may print, in bytes.
+// The bounds of a native workload's output, in bytes.
 const (
 	maxResult = 8 << 20
 	maxStderr = 64 << 10
 )
 
-// native runs a workload whose work is a loop of the agent.
+// native runs a native workload: a loop of the agent.
 type native struct{ workload.NativeParser }
 
-// Native returns the runner of a workload with a loop.
+// Native returns the runner of a native workload.
 func Native(p workload.NativeParser) Runner { return native{p} }
 
 func (n native) Prepare(ctx context.Context, t Target, p param.Values) error {
@@ -49,9 +49,9 @@ func (n native) Run(ctx context.Context, t Target, p param.Values) (workload.Raw
 	return n.exec(ctx, t, p, wire.StageRun)
 }
 
-// exec runs one stage of the loop on the subject and classes how it ended.
+// exec runs one stage of the loop on the subject and classifies its end.
 func (n native) exec(ctx context.Context, t Target, p param.Values, stage string) (workload.Raw, error) {
-	op := n.Doc().Name // whoever calls a stage names it
+	op := n.Doc().Name // the caller adds the stage
 	dir, err := n.dir(t, p)
 	if err != nil {
 		return nil, fault.Op(op, err)
@@ -73,20 +73,20 @@ func (n native) exec(ctx context.Context, t Target, p param.Values, stage string
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errTooLong):
-		return raw, fault.New(fault.Subject, "%s: did not end within %v", op, limit)
+		return raw, fault.New(fault.Subject, "%s: not finished within %v", op, limit)
 	case fault.Is(err, fault.NotFound):
-		return raw, fault.Wrap(fault.Lab, op, fmt.Errorf("the agent is missing in the environment: %w", err))
+		return raw, fault.Wrap(fault.Lab, op, fmt.Errorf("bakeoff-agent is missing in the environment: %w", err))
 	case err != nil:
 		return raw, fault.Op(op, err)
 	case stdout.more:
-		return raw, fault.New(fault.Lab, "%s: printed more than %d bytes", op, maxResult)
+		return raw, fault.New(fault.Lab, "%s: output is longer than %d bytes", op, maxResult)
 	}
 	return raw, fault.Op(op, ended(exit, raw[workload.Stderr]))
 }
 
-var errTooLong = errors.New("the workload's own deadline passed")
+var errTooLong = errors.New("the deadline of the workload passed")
 
-// dir returns the directory of the loop on the subject.
+// dir returns the loop's directory on the subject.
 func (n native) dir(t Target, p param.Values) (string, error) {
 	info := t.Subject.Info()
 	root := info.Scratch
@@ -95,27 +95,28 @@ func (n native) dir(t Target, p param.Values) (string, error) {
 		var ok bool
 		if root, ok = info.Volumes[volume]; !ok {
 			return "", fault.WithFix(
-				fault.New(fault.Unsupported, "the contender declares no volume %s", volume),
-				fmt.Sprintf("write volumes: {%s: {backing: …, size: …}}, so that it is known what storage is measured", volume))
+				fault.New(fault.Unsupported, "the contender has no volume %s", volume),
+				fmt.Sprintf("add volumes: {%s: {backing: …, size: …}}, to say which storage to measure", volume))
 		}
 	}
 	return path.Join(root, "bakeoff-"+n.Doc().Name), nil
 }
 
-// ended classes the exit of the agent; nil is a good one.
+// ended classifies the exit of the agent; nil is success.
 func ended(exit conn.Exit, stderr []byte) error {
 	if exit.OK() {
 		return nil
 	}
 	said := strings.TrimPrefix(safetext.LastLines(string(stderr), 1), "bakeoff-agent: ")
 	if said == "" {
-		said = "the agent ended with " + exit.String()
+		said = "bakeoff-agent failed with " + exit.String()
 	}
 	kind := fault.Lab
 	switch {
 	case exit.Signal != "" || exit.Code > 128:
-		// Killed from outside: by the kernel for its memory, most likely.
-		return fault.New(fault.Subject, "the agent was ended by %s: %s", exit, said)
+		// Killed from outside, most likely by the kernel, out of
+		// memory.
+		return fault.New(fault.Subject, "bakeoff-agent was killed by %s: %s", exit, said)
 	case exit.Code == wire.ExitSubject:
 		kind = fault.Subject
 	case exit.Code == wire.ExitUnsupported:
@@ -124,15 +125,15 @@ func ended(exit conn.Exit, stderr []byte) error {
 	return fault.New(kind, "%s", said)
 }
 
-// head keeps the first limit bytes written to it. The buffer is not embedded:
-// its own ReadFrom and WriteString know no limit.
+// head keeps the first limit bytes and discards the rest. The buffer is not
+// embedded: its ReadFrom would ignore the limit.
 type head struct {
 	buf   bytes.Buffer
 	limit int
 	more  bool
 }
 
-// Write never fails, so that the program on the other side is not blocked.
+// Write never fails, so that it does not block the program on the other side.
 func (h *head) Write(p []byte) (int, error) {
 	keep := min(len(p), h.limit-h.buf.Len())
 	h.buf.Write(p[:keep])

@@ -23,16 +23,18 @@ var stage = func(context.Context, param.Values, loop.Env) error { return nil }
 
 func example(volume bool) Runner {
 	doc := workload.Doc{
-		Name:    "example",
-		Metrics: []sample.Metric{{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio}},
-		Time:    func(param.Values) time.Duration { return time.Second },
+		Name: "example",
+		Metrics: []sample.Metric{{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true,
+			Scale: sample.Ratio}},
+		Time: func(param.Values) time.Duration { return time.Second },
 	}
 	if volume {
 		doc.Volume = "volume"
 	}
 	return Native(workload.Native(doc, loop.Loop{
-		Name:    "example",
-		Params:  []param.Spec{{Name: "volume", Kind: param.Text, Default: "/data"}, {Name: "n", Kind: param.Int, Default: "1"}},
+		Name: "example",
+		Params: []param.Spec{{Name: "volume", Kind: param.Text, Default: "/data"},
+			{Name: "n", Kind: param.Int, Default: "1"}},
 		Prepare: stage,
 	}))
 }
@@ -63,13 +65,15 @@ func (s *subject) Pull(context.Context, string, io.Writer) error              { 
 func (s *subject) Dial(context.Context, string, string) (net.Conn, error)     { panic("not used") }
 
 func TestRunAsksTheAgent(t *testing.T) {
-	s := &subject{info: driver.Info{Agent: "/a", Scratch: "/tmp/s", Volumes: map[string]string{"/data": "/srv/v"}}, stdout: "{}"}
+	s := &subject{info: driver.Info{Agent: "/a", Scratch: "/tmp/s", Volumes: map[string]string{"/data": "/srv/v"}},
+		stdout: "{}"}
 	ctx := context.Background()
 	raw, err := example(false).Run(ctx, Target{Subject: s}, values)
 	if err != nil || string(raw[workload.Work]) != "{}" {
 		t.Fatalf("raw %q, error %v", raw, err)
 	}
-	if got, want := strings.Join(s.ran[0], " "), "/a work example --json --stage run --dir /tmp/s/bakeoff-example --hash-file /tmp/s/bakeoff-agent.sha256 n=1 volume=/data"; got != want {
+	if got, want := strings.Join(s.ran[0], " "), "/a work example --json --stage run --dir /tmp/s/bakeoff-example "+
+		"--hash-file /tmp/s/bakeoff-agent.sha256 n=1 volume=/data"; got != want {
 		t.Errorf("ran %q, want %q", got, want)
 	}
 	if err := example(true).Prepare(ctx, Target{Subject: s}, values); err != nil {
@@ -89,16 +93,20 @@ func TestRunClassesFailures(t *testing.T) {
 		kind fault.Kind
 		says string
 	}{
-		"wrong answer":    {subject{exit: conn.Exit{Code: 1}, stderr: "noise\nbakeoff-agent: work example: counted 3\x1b, 4 is right\n"}, fault.Subject, "example: work example: counted 3�, 4 is right"},
-		"other parameter": {subject{exit: conn.Exit{Code: 2}, stderr: "m is not a parameter"}, fault.Lab, "m is not a parameter"},
-		"not there":       {subject{exit: conn.Exit{Code: 3}, stderr: "no such thing on this system"}, fault.Unsupported, "no such thing"},
-		"agent failed":    {subject{exit: conn.Exit{Code: 4}}, fault.Lab, "exit code 4"},
-		"out of memory":   {subject{exit: conn.Exit{Code: 137, Signal: "killed"}}, fault.Subject, "killed"},
-		"no agent":        {subject{err: fault.New(fault.NotFound, "/a")}, fault.Lab, "agent is missing"},
-		"broken way":      {subject{err: fault.New(fault.Lab, "ssh: gone")}, fault.Lab, "ssh: gone"},
-		"guest died":      {subject{err: fault.New(fault.Subject, "kernel panic")}, fault.Subject, "kernel panic"},
-		"unclassed":       {subject{err: errors.New("what")}, fault.Lab, "what"},
-		"floods":          {subject{stdout: strings.Repeat("x", maxResult+1)}, fault.Lab, "printed more"},
+		"wrong answer": {subject{exit: conn.Exit{Code: 1},
+			stderr: "noise\nbakeoff-agent: work example: counted 3\x1b, 4 is right\n"}, fault.Subject,
+			"example: work example: counted 3�, 4 is right"},
+		"other parameter": {subject{exit: conn.Exit{Code: 2}, stderr: "m is not a parameter"}, fault.Lab,
+			"m is not a parameter"},
+		"not there": {subject{exit: conn.Exit{Code: 3}, stderr: "no such thing on this system"}, fault.Unsupported,
+			"no such thing"},
+		"agent failed":  {subject{exit: conn.Exit{Code: 4}}, fault.Lab, "exit code 4"},
+		"out of memory": {subject{exit: conn.Exit{Code: 137, Signal: "killed"}}, fault.Subject, "killed"},
+		"no agent":      {subject{err: fault.New(fault.NotFound, "/a")}, fault.Lab, "agent is missing"},
+		"broken way":    {subject{err: fault.New(fault.Lab, "ssh: gone")}, fault.Lab, "ssh: gone"},
+		"guest died":    {subject{err: fault.New(fault.Subject, "kernel panic")}, fault.Subject, "kernel panic"},
+		"unclassed":     {subject{err: errors.New("what")}, fault.Lab, "what"},
+		"floods":        {subject{stdout: strings.Repeat("x", maxResult+1)}, fault.Lab, "output is longer"},
 	} {
 		raw, err := example(false).Run(context.Background(), Target{Subject: &c.s}, values)
 		if !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {

@@ -9,10 +9,10 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Facts is the blob of what a workload found out about the programs that it
-// ran: a JSON object of strings ("version": "1.0.20"). They join the
-// fingerprint of the contender as program.WORKLOAD.NAME, so that two builds
-// that differ are a confounder.
+// Facts is the blob with what a workload knows about the programs that it ran:
+// a JSON object of strings ("version": "1.0.20"). They join the fingerprint of
+// the contender as program.WORKLOAD.NAME, so that a difference between builds
+// is a confounder.
 const Facts = "facts.json"
 
 // Diagnostics are what the output of a trial says about its validity, for the
@@ -44,9 +44,9 @@ type TimeReporter interface {
 	ReportedTime(raw Raw, p param.Values) (r ReportedTime, ok bool)
 }
 
-// HostCost returns the time that the host's CPUs of the environment were busy
-// during a whole trial for one of its work units; nil where that cannot be
-// told: no counters, no work, or less than a tick where there are only ticks.
+// HostCost returns how long the environment's CPUs were busy during a whole
+// trial, as the host saw it, per unit of work. It is nil if unknown: without
+// counters or work, or below one tick on a host that counts only ticks.
 func HostCost(raw Raw, work float64) (*float64, error) {
 	b, ok := raw[Host]
 	if !ok || !positive(work) {
@@ -64,10 +64,10 @@ func HostCost(raw Raw, work float64) (*float64, error) {
 	return &cost, nil
 }
 
-// InTicks tells whether all of these times, in seconds, are whole hundredths of
-// a second: times that were measured, in nanoseconds or microseconds, never are.
-// A system that counts in ticks, as gVisor does, cannot tell what a part of a
-// trial had.
+// InTicks reports whether all of these times, in seconds, are whole hundredths
+// of a second. Times measured in nanoseconds or microseconds never are. A
+// system that counts in ticks, such as gVisor, cannot measure a part of a
+// trial.
 func InTicks(times ...float64) bool {
 	for _, t := range times {
 		if ticks := t * 100; math.Abs(ticks-math.Round(ticks)) > 1e-6 {

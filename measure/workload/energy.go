@@ -9,35 +9,38 @@ import (
 	"bakeoff/reach/wire"
 )
 
-const energyDoc = ": of all its processors (RAPL), or what the meter counts that the lab file names for the host; idle power included"
+const energyDoc = ", from the RAPL counters of all its processors, or from the host's meter in the lab file; " +
+	"includes idle power"
 
-// subjectDoc and generatorDoc say in what the load generator is counted.
+// subjectDoc and generatorDoc say which metric includes the load generator.
 const (
-	subjectDoc   = energyDoc + ", and the load generator's where it is on the same host"
-	generatorDoc = energyDoc + "; without a value where load comes from the environment's own host, whose counter includes it"
+	subjectDoc   = energyDoc + " and a load generator on the same host"
+	generatorDoc = energyDoc +
+		"; absent if the load generator runs on the environment's own host, whose counter includes it"
 )
 
-// JoulesPerOp and JoulesPerRequest are what the environment's host spent of
-// energy for one unit of work; GeneratorJoulesPerOp and
-// GeneratorJoulesPerRequest what the host of the load generator did, where that
-// is another. A trial has no value of them where that host has no counter of
-// energy, or where it spent less than the counter's grain.
+// JoulesPerOp and JoulesPerRequest are the energy that the environment's host
+// spent per unit of work; GeneratorJoulesPerOp and GeneratorJoulesPerRequest
+// are that of a separate host of the load generator. A trial has no value if
+// the host has no energy counter, or spent less than the counter's resolution.
 var (
 	JoulesPerOp = sample.Metric{Name: "joules-per-op", Unit: "J/op", Better: sample.Lower, Scale: sample.Ratio,
-		Doc: "energy of the host for one unit of work" + subjectDoc}
-	JoulesPerRequest = sample.Metric{Name: "joules-per-request", Unit: "J/request", Better: sample.Lower, Scale: sample.Ratio,
-		Doc: "energy of the host for each expected response" + subjectDoc}
-	GeneratorJoulesPerOp = sample.Metric{Name: "generator-joules-per-op", Unit: "J/op", Better: sample.Lower, Scale: sample.Ratio, GeneratorHost: true,
-		Doc: "energy of the other host that load comes from, for one unit of work" + generatorDoc}
-	GeneratorJoulesPerRequest = sample.Metric{Name: "generator-joules-per-request", Unit: "J/request", Better: sample.Lower, Scale: sample.Ratio, GeneratorHost: true,
-		Doc: "energy of the other host that load comes from, for each expected response" + generatorDoc}
+		Doc: "energy of the host per unit of work" + subjectDoc}
+	JoulesPerRequest = sample.Metric{Name: "joules-per-request", Unit: "J/request", Better: sample.Lower,
+		Scale: sample.Ratio,
+		Doc:   "energy of the host per expected response" + subjectDoc}
+	GeneratorJoulesPerOp = sample.Metric{Name: "generator-joules-per-op", Unit: "J/op", Better: sample.Lower,
+		Scale: sample.Ratio, GeneratorHost: true,
+		Doc: "energy of the load generator's own host per unit of work" + generatorDoc}
+	GeneratorJoulesPerRequest = sample.Metric{Name: "generator-joules-per-request", Unit: "J/request",
+		Better: sample.Lower, Scale: sample.Ratio, GeneratorHost: true,
+		Doc: "energy of the load generator's own host per expected response" + generatorDoc}
 )
 
-// Energy returns the samples of metrics, which are of the above: at most one of
-// each.
+// Energy returns the samples of these metrics, at most one each.
 //
-// A host's counters bracket the whole trial. Work that took the time timed of
-// it is charged with that share of the energy; with 0 all of it is the work's.
+// A host's counters cover the whole trial. Work that took the time timed is
+// charged with that share of the energy; with 0 it is charged with all of it.
 func Energy(raw Raw, work float64, timed time.Duration, metrics ...sample.Metric) ([]sample.Value, error) {
 	var out []sample.Value
 	for _, m := range metrics {
@@ -52,7 +55,7 @@ func Energy(raw Raw, work float64, timed time.Duration, metrics ...sample.Metric
 	return out, nil
 }
 
-// energyBlob is where the counters are of which a metric is told.
+// energyBlob is the blob with the counters for a metric.
 func energyBlob(m sample.Metric) string {
 	if m.GeneratorHost {
 		return GeneratorHost
@@ -60,8 +63,8 @@ func energyBlob(m sample.Metric) string {
 	return Host
 }
 
-// joulesPer is what a host spent for each unit of work by the counters in a
-// blob; nil where that cannot be told.
+// joulesPer is the energy that a host spent per unit of work, by the counters
+// in a blob; nil if unknown.
 func joulesPer(raw Raw, blob string, work float64, timed time.Duration) (*float64, error) {
 	b, ok := raw[blob]
 	if !ok || !positive(work) {

@@ -48,7 +48,8 @@ func TestEnergy(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		case c.want == 0 && len(got) != 0:
 			t.Errorf("%s: %v, and there is nothing to tell", name, got)
-		case c.want != 0 && (len(got) != 1 || got[0].Metric != "joules-per-request" || got[0].Unit != "J/request" || math.Abs(got[0].Value-c.want) > 1e-9):
+		case c.want != 0 && (len(got) != 1 || got[0].Metric != "joules-per-request" || got[0].Unit != "J/request" ||
+			math.Abs(got[0].Value-c.want) > 1e-9):
 			t.Errorf("%s: %v, want %g J", name, got, c.want)
 		}
 	}
@@ -61,12 +62,14 @@ func TestEnergy(t *testing.T) {
 // no end is charged with the other's energy.
 func TestEnergyOfBothEnds(t *testing.T) {
 	j := func(v float64) *float64 { return &v }
-	near, far, blind := counted(t, j(100), j(160), 4)[Host], counted(t, j(7), j(8.5), 2)[Host], counted(t, nil, nil, 4)[Host]
+	near, far, blind := counted(t, j(100), j(160), 4)[Host], counted(t, j(7), j(8.5), 2)[Host],
+		counted(t, nil, nil, 4)[Host]
 	for name, c := range map[string]struct {
 		raw  Raw
 		want map[string]float64
 	}{
-		"both count":              {Raw{Host: near, GeneratorHost: far}, map[string]float64{"joules-per-op": 2, "generator-joules-per-op": .05}},
+		"both count": {Raw{Host: near, GeneratorHost: far},
+			map[string]float64{"joules-per-op": 2, "generator-joules-per-op": .05}},
 		"only the subject's":      {Raw{Host: near, GeneratorHost: blind}, map[string]float64{"joules-per-op": 2}},
 		"only the generator's":    {Raw{Host: blind, GeneratorHost: far}, map[string]float64{"generator-joules-per-op": .05}},
 		"load from the same host": {Raw{Host: near}, map[string]float64{"joules-per-op": 2}},
@@ -81,7 +84,8 @@ func TestEnergyOfBothEnds(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Energy(Raw{Host: near, GeneratorHost: []byte("{}x")}, 1, 0, JoulesPerOp, GeneratorJoulesPerOp); err == nil || !strings.Contains(err.Error(), GeneratorHost) {
+	if _, err := Energy(Raw{Host: near, GeneratorHost: []byte("{}x")}, 1, 0, JoulesPerOp,
+		GeneratorJoulesPerOp); err == nil || !strings.Contains(err.Error(), GeneratorHost) {
 		t.Errorf("a damaged blob of the generator's host: %v", err)
 	}
 }
@@ -89,8 +93,10 @@ func TestEnergyOfBothEnds(t *testing.T) {
 // FuzzEnergy: whatever two blobs hold, what comes of them is energy, and each
 // metric is of its own blob.
 func FuzzEnergy(f *testing.F) {
-	f.Add([]byte(`{"before":{"at_ns":1,"joules":1},"after":{"at_ns":2,"joules":3}}`), []byte(`{"before":{"at_ns":1},"after":{"at_ns":2,"joules":-3}}`), 2.5, int64(1))
-	f.Add([]byte(`{"before":{"energy":[{"zone":"intel-rapl:0","joules":1e300,"range_joules":1}]},"after":{}}`), []byte("null"), 0., int64(-1))
+	f.Add([]byte(`{"before":{"at_ns":1,"joules":1},"after":{"at_ns":2,"joules":3}}`),
+		[]byte(`{"before":{"at_ns":1},"after":{"at_ns":2,"joules":-3}}`), 2.5, int64(1))
+	f.Add([]byte(`{"before":{"energy":[{"zone":"intel-rapl:0","joules":1e300,"range_joules":1}]},"after":{}}`),
+		[]byte("null"), 0., int64(-1))
 	f.Fuzz(func(t *testing.T, near, far []byte, work float64, timed int64) {
 		raw := Raw{Host: near, GeneratorHost: far}
 		both, err := Energy(raw, work, time.Duration(timed), JoulesPerOp, GeneratorJoulesPerOp)

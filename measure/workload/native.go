@@ -14,17 +14,18 @@ import (
 )
 
 // nativeParser is the version of Parse; see Doc.Parser.
-const nativeParser = 2 // 2: no share is told by ticks
+const nativeParser = 2 // 2: no shares from ticks
 
-// Stderr is the blob of what a program said to people, where it said anything.
+// Stderr is the blob with a program's standard error, if there was any.
 const Stderr = "stderr.txt"
 
-// CPUPerOp is the metric that Native adds to every workload: the time that the
-// CPUs of the environment were busy, as its host saw it, for one unit of work.
-// It is absent where the host cannot tell.
+// CPUPerOp is the metric that Native adds to every workload: how long the
+// environment's CPUs were busy, as its host saw it, per unit of work. It is
+// absent if the host cannot measure it.
 var CPUPerOp = sample.Metric{
 	Name: "cpu-per-op", Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio, CPUTime: true,
-	Doc: "CPU time of the host on the environment's CPUs for one unit of work, hypervisor included; in nanoseconds where its kernel takes them, else in ticks",
+	Doc: "CPU time of the host on the environment's CPUs per unit of work, hypervisor included; in nanoseconds if " +
+		"its kernel measures them, otherwise in ticks",
 }
 
 // NativeParser is a workload whose work is a loop of the agent.
@@ -33,10 +34,9 @@ type NativeParser struct {
 	loop loop.Loop
 }
 
-// Native describes the workload of a loop that runs on the subject, in the same
-// agent everywhere. doc describes it; its parameters are the loop's, and the
-// metrics CPUPerOp and JoulesPerOp are added to its metrics. Package execution
-// runs it.
+// Native returns the workload of a loop that runs on the subject, in the same
+// agent everywhere. doc describes it; its parameters are the loop's, and
+// CPUPerOp and JoulesPerOp are added to its metrics. Package execution runs it.
 //
 // The loop's directory lies in the volume that the parameter doc.Volume names,
 // or in the environment's scratch directory.
@@ -79,10 +79,10 @@ func (n NativeParser) parse(raw Raw, p param.Values) ([]sample.Value, error) {
 	return append(values, energy...), err
 }
 
-// ParseWork reads the blob Work: a wire.Result of the workload that doc
-// describes, run with the parameters p. All metrics but those added on this
-// side (CPUPerOp, JoulesPerOp) must be in it, in their units. An error of kind
-// fault.Subject says that the loop refuted itself.
+// ParseWork parses the blob Work: a wire.Result of the workload doc with the
+// parameters p. It must contain all metrics in their units, except those that
+// the controller adds (CPUPerOp, JoulesPerOp). An error of kind fault.Subject
+// says that the loop refuted itself.
 func ParseWork(raw Raw, doc Doc, p param.Values) (wire.Result, error) {
 	var res wire.Result
 	b, ok := raw[Work]
@@ -94,9 +94,9 @@ func ParseWork(raw Raw, doc Doc, p param.Values) (wire.Result, error) {
 	}
 	switch {
 	case res.Schema != wire.WorkSchema:
-		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, wire.WorkSchema)
+		return res, fmt.Errorf("schema is %q, expected %q", res.Schema, wire.WorkSchema)
 	case res.Loop != doc.Name:
-		return res, fmt.Errorf("is of the workload %q", res.Loop)
+		return res, fmt.Errorf("the result is of the workload %q", res.Loop)
 	case len(res.Agent) != 64:
 		return res, fmt.Errorf("agent_sha256 is %q", res.Agent)
 	case res.ElapsedNS <= 0 || !positive(res.Work):
@@ -104,11 +104,11 @@ func ParseWork(raw Raw, doc Doc, p param.Values) (wire.Result, error) {
 	}
 	for name, want := range p {
 		if got := res.Params[name]; got != want {
-			return res, fmt.Errorf("was run with %s=%s, not %s", name, got, want)
+			return res, fmt.Errorf("it ran with %s=%s instead of %s", name, got, want)
 		}
 	}
 	if !res.Check.Verified {
-		return res, fault.New(fault.Subject, "the loop did not verify its answer %q", res.Check.Answer)
+		return res, fault.New(fault.Subject, "the loop did not verify its result %q", res.Check.Answer)
 	}
 	return res, checkValues(res.Values, doc)
 }
@@ -120,11 +120,11 @@ func checkValues(values []sample.Value, doc Doc) error {
 		m, ok := doc.Metric(v.Metric)
 		switch {
 		case !ok || ours(v.Metric):
-			return fmt.Errorf("%q is not a metric of it", v.Metric)
+			return fmt.Errorf("unknown metric %q", v.Metric)
 		case seen[v.Metric]:
-			return fmt.Errorf("%s comes twice", v.Metric)
+			return fmt.Errorf("duplicate metric %s", v.Metric)
 		case v.Unit != m.Unit:
-			return fmt.Errorf("%s is in %q, and %q is right", v.Metric, v.Unit, m.Unit)
+			return fmt.Errorf("%s has the unit %q instead of %q", v.Metric, v.Unit, m.Unit)
 		case m.Scale == sample.Ratio && !positive(v.Value), math.IsNaN(v.Value), math.IsInf(v.Value, 0):
 			return fmt.Errorf("%s is %g", v.Metric, v.Value)
 		}
@@ -138,19 +138,19 @@ func checkValues(values []sample.Value, doc Doc) error {
 	return nil
 }
 
-// ours tells whether a metric is added on this side.
+// ours reports whether the controller adds a metric.
 func ours(metric string) bool { return metric == CPUPerOp.Name || metric == JoulesPerOp.Name }
 
 func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
 
-// cpuPerOp returns the time that the host's CPUs were busy for one unit of
-// work; nil where that cannot be told.
+// cpuPerOp returns how long the host's CPUs were busy per unit of work; nil if
+// unknown.
 //
-// The host's counters bracket the whole trial: the agent's start and what it
-// does before the timed part as well. The timed part is charged with its share
-// of the CPU time that the agent spent as its own system saw it, which is the
-// same share whatever the technology costs on top. Where that system counts in
-// ticks there is none: gVisor finds a thread that computes without a break
+// The host's counters cover the whole trial, including the start of the agent
+// and its work before the timed part. The timed part is charged with its share
+// of the agent's CPU time as the agent's own system measured it; that share
+// does not depend on the overhead of the technology. There is no share if that
+// system counts in ticks: gVisor finds a thread that computes without a break
 // running at half of its ticks or less.
 func cpuPerOp(raw Raw, res wire.Result) (*float64, error) {
 	b, ok := raw[Host]
@@ -170,7 +170,7 @@ func cpuPerOp(raw Raw, res wire.Result) (*float64, error) {
 	part := min(1, *res.WorkerCPUSeconds/total)
 	cost := busy * part / res.Work
 	if !positive(cost) {
-		return nil, nil // less than a tick, and the host has only ticks
+		return nil, nil // less than a tick, on a host that counts only ticks
 	}
 	return &cost, nil
 }

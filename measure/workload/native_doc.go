@@ -7,17 +7,18 @@ import (
 	"bakeoff/base/sample"
 )
 
-// Throughput returns the primary metric that native workloads have: units of
-// work a second, in unit; doc says what one is.
+// Throughput returns the primary metric of native workloads: units of work per
+// second, in unit; doc says what a unit is.
 func Throughput(unit, doc string) sample.Metric {
-	return sample.Metric{Name: "throughput", Unit: unit, Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: doc}
+	return sample.Metric{Name: "throughput", Unit: unit, Better: sample.Higher, Primary: true, Scale: sample.Ratio,
+		Doc: doc}
 }
 
-// TimeParam is the parameter that fixes how long a native workload is timed.
+// TimeParam is the parameter for the length of the timed part.
 var TimeParam = param.Spec{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the timed part"}
 
-// TimedFor estimates a trial of a native workload: its timed part, the check
-// of its scaling and the start of the agent, which setup is added to.
+// TimedFor estimates the duration of a trial of a native workload: its timed
+// part, the check of its scaling, the start of the agent, and setup.
 func TimedFor(setup time.Duration) func(param.Values) time.Duration {
 	return func(p param.Values) time.Duration {
 		d := p.Duration(TimeParam.Name)

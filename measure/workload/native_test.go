@@ -22,16 +22,18 @@ var stage = func(context.Context, param.Values, loop.Env) error { return nil }
 
 func example(volume bool) NativeParser {
 	doc := Doc{
-		Name:    "example",
-		Metrics: []sample.Metric{{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio}},
-		Time:    func(param.Values) time.Duration { return time.Second },
+		Name: "example",
+		Metrics: []sample.Metric{{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true,
+			Scale: sample.Ratio}},
+		Time: func(param.Values) time.Duration { return time.Second },
 	}
 	if volume {
 		doc.Volume = "volume"
 	}
 	return Native(doc, loop.Loop{
-		Name:    "example",
-		Params:  []param.Spec{{Name: "volume", Kind: param.Text, Default: "/data"}, {Name: "n", Kind: param.Int, Default: "1"}},
+		Name: "example",
+		Params: []param.Spec{{Name: "volume", Kind: param.Text, Default: "/data"},
+			{Name: "n", Kind: param.Int, Default: "1"}},
 		Prepare: stage,
 	})
 }
@@ -58,7 +60,8 @@ func encoded(t testing.TB, v any) []byte {
 }
 
 func span(busy float64) wire.Span {
-	return wire.Span{Before: probe.Counters{CPU: &probe.CPU{}}, After: probe.Counters{CPU: &probe.CPU{User: busy / 2, System: busy / 4, Interrupt: busy / 4, Idle: 7}}}
+	return wire.Span{Before: probe.Counters{CPU: &probe.CPU{}},
+		After: probe.Counters{CPU: &probe.CPU{User: busy / 2, System: busy / 4, Interrupt: busy / 4, Idle: 7}}}
 }
 
 var values = param.Values{"n": "1", "volume": "/data"}
@@ -111,11 +114,11 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		"schema":     {func(r *wire.Result) { r.Schema = "x" }, fault.Lab, "schema"},
 		"not proven": {func(r *wire.Result) { r.Check.Verified = false }, fault.Subject, "did not verify"},
-		"parameters": {func(r *wire.Result) { r.Params["n"] = "2" }, fault.Lab, "n=2, not 1"},
+		"parameters": {func(r *wire.Result) { r.Params["n"] = "2" }, fault.Lab, "n=2 instead of 1"},
 		"no agent":   {func(r *wire.Result) { r.Agent = "" }, fault.Lab, "agent_sha256"},
 		"no work":    {func(r *wire.Result) { r.Work = 0 }, fault.Lab, "0 units"},
 		"zero":       {func(r *wire.Result) { r.Values[0].Value = 0 }, fault.Lab, "throughput is 0"},
-		"forged":     {func(r *wire.Result) { r.Values[0].Metric = "cpu-per-op" }, fault.Lab, "not a metric"},
+		"forged":     {func(r *wire.Result) { r.Values[0].Metric = "cpu-per-op" }, fault.Lab, "unknown metric"},
 		"missing":    {func(r *wire.Result) { r.Values = nil }, fault.Lab, "throughput is missing"},
 	} {
 		r := result()

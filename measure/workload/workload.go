@@ -1,4 +1,4 @@
-// Package workload is the contract of what is measured.
+// Package workload is the contract of workloads: what bakeoff measures.
 //
 // Each child package is one workload: its description, the loop that runs on
 // the target where it has one, and the pure parser of what came back. Package
@@ -27,19 +27,19 @@ type Parser interface {
 	Parse(raw Raw, p param.Values) ([]sample.Value, error)
 }
 
-// Raw is what a trial returned, by blob name ([a-z0-9.-]+). Names are files
+// Raw is the output of a trial, by blob name ([a-z0-9.-]+). The names are files
 // in the run folder.
 type Raw map[string][]byte
 
-// The names of blobs that have one meaning everywhere.
+// The blob names that are common to all workloads.
 const (
 	// Work is a wire.Result.
 	Work = "work.json"
 	// Host is a Span of the host's counters on the environment's CPUs and of
 	// the environment's scope (wire.Span as JSON); the trial runner adds it.
 	Host = "host.json"
-	// GeneratorHost is the same of another host that load comes from, on the
-	// generator's CPUs; it is there in no other trial.
+	// GeneratorHost is the same for a separate host of the load generator,
+	// on the generator's CPUs; absent without one.
 	GeneratorHost = "generator.json"
 )
 
@@ -49,35 +49,37 @@ type Doc struct {
 	Summary string          `json:"summary"` // one sentence without its full stop
 	Metrics []sample.Metric `json:"metrics"`
 	Params  []param.Spec    `json:"params"`
-	// Peer tells that it needs the other end (and so a network).
+	// Peer says that it needs a load generator on the other side, and so a
+	// network.
 	Peer bool `json:"peer"`
-	// Volume names the parameter that holds the path of the volume that it
-	// needs; "" if it needs none.
+	// Volume names the parameter with the path of the volume that it needs;
+	// "" if it needs none.
 	Volume string `json:"volume,omitempty"`
-	// Within names the parameter that may hold the path of a volume to work in.
+	// Within names the parameter that may contain the path of a volume to
+	// work in.
 	Within string `json:"within,omitempty"`
 	// Packages are what it needs inside the environment, by system
 	// ("debian": nginx).
 	Packages map[string][]string `json:"packages,omitempty"`
-	// Programs are the executables that those packages bring, looked for
-	// before anything starts.
+	// Programs are the executables of those packages, checked before
+	// anything starts.
 	Programs []string `json:"programs,omitempty"`
-	// PeerPrograms are what the other end must have, and PeerPackages bring
-	// them there, by system.
+	// PeerPrograms are the programs that the load generator's side needs,
+	// and PeerPackages their packages, by system.
 	PeerPrograms []string            `json:"peer_programs,omitempty"`
 	PeerPackages map[string][]string `json:"peer_packages,omitempty"`
-	// State is how each trial finds its environment: fresh, restored or
-	// carried; Cache is warm or cold.
+	// State is the state of the environment before each trial: fresh,
+	// restored or carried; Cache is warm or cold.
 	State string `json:"state"`
 	Cache string `json:"cache"`
-	// Time estimates one trial with its reset; where the state is fresh, without
-	// the environment that it makes.
+	// Time estimates the duration of one trial with its reset, without the
+	// creation of a fresh environment.
 	Time func(p param.Values) time.Duration `json:"-"`
-	// Parser counts the versions of Parse, from 1: it grows whenever the same
-	// bytes would give other numbers. Journals name it, so that verify can
-	// tell "the parser has changed since" from "tampered".
+	// Parser is the version of Parse, from 1. It increases whenever the
+	// same bytes would give different numbers. Journals record it, so that
+	// verify can distinguish a changed parser from tampering.
 	Parser int `json:"parser"`
-	// Source says where the measurement is defined.
+	// Source lists the definitions of the measurement.
 	Source []string `json:"source"`
 }
 
@@ -91,8 +93,8 @@ func (d Doc) Metric(name string) (sample.Metric, bool) {
 	return sample.Metric{}, false
 }
 
-// ErrNoBlob is in the error of a Parse that lacks a blob.
+// ErrNoBlob is wrapped in the error of Parse if a blob is missing.
 var ErrNoBlob = errors.New("blob is missing")
 
-// Version names the parser in a journal: "crypto/1".
+// Version is the name and version of the parser for a journal: "crypto/1".
 func (d Doc) Version() string { return fmt.Sprintf("%s/%d", d.Name, d.Parser) }

@@ -9,7 +9,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Self is what this program would say as an agent with these loops.
+// Self describes this program as an agent with these loops.
 func Self(loops []loop.Loop) wire.About {
 	a := wire.About{Protocol: wire.Protocol, Commands: []string{}, Loops: []string{}}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -30,9 +30,9 @@ func Self(loops []loop.Loop) wire.About {
 	return a
 }
 
-// BuildOf names the commit that a program was built from, "4f5a6b7c8d9e", with
-// "-modified" where the sources were not as committed; "" where it was built
-// outside of a repository.
+// BuildOf returns the commit that a program was built from, "4f5a6b7c8d9e",
+// with "-modified" if the sources were changed; "" if it was built outside of a
+// repository.
 func BuildOf(info *debug.BuildInfo) string {
 	revision, modified := "", ""
 	for _, s := range info.Settings {

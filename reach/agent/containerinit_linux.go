@@ -28,32 +28,32 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// The container's init process is the first process of an environment, and
+// The container's init process is the first process of an environment and
 // starts the programs in it. A program that enters the namespaces from outside
-// by setns(2) has neither the environment's system call filter nor its bounds
-// on capabilities. The init process has them, and so does what it starts.
+// by setns(2) has neither the environment's system call filter nor its
+// capability bounds. The init process has both, and so has what it starts.
 //
-// It listens on a socket. A client sends its own standard streams, as
-// descriptors, and then what is to run; no byte of the streams goes through the
-// init process. When the client's connection ends before the program does, the
-// init process kills the program.
+// It listens on a socket. A client sends its standard streams as descriptors,
+// and then the command; the data of the streams do not pass through the init
+// process. If the client's connection ends before the program does, the init
+// process kills the program.
 
-// maxStart bounds a request, in bytes: the kernel takes an argument vector of
-// 2 MiB by default, and of 6 MiB at most (execve(2)).
+// maxStart bounds a request, in bytes: the kernel accepts an argument vector of
+// 2 MiB by default, and of at most 6 MiB (execve(2)).
 const maxStart = 6 << 20
 
 // request asks for a program, with its directory and environment variables, or
 // for the clock.
 type request struct {
-	clock bool   // nothing else is asked for
+	clock bool   // the clock only
 	dir   string // "" is that of the init process
 	clear bool   // no variables of the init process
 	env   []string
 	argv  []string
 }
 
-// text is a request as it is sent: its parts, with a zero byte between them.
-// None of them can hold one.
+// text encodes a request: its parts, separated by zero bytes, which none of
+// them can contain.
 func (v request) text() string {
 	if v.clock {
 		return clockRequest
@@ -69,27 +69,28 @@ func (v request) text() string {
 // clockRequest is the text of a request that asks for the clock.
 const clockRequest = "clock"
 
-// parseRequest reads what text has written.
+// parseRequest parses the result of text.
 func parseRequest(text string) (v request, err error) {
 	if text == clockRequest {
 		return request{clock: true}, nil
 	}
 	parts := strings.Split(text, "\x00")
 	if len(parts) < 4 {
-		return v, errors.New("container-init: the request has no program")
+		return v, errors.New("container-init: the request contains no program")
 	}
 	n, err := strconv.Atoi(parts[2])
 	if err != nil || n < 0 || n > len(parts)-4 || parts[1] != "keep" && parts[1] != "clear" {
-		return v, fmt.Errorf("container-init: the request is not one: %.40q", text)
+		return v, fmt.Errorf("container-init: invalid request %.40q", text)
 	}
 	v = request{dir: parts[0], clear: parts[1] == "clear", env: parts[3 : 3+n], argv: parts[3+n:]}
 	if v.argv[0] == "" {
-		return v, errors.New("container-init: no program is named")
+		return v, errors.New("container-init: no program given")
 	}
 	return v, nil
 }
 
-// environ is what the program finds. Of two values of a name the last counts.
+// environ is the program's environment. Of two values of a name the last one
+// counts.
 func (v request) environ() []string {
 	var own []string
 	if !v.clear {
@@ -98,8 +99,8 @@ func (v request) environ() []string {
 	return append(own, v.env...)
 }
 
-// program is the file that is to be executed: argv[0], or what the search path
-// of the program's own environment has by this name.
+// program is the file to execute: argv[0], or the file with this name in the
+// PATH of the program's environment.
 //
 // Source: execvp(3), whose rules exec.LookPath follows for this process.
 func (v request) program() (string, error) {
@@ -115,7 +116,7 @@ func (v request) program() (string, error) {
 	}
 	for _, dir := range filepath.SplitList(search) {
 		if !filepath.IsAbs(dir) {
-			continue // as exec.LookPath: what lies in the working directory is not meant
+			continue // like exec.LookPath, ignore the working directory
 		}
 		file := filepath.Join(dir, name)
 		if s, err := os.Stat(file); err == nil && s.Mode().IsRegular() && s.Mode()&0o111 != 0 {
@@ -125,9 +126,9 @@ func (v request) program() (string, error) {
 	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 }
 
-// response says how that went.
+// response is the result of a request.
 type response struct {
-	Code   int    `json:"code"`             // of the program, or of enter where it did not start
+	Code   int    `json:"code"`             // of the program, or of enter if it did not start
 	Signal int    `json:"signal,omitempty"` // that ended it; 0: none
 	Error  string `json:"error,omitempty"`  // why it did not start
 	// ClockNS is the monotonic clock, since the start of the init process.
@@ -139,20 +140,19 @@ func refusal(err error) response {
 	return response{Code: enterCode(notFound(err)), Error: err.Error()}
 }
 
-// ContainerInit serves requests until SIGTERM or SIGINT comes, or until its
-// proxy ends.
+// ContainerInit serves requests until SIGTERM or SIGINT, or until its proxy
+// ends.
 //
 //	bakeoff-agent container-init [--silent] [--dir DIR]… SOCKET|-
 //
 // It listens on a socket, or receives the connections from a proxy on its
 // standard input (see proxy). It then writes PauseReady to standard error,
-// unless --silent is given. --dir first makes a directory that anybody may
-// write to.
+// unless --silent is set. --dir first creates a world-writable directory.
 func ContainerInit(args []string, stderr io.Writer) error {
 	f := flag.NewFlagSet("container-init", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
-	silent := f.Bool("silent", false, "do not say when it listens")
-	f.Func("dir", "make this directory, for anybody to write to", makeOpen)
+	silent := f.Bool("silent", false, "do not report when it listens")
+	f.Func("dir", "create this world-writable directory", makeOpen)
 	if err := f.Parse(args); err != nil {
 		return fault.Wrap(fault.Invalid, "container-init", err)
 	}
@@ -192,8 +192,8 @@ func ContainerInit(args []string, stderr io.Writer) error {
 	}
 }
 
-// sleepSoundly keeps this process from waking up beside a measurement: memory
-// is collected when there is some to collect, and not by the clock.
+// sleepSoundly keeps this process from waking up during a measurement: garbage
+// is collected by amount and not by time.
 func sleepSoundly() {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(32 << 20)
@@ -235,9 +235,9 @@ func serveRequest(launcher Launcher, c *net.UnixConn) {
 	}
 	defer p.Release()
 	go func() {
-		// The client sends nothing more. This ends when it goes, or when the
-		// connection is closed after the answer: then there is nothing left
-		// to kill.
+		// The client sends nothing more. This read ends when the client
+		// is gone, or when the connection is closed after the answer:
+		// then there is nothing left to kill.
 		var b [1]byte
 		c.Read(b[:])
 		p.Kill()
@@ -256,24 +256,25 @@ func serveRequest(launcher Launcher, c *net.UnixConn) {
 
 func (v request) launch(launcher Launcher, streams []*os.File) (Process, error) {
 	if s, err := os.Stat(v.dir); v.dir != "" && (err != nil || !s.IsDir()) {
-		return nil, fmt.Errorf("no directory %s to start in", v.dir)
+		return nil, fmt.Errorf("working directory %s does not exist", v.dir)
 	}
 	file, err := v.program()
 	if err != nil {
 		return nil, err
 	}
-	return launcher.Launch(file, v.argv, &os.ProcAttr{Dir: v.dir, Files: streams, Env: v.environ(), Sys: &syscall.SysProcAttr{Setsid: true}})
+	return launcher.Launch(file, v.argv, &os.ProcAttr{Dir: v.dir, Files: streams, Env: v.environ(),
+		Sys: &syscall.SysProcAttr{Setsid: true}})
 }
 
 func respond(c *net.UnixConn, v response) {
 	text, err := json.Marshal(v)
 	if err == nil {
-		c.Write(text) // a client that has gone needs no answer
+		c.Write(text) // fails if the client is gone
 	}
 }
 
-// receiveRequest reads a request: its length in four bytes, big-endian, with the
-// three streams in the control message, and then the request.
+// receiveRequest reads a request: its length in four bytes, big-endian, with
+// the three streams in the control message, and then the request itself.
 func receiveRequest(c *net.UnixConn) (v request, streams []*os.File, err error) {
 	var head [4]byte
 	oob := make([]byte, unix.CmsgSpace(3*4))
@@ -293,7 +294,7 @@ func receiveRequest(c *net.UnixConn) (v request, streams []*os.File, err error) 
 
 func readRequest(size uint32, from io.Reader) (request, error) {
 	if size > maxStart {
-		return request{}, fmt.Errorf("container-init: a request of %d bytes; %d is the most", size, maxStart)
+		return request{}, fmt.Errorf("container-init: the request has %d bytes; the limit is %d", size, maxStart)
 	}
 	text := make([]byte, size)
 	if _, err := io.ReadFull(from, text); err != nil {
@@ -302,16 +303,16 @@ func readRequest(size uint32, from io.Reader) (request, error) {
 	return parseRequest(string(text))
 }
 
-// parseStreams takes the three streams out of a control message.
+// parseStreams extracts the three streams from a control message.
 func parseStreams(oob []byte) ([]*os.File, error) {
 	files, err := parseRights(oob)
 	if err == nil && len(files) != 3 {
-		err = fmt.Errorf("%d streams came instead of 3", len(files))
+		err = fmt.Errorf("got %d streams instead of 3", len(files))
 	}
 	return files, err
 }
 
-// parseRights takes the descriptors out of a control message.
+// parseRights extracts the descriptors from a control message.
 func parseRights(oob []byte) ([]*os.File, error) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -331,16 +332,16 @@ func parseRights(oob []byte) ([]*os.File, error) {
 	return files, nil
 }
 
-// Via asks the init process at a socket to start a program with the streams of this
-// process, and ends as the program ended. Where that is impossible it says
-// why, and ends, as Enter does.
+// Via asks the init process at a socket to start a program with the streams of
+// this process, and ends with its exit status. If that is impossible, it prints
+// the reason and exits like Enter.
 //
 //	bakeoff-agent via --socket SOCKET [--dir DIR] [--clear-env] [--env NAME=VALUE]… -- PROGRAM ARGUMENT…
 //	bakeoff-agent via --socket SOCKET --clock
 //
-// PROGRAM is a path inside, or a name that is looked up there. --clock prints
-// the monotonic clock inside, in nanoseconds since the init process's
-// start.
+// PROGRAM is a path in the environment, or a name to look up there. --clock
+// prints the environment's monotonic clock in nanoseconds since the start of
+// the init process.
 func Via(args []string) error {
 	v, err := askInit(args)
 	if err != nil {
@@ -364,7 +365,7 @@ func parseVia(args []string) (socket string, v request, err error) {
 	f.SetOutput(io.Discard)
 	f.StringVar(&socket, "socket", "", "socket of the init process")
 	f.StringVar(&v.dir, "dir", "", "working directory inside")
-	f.BoolVar(&v.clock, "clock", false, "run nothing, print the clock")
+	f.BoolVar(&v.clock, "clock", false, "print the clock and run nothing")
 	f.BoolVar(&v.clear, "clear-env", false, "start from an empty environment")
 	f.Func("env", "NAME=VALUE", func(s string) error { v.env = append(v.env, s); return nil })
 	if err := f.Parse(args); err != nil {
@@ -375,7 +376,8 @@ func parseVia(args []string) (socket string, v request, err error) {
 		return socket, request{clock: true}, nil
 	}
 	if socket == "" || v.clock || len(v.argv) == 0 || v.argv[0] == "" {
-		return "", v, fault.New(fault.Invalid, "usage: bakeoff-agent via --socket SOCKET [--dir DIR] [--clear-env] [--env NAME=VALUE]… -- PROGRAM ARGUMENT…, or --clock")
+		return "", v, fault.New(fault.Invalid, "usage: bakeoff-agent via --socket SOCKET [--dir DIR] [--clear-env] "+
+			"[--env NAME=VALUE]… -- PROGRAM ARGUMENT…, or --clock")
 	}
 	return socket, v, nil
 }
@@ -396,7 +398,7 @@ func askInit(args []string) (out response, err error) {
 	return answer(c)
 }
 
-// ask sends a request and its streams.
+// ask sends a request with its streams.
 func (v request) ask(c *net.UnixConn, streams [3]*os.File) error {
 	text := v.text()
 	var head [4]byte
@@ -415,39 +417,40 @@ func (v request) ask(c *net.UnixConn, streams [3]*os.File) error {
 // answer waits for the response to a request.
 func answer(c *net.UnixConn) (out response, err error) {
 	if err := json.NewDecoder(io.LimitReader(c, 64<<10)).Decode(&out); err != nil {
-		return out, fmt.Errorf("the environment broke off: %w", err)
+		return out, fmt.Errorf("the environment's init process closed the connection: %w", err)
 	}
 	return out, nil
 }
 
-// ViaHere does what executing cmd on this machine does, a command line that
-// begins with an agent and its `via`. There is no process for it: the start of
-// one takes as long as all that it does.
+// ViaHere does what executing cmd would do on this machine, where cmd is an
+// agent's path with `via`. It starts no process for it, which would double the
+// duration.
 func ViaHere(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	socket, v, err := parseVia(cmd.Argv[2:])
 	if err != nil {
 		return conn.Exit{}, err
 	}
 	var out response
-	exit, err := local.Hand(ctx, "exec "+path.Join(cmd.Argv[:2]...), cmd, func(streams [3]*os.File) (func() (conn.Exit, error), error) {
-		c, err := dialInit(ctx, socket)
-		if err != nil {
-			return nil, err
-		}
-		stop := context.AfterFunc(ctx, func() { c.Close() })
-		err = v.ask(c, streams)
-		return func() (conn.Exit, error) {
-			defer c.Close()
-			defer stop()
-			if err == nil {
-				out, err = answer(c)
-			}
+	exit, err := local.Hand(ctx, "exec "+path.Join(cmd.Argv[:2]...), cmd,
+		func(streams [3]*os.File) (func() (conn.Exit, error), error) {
+			c, err := dialInit(ctx, socket)
 			if err != nil {
-				return conn.Exit{}, err
+				return nil, err
 			}
-			return out.exit(), nil
-		}, nil
-	})
+			stop := context.AfterFunc(ctx, func() { c.Close() })
+			err = v.ask(c, streams)
+			return func() (conn.Exit, error) {
+				defer c.Close()
+				defer stop()
+				if err == nil {
+					out, err = answer(c)
+				}
+				if err != nil {
+					return conn.Exit{}, err
+				}
+				return out.exit(), nil
+			}, nil
+		})
 	if err == nil && out.Error != "" && cmd.Stderr != nil {
 		_, err = fmt.Fprintf(cmd.Stderr, "%s%s\n", enterMark, out.Error)
 	}
@@ -457,7 +460,7 @@ func ViaHere(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	return exit, err
 }
 
-// exit is how the program ended, as whoever waits for it is told.
+// exit is the exit status of the program for a caller.
 func (v response) exit() conn.Exit {
 	if v.Signal != 0 {
 		return conn.Exit{Code: 128 + v.Signal, Signal: syscall.Signal(v.Signal).String()}
@@ -465,15 +468,15 @@ func (v response) exit() conn.Exit {
 	return conn.Exit{Code: v.Code}
 }
 
-// An init process that was just started may not listen yet: its socket does not
-// exist for that time, and then refuses connections for a moment.
+// An init process that was just started may not listen yet: at first its socket
+// does not exist, and then it refuses connections for a moment.
 const (
 	dialTime    = 10 * time.Second
 	refusedTime = 200 * time.Millisecond
 	dialPause   = 500 * time.Microsecond
 )
 
-// dialInit connects to a socket whose path may be longer than the 107 bytes of an
+// dialInit connects to a socket whose path may exceed the 107 bytes of a socket
 // address.
 func dialInit(ctx context.Context, socket string) (*net.UnixConn, error) {
 	dir, err := os.Open(filepath.Dir(socket))

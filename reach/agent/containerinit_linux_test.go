@@ -50,7 +50,8 @@ func containerInit(t *testing.T) string {
 func proxied(t *testing.T) string {
 	t.Helper()
 	socket := filepath.Join(longDir(t), "s")
-	standing(t, conn.Cmd{Argv: []string{os.Args[0], "--proxy", socket, "--env", "AGENT_TEST_INIT=container-init", "--", os.Args[0], "--silent", "-"},
+	standing(t, conn.Cmd{Argv: []string{os.Args[0], "--proxy", socket, "--env", "AGENT_TEST_INIT=container-init", "--",
+		os.Args[0], "--silent", "-"},
 		Env: []string{"AGENT_TEST_INIT=proxy"}})
 	return socket
 }
@@ -123,7 +124,8 @@ func starts(t *testing.T, socket string, start starter) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out, errs bytes.Buffer
-	exit, err := start(ctx, conn.Cmd{Argv: []string{"/bin/sh", "-c", `cat; echo "$1|$2|$3" >&2; exit 9`, "sh", "", "a b\n", "\xff"},
+	exit, err := start(ctx, conn.Cmd{Argv: []string{"/bin/sh", "-c", `cat; echo "$1|$2|$3" >&2; exit 9`, "sh", "",
+		"a b\n", "\xff"},
 		Stdin: strings.NewReader("input"), Stdout: &out, Stderr: &errs}, socket)
 	if err != nil || exit.Code != 9 || exit.Signal != "" || out.String() != "input" || errs.String() != "|a b\n|\xff\n" {
 		t.Errorf("%+v, %v, %q, %q", exit, err, out.String(), errs.String())
@@ -132,7 +134,8 @@ func starts(t *testing.T, socket string, start starter) {
 	if err != nil || exit.Signal != "killed" {
 		t.Errorf("by a signal: %+v, %v", exit, err)
 	}
-	if _, err := start(ctx, conn.Command("/no/such"), socket); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "/no/such") {
+	if _, err := start(ctx, conn.Command("/no/such"), socket); !fault.Is(err, fault.NotFound) ||
+		!strings.Contains(err.Error(), "/no/such") {
 		t.Errorf("no program: %v", err)
 	}
 	if exit, err := start(ctx, conn.Command("/etc/hostname"), socket); err != nil || exit.Code != 126 {
@@ -153,11 +156,13 @@ func TestContainerInitPlaces(t *testing.T) {
 	}
 	ask := func(args ...string) (string, conn.Exit, error) {
 		var out bytes.Buffer
-		cmd := conn.Cmd{Argv: append([]string{os.Args[0], "--socket", socket}, args...), Env: []string{"AGENT_TEST_INIT=via", "CLIENT=1"}, Stdout: &out}
+		cmd := conn.Cmd{Argv: append([]string{os.Args[0], "--socket", socket}, args...),
+			Env: []string{"AGENT_TEST_INIT=via", "CLIENT=1"}, Stdout: &out}
 		exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(t.Context(), cmd) })
 		return out.String(), exit, err
 	}
-	out, exit, err := ask("--clear-env", "--env", "A=1", "--env", "PATH=relative:/no/such:"+dir+":/usr/bin:/bin", "--dir", dir, "--", "own")
+	out, exit, err := ask("--clear-env", "--env", "A=1", "--env", "PATH=relative:/no/such:"+dir+":/usr/bin:/bin",
+		"--dir", dir, "--", "own")
 	if err != nil || !exit.OK() || !strings.HasPrefix(out, dir+"\n") || !strings.Contains(out, "\nA=1\n") {
 		t.Errorf("%+v, %v, %q", exit, err, out)
 	}
@@ -165,13 +170,15 @@ func TestContainerInitPlaces(t *testing.T) {
 		t.Errorf("more than what was asked for is there: %q", out)
 	}
 	out, _, err = ask("--env", "A=1", "--", "/usr/bin/env")
-	if err != nil || !strings.Contains(out, "AGENT_TEST_INIT=container-init\n") || !strings.Contains(out, "A=1\n") || strings.Contains(out, "CLIENT") {
+	if err != nil || !strings.Contains(out, "AGENT_TEST_INIT=container-init\n") || !strings.Contains(out, "A=1\n") ||
+		strings.Contains(out, "CLIENT") {
 		t.Errorf("with those of the init process: %v, %q", err, out)
 	}
 	if _, _, err = ask("--env", "PATH="+dir, "--", "other"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a name that the path does not have: %v", err)
 	}
-	if _, _, err = ask("--dir", dir+"/none", "--", "/bin/true"); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "no directory") {
+	if _, _, err = ask("--dir", dir+"/none", "--", "/bin/true"); !fault.Is(err, fault.Lab) ||
+		!strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("no directory: %v", err)
 	}
 }
@@ -195,7 +202,8 @@ func TestContainerInitComesLate(t *testing.T) {
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
-		local.Conn{}.Exec(life, conn.Cmd{Argv: []string{os.Args[0], "--silent", "--dir", filepath.Join(dir, "a/b"), "./s"}, Dir: dir,
+		local.Conn{}.Exec(life, conn.Cmd{Argv: []string{os.Args[0], "--silent", "--dir", filepath.Join(dir, "a/b"), "./s"},
+			Dir: dir,
 			Env: []string{"AGENT_TEST_INIT=container-init"}})
 	}()
 	defer func() { end(); <-ended }()

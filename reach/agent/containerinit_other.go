@@ -12,11 +12,11 @@ import (
 
 // ContainerInit exists on Linux only.
 func ContainerInit([]string, io.Writer) error {
-	return fault.New(fault.Unsupported, "container-init: it is the first process of a Linux namespace")
+	return fault.New(fault.Unsupported, "container-init exists on Linux only")
 }
 
-// Via is the other end of ContainerInit.
-func Via([]string) error { return fault.New(fault.Unsupported, "via: it exists on Linux only") }
+// Via is the client of ContainerInit.
+func Via([]string) error { return fault.New(fault.Unsupported, "via exists on Linux only") }
 
 // ViaHere is Via without a process of its own.
 func ViaHere(context.Context, conn.Cmd) (conn.Exit, error) { return conn.Exit{}, Via(nil) }

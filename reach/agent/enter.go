@@ -9,26 +9,26 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// The exit codes of `bakeoff-agent enter` when it could not execute the
-// program, as shells and env(1) have them.
+// The exit codes of `bakeoff-agent enter` if it could not execute the program:
+// those of shells and env(1).
 const (
 	enterFailed        = 125
 	enterNotExecutable = 126
 	enterNotFound      = 127
 )
 
-// enterMark begins the one line that enter prints when it could not execute
+// enterMark is the prefix of the line that enter prints if it could not execute
 // the program.
 const enterMark = "bakeoff-agent enter: "
 
-// signalMark goes before the name of the signal that ended the program, in
-// the last line that enter --report prints.
+// signalMark precedes the name of the signal that ended the program, in the
+// last line of enter --report.
 const signalMark = "ended by signal: "
 
 // Entered runs exec, which executes a command through `bakeoff-agent enter`,
-// and tells a failure to get there from a failure of the program: a program
-// that does not exist is an error of kind fault.NotFound, and any other
-// failure of enter itself one of kind fault.Lab.
+// and distinguishes a failure of enter from a failure of the program: a missing
+// program is an error of kind fault.NotFound, any other failure of enter one of
+// kind fault.Lab.
 func Entered(cmd conn.Cmd, exec func(conn.Cmd) (conn.Exit, error)) (conn.Exit, error) {
 	said := &edges{w: cmd.Stderr}
 	cmd.Stderr = said
@@ -55,7 +55,7 @@ func Entered(cmd conn.Cmd, exec func(conn.Cmd) (conn.Exit, error)) (conn.Exit, e
 	return exit, nil
 }
 
-// edges passes a stream on and remembers how it begins and ends.
+// edges passes a stream on and keeps its beginning and its end.
 type edges struct {
 	w    io.Writer
 	head []byte

@@ -23,7 +23,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// entry is where a program is to run.
+// entry describes where a program runs.
 type entry struct {
 	cgroups  []string
 	cpus     string
@@ -44,18 +44,19 @@ type entry struct {
 }
 
 // Enter executes a program in the place that the flags describe, and so does
-// not return; where that is impossible it says why on standard error and
-// exits with 125, 126 (not executable) or 127 (not found). Entered reads that
+// not return. If that is impossible, it prints the reason on standard error and
+// exits with 125, 126 (not executable) or 127 (not found); Entered reads that
 // on the other side.
 //
 //	bakeoff-agent enter [--cgroup DIR]… [--cpus LIST] [--private-mounts [--umount DIR]… [--bind FROM:TO]…]
 //	    [--pid PID --ns mnt,pid,net,…] [--netns NAME|PATH] [--chroot ROOT] [--dir DIR]
-//	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] [--mark WORD] [--proxy SOCKET] -- PROGRAM ARGUMENT…
+//	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] [--mark WORD] [--proxy SOCKET]
+//	    -- PROGRAM ARGUMENT…
 //
-// Only where a process namespace is entered does it stay, as the parent that
-// waits: such a namespace takes in children only (setns(2)). It stays with
-// --report as well, to say by which signal the program ended, for ways that
-// pass on a number only, and with --proxy, as the proxy itself (see proxy).
+// It stays as the parent process if it enters a PID namespace, which only
+// children join (setns(2)); with --report, to report the signal that ended the
+// program over connections that pass only a number; and with --proxy, as the
+// proxy itself (see proxy).
 func Enter(args []string) error {
 	err := enter(args)
 	fmt.Fprintf(os.Stderr, "%s%v\n", enterMark, err)
@@ -80,40 +81,41 @@ func parseEntry(args []string) (e entry, err error) {
 	list := func(to *[]string) func(string) error {
 		return func(s string) error { *to = append(*to, s); return nil }
 	}
-	f.Func("cgroup", "directory of a control group", list(&e.cgroups))
-	f.StringVar(&e.cpus, "cpus", "", "CPUs, as 0,2-3")
-	f.BoolVar(&e.private, "private-mounts", false, "a mount namespace of its own")
-	f.Func("umount", "unmount there", list(&e.umount))
-	f.Func("bind", "FROM:TO, bind FROM there", func(s string) error {
+	f.Func("cgroup", "directory of a cgroup to join; may be repeated", list(&e.cgroups))
+	f.StringVar(&e.cpus, "cpus", "", "CPUs to run on, such as 0,2-3")
+	f.BoolVar(&e.private, "private-mounts", false, "use a private mount namespace")
+	f.Func("umount", "unmount this directory in it; may be repeated", list(&e.umount))
+	f.Func("bind", "FROM:TO, bind-mount FROM on TO in it; may be repeated", func(s string) error {
 		from, to, ok := strings.Cut(s, ":")
 		if !ok || !filepath.IsAbs(from) || !filepath.IsAbs(to) {
-			return fault.New(fault.Invalid, "--bind %q is not FROM:TO, two absolute paths", s)
+			return fault.New(fault.Invalid, "--bind must be FROM:TO, two absolute paths (got %q)", s)
 		}
 		e.binds = append(e.binds, wire.Bind{From: from, To: to})
 		return nil
 	})
-	f.IntVar(&e.pid, "pid", 0, "process whose namespaces are entered")
-	f.StringVar(&e.ns, "ns", "", "which of them: user,cgroup,ipc,uts,net,pid,mnt")
-	f.StringVar(&e.netns, "netns", "", "network namespace, name or path")
+	f.IntVar(&e.pid, "pid", 0, "process whose namespaces to enter")
+	f.StringVar(&e.ns, "ns", "", "which namespaces to enter: user,cgroup,ipc,uts,net,pid,mnt")
+	f.StringVar(&e.netns, "netns", "", "network namespace to enter, name or path")
 	f.StringVar(&e.root, "chroot", "", "root directory")
-	f.StringVar(&e.dir, "dir", "", "working directory, in the root")
+	f.StringVar(&e.dir, "dir", "", "working directory, inside the root")
 	f.BoolVar(&e.clearEnv, "clear-env", false, "start from an empty environment")
 	f.Func("env", "NAME=VALUE", list(&e.env))
-	f.BoolVar(&e.report, "report", false, "say which signal ended the program")
-	f.StringVar(&e.socket, "proxy", "", "pass the connections to this socket to an init process, on the program's standard input")
-	f.String("mark", "", "nothing but a word by which this process is found from outside")
+	f.BoolVar(&e.report, "report", false, "report the signal that ended the program")
+	f.StringVar(&e.socket, "proxy", "",
+		"pass the connections to this socket to an init process, on the program's standard input")
+	f.String("mark", "", "a word by which this process can be found; no other effect")
 	f.BoolVar(&e.noPrivs, "no-new-privs", false, "set no_new_privs")
 	if err := f.Parse(args); err != nil {
 		return e, fault.Wrap(fault.Invalid, "", err)
 	}
 	if e.argv = f.Args(); len(e.argv) == 0 {
-		return e, fault.New(fault.Invalid, "no program named after --")
+		return e, fault.New(fault.Invalid, "no program given after --")
 	}
 	if len(e.umount)+len(e.binds) > 0 && !e.private {
-		return e, fault.New(fault.Invalid, "--umount and --bind need --private-mounts")
+		return e, fault.New(fault.Invalid, "--umount and --bind require --private-mounts")
 	}
 	if (e.pid == 0) != (e.ns == "") {
-		return e, fault.New(fault.Invalid, "--pid and --ns belong together")
+		return e, fault.New(fault.Invalid, "--pid and --ns require each other")
 	}
 	return e, nil
 }
@@ -132,13 +134,13 @@ func enter(args []string) error {
 	return e.execute()
 }
 
-// occupy takes this thread to where the program is to run. Affinity, namespaces
-// and root belong to a thread, and exec keeps those of the thread that calls it.
+// occupy moves this thread to the place of the program. Affinity, namespaces
+// and root belong to a thread, and exec keeps those of the calling thread.
 func (e entry) occupy() error {
 	runtime.LockOSThread()
 	for _, dir := range e.cgroups {
 		if err := e.join(dir); err != nil {
-			return fmt.Errorf("join control group: %w", err)
+			return fmt.Errorf("join cgroup: %w", err)
 		}
 	}
 	if err := setCPUs(e.cpus); err != nil {
@@ -150,12 +152,11 @@ func (e entry) occupy() error {
 	return e.place()
 }
 
-// join moves this process into a control group; "0" is the writer (cgroups(7)).
-//
-// To move a process, the kernel waits until no CPU is in the middle of making or
-// ending a thread of any, some 10 ms. A single thread is moved at once, which
-// version 1 allows: the others end when this one executes the program. In
-// version 2 we may have been started in the group.
+// join moves this process to a cgroup; "0" is the writing process (cgroups(7)).
+// To move a process, the kernel waits until no CPU is creating or ending a
+// thread, about 10 ms. Version 1 can move a single thread at once, which
+// suffices: the others end when this one executes the program. In version 2
+// this process may have been started in the group.
 func (e entry) join(dir string) error {
 	procs, tasks := filepath.Join(dir, "cgroup.procs"), filepath.Join(dir, "tasks")
 	if !e.stays() {
@@ -163,7 +164,8 @@ func (e entry) join(dir string) error {
 			return err
 		}
 	}
-	if members, err := os.ReadFile(procs); err == nil && slices.Contains(strings.Fields(string(members)), strconv.Itoa(os.Getpid())) {
+	if members, err := os.ReadFile(procs); err == nil && slices.Contains(strings.Fields(string(members)),
+		strconv.Itoa(os.Getpid())) {
 		return nil
 	}
 	return moveTo(procs)
@@ -178,7 +180,8 @@ func moveTo(file string) error {
 	return errors.Join(err, f.Close())
 }
 
-// stays tells that this process becomes the program's parent, not the program.
+// stays reports whether this process becomes the program's parent instead of
+// the program.
 func (e entry) stays() bool {
 	return e.report || slices.Contains(strings.Split(e.ns, ","), "pid")
 }
@@ -196,7 +199,7 @@ func setCPUs(list string) error {
 			b, err = strconv.Atoi(last)
 		}
 		if err != nil || a < 0 || b < a || b >= len(set)*64 {
-			return fault.New(fault.Invalid, "%q is not a list of CPUs as 0,2-3", list)
+			return fault.New(fault.Invalid, "invalid list of CPUs %q; write for example 0,2-3", list)
 		}
 		for ; a <= b; a++ {
 			set.Set(a)
@@ -208,8 +211,8 @@ func setCPUs(list string) error {
 	return nil
 }
 
-// clone maps the names in /proc/PID/ns to flags, in the order in which they
-// are entered: the mount namespace last, since it takes /proc away.
+// clone maps the names in /proc/PID/ns to flags, in the order of entering: the
+// mount namespace last, because it hides /proc.
 var clone = []struct {
 	name string
 	flag int
@@ -220,8 +223,8 @@ var clone = []struct {
 
 func (e entry) namespaces() error {
 	if e.private || e.pid != 0 {
-		// A mount namespace can be changed only by a task that shares its
-		// root and working directory with no other (setns(2), EINVAL).
+		// Only a task that shares its root and working directory with
+		// no other can change its mount namespace (setns(2), EINVAL).
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
 			return fmt.Errorf("unshare: %w", err)
 		}
@@ -246,7 +249,7 @@ func (e entry) namespaces() error {
 	wanted := strings.Split(e.ns, ",")
 	for _, w := range wanted {
 		if !isNamespace(w) {
-			return fault.New(fault.Invalid, "%q is no kind of namespace", w)
+			return fault.New(fault.Invalid, "unknown kind of namespace %q", w)
 		}
 	}
 	for _, n := range clone {
@@ -315,7 +318,7 @@ func (e entry) place() error {
 			dir = "/"
 		}
 		if err := unix.Chdir(dir); err != nil {
-			return fmt.Errorf("no directory %s to start in: %w", dir, err)
+			return fmt.Errorf("working directory %s: %w", dir, err)
 		}
 	}
 	if e.clearEnv {
@@ -346,7 +349,7 @@ func (e entry) execute() error {
 	return notFound(syscall.Exec(path, e.argv, os.Environ()))
 }
 
-// notFound classes the errors of looking up and executing a program.
+// notFound classifies the errors of looking up and executing a program.
 func notFound(err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return fault.Wrap(fault.NotFound, "", err)
@@ -354,15 +357,14 @@ func notFound(err error) error {
 	return err
 }
 
-// attend runs the program as a child and ends as it ended.
-//
-// The child has no parent-death signal: its parent is outside its process
-// namespace, which syscall.SysProcAttr takes for a parent that has died.
+// attend runs the program as a child and ends with its exit status. The child
+// has no parent-death signal: its parent is outside its PID namespace, which
+// syscall.SysProcAttr mistakes for a dead parent.
 func (e entry) attend(path string) error {
 	p := &exec.Cmd{Path: path, Args: e.argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-	// The program gets the signals that we get; those of the terminal it
-	// gets itself, being in our process group. They are caught, not ignored:
-	// a program inherits what is ignored.
+	// Pass signals on to the program. It gets those of the terminal itself,
+	// because it is in our process group; they are caught here, not
+	// ignored, because a program inherits ignored signals.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT)
@@ -382,7 +384,7 @@ func (e entry) attend(path string) error {
 		os.Exit(ws.ExitStatus())
 	}
 	if e.report {
-		// On a line of its own, whatever the program printed last.
+		// On a separate line, whatever the program printed last.
 		fmt.Fprintf(os.Stderr, "\n%s%s%s\n", enterMark, signalMark, ws.Signal())
 		os.Exit(128 + int(ws.Signal()))
 	}
@@ -390,18 +392,18 @@ func (e entry) attend(path string) error {
 	return nil
 }
 
-// dieOf ends this process by a signal, without a core file of its own.
+// dieOf ends this process by a signal, without a core file.
 func dieOf(s syscall.Signal) {
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	signal.Reset(s)
 	resetHandler(s)
 	unix.Kill(os.Getpid(), s)
-	os.Exit(128 + int(s)) // the signal was one that does not end a process
+	os.Exit(128 + int(s)) // for a signal that does not end a process
 }
 
-// resetHandler gives a signal its default action back. The Go runtime keeps
-// handlers of its own for the signals of program errors, which would print
-// all stacks and exit with 2.
+// resetHandler restores the default action of a signal. The Go runtime keeps
+// handlers for the signals of program errors, which would print all stacks and
+// exit with 2.
 func resetHandler(s syscall.Signal) {
 	var act [4]uint64 // struct sigaction of the kernel: SIG_DFL, no flags, empty mask
 	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&act)), 0, 8, 0, 0)

@@ -23,7 +23,8 @@ func enterHere(t *testing.T, argv ...string) (conn.Exit, string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var out bytes.Buffer
-	cmd := conn.Cmd{Argv: append([]string{os.Args[0]}, argv...), Env: []string{"AGENT_TEST_ENTER=1"}, Stdout: &out, Stderr: &out}
+	cmd := conn.Cmd{Argv: append([]string{os.Args[0]}, argv...), Env: []string{"AGENT_TEST_ENTER=1"}, Stdout: &out,
+		Stderr: &out}
 	exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(ctx, cmd) })
 	return exit, out.String(), err
 }
@@ -37,7 +38,8 @@ func init() {
 }
 
 func TestEnterExecutes(t *testing.T) {
-	exit, out, err := enterHere(t, "--dir", "/dev", "--cpus", "0", "--clear-env", "--env", "PATH=/bin:/usr/bin", "--env", "A=b c",
+	exit, out, err := enterHere(t, "--dir", "/dev", "--cpus", "0", "--clear-env", "--env", "PATH=/bin:/usr/bin",
+		"--env", "A=b c",
 		"--", "sh", "-c", `pwd; echo "$A|$HOME|$#"; nproc; exit 9`, "sh", "--x", "")
 	if err != nil || exit.Code != 9 || out != "/dev\nb c||2\n1\n" {
 		t.Errorf("%v, %v, %q", exit, err, out)
@@ -49,7 +51,8 @@ func TestEnterReports(t *testing.T) {
 	if err != nil || exit.Code != 137 || exit.Signal != "killed" {
 		t.Errorf("by a signal: %+v, %v", exit, err)
 	}
-	if exit, out, err := enterHere(t, "--report", "--", "sh", "-c", "exit 137"); err != nil || exit.Code != 137 || exit.Signal != "" || out != "" {
+	if exit, out, err := enterHere(t, "--report", "--", "sh", "-c", "exit 137"); err != nil || exit.Code != 137 ||
+		exit.Signal != "" || out != "" {
 		t.Errorf("by itself: %+v, %v, %q", exit, err, out)
 	}
 }
@@ -66,12 +69,12 @@ func TestEnterFailures(t *testing.T) {
 	}{
 		{[]string{"--", "no-such-program"}, fault.NotFound, "no-such-program"},
 		{[]string{"--", "/no/such/program"}, fault.NotFound, "/no/such/program"},
-		{[]string{"--cgroup", "/no/such/group", "--", "true"}, fault.NotFound, "control group"},
+		{[]string{"--cgroup", "/no/such/group", "--", "true"}, fault.NotFound, "join cgroup"},
 		{[]string{"--cpus", "5-1", "--", "true"}, fault.Lab, "list of CPUs"},
 		{[]string{"--cpus", "900", "--", "true"}, fault.Lab, "CPUs 900"},
 		{[]string{"--dir", "/no/such/dir", "--", "true"}, fault.Lab, "/no/such/dir"},
 		{[]string{"--pid", "1", "--ns", "moon", "--", "true"}, fault.Lab, "moon"},
-		{[]string{"--pid", "1", "--", "true"}, fault.Lab, "belong together"},
+		{[]string{"--pid", "1", "--", "true"}, fault.Lab, "require each other"},
 		{[]string{"--umount", "/x", "--", "true"}, fault.Lab, "--private-mounts"},
 		{[]string{"--cpus", "0"}, fault.Lab, "no program"},
 	} {
@@ -101,7 +104,8 @@ func needNamespaces(t *testing.T) {
 func TestEnterPrivateMounts(t *testing.T) {
 	needNamespaces(t)
 	before, _ := os.ReadFile("/proc/self/mounts")
-	exit, out, err := enterHere(t, "--private-mounts", "--umount", "/dev/shm", "--", "sh", "-c", "grep -c ' /dev/shm ' /proc/self/mounts")
+	exit, out, err := enterHere(t, "--private-mounts", "--umount", "/dev/shm", "--", "sh", "-c",
+		"grep -c ' /dev/shm ' /proc/self/mounts")
 	if err != nil || exit.Code > 1 {
 		t.Fatalf("%v, %v, %s", exit, err, out)
 	}
@@ -118,7 +122,8 @@ func TestEnterPrivateMounts(t *testing.T) {
 // through the parent that has to stay.
 func TestEnterNamespaces(t *testing.T) {
 	needNamespaces(t)
-	sandbox := exec.Command("unshare", "-m", "-u", "-p", "-f", "--mount-proc", "sh", "-c", "hostname inside; echo ready; exec sleep 100")
+	sandbox := exec.Command("unshare", "-m", "-u", "-p", "-f", "--mount-proc", "sh", "-c",
+		"hostname inside; echo ready; exec sleep 100")
 	ready, err := sandbox.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,7 @@ package agent
 
 import "bakeoff/base/fault"
 
-// Enter is what only Linux can do: control groups and namespaces are its own.
+// Enter fails: cgroups and namespaces exist on Linux only.
 func Enter([]string) error {
-	return fault.New(fault.Unsupported, "enter: control groups and namespaces exist on Linux only")
+	return fault.New(fault.Unsupported, "enter: cgroups and namespaces exist on Linux only")
 }

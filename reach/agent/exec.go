@@ -17,20 +17,20 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// execOutput bounds what is kept of a command's standard output, and of its
-// standard error, in bytes.
+// execOutput is how much of a command's standard output and of its standard
+// error is kept, in bytes.
 const execOutput = 1 << 20
 
 // runExec is `exec [--json] [--dir D] [--timeout T] -- CMD…`.
 func runExec(c call) int {
 	f, asJSON := c.flags("exec")
-	dir := f.String("dir", "", "the directory to run it in")
-	timeout := f.Duration("timeout", 0, "kill it after this time; 0: never")
+	dir := f.String("dir", "", "the working directory")
+	timeout := f.Duration("timeout", 0, "kill the command after this time; 0: never")
 	if err := f.Parse(c.args); err != nil {
 		return wire.ExitInvalid
 	}
 	if f.NArg() == 0 {
-		return c.fail(usageError("exec: no program is named; write: exec [--json] -- CMD…"))
+		return c.fail(usageError("exec: no program given; usage: exec [--json] -- CMD…"))
 	}
 	ctx, stop := interruptible()
 	defer stop()
@@ -60,12 +60,12 @@ func runExec(c call) int {
 	return res.Code
 }
 
-// execute runs cmd to its end with counters around it. When its context ends,
-// the command and what it started in its process group are killed, which
-// shows in the result as its signal.
+// execute runs cmd and reads the counters before and after it. When its context
+// ends, the command and its process group are killed; the result has the
+// signal.
 func execute(cmd *exec.Cmd) (wire.ExecResult, error) {
-	// The kernel's kill at the parent's death follows the thread, not the
-	// process, so this one must live until the child has ended.
+	// The parent-death signal depends on the thread, not the process, so
+	// this thread must live until the child has ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	isolate(cmd)
@@ -98,7 +98,7 @@ func execute(cmd *exec.Cmd) (wire.ExecResult, error) {
 	return res, nil
 }
 
-// startError classes the error of a program that could not be started.
+// startError classifies the error of a program that could not be started.
 func startError(err error) error {
 	// The path and the kernel's reason; "fork/exec" is Go's name for the call.
 	if p, ok := errors.AsType[*fs.PathError](err); ok {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// isolate puts cmd into a process group of its own, and has the kernel kill it
-// when the agent dies.
+// isolate gives cmd its own process group, and makes the kernel kill it when
+// the agent ends.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

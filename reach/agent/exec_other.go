@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// isolate puts cmd into a process group of its own.
+// isolate gives cmd its own process group.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }

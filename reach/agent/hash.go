@@ -21,17 +21,18 @@ func Hash() (string, error) {
 	return hash(f)
 }
 
-// remembered is what a file of HashOnce holds: the hash, and of what.
+// remembered is the content of HashOnce's file: the hash, and the size and time
+// of the executable.
 type remembered struct {
 	Size    int64  `json:"size"`
 	MtimeNS int64  `json:"mtime_ns"`
 	SHA256  string `json:"sha256"`
 }
 
-// HashOnce is Hash with a memory: a file that belongs to one environment.
-// Hashing takes most of a second in an emulated guest, and every trial would
-// pay for it. An executable of another size or time is hashed anew; so is
-// every one where path is "" or cannot be used.
+// HashOnce is Hash with a cache in the file path, which belongs to one
+// environment: in an emulated guest, hashing takes most of a second for every
+// trial. It computes the hash again if the executable's size or time has
+// changed, and if path is "" or cannot be used.
 func HashOnce(path string) (string, error) {
 	if path == "" {
 		return Hash()
@@ -55,8 +56,7 @@ func HashOnce(path string) (string, error) {
 	return sum, err
 }
 
-// recall returns the hash that path remembers of the executable st; "" if it
-// remembers none.
+// recall returns the hash in path of the executable st; "" if it has none.
 func recall(path string, st fs.FileInfo) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -64,7 +64,8 @@ func recall(path string, st fs.FileInfo) string {
 	}
 	defer f.Close()
 	var m remembered
-	if json.NewDecoder(io.LimitReader(f, 4096)).Decode(&m) != nil || m.Size != st.Size() || m.MtimeNS != st.ModTime().UnixNano() {
+	if json.NewDecoder(io.LimitReader(f, 4096)).Decode(&m) != nil || m.Size != st.Size() ||
+		m.MtimeNS != st.ModTime().UnixNano() {
 		return ""
 	}
 	if b, err := hex.DecodeString(m.SHA256); err != nil || len(b) != sha256.Size {
@@ -73,8 +74,8 @@ func recall(path string, st fs.FileInfo) string {
 	return m.SHA256
 }
 
-// remember writes a whole file or none. That it cannot is no error: the next
-// trial hashes again.
+// remember writes the file atomically. It ignores errors: the next trial then
+// hashes again.
 func remember(path string, m remembered) {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -90,11 +91,11 @@ func remember(path string, m remembered) {
 	}
 }
 
-// executable opens what runs.
+// executable opens the running executable.
 func executable() (*os.File, error) {
 	if runtime.GOOS == "linux" {
-		// What runs, even when the file was replaced. A root may have no
-		// /proc.
+		// The running program, even if its file was replaced. A root
+		// may lack /proc.
 		if f, err := os.Open("/proc/self/exe"); err == nil {
 			return f, nil
 		}

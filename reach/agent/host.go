@@ -22,21 +22,22 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// runHost is `host [--silence D]`: it gives a whole machine to
-// one controller, on standard input and output, which SSH carries, until the
-// input ends. Then whatever the controller started and did not leave behind
-// is killed. Beside what serve offers there is what a machine has and an
-// environment has not: counters, a lock, its identity.
+// runHost is `host [--silence D]`: it serves a whole machine to one controller
+// on standard input and output, over SSH, until the input ends. Then it kills
+// what the controller started, except background processes. In addition to the
+// functions of serve it offers those of a machine: counters, a lock, its
+// identity.
 func runHost(c call) int {
 	f, _ := c.flags("host")
-	silence := f.Duration("silence", 0, "end when nothing was heard for this time; 0: never")
+	silence := f.Duration("silence", 0, "end if nothing is received for this time; 0: never")
 	if err := f.Parse(c.args); err != nil {
 		return wire.ExitInvalid
 	}
 	ctx, stop := interruptible()
 	defer stop()
-	// A controller that is gone closes our output. The default for that is to
-	// die at once, and what runs would stay behind.
+	// When the controller is gone, our output is closed. By default SIGPIPE
+	// would end this process at once, and running programs would stay
+	// behind.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	port := &heard{stdio: stdio{c.stdin, c.stdout}, closed: make(chan struct{})}
@@ -53,7 +54,7 @@ func runHost(c call) int {
 	return wire.ExitOK
 }
 
-// heard is a stream that remembers when something came.
+// heard is a stream that records the time of the last input.
 type heard struct {
 	stdio
 	last   atomic.Int64 // Unix nanoseconds
@@ -78,8 +79,8 @@ func (s *heard) Close() error {
 	return s.stdio.Close()
 }
 
-// watch closes the stream when nothing was read for the time limit: a network
-// that is cut does not end a stream.
+// watch closes the stream if nothing was read for the time limit: an
+// interrupted network does not end a stream.
 func (s *heard) watch(limit time.Duration) {
 	tick := time.NewTicker(limit / 4)
 	defer tick.Stop()
@@ -96,7 +97,7 @@ func (s *heard) watch(limit time.Duration) {
 	}
 }
 
-// locks are those that the controller holds here. They end with the agent.
+// locks are the locks that the controller holds. They end with the agent.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*lock.Lock
@@ -106,7 +107,7 @@ func (l *locks) take(path string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held[path] != nil {
-		return nil // the controller has it already
+		return nil // the controller already holds it
 	}
 	held, err := local.Lock(path)
 	if err == nil {
@@ -130,8 +131,8 @@ func (l *locks) release() {
 	}
 }
 
-// treewise launches programs that are killed with all that descends from
-// them, sessions of their own included where the system can tell.
+// treewise launches programs that are killed with all their descendants,
+// including those in other sessions if the system can find them.
 type treewise struct{}
 
 func (treewise) Launch(path string, argv []string, attr *os.ProcAttr) (Process, error) {
@@ -144,15 +145,14 @@ func (treewise) Launch(path string, argv []string, attr *os.ProcAttr) (Process, 
 
 type tree struct{ *child }
 
-// Kill kills the program and what descends from it.
+// Kill kills the program and its descendants.
 func (t tree) Kill() {
 	if !t.ended.Load() {
 		local.KillTree(t.p.Pid)
 	}
 }
 
-// machineFunctions are what a host can call of an agent that serves a
-// machine.
+// machineFunctions are the functions of an agent that serves a machine.
 func machineFunctions(held *locks) map[string]Function {
 	var here local.Conn
 	return map[string]Function{
@@ -188,7 +188,7 @@ func machineFunctions(held *locks) map[string]Function {
 		}),
 		channel.FuncRemove: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
 			if q.Path == "/" {
-				return nil, fault.New(fault.Invalid, "agent: the root is not removed")
+				return nil, fault.New(fault.Invalid, "agent: refusing to remove /")
 			}
 			return nil, os.RemoveAll(q.Path)
 		}),
@@ -208,22 +208,22 @@ func thisMachine() (channel.Machine, error) {
 		CPUs: cpus, Memory: probe.Memory(), SHA256: sum, Hardware: probe.ReadHardware(), Boot: probe.Boot()}, nil
 }
 
-// with makes a Function of one that takes its parameters as a T.
+// with makes a Function of a function whose parameters are a T.
 func with[T any](f func(context.Context, T) (any, error)) Function {
 	return func(ctx context.Context, params json.RawMessage) (any, error) {
 		var q T
 		if err := json.Unmarshal(params, &q); err != nil {
-			return nil, fault.Wrap(fault.Invalid, "agent: the parameters", err)
+			return nil, fault.Wrap(fault.Invalid, "agent: invalid parameters", err)
 		}
 		return f(ctx, q)
 	}
 }
 
-// onFile is with, for a path that must be absolute and plain.
+// onFile is with for an absolute, clean path.
 func onFile(f func(context.Context, channel.FileRequest) (any, error)) Function {
 	return with(func(ctx context.Context, q channel.FileRequest) (any, error) {
 		if !filepath.IsAbs(q.Path) || filepath.Clean(q.Path) != q.Path {
-			return nil, fault.New(fault.Invalid, "agent: %q is not a plain absolute path", q.Path)
+			return nil, fault.New(fault.Invalid, "agent: path must be absolute and clean (got %q)", q.Path)
 		}
 		return f(ctx, q)
 	})

@@ -18,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runInit is process 1 of a guest. It never returns while the guest lives:
-// its return would be a kernel panic.
+// runInit is process 1 of a guest. It does not return while the guest runs,
+// because that would cause a kernel panic.
 func runInit(c call) int {
 	if os.Getpid() != 1 {
-		return c.fail(fault.New(fault.Invalid, "init: this is not process 1; a guest's kernel starts it"))
+		return c.fail(fault.New(fault.Invalid, "init: this is not process 1; only a guest's kernel starts init"))
 	}
 	in := &initProcess{report: wire.BootReport{StartedNS: monotonic()}}
 	err := in.bringUp()
@@ -31,7 +31,7 @@ func runInit(c call) int {
 		fmt.Fprintln(os.Stderr, "bakeoff-agent: init:", err)
 	}
 	if in.config.Port == "" {
-		return wire.ExitLab // nobody can be told: the console has it
+		return wire.ExitLab // the error is only on the console
 	}
 	in.report.ReadyNS = monotonic()
 	in.answer()
@@ -42,11 +42,11 @@ type initProcess struct {
 	config wire.InitConfig
 	report wire.BootReport
 	reaper *reaper
-	// listener is where hosts come in, for a vsock port.
+	// listener accepts hosts on a vsock port.
 	listener net.Listener
 }
 
-// deviceWait is how long a device may take to appear after its driver was
+// deviceWait bounds how long a device takes to appear after its driver is
 // loaded.
 const deviceWait = 20 * time.Second
 
@@ -58,8 +58,8 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// bringUp makes the guest what the configuration says. The port comes first
-// of all that can fail, so that what fails later can be told.
+// bringUp sets the guest up by its configuration. It reads the port first, so
+// that later failures can be reported.
 func (in *initProcess) bringUp() error {
 	if err := mountAll(kernelMounts); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (in *initProcess) bringUp() error {
 	return in.settle()
 }
 
-// settle does what needs the root in place: volumes, network, settings.
+// settle sets up what requires the root: volumes, network, settings.
 func (in *initProcess) settle() error {
 	if in.config.Hostname != "" {
 		if err := unix.Sethostname([]byte(in.config.Hostname)); err != nil {
@@ -133,7 +133,7 @@ func (in *initProcess) settle() error {
 	return nil
 }
 
-// answer serves one host after the other on the port.
+// answer serves one host after another on the port.
 func (in *initProcess) answer() {
 	functions := map[string]Function{
 		"boot":     func(context.Context, json.RawMessage) (any, error) { return in.report, nil },
@@ -144,7 +144,7 @@ func (in *initProcess) answer() {
 	for {
 		err := in.answerOnce(ServeOptions{Functions: functions, Launch: in.launcher()})
 		switch {
-		case errors.Is(err, io.EOF): // nobody is connected
+		case errors.Is(err, io.EOF): // no host is connected
 			wait = min(2*wait, 200*time.Millisecond)
 		default:
 			wait = 5 * time.Millisecond
@@ -164,11 +164,11 @@ func (in *initProcess) launcher() Launcher {
 	return in.reaper
 }
 
-// refusing starts nothing, in a guest that is not what it was to be.
+// refusing starts no programs, because the guest is not set up.
 type refusing string
 
 func (r refusing) Launch(string, []string, *os.ProcAttr) (Process, error) {
-	return nil, fault.New(fault.Subject, "the guest did not come up: %s", string(r))
+	return nil, fault.New(fault.Subject, "the guest failed to start: %s", string(r))
 }
 
 func (in *initProcess) answerOnce(o ServeOptions) error {
@@ -180,7 +180,7 @@ func (in *initProcess) answerOnce(o ServeOptions) error {
 	return Serve(context.Background(), port, o)
 }
 
-// open opens the port, or waits for a host at it where it is a vsock port.
+// open opens the port, or waits for a host on a vsock port.
 func (in *initProcess) open() (io.ReadWriteCloser, error) {
 	at, ok := strings.CutPrefix(in.config.Port, "vsock:")
 	if !ok {
@@ -196,8 +196,8 @@ func (in *initProcess) open() (io.ReadWriteCloser, error) {
 }
 
 // powerOff ends the guest. A machine without power management cannot be
-// switched off, so the guest restarts, which its hypervisor is told to take
-// for the end.
+// switched off, so the guest restarts; its hypervisor is configured to end
+// then.
 func powerOff(context.Context, json.RawMessage) (any, error) {
 	go func() {
 		time.Sleep(50 * time.Millisecond) // the answer goes out first
@@ -225,13 +225,13 @@ func openPort(name string) (*os.File, error) {
 			}
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("no virtio port is called %q", name)
+			return nil, fmt.Errorf("there is no virtio port %q", name)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// openTerminal opens a serial line and makes it carry bytes as they are.
+// openTerminal opens a serial line in raw mode.
 func openTerminal(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -248,8 +248,8 @@ func openTerminal(path string) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	// Fd made the file blocking; a file that polls can be closed while a
-	// read is under way.
+	// Fd made the file blocking; only a nonblocking file can be closed
+	// during a read.
 	if err := unix.SetNonblock(int(f.Fd()), true); err != nil {
 		f.Close()
 		return nil, err

@@ -51,7 +51,8 @@ func TestServeOnATerminal(t *testing.T) {
 		all[i] = byte(i)
 	}
 	var out bytes.Buffer
-	if exit, err := c.Exec(ctx, conn.Cmd{Argv: []string{"cat"}, Stdin: bytes.NewReader(all), Stdout: &out}); err != nil || !exit.OK() {
+	if exit, err := c.Exec(ctx, conn.Cmd{Argv: []string{"cat"}, Stdin: bytes.NewReader(all),
+		Stdout: &out}); err != nil || !exit.OK() {
 		t.Fatal(exit, err)
 	}
 	if !bytes.Equal(out.Bytes(), all) {
@@ -99,7 +100,8 @@ func TestInitramfsRefusesWhatCannotBeInit(t *testing.T) {
 	if _, err := os.Stat(dir + "/out"); err == nil {
 		t.Error("half a RAM disk was left")
 	}
-	if _, err := writeInitramfs(wire.InitramfsRequest{Kernel: dir + "/none", Agent: text, Out: dir + "/out"}); !fault.Is(err, fault.NotFound) {
+	if _, err := writeInitramfs(wire.InitramfsRequest{Kernel: dir + "/none", Agent: text,
+		Out: dir + "/out"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("no kernel: %v", err)
 	}
 }

@@ -20,16 +20,17 @@ type mountPoint struct {
 	optional     bool // a kernel may be built without it
 }
 
-// kernelMounts are what init itself needs before it knows anything.
+// kernelMounts are what init needs before it reads its configuration.
 var kernelMounts = []mountPoint{
 	{kind: "proc", target: "/proc", flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
 	{kind: "sysfs", target: "/sys", flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
 	{kind: "devtmpfs", target: "/dev", flags: unix.MS_NOSUID, data: "mode=0755"},
 }
 
-// rootMounts are what programs expect beside them.
+// rootMounts are what programs expect in addition.
 var rootMounts = []mountPoint{
-	{kind: "devpts", target: "/dev/pts", flags: unix.MS_NOSUID | unix.MS_NOEXEC, data: "gid=5,mode=0620,ptmxmode=0666", optional: true},
+	{kind: "devpts", target: "/dev/pts", flags: unix.MS_NOSUID | unix.MS_NOEXEC, data: "gid=5,mode=0620,ptmxmode=0666",
+		optional: true},
 	{kind: "tmpfs", target: "/dev/shm", flags: unix.MS_NOSUID | unix.MS_NODEV, data: "mode=1777"},
 	{kind: "tmpfs", target: "/run", flags: unix.MS_NOSUID | unix.MS_NODEV, data: "mode=0755"},
 	{kind: "tmpfs", target: "/tmp", flags: unix.MS_NOSUID | unix.MS_NODEV, data: "mode=1777"},
@@ -38,7 +39,7 @@ var rootMounts = []mountPoint{
 
 func mountAll(points []mountPoint) error {
 	for _, m := range points {
-		// Where the directory cannot be made, mount says what is wrong.
+		// If the directory cannot be created, mount reports an error.
 		_ = os.MkdirAll(m.target, 0o755)
 		err := unix.Mount(m.kind, m.target, m.kind, m.flags, m.data)
 		if err != nil && !m.optional && !errors.Is(err, unix.EBUSY) {
@@ -48,12 +49,12 @@ func mountAll(points []mountPoint) error {
 	return nil
 }
 
-// useConsole makes the console standard input, output and error. A kernel
-// that could not open it at the start has left them elsewhere.
+// useConsole makes the console standard input, output and error. The kernel may
+// have failed to open it at the start.
 func useConsole() error {
 	f, err := os.OpenFile("/dev/console", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		return nil // a machine without one has nobody to tell
+		return nil // a machine may have no console
 	}
 	defer f.Close()
 	for fd := range 3 {
@@ -64,7 +65,7 @@ func useConsole() error {
 	return nil
 }
 
-// loadModule loads a kernel module that is not compressed.
+// loadModule loads an uncompressed kernel module.
 func loadModule(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -78,9 +79,9 @@ func loadModule(path string) error {
 	return nil
 }
 
-// enterRoot mounts the root, moves what is mounted already into it, and makes
-// it "/": from then on every path that a host names is one of the guest's
-// own. The agent stays visible in it.
+// enterRoot mounts the root, moves the existing mounts into it, and makes it
+// "/": from then on every path of a host's request is a path in the guest. The
+// agent stays visible in it.
 func (in *initProcess) enterRoot() error {
 	if in.config.Root == "" {
 		return mountAll(rootMounts)
@@ -153,15 +154,15 @@ func findDisk(serial string) (string, error) {
 			}
 		}
 		if time.Now().After(deadline) {
-			return "", fmt.Errorf("no disk has the serial number %q", serial)
+			return "", fmt.Errorf("there is no disk with the serial number %q", serial)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// serialOf returns the serial number of a disk in /sys/block: virtio tells it
-// in a file of the disk, NVMe in one of its controller, and SCSI, which SATA
-// disks speak to the kernel as well, in page 80h of its vital product data.
+// serialOf returns the serial number of a disk in /sys/block: for virtio it is
+// in a file of the disk, for NVMe in one of its controller, and for SCSI (which
+// includes SATA disks) in page 80h of its vital product data.
 func serialOf(disk string) string {
 	for _, name := range []string{"serial", "device/serial"} {
 		if text, err := os.ReadFile(filepath.Join(disk, name)); err == nil {
@@ -177,7 +178,7 @@ func serialOf(disk string) string {
 
 func mountVolume(v wire.InitVolume) error {
 	if !filepath.IsAbs(v.Path) || filepath.Clean(v.Path) == "/" {
-		return fmt.Errorf("%q is not an absolute path below /", v.Path)
+		return fmt.Errorf("the path must be absolute and below / (got %q)", v.Path)
 	}
 	if err := os.MkdirAll(v.Path, 0o755); err != nil {
 		return err
@@ -194,7 +195,7 @@ func mountVolume(v wire.InitVolume) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("file system %q is neither tmpfs nor ext4", v.Type)
+		return fmt.Errorf("the file system must be tmpfs or ext4 (got %q)", v.Type)
 	}
 	return unix.Mount(device, v.Path, v.Type, unix.MS_NOATIME, data)
 }
@@ -206,7 +207,7 @@ func setSysctl(s wire.InitSetting) error {
 		return err
 	}
 	defer dir.Close()
-	// A slash in the name stands for a dot in a part of it, as in sysctl(8).
+	// As in sysctl(8), a slash in the name stands for a dot within a part.
 	path := strings.NewReplacer(".", "/", "/", ".").Replace(s.Name)
 	f, err := dir.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

@@ -32,15 +32,15 @@ func findInterface(mac string) (string, error) {
 			}
 		}
 		if time.Now().After(deadline) {
-			return "", fmt.Errorf("no network interface has the address %s", mac)
+			return "", fmt.Errorf("there is no network interface with the address %s", mac)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// linkUp brings an interface up, with the address of n when that is not nil.
-// There is no route to anywhere else: a guest talks to the experiment's
-// network only. netdevice(7).
+// linkUp brings an interface up, with the address of n if n is not nil. It sets
+// no route: a guest communicates only with the experiment's network. See
+// netdevice(7).
 func linkUp(name string, n *wire.InitNetwork) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -63,7 +63,7 @@ func linkUp(name string, n *wire.InitNetwork) error {
 	}
 	if n != nil {
 		if !n.Addr.IsValid() || !n.Addr.Addr().Is4() {
-			return fmt.Errorf("interface %s: %v is not an IPv4 address with its prefix", name, n.Addr)
+			return fmt.Errorf("interface %s: %v is not an IPv4 address with a prefix length", name, n.Addr)
 		}
 		addr := n.Addr.Addr().As4()
 		if err := set(unix.SIOCSIFADDR, addr[:]); err != nil {

@@ -9,5 +9,5 @@ import (
 )
 
 func runInit(c call) int {
-	return c.fail(fault.New(fault.Unsupported, "init: the agent is not the init of a %s guest", runtime.GOOS))
+	return c.fail(fault.New(fault.Unsupported, "init: not supported in a %s guest", runtime.GOOS))
 }

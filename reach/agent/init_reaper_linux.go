@@ -11,24 +11,24 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// reaper launches programs as process 1 and waits for everything that ends,
-// orphans of others included. It is the only one that waits: a second waiter
-// would take away what the first one waits for.
+// reaper launches programs as process 1 and waits for all processes, including
+// orphans. It must be the only waiter: a second one would take exit statuses
+// from the first.
 type reaper struct {
 	mu      sync.Mutex // held from before a fork until its pid is known
 	waiting map[int]chan syscall.WaitStatus
 	born    *sync.Cond // a child exists
-	groups  bool       // control groups can be had
+	groups  bool       // cgroups are available
 	last    int
 	stale   []string // groups that still had processes in them
 }
 
-// groupRoot is where init keeps a control group for each program, so that it
-// can be killed with all that it started.
+// groupRoot is the parent of a cgroup per program, so that a program can be
+// killed with everything that it started.
 const groupRoot = "/sys/fs/cgroup"
 
-// startReaper begins to wait. With groups it makes a control group for each
-// program, where the kernel has them.
+// startReaper starts to wait. With groups it creates a cgroup for each program,
+// if the kernel supports them.
 func startReaper(groups bool) *reaper {
 	r := &reaper{waiting: map[int]chan syscall.WaitStatus{}}
 	r.born = sync.NewCond(&r.mu)
@@ -48,7 +48,7 @@ func (r *reaper) reap() {
 			continue
 		}
 		r.mu.Lock()
-		if err != nil { // there is no child at all: wait for one
+		if err != nil { // there is no child: wait for one
 			if len(r.waiting) == 0 {
 				r.born.Wait()
 			}
@@ -63,7 +63,7 @@ func (r *reaper) reap() {
 	}
 }
 
-// Launch starts a program in a control group of its own.
+// Launch starts a program in its own cgroup.
 func (r *reaper) Launch(path string, argv []string, attr *os.ProcAttr) (Process, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,8 +126,8 @@ func (p *reaped) Kill() {
 	local.KillTree(p.pid)
 }
 
-// Release removes the control group, and those of earlier programs whose
-// left-behind processes have ended since.
+// Release removes the cgroup, and those of earlier programs whose background
+// processes have ended since.
 func (p *reaped) Release() {
 	if p.group == "" {
 		return

@@ -33,9 +33,9 @@ func runInitramfs(c call) int {
 func writeInitramfs(q wire.InitramfsRequest) (res wire.InitramfsResult, err error) {
 	if res.Kernel, err = kernelVersion(q.Kernel); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return res, fault.New(fault.NotFound, "kernel %s: there is no such file", q.Kernel)
+			return res, fault.New(fault.NotFound, "kernel %s does not exist", q.Kernel)
 		}
-		if q.Modules != "" { // without its version they cannot be told
+		if q.Modules != "" { // the version is needed to find them
 			return res, fault.New(fault.Invalid, "kernel %s: %w", q.Kernel, err)
 		}
 	}
@@ -91,7 +91,7 @@ func addAll(a *initramfs.Archive, q *wire.InitramfsRequest, res *wire.InitramfsR
 		return err
 	}
 	if q.Modules != "" {
-		// A Root, so that a link in an image does not lead out of it.
+		// With os.Root, a link in an image cannot lead out of it.
 		dir, err := os.OpenRoot(q.Modules)
 		if err != nil {
 			return err
@@ -99,8 +99,9 @@ func addAll(a *initramfs.Archive, q *wire.InitramfsRequest, res *wire.InitramfsR
 		defer dir.Close()
 		sub, err := dir.OpenRoot("lib/modules/" + res.Kernel)
 		if err != nil {
-			return fault.WithFix(fault.New(fault.Unsupported, "%s has no modules for kernel %s: %w", q.Modules, res.Kernel, err),
-				"name the directory that has lib/modules/"+res.Kernel)
+			return fault.WithFix(fault.New(fault.Unsupported, "%s contains no modules for kernel %s: %w", q.Modules,
+				res.Kernel, err),
+				"give the directory that contains lib/modules/"+res.Kernel)
 		}
 		defer sub.Close()
 		tree, err := initramfs.OpenTree(sub.FS())
@@ -119,16 +120,16 @@ func addAll(a *initramfs.Archive, q *wire.InitramfsRequest, res *wire.InitramfsR
 	return a.File(wire.InitConfigPath, 0o600, int64(len(text)), bytes.NewReader(text))
 }
 
-// checkStatic refuses a program that needs an interpreter: a RAM disk has
-// none, and all that the kernel would say is that there is no /init.
+// checkStatic refuses a program that needs an interpreter: the RAM disk has
+// none, and the kernel would only report that /init is missing.
 func checkStatic(r io.ReaderAt) error {
 	f, err := elf.NewFile(r)
 	if err != nil {
-		return fault.New(fault.Invalid, "it is not a program for a Linux guest: %w", err)
+		return fault.New(fault.Invalid, "not a program for a Linux guest: %w", err)
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return fault.WithFix(fault.New(fault.Invalid, "it is linked dynamically, so it cannot be init of a guest"),
+			return fault.WithFix(fault.New(fault.Invalid, "dynamically linked, so it cannot be the init of a guest"),
 				"build it with CGO_ENABLED=0")
 		}
 	}

@@ -16,16 +16,16 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// kvmDeadline is when a probe that has not come back is killed: a guest that
-// an unfit backend steps through would spin for hours.
+// kvmDeadline is when an unfinished probe is killed: an unsuitable backend
+// would step through the guest for hours.
 const kvmDeadline = 2 * time.Second
 
-// runKVMProbe is `kvm-probe [--fresh]`; `kvm-probe --here` is the child that
+// runKVMProbe is `kvm-probe [--fresh]`; `kvm-probe --here` is its child, which
 // may hang.
 func runKVMProbe(c call) int {
 	f, _ := c.flags("kvm-probe")
 	here := f.Bool("here", false, "probe in this process, without a deadline")
-	fresh := f.Bool("fresh", false, "do not take the answer of an earlier probe of this boot")
+	fresh := f.Bool("fresh", false, "ignore the cached result of this boot")
 	if err := f.Parse(c.args); err != nil {
 		return wire.ExitInvalid
 	}
@@ -46,23 +46,22 @@ func runKVMProbe(c call) int {
 	if known && (old.Works || old.TimedOut) {
 		return c.print(old)
 	}
-	// A no that comes at once is asked for anew: a module may have been
-	// loaded since.
+	// Repeat a probe that failed at once: a module may have been loaded
+	// since.
 	r := KVMProbe(context.Background(), self)
 	r.BootID, r.TSCKHz = boot, old.TSCKHz
 	if !known {
 		r.TSCKHz = tscKHz()
 	}
 	if cache != "" {
-		keepProbe(cache, r) // without it the next one probes again
+		keepProbe(cache, r) // ignore errors: the next call probes again
 	}
 	return c.print(r)
 }
 
-// KVMProbe tells whether /dev/kvm runs a guest of this processor, truthfully:
-// by running one. agent is the path of this program on this machine; the
-// guest runs in a child of it, which is killed if it does not come back
-// within two seconds.
+// KVMProbe checks whether /dev/kvm really runs a guest on this processor, by
+// running one. agent is the path of this program on this machine; the guest
+// runs in a child process, which is killed after two seconds.
 func KVMProbe(ctx context.Context, agent string) wire.KVMResult {
 	ctx, cancel := context.WithTimeout(ctx, kvmDeadline)
 	defer cancel()
@@ -77,19 +76,19 @@ func KVMProbe(ctx context.Context, agent string) wire.KVMResult {
 			spent = p.UserTime() + p.SystemTime()
 		}
 		return wire.KVMResult{Probed: true, TimedOut: spent >= kvmDeadline/2,
-			Reason: fmt.Sprintf("a guest of a few instructions did not end within %v, of which it had a CPU for %v", kvmDeadline, spent.Round(time.Millisecond))}
+			Reason: fmt.Sprintf("a tiny guest did not end within %v (CPU time %v)", kvmDeadline, spent.Round(time.Millisecond))}
 	}
 	if err != nil {
-		return wire.KVMResult{Probed: true, Reason: "the probe ended with " + err.Error()}
+		return wire.KVMResult{Probed: true, Reason: "the probe failed: " + err.Error()}
 	}
 	var r wire.KVMResult
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		return wire.KVMResult{Reason: "the probe's answer: " + err.Error()}
+		return wire.KVMResult{Reason: "invalid output of the probe: " + err.Error()}
 	}
 	return r
 }
 
-// bootID names the present boot, where the system can tell it from others.
+// bootID identifies the current boot; "" if unknown.
 func bootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -107,7 +106,7 @@ func cachedProbe(path, boot string) (wire.KVMResult, bool) {
 	if json.Unmarshal(text, &r) != nil || r.BootID != boot || r.BootID == "" {
 		return wire.KVMResult{}, false
 	}
-	// Whoever may open the device may have changed since.
+	// The permissions of the device may have changed since.
 	if r.Works {
 		f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 		if err != nil {

@@ -33,13 +33,13 @@ const (
 	kvmExitError  = 17
 )
 
-// kvmFast is what a real processor needs for the guest below, many times
-// over: it is a million loops. An emulating backend needs minutes.
+// kvmFast is many times what a real processor needs for the guest below, a
+// million loops. An emulating backend needs minutes.
 const kvmFast = 100 * time.Millisecond
 
-// kvmGuest is 64-bit code: a population count, arithmetic in an SSE register
-// and a loop, all of which a backend that only steps through boot sectors
-// lacks or cannot do in time.
+// kvmGuest is 64-bit code: a population count, arithmetic in an SSE register,
+// and a loop. A backend that can only step through boot sectors does not
+// support these, or not in time.
 var kvmGuest = []byte{
 	0x48, 0xb8, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, 0x0f, // mov rax, 0x0f0f0f0f0f0f0f0f
 	0xf3, 0x48, 0x0f, 0xb8, 0xd8, // popcnt rbx, rax
@@ -54,7 +54,7 @@ var kvmGuest = []byte{
 	0xf4, // hlt
 }
 
-// The answer of kvmGuest.
+// The result of kvmGuest.
 const (
 	kvmCount = 32
 	kvmSum   = 0x1e1e1e1e1e1e1e1e
@@ -95,7 +95,7 @@ type kvmSregs struct {
 	Interrupts                          [4]uint64
 }
 
-// kvmMachine is the smallest machine that has a processor.
+// kvmMachine is a minimal machine with one processor.
 type kvmMachine struct {
 	dev, vm, vcpu int
 	memory, state []byte
@@ -111,8 +111,7 @@ func probeKVM() wire.KVMResult {
 	if err := m.assemble(); err != nil {
 		return no(err)
 	}
-	// A busy host may take the processor away for a while, so the best of
-	// three counts.
+	// A busy host may delay a run, so the best of three counts.
 	var took time.Duration
 	for i := range 3 {
 		if err := m.reset(); err != nil {
@@ -129,7 +128,8 @@ func probeKVM() wire.KVMResult {
 			return wire.KVMResult{Probed: true, Works: true}
 		}
 	}
-	return no(fmt.Errorf("a guest of a million loops took %v: instructions are emulated", took.Round(time.Millisecond)))
+	return no(fmt.Errorf("a guest of a million loops took %v: its instructions are emulated",
+		took.Round(time.Millisecond)))
 }
 
 func ioctl(fd int, request uintptr, arg uintptr) (int, error) {
@@ -145,19 +145,20 @@ func ioctl(fd int, request uintptr, arg uintptr) (int, error) {
 	}
 }
 
-// assemble makes the machine, with page tables that map its memory to itself.
-// The process ends soon, and with it the machine.
+// assemble creates the machine, with identity page tables. The machine ends
+// with this process.
 func (m *kvmMachine) assemble() error {
 	if v, err := ioctl(m.dev, kvmGetAPIVersion, 0); err != nil || v != kvmAPIVersion {
 		return fmt.Errorf("KVM has version %d instead of %d (%v)", v, kvmAPIVersion, err)
 	}
 	var err error
 	if m.vm, err = ioctl(m.dev, kvmCreateVM, 0); err != nil {
-		return fmt.Errorf("KVM makes no machine: %w", err)
+		return fmt.Errorf("KVM cannot create a machine: %w", err)
 	}
-	// Intel needs three pages for itself; where it is not wanted, it fails.
+	// Intel needs three pages for itself; elsewhere the call fails.
 	_, _ = ioctl(m.vm, kvmSetTSSAddr, 0xfffbd000)
-	if m.memory, err = unix.Mmap(-1, 0, kvmMemory, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+	if m.memory, err = unix.Mmap(-1, 0, kvmMemory, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
 		return err
 	}
 	const presentWritable, large = 0x3, 0x80
@@ -170,10 +171,10 @@ func (m *kvmMachine) assemble() error {
 		Guest, Size, Memory uint64
 	}{Size: kvmMemory, Memory: uint64(uintptr(unsafe.Pointer(&m.memory[0])))}
 	if _, err := ioctl(m.vm, kvmSetMemory, uintptr(unsafe.Pointer(&region))); err != nil {
-		return fmt.Errorf("KVM takes no memory: %w", err)
+		return fmt.Errorf("KVM cannot set memory: %w", err)
 	}
 	if m.vcpu, err = ioctl(m.vm, kvmCreateVCPU, 0); err != nil {
-		return fmt.Errorf("KVM makes no processor: %w", err)
+		return fmt.Errorf("KVM cannot create a processor: %w", err)
 	}
 	size, err := ioctl(m.dev, kvmGetVCPUMmapSize, 0)
 	if err != nil {
@@ -185,7 +186,7 @@ func (m *kvmMachine) assemble() error {
 	return m.identify()
 }
 
-// identify gives the processor every feature that KVM can give.
+// identify gives the processor every feature that KVM supports.
 func (m *kvmMachine) identify() error {
 	var cpuid struct {
 		Count, _ uint32
@@ -193,15 +194,16 @@ func (m *kvmMachine) identify() error {
 	}
 	cpuid.Count = uint32(len(cpuid.Entries))
 	if _, err := ioctl(m.dev, kvmGetCPUID, uintptr(unsafe.Pointer(&cpuid))); err != nil {
-		return fmt.Errorf("KVM does not say its features: %w", err)
+		return fmt.Errorf("KVM does not report its CPU features: %w", err)
 	}
 	if _, err := ioctl(m.vcpu, kvmSetCPUID, uintptr(unsafe.Pointer(&cpuid))); err != nil {
-		return fmt.Errorf("KVM does not take its own features: %w", err)
+		return fmt.Errorf("KVM does not accept its own CPU features: %w", err)
 	}
 	return nil
 }
 
-// reset puts the processor before the code, in 64-bit mode with SSE enabled.
+// reset sets the processor to the start of the code, in 64-bit mode with SSE
+// enabled.
 func (m *kvmMachine) reset() error {
 	var s kvmSregs
 	if _, err := ioctl(m.vcpu, kvmGetSregs, uintptr(unsafe.Pointer(&s))); err != nil {
@@ -215,17 +217,17 @@ func (m *kvmMachine) reset() error {
 	s.CR4 = 0x620  // OSXMMEXCPT OSFXSR PAE
 	s.EFER = 0x500 // LMA LME
 	if _, err := ioctl(m.vcpu, kvmSetSregs, uintptr(unsafe.Pointer(&s))); err != nil {
-		return fmt.Errorf("KVM does not enter 64-bit mode: %w", err)
+		return fmt.Errorf("KVM cannot enter 64-bit mode: %w", err)
 	}
 	r := kvmRegs{RIP: kvmCode, RSP: kvmStack, RFLAGS: 2}
 	_, err := ioctl(m.vcpu, kvmSetRegs, uintptr(unsafe.Pointer(&r)))
 	return err
 }
 
-// run runs the guest to its end and checks its answer.
+// run runs the guest and checks its result.
 func (m *kvmMachine) run() error {
 	if _, err := ioctl(m.vcpu, kvmRun, 0); err != nil {
-		return fmt.Errorf("KVM does not run: %w", err)
+		return fmt.Errorf("KVM cannot run the guest: %w", err)
 	}
 	const exitReason = 8 // in struct kvm_run
 	switch why := binary.LittleEndian.Uint32(m.state[exitReason:]); why {
@@ -240,7 +242,7 @@ func (m *kvmMachine) run() error {
 		return err
 	}
 	if r.RBX != kvmCount || r.RDX != kvmSum || r.RSI != kvmLoops {
-		return errors.New("the guest computed something else")
+		return errors.New("the guest computed a wrong result")
 	}
 	return nil
 }

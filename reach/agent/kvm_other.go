@@ -10,7 +10,7 @@ import (
 
 func probeKVM() wire.KVMResult {
 	if runtime.GOOS != "linux" {
-		return wire.KVMResult{Reason: "there is no KVM on " + runtime.GOOS}
+		return wire.KVMResult{Reason: "KVM does not exist on " + runtime.GOOS}
 	}
-	return wire.KVMResult{Reason: "this agent has no probe guest for " + runtime.GOARCH}
+	return wire.KVMResult{Reason: "bakeoff-agent has no probe guest for " + runtime.GOARCH}
 }

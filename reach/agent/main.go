@@ -40,37 +40,40 @@ type call struct {
 	loops          []loop.Loop
 }
 
-// commands returns the subcommands. One that exists on some systems only is
-// listed everywhere and says so when it is called.
+// commands returns the subcommands. Those that do not exist on this system are
+// listed, too, and return an error.
 func commands() []command {
 	return []command{
-		{"about", "print what this agent can and from what it was built, as JSON", func(c call) int { return c.print(Self(c.loops)) }},
+		{"about", "print the agent's features and build, as JSON", func(c call) int { return c.print(Self(c.loops)) }},
 		{"work", "run a native workload and print its result", runWork},
-		{"exec", "run a program and print what it spent", runExec},
+		{"exec", "run a program and print its resource usage", runExec},
 		{"probe", "print the fingerprint or the counters of this system", runProbe},
-		{"enter", "execute a program inside control groups, namespaces and a root (Linux)", func(c call) int { return c.fail(Enter(c.args)) }},
-		{"host", "give this machine to one controller, on standard input and output", runHost},
-		{"pause", "do nothing, as the first process of an environment", func(c call) int { return Pause(c.args, c.stderr) }},
-		{"container-init", "start programs, as the first process of a container (Linux)", func(c call) int { return c.done(ContainerInit(c.args, c.stderr)) }},
-		{"via", "ask a container's init process to start a program, with the streams of this process (Linux)", func(c call) int { return c.fail(Via(c.args)) }},
-		{"init", "be process 1 of a guest", runInit},
+		{"enter", "execute a program in cgroups, namespaces and a root (Linux)",
+			func(c call) int { return c.fail(Enter(c.args)) }},
+		{"host", "serve this machine to one controller, on standard input and output", runHost},
+		{"pause", "sleep as the first process of an environment", func(c call) int { return Pause(c.args, c.stderr) }},
+		{"container-init", "start programs as the first process of a container (Linux)",
+			func(c call) int { return c.done(ContainerInit(c.args, c.stderr)) }},
+		{"via", "ask a container's init process to start a program, with the streams of this process (Linux)",
+			func(c call) int { return c.fail(Via(c.args)) }},
+		{"init", "run as process 1 of a guest", runInit},
 		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
-		{"kvm-probe", "tell whether KVM runs a guest here", runKVMProbe},
-		{"setup", "make the network namespace and the root of an environment as standard input describes them (Linux)", runSetup},
+		{"kvm-probe", "check whether KVM runs a guest on this machine", runKVMProbe},
+		{"setup", "create the network namespace and the root of an environment, described on standard input (Linux)",
+			runSetup},
 		{"teardown", "remove the network namespace and the mounts of an environment (Linux)", runTeardown},
-		{"put", "write standard input to a file, whole or not at all", runPut},
+		{"put", "write standard input to a file, atomically", runPut},
 		{"get", "print a file", runGet},
 		{"dial", "connect standard input and output to an address", runDial},
 		{"list", "print the native workloads and their parameters", runList},
-		{"serve", "answer one host after the other: on standard input and output, a device, a TCP or vsock port", runServe},
-		{"subject", "be what the contract suite of drivers runs inside an environment", runSubject},
+		{"serve", "serve one host after another on standard input and output, a device, or a TCP or vsock port", runServe},
+		{"subject", "run a helper of the drivers' test suite in an environment", runSubject},
 	}
 }
 
-// Main runs the agent: args are the arguments without the program's name,
-// loops what `work` can run. It returns the exit code.
-//
-// As process 1 with no subcommand it is the init of a guest.
+// Main runs the agent: args are the arguments without the program's name, loops
+// the loops of `work`. It returns the exit code. As process 1 without a
+// subcommand it is the init of a guest.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, loops []loop.Loop) int {
 	all := commands()
 	find := func(name string) int {
@@ -78,7 +81,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, loops []loop
 	}
 	i := -1
 	if len(args) > 0 {
-		// Other processes of a loop come first: their start is part of what is
+		// Child processes of a loop come first, because their start is
 		// measured.
 		for _, l := range loops {
 			if run, ok := l.Children[args[0]]; ok {
@@ -87,8 +90,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, loops []loop
 		}
 		i = find(args[0])
 	}
-	// A kernel hands its init whatever it could not use of its own command
-	// line, so process 1 is init unless a subcommand was asked for.
+	// A kernel passes unknown parts of its command line to init, so process
+	// 1 is init unless a subcommand is given.
 	if i < 0 && os.Getpid() == 1 {
 		if i = find("init"); i >= 0 {
 			return all[i].run(call{nil, stdin, stdout, stderr, loops})
@@ -104,7 +107,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, loops []loop
 	return all[i].run(call{args[1:], stdin, stdout, stderr, loops})
 }
 
-// fail prints err and returns the exit code of its class.
+// fail prints err and returns the exit code of its kind.
 func (c call) fail(err error) int {
 	fmt.Fprintln(c.stderr, "bakeoff-agent: "+err.Error())
 	switch fault.Of(err) {
@@ -120,7 +123,7 @@ func (c call) fail(err error) int {
 	return wire.ExitLab
 }
 
-// done is fail, and success where there is no error.
+// done is fail if err is not nil, otherwise success.
 func (c call) done(err error) int {
 	if err == nil {
 		return wire.ExitOK
@@ -148,7 +151,7 @@ func (c call) flags(name string) (*flag.FlagSet, *bool) {
 }
 
 // interruptible returns a context that ends on SIGINT, SIGTERM and SIGHUP, so
-// that children are killed and files removed.
+// that children are killed and temporary files removed.
 func interruptible() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 }
@@ -184,9 +187,8 @@ func usageError(format string, args ...any) error {
 	return fault.New(fault.Invalid, format, args...)
 }
 
-// classed returns err as it is when it has a class, and as a failure of what
-// is measured when it has none: on the target, what goes wrong while a loop
-// works is the target's.
+// classed returns err, as a fault.Subject if it has no kind: a failure during a
+// loop on the target is the target's.
 func classed(err error) error {
 	var e *fault.Error
 	if errors.As(err, &e) {

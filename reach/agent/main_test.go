@@ -50,7 +50,8 @@ func TestWorkPrintsAResult(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Schema != wire.WorkSchema || r.Loop != "good" || r.Params["n"] != "7" || r.Values[0].Value != 7 || r.Check.Answer != "/d" {
+	if r.Schema != wire.WorkSchema || r.Loop != "good" || r.Params["n"] != "7" || r.Values[0].Value != 7 ||
+		r.Check.Answer != "/d" {
 		t.Errorf("result is %+v", r)
 	}
 	if len(r.Agent) != 64 || r.Counters == nil || r.Usage == nil || r.Usage.CPUSeconds() <= 0 {
@@ -66,16 +67,16 @@ func TestCodesTellClasses(t *testing.T) {
 	}{
 		{"work good --json n=x", wire.ExitInvalid, "not a whole number"},
 		{"work good --json m=1", wire.ExitInvalid, "not a parameter"},
-		{"work nothing", wire.ExitInvalid, "no native workload"},
-		{"work", wire.ExitInvalid, "no workload is named"},
-		{"work good --stage later", wire.ExitInvalid, "not a stage"},
+		{"work nothing", wire.ExitInvalid, "unknown native workload"},
+		{"work", wire.ExitInvalid, "no workload given"},
+		{"work good --stage later", wire.ExitInvalid, "unknown stage"},
 		{"work good --stage reset", wire.ExitOK, ""},
 		{"work wrong --json", wire.ExitSubject, "work wrong: "},
 		{"work elsewhere --json", wire.ExitUnsupported, "not on this system"},
-		{"exec --json", wire.ExitInvalid, "no program is named"},
+		{"exec --json", wire.ExitInvalid, "no program given"},
 		{"exec --json -- /does/not/exist", wire.ExitNotFound, "exec: /does/not/exist: no such file"},
 		{"exec --json -- /etc", wire.ExitSubject, "permission denied"},
-		{"probe else", wire.ExitInvalid, "neither"},
+		{"probe else", wire.ExitInvalid, "fingerprint or counters"},
 		{"probe counters --cpus a", wire.ExitInvalid, "not a list of CPUs"},
 		{"what", wire.ExitInvalid, "usage: bakeoff-agent"},
 	} {
@@ -104,11 +105,13 @@ func execResult(t *testing.T, args ...string) wire.ExecResult {
 
 func TestExecTellsHowACommandEnded(t *testing.T) {
 	r := execResult(t, "--", "/bin/sh", "-c", "echo out; echo err >&2; exit 3")
-	if r.Schema != wire.ExecSchema || r.Code != 3 || r.Signal != "" || string(r.Stdout) != "out\n" || string(r.Stderr) != "err\n" {
+	if r.Schema != wire.ExecSchema || r.Code != 3 || r.Signal != "" || string(r.Stdout) != "out\n" ||
+		string(r.Stderr) != "err\n" {
 		t.Errorf("result is %+v", r)
 	}
 	if r.ElapsedNS <= 0 || r.Counters.After.AtNS-r.Counters.Before.AtNS < r.ElapsedNS {
-		t.Errorf("the counters do not bracket the command: %d ns in %d", r.ElapsedNS, r.Counters.After.AtNS-r.Counters.Before.AtNS)
+		t.Errorf("the counters do not bracket the command: %d ns in %d", r.ElapsedNS,
+			r.Counters.After.AtNS-r.Counters.Before.AtNS)
 	}
 	r = execResult(t, "--", "/bin/sh", "-c", "kill -SEGV $$")
 	if r.Code != 128+11 || r.Signal != "segmentation fault" {

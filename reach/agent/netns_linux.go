@@ -20,14 +20,13 @@ import (
 // netnsDir is where ip(8) keeps the names of namespaces (ip-netns(8)).
 const netnsDir = "/run/netns"
 
-// What may be a name. What the kernel takes as that of an interface is shorter
-// still; it says so itself.
+// Valid names. The kernel may restrict names of interfaces further.
 func validNetns(s string) bool     { return validName(s, 63, "._-") }
 func validInterface(s string) bool { return validName(s, 15, "_-") }
 
-// validName tells whether s has 1 to most letters and digits of ASCII and, after
-// the first, any of more. A regular expression for that takes a tenth of the
-// time in which this program starts, each time that it does.
+// validName reports whether s has 1 to most ASCII letters and digits and, after
+// the first, characters of more. Compiling a regular expression would take a
+// tenth of the program's start time.
 func validName(s string, most int, more string) bool {
 	for i, c := range []byte(s) {
 		alnum := c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
@@ -38,10 +37,10 @@ func validName(s string, most int, more string) bool {
 	return s != "" && len(s) <= most
 }
 
-// check refuses what is no namespace or would be another's.
+// checkNetns refuses an invalid description.
 func checkNetns(n wire.Netns) error {
 	if !validNetns(n.Name) || n.Of < 0 {
-		return fault.New(fault.Invalid, "%q (of process %d) is no network namespace", n.Name, n.Of)
+		return fault.New(fault.Invalid, "invalid network namespace %q (of process %d)", n.Name, n.Of)
 	}
 	l := n.Link
 	if l == nil {
@@ -50,17 +49,17 @@ func checkNetns(n wire.Netns) error {
 	mac, err := net.ParseMAC(l.MAC)
 	if err != nil || len(mac) != 6 || !validNetns(l.Namespace) || !l.Addr.IsValid() || !l.Addr.Addr().Is4() ||
 		!validInterface(l.Inside) || !validInterface(l.Outer) || !validInterface(l.Bridge) {
-		return fault.New(fault.Invalid, "%+v is no link to a bridge", *l)
+		return fault.New(fault.Invalid, "invalid link to a bridge: %+v", *l)
 	}
 	return nil
 }
 
-// makeNetns makes a namespace with its link. What fails leaves neither.
+// makeNetns creates a namespace with its link. On failure it leaves neither.
 func makeNetns(n wire.Netns) error {
 	if err := checkNetns(n); err != nil {
 		return err
 	}
-	// Namespaces belong to a thread, and this one is to go back.
+	// Namespaces belong to a thread, and this one must return to its own.
 	runtime.LockOSThread()
 	here, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
@@ -69,8 +68,8 @@ func makeNetns(n wire.Netns) error {
 	defer here.Close()
 	err = createNetns(n)
 	if berr := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); berr != nil {
-		// Still locked, the thread ends with its goroutine.
-		return errors.Join(err, privileged(fmt.Errorf("go back: %w", berr)))
+		// The thread is still locked, so it ends with its goroutine.
+		return errors.Join(err, privileged(fmt.Errorf("return to the own namespace: %w", berr)))
 	}
 	runtime.UnlockOSThread()
 	return err
@@ -81,7 +80,8 @@ func createNetns(n wire.Netns) error {
 	if err := shareNames(); err != nil {
 		return privileged(err)
 	}
-	// The name first, as ip(8) does: whatever ends us now, it is found by it.
+	// Create the name first, as ip(8) does: if this process is killed, the
+	// namespace can be found.
 	f, err := os.OpenFile(at, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0)
 	if err != nil {
 		return privileged(err)
@@ -97,15 +97,16 @@ func createNetns(n wire.Netns) error {
 	return nil
 }
 
-// privileged adds what most often is the cause.
+// privileged adds the most likely cause.
 func privileged(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fault.WithFix(err, "network namespaces need root")
+		return fault.WithFix(err, "network namespaces require root")
 	}
 	return err
 }
 
-// bind moves the calling thread into the namespace and gives it its name.
+// bindNetns moves the calling thread to the namespace and gives the namespace
+// its name.
 func bindNetns(n wire.Netns, at string) error {
 	of := "/proc/thread-self/ns/net"
 	if n.Of != 0 {
@@ -116,16 +117,16 @@ func bindNetns(n wire.Netns, at string) error {
 	} else if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}
-	// By our own link, which cannot by now be that of another process.
+	// Use our own link: n.Of may belong to another process by now.
 	if err := unix.Mount("/proc/thread-self/ns/net", at, "none", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("name it %s: %w", at, err)
+		return fmt.Errorf("bind it to %s: %w", at, err)
 	}
 	return nil
 }
 
-// shareNames makes the directory of names one whose mounts all mount
-// namespaces share, as `ip netns add` does: otherwise a namespace could not be
-// deleted where it had been made visible before.
+// shareNames makes the directory of names a shared mount, as `ip netns add`
+// does: otherwise other mount namespaces could keep a deleted network
+// namespace.
 func shareNames() error {
 	if err := os.MkdirAll(netnsDir, 0o755); err != nil {
 		return err
@@ -135,13 +136,13 @@ func shareNames() error {
 		return err
 	}
 	defer dir.Close()
-	// ip(8) locks the directory, too, so that two who come first do not mount
-	// it on itself twice.
+	// ip(8) also locks the directory, so that two processes do not mount it
+	// on itself twice.
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", netnsDir, err)
 	}
 	err = unix.Mount("", netnsDir, "none", unix.MS_SHARED|unix.MS_REC, "")
-	if errors.Is(err, unix.EINVAL) { // it is no mount yet
+	if errors.Is(err, unix.EINVAL) { // not a mount yet
 		if err = unix.Mount(netnsDir, netnsDir, "none", unix.MS_BIND|unix.MS_REC, ""); err == nil {
 			err = unix.Mount("", netnsDir, "none", unix.MS_SHARED|unix.MS_REC, "")
 		}
@@ -152,8 +153,8 @@ func shareNames() error {
 	return nil
 }
 
-// furnish brings the interfaces of the namespace up that the calling thread is
-// in, and moves it on to that of the bridge.
+// furnishNetns sets up the interfaces of the calling thread's namespace, and
+// moves the thread to that of the bridge.
 func furnishNetns(n wire.Netns) error {
 	if err := linkUp("lo", nil); err != nil || n.Link == nil {
 		return err
@@ -185,9 +186,9 @@ func furnishNetns(n wire.Netns) error {
 	return linkUp(l.Outer, nil)
 }
 
-// quiet keeps an interface from giving itself an IPv6 address (mode 1, none:
-// Linux Documentation/networking/ip-sysctl.rst), with the neighbour discovery
-// that comes with one. A kernel without IPv6 has nothing to be told.
+// quiet prevents automatic IPv6 addresses of an interface (mode 1, none: Linux
+// Documentation/networking/ip-sysctl.rst), and the neighbor discovery that
+// comes with them. A kernel without IPv6 needs nothing.
 func quiet(name string) error {
 	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/addr_gen_mode", []byte("1"), 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -196,7 +197,7 @@ func quiet(name string) error {
 	return err
 }
 
-// enslave puts an interface at a bridge of the same namespace: ioctl
+// enslave adds an interface to a bridge in the same namespace: ioctl
 // SIOCBRADDIF, netdevice(7).
 func enslave(name, bridge string) error {
 	i, err := net.InterfaceByName(name)
@@ -214,16 +215,16 @@ func enslave(name, bridge string) error {
 	}
 	r.SetUint32(uint32(i.Index))
 	if err := unix.IoctlIfreq(fd, unix.SIOCBRADDIF, r); err != nil {
-		return fmt.Errorf("put %s at the bridge %s: %w", name, bridge, err)
+		return fmt.Errorf("add %s to the bridge %s: %w", name, bridge, err)
 	}
 	return nil
 }
 
-// pair makes the two devices: the inner one here, the outer one in the
-// namespace that the descriptor is of.
+// pairLink creates the two devices: the inner one in this namespace, the outer
+// one in that of the descriptor.
 //
-// Source: rtnetlink(7), linux/if_link.h, linux/veth.h. It is the one message
-// that no older interface of the kernel has.
+// Source: rtnetlink(7), linux/if_link.h, linux/veth.h. No older interface of
+// the kernel can do it.
 func pairLink(l wire.Link, namespace int) error {
 	mac, err := net.ParseMAC(l.MAC)
 	if err != nil {
@@ -231,7 +232,8 @@ func pairLink(l wire.Link, namespace int) error {
 	}
 	const vethInfoPeer = 1 // VETH_INFO_PEER
 	fdBytes := binary.NativeEndian.AppendUint32(nil, uint32(namespace))
-	peer := join(make([]byte, unix.SizeofIfInfomsg), attribute(unix.IFLA_IFNAME, zero(l.Outer)), attribute(unix.IFLA_NET_NS_FD, fdBytes))
+	peer := join(make([]byte, unix.SizeofIfInfomsg), attribute(unix.IFLA_IFNAME, zero(l.Outer)),
+		attribute(unix.IFLA_NET_NS_FD, fdBytes))
 	message := join(make([]byte, unix.SizeofIfInfomsg),
 		attribute(unix.IFLA_IFNAME, zero(l.Inside)),
 		attribute(unix.IFLA_ADDRESS, mac),
@@ -259,7 +261,7 @@ func attribute(kind uint16, value []byte) []byte {
 	return append(out, make([]byte, -len(out)&3)...)
 }
 
-// routing sends one request to the kernel and returns what it answers.
+// routing sends one request to the kernel and returns the error in its answer.
 //
 // Source: netlink(7).
 func routing(kind uint16, flags uint16, message []byte) error {
@@ -268,8 +270,7 @@ func routing(kind uint16, flags uint16, message []byte) error {
 		return fmt.Errorf("netlink: %w", err)
 	}
 	defer unix.Close(fd)
-	// The kernel answers within the call that sends; this is for one that
-	// does not.
+	// The kernel normally answers during the call that sends.
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10}); err != nil {
 		return fmt.Errorf("netlink: %w", err)
 	}
@@ -289,10 +290,10 @@ func routing(kind uint16, flags uint16, message []byte) error {
 	return acknowledged(answer[:n])
 }
 
-// acknowledged reads a struct nlmsgerr: 0, or the negated number of an error.
+// acknowledged parses a struct nlmsgerr: 0, or a negated error number.
 func acknowledged(answer []byte) error {
 	if len(answer) < unix.SizeofNlMsghdr+4 || binary.NativeEndian.Uint16(answer[4:]) != unix.NLMSG_ERROR {
-		return fmt.Errorf("netlink: the kernel answers with %d bytes that acknowledge nothing", len(answer))
+		return fmt.Errorf("netlink: unexpected answer of %d bytes from the kernel", len(answer))
 	}
 	if number := int32(binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:])); number != 0 {
 		return unix.Errno(-number)

@@ -18,7 +18,8 @@ import (
 
 // A description that is not one of a link is refused before anything is made.
 func TestNetnsRefuses(t *testing.T) {
-	good := wire.Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bov0", Namespace: "bo-x", Bridge: "br0"}
+	good := wire.Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"),
+		Outer: "bov0", Namespace: "bo-x", Bridge: "br0"}
 	if err := checkNetns(wire.Netns{Name: "bo-a", Link: &good}); err != nil {
 		t.Error(err)
 	}
@@ -51,7 +52,8 @@ func TestNetnsLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := "bo-agent-" + strings.ToLower(strings.ReplaceAll(filepath.Base(t.TempDir()), "_", ""))
-	link := wire.Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bovagent0",
+	link := wire.Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"),
+		Outer:     "bovagent0",
 		Namespace: "bo-that-is-not-there", Bridge: "br0"}
 	if err := makeNetns(wire.Netns{Name: name, Link: &link}); err == nil {
 		t.Error("a link to a namespace that is not there")

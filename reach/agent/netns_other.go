@@ -11,7 +11,7 @@ func makeNetns(wire.Netns) error {
 	return fault.New(fault.Unsupported, "network namespaces exist on Linux only")
 }
 
-// Run works on Linux only.
+// Run fails: it exists on Linux only.
 func (Teardown) Run() error {
-	return fault.New(fault.Unsupported, "what an environment stands on is removed so on Linux only")
+	return fault.New(fault.Unsupported, "teardown exists on Linux only")
 }

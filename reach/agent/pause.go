@@ -13,19 +13,19 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Pause is the first process of an environment whose work is done by others:
-// it sleeps, takes in the children that others leave to it, and ends on
-// SIGTERM or SIGINT. It returns the exit code.
+// Pause is the first process of an environment that other processes use: it
+// sleeps, waits for orphans, and ends on SIGTERM or SIGINT. It returns the exit
+// code.
 //
 //	bakeoff-agent pause [--ready] [--dir DIR]…
 //
-// --dir makes a directory that anybody may write to, before it is ready.
+// --dir creates a world-writable directory before it is ready.
 func Pause(args []string, stderr io.Writer) int {
 	var ready bool
 	f := flag.NewFlagSet("pause", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.BoolVar(&ready, "ready", false, "say on standard error when it runs")
-	f.Func("dir", "make this directory, for anybody to write to", makeOpen)
+	f.BoolVar(&ready, "ready", false, "report on standard error when it runs")
+	f.Func("dir", "create this world-writable directory", makeOpen)
 	if err := f.Parse(args); err != nil {
 		return wire.ExitInvalid
 	}
@@ -34,7 +34,8 @@ func Pause(args []string, stderr io.Writer) int {
 			return wire.ExitLab
 		}
 	}
-	// Nothing must wake up beside a measurement, not even a collector.
+	// Nothing may wake up during a measurement, not even the garbage
+	// collector.
 	debug.SetGCPercent(-1)
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGTERM, syscall.SIGINT)
@@ -52,8 +53,8 @@ func Pause(args []string, stderr io.Writer) int {
 	}
 }
 
-// makeOpen makes a directory with mode 1777. It bears another name until it
-// has that mode: who sees it may use it.
+// makeOpen creates a directory with mode 1777. It has a temporary name until it
+// has that mode.
 func makeOpen(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return os.Chmod(dir, 0o777|fs.ModeSticky)

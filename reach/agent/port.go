@@ -18,27 +18,26 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// serveEnviron is what programs that `serve` starts find in their
-// environment, and nothing of whoever started it: it is the same inside every
-// technology.
+// serveEnviron is the environment of programs that `serve` starts. It inherits
+// nothing, so it is the same inside every technology.
 var serveEnviron = map[string]string{
 	"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8",
 }
 
-// runServe answers a host from inside an environment that has an init of its
-// own, or none. The one argument says where:
+// runServe serves a host from inside an environment that has its own init, or
+// none. The argument is the address:
 //
 //   - standard input and output, for one conversation
 //     /dev/…         a terminal or virtio port, one conversation after the other
 //     tcp:ADDR:PORT  a TCP port, one after the other
 //     vsock:PORT     a port of the socket to the hypervisor (Linux)
 //
-// Whoever reaches the place can do everything in the environment: it is the
-// host's alone.
+// Whoever reaches the address can do everything in the environment, so only the
+// host may reach it.
 func runServe(c call) int {
 	f, _ := c.flags("serve")
 	if err := f.Parse(c.args); err != nil || f.NArg() != 1 {
-		return c.fail(usageError("serve: say where: -, /dev/NAME, tcp:ADDR:PORT or vsock:PORT"))
+		return c.fail(usageError("serve: give an address: -, /dev/NAME, tcp:ADDR:PORT or vsock:PORT"))
 	}
 	os.Clearenv()
 	for name, value := range serveEnviron {
@@ -65,7 +64,7 @@ func runServe(c call) int {
 			err = Serve(ctx, port, serveOptions)
 			port.Close()
 		}
-		// A port to which nobody is connected ends at once.
+		// A port without a connected host ends at once.
 		if err != nil {
 			select {
 			case <-time.After(20 * time.Millisecond):
@@ -80,7 +79,7 @@ var serveOptions = ServeOptions{Functions: map[string]Function{
 	"boot": func(context.Context, json.RawMessage) (any, error) { return wire.BootReport{}, nil },
 }}
 
-// opener returns what waits for the next host at a place.
+// opener returns a function that waits for the next host at an address.
 func opener(place string) (func(context.Context) (io.ReadWriteCloser, error), error) {
 	kind, at, _ := strings.Cut(place, ":")
 	switch {
@@ -99,7 +98,7 @@ func opener(place string) (func(context.Context) (io.ReadWriteCloser, error), er
 		}
 		return accepting(l), nil
 	}
-	return nil, usageError("serve: %q is no place: say -, /dev/NAME, tcp:ADDR:PORT or vsock:PORT", place)
+	return nil, usageError("serve: invalid address %q; write -, /dev/NAME, tcp:ADDR:PORT or vsock:PORT", place)
 }
 
 func accepting(l net.Listener) func(context.Context) (io.ReadWriteCloser, error) {
@@ -109,8 +108,7 @@ func accepting(l net.Listener) func(context.Context) (io.ReadWriteCloser, error)
 	}
 }
 
-// openDevice opens a port and, where it is a terminal, makes it carry bytes as
-// they are.
+// openDevice opens a port, in raw mode if it is a terminal.
 func openDevice(path string) (io.ReadWriteCloser, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -129,13 +127,13 @@ func openDevice(path string) (io.ReadWriteCloser, error) {
 	return f, nil
 }
 
-// stdio is a stream of two halves.
+// stdio is a stream with separate halves for reading and writing.
 type stdio struct {
 	io.Reader
 	io.Writer
 }
 
-// Close ends both halves, so that a read under way returns.
+// Close closes both halves, so that a pending read returns.
 func (s stdio) Close() error {
 	var errs []error
 	for _, half := range []any{s.Reader, s.Writer} {

@@ -14,12 +14,12 @@ import (
 // `probe fingerprint [--json] [--volume PATH…]`.
 func runProbe(c call) int {
 	if len(c.args) == 0 {
-		return c.fail(usageError("probe: write: probe fingerprint, or: probe counters"))
+		return c.fail(usageError("usage: probe fingerprint, or probe counters"))
 	}
 	f, asJSON := c.flags("probe")
-	cpuList := f.String("cpus", "", "CPUs to count, as 0,1; all of them without")
+	cpuList := f.String("cpus", "", "CPUs to count, such as 0,1; default: all")
 	var volumes []string
-	f.Func("volume", "a directory whose file system is told; may be repeated", func(s string) error {
+	f.Func("volume", "a directory whose file system to report; may be repeated", func(s string) error {
 		volumes = append(volumes, s)
 		return nil
 	})
@@ -46,7 +46,7 @@ func runProbe(c call) int {
 		c.printFingerprint(fp)
 		return wire.ExitOK
 	}
-	return c.fail(usageError("probe: %q is neither fingerprint nor counters", c.args[0]))
+	return c.fail(usageError("probe: unknown kind %q; write fingerprint or counters", c.args[0]))
 }
 
 func (c call) printFingerprint(fp probe.Fingerprint) {

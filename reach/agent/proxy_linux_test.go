@@ -21,7 +21,8 @@ import (
 // proxyWith has one start a program, and returns how that went.
 func proxyWith(ctx context.Context, t *testing.T, said *bytes.Buffer, argv ...string) (conn.Exit, error) {
 	t.Helper()
-	cmd := conn.Cmd{Argv: append([]string{os.Args[0], "--proxy", filepath.Join(t.TempDir(), "s"), "--env", "AGENT_TEST_INIT=container-init", "--"}, argv...),
+	cmd := conn.Cmd{Argv: append([]string{os.Args[0], "--proxy", filepath.Join(t.TempDir(), "s"), "--env",
+		"AGENT_TEST_INIT=container-init", "--"}, argv...),
 		Env: []string{"AGENT_TEST_INIT=proxy"}, Stderr: said}
 	return Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(ctx, cmd) })
 }
@@ -32,10 +33,12 @@ func TestProxyNobodyCame(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var said bytes.Buffer
-	if exit, err := proxyWith(ctx, t, &said, "/bin/sh", "-c", "echo no room >&2; exit 3"); err != nil || exit.Code != 3 || said.String() != "no room\n" {
+	if exit, err := proxyWith(ctx, t, &said, "/bin/sh", "-c", "echo no room >&2; exit 3"); err != nil ||
+		exit.Code != 3 || said.String() != "no room\n" {
 		t.Errorf("%+v, %v, %q", exit, err, said.String())
 	}
-	if _, err := proxyWith(ctx, t, &said, "/bin/true"); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "no init process answered") {
+	if _, err := proxyWith(ctx, t, &said, "/bin/true"); !fault.Is(err, fault.Lab) ||
+		!strings.Contains(err.Error(), "no init process answered") {
 		t.Errorf("one that ends well: %v", err)
 	}
 	if _, err := proxyWith(ctx, t, &said, "/no/such"); !fault.Is(err, fault.NotFound) {
@@ -52,7 +55,8 @@ func TestProxyStaysOutside(t *testing.T) {
 	}
 	for range 5 { // whichever thread it is
 		var said, out bytes.Buffer
-		cmd := conn.Cmd{Argv: []string{os.Args[0], "--proxy", filepath.Join(t.TempDir(), "s"), "--private-mounts", "--bind", filepath.Join(dir, "version") + ":/proc/version", "--dir", dir,
+		cmd := conn.Cmd{Argv: []string{os.Args[0], "--proxy", filepath.Join(t.TempDir(), "s"), "--private-mounts",
+			"--bind", filepath.Join(dir, "version") + ":/proc/version", "--dir", dir,
 			"--", "/bin/sh", "-c", "cat /proc/version; pwd; cat /proc/$PPID/root/proc/version; readlink /proc/$PPID/cwd; exit 3"},
 			Env: []string{"AGENT_TEST_INIT=proxy"}, Stdout: &out, Stderr: &said}
 		here, err := os.Getwd()
@@ -64,11 +68,13 @@ func TestProxyStaysOutside(t *testing.T) {
 			t.Fatal(err)
 		}
 		exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(t.Context(), cmd) })
-		if want := "another\n" + dir + "\n" + string(version) + here + "\n"; err != nil || exit.Code != 3 || out.String() != want {
+		if want := "another\n" + dir + "\n" + string(version) + here + "\n"; err != nil || exit.Code != 3 ||
+			out.String() != want {
 			t.Fatalf("%v, %v, %q: %q, want %q", exit, err, said.String(), out.String(), want)
 		}
 	}
-	if _, err := parseEntry([]string{"--bind", "a:/b", "--private-mounts", "--", "x"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "absolute") {
+	if _, err := parseEntry([]string{"--bind", "a:/b", "--private-mounts", "--", "x"}); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "absolute") {
 		t.Error(err)
 	}
 	if _, err := parseEntry([]string{"--bind", "/a:/b", "--", "x"}); !fault.Is(err, fault.Invalid) {
@@ -83,18 +89,22 @@ func TestProxyStaysOutOfGroup(t *testing.T) {
 		t.Skipf("needs control groups: %v", err)
 	}
 	needNamespaces(t)
-	g, err := layout.Create(t.Context(), local.Conn{}, fmt.Sprintf("proxy-%d", os.Getpid()), cgroup.Limits{CPUSet: []int{0}, Memory: 1 << 30})
+	g, err := layout.Create(t.Context(), local.Conn{}, fmt.Sprintf("proxy-%d", os.Getpid()),
+		cgroup.Limits{CPUSet: []int{0}, Memory: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Remove(context.Background())
 	argv := append([]string{os.Args[0], "--proxy", filepath.Join(t.TempDir(), "s")}, g.EnterArgs()...)
 	var out bytes.Buffer
-	cmd := conn.Cmd{Argv: append(argv, "--", "/bin/sh", "-c", "cat /proc/self/cgroup; echo; cat /proc/$PPID/task/*/cgroup; exit 3"), Env: []string{"AGENT_TEST_INIT=proxy"}, Stdout: &out}
+	cmd := conn.Cmd{Argv: append(argv, "--", "/bin/sh", "-c",
+		"cat /proc/self/cgroup; echo; cat /proc/$PPID/task/*/cgroup; exit 3"), Env: []string{"AGENT_TEST_INIT=proxy"},
+		Stdout: &out}
 	exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(t.Context(), cmd) })
 	inside, outside, _ := strings.Cut(out.String(), "\n\n")
 	// One line for each hierarchy; the proxy's threads are in none of them.
-	if err != nil || exit.Code != 3 || strings.Count(inside, "/proxy-") < len(g.EnterArgs())/2 || outside == "" || strings.Contains(outside, "/proxy-") {
+	if err != nil || exit.Code != 3 || strings.Count(inside, "/proxy-") < len(g.EnterArgs())/2 || outside == "" ||
+		strings.Contains(outside, "/proxy-") {
 		t.Errorf("%v, %v: inside %s\noutside %s", exit, err, inside, outside)
 	}
 }
@@ -106,7 +116,8 @@ func TestProxyKilled(t *testing.T) {
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
-		proxyWith(context.Background(), t, &bytes.Buffer{}, "/bin/sh", "-c", `echo $PPID $$ >"$1.new"; mv "$1.new" "$1"; exec "$0" --silent -`, os.Args[0], file)
+		proxyWith(context.Background(), t, &bytes.Buffer{}, "/bin/sh", "-c",
+			`echo $PPID $$ >"$1.new"; mv "$1.new" "$1"; exec "$0" --silent -`, os.Args[0], file)
 	}()
 	deadline := time.Now().Add(20 * time.Second)
 	var proxy, first int
@@ -141,7 +152,8 @@ func TestContainerInitClock(t *testing.T) {
 	socket := proxied(t)
 	read := func() time.Duration {
 		var out bytes.Buffer
-		cmd := conn.Cmd{Argv: []string{os.Args[0], "--socket", socket, "--clock"}, Env: []string{"AGENT_TEST_INIT=via"}, Stdout: &out}
+		cmd := conn.Cmd{Argv: []string{os.Args[0], "--socket", socket, "--clock"}, Env: []string{"AGENT_TEST_INIT=via"},
+			Stdout: &out}
 		exit, err := local.Conn{}.Exec(t.Context(), cmd)
 		ns, perr := strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
 		if err != nil || !exit.OK() || perr != nil {
@@ -158,7 +170,8 @@ func TestContainerInitClock(t *testing.T) {
 	if passed := b - a; passed < atLeast || passed > time.Since(from) {
 		t.Errorf("%v passed inside, between %v and %v here", passed, atLeast, time.Since(from))
 	}
-	cmd := conn.Cmd{Argv: []string{os.Args[0], "--socket", socket, "--clock", "--", "/bin/true"}, Env: []string{"AGENT_TEST_INIT=via"}}
+	cmd := conn.Cmd{Argv: []string{os.Args[0], "--socket", socket, "--clock", "--", "/bin/true"},
+		Env: []string{"AGENT_TEST_INIT=via"}}
 	if exit, err := (local.Conn{}).Exec(t.Context(), cmd); err != nil || exit.OK() {
 		t.Errorf("a program and the clock: %v, %v", exit, err)
 	}

@@ -15,13 +15,13 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// makeRoot mounts everything. The image may be a stranger's: a name in it is
-// resolved inside it, so that a link to / cannot make us mount on the host.
+// makeRoot mounts everything. The image may be foreign: names in it are
+// resolved inside it, so that a link to / cannot cause a mount on the host.
 func makeRoot(r wire.Root) (err error) {
 	for _, dir := range []string{r.At, r.Lower, r.Upper, r.Work} {
-		// These characters have a meaning in the options of an overlay.
+		// These characters have a special meaning in overlay options.
 		if !filepath.IsAbs(dir) || strings.ContainsAny(dir, `,:\"`) {
-			return fault.New(fault.Invalid, "%q is not an absolute path without , : \\ and quotes", dir)
+			return fault.New(fault.Invalid, "invalid path %q: it must be absolute, without , : \\ and quotes", dir)
 		}
 	}
 	options := "lowerdir=" + r.Lower + ",upperdir=" + r.Upper + ",workdir=" + r.Work
@@ -57,24 +57,25 @@ func makeRoot(r wire.Root) (err error) {
 	return nil
 }
 
-// overlayFailed says what the kernel's few numbers mean here.
+// overlayFailed explains the kernel's error numbers for an overlay mount.
 func overlayFailed(err error, r wire.Root) error {
 	switch {
 	case errors.Is(err, unix.ENODEV):
-		return &fault.Error{Kind: fault.Unsupported, Op: "overlay", Err: err, Fix: "modprobe overlay, or a kernel with CONFIG_OVERLAY_FS"}
+		return &fault.Error{Kind: fault.Unsupported, Op: "overlay", Err: err,
+			Fix: "run modprobe overlay, or use a kernel with CONFIG_OVERLAY_FS"}
 	case errors.Is(err, unix.EINVAL):
 		return &fault.Error{Kind: fault.Unsupported, Op: "overlay", Err: err,
 			Fix: "its upper directory " + r.Upper + " must lie on ext4, xfs, btrfs or tmpfs, not on another overlay"}
 	case errors.Is(err, unix.EPERM):
-		return &fault.Error{Kind: fault.Unsupported, Op: "overlay", Err: err, Fix: "mounting needs root"}
+		return &fault.Error{Kind: fault.Unsupported, Op: "overlay", Err: err, Fix: "mounting requires root"}
 	}
 	return fmt.Errorf("overlay over %s: %w", r.Lower, err)
 }
 
-// inside works in a root without ever leaving it.
+// inside works in a root and never leaves it.
 type inside struct{ root *os.Root }
 
-// local is a path inside, relative to the root.
+// relative is a path inside, relative to the root.
 func relative(p string) string {
 	p = strings.TrimPrefix(path.Clean("/"+p), "/")
 	if p == "" {
@@ -85,21 +86,21 @@ func relative(p string) string {
 
 func (in inside) mkdir(p string, mode fs.FileMode) error {
 	if err := in.root.MkdirAll(relative(p), 0o755); err != nil {
-		return fmt.Errorf("make %s inside: %w", p, err)
+		return fmt.Errorf("create %s in the root: %w", p, err)
 	}
 	return in.root.Chmod(relative(p), mode)
 }
 
-// mount mounts on a path inside. The target is given by descriptor: the
-// kernel then does not look the path up again.
+// mount mounts on a path inside. The target is a descriptor, so that the kernel
+// does not resolve the path again.
 func (in inside) mount(source, p, kind string, flags uintptr, data string) error {
 	t, err := in.open(p)
 	if err != nil {
-		return fmt.Errorf("mount on %s inside: %w", p, err)
+		return fmt.Errorf("mount on %s in the root: %w", p, err)
 	}
 	defer unix.Close(t)
 	if err := unix.Mount(source, fmt.Sprintf("/proc/self/fd/%d", t), kind, flags, data); err != nil {
-		return fmt.Errorf("mount %s on %s inside: %w", kind, p, err)
+		return fmt.Errorf("mount %s on %s in the root: %w", kind, p, err)
 	}
 	return nil
 }
@@ -115,7 +116,7 @@ func (in inside) open(p string) (int, error) {
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
 }
 
-// bind makes the target if need be, as a directory or an empty file.
+// bind creates the target if necessary, as a directory or an empty file.
 func (in inside) bind(b wire.Bind) error {
 	s, err := os.Stat(b.From)
 	if err != nil {
@@ -124,16 +125,16 @@ func (in inside) bind(b wire.Bind) error {
 	if s.IsDir() {
 		if _, err := in.root.Stat(relative(b.To)); errors.Is(err, fs.ErrNotExist) {
 			if err := in.root.MkdirAll(relative(b.To), 0o755); err != nil {
-				return fmt.Errorf("make %s inside: %w", b.To, err)
+				return fmt.Errorf("create %s in the root: %w", b.To, err)
 			}
 		}
 	} else {
 		if err := in.root.MkdirAll(path.Dir(relative(b.To)), 0o755); err != nil {
-			return fmt.Errorf("make %s inside: %w", b.To, err)
+			return fmt.Errorf("create %s in the root: %w", b.To, err)
 		}
 		f, err := in.root.OpenFile(relative(b.To), os.O_CREATE|os.O_RDONLY, 0o755)
 		if err != nil {
-			return fmt.Errorf("make %s inside: %w", b.To, err)
+			return fmt.Errorf("create %s in the root: %w", b.To, err)
 		}
 		f.Close()
 	}
@@ -143,7 +144,7 @@ func (in inside) bind(b wire.Bind) error {
 	return in.mount("", b.To, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 }
 
-// system mounts what every program may expect of a Linux system.
+// system mounts what programs expect on a Linux system.
 func (in inside) system() error {
 	const quiet = unix.MS_NOSUID | unix.MS_NOEXEC
 	for _, m := range []struct {
@@ -158,7 +159,7 @@ func (in inside) system() error {
 		{"dev/shm", "tmpfs", quiet | unix.MS_NODEV, "mode=1777"},
 	} {
 		if err := in.root.MkdirAll(m.at, 0o755); err != nil {
-			return fmt.Errorf("make %s inside: %w", m.at, err)
+			return fmt.Errorf("create %s in the root: %w", m.at, err)
 		}
 		if err := in.mount(m.kind, m.at, m.kind, m.flags, m.data); err != nil {
 			return err
@@ -167,8 +168,8 @@ func (in inside) system() error {
 	return in.devices()
 }
 
-// devices are those of the Filesystem Hierarchy Standard's Linux annex that
-// give nothing away (OCI runtime-spec, default devices).
+// devices creates the harmless devices of the Linux annex of the Filesystem
+// Hierarchy Standard (OCI runtime-spec, default devices).
 func (in inside) devices() error {
 	dev, err := in.root.Open("dev")
 	if err != nil {
@@ -195,7 +196,7 @@ func (in inside) devices() error {
 func node(dir int, name string, major, minor uint32) error {
 	err := unix.Mknodat(dir, name, unix.S_IFCHR|0o666, int(unix.Mkdev(major, minor)))
 	if err == nil {
-		err = unix.Fchmodat(dir, name, 0o666, 0) // the umask took bits away
+		err = unix.Fchmodat(dir, name, 0o666, 0) // undo the umask
 	}
 	if err != nil {
 		return fmt.Errorf("device %s: %w", name, err)

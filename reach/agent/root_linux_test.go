@@ -68,7 +68,8 @@ func TestRoot(t *testing.T) {
 		t.Fatalf("%d %s", code, errs.String())
 	}
 	defer unix.Unmount(r.At, unix.MNT_DETACH)
-	for _, p := range []string{"proc/self/stat", "sys/kernel", "dev/null", "dev/pts/ptmx", "dev/shm", ".bakeoff/agent", "deep/data/program"} {
+	for _, p := range []string{"proc/self/stat", "sys/kernel", "dev/null", "dev/pts/ptmx", "dev/shm", ".bakeoff/agent",
+		"deep/data/program"} {
 		if _, err := os.Stat(filepath.Join(r.At, p)); err != nil {
 			t.Error(err)
 		}

@@ -21,22 +21,22 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Function is something that the host can call by name. params is JSON of at
-// most channel.MaxPayload bytes; the value must be fit for JSON.
+// Function is a function that the host can call by name. params is JSON of at
+// most channel.MaxPayload bytes; the value must be encodable as JSON.
 type Function func(ctx context.Context, params json.RawMessage) (value any, err error)
 
-// ServeOptions say what Serve offers beside the operations of the channel.
+// ServeOptions say what Serve offers in addition to the operations of the
+// channel.
 type ServeOptions struct {
-	// Functions are offered beside "clock".
+	// Functions are offered in addition to "clock".
 	Functions map[string]Function
-	// Launch starts programs; nil starts them as children that are waited
-	// for one by one.
+	// Launch starts programs; nil starts them as plain children.
 	Launch Launcher
 }
 
 // Launcher starts programs.
 type Launcher interface {
-	// Launch starts a program in a session of its own.
+	// Launch starts a program in its own session.
 	Launch(path string, argv []string, attr *os.ProcAttr) (Process, error)
 }
 
@@ -44,18 +44,19 @@ type Launcher interface {
 type Process interface {
 	// Wait returns how it ended. It is called once.
 	Wait() (channel.Result, error)
-	// Kill kills it and all that it started, and may be called at any time.
+	// Kill kills it and everything that it started. It may be called at any
+	// time.
 	Kill()
-	// Release forgets what it left behind.
+	// Release releases its remaining resources.
 	Release()
 }
 
-// maxRequests bounds the requests under way.
+// maxRequests bounds the number of concurrent requests.
 const maxRequests = 1024
 
-// Serve answers one host on port, until port ends or ctx does. Then
-// everything that the host started and did not leave behind is killed.
-// io.EOF from a port to which nobody is connected is returned as such.
+// Serve serves one host on port until port or ctx ends. Then it kills what the
+// host started, except background processes. It returns io.EOF for a port
+// without a connected host.
 func Serve(ctx context.Context, port io.ReadWriteCloser, o ServeOptions) error {
 	r, err := channel.Answer(port)
 	if err != nil {
@@ -96,7 +97,7 @@ type server struct {
 	cancels  map[uint64]context.CancelFunc
 }
 
-// reply is a request as the agent sees it.
+// reply is the agent's side of a request.
 type reply struct {
 	stream *yamux.Stream
 	in     *bufio.Reader
@@ -114,7 +115,7 @@ func (r *reply) send(kind byte, payload []byte) error {
 func (r *reply) result(res channel.Result) {
 	text, err := json.Marshal(res)
 	if err == nil && len(text) > channel.MaxPayload {
-		err = fmt.Errorf("a result of %d bytes; %d is the most", len(text), channel.MaxPayload)
+		err = fmt.Errorf("the result has %d bytes; the limit is %d", len(text), channel.MaxPayload)
 	}
 	if err != nil {
 		r.fault(fault.Wrap(fault.Subject, "agent", err))
@@ -128,7 +129,7 @@ func (r *reply) fault(err error) {
 	r.send(channel.FrameFault, text)
 }
 
-// kindOf classes an error of the guest's operating system.
+// kindOf classifies an error of the guest's operating system.
 func kindOf(err error) fault.Kind {
 	var classed *fault.Error
 	switch {
@@ -146,8 +147,8 @@ func (r *reply) receive() (kind byte, payload []byte, err error) {
 	return kind, payload, err
 }
 
-// copyIn copies FrameInput to w until FrameEOF. A w that fails is not an
-// error: what is left of the input is thrown away, as a pipe would.
+// copyIn copies FrameInput to w until FrameEOF. If w fails, the rest of the
+// input is discarded; the failure is returned as werr.
 func (r *reply) copyIn(w io.Writer) (werr, err error) {
 	for {
 		kind, payload, err := r.receive()
@@ -157,7 +158,7 @@ func (r *reply) copyIn(w io.Writer) (werr, err error) {
 		case kind == channel.FrameEOF:
 			return werr, nil
 		case kind != channel.FrameInput:
-			return werr, fmt.Errorf("a frame of type %q in the input", kind)
+			return werr, fmt.Errorf("unexpected frame type %q in the input", kind)
 		case werr == nil:
 			_, werr = w.Write(payload)
 		}
@@ -187,7 +188,7 @@ func (r *reply) copyOut(kind byte, src io.Reader) error {
 	}
 }
 
-// begin makes a context that OpKill can end.
+// begin returns a context that OpKill can cancel.
 func (s *server) begin(ctx context.Context, id uint64) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()
@@ -234,7 +235,7 @@ func (s *server) answer(ctx context.Context, r *reply) {
 	case channel.OpCall:
 		s.call(ctx, r, q)
 	default:
-		r.fault(fault.New(fault.Unsupported, "agent: %q is not an operation of this agent", q.Op))
+		r.fault(fault.New(fault.Unsupported, "agent: unsupported operation %q", q.Op))
 	}
 }
 
@@ -244,7 +245,7 @@ func (s *server) call(ctx context.Context, r *reply, q channel.Request) {
 		f = readClock
 	}
 	if f == nil {
-		r.fault(fault.New(fault.Unsupported, "agent: there is no function %q", q.Name))
+		r.fault(fault.New(fault.Unsupported, "agent: unknown function %q", q.Name))
 		return
 	}
 	v, err := f(ctx, q.Params)
@@ -267,10 +268,10 @@ func readClock(context.Context, json.RawMessage) (any, error) {
 	return channel.Clock{MonotonicNS: int64(now.Sub(started)), WallNS: now.UnixNano()}, nil
 }
 
-// push writes a file beside its place and then moves it there.
+// push writes a temporary file and then renames it.
 func (s *server) push(ctx context.Context, r *reply, q channel.Request) {
 	if !filepath.IsAbs(q.Path) {
-		r.fault(fault.New(fault.Invalid, "agent: %q is not absolute", q.Path))
+		r.fault(fault.New(fault.Invalid, "agent: path must be absolute (got %q)", q.Path))
 		return
 	}
 	f, err := os.CreateTemp(filepath.Dir(q.Path), ".push-*")
@@ -278,11 +279,11 @@ func (s *server) push(ctx context.Context, r *reply, q channel.Request) {
 		r.fault(err)
 		return
 	}
-	defer os.Remove(f.Name()) // it has another name by then if all went well
+	defer os.Remove(f.Name()) // fails after the rename
 	defer f.Close()
 	werr, err := r.copyIn(f)
 	if err != nil {
-		return // the host has gone away
+		return // the host is gone
 	}
 	if werr == nil {
 		werr = f.Chmod(fs.FileMode(q.Mode).Perm())
@@ -304,7 +305,7 @@ func (s *server) push(ctx context.Context, r *reply, q channel.Request) {
 }
 
 func (s *server) pull(r *reply, q channel.Request) {
-	// O_NONBLOCK, so that a pipe that nobody writes to is refused, not waited for.
+	// O_NONBLOCK: a pipe without a writer is refused instead of blocking.
 	f, err := os.OpenFile(q.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		r.fault(err)
@@ -338,7 +339,7 @@ func (s *server) dial(ctx context.Context, r *reply, q channel.Request) {
 		_, err := r.copyIn(c)
 		half, ok := c.(interface{ CloseWrite() error })
 		if err != nil || !ok {
-			c.Close() // the host has gone away, or nothing can be left half open
+			c.Close() // the host is gone, or the connection cannot be half-closed
 			return
 		}
 		half.CloseWrite()
@@ -348,6 +349,6 @@ func (s *server) dial(ctx context.Context, r *reply, q channel.Request) {
 	} else {
 		r.send(channel.FrameEOF, nil)
 	}
-	// What the host still sends goes on until it closes the stream.
+	// Forward what the host sends until it closes the stream.
 	<-in
 }

@@ -37,7 +37,7 @@ func (s *server) exec(ctx context.Context, r *reply, q channel.Request) {
 	done()
 	pipes.handOver()
 	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
-		// What a shell says of what is there and is no program.
+		// As a shell does: found, but not executable.
 		r.send(channel.FrameErrput, []byte(err.Error()+"\n"))
 		r.result(channel.Result{Code: 126})
 		return
@@ -53,11 +53,11 @@ func (s *server) exec(ctx context.Context, r *reply, q channel.Request) {
 			_, err := r.copyIn(pipes.stdin)
 			pipes.stdin.Close()
 			if err != nil {
-				p.Kill() // the host has gone away
+				p.Kill() // the host is gone
 				return
 			}
 		}
-		// Nothing more comes but the end of the stream.
+		// Only the end of the stream can follow.
 		if _, _, err := r.receive(); err != nil {
 			p.Kill()
 		}
@@ -65,14 +65,14 @@ func (s *server) exec(ctx context.Context, r *reply, q channel.Request) {
 	r.finish(ctx, p, pipes)
 }
 
-// finish pumps the output of p, waits for its end and reports it.
+// finish copies the output of p, waits for its end, and reports it.
 func (r *reply) finish(ctx context.Context, p Process, pipes *pipes) {
 	var pumps sync.WaitGroup
 	var ended atomic.Bool
 	pump := func(kind byte, f *os.File) {
 		defer pumps.Done()
 		if err := r.copyOut(kind, &output{f: f, ended: &ended, left: afterlife}); err != nil {
-			f.Close() // so that a program that goes on writing notices
+			f.Close() // so that a program that keeps writing notices
 		}
 	}
 	pumps.Add(2)
@@ -91,16 +91,16 @@ func (r *reply) finish(ctx context.Context, p Process, pipes *pipes) {
 	r.result(res)
 }
 
-// linger is how long output is waited for after a program has ended, when
-// something that it left behind still holds the pipe, and afterlife how much
-// of it is read: more than the pipe itself can have held.
+// linger is how long to wait for output after a program has ended if a
+// background process still holds the pipe; afterlife is how much of it is read:
+// more than the capacity of the pipe.
 const (
 	linger    = 100 * time.Millisecond
 	afterlife = 1 << 20
 )
 
-// output is what a program writes: to the end of the pipe or, once the
-// program has ended, until the pipe is empty.
+// output reads a program's output to the end of the pipe or, once the program
+// has ended, until the pipe is empty.
 type output struct {
 	f     *os.File
 	ended *atomic.Bool
@@ -112,8 +112,8 @@ func (o *output) Read(p []byte) (int, error) {
 		if o.left <= 0 {
 			return 0, io.EOF
 		}
-		// An expired deadline would hide what the pipe holds, when the host
-		// was slow to take what came before.
+		// An expired deadline would hide the content of the pipe if the
+		// host was slow to read.
 		o.f.SetReadDeadline(time.Now().Add(linger))
 	}
 	n, err := o.f.Read(p)
@@ -126,15 +126,15 @@ func (o *output) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// findProgram looks Argv[0] up and tells a missing directory from a missing
-// program.
+// findProgram looks Argv[0] up. It distinguishes a missing directory from a
+// missing program.
 func findProgram(q channel.Request) (string, error) {
 	if len(q.Argv) == 0 {
-		return "", fault.New(fault.Invalid, "agent: no program is named")
+		return "", fault.New(fault.Invalid, "agent: no program given")
 	}
 	if q.Dir != "" {
 		if info, err := os.Stat(q.Dir); err != nil || !info.IsDir() {
-			return "", fault.New(fault.Invalid, "agent: no directory %q to start in", q.Dir)
+			return "", fault.New(fault.Invalid, "agent: working directory %q does not exist", q.Dir)
 		}
 	}
 	if strings.Contains(q.Argv[0], "/") {
@@ -149,7 +149,7 @@ func findProgram(q channel.Request) (string, error) {
 
 // pipes are the standard streams of a program.
 type pipes struct {
-	stdin, stdout, stderr *os.File // ours; stdin is nil when the input is empty
+	stdin, stdout, stderr *os.File // our ends; stdin is nil if the input is empty
 	theirs                [3]*os.File
 }
 
@@ -175,7 +175,7 @@ func newPipes(input bool) (*pipes, error) {
 	return p, nil
 }
 
-// handOver closes the program's ends on our side.
+// handOver closes our copies of the program's ends.
 func (p *pipes) handOver() {
 	for i, f := range p.theirs {
 		if f != nil {
@@ -193,7 +193,7 @@ func (p *pipes) close() {
 	}
 }
 
-// environ is the agent's environment with more set in it.
+// environ is the agent's environment plus more.
 func environ(more []string) []string {
 	env := os.Environ()
 	for _, m := range more {
@@ -204,7 +204,7 @@ func environ(more []string) []string {
 	return env
 }
 
-// singly launches programs that the agent starts and waits for itself.
+// singly launches programs as plain children of the agent.
 type singly struct{}
 
 func (singly) Launch(path string, argv []string, attr *os.ProcAttr) (Process, error) {
@@ -240,8 +240,8 @@ func resultOf(status syscall.WaitStatus) channel.Result {
 	return channel.Result{Code: status.ExitStatus()}
 }
 
-// Kill kills the session's process group. What has left it is out of reach
-// without control groups; the launcher of init has them.
+// Kill kills the session's process group. Processes that have left it are not
+// found without cgroups, which the launcher of init uses.
 func (c *child) Kill() {
 	if !c.ended.Load() {
 		syscall.Kill(-c.p.Pid, syscall.SIGKILL)

@@ -20,7 +20,8 @@ func TestServeStartsInGroup(t *testing.T) {
 		t.Skip("needs root and control groups of version 2:", err)
 	}
 	t.Cleanup(func() { os.Remove(root + "/" + name) })
-	out, _, exit := execIn(t, connect(t, ServeOptions{}, nil), conn.Cmd{Argv: []string{"cat", "/proc/self/cgroup"}, Group: root + "/" + name})
+	out, _, exit := execIn(t, connect(t, ServeOptions{}, nil), conn.Cmd{Argv: []string{"cat", "/proc/self/cgroup"},
+		Group: root + "/" + name})
 	if want := "0::/" + name + "\n"; !exit.OK() || !strings.Contains(out, want) {
 		t.Errorf("%v, in %q; want %q", exit, out, want)
 	}

@@ -12,9 +12,9 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// SetupCommand returns the command that makes g, with the agent at path on the
-// host, and goes on as `enter` with args, if there are any: Entered then reads
-// what came of it.
+// SetupCommand returns the command that sets up g with the agent at path on the
+// host, and then continues as `enter` with args, if any; Entered reads its
+// result.
 func SetupCommand(g wire.Setup, path string, args ...string) (conn.Cmd, error) {
 	text, err := json.Marshal(g)
 	if err != nil {
@@ -31,14 +31,14 @@ const maxRoot = 1 << 20
 // maxSetup bounds the description of a setup, in bytes.
 const maxSetup = maxRoot + 4<<10
 
-// runSetup reads a Setup on standard input and makes it. What fails leaves
-// nothing of its own step; what the steps before have made stays, under the
-// names that the description gave it.
+// runSetup reads a Setup on standard input and creates it. A failed step leaves
+// nothing; the results of earlier steps stay, under the names in the
+// description.
 //
 //	bakeoff-agent setup [FLAGS OF enter -- PROGRAM ARGUMENT…]
 //
-// With arguments it then goes on as enter does, in the same process. What
-// fails is then said as enter says it.
+// With arguments it then continues as enter, in the same process, and reports
+// failures like enter.
 func runSetup(c call) int {
 	err := readSetup(c.stdin)
 	switch {

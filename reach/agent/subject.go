@@ -12,9 +12,9 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// runSubject is what the contract suite of drivers runs inside an environment:
-// it counts CPUs, takes memory, fills files, beats and serves. It is a part of
-// the agent so that an environment on a machine without a compiler has it too.
+// runSubject is the helper of the drivers' test suite in an environment: it
+// counts CPUs, allocates memory, fills files, writes heartbeats and serves. It
+// is part of the agent because the machine may have no compiler.
 func runSubject(c call) int {
 	things := map[string]struct {
 		args int
@@ -37,10 +37,10 @@ func runSubject(c call) int {
 			return wire.ExitOK
 		}
 	}
-	return c.fail(usageError("subject: say cpus, hog BYTES, fill FILE BYTES, beat FILE or serve ADDRESS TEXT"))
+	return c.fail(usageError("usage: subject cpus, hog BYTES, fill FILE BYTES, beat FILE or serve ADDRESS TEXT"))
 }
 
-// hog takes memory and touches every page of it.
+// hog allocates memory and touches every page of it.
 func hog(c call, args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -71,7 +71,7 @@ func beat(file string) error {
 	}
 }
 
-// serveText says text to whoever connects, until it is killed.
+// serveText sends text to every client, until it is killed.
 func serveText(address, text string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -87,7 +87,7 @@ func serveText(address, text string) error {
 	}
 }
 
-// fill writes size zero bytes to a file and has them reach the disk.
+// fill writes size zero bytes to a file and syncs it.
 func fill(name, size string) error {
 	n, err := strconv.Atoi(size)
 	if err != nil {

@@ -6,17 +6,17 @@ import (
 	"bakeoff/base/fault"
 )
 
-// Teardown names what a Setup made for an environment on a Linux host. Run
-// removes it on this machine, and `bakeoff-agent teardown` in one process on
-// another: a program for each step would take longer than the steps.
+// Teardown names what a Setup created for an environment on a Linux host. Run
+// removes it on this machine; `bakeoff-agent teardown` removes it on another,
+// in one process, because a program per step would take longer than the steps.
 type Teardown struct {
-	Netns string // what ip(8) knows the network namespace by; "" is none
-	Link  string // the interface in it that leads out; "" is none
-	Dir   string // whatever is mounted on or below it; "" is nothing
+	Netns string // name of the network namespace (ip(8)); "" is none
+	Link  string // the interface in it that connects it; "" is none
+	Dir   string // unmount everything on or below it; "" is nothing
 }
 
-// Argv returns the command that does it, with the agent at path on the host.
-// What is not there is fine.
+// Argv returns the command for Run with the agent at path on the host. Missing
+// objects are not an error.
 func (r Teardown) Argv(path string) []string {
 	return []string{path, "teardown", "--netns", r.Netns, "--link", r.Link, "--dir", r.Dir}
 }

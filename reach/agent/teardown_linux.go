@@ -15,19 +15,19 @@ import (
 	"bakeoff/base/fault"
 )
 
-// check refuses what is no environment's own.
+// check refuses names that cannot belong to an environment.
 func (r Teardown) check() error {
 	if r.Netns != "" && !validNetns(r.Netns) || r.Link != "" && !validInterface(r.Link) {
-		return fault.New(fault.Invalid, "%q with the interface %q is no network namespace", r.Netns, r.Link)
+		return fault.New(fault.Invalid, "invalid network namespace %q with the interface %q", r.Netns, r.Link)
 	}
 	if r.Dir != "" && (!filepath.IsAbs(r.Dir) || filepath.Clean(r.Dir) != r.Dir || r.Dir == "/") {
-		return fault.New(fault.Invalid, "%q is not the directory of an environment", r.Dir)
+		return fault.New(fault.Invalid, "%q is not a directory of an environment", r.Dir)
 	}
 	return nil
 }
 
-// Run removes what r names; what does not exist is fine. A step that fails
-// does not keep the other from being done.
+// Run removes what r names; missing objects are not an error. If one step
+// fails, the other is still done.
 func (r Teardown) Run() error {
 	if err := r.check(); err != nil {
 		return err
@@ -35,16 +35,16 @@ func (r Teardown) Run() error {
 	return errors.Join(removeNetns(r.Netns, r.Link), removeMounts(r.Dir))
 }
 
-// removeNetns removes a network namespace with the link that leads out of it. The
-// kernel takes a namespace apart some time after it was deleted; a link goes at
-// once when it is deleted by itself.
+// removeNetns removes a network namespace with its link. The kernel dismantles
+// a deleted namespace later; a link that is deleted separately is removed at
+// once.
 func removeNetns(name, link string) error {
 	at := filepath.Join(netnsDir, name)
 	if _, err := os.Lstat(at); name == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	err := deleteLink(at, link)
-	// As ip(8) does. A name that no namespace was bound to yet is no mount.
+	// As ip(8) does. A name without a bound namespace is not a mount.
 	if uerr := unix.Unmount(at, unix.MNT_DETACH); uerr != nil && uerr != unix.EINVAL {
 		err = errors.Join(err, fmt.Errorf("unmount %s: %w", at, uerr))
 	}
@@ -60,8 +60,8 @@ func deleteLink(at, link string) error {
 		return nil
 	}
 	done := make(chan error)
-	// Namespaces belong to a thread. One that does not come back stays locked,
-	// and ends with its goroutine.
+	// Namespaces belong to a thread. If it cannot return to its own, it
+	// stays locked and ends with its goroutine.
 	go func() {
 		runtime.LockOSThread()
 		back, err := deleteWithin(at, link)
@@ -73,8 +73,8 @@ func deleteLink(at, link string) error {
 	return <-done
 }
 
-// deleteWithin has the calling thread delete the interface in the namespace, and
-// tells whether it is back where it was.
+// deleteWithin deletes the interface in the namespace with the calling thread.
+// back reports whether the thread has returned to its own namespace.
 func deleteWithin(at, link string) (back bool, err error) {
 	here, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
@@ -84,7 +84,7 @@ func deleteWithin(at, link string) (back bool, err error) {
 	err = setns(at, unix.CLONE_NEWNET)
 	switch {
 	case errors.Is(err, unix.EINVAL):
-		return true, nil // a name that no namespace was bound to yet
+		return true, nil // a name without a bound namespace
 	case err != nil:
 		return true, err
 	}
@@ -93,13 +93,13 @@ func deleteWithin(at, link string) (back bool, err error) {
 		err = nil
 	}
 	if berr := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); berr != nil {
-		return false, errors.Join(err, fmt.Errorf("go back: %w", berr))
+		return false, errors.Join(err, fmt.Errorf("return to the own namespace: %w", berr))
 	}
 	return true, err
 }
 
-// removeMounts unmounts everything on or below dir, the last mount first. What is
-// still in use is detached, and goes with its last user.
+// removeMounts unmounts everything on or below dir, the last mount first. A
+// mount in use is detached, and removed with its last user.
 func removeMounts(dir string) error {
 	if dir == "" {
 		return nil
@@ -120,9 +120,9 @@ func removeMounts(dir string) error {
 	return errors.Join(errs...)
 }
 
-// mountedBelow reads proc_pid_mountinfo(5): the fifth field is where it is
-// mounted, with blanks and the like in octal. An environment's directory has
-// none; what a stranger's volume is called may.
+// mountedBelow parses proc_pid_mountinfo(5): the fifth field is the mount
+// point, with blanks and similar characters in octal. An environment's
+// directory contains none, but the name of a foreign volume may.
 func mountedBelow(mountinfo, dir string) []string {
 	var out []string
 	for line := range strings.Lines(mountinfo) {
@@ -137,5 +137,5 @@ func mountedBelow(mountinfo, dir string) []string {
 	return out
 }
 
-// octal undoes what the kernel writes otherwise in mountinfo.
+// octal decodes the kernel's escapes in mountinfo.
 var octal = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

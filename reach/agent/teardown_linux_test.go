@@ -49,7 +49,8 @@ func TestTeardown(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { (Teardown{Netns: own}).Run() })
-	link := wire.Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"), Outer: "bovdown0", Namespace: bridge}
+	link := wire.Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"),
+		Outer: "bovdown0", Namespace: bridge}
 	there, err := os.Open(filepath.Join(netnsDir, bridge))
 	if err != nil {
 		t.Fatal(err)

@@ -16,13 +16,13 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// What a file is sent in to `bakeoff-agent put`: blocks with their length in
-// four bytes, big-endian, before them, and a length of zero after the last.
-// So an input that breaks off is not taken for a whole file.
+// The input format of `bakeoff-agent put`: blocks, each preceded by its length
+// in four bytes, big-endian, and a final length of zero. A truncated input is
+// thus not mistaken for a whole file.
 const maxBlock = 1 << 20
 
-// Blocks returns src in the form that `bakeoff-agent put` reads. An error of
-// src ends it without the closing mark.
+// Blocks returns src in the input format of `bakeoff-agent put`. After an error
+// of src it lacks the final mark.
 func Blocks(src io.Reader) io.Reader { return &blocks{src: src} }
 
 type blocks struct {
@@ -44,7 +44,7 @@ func (b *blocks) Read(p []byte) (int, error) {
 		}
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			b.have = append(b.have, 0, 0, 0, 0) // b.buf has no room left only when ReadFull was full
+			b.have = append(b.have, 0, 0, 0, 0) // fits: b.buf is full only after a full read
 			b.err = io.EOF
 		case err != nil:
 			b.err = err
@@ -55,7 +55,7 @@ func (b *blocks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// unblocked undoes Blocks.
+// unblocked decodes Blocks.
 type unblocked struct {
 	r    *bufio.Reader
 	left int
@@ -73,7 +73,7 @@ func (u *unblocked) Read(p []byte) (int, error) {
 		}
 		n := binary.BigEndian.Uint32(head[:])
 		if n > maxBlock {
-			return 0, fault.New(fault.Invalid, "a block of %d bytes; at most %d", n, maxBlock)
+			return 0, fault.New(fault.Invalid, "the block has %d bytes; the limit is %d", n, maxBlock)
 		}
 		if u.left = int(n); n == 0 {
 			u.done = true
@@ -88,9 +88,9 @@ func (u *unblocked) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-var errBrokeOff = errors.New("the input broke off")
+var errBrokeOff = errors.New("the input is truncated")
 
-// runPut writes standard input to a file, whole or not at all.
+// runPut writes standard input to a file, atomically.
 func runPut(c call) int {
 	f := flag.NewFlagSet("put", flag.ContinueOnError)
 	f.SetOutput(c.stderr)
@@ -116,7 +116,7 @@ func runGet(c call) int {
 	return wire.ExitOK
 }
 
-// dialMark is what dial prints before the first byte of the connection.
+// dialMark precedes the first byte of the connection in dial's output.
 const dialMark = "connected\n"
 
 // runDial opens a connection and copies between it and the standard streams.
@@ -143,8 +143,9 @@ func runDial(c call) int {
 }
 
 // DialThrough opens a connection by running `bakeoff-agent dial` on the other
-// side: exec runs it with the streams that it is given.
-func DialThrough(ctx context.Context, exec func(ctx context.Context, stdin io.Reader, stdout io.Writer) error) (net.Conn, error) {
+// side: exec runs it with these streams.
+func DialThrough(ctx context.Context, exec func(ctx context.Context, stdin io.Reader, stdout io.Writer) error) (
+	net.Conn, error) {
 	ours, theirs := net.Pipe()
 	relay, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
@@ -158,7 +159,7 @@ func DialThrough(ctx context.Context, exec func(ctx context.Context, stdin io.Re
 		mark := make([]byte, len(dialMark))
 		_, err := io.ReadFull(ours, mark)
 		if err == nil && string(mark) != dialMark {
-			err = fault.New(fault.Lab, "the agent said %q", mark)
+			err = fault.New(fault.Lab, "unexpected output of bakeoff-agent: %q", mark)
 		}
 		connected <- err
 	}()
@@ -181,7 +182,7 @@ func DialThrough(ctx context.Context, exec func(ctx context.Context, stdin io.Re
 	}
 }
 
-// relayed ends its relay when it is closed.
+// relayed stops its relay when it is closed.
 type relayed struct {
 	net.Conn
 	once   sync.Once

@@ -24,7 +24,8 @@ func unblock(r io.Reader) ([]byte, error) {
 func TestBlocks(t *testing.T) {
 	for _, n := range []int{0, 1, 64<<10 - 4, 64<<10 - 1, 64 << 10, 64<<10 + 1, 300000} {
 		want := bytes.Repeat([]byte("0123456789abcde"), n/15+1)[:n]
-		for name, src := range map[string]io.Reader{"whole": bytes.NewReader(want), "bits": iotest.HalfReader(bytes.NewReader(want))} {
+		for name, src := range map[string]io.Reader{"whole": bytes.NewReader(want),
+			"bits": iotest.HalfReader(bytes.NewReader(want))} {
 			sent, err := io.ReadAll(Blocks(src))
 			if err != nil {
 				t.Fatal(err)
@@ -43,7 +44,8 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if _, err := io.ReadAll(Blocks(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))); !errors.Is(err, broken) {
+	if _, err := io.ReadAll(Blocks(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))); !errors.Is(err,
+		broken) {
 		t.Errorf("the source's error became %v", err)
 	}
 }
@@ -62,16 +64,19 @@ func FuzzUnblocked(f *testing.F) {
 func TestPutGet(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	var out, errs bytes.Buffer
-	if code := runPut(call{args: []string{"--mode", "0600", file}, stdin: Blocks(strings.NewReader("hello")), stderr: &errs}); code != wire.ExitOK {
+	if code := runPut(call{args: []string{"--mode", "0600", file}, stdin: Blocks(strings.NewReader("hello")),
+		stderr: &errs}); code != wire.ExitOK {
 		t.Fatalf("put: %d %s", code, errs.String())
 	}
 	if s, err := os.Stat(file); err != nil || s.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", s.Mode(), err)
 	}
-	if code := runPut(call{args: []string{file}, stdin: strings.NewReader("\x00\x00\x00\x09half"), stderr: &errs}); code == wire.ExitOK {
+	if code := runPut(call{args: []string{file}, stdin: strings.NewReader("\x00\x00\x00\x09half"),
+		stderr: &errs}); code == wire.ExitOK {
 		t.Error("half a file was put")
 	}
-	if code := runGet(call{args: []string{file}, stdout: &out, stderr: &errs}); code != wire.ExitOK || out.String() != "hello" {
+	if code := runGet(call{args: []string{file}, stdout: &out, stderr: &errs}); code != wire.ExitOK ||
+		out.String() != "hello" {
 		t.Errorf("get: %d %q %s", code, out.String(), errs.String())
 	}
 	if code := runGet(call{args: []string{file + "-not"}, stdout: &out, stderr: &errs}); code != wire.ExitNotFound {
@@ -99,7 +104,8 @@ func TestDialThrough(t *testing.T) {
 		defer cancel()
 		return DialThrough(ctx, func(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 			var errs bytes.Buffer
-			if code := runDial(call{args: []string{"tcp", addr}, stdin: stdin, stdout: stdout, stderr: &errs}); code != wire.ExitOK {
+			if code := runDial(call{args: []string{"tcp", addr}, stdin: stdin, stdout: stdout,
+				stderr: &errs}); code != wire.ExitOK {
 				return errors.New(errs.String())
 			}
 			return nil

@@ -14,7 +14,7 @@ import (
 func listenVsock(port string) (net.Listener, error) {
 	n, err := strconv.ParseUint(port, 10, 32)
 	if err != nil {
-		return nil, usageError("vsock port %q is not a number", port)
+		return nil, usageError("the vsock port must be a number (got %q)", port)
 	}
 	fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -32,8 +32,8 @@ func listenVsock(port string) (net.Listener, error) {
 	return &vsockListener{f: os.NewFile(uintptr(fd), addr.String()), addr: addr}, nil
 }
 
-// vsockListener is a listener of which net knows nothing. A file that polls
-// can be closed while Accept waits.
+// vsockListener is a listener that package net does not support. Its
+// nonblocking file can be closed while Accept waits.
 type vsockListener struct {
 	f    *os.File
 	addr vsockAddr
@@ -64,7 +64,7 @@ func (l *vsockListener) Close() error { return l.f.Close() }
 
 func (l *vsockListener) Addr() net.Addr { return l.addr }
 
-// vsockConn is one connection; a file that polls has deadlines.
+// vsockConn is one connection; its nonblocking file supports deadlines.
 type vsockConn struct {
 	*os.File
 	addr vsockAddr

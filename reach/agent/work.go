@@ -19,7 +19,7 @@ import (
 // [PARAM=VALUE…]`.
 func runWork(c call) int {
 	if len(c.args) == 0 || strings.HasPrefix(c.args[0], "-") {
-		return c.fail(usageError("work: no workload is named; write: work NAME [--json] [--dir D] [PARAM=VALUE…]"))
+		return c.fail(usageError("work: no workload given; usage: work NAME [--json] [--dir D] [PARAM=VALUE…]"))
 	}
 	name := c.args[0]
 	f, asJSON := c.flags("work")
@@ -31,7 +31,7 @@ func runWork(c call) int {
 	}
 	i := slices.IndexFunc(c.loops, func(l loop.Loop) bool { return l.Name == name })
 	if i < 0 {
-		return c.fail(usageError("work: there is no native workload %q; `bakeoff-agent list` names them", name))
+		return c.fail(usageError("work: unknown native workload %q; run `bakeoff-agent list`", name))
 	}
 	l := c.loops[i]
 	values, err := param.ParseArgs(l.Params, f.Args())
@@ -49,8 +49,8 @@ func runWork(c call) int {
 	}
 	if err != nil {
 		if *asJSON && *stage == wire.StageRun && diskFull(err) {
-			// The trial failed, and why is for a gate: it tells a volume that
-			// was too small from a subject that cannot do it.
+			// The trial failed; a gate distinguishes a full volume
+			// from other failures.
 			c.print(wire.Result{Schema: wire.WorkSchema, Loop: name, Params: values, Errors: map[string]int64{wire.DiskFull: 1}})
 		}
 		return c.fail(fault.Op("work "+name, classed(err)))
@@ -67,7 +67,7 @@ func runWork(c call) int {
 	return wire.ExitOK
 }
 
-// diskFull tells that an operation found no space.
+// diskFull reports whether an operation found no space.
 func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
@@ -90,11 +90,11 @@ func runStage(l loop.Loop, stage string, p param.Values, env loop.Env) (wire.Res
 		}
 		return wire.Result{}, nil
 	}
-	return wire.Result{}, usageError("%q is not a stage; write prepare, reset or run", stage)
+	return wire.Result{}, usageError("unknown stage %q; write prepare, reset or run", stage)
 }
 
-// measured runs the loop between two readings of the system's counters and
-// adds what the agent knows of itself.
+// measured runs the loop between two readings of the system's counters, and
+// adds the agent's own data.
 func measured(l loop.Loop, run func() (wire.Result, error), p param.Values) (wire.Result, error) {
 	before := probe.ReadHost(nil)
 	res, err := run()

@@ -15,49 +15,49 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Timed is the timed part of a loop: units of work done one after another for
-// a stated time, on one thread, without the garbage collector.
-//
-// Before it starts, Run finds how many units make a batch that is long against
-// the clock's own cost, and checks that twice the units take about twice the
-// time. A compiler that removed the work fails that check.
+// Timed is the timed part of a loop: units of work done one after another for a
+// given time, on one thread, without the garbage collector. Before it starts,
+// Run finds a batch size that takes much longer than reading the clock, and
+// checks that twice the units take about twice the time. If a compiler removed
+// the work, that check fails.
 type Timed struct {
 	For time.Duration
 	// Do does n units of work. It does not allocate.
 	Do func(n int) error
-	// Begin is called just before the timed part, after the checks, outside
-	// the time. Finish ends the timed part, inside it: a last fsync. Both may
+	// Begin is called just before the timed part, after the checks. Finish
+	// is called at its end and is timed, for example a last fsync. Both may
 	// be nil.
 	Begin, Finish func() error
-	// Low and High bound time(2n)/time(n), within which it is believed at
-	// once; 0 stands for 1.6 and 2.6. What
-	// waits for a device scales less evenly than what computes.
+	// Low and High are the accepted bounds of time(2n)/time(n); 0 is 1.6
+	// and 2.6. Work that waits for a device scales less evenly than
+	// computation.
 	Low, High float64
-	// Largest bounds n; 0: no bound. With Largest 1 there is no batch to
-	// double, and no check of scaling.
+	// Largest bounds n; 0 is no bound. With Largest 1 there is no check of
+	// scaling.
 	Largest int
-	// Clock and CPU are the monotonic clock and the CPU seconds spent so
-	// far; nil: this system's, this thread's and its finished children's.
+	// Clock is the monotonic clock and CPU the CPU seconds spent so far;
+	// nil uses this system's clock, and the CPU time of this thread and its
+	// finished children.
 	Clock func() time.Duration
 	CPU   func() (float64, error)
 }
 
-// Timing is what a timed part gave.
+// Timing is the result of a timed part.
 type Timing struct {
 	Work       float64 // units
 	Elapsed    time.Duration
 	CPUSeconds *float64
 	Windows    []float64 // units done in each of equal slices of Elapsed
-	Scaling    float64   // time(2n)/time(n); 0 where it was not checked
+	Scaling    float64   // time(2n)/time(n); 0 if it was not checked
 }
 
 const (
 	windows = 16   // slices of the timed part
-	records = 4096 // batches whose ends are kept; pairs are merged beyond
-	share   = 200  // of the timed part that one batch is to take
+	records = 4096 // batches whose end times are kept; beyond that, pairs are merged
+	share   = 200  // a batch takes about this fraction of the timed part: 1/share
 )
 
-// Run does the timed part. An error of Do ends it. An error of kind
+// Run runs the timed part. An error of Do ends it. An error of kind
 // fault.Subject says that the time did not scale with the work.
 func (t Timed) Run(ctx context.Context) (Timing, error) {
 	if t.Clock == nil {
@@ -84,17 +84,17 @@ func (t Timed) Run(ctx context.Context) (Timing, error) {
 	return out, err
 }
 
-// ErrEnough is what Do returns when there is nothing more to do before the time
-// is up. Its units count.
+// ErrEnough is returned by Do if the work ends before the time. Its units
+// count.
 var ErrEnough = errors.New("all the work is done")
 
-// slack is how much the heap may grow before the garbage collector runs after
-// all, in bytes: some system calls of Go allocate a little, and hours of them
-// must not fill a small guest.
+// slack is how much the heap may grow before the garbage collector runs, in
+// bytes: some system calls of Go allocate a little, which could fill a small
+// guest after hours.
 const slack = 64 << 20
 
-// withoutCollector collects what garbage there is and puts the collector off.
-// What it returns puts it on again.
+// withoutCollector collects garbage and then disables the garbage collector.
+// restore enables it again.
 func withoutCollector() (restore func()) {
 	runtime.GC()
 	var m runtime.MemStats
@@ -107,14 +107,15 @@ func withoutCollector() (restore func()) {
 	}
 }
 
-// once returns the time that n units take.
+// once returns the time for n units.
 func (t Timed) once(n int) (time.Duration, error) {
 	from := t.Clock()
 	err := t.Do(n)
 	return t.Clock() - from, err
 }
 
-// least returns the shortest of k times for n units: noise only adds.
+// least returns the shortest of k times for n units, because noise only adds
+// time.
 func (t Timed) least(ctx context.Context, n, k int) (time.Duration, error) {
 	least := time.Duration(math.MaxInt64)
 	for range k {
@@ -130,8 +131,8 @@ func (t Timed) least(ctx context.Context, n, k int) (time.Duration, error) {
 	return least, nil
 }
 
-// batch returns how many units take a small share of the timed part, and at
-// least 100 µs, so that reading the clock costs nothing beside it.
+// batch returns a number of units that takes a small share of the timed part,
+// and at least 100 µs, so that the cost of reading the clock is negligible.
 func (t Timed) batch(ctx context.Context) (int, error) {
 	want := min(max(t.For/share, 100*time.Microsecond), 10*time.Millisecond)
 	for n := 1; n < 1<<30; {
@@ -140,7 +141,7 @@ func (t Timed) batch(ctx context.Context) (int, error) {
 		}
 		d, err := t.once(n)
 		if err == nil && d >= want {
-			// Once may have been an interruption.
+			// The first time may include an interruption.
 			if d, err = t.least(ctx, n, 2); err == nil && d >= want {
 				return n, nil
 			}
@@ -151,21 +152,20 @@ func (t Timed) batch(ctx context.Context) (int, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		// Towards the share in bounded steps, as short times are inexact.
+		// Approach the share in bounded steps, because short times are
+		// inexact.
 		step := float64(want) / float64(max(d, 1))
 		n = int(float64(n)*min(max(step, 1.2), 8)) + 1
 	}
-	return 0, fault.New(fault.Subject, "the work takes no time: it was optimised away")
+	return 0, fault.New(fault.Subject, "the work takes no time: the compiler optimized it away")
 }
 
-// scaling returns time(2n)/time(n), each the least of some. Rounds are added
-// while it is out of bounds, because noise can only make a time too long, and
-// with more units while the ratio is too small: what starting the work costs,
-// threads above all, weighs the less the more there is of it.
-//
-// A removed loop takes the same time whatever it is given, so its ratio is 1.
-// A machine that others use may miss the bounds in every round; that is not
-// the subject's failure.
+// scaling returns time(2n)/time(n), each the shortest of several. It adds
+// rounds while the ratio is out of bounds, because noise can only make a time
+// too long, with more units while the ratio is too small, because then the cost
+// of starting the work (such as threads) matters less. The ratio of a removed
+// loop is 1. On a busy machine the bounds may be missed in every round; that is
+// not a failure of the subject.
 func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
 	if t.Largest == 1 {
 		return 0, nil
@@ -181,7 +181,7 @@ func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
 	singleCPU, doubleCPU := math.Inf(1), math.Inf(1)
 	tries := 3 // in a round
 	if n == 1 {
-		tries = 1 // one unit is long already, and so little disturbed
+		tries = 1 // one unit takes long, so noise matters little
 	}
 	var ratio float64
 	for round := range 8 {
@@ -208,21 +208,23 @@ func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
 		}
 	}
 	if ratio >= removed {
-		// The work is done, if not evenly: the ratio is in the result.
+		// The work is done, if not evenly: the result contains the
+		// ratio.
 		return ratio, nil
 	}
-	// Turns of a busy scheduler may meet the single time in every round, and
-	// the double one in none. CPU time does not count them, and a removed loop
-	// spends as little for twice.
+	// A busy scheduler may interrupt the single time in every round and the
+	// double time in none. CPU time excludes such interruptions, and for a
+	// removed loop it does not double.
 	if r := doubleCPU / singleCPU; r >= low && r <= high {
 		return r, nil
 	}
-	return ratio, fault.New(fault.Subject, "twice the work took %.2f times the time (%v and %v for %d and %d units): the work was optimised away",
+	return ratio, fault.New(fault.Subject, "twice the work took %.2f times the time (%v and %v for %d and %d units): "+
+		"the compiler optimized the work away",
 		ratio, single, double, n, 2*n)
 }
 
-// spent returns the time and the CPU seconds that n units take, infinitely many
-// where the system does not count them.
+// spent returns the time and the CPU seconds of n units; the latter are
+// infinite if the system does not count them.
 func (t Timed) spent(ctx context.Context, n int) (time.Duration, float64, error) {
 	before, berr := t.CPU()
 	d, err := t.least(ctx, n, 1)
@@ -233,17 +235,17 @@ func (t Timed) spent(ctx context.Context, n int) (time.Duration, float64, error)
 	return d, after - before, err
 }
 
-// scalingMost is how long n units take at most before there are no more of them.
+// scalingMost is the time of n units beyond which n is not increased.
 const scalingMost = 10 * time.Millisecond
 
-// removed is the ratio below which work was not done.
+// removed is the ratio below which the work was removed.
 const removed = 1.3
 
-// measure does batches of n until the time is up.
+// measure runs batches of n until the time is up.
 func (t Timed) measure(ctx context.Context, n int) (Timing, error) {
 	var out Timing
 	ends := make([]time.Duration, 0, records)
-	each := 1 // batches a record stands for
+	each := 1 // batches per record
 	if t.Begin != nil {
 		if err := t.Begin(); err != nil {
 			return out, err
@@ -288,7 +290,7 @@ func (t Timed) measure(ctx context.Context, n int) (Timing, error) {
 	return out, nil
 }
 
-// merge keeps every second end, in place.
+// merge keeps every second end time, in place.
 func merge(ends []time.Duration) []time.Duration {
 	for i := range len(ends) / 2 {
 		ends[i] = ends[2*i+1]
@@ -296,9 +298,9 @@ func merge(ends []time.Duration) []time.Duration {
 	return ends[:len(ends)/2]
 }
 
-// spread divides work, which was done between each end and the next, over
-// equal slices of the time until the last end. It returns nil when there are
-// fewer ends than slices.
+// spread divides the work between consecutive end times among equal slices of
+// the time until the last one. It returns nil if there are fewer end times than
+// slices.
 func spread(ends []time.Duration, work float64) []float64 {
 	if len(ends) < windows || ends[len(ends)-1] <= 0 {
 		return nil
@@ -322,11 +324,11 @@ func spread(ends []time.Duration, work float64) []float64 {
 	return out
 }
 
-// Rate is units a second.
+// Rate is units per second.
 func (t Timing) Rate() float64 { return t.Work / t.Elapsed.Seconds() }
 
-// Result makes the result of a loop: its check, and its values beside
-// those of the timing. unit is the name of one unit of work.
+// Result makes the result of a loop from the timing, its check and its values.
+// unit is the name of one unit of work.
 func (t Timing) Result(unit string, check wire.Check, values ...sample.Value) wire.Result {
 	check.Verified, check.Scaling = true, t.Scaling
 	return wire.Result{
@@ -340,12 +342,12 @@ func (t Timing) Result(unit string, check wire.Check, values ...sample.Value) wi
 	}
 }
 
-// Throughput is the value of the metric of that name.
+// Throughput is a value of the metric throughput.
 func Throughput(rate float64, unit string) sample.Value {
 	return sample.Value{Metric: "throughput", Unit: unit, Value: rate}
 }
 
-// Mismatch is the error of a loop whose answer is wrong.
+// Mismatch is the error of a loop with a wrong result.
 func Mismatch(what string, got, want any) error {
-	return fault.Wrap(fault.Subject, "check", fmt.Errorf("%s is %v, and %v is right", what, got, want))
+	return fault.Wrap(fault.Subject, "check", fmt.Errorf("%s is %v instead of %v", what, got, want))
 }

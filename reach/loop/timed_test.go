@@ -74,7 +74,7 @@ func TestTimedCatchesAnEmptyLoop(t *testing.T) {
 		"a short constant":        {call: 5},
 	} {
 		_, err := m.timed(100 * time.Millisecond).Run(context.Background())
-		if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "optimised away") {
+		if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "optimized") {
 			t.Errorf("%s: error is %v", name, err)
 		}
 	}
@@ -111,7 +111,8 @@ func TestTimedForgivesNoise(t *testing.T) {
 		}
 		return 1
 	}
-	if got, err := m.timed(100 * time.Millisecond).Run(context.Background()); err != nil || got.Scaling < 1.9 || got.Scaling > 2.1 {
+	if got, err := m.timed(100 * time.Millisecond).Run(context.Background()); err != nil || got.Scaling < 1.9 ||
+		got.Scaling > 2.1 {
 		t.Errorf("scaling %g, error %v", got.Scaling, err)
 	}
 }

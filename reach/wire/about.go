@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// Protocol is raised whenever what an agent is told or answers changes in a
+// Protocol is increased whenever requests or answers of an agent change in a
 // way that its lists of commands and workloads do not show: a flag, a field, a
-// function that it offers. Both programs are built with it.
+// function. Both programs are built with it.
 const Protocol = 1
 
-// About is what an agent can, and from what it was built. A controller and its
-// agents are parts of one program: they must say the same.
+// About describes the features and the build of an agent. A controller and its
+// agents are parts of one program, so their descriptions must be equal.
 type About struct {
 	Protocol int      `json:"protocol"`
-	Build    string   `json:"build"`    // see BuildOf; "" where the build did not record it
+	Build    string   `json:"build"`    // see BuildOf; "" if unknown
 	Commands []string `json:"commands"` // ascending
 	// Loops are the native workloads with their parameters, "cpu time=500ms",
 	// ascending.
 	Loops []string `json:"loops"`
 }
 
-// Differs says in what an agent is another than the one that this controller
-// was built with; "" in nothing.
+// Differs describes how an agent differs from the one of this controller's
+// build; "" if it does not.
 func (a About) Differs(agent About) string {
 	switch {
 	case a.Build != "" && agent.Build != "" && a.Build != agent.Build:
@@ -40,7 +40,7 @@ func (a About) Differs(agent About) string {
 	return ""
 }
 
-// lacking returns the first of want that have does not have.
+// lacking returns the first of want that is missing in have.
 func lacking(want, have []string) (string, bool) {
 	i := slices.IndexFunc(want, func(w string) bool { return !slices.Contains(have, w) })
 	if i < 0 {

@@ -9,14 +9,13 @@ import (
 // InitSchema is the schema of an InitConfig.
 const InitSchema = "bakeoff/init/v1"
 
-// InitConfigPath is where init finds its InitConfig, in the initial RAM disk.
-//
-// It is a file and not part of the kernel's command line: that holds 2,048
-// bytes, needs quoting, and is a fact of the fingerprint, where an address
-// would make two equal guests look different.
+// InitConfigPath is the path of init's InitConfig in the initial RAM disk. It
+// is a file and not part of the kernel's command line, which is limited to
+// 2,048 bytes, requires quoting, and is a fact of the fingerprint: an address
+// in it would make equal guests look different.
 const InitConfigPath = "/bakeoff.json"
 
-// Where init puts things in the guest.
+// Paths in the guest.
 const (
 	GuestAgent   = "/.bakeoff/agent"
 	GuestScratch = "/.bakeoff/scratch"
@@ -25,8 +24,8 @@ const (
 // InitConfig is what the agent does as process 1 of a guest.
 type InitConfig struct {
 	Schema string `json:"schema"`
-	// Modules are the paths of kernel modules in the initial RAM disk, in the
-	// order in which they are loaded.
+	// Modules are the paths of kernel modules in the initial RAM disk, in
+	// load order.
 	Modules []string `json:"modules"`
 	// Port is the name of the virtio port to answer on, the path of a
 	// terminal device ("/dev/ttyS1"), or a port of the socket to the
@@ -47,7 +46,7 @@ type InitVolume struct {
 	Path   string     `json:"path"`             // absolute
 	Type   string     `json:"type"`             // tmpfs or ext4
 	Serial string     `json:"serial,omitempty"` // of the block device
-	Size   unit.Bytes `json:"size,omitempty"`   // of a tmpfs; 0: the kernel's default
+	Size   unit.Bytes `json:"size,omitempty"`   // of a tmpfs; 0 is the kernel's default
 }
 
 // InitNetwork is the address of the guest's one network interface.
@@ -62,53 +61,53 @@ type InitSetting struct {
 	Value string `json:"value"`
 }
 
-// BootReport is what init answers to the call "boot".
+// BootReport is init's answer to the call "boot".
 type BootReport struct {
-	Kernel string `json:"kernel"` // release, as uname says it
-	// StartedNS and ReadyNS are the guest's monotonic clock, which begins
-	// with its kernel, when init started and when it was ready to answer.
+	Kernel string `json:"kernel"` // release, as in uname
+	// StartedNS and ReadyNS are when init started and when it was ready to
+	// answer, by the guest's monotonic clock, which starts with its kernel.
 	StartedNS int64 `json:"started_ns"`
 	ReadyNS   int64 `json:"ready_ns"`
-	// Error is why the guest is not what it was to be; empty when all is
-	// well. A guest with an error answers nothing else.
+	// Error is why the guest could not be set up; "" if it was. A guest
+	// with an error runs no programs.
 	Error string `json:"error,omitempty"`
 }
 
-// InitramfsRequest is what `bakeoff-agent initramfs` reads, as JSON, on its
-// standard input. It is done by the agent on the host, so that neither the
-// agent nor the kernel's modules travel to the controller and back.
+// InitramfsRequest is the JSON input of `bakeoff-agent initramfs`. The agent on
+// the host writes the RAM disk, so that neither the agent nor the kernel's
+// modules are copied to the controller and back.
 type InitramfsRequest struct {
 	Kernel string `json:"kernel"` // path of the kernel image
-	// Modules is the directory that has lib/modules/VERSION; "" where the
+	// Modules is the directory that contains lib/modules/VERSION; "" if the
 	// kernel has everything built in.
 	Modules string     `json:"modules,omitempty"`
 	Wanted  []string   `json:"wanted"` // modules by name
 	Agent   string     `json:"agent"`  // the program that becomes /init
-	Config  InitConfig `json:"config"` // its Modules are filled in
+	Config  InitConfig `json:"config"` // its Modules are set
 	Out     string     `json:"out"`    // the file to write
 }
 
-// InitramfsResult is what it prints.
+// InitramfsResult is the output of `bakeoff-agent initramfs`.
 type InitramfsResult struct {
-	Kernel  string   `json:"kernel"` // release, "" when it could not be told
+	Kernel  string   `json:"kernel"` // release; "" if unknown
 	Modules []string `json:"modules"`
 	Bytes   int64    `json:"bytes"`
 }
 
-// KVMResult is what `bakeoff-agent kvm-probe` prints.
+// KVMResult is the output of `bakeoff-agent kvm-probe`.
 type KVMResult struct {
-	// Probed tells that a guest was really run, or could not be; false where
-	// this agent has no guest for the processor.
+	// Probed says that the agent tried to run a guest; false if it has no
+	// guest for the processor.
 	Probed bool `json:"probed"`
 	Works  bool `json:"works"`
-	// Reason says why it does not work, or why it was not probed.
+	// Reason is why KVM does not work, or why it was not probed.
 	Reason string `json:"reason,omitempty"`
-	// TimedOut tells that the guest had to be killed, and had had the CPU
-	// time that it wanted: it will not do better next time.
+	// TimedOut says that the guest was killed although it had enough CPU
+	// time: a repeated probe would fail, too.
 	TimedOut bool `json:"timed_out,omitempty"`
-	// TSCKHz is the frequency of the time stamp counter, in kHz; 0 where
-	// there is none.
+	// TSCKHz is the frequency of the time stamp counter, in kHz; 0 if there
+	// is none.
 	TSCKHz int64 `json:"tsc_khz,omitempty"`
-	// BootID is the host's boot for which this holds.
+	// BootID is the host's boot for which the result is valid.
 	BootID string `json:"boot_id,omitempty"`
 }

@@ -3,21 +3,21 @@ package wire
 import "net/netip"
 
 // Setup describes the network namespace and the root of an environment on a
-// Linux host. `bakeoff-agent setup` makes both in one process: a program for
-// each step would take longer than the steps.
+// Linux host. `bakeoff-agent setup` creates both in one process, because a
+// program per step would take longer than the steps.
 type Setup struct {
 	Network *Netns `json:"network,omitempty"`
 	Root    *Root  `json:"root,omitempty"`
 }
 
-// Netns is a network namespace of an environment's own.
+// Netns is the network namespace of an environment.
 type Netns struct {
-	// Name is what ip(8) knows it by.
+	// Name is its name for ip(8).
 	Name string `json:"name"`
-	// Of is a process whose network namespace bears the name from then on;
-	// 0 makes a new one.
+	// Of is a process whose network namespace gets the name; 0 creates a
+	// new namespace.
 	Of int `json:"of,omitempty"`
-	// Link leads out of it; nil: it has nothing but a loopback interface.
+	// Link connects it; nil: it has only a loopback interface.
 	Link *Link `json:"link,omitempty"`
 }
 
@@ -32,25 +32,25 @@ type Link struct {
 	Bridge    string       `json:"bridge"`
 }
 
-// Root describes a root file system that `bakeoff-agent setup` makes on a
+// Root describes a root file system that `bakeoff-agent setup` creates on a
 // Linux host: an overlay over an image, with what programs expect in it.
 type Root struct {
-	// At is the directory where it is mounted; Lower the image, which is not
-	// written to; Upper and Work are directories of one file system. They
-	// exist, and all are the host's.
+	// At is the mount point, Lower the image, which is not changed; Upper
+	// and Work are directories on one file system. All are existing
+	// directories of the host.
 	At    string `json:"at"`
 	Lower string `json:"lower"`
 	Upper string `json:"upper"`
 	Work  string `json:"work"`
-	// System asks for /proc, /sys (read-only) and a minimal /dev.
+	// System adds /proc, /sys (read-only) and a minimal /dev.
 	System bool `json:"system"`
-	// Dirs are made inside, with mode 1777.
+	// Dirs are created inside, with mode 1777.
 	Dirs []string `json:"dirs"`
 	// Binds are mounted inside.
 	Binds []Bind `json:"binds"`
 }
 
-// Bind is a file or directory of the host that is seen inside a root.
+// Bind is a file or directory of the host that is visible inside a root.
 type Bind struct {
 	From     string `json:"from"` // on the host
 	To       string `json:"to"`   // inside

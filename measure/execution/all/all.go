@@ -17,8 +17,8 @@ import (
 	lifecycle "bakeoff/measure/workload/lifecycle/runner"
 )
 
-// Runners returns a runner of every workload, in order of its name: one for each
-// loop of the agent, one for each tool, and those of their own.
+// Runners returns the runners of all workloads, ordered by name: one for each
+// loop of the agent, one for each tool, and separate ones.
 func Runners() []execution.Runner {
 	all := own()
 	for _, p := range workloads.Parsers() {

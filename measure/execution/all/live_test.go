@@ -42,7 +42,8 @@ func TestNativeWorkloadsInAMachine(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 			defer cancel()
 			target := execution.Target{Subject: guest, State: map[string]string{}}
-			for name, stage := range map[string]func(context.Context, execution.Target, param.Values) error{"Prepare": w.Prepare, "Reset": w.Reset} {
+			for name, stage := range map[string]func(context.Context, execution.Target,
+				param.Values) error{"Prepare": w.Prepare, "Reset": w.Reset} {
 				if err := stage(ctx, target, p); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
@@ -56,7 +57,8 @@ func TestNativeWorkloadsInAMachine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%s: %s, trial of %v", doc.Name, unit.Format(values[0].Value, values[0].Unit), time.Since(from).Round(time.Millisecond))
+			t.Logf("%s: %s, trial of %v", doc.Name, unit.Format(values[0].Value, values[0].Unit),
+				time.Since(from).Round(time.Millisecond))
 		})
 	}
 }
@@ -76,7 +78,8 @@ func machine(t *testing.T) driver.Instance {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs"} {
+	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap",
+		"mke2fs": "e2fsprogs"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
@@ -106,7 +109,8 @@ func machine(t *testing.T) driver.Instance {
 	label := fmt.Sprintf("all%d", os.Getpid())
 	in, err := qemu.New().Create(ctx, local.Conn{}, driver.Spec{
 		Label: label, Name: "machine", Dir: made, CPUs: 1, CPUSet: []int{0}, Memory: 512 * unit.MiB, Agent: exe,
-		Image:   driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel, Modules: img.Modules},
+		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel,
+			Modules: img.Modules},
 		Volumes: []driver.Volume{{Path: "/data", Backing: "tmpfs", Size: 160 * unit.MiB}},
 		Options: param.Values{"accel": "tcg"},
 	})

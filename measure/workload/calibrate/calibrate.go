@@ -1,5 +1,5 @@
-// Package calibrate is work of which there can be exactly so much more: what
-// the laboratory tests itself with.
+// Package calibrate is a workload that can do an exact amount of additional
+// work. bakeoff calibrate tests itself with it.
 package calibrate
 
 import (
@@ -23,31 +23,32 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Rounds is how many digests one operation makes without extra work; one per
-// cent more is Rounds/100.
+// Rounds is the number of digests in one operation without extra work; 1 % more
+// is Rounds/100.
 const Rounds = 1000
 
-// CPUThroughput is the metric that a machine which others use leaves alone.
+// CPUThroughput is the metric that does not depend on other load of the
+// machine.
 const CPUThroughput = "cpu-throughput"
 
-// Extra is the file in the scratch directory of an environment that says how
-// many per cent of work are added to each operation without being counted; 0
-// where there is none. It is no parameter: what every contender is told to do
-// must be the same, or the trial is void.
+// Extra is a file in the scratch directory of an environment with the
+// percentage of extra work that is added to each operation without being
+// counted; 0 if it is missing. It is not a parameter, because all contenders
+// must have the same parameters, or the trial is void.
 const Extra = "bakeoff-calibrate-extra"
 
-// maxExtra bounds Extra: beyond, nothing has to be looked for.
+// maxExtra bounds Extra; more is never needed.
 const maxExtra = 1000
 
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "calibrate",
-		Summary: "A chain of SHA-256 digests, to which bakeoff calibrate adds exactly so much work",
+		Summary: "A chain of SHA-256 digests, to which bakeoff calibrate adds an exact amount of work",
 		Metrics: []sample.Metric{
-			workload.Throughput("op/s", "chains a second; each is computed to its last digest"),
+			workload.Throughput("op/s", "chains per second, each computed completely"),
 			{Name: CPUThroughput, Unit: "op/s", Better: sample.Higher, Scale: sample.Ratio,
-				Doc: "chains a second of the thread's own CPU time: what waits while others have the CPU does not count"},
+				Doc: "chains per second of the thread's CPU time; time without a CPU does not count"},
 		},
 		State:  "carried",
 		Cache:  "warm",
@@ -79,7 +80,8 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 		Do: func(n int) error {
 			for range n {
 				if got := chain(rounds); got != want {
-					return loop.Mismatch(fmt.Sprintf("digest %d of the chain", rounds), hex.EncodeToString(got[:8]), hex.EncodeToString(want[:8]))
+					return loop.Mismatch(fmt.Sprintf("digest %d of the chain", rounds), hex.EncodeToString(got[:8]),
+						hex.EncodeToString(want[:8]))
 				}
 			}
 			return nil
@@ -89,13 +91,14 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 		return wire.Result{}, err
 	}
 	if timing.CPUSeconds == nil || !(*timing.CPUSeconds > 0) {
-		return wire.Result{}, fault.New(fault.Unsupported, "calibrate: this system does not tell the CPU time of a thread within %v", timing.Elapsed)
+		return wire.Result{}, fault.New(fault.Unsupported,
+			"calibrate: this system did not report a CPU time of the thread within %v", timing.Elapsed)
 	}
 	return timing.Result("op", wire.Check{Answer: hex.EncodeToString(first[:])}, loop.Throughput(timing.Rate(), "op/s"),
 		sample.Value{Metric: CPUThroughput, Unit: "op/s", Value: timing.Work / *timing.CPUSeconds}), nil
 }
 
-// added reads the file Extra beside the loop's directory, "" for none.
+// added reads the file Extra next to the loop's directory; dir may be "".
 func added(dir string) (int, error) {
 	if dir == "" {
 		return 0, nil
@@ -115,13 +118,14 @@ func added(dir string) (int, error) {
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || n < 0 || n > maxExtra {
-		return 0, fault.New(fault.Invalid, "calibrate: %s holds %q, it takes a number of per cent from 0 to %d", file, text, maxExtra)
+		return 0, fault.New(fault.Invalid, "calibrate: %s must contain a percentage from 0 to %[3]d (got %[2]q)", file,
+			text, maxExtra)
 	}
 	return n, nil
 }
 
-// chain digests 32 zero bytes, then what came out, so many times: nothing of
-// it can be done ahead, at once, or left out.
+// chain digests 32 zero bytes, then the result, and so on: no step can be
+// precomputed, run in parallel, or omitted.
 //
 //go:noinline
 func chain(rounds int) (sum [sha256.Size]byte) {

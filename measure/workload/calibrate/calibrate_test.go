@@ -31,7 +31,8 @@ func TestExtraIsRead(t *testing.T) {
 	if n, err := added(own); n != 0 || err != nil {
 		t.Errorf("without the file %d, %v", n, err)
 	}
-	for text, want := range map[string]int{"5": 5, "10\n": 10, "0": 0, "1000": 1000, "-1": -1, "1001": -1, "five": -1, "": -1} {
+	for text, want := range map[string]int{"5": 5, "10\n": 10, "0": 0, "1000": 1000, "-1": -1, "1001": -1, "five": -1,
+		"": -1} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

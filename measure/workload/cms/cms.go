@@ -1,11 +1,10 @@
-// Package cms is the workload of a web application with its database: DAViCal
-// as the system packages it (PHP and PostgreSQL), behind nginx and PHP's own
-// FastCGI manager, with a seeded database that is restored before each trial.
+// Package cms is a web application with its database: DAViCal as the system
+// packages it (PHP and PostgreSQL), behind nginx and PHP's own FastCGI manager,
+// with a seeded database that is restored before each trial.
 //
-// The pages are those that anybody may see: the page to log in, whole public
-// calendars, and single events. Each takes a connection to the database and
-// several queries. What is in them is known, so a response is not only there
-// but right.
+// The pages are the public ones: the login page, whole public calendars, and
+// single events. Each needs a database connection and several queries. Their
+// content is known, so the workload verifies every response.
 package cms
 
 import (
@@ -30,55 +29,64 @@ type Workload struct{}
 // New returns the workload.
 func New() workload.Parser { return Workload{} }
 
-// The values of the parameters generator and pages that code asks for.
+// Values of the parameters generator and pages.
 const (
 	Native = "native"
 	All    = "all"
 )
 
-// ExecBlob is what the agent says of siege: a wire.ExecResult.
+// ExecBlob is the agent's result for siege: a wire.ExecResult.
 const ExecBlob = "exec.json"
 
-// restoreTime is what a trial takes beside its timed part, about.
+// restoreTime is about how long a trial takes in addition to its timed part.
 const restoreTime = 2 * time.Second
 
 // Doc describes the workload.
 func (Workload) Doc() workload.Doc {
 	own := []param.Spec{
-		{Name: "generator", Kind: param.Text, Default: Native, Enum: []string{Native, "siege"}, Doc: "load generator; the native one compares every body byte for byte, siege sees statuses"},
-		{Name: "pages", Kind: param.Text, Default: All, Enum: []string{All, "login", "calendar", "event"}, Doc: "which pages are asked for in turn: the one to log in, everybody's calendar, an event of each, or all of them"},
-		{Name: "connections", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "clients at a time"},
-		{Name: "delay", Kind: param.Duration, Doc: "each client of siege pauses for up to this before a request; without pauses when not set"},
+		{Name: "generator", Kind: param.Text, Default: Native, Enum: []string{Native, "siege"},
+			Doc: "load generator; the native one compares every body byte by byte, siege only checks statuses"},
+		{Name: "pages", Kind: param.Text, Default: All, Enum: []string{All, "login", "calendar", "event"},
+			Doc: "which pages to request in turn: the login page, the calendar of every user, " +
+				"one event of each, or all of them"},
+		{Name: "connections", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "number of concurrent clients"},
+		{Name: "delay", Kind: param.Duration,
+			Doc: "maximum of a client's random pause before a request, with siege; no pauses when not set"},
 		{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part; whole seconds with siege"},
-		{Name: "timeout", Kind: param.Duration, Default: "10s", Doc: "longest wait for a response, after which it is an error"},
-		{Name: "keepalive", Kind: param.Bool, Default: "false", Doc: "whether a connection serves many requests; otherwise each opens its own. The page to log in has no length, and siege would wait for its end"},
-		{Name: "processes", Kind: param.Int, Default: "4", Min: 1, Max: 256, Doc: "processes of PHP"},
-		{Name: "users", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "users in the database, each with a public calendar"},
-		{Name: "events", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "events in each calendar"},
+		{Name: "timeout", Kind: param.Duration, Default: "10s", Doc: "timeout of a response, which then counts as an error"},
+		{Name: "keepalive", Kind: param.Bool, Default: "false", Doc: "use a connection for many requests; otherwise " +
+			"each request opens its own. Not with siege and the login page, which has no length: siege would wait for its end"},
+		{Name: "processes", Kind: param.Int, Default: "4", Min: 1, Max: 256, Doc: "number of PHP processes"},
+		{Name: "users", Kind: param.Int, Default: "20", Min: 1, Max: 1000,
+			Doc: "number of users in the database, each with a public calendar"},
+		{Name: "events", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "number of events in each calendar"},
 		{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume for the database"},
 	}
 	return workload.Doc{
-		Name:     "cms",
-		Summary:  "a web application (DAViCal: PHP and PostgreSQL behind nginx) under load from outside, its database restored before each trial",
+		Name: "cms",
+		Summary: "A web application (DAViCal: PHP and PostgreSQL behind nginx) under load from outside; its database " +
+			"is restored before each trial",
 		Metrics:  metrics(),
 		Params:   append(own, tool.DatabaseParams()...),
 		Peer:     true,
 		Volume:   "volume",
 		Packages: map[string][]string{"debian": {"davical", "nginx", "php-fpm", "php-pgsql", "postgresql"}},
 		Programs: []string{"nginx", "initdb"},
-		// siege only where it is asked for: Prepare says when it is absent.
+		// siege is needed only with generator=siege; Prepare checks
+		// that.
 		State: "restored", Cache: "warm",
 		Time:   func(p param.Values) time.Duration { return p.Duration("time") + restoreTime },
 		Parser: 1,
 		Source: []string{
-			"siege -f list -t5m -d1 -c20, and -b -c1, of a web CMS with PHP and PostgreSQL: I. Voras, Benchmark of FreeBSD, DragonFly, NetBSD and Linux, 2004",
+			"siege -f list -t5m -d1 -c20, and -b -c1, of a web CMS with PHP and PostgreSQL: I. Voras, Benchmark of " +
+				"FreeBSD, DragonFly, NetBSD and Linux, 2004",
 			"RFC 4791, CalDAV", "RFC 5545, iCalendar", "RFC 9112, HTTP/1.1",
 		},
 	}
 }
 
-// metrics are those of the native generator in a closed loop, and what siege
-// can tell beside.
+// metrics are those of the native generator in a closed loop, and additional
+// ones of siege.
 func metrics() []sample.Metric {
 	var out []sample.Metric
 	for _, m := range (http.Workload{}).Doc().Metrics {
@@ -120,7 +128,7 @@ func parseSiege(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	return append(r.Values, energy...), err
 }
 
-// readSiege decodes a trial and has the tool parse it.
+// readSiege decodes a trial and parses it with the tool.
 func readSiege(raw workload.Raw, p param.Values) (res wire.ExecResult, r tool.Result, err error) {
 	b, ok := raw[ExecBlob]
 	if !ok {
@@ -130,9 +138,10 @@ func readSiege(raw workload.Raw, p param.Values) (res wire.ExecResult, r tool.Re
 		return res, r, fmt.Errorf("%s: %w", ExecBlob, err)
 	}
 	if res.Code != 0 || res.Signal != "" || res.Truncated {
-		return res, r, fault.New(fault.Lab, "siege ended with exit code %d %s: %.300q", res.Code, res.Signal, res.Stderr)
+		return res, r, fault.New(fault.Lab, "siege failed with exit code %d %s: %.300q", res.Code, res.Signal, res.Stderr)
 	}
-	r, err = siege.New().Parse(tool.Output{Stdout: res.Stdout, Stderr: res.Stderr, Elapsed: time.Duration(res.ElapsedNS)}, p)
+	r, err = siege.New().Parse(tool.Output{Stdout: res.Stdout, Stderr: res.Stderr,
+		Elapsed: time.Duration(res.ElapsedNS)}, p)
 	return res, r, err
 }
 
@@ -150,7 +159,7 @@ func (Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnostics
 	return workload.Diagnostics{Errors: r.Errors, Generator: &wire.Generator{Utilisation: min(1, used)}}, true
 }
 
-// decodeExec reads what `exec --json` printed.
+// decodeExec parses the output of `exec --json`.
 func decodeExec(b []byte) (wire.ExecResult, error) {
 	var res wire.ExecResult
 	if err := strictjson.Decode(b, &res); err != nil {
@@ -158,9 +167,9 @@ func decodeExec(b []byte) (wire.ExecResult, error) {
 	}
 	switch {
 	case res.Schema != wire.ExecSchema:
-		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, wire.ExecSchema)
+		return res, fmt.Errorf("schema is %q, expected %q", res.Schema, wire.ExecSchema)
 	case len(res.Argv) == 0 || res.Argv[0] != "siege" || res.ElapsedNS <= 0:
-		return res, errors.New("is not of siege, or took no time")
+		return res, errors.New("not a result of siege, or without elapsed time")
 	}
 	return res, nil
 }

@@ -14,8 +14,8 @@ import (
 // extractor finds a number in the output of a command.
 type extractor func(out []byte) (float64, error)
 
-// newExtractor reads where a number is to be found: last-line, regexp:RE with
-// one group, or json:PATH.
+// newExtractor parses how to find a number: last-line, regexp:RE with one
+// group, or json:PATH.
 func newExtractor(spec string) (extractor, error) {
 	kind, rest, _ := strings.Cut(spec, ":")
 	switch {
@@ -26,7 +26,7 @@ func newExtractor(spec string) (extractor, error) {
 	case kind == "json" && rest != "":
 		return newPath(rest)
 	}
-	return nil, fmt.Errorf("%q says not where a number is; write last-line, regexp:RE or json:PATH", spec)
+	return nil, fmt.Errorf("invalid %q; write last-line, regexp:RE or json:PATH", spec)
 }
 
 // lastLine finds the last number in the last line that is not blank.
@@ -42,25 +42,26 @@ func lastLine(out []byte) (float64, error) {
 			return v, nil
 		}
 	}
-	return 0, fmt.Errorf("the last line has no number: %q", short(line))
+	return 0, fmt.Errorf("no number in the last line: %q", short(line))
 }
 
-// exprBytes bounds an expression. It may be a stranger's, and what it costs
-// grows with its size.
+// exprBytes bounds an expression. A foreign run folder may contain any
+// expression, and its cost grows with its length.
 const exprBytes = 256
 
 // newRegexp finds the group of the first match in the last line that matches.
-// One match a line keeps the cost linear in the output.
+// One match per line keeps the cost linear in the output.
 func newRegexp(expr string) (extractor, error) {
 	if len(expr) > exprBytes {
-		return nil, fmt.Errorf("the expression has %d bytes, and %d are the most", len(expr), exprBytes)
+		return nil, fmt.Errorf("the expression has %d bytes; the limit is %d", len(expr), exprBytes)
 	}
 	re, err := regexp.Compile(expr)
 	if err != nil {
 		return nil, err
 	}
 	if re.NumSubexp() != 1 {
-		return nil, fmt.Errorf("the expression has %d groups, and one is right: put the number in parentheses, and (?:…) around others", re.NumSubexp())
+		return nil, fmt.Errorf("the expression must have one group (got %d): put the number in parentheses, and use "+
+			"(?:…) for other groups", re.NumSubexp())
 	}
 	return func(out []byte) (float64, error) {
 		for len(out) > 0 {
@@ -70,7 +71,7 @@ func newRegexp(expr string) (extractor, error) {
 			}
 			out = out[:max(at, 0)]
 		}
-		return 0, fmt.Errorf("no line that was printed matches %q", expr)
+		return 0, fmt.Errorf("no line of the output matches %q", expr)
 	}, nil
 }
 
@@ -81,7 +82,7 @@ type step struct {
 	array bool
 }
 
-// String is the step as it is written.
+// String formats the step.
 func (s step) String() string {
 	if s.array {
 		return "[" + strconv.Itoa(s.index) + "]"
@@ -89,7 +90,7 @@ func (s step) String() string {
 	return "." + s.name
 }
 
-// newPath finds the value at a path in the last JSON value that was printed.
+// newPath finds the value at a path in the last JSON value of the output.
 func newPath(path string) (extractor, error) {
 	steps, err := parsePath(path)
 	if err != nil {
@@ -113,12 +114,12 @@ func newPath(path string) (extractor, error) {
 		case string:
 			return number(v)
 		}
-		return 0, fmt.Errorf("%s is no number", at)
+		return 0, fmt.Errorf("%s is not a number", at)
 	}, nil
 }
 
-// lastJSON returns the last value of a sequence: a tool may print progress,
-// one object a line, before its result.
+// lastJSON returns the last value of a sequence: a tool may print progress, one
+// object per line, before its result.
 func lastJSON(out []byte) (v any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(out))
 	dec.UseNumber()
@@ -129,13 +130,13 @@ func lastJSON(out []byte) (v any, err error) {
 			return v, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("what was printed is not JSON: %w", err)
+			return nil, fmt.Errorf("the output is not JSON: %w", err)
 		}
 		v = next
 	}
 }
 
-// into goes one step down from v, which is at the path at.
+// into takes one step down from v, which is at the path at.
 func (s step) into(v any, at string) (any, error) {
 	if s.array {
 		a, ok := v.([]any)
@@ -144,13 +145,13 @@ func (s step) into(v any, at string) (any, error) {
 			i += len(a)
 		}
 		if !ok || i < 0 || i >= len(a) {
-			return nil, fmt.Errorf("%s is no array, or has no element %d", at, s.index)
+			return nil, fmt.Errorf("%s is not an array with an element %d", at, s.index)
 		}
 		return a[i], nil
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s is no object", at)
+		return nil, fmt.Errorf("%s is not an object", at)
 	}
 	next, ok := m[s.name]
 	if !ok {
@@ -159,12 +160,12 @@ func (s step) into(v any, at string) (any, error) {
 	return next, nil
 }
 
-// parsePath reads $.name["other name"][0][-1]; the part of RFC 9535 that names
-// one value.
+// parsePath parses $.name["other name"][0][-1]: the part of RFC 9535 that
+// selects one value.
 func parsePath(path string) ([]step, error) {
 	rest, ok := strings.CutPrefix(path, "$")
 	bad := func() ([]step, error) {
-		return nil, fmt.Errorf(`%q is no path; write $.name, $["name"] or $.list[0], where [-1] is the last`, path)
+		return nil, fmt.Errorf(`invalid path %q; write $.name, $["name"] or $.list[0]; [-1] is the last element`, path)
 	}
 	if !ok {
 		return bad()
@@ -206,17 +207,17 @@ func parsePath(path string) ([]step, error) {
 	return steps, nil
 }
 
-// number reads a decimal number, with thousands as 1,234 or 1_234 refused:
-// what they mean depends on the place.
+// number parses a decimal number. It refuses 1,234 and 1_234, whose meaning
+// depends on the locale.
 func number(s string) (float64, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	if err != nil || strings.ContainsAny(s, "_xXpPnN") {
-		return 0, fmt.Errorf("%q is no number", short(s))
+		return 0, fmt.Errorf("%q is not a number", short(s))
 	}
 	return v, nil
 }
 
-// short bounds what a message quotes.
+// short bounds a quotation in a message.
 func short(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "…"

@@ -18,8 +18,8 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Parse reads the samples of a trial. A command that ended otherwise than it
-// should, or that did not print the number that was asked for, has failed.
+// Parse extracts the samples of a trial. A command with an unexpected exit
+// code, or without the requested number in its output, has failed.
 func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	values, err := parse(raw, p)
 	return values, fault.Op("command", err)
@@ -35,10 +35,11 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 		return nil, fmt.Errorf("%s: %w", ExecBlob, err)
 	}
 	if !slices.Equal(res.Argv, p.List("argv")) {
-		return nil, fmt.Errorf("%s: is of the command %q", ExecBlob, res.Argv)
+		return nil, fmt.Errorf("%s: the result is of the command %q", ExecBlob, res.Argv)
 	}
 	if want := p.Text("exit"); res.Signal != "" || (want != "any" && strconv.Itoa(res.Code) != want) {
-		return nil, fault.New(fault.Subject, "%q ended with %s, and %s is right%s", res.Argv[0], Ended(res), want, Quoted(res.Stderr))
+		return nil, fault.New(fault.Subject, "%q ended with %s instead of %s%s", res.Argv[0], Ended(res), want,
+			Quoted(res.Stderr))
 	}
 	var out values
 	out.add("wall", "s", float64(res.ElapsedNS)/1e9)
@@ -70,8 +71,8 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 
 type values []sample.Value
 
-// add appends what is positive: a time or a size of zero is below what the
-// system can tell, and so is not known.
+// add appends a positive value. A time or a size of zero is below the system's
+// resolution, so it is unknown.
 func (v *values) add(metric, unit string, value float64) {
 	if value > 0 && !math.IsInf(value, 0) {
 		*v = append(*v, sample.Value{Metric: metric, Unit: unit, Value: value})
@@ -86,17 +87,17 @@ func Decode(b []byte) (wire.ExecResult, error) {
 	}
 	switch {
 	case res.Schema != wire.ExecSchema:
-		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, wire.ExecSchema)
+		return res, fmt.Errorf("schema is %q, expected %q", res.Schema, wire.ExecSchema)
 	case len(res.Argv) == 0 || res.ElapsedNS <= 0:
-		return res, errors.New("has no command, or took no time")
+		return res, errors.New("no command, or no elapsed time")
 	}
 	return res, nil
 }
 
-// extracted finds a number in what the command printed.
+// extracted finds a number in the command's output.
 func extracted(spec string, res wire.ExecResult) (float64, error) {
 	if res.Truncated {
-		return 0, fault.New(fault.Subject, "the command printed more than 1 MiB; let it print less, or write to a file")
+		return 0, fault.New(fault.Subject, "the command printed more than 1 MiB; reduce its output, or write it to a file")
 	}
 	x, err := newExtractor(spec)
 	if err != nil {
@@ -107,20 +108,20 @@ func extracted(spec string, res wire.ExecResult) (float64, error) {
 		return 0, fault.Wrap(fault.Subject, "", err)
 	}
 	if !(v > 0) || math.IsInf(v, 0) {
-		return 0, fault.New(fault.Subject, "%g is not a positive number, which a ratio needs", v)
+		return 0, fault.New(fault.Subject, "%g is not positive, which a ratio requires", v)
 	}
 	return v, nil
 }
 
-// inTicks tells whether the system of the command counts what it spent in
-// ticks: of those gVisor's kernel finds half.
+// inTicks reports whether the command's system counts CPU time in ticks:
+// gVisor's kernel finds only half of them.
 func inTicks(res wire.ExecResult) bool {
 	return workload.InTicks(res.Usage.UserSeconds, res.Usage.SystemSeconds)
 }
 
-// hostCost is the time that the host's CPUs were busy for the command; 0 where
-// that is not known. The cleanup, which is in the same bracket, takes its
-// share as the environment saw it.
+// hostCost is how long the host's CPUs were busy for the command; 0 if unknown.
+// The counters include the cleanup, whose share, as the environment saw it, is
+// subtracted.
 func hostCost(raw workload.Raw, res wire.ExecResult) (float64, error) {
 	b, ok := raw[workload.Host]
 	if !ok {
@@ -138,8 +139,8 @@ func hostCost(raw workload.Raw, res wire.ExecResult) (float64, error) {
 	return busy * part, err
 }
 
-// share is the part of a trial's CPU time that is the command's and not its
-// cleanup's; 0 where the environment cannot tell.
+// share is the command's share of a trial's CPU time, without the cleanup; 0 if
+// unknown.
 func share(raw workload.Raw, res wire.ExecResult) (float64, error) {
 	b, ok := raw[CleanupBlob]
 	if !ok {
@@ -157,7 +158,7 @@ func share(raw workload.Raw, res wire.ExecResult) (float64, error) {
 	return own / all, nil
 }
 
-// Ended says how a command ended.
+// Ended describes how a command ended.
 func Ended(res wire.ExecResult) string {
 	if res.Signal != "" {
 		return "signal: " + res.Signal
@@ -165,8 +166,9 @@ func Ended(res wire.ExecResult) string {
 	return fmt.Sprintf("exit code %d", res.Code)
 }
 
-// Quoted is the first and the last line that a command said, for a message: the
-// last alone may only say that there was an error before. "" if it said nothing.
+// Quoted is the first and the last line of a command's error output, for a
+// message: the last one may only refer to an earlier error. It is "" without
+// output.
 func Quoted(b []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	first, last := brief(lines[0]), brief(lines[len(lines)-1])

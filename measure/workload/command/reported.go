@@ -24,5 +24,6 @@ func (Workload) ReportedTime(raw workload.Raw, p param.Values) (r workload.Repor
 			return r, false
 		}
 	}
-	return workload.ReportedTime{Seconds: v, Elapsed: float64(res.ElapsedNS) / 1e9, CPUSeconds: res.Usage.CPUSeconds()}, true
+	return workload.ReportedTime{Seconds: v, Elapsed: float64(res.ElapsedNS) / 1e9, CPUSeconds: res.Usage.CPUSeconds()},
+		true
 }

@@ -1,6 +1,6 @@
-// Package compression copies many small files into a file system that
-// compresses: how long it takes until they are on the disk, and what they then
-// take there.
+// Package compression copies many small files into a compressing file system:
+// how long it takes until they are on the disk, and how much space they use
+// there.
 package compression
 
 import (
@@ -16,8 +16,8 @@ import (
 	"bakeoff/reach/loop"
 )
 
-// Volume is the blob of what the volume's file system said of itself before
-// and after: a Usages.
+// Volume is the blob with the usage of the volume's file system before and
+// after: a Usages.
 const Volume = "volume.json"
 
 // Usages is the content of Volume.
@@ -33,7 +33,8 @@ type Usage struct {
 	CompressRatio float64       `json:"compressratio,omitempty"` // of ZFS; 0: none
 }
 
-// Workload is the native loop, between two looks at the volume from its host.
+// Workload is the native loop, between two readings of the volume's usage on
+// its host.
 type Workload struct {
 	workload.NativeParser // of the loop alone
 	doc                   workload.Doc
@@ -43,9 +44,9 @@ type Workload struct {
 func New() Workload {
 	inner := workload.Native(workload.Doc{
 		Name:    "compression",
-		Summary: "Copying an archive of mail, or any folder, into a file system that compresses",
+		Summary: "Copying a mail archive, or any folder, into a compressing file system",
 		Metrics: []sample.Metric{{Name: "copy", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-			Doc: "until the last writer has ended and syncfs(2) has returned: on ZFS much of the work comes after it"}},
+			Doc: "until the last writer has ended and syncfs(2) has returned; ZFS does much of its work later"}},
 		Volume: "volume",
 		State:  "restored",
 		Cache:  "warm",
@@ -54,8 +55,9 @@ func New() Workload {
 			return 100*time.Millisecond + time.Duration(files)*700*time.Microsecond
 		},
 		Source: []string{
-			"The file system is fresh for each block; between trials the copies are deleted, and the deletion is on the disk before the next begins.",
-			"find . | cpio -pdu, as it was published, with one writer and with two: there each of the two copies everything (overlap=true)",
+			"The file system is fresh for each block; between trials the copies are deleted, and the deletion is on the " +
+				"disk before the next trial starts",
+			"find . | cpio -pdu as published, with one writer and with two that each copy everything (overlap=true)",
 			"zfs(8): compressratio, used; statfs(2)",
 		},
 	}, Loop())
@@ -64,10 +66,14 @@ func New() Workload {
 		return sample.Metric{Name: name, Unit: unit, Better: sample.Higher, Scale: sample.Ratio, Primary: primary, Doc: text}
 	}
 	doc.Metrics = append([]sample.Metric{
-		{Name: "time", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Primary: true, Doc: "until everything is on the disk, the pool's transaction group included"},
-		ratio("ratio", "1", "bytes of the files to the bytes that the file system took for them, metadata included", true),
-		ratio("compressratio", "1", "the property of ZFS: of whole logical blocks, sectors not counted; absent elsewhere", false),
-		ratio("efficiency", "1/s", "ratio / time of the trial, as it was published; it weighs a second as much as a factor, which nobody need do", false),
+		{Name: "time", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Primary: true,
+			Doc: "until everything is on the disk, including the pool's transaction group"},
+		ratio("ratio", "1",
+			"ratio of the bytes of the files to the bytes that the file system allocated, metadata included", true),
+		ratio("compressratio", "1",
+			"the ZFS property compressratio: of whole logical blocks, without sectors; absent elsewhere", false),
+		ratio("efficiency", "1/s",
+			"ratio divided by time of the trial, as published; its weighting of time against space is arbitrary", false),
 	}, doc.Metrics...)
 	return Workload{inner, doc}
 }
@@ -75,8 +81,8 @@ func New() Workload {
 // Doc describes the workload.
 func (w Workload) Doc() workload.Doc { return w.doc }
 
-// Check refuses a folder that can be nobody's; whether one
-// is there only the environment can tell.
+// Check refuses a path that is not absolute; only the environment can check
+// that the folder exists.
 func (w Workload) Check(p param.Values) error {
 	if p.Text("folder") == "" {
 		return nil
@@ -85,7 +91,7 @@ func (w Workload) Check(p param.Values) error {
 	return err
 }
 
-// Parse reads both.
+// Parse extracts the samples of the loop and of the volume's usage.
 func (w Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	values, err := w.NativeParser.Parse(raw, p)
 	if err != nil {
@@ -115,7 +121,8 @@ func parse(raw workload.Raw, doc workload.Doc, p param.Values) ([]sample.Value, 
 	took := (time.Duration(res.ElapsedNS) + u.After.Took).Seconds()
 	ratio := size / float64(u.After.UsedBytes-u.Before.UsedBytes)
 	if math.IsInf(ratio, 0) || !(ratio > 0) {
-		return nil, fault.New(fault.Subject, "%g bytes took %d bytes of the file system", size, u.After.UsedBytes-u.Before.UsedBytes)
+		return nil, fault.New(fault.Subject, "%g bytes of files used %d bytes of the file system", size,
+			u.After.UsedBytes-u.Before.UsedBytes)
 	}
 	out := []sample.Value{
 		{Metric: "time", Unit: "s", Value: took},
@@ -133,7 +140,7 @@ func decode(b []byte) (u Usages, err error) {
 		return u, err
 	}
 	if u.Before.UsedBytes < 0 || u.After.UsedBytes < 0 || u.After.Took < 0 || u.After.CompressRatio < 0 {
-		return u, fmt.Errorf("says %+v", u)
+		return u, fmt.Errorf("invalid usage %+v", u)
 	}
 	return u, nil
 }

@@ -23,10 +23,12 @@ func params(set param.Values) param.Values {
 
 func TestShares(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
-	if got := shares(names, 2, false); !slices.Equal(got[0], []string{"a", "c", "e"}) || !slices.Equal(got[1], []string{"b", "d"}) {
+	if got := shares(names, 2, false); !slices.Equal(got[0], []string{"a", "c", "e"}) ||
+		!slices.Equal(got[1], []string{"b", "d"}) {
 		t.Errorf("shared: %v", got)
 	}
-	if got := shares(names, 2, true); !slices.Equal(got[0], names) || !slices.Equal(got[1], []string{"e", "d", "c", "b", "a"}) {
+	if got := shares(names, 2, true); !slices.Equal(got[0], names) ||
+		!slices.Equal(got[1], []string{"e", "d", "c", "b", "a"}) {
 		t.Errorf("both: %v", got)
 	}
 }
@@ -35,7 +37,8 @@ func TestShares(t *testing.T) {
 func TestFolderThatIsNotThere(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "mail")
 	err := prepare(t.Context(), params(param.Values{"folder": gone}), loop.Env{Scratch: t.TempDir()})
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), gone) || !strings.Contains(err.Error(), "no such file") {
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), gone) ||
+		!strings.Contains(err.Error(), "no such file") {
 		t.Errorf("prepare: %v", err)
 	}
 	if err := New().Check(params(param.Values{"folder": "mail"})); !fault.Is(err, fault.Invalid) {
@@ -49,7 +52,8 @@ func TestAFolder(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "in"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{os.WriteFile(filepath.Join(dir, "in", "f"), []byte("some"), 0o644), os.Symlink("/etc/passwd", filepath.Join(dir, "link"))} {
+	for _, err := range []error{os.WriteFile(filepath.Join(dir, "in", "f"), []byte("some"), 0o644),
+		os.Symlink("/etc/passwd", filepath.Join(dir, "link"))} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +70,8 @@ func TestAFolder(t *testing.T) {
 		t.Error("a link was copied")
 	}
 	for folder, says := range map[string]string{"mail": "absolute", t.TempDir(): "no files"} {
-		if _, err := run(t.Context(), params(param.Values{"folder": folder}), env); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
+		if _, err := run(t.Context(), params(param.Values{"folder": folder}), env); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("folder %s: %v", folder, err)
 		}
 	}
@@ -90,7 +95,8 @@ func TestDamageIsFound(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(env.Dir, names[7]), []byte("other"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := compare(t.Context(), names, from, env.Dir); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), names[7]) {
+	if err := compare(t.Context(), names, from, env.Dir); !fault.Is(err, fault.Subject) ||
+		!strings.Contains(err.Error(), names[7]) {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -25,12 +25,14 @@ func Loop() loop.Loop {
 	return loop.Loop{
 		Name: "compression",
 		Params: []param.Spec{
-			{Name: "files", Kind: param.Int, Default: "1000", Min: 1, Max: 10 * corpus.Files, Doc: "how many messages are made; 273273 is the published archive"},
-			{Name: "seed", Kind: param.Int, Default: "1", Doc: "what the messages follow from"},
-			{Name: "folder", Kind: param.Text, Doc: "a folder inside that is copied instead: an absolute path"},
-			{Name: "writers", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "how many copy at the same time"},
-			{Name: "overlap", Kind: param.Bool, Default: "false", Doc: "every writer copies everything, every other one from the end, so that the later overwrites what the earlier wrote; otherwise they share the files"},
-			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "path of the declared volume that is copied to"},
+			{Name: "files", Kind: param.Int, Default: "1000", Min: 1, Max: 10 * corpus.Files,
+				Doc: "number of messages to generate; 273273 is the published archive"},
+			{Name: "seed", Kind: param.Int, Default: "1", Doc: "seed of the messages"},
+			{Name: "folder", Kind: param.Text, Doc: "absolute path of a folder in the environment to copy instead"},
+			{Name: "writers", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "number of concurrent writers"},
+			{Name: "overlap", Kind: param.Bool, Default: "false", Doc: "every writer copies everything, every second one " +
+				"from the end, so that writers overwrite each other's files; otherwise they divide the files"},
+			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume to copy to"},
 		},
 		Prepare: prepare,
 		Reset:   reset,
@@ -38,16 +40,16 @@ func Loop() loop.Loop {
 	}
 }
 
-// source is the folder that is copied.
+// source is the folder to copy.
 func source(p param.Values, env loop.Env) (string, error) {
 	if f := p.Text("folder"); f != "" {
 		if !path.IsAbs(f) {
-			return "", fault.New(fault.Invalid, "folder=%s is not an absolute path", f)
+			return "", fault.New(fault.Invalid, "folder must be an absolute path (got %s)", f)
 		}
 		return f, nil
 	}
 	if env.Scratch == "" {
-		return "", fault.New(fault.Invalid, "compression has no place for its messages; give --hash-file")
+		return "", fault.New(fault.Invalid, "compression requires a scratch directory; set --hash-file")
 	}
 	return filepath.Join(env.Scratch, fmt.Sprintf("mail-%d-%d", p.Int("files"), p.Int("seed"))), nil
 }
@@ -57,31 +59,31 @@ func prepare(ctx context.Context, p param.Values, env loop.Env) error {
 	if err != nil {
 		return err
 	}
-	if p.Text("folder") != "" { // told now, not by every trial
+	if p.Text("folder") != "" { // check it once, not in every trial
 		_, _, err := list(ctx, from)
 		return readable(from, err)
 	}
 	return corpus.Mail{Files: int(p.Int("files")), Seed: uint64(p.Int("seed"))}.Write(ctx, from)
 }
 
-// readable says of an error from the folder that was to be copied what it is.
+// readable explains an error of reading the folder.
 func readable(folder string, err error) error {
 	if err == nil || fault.Is(err, fault.Invalid) {
 		return err
 	}
-	return fault.WithFix(fault.New(fault.Invalid, "folder %s, inside the environment, cannot be copied: %w", folder, err),
-		"write folder: with an absolute path that every contender can read, or leave it out for made messages")
+	return fault.WithFix(fault.New(fault.Invalid, "cannot copy folder %s in the environment: %w", folder, err),
+		"set folder to an absolute path that every contender can read, or remove it to copy generated messages")
 }
 
 func reset(_ context.Context, _ param.Values, env loop.Env) error {
 	if env.Dir == "" {
-		return fault.New(fault.Invalid, "compression has no directory; give --dir")
+		return fault.New(fault.Invalid, "compression requires a directory; set --dir")
 	}
 	return os.RemoveAll(env.Dir)
 }
 
-// list returns the regular files below dir in order of their names, and how
-// many bytes they have.
+// list returns the regular files below dir, ordered by name, and their total
+// size.
 func list(ctx context.Context, dir string) (names []string, size int64, err error) {
 	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
 		if err = errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() {
@@ -96,7 +98,7 @@ func list(ctx context.Context, dir string) (names []string, size int64, err erro
 		return nil
 	})
 	if err == nil && size == 0 {
-		err = fault.New(fault.Invalid, "%s has no files with anything in them", dir)
+		err = fault.New(fault.Invalid, "%s has no files, or only empty ones", dir)
 	}
 	return names, size, err
 }
@@ -119,8 +121,7 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 		work *= int64(writers)
 	}
 	start := time.Now()
-	// All writers have ended, and what they wrote is in the file system's
-	// hands to be kept: only then does the clock stop.
+	// The clock stops when all writers have ended and syncfs has returned.
 	if err := copyAll(ctx, shares(names, writers, p.Bool("overlap")), from, env.Dir); err != nil {
 		return wire.Result{}, err
 	}
@@ -136,11 +137,12 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 		Work:      float64(work),
 		WorkUnit:  "B",
 		ElapsedNS: elapsed.Nanoseconds(),
-		Check:     wire.Check{Answer: fmt.Sprintf("%d files of %d bytes are what was copied", len(names), size), Verified: true},
+		Check: wire.Check{Answer: fmt.Sprintf("%d files of %d bytes are what was copied", len(names), size),
+			Verified: true},
 	}, nil
 }
 
-// shares gives every writer its files.
+// shares assigns files to writers.
 func shares(names []string, writers int, overlap bool) [][]string {
 	out := make([][]string, writers)
 	for k := range out {
@@ -156,8 +158,7 @@ func shares(names []string, writers int, overlap bool) [][]string {
 	return out
 }
 
-// copyAll copies with one goroutine for each share and returns when all have
-// ended.
+// copyAll copies with one goroutine per share and waits for all of them.
 func copyAll(ctx context.Context, shares [][]string, from, to string) error {
 	errs := make([]error, len(shares))
 	var wg sync.WaitGroup
@@ -190,7 +191,7 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, b, 0o644)
 }
 
-// compare reads every copy.
+// compare compares every copy with its original.
 func compare(ctx context.Context, names []string, from, to string) error {
 	for _, name := range names {
 		want, err := os.ReadFile(filepath.Join(from, name))

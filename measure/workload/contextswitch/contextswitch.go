@@ -26,13 +26,15 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "switch",
-		Summary: "Two processes that hand a byte to each other through two pipes",
-		Metrics: []sample.Metric{workload.Throughput("op/s", "round trips a second; each is two writes, two reads and, on one CPU, two context switches")},
-		State:   "carried",
-		Cache:   "warm",
-		Time:    workload.TimedFor(0),
+		Summary: "Two processes that pass a byte to each other through two pipes",
+		Metrics: []sample.Metric{workload.Throughput("op/s",
+			"round trips per second; each is two writes, two reads and, on one CPU, two context switches")},
+		State: "carried",
+		Cache: "warm",
+		Time:  workload.TimedFor(0),
 		Source: []string{
-			"UnixBench, Pipe-based Context Switching. It runs on the CPUs that the environment has: with one, every hand-over is a switch; with more, it may be a wake-up of the other CPU. Compare only environments with the same number.",
+			"UnixBench, Pipe-based Context Switching. With one CPU in the environment every transfer is a context switch; " +
+				"with more it may wake up another CPU. Compare only environments with the same number of CPUs",
 		},
 	}, Loop())
 }
@@ -45,8 +47,8 @@ func Loop() loop.Loop {
 		Children: map[string]func([]string) int{peer: func([]string) int { return answer(3, 4) }}}
 }
 
-// ask is the byte that asks the peer what CPU time it has spent; all smaller
-// ones come back plus one.
+// ask is the byte that requests the peer's CPU time; the peer returns every
+// smaller byte plus one.
 const ask = 0xff
 
 func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
@@ -65,7 +67,7 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 		loop.Throughput(timing.Rate(), "op/s")), nil
 }
 
-// couple is the two pipes and the process at their other ends.
+// couple is two pipes and the process at their other ends.
 type couple struct {
 	cmd      *exec.Cmd
 	to, from int // file descriptors that block
@@ -96,7 +98,7 @@ func start(log io.Writer) (*couple, error) {
 	cmd.ExtraFiles = theirs
 	err = cmd.Start()
 	for _, f := range theirs {
-		f.Close() // so that the end of the peer is the end of the pipe
+		f.Close() // so that the pipe ends with the peer
 	}
 	if err != nil {
 		syscall.Close(to[1])
@@ -114,8 +116,8 @@ func (e ends) close() {
 	syscall.Close(e[1])
 }
 
-// pipe makes a pipe whose reads block the thread: the poller of Go's own files
-// would put a third party between the two.
+// pipe creates a pipe whose reads block the thread; with os.File, Go's poller
+// would take part in every transfer.
 func pipe() (ends, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -128,7 +130,7 @@ func pipe() (ends, error) {
 	return ends(p), nil
 }
 
-// close ends the peer, which sees the end of its input.
+// close ends the peer, whose input ends.
 func (c *couple) close() {
 	syscall.Close(c.to)
 	syscall.Close(c.from)
@@ -170,8 +172,8 @@ func (c *couple) cpu() (float64, error) {
 	return own + float64(binary.LittleEndian.Uint64(c.buf[:]))/1e9, nil
 }
 
-// answer is the other process: it returns each byte plus one until there are
-// no more.
+// answer is the other process: it returns each byte plus one until its input
+// ends.
 func answer(from, to int) int {
 	runtime.LockOSThread()
 	var buf [8]byte

@@ -83,7 +83,8 @@ func TestIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	from := time.Now()
-	if _, err := run(ctx, param.Values{"time": "1m0s"}, loop.Env{Log: os.Stderr}); err == nil || time.Since(from) > 20*time.Second {
+	if _, err := run(ctx, param.Values{"time": "1m0s"}, loop.Env{Log: os.Stderr}); err == nil ||
+		time.Since(from) > 20*time.Second {
 		t.Errorf("error %v after %v", err, time.Since(from))
 	}
 }

@@ -1,5 +1,5 @@
-// Package cpu is integer work: prime numbers by trial division, as the CPU
-// test of sysbench means it.
+// Package cpu is integer arithmetic: prime numbers by trial division, as in the
+// CPU test of sysbench.
 package cpu
 
 import (
@@ -19,12 +19,14 @@ func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "cpu",
 		Summary: "Prime numbers up to a limit by trial division, one search after another",
-		Metrics: []sample.Metric{workload.Throughput("op/s", "searches a second; each tests every number up to max")},
+		Metrics: []sample.Metric{workload.Throughput("op/s", "searches per second; each tests every number up to max")},
 		State:   "carried",
 		Cache:   "warm",
 		Time:    workload.TimedFor(0),
 		Source: []string{
-			"sysbench 1.0, tests/cpu: an event tests each number from 3 to cpu-max-prime by division up to its square root. There each divisor is compared with the square root as a floating-point number, the count is not used, and a compiler may remove the loop; here the root is rounded once, and the count is compared with a sieve after every search.",
+			"sysbench 1.0, tests/cpu: an event tests each number from 3 to cpu-max-prime by division up to its square " +
+				"root. sysbench compares each divisor with a floating-point root and does not use the count, so a compiler " +
+				"may remove the loop; here the root is rounded once, and every count is compared with that of a sieve",
 		},
 	}, Loop())
 }
@@ -61,9 +63,9 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	return timing.Result("op", wire.Check{Answer: fmt.Sprint(want)}, loop.Throughput(timing.Rate(), "op/s")), nil
 }
 
-// primes counts the primes up to limit by dividing each number by all up to
-// its square root. It is the work that is timed: 64-bit division, a square
-// root for each number, hardly any memory.
+// primes counts the primes up to limit by dividing each number by all numbers
+// up to its square root. This is the timed work: 64-bit divisions, one square
+// root per number, hardly any memory access.
 //
 //go:noinline
 func primes(limit uint64) int {
@@ -83,7 +85,7 @@ func primes(limit uint64) int {
 	return n
 }
 
-// sieve counts the same primes another way, to check the answer with.
+// sieve counts the same primes with a sieve, to verify the result.
 func sieve(limit uint64) int {
 	composite := make([]bool, limit+1)
 	n := 0

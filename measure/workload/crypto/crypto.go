@@ -1,4 +1,4 @@
-// Package crypto is hashing and authenticated encryption, a block at a time.
+// Package crypto is hashing and authenticated encryption, one block at a time.
 package crypto
 
 import (
@@ -23,13 +23,15 @@ func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "crypto",
 		Summary: "SHA-256 or AES-256-GCM over one block after another",
-		Metrics: []sample.Metric{workload.Throughput("B/s", "bytes of blocks hashed or sealed a second")},
+		Metrics: []sample.Metric{workload.Throughput("B/s", "bytes hashed or encrypted per second")},
 		State:   "carried",
 		Cache:   "warm",
 		Time:    workload.TimedFor(0),
 		Source: []string{
-			"OpenSSL, speed(1) -elapsed -evp: whole operations (init, update, final) on a block of stated size, by the wall clock. Here the code is Go's, the same on every side, with the processor's instructions for AES and SHA where it has them.",
-			"FIPS 180-4 and NIST SP 800-38D; the known answers are of the GCM specification (McGrew and Viega), test case 14, and of FIPS 180-4's example abc.",
+			"OpenSSL, speed(1) -elapsed -evp: whole operations (init, update, final) on a block, by the wall clock. Here " +
+				"the code is Go's, the same for all contenders; it uses the AES and SHA instructions of the processor",
+			"FIPS 180-4 and NIST SP 800-38D; test vectors: test case 14 of the GCM specification (McGrew and Viega), and " +
+				"the example abc of FIPS 180-4",
 		},
 	}, Loop())
 }
@@ -39,8 +41,9 @@ func Loop() loop.Loop {
 	return loop.Loop{
 		Name: "crypto",
 		Params: []param.Spec{
-			{Name: "algorithm", Kind: param.Text, Default: "sha256", Enum: []string{"sha256", "aes-256-gcm"}, Doc: "what is done to a block"},
-			{Name: "block", Kind: param.Size, Default: "16KiB", Min: 1, Max: 64 << 20, Doc: "bytes of a block"},
+			{Name: "algorithm", Kind: param.Text, Default: "sha256", Enum: []string{"sha256", "aes-256-gcm"},
+				Doc: "what to do with a block"},
+			{Name: "block", Kind: param.Size, Default: "16KiB", Min: 1, Max: 64 << 20, Doc: "size of a block"},
 			workload.TimeParam,
 		},
 		Run: run,
@@ -71,14 +74,14 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 		loop.Throughput(timing.Rate()*float64(len(block)), "B/s")), nil
 }
 
-// work is one of the algorithms; a unit of it is a block.
+// work is one of the algorithms; its unit is a block.
 type work interface {
 	do(n int) error
 	check() (answer string, err error)
 }
 
-// hashing hashes a block into its own beginning, so that every hash depends on
-// the one before.
+// hashing writes the hash of a block to the beginning of the block, so that
+// every hash depends on the previous one.
 type hashing struct {
 	block, before []byte
 	last          [sha256.Size]byte
@@ -110,7 +113,7 @@ func (h *hashing) check() (string, error) {
 	return got[:16], nil
 }
 
-// sealing encrypts the block under a nonce that counts.
+// sealing encrypts the block with a counter as nonce.
 type sealing struct {
 	gcm    cipher.AEAD
 	block  []byte
@@ -134,7 +137,7 @@ func (s *sealing) do(n int) error {
 	return nil
 }
 
-// check opens what was sealed last.
+// check decrypts the last result.
 func (s *sealing) check() (string, error) {
 	open, err := s.gcm.Open(nil, s.nonce[:], s.sealed, nil)
 	if err != nil {
@@ -154,17 +157,19 @@ func newGCM(key []byte) cipher.AEAD {
 			return g
 		}
 	}
-	panic(err) // only for a key of another length
+	panic(err) // only for a key of the wrong length
 }
 
-// knownAnswers compares both algorithms with their specifications.
+// knownAnswers checks both algorithms with test vectors of their
+// specifications.
 func knownAnswers() error {
 	const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 	if got := fmt.Sprintf("%x", sha256.Sum256([]byte("abc"))); got != abc {
 		return loop.Mismatch("sha256 of abc", got, abc)
 	}
 	const zeros = "cea7403d4d606b6e074ec5d3baf39d18d0d1c8a799996bf0265b98b5d48ab919"
-	if got := fmt.Sprintf("%x", newGCM(make([]byte, 32)).Seal(nil, make([]byte, 12), make([]byte, 16), nil)); got != zeros {
+	if got := fmt.Sprintf("%x", newGCM(make([]byte, 32)).Seal(nil, make([]byte, 12), make([]byte, 16),
+		nil)); got != zeros {
 		return loop.Mismatch("aes-256-gcm of 16 zeros", got, zeros)
 	}
 	return nil

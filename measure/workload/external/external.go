@@ -32,7 +32,7 @@ type Workload struct{ tool tool.Tool }
 // Tool is the tool that is run.
 func (e Workload) Tool() tool.Tool { return e.tool }
 
-// The blobs of a trial, beside the files that the tool keeps and
+// The blob of a trial, in addition to the files that the tool keeps and
 // workload.Facts.
 const ExecBlob = "exec.json" // a wire.ExecResult
 
@@ -58,8 +58,8 @@ func (e Workload) Doc() workload.Doc {
 	return out
 }
 
-// energies are the metrics of energy: where the tool makes load from outside,
-// of both ends.
+// energies are the energy metrics: of both sides if the tool is a load
+// generator.
 func (e Workload) energies() []sample.Metric {
 	if e.tool.Doc().Server == tool.Web {
 		return []sample.Metric{workload.JoulesPerOp, workload.GeneratorJoulesPerOp}
@@ -67,8 +67,8 @@ func (e Workload) energies() []sample.Metric {
 	return []sample.Metric{workload.JoulesPerOp}
 }
 
-// Limit bounds one command of a tool. What runs inside may be slow; what makes
-// the load from outside looks at the clock itself.
+// Limit bounds the duration of one command of a tool. A program in the
+// environment may be slow; a load generator outside stops by its own clock.
 func (e Workload) Limit(p param.Values) time.Duration {
 	d := e.tool.Doc()
 	if d.Server == tool.Web {
@@ -103,7 +103,7 @@ func (e Workload) parse(raw workload.Raw, p param.Values) ([]sample.Value, error
 	return append(values, energy...), err
 }
 
-// read decodes a trial and has the tool parse it.
+// read decodes a trial and parses it with the tool.
 func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r tool.Result, err error) {
 	b, ok := raw[ExecBlob]
 	if !ok {
@@ -113,7 +113,7 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 		return res, r, fmt.Errorf("%s: %w", ExecBlob, err)
 	}
 	if got := path.Base(res.Argv[0]); got != e.tool.Doc().Program {
-		return res, r, fmt.Errorf("%s: is of the program %q", ExecBlob, got)
+		return res, r, fmt.Errorf("%s: the result is of the program %q", ExecBlob, got)
 	}
 	if err := e.hung(res, p); err != nil {
 		return res, r, err
@@ -124,7 +124,8 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 	if res.Truncated {
 		return res, r, fault.New(fault.Subject, "the program printed more than 1 MiB")
 	}
-	out := tool.Output{Stdout: res.Stdout, Stderr: res.Stderr, Elapsed: time.Duration(res.ElapsedNS), Files: map[string][]byte{}}
+	out := tool.Output{Stdout: res.Stdout, Stderr: res.Stderr, Elapsed: time.Duration(res.ElapsedNS),
+		Files: map[string][]byte{}}
 	for name, b := range raw {
 		switch name {
 		case ExecBlob, workload.Facts, workload.Host, workload.GeneratorHost, workload.Stderr:
@@ -141,10 +142,10 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 	return res, r, err
 }
 
-// hung classes a program that did not end by itself. Inside the environment
-// that may be the environment's doing. A generator outside bounds every wait
-// for an answer and ends by the clock: one that does not end has a fault of its
-// own, and whom it happened to ask is not to blame.
+// hung classifies a program that did not end. Inside the environment that may
+// be the environment's fault. A load generator outside bounds every wait for a
+// response and stops by its clock: if it does not end, the fault is its own and
+// not the server's.
 func (e Workload) hung(res wire.ExecResult, p param.Values) error {
 	took := time.Duration(res.ElapsedNS)
 	if res.Signal != syscall.SIGKILL.String() || took < e.Limit(p) {
@@ -155,7 +156,7 @@ func (e Workload) hung(res wire.ExecResult, p param.Values) error {
 	if d.Server == tool.Web {
 		kind, where = fault.Lab, ", outside the environment,"
 	}
-	return fault.New(kind, "%s%s had not ended after %v, of which its work should have taken %v, and was killed",
+	return fault.New(kind, "%s%s did not end within %v (expected %v) and was killed",
 		d.Program, where, took.Round(time.Second), d.Time(p).Round(time.Second))
 }
 
@@ -173,17 +174,18 @@ func (e Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnosti
 	return t, true
 }
 
-// declared checks values against what the tool declares: its own units, no
-// metric twice, and the primary one, without which the trial measured nothing.
+// declared checks values against the tool's declaration: the units, no
+// duplicate metric, and the primary metric, without which the trial measured
+// nothing.
 func declared(d tool.Doc, values []sample.Value) error {
 	seen := map[string]bool{}
 	for _, v := range values {
 		m, ok := d.Metric(v.Metric)
 		switch {
 		case !ok || seen[v.Metric]:
-			return fmt.Errorf("metric %q is not declared, or comes twice", v.Metric)
+			return fmt.Errorf("undeclared or duplicate metric %q", v.Metric)
 		case v.Unit != m.Unit:
-			return fmt.Errorf("%s is in %q, and %q is right", v.Metric, v.Unit, m.Unit)
+			return fmt.Errorf("%s has the unit %q instead of %q", v.Metric, v.Unit, m.Unit)
 		}
 		seen[v.Metric] = true
 	}
@@ -193,7 +195,7 @@ func declared(d tool.Doc, values []sample.Value) error {
 			for _, v := range values {
 				all = append(all, v.Metric)
 			}
-			return fault.New(fault.Subject, "the program could not measure %s (but %s)", m.Name, strings.Join(all, ", "))
+			return fault.New(fault.Subject, "the program did not measure %s (only %s)", m.Name, strings.Join(all, ", "))
 		}
 	}
 	return nil
@@ -207,9 +209,9 @@ func Decode(b []byte) (wire.ExecResult, error) {
 	}
 	switch {
 	case res.Schema != wire.ExecSchema:
-		return res, fmt.Errorf("schema is %q, and %q is right", res.Schema, wire.ExecSchema)
+		return res, fmt.Errorf("schema is %q, expected %q", res.Schema, wire.ExecSchema)
 	case len(res.Argv) == 0 || res.ElapsedNS <= 0:
-		return res, errors.New("has no command, or took no time")
+		return res, errors.New("no command, or no elapsed time")
 	}
 	return res, nil
 }
@@ -228,11 +230,11 @@ func Ended(res wire.ExecResult) error {
 	if said == "" {
 		said = Quoted(res.Stdout)
 	}
-	return fault.New(fault.Subject, "%s ended with %s%s", path.Base(res.Argv[0]), how, said)
+	return fault.New(fault.Subject, "%s failed with %s%s", path.Base(res.Argv[0]), how, said)
 }
 
-// Quoted is the last line that a program said, for a message; "" if it said
-// nothing.
+// Quoted is the last line of a program's output, for a message; "" if there is
+// none.
 func Quoted(b []byte) string {
 	if said := safetext.LastLines(string(b), 1); said != "" {
 		return ": " + said

@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// evict puts the first size bytes of a file out of the page cache, and asks
-// the kernel whether they are. It says in a few words how far they are.
-//
-// This file only, not /proc/sys/vm/drop_caches: that needs root, is of the
-// whole machine, and would make the others cold as well.
+// evict drops the first size bytes of a file from the page cache, and verifies
+// that with the kernel. It returns a short note with the result. It does not
+// use /proc/sys/vm/drop_caches: that needs root, and would drop the cache of
+// the whole machine.
 //
 // Source: posix_fadvise(2), mincore(2).
 func evict(fd int, size int64) (string, error) {
-	// Only clean pages are let go.
+	// The kernel drops only clean pages.
 	if err := unix.Fsync(fd); err != nil && err != unix.EINVAL && err != unix.EROFS {
 		return "", fmt.Errorf("fsync: %w", err)
 	}
@@ -30,7 +29,8 @@ func evict(fd int, size int64) (string, error) {
 		return "", fault.Wrap(fault.Unsupported, "mincore", err)
 	}
 	if in*100 > all {
-		return "", fault.New(fault.Unsupported, "%d of %d pages stay in memory: the file system is one in memory, or does not let its pages go; take cache=warm", in, all)
+		return "", fault.New(fault.Unsupported,
+			"%d of %d pages stay in memory: the file system lies in memory, or does not drop its pages; use cache=warm", in, all)
 	}
 	return fmt.Sprintf("%d of %d pages were in memory", in, all), nil
 }
@@ -44,7 +44,8 @@ func resident(fd int, size int64) (in, all int, err error) {
 	defer unix.Munmap(m)
 	page := os.Getpagesize()
 	vec := make([]byte, (len(m)+page-1)/page)
-	_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), uintptr(unsafe.Pointer(&vec[0])))
+	_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)),
+		uintptr(unsafe.Pointer(&vec[0])))
 	if e != 0 {
 		return 0, 0, e
 	}

@@ -8,7 +8,7 @@ import (
 	"bakeoff/base/fault"
 )
 
-// evict is refused: this system cannot be asked whether a page is in memory.
+// evict fails: this system cannot report whether a page is in memory.
 func evict(int, int64) (string, error) {
-	return "", fault.New(fault.Unsupported, "cache=cold cannot be had on %s; take cache=warm", runtime.GOOS)
+	return "", fault.New(fault.Unsupported, "cache=cold is not supported on %s; use cache=warm", runtime.GOOS)
 }

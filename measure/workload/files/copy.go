@@ -24,7 +24,7 @@ type copying struct {
 	disk   wire.Forced
 }
 
-// openCopy opens both files; the second one is made anew, and removed by close.
+// openCopy opens both files. It recreates the second one, which close removes.
 func openCopy(s settings, t *timer) (*copying, error) {
 	from, err := openLarge(s, t)
 	if err != nil {
@@ -38,8 +38,8 @@ func openCopy(s settings, t *timer) (*copying, error) {
 	return c, nil
 }
 
-// do copies n blocks. Both files are read and written where their offsets
-// stand, as a program that copies does.
+// do copies n blocks at the current offsets of both files, as a copying program
+// does.
 func (c *copying) do(n int) error {
 	w := c.from
 	for range n {
@@ -100,8 +100,8 @@ func (c *copying) forced() *wire.Forced {
 	return &c.disk
 }
 
-// rewind ends a pass: the copy is forced to the disk where each pass is to be,
-// and both files are at their starts again.
+// rewind ends a pass: it syncs the copy if every pass must be on the disk, and
+// rewinds both files.
 func (c *copying) rewind() error {
 	c.next = 0
 	if c.from.fsync == "end" && c.from.on {
@@ -121,7 +121,7 @@ func (c *copying) begin() error {
 	if err := c.rewind(); err != nil {
 		return err
 	}
-	if c.from.fsync != "none" { // what the checks copied is not of the timed part
+	if c.from.fsync != "none" { // what the checks copied does not belong to the timed part
 		if err := c.sync(); err != nil {
 			return err
 		}
@@ -137,8 +137,8 @@ func (c *copying) finish() error {
 	return nil
 }
 
-// check completes the last pass and compares the copy with what the large file
-// was laid out with.
+// check completes the last pass and compares the copy with the initial content
+// of the large file.
 func (c *copying) check() (string, error) {
 	for c.next != 0 {
 		if err := c.do(1); err != nil {
@@ -147,7 +147,7 @@ func (c *copying) check() (string, error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(c.to, &st); err != nil {
-		return "", fmt.Errorf("look at the copy: %w", err)
+		return "", fmt.Errorf("stat the copy: %w", err)
 	}
 	if int64(st.Size) != c.from.size {
 		return "", loop.Mismatch("the size of the copy", st.Size, c.from.size)

@@ -1,5 +1,5 @@
-// Package files is the work of a file system: many small files, and reading
-// and writing a large one in blocks.
+// Package files is file system work: many small files, and reading and writing
+// a large one in blocks.
 package files
 
 import (
@@ -26,21 +26,26 @@ func New() workload.NativeParser {
 	}
 	return workload.Native(workload.Doc{
 		Name:    "files",
-		Summary: "Creating, looking at and deleting small files, or reading, writing or copying a large one in blocks",
+		Summary: "Creating, looking up (stat) and deleting small files, or reading, writing or copying a large one in blocks",
 		Metrics: []sample.Metric{
-			workload.Throughput("op/s", "blocks read or written a second, or files created, looked at and deleted"),
-			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio, Doc: "bytes of those blocks or files a second"},
+			workload.Throughput("op/s", "blocks read or written per second, or files created, looked up and deleted"),
+			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio,
+				Doc: "bytes of those blocks or files per second"},
 			quantile("latency-p50", "median of the time of one operation, with its fsync"),
 			quantile("latency-p99", "99th percentile of the time of one operation, with its fsync"),
 		},
 		Volume: "volume",
 		State:  "carried",
-		Cache:  "warm, or cold with cache=cold: of the environment's own kernel; a host below keeps what it has",
-		Time:   workload.TimedFor(500 * time.Millisecond),
+		Cache: "warm, or cold with cache=cold, which drops the cache of the environment's own kernel, not that of a " +
+			"host below it",
+		Time: workload.TimedFor(500 * time.Millisecond),
 		Source: []string{
-			"fio, ioengine=psync with iodepth 1: one block after another through pread(2) and pwrite(2). A pass takes every block once, in order or in one random permutation; fsync=end is fio's end_fsync for each pass.",
-			"UnixBench, File Copy: op=copy, block=1KiB, size=2000KiB, fsync=none; its other two are 256B with 125KiB (500 blocks) and 4KiB with 32000KiB (8000 blocks). Throughput is in blocks; bandwidth is its KBps times 1024.",
-			"bonnie++, file creation tests: here one file is created and written, another looked at, a third deleted in each operation, with 512 files present all the time.",
+			"fio, ioengine=psync with iodepth 1: one block after another through pread(2) and pwrite(2). A pass processes " +
+				"every block once, in order or in one random permutation; fsync=end is fio's end_fsync for each pass",
+			"UnixBench, File Copy: op=copy, block=1KiB, size=2000KiB, fsync=none; its other two tests are 256B with 125KiB " +
+				"(500 blocks) and 4KiB with 32000KiB (8000 blocks). Throughput counts blocks; bandwidth is its KBps times 1024",
+			"bonnie++, file creation tests: here each operation creates and writes one file, looks up another and deletes " +
+				"a third; 512 files are always present",
 		},
 	}, Loop())
 }
@@ -50,12 +55,19 @@ func Loop() loop.Loop {
 	return loop.Loop{
 		Name: "files",
 		Params: []param.Spec{
-			{Name: "op", Kind: param.Text, Default: "create-stat-delete", Enum: []string{"create-stat-delete", "seq-write", "seq-read", "rand-write", "rand-read", "copy"}, Doc: "what is done; copy reads a block of one file and writes it to another, over and over"},
-			{Name: "block", Kind: param.Size, Default: "4KiB", Min: 16, Max: 1 << 30, Doc: "bytes of a block, or of a small file"},
-			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 32, Max: 1 << 43, Doc: "bytes of the large file, a multiple of block"},
-			{Name: "fsync", Kind: param.Text, Default: "end", Enum: []string{"end", "each", "none"}, Doc: "when what was written is forced to the disk: after each pass and at the end (of small files their directory, every 512 of them), after each operation, or never"},
-			{Name: "cache", Kind: param.Text, Default: "warm", Enum: []string{"warm", "cold"}, Doc: "cold: what is read was put out of memory first, and is read once"},
-			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "path of the declared volume that is measured"},
+			{Name: "op", Kind: param.Text, Default: "create-stat-delete", Enum: []string{"create-stat-delete", "seq-write",
+				"seq-read", "rand-write", "rand-read", "copy"},
+				Doc: "which operation; copy repeatedly reads a block of one file and writes it to another"},
+			{Name: "block", Kind: param.Size, Default: "4KiB", Min: 16, Max: 1 << 30,
+				Doc: "size of a block, or of a small file"},
+			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 32, Max: 1 << 43,
+				Doc: "size of the large file, a multiple of block"},
+			{Name: "fsync", Kind: param.Text, Default: "end", Enum: []string{"end", "each", "none"},
+				Doc: "when to fsync what was written: after each pass and at the end (for small files the directory, after " +
+					"every 512 files), after each operation, or never"},
+			{Name: "cache", Kind: param.Text, Default: "warm", Enum: []string{"warm", "cold"},
+				Doc: "cold: data are dropped from memory first, and read once"},
+			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume to measure"},
 			workload.TimeParam,
 		},
 		Prepare: prepare,
@@ -71,10 +83,9 @@ type work interface {
 	// begin is called before the timed part, finish at its end, inside it.
 	begin() error
 	finish() error
-	// check verifies afterwards what is in the files.
+	// check verifies the content of the files after the timed part.
 	check() (answer string, err error)
-	// forced is what the timed part made the disk do, nil where nothing was
-	// forced to it.
+	// forced is what the timed part forced the disk to do; nil if nothing.
 	forced() *wire.Forced
 	close()
 }
@@ -95,22 +106,23 @@ func read(p param.Values, env loop.Env) (settings, error) {
 	const most = 1 << 24
 	switch {
 	case s.dir == "":
-		return s, fault.New(fault.Invalid, "files has no directory; give --dir")
+		return s, fault.New(fault.Invalid, "files requires a directory; set --dir")
 	case s.small():
 	case s.block%8 != 0:
-		return s, fault.New(fault.Invalid, "block=%d is no multiple of 8", s.block)
+		return s, fault.New(fault.Invalid, "block must be a multiple of 8 (got %d)", s.block)
 	case s.size%s.block != 0 || s.size < 2*s.block:
-		return s, fault.New(fault.Invalid, "size=%d is no multiple of block=%d, or less than two", s.size, s.block)
+		return s, fault.New(fault.Invalid,
+			"size must be a multiple of block, and at least two blocks (got size=%d, block=%d)", s.size, s.block)
 	case s.size/s.block > most:
-		return s, fault.New(fault.Invalid, "size is %d blocks; %d are the most: take larger ones", s.size/s.block, most)
+		return s, fault.New(fault.Invalid, "size is %d blocks; the limit is %d: use larger blocks", s.size/s.block, most)
 	}
 	if s.cold && s.op != "seq-read" && s.op != "rand-read" {
-		return s, fault.New(fault.Invalid, "cache=cold is of reading; %s leaves no choice", s.op)
+		return s, fault.New(fault.Invalid, "cache=cold requires op=seq-read or op=rand-read (got %s)", s.op)
 	}
 	return s, os.MkdirAll(s.dir, 0o700)
 }
 
-// small tells that the operation is on small files.
+// small reports whether the operation is on small files.
 func (s settings) small() bool { return s.op == "create-stat-delete" }
 
 // prepare makes the large file.
@@ -144,13 +156,13 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 	defer w.close()
 	timed := loop.Timed{
 		For: p.Duration("time"), Do: w.do, Begin: w.begin, Finish: w.finish,
-		// Twice the work of a disk takes any time above once. What must not
-		// be is that it takes none.
+		// On a disk, twice the work may take any longer time, but it
+		// must take longer.
 		Low: 1.2, High: 1000,
 	}
 	if s.cold || s.fsync == "each" {
-		// What a check reads is no longer cold, and a disk is free to take
-		// as long for two flushes as for four.
+		// A check would warm the cache, and a disk may take as long for
+		// two flushes as for four.
 		timed.Largest = 1
 	}
 	timing, err := timed.Run(ctx)
@@ -205,7 +217,7 @@ func (t *timer) result(timing loop.Timing, check wire.Check, bytes int64) (wire.
 		sample.Value{Metric: "bandwidth", Unit: "B/s", Value: timing.Rate() * float64(bytes)},
 		quantile("latency-p50", 50), quantile("latency-p99", 99))
 	if n := t.hist.TotalCount(); float64(n) != timing.Work {
-		return res, fault.New(fault.Lab, "%d operations were timed, and %g done", n, timing.Work)
+		return res, fault.New(fault.Lab, "%d operations were timed instead of %g", n, timing.Work)
 	}
 	b, err := t.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	if err != nil {

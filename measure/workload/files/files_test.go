@@ -64,9 +64,11 @@ func TestOrders(t *testing.T) {
 func TestTrialsShareTheFile(t *testing.T) {
 	ctx := context.Background()
 	p, env := cell(t, nil)
-	for _, op := range []string{"rand-write", "seq-read", "seq-write", "rand-read", "copy", "create-stat-delete", "create-stat-delete"} {
+	for _, op := range []string{"rand-write", "seq-read", "seq-write", "rand-read", "copy", "create-stat-delete",
+		"create-stat-delete"} {
 		p["op"] = op
-		for name, stage := range map[string]func(context.Context, param.Values, loop.Env) error{"prepare": prepare, "reset": reset} {
+		for name, stage := range map[string]func(context.Context, param.Values, loop.Env) error{"prepare": prepare,
+			"reset": reset} {
 			if err := stage(ctx, p, env); err != nil {
 				t.Fatalf("%s: %s: %v", op, name, err)
 			}
@@ -227,13 +229,14 @@ func TestRefuses(t *testing.T) {
 		set  param.Values
 		says string
 	}{
-		{param.Values{"op": "seq-read", "block": "3000B"}, "no multiple"},
-		{param.Values{"op": "seq-read", "size": "4KiB"}, "less than two"},
-		{param.Values{"op": "seq-read", "size": "1TiB", "block": "512B"}, "are the most"},
-		{param.Values{"op": "seq-write", "cache": "cold"}, "cold is of reading"},
+		{param.Values{"op": "seq-read", "block": "3000B"}, "multiple of block"},
+		{param.Values{"op": "seq-read", "size": "4KiB"}, "at least two blocks"},
+		{param.Values{"op": "seq-read", "size": "1TiB", "block": "512B"}, "the limit is"},
+		{param.Values{"op": "seq-write", "cache": "cold"}, "requires op=seq-read"},
 	} {
 		p, env := cell(t, c.set)
-		if err := prepare(context.Background(), p, env); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.says) {
+		if err := prepare(context.Background(), p, env); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: error is %v, want %q", c.set, err, c.says)
 		}
 	}
@@ -280,7 +283,8 @@ func TestFullDisk(t *testing.T) {
 	if err := prepare(context.Background(), p, env); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(context.Background(), p, env); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "take cache=warm") {
+	if _, err := run(context.Background(), p, env); !fault.Is(err, fault.Unsupported) ||
+		!strings.Contains(err.Error(), "use cache=warm") {
 		t.Errorf("cold reads from a tmpfs: %v", err)
 	}
 }

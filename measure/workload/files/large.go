@@ -20,11 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The large file is blocks of one pattern. The first word of a block is its
-// number, the last one its stamp: 0 as laid out, another number for every
-// block that is written.
+// The large file consists of blocks of one pattern. The first word of a block
+// is its number, the last one its stamp: 0 at first, a new number for every
+// written block.
 
-// path is the large file; blocks of other sizes have another one.
+// path is the large file; each block size has its own.
 func (s settings) path() string {
 	return filepath.Join(s.dir, fmt.Sprintf("large-%d-%d", s.size, s.block))
 }
@@ -43,13 +43,13 @@ func stamp(b []byte, number, mark uint64) {
 	binary.LittleEndian.PutUint64(b[len(b)-8:], mark)
 }
 
-// layOut writes the large file unless it is there.
+// layOut writes the large file unless it exists.
 func layOut(ctx context.Context, s settings) (err error) {
 	if st, err := os.Stat(s.path()); err == nil && st.Size() == s.size {
 		return nil
 	}
-	// Under another name first: an interrupted one must not be taken for
-	// the whole.
+	// Use another name first, so that an incomplete file is not mistaken
+	// for the whole.
 	tmp := s.path() + ".part"
 	f, err := os.Create(tmp)
 	if err != nil {
@@ -82,7 +82,7 @@ type large struct {
 	*timer
 	fd      int
 	blocks  int
-	order   []uint32 // of a pass; nil: from first to last
+	order   []uint32 // of a pass; nil: ascending
 	next    int      // operation
 	write   bool
 	mark    uint64   // of the block written last
@@ -102,7 +102,7 @@ func openLarge(s settings, t *timer) (*large, error) {
 	}
 	var err error
 	if w.fd, err = unix.Open(s.path(), mode|unix.O_CLOEXEC, 0); err != nil {
-		return nil, fmt.Errorf("open %s, which `work files --stage prepare` makes: %w", s.path(), err)
+		return nil, fmt.Errorf("open %s (run `work files --stage prepare` first): %w", s.path(), err)
 	}
 	w.pattern, w.buf = pattern(s.block), pattern(s.block)
 	if strings.HasPrefix(s.op, "rand") {
@@ -110,12 +110,12 @@ func openLarge(s settings, t *timer) (*large, error) {
 	}
 	if w.write {
 		w.marks = make([]uint64, w.blocks)
-		w.mark = uint64(time.Now().UnixNano()) // no other trial's
+		w.mark = uint64(time.Now().UnixNano()) // unique for this trial
 	}
 	return w, nil
 }
 
-// permutation returns the numbers below n in a random order, always the same.
+// permutation returns the numbers below n in a fixed random order.
 func permutation(n int) []uint32 {
 	order := make([]uint32, n)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -164,8 +164,8 @@ func (w *large) do(n int) error {
 	return nil
 }
 
-// readBlock reads a block and looks at its number and at one of its words,
-// another one each time.
+// readBlock reads a block and checks its number and one of its words, a
+// different one each time.
 func (w *large) readBlock(block int) error {
 	if err := readAll(w.fd, w.buf, int64(block)*w.block); err != nil {
 		return fmt.Errorf("read block %d: %w", block, err)
@@ -197,8 +197,8 @@ func (w *large) writeBlock(block int, passed bool) error {
 	return nil
 }
 
-// sync forces to the disk what was written. A block that was written twice
-// since the last time went there once.
+// sync forces written data to the disk. A block written twice since the last
+// sync counts once.
 func (w *large) sync() error {
 	if err := unix.Fsync(w.fd); err != nil {
 		return fmt.Errorf("fsync: %w", err)
@@ -217,8 +217,8 @@ func (w *large) forced() *wire.Forced {
 	return &w.disk
 }
 
-// begin starts a new pass: what was written is on the disk, and what is to be
-// read cold is not in memory.
+// begin starts a new pass: it syncs written data, and drops from memory what
+// will be read cold.
 func (w *large) begin() error {
 	w.next = 0
 	if w.write && w.fsync != "none" {
@@ -243,14 +243,14 @@ func (w *large) finish() error {
 	return nil
 }
 
-// checked bounds the blocks that are read back whole after a trial.
+// Bounds of the blocks that are read back after a trial.
 const (
 	checked      = 4096
 	checkedBytes = 64 << 20
 )
 
-// check reads blocks back, all of them or evenly spread ones, and compares
-// them with what was written last.
+// check reads all blocks back, or evenly spread ones, and compares them with
+// what was written last.
 func (w *large) check() (string, error) {
 	step := max(1, w.blocks/checked, int(w.size/checkedBytes))
 	n := 0

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// present is how many small files there are all the time.
+// present is the constant number of small files.
 const present = 512
 
 func (s settings) smallDir() string { return filepath.Join(s.dir, "small") }
 
-// small creates a file, looks at another and deletes a third in each
-// operation. Names are relative to an open directory, so that the length of
-// the path to it is no difference.
+// small creates a file, looks up another and deletes a third in each operation.
+// Names are relative to an open directory, so the length of its path does not
+// matter.
 type small struct {
 	settings
 	*timer
@@ -110,7 +110,7 @@ func (w *small) create() error {
 	return nil
 }
 
-// stat looks at a file, which must be as large as it was written.
+// stat checks the size of a file.
 func (w *small) stat(i int) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(w.dirfd, w.name(i), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -122,8 +122,8 @@ func (w *small) stat(i int) error {
 	return nil
 }
 
-// syncDir forces the names to the disk. Some file systems know no fsync of a
-// directory, and have no other way.
+// syncDir forces the names to the disk. Some file systems do not support fsync
+// of a directory; they have no alternative.
 func (w *small) syncDir() error {
 	if err := unix.Fsync(w.dirfd); err != nil && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("fsync the directory: %w", err)
@@ -131,8 +131,8 @@ func (w *small) syncDir() error {
 	return nil
 }
 
-// forced counts the content of files that were forced to the disk one by one.
-// A file that lives for half a second need never get there.
+// forced counts the content of files that were synced one by one. The content
+// of other short-lived files need not reach the disk.
 func (w *small) forced() *wire.Forced {
 	if w.disk == (wire.Forced{}) {
 		return nil
@@ -156,7 +156,7 @@ func (w *small) finish() error {
 	return nil
 }
 
-// check reads every file that must be there, and that no other is.
+// check verifies that exactly the expected files exist, with their content.
 func (w *small) check() (string, error) {
 	entries, err := os.ReadDir(w.smallDir())
 	if err != nil {

@@ -16,7 +16,8 @@ func TestCosts(t *testing.T) {
 		after := ctx + 500
 		b, err := json.Marshal(wire.Span{
 			Before: probe.Counters{CPU: &probe.CPU{User: 1, System: 2, Interrupt: 3, Idle: 9}, ContextSwitches: &ctx},
-			After:  probe.Counters{CPU: &probe.CPU{User: 1 + busy, System: 2 + busy, Interrupt: 3 + busy, Idle: 99}, ContextSwitches: &after},
+			After: probe.Counters{CPU: &probe.CPU{User: 1 + busy, System: 2 + busy, Interrupt: 3 + busy, Idle: 99},
+				ContextSwitches: &after},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -40,7 +41,8 @@ func TestCosts(t *testing.T) {
 	}
 	const far = `{"before":{"at_ns":1,"joules":40,"context_switches":5},"after":{"at_ns":2,"joules":50,"context_switches":9}}`
 	got, err = costs(workload.Raw{workload.GeneratorHost: []byte(far)}, 1000)
-	if want := (sample.Value{Metric: "generator-joules-per-request", Unit: "J/request", Value: .01}); err != nil || len(got) != 1 || got[0] != want {
+	if want := (sample.Value{Metric: "generator-joules-per-request", Unit: "J/request", Value: .01}); err != nil ||
+		len(got) != 1 || got[0] != want {
 		t.Errorf("another host's counters give %v, %v; %+v is right, and no cost of the subject's", got, err, want)
 	}
 }

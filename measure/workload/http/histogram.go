@@ -9,8 +9,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The range of latencies and the digits that their histograms keep: one
-// nanosecond to an hour within 0.1 %.
+// The range and precision of the histograms of latencies: one nanosecond to an
+// hour, within 0.1 %.
 const (
 	shortest = 1
 	longest  = int64(3600e9)
@@ -21,7 +21,7 @@ func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(shortest, longest, digits)
 }
 
-// Record notes ns, held within the range.
+// Record adds ns, limited to the range.
 func Record(h *hdrhistogram.Histogram, ns int64) {
 	// Cannot fail: the value is within the histogram's range.
 	_ = h.RecordValue(max(shortest, min(ns, longest)))
@@ -43,14 +43,14 @@ const maxHistogram = 1 << 20
 // every other geometry, so that quantiles mean the same everywhere.
 func DecodeHistogram(text string) (*hdrhistogram.Histogram, error) {
 	if len(text) > maxHistogram {
-		return nil, fmt.Errorf("a histogram of %d bytes is longer than any of ours", len(text))
+		return nil, fmt.Errorf("the histogram has %d bytes, more than the maximum", len(text))
 	}
 	h, err := hdrhistogram.Decode([]byte(text))
 	if err != nil {
 		return nil, err
 	}
 	if h.LowestTrackableValue() != shortest || h.HighestTrackableValue() != longest || h.SignificantFigures() != digits {
-		return nil, errors.New("the histogram's range is not that of latencies in nanoseconds")
+		return nil, errors.New("the range of the histogram is not that of latencies in nanoseconds")
 	}
 	return h, nil
 }
@@ -70,8 +70,8 @@ var quantiles = []struct {
 }
 
 // Latencies returns the quantiles of h, in seconds, that are above floor (in
-// nanoseconds): what is finer than the generator's own lateness says nothing
-// about the server.
+// nanoseconds): values below the generator's own lateness say nothing about the
+// server.
 func Latencies(h *hdrhistogram.Histogram, floor int64) []sample.Value {
 	var out []sample.Value
 	if h.TotalCount() == 0 {

@@ -19,11 +19,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Parse reads the samples of a trial. Quantiles are computed from the
-// histogram, whatever the generator printed beside it.
-//
-// Errors among good responses stay where they are, for the gate that looks at
-// them; a trial without a single expected response has failed.
+// Parse extracts the samples of a trial. It computes quantiles from the
+// histogram, not from the generator's own values. Errors among successful
+// responses are left to the gate that checks them; a trial without any expected
+// response has failed.
 func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	b, ok := raw[workload.Work]
 	if !ok {
@@ -47,8 +46,8 @@ func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) 
 	return values, fault.Op("http", err)
 }
 
-// units are those of the values that the generator prints: the metrics that
-// it knows, and what Parse needs beside them.
+// units are the units of the generator's values: its metrics, and additional
+// values for Parse.
 var units = func() map[string]string {
 	u := map[string]string{"requests": "request", "latency-floor": "s"}
 	for _, m := range metrics() {
@@ -57,28 +56,28 @@ var units = func() map[string]string {
 	return u
 }()
 
-// check refuses a result that is not one of this loop, or contradicts itself,
-// its parameters or the count of its latencies.
+// check refuses a result of another loop, or one that contradicts itself, its
+// parameters or the count of its latencies.
 func check(r wire.Result, p param.Values, count float64) error {
 	switch {
 	case r.Schema != wire.WorkSchema:
-		return fmt.Errorf("schema is %q, and %q is right", r.Schema, wire.WorkSchema)
+		return fmt.Errorf("schema is %q, expected %q", r.Schema, wire.WorkSchema)
 	case r.Loop != "http":
-		return fmt.Errorf("is of the loop %q", r.Loop)
+		return fmt.Errorf("the result is of the loop %q", r.Loop)
 	case r.ElapsedNS <= 0, r.Work != math.Trunc(r.Work), r.Work < 0, r.Work > count:
-		return fmt.Errorf("%g requests in %d ns with %g latencies contradict each other", r.Work, r.ElapsedNS, count)
+		return fmt.Errorf("inconsistent result: %g requests in %d ns with %g latencies", r.Work, r.ElapsedNS, count)
 	case Stated(r, "throughput") < 0:
 		return errors.New("the throughput is missing")
 	}
 	for name, want := range p {
 		if got, ok := r.Params[name]; ok && got != want {
-			return fmt.Errorf("was run with %s=%s, not %s", name, got, want)
+			return fmt.Errorf("it ran with %s=%s instead of %s", name, got, want)
 		}
 	}
 	seen := map[string]bool{}
 	for _, v := range r.Values {
 		if unit, ok := units[v.Metric]; !ok || unit != v.Unit || seen[v.Metric] {
-			return fmt.Errorf("value %q in %q is unknown, or comes twice", v.Metric, v.Unit)
+			return fmt.Errorf("unknown or duplicate value %q in %q", v.Metric, v.Unit)
 		}
 		seen[v.Metric] = true
 	}
@@ -90,7 +89,7 @@ func check(r wire.Result, p param.Values, count float64) error {
 	return nil
 }
 
-// samples computes what a trial measured.
+// samples computes the samples of a trial.
 func samples(r wire.Result, h *hdrhistogram.Histogram, raw workload.Raw) ([]sample.Value, error) {
 	count := float64(h.TotalCount())
 	values := []sample.Value{{Metric: "throughput", Unit: "request/s", Value: r.Work / (float64(r.ElapsedNS) / 1e9)}}
@@ -109,7 +108,7 @@ func samples(r wire.Result, h *hdrhistogram.Histogram, raw workload.Raw) ([]samp
 	return values, nil
 }
 
-// Stated returns a value that the generator printed, or -1.
+// Stated returns a value from the generator, or -1.
 func Stated(r wire.Result, metric string) float64 {
 	for _, v := range r.Values {
 		if v.Metric == metric && v.Value >= 0 && !math.IsInf(v.Value, 0) {
@@ -119,8 +118,7 @@ func Stated(r wire.Result, metric string) float64 {
 	return -1
 }
 
-// Failed says why a trial without expected responses has failed, "" when it
-// has not.
+// Failed returns why a trial has no expected responses; "" if it has.
 func Failed(r wire.Result) string {
 	if r.Work > 0 && r.Check.Verified {
 		return ""
@@ -149,9 +147,9 @@ func Failed(r wire.Result) string {
 	return fmt.Sprintf("%d of %d requests failed: %s", bad, all, strings.Join(parts, ", "))
 }
 
-// costs returns what the hosts spent for each of n expected responses, as far
-// as it is known; n counts those of warm-up and drain, which the hosts'
-// accounts include.
+// costs returns what the hosts spent per expected response, as far as known. n
+// includes the responses of warm-up and drain, because the hosts' counters
+// include them.
 func costs(raw workload.Raw, n float64) ([]sample.Value, error) {
 	out, err := hostCosts(raw[workload.Host], n)
 	if err != nil {
@@ -161,7 +159,7 @@ func costs(raw workload.Raw, n float64) ([]sample.Value, error) {
 	return append(out, energy...), err
 }
 
-// hostCosts returns what the environment's host spent beside energy.
+// hostCosts returns what the environment's host spent, except energy.
 func hostCosts(host []byte, n float64) (out []sample.Value, err error) {
 	if host == nil {
 		return nil, nil
@@ -184,9 +182,9 @@ func hostCosts(host []byte, n float64) (out []sample.Value, err error) {
 	return out, nil
 }
 
-// hostBusy returns for how many seconds the host's CPUs were busy. Ticks are
-// subtracted as they have always been here, so that old folders give the same
-// numbers to the last digit.
+// hostBusy returns how many seconds the host's CPUs were busy. The order of the
+// subtraction of ticks must not change, so that old run folders give exactly
+// the same numbers.
 func hostBusy(s wire.Span) (seconds float64, ok bool) {
 	seconds, source, ok := s.After.Since(s.Before).Busy()
 	if ok && source == probe.SourceTicks {

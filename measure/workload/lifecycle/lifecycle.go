@@ -1,6 +1,5 @@
-// Package lifecycle measures how long an environment takes to come and to go:
-// creation, its first process, destruction. For short-lived environments this
-// is the price that counts.
+// Package lifecycle measures the creation of an environment, its first process,
+// and its destruction: the cost that matters for short-lived environments.
 package lifecycle
 
 import (
@@ -21,13 +20,13 @@ func New() workload.Parser { return Workload{} }
 type Workload struct{}
 
 // Marks is the blob of a trial: nanoseconds on the host's clock since the
-// environment was asked for.
+// request for the environment.
 type Marks struct {
 	Schema string `json:"schema"`
-	// Up: it answered. First: a process in it had run and ended.
+	// Up: it answers. First: a first process in it has ended.
 	UpNS    int64 `json:"up_ns"`
 	FirstNS int64 `json:"first_ns"`
-	GoneNS  int64 `json:"gone_ns"` // it was gone, with all that belonged to it
+	GoneNS  int64 `json:"gone_ns"` // it is removed completely
 }
 
 const (
@@ -43,16 +42,17 @@ func (Workload) Doc() workload.Doc {
 	}
 	return workload.Doc{
 		Name: "lifecycle", Parser: 1,
-		Summary: "How long an environment takes to be created, to run its first process, and to be gone",
+		Summary: "How long it takes to create an environment, to run a first process in it, and to remove it",
 		Metrics: []sample.Metric{
-			metric("first-process", "from asking for an environment until a first process in it has run and ended", true),
-			metric("create", "from asking for an environment until it answers", false),
-			metric("destroy", "from asking it to go until nothing of it is left", false),
-			metric("total", "from asking for it until it is gone", false),
+			metric("first-process", "from the request for an environment until a first process in it has ended", true),
+			metric("create", "from the request for an environment until it answers", false),
+			metric("destroy", "from the request to remove it until it is removed completely", false),
+			metric("total", "from the request for it until it is removed", false),
 		},
 		State: "fresh", Cache: "warm",
-		Time:   func(param.Values) time.Duration { return 100 * time.Millisecond }, // beside the environment
-		Source: []string{"the marks are set by the controller on the host's monotonic clock; the process is the agent's own `list`, the same bytes on every side"},
+		Time: func(param.Values) time.Duration { return 100 * time.Millisecond }, // without the environment itself
+		Source: []string{"the controller takes the times on the host's monotonic clock; the process is `bakeoff-agent " +
+			"list`, the same binary for all contenders"},
 	}
 }
 
@@ -70,10 +70,11 @@ func (Workload) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) 
 		return nil, fault.New(fault.Invalid, "%s: schema is %q, this program reads %q", Blob, m.Schema, Schema)
 	}
 	if !(0 < m.UpNS && m.UpNS <= m.FirstNS && m.FirstNS < m.GoneNS) {
-		return nil, fault.New(fault.Invalid, "%s: its moments are not one after the other: %s", Blob, fmt.Sprint(m.UpNS, m.FirstNS, m.GoneNS))
+		return nil, fault.New(fault.Invalid, "%s: times are not ascending: %s", Blob, fmt.Sprint(m.UpNS, m.FirstNS, m.GoneNS))
 	}
 	value := func(name string, ns int64) sample.Value {
 		return sample.Value{Metric: name, Unit: "s", Value: float64(ns) / 1e9}
 	}
-	return []sample.Value{value("first-process", m.FirstNS), value("create", m.UpNS), value("destroy", m.GoneNS-m.FirstNS), value("total", m.GoneNS)}, nil
+	return []sample.Value{value("first-process", m.FirstNS), value("create", m.UpNS),
+		value("destroy", m.GoneNS-m.FirstNS), value("total", m.GoneNS)}, nil
 }

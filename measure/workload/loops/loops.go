@@ -1,6 +1,6 @@
-// Package loops lists the parts of the native workloads that run on the target,
-// apart from the list of workloads: the agent is started for everything that is
-// done there, and starts the faster the less is in it.
+// Package loops lists the parts of native workloads that run on the target. It
+// is separate from the list of workloads to keep the agent small: the agent is
+// started for every operation on the target.
 package loops
 
 import (
@@ -19,7 +19,7 @@ import (
 	"bakeoff/reach/loop"
 )
 
-// All returns them in order of their names.
+// All returns the loops ordered by name.
 func All() []loop.Loop {
 	return []loop.Loop{
 		calibrate.Loop(),

@@ -1,5 +1,5 @@
-// Package memory is the bandwidth and the latency of memory: passes over a
-// block, and a chain of loads that each wait for the one before.
+// Package memory is memory bandwidth and latency: passes over a block, and a
+// chain of dependent loads.
 package memory
 
 import (
@@ -25,20 +25,22 @@ const (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "memory",
-		Summary: "Reading, writing or copying a block of memory over and over, or a chain of dependent loads",
+		Summary: "Reading, writing or copying a block of memory repeatedly, or a chain of dependent loads",
 		Metrics: []sample.Metric{
-			workload.Throughput("B/s", "bytes a second that were read, written or copied (each copied byte counts once)"),
+			workload.Throughput("B/s", "bytes read, written or copied per second (each copied byte counts once)"),
 			{
 				Name: "latency", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-				Doc: "time of one access of 8 bytes: with op=latency each waits for the one before, otherwise they overlap",
+				Doc: "time of one access of 8 bytes; accesses depend on each other with op=latency, otherwise they overlap",
 			},
 		},
 		State: "carried",
 		Cache: "warm",
 		Time:  workload.TimedFor(200 * time.Millisecond),
 		Source: []string{
-			"sysbench 1.0, tests/memory: passes over one buffer in words. Its default block of 1 KiB measures the loop and the first cache; here the block is stated, and every pass is checked.",
-			"lmbench, lat_mem_rd (McVoy and Staelin 1996): a chain of pointers; here through one random cycle of cache lines, so that no prefetcher can guess.",
+			"sysbench 1.0, tests/memory: passes over one buffer in words. Its default block of 1 KiB measures the loop and " +
+				"the L1 cache; here the default is larger, and every pass is verified",
+			"lmbench, lat_mem_rd (McVoy and Staelin 1996): a chain of pointers; here one random cycle of cache lines, " +
+				"which no prefetcher can predict",
 		},
 	}, Loop())
 }
@@ -48,9 +50,13 @@ func Loop() loop.Loop {
 	return loop.Loop{
 		Name: "memory",
 		Params: []param.Spec{
-			{Name: "op", Kind: param.Text, Default: "read", Enum: []string{"read", "write", "copy", "latency"}, Doc: "what is done: passes over a block, or a chain of loads"},
-			{Name: "block", Kind: param.Size, Default: "1MiB", Min: line, Max: 1 << 32, Doc: "bytes of the block that is read, written or copied, a multiple of 64 B: what fits into a cache measures that cache"},
-			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 2 * line, Max: 1 << 36, Doc: "bytes that the chain of op=latency runs through, a multiple of 64 B"},
+			{Name: "op", Kind: param.Text, Default: "read", Enum: []string{"read", "write", "copy", "latency"},
+				Doc: "which operation: passes over a block, or a chain of loads"},
+			{Name: "block", Kind: param.Size, Default: "1MiB", Min: line, Max: 1 << 32,
+				Doc: "size of the block to read, write or copy, a multiple of 64 B; a block that fits into a cache measures " +
+					"that cache"},
+			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 2 * line, Max: 1 << 36,
+				Doc: "size of the memory for the chain of op=latency, a multiple of 64 B"},
 			workload.TimeParam,
 		},
 		Run: run,
@@ -63,7 +69,7 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 		bytes = p.Bytes("size")
 	}
 	if bytes%line != 0 {
-		return wire.Result{}, fault.New(fault.Invalid, "%d bytes are no multiple of %d", bytes, line)
+		return wire.Result{}, fault.New(fault.Invalid, "the size must be a multiple of %[2]d bytes (got %[1]d)", bytes, line)
 	}
 	w := map[string]func(int64) work{"read": reading, "write": writing, "copy": copying, "latency": chasing}[op](bytes)
 	timing, err := loop.Timed{For: p.Duration("time"), Do: w.do}.Run(ctx)
@@ -80,15 +86,15 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 		sample.Value{Metric: "latency", Unit: "s", Value: 1 / accesses}), nil
 }
 
-// work is one of the operations. A unit of it is a pass over the block, or a
-// load of the chain.
+// work is one of the operations. Its unit is a pass over the block, or one load
+// of the chain.
 type work struct {
 	do       func(n int) error
 	check    func() (answer string, err error)
 	accesses float64 // of a word, in one unit
 }
 
-// filled returns words that all differ, made from their index.
+// filled returns distinct words, computed from their index.
 func filled(bytes int64) []uint64 {
 	b := make([]uint64, bytes/word)
 	for i := range b {
@@ -97,7 +103,7 @@ func filled(bytes int64) []uint64 {
 	return b
 }
 
-// reading adds up the block; the sum is known beforehand.
+// reading adds up the block, whose sum is known.
 func reading(bytes int64) work {
 	b := filled(bytes)
 	var want uint64
@@ -118,8 +124,8 @@ func reading(bytes int64) work {
 	}
 }
 
-// sum reads every word, in four chains of additions so that it waits for
-// memory and not for the adder.
+// sum reads every word, in four chains of additions, so that it waits for
+// memory and not for additions.
 //
 //go:noinline
 func sum(b []uint64) uint64 {
@@ -134,7 +140,8 @@ func sum(b []uint64) uint64 {
 	return s0 + s1 + s2 + s3
 }
 
-// writing stores another value in every pass; the last one must be everywhere.
+// writing stores a new value in every pass; at the end all words must have the
+// last value.
 func writing(bytes int64) work {
 	b := filled(bytes)
 	value := uint64(1)
@@ -173,7 +180,7 @@ func fill(b []uint64, v uint64) {
 // the source changes before each pass and must arrive.
 func copying(bytes int64) work {
 	src, dst := filled(bytes), make([]uint64, bytes/word)
-	fill(dst, 1) // so that its pages are there
+	fill(dst, 1) // allocate its pages
 	pass := uint64(0)
 	return work{
 		accesses: float64(len(src)),
@@ -203,8 +210,8 @@ func copying(bytes int64) work {
 // node is a cache line that names the next one.
 type node [line / word]uint64
 
-// chasing loads along one random cycle through all lines. After as many loads
-// as make whole cycles it must be back at its start.
+// chasing loads along one random cycle through all lines. After a whole number
+// of cycles it must be back at the start.
 func chasing(bytes int64) work {
 	nodes := cycle(int(bytes / line))
 	at, loads := uint64(0), 0
@@ -225,7 +232,7 @@ func chasing(bytes int64) work {
 	}
 }
 
-// chase does n loads, each from the place that the one before told.
+// chase does n loads, each from the address that the previous one returned.
 //
 //go:noinline
 func chase(nodes []node, at uint64, n int) uint64 {
@@ -235,7 +242,7 @@ func chase(nodes []node, at uint64, n int) uint64 {
 	return at
 }
 
-// cycle returns n nodes in one random cycle, always the same.
+// cycle returns n nodes in one fixed random cycle.
 //
 // Source: S. Sattolo, "An algorithm to generate a random cyclic permutation",
 // Information Processing Letters 22 (1986).

@@ -17,7 +17,8 @@ func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
 func TestSuite(t *testing.T) {
 	workloadtest.Run(t, execution.Native(New()), workloadtest.Options{
 		Common: param.Values{"time": "30ms", "size": "1MiB"},
-		Cells:  []param.Values{{"op": "write", "block": "4KiB"}, {"op": "copy", "block": "64KiB"}, {"op": "latency"}, {"block": "64B"}},
+		Cells: []param.Values{{"op": "write", "block": "4KiB"}, {"op": "copy", "block": "64KiB"}, {"op": "latency"},
+			{"block": "64B"}},
 	})
 }
 

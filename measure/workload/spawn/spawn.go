@@ -19,20 +19,22 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "spawn",
-		Summary: "Starting a program and waiting for its end, over and over",
-		Metrics: []sample.Metric{workload.Throughput("op/s", "programs started and ended a second")},
+		Summary: "Starting a program and waiting for its end, repeatedly",
+		Metrics: []sample.Metric{workload.Throughput("op/s", "programs started and ended per second")},
 		State:   "carried",
 		Cache:   "warm",
 		Time:    workload.TimedFor(0),
 		Source: []string{
-			"UnixBench, Execl Throughput and Process Creation, in one: fork, exec, exit, wait. The program is the agent itself, the same bytes on every side, which ends at once; its start, that of a static Go program, is part of the measurement.",
+			"UnixBench, Execl Throughput and Process Creation combined: fork, exec, exit, wait. The program is " +
+				"bakeoff-agent, the same binary for all contenders, which ends at once; the start of a static Go program is " +
+				"part of the measurement",
 		},
 	}, Loop())
 }
 
 const (
 	child = "spawn-child"
-	code  = 42 // that a program which was not run would not return
+	code  = 42 // an exit code that only this program returns
 )
 
 // Loop returns the part that runs on the target.
@@ -77,7 +79,8 @@ func spawn(path string, n int) error {
 			return fmt.Errorf("wait for %s: %w", path, err)
 		}
 		if !status.Exited() || status.ExitStatus() != code {
-			return loop.Mismatch("the end of the program", fmt.Sprintf("status %#x", int(status)), fmt.Sprintf("exit code %d", code))
+			return loop.Mismatch("the end of the program", fmt.Sprintf("status %#x", int(status)),
+				fmt.Sprintf("exit code %d", code))
 		}
 	}
 	return nil

@@ -17,13 +17,15 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "syscall",
-		Summary: "The shortest system call, getppid, over and over",
-		Metrics: []sample.Metric{workload.Throughput("op/s", "system calls a second")},
+		Summary: "The shortest system call, getppid, repeatedly",
+		Metrics: []sample.Metric{workload.Throughput("op/s", "system calls per second")},
 		State:   "carried",
 		Cache:   "warm",
 		Time:    workload.TimedFor(0),
 		Source: []string{
-			"UnixBench, System Call Overhead: a loop of the shortest system calls. getppid(2) is never cached, neither by a C library nor by the runtime of Go. On Linux, FreeBSD, NetBSD and DragonFly it is the bare instruction; on OpenBSD and illumos it goes through the system's libc, as every program's calls must there.",
+			"UnixBench, System Call Overhead: a loop of the shortest system calls. Neither a C library nor the Go runtime " +
+				"caches getppid(2). On Linux, FreeBSD, NetBSD and DragonFly it is the bare instruction; on OpenBSD and " +
+				"illumos it goes through the system's libc, as all system calls must",
 		},
 	}, Loop())
 }

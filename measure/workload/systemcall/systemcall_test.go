@@ -34,7 +34,8 @@ func TestCallsReachTheKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := t.TempDir() + "/log"
-	cmd := exec.Command(strace, "-f", "-c", "-U", "calls,name", "-e", "trace=getppid", "-o", log, self, "work", "syscall", "--json", "time=20ms")
+	cmd := exec.Command(strace, "-f", "-c", "-U", "calls,name", "-e", "trace=getppid", "-o", log, self, "work",
+		"syscall", "--json", "time=20ms")
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {

@@ -16,5 +16,6 @@ func allocate(size int) ([]byte, error) {
 	return b, nil
 }
 
-// release gives them back; it cannot fail for what allocate returned.
+// release returns them to the system; it cannot fail for what allocate
+// returned.
 func release(b []byte) { _ = unix.Munmap(b) }

@@ -1,6 +1,6 @@
-// Package ubench is what ubench measures: sums with integers and with floating
-// point numbers, or memory that is allocated and copied, by several threads at
-// once that ask for more than there is.
+// Package ubench is what ubench measures: integer and floating-point
+// arithmetic, or memory allocation and copying, by more threads than there are
+// CPUs.
 package ubench
 
 import (
@@ -22,13 +22,16 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "ubench",
-		Summary: "Integer and floating-point sums, or memory allocated and copied, by two threads for each CPU",
-		Metrics: []sample.Metric{workload.Throughput("op/s", "rounds a second of all threads together")},
+		Summary: "Integer and floating-point arithmetic, or memory allocation and copying, by two threads per CPU",
+		Metrics: []sample.Metric{workload.Throughput("op/s", "rounds per second, all threads together")},
 		State:   "carried",
 		Cache:   "warm",
 		Time:    workload.TimedFor(0),
 		Source: []string{
-			"S. Rusinov, ubench 0.3: about two concurrent processes for each CPU, integer and floating-point calculations in a ratio of 3:1, or memory allocation and copying from memory to memory. Same definition, written anew with threads of one process; every round is checked; figures are not comparable with those of the C program.",
+			"S. Rusinov, ubench 0.3: about two concurrent processes for each CPU, integer and floating-point calculations " +
+				"in a ratio of 3:1, or memory allocation and copying from memory to memory. The same definition, " +
+				"reimplemented with threads of one process; every round is verified. Results are not comparable with those of " +
+				"the C program",
 		},
 	}, Loop())
 }
@@ -38,8 +41,11 @@ func Loop() loop.Loop {
 	return loop.Loop{
 		Name: "ubench",
 		Params: []param.Spec{
-			{Name: "test", Kind: param.Text, Default: "cpu", Enum: []string{"cpu", "memory"}, Doc: "cpu: three rounds of integers to one of floating point; memory: blocks of 1 KiB to 512 KiB allocated, filled and copied"},
-			{Name: "workers", Kind: param.Int, Default: "0", Min: 0, Max: 1024, Doc: "threads at once; 0 is two for each CPU that the environment shows"},
+			{Name: "test", Kind: param.Text, Default: "cpu", Enum: []string{"cpu", "memory"},
+				Doc: "cpu: three integer rounds to one floating-point round; memory: blocks of 1 KiB to 512 KiB are " +
+					"allocated, filled and copied"},
+			{Name: "workers", Kind: param.Int, Default: "0", Min: 0, Max: 1024,
+				Doc: "number of threads; 0 is two per CPU that the environment shows"},
 			workload.TimeParam,
 		},
 		Run: run,
@@ -71,14 +77,13 @@ func spent() (float64, error) {
 	return u.CPUSeconds(), nil
 }
 
-// team is threads that take rounds out of one bag, so that a slow one holds
-// nobody up.
+// team is a group of threads that divide the rounds.
 type team struct {
 	jobs []chan int
 	done chan error
 }
 
-// hire starts n threads, each with a round function of its own.
+// hire starts n threads, each with its own round function.
 func hire(n int, round func() func() error) *team {
 	t := &team{jobs: make([]chan int, n), done: make(chan error, n)}
 	for i := range t.jobs {
@@ -100,7 +105,7 @@ func hire(n int, round func() func() error) *team {
 	return t
 }
 
-// do does n rounds, shared among the threads, and waits for all.
+// do runs n rounds, divided among the threads, and waits for all of them.
 func (t *team) do(n int) error {
 	for i, c := range t.jobs {
 		c <- n/len(t.jobs) + b2i(i < n%len(t.jobs))
@@ -130,9 +135,9 @@ func (t *team) dismiss() {
 // steps is the length of a round of sums.
 const steps = 2000
 
-// sums is three parts of integers to one of floating point. Both have answers
-// that are known: a generator of full period is stepped as often forwards as
-// backwards, and an integral has a closed form.
+// sums is three integer parts to one floating-point part. Both results are
+// known: a full-period generator takes as many steps forwards as backwards, and
+// an integral has a closed form.
 func sums() func() error {
 	return func() error {
 		for range 3 {
@@ -163,11 +168,11 @@ func thereAndBack(x uint64) uint64 {
 		folded ^= x>>7/(x&1023+1) + x>>3
 		x = (x - plus) * inverse
 	}
-	return x + folded // every term was folded in twice, which is nothing
+	return x + folded // every term was XORed twice, so folded is 0
 }
 
-// integral is the rule of midpoints for 4/(1+x²): an addition, two
-// multiplications and a division for each step.
+// integral is the midpoint rule for 4/(1+x²): an addition, two multiplications
+// and a division per step.
 //
 //go:noinline
 func integral() float64 {
@@ -183,9 +188,9 @@ func integral() float64 {
 // sizes are the blocks of a round of copies, in bytes.
 var sizes = []int{1 << 10, 1 << 13, 1 << 16, 1 << 19}
 
-// copies allocates a block from the system, fills it, copies it to another and
-// gives both back, for each of the sizes: page faults are part of it, as
-// malloc's large blocks have them.
+// copies allocates a block from the system, fills it, copies it to another one
+// and releases both, for each size. This includes page faults, as with large
+// blocks of malloc.
 func copies() func() error {
 	value := uint64(0)
 	return func() error {

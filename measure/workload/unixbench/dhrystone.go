@@ -8,13 +8,12 @@ import (
 )
 
 // A pass of Dhrystone 2 does what a systems program of its day did: about half
-// assignments, a third control statements, the rest calls; on numbers, on
-// characters, on two records that point at each other, on two arrays and on
-// strings of thirty characters. Weicker chose every statement so that nothing
-// of it can be left out by an honest compiler, and published what all variables
-// hold at the end; they are checked after every batch.
-//
-// Procedures are not inlined, which his measurement rules ask for.
+// assignments, a third control statements, the rest calls; on numbers,
+// characters, two records that point at each other, two arrays, and strings of
+// thirty characters. Weicker chose every statement so that a correct compiler
+// cannot omit any of it, and published the final values of all variables, which
+// are verified after every batch. Procedures are not inlined, as his
+// measurement rules require.
 
 // kind is the enumeration of five values that records and branches use.
 type kind int
@@ -36,7 +35,7 @@ type record struct {
 	text    string
 }
 
-// state is the global variables, and what a pass leaves in its local ones.
+// state has the global variables, and the final local variables of a pass.
 type state struct {
 	number           int
 	flag             bool
@@ -50,8 +49,8 @@ type state struct {
 	text1, text2           string
 }
 
-// The strings of the definition are thirty characters that differ at the
-// twentieth; these as well.
+// As in the definition, the strings have thirty characters and differ at the
+// twentieth.
 const (
 	textSome   = "BAKEOFF EXPERIMENT, SOME LINE."
 	textFirst  = "BAKEOFF EXPERIMENT, 1ST LINE.."
@@ -59,7 +58,7 @@ const (
 	textThird  = "BAKEOFF EXPERIMENT, 3RD LINE.."
 )
 
-// dhrystone is passes of it.
+// dhrystone is the test that runs passes of Dhrystone.
 func dhrystone(context.Context, loop.Env) (test, error) {
 	s := begin()
 	passes := 0
@@ -101,7 +100,7 @@ func (s *state) pass(run int) {
 	s.records(s.record)
 	for c := byte('A'); c <= s.letter2; c++ {
 		if s.localKind == s.same(c, 'C') {
-			// Never: 'A' and 'B' are not 'C'.
+			// Never reached: 'A' and 'B' are not 'C'.
 			s.choose(first, &s.localKind)
 			s.text2, n2, s.number = textThird, run, run
 		}
@@ -258,7 +257,7 @@ func (s *state) after(a, b string) bool {
 //go:noinline
 func isThird(k kind) bool { return k == third }
 
-// verify compares all variables with what they hold after so many passes.
+// verify compares all variables with their values after this number of passes.
 func (s *state) verify(passes int) error {
 	for _, v := range []struct {
 		name      string

@@ -11,9 +11,9 @@ import (
 // terms is the number of terms in a round.
 const terms = 100
 
-// double is arithmetic with doubles: in each round a hundred steps of one
-// addition, one subtraction, one multiplication and one division, each of
-// which waits for the one before.
+// double is double-precision arithmetic: each round is a hundred steps of one
+// addition, one subtraction, one multiplication and one division, each
+// dependent on the previous one.
 func double(context.Context, loop.Env) (test, error) {
 	want := exactRound()
 	return test{
@@ -31,8 +31,8 @@ func double(context.Context, loop.Env) (test, error) {
 }
 
 // round does one round. The conversions keep a compiler from fusing a
-// multiplication with an addition, which rounds once and not twice: the result
-// is the same on every architecture.
+// multiplication with an addition, which would round once instead of twice: the
+// result is the same on every architecture.
 //
 //go:noinline
 func round() float64 {
@@ -47,8 +47,8 @@ func round() float64 {
 	return x
 }
 
-// exactRound computes the same another way: with big.Float at the 53 bits of a
-// double, rounded to the nearest even after every operation.
+// exactRound computes the same result with big.Float: 53 bits, rounded to the
+// nearest even after every operation.
 func exactRound() float64 {
 	number := func(f float64) *big.Float { return new(big.Float).SetPrec(53).SetFloat64(f) }
 	op := func(f func(z, x, y *big.Float) *big.Float, x, y *big.Float) *big.Float {

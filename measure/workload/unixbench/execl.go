@@ -15,14 +15,14 @@ import (
 
 const (
 	execlChild = "execl-child"
-	// execlCode is what the last of a row of programs ends with: one that was
-	// never run would not.
+	// execlCode is the exit code of the last program of a row, which no
+	// other program returns.
 	execlCode = 43
 )
 
 // execl is a program that replaces itself with execve: one round is one
-// replacement, by the agent's own binary, whose start as a static Go program
-// is part of it. A row of rounds begins with one process and ends with it.
+// replacement by the agent's binary, including the start of a static Go
+// program. A row of rounds is one process.
 func execl(ctx context.Context, _ loop.Env) (test, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -36,7 +36,8 @@ func execl(ctx context.Context, _ loop.Env) (test, error) {
 			cmd.Env = []string{}
 			err := cmd.Run()
 			if code := cmd.ProcessState.ExitCode(); code != execlCode {
-				return loop.Mismatch(fmt.Sprintf("the end of a row of %d programs", n), fmt.Sprintf("%d (%v)", code, err), execlCode)
+				return loop.Mismatch(fmt.Sprintf("the end of a row of %d programs", n), fmt.Sprintf("%d (%v)", code, err),
+					execlCode)
 			}
 			return nil
 		},
@@ -45,7 +46,8 @@ func execl(ctx context.Context, _ loop.Env) (test, error) {
 	}, nil
 }
 
-// replace is the program: it replaces itself as often as its argument says.
+// replace is the program: it replaces itself as many times as its argument
+// says.
 func replace(args []string) int {
 	if len(args) != 1 {
 		return wire.ExitInvalid

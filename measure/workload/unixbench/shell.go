@@ -17,9 +17,9 @@ import (
 // concurrent is the number of scripts at once.
 const concurrent = 8
 
-// script is one of them, in the words of POSIX: its text sorted, its bytes
-// listed and sorted, the lines with a word counted. $1 is its number, $2 the
-// text. It prints what it counted.
+// script is one of them, in POSIX shell: it sorts the text, lists and sorts its
+// bytes, and counts the lines with a word. $1 is its number, $2 the text. It
+// prints the count.
 const script = `set -e
 sort "$2" >"sorted.$1"
 od "sorted.$1" | sort >"dump.$1"
@@ -30,17 +30,18 @@ rm -f "sorted.$1" "dump.$1" "lines.$1"
 // tools are the programs that a script runs.
 var tools = []string{"sh", "sort", "od", "grep", "tee", "wc", "rm"}
 
-// shell8 is eight such scripts at once; a round is done when all have ended.
-// The programs are the system's: what is measured is starting many small ones,
-// as the platform ships them.
+// shell8 is eight such scripts at once; a round ends when all have ended. The
+// programs are those of the system: it measures the start of many small
+// programs as the platform ships them.
 func shell8(ctx context.Context, env loop.Env) (test, error) {
 	if env.Dir == "" {
-		return test{}, fault.New(fault.Invalid, "test=shell8 has no directory; give --dir")
+		return test{}, fault.New(fault.Invalid, "test=shell8 requires a directory; set --dir")
 	}
 	for _, name := range tools {
 		if _, err := exec.LookPath(name); err != nil {
-			return test{}, fault.WithFix(fault.New(fault.Unsupported, "test=shell8 needs the program %s, and it is not in %s", name, os.Getenv("PATH")),
-				"take an image that has a shell and the usual tools")
+			return test{}, fault.WithFix(fault.New(fault.Unsupported,
+				"test=shell8 requires the program %s, which is not in PATH (%s)", name, os.Getenv("PATH")),
+				"use an image with a shell and the usual tools")
 		}
 	}
 	dir := filepath.Join(env.Dir, "shell8")
@@ -94,8 +95,8 @@ func scripts(ctx context.Context, dir, path, want string) error {
 	return failed
 }
 
-// text returns what the scripts read, always the same: 500 lines of words in
-// no order, and the number of those with "the" in them.
+// text returns the fixed input of the scripts: 500 lines of random words, and
+// the number of lines that contain "the".
 func text() (lines, counted string) {
 	words := []string{"machine", "the", "a", "block", "trial", "of", "order", "and", "noise", "is", "drawn", "by", "lot"}
 	var b strings.Builder

@@ -1,6 +1,6 @@
-// Package unixbench is what the BYTE UNIX benchmarks measure and no other
-// workload does: arithmetic with doubles, Dhrystone 2, programs that replace
-// themselves, and eight shell scripts at once.
+// Package unixbench is the part of the BYTE UNIX benchmarks that no other
+// workload covers: double-precision arithmetic, Dhrystone 2, programs that
+// replace themselves, and eight shell scripts at once.
 //
 // The other tests of its index are cells of other workloads, by the same
 // definitions: file copy is files with op=copy, pipe-based context switching
@@ -22,14 +22,18 @@ func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Name:    "unixbench",
 		Summary: "The index tests of the BYTE UNIX benchmarks: arithmetic, Dhrystone, execl, and shell scripts",
-		Metrics: []sample.Metric{workload.Throughput("op/s", "rounds of the test a second: of arithmetic, of Dhrystone, programs replaced, or eight scripts done")},
-		State:   "carried",
-		Cache:   "warm",
-		Time:    workload.TimedFor(0),
+		Metrics: []sample.Metric{workload.Throughput("op/s",
+			"rounds per second: of arithmetic, of Dhrystone, replacements of a program, or rounds of eight scripts")},
+		State: "carried",
+		Cache: "warm",
+		Time:  workload.TimedFor(0),
 		Source: []string{
-			"B. Smith, R. Grehan et al., the BYTE UNIX Benchmarks 3 (1991), as maintained since under the name UnixBench. Same definitions, written anew: one binary on every side, which checks its answers; so its figures are not comparable with those of the C programs.",
-			"R. P. Weicker, \"Dhrystone Benchmark: Rationale for Version 2 and Measurement Rules\", SIGPLAN Notices 23(8), 1988.",
-			"The six tests of its old index: test=double, test=dhrystone, test=execl, test=shell8, files with op=copy, switch. An index is a sum of ratios to a machine of 1991; a comparison needs none.",
+			"B. Smith, R. Grehan et al., the BYTE UNIX Benchmarks 3 (1991), later maintained as UnixBench. The same " +
+				"definitions, reimplemented: one binary for all contenders, which verifies its results. Results are not " +
+				"comparable with those of the C programs",
+			"R. P. Weicker, \"Dhrystone Benchmark: Rationale for Version 2 and Measurement Rules\", SIGPLAN Notices 23(8), 1988",
+			"The six tests of its old index: test=double, test=dhrystone, test=execl, test=shell8, files with op=copy, " +
+				"switch. Its index is a sum of ratios to a machine of 1991, which a comparison does not need",
 		},
 	}, Loop())
 }
@@ -39,7 +43,9 @@ func Loop() loop.Loop {
 	return loop.Loop{
 		Name: "unixbench",
 		Params: []param.Spec{
-			{Name: "test", Kind: param.Text, Default: "dhrystone", Enum: []string{"double", "dhrystone", "execl", "shell8"}, Doc: "double: arithmetic with double-precision numbers; dhrystone: records, strings and branches; execl: a program that replaces itself; shell8: eight shell scripts at once, with the system's own sh and tools"},
+			{Name: "test", Kind: param.Text, Default: "dhrystone", Enum: []string{"double", "dhrystone", "execl", "shell8"},
+				Doc: "double: arithmetic with double-precision numbers; dhrystone: records, strings and branches; execl: a " +
+					"program that replaces itself; shell8: eight shell scripts at once, with the system's own sh and tools"},
 			workload.TimeParam,
 		},
 		Run:      run,
@@ -47,7 +53,7 @@ func Loop() loop.Loop {
 	}
 }
 
-// test is one of them, ready to run.
+// test is one of the tests, ready to run.
 type test struct {
 	do    func(n int) error
 	check func() (answer string, err error)

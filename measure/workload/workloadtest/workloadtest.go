@@ -222,7 +222,8 @@ func wrongs(res wire.Result, asked time.Duration) (out []string) {
 			continue
 		}
 		if rate := res.Work / elapsed.Seconds(); math.Abs(v.Value/rate-1) > 1e-3 {
-			out = append(out, fmt.Sprintf("%s is %g %s, and %g %s in %v are %g", v.Metric, v.Value, v.Unit, res.Work, res.WorkUnit, elapsed, rate))
+			out = append(out, fmt.Sprintf("%s is %g %s, and %g %s in %v are %g", v.Metric, v.Value, v.Unit, res.Work,
+				res.WorkUnit, elapsed, rate))
 		}
 	}
 	return out

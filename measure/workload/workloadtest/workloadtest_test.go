@@ -23,8 +23,10 @@ func TestWrongs(t *testing.T) {
 		want  string
 	}{
 		{"nothing is wrong", func(*wire.Result) {}, ""},
-		{"another unit is not held against it", func(r *wire.Result) { r.Values[0].Unit, r.Values[0].Value = "B/s", 16e6 }, ""},
-		{"twice the rate", func(r *wire.Result) { r.Values[0].Value = 2000 }, "throughput is 2000 op/s, and 1000 op in 1s are 1000"},
+		{"another unit is not held against it", func(r *wire.Result) { r.Values[0].Unit, r.Values[0].Value = "B/s", 16e6 },
+			""},
+		{"twice the rate", func(r *wire.Result) { r.Values[0].Value = 2000 },
+			"throughput is 2000 op/s, and 1000 op in 1s are 1000"},
 		{"too short", func(r *wire.Result) { r.ElapsedNS /= 2; r.Values = nil }, "the timed part took 500ms of 1s"},
 		{"no answer", func(r *wire.Result) { r.Check.Answer = "" }, "the answer that was verified is not told"},
 	} {
@@ -54,7 +56,8 @@ func TestOtherEnd(t *testing.T) {
 		{"told", true, []sample.Value{rate}, []sample.Value{rate, far}, ""},
 		{"no other end", false, []sample.Value{rate}, []sample.Value{rate}, ""},
 		{"not told", true, []sample.Value{rate}, []sample.Value{rate}, "gives 0 values of what that spent, and 1 is right"},
-		{"told without an end", false, []sample.Value{rate}, []sample.Value{rate, far}, "gives 1 values of what that spent, and 0 is right"},
+		{"told without an end", false, []sample.Value{rate}, []sample.Value{rate, far},
+			"gives 1 values of what that spent, and 0 is right"},
 		{"another rate", true, []sample.Value{rate}, []sample.Value{changed, far}, "changes other values"},
 	} {
 		d := workload.Doc{Peer: c.peer, Metrics: []sample.Metric{{Name: "throughput"}, workload.GeneratorJoulesPerOp}}

@@ -109,7 +109,8 @@ func TestReset(t *testing.T) {
 		t.Errorf("a trial without a database gives %v, %v", values, err)
 	}
 	sql("postgres", "ALTER DATABASE "+s.template()+" RENAME TO gone")
-	if err := w.Reset(t.Context(), target, p); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "the seeded database is missing") {
+	if err := w.Reset(t.Context(), target, p); !fault.Is(err, fault.Subject) ||
+		!strings.Contains(err.Error(), "the template database is missing") {
 		t.Errorf("Reset without a seed: %v", err)
 	}
 }
@@ -148,7 +149,8 @@ func TestCellsShareASite(t *testing.T) {
 	if err := w.Reset(t.Context(), other, q); err != nil {
 		t.Errorf("reset: %v", err)
 	}
-	if first.known.Facts["siege"] != "" || second.known.Facts["siege"] == "" || second.known.Facts["php"] != first.known.Facts["php"] {
+	if first.known.Facts["siege"] != "" || second.known.Facts["siege"] == "" ||
+		second.known.Facts["php"] != first.known.Facts["php"] {
 		t.Errorf("facts %v and %v", first.known.Facts, second.known.Facts)
 	}
 	q["users"] = "1"
@@ -176,21 +178,24 @@ func TestWhatIsMissing(t *testing.T) {
 	w := New()
 	p := param.Defaults(w.Doc().Params)
 	for said, want := range map[string]string{
-		"\n/usr/sbin/php-fpm8.2\n/usr/share/davical\nnginx\n": "PostgreSQL is not there",
+		"\n/usr/sbin/php-fpm8.2\n/usr/share/davical\nnginx\n": "PostgreSQL is missing",
 		"/pg\n\n/usr/share/davical\nnginx\n":                  "php-fpm",
 		"/pg\n/usr/sbin/php-fpm8.2\n\nnginx\n":                "davical",
 		"/pg\n/usr/sbin/php-fpm8.2\n/usr/share/davical\n\n":   "nginx",
 	} {
 		target := workloadtest.Local(t)
 		target.Subject = lacking{target.Subject, said}
-		target.Peer, target.PeerAgent, target.PeerDir, target.Addr = local.Conn{}, "agent", t.TempDir(), netip.MustParseAddr("127.0.0.1")
+		target.Peer, target.PeerAgent, target.PeerDir, target.Addr = local.Conn{}, "agent", t.TempDir(),
+			netip.MustParseAddr("127.0.0.1")
 		err := w.Prepare(t.Context(), target, p)
-		if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), want) || !strings.Contains(fault.Fix(err), "apt-get install") {
+		if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(fault.Fix(err), "apt-get install") {
 			t.Errorf("%q: %v (%s)", said, err, fault.Fix(err))
 		}
 	}
 	target := workloadtest.Local(t)
-	target.Peer, target.PeerAgent, target.PeerDir, target.Addr = local.Conn{}, "agent", t.TempDir(), netip.MustParseAddr("127.0.0.1")
+	target.Peer, target.PeerAgent, target.PeerDir, target.Addr = local.Conn{}, "agent", t.TempDir(),
+		netip.MustParseAddr("127.0.0.1")
 	for _, change := range []param.Values{{"delay": "1s"}, {"generator": "siege", "pages": "login", "keepalive": "true"}} {
 		q := param.Defaults(w.Doc().Params)
 		for name, v := range change {
@@ -217,7 +222,8 @@ func TestSeedAndItsPages(t *testing.T) {
 		body string
 		good bool
 	}{
-		{1, calendar, true}, {1, event(1, 1), false}, {1, event(1, 1) + event(1, 1), false}, {1, calendar + event(2, 1), false}, {1, "", false},
+		{1, calendar, true}, {1, event(1, 1), false}, {1, event(1, 1) + event(1, 1), false},
+		{1, calendar + event(2, 1), false}, {1, "", false},
 		{2, event(1, 1), true}, {2, event(1, 2), false}, {2, event(1, 1) + " ", false},
 		{0, "", false}, {0, "<html>DAViCal: Database Error</html>", false},
 	} {
@@ -233,7 +239,8 @@ func TestSeedAndItsPages(t *testing.T) {
 
 // result is the agent's word on a siege that printed text.
 func result(text string) []byte {
-	b, err := json.Marshal(wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{"siege", "--file=urls"}, ElapsedNS: 1e9, Stdout: []byte(text)})
+	b, err := json.Marshal(wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{"siege", "--file=urls"},
+		ElapsedNS: 1e9, Stdout: []byte(text)})
 	if err != nil {
 		panic(err)
 	}

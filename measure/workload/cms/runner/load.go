@@ -23,14 +23,14 @@ const (
 	maxExec   = 8 << 20
 )
 
-// native runs the generator that is part of the agent on the pages in turn,
-// whose bodies it compares with those that were checked.
+// native runs the agent's generator on the pages in turn. It compares the
+// bodies with the verified ones.
 func (s *site) native(ctx context.Context, raw workload.Raw) error {
 	var urls []httprunner.URL
 	for _, page := range s.asked() {
 		known, ok := s.known.Pages[page.path]
 		if !ok {
-			return fault.New(fault.Lab, "nothing is known of the page %s", page.path)
+			return fault.New(fault.Lab, "the page %s was not verified", page.path)
 		}
 		urls = append(urls, httprunner.URL{Path: page.path, Status: 200, Length: int64(known.Length), Sum: known.SHA256})
 	}
@@ -55,14 +55,14 @@ func (s *site) native(ctx context.Context, raw workload.Raw) error {
 	case err != nil:
 		return fault.Op("generator", err)
 	case out.Lost > 0:
-		return fault.New(fault.Lab, "the generator printed more than %d bytes", maxResult)
+		return fault.New(fault.Lab, "the generator's output is longer than %d bytes", maxResult)
 	case !exit.OK():
 		return fault.New(fault.Lab, "generator: %s: %s", exit, bytes.TrimSpace(said.Bytes()))
 	}
 	return nil
 }
 
-// siege runs siege on the pages in turn, in a home of its own.
+// siege runs siege on the pages in turn, in its own home directory.
 func (s *site) siege(ctx context.Context, raw workload.Raw) error {
 	at := tool.Place{Dir: s.target.PeerDir + "/bakeoff-cms"}
 	for _, page := range s.asked() {
@@ -83,7 +83,8 @@ func (s *site) siege(ctx context.Context, raw workload.Raw) error {
 	limit := 2*s.params.Duration("time") + 2*s.params.Duration("timeout")
 	out, said := conn.Tail{Limit: maxExec}, conn.Tail{Limit: 4096}
 	exit, err := s.target.Peer.Exec(ctx, conn.Cmd{
-		Argv:   append([]string{s.target.PeerAgent, "exec", "--json", "--dir", at.Dir, "--timeout", limit.String(), "--"}, cmd.Argv...),
+		Argv: append([]string{s.target.PeerAgent, "exec", "--json", "--dir", at.Dir, "--timeout", limit.String(), "--"},
+			cmd.Argv...),
 		Env:    append([]string{"LC_ALL=C", "HOME=" + at.Dir}, cmd.Env...),
 		Stdout: &out, Stderr: &said,
 	})
@@ -92,14 +93,15 @@ func (s *site) siege(ctx context.Context, raw workload.Raw) error {
 	case err != nil:
 		return fault.Op("siege", err)
 	case out.Lost > 0:
-		return fault.New(fault.Lab, "the agent printed more than %d bytes", maxExec)
+		return fault.New(fault.Lab, "bakeoff-agent's output is longer than %d bytes", maxExec)
 	case !exit.OK():
-		return fault.New(fault.Lab, "siege: the agent ended with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
+		return fault.New(fault.Lab, "siege: bakeoff-agent failed with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
 	}
 	return nil
 }
 
-// findSiege sees that siege is at the other end, and which.
+// findSiege checks that siege is installed on the load generator's side, and
+// reads its version.
 func (s *site) findSiege(ctx context.Context) error {
 	said, aside := conn.Tail{Limit: 64 << 10}, conn.Tail{Limit: 64 << 10}
 	if _, err := conn.Output(ctx, s.target.Peer, "mkdir", "-p", s.target.PeerDir+"/bakeoff-cms"); err != nil {
@@ -108,7 +110,8 @@ func (s *site) findSiege(ctx context.Context) error {
 	_, err := s.target.Peer.Exec(ctx, conn.Cmd{Argv: []string{"siege", "--version"},
 		Env: []string{"LC_ALL=C", "HOME=" + s.target.PeerDir + "/bakeoff-cms"}, Stdout: &said, Stderr: &aside})
 	if fault.Is(err, fault.NotFound) {
-		return fault.WithFix(fault.New(fault.Unsupported, "siege is not installed where the load comes from"), "install it there: apt-get install siege")
+		return fault.WithFix(fault.New(fault.Unsupported, "siege is not installed on the load generator's side"),
+			"install it there: apt-get install siege")
 	}
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package runner runs the workload cms: it brings up the application, and loads
-// it from outside.
+// Package runner runs the workload cms: it starts the application, and
+// generates its load from outside.
 package runner
 
 import (
@@ -20,20 +20,22 @@ type Runner struct{ cms.Workload }
 // New returns the runner.
 func New() execution.Runner { return Runner{} }
 
-// Prepare brings up database, application and web server, fills the database,
-// and sees that every page is what it should be.
+// Prepare starts database, application and web server, fills the database, and
+// verifies every page.
 func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
 	return fault.Op("cms: prepare", prepare(ctx, t, p))
 }
 
-// refused says what no trial could use.
+// refused returns an error for parameters that contradict each other.
 func refused(p param.Values) error {
 	isNative, login := p.Text("generator") == cms.Native, p.Text("pages") == cms.All || p.Text("pages") == "login"
 	switch {
 	case isNative && p.Duration("delay") > 0:
-		return fault.WithFix(fault.New(fault.Invalid, "delay: clients that pause need siege"), "write generator: siege, or no delay")
+		return fault.WithFix(fault.New(fault.Invalid, "delay requires generator=siege"),
+			"set generator: siege, or remove delay")
 	case !isNative && login && p.Bool("keepalive"):
-		return fault.WithFix(fault.New(fault.Invalid, "keepalive: siege waits for ever for the end of a page without a length"), "write keepalive: false, or pages: calendar")
+		return fault.WithFix(fault.New(fault.Invalid,
+			"keepalive: siege would wait without end for a page without a length"), "set keepalive: false, or pages: calendar")
 	}
 	return nil
 }
@@ -65,7 +67,7 @@ func prepare(ctx context.Context, t execution.Target, p param.Values) error {
 	return s.remember(t.State, stateKey)
 }
 
-// bring brings up what another cell of the same environment has not.
+// bring starts what no other cell of the same environment has started.
 func bring(ctx context.Context, t execution.Target, p param.Values) (*site, error) {
 	s, err := newSite(ctx, t, p)
 	if err == nil {
@@ -77,8 +79,8 @@ func bring(ctx context.Context, t execution.Target, p param.Values) (*site, erro
 	return s, err
 }
 
-// Reset restores the database, and asks for every page once: that it is still
-// the same, and warm.
+// Reset restores the database and requests every page once, to check it and to
+// warm the caches.
 func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
 	err := func() error {
 		s, err := recall(t, p)
@@ -93,7 +95,7 @@ func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) err
 	return fault.Op("cms: reset", err)
 }
 
-// Run does one trial from the other end.
+// Run runs one trial from the load generator's side.
 func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
 	s, err := recall(t, p)
 	if err != nil {

@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// The seed has no randomness and no clock: everybody's calendars are the same.
+// The data depend on neither randomness nor a clock: all contenders have the
+// same calendars.
 const (
-	// stamp is when everything was written.
+	// stamp is the date of all records.
 	stamp = "2004-04-07 12:00:00+00"
 	crlf  = "\r\n"
 )
 
-// began is when the first calendar's events begin, five hours apart.
+// began is the start of the first event of a calendar; events are five hours
+// apart.
 var began = time.Date(2004, 5, 1, 8, 0, 0, 0, time.UTC)
 
 func digest(format string, args ...any) string {
@@ -26,7 +28,8 @@ func digest(format string, args ...any) string {
 
 func userName(u int) string { return fmt.Sprintf("user%d", u) }
 
-// calendarPath is a calendar's place in the application, eventPath an event's.
+// calendarPath is the path of a calendar in the application, eventPath that of
+// an event.
 func calendarPath(u int) string { return "/" + userName(u) + "/public/" }
 
 func eventPath(u, e int) string { return fmt.Sprintf("%s%d.ics", calendarPath(u), e) }
@@ -56,47 +59,55 @@ func seed(users, events int) string {
 	for u := 1; u <= users; u++ {
 		name, calendar := userName(u), calendarPath(u)
 		user, principal, collection := 1000+u, 10000+u, 20000+u
-		line("INSERT INTO usr (user_no, active, email_ok, joined, updated, username, password, fullname, email) VALUES (%d, true, '%s', '%s', '%s', '%s', '*', 'User %d', '%s@example.org');",
+		line("INSERT INTO usr (user_no, active, email_ok, joined, updated, username, password, fullname, email) VALUES "+
+			"(%d, true, '%s', '%s', '%s', '%s', '*', 'User %d', '%s@example.org');",
 			user, stamp, stamp, stamp, name, u, name)
-		line("INSERT INTO principal (principal_id, type_id, user_no, displayname, default_privileges) VALUES (%d, 1, %d, 'User %d', %s);", principal, user, u, read)
-		line("INSERT INTO collection (collection_id, user_no, parent_container, dav_name, dav_etag, dav_displayname, is_calendar, created, modified, publicly_readable, default_privileges, resourcetypes)"+
-			" VALUES (%d, %d, '/%s/', '%s', '%s', 'Calendar %d', true, '%s', '%s', true, %s, '<DAV::collection/><urn:ietf:params:xml:ns:caldav:calendar/>');",
+		line("INSERT INTO principal (principal_id, type_id, user_no, displayname, default_privileges) VALUES (%d, 1, "+
+			"%d, 'User %d', %s);", principal, user, u, read)
+		line("INSERT INTO collection (collection_id, user_no, parent_container, dav_name, dav_etag, dav_displayname, "+
+			"is_calendar, created, modified, publicly_readable, default_privileges, resourcetypes)"+
+			" VALUES (%d, %d, '/%s/', '%s', '%s', 'Calendar %d', true, '%s', '%s', true, %s, "+
+			"'<DAV::collection/><urn:ietf:params:xml:ns:caldav:calendar/>');",
 			collection, user, name, calendar, digest("calendar %d", u), u, stamp, stamp, read)
 		for e := 1; e <= events; e++ {
 			id, etag := 1000000+u*10000+e, digest("etag %d of %d", e, u)
 			start := began.Add(time.Duration(e) * 5 * time.Hour)
-			line("INSERT INTO caldav_data (user_no, dav_name, dav_etag, created, modified, caldav_data, caldav_type, logged_user, dav_id, collection_id) VALUES (%d, '%s', '%s', '%s', '%s', E'%s', 'VEVENT', %d, %d, %d);",
+			line("INSERT INTO caldav_data (user_no, dav_name, dav_etag, created, modified, caldav_data, caldav_type, "+
+				"logged_user, dav_id, collection_id) VALUES (%d, '%s', '%s', '%s', '%s', E'%s', 'VEVENT', %d, %d, %d);",
 				user, eventPath(u, e), etag, stamp, stamp, strings.ReplaceAll(event(u, e), crlf, `\r\n`), user, id, collection)
-			line("INSERT INTO calendar_item (user_no, dav_name, dav_etag, uid, created, last_modified, dtstamp, dtstart, dtend, summary, class, transp, dav_id, collection_id) VALUES (%d, '%s', '%s', '%s', '%s', '%s', '%s', '%s', '%s', 'Event %d of user %d', 'PUBLIC', 'OPAQUE', %d, %d);",
+			line("INSERT INTO calendar_item (user_no, dav_name, dav_etag, uid, created, last_modified, dtstamp, dtstart, "+
+				"dtend, summary, class, transp, dav_id, collection_id) VALUES (%d, '%s', '%s', '%s', '%s', '%s', '%s', '%s', "+
+				"'%s', 'Event %d of user %d', 'PUBLIC', 'OPAQUE', %d, %d);",
 				user, eventPath(u, e), etag, uid(u, e), stamp, stamp, stamp,
 				start.Format(time.RFC3339), start.Add(time.Hour).Format(time.RFC3339), e, u, id, collection)
 		}
 	}
 	line("COMMIT;")
-	// With statistics the planner decides the same every time, and with it in
-	// which order events come.
+	// With statistics the planner always decides the same way, which fixes
+	// the order of events.
 	line("VACUUM (ANALYZE, FREEZE);")
 	return b.String()
 }
 
-// page is a page of the application, and what must be in it.
+// page is a page of the application, with a check of its content.
 type page struct {
 	kind, path string
-	// check says what is wrong with a body; "" when it is right.
+	// check returns what is wrong with a body; "" if nothing is.
 	check func(body []byte) string
 }
 
-// pages are those that anybody may see: the log-in page, every calendar, and
-// an event of each.
+// pages are the public pages: the login page, every calendar, and one event of
+// each.
 func pages(users, events int) []page {
 	out := []page{{"login", "/index.php", checkLogin}}
 	for u := 1; u <= users; u++ {
 		e := 1 + (u-1)%events
 		out = append(out,
-			page{"calendar", "/public.php" + calendarPath(u), func(body []byte) string { return checkCalendar(body, u, events) }},
+			page{"calendar", "/public.php" + calendarPath(u),
+				func(body []byte) string { return checkCalendar(body, u, events) }},
 			page{"event", "/public.php" + eventPath(u, e), func(body []byte) string {
 				if string(body) != event(u, e) {
-					return "is not the event that was stored"
+					return "differs from the stored event"
 				}
 				return ""
 			}})
@@ -107,7 +118,7 @@ func pages(users, events int) []page {
 func checkLogin(body []byte) string {
 	for _, part := range []string{"DAViCal", "<form", `name="username"`, `name="password"`, "</html>"} {
 		if !bytes.Contains(body, []byte(part)) {
-			return "has no " + part
+			return "does not contain " + part
 		}
 	}
 	return ""
@@ -115,11 +126,11 @@ func checkLogin(body []byte) string {
 
 func checkCalendar(body []byte, u, events int) string {
 	if n := bytes.Count(body, []byte("BEGIN:VEVENT"+crlf)); n != events {
-		return fmt.Sprintf("has %d events, and %d were stored", n, events)
+		return fmt.Sprintf("has %d events instead of %d", n, events)
 	}
 	for e := 1; e <= events; e++ {
 		if !bytes.Contains(body, []byte("UID:"+uid(u, e)+crlf)) {
-			return fmt.Sprintf("does not have event %d", e)
+			return fmt.Sprintf("does not contain event %d", e)
 		}
 	}
 	return ""

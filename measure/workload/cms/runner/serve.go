@@ -26,16 +26,17 @@ const (
 	maxPage = 16 << 20
 )
 
-// fpmConfig is that of PHP's manager: as many processes from the beginning as
-// there will be, and the way to the database from the environment.
+// fpmConfig is the configuration of PHP's process manager: a fixed number of
+// processes, and the address of the database from the environment.
 func (s *site) fpmConfig() string {
 	return fmt.Sprintf("[global]\nerror_log = %[1]s/run/php.log\npid = %[1]s/run/php.pid\ndaemonize = yes\n"+
 		"[www]\nlisten = %[1]s/run/php.sock\nlisten.mode = 0666\npm = static\npm.max_children = %[2]s\nclear_env = no\n",
 		s.dir, s.params.Text("processes"))
 }
 
-// webConfig is that of nginx: the application's scripts by FastCGI, all else
-// from its folder. user is nginx's directive, or "".
+// webConfig is the configuration of nginx: the application's scripts by
+// FastCGI, everything else from its folder. user is nginx's user directive, or
+// "".
 func (s *site) webConfig(user string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -60,10 +61,13 @@ func (s *site) webConfig(user string) string {
 		{"GATEWAY_INTERFACE", "CGI/1.1"}, {"SERVER_SOFTWARE", "nginx"}, {"SERVER_PROTOCOL", "$server_protocol"},
 		{"REQUEST_METHOD", "$request_method"}, {"REQUEST_URI", "$request_uri"}, {"QUERY_STRING", "$query_string"},
 		{"CONTENT_TYPE", "$content_type"}, {"CONTENT_LENGTH", "$content_length"}, {"REDIRECT_STATUS", "200"},
-		{"REMOTE_ADDR", "$remote_addr"}, {"REMOTE_PORT", "$remote_port"}, {"SERVER_ADDR", "$server_addr"}, {"SERVER_PORT", "$server_port"},
-		// The name is part of pages; it must not be that of the environment.
+		{"REMOTE_ADDR", "$remote_addr"}, {"REMOTE_PORT", "$remote_port"}, {"SERVER_ADDR", "$server_addr"},
+		{"SERVER_PORT", "$server_port"},
+		// Pages contain the name, so it must not depend on the
+		// environment.
 		{"SERVER_NAME", "calendar.example.org"},
-		{"DOCUMENT_ROOT", "$document_root"}, {"SCRIPT_NAME", "$script"}, {"SCRIPT_FILENAME", "$document_root$script"}, {"PATH_INFO", "$rest"},
+		{"DOCUMENT_ROOT", "$document_root"}, {"SCRIPT_NAME", "$script"}, {"SCRIPT_FILENAME", "$document_root$script"},
+		{"PATH_INFO", "$rest"},
 	} {
 		line("      fastcgi_param %s %s;", v[0], v[1])
 	}
@@ -73,7 +77,7 @@ func (s *site) webConfig(user string) string {
 	return b.String()
 }
 
-// serve starts PHP and the web server, unless they answer already.
+// serve starts PHP and the web server, unless they answer.
 func (s *site) serve(ctx context.Context) error {
 	c := s.target.Subject
 	user := ""
@@ -82,9 +86,9 @@ func (s *site) serve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// The workers reach the scratch directory, which on a bare host lies
-		// below directories of root's. PHP is not theirs: it runs as the
-		// database's user.
+		// The workers must reach the scratch directory, which on a bare
+		// host is below directories of root. PHP runs as the database's
+		// user.
 		user = "user root " + strings.TrimSpace(string(group)) + ";\n"
 	}
 	config := s.webConfig(user)
@@ -103,7 +107,8 @@ func (s *site) serve(ctx context.Context) error {
 	if err := c.Push(ctx, s.dir+"/nginx.conf", 0o644, strings.NewReader(config)); err != nil {
 		return err
 	}
-	if _, err := conn.Output(ctx, c, "nginx", "-c", s.dir+"/nginx.conf", "-p", s.dir, "-e", s.dir+"/error.log"); err != nil {
+	if _, err := conn.Output(ctx, c, "nginx", "-c", s.dir+"/nginx.conf", "-p", s.dir, "-e",
+		s.dir+"/error.log"); err != nil {
 		return fault.Wrap(fault.Subject, "nginx did not start", err)
 	}
 	return s.wait(ctx)
@@ -120,7 +125,7 @@ func (s *site) startPHP(ctx context.Context) error {
 		return err
 	}
 	if s.known.UID == "0" {
-		// Its socket, log and pid are made by whoever it runs as.
+		// The user that runs PHP creates its socket, log and PID file.
 		if _, err := conn.Output(ctx, c, "chmod", "0777", s.dir+"/run"); err != nil {
 			return err
 		}
@@ -131,7 +136,7 @@ func (s *site) startPHP(ctx context.Context) error {
 	return nil
 }
 
-// wait polls until a file of the application comes through.
+// wait polls until the server delivers a file of the application.
 func (s *site) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -142,20 +147,22 @@ func (s *site) wait(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fault.Wrap(fault.Subject, "", s.explain(ctx, "error.log", fmt.Errorf("no page from %s within %v: %w", s.addr, startTime, err)))
+			return fault.Wrap(fault.Subject, "",
+				s.explain(ctx, "error.log", fmt.Errorf("no page from %s within %v: %w", s.addr, startTime, err)))
 		case <-time.After(pollTime):
 		}
 	}
 }
 
-// get fetches one page from the other end. An answer other than 200 is an
-// error.
+// get fetches one page from the load generator's side. A status other than 200
+// is an error.
 func (s *site) get(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return s.target.Peer.Dial(ctx, network, s.addr.String())
-	}}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return s.target.Peer.Dial(ctx, network, s.addr.String())
+		}}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr.String()+path, nil)
 	if err != nil {
 		return nil, err
@@ -172,12 +179,12 @@ func (s *site) get(ctx context.Context, path string) ([]byte, error) {
 	case len(body) > maxPage:
 		return nil, fmt.Errorf("%s is longer than %d bytes", path, maxPage)
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s is answered with %s: %.200q", path, response.Status, body)
+		return nil, fmt.Errorf("%s: status %s: %.200q", path, response.Status, body)
 	}
 	return body, nil
 }
 
-// asked are the pages that the parameters ask for.
+// asked are the pages that the parameters select.
 func (s *site) asked() []page {
 	var out []page
 	kind := s.params.Text("pages")
@@ -189,8 +196,8 @@ func (s *site) asked() []page {
 	return out
 }
 
-// look asks for every page once and checks it: against what was stored, and
-// against what it was before.
+// look requests every page once and compares it with what was stored, and with
+// its earlier content.
 func (s *site) look(ctx context.Context) error {
 	for _, p := range s.asked() {
 		got, err := s.get(ctx, p.path)
@@ -203,7 +210,7 @@ func (s *site) look(ctx context.Context) error {
 		sum := sha256.Sum256(got)
 		now := body{Length: len(got), SHA256: hex.EncodeToString(sum[:])}
 		if was, ok := s.known.Pages[p.path]; ok && was != now {
-			return fault.New(fault.Subject, "the page %s is another than before: %d bytes, and %d", p.path, now.Length, was.Length)
+			return fault.New(fault.Subject, "the page %s has changed: %d bytes instead of %d", p.path, now.Length, was.Length)
 		}
 		s.known.Pages[p.path] = now
 	}
@@ -216,7 +223,7 @@ func (s *site) explain(ctx context.Context, name string, err error) error {
 	defer cancel()
 	log := conn.Tail{Limit: 2048}
 	if s.target.Subject.Pull(ctx, s.dir+"/"+name, &log) == nil && len(log.Bytes()) > 0 {
-		return fmt.Errorf("%w; %s ends: %s", err, name, bytes.TrimSpace(log.Bytes()))
+		return fmt.Errorf("%w; end of %s: %s", err, name, bytes.TrimSpace(log.Bytes()))
 	}
 	return err
 }

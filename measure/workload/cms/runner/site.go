@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// live is the name by which the application's configuration, as it is
-	// packaged, knows its database.
+	// live is the name of the database in the packaged configuration of the
+	// application.
 	live = "davical"
-	// owner is the role that owns it.
+	// owner is the role that owns the database.
 	owner = "davical_dba"
-	// install brings what has to be in an environment.
+	// install is how to install what an environment needs.
 	install = "install it there: apt-get install davical nginx php-fpm php-pgsql postgresql"
 	// stateKey is where known is kept between calls.
 	stateKey = "cms"
@@ -45,15 +45,15 @@ const (
 	ports     = 400
 )
 
-// known is what Prepare found out and trials need.
+// known is what Prepare found and trials need.
 type known struct {
 	Found found             `json:"found"`
-	UID   string            `json:"uid"` // of whoever bakeoff is
+	UID   string            `json:"uid"` // of the user that runs bakeoff
 	Facts map[string]string `json:"facts"`
 	Pages map[string]body   `json:"pages"` // by path
 }
 
-// has tells whether all of these were checked.
+// has reports whether all of these pages were checked.
 func (k known) has(asked []page) bool {
 	return !slices.ContainsFunc(asked, func(p page) bool {
 		_, ok := k.Pages[p.path]
@@ -61,13 +61,13 @@ func (k known) has(asked []page) bool {
 	})
 }
 
-// body is what a page was when it was checked.
+// body identifies a page as it was checked.
 type body struct {
 	Length int    `json:"length"`
 	SHA256 string `json:"sha256"`
 }
 
-// found is where things are in the environment.
+// found has the paths of programs in the environment.
 type found struct {
 	Bin string `json:"bin"` // PostgreSQL's programs
 	FPM string `json:"fpm"` // PHP's FastCGI manager
@@ -80,12 +80,12 @@ type site struct {
 	params param.Values
 	addr   netip.AddrPort
 	dir    string // of PHP and the web server
-	key    string // of all that makes one server differ from another
+	key    string // of all parameters of the server
 	db     *database.Server
 	known  known
 }
 
-// newSite looks for what the application needs; nothing is started.
+// newSite finds what the application needs; it starts nothing.
 func newSite(ctx context.Context, t execution.Target, p param.Values) (*site, error) {
 	s, err := place(t, p)
 	if err != nil {
@@ -113,13 +113,13 @@ func recall(t execution.Target, p param.Values) (*site, error) {
 	}
 	text, ok := t.State[stateKey]
 	if !ok {
-		return nil, fault.New(fault.Lab, "it was not prepared")
+		return nil, fault.New(fault.Lab, "Prepare was not called")
 	}
 	return s, s.read(text)
 }
 
-// shared returns the site that another cell of the same environment has brought
-// up with the same parameters, if one has.
+// shared returns the site that another cell of the same environment has started
+// with the same parameters, if any.
 func shared(t execution.Target, p param.Values) (s *site, up bool, err error) {
 	if s, err = place(t, p); err != nil {
 		return nil, false, err
@@ -140,7 +140,7 @@ func (s *site) read(text string) error {
 	return s.connect()
 }
 
-// remember keeps what is known, under key in state.
+// remember stores what is known under key in state.
 func (s *site) remember(state map[string]string, key string) error {
 	b, err := json.Marshal(s.known)
 	if err != nil {
@@ -152,19 +152,20 @@ func (s *site) remember(state map[string]string, key string) error {
 	return nil
 }
 
-// place says where things go, by the parameters that make another server.
+// place decides paths and port from the parameters of the server.
 func place(t execution.Target, p param.Values) (*site, error) {
 	switch {
 	case t.Subject == nil:
-		return nil, fault.New(fault.Lab, "there is no environment")
+		return nil, fault.New(fault.Lab, "no environment")
 	case t.Peer == nil || t.PeerAgent == "" || t.PeerDir == "":
-		return nil, fault.New(fault.Lab, "there is no other end to generate the load")
+		return nil, fault.New(fault.Lab, "no load generator's side")
 	case !t.Addr.IsValid():
-		return nil, fault.New(fault.Unsupported, "the environment has no address that the generator could reach")
+		return nil, fault.New(fault.Unsupported, "the environment has no address for the load generator")
 	}
 	scratch := strings.TrimRight(t.Subject.Info().Scratch, "/")
 	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#=") {
-		return nil, fault.New(fault.Lab, "the scratch directory %q cannot stand in a server's configuration", scratch)
+		return nil, fault.New(fault.Lab,
+			"the path of the scratch directory, %q, cannot be used in a server's configuration", scratch)
 	}
 	server := param.Values{}
 	for _, name := range []string{"processes", "users", "events", "volume"} {
@@ -180,21 +181,22 @@ func place(t execution.Target, p param.Values) (*site, error) {
 	return s, nil
 }
 
-// connect says which database server it is.
+// connect selects the database server.
 func (s *site) connect() error {
 	info, volume := s.target.Subject.Info(), s.params.Text("volume")
 	root, ok := info.Volumes[volume]
 	if !ok {
-		return fault.WithFix(fault.New(fault.Unsupported, "the contender declares no volume %s", volume),
-			"write volumes: {"+volume+": {backing: …, size: …}}, so that it is known what storage the database has")
+		return fault.WithFix(fault.New(fault.Unsupported, "the contender has no volume %s", volume),
+			"add volumes: {"+volume+": {backing: …, size: …}}, to say which storage the database uses")
 	}
 	var err error
-	s.db, err = database.New(s.target.Subject, s.params, s.known.Found.Bin, path.Join(root, "bakeoff-cms"), info.Scratch, s.known.UID)
+	s.db, err = database.New(s.target.Subject, s.params, s.known.Found.Bin, path.Join(root, "bakeoff-cms"),
+		info.Scratch, s.known.UID)
 	return err
 }
 
-// finder prints where PostgreSQL's programs, PHP's manager, the application
-// and nginx are, the newest of each, or an empty line.
+// finder prints the paths of PostgreSQL's programs, PHP's manager, the
+// application and nginx: the newest of each, or an empty line.
 const finder = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 pg= fpm= app= web=
 for f in /usr/lib/postgresql/*/bin/initdb; do [ -x "$f" ] && pg=${f%/*}; done
@@ -210,11 +212,11 @@ func find(ctx context.Context, c conn.Conn) (found, error) {
 	}
 	at := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(at) != 4 {
-		return found{}, fault.New(fault.Lab, "the search for programs said %.200q", out)
+		return found{}, fault.New(fault.Lab, "unexpected output of the search for programs: %.200q", out)
 	}
 	for i, what := range []string{"PostgreSQL", "PHP's FastCGI manager (php-fpm)", "the application (davical)", "nginx"} {
 		if at[i] == "" {
-			return found{}, fault.WithFix(fault.New(fault.Subject, "%s is not there, or cannot be read", what), install)
+			return found{}, fault.WithFix(fault.New(fault.Subject, "%s is missing or cannot be read", what), install)
 		}
 	}
 	return found{Bin: at[0], FPM: at[1], App: at[2]}, nil
@@ -223,7 +225,7 @@ func find(ctx context.Context, c conn.Conn) (found, error) {
 // template is the database that others are copies of.
 func (s *site) template() string { return "seed_" + s.key }
 
-// start brings up the database with its seed, PHP, and the web server.
+// start starts the database with its data, PHP, and the web server.
 func (s *site) start(ctx context.Context) error {
 	facts, err := s.db.Start(ctx)
 	if err != nil {
@@ -243,8 +245,8 @@ func (s *site) start(ctx context.Context) error {
 	return s.note(ctx)
 }
 
-// fill makes the seeded database with the application's own script, under a
-// name that says that it is not complete until it is.
+// fill creates the template database with the application's own script, under a
+// temporary name until it is complete.
 func (s *site) fill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, seedTime)
 	defer cancel()
@@ -268,25 +270,28 @@ func (s *site) fill(ctx context.Context) error {
 	if _, err := s.db.Run(ctx, nil, s.known.Found.Bin+"/psql", "-X", "-q", "-d", making, "-f", file); err != nil {
 		return err
 	}
-	// The script ends well whatever its statements do.
-	count, err := s.db.SQL(ctx, making, "SELECT count(*) FROM caldav_data JOIN calendar_item USING (dav_id) JOIN collection ON collection.collection_id = caldav_data.collection_id JOIN principal ON principal.user_no = caldav_data.user_no")
+	// The script succeeds even if its statements fail.
+	count, err := s.db.SQL(ctx, making, "SELECT count(*) FROM caldav_data JOIN calendar_item USING (dav_id) JOIN "+
+		"collection ON collection.collection_id = caldav_data.collection_id JOIN principal ON principal.user_no = "+
+		"caldav_data.user_no")
 	if err != nil {
 		return err
 	}
 	if got, want := strings.TrimSpace(string(count)), fmt.Sprint(users*events); got != want {
-		return fault.New(fault.Subject, "it has %s events, and %s were written; its script said %.300q", got, want, said)
+		return fault.New(fault.Subject, "the database has %s events instead of %s; output of its script: %.300q", got,
+			want, said)
 	}
 	_, err = s.db.SQL(ctx, "postgres", "ALTER DATABASE "+making+" RENAME TO "+s.template())
 	return err
 }
 
-// restore makes the application's database a copy of the seeded one.
+// restore replaces the application's database by a copy of the template.
 func (s *site) restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreMost)
 	defer cancel()
 	there, err := s.db.Has(ctx, s.template())
 	if err == nil && !there {
-		err = fault.New(fault.Subject, "the seeded database is missing")
+		err = fault.New(fault.Subject, "the template database is missing")
 	}
 	for _, statement := range []string{
 		"DROP DATABASE IF EXISTS " + live + " WITH (FORCE)",
@@ -305,7 +310,7 @@ func (s *site) restore(ctx context.Context) error {
 	return err
 }
 
-// note keeps what serves, for the fingerprint.
+// note records the versions of the servers for the fingerprint.
 func (s *site) note(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, asideTime)
 	defer cancel()

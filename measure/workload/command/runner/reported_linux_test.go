@@ -56,7 +56,8 @@ func TestCPUTimeForTimeIsGated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trial := evidence.TrialOf(New(), plan.Cell{Cell: manifest.Cell{Params: p}}, store.Line{Trial: &store.Trial{Start: from, End: time.Now()}}, raw)
+		trial := evidence.TrialOf(New(), plan.Cell{Cell: manifest.Cell{Params: p}},
+			store.Line{Trial: &store.Trial{Start: from, End: time.Now()}}, raw)
 		if trial.Reported == nil {
 			t.Fatalf("it says no time: %s", raw[command.ExecBlob])
 		}

@@ -27,8 +27,8 @@ type Runner struct{ command.Workload }
 // New returns the runner.
 func New() execution.Runner { return Runner{} }
 
-// Files is the program that runs first, for execution.Finder: the others may be
-// what it makes. Where the lab file sets a PATH, only that knows the program.
+// Files implements execution.Finder. It returns the program that runs first,
+// which may create the others. It returns nothing if the lab file sets PATH.
 func (Runner) Files(p param.Values) []execution.File {
 	if slices.ContainsFunc(p.List("env"), func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
 		return nil
@@ -84,7 +84,7 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	return raw, err
 }
 
-// aside runs a command that is not measured; it must end with 0.
+// aside runs an unmeasured command, which must end with exit code 0.
 func aside(ctx context.Context, t execution.Target, p param.Values, name string) ([]byte, error) {
 	if len(p.List(name)) == 0 {
 		return nil, nil
@@ -98,13 +98,14 @@ func aside(ctx context.Context, t execution.Target, p param.Values, name string)
 		return out, fault.Wrap(fault.Lab, "command: "+name, err)
 	}
 	if res.Code != 0 {
-		return out, fault.New(fault.Subject, "command: %s: %q ended with %s%s", name, res.Argv[0], command.Ended(res), command.Quoted(res.Stderr))
+		return out, fault.New(fault.Subject, "command: %s: %q failed with %s%s", name, res.Argv[0], command.Ended(res),
+			command.Quoted(res.Stderr))
 	}
 	return out, nil
 }
 
-// run runs the command that the parameter called name holds, through the
-// agent, and returns the agent's result and what it said to people.
+// run runs the command in the parameter name through the agent, and returns the
+// agent's result and its standard error.
 func run(ctx context.Context, t execution.Target, p param.Values, name string) (stdout, stderr []byte, err error) {
 	op := "command: " + name
 	info := t.Subject.Info()
@@ -112,8 +113,8 @@ func run(ctx context.Context, t execution.Target, p param.Values, name string) (
 	if v := p.Text("dir"); v != "" {
 		var ok bool
 		if dir, ok = info.Volumes[v]; !ok {
-			return nil, nil, fault.WithFix(fault.New(fault.Unsupported, "%s: the contender declares no volume %s", op, v),
-				fmt.Sprintf("write volumes: {%s: {backing: …, size: …}}", v))
+			return nil, nil, fault.WithFix(fault.New(fault.Unsupported, "%s: the contender has no volume %s", op, v),
+				fmt.Sprintf("add volumes: {%s: {backing: …, size: …}}", v))
 		}
 	}
 	limit := p.Duration("timeout")
@@ -126,24 +127,24 @@ func run(ctx context.Context, t execution.Target, p param.Values, name string) (
 	})
 	switch {
 	case errors.Is(context.Cause(ctx), errTooLong):
-		err = fault.New(fault.Subject, "%s: the agent did not answer a minute after its timeout of %v", op, limit)
+		err = fault.New(fault.Subject, "%s: no result from bakeoff-agent one minute after its timeout of %v", op, limit)
 	case fault.Is(err, fault.NotFound):
-		err = fault.Wrap(fault.Lab, op, fmt.Errorf("the agent is missing in the environment: %w", err))
+		err = fault.Wrap(fault.Lab, op, fmt.Errorf("bakeoff-agent is missing in the environment: %w", err))
 	case err != nil:
 		err = fault.Op(op, err)
 	case exit.Code == wire.ExitNotFound, exit.Code == wire.ExitSubject:
-		err = fault.New(fault.Subject, "%s: it cannot be started%s", op, command.Quoted(said.buf.Bytes()))
+		err = fault.New(fault.Subject, "%s: cannot be started%s", op, command.Quoted(said.buf.Bytes()))
 	case exit.Signal != "" || exit.Code > 128:
-		err = fault.New(fault.Subject, "%s: the agent was ended by %s%s", op, exit, command.Quoted(said.buf.Bytes()))
+		err = fault.New(fault.Subject, "%s: bakeoff-agent was killed by %s%s", op, exit, command.Quoted(said.buf.Bytes()))
 	case !exit.OK():
-		err = fault.New(fault.Lab, "%s: the agent ended with %s%s", op, exit, command.Quoted(said.buf.Bytes()))
+		err = fault.New(fault.Lab, "%s: bakeoff-agent failed with %s%s", op, exit, command.Quoted(said.buf.Bytes()))
 	}
 	return out.buf.Bytes(), said.buf.Bytes(), err
 }
 
-var errTooLong = errors.New("the agent's own deadline passed")
+var errTooLong = errors.New("the deadline of bakeoff-agent passed")
 
-// limited keeps the first limit bytes written to it and takes the rest.
+// limited keeps the first limit bytes and discards the rest.
 type limited struct {
 	buf   bytes.Buffer
 	limit int

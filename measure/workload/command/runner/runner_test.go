@@ -28,8 +28,9 @@ var busy = sh("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo took $i st
 
 func TestSuite(t *testing.T) {
 	workloadtest.Run(t, New(), workloadtest.Options{
-		Common:  param.Values{"argv": busy},
-		Cells:   []param.Values{{"score": "last-line", "cost": "regexp:took ([0-9]+)", "exit": "any"}, {"argv": sh("exit 3"), "exit": "3"}},
+		Common: param.Values{"argv": busy},
+		Cells: []param.Values{{"score": "last-line", "cost": "regexp:took ([0-9]+)", "exit": "any"},
+			{"argv": sh("exit 3"), "exit": "3"}},
 		Partial: true,
 	})
 }
@@ -115,22 +116,28 @@ func TestFailuresAreClassed(t *testing.T) {
 		kind fault.Kind
 		says string
 	}{
-		"exit code":      {param.Values{"argv": sh("echo no luck >&2; exit 3")}, fault.Subject, "exit code 3, and 0 is right: no luck"},
-		"two lines":      {param.Values{"argv": sh("echo no space >&2; echo in between >&2; echo tar: previous errors >&2; exit 2")}, fault.Subject, "is right: no space … tar: previous errors"},
-		"signal":         {param.Values{"argv": sh("kill -SEGV $$"), "exit": "any"}, fault.Subject, "segmentation fault"},
-		"timeout":        {param.Values{"argv": "sleep\n60", "timeout": "100ms"}, fault.Subject, "killed"},
-		"no program":     {param.Values{"argv": "/does/not/exist"}, fault.Subject, "cannot be started"},
-		"preparation":    {param.Values{"argv": "true", "prepare": sh("echo disk full >&2; exit 1")}, fault.Subject, "prepare: \"/bin/sh\" ended with exit code 1: disk full"},
-		"reset":          {param.Values{"argv": "true", "reset": "false"}, fault.Subject, "reset"},
-		"cleanup":        {param.Values{"argv": "true", "cleanup": "false"}, fault.Subject, "cleanup"},
-		"no number":      {param.Values{"argv": "echo\nnone", "score": "last-line"}, fault.Subject, "score: the last line has no number"},
-		"zero":           {param.Values{"argv": "echo\n0", "score": "last-line"}, fault.Subject, "not a positive number"},
-		"floods":         {param.Values{"argv": sh("head -c 2000000 /dev/zero"), "cost": "last-line"}, fault.Subject, "more than 1 MiB"},
+		"exit code": {param.Values{"argv": sh("echo no luck >&2; exit 3")}, fault.Subject,
+			"exit code 3 instead of 0: no luck"},
+		"two lines": {param.Values{
+			"argv": sh("echo no space >&2; echo in between >&2; echo tar: previous errors >&2; exit 2")}, fault.Subject,
+			"instead of 0: no space … tar: previous errors"},
+		"signal":     {param.Values{"argv": sh("kill -SEGV $$"), "exit": "any"}, fault.Subject, "segmentation fault"},
+		"timeout":    {param.Values{"argv": "sleep\n60", "timeout": "100ms"}, fault.Subject, "killed"},
+		"no program": {param.Values{"argv": "/does/not/exist"}, fault.Subject, "cannot be started"},
+		"preparation": {param.Values{"argv": "true", "prepare": sh("echo disk full >&2; exit 1")}, fault.Subject,
+			"prepare: \"/bin/sh\" failed with exit code 1: disk full"},
+		"reset":   {param.Values{"argv": "true", "reset": "false"}, fault.Subject, "reset"},
+		"cleanup": {param.Values{"argv": "true", "cleanup": "false"}, fault.Subject, "cleanup"},
+		"no number": {param.Values{"argv": "echo\nnone", "score": "last-line"}, fault.Subject,
+			"score: no number in the last line"},
+		"zero": {param.Values{"argv": "echo\n0", "score": "last-line"}, fault.Subject, "is not positive"},
+		"floods": {param.Values{"argv": sh("head -c 2000000 /dev/zero"), "cost": "last-line"}, fault.Subject,
+			"more than 1 MiB"},
 		"no volume":      {param.Values{"argv": "true", "dir": "/other"}, fault.Unsupported, "no volume /other"},
-		"no command":     {param.Values{}, fault.Invalid, "argv is empty"},
-		"bad exit":       {param.Values{"argv": "true", "exit": "ok"}, fault.Invalid, "no exit code"},
+		"no command":     {param.Values{}, fault.Invalid, "argv must not be empty"},
+		"bad exit":       {param.Values{"argv": "true", "exit": "ok"}, fault.Invalid, "exit must be a number"},
 		"bad variable":   {param.Values{"argv": "true", "env": "=1"}, fault.Invalid, "NAME=VALUE"},
-		"bad extraction": {param.Values{"argv": "true", "cost": "first-line"}, fault.Invalid, "cost: \"first-line\" says not where"},
+		"bad extraction": {param.Values{"argv": "true", "cost": "first-line"}, fault.Invalid, "cost: invalid \"first-line\""},
 	} {
 		values, _, err := trial(t, c.set)
 		if !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
@@ -153,7 +160,8 @@ func TestCleansUpAfterFailure(t *testing.T) {
 }
 
 func result(argv string, cpu float64) wire.ExecResult {
-	return wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{argv}, ElapsedNS: 1e9, Usage: probe.Usage{UserSeconds: cpu}, Stdout: []byte("7\n")}
+	return wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{argv}, ElapsedNS: 1e9,
+		Usage: probe.Usage{UserSeconds: cpu}, Stdout: []byte("7\n")}
 }
 
 func encoded(t testing.TB, v any) []byte {
@@ -174,7 +182,8 @@ var params1 = param.Values{"argv": "x", "exit": "0", "score": "last-line"}
 // The host's CPU time is the command's in the share that it had beside its
 // cleanup; without a host it is absent.
 func TestHostCost(t *testing.T) {
-	raw := workload.Raw{command.ExecBlob: encoded(t, result("x", 3.0003)), command.CleanupBlob: encoded(t, result("rm", 1.0001)), workload.Host: encoded(t, span(8))}
+	raw := workload.Raw{command.ExecBlob: encoded(t, result("x", 3.0003)),
+		command.CleanupBlob: encoded(t, result("rm", 1.0001)), workload.Host: encoded(t, span(8))}
 	got, err := New().Parse(raw, params1)
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +235,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"schema":"bakeoff/exec/v1","argv":["x"],"elapsed_ns":-1}`), []byte("null"), good)
 	f.Add(good, encoded(f, span(1e308)), encoded(f, result("y", -2)))
 	f.Fuzz(func(t *testing.T, exec, host, cleanup []byte) {
-		got, err := New().Parse(workload.Raw{command.ExecBlob: exec, workload.Host: host, command.CleanupBlob: cleanup}, params1)
+		got, err := New().Parse(workload.Raw{command.ExecBlob: exec, workload.Host: host, command.CleanupBlob: cleanup},
+			params1)
 		if err != nil {
 			return
 		}

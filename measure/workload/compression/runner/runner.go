@@ -21,7 +21,7 @@ type Runner struct{ compression.Workload }
 // New returns the runner.
 func New() execution.Runner { return Runner{compression.New()} }
 
-// Files is the folder that is copied, for execution.Finder.
+// Files implements execution.Finder: the folder to copy.
 func (w Runner) Files(p param.Values) []execution.File {
 	if f := p.Text("folder"); path.IsAbs(f) {
 		return []execution.File{{Param: "folder", Path: f, Folder: true}}
@@ -29,9 +29,8 @@ func (w Runner) Files(p param.Values) []execution.File {
 	return nil
 }
 
-// Prepare writes the messages, or looks at the folder that is copied instead: one
-// that a contender does not have is the contender's failure, and not the
-// laboratory's.
+// Prepare writes the messages, or checks the folder to copy. A missing folder
+// is a failure of the contender, not of the lab.
 func (w Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
 	err := execution.Native(w.NativeParser).Prepare(ctx, t, p)
 	if err != nil && p.Text("folder") != "" && ctx.Err() == nil {
@@ -40,7 +39,8 @@ func (w Runner) Prepare(ctx context.Context, t execution.Target, p param.Values)
 	return err
 }
 
-// Reset deletes what the trial before wrote, down to the disk.
+// Reset deletes what the previous trial wrote, and waits until the deletion is
+// on the disk.
 func (w Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
 	if err := execution.Native(w.NativeParser).Reset(ctx, t, p); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (w Runner) Reset(ctx context.Context, t execution.Target, p param.Values) e
 	return err
 }
 
-// Run copies, and waits until it is on the disk.
+// Run copies the files and waits until they are on the disk.
 func (w Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
 	before, err := settle(ctx, t, p)
 	if err != nil {
@@ -63,15 +63,17 @@ func (w Runner) Run(ctx context.Context, t execution.Target, p param.Values) (wo
 	if err != nil {
 		return raw, err
 	}
-	raw[compression.Volume], err = json.Marshal(compression.Usages{Before: compression.Usage(before), After: compression.Usage(after)})
+	raw[compression.Volume], err = json.Marshal(compression.Usages{Before: compression.Usage(before),
+		After: compression.Usage(after)})
 	return raw, fault.Op("compression", err)
 }
 
 func settle(ctx context.Context, t execution.Target, p param.Values) (driver.VolumeUsage, error) {
 	s, ok := t.Subject.(driver.Storer)
 	if !ok {
-		return driver.VolumeUsage{}, fault.WithFix(fault.New(fault.Unsupported, "compression: this technology's volumes cannot be looked at from their host"),
-			"take one that shares the host's kernel: host, chroot, oci")
+		return driver.VolumeUsage{},
+			fault.WithFix(fault.New(fault.Unsupported, "compression: the host cannot read the usage of this driver's volumes"),
+				"use a driver that shares the host's kernel: host, chroot, oci")
 	}
 	return s.SettleVolume(ctx, p.Text("volume"))
 }

@@ -19,13 +19,13 @@ func (s *site) database(at *tool.Place) (*database.Server, error) {
 		return nil, err
 	}
 	at.Host, at.Port, at.User = d.Socket(), database.Port, database.User
-	// A database for each cell: cells may differ in what they fill it with.
+	// One database per cell, because the cells may differ in its content.
 	at.Database = fmt.Sprintf("bench%08x", crc32.ChecksumIEEE([]byte(strings.Join(s.params.Args(), "\n"))))
 	return d, nil
 }
 
-// startDatabase brings the server up, with the tool's database in it, and
-// keeps its settings with what is known of the tool.
+// startDatabase starts the server, creates the tool's database in it, and
+// records its settings in the facts.
 func (s *site) startDatabase(ctx context.Context, at *tool.Place) error {
 	d, err := s.database(at)
 	if err != nil {

@@ -26,13 +26,13 @@ const (
 	maxSaid = 64 << 10
 )
 
-// asideTime bounds the small commands that look around.
+// asideTime bounds small auxiliary commands.
 const asideTime = 30 * time.Second
 
-var errTooLong = errors.New("the agent's own deadline passed")
+var errTooLong = errors.New("the deadline of bakeoff-agent passed")
 
 // exec runs a command through the agent, which puts counters around it, and
-// returns the agent's result and what it said to people.
+// returns the agent's result and its standard error.
 func (s *site) exec(ctx context.Context, cmd tool.Command) (stdout, stderr []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.limit+time.Minute, errTooLong)
 	defer cancel()
@@ -43,31 +43,31 @@ func (s *site) exec(ctx context.Context, cmd tool.Command) (stdout, stderr []byt
 	out, said := &limited{limit: maxExec}, &limited{limit: maxSaid}
 	exit, err := s.conn.Exec(ctx, conn.Cmd{
 		Argv: append([]string{s.agent, "exec", "--json", "--dir", s.dir, "--timeout", s.limit.String(), "--"}, argv...),
-		// Programs differ in what they print for whom: a plain locale, and a
-		// home of their own for those that write to it.
+		// A fixed locale, because output depends on it, and a private
+		// home directory for programs that write to it.
 		Env:    append([]string{"LC_ALL=C", "HOME=" + s.dir}, cmd.Env...),
 		Stdout: out, Stderr: said,
 	})
 	switch {
 	case errors.Is(context.Cause(ctx), errTooLong):
-		err = fault.New(fault.Subject, "the agent did not answer a minute after its timeout of %v", s.limit)
+		err = fault.New(fault.Subject, "no result from bakeoff-agent one minute after its timeout of %v", s.limit)
 	case fault.Is(err, fault.NotFound):
-		err = fault.Wrap(fault.Lab, "", fmt.Errorf("the agent is missing: %w", err))
+		err = fault.Wrap(fault.Lab, "", fmt.Errorf("bakeoff-agent is missing: %w", err))
 	case err != nil:
 	case exit.Code == wire.ExitNotFound, exit.Code == wire.ExitSubject:
 		err = fault.New(fault.Subject, "%s cannot be started%s", argv[0], external.Quoted(said.buf.Bytes()))
 	case exit.Signal != "" || exit.Code > 128:
-		err = fault.New(fault.Subject, "the agent was ended by %s%s", exit, external.Quoted(said.buf.Bytes()))
+		err = fault.New(fault.Subject, "bakeoff-agent was killed by %s%s", exit, external.Quoted(said.buf.Bytes()))
 	case !exit.OK():
-		err = fault.New(fault.Lab, "the agent ended with %s%s", exit, external.Quoted(said.buf.Bytes()))
+		err = fault.New(fault.Lab, "bakeoff-agent failed with %s%s", exit, external.Quoted(said.buf.Bytes()))
 	case out.more:
-		err = fault.New(fault.Lab, "the agent printed more than %d bytes", maxExec)
+		err = fault.New(fault.Lab, "bakeoff-agent's output is longer than %d bytes", maxExec)
 	}
 	return out.buf.Bytes(), said.buf.Bytes(), err
 }
 
-// setup makes the tool's directory, takes away what an earlier trial left of the
-// files that will be kept, and writes those that the command needs.
+// setup creates the tool's directory, removes old copies of the files to keep,
+// and writes those that the command needs.
 func (s *site) setup(ctx context.Context, cmd tool.Command) error {
 	files := conn.FilesOf(s.conn)
 	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", s.dir); err != nil {
@@ -92,7 +92,7 @@ func (s *site) setup(ctx context.Context, cmd tool.Command) error {
 	return nil
 }
 
-// match returns the files in dir that a name of Command.Keep stands for.
+// match returns the files in dir that match a name of Command.Keep.
 func match(ctx context.Context, files conn.Files, dir, pattern string) ([]string, error) {
 	names, err := files.ReadDir(ctx, dir)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *site) keep(ctx context.Context, cmd tool.Command, raw workload.Raw) err
 			}
 		}
 		if b.more {
-			return fault.New(fault.Subject, "%s: longer than %d bytes", pattern, maxFile)
+			return fault.New(fault.Subject, "%s is longer than %d bytes", pattern, maxFile)
 		}
 		if len(names) > 0 {
 			raw[blob] = b.buf.Bytes()
@@ -129,7 +129,7 @@ func (s *site) keep(ctx context.Context, cmd tool.Command, raw workload.Raw) err
 	return nil
 }
 
-// limited keeps the first limit bytes written to it and takes the rest.
+// limited keeps the first limit bytes and discards the rest.
 type limited struct {
 	buf   bytes.Buffer
 	limit int

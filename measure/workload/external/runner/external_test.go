@@ -86,7 +86,8 @@ func TestBonnie(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It may be too fast for bonnie++ to tell, which is no figure.
-	if values, err := w.Parse(raw, p); err != nil && !(fault.Is(err, fault.Subject) && strings.Contains(err.Error(), "could not measure write")) {
+	if values, err := w.Parse(raw, p); err != nil &&
+		!(fault.Is(err, fault.Subject) && strings.Contains(err.Error(), "could not measure write")) {
 		t.Errorf("%v, %v", values, err)
 	}
 	p["size"], p["ram"] = "64MiB", "64MiB"
@@ -221,7 +222,8 @@ type example struct {
 	web             bool // it makes load for a web server
 }
 
-var throughput = sample.Metric{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "x"}
+var throughput = sample.Metric{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true,
+	Scale: sample.Ratio, Doc: "x"}
 
 func (e example) Doc() tool.Doc {
 	program := "sh"
@@ -232,8 +234,9 @@ func (e example) Doc() tool.Doc {
 		Name: "example", Program: program, VersionArgs: []string{"-c", "echo v1"},
 		Packages: map[string][]string{"debian": {"dash"}},
 		Params:   []param.Spec{{Name: "n", Kind: param.Int, Default: "5"}},
-		Metrics:  []sample.Metric{throughput}, Parser: 1, State: "carried", Cache: "warm", Server: map[bool]tool.Server{true: tool.Web}[e.web],
-		Time: func(param.Values) time.Duration { return time.Second },
+		Metrics:  []sample.Metric{throughput}, Parser: 1, State: "carried", Cache: "warm",
+		Server: map[bool]tool.Server{true: tool.Web}[e.web],
+		Time:   func(param.Values) time.Duration { return time.Second },
 	}
 }
 
@@ -329,7 +332,8 @@ func trial(t *testing.T, x tool.Tool, set param.Values) (workload.Raw, []sample.
 // A program finds its files and a home of its own, and what it leaves in the
 // files that are kept is this trial's alone.
 func TestRunsWhereItMayWrite(t *testing.T) {
-	raw, values, err := trial(t, example{script: `echo "rate $N$(cat input)"; [ "$HOME" = "$PWD" ] && printf a >log.1 && printf b >log.$$`}, nil)
+	raw, values, err := trial(t,
+		example{script: `echo "rate $N$(cat input)"; [ "$HOME" = "$PWD" ] && printf a >log.1 && printf b >log.$$`}, nil)
 	if err != nil || len(values) != 1 || values[0].Value != 57 {
 		t.Fatalf("values %v, error %v", values, err)
 	}
@@ -337,11 +341,13 @@ func TestRunsWhereItMayWrite(t *testing.T) {
 		t.Errorf("kept %q and %q", raw["log"], raw["none"])
 	}
 	var facts map[string]string
-	if err := json.Unmarshal(raw[workload.Facts], &facts); err != nil || facts["version"] != "v1" || facts["n"] != "5" || len(facts["sha256"]) != 64 {
+	if err := json.Unmarshal(raw[workload.Facts], &facts); err != nil || facts["version"] != "v1" ||
+		facts["n"] != "5" || len(facts["sha256"]) != 64 {
 		t.Errorf("facts %v, error %v", facts, err)
 	}
 	said, ok := New(example{}).(workload.Diagnoser).Diagnose(raw, nil)
-	if !ok || said.Errors["lost"] != 2 || said.Generator == nil || !(said.Generator.Utilisation >= 0 && said.Generator.Utilisation <= 1) {
+	if !ok || said.Errors["lost"] != 2 || said.Generator == nil ||
+		!(said.Generator.Utilisation >= 0 && said.Generator.Utilisation <= 1) {
 		t.Errorf("diagnostics %+v, %v", said, ok)
 	}
 }
@@ -355,11 +361,12 @@ func TestFailuresAreClassed(t *testing.T) {
 	}{
 		"not installed": {example{missing: "no-such-program"}, nil, fault.Subject, "no-such-program is not installed"},
 		"refused":       {example{}, param.Values{"n": "13"}, fault.Invalid, "13 brings no luck"},
-		"exit code":     {example{script: "echo no luck >&2; exit 3"}, nil, fault.Subject, "sh ended with exit code 3: no luck"},
-		"signal":        {example{script: "kill -SEGV $$"}, nil, fault.Subject, "segmentation fault"},
-		"unreadable":    {example{script: "echo nothing"}, nil, fault.Lab, "no line begins with \"rate\""},
-		"not measured":  {example{script: "echo rate 0"}, nil, fault.Subject, "could not measure throughput"},
-		"floods":        {example{script: "head -c 2000000 /dev/zero"}, nil, fault.Subject, "more than 1 MiB"},
+		"exit code": {example{script: "echo no luck >&2; exit 3"}, nil, fault.Subject,
+			"sh failed with exit code 3: no luck"},
+		"signal":       {example{script: "kill -SEGV $$"}, nil, fault.Subject, "segmentation fault"},
+		"unreadable":   {example{script: "echo nothing"}, nil, fault.Lab, "no line begins with \"rate\""},
+		"not measured": {example{script: "echo rate 0"}, nil, fault.Subject, "did not measure throughput"},
+		"floods":       {example{script: "head -c 2000000 /dev/zero"}, nil, fault.Subject, "more than 1 MiB"},
 	} {
 		_, values, err := trial(t, c.tool, c.set)
 		if !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
@@ -377,11 +384,13 @@ func TestProgramThatNeverEnds(t *testing.T) {
 	}{{sysbench.New(), fault.Subject}, {siege.New(), fault.Lab}, {wrk.New(), fault.Lab}} {
 		d, e := c.tool.Doc(), external.New(c.tool)
 		p := param.Defaults(d.Params)
-		killed := wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{d.Program}, Signal: "killed", Code: 137, ElapsedNS: int64(e.Limit(p)) + 1}
+		killed := wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{d.Program}, Signal: "killed", Code: 137,
+			ElapsedNS: int64(e.Limit(p)) + 1}
 		for after, want := range map[int64]struct {
 			kind fault.Kind
 			says string
-		}{killed.ElapsedNS: {c.kind, "had not ended after"}, killed.ElapsedNS / 2: {fault.Subject, "ended with signal: killed"}} {
+		}{killed.ElapsedNS: {c.kind, "did not end within"},
+			killed.ElapsedNS / 2: {fault.Subject, "failed with signal: killed"}} {
 			killed.ElapsedNS = after
 			b, err := json.Marshal(killed)
 			if err != nil {
@@ -389,7 +398,8 @@ func TestProgramThatNeverEnds(t *testing.T) {
 			}
 			_, err = e.Parse(workload.Raw{external.ExecBlob: b}, p)
 			if !fault.Is(err, want.kind) || !strings.Contains(err.Error(), want.says) {
-				t.Errorf("%s, killed after %d ns: %v error %v, want %v and %q", d.Name, after, fault.Of(err), err, want.kind, want.says)
+				t.Errorf("%s, killed after %d ns: %v error %v, want %v and %q", d.Name, after, fault.Of(err), err, want.kind,
+					want.says)
 			}
 		}
 	}
@@ -405,15 +415,17 @@ func TestOffersToInstall(t *testing.T) {
 		"alpine":  {"Linux", "ID=alpine\n", "apk add sysbench"},
 		"freebsd": {"FreeBSD", "", "pkg install -y sysbench"},
 		"openbsd": {"OpenBSD", "", "no package of it for openbsd"},
-		"plan9":   {"Plan9", "", "does not know how this system (Plan9 )"},
+		"plan9":   {"Plan9", "", "does not know the package manager of this system (Plan9 )"},
 	} {
-		m := &systemtest.Machine{Says: map[string]systemtest.Answer{"uname -s": {Stdout: tt.kernel}, "uname -v": {Stdout: "1"}}, Files: map[string]string{}}
+		m := &systemtest.Machine{Says: map[string]systemtest.Answer{"uname -s": {Stdout: tt.kernel},
+			"uname -v": {Stdout: "1"}}, Files: map[string]string{}}
 		if tt.release != "" {
 			m.Files["/etc/os-release"] = tt.release
 		}
 		s := &site{tool: sysbench.New(), conn: m}
 		err := s.absent(t.Context())
-		if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "sysbench is not installed") || !strings.Contains(fault.Fix(err), tt.says) {
+		if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "sysbench is not installed") ||
+			!strings.Contains(fault.Fix(err), tt.says) {
 			t.Errorf("%s: %v; %s", what, err, fault.Fix(err))
 		}
 	}
@@ -452,7 +464,8 @@ func TestCost(t *testing.T) {
 	if got, err := w.Parse(raw, nil); err != nil || len(got) != 1 {
 		t.Errorf("without a host: %v, %v", got, err)
 	}
-	raw[workload.Host] = encoded(t, wire.Span{Before: probe.Counters{CPU: &probe.CPU{}}, After: probe.Counters{CPU: &probe.CPU{User: 2}}})
+	raw[workload.Host] = encoded(t, wire.Span{Before: probe.Counters{CPU: &probe.CPU{}},
+		After: probe.Counters{CPU: &probe.CPU{User: 2}}})
 	got, err := w.Parse(raw, nil)
 	if err != nil || len(got) != 2 || got[1].Metric != "cpu-per-op" || got[1].Value != 0.5 {
 		t.Errorf("with a host: %v, %v", got, err)
@@ -474,7 +487,8 @@ func TestEnergyOfAGeneratorElsewhere(t *testing.T) {
 	}
 	before, after := 10., 14.
 	raw := workload.Raw{external.ExecBlob: encoded(t, result("rate 4\n")),
-		workload.GeneratorHost: encoded(t, wire.Span{Before: probe.Counters{AtNS: 1, Joules: &before}, After: probe.Counters{AtNS: 2, Joules: &after}})}
+		workload.GeneratorHost: encoded(t, wire.Span{Before: probe.Counters{AtNS: 1, Joules: &before},
+			After: probe.Counters{AtNS: 2, Joules: &after}})}
 	got, err := New(example{web: true}).Parse(raw, nil)
 	if err != nil || len(got) != 2 || got[1].Metric != "generator-joules-per-op" || got[1].Value != 1 {
 		t.Errorf("%v, %v; 4 J for 4 operations is right", got, err)
@@ -484,11 +498,14 @@ func TestEnergyOfAGeneratorElsewhere(t *testing.T) {
 // FuzzParse gives any bytes: what comes is positive and declared.
 func FuzzParse(f *testing.F) {
 	good := encoded(f, result("rate 4\n"))
-	f.Add(good, []byte(`{}`), []byte(`{"before":{"at_ns":1,"joules":1},"after":{"at_ns":2,"joules":3}}`), []byte(`{"version":"1"}`))
+	f.Add(good, []byte(`{}`), []byte(`{"before":{"at_ns":1,"joules":1},"after":{"at_ns":2,"joules":3}}`),
+		[]byte(`{"version":"1"}`))
 	f.Add(good[:len(good)/2], []byte("null"), []byte("null"), []byte(""))
-	f.Add(encoded(f, wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{""}, ElapsedNS: 1}), []byte("{"), []byte("{"), []byte("[]"))
+	f.Add(encoded(f, wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{""}, ElapsedNS: 1}), []byte("{"),
+		[]byte("{"), []byte("[]"))
 	f.Fuzz(func(t *testing.T, exec, host, generator, facts []byte) {
-		raw := workload.Raw{external.ExecBlob: exec, workload.Host: host, workload.GeneratorHost: generator, workload.Facts: facts}
+		raw := workload.Raw{external.ExecBlob: exec, workload.Host: host, workload.GeneratorHost: generator,
+			workload.Facts: facts}
 		w := New(example{web: true})
 		w.(workload.Diagnoser).Diagnose(raw, nil)
 		got, err := w.Parse(raw, nil)

@@ -14,18 +14,17 @@ import (
 	systemall "bakeoff/reach/system/all"
 )
 
-// finder prints the path of the program $1: in the directories that the other
-// arguments are patterns of, the last of them first, or else in PATH, or where
-// administrators' programs are. Debian has wrappers of PostgreSQL's programs in
-// PATH, which are not what is measured.
+// finder prints the path of the program $1: in the directories that match the
+// other arguments (the last match), or else in PATH or the administrators'
+// directories. Debian's PATH has wrappers of PostgreSQL's programs, which
+// should not be measured.
 const finder = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/pkg/bin
 p=$1; shift; last=
 for pattern; do for d in $pattern; do [ -x "$d/$p" ] && last=$d/$p; done; done
 if [ -n "$last" ]; then echo "$last"; else command -v "$p"; fi`
 
-// find finds the program and what is to be known of its build: once in an
-// environment, as to start some programs there takes an emulated machine
-// seconds, and every cell of the tool would do it again.
+// find finds the program and the facts of its build, once per environment: on
+// an emulated machine it takes seconds, which every cell would repeat.
 func (s *site) find(ctx context.Context) error {
 	if text, ok := s.target.Shared[s.stateKey()]; ok {
 		return fault.Wrap(fault.Lab, "recall", json.Unmarshal([]byte(text), &s.known))
@@ -43,13 +42,14 @@ func (s *site) find(ctx context.Context) error {
 	return fault.Wrap(fault.Lab, "remember", err)
 }
 
-// look is find for the first time.
+// look is the first find in an environment.
 func (s *site) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, asideTime)
 	defer cancel()
 	d := s.tool.Doc()
 	out := conn.Tail{Limit: 4096}
-	exit, err := s.conn.Exec(ctx, conn.Cmd{Argv: append([]string{"sh", "-c", finder, "sh", d.Program}, d.Dirs...), Stdout: &out})
+	exit, err := s.conn.Exec(ctx, conn.Cmd{Argv: append([]string{"sh", "-c", finder, "sh", d.Program}, d.Dirs...),
+		Stdout: &out})
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *site) look(ctx context.Context) error {
 	if !exit.OK() || !strings.HasPrefix(s.known.Program, "/") {
 		return s.absent(ctx)
 	}
-	// Some make files at home before they say anything.
+	// Some programs write to HOME before they print a version.
 	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", s.dir); err != nil {
 		return err
 	}
@@ -75,10 +75,11 @@ func (s *site) look(ctx context.Context) error {
 	return nil
 }
 
-// sum returns the program's SHA-256, as the environment's own programs tell
-// it; "" where none does.
+// sum returns the program's SHA-256, computed by a program of the environment;
+// "" if there is none.
 func (s *site) sum(ctx context.Context) string {
-	for _, argv := range [][]string{{"sha256sum", s.known.Program}, {"sha256", "-q", s.known.Program}, {"digest", "-a", "sha256", s.known.Program}} {
+	for _, argv := range [][]string{{"sha256sum", s.known.Program}, {"sha256", "-q", s.known.Program},
+		{"digest", "-a", "sha256", s.known.Program}} {
 		if out, err := conn.Output(ctx, s.conn, argv...); err == nil {
 			if sum, _, _ := strings.Cut(strings.TrimSpace(string(out)), " "); len(sum) == 64 {
 				return sum
@@ -88,26 +89,28 @@ func (s *site) sum(ctx context.Context) string {
 	return ""
 }
 
-// absent says that the program is not there, and how that system installs it.
+// absent says that the program is missing, and how to install it.
 func (s *site) absent(ctx context.Context) error {
 	d := s.tool.Doc()
 	err := fault.New(fault.Subject, "%s is not installed", d.Program)
 	id, asked := system.Identify(ctx, s.conn)
 	if asked != nil {
-		return errors.Join(err, fault.Op("what system it is", asked))
+		return errors.Join(err, fault.Op("identify the system", asked))
 	}
 	there, ok := system.Of(systemall.Systems(), id)
 	if !ok {
-		return fault.WithFix(err, "bakeoff does not know how this system ("+id.Kernel+" "+id.Release["ID"]+") installs packages; bakeoff list systems names those it does")
+		return fault.WithFix(err, "bakeoff does not know the package manager of this system ("+id.Kernel+" "+
+			id.Release["ID"]+"); see `bakeoff list systems`")
 	}
 	name := there.Doc().Name
 	if packages := d.Packages[name]; len(packages) > 0 {
 		return fault.WithFix(err, "install it there: "+there.Doc().InstallLine(packages...))
 	}
-	return fault.WithFix(err, "there is no package of it for "+name+" that bakeoff knows of")
+	return fault.WithFix(err, "bakeoff knows no package of it for "+name)
 }
 
-// place makes the tool's directories and says where its server is.
+// place creates the tool's directories and returns the tool's Place, without
+// its server.
 func (s *site) place(ctx context.Context) (tool.Place, error) {
 	at := tool.Place{Dir: s.dir, Data: s.dir}
 	info := s.target.Subject.Info()
@@ -117,8 +120,8 @@ func (s *site) place(ctx context.Context) (tool.Place, error) {
 	if v := s.tool.Doc().Volume; v != "" {
 		root, ok := info.Volumes[s.params.Text(v)]
 		if !ok {
-			return at, fault.WithFix(fault.New(fault.Unsupported, "the contender declares no volume %s", s.params.Text(v)),
-				"write volumes: {"+s.params.Text(v)+": {backing: …, size: …}}, so that it is known what storage is measured")
+			return at, fault.WithFix(fault.New(fault.Unsupported, "the contender has no volume %s", s.params.Text(v)),
+				"add volumes: {"+s.params.Text(v)+": {backing: …, size: …}}, to say which storage to measure")
 		}
 		at.Data = path.Join(root, "bakeoff-"+s.tool.Doc().Name)
 	}
@@ -132,8 +135,8 @@ func (s *site) place(ctx context.Context) (tool.Place, error) {
 	return at, nil
 }
 
-// fileSystem returns the type of the file system that dir is in; "" where df
-// does not tell.
+// fileSystem returns the type of the file system of dir; "" if df does not
+// report it.
 func (s *site) fileSystem(ctx context.Context, dir string) string {
 	out, err := conn.Output(ctx, s.conn, "df", "-PT", dir)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")

@@ -24,8 +24,8 @@ type Runner struct{ external.Workload }
 // New returns the runner of a tool.
 func New(x tool.Tool) execution.Runner { return Runner{external.New(x)} }
 
-// Prepare finds the program, brings up its server, and runs what the tool
-// wants to have run beforehand.
+// Prepare finds the program, starts its server, and runs the tool's
+// preparation.
 func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
 	err := r.prepare(ctx, t, p)
 	return fault.Op(r.Tool().Doc().Name, err)
@@ -46,7 +46,7 @@ func (r Runner) prepare(ctx context.Context, t execution.Target, p param.Values)
 	if err := s.serve(ctx, &at); err != nil {
 		return err
 	}
-	// What no trial could use is refused before any.
+	// Refuse invalid parameters before the first trial.
 	if _, err := r.Tool().Command(p, at); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (r Runner) prepare(ctx context.Context, t execution.Target, p param.Values)
 	return nil
 }
 
-// Reset runs what the tool wants to have run before each trial.
+// Reset runs the tool's commands before each trial.
 func (r Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
 	err := r.reset(ctx, t, p)
 	return fault.Op(r.Tool().Doc().Name, err)
@@ -136,7 +136,7 @@ type known struct {
 	Facts   map[string]string `json:"facts"`
 }
 
-// site is where a tool runs: the environment, or the other end.
+// site is where a tool runs: the environment, or the load generator's side.
 type site struct {
 	tool    tool.Tool
 	params  param.Values
@@ -152,14 +152,14 @@ type site struct {
 func (r Runner) site(t execution.Target, p param.Values) (*site, error) {
 	d := r.Tool().Doc()
 	if t.Subject == nil {
-		return nil, fault.New(fault.Lab, "there is no environment")
+		return nil, fault.New(fault.Lab, "no environment")
 	}
 	info := t.Subject.Info()
 	s := &site{tool: r.Tool(), params: p, target: t, limit: r.Limit(p), program: d.Program,
 		conn: t.Subject, agent: info.Agent, dir: path.Join(info.Scratch, "bakeoff-"+d.Name)}
 	if d.Server == tool.Web {
 		if t.Peer == nil || t.PeerAgent == "" || t.PeerDir == "" {
-			return nil, fault.New(fault.Lab, "there is no other end to generate the load")
+			return nil, fault.New(fault.Lab, "no load generator's side")
 		}
 		s.conn, s.agent, s.dir = t.Peer, t.PeerAgent, path.Join(t.PeerDir, "bakeoff-"+d.Name)
 	}
@@ -182,12 +182,12 @@ func (s *site) remember(at tool.Place) error {
 func (s *site) recall() error {
 	text, ok := s.target.State[s.stateKey()]
 	if !ok {
-		return fault.New(fault.Lab, "it was not prepared")
+		return fault.New(fault.Lab, "Prepare was not called")
 	}
 	return fault.Wrap(fault.Lab, "recall", json.Unmarshal([]byte(text), &s.known))
 }
 
-// aside runs commands that are not measured; each must end with 0.
+// aside runs unmeasured commands, which must end with exit code 0.
 func (s *site) aside(ctx context.Context, cmds []tool.Command, err error) error {
 	for _, cmd := range cmds {
 		if err := s.setup(ctx, cmd); err != nil {

@@ -8,7 +8,8 @@ import (
 	httprunner "bakeoff/measure/workload/http/runner"
 )
 
-// Check is that of the server which the tool needs, for execution.Checker.
+// Check implements execution.Checker: it checks the parameters of the server
+// that the tool needs.
 func (r Runner) Check(p param.Values) error {
 	if r.Tool().Doc().Server != tool.Web {
 		return nil
@@ -16,8 +17,7 @@ func (r Runner) Check(p param.Values) error {
 	return httprunner.Check(p)
 }
 
-// serve brings up what must answer before the tool can start, and says where
-// it is.
+// serve starts the server that the tool needs, and writes its address to at.
 func (s *site) serve(ctx context.Context, at *tool.Place) error {
 	switch s.tool.Doc().Server {
 	case tool.Web:
@@ -38,7 +38,7 @@ func (s *site) serve(ctx context.Context, at *tool.Place) error {
 	return nil
 }
 
-// check sees, before each trial, that the server is still there.
+// check checks before each trial that the server answers.
 func (s *site) check(ctx context.Context) error {
 	switch s.tool.Doc().Server {
 	case tool.Web:

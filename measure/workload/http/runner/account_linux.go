@@ -6,21 +6,25 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// What a generator is kept from doing is not its own doing, nor the server's.
-// An account tells it apart: waiting for a CPU, and time that was stolen.
+// Time in which a generator is kept from running is neither its own fault nor
+// the server's. An account separates it: waiting for a CPU, and stolen time.
 
 const (
-	// wakeLimit is what a wake-up takes at most where nobody else wants the
-	// CPU, in nanoseconds: so much is the generator's own, which chose to sleep.
+	// wakeLimit is the maximum duration of a wake-up on an idle CPU, in
+	// nanoseconds. This much is the generator's own lateness, because it
+	// chose to sleep.
 	wakeLimit = int64(10 * time.Microsecond)
-	// ownLimit is the lateness, in nanoseconds, below which nobody is asked.
+	// ownLimit is the lateness, in nanoseconds, below which its cause is
+	// not examined.
 	ownLimit = int64(20 * time.Microsecond)
 )
 
-// reading is what a thread had waited and spent at some time, in nanoseconds.
+// reading is a thread's waiting time and CPU time at some moment, in
+// nanoseconds.
 type reading struct{ at, delay, spent int64 }
 
-// account is what the scheduler did with one worker's thread in the timed part.
+// account records how the scheduler treated one worker's thread in the timed
+// part.
 type account struct {
 	thread
 	open         bool
@@ -36,15 +40,14 @@ func (a *account) start(open bool) {
 
 func (a *account) read() reading { return reading{at: now(), delay: a.delay(), spent: threadCPU()} }
 
-// awake is called after each sleep. A closed loop is late for nothing.
+// awake is called after each sleep. A closed loop cannot be late.
 func (a *account) awake() {
 	if a.open && a.stat >= 0 {
 		a.before, a.last = a.last, a.read()
 	}
 }
 
-// starved returns how long the thread has waited for a CPU, -1 where the system
-// does not tell.
+// starved returns how long the thread has waited for a CPU; -1 if unknown.
 func (a *account) starved() int64 {
 	d := a.delay()
 	if a.began < 0 || d < a.began {
@@ -53,17 +56,17 @@ func (a *account) starved() int64 {
 	return d - a.began
 }
 
-// outside returns how much of the time between from and to, in which a request
-// of an open loop was late, the thread was kept from sending it: because it was
-// ready and had no CPU beyond the cost of waking up, or ran and its CPU was
-// stolen. The rest is the generator's own.
+// outside returns how much of the time from from to to, in which a request of
+// an open loop was late, the thread was kept from sending it: it was ready
+// without a CPU, beyond the cost of waking up, or it ran and its CPU was
+// stolen. The rest is the generator's own lateness.
 func (a *account) outside(from, to int64) int64 {
 	if a.stat < 0 {
 		return 0
 	}
 	r := a.read()
 	waited := r.delay - a.last.delay
-	// What ran neither waited nor was anywhere else, unless it was stolen.
+	// Time that is neither waiting nor CPU time was stolen.
 	out := max(waited, (r.at-a.last.at)-(r.spent-a.last.spent))
 	if from < a.last.at { // it woke up too late
 		out += min(a.last.at-from, max(0, a.last.delay-a.before.delay-wakeLimit))
@@ -87,13 +90,13 @@ func readNeighbourhood() neighbourhood {
 	return neighbourhood{cpus: cpus, cpu: probe.ReadHost(cpus).CPU, own: processCPU(), at: now()}
 }
 
-// since returns for how many seconds others can have had one of the CPUs, at
-// most, and the share of all CPU time that was stolen; -1 for what is unknown.
+// since returns the maximum number of seconds for which others used one of the
+// CPUs, and the share of CPU time that was stolen; -1 for unknown values.
 func (n neighbourhood) since(b neighbourhood) (others, stolen float64) {
 	if n.cpu == nil || b.cpu == nil || len(n.cpus) != len(b.cpus) || n.at <= b.at {
 		return -1, -1
 	}
-	const grain = 0.01 // seconds, in which the kernel counts
+	const grain = 0.01 // seconds: the kernel's resolution
 	all := float64(n.at-b.at) / 1e9 * float64(len(n.cpus))
 	steal := n.cpu.Steal - b.cpu.Steal
 	free := n.cpu.Idle - b.cpu.Idle + n.cpu.IOWait - b.cpu.IOWait + steal

@@ -89,9 +89,11 @@ func TestWhatNeighboursCanHaveHad(t *testing.T) {
 // and gives that back; where it does not, it says why.
 func TestPriority(t *testing.T) {
 	addr, _ := serve(t, func(c net.Conn, _ int64) bool { return good(c) })
-	for _, c := range []struct{ args, want string }{{"priority=auto", "real-time"}, {"priority=normal", "normal: asked for"}, {"threads=64", "normal: asked for"}} {
+	for _, c := range []struct{ args, want string }{{"priority=auto", "real-time"},
+		{"priority=normal", "normal: asked for"}, {"threads=64", "normal: asked for"}} {
 		r := generate(t, addr, "time=50ms", "connections=64", c.args)
-		if r.Generator == nil || !strings.HasPrefix(r.Generator.Priority, c.want) && !strings.Contains(r.Generator.Priority, "needs root") {
+		if r.Generator == nil || !strings.HasPrefix(r.Generator.Priority, c.want) &&
+			!strings.Contains(r.Generator.Priority, "needs root") {
 			t.Errorf("%s: %+v", c.args, r.Generator)
 		}
 	}

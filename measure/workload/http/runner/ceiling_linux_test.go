@@ -144,7 +144,8 @@ func (s spender) Write(b []byte) (int, error) {
 // inside of one only. Who may not ask for so much runs as everybody does.
 func onCPU(cpu int, env ...string) conn.Conn {
 	argv := append([]string{"env"}, env...)
-	return conn.Prefix(local.Conn{CPUs: []int{cpu}}, append(argv, "setsid", "-w", "sh", "-c", `{ echo -20 >/proc/self/autogroup; } 2>/dev/null; exec nice -n -20 "$@"`, "sh")...)
+	return conn.Prefix(local.Conn{CPUs: []int{cpu}}, append(argv, "setsid", "-w", "sh", "-c",
+		`{ echo -20 >/proc/self/autogroup; } 2>/dev/null; exec nice -n -20 "$@"`, "sh")...)
 }
 
 // set is an environment in which the stand-in is called nginx.
@@ -271,7 +272,8 @@ func (s side) observe(t *testing.T, p param.Values) observed {
 	if raw[workload.Host], err = jsonOf(wire.Span{Before: before, After: after}); err != nil {
 		t.Fatal(err)
 	}
-	trial := evidence.TrialOf(New(), plan.Cell{}, store.Line{Trial: &store.Trial{Start: from, End: from.Add(elapsed), Before: &before, After: &after}}, raw)
+	trial := evidence.TrialOf(New(), plan.Cell{},
+		store.Line{Trial: &store.Trial{Start: from, End: from.Add(elapsed), Before: &before, After: &after}}, raw)
 	o := observed{work: trial.Work, share: used / elapsed.Seconds()}
 	o.Observation = analysis.Observation{Contender: s.name, Cell: "web", Gates: failing(trial)}
 	o.Values, err = New().Parse(raw, p)
@@ -299,7 +301,8 @@ func compared(t *testing.T, sides []side, p param.Values) (map[string]analysis.C
 	}
 	const blocks = 8
 	spoiled, least := 0, 1.0
-	d := analysis.Data{Baseline: sides[0].name, Margin: 0.02, Looks: []int{blocks}, Alphas: []float64{.05}, Trials: 2, Scope: analysis.ScopeMachine}
+	d := analysis.Data{Baseline: sides[0].name, Margin: 0.02, Looks: []int{blocks}, Alphas: []float64{.05}, Trials: 2,
+		Scope: analysis.ScopeMachine}
 	for _, s := range sides {
 		d.Contenders = append(d.Contenders, analysis.Contender{Name: s.name})
 	}
@@ -323,7 +326,8 @@ func compared(t *testing.T, sides []side, p param.Values) (map[string]analysis.C
 			o.Block, o.Position, o.Instance = b, i, fmt.Sprint(b, o.Contender)
 			d.Observations = append(d.Observations, o.Observation)
 			if b == 0 {
-				t.Logf("%s: %s, generator %.0f %% busy, gates %v", o.Contender, spoken(o.Observation), 100*o.work.Generator.Utilisation, o.Gates)
+				t.Logf("%s: %s, generator %.0f %% busy, gates %v", o.Contender, spoken(o.Observation),
+					100*o.work.Generator.Utilisation, o.Gates)
 			}
 		}
 	}

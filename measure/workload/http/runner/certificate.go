@@ -22,9 +22,9 @@ type keyPair struct {
 	sum              string
 }
 
-// keyOf makes a key of the kind "ecdsa-p256" or "rsa-4096", one for all
-// environments of the program's life: no side has a luckier one, and a key of
-// 4096 bits takes seconds.
+// keyOf returns a key of the kind "ecdsa-p256" or "rsa-4096". All environments
+// use the same key: otherwise keys could differ in speed, and an RSA key takes
+// seconds.
 func keyOf(kind string) (crypto.Signer, error) {
 	return once("key "+kind, func() (crypto.Signer, error) {
 		if kind == "rsa-4096" {
@@ -43,7 +43,7 @@ func selfSigned(kind string, addr netip.Addr) (keyPair, error) {
 	template := x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		Subject:      pkix.Name{CommonName: "bakeoff"},
-		// Wide, since the clocks of guests may be anywhere.
+		// A long validity, because the clocks of guests may be wrong.
 		NotBefore:   time.Unix(0, 0),
 		NotAfter:    time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC),
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,

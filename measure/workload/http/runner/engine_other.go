@@ -2,12 +2,12 @@
 
 package runner
 
-// bestEngine is the engine for this system. Pacing by kqueue or event ports
-// has not been built and checked, so no latency below its lateness is claimed.
+// bestEngine is the engine for this system. It has no pacing by kqueue or event
+// ports, so it reports no latency below its lateness.
 var bestEngine = runPortable
 
-// realtimeShare is of Linux: nothing here asks for real-time priority.
+// realtimeShare is 1: nothing requests real-time priority on this system.
 func realtimeShare() float64 { return 1 }
 
-// takeTurns is of Linux as well.
+// takeTurns does nothing on this system.
 func takeTurns() (string, error) { return "", nil }

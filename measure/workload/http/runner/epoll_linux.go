@@ -14,21 +14,20 @@ import (
 )
 
 // The epoll engine: each thread has an epoll instance and a share of the
-// connections, and does nothing but wait, read, compare and write. System
-// calls that cannot block go past the Go scheduler.
+// connections, and only waits, reads, compares and writes. System calls that
+// cannot block bypass the Go scheduler.
 
-// sweepEvery is how often timeouts are looked at. It is far longer than a tick
-// of the kernel's clock on purpose: a sleep that is to end before the next
-// tick has the timer programmed, which on a virtual machine is an exit to the
-// hypervisor.
+// sweepEvery is the interval of checks for timeouts. It is much longer than a
+// tick of the kernel: a shorter sleep programs the timer, which on a virtual
+// machine is an exit to the hypervisor.
 const sweepEvery = int64(100 * time.Millisecond)
 
-// restFor is how long a connection that could not be opened is left alone.
+// restFor is the pause after a failed attempt to open a connection.
 const restFor = int64(10 * time.Millisecond)
 
-// wakeTime is about what lies between the end of a sleep and the thread's
-// going on. An open loop sleeps so much shorter; if it is awake too early it
-// keeps asking for events until the request is due.
+// wakeTime is about the time from the end of a sleep until the thread runs. An
+// open loop sleeps this much less; if it wakes up too early, it polls for
+// events until the request is due.
 const wakeTime = int64(15 * time.Microsecond)
 
 // The phases of a worker.
@@ -56,11 +55,11 @@ type worker struct {
 	phase    int
 	start    int64 // of the timed part
 	end      int64
-	flight   int // requests that are on the way
+	flight   int // requests without a response yet
 	rests    int // sockets that rest
 	sweepAt  int64
 	clock    int64 // when the last response was complete
-	touched  bool  // something answered
+	touched  bool  // a server has answered
 }
 
 // bestEngine is the engine for this system.
@@ -71,14 +70,14 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	// As many as there are threads, one that watches, and one more, so that
-	// nothing else in this process waits for a thread that is inside epoll_wait.
+	// One per thread, one for the watcher, and one more, so that nothing
+	// else in this process waits for a thread inside epoll_wait.
 	procs := runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), l.threads+2))
 	loud := quiet()
 	o, err := c.work(&stop)
 	if err != nil {
-		// Where a worker is stuck, what stops all threads would be stuck with
-		// it: this process is to end, as it is.
+		// If a worker is stuck, stopping all threads would block, too:
+		// return at once, and let the process end.
 		return outcome{}, err
 	}
 	loud()
@@ -130,8 +129,8 @@ func (c *crew) close() {
 	}
 }
 
-// work warms up and does the timed part. It returns an error, and at once, when
-// a worker makes no progress.
+// work warms up and runs the timed part. If a worker makes no progress, it
+// returns an error at once.
 func (c *crew) work(stop *atomic.Bool) (o outcome, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -156,7 +155,8 @@ func (c *crew) work(stop *atomic.Bool) (o outcome, err error) {
 	if err := s.watch(c.done, c.workers); err != nil {
 		return o, err
 	}
-	o = outcome{tally: newTally(int64(c.load.time)), elapsed: time.Duration(now() - began), cpu: processCPU() - cpu, engine: "epoll", priority: s.words}
+	o = outcome{tally: newTally(int64(c.load.time)), elapsed: time.Duration(now() - began), cpu: processCPU() - cpu,
+		engine: "epoll", priority: s.words}
 	_ = s.giveUp()
 	o.add(c.workers, before)
 	o.verified, o.sum = verified(c.load.asks)
@@ -181,20 +181,21 @@ func (c *crew) run(w *worker) {
 	}
 }
 
-// touched tells that a server answered anything.
+// touched reports whether a server has answered at all.
 func (c *crew) touched() bool {
 	return slices.ContainsFunc(c.workers, func(w *worker) bool { return w.touched })
 }
 
-// add adds what the workers counted, and what their neighbours did since before.
+// add adds the workers' counts, and the load of other processes since before.
 func (o *outcome) add(workers []*worker, before neighbourhood) {
 	for _, w := range workers {
 		o.tally.merge(w.tally)
 	}
 	others := -1.0
 	if others, o.stolen = readNeighbourhood().since(before); others >= 0 && o.tally.starved >= 0 {
-		// A thread that waits for another of this process is the generator at
-		// its ceiling, and what an idle CPU takes to wake up is nobody's.
+		// Waiting for another thread of this process means that the
+		// generator is saturated, and the wake-up of an idle CPU does
+		// not count.
 		o.tally.starved = min(o.tally.starved, int64(1e9*others*float64(len(workers))))
 	}
 }
@@ -229,7 +230,7 @@ func newWorker(l *load, thread int, stop *atomic.Bool) (*worker, error) {
 	return w, nil
 }
 
-// readBuffer is a size that takes a whole response in one read where that is
+// readBuffer is a buffer size for a whole response in one read, if that is
 // reasonable.
 func readBuffer(length int64) int {
 	return int(max(8<<10, min(length+2<<10, 256<<10)))
@@ -245,7 +246,8 @@ func (w *worker) close() {
 	w.poll.close()
 }
 
-// warmUp opens every connection and verifies one response on each, untimed.
+// warmUp opens every connection and verifies one response on each, outside the
+// timed part.
 func (w *worker) warmUp() {
 	defer w.pulse.working.Store(false)
 	w.list.turn(w.thread, w.load.threads)
@@ -253,21 +255,22 @@ func (w *worker) warmUp() {
 		t := now()
 		w.begin(i, t, t)
 		if i == 0 {
-			w.land() // the others' bodies are compared with this one, and not kept
+			w.land() // other bodies are compared with this one, and not kept
 		}
 	}
 	w.land()
 	w.tally.latency.Reset()
 }
 
-// land waits until no request is on the way.
+// land waits until all responses have arrived.
 func (w *worker) land() {
 	for w.flight > 0 && !w.stop.Load() {
 		w.turn(now(), w.patience())
 	}
 }
 
-// run does the timed part, from start on the clock of now, and drains it.
+// run runs the timed part from start, on the clock of now, and waits for the
+// last responses.
 func (w *worker) run(start int64) {
 	w.pulse.working.Store(true)
 	defer w.pulse.working.Store(false)
@@ -305,7 +308,7 @@ func (w *worker) run(start int64) {
 	w.giveUp()
 }
 
-// giveUp counts what did not come to an end.
+// giveUp counts requests that did not complete.
 func (w *worker) giveUp() {
 	for i := range w.sockets {
 		if s := &w.sockets[i]; s.state == busy || s.state == opening {
@@ -321,8 +324,8 @@ func (w *worker) allSent() bool {
 	return w.schedule == nil || w.schedule.next >= int64(w.load.time)
 }
 
-// dispatch sends what is due, as far as there are free connections, and
-// returns the time.
+// dispatch sends the requests that are due, as long as connections are free,
+// and returns the time.
 func (w *worker) dispatch(t int64) int64 {
 	for !w.queue.empty() && !w.allSent() && w.start+w.schedule.next <= t {
 		i := w.queue.pop()
@@ -339,7 +342,7 @@ func (w *worker) dispatch(t int64) int64 {
 	return t
 }
 
-// turn waits for events, at most for wait nanoseconds, and handles them.
+// turn waits for events for at most wait nanoseconds, and handles them.
 func (w *worker) turn(t, wait int64) {
 	events := w.poll.wait(wait)
 	w.pulse.steps.Add(1)
@@ -355,7 +358,7 @@ func (w *worker) turn(t, wait int64) {
 		} else {
 			w.handle(int(e.Fd), e.Events)
 		}
-		if open { // what has become due meanwhile does not wait for the others
+		if open { // send what became due in the meantime
 			w.dispatch(w.clock)
 		}
 	}
@@ -365,7 +368,7 @@ func (w *worker) turn(t, wait int64) {
 	w.resume()
 }
 
-// patience is how long to wait when nothing has its time.
+// patience is how long to wait if nothing is scheduled.
 func (w *worker) patience() int64 {
 	if w.rests > 0 {
 		return restFor
@@ -373,7 +376,7 @@ func (w *worker) patience() int64 {
 	return sweepEvery
 }
 
-// sweep ends what takes too long, and wakes what has rested.
+// sweep ends requests that time out, and retries connections after their pause.
 func (w *worker) sweep(t int64) {
 	w.sweepAt = t + sweepEvery
 	for i := range w.sockets {
@@ -388,7 +391,7 @@ func (w *worker) sweep(t int64) {
 	}
 }
 
-// next finds something to do for a socket that is free from t on.
+// next schedules a socket that is free from t on.
 func (w *worker) next(i int, t int64) {
 	s := &w.sockets[i]
 	s.state, s.free = idle, t
@@ -401,9 +404,9 @@ func (w *worker) next(i int, t int64) {
 	}
 }
 
-// resume sends the next requests of a closed loop, those of all sockets that
-// became free one after another. A server on another CPU is so woken up once
-// for many; waking it for each would cost more than all the rest, for both.
+// resume sends the next requests of a closed loop for all sockets that became
+// free. That wakes up a server on another CPU once for many requests; waking it
+// up for each would cost more than everything else, on both sides.
 func (w *worker) resume() {
 	for k := 0; k < len(w.ready); k++ {
 		if t := now(); t < w.end {
@@ -413,7 +416,7 @@ func (w *worker) resume() {
 	w.ready = w.ready[:0]
 }
 
-// begin starts the request that was due at due.
+// begin starts the request that is due at due.
 func (w *worker) begin(i int, due, t int64) {
 	s := &w.sockets[i]
 	s.due, s.began, s.out = due, t, 0
@@ -431,7 +434,7 @@ func (w *worker) begin(i int, due, t int64) {
 	}
 }
 
-// complete takes a whole response.
+// complete handles a complete response.
 func (w *worker) complete(i int, s *socket, t int64) {
 	w.flight--
 	w.clock = t
@@ -450,7 +453,7 @@ func (w *worker) complete(i int, s *socket, t int64) {
 	w.next(i, t)
 }
 
-// fail takes the failure of a request, with its connection.
+// fail handles a failed request and closes its connection.
 func (w *worker) fail(i int, why string, t int64) {
 	s := &w.sockets[i]
 	w.flight--
@@ -465,7 +468,7 @@ func (w *worker) fail(i int, why string, t int64) {
 	w.next(i, t)
 }
 
-// handle takes the events of one socket.
+// handle processes the events of one socket.
 func (w *worker) handle(i int, events uint32) {
 	s := &w.sockets[i]
 	if s.fd < 0 {
@@ -508,7 +511,7 @@ func (w *worker) write(i int, s *socket) {
 			s.out += n
 		case unix.EINTR:
 		case unix.EAGAIN:
-			return // the rest when there is room
+			return // send the rest later
 		default:
 			w.fail(i, class(errno), now())
 			return
@@ -516,9 +519,9 @@ func (w *worker) write(i int, s *socket) {
 	}
 }
 
-// receive reads what has arrived. Notifications are edge-triggered, so it
-// reads until the socket is empty: a read that did not fill the buffer has
-// emptied it, unless the other side is hanging up.
+// receive reads what has arrived. Notifications are edge-triggered, so it reads
+// until the socket is empty. A read that did not fill the buffer has emptied
+// it, unless the other side is closing.
 func (w *worker) receive(i int, s *socket, hanging bool) {
 	for life := s.life; s.life == life; {
 		n, why := s.receive(w.buf)
@@ -530,7 +533,7 @@ func (w *worker) receive(i int, s *socket, hanging bool) {
 			return // all that has arrived was read
 		}
 		if s.state != busy {
-			w.tally.failed("malformed response") // nothing was asked for
+			w.tally.failed("malformed response") // nothing was requested
 			w.hangUp(s)
 			return
 		}
@@ -549,10 +552,10 @@ func (w *worker) receive(i int, s *socket, hanging bool) {
 	}
 }
 
-// lost takes the end of a connection.
+// lost handles the end of a connection.
 func (w *worker) lost(i int, s *socket, why string) {
 	if s.state != busy {
-		w.hangUp(s) // between requests: it is opened anew when it is needed
+		w.hangUp(s) // between requests: it is reopened when needed
 		return
 	}
 	if why == "connection closed" && s.in.part != inHead {

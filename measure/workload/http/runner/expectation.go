@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// maxBody bounds a body whose length was not stated, in bytes.
+// maxBody bounds a body of unknown length, in bytes.
 const maxBody = 64 << 20
 
 // ask is one URL of the list as the threads share it.
@@ -16,9 +16,10 @@ type ask struct {
 	request  []byte // prepared once
 	varies   bool
 	contains []byte
-	// known is the verified body: the first that was right. All others are
-	// compared with it byte for byte: that is cheaper than a sum of each, and
-	// stronger. Of a body that varies it is empty, and says that one was right.
+	// known is the verified body: the first correct one. All others are
+	// compared with it byte by byte, which is cheaper and stronger than a
+	// checksum of each. For a varying body it is empty, and says that one
+	// was correct.
 	known atomic.Pointer[model]
 }
 
@@ -40,15 +41,15 @@ func newAsk(u URL, addr netip.AddrPort, host string, keepalive bool) (*ask, erro
 // expectation is an ask with what one thread remembers of its responses.
 type expectation struct {
 	*ask
-	// memo is the last head, byte for byte, and parsed what it said: a
-	// server's heads are alike for a second at a time, and comparing is
-	// cheaper than parsing.
+	// memo is the last head, and parsed its content: a server repeats the
+	// same head for a second at a time, and comparing is cheaper than
+	// parsing.
 	memo   []byte
 	parsed head
 }
 
-// list is the URLs of a load from the point of view of one thread, which
-// asks for one after another and begins anew at the end.
+// list is the URLs of a load for one thread, which requests them in turn and
+// starts over at the end.
 type list struct {
 	expect []expectation
 	at     int
@@ -62,8 +63,8 @@ func newList(asks []*ask) list {
 	return l
 }
 
-// turn puts part i of n parts of the list at its front: threads begin at
-// different places.
+// turn moves to part i of n parts of the list: threads start at different
+// places.
 func (l *list) turn(i, n int) { l.at = i * len(l.expect) / n }
 
 func (l *list) next() *expectation {
@@ -74,7 +75,7 @@ func (l *list) next() *expectation {
 	return e
 }
 
-// accepts reports whether a status is the right one.
+// accepts reports whether a status is the expected one.
 func (a *ask) accepts(status int) bool {
 	if a.Status != 0 {
 		return status == a.Status
@@ -82,7 +83,7 @@ func (a *ask) accepts(status int) bool {
 	return status >= 200 && status <= 299
 }
 
-// body checks one body on its way against an expectation.
+// body compares a body, as it arrives, with an expectation.
 type body struct {
 	expect *expectation
 	pos    int64  // bytes so far
@@ -110,8 +111,8 @@ func (c *body) take(b []byte) {
 	c.pos = end
 }
 
-// verdict classes the whole body: "" when it is what was expected. It may
-// become the reference for all others.
+// verdict classifies the complete body: "" if it is as expected. It may become
+// the reference for all others.
 func (c *body) verdict() string {
 	e := c.expect
 	if e.varies {
@@ -142,7 +143,7 @@ func (c *body) verdict() string {
 	return ""
 }
 
-// variant classes a body that may differ from others.
+// variant classifies a body that may vary.
 func (c *body) variant() string {
 	e := c.expect
 	switch {
@@ -157,8 +158,8 @@ func (c *body) variant() string {
 	return ""
 }
 
-// verified says whether a right response was seen, and names what all of them
-// were compared with: the sum of the body, or of the list.
+// verified reports whether a correct response was seen, and returns the
+// checksum of the reference: of the body, or of the list.
 func verified(asks []*ask) (seen bool, sum string) {
 	urls := make([]URL, 0, len(asks))
 	for _, a := range asks {

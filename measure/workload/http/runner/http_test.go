@@ -122,7 +122,8 @@ func TestServerKilledInATrial(t *testing.T) {
 	target, p, page := prepared(t, param.Values{"time": "1s"})
 	var r wire.Result
 	// On a busy machine a trial begins late, and the end comes before it.
-	for half := 500 * time.Millisecond; half < 4*time.Second && (r.Work == 0 || r.Errors["connection refused"] == 0); half += 500 * time.Millisecond {
+	for half := 500 * time.Millisecond; half < 4*time.Second &&
+		(r.Work == 0 || r.Errors["connection refused"] == 0); half += 500 * time.Millisecond {
 		if err := New().Prepare(t.Context(), target, p); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +145,8 @@ func TestServerKilledInATrial(t *testing.T) {
 	if r.Work == 0 || r.Errors["connection refused"] == 0 {
 		t.Errorf("%g requests, errors %v", r.Work, r.Errors)
 	}
-	if err := New().Reset(t.Context(), target, p); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "no longer answers") {
+	if err := New().Reset(t.Context(), target, p); !fault.Is(err, fault.Subject) ||
+		!strings.Contains(err.Error(), "no longer answers") {
 		t.Errorf("Reset without a server: %v", err)
 	}
 	if err := New().Prepare(t.Context(), target, p); err != nil {
@@ -189,7 +191,8 @@ func TestWithoutNginx(t *testing.T) {
 	target := bare(t)
 	target.Subject = without{target.Subject, "nginx"}
 	err := New().Prepare(t.Context(), target, param.Defaults(New().Doc().Params))
-	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "nginx is not installed") || !strings.Contains(fault.Fix(err), "apt-get install nginx") {
+	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "nginx is not installed") ||
+		!strings.Contains(fault.Fix(err), "apt-get install nginx") {
 		t.Errorf("%v", err)
 	}
 }
@@ -202,7 +205,8 @@ func TestPortTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	p["page"], p["port"] = "8KiB", strconv.Itoa(int(s.addr.Port()))
-	if err := New().Prepare(t.Context(), target, p); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "Address already in use") {
+	if err := New().Prepare(t.Context(), target, p); !fault.Is(err, fault.Subject) ||
+		!strings.Contains(err.Error(), "Address already in use") {
 		t.Errorf("a port that is taken: %v", err)
 	}
 }
@@ -229,11 +233,13 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(b, []byte(`{"before":{"cpu":{"user":1}},"after":{"cpu":{"user":2}}}`), []byte(`{"before":{"at_ns":1,"joules":1},"after":{"at_ns":2,"joules":3}}`))
+		f.Add(b, []byte(`{"before":{"cpu":{"user":1}},"after":{"cpu":{"user":2}}}`),
+			[]byte(`{"before":{"at_ns":1,"joules":1},"after":{"at_ns":2,"joules":3}}`))
 	}
 	f.Add([]byte("{}"), []byte("null"), []byte("{"))
 	f.Fuzz(func(t *testing.T, work, host, generator []byte) {
-		values, err := New().Parse(workload.Raw{workload.Work: work, workload.Host: host, workload.GeneratorHost: generator}, nil)
+		values, err := New().Parse(workload.Raw{workload.Work: work, workload.Host: host,
+			workload.GeneratorHost: generator}, nil)
 		for _, v := range values {
 			m, ok := New().Doc().Metric(v.Metric)
 			if err != nil || !ok || m.Unit != v.Unit || !(v.Value >= 0) {

@@ -9,17 +9,17 @@ import (
 	"bakeoff/base/fault"
 )
 
-// TLS in the kernel: OpenSSL hands the keys of a connection to the kernel,
-// and nginx then sends files without reading them. Whether that happens
-// depends on nginx, on OpenSSL and on the kernel, and none of them says so
-// when it does not: a server that was asked to would silently do without.
+// Kernel TLS: OpenSSL passes the keys of a connection to the kernel, and nginx
+// then sends files without reading them. This depends on nginx, OpenSSL and the
+// kernel, and none of them reports when it does not happen: the server would
+// silently fall back.
 
-// statFile is where the kernel counts what it encrypts, inside the
-// environment. It is there when the kernel has TLS, in every network
-// namespace, which tcp_available_ulp is not.
+// statFile has the kernel's counters of encrypted connections, in the
+// environment. Unlike tcp_available_ulp it exists in every network namespace if
+// the kernel has TLS.
 const statFile = "/proc/net/tls_stat"
 
-// kernelTLS refuses an environment whose server could not do it.
+// kernelTLS refuses an environment whose server does not support kernel TLS.
 func (s *server) kernelTLS(ctx context.Context) error {
 	if !s.params.Bool("ktls") {
 		return nil
@@ -33,7 +33,8 @@ func (s *server) kernelTLS(ctx context.Context) error {
 		return err
 	}
 	if why := withoutKernelTLS(counts, build); why != "" {
-		return fault.WithFix(fault.New(fault.Unsupported, "ktls: %s", why), "load the kernel's module (modprobe tls), or leave ktls out")
+		return fault.WithFix(fault.New(fault.Unsupported, "ktls: %s", why),
+			"load the kernel module (modprobe tls), or remove ktls")
 	}
 	return nil
 }
@@ -43,8 +44,8 @@ var (
 	opensslVersion = regexp.MustCompile(`OpenSSL (\d+)\.`)
 )
 
-// withoutKernelTLS returns why nginx, whose -V says build, cannot have TLS in
-// a kernel that counts so much of it; "" when nothing speaks against it.
+// withoutKernelTLS returns why an nginx with this build (nginx -V) cannot use
+// kernel TLS, given the kernel's counters; "" if it can.
 func withoutKernelTLS(counts, build string) string {
 	if !strings.Contains(counts, "TlsTxSw") {
 		return "the kernel has no TLS of its own: there is no " + statFile
@@ -74,7 +75,8 @@ func atLeast(version []string, least ...int) bool {
 	return true
 }
 
-// sessions returns how many connections the kernel has begun to encrypt.
+// sessions returns the number of connections that the kernel has started to
+// encrypt.
 func (s *server) sessions(ctx context.Context) (int64, error) {
 	text, err := read(ctx, s.target.Subject, statFile)
 	if err != nil {
@@ -93,7 +95,7 @@ func (s *server) sessions(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
-// proveKernelTLS gets the page and sees that the kernel encrypted it.
+// proveKernelTLS gets the page and verifies that the kernel encrypted it.
 func (s *server) proveKernelTLS(ctx context.Context) error {
 	if !s.params.Bool("ktls") {
 		return nil
@@ -107,7 +109,8 @@ func (s *server) proveKernelTLS(ctx context.Context) error {
 	}
 	after, err := s.sessions(ctx)
 	if err == nil && after == before {
-		return fault.New(fault.Unsupported, "ktls: nginx answers, and the kernel has encrypted nothing (%s): OpenSSL is built without it, or the cipher is none of the kernel's", statFile)
+		return fault.New(fault.Unsupported, "ktls: nginx answers, but the kernel encrypted nothing (%s): OpenSSL is "+
+			"built without kernel TLS, or the kernel does not support the cipher", statFile)
 	}
 	return err
 }

@@ -17,13 +17,13 @@ import (
 	"bakeoff/measure/workload/http"
 )
 
-// load is what the generator is to do.
+// load describes the work of the generator.
 type load struct {
 	addr        netip.AddrPort
-	asks        []*ask // one after another, and anew at the end
+	asks        []*ask // requested in turn, repeatedly
 	connections int
 	threads     int
-	rate        float64 // requests a second; 0 for a closed loop
+	rate        float64 // requests per second; 0 for a closed loop
 	exponential bool
 	seed        uint64
 	time        time.Duration // of the timed part
@@ -44,22 +44,33 @@ const maxPortable = 500_000
 var loopParams = []param.Spec{
 	{Name: "addr", Kind: param.Text, Required: true, Doc: "address and port of the server: 10.0.0.2:8080"},
 	{Name: "host", Kind: param.Text, Doc: "Host field; the address when empty"},
-	{Name: "path", Kind: param.Text, Default: "/", Doc: "path of the page; of no use with list"},
-	{Name: "list", Kind: param.Text, Doc: "file with a list of URLs that are asked for in turn: a path a line, then status=, and length= and sha256= of a body that is stated, or contains=, min= and max= of one that varies"},
+	{Name: "path", Kind: param.Text, Default: "/", Doc: "path of the page; ignored with list"},
+	{Name: "list", Kind: param.Text, Doc: "file with a list of URLs to request in turn: one path per line, then " +
+		"optionally status=, and length= and sha256= of a fixed body, or contains=, min= and max= of a varying one"},
 	{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
-	{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the generator; connections are shared among them"},
+	{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64,
+		Doc: "number of threads of the generator, which divide the connections"},
 	{Name: "rate", Kind: param.Rate, Doc: "open loop at this rate; a closed loop when empty"},
-	{Name: "spacing", Kind: param.Text, Default: "constant", Enum: []string{"constant", "exponential"}, Doc: "gaps between the intended send times of an open loop"},
+	{Name: "spacing", Kind: param.Text, Default: "constant", Enum: []string{"constant", "exponential"},
+		Doc: "gaps between the intended send times of an open loop"},
 	{Name: "seed", Kind: param.Int, Default: "1", Min: 0, Max: 1 << 53, Doc: "seed of exponential gaps"},
 	{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part"},
 	{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response"},
-	{Name: "keepalive", Kind: param.Bool, Default: "true", Doc: "whether a connection serves many requests; otherwise each opens its own"},
-	{Name: "length", Kind: param.Int, Default: "-1", Min: -1, Max: maxBody, Doc: "length of the expected body in bytes; -1 takes that of the first"},
-	{Name: "sha256", Kind: param.Text, Doc: "SHA-256 of the expected body in hexadecimal; the first body is the reference when empty"},
-	{Name: "tls", Kind: param.Bool, Default: "false", Doc: "HTTPS; without keepalive by the portable engine, since then the handshakes are the work"},
-	{Name: "certificate", Kind: param.Text, Doc: "SHA-256 of the server's certificate in hexadecimal, the only one trusted; required with tls"},
-	{Name: "priority", Kind: param.Text, Default: "auto", Enum: []string{"auto", http.Ordinary}, Doc: "auto lets the threads of an epoll loop run before everything ordinary where the system permits it (SCHED_RR), so that neighbours on their CPU delay neither what they send nor what they take the time of"},
-	{Name: "engine", Kind: param.Text, Default: "auto", Enum: []string{"auto", "portable"}, Doc: "portable uses one goroutine a connection even where epoll is at hand"},
+	{Name: "keepalive", Kind: param.Bool, Default: "true",
+		Doc: "use a connection for many requests; otherwise each request opens its own"},
+	{Name: "length", Kind: param.Int, Default: "-1", Min: -1, Max: maxBody,
+		Doc: "length of the expected body in bytes; -1 uses that of the first response"},
+	{Name: "sha256", Kind: param.Text,
+		Doc: "SHA-256 of the expected body in hexadecimal; when empty, the first body is the reference"},
+	{Name: "tls", Kind: param.Bool, Default: "false",
+		Doc: "HTTPS; without keepalive the portable engine is used, because then most of the work is handshakes"},
+	{Name: "certificate", Kind: param.Text,
+		Doc: "SHA-256 of the only trusted server certificate, in hexadecimal; required with tls"},
+	{Name: "priority", Kind: param.Text, Default: "auto", Enum: []string{"auto", http.Ordinary},
+		Doc: "auto lets the threads of an epoll loop run before everything ordinary where the system permits it " +
+			"(SCHED_RR), so that neighbours on their CPU delay neither what they send nor what they take the time of"},
+	{Name: "engine", Kind: param.Text, Default: "auto", Enum: []string{"auto", "portable"},
+		Doc: "portable uses one goroutine per connection even if epoll is available"},
 }
 
 func parseLoad(p param.Values) (*load, error) {
@@ -67,18 +78,20 @@ func parseLoad(p param.Values) (*load, error) {
 		connections: int(p.Int("connections")), threads: int(p.Int("threads")),
 		rate: p.Rate("rate"), exponential: p.Text("spacing") == "exponential", seed: uint64(p.Int("seed")),
 		time: p.Duration("time"), timeout: p.Duration("timeout"),
-		keepalive: p.Bool("keepalive"), ordinary: p.Text("priority") == http.Ordinary, portable: p.Text("engine") == "portable" || p.Bool("tls") && !p.Bool("keepalive"),
+		keepalive: p.Bool("keepalive"), ordinary: p.Text("priority") == http.Ordinary,
+		portable: p.Text("engine") == "portable" || p.Bool("tls") && !p.Bool("keepalive"),
 	}
 	var err error
 	if l.addr, err = netip.ParseAddrPort(p.Text("addr")); err != nil {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "addr: %q is not an address with a port", p.Text("addr")), "write 10.0.0.2:8080")
+		return nil, fault.WithFix(fault.New(fault.Invalid, "addr: %q is not an address with a port", p.Text("addr")),
+			"write 10.0.0.2:8080")
 	}
 	if l.time <= 0 || l.timeout <= 0 || l.connections < 1 || l.threads < 1 {
-		return nil, fault.New(fault.Invalid, "time, timeout, connections and threads must be more than nothing")
+		return nil, fault.New(fault.Invalid, "time, timeout, connections and threads must be positive")
 	}
 	l.threads = min(l.threads, l.connections)
 	if n := l.rate * l.time.Seconds(); n > http.MaxRequests {
-		return nil, fault.New(fault.Invalid, "rate × time: %.0f requests are more than %.0f", n, float64(http.MaxRequests))
+		return nil, fault.New(fault.Invalid, "rate × time is %.0f requests; the limit is %.0f", n, float64(http.MaxRequests))
 	}
 	if err := l.prepare(p); err != nil {
 		return nil, err
@@ -96,7 +109,7 @@ func (l *load) prepare(p param.Values) error {
 	urls := []URL{{Path: p.Text("path"), Length: p.Int("length"), Sum: p.Text("sha256")}}
 	if file := p.Text("list"); file != "" {
 		if urls[0].Length >= 0 || urls[0].Sum != "" {
-			return fault.New(fault.Invalid, "list: it says what is expected, and length and sha256 are of one page")
+			return fault.New(fault.Invalid, "list cannot be combined with length and sha256, which are for one page")
 		}
 		var err error
 		if urls, err = readURLs(file); err != nil {
@@ -111,12 +124,12 @@ func (l *load) prepare(p param.Values) error {
 		l.asks = append(l.asks, a)
 	}
 	if n := l.connections * len(l.asks); n > maxPortable && (l.portable || runtime.GOOS != "linux") {
-		return fault.New(fault.Invalid, "connections × urls: %d are more than the %d that the portable engine keeps", n, maxPortable)
+		return fault.New(fault.Invalid, "connections × urls is %d; the limit of the portable engine is %d", n, maxPortable)
 	}
 	return nil
 }
 
-// longest is the length of the longest body that is stated, in bytes.
+// longest is the longest known body length, in bytes.
 func (l *load) longest() int64 {
 	var n int64
 	for _, a := range l.asks {
@@ -125,18 +138,18 @@ func (l *load) longest() int64 {
 	return n
 }
 
-// prepareRequest returns the bytes that every request consists of.
+// prepareRequest returns the bytes of a request.
 func prepareRequest(addr netip.AddrPort, host, path string, keepalive bool) ([]byte, error) {
 	if host == "" {
 		host = addr.String()
 	}
 	for what, s := range map[string]string{"host": host, "path": path} {
 		if s == "" || strings.ContainsFunc(s, unprintable) {
-			return nil, fmt.Errorf("%s: %q is empty or has characters that a request cannot carry", what, s)
+			return nil, fmt.Errorf("%s: %q is empty or contains characters that are invalid in a request", what, s)
 		}
 	}
 	if path[0] != '/' {
-		return nil, fmt.Errorf("path: %q does not begin with /", path)
+		return nil, fmt.Errorf("path must begin with / (got %q)", path)
 	}
 	connection := ""
 	if !keepalive {
@@ -149,24 +162,25 @@ func isSum(s string) bool {
 	return len(s) == 2*sha256.Size && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// pin returns a configuration that trusts one certificate and no authority:
-// the server's is self-signed, and was made for this trial.
+// pin returns a TLS configuration that trusts only one certificate: the
+// server's self-signed one.
 func pin(sum string) (*tls.Config, error) {
 	if !isSum(sum) {
-		return nil, fmt.Errorf("%q is not a SHA-256 in lower-case hexadecimal; tls needs the one of the server's certificate", sum)
+		return nil, fmt.Errorf("%q is not a SHA-256 in lower-case hexadecimal; "+
+			"tls requires that of the server's certificate", sum)
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"http/1.1"},
-		// The chain is not verified since there is none; the certificate
-		// itself must be the one that is known.
+		// There is no chain to verify; the certificate itself must be
+		// the known one.
 		InsecureSkipVerify: true,
 		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
 			if len(raw) == 0 {
-				return errors.New("the server has no certificate")
+				return errors.New("the server sent no certificate")
 			}
 			if got := sha256.Sum256(raw[0]); hex.EncodeToString(got[:]) != sum {
-				return errors.New("the server's certificate is another one")
+				return errors.New("the server sent another certificate")
 			}
 			return nil
 		},

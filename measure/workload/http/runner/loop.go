@@ -14,22 +14,20 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Loop is the load generator: `bakeoff-agent work http --json addr=…`.
-//
-// A closed loop keeps every connection busy with one request at a time. An
-// open loop (rate given) sends by a schedule that does not depend on the
-// server, and measures each latency from the intended send time, so that a
-// server that stalls is charged for every request that had to wait.
-//
-// Every body is compared with the expected one, byte for byte. What is not a
-// 2xx with that body is an error by its class, and counts for nothing else.
-// That the server fails is a result, not an error of Run.
+// Loop is the load generator: `bakeoff-agent work http --json addr=…`. A closed
+// loop keeps every connection busy with one request at a time. An open loop
+// (with a rate) sends by a schedule that does not depend on the server, and
+// measures each latency from the intended send time, so that a stall of the
+// server counts for every request that had to wait. Every body is compared with
+// the expected one, byte by byte. Anything but a 2xx status with that body
+// counts only as an error of its class. A failure of the server is a result,
+// not an error of Run.
 func Loop() loop.Loop {
 	return loop.Loop{Name: "http", Params: loopParams, Run: runLoop,
 		Children: map[string]func([]string) int{responderName: runResponder}}
 }
 
-// outcome is what an engine brings back.
+// outcome is the result of an engine.
 type outcome struct {
 	tally    *tally
 	elapsed  time.Duration // of the timed part with its drain
@@ -37,12 +35,12 @@ type outcome struct {
 	verified bool          // a body was verified
 	sum      string        // of that body
 	engine   string        // epoll, portable
-	floor    bool          // latencies below the lateness are not claimed
+	floor    bool          // latencies below the lateness are not reported
 	priority string        // of its threads, in words
-	stolen   float64       // share of its CPUs' time, -1 where it is not known
+	stolen   float64       // share of its CPUs' time; -1 if unknown
 }
 
-// epoch is what the engines' clock counts from.
+// epoch is the origin of the engines' clock.
 var epoch = time.Now()
 
 // now is the monotonic clock in nanoseconds.
@@ -67,7 +65,8 @@ func runLoop(ctx context.Context, p param.Values, env loop.Env) (wire.Result, er
 		return wire.Result{}, err
 	}
 	if env.Log != nil {
-		fmt.Fprintf(env.Log, "http: %s engine, %d expected responses, %d errors\n", o.engine, o.tally.good, http.Failures(o.tally.errors))
+		fmt.Fprintf(env.Log, "http: %s engine, %d expected responses, %d errors\n", o.engine, o.tally.good,
+			http.Failures(o.tally.errors))
 	}
 	return o.result(l, p)
 }
@@ -89,7 +88,8 @@ func (o outcome) result(l *load, p param.Values) (wire.Result, error) {
 		cpus = min(l.connections, runtime.GOMAXPROCS(0))
 	}
 	if o.elapsed > 0 {
-		r.Generator = &wire.Generator{Utilisation: min(1, o.cpu/(o.elapsed.Seconds()*float64(cpus)*o.share())), Priority: o.priority}
+		r.Generator = &wire.Generator{Utilisation: min(1, o.cpu/(o.elapsed.Seconds()*float64(cpus)*o.share())),
+			Priority: o.priority}
 	}
 	add := func(metric, unit string, v float64) {
 		r.Values = append(r.Values, sample.Value{Metric: metric, Unit: unit, Value: v})
@@ -122,9 +122,9 @@ func (o outcome) result(l *load, p param.Values) (wire.Result, error) {
 	return r, nil
 }
 
-// share is the share of the time that the generator's threads may run: the
-// kernel takes the CPU away from real-time ones before it is all used up, and
-// one that meets that limit is at its ceiling.
+// share is the share of time in which the generator's threads may run. The
+// kernel limits real-time threads to less than the whole CPU, and a generator
+// at that limit is saturated.
 func (o outcome) share() float64 {
 	if strings.HasPrefix(o.priority, http.Ordinary) {
 		return 1

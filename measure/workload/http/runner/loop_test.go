@@ -90,7 +90,8 @@ func good(c net.Conn) bool {
 // generate runs the loop against addr with these parameters.
 func generate(t *testing.T, addr string, args ...string) wire.Result {
 	t.Helper()
-	args = append([]string{"addr=" + addr, "length=" + strconv.Itoa(len(hello)), "sha256=" + sumOf([]byte(hello)), "timeout=20s"}, args...)
+	args = append([]string{"addr=" + addr, "length=" + strconv.Itoa(len(hello)), "sha256=" + sumOf([]byte(hello)),
+		"timeout=20s"}, args...)
 	p, err := param.ParseArgs(loopParams, args)
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +233,8 @@ func TestNothingGood(t *testing.T) {
 			if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v; want %s", engine, err, want)
 			}
-			if n := requests.Load() - before; addr == notFound && !strings.Contains(err.Error(), fmt.Sprintf("404 to %d of %d requests", n, n)) {
+			if n := requests.Load() - before; addr == notFound &&
+				!strings.Contains(err.Error(), fmt.Sprintf("404 to %d of %d requests", n, n)) {
 				t.Errorf("%s: %v, after %d requests", engine, err, n)
 			}
 		}
@@ -277,14 +279,16 @@ func TestOpenLoopSendsWhatIsDue(t *testing.T) {
 	for _, engine := range engines {
 		for _, spacing := range []string{"constant", "exponential"} {
 			addr, requests := serve(t, func(c net.Conn, _ int64) bool { return good(c) })
-			r := generate(t, addr, "time=300ms", "connections=5", "rate=1000/s", "seed=9", "spacing="+spacing, "engine="+engine, "timeout=20s")
+			r := generate(t, addr, "time=300ms", "connections=5", "rate=1000/s", "seed=9", "spacing="+spacing,
+				"engine="+engine, "timeout=20s")
 			h, err := http.DecodeHistogram(r.Histogram)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want := dueWithin(newSchedule(1000, spacing == "exponential", 9, 0, 1), 300*time.Millisecond)
 			if h.TotalCount() != want || requests.Load() != want+5 || len(r.Errors) > 0 {
-				t.Errorf("%s, %s: %d latencies of %d requests, %d due; errors %v", engine, spacing, h.TotalCount(), requests.Load(), want, r.Errors)
+				t.Errorf("%s, %s: %d latencies of %d requests, %d due; errors %v", engine, spacing, h.TotalCount(),
+					requests.Load(), want, r.Errors)
 			}
 			if g := r.Generator; g == nil || g.LatenessP50 == nil || g.LatenessP99 == nil || *g.LatenessP99 < *g.LatenessP50 {
 				t.Errorf("%s: the generator's state is %+v", engine, r.Generator)

@@ -26,24 +26,25 @@ import (
 const pathKey = "http.path"
 
 const (
-	// pathConnections are enough to fill a path whatever its delay: fewer
-	// would measure the delay.
+	// pathConnections fill a path whatever its delay; fewer would measure
+	// the delay.
 	pathConnections = 32
-	// readyTime bounds the start of the responder; an emulated machine takes
-	// seconds.
+	// readyTime bounds the start of the responder, which takes seconds on
+	// an emulated machine.
 	readyTime = 20 * time.Second
 )
 
-// pathTime is how long a path is measured: little beside the trials.
+// pathTime is how long a path is measured: short compared with the trials.
 func pathTime(p param.Values) time.Duration {
 	return min(max(p.Duration("time")/10, 100*time.Millisecond), 400*time.Millisecond)
 }
 
-// measurePath finds what the way to the environment can carry, once for each
-// environment and way of asking: the trials' generator asks a responder there,
-// which only answers, for responses as large as the trials'. Cells that ask in
-// the same way have the same path, whatever their server does besides. Where that
-// cannot be done the path is unknown, with its reason, and nothing else.
+// measurePath measures what the network path to the environment can carry, once
+// per environment and kind of request: the trials' generator requests responses
+// of the trials' size from a responder there, which only answers. Cells with
+// the same kind of request share the result, whatever their server does
+// otherwise. If the measurement fails, the path is unknown, with the reason;
+// that is not an error.
 func (s *server) measurePath(ctx context.Context) error {
 	if s.target.State == nil || s.target.State[pathKey] != "" {
 		return nil
@@ -58,7 +59,8 @@ func (s *server) measurePath(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	path.Schema, path.Workers, path.Connections = workload.PathSchema, int(s.params.Int("workers")), int(asks.Int("connections"))
+	path.Schema, path.Workers, path.Connections = workload.PathSchema, int(s.params.Int("workers")),
+		int(asks.Int("connections"))
 	if err != nil {
 		path.Reason = fmt.Sprintf("%.300s", err)
 	}
@@ -70,7 +72,7 @@ func (s *server) measurePath(ctx context.Context) error {
 	return err
 }
 
-// pathLoad is how the responder is asked: all but its address.
+// pathLoad is the load for the responder, without its address.
 func (s *server) pathLoad() param.Values {
 	page := webroot.Page(s.meanBody()).Home().Body
 	v := param.Values{
@@ -84,7 +86,7 @@ func (s *server) pathLoad() param.Values {
 	return v
 }
 
-// path measures the way.
+// path measures the network path.
 func (s *server) path(ctx context.Context, asks param.Values) (workload.Path, error) {
 	var out workload.Path
 	ctx, cancel := context.WithTimeout(ctx, readyTime+3*answerTime)
@@ -107,7 +109,7 @@ func (s *server) path(ctx context.Context, asks param.Values) (workload.Path, er
 		return out, err
 	}
 	if !exit.OK() || result.Lost > 0 {
-		return out, fault.New(fault.Lab, "the generator ended with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
+		return out, fault.New(fault.Lab, "the generator failed with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
 	}
 	var r wire.Result
 	if err := json.Unmarshal(result.Bytes(), &r); err != nil {
@@ -124,12 +126,12 @@ func (s *server) path(ctx context.Context, asks param.Values) (workload.Path, er
 	return out, nil
 }
 
-// meanBody is the length of the responder's page: of a list, the mean of its
-// bodies.
+// meanBody is the length of the responder's page: for a list, the mean length
+// of its bodies.
 func (s *server) meanBody() int64 { return meanLength(s.urls, webroot.MinPage) }
 
-// startResponder starts one in the environment, at a port that the system
-// chooses, and returns where it listens and what ends it.
+// startResponder starts a responder in the environment, at a port that the
+// system chooses, and returns its address and a function that stops it.
 func (s *server) startResponder(ctx context.Context) (addr netip.AddrPort, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	out, in := io.Pipe()
@@ -141,7 +143,7 @@ func (s *server) startResponder(ctx context.Context) (addr netip.AddrPort, stop 
 			"--listen", netip.AddrPortFrom(s.addr.Addr(), 0).String(), "--page", strconv.FormatInt(s.meanBody(), 10),
 			"--workers", s.params.Text("workers"), "--for", (2 * readyTime).String()}, Stdout: in, Stderr: &said})
 		if err == nil {
-			err = fmt.Errorf("the responder ended with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
+			err = fmt.Errorf("the responder failed with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
 		}
 		in.CloseWithError(err)
 		ended <- err
@@ -161,7 +163,7 @@ func (s *server) startResponder(ctx context.Context) (addr netip.AddrPort, stop 
 	if err == nil {
 		text, ok := strings.CutPrefix(strings.TrimSpace(string(line[:n])), "ready ")
 		if addr, err = netip.ParseAddrPort(text); err == nil && !ok {
-			err = errors.New("the responder does not say where it is")
+			err = errors.New("the responder did not report its address")
 		}
 	}
 	if err != nil {
@@ -171,7 +173,7 @@ func (s *server) startResponder(ctx context.Context) (addr netip.AddrPort, stop 
 	return addr, stop, nil
 }
 
-// pathBlob returns what was measured; nil where nothing was tried.
+// pathBlob returns the measurement; nil if there was none.
 func (s *server) pathBlob() []byte {
 	if text := s.target.State[pathKey]; text != "" {
 		return []byte(text)

@@ -118,7 +118,8 @@ func across(t *testing.T, rate string) execution.Target {
 	target := bare(t)
 	names, addrs := namespaces(t)
 	if rate != "" {
-		out, err := exec.Command("tc", "-n", names[0], "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "5kb", "latency", "100ms").CombinedOutput()
+		out, err := exec.Command("tc", "-n", names[0], "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst",
+			"5kb", "latency", "100ms").CombinedOutput()
 		if err != nil {
 			t.Skipf("needs tc (apt-get install iproute2) and a kernel with tbf: %v: %s", err, out)
 		}
@@ -264,7 +265,8 @@ func TestAnAnswerThatIsAnotherIsGated(t *testing.T) {
 		t.Fatal(err)
 	}
 	trial := evidence.TrialOf(New(), plan.Cell{}, store.Line{Trial: &store.Trial{Start: from, End: time.Now()}}, raw)
-	if got := failing(trial); got["answer"] != "the answer was not verified" || !strings.Contains(got["errors"], "wrong body: ") {
+	if got := failing(trial); got["answer"] != "the answer was not verified" ||
+		!strings.Contains(got["errors"], "wrong body: ") {
 		t.Errorf("gates: %v", got)
 	}
 }
@@ -298,7 +300,8 @@ func TestALateGeneratorIsGated(t *testing.T) {
 	// work.
 	target.Peer = conn.Prefix(local.Conn{CPUs: []int{0}}, "nice", "-n", "10")
 	// With connections for all that piles up nothing waits for one.
-	p := cellOf(param.Values{"time": "1s", "rate": "500/s", "connections": "400", "timeout": "30s", "priority": http.Ordinary})
+	p := cellOf(param.Values{"time": "1s", "rate": "500/s", "connections": "400", "timeout": "30s",
+		"priority": http.Ordinary})
 	if err := New().Prepare(t.Context(), target, p); err != nil {
 		t.Fatal(err)
 	}

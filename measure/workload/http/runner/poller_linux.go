@@ -21,8 +21,7 @@ func (p *poller) open() (err error) {
 
 func (p *poller) close() { unix.Close(p.fd) }
 
-// add registers a socket once for all its life; id comes back in the Fd of
-// its events.
+// add registers a socket for its whole life; its events have id in Fd.
 func (p *poller) add(fd, id int) unix.Errno {
 	e := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET, Fd: int32(id)}
 	if err := unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &e); err != nil {
@@ -31,22 +30,24 @@ func (p *poller) add(fd, id int) unix.Errno {
 	return 0
 }
 
-// wait returns the events that are there, or come within ns nanoseconds. They
+// wait returns pending events, or those that arrive within ns nanoseconds. They
 // are valid until the next wait. A signal ends it early.
 func (p *poller) wait(ns int64) []unix.EpollEvent {
 	at := uintptr(unsafe.Pointer(&p.events[0]))
 	if !p.coarse {
 		ts := unix.NsecToTimespec(max(0, ns))
-		n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), at, uintptr(len(p.events)), uintptr(unsafe.Pointer(&ts)), 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), at, uintptr(len(p.events)),
+			uintptr(unsafe.Pointer(&ts)), 0, 0)
 		if errno == 0 {
 			return p.events[:n]
 		}
 		p.coarse = errno == unix.ENOSYS
 		return nil
 	}
-	// Whole milliseconds, rounded down: the rest is spent asking again, which
-	// costs CPU time but not punctuality.
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), at, uintptr(len(p.events)), uintptr(max(0, ns)/int64(time.Millisecond)), 0, 0)
+	// Whole milliseconds, rounded down; the rest is spent polling, which
+	// costs CPU time but keeps it on time.
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), at, uintptr(len(p.events)),
+		uintptr(max(0, ns)/int64(time.Millisecond)), 0, 0)
 	if errno != 0 {
 		return nil
 	}

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// The portable engine: one goroutine a connection, over net.Conn. It is what
-// systems without epoll have, and what opens a connection of TLS for each request. The Go scheduler paces its
-// open loop, so it claims no latency below its own lateness.
+// The portable engine: one goroutine per connection, over net.Conn. It is for
+// systems without epoll, and for TLS with a connection per request. The Go
+// scheduler paces its open loop, so it reports no latency below its own
+// lateness.
 
 // client is one connection with its goroutine.
 type client struct {
@@ -29,14 +30,14 @@ type client struct {
 	buf   []byte
 }
 
-// pace hands the slots of an open loop to whichever client is free.
+// pace assigns the slots of an open loop to free clients.
 type pace struct {
 	sync.Mutex
 	*schedule
 	length int64
 }
 
-// take returns the next intended send time, or false when there is none left.
+// take returns the next intended send time; ok is false if there is none left.
 func (p *pace) take() (due int64, ok bool) {
 	p.Lock()
 	defer p.Unlock()
@@ -67,7 +68,7 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 		}
 		g.Wait()
 	}
-	// The others' bodies are compared with the first one's, and not kept.
+	// Other bodies are compared with the first one, and not kept.
 	each(clients[:1], func(c *client) { c.warmUp(ctx) })
 	each(clients[1:], func(c *client) { c.warmUp(ctx) })
 	touched := false
@@ -81,7 +82,8 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 	if ctx.Err() != nil {
 		return outcome{}, context.Cause(ctx)
 	}
-	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - start), cpu: processCPU() - cpu, engine: "portable", floor: true,
+	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - start), cpu: processCPU() - cpu,
+		engine: "portable", floor: true,
 		priority: "normal: its goroutines have no threads of their own", stolen: -1}
 	if l.started != "" {
 		o.priority = l.started
@@ -110,7 +112,7 @@ func (c *client) warmUp(ctx context.Context) {
 	c.tally.latency.Reset()
 }
 
-// run works until the timed part is over.
+// run works until the end of the timed part.
 func (c *client) run(ctx context.Context, start int64) {
 	end := start + int64(c.load.time)
 	c.list.turn(c.id, c.load.connections)
@@ -142,13 +144,13 @@ func (c *client) run(ctx context.Context, start int64) {
 			continue
 		}
 		c.tally.failed(why)
-		if !opened && c.conn == nil { // could not be opened: leave it alone
+		if !opened && c.conn == nil { // could not be opened: pause
 			sleep(ctx, int64(10*time.Millisecond))
 		}
 	}
 }
 
-// sleep waits ns nanoseconds; it returns false when ctx ended before.
+// sleep waits ns nanoseconds; it returns false if ctx ended first.
 func sleep(ctx context.Context, ns int64) bool {
 	if ns <= 0 {
 		return true
@@ -163,8 +165,8 @@ func sleep(ctx context.Context, ns int64) bool {
 	}
 }
 
-// exchange sends a request and reads its response. It returns the class of
-// what went wrong, "" when nothing did.
+// exchange sends a request and reads its response. It returns the class of the
+// error; "" for none.
 func (c *client) exchange(ctx context.Context) (why string) {
 	ctx, cancel := context.WithTimeout(ctx, c.load.timeout)
 	defer cancel()
@@ -192,11 +194,11 @@ func (c *client) exchange(ctx context.Context) (why string) {
 	return c.in.verdict()
 }
 
-// interrupt returns a function that ends what c waits for.
+// interrupt returns a function that ends a pending operation of c.
 func interrupt(c net.Conn) func() {
 	return func() {
 		if c.SetDeadline(time.Unix(1, 0)) != nil {
-			c.Close() // a kind of connection that has no deadlines
+			c.Close() // this connection does not support deadlines
 		}
 	}
 }
@@ -245,7 +247,7 @@ func handshake(ctx context.Context, c *tls.Conn) (net.Conn, error) {
 	return c, nil
 }
 
-// classOf names what a connection met.
+// classOf returns the class of a connection's error.
 func classOf(err error) string {
 	var network *net.OpError
 	switch {

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What real-time priority asks of a program in Go. Its threads wait for one
-// another: a worker gives its turn to the scheduler every 10 ms and goes on when
-// another thread has handed it back, and some of the runtime waits by looking
-// again and again (the collector's sweeper, while another thread is in the middle
-// of a span: bgsweep in runtime/mgcsweep.go). So
+// What real-time priority requires of a Go program. Its threads wait for each
+// other: a worker yields to the Go scheduler every 10 ms and continues when
+// another thread has returned its turn, and parts of the runtime wait by
+// polling (the garbage collector's sweeper, while another thread is in the
+// middle of a span: bgsweep in runtime/mgcsweep.go). Therefore
 //
 //   - all threads of the generator have the priority, or none. If only the
 //     workers had it they would wait, behind what everybody else wants of the
@@ -25,40 +25,41 @@ import (
 //     had started on one CPU waited there, for ever, for a thread that the
 //     waiting kept from running.
 
-// realtime is the priority of a generator that has CPUs of its own: the
-// lowest of those that come before everything ordinary.
+// realtime is the priority of a generator with its own CPUs: the lowest
+// real-time priority.
 const realtime = 1
 
-// inTurn is a real-time class of that priority whose threads take turns.
+// inTurn is the real-time class of that priority with round-robin scheduling.
 func inTurn(priority uint32) *unix.SchedAttr {
 	return &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: priority}
 }
 
-// everyday is the ordinary class, with the nice value of that.
+// everyday is the ordinary class with a nice value.
 func everyday(nice int32) *unix.SchedAttr {
 	return &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Nice: nice}
 }
 
-// setAll puts every thread of this process into a class.
+// setAll moves every thread of this process to a class.
 func setAll(to *unix.SchedAttr) error {
-	// Threads that were made meanwhile, by one that had not changed yet, are
-	// found the next time.
+	// Threads created in the meantime by an unchanged thread are found in
+	// the next round.
 	for range 100 {
 		changed, err := setThreads(to, threads())
 		if err != nil || changed == 0 {
 			return err
 		}
 	}
-	return errors.New("threads are made faster than they change their class")
+	return errors.New("new threads are created faster than their class is changed")
 }
 
-// setThreads changes those threads that are not in the class, and returns how
-// many that were. It never gives its turn to the Go scheduler: what it has changed
-// may be kept from a CPU from then on, with all that a turn needs.
+// setThreads moves the threads that are not in the class yet, and returns their
+// number. It never yields to the Go scheduler, because changed threads may be
+// kept from a CPU from then on.
 func setThreads(to *unix.SchedAttr, tids []int) (changed int, err error) {
 	for _, tid := range tids {
 		has := unix.SchedAttr{}
-		_, _, errno := unix.RawSyscall6(unix.SYS_SCHED_GETATTR, uintptr(tid), uintptr(unsafe.Pointer(&has)), unix.SizeofSchedAttr, 0, 0, 0)
+		_, _, errno := unix.RawSyscall6(unix.SYS_SCHED_GETATTR, uintptr(tid), uintptr(unsafe.Pointer(&has)),
+			unix.SizeofSchedAttr, 0, 0, 0)
 		if errno != 0 || has.Policy == to.Policy && has.Priority == to.Priority {
 			continue
 		}
@@ -82,8 +83,8 @@ func threads() (tids []int) {
 	return tids
 }
 
-// startedWith returns the class that this process was started with. Where that is
-// one of real-time priority its threads take turns from now on.
+// startedWith returns the class with which this process was started. If it is a
+// real-time class, its threads use round-robin scheduling from then on.
 func startedWith() (*unix.SchedAttr, error) {
 	a, err := unix.SchedGetAttr(os.Getpid(), 0)
 	if err != nil || !isRealtime(a) {
@@ -96,9 +97,9 @@ func isRealtime(a *unix.SchedAttr) bool {
 	return a.Policy == unix.SCHED_FIFO || a.Policy == unix.SCHED_RR
 }
 
-// takeTurns sees to it that the threads of a process that was started with
-// real-time priority take turns. It returns that priority in words, "" where there
-// is none.
+// takeTurns switches the threads of a process that was started with real-time
+// priority to round-robin scheduling. It returns that priority in words; "" if
+// there is none.
 func takeTurns() (priority string, err error) {
 	a, err := startedWith()
 	if err != nil || !isRealtime(a) {
@@ -111,7 +112,7 @@ func asStarted(a *unix.SchedAttr) string {
 	return fmt.Sprintf("real-time (priority %d), as it was started", a.Priority)
 }
 
-// standing is what a process has of the CPUs, before others or beside them.
+// standing is the scheduling class of this process and its threads.
 type standing struct {
 	words string          // for people
 	class *unix.SchedAttr // of its threads; nil for what they were started with
@@ -119,8 +120,8 @@ type standing struct {
 	tids  []int           // of the threads that were given the class
 }
 
-// standingOf is what this process can have, where first says whether it is to run
-// before everything ordinary.
+// standingOf returns the class for this process; first requests real-time
+// priority.
 func standingOf(first bool) standing {
 	a, err := startedWith()
 	switch {
@@ -136,28 +137,28 @@ func standingOf(first bool) standing {
 	return standing{words: fmt.Sprintf("real-time (SCHED_RR %d)", realtime), class: inTurn(realtime), nice: a.Nice}
 }
 
-// take puts the process there where the system permits it. The calling thread
-// alone stays ordinary, or becomes it: whoever watches the others must not be kept
-// from a CPU with them. The caller is locked to it.
+// take moves the process to the class, if the system permits it. Only the
+// calling thread stays ordinary, or becomes it: the watcher must not be kept
+// from a CPU together with the others. The caller must be locked to its thread.
 func (s *standing) take() {
 	if s.class == nil {
 		return
 	}
 	own := unix.Gettid()
-	_ = unix.SchedSetAttr(0, everyday(s.nice), 0) // to be less is always permitted
+	_ = unix.SchedSetAttr(0, everyday(s.nice), 0) // a lower priority is always permitted
 	s.tids = slices.DeleteFunc(threads(), func(tid int) bool { return tid == own })
 	if _, err := setThreads(s.class, s.tids); err != nil {
 		*s = standing{words: "normal: " + refusal(err)}
 	}
 }
 
-// giveUp makes the process ordinary.
+// giveUp returns the process to the ordinary class.
 func (s *standing) giveUp() error {
 	if s.class == nil {
 		return nil
 	}
-	// What may be kept from a CPU comes first: whoever calls this needs it for
-	// the rest.
+	// First the threads that may be kept from a CPU: the caller needs them
+	// for the rest.
 	if _, err := setThreads(everyday(s.nice), s.tids); err != nil {
 		return err
 	}

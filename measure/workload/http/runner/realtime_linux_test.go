@@ -94,11 +94,13 @@ func TestRealTimeOnOneCPU(t *testing.T) {
 	cpu := needRealtime(t)
 	addr, _ := serve(t, func(c net.Conn, _ int64) bool { return good(c) })
 	for range 3 {
-		r, said, err := generator(t, cpu, []string{"chrt", "-f", "10"}, "addr="+addr, "time=300ms", "timeout=20s", "connections=200", "keepalive=false")
+		r, said, err := generator(t, cpu, []string{"chrt", "-f", "10"}, "addr="+addr, "time=300ms", "timeout=20s",
+			"connections=200", "keepalive=false")
 		if err != nil {
 			t.Fatalf("the generator: %v: %s", err, said)
 		}
-		if want := "real-time (priority 10), as it was started"; r.Generator == nil || r.Generator.Priority != want || r.Work == 0 {
+		if want := "real-time (priority 10), as it was started"; r.Generator == nil || r.Generator.Priority != want ||
+			r.Work == 0 {
 			t.Errorf("%g responses, %+v; want priority %q", r.Work, r.Generator, want)
 		}
 	}
@@ -133,7 +135,8 @@ func TestStall(t *testing.T) {
 	}()
 	s := standing{words: "normal: a test"}
 	err = s.watch(g, []*worker{going, stuck})
-	if err == nil || !strings.Contains(err.Error(), "thread 2 of 2 of the generator (normal: a test) made no progress for 5") {
+	if err == nil || !strings.Contains(err.Error(),
+		"thread 2 of 2 of the generator (normal: a test) made no progress for 5") {
 		t.Errorf("beside a worker that is stuck: %v", err)
 	}
 	close(found)

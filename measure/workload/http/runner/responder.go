@@ -17,14 +17,14 @@ import (
 )
 
 // responderName is the agent's hidden subcommand that answers every request
-// with the same bytes: what a server costs that does nothing.
+// with the same bytes: a server without work.
 const responderName = "http-responder"
 
 // maxResponders bounds the connections of a responder.
 const maxResponders = 20000
 
-// runResponder listens at --listen, says "ready ADDRESS", and answers until
-// the time is up or it is killed.
+// runResponder listens at --listen, prints "ready ADDRESS", and answers until
+// its time is up or it is killed.
 func runResponder(args []string) int {
 	f := flag.NewFlagSet(responderName, flag.ContinueOnError)
 	listen := f.String("listen", "", "address to listen at")
@@ -73,8 +73,8 @@ func respond(l net.Listener, until time.Time, response []byte) {
 // endOfRequest ends the head of a request; there is no body.
 const endOfRequest = "\r\n\r\n"
 
-// answerAll answers the requests of one connection until the other side ends
-// it or asks to.
+// answerAll answers the requests of one connection until the other side closes
+// it or requests that.
 func answerAll(c io.ReadWriter, response []byte) {
 	buf := make([]byte, 4<<10)
 	have := 0
@@ -98,9 +98,11 @@ func answerAll(c io.ReadWriter, response []byte) {
 	}
 }
 
-// fixedResponse is a page with a head as long as nginx's.
+// fixedResponse is a page with a header as long as nginx's.
 func fixedResponse(page []byte) []byte {
-	head := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 12:00:00 GMT\r\nContent-Type: text/html\r\nContent-Length: %d\r\n"+
-		"Last-Modified: Sat, 21 Nov 2026 12:00:00 GMT\r\nConnection: keep-alive\r\nETag: \"6740c0c0-%x\"\r\nAccept-Ranges: bytes\r\n\r\n", len(page), len(page))
+	head := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 12:00:00 "+
+		"GMT\r\nContent-Type: text/html\r\nContent-Length: %d\r\n"+
+		"Last-Modified: Sat, 21 Nov 2026 12:00:00 GMT\r\nConnection: keep-alive\r\nETag: "+
+		"\"6740c0c0-%x\"\r\nAccept-Ranges: bytes\r\n\r\n", len(page), len(page))
 	return append(head, page...)
 }

@@ -14,12 +14,12 @@ const maxHead = 16 << 10
 // maxLine bounds the line that gives a chunk's size, in bytes.
 const maxLine = 256
 
-// head is what the framing of a response needs of its head.
+// head is the part of a response's header that frames the body.
 type head struct {
 	status  int
-	length  int64 // of the body; -1 when it comes in chunks
+	length  int64 // of the body; -1 if it is chunked
 	chunked bool
-	close   bool // the server is going to close the connection
+	close   bool // the server will close the connection
 }
 
 var (
@@ -28,17 +28,15 @@ var (
 	crlf          = []byte("\r\n")
 )
 
-// parseHead reads the status line and the header at the start of b. size is
-// their length in bytes with the blank line, 0 while b does not hold all of
-// them.
-//
-// It is stricter than RFC 9112 asks a client to be: a body must tell its
-// length, once; lines end in CRLF; nothing is folded; no interim responses,
-// since none were asked for. A server that is measured has no reason to be
-// read leniently.
+// parseHead parses the status line and the header at the start of b. size is
+// their length in bytes with the blank line; 0 if b is incomplete. It is
+// stricter than RFC 9112 requires of a client: the length of a body must be
+// given exactly once; lines end in CRLF; no folded lines; no interim responses,
+// because none were requested. There is no reason to be lenient with a measured
+// server.
 func parseHead(b []byte) (h head, size int, err error) {
 	if n := min(len(b), len(versionPrefix)); !bytes.Equal(b[:n], versionPrefix[:n]) {
-		return head{}, 0, fmt.Errorf("%.20q does not begin a response of HTTP/1.1", b)
+		return head{}, 0, fmt.Errorf("%.20q is not the start of an HTTP/1.1 response", b)
 	}
 	end := bytes.Index(b[:min(len(b), maxHead)], blankLine)
 	if end < 0 {
@@ -78,16 +76,16 @@ func parseStatus(line []byte) (int, error) {
 		status = 10*status + int(c-'0')
 	}
 	if status < 200 || status > 599 {
-		return 0, fmt.Errorf("status %d is not that of a final response", status)
+		return 0, fmt.Errorf("status %d is not a final status", status)
 	}
 	return status, nil
 }
 
-// field takes one line of the header.
+// field parses one line of the header.
 func (h *head) field(line []byte) error {
 	name, value, ok := bytes.Cut(line, []byte(":"))
 	if !ok || !token(name) || !text(value) {
-		return fmt.Errorf("%.40q is not a line of a header", line)
+		return fmt.Errorf("%.40q is not a header line", line)
 	}
 	value = bytes.Trim(value, " \t")
 	switch {
@@ -100,7 +98,7 @@ func (h *head) field(line []byte) error {
 		return err
 	case bytes.EqualFold(name, []byte("Transfer-Encoding")):
 		if h.chunked || !bytes.EqualFold(value, []byte("chunked")) {
-			return fmt.Errorf("Transfer-Encoding %.40q; only chunked is read", value)
+			return fmt.Errorf("unsupported Transfer-Encoding %.40q; only chunked is supported", value)
 		}
 		h.chunked = true
 	case bytes.EqualFold(name, []byte("Connection")):
@@ -119,12 +117,12 @@ func (h *head) frame() error {
 	case h.status == 204 || h.status == 304:
 		h.length, h.chunked = 0, false
 	case !h.chunked && h.length < 0:
-		return errors.New("neither Content-Length nor chunks: the body has no end")
+		return errors.New("neither Content-Length nor chunked: the length of the body is unknown")
 	}
 	return nil
 }
 
-// parseLength reads a Content-Length: decimal digits and nothing else.
+// parseLength parses a Content-Length: decimal digits only.
 func parseLength(b []byte) (int64, error) {
 	if len(b) == 0 || len(b) > 18 {
 		return 0, fmt.Errorf("%.40q is not a Content-Length", b)
@@ -143,11 +141,11 @@ func parseLength(b []byte) (int64, error) {
 func parseChunk(line []byte) (int64, error) {
 	size, extension, _ := bytes.Cut(line, []byte(";"))
 	if len(size) == 0 || len(size) > 15 || !text(extension) {
-		return 0, fmt.Errorf("%.40q is not the size of a chunk", line)
+		return 0, fmt.Errorf("%.40q is not a chunk size", line)
 	}
 	for _, c := range size {
 		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'f') {
-			return 0, fmt.Errorf("%.40q is not the size of a chunk", line)
+			return 0, fmt.Errorf("%.40q is not a chunk size", line)
 		}
 	}
 	return strconv.ParseInt(string(size), 16, 64)
@@ -173,7 +171,7 @@ func text(b []byte) bool {
 	return true
 }
 
-// The parts of a response that a reader can stand in.
+// The parts of a response: the state of a reader.
 const (
 	inHead = iota
 	inBody
@@ -189,21 +187,21 @@ type reader struct {
 	part  int
 	head  head
 	body  body
-	left  int64  // bytes of the body, or of the chunk, that are still to come
-	carry []byte // what there is of a head or a line that is not complete
+	left  int64  // remaining bytes of the body or of the chunk
+	carry []byte // the start of an incomplete head or line
 	begun bool   // a byte of the response has arrived
 }
 
-// reset makes r ready for another response.
+// reset prepares r for the next response.
 func (r *reader) reset() {
 	r.part, r.left, r.begun = inHead, 0, false
 	r.carry = r.carry[:0]
 	r.body.reset()
 }
 
-// feed takes the next bytes of the stream. n says how many of them belong to
-// the response; done tells that it is complete. An error means that the
-// stream cannot be read on.
+// feed processes the next bytes of the stream. n is how many of them belong to
+// the response; done says that it is complete. After an error the stream cannot
+// be used.
 func (r *reader) feed(b []byte) (n int, done bool, err error) {
 	if len(b) > 0 {
 		r.begun = true
@@ -223,13 +221,13 @@ func (r *reader) feed(b []byte) (n int, done bool, err error) {
 		if err != nil || !next {
 			return n, false, err
 		}
-		if r.part == inHead { // come round: the response is complete
+		if r.part == inHead { // back at the start: the response is complete
 			return n, true, nil
 		}
 	}
 }
 
-// readHead takes the head, or what there is of it.
+// readHead reads the head, or the available part of it.
 func (r *reader) readHead(b []byte) (n int, next bool, err error) {
 	e := r.body.expect
 	if len(r.carry) == 0 && len(e.memo) > 0 && len(b) >= len(e.memo) && bytes.Equal(b[:len(e.memo)], e.memo) {
@@ -258,7 +256,7 @@ func (r *reader) readHead(b []byte) (n int, next bool, err error) {
 	return size - had, true, nil
 }
 
-// enter goes from the head to the body.
+// enter changes the state from the head to the body.
 func (r *reader) enter(h head) {
 	r.head = h
 	switch {
@@ -269,7 +267,7 @@ func (r *reader) enter(h head) {
 	}
 }
 
-// readBody takes bytes of the body, or of a chunk.
+// readBody reads bytes of the body, or of a chunk.
 func (r *reader) readBody(b []byte) (n int, next bool) {
 	n = int(min(int64(len(b)), r.left))
 	if n > 0 {
@@ -289,7 +287,7 @@ func (r *reader) readBody(b []byte) (n int, next bool) {
 	return n, true
 }
 
-// readLine takes a line of the framing of chunks.
+// readLine reads a line between chunks.
 func (r *reader) readLine(b []byte) (n int, next bool, err error) {
 	limit := maxLine
 	if r.part == inTrailer {
@@ -323,7 +321,7 @@ func (r *reader) takeLine(line []byte) error {
 			return err
 		}
 		if r.body.pos > math.MaxInt64-size {
-			return errors.New("the chunks are longer than any body")
+			return errors.New("the chunks exceed the maximum length of a body")
 		}
 		r.part, r.left = inChunk, size
 		if size == 0 {
@@ -331,7 +329,7 @@ func (r *reader) takeLine(line []byte) error {
 		}
 	case inChunkEnd:
 		if len(line) > 0 {
-			return fmt.Errorf("%.40q follows a chunk", line)
+			return fmt.Errorf("unexpected %.40q after a chunk", line)
 		}
 		r.part = inChunkSize
 	case inTrailer:
@@ -347,7 +345,7 @@ func (r *reader) takeLine(line []byte) error {
 	return nil
 }
 
-// verdict classes the complete response: "" when it is what was expected.
+// verdict classifies the complete response: "" if it is as expected.
 func (r *reader) verdict() string {
 	if !r.body.expect.accepts(r.head.status) {
 		return "status " + strconv.Itoa(r.head.status)

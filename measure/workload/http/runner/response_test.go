@@ -144,7 +144,8 @@ func TestMalformed(t *testing.T) {
 // What is read here is read by net/http in the same way.
 func FuzzResponse(f *testing.F) {
 	f.Add([]byte(okHead+"hello"), uint64(1))
-	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: x, close\r\n\r\n3;a\r\nhel\r\n2\r\nlo\r\n0\r\nA: b\r\n\r\n"), uint64(2))
+	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: x, "+
+		"close\r\n\r\n3;a\r\nhel\r\n2\r\nlo\r\n0\r\nA: b\r\n\r\n"), uint64(2))
 	f.Add([]byte("HTTP/1.1 404 \r\nContent-Length: 2\r\n\r\nno"), uint64(3))
 	f.Add([]byte("HTTP/1.1 204 No\r\nContent-Length: 7\r\n\r\n"), uint64(4))
 	f.Add([]byte("HTTP/1.1 304 No\r\nTransfer-Encoding: chunked\r\n\r\n"), uint64(5))
@@ -159,7 +160,8 @@ func agrees(t *testing.T, stream []byte, rng *rand.Rand) {
 	t.Helper()
 	whole, n, done, err := readOne(stream, nil)
 	cut, n2, done2, err2 := readOne(stream, rng)
-	if done != done2 || (err != nil) != (err2 != nil) || done && (n != n2 || whole.head != cut.head || !bytes.Equal(whole.body.got, cut.body.got)) {
+	if done != done2 || (err != nil) != (err2 != nil) || done &&
+		(n != n2 || whole.head != cut.head || !bytes.Equal(whole.body.got, cut.body.got)) {
 		t.Fatalf("at once: %+v %d %v %v; in pieces: %+v %d %v %v", whole.head, n, done, err, cut.head, n2, done2, err2)
 	}
 	if !done {
@@ -216,7 +218,8 @@ func wellFormed(rng *rand.Rand) []byte {
 	for i := range body {
 		body[i] = byte(rng.IntN(256))
 	}
-	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", []int{200, 201, 206, 301, 404, 500}[rng.IntN(6)], []string{"", "OK", "Not so good"}[rng.IntN(3)])
+	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", []int{200, 201, 206, 301, 404, 500}[rng.IntN(6)],
+		[]string{"", "OK", "Not so good"}[rng.IntN(3)])
 	for i := range rng.IntN(5) {
 		fmt.Fprintf(&b, "X-%d:%s%s \r\n", i, strings.Repeat(" ", rng.IntN(3)), strings.Repeat("v", rng.IntN(300)))
 	}
@@ -224,7 +227,8 @@ func wellFormed(rng *rand.Rand) []byte {
 		fmt.Fprintf(&b, "Connection: %s\r\n", []string{"close", "keep-alive", "upgrade , Close", "closed"}[rng.IntN(4)])
 	}
 	if rng.IntN(2) == 0 {
-		fmt.Fprintf(&b, "%s: %d\r\n\r\n%s", []string{"Content-Length", "content-length", "CONTENT-LENGTH"}[rng.IntN(3)], len(body), body)
+		fmt.Fprintf(&b, "%s: %d\r\n\r\n%s", []string{"Content-Length", "content-length", "CONTENT-LENGTH"}[rng.IntN(3)],
+			len(body), body)
 		return b.Bytes()
 	}
 	b.WriteString("Transfer-Encoding: Chunked\r\n\r\n")

@@ -26,8 +26,8 @@ type Runner struct{ http.Workload }
 // New returns the runner.
 func New() execution.Runner { return Runner{} }
 
-// Prepare brings up the server, waits until the peer gets the page, and
-// measures what the path between the two can carry.
+// Prepare starts the server, waits until the peer gets the page, and measures
+// what the network path between them can carry.
 func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
 	s, err := newServer(t, p)
 	if err != nil {
@@ -44,15 +44,15 @@ func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) e
 	return fault.Op("http: measure the path", s.measurePath(ctx))
 }
 
-// Reset checks that the server is still there: its state is carried from
-// trial to trial.
+// Reset checks that the server still answers: its state is carried over between
+// trials.
 func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
 	s, err := newServer(t, p)
 	if err != nil {
 		return fault.Op("http: reset", err)
 	}
 	if err := s.get(ctx, answerTime); err != nil {
-		return fault.Wrap(fault.Subject, "http: reset", s.explain(ctx, fmt.Errorf("the server no longer answers: %w", err)))
+		return fault.Wrap(fault.Subject, "http: reset", s.explain(ctx, fmt.Errorf("the server does not answer: %w", err)))
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) err
 // maxResult bounds what the generator prints, in bytes.
 const maxResult = 4 << 20
 
-// Run does one trial: it runs the generator on the peer.
+// Run runs one trial: the load generator on the peer.
 func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
 	s, err := newServer(t, p)
 	if err != nil {
@@ -84,11 +84,12 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	}
 	switch {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
-		return raw, fault.New(fault.Lab, "http: the generator did not end within %v, which is time, three times timeout, and 30 s: %s", limit, bytes.TrimSpace(log.Bytes()))
+		return raw, fault.New(fault.Lab, "http: the generator did not end within %v (time + 3 × timeout + 30 s): %s",
+			limit, bytes.TrimSpace(log.Bytes()))
 	case err != nil:
 		return raw, fault.Op("http: generator", err)
 	case out.Lost > 0:
-		return raw, fault.New(fault.Lab, "http: the generator printed more than %d bytes", maxResult)
+		return raw, fault.New(fault.Lab, "http: the generator's output is longer than %d bytes", maxResult)
 	case exit.Code == wire.ExitUnsupported:
 		return raw, fault.New(fault.Unsupported, "http: generator: %s", bytes.TrimSpace(log.Bytes()))
 	case !exit.OK():
@@ -97,7 +98,8 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	return raw, nil
 }
 
-// listed tells that the generator needs a list: one page is told by arguments.
+// listed reports whether the generator needs a list; a single page is passed by
+// arguments.
 func (s *server) listed() bool {
 	return len(s.urls) > 1 || s.urls[0].Status != 0 || s.urls[0].Varies()
 }
@@ -114,7 +116,8 @@ func (s *server) loopArgs(ctx context.Context) ([]string, error) {
 		}
 		v["list"] = file
 	}
-	for _, name := range []string{"connections", "threads", "rate", "spacing", "seed", "time", "timeout", "keepalive", "tls"} {
+	for _, name := range []string{"connections", "threads", "rate", "spacing", "seed", "time", "timeout", "keepalive",
+		"tls"} {
 		if text := s.params.Text(name); text != "" {
 			v[name] = text
 		}
@@ -129,8 +132,8 @@ func (s *server) loopArgs(ctx context.Context) ([]string, error) {
 	return v.Args(), nil
 }
 
-// priority is what the generator asks for: one that shares the server's CPUs
-// must not come before it.
+// priority is the priority to request: a generator that shares the server's
+// CPUs must not preempt it.
 func (s *server) priority() string {
 	if s.target.PeerShares {
 		return http.Ordinary
@@ -138,19 +141,20 @@ func (s *server) priority() string {
 	return s.params.Text("priority")
 }
 
-// newServer returns the server that p asks for in t; nothing is touched yet.
+// newServer returns the server for p in t; it changes nothing yet.
 func newServer(t execution.Target, p param.Values) (*server, error) {
 	switch {
 	case t.Subject == nil:
-		return nil, fault.New(fault.Lab, "there is no environment")
+		return nil, fault.New(fault.Lab, "no environment")
 	case t.Peer == nil || t.PeerAgent == "":
-		return nil, fault.New(fault.Lab, "there is no other end to generate the load")
+		return nil, fault.New(fault.Lab, "no load generator's side")
 	case !t.Addr.IsValid():
-		return nil, fault.New(fault.Unsupported, "the environment has no address that the generator could reach")
+		return nil, fault.New(fault.Unsupported, "the environment has no address for the load generator")
 	}
 	scratch := t.Subject.Info().Scratch
 	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#") {
-		return nil, fault.New(fault.Lab, "the scratch directory %q cannot stand in nginx's configuration", scratch)
+		return nil, fault.New(fault.Lab, "the path of the scratch directory, %q, cannot be used in nginx's configuration",
+			scratch)
 	}
 	site, urls, err := content(p)
 	if err != nil {

@@ -2,8 +2,8 @@ package runner
 
 import "math/rand/v2"
 
-// schedule is when an open loop means to send, in nanoseconds from the start
-// of the timed part. It does not depend on what the server does.
+// schedule is the intended send times of an open loop, in nanoseconds from the
+// start of the timed part. It does not depend on the server.
 type schedule struct {
 	next  int64 // of the request that is due next
 	gap   float64
@@ -12,9 +12,9 @@ type schedule struct {
 	at    float64
 }
 
-// newSchedule returns thread's share of rate requests a second over all
-// threads. Constant spacing interleaves the threads; exponential spacing
-// gives each a Poisson process of its own, which together are one.
+// newSchedule returns one thread's share of rate requests per second over all
+// threads. Constant spacing interleaves the threads; with exponential spacing
+// each has its own Poisson process, whose union is one, too.
 func newSchedule(rate float64, exponential bool, seed uint64, thread, threads int) *schedule {
 	s := &schedule{gap: 1e9 * float64(threads) / rate}
 	if exponential {
@@ -27,7 +27,7 @@ func newSchedule(rate float64, exponential bool, seed uint64, thread, threads in
 	return s
 }
 
-// advance goes on to the next request.
+// advance moves to the next request.
 func (s *schedule) advance() {
 	if s.rng != nil {
 		s.at += s.gap * s.rng.ExpFloat64()

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HTTPS in the epoll engine. A connection is opened, with its handshake, by a
-// goroutine of its own: what takes milliseconds does not hold up the others.
-// From then on the worker alone uses it. crypto/tls reads records through a
-// transport that says "not now" instead of waiting; it keeps what it has of a
-// record, and goes on there (an error that is net.Error and Temporary).
+// HTTPS in the epoll engine. A separate goroutine opens a connection with its
+// handshake, which takes milliseconds, so that it does not delay the others.
+// From then on only the worker uses it. crypto/tls reads records through a
+// transport that returns an error instead of waiting (a Temporary net.Error);
+// it keeps a partial record and continues with it later.
 
-// handshakes is how many connections a worker opens at the same time.
+// handshakes is the number of connections that a worker opens at the same time.
 const handshakes = 16
 
 // again is the error of a read that would have to wait.
@@ -37,9 +37,9 @@ type transport struct {
 	fd      int
 	patient bool
 	until   int64  // on the clock of now
-	rest    []byte // what the socket had no room for
-	dry     bool   // the last read took all there was; the next event ends it
-	hanging bool   // the other side is hanging up: there is an end to be read
+	rest    []byte // what did not fit into the socket's buffer
+	dry     bool   // the socket is empty until the next event
+	hanging bool   // the other side is closing: the end is still to be read
 }
 
 func (t *transport) Read(b []byte) (int, error) {
@@ -67,7 +67,8 @@ func (t *transport) Read(b []byte) (int, error) {
 	}
 }
 
-// Write takes all of b; what there is no room for goes out with flush.
+// Write accepts all of b; flush sends what does not fit into the socket's
+// buffer.
 func (t *transport) Write(b []byte) (int, error) {
 	t.rest = append(t.rest, b...)
 	return len(b), t.flush()
@@ -113,7 +114,7 @@ func (t *transport) await(events int16) error {
 	}
 }
 
-// The rest of net.Conn, which crypto/tls does not use here: whoever has the
+// The rest of net.Conn, which crypto/tls does not use here: the owner of the
 // socket closes it, and there are no deadlines.
 func (t *transport) Close() error                     { return nil }
 func (t *transport) LocalAddr() net.Addr              { return nil }
@@ -135,7 +136,7 @@ type opened struct {
 	err    error
 }
 
-// opener opens connections beside a worker, which is told by an event.
+// opener opens connections for a worker and notifies it by an event.
 type opener struct {
 	sync.Mutex
 	event  int // eventfd; -1 once it is closed
@@ -174,11 +175,11 @@ func (o *opener) open(l *load, i, try int) {
 		return
 	}
 	o.ready = append(o.ready, got)
-	// The count in the event cannot run full: each adds one.
+	// The event's counter cannot overflow: each connection adds one.
 	_, _ = unix.Write(o.event, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 }
 
-// take returns what is ready.
+// take returns the connections that are ready.
 func (o *opener) take() []opened {
 	var count [8]byte
 	_, _ = unix.Read(o.event, count[:])
@@ -258,12 +259,12 @@ func dialSocket(addr netip.AddrPort) (int, unix.Errno) {
 	return -1, err.(unix.Errno)
 }
 
-// admit takes the connections that have been opened.
+// admit adds the opened connections.
 func (w *worker) admit() {
 	for _, c := range w.opener.take() {
 		s := &w.sockets[c.i]
 		switch {
-		case s.state != opening || s.try != c.try: // given up meanwhile
+		case s.state != opening || s.try != c.try: // given up in the meantime
 			c.discard()
 		case c.err != nil:
 			w.fail(c.i, reason(c.err), now())
@@ -279,7 +280,7 @@ func (w *worker) admit() {
 	}
 }
 
-// reason classes what a connection met.
+// reason returns the class of a connection's error.
 func reason(err error) string {
 	var errno unix.Errno
 	if errors.As(err, &errno) {

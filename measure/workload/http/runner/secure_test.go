@@ -23,7 +23,8 @@ func serveTLS(t *testing.T, script func(c net.Conn, n int64) bool) (addr, sum st
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}})
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert},
+		NextProtos: []string{"h2", "http/1.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,8 @@ func TestSecureCountsEveryResponseOnce(t *testing.T) {
 	for _, engine := range engines {
 		for _, threads := range []string{"1", "2"} {
 			addr, sum, requests := serveTLS(t, func(c net.Conn, _ int64) bool { return good(c) })
-			r := generate(t, addr, "tls=true", "certificate="+sum, "time=200ms", "connections=5", "threads="+threads, "engine="+engine, "timeout=20s")
+			r := generate(t, addr, "tls=true", "certificate="+sum, "time=200ms", "connections=5", "threads="+threads,
+				"engine="+engine, "timeout=20s")
 			h, err := http.DecodeHistogram(r.Histogram)
 			if err != nil {
 				t.Fatal(err)
@@ -88,8 +90,10 @@ func TestSecureTrouble(t *testing.T) {
 	} {
 		for _, engine := range engines {
 			addr, sum, _ := serveTLS(t, c.script)
-			r := generate(t, addr, append([]string{"tls=true", "certificate=" + sum, "time=250ms", "connections=3", "engine=" + engine, "timeout=20s"}, c.args...)...)
-			if r.Work == 0 || c.errors == "" && len(r.Errors) > 0 || c.errors != "" && (r.Errors[c.errors] == 0 || len(r.Errors) > 1) {
+			r := generate(t, addr, append([]string{"tls=true", "certificate=" + sum, "time=250ms", "connections=3",
+				"engine=" + engine, "timeout=20s"}, c.args...)...)
+			if r.Work == 0 || c.errors == "" && len(r.Errors) > 0 || c.errors != "" &&
+				(r.Errors[c.errors] == 0 || len(r.Errors) > 1) {
 				t.Errorf("%s, %s: %g requests, errors %v", c.name, engine, r.Work, r.Errors)
 			}
 		}
@@ -99,7 +103,8 @@ func TestSecureTrouble(t *testing.T) {
 func TestSecureTrustsOneCertificate(t *testing.T) {
 	for _, engine := range engines {
 		addr, _, _ := serveTLS(t, func(c net.Conn, _ int64) bool { return good(c) })
-		r := generate(t, addr, "tls=true", "certificate="+sumOf([]byte("another")), "time=100ms", "connections=2", "engine="+engine)
+		r := generate(t, addr, "tls=true", "certificate="+sumOf([]byte("another")), "time=100ms", "connections=2",
+			"engine="+engine)
 		if r.Work > 0 || http.Failures(r.Errors) == 0 || r.Check.Verified {
 			t.Errorf("%s: %g requests, errors %v", engine, r.Work, r.Errors)
 		}
@@ -114,7 +119,8 @@ func TestSecureHandshakeTimesOut(t *testing.T) {
 	}
 	defer l.Close() // accepts nothing, which the kernel does for it
 	for _, engine := range engines {
-		r := generate(t, l.Addr().String(), "tls=true", "certificate="+sumOf(nil), "time=50ms", "timeout=100ms", "connections=2", "engine="+engine)
+		r := generate(t, l.Addr().String(), "tls=true", "certificate="+sumOf(nil), "time=50ms", "timeout=100ms",
+			"connections=2", "engine="+engine)
 		if r.Errors["timeout"] != 2 || len(r.Errors) != 1 {
 			t.Errorf("%s: errors %v", engine, r.Errors)
 		}

@@ -24,16 +24,16 @@ import (
 const (
 	// startTime bounds the wait for a server's first page.
 	startTime = 30 * time.Second
-	// answerTime bounds one attempt to get it.
+	// answerTime bounds one attempt to get that page.
 	answerTime = 2 * time.Second
-	// pollTime lies between attempts: it is the error of the wait.
+	// pollTime is the pause between attempts, and so the error of the wait.
 	pollTime = 5 * time.Millisecond
 )
 
-// pagePath is where the page is.
+// pagePath is the path of the page.
 const pagePath = "/index.html"
 
-// server is nginx in an environment. Everything of it is below dir.
+// server is nginx in an environment. All its files are below dir.
 type server struct {
 	target      execution.Target
 	params      param.Values
@@ -41,11 +41,10 @@ type server struct {
 	addr        netip.AddrPort
 	site        webroot.Site
 	urls        []URL  // what the generator asks for
-	certificate string // SHA-256 of it; "" while not known
+	certificate string // its SHA-256; "" while unknown
 }
 
-// start brings the server up; it does nothing when it is up already with the
-// same configuration.
+// start starts the server, unless it runs with the same configuration.
 func (s *server) start(ctx context.Context) error {
 	c := s.target.Subject
 	if err := s.kernelTLS(ctx); err != nil {
@@ -67,11 +66,13 @@ func (s *server) start(ctx context.Context) error {
 	exit, err := c.Exec(ctx, conn.Cmd{Argv: s.argv(), Stdout: &said, Stderr: &said})
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return fault.WithFix(fault.Wrap(fault.Subject, "nginx is not installed in the environment", err), "install it there: apt-get install nginx")
+		return fault.WithFix(fault.Wrap(fault.Subject, "nginx is not installed in the environment", err),
+			"install it there: apt-get install nginx")
 	case err != nil:
 		return err
 	case !exit.OK():
-		return fault.Wrap(fault.Subject, "", s.explain(ctx, fmt.Errorf("nginx did not start: %s: %s", exit, bytes.TrimSpace(said.Bytes()))))
+		return fault.Wrap(fault.Subject, "",
+			s.explain(ctx, fmt.Errorf("nginx did not start: %s: %s", exit, bytes.TrimSpace(said.Bytes()))))
 	}
 	if err := s.wait(ctx); err != nil {
 		return err
@@ -86,7 +87,7 @@ func (s *server) argv() []string {
 	return []string{"nginx", "-c", s.dir + "/nginx.conf", "-p", s.dir, "-e", s.dir + "/error.log"}
 }
 
-// running reports whether the server that was started here answers.
+// running reports whether this server runs and answers.
 func (s *server) running(ctx context.Context) bool {
 	if _, err := read(ctx, s.target.Subject, s.dir+"/nginx.pid"); err != nil {
 		return false
@@ -94,10 +95,10 @@ func (s *server) running(ctx context.Context) bool {
 	return s.get(ctx, answerTime) == nil
 }
 
-// identity returns nginx's user directive. The workers run as whoever
-// bakeoff is in the environment: that user can read the scratch directory,
-// which on a bare host lies below directories of root's. Someone who is not
-// root cannot choose, and nginx ignores the directive.
+// identity returns nginx's user directive. The workers run as the user that
+// runs bakeoff in the environment, who can read the scratch directory, which on
+// a bare host is below directories of root. Without root, nginx ignores the
+// directive.
 func (s *server) identity(ctx context.Context) (string, error) {
 	uid, err := conn.Output(ctx, s.target.Subject, "id", "-u")
 	if err != nil {
@@ -113,7 +114,7 @@ func (s *server) identity(ctx context.Context) (string, error) {
 	return "root " + strings.TrimSpace(string(group)), nil
 }
 
-// The range from which a port is taken that the lab file does not name.
+// The range of default ports.
 const (
 	firstPort = 8080
 	ports     = 400
@@ -128,24 +129,25 @@ func (s *server) port() uint16 {
 	return firstPort + uint16(sum%ports)
 }
 
-// descriptors is the room for connections in a worker. Few sizes, so that
-// cells with few and with more connections share a server.
+// descriptors is the number of file descriptors of a worker. It has few
+// distinct values, so that cells with different numbers of connections can
+// share a server.
 func descriptors(connections int64) int64 {
 	if connections <= 480 {
-		return 1024 // the usual limit, which needs no privilege
+		return 1024 // the usual limit, which requires no privilege
 	}
 	return 24 << 10
 }
 
-// config returns nginx's configuration: the same everywhere but for the
-// address and the directory.
+// config returns nginx's configuration, which is the same everywhere except for
+// the address and the directory.
 func (s *server) config(user string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	if user != "" {
 		line("user %s;", user)
 	}
-	line("# serves %s", s.site.Sum()) // so that another site is another configuration
+	line("# serves %s", s.site.Sum()) // so that another site changes the configuration
 	line("worker_processes %d;", s.params.Int("workers"))
 	line("pid %s/nginx.pid;", s.dir)
 	line("error_log %s/error.log warn;", s.dir)
@@ -156,7 +158,8 @@ func (s *server) config(user string) string {
 	}
 	line("events { worker_connections %d; }", room)
 	line("http {")
-	line("  types { text/html html htm; text/css css; text/xml xml; text/plain txt; image/svg+xml svg; image/png png; image/jpeg jpg jpeg; application/javascript js; }")
+	line("  types { text/html html htm; text/css css; text/xml xml; text/plain txt; image/svg+xml svg; image/png " +
+		"png; image/jpeg jpg jpeg; application/javascript js; }")
 	line("  access_log off;")
 	line("  sendfile on;")
 	line("  tcp_nopush on;")
@@ -190,7 +193,7 @@ func (s *server) config(user string) string {
 	return b.String()
 }
 
-// write puts the server's files where they belong.
+// write writes the server's files.
 func (s *server) write(ctx context.Context, config string) error {
 	c := s.target.Subject
 	if _, err := conn.Output(ctx, c, "mkdir", "-p", s.dir+"/temp"); err != nil {
@@ -212,7 +215,7 @@ func (s *server) write(ctx context.Context, config string) error {
 		}
 		s.certificate = pair.sum
 	}
-	// Last, since it says that the rest is complete.
+	// Last, because it marks the rest as complete.
 	return c.Push(ctx, s.dir+"/nginx.conf", 0o644, strings.NewReader(config))
 }
 
@@ -228,7 +231,8 @@ func (s *server) wait(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if time.Since(began) > startTime {
-			return fault.Wrap(fault.Subject, "", s.explain(ctx, fmt.Errorf("no page from %s within %v: %w", s.addr, startTime, err)))
+			return fault.Wrap(fault.Subject, "",
+				s.explain(ctx, fmt.Errorf("no page from %s within %v: %w", s.addr, startTime, err)))
 		}
 		sleep(ctx, int64(pollTime))
 	}
@@ -256,7 +260,7 @@ func (s *server) get(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// dial opens a connection from the peer: the path that will be measured.
+// dial opens a connection from the peer, over the measured path.
 func (s *server) dial(ctx context.Context) (net.Conn, error) {
 	plain, err := s.target.Peer.Dial(ctx, "tcp", s.addr.String())
 	if err != nil || !s.params.Bool("tls") {
@@ -272,17 +276,17 @@ func (s *server) dial(ctx context.Context) (net.Conn, error) {
 
 // explain adds the end of the server's error log to err.
 func (s *server) explain(ctx context.Context, err error) error {
-	// The log is asked for even when err is that time is up.
+	// Read the log even if err is an expired deadline.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
 	log := conn.Tail{Limit: 2048}
 	if s.target.Subject.Pull(ctx, s.dir+"/error.log", &log) == nil && len(log.Bytes()) > 0 {
-		return fmt.Errorf("%w; nginx's log ends: %s", err, bytes.TrimSpace(log.Bytes()))
+		return fmt.Errorf("%w; end of nginx's log: %s", err, bytes.TrimSpace(log.Bytes()))
 	}
 	return err
 }
 
-// loadCertificate finds out which certificate the server has.
+// loadCertificate reads the server's certificate.
 func (s *server) loadCertificate(ctx context.Context) error {
 	if s.certificate != "" {
 		return nil
@@ -299,19 +303,19 @@ func (s *server) loadCertificate(ctx context.Context) error {
 	return nil
 }
 
-// description is the blob that says what served.
+// description is the blob that describes the server.
 type description struct {
 	Server  string `json:"server"`
 	Version string `json:"version"`
-	Build   string `json:"build"` // what nginx -V says
-	User    string `json:"user"`  // of the workers; "" is whoever started it
+	Build   string `json:"build"` // output of nginx -V
+	User    string `json:"user"`  // of the workers; "" is the user that started it
 	Config  string `json:"config"`
 }
 
-// stateKey is where the description is kept between calls.
+// stateKey is the key of the description in Target.State.
 const stateKey = "http.server"
 
-// note keeps what serves, for the raw output of the trials.
+// note stores the description of the server for the raw output of the trials.
 func (s *server) note(ctx context.Context, user string) error {
 	if s.target.State == nil || s.target.State[stateKey] != "" {
 		return nil
@@ -329,14 +333,14 @@ func (s *server) note(ctx context.Context, user string) error {
 	return err
 }
 
-// said returns what nginx prints when it is called with flag.
+// said returns the output of nginx with flag.
 func (s *server) said(ctx context.Context, flag string) (string, error) {
 	said := conn.Tail{Limit: 4096}
 	_, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{"nginx", flag}, Stdout: &said, Stderr: &said})
 	return string(bytes.ToValidUTF8(said.Bytes(), nil)), err
 }
 
-// describe returns what note kept.
+// describe returns the description that note stored.
 func (s *server) describe() []byte {
 	if text := s.target.State[stateKey]; text != "" {
 		return []byte(text)
@@ -353,7 +357,7 @@ func read(ctx context.Context, c conn.Conn, path string) (string, error) {
 		return "", err
 	}
 	if b.Lost > 0 {
-		return "", fault.New(fault.Lab, "%s: longer than %d bytes", path, maxFile)
+		return "", fault.New(fault.Lab, "%s is longer than %d bytes", path, maxFile)
 	}
 	return string(b.Bytes()), nil
 }

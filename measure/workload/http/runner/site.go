@@ -17,12 +17,11 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// seen keeps the folders and the lists that were read, by their place, for as
-// long as the program runs: all contenders get the same files and the same
-// URLs, even if somebody edits them meanwhile.
+// seen caches the folders and lists that were read, by path: all contenders get
+// the same files and URLs, even if they are edited during the run.
 var seen sync.Map
 
-// once returns what read gave for key the first time that it gave no error.
+// once returns the first successful result of read for key.
 func once[T any](key string, read func() (T, error)) (T, error) {
 	if v, ok := seen.Load(key); ok {
 		return v.(T), nil
@@ -35,20 +34,20 @@ func once[T any](key string, read func() (T, error)) (T, error) {
 	return kept.(T), nil
 }
 
-// Check tells whether a server can serve what p says, before there is one: a
-// folder or a list that is not there is an error of kind fault.Invalid.
+// Check checks the parameters of a server before there is one: a missing folder
+// or list is an error of kind fault.Invalid.
 func Check(p param.Values) error {
 	_, _, err := content(p)
 	return err
 }
 
-// Check is that of the package, for execution.Checker.
+// Check implements execution.Checker.
 func (Runner) Check(p param.Values) error { return Check(p) }
 
-// content returns what the server serves and what the generator asks it for.
+// content returns the site, and the URLs that the generator requests.
 func content(p param.Values) (webroot.Site, []URL, error) {
 	if (p.Bool("http2") || p.Bool("ktls")) && !p.Bool("tls") {
-		return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "http2 and ktls are of HTTPS"), "write tls: true as well")
+		return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "http2 and ktls require tls"), "set tls: true")
 	}
 	site, err := siteOf(p)
 	if err != nil {
@@ -62,7 +61,8 @@ func content(p param.Values) (webroot.Site, []URL, error) {
 func siteOf(p param.Values) (webroot.Site, error) {
 	switch name := p.Text("site"); {
 	case name == "" && p.Bytes("page") < webroot.MinPage:
-		return webroot.Site{}, fault.New(fault.Invalid, "page: %d bytes are less than %d", p.Bytes("page"), webroot.MinPage)
+		return webroot.Site{}, fault.New(fault.Invalid, "page must have at least %[2]d bytes (got %[1]d)", p.Bytes("page"),
+			webroot.MinPage)
 	case name == "":
 		return once("page "+p.Text("page"), func() (webroot.Site, error) { return webroot.Page(p.Bytes("page")), nil })
 	case name == "example":
@@ -70,11 +70,12 @@ func siteOf(p param.Values) (webroot.Site, error) {
 	case path.IsAbs(name):
 		return once("site "+name, func() (webroot.Site, error) { return webroot.Folder(name) })
 	default:
-		return webroot.Site{}, fault.WithFix(fault.New(fault.Invalid, "site: %q is neither example nor an absolute path", name), "write site: example, or site: /srv/www")
+		return webroot.Site{}, fault.WithFix(fault.New(fault.Invalid, "site must be example or an absolute path (got %q)",
+			name), "set for example site: example, or site: /srv/www")
 	}
 }
 
-// urlsOf returns what the generator asks the site for.
+// urlsOf returns the URLs that the generator requests.
 func urlsOf(site webroot.Site, p param.Values) ([]URL, error) {
 	switch name := p.Text("urls"); {
 	case name == "home" || name == "":
@@ -93,7 +94,8 @@ func urlsOf(site webroot.Site, p param.Values) ([]URL, error) {
 		urls, err = fill(slices.Clone(urls), site)
 		return urls, fault.Wrap(fault.Invalid, "urls: "+name, err)
 	default:
-		return nil, fault.WithFix(fault.New(fault.Invalid, "urls: %q is neither home, all nor an absolute path", name), "write urls: all, or urls: /path/of/a/list")
+		return nil, fault.WithFix(fault.New(fault.Invalid, "urls must be home, all or an absolute path (got %q)", name),
+			"set for example urls: all, or urls: /path/of/a/list")
 	}
 }
 
@@ -101,7 +103,7 @@ func urlOf(f webroot.File) URL {
 	return URL{Path: f.URL(), Length: int64(len(f.Body)), Sum: f.Sum()}
 }
 
-// fill states what the site has where a list does not say what is expected.
+// fill sets the expectations of a list from the site, where the list has none.
 func fill(urls []URL, site webroot.Site) ([]URL, error) {
 	for i, u := range urls {
 		if u.Status >= 300 {
@@ -119,9 +121,8 @@ func fill(urls []URL, site webroot.Site) ([]URL, error) {
 	return urls, nil
 }
 
-// setup puts the site below dir. More than one file goes as an archive: a
-// transfer for each would make the slowest way into an environment the longest
-// part of its creation.
+// setup writes the site below dir. Several files are sent as one archive,
+// because separate transfers take too long over slow connections.
 func (s *server) setup(ctx context.Context, dir string) error {
 	c := s.target.Subject
 	if _, err := conn.Output(ctx, c, "rm", "-rf", dir); err != nil {
@@ -144,11 +145,12 @@ func (s *server) setup(ctx context.Context, dir string) error {
 	return err
 }
 
-// published is the time of all files, so that every server says the same of
-// them.
+// published is the modification time of all files, so that every server reports
+// the same one.
 var published = time.Unix(1_700_000_000, 0)
 
-// archiveOf returns the site as a tar archive, each folder before its files.
+// archiveOf returns the site as a tar archive, with each folder before its
+// files.
 func archiveOf(site webroot.Site) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -160,11 +162,13 @@ func archiveOf(site webroot.Site) ([]byte, error) {
 			parents = append(parents, d)
 		}
 		for _, d := range slices.Backward(parents) {
-			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: d + "/", Mode: 0o755, ModTime: published}); err != nil {
+			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: d + "/", Mode: 0o755,
+				ModTime: published}); err != nil {
 				return nil, err
 			}
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Name, Mode: 0o644, Size: int64(len(f.Body)), ModTime: published}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Name, Mode: 0o644, Size: int64(len(f.Body)),
+			ModTime: published}); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(f.Body); err != nil {
@@ -175,15 +179,14 @@ func archiveOf(site webroot.Site) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// listKey is where it is kept which list the peer has.
+// listKey is the key in Target.State of the list that the peer has.
 const listKey = "http.urls"
 
-// sendList puts the list of URLs where the generator finds it, and returns
-// its path there.
+// sendList sends the list of URLs to the peer, and returns its path there.
 func (s *server) sendList(ctx context.Context) (string, error) {
 	sum := listSum(s.urls)
 	if s.target.PeerDir == "" {
-		return "", fault.New(fault.Lab, "the other end has no folder for a list of URLs")
+		return "", fault.New(fault.Lab, "the load generator's side has no folder for a list of URLs")
 	}
 	file := strings.TrimRight(s.target.PeerDir, "/") + "/urls-" + sum[:16]
 	if s.target.State[listKey] == file {

@@ -36,18 +36,20 @@ func TestSitesAndListsThatAreRefused(t *testing.T) {
 	if err := os.WriteFile(list, []byte("/index.html\n/secret.html\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	target := execution.Target{Subject: &workloadtest.Instance{Information: driver.Info{Agent: "/a", Scratch: dir}}, Peer: local.Conn{}, PeerAgent: "/a", Addr: loopback4.Addr()}
+	target := execution.Target{Subject: &workloadtest.Instance{Information: driver.Info{Agent: "/a", Scratch: dir}},
+		Peer: local.Conn{}, PeerAgent: "/a", Addr: loopback4.Addr()}
 	for want, p := range map[string]param.Values{
-		"neither example nor":     {"site": "other"},
-		"no such file":            {"site": dir + "/none"},
-		"index.html is missing":   {"site": dir},
-		"neither home, all nor":   {"urls": "some"},
-		"/secret.html is not in":  {"site": "example", "urls": list},
-		"urls: open":              {"site": "example", "urls": dir + "/nothing"},
-		"http2 and ktls are of":   {"http2": "true"},
-		"http2 and ktls are of H": {"ktls": "true"},
+		"must be example or":         {"site": "other"},
+		"no such file":               {"site": dir + "/none"},
+		"index.html is missing":      {"site": dir},
+		"must be home, all or":       {"urls": "some"},
+		"/secret.html is not in":     {"site": "example", "urls": list},
+		"urls: open":                 {"site": "example", "urls": dir + "/nothing"},
+		"http2 and ktls require":     {"http2": "true"},
+		"http2 and ktls require tls": {"ktls": "true"},
 	} {
-		if err := New().Prepare(t.Context(), target, values(p)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+		if err := New().Prepare(t.Context(), target, values(p)); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v; want %q", p, err, want)
 		}
 		if err := Check(values(p)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
@@ -63,7 +65,8 @@ func TestSitesAndListsThatAreRefused(t *testing.T) {
 // taken from the site.
 func TestListOfTheUsers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "list")
-	if err := os.WriteFile(file, []byte("/\n/style.css\n/\n/none status=404\n/about.html contains=About\n"), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte("/\n/style.css\n/\n/none status=404\n/about.html contains=About\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	site := webroot.Example()
@@ -123,7 +126,8 @@ const (
 )
 
 func TestKernelTLSIsNeverLeftOutSilently(t *testing.T) {
-	const counts = "TlsCurrTxSw                     \t0\nTlsTxSw                         \t0\nTlsTxDevice                     \t0\n"
+	const counts = "TlsCurrTxSw                     \t0\nTlsTxSw                         \t0\nTlsTxDevice            " +
+		"         \t0\n"
 	for _, c := range []struct{ counts, build, want string }{
 		{counts, withKTLS, ""},
 		{counts, "nginx version: nginx/1.27.0\nbuilt with OpenSSL 3.5.1 1 Jul 2025\n", ""},

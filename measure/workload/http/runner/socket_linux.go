@@ -10,7 +10,7 @@ import (
 const (
 	idle    = iota // free for a request; may be open or not
 	opening        // connecting, with a request to send
-	busy           // its request is on the way
+	busy           // waiting for a response
 	resting        // could not be opened
 )
 
@@ -28,13 +28,13 @@ type socket struct {
 	secure *secure
 }
 
-// unsent tells that a part of the request has not gone out.
+// unsent reports whether a part of the request has not been sent.
 func (s *socket) unsent() bool {
 	return s.out < len(s.in.body.expect.request) || s.secure != nil && len(s.secure.below.rest) > 0
 }
 
-// receive reads what has arrived: 0 bytes when nothing waits. why
-// is the class of what ended the connection.
+// receive reads what has arrived; 0 bytes if nothing has. why is the class of
+// the error that ended the connection.
 func (s *socket) receive(b []byte) (n int, why string) {
 	if s.secure != nil {
 		n, err := s.secure.Read(b)
@@ -42,7 +42,7 @@ func (s *socket) receive(b []byte) (n int, why string) {
 		case n > 0 || err == errAgain:
 			return n, ""
 		case err == nil:
-			return s.receive(b) // a record without content
+			return s.receive(b) // an empty record
 		}
 		return 0, reason(err)
 	}
@@ -62,7 +62,7 @@ func (s *socket) receive(b []byte) (n int, why string) {
 	}
 }
 
-// connected returns how opening a connection ended.
+// connected returns the result of opening a connection.
 func connected(fd int) unix.Errno {
 	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err != nil {
@@ -71,7 +71,7 @@ func connected(fd int) unix.Errno {
 	return unix.Errno(n)
 }
 
-// class names what a system call met.
+// class returns the class of a system call's error.
 func class(errno unix.Errno) string {
 	switch errno {
 	case unix.ECONNREFUSED:
@@ -85,11 +85,13 @@ func class(errno unix.Errno) string {
 }
 
 func send(fd int, b []byte) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+		uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 	return int(n), errno
 }
 
 func receive(fd int, b []byte) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+		uintptr(len(b)), 0, 0, 0)
 	return int(n), errno
 }

@@ -7,40 +7,41 @@ import (
 )
 
 // parts is the number of equal parts of the timed part that are counted
-// apart, for gates on trends.
+// separately, for gates on trends.
 const parts = 20
 
-// tally is what one thread counted. Times are in nanoseconds from the start
+// tally has the counts of one thread. Times are in nanoseconds from the start
 // of the timed part.
 type tally struct {
 	length int64 // of the timed part
 	good   int64 // expected responses within it
-	all    int64 // expected responses, those of warm-up and drain included
+	all    int64 // expected responses, including warm-up and drain
 	window [parts]float64
 	errors map[string]int64 // by class
-	// latency holds every expected response to a request that was sent, or
-	// meant to be sent, within the timed part; also those that came later.
+	// latency has every expected response to a request that was sent, or
+	// intended to be sent, within the timed part, including later
+	// responses.
 	latency *hdrhistogram.Histogram
-	// lateness, of an open loop, holds how long after it could be sent each
-	// request was: after its intended time, or after a connection became
-	// free if that was later. queued counts the latter.
+	// lateness has, for an open loop, the delay of each request after its
+	// intended time, or after a connection became free if that was later.
+	// queued counts the latter.
 	lateness *hdrhistogram.Histogram
 	queued   int64
-	// own is the lateness without what the thread was kept from: see account.
-	// It is empty where that is not known.
+	// own is the lateness without the time in which the thread was kept
+	// from running (see account); empty if unknown.
 	own *hdrhistogram.Histogram
-	// starved is how long the thread was ready to run and others had its CPU,
-	// -1 where the system does not tell: what comes late then looks like the
-	// server's doing.
+	// starved is how long the thread was ready to run without a CPU; -1 if
+	// unknown. The resulting delays look like the server's.
 	starved int64
 }
 
 func newTally(length int64) *tally {
-	return &tally{length: length, errors: map[string]int64{}, latency: http.NewHistogram(), lateness: http.NewHistogram(), own: http.NewHistogram()}
+	return &tally{length: length, errors: map[string]int64{}, latency: http.NewHistogram(),
+		lateness: http.NewHistogram(), own: http.NewHistogram()}
 }
 
-// response notes an expected response at the time done, which is negative
-// before the timed part, and its latency.
+// response counts an expected response at the time done (negative before the
+// timed part) with its latency.
 func (t *tally) response(done, latency int64) {
 	t.all++
 	http.Record(t.latency, latency)
@@ -50,11 +51,11 @@ func (t *tally) response(done, latency int64) {
 	}
 }
 
-// failed notes an operation that went wrong.
+// failed counts an error.
 func (t *tally) failed(class string) { t.errors[class]++ }
 
-// sent notes that the request due at due went out at now over a connection
-// that has been free since free. It returns how late that is.
+// sent records that the request due at due was sent at now over a connection
+// that was free since free. It returns its lateness.
 func (t *tally) sent(now, due, free int64) (late int64) {
 	if free > due {
 		t.queued++

@@ -16,7 +16,7 @@ import (
 // thread is the thread of the operating system that a worker is locked to, as
 // the scheduler sees it.
 type thread struct {
-	stat int // its schedstat, -1 where there is none
+	stat int // its schedstat; -1 if there is none
 	buf  [64]byte
 }
 
@@ -37,20 +37,21 @@ func (t *thread) close() {
 
 // delay returns how long the thread has been ready to run without running, in
 // nanoseconds: the second number of its schedstat (the kernel's
-// sched-stats.rst). It is -1 where the kernel does not count it.
+// sched-stats.rst). It is -1 if the kernel does not count it.
 func (t *thread) delay() int64 {
 	if t.stat < 0 {
 		return -1
 	}
-	n, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(t.stat), uintptr(unsafe.Pointer(&t.buf[0])), uintptr(len(t.buf)), 0, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(t.stat), uintptr(unsafe.Pointer(&t.buf[0])),
+		uintptr(len(t.buf)), 0, 0, 0)
 	if errno != 0 {
 		return -1
 	}
 	return secondNumber(t.buf[:n])
 }
 
-// secondNumber returns the second of decimal numbers that single spaces part,
-// -1 when there is none. It allocates nothing.
+// secondNumber returns the second of decimal numbers separated by single
+// spaces; -1 if there is none. It allocates nothing.
 func secondNumber(b []byte) int64 {
 	i := 0
 	for i < len(b) && b[i] != ' ' {
@@ -68,7 +69,7 @@ func secondNumber(b []byte) int64 {
 }
 
 // threadCPU returns the CPU time of the calling thread in nanoseconds, without
-// what was stolen from it, where the hypervisor tells that.
+// stolen time if the hypervisor reports it.
 func threadCPU() int64 {
 	var ts unix.Timespec
 	_, _, errno := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_THREAD_CPUTIME_ID, uintptr(unsafe.Pointer(&ts)), 0)
@@ -78,13 +79,12 @@ func threadCPU() int64 {
 	return ts.Nano()
 }
 
-// hasten asks the kernel to wake the calling thread when its timeouts end, not
-// up to 50 µs later as is the default (prctl(2), PR_SET_TIMERSLACK), and puts it
-// into its process's class, nil for the ordinary one. undo takes back what the thread
-// has for itself; the class is standing.giveUp's.
-//
-// An ordinary thread of an open loop asks for short slices: it then comes sooner
-// to the CPU when it wakes up, and gets no more of it (since Linux 6.12).
+// hasten makes the kernel wake the calling thread exactly when its timeouts
+// end, instead of up to 50 µs later (prctl(2), PR_SET_TIMERSLACK), and moves it
+// to its process's class; nil is the ordinary one. undo restores the thread's
+// own settings; standing.giveUp restores the class. An ordinary thread of an
+// open loop requests short slices: it then gets the CPU sooner after a wake-up,
+// but not more of it (since Linux 6.12).
 func hasten(class *unix.SchedAttr, open bool) (undo func()) {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	old, err := unix.SchedGetAttr(0, 0)
@@ -104,11 +104,11 @@ func hasten(class *unix.SchedAttr, open bool) (undo func()) {
 	return func() { _ = unix.SchedSetAttr(0, old, 0) }
 }
 
-// first tells whether the generator's threads are to come before everything
-// ordinary: their turns among themselves are long, so each needs a CPU.
+// first reports whether the generator's threads should have real-time priority.
+// Their time slices are long, so each needs a CPU.
 func (l *load) first() bool { return !l.ordinary && l.threads <= runtime.NumCPU() }
 
-// refusal says why a thread gets no real-time priority.
+// refusal explains why a thread gets no real-time priority.
 func refusal(err error) string {
 	if errors.Is(err, unix.EPERM) {
 		return "real-time priority needs root, and a control group with a share of it"
@@ -116,18 +116,18 @@ func refusal(err error) string {
 	return "real-time priority: " + err.Error()
 }
 
-// garbage is how much memory a generator may use before garbage is collected:
-// that has threads of its own, which would want the CPU as well.
+// garbage is how much memory a generator may use before the garbage collector
+// runs, whose threads would compete for the CPU.
 var garbage int64 = 256 << 20
 
-// quiet puts garbage collection off, and returns what restores it.
+// quiet defers garbage collection, and returns a function that restores it.
 func quiet() (restore func()) {
 	limit, percent := debug.SetMemoryLimit(garbage), debug.SetGCPercent(-1)
 	return func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }
 }
 
-// realtimeShare is the share of the time that the kernel leaves to real-time
-// threads (sched_rt_runtime_us in sched(7)), 1 where it does not say.
+// realtimeShare is the share of time that the kernel allows to real-time
+// threads (sched_rt_runtime_us in sched(7)); 1 if unknown.
 func realtimeShare() float64 {
 	var us [2]float64
 	for i, name := range []string{"runtime", "period"} {

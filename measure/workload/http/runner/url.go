@@ -23,48 +23,46 @@ const (
 	maxURLLine  = 8 << 10
 )
 
-// URL is what a request asks for, and what makes its response the right one.
-//
-// A body is either stated (Length, Sum; what is not stated is taken from the
-// first right response, with which all others are then compared byte for
-// byte), or it varies, as that of a dynamic page does: then Contains, Min and
-// Max say what every one of them must have.
+// URL is a request and its expected response. A body is either fixed (Length,
+// Sum; missing values come from the first correct response, and all others are
+// compared with it byte by byte), or it varies, as for a dynamic page: then
+// Contains, Min and Max are checked for every one.
 type URL struct {
-	Path   string // as it stands in the request, escaped
-	Status int    // that the response must have; 0 is any from 200 to 299
+	Path   string // escaped, as in the request
+	Status int    // the expected status; 0 is any from 200 to 299
 
-	Length int64  // of the body in bytes; -1 when not stated
-	Sum    string // SHA-256 of the body in hexadecimal; "" when not stated
+	Length int64  // of the body in bytes; -1 if not given
+	Sum    string // SHA-256 of the body in hexadecimal; "" if not given
 
-	Contains string // text that a varying body holds
+	Contains string // text that a varying body contains
 	Min, Max int64  // bounds of the length of a varying body in bytes; Max 0 is none
 }
 
-// Varies tells that two right responses may differ.
+// Varies reports whether two correct responses may differ.
 func (u URL) Varies() bool { return u.Contains != "" || u.Min != 0 || u.Max != 0 }
 
-// check says what is wrong with u.
+// check returns an error if u is invalid.
 func (u URL) check() error {
 	switch {
 	case !strings.HasPrefix(u.Path, "/") || strings.ContainsFunc(u.Path, unprintable):
-		return fmt.Errorf("%q is not a path as it stands in a request: it begins with / and is escaped", u.Path)
+		return fmt.Errorf("invalid path %q: it must begin with / and be escaped", u.Path)
 	case u.Status != 0 && (u.Status < 200 || u.Status > 599):
-		return fmt.Errorf("status=%d is not from 200 to 599", u.Status)
+		return fmt.Errorf("status must be from 200 to 599 (got %d)", u.Status)
 	case u.Length < -1 || u.Length > maxBody || u.Min < 0 || u.Min > maxBody || u.Max < 0 || u.Max > maxBody:
-		return fmt.Errorf("a length is not from 0 to %d", maxBody)
+		return fmt.Errorf("a length must be from 0 to %d", maxBody)
 	case u.Max != 0 && u.Max < u.Min:
 		return fmt.Errorf("max=%d is less than min=%d", u.Max, u.Min)
 	case u.Sum != "" && !isSum(u.Sum):
-		return fmt.Errorf("sha256=%s is not a SHA-256 in lower-case hexadecimal", u.Sum)
+		return fmt.Errorf("sha256 must be a SHA-256 in lower-case hexadecimal (got %s)", u.Sum)
 	case u.Varies() && (u.Length >= 0 || u.Sum != ""):
-		return fmt.Errorf("%s: a body is either stated (length, sha256) or it varies (contains, min, max)", u.Path)
+		return fmt.Errorf("%s: use either length and sha256 (a fixed body) or contains, min and max (a varying body)", u.Path)
 	}
 	return nil
 }
 
 func unprintable(r rune) bool { return r <= ' ' || r >= 0x7f }
 
-// FormatURLs writes a list as ParseURLs reads it.
+// FormatURLs formats a list for ParseURLs.
 func FormatURLs(urls []URL) []byte {
 	var b bytes.Buffer
 	number := func(name string, n, unset int64) {
@@ -89,18 +87,18 @@ func FormatURLs(urls []URL) []byte {
 	return b.Bytes()
 }
 
-// ParseURLs reads a list of URLs: one a line, a path and then what is
-// expected of the response, in any order:
+// ParseURLs parses a list of URLs, one per line: a path, and then expectations
+// of the response in any order:
 //
 //	/index.html length=4069 sha256=…
 //	/node/7 contains=Powered+by min=2000 max=90000
 //	/old status=301
 //
-// contains is escaped as in a query. Empty lines, and those that begin with
-// #, say nothing. Errors name the line.
+// contains is escaped as in a query. Empty lines and lines that begin with #
+// are ignored. Errors name the line.
 func ParseURLs(text []byte) ([]URL, error) {
 	if len(text) > maxURLsText {
-		return nil, fmt.Errorf("a list of %d bytes is longer than %d", len(text), maxURLsText)
+		return nil, fmt.Errorf("the list has %d bytes; the limit is %d", len(text), maxURLsText)
 	}
 	var urls []URL
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -125,7 +123,7 @@ func ParseURLs(text []byte) ([]URL, error) {
 		return nil, fmt.Errorf("line %d: %w", n+1, err)
 	}
 	if len(urls) == 0 {
-		return nil, fmt.Errorf("the list names no URL")
+		return nil, fmt.Errorf("the list contains no URL")
 	}
 	return urls, nil
 }
@@ -150,7 +148,7 @@ func parseURL(fields []string) (URL, error) {
 		case "max":
 			u.Max, err = natural(value)
 		default:
-			return URL{}, fmt.Errorf("%q is none of status, length, sha256, contains, min and max", name)
+			return URL{}, fmt.Errorf("unknown field %q; use status, length, sha256, contains, min or max", name)
 		}
 		if err != nil {
 			return URL{}, fmt.Errorf("%s: %w", name, err)
@@ -167,7 +165,7 @@ func natural(text string) (int64, error) {
 	return n, err
 }
 
-// readURLs reads the list in a file of this machine.
+// readURLs reads a list from a file on this machine.
 func readURLs(path string) ([]URL, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -188,11 +186,11 @@ func readURLs(path string) ([]URL, error) {
 	return urls, nil
 }
 
-// listSum tells lists apart.
+// listSum identifies a list.
 func listSum(urls []URL) string { return sumOf(FormatURLs(urls)) }
 
-// meanLength is that of the bodies of a list whose lengths are stated, in
-// bytes; of the others, least is taken.
+// meanLength is the mean length of the bodies of a list, in bytes; least
+// replaces unknown lengths.
 func meanLength(urls []URL, least int64) int64 {
 	var sum float64
 	for _, u := range urls {
@@ -201,5 +199,5 @@ func meanLength(urls []URL, least int64) int64 {
 	return int64(math.Round(sum / float64(cmp.Or(len(urls), 1))))
 }
 
-// hexOf writes a sum.
+// hexOf formats a checksum.
 func hexOf(b []byte) string { return hex.EncodeToString(b) }

@@ -33,17 +33,17 @@ func TestURLsThereAndBack(t *testing.T) {
 
 func TestListsThatAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                "names no URL",
-		"# only a remark\n\n":             "names no URL",
-		"/a\nindex.html":                  "line 2: \"index.html\" is not a path",
-		"/a size=3":                       "line 1: \"size\" is none of status",
+		"":                                "contains no URL",
+		"# only a remark\n\n":             "contains no URL",
+		"/a\nindex.html":                  "line 2: invalid path \"index.html\"",
+		"/a size=3":                       "line 1: unknown field \"size\"",
 		"/a length=-1":                    "length: -1 is negative",
-		"/a status=99":                    "status=99",
-		"/a sha256=abc":                   "sha256=abc",
+		"/a status=99":                    "status must be",
+		"/a sha256=abc":                   "sha256 must be",
 		"/a contains=%zz":                 "invalid URL escape",
-		"/a length=3 contains=x":          "either stated",
+		"/a length=3 contains=x":          "use either length",
 		"/a min=5 max=4":                  "max=4 is less",
-		"/a max=99999999999":              "a length is not",
+		"/a max=99999999999":              "a length must be",
 		"/" + strings.Repeat("a", 9000):   "token too long",
 		strings.Repeat("/a\n", maxURLs+1): fmt.Sprintf("line %d: more than", maxURLs+1),
 	} {
@@ -76,7 +76,8 @@ func FuzzParseURLs(f *testing.F) {
 
 // pages answers requests for the files of a site, with what change makes of
 // the right body; it counts what was asked for.
-func pages(t *testing.T, site webroot.Site, change func(path string, body []byte) []byte) (addr string, asked func() map[string]int) {
+func pages(t *testing.T, site webroot.Site, change func(path string, body []byte) []byte) (addr string,
+	asked func() map[string]int) {
 	t.Helper()
 	var mu sync.Mutex
 	count := map[string]int{}
@@ -207,7 +208,8 @@ func TestBodiesThatVary(t *testing.T) {
 		rule       URL
 		body       func() string
 	}{
-		{"right", "", URL{Contains: "hello & more", Min: 12, Max: 100 << 10}, func() string { n++; return fmt.Sprint(long, n, "hello & more", n) }},
+		{"right", "", URL{Contains: "hello & more", Min: 12, Max: 100 << 10},
+			func() string { n++; return fmt.Sprint(long, n, "hello & more", n) }},
 		{"no text", "wrong body", URL{Contains: "hello"}, func() string { return "hell" }},
 		{"too short", "short body", URL{Min: 10}, func() string { return "hello" }},
 		{"too long", "wrong body", URL{Max: 3}, func() string { return "hello" }},
@@ -224,7 +226,8 @@ func TestBodiesThatVary(t *testing.T) {
 		for _, engine := range engines {
 			addr, _ := pages(t, site, func(string, []byte) []byte { return []byte(c.body()) })
 			r := generate(t, addr, listed(file, "time=60ms", "connections=1", "engine="+engine)...)
-			if c.want == "" && (len(r.Errors) > 0 || r.Work == 0 || !r.Check.Verified) || c.want != "" && (r.Errors[c.want] == 0 || r.Work > 0 || len(r.Errors) != 1) {
+			if c.want == "" && (len(r.Errors) > 0 || r.Work == 0 || !r.Check.Verified) || c.want != "" &&
+				(r.Errors[c.want] == 0 || r.Work > 0 || len(r.Errors) != 1) {
 				t.Errorf("%s, %s: %g requests, errors %v, check %+v", c.name, engine, r.Work, r.Errors, r.Check)
 			}
 		}
@@ -277,7 +280,8 @@ func TestLoopRefusesLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"list=" + dir}, {"list=" + dir + "/none"}, {"list=" + good, "length=4"}, {"list=" + many, "engine=portable", "connections=10000"},
+		{"list=" + dir}, {"list=" + dir + "/none"}, {"list=" + good, "length=4"},
+		{"list=" + many, "engine=portable", "connections=10000"},
 	} {
 		p, err := param.ParseArgs(loopParams, append([]string{"addr=127.0.0.1:80"}, args...))
 		if err != nil {

@@ -11,32 +11,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A worker that has a CPU makes a turn every sweepEvery at the least, whatever
-// the server does. One that makes none is kept from its CPU, or stuck; what it
-// would report in the end were not the server's times.
-//
-// Whoever watches must not need what the workers lack. It is ordinary, for which
-// the kernel saves a part of each CPU; and it waits in the kernel, past the Go
-// scheduler, whose other threads may be stuck as well.
+// A worker with a CPU makes a turn at least every sweepEvery, whatever the
+// server does. A worker that makes none is kept from its CPU, or stuck; its
+// latencies would not be the server's. The watcher must not depend on what the
+// workers lack. It has the ordinary class, for which the kernel reserves a part
+// of each CPU; and it waits in the kernel, not in the Go scheduler, whose other
+// threads may be stuck, too.
 
 const (
-	// stall is how long a worker may make no progress until the trial is given
-	// up, and watchEvery how often that is looked at.
+	// stall is how long a worker may make no progress before the trial is
+	// aborted, and watchEvery the interval of checks.
 	stall      = 5 * time.Second
 	watchEvery = 250 * time.Millisecond
-	// stallLooks is how many looks must have found it so: a machine that was
-	// stopped for a while, and its clock not, has stalled nobody.
+	// stallLooks is the number of checks that must have found no progress:
+	// on a machine that was stopped for a while, no worker is stuck.
 	stallLooks = 5
 )
 
-// pulse is what a worker shows of itself while it works.
+// pulse is the visible progress of a worker.
 type pulse struct {
 	steps   atomic.Int64
 	working atomic.Bool
-	stat    atomic.Int64 // schedstat of its thread, 0 while there is none
+	stat    atomic.Int64 // schedstat of its thread; 0 if there is none yet
 }
 
-// gate opens when everybody has passed.
+// gate opens when all workers have passed it.
 type gate struct {
 	left atomic.Int64
 	fd   int
@@ -51,14 +50,14 @@ func newGate(n int) (*gate, error) {
 
 func (g *gate) pass() {
 	if g.left.Add(-1) == 0 {
-		// The count in the event cannot run full: it is added to once.
+		// The event's counter cannot overflow: it is increased once.
 		_, _ = unix.Write(g.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
 }
 
 func (g *gate) close() { unix.Close(g.fd) }
 
-// open waits until the gate is open, at most for watchEvery.
+// open waits until the gate is open, for at most watchEvery.
 func (g *gate) open() bool {
 	fds := unix.PollFd{Fd: int32(g.fd), Events: unix.POLLIN}
 	ts := unix.NsecToTimespec(int64(watchEvery))
@@ -66,17 +65,17 @@ func (g *gate) open() bool {
 	return int(n) == 1 && g.left.Load() <= 0
 }
 
-// watched is what was seen of a worker.
+// watched is the watcher's record of a worker.
 type watched struct {
 	steps int64
-	since int64 // of the first look that found no progress, on the clock of now
+	since int64 // time of the first check without progress, on the clock of now
 	looks int
-	delay int64 // that it had waited for a CPU then, nanoseconds; -1 if unknown
+	delay int64 // its waiting time for a CPU then, in nanoseconds; -1 if unknown
 }
 
-// watch waits until the gate is open. It returns an error when one of the workers
-// makes no progress; the process is ordinary then. The caller is locked to its
-// thread.
+// watch waits until the gate is open. It returns an error if a worker makes no
+// progress; the process is then back in the ordinary class. The caller must be
+// locked to its thread.
 func (s *standing) watch(g *gate, workers []*worker) error {
 	seen := make([]watched, len(workers))
 	for !g.open() {
@@ -90,7 +89,7 @@ func (s *standing) watch(g *gate, workers []*worker) error {
 	return nil
 }
 
-// look tells whether w has made no progress for too long.
+// look reports whether w has made no progress for too long.
 func (s *watched) look(w *worker) bool {
 	if n := w.pulse.steps.Load(); n != s.steps || !w.pulse.working.Load() {
 		*s = watched{steps: n}
@@ -102,19 +101,21 @@ func (s *watched) look(w *worker) bool {
 	return s.looks > stallLooks && now()-s.since >= int64(stall)
 }
 
-// stalled says which worker is stuck, and whether it had a CPU.
+// stalled returns an error with the stuck worker, and whether it had a CPU.
 func stalled(priority string, i, n int, w *worker, s watched) error {
 	const grain = 100 * time.Millisecond
-	what := fmt.Sprintf("thread %d of %d of the generator (%s) made no progress for %v", i+1, n, priority, time.Duration(now()-s.since).Round(grain))
+	what := fmt.Sprintf("thread %d of %d of the generator (%s) made no progress for %v", i+1, n, priority,
+		time.Duration(now()-s.since).Round(grain))
 	if d := w.pulse.delay(); d >= 0 && s.delay >= 0 {
 		what += fmt.Sprintf("; it was ready and had no CPU for %v of that", time.Duration(d-s.delay).Round(grain))
 	}
 	return fault.WithFix(fault.New(fault.Lab, "%s", what),
-		"see what else has real-time priority there (ps -eLo cls,rtprio,psr,pid,comm): the generator needs a CPU that nothing else keeps")
+		"see what else has real-time priority there (ps -eLo cls,rtprio,psr,pid,comm): the generator needs a CPU that "+
+			"nothing else keeps")
 }
 
 // delay returns how long the worker's thread has been ready without running, in
-// nanoseconds, -1 where it is not known.
+// nanoseconds; -1 if unknown.
 func (p *pulse) delay() int64 {
 	fd := p.stat.Load()
 	if fd <= 0 {

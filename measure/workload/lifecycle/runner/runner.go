@@ -51,9 +51,9 @@ func (Runner) Run(ctx context.Context, t execution.Target, _ param.Values) (work
 	exit, err := inst.Exec(ctx, conn.Command(inst.Info().Agent, "list"))
 	m.FirstNS = time.Since(asked).Nanoseconds()
 	if err == nil && !exit.OK() {
-		err = fault.New(fault.Subject, "its first process: %v", exit)
+		err = fault.New(fault.Subject, "the first process failed: %v", exit)
 	}
-	// It is closed whatever happened, even when the trial's time is up.
+	// Always close it, even after the trial's deadline.
 	gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	err = errors.Join(err, inst.Close(gone))

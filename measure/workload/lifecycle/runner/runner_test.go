@@ -63,7 +63,8 @@ func TestMomentsInOrder(t *testing.T) {
 	for _, x := range values {
 		v[x.Metric] = x.Value
 	}
-	if v["create"] < 0.003 || v["first-process"] < v["create"] || v["destroy"] < 0.002 || v["total"] < v["first-process"]+v["destroy"]-1e-9 {
+	if v["create"] < 0.003 || v["first-process"] < v["create"] || v["destroy"] < 0.002 ||
+		v["total"] < v["first-process"]+v["destroy"]-1e-9 {
 		t.Errorf("values %v do not fit together", v)
 	}
 }
