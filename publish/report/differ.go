@@ -83,10 +83,15 @@ func (b *builder) differs() {
 		}
 	}
 	p := &b.page
+	if len(b.prints) > 0 {
+		p.NoFacts = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(b.prints[n].Facts) > 0 })
+	}
 	for _, k := range slices.Sorted(maps.Keys(all)) {
 		f := fact{Name: k}
 		for _, name := range names {
-			f.add(known(sides[name][k]), name)
+			if v := sides[name][k]; v != "" || !slices.Contains(p.NoFacts, name) {
+				f.add(known(v), name)
+			}
 		}
 		if len(f.Values) == 1 {
 			p.Alike++

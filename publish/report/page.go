@@ -33,7 +33,8 @@ type page struct {
 	Cells             []cell
 	Costs             []costs
 	Differs           []fact
-	Alike             int // facts that are the same everywhere
+	Alike             int      // facts that are the same everywhere
+	NoFacts           []string // contenders without a fingerprint
 	Limits            table
 	NotEnforced       []string
 	Strips            []figure

@@ -299,7 +299,13 @@ func short(c analysis.Comparison) string {
 }
 
 // brief shortens a reason for a sentence. The table has the whole.
-func brief(reason string) string { return strings.TrimSuffix(safetext.Clip(reason, 300), ".") }
+func brief(reason string) string {
+	short := safetext.Clip(reason, 300)
+	if short != reason {
+		return strings.TrimRight(short, "….") + " […]"
+	}
+	return strings.TrimSuffix(reason, ".")
+}
 
 // why says why a check failed, and how often: " (7 % stolen; 12 of 52 trials)".
 func why(g analysis.Gate) string {
