@@ -62,7 +62,7 @@ const (
 type Booted struct {
 	Named string // what the system names itself
 	ID    string // another text after each boot
-	Same  string // by what the machine was recognised
+	Same  string // what identified the machine
 }
 
 // Boot boots the system to of Host.Switch, also if it is running already, and
@@ -120,7 +120,7 @@ func (b *Box) boot(ctx context.Context, to string) (out Booted, err error) {
 		return out, fault.New(fault.Unsupported, "cannot confirm that the same machine came up: %s (was %s, is %s)", why,
 			identity(*b.hardware), identity(now.Hardware))
 	}
-	known, named, err := b.recognise(ctx, to)
+	known, named, err := b.identify(ctx, to)
 	out.Named = named
 	if err != nil {
 		return out, err
@@ -218,10 +218,10 @@ func rebooting(goos string) []string {
 	return []string{"shutdown", "-r", "now"}
 }
 
-// recognise checks that the system that came up is the one that was asked for.
+// identify checks that the system that came up is the one that was asked for.
 // It returns the name that the system reports, and its description, nil if
 // there is none.
-func (b *Box) recognise(ctx context.Context, to string) (known system.System, named string, err error) {
+func (b *Box) identify(ctx context.Context, to string) (known system.System, named string, err error) {
 	fp, err := b.fingerprint(ctx)
 	if err != nil {
 		return nil, "", err

@@ -56,7 +56,7 @@ func FuzzReadMeter(f *testing.F) {
 }
 
 // A manager with a meter has what it says instead of the processor's counters.
-func TestLessorMeter(t *testing.T) {
+func TestManagerMeter(t *testing.T) {
 	m := &Manager{cfg: Config{Host: printer{text: "7.25"}, Meter: []string{"meter"}}, at: Here{local.Conn{}}}
 	c, err := m.Counters(t.Context(), nil)
 	if err != nil || c.Joules == nil || *c.Joules != 7.25 || c.Energy != nil {
@@ -71,6 +71,6 @@ func TestLessorMeter(t *testing.T) {
 		}
 	}
 	if len(said) != 1 || !strings.Contains(said[0], "energy of box is unavailable") {
-		t.Errorf("a meter that fails twice is told as %q", said)
+		t.Errorf("a meter that fails twice is reported as %q", said)
 	}
 }

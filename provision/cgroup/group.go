@@ -20,7 +20,7 @@ import (
 // Limits are the limits of a group; the zero value of each is no limit.
 type Limits struct {
 	CPUSet []int      // exactly these CPUs of the host
-	Memory unit.Bytes // with no swap beside it
+	Memory unit.Bytes // without swap
 	Quota  float64    // CPUs' worth of time, as 0.5
 	IO     IO         // of one disk
 }

@@ -2,7 +2,7 @@
 // groups: their CPUs, their memory, whether they run, and what they spent.
 //
 // It works on any host that conn.Conn reaches, with version 1, version 2 and
-// the hybrid of both (version 1 controllers beside an empty version 2
+// the hybrid of both (version 1 controllers next to an empty version 2
 // hierarchy). On a Conn with conn.Files an operation costs some file accesses
 // and starts no program.
 //

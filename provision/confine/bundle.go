@@ -104,7 +104,7 @@ func configure(e *Env, binds []wire.Bind, first []string, swapAccounted bool) bu
 	if m := int64(e.Spec.Memory); m > 0 {
 		c.Linux.Resources.Memory = &bundleMemory{Limit: m}
 		if swapAccounted {
-			c.Linux.Resources.Memory.Swap = &m // nothing beside the memory itself
+			c.Linux.Resources.Memory.Swap = &m // no swap in addition
 		}
 	}
 	return c

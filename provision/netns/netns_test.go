@@ -286,7 +286,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// What a namespace does not have of its own is told without writing it.
+// Lacks reports what a namespace does not have of its own without writing it.
 func TestLacks(t *testing.T) {
 	if testing.Short() || os.Getuid() != 0 {
 		t.Skip("needs root: makes network namespaces")

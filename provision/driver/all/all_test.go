@@ -8,7 +8,7 @@ import (
 	"bakeoff/lab/manifest"
 )
 
-// A driver's options stand beside the contender's own keys in the lab file: one
+// A driver's options stand next to the contender's own keys in the lab file: one
 // of the same name would get what was written for the other.
 func TestNoOptionIsAKeyOfTheContender(t *testing.T) {
 	var schema struct {
@@ -37,7 +37,7 @@ func TestNoOptionIsAKeyOfTheContender(t *testing.T) {
 	}
 }
 
-// What a person is told to write instead of another program's name is a driver,
+// What bakeoff suggests instead of another program's name is a driver,
 // and no name stands for two, or hides a driver that there is.
 func TestOtherNamesLeadToDrivers(t *testing.T) {
 	names, seen := map[string]bool{}, map[string]string{}
@@ -52,7 +52,7 @@ func TestOtherNamesLeadToDrivers(t *testing.T) {
 			}
 			seen[other] = doc.Name
 			if first, _, _ := strings.Cut(instead, ","); first != doc.Name {
-				t.Errorf("%s: for %q one is told to write %q", doc.Name, other, instead)
+				t.Errorf("%s: for %q the suggestion is %q", doc.Name, other, instead)
 			}
 		}
 	}

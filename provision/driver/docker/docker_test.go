@@ -126,7 +126,7 @@ func BenchmarkCreate(b *testing.B) {
 	drivertest.Bench(b, Driver{}, drivertest.Options{Options: founded(b)})
 }
 
-// Where no engine answers, it is said how to start one; an engine elsewhere
+// If no engine answers, the error says how to start one; an engine elsewhere
 // is no engine of the host.
 func TestNoEngine(t *testing.T) {
 	nowhere := "unix://" + filepath.Join(t.TempDir(), "none")

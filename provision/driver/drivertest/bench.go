@@ -30,7 +30,7 @@ func Create[U suite.GoTest[U]](t U, drv driver.Driver, o Options) driver.Instanc
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
 	}
-	s := &laboratory{T: suite.Under(t), drv: drv, o: o, host: local.Conn{}}
+	s := &runner{T: suite.Under(t), drv: drv, o: o, host: local.Conn{}}
 	s.prepare()
 	return s.create(s.spec("one"))
 }
@@ -48,7 +48,7 @@ func Bench(b Benchmark, drv driver.Driver, o Options) {
 	if a := drv.Check(b.Context(), local.Conn{}, o.Options); !a.OK {
 		b.Skipf("needs: %s; %s", a.Reason, a.Fix)
 	}
-	s := &laboratory{T: benchmark{b}, drv: drv, o: o, host: local.Conn{}}
+	s := &runner{T: benchmark{b}, drv: drv, o: o, host: local.Conn{}}
 	s.prepare()
 	var create, closing []time.Duration
 	for i := 0; b.Loop(); i++ {

@@ -16,7 +16,7 @@ import (
 )
 
 // cancelled: a creation that is canceled at any moment leaves nothing.
-func (s *laboratory) cancelled() {
+func (s *runner) cancelled() {
 	spec := s.spec("cancel-0")
 	start := time.Now()
 	s.close(s.create(spec), spec)
@@ -39,7 +39,7 @@ func (s *laboratory) cancelled() {
 
 // volume is a small volume for an environment that is interrupted; none if the
 // guest of a fake would have to mount it.
-func (s *laboratory) volume(backing string) []driver.Volume {
+func (s *runner) volume(backing string) []driver.Volume {
 	if s.o.NoVolume {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (s *laboratory) volume(backing string) []driver.Volume {
 
 // crashedController: after its controller is killed, Reap finds everything by
 // the label and removes it, and then finds nothing.
-func (s *laboratory) crashedController() {
+func (s *runner) crashedController() {
 	spec := s.spec("crash")
 	spec.Volumes = s.volume(s.drv.Doc().Backings[len(s.drv.Doc().Backings)-1])
 	v := s.victim(crash{Spec: spec, Dir: s.dir})
@@ -73,7 +73,7 @@ type mortal interface {
 // crashedCreating: the same holds at every moment of a creation. On a real
 // machine a command of a killed controller continues and takes effect at some
 // time, so the moment cannot be chosen there.
-func (s *laboratory) crashedCreating() {
+func (s *runner) crashedCreating() {
 	m, ok := s.host.(mortal)
 	if !ok {
 		s.Skip("only a fake can choose the moment of a kill")
@@ -95,7 +95,7 @@ func (s *laboratory) crashedCreating() {
 }
 
 // reap removes what a killed controller left, and checks that it did.
-func (s *laboratory) reap(spec driver.Spec) []string {
+func (s *runner) reap(spec driver.Spec) []string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), s.o.Timeout)
 	defer cancel()
@@ -110,19 +110,19 @@ func (s *laboratory) reap(spec driver.Spec) []string {
 
 // victim is a controller that will be killed.
 type victim struct {
-	*laboratory
+	*runner
 	dir  string
 	cmd  *exec.Cmd
 	said bytes.Buffer
 }
 
 // victim starts a controller that creates what c says.
-func (s *laboratory) victim(c crash) *victim {
+func (s *runner) victim(c crash) *victim {
 	s.Helper()
 	if s.o.Victim == nil {
 		s.Fatal("there is no controller to kill: Options.Victim is nil")
 	}
-	v := &victim{laboratory: s, dir: filepath.Join(s.dir, "crash-"+c.Spec.Name), cmd: s.o.Victim()}
+	v := &victim{runner: s, dir: filepath.Join(s.dir, "crash-"+c.Spec.Name), cmd: s.o.Victim()}
 	text, err := json.Marshal(c)
 	if err == nil {
 		err = os.Mkdir(v.dir, 0o755)
@@ -181,7 +181,7 @@ type crash struct {
 }
 
 // crash creates an environment with a running program and waits for its end.
-func (s *laboratory) crash(dir string) {
+func (s *runner) crash(dir string) {
 	text, err := os.ReadFile(filepath.Join(dir, "spec.json"))
 	var c crash
 	if err == nil {

@@ -60,8 +60,8 @@ const crashed = "DRIVERTEST_CRASH"
 // Victim tells whether this process is the one that will be killed.
 func Victim() bool { return os.Getenv(crashed) != "" }
 
-// laboratory is one driver under test.
-type laboratory struct {
+// runner is one driver under test.
+type runner struct {
 	suite.T
 	drv   driver.Driver
 	o     Options
@@ -92,7 +92,7 @@ func On(t suite.T, drv driver.Driver, o Options) {
 	if o.Host == nil {
 		o.Host = local.Conn{}
 	}
-	s := &laboratory{T: t, drv: drv, o: o, host: o.Host}
+	s := &runner{T: t, drv: drv, o: o, host: o.Host}
 	if dir := os.Getenv(crashed); dir != "" {
 		s.crash(dir)
 		return
@@ -110,13 +110,13 @@ func On(t suite.T, drv driver.Driver, o Options) {
 	s.service()
 	for _, test := range []struct {
 		name string
-		run  func(*laboratory)
+		run  func(*runner)
 	}{
-		{"life", (*laboratory).life}, {"contract", (*laboratory).contract}, {"side by side", (*laboratory).sideBySide},
-		{"limits", (*laboratory).limits}, {"volumes", (*laboratory).volumes}, {"network", (*laboratory).network},
-		{"rest", (*laboratory).rest}, {"cancelled", (*laboratory).cancelled}, {"crashed", (*laboratory).crashedController},
-		{"crashed creating", (*laboratory).crashedCreating},
-		{"tuning", (*laboratory).tuning},
+		{"life", (*runner).life}, {"contract", (*runner).contract}, {"side by side", (*runner).sideBySide},
+		{"limits", (*runner).limits}, {"volumes", (*runner).volumes}, {"network", (*runner).network},
+		{"rest", (*runner).rest}, {"cancelled", (*runner).cancelled}, {"crashed", (*runner).crashedController},
+		{"crashed creating", (*runner).crashedCreating},
+		{"tuning", (*runner).tuning},
 	} {
 		t.Run(test.name, func(t suite.T) {
 			if why, ok := o.Without[test.name]; ok {

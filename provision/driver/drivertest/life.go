@@ -19,7 +19,7 @@ import (
 )
 
 // life: the Info of an environment, and its end.
-func (s *laboratory) life() {
+func (s *runner) life() {
 	spec := s.spec("life")
 	start := time.Now()
 	in := s.create(spec)
@@ -61,13 +61,13 @@ func (s *laboratory) life() {
 	}
 }
 
-func (s *laboratory) contract() {
+func (s *runner) contract() {
 	in := s.create(s.spec("contract"))
 	conntest.On(s.T, in, conntest.Options{Dir: in.Info().Scratch, Bytes: s.o.Transfer})
 }
 
 // sideBySide: two environments, each with its own files and background process.
-func (s *laboratory) sideBySide() {
+func (s *runner) sideBySide() {
 	a, b := s.create(s.spec("left")), s.create(s.spec("right"))
 	for in, text := range map[driver.Instance]string{a: "left", b: "right"} {
 		if err := in.Push(s.Context(), in.Info().Scratch+"/who", 0o644, strings.NewReader(text)); err != nil {
@@ -92,7 +92,7 @@ func (s *laboratory) sideBySide() {
 
 // limits: they are enforced, as seen from inside, and exceeding them is
 // reported.
-func (s *laboratory) limits() {
+func (s *runner) limits() {
 	spec := s.spec("limits")
 	spec.Quota, spec.Read = 0.5, 512*unit.MiB
 	in := s.create(spec)
@@ -147,7 +147,7 @@ func (s *laboratory) limits() {
 
 // endsOfMemory: what ends the whole environment is the subject's failure, and
 // every later operation reports that.
-func (s *laboratory) endsOfMemory(in driver.Instance, program string) {
+func (s *runner) endsOfMemory(in driver.Instance, program string) {
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
 	defer cancel()
 	for _, argv := range [][]string{{program, "subject", "hog", fmt.Sprint(4 * int64(s.o.Memory))},
@@ -162,7 +162,7 @@ func (s *laboratory) endsOfMemory(in driver.Instance, program string) {
 
 // volumes: one of each backing that needs nothing else. Each has the declared
 // size and is not shared.
-func (s *laboratory) volumes() {
+func (s *runner) volumes() {
 	const size = 16 * unit.MiB
 	backings := s.drv.Doc().Backings
 	var declared []driver.Volume

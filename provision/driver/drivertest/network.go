@@ -16,7 +16,7 @@ import (
 
 // network: the generator reaches two environments that listen on the same port,
 // nobody else does, and an environment without a network has none.
-func (s *laboratory) network() {
+func (s *runner) network() {
 	ctx, cancel := context.WithTimeout(s.Context(), 4*s.o.Timeout)
 	defer cancel()
 	gateway := netip.MustParsePrefix("198.18.251.1/24")
@@ -52,7 +52,7 @@ func (s *laboratory) network() {
 // experiment creates a network with a bridge and returns it with a connection
 // to the place of the generator: a namespace of its own on Linux; the host
 // itself on FreeBSD, which has none. On other systems the test is skipped.
-func (s *laboratory) experiment(ctx context.Context, gateway netip.Prefix) (driver.Network, conn.Conn) {
+func (s *runner) experiment(ctx context.Context, gateway netip.Prefix) (driver.Network, conn.Conn) {
 	s.Helper()
 	switch runtime.GOOS {
 	case "linux":

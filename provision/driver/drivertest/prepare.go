@@ -16,7 +16,7 @@ import (
 )
 
 // prepare builds the agent, and the root if none was given.
-func (s *laboratory) prepare() {
+func (s *runner) prepare() {
 	s.Helper()
 	if s.dir = s.o.Dir; s.dir == "" {
 		s.dir = s.TempDir()
@@ -36,7 +36,7 @@ func (s *laboratory) prepare() {
 
 // service starts the service that environments with these options use, as a run
 // does before its first environment. It ends with the test.
-func (s *laboratory) service() {
+func (s *runner) service() {
 	s.Helper()
 	d, ok := s.drv.(driver.ServiceStarter)
 	if !ok {
@@ -67,7 +67,7 @@ func (s *laboratory) service() {
 }
 
 // busybox creates a root with only a static busybox.
-func (s *laboratory) busybox() string {
+func (s *runner) busybox() string {
 	s.Helper()
 	program, err := exec.LookPath("busybox")
 	if err != nil {
@@ -111,14 +111,14 @@ func (s *laboratory) busybox() string {
 }
 
 // label is unique on the host and names the test.
-func (s *laboratory) label(name string) string {
+func (s *runner) label(name string) string {
 	h := fnv.New32a()
 	fmt.Fprint(h, s.o.Name, name, s.dir)
 	return fmt.Sprintf("dt-%s-%s-%08x", s.drv.Doc().Name, name, h.Sum32())
 }
 
 // spec describes an environment with a directory of its own.
-func (s *laboratory) spec(name string) driver.Spec {
+func (s *runner) spec(name string) driver.Spec {
 	s.Helper()
 	dir := filepath.Join(s.dir, "env-"+name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -130,7 +130,7 @@ func (s *laboratory) spec(name string) driver.Spec {
 
 // create creates an environment, which is closed with the test, and checks that
 // it leaves nothing.
-func (s *laboratory) create(spec driver.Spec) driver.Instance {
+func (s *runner) create(spec driver.Spec) driver.Instance {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), s.o.Timeout)
 	defer cancel()
@@ -143,7 +143,7 @@ func (s *laboratory) create(spec driver.Spec) driver.Instance {
 }
 
 // close closes in twice and checks for leftovers.
-func (s *laboratory) close(in driver.Instance, spec driver.Spec) {
+func (s *runner) close(in driver.Instance, spec driver.Spec) {
 	s.Helper()
 	if s.Failed() {
 		s.Logf("%s", in.Diagnose(context.Background()))
@@ -159,7 +159,7 @@ func (s *laboratory) close(in driver.Instance, spec driver.Spec) {
 }
 
 // nothing checks that an environment left nothing.
-func (s *laboratory) nothing(spec driver.Spec) {
+func (s *runner) nothing(spec driver.Spec) {
 	s.Helper()
 	found, err := s.drv.Reap(context.Background(), s.host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true)
 	if err != nil || len(found) > 0 {
@@ -179,7 +179,7 @@ func (s *laboratory) nothing(spec driver.Spec) {
 }
 
 // exec runs argv inside and returns how it ended, with its output.
-func (s *laboratory) exec(in driver.Instance, argv ...string) (conn.Exit, string) {
+func (s *runner) exec(in driver.Instance, argv ...string) (conn.Exit, string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
 	defer cancel()
@@ -195,12 +195,12 @@ func (s *laboratory) exec(in driver.Instance, argv ...string) (conn.Exit, string
 const patience = time.Minute
 
 // until waits for ok, at most patience.
-func (s *laboratory) until(what string, ok func() bool) {
+func (s *runner) until(what string, ok func() bool) {
 	s.Helper()
 	s.within(patience, what, ok)
 }
 
-func (s *laboratory) within(most time.Duration, what string, ok func() bool) {
+func (s *runner) within(most time.Duration, what string, ok func() bool) {
 	s.Helper()
 	for end := time.Now().Add(most); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -9,7 +9,7 @@ import (
 
 // rest: a frozen environment does nothing, a thawed one continues, and a frozen
 // one can be closed.
-func (s *laboratory) rest() {
+func (s *runner) rest() {
 	spec := s.spec("rest")
 	in := s.create(spec)
 	f, ok := in.(driver.Freezer)
@@ -50,7 +50,7 @@ func (s *laboratory) rest() {
 // heartbeat to a file forty times in 200 ms. The kernel reports a group as
 // frozen before its last thread has left its CPU, which may have to wait for
 // others: so one reading may show usage.
-func (s *laboratory) still(m driver.Meter, metered bool) {
+func (s *runner) still(m driver.Meter, metered bool) {
 	s.Helper()
 	var spent []float64
 	for range 3 {
@@ -67,7 +67,7 @@ func (s *laboratory) still(m driver.Meter, metered bool) {
 	s.Errorf("while frozen it used %v s of CPU", spent)
 }
 
-func (s *laboratory) cpu(m driver.Meter) float64 {
+func (s *runner) cpu(m driver.Meter) float64 {
 	s.Helper()
 	u, err := m.Usage(s.Context())
 	if err != nil || u.CPUSeconds == nil {

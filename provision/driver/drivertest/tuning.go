@@ -15,7 +15,7 @@ var tunables = map[string]string{"net.ipv4.ip_default_ttl": "77", "kernel.domain
 
 // tuning: Create refuses settings that the Doc does not support and leaves
 // nothing; supported settings take effect inside and nowhere else.
-func (s *laboratory) tuning() {
+func (s *runner) tuning() {
 	takes := s.drv.Doc().Tuning
 	spec := s.spec("tuned")
 	spec.Tuning = map[string]string{}
@@ -50,7 +50,7 @@ func (s *laboratory) tuning() {
 }
 
 // untuned checks that a setting which the Doc does not support is refused.
-func (s *laboratory) untuned(name, value string) {
+func (s *runner) untuned(name, value string) {
 	spec := s.spec("untuned")
 	spec.Tuning = map[string]string{name: value}
 	in, err := s.drv.Create(s.Context(), s.host, spec)

@@ -47,7 +47,7 @@ func Root(t *testing.T) (disk, agent string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// The host has it too, under the name by which a driver is told.
+	// The host has it too, under the name that the driver uses.
 	host := filepath.Join(dir, "bakeoff-agent")
 	if err := os.Link(agent, host); err != nil {
 		t.Fatal(err)

@@ -310,7 +310,7 @@ func TestDriver(t *testing.T) {
 			"network": "the fake carries no packets",
 			"volumes": "the fake's guest mounts nothing; TestRefused and the fake hold the drives",
 			"limits":  "the fake's guest has no memory of its own",
-			"rest":    "the fake's guest goes on when it is paused; TestPause holds the calls",
+			"rest":    "the fake's guest continues when it is paused; TestPause holds the calls",
 		}})
 }
 

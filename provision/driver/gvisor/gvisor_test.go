@@ -27,7 +27,7 @@ func sandbox(platform string) drivertest.Options {
 
 func TestDriver(t *testing.T) { drivertest.Run(t, Driver{}, sandbox("systrap")) }
 
-// A runsc whose kernel fails at its start says why, how it is mended, and
+// A runsc whose kernel fails at its start reports why and how to fix it, and
 // leaves nothing.
 func TestPanics(t *testing.T) {
 	if testing.Short() {
@@ -105,7 +105,7 @@ func clock(t *testing.T, in driver.Instance) {
 	}
 }
 
-// What runs inside is told of its limits, not of what the host has.
+// Programs inside see their limits, not the resources of the host.
 func told(t *testing.T, in driver.Instance) {
 	for _, c := range []struct{ command, want string }{
 		{"awk '/^MemTotal/ {print $2}' /proc/meminfo", fmt.Sprint(96 << 10)}, // the suite's
@@ -141,7 +141,7 @@ func cancelled(t *testing.T, in driver.Instance) {
 	}
 	cancel()
 	if err := <-ended; err == nil {
-		t.Error("it was not cancelled")
+		t.Error("it was not canceled")
 	}
 	for last := -1; last != size(); time.Sleep(400 * time.Millisecond) {
 		if last = size(); last < 3 || time.Now().After(deadline) {
@@ -169,7 +169,7 @@ func TestMakefile(t *testing.T) {
 	}
 }
 
-// A host without runsc is told how to build it, into the cache that it has.
+// On a host without runsc the error says how to build it into the cache.
 func TestCheckSaysHow(t *testing.T) {
 	bin := t.TempDir() // with nothing in it
 	t.Setenv("BAKEOFF_CACHE", bin)

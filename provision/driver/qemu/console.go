@@ -63,7 +63,7 @@ func diagnose(text []byte) string {
 // ending is how a QEMU process ended.
 type ending struct {
 	exit conn.Exit
-	err  error // the way to the host broke
+	err  error // the connection to the host broke
 }
 
 // explain classifies the end of a machine from the output of QEMU and its

@@ -301,7 +301,7 @@ func TestGuestHangs(t *testing.T) {
 }
 
 // A kernel with too little memory mostly says so. Now and then it waits for some
-// for ever, without a word, and then nobody can tell; so it has three sizes.
+// silently and forever, and then nobody can tell. So there are three sizes.
 func TestGuestOutOfMemory(t *testing.T) {
 	for _, size := range []string{"78M", "66M", "84M"} {
 		spec := specOf(t, param.Values{optAccel: accelTCG, optAppend: "mem=" + size, optBootTimeout: "1m0s"})

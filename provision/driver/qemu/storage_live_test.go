@@ -81,7 +81,7 @@ func TestStorageAndFirmware(t *testing.T) {
 				}
 				for _, f := range files {
 					if strings.HasSuffix(f.Name(), ".ext4") {
-						t.Errorf("the raw image %s was left beside the qcow2 one", f.Name())
+						t.Errorf("the raw image %s was left next to the qcow2 image", f.Name())
 					}
 				}
 			}
