@@ -22,6 +22,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
 	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -76,8 +77,9 @@ func New(what string, host conn.Conn, spec driver.Spec, remove func(ctx context.
 		Agent: AgentPath, Scratch: Scratch, Volumes: map[string]string{}, Facts: map[string]string{}}}
 }
 
-// Check checks the parts of spec that all environments share.
-func Check(spec driver.Spec) error {
+// Check checks the parts of spec that the drivers of this package share. Guests
+// have at least leastMemory, in whole MiB; 0 is for drivers without that rule.
+func Check(doc driver.Doc, spec driver.Spec, leastMemory unit.Bytes) error {
 	switch {
 	case !path.IsAbs(spec.Dir) || path.Clean(spec.Dir) == "/":
 		return fault.New(fault.Invalid, "directory must be an absolute path below / (got %q)", spec.Dir)
@@ -85,29 +87,26 @@ func Check(spec driver.Spec) error {
 		return fault.New(fault.Invalid, "cpus must be at least 1 (got %d)", spec.CPUs)
 	case !name.ValidLabel(spec.Label):
 		return fault.New(fault.Invalid, "label must be 1 to 40 of a-z, 0-9 and - (got %q)", spec.Label)
+	case leastMemory > 0 && (spec.Memory%unit.MiB != 0 || spec.Memory < leastMemory):
+		return fault.New(fault.Invalid, "memory must be a whole number of MiB and at least %v (got %v)",
+			leastMemory, spec.Memory)
 	}
 	if n := spec.Network; n != nil && (!validMAC.MatchString(n.MAC) || n.Bridge != "" &&
 		!validLink.MatchString(n.Bridge)) {
 		return fault.New(fault.Invalid, "network: invalid bridge %q or MAC address %q", n.Bridge, n.MAC)
 	}
-	return nil
-}
-
-// CheckVolumes checks the volumes of what ("a jail"), which supports these
-// backings.
-func CheckVolumes(what string, volumes []driver.Volume, backings ...string) error {
-	for _, v := range volumes {
+	for _, v := range spec.Volumes {
 		switch {
 		case !path.IsAbs(v.Path) || path.Clean(v.Path) == "/":
 			return fault.New(fault.Invalid, "volume %q: write an absolute path below /", v.Path)
-		case !slices.Contains(backings, v.Backing):
-			return fault.New(fault.Unsupported, "volume %s: %s does not support backing %s; use %s",
-				v.Path, what, v.Backing, strings.Join(backings, " or "))
+		case !slices.Contains(doc.Backings, v.Backing):
+			return fault.New(fault.Unsupported, "volume %s: driver %s does not support backing %s; use %s",
+				v.Path, doc.Name, v.Backing, strings.Join(doc.Backings, " or "))
 		case v.Backing == volume.Disk && !path.IsAbs(v.Device):
 			return fault.New(fault.Invalid, "volume %s: %q is not the absolute path of a block device", v.Path, v.Device)
 		}
 	}
-	return nil
+	return doc.Tuning.Check(spec.Tuning)
 }
 
 // Values that become a part of a command's argument.

@@ -150,13 +150,11 @@ func (Driver) Validate(spec driver.Spec) error {
 func validate(spec driver.Spec, n names) (options, error) {
 	o, err := decode(spec.Options)
 	if err == nil {
-		err = guest.Check(spec)
+		err = guest.Check((Driver{}).Doc(), spec, 128*unit.MiB)
 	}
 	switch {
 	case err != nil:
 		return o, err
-	case spec.Memory < 128*unit.MiB || spec.Memory%unit.MiB != 0:
-		err = fault.New(fault.Invalid, "memory must be a whole number of MiB and at least 128 (got %v)", spec.Memory)
 	case o.backing != backingZvol && !plainPath(o.disk):
 		err = fault.New(fault.Invalid, "disk must be the absolute path of an image, without commas (got %q)", o.disk)
 	case o.loader == loaderUEFI && !plainPath(o.bootrom):
@@ -168,12 +166,6 @@ func validate(spec driver.Spec, n names) (options, error) {
 		err = fault.New(fault.Invalid, "the CPU set has %d CPUs for %d processors", len(spec.CPUSet), spec.CPUs)
 	case o.backing == backingZvol:
 		err = guest.CheckSnapshot("disk", o.disk, "zroot/vm/base@clean")
-	}
-	if err == nil {
-		err = (Driver{}).Doc().Tuning.Check(spec.Tuning)
-	}
-	if err == nil {
-		err = guest.CheckVolumes("a guest", spec.Volumes, volume.Tmpfs)
 	}
 	return o, err
 }

@@ -167,7 +167,7 @@ func (Driver) Validate(spec driver.Spec) error {
 func validate(spec driver.Spec) (options, error) {
 	o, err := decode(spec.Options)
 	if err == nil {
-		err = guest.Check(spec)
+		err = guest.Check((Driver{}).Doc(), spec, minMemory)
 	}
 	if err != nil {
 		return o, err
@@ -175,9 +175,6 @@ func validate(spec driver.Spec) (options, error) {
 	switch {
 	case len(spec.CPUSet) == 0:
 		err = fault.New(fault.Invalid, "the CPU set is empty")
-	case spec.Memory%unit.MiB != 0 || spec.Memory < minMemory:
-		err = fault.New(fault.Invalid, "memory must be a whole number of MiB and at least %v (got %v)", minMemory,
-			spec.Memory)
 	case spec.Image.Disk == "":
 		err = fault.New(fault.Invalid, "a microVM boots from an image; name one, such as image: debian:bookworm")
 	case spec.Image.Kernel == "" && o.kernel == "":
@@ -189,8 +186,6 @@ func validate(spec driver.Spec) (options, error) {
 	case len(path.Join(spec.Dir, socketVsock)) > maxPath:
 		err = fault.WithFix(fault.New(fault.Lab, "the path %s is too long for a socket", spec.Dir),
 			"set BAKEOFF_STATE to a shorter path")
-	default:
-		err = guest.CheckVolumes("a microVM", spec.Volumes, volume.Tmpfs, volume.Ext4, volume.Disk)
 	}
 	return o, err
 }

@@ -176,7 +176,7 @@ func (Driver) Validate(spec driver.Spec) error {
 func validate(spec driver.Spec) (options, error) {
 	o, err := decode(spec.Options)
 	if err == nil {
-		err = guest.Check(spec)
+		err = guest.Check((Driver{}).Doc(), spec, 0)
 	}
 	switch {
 	case err != nil:
@@ -185,12 +185,6 @@ func validate(spec driver.Spec) (options, error) {
 		err = guest.CheckSnapshot("dataset", o.dataset, "zroot/jails/base@clean")
 	case spec.Image.Root == "":
 		err = fault.WithFix(fault.New(fault.Invalid, "no image"), "name one, or clone a dataset with root: zfs")
-	}
-	if err == nil {
-		err = guest.CheckVolumes("a jail", spec.Volumes, volume.Dir, volume.Tmpfs)
-	}
-	if err == nil {
-		err = (Driver{}).Doc().Tuning.Check(spec.Tuning)
 	}
 	return o, err
 }
@@ -303,8 +297,5 @@ func (b builder) describe(ctx context.Context) error {
 		b.env.Properties.Addr = n.Addr.Addr()
 		facts["network"] = b.options.network
 	}
-	if out, err := b.env.Exec(ctx, conn.Command("mkdir", "-p", guest.Scratch)); err != nil || !out.OK() {
-		return fault.New(fault.Subject, "cannot create the scratch directory %s: %v, %w", guest.Scratch, out, err)
-	}
-	return nil
+	return b.env.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch})
 }

@@ -8,7 +8,6 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
-	"bakeoff/provision/volume"
 	"bakeoff/reach/wire"
 )
 
@@ -27,11 +26,10 @@ func (Driver) Validate(spec driver.Spec) error {
 // validate refuses what no host could create.
 func validate(spec driver.Spec, o options) error {
 	invalid := func(format string, args ...any) error { return fault.New(fault.Invalid, format, args...) }
+	if err := guest.Check((Driver{}).Doc(), spec, minMemory); err != nil {
+		return err
+	}
 	switch {
-	case spec.CPUs < 1:
-		return invalid("cpus must be at least 1 (got %d)", spec.CPUs)
-	case spec.Memory%unit.MiB != 0 || spec.Memory < minMemory:
-		return invalid("memory must be a whole number of MiB and at least %v (got %v)", minMemory, spec.Memory)
 	case spec.Image.Disk == "":
 		return invalid("a machine boots from an image; name one, such as image: debian:bookworm")
 	case spec.Image.Kernel == "" && o.kernel == "":
@@ -43,9 +41,6 @@ func validate(spec driver.Spec, o options) error {
 	case len(path.Join(spec.Dir, socketMonitor)) > maxSocketPath:
 		return fault.WithFix(fault.New(fault.Lab, "the path %s is too long for a socket", spec.Dir),
 			"set BAKEOFF_STATE to a shorter path")
-	}
-	if err := guest.CheckVolumes("a machine", spec.Volumes, volume.Tmpfs, volume.Ext4, volume.Disk); err != nil {
-		return err
 	}
 	return o.validateStorage()
 }

@@ -119,7 +119,7 @@ func (Driver) Validate(spec driver.Spec) error {
 func validate(spec driver.Spec) (options, error) {
 	o, err := decode(spec.Options)
 	if err == nil {
-		err = guest.Check(spec)
+		err = guest.Check((Driver{}).Doc(), spec, 64*unit.MiB)
 	}
 	switch {
 	case err != nil:
@@ -130,16 +130,8 @@ func validate(spec driver.Spec) (options, error) {
 		err = fault.New(fault.Invalid, "kernel must be an absolute path (got %q)", o.kernel)
 	case spec.CPUs != 1:
 		err = fault.WithFix(fault.New(fault.Unsupported, "%d processors: vmm supports one", spec.CPUs), "write cpus: 1")
-	case spec.Memory < 64*unit.MiB || spec.Memory%unit.MiB != 0:
-		err = fault.New(fault.Invalid, "memory must be a whole number of MiB and at least 64 (got %v)", spec.Memory)
 	case spec.Network != nil:
 		err = fault.New(fault.Unsupported, "vmm does not support the experiment's network")
-	}
-	if err == nil {
-		err = (Driver{}).Doc().Tuning.Check(spec.Tuning)
-	}
-	if err == nil {
-		err = guest.CheckVolumes("a guest", spec.Volumes, volume.Tmpfs)
 	}
 	return o, err
 }

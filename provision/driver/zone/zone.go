@@ -168,22 +168,15 @@ func (Driver) Validate(spec driver.Spec) error {
 func validate(spec driver.Spec) (options, error) {
 	o, err := decode(spec.Options)
 	if err == nil {
-		err = guest.Check(spec)
+		err = guest.Check((Driver{}).Doc(), spec, 64*unit.MiB)
 	}
 	switch {
 	case err != nil:
 		return o, err
 	case !uuidForm.MatchString(o.image):
 		err = fault.New(fault.Invalid, "image-uuid must be the UUID of an image, as `imgadm list` shows it (got %q)", o.image)
-	case spec.Memory < 64*unit.MiB || spec.Memory%unit.MiB != 0:
-		err = fault.New(fault.Invalid, "memory must be a whole number of MiB and at least 64 (got %v)", spec.Memory)
 	case o.machine() && len(spec.Volumes) > 0:
 		err = fault.New(fault.Unsupported, "volume %s: machines in zones have no volumes", spec.Volumes[0].Path)
-	default:
-		err = guest.CheckVolumes("a zone", spec.Volumes, volume.Dir)
-	}
-	if err == nil {
-		err = (Driver{}).Doc().Tuning.Check(spec.Tuning)
 	}
 	return o, err
 }
@@ -315,11 +308,7 @@ func describe(ctx context.Context, e *guest.Env, o options) error {
 	for _, v := range e.Spec.Volumes {
 		p.Volumes[v.Path] = v.Path
 	}
-	exit, err := e.Exec(ctx, conn.Command("mkdir", "-p", guest.Scratch))
-	if err != nil || !exit.OK() {
-		return fault.New(fault.Subject, "cannot create the scratch directory %s: %v, %w", guest.Scratch, exit, err)
-	}
-	return nil
+	return e.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch})
 }
 
 // state is the part of a zone's manifest that bakeoff reads.
