@@ -4,14 +4,25 @@
 # make gvisor   build gVisor's runsc, which Debian does not have, for the driver gvisor
 # make docs     generate docs/reference from the program's own descriptions
 # make install  install programs, manual pages and completions below PREFIX
-GO ?= go
+# make uninstall  remove what make install installed below PREFIX
 PREFIX ?= /usr/local
 DESTDIR ?=
 LAB ?= examples/quick
 FLAGS ?=
 PLATFORMS = linux/amd64 linux/arm64 freebsd/amd64 freebsd/arm64 openbsd/amd64 netbsd/amd64 dragonfly/amd64 illumos/amd64
 
-.PHONY: build run test check static fmt vet staticcheck wings race cross docs install clean
+.PHONY: toolchain build run test check static fmt vet staticcheck wings race cross docs install uninstall clean
+# GO is the go in PATH. If that is missing or older than go.mod asks for, setup.sh
+# downloads the toolchain, and GO is that one.
+ifeq ($(origin GO),undefined)
+GO = $(shell ./setup.sh print-go)
+toolchain:
+	@./setup.sh go
+else
+toolchain:
+endif
+
+build test vet staticcheck wings race cross gvisor docs bench-statistics: toolchain
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bakeoff ./cmd/bakeoff
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bakeoff-agent ./cmd/bakeoff-agent
@@ -89,6 +100,12 @@ install: build
 	./bakeoff completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bakeoff
 	./bakeoff completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bakeoff
 	./bakeoff completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bakeoff.fish
+
+# uninstall leaves images, leases and run folders: see docs/install.md.
+uninstall:
+	cd $(DESTDIR)$(PREFIX) && rm -f bin/bakeoff bin/bakeoff-agent share/man/man1/bakeoff.1 share/man/man1/bakeoff-*.1 \
+		share/bash-completion/completions/bakeoff share/zsh/site-functions/_bakeoff \
+		share/fish/vendor_completions.d/bakeoff.fish
 
 clean:
 	rm -f bakeoff bakeoff-agent

@@ -5,6 +5,7 @@
 #   ./setup.sh technologies additional packages for examples/technologies
 #   ./setup.sh run test     packages for run, and additional packages for the tests
 #   ./setup.sh check        packages for `make check` (the race detector's C compiler)
+#   ./setup.sh go           the Go toolchain that go.mod names, if `go` is missing or older
 #   ./setup.sh -n run       only print what is missing
 #
 # It prints what it installs and why before it does so, installs only what is
@@ -59,6 +60,8 @@ packages() {
 	test|busybox-static|programs without libraries for the tests of roots and RAM disks
 	test|cpio|reads the RAM disks that the tests write
 	test|strace|shows which system calls a trial makes
+	golang|golang-go|fetches the Go toolchain that go.mod names (./setup.sh go)
+	golang|ca-certificates|verifies the server that the toolchain comes from
 	check|gcc|the race detector of go test -race
 	check|libc6-dev|C headers for the race detector
 	LIST
@@ -67,11 +70,80 @@ packages() {
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
+# The sums of the toolchain that go.mod names, as in the checksum database
+# sum.golang.org. They change together with go.mod; a test compares the two.
+sums() {
+	cat <<-'LIST'
+	go1.26.0.linux-amd64 h1:1p2G5COR51f8Q3EQ4HLJQDDL2ytLEqfL/yTawB0Jr8w=
+	go1.26.0.linux-arm64 h1:lAFrRm35hIzvRSMYiELtaPaitr22pp6iaBbdPBuJg2U=
+	LIST
+}
+release=go$(sed -n 's/^go //p' "$(dirname "$0")/go.mod")
+
+# outside runs go outside of any module: an older go cannot read go.mod.
+outside() { (cd / && GOFLAGS='' GOTOOLCHAIN="${toolchain:-local}" go "$@"); }
+
+# new_enough reports whether the go in PATH is at least the release of go.mod.
+new_enough() {
+	have=$(outside version 2>/dev/null | sed -n 's/^go version .*\(go1[0-9.]*\).*/\1/p')
+	[ -n "$have" ] && [ "$(printf '%s\n' "$release" "$have" | sort -V | head -n 1)" = "$release" ]
+}
+
+# find_toolchain sets platform, cache and root: where go keeps that release.
+find_toolchain() {
+	platform=$(outside env GOHOSTOS)-$(outside env GOHOSTARCH)
+	cache=$(outside env GOMODCACHE)
+	root=$cache/golang.org/toolchain@v0.0.1-$release.$platform
+}
+
+# print_go prints the go command that builds bakeoff. The toolchain's go becomes
+# executable only after its sum was checked.
+print_go() {
+	if command -v go >/dev/null && ! new_enough; then
+		find_toolchain
+		[ ! -x "$root/bin/go" ] || { echo "$root/bin/go"; return; }
+	fi
+	echo go
+}
+
+# fetch_go downloads the toolchain as the calling user. Go 1.21 and newer do it
+# themselves; an older go downloads it as a module, without making it executable.
+fetch_go() {
+	[ "$(print_go)" = go ] || return 0
+	! new_enough || return 0
+	sh "$0" golang
+	command -v go >/dev/null || die "go is not installed. Install Go from https://go.dev/dl/"
+	! new_enough || return 0
+	find_toolchain
+	sum=$(sums | sed -n "s/^$release\.$platform //p")
+	[ -n "$sum" ] || die "no sum of $release for $platform is known. Install $release from https://go.dev/dl/"
+	say "downloading $release, which go.mod names; the go in PATH is ${have:-unknown}"
+	case "$have" in
+	go1.1[0-9] | go1.1[0-9].* | go1.20 | go1.20.*)
+		outside mod download "golang.org/toolchain@v0.0.1-$release.$platform" || die "the download failed; see above" ;;
+	*)
+		toolchain=$release
+		outside version >/dev/null || die "the download failed; see above"
+		toolchain='' ;;
+	esac
+	got=$(cat "$cache/cache/download/golang.org/toolchain/@v/v0.0.1-$release.$platform.ziphash")
+	[ "$got" = "$sum" ] || {
+		chmod a-x "$root/bin/go"
+		die "$release for $platform has the sum $got instead of $sum. Run: go clean -modcache"
+	}
+	chmod a+x "$root"/bin/* "$root/pkg/tool/$(echo "$platform" | tr - _)"/*
+	say "installed: $root"
+}
+
 only_say=no
 if [ "${1:-}" = -n ]; then only_say=yes; shift; fi
 [ $# -gt 0 ] || set -- run
+case "$only_say $*" in
+'no print-go') print_go; exit ;;
+'no go') fetch_go; exit ;;
+esac
 for group; do
-	packages | grep -q "^$group|" || die "unknown group $group; use run, technologies, test or check"
+	packages | grep -q "^$group|" || die "unknown group $group; use run, technologies, test, check or go"
 done
 
 wanted() {
@@ -105,6 +177,9 @@ lists() {
 	return 1
 }
 
+# The go of another source can download the toolchain, too.
+foreign() { [ "$1" = golang-go ] && command -v go >/dev/null; }
+
 # An optional package that this system does not provide is not missing.
 foregone() {
 	[ "$1" != "${1#\?}" ] && lists && ! available "${1#\?}"
@@ -112,7 +187,7 @@ foregone() {
 
 missing=''
 while IFS='|' read -r package why; do
-	installed "${package#\?}" || foregone "$package" || missing="$missing $package"
+	installed "${package#\?}" || foregone "$package" || foreign "$package" || missing="$missing $package"
 done <<LIST
 $(wanted "$@")
 LIST
