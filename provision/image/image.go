@@ -5,7 +5,7 @@
 // A Store works on directories of this machine and executes the builder through
 // conn.Conn. Cached images are complete: a build uses a directory with another
 // name and renames it at the end, so a killed build leaves only a partial
-// directory, which the next one removes.
+// directory, which Sweep removes.
 package image
 
 import (
@@ -174,7 +174,23 @@ const (
 	rootDir     = "root"
 	diskFile    = "disk.ext4"
 	partial     = ".partial"
+	// lease is in a partial directory. Every process of its builder holds a lock on it.
+	lease = "lease"
+	// scratch is in a partial directory: the temporary files of its builder.
+	scratch  = "tmp"
+	lockFile = "lock"
 )
+
+// partial makes a directory of a unique name, in which dir is built.
+func (s *Store) partial(dir string) (string, error) {
+	tmp, err := os.MkdirTemp(s.Dir, filepath.Base(dir)+".*"+partial)
+	if err != nil {
+		return "", err
+	}
+	// apt reads the directories as a user of its own.
+	return tmp, errors.Join(os.Chmod(tmp, 0o755), os.Mkdir(filepath.Join(tmp, scratch), 0o755),
+		os.Chmod(filepath.Join(tmp, scratch), 0o1777))
+}
 
 // Get returns the image for req and builds what the cache lacks.
 //
@@ -188,12 +204,12 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return Image{}, fault.Op("image store", err)
 	}
-	held, err := lock.Wait(ctx, filepath.Join(s.Dir, "lock"))
+	held, err := lock.Wait(ctx, filepath.Join(s.Dir, lockFile))
 	if err != nil {
 		return Image{}, fault.Op("image store", err)
 	}
 	defer held.Release()
-	if err := s.sweep(); err != nil {
+	if err := s.sweep(ctx); err != nil {
 		return Image{}, fault.Op("image store", err)
 	}
 
@@ -234,14 +250,56 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 	return img, nil
 }
 
-// sweep removes the leftovers of killed builds. The caller holds the store's
-// lock.
-func (s *Store) sweep() error {
+// Sweep removes what killed builds left in the store, and returns its paths; with
+// dryRun it only lists them. While a build is in progress nothing is left over.
+func (s *Store) Sweep(ctx context.Context, dryRun bool) ([]string, error) {
+	held, err := lock.Try(filepath.Join(s.Dir, lockFile))
+	switch {
+	case errors.Is(err, lock.ErrHeld), errors.Is(err, fs.ErrNotExist): // in use, or never used
+		return nil, nil
+	case err != nil && dryRun && errors.Is(err, fs.ErrPermission):
+		return s.left()
+	case err != nil:
+		return nil, fault.Op("image store", err)
+	}
+	defer held.Release()
+	left, err := s.left()
+	if err == nil && !dryRun {
+		err = s.sweep(ctx)
+	}
+	return left, fault.Op("image store", err)
+}
+
+// left lists what is partial.
+func (s *Store) left() ([]string, error) {
 	left, err := filepath.Glob(filepath.Join(s.Dir, "*"+partial))
+	if err != nil {
+		return nil, err
+	}
+	disks, err := filepath.Glob(filepath.Join(s.Dir, "*", diskFile+partial))
+	return append(left, disks...), err
+}
+
+// builderEnd bounds how long the builder of a killed process takes to end.
+const builderEnd = 10 * time.Second
+
+// sweep removes what killed builds left. The store's lock is held. It waits for a
+// builder to end: its controller was killed a moment ago.
+func (s *Store) sweep(ctx context.Context) error {
+	left, err := s.left()
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, builderEnd)
+	defer cancel()
 	for _, p := range left {
+		if file := filepath.Join(p, lease); exists(file) {
+			held, err := lock.Wait(ctx, file)
+			if err != nil {
+				return fault.New(fault.Lab, "%s is in use by its builder: %w", p, err)
+			}
+			held.Release()
+		}
 		if err := os.RemoveAll(p); err != nil {
 			return err
 		}
@@ -252,11 +310,11 @@ func (s *Store) sweep() error {
 // build creates the root file system of req in dir.
 func (s *Store) build(ctx context.Context, req Request, dir string) error {
 	s.say("building %s with %s (once; about a minute)", req.Ref, orNothing(req.Packages))
-	tmp := dir + partial
-	root := filepath.Join(tmp, rootDir)
-	if err := os.MkdirAll(tmp, 0o755); err != nil {
+	tmp, err := s.partial(dir)
+	if err != nil {
 		return err
 	}
+	root := filepath.Join(tmp, rootDir)
 	args := []string{"--variant=minbase"}
 	if len(req.Packages) > 0 {
 		args = append(args, "--include="+strings.Join(req.Packages, ","))
@@ -265,7 +323,6 @@ func (s *Store) build(ctx context.Context, req Request, dir string) error {
 		return errors.Join(err, os.RemoveAll(tmp))
 	}
 	img := Image{Schema: Schema, Ref: req.Ref, Arch: runtime.GOARCH, Built: time.Now().UTC().Truncate(time.Second)}
-	var err error
 	if img.Packages, err = s.packages(ctx, root); err != nil {
 		return err
 	}
@@ -291,11 +348,11 @@ func (s *Store) kernel(ctx context.Context, req Request, img *Image) error {
 	dir := filepath.Join(s.Dir, req.kernelKey())
 	if !exists(filepath.Join(dir, description)) {
 		s.say("fetching the kernel package %s of %s (once)", pkg, ref)
-		tmp := dir + partial
-		if err := os.MkdirAll(tmp, 0o755); err != nil {
+		tmp, err := s.partial(dir)
+		if err != nil {
 			return err
 		}
-		err := s.mmdebstrap(ctx, ref, filepath.Join(tmp, rootDir), []string{"--variant=extract", "--include=" + pkg})
+		err = s.mmdebstrap(ctx, ref, filepath.Join(tmp, rootDir), []string{"--variant=extract", "--include=" + pkg})
 		if err != nil {
 			return errors.Join(err, os.RemoveAll(tmp))
 		}
@@ -371,20 +428,24 @@ func keepOnly(root, vmlinuz, version string) error {
 	return os.Rename(keep, root)
 }
 
-// mmdebstrap runs the builder in its own mount namespace. The builder mounts
-// /proc and others in the new root: if it is killed, those mounts end with it,
-// and the partial directory can be removed.
+// mmdebstrap runs the builder in namespaces of its own for mounts and processes.
+// If bakeoff is killed, the kernel kills every process of the builder and removes
+// what it mounted. The processes inherit a lock on the lease in the partial
+// directory, and keep their temporary files in that directory, too.
 func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []string) error {
 	distro, suite, _ := strings.Cut(ref, ":")
 	// Not --quiet, which would hide why apt-get failed.
-	argv := append([]string{"unshare", "--mount", "mmdebstrap", "--mode=root"}, args...)
+	dir := filepath.Dir(target)
+	argv := append([]string{"flock", "--no-fork", filepath.Join(dir, lease),
+		"unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap", "--mode=root"}, args...)
 	argv = append(argv, distributions[distro].extra...)
 	argv = append(argv, suite, target)
 	if s.Mirror != "" {
 		argv = append(argv, s.Mirror)
 	}
 	var log bytes.Buffer
-	exit, err := s.Host.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &log, Stderr: &log})
+	exit, err := s.Host.Exec(ctx, conn.Cmd{Argv: argv, Stdout: &log, Stderr: &log,
+		Env: []string{"TMPDIR=" + filepath.Join(dir, scratch)}})
 	if fault.Is(err, fault.NotFound) || err == nil && exit.Code == 127 { // what unshare says of a missing program
 		return &fault.Error{Kind: fault.Unsupported, Err: errors.New("mmdebstrap is not installed"),
 			Fix: "apt-get install mmdebstrap"}
@@ -471,6 +532,9 @@ func (s *Store) say(format string, args ...any) {
 
 // finish writes the description and renames the directory.
 func finish(tmp, dir string, img Image) error {
+	if err := errors.Join(os.RemoveAll(filepath.Join(tmp, scratch)), remove(filepath.Join(tmp, lease))); err != nil {
+		return err
+	}
 	b, err := json.MarshalIndent(img, "", "  ")
 	if err != nil {
 		return err
