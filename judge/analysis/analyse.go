@@ -24,9 +24,10 @@ func Analyse(d Data) Results {
 		Summaries: []Summary{}, Comparisons: []Comparison{}, Warnings: warnings,
 	}
 	if r.InstanceSets = d.instanceSets(); r.InstanceSets > 1 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("one environment of each contender was meant to serve all blocks, but %d did, one after another: "+
-			"the run was resumed, or a block was void. The luck of an environment was therefore drawn %d times, "+
-			"however many blocks there are; the verdicts hold for these instances only.", r.InstanceSets, r.InstanceSets))
+		r.Warnings = append(r.Warnings,
+			fmt.Sprintf("one environment of each contender was meant to serve all blocks, but %d did, one after another: "+
+				"the run was resumed, or a block was void. The luck of an environment was therefore drawn %d times, "+
+				"however many blocks there are; the verdicts hold for these instances only.", r.InstanceSets, r.InstanceSets))
 	}
 	t := index(&d)
 	r.Blocks = len(t.blocks)
@@ -81,13 +82,15 @@ func (d *Data) check() []string {
 	for _, c := range d.Contenders {
 		// driver.Unproven, as the controller wrote it into the fingerprint.
 		if c.Facts["status"] == "unproven" {
-			out = append(out, fmt.Sprintf("%s: the driver %s is unproven: it was tested with a simulation of its commands only, never with the real technology; "+
+			out = append(out, fmt.Sprintf("%s: the driver %s is unproven: it was tested with a simulation of its commands "+
+				"only, never with the real technology; "+
 				"run `bakeoff doctor --prove %s` to test it on this machine",
 				c.Name, c.Driver, c.Driver))
 		}
 	}
 	if !(d.Margin >= 0) || math.IsInf(d.Margin, 0) {
-		out = append(out, fmt.Sprintf("the margin %v is not a share: 0 was used instead, so that nothing is equivalent", d.Margin))
+		out = append(out, fmt.Sprintf("the margin %v is not a share: 0 was used instead, so that nothing is equivalent",
+			d.Margin))
 		d.Margin = 0
 	}
 	if len(d.Looks) != len(d.Alphas) {
@@ -131,7 +134,8 @@ func (d *Data) missing(t *table) []Missing {
 }
 
 // noCPUTime is the reason why a cost in CPU time may have no value.
-const noCPUTime = "no trial could measure the CPU time of the timed part: the counters of the host are too coarse, or the system inside counts in ticks"
+const noCPUTime = "no trial could measure the CPU time of the timed part: the counters of the host are too coarse, " +
+	"or the system inside counts in ticks"
 
 // unavailable lists the metrics of energy and CPU time without a value, in cells
 // that have other values.

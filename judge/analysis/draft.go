@@ -35,7 +35,8 @@ type draft struct {
 }
 
 func (d *Data) newDraft(t *table, contender, baseline, cell int, m sample.Metric) *draft {
-	c := &draft{metric: m, us: t.series[contender][cell], them: t.series[baseline][cell], gates: t.gates, look: -1, family: 1, elsewhere: d.Elsewhere}
+	c := &draft{metric: m, us: t.series[contender][cell], them: t.series[baseline][cell], gates: t.gates, look: -1,
+		family: 1, elsewhere: d.Elsewhere}
 	k := d.Cells[cell]
 	c.Comparison = Comparison{
 		Contender: d.Contenders[contender].Name, Baseline: d.Contenders[baseline].Name,
@@ -194,7 +195,8 @@ func (c *draft) lopsided() string {
 	if stats.SignTest(out[0], out[1]) > 0.01 {
 		return ""
 	}
-	return fmt.Sprintf("the tails differ: %d trials of %s and %d of %s are far from the others and carry no weight in this verdict, which describes the typical trial",
+	return fmt.Sprintf("the tails differ: %d trials of %s and %d of %s are far from the others and carry no weight in "+
+		"this verdict, which describes the typical trial",
 		out[0], c.Contender, out[1], c.Baseline)
 }
 
@@ -212,7 +214,8 @@ func (c *draft) undrawn() string {
 	if sum < 0 {
 		first = c.Baseline
 	}
-	return fmt.Sprintf("%s ran first in all %d blocks: without random orders, an effect of the order cannot be distinguished from a difference", first, c.Blocks)
+	return fmt.Sprintf("%s ran first in all %d blocks: without random orders, an effect of the order cannot be "+
+		"distinguished from a difference", first, c.Blocks)
 }
 
 func (c *draft) show(e stats.Estimate) {
@@ -231,8 +234,9 @@ func (c *draft) show(e stats.Estimate) {
 		c.Failures.Of += b.failed.Of
 	}
 	if f := c.Failures; f.Contender+f.Baseline > 0 {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("failed trials: %d of %d of %s, %d of %d of %s; each counts as the worst possible value",
-			f.Contender, f.Of, c.Contender, f.Baseline, f.Of, c.Baseline))
+		c.Warnings = append(c.Warnings,
+			fmt.Sprintf("failed trials: %d of %d of %s, %d of %d of %s; each counts as the worst possible value",
+				f.Contender, f.Of, c.Contender, f.Baseline, f.Of, c.Baseline))
 	}
 }
 

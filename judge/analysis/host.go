@@ -60,7 +60,8 @@ func (d *Data) apart(s, base Placement, c *Comparison, all []Comparison) string 
 	case s.Like || d.backed(s.Host, all):
 		return ""
 	}
-	return where + ": they are declared equal, but no contender that differs from the baseline in its host only was equivalent to it in this run"
+	return where + ": they are declared equal, but no contender that differs from the baseline in its host only was " +
+		"equivalent to it in this run"
 }
 
 // backed reports whether a contender that differs from the baseline in its host

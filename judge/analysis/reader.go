@@ -103,7 +103,8 @@ type lastRow struct {
 
 // same tells that a row names the same metric of the same workload.
 func (l *lastRow) same(f *fields) bool {
-	return l.known && l.words[0] == string(f[colWorkload]) && l.words[1] == string(f[colMetric]) && l.words[2] == string(f[colUnit]) &&
+	return l.known && l.words[0] == string(f[colWorkload]) && l.words[1] == string(f[colMetric]) &&
+		l.words[2] == string(f[colUnit]) &&
 		l.words[3] == string(f[colBetter]) && l.words[4] == string(f[colScale])
 }
 
@@ -122,7 +123,8 @@ type reader struct {
 }
 
 func newReader(name string) *reader {
-	return &reader{name: name, words: words{ids: map[string]int32{}}, defIDs: map[definition]int32{}, byName: map[string]*experiment{}}
+	return &reader{name: name, words: words{ids: map[string]int32{}}, defIDs: map[definition]int32{},
+		byName: map[string]*experiment{}}
 }
 
 func (t *reader) at(line int32) string { return fmt.Sprintf("%s:%d: ", t.name, line) }
@@ -201,7 +203,8 @@ func (t *reader) read(r io.Reader) error {
 		return fault.Wrap(fault.Lab, "read "+t.name, err)
 	}
 	if t.rows == 0 && len(t.problems) == 0 {
-		t.problem(line+1, "the table has no rows; write CSV with a header, or one JSON object per line, with %s", strings.Join(columnNames[:required], ", "))
+		t.problem(line+1, "the table has no rows; write CSV with a header, or one JSON object per line, with %s",
+			strings.Join(columnNames[:required], ", "))
 	}
 	return t.err()
 }
@@ -380,7 +383,8 @@ func parsePlain(b []byte, f *fields) bool {
 			}
 		} else {
 			s := i
-			for i < len(b) && (b[i] >= '0' && b[i] <= '9' || b[i] == '.' || b[i] == '-' || b[i] == '+' || b[i] == 'e' || b[i] == 'E') {
+			for i < len(b) && (b[i] >= '0' && b[i] <= '9' || b[i] == '.' || b[i] == '-' || b[i] == '+' || b[i] == 'e' ||
+				b[i] == 'E') {
 				i++
 			}
 			if val = b[s:i]; !json.Valid(val) {
@@ -507,7 +511,8 @@ func (t *reader) value(line int32, b []byte, scale sample.Scale) (float64, bool)
 		t.problem(line, "value %q is not a finite number; write a number, or failed for a failed trial", b)
 		return 0, false
 	case v <= 0 && scale == sample.Ratio:
-		t.problem(line, "value %v cannot be compared as a ratio; add a column scale with difference, or write failed for a failed trial", v)
+		t.problem(line, "value %v cannot be compared as a ratio; add a column scale with difference, or write failed for a "+
+			"failed trial", v)
 		return 0, false
 	}
 	return v, true

@@ -151,7 +151,8 @@ func (c *draft) oneOrder() string {
 	if sum < 0 {
 		ahead, behind = behind, ahead
 	}
-	return fmt.Sprintf("%s ran before %s in all %d blocks, so an effect of the order cannot be distinguished from a difference: run each block in a random order", ahead, behind, c.Blocks)
+	return fmt.Sprintf("%s ran before %s in all %d blocks, so an effect of the order cannot be distinguished from a "+
+		"difference: run each block in a random order", ahead, behind, c.Blocks)
 }
 
 // byVisit returns a reason if the first trials of a block give another difference
@@ -169,7 +170,8 @@ func (c *draft) byVisit(vs []visit) string {
 	if !c.apart(a, b) || stats.SignedRankTest(gap).P > steadyAlpha/float64(c.family) {
 		return ""
 	}
-	return fmt.Sprintf("the difference is %s between the first trials of a block and %s between the last trials", c.spoken(a), c.spoken(b))
+	return fmt.Sprintf("the difference is %s between the first trials of a block and %s between the last trials",
+		c.spoken(a), c.spoken(b))
 }
 
 // drawn reports that not all blocks have the same order.
@@ -192,7 +194,8 @@ func (c *draft) changed(vs []visit) string {
 	if at == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the difference is %s before block %d of %d, and %s from that block on", c.spoken(before), at+1, len(d), c.spoken(after))
+	return fmt.Sprintf("the difference is %s before block %d of %d, and %s from that block on", c.spoken(before), at+1,
+		len(d), c.spoken(after))
 }
 
 // step returns the index at which the level of xs changed and the medians before
@@ -205,7 +208,8 @@ func (c *draft) step(xs []float64, matters func(before, after float64) bool) (at
 	r := c.draw(xs)
 	// Skipping the first order keeps the results of earlier versions.
 	rand.New(r).Shuffle(len(xs), func(int, int) {})
-	if !stats.ScanWithin(xs, settling, r, 2*steadyAlpha) || !stats.ScanWithin(xs, permutations, c.draw(xs), steadyAlpha/float64(c.family)) {
+	if !stats.ScanWithin(xs, settling, r, 2*steadyAlpha) || !stats.ScanWithin(xs, permutations, c.draw(xs),
+		steadyAlpha/float64(c.family)) {
 		return 0, 0, 0
 	}
 	return p.At, p.Before, p.After
@@ -253,13 +257,15 @@ func (c *draft) unrest() []string {
 	large := math.Log1p(stepOfLevel)
 	var out []string
 	if at, before, after := c.step(level, func(a, b float64) bool { return math.Abs(a-b) >= large }); at > 0 {
-		out = append(out, fmt.Sprintf("the values of both sides changed by %s from block %d on: the machine changed, and the comparison within blocks remains valid", c.spoken(after-before), at+1))
+		out = append(out, fmt.Sprintf("the values of both sides changed by %s from block %d on: the machine changed, and "+
+			"the comparison within blocks remains valid", c.spoken(after-before), at+1))
 	}
 	if len(vs) < 2 || !c.drawn() {
 		return out
 	}
 	if m := stats.NewWalsh(warm).Median(); math.Abs(m) >= large && stats.SignedRankTest(warm).P <= steadyAlpha {
-		out = append(out, fmt.Sprintf("the first trials of a block gave %s of what the last ones gave, on both sides: they were still warming up", c.spoken(m)))
+		out = append(out, fmt.Sprintf("the first trials of a block gave %s of what the last ones gave, on both sides: they "+
+			"were still warming up", c.spoken(m)))
 	}
 	return out
 }

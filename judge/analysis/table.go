@@ -52,7 +52,8 @@ func (o *TableOptions) check() error {
 	sum := 0.0
 	for i, l := range o.Looks {
 		if l < 1 || i > 0 && l <= o.Looks[i-1] {
-			return fault.New(fault.Invalid, "the looks are not in ascending order at %d; write numbers of blocks like 8,10,12,14,16,18", l)
+			return fault.New(fault.Invalid,
+				"the looks are not in ascending order at %d; write numbers of blocks like 8,10,12,14,16,18", l)
 		}
 		if a := o.Alphas[i]; !(a > 0 && a < 1) {
 			return fault.New(fault.Invalid, "alpha is %v; use a number between 0 and 1", a)
@@ -165,12 +166,14 @@ type builder struct {
 }
 
 func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
-	d := Data{Run: e.name, Baseline: b.words.names[baseline], Margin: b.opt.Margin, Looks: b.opt.Looks, Alphas: b.opt.Alphas, Elsewhere: true}
+	d := Data{Run: e.name, Baseline: b.words.names[baseline], Margin: b.opt.Margin, Looks: b.opt.Looks,
+		Alphas: b.opt.Alphas, Elsewhere: true}
 	if d.Run == "" {
 		d.Run = path.Base(b.name)
 	}
 	if len(e.contenders) < 2 {
-		return d, []string{b.at(e.first) + fmt.Sprintf("experiment %q has %q as its only contender; add another one", e.name, d.Baseline)}
+		return d, []string{b.at(e.first) + fmt.Sprintf("experiment %q has %q as its only contender; add another one", e.name,
+			d.Baseline)}
 	}
 	for _, c := range e.contenders {
 		d.Contenders = append(d.Contenders, Contender{Name: b.words.names[c]})
@@ -178,7 +181,8 @@ func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
 	bad := b.cells(e, &d)
 	slices.SortFunc(e.rows, func(x, y row) int {
 		return cmp.Or(cmp.Compare(x.block, y.block), cmp.Compare(x.position, y.position),
-			cmp.Compare(b.defs[x.def].workload, b.defs[y.def].workload), cmp.Compare(x.contender, y.contender), cmp.Compare(x.line, y.line))
+			cmp.Compare(b.defs[x.def].workload, b.defs[y.def].workload), cmp.Compare(x.contender,
+				y.contender), cmp.Compare(x.line, y.line))
 	})
 	b.observations = b.observations[:0]
 	b.values = slices.Grow(b.values[:0], len(e.rows)) // never grows below, so that parts of it stay put
@@ -191,7 +195,8 @@ func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
 		for ; i < len(e.rows) && b.sameTrial(e.rows[i], x); i++ {
 			m := b.defs[e.rows[i].def].metric
 			if slices.ContainsFunc(b.values[start:], func(v sample.Value) bool { return v.Metric == m.Name }) {
-				bad = append(bad, b.at(e.rows[i].line)+fmt.Sprintf("this is a second value of %s in block %d at position %d of %s; give every trial of a block its own position",
+				bad = append(bad, b.at(e.rows[i].line)+fmt.Sprintf("this is a second value of %s in block %d at position %d of "+
+					"%s; give every trial of a block its own position",
 					m.Name, x.block, x.position, b.words.names[x.contender]))
 				continue
 			}
@@ -220,7 +225,8 @@ func (b *builder) together(x, y row) string {
 	if x.line > y.line {
 		x, y = y, x
 	}
-	return b.at(y.line) + fmt.Sprintf("%s is at position %d of block %d for %s, and so is %s (line %d); give every trial of a block its own position",
+	return b.at(y.line) + fmt.Sprintf("%s is at position %d of block %d for %s, and so is %s (line %d); give every "+
+		"trial of a block its own position",
 		b.words.names[y.contender], y.position, y.block, b.defs[y.def].workload, b.words.names[x.contender], x.line)
 }
 
@@ -236,7 +242,8 @@ func (b *builder) cells(e *experiment, d *Data) (bad []string) {
 		c := &d.Cells[k]
 		if i := slices.IndexFunc(c.Metrics, func(m sample.Metric) bool { return m.Name == def.metric.Name }); i >= 0 {
 			m := c.Metrics[i]
-			bad = append(bad, b.at(id.line)+fmt.Sprintf("%s of %s is in %s, %s is better and the scale is %s in an earlier row, and %s, %s and %s here; use the same everywhere",
+			bad = append(bad, b.at(id.line)+fmt.Sprintf("%s of %s is in %s, %s is better and the scale is %s in an earlier "+
+				"row, and %s, %s and %s here; use the same everywhere",
 				m.Name, c.Name, m.Unit, m.Better, m.Scale, def.metric.Unit, def.metric.Better, def.metric.Scale))
 			continue
 		}

@@ -131,7 +131,8 @@ var impossibleCheck = Check{
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, r := range c.decisive() {
 			if k, share := t.lowest(c.column, r); share > 1 {
-				out = append(out, Reason{Weight: Undoes, Text: fmt.Sprintf("an impossible figure: %s is %s times what %s allows%s", c.show(r), times(share), k.what, k.because(c.column))})
+				out = append(out, Reason{Weight: Undoes, Text: fmt.Sprintf("an impossible figure: %s is %s times what %s allows%s",
+					c.show(r), times(share), k.what, k.because(c.column))})
 			}
 		}
 		return out
@@ -151,9 +152,11 @@ var impossibleCheck = Check{
 				}
 			}
 			if len(rows) > 0 {
-				text := fmt.Sprintf("%s: impossible for %s, up to %s times what %s allows%s", col.title(), shortened(rows), times(worst), k.what, k.because(col))
+				text := fmt.Sprintf("%s: impossible for %s, up to %s times what %s allows%s", col.title(), shortened(rows),
+					times(worst), k.what, k.because(col))
 				if t.emptyLoop(col) {
-					text += "; an empty loop was timed: sysbench does not use the counter of its CPU test, and a compiler that may take sqrt for pure removes the work"
+					text += "; an empty loop was timed: sysbench does not use the counter of its CPU test, and a compiler that may " +
+						"take sqrt for pure removes the work"
 				}
 				out = append(out, Finding{Text: text})
 			}
@@ -177,9 +180,11 @@ var ceilingCheck = Check{
 		case len(at) == 0:
 			return nil
 		case len(at) == 2:
-			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("both are at the ceiling of %s%s: it was measured, and not they", k.what, k.because(c.column))}}
+			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("both are at the ceiling of %s%s: it was measured, and not they",
+				k.what, k.because(c.column))}}
 		}
-		return []Reason{{Weight: Qualifies, Text: fmt.Sprintf("%s is at the ceiling of %s%s: what it could do is not known", at[0], k.what, k.because(c.column))}}
+		return []Reason{{Weight: Qualifies, Text: fmt.Sprintf("%s is at the ceiling of %s%s: what it could do is not known",
+			at[0], k.what, k.because(c.column))}}
 	},
 	table: func(t *Table) (out []Finding) {
 		for i := range t.Columns {
@@ -192,7 +197,8 @@ var ceilingCheck = Check{
 				}
 			}
 			if len(rows) > 0 {
-				out = append(out, Finding{Text: fmt.Sprintf("%s: %d of %d rows reach %s or more of %s%s; they cannot be told apart by it: %s",
+				out = append(out, Finding{Text: fmt.Sprintf("%s: %d of %d rows reach %s or more of %s%s; they cannot be told "+
+					"apart by it: %s",
 					col.title(), len(rows), len(t.Rows), percent(near), k.what, k.because(col), shortened(rows))})
 			}
 		}
@@ -216,7 +222,8 @@ var idleCheck = Check{
 				}
 			}
 			if len(rows) > 0 {
-				out = append(out, Finding{Text: col.title() + ": CPU was left over, so that something else set the rate: " + shortened(rows)})
+				out = append(out, Finding{Text: col.title() + ": CPU was left over, so that something else set the rate: " +
+					shortened(rows)})
 			}
 		}
 		return out
@@ -229,7 +236,8 @@ var plateauCheck = Check{
 	table: func(t *Table) (out []Finding) {
 		for i := range t.Columns {
 			col := &t.Columns[i]
-			if col.Better != "higher" || !strings.HasSuffix(col.Unit, "/s") || col.Role != "" || col.Formula != "" || t.bound(col) {
+			if col.Better != "higher" || !strings.HasSuffix(col.Unit, "/s") || col.Role != "" || col.Formula != "" ||
+				t.bound(col) {
 				continue
 			}
 			var vs []float64
@@ -245,7 +253,8 @@ var plateauCheck = Check{
 			top := vs[len(vs)-1]
 			n := len(vs) - slices.IndexFunc(vs, func(v float64) bool { return v >= 0.99*top })
 			if n >= 3 && vs[0] < 0.9*top {
-				out = append(out, Finding{Text: fmt.Sprintf("%s: %d of %d rows lie within 1 %% of the best: a common ceiling (link, client, CPU) is likelier than equal systems", col.title(), n, len(vs))})
+				out = append(out, Finding{Text: fmt.Sprintf("%s: %d of %d rows lie within 1 %% of the best: a common ceiling "+
+					"(link, client, CPU) is likelier than equal systems", col.title(), n, len(vs))})
 			}
 		}
 		return out

@@ -52,7 +52,8 @@ func (c *Cell) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
 		Estimated string `yaml:"estimated"`
 	}
 	if n.Kind != yamltree.Mapping {
-		r.Add(n.Position, "write 46.2k, {from: 31k, to: 33k}, {missing: why} or {cropped: why, value: 795.03}", "the cell is %s", n.Kind)
+		r.Add(n.Position, "write 46.2k, {from: 31k, to: 33k}, {missing: why} or {cropped: why, value: 795.03}",
+			"the cell is %s", n.Kind)
 		return
 	}
 	yamltree.Decode(n, &m, r)
@@ -71,7 +72,8 @@ func (c *Cell) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
 	case states != 1:
 		r.Add(n.Position, "write {missing: why}", "a cell without a number has exactly one of missing, cropped and estimated")
 	case value != nil && c.State == Missing:
-		r.Add(n.Position, "write {estimated: why, value: 1} if it is printed but was not measured", "a missing cell has no value")
+		r.Add(n.Position, "write {estimated: why, value: 1} if it is printed but was not measured",
+			"a missing cell has no value")
 	case value != nil:
 		c.figure(value, r)
 	}
@@ -185,7 +187,8 @@ func (c *Count) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
 	}
 	v, err := strconv.Atoi(n.String())
 	if err != nil || v < 1 || v > 1e6 {
-		r.Add(n.Position, "write 5, or several if the article does not say how many", "%s is not a number of runs", yamltree.Show(n.String()))
+		r.Add(n.Position, "write 5, or several if the article does not say how many", "%s is not a number of runs",
+			yamltree.Show(n.String()))
 	}
 	c.N = v
 }

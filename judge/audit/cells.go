@@ -57,7 +57,8 @@ var missingCheck = Check{
 		case needed || c.outcome.rival == nil:
 			return []Reason{{Weight: Blinds, Text: "no figure is printed for " + shortened(gone)}}
 		}
-		return []Reason{{Weight: Blinds, Text: "no figure is printed for " + shortened(gone) + ", which the claim ranges over"}}
+		return []Reason{{Weight: Blinds, Text: "no figure is printed for " + shortened(gone) +
+			", which the claim ranges over"}}
 	},
 	table: func(t *Table) []Finding {
 		return inState(t, Missing, "%s: nothing is printed for %s")
@@ -70,7 +71,8 @@ var croppedCheck = Check{
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.rows {
 			if v := c.cell(r); v.State == Cropped && v.Known() {
-				return []Reason{{Weight: Qualifies, Text: "the bar of " + r.title() + " is cropped: its figure is taken from the text"}}
+				return []Reason{{Weight: Qualifies, Text: "the bar of " + r.title() +
+					" is cropped: its figure is taken from the text"}}
 			}
 		}
 		return nil

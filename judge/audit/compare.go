@@ -246,7 +246,9 @@ var figuresCheck = Check{
 		case o.opens:
 			return []Reason{{Weight: Undoes, Text: "the digits printed leave it open: " + o.detail}}
 		case c.Relation != "ratio" && c.Relation != "equal" && o.gap > 0 && o.gap-1 <= plausible:
-			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("printed: %s, the other way round by %s, which is within plausible noise", o.detail, percent(o.gap-1))}}
+			return []Reason{{Weight: Undoes,
+				Text: fmt.Sprintf("printed: %s, the other way round by %s, which is within plausible noise", o.detail,
+					percent(o.gap-1))}}
 		}
 		return []Reason{{Weight: Refutes, Text: "printed: " + o.detail}}
 	},

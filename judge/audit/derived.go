@@ -52,7 +52,8 @@ func (t *Table) derive(col *Column) (d derivation) {
 		// The last bit of floating point is no disagreement.
 		slack := 1e-9 * math.Abs(got.Value)
 		if got.Hi+slack < want.lo || got.Lo-slack > want.hi {
-			d.off = append(d.off, fmt.Sprintf("%s prints %s, where the columns give %s", r.title(), number(got.Value), number((want.lo+want.hi)/2)))
+			d.off = append(d.off, fmt.Sprintf("%s prints %s, where the columns give %s", r.title(), number(got.Value),
+				number((want.lo+want.hi)/2)))
 			d.excess = append(d.excess, 2*got.Value/(want.lo+want.hi)-1)
 		}
 	}
@@ -96,7 +97,8 @@ func (t *Table) implies(f *formula, r *Row, got Cell) string {
 		return ""
 	}
 	v := (got.Value - at[0]) / slope
-	text := fmt.Sprintf("%s has no %s, yet %s counts it as %s", r.title(), t.column(gone[0]).title(), number(got.Value), number(v))
+	text := fmt.Sprintf("%s has no %s, yet %s counts it as %s", r.title(), t.column(gone[0]).title(), number(got.Value),
+		number(v))
 	for _, other := range t.Rows {
 		if o := other.Values[gone[0]]; o.Known() && o.Lo <= v && v <= o.Hi {
 			text += ", the figure of " + other.title()
@@ -135,7 +137,8 @@ var formulaCheck = Check{
 		if err != nil {
 			return nil
 		}
-		text := fmt.Sprintf("%s is not %s of the printed columns in %d of %d rows", c.column.title(), c.column.Formula, len(d.off), d.cells)
+		text := fmt.Sprintf("%s is not %s of the printed columns in %d of %d rows", c.column.title(), c.column.Formula,
+			len(d.off), d.cells)
 		if again := t.recomputed(f, c); again != "" {
 			text += "; " + again
 		}
@@ -157,9 +160,11 @@ var formulaCheck = Check{
 				continue
 			}
 			if len(d.off) > 0 {
-				text := fmt.Sprintf("%s is not what it says (%s) in %d of %d rows: %s", col.title(), col.Formula, len(d.off), d.cells, d.off[0])
+				text := fmt.Sprintf("%s is not what it says (%s) in %d of %d rows: %s", col.title(), col.Formula, len(d.off),
+					d.cells, d.off[0])
 				if cv, ok := d.meanOfRatios(f); ok {
-					text += fmt.Sprintf("; all are too high, as a mean of ratios is, and not a ratio of the printed means; the runs of a row then differed by up to %s (coefficient of variation)", percent(cv))
+					text += fmt.Sprintf("; all are too high, as a mean of ratios is, and not a ratio of the printed means; the runs "+
+						"of a row then differed by up to %s (coefficient of variation)", percent(cv))
 				}
 				out = append(out, Finding{Text: text})
 			}

@@ -37,11 +37,16 @@ var noiseCheck = Check{
 		case cv > 0 && reps.N >= 2:
 			return byStudent(reps.N, cv, of, o.gap)
 		case o.gap-1 <= plausible:
-			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("a tie within plausible noise: they differ by %s, and runs of the same thing by up to %s", percent(o.gap-1), percent(plausible))}}
+			return []Reason{{Weight: Undoes,
+				Text: fmt.Sprintf("a tie within plausible noise: they differ by %s, and runs of the same thing by up to %s",
+					percent(o.gap-1), percent(plausible))}}
 		case o.gap < gross:
-			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("%s: whether %s is more than noise cannot be known", unrepeated(reps), percent(o.gap-1))}}
+			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("%s: whether %s is more than noise cannot be known",
+				unrepeated(reps), percent(o.gap-1))}}
 		}
-		return []Reason{{Weight: Qualifies, Text: fmt.Sprintf("%s; a factor of %s is past plausible noise, but its size is uncertain", unrepeated(reps), times(o.gap))}}
+		return []Reason{{Weight: Qualifies,
+			Text: fmt.Sprintf("%s; a factor of %s is past plausible noise, but its size is uncertain", unrepeated(reps),
+				times(o.gap))}}
 	},
 	table: func(t *Table) []Finding {
 		e := t.Experiment
@@ -56,7 +61,8 @@ var noiseCheck = Check{
 func unrepeated(c Count) string {
 	switch {
 	case c.Several:
-		return "no repetitions are given: it was run several times, but neither how often nor how far apart the runs were is said"
+		return "no repetitions are given: it was run several times, but neither how often nor how far apart the runs were " +
+			"is said"
 	case c.N == 1:
 		return "no repetitions: it was run once"
 	case c.N > 1:
@@ -67,11 +73,14 @@ func unrepeated(c Count) string {
 
 func sameness(reps Count, cv, gap float64) []Reason {
 	if reps.N < 2 || cv == 0 {
-		return []Reason{{Weight: Undoes, Text: unrepeated(reps) + ": that figures look alike does not show that the systems are"}}
+		return []Reason{{Weight: Undoes, Text: unrepeated(reps) +
+			": that figures look alike does not show that the systems are"}}
 	}
 	half := margin(reps.N, cv)
 	if gap-1+half > plausible {
-		return []Reason{{Weight: Undoes, Text: fmt.Sprintf("with %d runs and a spread of %s the difference is known to ± %s: too wide to call them alike", reps.N, percent(cv), percent(half))}}
+		return []Reason{{Weight: Undoes,
+			Text: fmt.Sprintf("with %d runs and a spread of %s the difference is known to ± %s: too wide to call them alike",
+				reps.N, percent(cv), percent(half))}}
 	}
 	return nil
 }
@@ -90,9 +99,12 @@ func byStudent(n int, cv float64, of string, gap float64) []Reason {
 	d := 2 * (gap - 1) / (gap + 1)
 	p := stats.StudentP(d/(cv*math.Sqrt(2/float64(n))), float64(2*n-2))
 	if p >= 0.05 {
-		return []Reason{{Weight: Undoes, Text: fmt.Sprintf("a tie within the noise: %s leave ± %s, and they differ by %s (p = %.2g)", said, percent(margin(n, cv)), percent(gap-1), p)}}
+		return []Reason{{Weight: Undoes,
+			Text: fmt.Sprintf("a tie within the noise: %s leave ± %s, and they differ by %s (p = %.2g)", said,
+				percent(margin(n, cv)), percent(gap-1), p)}}
 	}
-	return []Reason{{Weight: Agrees, Text: fmt.Sprintf("%s: the difference of %s is past it (p = %.2g)", said, percent(gap-1), p)}}
+	return []Reason{{Weight: Agrees, Text: fmt.Sprintf("%s: the difference of %s is past it (p = %.2g)", said,
+		percent(gap-1), p)}}
 }
 
 // spreadOf returns the largest published coefficient of variation that bears
@@ -114,6 +126,7 @@ var trimCheck = Check{
 		if n < 2 || s.Trim == 0 || math.Floor(float64(n)*s.Trim) > 0 {
 			return nil
 		}
-		return []Finding{{Text: fmt.Sprintf("a mean of %d runs without %s at each end is the plain mean: less than one run would be removed", n, percent(s.Trim))}}
+		return []Finding{{Text: fmt.Sprintf("a mean of %d runs without %s at each end is the plain mean: less than one run "+
+			"would be removed", n, percent(s.Trim))}}
 	},
 }

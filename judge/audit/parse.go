@@ -84,7 +84,8 @@ func (p *problems) check(t *Table) {
 	if strings.TrimSpace(t.Source.Title) == "" {
 		p.add([]any{"source"}, "add source: {title: …, author: …, date: …}", "source has no title")
 	}
-	if len(t.Columns) == 0 || len(t.Columns) > maxColumns || len(t.Rows) == 0 || len(t.Rows) > maxRows || len(t.Claims) > maxClaims {
+	if len(t.Columns) == 0 || len(t.Columns) > maxColumns || len(t.Rows) == 0 || len(t.Rows) > maxRows ||
+		len(t.Claims) > maxClaims {
 		p.add(nil, fmt.Sprintf("use 1 to %d columns, 1 to %d rows and at most %d claims", maxColumns, maxRows, maxClaims),
 			"the table has %d columns, %d rows and %d claims", len(t.Columns), len(t.Rows), len(t.Claims))
 		return
@@ -131,7 +132,8 @@ func (p *problems) name(path []any, what, name string, seen map[string]bool) {
 
 func (p *problems) oneOf(path []any, what, got string, words ...string) {
 	if !slices.Contains(words, got) {
-		p.add(path, yamltree.Meant(got, slices.DeleteFunc(slices.Clone(words), func(s string) bool { return s == "" })), "%s is %q", what, bounded(got))
+		p.add(path, yamltree.Meant(got, slices.DeleteFunc(slices.Clone(words), func(s string) bool { return s == "" })),
+			"%s is %q", what, bounded(got))
 	}
 }
 
@@ -147,7 +149,8 @@ func (p *problems) rows(t *Table) {
 		}
 		for _, c := range t.Columns {
 			if _, ok := r.Values[c.Name]; !ok && nameForm.MatchString(c.Name) {
-				p.add(append(path, "values"), "add "+c.Name+": {missing: why} if nothing is printed", "row %s has no value in column %s", bounded(r.Name), c.Name)
+				p.add(append(path, "values"), "add "+c.Name+": {missing: why} if nothing is printed",
+					"row %s has no value in column %s", bounded(r.Name), c.Name)
 			}
 		}
 	}
@@ -158,13 +161,15 @@ func (p *problems) experiment(t *Table) {
 	p.oneOf(append(path, "order"), "order", e.Order, "", "sequential", "blocks", "random")
 	p.oneOf([]any{"experiment", "summary", "of"}, "of", e.Summary.Of, "", "mean", "median", "best")
 	if !(e.Summary.Trim >= 0 && e.Summary.Trim < 0.5) {
-		p.add([]any{"experiment", "summary", "trim"}, "write the share removed at each end, such as 0.1", "trim is %g", e.Summary.Trim)
+		p.add([]any{"experiment", "summary", "trim"}, "write the share removed at each end, such as 0.1", "trim is %g",
+			e.Summary.Trim)
 	}
 	if !(e.Client.Busy >= 0 && e.Client.Busy <= 1) {
 		p.add([]any{"experiment", "client", "busy"}, "write a share from 0 to 1", "busy is %g", e.Client.Busy)
 	}
 	if e.Machine.Cores < 0 || e.Machine.Cores > 1<<16 {
-		p.add([]any{"experiment", "machine", "cores"}, "write the number of cores, or remove the key", "cores is %d", e.Machine.Cores)
+		p.add([]any{"experiment", "machine", "cores"}, "write the number of cores, or remove the key", "cores is %d",
+			e.Machine.Cores)
 	}
 	for i, s := range e.Spread {
 		if !(s.CV > 0) || math.IsInf(s.CV, 0) {
@@ -181,7 +186,8 @@ func (p *problems) experiment(t *Table) {
 		}
 		p.scope(t, []any{"experiment", "tools", i}, nil, s.Columns)
 	}
-	for key, notes := range map[string][]Note{"confounders": e.Confounders, "unstable": e.Unstable, "selected": e.Selected} {
+	for key, notes := range map[string][]Note{"confounders": e.Confounders, "unstable": e.Unstable,
+		"selected": e.Selected} {
 		for i, s := range notes {
 			if s.What == "" {
 				p.add([]any{"experiment", key, i}, "add what: and a few words", "the note is empty")
@@ -199,7 +205,8 @@ func (p *problems) scope(t *Table, path []any, rows, columns []string) {
 	}
 	for i, name := range columns {
 		if t.column(name) == nil {
-			p.add(append(slices.Clone(path), "columns", i), yamltree.Meant(name, columnNames(t)), "no column is called %q", bounded(name))
+			p.add(append(slices.Clone(path), "columns", i), yamltree.Meant(name, columnNames(t)), "no column is called %q",
+				bounded(name))
 		}
 	}
 }
@@ -226,7 +233,8 @@ func (p *problems) claim(t *Table, i int) {
 		p.add(path("a"), yamltree.Meant(c.A, rowNames(t)), "no row is called %q", bounded(c.A))
 	}
 	if pair && t.row(c.B) == nil {
-		p.add(path("b"), yamltree.Meant(c.B, rowNames(t)), "%s compares two rows, and no row is called %q", c.Relation, bounded(c.B))
+		p.add(path("b"), yamltree.Meant(c.B, rowNames(t)), "%s compares two rows, and no row is called %q", c.Relation,
+			bounded(c.B))
 	}
 	if !pair && c.B != "" && slices.Contains(relations, c.Relation) {
 		p.add(path("b"), "remove b", "%s is about one row", bounded(c.Relation))
@@ -234,11 +242,13 @@ func (p *problems) claim(t *Table, i int) {
 	if pair && c.A != "" && c.A == c.B {
 		p.add(path("b"), "name two rows", "a row is compared with itself")
 	}
-	if directed := c.Relation != "equal" && c.Relation != "above" && c.Relation != "below"; directed && col != nil && col.Better == "" {
+	if directed := c.Relation != "equal" && c.Relation != "above" && c.Relation != "below"; directed && col != nil &&
+		col.Better == "" {
 		p.add(path("column"), "add better: higher or lower to the column", "%s has no direction", c.Column)
 	}
 	if (c.Relation == "ratio") != (c.Ratio > 0) || math.IsInf(c.Ratio, 0) {
-		p.add(path("ratio"), "write relation: ratio with ratio: 2, or neither", "ratio is %g with relation %s", c.Ratio, bounded(c.Relation))
+		p.add(path("ratio"), "write relation: ratio with ratio: 2, or neither", "ratio is %g with relation %s", c.Ratio,
+			bounded(c.Relation))
 	}
 	p.oneOf(path("bound"), "bound", c.Bound, "", "least", "most", "about")
 	if !(c.Within >= 0 && c.Within < 1) || c.Within > 0 && c.Relation != "equal" {

@@ -33,11 +33,13 @@ func waitless(script string) bool {
 	return false
 }
 
-const noWait = "the script has no `wait`: its clock is read while the jobs in the background still run, so that the printed times are not those of the work"
+const noWait = "the script has no `wait`: its clock is read while the jobs in the background still run, so that the " +
+	"printed times are not those of the work"
 
 var timingCheck = Check{
 	Name: "timing",
-	Doc:  "A script that starts its work in the background (`&`) and reads the clock without a `wait` does not time that work. Either the printed figures come from another script, or it is unknown where the timing ends.",
+	Doc: "A script that starts its work in the background (`&`) and reads the clock without a `wait` does not time " +
+		"that work. Either the printed figures come from another script, or it is unknown where the timing ends.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, s := range t.Experiment.Timing {
 			if waitless(s.Script) && c.inScope(s.Rows, s.Columns) {
@@ -93,7 +95,8 @@ var orderCheck = Check{
 func sequential(e Experiment) string {
 	switch {
 	case e.Order == "sequential" && e.Live:
-		return "one order for all runs, on a machine that served others meanwhile: what came and went with time is in the differences"
+		return "one order for all runs, on a machine that served others meanwhile: what came and went with time is in the " +
+			"differences"
 	case e.Live:
 		return "the machine served others meanwhile"
 	}

@@ -54,17 +54,19 @@ var rules = map[string]object{
 	"Client.busy":        {"minimum": 0, "maximum": 1, "description": "share of its CPU that was used"},
 	"Column.name":        {"pattern": nameForm.String()},
 	"Column.better":      {"enum": []any{"higher", "lower"}},
-	"Column.formula":     {"description": "how the authors say that it follows from other columns: + - * / ( ), numbers, columns, column@row"},
-	"Column.role":        {"enum": []any{"idle"}},
-	"Limit.value":        {"exclusiveMinimum": 0, "description": "what no value of the column can exceed, in its unit"},
-	"Limit.shared":       {"description": "a disk, a bus, memory: rows that come near it are tied by it"},
-	"Row.name":           {"pattern": nameForm.String()},
-	"Row.values":         {"propertyNames": object{"pattern": nameForm.String()}},
-	"Claim.relation":     {"enum": allowed(relations)},
-	"Claim.ratio":        {"exclusiveMinimum": 0, "description": "with relation ratio: how many times better a is than b"},
-	"Claim.bound":        {"enum": []any{"least", "most", "about"}},
-	"Claim.within":       {"minimum": 0, "exclusiveMaximum": 1, "description": "with relation equal: the largest share that still is"},
-	"Claim.among":        {"description": "rows that best and worst range over; all where left out"},
+	"Column.formula": {"description": "how the authors say that it follows from other columns: + - * / ( ), " +
+		"numbers, columns, column@row"},
+	"Column.role":    {"enum": []any{"idle"}},
+	"Limit.value":    {"exclusiveMinimum": 0, "description": "what no value of the column can exceed, in its unit"},
+	"Limit.shared":   {"description": "a disk, a bus, memory: rows that come near it are tied by it"},
+	"Row.name":       {"pattern": nameForm.String()},
+	"Row.values":     {"propertyNames": object{"pattern": nameForm.String()}},
+	"Claim.relation": {"enum": allowed(relations)},
+	"Claim.ratio":    {"exclusiveMinimum": 0, "description": "with relation ratio: how many times better a is than b"},
+	"Claim.bound":    {"enum": []any{"least", "most", "about"}},
+	"Claim.within": {"minimum": 0, "exclusiveMaximum": 1,
+		"description": "with relation equal: the largest share that still is"},
+	"Claim.among": {"description": "rows that best and worst range over; all where left out"},
 }
 
 func allowed(list []string) (out []any) {
@@ -97,7 +99,8 @@ func schemaOf(t reflect.Type) object {
 			"estimated": object{"type": "string", "description": "how it was read, from a drawing for instance"},
 		}}}}
 	case reflect.TypeFor[Count]():
-		return object{"anyOf": []any{object{"type": "integer", "minimum": 1, "maximum": 1_000_000}, object{"const": "several"}}}
+		return object{"anyOf": []any{object{"type": "integer", "minimum": 1, "maximum": 1_000_000},
+			object{"const": "several"}}}
 	case reflect.TypeFor[size]():
 		return object{"type": "string", "pattern": `^` + digits + `([kMGT]B|[KMGT]iB|B)$`}
 	case reflect.TypeFor[bitrate]():

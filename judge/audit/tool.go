@@ -66,7 +66,10 @@ func (t *Tool) sysbenchCPU() bool { return t.Name == "sysbench" && t.has("--test
 // emptyLoop reports whether a tool measured col whose work compilers are
 // known to remove.
 func (t *Table) emptyLoop(col *Column) bool {
-	return slices.ContainsFunc(t.Experiment.Tools, func(tool Tool) bool { return tool.sysbenchCPU() && tool.measures(col) })
+	return slices.ContainsFunc(t.Experiment.Tools, func(tool Tool) bool {
+		return tool.sysbenchCPU() &&
+			tool.measures(col)
+	})
 }
 
 // trap is what a tool does, with these settings, that its figures do not say.
@@ -80,10 +83,12 @@ type trap struct {
 var traps = []trap{
 	{func(_ *Table, tool *Tool, col *Column) bool {
 		return tool.Name == "sysbench" && tool.has("--test=memory", "memory") && !tool.has("--memory-block-size")
-	}, Undoes, "sysbench memory has its default blocks of 1 KiB: the overhead of its loop is timed, and not memory; write --memory-block-size=1M"},
+	}, Undoes, "sysbench memory has its default blocks of 1 KiB: the overhead of its loop is timed, and not memory; " +
+		"write --memory-block-size=1M"},
 	{func(_ *Table, tool *Tool, col *Column) bool {
 		return tool.Name == "openssl" && tool.has("speed") && !tool.has("-elapsed")
-	}, Undoes, "openssl speed divides by CPU time unless -elapsed is given: time that a hypervisor or a neighbour takes is not counted"},
+	}, Undoes, "openssl speed divides by CPU time unless -elapsed is given: time that a hypervisor or a neighbour takes " +
+		"is not counted"},
 	{func(t *Table, tool *Tool, col *Column) bool {
 		return tool.Name == "wrk" && perSecond(col.Unit)
 	}, Qualifies, "wrk counts errors as requests, and a 404 is a fast one: no count of errors is printed"},
@@ -101,7 +106,8 @@ var traps = []trap{
 	{func(t *Table, tool *Tool, col *Column) bool {
 		mb, ok := tool.after("-s")
 		moves := strings.HasSuffix(col.Unit, "B/s") || col.Unit == "seek/s"
-		return tool.Name == "bonnie++" && moves && ok && t.Experiment.Machine.Memory > 0 && mb*(1<<20) < 2*float64(t.Experiment.Machine.Memory)
+		return tool.Name == "bonnie++" && moves && ok && t.Experiment.Machine.Memory > 0 &&
+			mb*(1<<20) < 2*float64(t.Experiment.Machine.Memory)
 	}, Qualifies, "bonnie++ has a file of less than twice the memory: a part of it was served from the cache"},
 	{func(_ *Table, tool *Tool, col *Column) bool {
 		return tool.Name == "fio" && !tool.has("--direct=1", "--direct") && !tool.has("--size", "--filesize")

@@ -64,7 +64,8 @@ func Machine(fp probe.Fingerprint) (string, map[string]string) {
 	h := sha256.New()
 	for _, k := range slices.Sorted(maps.Keys(fp.Facts)) {
 		kind, _, _ := strings.Cut(k, ".")
-		if slices.Contains([]string{"cpu", "mitigation", "kernel", "cmdline", "arch", "clocksource", "governor", "memory", "os"}, kind) {
+		if slices.Contains([]string{"cpu", "mitigation", "kernel", "cmdline", "arch", "clocksource", "governor", "memory",
+			"os"}, kind) {
 			facts[k] = fp.Facts[k]
 			fmt.Fprintf(h, "%q %q\n", k, fp.Facts[k])
 		}
@@ -252,7 +253,8 @@ func Decode(text []byte) (c Calibration, err error) {
 		return Calibration{}, fault.New(fault.Invalid, "%s holds %d runs, 1 to %d can be", File, len(c.Runs), maxRuns)
 	}
 	for _, m := range c.Runs {
-		if !(m.Noise >= 0) || !(m.CPUNoise >= 0) || m.Of < 0 || m.Alarms < 0 || m.Alarms > m.Of || m.Visits < 1 || m.PerTrial < 0 {
+		if !(m.Noise >= 0) || !(m.CPUNoise >= 0) || m.Of < 0 || m.Alarms < 0 || m.Alarms > m.Of || m.Visits < 1 ||
+			m.PerTrial < 0 {
 			return Calibration{}, fault.New(fault.Invalid, "%s: run %q holds numbers that cannot be", File, m.Run)
 		}
 	}

@@ -53,7 +53,8 @@ const Schema = "bakeoff/compare/v1"
 const NotInterleaved analysis.Verdict = "not interleaved"
 
 // Warning is the first warning of every result.
-const Warning = "The runs were made at different times and are not interleaved. Anything else that changed between them looks like a difference between the contenders."
+const Warning = "The runs were made at different times and are not interleaved. Anything else that changed between " +
+	"them looks like a difference between the contenders."
 
 // By names the estimate that gets the verdict.
 type By string

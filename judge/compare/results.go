@@ -27,7 +27,8 @@ func (r Result) Results() analysis.Results {
 			continue
 		}
 		if c == nil || c.Verdict == "" {
-			out.Missing = append(out.Missing, analysis.Missing{Contender: row.Contender, Cell: row.Cell, Reason: row.Metric + " cannot be compared: a run has no values for it"})
+			out.Missing = append(out.Missing, analysis.Missing{Contender: row.Contender, Cell: row.Cell, Reason: row.Metric +
+				" cannot be compared: a run has no values for it"})
 			continue
 		}
 		alpha := 1 - row.Level
@@ -38,7 +39,8 @@ func (r Result) Results() analysis.Results {
 		}
 		if c.Verdict == NotInterleaved {
 			x.Verdict = analysis.Inconclusive
-			x.Gates = append([]analysis.Gate{{Name: string(NotInterleaved), Reason: "the change from run to run is unavailable"}}, x.Gates...)
+			x.Gates = append([]analysis.Gate{{Name: string(NotInterleaved),
+				Reason: "the change from run to run is unavailable"}}, x.Gates...)
 		}
 		out.Comparisons = append(out.Comparisons, x)
 	}

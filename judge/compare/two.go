@@ -26,8 +26,11 @@ func Two(a, b Run, opt Option) (Result, error) {
 	if opt.By == "" {
 		opt.By = Relative
 	}
-	if !(opt.Alpha > 0 && opt.Alpha < 1) || !(opt.Margin >= 0 && opt.Margin <= analysis.MaxMargin) || opt.By != Relative && opt.By != Direct {
-		return Result{}, fault.New(fault.Invalid, "alpha must be between 0 and 1 (got %v), margin from 0 to 0.5 (got %v), and the judged change relative or direct (got %q)", opt.Alpha, opt.Margin, opt.By)
+	if !(opt.Alpha > 0 && opt.Alpha < 1) || !(opt.Margin >= 0 && opt.Margin <= analysis.MaxMargin) || opt.By != Relative &&
+		opt.By != Direct {
+		return Result{}, fault.New(fault.Invalid,
+			"alpha must be between 0 and 1 (got %v), margin from 0 to 0.5 (got %v), and the judged change relative or direct "+
+				"(got %q)", opt.Alpha, opt.Margin, opt.By)
 	}
 	for _, other := range append([]Run{b}, opt.Repeats...) {
 		if err := same(a.Results, other.Results); err != nil {
@@ -140,7 +143,9 @@ func (p *pair) fill(r *Row) {
 		})
 	}
 	if f := r.Failures; f[0]+f[1] > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%d trials failed in OLD and %d in NEW: the change describes the other trials, and there is no verdict", f[0], f[1]))
+		r.Warnings = append(r.Warnings,
+			fmt.Sprintf("%d trials failed in OLD and %d in NEW: the change describes the other trials, and there is no verdict",
+				f[0], f[1]))
 	}
 }
 
@@ -244,7 +249,8 @@ func (p *pair) warn() {
 			calibrated = calibrated || c.Calibrated
 			short = short || c.Within[0] == nil || c.Within[1] == nil
 			if r.TwinOf != "" && c == r.Relative && excludesNone(c.CI, r.Scale) {
-				add("The twin, a second copy of the baseline, changed relative to the baseline at %s, %s: the intervals here are too narrow, or a run was disturbed.", r.Cell, r.Metric)
+				add("The twin, a second copy of the baseline, changed relative to the baseline at %s, %s: the intervals here are "+
+					"too narrow, or a run was disturbed.", r.Cell, r.Metric)
 			}
 		}
 	}
@@ -264,13 +270,15 @@ func (p *pair) warn() {
 		add("A run has too few blocks for an interval at this level.")
 	}
 	if p.baseline() == "" {
-		add("The baselines differ: %s in OLD, %s in NEW. Only direct changes are available.", p.a.Results.Baseline, p.b.Results.Baseline)
+		add("The baselines differ: %s in OLD, %s in NEW. Only direct changes are available.", p.a.Results.Baseline,
+			p.b.Results.Baseline)
 	}
 	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
 		name := []string{"OLD", "NEW"}[i]
 		switch run.Ended {
 		case analysis.EndedDecided:
-			add("%s ended as soon as every comparison had a verdict: such a run tends to overestimate a difference slightly.", name)
+			add("%s ended as soon as every comparison had a verdict: such a run tends to overestimate a difference slightly.",
+				name)
 		case "":
 			add("%s has not ended.", name)
 		}

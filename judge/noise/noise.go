@@ -79,7 +79,8 @@ func slow(r *rand.Rand) float64 {
 
 // Reference is the noise that designs are compared on: 2 % jitter, a drift
 // of 2 % that forgets with 0.9 a trial, 5 % slow outliers of +10 %.
-var Reference = Family{Name: "reference", Doc: "2 % jitter, AR(1) drift ρ 0.9 sd 2 %, 5 % of trials slower by 10 % on average",
+var Reference = Family{Name: "reference",
+	Doc: "2 % jitter, AR(1) drift ρ 0.9 sd 2 %, 5 % of trials slower by 10 % on average",
 	start: func(r *rand.Rand) func(int) float64 {
 		drift := ar(r, 0.9, 0.02)
 		return func(int) float64 { return drift() + sd*r.NormFloat64() + slow(r) }
@@ -108,16 +109,18 @@ var Families = []Family{
 	Reference,
 	First,
 	{Name: "normal", Doc: "2 % jitter", start: independent(func(r *rand.Rand) float64 { return sd * r.NormFloat64() })},
-	{Name: "skewed", Doc: "exponential above a floor, sd 2 %", start: independent(func(r *rand.Rand) float64 { return sd * r.ExpFloat64() })},
+	{Name: "skewed", Doc: "exponential above a floor, sd 2 %",
+		start: independent(func(r *rand.Rand) float64 { return sd * r.ExpFloat64() })},
 	{Name: "heavy", Doc: "Cauchy, half of it within 1 %", start: independent(func(r *rand.Rand) float64 {
 		return 0.01 * math.Tan(math.Pi*(r.Float64()-0.5))
 	})},
-	{Name: "bimodal", Doc: "two modes 6 % apart, one trial in four in the upper, 1 % jitter", start: independent(func(r *rand.Rand) float64 {
-		if r.Float64() < 0.25 {
-			return 0.06 + 0.01*r.NormFloat64()
-		}
-		return 0.01 * r.NormFloat64()
-	})},
+	{Name: "bimodal", Doc: "two modes 6 % apart, one trial in four in the upper, 1 % jitter",
+		start: independent(func(r *rand.Rand) float64 {
+			if r.Float64() < 0.25 {
+				return 0.06 + 0.01*r.NormFloat64()
+			}
+			return 0.01 * r.NormFloat64()
+		})},
 	{Name: "drifting", Doc: "2 % jitter, 0.3 % more with every trial", start: func(r *rand.Rand) func(int) float64 {
 		t := 0.0
 		return func(int) float64 { t += 0.003; return t + sd*r.NormFloat64() }
@@ -126,22 +129,24 @@ var Families = []Family{
 		t := 0.0
 		return func(int) float64 { t += 0.01 * r.NormFloat64(); return t + sd*r.NormFloat64() }
 	}},
-	{Name: "regimes", Doc: "2 % jitter, two speeds 8 % apart that last 15 trials on average", start: func(r *rand.Rand) func(int) float64 {
-		on := r.Float64() < 0.5
-		return func(int) float64 {
-			if r.Float64() < 1.0/15 {
-				on = !on
+	{Name: "regimes", Doc: "2 % jitter, two speeds 8 % apart that last 15 trials on average",
+		start: func(r *rand.Rand) func(int) float64 {
+			on := r.Float64() < 0.5
+			return func(int) float64 {
+				if r.Float64() < 1.0/15 {
+					on = !on
+				}
+				if on {
+					return 0.08 + sd*r.NormFloat64()
+				}
+				return sd * r.NormFloat64()
 			}
-			if on {
-				return 0.08 + sd*r.NormFloat64()
-			}
-			return sd * r.NormFloat64()
-		}
-	}},
-	{Name: "position", Doc: "2 % jitter, and positions of the block at 3, 0, 0, −2, 1 % …", start: func(r *rand.Rand) func(int) float64 {
-		at := [...]float64{0.03, 0, 0, -0.02, 0.01, 0.015, -0.01, 0.005}
-		return func(p int) float64 { return at[p%len(at)] + sd*r.NormFloat64() }
-	}},
+		}},
+	{Name: "position", Doc: "2 % jitter, and positions of the block at 3, 0, 0, −2, 1 % …",
+		start: func(r *rand.Rand) func(int) float64 {
+			at := [...]float64{0.03, 0, 0, -0.02, 0.01, 0.015, -0.01, 0.005}
+			return func(p int) float64 { return at[p%len(at)] + sd*r.NormFloat64() }
+		}},
 	{Name: "rounded", Doc: "2 % jitter, values rounded to steps of 2 %", round: 0.02,
 		start: independent(func(r *rand.Rand) float64 { return sd * r.NormFloat64() })},
 	{Name: "instance", Doc: "reference, and every instance differs by 1 %", start: Reference.start, instance: 0.01},

@@ -58,7 +58,8 @@ type Contrast struct {
 func NewContrast(t Trials) *Contrast {
 	n := len(t.Value)
 	buf := make([]float64, 7*n)
-	c := &Contrast{t: t, failed: make([]float64, len(t.Start)), broken: make([]bool, len(t.Start)), absent: make([]bool, n)}
+	c := &Contrast{t: t, failed: make([]float64, len(t.Start)), broken: make([]bool, len(t.Start)),
+		absent: make([]bool, n)}
 	for i, p := range []*[]float64{&c.level, &c.residual, &c.weight, &c.size, &c.up, &c.rhs, &c.shifted} {
 		*p = buf[i*n : (i+1)*n : (i+1)*n]
 	}

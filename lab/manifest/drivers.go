@@ -28,7 +28,8 @@ func Workloads[P workload.Parser](parsers []P) []WorkloadEntry {
 	for _, p := range parsers {
 		doc := p.Doc()
 		out = append(out, WorkloadEntry{
-			Name: doc.Name, Summary: doc.Summary, Params: doc.Params, Metrics: doc.Metrics, Volume: cmp.Or(doc.Volume, doc.Within),
+			Name: doc.Name, Summary: doc.Summary, Params: doc.Params, Metrics: doc.Metrics, Volume: cmp.Or(doc.Volume,
+				doc.Within),
 		})
 	}
 	return out

@@ -63,7 +63,8 @@ func (r *resolver) host(n *yamltree.Node) Host {
 		for _, e := range s.Entries {
 			h.Expect[e.Key.Text] = e.Value.String()
 			if _, ok := h.Switch[e.Key.Text]; !ok {
-				r.fail(e.Key, yamltree.Meant(e.Key.Text, slices.Sorted(maps.Keys(h.Switch))), "switch has no system %s", yamltree.Show(e.Key.Text))
+				r.fail(e.Key, yamltree.Meant(e.Key.Text, slices.Sorted(maps.Keys(h.Switch))), "switch has no system %s",
+					yamltree.Show(e.Key.Text))
 			}
 		}
 	}
@@ -101,7 +102,8 @@ func (r *resolver) equal(l *Lab, name string, n *yamltree.Node) {
 		return
 	}
 	if _, ok := l.Hosts[to]; !ok && to != "local" {
-		r.fail(at, yamltree.Meant(to, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", yamltree.Show(to))
+		r.fail(at, yamltree.Meant(to, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s",
+			yamltree.Show(to))
 	}
 	if to == name {
 		r.fail(at, "name another host", "host %s is declared equal to itself", yamltree.Show(name))
@@ -120,7 +122,8 @@ func (r *resolver) system(h Host, c Contender, n *yamltree.Node) {
 	case c.System != "" && len(systems) == 0:
 		r.fail(at, "remove system, or add switch to the host", "host %s has no switch", yamltree.Show(c.Host))
 	case c.System != "" && !slices.Contains(systems, c.System):
-		r.fail(at, yamltree.Meant(c.System, systems), "host %s has no system %s", yamltree.Show(c.Host), yamltree.Show(c.System))
+		r.fail(at, yamltree.Meant(c.System, systems), "host %s has no system %s", yamltree.Show(c.Host),
+			yamltree.Show(c.System))
 	}
 }
 
@@ -142,7 +145,8 @@ func (r *resolver) generator(l *Lab, root *yamltree.Node) {
 		return
 	}
 	if _, ok := l.Hosts[l.Generator]; !ok && l.Generator != "local" {
-		r.fail(at, yamltree.Meant(l.Generator, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", yamltree.Show(l.Generator))
+		r.fail(at, yamltree.Meant(l.Generator, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s",
+			yamltree.Show(l.Generator))
 		return
 	}
 	told := map[string]bool{}

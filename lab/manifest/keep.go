@@ -20,7 +20,8 @@ func (l *Lab) Keep(names []string) error {
 	}
 	for _, n := range names {
 		if !slices.Contains(all, n) {
-			return fault.WithFix(fault.New(fault.Invalid, "%s has no cell %s", l.Path, yamltree.Show(n)), "use "+yamltree.OneOf(all))
+			return fault.WithFix(fault.New(fault.Invalid, "%s has no cell %s", l.Path, yamltree.Show(n)), "use "+
+				yamltree.OneOf(all))
 		}
 	}
 	l.Cells = slices.DeleteFunc(slices.Clone(l.Cells), func(c Cell) bool { return !slices.Contains(names, c.Name) })

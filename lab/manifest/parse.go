@@ -122,7 +122,8 @@ func (r *resolver) contenders(l *Lab, root *yamltree.Node) {
 			continue
 		}
 		if at := item.Get("name"); strings.HasSuffix(at.String(), name.TwinSuffix) {
-			r.fail(at, "choose another name", "names that end in "+name.TwinSuffix+" are reserved for the A/A twin of the baseline")
+			r.fail(at, "choose another name", "names that end in "+name.TwinSuffix+
+				" are reserved for the A/A twin of the baseline")
 		}
 		c := r.contender(l, item, defaults)
 		l.Contenders = append(l.Contenders, c)
@@ -132,7 +133,8 @@ func (r *resolver) contenders(l *Lab, root *yamltree.Node) {
 	}
 	l.Baseline = r.text(root, "baseline")
 	if l.Baseline != "" && !slices.Contains(all, l.Baseline) {
-		r.fail(root.Get("baseline"), yamltree.Meant(l.Baseline, all), "the baseline %s is not a contender", yamltree.Show(l.Baseline))
+		r.fail(root.Get("baseline"), yamltree.Meant(l.Baseline, all), "the baseline %s is not a contender",
+			yamltree.Show(l.Baseline))
 	}
 }
 
@@ -176,7 +178,8 @@ func (r *resolver) contender(l *Lab, n, defaults *yamltree.Node) Contender {
 	if h := n.Get("host"); h != nil && !r.bad[h] {
 		c.Host = h.String()
 		if _, ok := l.Hosts[c.Host]; !ok && c.Host != "local" {
-			r.fail(h, yamltree.Meant(c.Host, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s", yamltree.Show(c.Host))
+			r.fail(h, yamltree.Meant(c.Host, append(slices.Sorted(maps.Keys(l.Hosts)), "local")), "there is no host %s",
+				yamltree.Show(c.Host))
 		}
 	}
 	c.System = r.text(n, "system")
@@ -232,7 +235,8 @@ func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *yamltree.Nod
 		if at == nil {
 			at = n // from the defaults
 		}
-		r.fail(at, "use "+yamltree.OneOf(d.Backings), "driver %s does not support the backing %s of volume %s", d.Name, v.Backing, v.Path)
+		r.fail(at, "use "+yamltree.OneOf(d.Backings), "driver %s does not support the backing %s of volume %s", d.Name,
+			v.Backing, v.Path)
 	}
 }
 
@@ -304,7 +308,8 @@ func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
 		case v.Backing == "disk" && v.Device == "" && !r.bad[e.Value]:
 			r.fail(e.Value, "add device: /dev/disk/by-id/…", "a volume with the backing disk needs a device")
 		case v.Backing != "disk" && v.Device != "":
-			r.fail(e.Value.Get("device"), "remove it, or use backing: disk", "a volume with the backing %s has no device", v.Backing)
+			r.fail(e.Value.Get("device"), "remove it, or use backing: disk", "a volume with the backing %s has no device",
+				v.Backing)
 		}
 		out = append(out, v)
 	}
@@ -363,7 +368,8 @@ func (r *resolver) cells(l *Lab, n *yamltree.Node) {
 				r.required(w, item)
 			}
 			if at := params.Get(w.Volume); w.Volume != "" && at != nil && !path.IsAbs(at.String()) {
-				r.fail(at, "write an absolute path like /data", "%s is %s, and the path of a volume is absolute", w.Volume, yamltree.Show(at.String()))
+				r.fail(at, "write an absolute path like /data", "%s is %s, and the path of a volume is absolute", w.Volume,
+					yamltree.Show(at.String()))
 			}
 			r.primary(&c, w, item.Get("primary"))
 		}
@@ -397,7 +403,8 @@ func (r *resolver) primary(c *Cell, w WorkloadEntry, n *yamltree.Node) {
 			}
 		}
 		if len(c.Primary) == 0 {
-			r.fail(n, "list them, as in primary: ["+yamltree.OneOf(metricNames(w))+"]", "workload %s has no default primary metric", w.Name)
+			r.fail(n, "list them, as in primary: ["+yamltree.OneOf(metricNames(w))+"]",
+				"workload %s has no default primary metric", w.Name)
 		}
 	}
 }
@@ -549,7 +556,8 @@ func (r *resolver) profileVolumes(l *Lab, n *yamltree.Node, apply bool) {
 		}
 		if !used {
 			slices.Sort(known)
-			r.fail(e.Key, yamltree.Meant(e.Key.Text, slices.Compact(known)), "no contender has a volume %s with a size", yamltree.Show(e.Key.Text))
+			r.fail(e.Key, yamltree.Meant(e.Key.Text, slices.Compact(known)), "no contender has a volume %s with a size",
+				yamltree.Show(e.Key.Text))
 		}
 	}
 }
@@ -585,7 +593,8 @@ func (r *resolver) profileParams(l *Lab, of []int, n *yamltree.Node, apply bool)
 		}
 		if !used {
 			slices.Sort(known)
-			r.fail(e.Key, yamltree.Meant(e.Key.Text, slices.Compact(known)), "no cell's workload has a parameter %s", yamltree.Show(e.Key.Text))
+			r.fail(e.Key, yamltree.Meant(e.Key.Text, slices.Compact(known)), "no cell's workload has a parameter %s",
+				yamltree.Show(e.Key.Text))
 		}
 	}
 }

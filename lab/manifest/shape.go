@@ -125,18 +125,25 @@ func lab(cat Catalogue) *shape {
 	return fieldsOf(
 		field{name: "schema", doc: "Version of this format.", shape: enum(Schema), required: true},
 		field{name: "name", doc: "Name of the lab; the names of run folders contain it.", shape: named(), required: true},
-		field{name: "hosts", doc: "Other machines, by name. `local` is this machine and always exists; only `meter` and `uplink` may be set for it.",
+		field{name: "hosts", doc: "Other machines, by name. `local` is this machine and always exists; only `meter` and " +
+			"`uplink` may be set for it.",
 			shape: mapOf(named(), hostShape()).eg(`{box: {ssh: root@box.example}}`)},
-		field{name: "generator", doc: "Host that generates load, over the uplinks of both hosts. Without it, load comes from the contender's own host, " +
-			"on CPUs that are not the contender's.", shape: named()},
-		field{name: "contenders", doc: "The sides of the comparison.", shape: listOf(contenderShape(cat, resources)), required: true},
-		field{name: "baseline", doc: "Contender that the others are compared with. bakeoff adds an A/A twin of it.", shape: named(), required: true},
+		field{name: "generator",
+			doc: "Host that generates load, over the uplinks of both hosts. Without it, load comes from the contender's own " +
+				"host, " +
+				"on CPUs that are not the contender's.", shape: named()},
+		field{name: "contenders", doc: "The sides of the comparison.", shape: listOf(contenderShape(cat, resources)),
+			required: true},
+		field{name: "baseline", doc: "Contender that the others are compared with. bakeoff adds an A/A twin of it.",
+			shape: named(), required: true},
 		field{name: "defaults", doc: "Values for contenders that do not set their own.", shape: fieldsOf(resources...)},
-		field{name: "cells", doc: "What is measured: each cell is a workload with one set of parameters.", shape: listOf(cellShape(cat)), required: true},
+		field{name: "cells", doc: "What is measured: each cell is a workload with one set of parameters.",
+			shape: listOf(cellShape(cat)), required: true},
 		field{name: "design", doc: "Design of the experiment.", shape: design},
 		field{name: "profiles", doc: "Variations of this lab; `--profile` selects one.", shape: mapOf(named(), fieldsOf(
 			field{name: "design", doc: "Changes to the design.", shape: design},
-			field{name: "params", doc: "Parameters for every cell whose workload has them.", shape: mapOf(one(param.Text), loose())},
+			field{name: "params", doc: "Parameters for every cell whose workload has them.",
+				shape: mapOf(one(param.Text), loose())},
 			field{name: "cells", doc: "Parameters for single cells, by the name of the cell. They override those of params.",
 				shape: mapOf(named(), mapOf(one(param.Text), loose()))},
 			field{name: "volumes", doc: "Sizes of volumes, by path, for every contender that declares the volume with a size.",
@@ -150,23 +157,36 @@ func named() *shape { return text(name.Pattern, nameRule) }
 func hostShape() *shape {
 	argv := func() *shape { return listOf(one(param.Text)) }
 	return fieldsOf(
-		field{name: "ssh", doc: "Address for ssh; every host except local needs one. The host key must be known.", shape: text(sshPattern, sshRule)},
-		field{name: "port", doc: "Port for ssh, if ssh's own configuration does not set it.", shape: bounded(param.Int, 1, 65535)},
-		field{name: "dir", doc: "Folder on the host for the agent, images and environments. Without it, bakeoff uses /var/lib/bakeoff and " +
+		field{name: "ssh", doc: "Address for ssh; every host except local needs one. The host key must be known.",
+			shape: text(sshPattern, sshRule)},
+		field{name: "port", doc: "Port for ssh, if ssh's own configuration does not set it.",
+			shape: bounded(param.Int, 1, 65535)},
+		field{name: "dir", doc: "Folder on the host for the agent, images and environments. Without it, bakeoff uses " +
+			"/var/lib/bakeoff and " +
 			"/var/cache/bakeoff, or the XDG folders of a user other than root.", shape: text(pathPattern, pathRule)},
-		field{name: "repair", doc: "Argument vector that bakeoff executes on the host before every block, to restore a known state.", shape: argv()},
-		field{name: "meter", doc: "Argument vector that prints the reading of an energy meter: one number, in joules. bakeoff executes it on the host " +
-			"right before and right after every trial, outside of the timed part. Without it, bakeoff reads the counters of the processor (RAPL), " +
+		field{name: "repair", doc: "Argument vector that bakeoff executes on the host before every block, to restore a " +
+			"known state.", shape: argv()},
+		field{name: "meter", doc: "Argument vector that prints the reading of an energy meter: one number, in joules. " +
+			"bakeoff executes it on the host " +
+			"right before and right after every trial, outside of the timed part. Without it, bakeoff reads the counters of " +
+			"the processor (RAPL), " +
 			"if there are any.", shape: argv()},
-		field{name: "switch", doc: "System → argument vector that makes the host boot this system next, from any of its systems. Contenders on the host " +
-			"name the system that they need. Each block boots each system once, in random order, and once more for the twin of the baseline.",
+		field{name: "switch", doc: "System → argument vector that makes the host boot this system next, from any of its " +
+			"systems. Contenders on the host " +
+			"name the system that they need. Each block boots each system once, in random order, and once more for the twin " +
+			"of the baseline.",
 			shape: mapOf(named(), argv())},
-		field{name: "reboot", doc: "Argument vector that reboots the host after switch. Without it, bakeoff uses the reboot command of the system.", shape: argv()},
-		field{name: "expect", doc: "System → text by which the booted system is recognized, from the fact `os` or `kernel` of its fingerprint. " +
+		field{name: "reboot", doc: "Argument vector that reboots the host after switch. Without it, bakeoff uses the " +
+			"reboot command of the system.", shape: argv()},
+		field{name: "expect", doc: "System → text by which the booted system is recognized, from the fact `os` or `kernel` " +
+			"of its fingerprint. " +
 			"A system needs it if its name in switch is not that of a known system.", shape: mapOf(named(), one(param.Text))},
-		field{name: "equal_to", doc: "Host (or local) that is declared to be the same hardware. bakeoff checks the declaration against the fingerprints " +
-			"and shows it in the report.", shape: named()},
-		field{name: "uplink", doc: "Network interface of the host, without an address, that nothing else uses and that is on the same network as the " +
+		field{name: "equal_to",
+			doc: "Host (or local) that is declared to be the same hardware. bakeoff checks the declaration against the " +
+				"fingerprints " +
+				"and shows it in the report.", shape: named()},
+		field{name: "uplink", doc: "Network interface of the host, without an address, that nothing else uses and that is " +
+			"on the same network as the " +
 			"uplink of the generator's host. During a run it is a port of the bridge of the experiment. Linux only.", shape: text(linkPattern, linkRule)},
 	)
 }
@@ -174,29 +194,40 @@ func hostShape() *shape {
 // resourceFields are the fields that contenders and defaults share.
 func resourceFields(cat Catalogue) []field {
 	volumes := mapOf(text(pathPattern, pathRule), fieldsOf(
-		field{name: "backing", doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext4, file:btrfs, file:zfs " +
-			"(a file of the given size on the host with that file system; for ZFS the kernel's OpenZFS, or else zfs-fuse) or disk (a block device).",
+		field{name: "backing",
+			doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext4, file:btrfs, " +
+				"file:zfs " +
+				"(a file of the given size on the host with that file system; for ZFS the kernel's OpenZFS, or else zfs-fuse) or " +
+				"disk (a block device).",
 			shape: enum(backings(cat)...), required: true},
 		field{name: "size", doc: "Size of the volume; tmpfs and file:… need one.", shape: one(param.Size)},
-		field{name: "device", doc: "Block device, for the backing disk. Its contents are lost.", shape: text(devicePattern, deviceRule)},
-		field{name: "properties", doc: "Properties of the file system, by name. file:zfs: compression, recordsize, ashift, checksum, logbias, primarycache, " +
-			"sync, as in zfsprops(7). file:btrfs: compression (zlib:1…9, lzo, zstd:1…15) and force (true: compress-force).",
+		field{name: "device", doc: "Block device, for the backing disk. Its contents are lost.",
+			shape: text(devicePattern, deviceRule)},
+		field{name: "properties",
+			doc: "Properties of the file system, by name. file:zfs: compression, recordsize, ashift, checksum, logbias, " +
+				"primarycache, " +
+				"sync, as in zfsprops(7). file:btrfs: compression (zlib:1…9, lzo, zstd:1…15) and force (true: compress-force).",
 			shape: mapOf(text(`[a-z]{1,20}`, "write the name of a property like compression"), one(param.Text))},
 	)).eg(`{/data: {backing: "file:ext4", size: 2GiB}}`)
 	return []field{
 		{name: "cpus", doc: "Number of CPUs that the contender may use.", shape: bounded(param.Int, 1, 1024), def: "1"},
-		{name: "quota", doc: "CPU time that the contender may use on these CPUs, in CPUs, as in 0.5. Without it, there is no limit.",
+		{name: "quota", doc: "CPU time that the contender may use on these CPUs, in CPUs, as in 0.5. Without it, there is " +
+			"no limit.",
 			shape: bounded(param.Number, 0.01, 1024)},
-		{name: "io", doc: "Limits on reading from and writing to the disk that holds the environment, as in 50MB/s. Data that the kernel buffers and writes " +
+		{name: "io", doc: "Limits on reading from and writing to the disk that holds the environment, as in 50MB/s. Data " +
+			"that the kernel buffers and writes " +
 			"later is limited by control groups of version 2 only.", shape: fieldsOf(
 			field{name: "read", doc: "Bytes read per second.", shape: text(ratePattern, rateRule)},
 			field{name: "write", doc: "Bytes written per second.", shape: text(ratePattern, rateRule)},
 		).eg("{read: 50MB/s, write: 20MB/s}")},
 		{name: "memory", doc: "Memory that the contender may use.", shape: one(param.Size), def: "512MiB"},
-		{name: "image", doc: "Image of the root file system, for drivers that use one: debian:SUITE or ubuntu:SUITE, as in debian:bookworm or ubuntu:noble, " +
-			"which bakeoff builds once from the packages of the distribution. For the driver jail it may also be the path of a folder on its host.",
+		{name: "image", doc: "Image of the root file system, for drivers that use one: debian:SUITE or ubuntu:SUITE, as in " +
+			"debian:bookworm or ubuntu:noble, " +
+			"which bakeoff builds once from the packages of the distribution. For the driver jail it may also be the path of " +
+			"a folder on its host.",
 			shape: text(imagePattern, imageRule)},
-		{name: "volumes", doc: "Storage, by its path inside the environment. A workload that needs a volume refuses a contender that does not declare it.",
+		{name: "volumes", doc: "Storage, by its path inside the environment. A workload that needs a volume refuses a " +
+			"contender that does not declare it.",
 			shape: volumes},
 	}
 }
@@ -204,12 +235,15 @@ func resourceFields(cat Catalogue) []field {
 func contenderShape(cat Catalogue, resources []field) *shape {
 	contender := fieldsOf(append([]field{
 		{name: "name", doc: "Name in every result.", shape: named(), required: true},
-		{name: "driver", doc: "Driver that creates the environments. The options of the driver are further keys of the contender.",
+		{name: "driver", doc: "Driver that creates the environments. The options of the driver are further keys of the " +
+			"contender.",
 			shape: drivers(cat), required: true},
 		{name: "host", doc: "Host of the environments: local, or one of hosts.", shape: named(), def: "local"},
 		{name: "system", doc: "System that the host must boot for this contender: one of the host's switch.", shape: named()},
-		{name: "tuning", doc: "sysctl name → value, set inside the environment. `bakeoff list drivers NAME` says what a driver supports: net.* where " +
-			"environments share the host's kernel, everything where they boot their own, nothing where the settings belong to the image.",
+		{name: "tuning", doc: "sysctl name → value, set inside the environment. `bakeoff list drivers NAME` says what a " +
+			"driver supports: net.* where " +
+			"environments share the host's kernel, everything where they boot their own, nothing where the settings belong to " +
+			"the image.",
 			shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
 	}, resources...)...)
 	contender.by = "driver"
@@ -238,18 +272,26 @@ func loose() *shape {
 
 func designShape() *shape {
 	return fieldsOf(
-		field{name: "margin", doc: "A contender is equivalent if the interval of its ratio lies inside [1/(1+margin), 1+margin].",
+		field{name: "margin", doc: "A contender is equivalent if the interval of its ratio lies inside [1/(1+margin), " +
+			"1+margin].",
 			shape: bounded(param.Number, 0.0001, analysis.MaxMargin), def: fmt.Sprint(analysis.DefaultMargin)},
 		field{name: "looks", doc: "Interim analyses: numbers of blocks, ascending, after which the run may stop.",
 			shape: listOf(bounded(param.Int, 1, maxBlocks)), def: "[8, 12, 18, 26]"},
-		field{name: "alphas", doc: "Error rate of each look; the sum is at most 0.05. Without them, every look gets an equal share of 0.05; " +
+		field{name: "alphas", doc: "Error rate of each look; the sum is at most 0.05. Without them, every look gets an " +
+			"equal share of 0.05; " +
 			"four looks get .010, .010, .015, .015.", shape: listOf(bounded(param.Number, 1e-6, analysis.MaxAlpha))},
-		field{name: "instances", doc: "block: bakeoff creates new environments for each block, and verdicts hold for environments made this way on this " +
-			"machine. run: one environment serves all blocks, and verdicts hold for that instance only.", shape: enum("block", "run"), def: "block"},
-		field{name: "mirror", doc: "Visit the contenders of a block a second time in mirrored order, so that a linear drift cancels out.",
+		field{name: "instances",
+			doc: "block: bakeoff creates new environments for each block, and verdicts hold for environments made this way on " +
+				"this " +
+				"machine. run: one environment serves all blocks, and verdicts hold for that instance only.", shape: enum("block",
+				"run"), def: "block"},
+		field{name: "mirror", doc: "Visit the contenders of a block a second time in mirrored order, so that a linear " +
+			"drift cancels out.",
 			shape: one(param.Bool), def: "true"},
-		field{name: "budget", doc: "Time limit: no block starts that would end later. Without it, there is no limit.", shape: one(param.Duration)},
-		field{name: "blocks", doc: "Largest number of blocks; later looks are dropped. Below the first look, no verdict is possible.",
+		field{name: "budget", doc: "Time limit: no block starts that would end later. Without it, there is no limit.",
+			shape: one(param.Duration)},
+		field{name: "blocks", doc: "Largest number of blocks; later looks are dropped. Below the first look, no verdict is " +
+			"possible.",
 			shape: bounded(param.Int, 1, maxBlocks)},
 	)
 }
@@ -273,7 +315,8 @@ func cellFields(w WorkloadEntry) []field {
 	either := &shape{kind: eitherOf, either: []*shape{one(param.Bool), listOf(metric)}}
 	return []field{
 		{name: "params", doc: "Parameters of the workload.", shape: fieldsOf(specFields(w.Params)...)},
-		{name: "primary", doc: "Metrics that get a verdict: a list, or true for the defaults of the workload. All other metrics are shown with " +
+		{name: "primary", doc: "Metrics that get a verdict: a list, or true for the defaults of the workload. All other " +
+			"metrics are shown with " +
 			"intervals and without a verdict.", shape: either, def: "false"},
 	}
 }

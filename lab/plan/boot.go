@@ -116,7 +116,8 @@ func (p *Plan) checkBoots(b Block, cells []string) error {
 	for i, boot := range b.Boots {
 		names := slices.Sorted(slices.Values(boot.Contenders))
 		at := slices.IndexFunc(want, func(w Boot) bool {
-			return w.Host == boot.Host && w.System == boot.System && slices.Equal(slices.Sorted(slices.Values(w.Contenders)), names)
+			return w.Host == boot.Host && w.System == boot.System && slices.Equal(slices.Sorted(slices.Values(w.Contenders)),
+				names)
 		})
 		if at < 0 {
 			return fmt.Errorf("boot %d has not the contenders of a system of a host", i)

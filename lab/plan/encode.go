@@ -118,7 +118,8 @@ func (p *Plan) checkNames() (contenders, cells []string, err error) {
 		return nil, nil, fmt.Errorf("the lab's name is %.60q", p.Lab)
 	}
 	if len(p.Contenders) < 2 || len(p.Contenders) > maxContenders || len(p.Cells) == 0 || len(p.Cells) > maxCells {
-		return nil, nil, fmt.Errorf("there are %d contenders and %d cells, not 2 to %d and 1 to %d", len(p.Contenders), len(p.Cells), maxContenders, maxCells)
+		return nil, nil, fmt.Errorf("there are %d contenders and %d cells, not 2 to %d and 1 to %d", len(p.Contenders),
+			len(p.Cells), maxContenders, maxCells)
 	}
 	for _, c := range p.Contenders {
 		contenders = append(contenders, c.Name)
@@ -138,7 +139,8 @@ func (p *Plan) checkNames() (contenders, cells []string, err error) {
 	}
 	slices.Sort(contenders)
 	slices.Sort(cells)
-	if err := errors.Join(checkSet(contenders, name.MaxTwin, "contender"), checkSet(cells, name.MaxTwin, "cell")); err != nil {
+	if err := errors.Join(checkSet(contenders, name.MaxTwin, "contender"),
+		checkSet(cells, name.MaxTwin, "cell")); err != nil {
 		return nil, nil, err
 	}
 	for _, s := range []string{p.Baseline, p.Twin} {

@@ -38,7 +38,8 @@ type Noise struct {
 // AssumedNoise is used until a calibration on the machine has measured it:
 // what the reference noise of the simulations amounts to for a verdict
 // (bench/statistics measures it).
-var AssumedNoise = Noise{SD: 0.022, Source: "assumed: 2.2 % from trial to trial; `bakeoff calibrate` measures it on this machine"}
+var AssumedNoise = Noise{SD: 0.022,
+	Source: "assumed: 2.2 % from trial to trial; `bakeoff calibrate` measures it on this machine"}
 
 // Estimate is what a plan can be expected to take and to decide.
 type Estimate struct {

@@ -69,7 +69,8 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 	planned := 0
 	p.Design, planned = registered(lab.Design)
 	if p.switched() && p.Design.Instances == "run" {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "plan: environments cannot outlive the boots of a machine that is switched between systems"),
+		return nil, fault.WithFix(fault.New(fault.Invalid,
+			"plan: environments cannot outlive the boots of a machine that is switched between systems"),
 			"remove design.instances: run")
 	}
 	spare := min(max(planned, minSpare), maxSpare)

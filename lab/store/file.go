@@ -83,7 +83,8 @@ func (r *Run) Fingerprint(contender string) (probe.Fingerprint, error) {
 		return fp, fault.Wrap(fault.Invalid, "store: "+name, err)
 	}
 	if fp.Schema != probe.FingerprintSchema {
-		return fp, fault.New(fault.Invalid, "store: %s: schema is %q, this program reads %q", name, fp.Schema, probe.FingerprintSchema)
+		return fp, fault.New(fault.Invalid, "store: %s: schema is %q, this program reads %q", name, fp.Schema,
+			probe.FingerprintSchema)
 	}
 	return fp, nil
 }
@@ -103,7 +104,8 @@ func (r *Run) FingerprintFile(contender string) (File, error) {
 // it is into the journal.
 func (r *Run) KeepCalibration(at time.Time, data []byte) error {
 	if len(data) > maxCalibration {
-		return fault.New(fault.Lab, "store: the calibration has %d bytes, at most %d are read back", len(data), maxCalibration)
+		return fault.New(fault.Lab, "store: the calibration has %d bytes, at most %d are read back", len(data),
+			maxCalibration)
 	}
 	if err := r.WriteFile(CalibrationFile, data); err != nil {
 		return err

@@ -108,14 +108,16 @@ func (r *Run) syncAll(dir string, blobs map[string][]byte) (err error) {
 func (r *Run) ReadRaw(f File) ([]byte, error) {
 	dir, blob, ok := strings.Cut(f.Name, "/")
 	if err := errors.Join(checkName(dir), checkName(blob)); !ok || err != nil {
-		return nil, fault.New(fault.Invalid, "store: the journal names %s, which is no raw output: they are TRIAL/BLOB", quote(f.Name))
+		return nil, fault.New(fault.Invalid, "store: the journal names %s, which is no raw output: they are TRIAL/BLOB",
+			quote(f.Name))
 	}
 	name := RawDir + "/" + f.Name
 	tampered := func(format string, args ...any) error {
 		return fault.Wrap(fault.Invalid, "store", &Tampered{Name: name, Reason: fmt.Sprintf(format, args...)})
 	}
 	if f.Bytes < 0 || f.Bytes > MaxBlob {
-		return nil, fault.New(fault.Invalid, "store: %s: the journal says %d bytes, at most %d are kept", name, f.Bytes, MaxBlob)
+		return nil, fault.New(fault.Invalid, "store: %s: the journal says %d bytes, at most %d are kept", name, f.Bytes,
+			MaxBlob)
 	}
 	data, err := r.read(name, MaxBlob)
 	switch got := fileOf(f.Name, data); {

@@ -56,7 +56,8 @@ func (v viewer) absent(able func(string) bool) ([]Absence, error) {
 	var out []Absence
 	for _, cell := range v.plan.Cells {
 		for _, f := range v.files(cell) {
-			a := Absence{File: f, Cell: cell.Name, Everywhere: true, Fix: "write " + f.Param + ": with a path that every contender has"}
+			a := Absence{File: f, Cell: cell.Name, Everywhere: true, Fix: "write " + f.Param +
+				": with a path that every contender has"}
 			for _, c := range v.plan.Contenders {
 				if !able(c.Name) || c.TwinOf != "" {
 					continue

@@ -69,17 +69,20 @@ const sampleLabel = "000000-1000"
 // spec is what a contender's environment will be, with names instead of what
 // is made beforehand.
 func (v viewer) spec(d driver.Doc, c plan.Contender) driver.Spec {
-	s := driver.Spec{Label: sampleLabel, Name: c.Name, Dir: env.Place(v.State(hostOf(c)), sampleLabel), CPUs: c.CPUs, Memory: c.Memory,
-		Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Agent: "/bakeoff-agent", Volumes: env.Volumes(c.Volumes), Options: c.Options, Tuning: c.Tuning}
+	s := driver.Spec{Label: sampleLabel, Name: c.Name, Dir: env.Place(v.State(hostOf(c)), sampleLabel), CPUs: c.CPUs,
+		Memory: c.Memory,
+		Quota:  c.Quota, Read: c.IO.Read, Write: c.IO.Write, Agent: "/bakeoff-agent", Volumes: env.Volumes(c.Volumes), Options: c.Options, Tuning: c.Tuning}
 	for i := range c.CPUs {
 		s.CPUSet = append(s.CPUSet, i)
 	}
 	if d.Image && c.Image != "" {
-		s.Image = driver.Image{Ref: c.Image, Digest: "sha256:", Root: "/image/root", Disk: "/image/disk", Kernel: "/image/kernel", Modules: "/image"}
+		s.Image = driver.Image{Ref: c.Image, Digest: "sha256:", Root: "/image/root", Disk: "/image/disk",
+			Kernel: "/image/kernel", Modules: "/image"}
 	}
 	if v.peer {
 		gateway := env.Subnet.Addr().Next()
-		s.Network = &driver.Network{Namespace: "bo-000000", Bridge: "br0", Addr: netip.PrefixFrom(gateway.Next(), env.Subnet.Bits()), Gateway: gateway, MAC: "02:b0:00:00:00:02"}
+		s.Network = &driver.Network{Namespace: "bo-000000", Bridge: "br0",
+			Addr: netip.PrefixFrom(gateway.Next(), env.Subnet.Bits()), Gateway: gateway, MAC: "02:b0:00:00:00:02"}
 	}
 	return s
 }
@@ -97,7 +100,8 @@ func (v viewer) tuning(d driver.Driver, host conn.Conn, c plan.Contender) error 
 	}
 	for _, name := range names {
 		if why := missing[name]; why != "" {
-			return fault.WithFix(fault.New(fault.Unsupported, "tuning %s: %s", name, why), "remove it, or take a driver that boots a kernel of its own")
+			return fault.WithFix(fault.New(fault.Unsupported, "tuning %s: %s", name, why),
+				"remove it, or take a driver that boots a kernel of its own")
 		}
 	}
 	return nil
@@ -132,7 +136,8 @@ func (v viewer) room(_ driver.Driver, host conn.Conn, c plan.Contender) error {
 	if err != nil || wants <= free {
 		return nil // what cannot be looked at is told when it is made
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "its volumes%s take %s below %s, where %s are free", asked(c, "volumes"), wants, state, rounded(free)),
+	return fault.WithFix(fault.New(fault.Unsupported, "its volumes%s take %s below %s, where %s are free",
+		asked(c, "volumes"), wants, state, rounded(free)),
 		"write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk")
 }
 
@@ -167,7 +172,8 @@ func (v viewer) crowded(able func(string) bool) []string {
 		}
 		state := v.State(name)
 		if free, err := volume.Free(v.ctx, host, state); err == nil && sum[name] > free {
-			out = append(out, fmt.Sprintf("the volumes of all contenders and the twin, which are there at the same time, take %s below %s on %s, where %s are free; write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk",
+			out = append(out, fmt.Sprintf("the volumes of all contenders and the twin, which are there at the same time, take "+
+				"%s below %s on %s, where %s are free; write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk",
 				sum[name], state, name, rounded(free)))
 		}
 	}

@@ -46,7 +46,8 @@ func (r *runner) block(ctx context.Context, b plan.Block) error {
 	if err := r.analyse(); err != nil {
 		return err
 	}
-	r.emit(Event{Kind: BlockEnd, Block: b.Index, Status: status, Text: reason, Took: r.lasted[len(r.lasted)-1], Results: &r.results})
+	r.emit(Event{Kind: BlockEnd, Block: b.Index, Status: status, Text: reason, Took: r.lasted[len(r.lasted)-1],
+		Results: &r.results})
 	return r.refused
 }
 
@@ -132,7 +133,8 @@ func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*environmen
 		if line.Fingerprint, err = r.fingerprint(ctx, s, out); err != nil {
 			return nil, err
 		}
-		r.emit(Event{Kind: Environment, Block: block, Contender: s.Name, Status: store.OK, Text: en.Up.Sub(en.Asked).Round(time.Millisecond).String()})
+		r.emit(Event{Kind: Environment, Block: block, Contender: s.Name, Status: store.OK,
+			Text: en.Up.Sub(en.Asked).Round(time.Millisecond).String()})
 		return out, errors.Join(perr, r.Run.Append(line))
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -152,7 +154,8 @@ func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*environmen
 		return nil, aerr
 	}
 	if s.failed >= maxFailedCreations && !s.ever {
-		if derr := r.dismiss(s, fmt.Sprintf("did not come up in %d of %d attempts: %s", s.failed, s.failed, line.Reason)); derr != nil {
+		if derr := r.dismiss(s, fmt.Sprintf("did not come up in %d of %d attempts: %s", s.failed, s.failed,
+			line.Reason)); derr != nil {
 			return nil, derr
 		}
 	}

@@ -122,10 +122,12 @@ func Enough(a driver.Availability, c manifest.Contender, cpus int, memory unit.B
 	}
 	switch {
 	case c.CPUs > cpus:
-		return driver.Availability{Reason: fmt.Sprintf("it asks for %d CPUs%s, and its host has %d", c.CPUs, place("cpus"), cpus),
+		return driver.Availability{Reason: fmt.Sprintf("it asks for %d CPUs%s, and its host has %d", c.CPUs, place("cpus"),
+			cpus),
 			Fix: fmt.Sprintf("write cpus: %d or less", cpus), Facts: a.Facts}
 	case memory > 0 && c.Memory > memory:
-		return driver.Availability{Reason: fmt.Sprintf("it asks for %s of memory%s, and its host has %s", c.Memory, place("memory"), rounded(memory)),
+		return driver.Availability{Reason: fmt.Sprintf("it asks for %s of memory%s, and its host has %s", c.Memory,
+			place("memory"), rounded(memory)),
 			Fix: fmt.Sprintf("write memory: %s or less", rounded(memory)), Facts: a.Facts}
 	}
 	return a
@@ -253,7 +255,8 @@ func (r *runner) imageOf(ctx context.Context, s *side, packages []string) (err e
 func (r *runner) dismiss(s *side, reason string) error {
 	s.gone = reason
 	r.emit(Event{Kind: Unavailable, Contender: s.Name, Text: reason})
-	return r.Run.Append(store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Contender: s.Name, Status: store.Void, Reason: reason})
+	return r.Run.Append(store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Contender: s.Name, Status: store.Void,
+		Reason: reason})
 }
 
 // Packages returns the Debian packages that the plan's workloads need inside
@@ -292,7 +295,8 @@ func CheckCells(p *plan.Plan, workloads []execution.Runner) (out []error) {
 // CheckOn asks the driver of every contender whether it can run on its host, in
 // the plan's order, and changes nothing. hosts returns a host by its name. A
 // contender that needs another system of its host is asked when that is booted.
-func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts func(name string) (conn.Conn, error)) []Availability {
+func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver,
+	hosts func(name string) (conn.Conn, error)) []Availability {
 	var out []Availability
 	installers := map[string]Installer{}
 	for _, c := range p.Contenders {
@@ -306,7 +310,8 @@ func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, hosts f
 			a.Answer = driver.Availability{Reason: err.Error()}
 		case c.System != "":
 			// Asked in another system, the answer would be about that.
-			a.Answer = driver.Availability{OK: true, Facts: map[string]string{"checked": "when " + c.Host + " is booted into " + c.System}}
+			a.Answer = driver.Availability{OK: true, Facts: map[string]string{"checked": "when " + c.Host + " is booted into " +
+				c.System}}
 		default:
 			if err := checkImage(ctx, host, drivers[i].Doc(), c.Contender); err != nil {
 				a.Answer = driver.Availability{Reason: err.Error()}

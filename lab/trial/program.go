@@ -30,7 +30,8 @@ type Lack struct {
 // ProgramsOn is Programs on every host of the plan that contenders stand on,
 // which hosts returns by their names, in order of the names. One that is not
 // reached, or that is not booted into what contenders need, is passed over.
-func ProgramsOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner, hosts func(name string) (conn.Conn, error)) ([]Lack, error) {
+func ProgramsOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner,
+	hosts func(name string) (conn.Conn, error)) ([]Lack, error) {
 	at := map[string]*plan.Plan{}
 	for _, c := range p.Contenders {
 		name := cmp.Or(c.Host, env.LocalHost)
@@ -67,7 +68,8 @@ const LoadGenerator = "the load generator"
 
 // Programs lists what the plan's workloads need from the host itself and the
 // host lacks, in order of the programs' names. It changes nothing.
-func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner, host conn.Conn) ([]Lack, error) {
+func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner,
+	host conn.Conn) ([]Lack, error) {
 	var bare []string
 	for _, c := range p.Contenders {
 		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })

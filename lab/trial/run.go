@@ -76,7 +76,8 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	if o.Budget == 0 {
 		o.Budget = o.Plan.Design.Budget
 	}
-	r := &runner{Options: o, reader: evidence.NewReader(o.Run, execution.Parsers(o.Workloads)), began: o.Now(), planned: o.Plan.Planned(), done: map[int]bool{}, kept: map[string]*environment{}, described: map[string]bool{}}
+	r := &runner{Options: o, reader: evidence.NewReader(o.Run, execution.Parsers(o.Workloads)), began: o.Now(),
+		planned: o.Plan.Planned(), done: map[int]bool{}, kept: map[string]*environment{}, described: map[string]bool{}}
 	if err := r.resume(); err != nil {
 		return Outcome{}, err
 	}

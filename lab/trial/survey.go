@@ -75,7 +75,10 @@ func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 // peered tells whether a workload of the plan has another end.
 func peered(p *plan.Plan, workloads []execution.Runner) bool {
 	return slices.ContainsFunc(p.Cells, func(c plan.Cell) bool {
-		return slices.ContainsFunc(workloads, func(w execution.Runner) bool { return w.Doc().Name == c.Workload && w.Doc().Peer })
+		return slices.ContainsFunc(workloads, func(w execution.Runner) bool {
+			return w.Doc().Name == c.Workload &&
+				w.Doc().Peer
+		})
 	})
 }
 
@@ -233,7 +236,8 @@ func (v viewer) notes(able func(string) bool) []string {
 		holds := d.Doc().Enforces
 		for key, wanted := range map[string]bool{"quota": c.Quota > 0, "io": c.IO.Read > 0 || c.IO.Write > 0} {
 			if wanted && holds[key] == "" {
-				out = append(out, fmt.Sprintf("%s asks for a limit of %s%s, which the driver %s does not hold: it will run without; leave it out everywhere, or take a driver that holds it",
+				out = append(out, fmt.Sprintf("%s asks for a limit of %s%s, which the driver %s does not hold: it will run "+
+					"without; leave it out everywhere, or take a driver that holds it",
 					c.Name, key, asked(c, key), c.Driver))
 			}
 		}
@@ -258,7 +262,8 @@ func (v viewer) memory(able func(string) bool) []string {
 	}
 	for _, h := range hosts {
 		if _, memory, err := v.Size(h); err == nil && memory > 0 && sum[h] > memory {
-			out = append(out, fmt.Sprintf("the environments of a block, the twin's included, may use %s of memory together, and %s has %s: what they use at the same time decides whether it swaps; write less memory:",
+			out = append(out, fmt.Sprintf("the environments of a block, the twin's included, may use %s of memory together, "+
+				"and %s has %s: what they use at the same time decides whether it swaps; write less memory:",
 				rounded(sum[h]), h, rounded(memory)))
 		}
 	}

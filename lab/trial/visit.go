@@ -67,7 +67,8 @@ func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, en *environ
 	if aerr := r.Run.Append(line); aerr != nil {
 		return aerr
 	}
-	r.emit(Event{Kind: TrialEnd, Block: slot.Block, Position: slot.Position, Contender: slot.Contender, Cell: slot.Cell, Status: line.Status, Text: line.Reason})
+	r.emit(Event{Kind: TrialEnd, Block: slot.Block, Position: slot.Position, Contender: slot.Contender, Cell: slot.Cell,
+		Status: line.Status, Text: line.Reason})
 	if line.Status == store.Void {
 		return fmt.Errorf("%s on %s: %w", slot.Cell, slot.Contender, err)
 	}
@@ -76,7 +77,8 @@ func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, en *environ
 
 // measure does one trial in an environment that is at rest, and puts it to
 // rest again.
-func (r *runner) measure(ctx context.Context, en *environment, t *target, line *store.Trial) (raw workload.Raw, err error) {
+func (r *runner) measure(ctx context.Context, en *environment, t *target, line *store.Trial) (raw workload.Raw,
+	err error) {
 	line.Start = r.Now().UTC()
 	line.End = line.Start
 	if t.failed != nil {
@@ -114,7 +116,8 @@ func (r *runner) measure(ctx context.Context, en *environment, t *target, line *
 		return nil, err
 	}
 	if t.session() != session {
-		return nil, fault.New(fault.Lab, "the connection to %s, where load comes from, was lost during the trial", t.generator.Name())
+		return nil, fault.New(fault.Lab, "the connection to %s, where load comes from, was lost during the trial",
+			t.generator.Name())
 	}
 	raw = workload.Raw{}
 	maps.Copy(raw, out)

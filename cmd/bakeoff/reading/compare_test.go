@@ -62,7 +62,7 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 		a.printCompare(res, false)
 		lines := strings.Split(out.String(), "\n")
 		if lines[0] != "6.1 → 6.2" || !strings.HasPrefix(lines[1],
-			"The runs were made at different times: and are not interleaved.") {
+			"The runs were made at different times and are not interleaved.") {
 			t.Errorf("it begins with %q", lines[:2])
 		}
 		for _, want := range []string{"−33.3 %", x.verdict, "kernel", "6.1 → 6.2"} {
