@@ -1,7 +1,6 @@
 package execution
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,17 +58,17 @@ func (n native) exec(ctx context.Context, t Target, p param.Values, stage string
 	limit := 5*n.Doc().Time(p) + 2*time.Minute
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLong)
 	defer cancel()
-	stdout, stderr := &head{limit: maxResult}, &head{limit: maxStderr}
+	stdout, stderr := &conn.Head{Limit: maxResult}, &conn.Head{Limit: maxStderr}
 	info := t.Subject.Info()
 	argv := append([]string{info.Agent, "work", n.Doc().Name, "--json", "--stage", stage, "--dir", dir,
 		"--hash-file", path.Join(info.Scratch, "bakeoff-agent.sha256")}, p.Args()...)
 	exit, err := t.Subject.Exec(ctx, conn.Cmd{Argv: argv, Stdout: stdout, Stderr: stderr})
 	raw := workload.Raw{}
-	if stdout.buf.Len() > 0 {
-		raw[workload.Work] = stdout.buf.Bytes()
+	if len(stdout.Bytes()) > 0 {
+		raw[workload.Work] = stdout.Bytes()
 	}
-	if stderr.buf.Len() > 0 {
-		raw[workload.Stderr] = stderr.buf.Bytes()
+	if len(stderr.Bytes()) > 0 {
+		raw[workload.Stderr] = stderr.Bytes()
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errTooLong):
@@ -78,7 +77,7 @@ func (n native) exec(ctx context.Context, t Target, p param.Values, stage string
 		return raw, fault.Wrap(fault.Lab, op, fmt.Errorf("bakeoff-agent is missing in the environment: %w", err))
 	case err != nil:
 		return raw, fault.Op(op, err)
-	case stdout.more:
+	case stdout.Cut:
 		return raw, fault.New(fault.Lab, "%s: output is longer than %d bytes", op, maxResult)
 	}
 	return raw, fault.Op(op, ended(exit, raw[workload.Stderr]))
@@ -123,20 +122,4 @@ func ended(exit conn.Exit, stderr []byte) error {
 		kind = fault.Unsupported
 	}
 	return fault.New(kind, "%s", said)
-}
-
-// head keeps the first limit bytes and discards the rest. The buffer is not
-// embedded: its ReadFrom would ignore the limit.
-type head struct {
-	buf   bytes.Buffer
-	limit int
-	more  bool
-}
-
-// Write never fails, so that it does not block the program on the other side.
-func (h *head) Write(p []byte) (int, error) {
-	keep := min(len(p), h.limit-h.buf.Len())
-	h.buf.Write(p[:keep])
-	h.more = h.more || keep < len(p)
-	return len(p), nil
 }

@@ -1,11 +1,9 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os/exec"
 	"runtime"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
@@ -41,7 +40,7 @@ func runExec(c call) int {
 	}
 	cmd := exec.CommandContext(ctx, f.Arg(0), f.Args()[1:]...)
 	cmd.Dir, cmd.Stdin = *dir, c.stdin
-	stdout, stderr := &bounded{limit: execOutput}, &bounded{limit: execOutput}
+	stdout, stderr := &conn.Head{Limit: execOutput}, &conn.Head{Limit: execOutput}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if !*asJSON {
 		cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
@@ -51,8 +50,8 @@ func runExec(c call) int {
 		return c.fail(fault.Op("exec", err))
 	}
 	if *asJSON {
-		res.Stdout, res.Stderr = stdout.buf.Bytes(), stderr.buf.Bytes()
-		res.Truncated = stdout.more || stderr.more
+		res.Stdout, res.Stderr = stdout.Bytes(), stderr.Bytes()
+		res.Truncated = stdout.Cut || stderr.Cut
 		return c.print(res)
 	}
 	fmt.Fprintf(c.stderr, "%.3f s wall, %.3f s user, %.3f s system\n",
@@ -111,21 +110,4 @@ func startError(err error) error {
 		return fault.Wrap(fault.Subject, "", err)
 	}
 	return fault.Wrap(fault.Lab, "", err)
-}
-
-// bounded keeps the first limit bytes that are written to it.
-type bounded struct {
-	buf   bytes.Buffer
-	limit int
-	more  bool
-}
-
-var _ io.Writer = (*bounded)(nil)
-
-// Write never fails: what does not fit is counted as seen.
-func (b *bounded) Write(p []byte) (int, error) {
-	keep := min(len(p), b.limit-b.buf.Len())
-	b.buf.Write(p[:keep])
-	b.more = b.more || keep < len(p)
-	return len(p), nil
 }

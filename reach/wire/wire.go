@@ -4,8 +4,12 @@
 package wire
 
 import (
+	"errors"
+	"fmt"
+
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/base/strictjson"
 	"bakeoff/reach/probe"
 )
 
@@ -111,6 +115,21 @@ type ExecResult struct {
 	Stdout    []byte `json:"stdout"`
 	Stderr    []byte `json:"stderr"`
 	Truncated bool   `json:"truncated,omitempty"`
+}
+
+// ParseExec parses an ExecResult.
+func ParseExec(b []byte) (ExecResult, error) {
+	var res ExecResult
+	if err := strictjson.Decode(b, &res); err != nil {
+		return res, err
+	}
+	switch {
+	case res.Schema != ExecSchema:
+		return res, fmt.Errorf("schema is %q, expected %q", res.Schema, ExecSchema)
+	case len(res.Argv) == 0 || res.ElapsedNS <= 0:
+		return res, errors.New("no command, or no elapsed time")
+	}
+	return res, nil
 }
 
 // The exit codes of the agent itself.

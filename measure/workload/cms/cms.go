@@ -8,14 +8,12 @@
 package cms
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
-	"bakeoff/base/strictjson"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/tool/siege"
 	"bakeoff/measure/workload"
@@ -134,7 +132,7 @@ func readSiege(raw workload.Raw, p param.Values) (res wire.ExecResult, r tool.Re
 	if !ok {
 		return res, r, fmt.Errorf("%s: %w", ExecBlob, workload.ErrNoBlob)
 	}
-	if res, err = decodeExec(b); err != nil {
+	if res, err = wire.ParseExec(b); err != nil {
 		return res, r, fmt.Errorf("%s: %w", ExecBlob, err)
 	}
 	if res.Code != 0 || res.Signal != "" || res.Truncated {
@@ -157,19 +155,4 @@ func (Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnostics
 	}
 	used := res.Usage.CPUSeconds() / (float64(res.ElapsedNS) / 1e9)
 	return workload.Diagnostics{Errors: r.Errors, Generator: &wire.Generator{Utilisation: min(1, used)}}, true
-}
-
-// decodeExec parses the output of `exec --json`.
-func decodeExec(b []byte) (wire.ExecResult, error) {
-	var res wire.ExecResult
-	if err := strictjson.Decode(b, &res); err != nil {
-		return res, err
-	}
-	switch {
-	case res.Schema != wire.ExecSchema:
-		return res, fmt.Errorf("schema is %q, expected %q", res.Schema, wire.ExecSchema)
-	case len(res.Argv) == 0 || res.Argv[0] != "siege" || res.ElapsedNS <= 0:
-		return res, errors.New("not a result of siege, or without elapsed time")
-	}
-	return res, nil
 }

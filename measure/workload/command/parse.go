@@ -1,7 +1,6 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -30,7 +29,7 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", ExecBlob, workload.ErrNoBlob)
 	}
-	res, err := Decode(b)
+	res, err := wire.ParseExec(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ExecBlob, err)
 	}
@@ -77,21 +76,6 @@ func (v *values) add(metric, unit string, value float64) {
 	if value > 0 && !math.IsInf(value, 0) {
 		*v = append(*v, sample.Value{Metric: metric, Unit: unit, Value: value})
 	}
-}
-
-// Decode reads what `exec --json` printed.
-func Decode(b []byte) (wire.ExecResult, error) {
-	var res wire.ExecResult
-	if err := strictjson.Decode(b, &res); err != nil {
-		return res, err
-	}
-	switch {
-	case res.Schema != wire.ExecSchema:
-		return res, fmt.Errorf("schema is %q, expected %q", res.Schema, wire.ExecSchema)
-	case len(res.Argv) == 0 || res.ElapsedNS <= 0:
-		return res, errors.New("no command, or no elapsed time")
-	}
-	return res, nil
 }
 
 // extracted finds a number in the command's output.
@@ -146,7 +130,7 @@ func share(raw workload.Raw, res wire.ExecResult) (float64, error) {
 	if !ok {
 		return 1, nil
 	}
-	cleanup, err := Decode(b)
+	cleanup, err := wire.ParseExec(b)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", CleanupBlob, err)
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"bakeoff/base/param"
 	"bakeoff/measure/workload"
+	"bakeoff/reach/wire"
 )
 
 var _ workload.TimeReporter = Workload{}
@@ -13,7 +14,7 @@ func (Workload) ReportedTime(raw workload.Raw, p param.Values) (r workload.Repor
 	if p.Text("seconds") == "" {
 		return r, false
 	}
-	res, err := Decode(raw[ExecBlob])
+	res, err := wire.ParseExec(raw[ExecBlob])
 	if err != nil {
 		return r, false
 	}

@@ -4,7 +4,6 @@ package external
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
-	"bakeoff/base/strictjson"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
@@ -109,7 +107,7 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 	if !ok {
 		return res, r, fmt.Errorf("%s: %w", ExecBlob, workload.ErrNoBlob)
 	}
-	if res, err = Decode(b); err != nil {
+	if res, err = wire.ParseExec(b); err != nil {
 		return res, r, fmt.Errorf("%s: %w", ExecBlob, err)
 	}
 	if got := path.Base(res.Argv[0]); got != e.tool.Doc().Program {
@@ -199,21 +197,6 @@ func declared(d tool.Doc, values []sample.Value) error {
 		}
 	}
 	return nil
-}
-
-// Decode reads what `exec --json` printed.
-func Decode(b []byte) (wire.ExecResult, error) {
-	var res wire.ExecResult
-	if err := strictjson.Decode(b, &res); err != nil {
-		return res, err
-	}
-	switch {
-	case res.Schema != wire.ExecSchema:
-		return res, fmt.Errorf("schema is %q, expected %q", res.Schema, wire.ExecSchema)
-	case len(res.Argv) == 0 || res.ElapsedNS <= 0:
-		return res, errors.New("no command, or no elapsed time")
-	}
-	return res, nil
 }
 
 // Ended classes how a program ended: what did not end well has failed, and is

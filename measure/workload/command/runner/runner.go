@@ -2,11 +2,9 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -93,7 +91,7 @@ func aside(ctx context.Context, t execution.Target, p param.Values, name string)
 	if err != nil {
 		return out, err
 	}
-	res, err := command.Decode(out)
+	res, err := wire.ParseExec(out)
 	if err != nil {
 		return out, fault.Wrap(fault.Lab, "command: "+name, err)
 	}
@@ -121,7 +119,7 @@ func run(ctx context.Context, t execution.Target, p param.Values, name string) (
 	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, errTooLong)
 	defer cancel()
 	argv := []string{info.Agent, "exec", "--json", "--dir", dir, "--timeout", limit.String(), "--"}
-	out, said := &limited{limit: 8 << 20}, &limited{limit: 64 << 10}
+	out, said := &conn.Head{Limit: 8 << 20}, &conn.Head{Limit: 64 << 10}
 	exit, err := t.Subject.Exec(ctx, conn.Cmd{
 		Argv: append(argv, p.List(name)...), Env: p.List("env"), Stdout: out, Stderr: said,
 	})
@@ -133,26 +131,13 @@ func run(ctx context.Context, t execution.Target, p param.Values, name string) (
 	case err != nil:
 		err = fault.Op(op, err)
 	case exit.Code == wire.ExitNotFound, exit.Code == wire.ExitSubject:
-		err = fault.New(fault.Subject, "%s: cannot be started%s", op, command.Quoted(said.buf.Bytes()))
+		err = fault.New(fault.Subject, "%s: cannot be started%s", op, command.Quoted(said.Bytes()))
 	case exit.Signal != "" || exit.Code > 128:
-		err = fault.New(fault.Subject, "%s: bakeoff-agent was killed by %s%s", op, exit, command.Quoted(said.buf.Bytes()))
+		err = fault.New(fault.Subject, "%s: bakeoff-agent was killed by %s%s", op, exit, command.Quoted(said.Bytes()))
 	case !exit.OK():
-		err = fault.New(fault.Lab, "%s: bakeoff-agent failed with %s%s", op, exit, command.Quoted(said.buf.Bytes()))
+		err = fault.New(fault.Lab, "%s: bakeoff-agent failed with %s%s", op, exit, command.Quoted(said.Bytes()))
 	}
-	return out.buf.Bytes(), said.buf.Bytes(), err
+	return out.Bytes(), said.Bytes(), err
 }
 
 var errTooLong = errors.New("the deadline of bakeoff-agent passed")
-
-// limited keeps the first limit bytes and discards the rest.
-type limited struct {
-	buf   bytes.Buffer
-	limit int
-}
-
-var _ io.Writer = (*limited)(nil)
-
-func (l *limited) Write(p []byte) (int, error) {
-	l.buf.Write(p[:min(len(p), l.limit-l.buf.Len())])
-	return len(p), nil
-}

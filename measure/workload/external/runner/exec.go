@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +39,7 @@ func (s *site) exec(ctx context.Context, cmd tool.Command) (stdout, stderr []byt
 	if argv[0] == s.program {
 		argv[0] = s.known.Program
 	}
-	out, said := &limited{limit: maxExec}, &limited{limit: maxSaid}
+	out, said := &conn.Head{Limit: maxExec}, &conn.Head{Limit: maxSaid}
 	exit, err := s.conn.Exec(ctx, conn.Cmd{
 		Argv: append([]string{s.agent, "exec", "--json", "--dir", s.dir, "--timeout", s.limit.String(), "--"}, argv...),
 		// A fixed locale, because output depends on it, and a private
@@ -55,15 +54,15 @@ func (s *site) exec(ctx context.Context, cmd tool.Command) (stdout, stderr []byt
 		err = fault.Wrap(fault.Lab, "", fmt.Errorf("bakeoff-agent is missing: %w", err))
 	case err != nil:
 	case exit.Code == wire.ExitNotFound, exit.Code == wire.ExitSubject:
-		err = fault.New(fault.Subject, "%s cannot be started%s", argv[0], external.Quoted(said.buf.Bytes()))
+		err = fault.New(fault.Subject, "%s cannot be started%s", argv[0], external.Quoted(said.Bytes()))
 	case exit.Signal != "" || exit.Code > 128:
-		err = fault.New(fault.Subject, "bakeoff-agent was killed by %s%s", exit, external.Quoted(said.buf.Bytes()))
+		err = fault.New(fault.Subject, "bakeoff-agent was killed by %s%s", exit, external.Quoted(said.Bytes()))
 	case !exit.OK():
-		err = fault.New(fault.Lab, "bakeoff-agent failed with %s%s", exit, external.Quoted(said.buf.Bytes()))
-	case out.more:
+		err = fault.New(fault.Lab, "bakeoff-agent failed with %s%s", exit, external.Quoted(said.Bytes()))
+	case out.Cut:
 		err = fault.New(fault.Lab, "bakeoff-agent's output is longer than %d bytes", maxExec)
 	}
-	return out.buf.Bytes(), said.buf.Bytes(), err
+	return out.Bytes(), said.Bytes(), err
 }
 
 // setup creates the tool's directory, removes old copies of the files to keep,
@@ -113,32 +112,18 @@ func (s *site) keep(ctx context.Context, cmd tool.Command, raw workload.Raw) err
 		if err != nil {
 			return err
 		}
-		b := &limited{limit: maxFile}
+		b := &conn.Head{Limit: maxFile}
 		for _, name := range names {
 			if err := s.conn.Pull(ctx, path.Join(s.dir, name), b); err != nil {
 				return err
 			}
 		}
-		if b.more {
+		if b.Cut {
 			return fault.New(fault.Subject, "%s is longer than %d bytes", pattern, maxFile)
 		}
 		if len(names) > 0 {
-			raw[blob] = b.buf.Bytes()
+			raw[blob] = b.Bytes()
 		}
 	}
 	return nil
-}
-
-// limited keeps the first limit bytes and discards the rest.
-type limited struct {
-	buf   bytes.Buffer
-	limit int
-	more  bool
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	keep := min(len(p), l.limit-l.buf.Len())
-	l.buf.Write(p[:keep])
-	l.more = l.more || keep < len(p)
-	return len(p), nil
 }

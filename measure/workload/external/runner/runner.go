@@ -16,6 +16,7 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/external"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // Runner runs the workload of a tool.
@@ -197,7 +198,7 @@ func (s *site) aside(ctx context.Context, cmds []tool.Command, err error) error 
 		if err != nil {
 			return err
 		}
-		res, err := external.Decode(out)
+		res, err := wire.ParseExec(out)
 		if err != nil {
 			return fault.Wrap(fault.Lab, cmd.Argv[0], err)
 		}
