@@ -20,12 +20,12 @@ const Facts = "facts.json"
 type Diagnostics struct {
 	// Errors counts failed operations by class.
 	Errors map[string]int64
-	// Generator is the state of the load generator; nil where there is none.
+	// Generator is the state of the load generator; nil if there is none.
 	Generator *wire.Generator
 }
 
 // Diagnoser is a Parser of output that is not a wire.Result. Diagnose is pure;
-// ok is false where the output cannot be read.
+// ok is false if the output is not valid.
 type Diagnoser interface {
 	Diagnose(raw Raw, p param.Values) (d Diagnostics, ok bool)
 }
@@ -39,7 +39,7 @@ type ReportedTime struct {
 }
 
 // TimeReporter is a Parser of a program that reports how long it took.
-// ReportedTime is pure; ok is false where the output does not say.
+// ReportedTime is pure; ok is false if the output does not contain it.
 type TimeReporter interface {
 	ReportedTime(raw Raw, p param.Values) (r ReportedTime, ok bool)
 }

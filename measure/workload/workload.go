@@ -1,10 +1,10 @@
 // Package workload is the contract of workloads: what bakeoff measures.
 //
 // Each child package is one workload: its description, the loop that runs on
-// the target where it has one, and the pure parser of what came back. Package
-// all lists them. What executes a workload is in package execution for those
-// with a loop, and otherwise in a folder called runner below the workload.
-// Package workloadtest is the suite that every one of them passes.
+// the target if it has one, and the pure parser of its output. Package all
+// lists them. What executes a workload is in package execution for those with a
+// loop, and otherwise in a folder called runner below the workload. Package
+// workloadtest is the suite that every one of them passes.
 package workload
 
 import (

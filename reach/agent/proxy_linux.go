@@ -17,20 +17,20 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// A proxy serves an environment that has a kernel of its own. The host cannot
-// reach a socket that is bound inside, but a stream that the environment was
-// started with can carry descriptors. So the proxy listens on the host, and
-// passes every connection to the init process inside, through that process's
-// standard input. Client and init process then talk directly.
+// A proxy serves an environment with its own kernel. The host cannot reach a
+// socket inside, but a stream with which the environment was started can carry
+// descriptors. So the proxy listens on the host and passes every connection to
+// the init process through that process's standard input. Client and init
+// process then communicate directly.
 
-// initReady is what the init process writes to the stream when it is ready.
+// initReady is the init process's message on the stream when it is ready.
 const initReady = "!"
 
 // proxy starts the program, which starts or becomes an environment with an init
-// process on its standard input, and passes on the connections to the socket.
-// Only the program is moved to where e says. proxy writes PauseReady to standard
-// error when the init process is ready. It ends when the init process does or,
-// if there was none, as the program ended.
+// process on its standard input, and passes on connections to the socket. Only
+// the program moves to e's place. proxy writes PauseReady to standard error
+// when the init process is ready. It ends with the init process or, if there
+// was none, with the program's exit status.
 func (e entry) proxy() error {
 	path, err := exec.LookPath(e.argv[0])
 	if err != nil {
@@ -61,7 +61,7 @@ func (e entry) proxy() error {
 		if code := p.ProcessState.ExitCode(); code > 0 {
 			os.Exit(code)
 		}
-		return fmt.Errorf("%s: %v, and no init process answered", filepath.Base(path), p.ProcessState)
+		return fmt.Errorf("%s: %v; no answer from an init process", filepath.Base(path), p.ProcessState)
 	}
 	if _, err := io.WriteString(os.Stderr, wire.PauseReady); err != nil {
 		return err
@@ -72,14 +72,15 @@ func (e entry) proxy() error {
 	return nil
 }
 
-// inThread has f run in a thread that ends with it, whatever f makes of that.
+// inThread runs f in a thread that ends afterwards, whatever f changes in the
+// thread.
 func inThread(f func()) {
 	done := make(chan bool)
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and not unlocked: so the thread ends
+		runtime.LockOSThread() // never unlocked, so the thread ends
 		if unix.Gettid() == unix.Getpid() {
-			// The first thread of a process never does.
+			// The first thread of a process never ends.
 			inThread(f)
 			runtime.UnlockOSThread()
 			return
@@ -89,9 +90,8 @@ func inThread(f func()) {
 	<-done
 }
 
-// startIn starts p where e says, from a thread that ends then. Of the groups it
-// has the thread join those of version 1; in that of version 2 the program
-// begins.
+// startIn starts p in e's place, from a thread that then ends. The thread joins
+// cgroups of version 1; the program starts in that of version 2.
 func (e entry) startIn(p *exec.Cmd) error {
 	p.SysProcAttr = &syscall.SysProcAttr{}
 	var v1 []string
@@ -104,7 +104,7 @@ func (e entry) startIn(p *exec.Cmd) error {
 		}
 	}
 	e.cgroups = v1
-	// Root and working directory are all threads' otherwise.
+	// Otherwise all threads share root and working directory.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}
@@ -121,8 +121,8 @@ func (e entry) startIn(p *exec.Cmd) error {
 	return os.WriteFile(filepath.Join(v2, "cgroup.procs"), []byte(strconv.Itoa(p.Process.Pid)), 0)
 }
 
-// listenAt listens on a socket whose path may be longer than the 107 bytes of
-// an address.
+// listenAt listens on a socket whose path may exceed the 107 bytes of a socket
+// address.
 func listenAt(socket string) (*net.UnixListener, error) {
 	dir, err := os.Open(filepath.Dir(socket))
 	if err != nil {
@@ -132,12 +132,13 @@ func listenAt(socket string) (*net.UnixListener, error) {
 	return net.ListenUnix("unix", &net.UnixAddr{Name: below(dir, socket), Net: "unix"})
 }
 
-// below is a short path of a file in dir, as long as dir is open.
+// below is a short path of a file in dir, valid while dir is open.
 func below(dir *os.File, file string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(file))
 }
 
-// handoffPair makes the two ends of the stream between proxy and init process.
+// handoffPair creates the two ends of the stream between proxy and init
+// process.
 func handoffPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -150,7 +151,7 @@ func handoffPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// handIn passes on who comes until nobody takes them.
+// handIn passes clients on until the init process is gone.
 func handIn(l *net.UnixListener, ours *net.UnixConn) {
 	for {
 		c, err := l.AcceptUnix()
@@ -179,23 +180,23 @@ func hand(ours, c *net.UnixConn) error {
 	return err
 }
 
-// handoff is the init process's end of the stream: a listener of the connections
-// that the proxy passes on.
+// handoff is the init process's end of the stream: a listener for the
+// connections that the proxy passes on.
 type handoff struct{ *net.UnixConn }
 
-// openHandoff says at the other end that it is taken.
+// openHandoff tells the proxy that the init process is ready.
 func openHandoff(f *os.File) (handoff, error) {
 	c, err := unixConn(f)
 	if err != nil {
-		return handoff{}, fmt.Errorf("container-init: standard input is not the stream of a proxy: %w", err)
+		return handoff{}, fmt.Errorf("container-init: standard input must be the stream of a proxy: %w", err)
 	}
 	_, err = io.WriteString(c, initReady)
 	return handoff{c}, err
 }
 
-// AcceptUnix returns the next client; io.EOF when the proxy has gone. Where no
-// descriptor is left for a client, its connection is closed and the next one is
-// taken.
+// AcceptUnix returns the next client; io.EOF when the proxy is gone. If no
+// descriptor is left for a client, its connection is closed and the next one
+// accepted.
 func (l handoff) AcceptUnix() (*net.UnixConn, error) {
 	var b [1]byte
 	oob := make([]byte, unix.CmsgSpace(4))
@@ -216,7 +217,7 @@ func (l handoff) AcceptUnix() (*net.UnixConn, error) {
 	}
 }
 
-// unixConn makes a connection of a file, which it takes.
+// unixConn makes a connection from a file and closes the file.
 func unixConn(f *os.File) (*net.UnixConn, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)

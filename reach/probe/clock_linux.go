@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rawClock is the clock that nothing corrects, nil where it cannot be read.
+// rawClock is the uncorrected clock; nil if it cannot be read.
 //
 // Source: clock_gettime(2), CLOCK_MONOTONIC_RAW.
 func rawClock() *int64 {

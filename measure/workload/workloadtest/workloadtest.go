@@ -31,36 +31,36 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// Main runs the tests, or the agent with these loops when the test binary was
-// started as one.
+// Main runs the tests, or the agent with these loops if the test binary was
+// started as an agent.
 func Main(m *testing.M, loops ...loop.Loop) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, loops))
 	}
-	// The race detector waits a second before a process ends; its agents, of
-	// which there are many, need not.
+	// With the race detector a process waits a second before it ends; the
+	// many agents need not.
 	os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0"))
 	os.Exit(m.Run())
 }
 
-// Options say how the suite exercises a workload.
+// Options configure the suite for a workload.
 type Options struct {
-	// Cells are the parameters to run it with, beside its defaults; a cell is
-	// completed by the defaults.
+	// Cells are parameters to run it with, in addition to its defaults,
+	// which complete each cell.
 	Cells []param.Values
-	// Common parameters go into every cell, the defaults' as well: a short
-	// time, small files.
+	// Common parameters apply to every cell, including that of the
+	// defaults: a short time, small files.
 	Common param.Values
-	// Target makes where it runs; nil: Local.
+	// Target creates the target; nil is Local.
 	Target func(t *testing.T) execution.Target
-	// Partial tells that a cell need not give every declared metric.
+	// Partial says that a cell need not give every declared metric.
 	Partial bool
-	// Void tells of an error of Parse that is the laboratory's: as a runner
-	// repeats the block, the trial is done once more.
+	// Void reports whether an error of Parse is the lab's; the suite then
+	// repeats the trial, as a runner repeats the block.
 	Void func(error) bool
 }
 
-// Run exercises w as the trial runner would, and checks what Doc promises.
+// Run runs w as the trial runner does, and checks it against its Doc.
 func Run(t *testing.T, w execution.Runner, o Options) {
 	t.Run("doc", func(t *testing.T) { checkDoc(t, w.Doc()) })
 	if o.Target == nil {
@@ -83,25 +83,25 @@ func cellName(c param.Values) string {
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// checkDoc checks what reference pages and the lab file rely on.
+// checkDoc checks what reference pages and lab files require.
 func checkDoc(t *testing.T, d workload.Doc) {
 	if !name.MatchString(d.Name) {
-		t.Errorf("the name %q is not one", d.Name)
+		t.Errorf("invalid name %q", d.Name)
 	}
 	if d.Summary == "" || strings.HasSuffix(d.Summary, ".") {
 		t.Errorf("the summary %q is not a sentence without its full stop", d.Summary)
 	}
 	if len(d.Source) == 0 {
-		t.Error("nothing says where the measurement is defined")
+		t.Error("no source for the definition of the measurement")
 	}
 	if !slices.Contains([]string{"fresh", "restored", "carried"}, d.State) {
 		t.Errorf("the state %q is none of fresh, restored, carried", d.State)
 	}
 	if d.Parser < 1 {
-		t.Errorf("the version of its parser is %d; they count from 1", d.Parser)
+		t.Errorf("the version of its parser must be at least 1 (got %d)", d.Parser)
 	}
 	if d.Cache == "" {
-		t.Error("the state of caches is not told")
+		t.Error("the state of caches is not documented")
 	}
 	checkMetrics(t, d.Metrics)
 	checkParams(t, d)
@@ -131,7 +131,7 @@ func checkMetrics(t *testing.T, metrics []sample.Metric) {
 		}
 	}
 	if primary == 0 || primary > 2 {
-		t.Errorf("%d primary metrics: one is right, two at most", primary)
+		t.Errorf("%d primary metrics instead of one or two", primary)
 	}
 }
 
@@ -157,7 +157,7 @@ func checkParams(t *testing.T, d workload.Doc) {
 	}
 }
 
-// runCell does what a trial runner does with one environment and cell, twice.
+// runCell does twice what a trial runner does with one environment and cell.
 func runCell(t *testing.T, w execution.Runner, p param.Values, o Options) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -195,7 +195,7 @@ func runCell(t *testing.T, w execution.Runner, p param.Values, o Options) {
 	checkDamage(t, w, raw, p)
 }
 
-// checkNative checks what a native workload says of its work.
+// checkNative checks the result of a native workload.
 func checkNative(t *testing.T, raw workload.Raw, p param.Values) {
 	var res wire.Result
 	if err := json.Unmarshal(raw[workload.Work], &res); err != nil {
@@ -206,9 +206,9 @@ func checkNative(t *testing.T, raw workload.Raw, p param.Values) {
 	}
 }
 
-// wrongs says what does not hold of a result: its timed part lasts as long as
-// was asked for, its answer is told, and its rate is that of the work which its
-// cost is shared out to.
+// wrongs returns what is wrong with a result: its timed part must have the
+// requested length, it must have an answer, and its rate must agree with its
+// work.
 func wrongs(res wire.Result, asked time.Duration) (out []string) {
 	elapsed := time.Duration(res.ElapsedNS)
 	if elapsed < asked {
@@ -230,8 +230,8 @@ func wrongs(res wire.Result, asked time.Duration) (out []string) {
 }
 
 // hostSpan is what the trial runner adds: a host whose CPUs were busy for some
-// seconds, with a counter of energy. It tells the time of CPUs in ticks, or in
-// nanoseconds where no tick fell.
+// seconds, with an energy counter. It has CPU time in ticks, or in nanoseconds
+// without any tick.
 func hostSpan(t *testing.T, busy float64, nanoseconds bool) []byte {
 	before, after := 100.0, 142.0
 	span := wire.Span{
@@ -251,9 +251,8 @@ func hostSpan(t *testing.T, busy float64, nanoseconds bool) []byte {
 	return b
 }
 
-// checkFinerTime checks that no cost is lost where no tick fell, if the host
-// tells the time of its CPUs in nanoseconds: raw has it so, and gives the same
-// as in ticks.
+// checkFinerTime checks that CPU time in nanoseconds counts even without any
+// tick, and gives the same cost as in ticks.
 func checkFinerTime(t *testing.T, w execution.Runner, raw workload.Raw, p param.Values) {
 	fine, err := w.Parse(raw, p)
 	if err != nil {
@@ -266,9 +265,9 @@ func checkFinerTime(t *testing.T, w execution.Runner, raw workload.Raw, p param.
 	}
 }
 
-// checkOtherEnd checks that a workload with another end, and no other, tells
-// what the host of that one spent where its load came from another; and nothing
-// else of a trial is another for it.
+// checkOtherEnd checks that a workload with a load generator, and no other,
+// reports the costs of the generator's separate host, and that the other values
+// do not change.
 func checkOtherEnd(t *testing.T, w execution.Runner, raw workload.Raw, p param.Values) {
 	near, err := w.Parse(raw, p)
 	if err != nil {
@@ -285,8 +284,9 @@ func checkOtherEnd(t *testing.T, w execution.Runner, raw workload.Raw, p param.V
 	}
 }
 
-// otherEnd says what is wrong with the values of a trial whose load came from
-// another host (both), against those of the same trial without; "" if nothing is.
+// otherEnd returns what is wrong with the values of a trial with a load
+// generator on another host (both), compared with the same trial without; "" if
+// nothing.
 func otherEnd(d workload.Doc, near, both []sample.Value) string {
 	told := 0
 	rest := slices.DeleteFunc(slices.Clone(both), func(v sample.Value) bool {
@@ -338,12 +338,12 @@ func checkParse(t *testing.T, w execution.Runner, raw workload.Raw, p param.Valu
 	}
 	for _, m := range w.Doc().Metrics {
 		if !seen[m.Name] && !partial {
-			t.Errorf("metric %s did not come", m.Name)
+			t.Errorf("metric %s is missing", m.Name)
 		}
 	}
 }
 
-// checkDamage checks that Parse refuses what is not a whole, good result.
+// checkDamage checks that Parse refuses incomplete and invalid results.
 func checkDamage(t *testing.T, w execution.Runner, raw workload.Raw, p param.Values) {
 	refuse := func(what string, b []byte) {
 		t.Helper()
@@ -359,7 +359,7 @@ func checkDamage(t *testing.T, w execution.Runner, raw workload.Raw, p param.Val
 	good, ok := raw[workload.Work]
 	if !ok {
 		if _, err := w.Parse(workload.Raw{}, p); err == nil {
-			t.Error("Parse of nothing is no error")
+			t.Error("Parse accepts empty output")
 		}
 		return
 	}
@@ -379,7 +379,7 @@ func checkDamage(t *testing.T, w execution.Runner, raw workload.Raw, p param.Val
 	bad := maps.Clone(raw)
 	bad[workload.Work] = edit(t, good, func(r *wire.Result) { r.Check.Verified = false })
 	if _, err := w.Parse(bad, p); !fault.Is(err, fault.Subject) {
-		t.Errorf("a result that was not verified: %v, and an error of kind subject is right", err)
+		t.Errorf("a result that was not verified: got %v, want an error of kind subject", err)
 	}
 }
 
@@ -422,11 +422,11 @@ type Instance struct {
 	Information driver.Info
 }
 
-// Info returns the information that the instance was made with.
+// Info returns the instance's Information.
 func (i *Instance) Info() driver.Info { return i.Information }
 
-// Diagnose has nothing to tell.
+// Diagnose does nothing.
 func (i *Instance) Diagnose(context.Context) []byte { return nil }
 
-// Close has nothing to close.
+// Close does nothing.
 func (i *Instance) Close(context.Context) error { return nil }

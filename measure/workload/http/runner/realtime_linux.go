@@ -18,12 +18,12 @@ import (
 // middle of a span: bgsweep in runtime/mgcsweep.go). Therefore
 //
 //   - all threads of the generator have the priority, or none. If only the
-//     workers had it they would wait, behind what everybody else wants of the
-//     CPU, for those that hand back their turn;
-//   - they take turns (SCHED_RR, sched(7)). With SCHED_FIFO a thread keeps its CPU
-//     from others of its priority until it sleeps, and a generator that `chrt -f`
-//     had started on one CPU waited there, for ever, for a thread that the
-//     waiting kept from running.
+//     workers had it, they would wait, behind all other load of the
+//     CPU, for the threads that return their turn;
+//   - they use round-robin scheduling (SCHED_RR, sched(7)). With SCHED_FIFO a
+//     thread keeps its CPU from others of its priority until it sleeps: a
+//     generator that `chrt -f` had started on one CPU polled there without end
+//     for a thread that it kept from running.
 
 // realtime is the priority of a generator with its own CPUs: the lowest
 // real-time priority.
