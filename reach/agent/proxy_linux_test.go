@@ -38,7 +38,7 @@ func TestProxyNobodyCame(t *testing.T) {
 		t.Errorf("%+v, %v, %q", exit, err, said.String())
 	}
 	if _, err := proxyWith(ctx, t, &said, "/bin/true"); !fault.Is(err, fault.Lab) ||
-		!strings.Contains(err.Error(), "no init process answered") {
+		!strings.Contains(err.Error(), "no answer from an init process") {
 		t.Errorf("one that ends well: %v", err)
 	}
 	if _, err := proxyWith(ctx, t, &said, "/no/such"); !fault.Is(err, fault.NotFound) {
