@@ -81,7 +81,7 @@ func (bonnie) Doc() tool.Doc {
 			{Name: "size", Kind: param.Size, Default: "1GiB", Min: 1 << 20, Max: 16 << 40,
 				Doc: "size of the file in whole MiB; at least twice the memory"},
 			{Name: "ram", Kind: param.Size, Min: 1 << 20, Max: 8 << 40,
-				Doc: "memory size for that check; when not set, the memory limit of the environment"},
+				Doc: "memory that the file must exceed at least twice; when not set, the memory limit of the environment"},
 			{Name: "files", Kind: param.Int, Default: "0", Min: 0, Max: 1e5,
 				Doc: "number of small files, in units of 1024; 0 skips these tests"},
 			{Name: "file-max", Kind: param.Size, Default: "0B", Min: 0, Max: 1 << 30, Doc: "maximum size of a small file"},
