@@ -423,7 +423,7 @@ func TestResumedWithInstancesOfTheRun(t *testing.T) {
 	b.killAfter(t, "TestResumedWithInstancesOfTheRun", 30)
 	outcome, _ := b.run(t.Context())
 	r := outcome.Results
-	if r.InstanceSets != 2 || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "and 2 did, one after another") }) {
+	if r.InstanceSets != 2 || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "but 2 did, one after another") }) {
 		t.Errorf("%d sets of instances, warnings %q", r.InstanceSets, r.Warnings)
 	}
 	text, err := os.ReadFile(filepath.Join(b.base, "run", store.ResultsFile))
