@@ -112,6 +112,12 @@ func (c Cleaner) reap(ctx context.Context, r Lease, dryRun bool) ([]string, erro
 	return left, fault.Op("clean", m.Remove(ctx, filepath.Join(c.StateDir, leaseDir, r.Label+".json")))
 }
 
+// ImageDir is the store of images in a cache folder.
+func ImageDir(cache string) string { return filepath.Join(cache, imageDir) }
+
+// LockFile is the lock of a host in a state folder.
+func LockFile(stateDir string) string { return filepath.Join(stateDir, lockFile) }
+
 // Measuring returns the process that holds the host's lock below stateDir on
 // this machine, 0 if there is none. Without one, leases belong to dead
 // controllers.

@@ -52,7 +52,8 @@ type Request struct {
 	KernelPackage string
 }
 
-// Image is an image in the cache, which is never written to.
+// Image is an image in the cache, which is never written to. The modification
+// time of its description is the time of its last use.
 type Image struct {
 	Schema string `json:"schema"`
 	Ref    string `json:"ref"`
@@ -62,6 +63,8 @@ type Image struct {
 	Packages map[string]string `json:"packages"`
 	Arch     string            `json:"arch"`
 	Built    time.Time         `json:"built"`
+	// Recipe is the way in which it was built; absent means 1.
+	Recipe int `json:"recipe,omitempty"`
 
 	Root string `json:"-"` // directory
 	Disk string `json:"-"` // ext4 image, "" when not asked for
@@ -233,6 +236,10 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 	if err := readJSON(filepath.Join(dir, description), &img); err != nil {
 		return Image{}, fault.Op("image "+req.Ref, err)
 	}
+	now := time.Now()
+	if err := os.Chtimes(filepath.Join(dir, description), now, now); err != nil {
+		return Image{}, fault.Op("image "+req.Ref, err)
+	}
 	img.Root = filepath.Join(dir, rootDir)
 	if req.Disk {
 		img.Disk = filepath.Join(dir, diskFile)
@@ -290,20 +297,30 @@ func (s *Store) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, builderEnd)
-	defer cancel()
 	for _, p := range left {
-		if file := filepath.Join(p, lease); exists(file) {
-			held, err := lock.Wait(ctx, file)
-			if err != nil {
-				return fault.New(fault.Lab, "%s is in use by its builder: %w", p, err)
-			}
-			held.Release()
+		if err := awaitBuilder(ctx, p); err != nil {
+			return err
 		}
 		if err := os.RemoveAll(p); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// awaitBuilder returns when no process of a builder has the partial directory.
+func awaitBuilder(ctx context.Context, dir string) error {
+	file := filepath.Join(dir, lease)
+	if !exists(file) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, builderEnd)
+	defer cancel()
+	held, err := lock.Wait(ctx, file)
+	if err != nil {
+		return fault.New(fault.Lab, "%s is in use by its builder: %w", dir, err)
+	}
+	held.Release()
 	return nil
 }
 
@@ -379,6 +396,10 @@ func (s *Store) kernel(ctx context.Context, req Request, img *Image) error {
 	}
 	var d Image
 	if err := readJSON(filepath.Join(dir, description), &d); err != nil {
+		return err
+	}
+	now := time.Now()
+	if err := os.Chtimes(filepath.Join(dir, description), now, now); err != nil {
 		return err
 	}
 	img.Kernel, img.Modules = vmlinuz, filepath.Join(dir, rootDir)
@@ -535,6 +556,7 @@ func finish(tmp, dir string, img Image) error {
 	if err := errors.Join(os.RemoveAll(filepath.Join(tmp, scratch)), remove(filepath.Join(tmp, lease))); err != nil {
 		return err
 	}
+	img.Recipe = recipe
 	b, err := json.MarshalIndent(img, "", "  ")
 	if err != nil {
 		return err

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/image"
+)
+
+// cacheSchema is the schema of what the cache commands print with --json.
+const cacheSchema = "bakeoff/cache/v1"
+
+func (a *app) cache() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "cache",
+		Short: "List and remove images, kernels and programs in the cache",
+		Long: `cache lists and removes what bakeoff keeps to save time: images, kernels and
+programs that it built. The next run builds again what it needs.`,
+		Example: `  bakeoff cache list
+  bakeoff cache prune --dry-run
+  sudo bakeoff cache clear --yes`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return cli.Usage(c, fault.New(fault.Invalid, "unknown command %q; use list, prune or clear", args[0]))
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			return cli.Usage(c, fault.New(fault.Invalid, "the command is missing: use list, prune or clear"))
+		},
+	}
+	c.AddCommand(a.cacheList(), a.cacheRemove("prune", "Remove what no run can use", `prune removes partial builds, which a killed run left, and images that this
+version of bakeoff no longer uses. It keeps what a build in progress writes.`,
+		func(e image.Entry) bool { return e.State == image.Partial || e.State == image.Superseded }),
+		a.cacheRemove("clear", "Remove everything in the cache", `clear removes every image, kernel and program in the cache. It refuses while a run
+measures on this machine or a build is in progress.`,
+			func(image.Entry) bool { return true }))
+	return c
+}
+
+func (a *app) cacheList() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the cache with sizes and times of last use",
+		Long: `list shows every image, kernel and program in the cache, its size on disk and when
+it was last used.
+
+  complete    ready for use
+  partial     a killed build left it; prune removes it
+  superseded  this version of bakeoff no longer uses it; prune removes it
+  in use      a build in progress writes it`,
+		Example: "  bakeoff cache list\n  bakeoff cache list --json | jq '[.entries[].size_bytes] | add'",
+		Args:    cli.Between(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			all, err := a.at.Cache()
+			if err != nil {
+				return err
+			}
+			_, dir := a.at.Dirs()
+			if asJSON {
+				return a.PrintJSON(map[string]any{"schema": cacheSchema, "dir": dir, "entries": append([]image.Entry{}, all...)})
+			}
+			if len(all) == 0 {
+				fmt.Fprintf(a.Out, "the cache %s is empty\n", dir)
+				return nil
+			}
+			a.printEntries(all)
+			fmt.Fprintf(a.Out, "%s in %s\n", size(all...), dir)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// cacheRemove is a command that removes the entries for which drop holds.
+func (a *app) cacheRemove(use, short, long string, drop func(image.Entry) bool) *cobra.Command {
+	var asJSON, dryRun, yes bool
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Long: long + `
+
+It first lists what it would remove, and then asks. --yes answers the question.`,
+		Example: "  bakeoff cache " + use + " --dry-run    list, and remove nothing\n  sudo bakeoff cache " + use + " --yes",
+		Args:    cli.Between(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			all, err := a.at.Cache()
+			if err != nil {
+				return err
+			}
+			drop := slices.DeleteFunc(all, func(e image.Entry) bool { return !drop(e) })
+			if !asJSON && len(drop) == 0 {
+				fmt.Fprintln(a.Out, "nothing to remove")
+				return nil
+			}
+			if !asJSON {
+				a.printEntries(drop)
+			}
+			remove := !dryRun && len(drop) > 0
+			if remove && !yes {
+				if err := a.confirm(fmt.Sprintf("Remove these %d, %s?", len(drop), size(drop...))); err != nil {
+					return err
+				}
+			}
+			if remove {
+				if err := a.at.RemoveCached(c.Context(), drop); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				_, dir := a.at.Dirs()
+				return a.PrintJSON(map[string]any{"schema": cacheSchema, "dir": dir, "dry_run": dryRun,
+					"removed": remove, "entries": append([]image.Entry{}, drop...)})
+			}
+			word := "removed"
+			if dryRun {
+				word = "would remove"
+			}
+			fmt.Fprintf(a.Out, "%s %s\n", word, size(drop...))
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "list what would be removed, and remove nothing")
+	c.Flags().BoolVar(&yes, "yes", false, "remove without asking")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object; requires --yes or --dry-run")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if asJSON && !yes && !dryRun {
+			return cli.Usage(c, fault.New(fault.Invalid, "--json asks nothing: add --yes or --dry-run"))
+		}
+		return nil
+	}
+	return c
+}
+
+// confirm asks a question on the terminal; any answer but yes is an error.
+func (a *app) confirm(question string) error {
+	if in, ok := a.In.(*os.File); !ok || !a.Terminal(in) {
+		return fault.WithFix(fault.New(fault.Invalid, "there is no terminal to ask: nothing was removed"), "add --yes or --dry-run")
+	}
+	fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(a.In).ReadString('\n') // its end is no yes
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return fault.New(fault.Invalid, "nothing was removed")
+}
+
+func (a *app) printEntries(entries []image.Entry) {
+	t := cli.NewTable("KIND", "NAME", "SIZE", "LAST USED", "STATE")
+	for _, e := range entries {
+		used, _, _ := strings.Cut(cmp.Or(e.Used, "unknown"), "T")
+		t.Row(e.Kind, e.Name, size(e), used, strings.ReplaceAll(string(e.State), "_", " "))
+	}
+	a.Print(t)
+}
+
+// size is the size of entries together, in MiB.
+func size(entries ...image.Entry) string {
+	var n int64
+	for _, e := range entries {
+		n += e.Size
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}

@@ -1,0 +1,142 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lock"
+)
+
+// State says whether an entry of the cache can be used.
+type State string
+
+// The states of an entry.
+const (
+	Complete State = "complete"
+	// Partial is what a killed build left.
+	Partial State = "partial"
+	// Superseded is an image of an older recipe, which no build uses any more.
+	Superseded State = "superseded"
+	// InUse is what a build in progress writes.
+	InUse State = "in_use"
+)
+
+// Entry is one image, kernel or program in the cache.
+type Entry struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+	Kind string `json:"kind"`           // image, kernel or program
+	Ref  string `json:"ref,omitempty"`  // of an image or a kernel
+	Size int64  `json:"size_bytes"`     // on disk
+	Used string `json:"used,omitempty"` // RFC 3339: when a run last asked for it
+	// State is complete, partial, superseded or in_use.
+	State State `json:"state"`
+}
+
+// Entries lists the store, in the order of names.
+func (s *Store) Entries() ([]Entry, error) {
+	dirs, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Op("image store", err)
+	}
+	building := lock.Held(filepath.Join(s.Dir, lockFile))
+	var out []Entry
+	for _, d := range dirs {
+		if d.IsDir() {
+			e, err := s.entry(d.Name(), building)
+			if err != nil {
+				return nil, fault.Op("image store", err)
+			}
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+func (s *Store) entry(name string, building bool) (Entry, error) {
+	e := Entry{Name: name, Path: filepath.Join(s.Dir, name), Kind: "image", State: Complete}
+	if strings.HasPrefix(name, "kernel-") {
+		e.Kind = "kernel"
+	}
+	var err error
+	if e.Size, err = OnDisk(e.Path); err != nil {
+		return e, err
+	}
+	file := filepath.Join(e.Path, description)
+	var img Image
+	switch shipped := strings.HasPrefix(name, "shipped-"); {
+	case strings.HasSuffix(name, partial) && building:
+		e.State = InUse
+	case strings.HasSuffix(name, partial):
+		e.State = Partial
+	case !shipped && readJSON(file, &img) != nil:
+		e.State = Partial
+	case !shipped && max(img.Recipe, 1) != recipe:
+		e.State = Superseded
+	}
+	e.Ref = img.Ref
+	if info, err := os.Stat(file); err == nil {
+		e.Used = info.ModTime().UTC().Format(time.RFC3339)
+	}
+	return e, nil
+}
+
+// Remove removes entries while no build is in progress; otherwise the error is of
+// kind fault.Unsupported.
+func (s *Store) Remove(ctx context.Context, entries []Entry) error {
+	held, err := lock.Try(filepath.Join(s.Dir, lockFile))
+	if errors.Is(err, lock.ErrHeld) {
+		return fault.WithFix(fault.New(fault.Unsupported, "process %d builds an image in %s",
+			lock.Holder(filepath.Join(s.Dir, lockFile)), s.Dir), "wait for it to end")
+	}
+	if err != nil {
+		return fault.Op("image store", err)
+	}
+	defer held.Release()
+	for _, e := range entries {
+		if filepath.Dir(e.Path) != filepath.Clean(s.Dir) {
+			return fault.New(fault.Invalid, "%s is not in the image store %s", e.Path, s.Dir)
+		}
+		if err := awaitBuilder(ctx, e.Path); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(e.Path); err != nil {
+			return fault.Op("image store", err)
+		}
+	}
+	return nil
+}
+
+// OnDisk is how many bytes path takes with all that is in it.
+func OnDisk(path string) (n int64, err error) {
+	err = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile, by a build
+		}
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			n += int64(st.Blocks) * 512
+		}
+		return nil
+	})
+	return n, err
+}
