@@ -37,7 +37,7 @@ func TestGeneratorOnAnotherHost(t *testing.T) {
 	write(t, lab, strings.NewReplacer("DIR", dir, "NEAR", near, "FAR", far).Replace(generatorLab))
 	ip(t, "addr", "add", "203.0.113.7/24", "dev", far)
 	_, errs, code := h.Bakeoff(t, 2*time.Minute, "run", lab)
-	if code == 0 || !strings.Contains(errs, "it has the address 203.0.113.7/24") {
+	if code == 0 || !strings.Contains(errs, "has the address 203.0.113.7/24") {
 		t.Errorf("an interface that is in use: exit code %d\n%s", code, errs)
 	}
 	if !strings.Contains(ip(t, "-o", "addr", "show", "dev", far), "203.0.113.7/24") {
