@@ -21,6 +21,9 @@ func (a *app) clean() *cobra.Command {
 networks and directories. It finds them by the leases that a run records before
 it creates anything, and prints a line for each. It never touches run folders.
 
+With --dry-run it works while a run measures, too, and lists what that run uses as
+"in use".
+
 clean works on this machine and on the hosts that runs of this machine used.
 bakeoff run does the same before it starts.`,
 		Example: `  bakeoff clean --dry-run    list, and remove nothing
@@ -50,6 +53,10 @@ func (a *app) printFound(found []env.Found, dryRun bool) {
 	n := 0
 	for _, f := range found {
 		for _, left := range f.Left {
+			if f.InUse {
+				fmt.Fprintf(a.Out, "in use: %s  (%s)\n", left, fleet.LeaseText(f.Lease))
+				continue
+			}
 			n++
 			fmt.Fprintf(a.Out, "%s %s  (%s)\n", word, left, fleet.LeaseText(f.Lease))
 		}

@@ -26,6 +26,7 @@ func TestScripts(t *testing.T) {
 			// Nothing of the machine's own state is seen or touched.
 			e.Setenv("BAKEOFF_STATE", e.Cd+"/state")
 			e.Setenv("BAKEOFF_CACHE", e.Cd+"/cache")
+			e.Setenv("BAKEOFF_LOCK", e.Cd+"/lock")
 			e.Setenv("NO_COLOR", "1")
 			return nil
 		},

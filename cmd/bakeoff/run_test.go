@@ -39,8 +39,11 @@ func TestNothingWasMeasured(t *testing.T) {
 // newApp is a program whose state is in a folder of the test.
 func newApp(out io.Writer, state string) *app {
 	getenv := func(name string) string {
-		if name == "BAKEOFF_STATE" {
+		switch name {
+		case "BAKEOFF_STATE":
 			return state
+		case "BAKEOFF_LOCK":
+			return state + ".lock"
 		}
 		return ""
 	}

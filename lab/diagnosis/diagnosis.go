@@ -75,7 +75,7 @@ func Of(ctx context.Context, at fleet.Controller, l *manifest.Lab) Diagnosis {
 	}
 	wants.Add("", nil, packages)
 	d.Machine = append(d.Machine, agentFinding(at))
-	if pid := env.Measuring(state); pid != 0 {
+	if pid := env.Measuring(state, at.HostLock()); pid != 0 {
 		d.Measuring = &pid
 	}
 	for _, x := range d.Drivers {

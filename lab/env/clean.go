@@ -27,28 +27,67 @@ const (
 // Cleaner finds and removes the leftovers of dead controllers.
 type Cleaner struct {
 	StateDir string
+	HostLock string // as in Config
 	Host     conn.Conn
 	Drivers  []driver.Driver
 }
 
-// Clean checks every lease and removes what it left, unless dryRun. While
-// another controller runs on the host, Clean fails with an error of kind
-// fault.Unsupported.
+// Clean checks every lease and removes what it left, unless dryRun. While another
+// controller runs on the host, Clean fails with an error of kind fault.Unsupported;
+// with dryRun it lists the leases of that controller as in use.
 func (c Cleaner) Clean(ctx context.Context, dryRun bool) ([]Found, error) {
 	m := of(c.Host)
 	if _, err := m.ReadDir(ctx, filepath.Join(c.StateDir, leaseDir)); fault.Is(err, fault.NotFound) {
 		return nil, nil // nothing was ever leased here
 	}
-	unlock, err := m.Lock(ctx, filepath.Join(c.StateDir, lockFile))
+	hostLock := c.HostLock
+	if dryRun {
+		hostLock = "" // whatever another run measures, its leases are elsewhere
+	}
+	unlock, err := lockHost(ctx, m, c.StateDir, hostLock)
+	if dryRun && fault.Is(err, fault.Unsupported) {
+		return c.clean(ctx, true, c.held())
+	}
 	if err != nil {
 		return nil, fault.Op("clean", err)
 	}
 	defer unlock()
-	return c.clean(ctx, dryRun)
+	return c.clean(ctx, dryRun, func(Lease) bool { return false })
 }
 
-// clean is Clean with the host's lock held.
-func (c Cleaner) clean(ctx context.Context, dryRun bool) ([]Found, error) {
+// held reports of a lease whether the controller that has the lock of StateDir took
+// it. On another machine that controller is not known, and all leases count.
+func (c Cleaner) held() func(Lease) bool {
+	holder := 0
+	if _, here := of(c.Host).(Here); here {
+		holder = lock.Holder(filepath.Join(c.StateDir, lockFile))
+	}
+	return func(l Lease) bool { return holder == 0 || l.PID == holder }
+}
+
+// lockHost takes the locks of a host and of a state folder on it.
+func lockHost(ctx context.Context, m Machine, stateDir, hostLock string) (release func(), err error) {
+	whole := func() {}
+	if hostLock != "" {
+		if whole, err = m.Lock(ctx, hostLock); err != nil {
+			return nil, err
+		}
+	}
+	state, err := m.Lock(ctx, filepath.Join(stateDir, lockFile))
+	if err != nil {
+		whole()
+		return nil, err
+	}
+	return func() { state(); whole() }, nil
+}
+
+// Lock takes the locks of this machine, as a run does.
+func Lock(ctx context.Context, stateDir, hostLock string) (release func(), err error) {
+	return lockHost(ctx, Here{local.Conn{}}, stateDir, hostLock)
+}
+
+// clean is Clean with the host's lock held, except for the leases in use.
+func (c Cleaner) clean(ctx context.Context, dryRun bool, inUse func(Lease) bool) ([]Found, error) {
 	leases, err := LeasesOn(ctx, of(c.Host), c.StateDir)
 	if err != nil {
 		return nil, err
@@ -57,7 +96,7 @@ func (c Cleaner) clean(ctx context.Context, dryRun bool) ([]Found, error) {
 	slices.SortStableFunc(leases, func(a, b Lease) int { return strings.Compare(a.Network, b.Network) })
 	var found []Found
 	for _, r := range leases {
-		f := Found{Lease: r}
+		f := Found{Lease: r, InUse: inUse(r)}
 		f.Left, err = c.reap(ctx, r, dryRun)
 		if err != nil {
 			f.Err = err.Error()
@@ -115,18 +154,15 @@ func (c Cleaner) reap(ctx context.Context, r Lease, dryRun bool) ([]string, erro
 // ImageDir is the store of images in a cache folder.
 func ImageDir(cache string) string { return filepath.Join(cache, imageDir) }
 
-// LockFile is the lock of a host in a state folder.
-func LockFile(stateDir string) string { return filepath.Join(stateDir, lockFile) }
-
-// Measuring returns the process that holds the host's lock below stateDir on
-// this machine, 0 if there is none. Without one, leases belong to dead
-// controllers.
-func Measuring(stateDir string) (pid int) {
-	path := filepath.Join(stateDir, lockFile)
-	if !lock.Held(path) {
-		return 0
+// Measuring returns the process that measures on this machine and holds the lock of
+// the host or of stateDir; 0 if there is none, in which case every lease is a leftover.
+func Measuring(stateDir, hostLock string) (pid int) {
+	for _, path := range []string{filepath.Join(stateDir, lockFile), hostLock} {
+		if lock.Held(path) {
+			return lock.Holder(path)
+		}
 	}
-	return lock.Holder(path)
+	return 0
 }
 
 // Leases reads the leases below stateDir on this machine; see LeasesOn.

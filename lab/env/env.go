@@ -18,6 +18,9 @@ type Config struct {
 	// StateDir holds leases, locks and the directories of environments,
 	// CacheDir images and kernels. Both are on the host.
 	StateDir, CacheDir string
+	// HostLock is the file of the lock that all runs on the host share, whatever
+	// their StateDir; "" locks only StateDir.
+	HostLock string
 	// Host reaches the host: a Machine, or another Conn to this machine. Name
 	// is the host's name in the lab file; "" is LocalHost.
 	Host conn.Conn
@@ -77,7 +80,19 @@ type Found struct {
 	// Left has one line for each thing: a mount, a process, a control group.
 	Left    []string `json:"left"`
 	Removed bool     `json:"removed"`
-	Err     string   `json:"error,omitempty"`
+	// InUse means that a run that measures now holds the lease: nothing of it is left over.
+	InUse bool   `json:"in_use,omitempty"`
+	Err   string `json:"error,omitempty"`
+}
+
+// HostLock is the file of the lock that all runs on this machine share: that of
+// BAKEOFF_LOCK, else /var/run/bakeoff.lock for root, else "": other users cannot
+// share one.
+func HostLock(getenv func(string) string, uid int) string {
+	if file := getenv("BAKEOFF_LOCK"); file != "" || uid != 0 {
+		return file
+	}
+	return "/var/run/bakeoff.lock"
 }
 
 // Dirs returns the directories for state and cache: those of BAKEOFF_STATE

@@ -11,6 +11,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/probe"
 )
 
 func TestLayoutKeepsTheGeneratorAway(t *testing.T) {
@@ -99,6 +100,65 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("lease %q names %q", b, r.Dir)
 		}
 	})
+}
+
+// Runs with state folders of their own share the lock of the host. A dry run needs
+// no lock: it tells what is in use from what is left over.
+func TestOneRunPerHost(t *testing.T) {
+	if probe.Memory() == 0 {
+		t.Skip("bakeoff does not measure on this system")
+	}
+	lock := filepath.Join(t.TempDir(), "lock")
+	open := func(state, lock string) (*Manager, error) {
+		return Open(t.Context(), Config{StateDir: state, CacheDir: t.TempDir(), HostLock: lock, Host: local.Conn{}}, nil)
+	}
+	state := t.TempDir()
+	first, err := open(state, lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t.TempDir(), lock); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "measures on this host") {
+		t.Errorf("a second run on the host: %v", err)
+	}
+	if m, err := open(t.TempDir(), lock+"2"); err != nil {
+		t.Errorf("a run with a lock of its own: %v", err)
+	} else if err := m.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for label, pid := range map[string]int{"mine-1": os.Getpid(), "dead-1": os.Getpid() + 1} {
+		b, err := json.Marshal(Lease{Schema: LeaseSchema, Label: label, Driver: "none", PID: pid, Dir: Place(state, label)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(state, leaseDir, label+".json"), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := Cleaner{StateDir: state, HostLock: lock, Host: local.Conn{}}
+	found, err := c.Clean(t.Context(), true)
+	inUse := map[string]bool{}
+	for _, f := range found {
+		inUse[f.Lease.Label] = f.InUse
+	}
+	if err != nil || len(inUse) != 2 || !inUse["mine-1"] || inUse["dead-1"] {
+		t.Errorf("dry run while a run measures: %v, %v", inUse, err)
+	}
+	if _, err := c.Clean(t.Context(), false); !fault.Is(err, fault.Unsupported) {
+		t.Errorf("clean while a run measures: %v", err)
+	}
+	for _, label := range []string{"mine-1", "dead-1"} {
+		if err := os.Remove(filepath.Join(state, leaseDir, label+".json")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := open(t.TempDir(), lock); err != nil {
+		t.Errorf("a run after the first one ended: %v", err)
+	} else if err := m.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // A state folder that cannot be made is told with what names another one.

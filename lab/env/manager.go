@@ -64,7 +64,7 @@ func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Manager, e
 			return nil, noState(cfg, err)
 		}
 	}
-	unlock, err := m.at.Lock(ctx, filepath.Join(cfg.StateDir, lockFile))
+	unlock, err := lockHost(ctx, m.at, cfg.StateDir, cfg.HostLock)
 	if err != nil {
 		return nil, fault.Op("env", err)
 	}
@@ -87,7 +87,7 @@ func noState(cfg Config, err error) error {
 
 func (m *Manager) open(ctx context.Context, drivers []driver.Driver) error {
 	c := Cleaner{StateDir: m.cfg.StateDir, Host: m.cfg.Host, Drivers: drivers}
-	left, err := c.clean(ctx, false)
+	left, err := c.clean(ctx, false, func(Lease) bool { return false })
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/lab/env"
 	"bakeoff/provision/image"
-	"bakeoff/reach/conn/local"
 )
 
 // images is the store of images and kernels on this machine.
@@ -58,11 +57,11 @@ func (c Controller) Cache() ([]image.Entry, error) {
 func (c Controller) RemoveCached(ctx context.Context, entries []image.Entry) error {
 	state, cache := c.Dirs()
 	if _, err := os.Stat(state); err == nil { // otherwise nothing ever measured here
-		held, err := local.Lock(env.LockFile(state))
+		release, err := env.Lock(ctx, state, c.HostLock())
 		if err != nil {
 			return fault.Op("cache", err)
 		}
-		defer held.Release()
+		defer release()
 	}
 	programs := func(e image.Entry) bool { return e.Kind == "program" }
 	if err := c.images().Remove(ctx, slices.DeleteFunc(slices.Clone(entries), programs)); err != nil {

@@ -18,12 +18,15 @@ import (
 // have no lease.
 const SSHConnection = "SSH connection"
 
+// ImageBuild is the name of what killed builds of images leave, which have no lease.
+const ImageBuild = "image build"
+
 // Clean removes what killed runs left on this machine and on the hosts that
 // were leased on; with dryRun it only lists it. A host that cannot be reached
 // is an error, and the others are cleaned all the same.
 func (c Controller) Clean(ctx context.Context, dryRun bool) ([]env.Found, error) {
 	state, _ := c.Dirs()
-	cleaner := env.Cleaner{StateDir: state, Host: c.Conn(), Drivers: driverall.Drivers()}
+	cleaner := env.Cleaner{StateDir: state, HostLock: c.HostLock(), Host: c.Conn(), Drivers: driverall.Drivers()}
 	found, err := cleaner.Clean(ctx, dryRun)
 	errs := []error{err}
 	sockets, err := ssh.Reap(dryRun)
@@ -33,6 +36,14 @@ func (c Controller) Clean(ctx context.Context, dryRun bool) ([]env.Found, error)
 	}
 	if len(sockets) > 0 {
 		found = append(found, env.Found{Lease: env.Lease{Name: SSHConnection}, Left: sockets, Removed: !dryRun && err == nil})
+	}
+	builds, err := c.images().Sweep(ctx, dryRun)
+	errs = append(errs, err)
+	for i, dir := range builds {
+		builds[i] = "directory " + dir
+	}
+	if len(builds) > 0 {
+		found = append(found, env.Found{Lease: env.Lease{Name: ImageBuild}, Left: builds, Removed: !dryRun && err == nil})
 	}
 	hosts, err := remembered(state)
 	errs = append(errs, err)
@@ -59,7 +70,7 @@ func (c Controller) cleanHost(ctx context.Context, name string, h manifest.Host,
 
 // LeaseText describes a lease in a few words.
 func LeaseText(r env.Lease) string {
-	if r.Name == SSHConnection && r.Driver == "" {
+	if (r.Name == SSHConnection || r.Name == ImageBuild) && r.Driver == "" {
 		return r.Name + " of a killed run"
 	}
 	where := ""

@@ -31,13 +31,16 @@ import (
 
 // Controller is the machine that this program runs on.
 type Controller struct {
-	// Getenv reads the environment: BAKEOFF_STATE, BAKEOFF_CACHE, BAKEOFF_AGENT
+	// Getenv reads the environment: BAKEOFF_STATE, BAKEOFF_CACHE, BAKEOFF_LOCK, BAKEOFF_AGENT
 	// and BAKEOFF_SSH_CONFIG.
 	Getenv func(string) string
 }
 
 // Dirs returns the directories for state and cache on this machine.
 func (c Controller) Dirs() (state, cache string) { return env.Dirs(c.Getenv, os.Getuid()) }
+
+// HostLock is the file of the lock that all runs on this machine share; "" if there is none.
+func (c Controller) HostLock() string { return env.HostLock(c.Getenv, os.Getuid()) }
 
 // Conn is the way to this machine. It knows its agent where there is one.
 func (c Controller) Conn() conn.Conn {
@@ -183,7 +186,7 @@ func (f *Fleet) Lease(ctx context.Context, run string, p *plan.Plan, agent strin
 	if onController(p) {
 		state, cache := f.controller.Dirs()
 		if l.Local, err = env.Open(ctx, env.Config{
-			StateDir: state, CacheDir: cache, Host: f.controller.Conn(), Agent: agent, Run: run, Progress: progress,
+			StateDir: state, CacheDir: cache, HostLock: f.controller.HostLock(), Host: f.controller.Conn(), Agent: agent, Run: run, Progress: progress,
 			Meter: p.Hosts[env.LocalHost].Meter, Uplink: p.Hosts[env.LocalHost].Uplink,
 		}, drivers); err != nil {
 			return l, err

@@ -112,7 +112,8 @@ func New(t *testing.T) Home {
 	default:
 		cache = filepath.Join(h.Dir, "cache")
 	}
-	h.Env = append(os.Environ(), "BAKEOFF_STATE="+filepath.Join(h.Dir, "state"), "BAKEOFF_CACHE="+cache, "NO_COLOR=1")
+	h.Env = append(os.Environ(), "BAKEOFF_STATE="+filepath.Join(h.Dir, "state"), "BAKEOFF_CACHE="+cache,
+		"BAKEOFF_LOCK="+filepath.Join(h.Dir, "lock"), "NO_COLOR=1")
 	return h
 }
 

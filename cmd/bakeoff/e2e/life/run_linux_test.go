@@ -198,8 +198,19 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 	}
 	pid := c.Process.Pid
 	out, errs, code = h.Bakeoff(t, 3*time.Minute, "clean", "--dry-run")
-	if code != 1 || out != "" || !strings.Contains(errs, fmt.Sprintf("process %d measures on this host", pid)) {
+	if code != 0 || errs != "" || !strings.Contains(out, "no leftovers found") || !strings.Contains(out, "in use: ") {
 		t.Errorf("clean --dry-run while a run is going on: exit code %d\n%s%s", code, out, errs)
+	}
+	measures := fmt.Sprintf("process %d measures on this host", pid)
+	out, errs, code = h.Bakeoff(t, 3*time.Minute, "clean")
+	if code != 1 || out != "" || !strings.Contains(errs, measures) {
+		t.Errorf("clean while a run is going on: exit code %d\n%s%s", code, out, errs)
+	}
+	other := h
+	other.Env = append(slices.Clone(h.Env), "BAKEOFF_STATE="+t.TempDir())
+	out, errs, code = other.Bakeoff(t, 3*time.Minute, "run", selfLab(t, h, "500"), "--seed", "8")
+	if code != 1 || !strings.Contains(errs, measures) {
+		t.Errorf("a run with a state folder of its own, at the same time: exit code %d\n%s%s", code, out, errs)
 	}
 	out, errs, code = h.Bakeoff(t, 3*time.Minute, "doctor")
 	if code != 0 || strings.Contains(out, "run bakeoff clean to remove it") ||
