@@ -28,13 +28,15 @@ func (a *app) calibrate() *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure false alarms, noise and power on this machine",
 		Long: `calibrate runs a lab with a known truth: identical contenders, and contenders
-that do 1, 2, 5 and 10 % more work than is counted. They run interleaved in many
-short trials, like the contenders of any lab file, and leave a run folder.
+that do 1, 2, 5 and 10 % of extra work, which the results do not count. They run
+interleaved in many short trials, like the contenders of any lab file, and leave
+a run folder.
 
 The identical contenders give the rate of false alarms, with its interval, and
-the noise. The slowed ones show whether the verdicts detect the added work, and
-if not, how long that would take. --quick looks for 5 % only; it stops when it
-detects them, or after six minutes.
+the noise. The slowed contenders show whether the verdicts detect the extra work
+and, if not, how long a run must be to detect it. --quick compares only the
+contender with 5 %, and stops when it detects the extra work, or after six
+minutes.
 
 Repeated calibrations of one machine are combined. Three or more also show how
 much runs differ when nothing changed. A change of the machine, its kernel or
@@ -60,8 +62,8 @@ report of this machine shows the results.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&quick, "quick", false, "look for 5 % of added work only, in minutes")
-	f.DurationVar(&budget, "budget", 0, "`time` during which blocks may start (default 20m; 6m with --quick)")
+	f.BoolVar(&quick, "quick", false, "look only for 5 % of extra work, in minutes")
+	f.DurationVar(&budget, "budget", 0, "`time` limit; no block starts that would end later (default 20m; 6m with --quick)")
 	f.BoolVar(&show, "show", false, "show the stored calibrations and measure nothing")
 	f.StringVar(&out, "out", "runs", "`folder` in which to create the run folder")
 	f.BoolVar(&asJSON, "json", false, "print the calibrations of this machine as one JSON object")

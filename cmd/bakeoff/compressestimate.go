@@ -31,25 +31,26 @@ func (a *app) compressEstimate() *cobra.Command {
 		Use:   "compress-estimate FOLDER",
 		Short: "Estimate how much a folder takes on ZFS and btrfs, by compression",
 		Long: `compress-estimate compresses the files of a folder as ZFS would, in records, and
-as btrfs would, in extents. It needs no pool. It applies the rules of both:
-whole sectors, the saving below which a record stays uncompressed, and small
-files in the tree or in a pointer.
+as btrfs would, in extents. It needs no pool. It applies the allocation rules of
+both file systems: they allocate whole sectors, leave a record uncompressed if
+compression saves too little, and store very small files in their metadata.
 
-RATIO is what the file system itself would report; for ZFS that is compressratio,
-which counts logical blocks. SPACE is the bytes of the files divided by the bytes
-allocated for them. With sectors of 4 KiB and small files, RATIO can be large
-where SPACE is not. SPEED is that of bakeoff's own compressors on one CPU of this
-machine: use it to rank them; those of a kernel are faster.
+RATIO is what the file system itself would report; for ZFS that is the property
+compressratio. SPACE is the size of the files divided by the space that is
+allocated for them. For small files on sectors of 4 KiB, RATIO can be much larger
+than SPACE. SPEED is the speed of bakeoff's own compressors on one CPU of this
+machine. Use it to rank algorithms; the compressors of a kernel are faster.
 
 If the program zstd is installed (apt-get install zstd), all its levels are
-available: it compresses every record separately, from temporary files, and SPEED
-is its own benchmark in memory. Without it, another implementation provides the
-levels 1, 3, 7 and 11. compress-estimate writes no other files.
+available. It then compresses every record separately, from temporary files, and
+SPEED is the result of its benchmark, in memory. Without it, a built-in
+implementation provides the levels 1, 3, 7 and 11. compress-estimate writes no
+other files.
 
 Compared with real file systems, the estimate is within 0.2 % of the bytes on
 btrfs (0.5 % for lzo without --force), and within 1 % for gzip, lzjb and zle on
-zfs-fuse. The table marks lz4 and zstd on ZFS, which were not compared with a
-file system, and zstd without the program.
+zfs-fuse. The table marks estimates that were not compared with a file system:
+lz4 and zstd on ZFS, and zstd without the program.
 
 If the folder is larger than --sample, compress-estimate reads a sample and
 states the error (95 %).`,
@@ -88,10 +89,10 @@ states the error (95 %).`,
 		"`names` of algorithms; zfs or btrfs for all of one file system")
 	f.StringSliceVar(&records, "record", []string{"4KiB", "16KiB", "128KiB", "1MiB"},
 		"record `sizes` on ZFS, from 512B to 1MiB")
-	f.IntVar(&ashift, "ashift", 12, "base-2 `logarithm` of the pool's sectors, 9 to 16: 9 is 512 bytes, 12 is 4 KiB")
+	f.IntVar(&ashift, "ashift", 12, "base-2 `logarithm` of the pool's sector size, 9 to 16: 9 is 512 bytes, 12 is 4 KiB")
 	f.BoolVar(&fuse, "zfs-fuse", false, "use the rules of zfs-fuse and of pools before OpenZFS")
 	f.BoolVar(&force, "force", false, "btrfs: use compress-force")
-	f.StringVar(&sample, "sample", defaultSample.String(), "`size` of the sample that is read of a larger folder")
+	f.StringVar(&sample, "sample", defaultSample.String(), "`size` of the sample to read if the folder is larger")
 	f.StringVar(&zstd, "zstd", "zstd", "`program` to use for zstd, or none")
 	f.BoolVar(&all, "all", false, "read everything")
 	return c

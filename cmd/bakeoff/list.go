@@ -48,7 +48,7 @@ options or parameters, with kind, default and meaning.`,
 // noDriver is the error for an unknown driver; it suggests the driver that a lab
 // file would use instead.
 func noDriver(all []driver.Driver, name string) error {
-	fix := "run bakeoff list drivers for their names"
+	fix := "run bakeoff list drivers for all names"
 	for _, d := range all {
 		if instead, ok := d.Doc().Also[name]; ok {
 			fix = fmt.Sprintf("see bakeoff list drivers %s; a lab file names it driver: %s", d.Doc().Name, instead)
@@ -226,7 +226,7 @@ func (a *app) listWorkloads() *cobra.Command {
 				i := slices.IndexFunc(docs, func(d workload.Doc) bool { return d.Name == args[0] })
 				if i < 0 {
 					return fault.WithFix(fault.New(fault.NotFound, "workload %q does not exist", args[0]),
-						"run bakeoff list workloads for their names")
+						"run bakeoff list workloads for all names")
 				}
 				docs = docs[i : i+1]
 			}

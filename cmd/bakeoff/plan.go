@@ -33,11 +33,10 @@ func (a *app) plan() *cobra.Command {
 		Short: "Show what would run, how long it takes, what it can decide and what is missing",
 		Long: `plan is a dry run: it draws the schedule of a lab file and starts nothing. It
 shows the order of the trials, how long they take, which differences they can
-find, and what is missing on this machine with the command that installs it.
+detect, and what is missing on this machine with the command that installs it.
 
-plan exits as run would, as far as that is known before the first trial: 4 if
-contenders or cells would be missing, 2 if a cell can have no trial, 1 if run
-would refuse to start.`,
+The exit code predicts that of run: 4 if contenders or cells would be missing, 2
+if no contender can run a cell, 1 if run would refuse to start.`,
 		Example: `  bakeoff plan examples/quick
   bakeoff plan lab.yaml --budget 1h            show what an hour can decide
   bakeoff plan lab.yaml --difference 1%        show how long it takes to detect 1 %
@@ -81,12 +80,12 @@ would refuse to start.`,
 		},
 	}
 	fl := c.Flags()
-	fl.Uint64Var(&seed, "seed", 0, "`number` to draw the schedule from; 0 draws one")
-	fl.DurationVar(&budget, "budget", 0, "`time` during which blocks may start, instead of the lab file's budget")
+	fl.Uint64Var(&seed, "seed", 0, "`number` from which plan derives the random schedule; 0 chooses one")
+	fl.DurationVar(&budget, "budget", 0, "`time` limit instead of the lab file's budget; no block starts that would end later")
 	fl.StringSliceVar(&f.only, "only", nil, "plan only this `cell`; may be repeated")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
 	fl.StringVar(&wanted, "difference", "",
-		"`share`, as 1% or 0.01: show the blocks and time needed to detect this difference")
+		"show the blocks and time needed to detect this difference, a `share` such as 1% or 0.01")
 	fl.IntVar(&blocks, "blocks", 1, "`number` of blocks whose schedule to show")
 	fl.BoolVar(&asJSON, "json", false, "print the plan as one JSON object, with estimate and availability")
 	completeLabFlags(c)
@@ -138,7 +137,7 @@ func (a *app) printPlan(v dryrun.View, path string, drawn bool, blocks int) {
 	a.planReady(v.Ready)
 	if drawn {
 		flag := cli.Whole(fmt.Sprintf("--seed %d.", v.Seed))
-		for _, line := range cli.Wrap("plan drew this seed; to run this schedule, give run the flag "+flag, columns) {
+		for _, line := range cli.Wrap("plan chose this seed at random. To run this schedule, use bakeoff run with the flag "+flag, columns) {
 			fmt.Fprintln(a.Out, line)
 		}
 	}
@@ -202,7 +201,7 @@ func (a *app) planContenders(v dryrun.View, columns int) {
 	for _, note := range v.Notes {
 		a.Paragraph(cli.Yellow, note+".")
 	}
-	a.Paragraph("", v.Twin+" is the baseline a second time: it shows what no difference looks like on this machine.")
+	a.Paragraph("", v.Twin+" is the baseline under a second name: it must not differ from the baseline.")
 	if g := v.Generator; g != "" {
 		for _, name := range slices.Sorted(maps.Keys(v.Hosts)) {
 			if link := v.Hosts[name].Uplink; name == g {
@@ -355,7 +354,7 @@ func openText(n int) string {
 	if n == 1 {
 		return "for the one primary comparison"
 	}
-	return fmt.Sprintf("while all %d primary comparisons are inconclusive, and more after some are decided", n)
+	return fmt.Sprintf("while all %d primary comparisons are inconclusive; the power rises when some are decided", n)
 }
 
 // wantedText says what detecting a difference takes.

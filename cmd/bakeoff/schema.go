@@ -29,9 +29,10 @@ func (a *app) schema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [lab|published]",
 		Short: "Print the JSON Schema of lab files or published tables, for editors",
-		Long: `schema prints the JSON Schema (2020-12) of lab files, with every driver and
-workload of this program, or of the published tables that audit reads. Editors
-with a YAML language server use it if the file begins with a line such as:
+		Long: `schema prints a JSON Schema (2020-12). lab, the default, is the schema of lab
+files, with every driver and workload of this program; published is the schema of
+the tables that audit reads. An editor with a YAML language server uses the
+schema if the file begins with a line such as:
 
   # yaml-language-server: $schema=lab.schema.json`,
 		Example: `  bakeoff schema > lab.schema.json

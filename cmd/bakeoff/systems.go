@@ -23,8 +23,8 @@ func (a *app) listSystems() *cobra.Command {
 		Long: `systems lists operating systems: how to install a program, where servers keep
 their configuration, when the system is ready, and which counters it has.
 
-  proven    the project's tests run on a real one
-  unproven  written from its manuals; no test has run on one`,
+  proven    the project's tests run on the real system
+  unproven  written from the system's manuals; no test has run on it`,
 		Example: "  bakeoff list systems\n  bakeoff list systems freebsd",
 		Args:    cli.Between(0, 1, "the name of a system"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -33,7 +33,7 @@ their configuration, when the system is ready, and which counters it has.
 				i := slices.IndexFunc(docs, func(d system.Doc) bool { return d.Name == args[0] })
 				if i < 0 {
 					return fault.WithFix(fault.New(fault.NotFound, "system %q does not exist", args[0]),
-						"run bakeoff list systems for their names")
+						"run bakeoff list systems for all names")
 				}
 				docs = docs[i : i+1]
 			}
@@ -87,13 +87,13 @@ func systemRows(d system.Doc) [][2]string {
 		rows = slices.Insert(rows, 2, [2]string{"update package lists", strings.Join(d.Manager.Update, " ")})
 	}
 	for _, k := range slices.Sorted(maps.Keys(d.Files)) {
-		rows = append(rows, [2]string{"file of " + k, d.Files[k]})
+		rows = append(rows, [2]string{"configuration of " + k, d.Files[k]})
 	}
 	for _, k := range slices.Sorted(maps.Keys(d.Packages)) {
-		rows = append(rows, [2]string{"package of " + k, d.Packages[k]})
+		rows = append(rows, [2]string{"package for " + k, d.Packages[k]})
 	}
 	if len(d.Without) > 0 {
-		rows = append(rows, [2]string{"no package of", strings.Join(d.Without, ", ")})
+		rows = append(rows, [2]string{"no package for", strings.Join(d.Without, ", ")})
 	}
 	return append(rows,
 		[2]string{"preinstalled", strings.Join(d.Base, ", ")},
@@ -115,8 +115,8 @@ func (a *app) describeSystem(d system.Doc) {
 func systemsPage() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Systems\n\n%s\nThe operating systems that environments and hosts can run. "+
-		"A page that is *unproven* is written from manuals: no test of the project has run on such a system. "+
-		"Package names that are not listed equal the name of the program.\n\n", generated)
+		"The description of an *unproven* system comes from its manuals: no test of the project has run on it. "+
+		"If no package is listed for a program, the package has the name of the program.\n\n", generated)
 	fmt.Fprintln(&b, "| system | status | what it is |\n|---|---|---|")
 	docs := systemDocs()
 	for _, d := range docs {

@@ -40,7 +40,7 @@ the bare host you must install them.`,
 				i := slices.IndexFunc(tools, func(l listedTool) bool { return l.Name == args[0] })
 				if i < 0 {
 					return fault.WithFix(fault.New(fault.NotFound, "tool %q does not exist", args[0]),
-						"run bakeoff list tools for their names")
+						"run bakeoff list tools for all names")
 				}
 				tools = tools[i : i+1]
 			}

@@ -33,8 +33,8 @@ func Formats() []Format {
 		{"benchfmt", "Go benchmark lines, one per sample, for benchstat", benchfmt},
 		{"csv", "one line per sample, with the value failed for a failed trial, as `bakeoff analyse` reads it", table},
 		{"json", "one results object per run, one per line", objects},
-		{"junit", "one test case per comparison, for build servers: worse is a failure, a missing cell or a twin that " +
-			"differs an error, inconclusive skipped", junit},
+		{"junit", "one test case per comparison, for build servers: worse is reported as failure, a missing cell or a " +
+			"differing twin as error, inconclusive as skipped", junit},
 		{"openmetrics", "medians, ratios and verdicts, for Prometheus and similar systems", openmetrics},
 	}
 }

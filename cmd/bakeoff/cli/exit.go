@@ -37,7 +37,7 @@ var ExitMeanings = []struct {
 	{ExitMissing, "done, with missing cells"},
 	{ExitNotFound, "a file, run, driver or workload does not exist"},
 	{ExitSignal + int(syscall.SIGINT),
-		"interrupted by Ctrl-C; bakeoff reported the blocks so far, and run --resume continues"},
+		"interrupted by Ctrl-C; the report covers the completed blocks; run --resume continues the run"},
 	{ExitSignal + int(syscall.SIGTERM), "interrupted by SIGTERM"},
 	{ExitSignal + int(syscall.SIGHUP), "interrupted because the terminal was closed (SIGHUP)"},
 	{ExitSignal + int(syscall.SIGPIPE), "interrupted because the output pipe was closed (SIGPIPE)"},

@@ -43,8 +43,8 @@ run. FILE is CSV with a header, or NDJSON; - reads standard input. Its columns:
   scale        optional: ratio (the default) or difference
 
 Every metric is primary. analyse applies the looks in order, as if the blocks
-arrived one by one. It does not use blocks after the deciding look, and prints
-how many those are.`,
+arrived one by one. It does not use the blocks after the deciding look, and
+prints their number.`,
 		Example: `  bakeoff analyse numbers.csv
   bakeoff analyse numbers.csv --baseline host --margin 0.05
   bakeoff analyse numbers.ndjson --looks 10,20 --alphas 0.02,0.03 --json`,

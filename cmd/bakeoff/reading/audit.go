@@ -25,11 +25,11 @@ func (a reader) audit() *cobra.Command {
 		Long: `audit reads published tables with the claims that rest on them, and answers each
 claim: supported, not supported, contradicted, or cannot be told. It looks for
 differences that noise can explain, limits of links and processors, impossible
-rates, wrong derived columns, missing and cropped cells, and properties of the
-tools that their figures hide. docs/audit.md shows the format of a table by
-example, and every check with its reason.
+rates, wrong derived columns, missing and cropped cells, and defaults of tools
+that distort a figure without showing in it. docs/audit.md shows the format of a
+table by example, and explains every check.
 
-Findings are not failures: the exit code is 0 unless --fail-on asks for another.`,
+Whatever the answers, the exit code is 0, unless --fail-on names one of them.`,
 		Example: `  bakeoff audit examples/published/*.yaml
   bakeoff audit mine.yaml --fail-on contradicted
   bakeoff audit mine.yaml --json | jq .answers`,

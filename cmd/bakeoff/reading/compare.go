@@ -44,15 +44,15 @@ or two kernels. Both runs must have done the same work.
 
 Two runs are not interleaved: anything else that changed between them looks like
 a difference of the contenders. compare therefore shows two changes. The relative
-change is that of contender / baseline: it cancels a change of the machine as a
-whole. The direct change is that of the values themselves and includes the
-change of the machine; the baseline has only this one.
+change is the change of the ratio contender / baseline: a change of the whole
+machine cancels out. The direct change is the change of the values themselves,
+and includes a change of the machine. The baseline has only a direct change.
 
 Runs differ even when nothing changed. --repeats names runs of the same lab file
 in which nothing changed, at least three with OLD; compare widens the intervals
 by the differences between them. Without repeats it uses three calibrations of
-the machine (bakeoff calibrate) that the run folders keep; those cover only work
-that computes. Without either, the interval covers only the noise inside the
+the machine (bakeoff calibrate), if the run folders contain them; they cover only
+CPU-bound work. Without either, the interval covers only the noise inside the
 runs, and the verdict is "not interleaved".`,
 		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday,runs/wednesday

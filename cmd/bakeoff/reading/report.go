@@ -19,8 +19,8 @@ func (a reader) report() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report RUN|FOLDER",
 		Short: "Write the page of a run again",
-		Long: `report writes RUN/report/index.html from the run folder: after an upgrade, or for
-someone else's run. It measures nothing and needs no driver. For a run that was
+		Long: `report writes RUN/report/index.html from the run folder. Use it after an upgrade,
+or for a run that another machine made. It measures nothing and needs no driver. For a run that was
 killed it reports the completed blocks.
 
 For a folder with several runs it writes FOLDER/index.html, which lists every run

@@ -18,16 +18,16 @@ func (a reader) verify() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify RUN",
 		Short: "Recompute every number of a run and check that it ran as registered",
-		Long: `verify checks a run folder: that the lab file gives this plan, that the trials
-are the registered ones, that no raw file changed, and that the raw files give
-the stored results. Its findings are
+		Long: `verify checks that a run ran as registered: that the plan follows from the lab
+file, that the trials follow the plan, that no raw file changed, and that the raw
+files give the stored results. It prints each finding with the affected numbers:
 
   tampered            a file differs from its hash in the journal
-  parser has changed  today's parser reads other numbers from the same bytes
+  parser has changed  this program reads other numbers from the same bytes
   not as planned      the run differs from its registered plan
-  results differ      results.json differs from what the evidence gives
+  results differ      results.json differs from what the raw files give
 
-with the numbers concerned. verify exits with 1 if there is a finding.`,
+verify exits with 1 if there is a finding.`,
 		Example: `  bakeoff verify runs/20260102T030405Z-quick
   bakeoff verify runs/20260102T030405Z-quick --json | jq '.findings[].numbers'`,
 		Args: cli.Between(1, 1, "a run folder"),
