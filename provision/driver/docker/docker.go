@@ -43,8 +43,8 @@ func (Driver) Doc() driver.Doc {
 					"it " +
 					"at the end."},
 			{Name: "socket", Kind: param.Text, Default: "",
-				Doc: "The socket of the running engine on the host, such as unix:///run/docker.sock. Empty is the default of the " +
-					"docker command."},
+				Doc: "The socket of the running engine on the host, such as unix:///run/docker.sock. If not set, the docker " +
+					"command uses its default."},
 		},
 		Packages: []string{"docker.io", "tar"},
 		Source:   []string{"docker-run(1)", "docker-import(1)", "dockerd(8)"},
@@ -93,7 +93,7 @@ type info struct {
 	ServerVersion, Driver, CgroupDriver, OSType, DefaultRuntime string
 }
 
-const startFix = "systemctl start docker; or, in the lab file, engine: private"
+const startFix = "run systemctl start docker, or set engine: private in the lab file"
 
 // ask gets the description of the engine.
 func ask(ctx context.Context, c engine.CLI) (i info, err error) {

@@ -132,7 +132,7 @@ func TestNoEngine(t *testing.T) {
 	nowhere := "unix://" + filepath.Join(t.TempDir(), "none")
 	if _, err := exec.LookPath("docker"); err == nil {
 		_, err := ask(t.Context(), cli(local.Conn{}, nowhere))
-		if !fault.Is(err, fault.Unsupported) || !strings.HasPrefix(fault.Fix(err), "systemctl start docker") {
+		if !fault.Is(err, fault.Unsupported) || !strings.HasPrefix(fault.Fix(err), "run systemctl start docker") {
 			t.Errorf("%v, fix %q", err, fault.Fix(err))
 		}
 	}

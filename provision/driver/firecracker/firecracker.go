@@ -29,8 +29,8 @@ type Driver struct{}
 
 var specs = []param.Spec{
 	{Name: "kernel", Kind: param.Text,
-		Doc: "Path on the host of a kernel (ELF vmlinux) to boot instead of the image's. bakeoff unpacks the image's " +
-			"kernel."},
+		Doc: "Path on the host of a kernel to boot instead of the image's: an ELF vmlinux, or a bzImage, which " +
+			"bakeoff decompresses."},
 	{Name: "modules", Kind: param.Text,
 		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, vsock and ext4 are " +
 			"built " +
@@ -41,8 +41,8 @@ var specs = []param.Spec{
 		Doc: "How Firecracker reads and writes its drives. Async uses io_uring."},
 	{Name: "append", Kind: param.Text, Doc: "Words to add to the kernel's command line, such as mitigations=off."},
 	{Name: "program", Kind: param.Text, Default: "firecracker",
-		Doc: "The Firecracker program, a name or a path on the host. Version 1.8 or later: distribution kernels find their " +
-			"devices by its ACPI tables."},
+		Doc: "The Firecracker program, a name or a path on the host. Must be version 1.8 or later, because " +
+			"the kernels of distributions need its ACPI tables to find their devices."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "30s", Doc: "Maximum time until the guest's agent answers."},
 }
 

@@ -89,7 +89,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.
 	}
 	runsc, err := find(ctx, host)
 	if fault.Is(err, fault.NotFound) {
-		return driver.Availability{Reason: "not built: runsc", Fix: fault.Fix(err)}
+		return driver.Availability{Reason: "runsc is not built", Fix: fault.Fix(err)}
 	}
 	if err != nil {
 		return confine.No(err)

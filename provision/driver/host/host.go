@@ -22,8 +22,7 @@ func (Driver) Doc() driver.Doc {
 		Name: "host",
 		Also: map[string]string{"bare": "host", "baremetal": "host", "bare-metal": "host", "metal": "host",
 			"native": "host", "none": "host"},
-		Summary: "the bare machine: the host's kernel and files, with a control group that holds the contender's CPUs and " +
-			"memory",
+		Summary: "the bare machine: the host's kernel and files, with a control group that limits CPUs and memory",
 		Enforces: map[string]string{"network": "a network namespace with one veth, so that two environments can use the " +
 			"same " +
 			"port and the host's packet filter does not interfere"},

@@ -34,8 +34,8 @@ func (Driver) Doc() driver.Doc {
 	return confine.Doc(driver.Doc{
 		Name: "nspawn",
 		Also: map[string]string{"systemd-nspawn": "nspawn", "machinectl": "nspawn"},
-		Summary: "a systemd-nspawn container: its namespaces, capabilities and system call filter, no manager; " +
-			"the container's init process starts programs, which inherit its filter and bounds",
+		Summary: "a systemd-nspawn container: its namespaces, capabilities and system call filter, no service manager; " +
+			"the container's init process starts programs, which inherit its filter and capabilities",
 		Image:    true,
 		Options:  options,
 		Packages: []string{"systemd-container"},

@@ -20,8 +20,8 @@ const (
 
 var firmwareOption = param.Spec{Name: optFirmware, Kind: param.Text, Default: firmwareAuto,
 	Enum: []string{firmwareAuto, qboot, seaBIOS, ovmf},
-	Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto is the default of the " +
-		"machine type, SeaBIOS for both."}
+	Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto uses the default of the " +
+		"machine type, which is SeaBIOS for microvm and q35."}
 
 // firmwareFile is a firmware for QEMU: a name in its own data folder, and the
 // Debian package that has it.

@@ -136,7 +136,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 		a.Facts["kvm"] = kvm.Reason
 	}
 	if err != nil && o.accel != accelTCG {
-		a.OK, a.Facts["accelerator"] = true, "unprobed" // Create will know
+		a.OK, a.Facts["accelerator"] = true, "not probed" // Create will know
 		return a
 	}
 	accel, err := accelerator(o.accel, kvm)

@@ -41,7 +41,7 @@ var specs = []param.Spec{
 	{Name: "kernel-version", Kind: param.Text, Default: "5.10.0",
 		Doc: "The Linux version that a zone with brand lx reports to its programs."},
 	{Name: "nic-tag", Kind: param.Text, Default: "stub0",
-		Doc: "The nic tag of the experiment's network: an etherstub, which reaches nothing else."},
+		Doc: "The nic tag of the experiment's network: an etherstub, which is connected to nothing else."},
 	{Name: "disk-quota", Kind: param.Int, Default: "10", Min: 1, Max: 10000,
 		Doc: "Quota of the zone's file system, in GiB."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the agent answers."},
@@ -59,7 +59,7 @@ func (Driver) Doc() driver.Doc {
 		Options:  specs,
 		Backings: []string{volume.Dir},
 		Enforces: map[string]string{
-			"cpus":   "cpu_cap for zones, which still see every CPU; the number of virtual processors for machines",
+			"cpus":   "cpu_cap for zones, whose programs still see every CPU; the number of virtual processors for machines",
 			"memory": "max_physical_memory and the same amount of swap for zones; the memory size for machines",
 		},
 		OwnRoot: []string{"*"},
