@@ -169,10 +169,6 @@ func (a *app) planReady(r dryrun.Ready) {
 	a.Paragraph(cli.Red, fmt.Sprintf("%s; %s (exit code %d).", text, r.Text, r.Exit))
 }
 
-func (a *app) heading(text string) {
-	fmt.Fprintln(a.Out, "\n"+a.Style(a.Out).Paint(cli.Bold, text))
-}
-
 func (a *app) planContenders(v dryrun.View, columns int) {
 	a.Heading("Contenders")
 	t := cli.NewTable("  NAME", "DRIVER", "IMAGE", "CPUS", "MEMORY", "HERE")
