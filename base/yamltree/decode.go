@@ -74,8 +74,8 @@ func (r *Reporter) decodeStruct(n *Node, v reflect.Value, what string) {
 		if f, ok := fields[e.Key.Text]; ok {
 			r.decode(e.Value, f, e.Key.Text)
 		} else {
-			r.Add(e.Key.Position, Meant(e.Key.Text, known), "%s has no key %s",
-				strings.Replace(what, "an item of ", "one of ", 1), Show(e.Key.Text))
+			r.Add(e.Key.Position, Meant(e.Key.Text, known), "unknown key %s in %s", Show(e.Key.Text),
+				strings.TrimPrefix(what, "an item of "))
 		}
 	}
 }

@@ -56,8 +56,8 @@ r.yaml:3:4: n is "1.5"; write a whole number
 r.yaml:4:4: x is "much"; write a number
 r.yaml:5:7: list is a single value; write a list
 r.yaml:6:10: "1" is not a half; write 0.5
-r.yaml:8:6: one of items has no key "nam"; did you mean "name"?
-r.yaml:9:1: the file has no key "Own"; did you mean "on"?`
+r.yaml:8:6: unknown key "nam" in items; did you mean "name"?
+r.yaml:9:1: unknown key "Own" in the file; did you mean "on"?`
 	if !fault.Is(err, fault.Invalid) || err.Error() != want {
 		t.Errorf("%v", err)
 	}

@@ -362,7 +362,7 @@ rows: [{name: a, values: {t: 3, c: 1, e: VALUE}}]
 func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ name, from, to, want string }{
 		{"schema", "published/v1", "published/v2", `t.yaml:1:1: the schema is "bakeoff/published/v2"; begin with`},
-		{"unknown field", "title: A", "titel: A", `t.yaml:2:1: the file has no key "titel"; did you mean "title"?`},
+		{"unknown field", "title: A", "titel: A", `t.yaml:2:1: unknown key "titel" in the file; did you mean "title"?`},
 		{"unknown row", "b: b,", "b: bb,", `t.yaml:10:26: faster compares two rows, and no row is called "bb"; did you mean "b"?`},
 		{"unknown column", "column: v,", "column: w,", `no column is called "w"`},
 		{"unknown relation", "relation: faster", "relation: fast", `relation is "fast"; did you mean "faster"?`},

@@ -219,5 +219,5 @@ func hasNaN(xs []float64) bool {
 }
 
 func tooFew(n, need int, level float64) string {
-	return fmt.Sprintf("%d values cannot bound anything at level %.4g: %d are needed", n, level, need)
+	return fmt.Sprintf("an interval at level %.4g needs at least %d values, and there are %d", level, need, n)
 }

@@ -43,12 +43,12 @@ func (v *verifier) leaving(data analysis.Data) {
 		decided := analysis.Analyse(before(data, b)).Decided()
 		for _, c := range absent {
 			if !decided[c] {
-				v.find(NotAsPlanned, store.JournalFile, fmt.Sprintf("contender %s took no part in block %d, though nothing had decided it by then", c, b))
+				v.find(NotAsPlanned, store.JournalFile, fmt.Sprintf("contender %s is missing from block %d, but its comparisons were not decided before that block", c, b))
 			}
 		}
 	}
 	if v.story.ended == analysis.EndedDecided && !analysis.Analyse(data).AllDecided() {
-		v.find(NotAsPlanned, store.JournalFile, "the run ended as decided, but not every primary comparison is")
+		v.find(NotAsPlanned, store.JournalFile, "the run ended because everything was decided, but not every primary comparison is")
 	}
 }
 

@@ -59,13 +59,13 @@ func (w *walk) step(l store.Line) string {
 	switch l.Type {
 	case store.LineEnvironment:
 		if !w.names[l.Contender] {
-			return fmt.Sprintf("an environment of %.60q, which the plan does not have", l.Contender)
+			return fmt.Sprintf("an environment of %.60q, which is not in the plan", l.Contender)
 		}
 	case store.LineBoot:
 		return w.boot(l)
 	case store.LineBlock:
 		if l.Block >= len(w.plan.Blocks) {
-			return fmt.Sprintf("block %d ended, the plan has %d", l.Block, len(w.plan.Blocks))
+			return fmt.Sprintf("block %d ended, but the plan has %d blocks", l.Block, len(w.plan.Blocks))
 		}
 		if w.closed[l.Block] {
 			return fmt.Sprintf("block %d ended a second time", l.Block)
@@ -80,12 +80,12 @@ func (w *walk) step(l store.Line) string {
 // boot checks that a machine was booted for a block that has that boot.
 func (w *walk) boot(l store.Line) string {
 	if l.Block >= len(w.plan.Blocks) {
-		return fmt.Sprintf("a boot for block %d, the plan has %d", l.Block, len(w.plan.Blocks))
+		return fmt.Sprintf("a boot for block %d, but the plan has %d blocks", l.Block, len(w.plan.Blocks))
 	}
 	if !slices.ContainsFunc(w.plan.Blocks[l.Block].Boots, func(b plan.Boot) bool {
 		return b.Host != "" && b.Host == l.Boot.Host && b.System == l.Boot.System
 	}) {
-		return fmt.Sprintf("host %.60q was booted into %.60q, which block %d does not have", l.Boot.Host, l.Boot.System, l.Block)
+		return fmt.Sprintf("host %.60q booted %.60q, which block %d does not contain", l.Boot.Host, l.Boot.System, l.Block)
 	}
 	if w.closed[l.Block] {
 		return fmt.Sprintf("a boot for block %d, after it ended", l.Block)
@@ -95,7 +95,7 @@ func (w *walk) boot(l store.Line) string {
 
 func (w *walk) trial(l store.Line) string {
 	if l.Block >= len(w.plan.Blocks) {
-		return fmt.Sprintf("a trial of block %d, the plan has %d", l.Block, len(w.plan.Blocks))
+		return fmt.Sprintf("a trial of block %d, but the plan has %d blocks", l.Block, len(w.plan.Blocks))
 	}
 	slots, ok := w.slots[l.Block]
 	if !ok {
@@ -103,13 +103,13 @@ func (w *walk) trial(l store.Line) string {
 		w.slots[l.Block], w.done[l.Block] = slots, map[int]plan.Slot{}
 	}
 	if l.Position >= len(slots) {
-		return fmt.Sprintf("a trial at position %d of block %d, which has %d", l.Position, l.Block, len(slots))
+		return fmt.Sprintf("a trial at position %d of block %d, which has %d positions", l.Position, l.Block, len(slots))
 	}
 	want, got := slots[l.Position], plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell}
 	_, twice := w.done[l.Block][l.Position]
 	switch {
 	case got != want:
-		return fmt.Sprintf("%s, where the plan has %s on %s", at(l), want.Cell, want.Contender)
+		return fmt.Sprintf("the journal has %s, but the plan has %s on %s there", at(l), want.Cell, want.Contender)
 	case twice:
 		return at(l) + " a second time"
 	case w.closed[l.Block]:

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -169,7 +168,7 @@ func (v *verifier) lab(cat *manifest.Catalogue) {
 	}
 	p := v.story.plan
 	if sum := sha256.Sum256(src); hex.EncodeToString(sum[:]) != p.LabSHA256 {
-		v.find(Tampered, store.LabFile, "it is not the file that the plan was made from: its sha256 differs")
+		v.find(Tampered, store.LabFile, "it is not the file from which the plan was made: its sha256 differs")
 		return
 	}
 	if cat == nil {
@@ -177,7 +176,7 @@ func (v *verifier) lab(cat *manifest.Catalogue) {
 	}
 	lab, err := manifest.Parse(store.LabFile, src, *cat, p.Profile)
 	if err != nil {
-		v.Notes = append(v.Notes, "this program would refuse the lab file, so the plan was not drawn again: "+err.Error())
+		v.Notes = append(v.Notes, "the plan was not recomputed, because this program refuses the lab file: "+err.Error())
 		return
 	}
 	if err := lab.Keep(p.Only); err != nil {
@@ -186,7 +185,7 @@ func (v *verifier) lab(cat *manifest.Catalogue) {
 	}
 	again, err := plan.Expand(lab, *cat, p.Seed, p.Version)
 	if err != nil {
-		v.find(NotAsPlanned, store.PlanFile, "the lab file gives no plan: "+err.Error())
+		v.find(NotAsPlanned, store.PlanFile, "no plan follows from the lab file: "+err.Error())
 		return
 	}
 	v.drawnAgain(p, again, cat)
@@ -205,13 +204,13 @@ func (v *verifier) drawnAgain(stored, again *plan.Plan, cat *manifest.Catalogue)
 	withoutDocs(b)
 	withPresentNames(a, cat)
 	if newer := withoutNewer(a, b); len(newer) > 0 {
-		v.Notes = append(v.Notes, "this program knows more than the one that drew the plan, which decides nothing here: "+strings.Join(newer, ", "))
+		v.Notes = append(v.Notes, "this program adds fields to the plan that an earlier program did not know; they change nothing here: "+strings.Join(newer, ", "))
 	}
 	d := differ{reworded: v.earlier}
 	d.compare("", a, b, "", "")
 	for _, x := range d.differences {
 		v.Findings = append(v.Findings, Finding{Kind: NotAsPlanned, Where: store.PlanFile + " " + x.path,
-			Problem: fmt.Sprintf("it is %s, the lab file gives %s (the plan is by version %q)", x.stored, x.recomputed, stored.Version),
+			Problem: fmt.Sprintf("%s in the plan, but %s by the lab file (version %q made the plan)", x.stored, x.recomputed, stored.Version),
 			Stored:  x.stored, Recomputed: x.recomputed})
 	}
 }
@@ -344,7 +343,7 @@ func (v *verifier) files() error {
 		}
 	}
 	for key := range v.parsers {
-		v.Notes = append(v.Notes, fmt.Sprintf("%s on %s was read by another version of its parser when it ran", key[1], key[0]))
+		v.Notes = append(v.Notes, fmt.Sprintf("another version of the parser read %s on %s when it ran", key[1], key[0]))
 	}
 	dirs, err := v.run.RawDirs()
 	if err != nil {
@@ -352,7 +351,7 @@ func (v *verifier) files() error {
 	}
 	for _, d := range dirs {
 		if !named[d] {
-			v.Notes = append(v.Notes, fmt.Sprintf("raw/%.200s belongs to no trial in the journal: it is being kept now, the controller was killed while it kept it, or it was put there", d))
+			v.Notes = append(v.Notes, fmt.Sprintf("raw/%.200s belongs to no trial in the journal: the run is writing it now, the run was killed while writing it, or somebody added it", d))
 		}
 	}
 	v.calibration()
@@ -370,7 +369,7 @@ func (v *verifier) calibration() {
 	_, got, err := v.run.Calibration()
 	switch {
 	case want == nil && err == nil:
-		v.find(Tampered, store.CalibrationFile, "the journal says nothing of it: it was put there")
+		v.find(Tampered, store.CalibrationFile, "the journal does not mention it: somebody added it")
 	case want == nil:
 	case err != nil:
 		v.Files++
@@ -378,7 +377,7 @@ func (v *verifier) calibration() {
 	default:
 		v.Files++
 		if got.SHA256 != want.SHA256 {
-			v.find(Tampered, store.CalibrationFile, fmt.Sprintf("its sha256 is %s, the journal says %.64q", got.SHA256, want.SHA256))
+			v.find(Tampered, store.CalibrationFile, fmt.Sprintf("its sha256 is %s, but the journal says %.64q", got.SHA256, want.SHA256))
 		}
 	}
 }
@@ -402,7 +401,7 @@ func (v *verifier) fingerprints() error {
 		case err != nil:
 			v.find(Tampered, want.Name, err.Error())
 		case got.SHA256 != want.SHA256:
-			v.find(Tampered, got.Name, fmt.Sprintf("its sha256 is %s, the journal says %.64q", got.SHA256, want.SHA256))
+			v.find(Tampered, got.Name, fmt.Sprintf("its sha256 is %s, but the journal says %.64q", got.SHA256, want.SHA256))
 		}
 	}
 	return nil
@@ -423,7 +422,7 @@ func (v *verifier) numbers() error {
 		v.leaving(data) // numbers and rules that changed since decide otherwise
 	}
 	if fault.Is(err, fault.NotFound) {
-		v.Notes = append(v.Notes, "there is no "+store.ResultsFile+" yet; `bakeoff report` makes it of the blocks that are done")
+		v.Notes = append(v.Notes, "there is no "+store.ResultsFile+" yet; `bakeoff report` writes it from the completed blocks")
 		v.name(nil)
 		return nil
 	}
@@ -436,7 +435,7 @@ func (v *verifier) numbers() error {
 	}
 	if m, ok := stored.(map[string]any); ok {
 		if ended, _ := m["ended"].(string); ended != "" && v.story.ended == "" {
-			v.find(Results, store.JournalFile, fmt.Sprintf("it does not say that the run ended, and %s is of one that had (%.60q): lines are missing at its end, or run --resume was killed since; then `bakeoff report` makes them anew",
+			v.find(Results, store.JournalFile, fmt.Sprintf("it has no line for the end of the run, but %s says that the run ended (%.60q): the last lines are missing, or run --resume was killed; in that case run `bakeoff report`",
 				store.ResultsFile, ended))
 		}
 		// A folder may be given another name.
@@ -469,7 +468,11 @@ func (v *verifier) stored(text []byte, err error) (any, error) {
 	rules, _ := m["rules"].(json.Number)
 	if n, err := rules.Int64(); err != nil || n != analysis.Rules {
 		v.earlier = true
-		v.Notes = append(v.Notes, fmt.Sprintf("%s is by rules %s of gates and verdicts, this program has %d: where verdicts differ it may be for that", store.ResultsFile, cmp.Or(string(rules), "before they were counted"), analysis.Rules))
+		version := "version " + string(rules)
+		if rules == "" {
+			version = "an unnumbered version"
+		}
+		v.Notes = append(v.Notes, fmt.Sprintf("%s was made by %s of the rules for gates and verdicts, and this program uses version %d: verdicts may differ for this reason", store.ResultsFile, version, analysis.Rules))
 		m["rules"] = json.Number(fmt.Sprint(analysis.Rules))
 	}
 	return stored, nil
@@ -563,7 +566,7 @@ func (v *verifier) attribute(d *differ) {
 	listed, more := 0, map[Kind]int{}
 	for _, x := range d.differences {
 		f := Finding{Kind: Results, Where: store.ResultsFile + " " + x.path, Stored: x.stored, Recomputed: x.recomputed,
-			Problem: fmt.Sprintf("%s is stored, the evidence gives %s", x.stored, x.recomputed)}
+			Problem: fmt.Sprintf("stored %s, recomputed %s", x.stored, x.recomputed)}
 		switch {
 		case touched(changed, x):
 			f.Kind = Tampered

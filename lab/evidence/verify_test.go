@@ -201,7 +201,7 @@ func TestVerifyTellsTheCasesApart(t *testing.T) {
 		kind   Kind
 		want   string
 	}{
-		"a raw file that is gone":   {func(r *recorder) { os.Remove(raw(r) + "/work.json") }, Tampered, "it is not there"},
+		"a raw file that is gone":   {func(r *recorder) { os.Remove(raw(r) + "/work.json") }, Tampered, "the file is missing"},
 		"a raw file cut short":      {func(r *recorder) { os.Truncate(raw(r)+"/work.json", 10) }, Tampered, "it has 10 bytes"},
 		"a damaged journal":         {func(r *recorder) { r.replace(store.JournalFile, `"type":"trial"`, `"type":"trail"`) }, Tampered, "journal.ndjson:2"},
 		"a lab file changed":        {func(r *recorder) { r.replace(store.LabFile, "name: fixture", "name: other") }, Tampered, "bakeoff.yaml"},
@@ -211,11 +211,11 @@ func TestVerifyTellsTheCasesApart(t *testing.T) {
 		"a trial left out":          {func(r *recorder) { r.edit(store.JournalFile, withoutLine(3)) }, NotAsPlanned, "is not in the journal"},
 		"trials in another order":   {func(r *recorder) { r.edit(store.JournalFile, swapLines(3, 4)) }, NotAsPlanned, "after a later one"},
 		"a block's end twice":       {func(r *recorder) { r.append(store.Line{Type: store.LineBlock, Status: store.OK}) }, NotAsPlanned, "a second time"},
-		"a verdict changed":         {func(r *recorder) { r.replace(store.ResultsFile, `"verdict": "worse"`, `"verdict": "better"`) }, Results, `comparisons[slow, fast, speed].verdict: "better" is stored, the evidence gives "worse"`},
-		"a number changed":          {func(r *recorder) { r.replace(store.ResultsFile, `"n": 16`, `"n": 18`) }, Results, `summaries[host, fast, speed].n: 18 is stored, the evidence gives 16`},
+		"a verdict changed":         {func(r *recorder) { r.replace(store.ResultsFile, `"verdict": "worse"`, `"verdict": "better"`) }, Results, `comparisons[slow, fast, speed].verdict: stored "better", recomputed "worse"`},
+		"a number changed":          {func(r *recorder) { r.replace(store.ResultsFile, `"n": 16`, `"n": 18`) }, Results, `summaries[host, fast, speed].n: stored 18, recomputed 16`},
 		"verdicts in another order": {func(r *recorder) { r.edit(store.ResultsFile, swapComparisons(t)) }, Results, "results.json comparisons order"},
 		"a field left out":          {func(r *recorder) { r.replace(store.ResultsFile, `"missing": [],`, ``) }, Results, "results.json missing"},
-		"a journal cut short":       {func(r *recorder) { r.edit(store.JournalFile, withoutLastLine) }, Results, `journal.ndjson: it does not say that the run ended, and results.json is of one that had ("decided")`},
+		"a journal cut short":       {func(r *recorder) { r.edit(store.JournalFile, withoutLastLine) }, Results, `journal.ndjson: it has no line for the end of the run, but results.json says that the run ended ("decided")`},
 		"a plan of another time":    {func(r *recorder) { r.replace(store.PlanFile, plan.Schema, "bakeoff/plan/v9") }, Tampered, "bakeoff/plan/v9"},
 		"results that are no JSON":  {func(r *recorder) { r.edit(store.ResultsFile, func(b []byte) []byte { return b[:30] }) }, Results, "not JSON"},
 	} {
@@ -320,13 +320,13 @@ func TestVerifyFindsWhoLeftEarly(t *testing.T) {
 	}
 	r.block(4, "slow")
 	r.finish("budget")
-	if report := r.verify(today); report.OK() || report.Findings[0].Kind != NotAsPlanned || !strings.Contains(report.Findings[0].Problem, "slow took no part in block 4") {
+	if report := r.verify(today); report.OK() || report.Findings[0].Kind != NotAsPlanned || !strings.Contains(report.Findings[0].Problem, "slow is missing from block 4") {
 		t.Errorf("left before: %s", findings(report))
 	}
 	r = record(t)
 	r.block(0)
 	r.finish("decided")
-	if report := r.verify(today); report.OK() || !strings.Contains(findings(report), "ended as decided") {
+	if report := r.verify(today); report.OK() || !strings.Contains(findings(report), "because everything was decided, but not") {
 		t.Errorf("called decided after one block: %s", findings(report))
 	}
 }
@@ -383,7 +383,7 @@ func TestVerifyTellsEarlierRules(t *testing.T) {
 	r, _ := decided(t)
 	r.replace(store.ResultsFile, rules, "")
 	report := r.verify(today)
-	if !report.OK() || len(report.Notes) != 1 || !strings.Contains(report.Notes[0], "before they were counted") {
+	if !report.OK() || len(report.Notes) != 1 || !strings.Contains(report.Notes[0], "an unnumbered version of the rules") {
 		t.Errorf("the same results by earlier rules: %s", findings(report))
 	}
 	r.replace(store.ResultsFile, `"verdict": "equivalent"`, `"verdict": "better"`)
@@ -415,7 +415,7 @@ func TestVerifyChecksTheCalibration(t *testing.T) {
 		}
 	}
 	put("{}")
-	if report := r.verify(today); report.OK() || report.Findings[0].Kind != Tampered || !strings.Contains(report.Findings[0].Problem, "says nothing of it") {
+	if report := r.verify(today); report.OK() || report.Findings[0].Kind != Tampered || !strings.Contains(report.Findings[0].Problem, "does not mention it") {
 		t.Errorf("one that the journal does not know: %s", findings(report))
 	}
 	if err := os.Remove(file); err != nil {

@@ -46,7 +46,7 @@ func (c *checker) check(s *shape, n *yamltree.Node, what string) bool {
 		}
 		ok := true
 		for _, e := range n.Entries {
-			ok = c.check(s.key, e.Key, "a name in "+what) && ok
+			ok = c.check(s.key, e.Key, "a key of "+what) && ok
 			ok = c.check(s.of, e.Value, e.Key.Text) && ok
 		}
 		return ok
@@ -134,7 +134,12 @@ func (c *checker) object(s *shape, n *yamltree.Node, what string) bool {
 			if !strings.HasPrefix(fix, "did you mean") {
 				fix = yamltree.Meant(e.Key.Text, names(fields))
 			}
-			ok = c.fail(e.Key, fix, "%s has no key %s", whole(what), yamltree.Show(e.Key.Text))
+			for _, f := range fields {
+				if _, inside := find(f.shape.fields, e.Key.Text); inside {
+					fix = "write " + f.name + ": {" + e.Key.Text + ": …}"
+				}
+			}
+			ok = c.fail(e.Key, fix, "unknown key %s in %s", yamltree.Show(e.Key.Text), strings.TrimPrefix(what, "an item of "))
 		}
 	}
 	for _, f := range fields {
@@ -143,7 +148,7 @@ func (c *checker) object(s *shape, n *yamltree.Node, what string) bool {
 			if f.shape.kind == single && len(f.shape.spec.Enum) == 0 {
 				value = "…"
 			}
-			c.Add(n.Position, "add "+f.name+": "+value, "%s has no %s", whole(what), f.name)
+			c.Add(n.Position, "add "+f.name+": "+value, "%s has no %s", what, f.name)
 			ok = false
 		}
 	}
@@ -152,8 +157,6 @@ func (c *checker) object(s *shape, n *yamltree.Node, what string) bool {
 	}
 	return ok
 }
-
-func whole(what string) string { return strings.Replace(what, "an item of ", "one of ", 1) }
 
 // sketch writes an example of a shape for a message.
 func sketch(s *shape) string {

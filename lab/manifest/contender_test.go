@@ -50,7 +50,7 @@ func TestNamesOfOtherPrograms(t *testing.T) {
 	_, err := Parse("lab.yaml", []byte(src), cat, "")
 	for _, want := range []string{
 		`lab.yaml:4:23: driver is "KVM"; write driver: qemu`,
-		`lab.yaml:4:28: one of contenders has no key "machin"; did you mean "machine"?`,
+		`lab.yaml:4:28: unknown key "machin" in contenders; did you mean "machine"?`,
 		`lab.yaml:9:18: margin: "2 %" is not a number; write 0.02`,
 		`lab.yaml:5:23: driver is "microvm"; write driver: qemu, machine: microvm`,
 	} {

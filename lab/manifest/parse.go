@@ -435,8 +435,8 @@ func (r *resolver) volumes(l *Lab, root *yamltree.Node) {
 	for _, cell := range l.Cells {
 		w, _ := r.cat.workload(cell.Workload)
 		where := cell.Params[w.Volume]
-		if w.Volume == "" || !path.IsAbs(where) {
-			continue // what is no path was found wrong already
+		if w.Volume == "" || !path.IsAbs(where) || cell.Name == "" {
+			continue // an earlier message reports the path or the name
 		}
 		for _, n := range mappings(items) {
 			i := slices.IndexFunc(l.Contenders, func(c Contender) bool { return c.Name == n.Get("name").String() })

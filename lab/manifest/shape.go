@@ -171,16 +171,14 @@ func hostShape() *shape {
 			"right before and right after every trial, outside of the timed part. Without it, bakeoff reads the counters of " +
 			"the processor (RAPL), " +
 			"if there are any.", shape: argv()},
-		field{name: "switch", doc: "System → argument vector that makes the host boot this system next, from any of its " +
-			"systems. Contenders on the host " +
-			"name the system that they need. Each block boots each system once, in random order, and once more for the twin " +
-			"of the baseline.",
+		field{name: "switch", doc: "System → argument vector that makes the host boot this system next. It must work in " +
+			"every system of the host. The key `system` of a contender selects its system. Each block boots each system " +
+			"once, in random order, and the baseline's a second time for its twin.",
 			shape: mapOf(named(), argv())},
 		field{name: "reboot", doc: "Argument vector that reboots the host after switch. Without it, bakeoff uses the " +
 			"reboot command of the system.", shape: argv()},
-		field{name: "expect", doc: "System → text by which the booted system is recognized, from the fact `os` or `kernel` " +
-			"of its fingerprint. " +
-			"A system needs it if its name in switch is not that of a known system.", shape: mapOf(named(), one(param.Text))},
+		field{name: "expect", doc: "System → text that identifies the system after a boot: part of the fact `os` or `kernel` " +
+			"of its fingerprint. Required if the name in switch is not that of a known system, such as freebsd.", shape: mapOf(named(), one(param.Text))},
 		field{name: "equal_to",
 			doc: "Host (or local) that is declared to be the same hardware. bakeoff checks the declaration against the " +
 				"fingerprints " +
@@ -211,12 +209,11 @@ func resourceFields(cat Catalogue) []field {
 	)).eg(`{/data: {backing: "file:ext4", size: 2GiB}}`)
 	return []field{
 		{name: "cpus", doc: "Number of CPUs that the contender may use.", shape: bounded(param.Int, 1, 1024), def: "1"},
-		{name: "quota", doc: "CPU time that the contender may use on these CPUs, in CPUs, as in 0.5. Without it, there is " +
-			"no limit.",
+		{name: "quota", doc: "Limit of the contender's CPU time, in CPUs: 0.5 is half of the time of one CPU. Without it, " +
+			"there is no limit.",
 			shape: bounded(param.Number, 0.01, 1024)},
-		{name: "io", doc: "Limits on reading from and writing to the disk that holds the environment, as in 50MB/s. Data " +
-			"that the kernel buffers and writes " +
-			"later is limited by control groups of version 2 only.", shape: fieldsOf(
+		{name: "io", doc: "Limits on reading from and writing to the disk that holds the environment, as in 50MB/s. Only " +
+			"control groups version 2 limit data that the kernel buffers and writes later.", shape: fieldsOf(
 			field{name: "read", doc: "Bytes read per second.", shape: text(ratePattern, rateRule)},
 			field{name: "write", doc: "Bytes written per second.", shape: text(ratePattern, rateRule)},
 		).eg("{read: 50MB/s, write: 20MB/s}")},

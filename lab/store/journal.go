@@ -70,7 +70,7 @@ func ReadJournal(r io.Reader) (lines []Line, end int64, err error) {
 
 func damaged(n int, err error) error {
 	return fault.WithFix(&fault.Error{Kind: fault.Invalid, Err: &Damage{Line: n, Err: err}},
-		"restore the run folder from a copy: a damaged journal proves nothing")
+		"restore the run folder from a backup; bakeoff cannot use a damaged journal")
 }
 
 func decodeLine(text []byte) (Line, error) {
@@ -84,22 +84,22 @@ func (l Line) check(first bool) error {
 	switch l.Type {
 	case LinePlan, LineEnvironment, LineTrial, LineBlock, LineResume, LineCalibration, LineBoot, LineEnd:
 	default:
-		return fmt.Errorf("there is no line of type %q", l.Type)
+		return fmt.Errorf("unknown line type %q", l.Type)
 	}
 	if first != (l.Type == LinePlan) {
-		return fmt.Errorf("a line of type %q: the plan's line is the first, and only the first", l.Type)
+		return fmt.Errorf("a line of type %q: the first line, and no other, must be that of the plan", l.Type)
 	}
 	if first && l.Schema != JournalSchema {
-		return fmt.Errorf("schema is %q, this program reads %q", l.Schema, JournalSchema)
+		return fmt.Errorf("the schema is %q, but this program reads %q", l.Schema, JournalSchema)
 	}
 	if (l.Type == LineTrial) != (l.Trial != nil) {
-		return fmt.Errorf("a line of type %q has the fields of a trial or lacks them", l.Type)
+		return fmt.Errorf("the line type %q and the fields of a trial do not match", l.Type)
 	}
 	if (l.Type == LineCalibration) != (l.Calibration != nil) {
-		return fmt.Errorf("a line of type %q has the file of a calibration or lacks it", l.Type)
+		return fmt.Errorf("the line type %q and the file of a calibration do not match", l.Type)
 	}
 	if (l.Type == LineBoot) != (l.Boot != nil) {
-		return fmt.Errorf("a line of type %q has the fields of a boot or lacks them", l.Type)
+		return fmt.Errorf("the line type %q and the fields of a boot do not match", l.Type)
 	}
 	if l.Block < 0 || l.Trial != nil && l.Position < 0 {
 		return errors.New("block or position is negative")
@@ -107,7 +107,7 @@ func (l Line) check(first bool) error {
 	switch l.Status {
 	case "", OK, Subject, Void:
 	default:
-		return fmt.Errorf("there is no status %q", l.Status)
+		return fmt.Errorf("unknown status %q", l.Status)
 	}
 	return nil
 }

@@ -122,11 +122,11 @@ func (r *Run) ReadRaw(f File) ([]byte, error) {
 	data, err := r.read(name, MaxBlob)
 	switch got := fileOf(f.Name, data); {
 	case fault.Is(err, fault.NotFound):
-		return nil, tampered("it is not there")
+		return nil, tampered("the file is missing")
 	case err != nil:
 		return nil, err
 	case got.Bytes != f.Bytes:
-		return data, tampered("it has %d bytes, the journal says %d", got.Bytes, f.Bytes)
+		return data, tampered("it has %d bytes, but the journal says %d", got.Bytes, f.Bytes)
 	case got.SHA256 != f.SHA256:
 		return data, tampered("its sha256 is %s, the journal says %s", got.SHA256, quote(f.SHA256))
 	}

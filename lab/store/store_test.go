@@ -241,7 +241,7 @@ func TestRawComesBackOrIsTampered(t *testing.T) {
 	for reason, change := range map[string]func() error{
 		"sha256":   func() error { return os.WriteFile(file, []byte(`{"work":2}`), 0o666) },
 		"11 bytes": func() error { return os.WriteFile(file, []byte(`{"work":12}`), 0o666) },
-		"there":    func() error { return os.Remove(file) },
+		"missing":  func() error { return os.Remove(file) },
 	} {
 		if err := change(); err != nil {
 			t.Fatal(err)
