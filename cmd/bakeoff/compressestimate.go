@@ -36,10 +36,11 @@ both file systems: they allocate whole sectors, leave a record uncompressed if
 compression saves too little, and store very small files in their metadata.
 
 RATIO is what the file system itself would report; for ZFS that is the property
-compressratio. SPACE is the size of the files divided by the space that is
-allocated for them. For small files on sectors of 4 KiB, RATIO can be much larger
-than SPACE. SPEED is the speed of bakeoff's own compressors on one CPU of this
-machine. Use it to rank algorithms; the compressors of a kernel are faster.
+compressratio, which counts whole logical blocks. SPACE is the size of the files
+divided by the space that is allocated for them. For small files on sectors of
+4 KiB, RATIO can be much larger than SPACE. SPEED is the speed of bakeoff's own
+compressors on one CPU of this machine. Use it to rank algorithms; the
+compressors of a kernel are faster.
 
 If the program zstd is installed (apt-get install zstd), all its levels are
 available. It then compresses every record separately, from temporary files, and

@@ -133,7 +133,7 @@ func memoryGate(t Trial) string {
 		return ""
 	}
 	if n := grown(b.Scope.OOMKills, a.Scope.OOMKills); n > 0 {
-		return fmt.Sprintf("%.0f processes were killed for want of memory", n)
+		return fmt.Sprintf("%.0f processes were killed because memory ran out", n)
 	}
 	return ""
 }

@@ -65,13 +65,13 @@ func TestGates(t *testing.T) {
 		{"a wall clock set inside", "clock", "inside the wall clock was set by +60.000 s", func(t *Trial) {
 			t.Work.Counters.Before.WallNS, t.Work.Counters.After.WallNS = ns(0), ns(60.95e9)
 		}},
-		{"CPU time for time", "cpu-time", "it claims 1.48 s, 3.02 s passed, and 1.50 s", func(t *Trial) {
+		{"CPU time for time", "cpu-time", "the program reports 1.48 s, but 3.02 s passed and its CPU time is 1.50 s", func(t *Trial) {
 			t.Reported = &workload.ReportedTime{Seconds: 1.48, Elapsed: 3.02, CPUSeconds: 1.5}
 		}},
-		{"reads from memory", "disk", "3.0 MiB were read past memory, and the host's disks moved 0.5 MiB", func(t *Trial) { *t.Line.After.ReadBytes = 1 << 19 }},
-		{"writes to memory", "disk", "3.0 MiB were written past memory", func(t *Trial) { *t.Line.After.WriteBytes = 0 }},
+		{"reads from memory", "disk", "3.0 MiB were read past the page cache, but the host's disks moved 0.5 MiB", func(t *Trial) { *t.Line.After.ReadBytes = 1 << 19 }},
+		{"writes to memory", "disk", "3.0 MiB were written past the page cache", func(t *Trial) { *t.Line.After.WriteBytes = 0 }},
 		{"a late generator", "lateness", "the median of the latency is 2 ms, and the generator sent 1.5 ms late", func(t *Trial) { t.Work.Generator.LatenessP50 = f(1.5e-3) }},
-		{"a full path", "path", "10000 request/s of the 10100 that the way carries (80 MB/s), with the environment's CPUs 50 % busy", func(t *Trial) {
+		{"a full path", "path", "10000 request/s of the 10100 that the network path carries (80 MB/s), with the environment's CPUs 50 % busy", func(t *Trial) {
 			t.Path.PerSecond, t.Line.After.CPU.User, t.Line.After.CPU.Idle = 10100, 10.5, 10.5
 		}},
 		{"a quota inside", "throttled", "0.500 of 0.950 s", func(t *Trial) {

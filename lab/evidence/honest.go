@@ -16,7 +16,7 @@ func cpuTimeGate(t Trial) string {
 	if math.Abs(c.CPUSeconds-c.Seconds) > claimCPU*c.Seconds+claimGrain {
 		return ""
 	}
-	return fmt.Sprintf("it claims %.2f s, %.2f s passed, and %.2f s is the CPU time that it got", c.Seconds, c.Elapsed, c.CPUSeconds)
+	return fmt.Sprintf("the program reports %.2f s, but %.2f s passed and its CPU time is %.2f s", c.Seconds, c.Elapsed, c.CPUSeconds)
 }
 
 // inMemory is the backing of a volume without a disk: volume.Tmpfs.
@@ -43,7 +43,7 @@ func diskGate(t Trial) string {
 			continue
 		}
 		if moved := *way.after - *way.before; moved >= 0 && moved < diskShare*way.forced {
-			return fmt.Sprintf("%.1f MiB were %s past memory, and the host's disks moved %.1f MiB", way.forced/(1<<20), way.name, moved/(1<<20))
+			return fmt.Sprintf("%.1f MiB were %s past the page cache, but the host's disks moved %.1f MiB", way.forced/(1<<20), way.name, moved/(1<<20))
 		}
 	}
 	return ""
@@ -91,6 +91,6 @@ func pathGate(t Trial) string {
 	if !(rate > pathShare*t.Path.PerSecond) || !(busy < pathBusy) {
 		return ""
 	}
-	return fmt.Sprintf("%.0f %s/s of the %.0f that the way carries (%.3g MB/s), with the environment's CPUs %.0f %% busy",
+	return fmt.Sprintf("%.0f %s/s of the %.0f that the network path carries (%.3g MB/s), with the environment's CPUs %.0f %% busy",
 		rate, t.Work.WorkUnit, t.Path.PerSecond, t.Path.BytesPerSecond/1e6, 100*busy)
 }

@@ -125,7 +125,7 @@ func TestADiskThatIsMemory(t *testing.T) {
 	set := param.Values{"op": "seq-write", "size": "32MiB", "block": "1MiB", "time": "300ms"}
 	memory := t.TempDir()
 	mount(t, memory, "-t", "tmpfs", "-o", "size=64m", "none")
-	eventually(t, "disk", "MiB were written past memory, and the host's disks moved", func() evidence.Trial {
+	eventually(t, "disk", "MiB were written past the page cache, but the host's disks moved", func() evidence.Trial {
 		return measured(t, execution.Native(files.New()), on(t, memory), set, nil)
 	})
 	trial := measured(t, execution.Native(files.New()), on(t, memory), set, nil)
@@ -161,7 +161,7 @@ func TestACacheBelowTheCache(t *testing.T) {
 		t.Fatalf("mkfs.ext4: %v: %s", err, out)
 	}
 	mount(t, at, "-o", "loop", file)
-	eventually(t, "disk", "MiB were read past memory, and the host's disks moved", func() evidence.Trial {
+	eventually(t, "disk", "MiB were read past the page cache, but the host's disks moved", func() evidence.Trial {
 		trial := measured(t, execution.Native(files.New()), on(t, at), param.Values{"op": "seq-read", "cache": "cold", "size": "64MiB", "block": "1MiB", "time": "5s"}, nil)
 		if trial.Work == nil {
 			t.Fatalf("the trial failed: %s", trial.Line.Reason)
@@ -301,7 +301,7 @@ func TestMemoryRunsOut(t *testing.T) {
 	hog(t, group, "256M", true)
 	after := probe.Counters{Scope: new(scope())}
 	got := failed(evidence.Trial{Line: store.Line{Trial: &store.Trial{Before: &before, After: &after}}})
-	if !strings.Contains(got["memory"], "1 processes were killed for want of memory") {
+	if !strings.Contains(got["memory"], "1 processes were killed because memory ran out") {
 		t.Errorf("gates %v (%+v)", got, *after.Scope)
 	}
 }

@@ -4,7 +4,7 @@ package system
 var (
 	LinuxCounters = []string{
 		"/proc/stat, /proc/schedstat, /proc/vmstat, /proc/diskstats, /proc/pressure",
-		"cgroups, for the environment alone",
+		"control groups, which count only the environment",
 	}
 	LinuxFingerprint = []string{"/proc/version, /proc/cmdline, /proc/cpuinfo, " +
 		"/sys/devices/system (clock source, mitigations, governor), /proc/self/mountinfo"}

@@ -69,8 +69,8 @@ func (fio) Doc() tool.Doc {
 			{Name: "end-fsync", Kind: param.Bool, Default: "true", Doc: "fsync at the end, inside the measured time"},
 			{Name: "fsync", Kind: param.Int, Default: "0", Min: 0, Max: 1e9, Doc: "fsync after this many writes; 0 is never"},
 			{Name: "align", Kind: param.Size, Min: 1, Max: 1 << 20, Doc: "alignment of fio's buffer in memory, a power of " +
-				"two; when not set fio uses 16 bytes past a page, where some CPUs copy several times slower than at 64 or " +
-				"4096, which matters if data come from memory"},
+				"two. When not set, the buffer starts 16 bytes past a page. Some CPUs copy to such an address several times " +
+				"slower than to a multiple of 64, which matters if the data come from memory"},
 			{Name: "seed", Kind: param.Int, Default: "1", Min: 1, Max: 1 << 53, Doc: "seed of the random offsets"},
 			{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the test"},
 		},

@@ -50,7 +50,7 @@ func (siege) Doc() tool.Doc {
 		},
 		Metrics: []sample.Metric{
 			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-				Doc: "responses with a status below 400, per second; the time has two decimals"},
+				Doc: "responses with a status below 400, per second; siege prints its run time with two decimals"},
 			{Name: "response-mean", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
 				Doc: "mean response time, in steps of 10 ms; absent below 10 ms"},
 			{Name: "response-max", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,

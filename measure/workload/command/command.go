@@ -49,8 +49,8 @@ func (Workload) Doc() workload.Doc {
 	}
 	wall := metric("wall", "s", sample.Lower, "from the start of the command to its end, by the environment's clock")
 	wall.Primary = true
-	cpu := metric("cpu", "s", sample.Lower, "user and system time of the command and its children, by the "+
-		"environment's kernel; absent if that counts in ticks")
+	cpu := metric("cpu", "s", sample.Lower, "user and system time of the command and its children, as the "+
+		"environment's kernel measures it; absent if that kernel counts in ticks")
 	cpu.CPUTime = true
 	return workload.Doc{
 		Name: "command", Parser: 3, // 2: no shares from ticks, nor without a cleanup; 3: failures quote two lines
@@ -58,7 +58,7 @@ func (Workload) Doc() workload.Doc {
 		Metrics: []sample.Metric{
 			wall,
 			cpu,
-			metric("memory", "B", sample.Lower, "largest resident set of any of its processes"),
+			metric("memory", "B", sample.Lower, "largest resident set of any process of the command"),
 			metric("score", "1", sample.Higher, "the number found by the parameter score; higher is better"),
 			metric("cost", "1", sample.Lower, "the number found by the parameter cost; lower is better"),
 			workload.CPUPerOp,
@@ -96,7 +96,7 @@ func params() []param.Spec {
 		{Name: "score", Kind: param.Text, Doc: "how to find the metric score" + finds},
 		{Name: "cost", Kind: param.Text, Doc: "how to find the metric cost" + finds},
 		{Name: "seconds", Kind: param.Text, Doc: "how to find the number of seconds that the command itself reports, on " +
-			"either stream; a command that reports its CPU time fails the gate cpu-time"},
+			"either stream; if this is CPU time instead of elapsed time, the trial fails the gate cpu-time"},
 		{Name: "timeout", Kind: param.Duration, Default: "10m0s", Doc: "after this time a command is killed and has failed"},
 		{Name: "estimate", Kind: param.Duration, Default: "5s", Doc: "expected duration of the command, for the plan"},
 	}

@@ -67,13 +67,13 @@ func New() Workload {
 	}
 	doc.Metrics = append([]sample.Metric{
 		{Name: "time", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Primary: true,
-			Doc: "until everything is on the disk, including the pool's transaction group"},
+			Doc: "time until everything is on the disk, including the pool's transaction group"},
 		ratio("ratio", "1",
 			"ratio of the bytes of the files to the bytes that the file system allocated, metadata included", true),
 		ratio("compressratio", "1",
-			"the ZFS property compressratio: of whole logical blocks, without sectors; absent elsewhere", false),
+			"the ZFS property compressratio, which counts whole logical blocks and ignores sectors; absent on other file systems", false),
 		ratio("efficiency", "1/s",
-			"ratio divided by time of the trial, as published; its weighting of time against space is arbitrary", false),
+			"ratio divided by time, as in the published table; it weights space and time arbitrarily", false),
 	}, doc.Metrics...)
 	return Workload{inner, doc}
 }

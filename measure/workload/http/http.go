@@ -4,6 +4,7 @@
 package http
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -97,8 +98,12 @@ func metrics() []sample.Metric {
 			Doc: "expected responses per second within the timed part; a 404 or a wrong body does not count"},
 	}
 	for _, q := range quantiles {
+		what := fmt.Sprintf("%gth percentile of the latency", q.percent)
+		if q.percent == 100 {
+			what = "highest latency"
+		}
 		m = append(m, sample.Metric{Name: q.metric, Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-			Doc: "latency; in an open loop measured from the intended send time"})
+			Doc: what + "; an open loop measures it from the intended send time"})
 	}
 	return append(m,
 		sample.Metric{Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio, CPUTime: true,

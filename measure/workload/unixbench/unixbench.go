@@ -23,7 +23,7 @@ func New() workload.NativeParser {
 		Name:    "unixbench",
 		Summary: "The index tests of the BYTE UNIX benchmarks: arithmetic, Dhrystone, execl, and shell scripts",
 		Metrics: []sample.Metric{workload.Throughput("op/s",
-			"rounds per second: of arithmetic, of Dhrystone, replacements of a program, or rounds of eight scripts")},
+			"rounds per second; with execl a round replaces the program once, with shell8 it runs all eight scripts")},
 		State: "carried",
 		Cache: "warm",
 		Time:  workload.TimedFor(0),

@@ -159,7 +159,7 @@ func TestALinkAtItsCeilingIsGated(t *testing.T) {
 		t.Logf("path %+v, trial %.0f requests/s, %.0f %% idle: %v", *trial.Path, trial.Work.Work/2, 100*idle, gates)
 		// 20 Mbit/s are 2.5 MB/s with all heads of packets.
 		b := trial.Path.BytesPerSecond
-		carries, gated := b >= 1.5e6 && b <= 3.5e6, strings.Contains(gates["path"], "that the way carries")
+		carries, gated := b >= 1.5e6 && b <= 3.5e6, strings.Contains(gates["path"], "that the network path carries")
 		switch {
 		case carries && gated:
 			return
