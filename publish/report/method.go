@@ -58,7 +58,7 @@ func (b *builder) design() []pair {
 		out = append(out, pair{"SHA-256 of the plan", r.PlanSHA256})
 	}
 	out = append(out, pair{"Blocks",
-		fmt.Sprintf("%d count, %d are void, %d came after the deciding look", r.Blocks, r.Void, r.Unused)})
+		fmt.Sprintf("%d counted, %d void, %d after the deciding look", r.Blocks, r.Void, r.Unused)})
 	if !b.hasPlan {
 		return out
 	}

@@ -42,7 +42,7 @@ func (Figure) Doc() chart.Doc {
 		Read: "Each bar ends at the estimate, and the whisker spans the confidence interval. A whisker inside the shaded " +
 			"band means that the two are equivalent within the margin. A whisker that does not touch zero means that " +
 			"they differ. Anything else is inconclusive. If differences vary widely in size, the axis is stretched: " +
-			"linear near zero, logarithmic further out. The numbers on the axis are always right.",
+			"linear near zero, logarithmic further out. The axis labels show the true values.",
 	}
 }
 

@@ -41,8 +41,8 @@ func (Figure) Doc() chart.Doc {
 		Title: "All cells",
 		Read: "Each row is a cell and each letter a contender; the line through the letter is its confidence interval. " +
 			"Right is better, whatever the metric. The axis is logarithmic, so twice as good and half as good are " +
-			"equally far from the middle. The geometric mean stands below its cells, only for contenders that have " +
-			"all of them. It depends on the choice of cells, and nothing is decided by it.",
+			"equally far from the middle. The row of the geometric mean shows contenders with values in all cells. " +
+			"The mean depends on the choice of cells, so it gets no verdict.",
 	}
 }
 
