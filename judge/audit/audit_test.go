@@ -16,7 +16,7 @@ import (
 	"bakeoff/base/fault"
 )
 
-var update = flag.Bool("update", false, "write the golden audits anew")
+var update = flag.Bool("update", false, "write the golden audits again")
 
 func examples(t testing.TB) []string {
 	t.Helper()
@@ -293,7 +293,7 @@ func TestWaitless(t *testing.T) {
 		"t1=`date +%s`\nwork &\nother &\nt2=`date +%s`":   true,
 		"t1=$(date +%s)\nwork &\nwait\nt2=$(date +%s)":    false,
 		"t1=$(date +%s)\nwork\nt2=$(date +%s)":            false,
-		"server &\nt1=$(date +%s)\nwork\nt2=$(date +%s)":  false, // what ran before is no work
+		"server &\nt1=$(date +%s)\nwork\nt2=$(date +%s)":  false, // what ran before is not timed work
 		"t1=$(date +%s)\na &&\nb\nt2=$(date +%s)":         false,
 		"t1=$(date +%s)\nwork & # quick\nt2=$(date +%s)":  true,
 		"t1=$(date +%s)\nwork &\n# wait\nt2=$(date +%s)":  true,
@@ -326,7 +326,7 @@ func TestFormula(t *testing.T) {
 	}
 	for _, text := range []string{"", "a +", "(a", "a)", "z", "a @z", "a@z", "1..2", "a b", "-a", strings.Repeat("(", 500)} {
 		if _, err := parseFormula(text, tab); err == nil {
-			t.Errorf("%q is no formula", text)
+			t.Errorf("%q is not a formula", text)
 		}
 	}
 	f, err := parseFormula("a / (b - 3)", tab)
@@ -340,7 +340,7 @@ func TestFormula(t *testing.T) {
 
 func exact(v float64) Cell { return Cell{Value: v, Lo: v, Hi: v} }
 
-// Rounding alone is no error of a derived column.
+// Rounding alone is not an error in a derived column.
 func TestDerivedAllowsForLostDigits(t *testing.T) {
 	const src = `schema: bakeoff/published/v1
 title: A
@@ -353,7 +353,7 @@ rows: [{name: a, values: {t: 3, c: 1, e: VALUE}}]
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := says(Of(tab), "is not what it says"); got != off {
+		if got := says(Of(tab), "does not match its formula"); got != off {
 			t.Errorf("%s: %v, want %v", value, got, off)
 		}
 	}

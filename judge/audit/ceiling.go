@@ -11,7 +11,7 @@ import (
 // acknowledgements and counting.
 const near = 0.9
 
-// Ethernet, IPv4 and TCP with time stamps take this beside the data of a full
+// Ethernet, IPv4 and TCP with time stamps add this to the data of a full
 // frame of 1500 bytes: preamble 8, header 14, check sequence 4, gap 12, IP
 // 20, TCP 32 (IEEE 802.3; RFC 791, 9293, 7323).
 const (
@@ -19,13 +19,13 @@ const (
 	frameExtra = 90
 )
 
-// ceiling is the most that a column can show, in its unit, and why.
+// ceiling is the largest value that a column can show, in its unit, and why.
 type ceiling struct {
 	what  string // "the link of 2.5 Gbit/s"
 	why   string // how value follows from it
 	value float64
-	// hard means that more is impossible by definition; it is no resource
-	// that rows could be tied by.
+	// hard means that more is impossible by definition. It is not a resource
+	// that makes rows look equal.
 	hard bool
 }
 
@@ -104,7 +104,7 @@ func (t *Table) processor(col *Column) (ceiling, bool) {
 		}
 		return ceiling{
 			what:  "the processor",
-			why:   fmt.Sprintf("%.0f divisions an event at %s GHz, one a cycle at the very most", work, number(hz/1e9)),
+			why:   fmt.Sprintf("%.0f divisions per event at %s GHz, at most one per cycle", work, number(hz/1e9)),
 			value: hz * float64(threads) / work,
 		}, true
 	}
@@ -180,10 +180,11 @@ var ceilingCheck = Check{
 		case len(at) == 0:
 			return nil
 		case len(at) == 2:
-			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("both are at the ceiling of %s%s: it was measured, and not they",
+			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("both are at the ceiling of %s%s: the table measured the "+
+				"ceiling, not them",
 				k.what, k.because(c.column))}}
 		}
-		return []Reason{{Weight: Qualifies, Text: fmt.Sprintf("%s is at the ceiling of %s%s: what it could do is not known",
+		return []Reason{{Weight: Qualifies, Text: fmt.Sprintf("%s is at the ceiling of %s%s: its own limit is unknown",
 			at[0], k.what, k.because(c.column))}}
 	},
 	table: func(t *Table) (out []Finding) {
@@ -222,7 +223,7 @@ var idleCheck = Check{
 				}
 			}
 			if len(rows) > 0 {
-				out = append(out, Finding{Text: col.title() + ": CPU was left over, so that something else set the rate: " +
+				out = append(out, Finding{Text: col.title() + ": CPU was idle, so something else limited the rate: " +
 					shortened(rows)})
 			}
 		}

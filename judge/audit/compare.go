@@ -17,10 +17,10 @@ type comparison struct {
 	outcome outcome
 }
 
-// outcome is what the figures say of a claim.
+// outcome is what the figures say about a claim.
 type outcome struct {
 	holds  bool    // the figures agree, as far as they are printed
-	opens  bool    // the digits printed leave it open
+	opens  bool    // the printed digits do not decide it
 	gap    float64 // what decides: the ratio of better to worse, from 1; 0 where there is none
 	rival  *Row    // the row that decides
 	detail string
@@ -95,8 +95,8 @@ func (c *comparison) oriented(a, b *Row) (x, y interval) {
 	return x, y
 }
 
-// ahead reports whether a is better than b whatever the lost digits were, and
-// whether they leave it open.
+// ahead reports whether a is better than b for all possible lost digits, and
+// whether the printed digits do not decide it.
 func (c *comparison) ahead(a, b *Row) (holds, opens bool) {
 	x, y := c.oriented(a, b)
 	return x.lo > y.hi, x.lo <= y.hi && x.hi > y.lo
@@ -240,22 +240,22 @@ var figuresCheck = Check{
 		o := c.outcome
 		switch {
 		case o.detail == "":
-			return nil // missing says so
+			return nil // the check missing reports it
 		case o.holds:
 			return []Reason{{Weight: Agrees, Text: "printed: " + o.detail}}
 		case o.opens:
-			return []Reason{{Weight: Undoes, Text: "the digits printed leave it open: " + o.detail}}
+			return []Reason{{Weight: Undoes, Text: "the printed digits do not decide it: " + o.detail}}
 		case c.Relation != "ratio" && c.Relation != "equal" && o.gap > 0 && o.gap-1 <= plausible:
 			return []Reason{{Weight: Undoes,
-				Text: fmt.Sprintf("printed: %s, the other way round by %s, which is within plausible noise", o.detail,
+				Text: fmt.Sprintf("printed: %s, the opposite by %s, which is within plausible noise", o.detail,
 					percent(o.gap-1))}}
 		}
 		return []Reason{{Weight: Refutes, Text: "printed: " + o.detail}}
 	},
 }
 
-// inScope reports whether a remark about rows and columns touches what decides
-// c.
+// inScope reports whether a remark about rows and columns concerns the cells
+// that decide c.
 func (c *comparison) inScope(rows, columns []string) bool {
 	if len(columns) > 0 && !slices.Contains(columns, c.column.Name) {
 		return false

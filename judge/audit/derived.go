@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// derivation is a derived column computed anew, row by row.
+// derivation is a derived column computed again, row by row.
 type derivation struct {
 	cells int // rows with a printed result and all operands
 	off   []string
@@ -49,10 +49,10 @@ func (t *Table) derive(col *Column) (d derivation) {
 			continue
 		}
 		d.cells++
-		// The last bit of floating point is no disagreement.
+		// A difference in the last bit of floating point does not count.
 		slack := 1e-9 * math.Abs(got.Value)
 		if got.Hi+slack < want.lo || got.Lo-slack > want.hi {
-			d.off = append(d.off, fmt.Sprintf("%s prints %s, where the columns give %s", r.title(), number(got.Value),
+			d.off = append(d.off, fmt.Sprintf("%s prints %s, but the columns give %s", r.title(), number(got.Value),
 				number((want.lo+want.hi)/2)))
 			d.excess = append(d.excess, 2*got.Value/(want.lo+want.hi)-1)
 		}
@@ -75,8 +75,8 @@ func (t *Table) getter(r *Row, hole string, fill float64) func(column, row strin
 	}
 }
 
-// implies solves for the one missing operand of a result that is printed
-// nevertheless, where the formula is linear in it.
+// implies solves for the one missing operand of a printed result. The formula
+// must be linear in that operand.
 func (t *Table) implies(f *formula, r *Row, got Cell) string {
 	var gone []string
 	for _, name := range f.cells() {
@@ -160,7 +160,7 @@ var formulaCheck = Check{
 				continue
 			}
 			if len(d.off) > 0 {
-				text := fmt.Sprintf("%s is not what it says (%s) in %d of %d rows: %s", col.title(), col.Formula, len(d.off),
+				text := fmt.Sprintf("%s does not match its formula (%s) in %d of %d rows: %s", col.title(), col.Formula, len(d.off),
 					d.cells, d.off[0])
 				if cv, ok := d.meanOfRatios(f); ok {
 					text += fmt.Sprintf("; all are too high, as a mean of ratios is, and not a ratio of the printed means; the runs "+
@@ -176,8 +176,8 @@ var formulaCheck = Check{
 	},
 }
 
-// recomputed says what the rows of a claim compare like by the printed
-// columns.
+// recomputed returns how the rows of a claim compare when their values are
+// computed from the printed columns.
 func (t *Table) recomputed(f *formula, c *comparison) string {
 	rows := c.decisive()
 	if len(rows) != 2 {

@@ -15,7 +15,8 @@ const (
 	// Producing Wrong Data Without Doing Anything Obviously Wrong, ASPLOS
 	// 2009).
 	plausible = 0.05
-	// gross is a ratio that no noise of a sane machine makes, one run or many.
+	// gross is a ratio that noise on a working machine cannot cause, even in a
+	// single run.
 	gross = 2
 )
 
@@ -33,7 +34,7 @@ var noiseCheck = Check{
 		case c.Relation == "equal" || c.Relation == "ratio" && o.gap < 1+plausible:
 			return sameness(reps, cv, o.gap)
 		case o.gap == 0:
-			return []Reason{{Weight: Undoes, Text: unrepeated(reps) + ": whether it is more than noise cannot be known"}}
+			return []Reason{{Weight: Undoes, Text: unrepeated(reps) + ": it is unknown whether this is more than noise"}}
 		case cv > 0 && reps.N >= 2:
 			return byStudent(reps.N, cv, of, o.gap)
 		case o.gap-1 <= plausible:
@@ -41,11 +42,11 @@ var noiseCheck = Check{
 				Text: fmt.Sprintf("a tie within plausible noise: they differ by %s, and runs of the same thing by up to %s",
 					percent(o.gap-1), percent(plausible))}}
 		case o.gap < gross:
-			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("%s: whether %s is more than noise cannot be known",
+			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("%s: it is unknown whether %s is more than noise",
 				unrepeated(reps), percent(o.gap-1))}}
 		}
 		return []Reason{{Weight: Qualifies,
-			Text: fmt.Sprintf("%s; a factor of %s is past plausible noise, but its size is uncertain", unrepeated(reps),
+			Text: fmt.Sprintf("%s; a factor of %s exceeds plausible noise, but its size is uncertain", unrepeated(reps),
 				times(o.gap))}}
 	},
 	table: func(t *Table) []Finding {
@@ -61,8 +62,8 @@ var noiseCheck = Check{
 func unrepeated(c Count) string {
 	switch {
 	case c.Several:
-		return "no repetitions are given: it was run several times, but neither how often nor how far apart the runs were " +
-			"is said"
+		return "no repetitions are given: it was run several times, but the article gives neither the number of runs nor " +
+			"their spread"
 	case c.N == 1:
 		return "no repetitions: it was run once"
 	case c.N > 1:
@@ -74,12 +75,12 @@ func unrepeated(c Count) string {
 func sameness(reps Count, cv, gap float64) []Reason {
 	if reps.N < 2 || cv == 0 {
 		return []Reason{{Weight: Undoes, Text: unrepeated(reps) +
-			": that figures look alike does not show that the systems are"}}
+			": similar figures do not show that the systems are equal"}}
 	}
 	half := margin(reps.N, cv)
 	if gap-1+half > plausible {
 		return []Reason{{Weight: Undoes,
-			Text: fmt.Sprintf("with %d runs and a spread of %s the difference is known to ± %s: too wide to call them alike",
+			Text: fmt.Sprintf("with %d runs and a spread of %s the difference is known to ± %s: too wide to call them equal",
 				reps.N, percent(cv), percent(half))}}
 	}
 	return nil
@@ -103,7 +104,7 @@ func byStudent(n int, cv float64, of string, gap float64) []Reason {
 			Text: fmt.Sprintf("a tie within the noise: %s leave ± %s, and they differ by %s (p = %.2g)", said,
 				percent(margin(n, cv)), percent(gap-1), p)}}
 	}
-	return []Reason{{Weight: Agrees, Text: fmt.Sprintf("%s: the difference of %s is past it (p = %.2g)", said,
+	return []Reason{{Weight: Agrees, Text: fmt.Sprintf("%s: the difference of %s exceeds it (p = %.2g)", said,
 		percent(gap-1), p)}}
 }
 

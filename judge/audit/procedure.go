@@ -33,8 +33,8 @@ func waitless(script string) bool {
 	return false
 }
 
-const noWait = "the script has no `wait`: its clock is read while the jobs in the background still run, so that the " +
-	"printed times are not those of the work"
+const noWait = "the script has no `wait`: it reads the clock while the background jobs still run, so the printed " +
+	"times do not measure the work"
 
 var timingCheck = Check{
 	Name: "timing",
@@ -62,7 +62,7 @@ var timingCheck = Check{
 	},
 }
 
-// titles returns what rows are called.
+// titles returns the titles of rows.
 func (t *Table) titles(names []string) (out []string) {
 	for _, n := range names {
 		out = append(out, t.row(n).title())
@@ -95,15 +95,15 @@ var orderCheck = Check{
 func sequential(e Experiment) string {
 	switch {
 	case e.Order == "sequential" && e.Live:
-		return "one order for all runs, on a machine that served others meanwhile: what came and went with time is in the " +
-			"differences"
+		return "one order for all runs, on a machine that served others meanwhile: the differences include whatever " +
+			"changed with time"
 	case e.Live:
 		return "the machine served others meanwhile"
 	}
-	return "one contender after the other: what changed with time is in the differences"
+	return "one contender after the other: the differences include whatever changed with time"
 }
 
-// remarks makes a check of what the article says of itself.
+// remarks makes a check from remarks of the article about its own method.
 func remarks(name, doc string, weight Weight, notes func(Experiment) []Note, format string) Check {
 	return Check{
 		Name: name, Doc: doc,
@@ -132,7 +132,7 @@ func remarks(name, doc string, weight Weight, notes func(Experiment) []Note, for
 
 var unstableCheck = remarks("unstable",
 	`If the authors say that runs differed much, their figures support no comparison without the spread.`,
-	Undoes, func(e Experiment) []Note { return e.Unstable }, "runs differed, says the article: %s")
+	Undoes, func(e Experiment) []Note { return e.Unstable }, "the article says that runs differed: %s")
 
 var selectedCheck = remarks("selected",
 	`Runs that were repeated until they looked right omit the failures. Failures are results.`,

@@ -8,8 +8,8 @@ import (
 // JSONSchema returns the JSON Schema (draft 2020-12) of published tables, for
 // editors. It is indented and ends with a newline.
 //
-// What a schema cannot say (that a claim names a row, that a formula can be
-// computed) Parse says.
+// Parse also checks what a schema cannot express: that a claim names a row, and
+// that a formula can be computed.
 func JSONSchema() []byte {
 	s := schemaOf(reflect.TypeFor[Table]())
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -31,7 +31,7 @@ var needed = map[string][]any{
 	"Claim": {"text", "a", "column", "relation"},
 }
 
-// rules are what a key allows beside its type, by type and key.
+// rules are the constraints of a key in addition to its type, by type and key.
 var rules = map[string]object{
 	"Table.schema":     {"const": Schema},
 	"Table.columns":    {"minItems": 1, "maxItems": maxColumns},
@@ -88,7 +88,7 @@ func printed() object {
 }
 
 // schemaOf describes a type of a table by the keys that Parse reads, so that
-// the two cannot part.
+// the two cannot diverge.
 func schemaOf(t reflect.Type) object {
 	switch t {
 	case reflect.TypeFor[Cell]():

@@ -16,7 +16,7 @@ type Table struct {
 	Rows       []Row      `yaml:"rows"`
 	Claims     []Claim    `yaml:"claims"`
 
-	// What checks ask for again for every claim.
+	// Values that the checks need for every claim.
 	bounds      map[*Column][]ceiling
 	derivations map[*Column]derivation
 }

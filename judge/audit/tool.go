@@ -47,7 +47,7 @@ func (t *Tool) divisions() (float64, bool) {
 		limit = 10_000 // its default
 	}
 	if !(limit >= 10 && limit <= 1e5) {
-		return 0, false // nobody's benchmark; it would take long to count
+		return 0, false // not a realistic setting, and counting would take long
 	}
 	n := 0
 	for c := 3; c < int(limit); c++ {
@@ -63,7 +63,7 @@ func (t *Tool) divisions() (float64, bool) {
 
 func (t *Tool) sysbenchCPU() bool { return t.Name == "sysbench" && t.has("--test=cpu", "cpu") }
 
-// emptyLoop reports whether a tool measured col whose work compilers are
+// emptyLoop reports whether col was measured by a tool whose work compilers are
 // known to remove.
 func (t *Table) emptyLoop(col *Column) bool {
 	return slices.ContainsFunc(t.Experiment.Tools, func(tool Tool) bool {
@@ -72,26 +72,26 @@ func (t *Table) emptyLoop(col *Column) bool {
 	})
 }
 
-// trap is what a tool does, with these settings, that its figures do not say.
+// trap is behavior of a tool, with these settings, that its figures do not show.
 type trap struct {
 	found  func(t *Table, tool *Tool, col *Column) bool
 	weight Weight
 	text   string
 }
 
-// traps are known by the tools' own manuals and sources.
+// traps come from the manuals and sources of the tools.
 var traps = []trap{
 	{func(_ *Table, tool *Tool, col *Column) bool {
 		return tool.Name == "sysbench" && tool.has("--test=memory", "memory") && !tool.has("--memory-block-size")
-	}, Undoes, "sysbench memory has its default blocks of 1 KiB: the overhead of its loop is timed, and not memory; " +
+	}, Undoes, "sysbench memory uses its default blocks of 1 KiB: it times the overhead of its loop, not memory; " +
 		"write --memory-block-size=1M"},
 	{func(_ *Table, tool *Tool, col *Column) bool {
 		return tool.Name == "openssl" && tool.has("speed") && !tool.has("-elapsed")
-	}, Undoes, "openssl speed divides by CPU time unless -elapsed is given: time that a hypervisor or a neighbour takes " +
-		"is not counted"},
+	}, Undoes, "openssl speed divides by CPU time unless -elapsed is given: it does not count time that a hypervisor or " +
+		"a neighbor takes"},
 	{func(t *Table, tool *Tool, col *Column) bool {
 		return tool.Name == "wrk" && perSecond(col.Unit)
-	}, Qualifies, "wrk counts errors as requests, and a 404 is a fast one: no count of errors is printed"},
+	}, Qualifies, "wrk counts errors as requests, and a 404 is a fast request: the article prints no count of errors"},
 	{func(_ *Table, tool *Tool, col *Column) bool {
 		return (tool.Name == "wrk" || tool.Name == "ab" || tool.Name == "siege") && col.Unit == "s" && col.Better == "lower"
 	}, Undoes, "a closed loop waits for the server that it measures: its latencies hide queueing"},
@@ -99,16 +99,16 @@ var traps = []trap{
 		return tool.Name == "siege" && slices.ContainsFunc(strings.Fields(tool.Settings), func(f string) bool {
 			return strings.HasPrefix(f, "-d") && f != "-d0"
 		})
-	}, Qualifies, "siege -d makes its clients sleep between requests: part of the rate is set by the clients"},
+	}, Qualifies, "siege -d makes its clients sleep between requests: the clients determine a part of the rate"},
 	{func(_ *Table, tool *Tool, col *Column) bool {
 		return tool.Name == "pgbench" && tool.has("-C")
-	}, Qualifies, "pgbench -C connects anew for every transaction: the cost of a connection is in every figure"},
+	}, Qualifies, "pgbench -C opens a connection for every transaction: every figure includes the cost of a connection"},
 	{func(t *Table, tool *Tool, col *Column) bool {
 		mb, ok := tool.after("-s")
 		moves := strings.HasSuffix(col.Unit, "B/s") || col.Unit == "seek/s"
 		return tool.Name == "bonnie++" && moves && ok && t.Experiment.Machine.Memory > 0 &&
 			mb*(1<<20) < 2*float64(t.Experiment.Machine.Memory)
-	}, Qualifies, "bonnie++ has a file of less than twice the memory: a part of it was served from the cache"},
+	}, Qualifies, "bonnie++ used a file smaller than twice the memory: the cache served a part of it"},
 	{func(_ *Table, tool *Tool, col *Column) bool {
 		return tool.Name == "fio" && !tool.has("--direct=1", "--direct") && !tool.has("--size", "--filesize")
 	}, Qualifies, "fio without --direct and with no stated size: the cache may have answered"},
@@ -124,7 +124,7 @@ func (t *Tool) after(arg string) (float64, bool) {
 	return 0, false
 }
 
-// errorsCounted reports whether a column tells how many requests failed.
+// errorsCounted reports whether a column counts failed requests.
 func (t *Table) errorsCounted() bool {
 	return slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Unit == "error" || c.Unit == "error/s" })
 }
@@ -170,12 +170,13 @@ var toolCheck = Check{
 		if c := t.Experiment.Client; c.Busy >= near {
 			out = append(out, Finding{Text: busyClient(c.Busy)})
 		} else if t.Experiment.Link > 0 && c.Busy == 0 {
-			out = append(out, Finding{Text: "how busy the client was is not said: it may have been the limit"})
+			out = append(out, Finding{Text: "the article does not give the CPU use of the client: " +
+				"the client may have been the limit"})
 		}
 		return out
 	},
 }
 
 func busyClient(share float64) string {
-	return fmt.Sprintf("the client used %s of its CPU: it was measured, too", percent(share))
+	return fmt.Sprintf("the client used %s of its CPU: the figures measure the client, too", percent(share))
 }
