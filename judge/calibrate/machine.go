@@ -247,7 +247,7 @@ func Decode(text []byte) (c Calibration, err error) {
 		return Calibration{}, fault.Wrap(fault.Invalid, File, err)
 	}
 	if c.Schema != Schema {
-		return Calibration{}, fault.New(fault.Invalid, "%s: schema is %q, this program reads %q", File, c.Schema, Schema)
+		return Calibration{}, fault.New(fault.Invalid, "%s: schema is %q, but this program reads %q", File, c.Schema, Schema)
 	}
 	if len(c.Runs) == 0 || len(c.Runs) > maxRuns {
 		return Calibration{}, fault.New(fault.Invalid, "%s holds %d runs, 1 to %d can be", File, len(c.Runs), maxRuns)

@@ -209,7 +209,7 @@ func decode(b []byte, stateDir string) (Lease, error) {
 		return r, fmt.Errorf("not a lease: %w", err)
 	}
 	if r.Schema != LeaseSchema {
-		return r, fmt.Errorf("schema is %q, this program reads %q", r.Schema, LeaseSchema)
+		return r, fmt.Errorf("schema is %q, but this program reads %q", r.Schema, LeaseSchema)
 	}
 	if r.Label == "" || strings.ContainsAny(r.Label, "/ \n") || strings.HasPrefix(r.Label, ".") {
 		return r, fmt.Errorf("label %q is not valid", r.Label)

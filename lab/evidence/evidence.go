@@ -59,7 +59,7 @@ func (r *Reader) Load() (analysis.Data, error) {
 		return analysis.Data{}, err
 	}
 	if problems := s.planned(); len(problems) > 0 {
-		return analysis.Data{}, fault.WithFix(fault.New(fault.Invalid, "evidence: %s", problems[0]), "`bakeoff verify` tells more")
+		return analysis.Data{}, fault.WithFix(fault.New(fault.Invalid, "evidence: %s", problems[0]), "run `bakeoff verify` for the details")
 	}
 	return r.data(s)
 }

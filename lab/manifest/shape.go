@@ -173,7 +173,7 @@ func hostShape() *shape {
 			"if there are any.", shape: argv()},
 		field{name: "switch", doc: "System → argument vector that makes the host boot this system next. It must work in " +
 			"every system of the host. The key `system` of a contender selects its system. Each block boots each system " +
-			"once, in random order, and the baseline's a second time for its twin.",
+			"once, in random order. The baseline's system boots a second time, for the twin.",
 			shape: mapOf(named(), argv())},
 		field{name: "reboot", doc: "Argument vector that reboots the host after switch. Without it, bakeoff uses the " +
 			"reboot command of the system.", shape: argv()},

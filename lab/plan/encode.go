@@ -70,7 +70,7 @@ func decode(data []byte) (*Plan, error) {
 		return nil, err
 	}
 	if head.Schema != Schema {
-		return nil, fmt.Errorf("schema is %.60q, this program reads %q", head.Schema, Schema)
+		return nil, fmt.Errorf("schema is %.60q, but this program reads %q", head.Schema, Schema)
 	}
 	var p Plan
 	if err := strictjson.Decode(data, &p); err != nil {

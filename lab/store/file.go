@@ -83,7 +83,7 @@ func (r *Run) Fingerprint(contender string) (probe.Fingerprint, error) {
 		return fp, fault.Wrap(fault.Invalid, "store: "+name, err)
 	}
 	if fp.Schema != probe.FingerprintSchema {
-		return fp, fault.New(fault.Invalid, "store: %s: schema is %q, this program reads %q", name, fp.Schema,
+		return fp, fault.New(fault.Invalid, "store: %s: schema is %q, but this program reads %q", name, fp.Schema,
 			probe.FingerprintSchema)
 	}
 	return fp, nil

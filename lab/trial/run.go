@@ -128,7 +128,7 @@ func (r *runner) resume() error {
 	}
 	// What cannot be gone on with is not written to.
 	if err := r.analyse(); err != nil {
-		return fault.WithFix(err, "bakeoff verify tells more")
+		return fault.WithFix(err, "run bakeoff verify for the details")
 	}
 	if err := r.Run.Append(store.Line{Type: store.LineResume, At: r.Now().UTC()}); err != nil {
 		return err

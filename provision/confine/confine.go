@@ -114,7 +114,7 @@ func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 // namespace is their own, everything else belongs to the host's kernel.
 func Tuning() driver.Tuning {
 	return driver.Tuning{Names: []string{"net.*"}, Lacks: netns.Lacks,
-		Why: "environments share the host's kernel; only the network is their own"}
+		Why: "environments share the host's kernel and have only their own network settings"}
 }
 
 // check checks the parts of spec that all environments share.

@@ -56,6 +56,8 @@ func (t Tuning) String() string {
 	switch {
 	case len(t.Names) == 0:
 		return "none: " + t.Why
+	case slices.Contains(t.Names, "*"):
+		return "every sysctl of the environment's kernel"
 	case t.Why == "":
 		return strings.Join(t.Names, ", ")
 	}

@@ -77,7 +77,7 @@ func decode(data []byte) (analysis.Results, error) {
 		return r, fault.Wrap(fault.Invalid, store.ResultsFile, err)
 	}
 	if s := r.Schema; s != analysis.ResultsSchema {
-		return r, fault.New(fault.Invalid, "%s: schema is %q, this program reads %q",
+		return r, fault.New(fault.Invalid, "%s: schema is %q, but this program reads %q",
 			store.ResultsFile, safetext.Clip(s, 60), analysis.ResultsSchema)
 	}
 	return r, nil

@@ -20,12 +20,12 @@ func (a reader) report() *cobra.Command {
 		Use:   "report RUN|FOLDER",
 		Short: "Write the page of a run again",
 		Long: `report writes RUN/report/index.html from the run folder. Use it after an upgrade,
-or for a run that another machine made. It measures nothing and needs no driver. For a run that was
-killed it reports the completed blocks.
+or for a run from another machine. It measures nothing and needs no driver. If a
+run was killed, report uses the completed blocks.
 
 For a folder with several runs it writes FOLDER/index.html, which lists every run
-with the number of its verdicts and a link to its page. A folder with exactly
-one run stands for that run.`,
+with the number of its verdicts and a link to its page. If FOLDER contains
+exactly one run, report writes the page of that run.`,
 		Example: `  bakeoff report runs/20260102T030405Z-quick
   bakeoff report runs                            write an index of all runs`,
 		Args: cli.Between(1, 1, "a run folder, or a folder of runs"),

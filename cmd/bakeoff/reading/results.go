@@ -32,7 +32,7 @@ func readResults(arg string) (r analysis.Results, err error) {
 		return r, fault.Wrap(fault.Invalid, dir+"/"+store.ResultsFile, err)
 	}
 	if r.Schema != analysis.ResultsSchema {
-		return r, fault.New(fault.Invalid, "%s/%s has schema %q; this program reads %q", dir, store.ResultsFile, r.Schema, analysis.ResultsSchema)
+		return r, fault.New(fault.Invalid, "%s/%s has schema %q, but this program reads %q", dir, store.ResultsFile, r.Schema, analysis.ResultsSchema)
 	}
 	return r, nil
 }

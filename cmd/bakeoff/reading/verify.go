@@ -20,7 +20,8 @@ func (a reader) verify() *cobra.Command {
 		Short: "Recompute every number of a run and check that it ran as registered",
 		Long: `verify checks that a run ran as registered: that the plan follows from the lab
 file, that the trials follow the plan, that no raw file changed, and that the raw
-files give the stored results. It prints each finding with the affected numbers:
+files give the stored results. It prints each finding with the affected numbers.
+A finding is one of
 
   tampered            a file differs from its hash in the journal
   parser has changed  this program reads other numbers from the same bytes

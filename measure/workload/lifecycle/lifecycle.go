@@ -67,7 +67,7 @@ func (Workload) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) 
 		return nil, fault.New(fault.Invalid, "%s: %w", Blob, err)
 	}
 	if m.Schema != Schema {
-		return nil, fault.New(fault.Invalid, "%s: schema is %q, this program reads %q", Blob, m.Schema, Schema)
+		return nil, fault.New(fault.Invalid, "%s: schema is %q, but this program reads %q", Blob, m.Schema, Schema)
 	}
 	if !(0 < m.UpNS && m.UpNS <= m.FirstNS && m.FirstNS < m.GoneNS) {
 		return nil, fault.New(fault.Invalid, "%s: times are not ascending: %s", Blob, fmt.Sprint(m.UpNS, m.FirstNS, m.GoneNS))

@@ -94,7 +94,7 @@ func refusesToGoOn(t *testing.T, h e2e.Home, folder string) {
 		t.Fatal(err)
 	}
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", "--resume", folder)
-	if code != 2 || !strings.Contains(errs, "tampered") || !strings.Contains(errs, "bakeoff verify tells more") {
+	if code != 2 || !strings.Contains(errs, "tampered") || !strings.Contains(errs, "run bakeoff verify for the details") {
 		t.Errorf("resume of a run that was tampered with: exit code %d\n%s%s", code, out, errs)
 	}
 	if after, err := os.ReadFile(filepath.Join(folder, store.JournalFile)); err != nil || !bytes.Equal(before, after) {
