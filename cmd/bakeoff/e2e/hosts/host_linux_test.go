@@ -118,7 +118,7 @@ func TestRunOverSSH(t *testing.T) {
 		for _, f := range comparison.Confounders {
 			differ = differ || f.Name == "host"
 		}
-		warned := strings.Contains(strings.Join(comparison.Warnings, "; "), "stands on host local and the baseline on box")
+		warned := strings.Contains(strings.Join(comparison.Warnings, "; "), "runs on host local and the baseline on box")
 		if far := comparison.Contender == "here"; differ != far || warned != far {
 			t.Errorf("%s: the host is a confounder: %v, and there is a warning: %v", comparison.Contender, differ, warned)
 		}
