@@ -22,7 +22,7 @@ type point struct {
 	value    float64
 }
 
-// newSeries leaves out what is no throughput.
+// newSeries leaves out values that are not a throughput.
 func newSeries(s analysis.Summary) series {
 	out := series{blocks: map[int][]point{}}
 	for _, p := range s.Samples {

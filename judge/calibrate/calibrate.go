@@ -1,33 +1,33 @@
-// Package calibrate turns measurements of identical contenders, and of ones
-// with work added on purpose, into what a machine can tell: how often it would
-// raise a false alarm, how much its trials scatter, and the smallest
-// difference that it finds in a given time. It is pure but for Load and Save.
+// Package calibrate finds out how well a machine measures: its rate of false
+// alarms, the noise of its trials, and the smallest difference that it finds in
+// a given time. It uses measurements of identical contenders, and of contenders
+// with added work. It is pure except for Load and Save.
 //
 // # What is counted
 //
 // The copies of one contender are paired, each copy in one pair only, and the
 // blocks are cut into windows of Window blocks that do not overlap. Each pair
-// in each window is one trial of the false alarm: does the exact signed-rank
-// test call the two different at five per cent? What it tests are the scores
-// of the blocks (stats.Contrast), as for every verdict, made from the window
-// alone. Pairs in one window share the moments in which they ran but not their
-// trials, and their orders were drawn independently; windows share nothing. No
-// trial is used twice, so that the interval (Clopper and Pearson) is that of a
-// plain count. With so few blocks the test's own level is Nominal, below five
-// per cent: a rate is to be held against that. Counts add up over the
-// calibrations of one machine.
+// in each window is one test for a false alarm: does the exact signed-rank
+// test call the two different at five per cent? It tests the scores of the
+// blocks (stats.Contrast), as for every verdict, computed from the window
+// alone. Pairs in one window ran at the same time, but share no trials, and
+// their orders were drawn independently. Windows share nothing. No trial is
+// used twice, so the interval (Clopper and Pearson) is that of a simple count.
+// With so few blocks the level of the test is Nominal, below five per cent:
+// compare a rate with Nominal. Counts add up over the calibrations of one
+// machine.
 //
-// What was injected is read from the comparisons of the run: estimate,
-// interval, level and looks are those of any verdict.
+// Injected slowdowns are read from the comparisons of the run, with the same
+// estimate, interval, level and looks as any verdict.
 //
 // # The noise
 //
-// Noise is the deviation of the logarithm of one trial, on top of what its
-// block has in common, as plan.Noise means it: the one for which normal trials
-// would give the pairs the intervals that their scores have. So outliers count
-// for as much as they hurt the verdict, which is less than they scatter. It
-// holds for the calibration's work, which computes for a moment and touches no
-// device; other work may scatter more.
+// Noise is the standard deviation of the logarithm of one trial, in addition to
+// what its block has in common, as in plan.Noise. Normal trials with this
+// deviation would give the pairs the same intervals as their scores have. So
+// outliers count by their effect on the verdict, which is smaller than their
+// scatter. The noise holds for the work of the calibration, which computes for
+// a moment and uses no device; other work may scatter more.
 package calibrate
 
 import (
@@ -55,7 +55,7 @@ const alarm = 0.05
 // sides that are the same: only both extremes of its 2^Window outcomes do.
 const Nominal = 2.0 / (1 << Window)
 
-// Measured is what one run gave.
+// Measured is the result of one calibration run.
 type Measured struct {
 	Run    string    `json:"run"`
 	At     time.Time `json:"at"` // host's clock, UTC
@@ -79,7 +79,7 @@ type Measured struct {
 	Injected []Injected    `json:"injected"`
 }
 
-// Injected is a slow-down that was made on purpose.
+// Injected is a deliberate slowdown.
 type Injected struct {
 	Contender string            `json:"contender"`
 	CPU       bool              `json:"cpu,omitempty"` // by the contender's own CPU time, not by the clock
@@ -96,7 +96,7 @@ type Injected struct {
 	Gates []string `json:"gates,omitempty"`
 }
 
-// Design says what in a run is what.
+// Design names the contenders, the cell and the metrics of a calibration run.
 type Design struct {
 	Base         string
 	Copies       []string           // the same as Base, made apart
@@ -108,8 +108,8 @@ type Design struct {
 	At           time.Time
 }
 
-// Measure reads a run. Too few blocks or contenders for any answer are an
-// error of kind fault.Invalid.
+// Measure computes the calibration from a run. It returns an error of kind
+// fault.Invalid if the run has too few blocks or contenders.
 func Measure(r analysis.Results, d Design) (Measured, error) {
 	m := Measured{Run: r.Run, At: d.At, Length: d.Length, Injected: []Injected{}}
 	sides, trials := collect(r, d.Cell, d.Metric)

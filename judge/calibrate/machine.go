@@ -42,8 +42,8 @@ type Calibration struct {
 	Changed []string `json:"changed,omitempty"`
 }
 
-// Kept encodes the calibration as it held when a run began on a machine, for
-// the run's folder: who reads it may sit at another machine.
+// Kept encodes the calibration as it was when a run began on a machine, for the
+// run folder, which may be read on another machine.
 func (c Calibration) Kept(fp probe.Fingerprint) ([]byte, error) {
 	c.Changed = c.Outdated(fp)
 	return c.encode()
@@ -57,8 +57,9 @@ func (c Calibration) encode() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// Machine returns the facts of a fingerprint that make a machine another one
-// when they change (hardware, kernel and its settings), and their hash.
+// Machine returns the facts of a fingerprint that identify a machine (hardware,
+// kernel and its settings), and their hash. A change of one makes it another
+// machine.
 func Machine(fp probe.Fingerprint) (string, map[string]string) {
 	facts := map[string]string{}
 	h := sha256.New()
@@ -86,7 +87,8 @@ func (c Calibration) Add(fp probe.Fingerprint, m Measured) Calibration {
 	return out
 }
 
-// Outdated says which facts changed since; nil while it holds.
+// Outdated returns the facts that changed since the calibration; nil if none
+// did.
 func (c Calibration) Outdated(fp probe.Fingerprint) (changed []string) {
 	id, facts := Machine(fp)
 	if id == c.Machine {
@@ -166,16 +168,16 @@ func (c Calibration) Spread() (direct, relative float64, ok bool) {
 }
 
 // Smallest returns the smallest difference (0.014 for 1.4 %) that one
-// comparison of two contenders finds with 80 % probability at five per cent of
-// error in a time; Inf where that lasts for too few blocks. It reckons as
-// plan.Estimate does: the difference of a block has the deviation
+// comparison of two contenders finds in a given time, with 80 % probability at
+// five per cent error. It is Inf if the time suffices for too few blocks. It
+// computes as plan.Estimate does: the difference of a block has the deviation
 // noise·√(2/v), and the signed-rank test needs π/3 times the blocks.
 func (c Calibration) Smallest(in time.Duration) float64 {
 	return c.smallest(c.Noise(), math.Floor(float64(in)/float64(c.block())))
 }
 
-// SmallestByCPU is Smallest where CPU time is compared, not the clock; NaN
-// where that was not measured.
+// SmallestByCPU is Smallest for comparisons of CPU time instead of wall time. It
+// is NaN if CPU time was not measured.
 func (c Calibration) SmallestByCPU(in time.Duration) float64 {
 	noise := c.CPUNoise()
 	if noise == 0 {
@@ -193,10 +195,10 @@ func (c Calibration) smallest(noise, n float64) float64 {
 	return math.Expm1((stats.StudentQuantile(0.95, n-1) + stats.NormalTail(1-stats.Likely)) * se)
 }
 
-// Needs returns how many blocks, and how long, one comparison of two
-// contenders, by CPU time or by the clock, takes to find a difference (0.014 for 1.4 %) with 80 %
-// probability at five per cent of error; 0 where that cannot be told, or would
-// be more than a million blocks.
+// Needs returns the number of blocks and the time that one comparison of two
+// contenders, by CPU time or by wall time, takes to find a difference (0.014 for
+// 1.4 %) with 80 % probability at five per cent error. It is 0 if that is
+// unknown, or more than a million blocks.
 func (c Calibration) Needs(difference float64, cpu bool) (blocks int, in time.Duration) {
 	const most = 1_000_000
 	noise := c.Noise()
@@ -219,8 +221,8 @@ func (c Calibration) visits() float64 {
 	return c.median(func(m Measured) float64 { return float64(m.Visits) })
 }
 
-// Load reads the calibration in a state directory; one of kind fault.NotFound
-// is the error where there is none.
+// Load reads the calibration in a state directory. The error is of kind
+// fault.NotFound if there is none.
 func Load(state *os.Root) (c Calibration, err error) {
 	f, err := state.Open(File)
 	if errors.Is(err, fs.ErrNotExist) {

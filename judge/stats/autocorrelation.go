@@ -2,22 +2,22 @@ package stats
 
 import "math"
 
-// Autocorrelation describes how values that came one after another hang
-// together.
+// Autocorrelation describes how consecutive values of a series depend on each
+// other.
 type Autocorrelation struct {
 	N int
 	// R holds the correlations at lags 1, 2, ….
 	R []float64
-	// P is that of Ljung and Box's test that all of R are zero.
+	// P is the p-value of the Ljung–Box test that all of R are zero.
 	P float64
-	// Effective is the number of independent values that would tell the mean
-	// as well.
+	// Effective is the number of independent values that would estimate the
+	// mean as precisely.
 	Effective float64
 	Warnings  []string
 }
 
-// AutocorrelationTest returns the autocorrelations of xs, in the order in
-// which they came, up to a lag ≥ 1.
+// AutocorrelationTest returns the autocorrelations of xs, in measured order, up
+// to a lag ≥ 1.
 //
 // xs are finite values of one unit at equal steps and not modified. The
 // number of independent values sums the correlations in pairs until a pair

@@ -14,11 +14,10 @@ type ChangePoint struct {
 	Before, After float64
 }
 
-// ScanPoint returns the most likely change of level in xs, which are in the
-// order in which they were measured: the one with the largest standardized rank
-// sum over all splits. It finds changes near the ends too, to which Pettitt's
-// statistic gives little weight. There is none in fewer than two values or with a
-// NaN among them.
+// ScanPoint returns the most likely change of level in xs, which are in measured
+// order: the split with the largest standardized rank sum. It also finds changes
+// near the ends, to which Pettitt's statistic gives little weight. It finds none
+// in fewer than two values, or if a value is NaN.
 //
 // Source: Lausen and Schumacher, Biometrics 48 (1992) 73, maximally selected
 // rank statistics.
@@ -32,15 +31,15 @@ func ScanPoint(xs []float64) (c ChangePoint) {
 }
 
 // ScanWithin reports whether the p-value of the change that ScanPoint finds is
-// at most p. The p-value is the share of the order of xs and permutations random
-// ones whose statistic is at least as large, so that it is exact with ties and
-// for any n; its least value is 1/(permutations+1). ScanWithin stops as soon as
+// at most p. The p-value counts the order of xs and random permutations of it: it
+// is the share of them whose statistic is at least as large. So it is exact with
+// ties and for any n; its least value is 1/(permutations+1). ScanWithin stops as soon as
 // the answer is certain, which leaves r in an arbitrary state.
 //
 // xs holds finite values or ±Inf and is not modified; permutations ≥ 1.
 //
-// Assumption: without a change the values are exchangeable. Trends and
-// autocorrelation are found as changes as well.
+// Assumption: without a change the values are exchangeable. The scan also finds
+// trends and autocorrelation as changes.
 func ScanWithin(xs []float64, permutations int, r *rand.PCG, p float64) bool {
 	if hasNaN(xs) || len(xs) < 2 {
 		return p >= 1
@@ -58,8 +57,8 @@ func ScanWithin(xs []float64, permutations int, r *rand.PCG, p float64) bool {
 	return float64(hits)/float64(permutations+1) <= p
 }
 
-// scanner holds values in an order that is drawn again and again, and tells of
-// each whether its scan statistic is as large as that of the first.
+// scanner draws random orders of values, and reports for each whether its scan
+// statistic is as large as that of the first order.
 type scanner struct {
 	ranks []int
 	// least is, by length of the part before a split, the smallest cumulated
@@ -91,10 +90,9 @@ func newScanner(xs []float64) scanner {
 	return s
 }
 
-// shuffle draws another order and tells whether its statistic is as large. It
-// draws as rand.Shuffle does, from the end: what stands behind a split is
-// complete then, and what stands before it cumulates to the same with the other
-// sign.
+// shuffle draws another order and reports whether its statistic is as large. Like
+// rand.Shuffle it draws from the end, so the part after a split is complete first.
+// The part before the split has the same sum with the opposite sign.
 func (s scanner) shuffle(r *rand.PCG) bool {
 	hit, sum := false, 0
 	for m := len(s.ranks) - 1; m > 0; m-- {

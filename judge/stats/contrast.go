@@ -11,36 +11,35 @@ type Trials struct {
 	// Value is what each trial gave, on a scale on which differences are
 	// compared (logarithms for ratios). ±Inf is a failure: the worst value.
 	Value []float64
-	// Side is +1 for the side in question and −1 for the one it is held
-	// against; every block has as many of the one as of the other.
+	// Side is +1 for the tested side and −1 for the side it is compared with.
+	// Every block has equally many of both.
 	Side []int8
 	// Start is where each block begins, ascending from 0.
 	Start []int
 }
 
 // The smoother's and the weights' constants were chosen on simulated noise
-// (docs/statistics.md). They bear on power alone: the test is exact whatever
-// they are.
+// (docs/statistics.md). They affect only the power: the test is exact for any
+// values.
 const (
 	stiffInside  = 5.0  // penalty on steps of the level inside a block, in variances of a trial
 	stiffBetween = 1.25 // and from block to block
-	biweight     = 5.0  // residuals beyond so many standard deviations have no weight
+	biweight     = 5.0  // residuals beyond this many standard deviations have no weight
 	reweightings = 3
-	rescalings   = 2 // in the first of which the scale is taken anew
+	rescalings   = 2 // the first of them computes the scale again
 )
 
-// Contrast compares two sides block by block without being led astray by
-// single disturbed trials.
+// Contrast compares two sides block by block. Single disturbed trials have
+// little influence on it.
 //
-// The level of the machine is followed through all trials by a smoother that
-// knows nothing of the sides, and trials far away from it lose weight (Tukey's
-// biweight, the scale being the median absolute residual). A block's score
-// is the weighted sum of its residuals, one side's less the other's. As
-// neither level nor weights know the sides, exchanging the sides of a block
-// changes the sign of its score and nothing else. So with orders drawn at
-// random the signed-rank test of the scores is exact for identical sides,
-// whatever the noise, its drift, or the effect of a position. A shift is
-// tested by taking it away first.
+// A smoother that ignores the sides follows the level of the machine through
+// all trials. Trials far from that level lose weight (Tukey's biweight; the
+// scale is the median absolute residual). A block's score is the weighted sum
+// of the residuals of one side minus that of the other. Level and weights do
+// not depend on the sides, so exchanging the sides of a block changes only the
+// sign of its score. With orders drawn at random, the signed-rank test of the
+// scores is therefore exact for identical sides, for any noise, drift or effect
+// of a position. To test a shift, Contrast subtracts it first.
 //
 // Sources: randomisation tests: Fisher 1935; Edgington and Onghena,
 // Randomization Tests. Biweight: Mosteller and Tukey 1977. Local level as
@@ -49,12 +48,13 @@ type Contrast struct {
 	t      Trials
 	failed []float64 // of blocks with a failure: their score, ±Inf, or NaN for a tie
 	broken []bool    // blocks with a failure
-	absent []bool    // trials of such blocks: without the other side they would mislead
+	absent []bool    // trials of such blocks: without the other side they are misleading
 	level, residual, weight,
 	size, up, rhs, shifted []float64
 }
 
-// NewContrast keeps t, which must not change any more.
+// NewContrast returns the contrast of t. It keeps t, which the caller must not
+// modify afterwards.
 func NewContrast(t Trials) *Contrast {
 	n := len(t.Value)
 	buf := make([]float64, 7*n)
@@ -88,9 +88,9 @@ func (c *Contrast) block(b int) (from, to int) {
 	return c.t.Start[b], len(c.t.Value)
 }
 
-// Scores returns the scores of the first n blocks, in the unit of the
-// values, after shift was taken away from the difference of the sides. Their
-// order is that of the blocks. Blocks in which both sides failed are ties.
+// Scores returns the scores of the first n blocks, in block order and in the
+// unit of the values, after subtracting shift from the difference of the sides.
+// Blocks in which both sides failed are ties.
 func (c *Contrast) Scores(n int, shift float64) []float64 {
 	if n == 0 {
 		return nil
@@ -158,8 +158,8 @@ func (c *Contrast) clean(n, end int, shift float64) {
 	}
 }
 
-// begin takes each block's median for its level, and the level before it
-// where a block has nothing.
+// begin sets the level of each block to its median, or to the level of the
+// preceding block if it has no values.
 func (c *Contrast) begin(n int, y []float64) {
 	for i := range y {
 		c.weight[i] = 1
@@ -280,8 +280,8 @@ func aboveBelow(scores []float64) (above, below int) {
 	return above, below
 }
 
-// Standing is how a difference fares against the scores of some blocks: from
-// it follows, for every level, on which side of the interval it lies.
+// Standing is the test of a difference against the scores of some blocks. It
+// tells for every level on which side of the interval the difference lies.
 type Standing struct{ n, above, below int }
 
 // Stand tests the difference shift over the first n blocks.
@@ -290,7 +290,7 @@ func (c *Contrast) Stand(n int, shift float64) Standing {
 	return Standing{n, above, below}
 }
 
-// At tells where the difference lies against the interval of a level in
+// At returns where the difference lies relative to the interval of a level in
 // (0, 1): −1 below it, 0 within, +1 above.
 func (s Standing) At(level float64) int {
 	k, _, _ := walshRank(s.n, (1-level)/2)
@@ -321,11 +321,11 @@ func (c *Contrast) Test(n int, shift float64) SignedRank {
 // blocks with the interval of at least the given level: all differences that
 // the two-sided signed-rank test of the scores does not reject.
 //
-// marks are differences of which it must be exact on which side of a bound
-// they lie; the bounds themselves are found to a hundredth of the width. Up
-// to ExactSignedRank blocks each difference is tested by itself, with the
-// level and the weights that belong to it; above, the scores at the estimate
-// are shifted as a whole, which is an approximation.
+// The bounds are exact to a hundredth of the width. For the differences in
+// marks, the side of each bound on which they lie is exact. Up to
+// ExactSignedRank blocks each difference is tested separately, with its own
+// level and weights; above, the scores at the estimate are shifted as a whole,
+// which is an approximation.
 //
 // Assumption: orders of blocks were drawn at random, and the sides differ by
 // a constant. When n is too small, the interval is ±Inf and a warning says

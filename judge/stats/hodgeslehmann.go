@@ -18,15 +18,15 @@ type Estimate struct {
 	Warnings []string
 }
 
-// HodgesLehmann estimates the centre of symmetry of xs with an interval of at
-// least the given level: see Walsh, whose one-shot form it is.
+// HodgesLehmann estimates the center of symmetry of xs with an interval of at
+// least the given level. It is the one-shot form of Walsh.
 func HodgesLehmann(xs []float64, level float64) Estimate {
 	return NewWalsh(xs).Interval(level)
 }
 
-// Walsh holds the averages (xi+xj)/2, i ≤ j, of n values, from which the
-// Hodges–Lehmann estimate and its intervals at any level are read; by one
-// goroutine at a time, since they are put in order as they are asked for.
+// Walsh holds the averages (xi+xj)/2, i ≤ j, of n values. It gives the
+// Hodges–Lehmann estimate and its intervals at any level. Its methods sort the
+// averages as needed, so only one goroutine may use it at a time.
 type Walsh struct {
 	n, clash int
 	nan      bool

@@ -7,16 +7,15 @@ import (
 	"sync"
 )
 
-// Likely is the probability with which something is meant to be found: where
-// plans, calibrations and results say what a number of blocks finds, they mean
-// this.
+// Likely is the power that plans, calibrations and results mean when they say
+// what a number of blocks finds.
 const Likely = 0.8
 
-// Growth tells of a normal estimate and its standard error how many times as
-// many values it would have to be of so that its interval with the two-sided
-// error alpha decides with the probability Likely, if the truth is the estimate:
-// excludes 0 on its side, or lies within ±limit, whichever takes fewer. It is
-// +Inf where no number does.
+// Growth returns by what factor the number of values must grow until the
+// interval of a normal estimate, with two-sided error alpha, decides with the
+// probability Likely. It assumes that the estimate is the true value. The interval
+// decides if it excludes 0 or lies within ±limit, whichever takes fewer values.
+// Growth is +Inf if no number suffices.
 //
 // Assumption: the standard error falls with the square root of the number.
 func Growth(estimate, se, limit, alpha float64) float64 {
@@ -51,9 +50,9 @@ func Growth(estimate, se, limit, alpha float64) float64 {
 // Reach is what a group sequential signed-rank test can find, from seeded
 // replays of the test itself on independent normal values with deviation 1.
 //
-// In a replay the test calls a shift up exactly if it exceeds minus the lower
-// bound of the interval of the noise alone, at this look or an earlier one;
-// so one replay tells of every shift, and its mirror image of another.
+// In a replay the test calls a shift up if and only if it exceeds minus the
+// lower bound of the interval of the noise alone, at this look or an earlier
+// one. So one replay covers every shift, and its mirror image is a second one.
 type Reach struct {
 	looks []int
 	// found and equal are, by look and in ascending order, the shift from
@@ -121,16 +120,18 @@ func replay(r *rand.Rand, looks []int, levels []float64, last int) [][2]float64 
 	return out
 }
 
-// Smallest is the shift, in deviations of a value, that is called by a look
-// with probability p; +Inf where the test cannot call anything by then.
+// Smallest returns the shift, in standard deviations of a value, that the test
+// finds by a look with probability p. It is +Inf if the test cannot find any
+// difference by then.
 func (r *Reach) Smallest(look int, p float64) float64 { return quantileOf(r.found[look], p) }
 
-// Equivalence is the half-width of the margin within which two equal sides are
-// found equivalent by a look with probability p; +Inf where they cannot be.
+// Equivalence returns the half-width of the margin within which the test finds
+// two equal sides equivalent by a look with probability p. It is +Inf if it
+// cannot.
 func (r *Reach) Equivalence(look int, p float64) float64 { return quantileOf(r.equal[look], p) }
 
-// Power returns the probability that a shift ≥ 0 was called by each look, in
-// its direction.
+// Power returns, for each look, the probability that the test has found a shift
+// ≥ 0 in its direction by then.
 func (r *Reach) Power(shift float64) []float64 {
 	out := make([]float64, len(r.looks))
 	for k, f := range r.found {

@@ -29,8 +29,8 @@ const exactRankSum = 60
 // ranks up to 60 values together, above that normal with the variance
 // of the midranks and a continuity correction.
 //
-// Assumption: all values are independent; it says nothing of blocks. It is
-// here to compare with: bakeoff's verdicts do not use it.
+// Assumption: all values are independent; the test ignores blocks. It serves
+// comparisons with other methods: bakeoff's verdicts do not use it.
 //
 // Source: Mann and Whitney, Ann. Math. Stat. 18 (1947) 50; Hollander, Wolfe
 // and Chicken, 4.1.

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// switched tells whether a contender stands on a machine that is switched
+// switched reports whether a contender runs on a machine that is switched
 // between systems.
 func (p *Plan) switched() bool {
 	return slices.ContainsFunc(p.Contenders, func(c Contender) bool { return c.System != "" })
@@ -16,9 +16,9 @@ func (p *Plan) switched() bool {
 // order: those of one system of one machine, and those on machines that are
 // not switched.
 //
-// The boot is the unit, so the twin of the baseline has one of its own: what
-// differs between the two is then what two boots of the same thing differ by,
-// which is the noise that a comparison between systems is held against.
+// The boot is the unit, so the twin of the baseline has its own boot. The
+// difference between the two is then the difference between two boots of the
+// same system, which is the noise of a comparison between systems.
 func (p *Plan) boots() []Boot {
 	var out []Boot
 	var twins []Boot
@@ -44,10 +44,10 @@ func (p *Plan) boots() []Boot {
 // boots in random order, and in each of them every cell with the contenders
 // that are there, in random and then in mirrored order.
 //
-// The order of the boots is not mirrored, for that would take each boot twice.
-// It is drawn anew for each block, so two contenders in different boots are as
-// likely to come in the one order as in the other, which is what the analysis
-// builds on (stats.Contrast).
+// The order of the boots is not mirrored, because that would take each boot
+// twice. Each block draws it again, so two contenders in different boots come in
+// either order with equal probability. The analysis depends on that
+// (stats.Contrast).
 func (p *Plan) drawBoots(r draw, index int, spare bool) Block {
 	b := Block{Index: index, Spare: spare}
 	boots := p.boots()
@@ -75,8 +75,8 @@ func (p *Plan) drawBoots(r draw, index int, spare bool) Block {
 	return b
 }
 
-// Part is what of a block passes in one boot; the whole block where no machine
-// is switched.
+// Part is the part of a block that runs in one boot. It is the whole block if no
+// machine is switched.
 type Part struct {
 	Boot
 	Slots []Slot
@@ -104,7 +104,7 @@ func (b Block) Parts() []Part {
 	return out
 }
 
-// checkBoots tells whether a block has every boot once, and visits every cell
+// checkBoots checks that a block has every boot once, and visits every cell
 // once in each, one boot after the other.
 func (p *Plan) checkBoots(b Block, cells []string) error {
 	want := p.boots()

@@ -16,7 +16,7 @@ import (
 	"bakeoff/lab/manifest"
 )
 
-// Bounds on a plan that is read: it may be a stranger's.
+// Bounds on a plan that is read: it may come from an untrusted source.
 const (
 	maxBytes      = 64 << 20
 	maxContenders = 65
@@ -37,17 +37,16 @@ func Encode(p *Plan) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Hash returns the sha256 of an encoded plan, in hexadecimal: what the first
-// line of a journal holds.
+// Hash returns the sha256 of an encoded plan, in hexadecimal. The first line of a
+// journal has it.
 func Hash(encoded []byte) string {
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:])
 }
 
-// Decode reads an encoded plan and checks that it is one: that names can be
-// parts of file names, that every block visits every contender on every cell
-// as the design says, that the families are those of the primary metrics. The
-// error is of kind fault.Invalid.
+// Decode reads an encoded plan and checks it: names can be parts of file names,
+// every block visits every contender on every cell as the design says, and the
+// families are those of the primary metrics. The error is of kind fault.Invalid.
 func Decode(data []byte) (*Plan, error) {
 	p, err := decode(data)
 	if err == nil {
@@ -82,7 +81,7 @@ func decode(data []byte) (*Plan, error) {
 // maxMetric is the longest name of a metric.
 const maxMetric = 80
 
-// check tells whether the plan holds together.
+// check reports whether the plan is consistent.
 func (p *Plan) check() error {
 	contenders, cells, err := p.checkNames()
 	if err != nil {

@@ -20,28 +20,28 @@ type Costs struct {
 	Noise Noise
 }
 
-// Noise is how much the logarithm of one trial's value scatters from trial to
-// trial, on top of what a block has in common: the standard deviation of the
-// normal noise that would hurt verdicts as much. Verdicts are taken from
-// scores that see past single disturbed trials (stats.Contrast), so this is
-// less than what values with outliers scatter; a calibration measures it by
-// the scores.
+// Noise is the scatter of the logarithm of one trial's value from trial to trial,
+// in addition to what a block has in common: the standard deviation of the normal
+// noise that would affect verdicts as much. Single disturbed trials have little
+// influence on the scores behind verdicts (stats.Contrast), so Noise is smaller
+// than the scatter of values with outliers. A calibration measures it from the
+// scores.
 type Noise struct {
 	SD float64
-	// CPU is the same of CPU time (sample.Metric.CPUTime), which nobody who
-	// waits makes larger; 0 where it is not known, and SD stands for both.
+	// CPU is the noise of CPU time (sample.Metric.CPUTime), which waiting does
+	// not increase. It is 0 if unknown: then SD applies to both.
 	CPU float64
 	// Source says where the number is from.
 	Source string
 }
 
-// AssumedNoise is used until a calibration on the machine has measured it:
-// what the reference noise of the simulations amounts to for a verdict
+// AssumedNoise applies until a calibration on the machine has measured the noise:
+// it is the effect of the reference noise of the simulations on a verdict
 // (bench/statistics measures it).
 var AssumedNoise = Noise{SD: 0.022,
 	Source: "assumed: 2.2 % from trial to trial; `bakeoff calibrate` measures it on this machine"}
 
-// Estimate is what a plan can be expected to take and to decide.
+// Estimate is the expected time of a plan and what it can decide.
 type Estimate struct {
 	Trials int           // of all planned blocks
 	Block  time.Duration // one block with its environments
@@ -59,7 +59,7 @@ type Estimate struct {
 	score float64       // deviation of a block's score
 }
 
-// LookEstimate is what one look can be expected to decide.
+// LookEstimate is what one look is expected to decide.
 type LookEstimate struct {
 	Blocks  int           // at the look
 	At      time.Duration // since the start
@@ -76,7 +76,7 @@ type LookEstimate struct {
 	Equivalence float64
 }
 
-// Estimate tells what a plan can be expected to take and to decide.
+// Estimate returns the expected time of a plan and what it can decide.
 //
 // A block's score has the standard deviation SD·√(2/v) for v visits. The looks
 // have the levels that the analysis gives them (stats.Boundaries) while alpha
@@ -167,7 +167,7 @@ func (e Estimate) with(sd float64, looks []int, levels []float64, visits float64
 	return e
 }
 
-// Need is what a wanted difference takes.
+// Need is the blocks and the time needed to detect a difference.
 type Need struct {
 	Difference float64 // 0.02 for 2 %
 	// Blocks with which it is found with 80 % probability: those of a look,
@@ -182,8 +182,8 @@ type Need struct {
 	Mean, Power float64
 }
 
-// Needs tells how many blocks and how long finding a difference takes, while
-// all primary comparisons are open. The difference is of ratios: 0.02 for 2 %.
+// Needs returns the blocks and the time needed to detect a difference, while all
+// primary comparisons are open. The difference is of ratios: 0.02 for 2 %.
 func (e Estimate) Needs(difference float64) Need {
 	need := Need{Difference: difference}
 	if len(e.Looks) == 0 || !(difference > 0) || !(e.score > 0) {
@@ -213,7 +213,7 @@ func (e Estimate) Needs(difference float64) Need {
 	return need
 }
 
-// Finite returns nil for what JSON has no number for: infinity and NaN.
+// Finite returns nil for infinity and NaN, which JSON cannot represent.
 func Finite(f float64) *float64 {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return nil

@@ -15,9 +15,9 @@ import (
 	"bakeoff/lab/manifest"
 )
 
-// Spare blocks are drawn beforehand, like the planned ones, so that a block
-// that the laboratory spoilt is replaced by one nobody chose: as many as
-// planned, between minSpare and maxSpare.
+// Spare blocks are drawn in advance, like the planned ones, so that the block
+// that replaces a void one is random, too. There are as many as planned blocks,
+// between minSpare and maxSpare.
 const (
 	minSpare = 2
 	maxSpare = 8
@@ -28,9 +28,9 @@ const (
 // block's order depends on the seed, the block's index and the names of
 // contenders and cells only.
 //
-// The twin of the baseline stands last among the contenders. With
-// design.blocks below the last look, looks beyond it are left out: a plan
-// without looks exercises everything and decides nothing.
+// The twin of the baseline is the last contender. If design.blocks is below the
+// last look, the plan leaves out the looks beyond it: a plan without looks runs
+// everything and decides nothing.
 func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version string) (*Plan, error) {
 	sum := sha256.Sum256(lab.Source)
 	p := &Plan{
@@ -171,8 +171,8 @@ func (p *Plan) order(r draw, names []string) []string {
 	return order
 }
 
-// Drawn tells whether the blocks are those that the seed gives, and otherwise
-// names the first that is not: then the schedule was picked.
+// Drawn reports whether the blocks are those that the seed gives. Otherwise it
+// names the first that differs: then the schedule was chosen, not drawn.
 func (p *Plan) Drawn() error {
 	for i, b := range p.Blocks {
 		if want := p.draw(i, b.Spare); !reflect.DeepEqual(b, want) {
@@ -219,8 +219,8 @@ func (d draw) shuffled(names []string) []string {
 
 // Without returns the block without the contenders that have left the run.
 // The others keep their order and their positions: the place of one that left
-// is empty in Order, and Slots passes over it. So the journal of a shortened
-// block can be held against the plan.
+// is empty in Order, and Slots skips it. So the journal of a shortened block can
+// be compared with the plan.
 func (b Block) Without(left map[string]bool) Block {
 	stay := func(names []string) []string {
 		return slices.DeleteFunc(append([]string{}, names...), func(c string) bool { return left[c] })

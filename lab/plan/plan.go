@@ -67,8 +67,8 @@ type Block struct {
 	Boots []Boot `json:"boots,omitempty"`
 }
 
-// Boot is the part of a block that passes in one boot of a machine. The part
-// without a host is that of all contenders whose machines are not switched.
+// Boot is the part of a block that runs in one boot of a machine. The part
+// without a host has all contenders whose machines are not switched.
 type Boot struct {
 	Host       string   `json:"host,omitempty"`
 	System     string   `json:"system,omitempty"`
