@@ -321,7 +321,7 @@ func (c *Contrast) Test(n int, shift float64) SignedRank {
 // blocks with the interval of at least the given level: all differences that
 // the two-sided signed-rank test of the scores does not reject.
 //
-// The bounds are exact to a hundredth of the width. For the differences in
+// The bounds are found to a hundredth of the width. For the differences in
 // marks, the side of each bound on which they lie is exact. Up to
 // ExactSignedRank blocks each difference is tested separately, with its own
 // level and weights; above, the scores at the estimate are shifted as a whole,
