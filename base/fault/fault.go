@@ -18,8 +18,8 @@ const (
 	// Subject means that what is being tested failed. That is a result: it
 	// counts as the worst possible value.
 	Subject
-	// Unsupported means that something asked for cannot be had here. It is
-	// refused before anything starts.
+	// Unsupported means that a request is not possible here. bakeoff refuses it
+	// before anything starts.
 	Unsupported
 	// Invalid means that a person's input is wrong.
 	Invalid
@@ -47,14 +47,14 @@ type Error struct {
 	Kind Kind
 	// Op names the operation and its object: "qemu: create vm0".
 	Op string
-	// Fix says what would be right: a command, a value. It may be empty.
+	// Fix says what to do: a command, a value. It may be empty.
 	Fix string
 	Err error
 }
 
-// Error returns "op: err", followed by "; fix" where one is known. What err
-// begins or ends with already is not said twice: a layer cannot know what the
-// one below it was called.
+// Error returns "op: err", followed by "; fix" if one is known. It does not
+// repeat op or fix if err already begins or ends with it: a layer cannot know
+// what the layer below it is called.
 func (e *Error) Error() string {
 	s := e.Op
 	if e.Err != nil {
@@ -94,7 +94,7 @@ func Op(op string, err error) error {
 	return Wrap(Of(err), op, err)
 }
 
-// WithFix returns err with a sentence that says what would be right.
+// WithFix returns err with a sentence that says what to do.
 func WithFix(err error, fix string) error {
 	if err == nil {
 		return nil
@@ -102,8 +102,8 @@ func WithFix(err error, fix string) error {
 	return &Error{Kind: Of(err), Err: err, Fix: fix}
 }
 
-// Of returns the class of the outermost classified error in err's chain. An
-// error without a class is Lab's.
+// Of returns the class of the outermost classified error in err's chain. For an
+// error without a class it returns Lab.
 func Of(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {

@@ -21,7 +21,7 @@ func flock(f *os.File) error {
 	return err
 }
 
-// held asks for the lock that stands in the way of one of this process.
+// held asks for a lock that would conflict with one of this process.
 func held(f *os.File) bool {
 	asked := unix.Flock_t{Type: unix.F_WRLCK}
 	err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &asked)

@@ -23,8 +23,8 @@ func flock(f *os.File) error {
 	}
 }
 
-// held asks by a shared lock, which is refused while somebody has the file to
-// himself.
+// held tries a shared lock, which fails while another process has the exclusive
+// lock.
 func held(f *os.File) bool {
 	err := syscall.EINTR
 	for errors.Is(err, syscall.EINTR) {

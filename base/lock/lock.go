@@ -1,5 +1,5 @@
-// Package lock takes locks that die with their process: a controller that is
-// killed leaves none behind.
+// Package lock provides locks that end with their process: a killed controller
+// leaves none behind.
 package lock
 
 import (
@@ -18,7 +18,7 @@ var ErrHeld = errors.New("the lock is held by another process")
 type Lock struct{ f *os.File }
 
 // Try takes the lock at path, which it creates, or returns an error that
-// wraps ErrHeld. While it is held the file names the process.
+// wraps ErrHeld. While the lock is held, the file contains the process ID.
 func Try(path string) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -59,9 +59,9 @@ func Holder(path string) int {
 	return pid
 }
 
-// Held reports whether somebody holds the lock at path, and takes nothing but
-// the moment of asking. Where it cannot be told it is not held: a file that is
-// not there or that this user may not read.
+// Held reports whether a process holds the lock at path, without taking it. It
+// returns false if that is unknown: if the file does not exist or this user may
+// not read it.
 func Held(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

@@ -48,8 +48,8 @@ type Spec struct {
 // Values holds parameters by name, in canonical text.
 type Values map[string]string
 
-// Canonical checks text against the description and returns it in the form
-// in which it is kept. The error says what would be right.
+// Canonical checks text against the description and returns its canonical form.
+// The error says what to write.
 func (s Spec) Canonical(text string) (string, error) {
 	switch s.Kind {
 	case Int:
@@ -140,7 +140,7 @@ func Defaults(specs []Spec) Values {
 }
 
 // Complete checks v against specs and adds the defaults of what v leaves empty.
-// v is not modified. The error names the setting, and says what would be right.
+// v is not modified. The error names the setting, and says what to write.
 func Complete(specs []Spec, v Values) (Values, error) {
 	out := Defaults(specs)
 	for name, text := range v {
@@ -221,8 +221,8 @@ func (v Values) List(name string) []string {
 	return strings.Split(v[name], "\n")
 }
 
-// Match tells whether one of the patterns holds: NAME=VALUE for a value that is
-// set so, or * for any values.
+// Match reports whether one of the patterns matches: NAME=VALUE matches that
+// value, * matches any values.
 func (v Values) Match(patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		name, value, _ := strings.Cut(p, "=")

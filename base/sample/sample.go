@@ -1,4 +1,4 @@
-// Package sample is one measurement: a number, its metric and its unit.
+// Package sample describes one measurement: a number, its metric and its unit.
 package sample
 
 // Better says which way a metric is better.
@@ -29,12 +29,12 @@ type Metric struct {
 	Better  Better `json:"better"`
 	Primary bool   `json:"primary"` // by default; a lab file may say otherwise
 	Scale   Scale  `json:"scale"`
-	// CPUTime tells that the value is CPU time that was spent, for a trial or a
-	// unit of its work, and no clock's: nobody who waits makes it larger.
+	// CPUTime is true if the value is CPU time used, per trial or unit of its
+	// work, rather than wall time: waiting does not increase it.
 	CPUTime bool `json:"cpu_time,omitempty"`
-	// GeneratorHost tells that the value is what the host of the load generator
-	// spent, where that is another than the subject's. It is shown beside the
-	// subject's own and gets no verdict: the subject is not what spent it.
+	// GeneratorHost is true if the value is what the load generator's host used,
+	// and that host is not the subject's. The value is shown next to the subject's
+	// own and gets no verdict, because the subject did not use it.
 	GeneratorHost bool   `json:"generator_host,omitempty"`
 	Doc           string `json:"doc,omitempty"`
 }

@@ -36,8 +36,8 @@ const maxSaid = 16 << 10
 
 // Run runs f as the test name, outside of `go test`, and returns how it and
 // every test within it ended, in the order in which they ended: f itself is
-// the last. ended, unless it is nil, hears of each at once. A panic is a
-// failure of the test in which it happened.
+// the last. Run calls ended, unless it is nil, for each test when it ends. A
+// panic fails the test in which it happened.
 func Run(ctx context.Context, name string, f func(T), ended func(Outcome)) []Outcome {
 	r := &runner{ended: ended}
 	r.run(ctx, name, f)

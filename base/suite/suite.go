@@ -1,5 +1,5 @@
 // Package suite lets a contract suite run in two places: under `go test`, and
-// inside a program on the machine of somebody who wants to know whether a
+// inside a program, on the machine of a user who wants to know whether a
 // technology keeps its contract there.
 package suite
 
@@ -15,7 +15,7 @@ type T interface {
 	Reporter
 	// Run runs f as a test within this one, and reports whether it passed.
 	Run(name string, f func(T)) bool
-	// Short reports whether tests that take long are to be left out.
+	// Short reports whether to leave out tests that take long.
 	Short() bool
 }
 
@@ -37,7 +37,7 @@ type Reporter interface {
 	// Cleanup registers f to run when the test and those in it have ended,
 	// the last one first.
 	Cleanup(f func())
-	// TempDir is a directory that goes with the test.
+	// TempDir returns a directory that is removed at the end of the test.
 	TempDir() string
 }
 

@@ -106,9 +106,9 @@ func parseNumber(s string) (float64, error) {
 	return strconv.ParseFloat(s, 64)
 }
 
-// Format writes v of the given unit for eyes, with three or four significant
-// digits and a prefix where the unit takes one: "1.234 GB/s", "83.1 µs".
-// Units that prefixes do not fit (%, ratio) keep the number as it is.
+// Format writes v of the given unit for people, with three or four significant
+// digits and a prefix if the unit takes one: "1.234 GB/s", "83.1 µs". Units
+// without prefixes (%, ratio) keep the number as it is.
 func Format(v float64, u string) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"
@@ -118,8 +118,8 @@ func Format(v float64, u string) string {
 }
 
 // Prefix returns what Format divides v by, and the unit with its prefix:
-// 1e6 and "MB/s" for 2.5e6 B/s. An axis takes it from its largest value, so
-// that all of its labels bear one prefix.
+// 1e6 and "MB/s" for 2.5e6 B/s. An axis uses the prefix of its largest value for
+// all of its labels.
 func Prefix(v float64, u string) (divisor float64, name string) {
 	ps := []prefix{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}
 	switch u {
@@ -156,8 +156,8 @@ func digits(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// Signed writes v with its sign, as a text has it: "+1.5", "−97". decimals is
-// how many digits follow the point; below 0, there are three significant ones.
+// Signed writes v with its sign, for prose: "+1.5", "−97". decimals is the number
+// of digits after the point; if it is negative, v has three significant digits.
 func Signed(v float64, decimals int) string {
 	s := ""
 	if decimals < 0 {

@@ -76,7 +76,7 @@ func (r *resolver) design(from sources) Design {
 	return d
 }
 
-// right tells whether no item of a list was found wrong.
+// right reports whether no item of a list was found wrong.
 func (r *resolver) right(n *yamltree.Node) bool {
 	for _, item := range n.Items {
 		if r.bad[item] {

@@ -13,16 +13,16 @@ import (
 //go:embed drivers.json
 var driversJSON []byte
 
-// Written is the catalogue of what lab files could name when this program was
-// built: the drivers as they were written down, without their code, and the
-// workloads that parsers read. Its drivers take any tuning: what they refuse was
-// refused when the lab ran.
+// Written returns the catalogue of what lab files could name when this program
+// was built: the stored descriptions of the drivers, without their code, and the
+// workloads that parsers read. Its drivers accept any tuning, because the run
+// itself has already checked it.
 func Written(parsers []workload.Parser) (Catalogue, error) {
 	c := Catalogue{Workloads: Workloads(parsers)}
 	return c, json.Unmarshal(driversJSON, &c.Drivers)
 }
 
-// Workloads returns what the lab file must know of workloads.
+// Workloads returns what the lab file must know about workloads.
 func Workloads[P workload.Parser](parsers []P) []WorkloadEntry {
 	var out []WorkloadEntry
 	for _, p := range parsers {

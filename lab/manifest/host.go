@@ -23,8 +23,8 @@ func (r *resolver) hosts(l *Lab, n *yamltree.Node) {
 	}
 }
 
-// reached checks that a host says where it is, and that nothing is said of this
-// machine but how its energy is metered and how it is connected.
+// reached checks that a host has an address, and that the entry of this machine
+// sets nothing but meter and uplink.
 func (r *resolver) reached(e yamltree.Entry) {
 	if e.Key.Text != "local" {
 		if e.Value.Get("ssh") == nil {
@@ -77,8 +77,8 @@ func (r *resolver) host(n *yamltree.Node) Host {
 	return h
 }
 
-// KnownSystems are names that a booted system can be recognised by: what Go
-// calls it, or the ID of os-release(5).
+// KnownSystems are the names that identify a booted system: its name in Go, or
+// the ID of os-release(5).
 var KnownSystems = []string{"freebsd", "openbsd", "netbsd", "dragonfly", "illumos", "smartos", "omnios", "openindiana",
 	"debian", "ubuntu", "alpine", "void", "fedora", "arch", "rocky", "almalinux", "opensuse-leap", "opensuse-tumbleweed", "nixos", "gentoo", "linux"}
 
@@ -127,8 +127,8 @@ func (r *resolver) system(h Host, c Contender, n *yamltree.Node) {
 	}
 }
 
-// generator checks the host that load comes from: it is no contender's, and all
-// of them are connected with it.
+// generator checks the host that load comes from: it has no contender, and every
+// contender's host is connected with it.
 func (r *resolver) generator(l *Lab, root *yamltree.Node) {
 	at := root.Get("generator")
 	hosts := r.sub(root, "hosts", yamltree.Mapping)

@@ -9,8 +9,8 @@ import (
 // JSONSchema returns the JSON Schema (draft 2020-12) of lab files that name
 // what cat holds, for editors. It is indented and ends with a newline.
 //
-// What a schema cannot say (that a baseline is a contender, that looks
-// ascend) Parse says.
+// Parse also checks what a schema cannot express: that a baseline is a contender,
+// and that looks ascend.
 func JSONSchema(cat Catalogue) []byte {
 	s := lab(cat).schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"

@@ -8,8 +8,8 @@ import (
 )
 
 // Keep leaves only the cells that are named, in the order of the lab file, and
-// notes that in Only; without names it leaves all. A name that is no cell is
-// an error of kind fault.Invalid.
+// notes that in Only; without names it leaves all. A name that is not a cell
+// gives an error of kind fault.Invalid.
 func (l *Lab) Keep(names []string) error {
 	if len(names) == 0 {
 		return nil

@@ -1,4 +1,4 @@
-// Package manifest is the lab file: what a person wants compared.
+// Package manifest reads and checks the lab file, which says what to compare.
 package manifest
 
 import (
@@ -36,23 +36,24 @@ type Lab struct {
 type Host struct {
 	SSH  string `json:"ssh,omitempty"`
 	Port int    `json:"port,omitempty"` // 0: what ssh's configuration says
-	// Dir is the folder on it for everything of this program; "" is the
-	// usual places.
+	// Dir is the folder on it for all files of bakeoff; "" means the default
+	// places.
 	Dir string `json:"dir,omitempty"`
 	// Repair is executed on it before every block.
 	Repair []string `json:"repair,omitempty"`
 	// Meter prints the reading of an energy meter, in joules.
 	Meter  []string            `json:"meter,omitempty"`
 	Switch map[string][]string `json:"switch,omitempty"` // system → argv
-	// Reboot is what makes it boot after Switch; empty is the system's own.
+	// Reboot is the command that reboots it after Switch; empty means the
+	// system's own.
 	Reboot []string `json:"reboot,omitempty"`
 	// Expect is, by system of Switch, a text that the name of the system
 	// there has (the facts os or kernel); without it the system's own name.
 	Expect map[string]string `json:"expect,omitempty"`
 	// EqualTo names a host that is declared to be the same hardware.
 	EqualTo string `json:"equal_to,omitempty"`
-	// Uplink is a network interface that nothing else uses, by which it and the
-	// generator's host are connected; "" where the generator is on the host itself.
+	// Uplink is a network interface that connects it with the generator's host and
+	// that nothing else uses; "" if the generator is on the host itself.
 	Uplink string `json:"uplink,omitempty"`
 }
 
@@ -107,7 +108,7 @@ type Design struct {
 	Margin float64   `json:"margin"`
 	Looks  []int     `json:"looks"`
 	Alphas []float64 `json:"alphas"`
-	// Instances is "block" (environments anew for each block) or "run".
+	// Instances is "block" (new environments for each block) or "run".
 	Instances string        `json:"instances"`
 	Mirror    bool          `json:"mirror"`
 	Budget    time.Duration `json:"budget_ns"` // 0: none
@@ -115,8 +116,8 @@ type Design struct {
 	Blocks int `json:"blocks"`
 }
 
-// Catalogue is what lab files can name: it is made from the Doc of every
-// driver and workload.
+// Catalogue lists the drivers and workloads that lab files can name. It is made
+// from the Doc of every driver and workload.
 type Catalogue struct {
 	Drivers   []DriverEntry
 	Workloads []WorkloadEntry
@@ -132,8 +133,8 @@ type DriverEntry struct {
 	Folder   bool              `json:"folder,omitempty"`   // which may be a folder on the host, too,
 	OwnRoot  []string          `json:"own_root,omitempty"` // unless these options (see param.Values.Match) bring their own
 	Backings []string          `json:"backings"`
-	// Tunes returns an error with what would be right for a setting that its
-	// environments cannot have of their own; nil takes any.
+	// Tunes returns an error, with a fix, for a setting that its environments
+	// cannot have separately from the host; nil accepts any setting.
 	Tunes func(name string) error `json:"-"`
 }
 

@@ -160,9 +160,9 @@ func (r *resolver) either(n, defaults *yamltree.Node, key string) *yamltree.Node
 	return defaults.Get(key)
 }
 
-// where says at which place of the lab file the values of keys stand. The
-// file's name is enough of it: in a run folder the whole path would tell
-// strangers about somebody's machine.
+// where returns the places of the values of keys in the lab file. They have only
+// the name of the file: in a run folder, a full path would disclose facts about
+// the user's machine.
 func (r *resolver) where(n, defaults *yamltree.Node, keys ...string) map[string]string {
 	out := map[string]string{}
 	for _, key := range keys {

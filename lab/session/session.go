@@ -1,5 +1,5 @@
-// Package session runs a plan: it registers what will be run, leases the hosts,
-// checks them before it creates anything, measures, and resumes.
+// Package session runs a plan: it registers the plan, leases the hosts, checks
+// them before it creates anything, measures, and resumes interrupted runs.
 package session
 
 import (
@@ -87,12 +87,12 @@ func Resume(dir string) (s *Session, err error) {
 	return s, nil
 }
 
-// Catalogue is what lab files can name.
+// Catalogue returns the drivers and workloads that lab files can name.
 func Catalogue() manifest.Catalogue {
 	return trial.CatalogueOf(driverall.Drivers(), executionall.Runners())
 }
 
-// DrawSeed draws a seed that is not 0 and that every JSON reader keeps exact.
+// DrawSeed draws a seed that is not 0 and that every JSON reader represents exactly.
 func DrawSeed() uint64 {
 	var b [8]byte
 	for {
@@ -127,8 +127,8 @@ func (s *Session) Gone() bool {
 // be booting.
 const rebootPatience = 5 * time.Minute
 
-// Measure runs the plan. It makes the run folder when the hosts are leased and
-// something can be compared: a refusal leaves none.
+// Measure runs the plan. It creates the run folder once the hosts are leased and
+// at least one comparison is possible: a refused run leaves no folder.
 func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, err error) {
 	agent, err := o.At.Agent()
 	if err != nil {

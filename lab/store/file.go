@@ -43,8 +43,8 @@ func (r *Run) Results() ([]byte, error) { return r.read(ResultsFile, maxResults)
 // WriteResults replaces results.json.
 func (r *Run) WriteResults(data []byte) error { return r.WriteFile(ResultsFile, data) }
 
-// RemoveResults removes results.json, if there is one: of a run that goes on
-// they are out of date.
+// RemoveResults removes results.json, if there is one: when a run continues,
+// its results are out of date.
 func (r *Run) RemoveResults() error {
 	if err := r.root.Remove(ResultsFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault.Wrap(fault.Lab, "store: remove "+ResultsFile, err)
@@ -52,8 +52,8 @@ func (r *Run) RemoveResults() error {
 	return nil
 }
 
-// WriteFingerprint replaces the fingerprint of a contender and returns what
-// the journal says of it.
+// WriteFingerprint replaces the fingerprint of a contender and returns its entry
+// for the journal.
 func (r *Run) WriteFingerprint(contender string, fp probe.Fingerprint) (File, error) {
 	data, err := json.MarshalIndent(fp, "", "  ")
 	if err != nil {
@@ -89,8 +89,8 @@ func (r *Run) Fingerprint(contender string) (probe.Fingerprint, error) {
 	return fp, nil
 }
 
-// FingerprintFile returns name, size and hash of the fingerprint of a
-// contender as it lies there.
+// FingerprintFile returns name, size and hash of the stored fingerprint of a
+// contender.
 func (r *Run) FingerprintFile(contender string) (File, error) {
 	if err := checkName(contender); err != nil {
 		return File{}, err
@@ -100,8 +100,8 @@ func (r *Run) FingerprintFile(contender string) (File, error) {
 	return fileOf(name, data), err
 }
 
-// KeepCalibration puts what is known of the machine beside the plan, and what
-// it is into the journal.
+// KeepCalibration stores the calibration of the machine in the run folder and
+// adds its name, size and hash to the journal.
 func (r *Run) KeepCalibration(at time.Time, data []byte) error {
 	if len(data) > maxCalibration {
 		return fault.New(fault.Lab, "store: the calibration has %d bytes, at most %d are read back", len(data),
@@ -114,17 +114,17 @@ func (r *Run) KeepCalibration(at time.Time, data []byte) error {
 	return r.Append(Line{Type: LineCalibration, At: at.UTC(), Calibration: &f})
 }
 
-// Calibration reads what was known of the machine when the run began, with
-// what the journal should say of it; an error of kind fault.NotFound where
-// nothing was.
+// Calibration reads the calibration of the machine as of the start of the run,
+// and returns the entry that the journal should have for it. The error is of
+// kind fault.NotFound if there was none.
 func (r *Run) Calibration() ([]byte, File, error) {
 	data, err := r.read(CalibrationFile, maxCalibration)
 	return data, fileOf(CalibrationFile, data), err
 }
 
 // WriteFile replaces a file that is made from the evidence: results, reports.
-// Readers see the old one or the new one. The evidence itself (lab file,
-// plan, journal, raw outputs) is refused.
+// Readers see the old one or the new one. WriteFile refuses to replace the
+// evidence itself (lab file, plan, journal, raw outputs).
 func (r *Run) WriteFile(name string, data []byte) error {
 	op := "store: write " + name
 	top, _, _ := strings.Cut(name, "/")
@@ -152,8 +152,8 @@ func (r *Run) WriteFile(name string, data []byte) error {
 	return fault.Wrap(fault.Lab, op, r.syncDir(path.Dir(name)))
 }
 
-// FS returns the folder for reading: to serve a report. Symbolic links that
-// lead out of it are refused.
+// FS returns the folder for reading: to serve a report. It refuses symbolic
+// links that lead out of the folder.
 func (r *Run) FS() fs.FS { return r.root.FS() }
 
 // writeNew writes and syncs a file that does not exist.
@@ -180,8 +180,8 @@ func (r *Run) read(name string, limit int64) ([]byte, error) {
 	return data, fault.Wrap(fault.Lab, "store: read "+name, err)
 }
 
-// openPlain opens a file after it made sure that it is a plain one: opening a
-// pipe that a stranger left would never return.
+// openPlain opens a file after checking that it is a plain one: opening a pipe in
+// an untrusted folder would never return.
 func (r *Run) openPlain(name string, limit int64) (*os.File, error) {
 	op := "store: read " + name
 	info, err := r.root.Lstat(name)

@@ -17,9 +17,9 @@ const (
 	maxLines = 1 << 20
 )
 
-// Damage is a journal that cannot be believed from a line on. Only a last
-// line without its newline is no damage: the controller was killed while it
-// wrote, and Append had not returned.
+// Damage reports the line from which a journal is invalid. A last line without
+// its newline is not damage: the controller was killed while it wrote, and
+// Append had not returned.
 type Damage struct {
 	Line int // from 1
 	Err  error
@@ -30,7 +30,7 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("%s:%d: damaged: %v", JournalFile, d.Line, d.Err)
 }
 
-// Unwrap returns what was wrong with the line.
+// Unwrap returns the error in the line.
 func (d *Damage) Unwrap() error { return d.Err }
 
 // ReadJournal reads the lines of a journal. A line counts when its newline is
@@ -79,7 +79,7 @@ func decodeLine(text []byte) (Line, error) {
 	return l, err
 }
 
-// check tells whether a line can stand where it does.
+// check reports whether a line is valid at its place.
 func (l Line) check(first bool) error {
 	switch l.Type {
 	case LinePlan, LineEnvironment, LineTrial, LineBlock, LineResume, LineCalibration, LineBoot, LineEnd:

@@ -4,6 +4,6 @@ package store
 
 import "os"
 
-// lock does nothing where the system has no flock(2): two controllers that
-// are given one folder are then not told apart.
+// lock does nothing, because the system has no flock(2): two controllers can
+// then open one folder at the same time.
 func lock(*os.File) error { return nil }

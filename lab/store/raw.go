@@ -20,7 +20,7 @@ const (
 	MaxBlobs = 64
 )
 
-// Tampered is a file that is not what the journal says it was.
+// Tampered reports a file that does not match its entry in the journal.
 type Tampered struct {
 	Name   string // below the run folder
 	Reason string
@@ -34,15 +34,15 @@ func RawName(s plan.Slot) string {
 	return fmt.Sprintf("%d-%d-%s-%s", s.Block, s.Position, s.Contender, s.Cell)
 }
 
-// WriteRaw keeps what a trial returned and says how the journal is to name
-// it, in order of the blobs' names. It is on disk when WriteRaw returns, so
-// that a line of the journal never names what is not there. A trial is
+// WriteRaw stores the output of a trial and returns its entries for the
+// journal, in order of the blobs' names. The output is on disk when WriteRaw
+// returns, so a line of the journal never names a missing file. A trial is
 // written once.
 //
-// All files of the trial and their directories are synced side by side: the
-// file system then commits once for the trial, not once a file. syncfs(2)
-// would take one call, but it would also flush what a storage workload left
-// in the cache on purpose.
+// WriteRaw syncs all files of the trial and their directories concurrently: the
+// file system then commits once per trial, not once per file. syncfs(2) would
+// take one call, but it would also flush data that a storage workload left in
+// the cache on purpose.
 func (r *Run) WriteRaw(s plan.Slot, blobs map[string][]byte) ([]File, error) {
 	dir := RawName(s)
 	op := "store: write " + RawDir + "/" + dir
@@ -71,8 +71,7 @@ func (r *Run) WriteRaw(s plan.Slot, blobs map[string][]byte) ([]File, error) {
 	return files, nil
 }
 
-// syncAll writes the blobs into their directory, then syncs all of it side by
-// side.
+// syncAll writes the blobs into their directory, then syncs them concurrently.
 func (r *Run) syncAll(dir string, blobs map[string][]byte) (err error) {
 	var open []*os.File
 	defer func() {
@@ -101,10 +100,10 @@ func (r *Run) syncAll(dir string, blobs map[string][]byte) (err error) {
 	return errors.Join(errs...)
 }
 
-// ReadRaw returns the bytes of a raw output that the journal names. Bytes
-// that are not the journal's, or not there, are an error of kind
-// fault.Invalid that holds a *Tampered; what there is instead is returned with
-// it, for telling what depends on it.
+// ReadRaw returns the bytes of a raw output that the journal names. If the file
+// is missing or does not match the journal, the error is of kind fault.Invalid
+// and holds a *Tampered. ReadRaw then also returns the bytes that are there, so
+// that the caller can find out what depends on them.
 func (r *Run) ReadRaw(f File) ([]byte, error) {
 	dir, blob, ok := strings.Cut(f.Name, "/")
 	if err := errors.Join(checkName(dir), checkName(blob)); !ok || err != nil {

@@ -17,8 +17,8 @@ import (
 	"bakeoff/base/fault"
 )
 
-// Run is an open run folder. Nothing read or written through it leaves the
-// folder, whatever names and links a stranger put there.
+// Run is an open run folder. Reads and writes through it never leave the folder,
+// even if its names and links come from an untrusted source.
 //
 // Its methods may be called concurrently.
 type Run struct {
@@ -86,7 +86,7 @@ func Create(dir string, at time.Time, lab, plan []byte) (_ *Run, err error) {
 	return r, syncPath(filepath.Dir(dir))
 }
 
-// refused is what a folder that cannot be made is told by.
+// refused returns the error for a folder that cannot be created.
 func refused(op string, err error) error {
 	wrapped := fault.Wrap(fault.Lab, op, err)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
@@ -95,9 +95,9 @@ func refused(op string, err error) error {
 	return wrapped
 }
 
-// Open opens the run folder dir for reading. It takes no lock: a run that is
-// under way can be read, up to its last whole line. Results and reports can
-// be written, nothing else.
+// Open opens the run folder dir for reading. It takes no lock: it can read a run
+// in progress, up to its last whole line. Only results and reports can be
+// written.
 func Open(dir string) (*Run, error) {
 	op := "store: open " + dir
 	root, err := os.OpenRoot(dir)
@@ -125,9 +125,9 @@ func Open(dir string) (*Run, error) {
 	return &Run{dir: dir, root: root}, nil
 }
 
-// Resume opens the run folder dir to go on with it. It locks the folder, and
-// cuts off the end of a line that was being written when the controller was
-// killed.
+// Resume opens the run folder dir to continue the run. It locks the folder, and
+// removes a partial last line, left by a controller that was killed while
+// writing.
 func Resume(dir string) (*Run, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -175,8 +175,8 @@ func (r *Run) openJournal(flag int) error {
 }
 
 // Append adds a line to the journal. When it returns nil the line is on disk.
-// A line that could not be written whole is taken back, so that a full disk
-// leaves a journal that can be read and gone on with.
+// If a line cannot be written completely, Append removes its part, so that the
+// journal stays readable and the run can be resumed after the disk was full.
 func (r *Run) Append(l Line) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package store is the run folder: the lab file, the plan, an append-only
+// Package store reads and writes the run folder: the lab file, the plan, an append-only
 // journal that is synced after every line, raw outputs with their hashes,
 // fingerprints and results.
 package store
@@ -64,8 +64,8 @@ type Line struct {
 	Reason    string `json:"reason,omitempty"`
 	// environment
 	CreateNS int64 `json:"create_ns,omitempty"`
-	// PrepareNS is how long bringing all cells to where trials can run took
-	// after creation.
+	// PrepareNS is how long it took after creation to prepare all cells for
+	// trials.
 	PrepareNS int64         `json:"prepare_ns,omitempty"`
 	Limits    *probe.Limits `json:"limits,omitempty"`
 	// Facts are what the driver knows of what ran (driver.Info.Facts).
@@ -85,9 +85,9 @@ type Line struct {
 type Boot struct {
 	Host   string `json:"host"`   // of the lab file
 	System string `json:"system"` // that was asked for
-	// Named is what the booted system names itself, ID another text after each
-	// boot, Same by what the machine was recognised; "" where it did not come
-	// that far.
+	// Named is the name that the booted system gives itself, ID a text that
+	// differs after each boot, Same the fact that identified the machine. They
+	// are "" if the boot failed before that.
 	Named  string `json:"named,omitempty"`
 	ID     string `json:"id,omitempty"`
 	Same   string `json:"same,omitempty"`
@@ -105,8 +105,8 @@ type Trial struct {
 	// Counters before and after, of the host on the environment's CPUs.
 	Before *probe.Counters `json:"counters_before"`
 	After  *probe.Counters `json:"counters_after"`
-	// GeneratorBefore and GeneratorAfter are those of another host that load
-	// comes from, on the generator's CPUs; nil where there is none.
+	// GeneratorBefore and GeneratorAfter are the counters of a separate load
+	// generator's host, on the generator's CPUs; nil if there is none.
 	GeneratorBefore *probe.Counters `json:"generator_counters_before,omitempty"`
 	GeneratorAfter  *probe.Counters `json:"generator_counters_after,omitempty"`
 	// Clock is what passed inside and outside, nil where there is one clock.

@@ -19,12 +19,12 @@ type Absence struct {
 	execution.File
 	Cell       string
 	Contenders []string
-	// Everywhere tells that no contender has it: the cell can only fail.
+	// Everywhere is true if no contender has it: the cell can only fail.
 	Everywhere bool
 	Fix        string
 }
 
-// String says what is not there, and for whom.
+// String names the missing file and the contenders without it.
 func (a Absence) String() string {
 	what := "file"
 	switch {
@@ -46,8 +46,8 @@ const (
 )
 
 // absent looks for the files that cells name, in every contender that can run.
-// Where an image was not built yet, a host is not reached or the path is in a
-// volume, nobody knows before the environment is there.
+// If an image was not built yet, a host cannot be reached or the path is in a
+// volume, the answer is unknown until the environment exists.
 func (v viewer) absent(able func(string) bool) ([]Absence, error) {
 	packages, err := Packages(v.plan, v.Workloads)
 	if err != nil {

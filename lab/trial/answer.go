@@ -66,8 +66,8 @@ func (v viewer) validate(d driver.Driver, c plan.Contender) error {
 // sampleLabel is as long as those of environments: lengths of paths are checked.
 const sampleLabel = "000000-1000"
 
-// spec is what a contender's environment will be, with names instead of what
-// is made beforehand.
+// spec is the specification of a contender's environment, with names in place of
+// objects that do not exist yet.
 func (v viewer) spec(d driver.Doc, c plan.Contender) driver.Spec {
 	s := driver.Spec{Label: sampleLabel, Name: c.Name, Dir: env.Place(v.State(hostOf(c)), sampleLabel), CPUs: c.CPUs,
 		Memory: c.Memory,

@@ -16,14 +16,14 @@ import (
 	"bakeoff/provision/driver"
 )
 
-// Options is what Run needs. Everything that acts is handed in.
+// Options is what Run needs. The caller provides everything that has effects.
 type Options struct {
 	Plan      *plan.Plan
 	Run       *store.Run // just created, or opened to be resumed
 	Drivers   []driver.Driver
 	Workloads []execution.Runner
-	// Env leases on this machine, Hosts on others by their names; what no
-	// contender stands on may be missing.
+	// Env leases on this machine, Hosts on others by their names. Hosts without
+	// contenders may be missing.
 	Env   *env.Manager
 	Hosts map[string]*env.Manager
 	// Boxes are the hosts that are switched between systems.
@@ -32,8 +32,8 @@ type Options struct {
 	Answers []Availability
 	// Unreached says why a host of the plan is not among them.
 	Unreached map[string]error
-	// Proofs says of drivers that are unproven what was proven on this
-	// machine, by name: "proven on this machine, 2026-01-02".
+	// Proofs gives, by name, the proof on this machine for drivers that are
+	// otherwise unproven: "proven on this machine, 2026-01-02".
 	Proofs map[string]string
 	// Budget bounds the time in which blocks start; 0 takes the plan's.
 	Budget time.Duration

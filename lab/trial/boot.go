@@ -10,9 +10,9 @@ import (
 	"bakeoff/lab/store"
 )
 
-// boot brings the machine of a part into its system, and leases on it until
-// leave is called. For a part without one there is nothing to do. An error
-// voids the block; one of kind fault.Unsupported ends the run, too.
+// boot boots the machine of a part into its system, and leases on it until leave
+// is called. For a part without a machine it does nothing. An error voids the
+// block; an error of kind fault.Unsupported also ends the run.
 func (r *runner) boot(ctx context.Context, b plan.Block, p plan.Part) (leave func(context.Context) error, err error) {
 	nothing := func(context.Context) error { return nil }
 	if p.Host == "" {
@@ -81,8 +81,8 @@ func (r *runner) reboot(ctx context.Context, box *env.Box, b plan.Block, p plan.
 	return errors.Join(err, r.Run.Append(line))
 }
 
-// arrive does in a system that was booted what prepare does on hosts that
-// stay: the contenders' drivers are asked, the network and images made.
+// arrive does in a newly booted system what prepare does on other hosts: it asks
+// the contenders' drivers, and creates the network and the images.
 func (r *runner) arrive(ctx context.Context, l *env.Manager, sides []*side) error {
 	packages, err := Packages(r.Plan, r.Workloads)
 	if err != nil {

@@ -21,8 +21,8 @@ type ends struct {
 	generator *probe.Counters
 }
 
-// ends reads the counters of both ends at the same time: two take as long as
-// the slower of them, and not the one after the other.
+// ends reads the counters of both ends at the same time, so that both together
+// take only as long as the slower one.
 func (r *runner) ends(ctx context.Context, en *environment, t *target) (e ends, err error) {
 	var far error
 	var reading sync.WaitGroup

@@ -11,11 +11,11 @@ import (
 	systemall "bakeoff/reach/system/all"
 )
 
-// Installer says how programs are brought to a host, in the words of its
-// system. The zero Installer speaks of Debian.
+// Installer gives the commands that install programs on a host, for its system.
+// The zero Installer gives those of Debian.
 type Installer struct {
-	// System names what the host runs: debian, alpine; "" when the host could
-	// not be asked. What no page of the project describes is named as it names
+	// System names what the host runs: debian, alpine; "" if the host could not
+	// be asked. A system without a page in the project has the name that it gives
 	// itself.
 	System string
 	doc    *system.Doc // nil where it is none that is known
@@ -42,8 +42,8 @@ func InstallerOf(ctx context.Context, host conn.Conn) Installer {
 // debian tells whether packages are called as on Debian.
 func (i Installer) debian() bool { return i.System == "" || i.System == "debian" }
 
-// Line is the command, or the action, that brings programs, of which the
-// Debian packages are known; "" for none.
+// Line returns the command, or the action, that installs the programs of the
+// given Debian packages; "" for none.
 func (i Installer) Line(programs, packages []string) string {
 	programs, packages = sorted(programs), sorted(packages)
 	switch {
@@ -72,8 +72,8 @@ func (i Installer) Line(programs, packages []string) string {
 	return line
 }
 
-// Fit puts a driver's answer into the words of the host's system: what a
-// driver says itself is said of Debian.
+// Fit adapts a driver's answer to the host's system: drivers name the commands
+// of Debian.
 func (i Installer) Fit(a driver.Availability) driver.Availability {
 	if a.OK || i.debian() || len(a.Programs) == 0 {
 		return a

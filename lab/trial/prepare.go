@@ -105,11 +105,10 @@ func (r *runner) peer(t *target, s *side, subject []int) {
 	t.PeerShares = s.env.Layout().Shared(len(subject))
 }
 
-// Enough turns a driver's answer into a refusal where a contender asks for
-// more than its host has: for CPUs, of which it would silently get fewer than
-// the lab file says, or for memory, of which nothing would hold it to a limit,
-// and a machine of its own would see more than there is. Memory of 0 bytes is
-// not known, and is not held against it.
+// Enough turns a driver's answer into a refusal if a contender asks for more than
+// its host has. With too few CPUs, the contender would silently get fewer than the
+// lab file says. With too little memory, no limit would apply, and a VM would see
+// more memory than exists. Memory of 0 bytes means unknown and refuses nothing.
 func Enough(a driver.Availability, c manifest.Contender, cpus int, memory unit.Bytes) driver.Availability {
 	if !a.OK {
 		return a
@@ -260,8 +259,8 @@ func (r *runner) dismiss(s *side, reason string) error {
 }
 
 // Packages returns the Debian packages that the plan's workloads need inside
-// an environment, sorted. All contenders get the same, so that images differ
-// in nothing but what was meant to.
+// an environment, sorted. All contenders get the same packages, so that images
+// differ only where intended.
 func Packages(p *plan.Plan, workloads []execution.Runner) ([]string, error) {
 	var out []string
 	for _, c := range p.Cells {
@@ -275,8 +274,9 @@ func Packages(p *plan.Plan, workloads []execution.Runner) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// CheckCells says which cells can have no trial, as their workloads know before
-// anything is made, each in an error of kind fault.Invalid that names the cell.
+// CheckCells returns an error for each cell that can have no trial, as far as
+// its workload knows before anything is created. The errors are of kind
+// fault.Invalid and name the cell.
 func CheckCells(p *plan.Plan, workloads []execution.Runner) (out []error) {
 	for _, c := range p.Cells {
 		for _, w := range workloads {
@@ -293,8 +293,9 @@ func CheckCells(p *plan.Plan, workloads []execution.Runner) (out []error) {
 }
 
 // CheckOn asks the driver of every contender whether it can run on its host, in
-// the plan's order, and changes nothing. hosts returns a host by its name. A
-// contender that needs another system of its host is asked when that is booted.
+// the plan's order, and changes nothing. hosts returns a host by its name. If a
+// contender needs another system on its host, CheckOn leaves the question until
+// that system is booted.
 func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver,
 	hosts func(name string) (conn.Conn, error)) []Availability {
 	var out []Availability

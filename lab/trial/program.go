@@ -27,9 +27,9 @@ type Lack struct {
 	Fix        string   `json:"fix"`
 }
 
-// ProgramsOn is Programs on every host of the plan that contenders stand on,
-// which hosts returns by their names, in order of the names. One that is not
-// reached, or that is not booted into what contenders need, is passed over.
+// ProgramsOn is Programs for every host of the plan that has contenders, in order
+// of their names; hosts returns a host by its name. It skips a host that cannot be
+// reached, or that is not booted into the system that contenders need.
 func ProgramsOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner,
 	hosts func(name string) (conn.Conn, error)) ([]Lack, error) {
 	at := map[string]*plan.Plan{}
@@ -125,8 +125,8 @@ func onHostsRoot(d driver.Doc, c manifest.Contender) bool {
 	return !d.Image && !c.Options.Match(d.OwnRoot)
 }
 
-// Has reports whether host finds program in its PATH or where administrators'
-// programs are, which for PostgreSQL's is outside of it on Debian.
+// Has reports whether host has program in its PATH or in the directories of
+// administrators' programs, such as PostgreSQL's on Debian, which are not in PATH.
 func Has(ctx context.Context, host conn.Conn, program string) (bool, error) {
 	exit, err := host.Exec(ctx, conn.Cmd{
 		Argv: []string{"sh", "-c", `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin

@@ -13,9 +13,9 @@ import (
 // dataset that is rolled back, a disk that is trimmed.
 const repairLimit = 10 * time.Minute
 
-// repair brings every host of a part that has a command for it back to its
-// condition, between blocks. Environments that live on are not pulled from under
-// themselves: with instances: run it happens before the first block only.
+// repair restores the condition of every host of a part that has a command for
+// it, between blocks. With instances: run it does so before the first block only,
+// because the environments stay.
 func (r *runner) repair(ctx context.Context, p plan.Part) error {
 	if len(r.kept) > 0 {
 		return nil

@@ -62,13 +62,13 @@ const maxFallenBoots = 3
 // whole budget on waiting for it.
 const maxFailedCreations = 2
 
-// Run runs o.Plan into o.Run, or goes on where an earlier process stopped.
+// Run runs o.Plan into o.Run, or continues where an earlier process stopped.
 //
 // It returns when everything is decided, when blocks or budget are spent, or
-// when ctx ends (the block under way is then void). Trials that failed, and
-// contenders that cannot run here, do not stop it; they are in the results.
-// An error means that nothing could be measured: Unsupported where the
-// baseline cannot run here, Lab where the laboratory failed.
+// when ctx ends (the current block is then void). Failed trials, and contenders
+// that cannot run here, do not stop it; they are in the results. An error means
+// that nothing could be measured: it is of kind Unsupported if the baseline
+// cannot run here, and of kind Lab if the laboratory failed.
 func Run(ctx context.Context, o Options) (Outcome, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -97,8 +97,8 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	return r.finish(ended)
 }
 
-// resume reads what an earlier process journalled. A block without its line
-// was interrupted: it is void, and stays so.
+// resume reads the journal of an earlier process. A block without its line was
+// interrupted: it is void and stays void.
 func (r *runner) resume() error {
 	lines, err := r.Run.Journal()
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *runner) resume() error {
 	if !resumed {
 		return nil
 	}
-	// What cannot be gone on with is not written to.
+	// A run that cannot be continued is not written to.
 	if err := r.analyse(); err != nil {
 		return fault.WithFix(err, "run bakeoff verify for the details")
 	}
@@ -247,7 +247,7 @@ func (r *runner) endBlock(index int, status store.Status, reason string) error {
 	return r.Run.Append(store.Line{Type: store.LineBlock, At: r.Now().UTC(), Block: index, Status: status, Reason: reason})
 }
 
-// analyse reads the run folder back, as anybody else would.
+// analyse reads the run folder back, as any other reader would.
 func (r *runner) analyse() error {
 	data, err := r.reader.Load()
 	if err != nil {

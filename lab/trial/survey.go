@@ -19,7 +19,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Site is what Look looks at. Everything that acts is handed in.
+// Site is what Look inspects. The caller provides everything that has effects.
 type Site struct {
 	Drivers   []driver.Driver
 	Workloads []execution.Runner
@@ -32,7 +32,7 @@ type Site struct {
 	Cache string
 }
 
-// Survey is what can be known of a plan before anything is made.
+// Survey is what is known about a plan before anything is created.
 type Survey struct {
 	// Wrong are cells that can have no trial, each an error of kind
 	// fault.Invalid that names the cell.
@@ -42,16 +42,16 @@ type Survey struct {
 	// Lacks are programs that hosts do not have, Absent files.
 	Lacks  []Lack
 	Absent []Absence
-	// Unmet says what hosts cannot give all contenders together: room for what is
-	// there at the same time, the way to the load generator.
+	// Unmet lists what the hosts cannot provide for all contenders together: disk
+	// space and memory at the same time, or the route to the load generator.
 	Unmet []string
-	// Notes are what will be otherwise than the lab file asks for.
+	// Notes list the deviations from what the lab file asks for.
 	Notes []string
 	plan  *plan.Plan
 }
 
-// Inspect finds out what can be known of p before anything is made. It changes
-// nothing on any host.
+// Inspect collects what can be known about p before anything is created. It
+// changes nothing on any host.
 func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	s := Survey{plan: p, Wrong: CheckCells(p, site.Workloads)}
 	v := viewer{Site: site, ctx: ctx, plan: p, peer: peered(p, site.Workloads), known: map[string]string{}}
@@ -102,9 +102,9 @@ func (s Survey) Count() (able, all int) {
 	return able, all
 }
 
-// Refusal is why the plan is not run at all: nothing of it could be compared.
-// It is nil where something can, of kind fault.Invalid for what the lab file
-// has wrong and fault.Unsupported for what the hosts do not have.
+// Refusal returns why the plan cannot run at all: no comparison is possible. It
+// is nil if at least one is possible, of kind fault.Invalid for errors in the lab
+// file, and of kind fault.Unsupported for what the hosts lack.
 func (s Survey) Refusal() error {
 	if len(s.Wrong) > 0 {
 		return errors.Join(s.Wrong...)
@@ -124,7 +124,7 @@ func (s Survey) Refusal() error {
 	return errors.Join(errs...)
 }
 
-// Short tells that cells of a run would be missing from its results.
+// Short reports whether the results of a run would lack some cells.
 func (s Survey) Short() bool {
 	able, all := s.Count()
 	return able < all || len(s.Lacks)+len(s.Absent) > 0
@@ -140,8 +140,8 @@ func (s Survey) gone(contender string) string {
 	return ""
 }
 
-// mayCompare refuses a run in which nothing could be compared: without its
-// baseline, or with nothing beside it. gone says why a contender takes no part.
+// mayCompare refuses a run in which no comparison is possible: without its
+// baseline, or with no other contender. gone returns why a contender takes no part.
 func mayCompare(p *plan.Plan, gone func(contender string) string) error {
 	if why := gone(p.Baseline); why != "" {
 		return fault.New(fault.Unsupported, "the baseline %s cannot run here: %s", p.Baseline, why)
@@ -165,8 +165,8 @@ func mayCompare(p *plan.Plan, gone func(contender string) string) error {
 	return nil
 }
 
-// uplinks says where load cannot come from another host: that is not reached, or
-// an interface on the way cannot be taken.
+// uplinks reports where load cannot come from another host: bakeoff cannot reach
+// that host, or cannot use an interface on the route.
 func (v viewer) uplinks() []string {
 	var out []string
 	if !v.peer || v.plan.Generator == "" {

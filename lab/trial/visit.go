@@ -151,8 +151,8 @@ func limit(t *target) time.Duration {
 	return 10*d + slow
 }
 
-// late makes an error of a trial that ran into its own limit the subject's:
-// it did not finish in time.
+// late attributes the error of a trial that reached its own time limit to the
+// subject: it did not finish in time.
 func late(tctx, ctx context.Context, err error) error {
 	if errors.Is(tctx.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
 		return fault.Wrap(fault.Subject, "it did not finish in time", err)
