@@ -30,7 +30,7 @@ func TestWhatIsSaidOnce(t *testing.T) {
 	}
 }
 
-// Whatever is said of it, an error keeps its class and its cause.
+// An error keeps its class and its cause in every message.
 func TestClassAndCauseAreKept(t *testing.T) {
 	err := WithFix(Op("a", Wrap(Unsupported, "b", io.EOF)), "install it")
 	if Of(err) != Unsupported || !Is(err, Unsupported) || !errors.Is(err, io.EOF) || Fix(err) != "install it" {

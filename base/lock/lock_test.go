@@ -23,7 +23,7 @@ func TestHeldAndReleased(t *testing.T) {
 		t.Fatalf("second Try: %v, want ErrHeld", err)
 	}
 	if !Held(path) {
-		t.Error("the lock is held, and it is said that it is not")
+		t.Error("the lock is held, but reported as free")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
@@ -32,7 +32,7 @@ func TestHeldAndReleased(t *testing.T) {
 	}
 	l.Release()
 	if Held(path) || Held(path+".none") {
-		t.Error("a lock that nobody holds is said to be held")
+		t.Error("a free lock is reported as held")
 	}
 	l, err = Wait(context.Background(), path)
 	if err != nil {

@@ -2,7 +2,7 @@ package param
 
 import "testing"
 
-// Bounds are told as people write them: nobody knows 1.6777216e+07 for 16 MiB.
+// Bounds are written as people write them: 16MiB, not 1.6777216e+07.
 func TestBoundsAreReadable(t *testing.T) {
 	for _, c := range []struct {
 		spec      Spec

@@ -92,7 +92,7 @@ func TestADifferenceThatChanges(t *testing.T) {
 	}
 }
 
-// Where the machine changed is told, once enough blocks show it.
+// The place of a change of the machine is reported once enough blocks show it.
 func TestAChangeOfBothIsTold(t *testing.T) {
 	d := drawnRun(6, 26, func(b, _, c int) float64 {
 		return []float64{1, 1.021}[c] * []float64{1, 1.3}[min(b/6, 1)]

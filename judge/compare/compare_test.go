@@ -333,7 +333,7 @@ func TestShortBlocksAreLeftOut(t *testing.T) {
 	a, b := w.run("old", r), w.run("new", r)
 	crun := &a.Results.Summaries[1]
 	crun.Samples = crun.Samples[1:]      // block 0 has one trial
-	crun.Samples[1].Value = math.Inf(-1) // and block 1 one that is no ratio
+	crun.Samples[1].Value = math.Inf(-1) // and block 1 one that is not a ratio
 	host := &a.Results.Summaries[0]
 	host.Samples = host.Samples[:18] // block 9 has none
 	c := row(t, two(t, a, b, Option{}), "crun")

@@ -149,7 +149,7 @@ func TestContrastOfFailures(t *testing.T) {
 	if !math.IsInf(e.Hi, 1) || math.IsInf(e.Lo, 0) {
 		t.Errorf("%+v", e)
 	}
-	for i := range in.Value { // nobody ever succeeds
+	for i := range in.Value { // every trial fails
 		in.Value[i] = math.Inf(1)
 	}
 	if e := NewContrast(in).Estimate(8, 0.99); e.Value != 0 || e.Lo > 0 || e.Hi < 0 {

@@ -161,7 +161,7 @@ func TestOneRunPerHost(t *testing.T) {
 	}
 }
 
-// A state folder that cannot be made is told with what names another one.
+// The error for a state folder that cannot be created names the option for another.
 func TestOpenWithoutAStateFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -170,7 +170,7 @@ func TestSourcesOfCPUTimeAreFacts(t *testing.T) {
 		{Type: store.LineBlock, Status: store.OK},
 	})
 	if by, told := older.cpuSources(); told || by["host"] != probe.SourceTicks {
-		t.Errorf("an older journal, held against a newer one: %v, %v", by, told)
+		t.Errorf("an older journal, compared with a newer one: %v, %v", by, told)
 	}
 }
 

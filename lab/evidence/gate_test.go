@@ -222,6 +222,6 @@ func TestTrendFindsChangesAndNotNoise(t *testing.T) {
 		}
 	}
 	if trend(make([]float64, 16)) != "" || trend([]float64{1, 2, 3}) != "" || trend(nil) != "" {
-		t.Error("nothing is no trend")
+		t.Error("no data has a trend")
 	}
 }

@@ -170,7 +170,7 @@ func TestACacheBelowTheCache(t *testing.T) {
 	})
 }
 
-// A trial that ends for want of space is told from one that the subject fails.
+// A trial that ends for lack of space is distinguished from one that the subject fails.
 func TestAFullDisk(t *testing.T) {
 	real(t)
 	dir := t.TempDir()

@@ -305,7 +305,7 @@ func TestVerifyKnowsAParserThatHasChanged(t *testing.T) {
 func TestVerifyFindsWhoLeftEarly(t *testing.T) {
 	// At the look at 8 blocks slow is decided: it leaves by the rules.
 	r := record(t)
-	r.speed["crun"] = 1020 // at the margin: undecided
+	r.speed["crun"] = 1020 // at the margin: inconclusive
 	for i := range 8 {
 		r.block(i)
 	}
@@ -352,7 +352,7 @@ func TestVerifyByALaterProgram(t *testing.T) {
 			t.Errorf("%q is not noted: %s", want, notes)
 		}
 	}
-	// What a metric is compared by is no addition.
+	// A changed comparison of a metric is not an addition.
 	w.Metrics[0].Better = sample.Lower
 	if report, err := Verify(r.run, today, &cat); err != nil || report.OK() || report.Findings[0].Kind != NotAsPlanned {
 		t.Errorf("another direction: %v, %s", err, findings(report))

@@ -60,7 +60,7 @@ func TestNamesOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// What a driver's environments cannot have of their own is told at its place.
+// A setting that a driver's environments cannot have separately is reported at its place.
 func TestTuningThatADriverDoesNotTake(t *testing.T) {
 	cat := catalogue()
 	for i, d := range cat.Drivers {

@@ -20,7 +20,7 @@ import (
 	"bakeoff/base/yamltree"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // catalogue is what a lab file of these tests can name.
 func catalogue() Catalogue {

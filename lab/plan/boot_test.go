@@ -104,7 +104,7 @@ func TestContendersLeaveTheirBoots(t *testing.T) {
 	b := boxPlan(t, "{}").Blocks[0].Without(map[string]bool{"jail": true, "zfs": true})
 	for _, part := range b.Parts() {
 		if part.System == "freebsd" && (len(part.Contenders) > 0 || len(part.Slots) > 0) {
-			t.Errorf("a boot for nobody has %+v", part)
+			t.Errorf("a boot without contenders has %+v", part)
 		}
 		if part.System == "debian" && len(part.Slots) != 4 {
 			t.Errorf("%d slots in %+v, want 4", len(part.Slots), part.Boot)

@@ -422,7 +422,7 @@ func BenchmarkTrial(b *testing.B) {
 	}
 }
 
-// A folder that cannot be made is told with what would be right.
+// The error for a folder that cannot be created says what to do.
 func TestCreateWhereNobodyMay(t *testing.T) {
 	const sealed = "/sys/bakeoff" // where root may not either
 	if _, err := os.Stat("/sys/kernel"); err != nil {
@@ -430,6 +430,6 @@ func TestCreateWhereNobodyMay(t *testing.T) {
 	}
 	_, err := Create(sealed+"/a", time.Now(), nil, nil)
 	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "name a folder that you may write to: --out FOLDER") {
-		t.Errorf("Create in a folder that nobody may write to: %v", err)
+		t.Errorf("Create in a read-only folder: %v", err)
 	}
 }

@@ -33,7 +33,7 @@ import (
 
 // sshClient stands for OpenSSH's client: what that would execute on the other side
 // is executed in an emulated machine that boots one of two systems. While the
-// machine is down, nobody answers.
+// machine is down, nothing answers.
 type sshClient struct {
 	local.Conn
 	t     *testing.T

@@ -262,7 +262,7 @@ func TestTheWrongSystemComesUp(t *testing.T) {
 	}
 }
 
-// A machine that does not come up any more is not tried for ever.
+// A machine that no longer boots is not retried forever.
 func TestNothingComesUp(t *testing.T) {
 	b, r := rackBench(t)
 	r.up = func(int, string) (string, string) { return "three", "u1" }

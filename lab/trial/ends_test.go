@@ -135,7 +135,7 @@ func TestBothEndsAreReadAtOnce(t *testing.T) {
 }
 
 // A generator's host that cannot be read, or that was connected to anew in
-// mid-trial, voids the trial: it is nobody's result.
+// mid-trial, voids the trial.
 func TestAGeneratorsHostThatIsLost(t *testing.T) {
 	r, en, x, _, far := twoEnds(t)
 	x.work.(*dice).run = func(execution.Target, int64) error { far.sessions.Add(1); return nil }

@@ -181,7 +181,7 @@ func TestLookAtUplinks(t *testing.T) {
 	hosts := "hosts: {local: {uplink: lo}, box: {ssh: root@box, uplink: no-such-link}}\ngenerator: box\n"
 	both := base + "  - {name: x, driver: shelf}\n"
 	if s := look(t, both, diceCell+hosts); len(s.Unmet) != 0 {
-		t.Errorf("nobody needs the other end: %q", s.Unmet)
+		t.Errorf("no cell needs the other end: %q", s.Unmet)
 	}
 	s := look(t, both, "  - {name: one, workload: paired, primary: true}\n"+hosts)
 	if len(s.Unmet) != 2 || !strings.HasPrefix(s.Unmet[0], "host box: uplink no-such-link: ") || !strings.HasPrefix(s.Unmet[1], "host local: uplink lo has the address 127.") {

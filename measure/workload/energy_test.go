@@ -23,7 +23,7 @@ func counted(t *testing.T, before, after *float64, seconds float64) Raw {
 	return Raw{Host: b}
 }
 
-// Energy is charged by time, and is not there where nobody counted it, never 0.
+// Energy is charged by time. Where it was not counted it is absent, never 0.
 func TestEnergy(t *testing.T) {
 	j := func(v float64) *float64 { return &v }
 	for name, c := range map[string]struct {

@@ -102,7 +102,7 @@ func TestParseWithoutCost(t *testing.T) {
 		}
 	}
 	if _, err := example(false).Parse(Raw{Work: encoded(t, result()), Host: []byte("{")}, values); err == nil {
-		t.Error("a damaged span of the host is no error")
+		t.Error("a damaged span of the host gives no error")
 	}
 }
 

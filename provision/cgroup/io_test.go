@@ -24,7 +24,7 @@ func TestDeviceOf(t *testing.T) {
 		}
 	}
 	if device, _ := deviceOf("22 1 8:x / / rw - ext4 a rw\nnothing\n", "/"); device != "" {
-		t.Errorf("%q is no device", device)
+		t.Errorf("%q is not a device", device)
 	}
 }
 
@@ -33,7 +33,7 @@ func FuzzDeviceOf(f *testing.F) {
 	f.Add("1 1 ../..:1 / / rw - a", "/")
 	f.Fuzz(func(t *testing.T, text, at string) {
 		if device, _ := deviceOf(text, at); strings.ContainsAny(device, "/. ") {
-			t.Errorf("%q is no device", device)
+			t.Errorf("%q is not a device", device)
 		}
 	})
 }

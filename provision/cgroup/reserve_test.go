@@ -29,7 +29,7 @@ func TestReserve(t *testing.T) {
 		case h == except && err == nil:
 			t.Errorf("%s was to be left out", dir)
 		case h != except && err != nil:
-			t.Errorf("nobody can make a group there: %v", err)
+			t.Errorf("creating a group there fails: %v", err)
 		case h != except:
 			made = append(made, dir)
 		}

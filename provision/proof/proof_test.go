@@ -23,7 +23,7 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// A recorder is in nobody's way.
+// A recorder does not disturb the connection.
 func TestRecorderIsAConn(t *testing.T) {
 	conntest.Run(t, NewRecorder(local.Conn{}, io.Discard, time.Now), conntest.Options{Dir: t.TempDir(), Bytes: 1 << 18})
 }

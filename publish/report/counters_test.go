@@ -33,7 +33,7 @@ func TestCounters(t *testing.T) {
 		t.Errorf("power: %v, and 40 W in the one trial that knew it is right", got)
 	}
 	if got := at("interrupts"); got != nil {
-		t.Errorf("interrupts are %v, and nobody counted them", *got)
+		t.Errorf("interrupts are %v, but were not counted", *got)
 	}
 	if got := new(counted).at(0); got != nil {
 		t.Errorf("without trials: %v", *got)
@@ -51,7 +51,7 @@ func TestCountersAreColumns(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, ">power</th>") {
-		t.Error("a column of a counter that nobody has")
+		t.Error("a column of a counter that no contender has")
 	}
 }
 

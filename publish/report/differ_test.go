@@ -11,7 +11,7 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Limits of CPU time and of I/O have columns where somebody is held to them.
+// Limits of CPU time and of I/O have columns if a contender has such limits.
 func TestRations(t *testing.T) {
 	quota, write := 0.5, unit.Bytes(8_000_000)
 	all := map[string]*probe.Limits{"a": {}, "b": {Quota: &quota, Write: &write}}
@@ -26,7 +26,7 @@ func TestRations(t *testing.T) {
 		}
 	}
 	if s := rationsOf(map[string]*probe.Limits{"a": {}}); len(s.head) != 0 {
-		t.Errorf("nobody is held to %q", s.head)
+		t.Errorf("no contender has the limit %q", s.head)
 	}
 }
 

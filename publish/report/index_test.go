@@ -46,7 +46,7 @@ func TestIndex(t *testing.T) {
 		}
 	}
 	if strings.Contains(doc.text, "notes") || strings.Contains(doc.text, "etc") {
-		t.Error("the index lists what is no run")
+		t.Error("the index lists a folder that is not a run")
 	}
 	policed(t, doc)
 	if len(doc.all("img")) > 0 {

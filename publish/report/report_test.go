@@ -329,7 +329,7 @@ func TestMachineIsOnThePage(t *testing.T) {
 			t.Errorf("outdated, for %v", x.now.Facts)
 		}
 	}
-	// A file that the journal does not speak of is shown to nobody.
+	// A file that the journal does not name is never shown.
 	must(t, os.WriteFile(filepath.Join(dir, store.CalibrationFile), []byte(`{"schema":"bakeoff/calibration/v1"}`), 0o600))
 	must(t, Write(dir, Option{}))
 	data, err := os.ReadFile(filepath.Join(dir, store.ReportFile))

@@ -55,7 +55,7 @@ func TestText(t *testing.T) {
 }
 
 // Nothing in the results moves the cursor, whatever a stranger called things.
-// What is missing for one reason is said once.
+// Values missing for one reason are reported once.
 func TestMissingIsGathered(t *testing.T) {
 	var missing []analysis.Missing
 	for _, contender := range []string{"a", "b"} {

@@ -8,7 +8,7 @@ import (
 	"bakeoff/judge/analysis"
 )
 
-// What was said of many comparisons is said once, with where.
+// A warning about many comparisons is shown once, with its places.
 func TestWarningsAreGathered(t *testing.T) {
 	d, p := example()
 	r := copied(t, analysis.Analyse(d))
@@ -29,7 +29,7 @@ func TestWarningsAreGathered(t *testing.T) {
 		}
 	}
 	if n := strings.Count(doc.text, "too few values"); n != 1 {
-		t.Errorf("it is said %d times", n)
+		t.Errorf("it is shown %d times", n)
 	}
 }
 

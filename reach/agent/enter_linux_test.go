@@ -17,7 +17,7 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// enterHere runs argv through the real Enter: this test binary, executed anew.
+// enterHere runs argv through the real Enter: this test binary, executed again.
 func enterHere(t *testing.T, argv ...string) (conn.Exit, string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -89,7 +89,7 @@ func TestEnterFailures(t *testing.T) {
 	if exit, _, err := enterHere(t, "--", text); err != nil || exit.Code != 126 {
 		t.Errorf("a file without execute permission: %v, %v", exit, err)
 	}
-	// The program's own 127 is no failure of ours.
+	// The program's own 127 is not a failure of the agent.
 	if exit, _, err := enterHere(t, "--", "sh", "-c", "echo nothing here >&2; exit 127"); err != nil || exit.Code != 127 {
 		t.Errorf("%v, %v", exit, err)
 	}

@@ -62,7 +62,7 @@ func TestKVMProbeTakesTheChildsWord(t *testing.T) {
 	}
 }
 
-// Whatever the answer is here, it has a reason when it is no.
+// If the answer is no, it has a reason.
 func TestProbeHere(t *testing.T) {
 	r := probeKVM()
 	if r.Works == (r.Reason != "") {

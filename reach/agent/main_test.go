@@ -127,7 +127,7 @@ func TestExecCountsTheCommandsCPU(t *testing.T) {
 }
 
 // What a command started in the background must not outlive it, nor hold the
-// agent back for ever.
+// agent back forever.
 func TestExecKillsTheWholeGroup(t *testing.T) {
 	start := time.Now()
 	r := execResult(t, "--timeout", "200ms", "--", "/bin/sh", "-c", "sleep 60 & echo $!; sleep 61")

@@ -151,7 +151,7 @@ func TestServeVsock(t *testing.T) {
 	select {
 	case err := <-accepted:
 		if err == nil {
-			t.Error("somebody came to a closed port")
+			t.Error("a connection to a closed port")
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("Accept outlives Close")

@@ -126,7 +126,7 @@ func TestProxyKilled(t *testing.T) {
 			fmt.Sscan(string(text), &proxy, &first)
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody was started within 20 s")
+			t.Fatal("no process was started within 20 s")
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -140,7 +140,7 @@ func TestProxyKilled(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the init process lives on: %s", stat)
+			t.Fatalf("the init process survives: %s", stat)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

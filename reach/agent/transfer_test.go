@@ -128,6 +128,6 @@ func TestDialThrough(t *testing.T) {
 	c.Close()
 	l.Close()
 	if _, err := through(l.Addr().String()); err == nil || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no listener: %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func TestEnergyWraps(t *testing.T) {
 	if d.Energy != nil {
 		t.Error("the levels of the counters are no difference")
 	}
-	// Its sum alone, as older journals have it, is not to be mended.
+	// The sum alone, as in older journals, cannot be corrected.
 	if d := (Counters{Joules: joules(after)}).Since(Counters{Joules: joules(before)}); d.Joules != nil {
 		t.Errorf("a sum that went backwards became %g", *d.Joules)
 	}

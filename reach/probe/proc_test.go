@@ -135,7 +135,7 @@ func TestCPUInfo(t *testing.T) {
 	if info.model != "AMD EPYC" || info.microcode != "0x1000065" || !strings.HasSuffix(info.flags, "(92 flags)") {
 		t.Errorf("info is %+v", info)
 	}
-	// The order of flags is no difference; a flag less is one.
+	// The order of flags is not a difference; a missing flag is.
 	a, b, c := parseCPUInfo("flags : fpu sse avx\n"), parseCPUInfo("flags\t: avx sse fpu\n"),
 		parseCPUInfo("flags : fpu sse\n")
 	if a.flags != b.flags || a.flags == c.flags {

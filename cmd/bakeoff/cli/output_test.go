@@ -18,7 +18,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 	unnoticed := o.joined(nil)
 	if ExitCode(unnoticed) != ExitFailed || !strings.Contains(unnoticed.Error(), "standard output") {
-		t.Errorf("a failure that nobody noticed: %v", unnoticed)
+		t.Errorf("an unnoticed failure: %v", unnoticed)
 	}
 	noticed := fault.Wrap(fault.Lab, "export", full)
 	if got := o.joined(noticed); got != noticed {

@@ -166,6 +166,6 @@ func TestCompareNamesWhatIsNotCompared(t *testing.T) {
 		t.Error("a column in which nothing is known")
 	}
 	if strings.Contains(flat, "governor") {
-		t.Error("each fact of a contender that did not run is told")
+		t.Error("each fact of a contender that did not run is listed")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	systemall "bakeoff/reach/system/all"
 )
 
-// A package of a system that nobody knows is never looked for.
+// A package of an unknown system is never looked for.
 func TestToolsNameSystemsThatThereAre(t *testing.T) {
 	var known []string
 	for _, s := range systemall.Systems() {

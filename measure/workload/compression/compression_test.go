@@ -33,7 +33,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// A folder that is not there is told before the first trial, with its name.
+// A missing folder is reported before the first trial, with its name.
 func TestFolderThatIsNotThere(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "mail")
 	err := prepare(t.Context(), params(param.Values{"folder": gone}), loop.Env{Scratch: t.TempDir()})

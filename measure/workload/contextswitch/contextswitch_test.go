@@ -64,7 +64,7 @@ func TestCountsTheOtherProcess(t *testing.T) {
 	}
 }
 
-// The death of the other process ends the work; nobody waits for ever.
+// The death of the other process ends the work; no process waits forever.
 func TestPeerDies(t *testing.T) {
 	var log bytes.Buffer
 	c, err := start(&log)

@@ -41,6 +41,6 @@ func TestAnotherProgramIsNoticed(t *testing.T) {
 		t.Errorf("a program that ends with 0 is taken for the agent: %v", err)
 	}
 	if err := spawn("/does/not/exist", 1); err == nil {
-		t.Error("a program that is not there is no error")
+		t.Error("a missing program gives no error")
 	}
 }

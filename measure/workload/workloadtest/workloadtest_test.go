@@ -11,7 +11,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// A result that does not fit together is told by what does not.
+// The error for an inconsistent result names the inconsistency.
 func TestWrongs(t *testing.T) {
 	good := func() wire.Result {
 		return wire.Result{Work: 1000, WorkUnit: "op", ElapsedNS: int64(time.Second), Check: wire.Check{Answer: "42"},

@@ -78,7 +78,7 @@ func FuzzVmlinux(f *testing.F) {
 	f.Add([]byte("\x7fELF"))
 	f.Fuzz(func(t *testing.T, image []byte) {
 		if out, err := vmlinux(image); err == nil && !bytes.HasPrefix(out, []byte("\x7fELF")) {
-			t.Error("what is no kernel was taken for one")
+			t.Error("a file that is not a kernel was accepted")
 		}
 	})
 }

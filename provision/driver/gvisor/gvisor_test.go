@@ -145,7 +145,7 @@ func cancelled(t *testing.T, in driver.Instance) {
 	}
 	for last := -1; last != size(); time.Sleep(400 * time.Millisecond) {
 		if last = size(); last < 3 || time.Now().After(deadline) {
-			t.Fatalf("it lives on in its own session, or did not begin: %d", last)
+			t.Fatalf("it survives in its own session, or did not begin: %d", last)
 		}
 	}
 }

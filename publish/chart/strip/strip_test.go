@@ -23,7 +23,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// What is not known is said to be so, and is never drawn or written as zero.
+// Unknown values are shown as unknown, and never drawn or written as zero.
 func TestUnavailable(t *testing.T) {
 	f := Figure{Of: "x", Rows: []Row{{Label: "bsd", HasPeer: true}}}
 	if d := f.Desc(); strings.Contains(d, "0 %") || strings.Count(d, "unavailable") != 4 {

@@ -111,7 +111,7 @@ func dialInside(ctx context.Context, t *testing.T, c Conn) {
 	}
 }
 
-// The program dies with us, although nobody waits for it any more.
+// The program dies with us, although no process waits for it any more.
 func TestDiesWithParent(t *testing.T) {
 	if os.Getenv("LOCAL_TEST_CHILD") != "" {
 		Conn{}.Exec(context.Background(), conn.Cmd{Argv: []string{"sh", "-c", "echo $$; exec sleep 100"}, Stdout: os.Stdout})
@@ -138,7 +138,7 @@ func TestDiesWithParent(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("process %d lives on: %s", pid, stat)
+			t.Fatalf("process %d survives: %s", pid, stat)
 		}
 	}
 }

@@ -191,7 +191,7 @@ func TestKillsSessions(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("process %s lives on: %s", pid, stat)
+			t.Fatalf("process %s survives: %s", pid, stat)
 		}
 	}
 }
@@ -209,6 +209,6 @@ func TestDial(t *testing.T) {
 	c.Close()
 	l.Close()
 	if _, err := (local.Conn{}).Dial(t.Context(), "tcp", l.Addr().String()); err == nil {
-		t.Error("connected to nobody")
+		t.Error("connected without a listener")
 	}
 }

@@ -19,7 +19,7 @@ func TestReap(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if locked { // a lock that nobody holds any more
+		if locked { // a stale lock
 			l, err := lock.Try(filepath.Join(dir, lockFile))
 			if err != nil {
 				t.Fatal(err)

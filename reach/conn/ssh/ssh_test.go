@@ -132,7 +132,7 @@ func TestDial(t *testing.T) {
 	}
 	l.Close()
 	if _, err := c.Dial(t.Context(), "tcp", l.Addr().String()); !fault.Is(err, fault.Lab) {
-		t.Errorf("nobody there: %v of kind %q", err, fault.Of(err))
+		t.Errorf("no server: %v of kind %q", err, fault.Of(err))
 	}
 }
 
@@ -252,7 +252,7 @@ func TestChangedHostKey(t *testing.T) {
 	}
 	_, err = ssh.Open(t.Context(), o)
 	if !fault.Is(err, fault.Unsupported) || !strings.Contains(fault.Fix(err), "fingerprint") {
-		t.Errorf("a key that nobody knows: %v", err)
+		t.Errorf("an unknown key: %v", err)
 	}
 	s.Trust()
 	open(t, o)
@@ -263,7 +263,7 @@ func TestNobodyThere(t *testing.T) {
 	o := options(t, s)
 	s.Stop()
 	if _, err := ssh.Open(t.Context(), o); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no listener: %v", err)
 	}
 	o.Target = "-oProxyCommand=true"
 	if _, err := ssh.Open(t.Context(), o); !fault.Is(err, fault.Invalid) {
@@ -321,7 +321,7 @@ func TestSlowLine(t *testing.T) {
 	}
 }
 
-// A machine for which there is no agent is told as what it is.
+// The error for a machine without an agent names the machine.
 func TestAgentForNobody(t *testing.T) {
 	o := options(t, sshtest.Start(t))
 	o.Agent = func(goos, goarch string) (string, error) {

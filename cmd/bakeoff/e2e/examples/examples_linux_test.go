@@ -133,7 +133,7 @@ func TestCompressionExample(t *testing.T) {
 	if code != 0 || len(r.Missing) != 0 {
 		t.Errorf("exit code %d, missing %v", code, r.Missing)
 	}
-	// What a file takes is no noise.
+	// The size of a file is not noise.
 	took := map[string]float64{}
 	for _, s := range r.Summaries {
 		if s.Cell == "one-writer" && s.Metric == "ratio" && s.Median != nil {

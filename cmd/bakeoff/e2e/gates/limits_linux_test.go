@@ -133,6 +133,6 @@ func spends(t *testing.T, folder string) {
 		seen++
 	}
 	if seen != 2 {
-		t.Errorf("%d trials were held against their quota", seen)
+		t.Errorf("%d trials failed because of their quota", seen)
 	}
 }

@@ -307,7 +307,7 @@ func TestGeneratorOnAnotherHostWithAMeterThatFails(t *testing.T) {
 	}
 	if strings.Count(errs, "energy of client is unavailable: the meter ") != 1 ||
 		strings.Contains(errs, "energy of local") {
-		t.Errorf("it is told as:\n%s", errs)
+		t.Errorf("it is reported as:\n%s", errs)
 	}
 	for _, s := range r.Summaries {
 		if s.Metric == "generator-joules-per-request" {

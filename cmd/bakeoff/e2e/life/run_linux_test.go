@@ -143,7 +143,7 @@ func TestKilledAndResumed(t *testing.T) {
 	reportsWhatIsDone(t, h, folder)
 	refusesAnotherLab(t, h, folder)
 
-	// Killed once more: what was reported before is not held against it.
+	// Killed again: earlier reports do not count against it.
 	c = h.Command("run", "--resume", folder)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func TestBonnie(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It may be too fast for bonnie++ to tell, which is no figure.
+	// bonnie++ may find it too fast to measure; then there is no figure.
 	if values, err := w.Parse(raw, p); err != nil &&
 		!(fault.Is(err, fault.Subject) && strings.Contains(err.Error(), "could not measure write")) {
 		t.Errorf("%v, %v", values, err)

@@ -21,7 +21,7 @@ func TestReadsItsSchedstat(t *testing.T) {
 	}
 }
 
-// What others did to a late request is told from what the generator did.
+// Delays of a request by others are distinguished from those by the generator.
 func TestOutside(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -148,7 +148,7 @@ func TestALinkAtItsCeilingIsGated(t *testing.T) {
 	p := cellOf(param.Values{"time": "2s"})
 	const attempts = 5
 	for i := range attempts {
-		target.State = map[string]string{} // the path is measured anew
+		target.State = map[string]string{} // the path is measured again
 		before := probe.ReadHost(nil).CPU
 		if err := New().Prepare(t.Context(), target, p); err != nil {
 			t.Fatal(err)
@@ -216,14 +216,14 @@ func TestAnOpenPathIsNotGated(t *testing.T) {
 	if trial.Path == nil || !(trial.Path.PerSecond > 0) {
 		t.Fatalf("path: %+v", trial.Path)
 	}
-	// Ten times less than the path carries is no ceiling, on any machine.
+	// Ten times less than the path carries is not a ceiling, on any machine.
 	trial.Work.Work = trial.Path.PerSecond / 20
 	if why := failing(trial)["path"]; why != "" {
 		t.Errorf("the path: %s", why)
 	}
 }
 
-// A page that is not there is answered fast, and is no throughput.
+// A missing page is answered fast, but is not throughput.
 func TestErrorsAreNoThroughput(t *testing.T) {
 	p := cellOf(param.Values{"time": "300ms", "connections": "5"})
 	target := bare(t)

@@ -78,7 +78,7 @@ func TestListOfTheUsers(t *testing.T) {
 }
 
 // The example site, a folder, all of their files, both engines, over HTTP and
-// HTTPS with HTTP/2 at hand, through a real nginx.
+// HTTPS with HTTP/2 available, through a real nginx.
 func TestSites(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{"index.html": "<p>short", "a b.txt": "text", "sub/deep/x.css": "p{}"} {

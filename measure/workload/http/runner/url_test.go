@@ -195,7 +195,7 @@ func TestEveryURLIsCheckedAgainstItsOwn(t *testing.T) {
 	}
 }
 
-// Dynamic pages are held against their rule.
+// Dynamic pages are compared with their rule.
 func TestBodiesThatVary(t *testing.T) {
 	site, err := webroot.New(webroot.File{Name: webroot.Home})
 	if err != nil {
