@@ -161,7 +161,7 @@ func TestOneRunPerHost(t *testing.T) {
 	}
 }
 
-// The error for a state folder that cannot be created names the option for another.
+// The error for a state folder that cannot be created says how to set another.
 func TestOpenWithoutAStateFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -321,7 +321,7 @@ func TestSlowLine(t *testing.T) {
 	}
 }
 
-// The error for a machine without an agent names the machine.
+// The error for a machine without an agent says how to build one.
 func TestAgentForNobody(t *testing.T) {
 	o := options(t, sshtest.Start(t))
 	o.Agent = func(goos, goarch string) (string, error) {
