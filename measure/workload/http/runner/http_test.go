@@ -146,7 +146,7 @@ func TestServerKilledInATrial(t *testing.T) {
 		t.Errorf("%g requests, errors %v", r.Work, r.Errors)
 	}
 	if err := New().Reset(t.Context(), target, p); !fault.Is(err, fault.Subject) ||
-		!strings.Contains(err.Error(), "no longer answers") {
+		!strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("Reset without a server: %v", err)
 	}
 	if err := New().Prepare(t.Context(), target, p); err != nil {
