@@ -68,7 +68,7 @@ func TestCPUTimeForTimeIsGated(t *testing.T) {
 			}
 		}
 		t.Logf("%q: %+v: %s", c.argv, *trial.Reported, why)
-		if strings.Contains(why, "is the CPU time that it got") != c.gated {
+		if strings.Contains(why, "its CPU time is") != c.gated {
 			t.Errorf("%q: %+v: %q", c.argv, *trial.Reported, why)
 		}
 	}
