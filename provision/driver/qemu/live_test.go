@@ -458,7 +458,7 @@ func TestCheckHere(t *testing.T) {
 	}
 	for _, option := range []string{optKernel, optModules} {
 		a = New().Check(t.Context(), local.Conn{}, param.Values{option: "/srv/none"})
-		if a.OK || a.Reason != option+": the host has no /srv/none that can be read" {
+		if a.OK || a.Reason != option+": /srv/none does not exist on the host or is not readable" {
 			t.Errorf("%s that is not there: %+v", option, a)
 		}
 	}
