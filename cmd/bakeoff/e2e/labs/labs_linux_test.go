@@ -31,8 +31,8 @@ func TestLabs(t *testing.T) {
 		{"storage", "storage-compute", nil},
 		// zfs-fuse has not all properties of OpenZFS.
 		{"zfs", "storage-compute/zfs.yaml", func(m analysis.Missing) bool { return m.Contender == "sync-disabled" }},
-		{"system", "whole-system", nil},
-		{"machine", "whole-system/machine.yaml", nil},
+		{"system", "whole-system", tooFastForBonnie},
+		{"machine", "whole-system/machine.yaml", tooFastForBonnie},
 		{"cms", "cms", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -76,4 +76,10 @@ func TestLabs(t *testing.T) {
 			h.LeavesNothing(t)
 		})
 	}
+}
+
+// tooFastForBonnie reports whether bonnie++ printed no rate because a phase took
+// less than half a second, the least that it measures. A fast disk does that.
+func tooFastForBonnie(m analysis.Missing) bool {
+	return m.Cell == "bonnie" && strings.Contains(m.Reason, "did not measure")
 }
