@@ -31,13 +31,24 @@ func Analyse(d Data) Results {
 	}
 	t := index(&d)
 	r.Blocks = len(t.blocks)
-	for c, name := range d.Contenders {
+	var wanted []place
+	for c := range d.Contenders {
 		for k, cell := range d.Cells {
 			for _, m := range cell.Metrics {
-				if s, ok := summarise(t.series[c][k], name.Name, cell.Name, m); ok {
-					r.Summaries = append(r.Summaries, s)
-				}
+				wanted = append(wanted, place{c, k, m})
 			}
+		}
+	}
+	summaries := make([]*Summary, len(wanted))
+	each(len(wanted), func(i int) {
+		w := wanted[i]
+		if s, ok := summarise(t.series[w.contender][w.cell], d.Contenders[w.contender].Name, d.Cells[w.cell].Name, w.metric); ok {
+			summaries[i] = &s
+		}
+	})
+	for _, s := range summaries {
+		if s != nil {
+			r.Summaries = append(r.Summaries, *s)
 		}
 	}
 	r.Missing = d.missing(t)
@@ -188,14 +199,12 @@ func (d *Data) compare(t *table, missing []Missing) drafts {
 	var families [2][]*draft
 	var sizes [2]int
 	var plain []*draft // comparisons that get no verdict
+	var wanted []place
 	for c, name := range d.Contenders {
 		if c == base {
 			continue
 		}
-		twin := 0
-		if name.Name == d.Twin {
-			twin = 1
-		}
+		twin := d.family(c)
 		for k, cell := range d.Cells {
 			lost := gone[[2]string{name.Name, cell.Name}] || gone[[2]string{d.Baseline, cell.Name}]
 			tried := len(t.series[c][k]) > 0 && len(t.series[base][k]) > 0
@@ -206,39 +215,61 @@ func (d *Data) compare(t *table, missing []Missing) drafts {
 				if lost {
 					continue
 				}
-				x := d.newDraft(t, c, base, k, m)
-				switch {
-				case m.Primary:
-					families[twin] = append(families[twin], x)
-				case len(x.blocks) == 0:
-					continue // this platform does not have the metric
-				default:
-					plain = append(plain, x)
-				}
-				if twin == 1 {
-					out.twin = append(out.twin, x)
-				} else {
-					out.main = append(out.main, x)
-				}
+				wanted = append(wanted, place{c, k, m})
 			}
 		}
 	}
-	describeAll(plain)
+	made := make([]*draft, len(wanted))
+	each(len(wanted), func(i int) {
+		made[i] = d.newDraft(t, wanted[i].contender, base, wanted[i].cell, wanted[i].metric)
+	})
+	for i, x := range made {
+		twin := d.family(wanted[i].contender)
+		switch {
+		case wanted[i].metric.Primary:
+			families[twin] = append(families[twin], x)
+		case len(x.blocks) == 0:
+			continue // this platform does not have the metric
+		default:
+			plain = append(plain, x)
+		}
+		if twin == 1 {
+			out.twin = append(out.twin, x)
+		} else {
+			out.main = append(out.main, x)
+		}
+	}
+	each(len(plain), func(i int) { plain[i].describe() })
 	for i, f := range families {
 		d.decide(f, sizes[i])
 	}
 	return out
 }
 
-// describeAll describes drafts in parallel: they are independent of each other,
-// and most of the work in a run with many metrics.
-func describeAll(cs []*draft) {
+// family returns the family of a contender's comparisons: 1 for the twin's, 0 for
+// the others'.
+func (d *Data) family(contender int) int {
+	if d.Contenders[contender].Name == d.Twin {
+		return 1
+	}
+	return 0
+}
+
+// place is a metric of a cell on one contender; both are indexes.
+type place struct {
+	contender, cell int
+	metric          sample.Metric
+}
+
+// each calls f(0) to f(n-1) on all processors. The calls must be independent of
+// each other.
+func each(n int, f func(i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(cs)) {
+	for range min(runtime.GOMAXPROCS(0), n) {
 		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(cs)); i = next.Add(1) - 1 {
-				cs[i].describe()
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
 			}
 		})
 	}
