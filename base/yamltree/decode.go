@@ -97,7 +97,9 @@ func (r *Reporter) decodeScalar(n *Node, v reflect.Value, what string) {
 		v.SetInt(int64(i))
 	case reflect.Float64:
 		var f float64
-		f, err = strconv.ParseFloat(n.Text, 64)
+		if f, err = strconv.ParseFloat(n.Text, 64); strings.Trim(n.Text, "0123456789+-.eE") != "" {
+			err = strconv.ErrSyntax // 1_000, 0x1p3 and inf
+		}
 		v.SetFloat(f)
 	default:
 		v.SetString(n.Text)

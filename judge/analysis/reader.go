@@ -281,7 +281,7 @@ func (t *reader) splitCSV(line int32, b []byte, header []int, f *fields) bool {
 		}
 		for i, p := range parts {
 			if c := header[i]; c >= 0 {
-				f[c] = bytes.TrimSpace(p)
+				f[c] = trimmed(p)
 			}
 		}
 		return true
@@ -291,7 +291,7 @@ func (t *reader) splitCSV(line int32, b []byte, header []int, f *fields) bool {
 		var p []byte
 		p, rest, more = bytes.Cut(rest, []byte{','})
 		if n < len(header) && header[n] >= 0 {
-			f[header[n]] = bytes.TrimSpace(p)
+			f[header[n]] = trimmed(p)
 		}
 	}
 	if n != len(header) {
@@ -299,6 +299,15 @@ func (t *reader) splitCSV(line int32, b []byte, header []int, f *fields) bool {
 		return false
 	}
 	return true
+}
+
+// trimmed returns b without the space around it. It is not nil, which would mean that
+// the row lacks the column.
+func trimmed(b []byte) []byte {
+	if b = bytes.TrimSpace(b); b == nil {
+		b = []byte{}
+	}
+	return b
 }
 
 // parseObject reads the fields of a flat JSON object. The usual line, of
@@ -507,6 +516,8 @@ func (t *reader) value(line int32, b []byte, scale sample.Scale) (float64, bool)
 	}
 	v, err := strconv.ParseFloat(string(b), 64)
 	switch {
+	case len(bytes.Trim(b, "0123456789+-.eE")) > 0: // ParseFloat also reads 1_000 and 0x1p3
+		fallthrough
 	case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
 		t.problem(line, "value %q is not a finite number; write a number, or failed for a failed trial", b)
 		return 0, false

@@ -98,6 +98,8 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 		{head + "0,0,a,w,m,s,lower,1\n0,1,b,w,m,s,sideways,1\n", `t:3: better is "sideways"; write higher or lower`},
 		{head + "0,0,a,w,m,s,lower,0\n", "t:2: value 0 cannot be compared as a ratio"},
 		{head + "0,0,a,w,m,s,lower,NaN\n", `t:2: value "NaN" is not a finite number`},
+		{head + "0,0,a,w,m,s,lower,1_000\n", `t:2: value "1_000" is not a finite number`},
+		{head + "0,0,a,w,m,s,lower,0x1p3\n", `t:2: value "0x1p3" is not a finite number`},
 		{head + "x,0,a,w,m,s,lower,1\n", `t:2: block "x" and position "0" must be whole numbers`},
 		{head + "0,0,,w,m,s,lower,1\n", "t:2: the row has no contender"},
 		{head + "0,0,a,w,m,s,lower\n", "t:2: the row has 7 fields, the header 8"},
@@ -121,6 +123,32 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 		{Looks: []int{5, 6}, Alphas: []float64{.5, .5}}, {Margin: math.NaN()}} {
 		if _, err := ReadTable(strings.NewReader(head), "t", o); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+// A value that is empty, as the help says, is a failed trial in every form of a table.
+func TestReadTableOfEmptyValues(t *testing.T) {
+	for _, format := range []string{
+		"%d,%d,%s,w,m,s,lower,", "%d,%d,%s,w,m,s,lower,  ", `%d,%d,%s,w,m,s,lower,""`,
+		`{"block":%d,"position":%d,"contender":"%s","workload":"w","metric":"m","unit":"s","better":"lower","value":""}`,
+		`{"block":%d,"position":%d,"contender":"%s","workload":"w","metric":"m","unit":"s","better":"lower","value":null}`,
+	} {
+		empty, full := format, strings.TrimRight(strings.TrimSuffix(format, `""`), " ")+"3"
+		var in strings.Builder
+		if strings.HasPrefix(format, "{") {
+			full = strings.NewReplacer(`""}`, "3}", "null", "3").Replace(format)
+		} else {
+			in.WriteString("block,position,contender,workload,metric,unit,better,value\n")
+		}
+		for b := range 8 {
+			fmt.Fprintf(&in, full+"\n"+empty+"\n", b, 0, "base", b, 1, "other")
+		}
+		got, err := ReadTable(strings.NewReader(in.String()), "t", TableOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", format, err)
+		} else if c := got[0].Comparisons[0]; c.Failures.Contender != 8 || c.Failures.Baseline != 0 {
+			t.Errorf("%s: %+v", format, c.Failures)
 		}
 	}
 }

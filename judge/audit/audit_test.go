@@ -361,12 +361,15 @@ rows: [{name: a, values: {t: 3, c: 1, e: VALUE}}]
 
 func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ name, from, to, want string }{
-		{"schema", "published/v1", "published/v2", `t.yaml:1:1: the schema is "bakeoff/published/v2"; begin with`},
+		{"schema", "published/v1", "published/v2", `t.yaml:1:9: the schema is "bakeoff/published/v2"; begin with`},
 		{"unknown field", "title: A", "titel: A", `t.yaml:2:1: unknown key "titel" in the file; did you mean "title"?`},
-		{"unknown row", "b: b,", "b: bb,", `t.yaml:10:26: faster compares two rows, and no row is called "bb"; did you mean "b"?`},
+		{"unknown row", "b: b,", "b: bb,", `t.yaml:10:29: faster compares two rows, and no row is called "bb"; did you mean "b"?`},
 		{"unknown column", "column: v,", "column: w,", `no column is called "w"`},
 		{"unknown relation", "relation: faster", "relation: fast", `relation is "fast"; did you mean "faster"?`},
 		{"not a number", "v: 100.0", "v: 1,5", "t.yaml:8:"},
+		{"not a decimal number", "relation: faster", "relation: ratio, ratio: 0x1p1", `t.yaml:10:67: ratio is "0x1p1"; write a number`},
+		{"underscores", "relation: faster", "relation: ratio, ratio: 1_0", `t.yaml:10:67: ratio is "1_0"; write a number`},
+		{"value without a column", "{v: 100.0}", "{v: 100.0, w: 1}", `t.yaml:8:34: no column is called "w"`},
 		{"commas", "v: 100.0", `v: "1,000"`, `"1,000" is not a number; write 4005.08 or 46.2k, without commas`},
 		{"nothing in a cell", "{v: 100.0}", "{}", "row b has no value in column v; add v: {missing: why}"},
 		{"two rows of a name", "name: b", "name: a", `a second row is called "a"`},

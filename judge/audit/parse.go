@@ -46,8 +46,8 @@ type problems struct {
 	root *yamltree.Node
 }
 
-// add reports a problem at the value that path leads to, by keys and indices,
-// or at the last part of the path that exists.
+// add reports a problem at the value that path leads to, by keys and indices, or at
+// the key of the last part of the path that exists.
 func (p *problems) add(path []any, fix, text string, args ...any) {
 	n, at := p.root, p.root.Position
 	for _, step := range path {
@@ -66,6 +66,9 @@ func (p *problems) add(path []any, fix, text string, args ...any) {
 			}
 			n, at = n.Items[step], n.Items[step].Position
 		}
+	}
+	if n.Kind == yamltree.Scalar {
+		at = n.Position
 	}
 	p.Add(at, fix, text, args...)
 }
@@ -144,7 +147,8 @@ func (p *problems) rows(t *Table) {
 		p.name(append(path, "name"), "row", r.Name, seen)
 		for name := range r.Values {
 			if t.column(name) == nil {
-				p.add(append(path, "values", name), yamltree.Meant(name, columnNames(t)), "no column is called %q", bounded(name))
+				at := p.root.Get("rows").Items[i].Get("values").Entry(name).Key.Position
+				p.Add(at, yamltree.Meant(name, columnNames(t)), "no column is called %q", bounded(name))
 			}
 		}
 		for _, c := range t.Columns {

@@ -80,6 +80,13 @@ type Report struct {
 // OK tells that everything held.
 func (r Report) OK() bool { return len(r.Findings) == 0 }
 
+// Damaged returns the report on a folder that is not a run any more, because a part
+// without which nothing can be checked is missing.
+func Damaged(run string, t *store.Tampered) Report {
+	return Report{Schema: ReportSchema, Run: run, Notes: []string{},
+		Findings: []Finding{{Kind: Tampered, Where: t.Name, Problem: t.Reason}}}
+}
+
 // verifier is the state of one Verify.
 type verifier struct {
 	Report
@@ -118,7 +125,13 @@ func (v *verifier) verify(cat *manifest.Catalogue) error {
 		if v.registered() {
 			return fault.WithFix(fault.Wrap(fault.Unsupported, "another version of bakeoff made this run", err), "verify it with that version")
 		}
-		v.find(Tampered, store.PlanFile, err.Error())
+		where := store.JournalFile
+		if text, err := v.run.Plan(); err != nil {
+			where = store.PlanFile
+		} else if _, err := plan.Decode(text); err != nil {
+			where = store.PlanFile
+		}
+		v.find(Tampered, where, err.Error())
 		return nil
 	}
 	if err != nil {
@@ -133,9 +146,7 @@ func (v *verifier) verify(cat *manifest.Catalogue) error {
 	if err := s.plan.Drawn(); err != nil {
 		v.find(NotAsPlanned, store.PlanFile, err.Error())
 	}
-	if err := v.files(); err != nil {
-		return err
-	}
+	v.files()
 	if len(problems) > 0 {
 		v.Notes = append(v.Notes, "the numbers were not recomputed, because the trials are not those of the plan")
 		return nil
@@ -319,7 +330,7 @@ func withoutDocs(p any) {
 
 // files checks the hash of every file that the journal names, void trials
 // included, and notes which trials were read by another parser.
-func (v *verifier) files() error {
+func (v *verifier) files() {
 	named := map[string]bool{}
 	for _, l := range v.story.trials {
 		v.Trials++
@@ -347,7 +358,7 @@ func (v *verifier) files() error {
 	}
 	dirs, err := v.run.RawDirs()
 	if err != nil {
-		return err
+		v.find(Tampered, store.RawDir, err.Error())
 	}
 	for _, d := range dirs {
 		if !named[d] {
@@ -355,7 +366,7 @@ func (v *verifier) files() error {
 		}
 	}
 	v.calibration()
-	return v.fingerprints()
+	v.fingerprints()
 }
 
 // calibration checks what was known of the machine when the run began.
@@ -383,7 +394,7 @@ func (v *verifier) calibration() {
 }
 
 // fingerprints checks those whose hash is in the journal.
-func (v *verifier) fingerprints() error {
+func (v *verifier) fingerprints() {
 	latest := map[string]store.File{}
 	for _, l := range v.story.lines {
 		if l.Fingerprint != nil {
@@ -404,7 +415,6 @@ func (v *verifier) fingerprints() error {
 			v.find(Tampered, got.Name, fmt.Sprintf("its sha256 is %s, but the journal says %.64q", got.SHA256, want.SHA256))
 		}
 	}
-	return nil
 }
 
 // numbers recomputes results.json, and checks that contenders left and the
@@ -413,6 +423,10 @@ func (v *verifier) numbers() error {
 	r := NewReader(v.run, v.workloads)
 	r.unverified = true
 	data, err := v.data(r)
+	if fault.Is(err, fault.Invalid) {
+		v.unread(err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -427,7 +441,8 @@ func (v *verifier) numbers() error {
 		return nil
 	}
 	if err != nil {
-		return err
+		v.find(Results, store.ResultsFile, err.Error())
+		return nil
 	}
 	if bad != nil {
 		v.find(Results, store.ResultsFile, "it is not JSON: "+bad.Error())
@@ -494,13 +509,20 @@ func (v *verifier) data(r *Reader) (analysis.Data, error) {
 		}
 		r.seen[place{l.Block, l.Position}] = o
 	}
-	data, err := r.data(v.story)
-	if fault.Is(err, fault.Invalid) && len(v.parsers) == 0 {
-		v.find(Results, store.RawDir, err.Error())
-	} else if fault.Is(err, fault.Invalid) {
+	return r.data(v.story)
+}
+
+// unread reports that the numbers cannot be recomputed: because of a file that was
+// found to be changed, by another parser, or for no known reason.
+func (v *verifier) unread(err error) {
+	switch {
+	case slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Kind == Tampered }):
+		v.Notes = append(v.Notes, "the numbers were not recomputed: "+err.Error())
+	case len(v.parsers) > 0:
 		v.find(Parser, store.RawDir, err.Error())
+	default:
+		v.find(Results, store.RawDir, err.Error())
 	}
-	return data, err
 }
 
 // name writes into the finding of each changed file which numbers of the

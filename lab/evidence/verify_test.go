@@ -3,6 +3,7 @@ package evidence
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -171,6 +172,58 @@ func TestVerifyNamesWhatIsMissingAlone(t *testing.T) {
 	if !found {
 		t.Errorf("%s is not named", gone)
 	}
+}
+
+// Whatever is done to a file of the evidence is a finding, not an error: verify then
+// ends with the same exit code for all of them.
+func TestVerifyFindsTheSameDamageEverywhere(t *testing.T) {
+	base, _ := decided(t)
+	raw := "raw/" + store.RawName(base.plan.Blocks[0].Slots()[0]) + "/work.json"
+	base.append(store.Line{Type: store.LineEnvironment, At: noon, Contender: "crun", Status: store.OK,
+		Fingerprint: fingerprintOf(t, base.run, "crun")})
+	for _, name := range []string{store.LabFile, store.PlanFile, store.JournalFile, store.ResultsFile, raw, store.RawDir,
+		"fingerprint/crun.json"} {
+		for how, damage := range map[string]func(path string) error{
+			"removed": os.RemoveAll,
+			"emptied": func(path string) error { return errors.Join(os.RemoveAll(path), os.WriteFile(path, nil, 0o666)) },
+			"a folder": func(path string) error {
+				return errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o777))
+			},
+		} {
+			if name == store.ResultsFile && how == "removed" {
+				continue // report writes it again: a note
+			}
+			dir := filepath.Join(t.TempDir(), "run")
+			if err := errors.Join(os.CopyFS(dir, os.DirFS(base.run.Dir())), damage(filepath.Join(dir, name))); err != nil {
+				t.Fatal(err)
+			}
+			run, err := store.Open(dir)
+			if damage, ok := errors.AsType[*store.Tampered](err); ok {
+				if report := Damaged("run", damage); report.OK() || report.Findings[0].Where != name {
+					t.Errorf("%s %s: %s", name, how, findings(report))
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s %s: %v", name, how, err)
+				continue
+			}
+			report, err := Verify(run, today, nil)
+			run.Close()
+			if err != nil || report.OK() || !strings.HasPrefix(report.Findings[0].Where, name) {
+				t.Errorf("%s %s: %v, %s", name, how, err, findings(report))
+			}
+		}
+	}
+}
+
+func fingerprintOf(t *testing.T, run *store.Run, contender string) *store.File {
+	t.Helper()
+	f, err := run.FingerprintFile(contender)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &f
 }
 
 func TestVerifyTellsTheCasesApart(t *testing.T) {

@@ -108,21 +108,35 @@ func Open(dir string) (*Run, error) {
 		}
 		return nil, fault.Wrap(kind, op, err)
 	}
-	for _, name := range []string{PlanFile, JournalFile} {
-		info, err := root.Lstat(name)
-		if err == nil && !info.Mode().IsRegular() {
-			err = errors.New(name + " is not a plain file")
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			err = errors.New("not a run folder: it has no " + name)
-		}
-		if err != nil {
-			root.Close()
-			return nil, fault.WithFix(fault.Wrap(fault.NotFound, op, err),
-				"name a run folder; it contains "+PlanFile+" and "+JournalFile)
-		}
+	if err := isRun(root); err != nil {
+		root.Close()
+		return nil, fault.Op(op, err)
 	}
 	return &Run{dir: dir, root: root}, nil
+}
+
+// isRun checks that a folder has a plan and a journal. A folder that has neither is
+// no run (fault.NotFound); one that has a part of a run is damaged (*Tampered).
+func isRun(root *os.Root) error {
+	var absent []string
+	for _, name := range []string{PlanFile, JournalFile} {
+		switch info, err := root.Lstat(name); {
+		case errors.Is(err, fs.ErrNotExist):
+			absent = append(absent, name)
+		case err != nil:
+			return fault.Wrap(fault.Lab, "", err)
+		case !info.Mode().IsRegular():
+			return fault.Wrap(fault.Invalid, "", &Tampered{Name: name, Reason: "it is not a plain file"})
+		}
+	}
+	switch len(absent) {
+	case 0:
+		return nil
+	case 1:
+		return fault.Wrap(fault.Invalid, "", &Tampered{Name: absent[0], Reason: "the file is missing"})
+	}
+	return fault.WithFix(fault.New(fault.NotFound, "not a run folder: it has no %s", absent[0]),
+		"name a run folder; it contains "+PlanFile+" and "+JournalFile)
 }
 
 // Resume opens the run folder dir to continue the run. It locks the folder, and

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 )
@@ -39,9 +40,12 @@ func Formats() []Format {
 	}
 }
 
-// Write writes runs to w in the format called name. A format that does not
+// Write writes runs to w in the format called name. It first makes their texts
+// harmless, in place: control characters in the names of a stranger's run must reach
+// neither a terminal nor the program that reads the export. A format that does not
 // exist is an error of kind fault.Invalid.
 func Write(w io.Writer, name string, runs []analysis.Results) error {
+	safetext.Scrub(&runs, safetext.Text)
 	var names []string
 	for _, f := range Formats() {
 		if f.Name == name {

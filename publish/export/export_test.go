@@ -185,6 +185,24 @@ func TestOpenMetrics(t *testing.T) {
 	}
 }
 
+// A name with control characters reaches no file: programs that read exports print
+// them.
+func TestExportsHaveNoControlCharacters(t *testing.T) {
+	for _, f := range Formats() {
+		const evil = "a\x1b[2J\x07b\u202ec"
+		r := measured("run")
+		r.Run, r.Contenders[1].Name = evil, evil
+		r.Summaries[1].Contender, r.Summaries[1].Samples[0].Instance, r.Comparisons[0].Contender = evil, evil, evil
+		r.Missing[0].Reason, r.Cells[0].Name, r.Comparisons[0].Cell = evil, evil, evil
+		got := written(t, f.Name, r)
+		if i := strings.IndexFunc(got, func(c rune) bool {
+			return c < ' ' && c != '\n' && c != '\t' || c == 0x202e
+		}); i >= 0 || strings.Contains(got, `\u001b`) || !strings.Contains(got, "[2J") {
+			t.Errorf("%s: %.300q", f.Name, got)
+		}
+	}
+}
+
 func TestUnknownFormat(t *testing.T) {
 	if err := Write(io.Discard, "xls", nil); !fault.Is(err, fault.Invalid) ||
 		!strings.Contains(err.Error(), "benchfmt, csv") {

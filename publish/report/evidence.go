@@ -91,15 +91,15 @@ func (e *contents) tidy() {
 		s := &e.results.Summaries[i]
 		samples[i], s.Samples = s.Samples, nil
 	}
-	scrub(&e.results)
+	safetext.Scrub(&e.results, safetext.Line)
 	for i := range samples {
 		e.results.Summaries[i].Samples = samples[i]
 	}
-	scrub(&e.plan)
-	scrub(&e.lines)
-	scrub(&e.prints)
+	safetext.Scrub(&e.plan, safetext.Line)
+	safetext.Scrub(&e.lines, safetext.Line)
+	safetext.Scrub(&e.prints, safetext.Line)
 	if e.machine != nil {
-		scrub(e.machine)
+		safetext.Scrub(e.machine, safetext.Line)
 	}
 	e.bound()
 }

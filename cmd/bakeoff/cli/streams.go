@@ -90,24 +90,6 @@ func (s *Streams) Nameplate(name, summary string) {
 	fmt.Fprintln(s.Out)
 }
 
-// Inert makes foreign text harmless on its way to w if w is a terminal. A file or
-// a pipe gets every byte.
-func (s *Streams) Inert(w io.Writer) io.Writer {
-	if s.Terminal(w) {
-		return inert{w}
-	}
-	return w
-}
-
-type inert struct{ out io.Writer }
-
-func (i inert) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(i.out, safetext.Text(string(p))); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
 // Pad returns s with exactly n cells.
 func Pad(s string, n int) string {
 	s = safetext.Clip(s, n)

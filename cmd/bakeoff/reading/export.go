@@ -41,7 +41,7 @@ func (a reader) export() *cobra.Command {
 				}
 				runs = append(runs, r)
 			}
-			return export.Write(a.Inert(a.Out), format, runs)
+			return export.Write(a.Out, format, runs)
 		},
 	}
 	c.Flags().StringVar(&format, "format", "csv", "`name` of the format: "+strings.Join(names, ", "))

@@ -1,7 +1,9 @@
 package reading
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -33,20 +35,7 @@ verify exits with 1 if there is a finding.`,
   bakeoff verify runs/20260102T030405Z-quick --json | jq '.findings[].numbers'`,
 		Args: cli.Between(1, 1, "a run folder"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			dir, err := RunDir(args[0])
-			if err != nil {
-				return err
-			}
-			run, err := store.Open(dir)
-			if err != nil {
-				return err
-			}
-			defer run.Close()
-			cat, err := manifest.Written(workloadall.Parsers())
-			if err != nil {
-				return err
-			}
-			r, err := evidence.Verify(run, workloadall.Parsers(), &cat)
+			r, err := verified(args[0])
 			if err != nil {
 				return err
 			}
@@ -66,6 +55,28 @@ verify exits with 1 if there is a finding.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.ValidArgsFunction = completeRuns
 	return c
+}
+
+// verified checks a run. A folder with only a part of a run has a finding, like any
+// other damage.
+func verified(arg string) (r evidence.Report, err error) {
+	dir, err := RunDir(arg)
+	if damage, ok := errors.AsType[*store.Tampered](err); ok {
+		return evidence.Damaged(filepath.Base(filepath.Clean(arg)), damage), nil
+	}
+	if err != nil {
+		return r, err
+	}
+	run, err := store.Open(dir)
+	if err != nil {
+		return r, err
+	}
+	defer run.Close()
+	cat, err := manifest.Written(workloadall.Parsers())
+	if err != nil {
+		return r, err
+	}
+	return evidence.Verify(run, workloadall.Parsers(), &cat)
 }
 
 // shownDifferences bounds how many differing numbers are printed: one cause
