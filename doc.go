@@ -4,7 +4,7 @@
 // Data flows in one direction:
 //
 //	bakeoff.yaml ─ manifest.Parse ─▶ lab ─ plan.Expand(seed) ─▶ blocks of trials
-//	      ─ trial.Run: env.Lease → driver ▸ Runner.Run ▸ conn.Exec ─▶ raw output + counters ─▶ store (append-only)
+//	      ─ trial.Run: env.Lease → driver ▸ Runner.Run ▸ conn.Exec ─▶ raw output, counters ─▶ store
 //	                  store ─ evidence.Load: Parser.Parse ─▶ observations ─ analysis.Analyse ─▶ verdicts
 //	                                                           verdicts ─ report.Write ─▶ page
 //

@@ -57,7 +57,8 @@ func comparisons(length time.Duration) []comparison {
 			fsync, count = "each", "1"
 		}
 		return comparison{name: name, program: "fio", unit: 1, why: why, shared: fsync == "none", sides: [2]side{
-			{execution.Native(files.New()), param.Values{"op": op, "block": block, "size": size, "fsync": fsync, "time": text}, "throughput",
+			{execution.Native(files.New()),
+				param.Values{"op": op, "block": block, "size": size, "fsync": fsync, "time": text}, "throughput",
 				workload.Work},
 			{external.New(fio.New()), param.Values{"pattern": pattern, "block": block, "size": size, "invalidate": "false",
 				"end-fsync": "false",
@@ -99,7 +100,8 @@ func comparisons(length time.Duration) []comparison {
 				"its distance to the end of the block, in four instructions in addition to the store (in Debian's build of " +
 				"1.0.20); the native loop stores one value, a different one in each pass, and does nothing else.",
 			sides: [2]side{
-				{execution.Native(memory.New()), param.Values{"op": "write", "block": "1MiB", "time": text}, "throughput", workload.Work},
+				{execution.Native(memory.New()), param.Values{"op": "write", "block": "1MiB", "time": text}, "throughput",
+					workload.Work},
 				{external.New(sysbench.New()), param.Values{"test": "memory", "operation": "write", "block": "1MiB",
 					"time": text}, "bandwidth", programBlob}}},
 	}

@@ -168,7 +168,8 @@ func byHand(ctx context.Context, program, dir string, pairs int) error {
 		d = append(d, sum[true]-sum[false])
 	}
 	e := stats.HodgesLehmann(d, 0.95)
-	fmt.Printf("sha256 through bakeoff / by hand: %.4f, 95 %% interval %.4f to %.4f (%d blocks; target: within ±0.5 %%)\n",
+	fmt.Printf("sha256 through bakeoff / by hand: %.4f, 95 %% interval %.4f to %.4f "+
+		"(%d blocks; target: within ±0.5 %%)\n",
 		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), len(d))
 	return nil
 }

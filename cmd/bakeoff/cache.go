@@ -37,11 +37,14 @@ programs that it built. The next run builds again what it needs.`,
 			return cli.Usage(c, fault.New(fault.Invalid, "the command is missing: use list, prune or clear"))
 		},
 	}
-	c.AddCommand(a.cacheList(), a.cacheRemove("prune", "Remove what no run can use", `prune removes partial builds, which a killed run left, and images that this
-version of bakeoff no longer uses. It keeps what a build in progress writes.`,
-		func(e image.Entry) bool { return e.State == image.Partial || e.State == image.Superseded }),
-		a.cacheRemove("clear", "Remove everything in the cache", `clear removes every image, kernel and program in the cache. It refuses while a run
-measures on this machine or a build is in progress.`,
+	c.AddCommand(a.cacheList(),
+		a.cacheRemove("prune", "Remove what no run can use",
+			"prune removes partial builds, which a killed run left, and images that this\n"+
+				"version of bakeoff no longer uses. It keeps what a build in progress writes.",
+			func(e image.Entry) bool { return e.State == image.Partial || e.State == image.Superseded }),
+		a.cacheRemove("clear", "Remove everything in the cache",
+			"clear removes every image, kernel and program in the cache. It refuses while a run\n"+
+				"measures on this machine or a build is in progress.",
 			func(image.Entry) bool { return true }))
 	return c
 }
@@ -145,7 +148,8 @@ It first lists what it would remove, and then asks. --yes answers the question.`
 // confirm asks a question on the terminal; any answer but yes is an error.
 func (a *app) confirm(question string) error {
 	if in, ok := a.In.(*os.File); !ok || !a.Terminal(in) {
-		return fault.WithFix(fault.New(fault.Invalid, "there is no terminal to ask: nothing was removed"), "add --yes or --dry-run")
+		return fault.WithFix(fault.New(fault.Invalid, "there is no terminal to ask: nothing was removed"),
+			"add --yes or --dry-run")
 	}
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
 	answer, _ := bufio.NewReader(a.In).ReadString('\n') // its end is no yes

@@ -63,7 +63,8 @@ report of this machine shows the results.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&quick, "quick", false, "look only for 5 % of extra work, in minutes")
-	f.DurationVar(&budget, "budget", 0, "`time` limit; no block starts that would end later (default 20m; 6m with --quick)")
+	f.DurationVar(&budget, "budget", 0,
+		"`time` limit; no block starts that would end later (default 20m; 6m with --quick)")
 	f.BoolVar(&show, "show", false, "show the stored calibrations and measure nothing")
 	f.StringVar(&out, "out", "runs", "`folder` in which to create the run folder")
 	f.BoolVar(&asJSON, "json", false, "print the calibrations of this machine as one JSON object")

@@ -81,7 +81,8 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 	}
 	fl := c.Flags()
 	fl.Uint64Var(&seed, "seed", 0, "`number` from which plan derives the random schedule; 0 chooses one")
-	fl.DurationVar(&budget, "budget", 0, "`time` limit instead of the lab file's budget; no block starts that would end later")
+	fl.DurationVar(&budget, "budget", 0,
+		"`time` limit instead of the lab file's budget; no block starts that would end later")
 	fl.StringSliceVar(&f.only, "only", nil, "plan only this `cell`; may be repeated")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
 	fl.StringVar(&wanted, "difference", "",
@@ -137,7 +138,8 @@ func (a *app) printPlan(v dryrun.View, path string, drawn bool, blocks int) {
 	a.planReady(v.Ready)
 	if drawn {
 		flag := cli.Whole(fmt.Sprintf("--seed %d.", v.Seed))
-		for _, line := range cli.Wrap("plan chose this seed at random. To run this schedule, use bakeoff run with the flag "+flag, columns) {
+		for _, line := range cli.Wrap("plan chose this seed at random. To run this schedule, use bakeoff run with the flag "+
+			flag, columns) {
 			fmt.Fprintln(a.Out, line)
 		}
 	}
@@ -271,7 +273,8 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 	block, total := time.Duration(e.BlockNS), time.Duration(e.TotalNS)
 	text := fmt.Sprintf("A block takes about %s, all blocks about %s.", round(block), round(total))
 	if e.BudgetNS > 0 {
-		text += " " + cli.Whole(fmt.Sprintf("The budget of %s is enough for about %d blocks.", round(time.Duration(e.BudgetNS)),
+		text += " " + cli.Whole(fmt.Sprintf("The budget of %s is enough for about %d blocks.",
+			round(time.Duration(e.BudgetNS)),
 			e.Blocks))
 	}
 	a.Paragraph("", text)

@@ -66,7 +66,8 @@ With --fail-on the exit code is 3 if one of these conditions is true:
 	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
 	fl.StringVar(&f.resume, "resume", "", "continue the run in this `folder`")
 	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which run derives the random schedule; 0 chooses and records one")
-	fl.DurationVar(&f.budget, "budget", 0, "`time` limit instead of the lab file's budget; no block starts that would end later")
+	fl.DurationVar(&f.budget, "budget", 0,
+		"`time` limit instead of the lab file's budget; no block starts that would end later")
 	fl.StringSliceVar(&f.only, "only", nil, "measure only this `cell`; may be repeated")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
 	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")

@@ -132,7 +132,8 @@ func (s *summary) packageEnds(e event, out io.Writer) {
 	case c.passed+c.failed+c.skipped == 0:
 		return // no test files
 	}
-	fmt.Fprintf(out, "%s %-28s %6.1f s  %d passed, %d failed, %d skipped\n", word, short(e.Package), e.Elapsed, c.passed, c.failed, c.skipped)
+	fmt.Fprintf(out, "%s %-28s %6.1f s  %d passed, %d failed, %d skipped\n", word, short(e.Package), e.Elapsed,
+		c.passed, c.failed, c.skipped)
 }
 
 // rest returns what is held of the package and of tests that never ended.

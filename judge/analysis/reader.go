@@ -481,7 +481,8 @@ func (t *reader) define(line int32, f *fields) (int32, bool) {
 		return t.last.def, true
 	}
 	d := definition{workload: t.words.names[t.words.id(f[colWorkload])], metric: sample.Metric{
-		Name: t.words.names[t.words.id(f[colMetric])], Unit: t.words.names[t.words.id(f[colUnit])], Primary: true, Scale: sample.Ratio}}
+		Name: t.words.names[t.words.id(f[colMetric])], Unit: t.words.names[t.words.id(f[colUnit])],
+		Primary: true, Scale: sample.Ratio}}
 	switch string(f[colBetter]) {
 	case "higher":
 		d.metric.Better = sample.Higher

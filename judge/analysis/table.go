@@ -204,7 +204,8 @@ func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
 		}
 		b.observations = append(b.observations, Observation{
 			Block: int(x.block), Position: int(x.position), Instance: b.words.names[x.instance],
-			Contender: b.words.names[x.contender], Cell: b.defs[x.def].workload, Values: b.values[start:len(b.values):len(b.values)],
+			Contender: b.words.names[x.contender], Cell: b.defs[x.def].workload,
+			Values: b.values[start:len(b.values):len(b.values)],
 		})
 	}
 	d.Observations = b.observations

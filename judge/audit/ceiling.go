@@ -127,7 +127,10 @@ func (t *Table) lowest(col *Column, r *Row) (c ceiling, share float64) {
 
 var impossibleCheck = Check{
 	Name: "impossible",
-	Doc:  `A figure exceeds what is possible: more events than the cycles of the processor allow for the stated work, more bytes than the link carries, more requests at once than there are clients. Such a figure did not measure what it claims to. In sysbench's CPU test the usual cause is an empty loop: nothing uses its counter, and a compiler that may treat sqrt as a pure function removes it.`,
+	Doc: "A figure exceeds what is possible: more events than the cycles of the processor allow for the stated work, " +
+		"more bytes than the link carries, more requests at once than there are clients. Such a figure did not measure " +
+		"what it claims to. In sysbench's CPU test the usual cause is an empty loop: nothing uses its counter, and a " +
+		"compiler that may treat sqrt as a pure function removes it.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, r := range c.decisive() {
 			if k, share := t.lowest(c.column, r); share > 1 {
@@ -167,7 +170,9 @@ var impossibleCheck = Check{
 
 var ceilingCheck = Check{
 	Name: "ceiling",
-	Doc:  `The link limits rows that reach its capacity (90 % of it on the wire, frames counted): the table then measured the link, not the systems. Only the cost of a request (CPU seconds, context switches) can distinguish such systems. A row at the ceiling is faster than a row below it by at least the printed difference.`,
+	Doc: "The link limits rows that reach its capacity (90 % of it on the wire, frames counted): the table then " +
+		"measured the link, not the systems. Only the cost of a request (CPU seconds, context switches) can distinguish " +
+		"such systems. A row at the ceiling is faster than a row below it by at least the printed difference.",
 	claim: func(t *Table, c *comparison) []Reason {
 		var at []string
 		var k ceiling
@@ -233,7 +238,9 @@ var idleCheck = Check{
 
 var plateauCheck = Check{
 	Name: "plateau",
-	Doc:  `If three or more different systems are within 1 % of each other at the top, and others are well below, a common ceiling (the link, the client, one CPU) is likelier than equal systems. This check applies if no ceiling is known.`,
+	Doc: "If three or more different systems are within 1 % of each other at the top, and others are well below, a " +
+		"common ceiling (the link, the client, one CPU) is likelier than equal systems. This check applies if no ceiling " +
+		"is known.",
 	table: func(t *Table) (out []Finding) {
 		for i := range t.Columns {
 			col := &t.Columns[i]

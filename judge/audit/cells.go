@@ -41,7 +41,9 @@ func shortened(names []string) string {
 
 var missingCheck = Check{
 	Name: "missing",
-	Doc:  `A cell that the claim needs is not printed: a chart without figures, a failed test, an operation "too fast to measure". The claim cannot be checked without it. If a claim covers all rows, the check uses the printed ones only.`,
+	Doc: "A cell that the claim needs is not printed: a chart without figures, a failed test, an operation \"too " +
+		"fast to measure\". The claim cannot be checked without it. If a claim covers all rows, the check uses the " +
+		"printed ones only.",
 	claim: func(t *Table, c *comparison) []Reason {
 		var gone []string
 		needed := false
@@ -67,7 +69,8 @@ var missingCheck = Check{
 
 var croppedCheck = Check{
 	Name: "cropped",
-	Doc:  `A bar that leaves its chart shows no length. The figure counts only if it is also printed as a number, and the bars still mislead readers who compare their lengths.`,
+	Doc: "A bar that leaves its chart shows no length. The figure counts only if it is also printed as a number, and " +
+		"the bars still mislead readers who compare their lengths.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.rows {
 			if v := c.cell(r); v.State == Cropped && v.Known() {
@@ -84,7 +87,8 @@ var croppedCheck = Check{
 
 var estimatedCheck = Check{
 	Name: "estimated",
-	Doc:  `A printed figure that was extrapolated or computed by hand was not measured. A claim about it rests on an assumption.`,
+	Doc: "A printed figure that was extrapolated or computed by hand was not measured. A claim about it rests on an " +
+		"assumption.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.decisive() {
 			if v := c.cell(r); v.State == Estimated {

@@ -72,7 +72,9 @@ func (t *Table) titles(names []string) (out []string) {
 
 var orderCheck = Check{
 	Name: "order",
-	Doc:  `If all runs of one contender precede all runs of the next, anything that changes with time (heat, caches, a filling disk, other users) looks like a difference between them. On a machine that serves others at the same time, this invalidates any difference below a factor of 2.`,
+	Doc: "If all runs of one contender precede all runs of the next, anything that changes with time (heat, caches, " +
+		"a filling disk, other users) looks like a difference between them. On a machine that serves others at the same " +
+		"time, this invalidates any difference below a factor of 2.",
 	claim: func(t *Table, c *comparison) []Reason {
 		e := t.Experiment
 		if e.Order != "sequential" || c.outcome.gap == 0 {
@@ -139,5 +141,6 @@ var selectedCheck = remarks("selected",
 	Undoes, func(e Experiment) []Note { return e.Selected }, "runs were chosen by their outcome: %s")
 
 var confounderCheck = remarks("confounder",
-	`Anything else that differs between rows (versions, compilers, libraries, userlands, file systems) may cause the difference. More runs do not help.`,
+	"Anything else that differs between rows (versions, compilers, libraries, userlands, file systems) may cause the "+
+		"difference. More runs do not help.",
 	Undoes, func(e Experiment) []Note { return e.Confounders }, "something else differs too: %s")

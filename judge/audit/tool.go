@@ -147,7 +147,10 @@ func (t *Table) trapped(col *Column) (out []trap) {
 
 var toolCheck = Check{
 	Name: "tool",
-	Doc:  `Defaults of tools that their figures do not show: sysbench's memory blocks of 1 KiB time its loop; openssl speed divides by CPU time; wrk counts errors as requests and, as a closed loop, hides queueing; siege sleeps; pgbench -C times connections; a small file is served from the cache. A client that uses 90 % of its CPU measures itself.`,
+	Doc: "Defaults of tools that their figures do not show: sysbench's memory blocks of 1 KiB time its loop; openssl " +
+		"speed divides by CPU time; wrk counts errors as requests and, as a closed loop, hides queueing; siege sleeps; " +
+		"pgbench -C times connections; a small file is served from the cache. A client that uses 90 % of its CPU " +
+		"measures itself.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, k := range t.trapped(c.column) {
 			out = append(out, Reason{Weight: k.weight, Text: k.text})

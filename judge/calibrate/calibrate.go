@@ -117,7 +117,8 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 	m.Visits, m.Blocks = base.visits, len(base.blocks)
 	if m.Blocks < Window || len(d.Copies) == 0 || trials == 0 {
 		return m, fault.New(fault.Invalid,
-			"a calibration needs a copy of %s and %d blocks, there are %d copies and %d blocks", d.Base, Window, len(d.Copies), m.Blocks)
+			"a calibration needs a copy of %s and %d blocks, there are %d copies and %d blocks",
+			d.Base, Window, len(d.Copies), m.Blocks)
 	}
 	m.PerTrial = d.Took / time.Duration(trials)
 	for _, x := range copies(sides, d) {

@@ -164,7 +164,8 @@ func (c Calibration) Spread() (direct, relative float64, ok bool) {
 		}
 		return math.Sqrt(ss / float64(len(c.Runs)-1))
 	}
-	return deviation(func(m Measured) float64 { return m.Direct }), deviation(func(m Measured) float64 { return m.Relative }), true
+	return deviation(func(m Measured) float64 { return m.Direct }),
+		deviation(func(m Measured) float64 { return m.Relative }), true
 }
 
 // Smallest returns the smallest difference (0.014 for 1.4 %) that one

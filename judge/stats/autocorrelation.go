@@ -77,7 +77,7 @@ func AutocorrelationTest(xs []float64, lag int) Autocorrelation {
 	return a
 }
 
-// chiSquareTail is P(X ≥ x) for df > 0 degrees of freedom: the regularised
+// chiSquareTail is P(X ≥ x) for df > 0 degrees of freedom: the regularized
 // incomplete gamma function Q(df/2, x/2).
 //
 // Source: Numerical Recipes 6.2 (series, and Lentz's continued fraction).

@@ -41,9 +41,9 @@ const (
 // scores is therefore exact for identical sides, for any noise, drift or effect
 // of a position. To test a shift, Contrast subtracts it first.
 //
-// Sources: randomisation tests: Fisher 1935; Edgington and Onghena,
+// Sources: randomization tests: Fisher 1935; Edgington and Onghena,
 // Randomization Tests. Biweight: Mosteller and Tukey 1977. Local level as
-// penalised least squares: Whittaker 1923.
+// penalized least squares: Whittaker 1923.
 type Contrast struct {
 	t      Trials
 	failed []float64 // of blocks with a failure: their score, ±Inf, or NaN for a tie
@@ -224,7 +224,7 @@ func (c *Contrast) reweigh(y []float64, scale float64) {
 	}
 }
 
-// smooth finds the levels m that minimise Σ w(y−m)² + Σ stiff·(step of m)²:
+// smooth finds the levels m that minimize Σ w(y−m)² + Σ stiff·(step of m)²:
 // a tridiagonal system, solved forwards and backwards.
 func (c *Contrast) smooth(n int, y []float64) {
 	stiff, last := 0.0, len(y)-1

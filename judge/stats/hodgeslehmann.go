@@ -179,7 +179,7 @@ func unkey(k uint64) float64 {
 // Interval returns the estimate with the closed interval of at least the
 // given level, in (0, 1), that inverts the exact two-sided signed-rank test.
 //
-// Assumption: xs are independent and symmetric about one centre; no
+// Assumption: xs are independent and symmetric about one center; no
 // continuity is needed: with ties the closed interval covers more, never
 // less. Above ExactSignedRank values the rank is from the normal
 // approximation. When n is too small for the level, the interval is ±Inf and

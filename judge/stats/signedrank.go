@@ -19,7 +19,7 @@ type SignedRank struct {
 	Zeros int
 	// W is the sum of the ranks of the positive values.
 	W float64
-	// Less and Greater are the one-sided p-values: small where the centre of
+	// Less and Greater are the one-sided p-values: small where the center of
 	// symmetry is below (above) zero. P is two-sided: twice the smaller one,
 	// at most 1.
 	Less, Greater, P float64

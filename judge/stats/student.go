@@ -17,7 +17,7 @@ func StudentP(t, df float64) float64 {
 	return incompleteBeta(df/2, 0.5, df/(df+t*t))
 }
 
-// incompleteBeta is the regularised incomplete beta function.
+// incompleteBeta is the regularized incomplete beta function.
 func incompleteBeta(a, b, x float64) float64 {
 	if x <= 0 {
 		return 0

@@ -59,7 +59,8 @@ func (r *Reader) Load() (analysis.Data, error) {
 		return analysis.Data{}, err
 	}
 	if problems := s.planned(); len(problems) > 0 {
-		return analysis.Data{}, fault.WithFix(fault.New(fault.Invalid, "evidence: %s", problems[0]), "run `bakeoff verify` for the details")
+		return analysis.Data{}, fault.WithFix(fault.New(fault.Invalid, "evidence: %s", problems[0]),
+			"run `bakeoff verify` for the details")
 	}
 	return r.data(s)
 }
@@ -169,7 +170,8 @@ func (s *story) design() analysis.Data {
 		d.Trials = 2
 	}
 	for _, c := range p.Contenders {
-		d.Contenders = append(d.Contenders, analysis.Contender{Name: c.Name, Driver: c.Driver, Host: c.Host, TwinOf: c.TwinOf})
+		d.Contenders = append(d.Contenders, analysis.Contender{Name: c.Name, Driver: c.Driver, Host: c.Host,
+			TwinOf: c.TwinOf})
 	}
 	for _, c := range p.Cells {
 		d.Cells = append(d.Cells, analysis.Cell{Name: c.Name, Workload: c.Workload, Params: c.Params, Metrics: c.Metrics})

@@ -63,8 +63,10 @@ const (
 func Gates() []Gate {
 	return []Gate{
 		{"answer", "the workload did not verify its answer", answerGate},
-		{"ceiling", "the load generator had no CPU time left: the result describes the generator, not the subject", ceilingGate},
-		{"clock", "clocks disagree about the length of the trial: the environment's, the host's, or one that was set", clockGate},
+		{"ceiling", "the load generator had no CPU time left: the result describes the generator, not the subject",
+			ceilingGate},
+		{"clock", "clocks disagree about the length of the trial: the environment's, the host's, or one that was set",
+			clockGate},
 		{"cpu-time", "a program reported its CPU time as elapsed time", cpuTimeGate},
 		{"disk", "the disk moved far less data than the workload forced to it: memory was measured", diskGate},
 		{"disk-full", "there was no space left on the disk", diskFullGate},
@@ -177,7 +179,8 @@ func said(t Trial, metric string) float64 {
 // stealGate looks at the subject's CPUs, at those that a generator says were
 // its own, and at those of the generator's host: not every generator says it.
 func stealGate(t Trial) string {
-	if share := said(t, "generator-stolen"); share > stealShare && share*float64(t.Work.ElapsedNS)/1e9 > stealTicks*(1+1e-9) {
+	if share := said(t, "generator-stolen"); share > stealShare &&
+		share*float64(t.Work.ElapsedNS)/1e9 > stealTicks*(1+1e-9) {
 		return fmt.Sprintf("%.1f %% of the generator's CPU time was stolen", 100*share)
 	}
 	if b, a, ok := bracket(t); ok {

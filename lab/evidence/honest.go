@@ -16,7 +16,8 @@ func cpuTimeGate(t Trial) string {
 	if math.Abs(c.CPUSeconds-c.Seconds) > claimCPU*c.Seconds+claimGrain {
 		return ""
 	}
-	return fmt.Sprintf("the program reports %.2f s, but %.2f s passed and its CPU time is %.2f s", c.Seconds, c.Elapsed, c.CPUSeconds)
+	return fmt.Sprintf("the program reports %.2f s, but %.2f s passed and its CPU time is %.2f s",
+		c.Seconds, c.Elapsed, c.CPUSeconds)
 }
 
 // inMemory is the backing of a volume without a disk: volume.Tmpfs.
@@ -43,7 +44,8 @@ func diskGate(t Trial) string {
 			continue
 		}
 		if moved := *way.after - *way.before; moved >= 0 && moved < diskShare*way.forced {
-			return fmt.Sprintf("%.1f MiB were %s past the page cache, but the host's disks moved %.1f MiB", way.forced/(1<<20), way.name, moved/(1<<20))
+			return fmt.Sprintf("%.1f MiB were %s past the page cache, but the host's disks moved %.1f MiB",
+				way.forced/(1<<20), way.name, moved/(1<<20))
 		}
 	}
 	return ""
@@ -63,7 +65,8 @@ func latenessGate(t Trial) string {
 	} {
 		for _, v := range t.Work.Values {
 			if v.Metric == q.metric && q.late != nil && *q.late > lateShare*v.Value {
-				return fmt.Sprintf("%s of the latency is %.3g ms, and the generator sent %.3g ms late", q.name, 1e3*v.Value, 1e3**q.late)
+				return fmt.Sprintf("%s of the latency is %.3g ms, and the generator sent %.3g ms late",
+					q.name, 1e3*v.Value, 1e3**q.late)
 			}
 		}
 	}
@@ -82,7 +85,8 @@ func pathGate(t Trial) string {
 	if !(elapsed > 0 && passed > 0) {
 		return ""
 	}
-	rate, all := t.Work.Work/elapsed, a.CPU.Busy()-b.CPU.Busy()+a.CPU.Steal-b.CPU.Steal+a.CPU.Idle-b.CPU.Idle+a.CPU.IOWait-b.CPU.IOWait
+	rate := t.Work.Work / elapsed
+	all := a.CPU.Busy() - b.CPU.Busy() + a.CPU.Steal - b.CPU.Steal + a.CPU.Idle - b.CPU.Idle + a.CPU.IOWait - b.CPU.IOWait
 	cpus := math.Max(1, math.Round(all/passed))
 	if t.Path.Workers > 0 {
 		cpus = math.Min(cpus, float64(t.Path.Workers))
@@ -91,6 +95,7 @@ func pathGate(t Trial) string {
 	if !(rate > pathShare*t.Path.PerSecond) || !(busy < pathBusy) {
 		return ""
 	}
-	return fmt.Sprintf("%.0f %s/s of the %.0f that the network path carries (%.3g MB/s), with the environment's CPUs %.0f %% busy",
+	return fmt.Sprintf("%.0f %s/s of the %.0f that the network path carries (%.3g MB/s), "+
+		"with the environment's CPUs %.0f %% busy",
 		rate, t.Work.WorkUnit, t.Path.PerSecond, t.Path.BytesPerSecond/1e6, 100*busy)
 }

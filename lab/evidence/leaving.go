@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -43,12 +42,14 @@ func (v *verifier) leaving(data analysis.Data) {
 		decided := analysis.Analyse(before(data, b)).Decided()
 		for _, c := range absent {
 			if !decided[c] {
-				v.find(NotAsPlanned, store.JournalFile, fmt.Sprintf("contender %s is missing from block %d, but its comparisons were not decided before that block", c, b))
+				v.find(NotAsPlanned, store.JournalFile, "contender %s is missing from block %d, but its comparisons were not "+
+					"decided before that block", c, b)
 			}
 		}
 	}
 	if v.story.ended == analysis.EndedDecided && !analysis.Analyse(data).AllDecided() {
-		v.find(NotAsPlanned, store.JournalFile, "the run ended because everything was decided, but not every primary comparison is")
+		v.find(NotAsPlanned, store.JournalFile,
+			"the run ended because everything was decided, but not every primary comparison is")
 	}
 }
 

@@ -313,7 +313,8 @@ func GeneratorOf(run *store.Run, f store.File) (*wire.Generator, error) {
 		Generator *wire.Generator `json:"generator"`
 	}
 	// A blob of another form is no error: not every one is an agent's.
-	if json.Unmarshal(data, &r) != nil || r.Generator == nil || !(r.Generator.Utilisation >= 0 && r.Generator.Utilisation < 1e6) {
+	if json.Unmarshal(data, &r) != nil || r.Generator == nil ||
+		!(r.Generator.Utilisation >= 0 && r.Generator.Utilisation < 1e6) {
 		return nil, nil
 	}
 	return r.Generator, nil

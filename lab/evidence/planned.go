@@ -47,7 +47,8 @@ type walk struct {
 }
 
 func newWalk(p *plan.Plan) *walk {
-	w := &walk{plan: p, names: map[string]bool{}, slots: map[int][]plan.Slot{}, done: map[int]map[int]plan.Slot{}, closed: map[int]bool{}, last: -1}
+	w := &walk{plan: p, names: map[string]bool{}, slots: map[int][]plan.Slot{}, done: map[int]map[int]plan.Slot{},
+		closed: map[int]bool{}, last: -1}
 	for _, c := range p.Contenders {
 		w.names[c.Name] = true
 	}
@@ -56,6 +57,11 @@ func newWalk(p *plan.Plan) *walk {
 
 // step returns what is wrong with the next line, "" for nothing.
 func (w *walk) step(l store.Line) string {
+	what := map[string]string{store.LineBoot: "a boot for block %d", store.LineBlock: "block %d ended",
+		store.LineTrial: "a trial of block %d"}[l.Type]
+	if what != "" && l.Block >= len(w.plan.Blocks) {
+		return fmt.Sprintf(what+", but the plan has %d blocks", l.Block, len(w.plan.Blocks))
+	}
 	switch l.Type {
 	case store.LineEnvironment:
 		if !w.names[l.Contender] {
@@ -64,9 +70,6 @@ func (w *walk) step(l store.Line) string {
 	case store.LineBoot:
 		return w.boot(l)
 	case store.LineBlock:
-		if l.Block >= len(w.plan.Blocks) {
-			return fmt.Sprintf("block %d ended, but the plan has %d blocks", l.Block, len(w.plan.Blocks))
-		}
 		if w.closed[l.Block] {
 			return fmt.Sprintf("block %d ended a second time", l.Block)
 		}
@@ -79,9 +82,6 @@ func (w *walk) step(l store.Line) string {
 
 // boot checks that a machine was booted for a block that has that boot.
 func (w *walk) boot(l store.Line) string {
-	if l.Block >= len(w.plan.Blocks) {
-		return fmt.Sprintf("a boot for block %d, but the plan has %d blocks", l.Block, len(w.plan.Blocks))
-	}
 	if !slices.ContainsFunc(w.plan.Blocks[l.Block].Boots, func(b plan.Boot) bool {
 		return b.Host != "" && b.Host == l.Boot.Host && b.System == l.Boot.System
 	}) {
@@ -94,9 +94,6 @@ func (w *walk) boot(l store.Line) string {
 }
 
 func (w *walk) trial(l store.Line) string {
-	if l.Block >= len(w.plan.Blocks) {
-		return fmt.Sprintf("a trial of block %d, but the plan has %d blocks", l.Block, len(w.plan.Blocks))
-	}
 	slots, ok := w.slots[l.Block]
 	if !ok {
 		slots = w.plan.Blocks[l.Block].Slots()
@@ -105,7 +102,7 @@ func (w *walk) trial(l store.Line) string {
 	if l.Position >= len(slots) {
 		return fmt.Sprintf("a trial at position %d of block %d, which has %d positions", l.Position, l.Block, len(slots))
 	}
-	want, got := slots[l.Position], plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell}
+	want, got := slots[l.Position], l.Slot()
 	_, twice := w.done[l.Block][l.Position]
 	switch {
 	case got != want:

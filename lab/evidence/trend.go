@@ -43,7 +43,8 @@ func trend(windows []float64) string {
 	if !(before > 0 && after > 0) || math.Abs(math.Log(after/before)) < math.Log1p(trendChange) {
 		return ""
 	}
-	return fmt.Sprintf("the speed changed by %s %% after %.0f %% of the time", unit.Signed(100*(after/before-1), 0), 100*float64(at)/float64(n))
+	return fmt.Sprintf("the speed changed by %s %% after %.0f %% of the time",
+		unit.Signed(100*(after/before-1), 0), 100*float64(at)/float64(n))
 }
 
 // merged averages neighbours until at most trendMost windows are left; a

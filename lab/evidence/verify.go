@@ -118,12 +118,13 @@ func Verify(run *store.Run, workloads []workload.Parser, cat *manifest.Catalogue
 func (v *verifier) verify(cat *manifest.Catalogue) error {
 	s, err := open(v.run)
 	if damage, ok := errors.AsType[*store.Damage](err); ok {
-		v.find(Tampered, fmt.Sprintf("%s:%d", store.JournalFile, damage.Line), damage.Err.Error())
+		v.find(Tampered, fmt.Sprintf("%s:%d", store.JournalFile, damage.Line), "%v", damage.Err)
 		return nil
 	}
 	if fault.Is(err, fault.Invalid) {
 		if v.registered() {
-			return fault.WithFix(fault.Wrap(fault.Unsupported, "another version of bakeoff made this run", err), "verify it with that version")
+			return fault.WithFix(fault.Wrap(fault.Unsupported, "another version of bakeoff made this run", err),
+				"verify it with that version")
 		}
 		where := store.JournalFile
 		if text, err := v.run.Plan(); err != nil {
@@ -131,7 +132,7 @@ func (v *verifier) verify(cat *manifest.Catalogue) error {
 		} else if _, err := plan.Decode(text); err != nil {
 			where = store.PlanFile
 		}
-		v.find(Tampered, where, err.Error())
+		v.find(Tampered, where, "%v", err)
 		return nil
 	}
 	if err != nil {
@@ -141,14 +142,14 @@ func (v *verifier) verify(cat *manifest.Catalogue) error {
 	v.lab(cat)
 	problems := s.planned()
 	for _, p := range problems {
-		v.find(NotAsPlanned, store.JournalFile, p)
+		v.find(NotAsPlanned, store.JournalFile, "%s", p)
 	}
 	if err := s.plan.Drawn(); err != nil {
-		v.find(NotAsPlanned, store.PlanFile, err.Error())
+		v.find(NotAsPlanned, store.PlanFile, "%v", err)
 	}
 	v.files()
 	if len(problems) > 0 {
-		v.Notes = append(v.Notes, "the numbers were not recomputed, because the trials are not those of the plan")
+		v.note("the numbers were not recomputed, because the trials are not those of the plan")
 		return nil
 	}
 	return v.numbers()
@@ -165,8 +166,12 @@ func (v *verifier) registered() bool {
 	return err == nil && lines[0].PlanSHA256 == plan.Hash(text)
 }
 
-func (v *verifier) find(k Kind, where, problem string) {
-	v.Findings = append(v.Findings, Finding{Kind: k, Where: where, Problem: problem})
+func (v *verifier) find(k Kind, where, format string, args ...any) {
+	v.Findings = append(v.Findings, Finding{Kind: k, Where: where, Problem: fmt.Sprintf(format, args...)})
+}
+
+func (v *verifier) note(format string, args ...any) {
+	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
 }
 
 // lab compares the lab file with what the plan was made from, and with a
@@ -174,7 +179,7 @@ func (v *verifier) find(k Kind, where, problem string) {
 func (v *verifier) lab(cat *manifest.Catalogue) {
 	src, err := v.run.Lab()
 	if err != nil {
-		v.find(Tampered, store.LabFile, err.Error())
+		v.find(Tampered, store.LabFile, "%v", err)
 		return
 	}
 	p := v.story.plan
@@ -187,16 +192,16 @@ func (v *verifier) lab(cat *manifest.Catalogue) {
 	}
 	lab, err := manifest.Parse(store.LabFile, src, *cat, p.Profile)
 	if err != nil {
-		v.Notes = append(v.Notes, "the plan was not recomputed, because this program refuses the lab file: "+err.Error())
+		v.note("the plan was not recomputed, because this program refuses the lab file: %v", err)
 		return
 	}
 	if err := lab.Keep(p.Only); err != nil {
-		v.find(NotAsPlanned, store.PlanFile, err.Error())
+		v.find(NotAsPlanned, store.PlanFile, "%v", err)
 		return
 	}
 	again, err := plan.Expand(lab, *cat, p.Seed, p.Version)
 	if err != nil {
-		v.find(NotAsPlanned, store.PlanFile, "no plan follows from the lab file: "+err.Error())
+		v.find(NotAsPlanned, store.PlanFile, "no plan follows from the lab file: %v", err)
 		return
 	}
 	v.drawnAgain(p, again, cat)
@@ -208,21 +213,23 @@ func (v *verifier) drawnAgain(stored, again *plan.Plan, cat *manifest.Catalogue)
 	a, err1 := asAny(stored)
 	b, err2 := asAny(again)
 	if err := errors.Join(err1, err2); err != nil {
-		v.find(NotAsPlanned, store.PlanFile, err.Error())
+		v.find(NotAsPlanned, store.PlanFile, "%v", err)
 		return
 	}
 	withoutDocs(a)
 	withoutDocs(b)
 	withPresentNames(a, cat)
 	if newer := withoutNewer(a, b); len(newer) > 0 {
-		v.Notes = append(v.Notes, "this program adds fields to the plan that an earlier program did not know; they change nothing here: "+strings.Join(newer, ", "))
+		v.note("this program adds fields to the plan that an earlier program did not know; they change nothing here: %s",
+			strings.Join(newer, ", "))
 	}
 	d := differ{reworded: v.earlier}
 	d.compare("", a, b, "", "")
 	for _, x := range d.differences {
 		v.Findings = append(v.Findings, Finding{Kind: NotAsPlanned, Where: store.PlanFile + " " + x.path,
-			Problem: fmt.Sprintf("%s in the plan, but %s by the lab file (version %q made the plan)", x.stored, x.recomputed, stored.Version),
-			Stored:  x.stored, Recomputed: x.recomputed})
+			Problem: fmt.Sprintf("%s in the plan, but %s by the lab file (version %q made the plan)", x.stored, x.recomputed,
+				stored.Version),
+			Stored: x.stored, Recomputed: x.recomputed})
 	}
 }
 
@@ -315,15 +322,9 @@ func withPresentNames(p any, cat *manifest.Catalogue) {
 
 // withoutDocs removes the descriptions of metrics from a plan.
 func withoutDocs(p any) {
-	m, _ := p.(map[string]any)
-	cells, _ := m["cells"].([]any)
-	for _, c := range cells {
-		cell, _ := c.(map[string]any)
-		metrics, _ := cell["metrics"].([]any)
-		for _, x := range metrics {
-			if metric, ok := x.(map[string]any); ok {
-				delete(metric, "doc")
-			}
+	for _, cell := range entriesOf(p, "cells") {
+		for _, metric := range entriesOf(cell, "metrics") {
+			delete(metric, "doc")
 		}
 	}
 }
@@ -334,7 +335,7 @@ func (v *verifier) files() {
 	named := map[string]bool{}
 	for _, l := range v.story.trials {
 		v.Trials++
-		named[store.RawName(plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell})] = true
+		named[store.RawName(l.Slot())] = true
 		cell, _ := v.story.plan.Cell(l.Cell)
 		r := NewReader(v.run, v.workloads)
 		if w, err := r.find(cell.Workload); err == nil && l.Parser != w.Doc().Version() {
@@ -344,25 +345,28 @@ func (v *verifier) files() {
 			v.Files++
 			v.Bytes += f.Bytes
 			_, err := v.run.ReadRaw(f)
+			if err == nil {
+				continue
+			}
+			v.tampered[place{l.Block, l.Position}] = true
 			if t, ok := errors.AsType[*store.Tampered](err); ok {
-				v.tampered[place{l.Block, l.Position}] = true
-				v.find(Tampered, t.Name, t.Reason+" ("+at(l)+")")
-			} else if err != nil {
-				v.find(Tampered, store.RawDir+"/"+f.Name, err.Error())
-				v.tampered[place{l.Block, l.Position}] = true
+				v.find(Tampered, t.Name, "%s (%s)", t.Reason, at(l))
+			} else {
+				v.find(Tampered, store.RawDir+"/"+f.Name, "%v", err)
 			}
 		}
 	}
 	for key := range v.parsers {
-		v.Notes = append(v.Notes, fmt.Sprintf("another version of the parser read %s on %s when it ran", key[1], key[0]))
+		v.note("another version of the parser read %s on %s when it ran", key[1], key[0])
 	}
 	dirs, err := v.run.RawDirs()
 	if err != nil {
-		v.find(Tampered, store.RawDir, err.Error())
+		v.find(Tampered, store.RawDir, "%v", err)
 	}
 	for _, d := range dirs {
 		if !named[d] {
-			v.Notes = append(v.Notes, fmt.Sprintf("raw/%.200s belongs to no trial in the journal: the run is writing it now, the run was killed while writing it, or somebody added it", d))
+			v.note("raw/%.200s belongs to no trial in the journal: the run is writing it now, the run was killed while "+
+				"writing it, or somebody added it", d)
 		}
 	}
 	v.calibration()
@@ -384,11 +388,11 @@ func (v *verifier) calibration() {
 	case want == nil:
 	case err != nil:
 		v.Files++
-		v.find(Tampered, store.CalibrationFile, err.Error())
+		v.find(Tampered, store.CalibrationFile, "%v", err)
 	default:
 		v.Files++
 		if got.SHA256 != want.SHA256 {
-			v.find(Tampered, store.CalibrationFile, fmt.Sprintf("its sha256 is %s, but the journal says %.64q", got.SHA256, want.SHA256))
+			v.find(Tampered, store.CalibrationFile, "its sha256 is %s, but the journal says %.64q", got.SHA256, want.SHA256)
 		}
 	}
 }
@@ -410,9 +414,9 @@ func (v *verifier) fingerprints() {
 		got, err := v.run.FingerprintFile(c.Name)
 		switch {
 		case err != nil:
-			v.find(Tampered, want.Name, err.Error())
+			v.find(Tampered, want.Name, "%v", err)
 		case got.SHA256 != want.SHA256:
-			v.find(Tampered, got.Name, fmt.Sprintf("its sha256 is %s, but the journal says %.64q", got.SHA256, want.SHA256))
+			v.find(Tampered, got.Name, "its sha256 is %s, but the journal says %.64q", got.SHA256, want.SHA256)
 		}
 	}
 }
@@ -436,22 +440,23 @@ func (v *verifier) numbers() error {
 		v.leaving(data) // numbers and rules that changed since decide otherwise
 	}
 	if fault.Is(err, fault.NotFound) {
-		v.Notes = append(v.Notes, "there is no "+store.ResultsFile+" yet; `bakeoff report` writes it from the completed blocks")
+		v.note("there is no %s yet; `bakeoff report` writes it from the completed blocks", store.ResultsFile)
 		v.name(nil)
 		return nil
 	}
 	if err != nil {
-		v.find(Results, store.ResultsFile, err.Error())
+		v.find(Results, store.ResultsFile, "%v", err)
 		return nil
 	}
 	if bad != nil {
-		v.find(Results, store.ResultsFile, "it is not JSON: "+bad.Error())
+		v.find(Results, store.ResultsFile, "it is not JSON: %v", bad)
 		return nil
 	}
 	if m, ok := stored.(map[string]any); ok {
 		if ended, _ := m["ended"].(string); ended != "" && v.story.ended == "" {
-			v.find(Results, store.JournalFile, fmt.Sprintf("it has no line for the end of the run, but %s says that the run ended (%.60q): the last lines are missing, or run --resume was killed; in that case run `bakeoff report`",
-				store.ResultsFile, ended))
+			v.find(Results, store.JournalFile, "it has no line for the end of the run, but %s says that the run ended (%.60q): "+
+				"the last lines are missing, or run --resume was killed; in that case run `bakeoff report`",
+				store.ResultsFile, ended)
 		}
 		// A folder may be given another name.
 		if name, ok := m["run"].(string); ok {
@@ -487,7 +492,8 @@ func (v *verifier) stored(text []byte, err error) (any, error) {
 		if rules == "" {
 			version = "an unnumbered version"
 		}
-		v.Notes = append(v.Notes, fmt.Sprintf("%s was made by %s of the rules for gates and verdicts, and this program uses version %d: verdicts may differ for this reason", store.ResultsFile, version, analysis.Rules))
+		v.note("%s was made by %s of the rules for gates and verdicts, and this program uses version %d: verdicts may "+
+			"differ for this reason", store.ResultsFile, version, analysis.Rules)
 		m["rules"] = json.Number(fmt.Sprint(analysis.Rules))
 	}
 	return stored, nil
@@ -517,11 +523,11 @@ func (v *verifier) data(r *Reader) (analysis.Data, error) {
 func (v *verifier) unread(err error) {
 	switch {
 	case slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Kind == Tampered }):
-		v.Notes = append(v.Notes, "the numbers were not recomputed: "+err.Error())
+		v.note("the numbers were not recomputed: %v", err)
 	case len(v.parsers) > 0:
-		v.find(Parser, store.RawDir, err.Error())
+		v.find(Parser, store.RawDir, "%v", err)
 	default:
-		v.find(Results, store.RawDir, err.Error())
+		v.find(Results, store.RawDir, "%v", err)
 	}
 }
 
@@ -534,7 +540,7 @@ func (v *verifier) name(stored any) {
 			continue
 		}
 		for _, l := range v.story.trials {
-			if strings.HasPrefix(f.Where, store.RawDir+"/"+store.RawName(plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell})+"/") {
+			if strings.HasPrefix(f.Where, store.RawDir+"/"+store.RawName(l.Slot())+"/") {
 				v.Findings[i].Numbers = dependents(m, l)
 			}
 		}
@@ -605,7 +611,7 @@ func (v *verifier) attribute(d *differ) {
 	more[Results] += d.more
 	for _, k := range []Kind{Tampered, Parser, Results} {
 		if more[k] > 0 {
-			v.find(k, store.ResultsFile, fmt.Sprintf("%d more values differ", more[k]))
+			v.find(k, store.ResultsFile, "%d more values differ", more[k])
 		}
 	}
 }

@@ -186,7 +186,8 @@ func (f *Fleet) Lease(ctx context.Context, run string, p *plan.Plan, agent strin
 	if onController(p) {
 		state, cache := f.controller.Dirs()
 		if l.Local, err = env.Open(ctx, env.Config{
-			StateDir: state, CacheDir: cache, HostLock: f.controller.HostLock(), Host: f.controller.Conn(), Agent: agent, Run: run, Progress: progress,
+			StateDir: state, CacheDir: cache, HostLock: f.controller.HostLock(), Host: f.controller.Conn(), Agent: agent,
+			Run: run, Progress: progress,
 			Meter: p.Hosts[env.LocalHost].Meter, Uplink: p.Hosts[env.LocalHost].Uplink,
 		}, drivers); err != nil {
 			return l, err

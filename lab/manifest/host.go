@@ -80,7 +80,8 @@ func (r *resolver) host(n *yamltree.Node) Host {
 // KnownSystems are the names that identify a booted system: its name in Go, or
 // the ID of os-release(5).
 var KnownSystems = []string{"freebsd", "openbsd", "netbsd", "dragonfly", "illumos", "smartos", "omnios", "openindiana",
-	"debian", "ubuntu", "alpine", "void", "fedora", "arch", "rocky", "almalinux", "opensuse-leap", "opensuse-tumbleweed", "nixos", "gentoo", "linux"}
+	"debian", "ubuntu", "alpine", "void", "fedora", "arch", "rocky", "almalinux", "opensuse-leap", "opensuse-tumbleweed",
+	"nixos", "gentoo", "linux"}
 
 // argv reads an argument vector, which is empty where the key is absent.
 func (r *resolver) argv(n *yamltree.Node, key, example string) []string {

@@ -381,7 +381,8 @@ func (r *resolver) cells(l *Lab, n *yamltree.Node) {
 func (r *resolver) required(w WorkloadEntry, cell *yamltree.Node) {
 	for _, s := range w.Params {
 		if s.Required && s.Default == "" {
-			r.Add(cell.Position, "add params: {"+s.Name+": …}", "a cell with workload %s needs the parameter %s", w.Name, s.Name)
+			r.Add(cell.Position, "add params: {"+s.Name+": …}", "a cell with workload %s needs the parameter %s", w.Name,
+				s.Name)
 		}
 	}
 }
@@ -444,7 +445,8 @@ func (r *resolver) volumes(l *Lab, root *yamltree.Node) {
 				continue
 			}
 			r.Add(n.Position, "add volumes: {"+where+": {backing: …}} to it or to defaults",
-				"contender %s has no volume %s, and cell %s needs it", yamltree.Show(l.Contenders[i].Name), where, yamltree.Show(cell.Name))
+				"contender %s has no volume %s, and cell %s needs it", yamltree.Show(l.Contenders[i].Name),
+				where, yamltree.Show(cell.Name))
 		}
 	}
 }

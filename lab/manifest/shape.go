@@ -177,15 +177,15 @@ func hostShape() *shape {
 			shape: mapOf(named(), argv())},
 		field{name: "reboot", doc: "Argument vector that reboots the host after switch. Without it, bakeoff uses the " +
 			"reboot command of the system.", shape: argv()},
-		field{name: "expect", doc: "System → text that identifies the system after a boot: part of the fact `os` or `kernel` " +
-			"of its fingerprint. Required if the name in switch is not that of a known system, such as freebsd.", shape: mapOf(named(), one(param.Text))},
+		field{name: "expect", doc: "System → text that identifies the system after a boot: part of the fact `os` or " +
+			"`kernel` of its fingerprint. Required if the name in switch is not that of a known system, such as freebsd.",
+			shape: mapOf(named(), one(param.Text))},
 		field{name: "equal_to",
 			doc: "Host (or local) that is declared to be the same hardware. bakeoff checks the declaration against the " +
-				"fingerprints " +
-				"and shows it in the report.", shape: named()},
+				"fingerprints and shows it in the report.", shape: named()},
 		field{name: "uplink", doc: "Network interface of the host, without an address, that nothing else uses and that is " +
-			"on the same network as the " +
-			"uplink of the generator's host. During a run it is a port of the bridge of the experiment. Linux only.", shape: text(linkPattern, linkRule)},
+			"on the same network as the uplink of the generator's host. During a run it is a port of the bridge of the " +
+			"experiment. Linux only.", shape: text(linkPattern, linkRule)},
 	)
 }
 

@@ -6,6 +6,7 @@ package store
 import (
 	"time"
 
+	"bakeoff/lab/plan"
 	"bakeoff/reach/probe"
 )
 
@@ -94,6 +95,11 @@ type Boot struct {
 	TookNS int64  `json:"took_ns"`
 }
 
+// Slot is the place of a trial in the plan.
+func (l Line) Slot() plan.Slot {
+	return plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell}
+}
+
 // Trial is the part of a line that a trial has.
 type Trial struct {
 	Position int       `json:"position"`
@@ -117,7 +123,9 @@ type Trial struct {
 
 // File is a raw output, below raw/, a fingerprint, or the calibration.
 type File struct {
-	Name   string `json:"name"` // <block>-<position>-<contender>-<cell>/<blob>; fingerprint/<contender>.json; calibration.json
+	// Name is <block>-<position>-<contender>-<cell>/<blob>,
+	// fingerprint/<contender>.json or calibration.json.
+	Name   string `json:"name"`
 	SHA256 string `json:"sha256"`
 	Bytes  int64  `json:"bytes"`
 }

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,7 +49,7 @@ const (
 // absent looks for the files that cells name, in every contender that can run.
 // If an image was not built yet, a host cannot be reached or the path is in a
 // volume, the answer is unknown until the environment exists.
-func (v viewer) absent(able func(string) bool) ([]Absence, error) {
+func (v viewer) absent(ctx context.Context, able func(string) bool) ([]Absence, error) {
 	packages, err := Packages(v.plan, v.Workloads)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (v viewer) absent(able func(string) bool) ([]Absence, error) {
 				if !able(c.Name) || c.TwinOf != "" {
 					continue
 				}
-				if v.presence(c, f, packages) == missing {
+				if v.presence(ctx, c, f, packages) == missing {
 					a.Contenders = append(a.Contenders, c.Name)
 				} else {
 					a.Everywhere = false
@@ -87,7 +88,7 @@ func (v viewer) files(cell plan.Cell) []execution.File {
 }
 
 // presence tells whether a contender's environments will have f.
-func (v viewer) presence(c plan.Contender, f execution.File, packages []string) presence {
+func (v viewer) presence(ctx context.Context, c plan.Contender, f execution.File, packages []string) presence {
 	d := v.driver(c)
 	if d == nil || c.System != "" {
 		return unknown
@@ -100,26 +101,26 @@ func (v viewer) presence(c plan.Contender, f execution.File, packages []string) 
 	doc := d.Doc()
 	switch {
 	case onHostsRoot(doc, c.Contender):
-		return v.onHost(c, f, f.Path)
+		return v.onHost(ctx, c, f, f.Path)
 	case !doc.Image || c.Image == "":
 		return unknown
 	case doc.Folder && path.IsAbs(c.Image):
 		if !path.IsAbs(f.Path) {
 			return unknown
 		}
-		return v.onHost(c, f, path.Join(c.Image, f.Path))
+		return v.onHost(ctx, c, f, path.Join(c.Image, f.Path))
 	}
 	return inRoot(env.Root(v.Cache, doc, c.Image, packages, c.Options), f)
 }
 
 // onHost looks for at on the contender's host, once for all contenders there.
-func (v viewer) onHost(c plan.Contender, f execution.File, at string) presence {
+func (v viewer) onHost(ctx context.Context, c plan.Contender, f execution.File, at string) presence {
 	answer := v.once("file "+hostOf(c)+" "+at, func() string {
 		host, err := v.Way(hostOf(c))
 		if err != nil {
 			return ""
 		}
-		have, err := v.has(host, f, at)
+		have, err := v.has(ctx, host, f, at)
 		if err != nil {
 			return ""
 		}
@@ -128,15 +129,15 @@ func (v viewer) onHost(c plan.Contender, f execution.File, at string) presence {
 	return map[string]presence{"true": there, "false": missing}[answer]
 }
 
-func (v viewer) has(host conn.Conn, f execution.File, at string) (bool, error) {
+func (v viewer) has(ctx context.Context, host conn.Conn, f execution.File, at string) (bool, error) {
 	if !path.IsAbs(at) {
-		return Has(v.ctx, host, at)
+		return Has(ctx, host, at)
 	}
 	test := "-e"
 	if f.Folder {
 		test = "-d"
 	}
-	exit, err := host.Exec(v.ctx, conn.Command("test", test, at))
+	exit, err := host.Exec(ctx, conn.Command("test", test, at))
 	return exit.OK(), err
 }
 

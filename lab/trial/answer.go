@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -18,7 +19,7 @@ import (
 
 // answer adds to what a driver says of its host what the contender asks of
 // both.
-func (v viewer) answer(a driver.Availability, c plan.Contender) driver.Availability {
+func (v viewer) answer(ctx context.Context, a driver.Availability, c plan.Contender) driver.Availability {
 	d := v.driver(c)
 	if !a.OK || d == nil {
 		return a
@@ -38,8 +39,9 @@ func (v viewer) answer(a driver.Availability, c plan.Contender) driver.Availabil
 	if err != nil {
 		return refused(a, err)
 	}
-	for _, check := range []func(driver.Driver, conn.Conn, plan.Contender) error{v.tuning, v.volumes, v.room} {
-		if err := check(d, host, c); err != nil {
+	for _, check := range []func(context.Context, driver.Driver, conn.Conn, plan.Contender) error{
+		v.tuning, v.volumes, v.room} {
+		if err := check(ctx, d, host, c); err != nil {
 			return refused(a, err)
 		}
 	}
@@ -71,7 +73,8 @@ const sampleLabel = "000000-1000"
 func (v viewer) spec(d driver.Doc, c plan.Contender) driver.Spec {
 	s := driver.Spec{Label: sampleLabel, Name: c.Name, Dir: env.Place(v.State(hostOf(c)), sampleLabel), CPUs: c.CPUs,
 		Memory: c.Memory,
-		Quota:  c.Quota, Read: c.IO.Read, Write: c.IO.Write, Agent: "/bakeoff-agent", Volumes: env.Volumes(c.Volumes), Options: c.Options, Tuning: c.Tuning}
+		Quota:  c.Quota, Read: c.IO.Read, Write: c.IO.Write, Agent: "/bakeoff-agent", Volumes: env.Volumes(c.Volumes),
+		Options: c.Options, Tuning: c.Tuning}
 	for i := range c.CPUs {
 		s.CPUSet = append(s.CPUSet, i)
 	}
@@ -88,13 +91,13 @@ func (v viewer) spec(d driver.Doc, c plan.Contender) driver.Spec {
 }
 
 // tuning asks the host for settings that its environments will not have.
-func (v viewer) tuning(d driver.Driver, host conn.Conn, c plan.Contender) error {
+func (v viewer) tuning(ctx context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
 	lacks := d.Doc().Tuning.Lacks
 	if lacks == nil || len(c.Tuning) == 0 {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(c.Tuning))
-	missing, err := lacks(v.ctx, host, names)
+	missing, err := lacks(ctx, host, names)
 	if err != nil {
 		return err
 	}
@@ -109,14 +112,14 @@ func (v viewer) tuning(d driver.Driver, host conn.Conn, c plan.Contender) error 
 
 // volumes looks whether the host has what makes them, and whether the block
 // devices that they name may be written to.
-func (v viewer) volumes(_ driver.Driver, host conn.Conn, c plan.Contender) error {
+func (v viewer) volumes(ctx context.Context, _ driver.Driver, host conn.Conn, c plan.Contender) error {
 	for _, vol := range env.Volumes(c.Volumes) {
 		if err := volume.Check(vol); err != nil {
 			return err
 		}
-		err := volume.Lacks(v.ctx, host, vol.Backing)
+		err := volume.Lacks(ctx, host, vol.Backing)
 		if err == nil && vol.Backing == volume.Disk {
-			err = volume.CheckDisk(v.ctx, host, vol.Device)
+			err = volume.CheckDisk(ctx, host, vol.Device)
 		}
 		if err != nil {
 			return fault.Op("volume "+vol.Path+asked(c, "volumes"), err)
@@ -126,13 +129,13 @@ func (v viewer) volumes(_ driver.Driver, host conn.Conn, c plan.Contender) error
 }
 
 // room refuses a contender whose volumes alone do not fit on its host's disk.
-func (v viewer) room(_ driver.Driver, host conn.Conn, c plan.Contender) error {
+func (v viewer) room(ctx context.Context, _ driver.Driver, host conn.Conn, c plan.Contender) error {
 	wants := reserved(c)
 	if wants == 0 {
 		return nil
 	}
 	state := v.State(hostOf(c))
-	free, err := volume.Free(v.ctx, host, state)
+	free, err := volume.Free(ctx, host, state)
 	if err != nil || wants <= free {
 		return nil // what cannot be looked at is told when it is made
 	}
@@ -154,7 +157,7 @@ func reserved(c plan.Contender) (sum unit.Bytes) {
 
 // crowded says where the volumes of all environments of a block together do
 // not fit on their host's disk, on which they are at the same time.
-func (v viewer) crowded(able func(string) bool) []string {
+func (v viewer) crowded(ctx context.Context, able func(string) bool) []string {
 	sum := map[string]unit.Bytes{}
 	var hosts, out []string
 	for _, c := range v.plan.Contenders {
@@ -171,7 +174,7 @@ func (v viewer) crowded(able func(string) bool) []string {
 			continue
 		}
 		state := v.State(name)
-		if free, err := volume.Free(v.ctx, host, state); err == nil && sum[name] > free {
+		if free, err := volume.Free(ctx, host, state); err == nil && sum[name] > free {
 			out = append(out, fmt.Sprintf("the volumes of all contenders and the twin, which are there at the same time, take "+
 				"%s below %s on %s, where %s are free; write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk",
 				sum[name], state, name, rounded(free)))

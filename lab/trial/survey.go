@@ -54,20 +54,20 @@ type Survey struct {
 // changes nothing on any host.
 func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	s := Survey{plan: p, Wrong: CheckCells(p, site.Workloads)}
-	v := viewer{Site: site, ctx: ctx, plan: p, peer: peered(p, site.Workloads), known: map[string]string{}}
+	v := viewer{Site: site, plan: p, peer: peered(p, site.Workloads), known: map[string]string{}}
 	for _, a := range CheckOn(ctx, p, site.Drivers, site.Way) {
 		c, _ := p.Contender(a.Contender)
-		a.Answer = v.answer(a.Answer, c)
+		a.Answer = v.answer(ctx, a.Answer, c)
 		s.Answers = append(s.Answers, a)
 	}
 	var err error
 	if s.Lacks, err = ProgramsOn(ctx, p, site.Drivers, site.Workloads, site.Way); err != nil {
 		return s, err
 	}
-	if s.Absent, err = v.absent(s.Able); err != nil {
+	if s.Absent, err = v.absent(ctx, s.Able); err != nil {
 		return s, err
 	}
-	s.Unmet = append(v.crowded(s.Able), v.uplinks()...)
+	s.Unmet = append(v.crowded(ctx, s.Able), v.uplinks(ctx)...)
 	s.Notes = v.notes(s.Able)
 	return s, nil
 }
@@ -167,7 +167,7 @@ func mayCompare(p *plan.Plan, gone func(contender string) string) error {
 
 // uplinks reports where load cannot come from another host: bakeoff cannot reach
 // that host, or cannot use an interface on the route.
-func (v viewer) uplinks() []string {
+func (v viewer) uplinks(ctx context.Context) []string {
 	var out []string
 	if !v.peer || v.plan.Generator == "" {
 		return nil
@@ -179,7 +179,7 @@ func (v viewer) uplinks() []string {
 		case err != nil && name != v.plan.Generator:
 			continue // the contenders there have this as their reason
 		case err == nil && link != "":
-			err = netns.Unused(v.ctx, host, link)
+			err = netns.Unused(ctx, host, link)
 		}
 		if err != nil {
 			out = append(out, fault.Op("host "+name, err).Error())
@@ -191,7 +191,6 @@ func (v viewer) uplinks() []string {
 // viewer looks at one plan.
 type viewer struct {
 	Site
-	ctx   context.Context
 	plan  *plan.Plan
 	peer  bool
 	known map[string]string // what was found out already, by what was asked

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"bakeoff/judge/analysis"
-	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 )
 
@@ -210,7 +209,7 @@ func Trials(t *testing.T, journal string) []string {
 	var out []string
 	for _, l := range Journal(t, journal) {
 		if l.Type == store.LineTrial {
-			slot := plan.Slot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell}
+			slot := l.Slot()
 			out = append(out, store.RawName(slot))
 		}
 	}

@@ -70,7 +70,8 @@ func RunDir(dir string) (string, error) {
 	dir = filepath.Clean(dir)
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
-		return "", fault.WithFix(fault.New(fault.Invalid, "%s is a file", dir), "name a run folder; it contains "+store.PlanFile+" and "+store.JournalFile)
+		return "", fault.WithFix(fault.New(fault.Invalid, "%s is a file", dir),
+			"name a run folder; it contains "+store.PlanFile+" and "+store.JournalFile)
 	}
 	if os.IsNotExist(err) {
 		fix := "bakeoff run creates one in runs"

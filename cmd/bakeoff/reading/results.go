@@ -32,7 +32,8 @@ func readResults(arg string) (r analysis.Results, err error) {
 		return r, fault.Wrap(fault.Invalid, dir+"/"+store.ResultsFile, err)
 	}
 	if r.Schema != analysis.ResultsSchema {
-		return r, fault.New(fault.Invalid, "%s/%s has schema %q, but this program reads %q", dir, store.ResultsFile, r.Schema, analysis.ResultsSchema)
+		return r, fault.New(fault.Invalid, "%s/%s has schema %q, but this program reads %q", dir, store.ResultsFile,
+			r.Schema, analysis.ResultsSchema)
 	}
 	return r, nil
 }
@@ -50,7 +51,8 @@ func sumUp(dir string) error {
 		return err
 	}
 	if lock.Held(filepath.Join(dir, store.JournalFile)) {
-		return fault.WithFix(fault.New(fault.Lab, "%s is still running; its report follows when it ends", dir), "end it with Ctrl-C to report the blocks so far")
+		return fault.WithFix(fault.New(fault.Lab, "%s is still running; its report follows when it ends", dir),
+			"end it with Ctrl-C to report the blocks so far")
 	}
 	data, err := evidence.Load(run, workloadall.Parsers())
 	if err != nil {

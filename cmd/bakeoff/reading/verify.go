@@ -96,7 +96,8 @@ func (a reader) printVerification(r evidence.Report) {
 				continue
 			}
 		}
-		fmt.Fprintf(a.Out, "%s %s: %s\n", s.Paint(cli.Red, string(f.Kind)+":"), safetext.Line(f.Where), safetext.Line(f.Problem))
+		fmt.Fprintf(a.Out, "%s %s: %s\n", s.Paint(cli.Red, string(f.Kind)+":"), safetext.Line(f.Where),
+			safetext.Line(f.Problem))
 		for i, n := range f.Numbers {
 			if i == shownNumbers {
 				fmt.Fprintf(a.Out, "  … and %d more numbers\n", len(f.Numbers)-i)

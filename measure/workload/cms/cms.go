@@ -53,7 +53,8 @@ func (Workload) Doc() workload.Doc {
 		{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part; whole seconds with siege"},
 		{Name: "timeout", Kind: param.Duration, Default: "10s", Doc: "timeout of a response, which then counts as an error"},
 		{Name: "keepalive", Kind: param.Bool, Default: "false", Doc: "use a connection for many requests; otherwise " +
-			"each request opens its own. Not available for the login page with siege: the response has no length, so siege would wait until the connection closes"},
+			"each request opens its own. Not available for the login page with siege: the response has no length, so siege " +
+			"would wait until the connection closes"},
 		{Name: "processes", Kind: param.Int, Default: "4", Min: 1, Max: 256, Doc: "number of PHP processes"},
 		{Name: "users", Kind: param.Int, Default: "20", Min: 1, Max: 1000,
 			Doc: "number of users in the database, each with a public calendar"},

@@ -71,7 +71,8 @@ func New() Workload {
 		ratio("ratio", "1",
 			"ratio of the bytes of the files to the bytes that the file system allocated, metadata included", true),
 		ratio("compressratio", "1",
-			"the ZFS property compressratio, which counts whole logical blocks and ignores sectors; absent on other file systems", false),
+			"the ZFS property compressratio, which counts whole logical blocks and ignores sectors; absent on "+
+				"other file systems", false),
 		ratio("efficiency", "1/s",
 			"ratio divided by time, as in the published table; it weights space and time arbitrarily", false),
 	}, doc.Metrics...)

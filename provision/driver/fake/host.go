@@ -130,7 +130,8 @@ func (h *Host) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	}
 	exit, err := h.run(ctx, cmd)
 	if after && err == nil {
-		return conn.Exit{}, fault.New(fault.Lab, "exec %s: the connection to the host broke before the answer came", cmd.Argv[0])
+		return conn.Exit{}, fault.New(fault.Lab, "exec %s: the connection to the host broke before the answer came",
+			cmd.Argv[0])
 	}
 	return exit, err
 }
