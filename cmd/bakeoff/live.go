@@ -11,6 +11,7 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/reading"
 	"bakeoff/judge/analysis"
+	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
 )
 
@@ -175,6 +176,9 @@ func nowText(e trial.Event) string {
 	case trial.Environment:
 		return fmt.Sprintf("block %d: creating environments (%s)", e.Block+1, e.Contender)
 	case trial.BlockEnd:
+		if e.Status == store.Void {
+			return voidText(e)
+		}
 		return fmt.Sprintf("block %d is done", e.Block+1)
 	case trial.End:
 		return "ended: " + analysis.EndedText(e.Text)

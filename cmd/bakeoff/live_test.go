@@ -57,6 +57,21 @@ func TestFrameFits(t *testing.T) {
 	}
 }
 
+// An interrupted block is never called done.
+func TestFrameNamesAnInterruptedBlock(t *testing.T) {
+	for status, want := range map[string]string{analysis.EndedInterrupted: "block 3 was interrupted and does not count",
+		"no space left on device": "block 3 is void", "": "block 3 is done"} {
+		e := trial.Event{Kind: trial.BlockEnd, Block: 2, Text: status, Status: store.Void}
+		if status == "" {
+			e.Status = store.OK
+		}
+		got := strings.Join(frame(liveState{event: e}, time.Unix(1, 0), 80, 20, cli.Style{}), "\n")
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q: %s", want, got)
+		}
+	}
+}
+
 func TestFrameTells(t *testing.T) {
 	start := time.Unix(1000, 0)
 	s := liveState{title: "bakeoff quick", at: start, results: results(2),

@@ -38,6 +38,9 @@ func (p *plain) event(e trial.Event) {
 	}
 	if e.Kind == trial.BlockEnd {
 		fmt.Fprintln(p.out, blockLine(e))
+		if e.Text == analysis.EndedInterrupted {
+			return // the line said so
+		}
 	}
 	if line, c := p.reported.remark(e); line != "" {
 		fmt.Fprintln(p.out, p.style.Paint(c, safetext.Line(line)))
@@ -61,8 +64,10 @@ func (t *reported) remark(e trial.Event) (string, cli.Color) {
 	switch {
 	case e.Status == store.Void && e.Kind != trial.BlockEnd:
 		t.blamed = e.Block + 1
+	case e.Status == store.Void && e.Text == analysis.EndedInterrupted:
+		return voidText(e), cli.Yellow
 	case e.Status == store.Void:
-		if t.blamed == e.Block+1 || e.Text == t.void || e.Text == "" || e.Text == analysis.EndedInterrupted {
+		if t.blamed == e.Block+1 || e.Text == t.void || e.Text == "" {
 			return "", ""
 		}
 		t.void = e.Text
@@ -143,7 +148,7 @@ func outlook(e trial.Event) string {
 func blockLine(e trial.Event) string {
 	line := fmt.Sprintf("block %d: %d of at most %d done", e.Block+1, e.Done, e.Planned)
 	if e.Status == store.Void {
-		line = fmt.Sprintf("block %d is void: %d of at most %d done", e.Block+1, e.Done, e.Planned)
+		line = fmt.Sprintf("%s: %d of at most %d done", voidText(e), e.Done, e.Planned)
 	}
 	if e.Void > 0 {
 		line += fmt.Sprintf(", %d void", e.Void)
@@ -154,6 +159,14 @@ func blockLine(e trial.Event) string {
 		line += fmt.Sprintf(", %d of %d comparisons decided", decided, all)
 	}
 	return line
+}
+
+// voidText says that a block does not count, and whether it was interrupted.
+func voidText(e trial.Event) string {
+	if e.Text == analysis.EndedInterrupted {
+		return fmt.Sprintf("block %d was interrupted and does not count", e.Block+1)
+	}
+	return fmt.Sprintf("block %d is void", e.Block+1)
 }
 
 // timeText is the time spent and the budget.

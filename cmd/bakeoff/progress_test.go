@@ -53,7 +53,7 @@ block 3 is void: 1 of at most 26 done, 2 void, 1m30s
 block 4 is void: 1 of at most 26 done, 3 void, 1m31s
 block 4: write: no space left on device
 block 5 is void: 1 of at most 26 done, 4 void, 1m32s
-block 6 is void: 1 of at most 26 done, 5 void, 1m33s
+block 6 was interrupted and does not count: 1 of at most 26 done, 5 void, 1m33s
 ended: the time budget has no room for another block; 2 more trials failed for the same reasons
 `
 	if out.String() != want {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/shell"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/reading"
 	"bakeoff/judge/analysis"
@@ -171,7 +172,7 @@ func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (tria
 func broken(ctx context.Context, s *session.Session, err error) error {
 	how := "no block was measured"
 	if s.Started() {
-		how = "run bakeoff run --resume " + s.Dir + " to continue"
+		how = "run bakeoff run --resume " + shell.Quote(s.Dir) + " to continue"
 	}
 	stopped := cli.Interrupted(ctx, how)
 	var asked cli.Exit
@@ -193,7 +194,7 @@ func howToGoOn(s *session.Session, err error) error {
 		return fault.New(fault.Lab, "the run folder %s was moved or removed while the run was writing to it (%v)", s.Dir, err)
 	}
 	if fault.Of(err) == fault.Lab {
-		return fault.WithFix(err, "fix this, then run bakeoff run --resume "+s.Dir)
+		return fault.WithFix(err, "fix this, then run bakeoff run --resume "+shell.Quote(s.Dir))
 	}
 	return err
 }

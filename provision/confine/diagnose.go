@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"bakeoff/base/safetext"
+	"bakeoff/base/shell"
 	"bakeoff/reach/conn"
 )
 
@@ -28,7 +29,7 @@ func (j *journal) add(argv []string, exit conn.Exit, err error, stderr []byte) {
 	if err == nil && exit.OK() {
 		return
 	}
-	what := strings.Join(argv, " ")
+	what := shell.Quote(argv...)
 	if len(what) > 300 {
 		what = what[:300] + "…"
 	}

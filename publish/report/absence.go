@@ -48,7 +48,7 @@ func (b *builder) unsaid() (out []sentence) {
 	}
 	var rest []analysis.Missing
 	for _, m := range b.results.Missing {
-		if !shown[m.Cell] || b.isTwin(m.Contender) {
+		if !shown[m.Cell] || !b.compares(m.Contender) {
 			rest = append(rest, m)
 		}
 	}

@@ -219,6 +219,10 @@ func (e *contents) twinName() string {
 // isTwin reports whether a contender is the baseline's second name.
 func (e *contents) isTwin(name string) bool { return name != "" && name == e.twinName() }
 
+// compares reports whether a contender has comparisons of the first family: it is
+// neither the baseline nor its twin.
+func (e *contents) compares(name string) bool { return name != e.results.Baseline && !e.isTwin(name) }
+
 // names are the contenders with the baseline first and the twin last.
 func (e *contents) names() []string {
 	var first, rest, last []string

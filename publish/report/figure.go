@@ -60,7 +60,7 @@ func (b *builder) summary() {
 	f := summary.Figure{Baseline: b.results.Baseline}
 	place := map[string]int{}
 	for _, c := range b.results.Contenders {
-		if c.Name != b.results.Baseline && !b.isTwin(c.Name) {
+		if b.compares(c.Name) {
 			place[c.Name] = len(f.Contenders)
 			f.Contenders = append(f.Contenders, c.Name)
 		}
@@ -176,7 +176,7 @@ func (b *builder) percentFigures(cs []analysis.Comparison) []figure {
 				continue
 			}
 			for _, x := range b.results.Missing {
-				if x.Cell == k.Name && !b.isTwin(x.Contender) && !hasRow(f.Rows, x.Contender) {
+				if x.Cell == k.Name && b.compares(x.Contender) && !hasRow(f.Rows, x.Contender) {
 					f.Rows = append(f.Rows, percent.Row{Label: x.Contender, Mark: chart.Plain, Note: "missing"})
 				}
 			}

@@ -41,7 +41,7 @@ const fewVerdicts = 3
 func (b *builder) glance() {
 	var who []subject
 	for _, name := range b.names() {
-		if name != b.results.Baseline && !b.isTwin(name) {
+		if b.compares(name) {
 			who = append(who, subject{Name: name})
 		}
 	}

@@ -41,6 +41,24 @@ func texts(ns []*html.Node) (out []string) {
 	return out
 }
 
+// A run in which everything is missing has no comparison of the baseline with itself.
+func TestTheBaselineIsNotCountedAgainstItself(t *testing.T) {
+	d, _ := example()
+	d.Observations, d.Missing, d.Cells = nil, nil, d.Cells[:1]
+	for _, c := range d.Contenders {
+		d.Missing = append(d.Missing, analysis.Missing{Contender: c.Name, Cell: d.Cells[0].Name, Reason: "no disk"})
+	}
+	var out strings.Builder
+	if err := Text(&out, analysis.Analyse(d), TextOption{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"3 comparisons: 3 missing.", "host, host~twin have no result at sha256-16k: no disk."} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
 // The header counts every comparison once, in one order, whatever the run.
 func TestTheHeaderCountsTheVerdicts(t *testing.T) {
 	d, p := example()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"bakeoff/base/safetext"
+	"bakeoff/base/shell"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
@@ -31,22 +32,10 @@ func (b *builder) commands() []command {
 		run = append(run, "--profile", b.plan.Profile)
 	}
 	return []command{
-		{"Run the same schedule on your machine, with the lab file below", quoted(run)},
-		{"Recompute every number on this page from the raw outputs", quoted([]string{"bakeoff", "verify", b.base})},
-		{"Write this page again", quoted([]string{"bakeoff", "report", b.base})},
+		{"Run the same schedule on your machine, with the lab file below", shell.Quote(run...)},
+		{"Recompute every number on this page from the raw outputs", shell.Quote("bakeoff", "verify", b.base)},
+		{"Write this page again", shell.Quote("bakeoff", "report", b.base)},
 	}
-}
-
-// quoted writes an argument vector for a shell. A reader may paste a name from a
-// foreign folder.
-func quoted(argv []string) string {
-	for i, a := range argv {
-		const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:=@%+,"
-		if a == "" || strings.Trim(a, plain) != "" {
-			argv[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(argv, " ")
 }
 
 // design is the experiment as it was registered.

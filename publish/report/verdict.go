@@ -79,10 +79,12 @@ func (b *builder) primary(cell, metric string) []analysis.Comparison {
 	return out
 }
 
+// missingAt are the contenders without a result at a cell. The baseline has no
+// comparison that could be missing: unsaid names it.
 func (b *builder) missingAt(cell string) []sentence {
 	var out []sentence
 	for _, m := range b.results.Missing {
-		if m.Cell == cell && !b.isTwin(m.Contender) {
+		if m.Cell == cell && b.compares(m.Contender) {
 			out = append(out, sentence{Contender: m.Contender, Mark: chart.Plain, Word: "missing",
 				Claim: m.Contender + " has no result", Where: " at " + m.Cell, Evidence: brief(m.Reason)})
 		}

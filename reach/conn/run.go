@@ -8,6 +8,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/base/shell"
 )
 
 // OutputLimit bounds what Output and OutputOf keep of a stream, in bytes.
@@ -67,7 +68,7 @@ func (h *head) Write(p []byte) (int, error) {
 
 // brief returns an argument vector in a short form for messages.
 func brief(argv []string) string {
-	s := strings.Join(argv, " ")
+	s := shell.Quote(argv...)
 	if len(s) > 160 {
 		s = s[:157] + "..."
 	}

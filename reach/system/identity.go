@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/shell"
 	"bakeoff/reach/conn"
 )
 
@@ -60,7 +61,7 @@ func Ask(ctx context.Context, c conn.Conn, argv ...string) (string, error) {
 	}
 	said := strings.TrimSpace(string(out.Bytes()))
 	if !exit.OK() {
-		return said, fault.New(fault.Subject, "%s: %s: %s", strings.Join(argv, " "), exit,
+		return said, fault.New(fault.Subject, "%s: %s: %s", shell.Quote(argv...), exit,
 			strings.TrimSpace(string(errs.Bytes())))
 	}
 	return said, nil

@@ -6,6 +6,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/base/shell"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
@@ -25,8 +26,8 @@ func readResults(arg string) (r analysis.Results, err error) {
 	defer run.Close()
 	text, err := run.Results()
 	if err != nil {
-		return r, fault.WithFix(fault.Op(dir, err), "the run has not ended: run bakeoff report "+dir+
-			" for the completed blocks, or bakeoff run --resume "+dir+" to continue")
+		return r, fault.WithFix(fault.Op(dir, err), "the run has not ended: run bakeoff report "+shell.Quote(dir)+
+			" for the completed blocks, or bakeoff run --resume "+shell.Quote(dir)+" to continue")
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
 		return r, fault.Wrap(fault.Invalid, dir+"/"+store.ResultsFile, err)
@@ -56,11 +57,11 @@ func sumUp(dir string) error {
 	}
 	data, err := evidence.Load(run, workloadall.Parsers())
 	if err != nil {
-		return fault.WithFix(fault.Op(dir, err), "run bakeoff verify "+dir+" for details")
+		return fault.WithFix(fault.Op(dir, err), "run bakeoff verify "+shell.Quote(dir)+" for details")
 	}
 	if len(data.Observations) == 0 {
 		return fault.WithFix(fault.New(fault.NotFound, "%s has no completed block to report", dir),
-			"run bakeoff run --resume "+dir+" to continue")
+			"run bakeoff run --resume "+shell.Quote(dir)+" to continue")
 	}
 	text, err := json.MarshalIndent(analysis.Analyse(data), "", " ")
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/shell"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/store"
 )
@@ -43,7 +44,7 @@ without a server.`,
 			}
 			defer run.Close()
 			if _, err := fs.Stat(run.FS(), store.ReportFile); err != nil {
-				return fault.WithFix(fault.New(fault.NotFound, "%s has no page", dir), "run bakeoff report "+dir+" to write it")
+				return fault.WithFix(fault.New(fault.NotFound, "%s has no page", dir), "run bakeoff report "+shell.Quote(dir)+" to write it")
 			}
 			ctx, stop := a.Interruptible(c.Context())
 			defer stop()

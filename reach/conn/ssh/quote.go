@@ -4,29 +4,8 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/shell"
 )
-
-// Quote quotes an argument vector for a POSIX shell, so that the shell executes
-// exactly these words.
-func Quote(argv []string) string {
-	words := make([]string, len(argv))
-	for i, a := range argv {
-		words[i] = quoteWord(a)
-	}
-	return strings.Join(words, " ")
-}
-
-func quoteWord(s string) string {
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// plain reports whether a character has no meaning in any shell within a word.
-func plain(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_./:@%+,-", r)
-}
 
 // commandLimit bounds a command line in bytes: Linux accepts 128 KiB in one
 // argument, and the server passes the line to the login shell as one.
@@ -43,7 +22,7 @@ func commandLine(argv []string) (string, error) {
 			return "", fault.New(fault.Invalid, "ssh: an argument of %q contains a NUL byte", argv[0])
 		}
 	}
-	line := `exec sh -c 'eval "$(printf %b "$1")"' sh '` + octal("exec "+Quote(argv)) + `'`
+	line := `exec sh -c 'eval "$(printf %b "$1")"' sh '` + octal("exec "+shell.Quote(argv...)) + `'`
 	if len(line) > commandLimit {
 		return "", fault.New(fault.Invalid, "ssh: the command line of %q has %d bytes; the limit is %d", argv[0],
 			len(line), commandLimit)
@@ -56,7 +35,7 @@ func octal(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
 		c := s[i]
-		if c < 0x80 && c != '%' && (plain(rune(c)) || c == ' ') {
+		if c < 0x80 && c != '%' && (shell.Plain(rune(c)) || c == ' ') {
 			b.WriteByte(c)
 			continue
 		}

@@ -5,15 +5,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"bakeoff/base/shell"
 )
 
 // words asks a real shell which words it sees in a line.
-func words(t *testing.T, shell, line string) []string {
+func words(t *testing.T, login, line string) []string {
 	t.Helper()
-	cmd := exec.Command(shell, "-c", line)
+	cmd := exec.Command(login, "-c", line)
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s -c %q: %v", shell, line, err)
+		t.Fatalf("%s -c %q: %v", login, line, err)
 	}
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
@@ -50,12 +52,12 @@ func FuzzQuote(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := words(t, "sh", Quote(printed(args))); !slices.Equal(got, args) {
+		if got := words(t, "sh", shell.Quote(printed(args)...)); !slices.Equal(got, args) {
 			t.Errorf("quoted: sh sees %q, want %q", got, args)
 		}
-		for _, shell := range shells {
-			if got := words(t, shell, line); !slices.Equal(got, args) {
-				t.Errorf("%s sees %q, want %q", shell, got, args)
+		for _, login := range shells {
+			if got := words(t, login, line); !slices.Equal(got, args) {
+				t.Errorf("%s sees %q, want %q", login, got, args)
 			}
 		}
 		if strings.ContainsAny(line, "!\n\r") {
