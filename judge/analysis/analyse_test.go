@@ -91,6 +91,28 @@ func TestVerdictsAndLevels(t *testing.T) {
 	}
 }
 
+// The results say of each verdict of a difference whether it is beyond the margin,
+// on both scales, and of nothing else.
+func TestResultsSayWhatIsBeyondTheMargin(t *testing.T) {
+	for _, scale := range []sample.Scale{sample.Ratio, sample.Difference} {
+		n := wobble(1)
+		d := world(26, []string{"a", "b"}, 3, func(_, _, c, k int) float64 {
+			return 3 * n() * math.Pow([]float64{1.05, 1.02, 1}[k], float64(c))
+		})
+		for k := range d.Cells {
+			d.Cells[k].Metrics[0].Scale = scale
+		}
+		r := Analyse(d)
+		for cell, want := range map[string]string{"k0": "worse true", "k1": "worse false", "k2": "equivalent null"} {
+			c := find(t, r, "b", cell)
+			got, err := json.Marshal(c.BeyondMargin)
+			if err != nil || fmt.Sprintf("%s %s", c.Verdict, got) != want {
+				t.Errorf("%s, %s: %s %s, %v, want %s", scale, cell, c.Verdict, got, err, want)
+			}
+		}
+	}
+}
+
 func TestMetricDirection(t *testing.T) {
 	n := wobble(2)
 	d := world(8, []string{"a", "b"}, 1, func(_, _, c, _ int) float64 { return n() * (1 + 0.1*float64(c)) })

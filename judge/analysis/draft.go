@@ -152,7 +152,9 @@ func (c *draft) finish(d *Data) {
 	if c.closed || c.look >= 0 && c.look == len(d.looks())-1 {
 		c.Unused = n - c.Blocks
 	}
-	if !c.closed {
+	if c.closed {
+		c.BeyondMargin = c.region.Beyond(c.Verdict, c.shown.Lo, c.shown.Hi)
+	} else {
 		c.Verdict = Inconclusive
 		if n > c.Look {
 			e := c.contrast.Quick(n, 0.95)

@@ -90,8 +90,8 @@ const ResultsSchema = "bakeoff/results/v1"
 // tampered with. 2: the gates order and change; earlier results have no number.
 // 3: MoreBlocks decides with a probability of 80 % instead of 50 %. 4: CPU time
 // that no trial could measure is unavailable. 5: new wording of warnings and
-// reasons.
-const Rules = 5
+// reasons. 6: BeyondMargin.
+const Rules = 6
 
 // Scope says for which environments a verdict holds.
 type Scope string
@@ -225,10 +225,14 @@ type Comparison struct {
 	// while a comparison has no verdict. It decides nothing.
 	Interim Interval `json:"interim"`
 	// Verdict is empty for comparisons that are not primary.
-	Verdict     Verdict      `json:"verdict,omitempty"`
-	Scope       Scope        `json:"scope"`
-	Gates       []Gate       `json:"gates"`
-	Confounders []Confounder `json:"confounders"`
+	Verdict Verdict `json:"verdict,omitempty"`
+	// BeyondMargin reports whether the whole interval of a verdict better or worse
+	// lies outside the margin: false means that the difference may be smaller than
+	// the margin. It is null without such a verdict, and in results of rules before 6.
+	BeyondMargin *bool        `json:"beyond_margin"`
+	Scope        Scope        `json:"scope"`
+	Gates        []Gate       `json:"gates"`
+	Confounders  []Confounder `json:"confounders"`
 	// MoreBlocks estimates how many more blocks decide a pending comparison
 	// with a probability of 80 % (stats.Likely); null if it is decided or there is
 	// no estimate.

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"strconv"
 
 	"bakeoff/base/sample"
 )
@@ -67,4 +68,29 @@ func (r Region) Verdict(lo, hi float64, better sample.Better) Verdict {
 		return Worse
 	}
 	return Inconclusive
+}
+
+// Beyond reports whether the whole interval [lo, hi] of a verdict Better or Worse
+// lies outside the region: the difference is larger than the margin, which the
+// verdict alone does not say. It is nil for other verdicts.
+func (r Region) Beyond(v Verdict, lo, hi float64) *bool {
+	if v != Better && v != Worse {
+		return nil
+	}
+	beyond := lo > float64(r) || hi < -float64(r)
+	return &beyond
+}
+
+// Amount says how large the difference of a verdict is, seen from the margin:
+// " by more than 2 %" or ", by less than 2 % perhaps". beyond is
+// Comparison.BeyondMargin; without it Amount is "".
+func Amount(beyond *bool, margin float64) string {
+	percent := strconv.FormatFloat(100*margin, 'g', 3, 64) + " %"
+	switch {
+	case beyond == nil || !(margin > 0):
+		return ""
+	case *beyond:
+		return " by more than " + percent
+	}
+	return ", by less than " + percent + " perhaps"
 }

@@ -34,6 +34,37 @@ func TestVerdictOfAnInterval(t *testing.T) {
 	}
 }
 
+// A verdict of a difference says whether the whole interval is beyond the margin:
+// 1.8 to 4.0 % is worse, but perhaps by less than 3 %.
+func TestBeyondTheMargin(t *testing.T) {
+	region := RatioRegion(0.03)
+	edge := math.Log1p(0.03)
+	for _, x := range []struct {
+		lo, hi float64
+		better sample.Better
+		want   string
+	}{
+		{math.Log(1.018), math.Log(1.04), sample.Lower, "worse, by less than 3 % perhaps"},
+		{math.Log(1.031), math.Log(1.04), sample.Lower, "worse by more than 3 %"},
+		{-math.Log(1.04), -math.Log(1.018), sample.Higher, "worse, by less than 3 % perhaps"},
+		{-math.Log(1.04), -math.Log(1.031), sample.Higher, "worse by more than 3 %"},
+		{edge, 2 * edge, sample.Higher, "better, by less than 3 % perhaps"},
+		{math.Nextafter(edge, 1), 2 * edge, sample.Higher, "better by more than 3 %"},
+		{-2 * edge, math.Nextafter(-edge, -1), sample.Lower, "better by more than 3 %"},
+		{0.001, 0.002, sample.Lower, "equivalent"},
+		{-1, 1, sample.Lower, "inconclusive"},
+	} {
+		v := region.Verdict(x.lo, x.hi, x.better)
+		if got := string(v) + Amount(region.Beyond(v, x.lo, x.hi), 0.03); got != x.want {
+			t.Errorf("[%v, %v] %s: %q, want %q", x.lo, x.hi, x.better, got, x.want)
+		}
+	}
+	yes := true
+	if got := Amount(&yes, 0); got != "" {
+		t.Errorf("without a margin: %q", got)
+	}
+}
+
 // Exchanging the two sides exchanges better and worse and nothing else.
 func TestRegion(t *testing.T) {
 	for _, margin := range []float64{0.0001, DefaultMargin, MaxMargin} {

@@ -581,7 +581,10 @@ func TestAsResults(t *testing.T) {
 	want := analysis.Comparison{Contender: "crun", Baseline: "OLD", Cell: "sha", Workload: "crypto", Metric: "rate",
 		Unit:   "op/s",
 		Better: sample.Higher, Scale: sample.Ratio, Primary: true, Blocks: 10, Ratio: row.Relative.Ratio, CI: row.Relative.CI,
-		Verdict: analysis.Worse, Gates: []analysis.Gate{}}
+		Verdict: analysis.Worse, BeyondMargin: row.Relative.BeyondMargin, Gates: []analysis.Gate{}}
+	if c.BeyondMargin == nil || !*c.BeyondMargin {
+		t.Error("a fall to a third is not beyond the margin")
+	}
 	if !reflect.DeepEqual(c, want) || alpha == nil || !close(*alpha, 0.04) {
 		t.Errorf("got  %+v\nwant %+v\nalpha %v", c, want, alpha)
 	}

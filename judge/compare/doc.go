@@ -153,6 +153,8 @@ type Change struct {
 	Calibrated bool `json:"calibrated,omitempty"`
 	// Verdict is empty for metrics that are not primary and for the twin.
 	Verdict analysis.Verdict `json:"verdict,omitempty"`
+	// BeyondMargin is as in analysis.Comparison.
+	BeyondMargin *bool `json:"beyond_margin,omitempty"`
 }
 
 // Difference is a fact that is not the same in both runs.

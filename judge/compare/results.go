@@ -35,7 +35,8 @@ func (r Result) Results() analysis.Results {
 		x := analysis.Comparison{
 			Contender: row.Contender, Baseline: "OLD", Cell: row.Cell, Workload: row.Workload, Metric: row.Metric,
 			Unit: row.Unit, Better: row.Better, Scale: row.Scale, Primary: true, Blocks: min(c.Blocks[0], c.Blocks[1]),
-			Alpha: &alpha, Ratio: c.Ratio, CI: c.CI, Verdict: c.Verdict, Gates: row.Gates, Warnings: row.Warnings,
+			Alpha: &alpha, Ratio: c.Ratio, CI: c.CI, Verdict: c.Verdict, BeyondMargin: c.BeyondMargin,
+			Gates: row.Gates, Warnings: row.Warnings,
 		}
 		if c.Verdict == NotInterleaved {
 			x.Verdict = analysis.Inconclusive

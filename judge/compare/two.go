@@ -196,7 +196,9 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 	case len(r.Gates) > 0 || r.Failures[0]+r.Failures[1] > 0:
 		c.Verdict = analysis.Inconclusive
 	default:
-		c.Verdict = analysis.NewRegion(p.opt.Margin, r.Scale, size).Verdict(shift-lo, shift+hi, r.Better)
+		region := analysis.NewRegion(p.opt.Margin, r.Scale, size)
+		c.Verdict = region.Verdict(shift-lo, shift+hi, r.Better)
+		c.BeyondMargin = region.Beyond(c.Verdict, shift-lo, shift+hi)
 	}
 	return c
 }

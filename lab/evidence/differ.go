@@ -24,11 +24,16 @@ const maxDifferences = 10_000
 type differ struct {
 	// reworded means that the results were made by other rules, whose warnings
 	// and reasons have other words: only how many there are is compared.
-	reworded    bool
+	reworded bool
+	// rules made the stored results: fields that are newer may be absent.
+	rules       int64
 	numbers     int // compared
 	differences []difference
 	more        int // differences beyond maxDifferences
 }
+
+// since is the version of analysis.Rules that added a field to the results.
+var since = map[string]int64{"beyond_margin": 6}
 
 // tolerance is relative: architectures may fuse a multiplication with an
 // addition, and then the last digits differ.
@@ -50,6 +55,7 @@ func (d *differ) compare(path string, stored, now any, contender, cell string) {
 			nv, inNow := n[k]
 			at := strings.TrimPrefix(path+"."+k, ".")
 			switch {
+			case !inStored && d.rules < since[k]:
 			case !inStored:
 				d.add(at, nil, nv, contender, cell)
 			case !inNow:

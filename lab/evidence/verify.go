@@ -96,6 +96,7 @@ type verifier struct {
 	tampered  map[place]bool     // trials whose raw output is not what it was
 	parsers   map[[2]string]bool // contender, cell: read by another version then
 	earlier   bool               // results.json is by other rules
+	rules     int64              // which; 0 is unnumbered
 }
 
 // Verify recomputes every number of a run from its raw outputs, and proves
@@ -467,7 +468,7 @@ func (v *verifier) numbers() error {
 	if err != nil {
 		return err
 	}
-	d := differ{reworded: v.earlier}
+	d := differ{reworded: v.earlier, rules: v.rules}
 	d.compare("", stored, now, "", "")
 	v.Report.Numbers = d.numbers
 	v.name(stored)
@@ -486,7 +487,7 @@ func (v *verifier) stored(text []byte, err error) (any, error) {
 		return stored, err
 	}
 	rules, _ := m["rules"].(json.Number)
-	if n, err := rules.Int64(); err != nil || n != analysis.Rules {
+	if v.rules, err = rules.Int64(); err != nil || v.rules != analysis.Rules {
 		v.earlier = true
 		version := "version " + string(rules)
 		if rules == "" {

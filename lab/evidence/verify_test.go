@@ -444,6 +444,17 @@ func TestVerifyTellsEarlierRules(t *testing.T) {
 	if report.OK() || report.Findings[0].Kind != Parser {
 		t.Errorf("other results by earlier rules: %s", findings(report))
 	}
+	// Earlier rules did not say what is beyond the margin; present rules must.
+	for rules, holds := range map[int]bool{5: true, analysis.Rules: false} {
+		r, _ := decided(t)
+		if rules != analysis.Rules {
+			r.replace(store.ResultsFile, `"rules": `+fmt.Sprint(analysis.Rules), fmt.Sprintf(`"rules": %d`, rules))
+		}
+		r.replace(store.ResultsFile, `"beyond_margin": null,`, "")
+		if report := r.verify(today); report.OK() != holds {
+			t.Errorf("results of rules %d without beyond_margin: %s", rules, findings(report))
+		}
+	}
 	// Other words for the same warnings are no difference, fewer warnings are.
 	now := map[string]any{"warnings": []any{"a", "b"}, "reason": "c"}
 	for want, stored := range map[int]map[string]any{

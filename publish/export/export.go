@@ -197,13 +197,13 @@ func junit(w io.Writer, runs []analysis.Results) error {
 			if !c.Primary {
 				continue
 			}
-			k := kase{Class: c.Cell, Name: c.Contender + " against " + c.Baseline + ", " + c.Metric, Output: Sentence(c)}
+			k := kase{Class: c.Cell, Name: c.Contender + " against " + c.Baseline + ", " + c.Metric, Output: Sentence(c, r.Margin)}
 			switch {
 			case c.Verdict == analysis.Worse:
-				k.Failure = &message{Sentence(c)}
+				k.Failure = &message{Sentence(c, r.Margin)}
 				s.Failures++
 			case c.Verdict == analysis.Inconclusive:
-				k.Skipped = &message{Sentence(c)}
+				k.Skipped = &message{Sentence(c, r.Margin)}
 				s.Skipped++
 			}
 			s.Cases = append(s.Cases, k)
@@ -237,9 +237,9 @@ func junit(w io.Writer, runs []analysis.Results) error {
 	return err
 }
 
-// Sentence is a comparison's verdict with its interval.
-func Sentence(c analysis.Comparison) string {
-	s := string(c.Verdict)
+// Sentence is a comparison's verdict with its interval. margin is that of the run.
+func Sentence(c analysis.Comparison, margin float64) string {
+	s := string(c.Verdict) + analysis.Amount(c.BeyondMargin, margin)
 	if c.Ratio != nil {
 		s += fmt.Sprintf(": %s %s", c.Scale, number(round(*c.Ratio)))
 	}
@@ -297,6 +297,17 @@ func openmetrics(w io.Writer, runs []analysis.Results) error {
 	}
 	each("bakeoff_ratio", "Contender over baseline (or their difference).",
 		func(c analysis.Comparison) *float64 { return c.Ratio })
+	each("bakeoff_beyond_margin", "Whether the whole interval of a verdict better or worse lies outside the margin.",
+		func(c analysis.Comparison) *float64 {
+			if c.BeyondMargin == nil {
+				return nil
+			}
+			v := 0.0
+			if *c.BeyondMargin {
+				v = 1
+			}
+			return &v
+		})
 	each("bakeoff_ratio_low", "Lower bound of the interval.", func(c analysis.Comparison) *float64 { return c.CI[0] })
 	each("bakeoff_ratio_high", "Upper bound of the interval.", func(c analysis.Comparison) *float64 { return c.CI[1] })
 	fmt.Fprint(w, "# TYPE bakeoff_verdict stateset\n# HELP bakeoff_verdict The verdict on a primary comparison.\n")

@@ -227,8 +227,8 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{
 		"crun is equivalent to host at sha256-16k throughput on this machine: " +
 			"0.01 % slower (95 % CI 0.5 % slower to 0.5 % faster), 12 blocks.",
-		"microvm is worse than host at sha256-16k throughput on this machine: 19.3 times slower (95 % CI 19.",
-		"crun is better than host at files create on this machine",
+		"microvm is worse than host by more than 2 % at sha256-16k throughput on this machine: 19.3 times slower (95 % CI 19.",
+		"crun is better than host by more than 2 % at files create on this machine",
 		"chroot against host is inconclusive at files create on this machine",
 		"more blocks would decide it with 80 % probability",
 		"crun against host is inconclusive at http-50 throughput on this machine, " +
@@ -361,7 +361,7 @@ func TestAlarmComesFirst(t *testing.T) {
 	if body < 0 || title < body {
 		t.Errorf("alarm at %d, title at %d", body, title)
 	}
-	if !strings.Contains(doc.text, "host~twin is worse than host at syscall") {
+	if !strings.Contains(doc.text, "host~twin is worse than host by more than 2 % at syscall") {
 		t.Error("the alarm does not say where")
 	}
 }

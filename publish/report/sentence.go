@@ -195,9 +195,9 @@ func judged(c analysis.Comparison) (chart.Mark, string) {
 	return chart.Open, "inconclusive"
 }
 
-// say puts a comparison into words. level is the coverage of its interval,
-// "95 % "; failed says how many trials failed, or "".
-func say(c analysis.Comparison, level, failed string) sentence {
+// say puts a comparison into words. margin is that of the run, level the coverage
+// of the interval, "95 % "; failed says how many trials failed, or "".
+func say(c analysis.Comparison, margin float64, level, failed string) sentence {
 	s := sentence{Contender: c.Contender, Short: short(c), Where: " at " + c.Cell + " " + c.Metric + scopeWords(c.Scope)}
 	s.Mark, s.Word = judged(c)
 	switch s.Word {
@@ -207,7 +207,11 @@ func say(c analysis.Comparison, level, failed string) sentence {
 	case "equivalent":
 		s.Claim = fmt.Sprintf("%s is equivalent to %s", c.Contender, c.Baseline)
 	case "better", "worse":
-		s.Claim = fmt.Sprintf("%s is %s than %s", c.Contender, s.Word, c.Baseline)
+		amount := analysis.Amount(c.BeyondMargin, margin)
+		if strings.HasPrefix(amount, ",") {
+			amount += ","
+		}
+		s.Claim = fmt.Sprintf("%s is %s than %s%s", c.Contender, s.Word, c.Baseline, amount)
 	case "no verdict":
 		s.Claim = fmt.Sprintf("%s against %s", c.Contender, c.Baseline)
 		s.Where += " (not primary: no verdict)"

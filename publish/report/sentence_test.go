@@ -13,7 +13,7 @@ func f(v float64) *float64 { return &v }
 func TestSentences(t *testing.T) {
 	base := analysis.Comparison{Contender: "vm", Baseline: "host", Cell: "http", Metric: "throughput", Unit: "request/s",
 		Better: sample.Higher, Scale: sample.Ratio, Primary: true, Blocks: 26, Scope: analysis.ScopeMachine}
-	n := 14
+	n, yes, no := 14, true, false
 	for _, x := range []struct {
 		want   string
 		change func(*analysis.Comparison)
@@ -26,6 +26,18 @@ func TestSentences(t *testing.T) {
 		{"vm is worse than host at http throughput on this machine: 8.1 times slower (95 % CI 7.94–8.26 times), 26 blocks.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1/8.1), analysis.Interval{f(.121), f(.126)}
+			}},
+		{"vm is worse than host by more than 2 % at http throughput on this machine: " +
+			"5.0 % slower (95 % CI 4.0–6.0 %), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(.95), analysis.Interval{f(.94), f(.96)}
+				c.BeyondMargin = &yes
+			}},
+		{"vm is worse than host, by less than 2 % perhaps, at http throughput on this machine: " +
+			"3.0 % slower (95 % CI 1.8–4.0 %), 26 blocks.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(.97), analysis.Interval{f(.96), f(.982)}
+				c.BeyondMargin = &no
 			}},
 		{"vm is better than host at http throughput on this machine: 3.1 % faster (95 % CI 2.5–3.7 %), 26 blocks.",
 			func(c *analysis.Comparison) {
@@ -90,7 +102,7 @@ func TestSentences(t *testing.T) {
 	} {
 		c := base
 		x.change(&c)
-		if got := say(c, "95 % ", "").String(); got != x.want {
+		if got := say(c, .02, "95 % ", "").String(); got != x.want {
 			t.Errorf("\n got %s\nwant %s", got, x.want)
 		}
 	}

@@ -19,7 +19,7 @@ func (b *builder) alarm() {
 	}
 	for _, c := range t.Comparisons {
 		if c.Verdict == analysis.Better || c.Verdict == analysis.Worse {
-			b.page.Alarm = append(b.page.Alarm, say(c, b.level(), "").String())
+			b.page.Alarm = append(b.page.Alarm, say(c, b.results.Margin, b.level(), "").String())
 		}
 	}
 }

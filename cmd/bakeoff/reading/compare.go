@@ -272,9 +272,9 @@ func (a reader) printCompare(r compare.Result, all bool) {
 		}
 	}
 	rows, yardstick := shownRows(r, all)
-	a.changes("Against the baseline (contender / baseline, NEW over OLD)", rows, width,
+	a.changes("Against the baseline (contender / baseline, NEW over OLD)", r.Margin, rows, width,
 		func(x compare.Row) *compare.Change { return x.Relative })
-	a.changes("The values themselves (NEW over OLD), the baseline first", append(yardstick, rows...), width,
+	a.changes("The values themselves (NEW over OLD), the baseline first", r.Margin, append(yardstick, rows...), width,
 		func(x compare.Row) *compare.Change { return x.Direct })
 	a.notCompared(append(yardstick, rows...), width)
 	a.changedFacts(r, width)
@@ -306,7 +306,8 @@ func levelOf(r compare.Result) float64 {
 
 // changes is a table of changes. What lies between runs has a column where it is
 // known of any; else the first lines say that it is not.
-func (a reader) changes(title string, rows []compare.Row, width int, of func(compare.Row) *compare.Change) {
+func (a reader) changes(title string, margin float64, rows []compare.Row, width int,
+	of func(compare.Row) *compare.Change) {
 	spread := slices.ContainsFunc(rows, func(x compare.Row) bool { return of(x) != nil && of(x).Spread != nil })
 	t := cli.NewTable("  CONTENDER", "CELL", "METRIC", "CHANGE")
 	if spread {
@@ -318,7 +319,7 @@ func (a reader) changes(title string, rows []compare.Row, width int, of func(com
 		if c == nil {
 			continue
 		}
-		word, col := changeWord(x, c)
+		word, col := changeWord(x, c, margin)
 		change := changeText(analysis.Comparison{Ratio: c.Ratio, CI: c.CI, Scale: x.Scale, Unit: x.Unit})
 		cells := []cli.Cell{cli.Plain("  " + safetext.Line(x.Contender)), cli.Plain(safetext.Line(x.Cell)),
 			cli.Plain(safetext.Line(x.Metric)), cli.Plain(strings.ReplaceAll(change, " %", cli.Nbsp+"%"))}
@@ -349,8 +350,9 @@ func betweenRuns(x compare.Row, c *compare.Change) string {
 }
 
 // changeWord is the verdict on a change, or why there is none.
-func changeWord(x compare.Row, c *compare.Change) (string, cli.Color) {
+func changeWord(x compare.Row, c *compare.Change, margin float64) (string, cli.Color) {
 	word, col := verdictOf(c.Verdict)
+	word += analysis.Amount(c.BeyondMargin, margin)
 	if len(x.Gates) > 0 && c.Verdict == analysis.Inconclusive {
 		word = "inconclusive: " + x.Gates[0].Name + ": " + x.Gates[0].Reason
 	}

@@ -51,7 +51,7 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 		fails   bool
 	}{
 		{nil, "not interleaved", false},
-		{[]compare.Run{changed("r1", 90.2), changed("r2", 89.9)}, "worse", true},
+		{[]compare.Run{changed("r1", 90.2), changed("r2", 89.9)}, "worse by more than 2 %", true},
 	} {
 		res, err := compare.Two(changed("6.1", 90), changed("6.2", 60), compare.Option{Repeats: x.repeats})
 		if err != nil {
@@ -85,6 +85,42 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 		}
 		if strings.Contains(out.String(), `failures="1"`) != x.fails {
 			t.Errorf("junit:\n%s", out.String())
+		}
+	}
+}
+
+// A change of 2 to 4 % is worse, but fails no build that tolerates 3 %.
+func TestFailOnWorseThanTheMargin(t *testing.T) {
+	quiet := []compare.Run{changed("r1", 90.2), changed("r2", 89.9)}
+	for _, x := range []struct {
+		now   float64
+		words string
+		fails []string
+	}{
+		{87.3, "worse, by less than 3 % perhaps", []string{"worse"}},
+		{80, "worse by more than 3 %", []string{"worse", "worse-than-margin"}},
+		{90, "equivalent", nil},
+	} {
+		res, err := compare.Two(changed("6.1", 90), changed("6.2", x.now), compare.Option{Repeats: quiet, Margin: 0.03})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
+		a.printCompare(res, false)
+		if flat := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(flat, x.words) {
+			t.Errorf("%v: no %q in\n%s", x.now, x.words, &out)
+		}
+		var junit bytes.Buffer
+		if err := export.Write(&junit, "junit", []analysis.Results{res.Results()}); err != nil ||
+			!strings.Contains(junit.String(), x.words) {
+			t.Errorf("%v: no %q in %v\n%s", x.now, x.words, err, &junit)
+		}
+		for _, condition := range []string{"worse", "worse-than-margin"} {
+			end := (FailOn{condition}).End(res.Results())
+			if got, want := cli.ExitCode(end) == cli.ExitAsked, slices.Contains(x.fails, condition); got != want {
+				t.Errorf("%v: --fail-on %s ends with %v", x.now, condition, end)
+			}
 		}
 	}
 }

@@ -21,6 +21,7 @@ type condition struct {
 
 var conditions = []condition{
 	{"worse", "a contender is worse than the baseline", verdictIs(analysis.Worse)},
+	{"worse-than-margin", "a contender is worse than the baseline by more than the margin", worseThanMargin},
 	{"better", "a contender is better than the baseline", verdictIs(analysis.Better)},
 	{"inconclusive", "a primary comparison is inconclusive", verdictIs(analysis.Inconclusive)},
 	{"missing", "a contender has no results in a cell", func(r analysis.Results) (out []string) {
@@ -56,11 +57,20 @@ var conditions = []condition{
 	}},
 }
 
+func worseThanMargin(r analysis.Results) (out []string) {
+	for _, c := range r.Comparisons {
+		if c.Primary && c.Verdict == analysis.Worse && c.BeyondMargin != nil && *c.BeyondMargin {
+			out = append(out, comparisonName(c)+" is worse"+analysis.Amount(c.BeyondMargin, r.Margin))
+		}
+	}
+	return out
+}
+
 func verdictIs(v analysis.Verdict) func(analysis.Results) []string {
 	return func(r analysis.Results) (out []string) {
 		for _, c := range r.Comparisons {
 			if c.Primary && c.Verdict == v {
-				out = append(out, fmt.Sprintf("%s is %s", comparisonName(c), v))
+				out = append(out, fmt.Sprintf("%s is %s%s", comparisonName(c), v, analysis.Amount(c.BeyondMargin, r.Margin)))
 			}
 		}
 		return out
@@ -71,7 +81,7 @@ func verdictIs(v analysis.Verdict) func(analysis.Results) []string {
 func Conditions() string {
 	var lines []string
 	for _, c := range conditions {
-		lines = append(lines, fmt.Sprintf("  %-12s %s", c.name, c.meaning))
+		lines = append(lines, fmt.Sprintf("  %-18s %s", c.name, c.meaning))
 	}
 	return strings.Join(lines, "\n")
 }

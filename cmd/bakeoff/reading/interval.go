@@ -70,10 +70,12 @@ func (l Layout) Line(c analysis.Comparison, margin float64, st cli.Style) string
 	}
 	word, col := verdictText(c)
 	s += " " + changeText(c)
-	if room := l.width - utf8.RuneCountInString(s) - 1; room < utf8.RuneCountInString(word) {
-		return safetext.Clip(s, l.width)
+	for _, text := range []string{word + analysis.Amount(c.BeyondMargin, margin), word} {
+		if utf8.RuneCountInString(s)+1+utf8.RuneCountInString(text) <= l.width {
+			return s + " " + st.Paint(col, text)
+		}
 	}
-	return s + " " + st.Paint(col, word)
+	return safetext.Clip(s, l.width)
 }
 
 // verdictText is the verdict in a word, with its color.

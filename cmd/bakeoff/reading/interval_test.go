@@ -1,10 +1,12 @@
 package reading
 
 import (
+	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"bakeoff/base/sample"
+	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 )
 
@@ -32,6 +34,28 @@ func TestIntervalBar(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%v:\n%q, want\n%q", c.ratio, got, c.want)
+		}
+	}
+}
+
+// A line says how large a verdict is, seen from the margin, where there is room.
+func TestLineSaysWhatIsBeyondTheMargin(t *testing.T) {
+	yes, no := true, false
+	for _, x := range []struct {
+		beyond *bool
+		width  int
+		want   string
+	}{
+		{&yes, 120, " worse by more than 3 %"},
+		{&no, 120, " worse, by less than 3 % perhaps"},
+		{nil, 120, " worse"},
+		{&no, 80, " worse"},
+	} {
+		c := comparison("crun", "sha", 0.97, 0.96, 0.982, analysis.Worse)
+		c.BeyondMargin = x.beyond
+		l := LayoutFor([]analysis.Comparison{c}, x.width)
+		if got := l.Line(c, 0.03, cli.Style{}); !strings.HasSuffix(got, "]"+x.want) {
+			t.Errorf("%d columns: %q, want %q at its end", x.width, got, x.want)
 		}
 	}
 }
