@@ -39,6 +39,9 @@ type Metric struct {
 	Doc           string `json:"doc,omitempty"`
 }
 
+// Of returns v, which is in m's unit, as a value of m.
+func (m Metric) Of(v float64) Value { return Value{Metric: m.Name, Unit: m.Unit, Value: v} }
+
 // Value is one sample: a number that one trial gave.
 type Value struct {
 	Metric string  `json:"metric"`

@@ -18,8 +18,8 @@ func TestInTicks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]float64{host: 0.013, string(coarse): 0.02} {
-		got, err := workload.HostCost(workload.Raw{workload.Host: []byte(text)}, 1)
-		if err != nil || got == nil || math.Abs(*got-want) > 1e-12 {
+		got, err := workload.Costs(workload.Raw{workload.Host: []byte(text)}, 1, 0, workload.CPUPerOp)
+		if err != nil || len(got) != 1 || math.Abs(got[0].Value-want) > 1e-12 {
 			t.Errorf("%s costs %v (%v), want %g s", text, got, err, want)
 		}
 	}

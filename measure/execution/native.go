@@ -64,12 +64,8 @@ func (n native) exec(ctx context.Context, t Target, p param.Values, stage string
 		"--hash-file", path.Join(info.Scratch, "bakeoff-agent.sha256")}, p.Args()...)
 	exit, err := t.Subject.Exec(ctx, conn.Cmd{Argv: argv, Stdout: stdout, Stderr: stderr})
 	raw := workload.Raw{}
-	if len(stdout.Bytes()) > 0 {
-		raw[workload.Work] = stdout.Bytes()
-	}
-	if len(stderr.Bytes()) > 0 {
-		raw[workload.Stderr] = stderr.Bytes()
-	}
+	raw.Keep(workload.Work, stdout.Bytes())
+	raw.Keep(workload.Stderr, stderr.Bytes())
 	switch {
 	case errors.Is(context.Cause(ctx), errTooLong):
 		return raw, fault.New(fault.Subject, "%s: not finished within %v", op, limit)

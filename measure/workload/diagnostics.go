@@ -1,11 +1,9 @@
 package workload
 
 import (
-	"fmt"
 	"math"
 
 	"bakeoff/base/param"
-	"bakeoff/base/strictjson"
 	"bakeoff/reach/wire"
 )
 
@@ -42,26 +40,6 @@ type ReportedTime struct {
 // ReportedTime is pure; ok is false if the output does not contain it.
 type TimeReporter interface {
 	ReportedTime(raw Raw, p param.Values) (r ReportedTime, ok bool)
-}
-
-// HostCost returns how long the environment's CPUs were busy during a whole
-// trial, as the host saw it, per unit of work. It is nil if unknown: without
-// counters or work, or below one tick on a host that counts only ticks.
-func HostCost(raw Raw, work float64) (*float64, error) {
-	b, ok := raw[Host]
-	if !ok || !positive(work) {
-		return nil, nil
-	}
-	var host wire.Span
-	if err := strictjson.Decode(b, &host); err != nil {
-		return nil, fmt.Errorf("%s: %w", Host, err)
-	}
-	busy, _, ok := host.After.Since(host.Before).Busy()
-	cost := busy / work
-	if !ok || !positive(cost) {
-		return nil, nil
-	}
-	return &cost, nil
 }
 
 // InTicks reports whether all of these times, in seconds, are whole hundredths

@@ -1,12 +1,9 @@
 package workload
 
 import (
-	"fmt"
 	"time"
 
 	"bakeoff/base/sample"
-	"bakeoff/base/strictjson"
-	"bakeoff/reach/wire"
 )
 
 const energyDoc = ", from the RAPL counters of all its processors, or from the host's meter in the lab file; " +
@@ -37,53 +34,48 @@ var (
 		Doc: "energy of the load generator's own host per expected response" + generatorDoc}
 )
 
-// Energy returns the samples of these metrics, at most one each.
+// Costs returns the samples of these metrics of CPU time or energy per unit of
+// work, at most one each.
 //
 // A host's counters cover the whole trial. Work that took the time timed is
 // charged with that share of the energy; with 0 it is charged with all of it.
-func Energy(raw Raw, work float64, timed time.Duration, metrics ...sample.Metric) ([]sample.Value, error) {
+// The CPU time is that of the whole trial. A cost is unknown without counters or
+// work, or below one tick on a host that counts only ticks.
+func Costs(raw Raw, work float64, timed time.Duration, metrics ...sample.Metric) ([]sample.Value, error) {
+	if !positive(work) {
+		return nil, nil
+	}
 	var out []sample.Value
 	for _, m := range metrics {
-		joules, err := joulesPer(raw, energyBlob(m), work, timed)
+		cost, err := cost(raw, work, timed, m)
 		if err != nil {
 			return nil, err
 		}
-		if joules != nil {
-			out = append(out, sample.Value{Metric: m.Name, Unit: m.Unit, Value: *joules})
+		if positive(cost) {
+			out = append(out, m.Of(cost))
 		}
 	}
 	return out, nil
 }
 
-// energyBlob is the blob with the counters for a metric.
-func energyBlob(m sample.Metric) string {
+// cost is the CPU time or the energy that a host spent per unit of work; 0 if
+// unknown.
+func cost(raw Raw, work float64, timed time.Duration, m sample.Metric) (float64, error) {
+	if m.CPUTime {
+		busy, _, err := raw.Busy()
+		return busy / work, err
+	}
+	blob := Host
 	if m.GeneratorHost {
-		return GeneratorHost
+		blob = GeneratorHost
 	}
-	return Host
-}
-
-// joulesPer is the energy that a host spent per unit of work, by the counters
-// in a blob; nil if unknown.
-func joulesPer(raw Raw, blob string, work float64, timed time.Duration) (*float64, error) {
-	b, ok := raw[blob]
-	if !ok || !positive(work) {
-		return nil, nil
-	}
-	var host wire.Span
-	if err := strictjson.Decode(b, &host); err != nil {
-		return nil, fmt.Errorf("%s: %w", blob, err)
-	}
-	spent := host.After.Since(host.Before)
-	if spent.Joules == nil || spent.AtNS <= 0 {
-		return nil, nil
+	spent, ok, err := raw.spent(blob)
+	if !ok || spent.Joules == nil || spent.AtNS <= 0 {
+		return 0, err
 	}
 	joules := *spent.Joules / work
 	if timed > 0 {
 		joules *= min(1, float64(timed.Nanoseconds())/float64(spent.AtNS))
 	}
-	if !positive(joules) {
-		return nil, nil
-	}
-	return &joules, nil
+	return joules, nil
 }

@@ -42,7 +42,7 @@ func TestEnergy(t *testing.T) {
 		"no work":                  {counted(t, j(100), j(160), 4), 0, 0, 0},
 		"a trial without counters": {Raw{}, 30, 0, 0},
 	} {
-		got, err := Energy(c.raw, c.work, c.timed, JoulesPerRequest)
+		got, err := Costs(c.raw, c.work, c.timed, JoulesPerRequest)
 		switch {
 		case err != nil:
 			t.Errorf("%s: %v", name, err)
@@ -53,7 +53,7 @@ func TestEnergy(t *testing.T) {
 			t.Errorf("%s: %v, want %g J", name, got, c.want)
 		}
 	}
-	if _, err := Energy(Raw{Host: []byte("{")}, 1, 0, JoulesPerOp); err == nil {
+	if _, err := Costs(Raw{Host: []byte("{")}, 1, 0, JoulesPerOp); err == nil {
 		t.Error("a damaged blob is taken for an answer")
 	}
 }
@@ -74,7 +74,7 @@ func TestEnergyOfBothEnds(t *testing.T) {
 		"only the generator's":    {Raw{Host: blind, GeneratorHost: far}, map[string]float64{"generator-joules-per-op": .05}},
 		"load from the same host": {Raw{Host: near}, map[string]float64{"joules-per-op": 2}},
 	} {
-		got, err := Energy(c.raw, 30, 0, JoulesPerOp, GeneratorJoulesPerOp)
+		got, err := Costs(c.raw, 30, 0, JoulesPerOp, GeneratorJoulesPerOp)
 		if err != nil || len(got) != len(c.want) {
 			t.Errorf("%s: %v, %v, want %v", name, got, err, c.want)
 		}
@@ -84,7 +84,7 @@ func TestEnergyOfBothEnds(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Energy(Raw{Host: near, GeneratorHost: []byte("{}x")}, 1, 0, JoulesPerOp,
+	if _, err := Costs(Raw{Host: near, GeneratorHost: []byte("{}x")}, 1, 0, JoulesPerOp,
 		GeneratorJoulesPerOp); err == nil || !strings.Contains(err.Error(), GeneratorHost) {
 		t.Errorf("a damaged blob of the generator's host: %v", err)
 	}
@@ -99,14 +99,14 @@ func FuzzEnergy(f *testing.F) {
 		[]byte("null"), 0., int64(-1))
 	f.Fuzz(func(t *testing.T, near, far []byte, work float64, timed int64) {
 		raw := Raw{Host: near, GeneratorHost: far}
-		both, err := Energy(raw, work, time.Duration(timed), JoulesPerOp, GeneratorJoulesPerOp)
+		both, err := Costs(raw, work, time.Duration(timed), JoulesPerOp, GeneratorJoulesPerOp)
 		for _, v := range both {
 			if err != nil || v.Unit != "J/op" || !(v.Value > 0) || math.IsInf(v.Value, 0) {
 				t.Errorf("%+v, %v", v, err)
 			}
 		}
 		delete(raw, GeneratorHost)
-		alone, nerr := Energy(raw, work, time.Duration(timed), JoulesPerOp, GeneratorJoulesPerOp)
+		alone, nerr := Costs(raw, work, time.Duration(timed), JoulesPerOp, GeneratorJoulesPerOp)
 		if err == nil && (nerr != nil || len(alone) > 1 || len(alone) == 1 && (len(both) == 0 || alone[0] != both[0])) {
 			t.Errorf("%v without the generator's blob, %v with it (%v)", alone, both, nerr)
 		}

@@ -1,8 +1,10 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"bakeoff/base/fault"
@@ -35,16 +37,19 @@ type NativeParser struct {
 }
 
 // Native returns the workload of a loop that runs on the subject, in the same
-// agent everywhere. doc describes it; its parameters are the loop's, and
-// CPUPerOp and JoulesPerOp are added to its metrics. Package execution runs it.
+// agent everywhere. doc describes it; its name and parameters are the loop's, and
+// CPUPerOp and JoulesPerOp are added to its metrics. If doc does not say
+// otherwise, its environment and caches are carried from trial to trial, and a
+// trial takes its timed part. Package execution runs it.
 //
 // The loop's directory lies in the volume that the parameter doc.Volume names,
 // or in the environment's scratch directory.
 func Native(doc Doc, loop loop.Loop) NativeParser {
-	if doc.Name != loop.Name {
-		panic("workload: " + doc.Name + " has the loop " + loop.Name)
+	doc.Name, doc.Params = loop.Name, loop.Params
+	doc.State, doc.Cache = cmp.Or(doc.State, "carried"), cmp.Or(doc.Cache, "warm")
+	if doc.Time == nil {
+		doc.Time = TimedFor(0)
 	}
-	doc.Params = loop.Params
 	doc.Parser = max(doc.Parser, nativeParser)
 	doc.Metrics = append(doc.Metrics[:len(doc.Metrics):len(doc.Metrics)], CPUPerOp, JoulesPerOp)
 	return NativeParser{doc, loop}
@@ -67,16 +72,12 @@ func (n NativeParser) parse(raw Raw, p param.Values) ([]sample.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := res.Values
 	cost, err := cpuPerOp(raw, res)
 	if err != nil {
 		return nil, err
 	}
-	if cost != nil {
-		values = append(values, sample.Value{Metric: CPUPerOp.Name, Unit: CPUPerOp.Unit, Value: *cost})
-	}
-	energy, err := Energy(raw, res.Work, time.Duration(res.ElapsedNS), JoulesPerOp)
-	return append(values, energy...), err
+	energy, err := Costs(raw, res.Work, time.Duration(res.ElapsedNS), JoulesPerOp)
+	return slices.Concat(res.Values, cost, energy), err
 }
 
 // ParseWork parses the blob Work: a wire.Result of the workload doc with the
@@ -143,8 +144,8 @@ func ours(metric string) bool { return metric == CPUPerOp.Name || metric == Joul
 
 func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
 
-// cpuPerOp returns how long the host's CPUs were busy per unit of work; nil if
-// unknown.
+// cpuPerOp returns how long the host's CPUs were busy per unit of work, or nothing
+// if that is unknown.
 //
 // The host's counters cover the whole trial, including the start of the agent
 // and its work before the timed part. The timed part is charged with its share
@@ -152,25 +153,20 @@ func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
 // does not depend on the overhead of the technology. There is no share if that
 // system counts in ticks: gVisor finds a thread that computes without a break
 // running at half of its ticks or less.
-func cpuPerOp(raw Raw, res wire.Result) (*float64, error) {
-	b, ok := raw[Host]
-	if !ok || res.WorkerCPUSeconds == nil || res.Usage == nil {
+func cpuPerOp(raw Raw, res wire.Result) ([]sample.Value, error) {
+	if res.WorkerCPUSeconds == nil || res.Usage == nil {
 		return nil, nil
 	}
-	var host wire.Span
-	if err := strictjson.Decode(b, &host); err != nil {
-		return nil, fmt.Errorf("%s: %w", Host, err)
-	}
-	busy, _, known := host.After.Since(host.Before).Busy()
+	busy, known, err := raw.Busy()
 	total := res.Usage.CPUSeconds()
-	if !known || !positive(*res.WorkerCPUSeconds) || !positive(total) ||
+	if err != nil || !known || !positive(*res.WorkerCPUSeconds) || !positive(total) ||
 		InTicks(*res.WorkerCPUSeconds, res.Usage.UserSeconds, res.Usage.SystemSeconds) {
-		return nil, nil
+		return nil, err
 	}
 	part := min(1, *res.WorkerCPUSeconds/total)
 	cost := busy * part / res.Work
 	if !positive(cost) {
 		return nil, nil // less than a tick, on a host that counts only ticks
 	}
-	return &cost, nil
+	return []sample.Value{CPUPerOp.Of(cost)}, nil
 }

@@ -12,8 +12,12 @@ import (
 	"fmt"
 	"time"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/base/strictjson"
+	"bakeoff/reach/probe"
+	"bakeoff/reach/wire"
 )
 
 // Parser describes a workload and reads what its trials returned. It is pure:
@@ -31,10 +35,54 @@ type Parser interface {
 // in the run folder.
 type Raw map[string][]byte
 
+// Keep adds a blob, unless it is empty.
+func (r Raw) Keep(name string, b []byte) {
+	if len(b) > 0 {
+		r[name] = b
+	}
+}
+
+// Exec parses a blob that is a wire.ExecResult.
+func (r Raw) Exec(name string) (wire.ExecResult, error) {
+	b, ok := r[name]
+	if !ok {
+		return wire.ExecResult{}, fmt.Errorf("%s: %w", name, ErrNoBlob)
+	}
+	res, err := wire.ParseExec(b)
+	return res, fault.Op(name, err)
+}
+
+// spent returns what the counters in a blob that is a wire.Span counted; ok is
+// false without the blob.
+func (r Raw) spent(name string) (c probe.Counters, ok bool, err error) {
+	b, ok := r[name]
+	if !ok {
+		return c, false, nil
+	}
+	var s wire.Span
+	if err := strictjson.Decode(b, &s); err != nil {
+		return c, false, fmt.Errorf("%s: %w", name, err)
+	}
+	return s.After.Since(s.Before), true, nil
+}
+
+// Busy returns how many seconds the host's CPUs were busy in the whole trial; ok
+// is false if that is unknown.
+func (r Raw) Busy() (seconds float64, ok bool, err error) {
+	c, ok, err := r.spent(Host)
+	if ok {
+		seconds, _, ok = c.Busy()
+	}
+	return seconds, ok, err
+}
+
 // The blob names that are common to all workloads.
 const (
 	// Work is a wire.Result.
 	Work = "work.json"
+	// ExecBlob is a wire.ExecResult: of the command or the tool that was
+	// measured, or of siege as a load generator.
+	ExecBlob = "exec.json"
 	// Host is a Span of the host's counters on the environment's CPUs and of
 	// the environment's scope (wire.Span as JSON); the trial runner adds it.
 	Host = "host.json"

@@ -43,16 +43,12 @@ const maxExtra = 1000
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Name:    "calibrate",
 		Summary: "A chain of SHA-256 digests, to which bakeoff calibrate adds an exact amount of work",
 		Metrics: []sample.Metric{
 			workload.Throughput("op/s", "chains per second, each computed completely"),
 			{Name: CPUThroughput, Unit: "op/s", Better: sample.Higher, Scale: sample.Ratio,
 				Doc: "chains per second of the thread's CPU time; time without a CPU does not count"},
 		},
-		State:  "carried",
-		Cache:  "warm",
-		Time:   workload.TimedFor(0),
 		Source: []string{"FIPS 180-4"},
 	}, Loop())
 }

@@ -8,7 +8,6 @@
 package cms
 
 import (
-	"fmt"
 	"time"
 
 	"bakeoff/base/fault"
@@ -32,9 +31,6 @@ const (
 	Native = "native"
 	All    = "all"
 )
-
-// ExecBlob is the agent's result for siege: a wire.ExecResult.
-const ExecBlob = "exec.json"
 
 // restoreTime is about how long a trial takes in addition to its timed part.
 const restoreTime = 2 * time.Second
@@ -116,25 +112,15 @@ func parseSiege(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	cost, err := workload.HostCost(raw, r.Work)
-	if err != nil {
-		return nil, err
-	}
-	if cost != nil {
-		r.Values = append(r.Values, sample.Value{Metric: "cpu-per-request", Unit: "s/request", Value: *cost})
-	}
-	energy, err := workload.Energy(raw, r.Work, 0, workload.JoulesPerRequest, workload.GeneratorJoulesPerRequest)
-	return append(r.Values, energy...), err
+	costs, err := workload.Costs(raw, r.Work, 0, http.CPUPerRequest, workload.JoulesPerRequest,
+		workload.GeneratorJoulesPerRequest)
+	return append(r.Values, costs...), err
 }
 
 // readSiege decodes a trial and parses it with the tool.
 func readSiege(raw workload.Raw, p param.Values) (res wire.ExecResult, r tool.Result, err error) {
-	b, ok := raw[ExecBlob]
-	if !ok {
-		return res, r, fmt.Errorf("%s: %w", ExecBlob, workload.ErrNoBlob)
-	}
-	if res, err = wire.ParseExec(b); err != nil {
-		return res, r, fmt.Errorf("%s: %w", ExecBlob, err)
+	if res, err = raw.Exec(workload.ExecBlob); err != nil {
+		return res, r, err
 	}
 	if res.Code != 0 || res.Signal != "" || res.Truncated {
 		return res, r, fault.New(fault.Lab, "siege failed with exit code %d %s: %.300q", res.Code, res.Signal, res.Stderr)

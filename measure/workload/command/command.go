@@ -36,11 +36,8 @@ func New() workload.Parser { return Workload{} }
 // Workload describes the workload and reads its trials.
 type Workload struct{}
 
-// The blobs of a trial, each a wire.ExecResult.
-const (
-	ExecBlob    = "exec.json"
-	CleanupBlob = "cleanup.json" // where there is a cleanup
-)
+// CleanupBlob is the wire.ExecResult of the cleanup, if there is one.
+const CleanupBlob = "cleanup.json"
 
 // Doc describes the workload.
 func (Workload) Doc() workload.Doc {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
-	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
 	"bakeoff/reach/wire"
 )
@@ -25,16 +25,12 @@ func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) 
 }
 
 func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
-	b, ok := raw[ExecBlob]
-	if !ok {
-		return nil, fmt.Errorf("%s: %w", ExecBlob, workload.ErrNoBlob)
-	}
-	res, err := wire.ParseExec(b)
+	res, err := raw.Exec(workload.ExecBlob)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", ExecBlob, err)
+		return nil, err
 	}
 	if !slices.Equal(res.Argv, p.List("argv")) {
-		return nil, fmt.Errorf("%s: the result is of the command %q", ExecBlob, res.Argv)
+		return nil, fmt.Errorf("%s: the result is of the command %q", workload.ExecBlob, res.Argv)
 	}
 	if want := p.Text("exit"); res.Signal != "" || (want != "any" && strconv.Itoa(res.Code) != want) {
 		return nil, fault.New(fault.Subject, "%q ended with %s instead of %s%s", res.Argv[0], Ended(res), want,
@@ -64,7 +60,7 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	}
 	out.add(workload.CPUPerOp.Name, workload.CPUPerOp.Unit, cost)
 	// One execution is the unit of work.
-	energy, err := workload.Energy(raw, 1, time.Duration(res.ElapsedNS), workload.JoulesPerOp)
+	energy, err := workload.Costs(raw, 1, time.Duration(res.ElapsedNS), workload.JoulesPerOp)
 	return append(out, energy...), err
 }
 
@@ -107,17 +103,9 @@ func inTicks(res wire.ExecResult) bool {
 // The counters include the cleanup, whose share, as the environment saw it, is
 // subtracted.
 func hostCost(raw workload.Raw, res wire.ExecResult) (float64, error) {
-	b, ok := raw[workload.Host]
-	if !ok {
-		return 0, nil
-	}
-	var host wire.Span
-	if err := strictjson.Decode(b, &host); err != nil {
-		return 0, fmt.Errorf("%s: %w", workload.Host, err)
-	}
-	busy, _, known := host.After.Since(host.Before).Busy()
+	busy, known, err := raw.Busy()
 	if !known {
-		return 0, nil
+		return 0, err
 	}
 	part, err := share(raw, res)
 	return busy * part, err
@@ -126,13 +114,12 @@ func hostCost(raw workload.Raw, res wire.ExecResult) (float64, error) {
 // share is the command's share of a trial's CPU time, without the cleanup; 0 if
 // unknown.
 func share(raw workload.Raw, res wire.ExecResult) (float64, error) {
-	b, ok := raw[CleanupBlob]
-	if !ok {
+	cleanup, err := raw.Exec(CleanupBlob)
+	if errors.Is(err, workload.ErrNoBlob) {
 		return 1, nil
 	}
-	cleanup, err := wire.ParseExec(b)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", CleanupBlob, err)
+		return 0, err
 	}
 	own := res.Usage.CPUSeconds()
 	all := own + cleanup.Usage.CPUSeconds()

@@ -3,7 +3,6 @@ package command
 import (
 	"bakeoff/base/param"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/wire"
 )
 
 var _ workload.TimeReporter = Workload{}
@@ -14,7 +13,7 @@ func (Workload) ReportedTime(raw workload.Raw, p param.Values) (r workload.Repor
 	if p.Text("seconds") == "" {
 		return r, false
 	}
-	res, err := wire.ParseExec(raw[ExecBlob])
+	res, err := raw.Exec(workload.ExecBlob)
 	if err != nil {
 		return r, false
 	}

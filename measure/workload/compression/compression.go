@@ -43,13 +43,11 @@ type Workload struct {
 // New returns the workload.
 func New() Workload {
 	inner := workload.Native(workload.Doc{
-		Name:    "compression",
 		Summary: "Copying a mail archive, or any folder, into a compressing file system",
 		Metrics: []sample.Metric{{Name: "copy", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
 			Doc: "until the last writer has ended and syncfs(2) has returned; ZFS does much of its work later"}},
 		Volume: "volume",
 		State:  "restored",
-		Cache:  "warm",
 		Time: func(p param.Values) time.Duration {
 			files := p.Int("files") * max(1, p.Int("writers")*map[bool]int64{true: 1}[p.Bool("overlap")])
 			return 100*time.Millisecond + time.Duration(files)*700*time.Microsecond

@@ -25,13 +25,9 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Name:    "switch",
 		Summary: "Two processes that pass a byte to each other through two pipes",
 		Metrics: []sample.Metric{workload.Throughput("op/s",
 			"round trips per second; each is two writes, two reads and, on one CPU, two context switches")},
-		State: "carried",
-		Cache: "warm",
-		Time:  workload.TimedFor(0),
 		Source: []string{
 			"UnixBench, Pipe-based Context Switching. With one CPU in the environment every transfer is a context switch; " +
 				"with more it may wake up another CPU. Compare only environments with the same number of CPUs",

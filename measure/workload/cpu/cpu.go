@@ -17,12 +17,8 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Name:    "cpu",
 		Summary: "Prime numbers up to a limit by trial division, one search after another",
 		Metrics: []sample.Metric{workload.Throughput("op/s", "searches per second; each tests every number up to max")},
-		State:   "carried",
-		Cache:   "warm",
-		Time:    workload.TimedFor(0),
 		Source: []string{
 			"sysbench 1.0, tests/cpu: an event tests each number from 3 to cpu-max-prime by division up to its square " +
 				"root. sysbench compares each divisor with a floating-point root and does not use the count, so a compiler " +

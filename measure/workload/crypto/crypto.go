@@ -21,12 +21,8 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Name:    "crypto",
 		Summary: "SHA-256 or AES-256-GCM over one block after another",
 		Metrics: []sample.Metric{workload.Throughput("B/s", "bytes hashed or encrypted per second")},
-		State:   "carried",
-		Cache:   "warm",
-		Time:    workload.TimedFor(0),
 		Source: []string{
 			"OpenSSL, speed(1) -elapsed -evp: whole operations (init, update, final) on a block, by the wall clock. Here " +
 				"the code is Go's, the same for all contenders; it uses the AES and SHA instructions of the processor",

@@ -30,16 +30,12 @@ type Workload struct{ tool tool.Tool }
 // Tool is the tool that is run.
 func (e Workload) Tool() tool.Tool { return e.tool }
 
-// The blob of a trial, in addition to the files that the tool keeps and
-// workload.Facts.
-const ExecBlob = "exec.json" // a wire.ExecResult
-
 // Doc describes the workload.
 func (e Workload) Doc() workload.Doc {
 	d := e.tool.Doc()
 	out := workload.Doc{
 		Name: d.Name, Summary: d.Summary, Params: slices.Clone(d.Params),
-		Metrics: append(append(slices.Clone(d.Metrics), workload.CPUPerOp), e.energies()...),
+		Metrics: slices.Concat(d.Metrics, e.costs()),
 		Volume:  d.Volume, State: d.State, Cache: d.Cache, Time: d.Time, Parser: d.Parser, Source: d.Source,
 		Packages: d.Packages, Programs: []string{d.Program},
 	}
@@ -56,13 +52,14 @@ func (e Workload) Doc() workload.Doc {
 	return out
 }
 
-// energies are the energy metrics: of both sides if the tool is a load
-// generator.
-func (e Workload) energies() []sample.Metric {
+// costs are the metrics of CPU time and of energy, which is that of both sides if
+// the tool is a load generator.
+func (e Workload) costs() []sample.Metric {
+	out := []sample.Metric{workload.CPUPerOp, workload.JoulesPerOp}
 	if e.tool.Doc().Server == tool.Web {
-		return []sample.Metric{workload.JoulesPerOp, workload.GeneratorJoulesPerOp}
+		out = append(out, workload.GeneratorJoulesPerOp)
 	}
-	return []sample.Metric{workload.JoulesPerOp}
+	return out
 }
 
 // Limit bounds the duration of one command of a tool. A program in the
@@ -89,29 +86,17 @@ func (e Workload) parse(raw workload.Raw, p param.Values) ([]sample.Value, error
 	if err := declared(e.tool.Doc(), r.Values); err != nil {
 		return nil, err
 	}
-	values := r.Values
-	cost, err := workload.HostCost(raw, r.Work)
-	if err != nil {
-		return nil, err
-	}
-	if cost != nil {
-		values = append(values, sample.Value{Metric: workload.CPUPerOp.Name, Unit: workload.CPUPerOp.Unit, Value: *cost})
-	}
-	energy, err := workload.Energy(raw, r.Work, 0, e.energies()...)
-	return append(values, energy...), err
+	costs, err := workload.Costs(raw, r.Work, 0, e.costs()...)
+	return append(r.Values, costs...), err
 }
 
 // read decodes a trial and parses it with the tool.
 func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r tool.Result, err error) {
-	b, ok := raw[ExecBlob]
-	if !ok {
-		return res, r, fmt.Errorf("%s: %w", ExecBlob, workload.ErrNoBlob)
-	}
-	if res, err = wire.ParseExec(b); err != nil {
-		return res, r, fmt.Errorf("%s: %w", ExecBlob, err)
+	if res, err = raw.Exec(workload.ExecBlob); err != nil {
+		return res, r, err
 	}
 	if got := path.Base(res.Argv[0]); got != e.tool.Doc().Program {
-		return res, r, fmt.Errorf("%s: the result is of the program %q", ExecBlob, got)
+		return res, r, fmt.Errorf("%s: the result is of the program %q", workload.ExecBlob, got)
 	}
 	if err := e.hung(res, p); err != nil {
 		return res, r, err
@@ -126,7 +111,7 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 		Files: map[string][]byte{}}
 	for name, b := range raw {
 		switch name {
-		case ExecBlob, workload.Facts, workload.Host, workload.GeneratorHost, workload.Stderr:
+		case workload.ExecBlob, workload.Facts, workload.Host, workload.GeneratorHost, workload.Stderr:
 		default:
 			out.Files[name] = b
 		}

@@ -25,7 +25,6 @@ func New() workload.NativeParser {
 		return sample.Metric{Name: name, Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Doc: doc}
 	}
 	return workload.Native(workload.Doc{
-		Name:    "files",
 		Summary: "Creating, looking up (stat) and deleting small files, or reading, writing or copying a large one in blocks",
 		Metrics: []sample.Metric{
 			workload.Throughput("op/s", "blocks read or written per second, or files created, looked up and deleted"),
@@ -35,7 +34,6 @@ func New() workload.NativeParser {
 			quantile("latency-p99", "99th percentile of the time of one operation, with its fsync"),
 		},
 		Volume: "volume",
-		State:  "carried",
 		Cache: "warm, or cold with cache=cold, which drops the cache of the environment's own kernel, not that of a " +
 			"host below it",
 		Time: workload.TimedFor(500 * time.Millisecond),

@@ -92,6 +92,13 @@ func (Workload) Doc() workload.Doc {
 	}
 }
 
+// CPUPerRequest is what the environment's CPUs spent per response.
+var CPUPerRequest = sample.Metric{
+	Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio, CPUTime: true,
+	Doc: "CPU time of the host on the environment's CPUs per expected response; in nanoseconds if its kernel " +
+		"measures them, otherwise in ticks",
+}
+
 func metrics() []sample.Metric {
 	m := []sample.Metric{
 		{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
@@ -106,9 +113,7 @@ func metrics() []sample.Metric {
 			Doc: what + "; an open loop measures it from the intended send time"})
 	}
 	return append(m,
-		sample.Metric{Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio, CPUTime: true,
-			Doc: "CPU time of the host on the environment's CPUs per expected response; in nanoseconds if its kernel " +
-				"measures them, otherwise in ticks"},
+		CPUPerRequest,
 		workload.JoulesPerRequest,
 		workload.GeneratorJoulesPerRequest,
 		sample.Metric{Name: "context-switches-per-request", Unit: "op/request", Better: sample.Lower, Scale: sample.Ratio,

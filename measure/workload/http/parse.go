@@ -155,7 +155,7 @@ func costs(raw workload.Raw, n float64) ([]sample.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	energy, err := workload.Energy(raw, n, 0, workload.JoulesPerRequest, workload.GeneratorJoulesPerRequest)
+	energy, err := workload.Costs(raw, n, 0, workload.JoulesPerRequest, workload.GeneratorJoulesPerRequest)
 	return append(out, energy...), err
 }
 

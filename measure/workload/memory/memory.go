@@ -24,7 +24,6 @@ const (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Name:    "memory",
 		Summary: "Reading, writing or copying a block of memory repeatedly, or a chain of dependent loads",
 		Metrics: []sample.Metric{
 			workload.Throughput("B/s", "bytes read, written or copied per second (each copied byte counts once)"),
@@ -33,9 +32,7 @@ func New() workload.NativeParser {
 				Doc: "time of one access of 8 bytes; accesses depend on each other with op=latency, otherwise they overlap",
 			},
 		},
-		State: "carried",
-		Cache: "warm",
-		Time:  workload.TimedFor(200 * time.Millisecond),
+		Time: workload.TimedFor(200 * time.Millisecond),
 		Source: []string{
 			"sysbench 1.0, tests/memory: passes over one buffer in words. Its default block of 1 KiB measures the loop and " +
 				"the L1 cache; here the default is larger, and every pass is verified",

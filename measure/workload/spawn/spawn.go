@@ -18,12 +18,8 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Name:    "spawn",
 		Summary: "Starting a program and waiting for its end, repeatedly",
 		Metrics: []sample.Metric{workload.Throughput("op/s", "programs started and ended per second")},
-		State:   "carried",
-		Cache:   "warm",
-		Time:    workload.TimedFor(0),
 		Source: []string{
 			"UnixBench, Execl Throughput and Process Creation combined: fork, exec, exit, wait. The program is " +
 				"bakeoff-agent, the same binary for all contenders, which ends at once; the start of a static Go program is " +

@@ -16,12 +16,8 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Name:    "syscall",
 		Summary: "The shortest system call, getppid, repeatedly",
 		Metrics: []sample.Metric{workload.Throughput("op/s", "system calls per second")},
-		State:   "carried",
-		Cache:   "warm",
-		Time:    workload.TimedFor(0),
 		Source: []string{
 			"UnixBench, System Call Overhead: a loop of the shortest system calls. Neither a C library nor the Go runtime " +
 				"caches getppid(2). On Linux, FreeBSD, NetBSD and DragonFly it is the bare instruction; on OpenBSD and " +

@@ -21,12 +21,8 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Name:    "ubench",
 		Summary: "Integer and floating-point arithmetic, or memory allocation and copying, by two threads per CPU",
 		Metrics: []sample.Metric{workload.Throughput("op/s", "rounds per second, all threads together")},
-		State:   "carried",
-		Cache:   "warm",
-		Time:    workload.TimedFor(0),
 		Source: []string{
 			"S. Rusinov, ubench 0.3: about two concurrent processes for each CPU, integer and floating-point calculations " +
 				"in a ratio of 3:1, or memory allocation and copying from memory to memory. The same definition, " +

@@ -20,13 +20,9 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Name:    "unixbench",
 		Summary: "The index tests of the BYTE UNIX benchmarks: arithmetic, Dhrystone, execl, and shell scripts",
 		Metrics: []sample.Metric{workload.Throughput("op/s",
 			"rounds per second; with execl a round replaces the program once, with shell8 it runs all eight scripts")},
-		State: "carried",
-		Cache: "warm",
-		Time:  workload.TimedFor(0),
 		Source: []string{
 			"B. Smith, R. Grehan et al., the BYTE UNIX Benchmarks 3 (1991), later maintained as UnixBench. The same " +
 				"definitions, reimplemented: one binary for all contenders, which verifies its results. Results are not " +

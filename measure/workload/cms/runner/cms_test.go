@@ -257,7 +257,7 @@ func sieging() param.Values {
 
 // Error pages and failures are none of the throughput, and reach the gate.
 func TestSiegeIsRead(t *testing.T) {
-	w, raw := cms.Workload{}, workload.Raw{cms.ExecBlob: result(sieged)}
+	w, raw := cms.Workload{}, workload.Raw{workload.ExecBlob: result(sieged)}
 	values, err := w.Parse(raw, sieging())
 	if err != nil || values[0].Metric != "throughput" || values[0].Value != 90 {
 		t.Errorf("%v, %v", values, err)
@@ -284,7 +284,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, siege bool) {
 		p, blob := param.Defaults(New().Doc().Params), workload.Work
 		if siege {
-			p, blob = sieging(), cms.ExecBlob
+			p, blob = sieging(), workload.ExecBlob
 		}
 		raw := workload.Raw{blob: b}
 		values, err := cms.Workload{}.Parse(raw, p)

@@ -12,7 +12,6 @@ import (
 	"bakeoff/measure/tool"
 	"bakeoff/measure/tool/siege"
 	"bakeoff/measure/workload"
-	"bakeoff/measure/workload/cms"
 	httprunner "bakeoff/measure/workload/http/runner"
 	"bakeoff/reach/conn"
 )
@@ -88,7 +87,7 @@ func (s *site) siege(ctx context.Context, raw workload.Raw) error {
 		Env:    append([]string{"LC_ALL=C", "HOME=" + at.Dir}, cmd.Env...),
 		Stdout: &out, Stderr: &said,
 	})
-	raw[cms.ExecBlob] = out.Bytes()
+	raw[workload.ExecBlob] = out.Bytes()
 	switch {
 	case err != nil:
 		return fault.Op("siege", err)

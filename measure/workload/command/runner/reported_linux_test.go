@@ -13,7 +13,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/measure/workload/command"
+	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -59,7 +59,7 @@ func TestCPUTimeForTimeIsGated(t *testing.T) {
 		trial := evidence.TrialOf(New(), plan.Cell{Cell: manifest.Cell{Params: p}},
 			store.Line{Trial: &store.Trial{Start: from, End: time.Now()}}, raw)
 		if trial.Reported == nil {
-			t.Fatalf("it says no time: %s", raw[command.ExecBlob])
+			t.Fatalf("it says no time: %s", raw[workload.ExecBlob])
 		}
 		why := ""
 		for _, g := range evidence.Gates() {

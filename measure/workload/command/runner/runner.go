@@ -2,6 +2,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,23 +64,14 @@ func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) err
 func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
 	raw := workload.Raw{}
 	out, said, err := run(ctx, t, p, "argv")
-	if len(out) > 0 {
-		raw[command.ExecBlob] = out
-	}
-	if len(said) > 0 {
-		raw[workload.Stderr] = said
-	}
+	raw.Keep(workload.ExecBlob, out)
+	raw.Keep(workload.Stderr, said)
 	if ctx.Err() != nil {
 		return raw, err
 	}
 	cleaned, cleanErr := aside(ctx, t, p, "cleanup")
-	if len(cleaned) > 0 {
-		raw[command.CleanupBlob] = cleaned
-	}
-	if err == nil {
-		err = cleanErr
-	}
-	return raw, err
+	raw.Keep(command.CleanupBlob, cleaned)
+	return raw, cmp.Or(err, cleanErr)
 }
 
 // aside runs an unmeasured command, which must end with exit code 0.

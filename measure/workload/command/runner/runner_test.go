@@ -182,7 +182,7 @@ var params1 = param.Values{"argv": "x", "exit": "0", "score": "last-line"}
 // The host's CPU time is the command's in the share that it had beside its
 // cleanup; without a host it is absent.
 func TestHostCost(t *testing.T) {
-	raw := workload.Raw{command.ExecBlob: encoded(t, result("x", 3.0003)),
+	raw := workload.Raw{workload.ExecBlob: encoded(t, result("x", 3.0003)),
 		command.CleanupBlob: encoded(t, result("rm", 1.0001)), workload.Host: encoded(t, span(8))}
 	got, err := New().Parse(raw, params1)
 	if err != nil {
@@ -215,7 +215,7 @@ func TestTicksOfTheEnvironmentAreNotTold(t *testing.T) {
 		return out
 	}
 	for _, cpu := range []float64{0, 0.07} {
-		raw := workload.Raw{command.ExecBlob: encoded(t, result("x", cpu)), workload.Host: encoded(t, span(0.2))}
+		raw := workload.Raw{workload.ExecBlob: encoded(t, result("x", cpu)), workload.Host: encoded(t, span(0.2))}
 		got := values(raw)
 		if _, ok := got["cpu"]; ok || got["cpu-per-op"] != 0.2 {
 			t.Errorf("%g s in ticks: %v", cpu, got)
@@ -235,7 +235,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"schema":"bakeoff/exec/v1","argv":["x"],"elapsed_ns":-1}`), []byte("null"), good)
 	f.Add(good, encoded(f, span(1e308)), encoded(f, result("y", -2)))
 	f.Fuzz(func(t *testing.T, exec, host, cleanup []byte) {
-		got, err := New().Parse(workload.Raw{command.ExecBlob: exec, workload.Host: host, command.CleanupBlob: cleanup},
+		got, err := New().Parse(workload.Raw{workload.ExecBlob: exec, workload.Host: host, command.CleanupBlob: cleanup},
 			params1)
 		if err != nil {
 			return

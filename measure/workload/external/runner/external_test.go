@@ -396,7 +396,7 @@ func TestProgramThatNeverEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = e.Parse(workload.Raw{external.ExecBlob: b}, p)
+			_, err = e.Parse(workload.Raw{workload.ExecBlob: b}, p)
 			if !fault.Is(err, want.kind) || !strings.Contains(err.Error(), want.says) {
 				t.Errorf("%s, killed after %d ns: %v error %v, want %v and %q", d.Name, after, fault.Of(err), err, want.kind,
 					want.says)
@@ -460,7 +460,7 @@ func result(stdout string) wire.ExecResult {
 // where the host told nothing.
 func TestCost(t *testing.T) {
 	w := New(example{})
-	raw := workload.Raw{external.ExecBlob: encoded(t, result("rate 4\n"))}
+	raw := workload.Raw{workload.ExecBlob: encoded(t, result("rate 4\n"))}
 	if got, err := w.Parse(raw, nil); err != nil || len(got) != 1 {
 		t.Errorf("without a host: %v, %v", got, err)
 	}
@@ -486,7 +486,7 @@ func TestEnergyOfAGeneratorElsewhere(t *testing.T) {
 		t.Error("a tool without another end tells what that spends")
 	}
 	before, after := 10., 14.
-	raw := workload.Raw{external.ExecBlob: encoded(t, result("rate 4\n")),
+	raw := workload.Raw{workload.ExecBlob: encoded(t, result("rate 4\n")),
 		workload.GeneratorHost: encoded(t, wire.Span{Before: probe.Counters{AtNS: 1, Joules: &before},
 			After: probe.Counters{AtNS: 2, Joules: &after}})}
 	got, err := New(example{web: true}).Parse(raw, nil)
@@ -504,7 +504,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(encoded(f, wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{""}, ElapsedNS: 1}), []byte("{"),
 		[]byte("{"), []byte("[]"))
 	f.Fuzz(func(t *testing.T, exec, host, generator, facts []byte) {
-		raw := workload.Raw{external.ExecBlob: exec, workload.Host: host, workload.GeneratorHost: generator,
+		raw := workload.Raw{workload.ExecBlob: exec, workload.Host: host, workload.GeneratorHost: generator,
 			workload.Facts: facts}
 		w := New(example{web: true})
 		w.(workload.Diagnoser).Diagnose(raw, nil)

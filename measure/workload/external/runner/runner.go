@@ -118,12 +118,8 @@ func (r Runner) run(ctx context.Context, t execution.Target, p param.Values) (wo
 		return raw, err
 	}
 	out, said, err := s.exec(ctx, cmd)
-	if len(out) > 0 {
-		raw[external.ExecBlob] = out
-	}
-	if len(said) > 0 {
-		raw[workload.Stderr] = said
-	}
+	raw.Keep(workload.ExecBlob, out)
+	raw.Keep(workload.Stderr, said)
 	if err != nil {
 		return raw, err
 	}
