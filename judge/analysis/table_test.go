@@ -144,6 +144,7 @@ func TestReadTableOfEmptyValues(t *testing.T) {
 		for b := range 8 {
 			fmt.Fprintf(&in, full+"\n"+empty+"\n", b, 0, "base", b, 1, "other")
 		}
+		fmt.Fprintf(&in, full+"\n"+full+"\n", 8, 0, "base", 8, 1, "other") // without any value it would be missing
 		got, err := ReadTable(strings.NewReader(in.String()), "t", TableOptions{})
 		if err != nil {
 			t.Errorf("%s: %v", format, err)
