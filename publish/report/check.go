@@ -76,7 +76,7 @@ func (b *builder) compared() []analysis.Comparison {
 // sentence is a comparison in words, with links to the checks that withheld its
 // verdict.
 func (b *builder) sentence(c analysis.Comparison) sentence {
-	s := say(c, b.results.Margin, b.level(), b.failures(c))
+	s := say(c, b.results.Margin, b.level(), b.medians(c), b.failures(c))
 	for i := range s.Failed {
 		for _, k := range b.page.Checks {
 			if k.Name == s.Failed[i].Name {

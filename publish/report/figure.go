@@ -16,6 +16,7 @@ import (
 	"bakeoff/publish/chart/points"
 	"bakeoff/publish/chart/strip"
 	"bakeoff/publish/chart/summary"
+	"bakeoff/publish/difference"
 )
 
 // figure is a figure on the page, with its numbers. It is drawn for a desk and
@@ -306,25 +307,14 @@ func (b *builder) metricTable(k analysis.Cell) table {
 }
 
 func comparedText(c analysis.Comparison) (estimate, between string) {
-	text := percent.Text
-	if c.Scale == sample.Difference {
-		text = func(v float64) string { return percent.Difference(v, c.Unit) }
-	}
-	estimate, between = "–", "–"
-	if v := usable(c.Ratio, c.Scale); v != nil {
-		estimate = text(*v)
-	}
 	lo, hi := bounds(c)
-	if lo != nil || hi != nil {
-		bound := func(v *float64) string {
-			if v == nil {
-				return "unbounded"
-			}
-			return text(*v)
-		}
-		between = bound(lo) + " to " + bound(hi)
+	v := usable(c.Ratio, c.Scale)
+	n := difference.Of(c.Scale, c.Unit, v, lo, hi)
+	estimate = "–"
+	if v != nil {
+		estimate = n.Text(*v)
 	}
-	return estimate, between
+	return estimate, n.Between(lo, hi)
 }
 
 func amount(v *float64, u string) string {

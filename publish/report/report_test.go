@@ -226,14 +226,16 @@ func TestPage(t *testing.T) {
 	t.Logf("%s: %d bytes", dir, len(page))
 	for _, want := range []string{
 		"crun is equivalent to host at sha256-16k throughput on this machine: " +
-			"0.01 % slower (95 % CI 0.5 % slower to 0.5 % faster), 12 blocks.",
-		"microvm is worse than host by more than 2 % at sha256-16k throughput on this machine: 19.3 times slower (95 % CI 19.",
+			"host 1.84 GB/s, crun 1.83 GB/s, 0.01 % slower (95 % CI 0.5 % slower to 0.5 % faster), 12 blocks.",
+		"microvm is worse than host by more than 2 % at sha256-16k throughput on this machine: " +
+			"host 1.84 GB/s, microvm 95.5 MB/s, 0.0519× the throughput (95 % CI 0.0515–0.0524×), 12 blocks.",
 		"crun is better than host by more than 2 % at files create on this machine",
 		"chroot against host is inconclusive at files create on this machine",
 		"more blocks would decide it with 80 % probability",
 		"crun against host is inconclusive at http-50 throughput on this machine, " +
 			"because a check failed: ceiling (the load generator was",
-		"the load generator was 97 % busy: its ceiling was measured; 24 of 48 trials); 0.2 % faster",
+		"the load generator was 97 % busy: its ceiling was measured; 24 of 48 trials); host 31.8 krequest/s, " +
+			"crun 31.9 krequest/s, 0.2 % faster",
 		"microvm has no result at http-50: the server answered 404",
 		"trials of microvm failed",
 		"host~twin is equivalent to host at syscall",

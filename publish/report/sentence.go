@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 	"bakeoff/publish/chart"
-	"bakeoff/publish/chart/percent"
+	"bakeoff/publish/difference"
 )
 
 // sentence is a comparison in words. Its parts make a whole sentence: "crun
@@ -56,10 +57,9 @@ func (s sentence) String() string {
 
 // speech is how differences of a metric are spoken of.
 type speech struct {
-	less, more string // words for a ratio below and above 1
-	verb       string // before an amount: "costs ", or ""
-	fast       bool   // "times as fast" and "times slower" make sense
-	time       bool   // less of it is faster
+	less, more string // words for a ratio below and above 1: "slower", "faster"
+	verb       string // before a percentage: "costs ", or ""
+	factor     string // around a factor: "takes %s as long"
 }
 
 // speak chooses words by what a metric counts: rates and times are fast or
@@ -67,13 +67,17 @@ type speech struct {
 func speak(name, unitName string, better sample.Better) speech {
 	switch {
 	case isCost(name):
-		return speech{less: "less", more: "more", verb: "costs "}
+		return speech{less: "less", more: "more", verb: "costs ", factor: "costs %s as much"}
 	case strings.HasSuffix(unitName, "/s") && better == sample.Higher:
-		return speech{less: "slower", more: "faster", fast: true}
+		noun := "rate"
+		if slices.Contains([]string{"throughput", "bandwidth", "speed"}, name) {
+			noun = name
+		}
+		return speech{less: "slower", more: "faster", factor: "%s the " + noun}
 	case (unitName == "s" || strings.HasPrefix(unitName, "s/")) && better == sample.Lower:
-		return speech{less: "faster", more: "slower", fast: true, time: true}
+		return speech{less: "faster", more: "slower", factor: "takes %s as long"}
 	}
-	return speech{less: "less", more: "more"}
+	return speech{less: "less", more: "more", factor: "%s as much"}
 }
 
 // isCost reports whether a metric is spent on a unit of work: CPU time,
@@ -82,58 +86,71 @@ func isCost(name string) bool {
 	return strings.Contains(name, "-per-") || strings.HasPrefix(name, "cpu-") || strings.Contains(name, "joule")
 }
 
-// size is a ratio in words: "3.1" "% slower", "8.1" "times slower",
-// "2.4" "times as fast", "1.8" "times as much".
-type size struct{ number, unit string }
-
-func (a size) String() string { return a.number + " " + a.unit }
-
-func (w speech) size(ratio float64) size {
-	factor, up := max(ratio, 1/ratio), ratio > 1
-	times := significant(factor, 3)
-	switch {
-	case factor >= 1.5 && w.fast && up != w.time:
-		return size{times, "times as fast"}
-	case factor >= 1.5 && w.fast:
-		return size{times, "times slower"}
-	case factor >= 1.5 && up:
-		return size{times, "times as much"}
+// direction is the word for a ratio.
+func (w speech) direction(ratio float64) string {
+	if ratio > 1 {
+		return w.more
 	}
-	return size{percentage(100 * math.Abs(ratio-1)), "% " + map[bool]string{true: w.more, false: w.less}[up]}
+	return w.less
 }
 
-// interval writes the bounds of a ratio: "0.5–5.3 %" where of has the same
-// unit, "0.5 % slower to 1.2 % faster" where it is needed.
-func (w speech) interval(lo, hi float64, of size) string {
-	a, b := w.size(lo), w.size(hi)
-	if a.unit != b.unit {
-		return a.String() + " to " + b.String()
+// say puts a value into words: "3.1 % slower", "takes 1.66× as long". limit stands
+// before the number: "at least ", or "".
+func (w speech) say(n difference.Notation, v float64, limit string) string {
+	switch {
+	case n.Plain:
+		return "a difference of " + limit + n.Text(v)
+	case n.Factors:
+		return fmt.Sprintf(w.factor, limit+n.Text(v))
 	}
-	if hi <= 1 { // the smaller ratio is the larger difference
+	return w.verb + limit + w.percent(v)
+}
+
+func (w speech) percent(ratio float64) string {
+	return difference.Percentage(100*(ratio-1)) + " % " + w.direction(ratio)
+}
+
+// bound puts the only bound of an interval into words. below means that it is the
+// lower one.
+func (w speech) bound(n difference.Notation, v float64, below bool) string {
+	return w.say(n, v, limit(n, v, below))
+}
+
+// limit is "at least " or "at most ": of the size of a percentage, which has a
+// direction, and of a factor or a difference itself.
+func limit(n difference.Notation, v float64, below bool) string {
+	if !n.Factors && !n.Plain && v < 1 {
+		below = !below
+	}
+	if below {
+		return "at least "
+	}
+	return "at most "
+}
+
+// between writes an interval after its estimate: "1.05–1.93×", "0.5–5.3 %" where the
+// direction is that of the estimate, "0.5 % slower to 1.2 % faster" where it is not.
+func (w speech) between(n difference.Notation, lo, hi *float64, v float64) string {
+	if n.Factors || n.Plain {
+		return n.Between(lo, hi)
+	}
+	switch {
+	case lo == nil:
+		return limit(n, *hi, false) + w.percent(*hi)
+	case hi == nil:
+		return limit(n, *lo, true) + w.percent(*lo)
+	case w.direction(*lo) != w.direction(*hi):
+		return w.percent(*lo) + " to " + w.percent(*hi)
+	}
+	a, b := *lo, *hi
+	if b <= 1 { // the smaller ratio is the larger difference
 		a, b = b, a
 	}
-	unit := a.unit
-	if unit == of.unit {
-		unit, _, _ = strings.Cut(unit, " ")
+	unit := " %"
+	if w.direction(a) != w.direction(v) {
+		unit += " " + w.direction(a)
 	}
-	return a.number + "–" + b.number + " " + unit
-}
-
-// bound writes the only bound of a ratio: "at least 5.0 % slower". below tells
-// that it is the lower one.
-func (w speech) bound(ratio float64, below bool) string {
-	if below == (ratio >= 1) {
-		return "at least " + w.size(ratio).String()
-	}
-	return "at most " + w.size(ratio).String()
-}
-
-// percentage writes a percentage with one decimal, two where it is small.
-func percentage(p float64) string {
-	if math.Abs(p) < 0.095 {
-		return significant(math.Round(100*p)/100, 2)
-	}
-	return strconv.FormatFloat(p, 'f', 1, 64)
+	return difference.Percentage(100*(a-1)) + "–" + difference.Percentage(100*(b-1)) + unit
 }
 
 func significant(v float64, n int) string {
@@ -196,8 +213,9 @@ func judged(c analysis.Comparison) (chart.Mark, string) {
 }
 
 // say puts a comparison into words. margin is that of the run, level the coverage
-// of the interval, "95 % "; failed says how many trials failed, or "".
-func say(c analysis.Comparison, margin float64, level, failed string) sentence {
+// of the interval, "95 % "; medians are those of both sides, "host 23.8 ms, crun 24.1
+// ms", or ""; failed says how many trials failed, or "".
+func say(c analysis.Comparison, margin float64, level, medians, failed string) sentence {
 	s := sentence{Contender: c.Contender, Short: short(c), Where: " at " + c.Cell + " " + c.Metric + scopeWords(c.Scope)}
 	s.Mark, s.Word = judged(c)
 	switch s.Word {
@@ -221,7 +239,11 @@ func say(c analysis.Comparison, margin float64, level, failed string) sentence {
 	for _, g := range c.Gates {
 		s.Failed = append(s.Failed, failedCheck{Name: g.Name, Why: why(g)})
 	}
-	evidence := []string{estimate(c, level) + ", " + plural(c.Blocks, "block")}
+	difference := estimate(c, level) + ", " + plural(c.Blocks, "block")
+	if medians != "" {
+		difference = medians + ", " + difference
+	}
+	evidence := []string{difference}
 	if interim(c) && c.Primary && c.Blocks > 0 {
 		evidence = append(evidence, "no look reached")
 	}
@@ -249,55 +271,32 @@ func estimate(c analysis.Comparison, level string) string {
 	}
 	v := usable(c.Ratio, c.Scale)
 	lo, hi := bounds(c)
-	text, between, bound := "", w.interval, w.bound
-	var of size
-	if v != nil {
-		of = w.size(*v)
-		text = of.String()
-	}
-	if c.Scale == sample.Difference {
-		number := func(v float64) string { return percent.Difference(v, c.Unit) }
-		between = func(lo, hi float64, _ size) string { return number(lo) + " to " + number(hi) }
-		bound = func(v float64, below bool) string {
-			return map[bool]string{true: "at least ", false: "at most "}[below] + number(v)
-		}
-		w.verb = "a difference of "
-		if v != nil {
-			text = number(*v)
-		}
-	}
+	n := difference.Of(c.Scale, c.Unit, v, lo, hi)
 	switch {
 	case v == nil && lo != nil:
-		return w.verb + bound(*lo, true) + " (" + ci + ")"
+		return w.bound(n, *lo, true) + " (" + ci + ")"
 	case v == nil && hi != nil:
-		return w.verb + bound(*hi, false) + " (" + ci + ")"
+		return w.bound(n, *hi, false) + " (" + ci + ")"
 	case v == nil:
 		return "no estimate yet"
-	case lo != nil && hi != nil:
-		text += " (" + ci + " " + between(*lo, *hi, of) + ")"
-	case lo != nil:
-		text += " (" + ci + " " + bound(*lo, true) + ")"
-	case hi != nil:
-		text += " (" + ci + " " + bound(*hi, false) + ")"
+	case lo == nil && hi == nil:
+		return w.say(n, *v, "")
 	}
-	return w.verb + text
+	return w.say(n, *v, "") + " (" + ci + " " + w.between(n, lo, hi, *v) + ")"
 }
 
 // short is the difference in a column of a table: the estimate, or the bound
 // that there is.
 func short(c analysis.Comparison) string {
-	text := percent.Text
-	if c.Scale == sample.Difference {
-		text = func(v float64) string { return percent.Difference(v, c.Unit) }
-	}
 	lo, hi := bounds(c)
-	switch v := usable(c.Ratio, c.Scale); {
+	v := usable(c.Ratio, c.Scale)
+	switch n := difference.Of(c.Scale, c.Unit, v, lo, hi); {
 	case v != nil:
-		return text(*v)
+		return n.Text(*v)
 	case lo != nil && hi == nil:
-		return "≥ " + text(*lo)
+		return "≥ " + n.Text(*lo)
 	case hi != nil && lo == nil:
-		return "≤ " + text(*hi)
+		return "≤ " + n.Text(*hi)
 	}
 	return "–"
 }

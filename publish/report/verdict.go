@@ -7,6 +7,7 @@ import (
 
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
 )
@@ -19,7 +20,7 @@ func (b *builder) alarm() {
 	}
 	for _, c := range t.Comparisons {
 		if c.Verdict == analysis.Better || c.Verdict == analysis.Worse {
-			b.page.Alarm = append(b.page.Alarm, say(c, b.results.Margin, b.level(), "").String())
+			b.page.Alarm = append(b.page.Alarm, say(c, b.results.Margin, b.level(), b.medians(c), "").String())
 		}
 	}
 }
@@ -90,6 +91,20 @@ func (b *builder) missingAt(cell string) []sentence {
 		}
 	}
 	return out
+}
+
+// medians are the values of both sides in their unit, the baseline's first: "host 23.8
+// ms, crun 24.1 ms"; "" unless both have one.
+func (b *builder) medians(c analysis.Comparison) string {
+	var out []string
+	for _, name := range []string{c.Baseline, c.Contender} {
+		s := b.summaries[[3]string{name, c.Cell, c.Metric}]
+		if s == nil || s.Median == nil {
+			return ""
+		}
+		out = append(out, name+" "+strings.ReplaceAll(unit.Format(*s.Median, s.Unit), " ", "\u00a0"))
+	}
+	return strings.Join(out, ", ")
 }
 
 // failures says how often a contender, or the baseline, failed at what is

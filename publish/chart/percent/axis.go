@@ -1,14 +1,12 @@
 package percent
 
 import (
-	"fmt"
 	"math"
-	"strconv"
-	"strings"
 
-	"bakeoff/base/unit"
+	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
+	"bakeoff/publish/difference"
 )
 
 // Axis places ratios (or differences) from left to right. Figures that are
@@ -134,12 +132,11 @@ func (a Axis) ticks() []float64 {
 		}
 		return a.inside(out)
 	}
-	for _, p := range []float64{50, 10, 90, 99, 99.9, 5, 20, 80, 95, 1, 30, 70} {
-		out = append(out, 1-p/100, 1+p/100)
+	out = append(out, 0.5, 2, 0.9, 1.1)
+	for r := 10.0; r <= 1e6; r *= 10 {
+		out = append(out, 1/r, r, 2/r, 5*r/10, 0.5/r, 2*r)
 	}
-	for r := 2.0; r <= 1e6; r *= 10 {
-		out = append(out, r, 5*r, r*2.5, 0.2/r, 0.1/r)
-	}
+	out = append(out, 0.95, 1.05, 0.8, 1.2, 0.7, 1.3)
 	return a.inside(out)
 }
 
@@ -153,87 +150,11 @@ func (a Axis) inside(vs []float64) []float64 {
 	return out
 }
 
-// tick labels a value on the axis.
+// tick labels a value on the axis: all ticks of an axis have one notation.
 func (a Axis) tick(v float64) string {
-	switch {
-	case v == a.zero() && !a.Difference:
-		return "0 %"
-	case a.Difference:
-		return a.text(v)
-	case v >= 2:
-		return "×" + trim(v, 3)
-	case v < 0.01:
-		return "÷" + trim(1/v, 3)
-	}
-	return signed(100*(v-1), 1e-9)
-}
-
-// text writes a value for eyes.
-func (a Axis) text(v float64) string {
+	scale, lo, hi := sample.Ratio, math.Exp(a.Lo), math.Exp(a.Hi)
 	if a.Difference {
-		return Difference(v, a.Unit)
+		scale = sample.Difference
 	}
-	return Text(v)
-}
-
-// Difference writes a difference in a unit with its sign.
-func Difference(v float64, u string) string {
-	s := unit.Format(math.Abs(v), u)
-	switch {
-	case v < 0:
-		return "−" + s
-	case v > 0:
-		return "+" + s
-	}
-	return s
-}
-
-// Text writes a ratio as a difference in percent, with one decimal at least
-// where it is small; ratios of 2 and more as ×2.5, below 0.01 as ÷250.
-func Text(ratio float64) string {
-	switch {
-	case math.IsNaN(ratio) || math.IsInf(ratio, 0) || ratio <= 0:
-		return "–"
-	case ratio >= 2:
-		return "×" + trim(ratio, 3)
-	case ratio < 0.01:
-		return "÷" + trim(1/ratio, 3)
-	}
-	p := 100 * (ratio - 1)
-	switch {
-	case math.Abs(p) < 0.095:
-		return signed(p, 0.01)
-	default:
-		return signed(p, 0.1)
-	}
-}
-
-// signed writes a percentage rounded to the given precision, with a true
-// minus sign.
-func signed(p, precision float64) string {
-	p = math.Round(p/precision) * precision
-	s := strconv.FormatFloat(math.Abs(p), 'f', decimals(precision), 64)
-	if precision < 1e-3 {
-		s = trim(math.Abs(p), 4)
-	}
-	switch {
-	case strings.Trim(s, "0.") == "":
-		return "0 %"
-	case p < 0:
-		return "−" + s + " %"
-	}
-	return "+" + s + " %"
-}
-
-func decimals(precision float64) int { return max(int(math.Round(-math.Log10(precision))), 0) }
-
-// trim writes v with n significant digits and without exponent below a
-// million.
-func trim(v float64, n int) string {
-	if v >= 1e6 {
-		return fmt.Sprintf("%.*g", n, v)
-	}
-	s := strconv.FormatFloat(v, 'g', n, 64)
-	f, _ := strconv.ParseFloat(s, 64)
-	return strconv.FormatFloat(f, 'f', -1, 64)
+	return difference.Of(scale, a.Unit, &lo, &hi).Tick(v)
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"bakeoff/base/sample"
 	"bakeoff/publish/chart"
+	"bakeoff/publish/difference"
 )
 
 // Row is one contender against the baseline.
@@ -42,7 +44,7 @@ func (Figure) Doc() chart.Doc {
 		Read: "Each bar ends at the estimate, and the whisker spans the confidence interval. A whisker inside the shaded " +
 			"band means that the two are equivalent within the margin. A whisker that does not touch zero means that " +
 			"they differ. Anything else is inconclusive. If differences vary widely in size, the axis is stretched: " +
-			"linear near zero, logarithmic further out. The axis labels show the true values.",
+			"linear near zero, logarithmic further out. The axis labels show the true values. " + difference.Rule,
 	}
 }
 
@@ -60,34 +62,35 @@ func (f Figure) Desc() string {
 	return s + "To the right is " + f.More + "."
 }
 
+// notation is how the values of a row are written.
+func (f Figure) notation(r Row) difference.Notation {
+	scale := sample.Ratio
+	if f.Axis.Difference {
+		scale = sample.Difference
+	}
+	return difference.Of(scale, f.Axis.Unit, r.Value, r.Lo, r.Hi)
+}
+
 // value says the estimate of a row, and its interval where long.
 func (f Figure) value(r Row, long bool) string {
+	n := f.notation(r)
 	switch {
 	case r.Value != nil:
-	case r.Lo != nil && r.Hi == nil:
-		return "at least " + f.bound(r.Lo)
-	case r.Hi != nil && r.Lo == nil:
-		return "at most " + f.bound(r.Hi)
+	case r.Lo != nil && r.Hi == nil, r.Hi != nil && r.Lo == nil:
+		return n.Between(r.Lo, r.Hi)
 	case r.Note != "":
 		return r.Note
 	default:
 		return "no estimate"
 	}
-	s := f.Axis.text(*r.Value)
+	s := n.Text(*r.Value)
 	if long {
-		s += fmt.Sprintf(", interval %s to %s", f.bound(r.Lo), f.bound(r.Hi))
+		s += ", interval " + n.Between(r.Lo, r.Hi)
 		if r.Note != "" {
 			s += ", " + r.Note
 		}
 	}
 	return s
-}
-
-func (f Figure) bound(v *float64) string {
-	if v == nil {
-		return "unbounded"
-	}
-	return f.Axis.text(*v)
 }
 
 // Table holds the rows.
@@ -97,9 +100,10 @@ func (f Figure) Table() chart.Table {
 		t.Head = append(t.Head, "ratio")
 	}
 	for _, r := range f.Rows {
-		row := []string{r.Label, "–", f.bound(r.Lo), f.bound(r.Hi), r.Note}
+		n := f.notation(r)
+		row := []string{r.Label, "–", n.Bound(r.Lo), n.Bound(r.Hi), r.Note}
 		if r.Value != nil {
-			row[1] = f.Axis.text(*r.Value)
+			row[1] = n.Text(*r.Value)
 		} else if r.Lo == nil && r.Hi == nil {
 			row[2], row[3] = "–", "–"
 		}
@@ -162,11 +166,7 @@ func (f Figure) Draw(id string, width float64) string {
 func (f Figure) beside(r Row) string {
 	s := f.value(r, false)
 	if r.Value != nil && (r.Lo != nil || r.Hi != nil) {
-		lo, hi := f.bound(r.Lo), f.bound(r.Hi)
-		if strings.HasSuffix(lo, " %") && strings.HasSuffix(hi, " %") {
-			lo, hi = strings.TrimSuffix(lo, " %"), strings.TrimSuffix(hi, " %")
-		}
-		s += fmt.Sprintf(" (%s … %s)", lo, hi)
+		s += " (" + f.notation(r).Between(r.Lo, r.Hi) + ")"
 	}
 	return s
 }

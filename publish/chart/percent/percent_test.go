@@ -79,17 +79,6 @@ func TestTicksAreInside(t *testing.T) {
 	}
 }
 
-func TestText(t *testing.T) {
-	for r, want := range map[float64]string{
-		1: "0 %", 1.0005: "+0.05 %", 1.012: "+1.2 %", 0.976: "−2.4 %", 0.05: "−95.0 %",
-		0.0512: "−94.9 %", 2.5: "×2.5", 8.123: "×8.12", 0.002: "÷500", 0: "–", -1: "–", 1.0000001: "0 %",
-	} {
-		if got := Text(r); got != want {
-			t.Errorf("Text(%v) = %q, want %q", r, got, want)
-		}
-	}
-}
-
 func FuzzFigure(f *testing.F) {
 	f.Add("crun", 0.5, 0.4, 0.6, 0.02, false)
 	f.Add("x", math.Inf(1), math.NaN(), -1.0, 0.0, true)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"bakeoff/publish/chart"
+	"bakeoff/publish/difference"
 )
 
 // Point is one contender at one cell.
@@ -63,12 +64,15 @@ func usable(v *float64) bool {
 	return chart.Known(v) && *v > 0
 }
 
+// times is the notation of the whole figure: one axis has all cells.
+var times = difference.Notation{Factors: true}
+
 // text says how many times as good.
 func text(v *float64) string {
 	if !usable(v) {
 		return "–"
 	}
-	return "×" + strconv.FormatFloat(*v, 'g', 3, 64)
+	return times.Text(*v)
 }
 
 // Mean is the geometric mean of a contender over all cells; nil unless
@@ -151,7 +155,7 @@ func (f Figure) Draw(id string, width float64) string {
 	}
 	f.key(l)
 	for _, v := range candidates(l.lo, l.hi) {
-		l.Tick(l.at(v), l.top-9, l.top-4, bottom, "×"+strconv.FormatFloat(v, 'g', 4, 64))
+		l.Tick(l.at(v), l.top-9, l.top-4, bottom, times.Tick(v))
 	}
 	l.Line(l.at(1), l.top-4, l.at(1), bottom, "zero")
 	y := l.top

@@ -46,7 +46,7 @@ func TestMeanOnlyBesideItsComponents(t *testing.T) {
 		{Label: "b", Points: []Point{at(0, 0.5), {Contender: 1, Note: "missing"}}},
 	}}
 	if m := f.Mean(0); m == nil || math.Abs(*m-1) > 1e-12 {
-		t.Errorf("the mean of ×2 and ×0.5 is %v, and ×1 is right", m)
+		t.Errorf("the mean of 2× and 0.5× is %v, and 1× is right", m)
 	}
 	if m := f.Mean(1); m != nil {
 		t.Errorf("a contender without a component has the mean %v", *m)
