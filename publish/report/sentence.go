@@ -239,11 +239,11 @@ func say(c analysis.Comparison, margin float64, level, medians, failed string) s
 	for _, g := range c.Gates {
 		s.Failed = append(s.Failed, failedCheck{Name: g.Name, Why: why(g)})
 	}
-	difference := estimate(c, level) + ", " + plural(c.Blocks, "block")
+	sides := estimate(c, level) + ", " + plural(c.Blocks, "block")
 	if medians != "" {
-		difference = medians + ", " + difference
+		sides = medians + ", " + sides
 	}
-	evidence := []string{difference}
+	evidence := []string{sides}
 	if interim(c) && c.Primary && c.Blocks > 0 {
 		evidence = append(evidence, "no look reached")
 	}
