@@ -52,6 +52,7 @@ func main() {
 	s.steady()
 	s.unsteady()
 	s.trends()
+	s.stalls()
 	if *live > 0 {
 		if err := s.undisturbed(*live); err != nil {
 			fmt.Fprintln(os.Stderr, "gates:", err)
@@ -187,12 +188,7 @@ func (s study) trends() {
 	gate := func(windows []float64) bool {
 		t := evidence.Trial{Line: store.Line{Trial: &store.Trial{}}, Cell: plan.Cell{},
 			Work: &wire.Result{Windows: windows, Check: wire.Check{Verified: true}}}
-		for _, g := range evidence.Gates() {
-			if g.Name == "trend" {
-				return g.Failed(t) != ""
-			}
-		}
-		return false
+		return failed(t, "trend")
 	}
 	var rows [][]string
 	for _, sd := range []float64{0.03, 0.10, 0.30} {

@@ -13,9 +13,23 @@ func TestTables(t *testing.T) {
 	s.steady()
 	s.unsteady()
 	s.trends()
+	s.stalls()
 	for _, line := range []string{"reference", "20 % in the first trial of a block", "noise of a slice"} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("%q is missing in\n%s", line, out.String())
+		}
+	}
+	for line := range strings.Lines(out.String()) {
+		_, row, _ := strings.Cut(line, " ms")
+		gated := strings.Count(row, "100.0 (15.8–100.0)")
+		switch {
+		case strings.HasPrefix(line, "2 % held back") && gated != 4:
+			t.Errorf("a stall is not detected: %s", line)
+		case strings.Contains(line, "pauses of 40 ms"): // in a closed loop nothing tells them from a stall
+		case strings.Contains(line, ", 0.1 ms ") || strings.Contains(line, "pauses of ") || strings.Contains(line, "for 5 %"):
+			if strings.Count(row, "0.0 (0.0–84.2)") != 4 {
+				t.Errorf("a slow server is gated: %s", line)
+			}
 		}
 	}
 	steps := 0

@@ -37,7 +37,7 @@ func total(gate string) bool {
 // subject; the CPU time per request still does.
 func spares(gate string, m sample.Metric) bool {
 	switch gate {
-	case "ceiling", "lateness", "path", "starved":
+	case "ceiling", "lateness", "path", "stall", "starved":
 		return m.CPUTime
 	}
 	return false

@@ -55,6 +55,10 @@ const (
 	claimShare    = 0.90    // of what passed,
 	claimCPU      = 0.05    // of the claim, between it and the CPU time,
 	claimGrain    = 0.05    // and seconds: start and rounding
+	stallPart     = 0.01    // of the responses, at least,
+	stallLeast    = 10      // and so many of them;
+	stallRest     = 0.25    // of these: those that the timer does not explain,
+	stallApart    = 4       // above the shortest of them divided by this
 	stealTicks    = 0.02    // seconds: the kernel counts in steps of 0.01
 	scalingLow    = 1.2     // time(2n)/time(n): a loop that was removed has 1
 )
@@ -76,6 +80,7 @@ func Gates() []Gate {
 		{"memory", "the environment ran out of memory and a process in it was killed", memoryGate},
 		{"path", "the path to the environment was full while its CPUs had time left: the path was measured", pathGate},
 		{"scaling", "twice the work did not take about twice the time: the work may not have been done", scalingGate},
+		{"stall", "responses waited for a timer of TCP: their latency is not the server's", stallGate},
 		{"starved", "the load generator waited for a CPU that other programs had", starvedGate},
 		{"steal", "the hypervisor gave CPU time to other machines", stealGate},
 		{"swap", "memory was swapped during the trial", swapGate},

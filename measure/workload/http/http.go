@@ -74,6 +74,9 @@ func (Workload) Doc() workload.Doc {
 				Doc: "the server also offers HTTP/2; the load generators use HTTP/1.1; requires tls"},
 			{Name: "ktls", Kind: param.Bool, Default: "false",
 				Doc: "the kernel encrypts what the server sends; requires tls, and support by nginx, OpenSSL and the kernel"},
+			{Name: "tcp-nopush", Kind: param.Bool, Default: "false",
+				Doc: "the server holds packets back until they are full or the response ends (nginx's tcp_nopush, TCP_CORK " +
+					"in Linux); with BBR congestion control the end of a response may then wait tens of milliseconds"},
 			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set it is derived from " +
 				"the server's configuration, so that cells with the same configuration share a server"},
 		},
@@ -132,6 +135,6 @@ func metrics() []sample.Metric {
 // "connections", the number of connections that it must support.
 func ServerParams() []param.Spec {
 	return slices.DeleteFunc(Workload{}.Doc().Params, func(s param.Spec) bool {
-		return !slices.Contains([]string{"server", "page", "site", "workers", "tls", "key", "http2", "ktls", "port"}, s.Name)
+		return !slices.Contains([]string{"server", "page", "site", "workers", "tls", "key", "http2", "ktls", "tcp-nopush", "port"}, s.Name)
 	})
 }

@@ -162,7 +162,9 @@ func (s *server) config(user string) string {
 		"png; image/jpeg jpg jpeg; application/javascript js; }")
 	line("  access_log off;")
 	line("  sendfile on;")
-	line("  tcp_nopush on;")
+	if s.params.Bool("tcp-nopush") {
+		line("  tcp_nopush on;")
+	}
 	line("  tcp_nodelay on;")
 	// By default the server closes a connection after 1000 requests.
 	line("  keepalive_requests 2147483647;")
