@@ -74,6 +74,9 @@ type Run struct {
 	// Facts is contender → fact → value; contender "" is bakeoff itself: its
 	// version and the design.
 	Facts map[string]map[string]string
+	// Unplanned says how the run differs from what it registered, as
+	// evidence.Unplanned does.
+	Unplanned []string
 }
 
 // Spread is the difference between runs in which nothing was changed: standard

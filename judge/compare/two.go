@@ -241,6 +241,11 @@ func (p *pair) warn() {
 	add := func(format string, args ...any) {
 		p.out.Warnings = append(p.out.Warnings, fmt.Sprintf(format, args...))
 	}
+	for i, run := range []Run{p.a, p.b} {
+		if len(run.Unplanned) > 0 {
+			add("%s is not as planned: %s.", []string{"OLD", "NEW"}[i], run.Unplanned[0])
+		}
+	}
 	unknown, told, short, calibrated := false, false, false, false
 	for _, r := range append(slices.Clone(p.out.Yardstick), p.out.Rows...) {
 		for _, c := range []*Change{r.Direct, r.Relative} {

@@ -9,16 +9,47 @@ import (
 	"bakeoff/lab/store"
 )
 
+// Unplanned lists how a run differs from what it registered, as far as the plan, the
+// lab file and the journal show it. It reads no raw output; Verify finds the rest.
+// What cannot be read is not in the list.
+func Unplanned(run *store.Run) []string {
+	s, err := open(run)
+	if err != nil {
+		text, err := run.Plan()
+		if lines, _ := run.Journal(); err == nil && len(lines) > 0 {
+			return otherPlan(lines[0], plan.Hash(text))
+		}
+		return nil
+	}
+	out := s.planned()
+	if err := s.plan.Drawn(); err != nil {
+		out = append(out, err.Error())
+	}
+	if src, err := run.Lab(); err == nil && !s.plan.MadeFrom(src) {
+		out = append(out, store.LabFile+" is not the file from which the plan was made: its sha256 differs")
+	}
+	return out
+}
+
+// otherPlan says that a journal, by its first line, was begun with another plan than
+// the one with this hash.
+func otherPlan(first store.Line, hash string) []string {
+	if first.PlanSHA256 == hash {
+		return nil
+	}
+	return []string{fmt.Sprintf("the journal was begun with a plan of sha256 %.64q, %s has %s", first.PlanSHA256,
+		store.PlanFile, hash)}
+}
+
 // planned compares the journal with the plan, and returns what is not as
 // planned: another plan, a trial out of its place, a trial twice, a block
 // that counts without all its trials.
 func (s *story) planned() []string {
-	var out []string
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if recorded := s.lines[0].PlanSHA256; recorded != s.hash {
-		add("the journal was begun with a plan of sha256 %.64q, %s has %s", recorded, store.PlanFile, s.hash)
+	out := otherPlan(s.lines[0], s.hash)
+	if len(out) > 0 {
 		return out
 	}
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	blocks := newWalk(s.plan)
 	for i, l := range s.lines {
 		if problem := blocks.step(l); problem != "" {

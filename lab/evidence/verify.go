@@ -1,8 +1,6 @@
 package evidence
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -184,7 +182,7 @@ func (v *verifier) lab(cat *manifest.Catalogue) {
 		return
 	}
 	p := v.story.plan
-	if sum := sha256.Sum256(src); hex.EncodeToString(sum[:]) != p.LabSHA256 {
+	if !p.MadeFrom(src) {
 		v.find(Tampered, store.LabFile, "it is not the file from which the plan was made: its sha256 differs")
 		return
 	}

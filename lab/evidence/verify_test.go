@@ -278,6 +278,12 @@ func TestVerifyTellsTheCasesApart(t *testing.T) {
 		if report.OK() || report.Findings[0].Kind != x.kind || !strings.Contains(findings(report), x.want) {
 			t.Errorf("%s: want %s, %q:\n%s", name, x.kind, x.want, findings(report))
 		}
+		// What takes the lab file's meaning or the raw outputs, only Verify finds.
+		seen := x.kind == NotAsPlanned && name != "a margin picked" || name == "a lab file changed" ||
+			name == "a plan of another time"
+		if got := Unplanned(r.run); (len(got) > 0) != seen {
+			t.Errorf("%s: unplanned %q", name, got)
+		}
 	}
 }
 

@@ -44,6 +44,9 @@ func Hash(encoded []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// MadeFrom reports whether the plan was made from this lab file.
+func (p *Plan) MadeFrom(lab []byte) bool { return p.LabSHA256 == Hash(lab) }
+
 // Decode reads an encoded plan and checks it: names can be parts of file names,
 // every block visits every contender on every cell as the design says, and the
 // families are those of the primary metrics. The error is of kind fault.Invalid.

@@ -5,9 +5,7 @@ package session
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -80,7 +78,7 @@ func Resume(dir string) (s *Session, err error) {
 	if err != nil {
 		return nil, fault.WithFix(err, fix)
 	}
-	if sum := sha256.Sum256(lab); hex.EncodeToString(sum[:]) != s.Plan.LabSHA256 {
+	if !s.Plan.MadeFrom(lab) {
 		return nil, fault.WithFix(fault.New(fault.Invalid, "%s changed since this run started; the run cannot be resumed",
 			filepath.Join(dir, store.LabFile)), fix)
 	}

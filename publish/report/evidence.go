@@ -10,6 +10,7 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/calibrate"
+	"bakeoff/lab/evidence"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/reach/probe"
@@ -18,17 +19,19 @@ import (
 // contents is what a run folder holds, made harmless. problems lists what could
 // not be read or is not shown.
 type contents struct {
-	base     string // name of the folder
-	results  analysis.Results
-	plan     plan.Plan
-	hasPlan  bool
-	lab      string
-	lines    []store.Line
-	prints   map[string]probe.Fingerprint
-	machine  *calibrate.Calibration // nil: the machine was not calibrated
-	strips   map[cellOf]*spent
-	files    []file
-	problems []string
+	base    string // name of the folder
+	results analysis.Results
+	plan    plan.Plan
+	hasPlan bool
+	lab     string
+	lines   []store.Line
+	prints  map[string]probe.Fingerprint
+	machine *calibrate.Calibration // nil: the machine was not calibrated
+	strips  map[cellOf]*spent
+	// unplanned says how the run differs from what it registered.
+	unplanned []string
+	files     []file
+	problems  []string
 }
 
 // cellOf is a contender at a cell.
@@ -55,6 +58,7 @@ func load(run *store.Run) (*contents, error) {
 	if e.results, err = decode(data); err != nil {
 		return nil, err
 	}
+	e.unplanned = evidence.Unplanned(run)
 	e.readPlan(run)
 	e.readLab(run)
 	// The names of raw outputs are checked against the journal before tidy
@@ -95,6 +99,7 @@ func (e *contents) tidy() {
 	for i := range samples {
 		e.results.Summaries[i].Samples = samples[i]
 	}
+	safetext.Scrub(&e.unplanned, safetext.Line)
 	safetext.Scrub(&e.plan, safetext.Line)
 	safetext.Scrub(&e.lines, safetext.Line)
 	safetext.Scrub(&e.prints, safetext.Line)

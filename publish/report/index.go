@@ -16,6 +16,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
+	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
 )
 
@@ -47,6 +48,7 @@ type runRow struct {
 	Name, Href       string // Href is "" where there is no page
 	When, Lead, Ends string
 	Tally            []tally
+	Unplanned        string // how the run differs from what it registered, or ""
 	Alarm            bool
 	Problem          string
 }
@@ -129,7 +131,7 @@ func runOf(dir, name string) (lab string, row runRow) {
 	if err != nil {
 		return unreadable(err)
 	}
-	e := &contents{base: row.Name}
+	e := &contents{base: row.Name, unplanned: evidence.Unplanned(run)}
 	if e.results, err = decode(data); err != nil {
 		return unreadable(err)
 	}
@@ -138,6 +140,9 @@ func runOf(dir, name string) (lab string, row runRow) {
 		row.Problem = "the journal is damaged"
 	}
 	e.tidy()
+	if len(e.unplanned) > 0 {
+		row.Unplanned = safetext.Clip(e.unplanned[0], 300)
+	}
 	b := newBuilder(e)
 	b.head()
 	b.alarm()

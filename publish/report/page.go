@@ -17,6 +17,7 @@ import (
 type page struct {
 	CSP, Version      string
 	Title, Lead       string
+	Unplanned         []string // how the run differs from what it registered
 	Alarm, Problems   []string
 	ReadFirst         []string // warnings about the whole run
 	Head              []pair
@@ -127,11 +128,16 @@ func newBuilder(e *contents) *builder {
 	return b
 }
 
+// maxUnplanned is the number of differences from the plan that a page shows: one
+// changed plan can make every trial differ.
+const maxUnplanned = 20
+
 func newPage(e *contents, opt Option) page {
 	b := newBuilder(e)
 	b.usual = opt.Defaults
 	p := &b.page
 	p.Version = safetext.Line(opt.Version)
+	p.Unplanned = cut(e, "differences from the plan", e.unplanned, maxUnplanned)
 	b.head()
 	b.alarm()
 	b.checked()

@@ -351,6 +351,33 @@ func keepCalibration(t *testing.T, dir string, text []byte) {
 	must(t, run.KeepCalibration(time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC), text))
 }
 
+// If the plan is not the one that the run registered, nothing comes before saying so,
+// not even an alarm. The index says it too.
+func TestUnplannedComesFirst(t *testing.T) {
+	d, p := example()
+	r := copied(t, analysis.Analyse(d))
+	r.Twin.Different = true
+	r.Twin.Comparisons[0].Verdict = analysis.Worse
+	dir := folder(t, d, p, r)
+	text, err := os.ReadFile(filepath.Join(dir, store.PlanFile))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, store.PlanFile), append(text, '\n'), 0o666))
+	must(t, Write(dir, Option{}))
+	page, err := os.ReadFile(filepath.Join(dir, store.ReportFile))
+	must(t, err)
+	doc := sound(t, dir, string(page))
+	first, alarm := strings.Index(doc.text, "Not as planned"), strings.Index(doc.text, "Do not trust this run")
+	if first < 0 || alarm < first || !strings.Contains(doc.text, "the journal was begun with a plan of sha256") {
+		t.Errorf("not as planned at %d, alarm at %d", first, alarm)
+	}
+	must(t, Index(filepath.Dir(dir), Option{}))
+	index, err := os.ReadFile(filepath.Join(filepath.Dir(dir), IndexFile))
+	must(t, err)
+	if !strings.Contains(string(index), "Not as planned: the journal was begun") {
+		t.Error("the index says nothing")
+	}
+}
+
 // If the twin differs, nothing comes before saying so.
 func TestAlarmComesFirst(t *testing.T) {
 	worlds["syscall"].effects[twin] = effect{.9, .006, 0}

@@ -53,7 +53,7 @@ in which nothing changed, at least three with OLD; compare widens the intervals
 by the differences between them. Without repeats it uses three calibrations of
 the machine (bakeoff calibrate), if the run folders contain them; they cover only
 CPU-bound work. Without either, the interval covers only the noise inside the
-runs, and the verdict is "not interleaved".`,
+runs, the verdict is "not interleaved", and --fail-on cannot use a verdict.`,
 		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday,runs/wednesday
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday --fail-on worse
@@ -107,7 +107,7 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	}
 	var runs []compare.Run
 	for _, arg := range append(args[:2:2], f.repeats...) {
-		r, err := readRun(arg)
+		r, err := a.readRun(arg)
 		if err != nil {
 			return err
 		}
@@ -123,6 +123,14 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	if err != nil {
 		return err
 	}
+	if all, some := unjudged(res); some && slices.ContainsFunc(f.failOn, needsVerdict) {
+		err := fmt.Errorf("--fail-on %s needs the difference from run to run, which is unknown: add --repeats with %d runs of "+
+			"the same lab file, or calibrate three times before the runs", strings.Join(f.failOn, ","), compare.MinRepeats-1)
+		if all {
+			return cli.Usage(c, err)
+		}
+		fmt.Fprintf(a.Err, "bakeoff: %v (for the comparisons without a verdict)\n", err)
+	}
 	switch {
 	case f.json:
 		err = a.PrintJSON(res)
@@ -134,24 +142,19 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	if len(f.failOn) > 0 && unjudged(res) {
-		fmt.Fprintln(a.Err, "bakeoff: --fail-on has no effect: the difference from run to run is unknown; "+
-			"use --repeats, or calibrate three times before the runs")
-	}
 	return FailOn(f.failOn).End(res.Results())
 }
 
-// unjudged reports whether no comparison could get a verdict because it is
-// unknown how much runs differ.
-func unjudged(r compare.Result) bool {
-	some := false
-	for _, c := range r.Results().Comparisons {
-		if !slices.ContainsFunc(c.Gates, func(g analysis.Gate) bool { return g.Name == string(compare.NotInterleaved) }) {
-			return false
+// unjudged reports whether all and whether some comparisons could not get a verdict,
+// because it is unknown how much runs differ.
+func unjudged(r compare.Result) (all, some bool) {
+	n, of := 0, r.Results().Comparisons
+	for _, c := range of {
+		if slices.ContainsFunc(c.Gates, func(g analysis.Gate) bool { return g.Name == string(compare.NotInterleaved) }) {
+			n++
 		}
-		some = true
 	}
-	return some
+	return n > 0 && n == len(of), n > 0
 }
 
 // calibratedSpread is the difference from run to run by the calibrations in the
@@ -198,8 +201,8 @@ func keptCalibration(arg string) (c calibrate.Calibration, err error) {
 
 // readRun reads what compare needs of a run folder: results, fingerprints, and
 // what the plan records about the lab.
-func readRun(arg string) (out compare.Run, err error) {
-	if out.Results, err = readResults(arg); err != nil {
+func (a reader) readRun(arg string) (out compare.Run, err error) {
+	if out.Results, err = a.readResults(arg); err != nil {
 		return out, err
 	}
 	dir, err := RunDir(arg)
@@ -211,6 +214,7 @@ func readRun(arg string) (out compare.Run, err error) {
 		return out, err
 	}
 	defer run.Close()
+	out.Unplanned = evidence.Unplanned(run)
 	text, err := run.Plan()
 	if err != nil {
 		return out, err

@@ -35,7 +35,7 @@ func (a reader) export() *cobra.Command {
 				if len(args) > 1 && isIndex(arg) {
 					continue
 				}
-				r, err := readResults(arg)
+				r, err := a.readResults(arg)
 				if err != nil {
 					return err
 				}

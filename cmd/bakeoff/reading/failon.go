@@ -93,6 +93,11 @@ func conditionNames() (names []string) {
 	return names
 }
 
+// needsVerdict reports whether a condition is never true without a verdict.
+func needsVerdict(condition string) bool {
+	return slices.Contains([]string{"worse", "worse-than-margin", "better"}, condition)
+}
+
 // FailOn is the value of --fail-on: names of conditions.
 type FailOn []string
 

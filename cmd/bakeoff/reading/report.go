@@ -44,6 +44,7 @@ exactly one run, report writes the page of that run.`,
 			if err := sumUp(dir); err != nil {
 				return err
 			}
+			a.warnUnplanned(dir)
 			if err := report.Write(dir, PageOption(a.version)); err != nil {
 				return err
 			}

@@ -2,10 +2,12 @@ package reading
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/evidence"
@@ -13,8 +15,9 @@ import (
 	workloadall "bakeoff/measure/workload/all"
 )
 
-// readResults reads results.json of a run.
-func readResults(arg string) (r analysis.Results, err error) {
+// readResults reads results.json of a run, and warns about a run that is not the one
+// that it registered.
+func (a reader) readResults(arg string) (r analysis.Results, err error) {
 	dir, err := RunDir(arg)
 	if err != nil {
 		return r, err
@@ -36,7 +39,21 @@ func readResults(arg string) (r analysis.Results, err error) {
 		return r, fault.New(fault.Invalid, "%s/%s has schema %q, but this program reads %q", dir, store.ResultsFile,
 			r.Schema, analysis.ResultsSchema)
 	}
+	a.warnUnplanned(dir)
 	return r, nil
+}
+
+// warnUnplanned says on standard error that a run is not the one that it registered.
+func (a reader) warnUnplanned(dir string) {
+	run, err := store.Open(dir)
+	if err != nil {
+		return // the command itself says so
+	}
+	defer run.Close()
+	if problems := evidence.Unplanned(run); len(problems) > 0 {
+		fmt.Fprintf(a.Err, "bakeoff: %s is not as planned: %s; run bakeoff verify %s for details\n", safetext.Line(dir),
+			safetext.Line(problems[0]), shell.Quote(dir))
+	}
 }
 
 // sumUp writes the results of a run that was killed before its end. A run that

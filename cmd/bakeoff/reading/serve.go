@@ -46,6 +46,7 @@ without a server.`,
 			if _, err := fs.Stat(run.FS(), store.ReportFile); err != nil {
 				return fault.WithFix(fault.New(fault.NotFound, "%s has no page", dir), "run bakeoff report "+shell.Quote(dir)+" to write it")
 			}
+			a.warnUnplanned(dir)
 			ctx, stop := a.Interruptible(c.Context())
 			defer stop()
 			return a.serveRun(ctx, run.FS(), port)
