@@ -39,6 +39,32 @@ type Metric struct {
 	Doc           string `json:"doc,omitempty"`
 }
 
+// HigherRatio returns a metric whose higher values are better, and of which the
+// ratio is compared.
+func HigherRatio(name, unit, doc string) Metric {
+	return Metric{Name: name, Unit: unit, Better: Higher, Scale: Ratio, Doc: doc}
+}
+
+// LowerRatio returns a metric whose lower values are better, and of which the
+// ratio is compared.
+func LowerRatio(name, unit, doc string) Metric {
+	return Metric{Name: name, Unit: unit, Better: Lower, Scale: Ratio, Doc: doc}
+}
+
+// LowerShare returns the metric of a share whose lower values are better, and of
+// which the difference is compared.
+func LowerShare(name, doc string) Metric {
+	return Metric{Name: name, Unit: "1", Better: Lower, Scale: Difference, Doc: doc}
+}
+
+// Throughput returns the primary metric of most workloads: units of work per
+// second, in unit; doc says what a unit is.
+func Throughput(unit, doc string) Metric {
+	m := HigherRatio("throughput", unit, doc)
+	m.Primary = true
+	return m
+}
+
 // Of returns v, which is in m's unit, as a value of m.
 func (m Metric) Of(v float64) Value { return Value{Metric: m.Name, Unit: m.Unit, Value: v} }
 

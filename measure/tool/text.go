@@ -61,12 +61,18 @@ func Decimal(s string) (float64, error) {
 	return v, nil
 }
 
-// Version returns the fact "version": the first group of re in what the program
-// printed.
-func Version(re *regexp.Regexp, out []byte) (map[string]string, error) {
-	m := re.FindSubmatch(out)
+// Versioned is a Tool's Version: the fact "version" is the first group of the
+// pattern in what the program printed.
+type Versioned struct{ pattern *regexp.Regexp }
+
+// VersionBy returns the Versioned of a pattern.
+func VersionBy(pattern string) Versioned { return Versioned{regexp.MustCompile(pattern)} }
+
+// Version implements Tool.
+func (v Versioned) Version(out []byte) (map[string]string, error) {
+	m := v.pattern.FindSubmatch(out)
 	if m == nil {
-		return nil, fmt.Errorf("no version in %.60q (expected %s)", out, re)
+		return nil, fmt.Errorf("no version in %.60q (expected %s)", out, v.pattern)
 	}
 	return map[string]string{"version": string(m[1])}, nil
 }

@@ -107,6 +107,16 @@ func (d Doc) Metric(name string) (sample.Metric, bool) {
 	return sample.Metric{}, false
 }
 
+// Everywhere returns the packages of a program whose package has the same name on
+// all systems.
+func Everywhere(name string) map[string][]string {
+	out := map[string][]string{}
+	for _, system := range []string{"alpine", "debian", "dragonfly", "freebsd", "netbsd", "openbsd", "smartos"} {
+		out[system] = []string{name}
+	}
+	return out
+}
+
 // Place is where a tool runs.
 type Place struct {
 	// Dir is the tool's private directory: its working directory and HOME.

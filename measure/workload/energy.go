@@ -21,11 +21,9 @@ const (
 // are that of a separate host of the load generator. A trial has no value if
 // the host has no energy counter, or spent less than the counter's resolution.
 var (
-	JoulesPerOp = sample.Metric{Name: "joules-per-op", Unit: "J/op", Better: sample.Lower, Scale: sample.Ratio,
-		Doc: "energy of the host per unit of work" + subjectDoc}
-	JoulesPerRequest = sample.Metric{Name: "joules-per-request", Unit: "J/request", Better: sample.Lower,
-		Scale: sample.Ratio,
-		Doc:   "energy of the host per expected response" + subjectDoc}
+	JoulesPerOp      = sample.LowerRatio("joules-per-op", "J/op", "energy of the host per unit of work"+subjectDoc)
+	JoulesPerRequest = sample.LowerRatio("joules-per-request", "J/request",
+		"energy of the host per expected response"+subjectDoc)
 	GeneratorJoulesPerOp = sample.Metric{Name: "generator-joules-per-op", Unit: "J/op", Better: sample.Lower,
 		Scale: sample.Ratio, GeneratorHost: true,
 		Doc: "energy of the load generator's own host per unit of work" + generatorDoc}

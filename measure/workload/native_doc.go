@@ -4,15 +4,7 @@ import (
 	"time"
 
 	"bakeoff/base/param"
-	"bakeoff/base/sample"
 )
-
-// Throughput returns the primary metric of native workloads: units of work per
-// second, in unit; doc says what a unit is.
-func Throughput(unit, doc string) sample.Metric {
-	return sample.Metric{Name: "throughput", Unit: unit, Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-		Doc: doc}
-}
 
 // TimeParam is the parameter for the length of the timed part.
 var TimeParam = param.Spec{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the timed part"}

@@ -84,6 +84,26 @@ func (t Timed) Run(ctx context.Context) (Timing, error) {
 	return out, err
 }
 
+// Verified runs the timed part, and then check, which verifies what it did and
+// returns the answer.
+func (t Timed) Verified(ctx context.Context, check func() (answer string, err error)) (Timing, wire.Check, error) {
+	timing, err := t.Run(ctx)
+	if err != nil {
+		return timing, wire.Check{}, err
+	}
+	answer, err := check()
+	return timing, wire.Check{Answer: answer}, err
+}
+
+// Operations is Verified for a loop whose only metric is its throughput, in op/s.
+func (t Timed) Operations(ctx context.Context, check func() (answer string, err error)) (wire.Result, error) {
+	timing, c, err := t.Verified(ctx, check)
+	if err != nil {
+		return wire.Result{}, err
+	}
+	return timing.Result("op", c, Throughput(timing.Rate(), "op/s")), nil
+}
+
 // ErrEnough is returned by Do if the work ends before the time. Its units
 // count.
 var ErrEnough = errors.New("all the work is done")

@@ -15,7 +15,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -27,10 +26,11 @@ import (
 	"bakeoff/measure/tool"
 )
 
-// New returns the tool.
-func New() tool.Tool { return bonnie{} }
+// New returns the tool. It has no option for its version, with which its usage text
+// ends.
+func New() tool.Tool { return bonnie{tool.VersionBy(`(?m)^Version: (\d+\.\d+\S*)`)} }
 
-type bonnie struct{}
+type bonnie struct{ tool.Versioned }
 
 // measure is one test of bonnie++, and its fields in format 1.98.
 type measure struct {
@@ -71,11 +71,8 @@ func (m measure) unit() string {
 func (bonnie) Doc() tool.Doc {
 	d := tool.Doc{
 		Name: "bonnie", Program: "bonnie++", VersionArgs: []string{"-h"}, Dirs: []string{"/usr/sbin"},
-		Summary: "bonnie++ as the platform ships it: one pass over a file larger than memory, and over small files",
-		Packages: map[string][]string{
-			"debian": {"bonnie++"}, "alpine": {"bonnie++"}, "freebsd": {"bonnie++"}, "openbsd": {"bonnie++"},
-			"netbsd": {"bonnie++"}, "dragonfly": {"bonnie++"}, "smartos": {"bonnie++"},
-		},
+		Summary:  "bonnie++ as the platform ships it: one pass over a file larger than memory, and over small files",
+		Packages: tool.Everywhere("bonnie++"),
 		Params: []param.Spec{
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume"},
 			{Name: "size", Kind: param.Size, Default: "1GiB", Min: 1 << 20, Max: 16 << 40,
@@ -106,8 +103,7 @@ func (bonnie) Doc() tool.Doc {
 		d.Metrics = append(d.Metrics,
 			sample.Metric{Name: m.name, Unit: m.unit(), Better: sample.Higher, Primary: m.name == "write", Scale: sample.Ratio,
 				Doc: m.doc + ", per second; absent if too fast to measure"},
-			sample.Metric{Name: m.name + "-latency-max", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-				Doc: "longest single operation of " + m.name})
+			sample.LowerRatio(m.name+"-latency-max", "s", "longest single operation of "+m.name))
 	}
 	return d
 }
@@ -166,13 +162,6 @@ func (bonnie) Notes(p param.Values, at tool.Place) map[string]string {
 				p.Text("ram"), unit.Bytes(at.MemoryBytes), p.Text("size"))}
 	}
 	return nil
-}
-
-var version = regexp.MustCompile(`(?m)^Version: (\d+\.\d+\S*)`)
-
-// Version reads the end of the usage text: there is no option for the version.
-func (bonnie) Version(out []byte) (map[string]string, error) {
-	return tool.Version(version, out)
 }
 
 func (b bonnie) Parse(out tool.Output, p param.Values) (tool.Result, error) {

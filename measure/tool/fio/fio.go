@@ -13,7 +13,6 @@ package fio
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,9 +25,9 @@ import (
 )
 
 // New returns the tool.
-func New() tool.Tool { return fio{} }
+func New() tool.Tool { return fio{tool.VersionBy(`^fio-(\d+\.\d+\S*)`)} }
 
-type fio struct{}
+type fio struct{ tool.Versioned }
 
 // quantiles are requested and reported.
 var quantiles = []struct{ name, percent string }{
@@ -38,16 +37,11 @@ var quantiles = []struct{ name, percent string }{
 func (fio) Doc() tool.Doc {
 	d := tool.Doc{
 		Name: "fio", Program: "fio", VersionArgs: []string{"--version"},
-		Summary: "fio as the platform ships it: random and sequential reads and writes of one file in a volume",
-		Packages: map[string][]string{
-			"debian": {"fio"}, "alpine": {"fio"}, "freebsd": {"fio"}, "openbsd": {"fio"},
-			"netbsd": {"fio"}, "dragonfly": {"fio"}, "smartos": {"fio"},
-		},
+		Summary:  "fio as the platform ships it: random and sequential reads and writes of one file in a volume",
+		Packages: tool.Everywhere("fio"),
 		Metrics: []sample.Metric{
-			{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-				Doc: "reads and writes per second, the final fsync included"},
-			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio,
-				Doc: "bytes read and written per second"},
+			sample.Throughput("op/s", "reads and writes per second, the final fsync included"),
+			sample.HigherRatio("bandwidth", "B/s", "bytes read and written per second"),
 		},
 		Params: []param.Spec{
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume"},
@@ -81,9 +75,8 @@ func (fio) Doc() tool.Doc {
 	}
 	for _, side := range []string{"read", "write", "sync"} {
 		for _, q := range quantiles {
-			d.Metrics = append(d.Metrics, sample.Metric{Name: side + "-latency-" + q.name, Unit: "s", Better: sample.Lower,
-				Scale: sample.Ratio,
-				Doc:   q.percent + "th percentile of the " + side + " latency, closed loop; absent without such operations"})
+			d.Metrics = append(d.Metrics, sample.LowerRatio(side+"-latency-"+q.name, "s",
+				q.percent+"th percentile of the "+side+" latency, closed loop; absent without such operations"))
 		}
 	}
 	return d
@@ -177,10 +170,4 @@ func (fio) Notes(p param.Values, at tool.Place) map[string]string {
 		note += ", which before OpenZFS 2.3 accepts and ignores the flag"
 	}
 	return map[string]string{"direct": note}
-}
-
-var version = regexp.MustCompile(`^fio-(\d+\.\d+\S*)`)
-
-func (fio) Version(out []byte) (map[string]string, error) {
-	return tool.Version(version, out)
 }

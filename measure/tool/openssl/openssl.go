@@ -40,8 +40,7 @@ func (openssl) Doc() tool.Doc {
 			"netbsd": {"openssl"}, "dragonfly": {"openssl"}, "smartos": {"openssl"},
 		},
 		Metrics: []sample.Metric{
-			{Name: "throughput", Unit: "B/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-				Doc: "bytes per second of elapsed time, all processes together"},
+			sample.Throughput("B/s", "bytes per second of elapsed time, all processes together"),
 		},
 		Params: []param.Spec{
 			{Name: "algorithm", Kind: param.Text, Default: "sha256",
@@ -75,12 +74,12 @@ func (openssl) Command(p param.Values, _ tool.Place) (tool.Command, error) {
 	return tool.Command{Argv: append(argv, "-evp", p.Text("algorithm"))}, nil
 }
 
-var version = regexp.MustCompile(`(?m)^OpenSSL (\d+\.\d+\.\d+\S*)`)
+var version = tool.VersionBy(`(?m)^OpenSSL (\d+\.\d+\.\d+\S*)`)
 
 // Version reads the output of `openssl version -a`, which says how the library
 // was built and which CPU instructions it uses.
 func (openssl) Version(out []byte) (map[string]string, error) {
-	facts, err := tool.Version(version, out)
+	facts, err := version.Version(out)
 	if err != nil {
 		return nil, fmt.Errorf("%w (LibreSSL is not supported: its speed has no -mr)", err)
 	}

@@ -14,7 +14,6 @@ package pgbench
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -25,9 +24,9 @@ import (
 )
 
 // New returns the tool.
-func New() tool.Tool { return pgbench{} }
+func New() tool.Tool { return pgbench{tool.VersionBy(`^pgbench \(PostgreSQL\) (\d+\.\d+)`)} }
 
-type pgbench struct{}
+type pgbench struct{ tool.Versioned }
 
 var quantiles = []struct {
 	metric string
@@ -48,13 +47,10 @@ func (pgbench) Doc() tool.Doc {
 			"dragonfly": {"postgresql15-server", "postgresql15-contrib"},
 		},
 		Metrics: []sample.Metric{
-			{Name: "throughput", Unit: "transaction/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-				Doc: "transactions per second; includes the time to connect only if connect is true"},
-			{Name: "latency-mean", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Doc: "mean latency of a transaction"},
-			{Name: "connection-mean", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-				Doc: "mean time to connect; only if connect is true, from version 14 on"},
-			{Name: "failed-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
-				Doc: "share of transactions that failed"},
+			sample.Throughput("transaction/s", "transactions per second; includes the time to connect only if connect is true"),
+			sample.LowerRatio("latency-mean", "s", "mean latency of a transaction"),
+			sample.LowerRatio("connection-mean", "s", "mean time to connect; only if connect is true, from version 14 on"),
+			sample.LowerShare("failed-share", "share of transactions that failed"),
 		},
 		Params: []param.Spec{
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume for the database"},
@@ -83,9 +79,9 @@ func (pgbench) Doc() tool.Doc {
 		Source: []string{"pgbench(1), https://www.postgresql.org/docs/current/pgbench.html"},
 	}
 	for _, q := range quantiles {
-		d.Metrics = append(d.Metrics, sample.Metric{Name: q.metric, Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-			Doc: fmt.Sprintf("%gth percentile of the transaction latency, without the time to connect; with a rate, from "+
-				"the scheduled start", 100*q.q)})
+		d.Metrics = append(d.Metrics, sample.LowerRatio(q.metric, "s",
+			fmt.Sprintf("%gth percentile of the transaction latency, without the time to connect; with a rate, from the "+
+				"scheduled start", 100*q.q)))
 	}
 	return d
 }
@@ -134,10 +130,4 @@ func (pgbench) Command(p param.Values, at tool.Place) (tool.Command, error) {
 	}
 	argv = append(argv, to(at)...)
 	return tool.Command{Argv: append(argv, at.Database), Keep: map[string]string{logName: prefix + ".*"}}, nil
-}
-
-var version = regexp.MustCompile(`^pgbench \(PostgreSQL\) (\d+\.\d+)`)
-
-func (pgbench) Version(out []byte) (map[string]string, error) {
-	return tool.Version(version, out)
 }

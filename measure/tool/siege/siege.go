@@ -23,8 +23,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -36,27 +34,21 @@ import (
 )
 
 // New returns the tool.
-func New() tool.Tool { return siege{} }
+func New() tool.Tool { return siege{tool.VersionBy(`(?m)^SIEGE (\d+\.\d+\.\d+)`)} }
 
-type siege struct{}
+type siege struct{ tool.Versioned }
 
 func (siege) Doc() tool.Doc {
 	return tool.Doc{
 		Name: "siege", Program: "siege", VersionArgs: []string{"--version"},
-		Summary: "siege as the platform ships it: users that request pages from the environment's nginx",
-		Packages: map[string][]string{
-			"debian": {"siege"}, "alpine": {"siege"}, "freebsd": {"siege"}, "dragonfly": {"siege"}, "openbsd": {"siege"},
-			"netbsd": {"siege"}, "smartos": {"siege"},
-		},
+		Summary:  "siege as the platform ships it: users that request pages from the environment's nginx",
+		Packages: tool.Everywhere("siege"),
 		Metrics: []sample.Metric{
-			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-				Doc: "responses with a status below 400, per second; siege prints its run time with two decimals"},
-			{Name: "response-mean", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-				Doc: "mean response time, in steps of 10 ms; absent below 10 ms"},
-			{Name: "response-max", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-				Doc: "longest response time, in steps of 10 ms; absent below 10 ms"},
-			{Name: "failed-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
-				Doc: "share of requests that failed"},
+			sample.Throughput("request/s",
+				"responses with a status below 400, per second; siege prints its run time with two decimals"),
+			sample.LowerRatio("response-mean", "s", "mean response time, in steps of 10 ms; absent below 10 ms"),
+			sample.LowerRatio("response-max", "s", "longest response time, in steps of 10 ms; absent below 10 ms"),
+			sample.LowerShare("failed-share", "share of requests that failed"),
 		},
 		Params: []param.Spec{
 			{Name: "connections", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "number of concurrent users"},
@@ -117,12 +109,6 @@ func (siege) Command(p param.Values, at tool.Place) (tool.Command, error) {
 	return cmd, nil
 }
 
-var version = regexp.MustCompile(`(?m)^SIEGE (\d+\.\d+\.\d+)`)
-
-func (siege) Version(out []byte) (map[string]string, error) {
-	return tool.Version(version, out)
-}
-
 // report is the part of siege's JSON that is read.
 type report struct {
 	Transactions float64  `json:"transactions"` // error pages included
@@ -173,12 +159,8 @@ func decode(out []byte) (report, error) {
 	if at < 0 {
 		return r, errors.New("siege printed no JSON")
 	}
-	dec := json.NewDecoder(bytes.NewReader(out[at:]))
-	if err := dec.Decode(&r); err != nil {
+	if err := json.Unmarshal(out[at:], &r); err != nil {
 		return r, fmt.Errorf("not JSON of siege: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return r, errors.New("siege printed more after its JSON")
 	}
 	if r.Elapsed == nil || r.Succeeded == nil || r.Failed == nil {
 		return r, errors.New("siege's JSON lacks the time or a count")

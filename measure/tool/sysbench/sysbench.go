@@ -14,7 +14,6 @@ package sysbench
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -26,9 +25,9 @@ import (
 )
 
 // New returns the tool.
-func New() tool.Tool { return sysbench{} }
+func New() tool.Tool { return sysbench{tool.VersionBy(`^sysbench (\d+\.\d+\.\d+)\S*`)} }
 
-type sysbench struct{}
+type sysbench struct{ tool.Versioned }
 
 func (sysbench) Doc() tool.Doc {
 	return tool.Doc{
@@ -39,13 +38,10 @@ func (sysbench) Doc() tool.Doc {
 			"dragonfly": {"sysbench"}, "netbsd": {"sysbench"}, "smartos": {"sysbench"},
 		},
 		Metrics: []sample.Metric{
-			{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-				Doc: "events per second: loops over all numbers up to max-prime, or memory blocks; comparable only within " +
-					"one build"},
-			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio,
-				Doc: "bytes of memory blocks transferred per second"},
-			{Name: "latency-p95", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-				Doc: "95th percentile of the time of an event, in steps of 10 µs"},
+			sample.Throughput("op/s",
+				"events per second: loops over all numbers up to max-prime, or memory blocks; comparable only within one build"),
+			sample.HigherRatio("bandwidth", "B/s", "bytes of memory blocks transferred per second"),
+			sample.LowerRatio("latency-p95", "s", "95th percentile of the time of an event, in steps of 10 µs"),
 		},
 		Params: []param.Spec{
 			{Name: "test", Kind: param.Text, Default: "cpu", Enum: []string{"cpu", "memory"},
@@ -84,12 +80,6 @@ func (sysbench) Command(p param.Values, _ tool.Place) (tool.Command, error) {
 			"--memory-oper="+p.Text("operation"), "--memory-access-mode="+p.Text("access"), "--memory-scope="+p.Text("scope"))
 	}
 	return tool.Command{Argv: append(argv, "run")}, nil
-}
-
-var version = regexp.MustCompile(`^sysbench (\d+\.\d+\.\d+)\S*`)
-
-func (sysbench) Version(out []byte) (map[string]string, error) {
-	return tool.Version(version, out)
 }
 
 func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {

@@ -15,7 +15,6 @@ package wrk
 import (
 	_ "embed"
 	"fmt"
-	"regexp"
 	"time"
 
 	"bakeoff/base/fault"
@@ -26,9 +25,9 @@ import (
 )
 
 // New returns the tool.
-func New() tool.Tool { return wrk{} }
+func New() tool.Tool { return wrk{tool.VersionBy(`^wrk (?:[a-z]+/)?v?(\d+\.\d+\.\d+)`)} }
 
-type wrk struct{}
+type wrk struct{ tool.Versioned }
 
 //go:embed report.lua
 var script string
@@ -41,18 +40,12 @@ var quantiles = []struct{ metric, percent string }{
 func (wrk) Doc() tool.Doc {
 	d := tool.Doc{
 		Name: "wrk", Program: "wrk", VersionArgs: []string{"-v"},
-		Summary: "wrk as the platform ships it: a closed loop of HTTP requests from outside to the environment's nginx",
-		Packages: map[string][]string{
-			"debian": {"wrk"}, "alpine": {"wrk"}, "freebsd": {"wrk"}, "dragonfly": {"wrk"}, "openbsd": {"wrk"},
-			"netbsd": {"wrk"}, "smartos": {"wrk"},
-		},
+		Summary:  "wrk as the platform ships it: a closed loop of HTTP requests from outside to the environment's nginx",
+		Packages: tool.Everywhere("wrk"),
 		Metrics: []sample.Metric{
-			{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-				Doc: "responses with a status below 400, per second"},
-			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio,
-				Doc: "bytes received per second, headers included"},
-			{Name: "failed-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
-				Doc: "share of requests that failed: status, connect, read, write, timeout"},
+			sample.Throughput("request/s", "responses with a status below 400, per second"),
+			sample.HigherRatio("bandwidth", "B/s", "bytes received per second, headers included"),
+			sample.LowerShare("failed-share", "share of requests that failed: status, connect, read, write, timeout"),
 		},
 		Params: []param.Spec{
 			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the load generator"},
@@ -67,8 +60,8 @@ func (wrk) Doc() tool.Doc {
 		Source: []string{"https://github.com/wg/wrk", "G. Tene, How NOT to Measure Latency (coordinated omission), 2013"},
 	}
 	for _, q := range quantiles {
-		d.Metrics = append(d.Metrics, sample.Metric{Name: q.metric, Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-			Doc: q.percent + "th percentile of the latency, closed loop, in steps of 1 µs"})
+		d.Metrics = append(d.Metrics, sample.LowerRatio(q.metric, "s",
+			q.percent+"th percentile of the latency, closed loop, in steps of 1 µs"))
 	}
 	return d
 }
@@ -99,12 +92,6 @@ func (wrk) Notes(p param.Values, _ tool.Place) map[string]string {
 			real, asked)}
 	}
 	return nil
-}
-
-var version = regexp.MustCompile(`^wrk (?:[a-z]+/)?v?(\d+\.\d+\.\d+)`)
-
-func (wrk) Version(out []byte) (map[string]string, error) {
-	return tool.Version(version, out)
 }
 
 // report is the line that the script prints.

@@ -45,9 +45,9 @@ func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Summary: "A chain of SHA-256 digests, to which bakeoff calibrate adds an exact amount of work",
 		Metrics: []sample.Metric{
-			workload.Throughput("op/s", "chains per second, each computed completely"),
-			{Name: CPUThroughput, Unit: "op/s", Better: sample.Higher, Scale: sample.Ratio,
-				Doc: "chains per second of the thread's CPU time; time without a CPU does not count"},
+			sample.Throughput("op/s", "chains per second, each computed completely"),
+			sample.HigherRatio(CPUThroughput, "op/s",
+				"chains per second of the thread's CPU time; time without a CPU does not count"),
 		},
 		Source: []string{"FIPS 180-4"},
 	}, Loop())

@@ -44,8 +44,8 @@ type Workload struct {
 func New() Workload {
 	inner := workload.Native(workload.Doc{
 		Summary: "Copying a mail archive, or any folder, into a compressing file system",
-		Metrics: []sample.Metric{{Name: "copy", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-			Doc: "until the last writer has ended and syncfs(2) has returned; ZFS does much of its work later"}},
+		Metrics: []sample.Metric{sample.LowerRatio("copy", "s",
+			"until the last writer has ended and syncfs(2) has returned; ZFS does much of its work later")},
 		Volume: "volume",
 		State:  "restored",
 		Time: func(p param.Values) time.Duration {

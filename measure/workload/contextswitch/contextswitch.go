@@ -26,7 +26,7 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Summary: "Two processes that pass a byte to each other through two pipes",
-		Metrics: []sample.Metric{workload.Throughput("op/s",
+		Metrics: []sample.Metric{sample.Throughput("op/s",
 			"round trips per second; each is two writes, two reads and, on one CPU, two context switches")},
 		Source: []string{
 			"UnixBench, Pipe-based Context Switching. With one CPU in the environment every transfer is a context switch; " +
@@ -55,12 +55,9 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 	defer c.close()
 	stop := context.AfterFunc(ctx, func() { c.cmd.Process.Kill() })
 	defer stop()
-	timing, err := loop.Timed{For: p.Duration("time"), Do: c.trips, CPU: c.cpu}.Run(ctx)
-	if err != nil {
-		return wire.Result{}, err
-	}
-	return timing.Result("op", wire.Check{Answer: fmt.Sprintf("%d bytes came back plus one", c.count)},
-		loop.Throughput(timing.Rate(), "op/s")), nil
+	return loop.Timed{For: p.Duration("time"), Do: c.trips, CPU: c.cpu}.Operations(ctx, func() (string, error) {
+		return fmt.Sprintf("%d bytes came back plus one", c.count), nil
+	})
 }
 
 // couple is two pipes and the process at their other ends.

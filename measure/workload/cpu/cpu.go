@@ -18,7 +18,7 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Summary: "Prime numbers up to a limit by trial division, one search after another",
-		Metrics: []sample.Metric{workload.Throughput("op/s", "searches per second; each tests every number up to max")},
+		Metrics: []sample.Metric{sample.Throughput("op/s", "searches per second; each tests every number up to max")},
 		Source: []string{
 			"sysbench 1.0, tests/cpu: an event tests each number from 3 to cpu-max-prime by division up to its square " +
 				"root. sysbench compares each divisor with a floating-point root and does not use the count, so a compiler " +
@@ -42,7 +42,7 @@ func Loop() loop.Loop {
 func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	limit := uint64(p.Int("max"))
 	want := sieve(limit)
-	timing, err := loop.Timed{
+	return loop.Timed{
 		For: p.Duration("time"),
 		Do: func(n int) error {
 			for range n {
@@ -52,11 +52,9 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 			}
 			return nil
 		},
-	}.Run(ctx)
-	if err != nil {
-		return wire.Result{}, err
-	}
-	return timing.Result("op", wire.Check{Answer: fmt.Sprint(want)}, loop.Throughput(timing.Rate(), "op/s")), nil
+	}.Operations(ctx, func() (string, error) {
+		return fmt.Sprint(want), nil
+	})
 }
 
 // primes counts the primes up to limit by dividing each number by all numbers

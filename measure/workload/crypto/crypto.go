@@ -22,7 +22,7 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Summary: "SHA-256 or AES-256-GCM over one block after another",
-		Metrics: []sample.Metric{workload.Throughput("B/s", "bytes hashed or encrypted per second")},
+		Metrics: []sample.Metric{sample.Throughput("B/s", "bytes hashed or encrypted per second")},
 		Source: []string{
 			"OpenSSL, speed(1) -elapsed -evp: whole operations (init, update, final) on a block, by the wall clock. Here " +
 				"the code is Go's, the same for all contenders; it uses the AES and SHA instructions of the processor",
@@ -58,16 +58,11 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	if p.Text("algorithm") == "aes-256-gcm" {
 		w = newSealing(block)
 	}
-	timing, err := loop.Timed{For: p.Duration("time"), Do: w.do}.Run(ctx)
+	timing, check, err := loop.Timed{For: p.Duration("time"), Do: w.do}.Verified(ctx, w.check)
 	if err != nil {
 		return wire.Result{}, err
 	}
-	answer, err := w.check()
-	if err != nil {
-		return wire.Result{}, err
-	}
-	return timing.Result("op", wire.Check{Answer: answer},
-		loop.Throughput(timing.Rate()*float64(len(block)), "B/s")), nil
+	return timing.Result("op", check, loop.Throughput(timing.Rate()*float64(len(block)), "B/s")), nil
 }
 
 // work is one of the algorithms; its unit is a block.

@@ -22,14 +22,13 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	quantile := func(name, doc string) sample.Metric {
-		return sample.Metric{Name: name, Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Doc: doc}
+		return sample.LowerRatio(name, "s", doc)
 	}
 	return workload.Native(workload.Doc{
 		Summary: "Creating, looking up (stat) and deleting small files, or reading, writing or copying a large one in blocks",
 		Metrics: []sample.Metric{
-			workload.Throughput("op/s", "blocks read or written per second, or files created, looked up and deleted"),
-			{Name: "bandwidth", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio,
-				Doc: "bytes of those blocks or files per second"},
+			sample.Throughput("op/s", "blocks read or written per second, or files created, looked up and deleted"),
+			sample.HigherRatio("bandwidth", "B/s", "bytes of those blocks or files per second"),
 			quantile("latency-p50", "median of the time of one operation, with its fsync"),
 			quantile("latency-p99", "99th percentile of the time of one operation, with its fsync"),
 		},
@@ -163,15 +162,11 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 		// two flushes as for four.
 		timed.Largest = 1
 	}
-	timing, err := timed.Run(ctx)
+	timing, check, err := timed.Verified(ctx, w.check)
 	if err != nil {
 		return wire.Result{}, err
 	}
-	answer, err := w.check()
-	if err != nil {
-		return wire.Result{}, err
-	}
-	res, err := t.result(timing, wire.Check{Answer: answer}, s.block)
+	res, err := t.result(timing, check, s.block)
 	res.Forced = w.forced()
 	return res, err
 }

@@ -104,30 +104,26 @@ var CPUPerRequest = sample.Metric{
 
 func metrics() []sample.Metric {
 	m := []sample.Metric{
-		{Name: "throughput", Unit: "request/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio,
-			Doc: "expected responses per second within the timed part; a 404 or a wrong body does not count"},
+		sample.Throughput("request/s",
+			"expected responses per second within the timed part; a 404 or a wrong body does not count"),
 	}
 	for _, q := range quantiles {
 		what := fmt.Sprintf("%gth percentile of the latency", q.percent)
 		if q.percent == 100 {
 			what = "highest latency"
 		}
-		m = append(m, sample.Metric{Name: q.metric, Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-			Doc: what + "; an open loop measures it from the intended send time"})
+		m = append(m, sample.LowerRatio(q.metric, "s", what+"; an open loop measures it from the intended send time"))
 	}
 	return append(m,
 		CPUPerRequest,
 		workload.JoulesPerRequest,
 		workload.GeneratorJoulesPerRequest,
-		sample.Metric{Name: "context-switches-per-request", Unit: "op/request", Better: sample.Lower, Scale: sample.Ratio,
-			Doc: "context switches of the whole host per expected response, including those of a load generator on it"},
-		sample.Metric{Name: "queued-share", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
-			Doc: "share of requests of an open loop that had to wait for a free connection"},
-		sample.Metric{Name: "generator-starved", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
-			Doc: "share of time in which the load generator was ready to run but had no CPU; it then adds to the measured " +
-				"latency"},
-		sample.Metric{Name: "generator-stolen", Unit: "1", Better: sample.Lower, Scale: sample.Difference,
-			Doc: "share of CPU time that the hypervisor took from the load generator's CPUs"},
+		sample.LowerRatio("context-switches-per-request", "op/request",
+			"context switches of the whole host per expected response, including those of a load generator on it"),
+		sample.LowerShare("queued-share", "share of requests of an open loop that had to wait for a free connection"),
+		sample.LowerShare("generator-starved",
+			"share of time in which the load generator was ready to run but had no CPU; it then adds to the measured latency"),
+		sample.LowerShare("generator-stolen", "share of CPU time that the hypervisor took from the load generator's CPUs"),
 	)
 }
 

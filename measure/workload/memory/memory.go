@@ -26,11 +26,9 @@ func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Summary: "Reading, writing or copying a block of memory repeatedly, or a chain of dependent loads",
 		Metrics: []sample.Metric{
-			workload.Throughput("B/s", "bytes read, written or copied per second (each copied byte counts once)"),
-			{
-				Name: "latency", Unit: "s", Better: sample.Lower, Scale: sample.Ratio,
-				Doc: "time of one access of 8 bytes; accesses depend on each other with op=latency, otherwise they overlap",
-			},
+			sample.Throughput("B/s", "bytes read, written or copied per second (each copied byte counts once)"),
+			sample.LowerRatio("latency", "s",
+				"time of one access of 8 bytes; accesses depend on each other with op=latency, otherwise they overlap"),
 		},
 		Time: workload.TimedFor(200 * time.Millisecond),
 		Source: []string{
@@ -69,17 +67,12 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 		return wire.Result{}, fault.New(fault.Invalid, "the size must be a multiple of %[2]d bytes (got %[1]d)", bytes, line)
 	}
 	w := map[string]func(int64) work{"read": reading, "write": writing, "copy": copying, "latency": chasing}[op](bytes)
-	timing, err := loop.Timed{For: p.Duration("time"), Do: w.do}.Run(ctx)
-	if err != nil {
-		return wire.Result{}, err
-	}
-	answer, err := w.check()
+	timing, check, err := loop.Timed{For: p.Duration("time"), Do: w.do}.Verified(ctx, w.check)
 	if err != nil {
 		return wire.Result{}, err
 	}
 	accesses := timing.Rate() * w.accesses
-	return timing.Result("op", wire.Check{Answer: answer},
-		loop.Throughput(accesses*word, "B/s"),
+	return timing.Result("op", check, loop.Throughput(accesses*word, "B/s"),
 		sample.Value{Metric: "latency", Unit: "s", Value: 1 / accesses}), nil
 }
 

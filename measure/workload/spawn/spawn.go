@@ -19,7 +19,7 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Summary: "Starting a program and waiting for its end, repeatedly",
-		Metrics: []sample.Metric{workload.Throughput("op/s", "programs started and ended per second")},
+		Metrics: []sample.Metric{sample.Throughput("op/s", "programs started and ended per second")},
 		Source: []string{
 			"UnixBench, Execl Throughput and Process Creation combined: fork, exec, exit, wait. The program is " +
 				"bakeoff-agent, the same binary for all contenders, which ends at once; the start of a static Go program is " +
@@ -44,15 +44,12 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	if err != nil {
 		return wire.Result{}, fault.Wrap(fault.Lab, "find the agent", err)
 	}
-	timing, err := loop.Timed{
+	return loop.Timed{
 		For: p.Duration("time"),
 		Do:  func(n int) error { return spawn(self, n) },
-	}.Run(ctx)
-	if err != nil {
-		return wire.Result{}, err
-	}
-	return timing.Result("op", wire.Check{Answer: fmt.Sprintf("every program ended with %d", code)},
-		loop.Throughput(timing.Rate(), "op/s")), nil
+	}.Operations(ctx, func() (string, error) {
+		return fmt.Sprintf("every program ended with %d", code), nil
+	})
 }
 
 // spawn runs the program at path n times, one after another.

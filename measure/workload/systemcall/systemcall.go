@@ -17,7 +17,7 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Summary: "The shortest system call, getppid, repeatedly",
-		Metrics: []sample.Metric{workload.Throughput("op/s", "system calls per second")},
+		Metrics: []sample.Metric{sample.Throughput("op/s", "system calls per second")},
 		Source: []string{
 			"UnixBench, System Call Overhead: a loop of the shortest system calls. Neither a C library nor the Go runtime " +
 				"caches getppid(2). On Linux, FreeBSD, NetBSD and DragonFly it is the bare instruction; on OpenBSD and " +
@@ -33,7 +33,7 @@ func Loop() loop.Loop {
 
 func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	parent := syscall.Getppid()
-	timing, err := loop.Timed{
+	return loop.Timed{
 		For: p.Duration("time"),
 		Do: func(n int) error {
 			for range n {
@@ -43,9 +43,7 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 			}
 			return nil
 		},
-	}.Run(ctx)
-	if err != nil {
-		return wire.Result{}, err
-	}
-	return timing.Result("op", wire.Check{Answer: fmt.Sprint(parent)}, loop.Throughput(timing.Rate(), "op/s")), nil
+	}.Operations(ctx, func() (string, error) {
+		return fmt.Sprint(parent), nil
+	})
 }

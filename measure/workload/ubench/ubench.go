@@ -22,7 +22,7 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Summary: "Integer and floating-point arithmetic, or memory allocation and copying, by two threads per CPU",
-		Metrics: []sample.Metric{workload.Throughput("op/s", "rounds per second, all threads together")},
+		Metrics: []sample.Metric{sample.Throughput("op/s", "rounds per second, all threads together")},
 		Source: []string{
 			"S. Rusinov, ubench 0.3: about two concurrent processes for each CPU, integer and floating-point calculations " +
 				"in a ratio of 3:1, or memory allocation and copying from memory to memory. The same definition, " +
@@ -56,12 +56,9 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	round := map[string]func() func() error{"cpu": sums, "memory": copies}[p.Text("test")]
 	t := hire(n, round)
 	defer t.dismiss()
-	timing, err := loop.Timed{For: p.Duration("time"), Do: t.do, CPU: spent}.Run(ctx)
-	if err != nil {
-		return wire.Result{}, err
-	}
-	return timing.Result("op", wire.Check{Answer: fmt.Sprintf("%d threads agreed in every round", n)},
-		loop.Throughput(timing.Rate(), "op/s")), nil
+	return loop.Timed{For: p.Duration("time"), Do: t.do, CPU: spent}.Operations(ctx, func() (string, error) {
+		return fmt.Sprintf("%d threads agreed in every round", n), nil
+	})
 }
 
 // spent returns the CPU seconds of all threads of this process.

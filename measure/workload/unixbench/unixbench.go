@@ -21,7 +21,7 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Summary: "The index tests of the BYTE UNIX benchmarks: arithmetic, Dhrystone, execl, and shell scripts",
-		Metrics: []sample.Metric{workload.Throughput("op/s",
+		Metrics: []sample.Metric{sample.Throughput("op/s",
 			"rounds per second; with execl a round replaces the program once, with shell8 it runs all eight scripts")},
 		Source: []string{
 			"B. Smith, R. Grehan et al., the BYTE UNIX Benchmarks 3 (1991), later maintained as UnixBench. The same " +
@@ -65,13 +65,5 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 		return wire.Result{}, err
 	}
 	defer t.close()
-	timing, err := loop.Timed{For: p.Duration("time"), Do: t.do}.Run(ctx)
-	if err != nil {
-		return wire.Result{}, err
-	}
-	answer, err := t.check()
-	if err != nil {
-		return wire.Result{}, err
-	}
-	return timing.Result("op", wire.Check{Answer: answer}, loop.Throughput(timing.Rate(), "op/s")), nil
+	return loop.Timed{For: p.Duration("time"), Do: t.do}.Operations(ctx, t.check)
 }
