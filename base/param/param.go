@@ -39,10 +39,12 @@ type Spec struct {
 	// Enum lists the allowed values of a Text; empty allows any.
 	Enum []string `json:"enum,omitempty"`
 	// Former maps the values of a Text that had another name to the present one.
-	Former   map[string]string `json:"former,omitempty"`
-	Min, Max float64           `json:",omitempty"` // for Int and Number, inclusive; both 0: no bound
-	Required bool              `json:"required,omitempty"`
-	Doc      string            `json:"doc"` // one sentence, with the unit
+	Former map[string]string `json:"former,omitempty"`
+	// Earlier is the default that earlier programs had; "" if it was the same.
+	Earlier  string  `json:"earlier,omitempty"`
+	Min, Max float64 `json:",omitempty"` // for Int and Number, inclusive; both 0: no bound
+	Required bool    `json:"required,omitempty"`
+	Doc      string  `json:"doc"` // one sentence, with the unit
 }
 
 // Values holds parameters by name, in canonical text.

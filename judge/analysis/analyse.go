@@ -58,12 +58,14 @@ func Analyse(d Data) Results {
 		r.Comparisons = append(r.Comparisons, c.Comparison)
 	}
 	d.across(r.Comparisons)
+	d.caveats(r.Comparisons)
 	if d.Twin != "" {
 		r.Twin = &Twin{Name: d.Twin, Comparisons: []Comparison{}}
 		for _, c := range run.twin {
 			r.Twin.Comparisons = append(r.Twin.Comparisons, c.Comparison)
 			r.Twin.Different = r.Twin.Different || c.Primary && c.differs
 		}
+		d.caveats(r.Twin.Comparisons)
 	}
 	r.Unused = run.unused(t.blocks)
 	return r

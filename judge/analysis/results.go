@@ -236,8 +236,10 @@ type Comparison struct {
 	// MoreBlocks estimates how many more blocks decide a pending comparison
 	// with a probability of 80 % (stats.Likely); null if it is decided or there is
 	// no estimate.
-	MoreBlocks *int     `json:"more_blocks"`
-	Warnings   []string `json:"warnings,omitempty"`
+	MoreBlocks *int `json:"more_blocks"`
+	// Caveat says what the numbers do not describe: "direct=false, fits in memory".
+	Caveat   string   `json:"caveat,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Failures counts the trials in which the subject failed, on both sides.
@@ -288,6 +290,8 @@ type Observation struct {
 	Reason          string
 	// Gates that this trial failed, by name, with the reason.
 	Gates map[string]string
+	// Caveat says what the trial does not describe, in a few words; "" nothing.
+	Caveat string
 }
 
 // Data is the input of Analyse.

@@ -39,7 +39,7 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 		return o, fault.Op("evidence: "+at(line), err)
 	}
 	o.Gates = gates(w, backing(p, line.Contender, cell, w), cell, line, raw)
-	r.programs.note(cell.Workload, line.Contender, raw)
+	o.Caveat = r.programs.note(cell.Workload, line.Contender, raw)
 	if o.Failed {
 		return o, nil
 	}
@@ -140,6 +140,7 @@ func backing(p *plan.Plan, contender string, cell plan.Cell, w workload.Parser) 
 //	driver.NAME    what the driver knows of what ran: accelerator, runtime
 //	enforced.NAME  "yes", or why a limit (cpus, memory) is not held
 //	volume.PATH    the declared backing of a volume
+//	host-cache.PATH  whether the host's page cache holds its blocks, too
 //	program.WORKLOAD.NAME  what a workload found out of the programs it ran
 //	host.cpu-time  what told the time of the CPUs: schedstat, cpuacct, kstat or ticks
 //
@@ -289,7 +290,7 @@ func declaredVolumes(c, base plan.Contender) []string {
 			}
 		}
 		if other.Backing != v.Backing {
-			out = append(out, "volume."+v.Path, "fs."+v.Path)
+			out = append(out, "volume."+v.Path, "fs."+v.Path, "host-cache."+v.Path)
 		}
 		for name, value := range v.Properties {
 			if other.Properties[name] != value {

@@ -20,15 +20,19 @@ const (
 )
 
 // note reads the blob workload.Facts of a trial. One that cannot be read adds
-// nothing: Parse judges the trial.
-func (p programs) note(program, contender string, raw workload.Raw) {
+// nothing: Parse judges the trial. It returns the trial's caveat, "" if it has
+// none.
+func (p programs) note(program, contender string, raw workload.Raw) (caveat string) {
 	var facts map[string]string
 	if json.Unmarshal(raw[workload.Facts], &facts) != nil || len(facts) > maxProgramFacts {
-		return
+		return ""
 	}
 	for fact, value := range facts {
 		if !name.Valid(fact, maxFactName) || len(value) > maxProgramValue {
 			continue
+		}
+		if fact == workload.Caveat {
+			caveat = value
 		}
 		full := "program." + program + "." + fact
 		if p[contender] == nil {
@@ -39,6 +43,7 @@ func (p programs) note(program, contender string, raw workload.Raw) {
 		}
 		p[contender][full][value] = true
 	}
+	return caveat
 }
 
 // join adds them to the facts of the contenders that came up. Cells with

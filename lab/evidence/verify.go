@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/param"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
@@ -218,6 +219,7 @@ func (v *verifier) drawnAgain(stored, again *plan.Plan, cat *manifest.Catalogue)
 	withoutDocs(a)
 	withoutDocs(b)
 	withPresentNames(a, cat)
+	withEarlierDefaults(a, b, cat)
 	if newer := withoutNewer(a, b); len(newer) > 0 {
 		v.note("this program adds fields to the plan that an earlier program did not know; they change nothing here: %s",
 			strings.Join(newer, ", "))
@@ -317,6 +319,39 @@ func withPresentNames(p any, cat *manifest.Catalogue) {
 			}
 		}
 	}
+}
+
+// withEarlierDefaults gives the values in a plan that was drawn again the
+// defaults of the program that drew the stored one.
+func withEarlierDefaults(stored, again any, cat *manifest.Catalogue) {
+	restore := func(list, values, by string, specs func(name any) []param.Spec) {
+		then, now := entriesOf(stored, list), entriesOf(again, list)
+		for i := range min(len(then), len(now)) {
+			had, _ := then[i][values].(map[string]any)
+			has, _ := now[i][values].(map[string]any)
+			for _, s := range specs(now[i][by]) {
+				if s.Earlier != "" && had[s.Name] == s.Earlier && has[s.Name] == s.Default {
+					has[s.Name] = s.Earlier
+				}
+			}
+		}
+	}
+	restore("cells", "params", "workload", func(name any) []param.Spec {
+		for _, w := range cat.Workloads {
+			if w.Name == name {
+				return w.Params
+			}
+		}
+		return nil
+	})
+	restore("contenders", "options", "driver", func(name any) []param.Spec {
+		for _, d := range cat.Drivers {
+			if d.Name == name {
+				return d.Options
+			}
+		}
+		return nil
+	})
 }
 
 // withoutDocs removes the descriptions of metrics from a plan.

@@ -16,6 +16,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
+	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
@@ -517,6 +518,27 @@ func TestVerifyFormerNames(t *testing.T) {
 		v.drawnAgain(stored, again, &cat)
 		if len(v.Findings) != want {
 			t.Errorf("%s: %v, not %d findings", value, v.Findings, want)
+		}
+	}
+}
+
+// A plan with the default of an earlier program is the one that the lab file gives
+// now; any other value is not.
+func TestVerifyEarlierDefaults(t *testing.T) {
+	stored, _ := encoded(t)
+	again, _ := encoded(t)
+	cat := catalogue()
+	i := slices.IndexFunc(cat.Workloads, func(w manifest.WorkloadEntry) bool { return w.Name == stored.Cells[0].Workload })
+	cat.Workloads[i].Params = append(cat.Workloads[i].Params, param.Spec{Name: "direct", Default: "auto", Earlier: "false"})
+	for _, c := range []struct {
+		stored, again string
+		findings      int
+	}{{"false", "auto", 0}, {"auto", "auto", 0}, {"true", "auto", 1}, {"false", "true", 1}} {
+		stored.Cells[0].Params, again.Cells[0].Params = param.Values{"direct": c.stored}, param.Values{"direct": c.again}
+		var v verifier
+		v.drawnAgain(stored, again, &cat)
+		if len(v.Findings) != c.findings {
+			t.Errorf("%s in the plan, %s now: %v, not %d findings", c.stored, c.again, v.Findings, c.findings)
 		}
 	}
 }

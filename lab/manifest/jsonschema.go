@@ -65,7 +65,13 @@ func (s *shape) singleSchema() jsonObject {
 	default:
 		switch {
 		case len(s.spec.Enum) > 0:
-			out["enum"] = s.spec.Enum
+			var all []any
+			for _, v := range s.spec.Enum {
+				if all = append(all, v); v == "true" || v == "false" {
+					all = append(all, v == "true") // without quotes it is a boolean
+				}
+			}
+			out["enum"] = all
 		case s.pattern != "":
 			out["type"], out["pattern"] = "string", "^(?:"+s.pattern+")$"
 		default: // a text may look like a number: its characters are kept

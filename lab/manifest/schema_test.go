@@ -132,3 +132,11 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 		t.Errorf("written out the defaults give %+v, left out %+v", same, l)
 	}
 }
+
+// A text that may be true or false is also the boolean that YAML makes of it.
+func TestSchemaOfTextsThatLookLikeBooleans(t *testing.T) {
+	schema, err := json.Marshal(enum("auto", "true").schema())
+	if err != nil || string(schema) != `{"enum":["auto","true",true]}` {
+		t.Errorf("%s, %v", schema, err)
+	}
+}

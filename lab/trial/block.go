@@ -283,6 +283,9 @@ func (r *runner) fingerprint(ctx context.Context, s *side, en *environment) (*st
 			fp.Facts["fs."+v.Path] = fact
 		}
 	}
+	for at, cached := range en.Info().HostCache {
+		fp.Facts["host-cache."+at] = cached
+	}
 	for k, v := range en.Info().Facts {
 		fp.Facts["driver."+k] = v
 	}

@@ -14,6 +14,7 @@ import (
 	"bakeoff/lab/env"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
@@ -242,7 +243,51 @@ func (v viewer) notes(able func(string) bool) []string {
 		}
 	}
 	slices.Sort(out)
-	return append(out, v.memory(able)...)
+	return slices.Concat(v.caveats(able), out, v.memory(able))
+}
+
+// caveats says which cells will not measure what one may expect of them, and in
+// which contenders.
+func (v viewer) caveats(able func(string) bool) []string {
+	var out []string
+	for _, cell := range v.plan.Cells {
+		i := slices.IndexFunc(v.Workloads, func(w execution.Runner) bool { return w.Doc().Name == cell.Workload })
+		if i < 0 {
+			continue
+		}
+		w, ok := v.Workloads[i].(workload.Cautious)
+		if !ok {
+			continue
+		}
+		var texts []string
+		where := map[string][]string{}
+		for _, c := range v.plan.Contenders {
+			if c.TwinOf != "" || !able(c.Name) {
+				continue
+			}
+			backing := ""
+			for _, vol := range c.Volumes {
+				if vol.Path == cell.Params.Text(v.Workloads[i].Doc().Volume) {
+					backing = vol.Backing
+				}
+			}
+			caveat, fix := w.Caveat(cell.Params, backing, int64(c.Memory))
+			if caveat == "" {
+				continue
+			}
+			if fix != "" {
+				caveat += "; " + fix
+			}
+			if where[caveat] == nil {
+				texts = append(texts, caveat)
+			}
+			where[caveat] = append(where[caveat], c.Name)
+		}
+		for _, text := range texts {
+			out = append(out, fmt.Sprintf("cell %s in %s: %s", cell.Name, strings.Join(where[text], ", "), text))
+		}
+	}
+	return out
 }
 
 // memory says where the environments of a block ask together for more than

@@ -14,9 +14,11 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
+	"bakeoff/measure/tool/fio"
 	"bakeoff/measure/workload"
 	command "bakeoff/measure/workload/command/runner"
 	compression "bakeoff/measure/workload/compression/runner"
+	external "bakeoff/measure/workload/external/runner"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -61,7 +63,7 @@ func (w paired) Doc() workload.Doc {
 func look(t *testing.T, contenders, cells string) Survey {
 	t.Helper()
 	drivers := []driver.Driver{&shelf{name: "shelf"}, strict{&shelf{name: "strict"}}, &shelf{name: "absent"}}
-	workloads := []execution.Runner{&dice{}, paired{&dice{}}, command.New(), compression.New()}
+	workloads := []execution.Runner{&dice{}, paired{&dice{}}, command.New(), compression.New(), external.New(fio.New())}
 	cat := CatalogueOf(drivers, workloads)
 	src := "schema: bakeoff/lab/v1\nname: look\ncontenders:\n" + contenders + "baseline: base\ncells:\n" + cells
 	lab, err := manifest.Parse("lab.yaml", []byte(src), cat, "")
@@ -173,6 +175,28 @@ func TestLookAtWhatIsThereTogether(t *testing.T) {
 	s = look(t, "  - {name: base, driver: shelf, memory: 4GiB}\n  - {name: x, driver: shelf, memory: 4GiB}\n", diceCell)
 	if len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "may use 12GiB of memory together, and local has 8GiB") {
 		t.Errorf("notes: %q", s.Notes)
+	}
+}
+
+// A cell that measures memory instead of storage is noted with what to change.
+func TestLookAtCaveats(t *testing.T) {
+	cells := func(params string) string {
+		return "  - {name: disk, workload: fio, params: {size: 64MiB" + params + "}}\n"
+	}
+	two := func(backing string) string {
+		volume := ", volumes: {/data: {backing: " + backing + ", size: 100MiB}}"
+		return "  - {name: base, driver: strict" + volume + "}\n  - {name: x, driver: strict, memory: 32MiB" + volume + "}\n"
+	}
+	for _, tt := range []struct{ backing, params, want string }{
+		{"file:btrfs", "", ""},
+		{"file:btrfs", ", direct: false", "cell disk in base: direct=false, fits in memory: a file of 64MiB in 512MiB of " +
+			"memory, not storage; set direct to auto and use a volume whose file system supports O_DIRECT, or set size to more " +
+			"than the memory"},
+	} {
+		s := look(t, two(`"`+tt.backing+`"`), cells(tt.params))
+		if got := strings.Join(s.Notes, "\n"); got != tt.want {
+			t.Errorf("%s%s: notes %q, want %q", tt.backing, tt.params, got, tt.want)
+		}
 	}
 }
 

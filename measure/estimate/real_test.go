@@ -79,7 +79,7 @@ func mounted(t *testing.T, from string, v driver.Volume, look func(dir, at strin
 			t.Error(err)
 		}
 	}()
-	at, err := volume.Mount(ctx, local.Conn{}, local.Conn{}, dir, v)
+	at, _, err := volume.Mount(ctx, local.Conn{}, local.Conn{}, dir, v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
 )
 
 // Tool is an external benchmark program.
@@ -46,6 +47,21 @@ type Preparer interface {
 type Resetter interface {
 	Reset(p param.Values, at Place) ([]Command, error)
 }
+
+// Prober is a Tool whose commands depend on what a place supports.
+type Prober interface {
+	// Probe returns a command that ends with exit code 0 if the place supports
+	// it (see Place.Probed); nil if nothing depends on it.
+	Probe(p param.Values, at Place) []string
+}
+
+// Caveat is the name of the note with what a result does not describe, in a few
+// words: every comparison shows it.
+const Caveat = workload.Caveat
+
+// CaveatFix is the name of the note with what to change for a result without the
+// caveat; `bakeoff plan` shows it.
+const CaveatFix = "caveat-fix"
 
 // Noter is a Tool that knows the limitations of its results in a place: a flag
 // that the file system ignores, files that fit in memory. The notes join the
@@ -127,6 +143,10 @@ type Place struct {
 	FileSystem string
 	// UID is the numeric user ID ("0"); "" on systems without one.
 	UID string
+	// Probed says that the command of Prober succeeded.
+	Probed bool `json:",omitempty"`
+	// HostCaches says that the host caches the file of Data's volume.
+	HostCaches bool `json:",omitempty"`
 	// MemoryBytes is how much memory the environment may use; 0 if unknown.
 	MemoryBytes int64
 	// URL is the page that a tool with a Web server requests; URLs replaces

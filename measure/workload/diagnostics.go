@@ -13,6 +13,10 @@ import (
 // is a confounder.
 const Facts = "facts.json"
 
+// Caveat is the name of the fact with what a result does not describe, in a few
+// words: every comparison of the trial's cell shows it.
+const Caveat = "caveat"
+
 // Diagnostics are what the output of a trial says about its validity, for the
 // gates.
 type Diagnostics struct {

@@ -141,6 +141,15 @@ func (d Doc) Metric(name string) (sample.Metric, bool) {
 	return sample.Metric{}, false
 }
 
+// Cautious is a Parser that knows before a trial what its result will not
+// describe.
+type Cautious interface {
+	// Caveat returns the fact Caveat of a trial in an environment with this much
+	// memory on a volume with this backing, and what to change; both are "" if it
+	// has none.
+	Caveat(p param.Values, backing string, memory int64) (caveat, fix string)
+}
+
 // ErrNoBlob is wrapped in the error of Parse if a blob is missing.
 var ErrNoBlob = errors.New("blob is missing")
 

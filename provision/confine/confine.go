@@ -237,9 +237,15 @@ func (e *Env) Netns() string { return path.Join("/run/netns", netns.Own(e.Spec.L
 func (e *Env) Volumes(ctx context.Context) (map[string]string, error) {
 	at := map[string]string{}
 	for _, v := range e.Spec.Volumes {
-		dir, err := volume.Mount(ctx, e.Host, e.within(), e.Spec.Dir, v)
+		dir, cached, err := volume.Mount(ctx, e.Host, e.within(), e.Spec.Dir, v)
 		if err != nil {
 			return nil, err
+		}
+		if cached != "" {
+			if e.info.HostCache == nil {
+				e.info.HostCache = map[string]string{}
+			}
+			e.info.HostCache[v.Path] = cached
 		}
 		at[v.Path] = dir
 		e.places[v.Path] = dir

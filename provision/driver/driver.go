@@ -114,6 +114,12 @@ const (
 	Emulated        = "tcg"
 )
 
+// The values of Info.HostCache; a reason may follow CacheUsed.
+const (
+	CacheBypassed = "bypassed"
+	CacheUsed     = "used"
+)
+
 // Info describes an environment and its paths.
 type Info struct {
 	// Agent is the path of bakeoff-agent inside.
@@ -131,6 +137,10 @@ type Info struct {
 	// Facts are the driver's facts: FactAccelerator, machine, version of the
 	// runtime. They are in the fingerprint as driver.<name>.
 	Facts map[string]string `json:"facts"`
+	// HostCache says by declared path of a volume whether the page cache of the
+	// host holds its blocks too: CacheBypassed, or CacheUsed with the reason. A
+	// volume without a file or device of its own has no entry.
+	HostCache map[string]string `json:"host_cache,omitempty"`
 	// OwnKernel tells that the environment has its own kernel, so its clock and
 	// counters are not the host's.
 	OwnKernel bool `json:"own_kernel"`

@@ -11,7 +11,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// mountBtrfs creates a file with btrfs and mounts it at at. Data and metadata
+// mountBtrfs creates a file with btrfs and mounts it at at, as mountFile. Data and metadata
 // are stored once, so that the used space is the needed space.
 //
 // The property compression is the mount option compress (zlib:1…9, lzo,
@@ -20,17 +20,17 @@ import (
 // they run on any CPU and are not charged to an environment.
 //
 // Source: btrfs(5), mkfs.btrfs(8).
-func mountBtrfs(ctx context.Context, host conn.Conn, dir, at string, v driver.Volume) error {
+func mountBtrfs(ctx context.Context, host conn.Conn, dir, at string, v driver.Volume) (string, error) {
 	image := path.Join(dir, "volume-"+hex(v.Path)+".btrfs")
 	if err := reserve(ctx, host, image, v, dir); err != nil {
-		return err
+		return "", err
 	}
 	err := run(ctx, host, "mkfs.btrfs", "-q", "-f", "-K", "-d", "single", "-m", "single", image)
 	if fault.Is(err, fault.NotFound) {
-		return &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "apt-get install btrfs-progs"}
+		return "", &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "apt-get install btrfs-progs"}
 	}
 	if err != nil {
-		return fault.Wrap(fault.Unsupported, "mkfs.btrfs", err)
+		return "", fault.Wrap(fault.Unsupported, "mkfs.btrfs", err)
 	}
 	options := "noatime,nodiscard"
 	if c := v.Properties["compression"]; c != "" && c != "off" {
@@ -40,14 +40,13 @@ func mountBtrfs(ctx context.Context, host conn.Conn, dir, at string, v driver.Vo
 		}
 		options += "," + name + "=" + c
 	}
-	if err := mountFile(ctx, host, "btrfs", options, image, at); fault.Is(err, fault.Unsupported) {
-		return err
-	} else if err != nil {
-		return fault.WithFix(fault.Wrap(fault.Unsupported, "mount", err),
+	cached, err := mountFile(ctx, host, "btrfs", options, image, at)
+	if err != nil && !fault.Is(err, fault.Unsupported) {
+		return "", fault.WithFix(fault.Wrap(fault.Unsupported, "mount", err),
 			fmt.Sprintf("the kernel needs btrfs, and compression=%s must be one of its own: zlib:1…9, lzo, zstd:1…15",
 				v.Properties["compression"]))
 	}
-	return nil
+	return cached, err
 }
 
 // reserve creates a file of v's size with all blocks allocated.

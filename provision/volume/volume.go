@@ -40,21 +40,21 @@ const DiskLabel = "bakeoff"
 func Backings() []string { return []string{Dir, Disk, Btrfs, Ext4, ZFS, Tmpfs} }
 
 // Mount creates v below dir, the environment's own directory on the host, and
-// returns where it is mounted. Close removes it. A file system that is a daemon
+// returns where it is mounted, and whether the host caches its file
+// (driver.Info.HostCache; "" if it has no file). Close removes it. A file system that is a daemon
 // is started through within, the host from inside an environment's control
 // group, so that the environment pays for it.
 //
 // A volume for which there is no room is an error of kind fault.Unsupported.
-func Mount(ctx context.Context, host, within conn.Conn, dir string, v driver.Volume) (string, error) {
+func Mount(ctx context.Context, host, within conn.Conn, dir string, v driver.Volume) (at, cached string, err error) {
 	op := fmt.Sprintf("volume %s (%s)", v.Path, v.Backing)
 	if err := Check(v); err != nil {
-		return "", err
+		return "", "", err
 	}
-	at := path.Join(dir, "volume", hex(v.Path))
+	at = path.Join(dir, "volume", hex(v.Path))
 	if err := run(ctx, host, "mkdir", "-p", at); err != nil {
-		return "", fault.Op(op, err)
+		return "", "", fault.Op(op, err)
 	}
-	var err error
 	switch v.Backing {
 	case Dir:
 	case Tmpfs:
@@ -63,11 +63,12 @@ func Mount(ctx context.Context, host, within conn.Conn, dir string, v driver.Vol
 	case Ext4:
 		var image string
 		if image, err = File(ctx, host, dir, v); err == nil {
-			err = mountFile(ctx, host, "ext4", "noatime", image, at)
+			cached, err = mountFile(ctx, host, "ext4", "noatime", image, at)
 		}
 	case Btrfs:
-		err = mountBtrfs(ctx, host, dir, at, v)
+		cached, err = mountBtrfs(ctx, host, dir, at, v)
 	case ZFS:
+		cached = driver.CacheUsed + ": ZFS does not open the file of a pool with O_DIRECT"
 		err = mountZFS(ctx, host, within, dir, at, v)
 	case Disk:
 		if err = CheckDisk(ctx, host, v.Device); err == nil {
@@ -77,9 +78,9 @@ func Mount(ctx context.Context, host, within conn.Conn, dir string, v driver.Vol
 		err = fault.New(fault.Unsupported, "unknown backing; use one of %s", strings.Join(Backings(), ", "))
 	}
 	if err != nil {
-		return "", fault.Op(op, err)
+		return "", "", fault.Op(op, err)
 	}
-	return at, nil
+	return at, cached, nil
 }
 
 // File creates a file below dir with an ext4 file system of v's size and
@@ -98,19 +99,41 @@ func File(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (str
 	return at, err
 }
 
-// mountFile mounts the file system in a file.
-func mountFile(ctx context.Context, host conn.Conn, kind, options, image, at string) error {
-	err := run(ctx, host, "mount", "-t", kind, "-o", "loop,"+options, image, at)
+// bypass makes the loop device of the mount at $1 open its file with O_DIRECT and
+// prints 1 if it does. The mount exists already, because only mount(8) makes a
+// loop device that goes away with it.
+const bypass = `d=$(findmnt -n -o SOURCE --mountpoint "$1") && losetup --direct-io=on "$d"
+cat "/sys/block/${d##*/}/loop/dio"`
+
+// mountFile mounts the file system in a file. The host's page cache would hold
+// the file a second time, and a read with O_DIRECT inside would come from it:
+// mountFile bypasses that cache where the file system of the file supports it, and
+// says whether it did (driver.Info.HostCache).
+func mountFile(ctx context.Context, host conn.Conn, kind, options, image, at string) (cached string, err error) {
+	err = run(ctx, host, "mount", "-t", kind, "-o", "loop,"+options, image, at)
 	if err == nil {
-		return nil
+		// The error is one of its exit code; the device names in it differ each time.
+		out, _ := output(ctx, host, "sh", "-c", bypass, "sh", at)
+		if strings.TrimSpace(string(out)) == "1" {
+			return driver.CacheBypassed, nil
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return driver.CacheUsed + ": the loop device cannot open its file with O_DIRECT", nil
 	}
 	// Without loop devices mount(8) fails with "operation not permitted".
 	if devices, derr := conn.FilesOf(host).ReadDir(ctx, "/dev"); derr == nil && !slices.Contains(devices, "loop-control") {
-		return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("the host has no loop devices (/dev/loop-control): %w",
-			err),
+		return "", &fault.Error{Kind: fault.Unsupported,
+			Err: fmt.Errorf("the host has no loop devices (/dev/loop-control): %w", err),
 			Fix: "run modprobe loop, or use backing dir, disk or tmpfs"}
 	}
-	return err
+	return "", err
+}
+
+// Direct reports whether the host can read a file with O_DIRECT.
+func Direct(ctx context.Context, host conn.Conn, file string) bool {
+	return run(ctx, host, "dd", "if="+file, "of=/dev/null", "bs=4096", "count=1", "iflag=direct") == nil
 }
 
 // CheckDisk checks that bakeoff may write to a block device: it has an ext4

@@ -69,10 +69,11 @@ func TestBackings(t *testing.T) {
 				size = 160 * unit.MiB // less they do not take
 			}
 			dir := t.TempDir()
-			at, err := Mount(ctx, host, host, dir, driver.Volume{Path: "/data", Backing: backing, Size: size})
+			at, cached, err := Mount(ctx, host, host, dir, driver.Volume{Path: "/data", Backing: backing, Size: size})
 			if err != nil {
 				t.Fatal(err)
 			}
+			checkCache(t, backing, dir, cached)
 			defer func() {
 				for range 2 {
 					if err := Close(context.WithoutCancel(ctx), host, dir); err != nil {
@@ -112,6 +113,30 @@ func TestNoRoomIsSaidBeforehand(t *testing.T) {
 	_, err := File(t.Context(), local.Conn{}, t.TempDir(), driver.Volume{Path: "/data", Backing: Ext4, Size: 1 << 52})
 	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "smaller volume") {
 		t.Errorf("error %v; want Unsupported with what would help", err)
+	}
+}
+
+// checkCache checks what is said of the host's page cache against the loop device
+// itself. What is mounted there is read with O_DIRECT inside: the host must not
+// hold it either.
+func checkCache(t *testing.T, backing, dir, cached string) {
+	t.Helper()
+	want := map[string]string{Ext4: driver.CacheUsed, Btrfs: driver.CacheUsed, ZFS: driver.CacheUsed}[backing]
+	files, _ := filepath.Glob(dir + "/volume-*." + strings.TrimPrefix(backing, "file:"))
+	if len(files) == 1 {
+		devices, err := exec.Command("losetup", "--noheadings", "--output", "DIO", "--associated", files[0]).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.TrimSpace(string(devices)) == "1" {
+			want = driver.CacheBypassed
+		}
+		if direct := Direct(t.Context(), local.Conn{}, files[0]); direct != (want == driver.CacheBypassed) {
+			t.Errorf("the host opens the file with O_DIRECT: %v, but its cache is %s", direct, cached)
+		}
+	}
+	if got, _, _ := strings.Cut(cached, ":"); got != want {
+		t.Errorf("the host's cache is %q, want %q", cached, want)
 	}
 }
 
@@ -162,7 +187,7 @@ func TestPropertiesHoldAndWhatIsLeftIsFound(t *testing.T) {
 			dir := t.TempDir()
 			v := driver.Volume{Path: "/data", Backing: c.backing, Size: 160 * unit.MiB,
 				Properties: map[string]string{"compression": c.compression}}
-			at, err := Mount(ctx, host, host, dir, v)
+			at, _, err := Mount(ctx, host, host, dir, v)
 			defer Close(context.WithoutCancel(ctx), host, dir)
 			if err != nil {
 				t.Fatal(err)
@@ -230,7 +255,7 @@ func (bare) ReadDir(context.Context, string) ([]string, error) {
 }
 
 func TestWithoutLoopDevices(t *testing.T) {
-	err := mountFile(t.Context(), bare{}, "ext4", "noatime", "/x.ext4", "/mnt")
+	_, err := mountFile(t.Context(), bare{}, "ext4", "noatime", "/x.ext4", "/mnt")
 	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "modprobe loop") ||
 		!strings.Contains(err.Error(), "not permitted") {
 		t.Errorf("error %v; want Unsupported, with what would help", err)

@@ -254,6 +254,9 @@ func say(c analysis.Comparison, margin float64, level, medians, failed string) s
 		evidence = append(evidence, fmt.Sprintf("about %s would decide it with %.0f %% probability",
 			plural(*c.MoreBlocks, "more block"), 100*stats.Likely))
 	}
+	if c.Caveat != "" {
+		evidence = append(evidence, c.Caveat)
+	}
 	s.Evidence = strings.Join(evidence, "; ")
 	return s
 }

@@ -23,6 +23,12 @@ func TestSentences(t *testing.T) {
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Equivalent, f(1.001), analysis.Interval{f(.994), f(1.009)}
 			}},
+		{"vm is equivalent to host at http throughput on this machine: " +
+			"0.1 % faster (95 % CI 0.6 % slower to 0.9 % faster), 26 blocks; direct=false, fits in memory.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Equivalent, f(1.001), analysis.Interval{f(.994), f(1.009)}
+				c.Caveat = "direct=false, fits in memory"
+			}},
 		{"vm is worse than host at http throughput on this machine: 0.123× the throughput (95 % CI 0.121–0.126×), 26 blocks.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1/8.1), analysis.Interval{f(.121), f(.126)}

@@ -5,13 +5,16 @@
 //   - With end_fsync the time of the last fsync is inside the runtime, and the
 //     section "sync" has N = 0: throughput includes it, and there is no latency
 //     to report. A latency with N = 0 is not zero seconds.
-//   - O_DIRECT: ZFS before 2.3 accepts and ignores the flag; tmpfs may refuse it.
-//     The type of the file system is noted.
+//   - Without O_DIRECT fio reads and writes the page cache: a file that fits in
+//     memory measures memory. The default, direct=auto, writes one block with
+//     O_DIRECT to find out whether the file system supports it. ZFS before 2.3
+//     and tmpfs accept and ignore the flag, so auto does not set it there.
 //   - Standard output mixes notes and JSON, so the JSON goes to a file.
 //   - A queue depth above 1 does nothing with a synchronous engine.
 package fio
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,6 +24,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/measure/tool"
 )
 
@@ -56,8 +60,9 @@ func (fio) Doc() tool.Doc {
 				Doc: "operations in progress at a time; more than 1 requires an asynchronous engine"},
 			{Name: "engine", Kind: param.Text, Default: "psync", Enum: []string{"psync", "sync", "mmap", "posixaio", "libaio",
 				"io_uring"}, Doc: "ioengine; libaio and io_uring exist only on Linux"},
-			{Name: "direct", Kind: param.Bool, Default: "false",
-				Doc: "bypass the page cache (O_DIRECT); ZFS before 2.3 ignores it"},
+			{Name: "direct", Kind: param.Text, Default: directAuto, Enum: []string{directAuto, "true", "false"},
+				Earlier: "false", Doc: "bypass the page cache (O_DIRECT); auto does so where the file system supports it, which " +
+					"the fact program.fio.direct shows; ZFS before 2.3 ignores the flag"},
 			{Name: "invalidate", Kind: param.Bool, Default: "true", Doc: "drop the file from the page cache before the " +
 				"test, if the system permits it; with false, reads may come from memory"},
 			{Name: "end-fsync", Kind: param.Bool, Default: "true", Doc: "fsync at the end, inside the measured time"},
@@ -70,7 +75,7 @@ func (fio) Doc() tool.Doc {
 		},
 		Volume: "volume", State: "carried", Cache: "dropped by fio if the system permits it, unless invalidate=false",
 		Time:   func(p param.Values) time.Duration { return p.Duration("time") + 700*time.Millisecond },
-		Parser: 1,
+		Parser: 2,
 		Source: []string{"fio(1), https://fio.readthedocs.io"},
 	}
 	for _, side := range []string{"read", "write", "sync"} {
@@ -80,6 +85,45 @@ func (fio) Doc() tool.Doc {
 		}
 	}
 	return d
+}
+
+// directAuto is the value of the parameter direct that stands for "true, if it works".
+const directAuto = "auto"
+
+// sector is the alignment in memory that O_DIRECT needs, in bytes.
+const sector = 512
+
+// direct reports whether fio bypasses the page cache at a place, and why.
+func direct(p param.Values, at tool.Place) (on bool, why string) {
+	fs := cmp.Or(at.FileSystem, "an unknown file system")
+	switch {
+	case p.Text("direct") != directAuto:
+		return p.Bool("direct"), "set by the lab file"
+	case p.Text("engine") == "mmap":
+		return false, "the engine mmap reads and writes the page cache"
+	case ignores(fs):
+		return false, fs + " ignores O_DIRECT"
+	case p.Bytes("align")%sector != 0:
+		return false, "O_DIRECT needs an align that is a multiple of 512B"
+	case !at.Probed:
+		return false, "a block of " + p.Text("block") + " cannot be written with O_DIRECT to " + fs
+	}
+	return true, fs + " supports O_DIRECT"
+}
+
+// ignores reports whether a file system accepts O_DIRECT without its effect: it
+// lies in memory, or it is a ZFS that may be older than 2.3.
+func ignores(fs string) bool {
+	return slices.Contains([]string{"tmpfs", "ramfs", "zfs", "fuse.zfs-fuse"}, fs)
+}
+
+// Probe writes one block with O_DIRECT.
+func (fio) Probe(p param.Values, at tool.Place) []string {
+	if p.Text("direct") != directAuto {
+		return nil
+	}
+	return []string{"sh", "-c", `dd if=/dev/zero "of=$1" "bs=$2" count=1 oflag=direct; code=$?; rm -f "$1"; exit $code`,
+		"sh", at.Data + "/direct.probe", bytes(p, "block")}
 }
 
 // asynchronous are the engines that support a queue depth.
@@ -92,6 +136,9 @@ func check(p param.Values) error {
 		return fault.WithFix(fault.New(fault.Invalid, "iodepth: %s requires an asynchronous engine, and %s is synchronous",
 			p.Text("iodepth"), p.Text("engine")),
 			"set engine to libaio (Linux) or posixaio")
+	case p.Bool("direct") && p.Text("engine") == "mmap":
+		return fault.WithFix(fault.New(fault.Invalid, "direct: the engine mmap reads and writes the page cache"),
+			"set direct to auto, or engine to psync")
 	case p.Bytes("size") < p.Bytes("block"):
 		return fault.New(fault.Invalid, "size: a file of %s is smaller than a block of %s", p.Text("size"), p.Text("block"))
 	case p.Text("align") != "" && p.Bytes("align")&(p.Bytes("align")-1) != 0:
@@ -127,11 +174,12 @@ func (fio) Command(p param.Values, at tool.Place) (tool.Command, error) {
 	if err := check(p); err != nil {
 		return tool.Command{}, err
 	}
+	on, _ := direct(p, at)
 	argv := []string{"fio", "--name=bakeoff", "--filename=" + file(at),
 		"--rw=" + p.Text("pattern"), "--rwmixread=" + p.Text("read-share"),
 		"--bs=" + bytes(p, "block"), "--size=" + bytes(p, "size"),
 		"--ioengine=" + p.Text("engine"), "--iodepth=" + p.Text("iodepth"),
-		"--direct=" + flag(p, "direct"), "--invalidate=" + flag(p, "invalidate"), "--end_fsync=" + flag(p, "end-fsync"),
+		"--direct=" + flag(on), "--invalidate=" + flag(p.Bool("invalidate")), "--end_fsync=" + flag(p.Bool("end-fsync")),
 		"--fsync=" + p.Text("fsync"),
 		"--randseed=" + p.Text("seed"), "--norandommap=1",
 		"--time_based=1", fmt.Sprintf("--runtime=%dms", p.Duration("time").Milliseconds()),
@@ -150,24 +198,32 @@ func percentiles() string {
 	return strings.Join(all, ":")
 }
 
-func flag(p param.Values, name string) string {
-	if p.Bool(name) {
+func flag(on bool) string {
+	if on {
 		return "1"
 	}
 	return "0"
 }
 
-// Notes records the file system on which O_DIRECT was requested.
+// Notes says whether fio bypassed the page cache, and what the results therefore
+// describe.
 func (fio) Notes(p param.Values, at tool.Place) map[string]string {
-	if !p.Bool("direct") {
-		return nil
+	on, why := direct(p, at)
+	notes := map[string]string{"direct": fmt.Sprintf("%v: %s", on, why)}
+	switch size, memory := p.Bytes("size"), at.MemoryBytes; {
+	case on && ignores(at.FileSystem):
+		notes[tool.Caveat] = "direct=true, but " + at.FileSystem + " may ignore it: this may be memory"
+	case on && at.HostCaches:
+		notes[tool.Caveat] = "direct=true, but the host caches the volume: this may be the host's memory"
+	case !on && (memory > 0 && size <= memory || at.FileSystem == "tmpfs"):
+		notes[tool.Caveat] = fmt.Sprintf("direct=false, fits in memory: a file of %s in %s of memory, not storage",
+			unit.Bytes(size), unit.Bytes(memory))
+	case !on && memory == 0:
+		notes[tool.Caveat] = fmt.Sprintf("direct=false: the page cache may hold the file of %s", unit.Bytes(size))
 	}
-	note := "requested on " + at.FileSystem
-	switch at.FileSystem {
-	case "":
-		note = "requested on an unknown file system"
-	case "zfs", "fuse.zfs-fuse":
-		note += ", which before OpenZFS 2.3 accepts and ignores the flag"
+	if notes[tool.Caveat] != "" && !on {
+		notes[tool.CaveatFix] = "set direct to auto and use a volume whose file system supports O_DIRECT, or set size to more " +
+			"than the memory"
 	}
-	return map[string]string{"direct": note}
+	return notes
 }

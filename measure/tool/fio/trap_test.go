@@ -29,7 +29,8 @@ func TestArgumentsArePinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--ioengine=psync", "--end_fsync=1", "--bs=4096", "--iodepth=1", "--direct=0",
+	for _, want := range []string{"--ioengine=psync", "--end_fsync=1", "--bs=4096", "--iodepth=1", "--direct=0", // At says that no probe succeeded
+
 		"--output=output.json", "--rw=randrw", "--rwmixread=50"} {
 		if !slices.Contains(cmd.Argv, want) {
 			t.Errorf("%s is not in %q", want, cmd.Argv)
@@ -52,6 +53,7 @@ func TestRefusesWhatDoesNothing(t *testing.T) {
 		"alignment to three bytes":      {"align": "3"},
 		"file smaller than a block":     {"size": "4KiB", "block": "1MiB"},
 		"no time":                       {"time": "0s"},
+		"direct with the page cache":    {"direct": "true", "engine": "mmap"},
 	} {
 		if _, err := New().Command(with(set), tooltest.At()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
@@ -62,21 +64,56 @@ func TestRefusesWhatDoesNothing(t *testing.T) {
 	}
 }
 
-// O_DIRECT that the file system ignores is noted.
-func TestDirectIsNoted(t *testing.T) {
-	note := func(fs, direct string) string {
+// The default measures storage where the file system supports O_DIRECT. Where it
+// does not, and where the lab file asks for buffered operations, the caveat says
+// what was measured.
+func TestDirect(t *testing.T) {
+	for _, c := range []struct {
+		what, fs       string
+		set            param.Values
+		probed, cached bool
+		memory         int64
+		flag           string
+		fact, caveat   string
+	}{
+		{"the default where it works", "ext4", nil, true, false, 512 << 20, "1", "true: ext4 supports O_DIRECT", ""},
+		{"the default where it does not", "nfs", nil, false, false, 512 << 20, "0",
+			"false: a block of 4KiB cannot be written with O_DIRECT to nfs",
+			"direct=false, fits in memory: a file of 64MiB in 512MiB of memory, not storage"},
+		{"a file larger than memory", "nfs", param.Values{"size": "1GiB"}, false, false, 512 << 20, "0",
+			"false: a block of 4KiB cannot be written with O_DIRECT to nfs", ""},
+		{"memory itself", "tmpfs", nil, true, false, 512 << 20, "0", "false: tmpfs ignores O_DIRECT",
+			"direct=false, fits in memory: a file of 64MiB in 512MiB of memory, not storage"},
+		{"an engine with the page cache", "ext4", param.Values{"engine": "mmap"}, true, false, 512 << 20, "0",
+			"false: the engine mmap reads and writes the page cache",
+			"direct=false, fits in memory: a file of 64MiB in 512MiB of memory, not storage"},
+		{"a buffer that is not aligned", "ext4", param.Values{"align": "64B"}, true, false, 1 << 20, "0",
+			"false: O_DIRECT needs an align that is a multiple of 512B", ""},
+		{"buffered", "ext4", param.Values{"direct": "false"}, true, false, 512 << 20, "0", "false: set by the lab file",
+			"direct=false, fits in memory: a file of 64MiB in 512MiB of memory, not storage"},
+		{"buffered in unknown memory", "ext4", param.Values{"direct": "false"}, true, false, 0, "0",
+			"false: set by the lab file", "direct=false: the page cache may hold the file of 64MiB"},
+		{"a flag that is ignored", "zfs", param.Values{"direct": "true"}, true, false, 512 << 20, "1",
+			"true: set by the lab file", "direct=true, but zfs may ignore it: this may be memory"},
+		{"the host's cache", "ext4", nil, true, true, 512 << 20, "1", "true: ext4 supports O_DIRECT",
+			"direct=true, but the host caches the volume: this may be the host's memory"},
+	} {
 		at := tooltest.At()
-		at.FileSystem = fs
-		return New().(tool.Noter).Notes(with(param.Values{"direct": direct}), at)["direct"]
+		at.FileSystem, at.Probed, at.HostCaches, at.MemoryBytes = c.fs, c.probed, c.cached, c.memory
+		cmd, err := New().Command(with(c.set), at)
+		if err != nil || !slices.Contains(cmd.Argv, "--direct="+c.flag) {
+			t.Errorf("%s: %q, %v", c.what, cmd.Argv, err)
+		}
+		notes := New().(tool.Noter).Notes(with(c.set), at)
+		if notes["direct"] != c.fact || notes[tool.Caveat] != c.caveat {
+			t.Errorf("%s: direct %q, caveat %q", c.what, notes["direct"], notes[tool.Caveat])
+		}
+		if fix := notes[tool.CaveatFix]; (fix != "") != (c.caveat != "" && c.flag == "0") {
+			t.Errorf("%s: fix %q", c.what, fix)
+		}
 	}
-	if got := note("zfs", "true"); !strings.Contains(got, "ignores the flag") {
-		t.Errorf("on ZFS: %q", got)
-	}
-	if got := note("ext4", "true"); got != "requested on ext4" {
-		t.Errorf("on ext4: %q", got)
-	}
-	if got := note("zfs", "false"); got != "" {
-		t.Errorf("without it: %q", got)
+	if argv := New().(tool.Prober).Probe(with(param.Values{"direct": "true"}), tooltest.At()); argv != nil {
+		t.Errorf("what the lab file sets is probed: %q", argv)
 	}
 }
 

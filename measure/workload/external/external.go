@@ -62,6 +62,21 @@ func (e Workload) costs() []sample.Metric {
 	return out
 }
 
+// Caveat implements workload.Cautious: what the tool would note of a file system
+// that supports O_DIRECT.
+func (e Workload) Caveat(p param.Values, backing string, memory int64) (caveat, fix string) {
+	n, ok := e.tool.(tool.Noter)
+	if !ok {
+		return "", ""
+	}
+	_, kind, found := strings.Cut(backing, ":")
+	if !found {
+		kind = backing
+	}
+	notes := n.Notes(p, tool.Place{FileSystem: kind, MemoryBytes: memory, Probed: true})
+	return notes[tool.Caveat], notes[tool.CaveatFix]
+}
+
 // Limit bounds the duration of one command of a tool. A program in the
 // environment may be slow; a load generator outside stops by its own clock.
 func (e Workload) Limit(p param.Values) time.Duration {

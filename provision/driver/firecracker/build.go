@@ -19,6 +19,7 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/provision/cgroup"
+	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
@@ -298,6 +299,12 @@ func (in *Instance) describe(o options, version string) {
 	p.Facts["kernel.append"] = o.append
 	for _, v := range in.Spec.Volumes {
 		p.Volumes[v.Path] = v.Path
+		if v.Backing != volume.Tmpfs {
+			if p.HostCache == nil {
+				p.HostCache = map[string]string{}
+			}
+			p.HostCache[v.Path] = driver.CacheUsed + ": Firecracker does not open a drive with O_DIRECT"
+		}
 	}
 	if n := in.Spec.Network; n != nil {
 		p.Addr = n.Addr.Addr()

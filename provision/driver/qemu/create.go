@@ -236,7 +236,7 @@ func (in *Instance) describe(ctx context.Context, m machine, o options) error {
 		return fault.New(fault.Lab, "QEMU runs with %s instead of %s", accel, m.accel)
 	}
 	in.info = driver.Info{
-		Agent: wire.GuestAgent, Scratch: wire.GuestScratch, Volumes: volumesInside(in.spec),
+		Agent: wire.GuestAgent, Scratch: wire.GuestScratch, Volumes: volumesInside(in.spec), HostCache: in.hostCache,
 		Limits: guest.MachineLimits(in.group, in.spec), OwnKernel: true,
 		Facts: map[string]string{
 			driver.FactAccelerator: accel, "machine": m.kind, "qemu": monitor.Version().String(),
@@ -244,7 +244,7 @@ func (in *Instance) describe(ctx context.Context, m machine, o options) error {
 			"kernel.append": strings.TrimSpace(m.append), "firmware": o.firmware,
 		},
 	}
-	maps.Copy(in.info.Facts, o.storageFacts())
+	maps.Copy(in.info.Facts, o.storageFacts(m.disks))
 	if n := in.spec.Network; n != nil {
 		in.info.Addr = n.Addr.Addr()
 	}

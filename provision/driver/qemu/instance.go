@@ -36,6 +36,8 @@ type Instance struct {
 	spec driver.Spec
 	info driver.Info
 	boot wire.BootReport
+	// hostCache is that of Info, once the disks are made.
+	hostCache map[string]string
 
 	group   *cgroup.Group
 	tap     bool

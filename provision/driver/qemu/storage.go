@@ -29,6 +29,7 @@ const (
 	formatRaw   = "raw"
 	formatQcow2 = "qcow2"
 
+	cacheAuto         = "auto"
 	cacheWriteback    = "writeback"
 	cacheNone         = "none"
 	cacheWritethrough = "writethrough"
@@ -46,18 +47,21 @@ var storageOptions = []param.Spec{
 			"kernel with its driver (kernel-package: linux-image-amd64). The root is always on virtio-blk."},
 	{Name: optFormat, Kind: param.Text, Default: formatRaw, Enum: []string{formatRaw, formatQcow2},
 		Doc: "The format of the file of a file:ext4 volume: raw blocks, or qcow2 with all clusters preallocated as in raw."},
-	{Name: optCache, Kind: param.Text, Default: cacheWriteback,
-		Enum: []string{cacheWriteback, cacheNone, cacheWritethrough, cacheDirectsync, cacheUnsafe},
-		Doc: "QEMU's cache mode for volumes. writeback uses the host's page cache and honors flushes, none bypasses the " +
+	{Name: optCache, Kind: param.Text, Default: cacheAuto, Earlier: cacheWriteback,
+		Enum: []string{cacheAuto, cacheWriteback, cacheNone, cacheWritethrough, cacheDirectsync, cacheUnsafe},
+		Doc: "QEMU's cache mode for volumes. auto is none if the host supports direct I/O on the volume's file, and otherwise " +
+			"writeback; the fact driver.disk.cache shows it. writeback uses the host's page cache and honors flushes, none bypasses the " +
 			"cache, writethrough flushes after each write, directsync does both, unsafe ignores flushes."},
 	{Name: optAIO, Kind: param.Text, Default: aioThreads, Enum: []string{aioThreads, aioNative, aioURing},
 		Doc: "How QEMU does disk input and output on the host. native needs disk-cache none or directsync."},
 }
 
+// direct are the cache modes that bypass the host's page cache.
+var direct = []string{cacheNone, cacheDirectsync}
+
 // validateStorage refuses combinations that QEMU or the machine does not
 // support.
 func (o options) validateStorage() error {
-	direct := []string{cacheNone, cacheDirectsync}
 	switch {
 	case o.machine == machineMicroVM && (o.controller == nvme || o.controller == ahci):
 		return fault.WithFix(fault.New(fault.Unsupported, "%s: %s has no PCI bus, which %s needs", optController,
@@ -75,6 +79,7 @@ func (o options) validateStorage() error {
 func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
 	disks := []disk{{serial: rootSerial, path: in.spec.Image.Disk, snapshot: true, controller: virtioBlk,
 		format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
+	in.hostCache = map[string]string{}
 	for i, v := range in.spec.Volumes {
 		d := disk{serial: volumeSerial(i), path: v.Device, controller: o.controller, format: formatRaw, cache: o.diskCache,
 			aio: o.diskAIO}
@@ -95,6 +100,15 @@ func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
 			if err := volume.CheckDisk(ctx, in.host, v.Device); err != nil {
 				return nil, err
 			}
+		}
+		if d.cache == cacheAuto {
+			d.cache = cacheWriteback
+			if volume.Direct(ctx, in.host, d.path) {
+				d.cache = cacheNone
+			}
+		}
+		if in.hostCache[v.Path] = driver.CacheUsed; slices.Contains(direct, d.cache) {
+			in.hostCache[v.Path] = driver.CacheBypassed
 		}
 		disks = append(disks, d)
 	}
@@ -157,8 +171,14 @@ func storageModules(controller string, volumes []driver.Volume) []string {
 	return map[string][]string{virtioSCSI: {"virtio_scsi", "sd_mod"}, nvme: {"nvme"}, ahci: {"ahci", "sd_mod"}}[controller]
 }
 
-// storageFacts are the facts about the disks.
-func (o options) storageFacts() map[string]string {
+// storageFacts are the facts about the disks. All volumes have one cache mode
+// unless auto chose it.
+func (o options) storageFacts(disks []disk) map[string]string {
+	for _, d := range disks {
+		if !d.snapshot {
+			o.diskCache = d.cache
+		}
+	}
 	return map[string]string{
 		"root": "virtio-blk, changes in a temporary file", "disk.controller": o.controller,
 		"disk.format": o.diskFormat, "disk.cache": o.diskCache, "disk.aio": o.diskAIO,

@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/measure/tool"
+	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/system"
 	systemall "bakeoff/reach/system/all"
@@ -124,6 +125,7 @@ func (s *site) place(ctx context.Context) (tool.Place, error) {
 				"add volumes: {"+s.params.Text(v)+": {backing: …, size: …}}, to say which storage to measure")
 		}
 		at.Data = path.Join(root, "bakeoff-"+s.tool.Doc().Name)
+		at.HostCaches = strings.HasPrefix(info.HostCache[s.params.Text(v)], driver.CacheUsed)
 	}
 	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", at.Dir, at.Data); err != nil {
 		return at, err
@@ -131,6 +133,15 @@ func (s *site) place(ctx context.Context) (tool.Place, error) {
 	at.FileSystem = s.fileSystem(ctx, at.Data)
 	if uid, err := conn.Output(ctx, s.conn, "id", "-u"); err == nil {
 		at.UID = strings.TrimSpace(string(uid))
+	}
+	if x, ok := s.tool.(tool.Prober); ok {
+		if argv := x.Probe(s.params, at); len(argv) > 0 {
+			exit, err := s.conn.Exec(ctx, conn.Cmd{Argv: argv})
+			if err != nil {
+				return at, err
+			}
+			at.Probed = exit.OK()
+		}
 	}
 	return at, nil
 }

@@ -53,7 +53,9 @@ func (r Runner) prepare(ctx context.Context, t execution.Target, p param.Values)
 	}
 	if n, ok := r.Tool().(tool.Noter); ok {
 		for name, note := range n.Notes(p, at) {
-			s.known.Facts[name] = note
+			if name != tool.CaveatFix {
+				s.known.Facts[name] = note
+			}
 		}
 	}
 	if err := s.remember(at); err != nil {
