@@ -27,16 +27,8 @@ programs that it built. The next run builds again what it needs.`,
 		Example: `  bakeoff cache list
   bakeoff cache prune --dry-run
   sudo bakeoff cache clear --yes`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return cli.Usage(c, fault.New(fault.Invalid, "unknown command %q; use list, prune or clear", args[0]))
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.Usage(c, fault.New(fault.Invalid, "the command is missing: use list, prune or clear"))
-		},
 	}
+	cli.Group(c, "command", "list, prune or clear")
 	c.AddCommand(a.cacheList(),
 		a.cacheRemove("prune", "Remove what no run can use",
 			"prune removes partial builds, which a killed run left, and images that this\n"+

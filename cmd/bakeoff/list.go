@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,82 +32,106 @@ options or parameters, with kind, default and meaning.`,
   bakeoff list tools
   bakeoff list systems freebsd
   bakeoff list drivers --json | jq '.drivers[] | select(.here != "unavailable") | .name'`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return cli.Usage(c, fault.New(fault.Invalid, "unknown list %q; use drivers, workloads, tools or systems", args[0]))
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.Usage(c, fault.New(fault.Invalid, "the list is missing: use drivers, workloads, tools or systems"))
-		},
 	}
+	cli.Group(c, "list", "drivers, workloads, tools or systems")
 	c.AddCommand(a.listDrivers(), a.listWorkloads(), a.listTools(), a.listSystems())
 	return c
 }
 
-// noDriver is the error for an unknown driver; it suggests the driver that a lab
-// file would use instead.
-func noDriver(all []driver.Driver, name string) error {
-	fix := "run bakeoff list drivers for all names"
-	for _, d := range all {
-		if instead, ok := d.Doc().Also[name]; ok {
-			fix = fmt.Sprintf("see bakeoff list drivers %s; a lab file names it driver: %s", d.Doc().Name, instead)
-		}
-	}
-	return fault.WithFix(fault.New(fault.NotFound, "driver %q does not exist", name), fix)
+// listing describes a command that lists what a lab file can name, or shows one
+// entry in full: E is an entry, and T what is shown of it.
+type listing[E, T any] struct {
+	kind        string // "driver"; the command and the key in its JSON are the plural
+	short, long string
+	sample      string // a name for the example
+	all         func() []E
+	name        func(E) string
+	look        func(context.Context, []E) []T
+	head        []string
+	row         func(T) []cli.Cell
+	describe    func(T)
 }
 
-func (a *app) listDrivers() *cobra.Command {
+func (l listing[E, T]) command(a *app) *cobra.Command {
 	var asJSON bool
+	key := l.kind + "s"
 	c := &cobra.Command{
-		Use:   "drivers [NAME]",
-		Short: "List the technologies and whether they work on this machine",
-		Long: `drivers lists the technologies that can create environments.
-
-  proven       tested with the real technology; works on this machine
-  unproven     tested only against a fake of its commands; works on this machine;
-               bakeoff doctor --prove DRIVER runs its tests here
-  unavailable  does not work on this machine, for the reason shown`,
-		Example: "  bakeoff list drivers\n  bakeoff list drivers oci",
-		Args:    cli.Between(0, 1, "the name of a driver"),
+		Use:     key + " [NAME]",
+		Short:   l.short,
+		Long:    l.long,
+		Example: fmt.Sprintf("  bakeoff list %s\n  bakeoff list %[1]s %s", key, l.sample),
+		Args:    cli.Between(0, 1, "the name of a "+l.kind),
 		RunE: func(c *cobra.Command, args []string) error {
-			all := driverall.Drivers()
+			all := l.all()
 			if len(args) == 1 {
-				i := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Doc().Name == args[0] })
+				i := slices.IndexFunc(all, func(e E) bool { return l.name(e) == args[0] })
 				if i < 0 {
-					return noDriver(all, args[0])
+					return unknown(l.kind, args[0])
 				}
 				all = all[i : i+1]
 			}
-			drivers := diagnosis.Drivers(c.Context(), a.at, all)
-			if asJSON {
-				return a.PrintJSON(map[string]any{"schema": "bakeoff/list/v1", "drivers": drivers})
-			}
-			if len(args) == 1 {
-				a.describeDriver(drivers[0])
+			shown := l.look(c.Context(), all)
+			switch {
+			case asJSON:
+				return a.PrintJSON(map[string]any{"schema": "bakeoff/list/v1", key: shown})
+			case len(args) == 1:
+				l.describe(shown[0])
 				return nil
 			}
-			a.driverTable(drivers)
+			t := cli.NewTable(l.head...)
+			for _, x := range shown {
+				t.Add(l.row(x)...)
+			}
+			a.Print(t)
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.ValidArgsFunction = cli.CompleteFirst(func() (names []string) {
-		for _, d := range driverall.Drivers() {
-			names = append(names, d.Doc().Name)
+		for _, e := range l.all() {
+			names = append(names, l.name(e))
 		}
 		return names
 	})
 	return c
 }
 
-func (a *app) driverTable(drivers []diagnosis.Driver) {
-	t := cli.NewTable("NAME", "HERE", "WHAT IT IS")
-	for _, d := range drivers {
-		t.Add(cli.Plain(d.Name), hereCell(d.Here), cli.Plain(driverLine(d)))
+// unknown is the error for a name of a kind that does not exist. A driver may have
+// another name in lab files.
+func unknown(kind, name string) error {
+	fix := "run bakeoff list " + kind + "s for all names"
+	for _, d := range driverall.Drivers() {
+		if instead, ok := d.Doc().Also[name]; ok && kind == "driver" {
+			fix = fmt.Sprintf("see bakeoff list drivers %s; a lab file names it driver: %s", d.Doc().Name, instead)
+		}
 	}
-	a.Print(t)
+	return fault.WithFix(fault.New(fault.NotFound, "%s %q does not exist", kind, name), fix)
+}
+
+// themselves is the look of entries that are shown as they are.
+func themselves[E any](_ context.Context, all []E) []E { return all }
+
+func (a *app) listDrivers() *cobra.Command {
+	return listing[driver.Driver, diagnosis.Driver]{
+		kind: "driver", sample: "oci",
+		short: "List the technologies and whether they work on this machine",
+		long: `drivers lists the technologies that can create environments.
+
+  proven       tested with the real technology; works on this machine
+  unproven     tested only against a fake of its commands; works on this machine;
+               bakeoff doctor --prove DRIVER runs its tests here
+  unavailable  does not work on this machine, for the reason shown`,
+		all:  driverall.Drivers,
+		name: func(d driver.Driver) string { return d.Doc().Name },
+		look: func(ctx context.Context, all []driver.Driver) []diagnosis.Driver {
+			return diagnosis.Drivers(ctx, a.at, all)
+		},
+		head: []string{"NAME", "HERE", "WHAT IT IS"},
+		row: func(d diagnosis.Driver) []cli.Cell {
+			return []cli.Cell{cli.Plain(d.Name), hereCell(d.Here), cli.Plain(driverLine(d))}
+		},
+		describe: a.describeDriver,
+	}.command(a)
 }
 
 // driverLine is a driver in a sentence: what it is, and why it does not work.
@@ -214,51 +239,24 @@ func defaultText(p param.Spec) string {
 }
 
 func (a *app) listWorkloads() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:     "workloads [NAME]",
-		Short:   "List what can be measured, with metrics and parameters",
-		Example: "  bakeoff list workloads\n  bakeoff list workloads files",
-		Args:    cli.Between(0, 1, "the name of a workload"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			docs := diagnosis.WorkloadDocs()
-			if len(args) == 1 {
-				i := slices.IndexFunc(docs, func(d workload.Doc) bool { return d.Name == args[0] })
-				if i < 0 {
-					return fault.WithFix(fault.New(fault.NotFound, "workload %q does not exist", args[0]),
-						"run bakeoff list workloads for all names")
+	return listing[workload.Doc, workload.Doc]{
+		kind: "workload", sample: "files",
+		short: "List what can be measured, with metrics and parameters",
+		all:   diagnosis.WorkloadDocs,
+		name:  func(d workload.Doc) string { return d.Name },
+		look:  themselves[workload.Doc],
+		head:  []string{"NAME", "VERDICTS ON", "WHAT IT MEASURES"},
+		row: func(d workload.Doc) []cli.Cell {
+			var primary []string
+			for _, m := range d.Metrics {
+				if m.Primary {
+					primary = append(primary, m.Name)
 				}
-				docs = docs[i : i+1]
 			}
-			if asJSON {
-				return a.PrintJSON(map[string]any{"schema": "bakeoff/list/v1", "workloads": docs})
-			}
-			if len(args) == 1 {
-				a.describeWorkload(docs[0])
-				return nil
-			}
-			t := cli.NewTable("NAME", "VERDICTS ON", "WHAT IT MEASURES")
-			for _, d := range docs {
-				var primary []string
-				for _, m := range d.Metrics {
-					if m.Primary {
-						primary = append(primary, m.Name)
-					}
-				}
-				t.Row(d.Name, strings.Join(primary, " "), d.Summary)
-			}
-			a.Print(t)
-			return nil
+			return cli.PlainRow(d.Name, strings.Join(primary, " "), d.Summary)
 		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.ValidArgsFunction = cli.CompleteFirst(func() (names []string) {
-		for _, d := range diagnosis.WorkloadDocs() {
-			names = append(names, d.Name)
-		}
-		return names
-	})
-	return c
+		describe: a.describeWorkload,
+	}.command(a)
 }
 
 func (a *app) describeWorkload(d workload.Doc) {

@@ -39,7 +39,7 @@ func driverNamed(name string) (driver.Driver, error) {
 	all := driverall.Drivers()
 	i := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Doc().Name == name })
 	if i < 0 {
-		return nil, noDriver(all, name)
+		return nil, unknown("driver", name)
 	}
 	return all[i], nil
 }

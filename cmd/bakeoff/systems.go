@@ -9,57 +9,29 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/reach/system"
 	systemall "bakeoff/reach/system/all"
 )
 
 func (a *app) listSystems() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "systems [NAME]",
-		Short: "List the supported operating systems and how each is used",
-		Long: `systems lists operating systems: how to install a program, where servers keep
+	return listing[system.Doc, system.Doc]{
+		kind: "system", sample: "freebsd",
+		short: "List the supported operating systems and how each is used",
+		long: `systems lists operating systems: how to install a program, where servers keep
 their configuration, when the system is ready, and which counters it has.
 
   proven    the project's tests run on the real system
   unproven  written from the system's manuals; no test has run on it`,
-		Example: "  bakeoff list systems\n  bakeoff list systems freebsd",
-		Args:    cli.Between(0, 1, "the name of a system"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			docs := systemDocs()
-			if len(args) == 1 {
-				i := slices.IndexFunc(docs, func(d system.Doc) bool { return d.Name == args[0] })
-				if i < 0 {
-					return fault.WithFix(fault.New(fault.NotFound, "system %q does not exist", args[0]),
-						"run bakeoff list systems for all names")
-				}
-				docs = docs[i : i+1]
-			}
-			switch {
-			case asJSON:
-				return a.PrintJSON(map[string]any{"schema": "bakeoff/list/v1", "systems": docs})
-			case len(args) == 1:
-				a.describeSystem(docs[0])
-				return nil
-			}
-			t := cli.NewTable("NAME", "STATUS", "PACKAGES BY", "WHAT IT IS")
-			for _, d := range docs {
-				t.Row(d.Name, string(d.Status), d.Manager.Name, d.Summary)
-			}
-			a.Print(t)
-			return nil
+		all:  systemDocs,
+		name: func(d system.Doc) string { return d.Name },
+		look: themselves[system.Doc],
+		head: []string{"NAME", "STATUS", "PACKAGES BY", "WHAT IT IS"},
+		row: func(d system.Doc) []cli.Cell {
+			return cli.PlainRow(d.Name, string(d.Status), d.Manager.Name, d.Summary)
 		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.ValidArgsFunction = cli.CompleteFirst(func() (names []string) {
-		for _, d := range systemDocs() {
-			names = append(names, d.Name)
-		}
-		return names
-	})
-	return c
+		describe: a.describeSystem,
+	}.command(a)
 }
 
 func systemDocs() []system.Doc {

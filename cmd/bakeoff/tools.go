@@ -2,13 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/diagnosis"
 	"bakeoff/measure/tool"
@@ -25,58 +24,31 @@ type listedTool struct {
 }
 
 func (a *app) listTools() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "tools [NAME]",
-		Short: "List the external benchmark programs and whether this machine has them",
-		Long: `tools lists the external benchmark programs that bakeoff can run. Each is a
+	return listing[tool.Tool, listedTool]{
+		kind: "tool", sample: "fio",
+		short: "List the external benchmark programs and whether this machine has them",
+		long: `tools lists the external benchmark programs that bakeoff can run. Each is a
 workload of the same name. Images contain the programs of their environments; on
 the bare host you must install them.`,
-		Example: "  bakeoff list tools\n  bakeoff list tools fio",
-		Args:    cli.Between(0, 1, "the name of a tool"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			tools := findTools()
-			if len(args) == 1 {
-				i := slices.IndexFunc(tools, func(l listedTool) bool { return l.Name == args[0] })
-				if i < 0 {
-					return fault.WithFix(fault.New(fault.NotFound, "tool %q does not exist", args[0]),
-						"run bakeoff list tools for all names")
-				}
-				tools = tools[i : i+1]
+		all:  toolall.Tools,
+		name: func(x tool.Tool) string { return x.Doc().Name },
+		look: findTools,
+		head: []string{"NAME", "HERE", "WHAT IT IS"},
+		row: func(l listedTool) []cli.Cell {
+			here, line := cli.Colored("yes", cli.Green), l.Summary
+			if l.Here == "" {
+				here, line = cli.Colored("no", cli.Red), line+"; "+l.Install
 			}
-			if asJSON {
-				return a.PrintJSON(map[string]any{"schema": "bakeoff/list/v1", "tools": tools})
-			}
-			if len(args) == 1 {
-				a.describeTool(tools[0])
-				return nil
-			}
-			t := cli.NewTable("NAME", "HERE", "WHAT IT IS")
-			for _, l := range tools {
-				here, line := cli.Colored("yes", cli.Green), l.Summary
-				if l.Here == "" {
-					here, line = cli.Colored("no", cli.Red), line+"; "+l.Install
-				}
-				t.Add(cli.Plain(l.Name), here, cli.Plain(line))
-			}
-			a.Print(t)
-			return nil
+			return []cli.Cell{cli.Plain(l.Name), here, cli.Plain(line)}
 		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.ValidArgsFunction = cli.CompleteFirst(func() (names []string) {
-		for _, x := range toolall.Tools() {
-			names = append(names, x.Doc().Name)
-		}
-		return names
-	})
-	return c
+		describe: a.describeTool,
+	}.command(a)
 }
 
-// findTools looks for the programs of all tools on this machine.
-func findTools() []listedTool {
+// findTools looks for the programs of tools on this machine.
+func findTools(_ context.Context, tools []tool.Tool) []listedTool {
 	out := []listedTool{}
-	for _, x := range toolall.Tools() {
+	for _, x := range tools {
 		l := listedTool{Doc: x.Doc()}
 		if found, _ := diagnosis.LookFor(l.Program, "", l.Packages["debian"]...); len(found) > 0 {
 			if found[0].State == diagnosis.Good {

@@ -17,6 +17,15 @@ type Cell struct {
 // Plain is a cell without color.
 func Plain(text string) Cell { return Cell{Text: text} }
 
+// PlainRow is a row without color.
+func PlainRow(texts ...string) []Cell {
+	var row []Cell
+	for _, s := range texts {
+		row = append(row, Plain(s))
+	}
+	return row
+}
+
 // Colored is a cell with a color.
 func Colored(text string, c Color) Cell { return Cell{text, c} }
 
@@ -34,13 +43,7 @@ func NewTable(head ...string) Table { return Table{Head: head} }
 func (t *Table) Add(row ...Cell) { t.Rows = append(t.Rows, row) }
 
 // Row adds a row without color.
-func (t *Table) Row(texts ...string) {
-	var row []Cell
-	for _, s := range texts {
-		row = append(row, Plain(s))
-	}
-	t.Add(row...)
-}
+func (t *Table) Row(texts ...string) { t.Add(PlainRow(texts...)...) }
 
 // Print writes the table, at most width columns wide where its words allow.
 func (t *Table) Print(w io.Writer, s Style, width int) {

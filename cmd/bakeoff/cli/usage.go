@@ -42,6 +42,20 @@ func FlagError(c *cobra.Command, err error) error {
 	return Usage(c, fmt.Errorf("--%s must be %s (got %q)", wrong.GetFlag().Name, want, wrong.GetValue()))
 }
 
+// Group makes a command whose work is done by the commands below it refuse
+// everything else. what is what the user lacks, and names what to write.
+func Group(c *cobra.Command, what, names string) {
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return Usage(c, fault.New(fault.Invalid, "unknown %s %q; use %s", what, args[0], names))
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return Usage(c, fault.New(fault.Invalid, "the %s is missing: use %s", what, names))
+	}
+}
+
 // Between accepts lo to hi arguments; what names them in errors.
 func Between(lo, hi int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
