@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,17 +54,23 @@ func (f fio) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if !ok {
 		return r, fmt.Errorf("%s is missing", output)
 	}
-	j, err := read(text, p)
+	j, err := read(text)
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", output, err)
 	}
 	if j.Error != 0 {
 		return r, fault.New(fault.Subject, "fio's job failed with error %d", j.Error)
 	}
+	if err := echoed(j.Options, out.Facts, p); err != nil {
+		return r, err
+	}
 	r.Work = j.Read.Total + j.Write.Total
 	took := max(j.Read.RuntimeMS, j.Write.RuntimeMS) / 1e3
 	if !(took > 0) || !(r.Work > 0) {
 		return r, fault.New(fault.Subject, "nothing was measured: %g operations in %g s", r.Work, took)
+	}
+	if err := tool.Lasted(took, p.Duration("time"), out.Elapsed); err != nil {
+		return r, err
 	}
 	r.Count("short", j.Read.Short+j.Write.Short)
 	r.Count("dropped", j.Read.Dropped+j.Write.Dropped)
@@ -100,9 +107,34 @@ func (l latency) at(percent string) (float64, bool) {
 	return 0, false
 }
 
-// read decodes the one job of a report and checks that it ran with the
-// requested parameters.
-func read(text []byte, p param.Values) (job, error) {
+// echoed checks that fio ran with the requested options. It repeats them as they
+// were given.
+func echoed(got, facts map[string]string, p param.Values) error {
+	cmd, err := fio{}.Command(p, tool.Place{Probed: strings.HasPrefix(facts["direct"], "true")})
+	if err != nil {
+		return fault.Wrap(fault.Subject, "", err)
+	}
+	for _, arg := range cmd.Argv[1:] {
+		name, want, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		have, ok := got[name]
+		switch {
+		case slices.Contains(unechoed, name) && !ok, name == "filename":
+		case name == "direct" && facts["direct"] == "" && p.Text("direct") == directAuto:
+		default:
+			if err := tool.Differs(name, have, want); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unechoed are options of the whole program, which fio does not repeat, and
+// invalidate, which fio was not given in early runs.
+var unechoed = []string{"output", "output-format", "invalidate"}
+
+// read decodes the one job of a report.
+func read(text []byte) (job, error) {
 	var r report
 	if err := json.Unmarshal(text, &r); err != nil {
 		return job{}, fmt.Errorf("not JSON of fio: %w", err)
@@ -114,12 +146,6 @@ func read(text []byte, p param.Values) (job, error) {
 		return job{}, fmt.Errorf("%d jobs instead of one", len(r.Jobs))
 	}
 	j := r.Jobs[0]
-	for name, want := range map[string]string{"rw": p.Text("pattern"), "bs": bytes(p, "block"),
-		"ioengine": p.Text("engine"), "iodepth": p.Text("iodepth")} {
-		if got := j.Options[name]; got != want {
-			return job{}, fmt.Errorf("fio ran with %s=%.40q instead of %s", name, got, want)
-		}
-	}
 	for _, v := range []float64{j.Read.Bytes, j.Write.Bytes, j.Read.Total, j.Write.Total, j.Read.RuntimeMS,
 		j.Write.RuntimeMS} {
 		if v < 0 {

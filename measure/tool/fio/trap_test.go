@@ -185,6 +185,36 @@ func quantile(bins map[string]float64, q float64) float64 {
 	return 0
 }
 
+// Every option that fio repeats is the one that was asked for; otherwise the trial
+// failed.
+func TestEchoedOptions(t *testing.T) {
+	g := tooltest.Load(t, New())[1]
+	if _, err := New().Parse(g.Output, g.Params); err != nil {
+		t.Fatal(err)
+	}
+	text := string(g.Output.Files[output])
+	for _, name := range []string{"end_fsync", "direct", "size", "runtime", "bs", "iodepth", "ioengine", "rw", "fsync",
+		"rwmixread", "time_based", "randseed", "norandommap"} {
+		i := strings.Index(text, `"`+name+`" : "`)
+		if i < 0 {
+			t.Fatalf("%s does not repeat %s", g.Path, name)
+		}
+		i += len(name) + 6
+		out := g.Output
+		out.Facts = map[string]string{"direct": "false: set by the lab file"}
+		out.Files = map[string][]byte{output: []byte(text[:i] + "7" + text[i:])}
+		if _, err := New().Parse(out, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "with "+name+" ") {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+	g.Params["time"] = "1s"
+	short := g.Output
+	short.Files = map[string][]byte{output: []byte(strings.Replace(text, `"runtime" : "300ms"`, `"runtime" : "1000ms"`, 1))}
+	if _, err := New().Parse(short, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "ended early") {
+		t.Errorf("a test that ended early: %v", err)
+	}
+}
+
 // An output of another run, and a job that failed, are no figures.
 func TestRefusals(t *testing.T) {
 	g := tooltest.Load(t, New())[0]

@@ -2,7 +2,8 @@
 // block size. Pitfalls:
 //
 //   - Without -elapsed it divides by its CPU time. On a busy or throttled machine
-//     that rate never occurred. -elapsed is always set.
+//     that rate never occurred. -elapsed is always set, and Parse compares the
+//     seconds with those of the wall clock.
 //   - -mr prints machine-readable lines. Their index differs between versions,
 //     and so do the names (id-aes256-GCM, AES-256-GCM). Parse compares names
 //     without case and punctuation.
@@ -51,7 +52,7 @@ func (openssl) Doc() tool.Doc {
 		},
 		State: "carried", Cache: "warm",
 		Time:   func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 200*time.Millisecond },
-		Parser: 1,
+		Parser: 2,
 		Source: []string{"openssl-speed(1)"},
 	}
 }
@@ -95,7 +96,7 @@ func (openssl) Version(out []byte) (map[string]string, error) {
 func (o openssl) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
 	if !sized(out.Stdout, p.Bytes("block")) {
-		return r, fmt.Errorf("no line +H confirms a block size of %d bytes", p.Bytes("block"))
+		return r, fault.New(fault.Subject, "no line +H confirms a block size of %d bytes", p.Bytes("block"))
 	}
 	rate, err := rated(out.Stdout, p.Text("algorithm"))
 	if err != nil {
@@ -104,11 +105,18 @@ func (o openssl) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if !(rate > 0) {
 		return r, fault.New(fault.Subject, "openssl reported a speed of %g B/s", rate)
 	}
-	blocks, total := counted(out.Stderr, p)
-	// The times have two decimals, so both agree within a few percent,
-	// unless openssl used CPU time on a busy machine.
-	if blocks > 0 && math.Abs(total/rate-1) > 0.05 {
-		return r, fmt.Errorf("the lines +R give %g B/s, but the line +F %g", total, rate)
+	if n := p.Int("multi"); n > 1 {
+		if got := bytes.Count(out.Stdout, []byte("Got: +F:")); int64(got) != n {
+			return r, tool.Differs("multi", strconv.Itoa(got), strconv.FormatInt(n, 10))
+		}
+	}
+	blocks, total, err := counted(out, p)
+	if err != nil {
+		return r, err
+	}
+	// The times have two decimals, so both agree within a few percent.
+	if math.Abs(total/rate-1) > 0.05 {
+		return r, fault.New(fault.Subject, "the lines +R give %g B/s, but the line +F %g", total, rate)
 	}
 	r.Work = blocks * float64(p.Bytes("block"))
 	r.Add(o.Doc(), "throughput", rate)
@@ -147,7 +155,7 @@ func rated(out []byte, algorithm string) (rate float64, err error) {
 		}
 		// OpenSSL 1.1.1 calls the sum of many processes "evp".
 		if plain(fields[2]) != plain(algorithm) && !(fields[2] == "evp" && children(out, algorithm)) {
-			return 0, fmt.Errorf("the result is for %.40q instead of %s", fields[2], algorithm)
+			return 0, fault.New(fault.Subject, "the result is for %.40q instead of %s", fields[2], algorithm)
 		}
 		if rate, err = tool.Decimal(fields[3]); err != nil {
 			return 0, err
@@ -190,12 +198,12 @@ func plain(name string) string {
 }
 
 // counted adds up the lines +R:blocks:name:seconds, one per process (some
-// versions omit the name). It returns the number of blocks, and the bytes per
-// second; both are 0 if the number of lines differs from the number of
-// processes.
-func counted(out []byte, p param.Values) (blocks, rate float64) {
+// versions omit the name). It returns the number of blocks and the bytes per
+// second. The seconds of a line must be those that the test lasted: both +R and +F
+// use them, so with CPU time in them both would give a rate that never occurred.
+func counted(out tool.Output, p param.Values) (blocks, rate float64, err error) {
 	lines := int64(0)
-	for line := range bytes.Lines(out) {
+	for line := range bytes.Lines(out.Stderr) {
 		fields := strings.Split(strings.TrimSpace(string(line)), ":")
 		if fields[0] != "+R" || len(fields) < 3 {
 			continue
@@ -203,14 +211,18 @@ func counted(out []byte, p param.Values) (blocks, rate float64) {
 		n, err1 := tool.Decimal(fields[1])
 		took, err2 := tool.Decimal(fields[len(fields)-1])
 		if err1 != nil || err2 != nil || !(n > 0) || !(took > 0) {
-			return 0, 0
+			return 0, 0, fmt.Errorf("unexpected line %.60q", line)
+		}
+		if err := tool.Lasted(took, tool.WholeSeconds(p, "time"), out.Elapsed); err != nil {
+			return 0, 0, err
 		}
 		blocks += n
 		rate += n * float64(p.Bytes("block")) / took
 		lines++
 	}
 	if lines != p.Int("multi") {
-		return 0, 0
+		return 0, 0, fault.New(fault.Subject, "openssl printed %d lines +R instead of %d, one for each process", lines,
+			p.Int("multi"))
 	}
-	return blocks, rate
+	return blocks, rate, nil
 }

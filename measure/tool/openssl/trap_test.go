@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -29,6 +30,46 @@ func TestElapsedIsAlwaysGiven(t *testing.T) {
 		if _, err := New().Command(param.Values{"algorithm": bad, "time": "1s", "multi": "1"},
 			tooltest.At()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("algorithm %q: %v", bad, err)
+		}
+	}
+}
+
+// The seconds of both +R and +F may be CPU time, and then agree with each other.
+// They are compared with what was asked for and with the wall clock.
+func TestCPUTimeIsNoElapsedTime(t *testing.T) {
+	p := param.Values{"algorithm": "sha256", "block": "16B", "multi": "1", "time": "1s"}
+	for _, c := range []struct {
+		line, rate string
+		elapsed    time.Duration
+		want       string
+	}{
+		{"+R:1000000:sha256:1.000000", "16000000", 1014 * time.Millisecond, ""},
+		// Half of the CPU: as many blocks, at twice the rate.
+		{"+R:1000000:sha256:0.500000", "32000000", 1014 * time.Millisecond, "it counts CPU time"},
+		{"+R:1000000:sha256:2.000000", "8000000", 1014 * time.Millisecond, "the whole program took 1.014s"},
+	} {
+		out := tool.Output{Stdout: []byte("+H:16\n+F:25:sha256:" + c.rate + "\n"), Stderr: []byte(c.line + "\n"), Elapsed: c.elapsed}
+		_, err := New().Parse(out, p)
+		if c.want == "" && err != nil || c.want != "" && (!fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.line, err, c.want)
+		}
+	}
+}
+
+// As many processes report as were asked for.
+func TestProcesses(t *testing.T) {
+	for _, g := range tooltest.Load(t, New()) {
+		if g.Params.Int("multi") < 2 {
+			continue
+		}
+		g.Params["multi"] = "3"
+		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), `multi "2" instead of 3`) {
+			t.Errorf("%s with three processes: %v", g.Path, err)
+		}
+		g.Params["multi"] = "2"
+		g.Output.Stderr = bytes.Replace(g.Output.Stderr, []byte("+R"), []byte("+X"), 1)
+		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "1 lines +R instead of 2") {
+			t.Errorf("%s without a line +R: %v", g.Path, err)
 		}
 	}
 }

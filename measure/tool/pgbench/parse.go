@@ -2,6 +2,7 @@ package pgbench
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -31,6 +32,9 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if !(done > 0) || !(tps > 0) {
 		return r, fault.New(fault.Subject, "nothing was measured: %g transactions, %g per second", done, tps)
 	}
+	if err := bounded(done, p); err != nil {
+		return r, err
+	}
 	d := b.Doc()
 	r.Work = done
 	r.Add(d, "throughput", tps)
@@ -55,17 +59,50 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	return r, b.latencies(&r, out.Files[logName], done+failed)
 }
 
+// types are the names of the built-in scripts in the output.
+var types = map[string]string{"tpcb-like": "TPC-B (sort of)", "simple-update": "simple update", "select-only": "select only"}
+
 // echoed checks that the output has the requested parameters.
 func echoed(text tool.Text, p param.Values) error {
-	for label, name := range map[string]string{"scaling factor:": "scale", "number of clients:": "clients",
-		"number of threads:": "threads"} {
+	want := map[string]string{
+		"transaction type:": "<builtin: " + types[p.Text("script")] + ">", "query mode:": "simple",
+		"scaling factor:": p.Text("scale"), "number of clients:": p.Text("clients"), "number of threads:": p.Text("threads"),
+	}
+	if p.Int("transactions") > 0 {
+		want["number of transactions per client:"] = p.Text("transactions")
+	} else {
+		want["duration:"] = tool.Seconds(p, "time") + " s"
+	}
+	for label, w := range want {
 		got, err := text.Line(label)
 		if err != nil {
 			return err
 		}
-		if got != p.Text(name) {
-			return fmt.Errorf("%s %.20q instead of %s", label, got, p.Text(name))
+		if err := tool.Differs(strings.TrimSuffix(label, ":"), got, w); err != nil {
+			return err
 		}
+	}
+	// The number is not in the output, only that there was one.
+	if _, err := text.Line("rate limit schedule lag:"); (err == nil) != (p.Rate("rate") > 0) {
+		return tool.Differs("rate", map[bool]string{true: "a limit", false: "no limit"}[err == nil],
+			cmp.Or(p.Text("rate"), "no limit"))
+	}
+	return nil
+}
+
+// bounded checks that no more transactions were done than were asked for: their
+// number, or what random arrivals at the rate can reach.
+func bounded(done float64, p param.Values) error {
+	most := math.Inf(1)
+	if n := p.Int("transactions"); n > 0 {
+		most = float64(n * p.Int("clients"))
+	} else if rate := p.Rate("rate"); rate > 0 {
+		scheduled := rate * tool.WholeSeconds(p, "time").Seconds()
+		most = scheduled + 6*math.Sqrt(scheduled) + 1
+	}
+	if done > most {
+		return fault.New(fault.Subject, "%.0f transactions were processed, more than the %.0f that were asked for", done,
+			math.Floor(most))
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (pgbench) Doc() tool.Doc {
 			}
 			return tool.WholeSeconds(p, "time") + 500*time.Millisecond
 		},
-		Parser: 1,
+		Parser: 2,
 		Source: []string{"pgbench(1), https://www.postgresql.org/docs/current/pgbench.html"},
 	}
 	for _, q := range quantiles {

@@ -131,6 +131,44 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Every setting that pgbench repeats is the one that was asked for; otherwise the
+// trial failed.
+func TestEchoedSettings(t *testing.T) {
+	stored := map[string]tooltest.Golden{}
+	for _, g := range tooltest.Load(t, New()) {
+		stored[strings.TrimSuffix(strings.TrimPrefix(g.Path, "testdata/"), ".txtar")] = g
+	}
+	for _, c := range []struct{ name, param, value, want string }{
+		{"closed-15", "script", "select-only", "with transaction type"},
+		{"closed-15", "clients", "2", "with number of clients"},
+		{"closed-15", "threads", "2", "with number of threads"},
+		{"closed-15", "time", "2s", `with duration "1 s" instead of 2 s`},
+		{"closed-15", "rate", "50/s", `with rate "no limit" instead of 50/s`},
+		{"rate-15", "rate", "", `with rate "a limit" instead of no limit`},
+		{"rate-15", "rate", "5/s", "more than the 19 that were asked for"},
+		{"connect-15", "transactions", "30", "with number of transactions per client"},
+	} {
+		g := stored[c.name]
+		g.Params = with(g.Params)
+		if g.Params[c.param] = c.value; c.value == "" {
+			delete(g.Params, c.param)
+		}
+		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %s=%s: %v, want %q", c.name, c.param, c.value, err, c.want)
+		}
+	}
+	g := stored["connect-15"]
+	g.Output.Stdout = bytes.Replace(g.Output.Stdout, []byte("60/60"), []byte("61/61"), 1)
+	if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) {
+		t.Errorf("one transaction more: %v", err)
+	}
+	g = stored["closed-17"]
+	g.Output.Stdout = bytes.Replace(g.Output.Stdout, []byte("mode: simple"), []byte("mode: prepared"), 1)
+	if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) {
+		t.Errorf("another query mode: %v", err)
+	}
+}
+
 func number(t *testing.T, s string) float64 {
 	t.Helper()
 	v, err := tool.Decimal(s)

@@ -60,7 +60,7 @@ func (sysbench) Doc() tool.Doc {
 		},
 		State: "carried", Cache: "warm",
 		Time:   func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 200*time.Millisecond },
-		Parser: 1,
+		Parser: 2,
 		Source: []string{"sysbench(1), https://github.com/akopytov/sysbench"},
 	}
 }
@@ -98,6 +98,9 @@ func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if !(took > 0) {
 		return r, fmt.Errorf("total time must be positive (got %g s)", took)
 	}
+	if err := tool.Lasted(took, tool.WholeSeconds(p, "time"), out.Elapsed); err != nil {
+		return r, err
+	}
 	if r.Work <= 0 {
 		return r, fault.WithFix(fault.New(fault.Subject, "no event finished in %g s", took), "increase time")
 	}
@@ -128,14 +131,18 @@ func echoed(text tool.Text, p param.Values) error {
 		want["block size:"] = fmt.Sprintf("%dKiB", p.Bytes("block")>>10)
 		want["operation:"] = p.Text("operation")
 		want["scope:"] = p.Text("scope")
+		want["total size:"] = "0MiB" // no limit: the time is
+	}
+	if rate, err := text.Line("Target transaction rate:"); err == nil {
+		return tool.Differs("rate", rate, "no limit")
 	}
 	for label, w := range want {
 		got, err := text.Line(label)
 		if err != nil {
 			return err
 		}
-		if !strings.EqualFold(got, w) {
-			return fmt.Errorf("%s %.40q instead of %s", label, got, w)
+		if err := tool.Differs(strings.TrimSuffix(label, ":"), strings.ToLower(got), strings.ToLower(w)); err != nil {
+			return err
 		}
 	}
 	return nil

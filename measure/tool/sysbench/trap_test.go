@@ -106,8 +106,29 @@ func TestRefusesAnotherTestsOutput(t *testing.T) {
 		for k, v := range change {
 			g.Params[k] = v
 		}
-		if r, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "instead of") {
+		if r, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "instead of") {
 			t.Errorf("%s with %v gives %v, %v", name, change, r.Values, err)
+		}
+	}
+}
+
+// What sysbench says of its time and its limits is what was asked for.
+func TestTimeAndLimits(t *testing.T) {
+	for _, c := range []struct{ name, old, new, want string }{
+		{"cpu-1.0.20.txtar", "total time:                          1.0015s", "total time: 0.5s", "0.5 s instead of the 1s"},
+		{"cpu-1.0.20.txtar", "total time:                          1.0015s", "total time: 2.0s", "the whole program took"},
+		{"cpu-1.0.20.txtar", "Number of threads: 1\n", "Number of threads: 1\nTarget transaction rate: 10/sec\n",
+			"with rate \"10/sec\" instead of no limit"},
+		{"memory-1k-1.0.20.txtar", "total size: 0MiB", "total size: 100MiB", "with total size \"100mib\" instead of 0mib"},
+	} {
+		g := stored(t, c.name)
+		out := bytes.Replace(g.Output.Stdout, []byte(c.old), []byte(c.new), 1)
+		if bytes.Equal(out, g.Output.Stdout) {
+			t.Fatalf("%s has no %q", c.name, c.old)
+		}
+		g.Output.Stdout = out
+		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.new, err, c.want)
 		}
 	}
 }
