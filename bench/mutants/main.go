@@ -148,7 +148,7 @@ func (b bench) measure(p pkg, all []mutant) (n count, err error) {
 	if fate, err := b.try(p, mutant{}, 10*time.Minute); err != nil || fate != survived {
 		return n, errors.Join(fmt.Errorf("%s: the tests fail without any change", p.ImportPath), err)
 	}
-	limit := max(20*time.Second, 10*time.Since(begin))
+	limit := max(10*time.Second, 4*time.Since(begin))
 	for _, m := range all {
 		if b.per > 0 && n.killed+n.survived >= b.per {
 			break
