@@ -27,3 +27,23 @@ func TestPrefix(t *testing.T) {
 		}
 	}
 }
+
+// Two values next to each other have one prefix, unless that would take many digits.
+func TestFormatBoth(t *testing.T) {
+	for _, c := range []struct {
+		a, b        float64
+		u           string
+		left, right string
+	}{
+		{1002, 801, "request/s", "1002 request/s", "801 request/s"},
+		{23.8e-3, 24.1e-3, "s", "23.8 ms", "24.1 ms"},
+		{1.84e9, 95.5e6, "B/s", "1840 MB/s", "95.5 MB/s"},
+		{1.84e9, 95.5e3, "B/s", "1.84 GB/s", "95.5 kB/s"},
+		{0, 5e3, "B/s", "0 B/s", "5.00 kB/s"},
+		{3, 4, "1", "3.00", "4.00"},
+	} {
+		if left, right := FormatBoth(c.a, c.b, c.u); left != c.left || right != c.right {
+			t.Errorf("%v, %v: %q, %q, want %q, %q", c.a, c.b, left, right, c.left, c.right)
+		}
+	}
+}

@@ -117,6 +117,18 @@ func Format(v float64, u string) string {
 	return strings.TrimSpace(digits(v/scale) + " " + name)
 }
 
+// FormatBoth writes two values that are read next to each other: as Format, but with
+// the prefix of the smaller one if the larger has at most four digits with it.
+func FormatBoth(a, b float64, u string) (string, string) {
+	least, most := min(math.Abs(a), math.Abs(b)), max(math.Abs(a), math.Abs(b))
+	scale, name := Prefix(least, u)
+	if !(least > 0 && most/scale < 10000) {
+		return Format(a, u), Format(b, u)
+	}
+	text := func(v float64) string { return strings.TrimSpace(digits(v/scale) + " " + name) }
+	return text(a), text(b)
+}
+
 // Prefix returns what Format divides v by, and the unit with its prefix:
 // 1e6 and "MB/s" for 2.5e6 B/s. An axis uses the prefix of its largest value for
 // all of its labels.

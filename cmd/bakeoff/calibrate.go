@@ -10,12 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/sample"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/reading"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/calibrate"
 	"bakeoff/lab/calibration"
 	"bakeoff/lab/session"
+	"bakeoff/publish/difference"
 	"bakeoff/publish/report"
 	"bakeoff/reach/probe"
 )
@@ -167,17 +169,12 @@ func (a *app) printInjected(m calibrate.Measured) {
 			word.Text += "; in a lab file the verdict would be inconclusive: it failed the checks " +
 				strings.Join(in.Gates, ", ")
 		}
-		measured := "–"
-		if in.Ratio != nil {
-			measured = fmt.Sprintf("%s %% [%s, %s]", reading.BoundText(in.Ratio, true), reading.BoundText(in.CI[0], true),
-				reading.BoundText(in.CI[1], true))
-		}
 		by := "the clock"
 		if in.CPU {
 			by = "CPU time"
 		}
 		t.Add(cli.Plain(fmt.Sprintf("  %.0f %%", 100*in.Extra)), cli.Plain(by),
-			cli.Plain(reading.BoundText(&in.True, true)+" %"), cli.Plain(measured),
+			cli.Plain(difference.Ratios().Text(in.True)), cli.Plain(reading.Change(sample.Ratio, "", in.Ratio, in.CI)),
 			cli.Plain(share(in.Level)), cli.Plain(fmt.Sprint(in.Blocks)), word)
 	}
 	t.Print(a.Out, a.Style(a.Out), cli.LogWidth)

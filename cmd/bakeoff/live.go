@@ -214,7 +214,7 @@ func comparisonLines(r analysis.Results, columns, rows int, st cli.Style) []stri
 	}
 	room := rows - 2
 	shown := all[:min(len(all), room)]
-	l := reading.LayoutFor(shown, columns)
+	l := reading.LayoutFor(r, shown, columns)
 	lines := []string{"", st.Paint(cli.Dim, safetext.Clip(l.Head(r.Baseline), columns))}
 	for _, c := range shown {
 		lines = append(lines, l.Line(c, r.Margin, st))

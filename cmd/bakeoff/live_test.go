@@ -80,8 +80,8 @@ func TestFrameTells(t *testing.T) {
 	text := strings.Join(frame(s, start.Add(10*time.Second), 100, 30, cli.Style{}), "\n")
 	for _, want := range []string{
 		"3 of at most 26, 1 void", "1m10s of 8m0s, at most 6m50s left", "block 4: creating environments (microvm)",
-		"crun sha256-16k throughput", "+0.1 % [−1.0, +1.0] inconclusive",
-		"microvm cell-0 throughput", "−50.0 % [−55.0, −45.0] worse",
+		"crun sha256-16k throughput", "+0.1 % [−1.0 to +1.0 %] inconclusive",
+		"microvm cell-0 throughput", "0.500× [0.450–0.550×] worse",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -10,7 +10,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
+	"bakeoff/publish/difference"
 )
 
 // Format is one way to write results.
@@ -192,18 +192,19 @@ type (
 func junit(w io.Writer, runs []analysis.Results) error {
 	var all suites
 	for _, r := range runs {
-		s := suite{Name: r.Run}
+		s, summaries := suite{Name: r.Run}, difference.Index(r.Summaries)
 		for _, c := range r.Comparisons {
 			if !c.Primary {
 				continue
 			}
-			k := kase{Class: c.Cell, Name: c.Contender + " against " + c.Baseline + ", " + c.Metric, Output: Sentence(c, r.Margin)}
+			says := sentence(c, r.Margin, summaries)
+			k := kase{Class: c.Cell, Name: c.Contender + " against " + c.Baseline + ", " + c.Metric, Output: says}
 			switch {
 			case c.Verdict == analysis.Worse:
-				k.Failure = &message{Sentence(c, r.Margin)}
+				k.Failure = &message{says}
 				s.Failures++
 			case c.Verdict == analysis.Inconclusive:
-				k.Skipped = &message{Sentence(c, r.Margin)}
+				k.Skipped = &message{says}
 				s.Skipped++
 			}
 			s.Cases = append(s.Cases, k)
@@ -237,40 +238,32 @@ func junit(w io.Writer, runs []analysis.Results) error {
 	return err
 }
 
-// Sentence is a comparison's verdict with its interval. margin is that of the run.
-func Sentence(c analysis.Comparison, margin float64) string {
-	s := string(c.Verdict) + analysis.Amount(c.BeyondMargin, margin)
-	if c.Ratio != nil {
-		s += fmt.Sprintf(": %s %s", c.Scale, number(round(*c.Ratio)))
+// sentence is a comparison's verdict with the medians of both sides, the difference and
+// its interval. margin is that of the run.
+func sentence(c analysis.Comparison, margin float64, of difference.Summaries) string {
+	var parts []string
+	if baseline, contender := of.Sides(c); baseline != "" {
+		parts = append(parts, c.Baseline+" "+baseline, c.Contender+" "+contender)
 	}
-	if c.CI[0] != nil || c.CI[1] != nil {
-		s += fmt.Sprintf(", CI %s to %s", bound(c.CI[0], "-inf"), bound(c.CI[1], "inf"))
+	n := difference.Of(c.Scale, c.Unit, c.Ratio, c.CI[0], c.CI[1])
+	switch {
+	case c.Ratio != nil && (c.CI[0] != nil || c.CI[1] != nil):
+		parts = append(parts, n.Text(*c.Ratio)+" (CI "+n.Between(c.CI[0], c.CI[1])+")")
+	case c.Ratio != nil:
+		parts = append(parts, n.Text(*c.Ratio))
+	case c.CI[0] != nil || c.CI[1] != nil:
+		parts = append(parts, "CI "+n.Between(c.CI[0], c.CI[1]))
 	}
 	blocks := "blocks"
 	if c.Blocks == 1 {
 		blocks = "block"
 	}
-	s += fmt.Sprintf(", %d %s", c.Blocks, blocks)
+	s := string(c.Verdict) + analysis.Amount(c.BeyondMargin, margin) + ": " +
+		strings.Join(append(parts, fmt.Sprintf("%d %s", c.Blocks, blocks)), ", ")
 	for _, g := range c.Gates {
 		s += fmt.Sprintf("; %s: %s", g.Name, g.Reason)
 	}
-	return s
-}
-
-func bound(v *float64, none string) string {
-	if v == nil {
-		return none
-	}
-	return number(round(*v))
-}
-
-// round keeps five significant digits: more would be noise in a sentence.
-func round(v float64) float64 {
-	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-		return v
-	}
-	scale := math.Pow(10, 4-math.Floor(math.Log10(math.Abs(v))))
-	return math.Round(v*scale) / scale
+	return strings.ReplaceAll(s, "\u00a0", " ")
 }
 
 // openmetrics writes the text format 1.0.0 of OpenMetrics.

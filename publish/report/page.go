@@ -8,9 +8,9 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
-	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 	"bakeoff/publish/chart"
+	"bakeoff/publish/difference"
 )
 
 // page is what the template shows.
@@ -108,18 +108,14 @@ type builder struct {
 	*contents
 	page      page
 	figures   int
-	summaries map[[3]string]*analysis.Summary
+	summaries difference.Summaries
 	metrics   map[[2]string]sample.Metric
 	usual     map[string]param.Values // defaults of the parameters, by workload
 }
 
 // newBuilder indexes what was measured.
 func newBuilder(e *contents) *builder {
-	b := &builder{contents: e, summaries: map[[3]string]*analysis.Summary{}, metrics: map[[2]string]sample.Metric{}}
-	for i := range e.results.Summaries {
-		s := &e.results.Summaries[i]
-		b.summaries[[3]string{s.Contender, s.Cell, s.Metric}] = s
-	}
+	b := &builder{contents: e, summaries: difference.Index(e.results.Summaries), metrics: map[[2]string]sample.Metric{}}
 	for _, c := range e.results.Cells {
 		for _, m := range c.Metrics {
 			b.metrics[[2]string{c.Name, m.Name}] = m

@@ -7,7 +7,6 @@ import (
 
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
-	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
 )
@@ -96,15 +95,11 @@ func (b *builder) missingAt(cell string) []sentence {
 // medians are the values of both sides in their unit, the baseline's first: "host 23.8
 // ms, crun 24.1 ms"; "" unless both have one.
 func (b *builder) medians(c analysis.Comparison) string {
-	var out []string
-	for _, name := range []string{c.Baseline, c.Contender} {
-		s := b.summaries[[3]string{name, c.Cell, c.Metric}]
-		if s == nil || s.Median == nil {
-			return ""
-		}
-		out = append(out, name+" "+strings.ReplaceAll(unit.Format(*s.Median, s.Unit), " ", "\u00a0"))
+	baseline, contender := b.summaries.Sides(c)
+	if baseline == "" {
+		return ""
 	}
-	return strings.Join(out, ", ")
+	return c.Baseline + " " + baseline + ", " + c.Contender + " " + contender
 }
 
 // failures says how often a contender, or the baseline, failed at what is

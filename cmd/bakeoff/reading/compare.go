@@ -12,6 +12,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/calibrate"
@@ -276,9 +277,9 @@ func (a reader) printCompare(r compare.Result, all bool) {
 		}
 	}
 	rows, yardstick := shownRows(r, all)
-	a.changes("Against the baseline (contender / baseline, NEW over OLD)", r.Margin, rows, width,
+	a.changes("Against the baseline (contender / baseline, NEW over OLD)", false, r.Margin, rows, width,
 		func(x compare.Row) *compare.Change { return x.Relative })
-	a.changes("The values themselves (NEW over OLD), the baseline first", r.Margin, append(yardstick, rows...), width,
+	a.changes("The values themselves (NEW over OLD), the baseline first", true, r.Margin, append(yardstick, rows...), width,
 		func(x compare.Row) *compare.Change { return x.Direct })
 	a.notCompared(append(yardstick, rows...), width)
 	a.changedFacts(r, width)
@@ -310,10 +311,14 @@ func levelOf(r compare.Result) float64 {
 
 // changes is a table of changes. What lies between runs has a column where it is
 // known of any; else the first lines say that it is not.
-func (a reader) changes(title string, margin float64, rows []compare.Row, width int,
+func (a reader) changes(title string, values bool, margin float64, rows []compare.Row, width int,
 	of func(compare.Row) *compare.Change) {
 	spread := slices.ContainsFunc(rows, func(x compare.Row) bool { return of(x) != nil && of(x).Spread != nil })
-	t := cli.NewTable("  CONTENDER", "CELL", "METRIC", "CHANGE")
+	t := cli.NewTable("  CONTENDER", "CELL", "METRIC")
+	if values {
+		t.Head = append(t.Head, "OLD → NEW")
+	}
+	t.Head = append(t.Head, "CHANGE")
 	if spread {
 		t.Head = append(t.Head, "BETWEEN RUNS")
 	}
@@ -324,9 +329,13 @@ func (a reader) changes(title string, margin float64, rows []compare.Row, width 
 			continue
 		}
 		word, col := changeWord(x, c, margin)
-		change := changeText(analysis.Comparison{Ratio: c.Ratio, CI: c.CI, Scale: x.Scale, Unit: x.Unit})
+		change := Change(x.Scale, x.Unit, c.Ratio, c.CI)
 		cells := []cli.Cell{cli.Plain("  " + safetext.Line(x.Contender)), cli.Plain(safetext.Line(x.Cell)),
-			cli.Plain(safetext.Line(x.Metric)), cli.Plain(strings.ReplaceAll(change, " %", cli.Nbsp+"%"))}
+			cli.Plain(safetext.Line(x.Metric))}
+		if values {
+			cells = append(cells, cli.Plain(safetext.Line(sides(c, x.Unit))))
+		}
+		cells = append(cells, cli.Plain(cli.Whole(change)))
 		if spread {
 			cells = append(cells, cli.Plain(betweenRuns(x, c)))
 		}
@@ -338,6 +347,15 @@ func (a reader) changes(title string, margin float64, rows []compare.Row, width 
 	}
 	a.Heading(title)
 	t.Print(a.Out, a.Style(a.Out), width)
+}
+
+// sides are the values of both runs: "23.8 ms → 24.1 ms".
+func sides(c *compare.Change, u string) string {
+	if c.Old == nil || c.New == nil {
+		return "–"
+	}
+	before, after := unit.FormatBoth(*c.Old, *c.New, u)
+	return cli.Whole(before + " → " + after)
 }
 
 // betweenRuns is how much runs differ when nothing changed.

@@ -65,7 +65,7 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 			"The runs were made at different times and are not interleaved.") {
 			t.Errorf("it begins with %q", lines[:2])
 		}
-		for _, want := range []string{"−33.3 %", x.verdict, "kernel", "6.1 → 6.2"} {
+		for _, want := range []string{"0.667× [", x.verdict, "kernel", "6.1 → 6.2"} {
 			if !strings.Contains(strings.Join(lines[3:], "\n"), want) {
 				t.Errorf("no %q in\n%s", want, out.String())
 			}

@@ -1,7 +1,6 @@
 package reading
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -10,25 +9,34 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
+	"bakeoff/publish/difference"
 )
 
 // Layout is where the parts of a comparison's line stand.
 type Layout struct {
-	name  int // cells for contender, cell and metric
-	bar   int // cells for the interval; 0: no room
-	width int
+	name    int // cells for contender, cell and metric
+	medians int // cells for those of both sides; 0: no room
+	bar     int // cells for the interval; 0: no room
+	width   int
+	all     difference.Summaries
 }
 
-// numberWidth is the room for "+123.4 % [+100.1, +150.2] inconclusive".
-const numberWidth = 38
+// numberWidth is the room for "−12.3 % [−10.1 to +15.2 %] inconclusive".
+const numberWidth = 40
 
-func LayoutFor(cs []analysis.Comparison, columns int) Layout {
-	l := Layout{width: columns}
+// LayoutFor returns the layout of lines for comparisons of r. The bar leaves when the
+// room is short, and then the medians.
+func LayoutFor(r analysis.Results, cs []analysis.Comparison, columns int) Layout {
+	l := Layout{width: columns, all: difference.Index(r.Summaries)}
 	for _, c := range cs {
 		l.name = max(l.name, utf8.RuneCountInString(comparisonName(c)))
+		l.medians = max(l.medians, utf8.RuneCountInString(l.sides(c)))
 	}
 	l.name = min(l.name, max(columns-numberWidth-13, 16))
-	l.bar = min(columns-numberWidth-l.name-2, 33)
+	if l.medians += 1; l.medians == 1 || columns-numberWidth-l.name-l.medians-2 < 0 {
+		l.medians = 0
+	}
+	l.bar = min(columns-numberWidth-l.name-l.medians-2, 33)
 	if l.bar < 9 {
 		l.bar = 0
 	} else if l.bar%2 == 0 {
@@ -50,8 +58,21 @@ func comparisonName(c analysis.Comparison) string {
 	return c.Contender + " " + c.Cell + " " + c.Metric
 }
 
+// sides are the medians of a comparison: "23.8 ms → 24.1 ms".
+func (l Layout) sides(c analysis.Comparison) string {
+	baseline, contender := l.all.Sides(c)
+	if baseline == "" {
+		return ""
+	}
+	return strings.ReplaceAll(safetext.Line(baseline+" → "+contender), cli.Nbsp, " ")
+}
+
+// Head is the line above the comparisons.
 func (l Layout) Head(baseline string) string {
 	s := cli.Pad("against "+baseline, l.name)
+	if l.medians > 0 {
+		s += " " + cli.Pad("medians", l.medians-1)
+	}
 	if l.bar > 0 {
 		axis := []rune(strings.Repeat(" ", l.bar))
 		copy(axis, []rune("less"))
@@ -62,14 +83,17 @@ func (l Layout) Head(baseline string) string {
 	return s + " change [interval]"
 }
 
-// line is one comparison: name, interval, numbers, verdict.
+// Line is one comparison: name, medians, interval, numbers, verdict.
 func (l Layout) Line(c analysis.Comparison, margin float64, st cli.Style) string {
 	s := cli.Pad(comparisonName(c), l.name)
+	if l.medians > 0 {
+		s += " " + cli.Pad(l.sides(c), l.medians-1)
+	}
 	if l.bar > 0 {
 		s += " " + intervalBar(c, margin, l.bar)
 	}
 	word, col := verdictText(c)
-	s += " " + changeText(c)
+	s += " " + Change(c.Scale, c.Unit, c.Ratio, shown(c))
 	for _, text := range []string{word + analysis.Amount(c.BeyondMargin, margin), word} {
 		if utf8.RuneCountInString(s)+1+utf8.RuneCountInString(text) <= l.width {
 			return s + " " + st.Paint(col, text)
@@ -97,37 +121,17 @@ func verdictText(c analysis.Comparison) (string, cli.Color) {
 	return "inconclusive", cli.Yellow
 }
 
-// changeText is the difference with its interval, in percent of the baseline, or
-// in the unit of a metric that is compared by difference.
-func changeText(c analysis.Comparison) string {
-	if c.Ratio == nil {
+// Change writes an estimate with its interval: "+1.2 % [+0.5 to +1.9 %]". Too few
+// blocks give no interval.
+func Change(scale sample.Scale, unit string, estimate *float64, ci analysis.Interval) string {
+	if estimate == nil {
 		return "–"
 	}
-	ci := shown(c)
-	if c.Scale == sample.Difference {
-		return fmt.Sprintf("%s [%s, %s] %s", BoundText(c.Ratio, false), BoundText(ci[0], false), BoundText(ci[1], false),
-			c.Unit)
-	}
-	s := BoundText(c.Ratio, true) + " %"
+	n := difference.Of(scale, unit, estimate, ci[0], ci[1])
 	if ci[0] == nil && ci[1] == nil {
-		return s // too few blocks for any interval
+		return n.Text(*estimate)
 	}
-	return fmt.Sprintf("%s [%s, %s]", s, BoundText(ci[0], true), BoundText(ci[1], true))
-}
-
-// BoundText writes a ratio as a percent difference, or a number as it is, with
-// a minus sign for a minus.
-func BoundText(v *float64, ratio bool) string {
-	if v == nil {
-		return "?"
-	}
-	text := fmt.Sprintf("%+.3g", *v)
-	if p := 100 * (*v - 1); ratio && math.Abs(p) >= 100 {
-		text = fmt.Sprintf("%+.0f", p)
-	} else if ratio {
-		text = fmt.Sprintf("%+.1f", p)
-	}
-	return strings.ReplaceAll(text, "-", "−")
+	return n.Text(*estimate) + " [" + n.Between(ci[0], ci[1]) + "]"
 }
 
 // far is the change, as a logarithm of the ratio, at the ends of the bar: ten

@@ -53,7 +53,7 @@ func TestLineSaysWhatIsBeyondTheMargin(t *testing.T) {
 	} {
 		c := comparison("crun", "sha", 0.97, 0.96, 0.982, analysis.Worse)
 		c.BeyondMargin = x.beyond
-		l := LayoutFor([]analysis.Comparison{c}, x.width)
+		l := LayoutFor(analysis.Results{}, []analysis.Comparison{c}, x.width)
 		if got := l.Line(c, 0.03, cli.Style{}); !strings.HasSuffix(got, "]"+x.want) {
 			t.Errorf("%d columns: %q, want %q at its end", x.width, got, x.want)
 		}
