@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +23,6 @@ import (
 	"bakeoff/provision/image"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
-	"bakeoff/reach/conn/conntest"
 	"bakeoff/reach/conn/local"
 )
 
@@ -96,14 +97,22 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var labels int
+var labels atomic.Int64
+
+// parallel is a small machine of a test that runs in parallel with others, whose
+// machines have different CPUs if there are several.
+func parallel(t *testing.T, options param.Values) driver.Spec {
+	t.Parallel()
+	spec := specOf(t, options)
+	spec.CPUSet = []int{int(labels.Load()) % min(2, runtime.NumCPU())}
+	return spec
+}
 
 // specOf is a small machine.
 func specOf(t testing.TB, options param.Values) driver.Spec {
 	t.Helper()
 	agent, img := bench(t)
-	labels++
-	return driver.Spec{Label: fmt.Sprintf("qt%d-%d", os.Getpid(), labels), Name: "machine", Dir: t.TempDir(),
+	return driver.Spec{Label: fmt.Sprintf("qt%d-%d", os.Getpid(), labels.Add(1)), Name: "machine", Dir: t.TempDir(),
 		CPUs: 1, CPUSet: []int{0}, Memory: 256 * unit.MiB, Image: img, Agent: agent, Options: options}
 }
 
@@ -201,13 +210,6 @@ func TestQ35(t *testing.T) {
 	}
 }
 
-// Everything that a Conn promises, from inside an emulated guest.
-func TestContract(t *testing.T) {
-	in := create(t, specOf(t, param.Values{optAccel: accelTCG}))
-	output(t, in, "mkdir", "/tmp/contract")
-	conntest.Run(t, in, conntest.Options{Dir: "/tmp/contract", Bytes: 1 << 20, Timeout: 3 * time.Minute})
-}
-
 func TestMicroVM(t *testing.T) {
 	spec := specOf(t, param.Values{optAccel: accelTCG})
 	spec.Volumes = []driver.Volume{
@@ -282,12 +284,12 @@ func says(t *testing.T, err error, kind fault.Kind, texts ...string) {
 }
 
 func TestKernelPanics(t *testing.T) {
-	says(t, failing(t, specOf(t, param.Values{optAccel: accelTCG, optAppend: "rdinit=/nothing root=/dev/nothing"})),
+	says(t, failing(t, parallel(t, param.Values{optAccel: accelTCG, optAppend: "rdinit=/nothing root=/dev/nothing"})),
 		fault.Subject, "its kernel panicked: Kernel panic - not syncing: ", "the end of the console")
 }
 
 func TestInitFails(t *testing.T) {
-	spec := specOf(t, param.Values{optAccel: accelTCG})
+	spec := parallel(t, param.Values{optAccel: accelTCG})
 	disk := filepath.Join(t.TempDir(), "empty.img")
 	if err := os.WriteFile(disk, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -297,7 +299,7 @@ func TestInitFails(t *testing.T) {
 }
 
 func TestUnknownSetting(t *testing.T) {
-	spec := specOf(t, param.Values{optAccel: accelTCG})
+	spec := parallel(t, param.Values{optAccel: accelTCG})
 	spec.Tuning = map[string]string{"no.such.setting": "1"}
 	says(t, failing(t, spec), fault.Subject, "setting no.such.setting")
 }

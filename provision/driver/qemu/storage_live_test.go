@@ -44,7 +44,7 @@ func TestStorageAndFirmware(t *testing.T) {
 			}
 			// Firmware takes a score of seconds, and more on a busy machine.
 			tt.options[optAccel], tt.options[optBootTimeout] = accelTCG, "3m0s"
-			spec := specOf(t, tt.options)
+			spec := parallel(t, tt.options)
 			if a := New().Check(t.Context(), agentHost{Conn: local.Conn{}, path: spec.Agent}, tt.options); !a.OK {
 				t.Skipf("%s; %s", a.Reason, a.Fix)
 			}
