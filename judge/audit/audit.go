@@ -5,6 +5,8 @@
 // checks know tools and physics, and no table in particular.
 package audit
 
+import "fmt"
+
 // Support says how far a table supports one claim.
 type Support string
 
@@ -75,8 +77,10 @@ type Check struct {
 	// claim gives reasons for or against one claim; nil where the check only
 	// looks at whole tables.
 	claim func(*Table, *comparison) []Reason
-	// table gives findings; nil where the check only looks at claims.
-	table func(*Table) []Finding
+	// table finds what is to be known of the whole table, column of one of its
+	// columns; nil where the check does not look there.
+	table  func(*Table) []string
+	column func(*Table, *Column) []string
 }
 
 // Checks returns every check, in the order in which reasons are given.
@@ -113,16 +117,29 @@ func Of(t *Table) Report {
 		r.Answers = append(r.Answers, a)
 	}
 	for _, k := range checks {
-		if k.table == nil {
-			continue
+		var found []string
+		if k.table != nil {
+			found = k.table(t)
 		}
-		for _, f := range k.table(t) {
-			f.Check = k.Name
-			r.Findings = append(r.Findings, f)
+		for i := range t.Columns {
+			if k.column != nil {
+				found = append(found, k.column(t, &t.Columns[i])...)
+			}
+		}
+		for _, text := range found {
+			r.Findings = append(r.Findings, Finding{Check: k.Name, Text: text})
 		}
 	}
 	return r
 }
+
+// because returns one reason.
+func because(w Weight, format string, args ...any) []Reason {
+	return []Reason{{Weight: w, Text: fmt.Sprintf(format, args...)}}
+}
+
+// found returns one finding.
+func found(format string, args ...any) []string { return []string{fmt.Sprintf(format, args...)} }
 
 // support weighs reasons: the heaviest one decides.
 func support(reasons []Reason) Support {

@@ -211,7 +211,7 @@ func TestChecksAreDocumented(t *testing.T) {
 	docs := strings.Join(strings.Fields(string(text)), " ") // its lines are wrapped
 	seen := map[string]bool{}
 	for _, c := range Checks() {
-		if seen[c.Name] || len(c.Doc) < 40 || c.claim == nil && c.table == nil {
+		if seen[c.Name] || len(c.Doc) < 40 || c.claim == nil && c.table == nil && c.column == nil {
 			t.Errorf("check %q is not complete", c.Name)
 		}
 		seen[c.Name] = true

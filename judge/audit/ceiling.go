@@ -134,37 +134,34 @@ var impossibleCheck = Check{
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, r := range c.decisive() {
 			if k, share := t.lowest(c.column, r); share > 1 {
-				out = append(out, Reason{Weight: Undoes, Text: fmt.Sprintf("an impossible figure: %s is %s times what %s allows%s",
-					c.show(r), times(share), k.what, k.because(c.column))})
+				out = append(out, because(Undoes, "an impossible figure: %s is %s times what %s allows%s", c.show(r),
+					times(share), k.what, k.because(c.column))...)
 			}
 		}
 		return out
 	},
-	table: func(t *Table) (out []Finding) {
-		for i := range t.Columns {
-			col := &t.Columns[i]
-			var rows []string
-			var k ceiling
-			worst := 0.0
-			for j := range t.Rows {
-				if c, share := t.lowest(col, &t.Rows[j]); share > 1 {
-					rows = append(rows, t.Rows[j].title())
-					if share > worst {
-						worst, k = share, c
-					}
+	column: func(t *Table, col *Column) []string {
+		var rows []string
+		var k ceiling
+		worst := 0.0
+		for j := range t.Rows {
+			if c, share := t.lowest(col, &t.Rows[j]); share > 1 {
+				rows = append(rows, t.Rows[j].title())
+				if share > worst {
+					worst, k = share, c
 				}
-			}
-			if len(rows) > 0 {
-				text := fmt.Sprintf("%s: impossible for %s, up to %s times what %s allows%s", col.title(), shortened(rows),
-					times(worst), k.what, k.because(col))
-				if t.emptyLoop(col) {
-					text += "; an empty loop was timed: sysbench does not use the counter of its CPU test, and a compiler that may " +
-						"take sqrt for pure removes the work"
-				}
-				out = append(out, Finding{Text: text})
 			}
 		}
-		return out
+		if len(rows) == 0 {
+			return nil
+		}
+		text := fmt.Sprintf("%s: impossible for %s, up to %s times what %s allows%s", col.title(), shortened(rows),
+			times(worst), k.what, k.because(col))
+		if t.emptyLoop(col) {
+			text += "; an empty loop was timed: sysbench does not use the counter of its CPU test, and a compiler that may " +
+				"take sqrt for pure removes the work"
+		}
+		return []string{text}
 	},
 }
 
@@ -185,54 +182,42 @@ var ceilingCheck = Check{
 		case len(at) == 0:
 			return nil
 		case len(at) == 2:
-			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("both are at the ceiling of %s%s: the table measured the "+
-				"ceiling, not them",
-				k.what, k.because(c.column))}}
+			return because(Undoes, "both are at the ceiling of %s%s: the table measured the ceiling, not them", k.what,
+				k.because(c.column))
 		}
-		return []Reason{{Weight: Qualifies, Text: fmt.Sprintf("%s is at the ceiling of %s%s: its own limit is unknown",
-			at[0], k.what, k.because(c.column))}}
+		return because(Qualifies, "%s is at the ceiling of %s%s: its own limit is unknown", at[0], k.what,
+			k.because(c.column))
 	},
-	table: func(t *Table) (out []Finding) {
-		for i := range t.Columns {
-			col := &t.Columns[i]
-			var rows []string
-			var k ceiling
-			for j := range t.Rows {
-				if l, share := t.lowest(col, &t.Rows[j]); share >= near && share <= 1 && !l.hard {
-					rows, k = append(rows, t.Rows[j].title()), l
-				}
-			}
-			if len(rows) > 0 {
-				out = append(out, Finding{Text: fmt.Sprintf("%s: %d of %d rows reach %s or more of %s%s; they cannot be told "+
-					"apart by it: %s",
-					col.title(), len(rows), len(t.Rows), percent(near), k.what, k.because(col), shortened(rows))})
+	column: func(t *Table, col *Column) []string {
+		var rows []string
+		var k ceiling
+		for j := range t.Rows {
+			if l, share := t.lowest(col, &t.Rows[j]); share >= near && share <= 1 && !l.hard {
+				rows, k = append(rows, t.Rows[j].title()), l
 			}
 		}
-		return out
+		if len(rows) == 0 {
+			return nil
+		}
+		return found("%s: %d of %d rows reach %s or more of %s%s; they cannot be told apart by it: %s", col.title(),
+			len(rows), len(t.Rows), percent(near), k.what, k.because(col), shortened(rows))
 	},
 }
 
 var idleCheck = Check{
 	Name: "idle",
 	Doc:  `A server with idle CPU was not at its limit. Something else limited its rate: the link, the client, or a lock.`,
-	table: func(t *Table) (out []Finding) {
-		for i := range t.Columns {
-			col := &t.Columns[i]
-			if col.Role != "idle" {
-				continue
-			}
-			var rows []string
-			for j := range t.Rows {
-				if v := t.Rows[j].Values[col.Name]; v.Known() && v.Lo >= 5 {
-					rows = append(rows, fmt.Sprintf("%s %s %%", t.Rows[j].title(), number(v.Value)))
-				}
-			}
-			if len(rows) > 0 {
-				out = append(out, Finding{Text: col.title() + ": CPU was idle, so something else limited the rate: " +
-					shortened(rows)})
+	column: func(t *Table, col *Column) []string {
+		var rows []string
+		for j := range t.Rows {
+			if v := t.Rows[j].Values[col.Name]; v.Known() && v.Lo >= 5 {
+				rows = append(rows, fmt.Sprintf("%s %s %%", t.Rows[j].title(), number(v.Value)))
 			}
 		}
-		return out
+		if col.Role != "idle" || len(rows) == 0 {
+			return nil
+		}
+		return found("%s: CPU was idle, so something else limited the rate: %s", col.title(), shortened(rows))
 	},
 }
 
@@ -241,31 +226,28 @@ var plateauCheck = Check{
 	Doc: "If three or more different systems are within 1 % of each other at the top, and others are well below, a " +
 		"common ceiling (the link, the client, one CPU) is likelier than equal systems. This check applies if no ceiling " +
 		"is known.",
-	table: func(t *Table) (out []Finding) {
-		for i := range t.Columns {
-			col := &t.Columns[i]
-			if col.Better != "higher" || !strings.HasSuffix(col.Unit, "/s") || col.Role != "" || col.Formula != "" ||
-				t.bound(col) {
-				continue
-			}
-			var vs []float64
-			for _, r := range t.Rows {
-				if v := r.Values[col.Name]; v.Known() && v.State == "" && v.Hi-v.Lo < 0.02*v.Value {
-					vs = append(vs, v.Value)
-				}
-			}
-			slices.Sort(vs)
-			if len(vs) < 4 || vs[len(vs)-1] <= 0 {
-				continue
-			}
-			top := vs[len(vs)-1]
-			n := len(vs) - slices.IndexFunc(vs, func(v float64) bool { return v >= 0.99*top })
-			if n >= 3 && vs[0] < 0.9*top {
-				out = append(out, Finding{Text: fmt.Sprintf("%s: %d of %d rows lie within 1 %% of the best: a common ceiling "+
-					"(link, client, CPU) is likelier than equal systems", col.title(), n, len(vs))})
+	column: func(t *Table, col *Column) []string {
+		if col.Better != "higher" || !strings.HasSuffix(col.Unit, "/s") || col.Role != "" || col.Formula != "" ||
+			t.bound(col) {
+			return nil
+		}
+		var vs []float64
+		for _, r := range t.Rows {
+			if v := r.Values[col.Name]; v.Known() && v.State == "" && v.Hi-v.Lo < 0.02*v.Value {
+				vs = append(vs, v.Value)
 			}
 		}
-		return out
+		slices.Sort(vs)
+		if len(vs) < 4 || vs[len(vs)-1] <= 0 {
+			return nil
+		}
+		top := vs[len(vs)-1]
+		n := len(vs) - slices.IndexFunc(vs, func(v float64) bool { return v >= 0.99*top })
+		if n < 3 || vs[0] >= 0.9*top {
+			return nil
+		}
+		return found("%s: %d of %d rows lie within 1 %% of the best: a common ceiling (link, client, CPU) is likelier than "+
+			"equal systems", col.title(), n, len(vs))
 	},
 }
 

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// inState lists the cells of a table in one state, one finding a column.
-func inState(t *Table, s State, format string) (out []Finding) {
-	for _, col := range t.Columns {
+// inState returns what finds the cells of a column that are in one state; says is
+// what is said of their rows.
+func inState(s State, says string) func(*Table, *Column) []string {
+	return func(t *Table, col *Column) []string {
 		var rows, whys []string
 		for i := range t.Rows {
 			r := &t.Rows[i]
@@ -24,11 +25,11 @@ func inState(t *Table, s State, format string) (out []Finding) {
 				whys = append(whys, v.Why)
 			}
 		}
-		if len(rows) > 0 {
-			out = append(out, Finding{Text: fmt.Sprintf(format, col.title(), shortened(rows)) + ": " + shortened(whys)})
+		if len(rows) == 0 {
+			return nil
 		}
+		return found("%s: %s %s: %s", col.title(), says, shortened(rows), shortened(whys))
 	}
-	return out
 }
 
 // shortened joins names, and counts those beyond the fifth.
@@ -57,14 +58,11 @@ var missingCheck = Check{
 		case len(gone) == 0:
 			return nil
 		case needed || c.outcome.rival == nil:
-			return []Reason{{Weight: Blinds, Text: "no figure is printed for " + shortened(gone)}}
+			return because(Blinds, "no figure is printed for %s", shortened(gone))
 		}
-		return []Reason{{Weight: Blinds, Text: "no figure is printed for " + shortened(gone) +
-			", which the claim ranges over"}}
+		return because(Blinds, "no figure is printed for %s, which the claim ranges over", shortened(gone))
 	},
-	table: func(t *Table) []Finding {
-		return inState(t, Missing, "%s: nothing is printed for %s")
-	},
+	column: inState(Missing, "nothing is printed for"),
 }
 
 var croppedCheck = Check{
@@ -74,15 +72,12 @@ var croppedCheck = Check{
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.rows {
 			if v := c.cell(r); v.State == Cropped && v.Known() {
-				return []Reason{{Weight: Qualifies, Text: "the bar of " + r.title() +
-					" is cropped: its figure is taken from the text"}}
+				return because(Qualifies, "the bar of %s is cropped: its figure is taken from the text", r.title())
 			}
 		}
 		return nil
 	},
-	table: func(t *Table) []Finding {
-		return inState(t, Cropped, "%s: the bar is cropped for %s")
-	},
+	column: inState(Cropped, "the bar is cropped for"),
 }
 
 var estimatedCheck = Check{
@@ -92,12 +87,10 @@ var estimatedCheck = Check{
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.decisive() {
 			if v := c.cell(r); v.State == Estimated {
-				return []Reason{{Weight: Undoes, Text: "the figure of " + r.title() + " was not measured: " + v.Why}}
+				return because(Undoes, "the figure of %s was not measured: %s", r.title(), v.Why)
 			}
 		}
 		return nil
 	},
-	table: func(t *Table) []Finding {
-		return inState(t, Estimated, "%s: printed, but not measured, for %s")
-	},
+	column: inState(Estimated, "printed, but not measured, for"),
 }

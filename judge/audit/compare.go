@@ -244,15 +244,14 @@ var figuresCheck = Check{
 		case o.detail == "":
 			return nil // the check missing reports it
 		case o.holds:
-			return []Reason{{Weight: Agrees, Text: "printed: " + o.detail}}
+			return because(Agrees, "printed: %s", o.detail)
 		case o.opens:
-			return []Reason{{Weight: Undoes, Text: "the printed digits do not decide it: " + o.detail}}
+			return because(Undoes, "the printed digits do not decide it: %s", o.detail)
 		case c.Relation != "ratio" && c.Relation != "equal" && o.gap > 0 && o.gap-1 <= plausible:
-			return []Reason{{Weight: Undoes,
-				Text: fmt.Sprintf("printed: %s, the opposite by %s, which is within plausible noise", o.detail,
-					percent(o.gap-1))}}
+			return because(Undoes, "printed: %s, the opposite by %s, which is within plausible noise", o.detail,
+				percent(o.gap-1))
 		}
-		return []Reason{{Weight: Refutes, Text: "printed: " + o.detail}}
+		return because(Refutes, "printed: %s", o.detail)
 	},
 }
 

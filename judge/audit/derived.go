@@ -152,31 +152,25 @@ var formulaCheck = Check{
 		}
 		return []Reason{{Weight: w, Text: text}}
 	},
-	table: func(t *Table) (out []Finding) {
-		for i := range t.Columns {
-			col := &t.Columns[i]
-			if col.Formula == "" {
-				continue
-			}
-			d := t.rederive(col)
-			f, err := parseFormula(col.Formula, t)
-			if err != nil {
-				continue
-			}
-			if len(d.off) > 0 {
-				text := fmt.Sprintf("%s does not match its formula (%s) in %d of %d rows: %s", col.title(), col.Formula, len(d.off),
-					d.cells, d.off[0])
-				if cv, ok := d.meanOfRatios(f); ok {
-					text += fmt.Sprintf("; all are too high, as a mean of ratios is, and not a ratio of the printed means; the runs "+
-						"of a row then differed by up to %s (coefficient of variation)", percent(cv))
-				}
-				out = append(out, Finding{Text: text})
-			}
-			for _, s := range d.implied {
-				out = append(out, Finding{Text: s})
-			}
+	column: func(t *Table, col *Column) (out []string) {
+		if col.Formula == "" {
+			return nil
 		}
-		return out
+		d := t.rederive(col)
+		f, err := parseFormula(col.Formula, t)
+		if err != nil {
+			return nil
+		}
+		if len(d.off) > 0 {
+			text := fmt.Sprintf("%s does not match its formula (%s) in %d of %d rows: %s", col.title(), col.Formula,
+				len(d.off), d.cells, d.off[0])
+			if cv, ok := d.meanOfRatios(f); ok {
+				text += fmt.Sprintf("; all are too high, as a mean of ratios is, and not a ratio of the printed means; the runs "+
+					"of a row then differed by up to %s (coefficient of variation)", percent(cv))
+			}
+			out = append(out, text)
+		}
+		return append(out, d.implied...)
 	},
 }
 

@@ -38,28 +38,24 @@ var noiseCheck = Check{
 		case c.Relation == "equal" || c.Relation == "ratio" && o.gap < 1+plausible:
 			return sameness(reps, cv, o.gap)
 		case o.gap == 0:
-			return []Reason{{Weight: Undoes, Text: unrepeated(reps) + ": it is unknown whether this is more than noise"}}
+			return because(Undoes, "%s: it is unknown whether this is more than noise", unrepeated(reps))
 		case cv > 0 && reps.N >= 2:
 			return byStudent(reps.N, cv, of, o.gap)
 		case o.gap-1 <= plausible:
-			return []Reason{{Weight: Undoes,
-				Text: fmt.Sprintf("a tie within plausible noise: they differ by %s, and runs of the same thing by up to %s",
-					percent(o.gap-1), percent(plausible))}}
+			return because(Undoes, "a tie within plausible noise: they differ by %s, and runs of the same thing by up to %s",
+				percent(o.gap-1), percent(plausible))
 		case o.gap < gross:
-			return []Reason{{Weight: Undoes, Text: fmt.Sprintf("%s: it is unknown whether %s is more than noise",
-				unrepeated(reps), percent(o.gap-1))}}
+			return because(Undoes, "%s: it is unknown whether %s is more than noise", unrepeated(reps), percent(o.gap-1))
 		}
-		return []Reason{{Weight: Qualifies,
-			Text: fmt.Sprintf("%s; a factor of %s exceeds plausible noise, but its size is uncertain", unrepeated(reps),
-				times(o.gap))}}
+		return because(Qualifies, "%s; a factor of %s exceeds plausible noise, but its size is uncertain", unrepeated(reps),
+			times(o.gap))
 	},
-	table: func(t *Table) []Finding {
+	table: func(t *Table) []string {
 		e := t.Experiment
-		switch {
-		case len(t.Claims) == 0, e.Repetitions.N >= 2 && len(e.Spread) > 0:
+		if len(t.Claims) == 0 || e.Repetitions.N >= 2 && len(e.Spread) > 0 {
 			return nil
 		}
-		return []Finding{{Text: unrepeated(e.Repetitions)}}
+		return []string{unrepeated(e.Repetitions)}
 	},
 }
 
@@ -78,14 +74,12 @@ func unrepeated(c Count) string {
 
 func sameness(reps Count, cv, gap float64) []Reason {
 	if reps.N < 2 || cv == 0 {
-		return []Reason{{Weight: Undoes, Text: unrepeated(reps) +
-			": similar figures do not show that the systems are equal"}}
+		return because(Undoes, "%s: similar figures do not show that the systems are equal", unrepeated(reps))
 	}
 	half := margin(reps.N, cv)
 	if gap-1+half > plausible {
-		return []Reason{{Weight: Undoes,
-			Text: fmt.Sprintf("with %d runs and a spread of %s the difference is known to ± %s: too wide to call them equal",
-				reps.N, percent(cv), percent(half))}}
+		return because(Undoes, "with %d runs and a spread of %s the difference is known to ± %s: too wide to call them equal",
+			reps.N, percent(cv), percent(half))
 	}
 	return nil
 }
@@ -104,12 +98,10 @@ func byStudent(n int, cv float64, of string, gap float64) []Reason {
 	d := 2 * (gap - 1) / (gap + 1)
 	p := stats.StudentP(d/(cv*math.Sqrt(2/float64(n))), float64(2*n-2))
 	if p >= 0.05 {
-		return []Reason{{Weight: Undoes,
-			Text: fmt.Sprintf("a tie within the noise: %s leave ± %s, and they differ by %s (p = %.2g)", said,
-				percent(margin(n, cv)), percent(gap-1), p)}}
+		return because(Undoes, "a tie within the noise: %s leave ± %s, and they differ by %s (p = %.2g)", said,
+			percent(margin(n, cv)), percent(gap-1), p)
 	}
-	return []Reason{{Weight: Agrees, Text: fmt.Sprintf("%s: the difference of %s exceeds it (p = %.2g)", said,
-		percent(gap-1), p)}}
+	return because(Agrees, "%s: the difference of %s exceeds it (p = %.2g)", said, percent(gap-1), p)
 }
 
 // spreadOf returns the largest published coefficient of variation that bears
@@ -127,12 +119,12 @@ var trimCheck = Check{
 	Name: "trim",
 	Doc: "A trimmed mean of few runs trims nothing: 10 % of 5 runs is half a run at each end, and no run is removed " +
 		"(R, mean: floor(n × trim)).",
-	table: func(t *Table) []Finding {
+	table: func(t *Table) []string {
 		n, s := t.Experiment.Repetitions.N, t.Experiment.Summary
 		if n < 2 || s.Trim == 0 || math.Floor(float64(n)*s.Trim) > 0 {
 			return nil
 		}
-		return []Finding{{Text: fmt.Sprintf("a mean of %d runs without %s at each end is the plain mean: less than one run "+
-			"would be removed", n, percent(s.Trim))}}
+		return found("a mean of %d runs without %s at each end is the plain mean: less than one run would be removed", n,
+			percent(s.Trim))
 	},
 }

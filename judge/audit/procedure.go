@@ -43,31 +43,31 @@ var timingCheck = Check{
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, s := range t.Experiment.Timing {
 			if waitless(s.Script) && c.inScope(s.Rows, s.Columns) {
-				return []Reason{{Weight: Undoes, Text: noWait}}
+				return because(Undoes, noWait)
 			}
 		}
 		return nil
 	},
-	table: func(t *Table) (out []Finding) {
+	table: func(t *Table) (out []string) {
 		for _, s := range t.Experiment.Timing {
 			if waitless(s.Script) {
-				text := noWait
-				if len(s.Rows) > 0 {
-					text += " (" + shortened(t.titles(s.Rows)) + ")"
-				}
-				out = append(out, Finding{Text: text})
+				out = append(out, noWait+t.of(s.Rows))
 			}
 		}
 		return out
 	},
 }
 
-// titles returns the titles of rows.
-func (t *Table) titles(names []string) (out []string) {
-	for _, n := range names {
-		out = append(out, t.row(n).title())
+// of names in brackets the rows that a remark is about; "" for all.
+func (t *Table) of(names []string) string {
+	if len(names) == 0 {
+		return ""
 	}
-	return out
+	var titles []string
+	for _, name := range names {
+		titles = append(titles, t.row(name).title())
+	}
+	return " (" + shortened(titles) + ")"
 }
 
 var orderCheck = Check{
@@ -84,13 +84,13 @@ var orderCheck = Check{
 		if c.outcome.gap < gross && (e.Live || c.outcome.gap-1 <= 2*plausible) {
 			w = Undoes
 		}
-		return []Reason{{Weight: w, Text: sequential(e)}}
+		return because(w, "%s", sequential(e))
 	},
-	table: func(t *Table) []Finding {
+	table: func(t *Table) []string {
 		if t.Experiment.Order != "sequential" && !t.Experiment.Live {
 			return nil
 		}
-		return []Finding{{Text: sequential(t.Experiment)}}
+		return []string{sequential(t.Experiment)}
 	},
 }
 
@@ -112,19 +112,15 @@ func remarks(name, doc string, weight Weight, notes func(Experiment) []Note, for
 		claim: func(t *Table, c *comparison) (out []Reason) {
 			for _, n := range notes(t.Experiment) {
 				if c.inScope(n.Rows, n.Columns) {
-					out = append(out, Reason{Weight: weight, Text: fmt.Sprintf(format, n.What)})
+					out = append(out, because(weight, format, n.What)...)
 				}
 			}
 			return out
 		},
-		table: func(t *Table) (out []Finding) {
+		table: func(t *Table) (out []string) {
 			for _, n := range notes(t.Experiment) {
-				f := Finding{Text: fmt.Sprintf(format, n.What)}
-				if len(n.Rows) > 0 {
-					f.Text += " (" + shortened(t.titles(n.Rows)) + ")"
-				}
-				if !slices.Contains(out, f) {
-					out = append(out, f)
+				if text := fmt.Sprintf(format, n.What) + t.of(n.Rows); !slices.Contains(out, text) {
+					out = append(out, text)
 				}
 			}
 			return out

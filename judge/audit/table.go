@@ -1,5 +1,7 @@
 package audit
 
+import "cmp"
+
 // Schema is the first line of every published table.
 const Schema = "bakeoff/published/v1"
 
@@ -174,15 +176,7 @@ func (t *Table) row(name string) *Row {
 
 // title is what messages call the row.
 func (r *Row) title() string {
-	if r.Label != "" {
-		return r.Label
-	}
-	return r.Name
+	return cmp.Or(r.Label, r.Name)
 }
 
-func (c *Column) title() string {
-	if c.Label != "" {
-		return c.Label
-	}
-	return c.Name
-}
+func (c *Column) title() string { return cmp.Or(c.Label, c.Name) }

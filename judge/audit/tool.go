@@ -156,25 +156,22 @@ var toolCheck = Check{
 			out = append(out, Reason{Weight: k.weight, Text: k.text})
 		}
 		if busy := t.Experiment.Client.Busy; busy >= near && perSecond(c.column.Unit) {
-			out = append(out, Reason{Weight: Undoes, Text: busyClient(busy)})
+			out = append(out, because(Undoes, "%s", busyClient(busy))...)
 		}
 		return out
 	},
-	table: func(t *Table) (out []Finding) {
-		var seen []string
+	table: func(t *Table) (out []string) {
 		for i := range t.Columns {
 			for _, k := range t.trapped(&t.Columns[i]) {
-				if !slices.Contains(seen, k.text) {
-					seen = append(seen, k.text)
-					out = append(out, Finding{Text: k.text})
+				if !slices.Contains(out, k.text) {
+					out = append(out, k.text)
 				}
 			}
 		}
 		if c := t.Experiment.Client; c.Busy >= near {
-			out = append(out, Finding{Text: busyClient(c.Busy)})
+			out = append(out, busyClient(c.Busy))
 		} else if t.Experiment.Link > 0 && c.Busy == 0 {
-			out = append(out, Finding{Text: "the article does not give the CPU use of the client: " +
-				"the client may have been the limit"})
+			out = append(out, "the article does not give the CPU use of the client: the client may have been the limit")
 		}
 		return out
 	},
