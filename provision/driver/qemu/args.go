@@ -52,11 +52,12 @@ type machine struct {
 	dir     string
 	kernel  string
 	append  string
-	bios    string // "": the machine's own
-	tscKHz  int64
-	modules []string // of the disks' controllers
-	disks   []disk
-	network *driver.Network
+	// firmware is passed by its path; without one QEMU chooses its own.
+	firmware firmware
+	tscKHz   int64
+	modules  []string // of the disks' controllers
+	disks    []disk
+	network  *driver.Network
 }
 
 // commandLine is the argument vector of QEMU for m.
@@ -80,8 +81,8 @@ func commandLine(m machine) []string {
 	if m.sandbox {
 		argv = append(argv, "-sandbox", sandbox)
 	}
-	if m.bios != "" {
-		argv = append(argv, "-bios", m.bios)
+	if m.firmware.path != "" {
+		argv = append(argv, "-bios", m.firmware.path)
 	}
 	argv = append(argv, attach(m)...)
 	if n := m.network; n != nil {

@@ -104,7 +104,7 @@ func (in *Instance) choose(ctx context.Context, o options) (machine, error) {
 	if err != nil {
 		return m, err
 	}
-	if m.bios, err = firmware.find(ctx, in.host); err != nil {
+	if m.firmware, err = firmware.find(ctx, in.host, m.program, o.firmware); err != nil {
 		return m, err
 	}
 	m.accel, err = accelerator(o.accel, kvm)
@@ -241,10 +241,11 @@ func (in *Instance) describe(ctx context.Context, m machine, o options) error {
 		Facts: map[string]string{
 			driver.FactAccelerator: accel, "machine": m.kind, "qemu": monitor.Version().String(),
 			"kernel": safetext.Line(in.boot.Kernel), "cpu": cpuModel(m.accel), "sandbox": fmt.Sprint(m.sandbox),
-			"kernel.append": strings.TrimSpace(m.append), "firmware": o.firmware,
+			"kernel.append": strings.TrimSpace(m.append),
 		},
 	}
 	maps.Copy(in.info.Facts, o.storageFacts(m.disks))
+	maps.Copy(in.info.Facts, m.firmware.facts())
 	if n := in.spec.Network; n != nil {
 		in.info.Addr = n.Addr.Addr()
 	}

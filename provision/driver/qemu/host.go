@@ -118,7 +118,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	}
 	firmware, err := firmwareOf(o.machine, o.firmware)
 	if err == nil {
-		_, err = firmware.find(ctx, host)
+		_, err = firmware.find(ctx, host, o.program, o.firmware)
 	}
 	if err == nil {
 		err = o.validateStorage()

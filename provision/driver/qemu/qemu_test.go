@@ -1,6 +1,9 @@
 package qemu
 
 import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +16,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
 )
 
@@ -295,14 +299,64 @@ func TestControllers(t *testing.T) {
 }
 
 func TestFirmware(t *testing.T) {
-	for _, tt := range []struct{ kind, name, bios, says string }{
-		{machineMicroVM, firmwareAuto, "", ""}, {machineMicroVM, qboot, "qboot.rom", ""},
-		{machineQ35, seaBIOS, "bios-256k.bin", ""},
-		{machineMicroVM, seaBIOS, "bios-microvm.bin", ""}, {machineMicroVM, ovmf, "", "q35"},
+	for _, tt := range []struct{ kind, name, file, says string }{
+		{machineMicroVM, firmwareAuto, "bios-microvm.bin", ""}, {machineMicroVM, qboot, "qboot.rom", ""},
+		{machineQ35, seaBIOS, "bios-256k.bin", ""}, {machineQ35, firmwareAuto, "bios-256k.bin", ""},
+		{machineMicroVM, seaBIOS, "bios-microvm.bin", ""}, {machineMicroVM, ovmf, "bios-microvm.bin", "q35"},
 	} {
 		f, err := firmwareOf(tt.kind, tt.name)
-		if f.bios != tt.bios || (err != nil) != (tt.says != "") || err != nil && !strings.Contains(fault.Fix(err), tt.says) {
-			t.Errorf("%s on %s: %q, %v", tt.name, tt.kind, f.bios, err)
+		if f.file != tt.file || (err != nil) != (tt.says != "") || err != nil && !strings.Contains(fault.Fix(err), tt.says) {
+			t.Errorf("%s on %s: %q, %v", tt.name, tt.kind, f.file, err)
 		}
+	}
+}
+
+// The firmware is recognized by its content, not by its name, and is named by its
+// hash. Here bios-microvm.bin of QEMU is a link to qboot, as in Debian 12.
+func TestFirmwareIsWhatItsContentSays(t *testing.T) {
+	usr := t.TempDir()
+	write := func(name, text string) string {
+		p := filepath.Join(usr, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	program := write("bin/qemu", "")
+	rom := write("share/qemu/qboot.rom", "\x00fUfW")
+	bios := write("share/seabios/bios-microvm.bin", "\x00SeaBIOS\n")
+	if err := os.Symlink("qboot.rom", filepath.Join(usr, "share/qemu/bios-microvm.bin")); err != nil {
+		t.Fatal(err)
+	}
+	for wanted, want := range map[string]struct{ path, name string }{
+		seaBIOS: {bios, seaBIOS}, qboot: {rom, qboot}, firmwareAuto: {rom, qboot},
+	} {
+		order, err := firmwareOf(machineMicroVM, wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := order.find(t.Context(), local.Conn{}, program, wanted)
+		text, rerr := os.ReadFile(want.path)
+		if err := errors.Join(err, rerr); err != nil {
+			t.Fatal(err)
+		}
+		if got != (firmware{want.name, want.path, fmt.Sprintf("%x", sha256.Sum256(text))}) {
+			t.Errorf("%s: %+v", wanted, got)
+		}
+		if argv := commandLine(machine{firmware: got}); !has(argv, "-bios", want.path) {
+			t.Errorf("%s: %q", wanted, argv)
+		}
+		if facts := got.facts(); facts["firmware"] != want.name || facts["firmware.sha256"] != got.sha256 {
+			t.Errorf("%s: facts %v", wanted, facts)
+		}
+	}
+	absent := firmwareOrder{file: "no-such-bios.bin", pkg: "seabios", text: "SeaBIOS"}
+	if _, err := absent.find(t.Context(), local.Conn{}, program, seaBIOS); !fault.Is(err, fault.Unsupported) ||
+		fault.Fix(err) != "apt-get install seabios" {
+		t.Errorf("not installed: %v", err)
+	}
+	if got, err := absent.find(t.Context(), local.Conn{}, program, firmwareAuto); err != nil || got != (firmware{}) ||
+		got.facts()["firmware"] != "unavailable" {
+		t.Errorf("unknown: %+v, %v", got, err)
 	}
 }

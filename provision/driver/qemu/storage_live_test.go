@@ -3,9 +3,13 @@
 package qemu
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,7 +78,7 @@ func TestStorageAndFirmware(t *testing.T) {
 				t.Fatal(err)
 			}
 			for fact, option := range map[string]string{"disk.controller": optController, "disk.format": optFormat,
-				"disk.cache": optCache, "disk.aio": optAIO, "firmware": optFirmware} {
+				"disk.cache": optCache, "disk.aio": optAIO} {
 				want := set.Text(option)
 				if want == cacheAuto && option == optCache { // by what the file system of the volumes permits
 					want = map[bool]string{true: cacheNone, false: cacheWriteback}[volume.Direct(t.Context(), local.Conn{}, probe)]
@@ -82,6 +86,16 @@ func TestStorageAndFirmware(t *testing.T) {
 				if in.Info().Facts[fact] != want {
 					t.Errorf("the fact %s is %q, and %q is right", fact, in.Info().Facts[fact], want)
 				}
+			}
+			// What the QEMU process was started with is what the fingerprint claims.
+			facts := in.Info().Facts
+			if wanted := set.Text(optFirmware); wanted != firmwareAuto && facts["firmware"] != wanted {
+				t.Errorf("the fact firmware is %q, and %q is right", facts["firmware"], wanted)
+			}
+			if text, err := os.ReadFile(firmwareOfProcess(t, spec.Dir)); err != nil ||
+				facts["firmware.sha256"] != fmt.Sprintf("%x", sha256.Sum256(text)) ||
+				(facts["firmware"] == seaBIOS) != bytes.Contains(text, []byte("SeaBIOS")) {
+				t.Errorf("facts %v, of the firmware of the process: %v", facts, err)
 			}
 			if tt.options[optFormat] == formatQcow2 {
 				files, err := os.ReadDir(spec.Dir)
@@ -96,6 +110,25 @@ func TestStorageAndFirmware(t *testing.T) {
 			}
 		})
 	}
+}
+
+// firmwareOfProcess returns the path of the firmware that the QEMU process whose
+// files are in dir was started with.
+func firmwareOfProcess(t *testing.T, dir string) string {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range lines {
+		text, _ := os.ReadFile(p)
+		argv := strings.Split(string(text), "\x00")
+		if i := slices.Index(argv, "-bios"); i > 0 && strings.Contains(string(text), dir) {
+			return argv[i+1]
+		}
+	}
+	t.Errorf("no QEMU process in %s has a firmware", dir)
+	return ""
 }
 
 // withKernel is the image with the kernel of another package.
