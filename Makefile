@@ -38,7 +38,8 @@ run:
 
 # The tests run in two phases. Packages whose tests can change what the whole
 # machine shares (control groups, network namespaces, mounts, loop devices,
-# engines) run one after another in the second phase. Those are the packages
+# engines) run one after another in the second phase: each waits for a lock, and
+# the next one is linked meanwhile. Those are the packages
 # whose tests link one of SHARED: through the first, bakeoff changes the machine
 # that it runs on; by the second, tests start the whole program. So the list is
 # computed, and no package can be missing from it. Phase 1 runs without the
@@ -58,7 +59,7 @@ test:
 	{ echo 'phase 1: packages that leave the machine as it is, side by side'; \
 	  $$($(LOWERED) true 2>/dev/null && echo $(LOWERED)) $(GO) test -json -timeout 75m $$one; \
 	  echo 'phase 2: packages that change the machine, one after another'; \
-	  BAKEOFF_TEST_PROGRAMS='$(CURDIR)' $(GO) test -json -timeout 75m -p 1 $$two; \
+	  BAKEOFF_TEST_PROGRAMS='$(CURDIR)' $(GO) test -json -timeout 75m -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$two; \
 	} 2>&1 | $(GO) run ./cmd/testsummary $${CI:+-refuse 'apt-get install'} $$one $$two
 
 check: static race cross

@@ -9,11 +9,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // event is one line of `go test -json` (go doc test2json), and of the build
 // (go help buildjson).
 type event struct {
+	Time        time.Time
 	Action      string
 	Package     string
 	ImportPath  string // of a build
@@ -37,16 +39,18 @@ type summary struct {
 	failures       []string            // names, for the end
 	skipped        map[string][]string // reason → tests
 	perPackage     map[string]*count
-	broken         int             // packages that failed outside of their tests
-	ended          map[string]bool // packages that ended
-	running        map[string]bool // packages that started and have not ended
+	broken         int                  // packages that failed outside of their tests
+	ended          map[string]bool      // packages that ended
+	running        map[string]bool      // packages that started and have not ended
+	began          map[string]time.Time // first sign of life of a package's tests
 }
 
 type count struct{ passed, failed, skipped int }
 
 func newSummary() *summary {
 	return &summary{output: map[key]string{}, parents: map[key]bool{}, skipped: map[string][]string{},
-		perPackage: map[string]*count{}, running: map[string]bool{}, ended: map[string]bool{}}
+		perPackage: map[string]*count{}, running: map[string]bool{}, ended: map[string]bool{},
+		began: map[string]time.Time{}}
 }
 
 // line reads one line; what is not JSON (the go command's own words) is
@@ -61,6 +65,9 @@ func (s *summary) line(line []byte, out io.Writer) {
 		e.Package = e.ImportPath
 	}
 	k := key{e.Package, e.Test}
+	if _, ok := s.began[e.Package]; !ok && e.Action != "start" {
+		s.began[e.Package] = e.Time
+	}
 	switch e.Action {
 	case "start":
 		s.running[e.Package] = true
@@ -132,8 +139,10 @@ func (s *summary) packageEnds(e event, out io.Writer) {
 	case c.passed+c.failed+c.skipped == 0:
 		return // no test files
 	}
-	fmt.Fprintf(out, "%s %-28s %6.1f s  %d passed, %d failed, %d skipped\n", word, short(e.Package), e.Elapsed,
-		c.passed, c.failed, c.skipped)
+	// Elapsed contains the time for which the package waited for its turn.
+	took := e.Time.Sub(s.began[e.Package]).Seconds()
+	fmt.Fprintf(out, "%s %-28s %6.1f s  %d passed, %d failed, %d skipped\n", word, short(e.Package), took, c.passed,
+		c.failed, c.skipped)
 }
 
 // rest returns what is held of the package and of tests that never ended.

@@ -42,6 +42,13 @@ const broken = `{"ImportPath":"bakeoff/c","Action":"build-output","Output":"c/c.
 {"Action":"fail","Package":"bakeoff/c","Elapsed":0,"FailedBuild":"bakeoff/c"}
 `
 
+// A package that waited a minute for its turn and then ran for two seconds.
+const waited = `{"Time":"2026-01-01T00:00:00Z","Action":"start","Package":"bakeoff/e"}
+{"Time":"2026-01-01T00:01:00Z","Action":"run","Package":"bakeoff/e","Test":"TestLate"}
+{"Time":"2026-01-01T00:01:02Z","Action":"pass","Package":"bakeoff/e","Test":"TestLate","Elapsed":2}
+{"Time":"2026-01-01T00:01:02Z","Action":"pass","Package":"bakeoff/e","Elapsed":62}
+`
+
 func TestSummary(t *testing.T) {
 	for _, c := range []struct {
 		name, in, refuse string
@@ -54,7 +61,8 @@ func TestSummary(t *testing.T) {
 			"2 passed, 0 failed, 1 skipped\n"}, nil},
 		{"a refused skip fails", mixed, "apt-get install", 1, []string{
 			"--- FAIL a.TestCrun skipped, and must not here: needs crun", "2 passed, 1 failed, 0 skipped\n"}, nil},
-		{"a failure is told once", failing, "", 1, []string{"got 1, want 2", "failed: b.TestBad/sub\n0 passed, 1 failed, 0 skipped\n"}, nil},
+		{"waiting is not running", waited, "", 0, []string{"  2.0 s  1 passed, 0 failed"}, nil},
+		{"a failure is reported once", failing, "", 1, []string{"got 1, want 2", "failed: b.TestBad/sub\n0 passed, 1 failed, 0 skipped\n"}, nil},
 		{"a build that fails counts", broken, "", 1, []string{"syntax error", "0 passed, 1 failed, 0 skipped\n"}, nil},
 		{"a package that never ended failed", killed, "", 1, []string{"--- FAIL d never ended", "2 passed, 1 failed, 1 skipped\n"}, nil},
 		{"a package that was to be tested and was not failed", mixed + "phase 2\n", "", 1, []string{"phase 2\n",
