@@ -144,4 +144,5 @@ type WorkloadEntry struct {
 	Params        []param.Spec
 	Metrics       []sample.Metric
 	Volume        string // parameter with the path of the volume it needs
+	FileSize      string // parameter with the size of the file that it writes there; "" if there is none
 }

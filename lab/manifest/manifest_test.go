@@ -43,7 +43,7 @@ func catalogue() Catalogue {
 				{Name: "algorithm", Kind: param.Text, Enum: []string{"sha256", "aes-256-gcm"}, Required: true, Doc: "The algorithm."},
 				{Name: "block", Kind: param.Size, Default: "16KiB", Doc: "Bytes an operation."},
 				{Name: "time", Kind: param.Duration, Default: "2s", Doc: "How long a trial works."}}},
-			{Name: "files", Summary: "a file system", Volume: "path", Metrics: []sample.Metric{higher("write", "B/s", true), higher("read", "B/s", false)}, Params: []param.Spec{
+			{Name: "files", Summary: "a file system", Volume: "path", FileSize: "size", Metrics: []sample.Metric{higher("write", "B/s", true), higher("read", "B/s", false)}, Params: []param.Spec{
 				{Name: "path", Kind: param.Text, Default: "/data", Doc: "The volume."},
 				{Name: "size", Kind: param.Size, Default: "64MiB", Doc: "Bytes written."}}},
 			{Name: "http", Summary: "a web server", Metrics: []sample.Metric{higher("throughput", "request/s", true), {Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio},

@@ -76,6 +76,7 @@ func (r *resolver) lab(l *Lab, root *yamltree.Node) {
 	base := sources{r.sub(root, "design", yamltree.Mapping)}
 	l.Design = r.design(base)
 	r.profiles(l, root, base)
+	r.fits(l, root)
 }
 
 func (r *resolver) texts(n *yamltree.Node) []string {
@@ -272,6 +273,32 @@ func (r *resolver) imageOf(c *Contender, d DriverEntry, n, v *yamltree.Node) {
 		r.fail(v, "write "+path.Clean(v.String()), "the path %s is not in its shortest form", yamltree.Show(v.String()))
 	default:
 		c.Image = v.String()
+		r.suite(v)
+	}
+}
+
+// suites are the known releases of the distributions, by their names. Others may
+// appear, so only a name that resembles one of them is taken for a mistake.
+var suites = map[string][]string{
+	"debian": {"jessie", "stretch", "buster", "bullseye", "bookworm", "trixie", "forky", "duke", "sid", "oldstable", "stable", "testing",
+		"unstable", "experimental"},
+	"ubuntu": {"trusty", "xenial", "bionic", "focal", "jammy", "noble", "oracular", "plucky", "questing", "resolute"},
+}
+
+// suite reports an image of a distribution or of a release that looks misspelled.
+func (r *resolver) suite(v *yamltree.Node) {
+	distro, suite, ok := strings.Cut(v.String(), ":")
+	if !ok {
+		return
+	}
+	fix := ""
+	if suites[distro] == nil {
+		fix = yamltree.Meant(distro, slices.Sorted(maps.Keys(suites)))
+	} else if !slices.Contains(suites[distro], suite) {
+		fix = strings.Replace(yamltree.Meant(suite, suites[distro]), `"`, `"`+distro+":", 1)
+	}
+	if strings.HasPrefix(fix, "did you mean") {
+		r.fail(v, fix, "there is no image %s", yamltree.Show(v.String()))
 	}
 }
 
@@ -287,6 +314,11 @@ func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
 		v := Volume{Path: e.Key.Text, Backing: r.text(e.Value, "backing"), Device: r.text(e.Value, "device")}
 		if !r.bad[e.Key] && (path.Clean(v.Path) != v.Path) {
 			r.fail(e.Key, "write "+path.Clean(v.Path), "the path %s is not in its shortest form", yamltree.Show(v.Path))
+		}
+		for _, kernel := range []string{"/proc", "/sys", "/dev"} {
+			if !r.bad[e.Key] && inside(v.Path, kernel) {
+				r.fail(e.Key, "write another path like /data", "a volume at %s would hide files of the kernel in %s", v.Path, kernel)
+			}
 		}
 		if s := r.text(e.Value, "size"); s != "" {
 			v.Size, _ = unit.ParseBytes(s)
@@ -447,6 +479,33 @@ func (r *resolver) volumes(l *Lab, root *yamltree.Node) {
 			r.Add(n.Position, "add volumes: {"+where+": {backing: …}} to it or to defaults",
 				"contender %s has no volume %s, and cell %s needs it", yamltree.Show(l.Contenders[i].Name),
 				where, yamltree.Show(cell.Name))
+		}
+	}
+}
+
+// fits reports files of workloads that are larger than the volume that they are to
+// lie in.
+func (r *resolver) fits(l *Lab, root *yamltree.Node) {
+	cells := mappings(r.sub(root, "cells", yamltree.Sequence))
+	for i, cell := range l.Cells {
+		w, _ := r.cat.workload(cell.Workload)
+		size := unit.Bytes(cell.Params.Bytes(w.FileSize))
+		if size == 0 || i >= len(cells) || r.bad[cells[i]] {
+			continue
+		}
+		at := cells[i].Get("params").Get(w.FileSize)
+		if at == nil {
+			at = cells[i]
+		}
+		for _, c := range l.Contenders {
+			for _, v := range c.Volumes {
+				small := v.Size < size || v.Size == size && v.Backing != "tmpfs" // a file system takes some itself
+				if v.Size > 0 && small && inside(cell.Params[w.Volume], v.Path) {
+					r.fail(at, fmt.Sprintf("write a smaller %s, or a larger size of the volume", w.FileSize),
+						"cell %s writes a file of %s, and the volume %s of contender %s has %s", yamltree.Show(cell.Name), size,
+						v.Path, yamltree.Show(c.Name), v.Size)
+				}
+			}
 		}
 	}
 }

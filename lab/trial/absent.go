@@ -77,6 +77,32 @@ func (v viewer) absent(ctx context.Context, able func(string) bool) ([]Absence, 
 	return out, nil
 }
 
+// unseen names the files of cells that may be absent from contenders whose images
+// are not built yet.
+func (v viewer) unseen(ctx context.Context, able func(string) bool) (out []string) {
+	packages, err := Packages(v.plan, v.Workloads)
+	if err != nil {
+		return nil
+	}
+	for _, cell := range v.plan.Cells {
+		for _, f := range v.files(cell) {
+			var names []string
+			for _, c := range v.plan.Contenders {
+				d := v.driver(c)
+				if c.TwinOf == "" && able(c.Name) && d.Doc().Image && c.Image != "" && !path.IsAbs(c.Image) &&
+					env.Root(v.Cache, d.Doc(), c.Image, packages, c.Options) == "" && v.presence(ctx, c, f, packages) == unknown {
+					names = append(names, c.Name)
+				}
+			}
+			if len(names) > 0 {
+				out = append(out, fmt.Sprintf("cell %s needs %s, and plan cannot see whether %s will have it: the image is not "+
+					"built yet", cell.Name, f.Path, strings.Join(names, ", ")))
+			}
+		}
+	}
+	return out
+}
+
 // files are those that a cell names.
 func (v viewer) files(cell plan.Cell) []execution.File {
 	for _, w := range v.Workloads {

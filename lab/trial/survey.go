@@ -69,7 +69,7 @@ func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 		return s, err
 	}
 	s.Unmet = append(v.crowded(ctx, s.Able), v.uplinks(ctx)...)
-	s.Notes = v.notes(s.Able)
+	s.Notes = v.notes(ctx, s.Able)
 	return s, nil
 }
 
@@ -226,7 +226,7 @@ func asked(c plan.Contender, key string) string {
 }
 
 // notes says which limits are asked for that nothing holds.
-func (v viewer) notes(able func(string) bool) []string {
+func (v viewer) notes(ctx context.Context, able func(string) bool) []string {
 	var out []string
 	for _, c := range v.plan.Contenders {
 		d := v.driver(c)
@@ -243,7 +243,7 @@ func (v viewer) notes(able func(string) bool) []string {
 		}
 	}
 	slices.Sort(out)
-	return slices.Concat(v.caveats(able), out, v.memory(able))
+	return slices.Concat(v.caveats(able), out, v.unseen(ctx, able), v.memory(able))
 }
 
 // caveats says which cells will not measure what one may expect of them, and in

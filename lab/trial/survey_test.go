@@ -15,6 +15,7 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/tool/fio"
+	"bakeoff/measure/tool/openssl"
 	"bakeoff/measure/workload"
 	command "bakeoff/measure/workload/command/runner"
 	compression "bakeoff/measure/workload/compression/runner"
@@ -63,7 +64,7 @@ func (w paired) Doc() workload.Doc {
 func look(t *testing.T, contenders, cells string) Survey {
 	t.Helper()
 	drivers := []driver.Driver{&shelf{name: "shelf"}, strict{&shelf{name: "strict"}}, &shelf{name: "absent"}}
-	workloads := []execution.Runner{&dice{}, paired{&dice{}}, command.New(), compression.New(), external.New(fio.New())}
+	workloads := []execution.Runner{&dice{}, paired{&dice{}}, command.New(), compression.New(), external.New(fio.New()), external.New(openssl.New())}
 	cat := CatalogueOf(drivers, workloads)
 	src := "schema: bakeoff/lab/v1\nname: look\ncontenders:\n" + contenders + "baseline: base\ncells:\n" + cells
 	lab, err := manifest.Parse("lab.yaml", []byte(src), cat, "")
@@ -117,6 +118,9 @@ func TestLookAtContenders(t *testing.T) {
 	}
 }
 
+// onData ends a contender with a volume.
+const onData = ", volumes: {/data: {backing: \"file:btrfs\", size: 100MiB}}}"
+
 // A run in which nothing could be compared is refused, with the class that its
 // exit code follows from.
 func TestLookRefuses(t *testing.T) {
@@ -133,6 +137,12 @@ func TestLookRefuses(t *testing.T) {
 		{"one of three", base + "  - {name: x, driver: absent}\n  - {name: y, driver: shelf}\n", diceCell, 0, ""},
 		{"a cell that contradicts itself", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: command, params: {argv: [\"true\"], exit: \"300\"}}\n", fault.Invalid,
 			`cell one: command: exit must be a number from 0 to 255, or any (got "300")`},
+		{"a depth that the engine does not have", strings.ReplaceAll("  - {name: base, driver: strict}\n  - {name: x, driver: strict}\n", "}", onData), "  - {name: one, workload: fio, params: {iodepth: 32}}\n", fault.Invalid,
+			"cell one: fio: iodepth: 32 requires an asynchronous engine, and psync is synchronous; set engine to libaio (Linux) or posixaio"},
+		{"an option in place of an algorithm", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: openssl, params: {algorithm: -help}}\n", fault.Invalid,
+			`cell one: openssl: algorithm: invalid name "-help"; write for example sha256 or aes-256-gcm`},
+		{"a script that nobody has", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: command, params: {argv: [sh, /no/such/script]}}\n", fault.Invalid,
+			"cell one: argv: there is no file /no/such/script in base, x; write argv: with a path that every contender has"},
 		{"a program that nobody has", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: command, params: {argv: [/no/such/program]}}\n", fault.Invalid,
 			"cell one: argv: there is no file /no/such/program in base, x; write argv: with a path that every contender has"},
 	} {

@@ -103,6 +103,8 @@ type Doc struct {
 	// Volume names the parameter with the path of the volume that it uses;
 	// "" if it needs none.
 	Volume string `json:"volume,omitempty"`
+	// FileSize names the parameter with the size of the file in the volume.
+	FileSize string `json:"file_size,omitempty"`
 	// State and Cache are as in workload.Doc.
 	State string `json:"state"`
 	Cache string `json:"cache"`

@@ -103,6 +103,9 @@ type Doc struct {
 	// Volume names the parameter with the path of the volume that it needs;
 	// "" if it needs none.
 	Volume string `json:"volume,omitempty"`
+	// FileSize names the parameter with the size of the file that it writes to the
+	// volume; "" if there is none.
+	FileSize string `json:"file_size,omitempty"`
 	// Within names the parameter that may contain the path of a volume to
 	// work in.
 	Within string `json:"within,omitempty"`

@@ -86,7 +86,7 @@ func (bonnie) Doc() tool.Doc {
 			{Name: "sync", Kind: param.Bool, Default: "false", Doc: "no write buffering: fsync after every write"},
 			{Name: "seed", Kind: param.Int, Default: "1", Min: 1, Max: 1 << 31, Doc: "seed of the random seeks"},
 		},
-		Volume: "volume", State: "carried", Cache: "as bonnie++ leaves it; the file is larger than memory",
+		Volume: "volume", FileSize: "size", State: "carried", Cache: "as bonnie++ leaves it; the file is larger than memory",
 		Time: func(p param.Values) time.Duration {
 			// The disk is unknown: assume 400 MB/s in each of four
 			// passes, and 100 MB/s in the two byte-by-byte passes.

@@ -73,7 +73,7 @@ func (fio) Doc() tool.Doc {
 			{Name: "seed", Kind: param.Int, Default: "1", Min: 1, Max: 1 << 53, Doc: "seed of the random offsets"},
 			{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the test"},
 		},
-		Volume: "volume", State: "carried", Cache: "dropped by fio if the system permits it, unless invalidate=false",
+		Volume: "volume", FileSize: "size", State: "carried", Cache: "dropped by fio if the system permits it, unless invalidate=false",
 		Time:   func(p param.Values) time.Duration { return p.Duration("time") + 700*time.Millisecond },
 		Parser: 2,
 		Source: []string{"fio(1), https://fio.readthedocs.io"},

@@ -38,12 +38,19 @@ func (Runner) Files(p param.Values) []execution.File {
 			continue
 		}
 		if program := argv[0]; path.IsAbs(program) || program != "" && !strings.Contains(program, "/") {
-			return []execution.File{{Param: name, Path: program}}
+			files := []execution.File{{Param: name, Path: program}}
+			if len(argv) > 1 && path.IsAbs(argv[1]) && slices.Contains(interpreters, path.Base(program)) {
+				files = append(files, execution.File{Param: name, Path: argv[1]})
+			}
+			return files
 		}
 		return nil
 	}
 	return nil
 }
+
+// interpreters are programs whose first argument is a file that they execute.
+var interpreters = []string{"sh", "bash", "dash", "ksh", "zsh", "perl", "python", "python3", "ruby", "lua", "node", "php"}
 
 // Prepare runs the command that the parameter prepare holds.
 func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {

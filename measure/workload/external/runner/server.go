@@ -3,18 +3,27 @@ package runner
 import (
 	"context"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/tool"
 	httprunner "bakeoff/measure/workload/http/runner"
 )
 
-// Check implements execution.Checker: it checks the parameters of the server
-// that the tool needs.
+// Check implements execution.Checker: it checks the parameters of the tool and of
+// the server that the tool needs.
 func (r Runner) Check(p param.Values) error {
-	if r.Tool().Doc().Server != tool.Web {
-		return nil
+	d := r.Tool().Doc()
+	if d.Server == tool.Web {
+		if err := httprunner.Check(p); err != nil {
+			return err
+		}
 	}
-	return httprunner.Check(p)
+	// Any place will do, with little memory: how much there is is not known yet.
+	at := tool.Place{Dir: "/", Data: "/", MemoryBytes: 1, URL: "http://localhost/", Host: "/", User: "x", Database: "x", Port: 1}
+	if _, err := r.Tool().Command(p, at); fault.Is(err, fault.Invalid) {
+		return fault.Op(d.Name, err)
+	}
+	return nil
 }
 
 // serve starts the server that the tool needs, and writes its address to at.
