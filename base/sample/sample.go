@@ -1,6 +1,8 @@
 // Package sample describes one measurement: a number, its metric and its unit.
 package sample
 
+import "slices"
+
 // Better says which way a metric is better.
 type Better string
 
@@ -63,6 +65,15 @@ func Throughput(unit, doc string) Metric {
 	m := HigherRatio("throughput", unit, doc)
 	m.Primary = true
 	return m
+}
+
+// Named returns the metric called name.
+func Named(metrics []Metric, name string) (Metric, bool) {
+	i := slices.IndexFunc(metrics, func(m Metric) bool { return m.Name == name })
+	if i < 0 {
+		return Metric{}, false
+	}
+	return metrics[i], true
 }
 
 // Of returns v, which is in m's unit, as a value of m.

@@ -78,8 +78,8 @@ func sameness(reps Count, cv, gap float64) []Reason {
 	}
 	half := margin(reps.N, cv)
 	if gap-1+half > plausible {
-		return because(Undoes, "with %d runs and a spread of %s the difference is known to ± %s: too wide to call them equal",
-			reps.N, percent(cv), percent(half))
+		return because(Undoes, "with %d runs and a spread of %s the difference is known to ± %s: too wide to call them "+
+			"equal", reps.N, percent(cv), percent(half))
 	}
 	return nil
 }

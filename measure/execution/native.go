@@ -83,18 +83,24 @@ var errTooLong = errors.New("the deadline of the workload passed")
 
 // dir returns the loop's directory on the subject.
 func (n native) dir(t Target, p param.Values) (string, error) {
-	info := t.Subject.Info()
-	root := info.Scratch
+	root := t.Subject.Info().Scratch
 	if n.Doc().Volume != "" {
-		volume := p.Text(n.Doc().Volume)
-		var ok bool
-		if root, ok = info.Volumes[volume]; !ok {
-			return "", fault.WithFix(
-				fault.New(fault.Unsupported, "the contender has no volume %s", volume),
-				fmt.Sprintf("add volumes: {%s: {backing: …, size: …}}, to say which storage to measure", volume))
+		var err error
+		if root, err = t.Volume(p.Text(n.Doc().Volume)); err != nil {
+			return "", err
 		}
 	}
 	return path.Join(root, "bakeoff-"+n.Doc().Name), nil
+}
+
+// Volume is where the volume that is declared at path lies in the environment.
+func (t Target) Volume(path string) (string, error) {
+	root, ok := t.Subject.Info().Volumes[path]
+	if !ok {
+		return "", fault.WithFix(fault.New(fault.Unsupported, "the contender has no volume %s", path),
+			"add volumes: {"+path+": {backing: …, size: …}}, to say which storage to measure")
+	}
+	return root, nil
 }
 
 // ended classifies the exit of the agent; nil is success.

@@ -116,14 +116,7 @@ type Doc struct {
 }
 
 // Metric returns the metric called name.
-func (d Doc) Metric(name string) (sample.Metric, bool) {
-	for _, m := range d.Metrics {
-		if m.Name == name {
-			return m, true
-		}
-	}
-	return sample.Metric{}, false
-}
+func (d Doc) Metric(name string) (sample.Metric, bool) { return sample.Named(d.Metrics, name) }
 
 // Everywhere returns the packages of a program whose package has the same name on
 // all systems.

@@ -132,10 +132,14 @@ func (c *Canvas) title(s string) {
 // crowd is the number of dots from which on they are placed on whole units.
 const crowd = 3000
 
-// Points draws dots of one class as a single path, so that thousands stay
+// Points draws the dots of a row, the baseline's in its own color, as a single path, so that thousands stay
 // cheap. Dots on the same tenth of a unit are drawn once; in a crowd, dots on
 // the same unit are, since each is several units wide.
-func (c *Canvas) Points(xs, ys []float64, class string) {
+func (c *Canvas) Points(xs, ys []float64, baseline bool) {
+	class := "points"
+	if baseline {
+		class += " base"
+	}
 	grid := 10.0
 	if len(xs) > crowd {
 		grid = 1

@@ -82,14 +82,10 @@ func emulated(r analysis.Results) []string {
 func (b *builder) machine() string {
 	facts := b.prints[b.results.Baseline].Facts
 	var out []string
-	if m := facts["cpu.model"]; m != "" {
-		out = append(out, m)
-	}
-	if k := facts["kernel"]; k != "" {
-		out = append(out, k)
-	}
-	if o := facts["os"]; o != "" {
-		out = append(out, o)
+	for _, name := range []string{"cpu.model", "kernel", "os"} {
+		if v := facts[name]; v != "" {
+			out = append(out, v)
+		}
 	}
 	if len(out) == 0 {
 		return "unavailable: no fingerprint of " + b.results.Baseline

@@ -125,8 +125,8 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 		return err
 	}
 	if all, some := unjudged(res); some && slices.ContainsFunc(f.failOn, needsVerdict) {
-		err := fmt.Errorf("--fail-on %s needs the difference from run to run, which is unknown: add --repeats with %d runs of "+
-			"the same lab file, or calibrate three times before the runs", strings.Join(f.failOn, ","), compare.MinRepeats-1)
+		err := fmt.Errorf("--fail-on %s needs the difference from run to run, which is unknown: add --repeats with %d runs "+
+			"of the same lab file, or calibrate three times before the runs", strings.Join(f.failOn, ","), compare.MinRepeats-1)
 		if all {
 			return cli.Usage(c, err)
 		}
@@ -180,11 +180,7 @@ func calibratedSpread(args []string) (out *compare.Spread, err error) {
 // keptCalibration reads the calibration in a run folder; one without runs
 // where there is none.
 func keptCalibration(arg string) (c calibrate.Calibration, err error) {
-	dir, err := RunDir(arg)
-	if err != nil {
-		return c, err
-	}
-	run, err := store.Open(dir)
+	run, err := openRun(arg)
 	if err != nil {
 		return c, err
 	}
@@ -197,7 +193,7 @@ func keptCalibration(arg string) (c calibrate.Calibration, err error) {
 		return c, err
 	}
 	c, err = calibrate.Decode(text)
-	return c, fault.Op(dir, err)
+	return c, fault.Op(run.Dir(), err)
 }
 
 // readRun reads what compare needs of a run folder: results, fingerprints, and
@@ -206,11 +202,7 @@ func (a reader) readRun(arg string) (out compare.Run, err error) {
 	if out.Results, err = a.readResults(arg); err != nil {
 		return out, err
 	}
-	dir, err := RunDir(arg)
-	if err != nil {
-		return out, err
-	}
-	run, err := store.Open(dir)
+	run, err := openRun(arg)
 	if err != nil {
 		return out, err
 	}
@@ -222,7 +214,7 @@ func (a reader) readRun(arg string) (out compare.Run, err error) {
 	}
 	p, err := plan.Decode(text)
 	if err != nil {
-		return out, fault.Op(filepath.Join(dir, store.PlanFile), err)
+		return out, fault.Op(filepath.Join(run.Dir(), store.PlanFile), err)
 	}
 	out.Results.Run = cmp.Or(out.Results.Run, run.Base())
 	out.Facts = map[string]map[string]string{"": {
@@ -279,8 +271,8 @@ func (a reader) printCompare(r compare.Result, all bool) {
 	rows, yardstick := shownRows(r, all)
 	a.changes("Against the baseline (contender / baseline, NEW over OLD)", false, r.Margin, rows, width,
 		func(x compare.Row) *compare.Change { return x.Relative })
-	a.changes("The values themselves (NEW over OLD), the baseline first", true, r.Margin, append(yardstick, rows...), width,
-		func(x compare.Row) *compare.Change { return x.Direct })
+	a.changes("The values themselves (NEW over OLD), the baseline first", true, r.Margin, append(yardstick, rows...),
+		width, func(x compare.Row) *compare.Change { return x.Direct })
 	a.notCompared(append(yardstick, rows...), width)
 	a.changedFacts(r, width)
 	fmt.Fprintf(a.Out, "\nIntervals of %.4g %%; %d primary comparisons share an error rate of %g; margin %g %%.\n",

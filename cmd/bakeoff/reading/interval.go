@@ -104,13 +104,8 @@ func (l Layout) Line(c analysis.Comparison, margin float64, st cli.Style) string
 
 // verdictText is the verdict in a word, with its color.
 func verdictText(c analysis.Comparison) (string, cli.Color) {
-	switch c.Verdict {
-	case analysis.Better:
-		return "better", cli.Green
-	case analysis.Worse:
-		return "worse", cli.Red
-	case analysis.Equivalent:
-		return "equivalent", cli.Bold
+	if IsDecided(c) {
+		return verdictOf(c.Verdict)
 	}
 	if len(c.Gates) > 0 {
 		return "inconclusive: " + c.Gates[0].Name, cli.Yellow

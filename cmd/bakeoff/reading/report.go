@@ -97,6 +97,15 @@ func RunDir(dir string) (string, error) {
 		"name one of them; the latest is "+inside[len(inside)-1])
 }
 
+// openRun opens the run that RunDir finds.
+func openRun(arg string) (*store.Run, error) {
+	dir, err := RunDir(arg)
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(dir)
+}
+
 // RunsIn returns the run folders in dir, the oldest first: their names begin
 // with the time.
 func RunsIn(dir string) []string {

@@ -18,15 +18,12 @@ import (
 // readResults reads results.json of a run, and warns about a run that is not the one
 // that it registered.
 func (a reader) readResults(arg string) (r analysis.Results, err error) {
-	dir, err := RunDir(arg)
-	if err != nil {
-		return r, err
-	}
-	run, err := store.Open(dir)
+	run, err := openRun(arg)
 	if err != nil {
 		return r, err
 	}
 	defer run.Close()
+	dir := run.Dir()
 	text, err := run.Results()
 	if err != nil {
 		return r, fault.WithFix(fault.Op(dir, err), "the run has not ended: run bakeoff report "+shell.Quote(dir)+

@@ -34,17 +34,15 @@ without a server.`,
 			if port < 0 || port > 65535 {
 				return cli.Usage(c, fmt.Errorf("--port must be between 0 and 65535; 0 selects a free port (got %d)", port))
 			}
-			dir, err := RunDir(args[0])
-			if err != nil {
-				return err
-			}
-			run, err := store.Open(dir)
+			run, err := openRun(args[0])
 			if err != nil {
 				return err
 			}
 			defer run.Close()
+			dir := run.Dir()
 			if _, err := fs.Stat(run.FS(), store.ReportFile); err != nil {
-				return fault.WithFix(fault.New(fault.NotFound, "%s has no page", dir), "run bakeoff report "+shell.Quote(dir)+" to write it")
+				return fault.WithFix(fault.New(fault.NotFound, "%s has no page", dir),
+					"run bakeoff report "+shell.Quote(dir)+" to write it")
 			}
 			a.warnUnplanned(dir)
 			ctx, stop := a.Interruptible(c.Context())

@@ -205,11 +205,7 @@ func dots(c chart.Rows, r Row, reach float64, place func(Value) float64, y float
 		}
 		xs, ys = append(xs, place(v)), append(ys, y-off)
 	}
-	class := "points"
-	if r.Baseline {
-		class += " base"
-	}
-	c.Points(xs, ys, class)
+	c.Points(xs, ys, r.Baseline)
 }
 
 // order gives every block the same width, and positions their place in it.

@@ -130,11 +130,7 @@ func draw(c chart.Rows, panels []piece, r Row, y float64) {
 			ys = append(ys, y+spread(i))
 		}
 	}
-	class := "points"
-	if r.Baseline {
-		class += " base"
-	}
-	c.Points(xs, ys, class)
+	c.Points(xs, ys, r.Baseline)
 	if p := findAll(panels, r.Lo, r.Hi); p != nil {
 		c.Rect(p.at(*r.Lo), y-9, p.at(*r.Hi)-p.at(*r.Lo), 18, "interval")
 	}

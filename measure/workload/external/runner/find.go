@@ -119,10 +119,9 @@ func (s *site) place(ctx context.Context) (tool.Place, error) {
 		at.MemoryBytes = int64(*m)
 	}
 	if v := s.tool.Doc().Volume; v != "" {
-		root, ok := info.Volumes[s.params.Text(v)]
-		if !ok {
-			return at, fault.WithFix(fault.New(fault.Unsupported, "the contender has no volume %s", s.params.Text(v)),
-				"add volumes: {"+s.params.Text(v)+": {backing: …, size: …}}, to say which storage to measure")
+		root, err := s.target.Volume(s.params.Text(v))
+		if err != nil {
+			return at, err
 		}
 		at.Data = path.Join(root, "bakeoff-"+s.tool.Doc().Name)
 		at.HostCaches = strings.HasPrefix(info.HostCache[s.params.Text(v)], driver.CacheUsed)
