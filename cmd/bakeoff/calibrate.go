@@ -91,7 +91,7 @@ func (a *app) doCalibrate(ctx context.Context, quick bool, budget time.Duration,
 	measured, ended, err := calibration.Measure(ctx, design, s, session.Options{At: a.at, Budget: budget, Events: w.event})
 	w.close()
 	if s.Started() && ended != "" {
-		err = errors.Join(err, report.Write(s.Dir, reading.PageOption(versionString())))
+		err = errors.Join(err, report.Write(s.Dir, reading.PageOption(versionString(), "")))
 	}
 	if err != nil {
 		return err

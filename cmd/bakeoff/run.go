@@ -24,6 +24,7 @@ import (
 
 // runFlags are the flags of run.
 type runFlags struct {
+	sort string
 	labFlags
 	budget time.Duration
 	out    string
@@ -72,6 +73,7 @@ With --fail-on the exit code is 3 if one of these conditions is true:
 	fl.StringSliceVar(&f.only, "only", nil, "measure only this `cell`; may be repeated")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
 	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
+	reading.SortFlag(c, &f.sort)
 	reading.FailOnFlag(c, &f.failOn)
 	completeLabFlags(c)
 	return c
@@ -107,6 +109,9 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 	if err := reading.FailOn(f.failOn).Check(); err != nil {
 		return err
 	}
+	if err := reading.CheckSort(c, f.sort); err != nil {
+		return err
+	}
 	if f.budget < 0 {
 		return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", f.budget))
 	}
@@ -120,7 +125,7 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 	if err != nil {
 		return broken(ctx, s, err)
 	}
-	if err := report.Write(s.Dir, reading.PageOption(versionString())); err != nil {
+	if err := report.Write(s.Dir, reading.PageOption(versionString(), f.sort)); err != nil {
 		return howToGoOn(s, err)
 	}
 	err = a.conclude(s, f, outcome.Results)
@@ -231,7 +236,7 @@ func (a *app) conclude(s *session.Session, f runFlags, r analysis.Results) error
 		if full, err := filepath.Abs(page); err == nil {
 			page = full
 		}
-		if err := reading.PrintAnswer(a.Streams, r, page); err != nil {
+		if err := reading.PrintAnswer(a.Streams, r, page, f.sort); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,6 @@
 // Package export writes results in the formats of other programs: benchstat's
 // benchmark lines, CSV that `bakeoff analyse` reads back, JSON, OpenMetrics
-// for a monitoring system, JUnit for a build server.
+// for a monitoring system, JUnit for a build server, Markdown for a pull request.
 package export
 
 import (
@@ -19,6 +19,7 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/difference"
+	"bakeoff/publish/report"
 )
 
 // Format is one way to write results.
@@ -36,6 +37,7 @@ func Formats() []Format {
 		{"json", "one results object per run, one per line", objects},
 		{"junit", "one test case per comparison, for build servers: worse is reported as failure, a missing cell or a " +
 			"differing twin as error, inconclusive as skipped", junit},
+		{"markdown", "a table of medians, differences, intervals and verdicts, for an issue or a pull request", markdown},
 		{"openmetrics", "medians, ratios and verdicts, for Prometheus and similar systems", openmetrics},
 	}
 }
@@ -156,6 +158,18 @@ func objects(w io.Writer, runs []analysis.Results) error {
 	enc := json.NewEncoder(w)
 	for _, r := range runs {
 		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func markdown(w io.Writer, runs []analysis.Results) error {
+	for i, r := range runs {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := report.Markdown(w, r); err != nil {
 			return err
 		}
 	}

@@ -32,6 +32,7 @@ type contents struct {
 	unplanned []string
 	files     []file
 	problems  []string
+	order     Order // of the contenders
 }
 
 // cellOf is a contender at a cell.
@@ -227,22 +228,6 @@ func (e *contents) isTwin(name string) bool { return name != "" && name == e.twi
 // compares reports whether a contender has comparisons of the first family: it is
 // neither the baseline nor its twin.
 func (e *contents) compares(name string) bool { return name != e.results.Baseline && !e.isTwin(name) }
-
-// names are the contenders with the baseline first and the twin last.
-func (e *contents) names() []string {
-	var first, rest, last []string
-	for _, c := range e.results.Contenders {
-		switch {
-		case c.Name == e.results.Baseline:
-			first = append(first, c.Name)
-		case e.isTwin(c.Name):
-			last = append(last, c.Name)
-		default:
-			rest = append(rest, c.Name)
-		}
-	}
-	return append(append(first, rest...), last...)
-}
 
 func plural(n int, word string) string {
 	if n == 1 {

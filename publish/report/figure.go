@@ -60,10 +60,10 @@ const fewCells = 4
 func (b *builder) summary() {
 	f := summary.Figure{Baseline: b.results.Baseline}
 	place := map[string]int{}
-	for _, c := range b.results.Contenders {
-		if b.compares(c.Name) {
-			place[c.Name] = len(f.Contenders)
-			f.Contenders = append(f.Contenders, c.Name)
+	for _, name := range b.names() {
+		if b.compares(name) {
+			place[name] = len(f.Contenders)
+			f.Contenders = append(f.Contenders, name)
 		}
 	}
 	for _, k := range b.results.Cells {
@@ -168,10 +168,14 @@ func (b *builder) percentFigures(cs []analysis.Comparison) []figure {
 				MoreIsBetter: m.Better == sample.Higher, Axis: shared}
 			w := speak(m.Name, m.Unit, m.Better)
 			f.Less, f.More = w.less, w.more
+			var at []analysis.Comparison
 			for _, c := range cs {
 				if c.Cell == k.Name && c.Metric == m.Name {
-					f.Rows = append(f.Rows, percentRow(c))
+					at = append(at, c)
 				}
+			}
+			for _, c := range b.ranked(at) {
+				f.Rows = append(f.Rows, percentRow(c))
 			}
 			if len(f.Rows) == 0 {
 				continue
@@ -255,7 +259,7 @@ func shown(k analysis.Cell) []sample.Metric {
 func (b *builder) points(cell string, m sample.Metric) ([]points.Row, []drift.Row) {
 	var rows []points.Row
 	var trend []drift.Row
-	for _, name := range b.names() {
+	for _, name := range b.namesAt(cell, m.Name) {
 		s := b.summaries[[3]string{name, cell, m.Name}]
 		if s == nil {
 			continue
@@ -284,7 +288,7 @@ func (b *builder) metricTable(k analysis.Cell) table {
 		}
 	}
 	for _, m := range k.Metrics {
-		for _, name := range b.names() {
+		for _, name := range b.namesAt(k.Name, m.Name) {
 			s := b.summaries[[3]string{name, k.Name, m.Name}]
 			if s == nil {
 				continue
@@ -334,7 +338,7 @@ func (b *builder) costs() {
 			}
 			f := bar.Figure{Of: k.Name + ", " + m.Name, Unit: m.Unit, Better: direction(m.Better)}
 			some := false
-			for _, name := range b.names() {
+			for _, name := range b.namesAt(k.Name, m.Name) {
 				r := bar.Row{Label: name, Baseline: name == b.results.Baseline}
 				if s := b.summaries[[3]string{name, k.Name, m.Name}]; s != nil {
 					r.Value, r.Lo, r.Hi = s.Median, s.CI[0], s.CI[1]

@@ -22,6 +22,7 @@ type Option struct {
 	// Defaults has the defaults of each workload's parameters. The page folds
 	// away a parameter that has its default in all cells; nil shows them all.
 	Defaults map[string]param.Values
+	Sort     Order // of the contenders
 }
 
 // Write reads the run folder runDir and writes report/index.html in it: one
@@ -38,6 +39,7 @@ func Write(runDir string, opt Option) error {
 	if err != nil {
 		return fault.Op("report", err)
 	}
+	e.order = opt.Sort
 	var b bytes.Buffer
 	if err := render(&b, newPage(e, opt)); err != nil {
 		return fault.Wrap(fault.Lab, "report: "+runDir, err)

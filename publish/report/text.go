@@ -19,6 +19,7 @@ type TextOption struct {
 	Width int    // columns; 80 if less than 40
 	Color bool   // ANSI colors; words and signs say the same without
 	ASCII bool   // plain characters only, for terminals without UTF-8
+	Sort  Order  // of the contenders
 	Page  string // where the page is; "" leaves it out
 }
 
@@ -26,7 +27,7 @@ type TextOption struct {
 // the verdicts in sentences, the intervals as bars, and what is missing. It
 // makes foreign text harmless (package safetext).
 func Text(w io.Writer, r analysis.Results, opt TextOption) error {
-	e := &contents{results: r}
+	e := &contents{results: r, order: opt.Sort}
 	e.own()
 	e.tidy()
 	if opt.Width < 40 {

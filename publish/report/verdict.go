@@ -76,7 +76,7 @@ func (b *builder) primary(cell, metric string) []analysis.Comparison {
 			out = append(out, c)
 		}
 	}
-	return out
+	return b.ranked(out)
 }
 
 // missingAt are the contenders without a result at a cell. The baseline has no

@@ -1,6 +1,7 @@
 package reading
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +23,7 @@ func (a reader) analyse() *cobra.Command {
 		margin   float64
 		asJSON   bool
 		fail     []string
+		sort     string
 	)
 	c := &cobra.Command{
 		Use:   "analyse FILE",
@@ -49,8 +51,8 @@ prints their number.`,
   bakeoff analyse numbers.csv --baseline host --margin 0.05
   bakeoff analyse numbers.ndjson --looks 10,20 --alphas 0.02,0.03 --json`,
 		Args: cli.Between(1, 1, "a file of numbers"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if err := FailOn(fail).Check(); err != nil {
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := errors.Join(FailOn(fail).Check(), CheckSort(c, sort)); err != nil {
 				return err
 			}
 			opt := analysis.TableOptions{Baseline: baseline, Margin: margin, Looks: looks}
@@ -75,7 +77,7 @@ prints their number.`,
 				if i > 0 {
 					fmt.Fprintln(a.Out)
 				}
-				if err := PrintAnswer(a.Streams, r, ""); err != nil {
+				if err := PrintAnswer(a.Streams, r, "", sort); err != nil {
 					return err
 				}
 				if r.Unused > 0 {
@@ -94,6 +96,7 @@ prints their number.`,
 			"; with --looks alone, 5 % shared evenly)")
 	f.Float64Var(&margin, "margin", analysis.DefaultMargin, "largest difference, as a `share`, that counts as equivalent")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object for each experiment, one per line")
+	SortFlag(c, &sort)
 	FailOnFlag(c, &fail)
 	return c
 }

@@ -7,9 +7,9 @@ import (
 )
 
 // PrintAnswer writes the terminal report of r; page is the path of its page, ""
-// for none.
-func PrintAnswer(s *cli.Streams, r analysis.Results, page string) error {
+// for none; sort is the order of the contenders.
+func PrintAnswer(s *cli.Streams, r analysis.Results, page, sort string) error {
 	return report.Text(s.Out, r, report.TextOption{
-		Width: s.TextWidth(), Color: s.Style(s.Out).Colored, ASCII: s.ASCII(), Page: page,
+		Width: s.TextWidth(), Color: s.Style(s.Out).Colored, ASCII: s.ASCII(), Page: page, Sort: report.Order(sort),
 	})
 }

@@ -27,6 +27,7 @@ func (a reader) export() *cobra.Command {
 			strings.Join(meanings, "\n"),
 		Example: `  bakeoff export runs/20260102T030405Z-quick > numbers.csv
   bakeoff export --format benchfmt runs/* | benchstat -col contender -
+  bakeoff export --format markdown runs/20260102T030405Z-quick | gh pr comment --body-file -
   bakeoff export --format junit runs/20260102T030405Z-quick > junit.xml`,
 		Args: cli.Between(1, maxRuns, "a run folder"),
 		RunE: func(_ *cobra.Command, args []string) error {

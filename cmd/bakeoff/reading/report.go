@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +18,7 @@ import (
 )
 
 func (a reader) report() *cobra.Command {
+	var sort string
 	c := &cobra.Command{
 		Use:   "report RUN|FOLDER",
 		Short: "Write the page of a run again",
@@ -27,11 +30,15 @@ For a folder with several runs it writes FOLDER/index.html, which lists every ru
 with the number of its verdicts and a link to its page. If FOLDER contains
 exactly one run, report writes the page of that run.`,
 		Example: `  bakeoff report runs/20260102T030405Z-quick
+  bakeoff report --sort lab runs/20260102T030405Z-quick
   bakeoff report runs                            write an index of all runs`,
 		Args: cli.Between(1, 1, "a run folder, or a folder of runs"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := CheckSort(c, sort); err != nil {
+				return err
+			}
 			if folder := filepath.Clean(args[0]); len(RunsIn(folder)) > 1 {
-				if err := report.Index(folder, PageOption(a.version)); err != nil {
+				if err := report.Index(folder, PageOption(a.version, sort)); err != nil {
 					return err
 				}
 				fmt.Fprintln(a.Out, filepath.Join(folder, report.IndexFile))
@@ -45,21 +52,37 @@ exactly one run, report writes the page of that run.`,
 				return err
 			}
 			a.warnUnplanned(dir)
-			if err := report.Write(dir, PageOption(a.version)); err != nil {
+			if err := report.Write(dir, PageOption(a.version, sort)); err != nil {
 				return err
 			}
 			fmt.Fprintln(a.Out, filepath.Join(dir, filepath.FromSlash(store.ReportFile)))
 			return nil
 		},
 	}
+	SortFlag(c, &sort)
 	c.ValidArgsFunction = completeRuns
 	return c
 }
 
+// SortFlag gives a command the flag --sort.
+func SortFlag(c *cobra.Command, value *string) {
+	c.Flags().StringVar(value, "sort", string(report.ByEstimate),
+		"`order` of contenders: estimate (the best first) or lab (as in the lab file)")
+	cli.CompleteFlag(c, "sort", func([]string) []string { return report.Orders() })
+}
+
+// CheckSort refuses an unknown order.
+func CheckSort(c *cobra.Command, value string) error {
+	if slices.Contains(report.Orders(), value) {
+		return nil
+	}
+	return cli.Usage(c, fmt.Errorf("--sort must be %s (got %q)", strings.Join(report.Orders(), " or "), value))
+}
+
 // PageOption is how pages are written: with the defaults of every workload, so
 // that a page can distinguish chosen parameters from defaults.
-func PageOption(version string) report.Option {
-	opt := report.Option{Version: version, Defaults: map[string]param.Values{}}
+func PageOption(version, sort string) report.Option {
+	opt := report.Option{Version: version, Sort: report.Order(sort), Defaults: map[string]param.Values{}}
 	for _, w := range workloadall.Parsers() {
 		opt.Defaults[w.Doc().Name] = param.Defaults(w.Doc().Params)
 	}

@@ -1,0 +1,97 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"bakeoff/base/safetext"
+	"bakeoff/judge/analysis"
+	"bakeoff/publish/difference"
+)
+
+// Markdown writes the answer of a run as a table for an issue or a pull request: the
+// medians of both sides, the difference with its interval, the verdict, and which run it
+// is. It makes foreign text harmless.
+func Markdown(w io.Writer, r analysis.Results) error {
+	e := &contents{results: r}
+	e.own()
+	e.tidy()
+	b := newBuilder(e)
+	b.head()
+	b.alarm()
+	b.verdicts()
+	b.twin()
+	var out strings.Builder
+	fmt.Fprintf(&out, "**%s**: %s Ended: %s.\n\n", inline(b.page.Title), inline(b.page.Lead), inline(ending(e.results)))
+	for _, a := range b.page.Alarm {
+		fmt.Fprintf(&out, "**Do not trust this run: its control failed.** %s\n\n", inline(a))
+	}
+	if len(b.page.Groups) > 0 {
+		fmt.Fprintf(&out, "| cell | metric | contender | %s median | median | difference | %sCI | blocks | verdict |\n",
+			inline(e.results.Baseline), b.level())
+		out.WriteString("|---|---|---|--:|--:|--:|--:|--:|---|\n")
+	}
+	for _, g := range b.page.Groups {
+		for _, row := range b.markdownRows(g) {
+			fmt.Fprintf(&out, "| %s |\n", strings.Join(row, " | "))
+		}
+	}
+	out.WriteString("\n" + inline(b.markdownNote()) + "\n")
+	_, err := io.WriteString(w, strings.ReplaceAll(out.String(), "\u00a0", " "))
+	return err
+}
+
+// markdownRows are the comparisons of a group, and its missing results.
+func (b *builder) markdownRows(g group) (rows [][]string) {
+	cs := b.primary(g.Cell, g.Metric)
+	for _, s := range g.Items {
+		row := []string{inline(g.Cell), inline(g.Metric), inline(s.Contender), "–", "–", "–", "–", "–", s.Mark.Sign() + " " + s.Word}
+		if i := slices.IndexFunc(cs, func(c analysis.Comparison) bool { return c.Contender == s.Contender }); i >= 0 {
+			c := cs[i]
+			if baseline, contender := b.summaries.Sides(c); baseline != "" {
+				row[3], row[4] = inline(baseline), inline(contender)
+			}
+			row[5], row[6] = comparedText(c)
+			if interim(c) && row[6] != "–" {
+				row[6] += " (interim)"
+			}
+			row[7] = fmt.Sprint(c.Blocks)
+			if s.Word == "better" || s.Word == "worse" {
+				row[8] += analysis.Amount(c.BeyondMargin, b.results.Margin)
+			}
+			for _, f := range s.Failed {
+				row[8] += ": " + inline(f.Name)
+			}
+		} else if s.Evidence != "" {
+			row[8] += ": " + inline(s.Evidence)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// markdownNote is what the verdicts mean, what the twin says, and which run this is.
+func (b *builder) markdownNote() string {
+	r := &b.results
+	note := b.promise() + "."
+	if b.page.TwinName != "" && len(b.page.TwinSays) > 0 {
+		note += fmt.Sprintf(" Twin (%s under a second name): %s.", r.Baseline, tallied(b.page.TwinSays))
+	}
+	for _, w := range b.page.ReadFirst {
+		note += " Warning: " + strings.TrimSuffix(w, ".") + "."
+	}
+	note += " " + difference.Rule + fmt.Sprintf(" Run %s, seed %d", r.Run, r.Seed)
+	if r.PlanSHA256 != "" {
+		note += ", plan sha256 " + safetext.Clip(r.PlanSHA256, 64)
+	}
+	return note + "."
+}
+
+// inline escapes what has a meaning in a line or in a cell of Markdown, and what would
+// notify a person.
+var inlineEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "`", "\\`", "*", `\*`, "_", `\_`, "~", `\~`, "[", `\[`,
+	"]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "#", `\#`, "@", "&#64;", "\n", " ")
+
+func inline(s string) string { return inlineEscapes.Replace(s) }
