@@ -30,6 +30,7 @@ type account struct {
 	open         bool
 	began        int64   // what delay was
 	before, last reading // of an open loop: after the last two sleeps
+	slept        bool    // since last was read
 }
 
 // start begins the timed part.
@@ -40,11 +41,13 @@ func (a *account) start(open bool) {
 
 func (a *account) read() reading { return reading{at: now(), delay: a.delay(), spent: threadCPU()} }
 
-// awake is called after each sleep. A closed loop cannot be late.
+// awake reads what a sleep cost. What is due is sent first, because reading
+// takes longer than sending may be late. A closed loop cannot be late.
 func (a *account) awake() {
-	if a.open && a.stat >= 0 {
+	if a.slept && a.open && a.stat >= 0 {
 		a.before, a.last = a.last, a.read()
 	}
+	a.slept = false
 }
 
 // starved returns how long the thread has waited for a CPU; -1 if unknown.
@@ -64,6 +67,7 @@ func (a *account) outside(from, to int64) int64 {
 	if a.stat < 0 {
 		return 0
 	}
+	a.awake()
 	r := a.read()
 	waited := r.delay - a.last.delay
 	// Time that is neither waiting nor CPU time was stolen.

@@ -57,6 +57,7 @@ func TestOutside(t *testing.T) {
 	}
 	// A thread that sleeps does not tell the same as one that waits.
 	a.start(true)
+	a.slept = true
 	a.awake()
 	if got := a.outside(a.last.at-ms, a.last.at); got > ms/4 {
 		t.Errorf("outside a sleep: %d ns", got)

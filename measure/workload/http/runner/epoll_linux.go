@@ -27,8 +27,9 @@ const restFor = int64(10 * time.Millisecond)
 
 // wakeTime is about the time from the end of a sleep until the thread runs. An
 // open loop sleeps this much less; if it wakes up too early, it polls for
-// events until the request is due.
-const wakeTime = int64(15 * time.Microsecond)
+// events until the request is due. On a busy virtual machine, at 20,000/s, the
+// 99th percentile of the lateness was 44 µs with 25 µs and 69 µs with 15 µs.
+const wakeTime = int64(25 * time.Microsecond)
 
 // The phases of a worker.
 const (
@@ -58,8 +59,7 @@ type worker struct {
 	flight   int // requests without a response yet
 	rests    int // sockets that rest
 	sweepAt  int64
-	clock    int64 // when the last response was complete
-	touched  bool  // a server has answered
+	touched  bool // a server has answered
 }
 
 // bestEngine is the engine for this system.
@@ -346,11 +346,12 @@ func (w *worker) dispatch(t int64) int64 {
 func (w *worker) turn(t, wait int64) {
 	events := w.poll.wait(wait)
 	w.pulse.steps.Add(1)
-	w.account.awake()
+	w.account.slept = w.account.slept || wait > 0
 	open := w.schedule != nil && w.phase != warming
 	if open {
 		w.dispatch(now())
 	}
+	w.account.awake()
 	for _, e := range events {
 		w.pulse.steps.Add(1)
 		if e.Fd == wakeID {
@@ -359,7 +360,7 @@ func (w *worker) turn(t, wait int64) {
 			w.handle(int(e.Fd), e.Events)
 		}
 		if open { // send what became due in the meantime
-			w.dispatch(w.clock)
+			w.dispatch(now())
 		}
 	}
 	if t >= w.sweepAt || w.rests > 0 {
@@ -437,7 +438,6 @@ func (w *worker) begin(i int, due, t int64) {
 // complete handles a complete response.
 func (w *worker) complete(i int, s *socket, t int64) {
 	w.flight--
-	w.clock = t
 	if v := s.in.verdict(); v == "" {
 		done := t - w.start
 		if w.phase == warming {
