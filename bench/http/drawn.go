@@ -168,7 +168,7 @@ func (l *lab) quantiles(ctx context.Context) error {
 	}{
 		{"native, closed loop", func(addr string) (measured, error) { return long.native(ctx, addr, closed...) },
 			func(used []time.Duration) []time.Duration { return used[connections:] }}, // without the warm-up
-		{"wrk", func(addr string) (measured, error) { return long.wrk(ctx, addr, connections) },
+		{"wrk", func(addr string) (measured, error) { return long.wrk(ctx, "http://"+addr, connections) },
 			func(used []time.Duration) []time.Duration { return used }},
 		{fmt.Sprintf("native, open loop at %d/s", rate), func(addr string) (measured, error) {
 			return long.native(ctx, addr, append(closed, fmt.Sprintf("rate=%d/s", rate), "timeout=30s")...)

@@ -94,15 +94,15 @@ done = function(summary, latency, requests)
 end
 `
 
-// wrk runs wrk.
-func (l *lab) wrk(ctx context.Context, addr string, connections int) (measured, error) {
+// wrk runs wrk on a server: its scheme, address and port.
+func (l *lab) wrk(ctx context.Context, server string, connections int) (measured, error) {
 	script := filepath.Join(l.dir, "report.lua")
 	if err := os.WriteFile(script, []byte(report), 0o644); err != nil {
 		return measured{}, err
 	}
 	out, m, err := l.execute(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections),
 		"-d"+strconv.Itoa(int(l.length.Seconds()))+"s",
-		"--latency", "-s", script, "http://"+addr+"/index.html")
+		"--latency", "-s", script, server+"/index.html")
 	if err != nil {
 		return m, err
 	}

@@ -1,6 +1,6 @@
 // Command http compares bakeoff's load generator with wrk, side by side in one run on
-// this machine's loopback interface: requests per second of the generator's CPU time,
-// punctuality of the open loop, and latency quantiles against known references.
+// this machine's loopback interface: requests per second of the generator's CPU time
+// over HTTP and HTTPS, punctuality of the open loop, and latency quantiles against known references.
 //
 //	go run ./bench/http [-blocks 6] [-time 1s] [-realtime] [-against PROGRAM]
 //
@@ -101,7 +101,7 @@ func run(l *lab) (err error) {
 	defer os.RemoveAll(l.dir)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(8*l.blocks)*l.length)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(16*l.blocks)*l.length)
 	defer cancel()
 	if err := l.againstWrk(ctx); err != nil || l.against != "" {
 		return err
@@ -113,7 +113,7 @@ func run(l *lab) (err error) {
 func (l *lab) pinned(ctx context.Context, cpu string, argv ...string) *exec.Cmd {
 	prefix := []string{"taskset", "-c", cpu}
 	if l.realtime {
-		prefix = append([]string{"chrt", "-f", "10"}, prefix...)
+		prefix = append([]string{"chrt", "-r", "10"}, prefix...) // in turn: two of them may share a CPU
 	}
 	argv = append(prefix, argv...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

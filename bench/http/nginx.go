@@ -8,16 +8,20 @@ import (
 	"io"
 	"net"
 	nethttp "net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	http "bakeoff/measure/workload/http/runner"
 )
 
-// nginx serves one page of 4 KiB.
+// nginx serves one page of 4 KiB, over HTTP and HTTPS.
 type nginx struct {
-	addr string
-	cmd  *exec.Cmd
+	plain, secure string // addresses
+	sum           string // SHA-256 of its certificate
+	cmd           *exec.Cmd
 }
 
 const config = `
@@ -30,40 +34,51 @@ events { worker_connections 1024; }
 http {
   access_log off;
   sendfile on;
-  tcp_nopush on;
   keepalive_requests 2147483647;
   keepalive_timeout 1h;
   client_body_temp_path %[2]s/t1; proxy_temp_path %[2]s/t2; fastcgi_temp_path %[2]s/t3;
   uwsgi_temp_path %[2]s/t4; scgi_temp_path %[2]s/t5;
-  server { listen %[3]s; root %[2]s; }
+  server {
+    listen %[3]s; listen %[4]s ssl; root %[2]s;
+    ssl_certificate %[2]s/certificate.pem; ssl_certificate_key %[2]s/key.pem;
+  }
 }
 `
 
 func (l *lab) startNginx(ctx context.Context) (*nginx, error) {
-	addr, err := freeAddr()
+	n := &nginx{}
+	var err error
+	for _, addr := range []*string{&n.plain, &n.secure} {
+		if *addr, err = freeAddr(); err != nil {
+			return nil, err
+		}
+	}
+	pair, err := http.SelfSigned("ecdsa-p256", netip.MustParseAddr("127.0.0.1"))
 	if err != nil {
 		return nil, err
 	}
+	n.sum = pair.Sum
 	user := ""
 	if os.Geteuid() == 0 {
 		user = "user root root;" // may read the temporary directory
 	}
 	file := filepath.Join(l.dir, "nginx.conf")
 	err = errors.Join(
-		os.WriteFile(file, fmt.Appendf(nil, config, user, l.dir, addr), 0o644),
+		os.WriteFile(file, fmt.Appendf(nil, config, user, l.dir, n.plain, n.secure), 0o644),
+		os.WriteFile(filepath.Join(l.dir, "certificate.pem"), pair.Certificate, 0o644),
+		os.WriteFile(filepath.Join(l.dir, "key.pem"), pair.Key, 0o600),
 		os.WriteFile(filepath.Join(l.dir, "index.html"), bytes.Repeat([]byte("0123456789abcde\n"), 256), 0o644))
 	if err != nil {
 		return nil, err
 	}
-	n := &nginx{addr: addr, cmd: l.pinned(ctx, serverCPU, "nginx", "-c", file, "-p", l.dir, "-e",
-		filepath.Join(l.dir, "error.log"))}
+	n.cmd = l.pinned(ctx, serverCPU, "nginx", "-c", file, "-p", l.dir, "-e", filepath.Join(l.dir, "error.log"))
 	n.cmd.Cancel = func() error { return n.cmd.Process.Signal(os.Interrupt) }
 	if err := n.cmd.Start(); err != nil {
 		return nil, err
 	}
 	for range 500 {
 		time.Sleep(10 * time.Millisecond)
-		resp, err := nethttp.Get("http://" + addr + "/index.html")
+		resp, err := nethttp.Get("http://" + n.plain + "/index.html")
 		if err != nil {
 			continue
 		}

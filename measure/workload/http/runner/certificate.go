@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// keyPair is a key and its certificate, in PEM, with the certificate's
+// KeyPair is a key and its certificate, in PEM, with the certificate's
 // SHA-256.
-type keyPair struct {
-	key, certificate []byte
-	sum              string
+type KeyPair struct {
+	Key, Certificate []byte
+	Sum              string
 }
 
 // keyOf returns a key of the kind "ecdsa-p256" or "rsa-4096". All environments
@@ -34,11 +34,11 @@ func keyOf(kind string) (crypto.Signer, error) {
 	})
 }
 
-// selfSigned makes a certificate for addr and the key of this kind.
-func selfSigned(kind string, addr netip.Addr) (keyPair, error) {
+// SelfSigned makes a certificate for addr and the key of this kind.
+func SelfSigned(kind string, addr netip.Addr) (KeyPair, error) {
 	key, err := keyOf(kind)
 	if err != nil {
-		return keyPair{}, err
+		return KeyPair{}, err
 	}
 	template := x509.Certificate{
 		SerialNumber: big.NewInt(1),
@@ -52,15 +52,15 @@ func selfSigned(kind string, addr netip.Addr) (keyPair, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
 	if err != nil {
-		return keyPair{}, err
+		return KeyPair{}, err
 	}
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return keyPair{}, err
+		return KeyPair{}, err
 	}
-	return keyPair{
-		key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-		certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		sum:         sumOf(der),
+	return KeyPair{
+		Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		Sum:         sumOf(der),
 	}, nil
 }

@@ -15,11 +15,11 @@ import (
 // serveTLS is serve over HTTPS. It returns the sum of the certificate as well.
 func serveTLS(t *testing.T, script func(c net.Conn, n int64) bool) (addr, sum string, requests *atomic.Int64) {
 	t.Helper()
-	pair, err := selfSigned("ecdsa-p256", netip.MustParseAddr("127.0.0.1"))
+	pair, err := SelfSigned("ecdsa-p256", netip.MustParseAddr("127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, err := tls.X509KeyPair(pair.certificate, pair.key)
+	cert, err := tls.X509KeyPair(pair.Certificate, pair.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func serveTLS(t *testing.T, script func(c net.Conn, n int64) bool) (addr, sum st
 			go answer(c, script, requests)
 		}
 	}()
-	return l.Addr().String(), pair.sum, requests
+	return l.Addr().String(), pair.Sum, requests
 }
 
 // HTTPS is counted as HTTP is, in either engine.

@@ -205,17 +205,17 @@ func (s *server) write(ctx context.Context, config string) error {
 		return err
 	}
 	if s.params.Bool("tls") {
-		pair, err := selfSigned(s.params.Text("key"), s.addr.Addr())
+		pair, err := SelfSigned(s.params.Text("key"), s.addr.Addr())
 		if err != nil {
 			return err
 		}
-		if err := c.Push(ctx, s.dir+"/key.pem", 0o600, bytes.NewReader(pair.key)); err != nil {
+		if err := c.Push(ctx, s.dir+"/key.pem", 0o600, bytes.NewReader(pair.Key)); err != nil {
 			return err
 		}
-		if err := c.Push(ctx, s.dir+"/certificate.pem", 0o644, bytes.NewReader(pair.certificate)); err != nil {
+		if err := c.Push(ctx, s.dir+"/certificate.pem", 0o644, bytes.NewReader(pair.Certificate)); err != nil {
 			return err
 		}
-		s.certificate = pair.sum
+		s.certificate = pair.Sum
 	}
 	// Last, because it marks the rest as complete.
 	return c.Push(ctx, s.dir+"/nginx.conf", 0o644, strings.NewReader(config))
