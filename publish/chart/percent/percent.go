@@ -85,7 +85,9 @@ func (f Figure) value(r Row, long bool) string {
 	}
 	s := n.Text(*r.Value)
 	if long {
-		s += ", interval " + n.Between(r.Lo, r.Hi)
+		if r.Lo != nil || r.Hi != nil {
+			s += ", interval " + n.Between(r.Lo, r.Hi)
+		}
 		if r.Note != "" {
 			s += ", " + r.Note
 		}
