@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -144,16 +145,16 @@ func (b bench) sample(p pkg) (out []mutant, err error) {
 
 // measure tries mutants until enough of them compiled.
 func (b bench) measure(p pkg, all []mutant) (n count, err error) {
-	begin := time.Now()
-	if fate, err := b.try(p, mutant{}, 10*time.Minute); err != nil || fate != survived {
+	fate, usual, err := b.try(p, mutant{}, time.Hour)
+	if err != nil || fate != survived {
 		return n, errors.Join(fmt.Errorf("%s: the tests fail without any change", p.ImportPath), err)
 	}
-	limit := max(10*time.Second, 4*time.Since(begin))
+	limit := max(5*time.Second, 4*usual)
 	for _, m := range all {
 		if b.per > 0 && n.killed+n.survived >= b.per {
 			break
 		}
-		fate, err := b.try(p, m, limit)
+		fate, _, err := b.try(p, m, limit)
 		if err != nil {
 			return n, fmt.Errorf("%s: %w", m, err)
 		}
@@ -182,40 +183,44 @@ const (
 // memoryKiB bounds the address space of a test: a mutant may allocate without end.
 const memoryKiB = 4 << 20
 
-// try compiles a package with one change and runs its tests. A test that takes longer
-// than the limit noticed the change.
-func (b bench) try(p pkg, m mutant, limit time.Duration) (fate, error) {
+// wait bounds the time of a test that waits for something that never comes.
+const wait = 10 * time.Minute
+
+// try compiles a package with one change, runs its tests and returns the CPU time that
+// they used. A test that uses more of it than the limit noticed the change; other load on
+// the machine does not count.
+func (b bench) try(p pkg, m mutant, limit time.Duration) (fate, time.Duration, error) {
 	binary := filepath.Join(b.dir, "test")
 	os.Remove(binary)
 	args := []string{"test", "-c", "-vet=off", "-o", binary}
 	if m.file != "" {
 		overlay, err := b.overlay(m)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		args = append(args, "-overlay", overlay)
 	}
 	if err := exec.Command("go", append(args, p.ImportPath)...).Run(); err != nil {
-		return notCompiled, nil
+		return notCompiled, 0, nil
 	}
 	if _, err := os.Stat(binary); err != nil {
-		return 0, errors.New(p.ImportPath + " has no tests")
+		return 0, 0, errors.New(p.ImportPath + " has no tests")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	run := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`ulimit -v %d; exec "$@"`, memoryKiB), "sh", binary,
-		"-test.short", "-test.failfast", "-test.timeout="+limit.String())
+	run := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec "$@"`, memoryKiB,
+		int(math.Ceil(limit.Seconds()))), "sh", binary, "-test.short", "-test.failfast")
 	run.Dir = p.Dir
 	run.WaitDelay = 10 * time.Second
 	err := run.Run()
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return survived, nil
+		return survived, run.ProcessState.UserTime() + run.ProcessState.SystemTime(), nil
 	case errors.As(err, &exit) || errors.Is(err, exec.ErrWaitDelay):
-		return killed, nil
+		return killed, 0, nil
 	}
-	return 0, err
+	return 0, 0, err
 }
 
 // overlay writes the changed file and returns the overlay that puts it in place.

@@ -544,15 +544,16 @@ func TestBlocks(t *testing.T) {
 			{Block: 2, Value: 9}, {Block: 2, Value: 1}, {Block: 0, Value: 4}, {Block: 0, Value: 4}, {Block: 1, Value: 0},
 			{Block: 1, Value: 5}, {Block: 3, Value: -2}, {Block: 3, Value: 2}, {Block: 4, Value: math.Inf(1)}, {Block: 4,
 				Value: 2},
-			{Block: 5, Value: math.NaN()}, {Block: 5, Value: 2},
+			{Block: 5, Value: math.NaN()}, {Block: 5, Value: 2}, {Block: 6, Value: 0.5}, {Block: 6, Value: 0.5},
 		}},
 	}}
 	key := cellMetric{"sha", "rate"}
-	if got := direct(run, "crun", key, sample.Ratio); len(got) != 2 || !close(got[0], math.Log(4)) || !close(got[1],
+	if got := direct(run, "crun", key, sample.Ratio); len(got) != 3 || !close(got[2], math.Log(0.5)) || !close(got[0],
+		math.Log(4)) || !close(got[1],
 		math.Log(3)) {
 		t.Errorf("ratios %v", got)
 	}
-	if got := direct(run, "crun", key, sample.Difference); !slices.Equal(got, []float64{4, 2.5, 5, 0}) {
+	if got := direct(run, "crun", key, sample.Difference); !slices.Equal(got, []float64{4, 2.5, 5, 0, 0.5}) {
 		t.Errorf("differences %v", got)
 	}
 	if failures(run, "crun", key) != 4 || failures(run, "runc", key) != 0 {
