@@ -378,6 +378,22 @@ func TestDecided(t *testing.T) {
 	}
 }
 
+// A side that fails in most blocks has no ratio, whichever side it is: null, and not 0.
+func TestRatioOfFailuresIsNull(t *testing.T) {
+	for side := range 2 {
+		n := wobble(23)
+		c := Analyse(world(8, []string{"a", "b"}, 1, func(b, _, c, _ int) float64 {
+			if c == side && b > 0 {
+				return math.NaN()
+			}
+			return n()
+		})).Comparisons[0]
+		if c.Ratio != nil || c.CI[side] != nil || c.CI[1-side] == nil {
+			t.Errorf("side %d: ratio %v, interval %v, %s", side, c.Ratio, c.CI, c.Verdict)
+		}
+	}
+}
+
 func TestEndedText(t *testing.T) {
 	texts := map[string]bool{}
 	for _, e := range []string{EndedDecided, EndedBlocks, EndedBudget, EndedInterrupted, EndedVoid, ""} {

@@ -561,6 +561,21 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// One block gives an estimate without an interval, and no verdict.
+func TestOneBlock(t *testing.T) {
+	a, b := ratios("a", 0), ratios("b", 1)
+	for _, run := range []Run{a, b} {
+		for i := range run.Results.Summaries {
+			run.Results.Summaries[i].Samples = run.Results.Summaries[i].Samples[:1]
+		}
+	}
+	c := row(t, two(t, a, b, Option{Calibrated: &Spread{Runs: 3, Direct: 0.001, Relative: 0.001}}), "crun").Relative
+	if c == nil || c.Blocks != [2]int{1, 1} || c.Ratio == nil || c.CI[0] != nil || c.CI[1] != nil ||
+		c.Verdict != analysis.Inconclusive {
+		t.Errorf("%+v", c)
+	}
+}
+
 // As results: what exports and --fail-on get.
 func TestAsResults(t *testing.T) {
 	a, b := ratios("a", 0), ratios("b", -1)
