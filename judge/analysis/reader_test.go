@@ -156,6 +156,7 @@ func TestRefusedTables(t *testing.T) {
 	for _, x := range []struct{ in, want string }{
 		{"block,block,position,contender,workload,metric,unit,better,value\n", `t:1: column "block" occurs twice`},
 		{"position\n", `t:1: no column "block", "contender", "workload", "metric", "unit", "better", "value"; the header needs block, `},
+		{"position\n5\n", `t:1: no column "block"`}, // its rows are not read
 		{"\"block\n", "t:1: the quotes do not match"},
 		{csvHead + "\"0,0,a,w,m,s,lower,1,,,\n", "t:2: the quotes do not match"},
 		{csvHead + "\"0\",0,a,w,m,s,lower,1,,\n", "t:2: the row has 10 fields, the header 11"},

@@ -220,6 +220,10 @@ func TestRepeatsAreCountedOnce(t *testing.T) {
 	if got := row(t, two(t, a, b, Option{Repeats: []Run{c, empty}}), "crun").Relative; got.Spread != nil {
 		t.Errorf("a run without values was counted: %d runs", got.Runs)
 	}
+	if got := row(t, two(t, a, b, Option{Repeats: []Run{c, d, empty}}), "crun").Relative; got.Spread == nil ||
+		got.Runs != 3 {
+		t.Errorf("a run without values beside three others: %+v", got)
+	}
 }
 
 func TestCalibration(t *testing.T) {

@@ -216,6 +216,7 @@ func TestCheck(t *testing.T) {
 		"an upper case metric": {func(p *Plan) { p.Cells[1].Metrics[1].Name = "M" }, `cell "web": metric "M"`},
 		"the twin's family":    {func(p *Plan) { p.TwinFamily = p.TwinFamily[1:] }, "the families are not those"},
 		"a family of another":  {func(p *Plan) { p.Family[0].Metric = "x" }, "the families are not those"},
+		"a spare first":        {func(p *Plan) { p.Blocks[0].Spare = true }, "block 1 is out of order"},
 		"a spare in between": {func(p *Plan) { p.Blocks[25].Spare, p.Blocks[26].Spare = true, false },
 			"block 26 is out of order"},
 		"a block of another": {func(p *Plan) { p.Blocks[3].Index = 4 }, "block 3 is out of order"},
