@@ -31,6 +31,7 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
 )
 
 // shelf is a driver without isolation: what it makes is a value in memory.
@@ -72,9 +73,16 @@ type book struct {
 	shelf  *shelf
 	spec   driver.Spec
 	closed bool
+	killed float64 // processes, because memory ran out
 }
 
-func (b *book) Info() driver.Info               { return driver.Info{Agent: "/agent", Scratch: "/tmp"} }
+func (b *book) Info() driver.Info {
+	return driver.Info{Agent: "/agent", Scratch: "/tmp", Limits: probe.Limits{Memory: &b.spec.Memory}}
+}
+func (b *book) Usage(context.Context) (probe.Scope, error) {
+	killed := b.killed
+	return probe.Scope{OOMKills: &killed}, nil
+}
 func (b *book) Diagnose(context.Context) []byte { return nil }
 func (b *book) Close(context.Context) error {
 	if !b.closed {
@@ -348,6 +356,34 @@ func TestSubjectFailuresCountInTheRanks(t *testing.T) {
 	i := slices.IndexFunc(out.Results.Summaries, func(s analysisSummary) bool { return s.Contender == "slow" })
 	if i < 0 || out.Results.Summaries[i].Failures == 0 || out.Results.Summaries[i].N+out.Results.Summaries[i].Failures != 16 {
 		t.Errorf("summary %+v, want failures counted beside 16 trials", out.Results.Summaries)
+	}
+}
+
+// A program that the kernel killed cannot say why. The sentence of the failure does,
+// with the limit; a failure of another trial in the same environment does not.
+func TestOutOfMemoryIsNamed(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf, memory: 256MiB}\n", "looks: [8], alphas: [.05]")
+	times := map[*book]int{}
+	b.dice.run = func(tg execution.Target, _ int64) error {
+		subject := tg.Subject.(*book)
+		if subject.spec.Name != "slow" {
+			return nil
+		}
+		if times[subject]++; times[subject] == 1 {
+			subject.killed++
+			return fault.New(fault.Subject, "exit code 137")
+		}
+		return fault.New(fault.Subject, "exit code 1")
+	}
+	out, lines := b.run(t.Context())
+	const want = "killed by the kernel: out of memory (limit 256 MiB): run: exit code 137"
+	named := count(lines, func(l store.Line) bool { return l.Trial != nil && l.Reason == want })
+	other := count(lines, func(l store.Line) bool { return l.Trial != nil && l.Reason == "run: exit code 1" })
+	if named == 0 || named != other {
+		t.Errorf("%d trials say %q, and %d failed otherwise", named, want, other)
+	}
+	if m := out.Results.Missing; len(m) != 1 || !strings.HasSuffix(m[0].Reason, want) {
+		t.Errorf("missing: %+v", m)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"bakeoff/base/fault"
@@ -12,6 +13,7 @@ import (
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
+	"bakeoff/reach/probe"
 )
 
 // visit runs one trial: thaw, reset, settle, measure, freeze, keep. The line
@@ -125,14 +127,24 @@ func (r *runner) measure(ctx context.Context, en *environment, t *target, line *
 		return nil, err
 	}
 	if rerr != nil {
-		return raw, fault.Op("run", late(tctx, ctx, rerr))
+		return raw, outOfMemory(en, before, after, fault.Op("run", late(tctx, ctx, rerr)))
 	}
 	// What the subject answered is judged now, so that a wrong answer is in
 	// the journal; reading the folder back judges it again.
 	if _, err := t.work.Parse(raw, t.cell.Params); err != nil {
-		return raw, fault.Op("answer", err)
+		return raw, outOfMemory(en, before, after, fault.Op("answer", err))
 	}
 	return raw, nil
+}
+
+// outOfMemory names the cause of a failure where the kernel killed processes of the
+// environment in the trial: a program that was killed cannot say why.
+func outOfMemory(en *environment, before, after ends, err error) error {
+	killed := probe.OutOfMemory(before.host.Scope, after.host.Scope, en.Info().Limits.Memory)
+	if killed == "" || strings.Contains(err.Error(), killed) {
+		return err
+	}
+	return fault.Op(killed, err)
 }
 
 // limit bounds one trial: ten times what it should take, and a minute for a

@@ -13,6 +13,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -95,8 +96,10 @@ func (e *Env) dead(ctx context.Context, exit conn.Exit, err error) error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	why := ""
-	if u, uerr := e.Group.Usage(ctx); uerr == nil && u.OOMKills != nil && *u.OOMKills > 0 {
-		why = fmt.Sprintf("; the host killed %.0f of its processes because memory ran out", *u.OOMKills)
+	if u, uerr := e.Group.Usage(ctx); uerr == nil {
+		if killed := probe.OutOfMemory(nil, &u, e.Group.Limits().Memory); killed != "" {
+			why = "; " + killed
+		}
 	}
 	return fault.New(fault.Subject, "the environment has ended: no process runs in it%s", why)
 }

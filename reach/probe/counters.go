@@ -1,6 +1,11 @@
 package probe
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"bakeoff/base/unit"
+)
 
 // start is the zero of AtNS; only differences matter.
 var start = time.Now()
@@ -90,4 +95,24 @@ func spent(before, after *float64) *float64 {
 	}
 	d := *after - *before
 	return &d
+}
+
+// OutOfMemory says that the kernel killed processes between two readings of a part
+// because its memory reached limit, which is nil if unknown; "" if it killed none.
+// A nil before stands for the beginning of the part.
+func OutOfMemory(before, after *Scope, limit *unit.Bytes) string {
+	if after == nil || after.OOMKills == nil {
+		return ""
+	}
+	kills := *after.OOMKills
+	if before != nil && before.OOMKills != nil {
+		kills -= *before.OOMKills
+	}
+	switch {
+	case !(kills > 0):
+		return ""
+	case limit == nil:
+		return "killed by the kernel: out of memory"
+	}
+	return fmt.Sprintf("killed by the kernel: out of memory (limit %.6g MiB)", float64(*limit)/float64(unit.MiB))
 }
