@@ -43,6 +43,9 @@ type liveState struct {
 	at      time.Time   // when it came
 	busy    bool        // inside a trial
 	results *analysis.Results
+	blocks  int           // that have ended in this process
+	took    time.Duration // all of them together
+	ended   time.Duration // Elapsed when the last one did
 }
 
 // redraw is the shortest time between two frames.
@@ -82,6 +85,9 @@ func (l *live) event(e trial.Event) {
 		l.state.results = e.Results
 	}
 	l.state.event, l.state.at = e, l.now()
+	if e.Kind == trial.BlockEnd && e.Took > 0 {
+		l.state.blocks, l.state.took, l.state.ended = l.state.blocks+1, l.state.took+e.Took, e.Elapsed
+	}
 	// A trial that is about to start is drawn before it does.
 	l.state.busy = e.Kind == trial.TrialStart
 	line, c := l.reported.remark(e)
@@ -135,6 +141,25 @@ func (l *live) draw() {
 	l.drawn, l.columns, l.last = len(lines), columns, l.now()
 }
 
+// timeLeft says how long the run can still take: the blocks that are left at the
+// measured rate, or what is left of the budget if that is less. A verdict may end the
+// run earlier.
+func (s liveState) timeLeft(elapsed time.Duration) string {
+	left := s.event.Budget - elapsed
+	if s.event.Budget <= 0 || left <= 0 {
+		return ""
+	}
+	text := ", at most " + left.Round(time.Second).String() + " left"
+	if s.blocks == 0 {
+		return text
+	}
+	rest := s.took/time.Duration(s.blocks)*time.Duration(s.event.Planned-s.event.Done) - (elapsed - s.ended)
+	if rest >= left {
+		return text
+	}
+	return ", about " + max(rest, time.Second).Round(time.Second).String() + " left"
+}
+
 // frame is the view in lines of at most columns cells, at most rows of them.
 // It is pure.
 func frame(s liveState, now time.Time, columns, rows int, st cli.Style) []string {
@@ -150,9 +175,7 @@ func frame(s liveState, now time.Time, columns, rows int, st cli.Style) []string
 	}
 	spent := "time   " + progressBar(int(elapsed/time.Millisecond), int(e.Budget/time.Millisecond), bar) + " " +
 		timeText(elapsed, e.Budget)
-	if left := e.Budget - elapsed; e.Budget > 0 && left > 0 {
-		spent += ", at most " + left.Round(time.Second).String() + " left"
-	}
+	spent += s.timeLeft(elapsed)
 	if e.Budget == 0 {
 		spent = "time   " + timeText(elapsed, 0)
 	}

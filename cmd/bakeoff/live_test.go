@@ -87,6 +87,16 @@ func TestFrameTells(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	// The estimate uses the measured rate of blocks where the budget has room for all:
+	// 23 blocks of 15 s each, 5 s of which have passed.
+	for took, want := range map[time.Duration]string{45 * time.Second: ", about 5m40s left",
+		300 * time.Second: ", at most 6m50s left"} {
+		s.blocks, s.took, s.ended = 3, took, 65*time.Second
+		got := strings.Join(frame(s, start.Add(10*time.Second), 100, 30, cli.Style{}), "\n")
+		if !strings.Contains(got, want) {
+			t.Errorf("three blocks in %v: no %q in\n%s", took, want, got)
+		}
+	}
 	// What is still open comes first.
 	if strings.Index(text, "crun sha256-16k") > strings.Index(text, "microvm cell-0") {
 		t.Errorf("a decided comparison stands before an open one:\n%s", text)

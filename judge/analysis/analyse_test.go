@@ -113,6 +113,49 @@ func TestResultsSayWhatIsBeyondTheMargin(t *testing.T) {
 	}
 }
 
+// A comparison is given up only when no look that is left can bring a verdict: a gate
+// fails in half of the trials that a side can have at the last look, or blocks lack.
+func TestGivesUpOnlyWhatCannotGetAVerdict(t *testing.T) {
+	for name, x := range map[string]struct {
+		blocks, gated int // gated: of the first blocks, in all trials of b
+		gate          string
+		lacking       int // first blocks without a value of the metric
+		all           bool
+		why           string
+	}{
+		"nothing failed":          {12, 0, "", 0, false, ""},
+		"one block less than all": {12, 12, "steal", 0, false, ""}, // 12 of 26 blocks may still be a minority
+		"half of the last look":   {13, 13, "steal", 0, true, EndedStuck},
+		"gated, before a look":    {7, 7, "steal", 0, false, ""},
+		"recovers in time":        {25, 12, "steal", 0, false, ""},
+		"never to reach a look":   {20, 0, "", 19, true, EndedStuck},
+		"reaches the first look":  {20, 0, "", 18, false, ""},
+		"the last look is over":   {26, 0, "", 0, true, EndedStuck},
+	} {
+		n := 0
+		d := world(x.blocks, []string{"a", "b"}, 1, func(b, i, c, _ int) float64 {
+			n++
+			return 1 + 0.2*float64((n*7919)%13)/13 // too noisy for a verdict
+		})
+		for i := range d.Observations {
+			o := &d.Observations[i]
+			if o.Contender == "b" && o.Block < x.gated {
+				o.Gates = map[string]string{x.gate: "7 %"}
+			}
+			if o.Block < x.lacking {
+				o.Values = []sample.Value{}
+			}
+		}
+		r := Analyse(d)
+		if c := find(t, r, "b", "k0"); c.Verdict != Inconclusive {
+			t.Fatalf("%s: %s", name, c.Verdict)
+		}
+		if got := r.AllDecided(); got != x.all || got && r.WhyDecided() != x.why {
+			t.Errorf("%s: all decided %v, %s", name, got, r.WhyDecided())
+		}
+	}
+}
+
 func TestMetricDirection(t *testing.T) {
 	n := wobble(2)
 	d := world(8, []string{"a", "b"}, 1, func(_, _, c, _ int) float64 { return n() * (1 + 0.1*float64(c)) })

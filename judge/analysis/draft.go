@@ -20,6 +20,7 @@ type draft struct {
 	us, them series // trials of contender and baseline
 	gates    bool   // whether any trial of the run failed a gate
 	family   int    // comparisons that share the level of the tests of steadiness
+	left     int    // blocks until the last look; −1 if nobody knows how many will come
 	// elsewhere: nobody knows whether orders were random.
 	elsewhere bool
 
@@ -37,6 +38,10 @@ type draft struct {
 func (d *Data) newDraft(t *table, contender, baseline, cell int, m sample.Metric) *draft {
 	c := &draft{metric: m, us: t.series[contender][cell], them: t.series[baseline][cell], gates: t.gates, look: -1,
 		family: 1, elsewhere: d.Elsewhere}
+	c.left = -1
+	if l := d.looks(); len(l) > 0 && !d.Elsewhere {
+		c.left = max(0, l[len(l)-1]-len(t.blocks))
+	}
 	k := d.Cells[cell]
 	c.Comparison = Comparison{
 		Contender: d.Contenders[contender].Name, Baseline: d.Contenders[baseline].Name,
@@ -160,6 +165,7 @@ func (c *draft) finish(d *Data) {
 			e := c.contrast.Quick(n, 0.95)
 			c.Interim = c.interval(e.Lo, e.Hi)
 		}
+		c.hopeless = c.Primary && c.left >= 0 && c.lost(d)
 		c.MoreBlocks = c.moreBlocks(d)
 	}
 	if n == 0 && len(c.us) > 0 && len(c.them) > 0 {
@@ -305,6 +311,31 @@ func (c *draft) stuck() bool {
 	for _, g := range c.held {
 		if total(g.Name) {
 			return true
+		}
+	}
+	return false
+}
+
+// lost reports that no look that is left can bring a verdict, whatever the trials of
+// the blocks that are left give: the comparison lacks blocks for another look, or at
+// the last look a gate still has mostly of the trials of a side, even if no further
+// trial fails it. It reads no value of a metric, so it selects no result.
+func (c *draft) lost(d *Data) bool {
+	looks := d.looks()
+	if c.look+1 >= len(looks) || len(c.blocks)+c.left < looks[c.look+1] {
+		return true
+	}
+	if d.Trials <= 0 {
+		return false
+	}
+	for _, s := range [2]series{c.us, c.them} {
+		failed := map[string]int{}
+		for _, o := range s {
+			for name := range o.Gates {
+				if failed[name]++; !spares(name, c.metric) && part(failed[name], len(s)+c.left*d.Trials) >= mostly {
+					return true
+				}
+			}
 		}
 	}
 	return false

@@ -4,6 +4,7 @@ package analysis
 // has "".
 const (
 	EndedDecided     = "decided"     // every primary comparison has a verdict
+	EndedStuck       = "stuck"       // no comparison can get a verdict any more, and some have none
 	EndedBlocks      = "blocks"      // every planned block was run
 	EndedBudget      = "budget"      // another block did not fit into the time
 	EndedInterrupted = "interrupted" // a person or a signal stopped it
@@ -16,6 +17,8 @@ func EndedText(ended string) string {
 	switch ended {
 	case EndedDecided:
 		return "every primary comparison has a verdict"
+	case EndedStuck:
+		return "no further block can bring another verdict: every comparison has one or cannot get one any more"
 	case EndedBlocks:
 		return "all planned blocks are done"
 	case EndedBudget:

@@ -3,7 +3,7 @@ package analysis
 // Pending reports whether further blocks could still bring the comparison a
 // verdict.
 func (c Comparison) Pending() bool {
-	if !c.Primary || c.Verdict != Inconclusive {
+	if !c.Primary || c.Verdict != Inconclusive || c.hopeless {
 		return false
 	}
 	for _, g := range c.Gates {
@@ -37,6 +37,21 @@ func (r Results) Decided() map[string]bool {
 func (r Results) AllDecided() bool {
 	_, all := r.pending()
 	return all
+}
+
+// WhyDecided says why a run ends that is AllDecided: EndedDecided if every comparison
+// has a verdict, EndedStuck if some can never get one.
+func (r Results) WhyDecided() string {
+	all := r.Comparisons
+	if r.Twin != nil && len(all) == 0 {
+		all = r.Twin.Comparisons
+	}
+	for _, c := range all {
+		if c.Primary && c.Verdict == Inconclusive {
+			return EndedStuck
+		}
+	}
+	return EndedDecided
 }
 
 // pending returns the contenders with a comparison that is pending, and whether

@@ -237,6 +237,7 @@ type Comparison struct {
 	// with a probability of 80 % (stats.Likely); null if it is decided or there is
 	// no estimate.
 	MoreBlocks *int `json:"more_blocks"`
+	hopeless   bool // no look that is left can bring a verdict; see draft.lost
 	// Caveat says what the numbers do not describe: "direct=false, fits in memory".
 	Caveat   string   `json:"caveat,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`

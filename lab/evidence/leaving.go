@@ -47,7 +47,8 @@ func (v *verifier) leaving(data analysis.Data) {
 			}
 		}
 	}
-	if v.story.ended == analysis.EndedDecided && !analysis.Analyse(data).AllDecided() {
+	ended := v.story.ended
+	if (ended == analysis.EndedDecided || ended == analysis.EndedStuck) && !analysis.Analyse(data).AllDecided() {
 		v.find(NotAsPlanned, store.JournalFile,
 			"the run ended because everything was decided, but not every primary comparison is")
 	}

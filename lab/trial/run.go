@@ -162,7 +162,11 @@ func (r *runner) blocks(ctx context.Context) (ended string, err error) {
 		case ctx.Err() != nil:
 			return analysis.EndedInterrupted, nil
 		case r.decided():
-			return analysis.EndedDecided, nil
+			why := r.results.WhyDecided()
+			if why == analysis.EndedStuck && r.valid >= r.planned {
+				why = analysis.EndedBlocks
+			}
+			return why, nil
 		case !ok && r.valid < r.planned, r.fallen >= maxFallenBoots:
 			return analysis.EndedVoid, nil
 		case !ok:

@@ -24,6 +24,7 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/env"
+	"bakeoff/lab/evidence"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
@@ -384,6 +385,32 @@ func TestOutOfMemoryIsNamed(t *testing.T) {
 	}
 	if m := out.Results.Missing; len(m) != 1 || !strings.HasSuffix(m[0].Reason, want) {
 		t.Errorf("missing: %+v", m)
+	}
+}
+
+// A run in which no comparison can get a verdict any more ends before its budget and
+// says why. Every trial of slow fails a check; after 13 of 26 blocks so will half of
+// its trials at the last look, whatever follows.
+func TestStopsWhereNothingCanBeDecided(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8, 26], alphas: [.02, .03]")
+	b.dice.run = func(tg execution.Target, _ int64) error {
+		if subject := tg.Subject.(*book); subject.spec.Name == "slow" {
+			subject.killed++
+		}
+		return nil
+	}
+	out, lines := b.run(t.Context())
+	if out.Ended != analysis.EndedStuck || out.Results.Blocks != 13 || lines[len(lines)-1].Reason != analysis.EndedStuck ||
+		!strings.Contains(analysis.EndedText(out.Ended), "cannot get one any more") {
+		t.Errorf("ended %q after %d blocks, want stuck after 13", out.Ended, out.Results.Blocks)
+	}
+	run, err := store.Open(b.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	if r, err := evidence.Verify(run, execution.Parsers([]execution.Runner{b.dice}), nil); err != nil || !r.OK() {
+		t.Errorf("it does not verify: %v, %v", err, r.Findings)
 	}
 }
 
