@@ -349,6 +349,10 @@ func TestDecided(t *testing.T) {
 		"twin pending":       {func(r *Results) { r.Twin.Comparisons[0].Verdict = Inconclusive }, "a b t x", true},
 		"without twin":       {func(r *Results) { r.Twin, r.Contenders = nil, r.Contenders[:3] }, "a b x", true},
 		"nothing to compare": {func(r *Results) { r.Comparisons = nil }, "a b t x", true},
+		"twin pending beside one other": {func(r *Results) {
+			r.Contenders, r.Comparisons = []Contender{{Name: "a"}, {Name: "x"}, {Name: "t"}}, r.Comparisons[:1]
+			r.Twin.Comparisons[0].Verdict = Inconclusive
+		}, "a t x", true},
 		"twin alone": {func(r *Results) {
 			r.Contenders, r.Comparisons = []Contender{{Name: "a"}, {Name: "t"}}, nil
 		}, "a t", true},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
@@ -318,12 +319,21 @@ func TestDeclaredDifferences(t *testing.T) {
 	for want, change := range map[string]func(c *plan.Contender){
 		"": func(c *plan.Contender) {},
 		"cpu.count limit.cgroup.cpu limit.cgroup.cpuset": func(c *plan.Contender) { c.CPUs = 1 },
-		"limit.cgroup.cpu":              func(c *plan.Contender) { c.Quota = .5 },
-		"limit.cgroup.memory memory":    func(c *plan.Contender) { c.Memory = 1 },
-		"sysctl.a sysctl.b":             func(c *plan.Contender) { c.Tuning = map[string]string{"a": "9"} },
-		"sysctl.c":                      func(c *plan.Contender) { c.Tuning = map[string]string{"a": "1", "b": "2", "c": "3"} },
-		"volume./x.compression":         func(c *plan.Contender) { c.Volumes = []manifest.Volume{volume("/x", "zfs", "off"), base.Volumes[1]} },
-		"fs./y host-cache./y volume./y": func(c *plan.Contender) { c.Volumes = []manifest.Volume{base.Volumes[0], volume("/y", "ext4", "")} },
+		"limit.cgroup.cpu":           func(c *plan.Contender) { c.Quota = .5 },
+		"limit.cgroup.memory memory": func(c *plan.Contender) { c.Memory = 1 },
+		"sysctl.a sysctl.b":          func(c *plan.Contender) { c.Tuning = map[string]string{"a": "9"} },
+		"sysctl.c": func(c *plan.Contender) {
+			c.Tuning = map[string]string{"a": "1", "b": "2",
+				"c": "3"}
+		},
+		"volume./x.compression": func(c *plan.Contender) {
+			c.Volumes = []manifest.Volume{volume("/x", "zfs", "off"),
+				base.Volumes[1]}
+		},
+		"fs./y host-cache./y volume./y": func(c *plan.Contender) {
+			c.Volumes = []manifest.Volume{base.Volumes[0],
+				volume("/y", "ext4", "")}
+		},
 		"fs./y fs./z host-cache./y host-cache./z volume./y volume./z": func(c *plan.Contender) { c.Volumes = []manifest.Volume{base.Volumes[0], volume("/z", "dir", "")} },
 		"fs./x host-cache./x volume./x volume./x.compression":         func(c *plan.Contender) { c.Volumes = base.Volumes[1:] },
 	} {
@@ -437,5 +447,51 @@ func TestTimeOfLines(t *testing.T) {
 	trial.Line.End = trial.Line.Start.Add(800 * time.Millisecond)
 	if why := failing(trial)["clock"]; why != "0.900 s passed inside, 0.800 s outside" {
 		t.Errorf("%q", why)
+	}
+}
+
+// Numbers that cannot be recomputed: changed files are the reason, or another parser, or nothing known.
+func TestUnreadNumbers(t *testing.T) {
+	for _, x := range []struct {
+		found  []Finding
+		parser bool
+		want   Kind // of the finding that is added; "" for a note
+	}{
+		{nil, false, Results}, {nil, true, Parser}, {[]Finding{{Kind: NotAsPlanned}}, false, Results},
+		{[]Finding{{Kind: NotAsPlanned}, {Kind: Tampered}}, true, ""},
+	} {
+		v := verifier{}
+		v.Findings = x.found
+		if x.parser {
+			v.parsers = map[[2]string]bool{{"crun", "fast"}: true}
+		}
+		v.unread(fmt.Errorf("it is gone"))
+		added := v.Findings[len(x.found):]
+		if x.want == "" && (len(added) != 0 || len(v.Notes) != 1) ||
+			x.want != "" && (len(added) != 1 || added[0].Kind != x.want || len(v.Notes) != 0) {
+			t.Errorf("after %+v: %+v, notes %q", x.found, added, v.Notes)
+		}
+	}
+}
+
+// The timers of TCP that a trial may wait for: a delayed acknowledgment always, and the time
+// between two requests of a connection if it is from 2 to 40 ms.
+func TestTimersOfTCP(t *testing.T) {
+	for _, x := range []struct {
+		rate, connections, keepalive string
+		least, most                  time.Duration // of the second one; 0: there is none
+	}{
+		{"2000/s", "50", "true", 12500 * time.Microsecond, 31250 * time.Microsecond}, {"2000/s", "50", "false", 0, 0},
+		{"1000/s", "2", "true", time.Millisecond, 2500 * time.Microsecond}, {"1000/s", "1", "true", 0, 0},
+		{"1000/s", "40", "true", 20 * time.Millisecond, 50 * time.Millisecond}, {"1000/s", "41", "true", 0, 0},
+	} {
+		got := waits(Trial{Work: &wire.Result{Params: param.Values{"rate": x.rate, "connections": x.connections,
+			"keepalive": x.keepalive}}})
+		if got[0].least != 36*time.Millisecond || got[0].most != 50*time.Millisecond {
+			t.Errorf("a delayed acknowledgment: %+v", got[0])
+		}
+		if (len(got) == 2) != (x.most > 0) || len(got) == 2 && (got[1].least != x.least || got[1].most != x.most) {
+			t.Errorf("%+v: %+v", x, got[1:])
+		}
 	}
 }
