@@ -215,12 +215,26 @@ func (v Values) Rate(name string) float64 {
 	return f
 }
 
-// List returns the list called name. Its canonical text has one item a line.
+// List returns the list called name, which Join wrote.
 func (v Values) List(name string) []string {
 	if v[name] == "" {
 		return nil
 	}
-	return strings.Split(v[name], "\n")
+	items := strings.Split(v[name], "\n")
+	for i := range items {
+		items[i] = strings.ReplaceAll(items[i], "\r", "\n")
+	}
+	return items
+}
+
+// Join returns the canonical text of a list: one item a line. A line break inside
+// an item is a carriage return, which items do not have otherwise.
+func Join(items []string) string {
+	out := make([]string, len(items))
+	for i, item := range items {
+		out[i] = strings.ReplaceAll(item, "\n", "\r")
+	}
+	return strings.Join(out, "\n")
 }
 
 // Match reports whether one of the patterns matches: NAME=VALUE matches that

@@ -5,6 +5,7 @@ package unit
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -21,20 +22,24 @@ const (
 	TiB Bytes = 1 << 40
 )
 
+// The prefix of a size has any case. A small b is refused: it stands for bits.
 var sizes = []struct {
 	suffix string
 	bytes  float64
 }{
 	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
 	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40},
 	{"B", 1}, {"", 1},
 }
 
-// ParseBytes reads a size: 4096, 4KiB, 512M (binary, as in qemu and fio),
+// ParseBytes reads a size: 4096, 4KiB, 4k or 512M (binary, as in qemu and fio),
 // 1.5GB (decimal). It refuses negative and fractional numbers of bytes.
 func ParseBytes(s string) (Bytes, error) {
 	t := strings.TrimSpace(s)
+	if i := strings.IndexAny(t, "kmgt"); i >= 0 {
+		t = t[:i] + strings.ToUpper(t[i:i+1]) + t[i+1:]
+	}
 	for _, u := range sizes {
 		num, ok := strings.CutSuffix(t, u.suffix)
 		if !ok {
@@ -85,16 +90,34 @@ func ParseRate(s string) (float64, error) {
 	return f * scale, nil
 }
 
+// tooLong matches a duration that time.ParseDuration refuses only for its length.
+var tooLong = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`)
+
 // ParseDuration reads a positive duration: 200ms, 5s, 30m, 1h30m.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(strings.TrimSpace(s))
 	switch {
+	case err != nil && tooLong.MatchString(strings.TrimSpace(s)):
+		return 0, fmt.Errorf("%q is longer than 290 years; write a shorter duration like 30m", s)
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a duration; write 200ms, 5s, 30m or 1h30m", s)
 	case d <= 0:
 		return 0, fmt.Errorf("%q is not a positive duration; write 200ms, 5s, 30m or 1h30m", s)
 	}
 	return d, nil
+}
+
+// ParseShare reads a share: 5% or 0.05.
+func ParseShare(s string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%q is not a share; write 2%% or 0.02", s)
+	}
+	if percent {
+		v /= 100
+	}
+	return v, nil
 }
 
 // parseNumber reads a plain non-negative decimal number: no exponent, no

@@ -12,6 +12,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/yamltree"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/diagnosis"
 	"bakeoff/measure/workload"
@@ -66,7 +67,11 @@ func (l listing[E, T]) command(a *app) *cobra.Command {
 			if len(args) == 1 {
 				i := slices.IndexFunc(all, func(e E) bool { return l.name(e) == args[0] })
 				if i < 0 {
-					return unknown(l.kind, args[0])
+					var names []string
+					for _, e := range all {
+						names = append(names, l.name(e))
+					}
+					return unknown(l.kind, args[0], names)
 				}
 				all = all[i : i+1]
 			}
@@ -98,8 +103,11 @@ func (l listing[E, T]) command(a *app) *cobra.Command {
 
 // unknown is the error for a name of a kind that does not exist. A driver may have
 // another name in lab files.
-func unknown(kind, name string) error {
+func unknown(kind, name string, known []string) error {
 	fix := "run bakeoff list " + kind + "s for all names"
+	if meant := yamltree.Meant(name, known); strings.HasPrefix(meant, "did you mean") {
+		fix = meant
+	}
 	for _, d := range driverall.Drivers() {
 		if instead, ok := d.Doc().Also[name]; ok && kind == "driver" {
 			fix = fmt.Sprintf("see bakeoff list drivers %s; a lab file names it driver: %s", d.Doc().Name, instead)

@@ -230,7 +230,7 @@ func (a *app) planCells(v dryrun.View, columns int) {
 	t := cli.NewTable("  NAME", "WORKLOAD", "VERDICTS ON", "PARAMETERS")
 	for _, c := range v.Cells {
 		t.Row("  "+c.Name, c.Workload, cmp.Or(strings.Join(c.Primary, ", "), "–"),
-			strings.ReplaceAll(strings.Join(c.Params.Args(), " "), "\n", ","))
+			strings.NewReplacer("\n", ",", "\r", "⏎").Replace(strings.Join(c.Params.Args(), " ")))
 	}
 	t.Print(a.Out, a.Style(a.Out), columns)
 }

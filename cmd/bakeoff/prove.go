@@ -39,7 +39,11 @@ func driverNamed(name string) (driver.Driver, error) {
 	all := driverall.Drivers()
 	i := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Doc().Name == name })
 	if i < 0 {
-		return nil, unknown("driver", name)
+		var names []string
+		for _, d := range all {
+			names = append(names, d.Doc().Name)
+		}
+		return nil, unknown("driver", name, names)
 	}
 	return all[i], nil
 }

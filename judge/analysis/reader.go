@@ -258,6 +258,9 @@ func splitLine(b []byte) ([][]byte, error) {
 		return bytes.Split(b, []byte{','}), nil
 	}
 	rec, err := csv.NewReader(bytes.NewReader(b)).Read()
+	if err != nil && bytes.HasPrefix(bytes.TrimSpace(b), []byte("[")) {
+		return nil, fmt.Errorf("this is a JSON array; write one JSON object per line (jq -c '.[]')")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the quotes do not match; close a quoted field on its line")
 	}

@@ -73,7 +73,12 @@ func (c *checker) single(s *shape, n *yamltree.Node, what string) bool {
 	if numeric && n.Quoted {
 		return c.fail(n, "write it without quotes", "%s is the text %s", what, yamltree.Show(n.Text))
 	}
-	if strings.ContainsAny(n.Text, "\x00\n\r") {
+	switch {
+	case strings.Contains(n.Text, "\x00"):
+		return c.fail(n, "remove it", "%s contains a NUL character", what)
+	case strings.Contains(n.Text, "\r"):
+		return c.fail(n, "end lines with a line feed only", "%s contains a carriage return", what)
+	case strings.Contains(n.Text, "\n") && !s.lines:
 		return c.fail(n, "write one line", "%s has several lines", what)
 	}
 	if len(s.spec.Enum) > 0 && !slices.Contains(s.spec.Enum, n.Text) {
@@ -195,6 +200,9 @@ func sketch(s *shape) string {
 	case param.Bool:
 		return "true or false"
 	case param.Size:
+		if between != "" {
+			return "a size" + between
+		}
 		return "512MiB"
 	case param.Duration:
 		return "30s"

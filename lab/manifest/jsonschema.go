@@ -57,7 +57,7 @@ func (s *shape) singleSchema() jsonObject {
 		out["type"] = "boolean"
 	case param.Size:
 		out["type"] = []string{"string", "integer"}
-		out["pattern"] = `^[0-9]+(\.[0-9]+)?([KMGT]iB|[kKMGT]B|[KMGT]|B)?$`
+		out["pattern"] = `^[0-9]+(\.[0-9]+)?([kKmMgGtT](i?B)?|B)?$`
 	case param.Duration:
 		out["type"], out["pattern"] = "string", `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	case param.Rate:

@@ -310,3 +310,20 @@ func TestIO(t *testing.T) {
 		t.Errorf("the defaults': %+v", got)
 	}
 }
+
+// An item of a list may have several lines, as a script has.
+func TestListsOfLines(t *testing.T) {
+	cat := catalogue()
+	cat.Workloads[0].Params = append(cat.Workloads[0].Params, param.Spec{Name: "argv", Kind: param.List})
+	src := "schema: bakeoff/lab/v1\nname: a\ncontenders: [{name: host, driver: host}]\nbaseline: host\ncells:\n" +
+		"  - name: one\n    workload: crypto\n    params:\n      algorithm: sha256\n      argv:\n        - sh\n        - -c\n" +
+		"        - |\n          cd /tmp\n          ls\n"
+	l, err := Parse("a.yaml", []byte(src), cat, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"sh", "-c", "cd /tmp\nls\n"}
+	if got := l.Cells[0].Params.List("argv"); !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

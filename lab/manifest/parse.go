@@ -313,7 +313,11 @@ func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
 		}
 		v := Volume{Path: e.Key.Text, Backing: r.text(e.Value, "backing"), Device: r.text(e.Value, "device")}
 		if !r.bad[e.Key] && (path.Clean(v.Path) != v.Path) {
-			r.fail(e.Key, "write "+path.Clean(v.Path), "the path %s is not in its shortest form", yamltree.Show(v.Path))
+			fix := path.Clean(v.Path)
+			if fix == "/" { // which no volume can be at
+				fix = "/data"
+			}
+			r.fail(e.Key, "write "+fix, "the path %s is not in its shortest form", yamltree.Show(v.Path))
 		}
 		for _, kernel := range []string{"/proc", "/sys", "/dev"} {
 			if !r.bad[e.Key] && inside(v.Path, kernel) {
@@ -374,7 +378,7 @@ func (r *resolver) values(specs []param.Spec, n *yamltree.Node) param.Values {
 // value reads one parameter in canonical text.
 func (r *resolver) value(s param.Spec, n *yamltree.Node) (string, bool) {
 	if s.Kind == param.List {
-		return strings.Join(r.texts(n), "\n"), n.Kind == yamltree.Sequence
+		return param.Join(r.texts(n)), n.Kind == yamltree.Sequence
 	}
 	c, err := s.Canonical(n.String())
 	return c, err == nil && n.Kind == yamltree.Scalar

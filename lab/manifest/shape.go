@@ -18,6 +18,7 @@ type shape struct {
 	// pattern is a regular expression that the whole text matches, rule the
 	// same in words.
 	pattern, rule string
+	lines         bool // a text may have several lines
 	match         *regexp.Regexp
 	// also are values that people write for one of the spec's, and what they
 	// are to write instead.
@@ -88,7 +89,7 @@ const (
 	nameRule      = "names match [a-z0-9][a-z0-9._-]* and have at most 40 characters"
 	imagePattern  = `/?[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,254}`
 	imageRule     = "write an image like debian:bookworm"
-	ratePattern   = `[0-9]+(\.[0-9]+)? ?([kKMGT]i?)?B(/s)?`
+	ratePattern   = `[0-9]+(\.[0-9]+)? ?([kKmMgGtT]i?)?B(/s)?`
 	rateRule      = "write a rate like 50MB/s"
 	sshPattern    = `([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9\[][A-Za-z0-9.:\]_-]*`
 	sshRule       = "write user@host"
@@ -103,6 +104,7 @@ const (
 )
 
 func one(k param.Kind) *shape { return &shape{kind: single, spec: param.Spec{Kind: k}} }
+func lines() *shape           { s := one(param.Text); s.lines = true; return s }
 func enum(values ...string) *shape {
 	return &shape{kind: single, spec: param.Spec{Kind: param.Text, Enum: values}}
 }
@@ -264,7 +266,7 @@ func cellShape(cat Catalogue) *shape {
 
 // loose is a value whose type is checked elsewhere.
 func loose() *shape {
-	return &shape{kind: eitherOf, either: []*shape{one(param.Text), listOf(one(param.Text))}}
+	return &shape{kind: eitherOf, either: []*shape{one(param.Text), listOf(lines())}}
 }
 
 func designShape() *shape {
@@ -324,7 +326,7 @@ func specFields(specs []param.Spec) []field {
 	for _, s := range specs {
 		f := field{name: s.Name, doc: s.Doc, required: s.Required && s.Default == "", def: s.Default}
 		if s.Kind == param.List {
-			f.shape = listOf(one(param.Text))
+			f.shape = listOf(lines())
 		} else {
 			f.shape = &shape{kind: single, spec: s}
 		}

@@ -3,12 +3,31 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/base/yamltree"
 )
+
+// Share is the value of a flag that takes a share: 5% or 0.05.
+type Share float64
+
+// Set implements pflag.Value.
+func (s *Share) Set(text string) error {
+	v, err := unit.ParseShare(text)
+	*s = Share(v)
+	return err
+}
+
+// String implements pflag.Value.
+func (s *Share) String() string { return fmt.Sprint(float64(*s)) }
+
+// Type implements pflag.Value; it is that of the flag in help and completions.
+func (s *Share) Type() string { return "share" }
 
 // Usage is an error in how command c was called.
 func Usage(c *cobra.Command, err error) error {
@@ -19,6 +38,14 @@ func Usage(c *cobra.Command, err error) error {
 // value names a Go function; FlagError names the values that the flag takes.
 func FlagError(c *cobra.Command, err error) error {
 	var wrong *pflag.InvalidValueError
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if fix := yamltree.Meant(unknown.GetSpecifiedName(), names); strings.HasPrefix(fix, "did you mean") {
+			err = fmt.Errorf("%w; %s", err, strings.Replace(fix, `"`, `"--`, 1))
+		}
+	}
 	if !errors.As(err, &wrong) {
 		return Usage(c, err)
 	}
@@ -30,6 +57,8 @@ func FlagError(c *cobra.Command, err error) error {
 		want = "a whole number"
 	case "intSlice":
 		want = "a list of whole numbers such as 8,10,12"
+	case "share":
+		want = "a share such as 2% or 0.02"
 	case "float64":
 		want = "a number such as 0.02"
 	case "duration":

@@ -94,7 +94,8 @@ prints their number.`,
 	f.StringSliceVar(&alphas, "alphas", nil,
 		"error `rate` to spend at each look (default "+commas(analysis.DefaultAlphas)+
 			"; with --looks alone, 5 % shared evenly)")
-	f.Float64Var(&margin, "margin", analysis.DefaultMargin, "largest difference, as a `share`, that counts as equivalent")
+	margin = analysis.DefaultMargin
+	f.Var((*cli.Share)(&margin), "margin", "largest difference, as a `share`, that counts as equivalent")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object for each experiment, one per line")
 	SortFlag(c, &sort)
 	FailOnFlag(c, &fail)

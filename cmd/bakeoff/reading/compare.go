@@ -65,7 +65,7 @@ runs, the verdict is "not interleaved", and --fail-on cannot use a verdict.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.by, "by", string(compare.Relative), "`change` that gets verdicts: relative or direct")
-	fl.Float64Var(&f.margin, "margin", 0,
+	fl.Var((*cli.Share)(&f.margin), "margin",
 		"largest difference, as a `share`, that counts as equivalent (default: that of OLD)")
 	fl.Float64Var(&f.alpha, "alpha", 0.05, "error `rate` of all verdicts together")
 	fl.StringSliceVar(&f.repeats, "repeats", nil, "`runs` of the same lab file in which nothing changed")
