@@ -141,13 +141,15 @@ func (e *Env) Abandon(ctx context.Context, err error) error {
 
 // Limit creates the control group with the limits of spec.
 func (e *Env) Limit(ctx context.Context) error {
-	g, err := e.Layout.Create(ctx, e.Host, e.Spec.Label, e.limits())
-	if err != nil {
-		return err
+	return e.use(e.Layout.Create(ctx, e.Host, e.Spec.Label, e.limits()))
+}
+
+// use makes g the environment's control group, unless there was an error.
+func (e *Env) use(g *cgroup.Group, err error) error {
+	if err == nil {
+		e.Group, e.info.Limits = g, g.Limits()
 	}
-	e.Group = g
-	e.info.Limits = g.Limits()
-	return nil
+	return err
 }
 
 // Reserve prepares every hierarchy except one for a control group that another
@@ -158,25 +160,13 @@ func (e *Env) Reserve(ctx context.Context, except string) error {
 
 // Adopt uses the control group that a container runtime has created.
 func (e *Env) Adopt(ctx context.Context) error {
-	g, err := e.Layout.Adopt(ctx, e.Host, e.Spec.Label, e.limits())
-	if err != nil {
-		return err
-	}
-	e.Group = g
-	e.info.Limits = g.Limits()
-	return nil
+	return e.use(e.Layout.Adopt(ctx, e.Host, e.Spec.Label, e.limits()))
 }
 
 // AdoptOf uses the control group of process pid, which a container engine has
 // created anywhere; its name contains id.
 func (e *Env) AdoptOf(ctx context.Context, pid int, id string) error {
-	g, err := e.Layout.AdoptOf(ctx, e.Host, e.Spec.Label, pid, id, e.limits())
-	if err != nil {
-		return err
-	}
-	e.Group = g
-	e.info.Limits = g.Limits()
-	return nil
+	return e.use(e.Layout.AdoptOf(ctx, e.Host, e.Spec.Label, pid, id, e.limits()))
 }
 
 func (e *Env) limits() cgroup.Limits {

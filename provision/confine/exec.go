@@ -43,11 +43,10 @@ func (e *Env) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	cmd.Argv = append(append(argv, "--dir", dir, "--"), cmd.Argv...)
 	cmd.Env, cmd.Dir, cmd.Group = nil, "", e.start
 	exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) {
-		tail := &tee{w: cmd.Stderr}
-		tail.tail.Limit = 1024
-		cmd.Stderr = tail
+		said := conn.Tail{Limit: 1024}
+		cmd.Stderr = conn.Both(&said, cmd.Stderr)
 		exit, err := run(ctx, cmd)
-		e.log.add(what, exit, err, tail.tail.Bytes())
+		e.log.add(what, exit, err, said.Bytes())
 		return exit, err
 	})
 	if dead := e.dead(ctx, exit, err); dead != nil {
@@ -102,20 +101,6 @@ func (e *Env) dead(ctx context.Context, exit conn.Exit, err error) error {
 		}
 	}
 	return fault.New(fault.Subject, "the environment has ended: no process runs in it%s", why)
-}
-
-// tee keeps the end of a stream.
-type tee struct {
-	w    io.Writer
-	tail conn.Tail
-}
-
-func (t *tee) Write(p []byte) (int, error) {
-	t.tail.Write(p)
-	if t.w == nil {
-		return len(p), nil
-	}
-	return t.w.Write(p)
 }
 
 // Push writes a file inside. The agent writes it there, so that symbolic links

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"time"
 
 	"bakeoff/base/fault"
@@ -125,17 +126,8 @@ func mounts(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]str
 	}
 	// Unmount the root recursively: a process for each mount would take longer
 	// than creating them.
-	if root := path.Join(dir, "root"); contains(at, root) {
+	if root := path.Join(dir, "root"); slices.Contains(at, root) {
 		conn.Output(ctx, host, "umount", "-R", root) // what it leaves, Close takes
 	}
 	return found, volume.Close(ctx, host, dir)
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }

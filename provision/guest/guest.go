@@ -23,6 +23,7 @@ import (
 	"bakeoff/base/name"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
+	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -52,6 +53,8 @@ type Env struct {
 	*channel.Conn
 	Host conn.Conn
 	Spec driver.Spec
+	// Group is the control group of the processes on Host; nil is none.
+	Group *cgroup.Group
 	// What is the driver's name for it in messages: "jail", "zone".
 	What string
 	// Properties are the value of Info.
@@ -60,6 +63,9 @@ type Env struct {
 	Remove func(ctx context.Context) error
 	// Details returns the driver's part of Diagnose.
 	Details func(ctx context.Context) []byte
+	// Why returns an error for the end of a process with this exit and this end
+	// of its output; nil blames the subject.
+	Why func(exit conn.Exit, output []byte) error
 	// Boot is the agent's report of its start.
 	Boot wire.BootReport
 
@@ -70,11 +76,22 @@ type Env struct {
 
 var _ driver.Instance = (*Env)(nil)
 
-// New begins an environment. The caller must Close it, or call Abandon if the
-// creation fails.
-func New(what string, host conn.Conn, spec driver.Spec, remove func(ctx context.Context) error) *Env {
-	return &Env{What: what, Host: host, Spec: spec, Remove: remove, Properties: driver.Info{
+// New begins an environment of d, whose Reap removes it. The caller must Close
+// it, or call Abandon if the creation fails.
+func New(d driver.Driver, host conn.Conn, spec driver.Spec) *Env {
+	e := &Env{What: d.Doc().Name, Host: host, Spec: spec, Properties: driver.Info{
 		Agent: AgentPath, Scratch: Scratch, Volumes: map[string]string{}, Facts: map[string]string{}}}
+	e.Remove = func(ctx context.Context) error {
+		_, err := d.Reap(ctx, host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, false)
+		return err
+	}
+	for _, v := range spec.Volumes {
+		e.Properties.Volumes[v.Path] = v.Path
+	}
+	if n := spec.Network; n != nil {
+		e.Properties.Addr = n.Addr.Addr()
+	}
+	return e
 }
 
 // Check checks the parts of spec that the drivers of this package share. Guests
@@ -123,8 +140,12 @@ func (e *Env) Abandon(ctx context.Context, err error) error {
 	// The end of ctx may be the reason for err.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
-	return fault.Op(e.What+": create "+e.Spec.Label, errors.Join(err, e.Close(ctx)))
+	return e.Refuse(errors.Join(err, e.Close(ctx)))
 }
+
+// Refuse returns err, which came before anything was created, as the error of
+// Create.
+func (e *Env) Refuse(err error) error { return fault.Op(e.What+": create "+e.Spec.Label, err) }
 
 // Info says what this environment is.
 func (e *Env) Info() driver.Info { return e.Properties }
@@ -155,7 +176,7 @@ func (m Machine) Clock(ctx context.Context) (time.Duration, error) {
 func (e *Env) Session(ctx context.Context, argv ...string) (io.ReadWriteCloser, *Process) {
 	theirIn, ourOut := io.Pipe()
 	ourIn, theirOut := io.Pipe()
-	p := e.start(ctx, conn.Cmd{Argv: argv, Stdin: theirIn, Stdout: theirOut}, func() {
+	p := e.start(ctx, argv[0], conn.Cmd{Argv: argv, Stdin: theirIn, Stdout: theirOut}, func() {
 		theirIn.Close()
 		theirOut.Close()
 	})
@@ -199,7 +220,7 @@ func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeo
 	if e.Conn != nil {
 		e.Conn.Fail(err)
 	}
-	return e.notUp(p, boot, timeout, err)
+	return e.silent(p, boot, timeout, err)
 }
 
 // Until tries until try succeeds, p ends or timeout is over. The error then has
@@ -214,24 +235,37 @@ func (e *Env) Until(ctx context.Context, p *Process, timeout time.Duration, try 
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-p.Ended():
-			return p.Why("it did not come up: " + e.What + " has ended")
+			return p.explain(notUp)
 		case <-end:
-			return p.Why(fmt.Sprintf("it did not come up within %v: %v", timeout, err))
+			return p.withOutput(fault.New(fault.Subject, notUp+" within %v: %v", timeout, err))
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// notUp returns the error for an agent that does not answer.
-func (e *Env) notUp(p *Process, boot context.Context, timeout time.Duration, err error) error {
+// notUp is what happened to an environment whose agent does not answer.
+const notUp = "it did not come up"
+
+// silent returns the error for an agent that does not answer.
+func (e *Env) silent(p *Process, boot context.Context, timeout time.Duration, err error) error {
+	// The end of the process explains more than that of the channel. It follows
+	// soon, on a busy machine later.
+	patience := 50 * time.Millisecond
+	if boot.Err() == nil && e.Boot.Error == "" {
+		patience = endTime
+	}
 	select {
-	case <-p.Ended(): // the process's end explains more than the channel's
-		return p.explain("it did not come up: " + p.name + " has ended")
-	case <-time.After(50 * time.Millisecond):
+	case <-p.Ended():
+		return p.explain(notUp)
+	case <-time.After(patience):
 	}
 	if errors.Is(boot.Err(), context.DeadlineExceeded) {
-		err = fault.New(fault.Subject, "it did not come up: its agent did not answer within %v", timeout)
+		why := fmt.Sprintf("its agent did not answer within %v", timeout)
+		if said := Diagnose(p.out.Bytes()); said != "" {
+			why += "; " + said
+		}
+		err = fault.New(fault.Subject, "%s: %s", notUp, why)
 	}
 	return p.withOutput(err)
 }
@@ -241,7 +275,7 @@ func (e *Env) notUp(p *Process, boot context.Context, timeout time.Duration, err
 func (e *Env) reason(p *Process) error {
 	select {
 	case <-p.Ended():
-		return fault.Op(e.What+": "+e.Spec.Label, p.explain(p.name+" has ended"))
+		return fault.Op(e.What+": "+e.Spec.Label, p.explain(""))
 	case <-time.After(endTime):
 		return nil
 	}
@@ -275,6 +309,9 @@ func (e *Env) Close(ctx context.Context) error {
 		e.Conn.Fail(fault.New(fault.Lab, "%s: %s is closed", e.What, e.Spec.Label))
 	}
 	var err error
+	if e.Group != nil {
+		err = e.Group.Kill(ctx) // also what is frozen
+	}
 	for _, p := range e.processes {
 		err = errors.Join(err, p.end(ctx))
 	}

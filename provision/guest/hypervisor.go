@@ -34,11 +34,95 @@ type leftover struct {
 
 func (h Hypervisor) stateFile(dir string) string { return path.Join(dir, string(h)+".json") }
 
-// RememberTap writes down, before the tap is created, what Reap will need.
-func (h Hypervisor) RememberTap(ctx context.Context, host conn.Conn, spec driver.Spec) error {
-	if spec.Network == nil {
-		return nil
+// Hosted is a Machine of a Hypervisor.
+type Hosted struct {
+	Machine
+	hypervisor Hypervisor
+	// Pause freezes the guest (true) or lets it run again; nil freezes the
+	// control group of the hypervisor.
+	Pause func(ctx context.Context, frozen bool) error
+}
+
+var (
+	_ driver.Freezer = (*Hosted)(nil)
+	_ driver.Meter   = (*Hosted)(nil)
+)
+
+// New begins a machine of d. It fails if a live one has the label, and removes
+// what a dead one left.
+func (h Hypervisor) New(ctx context.Context, d driver.Driver, host conn.Conn, spec driver.Spec) (*Hosted, error) {
+	e := New(d, host, spec)
+	found, err := h.Reap(ctx, host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true)
+	for _, f := range found {
+		if strings.HasPrefix(f, "process ") {
+			err = fault.WithFix(fault.New(fault.Lab, "%s has this label already", f), "run `bakeoff clean`")
+		}
 	}
+	if err == nil && len(found) > 0 {
+		err = e.Remove(ctx)
+	}
+	return &Hosted{Machine: Machine{e}, hypervisor: h}, e.Refuse(err)
+}
+
+// Launch creates the control group and the tap of the machine, and starts its
+// hypervisor in them.
+func (m *Hosted) Launch(ctx context.Context, cmd conn.Cmd) (*Process, error) {
+	layout, err := cgroup.Detect(ctx, m.Host)
+	if err != nil {
+		return nil, err
+	}
+	if m.Group, err = layout.Create(ctx, m.Host, m.Spec.Label, groupLimits(m.Spec)); err != nil {
+		return nil, err
+	}
+	m.Properties.Limits, m.Properties.OwnKernel = machineLimits(m.Group, m.Spec), true
+	enter := append([]string{m.Spec.Agent, "enter"}, m.Group.EnterArgs()...)
+	if n := m.Spec.Network; n != nil {
+		if err := m.hypervisor.rememberTap(ctx, m.Host, m.Spec); err != nil {
+			return nil, err
+		}
+		if err := netns.AttachTap(ctx, m.Host, *n, m.Spec.Label); err != nil {
+			return nil, err
+		}
+		enter = append(enter, "--netns", n.Namespace)
+	}
+	cmd.Argv = append(append(enter, "--dir", m.Spec.Dir, "--"), cmd.Argv...)
+	return m.start(ctx, m.What, cmd, nil), nil
+}
+
+// Freeze stops the guest.
+func (m *Hosted) Freeze(ctx context.Context) error {
+	m.Conn.Rest(true)
+	err := m.pause(ctx, true)
+	if err != nil {
+		m.Conn.Rest(false)
+	}
+	return err
+}
+
+// Thaw lets it run again.
+func (m *Hosted) Thaw(ctx context.Context) error {
+	err := m.pause(ctx, false)
+	if err == nil {
+		m.Conn.Rest(false)
+	}
+	return err
+}
+
+func (m *Hosted) pause(ctx context.Context, frozen bool) error {
+	switch {
+	case m.Pause != nil:
+		return m.Pause(ctx, frozen)
+	case frozen:
+		return m.Group.Freeze(ctx)
+	}
+	return m.Group.Thaw(ctx)
+}
+
+// Usage is what the hypervisor has used for the guest and for itself.
+func (m *Hosted) Usage(ctx context.Context) (probe.Scope, error) { return m.Group.Usage(ctx) }
+
+// rememberTap writes down, before the tap is created, what Reap will need.
+func (h Hypervisor) rememberTap(ctx context.Context, host conn.Conn, spec driver.Spec) error {
 	text, err := json.Marshal(leftover{spec.Network.Namespace})
 	if err != nil {
 		return err
@@ -123,15 +207,15 @@ func (h Hypervisor) namespace(ctx context.Context, host conn.Conn, dir string) (
 	return l.Namespace, nil
 }
 
-// GroupLimits are the limits of a hypervisor's control group. The size of the
+// groupLimits are the limits of a hypervisor's control group. The size of the
 // guest is the limit of its memory: the hypervisor needs some more for itself.
-func GroupLimits(spec driver.Spec) cgroup.Limits {
+func groupLimits(spec driver.Spec) cgroup.Limits {
 	return cgroup.Limits{CPUSet: spec.CPUSet, Quota: spec.Quota,
 		IO: cgroup.IO{Read: spec.Read, Write: spec.Write, Dir: spec.Dir}}
 }
 
-// MachineLimits are what a machine in group enforces.
-func MachineLimits(group *cgroup.Group, spec driver.Spec) probe.Limits {
+// machineLimits are what a machine in group enforces.
+func machineLimits(group *cgroup.Group, spec driver.Spec) probe.Limits {
 	limits := group.Limits()
 	limits.Memory = &spec.Memory
 	delete(limits.NotEnforced, "memory")

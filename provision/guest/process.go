@@ -1,10 +1,8 @@
 package guest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"bakeoff/base/fault"
@@ -12,15 +10,16 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// outputLimit bounds what is kept of a process's output, in bytes: two
-// processes fit into a diagnosis.
-const outputLimit = 24 << 10
+// outputLimit bounds what is kept of a process's output, in bytes. It fits into
+// a diagnosis.
+const outputLimit = 48 << 10
 
 // Process is a program on the host that belongs to an environment: a
 // hypervisor, or a command that leads into a jail.
 type Process struct {
+	env   *Env
 	name  string
-	out   screen
+	out   conn.Tail
 	kill  context.CancelFunc
 	ended chan struct{}
 	exit  conn.Exit // valid when ended is closed
@@ -30,17 +29,18 @@ type Process struct {
 // Start runs argv on the host. The process outlives ctx. The end of its output
 // is kept as the environment's console.
 func (e *Env) Start(ctx context.Context, argv ...string) *Process {
-	return e.start(ctx, conn.Cmd{Argv: argv}, nil)
+	return e.start(ctx, argv[0], conn.Cmd{Argv: argv}, nil)
 }
 
-func (e *Env) start(ctx context.Context, cmd conn.Cmd, after func()) *Process {
+func (e *Env) start(ctx context.Context, name string, cmd conn.Cmd, after func()) *Process {
 	live, kill := context.WithCancel(context.WithoutCancel(ctx))
-	p := &Process{name: cmd.Argv[0], kill: kill, ended: make(chan struct{})}
-	p.out.tail.Limit = outputLimit
+	p := &Process{env: e, name: name, out: conn.Tail{Limit: outputLimit}, kill: kill, ended: make(chan struct{})}
 	if cmd.Stdout == nil {
 		cmd.Stdout = &p.out
 	}
-	cmd.Stderr = &p.out
+	if cmd.Stderr == nil {
+		cmd.Stderr = &p.out
+	}
 	go func() {
 		defer close(p.ended)
 		p.exit, p.err = e.Host.Exec(live, cmd)
@@ -57,15 +57,6 @@ func (e *Env) start(ctx context.Context, cmd conn.Cmd, after func()) *Process {
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Exit waits for the end of the process and returns how it ended.
-func (p *Process) Exit() (conn.Exit, error) {
-	<-p.ended
-	return p.exit, p.err
-}
-
-// Output is the end of the process's output.
-func (p *Process) Output() []byte { return p.out.bytes() }
-
 // end kills it and waits for its end.
 func (p *Process) end(ctx context.Context) error {
 	p.kill()
@@ -80,27 +71,20 @@ func (p *Process) end(ctx context.Context) error {
 
 // explain returns an error for the end of the process. If the guest ended, that
 // is the subject's fault; if the connection to the host broke, it is the lab's.
-func (p *Process) explain(what string) error {
+func (p *Process) explain(op string) error {
 	if p.err != nil {
 		return fault.Op(p.name, p.err)
 	}
-	return p.withOutput(fault.New(fault.Subject, "%s (%v)", what, p.exit))
-}
-
-// Why is an error of kind fault.Subject with the reason what and the end of the
-// process's output.
-func (p *Process) Why(what string) error {
-	select {
-	case <-p.ended:
-		return p.explain(what)
-	default:
-		return p.withOutput(fault.New(fault.Subject, "%s", what))
+	err := fault.New(fault.Subject, "%s has ended (%v)", p.name, p.exit)
+	if p.env.Why != nil {
+		err = p.env.Why(p.exit, p.out.Bytes())
 	}
+	return fault.Op(op, p.withOutput(err))
 }
 
 // withOutput adds the last lines of the output to an error.
 func (p *Process) withOutput(err error) error {
-	said := safetext.LastLines(string(p.out.bytes()), 15)
+	said := safetext.LastLines(string(p.out.Bytes()), 15)
 	if said == "" {
 		return fault.New(fault.Of(err), "%w (it printed nothing)", err)
 	}
@@ -117,23 +101,5 @@ func (p *Process) describe() []byte {
 		}
 	default:
 	}
-	return fmt.Appendf(nil, "%s %s\n%s\n", p.name, state, safetext.Text(string(p.out.bytes())))
-}
-
-// screen keeps the end of what was printed. It is safe for concurrent use.
-type screen struct {
-	mu   sync.Mutex
-	tail conn.Tail
-}
-
-func (s *screen) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.tail.Write(b)
-}
-
-func (s *screen) bytes() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return bytes.Clone(s.tail.Bytes())
+	return fmt.Appendf(nil, "%s %s\n%s\n", p.name, state, safetext.Text(string(p.out.Bytes())))
 }

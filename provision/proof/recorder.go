@@ -116,7 +116,7 @@ func (r *Recorder) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if cmd.Stdin != nil {
 		cmd.Stdin = io.TeeReader(cmd.Stdin, in)
 	}
-	cmd.Stdout, cmd.Stderr = out.onto(cmd.Stdout), errs.onto(cmd.Stderr)
+	cmd.Stdout, cmd.Stderr = conn.Both(out, cmd.Stdout), conn.Both(errs, cmd.Stderr)
 	exit, err := r.inner.Exec(ctx, cmd)
 	if err == nil {
 		l.Exit = &exit
@@ -141,7 +141,7 @@ func (r *Recorder) Push(ctx context.Context, dst string, mode fs.FileMode, src i
 // Pull reads a file.
 func (r *Recorder) Pull(ctx context.Context, src string, dst io.Writer) error {
 	start, out := r.now(), &kept{}
-	err := r.inner.Pull(ctx, src, out.onto(dst))
+	err := r.inner.Pull(ctx, src, conn.Both(out, dst))
 	l := Line{Op: "pull", Path: src}
 	l.Stdout, l.Bytes[1] = out.text()
 	r.line(l, start, err)
@@ -215,13 +215,6 @@ func (k *kept) Write(p []byte) (int, error) {
 		k.head = append(k.head, p[:min(room, len(p))]...)
 	}
 	return len(p), nil
-}
-
-func (k *kept) onto(w io.Writer) io.Writer {
-	if w == nil {
-		return k
-	}
-	return io.MultiWriter(k, w)
 }
 
 func (k *kept) text() (string, int64) {

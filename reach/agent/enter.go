@@ -30,19 +30,19 @@ const signalMark = "ended by signal: "
 // program is an error of kind fault.NotFound, any other failure of enter one of
 // kind fault.Lab.
 func Entered(cmd conn.Cmd, exec func(conn.Cmd) (conn.Exit, error)) (conn.Exit, error) {
-	said := &edges{w: cmd.Stderr}
-	cmd.Stderr = said
+	head, tail := conn.Head{Limit: 512}, conn.Tail{Limit: 512}
+	cmd.Stderr = conn.Both(io.MultiWriter(&head, &tail), cmd.Stderr)
 	exit, err := exec(cmd)
 	if err != nil || exit.Code < enterFailed || exit.Signal != "" {
 		return exit, err
 	}
 	if exit.Code > 128 {
-		if name, ok := strings.CutPrefix(said.last(), enterMark+signalMark); ok {
+		if name, ok := strings.CutPrefix(lastLine(tail.Bytes()), enterMark+signalMark); ok {
 			exit.Signal = name
 		}
 		return exit, nil
 	}
-	why, ok := strings.CutPrefix(said.first(), enterMark)
+	why, ok := strings.CutPrefix(firstLine(head.Bytes()), enterMark)
 	if !ok {
 		return exit, nil
 	}
@@ -55,31 +55,13 @@ func Entered(cmd conn.Cmd, exec func(conn.Cmd) (conn.Exit, error)) (conn.Exit, e
 	return exit, nil
 }
 
-// edges passes a stream on and keeps its beginning and its end.
-type edges struct {
-	w    io.Writer
-	head []byte
-	tail conn.Tail
-}
-
-func (e *edges) Write(p []byte) (int, error) {
-	if room := 512 - len(e.head); room > 0 {
-		e.head = append(e.head, p[:min(room, len(p))]...)
-	}
-	e.tail.Limit = 512
-	e.tail.Write(p)
-	if e.w == nil {
-		return len(p), nil
-	}
-	return e.w.Write(p)
-}
-
-func (e *edges) first() string {
-	line, _, _ := bytes.Cut(e.head, []byte("\n"))
+// firstLine and lastLine are lines of what a program printed.
+func firstLine(text []byte) string {
+	line, _, _ := bytes.Cut(text, []byte("\n"))
 	return strings.TrimSpace(string(line))
 }
 
-func (e *edges) last() string {
-	text := bytes.TrimRight(e.tail.Bytes(), "\n")
+func lastLine(text []byte) string {
+	text = bytes.TrimRight(text, "\n")
 	return string(text[bytes.LastIndexByte(text, '\n')+1:])
 }

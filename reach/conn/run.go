@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
@@ -103,16 +105,19 @@ func (h *Head) Write(p []byte) (int, error) {
 // Bytes returns what was kept.
 func (h *Head) Bytes() []byte { return h.buf }
 
-// Tail is an io.Writer that keeps the last Limit bytes. It is not safe for
-// concurrent use; Exec writes to Stdout and to Stderr from one goroutine each.
+// Tail is an io.Writer that keeps the last Limit bytes. Its methods may be called
+// concurrently.
 type Tail struct {
 	Limit int
-	Lost  int64 // bytes that were dropped from the front
+	Lost  int64 // bytes that were dropped from the front; read it after the last Write
+	mu    sync.Mutex
 	buf   []byte
 }
 
 // Write keeps the last bytes; it never fails.
 func (t *Tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	n := len(p)
 	if over := n - t.Limit; over > 0 {
 		t.Lost += int64(over)
@@ -127,13 +132,23 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Bytes returns the last Limit bytes that were written.
+// Bytes returns a copy of the last Limit bytes that were written.
 func (t *Tail) Bytes() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if over := len(t.buf) - t.Limit; over > 0 {
 		t.Lost += int64(over)
 		t.buf = append(t.buf[:0], t.buf[over:]...)
 	}
-	return t.buf
+	return bytes.Clone(t.buf)
+}
+
+// Both returns a writer to keep and, unless it is nil, to w.
+func Both(keep, w io.Writer) io.Writer {
+	if w == nil {
+		return keep
+	}
+	return io.MultiWriter(keep, w)
 }
 
 // Prefix returns c with argv put before every program that it executes:

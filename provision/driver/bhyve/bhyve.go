@@ -7,6 +7,7 @@
 package bhyve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -112,12 +113,11 @@ func namesOf(label, dir string) names {
 }
 
 // Create creates a machine and returns when its agent answers.
-func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	op := "bhyve: create " + spec.Label
-	n := namesOf(spec.Label, spec.Dir)
+func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	e, n := guest.New(d, host, spec), namesOf(spec.Label, spec.Dir)
 	o, err := validate(spec, n)
 	if err != nil {
-		return nil, fault.Op(op, err)
+		return nil, e.Refuse(err)
 	}
 	// A machine that was left behind has no process, and bhyvectl removes it. A
 	// live one belongs to another controller.
@@ -126,15 +126,14 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		err = guest.Taken("a machine " + n.vm)
 	}
 	if err == nil {
-		_, err = reap(ctx, host, n, false)
+		err = e.Remove(ctx)
 	}
 	if err != nil {
-		return nil, fault.Op(op, err)
+		return nil, e.Refuse(err)
 	}
-	e := guest.New("bhyve", host, spec, func(ctx context.Context) error {
-		_, err := reap(ctx, host, n, false)
-		return err
-	})
+	e.Why = func(exit conn.Exit, _ []byte) error {
+		return fault.New(fault.Subject, "%s (%v)", cmp.Or(ends[exit.Code], "bhyve has ended"), exit)
+	}
 	if err := build(ctx, e, o, n); err != nil {
 		return nil, e.Abandon(ctx, err)
 	}
@@ -222,8 +221,12 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 		}
 	}
 	p := e.Start(ctx, arguments(e.Spec, o, n, disk)...)
-	rw, err := dial(ctx, e, p, n.socket, o.bootTimeout)
-	if err != nil {
+	var rw io.ReadWriteCloser
+	// bhyve creates the socket when it starts.
+	if err := e.Until(ctx, p, o.bootTimeout, func() (err error) {
+		rw, err = e.Host.Dial(ctx, "unix", n.socket)
+		return err
+	}); err != nil {
 		return err
 	}
 	if err := e.Meet(ctx, rw, p, o.bootTimeout); err != nil {
@@ -232,31 +235,9 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 	return settle(ctx, e, o)
 }
 
-// ends are bhyve's exit codes.
+// ends are the meanings of bhyve's exit codes.
 var ends = map[int]string{0: "the guest restarted", 1: "the guest powered itself off", 2: "the guest halted",
 	3: "the guest's processor gave up (triple fault)", 4: "bhyve failed"}
-
-// dial waits for the socket, which bhyve creates when it starts.
-func dial(ctx context.Context, e *guest.Env, p *guest.Process, socket string,
-	timeout time.Duration) (io.ReadWriteCloser, error) {
-	end := time.After(timeout)
-	for {
-		c, err := e.Host.Dial(ctx, "unix", socket)
-		if err == nil {
-			return c, nil
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-p.Ended():
-			exit, _ := p.Exit()
-			return nil, p.Why(fmt.Sprintf("it did not come up: %s", ends[exit.Code]))
-		case <-end:
-			return nil, p.Why("bhyve makes no socket for the console")
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
 
 // settle configures a FreeBSD guest as specified and sets the properties of the
 // environment.
@@ -268,7 +249,6 @@ func settle(ctx context.Context, e *guest.Env, o options) error {
 	for _, v := range e.Spec.Volumes {
 		steps = append(steps, []string{"mkdir", "-p", v.Path}, []string{"mount", "-t", "tmpfs", "-o",
 			fmt.Sprintf("size=%d", int64(v.Size)), "tmpfs", v.Path})
-		e.Properties.Volumes[v.Path] = v.Path
 	}
 	if err := e.Prepare(ctx, steps...); err != nil {
 		return err
@@ -277,18 +257,12 @@ func settle(ctx context.Context, e *guest.Env, o options) error {
 	cpus, memory := e.Spec.CPUs, e.Spec.Memory
 	p.OwnKernel, p.Limits.CPUs, p.Limits.CPUSet, p.Limits.Memory = true, &cpus, e.Spec.CPUSet[:cpus], &memory
 	p.Facts["loader"], p.Facts["controller"], p.Facts["backing"] = o.loader, o.controller, o.backing
-	if n := e.Spec.Network; n != nil {
-		p.Addr = n.Addr.Addr()
-	}
 	return nil
 }
 
 // Reap removes what a machine has left.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return reap(ctx, host, namesOf(left.Label, left.Dir), dryRun)
-}
-
-func reap(ctx context.Context, host conn.Conn, n names, dryRun bool) (found []string, err error) {
+	n := namesOf(left.Label, left.Dir)
 	s := guest.Sweep{Host: host, DryRun: dryRun}
 	if _, there := s.Ask(ctx, "bhyvectl", "--vm="+n.vm, "--get-lowmem"); there {
 		s.Remove(ctx, "machine "+n.vm, "bhyvectl", "--destroy", "--vm="+n.vm)

@@ -18,7 +18,6 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
-	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/netns"
@@ -90,25 +89,10 @@ func (in *Instance) build(ctx context.Context, o options) error {
 	if err := in.kernel(ctx, o, drives); err != nil {
 		return err
 	}
-	layout, err := cgroup.Detect(ctx, in.Host)
+	p, err := in.Launch(ctx, conn.Command(o.program, "--api-sock", in.api.socket, "--id", in.Spec.Label))
 	if err != nil {
 		return err
 	}
-	if in.group, err = layout.Create(ctx, in.Host, in.Spec.Label, guest.GroupLimits(in.Spec)); err != nil {
-		return err
-	}
-	enter := append([]string{in.Spec.Agent, "enter"}, in.group.EnterArgs()...)
-	if n := in.Spec.Network; n != nil {
-		if err := hypervisor.RememberTap(ctx, in.Host, in.Spec); err != nil {
-			return err
-		}
-		if err := netns.AttachTap(ctx, in.Host, *n, in.Spec.Label); err != nil {
-			return err
-		}
-		enter = append(enter, "--netns", n.Namespace)
-	}
-	p := in.Start(ctx, append(enter, "--dir", in.Spec.Dir, "--", o.program, "--api-sock", in.api.socket, "--id",
-		in.Spec.Label)...)
 	var info struct {
 		Version string `json:"vmm_version"`
 		State   string `json:"state"`
@@ -291,22 +275,16 @@ func (in *Instance) configure(ctx context.Context, o options, drives []drive) er
 }
 
 func (in *Instance) describe(o options, version string) {
-	p := &in.Properties
-	p.Limits, p.OwnKernel = guest.MachineLimits(in.group, in.Spec), true
-	p.Facts["firecracker"], p.Facts["accelerator"] = safetext.Line(version), "kvm"
-	p.Facts["kernel"] = safetext.Line(in.Boot.Kernel)
-	p.Facts["root"], p.Facts["disk.cache"], p.Facts["disk.engine"] = "virtio-blk, a copy of the image", o.cache, o.engine
-	p.Facts["kernel.append"] = o.append
+	f := in.Properties.Facts
+	f["firecracker"], f["accelerator"] = safetext.Line(version), "kvm"
+	f["kernel"], f["kernel.append"] = safetext.Line(in.Boot.Kernel), o.append
+	f["root"], f["disk.cache"], f["disk.engine"] = "virtio-blk, a copy of the image", o.cache, o.engine
 	for _, v := range in.Spec.Volumes {
-		p.Volumes[v.Path] = v.Path
 		if v.Backing != volume.Tmpfs {
-			if p.HostCache == nil {
-				p.HostCache = map[string]string{}
+			if in.Properties.HostCache == nil {
+				in.Properties.HostCache = map[string]string{}
 			}
-			p.HostCache[v.Path] = driver.CacheUsed + ": Firecracker does not open a drive with O_DIRECT"
+			in.Properties.HostCache[v.Path] = driver.CacheUsed + ": Firecracker does not open a drive with O_DIRECT"
 		}
-	}
-	if n := in.Spec.Network; n != nil {
-		p.Addr = n.Addr.Addr()
 	}
 }

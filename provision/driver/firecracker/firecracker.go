@@ -21,7 +21,6 @@ import (
 	"bakeoff/provision/guest"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/probe"
 )
 
 // Driver creates microVMs.
@@ -126,36 +125,35 @@ const (
 
 // Instance is a microVM whose agent answers.
 type Instance struct {
-	guest.Machine
-	group *cgroup.Group
-	api   api
+	*guest.Hosted
+	api api
 }
-
-var (
-	_ driver.Freezer = (*Instance)(nil)
-	_ driver.Meter   = (*Instance)(nil)
-)
 
 // Create creates a microVM and returns when its agent answers.
 func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	op := "firecracker: create " + spec.Label
 	o, err := validate(spec)
 	if err != nil {
-		return nil, fault.Op(op, err)
+		return nil, fault.Op("firecracker: create "+spec.Label, err)
 	}
-	left := driver.Leftover{Label: spec.Label, Dir: spec.Dir}
-	if err := vacant(ctx, host, left); err != nil {
-		return nil, fault.Op(op, err)
+	m, err := hypervisor.New(ctx, d, host, spec)
+	if err != nil {
+		return nil, err
 	}
-	e := guest.New("firecracker", host, spec, func(ctx context.Context) error {
-		_, err := hypervisor.Reap(ctx, host, left, false)
-		return err
-	})
-	in := &Instance{Machine: guest.Machine{Env: e}, api: api{host: host, socket: path.Join(spec.Dir, socketAPI)}}
+	in := &Instance{m, api{host: host, socket: path.Join(spec.Dir, socketAPI)}}
+	in.Pause = in.api.pause
 	if err := in.build(ctx, o); err != nil {
-		return nil, e.Abandon(ctx, err)
+		return nil, in.Abandon(ctx, err)
 	}
 	return in, nil
+}
+
+// pause stops the guest's processors, or lets them run again.
+func (a api) pause(ctx context.Context, frozen bool) error {
+	state := "Resumed"
+	if frozen {
+		state = "Paused"
+	}
+	return a.call(ctx, "PATCH", "/vm", map[string]any{"state": state}, nil)
 }
 
 // Validate implements driver.Validator.
@@ -189,44 +187,6 @@ func validate(spec driver.Spec) (options, error) {
 	}
 	return o, err
 }
-
-// vacant checks that no live environment has the label. It removes what a dead
-// one left.
-func vacant(ctx context.Context, host conn.Conn, left driver.Leftover) error {
-	found, err := hypervisor.Reap(ctx, host, left, true)
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	for _, f := range found {
-		if strings.HasPrefix(f, "process ") {
-			return fault.WithFix(fault.New(fault.Lab, "%s has this label already", f), "run `bakeoff clean`")
-		}
-	}
-	_, err = hypervisor.Reap(ctx, host, left, false)
-	return err
-}
-
-// Freeze stops the guest's processors.
-func (in *Instance) Freeze(ctx context.Context) error {
-	in.Conn.Rest(true)
-	if err := in.api.call(ctx, "PATCH", "/vm", map[string]any{"state": "Paused"}, nil); err != nil {
-		in.Conn.Rest(false)
-		return err
-	}
-	return nil
-}
-
-// Thaw lets them run again.
-func (in *Instance) Thaw(ctx context.Context) error {
-	if err := in.api.call(ctx, "PATCH", "/vm", map[string]any{"state": "Resumed"}, nil); err != nil {
-		return err
-	}
-	in.Conn.Rest(false)
-	return nil
-}
-
-// Usage is what Firecracker has used for the guest and for itself.
-func (in *Instance) Usage(ctx context.Context) (probe.Scope, error) { return in.group.Usage(ctx) }
 
 const hypervisor = guest.Hypervisor("firecracker")
 

@@ -157,7 +157,6 @@ func (b builder) volumes(ctx context.Context) error {
 		if err != nil {
 			return fault.Op(op, err)
 		}
-		b.env.Properties.Volumes[v.Path] = v.Path
 	}
 	return nil
 }

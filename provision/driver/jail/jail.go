@@ -143,28 +143,19 @@ func namesOf(label, dir string) names {
 
 // Create creates a jail and returns when its agent answers.
 func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	e, n := guest.New(d, host, spec), namesOf(spec.Label, spec.Dir)
 	o, err := validate(spec)
-	n := namesOf(spec.Label, spec.Dir)
 	if err == nil {
-		err = vacant(ctx, host, n)
+		err = vacant(ctx, e, n)
 	}
 	if err != nil {
-		return nil, fault.Op("jail: create "+spec.Label, err)
+		return nil, e.Refuse(err)
 	}
-	e := guest.New("jail", host, spec, func(ctx context.Context) error {
-		_, err := reap(ctx, host, n, false)
-		return err
-	})
 	b := builder{host: host, spec: spec, options: o, names: n, env: e}
 	if err := b.build(ctx); err != nil {
 		return nil, e.Abandon(ctx, err)
 	}
 	return e, nil
-}
-
-// Reap removes what a jail has left.
-func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return reap(ctx, host, namesOf(left.Label, left.Dir), dryRun)
 }
 
 // Validate implements driver.Validator.
@@ -191,13 +182,13 @@ func validate(spec driver.Spec) (options, error) {
 
 // vacant checks that no live jail has the name. It removes a jail without
 // processes, which was left behind.
-func vacant(ctx context.Context, host conn.Conn, n names) error {
-	_, there, err := guest.Ask(ctx, host, "jls", "-j", n.jail, "jid")
+func vacant(ctx context.Context, e *guest.Env, n names) error {
+	_, there, err := guest.Ask(ctx, e.Host, "jls", "-j", n.jail, "jid")
 	if err != nil {
 		return err
 	}
 	if there {
-		pids, _, err := guest.Ask(ctx, host, "ps", "-J", n.jail, "-o", "pid=")
+		pids, _, err := guest.Ask(ctx, e.Host, "ps", "-J", n.jail, "-o", "pid=")
 		if err != nil {
 			return err
 		}
@@ -205,8 +196,7 @@ func vacant(ctx context.Context, host conn.Conn, n names) error {
 			return guest.Taken("a jail " + n.jail)
 		}
 	}
-	_, err = reap(ctx, host, n, false)
-	return err
+	return e.Remove(ctx)
 }
 
 // startTime bounds how long the agent may take to answer. Nothing boots.
@@ -293,8 +283,7 @@ func (b builder) describe(ctx context.Context) error {
 	facts := b.env.Properties.Facts
 	facts["kernel"], facts["abi"], facts["root"] = safetext.Line(release), b.options.abi, b.options.root
 	facts["network"] = "none but loopback"
-	if n := b.spec.Network; n != nil {
-		b.env.Properties.Addr = n.Addr.Addr()
+	if b.spec.Network != nil {
 		facts["network"] = b.options.network
 	}
 	return b.env.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch})

@@ -13,10 +13,11 @@ import (
 
 var _ driver.Driver = Driver{}
 
-// reap finds and removes what has the names of a jail: the jail, its limits,
+// Reap finds and removes what has the names of a jail: the jail, its limits,
 // its interface, its mounts and its dataset. A step that fails does not stop
 // the next one.
-func reap(ctx context.Context, host conn.Conn, n names, dryRun bool) (found []string, err error) {
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	n := namesOf(left.Label, left.Dir)
 	s := guest.Sweep{Host: host, DryRun: dryRun}
 	if _, there := s.Ask(ctx, "jls", "-j", n.jail, "jid"); there {
 		if addr, ok := s.Ask(ctx, "jls", "-j", n.jail, "ip4.addr"); ok && addr != "" && addr != "-" {

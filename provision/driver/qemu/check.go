@@ -62,12 +62,3 @@ func modulesDir(spec driver.Spec, o options) string {
 	}
 	return spec.Image.Modules
 }
-
-// volumesInside maps the declared paths to themselves.
-func volumesInside(spec driver.Spec) map[string]string {
-	m := map[string]string{}
-	for _, v := range spec.Volumes {
-		m[v.Path] = v.Path
-	}
-	return m
-}

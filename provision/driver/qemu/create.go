@@ -1,44 +1,39 @@
 package qemu
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"path"
 	"strings"
-	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
-	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
-	"bakeoff/provision/netns"
 	"bakeoff/provision/qmp"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/wire"
 )
 
 // Create creates a machine and returns when its agent answers.
-func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	op := "qemu: create " + spec.Label
+func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
 	o, err := decode(spec.Options)
 	if err == nil {
 		err = validate(spec, o)
 	}
 	if err != nil {
-		return nil, fault.Op(op, err)
+		return nil, fault.Op("qemu: create "+spec.Label, err)
 	}
-	in := &Instance{host: host, spec: spec, console: newConsole(consoleLimit), stderr: newConsole(8 << 10),
-		ended: make(chan struct{})}
+	m, err := hypervisor.New(ctx, d, host, spec)
+	if err != nil {
+		return nil, err
+	}
+	in := &Instance{m}
 	if err := in.create(ctx, o); err != nil {
-		// Remove what was created even if ctx has ended.
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
-		defer cancel()
-		return nil, fault.Op(op, errors.Join(err, in.Close(clean)))
+		return nil, in.Abandon(ctx, err)
 	}
 	return in, nil
 }
@@ -48,44 +43,65 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := hypervisor.RememberTap(ctx, in.host, in.spec); err != nil {
-		return err
-	}
 	if m.disks, err = in.storage(ctx, o); err != nil {
 		return err
 	}
-	err = guest.Initramfs(ctx, in.host, wire.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.spec, o),
-		Wanted: wantedModules(m), Agent: in.spec.Agent, Config: initConfig(in.spec),
-		Out: path.Join(in.spec.Dir, fileInitramfs)})
+	err = guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.Spec, o),
+		Wanted: wantedModules(m), Agent: in.Spec.Agent, Config: initConfig(in.Spec),
+		Out: path.Join(in.Spec.Dir, fileInitramfs)})
 	if err != nil {
 		return err
 	}
-	layout, err := cgroup.Detect(ctx, in.host)
+	stderr := &conn.Tail{Limit: 8 << 10}
+	in.Why = func(exit conn.Exit, console []byte) error { return explain(exit, stderr.Bytes(), console) }
+	in.Details = func(context.Context) []byte {
+		return fmt.Appendf(nil, "QEMU said:\n%s\n", safetext.Text(string(stderr.Bytes())))
+	}
+	p, err := in.Launch(ctx, conn.Cmd{Argv: commandLine(m), Env: []string{"TMPDIR=" + in.Spec.Dir}, Stderr: stderr})
 	if err != nil {
 		return err
 	}
-	if in.group, err = layout.Create(ctx, in.host, in.spec.Label, guest.GroupLimits(in.spec)); err != nil {
+	var rw net.Conn
+	if err := in.Until(ctx, p, o.bootTimeout, func() (err error) {
+		rw, err = in.dial(ctx, socketChannel)
+		return err
+	}); err != nil {
 		return err
 	}
-	if n := in.spec.Network; n != nil {
-		in.tap = true
-		if err := netns.AttachTap(ctx, in.host, *n, in.spec.Label); err != nil {
-			return err
-		}
-	}
-	in.start(ctx, commandLine(m))
-	boot, cancel := context.WithTimeout(ctx, o.bootTimeout)
-	defer cancel()
-	if err := in.meet(boot); err != nil {
-		return in.notUp(ctx, boot, o.bootTimeout, err)
+	if err := in.Meet(ctx, rw, p, o.bootTimeout); err != nil {
+		return err
 	}
 	return in.describe(ctx, m, o)
 }
 
+// dial connects to one of the machine's sockets.
+func (in *Instance) dial(ctx context.Context, name string) (net.Conn, error) {
+	return in.Host.Dial(ctx, "unix", path.Join(in.Spec.Dir, name))
+}
+
+// explain classifies the end of QEMU from its messages and the guest's console.
+//
+// QEMU ends with code 0 if the guest restarted, panicked or powered itself off:
+// that is the subject's fault. If QEMU refuses its arguments it ends with
+// another code: that is the lab's fault.
+func explain(exit conn.Exit, stderr, console []byte) error {
+	said := safetext.LastLines(string(stderr), 3)
+	if said != "" {
+		said = ": " + said
+	}
+	switch {
+	case exit.OK():
+		return fault.New(fault.Subject, "%s", cmp.Or(guest.Diagnose(console), "the guest powered itself off"))
+	case exit.Signal != "":
+		return fault.New(fault.Lab, "QEMU was killed by a signal: %s%s", exit.Signal, said)
+	}
+	return fault.New(fault.Lab, "QEMU failed (exit code %d)%s", exit.Code, said)
+}
+
 // choose determines the parameters of the machine.
 func (in *Instance) choose(ctx context.Context, o options) (machine, error) {
-	m := newMachine(in.spec, o)
-	e, err := examine(ctx, in.host, m.program)
+	m := newMachine(in.Spec, o)
+	e, err := examine(ctx, in.Host, m.program)
 	if fault.Is(err, fault.NotFound) {
 		return m, fault.WithFix(fault.Wrap(fault.Unsupported, "", err), "apt-get install qemu-system-x86")
 	}
@@ -95,7 +111,7 @@ func (in *Instance) choose(ctx context.Context, o options) (machine, error) {
 	if !e.machines[m.kind] {
 		return m, fault.New(fault.Unsupported, "this QEMU (%s) has no machine %s", e.version, m.kind)
 	}
-	kvm, err := guest.ProbeKVM(ctx, in.host, in.spec.Agent)
+	kvm, err := guest.ProbeKVM(ctx, in.Host, in.Spec.Agent)
 	if err != nil {
 		return m, err
 	}
@@ -104,117 +120,14 @@ func (in *Instance) choose(ctx context.Context, o options) (machine, error) {
 	if err != nil {
 		return m, err
 	}
-	if m.firmware, err = firmware.find(ctx, in.host, m.program, o.firmware); err != nil {
+	if m.firmware, err = firmware.find(ctx, in.Host, m.program, o.firmware); err != nil {
 		return m, err
 	}
 	m.accel, err = accelerator(o.accel, kvm)
 	return m, err
 }
 
-// start runs QEMU in the control group and, if there is a network, in its
-// namespace. The process outlives ctx.
-func (in *Instance) start(ctx context.Context, argv []string) {
-	enter := append([]string{in.spec.Agent, "enter"}, in.group.EnterArgs()...)
-	if n := in.spec.Network; n != nil {
-		enter = append(enter, "--netns", n.Namespace)
-	}
-	enter = append(enter, "--dir", in.spec.Dir, "--")
-	live, kill := context.WithCancel(context.WithoutCancel(ctx))
-	in.kill = kill
-	cmd := conn.Cmd{Argv: append(enter, argv...), Env: []string{"TMPDIR=" + in.spec.Dir}, Stdout: in.console,
-		Stderr: in.stderr}
-	go func() {
-		defer close(in.ended)
-		in.ending.exit, in.ending.err = in.host.Exec(live, cmd)
-	}()
-}
-
-// meet opens the channel to the agent and asks for its boot report.
-func (in *Instance) meet(ctx context.Context) error {
-	rw, err := in.dial(ctx, socketChannel)
-	if err != nil {
-		return err
-	}
-	greet, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() { // a machine that ends will not answer
-		select {
-		case <-in.ended:
-			cancel()
-		case <-greet.Done():
-		}
-	}()
-	c, err := channel.Open(greet, rw, channel.Options{Reason: in.reason})
-	if err != nil {
-		return err
-	}
-	in.Conn = c
-	if err := c.Call(ctx, "boot", nil, &in.boot); err != nil {
-		return err
-	}
-	if in.boot.Error != "" {
-		return fault.New(fault.Subject, "its init failed: %s", safetext.Line(in.boot.Error))
-	}
-	return nil
-}
-
-// reason returns why the machine is gone. Its sockets close a moment before its
-// process has ended.
-func (in *Instance) reason() error {
-	select {
-	case <-in.ended:
-	case <-time.After(endTime):
-		return nil
-	}
-	return fault.Op("qemu: "+in.spec.Label, explain(in.ending, in.stderr.Bytes(), in.console.Bytes()))
-}
-
-// dial connects to one of the machine's sockets, which appear a moment after
-// its start.
-func (in *Instance) dial(ctx context.Context, name string) (net.Conn, error) {
-	for {
-		c, err := in.host.Dial(ctx, "unix", path.Join(in.spec.Dir, name))
-		if err == nil {
-			return c, nil
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-in.ended:
-			return nil, err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// notUp returns why the guest did not come up. If ctx has ended, that is the
-// reason.
-func (in *Instance) notUp(ctx, boot context.Context, timeout time.Duration, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	// The end of the process explains more than that of the channel. It follows
-	// soon, on a busy machine later.
-	patience := 50 * time.Millisecond
-	if boot.Err() == nil {
-		patience = 5 * time.Second
-	}
-	select {
-	case <-in.ended:
-		return fault.Op("the guest did not come up", explain(in.ending, in.stderr.Bytes(), in.console.Bytes()))
-	case <-time.After(patience):
-	}
-	if boot.Err() != nil {
-		why := fmt.Sprintf("its agent did not answer within %v", timeout)
-		if said := diagnose(in.console.Bytes()); said != "" {
-			why += "; " + said
-		}
-		err = fault.New(fault.Subject, "%s", why)
-	}
-	return fault.Op("the guest did not come up", withConsole(err, in.console.Bytes()))
-}
-
-// describe sets the Info of the instance from QEMU's answers.
+// describe sets the facts of the instance from QEMU's answers.
 func (in *Instance) describe(ctx context.Context, m machine, o options) error {
 	ctx, cancel := context.WithTimeout(ctx, monitorTime)
 	defer cancel()
@@ -235,19 +148,12 @@ func (in *Instance) describe(ctx context.Context, m machine, o options) error {
 	if accel != m.accel {
 		return fault.New(fault.Lab, "QEMU runs with %s instead of %s", accel, m.accel)
 	}
-	in.info = driver.Info{
-		Agent: wire.GuestAgent, Scratch: wire.GuestScratch, Volumes: volumesInside(in.spec), HostCache: in.hostCache,
-		Limits: guest.MachineLimits(in.group, in.spec), OwnKernel: true,
-		Facts: map[string]string{
-			driver.FactAccelerator: accel, "machine": m.kind, "qemu": monitor.Version().String(),
-			"kernel": safetext.Line(in.boot.Kernel), "cpu": cpuModel(m.accel), "sandbox": fmt.Sprint(m.sandbox),
-			"kernel.append": strings.TrimSpace(m.append),
-		},
-	}
-	maps.Copy(in.info.Facts, o.storageFacts(m.disks))
-	maps.Copy(in.info.Facts, m.firmware.facts())
-	if n := in.spec.Network; n != nil {
-		in.info.Addr = n.Addr.Addr()
-	}
+	maps.Copy(in.Properties.Facts, map[string]string{
+		driver.FactAccelerator: accel, "machine": m.kind, "qemu": monitor.Version().String(),
+		"kernel": safetext.Line(in.Boot.Kernel), "cpu": cpuModel(m.accel), "sandbox": fmt.Sprint(m.sandbox),
+		"kernel.append": strings.TrimSpace(m.append),
+	})
+	maps.Copy(in.Properties.Facts, o.storageFacts(m.disks))
+	maps.Copy(in.Properties.Facts, m.firmware.facts())
 	return nil
 }

@@ -137,7 +137,7 @@ func create(t testing.TB, spec driver.Spec) *Instance {
 	q := in.(*Instance)
 	t.Logf("up after %v; init began at %v, was ready at %v on the guest's clock",
 		time.Since(start).Round(time.Millisecond),
-		time.Duration(q.boot.StartedNS).Round(time.Millisecond), time.Duration(q.boot.ReadyNS).Round(time.Millisecond))
+		time.Duration(q.Boot.StartedNS).Round(time.Millisecond), time.Duration(q.Boot.ReadyNS).Round(time.Millisecond))
 	return q
 }
 
@@ -285,7 +285,7 @@ func says(t *testing.T, err error, kind fault.Kind, texts ...string) {
 
 func TestKernelPanics(t *testing.T) {
 	says(t, failing(t, parallel(t, param.Values{optAccel: accelTCG, optAppend: "rdinit=/nothing root=/dev/nothing"})),
-		fault.Subject, "its kernel panicked: Kernel panic - not syncing: ", "the end of the console")
+		fault.Subject, "its kernel panicked: Kernel panic - not syncing: ", "the end of what it printed")
 }
 
 func TestInitFails(t *testing.T) {
@@ -307,7 +307,7 @@ func TestUnknownSetting(t *testing.T) {
 // A guest that hangs is given up at its deadline, with its console.
 func TestGuestHangs(t *testing.T) {
 	spec := specOf(t, param.Values{optAccel: accelTCG, optBootTimeout: "1.5s"})
-	says(t, failing(t, spec), fault.Subject, "its agent did not answer within 1.5s", "console")
+	says(t, failing(t, spec), fault.Subject, "its agent did not answer within 1.5s", "the end of what it printed")
 }
 
 // A kernel with too little memory mostly says so. Now and then it waits for some
@@ -320,7 +320,7 @@ func TestGuestOutOfMemory(t *testing.T) {
 			t.Logf("with %s: %v", size, err)
 			continue
 		}
-		says(t, err, fault.Subject, "memory", "the end of the console")
+		says(t, err, fault.Subject, "memory", "the end of what it printed")
 		return
 	}
 	t.Error("it never said that memory is what it lacks")
@@ -349,7 +349,7 @@ func TestMachineDies(t *testing.T) {
 	if _, err := in.Exec(ctx, conn.Command("true")); !fault.Is(err, fault.Subject) {
 		t.Errorf("later: %v", err)
 	}
-	if got := string(in.Diagnose(ctx)); !strings.Contains(got, "QEMU has ended: exit code 0") ||
+	if got := string(in.Diagnose(ctx)); !strings.Contains(got, "qemu has ended: exit code 0") ||
 		!strings.Contains(got, "sysrq triggered crash") {
 		t.Errorf("diagnosis:\n%s", got)
 	}

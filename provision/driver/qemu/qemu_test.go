@@ -15,6 +15,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
@@ -169,22 +170,21 @@ func TestParseVersion(t *testing.T) {
 func TestExplain(t *testing.T) {
 	for _, tt := range []struct {
 		console, stderr string
-		ending          ending
+		exit            conn.Exit
 		kind            fault.Kind
 		says            string
 	}{
-		{"panic-root.txt", "", ending{}, fault.Subject,
+		{"panic-root.txt", "", conn.Exit{}, fault.Subject,
 			"its kernel panicked: Kernel panic - not syncing: VFS: Unable to mount root fs"},
-		{"init-root.txt", "", ending{}, fault.Subject,
+		{"init-root.txt", "", conn.Exit{}, fault.Subject,
 			"its init failed: bakeoff-agent: init: mount the root from /dev/vda as ext4: invalid argument"},
-		{"dynamic-init.txt", "", ending{}, fault.Subject,
+		{"dynamic-init.txt", "", conn.Exit{}, fault.Subject,
 			"its kernel panicked: Kernel panic - not syncing: No working init found"},
-		{"no-memory.txt", "", ending{}, fault.Subject, "the guest ran out of memory: "},
-		{"", "", ending{}, fault.Subject, "powered itself off (the console is empty)"},
-		{"", "qemu-system-x86_64: -device x: 'x' is not a valid device model name\n", ending{exit: conn.Exit{Code: 1}},
+		{"no-memory.txt", "", conn.Exit{}, fault.Subject, "the guest ran out of memory: "},
+		{"", "", conn.Exit{}, fault.Subject, "powered itself off"},
+		{"", "qemu-system-x86_64: -device x: 'x' is not a valid device model name\n", conn.Exit{Code: 1},
 			fault.Lab, "failed (exit code 1): qemu-system-x86_64: -device x"},
-		{"", "", ending{exit: conn.Exit{Code: 137, Signal: "killed"}}, fault.Lab, "by a signal: killed"},
-		{"", "", ending{err: fault.New(fault.Lab, "the host is gone")}, fault.Lab, "the host is gone"},
+		{"", "", conn.Exit{Code: 137, Signal: "killed"}, fault.Lab, "by a signal: killed"},
 	} {
 		var text []byte
 		if tt.console != "" {
@@ -193,7 +193,7 @@ func TestExplain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := explain(tt.ending, []byte(tt.stderr), text)
+		err := explain(tt.exit, []byte(tt.stderr), text)
 		if !fault.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: kind %v: %v\nwant %v with %q", tt.console, fault.Of(err), err, tt.kind, tt.says)
 		}
@@ -208,16 +208,16 @@ func FuzzConsole(f *testing.F) {
 	f.Add([]byte("[    0.5] Kernel panic - not syncing: x\r\n---[ end"))
 	f.Add([]byte("\x1b[2J\xff\xfe bakeoff-agent: init: \x00"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c := newConsole(100)
+		c := conn.Tail{Limit: 100}
 		c.Write(text)
 		if len(c.Bytes()) > 100 {
 			t.Errorf("%d bytes are kept", len(c.Bytes()))
 		}
-		err := explain(ending{}, text, text)
+		err := explain(conn.Exit{}, text, text)
 		if m := control.FindString(err.Error()); m != "" {
 			t.Errorf("%q in %q", m, err)
 		}
-		if len(err.Error()) > 8000+2*len(text) || len(diagnose(text)) > 4*len(text)+64 {
+		if len(err.Error()) > 8000+2*len(text) || len(guest.Diagnose(text)) > 4*len(text)+64 {
 			t.Error("an error grows beyond what was printed")
 		}
 	})

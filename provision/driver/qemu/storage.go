@@ -77,10 +77,10 @@ func (o options) validateStorage() error {
 // storage creates the files of volumes and lists the machine's disks, the root
 // first.
 func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
-	disks := []disk{{serial: rootSerial, path: in.spec.Image.Disk, snapshot: true, controller: virtioBlk,
+	disks := []disk{{serial: rootSerial, path: in.Spec.Image.Disk, snapshot: true, controller: virtioBlk,
 		format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
-	in.hostCache = map[string]string{}
-	for i, v := range in.spec.Volumes {
+	in.Properties.HostCache = map[string]string{}
+	for i, v := range in.Spec.Volumes {
 		d := disk{serial: volumeSerial(i), path: v.Device, controller: o.controller, format: formatRaw, cache: o.diskCache,
 			aio: o.diskAIO}
 		switch v.Backing {
@@ -88,7 +88,7 @@ func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
 			continue
 		case volume.Ext4:
 			var err error
-			if d.path, err = volume.File(ctx, in.host, in.spec.Dir, v); err != nil {
+			if d.path, err = volume.File(ctx, in.Host, in.Spec.Dir, v); err != nil {
 				return nil, err
 			}
 			if d.format = o.diskFormat; d.format == formatQcow2 {
@@ -97,18 +97,18 @@ func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
 				}
 			}
 		case volume.Disk:
-			if err := volume.CheckDisk(ctx, in.host, v.Device); err != nil {
+			if err := volume.CheckDisk(ctx, in.Host, v.Device); err != nil {
 				return nil, err
 			}
 		}
 		if d.cache == cacheAuto {
 			d.cache = cacheWriteback
-			if volume.Direct(ctx, in.host, d.path) {
+			if volume.Direct(ctx, in.Host, d.path) {
 				d.cache = cacheNone
 			}
 		}
-		if in.hostCache[v.Path] = driver.CacheUsed; slices.Contains(direct, d.cache) {
-			in.hostCache[v.Path] = driver.CacheBypassed
+		if in.Properties.HostCache[v.Path] = driver.CacheUsed; slices.Contains(direct, d.cache) {
+			in.Properties.HostCache[v.Path] = driver.CacheBypassed
 		}
 		disks = append(disks, d)
 	}
@@ -120,14 +120,14 @@ func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
 // has done already.
 func (in *Instance) toQcow2(ctx context.Context, raw string) (string, error) {
 	image := strings.TrimSuffix(raw, ".ext4") + ".qcow2"
-	_, err := conn.Output(ctx, in.host, "qemu-img", "convert", "-f", formatRaw, "-O", formatQcow2, "-S", "0", raw, image)
+	_, err := conn.Output(ctx, in.Host, "qemu-img", "convert", "-f", formatRaw, "-O", formatQcow2, "-S", "0", raw, image)
 	if fault.Is(err, fault.NotFound) {
 		return "", fault.WithFix(fault.Wrap(fault.Unsupported, "", err), "apt-get install qemu-utils")
 	}
 	if err != nil {
 		return "", fault.Op("make a qcow2 image", err)
 	}
-	_, err = conn.Output(ctx, in.host, "rm", raw)
+	_, err = conn.Output(ctx, in.Host, "rm", raw)
 	return image, err
 }
 

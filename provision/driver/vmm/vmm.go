@@ -9,6 +9,7 @@ package vmm
 import (
 	"context"
 	"fmt"
+	"net"
 	"path"
 	"slices"
 	"strconv"
@@ -86,11 +87,11 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 func nameOf(label string) string { return "bakeoff-" + label }
 
 // Create creates a machine and returns when its agent answers.
-func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	op := "vmm: create " + spec.Label
+func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	e := guest.New(d, host, spec)
 	o, err := validate(spec)
 	if err != nil {
-		return nil, fault.Op(op, err)
+		return nil, e.Refuse(err)
 	}
 	// vmd keeps no machine that has ended: a listed one lives.
 	row, err := find(ctx, host, nameOf(spec.Label))
@@ -98,12 +99,8 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		err = guest.Taken("a machine " + nameOf(spec.Label))
 	}
 	if err != nil {
-		return nil, fault.Op(op, err)
+		return nil, e.Refuse(err)
 	}
-	e := guest.New("vmm", host, spec, func(ctx context.Context) error {
-		_, err := reap(ctx, host, spec.Label, false)
-		return err
-	})
 	if err := build(ctx, e, o); err != nil {
 		return nil, e.Abandon(ctx, err)
 	}
@@ -170,24 +167,18 @@ func build(ctx context.Context, e *guest.Env, o options) error {
 		}
 	}
 	p := e.Start(ctx, "vmctl", "wait", name)
-	for {
-		rw, err := e.Host.Dial(ctx, "tcp", fmt.Sprintf("100.64.%d.3:%d", row.id, agentPort))
-		if err == nil {
-			if err := e.Meet(ctx, rw, p, timeout); err != nil {
-				return err
-			}
-			return describe(ctx, e)
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-p.Ended():
-			return p.Why("it did not come up: the machine has stopped")
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-end:
-			return p.Why(fmt.Sprintf("nobody answers in the guest within %v: %v", timeout, err))
-		}
+	e.Why = func(conn.Exit, []byte) error { return fault.New(fault.Subject, "the machine has stopped") }
+	var rw net.Conn
+	if err := e.Until(ctx, p, timeout, func() (err error) {
+		rw, err = e.Host.Dial(ctx, "tcp", fmt.Sprintf("100.64.%d.3:%d", row.id, agentPort))
+		return err
+	}); err != nil {
+		return err
 	}
+	if err := e.Meet(ctx, rw, p, timeout); err != nil {
+		return err
+	}
+	return describe(ctx, e)
 }
 
 func describe(ctx context.Context, e *guest.Env) error {
@@ -196,7 +187,6 @@ func describe(ctx context.Context, e *guest.Env) error {
 		// OpenBSD's memory file system; its size is in sectors.
 		steps = append(steps, []string{"mkdir", "-p", v.Path}, []string{"mount_mfs", "-s",
 			strconv.FormatInt(int64(v.Size)/512, 10), "swap", v.Path})
-		e.Properties.Volumes[v.Path] = v.Path
 	}
 	if err := e.Prepare(ctx, steps...); err != nil {
 		return err
@@ -249,11 +239,7 @@ func parse(list, name string) (*row, error) {
 
 // Reap removes what a machine has left.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return reap(ctx, host, left.Label, dryRun)
-}
-
-func reap(ctx context.Context, host conn.Conn, label string, dryRun bool) ([]string, error) {
-	name := nameOf(label)
+	name := nameOf(left.Label)
 	row, err := find(ctx, host, name)
 	if fault.Is(err, fault.NotFound) || err == nil && row == nil {
 		return nil, nil

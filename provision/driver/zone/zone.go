@@ -129,11 +129,11 @@ func idOf(label string) string {
 }
 
 // Create creates a zone and returns when its agent answers.
-func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	op := "zone: create " + spec.Label
+func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	e := guest.New(d, host, spec)
 	o, err := validate(spec)
 	if err != nil {
-		return nil, fault.Op(op, err)
+		return nil, e.Refuse(err)
 	}
 	id := idOf(spec.Label)
 	state, err := lookup(ctx, host, id)
@@ -141,15 +141,11 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		err = guest.Taken("a zone " + id)
 	}
 	if err == nil && state != nil {
-		_, err = reap(ctx, host, id, false) // it was left behind
+		err = e.Remove(ctx) // it was left behind
 	}
 	if err != nil {
-		return nil, fault.Op(op, err)
+		return nil, e.Refuse(err)
 	}
-	e := guest.New("zone", host, spec, func(ctx context.Context) error {
-		_, err := reap(ctx, host, id, false)
-		return err
-	})
 	if err := build(ctx, e, o, id); err != nil {
 		return nil, e.Abandon(ctx, err)
 	}
@@ -302,11 +298,8 @@ func describe(ctx context.Context, e *guest.Env, o options) error {
 		p.Limits.NotEnforced["cpus"] = fmt.Sprintf("cpu_cap holds it to %d %% of a CPU, on whichever", 100*e.Spec.CPUs)
 	}
 	p.Facts["network"] = "none"
-	if n := e.Spec.Network; n != nil {
-		p.Addr, p.Facts["network"] = n.Addr.Addr(), "vnic on "+o.nicTag
-	}
-	for _, v := range e.Spec.Volumes {
-		p.Volumes[v.Path] = v.Path
+	if e.Spec.Network != nil {
+		p.Facts["network"] = "vnic on " + o.nicTag
 	}
 	return e.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch})
 }
@@ -349,10 +342,7 @@ func parse(text []byte) (*state, error) {
 
 // Reap removes what a zone has left.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return reap(ctx, host, idOf(left.Label), dryRun)
-}
-
-func reap(ctx context.Context, host conn.Conn, id string, dryRun bool) ([]string, error) {
+	id := idOf(left.Label)
 	z, err := lookup(ctx, host, id)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil // without vmadm nothing was made

@@ -85,7 +85,7 @@ func (c *client) run(ctx context.Context, argv []string, stdin io.Reader, stdout
 	}
 	said := &conn.Tail{Limit: 8 << 10}
 	exit, err := c.o.Local.Exec(ctx, conn.Cmd{Argv: append(c.args(), line), Env: []string{"LC_ALL=C"},
-		Stdin: stdin, Stdout: stdout, Stderr: both{stderr, said}})
+		Stdin: stdin, Stdout: stdout, Stderr: conn.Both(said, stderr)})
 	switch {
 	case ctx.Err() != nil:
 		return exit, fault.Wrap(fault.Lab, "ssh "+c.o.Target, ctx.Err())
@@ -98,20 +98,6 @@ func (c *client) run(ctx context.Context, argv []string, stdin io.Reader, stdout
 		return exit, Complain(string(said.Bytes())).Err(c.o.Target)
 	}
 	return exit, nil
-}
-
-// both writes to w, which may be nil, and to tail.
-type both struct {
-	w    io.Writer
-	tail *conn.Tail
-}
-
-func (b both) Write(p []byte) (int, error) {
-	b.tail.Write(p)
-	if b.w == nil {
-		return len(p), nil
-	}
-	return b.w.Write(p)
 }
 
 // hangUp closes the shared connection, if there is one.
