@@ -338,7 +338,7 @@ func (g *Group) limitCPUs(ctx context.Context, cpus []int) error {
 	if g.limits.CPUSet == nil {
 		return nil
 	}
-	want := FormatCPUs(cpus)
+	want := probe.FormatCPUs(cpus)
 	if err := g.files.WriteFile(ctx, path.Join(dir, "cpuset.cpus"), []byte(want)); err != nil {
 		return fault.New(fault.Lab, "CPUs %s: %w", want, err)
 	}
@@ -347,7 +347,7 @@ func (g *Group) limitCPUs(ctx context.Context, cpus []int) error {
 		return err
 	}
 	// Version 2 accepts any request and grants what exists.
-	if have, err := ParseCPUs(strings.TrimSpace(string(got))); err != nil || FormatCPUs(have) != want {
+	if have, err := probe.ParseCPUs(strings.TrimSpace(string(got))); err != nil || probe.FormatCPUs(have) != want {
 		return fault.New(fault.Lab, "CPUs %s: the host granted %q", want, strings.TrimSpace(string(got)))
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/probe"
 )
 
 // period is the kernel's default period of bandwidth control, in microseconds
@@ -19,8 +20,8 @@ const minQuota = 0.01
 
 // checkQuota checks that a quota is possible; 0 is no limit.
 func checkQuota(quota float64) error {
-	if quota != 0 && !(quota >= minQuota && quota <= maxCPU) {
-		return fault.New(fault.Invalid, "quota must be between %[2]v and %[3]d CPUs (got %[1]v)", quota, minQuota, maxCPU)
+	if quota != 0 && !(quota >= minQuota && quota <= probe.MaxCPU) {
+		return fault.New(fault.Invalid, "quota must be between %[2]v and %[3]d CPUs (got %[1]v)", quota, minQuota, probe.MaxCPU)
 	}
 	return nil
 }

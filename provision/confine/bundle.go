@@ -2,6 +2,7 @@ package confine
 
 import (
 	"bakeoff/provision/cgroup"
+	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -93,7 +94,7 @@ func configure(e *Env, binds []wire.Bind, first []string, swapAccounted bool) bu
 			CgroupsPath: cgroup.Path(e.Spec.Label),
 			Namespaces: []bundleNamespace{{Type: "pid"}, {Type: "ipc"}, {Type: "uts"}, {Type: "mount"}, {Type: "cgroup"},
 				{Type: "network", Path: e.Netns()}},
-			Resources: bundleResources{CPU: &bundleCPU{CPUs: cgroup.FormatCPUs(e.Spec.CPUSet)},
+			Resources: bundleResources{CPU: &bundleCPU{CPUs: probe.FormatCPUs(e.Spec.CPUSet)},
 				Devices: []bundleDevice{{Allow: false, Access: "rwm"}}},
 			// The paths that the container engines hide.
 			MaskedPaths: []string{"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",

@@ -24,6 +24,7 @@ import (
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -85,7 +86,7 @@ type Container struct {
 func (c *Container) Flags(volumes map[string]string) []string {
 	spec := c.Env.Spec
 	out := []string{"--detach", "--name", spec.Label, "--hostname", spec.Label, "--label", Label + "=" + spec.Label,
-		"--cpuset-cpus", cgroup.FormatCPUs(spec.CPUSet)}
+		"--cpuset-cpus", probe.FormatCPUs(spec.CPUSet)}
 	if m := int64(spec.Memory); m > 0 {
 		// Memory and swap together: no swap in addition to the memory.
 		out = append(out, "--memory", strconv.FormatInt(m, 10), "--memory-swap", strconv.FormatInt(m, 10))

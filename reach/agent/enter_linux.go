@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -191,19 +192,15 @@ func setCPUs(list string) error {
 		return nil
 	}
 	var set unix.CPUSet
-	for _, item := range strings.Split(list, ",") {
-		first, last, isRange := strings.Cut(item, "-")
-		a, err := strconv.Atoi(first)
-		b := a
-		if err == nil && isRange {
-			b, err = strconv.Atoi(last)
-		}
-		if err != nil || a < 0 || b < a || b >= len(set)*64 {
-			return fault.New(fault.Invalid, "invalid list of CPUs %q; write for example 0,2-3", list)
-		}
-		for ; a <= b; a++ {
-			set.Set(a)
-		}
+	cpus, err := probe.ParseCPUs(list)
+	if err == nil && cpus[len(cpus)-1] >= len(set)*64 {
+		err = fmt.Errorf("%q is not a list of CPUs below %d", list, len(set)*64)
+	}
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "", err)
+	}
+	for _, c := range cpus {
+		set.Set(c)
 	}
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
 		return fmt.Errorf("CPUs %s: %w", list, err)

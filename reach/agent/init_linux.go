@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -212,23 +214,31 @@ func openPort(name string) (*os.File, error) {
 	if strings.HasPrefix(name, "/") {
 		return openTerminal(name)
 	}
-	deadline := time.Now().Add(deviceWait)
-	for {
-		names, err := filepath.Glob("/sys/class/virtio-ports/*/name")
-		if err != nil {
-			return nil, err
-		}
-		for _, n := range names {
-			text, err := os.ReadFile(n)
-			if err == nil && strings.TrimSpace(string(text)) == name {
-				return os.OpenFile("/dev/"+filepath.Base(filepath.Dir(n)), os.O_RDWR, 0)
-			}
+	device, err := findDevice("/sys/class/virtio-ports/*", func(dir string) bool { return reads(dir+"/name", name) })
+	if err != nil {
+		return nil, fmt.Errorf("there is no virtio port %q", name)
+	}
+	return os.OpenFile("/dev/"+device, os.O_RDWR, 0)
+}
+
+// findDevice waits for a device and returns its name: the last part of the first
+// path that matches pattern and that is accepts.
+func findDevice(pattern string, is func(path string) bool) (string, error) {
+	for deadline := time.Now().Add(deviceWait); ; time.Sleep(time.Millisecond) {
+		paths, err := filepath.Glob(pattern)
+		if i := slices.IndexFunc(paths, is); err == nil && i >= 0 {
+			return filepath.Base(paths[i]), nil
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("there is no virtio port %q", name)
+			return "", fs.ErrNotExist
 		}
-		time.Sleep(time.Millisecond)
 	}
+}
+
+// reads reports whether a file contains want and perhaps white space around it.
+func reads(file, want string) bool {
+	text, err := os.ReadFile(file)
+	return err == nil && strings.TrimSpace(string(text)) == want
 }
 
 // openTerminal opens a serial line in raw mode.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -142,22 +141,11 @@ func showAgent(root string) error {
 
 // findDisk returns the block device with this serial number.
 func findDisk(serial string) (string, error) {
-	deadline := time.Now().Add(deviceWait)
-	for {
-		disks, err := filepath.Glob("/sys/block/*")
-		if err != nil {
-			return "", err
-		}
-		for _, d := range disks {
-			if serialOf(d) == serial {
-				return "/dev/" + filepath.Base(d), nil
-			}
-		}
-		if time.Now().After(deadline) {
-			return "", fmt.Errorf("there is no disk with the serial number %q", serial)
-		}
-		time.Sleep(time.Millisecond)
+	name, err := findDevice("/sys/block/*", func(disk string) bool { return serialOf(disk) == serial })
+	if err != nil {
+		return "", fmt.Errorf("there is no disk with the serial number %q", serial)
 	}
+	return "/dev/" + name, nil
 }
 
 // serialOf returns the serial number of a disk in /sys/block: for virtio it is

@@ -3,9 +3,6 @@ package agent
 import (
 	"fmt"
 	"net"
-	"os"
-	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,23 +16,11 @@ func findInterface(mac string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	deadline := time.Now().Add(deviceWait)
-	for {
-		entries, err := os.ReadDir("/sys/class/net")
-		if err != nil {
-			return "", err
-		}
-		for _, e := range entries {
-			text, err := os.ReadFile("/sys/class/net/" + e.Name() + "/address")
-			if err == nil && strings.TrimSpace(string(text)) == want.String() {
-				return e.Name(), nil
-			}
-		}
-		if time.Now().After(deadline) {
-			return "", fmt.Errorf("there is no network interface with the address %s", mac)
-		}
-		time.Sleep(time.Millisecond)
+	name, err := findDevice("/sys/class/net/*", func(dir string) bool { return reads(dir+"/address", want.String()) })
+	if err != nil {
+		return "", fmt.Errorf("there is no network interface with the address %s", mac)
 	}
+	return name, nil
 }
 
 // linkUp brings an interface up, with the address of n if n is not nil. It sets

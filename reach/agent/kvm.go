@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
 )
 
@@ -122,17 +122,8 @@ func keepProbe(path string, r wire.KVMResult) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".kvm-probe-*")
-	if err != nil {
-		return err
-	}
-	_, werr := f.Write(text)
-	if err := errors.Join(werr, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return os.Rename(f.Name(), path)
+	return local.Conn{}.Push(context.Background(), path, 0o600, bytes.NewReader(text))
 }

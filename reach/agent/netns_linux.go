@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -59,19 +58,8 @@ func makeNetns(n wire.Netns) error {
 	if err := checkNetns(n); err != nil {
 		return err
 	}
-	// Namespaces belong to a thread, and this one must return to its own.
-	runtime.LockOSThread()
-	here, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return err
-	}
-	defer here.Close()
-	err = createNetns(n)
-	if berr := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); berr != nil {
-		// The thread is still locked, so it ends with its goroutine.
-		return errors.Join(err, privileged(fmt.Errorf("return to the own namespace: %w", berr)))
-	}
-	runtime.UnlockOSThread()
+	var err error
+	inThread(func() { err = createNetns(n) }) // namespaces belong to a thread
 	return err
 }
 

@@ -3,8 +3,6 @@ package agent
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
@@ -28,7 +26,7 @@ func runProbe(c call) int {
 	}
 	switch c.args[0] {
 	case "counters":
-		cpus, err := parseCPUs(*cpuList)
+		cpus, err := probe.ParseCPUs(*cpuList)
 		if err != nil {
 			return c.fail(usageError("probe: %w", err))
 		}
@@ -65,20 +63,4 @@ func (c call) printFingerprint(fp probe.Fingerprint) {
 		}
 		fmt.Fprintf(c.stdout, "%-24s %s\n", n, v)
 	}
-}
-
-// parseCPUs reads 0,2,3.
-func parseCPUs(s string) ([]int, error) {
-	if s == "" {
-		return nil, nil
-	}
-	var out []int
-	for _, f := range strings.Split(s, ",") {
-		n, err := strconv.Atoi(f)
-		if err != nil || n < 0 {
-			return nil, fmt.Errorf("%q is not a list of CPUs; write 0,1", s)
-		}
-		out = append(out, n)
-	}
-	return out, nil
 }

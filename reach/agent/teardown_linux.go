@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -55,47 +54,23 @@ func removeNetns(name, link string) error {
 }
 
 // deleteLink deletes an interface of the namespace that is mounted at a path.
-func deleteLink(at, link string) error {
+func deleteLink(at, link string) (err error) {
 	if link == "" {
 		return nil
 	}
-	done := make(chan error)
-	// Namespaces belong to a thread. If it cannot return to its own, it
-	// stays locked and ends with its goroutine.
-	go func() {
-		runtime.LockOSThread()
-		back, err := deleteWithin(at, link)
-		if back {
-			runtime.UnlockOSThread()
+	inThread(func() { // namespaces belong to a thread
+		switch err = setns(at, unix.CLONE_NEWNET); {
+		case errors.Is(err, unix.EINVAL):
+			err = nil // a name without a bound namespace
+		case err == nil:
+			err = routing(unix.RTM_DELLINK, 0,
+				join(make([]byte, unix.SizeofIfInfomsg), attribute(unix.IFLA_IFNAME, zero(link))))
 		}
-		done <- err
-	}()
-	return <-done
-}
-
-// deleteWithin deletes the interface in the namespace with the calling thread.
-// back reports whether the thread has returned to its own namespace.
-func deleteWithin(at, link string) (back bool, err error) {
-	here, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return true, err
-	}
-	defer here.Close()
-	err = setns(at, unix.CLONE_NEWNET)
-	switch {
-	case errors.Is(err, unix.EINVAL):
-		return true, nil // a name without a bound namespace
-	case err != nil:
-		return true, err
-	}
-	err = routing(unix.RTM_DELLINK, 0, join(make([]byte, unix.SizeofIfInfomsg), attribute(unix.IFLA_IFNAME, zero(link))))
+	})
 	if errors.Is(err, unix.ENODEV) {
-		err = nil
+		return nil
 	}
-	if berr := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); berr != nil {
-		return false, errors.Join(err, fmt.Errorf("return to the own namespace: %w", berr))
-	}
-	return true, err
+	return err
 }
 
 // removeMounts unmounts everything on or below dir, the last mount first. A

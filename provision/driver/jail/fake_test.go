@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"bakeoff/base/unit"
-	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
@@ -299,7 +298,7 @@ func jexec(c *fake.Call) int {
 func cpuset(c *fake.Call, m *freebsd) int {
 	flags, rest, err := fake.Options(c.Argv[1:], "cl:n:gij:p:r:s:t:d:x:")
 	_, j := m.find(fake.Last(flags['j']))
-	cpus, cerr := cgroup.ParseCPUs(fake.Last(flags['l']))
+	cpus, cerr := probe.ParseCPUs(fake.Last(flags['l']))
 	if err != nil || cerr != nil || len(rest) > 0 || j == nil {
 		return c.Failf("cpuset: %v, %v", err, cerr)
 	}

@@ -17,11 +17,11 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
-	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
 )
 
 // Driver creates jails.
@@ -246,7 +246,7 @@ func (b builder) limit(ctx context.Context) error {
 		return err
 	}
 	if len(b.spec.CPUSet) > 0 {
-		if err := guest.Run(ctx, b.host, "cpuset", "-l", cgroup.FormatCPUs(b.spec.CPUSet), "-j", jid); err != nil {
+		if err := guest.Run(ctx, b.host, "cpuset", "-l", probe.FormatCPUs(b.spec.CPUSet), "-j", jid); err != nil {
 			return err
 		}
 		n := len(b.spec.CPUSet)

@@ -307,7 +307,7 @@ func TestUnknownSetting(t *testing.T) {
 // A guest that hangs is given up at its deadline, with its console.
 func TestGuestHangs(t *testing.T) {
 	spec := specOf(t, param.Values{optAccel: accelTCG, optBootTimeout: "1.5s"})
-	says(t, failing(t, spec), fault.Subject, "its agent did not answer within 1.5s", "the end of what it printed")
+	says(t, failing(t, spec), fault.Subject, "its agent did not answer within 1.5s", "printed")
 }
 
 // A kernel with too little memory mostly says so. Now and then it waits for some

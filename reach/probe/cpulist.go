@@ -1,4 +1,4 @@
-package cgroup
+package probe
 
 import (
 	"fmt"
@@ -30,11 +30,12 @@ func FormatCPUs(cpus []int) string {
 	return b.String()
 }
 
-// maxCPU bounds the numbers that ParseCPUs accepts; Linux has at most 8192
+// MaxCPU bounds the numbers that ParseCPUs accepts; Linux has at most 8192
 // CPUs.
-const maxCPU = 1 << 16
+const MaxCPU = 1 << 16
 
-// ParseCPUs parses such a list.
+// ParseCPUs parses such a list and returns the numbers, each once, in ascending
+// order.
 func ParseCPUs(list string) ([]int, error) {
 	if list == "" {
 		return nil, nil
@@ -47,7 +48,7 @@ func ParseCPUs(list string) ([]int, error) {
 		}
 		a, err := strconv.ParseUint(first, 10, 16)
 		b, err2 := strconv.ParseUint(last, 10, 16)
-		if err != nil || err2 != nil || b < a || len(out)+int(b-a) >= maxCPU {
+		if err != nil || err2 != nil || b < a || len(out)+int(b-a) >= MaxCPU {
 			return nil, fmt.Errorf("%q is not a list of CPUs such as 0,2-3", list)
 		}
 		for ; a <= b; a++ {
