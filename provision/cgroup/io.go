@@ -10,6 +10,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
+	"bakeoff/reach/probe"
 )
 
 // IO limits how fast a group may read from and write to one disk, in bytes per
@@ -152,18 +153,9 @@ func (g *Group) diskOf(ctx context.Context, dir string) (disk, why string, err e
 // the device that has an absolute path, and the type of its file system; "" if
 // it is not listed.
 func deviceOf(text, at string) (device, kind string) {
-	best := -1
-	for line := range strings.Lines(text) {
-		left, right, ok := strings.Cut(strings.TrimSpace(line), " - ")
-		l, r := strings.Fields(left), strings.Fields(right)
-		if !ok || len(l) < 5 || len(r) < 1 || !validDevice(l[2]) {
-			continue
-		}
-		point := unescape(l[4])
-		under := point == "/" || at == point || strings.HasPrefix(at, point+"/")
-		if under && len(point) >= best { // of two on one point the later one is seen
-			best, device, kind = len(point), l[2], r[0]
-		}
+	device, kind = probe.MountedDevice(text, at)
+	if !validDevice(device) {
+		return "", ""
 	}
 	return device, kind
 }

@@ -17,6 +17,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
 )
 
 // parent is the parent of all groups of bakeoff in each hierarchy.
@@ -70,7 +71,7 @@ func parseMounts(text string) Layout {
 		if len(f) < 4 || !path.IsAbs(f[1]) {
 			continue
 		}
-		dir := path.Clean(unescape(f[1]))
+		dir := path.Clean(probe.Unescape(f[1]))
 		switch f[2] {
 		case "cgroup2":
 			if l.V2 == "" {
@@ -91,11 +92,6 @@ func parseMounts(text string) Layout {
 // not controllers.
 var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "net_cls", "blkio",
 	"perf_event", "net_prio", "hugetlb", "pids", "rdma", "misc", "debug"}
-
-// unescape decodes the octal escapes of /proc/mounts.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
-}
 
 // String names the layout: v1, v2 or hybrid.
 func (l Layout) String() string {

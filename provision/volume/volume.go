@@ -20,6 +20,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
 )
 
 // The backings.
@@ -201,41 +202,7 @@ func Mounts(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
 	if err != nil {
 		return nil, fault.Op("mounts below "+dir, err)
 	}
-	return below(string(text), dir), nil
-}
-
-// below parses proc_pid_mountinfo(5): the fifth field is the mount point, with
-// octal escapes.
-func below(mountinfo, dir string) []string {
-	var out []string
-	for line := range strings.Lines(mountinfo) {
-		f := strings.Fields(line)
-		if len(f) < 5 {
-			continue
-		}
-		at := unescape(f[4])
-		if at == dir || strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") {
-			out = append(out, at)
-		}
-	}
-	slices.Reverse(out) // later mounts are on top of earlier ones
-	return out
-}
-
-// unescape decodes \ooo.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
+	return probe.MountedBelow(string(text), dir), nil
 }
 
 // Left lists what volumes below dir left besides mounts: daemons and pools, one

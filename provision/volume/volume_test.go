@@ -18,32 +18,6 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-const mountinfo = `22 1 254:0 / / rw,relatime - ext4 /dev/root rw
-40 22 0:30 / /var/lib/x rw - tmpfs bakeoff rw
-41 40 7:0 / /var/lib/x/volume/a rw - ext4 /dev/loop0 rw
-42 22 0:31 / /var/lib/xy rw - tmpfs other rw
-43 40 0:32 / /var/lib/x/with\040blank rw - tmpfs bakeoff rw
-`
-
-func TestBelow(t *testing.T) {
-	want := []string{"/var/lib/x/with blank", "/var/lib/x/volume/a", "/var/lib/x"}
-	if got := below(mountinfo, "/var/lib/x"); !slices.Equal(got, want) {
-		t.Errorf("below: %q, want %q", got, want)
-	}
-}
-
-func FuzzBelow(f *testing.F) {
-	f.Add(mountinfo, "/var/lib/x")
-	f.Add(`1 2 3 4 /a\04`, "/")
-	f.Fuzz(func(t *testing.T, text, dir string) {
-		for _, m := range below(text, dir) {
-			if !strings.HasPrefix(m, strings.TrimSuffix(dir, "/")) {
-				t.Errorf("%q is not below %q", m, dir)
-			}
-		}
-	})
-}
-
 func TestADiskThatIsNotLabelledIsNotTouched(t *testing.T) {
 	err := CheckDisk(t.Context(), local.Conn{}, filepath.Join(t.TempDir(), "none"))
 	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "mkfs.ext4 -L bakeoff") {

@@ -6,12 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/probe"
 )
 
 // check refuses names that cannot belong to an environment.
@@ -84,7 +83,7 @@ func removeMounts(dir string) error {
 		return err
 	}
 	var errs []error
-	for _, at := range slices.Backward(mountedBelow(string(text), dir)) {
+	for _, at := range probe.MountedBelow(string(text), dir) {
 		if unix.Unmount(at, unix.UMOUNT_NOFOLLOW) == nil {
 			continue
 		}
@@ -94,23 +93,3 @@ func removeMounts(dir string) error {
 	}
 	return errors.Join(errs...)
 }
-
-// mountedBelow parses proc_pid_mountinfo(5): the fifth field is the mount
-// point, with blanks and similar characters in octal. An environment's
-// directory contains none, but the name of a foreign volume may.
-func mountedBelow(mountinfo, dir string) []string {
-	var out []string
-	for line := range strings.Lines(mountinfo) {
-		f := strings.Fields(line)
-		if len(f) < 5 {
-			continue
-		}
-		if at := octal.Replace(f[4]); at == dir || strings.HasPrefix(at, dir+"/") {
-			out = append(out, at)
-		}
-	}
-	return out
-}
-
-// octal decodes the kernel's escapes in mountinfo.
-var octal = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

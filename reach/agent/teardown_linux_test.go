@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -98,10 +99,10 @@ func TestTeardown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := mountedBelow(string(text), dir); len(left) > 0 {
+	if left := probe.MountedBelow(string(text), dir); len(left) > 0 {
 		t.Errorf("still mounted: %q", left)
 	}
-	if beside := mountedBelow(string(text), mounts[2]); !slices.Equal(beside, mounts[2:]) {
+	if beside := probe.MountedBelow(string(text), mounts[2]); !slices.Equal(beside, mounts[2:]) {
 		t.Errorf("what is beside it was unmounted: %q", beside)
 	}
 }

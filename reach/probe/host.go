@@ -79,14 +79,14 @@ func parseMusl(text string) string {
 	return ""
 }
 
-// mount is a mounted file system.
-type mount struct{ point, kind, options string }
+// mount is a mounted file system; device is its number, such as 8:1.
+type mount struct{ point, device, kind, options string }
 
 // mounts is in the order of mounting: of two on one point, the later one is
 // visible.
 type mounts []mount
 
-// parseMounts reads /proc/self/mountinfo.
+// parseMounts reads /proc/self/mountinfo. The source of a mount may be empty.
 //
 // Source: proc_pid_mountinfo(5).
 func parseMounts(text string) mounts {
@@ -94,10 +94,10 @@ func parseMounts(text string) mounts {
 	for line := range strings.Lines(text) {
 		left, right, ok := strings.Cut(strings.TrimSpace(line), " - ")
 		l, r := strings.Fields(left), strings.Fields(right)
-		if !ok || len(l) < 6 || len(r) < 3 {
+		if !ok || len(l) < 6 || len(r) < 2 {
 			continue
 		}
-		out = append(out, mount{unescape(l[4]), r[0], mountOptions(l[5], r[2])})
+		out = append(out, mount{Unescape(l[4]), l[2], r[0], mountOptions(l[5], r[len(r)-1])})
 	}
 	return out
 }
@@ -119,8 +119,9 @@ func mountOptions(lists ...string) string {
 	return strings.Join(out, ",")
 }
 
-// unescape reads the octal escapes of mountinfo: \040 is a blank.
-func unescape(s string) string {
+// Unescape decodes the octal escapes of /proc/mounts and mountinfo: \040 is a
+// blank.
+func Unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+3 < len(s) {
@@ -135,18 +136,42 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// of returns type and options of the file system that contains path (absolute
-// and clean); "" if unknown.
-func (m mounts) of(path string) string {
-	best := -1
-	for i, x := range m {
-		under := x.point == "/" || path == x.point || strings.HasPrefix(path, x.point+"/")
-		if under && (best < 0 || len(x.point) >= len(m[best].point)) {
-			best = i
+// at returns the mount that contains path (absolute and clean); the zero value
+// if unknown.
+func (m mounts) at(path string) (best mount) {
+	for _, x := range m {
+		if below(x.point, path) && len(x.point) >= len(best.point) {
+			best = x
 		}
 	}
-	if best < 0 {
-		return ""
+	return best
+}
+
+// of returns type and options of the file system that contains path.
+func (m mounts) of(path string) string {
+	at := m.at(path)
+	return strings.TrimSpace(at.kind + " " + at.options)
+}
+
+func below(dir, path string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// MountedDevice reads from mountinfo the number of the device that contains path
+// (absolute and clean), such as 8:1, and the type of its file system; "" if it is
+// not listed.
+func MountedDevice(mountinfo, path string) (device, kind string) {
+	at := parseMounts(mountinfo).at(path)
+	return at.device, at.kind
+}
+
+// MountedBelow lists the mount points on or below dir in mountinfo, the last mount
+// first.
+func MountedBelow(mountinfo, dir string) (points []string) {
+	for _, m := range slices.Backward(parseMounts(mountinfo)) {
+		if below(dir, m.point) {
+			points = append(points, m.point)
+		}
 	}
-	return m[best].kind + " " + m[best].options
+	return points
 }

@@ -14,6 +14,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
+	"bakeoff/reach/probe"
 )
 
 // freebsd is what a fake FreeBSD host knows of itself.

@@ -9,6 +9,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/probe"
 )
 
 var _ driver.Driver = Driver{}
@@ -59,7 +60,7 @@ func mountsBelow(list, dir string) (out []string) {
 		if len(f) < 4 || f[2] == "zfs" {
 			continue // a dataset is unmounted with its end
 		}
-		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\134`, `\`).Replace(f[1])
+		at := probe.Unescape(f[1])
 		if dir != "" && strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") {
 			out = append(out, at)
 		}
