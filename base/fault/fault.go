@@ -29,18 +29,13 @@ const (
 
 // String returns the word used for the kind in journals and messages.
 func (k Kind) String() string {
-	switch k {
-	case Subject:
-		return "subject"
-	case Unsupported:
-		return "unsupported"
-	case Invalid:
-		return "invalid"
-	case NotFound:
-		return "not found"
+	if word, ok := words[k]; ok {
+		return word
 	}
 	return "lab"
 }
+
+var words = map[Kind]string{Subject: "subject", Unsupported: "unsupported", Invalid: "invalid", NotFound: "not found"}
 
 // Error is an error with a class.
 type Error struct {
@@ -105,8 +100,7 @@ func WithFix(err error, fix string) error {
 // Of returns the class of the outermost classified error in err's chain. For an
 // error without a class it returns Lab.
 func Of(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
 	return Lab
@@ -117,15 +111,10 @@ func Is(err error, k Kind) bool { return err != nil && Of(err) == k }
 
 // Fix returns the first advice in err's chain, or "".
 func Fix(err error) string {
-	for err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			return ""
-		}
+	for e, ok := errors.AsType[*Error](err); ok; e, ok = errors.AsType[*Error](e.Err) {
 		if e.Fix != "" {
 			return e.Fix
 		}
-		err = e.Err
 	}
 	return ""
 }

@@ -80,20 +80,11 @@ func (g *Group) freezer(ctx context.Context, frozen bool) error {
 		if err != nil {
 			return fault.Op(op+g.label, err)
 		}
-		if hasLine(string(b), want) {
+		if slices.Contains(strings.Split(strings.TrimSpace(string(b)), "\n"), want) {
 			return nil
 		}
 		if !sleep(ctx, wait) {
 			return fault.New(fault.Lab, "%s%s: timed out after %v", op, g.label, freezeTime)
 		}
 	}
-}
-
-func hasLine(text, want string) bool {
-	for line := range strings.Lines(text) {
-		if strings.TrimSpace(line) == want {
-			return true
-		}
-	}
-	return false
 }

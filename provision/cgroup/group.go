@@ -259,11 +259,8 @@ func (g *Group) make(ctx context.Context, limits Limits) error {
 // prepare prepares the common parent for groups with limits.
 func (g *Group) prepare(ctx context.Context, hierarchy, up string, limits Limits) error {
 	if hierarchy == g.layout.V1["cpuset"] {
-		// A new group of version 1 has no CPUs and no memory nodes at all.
-		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
-			if err := g.copy(ctx, path.Join(hierarchy, f), path.Join(up, f)); err != nil {
-				return err
-			}
+		if err := g.inherit(ctx, hierarchy, up); err != nil {
+			return err
 		}
 	}
 	if hierarchy != g.layout.V2 {
@@ -294,16 +291,23 @@ func (g *Group) grant(ctx context.Context, controller string, dirs ...string) er
 	return nil
 }
 
-func (g *Group) copy(ctx context.Context, from, to string) error {
-	b, err := g.files.ReadFile(ctx, from)
-	if err != nil {
-		return err
+// inherit gives the group at dir the CPUs and memory nodes of its parent. A new
+// group of version 1 has none at all, and then accepts no process.
+func (g *Group) inherit(ctx context.Context, parent, dir string) error {
+	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
+		b, err := g.files.ReadFile(ctx, path.Join(parent, name))
+		if err != nil {
+			return err
+		}
+		have, err := g.files.ReadFile(ctx, path.Join(dir, name))
+		if err == nil && strings.TrimSpace(string(have)) == "" { // otherwise groups may depend on it
+			err = g.files.WriteFile(ctx, path.Join(dir, name), b)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	have, err := g.files.ReadFile(ctx, to)
-	if err != nil || strings.TrimSpace(string(have)) != "" {
-		return err // set before, and perhaps groups depend on it
-	}
-	return g.files.WriteFile(ctx, to, b)
+	return nil
 }
 
 // note records the limits that are enforced.
@@ -326,13 +330,9 @@ func (g *Group) note(limits Limits) {
 func (g *Group) limitCPUs(ctx context.Context, cpus []int) error {
 	dir, readBack := path.Join(g.layout.V2, parent, g.label), "cpuset.cpus.effective"
 	if v1 := g.layout.V1["cpuset"]; v1 != "" {
-		// Version 1 does not accept processes in a group without CPUs and
-		// memory nodes.
 		dir, readBack = path.Join(v1, parent, g.label), "cpuset.cpus"
-		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
-			if err := g.copy(ctx, path.Join(v1, parent, f), path.Join(dir, f)); err != nil {
-				return err
-			}
+		if err := g.inherit(ctx, path.Join(v1, parent), dir); err != nil {
+			return err
 		}
 	}
 	if g.limits.CPUSet == nil {

@@ -11,6 +11,7 @@ package cgroup
 
 import (
 	"context"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -132,15 +133,16 @@ func (l Layout) Lacks() map[string]string {
 
 // hierarchies are the directories of all hierarchies, each once, sorted.
 func (l Layout) hierarchies() []string {
-	var out []string
-	for _, dir := range l.V1 {
-		out = append(out, dir)
-	}
+	return l.withV2(slices.Collect(maps.Values(l.V1)))
+}
+
+// withV2 adds the directory of version 2 to those of version 1.
+func (l Layout) withV2(dirs []string) []string {
 	if l.V2 != "" {
-		out = append(out, l.V2)
+		dirs = append(dirs, l.V2)
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
 
 // used are the directories of the hierarchies that a group with these limits
@@ -152,9 +154,5 @@ func (l Layout) used(limits Limits) []string {
 			out = append(out, l.V1[c])
 		}
 	}
-	if l.V2 != "" {
-		out = append(out, l.V2)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return l.withV2(out)
 }

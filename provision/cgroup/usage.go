@@ -7,30 +7,31 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
 )
 
 // Usage is what the group has used since it was created. Values that the host
 // does not report are nil.
 func (g *Group) Usage(ctx context.Context) (probe.Scope, error) {
-	r := reading{ctx: ctx, g: g}
+	r := reading{files: g.files}
 	var s probe.Scope
 	v2 := g.v2Dir()
 	if d := g.v1Dir("cpuacct"); d != "" {
-		s.CPUSeconds = r.number(d, "cpuacct.usage", 1e-9)
+		s.CPUSeconds = r.number(ctx, d, "cpuacct.usage", 1e-9)
 	} else if v2 != "" {
-		s.CPUSeconds = r.field(v2, "cpu.stat", "usage_usec", 1e-6)
+		s.CPUSeconds = r.field(ctx, v2, "cpu.stat", "usage_usec", 1e-6)
 	}
 	if d := g.v1Dir("memory"); d != "" {
-		s.MemoryNow = r.number(d, "memory.usage_in_bytes", 1)
-		s.MemoryPeak = r.number(d, "memory.max_usage_in_bytes", 1)
-		s.OOMKills = r.field(d, "memory.oom_control", "oom_kill", 1)
-		s.MajorFaults = r.field(d, "memory.stat", "total_pgmajfault", 1)
+		s.MemoryNow = r.number(ctx, d, "memory.usage_in_bytes", 1)
+		s.MemoryPeak = r.number(ctx, d, "memory.max_usage_in_bytes", 1)
+		s.OOMKills = r.field(ctx, d, "memory.oom_control", "oom_kill", 1)
+		s.MajorFaults = r.field(ctx, d, "memory.stat", "total_pgmajfault", 1)
 	} else if v2 != "" {
-		s.MemoryNow = r.number(v2, "memory.current", 1)
-		s.MemoryPeak = r.number(v2, "memory.peak", 1) // Linux 5.19
-		s.OOMKills = r.field(v2, "memory.events", "oom_kill", 1)
-		s.MajorFaults = r.field(v2, "memory.stat", "pgmajfault", 1)
+		s.MemoryNow = r.number(ctx, v2, "memory.current", 1)
+		s.MemoryPeak = r.number(ctx, v2, "memory.peak", 1) // Linux 5.19
+		s.OOMKills = r.field(ctx, v2, "memory.events", "oom_kill", 1)
+		s.MajorFaults = r.field(ctx, v2, "memory.stat", "pgmajfault", 1)
 	}
 	return s, fault.Op("usage of control group "+g.label, r.err)
 }
@@ -38,28 +39,27 @@ func (g *Group) Usage(ctx context.Context) (probe.Scope, error) {
 // reading reads numbers and keeps the first error. A missing file is not an
 // error: its number is unavailable.
 type reading struct {
-	ctx context.Context
-	g   *Group
-	err error
+	files conn.Files
+	err   error
 }
 
-func (r *reading) text(dir, name string) string {
+func (r *reading) text(ctx context.Context, dir, name string) string {
 	if r.err != nil {
 		return ""
 	}
-	b, err := r.g.files.ReadFile(r.ctx, path.Join(dir, name))
+	b, err := r.files.ReadFile(ctx, path.Join(dir, name))
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		r.err = err
 	}
 	return string(b)
 }
 
-func (r *reading) number(dir, name string, scale float64) *float64 {
-	return scaled(strings.TrimSpace(r.text(dir, name)), scale)
+func (r *reading) number(ctx context.Context, dir, name string, scale float64) *float64 {
+	return scaled(strings.TrimSpace(r.text(ctx, dir, name)), scale)
 }
 
-func (r *reading) field(dir, name, field string, scale float64) *float64 {
-	return scaled(fieldOf(r.text(dir, name), field), scale)
+func (r *reading) field(ctx context.Context, dir, name, field string, scale float64) *float64 {
+	return scaled(fieldOf(r.text(ctx, dir, name), field), scale)
 }
 
 // fieldOf finds the value in a file of lines "name value".

@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 )
@@ -25,7 +26,11 @@ type Needs struct {
 // Check checks a host for Linux, root, control groups, network namespaces, the
 // programs and overlay mounts.
 func Check(ctx context.Context, host conn.Conn, needs Needs) driver.Availability {
-	if a := system(ctx, host); !a.OK {
+	if a := guest.System(ctx, host, "Linux"); !a.OK {
+		if a.Reason == guest.NotRoot {
+			a.Reason += ": control groups, namespaces and mounts need root"
+			a.Fix = "run bakeoff with sudo"
+		}
 		return a
 	}
 	programs := map[string]string{"kill": "procps"} // ends what is left in a control group
@@ -73,26 +78,6 @@ func installed(ctx context.Context, host conn.Conn, programs map[string]string) 
 	return driver.Availability{Reason: "not installed: " + strings.Join(missing, ", "), Programs: missing,
 		Packages: packages,
 		Fix:      "apt-get install " + strings.Join(packages, " ")}
-}
-
-// system checks for Linux and root.
-func system(ctx context.Context, host conn.Conn) driver.Availability {
-	out, err := conn.Output(ctx, host, "uname", "-s")
-	if err != nil {
-		return No(err)
-	}
-	if os := strings.TrimSpace(string(out)); os != "Linux" {
-		return driver.Availability{Reason: "the host runs " + os, Fix: "use a Linux host"}
-	}
-	out, err = conn.Output(ctx, host, "id", "-u")
-	if err != nil {
-		return No(err)
-	}
-	if strings.TrimSpace(string(out)) != "0" {
-		return driver.Availability{Reason: "not root: control groups, namespaces and mounts need root",
-			Fix: "run bakeoff with sudo"}
-	}
-	return driver.Availability{OK: true}
 }
 
 func overlay(ctx context.Context, host conn.Conn) driver.Availability {

@@ -56,7 +56,7 @@ type Env struct {
 	OnClose func(ctx context.Context) error
 	// Remains, if set, removes what the technology itself may leave when
 	// everything else is gone.
-	Remains func(ctx context.Context) error
+	Remains Remains
 	// Details returns the driver's part of Diagnose.
 	Details func(ctx context.Context) []byte
 
@@ -94,7 +94,8 @@ func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 	}
 	e := &Env{Host: host, Spec: spec, Layout: layout, places: map[string]string{},
 		info: driver.Info{Agent: AgentPath, Scratch: Scratch,
-			Volumes: map[string]string{}, Facts: map[string]string{"cgroup": layout.String()}}}
+			Volumes: map[string]string{}, HostCache: map[string]string{},
+			Facts: map[string]string{"cgroup": layout.String()}}}
 	e.Facts()["network"] = "none but loopback"
 	if n := spec.Network; n != nil {
 		e.info.Addr = n.Addr.Addr()
@@ -232,9 +233,6 @@ func (e *Env) Volumes(ctx context.Context) (map[string]string, error) {
 			return nil, err
 		}
 		if cached != "" {
-			if e.info.HostCache == nil {
-				e.info.HostCache = map[string]string{}
-			}
 			e.info.HostCache[v.Path] = cached
 		}
 		at[v.Path] = dir
@@ -428,12 +426,12 @@ func (e *Env) Close(ctx context.Context) error {
 	err = errors.Join(err, e.release(ctx))
 	// Reap finds everything by the label, including what an interrupted step
 	// created.
-	_, rerr := reap(ctx, e.Host, e.Layout, driver.Leftover{Label: e.Spec.Label, Dir: e.Spec.Dir}, false, e.teardown)
+	left := driver.Leftover{Label: e.Spec.Label, Dir: e.Spec.Dir}
+	_, rerr := reap(ctx, e.Host, e.Layout, left, false, e.teardown)
 	if err = errors.Join(err, rerr); e.Remains != nil {
-		err = errors.Join(err, e.Remains(ctx))
+		_, rerr = e.Remains(ctx, e.Host, left, false)
+		err = errors.Join(err, rerr)
 	}
-	if err == nil {
-		e.gone = true
-	}
+	e.gone = err == nil
 	return err
 }

@@ -25,6 +25,30 @@ func Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool
 	return reap(ctx, host, layout, left, dryRun, nil)
 }
 
+// Reaper is the part of a driver whose environments leave nothing that Reap does
+// not find.
+type Reaper struct{}
+
+// Reap removes what an environment has left.
+func (Reaper) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	return Reap(ctx, host, left, dryRun)
+}
+
+// ReapMore is Reap for an environment whose technology leaves more, which
+// remains removes.
+func ReapMore(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool, remains Remains) ([]string, error) {
+	found, err := Reap(ctx, host, left, dryRun)
+	if err != nil {
+		return found, err
+	}
+	more, err := remains(ctx, host, left, dryRun)
+	return append(found, more...), err
+}
+
+// Remains removes what a technology itself may leave, and returns what it found;
+// with dryRun it changes nothing.
+type Remains func(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error)
+
 // attempts is how often reap tries. A killed runtime may still be removing its
 // control groups, so reading them may fail once.
 const attempts = 4

@@ -36,6 +36,9 @@ func Ask(ctx context.Context, host conn.Conn, argv ...string) (out string, yes b
 	return strings.TrimSpace(string(said.Bytes())), err == nil && exit.OK(), err
 }
 
+// NotRoot is the reason of System where bakeoff is not root.
+const NotRoot = "not root"
+
 // System refuses a host that does not run this operating system (as uname -s
 // names it) or on which bakeoff is not root.
 func System(ctx context.Context, host conn.Conn, system string) driver.Availability {
@@ -51,7 +54,7 @@ func System(ctx context.Context, host conn.Conn, system string) driver.Availabil
 		return driver.Availability{Reason: err.Error()}
 	}
 	if uid != "0" {
-		return driver.Availability{Reason: "not root", Fix: "run bakeoff as root"}
+		return driver.Availability{Reason: NotRoot, Fix: "run bakeoff as root"}
 	}
 	return driver.Availability{OK: true, Facts: map[string]string{}}
 }

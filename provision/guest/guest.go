@@ -80,7 +80,8 @@ var _ driver.Instance = (*Env)(nil)
 // it, or call Abandon if the creation fails.
 func New(d driver.Driver, host conn.Conn, spec driver.Spec) *Env {
 	e := &Env{What: d.Doc().Name, Host: host, Spec: spec, Properties: driver.Info{
-		Agent: AgentPath, Scratch: Scratch, Volumes: map[string]string{}, Facts: map[string]string{}}}
+		Agent: AgentPath, Scratch: Scratch, Volumes: map[string]string{}, HostCache: map[string]string{},
+		Facts: map[string]string{}}}
 	e.Remove = func(ctx context.Context) error {
 		_, err := d.Reap(ctx, host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, false)
 		return err

@@ -73,13 +73,13 @@ func (s *Store) entry(name string, building bool) (Entry, error) {
 		return e, err
 	}
 	file := filepath.Join(e.Path, description)
-	var img Image
+	img, derr := describe(file)
 	switch shipped := strings.HasPrefix(name, "shipped-"); {
 	case strings.HasSuffix(name, partial) && building:
 		e.State = InUse
 	case strings.HasSuffix(name, partial):
 		e.State = Partial
-	case !shipped && readJSON(file, &img) != nil:
+	case !shipped && derr != nil:
 		e.State = Partial
 	case !shipped && max(img.Recipe, 1) != recipe:
 		e.State = Superseded

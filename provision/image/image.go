@@ -232,12 +232,8 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 			return Image{}, err
 		}
 	}
-	var img Image
-	if err := readJSON(filepath.Join(dir, description), &img); err != nil {
-		return Image{}, fault.Op("image "+req.Ref, err)
-	}
-	now := time.Now()
-	if err := os.Chtimes(filepath.Join(dir, description), now, now); err != nil {
+	img, err := use(dir)
+	if err != nil {
 		return Image{}, fault.Op("image "+req.Ref, err)
 	}
 	img.Root = filepath.Join(dir, rootDir)
@@ -394,12 +390,8 @@ func (s *Store) kernel(ctx context.Context, req Request, img *Image) error {
 	if err != nil {
 		return err
 	}
-	var d Image
-	if err := readJSON(filepath.Join(dir, description), &d); err != nil {
-		return err
-	}
-	now := time.Now()
-	if err := os.Chtimes(filepath.Join(dir, description), now, now); err != nil {
+	d, err := use(dir)
+	if err != nil {
 		return err
 	}
 	img.Kernel, img.Modules = vmlinuz, filepath.Join(dir, rootDir)
@@ -431,17 +423,14 @@ func keepOnly(root, vmlinuz, version string) error {
 		mods = filepath.Join(root, l, "modules", version)
 	}
 	keep := root + ".keep"
-	if err := os.MkdirAll(filepath.Join(keep, "lib", "modules"), 0o755); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Join(keep, "boot"), 0o755); err != nil {
-		return err
-	}
-	if err := os.Rename(mods, filepath.Join(keep, "lib", "modules", version)); err != nil {
-		return err
-	}
-	if err := os.Rename(vmlinuz, filepath.Join(keep, "boot", filepath.Base(vmlinuz))); err != nil {
-		return err
+	for from, to := range map[string]string{mods: "lib/modules/" + version, vmlinuz: "boot/" + filepath.Base(vmlinuz)} {
+		to = filepath.Join(keep, to)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.Rename(from, to); err != nil {
+			return err
+		}
 	}
 	if err := os.RemoveAll(root); err != nil {
 		return err
@@ -567,15 +556,26 @@ func finish(tmp, dir string, img Image) error {
 	return os.Rename(tmp, dir)
 }
 
-func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
+// use reads the description of the image in dir and notes its use.
+func use(dir string) (Image, error) {
+	file, now := filepath.Join(dir, description), time.Now()
+	img, err := describe(file)
+	if err == nil {
+		err = os.Chtimes(file, now, now)
+	}
+	return img, err
+}
+
+// describe reads the description of an image.
+func describe(file string) (img Image, err error) {
+	b, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return img, err
 	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%s: %w; remove its directory to rebuild it", path, err)
+	if err := json.Unmarshal(b, &img); err != nil {
+		return img, fmt.Errorf("%s: %w; remove its directory to rebuild it", file, err)
 	}
-	return nil
+	return img, nil
 }
 
 func remove(path string) error {

@@ -9,7 +9,6 @@
 package netns
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +92,7 @@ func Create(ctx context.Context, host conn.Conn, name string, gateway netip.Pref
 	}
 	// No spanning tree, no multicast and no automatic IPv6: only what is
 	// measured uses this network.
-	_, err := ip(ctx, host, name,
+	err := ip(ctx, host, name,
 		"link set lo up",
 		"link add "+Bridge+" type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
 		"link set "+Bridge+" addrgenmode none",
@@ -136,12 +135,11 @@ func Take(ctx context.Context, host conn.Conn, name, link string) error {
 	if err := Unused(ctx, host, link); err != nil {
 		return err
 	}
-	if _, err := ip(ctx, host, "", "link set "+link+" netns "+name); err != nil {
+	if err := ip(ctx, host, "", "link set "+link+" netns "+name); err != nil {
 		return privilege(err)
 	}
-	_, err := ip(ctx, host, name, "link set "+link+" addrgenmode none", "link set "+link+" master "+Bridge,
-		"link set "+link+" up")
-	return privilege(err)
+	return privilege(ip(ctx, host, name, "link set "+link+" addrgenmode none", "link set "+link+" master "+Bridge,
+		"link set "+link+" up"))
 }
 
 // directory is where ip(8) keeps the names of namespaces (ip-netns(8)).
@@ -211,7 +209,7 @@ func DetachOwn(ctx context.Context, host conn.Conn, label string) error {
 	// The kernel destroys a namespace some time after it was deleted. Deleting
 	// the link removes it at once.
 	if have, err = HasLink(ctx, host, own, Inside); err == nil && have {
-		_, err = ip(ctx, host, own, "link delete "+Inside)
+		err = ip(ctx, host, own, "link delete "+Inside)
 	}
 	return errors.Join(err, Remove(ctx, host, own))
 }
@@ -222,7 +220,7 @@ func AttachTap(ctx context.Context, host conn.Conn, n driver.Network, label stri
 	if err := check(label, &n); err != nil {
 		return err
 	}
-	_, err := ip(ctx, host, n.Namespace, "tuntap add dev "+Tap(label)+" mode tap",
+	err := ip(ctx, host, n.Namespace, "tuntap add dev "+Tap(label)+" mode tap",
 		"link set "+Tap(label)+" addrgenmode none", "link set "+Tap(label)+" master "+n.Bridge, "link set "+Tap(label)+" up")
 	if err != nil {
 		return errors.Join(privilege(err), DetachTap(context.WithoutCancel(ctx), host, n.Namespace, label))
@@ -240,8 +238,7 @@ func DetachTap(ctx context.Context, host conn.Conn, namespace, label string) err
 	if have, err = HasLink(ctx, host, namespace, Tap(label)); err != nil || !have {
 		return err
 	}
-	_, err = ip(ctx, host, namespace, "link delete "+Tap(label))
-	return err
+	return ip(ctx, host, namespace, "link delete "+Tap(label))
 }
 
 // HasLink reports whether a namespace ("" is the host's own) has a link.
@@ -289,17 +286,14 @@ func check(label string, n *driver.Network) error {
 // ip runs several commands of ip in one process, in the namespace or, if it is
 // "", in the host's own. Their text has no user input: names are hashes and
 // labels, addresses were parsed.
-func ip(ctx context.Context, host conn.Conn, namespace string, commands ...string) ([]byte, error) {
+func ip(ctx context.Context, host conn.Conn, namespace string, commands ...string) error {
 	argv := []string{"ip", "-batch", "-"}
 	if namespace != "" {
 		argv = []string{"ip", "-n", namespace, "-batch", "-"}
 	}
-	var in bytes.Buffer
-	for _, c := range commands {
-		in.WriteString(c + "\n")
-	}
-	out, err := conn.OutputOf(ctx, host, conn.Cmd{Argv: argv, Stdin: &in})
-	return out, fault.Op("ip "+strings.Join(commands, "; ip "), err)
+	in := strings.NewReader(strings.Join(commands, "\n") + "\n")
+	_, err := conn.OutputOf(ctx, host, conn.Cmd{Argv: argv, Stdin: in})
+	return fault.Op("ip "+strings.Join(commands, "; ip "), err)
 }
 
 func run(ctx context.Context, host conn.Conn, argv ...string) error {

@@ -234,7 +234,7 @@ func TestAlone(t *testing.T) {
 func TestTake(t *testing.T) {
 	ctx, name := network(t)
 	link, other := fmt.Sprintf("bou%d", os.Getpid()), fmt.Sprintf("bow%d", os.Getpid())
-	if _, err := ip(ctx, host, "", "link add "+link+" type veth peer name "+other,
+	if err := ip(ctx, host, "", "link add "+link+" type veth peer name "+other,
 		"addr add 203.0.113.9/24 dev "+link); err != nil {
 		t.Fatal(err)
 	}
@@ -249,13 +249,13 @@ func TestTake(t *testing.T) {
 	if have, err := HasLink(ctx, host, "", link); err != nil || !have {
 		t.Errorf("it is not where it was: %v, %v", have, err)
 	}
-	if _, err := ip(ctx, host, "", "addr flush dev "+link); err != nil {
+	if err := ip(ctx, host, "", "addr flush dev "+link); err != nil {
 		t.Fatal(err)
 	}
 	if err := Take(ctx, host, name, link); err != nil {
 		t.Fatal(err)
 	}
-	out, err := ip(ctx, host, name, "link show dev "+link)
+	out, err := conn.Output(ctx, host, "ip", "-n", name, "link", "show", "dev", link)
 	if err != nil || !strings.Contains(string(out), "master "+Bridge) {
 		t.Errorf("%s, %v", out, err)
 	}

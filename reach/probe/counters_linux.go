@@ -77,21 +77,19 @@ func readPressure() *Pressure {
 // cgroup throttled it. In a namespace that cgroup appears as the root.
 func readThrottled() *float64 {
 	paths := parseCgroupPaths(text("/proc/self/cgroup"))
-	if p, ok := paths[""]; ok {
-		for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-			stat := parsePairs(text(filepath.Join(root, p, "cpu.stat")), "throttled_usec")
-			if us := known(stat, "throttled_usec"); us != nil {
-				*us /= 1e6
-				return us
-			}
-		}
-	}
-	if p, ok := paths["cpu"]; ok {
-		for _, root := range []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"} {
-			stat := parsePairs(text(filepath.Join(root, p, "cpu.stat")), "throttled_time")
-			if ns := known(stat, "throttled_time"); ns != nil {
-				*ns /= 1e9
-				return ns
+	for _, at := range []struct {
+		controller, root, name string
+		perSecond              float64
+	}{
+		{"", "/sys/fs/cgroup", "throttled_usec", 1e6}, {"", "/sys/fs/cgroup/unified", "throttled_usec", 1e6},
+		{"cpu", "/sys/fs/cgroup/cpu", "throttled_time", 1e9},
+		{"cpu", "/sys/fs/cgroup/cpu,cpuacct", "throttled_time", 1e9},
+	} {
+		if p, ok := paths[at.controller]; ok {
+			stat := parsePairs(text(filepath.Join(at.root, p, "cpu.stat")), at.name)
+			if v := known(stat, at.name); v != nil {
+				*v /= at.perSecond
+				return v
 			}
 		}
 	}

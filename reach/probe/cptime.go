@@ -44,10 +44,7 @@ func decodeCPTimes(b []byte, hz int, states []string, cpus []int) *CPU {
 		if c == nil {
 			return nil
 		}
-		sum.User += c.User
-		sum.System += c.System
-		sum.Interrupt += c.Interrupt
-		sum.Idle += c.Idle
+		sum = sum.plus(*c)
 	}
 	return &sum
 }

@@ -1,6 +1,9 @@
 package probe
 
-import "syscall"
+import (
+	"math"
+	"syscall"
+)
 
 // UsageOf converts the resource usage of a finished child, a process or a
 // thread. Sizes are in bytes, times in seconds.
@@ -58,7 +61,7 @@ func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		UserSeconds:         u.UserSeconds + v.UserSeconds,
 		SystemSeconds:       u.SystemSeconds + v.SystemSeconds,
-		MaxRSSBytes:         larger(u.MaxRSSBytes, v.MaxRSSBytes),
+		MaxRSSBytes:         both(u.MaxRSSBytes, v.MaxRSSBytes, math.Max),
 		MinorFaults:         sum(u.MinorFaults, v.MinorFaults),
 		MajorFaults:         sum(u.MajorFaults, v.MajorFaults),
 		VoluntarySwitches:   sum(u.VoluntarySwitches, v.VoluntarySwitches),
@@ -83,19 +86,14 @@ func number(n int64) *float64 {
 	return &f
 }
 
-// sum adds two values; it is nil if one is unknown.
-func sum(a, b *float64) *float64 {
+// both returns f of two values; nil if one is unknown.
+func both(a, b *float64, f func(a, b float64) float64) *float64 {
 	if a == nil || b == nil {
 		return nil
 	}
-	s := *a + *b
-	return &s
+	v := f(*a, *b)
+	return &v
 }
 
-func larger(a, b *float64) *float64 {
-	if a == nil || b == nil {
-		return nil
-	}
-	m := max(*a, *b)
-	return &m
-}
+// sum adds two values; it is nil if one is unknown.
+func sum(a, b *float64) *float64 { return both(a, b, func(a, b float64) float64 { return a + b }) }

@@ -17,7 +17,7 @@ import (
 )
 
 // Driver runs things in a sandbox of bubblewrap.
-type Driver struct{}
+type Driver struct{ confine.Reaper }
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
@@ -78,9 +78,4 @@ func argv(e *confine.Env, binds []wire.Bind) []string {
 		out = append(out, how, b.From, b.To)
 	}
 	return append(append(out, "--chdir", "/", "--"), confine.Init(false)...)
-}
-
-// Reap removes what an environment has left.
-func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return confine.Reap(ctx, host, left, dryRun)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Driver runs programs under another root.
-type Driver struct{}
+type Driver struct{ confine.Reaper }
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
@@ -50,9 +50,4 @@ func build(ctx context.Context, e *confine.Env) error {
 	}
 	e.Enter("--chroot", e.Root)
 	return e.Begin(ctx, g)
-}
-
-// Reap removes what an environment has left.
-func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return confine.Reap(ctx, host, left, dryRun)
 }

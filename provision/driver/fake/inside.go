@@ -59,17 +59,23 @@ func adopt(ctx context.Context, layout cgroup.Layout, p Place) (*cgroup.Group, e
 // machine now: the control groups are real.
 func labelled(label, name string) string { return fmt.Sprintf("%s-%d-%s", label, os.Getpid(), name) }
 
-// Populated returns the number of processes in a place.
-func Populated(ctx context.Context, label string) (int, error) {
+// groupOf returns the control group of a place; nil if there is none.
+func groupOf(ctx context.Context, label string) (*cgroup.Group, error) {
 	layout, err := cgroup.Detect(ctx, local.Conn{})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	group, err := layout.Adopt(ctx, local.Conn{}, label, cgroup.Limits{})
 	if fault.Is(err, fault.NotFound) {
-		return 0, nil
+		return nil, nil
 	}
-	if err != nil {
+	return group, err
+}
+
+// Populated returns the number of processes in a place.
+func Populated(ctx context.Context, label string) (int, error) {
+	group, err := groupOf(ctx, label)
+	if group == nil || err != nil {
 		return 0, err
 	}
 	pids, err := group.PIDs(ctx)
@@ -81,15 +87,8 @@ func Populated(ctx context.Context, label string) (int, error) {
 func Empty(label string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	layout, err := cgroup.Detect(ctx, local.Conn{})
-	if err != nil {
-		return err
-	}
-	group, err := layout.Adopt(ctx, local.Conn{}, label, cgroup.Limits{})
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	if err != nil {
+	group, err := groupOf(ctx, label)
+	if group == nil || err != nil {
 		return err
 	}
 	return group.Remove(ctx)

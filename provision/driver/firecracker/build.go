@@ -281,9 +281,6 @@ func (in *Instance) describe(o options, version string) {
 	f["root"], f["disk.cache"], f["disk.engine"] = "virtio-blk, a copy of the image", o.cache, o.engine
 	for _, v := range in.Spec.Volumes {
 		if v.Backing != volume.Tmpfs {
-			if in.Properties.HostCache == nil {
-				in.Properties.HostCache = map[string]string{}
-			}
 			in.Properties.HostCache[v.Path] = driver.CacheUsed + ": Firecracker does not open a drive with O_DIRECT"
 		}
 	}

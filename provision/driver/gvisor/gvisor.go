@@ -38,7 +38,7 @@ const (
 const runtime = "runsc"
 
 // Driver runs things in a sandbox of gVisor.
-type Driver struct{}
+type Driver struct{ confine.Reaper }
 
 // platforms are the values of the option platform, the default first.
 var platforms = []string{"systrap", "ptrace"}
@@ -201,9 +201,4 @@ func command(e *confine.Env, runsc program, o options) []string {
 	return []string{runsc.path, "--root=" + path.Join(e.Spec.Dir, "state"), "--log=" + path.Join(e.Spec.Dir, "runsc.log"),
 		"--panic-log=" + path.Join(e.Spec.Dir, panicLog), "--platform=" + o.platform, "--overlay2=" + o.overlay,
 		"--network=" + network, "--ignore-cgroups"}
-}
-
-// Reap removes what an environment has left.
-func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return confine.Reap(ctx, host, left, dryRun)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Driver runs programs on the bare host.
-type Driver struct{}
+type Driver struct{ confine.Reaper }
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
@@ -62,9 +62,4 @@ func build(ctx context.Context, e *confine.Env) error {
 		return err
 	}
 	return e.Begin(ctx, wire.Setup{Network: &own})
-}
-
-// Reap removes what an environment has left.
-func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return confine.Reap(ctx, host, left, dryRun)
 }

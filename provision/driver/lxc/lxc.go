@@ -85,10 +85,7 @@ const (
 )
 
 func build(ctx context.Context, e *confine.Env, filter bool) error {
-	e.Remains = func(ctx context.Context) error {
-		_, err := remains(ctx, e.Host, e.Spec.Dir, false)
-		return err
-	}
+	e.Remains = remains
 	e.Details = func(ctx context.Context) []byte { return details(ctx, e) }
 	v, err := e.Version(ctx, "lxc-start")
 	if err != nil {
@@ -218,12 +215,7 @@ func details(ctx context.Context, e *confine.Env) []byte {
 
 // Reap removes what an environment has left.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	found, err := confine.Reap(ctx, host, left, dryRun)
-	if err != nil {
-		return found, err
-	}
-	more, err := remains(ctx, host, left.Dir, dryRun)
-	return append(found, more...), err
+	return confine.ReapMore(ctx, host, left, dryRun, remains)
 }
 
 // locks is where LXC keeps a lock for each container, below the path of the
@@ -231,7 +223,8 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 const locks = "/run/lxc/lock"
 
 // remains removes the lock and its empty parent directories.
-func remains(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]string, error) {
+func remains(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	dir := left.Dir
 	if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" {
 		return nil, fault.New(fault.Invalid, "%q is not the directory of an environment", dir)
 	}

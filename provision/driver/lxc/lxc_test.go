@@ -42,7 +42,7 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("a filter that does not exist: %v", err)
 	}
 	for _, dir := range []string{"/", "x", "/a/../..", ""} {
-		if _, err := remains(t.Context(), local.Conn{}, dir, true); !fault.Is(err, fault.Invalid) {
+		if _, err := remains(t.Context(), local.Conn{}, driver.Leftover{Dir: dir}, true); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %v", dir, err)
 		}
 	}

@@ -61,10 +61,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 }
 
 func build(ctx context.Context, e *confine.Env, filter bool) error {
-	e.Remains = func(ctx context.Context) error {
-		_, err := remains(ctx, e.Host, e.Spec.Label, false)
-		return err
-	}
+	e.Remains = remains
 	if err := limit(ctx, e); err != nil {
 		return err
 	}
@@ -138,12 +135,7 @@ func escape(p string) string { return strings.NewReplacer(`\`, `\\`, `:`, `\:`).
 
 // Reap removes what an environment has left.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	found, err := confine.Reap(ctx, host, left, dryRun)
-	if err != nil {
-		return found, err
-	}
-	more, err := remains(ctx, host, left.Label, dryRun)
-	return append(found, more...), err
+	return confine.ReapMore(ctx, host, left, dryRun, remains)
 }
 
 // propagate is where systemd-nspawn keeps a directory for each container to
@@ -151,11 +143,11 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 const propagate = "/run/systemd/nspawn/propagate"
 
 // remains removes that directory.
-func remains(ctx context.Context, host conn.Conn, label string, dryRun bool) ([]string, error) {
-	if !name.ValidLabel(label) {
-		return nil, fault.New(fault.Invalid, "%q is not a label of 1 to 40 of a-z, 0-9 and -", label)
+func remains(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	if !name.ValidLabel(left.Label) {
+		return nil, fault.New(fault.Invalid, "%q is not a label of 1 to 40 of a-z, 0-9 and -", left.Label)
 	}
-	dir := path.Join(propagate, label)
+	dir := path.Join(propagate, left.Label)
 	if _, err := conn.FilesOf(host).ReadDir(ctx, dir); fault.Is(err, fault.NotFound) {
 		return nil, nil
 	} else if err != nil {

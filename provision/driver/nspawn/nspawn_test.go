@@ -39,7 +39,7 @@ func TestRefuses(t *testing.T) {
 		driver.Spec{Options: param.Values{"filter": "some"}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a filter that does not exist: %v", err)
 	}
-	if _, err := remains(t.Context(), local.Conn{}, "../x", true); !fault.Is(err, fault.Invalid) {
+	if _, err := remains(t.Context(), local.Conn{}, driver.Leftover{Label: "../x"}, true); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a label that leads elsewhere: %v", err)
 	}
 }

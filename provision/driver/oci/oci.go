@@ -18,7 +18,7 @@ import (
 )
 
 // Driver runs things in a container.
-type Driver struct{}
+type Driver struct{ confine.Reaper }
 
 var options = []param.Spec{confine.RuntimeOption(confine.Crun, "The OCI runtime that creates the container.")}
 
@@ -94,9 +94,4 @@ func unseen(e *confine.Env, runtime string) string {
 		return e.Layout.V2
 	}
 	return ""
-}
-
-// Reap removes what an environment has left.
-func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return confine.Reap(ctx, host, left, dryRun)
 }

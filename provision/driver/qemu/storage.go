@@ -79,7 +79,6 @@ func (o options) validateStorage() error {
 func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
 	disks := []disk{{serial: rootSerial, path: in.Spec.Image.Disk, snapshot: true, controller: virtioBlk,
 		format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
-	in.Properties.HostCache = map[string]string{}
 	for i, v := range in.Spec.Volumes {
 		d := disk{serial: volumeSerial(i), path: v.Device, controller: o.controller, format: formatRaw, cache: o.diskCache,
 			aio: o.diskAIO}

@@ -164,7 +164,7 @@ func (c Conn) Push(ctx context.Context, dst string, mode fs.FileMode, src io.Rea
 			os.Remove(f.Name())
 		}
 	}()
-	if _, err = io.Copy(f, reader{ctx, src}); err == nil {
+	if _, err = io.Copy(f, until(ctx, src)); err == nil {
 		err = f.Chmod(mode)
 	}
 	if err == nil {
@@ -191,7 +191,7 @@ func (c Conn) Pull(ctx context.Context, src string, dst io.Writer) error {
 	if s, err := f.Stat(); err != nil || !s.Mode().IsRegular() {
 		return fault.New(fault.Invalid, "%s: not a regular file", op)
 	}
-	_, err = io.Copy(dst, reader{ctx, f})
+	_, err = io.Copy(dst, until(ctx, f))
 	return fault.Op(op, err)
 }
 
@@ -210,15 +210,17 @@ func missing(err error) fault.Kind {
 	return fault.Of(err)
 }
 
-// reader fails when ctx ends.
-type reader struct {
-	ctx context.Context
-	r   io.Reader
-}
+// reader is a function as an io.Reader.
+type reader func(p []byte) (int, error)
 
-func (r reader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
+func (r reader) Read(p []byte) (int, error) { return r(p) }
+
+// until returns r, which fails when ctx ends.
+func until(ctx context.Context, r io.Reader) io.Reader {
+	return reader(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(p)
+	})
 }

@@ -51,9 +51,5 @@ func (c *Conn) Keep(ctx context.Context, path string, data []byte) error {
 }
 
 func (c *Conn) files(ctx context.Context, do func(channel.Files) error) error {
-	ch, err := c.channel(ctx)
-	if err != nil {
-		return err
-	}
-	return c.ours(do(channel.Files{Conn: ch}))
+	return c.through(ctx, func(ch *channel.Conn) error { return do(channel.Files{Conn: ch}) })
 }

@@ -157,12 +157,21 @@ func (c *Conn) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if len(cmd.Argv) == 0 || cmd.Argv[0] == "" {
 		return conn.Exit{}, fault.New(fault.Invalid, "exec: no program given")
 	}
+	var exit conn.Exit
+	err := c.through(ctx, func(ch *channel.Conn) (err error) {
+		exit, err = ch.Exec(ctx, cmd)
+		return err
+	})
+	return exit, err
+}
+
+// through does something with the channel and classifies its error.
+func (c *Conn) through(ctx context.Context, do func(ch *channel.Conn) error) error {
 	ch, err := c.channel(ctx)
 	if err != nil {
-		return conn.Exit{}, err
+		return err
 	}
-	exit, err := ch.Exec(ctx, cmd)
-	return exit, c.ours(err)
+	return c.ours(do(ch))
 }
 
 // Push writes a file; see conn.Conn.
@@ -170,11 +179,7 @@ func (c *Conn) Push(ctx context.Context, dst string, mode fs.FileMode, src io.Re
 	if !path.IsAbs(dst) {
 		return fault.New(fault.Invalid, "push %q: not an absolute path", dst)
 	}
-	ch, err := c.channel(ctx)
-	if err != nil {
-		return err
-	}
-	return c.ours(ch.Push(ctx, dst, mode, src))
+	return c.through(ctx, func(ch *channel.Conn) error { return ch.Push(ctx, dst, mode, src) })
 }
 
 // Pull reads a file; see conn.Conn.
@@ -182,32 +187,28 @@ func (c *Conn) Pull(ctx context.Context, src string, dst io.Writer) error {
 	if !path.IsAbs(src) {
 		return fault.New(fault.Invalid, "pull %q: not an absolute path", src)
 	}
-	ch, err := c.channel(ctx)
-	if err != nil {
-		return err
-	}
-	return c.ours(ch.Pull(ctx, src, dst))
+	return c.through(ctx, func(ch *channel.Conn) error { return ch.Pull(ctx, src, dst) })
 }
 
 // Dial opens a connection from the machine; see conn.Conn.
 func (c *Conn) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	ch, err := c.channel(ctx)
-	if err != nil {
-		return nil, err
-	}
-	nc, err := ch.Dial(ctx, network, address)
-	return nc, c.ours(err)
+	var nc net.Conn
+	err := c.through(ctx, func(ch *channel.Conn) (err error) {
+		nc, err = ch.Dial(ctx, network, address)
+		return err
+	})
+	return nc, err
 }
 
 // Counters reads the counters of the machine, for these CPUs; for all if none
 // are given.
 func (c *Conn) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
-	ch, err := c.channel(ctx)
-	if err != nil {
-		return probe.Counters{}, err
-	}
-	out, err := ch.Counters(ctx, cpus)
-	return out, c.ours(err)
+	var out probe.Counters
+	err := c.through(ctx, func(ch *channel.Conn) (err error) {
+		out, err = ch.Counters(ctx, cpus)
+		return err
+	})
+	return out, err
 }
 
 // Session numbers the current session. What an earlier session started was
@@ -224,12 +225,8 @@ func (c *Conn) Session() int {
 // Settle moves the agent, and what it starts from then on, to cpus, so that
 // it does not disturb what is measured.
 func (c *Conn) Settle(ctx context.Context, cpus []int) error {
-	ch, err := c.channel(ctx)
-	if err != nil {
+	if err := c.through(ctx, func(ch *channel.Conn) error { return ch.Settle(ctx, cpus) }); err != nil {
 		return err
-	}
-	if err := ch.Settle(ctx, cpus); err != nil {
-		return c.ours(err)
 	}
 	c.remember(func(h *held) { h.cpus = cpus })
 	return nil
