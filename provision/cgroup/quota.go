@@ -21,7 +21,8 @@ const minQuota = 0.01
 // checkQuota checks that a quota is possible; 0 is no limit.
 func checkQuota(quota float64) error {
 	if quota != 0 && !(quota >= minQuota && quota <= probe.MaxCPU) {
-		return fault.New(fault.Invalid, "quota must be between %[2]v and %[3]d CPUs (got %[1]v)", quota, minQuota, probe.MaxCPU)
+		return fault.New(fault.Invalid, "quota must be between %[2]v and %[3]d CPUs (got %[1]v)", quota, minQuota,
+			probe.MaxCPU)
 	}
 	return nil
 }

@@ -36,7 +36,8 @@ func (Reaper) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 
 // ReapMore is Reap for an environment whose technology leaves more, which
 // remains removes.
-func ReapMore(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool, remains Remains) ([]string, error) {
+func ReapMore(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool,
+	remains Remains) ([]string, error) {
 	found, err := Reap(ctx, host, left, dryRun)
 	if err != nil {
 		return found, err
