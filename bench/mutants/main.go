@@ -88,8 +88,9 @@ func (b bench) run(patterns []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(b.out, "%s: %d of %d mutants killed (%.0f %%), %d survived; %d did not compile; seed %d, %d mutants known, "+
-			"%.0f s\n", p.ImportPath, n.killed, n.killed+n.survived, 100*float64(n.killed)/float64(max(1, n.killed+n.survived)),
+		fmt.Fprintf(b.out, "%s: %d of %d mutants killed (%.0f %%), %d survived; %d did not compile; seed %d, "+
+			"%d mutants known, %.0f s\n", p.ImportPath, n.killed, n.killed+n.survived,
+			100*float64(n.killed)/float64(max(1, n.killed+n.survived)),
 			n.survived, n.notCompiled, b.seed, len(all), time.Since(begin).Seconds())
 	}
 	return nil

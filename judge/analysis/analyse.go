@@ -42,7 +42,8 @@ func Analyse(d Data) Results {
 	summaries := make([]*Summary, len(wanted))
 	each(len(wanted), func(i int) {
 		w := wanted[i]
-		if s, ok := summarise(t.series[w.contender][w.cell], d.Contenders[w.contender].Name, d.Cells[w.cell].Name, w.metric); ok {
+		contender, cell := d.Contenders[w.contender].Name, d.Cells[w.cell].Name
+		if s, ok := summarise(t.series[w.contender][w.cell], contender, cell, w.metric); ok {
 			summaries[i] = &s
 		}
 	})

@@ -280,8 +280,8 @@ func (r *resolver) imageOf(c *Contender, d DriverEntry, n, v *yamltree.Node) {
 // suites are the known releases of the distributions, by their names. Others may
 // appear, so only a name that resembles one of them is taken for a mistake.
 var suites = map[string][]string{
-	"debian": {"jessie", "stretch", "buster", "bullseye", "bookworm", "trixie", "forky", "duke", "sid", "oldstable", "stable", "testing",
-		"unstable", "experimental"},
+	"debian": {"jessie", "stretch", "buster", "bullseye", "bookworm", "trixie", "forky", "duke", "sid",
+		"oldstable", "stable", "testing", "unstable", "experimental"},
 	"ubuntu": {"trusty", "xenial", "bionic", "focal", "jammy", "noble", "oracular", "plucky", "questing", "resolute"},
 }
 
@@ -321,7 +321,8 @@ func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
 		}
 		for _, kernel := range []string{"/proc", "/sys", "/dev"} {
 			if !r.bad[e.Key] && inside(v.Path, kernel) {
-				r.fail(e.Key, "write another path like /data", "a volume at %s would hide files of the kernel in %s", v.Path, kernel)
+				r.fail(e.Key, "write another path like /data", "a volume at %s would hide files of the kernel in %s", v.Path,
+					kernel)
 			}
 		}
 		if s := r.text(e.Value, "size"); s != "" {

@@ -25,8 +25,8 @@ func Differs(option, got, want string) error {
 func Lasted(seconds float64, asked, elapsed time.Duration) error {
 	switch {
 	case seconds < 0.95*asked.Seconds():
-		return fault.New(fault.Subject, "the program reports %.3g s instead of the %v that the test lasts: it counts CPU time, "+
-			"or it ended early", seconds, asked)
+		return fault.New(fault.Subject, "the program reports %.3g s instead of the %v that the test lasts: "+
+			"it counts CPU time, or it ended early", seconds, asked)
 	case elapsed > 0 && seconds > 1.02*elapsed.Seconds()+0.05:
 		return fault.New(fault.Subject, "the program reports %.3g s for the test, but the whole program took %v", seconds,
 			elapsed.Round(time.Millisecond))

@@ -47,7 +47,8 @@ func Markdown(w io.Writer, r analysis.Results) error {
 func (b *builder) markdownRows(g group) (rows [][]string) {
 	cs := b.primary(g.Cell, g.Metric)
 	for _, s := range g.Items {
-		row := []string{inline(g.Cell), inline(g.Metric), inline(s.Contender), "–", "–", "–", "–", "–", s.Mark.Sign() + " " + s.Word}
+		row := []string{inline(g.Cell), inline(g.Metric), inline(s.Contender), "–", "–", "–", "–", "–",
+			s.Mark.Sign() + " " + s.Word}
 		if i := slices.IndexFunc(cs, func(c analysis.Comparison) bool { return c.Contender == s.Contender }); i >= 0 {
 			c := cs[i]
 			if baseline, contender := b.summaries.Sides(c); baseline != "" {

@@ -73,7 +73,8 @@ func (fio) Doc() tool.Doc {
 			{Name: "seed", Kind: param.Int, Default: "1", Min: 1, Max: 1 << 53, Doc: "seed of the random offsets"},
 			{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the test"},
 		},
-		Volume: "volume", FileSize: "size", State: "carried", Cache: "dropped by fio if the system permits it, unless invalidate=false",
+		Volume: "volume", FileSize: "size", State: "carried",
+		Cache:  "dropped by fio if the system permits it, unless invalidate=false",
 		Time:   func(p param.Values) time.Duration { return p.Duration("time") + 700*time.Millisecond },
 		Parser: 2,
 		Source: []string{"fio(1), https://fio.readthedocs.io"},
@@ -222,8 +223,8 @@ func (fio) Notes(p param.Values, at tool.Place) map[string]string {
 		notes[tool.Caveat] = fmt.Sprintf("direct=false: the page cache may hold the file of %s", unit.Bytes(size))
 	}
 	if notes[tool.Caveat] != "" && !on {
-		notes[tool.CaveatFix] = "set direct to auto and use a volume whose file system supports O_DIRECT, or set size to more " +
-			"than the memory"
+		notes[tool.CaveatFix] = "set direct to auto and use a volume whose file system supports O_DIRECT, or set " +
+			"size to more than the memory"
 	}
 	return notes
 }

@@ -60,7 +60,8 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 }
 
 // types are the names of the built-in scripts in the output.
-var types = map[string]string{"tpcb-like": "TPC-B (sort of)", "simple-update": "simple update", "select-only": "select only"}
+var types = map[string]string{"tpcb-like": "TPC-B (sort of)", "simple-update": "simple update",
+	"select-only": "select only"}
 
 // echoed checks that the output has the requested parameters.
 func echoed(text tool.Text, p param.Values) error {

@@ -131,6 +131,7 @@ func metrics() []sample.Metric {
 // "connections", the number of connections that it must support.
 func ServerParams() []param.Spec {
 	return slices.DeleteFunc(Workload{}.Doc().Params, func(s param.Spec) bool {
-		return !slices.Contains([]string{"server", "page", "site", "workers", "tls", "key", "http2", "ktls", "tcp-nopush", "port"}, s.Name)
+		return !slices.Contains([]string{"server", "page", "site", "workers", "tls", "key", "http2", "ktls",
+			"tcp-nopush", "port"}, s.Name)
 	})
 }

@@ -22,8 +22,8 @@ const (
 var firmwareOption = param.Spec{Name: optFirmware, Kind: param.Text, Default: firmwareAuto,
 	Enum: []string{firmwareAuto, qboot, seaBIOS, ovmf},
 	Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto uses the default of the " +
-		"machine type: SeaBIOS for q35, and for microvm what QEMU calls bios-microvm.bin, which is SeaBIOS or (in Debian 12) " +
-		"qboot. The facts firmware and firmware.sha256 say what ran."}
+		"machine type: SeaBIOS for q35, and for microvm what QEMU calls bios-microvm.bin, which is SeaBIOS " +
+		"or (in Debian 12) qboot. The facts firmware and firmware.sha256 say what ran."}
 
 // firmwareOrder is a firmware to look for.
 type firmwareOrder struct {
@@ -74,7 +74,8 @@ func firmwareOf(kind, name string) (firmwareOrder, error) {
 const firmwareScript = `program=$(readlink -f "$(command -v "$1")") text=$2 file=$3
 shift 3
 share=${program%/*/*}/share
-[ -z "$file" ] || set -- "$share/qemu/$file" "$share/seabios/$file" "/usr/share/qemu/$file" "/usr/share/seabios/$file" "$@"
+[ -z "$file" ] || set -- "$share/qemu/$file" "$share/seabios/$file" "/usr/share/qemu/$file" \
+	"/usr/share/seabios/$file" "$@"
 for f; do
 	[ -r "$f" ] && LC_ALL=C grep -aqF -- "$text" "$f" || continue
 	f=$(readlink -f "$f")
@@ -109,6 +110,7 @@ func (f firmwareOrder) find(ctx context.Context, host conn.Conn, program, wanted
 	if f.file != "" {
 		looked = []string{"/usr/share/qemu/" + f.file, "/usr/share/seabios/" + f.file}
 	}
-	return firmware{}, fault.WithFix(fault.New(fault.Unsupported, "the firmware %s is not installed (looked for %s)", wanted,
-		strings.Join(looked, ", ")), "apt-get install "+f.pkg)
+	err = fault.New(fault.Unsupported, "the firmware %s is not installed (looked for %s)", wanted,
+		strings.Join(looked, ", "))
+	return firmware{}, fault.WithFix(err, "apt-get install "+f.pkg)
 }

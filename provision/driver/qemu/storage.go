@@ -49,9 +49,10 @@ var storageOptions = []param.Spec{
 		Doc: "The format of the file of a file:ext4 volume: raw blocks, or qcow2 with all clusters preallocated as in raw."},
 	{Name: optCache, Kind: param.Text, Default: cacheAuto, Earlier: cacheWriteback,
 		Enum: []string{cacheAuto, cacheWriteback, cacheNone, cacheWritethrough, cacheDirectsync, cacheUnsafe},
-		Doc: "QEMU's cache mode for volumes. auto is none if the host supports direct I/O on the volume's file, and otherwise " +
-			"writeback; the fact driver.disk.cache shows it. writeback uses the host's page cache and honors flushes, none bypasses the " +
-			"cache, writethrough flushes after each write, directsync does both, unsafe ignores flushes."},
+		Doc: "QEMU's cache mode for volumes. auto is none if the host supports direct I/O on the volume's file, and " +
+			"otherwise writeback; the fact driver.disk.cache shows it. writeback uses the host's page cache and honors " +
+			"flushes, none bypasses the cache, writethrough flushes after each write, directsync does both, unsafe " +
+			"ignores flushes."},
 	{Name: optAIO, Kind: param.Text, Default: aioThreads, Enum: []string{aioThreads, aioNative, aioURing},
 		Doc: "How QEMU does disk input and output on the host. native needs disk-cache none or directsync."},
 }

@@ -50,7 +50,8 @@ func (Runner) Files(p param.Values) []execution.File {
 }
 
 // interpreters are programs whose first argument is a file that they execute.
-var interpreters = []string{"sh", "bash", "dash", "ksh", "zsh", "perl", "python", "python3", "ruby", "lua", "node", "php"}
+var interpreters = []string{"sh", "bash", "dash", "ksh", "zsh", "perl", "python", "python3", "ruby", "lua",
+	"node", "php"}
 
 // Prepare runs the command that the parameter prepare holds.
 func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {

@@ -19,7 +19,8 @@ func (r Runner) Check(p param.Values) error {
 		}
 	}
 	// Any place will do, with little memory: how much there is is not known yet.
-	at := tool.Place{Dir: "/", Data: "/", MemoryBytes: 1, URL: "http://localhost/", Host: "/", User: "x", Database: "x", Port: 1}
+	at := tool.Place{Dir: "/", Data: "/", MemoryBytes: 1, URL: "http://localhost/", Host: "/", User: "x",
+		Database: "x", Port: 1}
 	if _, err := r.Tool().Command(p, at); fault.Is(err, fault.Invalid) {
 		return fault.Op(d.Name, err)
 	}
