@@ -211,6 +211,10 @@ func (t *reader) read(r io.Reader) error {
 
 // header returns the column of each field, −1 for one that is not ours.
 func (t *reader) header(line int32, b []byte) []int {
+	if b[0] == '[' {
+		t.problem(line, "this is a JSON array; write one JSON object per line (jq -c '.[]')")
+		return nil
+	}
 	names, err := splitLine(b)
 	if err != nil {
 		t.problem(line, "%v", err)
@@ -258,9 +262,6 @@ func splitLine(b []byte) ([][]byte, error) {
 		return bytes.Split(b, []byte{','}), nil
 	}
 	rec, err := csv.NewReader(bytes.NewReader(b)).Read()
-	if err != nil && bytes.HasPrefix(bytes.TrimSpace(b), []byte("[")) {
-		return nil, fmt.Errorf("this is a JSON array; write one JSON object per line (jq -c '.[]')")
-	}
 	if err != nil {
 		return nil, fmt.Errorf("the quotes do not match; close a quoted field on its line")
 	}

@@ -159,6 +159,7 @@ func TestRefusedTables(t *testing.T) {
 		{"position\n5\n", `t:1: no column "block"`}, // its rows are not read
 		{"\"block\n", "t:1: the quotes do not match"},
 		{"[{\"block\": 0}]\n", "t:1: this is a JSON array; write one JSON object per line"},
+		{"[\n  {\"block\": 0}\n]\n", "t:1: this is a JSON array; write one JSON object per line"},
 		{csvHead + "\"0,0,a,w,m,s,lower,1,,,\n", "t:2: the quotes do not match"},
 		{csvHead + "\"0\",0,a,w,m,s,lower,1,,\n", "t:2: the row has 10 fields, the header 11"},
 		{csvHead + "\"0\",0,a,w,m,s,lower,1,,,,\n", "t:2: the row has 12 fields, the header 11"},

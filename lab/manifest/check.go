@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,12 +92,16 @@ func (c *checker) single(s *shape, n *yamltree.Node, what string) bool {
 	if s.match != nil && !s.match.MatchString(n.Text) {
 		return c.fail(n, s.rule, "%s is %s", what, yamltree.Show(n.Text))
 	}
-	if _, err := s.spec.Canonical(n.Text); err != nil {
+	value := n.Text
+	if s.share {
+		value = cmp.Or(shareOf(value), value)
+	}
+	if _, err := s.spec.Canonical(value); err != nil {
 		problem, fix, _ := strings.Cut(err.Error(), "; ")
 		if fix == "" {
 			fix = "write " + sketch(s)
 		}
-		if share := shareOf(n.Text); share != "" && s.spec.Kind == param.Number {
+		if share := shareOf(n.Text); share != "" && s.spec.Kind == param.Number && !s.share {
 			fix = "write " + share
 		}
 		return c.fail(n, fix, "%s: %s", what, problem)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"bakeoff/base/unit"
 	"bakeoff/base/yamltree"
 	"bakeoff/judge/analysis"
 )
@@ -52,7 +53,7 @@ func (r *resolver) design(from sources) Design {
 		return ""
 	}
 	if v := value("margin"); v != "" {
-		d.Margin, _ = strconv.ParseFloat(v, 64)
+		d.Margin, _ = unit.ParseShare(v)
 	}
 	if v := value("instances"); v != "" {
 		d.Instances = v
@@ -114,7 +115,7 @@ func (r *resolver) alphas(d *Design, from sources) {
 	d.Alphas = nil
 	sum := 0.0
 	for _, item := range n.Items {
-		a, _ := strconv.ParseFloat(item.Text, 64)
+		a, _ := unit.ParseShare(item.Text)
 		d.Alphas = append(d.Alphas, a)
 		sum += a
 	}

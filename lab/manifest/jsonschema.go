@@ -81,6 +81,9 @@ func (s *shape) singleSchema() jsonObject {
 	if s.spec.Min != 0 || s.spec.Max != 0 {
 		out["minimum"], out["maximum"] = s.spec.Min, s.spec.Max
 	}
+	if s.share {
+		out = jsonObject{"anyOf": []any{out, jsonObject{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?%$`}}}
+	}
 	return out
 }
 

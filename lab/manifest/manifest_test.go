@@ -257,6 +257,24 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
+// Shares may be written in percent.
+func TestSharesInPercent(t *testing.T) {
+	src := strings.Replace(string(example(t)), "margin: 0.02, looks: [8, 12, 18, 26], alphas: [.010,", "margin: 5%, looks: [8, 12, 18, 26], alphas: [1%,", 1)
+	l, err := Parse("x", []byte(src), catalogue(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Design.Margin != 0.05 || l.Design.Alphas[0] != 0.01 {
+		t.Errorf("margin %v, alphas %v", l.Design.Margin, l.Design.Alphas)
+	}
+	for bad, want := range map[string]string{"51%": "0.51 is not between 0.0001 and 0.5", "x%": `"x%" is not a number`} {
+		_, err := Parse("x", []byte(strings.Replace(src, "margin: 5%", "margin: "+bad, 1)), catalogue(), "")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("margin %s: %v", bad, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	src, err := os.ReadFile("testdata/static-web.yaml")
 	if err != nil {

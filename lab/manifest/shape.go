@@ -19,6 +19,7 @@ type shape struct {
 	// same in words.
 	pattern, rule string
 	lines         bool // a text may have several lines
+	share         bool // a number may be written in percent
 	match         *regexp.Regexp
 	// also are values that people write for one of the spec's, and what they
 	// are to write instead.
@@ -110,6 +111,11 @@ func enum(values ...string) *shape {
 }
 func bounded(k param.Kind, lo, hi float64) *shape {
 	return &shape{kind: single, spec: param.Spec{Kind: k, Min: lo, Max: hi}}
+}
+func share(lo, hi float64) *shape {
+	s := bounded(param.Number, lo, hi)
+	s.share = true
+	return s
 }
 func text(pattern, rule string) *shape {
 	return &shape{kind: single, spec: param.Spec{Kind: param.Text}, pattern: pattern, rule: rule,
@@ -272,13 +278,13 @@ func loose() *shape {
 func designShape() *shape {
 	return fieldsOf(
 		field{name: "margin", doc: "A contender is equivalent if the interval of its ratio lies inside [1/(1+margin), " +
-			"1+margin].",
-			shape: bounded(param.Number, 0.0001, analysis.MaxMargin), def: fmt.Sprint(analysis.DefaultMargin)},
+			"1+margin]: 0.02 or 2%.",
+			shape: share(0.0001, analysis.MaxMargin), def: fmt.Sprint(analysis.DefaultMargin)},
 		field{name: "looks", doc: "Interim analyses: numbers of blocks, ascending, after which the run may stop.",
 			shape: listOf(bounded(param.Int, 1, maxBlocks)), def: "[8, 12, 18, 26]"},
 		field{name: "alphas", doc: "Error rate of each look; the sum is at most 0.05. Without them, every look gets an " +
 			"equal share of 0.05; " +
-			"four looks get .010, .010, .015, .015.", shape: listOf(bounded(param.Number, 1e-6, analysis.MaxAlpha))},
+			"four looks get .010, .010, .015, .015.", shape: listOf(share(1e-6, analysis.MaxAlpha))},
 		field{name: "instances",
 			doc: "block: bakeoff creates new environments for each block, and verdicts hold for environments made this way on " +
 				"this " +

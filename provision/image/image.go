@@ -205,7 +205,8 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 		return Image{}, err
 	}
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
-		return Image{}, fault.Op("image store", err)
+		return Image{}, fault.WithFix(fault.Op("create the image cache", err),
+			"set BAKEOFF_CACHE to a folder that you can write to")
 	}
 	held, err := lock.Wait(ctx, filepath.Join(s.Dir, lockFile))
 	if err != nil {

@@ -28,6 +28,17 @@ func TestRequestsAreChecked(t *testing.T) {
 	}
 }
 
+func TestACacheThatCannotBeCreatedIsNamed(t *testing.T) {
+	s := Store{Dir: filepath.Join(t.TempDir(), "file", "images")}
+	if err := os.WriteFile(filepath.Dir(s.Dir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Get(t.Context(), Request{Ref: "debian:bookworm"})
+	if err == nil || !strings.Contains(err.Error(), filepath.Dir(s.Dir)) || !strings.Contains(fault.Fix(err), "BAKEOFF_CACHE") {
+		t.Errorf("%v; %s", err, fault.Fix(err))
+	}
+}
+
 func TestKeysNameWhatWasAskedFor(t *testing.T) {
 	a := Request{Ref: "debian:bookworm", Packages: []string{"nginx", "fio"}}
 	b := Request{Ref: "debian:bookworm", Packages: []string{"fio", "nginx", "fio"}}
