@@ -67,6 +67,10 @@ func (c *checker) check(s *shape, n *yamltree.Node, what string) bool {
 }
 
 func (c *checker) single(s *shape, n *yamltree.Node, what string) bool {
+	if n.Kind == yamltree.Sequence && s.spec.Name != "" { // a parameter, or an option of a driver
+		return c.fail(n, "write one value ("+sketch(s)+"), and for each further value another cell or contender",
+			"%s is %s", what, n.Kind)
+	}
 	if n.Kind != yamltree.Scalar {
 		return c.fail(n, "write "+sketch(s), "%s is %s", what, n.Kind)
 	}

@@ -46,11 +46,12 @@ func TestNamesOfOtherPrograms(t *testing.T) {
 			cat.Drivers[i].Also = map[string]string{"kvm": "qemu", "microvm": "qemu, machine: microvm"}
 		}
 	}
-	src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: KVM, machin: q35, image: debian:bookworm}\n  - {name: b, driver: microvm}\nbaseline: a\ncells:\n  - {name: c, workload: crypto}\ndefaults: {quota: 50 %}\n"
+	src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: KVM, machin: q35, image: debian:bookworm}\n  - {name: b, driver: microvm}\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {time: [1s, 2s]}}\ndefaults: {quota: 50 %}\n"
 	_, err := Parse("lab.yaml", []byte(src), cat, "")
 	for _, want := range []string{
 		`lab.yaml:4:23: driver is "KVM"; write driver: qemu`,
 		`lab.yaml:4:28: unknown key "machin" in contenders; did you mean "machine"?`,
+		`lab.yaml:8:48: time is a list; write one value (30s), and for each further value another cell or contender`,
 		`lab.yaml:9:19: quota: "50 %" is not a number; write 0.5`,
 		`lab.yaml:5:23: driver is "microvm"; write driver: qemu, machine: microvm`,
 	} {
