@@ -109,7 +109,7 @@ func (w *sshClient) supervise(ctx context.Context, ended <-chan struct{}) {
 			return
 		case <-time.After(100 * time.Millisecond):
 		}
-		if up == nil || !strings.Contains(string(up.Diagnose(ctx)), "QEMU has ended") {
+		if up == nil || !strings.Contains(string(up.Diagnose(ctx)), "qemu has ended") {
 			continue
 		}
 		next := string(up.Diagnose(ctx))
