@@ -46,7 +46,7 @@ func TestSendsBetweenPieces(t *testing.T) {
 			w.queue.push(i)
 			continue
 		}
-		s.state, s.in.body.expect = busy, w.list.next()
+		s.state, s.began, s.in.body.expect = busy, now(), w.list.next()
 		s.in.reset()
 		if _, err := unix.Write(ends[1], piece); err != nil {
 			t.Fatal(err)
