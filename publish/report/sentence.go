@@ -213,8 +213,8 @@ func judged(c analysis.Comparison) (chart.Mark, string) {
 }
 
 // say puts a comparison into words. margin is that of the run, level the coverage
-// of the interval, "95 % "; medians are those of both sides, "host 23.8 ms, crun 24.1
-// ms", or ""; failed says how many trials failed, or "".
+// of the interval, "95 % "; medians introduce the difference, "host 23.8 ms, crun
+// 24.1 ms, ", or ""; failed says how many trials failed, or "".
 func say(c analysis.Comparison, margin float64, level, medians, failed string) sentence {
 	s := sentence{Contender: c.Contender, Short: short(c), Where: " at " + c.Cell + " " + c.Metric + scopeWords(c.Scope)}
 	s.Mark, s.Word = judged(c)
@@ -239,11 +239,7 @@ func say(c analysis.Comparison, margin float64, level, medians, failed string) s
 	for _, g := range c.Gates {
 		s.Failed = append(s.Failed, failedCheck{Name: g.Name, Why: why(g)})
 	}
-	sides := estimate(c, level) + ", " + plural(c.Blocks, "block")
-	if medians != "" {
-		sides = medians + ", " + sides
-	}
-	evidence := []string{sides}
+	evidence := []string{medians + estimate(c, level) + ", " + plural(c.Blocks, "block")}
 	if interim(c) && c.Primary && c.Blocks > 0 {
 		evidence = append(evidence, "no look reached")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
+	"bakeoff/publish/difference"
 )
 
 func f(v float64) *float64 { return &v }
@@ -122,6 +123,25 @@ func TestScopeOfSeveralSets(t *testing.T) {
 		r := analysis.Results{InstanceSets: sets, Comparisons: []analysis.Comparison{{Scope: analysis.ScopeInstance}}}
 		if got := (&builder{contents: &contents{results: r}}).scope(); !strings.Contains(got, want) {
 			t.Errorf("%d sets: %q does not say %q", sets, got, want)
+		}
+	}
+}
+
+// Medians are of all trials, a difference is one within blocks. A reader is told
+// when one of them is up and the other down.
+func TestMediansThatContradict(t *testing.T) {
+	side := func(name string, median float64) analysis.Summary {
+		return analysis.Summary{Contender: name, Cell: "k", Metric: "throughput", Unit: "B/s", Median: &median, N: 4}
+	}
+	for ratio, want := range map[float64]string{
+		1.041: "host 1.60 GB/s, vm 1.53 GB/s, but within blocks ",
+		0.951: "host 1.60 GB/s, vm 1.53 GB/s, ",
+	} {
+		b := &builder{summaries: difference.Index([]analysis.Summary{side("host", 1.6e9), side("vm", 1.53e9)})}
+		c := analysis.Comparison{Contender: "vm", Baseline: "host", Cell: "k", Metric: "throughput", Unit: "B/s",
+			Scale: sample.Ratio, Ratio: &ratio}
+		if got := strings.ReplaceAll(b.medians(c), "\u00a0", " "); got != want {
+			t.Errorf("%v: %q, want %q", ratio, got, want)
 		}
 	}
 }

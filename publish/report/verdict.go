@@ -92,14 +92,27 @@ func (b *builder) missingAt(cell string) []sentence {
 	return out
 }
 
-// medians are the values of both sides in their unit, the baseline's first: "host 23.8
-// ms, crun 24.1 ms"; "" unless both have one.
+// medians introduces a difference with the values of both sides in their unit, the
+// baseline's first: "host 23.8 ms, crun 24.1 ms, "; "" unless both have one. Medians
+// are of all trials and the difference is one within blocks. If they have opposite
+// signs, the text says so.
 func (b *builder) medians(c analysis.Comparison) string {
 	baseline, contender := b.summaries.Sides(c)
 	if baseline == "" {
 		return ""
 	}
-	return c.Baseline + " " + baseline + ", " + c.Contender + " " + contender
+	text := c.Baseline + " " + baseline + ", " + c.Contender + " " + contender + ", "
+	us, them := b.summaries[[3]string{c.Contender, c.Cell, c.Metric}], b.summaries[[3]string{c.Baseline, c.Cell, c.Metric}]
+	if v := usable(c.Ratio, c.Scale); v != nil && us.Median != nil && them.Median != nil {
+		none := 1.0 // no difference
+		if c.Scale == sample.Difference {
+			none = 0
+		}
+		if (*us.Median-*them.Median)*(*v-none) < 0 {
+			text += "but within blocks "
+		}
+	}
+	return text
 }
 
 // failures says how often a contender, or the baseline, failed at what is
