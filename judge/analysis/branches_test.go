@@ -522,7 +522,7 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// One side that always runs first is told from twelve blocks on, and gates tables from eight blocks on.
+// An order in which one side always runs first is reported from twelve blocks on, and gates tables from eight on.
 func TestOneSideFirst(t *testing.T) {
 	for _, blocks := range []int{7, 8, 11, 12} {
 		for _, side := range []int8{1, -1} {

@@ -49,7 +49,7 @@ type Answer struct {
 	Reasons []Reason `json:"reasons"`
 }
 
-// Finding is what is to be known of the table as a whole.
+// Finding is a fact about the table as a whole.
 type Finding struct {
 	Check string `json:"check"`
 	Text  string `json:"text"`
@@ -77,7 +77,7 @@ type Check struct {
 	// claim gives reasons for or against one claim; nil where the check only
 	// looks at whole tables.
 	claim func(*Table, *comparison) []Reason
-	// table finds what is to be known of the whole table, column of one of its
+	// table finds facts about the whole table, column about one of its
 	// columns; nil where the check does not look there.
 	table  func(*Table) []string
 	column func(*Table, *Column) []string

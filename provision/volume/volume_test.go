@@ -90,7 +90,7 @@ func TestNoRoomIsSaidBeforehand(t *testing.T) {
 	}
 }
 
-// checkCache checks what is said of the host's page cache against the loop device
+// checkCache compares the reported use of the host's page cache with the loop device
 // itself. What is mounted there is read with O_DIRECT inside: the host must not
 // hold it either.
 func checkCache(t *testing.T, backing, dir, cached string) {

@@ -127,8 +127,8 @@ func TestScopeOfSeveralSets(t *testing.T) {
 	}
 }
 
-// Medians are of all trials, a difference is one within blocks. A reader is told
-// when one of them is up and the other down.
+// Medians are of all trials, a difference is one within blocks. The sentence
+// says so if they have opposite signs.
 func TestMediansThatContradict(t *testing.T) {
 	side := func(name string, median float64) analysis.Summary {
 		return analysis.Summary{Contender: name, Cell: "k", Metric: "throughput", Unit: "B/s", Median: &median, N: 4}
