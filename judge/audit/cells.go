@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// inState returns what finds the cells of a column that are in one state; says is
-// what is said of their rows.
+// inState returns a function that finds the cells of a column in one state, and
+// reports their rows with the text says.
 func inState(s State, says string) func(*Table, *Column) []string {
 	return func(t *Table, col *Column) []string {
 		var rows, whys []string
