@@ -133,15 +133,19 @@ func TestMediansThatContradict(t *testing.T) {
 	side := func(name string, median float64) analysis.Summary {
 		return analysis.Summary{Contender: name, Cell: "k", Metric: "throughput", Unit: "B/s", Median: &median, N: 4}
 	}
-	for ratio, want := range map[float64]string{
-		1.041: "host 1.60 GB/s, vm 1.53 GB/s, but within blocks ",
-		0.951: "host 1.60 GB/s, vm 1.53 GB/s, ",
+	for _, x := range []struct {
+		vm, ratio float64
+		want      string
+	}{
+		{1.53e9, 1.041, "host 1.60 GB/s, vm 1.53 GB/s, but within blocks "},
+		{1.53e9, 0.951, "host 1.60 GB/s, vm 1.53 GB/s, "},
+		{1.5999e9, 1.041, "host 1.60 GB/s, vm 1.60 GB/s, "}, // nobody sees that it is smaller
 	} {
-		b := &builder{summaries: difference.Index([]analysis.Summary{side("host", 1.6e9), side("vm", 1.53e9)})}
+		b := &builder{summaries: difference.Index([]analysis.Summary{side("host", 1.6e9), side("vm", x.vm)})}
 		c := analysis.Comparison{Contender: "vm", Baseline: "host", Cell: "k", Metric: "throughput", Unit: "B/s",
-			Scale: sample.Ratio, Ratio: &ratio}
-		if got := strings.ReplaceAll(b.medians(c), "\u00a0", " "); got != want {
-			t.Errorf("%v: %q, want %q", ratio, got, want)
+			Scale: sample.Ratio, Ratio: &x.ratio}
+		if got := strings.ReplaceAll(b.medians(c), "\u00a0", " "); got != x.want {
+			t.Errorf("%v: %q, want %q", x.ratio, got, x.want)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (b *builder) missingAt(cell string) []sentence {
 // medians introduces a difference with the values of both sides in their unit, the
 // baseline's first: "host 23.8 ms, crun 24.1 ms, "; "" unless both have one. Medians
 // are of all trials and the difference is one within blocks. If they have opposite
-// signs, the text says so.
+// signs and the medians that are shown differ, the text says so.
 func (b *builder) medians(c analysis.Comparison) string {
 	baseline, contender := b.summaries.Sides(c)
 	if baseline == "" {
@@ -108,7 +108,7 @@ func (b *builder) medians(c analysis.Comparison) string {
 		if c.Scale == sample.Difference {
 			none = 0
 		}
-		if (*us.Median-*them.Median)*(*v-none) < 0 {
+		if baseline != contender && (*us.Median-*them.Median)*(*v-none) < 0 {
 			text += "but within blocks "
 		}
 	}
