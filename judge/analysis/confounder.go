@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -19,14 +20,7 @@ const FactCPUTime = "host.cpu-time"
 func (d *Data) confounders(contender, baseline string, m sample.Metric) []Confounder {
 	out := []Confounder{}
 	us, them := d.Facts[contender], d.Facts[baseline]
-	names := map[string]bool{}
-	for n := range us {
-		names[n] = true
-	}
-	for n := range them {
-		names[n] = true
-	}
-	for _, n := range slices.Sorted(maps.Keys(names)) {
+	for _, n := range Names(us, them) {
 		if n == FactCPUTime && !m.CPUTime {
 			continue
 		}
@@ -39,8 +33,12 @@ func (d *Data) confounders(contender, baseline string, m sample.Metric) []Confou
 }
 
 func fact(facts map[string]string, name string) string {
-	if v, ok := facts[name]; ok && v != "" {
-		return v
-	}
-	return unavailable
+	return cmp.Or(facts[name], unavailable)
+}
+
+// Names returns the names in either of two maps, in order.
+func Names[V any](a, b map[string]V) []string {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
 }

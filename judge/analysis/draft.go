@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"bakeoff/base/sample"
 	"bakeoff/judge/stats"
@@ -147,13 +148,11 @@ func (c *draft) finish(d *Data) {
 	}
 	c.show(c.shown)
 	c.Warnings = append(c.Warnings, c.shown.Warnings...)
-	if w := c.lopsided(); w != "" {
-		c.Warnings = append(c.Warnings, w)
+	for _, w := range append([]string{c.lopsided(), c.undrawn()}, c.unrest()...) {
+		if w != "" {
+			c.Warnings = append(c.Warnings, w)
+		}
 	}
-	if w := c.undrawn(); w != "" {
-		c.Warnings = append(c.Warnings, w)
-	}
-	c.Warnings = append(c.Warnings, c.unrest()...)
 	if c.closed || c.look >= 0 && c.look == len(d.looks())-1 {
 		c.Unused = n - c.Blocks
 	}
@@ -211,19 +210,25 @@ func (c *draft) lopsided() string {
 // undrawn returns a warning if one side ran first in every block. With random
 // orders that happens in one run of 2,048 from twelve blocks on.
 func (c *draft) undrawn() string {
-	sum := 0
-	for _, b := range c.blocks[:c.Blocks] {
-		sum += int(b.first)
-	}
-	if c.Blocks < 12 || max(sum, -sum) < c.Blocks {
+	first, _, always := c.ahead(func(b block) int8 { return b.first })
+	if c.Blocks < 12 || !always {
 		return ""
-	}
-	first := c.Contender
-	if sum < 0 {
-		first = c.Baseline
 	}
 	return fmt.Sprintf("%s ran first in all %d blocks: without random orders, an effect of the order cannot be "+
 		"distinguished from a difference", first, c.Blocks)
+}
+
+// ahead returns the side that of names for most blocks, and the other one, and
+// whether it names it for all.
+func (c *draft) ahead(of func(block) int8) (ahead, behind string, always bool) {
+	sum := 0
+	for _, b := range c.blocks[:c.Blocks] {
+		sum += int(of(b))
+	}
+	if sum < 0 {
+		return c.Baseline, c.Contender, -sum == c.Blocks
+	}
+	return c.Contender, c.Baseline, sum == c.Blocks
 }
 
 func (c *draft) show(e stats.Estimate) {
@@ -308,12 +313,7 @@ func (c *draft) moreBlocks(d *Data) *int {
 
 // stuck reports that no number of further blocks can decide the comparison.
 func (c *draft) stuck() bool {
-	for _, g := range c.held {
-		if total(g.Name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.held, Gate.total)
 }
 
 // lost reports that no look that is left can bring a verdict, whatever the trials of

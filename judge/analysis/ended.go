@@ -1,5 +1,7 @@
 package analysis
 
+import "cmp"
+
 // The reasons why a run ended, as in Results.Ended. A run that has not ended
 // has "".
 const (
@@ -14,21 +16,15 @@ const (
 // EndedText says for people why a run ended: "the run ended because …".
 // A reason of another version of bakeoff is shown as it is.
 func EndedText(ended string) string {
-	switch ended {
-	case EndedDecided:
-		return "every primary comparison has a verdict"
-	case EndedStuck:
-		return "no further block can bring another verdict: every comparison has one or cannot get one any more"
-	case EndedBlocks:
-		return "all planned blocks are done"
-	case EndedBudget:
-		return "the time budget has no room for another block"
-	case EndedInterrupted:
-		return "it was interrupted"
-	case EndedVoid:
-		return "too many blocks were void: no spare block is left, or a machine does not boot"
-	case "":
-		return "it has not ended; this is its state so far"
-	}
-	return ended
+	return cmp.Or(endedTexts[ended], ended)
+}
+
+var endedTexts = map[string]string{
+	"":               "it has not ended; this is its state so far",
+	EndedDecided:     "every primary comparison has a verdict",
+	EndedStuck:       "no further block can bring another verdict: every comparison has one or cannot get one any more",
+	EndedBlocks:      "all planned blocks are done",
+	EndedBudget:      "the time budget has no room for another block",
+	EndedInterrupted: "it was interrupted",
+	EndedVoid:        "too many blocks were void: no spare block is left, or a machine does not boot",
 }

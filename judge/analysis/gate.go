@@ -24,23 +24,13 @@ const (
 // because its number does not measure what it claims to. The check of scaling is
 // not among these gates: it compares two short times, which chance can stretch; a
 // loop that the compiler removed fails it in every trial.
-func total(gate string) bool {
-	switch gate {
-	case "errors", "answer", "disk-full":
-		return true
-	}
-	return false
-}
+func (g Gate) total() bool { return slices.Contains([]string{"errors", "answer", "disk-full"}, g.Name) }
 
 // spares reports that a gate does not apply to a metric. If the load generator or
 // the network reached its limit, the rate of requests does not describe the
 // subject; the CPU time per request still does.
 func spares(gate string, m sample.Metric) bool {
-	switch gate {
-	case "ceiling", "lateness", "path", "stall", "starved":
-		return m.CPUTime
-	}
-	return false
+	return m.CPUTime && slices.Contains([]string{"ceiling", "lateness", "path", "stall", "starved"}, gate)
 }
 
 // failedGates returns the gates that the trials of two sides failed for metric m,
@@ -67,8 +57,9 @@ func failedGates(us, them series, m sample.Metric) []Gate {
 	var out []Gate
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		t := seen[name]
-		if total(name) || disturbs(part(t.sides[0], len(us)), part(t.sides[1], len(them))) {
-			out = append(out, Gate{Name: name, Reason: t.reason, Trials: t.sides[0] + t.sides[1], Of: len(us) + len(them)})
+		g := Gate{Name: name, Reason: t.reason, Trials: t.sides[0] + t.sides[1], Of: len(us) + len(them)}
+		if g.total() || disturbs(part(t.sides[0], len(us)), part(t.sides[1], len(them))) {
+			out = append(out, g)
 		}
 	}
 	return out

@@ -1,17 +1,11 @@
 package analysis
 
+import "slices"
+
 // Pending reports whether further blocks could still bring the comparison a
 // verdict.
 func (c Comparison) Pending() bool {
-	if !c.Primary || c.Verdict != Inconclusive || c.hopeless {
-		return false
-	}
-	for _, g := range c.Gates {
-		if total(g.Name) {
-			return false
-		}
-	}
-	return true
+	return c.Primary && c.Verdict == Inconclusive && !c.hopeless && !slices.ContainsFunc(c.Gates, Gate.total)
 }
 
 // Decided reports for every contender whether it can leave the later blocks:
@@ -46,10 +40,8 @@ func (r Results) WhyDecided() string {
 	if r.Twin != nil && len(all) == 0 {
 		all = r.Twin.Comparisons
 	}
-	for _, c := range all {
-		if c.Primary && c.Verdict == Inconclusive {
-			return EndedStuck
-		}
+	if slices.ContainsFunc(all, func(c Comparison) bool { return c.Primary && c.Verdict == Inconclusive }) {
+		return EndedStuck
 	}
 	return EndedDecided
 }

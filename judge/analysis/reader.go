@@ -3,12 +3,14 @@ package analysis
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -248,12 +250,7 @@ func (t *reader) header(line int32, b []byte) []int {
 }
 
 func column(name []byte) int {
-	for c, n := range columnNames {
-		if string(name) == n {
-			return c
-		}
-	}
-	return -1
+	return slices.Index(columnNames[:], string(name))
 }
 
 // splitLine splits a line of CSV; a quoted field ends in its line.
@@ -464,19 +461,12 @@ func (t *reader) add(line int32, f *fields) {
 
 func (e *experiment) keep(x row) bool {
 	e.rows = append(e.rows, x)
-	known := false
-	for _, c := range e.contenders {
-		known = known || c == x.contender
-	}
-	if !known {
+	if !slices.Contains(e.contenders, x.contender) {
 		e.contenders = append(e.contenders, x.contender)
 	}
-	for _, d := range e.defs {
-		if d.def == x.def {
-			return len(e.contenders) <= maxKinds
-		}
+	if !slices.ContainsFunc(e.defs, func(d defAt) bool { return d.def == x.def }) {
+		e.defs = append(e.defs, defAt{x.def, x.line})
 	}
-	e.defs = append(e.defs, defAt{x.def, x.line})
 	return len(e.contenders) <= maxKinds && len(e.defs) <= maxKinds
 }
 
@@ -484,23 +474,15 @@ func (t *reader) define(line int32, f *fields) (int32, bool) {
 	if t.last.same(f) {
 		return t.last.def, true
 	}
-	d := definition{workload: t.words.names[t.words.id(f[colWorkload])], metric: sample.Metric{
-		Name: t.words.names[t.words.id(f[colMetric])], Unit: t.words.names[t.words.id(f[colUnit])],
-		Primary: true, Scale: sample.Ratio}}
-	switch string(f[colBetter]) {
-	case "higher":
-		d.metric.Better = sample.Higher
-	case "lower":
-		d.metric.Better = sample.Lower
-	default:
+	word := func(c int) string { return t.words.names[t.words.id(f[c])] }
+	d := definition{workload: word(colWorkload), metric: sample.Metric{
+		Name: word(colMetric), Unit: word(colUnit), Primary: true,
+		Better: sample.Better(word(colBetter)), Scale: cmp.Or(sample.Scale(word(colScale)), sample.Ratio)}}
+	switch {
+	case d.metric.Better != sample.Higher && d.metric.Better != sample.Lower:
 		t.problem(line, "better is %q; write higher or lower", f[colBetter])
 		return 0, false
-	}
-	switch string(f[colScale]) {
-	case "", "ratio":
-	case "difference":
-		d.metric.Scale = sample.Difference
-	default:
+	case d.metric.Scale != sample.Ratio && d.metric.Scale != sample.Difference:
 		t.problem(line, "scale is %q; write ratio or difference", f[colScale])
 		return 0, false
 	}

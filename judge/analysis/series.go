@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -48,10 +49,7 @@ func index(d *Data) *table {
 			blocks[last] = true
 		}
 	}
-	for b := range blocks {
-		t.blocks = append(t.blocks, b)
-	}
-	slices.Sort(t.blocks)
+	t.blocks = slices.Sorted(maps.Keys(blocks))
 	for _, row := range t.series {
 		for _, s := range row {
 			slices.SortStableFunc(s, func(a, b *Observation) int {
@@ -185,12 +183,10 @@ func (s series) size(m sample.Metric) float64 {
 
 // succeeded reports whether any trial has a value for any metric of the cell.
 func (s series) succeeded(cell Cell) bool {
-	for _, o := range s {
-		for _, m := range cell.Metrics {
-			if r := read(o, m); !r.failed && !r.lacks {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(s, func(o *Observation) bool {
+		return slices.ContainsFunc(cell.Metrics, func(m sample.Metric) bool {
+			r := read(o, m)
+			return !r.failed && !r.lacks
+		})
+	})
 }

@@ -1,10 +1,12 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
@@ -93,13 +95,7 @@ func turn(sides []int8) int8 {
 	for i, s := range sides {
 		sum -= int(s) * i
 	}
-	switch {
-	case sum > 0:
-		return 1
-	case sum < 0:
-		return -1
-	}
-	return 0
+	return int8(cmp.Compare(sum, 0))
 }
 
 // unsteady returns the gates that the entered blocks fail together: that one
@@ -140,16 +136,9 @@ func (c *draft) oneOrder() string {
 	if !c.elsewhere || c.Blocks < fixedBlocks || !(math.Abs(c.shown.Value) <= math.Log1p(orderMoves)) {
 		return ""
 	}
-	sum := 0
-	for _, b := range c.blocks[:c.Blocks] {
-		sum += int(b.turn)
-	}
-	if max(sum, -sum) < c.Blocks {
+	ahead, behind, always := c.ahead(func(b block) int8 { return b.turn })
+	if !always {
 		return ""
-	}
-	ahead, behind := c.Contender, c.Baseline
-	if sum < 0 {
-		ahead, behind = behind, ahead
 	}
 	return fmt.Sprintf("%s ran before %s in all %d blocks, so an effect of the order cannot be distinguished from a "+
 		"difference: run each block in a random order", ahead, behind, c.Blocks)
@@ -176,12 +165,7 @@ func (c *draft) byVisit(vs []visit) string {
 
 // drawn reports that not all blocks have the same order.
 func (c *draft) drawn() bool {
-	for _, b := range c.blocks[:c.Blocks] {
-		if b.first != c.blocks[0].first {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.blocks[:c.Blocks], func(b block) bool { return b.first != c.blocks[0].first })
 }
 
 // changed returns a reason if the difference changed from some block on.

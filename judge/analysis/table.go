@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/sample"
@@ -97,30 +95,23 @@ func ReadTable(r io.Reader, name string, opt TableOptions) ([]Results, error) {
 	}
 	out := make([]Results, len(t.experiments))
 	problems := make([][]string, len(t.experiments))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(out)) {
-		wg.Go(func() {
-			b := builder{reader: t, opt: opt}
-			for i := int(next.Add(1)) - 1; i < len(out); i = int(next.Add(1)) - 1 {
-				d, bad := b.build(t.experiments[i], baselines[i])
-				problems[i] = bad
-				if len(bad) == 0 {
-					out[i] = Analyse(d)
-					out[i].Ended = EndedBlocks
-					if out[i].AllDecided() {
-						out[i].Ended = EndedDecided
-					}
-				}
-				t.experiments[i].rows = nil
+	buffers := sync.Pool{New: func() any { return &builder{reader: t, opt: opt} }}
+	each(len(out), func(i int) {
+		b := buffers.Get().(*builder)
+		defer buffers.Put(b)
+		d, bad := b.build(t.experiments[i], baselines[i])
+		problems[i] = bad
+		if len(bad) == 0 {
+			out[i] = Analyse(d)
+			out[i].Ended = EndedBlocks
+			if out[i].AllDecided() {
+				out[i].Ended = EndedDecided
 			}
-		})
-	}
-	wg.Wait()
-	for _, bad := range problems {
-		for _, p := range bad {
-			t.problem(0, "%s", p)
 		}
+		t.experiments[i].rows = nil
+	})
+	for _, p := range slices.Concat(problems...) {
+		t.problem(0, "%s", p)
 	}
 	if err := t.err(); err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 	"bakeoff/reach/probe"
 )
@@ -94,9 +95,7 @@ func (c Calibration) Outdated(fp probe.Fingerprint) (changed []string) {
 	if id == c.Machine {
 		return nil
 	}
-	all := maps.Clone(facts)
-	maps.Copy(all, c.Facts)
-	for _, k := range slices.Sorted(maps.Keys(all)) {
+	for _, k := range analysis.Names(facts, c.Facts) {
 		if facts[k] != c.Facts[k] {
 			changed = append(changed, k)
 		}
@@ -123,24 +122,21 @@ func (c Calibration) Noise() float64 {
 // CPUNoise is the median noise by CPU time of the runs that measured it; 0
 // where none did.
 func (c Calibration) CPUNoise() float64 {
-	var with Calibration
-	for _, m := range c.Runs {
-		if m.CPUNoise > 0 {
-			with.Runs = append(with.Runs, m)
-		}
-	}
-	if len(with.Runs) == 0 {
+	measured := slices.DeleteFunc(c.each(func(m Measured) float64 { return m.CPUNoise }),
+		func(noise float64) bool { return !(noise > 0) })
+	if len(measured) == 0 {
 		return 0
 	}
-	return with.median(func(m Measured) float64 { return m.CPUNoise })
+	return stats.Median(measured)
 }
 
-func (c Calibration) median(of func(Measured) float64) float64 {
-	var xs []float64
+func (c Calibration) median(of func(Measured) float64) float64 { return stats.Median(c.each(of)) }
+
+func (c Calibration) each(of func(Measured) float64) (xs []float64) {
 	for _, m := range c.Runs {
 		xs = append(xs, of(m))
 	}
-	return stats.Median(xs)
+	return xs
 }
 
 // MinRuns is the smallest number of runs that tell something of what differs
@@ -154,18 +150,8 @@ func (c Calibration) Spread() (direct, relative float64, ok bool) {
 	if len(c.Runs) < MinRuns {
 		return 0, 0, false
 	}
-	deviation := func(of func(Measured) float64) float64 {
-		var mean, ss float64
-		for _, m := range c.Runs {
-			mean += of(m) / float64(len(c.Runs))
-		}
-		for _, m := range c.Runs {
-			ss += (of(m) - mean) * (of(m) - mean)
-		}
-		return math.Sqrt(ss / float64(len(c.Runs)-1))
-	}
-	return deviation(func(m Measured) float64 { return m.Direct }),
-		deviation(func(m Measured) float64 { return m.Relative }), true
+	return stats.Deviation(c.each(func(m Measured) float64 { return m.Direct })),
+		stats.Deviation(c.each(func(m Measured) float64 { return m.Relative })), true
 }
 
 // Smallest returns the smallest difference (0.014 for 1.4 %) that one

@@ -108,15 +108,3 @@ func locate(xs []float64, level float64) location {
 	}
 	return location{e.Value, (e.Value - e.Lo) * wide, (e.Hi - e.Value) * wide}
 }
-
-// deviation returns the standard deviation of at least two values.
-func deviation(xs []float64) float64 {
-	var mean, ss float64
-	for _, x := range xs {
-		mean += x / float64(len(xs))
-	}
-	for _, x := range xs {
-		ss += (x - mean) * (x - mean)
-	}
-	return math.Sqrt(ss / float64(len(xs)-1))
-}

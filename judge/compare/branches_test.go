@@ -194,7 +194,7 @@ func TestWidening(t *testing.T) {
 	if got.below != e.Value-e.Lo || got.above != e.Hi-e.Value {
 		t.Errorf("values that alternate are widened: %+v", got)
 	}
-	if d := deviation([]float64{1, 2, 3, 6}); !close(d, math.Sqrt(14./3)) {
+	if d := stats.Deviation([]float64{1, 2, 3, 6}); !close(d, math.Sqrt(14./3)) {
 		t.Errorf("deviation %v", d)
 	}
 }

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -49,6 +50,9 @@ func Two(a, b Run, opt Option) (Result, error) {
 	return p.out, nil
 }
 
+// unavailable stands for what is not known.
+const unavailable = "unavailable"
+
 // pair is a comparison of two runs in progress.
 type pair struct {
 	a, b    Run
@@ -69,15 +73,9 @@ func repeats(a Run, more []Run) []analysis.Results {
 }
 
 func (p *pair) rows() {
-	type place struct {
-		contender analysis.Contender
-		cell      analysis.Cell
-		metric    sample.Metric
-		primary   bool
-	}
-	var all []place
+	var all []Row
 	for _, c := range p.a.Results.Contenders {
-		if !slices.ContainsFunc(p.b.Results.Contenders, func(o analysis.Contender) bool { return o.Name == c.Name }) {
+		if !has(p.b.Results, c) {
 			continue
 		}
 		for _, cell := range p.a.Results.Cells {
@@ -86,25 +84,24 @@ func (p *pair) rows() {
 				continue
 			}
 			for _, m := range cell.Metrics {
-				i := slices.IndexFunc(other.Metrics, func(o sample.Metric) bool { return o.Name == m.Name })
-				if i < 0 {
+				o, ok := sample.Named(other.Metrics, m.Name)
+				if !ok {
 					continue
 				}
-				primary := m.Primary && other.Metrics[i].Primary && c.TwinOf == ""
-				all = append(all, place{c, cell, m, primary})
-				if primary && p.judged(c.Name) {
+				r := Row{
+					Contender: c.Name, TwinOf: c.TwinOf, Cell: cell.Name, Workload: cell.Workload,
+					Metric: m.Name, Unit: m.Unit, Better: m.Better, Scale: m.Scale,
+					Primary: m.Primary && o.Primary && c.TwinOf == "", Gates: p.gates(c.Name, cell.Name, m.Name),
+				}
+				all = append(all, r)
+				if r.Primary && p.judged(c.Name) {
 					p.out.Judged++
 				}
 			}
 		}
 	}
-	level := 1 - p.opt.Alpha/float64(max(1, p.out.Judged))
-	for _, x := range all {
-		r := Row{
-			Contender: x.contender.Name, TwinOf: x.contender.TwinOf, Cell: x.cell.Name, Workload: x.cell.Workload,
-			Metric: x.metric.Name, Unit: x.metric.Unit, Better: x.metric.Better, Scale: x.metric.Scale,
-			Primary: x.primary, Level: level, Gates: p.gates(x.contender.Name, x.cell.Name, x.metric.Name),
-		}
+	for _, r := range all {
+		r.Level = 1 - p.opt.Alpha/float64(max(1, p.out.Judged))
 		if p.fill(&r); r.Contender == p.a.Results.Baseline {
 			p.out.Yardstick = append(p.out.Yardstick, r)
 		} else {
@@ -156,7 +153,7 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 		return nil
 	}
 	a, b := locate(old, r.Level), locate(now, r.Level)
-	c := &Change{Blocks: [2]int{len(old), len(now)}, Source: "unavailable"}
+	c := &Change{Blocks: [2]int{len(old), len(now)}, Source: unavailable}
 	spread := math.NaN()
 	var each []float64
 	for _, run := range p.repeats {
@@ -166,7 +163,7 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 	}
 	switch cal := p.opt.Calibrated; {
 	case len(each) >= MinRepeats:
-		spread, c.Runs, c.Source = deviation(each), len(each), fmt.Sprintf("%d runs in which nothing was changed", len(each))
+		spread, c.Runs, c.Source = stats.Deviation(each), len(each), fmt.Sprintf("%d runs in which nothing was changed", len(each))
 	case cal != nil && cal.Runs >= MinRepeats && r.Scale != sample.Difference:
 		spread, c.Runs, c.Source, c.Calibrated = cal.Relative, cal.Runs, cal.Source, true
 		if by == Direct {
@@ -307,7 +304,7 @@ func excludesNone(ci analysis.Interval, s sample.Scale) bool {
 func only(a, b analysis.Results) []string {
 	out := []string{}
 	for _, c := range a.Contenders {
-		if !slices.ContainsFunc(b.Contenders, func(o analysis.Contender) bool { return o.Name == c.Name }) {
+		if !has(b, c) {
 			out = append(out, "contender "+c.Name)
 		}
 	}
@@ -317,6 +314,11 @@ func only(a, b analysis.Results) []string {
 		}
 	}
 	return out
+}
+
+// has reports whether a contender of the same name is in r.
+func has(r analysis.Results, c analysis.Contender) bool {
+	return slices.ContainsFunc(r.Contenders, func(o analysis.Contender) bool { return o.Name == c.Name })
 }
 
 func find(cells []analysis.Cell, name string) (analysis.Cell, bool) {
@@ -342,7 +344,7 @@ func same(a, b analysis.Results) error {
 	}
 	sides := 0
 	for _, c := range a.Contenders {
-		if slices.ContainsFunc(b.Contenders, func(o analysis.Contender) bool { return o.Name == c.Name }) {
+		if has(b, c) {
 			sides++
 		}
 	}
@@ -364,23 +366,14 @@ func workDiffers(a, b analysis.Cell) (out []string) {
 		}
 	}
 	say("workload", a.Workload, b.Workload)
-	names := map[string]bool{}
-	for k := range a.Params {
-		names[k] = true
-	}
-	for k := range b.Params {
-		names[k] = true
-	}
-	for _, k := range slices.Sorted(maps.Keys(names)) {
+	for _, k := range analysis.Names(a.Params, b.Params) {
 		say(k, a.Params[k], b.Params[k])
 	}
 	for _, m := range a.Metrics {
-		for _, o := range b.Metrics {
-			if m.Name == o.Name {
-				say("unit of "+m.Name, m.Unit, o.Unit)
-				say("better "+m.Name, string(m.Better), string(o.Better))
-				say("scale of "+m.Name, string(m.Scale), string(o.Scale))
-			}
+		if o, ok := sample.Named(b.Metrics, m.Name); ok {
+			say("unit of "+m.Name, m.Unit, o.Unit)
+			say("better "+m.Name, string(m.Better), string(o.Better))
+			say("scale of "+m.Name, string(m.Scale), string(o.Scale))
 		}
 	}
 	return out
@@ -394,23 +387,12 @@ func differences(a, b Run) []Difference {
 		if !ok {
 			continue
 		}
-		names := maps.Clone(a.Facts[who])
-		if names == nil {
-			names = map[string]string{}
-		}
-		maps.Copy(names, other)
-		for _, k := range slices.Sorted(maps.Keys(names)) {
-			if x, y := known(a.Facts[who][k]), known(other[k]); x != y {
+		for _, k := range analysis.Names(a.Facts[who], other) {
+			x, y := cmp.Or(a.Facts[who][k], unavailable), cmp.Or(other[k], unavailable)
+			if x != y {
 				out = append(out, Difference{who, k, x, y})
 			}
 		}
 	}
 	return out
-}
-
-func known(v string) string {
-	if v == "" {
-		return "unavailable"
-	}
-	return v
 }

@@ -16,6 +16,18 @@ func Median(xs []float64) float64 {
 	return sortedMedian(s)
 }
 
+// Deviation returns the standard deviation of at least two values.
+func Deviation(xs []float64) float64 {
+	var mean, ss float64
+	for _, x := range xs {
+		mean += x / float64(len(xs))
+	}
+	for _, x := range xs {
+		ss += (x - mean) * (x - mean)
+	}
+	return math.Sqrt(ss / float64(len(xs)-1))
+}
+
 func sortedMedian(s []float64) float64 {
 	m := mean2(s[(len(s)-1)/2], s[len(s)/2])
 	if m != m {

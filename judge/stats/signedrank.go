@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -94,39 +93,18 @@ func SignedRankNeeds(alpha float64) int {
 
 // doubledRanks returns twice the midrank of each magnitude, which is whole.
 func doubledRanks(xs []float64) []int {
-	order := make([]int, len(xs))
-	for i := range order {
-		order[i] = i
+	sizes := make([]float64, len(xs))
+	for i, x := range xs {
+		sizes[i] = math.Abs(x)
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(math.Abs(xs[a]), math.Abs(xs[b])) })
-	ranks := make([]int, len(xs))
-	for i := 0; i < len(order); {
-		j := i
-		for j < len(order) && math.Abs(xs[order[j]]) == math.Abs(xs[order[i]]) {
-			j++
-		}
-		for _, o := range order[i:j] {
-			ranks[o] = i + 1 + j // first rank i+1, last j
-		}
-		i = j
-	}
-	return ranks
+	return midranks(sizes)
 }
 
 // exactTails returns P(W ≤ plus) and P(W ≥ plus) where W is the sum of a
 // random subset of flips, by counting subsets. Counts stay below 2^60.
 func exactTails(flips []int, plus, total int) (less, greater float64) {
-	counts := make([]uint64, total+1)
-	counts[0] = 1
-	reach := 0
-	for _, f := range flips {
-		reach += f
-		for s := reach; s >= f; s-- {
-			counts[s] += counts[s-f]
-		}
-	}
 	var below, above uint64
-	for s, c := range counts {
+	for s, c := range subsets(flips, total) {
 		if s <= plus {
 			below += c
 		}
@@ -136,6 +114,20 @@ func exactTails(flips []int, plus, total int) (less, greater float64) {
 	}
 	all := math.Ldexp(1, len(flips))
 	return float64(below) / all, float64(above) / all
+}
+
+// subsets counts, for each sum up to total, the subsets of flips that have it.
+func subsets(flips []int, total int) []uint64 {
+	counts := make([]uint64, total+1)
+	counts[0] = 1
+	reach := 0
+	for _, f := range flips {
+		reach += f
+		for s := reach; s >= f; s-- {
+			counts[s] += counts[s-f]
+		}
+	}
+	return counts
 }
 
 func normalTails(flips []int, plus, total int) (less, greater float64) {
@@ -162,18 +154,13 @@ func signedRankTail(n int) []uint64 {
 	if tails[n] != nil {
 		return tails[n]
 	}
-	m := n * (n + 1) / 2
-	counts := make([]uint64, m+1)
-	counts[0] = 1
-	reach := 0
-	for f := 1; f <= n; f++ {
-		reach += f
-		for s := reach; s >= f; s-- {
-			counts[s] += counts[s-f]
-		}
+	ranks := make([]int, n)
+	for i := range ranks {
+		ranks[i] = i + 1
 	}
-	for s := 1; s <= m; s++ {
-		counts[s] += counts[s-1]
+	counts := subsets(ranks, n*(n+1)/2)
+	for s := range counts[1:] {
+		counts[s+1] += counts[s]
 	}
 	tails[n] = counts
 	return counts

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
+
+	"bakeoff/judge/analysis"
 )
 
 // difference is a value that is stored otherwise than it is recomputed.
@@ -50,7 +51,7 @@ func (d *differ) compare(path string, stored, now any, contender, cell string) {
 			return
 		}
 		contender, cell = named(n, "contender", contender), named(n, "cell", cell)
-		for _, k := range union(s, n) {
+		for _, k := range analysis.Names(s, n) {
 			sv, inStored := s[k]
 			nv, inNow := n[k]
 			at := strings.TrimPrefix(path+"."+k, ".")
@@ -207,12 +208,6 @@ func named(m map[string]any, key, outer string) string {
 		return s
 	}
 	return outer
-}
-
-func union(a, b map[string]any) []string {
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
-	slices.Sort(keys)
-	return slices.Compact(keys)
 }
 
 // short writes a value for a message, bounded; nil is null.
