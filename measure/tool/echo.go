@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"strings"
 	"time"
 
 	"bakeoff/base/fault"
@@ -16,6 +17,24 @@ func Differs(option, got, want string) error {
 		got = "no value"
 	}
 	return fault.New(fault.Subject, "the program ran with %s %.40q instead of %s", option, got, want)
+}
+
+// Echoes returns the error of Differs for the first line of t that does not have
+// what a program was asked for; want is by label, such as "threads:".
+func (t Text) Echoes(want map[string]string, anyCase bool) error {
+	for label, w := range want {
+		got, err := t.Line(label)
+		if err != nil {
+			return err
+		}
+		if anyCase {
+			got, w = strings.ToLower(got), strings.ToLower(w)
+		}
+		if err := Differs(strings.TrimSuffix(label, ":"), got, w); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Lasted checks the length of a test that a program reports, in seconds, against

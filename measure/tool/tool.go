@@ -199,6 +199,14 @@ func (r *Result) Add(d Doc, name string, value float64) {
 	r.Values = append(r.Values, sample.Value{Metric: name, Unit: m.Unit, Value: value})
 }
 
+// AddKnown is Add unless the value is 0, which a program prints for what it did
+// not measure.
+func (r *Result) AddKnown(d Doc, name string, value float64) {
+	if value > 0 {
+		r.Add(d, name, value)
+	}
+}
+
 // Count adds n failures to a class; n may be 0.
 func (r *Result) Count(class string, n int64) {
 	if n == 0 {

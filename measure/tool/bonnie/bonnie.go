@@ -175,23 +175,19 @@ func (b bonnie) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	}
 	d := b.Doc()
 	for _, m := range measures {
-		rate, ok, err := figure(row[m.rate])
+		rate, err := figure(row[m.rate])
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", m.name, err)
 		}
 		if !m.operations() {
 			rate *= 1024 // KiB
 		}
-		if ok {
-			r.Add(d, m.name, rate)
-		}
-		worst, ok, err := duration(row[m.latency])
+		r.AddKnown(d, m.name, rate)
+		worst, err := duration(row[m.latency])
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", m.name, err)
 		}
-		if ok {
-			r.Add(d, m.name+"-latency-max", worst)
-		}
+		r.AddKnown(d, m.name+"-latency-max", worst)
 	}
 	return r, nil
 }
@@ -227,34 +223,34 @@ func sameSize(text string, size int64) bool {
 	return err == nil && n > 0 && n < math.MaxInt64/scale && n*scale == size
 }
 
-// figure parses a rate. ok is false if the test was too fast, or was not run.
-func figure(text string) (v float64, ok bool, err error) {
-	if text == "" || strings.Trim(text, "+") == "" {
-		return 0, false, nil
+// figure parses a rate; 0 if the test was too fast, or was not run.
+func figure(text string) (float64, error) {
+	if strings.Trim(text, "+") == "" {
+		return 0, nil
 	}
-	v, err = tool.Decimal(text)
+	v, err := tool.Decimal(text)
 	if err != nil || v < 0 {
-		return 0, false, fmt.Errorf("%.20q is not a rate", text)
+		return 0, fmt.Errorf("%.20q is not a rate", text)
 	}
-	return v, v > 0, nil
+	return v, nil
 }
 
 // duration parses a latency into seconds: 22us, 116ms, 3s.
-func duration(text string) (v float64, ok bool, err error) {
-	if text == "" || strings.Trim(text, "+") == "" {
-		return 0, false, nil
+func duration(text string) (float64, error) {
+	if strings.Trim(text, "+") == "" {
+		return 0, nil
 	}
 	for _, u := range []struct {
 		suffix string
 		scale  float64
 	}{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}} {
 		if number, found := strings.CutSuffix(text, u.suffix); found {
-			v, err = tool.Decimal(number)
+			v, err := tool.Decimal(number)
 			if err != nil || v < 0 {
 				break
 			}
-			return v * u.scale, v > 0, nil
+			return v * u.scale, nil
 		}
 	}
-	return 0, false, fmt.Errorf("%.20q is not a latency", text)
+	return 0, fmt.Errorf("%.20q is not a latency", text)
 }

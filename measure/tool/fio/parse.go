@@ -87,24 +87,22 @@ func (f fio) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 			continue
 		}
 		for _, q := range quantiles {
-			if ns, ok := s.at(q.percent); ok && ns > 0 {
-				r.Add(d, s.name+"-latency-"+q.name, ns/1e9)
-			}
+			r.AddKnown(d, s.name+"-latency-"+q.name, s.at(q.percent)/1e9)
 		}
 	}
 	return r, nil
 }
 
 // at returns a percentile in nanoseconds, whatever the number of digits in its
-// name.
-func (l latency) at(percent string) (float64, bool) {
+// name; 0 if it is missing.
+func (l latency) at(percent string) float64 {
 	want, _ := strconv.ParseFloat(percent, 64)
 	for name, ns := range l.Percentiles {
 		if v, err := strconv.ParseFloat(name, 64); err == nil && math.Abs(v-want) < 1e-6 {
-			return ns, true
+			return ns
 		}
 	}
-	return 0, false
+	return 0
 }
 
 // echoed checks that fio ran with the requested options. It repeats them as they

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,20 +127,21 @@ func (o openssl) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 // sized reports whether size was the only block size. With -multi each child
 // reports it, after "Got: ".
 func sized(out []byte, size int64) bool {
-	found := false
+	all := slices.Concat(after(out, "Got: +H:"), after(out, "+H:"))
+	return len(all) > 0 && !slices.ContainsFunc(all, func(text string) bool {
+		sizes, _, _ := strings.Cut(text, " from ")
+		return sizes != strconv.FormatInt(size, 10)
+	})
+}
+
+// after returns the rest of the lines that begin with label.
+func after(out []byte, label string) (all []string) {
 	for line := range bytes.Lines(out) {
-		text := strings.TrimPrefix(strings.TrimSpace(string(line)), "Got: ")
-		sizes, ok := strings.CutPrefix(text, "+H:")
-		if !ok {
-			continue
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(string(line)), label); ok {
+			all = append(all, rest)
 		}
-		sizes, _, _ = strings.Cut(sizes, " from ")
-		if sizes != strconv.FormatInt(size, 10) {
-			return false
-		}
-		found = true
 	}
-	return found
+	return all
 }
 
 // rated reads the line +F:index:name:bytes per second of an algorithm.
@@ -171,30 +173,17 @@ func rated(out []byte, algorithm string) (rate float64, err error) {
 // children reports whether all results of the children of -multi ("Got: +F:…")
 // are for the algorithm.
 func children(out []byte, algorithm string) bool {
-	found := false
-	for line := range bytes.Lines(out) {
-		rest, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "Got: +F:")
-		if !ok {
-			continue
-		}
-		fields := strings.Split(rest, ":")
-		if len(fields) < 2 || plain(fields[1]) != plain(algorithm) {
-			return false
-		}
-		found = true
-	}
-	return found
+	all := after(out, "Got: +F:")
+	return len(all) > 0 && !slices.ContainsFunc(all, func(text string) bool {
+		fields := strings.Split(text, ":")
+		return len(fields) < 2 || plain(fields[1]) != plain(algorithm)
+	})
 }
 
 // plain is a name without the parts that differ between versions.
 func plain(name string) string {
 	name = strings.ToLower(strings.TrimPrefix(name, "id-"))
-	return strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' {
-			return -1
-		}
-		return r
-	}, name)
+	return strings.NewReplacer("-", "", "_", "").Replace(name)
 }
 
 // counted adds up the lines +R:blocks:name:seconds, one per process (some

@@ -143,12 +143,8 @@ func (s siege) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	r.Threads = 1
 	r.Add(d, "throughput", *rep.Succeeded / *rep.Elapsed)
 	r.Add(d, "failed-share", failed/(failed+*rep.Succeeded))
-	if rep.Mean > 0 {
-		r.Add(d, "response-mean", rep.Mean)
-	}
-	if rep.Longest > 0 {
-		r.Add(d, "response-max", rep.Longest)
-	}
+	r.AddKnown(d, "response-mean", rep.Mean)
+	r.AddKnown(d, "response-max", rep.Longest)
 	return r, nil
 }
 

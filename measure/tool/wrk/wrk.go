@@ -126,14 +126,10 @@ func (w wrk) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	d, took := w.Doc(), rep.DurationUS/1e6
 	r.Work, r.Threads = float64(good), int(p.Int("threads"))
 	r.Add(d, "throughput", float64(good)/took)
-	if rep.Bytes > 0 {
-		r.Add(d, "bandwidth", rep.Bytes/took)
-	}
+	r.AddKnown(d, "bandwidth", rep.Bytes/took)
 	r.Add(d, "failed-share", float64(failed)/float64(good+failed))
 	for _, q := range quantiles {
-		if us := rep.LatencyUS[q.percent]; us > 0 {
-			r.Add(d, q.metric, float64(us)/1e6)
-		}
+		r.AddKnown(d, q.metric, float64(rep.LatencyUS[q.percent])/1e6)
 	}
 	return r, nil
 }

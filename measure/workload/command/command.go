@@ -41,12 +41,9 @@ const CleanupBlob = "cleanup.json"
 
 // Doc describes the workload.
 func (Workload) Doc() workload.Doc {
-	metric := func(name, unit string, better sample.Better, doc string) sample.Metric {
-		return sample.Metric{Name: name, Unit: unit, Better: better, Scale: sample.Ratio, Doc: doc}
-	}
-	wall := metric("wall", "s", sample.Lower, "from the start of the command to its end, by the environment's clock")
+	wall := sample.LowerRatio("wall", "s", "from the start of the command to its end, by the environment's clock")
 	wall.Primary = true
-	cpu := metric("cpu", "s", sample.Lower, "user and system time of the command and its children, as the "+
+	cpu := sample.LowerRatio("cpu", "s", "user and system time of the command and its children, as the "+
 		"environment's kernel measures it; absent if that kernel counts in ticks")
 	cpu.CPUTime = true
 	return workload.Doc{
@@ -55,9 +52,9 @@ func (Workload) Doc() workload.Doc {
 		Metrics: []sample.Metric{
 			wall,
 			cpu,
-			metric("memory", "B", sample.Lower, "largest resident set of any process of the command"),
-			metric("score", "1", sample.Higher, "the number found by the parameter score; higher is better"),
-			metric("cost", "1", sample.Lower, "the number found by the parameter cost; lower is better"),
+			sample.LowerRatio("memory", "B", "largest resident set of any process of the command"),
+			sample.HigherRatio("score", "1", "the number found by the parameter score; higher is better"),
+			sample.LowerRatio("cost", "1", "the number found by the parameter cost; lower is better"),
 			workload.CPUPerOp,
 			workload.JoulesPerOp,
 		},

@@ -19,9 +19,7 @@ type copying struct {
 	to   int
 	path string
 	next int // block
-	// unsafe is what was copied since the last fsync, disk what was forced.
-	unsafe int64
-	disk   wire.Forced
+	disk disk
 }
 
 // openCopy opens both files. It recreates the second one, which close removes.
@@ -58,23 +56,13 @@ func (c *copying) do(n int) error {
 }
 
 func (c *copying) block() error {
-	buf := c.from.buf
-	for have := 0; have < len(buf); {
-		n, err := unix.Read(c.from.fd, buf[have:])
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return err
-		case n == 0:
-			return io.ErrUnexpectedEOF
-		default:
-			have += n
-		}
-	}
-	if err := writeAll(c.to, buf, -1); err != nil {
+	if err := readAll(c.from.fd, c.from.buf, -1); err != nil {
 		return err
 	}
-	c.unsafe += c.from.block
+	if err := writeAll(c.to, c.from.buf, -1); err != nil {
+		return err
+	}
+	c.disk.unsafe += c.from.block
 	if c.from.fsync == "each" {
 		return c.sync()
 	}
@@ -82,23 +70,9 @@ func (c *copying) block() error {
 }
 
 // sync forces the copy to the disk.
-func (c *copying) sync() error {
-	if err := unix.Fsync(c.to); err != nil {
-		return fmt.Errorf("fsync: %w", err)
-	}
-	if c.from.on {
-		c.disk.WriteBytes += float64(min(c.unsafe, c.from.size))
-	}
-	c.unsafe = 0
-	return nil
-}
+func (c *copying) sync() error { return c.disk.sync(c.to, c.from.size, c.from.on) }
 
-func (c *copying) forced() *wire.Forced {
-	if c.disk == (wire.Forced{}) {
-		return nil
-	}
-	return &c.disk
-}
+func (c *copying) forced() *wire.Forced { return c.disk.forced() }
 
 // rewind ends a pass: it syncs the copy if every pass must be on the disk, and
 // rewinds both files.

@@ -21,16 +21,13 @@ import (
 
 // New returns the workload.
 func New() workload.NativeParser {
-	quantile := func(name, doc string) sample.Metric {
-		return sample.LowerRatio(name, "s", doc)
-	}
 	return workload.Native(workload.Doc{
 		Summary: "Creating, looking up (stat) and deleting small files, or reading, writing or copying a large one in blocks",
 		Metrics: []sample.Metric{
 			sample.Throughput("op/s", "blocks read or written per second, or files created, looked up and deleted"),
 			sample.HigherRatio("bandwidth", "B/s", "bytes of those blocks or files per second"),
-			quantile("latency-p50", "median of the time of one operation, with its fsync"),
-			quantile("latency-p99", "99th percentile of the time of one operation, with its fsync"),
+			sample.LowerRatio("latency-p50", "s", "median of the time of one operation, with its fsync"),
+			sample.LowerRatio("latency-p99", "s", "99th percentile of the time of one operation, with its fsync"),
 		},
 		Volume: "volume",
 		Cache: "warm, or cold with cache=cold, which drops the cache of the environment's own kernel, not that of a " +

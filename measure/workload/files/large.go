@@ -90,8 +90,7 @@ type large struct {
 	pattern []byte
 	buf     []byte
 	notes   []string
-	unsafe  int64 // bytes written since the last fsync
-	disk    wire.Forced
+	disk    disk
 }
 
 func openLarge(s settings, t *timer) (*large, error) {
@@ -190,32 +189,42 @@ func (w *large) writeBlock(block int, passed bool) error {
 	if err := writeAll(w.fd, w.pattern, int64(block)*w.block); err != nil {
 		return fmt.Errorf("write block %d: %w", block, err)
 	}
-	w.unsafe += w.block
+	w.disk.unsafe += w.block
 	if w.fsync == "each" || (passed && w.on && w.fsync == "end") {
 		return w.sync()
 	}
 	return nil
 }
 
-// sync forces written data to the disk. A block written twice since the last
-// sync counts once.
-func (w *large) sync() error {
-	if err := unix.Fsync(w.fd); err != nil {
+// disk counts what a file forces the disk to do.
+type disk struct {
+	wire.Forced
+	unsafe int64 // bytes written since the last fsync
+}
+
+// sync forces the written data of a file of size bytes to the disk, and counts
+// them if timed. A block written twice since the last sync counts once.
+func (d *disk) sync(fd int, size int64, timed bool) error {
+	if err := unix.Fsync(fd); err != nil {
 		return fmt.Errorf("fsync: %w", err)
 	}
-	if w.on {
-		w.disk.WriteBytes += float64(min(w.unsafe, w.size))
+	if timed {
+		d.WriteBytes += float64(min(d.unsafe, size))
 	}
-	w.unsafe = 0
+	d.unsafe = 0
 	return nil
 }
 
-func (w *large) forced() *wire.Forced {
-	if w.disk == (wire.Forced{}) {
+func (d *disk) forced() *wire.Forced {
+	if d.Forced == (wire.Forced{}) {
 		return nil
 	}
-	return &w.disk
+	return &d.Forced
 }
+
+func (w *large) sync() error { return w.disk.sync(w.fd, w.size, w.on) }
+
+func (w *large) forced() *wire.Forced { return w.disk.forced() }
 
 // begin starts a new pass: it syncs written data, and drops from memory what
 // will be read cold.
@@ -271,10 +280,17 @@ func (w *large) check() (string, error) {
 	return strings.Join(append([]string{fmt.Sprintf("%d blocks have their content", n)}, w.notes...), ", "), nil
 }
 
-// readAll fills b from offset.
+// readAll fills b from offset, or from the current one with a negative one.
 func readAll(fd int, b []byte, offset int64) error {
 	for len(b) > 0 {
-		n, err := unix.Pread(fd, b, offset)
+		var n int
+		var err error
+		if offset < 0 {
+			n, err = unix.Read(fd, b)
+		} else {
+			n, err = unix.Pread(fd, b, offset)
+			offset += int64(max(n, 0))
+		}
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -283,7 +299,7 @@ func readAll(fd int, b []byte, offset int64) error {
 		case n == 0:
 			return io.ErrUnexpectedEOF
 		}
-		b, offset = b[n:], offset+int64(n)
+		b = b[n:]
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type small struct {
 	names   [2 * present]string
 	content []byte
 	next    int // the number of the next file
-	disk    wire.Forced
+	disk    disk
 }
 
 func openSmall(s settings, t *timer) (*small, error) {
@@ -133,12 +133,7 @@ func (w *small) syncDir() error {
 
 // forced counts the content of files that were synced one by one. The content
 // of other short-lived files need not reach the disk.
-func (w *small) forced() *wire.Forced {
-	if w.disk == (wire.Forced{}) {
-		return nil
-	}
-	return &w.disk
-}
+func (w *small) forced() *wire.Forced { return w.disk.forced() }
 
 func (w *small) begin() error {
 	w.on = true

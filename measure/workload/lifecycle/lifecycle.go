@@ -37,17 +37,17 @@ const (
 
 // Doc describes the workload.
 func (Workload) Doc() workload.Doc {
-	metric := func(name, doc string, primary bool) sample.Metric {
-		return sample.Metric{Name: name, Unit: "s", Better: sample.Lower, Primary: primary, Scale: sample.Ratio, Doc: doc}
-	}
+	first := sample.LowerRatio("first-process", "s",
+		"from the request for an environment until a first process in it has ended")
+	first.Primary = true
 	return workload.Doc{
 		Name: "lifecycle", Parser: 1,
 		Summary: "How long it takes to create an environment, to run a first process in it, and to remove it",
 		Metrics: []sample.Metric{
-			metric("first-process", "from the request for an environment until a first process in it has ended", true),
-			metric("create", "from the request for an environment until it answers", false),
-			metric("destroy", "from the request to remove it until it is removed completely", false),
-			metric("total", "from the request for it until it is removed", false),
+			first,
+			sample.LowerRatio("create", "s", "from the request for an environment until it answers"),
+			sample.LowerRatio("destroy", "s", "from the request to remove it until it is removed completely"),
+			sample.LowerRatio("total", "s", "from the request for it until it is removed"),
 		},
 		State: "fresh", Cache: "warm",
 		Time: func(param.Values) time.Duration { return 100 * time.Millisecond }, // without the environment itself

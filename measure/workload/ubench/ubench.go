@@ -101,7 +101,7 @@ func hire(n int, round func() func() error) *team {
 // do runs n rounds, divided among the threads, and waits for all of them.
 func (t *team) do(n int) error {
 	for i, c := range t.jobs {
-		c <- n/len(t.jobs) + b2i(i < n%len(t.jobs))
+		c <- (n + len(t.jobs) - 1 - i) / len(t.jobs) // the first ones get the rest
 	}
 	var first error
 	for range t.jobs {
@@ -110,13 +110,6 @@ func (t *team) do(n int) error {
 		}
 	}
 	return first
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func (t *team) dismiss() {

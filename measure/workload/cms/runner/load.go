@@ -3,12 +3,10 @@ package runner
 import (
 	"bytes"
 	"context"
-	"maps"
-	"slices"
-	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/tool/siege"
 	"bakeoff/measure/workload"
@@ -16,11 +14,8 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// The bounds of what the generators print, in bytes.
-const (
-	maxResult = 4 << 20
-	maxExec   = 8 << 20
-)
+// maxExec bounds what siege prints, in bytes.
+const maxExec = 8 << 20
 
 // native runs the agent's generator on the pages in turn. It compares the
 // bodies with the verified ones.
@@ -44,17 +39,13 @@ func (s *site) native(ctx context.Context, raw workload.Raw) error {
 	if s.target.PeerShares {
 		v["priority"] = "normal"
 	}
-	out, said := conn.Tail{Limit: maxResult}, conn.Tail{Limit: 4096}
-	exit, err := s.target.Peer.Exec(ctx, conn.Cmd{
-		Argv:   append([]string{s.target.PeerAgent, "work", "http", "--json"}, v.Args()...),
-		Stdout: &out, Stderr: &said,
-	})
+	out, said, exit, err := s.target.Generate(ctx, v.Args())
 	raw[workload.Work] = out.Bytes()
 	switch {
 	case err != nil:
 		return fault.Op("generator", err)
 	case out.Lost > 0:
-		return fault.New(fault.Lab, "the generator's output is longer than %d bytes", maxResult)
+		return fault.New(fault.Lab, "the generator's output is longer than %d bytes", execution.MaxGenerated)
 	case !exit.OK():
 		return fault.New(fault.Lab, "generator: %s: %s", exit, bytes.TrimSpace(said.Bytes()))
 	}
@@ -71,13 +62,8 @@ func (s *site) siege(ctx context.Context, raw workload.Raw) error {
 	if err != nil {
 		return err
 	}
-	if _, err := conn.Output(ctx, s.target.Peer, "mkdir", "-p", at.Dir); err != nil {
+	if err := execution.WriteFiles(ctx, s.target.Peer, at.Dir, cmd.Files); err != nil {
 		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(cmd.Files)) {
-		if err := s.target.Peer.Push(ctx, at.Dir+"/"+name, 0o644, strings.NewReader(cmd.Files[name])); err != nil {
-			return err
-		}
 	}
 	limit := 2*s.params.Duration("time") + 2*s.params.Duration("timeout")
 	out, said := conn.Tail{Limit: maxExec}, conn.Tail{Limit: 4096}

@@ -4,7 +4,6 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"bakeoff/base/fault"
@@ -55,7 +54,7 @@ func prepare(ctx context.Context, t execution.Target, p param.Values) error {
 		if err := s.look(ctx); err != nil {
 			return err
 		}
-		if err := s.remember(t.Shared, s.sharedKey()); err != nil {
+		if err := execution.Remember(t.Shared, s.sharedKey(), s.known); err != nil {
 			return err
 		}
 	}
@@ -64,7 +63,7 @@ func prepare(ctx context.Context, t execution.Target, p param.Values) error {
 			return err
 		}
 	}
-	return s.remember(t.State, stateKey)
+	return execution.Remember(t.State, stateKey, s.known)
 }
 
 // bring starts what no other cell of the same environment has started.
@@ -101,11 +100,7 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	if err != nil {
 		return nil, fault.Op("cms", err)
 	}
-	facts, err := json.Marshal(s.known.Facts)
-	if err != nil {
-		return nil, fault.Wrap(fault.Lab, "cms: facts", err)
-	}
-	raw := workload.Raw{workload.Facts: facts}
+	raw := execution.WithFacts(s.known.Facts)
 	ctx, cancel := context.WithTimeout(ctx, p.Duration("time")+3*p.Duration("timeout")+time.Minute)
 	defer cancel()
 	if p.Text("generator") == cms.Native {

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"maps"
@@ -111,11 +110,7 @@ func recall(t execution.Target, p param.Values) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, ok := t.State[stateKey]
-	if !ok {
-		return nil, fault.New(fault.Lab, "Prepare was not called")
-	}
-	return s, s.read(text)
+	return s, s.recall(t.State, stateKey)
 }
 
 // shared returns the site that another cell of the same environment has started
@@ -124,32 +119,19 @@ func shared(t execution.Target, p param.Values) (s *site, up bool, err error) {
 	if s, err = place(t, p); err != nil {
 		return nil, false, err
 	}
-	text, up := t.Shared[s.sharedKey()]
-	if !up {
-		return s, false, nil
+	if _, up = t.Shared[s.sharedKey()]; up {
+		err = s.recall(t.Shared, s.sharedKey())
 	}
-	return s, true, s.read(text)
+	return s, up, err
 }
 
 func (s *site) sharedKey() string { return stateKey + " " + s.key }
 
-func (s *site) read(text string) error {
-	if err := json.Unmarshal([]byte(text), &s.known); err != nil {
-		return fault.Wrap(fault.Lab, "recall", err)
+func (s *site) recall(state map[string]string, key string) error {
+	if err := execution.Recall(state, key, &s.known); err != nil {
+		return err
 	}
 	return s.connect()
-}
-
-// remember stores what is known under key in state.
-func (s *site) remember(state map[string]string, key string) error {
-	b, err := json.Marshal(s.known)
-	if err != nil {
-		return fault.Wrap(fault.Lab, "remember", err)
-	}
-	if state != nil {
-		state[key] = string(b)
-	}
-	return nil
 }
 
 // place decides paths and port from the parameters of the server.

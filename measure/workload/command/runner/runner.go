@@ -4,19 +4,16 @@ package runner
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/command"
-	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
 
@@ -115,29 +112,7 @@ func run(ctx context.Context, t execution.Target, p param.Values, name string) (
 				fmt.Sprintf("add volumes: {%s: {backing: …, size: …}}", v))
 		}
 	}
-	limit := p.Duration("timeout")
-	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, errTooLong)
-	defer cancel()
-	argv := []string{info.Agent, "exec", "--json", "--dir", dir, "--timeout", limit.String(), "--"}
-	out, said := &conn.Head{Limit: 8 << 20}, &conn.Head{Limit: 64 << 10}
-	exit, err := t.Subject.Exec(ctx, conn.Cmd{
-		Argv: append(argv, p.List(name)...), Env: p.List("env"), Stdout: out, Stderr: said,
-	})
-	switch {
-	case errors.Is(context.Cause(ctx), errTooLong):
-		err = fault.New(fault.Subject, "%s: no result from bakeoff-agent one minute after its timeout of %v", op, limit)
-	case fault.Is(err, fault.NotFound):
-		err = fault.Wrap(fault.Lab, op, fmt.Errorf("bakeoff-agent is missing in the environment: %w", err))
-	case err != nil:
-		err = fault.Op(op, err)
-	case exit.Code == wire.ExitNotFound, exit.Code == wire.ExitSubject:
-		err = fault.New(fault.Subject, "%s: cannot be started%s", op, command.Quoted(said.Bytes()))
-	case exit.Signal != "" || exit.Code > 128:
-		err = fault.New(fault.Subject, "%s: bakeoff-agent was killed by %s%s", op, exit, command.Quoted(said.Bytes()))
-	case !exit.OK():
-		err = fault.New(fault.Lab, "%s: bakeoff-agent failed with %s%s", op, exit, command.Quoted(said.Bytes()))
-	}
-	return out.Bytes(), said.Bytes(), err
+	stdout, stderr, err = execution.Command{Conn: t.Subject, Agent: info.Agent, Where: " in the environment", Dir: dir,
+		Limit: p.Duration("timeout"), Argv: p.List(name), Env: p.List("env"), Quoted: command.Quoted}.Exec(ctx)
+	return stdout, stderr, fault.Op(op, err)
 }
-
-var errTooLong = errors.New("the deadline of bakeoff-agent passed")

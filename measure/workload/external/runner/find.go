@@ -2,12 +2,12 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"path"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/tool"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -27,20 +27,13 @@ if [ -n "$last" ]; then echo "$last"; else command -v "$p"; fi`
 // find finds the program and the facts of its build, once per environment: on
 // an emulated machine it takes seconds, which every cell would repeat.
 func (s *site) find(ctx context.Context) error {
-	if text, ok := s.target.Shared[s.stateKey()]; ok {
-		return fault.Wrap(fault.Lab, "recall", json.Unmarshal([]byte(text), &s.known))
+	if _, ok := s.target.Shared[s.stateKey()]; ok {
+		return execution.Recall(s.target.Shared, s.stateKey(), &s.known)
 	}
 	if err := s.look(ctx); err != nil {
 		return err
 	}
-	if s.target.Shared == nil {
-		return nil
-	}
-	b, err := json.Marshal(s.known)
-	if err == nil {
-		s.target.Shared[s.stateKey()] = string(b)
-	}
-	return fault.Wrap(fault.Lab, "remember", err)
+	return execution.Remember(s.target.Shared, s.stateKey(), s.known)
 }
 
 // look is the first find in an environment.

@@ -5,7 +5,6 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"path"
 	"time"
 
@@ -58,7 +57,8 @@ func (r Runner) prepare(ctx context.Context, t execution.Target, p param.Values)
 			}
 		}
 	}
-	if err := s.remember(at); err != nil {
+	s.known.At = at
+	if err := execution.Remember(t.State, s.stateKey(), s.known); err != nil {
 		return err
 	}
 	if q, ok := r.Tool().(tool.Preparer); ok {
@@ -75,11 +75,8 @@ func (r Runner) Reset(ctx context.Context, t execution.Target, p param.Values) e
 }
 
 func (r Runner) reset(ctx context.Context, t execution.Target, p param.Values) error {
-	s, err := r.site(t, p)
+	s, err := r.recalled(t, p)
 	if err != nil {
-		return err
-	}
-	if err := s.recall(); err != nil {
 		return err
 	}
 	if err := s.check(ctx); err != nil {
@@ -100,22 +97,15 @@ func (r Runner) Run(ctx context.Context, t execution.Target, p param.Values) (wo
 }
 
 func (r Runner) run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
-	s, err := r.site(t, p)
+	s, err := r.recalled(t, p)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.recall(); err != nil {
 		return nil, err
 	}
 	cmd, err := r.Tool().Command(p, s.known.At)
 	if err != nil {
 		return nil, err
 	}
-	facts, err := json.Marshal(s.known.Facts)
-	if err != nil {
-		return nil, fault.Wrap(fault.Lab, "facts", err)
-	}
-	raw := workload.Raw{workload.Facts: facts}
+	raw := execution.WithFacts(s.known.Facts)
 	if err := s.setup(ctx, cmd); err != nil {
 		return raw, err
 	}
@@ -168,22 +158,13 @@ func (r Runner) site(t execution.Target, p param.Values) (*site, error) {
 // stateKey is where known is kept between calls.
 func (s *site) stateKey() string { return "tool." + s.tool.Doc().Name }
 
-func (s *site) remember(at tool.Place) error {
-	s.known.At = at
-	b, err := json.Marshal(s.known)
+// recalled is site with what Prepare found.
+func (r Runner) recalled(t execution.Target, p param.Values) (*site, error) {
+	s, err := r.site(t, p)
 	if err != nil {
-		return fault.Wrap(fault.Lab, "remember", err)
+		return nil, err
 	}
-	s.target.State[s.stateKey()] = string(b)
-	return nil
-}
-
-func (s *site) recall() error {
-	text, ok := s.target.State[s.stateKey()]
-	if !ok {
-		return fault.New(fault.Lab, "Prepare was not called")
-	}
-	return fault.Wrap(fault.Lab, "recall", json.Unmarshal([]byte(text), &s.known))
+	return s, execution.Recall(t.State, s.stateKey(), &s.known)
 }
 
 // aside runs unmeasured commands, which must end with exit code 0.

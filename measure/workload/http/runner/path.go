@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -98,13 +99,7 @@ func (s *server) path(ctx context.Context, asks param.Values) (workload.Path, er
 	defer stop()
 	v := maps.Clone(asks)
 	v["addr"] = addr.String()
-	var said conn.Tail
-	said.Limit = 2048
-	result := conn.Tail{Limit: maxResult}
-	exit, err := s.target.Peer.Exec(ctx, conn.Cmd{
-		Argv:   append([]string{s.target.PeerAgent, "work", "http", "--json"}, v.Args()...),
-		Stdout: &result, Stderr: &said,
-	})
+	result, said, exit, err := s.target.Generate(ctx, v.Args())
 	if err != nil {
 		return out, err
 	}
@@ -137,8 +132,7 @@ func (s *server) startResponder(ctx context.Context) (addr netip.AddrPort, stop 
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		var said conn.Tail
-		said.Limit = 2048
+		said := conn.Tail{Limit: 2048}
 		exit, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{s.target.Subject.Info().Agent, responderName,
 			"--listen", netip.AddrPortFrom(s.addr.Addr(), 0).String(), "--page", strconv.FormatInt(s.meanBody(), 10),
 			"--workers", s.params.Text("workers"), "--for", (2 * readyTime).String()}, Stdout: in, Stderr: &said})
@@ -153,15 +147,9 @@ func (s *server) startResponder(ctx context.Context) (addr netip.AddrPort, stop 
 		out.Close()
 		<-ended
 	}
-	line := make([]byte, 64)
-	n, err := io.ReadAtLeast(out, line, len("ready 0.0.0.0:0\n"))
-	for err == nil && !bytes.Contains(line[:n], []byte("\n")) && n < len(line) {
-		var more int
-		more, err = out.Read(line[n:])
-		n += more
-	}
+	line, err := bufio.NewReader(io.LimitReader(out, 64)).ReadString('\n')
 	if err == nil {
-		text, ok := strings.CutPrefix(strings.TrimSpace(string(line[:n])), "ready ")
+		text, ok := strings.CutPrefix(strings.TrimSpace(line), "ready ")
 		if addr, err = netip.ParseAddrPort(text); err == nil && !ok {
 			err = errors.New("the responder did not report its address")
 		}

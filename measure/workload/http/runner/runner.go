@@ -16,7 +16,6 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
-	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
 
@@ -57,9 +56,6 @@ func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) err
 	return nil
 }
 
-// maxResult bounds what the generator prints, in bytes.
-const maxResult = 4 << 20
-
 // Run runs one trial: the load generator on the peer.
 func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
 	s, err := newServer(t, p)
@@ -73,11 +69,7 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	limit := p.Duration("time") + 3*p.Duration("timeout") + 30*time.Second
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out, log := conn.Tail{Limit: maxResult}, conn.Tail{Limit: 4096}
-	exit, err := t.Peer.Exec(limited, conn.Cmd{
-		Argv:   append([]string{t.PeerAgent, "work", "http", "--json"}, args...),
-		Stdout: &out, Stderr: &log,
-	})
+	out, log, exit, err := t.Generate(limited, args)
 	raw := workload.Raw{workload.Work: out.Bytes(), http.ServerBlob: s.describe()}
 	if path := s.pathBlob(); path != nil {
 		raw[workload.PathBlob] = path
@@ -89,7 +81,7 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	case err != nil:
 		return raw, fault.Op("http: generator", err)
 	case out.Lost > 0:
-		return raw, fault.New(fault.Lab, "http: the generator's output is longer than %d bytes", maxResult)
+		return raw, fault.New(fault.Lab, "http: the generator's output is longer than %d bytes", execution.MaxGenerated)
 	case exit.Code == wire.ExitUnsupported:
 		return raw, fault.New(fault.Unsupported, "http: generator: %s", bytes.TrimSpace(log.Bytes()))
 	case !exit.OK():

@@ -61,8 +61,7 @@ func (s *server) start(ctx context.Context) error {
 	if err := s.write(ctx, config); err != nil {
 		return err
 	}
-	var said conn.Tail
-	said.Limit = 2048
+	said := conn.Tail{Limit: 2048}
 	exit, err := c.Exec(ctx, conn.Cmd{Argv: s.argv(), Stdout: &said, Stderr: &said})
 	switch {
 	case fault.Is(err, fault.NotFound):
