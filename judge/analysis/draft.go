@@ -255,16 +255,16 @@ func (c *draft) show(e stats.Estimate) {
 
 // interval turns bounds on the scale of differences into bounds of the ratio.
 func (c *draft) interval(lo, hi float64) Interval {
-	if c.metric.Scale == sample.Difference {
-		return Interval{finite(lo), finite(hi)}
+	return Interval{Shown(lo, c.metric.Scale), Shown(hi, c.metric.Scale)}
+}
+
+// Shown returns what is shown of a difference on a scale: the ratio of which it
+// is the logarithm, or itself; nil if that is not finite.
+func Shown(v float64, scale sample.Scale) *float64 {
+	if scale != sample.Difference && !math.IsInf(v, 0) {
+		v = math.Exp(v)
 	}
-	var out Interval
-	for i, b := range [2]float64{lo, hi} {
-		if !math.IsInf(b, 0) {
-			out[i] = finite(math.Exp(b))
-		}
-	}
-	return out
+	return finite(v)
 }
 
 func finite(v float64) *float64 {

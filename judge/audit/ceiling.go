@@ -45,15 +45,20 @@ func (k ceiling) because(col *Column) string {
 // ceilings lists what bounds a column: the link, the processor for what a
 // tool does in an event, and what the file says of it.
 func (t *Table) ceilings(col *Column) []ceiling {
-	out, ok := t.bounds[col]
+	return kept(&t.bounds, col, t.ceilingsOf)
+}
+
+// kept returns what of gives for a column, computed once.
+func kept[V any](all *map[*Column]V, col *Column, of func(*Column) V) V {
+	v, ok := (*all)[col]
 	if !ok {
-		out = t.ceilingsOf(col)
-		if t.bounds == nil {
-			t.bounds = map[*Column][]ceiling{}
+		v = of(col)
+		if *all == nil {
+			*all = map[*Column]V{}
 		}
-		t.bounds[col] = out
+		(*all)[col] = v
 	}
-	return out
+	return v
 }
 
 func (t *Table) ceilingsOf(col *Column) (out []ceiling) {

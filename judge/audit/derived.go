@@ -8,8 +8,9 @@ import (
 
 // derivation is a derived column computed again, row by row.
 type derivation struct {
-	cells int // rows with a printed result and all operands
-	off   []string
+	formula *formula // nil if the column has none
+	cells   int      // rows with a printed result and all operands
+	off     []string
 	// excess holds printed/recomputed − 1 of the rows that are off.
 	excess  []float64
 	implied []string // rows that have a result without all operands
@@ -18,23 +19,17 @@ type derivation struct {
 // rederive computes col again from the printed figures. A row is off where no
 // operands that round to the printed ones give a result that rounds to the
 // printed one.
-func (t *Table) rederive(col *Column) derivation {
-	d, ok := t.derivations[col]
-	if !ok {
-		d = t.derive(col)
-		if t.derivations == nil {
-			t.derivations = map[*Column]derivation{}
-		}
-		t.derivations[col] = d
-	}
-	return d
-}
+func (t *Table) rederive(col *Column) derivation { return kept(&t.derivations, col, t.derive) }
 
 func (t *Table) derive(col *Column) (d derivation) {
+	if col.Formula == "" {
+		return d
+	}
 	f, err := parseFormula(col.Formula, t)
 	if err != nil {
 		return d // Parse has refused it
 	}
+	d.formula = f
 	for i := range t.Rows {
 		r := &t.Rows[i]
 		got := r.Values[col.Name]
@@ -114,8 +109,8 @@ func (t *Table) implies(f *formula, r *Row, got Cell) string {
 //
 // For independent runs E[1/T]·E[T] ≈ 1 + CV² (Taylor, second order; that it is
 // at least 1 is Jensen's inequality).
-func (d derivation) meanOfRatios(f *formula) (cv float64, ok bool) {
-	if f.op != '/' || len(d.off) == 0 || len(d.off) < (d.cells+1)/2 {
+func (d derivation) meanOfRatios() (cv float64, ok bool) {
+	if d.formula.op != '/' || len(d.off) == 0 || len(d.off) < (d.cells+1)/2 {
 		return 0, false
 	}
 	most := slices.Max(d.excess)
@@ -130,41 +125,27 @@ var formulaCheck = Check{
 		"below c divided by the mean of t (Jensen), and the excess shows how far the runs differed. A result whose " +
 		"operand is missing contains an invented operand.",
 	claim: func(t *Table, c *comparison) []Reason {
-		if c.column.Formula == "" {
-			return nil
-		}
 		d := t.rederive(c.column)
 		if len(d.off) == 0 {
 			return nil
 		}
-		f, err := parseFormula(c.column.Formula, t)
-		if err != nil {
-			return nil
-		}
 		text := fmt.Sprintf("%s is not %s of the printed columns in %d of %d rows", c.column.title(), c.column.Formula,
 			len(d.off), d.cells)
-		if again := t.recomputed(f, c); again != "" {
+		if again := t.recomputed(d.formula, c); again != "" {
 			text += "; " + again
 		}
 		w := Undoes
-		if t.sameOrder(f, c) {
+		if t.sameOrder(d.formula, c) {
 			w = Qualifies
 		}
 		return []Reason{{Weight: w, Text: text}}
 	},
 	column: func(t *Table, col *Column) (out []string) {
-		if col.Formula == "" {
-			return nil
-		}
 		d := t.rederive(col)
-		f, err := parseFormula(col.Formula, t)
-		if err != nil {
-			return nil
-		}
 		if len(d.off) > 0 {
 			text := fmt.Sprintf("%s does not match its formula (%s) in %d of %d rows: %s", col.title(), col.Formula,
 				len(d.off), d.cells, d.off[0])
-			if cv, ok := d.meanOfRatios(f); ok {
+			if cv, ok := d.meanOfRatios(); ok {
 				text += fmt.Sprintf("; all are too high, as a mean of ratios is, and not a ratio of the printed means; the runs "+
 					"of a row then differed by up to %s (coefficient of variation)", percent(cv))
 			}

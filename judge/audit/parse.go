@@ -203,15 +203,22 @@ func (p *problems) experiment(t *Table) {
 
 func (p *problems) scope(t *Table, path []any, rows, columns []string) {
 	for i, name := range rows {
-		if t.row(name) == nil {
-			p.add(append(slices.Clone(path), "rows", i), yamltree.Meant(name, rowNames(t)), "no row is called %q", bounded(name))
-		}
+		p.row(t, append(slices.Clone(path), "rows", i), name)
 	}
 	for i, name := range columns {
-		if t.column(name) == nil {
-			p.add(append(slices.Clone(path), "columns", i), yamltree.Meant(name, columnNames(t)), "no column is called %q",
-				bounded(name))
-		}
+		p.column(t, append(slices.Clone(path), "columns", i), name)
+	}
+}
+
+func (p *problems) row(t *Table, path []any, name string) {
+	if t.row(name) == nil {
+		p.add(path, yamltree.Meant(name, rowNames(t)), "no row is called %q", bounded(name))
+	}
+}
+
+func (p *problems) column(t *Table, path []any, name string) {
+	if t.column(name) == nil {
+		p.add(path, yamltree.Meant(name, columnNames(t)), "no column is called %q", bounded(name))
 	}
 }
 
@@ -222,20 +229,13 @@ func (p *problems) claim(t *Table, i int) {
 		p.add(path("text"), "add text: and the claim", "the claim has no text")
 	}
 	p.oneOf(path("relation"), "relation", c.Relation, relations...)
-	p.scope(t, []any{"claims", i}, nil, nil)
 	for j, name := range c.Among {
-		if t.row(name) == nil {
-			p.add([]any{"claims", i, "among", j}, yamltree.Meant(name, rowNames(t)), "no row is called %q", bounded(name))
-		}
+		p.row(t, []any{"claims", i, "among", j}, name)
 	}
 	col := t.column(c.Column)
-	if col == nil {
-		p.add(path("column"), yamltree.Meant(c.Column, columnNames(t)), "no column is called %q", bounded(c.Column))
-	}
+	p.column(t, path("column"), c.Column)
 	pair := slices.Contains([]string{"faster", "slower", "equal", "ratio"}, c.Relation)
-	if t.row(c.A) == nil {
-		p.add(path("a"), yamltree.Meant(c.A, rowNames(t)), "no row is called %q", bounded(c.A))
-	}
+	p.row(t, path("a"), c.A)
 	if pair && t.row(c.B) == nil {
 		p.add(path("b"), yamltree.Meant(c.B, rowNames(t)), "%s compares two rows, and no row is called %q", c.Relation,
 			bounded(c.B))

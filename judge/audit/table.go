@@ -1,6 +1,9 @@
 package audit
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // Schema is the first line of every published table.
 const Schema = "bakeoff/published/v1"
@@ -157,26 +160,20 @@ type Claim struct {
 var relations = []string{"faster", "slower", "equal", "best", "worst", "ratio", "above", "below"}
 
 func (t *Table) column(name string) *Column {
-	for i := range t.Columns {
-		if t.Columns[i].Name == name {
-			return &t.Columns[i]
-		}
+	if i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name }); i >= 0 {
+		return &t.Columns[i]
 	}
 	return nil
 }
 
 func (t *Table) row(name string) *Row {
-	for i := range t.Rows {
-		if t.Rows[i].Name == name {
-			return &t.Rows[i]
-		}
+	if i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Name == name }); i >= 0 {
+		return &t.Rows[i]
 	}
 	return nil
 }
 
 // title is what messages call the row.
-func (r *Row) title() string {
-	return cmp.Or(r.Label, r.Name)
-}
+func (r *Row) title() string { return cmp.Or(r.Label, r.Name) }
 
 func (c *Column) title() string { return cmp.Or(c.Label, c.Name) }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -52,13 +53,17 @@ func Text(w io.Writer, r Report, opt TextOption) error {
 			p.wrapped("    "+p.pick(bullets[reason.Weight])+" "+reason.Check+": ", "      ", reason.Text)
 		}
 	}
-	p.list("The table as a whole", r.Findings)
+	if len(r.Findings) > 0 {
+		p.title("The table as a whole")
+	}
+	for _, f := range r.Findings {
+		p.wrapped("  ! "+f.Check+": ", "    ", f.Text)
+	}
 	if len(r.Assumed) > 0 {
-		p.blank()
-		p.line(p.paint("1", "Not in the article"))
-		for _, s := range r.Assumed {
-			p.wrapped("  * ", "    ", s)
-		}
+		p.title("Not in the article")
+	}
+	for _, s := range r.Assumed {
+		p.wrapped("  * ", "    ", s)
 	}
 	p.blank()
 	p.line(tally(r))
@@ -118,16 +123,7 @@ func (p *printer) blank() { p.w.WriteByte('\n') }
 
 func (p *printer) line(text string) { p.w.WriteString(text + "\n") }
 
-func (p *printer) list(title string, findings []Finding) {
-	if len(findings) == 0 {
-		return
-	}
-	p.blank()
-	p.line(p.paint("1", title))
-	for _, f := range findings {
-		p.wrapped("  ! "+f.Check+": ", "    ", f.Text)
-	}
-}
+func (p *printer) title(text string) { p.line("\n" + p.paint("1", text)) }
 
 // wrapped writes text after first, in lines of at most Width; rest indents
 // all but the first. A longer word stays whole.
@@ -162,17 +158,7 @@ func words(text string) (out []string) {
 
 // visible counts the columns of text without its colours.
 func visible(s string) int {
-	n := 0
-	for i := 0; i < len(s); {
-		if s[i] == 0x1b {
-			if end := strings.IndexByte(s[i:], 'm'); end >= 0 {
-				i += end + 1
-				continue
-			}
-		}
-		_, size := utf8.DecodeRuneInString(s[i:])
-		i += size
-		n++
-	}
-	return n
+	return utf8.RuneCountInString(colours.ReplaceAllString(s, ""))
 }
+
+var colours = regexp.MustCompile("\x1b[^m]*m")

@@ -651,7 +651,7 @@ func TestShown(t *testing.T) {
 		{sample.Ratio, math.NaN(), math.NaN()}, {sample.Difference, -4, -4}, {sample.Difference, 710, 710},
 		{sample.Difference, math.Inf(1), math.NaN()},
 	} {
-		got := shownOn(x.scale)(x.v)
+		got := analysis.Shown(x.v, x.scale)
 		if (got == nil) != math.IsNaN(x.want) || got != nil && !close(*got, x.want) {
 			t.Errorf("%v on the scale %s: %v, want %v", x.v, x.scale, got, x.want)
 		}

@@ -172,7 +172,7 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 	}
 	shift := b.mid - a.mid
 	lo, hi := math.Hypot(a.above, b.below), math.Hypot(a.below, b.above)
-	show := shownOn(r.Scale)
+	show := func(v float64) *float64 { return analysis.Shown(v, r.Scale) }
 	c.Old, c.New, c.Ratio = show(a.mid), show(b.mid), show(shift)
 	c.Within = analysis.Interval{show(shift - lo), show(shift + hi)}
 	c.CI = c.Within
@@ -198,22 +198,6 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 		c.BeyondMargin = region.Beyond(c.Verdict, shift-lo, shift+hi)
 	}
 	return c
-}
-
-// shownOn returns the function from the scale of differences to the values that are
-// shown; it returns nil for values that are not finite.
-func shownOn(s sample.Scale) func(float64) *float64 {
-	return func(v float64) *float64 {
-		if math.IsInf(v, 0) || math.IsNaN(v) {
-			return nil
-		}
-		if s != sample.Difference {
-			if v = math.Exp(v); math.IsInf(v, 0) {
-				return nil
-			}
-		}
-		return &v
-	}
 }
 
 // gates returns the gates that a comparison failed in either run.

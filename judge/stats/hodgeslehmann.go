@@ -201,11 +201,8 @@ func (w *Walsh) Interval(level float64) Estimate {
 		return e
 	}
 	e.Actual = 1 - 2*p
-	if k > w.clash {
-		e.Lo = w.order(k - w.clash)
-	}
-	if m := w.n*(w.n+1)/2 - w.clash; k > w.clash {
-		e.Hi = w.order(m - (k - w.clash) + 1)
+	if k -= w.clash; k > 0 {
+		e.Lo, e.Hi = w.order(k), w.order(w.n*(w.n+1)/2-w.clash-k+1)
 	}
 	return e
 }
