@@ -20,7 +20,13 @@ import (
 // Runners returns the runners of all workloads, ordered by name: one for each
 // loop of the agent, one for each tool, and separate ones.
 func Runners() []execution.Runner {
-	all := own()
+	all := []execution.Runner{
+		cms.New(),
+		command.New(),
+		compression.New(),
+		http.New(),
+		lifecycle.New(),
+	}
 	for _, p := range workloads.Parsers() {
 		if n, ok := p.(workload.NativeParser); ok {
 			all = append(all, execution.Native(n))
@@ -31,14 +37,4 @@ func Runners() []execution.Runner {
 	}
 	slices.SortFunc(all, func(a, b execution.Runner) int { return cmp.Compare(a.Doc().Name, b.Doc().Name) })
 	return all
-}
-
-func own() []execution.Runner {
-	return []execution.Runner{
-		cms.New(),
-		command.New(),
-		compression.New(),
-		http.New(),
-		lifecycle.New(),
-	}
 }

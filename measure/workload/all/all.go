@@ -28,16 +28,7 @@ import (
 // Parsers returns every workload, in order of its name: those that are written
 // here, and one of each tool.
 func Parsers() []workload.Parser {
-	all := own()
-	for _, x := range tools.Tools() {
-		all = append(all, external.New(x))
-	}
-	slices.SortFunc(all, func(a, b workload.Parser) int { return cmp.Compare(a.Doc().Name, b.Doc().Name) })
-	return all
-}
-
-func own() []workload.Parser {
-	return []workload.Parser{
+	all := []workload.Parser{
 		calibrate.New(),
 		cms.New(),
 		command.New(),
@@ -54,4 +45,9 @@ func own() []workload.Parser {
 		ubench.New(),
 		unixbench.New(),
 	}
+	for _, x := range tools.Tools() {
+		all = append(all, external.New(x))
+	}
+	slices.SortFunc(all, func(a, b workload.Parser) int { return cmp.Compare(a.Doc().Name, b.Doc().Name) })
+	return all
 }

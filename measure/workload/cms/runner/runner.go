@@ -81,16 +81,13 @@ func bring(ctx context.Context, t execution.Target, p param.Values) (*site, erro
 // Reset restores the database and requests every page once, to check it and to
 // warm the caches.
 func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
-	err := func() error {
-		s, err := recall(t, p)
-		if err != nil {
-			return err
-		}
-		if err := s.restore(ctx); err != nil {
-			return err
-		}
-		return s.look(ctx)
-	}()
+	s, err := recall(t, p)
+	if err == nil {
+		err = s.restore(ctx)
+	}
+	if err == nil {
+		err = s.look(ctx)
+	}
 	return fault.Op("cms: reset", err)
 }
 

@@ -200,7 +200,7 @@ func TestWithoutNginx(t *testing.T) {
 // A configuration that nginx refuses is reported with its own words.
 func TestPortTaken(t *testing.T) {
 	target, p, _ := prepared(t, nil)
-	s, err := newServer(target, p)
+	s, err := NewServer(target, p)
 	if err != nil {
 		t.Fatal(err)
 	}

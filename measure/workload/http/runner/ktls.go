@@ -20,7 +20,7 @@ import (
 const statFile = "/proc/net/tls_stat"
 
 // kernelTLS refuses an environment whose server does not support kernel TLS.
-func (s *server) kernelTLS(ctx context.Context) error {
+func (s *Server) kernelTLS(ctx context.Context) error {
 	if !s.params.Bool("ktls") {
 		return nil
 	}
@@ -77,7 +77,7 @@ func atLeast(version []string, least ...int) bool {
 
 // sessions returns the number of connections that the kernel has started to
 // encrypt.
-func (s *server) sessions(ctx context.Context) (int64, error) {
+func (s *Server) sessions(ctx context.Context) (int64, error) {
 	text, err := read(ctx, s.target.Subject, statFile)
 	if err != nil {
 		return 0, err
@@ -96,7 +96,7 @@ func (s *server) sessions(ctx context.Context) (int64, error) {
 }
 
 // proveKernelTLS gets the page and verifies that the kernel encrypted it.
-func (s *server) proveKernelTLS(ctx context.Context) error {
+func (s *Server) proveKernelTLS(ctx context.Context) error {
 	if !s.params.Bool("ktls") {
 		return nil
 	}

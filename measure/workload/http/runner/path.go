@@ -46,7 +46,7 @@ func pathTime(p param.Values) time.Duration {
 // the same kind of request share the result, whatever their server does
 // otherwise. If the measurement fails, the path is unknown, with the reason;
 // that is not an error.
-func (s *server) measurePath(ctx context.Context) error {
+func (s *Server) measurePath(ctx context.Context) error {
 	if s.target.State == nil || s.target.State[pathKey] != "" {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (s *server) measurePath(ctx context.Context) error {
 }
 
 // pathLoad is the load for the responder, without its address.
-func (s *server) pathLoad() param.Values {
+func (s *Server) pathLoad() param.Values {
 	page := webroot.Page(s.meanBody()).Home().Body
 	v := param.Values{
 		"path": pagePath, "length": strconv.Itoa(len(page)), "sha256": sumOf(page), "priority": s.priority(),
@@ -88,7 +88,7 @@ func (s *server) pathLoad() param.Values {
 }
 
 // path measures the network path.
-func (s *server) path(ctx context.Context, asks param.Values) (workload.Path, error) {
+func (s *Server) path(ctx context.Context, asks param.Values) (workload.Path, error) {
 	var out workload.Path
 	ctx, cancel := context.WithTimeout(ctx, readyTime+3*answerTime)
 	defer cancel()
@@ -123,11 +123,11 @@ func (s *server) path(ctx context.Context, asks param.Values) (workload.Path, er
 
 // meanBody is the length of the responder's page: for a list, the mean length
 // of its bodies.
-func (s *server) meanBody() int64 { return meanLength(s.urls, webroot.MinPage) }
+func (s *Server) meanBody() int64 { return meanLength(s.urls, webroot.MinPage) }
 
 // startResponder starts a responder in the environment, at a port that the
 // system chooses, and returns its address and a function that stops it.
-func (s *server) startResponder(ctx context.Context) (addr netip.AddrPort, stop func(), err error) {
+func (s *Server) startResponder(ctx context.Context) (addr netip.AddrPort, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
@@ -162,7 +162,7 @@ func (s *server) startResponder(ctx context.Context) (addr netip.AddrPort, stop 
 }
 
 // pathBlob returns the measurement; nil if there was none.
-func (s *server) pathBlob() []byte {
+func (s *Server) pathBlob() []byte {
 	if text := s.target.State[pathKey]; text != "" {
 		return []byte(text)
 	}

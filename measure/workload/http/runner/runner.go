@@ -28,7 +28,7 @@ func New() execution.Runner { return Runner{} }
 // Prepare starts the server, waits until the peer gets the page, and measures
 // what the network path between them can carry.
 func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
-	s, err := newServer(t, p)
+	s, err := NewServer(t, p)
 	if err != nil {
 		return fault.Op("http: prepare", err)
 	}
@@ -46,7 +46,7 @@ func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) e
 // Reset checks that the server still answers: its state is carried over between
 // trials.
 func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
-	s, err := newServer(t, p)
+	s, err := NewServer(t, p)
 	if err != nil {
 		return fault.Op("http: reset", err)
 	}
@@ -58,7 +58,7 @@ func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) err
 
 // Run runs one trial: the load generator on the peer.
 func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
-	s, err := newServer(t, p)
+	s, err := NewServer(t, p)
 	if err != nil {
 		return nil, fault.Op("http: run", err)
 	}
@@ -92,12 +92,12 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 
 // listed reports whether the generator needs a list; a single page is passed by
 // arguments.
-func (s *server) listed() bool {
+func (s *Server) listed() bool {
 	return len(s.urls) > 1 || s.urls[0].Status != 0 || s.urls[0].Varies()
 }
 
 // loopArgs returns the generator's parameters.
-func (s *server) loopArgs(ctx context.Context) ([]string, error) {
+func (s *Server) loopArgs(ctx context.Context) ([]string, error) {
 	v := param.Values{"addr": s.addr.String()}
 	if u := s.urls[0]; !s.listed() {
 		v["path"], v["length"], v["sha256"] = u.Path, strconv.FormatInt(u.Length, 10), u.Sum
@@ -126,15 +126,15 @@ func (s *server) loopArgs(ctx context.Context) ([]string, error) {
 
 // priority is the priority to request: a generator that shares the server's
 // CPUs must not preempt it.
-func (s *server) priority() string {
+func (s *Server) priority() string {
 	if s.target.PeerShares {
 		return http.Ordinary
 	}
 	return s.params.Text("priority")
 }
 
-// newServer returns the server for p in t; it changes nothing yet.
-func newServer(t execution.Target, p param.Values) (*server, error) {
+// NewServer returns the server for p in t; it changes nothing yet.
+func NewServer(t execution.Target, p param.Values) (*Server, error) {
 	switch {
 	case t.Subject == nil:
 		return nil, fault.New(fault.Lab, "no environment")
@@ -152,7 +152,7 @@ func newServer(t execution.Target, p param.Values) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{target: t, params: p, site: site, urls: urls}
+	s := &Server{target: t, params: p, site: site, urls: urls}
 	port := s.port()
 	s.dir = strings.TrimRight(scratch, "/") + "/http-" + strconv.Itoa(int(port))
 	s.addr = netip.AddrPortFrom(t.Addr.Unmap(), port)

@@ -33,8 +33,9 @@ const (
 // pagePath is the path of the page.
 const pagePath = "/index.html"
 
-// server is nginx in an environment. All its files are below dir.
-type server struct {
+// Server is nginx in an environment, also for other load generators. All its
+// files are below dir.
+type Server struct {
 	target      execution.Target
 	params      param.Values
 	dir         string // inside
@@ -45,7 +46,7 @@ type server struct {
 }
 
 // start starts the server, unless it runs with the same configuration.
-func (s *server) start(ctx context.Context) error {
+func (s *Server) start(ctx context.Context) error {
 	c := s.target.Subject
 	if err := s.kernelTLS(ctx); err != nil {
 		return err
@@ -82,12 +83,12 @@ func (s *server) start(ctx context.Context) error {
 	return s.note(ctx, user)
 }
 
-func (s *server) argv() []string {
+func (s *Server) argv() []string {
 	return []string{"nginx", "-c", s.dir + "/nginx.conf", "-p", s.dir, "-e", s.dir + "/error.log"}
 }
 
 // running reports whether this server runs and answers.
-func (s *server) running(ctx context.Context) bool {
+func (s *Server) running(ctx context.Context) bool {
 	if _, err := read(ctx, s.target.Subject, s.dir+"/nginx.pid"); err != nil {
 		return false
 	}
@@ -98,7 +99,7 @@ func (s *server) running(ctx context.Context) bool {
 // runs bakeoff in the environment, who can read the scratch directory, which on
 // a bare host is below directories of root. Without root, nginx ignores the
 // directive.
-func (s *server) identity(ctx context.Context) (string, error) {
+func (s *Server) identity(ctx context.Context) (string, error) {
 	uid, err := conn.Output(ctx, s.target.Subject, "id", "-u")
 	if err != nil {
 		return "", err
@@ -120,7 +121,7 @@ const (
 )
 
 // port returns the server's port.
-func (s *server) port() uint16 {
+func (s *Server) port() uint16 {
 	if n := s.params.Int("port"); n != 0 {
 		return uint16(n)
 	}
@@ -140,7 +141,7 @@ func descriptors(connections int64) int64 {
 
 // config returns nginx's configuration, which is the same everywhere except for
 // the address and the directory.
-func (s *server) config(user string) string {
+func (s *Server) config(user string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	if user != "" {
@@ -195,7 +196,7 @@ func (s *server) config(user string) string {
 }
 
 // write writes the server's files.
-func (s *server) write(ctx context.Context, config string) error {
+func (s *Server) write(ctx context.Context, config string) error {
 	c := s.target.Subject
 	if _, err := conn.Output(ctx, c, "mkdir", "-p", s.dir+"/temp"); err != nil {
 		return err
@@ -221,7 +222,7 @@ func (s *server) write(ctx context.Context, config string) error {
 }
 
 // wait polls until the peer gets the page.
-func (s *server) wait(ctx context.Context) error {
+func (s *Server) wait(ctx context.Context) error {
 	began := time.Now()
 	for {
 		err := s.get(ctx, answerTime)
@@ -240,7 +241,7 @@ func (s *server) wait(ctx context.Context) error {
 }
 
 // get fetches the page once, as the generator will, and checks it.
-func (s *server) get(ctx context.Context, limit time.Duration) error {
+func (s *Server) get(ctx context.Context, limit time.Duration) error {
 	if s.params.Bool("tls") {
 		if err := s.loadCertificate(ctx); err != nil {
 			return err
@@ -262,7 +263,7 @@ func (s *server) get(ctx context.Context, limit time.Duration) error {
 }
 
 // dial opens a connection from the peer, over the measured path.
-func (s *server) dial(ctx context.Context) (net.Conn, error) {
+func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	plain, err := s.target.Peer.Dial(ctx, "tcp", s.addr.String())
 	if err != nil || !s.params.Bool("tls") {
 		return plain, err
@@ -276,7 +277,7 @@ func (s *server) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // explain adds the end of the server's error log to err.
-func (s *server) explain(ctx context.Context, err error) error {
+func (s *Server) explain(ctx context.Context, err error) error {
 	// Read the log even if err is an expired deadline.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
@@ -288,7 +289,7 @@ func (s *server) explain(ctx context.Context, err error) error {
 }
 
 // loadCertificate reads the server's certificate.
-func (s *server) loadCertificate(ctx context.Context) error {
+func (s *Server) loadCertificate(ctx context.Context) error {
 	if s.certificate != "" {
 		return nil
 	}
@@ -317,7 +318,7 @@ type description struct {
 const stateKey = "http.server"
 
 // note stores the description of the server for the raw output of the trials.
-func (s *server) note(ctx context.Context, user string) error {
+func (s *Server) note(ctx context.Context, user string) error {
 	if s.target.State == nil || s.target.State[stateKey] != "" {
 		return nil
 	}
@@ -335,14 +336,14 @@ func (s *server) note(ctx context.Context, user string) error {
 }
 
 // said returns the output of nginx with flag.
-func (s *server) said(ctx context.Context, flag string) (string, error) {
+func (s *Server) said(ctx context.Context, flag string) (string, error) {
 	said := conn.Tail{Limit: 4096}
 	_, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{"nginx", flag}, Stdout: &said, Stderr: &said})
 	return string(bytes.ToValidUTF8(said.Bytes(), nil)), err
 }
 
 // describe returns the description that note stored.
-func (s *server) describe() []byte {
+func (s *Server) describe() []byte {
 	if text := s.target.State[stateKey]; text != "" {
 		return []byte(text)
 	}

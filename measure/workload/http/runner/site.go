@@ -123,7 +123,7 @@ func fill(urls []URL, site webroot.Site) ([]URL, error) {
 
 // setup writes the site below dir. Several files are sent as one archive,
 // because separate transfers take too long over slow connections.
-func (s *server) setup(ctx context.Context, dir string) error {
+func (s *Server) setup(ctx context.Context, dir string) error {
 	c := s.target.Subject
 	if _, err := conn.Output(ctx, c, "rm", "-rf", dir); err != nil {
 		return err
@@ -183,7 +183,7 @@ func archiveOf(site webroot.Site) ([]byte, error) {
 const listKey = "http.urls"
 
 // sendList sends the list of URLs to the peer, and returns its path there.
-func (s *server) sendList(ctx context.Context) (string, error) {
+func (s *Server) sendList(ctx context.Context) (string, error) {
 	sum := listSum(s.urls)
 	if s.target.PeerDir == "" {
 		return "", fault.New(fault.Lab, "the load generator's side has no folder for a list of URLs")
