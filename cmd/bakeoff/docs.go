@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
+	"bakeoff/base/sample"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/diagnosis"
 	"bakeoff/lab/manifest"
@@ -149,10 +151,9 @@ func sentence(s string) string {
 
 // outdent takes two spaces from the start of each line.
 func outdent(s string) string {
-	var out []string
-	for _, line := range strings.Split(strings.Trim(s, "\n"), "\n") {
-		out = append(out, strings.TrimPrefix(line, "  "))
-	}
+	out := lists.Map(strings.Split(strings.Trim(s, "\n"), "\n"), func(line string) string {
+		return strings.TrimPrefix(line, "  ")
+	})
 	return strings.Join(out, "\n")
 }
 
@@ -185,10 +186,7 @@ func driversPage() []byte {
 		"`bakeoff list drivers` shows which work on a machine.\n\n", generated)
 	fmt.Fprintln(&b, "| driver | what it is | status | hosts | root | image | own kernel | volumes |\n"+
 		"|---|---|---|---|---|---|---|---|")
-	var docs []driver.Doc
-	for _, d := range driverall.Drivers() {
-		docs = append(docs, d.Doc())
-	}
+	docs := lists.Map(driverall.Drivers(), func(d driver.Driver) driver.Doc { return d.Doc() })
 	for _, d := range docs {
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s | %s | %s | %s |\n", d.Name, d.Name, field(d.Summary), d.Status,
 			strings.Join(d.Hosts, ", "), yesNo(d.Root), yesNo(d.Image), yesNo(d.Kernel), strings.Join(d.Backings, ", "))
@@ -219,10 +217,7 @@ func workloadsPage() []byte {
 	docs := diagnosis.WorkloadDocs()
 	fmt.Fprintln(&b, "| workload | what it measures | metrics |\n|---|---|---|")
 	for _, d := range docs {
-		var names []string
-		for _, m := range d.Metrics {
-			names = append(names, m.Name)
-		}
+		names := lists.Map(d.Metrics, func(m sample.Metric) string { return m.Name })
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", d.Name, d.Name, field(d.Summary), strings.Join(names, ", "))
 	}
 	for _, d := range docs {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/lists"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/diagnosis"
 	"bakeoff/lab/manifest"
@@ -138,10 +139,7 @@ func checkLine(c driver.Availability) string {
 		}
 		return line
 	}
-	var facts []string
-	for _, k := range slices.Sorted(maps.Keys(c.Facts)) {
-		facts = append(facts, k+" "+c.Facts[k])
-	}
+	facts := lists.Map(slices.Sorted(maps.Keys(c.Facts)), func(k string) string { return k + " " + c.Facts[k] })
 	return strings.Join(facts, ", ")
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/yamltree"
 	"bakeoff/cmd/bakeoff/cli"
@@ -67,10 +68,7 @@ func (l listing[E, T]) command(a *app) *cobra.Command {
 			if len(args) == 1 {
 				i := slices.IndexFunc(all, func(e E) bool { return l.name(e) == args[0] })
 				if i < 0 {
-					var names []string
-					for _, e := range all {
-						names = append(names, l.name(e))
-					}
+					names := lists.Map(all, l.name)
 					return unknown(l.kind, args[0], names)
 				}
 				all = all[i : i+1]
@@ -93,10 +91,7 @@ func (l listing[E, T]) command(a *app) *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.ValidArgsFunction = cli.CompleteFirst(func() (names []string) {
-		for _, e := range l.all() {
-			names = append(names, l.name(e))
-		}
-		return names
+		return lists.Map(l.all(), l.name)
 	})
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/suite"
@@ -39,10 +40,7 @@ func driverNamed(name string) (driver.Driver, error) {
 	all := driverall.Drivers()
 	i := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Doc().Name == name })
 	if i < 0 {
-		var names []string
-		for _, d := range all {
-			names = append(names, d.Doc().Name)
-		}
+		names := lists.Map(all, func(d driver.Driver) string { return d.Doc().Name })
 		return nil, unknown("driver", name, names)
 	}
 	return all[i], nil

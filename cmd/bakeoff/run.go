@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/shell"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/reading"
@@ -84,10 +85,7 @@ func completeLabFlags(c *cobra.Command) {
 	for name, fn := range map[string]func([]string) []string{
 		"profile": labNames(func(l *manifest.Lab) []string { return l.Profiles }),
 		"only": labNames(func(l *manifest.Lab) (out []string) {
-			for _, c := range l.Cells {
-				out = append(out, c.Name)
-			}
-			return out
+			return lists.Map(l.Cells, func(c manifest.Cell) string { return c.Name })
 		}),
 	} {
 		cli.CompleteFlag(c, name, fn)

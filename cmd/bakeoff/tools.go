@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/lists"
+	"bakeoff/base/sample"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/diagnosis"
 	"bakeoff/measure/tool"
@@ -94,10 +96,7 @@ hash, so two different builds are listed as a confounder.
 `, generated)
 	for _, x := range toolall.Tools() {
 		d := x.Doc()
-		var names []string
-		for _, m := range d.Metrics {
-			names = append(names, m.Name)
-		}
+		names := lists.Map(d.Metrics, func(m sample.Metric) string { return m.Name })
 		fmt.Fprintf(&b, "| [%s](workloads.md#%s) | %s | %s | %s | %s |\n", d.Name, d.Name, field(d.Summary), d.Program,
 			d.Server, strings.Join(names, ", "))
 	}

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"bakeoff/base/lists"
 	"errors"
 	"slices"
 )
@@ -21,12 +22,7 @@ func (l Layout) Subject(n int) []int {
 // Others returns the CPUs that the subject does not use. If there are none,
 // both share all CPUs; see Shared.
 func (l Layout) Others(subject []int) []int {
-	var out []int
-	for _, c := range l.CPUs {
-		if !slices.Contains(subject, c) {
-			out = append(out, c)
-		}
-	}
+	out := lists.Filter(l.CPUs, func(c int) bool { return !slices.Contains(subject, c) })
 	if len(out) == 0 {
 		return slices.Clone(l.CPUs)
 	}

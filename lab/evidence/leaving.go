@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"bakeoff/base/lists"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 )
@@ -56,12 +57,7 @@ func (v *verifier) leaving(data analysis.Data) {
 
 // before returns the data as they were when block b began.
 func before(d analysis.Data, b int) analysis.Data {
-	var earlier []analysis.Observation
-	for _, o := range d.Observations {
-		if o.Block < b {
-			earlier = append(earlier, o)
-		}
-	}
+	earlier := lists.Filter(d.Observations, func(o analysis.Observation) bool { return o.Block < b })
 	d.Observations = earlier
 	return d
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/base/yamltree"
@@ -190,10 +191,7 @@ func sketch(s *shape) string {
 		}
 		return "{…}"
 	case eitherOf:
-		var all []string
-		for _, a := range s.either {
-			all = append(all, sketch(a))
-		}
+		all := lists.Map(s.either, sketch)
 		return yamltree.OneOf(all)
 	}
 	between := ""

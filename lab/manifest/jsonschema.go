@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 )
 
@@ -37,10 +38,7 @@ func (s *shape) schema() jsonObject {
 	case object:
 		return s.objectSchema()
 	case eitherOf:
-		var all []any
-		for _, a := range s.either {
-			all = append(all, a.schema())
-		}
+		all := lists.Map(s.either, func(a *shape) any { return a.schema() })
 		return jsonObject{"anyOf": all}
 	}
 	return s.singleSchema()

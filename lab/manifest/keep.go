@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/yamltree"
 )
 
@@ -14,10 +15,7 @@ func (l *Lab) Keep(names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	var all []string
-	for _, c := range l.Cells {
-		all = append(all, c.Name)
-	}
+	all := lists.Map(l.Cells, func(c Cell) string { return c.Name })
 	for _, n := range names {
 		if !slices.Contains(all, n) {
 			return fault.WithFix(fault.New(fault.Invalid, "%s has no cell %s", l.Path, yamltree.Show(n)), "use "+

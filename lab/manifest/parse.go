@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
@@ -80,11 +81,7 @@ func (r *resolver) lab(l *Lab, root *yamltree.Node) {
 }
 
 func (r *resolver) texts(n *yamltree.Node) []string {
-	var out []string
-	for _, item := range n.Items {
-		out = append(out, item.String())
-	}
-	return out
+	return lists.Map(n.Items, func(item *yamltree.Node) string { return item.String() })
 }
 
 // unique reports a second item of a list with one name.
@@ -586,10 +583,7 @@ func (r *resolver) profileCells(l *Lab, n *yamltree.Node, apply bool) {
 	for _, e := range n.Entries {
 		of := indexes(l.Cells, func(c Cell) bool { return c.Name == e.Key.Text })
 		if len(of) == 0 {
-			var names []string
-			for _, c := range l.Cells {
-				names = append(names, c.Name)
-			}
+			names := lists.Map(l.Cells, func(c Cell) string { return c.Name })
 			r.fail(e.Key, yamltree.Meant(e.Key.Text, names), "there is no cell %s", yamltree.Show(e.Key.Text))
 		} else if e.Value.Kind == yamltree.Mapping {
 			r.profileParams(l, of, e.Value, apply)

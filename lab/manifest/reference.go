@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/base/yamltree"
@@ -98,10 +99,7 @@ func (s *shape) words() string {
 	case object:
 		return "mapping"
 	case eitherOf:
-		var all []string
-		for _, a := range s.either {
-			all = append(all, a.words())
-		}
+		all := lists.Map(s.either, func(a *shape) string { return a.words() })
 		return strings.Join(all, ", or ")
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/judge/analysis"
@@ -60,11 +61,7 @@ type variant struct {
 
 // names returns the names of the fields of an object for the variant chosen.
 func names(fields []field) []string {
-	var out []string
-	for _, f := range fields {
-		out = append(out, f.name)
-	}
-	return out
+	return lists.Map(fields, func(f field) string { return f.name })
 }
 
 func find(fields []field, name string) (field, bool) {
@@ -355,19 +352,11 @@ func drivers(cat Catalogue) *shape {
 }
 
 func driverNames(cat Catalogue) []string {
-	var out []string
-	for _, d := range cat.Drivers {
-		out = append(out, d.Name)
-	}
-	return out
+	return lists.Map(cat.Drivers, func(d DriverEntry) string { return d.Name })
 }
 
 func workloadNames(cat Catalogue) []string {
-	var out []string
-	for _, w := range cat.Workloads {
-		out = append(out, w.Name)
-	}
-	return out
+	return lists.Map(cat.Workloads, func(w WorkloadEntry) string { return w.Name })
 }
 
 func backings(cat Catalogue) []string {

@@ -10,7 +10,9 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/name"
+	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/manifest"
@@ -131,10 +133,7 @@ func (p *Plan) checkNames() (contenders, cells []string, err error) {
 	}
 	for _, c := range p.Cells {
 		cells = append(cells, c.Name)
-		var metrics []string
-		for _, m := range c.Metrics {
-			metrics = append(metrics, m.Name)
-		}
+		metrics := lists.Map(c.Metrics, func(m sample.Metric) string { return m.Name })
 		if err := checkSet(slices.Clone(metrics), maxMetric, "metric"); err != nil {
 			return nil, nil, fmt.Errorf("cell %.60q: %w", c.Name, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/name"
 	"bakeoff/base/sample"
 	"bakeoff/lab/manifest"
@@ -255,22 +256,12 @@ func (p *Plan) Planned() int {
 
 // Cell returns the cell called name.
 func (p *Plan) Cell(name string) (Cell, bool) {
-	for _, c := range p.Cells {
-		if c.Name == name {
-			return c, true
-		}
-	}
-	return Cell{}, false
+	return lists.Find(p.Cells, func(c Cell) bool { return c.Name == name })
 }
 
 // Contender returns the contender called name, the twin included.
 func (p *Plan) Contender(name string) (Contender, bool) {
-	for _, c := range p.Contenders {
-		if c.Name == name {
-			return c, true
-		}
-	}
-	return Contender{}, false
+	return lists.Find(p.Contenders, func(c Contender) bool { return c.Name == name })
 }
 
 // String names a comparison for people: "crun on http-50, throughput".

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/lab/plan"
 )
 
@@ -140,9 +141,6 @@ func (r *Run) RawDirs() ([]string, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "store: read "+RawDir, err)
 	}
-	var out []string
-	for _, e := range entries {
-		out = append(out, e.Name())
-	}
+	out := lists.Map(entries, func(e fs.DirEntry) string { return e.Name() })
 	return out, nil
 }

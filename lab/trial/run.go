@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/env"
 	"bakeoff/lab/evidence"
@@ -197,12 +198,7 @@ func (r *runner) next() (plan.Block, bool) {
 	if r.valid >= r.planned {
 		return plan.Block{}, false
 	}
-	for _, b := range r.Plan.Blocks {
-		if !r.done[b.Index] {
-			return b, true
-		}
-	}
-	return plan.Block{}, false
+	return lists.Find(r.Plan.Blocks, func(b plan.Block) bool { return !r.done[b.Index] })
 }
 
 // decided reports whether a look has been taken that decided everything.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
 )
@@ -46,12 +47,9 @@ func (b *builder) unsaid() (out []sentence) {
 	for _, g := range b.page.Groups {
 		shown[g.Cell] = true
 	}
-	var rest []analysis.Missing
-	for _, m := range b.results.Missing {
-		if !shown[m.Cell] || !b.compares(m.Contender) {
-			rest = append(rest, m)
-		}
-	}
+	rest := lists.Filter(b.results.Missing, func(m analysis.Missing) bool {
+		return !shown[m.Cell] || !b.compares(m.Contender)
+	})
 	for _, a := range gather(rest) {
 		verb := " has no result"
 		if len(a.contenders) > 1 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
@@ -43,12 +44,7 @@ func (b *builder) figure(f chart.Figure, about string) figure {
 
 // percents draws the primary comparisons.
 func (b *builder) percents() {
-	var primary []analysis.Comparison
-	for _, c := range b.results.Comparisons {
-		if c.Primary {
-			primary = append(primary, c)
-		}
-	}
+	primary := lists.Filter(b.results.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
 	b.page.Percent = b.percentFigures(primary)
 }
 
@@ -93,12 +89,7 @@ func (b *builder) summary() {
 // component returns the ratios by which a cell is part of the summary: the
 // primary ones, or else the first that was measured.
 func (b *builder) component(k analysis.Cell) []sample.Metric {
-	var out []sample.Metric
-	for _, m := range k.Metrics {
-		if m.Primary && m.Scale != sample.Difference {
-			out = append(out, m)
-		}
-	}
+	out := lists.Filter(k.Metrics, func(m sample.Metric) bool { return m.Primary && m.Scale != sample.Difference })
 	for _, m := range k.Metrics {
 		compared := func(c analysis.Comparison) bool { return c.Cell == k.Name && c.Metric == m.Name && c.Ratio != nil }
 		if len(out) == 0 && m.Scale != sample.Difference && slices.ContainsFunc(b.results.Comparisons, compared) {
@@ -168,12 +159,7 @@ func (b *builder) percentFigures(cs []analysis.Comparison) []figure {
 				MoreIsBetter: m.Better == sample.Higher, Axis: shared}
 			w := speak(m.Name, m.Unit, m.Better)
 			f.Less, f.More = w.less, w.more
-			var at []analysis.Comparison
-			for _, c := range cs {
-				if c.Cell == k.Name && c.Metric == m.Name {
-					at = append(at, c)
-				}
-			}
+			at := lists.Filter(cs, func(c analysis.Comparison) bool { return c.Cell == k.Name && c.Metric == m.Name })
 			for _, c := range b.ranked(at) {
 				f.Rows = append(f.Rows, percentRow(c))
 			}
@@ -244,12 +230,7 @@ func (b *builder) cells() {
 // shown are the metrics of a cell whose raw values are drawn: the primary
 // ones, or the first where none is.
 func shown(k analysis.Cell) []sample.Metric {
-	var out []sample.Metric
-	for _, m := range k.Metrics {
-		if m.Primary {
-			out = append(out, m)
-		}
-	}
+	out := lists.Filter(k.Metrics, func(m sample.Metric) bool { return m.Primary })
 	if len(out) == 0 && len(k.Metrics) > 0 {
 		out = k.Metrics[:1]
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"bakeoff/base/lists"
 	"bakeoff/publish/chart"
 )
 
@@ -45,10 +46,9 @@ func (b *builder) glance() {
 			who = append(who, subject{Name: name})
 		}
 	}
-	var what []subject
-	for _, g := range b.page.Groups {
-		what = append(what, subject{g.Cell, g.Metric + ", " + g.Direction, "#" + g.ID})
-	}
+	what := lists.Map(b.page.Groups, func(g group) subject {
+		return subject{g.Cell, g.Metric + ", " + g.Direction, "#" + g.ID}
+	})
 	if len(who)*len(what) <= fewVerdicts {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
@@ -42,10 +43,7 @@ type failedCheck struct{ ID, Name, Why string }
 
 // String is the whole sentence.
 func (s sentence) String() string {
-	var parts []string
-	for _, f := range s.Failed {
-		parts = append(parts, f.Name+f.Why)
-	}
+	parts := lists.Map(s.Failed, func(f failedCheck) string { return f.Name + f.Why })
 	if s.Evidence != "" {
 		parts = append(parts, s.Evidence)
 	}

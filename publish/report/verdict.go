@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
@@ -70,12 +71,9 @@ func talliesOf(groups []group) (out []tally) {
 
 // primary are the comparisons with a verdict on one cell and metric.
 func (b *builder) primary(cell, metric string) []analysis.Comparison {
-	var out []analysis.Comparison
-	for _, c := range b.results.Comparisons {
-		if c.Primary && c.Cell == cell && c.Metric == metric {
-			out = append(out, c)
-		}
-	}
+	out := lists.Filter(b.results.Comparisons, func(c analysis.Comparison) bool {
+		return c.Primary && c.Cell == cell && c.Metric == metric
+	})
 	return b.ranked(out)
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bakeoff/base/lists"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,11 +35,9 @@ func (b *builder) gathered() []warning {
 			}
 		}
 	}
-	var out []warning
-	for _, text := range order {
-		out = append(out, warning{Text: text, Count: len(about[text]), Where: wheres(about[text])})
-	}
-	return out
+	return lists.Map(order, func(text string) warning {
+		return warning{Text: text, Count: len(about[text]), Where: wheres(about[text])}
+	})
 }
 
 // place is where a comparison was made.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bakeoff/base/lists"
 	"fmt"
 	"io"
 	"slices"
@@ -19,11 +20,7 @@ func Plain(text string) Cell { return Cell{Text: text} }
 
 // PlainRow is a row without color.
 func PlainRow(texts ...string) []Cell {
-	var row []Cell
-	for _, s := range texts {
-		row = append(row, Plain(s))
-	}
-	return row
+	return lists.Map(texts, Plain)
 }
 
 // Colored is a cell with a color.
@@ -47,10 +44,7 @@ func (t *Table) Row(texts ...string) { t.Add(PlainRow(texts...)...) }
 
 // Print writes the table, at most width columns wide where its words allow.
 func (t *Table) Print(w io.Writer, s Style, width int) {
-	var head []Cell
-	for _, h := range t.Head {
-		head = append(head, Cell{h, Bold})
-	}
+	head := lists.Map(t.Head, func(h string) Cell { return Cell{h, Bold} })
 	printRows(w, s, append([][]Cell{head}, t.Rows...), width)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 )
@@ -25,10 +26,9 @@ var conditions = []condition{
 	{"better", "a contender is better than the baseline", verdictIs(analysis.Better)},
 	{"inconclusive", "a primary comparison is inconclusive", verdictIs(analysis.Inconclusive)},
 	{"missing", "a contender has no results in a cell", func(r analysis.Results) (out []string) {
-		for _, m := range r.Missing {
-			out = append(out, fmt.Sprintf("%s at %s is missing", m.Contender, m.Cell))
-		}
-		return out
+		return lists.Map(r.Missing, func(m analysis.Missing) string {
+			return fmt.Sprintf("%s at %s is missing", m.Contender, m.Cell)
+		})
 	}},
 	{"failed", "a contender failed a trial", func(r analysis.Results) (out []string) {
 		seen := map[string]bool{}
@@ -79,18 +79,12 @@ func verdictIs(v analysis.Verdict) func(analysis.Results) []string {
 
 // Conditions explains the conditions of --fail-on, one line each.
 func Conditions() string {
-	var lines []string
-	for _, c := range conditions {
-		lines = append(lines, fmt.Sprintf("  %-18s %s", c.name, c.meaning))
-	}
+	lines := lists.Map(conditions, func(c condition) string { return fmt.Sprintf("  %-18s %s", c.name, c.meaning) })
 	return strings.Join(lines, "\n")
 }
 
 func conditionNames() (names []string) {
-	for _, c := range conditions {
-		names = append(names, c.name)
-	}
-	return names
+	return lists.Map(conditions, func(c condition) string { return c.name })
 }
 
 // needsVerdict reports whether a condition is never true without a verdict.

@@ -3,6 +3,7 @@ package percent
 import (
 	"math"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
@@ -141,13 +142,7 @@ func (a Axis) ticks() []float64 {
 }
 
 func (a Axis) inside(vs []float64) []float64 {
-	var out []float64
-	for _, v := range vs {
-		if v > 0 && math.Log(v) >= a.Lo-1e-9 && math.Log(v) <= a.Hi+1e-9 {
-			out = append(out, v)
-		}
-	}
-	return out
+	return lists.Filter(vs, func(v float64) bool { return v > 0 && math.Log(v) >= a.Lo-1e-9 && math.Log(v) <= a.Hi+1e-9 })
 }
 
 // tick labels a value on the axis: all ticks of an axis have one notation.

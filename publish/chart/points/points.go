@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/unit"
 	"bakeoff/publish/chart"
 )
@@ -198,11 +199,5 @@ type tick struct {
 }
 
 func finite(vs []float64) []float64 {
-	var out []float64
-	for _, v := range vs {
-		if chart.Known(&v) {
-			out = append(out, v)
-		}
-	}
-	return out
+	return lists.Filter(vs, func(v float64) bool { return chart.Known(&v) })
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/publish/chart"
 	"bakeoff/publish/difference"
 )
@@ -97,10 +98,7 @@ func (f Figure) Mean(contender int) *float64 {
 // Desc says every row in words.
 func (f Figure) Desc() string {
 	return chart.Sentences(f.Rows, func(r Row) (string, string) {
-		var points []string
-		for _, p := range r.Points {
-			points = append(points, f.say(p))
-		}
+		points := lists.Map(r.Points, f.say)
 		return r.Label, ": " + strings.Join(points, ", ")
 	}) + "To the right is better."
 }
@@ -273,11 +271,5 @@ func candidates(lo, hi float64) []float64 {
 		p := math.Pow(10, float64(decade))
 		all = append(all, p, 1/p, 2*p, 0.5/p, 5*p/10, 2/p)
 	}
-	var out []float64
-	for _, v := range all {
-		if math.Log(v) >= lo-1e-9 && math.Log(v) <= hi+1e-9 {
-			out = append(out, v)
-		}
-	}
-	return out
+	return lists.Filter(all, func(v float64) bool { return math.Log(v) >= lo-1e-9 && math.Log(v) <= hi+1e-9 })
 }
