@@ -16,13 +16,15 @@ import (
 // missing; nothing is decided by one block, and the folder holds.
 //
 // Emulated machines take most of the time, so each disk controller and each disk
-// format runs once. BAKEOFF_TEST_LONG runs the whole files.
+// format runs once, and the whole system runs in containers only. BAKEOFF_TEST_LONG
+// runs the whole files.
 func TestLabs(t *testing.T) {
 	e2e.NeedsRoot(t)
+	all := []string{"all"}
 	for _, tt := range []struct {
 		// The names are short, as sockets lie below a folder that bears them.
 		name, lab string
-		// without are the contenders and cells that only BAKEOFF_TEST_LONG runs.
+		// without are the contenders and cells that only BAKEOFF_TEST_LONG runs, or all.
 		without []string
 		// mayLack tells whether a cell may be missing here, because what it
 		// needs is not to be had everywhere.
@@ -37,7 +39,9 @@ func TestLabs(t *testing.T) {
 		// zfs-fuse has not all properties of OpenZFS.
 		{"zfs", "storage-compute/zfs.yaml", nil, func(m analysis.Missing) bool { return m.Contender == "sync-disabled" }},
 		{"system", "whole-system", nil, tooFastForBonnie},
-		{"machine", "whole-system/machine.yaml", nil, tooFastForBonnie},
+		// storage-compute runs in emulated machines, too, and the tests of each tool
+		// run in containers.
+		{"machine", "whole-system/machine.yaml", all, tooFastForBonnie},
 		{"cms", "cms", nil, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -46,7 +50,11 @@ func TestLabs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(tt.without) > 0 && os.Getenv("BAKEOFF_TEST_LONG") == "" {
+			long := os.Getenv("BAKEOFF_TEST_LONG") != ""
+			if slices.Equal(tt.without, all) && !long {
+				t.Skip("takes a minute or more under emulation: set BAKEOFF_TEST_LONG=1")
+			}
+			if len(tt.without) > 0 && !long {
 				lab = without(t, lab, tt.without)
 				t.Run("whole", func(t *testing.T) {
 					t.Skipf("%s take a minute or more under emulation: set BAKEOFF_TEST_LONG=1", strings.Join(tt.without, ", "))
