@@ -247,7 +247,7 @@ func (w *worker) close() {
 }
 
 // warmUp opens every connection and verifies one response on each, outside the
-// timed part.
+// timed part. Then it runs a closed loop for the time of the warm-up.
 func (w *worker) warmUp() {
 	defer w.pulse.working.Store(false)
 	w.list.turn(w.thread, w.load.threads)
@@ -257,6 +257,11 @@ func (w *worker) warmUp() {
 		if i == 0 {
 			w.land() // other bodies are compared with this one, and not kept
 		}
+	}
+	w.end = now() + int64(w.load.warmUp)
+	if w.sockets[0].state == idle {
+		w.next(0, now())
+		w.resume()
 	}
 	w.land()
 	w.tally.latency.Reset()
@@ -397,10 +402,10 @@ func (w *worker) next(i int, t int64) {
 	s := &w.sockets[i]
 	s.state, s.free = idle, t
 	switch {
-	case w.phase == warming:
-	case w.schedule != nil:
+	case w.phase == warming && t >= w.end:
+	case w.phase != warming && w.schedule != nil:
 		w.queue.push(i)
-	case w.phase == timed:
+	case w.phase != draining:
 		w.ready = append(w.ready, i)
 	}
 }

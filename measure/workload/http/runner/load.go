@@ -26,6 +26,7 @@ type load struct {
 	rate        float64 // requests per second; 0 for a closed loop
 	exponential bool
 	seed        uint64
+	warmUp      time.Duration // of requests before the timed part
 	time        time.Duration // of the timed part
 	timeout     time.Duration // of one request
 	keepalive   bool
@@ -54,6 +55,8 @@ var loopParams = []param.Spec{
 	{Name: "spacing", Kind: param.Text, Default: "constant", Enum: []string{"constant", "exponential"},
 		Doc: "gaps between the intended send times of an open loop"},
 	{Name: "seed", Kind: param.Int, Default: "1", Min: 0, Max: 1 << 53, Doc: "seed of exponential gaps"},
+	{Name: "warmup", Kind: param.Duration,
+		Doc: "length of a closed loop before the timed part; one request on each connection when not set"},
 	{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part"},
 	{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response"},
 	{Name: "keepalive", Kind: param.Bool, Default: "true",
@@ -77,7 +80,7 @@ func parseLoad(p param.Values) (*load, error) {
 	l := &load{
 		connections: int(p.Int("connections")), threads: int(p.Int("threads")),
 		rate: p.Rate("rate"), exponential: p.Text("spacing") == "exponential", seed: uint64(p.Int("seed")),
-		time: p.Duration("time"), timeout: p.Duration("timeout"),
+		warmUp: p.Duration("warmup"), time: p.Duration("time"), timeout: p.Duration("timeout"),
 		keepalive: p.Bool("keepalive"), ordinary: p.Text("priority") == http.Ordinary,
 		portable: p.Text("engine") == "portable" || p.Bool("tls") && !p.Bool("keepalive"),
 	}

@@ -69,8 +69,13 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 		g.Wait()
 	}
 	// Other bodies are compared with the first one, and not kept.
-	each(clients[:1], func(c *client) { c.warmUp(ctx) })
-	each(clients[1:], func(c *client) { c.warmUp(ctx) })
+	each(clients[:1], func(c *client) { c.warmUp(ctx, 0) })
+	warm := now() + int64(l.warmUp)
+	each(clients, func(c *client) {
+		if c.id > 0 || now() < warm {
+			c.warmUp(ctx, warm)
+		}
+	})
 	touched := false
 	for _, c := range clients {
 		touched = touched || c.in.begun
@@ -101,14 +106,16 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 	return o, nil
 }
 
-func (c *client) warmUp(ctx context.Context) {
-	t := now()
+// warmUp verifies one response, and then more until end.
+func (c *client) warmUp(ctx context.Context, end int64) {
 	c.list.turn(c.id, c.load.connections)
-	if why := c.exchange(ctx); why != "" {
-		c.tally.failed(why)
-		return
+	for more := true; more; more = now() < end && ctx.Err() == nil {
+		if why := c.exchange(ctx); why != "" {
+			c.tally.failed(why)
+			break
+		}
+		c.tally.response(-1, 0)
 	}
-	c.tally.response(-1, now()-t)
 	c.tally.latency.Reset()
 }
 

@@ -66,7 +66,7 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	if err != nil {
 		return nil, fault.Op("http: run", err)
 	}
-	limit := p.Duration("time") + 3*p.Duration("timeout") + 30*time.Second
+	limit := p.Duration("warmup") + p.Duration("time") + 3*p.Duration("timeout") + 30*time.Second
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out, log, exit, err := t.Generate(limited, args)
@@ -76,7 +76,7 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	}
 	switch {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
-		return raw, fault.New(fault.Lab, "http: the generator did not end within %v (time + 3 × timeout + 30 s): %s",
+		return raw, fault.New(fault.Lab, "http: the generator did not end within %v (warmup + time + 3 × timeout + 30 s): %s",
 			limit, bytes.TrimSpace(log.Bytes()))
 	case err != nil:
 		return raw, fault.Op("http: generator", err)
@@ -108,8 +108,8 @@ func (s *Server) loopArgs(ctx context.Context) ([]string, error) {
 		}
 		v["list"] = file
 	}
-	for _, name := range []string{"connections", "threads", "rate", "spacing", "seed", "time", "timeout", "keepalive",
-		"tls"} {
+	for _, name := range []string{"connections", "threads", "rate", "spacing", "seed", "warmup", "time", "timeout",
+		"keepalive", "tls"} {
 		if text := s.params.Text(name); text != "" {
 			v[name] = text
 		}
