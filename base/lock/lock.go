@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -19,7 +17,10 @@ type Lock struct{ f *os.File }
 
 // Try takes the lock at path, which it creates, or returns an error that
 // wraps ErrHeld. While the lock is held, the file contains the process ID.
-func Try(path string) (*Lock, error) {
+func Try(path string) (*Lock, error) { return TryFor(path, Owner{}) }
+
+// TryFor is Try for an owner, which the file also contains.
+func TryFor(path string, owner Owner) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
@@ -28,8 +29,9 @@ func Try(path string) (*Lock, error) {
 		f.Close()
 		return nil, err
 	}
-	if err := f.Truncate(0); err == nil {
-		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0) // only for people
+	text := Holder{os.Getpid(), owner}.encode() // only for messages
+	if _, err := f.WriteAt(text, 0); err == nil {
+		_ = f.Truncate(int64(len(text)))
 	}
 	return &Lock{f}, nil
 }
@@ -47,16 +49,6 @@ func Wait(ctx context.Context, path string) (*Lock, error) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-// Holder returns the process that last took the lock at path, 0 if unknown.
-func Holder(path string) int {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
-	return pid
 }
 
 // Held reports whether a process holds the lock at path, without taking it. It

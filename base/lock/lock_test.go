@@ -16,8 +16,8 @@ func TestHeldAndReleased(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if Holder(path) != os.Getpid() {
-		t.Errorf("holder is %d, want this process %d", Holder(path), os.Getpid())
+	if h := HolderOf(path); h != (Holder{PID: os.Getpid()}) {
+		t.Errorf("holder is %+v, want this process %d", h, os.Getpid())
 	}
 	if _, err := Try(path); !errors.Is(err, ErrHeld) {
 		t.Fatalf("second Try: %v, want ErrHeld", err)

@@ -96,6 +96,9 @@ func (a *app) printLeases(d diagnosis.Diagnosis, s cli.Style) {
 	head, end := "Left behind by earlier runs", "run bakeoff clean to remove it"
 	if d.Measuring != nil {
 		head, end = "In use", fmt.Sprintf("process %d is measuring on this machine", *d.Measuring)
+		if owner := d.Holder.Owner.String(); owner != "" {
+			end += " (" + owner + ")"
+		}
 	}
 	fmt.Fprintln(a.Out, "\n"+s.Paint(cli.Bold, head))
 	for _, l := range d.Leases {

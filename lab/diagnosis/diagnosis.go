@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/lab/env"
 	"bakeoff/lab/fleet"
 	"bakeoff/lab/manifest"
@@ -31,6 +32,8 @@ type Diagnosis struct {
 	Install string `json:"install"`
 	// Measuring is the process that measures on this machine now; null: none.
 	Measuring *int `json:"measuring"`
+	// Holder is that process with its run; null: none.
+	Holder *lock.Holder `json:"holder"`
 	// Leases are what earlier runs left, or what that process has in use, one
 	// line each.
 	Leases []string `json:"leases"`
@@ -75,8 +78,8 @@ func Of(ctx context.Context, at fleet.Controller, l *manifest.Lab) Diagnosis {
 	}
 	wants.Add("", nil, packages)
 	d.Machine = append(d.Machine, agentFinding(at))
-	if pid := env.Measuring(state, at.HostLock()); pid != 0 {
-		d.Measuring = &pid
+	if by, err := env.Measuring(ctx, at.Machine(), state, at.HostLock()); err == nil && by != nil {
+		d.Measuring, d.Holder = &by.PID, by
 	}
 	for _, x := range d.Drivers {
 		if !x.Check.OK {
@@ -128,6 +131,10 @@ func hostOf(ctx context.Context, at fleet.Controller, name string, l *manifest.L
 	defer c.Close()
 	by := trial.InstallerOf(ctx, c)
 	d.System, d.Machine = by.System, append(reached(c), energyFinding(ctx, name, c, l))
+	if holder, err := env.Measuring(ctx, c, c.StateDir(), c.HostLock()); err == nil && holder != nil {
+		d.Machine = append(d.Machine,
+			Finding{Name: "in use", State: Warning, Text: holder.String(), Fix: holder.Owner.Remedy()})
+	}
 	wants := fleet.Wants{}
 	for _, x := range driverall.Drivers() {
 		doc := x.Doc()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +31,8 @@ type Bootable interface {
 	Agent() string
 	StateDir() string
 	CacheDir() string
+	// HostLock is the file of the lock of the machine; "" if there is none.
+	HostLock() string
 }
 
 // Box is a machine that boots different systems in turn.
@@ -103,6 +106,13 @@ func (b *Box) boot(ctx context.Context, to string) (out Booted, err error) {
 	}
 	if before.Boot == "" {
 		return out, fault.New(fault.Unsupported, "the system on %s does not tell one boot from another", b.Name)
+	}
+	if file := b.At.HostLock(); file != "" { // the connection takes it again after the boot
+		release, held := b.At.Lock(ctx, file, ownerFor(b.Run, b.Name))
+		if held != nil {
+			return out, held
+		}
+		defer func() { err = errors.Join(err, release()) }()
 	}
 	switching, cancel := context.WithTimeout(ctx, commandLimit)
 	_, err = conn.Output(switching, b.At, argv...)
@@ -266,7 +276,7 @@ func (b *Box) fingerprint(ctx context.Context) (probe.Fingerprint, error) {
 // Open opens a Manager on the machine in its current boot; see the function
 // Open. Close the Manager before the next Boot.
 func (b *Box) Open(ctx context.Context, drivers []driver.Driver) (*Manager, error) {
-	return Open(ctx, Config{StateDir: b.At.StateDir(), CacheDir: b.At.CacheDir(), Host: b.At, Name: b.Name,
-		Agent: b.At.Agent(),
-		Run:   b.Run, Meter: b.Host.Meter, Ship: b.Ship, Progress: b.Progress}, drivers)
+	return Open(ctx, Config{StateDir: b.At.StateDir(), CacheDir: b.At.CacheDir(), HostLock: b.At.HostLock(),
+		Host: b.At, Name: b.Name, Agent: b.At.Agent(),
+		Run: b.Run, Meter: b.Host.Meter, Ship: b.Ship, Progress: b.Progress}, drivers)
 }

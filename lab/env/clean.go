@@ -1,8 +1,10 @@
 package env
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -29,6 +31,7 @@ type Cleaner struct {
 	StateDir string
 	HostLock string // as in Config
 	Host     conn.Conn
+	Name     string // of the host; "" is LocalHost
 	Drivers  []driver.Driver
 }
 
@@ -44,9 +47,13 @@ func (c Cleaner) Clean(ctx context.Context, dryRun bool) ([]Found, error) {
 	if dryRun {
 		hostLock = "" // whatever another run measures, its leases are elsewhere
 	}
-	unlock, err := lockHost(ctx, m, c.StateDir, hostLock)
+	unlock, err := lockHost(ctx, m, c.StateDir, hostLock, ownerFor("", cmp.Or(c.Name, LocalHost)))
 	if dryRun && fault.Is(err, fault.Unsupported) {
-		return c.clean(ctx, true, c.held())
+		inUse, err := c.held(ctx)
+		if err != nil {
+			return nil, fault.Op("clean", err)
+		}
+		return c.clean(ctx, true, inUse)
 	}
 	if err != nil {
 		return nil, fault.Op("clean", err)
@@ -55,35 +62,54 @@ func (c Cleaner) Clean(ctx context.Context, dryRun bool) ([]Found, error) {
 	return c.clean(ctx, dryRun, func(Lease) bool { return false })
 }
 
-// held reports of a lease whether the controller that has the lock of StateDir took
-// it. On another machine that controller is not known, and all leases count.
-func (c Cleaner) held() func(Lease) bool {
-	holder := 0
-	if _, here := of(c.Host).(Here); here {
-		holder = lock.Holder(filepath.Join(c.StateDir, lockFile))
+// held reports of a lease whether the run that has the lock of StateDir took it. If that
+// run is not known, all leases count.
+func (c Cleaner) held(ctx context.Context) (func(Lease) bool, error) {
+	m := of(c.Host)
+	by, err := m.Holder(ctx, filepath.Join(c.StateDir, lockFile))
+	if err != nil {
+		return nil, err
 	}
-	return func(l Lease) bool { return holder == 0 || l.PID == holder }
+	_, here := m.(Here)
+	return func(l Lease) bool {
+		switch {
+		case by == nil: // it ended meanwhile
+			return false
+		case by.Owner.Token != "":
+			return l.Run == by.Owner.Run && l.PID == by.Owner.PID
+		case here && by.PID != 0: // an older program does not write its run
+			return l.PID == by.PID
+		}
+		return true
+	}, nil
 }
 
 // lockHost takes the locks of a host and of a state folder on it.
-func lockHost(ctx context.Context, m Machine, stateDir, hostLock string) (release func(), err error) {
-	whole := func() {}
+func lockHost(ctx context.Context, m Machine, stateDir, hostLock string,
+	owner lock.Owner) (release func() error, err error) {
+	whole := func() error { return nil }
 	if hostLock != "" {
-		if whole, err = m.Lock(ctx, hostLock); err != nil {
+		if whole, err = m.Lock(ctx, hostLock, owner); err != nil {
 			return nil, err
 		}
 	}
-	state, err := m.Lock(ctx, filepath.Join(stateDir, lockFile))
+	state, err := m.Lock(ctx, filepath.Join(stateDir, lockFile), owner)
 	if err != nil {
-		whole()
-		return nil, err
+		return nil, errors.Join(err, whole())
 	}
-	return func() { state(); whole() }, nil
+	return func() error { return errors.Join(state(), whole()) }, nil
 }
 
 // Lock takes the locks of this machine, as a run does.
-func Lock(ctx context.Context, stateDir, hostLock string) (release func(), err error) {
-	return lockHost(ctx, Here{local.Conn{}}, stateDir, hostLock)
+func Lock(ctx context.Context, stateDir, hostLock string) (release func() error, err error) {
+	return lockHost(ctx, Here{local.Conn{}}, stateDir, hostLock, ownerFor("", LocalHost))
+}
+
+// ownerFor is this process as the owner of the locks of a host.
+func ownerFor(run, host string) lock.Owner {
+	o := lock.Me(run)
+	o.Host = host
+	return o
 }
 
 // clean is Clean with the host's lock held, except for the leases in use.
@@ -154,15 +180,18 @@ func (c Cleaner) reap(ctx context.Context, r Lease, dryRun bool) ([]string, erro
 // ImageDir is the store of images in a cache folder.
 func ImageDir(cache string) string { return filepath.Join(cache, imageDir) }
 
-// Measuring returns the process that measures on this machine and holds the lock of
-// the host or of stateDir; 0 if there is none, in which case every lease is a leftover.
-func Measuring(stateDir, hostLock string) (pid int) {
+// Measuring returns the process that holds the lock of the machine or of stateDir on it;
+// nil if there is none, in which case every lease is a leftover.
+func Measuring(ctx context.Context, m Machine, stateDir, hostLock string) (*lock.Holder, error) {
 	for _, path := range []string{filepath.Join(stateDir, lockFile), hostLock} {
-		if lock.Held(path) {
-			return lock.Holder(path)
+		if path == "" {
+			continue
+		}
+		if by, err := m.Holder(ctx, path); by != nil || err != nil {
+			return by, err
 		}
 	}
-	return 0
+	return nil, nil
 }
 
 // Leases reads the leases below stateDir on this machine; see LeasesOn.

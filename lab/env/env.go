@@ -85,16 +85,6 @@ type Found struct {
 	Err   string `json:"error,omitempty"`
 }
 
-// HostLock is the file of the lock that all runs on this machine share: that of
-// BAKEOFF_LOCK, else /var/run/bakeoff.lock for root, else "": other users cannot
-// share one.
-func HostLock(getenv func(string) string, uid int) string {
-	if file := getenv("BAKEOFF_LOCK"); file != "" || uid != 0 {
-		return file
-	}
-	return "/var/run/bakeoff.lock"
-}
-
 // Dirs returns the directories for state and cache: those of BAKEOFF_STATE
 // and BAKEOFF_CACHE, else /var/lib/bakeoff and /var/cache/bakeoff for root,
 // else below the XDG directories of the user.

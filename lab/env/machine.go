@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/base/unit"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -36,9 +37,12 @@ type Machine interface {
 	// Remove removes path with its contents and does not follow links. A path
 	// that does not exist is not an error.
 	Remove(ctx context.Context, path string) error
-	// Lock takes the lock of a controller that measures on the machine. It is
-	// held until release is called or the controller ends.
-	Lock(ctx context.Context, path string) (release func(), err error)
+	// Lock takes a lock of a controller that measures on the machine. It is
+	// held until release is called or the controller ends. The error of release says
+	// that another process had it in the meantime.
+	Lock(ctx context.Context, path string, owner lock.Owner) (release func() error, err error)
+	// Holder returns the process that holds the lock at path; nil if the lock is free.
+	Holder(ctx context.Context, path string) (*lock.Holder, error)
 }
 
 // Here is the machine that this program runs on, reached through Conn.
@@ -102,12 +106,17 @@ func (Here) Keep(_ context.Context, path string, data []byte) error { return loc
 func (Here) Remove(_ context.Context, path string) error { return os.RemoveAll(path) }
 
 // Lock takes a lock that dies with this process.
-func (Here) Lock(_ context.Context, path string) (func(), error) {
-	held, err := local.Lock(path)
+func (Here) Lock(_ context.Context, path string, owner lock.Owner) (func() error, error) {
+	held, err := local.Lock(path, owner)
 	if err != nil {
 		return nil, err
 	}
-	return held.Release, nil
+	return func() error { held.Release(); return nil }, nil
+}
+
+// Holder reads a lock file.
+func (Here) Holder(_ context.Context, path string) (*lock.Holder, error) {
+	return lock.HeldBy(path), nil
 }
 
 // makeDirs makes path and what is missing above it.

@@ -31,7 +31,7 @@ import (
 type Manager struct {
 	cfg    Config
 	at     Machine
-	unlock func()
+	unlock func() error
 	tag    string // in the labels of this manager's leases
 	layout Layout
 	images *image.Store
@@ -64,14 +64,13 @@ func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Manager, e
 			return nil, noState(cfg, err)
 		}
 	}
-	unlock, err := lockHost(ctx, m.at, cfg.StateDir, cfg.HostLock)
+	unlock, err := lockHost(ctx, m.at, cfg.StateDir, cfg.HostLock, ownerFor(cfg.Run, cfg.Name))
 	if err != nil {
 		return nil, fault.Op("env", err)
 	}
 	m.unlock = unlock
 	if err := m.open(ctx, drivers); err != nil {
-		unlock()
-		return nil, err
+		return nil, errors.Join(err, unlock())
 	}
 	return m, nil
 }
@@ -125,8 +124,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		err = errors.Join(err, nerr)
 		m.net = nil
 	}
-	m.unlock()
-	return fault.Op("env: close", err)
+	return fault.Op("env: close", errors.Join(err, m.unlock()))
 }
 
 // Layout returns the division of the CPUs.

@@ -64,7 +64,9 @@ func (c Controller) cleanHost(ctx context.Context, name string, h manifest.Host,
 		return nil, fault.Op("clean: host "+name, err)
 	}
 	defer to.Close()
-	found, err := env.Cleaner{StateDir: to.StateDir(), Host: to, Drivers: driverall.Drivers()}.Clean(ctx, dryRun)
+	cleaner := env.Cleaner{StateDir: to.StateDir(), HostLock: to.HostLock(), Host: to, Name: name,
+		Drivers: driverall.Drivers()}
+	found, err := cleaner.Clean(ctx, dryRun)
 	return found, fault.Op("clean: host "+name, err)
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
@@ -39,8 +40,8 @@ type Controller struct {
 // Dirs returns the directories for state and cache on this machine.
 func (c Controller) Dirs() (state, cache string) { return env.Dirs(c.Getenv, os.Getuid()) }
 
-// HostLock is the file of the lock that all runs on this machine share; "" if there is none.
-func (c Controller) HostLock() string { return env.HostLock(c.Getenv, os.Getuid()) }
+// HostLock is the file of the lock of this machine; see lock.OfMachine.
+func (c Controller) HostLock() string { return lock.OfMachine(c.Getenv, os.Getuid()) }
 
 // Conn is the way to this machine. It knows its agent where there is one.
 func (c Controller) Conn() conn.Conn {
@@ -185,6 +186,7 @@ func (f *Fleet) Lease(ctx context.Context, run string, p *plan.Plan, agent strin
 	progress func(string)) (l Leases, err error) {
 	if onController(p) {
 		state, cache := f.controller.Dirs()
+		warnUnlocked(env.LocalHost, f.controller.HostLock(), progress)
 		if l.Local, err = env.Open(ctx, env.Config{
 			StateDir: state, CacheDir: cache, HostLock: f.controller.HostLock(), Host: f.controller.Conn(), Agent: agent,
 			Run: run, Progress: progress,
@@ -202,11 +204,11 @@ func (l Leases) Close() error {
 	down, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var errs []error
-	if l.Local != nil {
-		errs = append(errs, l.Local.Close(down))
-	}
 	for _, other := range l.Others {
 		errs = append(errs, other.Close(down))
+	}
+	if l.Local != nil { // last: an agent on this machine shares its lock
+		errs = append(errs, l.Local.Close(down))
 	}
 	return errors.Join(errs...)
 }
@@ -220,7 +222,8 @@ func onController(p *plan.Plan) bool {
 }
 
 // managers open on every host that was reached and stays in its system. One
-// that cannot be leased on is added to Unreached, for the contenders on it.
+// that cannot be leased on is added to Unreached, for the contenders on it. If another
+// controller measures on one, the error is of kind fault.Unsupported.
 func (f *Fleet) managers(ctx context.Context, run string, p *plan.Plan, drivers []driver.Driver,
 	progress func(string)) (map[string]*env.Manager, error) {
 	state, cache := f.controller.Dirs()
@@ -231,16 +234,20 @@ func (f *Fleet) managers(ctx context.Context, run string, p *plan.Plan, drivers 
 		if err := remember(state, name, h); err != nil {
 			return out, err
 		}
+		warnUnlocked(name, c.HostLock(), progress)
 		if len(h.Switch) > 0 {
 			f.Boxes[name] = &env.Box{Name: name, At: c, Host: h, Systems: systemall.Systems(), Run: run, Ship: ship,
 				Progress: progress}
 			continue
 		}
 		m, err := env.Open(ctx, env.Config{
-			StateDir: c.StateDir(), CacheDir: c.CacheDir(), Host: c, Name: name, Agent: c.Agent(), Run: run, Progress: progress,
-			Meter: h.Meter, Uplink: h.Uplink, Ship: ship,
+			StateDir: c.StateDir(), CacheDir: c.CacheDir(), HostLock: c.HostLock(), Host: c, Name: name, Agent: c.Agent(),
+			Run: run, Progress: progress, Meter: h.Meter, Uplink: h.Uplink, Ship: ship,
 			Place: byte(i + 1), // this machine's is 0
 		}, drivers)
+		if lock.Refused(err) {
+			return out, fault.Op("host "+name, err)
+		}
 		if err != nil {
 			f.Unreached[name] = fault.Op("host "+name, err)
 			continue
@@ -248,6 +255,14 @@ func (f *Fleet) managers(ctx context.Context, run string, p *plan.Plan, drivers 
 		out[name] = m
 	}
 	return out, nil
+}
+
+// warnUnlocked reports that a machine has no file for its lock.
+func warnUnlocked(name, file string, progress func(string)) {
+	if file == "" {
+		progress("no lock on " + name + ": this user may not write to the home folder there, so another run is not " +
+			"refused; see BAKEOFF_LOCK")
+	}
 }
 
 // hostDir is the folder in the state directory of this machine that records which

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/env"
 	"bakeoff/lab/evidence"
@@ -59,6 +60,8 @@ func (r *rack) Machine() channel.Machine {
 func (r *rack) Agent() string    { return "/agent-" + r.at() }
 func (r *rack) StateDir() string { return filepath.Join(r.dir, r.at(), "state") }
 func (r *rack) CacheDir() string { return filepath.Join(r.dir, r.at(), "cache") }
+
+func (r *rack) HostLock() string { return filepath.Join(r.dir, "lock") }
 
 func (r *rack) at() string {
 	r.mu.Lock()
@@ -237,6 +240,23 @@ func TestAnotherMachineComesUp(t *testing.T) {
 	}
 	if n := count(lines, func(l store.Line) bool { return l.Type == store.LineBlock && l.Status == store.Void }); r.boots != 5 || n != 1 {
 		t.Errorf("%d boots and %d void blocks, want 5 and 1", r.boots, n)
+	}
+}
+
+// A box on which another controller measures is not rebooted.
+func TestALockedBoxIsNotBooted(t *testing.T) {
+	b, r := rackBench(t)
+	held, err := lock.TryFor(r.HostLock(), lock.Me("another"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Release()
+	_, _, err = b.runOn(t.Context(), r)
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "(run another, started by ") {
+		t.Errorf("error %v, want Unsupported with the run", err)
+	}
+	if r.boots != 0 || r.next != "" {
+		t.Errorf("it was booted %d times, and %q was chosen", r.boots, r.next)
 	}
 }
 

@@ -97,7 +97,7 @@ func (s *Store) Remove(ctx context.Context, entries []Entry) error {
 	held, err := lock.Try(filepath.Join(s.Dir, lockFile))
 	if errors.Is(err, lock.ErrHeld) {
 		return fault.WithFix(fault.New(fault.Unsupported, "process %d builds an image in %s",
-			lock.Holder(filepath.Join(s.Dir, lockFile)), s.Dir), "wait for it to end")
+			lock.HolderOf(filepath.Join(s.Dir, lockFile)).PID, s.Dir), "wait for it to end")
 	}
 	if err != nil {
 		return fault.Op("image store", err)

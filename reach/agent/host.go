@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -45,7 +44,7 @@ func runHost(c call) int {
 	if *silence > 0 {
 		go port.watch(*silence)
 	}
-	held := &locks{held: map[string]*lock.Lock{}}
+	held := &locks{held: map[string]*hold{}}
 	defer held.release()
 	err := Serve(ctx, port, ServeOptions{Functions: machineFunctions(held), Launch: treewise{}})
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
@@ -97,40 +96,6 @@ func (s *heard) watch(limit time.Duration) {
 	}
 }
 
-// locks are the locks that the controller holds. They end with the agent.
-type locks struct {
-	mu   sync.Mutex
-	held map[string]*lock.Lock
-}
-
-func (l *locks) take(path string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.held[path] != nil {
-		return nil // the controller already holds it
-	}
-	held, err := local.Lock(path)
-	if err == nil {
-		l.held[path] = held
-	}
-	return err
-}
-
-func (l *locks) give(path string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held[path].Release()
-	delete(l.held, path)
-}
-
-func (l *locks) release() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, h := range l.held {
-		h.Release()
-	}
-}
-
 // treewise launches programs that are killed with all their descendants,
 // including those in other sessions if the system can find them.
 type treewise struct{}
@@ -164,11 +129,13 @@ func machineFunctions(held *locks) map[string]Function {
 			return nil, local.Settle(q.CPUs)
 		}),
 		channel.FuncLock: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
-			return nil, held.take(q.Path)
+			return nil, held.take(q.Path, q.Owner)
 		}),
 		channel.FuncUnlock: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
-			held.give(q.Path)
-			return nil, nil
+			return nil, held.give(q.Path)
+		}),
+		channel.FuncHolder: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
+			return lock.HeldBy(q.Path), nil
 		}),
 		channel.FuncKeep: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
 			return nil, local.Keep(q.Path, q.Data)
@@ -205,7 +172,8 @@ func thisMachine() (channel.Machine, error) {
 		return channel.Machine{}, err
 	}
 	return channel.Machine{GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, UID: os.Getuid(), PID: os.Getpid(),
-		CPUs: cpus, Memory: probe.Memory(), SHA256: sum, Hardware: probe.ReadHardware(), Boot: probe.Boot()}, nil
+		CPUs: cpus, Memory: probe.Memory(), SHA256: sum, Hardware: probe.ReadHardware(), Boot: probe.Boot(),
+		HostLock: lock.OfMachine(os.Getenv, os.Getuid())}, nil
 }
 
 // with makes a Function of a function whose parameters are a T.

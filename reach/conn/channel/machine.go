@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/base/unit"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
@@ -23,6 +24,7 @@ const (
 	FuncKeep     = "keep"
 	FuncLock     = "lock"
 	FuncUnlock   = "unlock"
+	FuncHolder   = "holder"
 )
 
 // Machine is how an agent describes its machine.
@@ -41,6 +43,9 @@ type Machine struct {
 	Hardware probe.Hardware `json:"hardware"`
 	// Boot is a text that changes with each boot.
 	Boot string `json:"boot"`
+	// HostLock is the file of the lock that a local run of the same user takes; see
+	// lock.OfMachine.
+	HostLock string `json:"host_lock"`
 }
 
 // Machine returns the agent's description of its machine.
@@ -71,6 +76,8 @@ func (c *Conn) Settle(ctx context.Context, cpus []int) error {
 type FileRequest struct {
 	Path string `json:"path"` // absolute
 	Data []byte `json:"data,omitempty"`
+	// Owner is for FuncLock.
+	Owner lock.Owner `json:"owner,omitzero"`
 }
 
 // writeLimit keeps written data, in base64, within one frame.
@@ -141,14 +148,23 @@ func (f Files) Keep(ctx context.Context, path string, data []byte) error {
 	return f.Conn.Call(ctx, FuncKeep, FileRequest{Path: path, Data: data}, nil)
 }
 
-// Lock makes the agent take the machine's lock and hold it until it ends, or
+// Lock makes the agent take a lock of the machine and hold it until it ends, or
 // until Unlock. If another process holds it, the error is of kind
-// fault.Unsupported and names the process.
-func (f Files) Lock(ctx context.Context, path string) error {
-	return f.Conn.Call(ctx, FuncLock, FileRequest{Path: path}, nil)
+// fault.Unsupported and names the process and its run. A process that holds it for the
+// same controller, but not for the same connection, shares it.
+func (f Files) Lock(ctx context.Context, path string, owner lock.Owner) error {
+	return f.Conn.Call(ctx, FuncLock, FileRequest{Path: path, Owner: owner}, nil)
 }
 
-// Unlock releases the lock.
+// Unlock releases the lock. If another run took a shared lock in the meantime, the error
+// names it; see lock.Refused.
 func (f Files) Unlock(ctx context.Context, path string) error {
 	return f.Conn.Call(ctx, FuncUnlock, FileRequest{Path: path}, nil)
+}
+
+// Holder returns the process that holds the lock at path, or nil if the lock is free.
+func (f Files) Holder(ctx context.Context, path string) (*lock.Holder, error) {
+	var h *lock.Holder
+	err := f.Conn.Call(ctx, FuncHolder, FileRequest{Path: path}, &h)
+	return h, err
 }

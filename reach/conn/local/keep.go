@@ -36,18 +36,18 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Lock takes the lock that marks this machine as measuring. The lock ends with
+// Lock takes a lock that marks this machine as measuring for a run. The lock ends with
 // this process. If another process holds it, the error is of kind
-// fault.Unsupported and names the process.
-func Lock(path string) (*lock.Lock, error) {
+// fault.Unsupported, wraps lock.ErrHeld, and names the process and its run.
+func Lock(path string, owner lock.Owner) (*lock.Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	held, err := lock.Try(path)
+	held, err := lock.TryFor(path, owner)
 	if errors.Is(err, lock.ErrHeld) {
-		return nil, &fault.Error{Kind: fault.Unsupported,
-			Err: fmt.Errorf("process %d measures on this host: %w", lock.Holder(path), err),
-			Fix: "wait for it to end: two runs at the same time disturb each other"}
+		holder := lock.HolderOf(path)
+		return nil, &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("%s: %w", holder, err),
+			Fix: holder.Owner.Remedy()}
 	}
 	return held, err
 }

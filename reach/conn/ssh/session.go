@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/base/safetext"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
@@ -70,8 +71,8 @@ func (s *session) introduce(ctx context.Context, was *channel.Machine, has held)
 			return fault.New(fault.Unsupported, "a different machine answers: %s", why)
 		}
 	}
-	if has.lock != "" {
-		if err := (channel.Files{Conn: s.Conn}).Lock(ctx, has.lock); err != nil {
+	for path, owner := range has.locks {
+		if err := (channel.Files{Conn: s.Conn}).Lock(ctx, path, owner); err != nil {
 			return err
 		}
 	}
@@ -242,8 +243,7 @@ func (c *Conn) again(ctx context.Context) (*session, error) {
 		}
 		// The old agent may hold the lock until it notices that its
 		// controller is gone.
-		held := strings.Contains(err.Error(), "measures on this host")
-		if fault.Is(err, fault.Unsupported) && !held {
+		if fault.Is(err, fault.Unsupported) && !lock.Refused(err) {
 			return nil, err
 		}
 		select {

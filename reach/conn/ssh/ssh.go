@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/base/unit"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
@@ -111,7 +112,7 @@ func Open(ctx context.Context, o Options) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{o: o, client: cl, turn: make(chan struct{}, 1)}
+	c := &Conn{o: o, client: cl, turn: make(chan struct{}, 1), held: held{locks: map[string]lock.Owner{}}}
 	if c.s, err = cl.connect(ctx, nil, held{}); err != nil {
 		cl.close()
 		return nil, err
@@ -238,27 +239,44 @@ func (c *Conn) CPUs() ([]int, error) { return c.Machine().CPUs, nil }
 // Memory is the size of the machine's memory; 0 if unknown.
 func (c *Conn) Memory() unit.Bytes { return c.Machine().Memory }
 
-// Lock takes the lock of the machine and holds it until release or Close. A new
+// HostLock is the file of the machine's lock, which its local runs also take; "" if there
+// is none.
+func (c *Conn) HostLock() string { return c.Machine().HostLock }
+
+// Holder returns the process that holds the lock at path; nil if the lock is free.
+func (c *Conn) Holder(ctx context.Context, path string) (by *lock.Holder, err error) {
+	err = c.files(ctx, func(f channel.Files) error {
+		by, err = f.Holder(ctx, path)
+		return err
+	})
+	return by, err
+}
+
+// Lock takes a lock of the machine and holds it until release or Close. A new
 // session takes it again, unless another process was faster. If another process
-// holds it, the error is of kind fault.Unsupported.
-func (c *Conn) Lock(ctx context.Context, path string) (release func(), err error) {
-	if err := c.files(ctx, func(f channel.Files) error { return f.Lock(ctx, path) }); err != nil {
+// holds it, the error is of kind fault.Unsupported. The error of release says that
+// another process had it in the meantime.
+func (c *Conn) Lock(ctx context.Context, path string, owner lock.Owner) (release func() error, err error) {
+	if err := c.files(ctx, func(f channel.Files) error { return f.Lock(ctx, path, owner) }); err != nil {
 		return nil, err
 	}
-	c.remember(func(h *held) { h.lock = path })
-	return func() {
-		c.remember(func(h *held) { h.lock = "" })
+	c.remember(func(h *held) { h.locks[path] = owner })
+	return func() error {
+		c.remember(func(h *held) { delete(h.locks, path) })
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		// the end of the agent also releases it
-		_ = c.files(bounded, func(f channel.Files) error { return f.Unlock(bounded, path) })
+		err := c.files(bounded, func(f channel.Files) error { return f.Unlock(bounded, path) })
+		if lock.Refused(err) {
+			return err
+		}
+		return nil // the end of the agent also releases it
 	}, nil
 }
 
 // held is the state that the next session must restore.
 type held struct {
-	cpus []int  // of the agent
-	lock string // path of the machine's lock
+	cpus  []int                 // of the agent
+	locks map[string]lock.Owner // by path
 }
 
 func (c *Conn) remember(change func(*held)) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/conntest"
@@ -171,7 +172,7 @@ func size(file string) int64 {
 func TestLostConnection(t *testing.T) {
 	s := sshtest.Start(t)
 	c := open(t, options(t, s))
-	if _, err := c.Lock(t.Context(), c.StateDir()+"/lock"); err != nil {
+	if _, err := c.Lock(t.Context(), c.StateDir()+"/lock", lock.Me("r")); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "beats")
@@ -282,24 +283,77 @@ func TestLock(t *testing.T) {
 	o := options(t, sshtest.Start(t))
 	first, second := open(t, o), open(t, o)
 	path := first.StateDir() + "/lock"
-	release, err := first.Lock(t.Context(), path)
+	release, err := first.Lock(t.Context(), path, lock.Me("r"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := second.Lock(t.Context(), path); !fault.Is(err, fault.Unsupported) ||
+	if _, err := second.Lock(t.Context(), path, lock.Me("r")); !fault.Is(err, fault.Unsupported) ||
 		!strings.Contains(err.Error(), "measures on this host") {
 		t.Errorf("a second one: %v of kind %q", err, fault.Of(err))
 	}
-	release()
-	if _, err := second.Lock(t.Context(), path); err != nil {
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	if _, err := second.Lock(t.Context(), path, lock.Me("r")); err != nil {
 		t.Errorf("once it is free: %v", err)
 	}
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
 	}
 	// Closed means that the agent there has ended, and the lock with it.
-	if _, err := first.Lock(t.Context(), path); err != nil {
+	if _, err := first.Lock(t.Context(), path, lock.Me("r")); err != nil {
 		t.Errorf("after the other has gone: %v", err)
+	}
+}
+
+// A controller may reach its own machine. The agent shares the lock with it, holds it
+// when the controller has released it, and reports when another run was faster.
+func TestLockOfOwnMachine(t *testing.T) {
+	s := sshtest.Start(t)
+	c := open(t, options(t, s))
+	if c.HostLock() != s.HostLock {
+		t.Fatalf("the lock of the machine is %q, want %q", c.HostLock(), s.HostLock)
+	}
+	me := lock.Me("r")
+	there := me
+	there.Host = "box"
+	for _, lost := range []bool{false, true} {
+		here, err := lock.TryFor(s.HostLock, me)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release, err := c.Lock(t.Context(), s.HostLock, there)
+		if err != nil {
+			t.Fatal(err)
+		}
+		here.Release()
+		want := there
+		if lost {
+			want = lock.Owner{Run: "faster", Token: "another"}
+			if here, err = lock.TryFor(s.HostLock, want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var by *lock.Holder
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			if by, err = c.Holder(t.Context(), s.HostLock); by != nil && by.Owner == want {
+				break
+			}
+		}
+		if err != nil || by == nil || by.Owner != want {
+			t.Errorf("held by %+v, %v, want %+v", by, err, want)
+		}
+		if lost {
+			time.Sleep(300 * time.Millisecond) // until the agent has tried
+		}
+		err = release()
+		if named := err != nil && strings.Contains(err.Error(), "(run faster, "); named != lost || lost != (err != nil) {
+			t.Errorf("lost %v: %v", lost, err)
+		}
+		here.Release()
+	}
+	if by, err := c.Holder(t.Context(), s.HostLock); by != nil || err != nil {
+		t.Errorf("afterwards it is held by %+v, %v", by, err)
 	}
 }
 

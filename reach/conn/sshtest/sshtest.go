@@ -36,6 +36,9 @@ type Server struct {
 	Config string
 	// KnownHosts is the file with its host key, in line 2.
 	KnownHosts string
+	// HostLock is the lock of bakeoff on the simulated machine, which is not that of the
+	// real one: other tests run at the same time.
+	HostLock string
 }
 
 // sshd must be called by its absolute path, because it executes itself for each
@@ -66,7 +69,8 @@ func Start(t testing.TB) *Server {
 	}
 	dir := t.TempDir()
 	s := &Server{t: t, dir: dir, log: filepath.Join(dir, "log"),
-		Config: filepath.Join(dir, "config"), KnownHosts: filepath.Join(dir, "known hosts")}
+		Config: filepath.Join(dir, "config"), KnownHosts: filepath.Join(dir, "known hosts"),
+		HostLock: filepath.Join(dir, "machine.lock")}
 	if os.Getuid() == 0 {
 		// sshd of root wants this to exist, and to be empty.
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
@@ -91,7 +95,8 @@ MaxSessions 50
 MaxStartups 100
 AllowTcpForwarding yes
 LogLevel VERBOSE
-`, s.port, dir, dir), 0o600)
+SetEnv BAKEOFF_LOCK=%s
+`, s.port, dir, dir, s.HostLock), 0o600)
 	s.Trust()
 	s.Configure(s.port)
 	s.proc = exec.Command(program, "-D", "-f", filepath.Join(dir, "sshd_config"), "-E", s.log)
@@ -144,7 +149,8 @@ func (s *Server) ChangeKey() {
 func (s *Server) Environ(assignment string) {
 	s.t.Helper()
 	config := filepath.Join(s.dir, "sshd_config")
-	s.write("sshd_config", read(s.t, config)+"SetEnv "+assignment+"\n", 0o600)
+	// sshd reads only the first line with SetEnv.
+	s.write("sshd_config", strings.TrimSuffix(read(s.t, config), "\n")+" "+assignment+"\n", 0o600)
 	s.Stop()
 	s.Restart()
 }

@@ -1,0 +1,158 @@
+package lock
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"bakeoff/base/safetext"
+)
+
+// OfMachine is the file of the lock that all runs on a machine share: that of
+// BAKEOFF_LOCK, else /var/run/bakeoff.lock for root, else one in the user's home, which
+// only that user's runs share; "" if the user may not write there. It is the same for a
+// run over SSH, for which a shell may set other folders.
+func OfMachine(getenv func(string) string, uid int) string {
+	if file := getenv("BAKEOFF_LOCK"); file != "" {
+		return file
+	}
+	if uid == 0 {
+		return "/var/run/bakeoff.lock"
+	}
+	file := filepath.Join(getenv("HOME"), ".local/state/bakeoff/machine.lock")
+	if !filepath.IsAbs(file) || !creatable(file) {
+		return ""
+	}
+	return file
+}
+
+// creatable reports whether this user may write path or, if it does not exist, create it
+// with the folders above it.
+func creatable(path string) bool {
+	err := unix.Access(path, unix.W_OK)
+	for errors.Is(err, unix.ENOENT) && path != "/" {
+		path = filepath.Dir(path)
+		err = unix.Access(path, unix.W_OK|unix.X_OK)
+	}
+	return err == nil
+}
+
+// Owner is the run or the command for which a process takes a lock.
+type Owner struct {
+	Run        string    `json:"run,omitempty"` // "" for a command that does not measure
+	Controller string    `json:"controller,omitempty"`
+	PID        int       `json:"pid,omitempty"` // on the controller
+	User       string    `json:"user,omitempty"`
+	Since      time.Time `json:"since,omitzero"`
+	// Host is the lab file's name of the machine, as the controller reaches it.
+	Host string `json:"host,omitempty"`
+	// Token is different in every process.
+	Token string `json:"token,omitempty"`
+}
+
+var token = rand.Text()
+
+// Me is this process as the owner of locks for a run.
+func Me(run string) Owner {
+	o := Owner{Run: run, PID: os.Getpid(), User: os.Getenv("SUDO_USER"), Since: time.Now().UTC(), Token: token}
+	o.Controller, _ = os.Hostname()
+	if u, err := user.Current(); o.User == "" && err == nil {
+		o.User = u.Username
+	}
+	return o
+}
+
+// Holder is the content of a lock file: the process that last took the lock. PID is 0
+// if it is unknown. Owner is zero if the process did not say for whom it took the lock.
+type Holder struct {
+	PID   int   `json:"pid"`
+	Owner Owner `json:"owner,omitzero"`
+}
+
+// String describes the owner: "run r, started by ann on ctl as process 9 at
+// 2026-01-02 03:04:05 UTC"; "" for an owner that is not known.
+func (o Owner) String() string {
+	if o.Token == "" {
+		return ""
+	}
+	text := fmt.Sprintf("started by %s on %s as process %d at %s", cmp.Or(o.User, "an unknown user"), o.place(), o.PID,
+		o.Since.UTC().Format("2006-01-02 15:04:05 UTC"))
+	if o.Run != "" {
+		text = "run " + o.Run + ", " + text
+	}
+	return safetext.Line(text)
+}
+
+func (o Owner) place() string { return cmp.Or(o.Controller, "an unknown machine") }
+
+// Remedy says how to get the lock.
+func (o Owner) Remedy() string {
+	text := "wait for it to end"
+	if o.Token != "" {
+		text += fmt.Sprintf(", or stop process %d on %s", o.PID, safetext.Line(o.place()))
+	}
+	return text + ": two runs at the same time disturb each other"
+}
+
+// String says who holds the lock, and for whom.
+func (h Holder) String() string {
+	text := fmt.Sprintf("process %d measures on this host", h.PID)
+	if owner := h.Owner.String(); owner != "" {
+		text += " (" + owner + ")"
+	}
+	return text
+}
+
+func (h Holder) encode() []byte {
+	text := strconv.AppendInt(nil, int64(h.PID), 10)
+	text = append(text, '\n')
+	if line, err := json.Marshal(h.Owner); err == nil && h.Owner != (Owner{}) {
+		text = append(append(text, line...), '\n')
+	}
+	return text
+}
+
+// maxFile bounds what is read of a lock file, in bytes.
+const maxFile = 16 << 10
+
+// HolderOf reads a lock file. The process ID is in the first line, its owner, which older
+// programs do not write, in the second.
+func HolderOf(path string) Holder {
+	var h Holder
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) > maxFile {
+		return h
+	}
+	lines := strings.Split(string(b), "\n")
+	h.PID, _ = strconv.Atoi(lines[0])
+	if len(lines) > 1 && json.Unmarshal([]byte(lines[1]), &h.Owner) != nil {
+		h.Owner = Owner{}
+	}
+	return h
+}
+
+// HeldBy returns the process that holds the lock at path; nil if the lock is free, or if
+// that is unknown (see Held).
+func HeldBy(path string) *Holder {
+	if path == "" || !Held(path) {
+		return nil
+	}
+	h := HolderOf(path)
+	return &h
+}
+
+// Refused reports whether err says that another process holds a lock. A channel carries
+// only the text of an error.
+func Refused(err error) bool {
+	return errors.Is(err, ErrHeld) || err != nil && strings.Contains(err.Error(), ErrHeld.Error())
+}
