@@ -100,15 +100,7 @@ func TestOneRunPerMachine(t *testing.T) {
 		t.Errorf("clean --dry-run while a run measures over SSH: exit code %d\n%s%s", code, out, errs)
 	}
 
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if left, _ := os.ReadDir(filepath.Join(a.Dir, "box/state/lease")); len(left) > 1 {
-			break // what clean finds
-		}
-	}
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = first.Wait() // it was killed
+	killWithLeases(t, first, filepath.Join(a.Dir, "box/state/lease"))
 	for end := time.Now().Add(30 * time.Second); lock.Held(s.HostLock) && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond) // until the agent notices
 	}
@@ -122,6 +114,39 @@ func TestOneRunPerMachine(t *testing.T) {
 	}
 	defer local.Release()
 	refused(t, b, labB, "a-local-run")
+}
+
+// killWithLeases kills a controller while there are leases in dir, which clean then finds.
+// Between two blocks there are none. A stopped controller gives none back, and the agent
+// completes at most what was requested before.
+func killWithLeases(t *testing.T, c *exec.Cmd, dir string) {
+	t.Helper()
+	count := func() int {
+		leases, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(leases)
+	}
+	signal := func(s os.Signal) {
+		if err := c.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		signal(syscall.SIGSTOP)
+		before := count()
+		time.Sleep(100 * time.Millisecond)
+		if before > 1 && count() == before {
+			break
+		}
+		signal(syscall.SIGCONT)
+		if time.Now().After(end) {
+			t.Fatalf("%s never had two leases for 100 ms", dir)
+		}
+	}
+	signal(syscall.SIGKILL)
+	_ = c.Wait() // it was killed
 }
 
 // tellsWhoMeasures asserts that doctor names the run that measures on a machine, there
