@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -125,16 +126,27 @@ func (h Holder) encode() []byte {
 // maxFile bounds what is read of a lock file, in bytes.
 const maxFile = 16 << 10
 
-// HolderOf reads a lock file. The process ID is in the first line, its owner, which older
-// programs do not write, in the second.
+// HolderOf reads a lock file.
 func HolderOf(path string) Holder {
-	var h Holder
-	b, err := os.ReadFile(path)
-	if err != nil || len(b) > maxFile {
-		return h
+	f, err := os.Open(path)
+	if err != nil {
+		return Holder{}
 	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil || len(b) > maxFile {
+		return Holder{}
+	}
+	return parseHolder(b)
+}
+
+// parseHolder reads the content of a lock file. The process ID is in the first line, its
+// owner, which older programs do not write, in the second. What is damaged is unknown.
+func parseHolder(b []byte) (h Holder) {
 	lines := strings.Split(string(b), "\n")
-	h.PID, _ = strconv.Atoi(lines[0])
+	if pid, err := strconv.Atoi(lines[0]); err == nil {
+		h.PID = pid
+	}
 	if len(lines) > 1 && json.Unmarshal([]byte(lines[1]), &h.Owner) != nil {
 		h.Owner = Owner{}
 	}

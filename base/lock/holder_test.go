@@ -121,3 +121,21 @@ func TestOfMachine(t *testing.T) {
 		t.Errorf("asking created %v, %v", left, err)
 	}
 }
+
+// The file may be anybody's: what it says is read as a holder that can be written again
+// and printed on one line, or not at all.
+func FuzzHolder(f *testing.F) {
+	for _, text := range []string{"", "7", "7\n", "x\n{}", "99999999999999999999\n", string(Holder{7, ann}.encode()),
+		"7\n" + `{"token":"t","run":"\u001b[2J\n","since":"0000-01-01T00:00:00+23:59"}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h := parseHolder(b)
+		if again := parseHolder(h.encode()); again.String() != h.String() {
+			t.Errorf("%q: %v is written and read as %v", b, h, again)
+		}
+		if strings.ContainsAny(h.String()+h.Owner.Remedy(), "\x1b\a\n\r") {
+			t.Errorf("%q: %q", b, h.String()+h.Owner.Remedy())
+		}
+	})
+}
