@@ -304,9 +304,11 @@ func TestUnknownSetting(t *testing.T) {
 	says(t, failing(t, spec), fault.Subject, "setting no.such.setting")
 }
 
-// A guest that hangs is given up at its deadline, with its console.
+// A guest that hangs is given up at its deadline, with its console. This one
+// waits for a root that never comes.
 func TestGuestHangs(t *testing.T) {
-	spec := specOf(t, param.Values{optAccel: accelTCG, optBootTimeout: "1.5s"})
+	spec := specOf(t, param.Values{optAccel: accelTCG, optBootTimeout: "1.5s",
+		optAppend: "rdinit=/nothing root=/dev/nothing rootwait"})
 	says(t, failing(t, spec), fault.Subject, "its agent did not answer within 1.5s", "printed")
 }
 

@@ -68,7 +68,11 @@ func (a *account) outside(from, to int64) int64 {
 		return 0
 	}
 	a.awake()
-	r := a.read()
+	return a.kept(a.read(), from, to)
+}
+
+// kept is outside for a thread whose reading is r now.
+func (a *account) kept(r reading, from, to int64) int64 {
 	waited := r.delay - a.last.delay
 	// Time that is neither waiting nor CPU time was stolen.
 	out := max(waited, (r.at-a.last.at)-(r.spent-a.last.spent))

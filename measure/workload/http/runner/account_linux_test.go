@@ -23,6 +23,35 @@ func TestReadsItsSchedstat(t *testing.T) {
 
 // Delays of a request by others are distinguished from those by the generator.
 func TestOutside(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	at := func(when, delay, spent int64) reading { return reading{at: when, delay: delay, spent: spent} }
+	begin := at(100*ms, 7*ms, 40*ms)
+	for _, c := range []struct {
+		what         string
+		before, last reading // after the last two sleeps
+		now          reading
+		from, want   int64
+	}{
+		{"it ran all the time", begin, begin, at(104*ms, 7*ms, 44*ms), 100 * ms, 0},
+		{"it waited for a CPU for 3 of 4 ms", begin, begin, at(104*ms, 10*ms, 41*ms), 100 * ms, 3 * ms},
+		{"no more than it was late", begin, begin, at(104*ms, 10*ms, 41*ms), 102 * ms, 2 * ms},
+		{"it ran for 1 of 5 ms without waiting: the rest was stolen", begin, begin, at(105*ms, 7*ms, 41*ms), 100 * ms, 4 * ms},
+		{"it woke up 2 ms too late, and waited for 1.5 of them",
+			at(90*ms, 7*ms-3*ms/2, 40*ms), begin, begin, 98 * ms, 3*ms/2 - wakeLimit},
+		{"it waited for longer before it woke up than it was late",
+			at(90*ms, 2*ms, 40*ms), begin, begin, 99 * ms, ms},
+		{"waking up costs this much on an idle CPU", at(90*ms, 7*ms-wakeLimit, 40*ms), begin, begin, 98 * ms, 0},
+	} {
+		a := account{open: true, before: c.before, last: c.last}
+		if got := a.kept(c.now, c.from, c.now.at); got != c.want {
+			t.Errorf("%s: %d ns, want %d", c.what, got, c.want)
+		}
+	}
+}
+
+// After a sleep its end is read, once: what passed in the sleep is nobody's
+// delay.
+func TestAwake(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	a := account{thread: openThread()}
@@ -30,37 +59,23 @@ func TestOutside(t *testing.T) {
 	if a.delay() < 0 {
 		t.Skip("needs a kernel with schedstats")
 	}
-	const ms = int64(time.Millisecond)
 	a.start(true)
-	// The thread waited for a CPU for 3 ms after its last sleep: that much of
-	// 4 ms was not its own doing, and never more than it was late.
-	a.last.delay -= 3 * ms
-	if got := a.outside(a.last.at, a.last.at+4*ms); got < 3*ms-ms/10 || got > 4*ms {
-		t.Errorf("outside 4 ms of which it waited 3: %d ns", got)
-	}
-	if got := a.outside(a.last.at, a.last.at+2*ms); got != 2*ms {
-		t.Errorf("outside 2 ms that it waited: %d ns", got)
-	}
-	// It ran for less than what passed: that was stolen.
-	a.start(true)
-	a.last.at, a.last.spent = a.last.at-5*ms, a.last.spent-ms
-	if got := a.outside(a.last.at, a.last.at+5*ms); got < 4*ms-ms/10 || got > 5*ms {
-		t.Errorf("outside 5 ms in which it ran 1: %d ns", got)
-	}
-	// It woke up 2 ms too late, of which it waited one and a half.
-	a.start(true)
-	a.before = a.last
-	a.before.delay -= 3 * ms / 2
-	woke := 3*ms/2 - wakeLimit
-	if got := a.outside(a.last.at-2*ms, a.last.at); got < woke || got > woke+ms/4 {
-		t.Errorf("outside 2 ms of which it was kept from waking up 1.5: %d ns, want %d", got, woke)
-	}
-	// A thread that sleeps does not tell the same as one that waits.
-	a.start(true)
+	began := a.last
 	a.slept = true
 	a.awake()
-	if got := a.outside(a.last.at-ms, a.last.at); got > ms/4 {
-		t.Errorf("outside a sleep: %d ns", got)
+	if woke := a.last; a.before != began || woke.at <= began.at || woke.delay < began.delay || woke.spent < began.spent || a.slept {
+		t.Errorf("began %+v, awake %+v", began, a)
+	}
+	woke := a.last
+	a.awake()
+	if a.last != woke || a.before != began {
+		t.Errorf("it has not slept again: %+v, was %+v", a.last, woke)
+	}
+	if got := a.outside(woke.at, woke.at); got != 0 {
+		t.Errorf("outside 0 ns: %d", got)
+	}
+	if a.starved() < 0 {
+		t.Errorf("starved for %d ns", a.starved())
 	}
 }
 
