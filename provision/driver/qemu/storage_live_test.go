@@ -26,6 +26,7 @@ import (
 // and read from, and each firmware boots. A boot under emulation takes some
 // seconds, so each machine tries several things at once.
 func TestStorageAndFirmware(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		options param.Values
 		device  string // of the volume, as the guest names it

@@ -25,7 +25,10 @@ func suite(t *testing.T, machine string) {
 		Transfer: 1 << 20, Options: param.Values{optMachine: machine, optBootTimeout: "1m0s"}})
 }
 
-func TestSuiteMicroVM(t *testing.T) { suite(t, machineMicroVM) }
+func TestSuiteMicroVM(t *testing.T) {
+	t.Parallel() // an emulated machine keeps one CPU busy
+	suite(t, machineMicroVM)
+}
 
 func TestSuiteQ35(t *testing.T) {
 	if !testing.Short() && os.Getenv("BAKEOFF_TEST_LONG") == "" {
