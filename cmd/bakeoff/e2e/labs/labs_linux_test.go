@@ -15,9 +15,9 @@ import (
 // cell gives figures on every contender, except where mayLack allows it to be
 // missing; nothing is decided by one block, and the folder holds.
 //
-// Emulated machines take most of the time, so each disk controller and each disk
-// format runs once, and the whole system runs in containers only. BAKEOFF_TEST_LONG
-// runs the whole files.
+// Emulated machines take most of the time, so two disk controllers and both disk
+// formats run once, and the whole system runs in containers only. BAKEOFF_TEST_LONG
+// runs the whole files. The tests of the driver write to a disk of each controller.
 func TestLabs(t *testing.T) {
 	e2e.NeedsRoot(t)
 	all := []string{"all"}
@@ -35,7 +35,7 @@ func TestLabs(t *testing.T) {
 		{"technologies", "technologies", nil, func(m analysis.Missing) bool {
 			return m.Contender == "gvisor" || strings.Contains(m.Reason, "twice the work")
 		}},
-		{"storage", "storage-compute", []string{"virtio-qcow2", "nvme-raw", "ahci-qcow2"}, nil},
+		{"storage", "storage-compute", []string{"virtio-qcow2", "nvme-raw", "ahci-raw", "ahci-qcow2"}, nil},
 		// zfs-fuse has not all properties of OpenZFS.
 		{"zfs", "storage-compute/zfs.yaml", nil, func(m analysis.Missing) bool { return m.Contender == "sync-disabled" }},
 		{"system", "whole-system", nil, tooFastForBonnie},

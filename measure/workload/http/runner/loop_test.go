@@ -170,22 +170,25 @@ func TestErrorsByClass(t *testing.T) {
 		{"malformed response", head + "12\r\n\r\n" + hello + "HTTP/1.1", false},
 	} {
 		for _, engine := range engines {
-			var bad atomic.Int64
-			addr, _ := serve(t, func(conn net.Conn, n int64) bool {
-				if n < 4 || n%3 != 0 {
-					return good(conn)
+			t.Run(fmt.Sprintf("%s, %q", engine, c.answer), func(t *testing.T) {
+				t.Parallel() // it waits
+				var bad atomic.Int64
+				addr, _ := serve(t, func(conn net.Conn, n int64) bool {
+					if n < 4 || n%3 != 0 {
+						return good(conn)
+					}
+					bad.Add(1)
+					io.WriteString(conn, c.answer)
+					return c.stays
+				})
+				r := generate(t, addr, "time=400ms", "connections=4", "engine="+engine)
+				if want := map[string]int64{c.class: bad.Load()}; bad.Load() == 0 || !maps.Equal(r.Errors, want) || r.Work == 0 {
+					t.Errorf("errors %v, want %v; %g requests", r.Errors, want, r.Work)
 				}
-				bad.Add(1)
-				io.WriteString(conn, c.answer)
-				return c.stays
+				if v, err := parsed(t, r); err != nil || v["throughput"] <= 0 {
+					t.Errorf("a trial with some good responses: %v, %v", v, err)
+				}
 			})
-			r := generate(t, addr, "time=400ms", "connections=4", "engine="+engine)
-			if want := map[string]int64{c.class: bad.Load()}; bad.Load() == 0 || !maps.Equal(r.Errors, want) || r.Work == 0 {
-				t.Errorf("%s, %q: errors %v, want %v; %g requests", engine, c.answer, r.Errors, want, r.Work)
-			}
-			if v, err := parsed(t, r); err != nil || v["throughput"] <= 0 {
-				t.Errorf("%s, %q: a trial with some good responses: %v, %v", engine, c.answer, v, err)
-			}
 		}
 	}
 }
