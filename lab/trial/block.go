@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"bakeoff/base/fault"
@@ -331,19 +333,26 @@ func (r *runner) visits(ctx context.Context, slots []plan.Slot, envs map[string]
 }
 
 // returnAll gives every environment back, and reports all that would not go.
+// They go at the same time: nothing is measured then, and each mostly waits for
+// the kernel.
 func (r *runner) returnAll(ctx context.Context) error {
-	var errs []error
-	for name, en := range r.kept {
-		// A frozen environment does not see a signal.
-		if f, ok := en.Instance.(driver.Freezer); ok {
-			if err := f.Thaw(ctx); err != nil {
-				errs = append(errs, fault.Op("thaw "+name, err))
-			}
-		}
-		if err := en.Return(ctx); err != nil {
-			errs = append(errs, err)
-		}
-		delete(r.kept, name)
+	names := slices.Sorted(maps.Keys(r.kept))
+	errs := make([]error, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		en := r.kept[name]
+		all.Go(func() { errs[i] = giveBack(ctx, name, en) })
 	}
+	all.Wait()
+	clear(r.kept)
 	return errors.Join(errs...)
+}
+
+func giveBack(ctx context.Context, name string, en *environment) error {
+	var err error
+	// A frozen environment does not see a signal.
+	if f, ok := en.Instance.(driver.Freezer); ok {
+		err = fault.Op("thaw "+name, f.Thaw(ctx))
+	}
+	return errors.Join(err, en.Return(ctx))
 }
