@@ -65,7 +65,6 @@ func Loop() loop.Loop {
 			workload.TimeParam,
 		},
 		Prepare: prepare,
-		Reset:   reset,
 		Run:     run,
 	}
 }
@@ -126,15 +125,6 @@ func prepare(ctx context.Context, p param.Values, env loop.Env) error {
 		return err
 	}
 	return layOut(ctx, s)
-}
-
-// reset removes the small files that a trial left.
-func reset(_ context.Context, p param.Values, env loop.Env) error {
-	s, err := read(p, env)
-	if err != nil {
-		return err
-	}
-	return os.RemoveAll(s.smallDir())
 }
 
 func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
