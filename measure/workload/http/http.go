@@ -30,6 +30,12 @@ const MaxRequests = 1e9
 // Ordinary is the priority of a generator without real-time priority.
 const Ordinary = "normal"
 
+// The protocols of the load generator.
+const (
+	One = "http/1.1"
+	Two = "http/2"
+)
+
 // setUpTime is about how long a trial takes in addition to its warm-up and its timed part.
 const setUpTime = 150 * time.Millisecond
 
@@ -73,8 +79,11 @@ func (Workload) Doc() workload.Doc {
 			{Name: "tls", Kind: param.Bool, Default: "false", Doc: "HTTPS with a self-signed certificate for the environment"},
 			{Name: "key", Kind: param.Text, Default: "ecdsa-p256", Enum: []string{"ecdsa-p256", "rsa-4096"},
 				Doc: "kind of the certificate's key"},
+			{Name: "protocol", Kind: param.Text, Default: One, Enum: []string{One, Two},
+				Doc: "protocol of the load generator. HTTP/2 has one stream at a time on each connection, so that latencies " +
+					"mean the same; without tls the server then accepts HTTP/2 only (prior knowledge)"},
 			{Name: "http2", Kind: param.Bool, Default: "false",
-				Doc: "the server also offers HTTP/2; the load generators use HTTP/1.1; requires tls"},
+				Doc: "the server also offers HTTP/2; only the workload http with protocol http/2 uses it; requires tls"},
 			{Name: "ktls", Kind: param.Bool, Default: "false",
 				Doc: "the kernel encrypts what the server sends; requires tls, and support by nginx, OpenSSL and the kernel"},
 			{Name: "tcp-nopush", Kind: param.Bool, Default: "false",

@@ -212,7 +212,7 @@ func newWorker(l *load, thread int, stop *atomic.Bool) (*worker, error) {
 		list: newList(l.asks), thread: thread, buf: make([]byte, readBuffer(l.longest())),
 	}
 	for i := range w.sockets {
-		w.sockets[i].fd = -1
+		w.sockets[i].fd, w.sockets[i].in.session = -1, l.session()
 	}
 	if l.rate > 0 {
 		w.schedule = newSchedule(l.rate, l.exponential, l.seed, thread, l.threads)
@@ -425,9 +425,8 @@ func (w *worker) resume() {
 // begin starts the request that is due at due.
 func (w *worker) begin(i int, due, t int64) {
 	s := &w.sockets[i]
-	s.due, s.began, s.out = due, t, 0
-	s.in.body.expect = w.list.next()
-	s.in.reset()
+	s.due, s.began = due, t
+	s.in.begin(w.list.next(), s.fd < 0)
 	w.flight++
 	if s.fd >= 0 {
 		s.state = busy
@@ -452,7 +451,7 @@ func (w *worker) complete(i int, s *socket, t int64) {
 	} else {
 		w.tally.failed(v)
 	}
-	if s.in.head.close || !w.load.keepalive {
+	if s.in.closing() || !w.load.keepalive {
 		w.hangUp(s)
 	}
 	w.next(i, t)
@@ -494,7 +493,7 @@ func (w *worker) handle(i int, events uint32) {
 		}
 		s.state = busy
 		w.write(i, s)
-	} else if s.state == busy && s.unsent() {
+	} else if s.unsent() {
 		w.write(i, s)
 	}
 	if s.life == life && events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
@@ -502,23 +501,22 @@ func (w *worker) handle(i int, events uint32) {
 	}
 }
 
-// write sends what is left of the request.
+// write sends what has not been sent.
 func (w *worker) write(i int, s *socket) {
 	if s.secure != nil {
 		w.writeSecure(i, s)
 		return
 	}
-	request := s.in.body.expect.request
-	for s.out < len(request) {
-		n, errno := send(s.fd, request[s.out:])
+	for len(s.in.rest) > 0 {
+		n, errno := send(s.fd, s.in.rest)
 		switch errno {
 		case 0:
-			s.out += n
+			s.in.rest = s.in.rest[n:]
 		case unix.EINTR:
 		case unix.EAGAIN:
 			return // send the rest later
 		default:
-			w.fail(i, class(errno), now())
+			w.lost(i, s, class(errno))
 			return
 		}
 	}
@@ -537,19 +535,27 @@ func (w *worker) receive(i int, s *socket, hanging bool) {
 		if n == 0 {
 			return // all that has arrived was read
 		}
-		if s.state != busy {
+		idle := s.state != busy
+		if idle && s.in.session == nil {
 			w.tally.failed("malformed response") // nothing was requested
 			w.hangUp(s)
 			return
 		}
 		w.touched = true
 		k, done, err := s.in.feed(w.buf[:n])
-		if err != nil || done && k < n {
-			w.fail(i, "malformed response", now())
-			return
-		}
-		if done {
+		switch bad := err != nil || done && k < n; {
+		case bad && idle:
+			w.tally.failed(faultOf(err))
+			w.hangUp(s)
+		case bad:
+			w.fail(i, faultOf(err), now())
+		case done:
 			w.complete(i, s, now())
+		case idle && s.in.closing():
+			w.hangUp(s)
+		}
+		if s.life == life && len(s.in.rest) > 0 {
+			w.write(i, s)
 		}
 		if s.secure == nil && n < len(w.buf) && !hanging {
 			return
@@ -563,10 +569,7 @@ func (w *worker) lost(i int, s *socket, why string) {
 		w.hangUp(s) // between requests: it is reopened when needed
 		return
 	}
-	if why == "connection closed" && s.in.part != inHead {
-		why = "short body"
-	}
-	w.fail(i, why, now())
+	w.fail(i, s.in.cut(why), now())
 }
 
 func (w *worker) hangUp(s *socket) {

@@ -46,8 +46,9 @@ func TestSendsBetweenPieces(t *testing.T) {
 			w.queue.push(i)
 			continue
 		}
-		s.state, s.began, s.in.body.expect = busy, now(), w.list.next()
-		s.in.reset()
+		s.state, s.began = busy, now()
+		s.in.begin(w.list.next(), true)
+		s.in.rest = nil // as if it had been sent
 		if _, err := unix.Write(ends[1], piece); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package runner
 import (
 	"bytes"
 	"crypto/sha256"
-	"net/netip"
 	"sync/atomic"
 )
 
@@ -29,21 +28,21 @@ type model struct {
 	sum  string
 }
 
-// newAsk prepares the request for u.
-func newAsk(u URL, addr netip.AddrPort, host string, keepalive bool) (*ask, error) {
+// newAsk prepares the request of l for u.
+func newAsk(u URL, l *load) (*ask, error) {
 	if err := u.check(); err != nil {
 		return nil, err
 	}
-	request, err := prepareRequest(addr, host, u.Path, keepalive)
+	request, err := l.request(u.Path)
 	return &ask{URL: u, request: request, varies: u.Varies(), contains: []byte(u.Contains)}, err
 }
 
 // expectation is an ask with what one thread remembers of its responses.
 type expectation struct {
 	*ask
-	// memo is the last head, and parsed its content: a server repeats the
-	// same head for a second at a time, and comparing is cheaper than
-	// parsing.
+	// memo is the last head (over HTTP/2 its frame), and parsed its
+	// content: a server repeats the same head for a second at a time, and
+	// comparing is cheaper than parsing.
 	memo   []byte
 	parsed head
 }

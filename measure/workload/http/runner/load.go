@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -20,6 +21,8 @@ import (
 // load describes the work of the generator.
 type load struct {
 	addr        netip.AddrPort
+	host        string // of requests; "" is the address
+	http2       bool
 	asks        []*ask // requested in turn, repeatedly
 	connections int
 	threads     int
@@ -61,6 +64,9 @@ var loopParams = []param.Spec{
 	{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response"},
 	{Name: "keepalive", Kind: param.Bool, Default: "true",
 		Doc: "use a connection for many requests; otherwise each request opens its own"},
+	{Name: "protocol", Kind: param.Text, Default: http.One, Enum: []string{http.One, http.Two},
+		Doc: "protocol of the requests; HTTP/2 has one stream at a time on each connection, and is negotiated by ALPN " +
+			"with tls or else assumed (prior knowledge)"},
 	{Name: "length", Kind: param.Int, Default: "-1", Min: -1, Max: maxBody,
 		Doc: "length of the expected body in bytes; -1 uses that of the first response"},
 	{Name: "sha256", Kind: param.Text,
@@ -81,6 +87,7 @@ func parseLoad(p param.Values) (*load, error) {
 		connections: int(p.Int("connections")), threads: int(p.Int("threads")),
 		rate: p.Rate("rate"), exponential: p.Text("spacing") == "exponential", seed: uint64(p.Int("seed")),
 		warmUp: p.Duration("warmup"), time: p.Duration("time"), timeout: p.Duration("timeout"),
+		host: p.Text("host"), http2: p.Text("protocol") == http.Two,
 		keepalive: p.Bool("keepalive"), ordinary: p.Text("priority") == http.Ordinary,
 		portable: p.Text("engine") == "portable" || p.Bool("tls") && !p.Bool("keepalive"),
 	}
@@ -96,15 +103,12 @@ func parseLoad(p param.Values) (*load, error) {
 	if n := l.rate * l.time.Seconds(); n > http.MaxRequests {
 		return nil, fault.New(fault.Invalid, "rate × time is %.0f requests; the limit is %.0f", n, float64(http.MaxRequests))
 	}
-	if err := l.prepare(p); err != nil {
-		return nil, err
-	}
 	if p.Bool("tls") {
-		if l.tls, err = pin(p.Text("certificate")); err != nil {
+		if l.tls, err = pin(p.Text("certificate"), l.http2); err != nil {
 			return nil, fault.Wrap(fault.Invalid, "certificate", err)
 		}
 	}
-	return l, nil
+	return l, l.prepare(p)
 }
 
 // prepare makes the requests.
@@ -120,7 +124,7 @@ func (l *load) prepare(p param.Values) error {
 		}
 	}
 	for _, u := range urls {
-		a, err := newAsk(u, l.addr, p.Text("host"), l.keepalive)
+		a, err := newAsk(u, l)
 		if err != nil {
 			return fault.Wrap(fault.Invalid, "request", err)
 		}
@@ -141,11 +145,17 @@ func (l *load) longest() int64 {
 	return n
 }
 
-// prepareRequest returns the bytes of a request.
-func prepareRequest(addr netip.AddrPort, host, path string, keepalive bool) ([]byte, error) {
-	if host == "" {
-		host = addr.String()
+// session is the state of a new connection; nil for HTTP/1.1.
+func (l *load) session() *session {
+	if l.http2 {
+		return new(session)
 	}
+	return nil
+}
+
+// request returns the bytes of a request.
+func (l *load) request(path string) ([]byte, error) {
+	host := cmp.Or(l.host, l.addr.String())
 	for what, s := range map[string]string{"host": host, "path": path} {
 		if s == "" || strings.ContainsFunc(s, unprintable) {
 			return nil, fmt.Errorf("%s: %q is empty or contains characters that are invalid in a request", what, s)
@@ -154,8 +164,15 @@ func prepareRequest(addr netip.AddrPort, host, path string, keepalive bool) ([]b
 	if path[0] != '/' {
 		return nil, fmt.Errorf("path must begin with / (got %q)", path)
 	}
+	if l.http2 {
+		scheme := "http"
+		if l.tls != nil {
+			scheme = "https"
+		}
+		return prepareFrame(scheme, host, path)
+	}
 	connection := ""
-	if !keepalive {
+	if !l.keepalive {
 		connection = "Connection: close\r\n"
 	}
 	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", path, host, connection), nil
@@ -167,14 +184,18 @@ func isSum(s string) bool {
 
 // pin returns a TLS configuration that trusts only one certificate: the
 // server's self-signed one.
-func pin(sum string) (*tls.Config, error) {
+func pin(sum string, http2 bool) (*tls.Config, error) {
 	if !isSum(sum) {
 		return nil, fmt.Errorf("%q is not a SHA-256 in lower-case hexadecimal; "+
 			"tls requires that of the server's certificate", sum)
 	}
+	protocol := "http/1.1"
+	if http2 {
+		protocol = "h2"
+	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"http/1.1"},
+		NextProtos: []string{protocol},
 		// There is no chain to verify; the certificate itself must be
 		// the known one.
 		InsecureSkipVerify: true,
@@ -184,6 +205,12 @@ func pin(sum string) (*tls.Config, error) {
 			}
 			if got := sha256.Sum256(raw[0]); hex.EncodeToString(got[:]) != sum {
 				return errors.New("the server sent another certificate")
+			}
+			return nil
+		},
+		VerifyConnection: func(c tls.ConnectionState) error {
+			if http2 && c.NegotiatedProtocol != protocol {
+				return errNotNegotiated
 			}
 			return nil
 		},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -57,7 +58,7 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 	clients := make([]*client, l.connections)
 	for i := range clients {
 		c := &client{load: l, pace: p, tally: newTally(int64(l.time)), buf: make([]byte, 16<<10),
-			list: newList(l.asks), id: i, dial: l.dial}
+			list: newList(l.asks), id: i, dial: l.dial, in: reader{session: l.session()}}
 		clients[i] = c
 		defer c.hangUp()
 	}
@@ -177,8 +178,7 @@ func sleep(ctx context.Context, ns int64) bool {
 func (c *client) exchange(ctx context.Context) (why string) {
 	ctx, cancel := context.WithTimeout(ctx, c.load.timeout)
 	defer cancel()
-	c.in.body.expect = c.list.next()
-	c.in.reset()
+	c.in.begin(c.list.next(), c.conn == nil)
 	if c.conn == nil {
 		conn, err := c.dial(ctx)
 		if err != nil {
@@ -187,15 +187,15 @@ func (c *client) exchange(ctx context.Context) (why string) {
 		c.conn = conn
 	}
 	defer context.AfterFunc(ctx, interrupt(c.conn))()
-	if _, err := c.conn.Write(c.in.body.expect.request); err != nil {
-		c.hangUp()
-		return classOf(err)
+	why = c.send()
+	if why == "" {
+		why = c.read()
 	}
-	if why := c.read(); why != "" {
+	if why != "" {
 		c.hangUp()
 		return why
 	}
-	if c.in.head.close || !c.load.keepalive {
+	if c.in.closing() || !c.load.keepalive {
 		c.hangUp()
 	}
 	return c.in.verdict()
@@ -210,6 +210,19 @@ func interrupt(c net.Conn) func() {
 	}
 }
 
+// send sends what has not been sent.
+func (c *client) send() (why string) {
+	if len(c.in.rest) == 0 {
+		return ""
+	}
+	_, err := c.conn.Write(c.in.rest)
+	c.in.rest = nil
+	if err != nil {
+		return classOf(err)
+	}
+	return ""
+}
+
 // read reads one whole response.
 func (c *client) read() (why string) {
 	for {
@@ -217,13 +230,12 @@ func (c *client) read() (why string) {
 		k, done, bad := c.in.feed(c.buf[:n])
 		switch {
 		case bad != nil || done && k < n:
-			return "malformed response"
-		case done:
-			return ""
-		case c.in.part != inHead && errors.Is(err, io.EOF):
-			return "short body"
-		case err != nil:
-			return classOf(err)
+			return faultOf(bad)
+		case !done && err != nil:
+			return c.in.cut(classOf(err))
+		}
+		if why := c.send(); done || why != "" {
+			return why
 		}
 	}
 }
@@ -254,10 +266,16 @@ func handshake(ctx context.Context, c *tls.Conn) (net.Conn, error) {
 	return c, nil
 }
 
+// noProtocol is what crypto/tls calls the alert of a server that offers no
+// common protocol; it has no type of its own.
+const noProtocol = "tls: no application protocol"
+
 // classOf returns the class of a connection's error.
 func classOf(err error) string {
 	var network *net.OpError
 	switch {
+	case errors.Is(err, errNotNegotiated), strings.HasSuffix(err.Error(), noProtocol):
+		return string(errNotNegotiated)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -68,15 +68,20 @@ func parseStatus(line []byte) (int, error) {
 	if len(rest) < 4 || rest[3] != ' ' || !text(rest[4:]) {
 		return 0, fmt.Errorf("%.40q is not a status line", line)
 	}
+	return parseCode(rest[:3])
+}
+
+// parseCode reads a status of three digits.
+func parseCode(b []byte) (int, error) {
 	status := 0
-	for _, c := range rest[:3] {
+	for _, c := range b {
 		if c < '0' || c > '9' {
-			return 0, fmt.Errorf("%.40q is not a status line", line)
+			return 0, fmt.Errorf("%.40q is not a status", b)
 		}
 		status = 10*status + int(c-'0')
 	}
-	if status < 200 || status > 599 {
-		return 0, fmt.Errorf("status %d is not a final status", status)
+	if len(b) != 3 || status < 200 || status > 599 {
+		return 0, fmt.Errorf("%.40q is not a final status", b)
 	}
 	return status, nil
 }
@@ -182,14 +187,46 @@ const (
 )
 
 // reader reads the responses of one connection, one after another, in pieces
-// of any size, and checks each body.
+// of any size, and checks each body. It also holds what must be sent.
 type reader struct {
+	session *session // of HTTP/2; nil for HTTP/1.1
+	rest    []byte   // of the request, or of frames, that has not been sent
+	buf     []byte   // frames, which end with rest
+
 	part  int
 	head  head
 	body  body
 	left  int64  // remaining bytes of the body or of the chunk
 	carry []byte // the start of an incomplete head or line
 	begun bool   // a byte of the response has arrived
+}
+
+// begin prepares r for the next request and its response. fresh says that the
+// connection is a new one.
+func (r *reader) begin(e *expectation, fresh bool) {
+	r.body.expect = e
+	r.reset()
+	if r.session != nil {
+		r.request(e.request, fresh)
+		return
+	}
+	r.rest = e.request
+}
+
+// closing reports whether the connection cannot be used for another request.
+func (r *reader) closing() bool {
+	if s := r.session; s != nil {
+		return s.closing || s.stream >= maxStream
+	}
+	return r.head.close
+}
+
+// cut returns the class of a connection that ended during a response.
+func (r *reader) cut(why string) string {
+	if why == "connection closed" && (r.part != inHead || r.session != nil && r.session.headed) {
+		return "short body"
+	}
+	return why
 }
 
 // reset prepares r for the next response.
@@ -205,6 +242,10 @@ func (r *reader) reset() {
 func (r *reader) feed(b []byte) (n int, done bool, err error) {
 	if len(b) > 0 {
 		r.begun = true
+	}
+	if r.session != nil {
+		done, err = r.feedFrames(b)
+		return len(b), done, err
 	}
 	for {
 		var k int
@@ -347,8 +388,14 @@ func (r *reader) takeLine(line []byte) error {
 
 // verdict classifies the complete response: "" if it is as expected.
 func (r *reader) verdict() string {
-	if !r.body.expect.accepts(r.head.status) {
+	s := r.session
+	switch {
+	case s != nil && s.failure != "":
+		return s.failure
+	case !r.body.expect.accepts(r.head.status):
 		return "status " + strconv.Itoa(r.head.status)
+	case s != nil && s.short:
+		return "short body"
 	}
 	return r.body.verdict()
 }

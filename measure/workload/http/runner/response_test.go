@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	nethttp "net/http"
-	"net/netip"
 	"strings"
 	"testing"
 )
@@ -37,7 +36,7 @@ func readAll(t *testing.T, r *reader, stream []byte, rng *rand.Rand) (verdicts [
 }
 
 func expecting(length int64, sum string) *expectation {
-	a, err := newAsk(URL{Path: "/", Length: length, Sum: sum}, netip.AddrPort{}, "h", true)
+	a, err := newAsk(URL{Path: "/", Length: length, Sum: sum}, &load{host: "h", keepalive: true})
 	if err != nil {
 		panic(err)
 	}

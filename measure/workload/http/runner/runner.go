@@ -109,7 +109,7 @@ func (s *Server) loopArgs(ctx context.Context) ([]string, error) {
 		v["list"] = file
 	}
 	for _, name := range []string{"connections", "threads", "rate", "spacing", "seed", "warmup", "time", "timeout",
-		"keepalive", "tls"} {
+		"keepalive", "tls", "protocol"} {
 		if text := s.params.Text(name); text != "" {
 			v[name] = text
 		}

@@ -289,16 +289,16 @@ func reason(err error) string {
 	return classOf(err)
 }
 
-// writeSecure sends the request, or what is left of it.
+// writeSecure sends what has not been sent.
 func (w *worker) writeSecure(i int, s *socket) {
 	var err error
-	if request := s.in.body.expect.request; s.out < len(request) {
-		_, err = s.secure.Write(request)
-		s.out = len(request)
+	if len(s.in.rest) > 0 {
+		_, err = s.secure.Write(s.in.rest)
+		s.in.rest = nil
 	} else {
 		err = s.secure.below.flush()
 	}
 	if err != nil {
-		w.fail(i, reason(err), now())
+		w.lost(i, s, reason(err))
 	}
 }

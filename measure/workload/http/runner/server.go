@@ -18,6 +18,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/webroot"
+	"bakeoff/measure/workload/http"
 	"bakeoff/reach/conn"
 )
 
@@ -177,12 +178,12 @@ func (s *Server) config(user string) string {
 	if s.params.Bool("tls") {
 		secure = " ssl"
 	}
-	if s.params.Bool("http2") {
-		secure += " http2"
+	if s.params.Bool("http2") || s.http2() {
+		secure += " http2" // deprecated since nginx 1.25.1, but the only form that older ones know
 	}
 	line("    listen %s%s backlog=4096;", s.addr, secure)
 	line("    root %s/www;", s.dir)
-	if secure != "" {
+	if s.params.Bool("tls") {
 		line("    ssl_certificate %s/certificate.pem;", s.dir)
 		line("    ssl_certificate_key %s/key.pem;", s.dir)
 		line("    ssl_protocols TLSv1.2 TLSv1.3;")
@@ -247,14 +248,16 @@ func (s *Server) get(ctx context.Context, limit time.Duration) error {
 			return err
 		}
 	}
-	home, err := newAsk(urlOf(s.site.Home()), s.addr, "", false)
+	l := &load{addr: s.addr, timeout: limit, http2: s.http2()}
+	if s.params.Bool("tls") {
+		l.tls = &tls.Config{} // for the scheme; dial has its own
+	}
+	home, err := newAsk(urlOf(s.site.Home()), l)
 	if err != nil {
 		return err
 	}
-	c := &client{
-		load: &load{addr: s.addr, timeout: limit}, buf: make([]byte, 16<<10),
-		list: newList([]*ask{home}), dial: s.dial,
-	}
+	c := &client{load: l, buf: make([]byte, 16<<10), list: newList([]*ask{home}), dial: s.dial,
+		in: reader{session: l.session()}}
 	defer c.hangUp()
 	if why := c.exchange(ctx); why != "" {
 		return errors.New(why)
@@ -262,13 +265,16 @@ func (s *Server) get(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
+// http2 reports whether the generator uses HTTP/2.
+func (s *Server) http2() bool { return s.params.Text("protocol") == http.Two }
+
 // dial opens a connection from the peer, over the measured path.
 func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	plain, err := s.target.Peer.Dial(ctx, "tcp", s.addr.String())
 	if err != nil || !s.params.Bool("tls") {
 		return plain, err
 	}
-	config, err := pin(s.certificate)
+	config, err := pin(s.certificate, s.http2())
 	if err != nil {
 		plain.Close()
 		return nil, err

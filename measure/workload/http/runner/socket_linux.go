@@ -17,7 +17,6 @@ const (
 type socket struct {
 	fd    int // -1 when it is not open
 	state int
-	out   int   // bytes of the request that have been written
 	began int64 // when the request was begun, or the rest
 	due   int64 // when it was meant to be sent
 	free  int64 // since when it has had no request
@@ -28,9 +27,10 @@ type socket struct {
 	secure *secure
 }
 
-// unsent reports whether a part of the request has not been sent.
+// unsent reports whether a part of the request, or of a frame, has not been
+// sent.
 func (s *socket) unsent() bool {
-	return s.out < len(s.in.body.expect.request) || s.secure != nil && len(s.secure.below.rest) > 0
+	return len(s.in.rest) > 0 || s.secure != nil && len(s.secure.below.rest) > 0
 }
 
 // receive reads what has arrived; 0 bytes if nothing has. why is the class of

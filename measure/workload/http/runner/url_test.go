@@ -67,7 +67,7 @@ func FuzzParseURLs(f *testing.F) {
 			t.Fatalf("%+v became %+v, %v", urls, again, err)
 		}
 		for _, u := range urls {
-			if a, err := newAsk(u, loopback4, "h", true); err != nil || bytes.Count(a.request, crlf) != 3 {
+			if a, err := newAsk(u, &load{host: "h", keepalive: true}); err != nil || bytes.Count(a.request, crlf) != 3 {
 				t.Fatalf("%+v makes the request %q, %v", u, a.request, err)
 			}
 		}
@@ -240,7 +240,7 @@ func TestNoAllocationForEachRequest(t *testing.T) {
 	var asks []*ask
 	var stream [][]byte
 	for _, u := range append(allOf(t, site), URL{Path: "/d", Length: -1, Contains: "blog"}) {
-		a, err := newAsk(u, loopback4, "", true)
+		a, err := newAsk(u, &load{addr: loopback4, keepalive: true})
 		if err != nil {
 			t.Fatal(err)
 		}
