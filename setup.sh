@@ -48,6 +48,7 @@ packages() {
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
 	test|zstd|compress-estimate: every level of zstd, as ZFS and btrfs compress
 	test|wrk|tool wrk, and the reference for the load generator in bakeoff-agent
+	test|nghttp2-client|h2load, the reference for that generator over HTTP/2 (bench/http)
 	test|postgresql|tool pgbench and workload cms: the database, never started as a service
 	test|siege|tool siege: users that request a page
 	test|davical|workload cms: the web application under load, with its PHP libraries

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"syscall"
 	"time"
@@ -122,4 +123,28 @@ func (l *lab) wrk(ctx context.Context, server string, connections int) (measured
 	m.quantiles = map[string]float64{"latency-p50": r.P50 * us, "latency-p90": r.P90 * us, "latency-p99": r.P99 * us,
 		"latency-p999": r.P999 * us, "latency-max": r.Max * us}
 	return m, nil
+}
+
+// summary is the line in which h2load counts requests.
+var summary = regexp.MustCompile(`(?m)^requests: \d+ total, \d+ started, \d+ done, (\d+) succeeded, (\d+) failed, ` +
+	`(\d+) errored, (\d+) timeout$`)
+
+// h2load runs h2load with one stream per connection.
+func (l *lab) h2load(ctx context.Context, server string, connections int) (measured, error) {
+	out, m, err := l.execute(ctx, "h2load", "-t1", "-m1", "-c"+strconv.Itoa(connections),
+		"-D"+strconv.Itoa(int(l.length.Seconds())), server+"/index.html")
+	if err != nil {
+		return m, err
+	}
+	line := summary.FindSubmatch(out)
+	if line == nil {
+		return m, fmt.Errorf("h2load printed no summary: %q", out)
+	}
+	for _, bad := range line[2:] {
+		if string(bad) != "0" {
+			return m, fmt.Errorf("h2load: %s", line[0])
+		}
+	}
+	m.requests, err = strconv.ParseFloat(string(line[1]), 64)
+	return m, err
 }

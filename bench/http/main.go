@@ -1,10 +1,12 @@
-// Command http compares bakeoff's load generator with wrk, side by side in one run on
-// this machine's loopback interface: requests per second of the generator's CPU time
-// over HTTP and HTTPS, punctuality of the open loop, and latency quantiles against known references.
+// Command http compares bakeoff's load generator with wrk and, over HTTP/2, with
+// h2load, side by side in one run on this machine's loopback interface: requests per
+// second of the generator's CPU time with and without TLS, punctuality of the open
+// loop, and latency quantiles against known references. Over HTTP/2 both have the same
+// number of connections, with one stream each.
 //
 //	go run ./bench/http [-blocks 6] [-time 1s] [-realtime] [-against PROGRAM]
 //
-// It needs nginx, wrk and taskset, and two CPUs: servers run on the first, generators
+// It needs nginx, wrk, h2load and taskset, and two CPUs: servers run on the first, generators
 // on the second.
 //
 // The ratio is of CPU seconds (rusage), from mirrored pairs, so a neighbor affects both
@@ -18,7 +20,7 @@
 // On a busy machine add -realtime, as root: the server then has real-time priority as
 // well.
 //
-// wrk does not set a priority. The comparison therefore runs the native generator at
+// Neither wrk nor h2load sets a priority. The comparison therefore runs the native generator at
 // ordinary priority (priority=normal), or both with real-time priority (-realtime). As
 // the workload http runs it, as root, the native generator alone would be protected
 // from neighbors.
@@ -54,7 +56,7 @@ type lab struct {
 	blocks   int
 	length   time.Duration // of one run
 	realtime bool          // real-time priority for servers and generators
-	against  string        // another build of this program, instead of wrk
+	against  string        // another build of this program, instead of wrk and h2load
 	// generatorCPU is the CPU of the generators.
 	generatorCPU string
 }
@@ -69,12 +71,12 @@ func main() {
 		}
 	}
 	l := lab{generatorCPU: "1"}
-	flag.IntVar(&l.blocks, "blocks", 6, "number of mirrored blocks: native, wrk, wrk, native, or the reverse")
-	flag.DurationVar(&l.length, "time", time.Second, "length of one run; wrk takes whole seconds")
+	flag.IntVar(&l.blocks, "blocks", 6, "number of mirrored blocks: native, peer, peer, native, or the reverse")
+	flag.DurationVar(&l.length, "time", time.Second, "length of one run; the peers take whole seconds")
 	flag.BoolVar(&l.realtime, "realtime", false, "run servers and generators with real-time priority (root), for a "+
 		"busy machine")
 	flag.StringVar(&l.against, "against", "", "compare the closed loop with another build of this program instead of "+
-		"wrk, to measure a change to the loop")
+		"wrk and h2load, to measure a change to the loop")
 	flag.Parse()
 	if err := run(&l); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/http:", err)
@@ -87,9 +89,9 @@ func run(l *lab) (err error) {
 		return fmt.Errorf("usage: http [-blocks N] [-time SECONDS] [-realtime] [-against PROGRAM], with at least one " +
 			"block and whole seconds")
 	}
-	for _, program := range []string{"nginx", "wrk", "taskset"} {
+	for _, program := range []string{"nginx", "wrk", "h2load", "taskset"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Errorf("%w: run apt-get install nginx wrk util-linux", err)
+			return fmt.Errorf("%w: run apt-get install nginx wrk nghttp2-client util-linux", err)
 		}
 	}
 	if l.self, err = os.Executable(); err != nil {
@@ -101,9 +103,9 @@ func run(l *lab) (err error) {
 	defer os.RemoveAll(l.dir)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(16*l.blocks)*l.length)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(32*l.blocks)*l.length)
 	defer cancel()
-	if err := l.againstWrk(ctx); err != nil || l.against != "" {
+	if err := l.againstOthers(ctx); err != nil || l.against != "" {
 		return err
 	}
 	return l.quantiles(ctx)

@@ -17,11 +17,12 @@ import (
 	http "bakeoff/measure/workload/http/runner"
 )
 
-// nginx serves one page of 4 KiB, over HTTP and HTTPS.
+// nginx serves one page of 4 KiB, over HTTP/1.1 and HTTP/2, with and without TLS.
 type nginx struct {
-	plain, secure string // addresses
-	sum           string // SHA-256 of its certificate
-	cmd           *exec.Cmd
+	plain, secure   string // addresses for HTTP/1.1
+	plain2, secure2 string // addresses for HTTP/2
+	sum             string // SHA-256 of its certificate
+	cmd             *exec.Cmd
 }
 
 const config = `
@@ -39,7 +40,7 @@ http {
   client_body_temp_path %[2]s/t1; proxy_temp_path %[2]s/t2; fastcgi_temp_path %[2]s/t3;
   uwsgi_temp_path %[2]s/t4; scgi_temp_path %[2]s/t5;
   server {
-    listen %[3]s; listen %[4]s ssl; root %[2]s;
+    listen %[3]s; listen %[4]s ssl; listen %[5]s http2; listen %[6]s ssl http2; root %[2]s;
     ssl_certificate %[2]s/certificate.pem; ssl_certificate_key %[2]s/key.pem;
   }
 }
@@ -48,7 +49,7 @@ http {
 func (l *lab) startNginx(ctx context.Context) (*nginx, error) {
 	n := &nginx{}
 	var err error
-	for _, addr := range []*string{&n.plain, &n.secure} {
+	for _, addr := range []*string{&n.plain, &n.secure, &n.plain2, &n.secure2} {
 		if *addr, err = freeAddr(); err != nil {
 			return nil, err
 		}
@@ -64,7 +65,7 @@ func (l *lab) startNginx(ctx context.Context) (*nginx, error) {
 	}
 	file := filepath.Join(l.dir, "nginx.conf")
 	err = errors.Join(
-		os.WriteFile(file, fmt.Appendf(nil, config, user, l.dir, n.plain, n.secure), 0o644),
+		os.WriteFile(file, fmt.Appendf(nil, config, user, l.dir, n.plain, n.secure, n.plain2, n.secure2), 0o644),
 		os.WriteFile(filepath.Join(l.dir, "certificate.pem"), pair.Certificate, 0o644),
 		os.WriteFile(filepath.Join(l.dir, "key.pem"), pair.Key, 0o600),
 		os.WriteFile(filepath.Join(l.dir, "index.html"), bytes.Repeat([]byte("0123456789abcde\n"), 256), 0o644))

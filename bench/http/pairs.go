@@ -11,9 +11,9 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// againstWrk compares the two generators on the same nginx, and measures the
-// punctuality of the open loop.
-func (l *lab) againstWrk(ctx context.Context) error {
+// againstOthers compares the generator with wrk and, over HTTP/2, with h2load on the
+// same nginx, and measures the punctuality of the open loop.
+func (l *lab) againstOthers(ctx context.Context) error {
 	n, err := l.startNginx(ctx)
 	if err != nil {
 		return err
@@ -25,9 +25,12 @@ func (l *lab) againstWrk(ctx context.Context) error {
 	// a batch, and only the work remains.
 	apart, together := *l, *l
 	together.generatorCPU = serverCPU
+	secure, two := []string{"tls=true", "certificate=" + n.sum}, []string{"protocol=http/2"}
 	for _, to := range []server{
-		{"HTTP", "http://", n.plain, nil, 1.05},
-		{"HTTPS", "https://", n.secure, []string{"tls=true", "certificate=" + n.sum}, 1.2},
+		{"HTTP", "wrk", (*lab).wrk, "http://", n.plain, nil, 1.05},
+		{"HTTPS", "wrk", (*lab).wrk, "https://", n.secure, secure, 1.2},
+		{"HTTP/2", "h2load", (*lab).h2load, "http://", n.plain2, two, 1.2},
+		{"HTTP/2 over TLS", "h2load", (*lab).h2load, "https://", n.secure2, slices.Concat(secure, two), 1.2},
 	} {
 		for _, at := range []*lab{&apart, &together} {
 			if err := at.pairs(ctx, to); err != nil {
@@ -43,12 +46,14 @@ func (l *lab) againstWrk(ctx context.Context) error {
 
 // server is one way to ask nginx for the page.
 type server struct {
-	name, scheme, addr string
-	args               []string // of the native generator
-	goal               float64  // requests per CPU second, against wrk
+	name, peer   string
+	run          func(l *lab, ctx context.Context, server string, connections int) (measured, error) // the peer
+	scheme, addr string
+	args         []string // of the native generator
+	goal         float64  // requests per CPU second, against the peer
 }
 
-// pairs runs mirrored blocks of both generators: native, wrk, wrk, native, or the
+// pairs runs mirrored blocks of both generators: native, peer, peer, native, or the
 // reverse, drawn from a fixed seed.
 func (l *lab) pairs(ctx context.Context, to server) error {
 	const connections = 50
@@ -57,7 +62,7 @@ func (l *lab) pairs(ctx context.Context, to server) error {
 	fmt.Printf("%6s  %-7s %12s %12s %12s %12s %12s %12s\n", "block", "", "request/s", "per CPU s", "utilisation", "user",
 		"system", "sleeps")
 	rng := rand.New(rand.NewPCG(1, 2))
-	other := "wrk"
+	other := to.peer
 	if l.against != "" {
 		other = "against"
 	}
@@ -76,13 +81,13 @@ func (l *lab) pairs(ctx context.Context, to server) error {
 			case native:
 				name = "native"
 				m, err = l.native(ctx, to.addr,
-					append(args, "priority=normal")...) // as wrk: neither generator is protected from delays
+					append(args, "priority=normal")...) // as its peer: neither generator is protected from delays
 			case l.against != "":
 				b := *l
 				b.self = l.against
 				m, err = b.native(ctx, to.addr, args...)
 			default:
-				m, err = l.wrk(ctx, to.scheme+to.addr, connections)
+				m, err = to.run(l, ctx, to.scheme+to.addr, connections)
 			}
 			if err != nil {
 				return err
@@ -96,8 +101,8 @@ func (l *lab) pairs(ctx context.Context, to server) error {
 	}
 	e := stats.HodgesLehmann(ratios, 0.95)
 	fmt.Printf("\nrequests per generator CPU second, native / %s: %.3f, interval %.3f to %.3f from %d blocks; goal "+
-		"against wrk ≥ %.2f\n\n", other,
-		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), len(ratios), to.goal)
+		"against %s ≥ %.2f\n\n", other,
+		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), len(ratios), to.peer, to.goal)
 	return nil
 }
 
