@@ -40,9 +40,11 @@ http {
   client_body_temp_path %[2]s/t1; proxy_temp_path %[2]s/t2; fastcgi_temp_path %[2]s/t3;
   uwsgi_temp_path %[2]s/t4; scgi_temp_path %[2]s/t5;
   server {
-    listen %[3]s; listen %[4]s ssl; listen %[5]s http2; listen %[6]s ssl http2; root %[2]s;
+    listen %[3]s; listen %[4]s ssl; listen %[6]s ssl http2; root %[2]s;
     ssl_certificate %[2]s/certificate.pem; ssl_certificate_key %[2]s/key.pem;
   }
+  # With sendfile nginx 1.22 turns TCP_NODELAY off, and responses take 40 ms.
+  server { listen %[5]s http2; root %[2]s; sendfile off; }
 }
 `
 

@@ -101,6 +101,7 @@ func (Workload) Doc() workload.Doc {
 		Parser:   1,
 		Source: []string{
 			"RFC 9112, HTTP/1.1",
+			"RFC 9113, HTTP/2",
 			"G. Tene, How NOT to Measure Latency (coordinated omission), 2013",
 			"HdrHistogram, https://hdrhistogram.org",
 		},

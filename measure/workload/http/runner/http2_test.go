@@ -639,6 +639,26 @@ func TestNginxOverHTTP2(t *testing.T) {
 	}
 }
 
+// HTTP/2 is in the configuration if the generator uses it, and nothing changes
+// for other cells, whose plans may be older than the parameter.
+func TestConfigurationForHTTP2(t *testing.T) {
+	config := func(p param.Values) string {
+		return (&Server{params: values(p), addr: loopback4, dir: "/d"}).config("")
+	}
+	if plain := config(param.Values{"protocol": "http/2"}); !strings.Contains(plain, "listen 127.0.0.1:80 http2 backlog") ||
+		strings.Contains(plain, "ssl") || !strings.Contains(plain, "sendfile off") {
+		t.Errorf("without TLS: %s", plain)
+	}
+	secure := config(param.Values{"protocol": "http/2", "tls": "true"})
+	if secure != config(param.Values{"http2": "true", "tls": "true"}) ||
+		!strings.Contains(secure, "listen 127.0.0.1:80 ssl http2 backlog") {
+		t.Errorf("with TLS: %s", secure)
+	}
+	if config(nil) != config(param.Values{"protocol": ""}) || strings.Contains(config(nil), "http2") {
+		t.Errorf("HTTP/1.1: %s", config(nil))
+	}
+}
+
 // A page that is missing is seen over HTTP/2 as well.
 func TestMissingPageOverHTTP2(t *testing.T) {
 	target, p, _ := prepared(t, param.Values{"protocol": "http/2"})

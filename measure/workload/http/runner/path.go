@@ -42,7 +42,8 @@ func pathTime(p param.Values) time.Duration {
 
 // measurePath measures what the network path to the environment can carry, once
 // per environment and kind of request: the trials' generator requests responses
-// of the trials' size from a responder there, which only answers. Cells with
+// of the trials' size from a responder there, which only answers. The responder
+// speaks HTTP/1.1 only; over HTTP/2 a response is slightly shorter. Cells with
 // the same kind of request share the result, whatever their server does
 // otherwise. If the measurement fails, the path is unknown, with the reason;
 // that is not an error.
