@@ -67,3 +67,51 @@ func TestSendsBetweenPieces(t *testing.T) {
 		t.Skipf("the pieces took %d µs: nothing became due", took/1000)
 	}
 }
+
+// Between two requests an HTTP/2 connection answers a PING, ends with GOAWAY
+// without an error, and has an error for a response to nothing.
+func TestIdleHTTP2(t *testing.T) {
+	p, err := param.ParseArgs(loopParams, []string{"addr=127.0.0.1:1", "protocol=http/2", "connections=1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := parseLoad(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ping := []byte("12345678")
+	for _, c := range []struct {
+		name, frames, reply string
+		open                bool
+		errors              int64
+	}{
+		{"PING", frame(framePing, 0, 0, ping...), frame(framePing, flagAck, 0, ping...), true, 0},
+		{"GOAWAY", frame(frameGoAway, 0, 0, make([]byte, 8)...), "", false, 0},
+		{"a response", okFive, "", false, 1},
+	} {
+		w, err := newWorker(l, 0, new(atomic.Bool))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.close()
+		ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(ends[1])
+		s := &w.sockets[0]
+		s.in.begin(w.list.next(), true)
+		s.in.session.greeted, s.in.session.open, s.in.rest = true, false, nil // as if it had been answered
+		s.fd = ends[0]
+		if _, err := unix.Write(ends[1], []byte(c.frames)); err != nil {
+			t.Fatal(err)
+		}
+		w.handle(0, unix.EPOLLIN)
+		b := make([]byte, 100)
+		n, _ := unix.Read(ends[1], b)
+		if got := string(b[:max(n, 0)]); got != c.reply || s.fd >= 0 != c.open ||
+			w.tally.errors["malformed response"] != c.errors {
+			t.Errorf("%s: reply %q, open %v, errors %v", c.name, got, s.fd >= 0, w.tally.errors)
+		}
+	}
+}

@@ -101,7 +101,7 @@ func TestSites(t *testing.T) {
 }
 
 // served runs a trial and wants nothing but right responses.
-func served(t *testing.T, set param.Values) {
+func served(t *testing.T, set param.Values) (execution.Target, param.Values) {
 	t.Helper()
 	target, p, _ := prepared(t, set)
 	raw, err := New().Run(t.Context(), target, p)
@@ -118,6 +118,7 @@ func served(t *testing.T, set param.Values) {
 	if _, err := New().Parse(raw, p); err != nil {
 		t.Error(err)
 	}
+	return target, p
 }
 
 const (
