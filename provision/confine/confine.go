@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"path"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"bakeoff/provision/volume"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
@@ -197,8 +199,15 @@ func (e *Env) Enter(flags ...string) {
 	e.start = e.Group.StartDir()
 }
 
-// setUp creates what g describes and applies the tuning.
+// setUp creates what g describes and applies the tuning. On the controller's own
+// machine it starts no agent, which would take as long as the setup.
 func (e *Env) setUp(ctx context.Context, g wire.Setup) error {
+	if _, ok := e.Host.(local.Conn); ok {
+		if err := agent.SetUp(g); err != nil {
+			return err
+		}
+		return e.tune(ctx)
+	}
 	cmd, err := agent.SetupCommand(g, e.Spec.Agent)
 	if err != nil {
 		return err
@@ -265,17 +274,48 @@ func (e *Env) SettleVolume(ctx context.Context, declared string) (driver.VolumeU
 // `enter` with args, for a program that run executes. Starting another program
 // would take as long as the whole setup.
 func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Cmd) error, args ...string) error {
+	done := func() error { return nil }
+	if _, ok := e.Host.(local.Conn); ok {
+		g, done = wire.Setup{}, begun(g)
+	}
 	cmd, err := agent.SetupCommand(g, e.Spec.Agent, args...)
 	if err != nil {
-		return err
+		return errors.Join(err, done())
 	}
+	cmd.Stdin = after{done, cmd.Stdin}
 	if e.Group != nil {
 		cmd.Group = e.Group.StartDir()
 	}
-	if err := run(cmd); err != nil {
+	err = run(cmd)
+	if serr := done(); serr != nil {
+		return serr // which is why the program could not start
+	}
+	if err != nil {
 		return err
 	}
 	return e.tune(ctx)
+}
+
+// begun begins to create what g describes on the controller's own machine. The
+// returned function waits for the end. An agent that continues after the setup
+// starts meanwhile: its start takes as long.
+func begun(g wire.Setup) func() error {
+	ended := make(chan error, 1)
+	go func() { ended <- agent.SetUp(g) }()
+	return sync.OnceValue(func() error { return <-ended })
+}
+
+// after reads from a reader once done has returned without an error.
+type after struct {
+	done func() error
+	io.Reader
+}
+
+func (a after) Read(p []byte) (int, error) {
+	if err := a.done(); err != nil {
+		return 0, err
+	}
+	return a.Reader.Read(p)
 }
 
 // SetUpThenRun is SetUpThen for a program that ends when its work is done. If

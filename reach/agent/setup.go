@@ -60,6 +60,12 @@ func readSetup(from io.Reader) error {
 	if err := dec.Decode(&g); err != nil {
 		return fault.Wrap(fault.Invalid, "setup", err)
 	}
+	return SetUp(g)
+}
+
+// SetUp creates on this machine what g describes. A failed step leaves nothing;
+// the results of earlier steps stay.
+func SetUp(g wire.Setup) error {
 	if n := g.Network; n != nil {
 		if err := makeNetns(*n); err != nil {
 			return fault.Op("network namespace "+n.Name, err)
