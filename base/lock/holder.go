@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,11 +62,11 @@ type Owner struct {
 	Token string `json:"token,omitempty"`
 }
 
-var token = rand.Text()
+var token = sync.OnceValue(rand.Text)
 
 // Me is this process as the owner of locks for a run.
 func Me(run string) Owner {
-	o := Owner{Run: run, PID: os.Getpid(), User: os.Getenv("SUDO_USER"), Since: time.Now().UTC(), Token: token}
+	o := Owner{Run: run, PID: os.Getpid(), User: os.Getenv("SUDO_USER"), Since: time.Now().UTC(), Token: token()}
 	o.Controller, _ = os.Hostname()
 	if u, err := user.Current(); o.User == "" && err == nil {
 		o.User = u.Username

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -91,13 +92,16 @@ func ParseRate(s string) (float64, error) {
 }
 
 // tooLong matches a duration that time.ParseDuration refuses only for its length.
-var tooLong = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`)
+// It is compiled when it is needed: each start of an agent would take longer.
+var tooLong = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`)
+})
 
 // ParseDuration reads a positive duration: 200ms, 5s, 30m, 1h30m.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(strings.TrimSpace(s))
 	switch {
-	case err != nil && tooLong.MatchString(strings.TrimSpace(s)):
+	case err != nil && tooLong().MatchString(strings.TrimSpace(s)):
 		return 0, fmt.Errorf("%q is longer than 290 years; write a shorter duration like 30m", s)
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a duration; write 200ms, 5s, 30m or 1h30m", s)
