@@ -244,3 +244,56 @@ func TestWithoutNewer(t *testing.T) {
 		}
 	}
 }
+
+// A design's scope and its trials in a block follow from the plan.
+func TestDesignOfAPlan(t *testing.T) {
+	for _, x := range []struct {
+		instances string
+		mirror    bool
+		scope     analysis.Scope
+		trials    int
+	}{{"run", false, analysis.ScopeInstance, 1}, {"block", true, analysis.ScopeMachine, 2}} {
+		s := &story{plan: &plan.Plan{}, void: map[int]string{3: "x"}}
+		s.plan.Design.Instances, s.plan.Design.Mirror = x.instances, x.mirror
+		if d := s.design(); d.Scope != x.scope || d.Trials != x.trials || d.Void != 1 {
+			t.Errorf("%+v: scope %v, %d trials, %d void", x, d.Scope, d.Trials, d.Void)
+		}
+	}
+}
+
+// What the generator reported is read from its raw output; a file that was changed is an
+// error, other raw output is none.
+func TestGeneratorOf(t *testing.T) {
+	r := record(t)
+	slot := r.plan.Blocks[0].Slots()[0]
+	files, err := r.run.WriteRaw(slot, map[string][]byte{"work.json": []byte(`{"generator":{"utilisation":0.5}}`),
+		"text": []byte("hello"), "none.json": []byte(`{}`), "wrong.json": []byte(`{"generator":{"utilisation":-1}}`),
+		"large.json": []byte(`{"generator":{"utilisation":1e6}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		g, err := GeneratorOf(r.run, f)
+		if err != nil || (g != nil) != strings.HasSuffix(f.Name, "work.json") || g != nil && g.Utilisation != .5 {
+			t.Errorf("%s: %+v, %v", f.Name, g, err)
+		}
+		f.SHA256 = strings.Repeat("0", 64)
+		if g, err := GeneratorOf(r.run, f); err == nil || g != nil {
+			t.Errorf("%s, changed: %+v, %v", f.Name, g, err)
+		}
+	}
+}
+
+// Samples that depend on a trial are those of its block and position.
+func TestDependents(t *testing.T) {
+	results := map[string]any{"summaries": []any{
+		map[string]any{"cell": "fast", "contender": "crun", "metric": "speed", "median": 5., "samples": []any{
+			map[string]any{"block": 1., "position": 2., "value": 7.}, map[string]any{"block": 1., "position": 3., "value": 8.},
+			map[string]any{"block": 2., "position": 2., "value": 9.}}},
+		map[string]any{"cell": "fast", "contender": "host", "metric": "speed", "median": 6.}}}
+	got := strings.Join(dependents(results, store.Line{Contender: "crun", Block: 1,
+		Trial: &store.Trial{Cell: "fast", Position: 2}}), "\n")
+	if !strings.Contains(got, "value = 7") || !strings.Contains(got, "median = 5") || strings.Count(got, "\n") != 1 {
+		t.Errorf("%s", got)
+	}
+}
