@@ -40,6 +40,56 @@ func selfLab(t *testing.T, h e2e.Home, looks string) string {
 	return path
 }
 
+// heldLab is selfLab with a program that waits once the journal has as many trials
+// as the file says that hold writes, until release removes it. So a run cannot end
+// before a test has interrupted it, however late that is.
+func heldLab(t *testing.T, h e2e.Home) (lab string, hold func(trials int), release func()) {
+	t.Helper()
+	lab = selfLab(t, h, "6")
+	program, number := filepath.Join(h.Dir, "held"), filepath.Join(h.Dir, "hold")
+	text, err := os.ReadFile(lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, found := replaceLine(text, "  - {name: sha,",
+		"  - {name: sha, workload: command, params: {argv: [sh, "+program+"], estimate: 5ms}, primary: true}")
+	if !found {
+		t.Fatalf("%s has no cell sha", lab)
+	}
+	script := "cd " + h.Dir + "\nwhile n=$(cat hold 2>/dev/null) && " +
+		"[ \"$(grep -c '\"type\":\"trial\"' runs/*/" + store.JournalFile + ")\" -ge \"$n\" ]; do sleep .02; done\n"
+	for file, text := range map[string][]byte{lab: text, program: []byte(script)} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold = func(trials int) {
+		if err := os.WriteFile(number+".new", fmt.Append(nil, trials), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(number+".new", number); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release = func() {
+		if err := os.Remove(number); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return lab, hold, release
+}
+
+// replaceLine replaces the line that begins so.
+func replaceLine(text []byte, begin, line string) (out []byte, found bool) {
+	lines := strings.Split(string(text), "\n")
+	for i, l := range lines {
+		if strings.HasPrefix(l, begin) {
+			lines[i], found = line, true
+		}
+	}
+	return []byte(strings.Join(lines, "\n")), found
+}
+
 // A run gives results and a page, holds, and stops to hold after one digit
 // was changed; then the number is named.
 func TestARunHoldsUntilADigitIsChanged(t *testing.T) {
@@ -129,7 +179,9 @@ func TestKilledAndResumed(t *testing.T) {
 		t.Skip("measures for some seconds")
 	}
 	h := e2e.New(t)
-	c := h.Command("run", selfLab(t, h, "6"), "--seed", "7")
+	lab, hold, release := heldLab(t, h)
+	hold(20)
+	c := h.Command("run", lab, "--seed", "7")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +196,7 @@ func TestKilledAndResumed(t *testing.T) {
 	refusesAnotherLab(t, h, folder)
 
 	// Killed again: earlier reports do not count against it.
+	hold(len(before) + 2)
 	c = h.Command("run", "--resume", folder)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -157,6 +210,7 @@ func TestKilledAndResumed(t *testing.T) {
 	h.Holds(t, folder)
 	reportsWhatIsDone(t, h, folder)
 
+	release()
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", "--resume", folder, "--json")
 	if code != 0 {
 		t.Fatalf("resume: exit code %d\n%s%s", code, out, errs)
@@ -254,8 +308,9 @@ func refusesAnotherLab(t *testing.T, h e2e.Home, folder string) {
 			t.Fatal(err)
 		}
 	}()
-	if err := os.WriteFile(path, bytes.Replace(lab, []byte("20ms"), []byte("30ms"), 1), 0o644); err != nil {
-		t.Fatal(err)
+	other := bytes.Replace(lab, []byte("budget: 5m"), []byte("budget: 6m"), 1)
+	if err := os.WriteFile(path, other, 0o644); err != nil || bytes.Equal(other, lab) {
+		t.Fatalf("the lab file was not changed: %v", err)
 	}
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", "--resume", folder)
 	if code != 2 || !strings.Contains(errs, "changed since this run started") {
@@ -274,7 +329,7 @@ func TestNobodyReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := h.Command("run", selfLab(t, h, "6"), "--seed", "7")
+	c := h.Command("run", selfLab(t, h, "500"), "--seed", "7")
 	c.Stdout = write
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -302,7 +357,9 @@ func TestTheFolderIsTakenAway(t *testing.T) {
 		t.Skip("measures for some seconds")
 	}
 	h := e2e.New(t)
-	c := h.Command("run", selfLab(t, h, "6"), "--seed", "7")
+	lab, hold, release := heldLab(t, h)
+	hold(7)
+	c := h.Command("run", lab, "--seed", "7")
 	var errs bytes.Buffer
 	c.Stderr = &errs
 	if err := c.Start(); err != nil {
@@ -312,6 +369,7 @@ func TestTheFolderIsTakenAway(t *testing.T) {
 	if err := os.Rename(filepath.Join(h.Dir, "runs"), filepath.Join(h.Dir, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
+	release()
 	time.AfterFunc(3*time.Minute, func() { c.Process.Kill() })
 	_ = c.Wait() // its code tells
 	code := c.ProcessState.ExitCode()
@@ -334,7 +392,9 @@ func TestInterruptedAndResumed(t *testing.T) {
 		t.Run(tt.signal.String(), func(t *testing.T) {
 			h := e2e.New(t)
 			// What is worse or not in a part of a run asks for nothing yet.
-			c := h.Command("run", selfLab(t, h, "6"), "--seed", "7", "--fail-on", "inconclusive")
+			lab, hold, release := heldLab(t, h)
+			hold(20)
+			c := h.Command("run", lab, "--seed", "7", "--fail-on", "inconclusive")
 			var out, errs bytes.Buffer
 			c.Stdout, c.Stderr = &out, &errs
 			if err := c.Start(); err != nil {
@@ -358,6 +418,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 				t.Errorf("there is no page of what there is: %v", err)
 			}
 			h.LeavesNothing(t)
+			release()
 			if out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", "--resume", relative); code != 0 {
 				t.Errorf("resume: exit code %d\n%s%s", code, out, errs)
 			}
