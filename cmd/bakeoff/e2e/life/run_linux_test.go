@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -390,6 +391,11 @@ func TestInterruptedAndResumed(t *testing.T) {
 		want   int
 	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}, {syscall.SIGHUP, 129}} {
 		t.Run(tt.signal.String(), func(t *testing.T) {
+			// A test that nohup started would pass SIGHUP on as ignored, and a
+			// run respects that. A signal that is caught has its default again.
+			caught := make(chan os.Signal, 1)
+			signal.Notify(caught, tt.signal)
+			defer signal.Stop(caught)
 			h := e2e.New(t)
 			// What is worse or not in a part of a run asks for nothing yet.
 			lab, hold, release := heldLab(t, h)
