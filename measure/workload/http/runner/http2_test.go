@@ -11,7 +11,6 @@ import (
 	"net"
 	nethttp "net/http"
 	"net/http/httptest"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -543,14 +542,7 @@ func TestGoAwayCostsNoRequest(t *testing.T) {
 // without, in short and long bodies.
 func TestAgainstNetHTTP(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 1<<14) // 256 KiB
-	pair, err := SelfSigned("ecdsa-p256", netip.MustParseAddr("127.0.0.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair, cert := selfSigned(t)
 	var served, others atomic.Int64
 	s := httptest.NewUnstartedServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		served.Add(1)
@@ -591,14 +583,7 @@ func TestAgainstNetHTTP(t *testing.T) {
 // A server without HTTP/2 is an error that says so.
 func TestServersWithoutHTTP2(t *testing.T) {
 	plain, _ := serve(t, func(c net.Conn, _ int64) bool { return good(c) })
-	pair, err := SelfSigned("ecdsa-p256", netip.MustParseAddr("127.0.0.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair, cert := selfSigned(t)
 	for _, engine := range engines {
 		r := generate(t, plain, "protocol=http/2", "time=50ms", "timeout=5s", "connections=2", "engine="+engine)
 		if r.Errors["not HTTP/2"] == 0 || len(r.Errors) > 1 || r.Work > 0 {

@@ -12,8 +12,8 @@ import (
 	"bakeoff/measure/workload/http"
 )
 
-// serveTLS is serve over HTTPS. It returns the sum of the certificate as well.
-func serveTLS(t *testing.T, script func(c net.Conn, n int64) bool) (addr, sum string, requests *atomic.Int64) {
+// selfSigned makes a certificate for this machine.
+func selfSigned(t *testing.T) (KeyPair, tls.Certificate) {
 	t.Helper()
 	pair, err := SelfSigned("ecdsa-p256", netip.MustParseAddr("127.0.0.1"))
 	if err != nil {
@@ -23,6 +23,13 @@ func serveTLS(t *testing.T, script func(c net.Conn, n int64) bool) (addr, sum st
 	if err != nil {
 		t.Fatal(err)
 	}
+	return pair, cert
+}
+
+// serveTLS is serve over HTTPS. It returns the sum of the certificate as well.
+func serveTLS(t *testing.T, script func(c net.Conn, n int64) bool) (addr, sum string, requests *atomic.Int64) {
+	t.Helper()
+	pair, cert := selfSigned(t)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert},
 		NextProtos: []string{"h2", "http/1.1"}})
 	if err != nil {
