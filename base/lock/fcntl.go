@@ -21,6 +21,9 @@ func flock(f *os.File) error {
 	return err
 }
 
+// unlock does nothing: closing the file releases the lock.
+func unlock(*os.File) {}
+
 // held asks for a lock that would conflict with one of this process.
 func held(f *os.File) bool {
 	asked := unix.Flock_t{Type: unix.F_WRLCK}

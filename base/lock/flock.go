@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 )
 
 func flock(f *os.File) error {
@@ -15,13 +16,25 @@ func flock(f *os.File) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, syscall.EWOULDBLOCK):
+		case errors.Is(err, syscall.EWOULDBLOCK) && held(f):
 			return fmt.Errorf("%s: %w", f.Name(), ErrHeld)
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			// Somebody asked whether it is held, and had it shared for a
+			// moment.
+			unlock(f)
+			time.Sleep(askTime)
 		case !errors.Is(err, syscall.EINTR):
 			return fmt.Errorf("%s: %w", f.Name(), err)
 		}
 	}
 }
+
+// askTime is more than held takes.
+const askTime = 100 * time.Microsecond
+
+// unlock releases the lock at once. Closing the file would not, as long as a program
+// that another thread is starting has a copy of the descriptor.
+func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
 // held tries a shared lock, which fails while another process has the exclusive
 // lock.

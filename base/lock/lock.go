@@ -66,6 +66,7 @@ func Held(path string) bool {
 // Release gives the lock back. A nil Lock is released already.
 func (l *Lock) Release() {
 	if l != nil {
+		unlock(l.f)
 		l.f.Close() // nothing was written that could be lost
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
@@ -41,6 +42,33 @@ func TestHeldAndReleased(t *testing.T) {
 	l.Release()
 }
 
+// Whoever asks whether a lock is held keeps nobody from taking it.
+func TestAskingIsNotHolding(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var asking sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 2 {
+		asking.Go(func() {
+			for ctx.Err() == nil {
+				Held(path)
+			}
+		})
+	}
+	for n := range 2000 {
+		l, err := Try(path)
+		if err != nil {
+			t.Errorf("try %d: %v", n, err)
+			break
+		}
+		l.Release()
+	}
+	cancel()
+	asking.Wait()
+}
+
 // A killed process holds nothing.
 func TestDiesWithItsProcess(t *testing.T) {
 	if path := os.Getenv("LOCK_CHILD"); path != "" {
@@ -50,7 +78,7 @@ func TestDiesWithItsProcess(t *testing.T) {
 		if err := os.WriteFile(path+".taken", nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Minute)
 	}
 	path := filepath.Join(t.TempDir(), "lock")
 	child := exec.Command(os.Args[0], "-test.run=^TestDiesWithItsProcess$")
@@ -58,7 +86,7 @@ func TestDiesWithItsProcess(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(path + ".taken"); err == nil {
 			break
 		}
