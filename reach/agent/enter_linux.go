@@ -394,7 +394,10 @@ func dieOf(s syscall.Signal) {
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	signal.Reset(s)
 	resetHandler(s)
-	unix.Kill(os.Getpid(), s)
+	// To this thread, which takes it before it goes on: another thread might take it
+	// too late.
+	runtime.LockOSThread()
+	unix.Tgkill(os.Getpid(), unix.Gettid(), s)
 	os.Exit(128 + int(s)) // for a signal that does not end a process
 }
 
