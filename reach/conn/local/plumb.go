@@ -102,6 +102,7 @@ func (pl *plumbing) run() {
 func (o *outlet) copy() {
 	buf := make([]byte, 64<<10)
 	read := o.from.Read
+	now := func(buf []byte) (int, error) { return ReadNow(o.from, buf) }
 	for {
 		n, err := read(buf)
 		if n > 0 && o.err == nil {
@@ -111,18 +112,18 @@ func (o *outlet) copy() {
 		}
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			read = o.readNow
+			read = now
 		case err != nil || n == 0:
 			return
 		}
 	}
 }
 
-// readNow reads without waiting; 0 bytes mean that the pipe is empty or at its
-// end.
-func (o *outlet) readNow(buf []byte) (n int, err error) {
-	o.from.SetReadDeadline(time.Time{})
-	raw, err := o.from.SyscallConn()
+// ReadNow reads from a pipe without waiting, whatever its deadline was, and removes the
+// deadline. It returns io.EOF if the pipe is empty or at its end.
+func ReadNow(f *os.File, buf []byte) (n int, err error) {
+	f.SetReadDeadline(time.Time{})
+	raw, err := f.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
@@ -134,7 +135,7 @@ func (o *outlet) readNow(buf []byte) (n int, err error) {
 			}
 		}
 	})
-	if err != nil || rerr != nil {
+	if err != nil || rerr != nil || n == 0 {
 		return 0, io.EOF
 	}
 	return n, nil
