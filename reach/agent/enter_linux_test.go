@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,12 +16,13 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/wire"
 )
 
 // enterHere runs argv through the real Enter: this test binary, executed again.
 func enterHere(t *testing.T, argv ...string) (conn.Exit, string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out bytes.Buffer
 	cmd := conn.Cmd{Argv: append([]string{os.Args[0]}, argv...), Env: []string{"AGENT_TEST_ENTER=1"}, Stdout: &out,
@@ -140,6 +142,14 @@ func TestEnterNamespaces(t *testing.T) {
 		t.Skipf("needs a kernel with CONFIG_PROC_CHILDREN: %v", err)
 	}
 	defer exec.Command("kill", "-9", strings.TrimSpace(string(child))).Run()
+	comm := fmt.Sprintf("/proc/%s/comm", strings.TrimSpace(string(child)))
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // until it has become sleep
+		if name, err := os.ReadFile(comm); err != nil || time.Now().After(end) {
+			t.Fatalf("the process there is %q, %v", name, err)
+		} else if string(name) == "sleep\n" {
+			break
+		}
+	}
 	in := []string{"--pid", strings.TrimSpace(string(child)), "--ns", "mnt,uts,pid", "--"}
 	exit, out, err := enterHere(t, append(in, "sh", "-c", "hostname; cat /proc/1/comm; exit 4")...)
 	if err != nil || exit.Code != 4 || out != "inside\nsleep\n" {
@@ -156,15 +166,34 @@ func TestEnterNamespaces(t *testing.T) {
 	}
 }
 
-func TestPause(t *testing.T) {
-	needNamespaces(t)
-	if os.Getenv("AGENT_TEST_PAUSE") != "" {
-		os.Exit(Pause(nil, nil))
+// Whichever thread asks for it, the process ends by the signal.
+func TestDieOf(t *testing.T) {
+	for range 20 {
+		cmd := conn.Cmd{Argv: []string{os.Args[0]}, Env: []string{"AGENT_TEST_INIT=die"}}
+		exit, err := local.Conn{}.Exec(t.Context(), cmd)
+		if err != nil || exit.Code != 139 || exit.Signal == "" {
+			t.Fatalf("%+v, %v", exit, err)
+		}
 	}
+}
+
+func TestPause(t *testing.T) {
+	if os.Getenv("AGENT_TEST_PAUSE") != "" {
+		os.Exit(Pause([]string{"--ready"}, os.Stderr))
+	}
+	needNamespaces(t)
 	p := exec.Command("unshare", "-p", "-f", "--kill-child", os.Args[0], "-test.run=^TestPause$")
 	p.Env = append(os.Environ(), "AGENT_TEST_PAUSE=1")
+	said, err := p.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
+	}
+	ready := make([]byte, len(wire.PauseReady))
+	if _, err := io.ReadFull(said, ready); err != nil || string(ready) != wire.PauseReady {
+		t.Fatalf("it says %q, %v", ready, err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.Wait() }()
@@ -181,8 +210,8 @@ func TestPause(t *testing.T) {
 		if errors.As(err, &ee) {
 			t.Errorf("pause ended with %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		p.Process.Kill()
-		t.Fatal("pause did not end within 10 s of SIGTERM")
+		t.Fatal("pause did not end within a minute of SIGTERM")
 	}
 }

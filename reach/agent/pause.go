@@ -29,6 +29,8 @@ func Pause(args []string, stderr io.Writer) int {
 	if err := f.Parse(args); err != nil {
 		return wire.ExitInvalid
 	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGTERM, syscall.SIGINT)
 	if ready {
 		if _, err := io.WriteString(stderr, wire.PauseReady); err != nil {
 			return wire.ExitLab
@@ -37,8 +39,6 @@ func Pause(args []string, stderr io.Writer) int {
 	// Nothing may wake up during a measurement, not even the garbage
 	// collector.
 	debug.SetGCPercent(-1)
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGTERM, syscall.SIGINT)
 	for {
 		for {
 			if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err == syscall.EINTR {
