@@ -39,7 +39,7 @@ func TestServeOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	go Serve(context.Background(), line, ServeOptions{})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := channel.Open(ctx, master, channel.Options{})
 	if err != nil {

@@ -18,7 +18,7 @@ func from(controller, host string) lock.Owner {
 func ownedBy(t *testing.T, path string, owner lock.Owner) {
 	t.Helper()
 	var by *lock.Holder
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if by = lock.HeldBy(path); by != nil && by.Owner == owner {
 			return
 		}
@@ -100,7 +100,7 @@ func TestSharedLockIsLost(t *testing.T) {
 	holdFor(t, path, from("b", "local"))
 	l.mu.Unlock()
 	var err error
-	for end := time.Now().Add(5 * time.Second); err == nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); err == nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		err = l.take(path, from("a", "box"))
 	}
 	if again := l.give(path); !lock.Refused(err) || again == nil || again.Error() != err.Error() ||

@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ func TestNetnsLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := "bo-agent-" + strings.ToLower(strings.ReplaceAll(filepath.Base(t.TempDir()), "_", ""))
+	name := fmt.Sprintf("bo-agent-%d", os.Getpid())
 	link := wire.Link{Inside: "eth0", MAC: "02:b0:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24"),
 		Outer:     "bovagent0",
 		Namespace: "bo-that-is-not-there", Bridge: "br0"}

@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +40,7 @@ func startServe(t *testing.T, where string) *exec.Cmd {
 
 func open(t *testing.T, rw io.ReadWriteCloser) *channel.Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := channel.Open(ctx, rw, channel.Options{})
 	if err != nil {
@@ -81,14 +83,18 @@ func TestServeStdio(t *testing.T) {
 	go func() { done <- p.Wait() }()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it did not end with its host")
 	}
 }
 
 // At a TCP port one host comes after the other.
 func TestServeTCP(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host := "127.0.0.1"
+	if runtime.GOOS == "linux" { // an address of its own, at which nobody else takes the port
+		host = fmt.Sprintf("127.77.%d.%d", os.Getpid()>>8&255, os.Getpid()&255)
+	}
+	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +105,7 @@ func TestServeTCP(t *testing.T) {
 	}
 	for range 2 {
 		var rw net.Conn
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			if rw, err = net.Dial("tcp", addr); err == nil {
 				break
 			}
@@ -153,7 +159,7 @@ func TestServeVsock(t *testing.T) {
 		if err == nil {
 			t.Error("a connection to a closed port")
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("Accept outlives Close")
 	}
 }

@@ -100,7 +100,7 @@ func TestDialThrough(t *testing.T) {
 		}
 	}()
 	through := func(addr string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		return DialThrough(ctx, func(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 			var errs bytes.Buffer
@@ -115,7 +115,7 @@ func TestDialThrough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	for _, want := range []string{"one", "another"} {
 		if _, err := c.Write([]byte(want)); err != nil {
 			t.Fatal(err)
