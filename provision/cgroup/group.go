@@ -188,11 +188,16 @@ func (g *Group) exists(ctx context.Context) ([]string, error) {
 
 // The common parent is created by the first controller and removed by the last
 // one, possibly between two accesses. What fails for that reason is retried
-// this often and this far apart.
+// this often, at first after pause and then ever later: on a busy machine
+// whoever removes something may be kept waiting in the middle of it.
 const (
-	tries = 20
-	pause = time.Millisecond
+	tries     = 20
+	pause     = time.Millisecond
+	lastPause = 50 * time.Millisecond
 )
+
+// again waits for the try after try n, the first of which is 0.
+func again(ctx context.Context, n int) bool { return sleep(ctx, min(pause<<n, lastPause)) }
 
 // passing tells whether an error may have that reason: something did not exist,
 // or a program failed and found afterwards that it exists.
@@ -204,12 +209,12 @@ func passing(err error) bool {
 // siblings lists the groups next to the one at dir, including it. Without a
 // parent there are none.
 func (g *Group) siblings(ctx context.Context, dir string) (names []string, err error) {
-	for range tries {
+	for n := range tries {
 		names, err = g.files.ReadDir(ctx, path.Dir(dir))
 		if fault.Is(err, fault.NotFound) {
 			return nil, nil
 		}
-		if err == nil || !passing(err) || !sleep(ctx, pause) {
+		if err == nil || !passing(err) || !again(ctx, n) {
 			break
 		}
 	}
@@ -219,11 +224,11 @@ func (g *Group) siblings(ctx context.Context, dir string) (names []string, err e
 // mkdir creates the group's directory in the common parent. Nobody removes the
 // parent while it has the directory.
 func (g *Group) mkdir(ctx context.Context, up string) (err error) {
-	for range tries {
+	for n := range tries {
 		if err = g.files.Mkdir(ctx, up); err == nil {
 			err = g.files.Mkdir(ctx, path.Join(up, g.label))
 		}
-		if err == nil || !passing(err) || !sleep(ctx, pause) {
+		if err == nil || !passing(err) || !again(ctx, n) {
 			break
 		}
 	}
@@ -438,7 +443,7 @@ func (g *Group) went(ctx context.Context, dir string, err error) bool {
 	if err == nil || fault.Is(err, fault.NotFound) {
 		return err != nil
 	}
-	for range tries {
+	for n := range tries {
 		names, err := g.siblings(ctx, dir)
 		if err != nil {
 			return false
@@ -446,7 +451,7 @@ func (g *Group) went(ctx context.Context, dir string, err error) bool {
 		if !slices.Contains(names, path.Base(dir)) {
 			return true
 		}
-		if !sleep(ctx, pause) {
+		if !again(ctx, n) {
 			break
 		}
 	}
