@@ -36,6 +36,8 @@ const (
 	// patience is how long the channel waits for an answer on a slow line,
 	// where up to a megabyte of other data may precede it.
 	patience = 2 * time.Minute
+	// endTime is how long the agent may take to end with its input.
+	endTime = 10 * time.Second
 )
 
 // connect copies the agent to the other side and starts it. was is the expected
@@ -158,7 +160,7 @@ func (s *session) close() {
 	s.Conn.Close()
 	select {
 	case <-s.ended:
-	case <-time.After(3 * time.Second):
+	case <-time.After(endTime):
 	}
 	s.stop()
 }

@@ -4,8 +4,10 @@
 package sshtest
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -79,8 +81,30 @@ func Start(t testing.TB) *Server {
 	}
 	s.key("user")
 	s.key("host")
-	s.port = freePort(t)
 	s.write("authorized", read(t, filepath.Join(dir, "user.pub")), 0o600)
+	s.Trust()
+	s.proc = exec.Command(program, "-D", "-f", filepath.Join(dir, "sshd_config"), "-E", s.log)
+	// Another program may take a port before sshd does.
+	for try := 1; ; try++ {
+		s.port = freePort(t)
+		s.configure()
+		err := s.start()
+		if err == nil {
+			break
+		}
+		if try == 10 {
+			t.Fatal(err)
+		}
+		s.proc = exec.Command(s.proc.Path, s.proc.Args[1:]...)
+	}
+	s.Configure(s.port)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// configure writes the configuration of sshd.
+func (s *Server) configure() {
+	s.t.Helper()
 	s.write("sshd_config", fmt.Sprintf(`ListenAddress 127.0.0.1
 Port %d
 HostKey %s/host
@@ -96,13 +120,7 @@ MaxStartups 100
 AllowTcpForwarding yes
 LogLevel VERBOSE
 SetEnv BAKEOFF_LOCK=%s
-`, s.port, dir, dir, s.HostLock), 0o600)
-	s.Trust()
-	s.Configure(s.port)
-	s.proc = exec.Command(program, "-D", "-f", filepath.Join(dir, "sshd_config"), "-E", s.log)
-	s.start()
-	t.Cleanup(s.Stop)
-	return s
+`, s.port, s.dir, s.dir, s.HostLock), 0o600)
 }
 
 // Configure writes the client's configuration for a port on the loopback
@@ -180,25 +198,41 @@ func (s *Server) Stop() {
 
 // Restart starts a server that was stopped, at the same port.
 func (s *Server) Restart() {
+	s.t.Helper()
 	s.proc = exec.Command(s.proc.Path, s.proc.Args[1:]...)
-	s.start()
+	if err := s.start(); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
-func (s *Server) start() {
+// start starts sshd and returns when it listens, or when it says that it cannot. (A
+// connection to the port would not tell it from another program there.)
+func (s *Server) start() error {
 	s.t.Helper()
+	before := s.said()
 	if err := s.proc.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
-		if err == nil {
-			c.Close()
-			return
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		said := s.said()[len(before):]
+		if strings.Contains(said, "Server listening on ") {
+			return nil
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("sshd does not answer: %v\n%s", err, read(s.t, s.log))
+		if strings.Contains(said, "Cannot bind any address") || time.Now().After(deadline) {
+			s.proc.Process.Kill()
+			s.proc.Wait()
+			return fmt.Errorf("sshd does not listen at port %d:\n%s", s.port, said)
 		}
 	}
+}
+
+// said is the log of sshd.
+func (s *Server) said() string {
+	b, err := os.ReadFile(s.log)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	return string(b)
 }
 
 func (s *Server) key(name string) {
