@@ -178,8 +178,17 @@ func TestLinkGathersWrites(t *testing.T) {
 		}
 	}
 	close(w.gate)
+	began := time.Now()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
+	}
+	select {
+	case <-l.idle:
+	default: // it waits only so long, and a busy machine may keep the writer waiting
+		if took := time.Since(began); took < closeTime {
+			t.Errorf("Close left data behind after %v", took)
+		}
+		<-l.idle
 	}
 	if w.bytes != 10000 || w.writes > 10 {
 		t.Errorf("%d bytes in %d writes", w.bytes, w.writes)

@@ -110,7 +110,10 @@ func (l *link) write() {
 	}
 }
 
-// Close writes pending data for at most 100 ms and closes the stream below.
+// closeTime bounds how long Close writes pending data.
+const closeTime = 100 * time.Millisecond
+
+// Close writes pending data for at most closeTime and closes the stream below.
 func (l *link) Close() error {
 	l.mu.Lock()
 	l.done = true
@@ -118,7 +121,7 @@ func (l *link) Close() error {
 	l.mu.Unlock()
 	select {
 	case <-l.idle:
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(closeTime):
 	}
 	return l.rw.Close()
 }
