@@ -50,15 +50,16 @@ func TestReadHostCountsWhatIsDone(t *testing.T) {
 		}
 	}
 	// As long as it takes to have so much of a CPU that others use as well.
-	for from, now := thread(t), 0.0; now < from+0.05; now = thread(t) {
+	for from, now := thread(t), 0.0; now < from+0.5; now = thread(t) {
 	}
 	d := ReadHost(nil).Since(before)
-	if d.AtNS < 50e6 {
+	if d.AtNS < 500e6 {
 		t.Errorf("%d ns passed", d.AtNS)
 	}
-	// Ticks are of 10 ms.
-	if d.CPU.Busy() < 0.03 {
-		t.Errorf("50 ms of work are %g s of CPU", d.CPU.Busy())
+	// Ticks are samples, and each kind of them is rounded down to 10 ms. What the
+	// hypervisor takes in between is the thread's, where it is not counted apart.
+	if d.CPU.Busy()+d.CPU.Steal < 0.3 {
+		t.Errorf("0.5 s of work are %g s of CPU", d.CPU.Busy())
 	}
 	if *d.Forks < 5 || *d.ContextSwitches < 5 || *d.MinorFaults < 5 {
 		t.Errorf("five programs are %g forks, %g switches, %g faults", *d.Forks, *d.ContextSwitches, *d.MinorFaults)

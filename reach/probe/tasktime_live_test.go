@@ -98,10 +98,20 @@ func TestWorkOfAFewTicks(t *testing.T) {
 			time.Sleep(100 * time.Microsecond) // until it sleeps as well
 			d := ReadHost([]int{cpu}).Since(before)
 			seconds, by, _ := d.Busy()
-			if off := math.Abs(seconds/own - 1); off < best {
+			off := math.Abs(seconds/own - 1)
+			if passed := float64(d.AtNS) / 1e9; d.CPU.Idle+d.CPU.IOWait == 0 {
+				// Where the worker may not come first and others never leave the CPU,
+				// it was busy all the time.
+				off = min(off, math.Abs(seconds/passed-1))
+			}
+			if off < best {
 				best, source = off, by
 			}
-			bestTicks = min(bestTicks, math.Abs(d.CPU.Busy()/own-1))
+			// An interruption that the kernel takes for work may make it a time that
+			// ticks can say.
+			if own < 1.05*want.Seconds() {
+				bestTicks = min(bestTicks, math.Abs(d.CPU.Busy()/own-1))
+			}
 		}
 		t.Logf("%v of work: off by %.2f %% by %s, by %.0f %% in ticks, at best", want, 100*best, source, 100*bestTicks)
 		if best > 0.1 || source == SourceTicks {
@@ -144,8 +154,8 @@ func TestAGroupIsNotTheMachine(t *testing.T) {
 	if len(points) == 0 {
 		t.Skip("needs control groups of version 1 with cpuacct")
 	}
-	group := filepath.Join(points[0], "bakeoff-test-"+filepath.Base(t.TempDir()))
-	if err := os.Mkdir(group, 0o755); err != nil {
+	group, err := os.MkdirTemp(points[0], "bakeoff-test-")
+	if err != nil {
 		t.Skipf("needs root, to make a control group: %v", err)
 	}
 	defer func() {
