@@ -127,7 +127,7 @@ func TestServer(t *testing.T) {
 
 // hello reads from a server on addr, as seen from a namespace.
 func hello(ctx context.Context, from, addr string) string {
-	return helloWithin(ctx, 20*time.Second, from, addr)
+	return helloWithin(ctx, time.Minute, from, addr)
 }
 
 func helloWithin(ctx context.Context, most time.Duration, from, addr string) string {
@@ -201,7 +201,7 @@ func TestLinksGo(t *testing.T) {
 		}
 	}
 	// A namespace's end takes its links away a moment later.
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		tap, err := HasLink(ctx, host, name, Tap(label))
 		outer, err2 := HasLink(ctx, host, name, Outer(label))
 		if err != nil || err2 != nil {
@@ -211,7 +211,7 @@ func TestLinksGo(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("after 10 s: tap %v, outer end %v", tap, outer)
+			t.Fatalf("after a minute: tap %v, outer end %v", tap, outer)
 		}
 	}
 }
@@ -224,7 +224,13 @@ func TestAlone(t *testing.T) {
 	}
 	defer DetachOwn(context.Background(), host, name[3:]+"-x")
 	out, err := conn.Output(ctx, local.Conn{Netns: Own(name[3:] + "-x")}, "ip", "-o", "link")
-	if err != nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "LOOPBACK,UP") {
+	// The kernel may have more for every new namespace, as it has for this one.
+	fresh, ferr := conn.Output(ctx, host, "unshare", "--net", "ip", "-o", "link")
+	if ferr != nil {
+		t.Fatal(ferr)
+	}
+	if err != nil || strings.Count(string(out), "\n") != strings.Count(string(fresh), "\n") ||
+		!strings.Contains(string(out), "LOOPBACK,UP") {
 		t.Errorf("%s%v", out, err)
 	}
 }

@@ -111,12 +111,12 @@ func TestPrefix(t *testing.T) {
 // Exec up.
 func TestBackgroundHoldsStreams(t *testing.T) {
 	start := time.Now()
-	out, err := conn.Output(t.Context(), local.Conn{}, "sh", "-c", "sleep 20 & echo $!")
+	out, err := conn.Output(t.Context(), local.Conn{}, "sh", "-c", "sleep 100 & echo $!")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Output(context.Background(), local.Conn{}, "kill", strings.TrimSpace(string(out)))
-	if d := time.Since(start); d > 10*time.Second {
+	if d := time.Since(start); d > 50*time.Second {
 		t.Errorf("Exec took %v", d)
 	}
 }
@@ -178,14 +178,14 @@ func TestKillsSessions(t *testing.T) {
 		close(ended)
 	}()
 	var pid []byte
-	for end := time.Now().Add(10 * time.Second); len(pid) == 0; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); len(pid) == 0; time.Sleep(5 * time.Millisecond) {
 		if pid, _ = os.ReadFile(dir + "/pid"); time.Now().After(end) {
-			t.Fatal("the program did not start within 10 s")
+			t.Fatal("the program did not start within a minute")
 		}
 	}
 	cancel()
 	<-ended
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return
