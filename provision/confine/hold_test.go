@@ -16,7 +16,7 @@ import (
 // heard to its first bytes, and is ended by release.
 func TestHold(t *testing.T) {
 	e := &Env{Host: local.Conn{}, Spec: driver.Spec{Label: "held"}}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	out, errs, err := e.Hold(ctx, conn.Command("sh", "-c", "echo one; echo up >&2; exec sleep 1000"),
 		func(out, errs []byte) bool {
 			return len(out) > 0 && bytes.HasSuffix(errs, []byte("up\n"))
@@ -46,7 +46,7 @@ func TestHold(t *testing.T) {
 func TestHoldFails(t *testing.T) {
 	never := func([]byte, []byte) bool { return false }
 	e := &Env{Host: local.Conn{}, Spec: driver.Spec{Label: "held"}}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, _, err := e.Hold(ctx, conn.Command("sh", "-c", "echo why >&2; exit 3"), never); err == nil ||
 		!strings.Contains(err.Error(), "why") {

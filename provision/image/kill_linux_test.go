@@ -120,7 +120,7 @@ sh -c 'while :; do date +%N >"$0"; sleep 0.02; done' ` + alive + `
 // wait waits for what another process does.
 func wait(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s", what)
 		}

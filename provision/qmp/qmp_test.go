@@ -112,7 +112,7 @@ func TestRealMonitor(t *testing.T) {
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	var rw net.Conn
-	for range 500 {
+	for range 3000 {
 		if rw, err = net.Dial("unix", path); err == nil {
 			break
 		}
@@ -121,7 +121,7 @@ func TestRealMonitor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := New(ctx, rw)
 	if err != nil {

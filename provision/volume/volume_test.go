@@ -32,7 +32,7 @@ func TestBackings(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	host := local.Conn{}
 	for _, backing := range []string{Dir, Tmpfs, Ext4, Btrfs, ZFS} {
@@ -149,7 +149,7 @@ func TestPropertiesHoldAndWhatIsLeftIsFound(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	host := local.Conn{}
 	text := []byte(strings.Repeat("From somebody to somebody else. ", 40000))

@@ -101,6 +101,9 @@ func stop(ctx context.Context, label string) error {
 		if ferr == nil {
 			ferr = process.Signal(syscall.SIGSTOP)
 		}
+		if errors.Is(ferr, os.ErrProcessDone) { // it ended by itself
+			ferr = nil
+		}
 		err = errors.Join(err, ferr)
 	}
 	for _, pid := range pids {

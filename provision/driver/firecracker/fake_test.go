@@ -349,7 +349,7 @@ func TestPause(t *testing.T) {
 	if _, err := conn.Output(t.Context(), in, "true"); err != nil {
 		t.Error(err)
 	}
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _,
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _,
 		_ string) (net.Conn, error) {
 		return h.Dial(ctx, "unix", filepath.Join(s.Dir, "a"))
 	}}}
@@ -431,7 +431,7 @@ func replayed(c *fake.Call) int {
 // put tells the Firecracker of an environment something more.
 func put(t *testing.T, h *fake.Host, dir, at, body string) (status int, said string) {
 	t.Helper()
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _,
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: func(ctx context.Context, _,
 		_ string) (net.Conn, error) {
 		return h.Dial(ctx, "unix", filepath.Join(dir, "a"))
 	}}}

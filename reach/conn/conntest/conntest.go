@@ -233,7 +233,7 @@ func (s *side) deadline() {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		s.Errorf("error %v, want the deadline", err)
 	}
-	if d := time.Since(start); d > 20*time.Second {
+	if d := time.Since(start); d > 50*time.Second {
 		s.Errorf("came back after %v", d)
 	}
 }
@@ -256,8 +256,8 @@ func (s *side) cancel() {
 		if !errors.Is(err, context.Canceled) {
 			s.Errorf("error %v, want that it was cancelled", err)
 		}
-	case <-time.After(20 * time.Second):
-		s.Fatal("Exec did not return within 20 s of cancel")
+	case <-time.After(time.Minute):
+		s.Fatal("Exec did not return within a minute of cancel")
 	}
 	s.until("the child to stop", func() bool {
 		before := s.size(file)
