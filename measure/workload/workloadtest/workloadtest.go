@@ -159,7 +159,7 @@ func checkParams(t *testing.T, d workload.Doc) {
 
 // runCell does twice what a trial runner does with one environment and cell.
 func runCell(t *testing.T, w execution.Runner, p param.Values, o Options) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	target := o.Target(t)
 	var raw workload.Raw
