@@ -66,6 +66,8 @@ func TestApplication(t *testing.T) {
 		Partial: true, Common: param.Values{"time": "2s", "users": "2", "events": "3", "processes": "2", "connections": "2"},
 		Cells:  []param.Values{{"generator": "siege", "pages": "all"}},
 		Target: func(*testing.T) execution.Target { target.State = map[string]string{}; return target },
+		// siege may hang at its end (package siege says why) and is killed.
+		Void: func(err error) bool { return strings.Contains(err.Error(), "siege failed with exit code 137 killed") },
 	})
 }
 
