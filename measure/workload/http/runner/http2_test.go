@@ -511,7 +511,7 @@ func TestErrorsByClassOverHTTP2(t *testing.T) {
 					io.WriteString(conn, c.answer(stream))
 					return c.stays
 				})
-				r := generate(t, addr, "protocol=http/2", "time=100ms", "connections=4", "engine="+engine)
+				r := generate(t, addr, "protocol=http/2", "time=300ms", "connections=4", "engine="+engine)
 				if bad.Load() == 0 || r.Errors[c.class] != bad.Load() || len(r.Errors) > 1 || http.Stated(r, "requests") < 4 {
 					t.Errorf("errors %v, want %d of %q; %v", r.Errors, bad.Load(), c.class, r.Values)
 				}
