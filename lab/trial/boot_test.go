@@ -152,8 +152,8 @@ func (b *bench) runOn(ctx context.Context, r *rack) (Outcome, []store.Line, erro
 	b.t.Helper()
 	o, done := b.options(ctx)
 	defer done()
-	o.Boxes = map[string]*env.Box{"box": {Name: "box", At: r, Host: b.plan.Hosts["box"], Limit: 5 * time.Second, Pause: time.Millisecond,
-		Systems: []system.System{}}}
+	o.Boxes = map[string]*env.Box{"box": {Name: "box", At: r, Host: b.plan.Hosts["box"], Limit: time.Minute,
+		Pause: time.Millisecond, Systems: []system.System{}}}
 	out, err := Run(ctx, o)
 	lines, jerr := o.Run.Journal()
 	if jerr != nil {
@@ -308,7 +308,11 @@ func TestABootThatFails(t *testing.T) {
 		r := newRack(t)
 		h := manifest.Host{Switch: map[string][]string{"two": {"next", "two"}}, Expect: map[string]string{"two": "System two"}}
 		c.change(r, &h)
-		box := env.Box{Name: "box", At: r, Host: h, Limit: 100 * time.Millisecond, Pause: time.Millisecond}
+		limit := time.Minute
+		if c.want == "did not come up again" || c.want == "has not rebooted" { // these it says at its limit
+			limit = 100 * time.Millisecond
+		}
+		box := env.Box{Name: "box", At: r, Host: h, Limit: limit, Pause: time.Millisecond}
 		if _, err := box.Boot(t.Context(), "two"); fault.Of(err) != c.kind || err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %v with %q", name, err, c.kind, c.want)
 		}
