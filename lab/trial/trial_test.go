@@ -478,8 +478,8 @@ func TestResumedWithInstancesOfTheRun(t *testing.T) {
 	const design = "looks: [8], alphas: [.05], instances: run"
 	if base := os.Getenv("TRIAL_CHILD"); base != "" {
 		b := newBench(t, "  - {name: slow, driver: shelf}\n", design)
-		b.base, b.dice.wait = base, 20*time.Millisecond // it is killed before its end
-		b.run(t.Context())
+		b.base = base
+		b.runUntilKilled(t)
 		return
 	}
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", design)
@@ -519,6 +519,20 @@ func TestMakingInstancesOnceIsNoBlocksTime(t *testing.T) {
 	}
 }
 
+// runUntilKilled is the run of a child that killAfter kills. It does not end
+// before that, however late the parent looks: one of the last trials waits.
+func (b *bench) runUntilKilled(t *testing.T) {
+	const held = 40 // of 48 trials, in the middle of a block
+	b.dice.wait = 20 * time.Millisecond
+	b.dice.run = func(_ execution.Target, n int64) error {
+		if n == held {
+			time.Sleep(2 * time.Minute) // killAfter waits for a minute
+		}
+		return nil
+	}
+	b.run(t.Context())
+}
+
 // killAfter runs a test of that name as a child, and kills it when the journal
 // has so many lines.
 func (b *bench) killAfter(t *testing.T, name string, lines int) {
@@ -551,8 +565,8 @@ func (b *bench) killAfter(t *testing.T, name string, lines int) {
 func TestKilledAndResumed(t *testing.T) {
 	if base := os.Getenv("TRIAL_CHILD"); base != "" {
 		b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
-		b.base, b.dice.wait = base, 20*time.Millisecond // it is killed before its end
-		b.run(t.Context())
+		b.base = base
+		b.runUntilKilled(t)
 		return
 	}
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
