@@ -139,8 +139,10 @@ func TestADiskThatIsMemory(t *testing.T) {
 		t.Skip("needs a temporary directory on a disk: set TMPDIR")
 	}
 	trial = measured(t, execution.Native(files.New()), on(t, disk), set, nil)
-	if why := failed(trial)["disk"]; why != "" || trial.Work.Forced == nil || trial.Work.Forced.WriteBytes < 32<<20 {
-		t.Errorf("a disk: %s (forced %+v)", why, trial.Work.Forced)
+	// Every block that it wrote was forced, however many the disk let it write.
+	if why := failed(trial)["disk"]; why != "" || trial.Work.Forced == nil || trial.Work.Work < 1 ||
+		trial.Work.Forced.WriteBytes < trial.Work.Work*(1<<20) {
+		t.Errorf("a disk: %s (%g blocks of 1 MiB, forced %+v)", why, trial.Work.Work, trial.Work.Forced)
 	}
 }
 
@@ -202,7 +204,7 @@ func newQuota(t *testing.T) *quota {
 		t.Skipf("needs control groups: %v", err)
 	}
 	t.Cleanup(func() {
-		for range 200 { // processes leave a moment after their end
+		for range 6000 { // processes leave a moment after their end
 			if os.Remove(q.dir) == nil {
 				return
 			}
