@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -32,21 +33,26 @@ func TestColdIsCold(t *testing.T) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	if in, all, err := resident(w.fd, s.size); err != nil || in != 0 || all != int(s.size)/4096 {
+	// The kernel keeps a page that it is just moving: evict takes up to 1 %.
+	if in, all, err := resident(w.fd, s.size); err != nil || in*100 > all || all != int(s.size)/4096 {
 		t.Errorf("%d of %d pages are in memory (%v)", in, all, err)
 	}
 	var before, after unix.Rusage
 	unix.Getrusage(unix.RUSAGE_SELF, &before)
-	p["time"] = "10s"
+	p["time"] = "2m0s" // it ends after one pass
 	r, err := run(context.Background(), p, env)
 	if err != nil {
 		t.Fatal(err)
 	}
 	unix.Getrusage(unix.RUSAGE_SELF, &after)
-	if r.Work != 256 || !strings.Contains(r.Check.Answer, "of 256 pages were in memory") {
-		t.Errorf("%g blocks, %q", r.Work, r.Check.Answer)
+	const pages = 256
+	kept := int64(-1)
+	_, note, _ := strings.Cut(r.Check.Answer, ", ")
+	if _, err := fmt.Sscanf(note, "%d of 256 pages were in memory", &kept); err != nil || r.Work != pages ||
+		kept < 0 || kept*100 > pages {
+		t.Fatalf("%g blocks, %q", r.Work, r.Check.Answer)
 	}
-	if blocks := after.Inblock - before.Inblock; blocks < s.size/512 {
-		t.Errorf("%d sectors came from the disk, and the file has %d", blocks, s.size/512)
+	if blocks, want := after.Inblock-before.Inblock, s.size/512*(pages-kept)/pages; blocks < want {
+		t.Errorf("%d sectors came from the disk, and %d of the file were not in memory", blocks, want)
 	}
 }
