@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"io"
 	"os/exec"
 	"strings"
 	"sync"
@@ -35,9 +36,15 @@ func TestCPUTimeForTimeIsGated(t *testing.T) {
 	defer busy.Wait()
 	defer cancel()
 	for range 2 {
+		began, says := io.Pipe()
 		busy.Go(func() {
-			local.Conn{CPUs: []int{0}}.Exec(ctx, conn.Command("sh", "-c", "while :; do :; done"))
+			argv := []string{"sh", "-c", "echo; while :; do :; done"}
+			_, err := local.Conn{CPUs: []int{0}}.Exec(ctx, conn.Cmd{Argv: argv, Stdout: says})
+			says.CloseWithError(err)
 		})
+		if _, err := began.Read(make([]byte, 1)); err != nil {
+			t.Fatalf("a busy loop did not start: %v", err)
+		}
 	}
 	for _, c := range []struct {
 		argv  []string

@@ -122,7 +122,7 @@ func TestFailuresAreClassed(t *testing.T) {
 			"argv": sh("echo no space >&2; echo in between >&2; echo tar: previous errors >&2; exit 2")}, fault.Subject,
 			"instead of 0: no space … tar: previous errors"},
 		"signal":     {param.Values{"argv": sh("kill -SEGV $$"), "exit": "any"}, fault.Subject, "segmentation fault"},
-		"timeout":    {param.Values{"argv": "sleep\n60", "timeout": "100ms"}, fault.Subject, "killed"},
+		"timeout":    {param.Values{"argv": "sleep\n60", "timeout": "1s"}, fault.Subject, "killed"},
 		"no program": {param.Values{"argv": "/does/not/exist"}, fault.Subject, "cannot be started"},
 		"preparation": {param.Values{"argv": "true", "prepare": sh("echo disk full >&2; exit 1")}, fault.Subject,
 			"prepare: \"/bin/sh\" failed with exit code 1: disk full"},
