@@ -71,7 +71,7 @@ func rows(t *testing.T, dir string, names []string, o estimate.Options) []estima
 // it is on its backing.
 func mounted(t *testing.T, from string, v driver.Volume, look func(dir, at string, u driver.VolumeUsage)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	defer func() {

@@ -39,7 +39,7 @@ func TestNativeWorkloadsInAMachine(t *testing.T) {
 		p := param.Defaults(doc.Params)
 		p["time"] = "200ms"
 		t.Run(doc.Name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 			defer cancel()
 			target := execution.Target{Subject: guest, State: map[string]string{}}
 			for name, stage := range map[string]func(context.Context, execution.Target,
