@@ -50,7 +50,7 @@ func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) err
 	if err != nil {
 		return fault.Op("http: reset", err)
 	}
-	if err := s.get(ctx, answerTime); err != nil {
+	if err := s.get(ctx, checkTime); err != nil {
 		return fault.Wrap(fault.Subject, "http: reset", s.explain(ctx, fmt.Errorf("the server does not answer: %w", err)))
 	}
 	return nil

@@ -15,7 +15,7 @@ func (s *Server) Start(ctx context.Context) error { return fault.Op("nginx", s.s
 // Check gets the page once, from the peer, and compares it. An error is of kind
 // fault.Subject: the server worked before.
 func (s *Server) Check(ctx context.Context) error {
-	if err := s.get(ctx, answerTime); err != nil {
+	if err := s.get(ctx, checkTime); err != nil {
 		return fault.Wrap(fault.Subject, "nginx", s.explain(ctx, fmt.Errorf("the server does not answer: %w", err)))
 	}
 	return nil

@@ -27,6 +27,9 @@ const (
 	startTime = 30 * time.Second
 	// answerTime bounds one attempt to get that page.
 	answerTime = 2 * time.Second
+	// checkTime bounds the check of a server that has answered before. One that is
+	// slow, because its machine is busy, has not failed.
+	checkTime = 15 * time.Second
 	// pollTime is the pause between attempts, and so the error of the wait.
 	pollTime = 5 * time.Millisecond
 )
@@ -93,7 +96,7 @@ func (s *Server) running(ctx context.Context) bool {
 	if _, err := read(ctx, s.target.Subject, s.dir+"/nginx.pid"); err != nil {
 		return false
 	}
-	return s.get(ctx, answerTime) == nil
+	return s.get(ctx, checkTime) == nil
 }
 
 // identity returns nginx's user directive. The workers run as the user that
