@@ -237,7 +237,10 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 		t.Skip("measures for some seconds")
 	}
 	h := e2e.New(t)
-	c := h.Command("run", selfLab(t, h, "500"), "--seed", "7")
+	// Between two blocks nothing is in use, so the run stays in its second trial.
+	lab, hold, _ := heldLab(t, h)
+	hold(1)
+	c := h.Command("run", lab, "--seed", "7")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +266,7 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 	}
 	other := h
 	other.Env = append(slices.Clone(h.Env), "BAKEOFF_STATE="+t.TempDir())
-	out, errs, code = other.Bakeoff(t, 3*time.Minute, "run", selfLab(t, h, "500"), "--seed", "8")
+	out, errs, code = other.Bakeoff(t, 3*time.Minute, "run", lab, "--seed", "8")
 	if code != 1 || !strings.Contains(errs, measures) {
 		t.Errorf("a run with a state folder of its own, at the same time: exit code %d\n%s%s", code, out, errs)
 	}
