@@ -117,18 +117,13 @@ func killedAfter(t *testing.T, h e2e.Home, lab string, trials int) (folder strin
 	return filepath.Dir(journal)
 }
 
-// cleaned removes what a killed run left on both hosts. The agent on the other
-// ends when its connection does, a moment later.
+// cleaned removes what a killed run left on both hosts.
 func cleaned(t *testing.T, h e2e.Home) {
 	t.Helper()
-	var out, errs string
-	var code int
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if out, errs, code = h.Bakeoff(t, 3*time.Minute, "clean"); code == 0 && strings.Contains(out, "on host client") {
-			return
-		}
+	out, errs, code := cleanUntilDone(t, h)
+	if code != 0 || !strings.Contains(out, "on host client") {
+		t.Fatalf("clean: exit code %d\n%s%s", code, out, errs)
 	}
-	t.Fatalf("clean: exit code %d\n%s%s", code, out, errs)
 }
 
 // bothEndsCounted asserts what both meters said in every trial of a run folder
