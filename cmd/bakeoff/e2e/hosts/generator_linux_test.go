@@ -65,8 +65,8 @@ func TestGeneratorOnAnotherHost(t *testing.T) {
 	}
 	for _, c := range r.Comparisons {
 		for _, g := range c.Gates {
-			if g.Name == "throttled" {
-				t.Errorf("%s of %s: nothing was held back, and %s", c.Metric, c.Contender, g.Reason)
+			if g.Name == "throttled" && !strings.Contains(g.Reason, "the hardware throttled") { // that is heat
+				t.Errorf("%s of %s: no quota held anything back, and %s", c.Metric, c.Contender, g.Reason)
 			}
 		}
 	}
