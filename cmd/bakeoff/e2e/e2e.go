@@ -32,8 +32,15 @@ const Programs = "BAKEOFF_TEST_PROGRAMS"
 var (
 	// built is a folder of ours with the two programs; "": there is none.
 	built string
-	// programs is the folder with the two programs.
-	programs = sync.OnceValues(build)
+	// programs is the folder with the two programs. The machine then has nothing
+	// that programs left which were killed before.
+	programs = sync.OnceValues(func() (string, error) {
+		dir, err := build()
+		if err == nil {
+			err = clean(dir)
+		}
+		return dir, err
+	})
 )
 
 // Main runs the tests of a package and removes the programs that were built for
@@ -66,6 +73,22 @@ func build() (string, error) {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return built, nil
+}
+
+// clean removes what killed builds of images left in the machine's cache, and killed
+// connections in its temporary directory: LeavesNothing would find it.
+func clean(dir string) error {
+	state, err := os.MkdirTemp("", "bakeoff-e2e")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(state)
+	c := exec.Command(filepath.Join(dir, "bakeoff"), "clean")
+	c.Env = environ(state)
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("bakeoff clean: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // readSources reads the folders of the module. go test notes what a test reads,
@@ -103,17 +126,22 @@ func New(t *testing.T) Home {
 		t.Fatal(err)
 	}
 	h := Home{Dir: t.TempDir(), program: filepath.Join(dir, "bakeoff")}
+	h.Env = environ(h.Dir)
+	return h
+}
+
+// environ is the environment of a program whose state is in dir.
+func environ(dir string) []string {
 	cache := os.Getenv("BAKEOFF_CACHE")
 	switch {
 	case cache != "":
 	case os.Getuid() == 0:
 		cache = "/var/cache/bakeoff"
 	default:
-		cache = filepath.Join(h.Dir, "cache")
+		cache = filepath.Join(dir, "cache")
 	}
-	h.Env = append(os.Environ(), "BAKEOFF_STATE="+filepath.Join(h.Dir, "state"), "BAKEOFF_CACHE="+cache,
-		"BAKEOFF_LOCK="+filepath.Join(h.Dir, "lock"), "NO_COLOR=1")
-	return h
+	return append(os.Environ(), "BAKEOFF_STATE="+filepath.Join(dir, "state"), "BAKEOFF_CACHE="+cache,
+		"BAKEOFF_LOCK="+filepath.Join(dir, "lock"), "NO_COLOR=1")
 }
 
 // Command is bakeoff with args, not started yet.
