@@ -17,3 +17,7 @@ func lock(f *os.File) error {
 		}
 	}
 }
+
+// unlock also frees the lock while a process that is being started still has the file
+// open: it does so until it executes its program.
+func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -258,6 +258,7 @@ func (r *Run) Close() error {
 	defer r.mu.Unlock()
 	var err error
 	if r.journal != nil {
+		unlock(r.journal)
 		err = r.journal.Close()
 		r.journal = nil
 	}
