@@ -65,7 +65,8 @@ func abandoned(dir string) bool {
 		return false
 	}
 	path := filepath.Join(dir, lockFile)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+	// The owner writes into the file once it has the lock.
+	if file, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || err == nil && file.Size() == 0 {
 		return time.Since(info.ModTime()) > young
 	}
 	return !lock.Held(path)

@@ -36,6 +36,9 @@ func TestReap(t *testing.T) {
 	killed := make("killed", false, true)
 	make("former", true, false)
 	make("beginning", false, false)
+	if err := os.WriteFile(filepath.Join(make("locking", false, false), lockFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	living, err := newClient(Options{Program: "ssh", Target: "nowhere", Local: nil})
 	if err != nil {
 		t.Fatal(err)
