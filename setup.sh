@@ -13,6 +13,12 @@
 # something to install.
 set -eu
 
+# Go keeps its caches below HOME, which services do not always have.
+if [ -z "${HOME:-}" ]; then
+	HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
+	export HOME
+fi
+
 # group|package|why. A ? before the package means that it is optional: continue
 # without it if the system does not provide it.
 packages() {
@@ -158,7 +164,7 @@ installed() {
 # available reports whether apt could install a package. Ubuntu's chromium is an
 # empty package that requires snap, which test machines do not have.
 available() {
-	case "$(apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p')" in
+	case "$(LC_ALL=C apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p')" in
 	'' | '(none)' | *snap*) return 1 ;;
 	esac
 }
@@ -229,15 +235,16 @@ apt() {
 }
 
 # The lists are fetched if a package is not in them, or if the mirror no longer has
-# the version in them.
+# the version in them. A machine that has just booted may be fetching them itself;
+# apt-get does not wait for that lock.
 update() {
 	say "fetching the package lists"
-	for wait in 2 8 0; do
+	for wait in 2 8 20 30 60 60; do
 		apt update && return 0
 		say "apt-get update failed; trying again in $wait s"
 		sleep "$wait"
 	done
-	die "apt-get update failed; see above"
+	apt update || die "apt-get update failed; see above"
 }
 for package in $missing; do
 	available "${package#\?}" || { update; break; }
