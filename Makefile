@@ -9,6 +9,12 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 LAB ?= examples/quick
 FLAGS ?=
+# What starts make may lack HOME, below which Go keeps its caches, and the folders of
+# the administrator's programs (mkfs, zfs-fuse, nginx) in PATH.
+ifeq ($(HOME),)
+export HOME := $(shell getent passwd "$$(id -u)" | cut -d: -f6)
+endif
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 PLATFORMS = linux/amd64 linux/arm64 freebsd/amd64 freebsd/arm64 openbsd/amd64 netbsd/amd64 dragonfly/amd64 illumos/amd64
 
 .PHONY: toolchain build run test check static fmt vet staticcheck wings race cross docs install uninstall clean
