@@ -195,10 +195,14 @@ type Ran struct {
 	Report string `json:"report"`
 }
 
+// RunLimit bounds a run that may have to build its images first: on a new machine with
+// a slow mirror that takes several minutes.
+const RunLimit = 25 * time.Minute
+
 // Example runs an example and returns its results and the exit code.
 func (h Home) Example(t *testing.T, args ...string) (Ran, int) {
 	t.Helper()
-	out, errs, code := h.Bakeoff(t, 9*time.Minute, append([]string{"run", "--json"}, args...)...)
+	out, errs, code := h.Bakeoff(t, RunLimit, append([]string{"run", "--json"}, args...)...)
 	var r Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("exit code %d, %v in %q\n%s", code, err, out, errs)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"bakeoff/cmd/bakeoff/e2e"
 )
@@ -34,7 +33,7 @@ func TestTheCommandOfTheDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A budget that is over when the first block is.
-	out, errs, code := h.Bakeoff(t, 10*time.Minute, "run", path, "--json", "--budget", "1s", "--seed", "3")
+	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "run", path, "--json", "--budget", "1s", "--seed", "3")
 	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("exit code %d, %v\n%s", code, err, errs)

@@ -68,7 +68,7 @@ func gateRun(t *testing.T, look int, prepare, program string, during func(h e2e.
 		defer close(ended)
 		during(h, shared)
 	}()
-	said, errs, code := h.Bakeoff(t, 4*time.Minute, "run", file, "--json", "--seed", "3")
+	said, errs, code := h.Bakeoff(t, 10*time.Minute, "run", file, "--json", "--seed", "3")
 	<-ended
 	var r e2e.Ran
 	if err := json.Unmarshal([]byte(said), &r); code != 0 || err != nil {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/lab/store"
@@ -52,7 +51,7 @@ func TestLimitsAndMeter(t *testing.T) {
 	if err := os.WriteFile(lab, []byte(limitsLab), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, errs, code := h.Bakeoff(t, 5*time.Minute, "run", lab, "--seed", "7", "--json")
+	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "run", lab, "--seed", "7", "--json")
 	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)

@@ -65,7 +65,7 @@ func TestDriversOverSSH(t *testing.T) {
 	if err := os.WriteFile(lab, []byte(strings.ReplaceAll(farDrivers, "DIR", dir)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, errs, code := h.Bakeoff(t, 10*time.Minute, "run", lab, "--seed", "7", "--json")
+	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "run", lab, "--seed", "7", "--json")
 	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 && code != 4 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)

@@ -90,7 +90,7 @@ func TestRunOverSSH(t *testing.T) {
 		if err != nil {
 			t.Fatalf("run: %v\n%s%s", err, said.String(), progress.String())
 		}
-	case <-time.After(4 * time.Minute):
+	case <-time.After(10 * time.Minute):
 		c.Process.Kill()
 		<-ended
 		t.Fatalf("the run did not end\n%s%s", said.String(), progress.String())
@@ -197,7 +197,7 @@ func TestImageOverSSH(t *testing.T) {
 		t.Skip("needs mmdebstrap: apt-get install mmdebstrap")
 	}
 	h, _, lab, dir := farHome(t, `chroot, image: "debian:bookworm"`)
-	out, errs, code := h.Bakeoff(t, 10*time.Minute, "run", lab, "--json")
+	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "run", lab, "--json")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
