@@ -101,7 +101,7 @@ func TestLookAtContenders(t *testing.T) {
 		{"a property that no such file system has", "{name: x, driver: strict, volumes: {/d: {backing: \"file:btrfs\", size: 200MiB, properties: {recordsize: 8k}}}}",
 			"volume /d: file:btrfs has no property \"recordsize\"; there are compression, force"},
 		{"a disk that is not ours", "{name: x, driver: strict, volumes: {/d: {backing: disk, device: /dev/no-such-disk}}}",
-			"volume /d (lab.yaml:5:40): /dev/no-such-disk: it has no file system with the label bakeoff, so bakeoff does not use it; if nothing on it is needed, run mkfs.ext4 -L bakeoff /dev/no-such-disk"},
+			"volume /d (lab.yaml:5:40): /dev/no-such-disk: there is no such block device; name one that lsblk shows"},
 	} {
 		s := look(t, base+"  - "+tt.contender+"\n", diceCell)
 		a := s.Answers[slices.IndexFunc(s.Answers, func(a Availability) bool { return a.Contender == "x" })].Answer

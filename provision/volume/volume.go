@@ -137,16 +137,27 @@ func Direct(ctx context.Context, host conn.Conn, file string) bool {
 	return run(ctx, host, "dd", "if="+file, "of=/dev/null", "bs=4096", "count=1", "iflag=direct") == nil
 }
 
-// CheckDisk checks that bakeoff may write to a block device: it has an ext4
-// file system with the label bakeoff, which nobody creates by accident.
+// CheckDisk checks that bakeoff may write to a block device: it has a file system
+// with the label bakeoff, which nobody creates by accident. The error of a device
+// that is absent or in use does not propose to create one.
 func CheckDisk(ctx context.Context, host conn.Conn, device string) error {
 	out, err := conn.Output(ctx, host, "blkid", "-o", "value", "-s", "LABEL", device)
 	if err == nil && strings.TrimSpace(string(out)) == DiskLabel {
 		return nil
 	}
-	return &fault.Error{Kind: fault.Unsupported, Op: device,
-		Err: fmt.Errorf("it has no file system with the label %s, so bakeoff does not use it", DiskLabel),
-		Fix: "if nothing on it is needed, run mkfs.ext4 -L " + DiskLabel + " " + device}
+	refuse := func(fix, format string, args ...any) error {
+		return &fault.Error{Kind: fault.Unsupported, Op: device, Err: fmt.Errorf(format, args...), Fix: fix}
+	}
+	if exit, err := host.Exec(ctx, conn.Command("test", "-b", device)); err == nil && !exit.OK() {
+		return refuse("name one that lsblk shows", "there is no such block device")
+	}
+	if out, err := output(ctx, host, "lsblk", "-n", "-o", "MOUNTPOINT", device); err == nil {
+		if at := strings.Fields(string(out)); len(at) > 0 {
+			return refuse("name a device that nothing uses", "it or a part of it is mounted at %s", strings.Join(at, ", "))
+		}
+	}
+	return refuse("if nothing on it is needed, run mkfs.ext4 -L "+DiskLabel+" "+device,
+		"it has no file system with the label %s, so bakeoff does not use it", DiskLabel)
 }
 
 // Lacks checks that the host has what creates a volume of this backing. Errors

@@ -18,10 +18,42 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
+// disks is a host with a device that blkid knows nothing of.
+type disks struct {
+	local.Conn
+	exit    conn.Exit // of test -b
+	mounted string    // what lsblk prints
+}
+
+func (d *disks) Exec(_ context.Context, c conn.Cmd) (conn.Exit, error) {
+	switch c.Argv[0] {
+	case "test":
+		return d.exit, nil
+	case "lsblk":
+		_, err := io.WriteString(c.Stdout, d.mounted)
+		return conn.Exit{}, err
+	}
+	return conn.Exit{Code: 2}, nil
+}
+
 func TestADiskThatIsNotLabelledIsNotTouched(t *testing.T) {
-	err := CheckDisk(t.Context(), local.Conn{}, filepath.Join(t.TempDir(), "none"))
-	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "mkfs.ext4 -L bakeoff") {
-		t.Errorf("error %v; want Unsupported with what its owner can do", err)
+	none := filepath.Join(t.TempDir(), "none")
+	for _, tt := range []struct {
+		device          conn.Exit
+		mounted         string
+		want, mustNotBe string
+	}{
+		{conn.Exit{Code: 1}, "", none + ": there is no such block device; name one that lsblk shows", "mkfs"},
+		{conn.Exit{}, "/boot\n[SWAP]\n\n", "mounted at /boot, [SWAP]; name a device that nothing uses", "mkfs"},
+		{conn.Exit{}, "\n", "run mkfs.ext4 -L bakeoff " + none, "lsblk"},
+	} {
+		err := CheckDisk(t.Context(), &disks{exit: tt.device, mounted: tt.mounted}, none)
+		if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), tt.mustNotBe) {
+			t.Errorf("error %v; want Unsupported with %q", err, tt.want)
+		}
+	}
+	if err := CheckDisk(t.Context(), local.Conn{}, none); err == nil || !strings.Contains(err.Error(), "no such block device") {
+		t.Errorf("on this machine: %v", err)
 	}
 }
 
