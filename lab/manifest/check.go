@@ -60,6 +60,9 @@ func (c *checker) check(s *shape, n *yamltree.Node, what string) bool {
 	default:
 		for _, alternative := range s.either {
 			if (alternative.kind == list) == (n.Kind == yamltree.Sequence) && n.Kind != yamltree.Mapping {
+				if n.Kind == yamltree.Scalar && alternative.spec.Kind == param.Bool && s.lists(n.Text) {
+					return c.fail(n, "write ["+n.Text+"], with brackets", "%s is the single value %s", what, yamltree.Show(n.Text))
+				}
 				return c.check(alternative, n, what)
 			}
 		}
@@ -171,6 +174,11 @@ func (c *checker) object(s *shape, n *yamltree.Node, what string) bool {
 		c.bad[n] = true
 	}
 	return ok
+}
+
+// lists reports whether a list that s permits may have text as an item.
+func (s *shape) lists(text string) bool {
+	return slices.ContainsFunc(s.either, func(e *shape) bool { return e.kind == list && slices.Contains(e.of.spec.Enum, text) })
 }
 
 // sketch writes an example of a shape for a message.

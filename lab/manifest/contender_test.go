@@ -82,3 +82,19 @@ func TestTuningThatADriverDoesNotTake(t *testing.T) {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
+
+// A value that is nearly right gets the remedy that was meant.
+func TestRemedies(t *testing.T) {
+	for _, c := range []struct{ contender, cell, want string }{
+		{"", ", primary: throughput", `primary is the single value "throughput"; write [throughput], with brackets`},
+		{"", ", primary: luck", `primary: "luck" is neither true nor false; write true or false`},
+		{", volumes: {/data: {backing: \"file:xfs\", size: 1GiB}}", "", `backing is "file:xfs"; write backing: disk, device: /dev/… (`},
+		{", volumes: {/data: {backing: \"file:ext3\", size: 1GiB}}", "", `backing is "file:ext3"; did you mean "file:ext4"?`},
+	} {
+		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: host" + c.contender +
+			"}\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {algorithm: sha256}" + c.cell + "}\n"
+		if _, err := Parse("lab.yaml", []byte(src), catalogue(), ""); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s%s: %v, want %q", c.contender, c.cell, err, c.want)
+		}
+	}
+}

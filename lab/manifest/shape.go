@@ -101,6 +101,9 @@ const (
 	sysctlRule    = "write the name of a sysctl like net.core.somaxconn"
 )
 
+// otherFileSystem is the remedy for a file system that bakeoff does not create.
+const otherFileSystem = "backing: disk, device: /dev/… (a block device on which you created that file system with the label bakeoff)"
+
 func one(k param.Kind) *shape { return &shape{kind: single, spec: param.Spec{Kind: k}} }
 func lines() *shape           { s := one(param.Text); s.lines = true; return s }
 func enum(values ...string) *shape {
@@ -196,15 +199,18 @@ func hostShape() *shape {
 
 // resourceFields are the fields that contenders and defaults share.
 func resourceFields(cat Catalogue) []field {
+	backing := enum(backings(cat)...)
+	backing.also = map[string]string{"xfs": otherFileSystem, "file:xfs": otherFileSystem, "file:f2fs": otherFileSystem}
 	volumes := mapOf(text(pathPattern, pathRule), fieldsOf(
 		field{name: "backing",
 			doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext4, file:btrfs, " +
 				"file:zfs " +
 				"(a file of the given size on the host with that file system; for ZFS the kernel's OpenZFS, or else zfs-fuse) or " +
 				"disk (a block device).",
-			shape: enum(backings(cat)...), required: true},
+			shape: backing, required: true},
 		field{name: "size", doc: "Size of the volume; tmpfs and file:… need one.", shape: one(param.Size)},
-		field{name: "device", doc: "Block device, for the backing disk. Its contents are lost.",
+		field{name: "device", doc: "Block device, for the backing disk. It must have a file system with the label bakeoff " +
+			"(mkfs.ext4 -L bakeoff), which bakeoff mounts as it is; a virtual machine can mount ext4 only. Its contents are lost.",
 			shape: text(devicePattern, deviceRule)},
 		field{name: "properties",
 			doc: "Properties of the file system, by name. file:zfs: compression, recordsize, ashift, checksum, logbias, " +
