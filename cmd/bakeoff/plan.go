@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 		Example: `  bakeoff plan examples/quick
   bakeoff plan lab.yaml --budget 1h            show what an hour can decide
   bakeoff plan lab.yaml --difference 1%        show how long it takes to detect 1 %
-  bakeoff plan lab.yaml --seed 42 --blocks 26  show the whole schedule of a seed
+  bakeoff plan lab.yaml --seed 42 --blocks 34  show the whole schedule of a seed
   bakeoff plan lab.yaml --json | jq .estimate`,
 		Args: cli.Between(0, 1, "a lab file"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -278,8 +279,10 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 			e.Blocks))
 	}
 	a.Paragraph("", text)
-	a.Paragraph("", "Before the first block, bakeoff builds each image that is not in the cache; "+
-		"that takes about a minute.")
+	if slices.ContainsFunc(v.Plan.Contenders, func(c plan.Contender) bool { return c.Image != "" && !path.IsAbs(c.Image) }) {
+		a.Paragraph("", "Before the first block, bakeoff builds each image that is not in the cache; "+
+			"that takes about a minute.")
+	}
 	switch {
 	case len(e.Looks) == 0:
 		a.Paragraph("", "The run gives no verdicts: it has too few blocks for a look.")
@@ -323,7 +326,8 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 		t.Row(append(row, note)...)
 	}
 	t.Print(a.Out, a.Style(a.Out), columns)
-	a.Paragraph("", fmt.Sprintf("Power 80 %% %s. Noise: %s.", openText(len(v.Family)), e.NoiseSource))
+	a.Paragraph("", fmt.Sprintf("Power 80 %% %s. Noise: %s. That is the noise of CPU-bound work: disks, networks "+
+		"and high percentiles of latency often vary more.", openText(len(v.Family)), e.NoiseSource))
 	a.Paragraph("", marginText(v.Design.Margin, e.Looks))
 	if e.Wanted != nil {
 		text := wantedText(*e.Wanted)
