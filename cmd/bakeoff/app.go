@@ -42,7 +42,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 	help := c.HelpFunc()
 	c.SetHelpFunc(func(of *cobra.Command, args []string) {
 		help(of, args)
-		if of == c || of.Name() == "run" {
+		if of == c || of.Flags().Lookup("fail-on") != nil {
 			cli.PrintExitCodes(of)
 		}
 	})
