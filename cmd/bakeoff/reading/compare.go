@@ -48,16 +48,20 @@ a difference of the contenders. compare therefore shows two changes. The relativ
 change is the change of the ratio contender / baseline: a change of the whole
 machine cancels out. The direct change is the change of the values themselves,
 and includes a change of the machine. The baseline has only a direct change.
+A change that affects the baseline and a contender alike, such as a new version of
+the measured program, is a direct change only: judge it with --by direct.
 
 Runs differ even when nothing changed. --repeats names runs of the same lab file
-in which nothing changed, at least three with OLD; compare widens the intervals
-by the differences between them. Without repeats it uses three calibrations of
-the machine (bakeoff calibrate), if the run folders contain them; they cover only
-CPU-bound work. Without either, the interval covers only the noise inside the
-runs, the verdict is "not interleaved", and --fail-on cannot use a verdict.`,
+in which nothing changed, at least three with OLD; compare widens the intervals by
+the differences between them, and less so with more of them. Without repeats it
+uses three calibrations of the machine (bakeoff calibrate), if the run folders
+contain them; they cover only CPU-bound work. Without either, the interval covers
+only the noise inside the runs, the verdict is "not interleaved", and --fail-on
+cannot use a verdict.`,
 		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday,runs/wednesday
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday --fail-on worse
+  bakeoff compare OLD NEW --repeats runs/a,runs/b --by direct --margin 3% --fail-on worse-than-margin
   bakeoff compare OLD NEW --by direct --json | jq '.yardstick[] | .direct.ratio'
   bakeoff compare OLD NEW --format junit > junit.xml`,
 		Args: cli.Between(2, 2, "a pair of run folders"),
@@ -126,7 +130,7 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	}
 	if all, some := unjudged(res); some && slices.ContainsFunc(f.failOn, needsVerdict) {
 		err := fmt.Errorf("--fail-on %s needs the difference from run to run, which is unknown: add --repeats with %d runs "+
-			"of the same lab file, or calibrate three times before the runs", strings.Join(f.failOn, ","), compare.MinRepeats-1)
+			"of the same lab file other than OLD, in which nothing changed, or calibrate three times before the runs", strings.Join(f.failOn, ","), compare.MinRepeats-1)
 		if all {
 			return cli.Usage(c, err)
 		}
@@ -275,8 +279,12 @@ func (a reader) printCompare(r compare.Result, all bool) {
 		width, func(x compare.Row) *compare.Change { return x.Direct })
 	a.notCompared(append(yardstick, rows...), width)
 	a.changedFacts(r, width)
-	fmt.Fprintf(a.Out, "\nIntervals of %.4g %%; %d primary comparisons share an error rate of %g; margin %g %%.\n",
-		100*levelOf(r), r.Judged, r.Alpha, 100*r.Margin)
+	share := fmt.Sprintf("%d primary comparisons share", r.Judged)
+	if r.Judged == 1 {
+		share = "1 primary comparison has"
+	}
+	fmt.Fprintf(a.Out, "\nIntervals of %.4g %%; %s an error rate of %g; margin %g %%.\n", 100*levelOf(r), share, r.Alpha,
+		100*r.Margin)
 }
 
 // shownRows are the rows of metrics that are primary in any row, or all if none
