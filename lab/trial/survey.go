@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -68,9 +69,28 @@ func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	if s.Absent, err = v.absent(ctx, s.Able); err != nil {
 		return s, err
 	}
+	for i := range s.Absent {
+		s.Absent[i].Fix += v.ofImages(s.Absent[i])
+	}
 	s.Unmet = append(v.crowded(ctx, s.Able), v.uplinks(ctx)...)
 	s.Notes = v.notes(ctx, s.Able)
 	return s, nil
+}
+
+// ofImages says what an image contains, if a lacks its file in one that bakeoff
+// builds; otherwise "".
+func (v viewer) ofImages(a Absence) string {
+	if !slices.ContainsFunc(v.plan.Contenders, func(c plan.Contender) bool {
+		return c.Image != "" && !path.IsAbs(c.Image) && slices.Contains(a.Contenders, c.Name)
+	}) {
+		return ""
+	}
+	or := ""
+	if a.Param == "argv" && path.IsAbs(a.Path) {
+		or = ", or create it in prepare"
+	}
+	return or + ": an image contains only the base system of its distribution (sh, perl) and the packages that the " +
+		"workloads of the lab file need"
 }
 
 // peered tells whether a workload of the plan has another end.

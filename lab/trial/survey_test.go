@@ -293,3 +293,21 @@ func TestFilesOfAnImage(t *testing.T) {
 		t.Errorf("an image that was not built: %v", got)
 	}
 }
+
+// The remedy for a file that an image lacks says what images contain.
+func TestRemedyForAnImage(t *testing.T) {
+	for _, tt := range []struct {
+		image string
+		lacks []string
+		want  bool
+	}{
+		{"debian:bookworm", []string{"base", "x"}, true}, {"debian:bookworm", []string{"base"}, false},
+		{"/srv/root", []string{"x"}, false}, {"", []string{"x"}, false},
+	} {
+		p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "base"}},
+			{Contender: manifest.Contender{Name: "x", Image: tt.image}}}}
+		if got := (viewer{plan: p}).ofImages(Absence{Contenders: tt.lacks}); strings.Contains(got, "base system") != tt.want {
+			t.Errorf("%q, absent in %v: %q", tt.image, tt.lacks, got)
+		}
+	}
+}
