@@ -223,8 +223,11 @@ func (fio) Notes(p param.Values, at tool.Place) map[string]string {
 		notes[tool.Caveat] = fmt.Sprintf("direct=false: the page cache may hold the file of %s", unit.Bytes(size))
 	}
 	if notes[tool.Caveat] != "" && !on {
-		notes[tool.CaveatFix] = "set direct to auto and use a volume whose file system supports O_DIRECT, or set " +
-			"size to more than the memory"
+		fix := "use a volume whose file system supports O_DIRECT, or set size to more than the memory"
+		if p.Text("direct") != "auto" {
+			fix = "set direct to auto and " + fix
+		}
+		notes[tool.CaveatFix] = fix
 	}
 	return notes
 }

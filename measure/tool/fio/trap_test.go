@@ -110,6 +110,8 @@ func TestDirect(t *testing.T) {
 		}
 		if fix := notes[tool.CaveatFix]; (fix != "") != (c.caveat != "" && c.flag == "0") {
 			t.Errorf("%s: fix %q", c.what, fix)
+		} else if fix != "" && strings.Contains(fix, "set direct to auto") != (c.set["direct"] != "") {
+			t.Errorf("%s: direct is %q, and the fix is %q", c.what, c.set["direct"], fix)
 		}
 	}
 	if argv := New().(tool.Prober).Probe(with(param.Values{"direct": "true"}), tooltest.At()); argv != nil {
