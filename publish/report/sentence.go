@@ -239,7 +239,7 @@ func say(c analysis.Comparison, margin float64, level, medians, failed string) s
 	}
 	evidence := []string{medians + estimate(c, level) + ", " + plural(c.Blocks, "block")}
 	if interim(c) && c.Primary && c.Blocks > 0 {
-		evidence = append(evidence, "no look reached")
+		evidence = append(evidence, "no verdict before the first look")
 	}
 	if failed != "" {
 		evidence = append(evidence, failed)

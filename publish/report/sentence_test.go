@@ -79,7 +79,7 @@ func TestSentences(t *testing.T) {
 					f(1.02)}, &n, analysis.ScopeInstance
 			}},
 		{"vm against host is inconclusive at http throughput on this machine: 3.00× the throughput " +
-			"(interim 95 % CI 0.500–5.00×), 26 blocks; no look reached.",
+			"(interim 95 % CI 0.500–5.00×), 26 blocks; no verdict before the first look.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.Interim = analysis.Inconclusive, f(3), analysis.Interval{f(.5), f(5)}
 			}},
