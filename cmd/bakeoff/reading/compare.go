@@ -130,7 +130,8 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	}
 	if all, some := unjudged(res); some && slices.ContainsFunc(f.failOn, needsVerdict) {
 		err := fmt.Errorf("--fail-on %s needs the difference from run to run, which is unknown: add --repeats with %d runs "+
-			"of the same lab file other than OLD, in which nothing changed, or calibrate three times before the runs", strings.Join(f.failOn, ","), compare.MinRepeats-1)
+			"of the same lab file other than OLD, in which nothing changed, or calibrate three times before the runs",
+			strings.Join(f.failOn, ","), compare.MinRepeats-1)
 		if all {
 			return cli.Usage(c, err)
 		}
