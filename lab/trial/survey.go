@@ -263,7 +263,24 @@ func (v viewer) notes(ctx context.Context, able func(string) bool) []string {
 		}
 	}
 	slices.Sort(out)
-	return slices.Concat(v.caveats(able), out, v.unseen(ctx, able), v.memory(able))
+	return slices.Concat(v.caveats(able), v.few(), out, v.unseen(ctx, able), v.memory(able))
+}
+
+// few says which cells have too few values for a percentile that gets a verdict.
+func (v viewer) few() []string {
+	var out []string
+	for _, cell := range v.plan.Cells {
+		i := slices.IndexFunc(v.Workloads, func(w execution.Runner) bool { return w.Doc().Name == cell.Workload })
+		if i < 0 {
+			continue
+		}
+		if w, ok := v.Workloads[i].(workload.Counted); ok {
+			if caveat, fix := w.Few(cell.Params, cell.Primary); caveat != "" {
+				out = append(out, fmt.Sprintf("cell %s: %s; %s", cell.Name, caveat, fix))
+			}
+		}
+	}
+	return out
 }
 
 // caveats says which cells will not measure what one may expect of them, and in

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
@@ -20,6 +21,7 @@ import (
 	command "bakeoff/measure/workload/command/runner"
 	compression "bakeoff/measure/workload/compression/runner"
 	external "bakeoff/measure/workload/external/runner"
+	http "bakeoff/measure/workload/http/runner"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -206,6 +208,25 @@ func TestLookAtCaveats(t *testing.T) {
 		s := look(t, two(`"`+tt.backing+`"`), cells(tt.params))
 		if got := strings.Join(s.Notes, "\n"); got != tt.want {
 			t.Errorf("%s%s: notes %q, want %q", tt.backing, tt.params, got, tt.want)
+		}
+	}
+}
+
+// A cell with too few values for its primary percentile is noted with what to change.
+func TestLookAtFewValues(t *testing.T) {
+	p := &plan.Plan{}
+	v := viewer{Site: Site{Workloads: []execution.Runner{&dice{}, http.New()}}, plan: p}
+	for _, tt := range []struct{ workload, time, primary, want string }{
+		{"http", "200ms", "latency-p99", "cell one: a trial sends about 10 requests (rate 50/s, time 200ms), and " +
+			"latency-p99 needs at least 1000, of which 10 are slower; set time to 20s or more, or rate to 5000/s or more"},
+		{"http", "20s", "latency-p99", ""},
+		{"http", "200ms", "throughput", ""},
+		{"dice", "200ms", "latency-p99", ""},
+	} {
+		p.Cells = []plan.Cell{{Cell: manifest.Cell{Name: "one", Workload: tt.workload, Primary: []string{tt.primary},
+			Params: param.Values{"rate": "50/s", "time": tt.time}}}}
+		if got := strings.Join(v.few(), "\n"); got != tt.want {
+			t.Errorf("%s for %s, %s: %q, want %q", tt.workload, tt.time, tt.primary, got, tt.want)
 		}
 	}
 }

@@ -146,6 +146,13 @@ type Cautious interface {
 	Caveat(p param.Values, backing string, memory int64) (caveat, fix string)
 }
 
+// Counted is a Parser whose parameters fix how many values a trial has.
+type Counted interface {
+	// Few says which of these metrics are percentiles that a trial has too few values
+	// for, and what to change; both are "" if there is none.
+	Few(p param.Values, metrics []string) (caveat, fix string)
+}
+
 // ErrNoBlob is wrapped in the error of Parse if a blob is missing.
 var ErrNoBlob = errors.New("blob is missing")
 
