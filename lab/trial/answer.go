@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
@@ -117,7 +119,10 @@ func (v viewer) volumes(ctx context.Context, _ driver.Driver, host conn.Conn, c 
 		if err := volume.Check(vol); err != nil {
 			return err
 		}
-		err := volume.Lacks(ctx, host, vol.Backing)
+		err := v.corrupted(c, vol)
+		if err == nil {
+			err = volume.Lacks(ctx, host, vol.Backing)
+		}
 		if err == nil && vol.Backing == volume.Disk {
 			err = volume.CheckDisk(ctx, host, vol.Device)
 		}
@@ -126,6 +131,71 @@ func (v viewer) volumes(ctx context.Context, _ driver.Driver, host conn.Conn, c 
 		}
 	}
 	return nil
+}
+
+// sharing returns another contender of the plan that mounts the same block device, and
+// whether the kernel of a guest has it mounted meanwhile. All environments of a block
+// exist at the same time.
+func (v viewer) sharing(c plan.Contender, vol driver.Volume) (other plan.Contender, guest, shared bool) {
+	if vol.Backing != volume.Disk {
+		return other, false, false
+	}
+	boots := func(c plan.Contender) bool { d := v.driver(c); return d != nil && d.Doc().Kernel }
+	for _, x := range v.plan.Contenders {
+		same := slices.ContainsFunc(x.Volumes, func(w manifest.Volume) bool {
+			return w.Backing == volume.Disk && w.Device == vol.Device
+		})
+		if !same || x.Name == c.Name || hostOf(x) != hostOf(c) || x.System != c.System {
+			continue
+		}
+		if !shared {
+			other, shared = x, true
+		}
+		if boots(c) || boots(x) {
+			return x, true, true
+		}
+	}
+	return other, false, shared
+}
+
+// corrupted refuses a block device that two kernels would mount at the same time: each
+// would overwrite what the other one wrote.
+func (v viewer) corrupted(c plan.Contender, vol driver.Volume) error {
+	other, guest, _ := v.sharing(c, vol)
+	if !guest {
+		return nil
+	}
+	return fault.WithFix(fault.New(fault.Unsupported, "%s mounts %s at the same time, with another kernel, which would "+
+		"damage its file system", mounter(other, c), vol.Device), "use backing: file:ext4, or a device that no other "+
+		"contender has; the baseline can have none, because of its twin")
+}
+
+// mounter names a contender for another one that shares a device with it.
+func mounter(other, c plan.Contender) string {
+	if other.TwinOf == c.Name {
+		return "its twin"
+	}
+	return cmp.Or(other.TwinOf, other.Name)
+}
+
+// together says which contenders mount one block device: they work on the same files.
+func (v viewer) together(able func(string) bool) []string {
+	var out []string
+	for _, c := range v.plan.Contenders {
+		if c.TwinOf != "" || !able(c.Name) {
+			continue
+		}
+		for _, vol := range env.Volumes(c.Volumes) {
+			other, guest, shared := v.sharing(c, vol)
+			if !shared || guest {
+				continue
+			}
+			out = append(out, fmt.Sprintf("volume %s of %s%s: %s mounts the same device %s and works on the same files, so "+
+				"that what one writes changes what the other measures; use backing: file:ext4, or a device that no other "+
+				"contender has", vol.Path, c.Name, asked(c, "volumes"), mounter(other, c), vol.Device))
+		}
+	}
+	return out
 }
 
 // room refuses a contender whose volumes alone do not fit on its host's disk.

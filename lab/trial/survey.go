@@ -263,7 +263,7 @@ func (v viewer) notes(ctx context.Context, able func(string) bool) []string {
 		}
 	}
 	slices.Sort(out)
-	return slices.Concat(v.caveats(able), v.few(), out, v.unseen(ctx, able), v.memory(able))
+	return slices.Concat(v.caveats(able), v.few(), v.together(able), out, v.unseen(ctx, able), v.memory(able))
 }
 
 // few says which cells have too few values for a percentile that gets a verdict.

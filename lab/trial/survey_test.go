@@ -12,6 +12,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
+	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
@@ -65,7 +66,8 @@ func (w paired) Doc() workload.Doc {
 // look plans a lab of these contenders and cells, and looks at this machine.
 func look(t *testing.T, contenders, cells string) Survey {
 	t.Helper()
-	drivers := []driver.Driver{&shelf{name: "shelf"}, strict{&shelf{name: "strict"}}, &shelf{name: "absent"}}
+	drivers := []driver.Driver{&shelf{name: "shelf"}, strict{&shelf{name: "strict"}}, &shelf{name: "absent"},
+		kernels{strict{&shelf{name: "kernels"}}}}
 	workloads := []execution.Runner{&dice{}, paired{&dice{}}, command.New(), compression.New(), external.New(fio.New()), external.New(openssl.New())}
 	cat := CatalogueOf(drivers, workloads)
 	src := "schema: bakeoff/lab/v1\nname: look\ncontenders:\n" + contenders + "baseline: base\ncells:\n" + cells
@@ -136,6 +138,11 @@ func TestLookRefuses(t *testing.T) {
 			"the baseline base cannot run here: unavailable: absent is not installed; apt-get install absent"},
 		{"nobody beside it", base + "  - {name: x, driver: absent}\n", diceCell, fault.Unsupported,
 			"no contender but the baseline can run here: x: unavailable: absent is not installed; apt-get install absent"},
+		{"a device that the twin mounts too", "  - {name: base, driver: kernels, volumes: {/d: {backing: disk, " +
+			"device: /dev/a}}}\n  - {name: x, driver: shelf}\n", diceCell, fault.Unsupported,
+			"the baseline base cannot run here: unavailable: volume /d (lab.yaml:4:44): its twin mounts /dev/a at the " +
+				"same time, with another kernel, which would damage its file system; use backing: file:ext4, or a device that " +
+				"no other contender has; the baseline can have none, because of its twin"},
 		{"one of three", base + "  - {name: x, driver: absent}\n  - {name: y, driver: shelf}\n", diceCell, 0, ""},
 		{"a cell that contradicts itself", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: command, params: {argv: [\"true\"], exit: \"300\"}}\n", fault.Invalid,
 			`cell one: command: exit must be a number from 0 to 255, or any (got "300")`},
@@ -227,6 +234,65 @@ func TestLookAtFewValues(t *testing.T) {
 			Params: param.Values{"rate": "50/s", "time": tt.time}}}}
 		if got := strings.Join(v.few(), "\n"); got != tt.want {
 			t.Errorf("%s for %s, %s: %q, want %q", tt.workload, tt.time, tt.primary, got, tt.want)
+		}
+	}
+}
+
+// kernels is a driver whose environments are guests.
+type kernels struct{ strict }
+
+func (k kernels) Doc() driver.Doc {
+	d := k.strict.Doc()
+	d.Kernel = true
+	return d
+}
+
+// The twin mounts the block device of the baseline too. Two kernels would damage its
+// file system; under one kernel both work on the same files.
+func TestLookAtSharedDevices(t *testing.T) {
+	disk := func(device string) []manifest.Volume {
+		return []manifest.Volume{{Path: "/d", Backing: "disk", Device: device}}
+	}
+	x := func(name, driver, device, twinOf string) plan.Contender {
+		c := plan.Contender{Contender: manifest.Contender{Name: name, Driver: driver,
+			Where: map[string]string{"volumes": "lab.yaml:4:40"}}, TwinOf: twinOf}
+		if device != "" {
+			c.Volumes = disk(device)
+		}
+		return c
+	}
+	away := x("c", "strict", "/dev/a", "")
+	away.Host = "box"
+	for _, tt := range []struct {
+		what       string
+		contenders []plan.Contender
+		note, why  string // of the first
+	}{
+		{"a baseline", []plan.Contender{x("base", "strict", "/dev/a", ""), x("base-twin", "strict", "/dev/a", "base")},
+			"volume /d of base (lab.yaml:4:40): its twin mounts the same device /dev/a", ""},
+		{"a baseline in a guest", []plan.Contender{x("base", "kernels", "/dev/a", ""),
+			x("base-twin", "kernels", "/dev/a", "base")}, "", "its twin mounts /dev/a at the same time, with another kernel"},
+		{"two contenders", []plan.Contender{x("b", "strict", "/dev/a", ""), x("c", "kernels", "/dev/a", "")}, "",
+			"c mounts /dev/a at the same time, with another kernel"},
+		{"two contenders under one kernel", []plan.Contender{x("b", "strict", "/dev/a", ""), x("c", "strict", "/dev/a", "")},
+			"volume /d of b (lab.yaml:4:40): c mounts the same device /dev/a", ""},
+		{"two devices", []plan.Contender{x("b", "kernels", "/dev/a", ""), x("c", "kernels", "/dev/b", "")}, "", ""},
+		{"two hosts", []plan.Contender{x("b", "strict", "/dev/a", ""), away}, "", ""},
+		{"no volume", []plan.Contender{x("b", "strict", "", ""), x("b-twin", "strict", "", "b")}, "", ""},
+	} {
+		v := viewer{Site: Site{Drivers: []driver.Driver{strict{&shelf{name: "strict"}},
+			kernels{strict{&shelf{name: "kernels"}}}}}, plan: &plan.Plan{Contenders: tt.contenders}}
+		first := tt.contenders[0]
+		notes := v.together(func(name string) bool { return name == first.Name })
+		if got := strings.Join(notes, "\n"); !strings.HasPrefix(got, tt.note) || (got == "") != (tt.note == "") {
+			t.Errorf("%s: notes %q, want %q", tt.what, got, tt.note)
+		}
+		why := ""
+		for _, vol := range env.Volumes(first.Volumes) {
+			why += errText(v.corrupted(first, vol))
+		}
+		if !strings.HasPrefix(why, tt.why) || (why == "") != (tt.why == "") {
+			t.Errorf("%s: refused by %q, want %q", tt.what, why, tt.why)
 		}
 	}
 }
