@@ -219,11 +219,17 @@ func (fio) Notes(p param.Values, at tool.Place) map[string]string {
 	case !on && (memory > 0 && size <= memory || at.FileSystem == "tmpfs"):
 		notes[tool.Caveat] = fmt.Sprintf("direct=false, fits in memory: a file of %s in %s of memory, not storage",
 			unit.Bytes(size), unit.Bytes(memory))
+	case !on && at.FileSystem == "zfs":
+		notes[tool.Caveat] = fmt.Sprintf("direct=false: the ARC, ZFS's cache in the memory of the host, may hold the "+
+			"file of %s", unit.Bytes(size))
 	case !on && memory == 0:
 		notes[tool.Caveat] = fmt.Sprintf("direct=false: the page cache may hold the file of %s", unit.Bytes(size))
 	}
 	if notes[tool.Caveat] != "" && !on {
 		fix := "use a volume whose file system supports O_DIRECT, or set size to more than the memory"
+		if at.FileSystem == "zfs" {
+			fix += " of the host, or the property primarycache of the volume to metadata"
+		}
 		if p.Text("direct") != "auto" {
 			fix = "set direct to auto and " + fix
 		}

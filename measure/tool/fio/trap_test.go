@@ -95,6 +95,11 @@ func TestDirect(t *testing.T) {
 			"false: set by the lab file", "direct=false: the page cache may hold the file of 64MiB"},
 		{"a flag that is ignored", "zfs", param.Values{"direct": "true"}, true, false, 512 << 20, "1",
 			"true: set by the lab file", "direct=true, but zfs may ignore it: this may be memory"},
+		{"a file larger than the environment's memory on ZFS", "zfs", param.Values{"size": "1GiB"}, true, false,
+			512 << 20, "0", "false: zfs ignores O_DIRECT",
+			"direct=false: the ARC, ZFS's cache in the memory of the host, may hold the file of 1GiB"},
+		{"a daemon whose cache is in the environment", "fuse.zfs-fuse", param.Values{"size": "1GiB"}, true, false, 512 << 20,
+			"0", "false: fuse.zfs-fuse ignores O_DIRECT", ""},
 		{"the host's cache", "ext4", nil, true, true, 512 << 20, "1", "true: ext4 supports O_DIRECT",
 			"direct=true, but the host caches the volume: this may be the host's memory"},
 	} {
@@ -112,6 +117,8 @@ func TestDirect(t *testing.T) {
 			t.Errorf("%s: fix %q", c.what, fix)
 		} else if fix != "" && strings.Contains(fix, "set direct to auto") != (c.set["direct"] != "") {
 			t.Errorf("%s: direct is %q, and the fix is %q", c.what, c.set["direct"], fix)
+		} else if strings.Contains(fix, "memory of the host") != (fix != "" && c.fs == "zfs") {
+			t.Errorf("%s: on %s the fix is %q", c.what, c.fs, fix)
 		}
 	}
 	if argv := New().(tool.Prober).Probe(with(param.Values{"direct": "true"}), tooltest.At()); argv != nil {
