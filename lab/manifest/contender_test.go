@@ -6,6 +6,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/provision/image"
 )
 
 // Roots of systems for which nothing here makes images are folders of the
@@ -33,6 +34,40 @@ func TestImagesThatAreFolders(t *testing.T) {
 			t.Errorf("%s: %v", c.contender, err)
 		case c.wrong == "" && lab.Contenders[0].Image != c.image:
 			t.Errorf("%s: image %q, want %q", c.contender, lab.Contenders[0].Image, c.image)
+		}
+	}
+}
+
+// A name of which no image can be made is reported at its place. A run has already
+// checked its images, so the catalogue that reads it accepts any name.
+func TestImagesThatCannotBeMade(t *testing.T) {
+	for _, c := range []struct{ image, wrong string }{
+		{"debian:bookworm", ""},
+		{"debian:suite-of-2031", ""},
+		{"python:3.12", `lab.yaml:4:38: "python:3.12" is not an image; write debian:SUITE`},
+		{"alpine:3.20", `lab.yaml:4:38: "alpine:3.20" is not an image; write debian:SUITE`},
+		{"debian:12", `lab.yaml:4:38: "debian:12" is not an image; did you mean "debian:bookworm"?`},
+		{"debian:12-slim", `lab.yaml:4:38: "debian:12-slim" is not an image; did you mean "debian:bookworm"?`},
+		{"ubuntu:24.04", `lab.yaml:4:38: "ubuntu:24.04" is not an image; did you mean "ubuntu:noble"?`},
+		{"nginx", `lab.yaml:4:38: "nginx" is not an image; write debian:SUITE`},
+		{"debain:bookworm", `lab.yaml:4:38: there is no image "debain:bookworm"; did you mean "debian"?`},
+	} {
+		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: chroot, image: \"" + c.image +
+			"\"}\n  - {name: b, driver: host}\nbaseline: b\ncells:\n" +
+			"  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
+		cat := catalogue()
+		cat.Image = func(ref string) error { return image.Request{Ref: ref}.Check() }
+		_, err := Parse("lab.yaml", []byte(src), cat, "")
+		switch {
+		case c.wrong == "" && err != nil, c.wrong != "" && (err == nil || !strings.HasPrefix(err.Error(), c.wrong)):
+			t.Errorf("%s: %v, want %q", c.image, err, c.wrong)
+		case err != nil && strings.Contains(err.Error(), "\n"):
+			t.Errorf("%s is reported more than once: %v", c.image, err)
+		}
+		if cat.Image = nil; c.image == "debian:12" {
+			if _, err := Parse("lab.yaml", []byte(src), cat, ""); err != nil {
+				t.Errorf("%s in a run that was made before: %v", c.image, err)
+			}
 		}
 	}
 }

@@ -121,6 +121,9 @@ type Design struct {
 type Catalogue struct {
 	Drivers   []DriverEntry
 	Workloads []WorkloadEntry
+	// Image returns an error, with a fix, for a name of which no image can be made;
+	// nil accepts any name.
+	Image func(ref string) error
 }
 
 // DriverEntry is what the lab file must know of a driver.

@@ -271,6 +271,7 @@ func (r *resolver) imageOf(c *Contender, d DriverEntry, n, v *yamltree.Node) {
 	default:
 		c.Image = v.String()
 		r.suite(v)
+		r.reference(v)
 	}
 }
 
@@ -297,6 +298,34 @@ func (r *resolver) suite(v *yamltree.Node) {
 	if strings.HasPrefix(fix, "did you mean") {
 		r.fail(v, fix, "there is no image %s", yamltree.Show(v.String()))
 	}
+}
+
+// releases are the suites of versions, by which images of registries have their tags.
+var releases = map[string]string{
+	"debian:8": "debian:jessie", "debian:9": "debian:stretch", "debian:10": "debian:buster",
+	"debian:11": "debian:bullseye", "debian:12": "debian:bookworm", "debian:13": "debian:trixie",
+	"debian:14":    "debian:forky",
+	"ubuntu:14.04": "ubuntu:trusty", "ubuntu:16.04": "ubuntu:xenial", "ubuntu:18.04": "ubuntu:bionic",
+	"ubuntu:20.04": "ubuntu:focal", "ubuntu:22.04": "ubuntu:jammy", "ubuntu:24.04": "ubuntu:noble",
+}
+
+// reference reports an image that no driver could have. Only the catalogue knows which
+// names those are.
+func (r *resolver) reference(v *yamltree.Node) {
+	if r.cat.Image == nil || r.bad[v] || path.IsAbs(v.String()) {
+		return
+	}
+	err := r.cat.Image(v.String())
+	if err == nil {
+		return
+	}
+	fix := fault.Fix(err)
+	problem := strings.TrimSuffix(err.Error(), "; "+fix)
+	name, _, _ := strings.Cut(v.String(), "-") // debian:12-slim
+	if suite := releases[name]; suite != "" {
+		fix = fmt.Sprintf("did you mean %q?", suite)
+	}
+	r.fail(v, fix, "%s", problem)
 }
 
 func (r *resolver) volumesOf(n *yamltree.Node) []Volume {

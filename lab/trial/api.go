@@ -14,6 +14,7 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/image"
 )
 
 // Options is what Run needs. The caller provides everything that has effects.
@@ -92,7 +93,8 @@ type Availability struct {
 
 // CatalogueOf makes what lab files can name from the drivers and workloads.
 func CatalogueOf[P workload.Parser](drivers []driver.Driver, workloads []P) manifest.Catalogue {
-	c := manifest.Catalogue{Workloads: manifest.Workloads(workloads)}
+	c := manifest.Catalogue{Workloads: manifest.Workloads(workloads),
+		Image: func(ref string) error { return image.Request{Ref: ref}.Check() }}
 	for _, d := range drivers {
 		doc := d.Doc()
 		c.Drivers = append(c.Drivers, manifest.DriverEntry{
