@@ -8,13 +8,22 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"bakeoff/measure/workload/loops"
+	"bakeoff/reach/agent"
 )
 
 // TestMain lets the scripts execute this very program as a command, with the
 // signals, files and exit codes of a real one.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"bakeoff": main})
+	testscript.Main(m, map[string]func(){"bakeoff": main, agentHere: func() {
+		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, loops.All()))
+	}})
 }
+
+// agentHere is an agent of this build, under a name by which no program finds it: a
+// script sets BAKEOFF_AGENT to AGENT_HERE.
+const agentHere = "agent-of-this-build"
 
 // TestScripts runs the scenarios below testdata/script: what a person types,
 // and what must come of it. They need no tool, and root only where they say so.
@@ -28,7 +37,9 @@ func TestScripts(t *testing.T) {
 			e.Setenv("BAKEOFF_CACHE", e.Cd+"/cache")
 			e.Setenv("BAKEOFF_LOCK", e.Cd+"/lock")
 			e.Setenv("NO_COLOR", "1")
-			return nil
+			path, err := exec.LookPath(agentHere)
+			e.Setenv("AGENT_HERE", path)
+			return err
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "root" {

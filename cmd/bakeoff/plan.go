@@ -97,7 +97,7 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 // ready sets in v how a run would end, as far as that is known, and returns the
 // error with which plan ends.
 func ready(v *dryrun.View) error {
-	err := v.Seen.Refusal()
+	err := v.Refusal()
 	switch {
 	case err != nil:
 		v.Ready.Text = "run would refuse to start"

@@ -36,6 +36,17 @@ type View struct {
 	InstallOn map[string]string `json:"install_on"`
 	// Seen is what the hosts answered.
 	Seen trial.Survey `json:"-"`
+	// Agent is why bakeoff-agent cannot be used on this machine; nil if it can.
+	Agent error `json:"-"`
+}
+
+// Refusal returns why a run would refuse to start; nil if it would not. As in a run,
+// errors in cells are found before the agent is, and all others after it.
+func (v View) Refusal() error {
+	if v.Agent != nil && len(v.Seen.Wrong) == 0 {
+		return v.Agent
+	}
+	return v.Seen.Refusal()
 }
 
 // Ready is how much of a plan can run.
@@ -92,7 +103,8 @@ type Options struct {
 }
 
 // Of looks at what p asks of its hosts. The error of a run that would be
-// refused, or end with missing cells, is left to the caller: see View.Seen.
+// refused, or end with missing cells, is left to the caller: see View.Refusal and
+// View.Seen.
 func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View, error) {
 	text, err := plan.Encode(p)
 	if err != nil {
@@ -111,6 +123,10 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 	v.Seen = seen
 	v.Ready.Able, v.Ready.Contenders = seen.Count()
 	v.Notes = append(v.Notes, seen.Notes...)
+	if _, v.Agent = at.Agent(); v.Agent != nil {
+		v.Missing = append(v.Missing, diagnosis.Finding{Name: "bakeoff-agent", State: diagnosis.Missing,
+			Text: v.Agent.Error()})
+	}
 	wants := fleet.Wants{}
 	for _, x := range seen.Answers {
 		if x.Contender == p.Twin {

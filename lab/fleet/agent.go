@@ -96,7 +96,7 @@ func programDir() (string, error) {
 func checkAgent(path, fix string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return "", fault.WithFix(fault.New(fault.NotFound, "%s is not an executable file", path), fix)
+		return "", fault.WithFix(fault.New(fault.Unsupported, "%s is not an executable file", path), fix)
 	}
 	return filepath.Abs(path)
 }

@@ -45,7 +45,7 @@ func TestAgentIsNamed(t *testing.T) {
 		return ""
 	}}
 	_, err := c.Agent()
-	if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "correct BAKEOFF_AGENT") {
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "correct BAKEOFF_AGENT") {
 		t.Errorf("%v", err)
 	}
 }
