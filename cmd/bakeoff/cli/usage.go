@@ -101,6 +101,22 @@ func Between(lo, hi int, what string) cobra.PositionalArgs {
 	}
 }
 
+// Each requires one argument for each name, and an error names those that are missing.
+func Each(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch missing := names[min(len(args), len(names)):]; {
+		case len(args) > len(names):
+			return Usage(c, fmt.Errorf("unexpected argument %q: the command takes %s", args[len(names)],
+				strings.Join(names, " and ")))
+		case len(missing) == 1:
+			return Usage(c, fmt.Errorf("%s is missing", missing[0]))
+		case len(missing) > 1:
+			return Usage(c, fmt.Errorf("%s are missing", strings.Join(missing, " and ")))
+		}
+		return nil
+	}
+}
+
 // CompleteFlag offers values for a flag, given the arguments so far.
 func CompleteFlag(c *cobra.Command, name string, values func(args []string) []string) {
 	err := c.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, args []string, _ string) ([]string,

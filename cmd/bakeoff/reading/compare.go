@@ -64,7 +64,7 @@ cannot use a verdict.`,
   bakeoff compare OLD NEW --repeats runs/a,runs/b --by direct --margin 3% --fail-on worse-than-margin
   bakeoff compare OLD NEW --by direct --json | jq '.yardstick[] | .direct.ratio'
   bakeoff compare OLD NEW --format junit > junit.xml`,
-		Args: cli.Between(2, 2, "a pair of run folders"),
+		Args: cli.Each("the run folder OLD", "the run folder NEW"),
 		RunE: func(c *cobra.Command, args []string) error { return a.doCompare(c, f, args) },
 	}
 	fl := c.Flags()
