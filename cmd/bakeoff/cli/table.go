@@ -45,28 +45,36 @@ func (t *Table) Row(texts ...string) { t.Add(PlainRow(texts...)...) }
 // Print writes the table, at most width columns wide where its words allow.
 func (t *Table) Print(w io.Writer, s Style, width int) {
 	head := lists.Map(t.Head, func(h string) Cell { return Cell{h, Bold} })
-	printRows(w, s, append([][]Cell{head}, t.Rows...), width)
+	printRows(w, s, append([][]Cell{head}, t.Rows...), width, true)
 }
 
 // printBody writes the table without its head, and without rows whose last cell
 // is empty.
 func (t *Table) printBody(w io.Writer, s Style, width int) {
 	rows := slices.DeleteFunc(slices.Clone(t.Rows), func(r []Cell) bool { return r[len(r)-1].Text == "" })
-	printRows(w, s, rows, width)
+	printRows(w, s, rows, width, false)
 }
 
-func printRows(w io.Writer, s Style, rows [][]Cell, width int) {
+// printRows prints rows, of which the first may be a head. Where the last cells stand
+// under their rows, that of a head stays beside the others if there is room for it.
+func printRows(w io.Writer, s Style, rows [][]Cell, width int, head bool) {
 	widths := columnWidths(rows, width)
 	last := len(widths) - 1
-	under := last > 0 && sum(widths)+gap*last > width && longest(rows, last) > width-gap*last-sum(widths[:last])
-	for _, r := range rows {
-		if under {
+	under := last > 0 && sum(widths)+gap*last > width && longest(rows, last) > room(widths, width)
+	for i, r := range rows {
+		if under && !(i == 0 && head && room(widths, width) >= cells(r[last].Text)) {
 			printRow(w, s, r[:last], widths)
 			printRow(w, s, []Cell{{}, r[last]}, []int{underIndent - gap, max(width-underIndent, leastWidth)})
 			continue
 		}
 		printRow(w, s, r, widths)
 	}
+}
+
+// room is what the other columns leave to the last one.
+func room(widths []int, width int) int {
+	last := len(widths) - 1
+	return width - gap*last - sum(widths[:last])
 }
 
 // longest is how wide column i is where nothing of it is wrapped.
@@ -104,8 +112,8 @@ func columnWidths(rows [][]Cell, width int) []int {
 		}
 	}
 	last := len(widths) - 1
-	room := width - gap*last - min(widths[last], leastLast)
-	for over := sum(widths[:last]) - room; over > 0; over-- {
+	others := width - gap*last - min(widths[last], leastLast)
+	for over := sum(widths[:last]) - others; over > 0; over-- {
 		i := widestAbove(widths[:last], least)
 		if i < 0 {
 			break

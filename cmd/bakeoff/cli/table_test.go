@@ -20,6 +20,14 @@ func TestATableThatIsTooWideHasItsLastColumnBelow(t *testing.T) {
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("printed\n%swant\n%s", out.String(), want)
 	}
+	if want := "NAME  IMAGE            MEMORY  HERE\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("the head does not fit in one line:\n%s", out.String())
+	}
+	out.Reset()
+	tab.Print(&out, Style{}, 32)
+	if want := "NAME  IMAGE            MEMORY\n      HERE\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("without room the last word of the head is not below:\n%s", out.String())
+	}
 	out.Reset()
 	tab.Print(&out, Style{}, 80)
 	if !strings.Contains(out.String(), "256MiB  ready: something that takes more than one line") {
