@@ -236,19 +236,17 @@ func (e *Env) Until(ctx context.Context, p *Process, timeout time.Duration, try 
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-p.Ended():
-			return p.explain(notUp)
+			return p.explain("")
 		case <-end:
-			return p.withOutput(fault.New(fault.Subject, notUp+" within %v: %v", timeout, err))
+			return p.withOutput(fault.New(fault.Subject, "it did not answer within %v: %v", timeout, err))
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// notUp is what happened to an environment whose agent does not answer.
-const notUp = "it did not come up"
-
-// silent returns the error for an agent that does not answer.
+// silent returns the error for an agent that does not answer. That the environment did
+// not come up is for the caller to say: the error says why.
 func (e *Env) silent(p *Process, boot context.Context, timeout time.Duration, err error) error {
 	// The end of the process explains more than that of the channel. It follows
 	// soon, on a busy machine later.
@@ -258,7 +256,7 @@ func (e *Env) silent(p *Process, boot context.Context, timeout time.Duration, er
 	}
 	select {
 	case <-p.Ended():
-		return p.explain(notUp)
+		return p.explain("")
 	case <-time.After(patience):
 	}
 	if errors.Is(boot.Err(), context.DeadlineExceeded) {
@@ -266,7 +264,7 @@ func (e *Env) silent(p *Process, boot context.Context, timeout time.Duration, er
 		if said := Diagnose(p.out.Bytes()); said != "" {
 			why += "; " + said
 		}
-		err = fault.New(fault.Subject, "%s: %s", notUp, why)
+		err = fault.New(fault.Subject, "%s", why)
 	}
 	return p.withOutput(err)
 }

@@ -2,9 +2,11 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
@@ -30,9 +32,9 @@ func TestEndOfProcess(t *testing.T) {
 		kind   fault.Kind
 		says   string
 	}{
-		{"", nil, nil, fault.Subject, "it did not come up: vm has ended (exit code 3) (it printed nothing)"},
+		{"", nil, nil, fault.Subject, "vm has ended (exit code 3) (it printed nothing)"},
 		{"bad\x1b[2J\n", nil, nil, fault.Subject, "the end of what it printed:\nbad"},
-		{"", nil, lab, fault.Lab, "it did not come up: it refused its arguments"},
+		{"", nil, lab, fault.Lab, "it refused its arguments"},
 		{"", fault.New(fault.Lab, "the host is gone"), nil, fault.Lab, "vm: the host is gone"},
 		{"", fault.New(fault.Lab, "the host is gone"), lab, fault.Lab, "vm: the host is gone"},
 	} {
@@ -42,9 +44,24 @@ func TestEndOfProcess(t *testing.T) {
 		}}}
 		p := e.Start(t.Context(), "vm")
 		<-p.Ended()
-		err := p.explain(notUp)
-		if !fault.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "\x1b") {
+		err := e.Until(t.Context(), p, time.Minute, func() error { return errors.New("nobody answers") })
+		if !fault.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) ||
+			strings.Contains(err.Error(), "come up") || strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("kind %v: %v\nwant %v with %q", fault.Of(err), err, tt.kind, tt.says)
+		}
+	}
+}
+
+// The reason does not repeat what the line of the console says.
+func TestReasonsAreSaidOnce(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"[    1.0] Kernel panic - not syncing: VFS: no root\r\n", "its kernel panicked: VFS: no root"},
+		{"BUG: kernel NULL pointer dereference\n", "its kernel failed: BUG: kernel NULL pointer dereference"},
+		{"bakeoff-agent: init: no port\n", "its init failed: bakeoff-agent: init: no port"},
+		{"Welcome\n", ""},
+	} {
+		if got := Diagnose([]byte(c.line)); got != c.want {
+			t.Errorf("%q: %q, want %q", c.line, got, c.want)
 		}
 	}
 }

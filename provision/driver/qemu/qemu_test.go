@@ -175,11 +175,11 @@ func TestExplain(t *testing.T) {
 		says            string
 	}{
 		{"panic-root.txt", "", conn.Exit{}, fault.Subject,
-			"its kernel panicked: Kernel panic - not syncing: VFS: Unable to mount root fs"},
+			"its kernel panicked: VFS: Unable to mount root fs"},
 		{"init-root.txt", "", conn.Exit{}, fault.Subject,
 			"its init failed: bakeoff-agent: init: mount the root from /dev/vda as ext4: invalid argument"},
 		{"dynamic-init.txt", "", conn.Exit{}, fault.Subject,
-			"its kernel panicked: Kernel panic - not syncing: No working init found"},
+			"its kernel panicked: No working init found"},
 		{"no-memory.txt", "", conn.Exit{}, fault.Subject, "the guest ran out of memory: "},
 		{"", "", conn.Exit{}, fault.Subject, "powered itself off"},
 		{"", "qemu-system-x86_64: -device x: 'x' is not a valid device model name\n", conn.Exit{Code: 1},
