@@ -52,20 +52,32 @@ func (n Notation) Text(v float64) string {
 	return number + mark
 }
 
-// Bound is Text of a bound of an interval, which may be nil.
-func (n Notation) Bound(v *float64) string {
-	if v == nil {
-		return "unbounded"
+// Unavailable stands where a value is not known.
+const Unavailable = "unavailable"
+
+// Bounds writes the bounds of an interval, one by one. If only one is nil, the interval
+// has no limit on that side. If both are nil, there is no interval.
+func (n Notation) Bounds(lo, hi *float64) (from, to string) {
+	from, to = "unbounded", "unbounded"
+	if lo == nil && hi == nil {
+		return Unavailable, Unavailable
 	}
-	return n.Text(*v)
+	if lo != nil {
+		from = n.Text(*lo)
+	}
+	if hi != nil {
+		to = n.Text(*hi)
+	}
+	return from, to
 }
 
 // Between writes an interval: "−0.6 to +0.9 %", "1.05–1.93×", "+2.00 ms to +4.00 ms".
-// A bound that is nil has no limit: "at least 1.05×".
+// If only one bound is nil, the interval has no limit there: "at least 1.05×". If both
+// are nil, there is no interval.
 func (n Notation) Between(lo, hi *float64) string {
 	switch {
 	case lo == nil && hi == nil:
-		return "–"
+		return Unavailable
 	case hi == nil:
 		return "at least " + n.Text(*lo)
 	case lo == nil:

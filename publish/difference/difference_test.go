@@ -27,7 +27,7 @@ func TestOneNotation(t *testing.T) {
 		{p(102.4), p(99), p(1234), "102×", "99.0–1234×"},
 		{p(1.66), p(1.004), nil, "1.66×", "at least 1.004×"},
 		{p(0.97), nil, p(0.9996), "−3.0 %", "at most −0.04 %"},
-		{p(1), nil, nil, "0 %", "–"},
+		{p(1), nil, nil, "0 %", "unavailable"},
 	} {
 		n := Ratios(c.v, c.lo, c.hi)
 		if got := n.Text(*c.v); got != c.estimate {
@@ -39,6 +39,23 @@ func TestOneNotation(t *testing.T) {
 	}
 	if got := Of(sample.Difference, "s", p(0.003)).Between(p(0.002), p(-0.004)); got != "+2.00 ms to −4.00 ms" {
 		t.Errorf("difference %q", got)
+	}
+}
+
+// An interval that was not computed is not unbounded.
+func TestBounds(t *testing.T) {
+	for _, c := range []struct {
+		lo, hi   *float64
+		from, to string
+	}{
+		{p(1.005), p(1.019), "+0.5 %", "+1.9 %"},
+		{p(1.004), nil, "+0.4 %", "unbounded"},
+		{nil, p(0.9996), "unbounded", "−0.04 %"},
+		{nil, nil, "unavailable", "unavailable"},
+	} {
+		if from, to := Ratios(c.lo, c.hi).Bounds(c.lo, c.hi); from != c.from || to != c.to {
+			t.Errorf("from %q to %q, want %q to %q", from, to, c.from, c.to)
+		}
 	}
 }
 

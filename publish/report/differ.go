@@ -10,6 +10,7 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/lab/store"
+	"bakeoff/publish/difference"
 	"bakeoff/reach/probe"
 )
 
@@ -26,7 +27,7 @@ type holding struct {
 }
 
 // unavailable is what stands where a fact is not known.
-const unavailable = "unavailable"
+const unavailable = difference.Unavailable
 
 // facts returns the fingerprint of a contender with the facts of its driver.
 func (b *builder) facts(name string) map[string]string {

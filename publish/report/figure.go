@@ -274,7 +274,7 @@ func (b *builder) metricTable(k analysis.Cell) table {
 			if s == nil {
 				continue
 			}
-			row := []string{m.Name, name, amount(s.Median, m.Unit), "–", fmt.Sprint(s.N),
+			row := []string{m.Name, name, amount(s.Median, m.Unit), unavailable, fmt.Sprint(s.N),
 				fmt.Sprintf("%d of %d", s.Failures, s.N+s.Failures), "–", "–", "–"}
 			if s.CI[0] != nil || s.CI[1] != nil {
 				row[3] = amount(s.CI[0], m.Unit) + " to " + amount(s.CI[1], m.Unit)
@@ -295,7 +295,7 @@ func comparedText(c analysis.Comparison) (estimate, between string) {
 	lo, hi := bounds(c)
 	v := usable(c.Ratio, c.Scale)
 	n := difference.Of(c.Scale, c.Unit, v, lo, hi)
-	estimate = "–"
+	estimate = unavailable
 	if v != nil {
 		estimate = n.Text(*v)
 	}
@@ -304,7 +304,7 @@ func comparedText(c analysis.Comparison) (estimate, between string) {
 
 func amount(v *float64, u string) string {
 	if v == nil {
-		return "unavailable"
+		return unavailable
 	}
 	return unit.Format(*v, u)
 }

@@ -47,7 +47,7 @@ func Markdown(w io.Writer, r analysis.Results) error {
 func (b *builder) markdownRows(g group) (rows [][]string) {
 	cs := b.primary(g.Cell, g.Metric)
 	for _, s := range g.Items {
-		row := []string{inline(g.Cell), inline(g.Metric), inline(s.Contender), "–", "–", "–", "–", "–",
+		row := []string{inline(g.Cell), inline(g.Metric), inline(s.Contender), "–", "–", unavailable, unavailable, "–",
 			s.Mark.Sign() + " " + s.Word}
 		if i := slices.IndexFunc(cs, func(c analysis.Comparison) bool { return c.Contender == s.Contender }); i >= 0 {
 			c := cs[i]
@@ -55,7 +55,7 @@ func (b *builder) markdownRows(g group) (rows [][]string) {
 				row[3], row[4] = inline(baseline), inline(contender)
 			}
 			row[5], row[6] = comparedText(c)
-			if interim(c) && row[6] != "–" {
+			if interim(c) && row[6] != unavailable {
 				row[6] += " (interim)"
 			}
 			row[7] = fmt.Sprint(c.Blocks)

@@ -295,7 +295,7 @@ func short(c analysis.Comparison) string {
 	case hi != nil && lo == nil:
 		return "≤ " + n.Text(*hi)
 	}
-	return "–"
+	return unavailable
 }
 
 // brief shortens a reason for a sentence. The table has the whole.

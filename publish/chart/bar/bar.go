@@ -7,6 +7,7 @@ import (
 
 	"bakeoff/base/unit"
 	"bakeoff/publish/chart"
+	"bakeoff/publish/difference"
 )
 
 // Row is one contender. Value, Lo and Hi are nil where they are not known.
@@ -44,16 +45,19 @@ func (f Figure) Desc() string {
 
 func (f Figure) value(r Row) string {
 	if r.Value == nil {
-		return "unavailable"
+		return unavailable
 	}
 	return unit.Format(*r.Value, f.Unit)
 }
+
+// unavailable stands where a value is not known.
+const unavailable = difference.Unavailable
 
 // Table holds the rows.
 func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{"contender", "median", "from", "to"}}
 	for _, r := range f.Rows {
-		row := []string{r.Label, f.value(r), "–", "–"}
+		row := []string{r.Label, f.value(r), unavailable, unavailable}
 		for i, v := range []*float64{r.Lo, r.Hi} {
 			if v != nil {
 				row[2+i] = unit.Format(*v, f.Unit)

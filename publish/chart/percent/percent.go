@@ -103,14 +103,13 @@ func (f Figure) Table() chart.Table {
 	}
 	for _, r := range f.Rows {
 		n := f.notation(r)
-		row := []string{r.Label, "–", n.Bound(r.Lo), n.Bound(r.Hi), r.Note}
+		from, to := n.Bounds(r.Lo, r.Hi)
+		row := []string{r.Label, difference.Unavailable, from, to, r.Note}
 		if r.Value != nil {
 			row[1] = n.Text(*r.Value)
-		} else if r.Lo == nil && r.Hi == nil {
-			row[2], row[3] = "–", "–"
 		}
 		if !f.Axis.Difference {
-			ratio := "–"
+			ratio := difference.Unavailable
 			if r.Value != nil {
 				ratio = fmt.Sprintf("%.4g", *r.Value)
 			}

@@ -41,6 +41,18 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// An interval that was not computed is unavailable, in every table of the page; one that
+// has a single bound has no limit on the other side.
+func TestTableNamesMissingIntervals(t *testing.T) {
+	f := figure(Row{Label: "few", Value: p(1.01)}, Row{Label: "none"}, Row{Label: "half", Value: p(1.1), Lo: p(1.05)})
+	for i, want := range []string{"few|+1.0 %|unavailable|unavailable||1.01",
+		"none|unavailable|unavailable|unavailable||unavailable", "half|+10.0 %|+5.0 %|unbounded||1.1"} {
+		if got := strings.Join(f.Table().Rows[i], "|"); got != want {
+			t.Errorf("row %q, want %q", got, want)
+		}
+	}
+}
+
 // A comparison at −95 % must leave those at ±1 % room to be read, and
 // nothing may fall off the axis.
 func TestAxisKeepsSmallDifferencesVisible(t *testing.T) {

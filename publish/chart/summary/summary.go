@@ -68,10 +68,18 @@ func usable(v *float64) bool {
 // times is the notation of the whole figure: one axis has all cells.
 var times = difference.Notation{Factors: true}
 
+// known is v if it can be shown, otherwise nil.
+func known(v *float64) *float64 {
+	if !usable(v) {
+		return nil
+	}
+	return v
+}
+
 // text says how many times as good.
 func text(v *float64) string {
 	if !usable(v) {
-		return "–"
+		return difference.Unavailable
 	}
 	return times.Text(*v)
 }
@@ -122,7 +130,8 @@ func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{"cell", "contender", "times as good as " + f.Baseline, "from", "to", "verdict"}}
 	for _, r := range f.Rows {
 		for _, p := range r.Points {
-			t.Rows = append(t.Rows, []string{r.Label, f.name(p.Contender), text(p.Value), text(p.Lo), text(p.Hi), p.Note})
+			from, to := times.Bounds(known(p.Lo), known(p.Hi))
+			t.Rows = append(t.Rows, []string{r.Label, f.name(p.Contender), text(p.Value), from, to, p.Note})
 		}
 	}
 	for i := range f.Contenders {
