@@ -326,8 +326,8 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 		t.Row(append(row, note)...)
 	}
 	t.Print(a.Out, a.Style(a.Out), columns)
-	a.Paragraph("", fmt.Sprintf("Power 80 %% %s. Noise: %s. That is the noise of CPU-bound work: disks, networks "+
-		"and high percentiles of latency often vary more.", openText(len(v.Family)), e.NoiseSource))
+	a.Paragraph("", fmt.Sprintf("%s Noise: %s. That is the noise of CPU-bound work: disks, networks and high "+
+		"percentiles of latency often vary more.", powerText(len(v.Family)), e.NoiseSource))
 	a.Paragraph("", marginText(v.Design.Margin, e.Looks))
 	if e.Wanted != nil {
 		text := wantedText(*e.Wanted)
@@ -353,11 +353,14 @@ func marginText(margin float64, looks []dryrun.Look) string {
 		"That takes more blocks, less noise or a larger design.margin."
 }
 
-func openText(n int) string {
+// powerText explains the column DETECTS for n primary comparisons.
+func powerText(n int) string {
+	const text = "A look detects a difference of the size in DETECTS with power 80 %"
 	if n == 1 {
-		return "for the one primary comparison"
+		return text + "."
 	}
-	return fmt.Sprintf("while all %d primary comparisons are inconclusive; the power rises when some are decided", n)
+	return text + fmt.Sprintf(" if none of the %d primary comparisons was decided before. Each decision raises the power "+
+		"for the others.", n)
 }
 
 // wantedText says what detecting a difference takes.
