@@ -7,7 +7,6 @@ import (
 
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
-	"bakeoff/judge/stats"
 )
 
 // cellMetric identifies a summary of a contender.
@@ -93,18 +92,4 @@ func inOrder(m map[int]float64) []float64 {
 		out = append(out, m[b])
 	}
 	return out
-}
-
-// location is the estimate of a run, with the halves of its interval.
-type location struct{ mid, below, above float64 }
-
-// locate estimates the center of values in the order of their blocks. Its interval
-// is widened if neighbors are correlated.
-func locate(xs []float64, level float64) location {
-	e := stats.HodgesLehmann(xs, level)
-	wide := 1.0
-	if a := stats.AutocorrelationTest(xs, max(1, len(xs)/4)); a.Effective > 0 && a.Effective < float64(len(xs)) {
-		wide = math.Sqrt(float64(len(xs)) / a.Effective)
-	}
-	return location{e.Value, (e.Value - e.Lo) * wide, (e.Hi - e.Value) * wide}
 }

@@ -184,14 +184,14 @@ func TestWidening(t *testing.T) {
 	for _, n := range []int{16, 15, 9} {
 		e := stats.HodgesLehmann(xs[:n], 0.95)
 		wide := math.Sqrt(float64(n) / stats.AutocorrelationTest(xs[:n], n/4).Effective)
-		got := locate(xs[:n], 0.95)
-		if wide < 1.2 || got.mid != e.Value || !close(got.below, wide*(e.Value-e.Lo)) || !close(got.above,
+		got := stats.SerialCenter(xs[:n], 0.95)
+		if wide < 1.2 || got.Center != e.Value || !close(got.Below, wide*(e.Value-e.Lo)) || !close(got.Above,
 			wide*(e.Hi-e.Value)) {
 			t.Errorf("%d values: %+v, want %v below and %v above, %v times as wide", n, got, e.Value-e.Lo, e.Hi-e.Value, wide)
 		}
 	}
-	e, got := stats.HodgesLehmann(noise, 0.95), locate(noise, 0.95)
-	if got.below != e.Value-e.Lo || got.above != e.Hi-e.Value {
+	e, got := stats.HodgesLehmann(noise, 0.95), stats.SerialCenter(noise, 0.95)
+	if got.Below != e.Value-e.Lo || got.Above != e.Hi-e.Value {
 		t.Errorf("values that alternate are widened: %+v", got)
 	}
 	if d := stats.Deviation([]float64{1, 2, 3, 6}); !close(d, math.Sqrt(14./3)) {

@@ -14,6 +14,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
+	"bakeoff/judge/stats"
 )
 
 // world says what a simulated run holds, all as logarithms.
@@ -384,9 +385,9 @@ func TestDriftWidens(t *testing.T) {
 	for i := range xs {
 		xs[i] = float64(i) / 100
 	}
-	drift := locate(xs, 0.95)
+	drift := stats.SerialCenter(xs, 0.95)
 	r.Shuffle(len(xs), func(i, j int) { xs[i], xs[j] = xs[j], xs[i] })
-	if mixed := locate(xs, 0.95); drift.below < 2*mixed.below || drift.mid != mixed.mid {
+	if mixed := stats.SerialCenter(xs, 0.95); drift.Below < 2*mixed.Below || drift.Center != mixed.Center {
 		t.Errorf("drifting %+v, mixed %+v", drift, mixed)
 	}
 }

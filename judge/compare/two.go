@@ -152,13 +152,13 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 	if len(old) == 0 || len(now) == 0 {
 		return nil
 	}
-	a, b := locate(old, r.Level), locate(now, r.Level)
+	a, b := stats.SerialCenter(old, r.Level), stats.SerialCenter(now, r.Level)
 	c := &Change{Blocks: [2]int{len(old), len(now)}, Source: unavailable}
 	spread := math.NaN()
 	var each []float64
 	for _, run := range p.repeats {
 		if v := values(run); len(v) > 0 {
-			each = append(each, locate(v, r.Level).mid)
+			each = append(each, stats.SerialCenter(v, r.Level).Center)
 		}
 	}
 	switch cal := p.opt.Calibrated; {
@@ -170,10 +170,9 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 			spread = cal.Direct
 		}
 	}
-	shift := b.mid - a.mid
-	lo, hi := math.Hypot(a.above, b.below), math.Hypot(a.below, b.above)
+	shift, lo, hi := a.To(b)
 	show := func(v float64) *float64 { return analysis.Shown(v, r.Scale) }
-	c.Old, c.New, c.Ratio = show(a.mid), show(b.mid), show(shift)
+	c.Old, c.New, c.Ratio = show(a.Center), show(b.Center), show(shift)
 	c.Within = analysis.Interval{show(shift - lo), show(shift + hi)}
 	c.CI = c.Within
 	known := spread == spread
