@@ -6,6 +6,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -89,6 +90,44 @@ func ReadTable(r io.Reader, name string, opt TableOptions) ([]Results, error) {
 	if err := t.read(r); err != nil {
 		return nil, err
 	}
+	return t.results(opt)
+}
+
+// Row is one value of a table that another package read.
+type Row struct {
+	Line            int // for errors
+	Block, Position int
+	Contender       string
+	Workload        string
+	Metric          sample.Metric
+	Value           float64
+}
+
+// AnalyseRows analyzes rows as ReadTable does those of a file called name.
+func AnalyseRows(rows []Row, name string, opt TableOptions) ([]Results, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	t := newReader(name)
+	for _, r := range rows {
+		t.add(int32(r.Line), &fields{
+			colBlock: []byte(strconv.Itoa(r.Block)), colPosition: []byte(strconv.Itoa(r.Position)),
+			colContender: []byte(r.Contender), colWorkload: []byte(r.Workload), colMetric: []byte(r.Metric.Name),
+			colUnit: []byte(r.Metric.Unit), colBetter: []byte(r.Metric.Better), colScale: []byte(r.Metric.Scale),
+			colValue: strconv.AppendFloat(nil, r.Value, 'g', -1, 64),
+		})
+	}
+	if t.rows == 0 && len(t.problems) == 0 {
+		t.problem(1, "there are no values")
+	}
+	if err := t.err(); err != nil {
+		return nil, err
+	}
+	return t.results(opt)
+}
+
+// results analyzes every experiment.
+func (t *reader) results(opt TableOptions) ([]Results, error) {
 	baselines, err := t.baselines(opt.Baseline)
 	if err != nil {
 		return nil, err

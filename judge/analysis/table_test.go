@@ -269,3 +269,43 @@ func BenchmarkAnalyseLong(b *testing.B) {
 		}
 	}
 }
+
+// Rows that another package read give the results that they give as a table, and
+// errors with their lines.
+func TestAnalyseRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	m := sample.LowerRatio("time", "s", "")
+	var rows []Row
+	text := "block,position,contender,workload,metric,unit,better,value,scale\n"
+	for b := range 12 {
+		first := r.IntN(2)
+		for i := range 2 {
+			who := []string{"a", "b"}[(i+first)%2]
+			v := math.Exp(0.01 * r.NormFloat64())
+			if who == "b" {
+				v *= 1.1
+			}
+			rows = append(rows, Row{Line: len(rows) + 2, Block: b, Position: i, Contender: who, Workload: "w", Metric: m,
+				Value: v})
+			text += fmt.Sprintf("%d,%d,%s,w,time,s,lower,%v,ratio\n", b, i, who, v)
+		}
+	}
+	opt := TableOptions{Baseline: "a", Margin: 0.02}
+	got, err := AnalyseRows(rows, "t", opt)
+	want, err2 := ReadTable(strings.NewReader(text), "t", opt)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	x, _ := json.Marshal(got)
+	y, _ := json.Marshal(want)
+	if !bytes.Equal(x, y) || got[0].Comparisons[0].Verdict != Worse {
+		t.Errorf("%s\n%s", x, y)
+	}
+	rows[5].Position = rows[4].Position
+	if _, err := AnalyseRows(rows, "t", opt); !fault.Is(err, fault.Invalid) || !strings.HasPrefix(err.Error(), "t:7: ") {
+		t.Errorf("two at one position: %v", err)
+	}
+	if _, err := AnalyseRows(nil, "t", opt); !fault.Is(err, fault.Invalid) {
+		t.Errorf("no rows: %v", err)
+	}
+}
