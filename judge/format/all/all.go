@@ -1,0 +1,14 @@
+// Package all lists the formats.
+package all
+
+import (
+	"bakeoff/judge/format"
+	"bakeoff/judge/format/hyperfine"
+)
+
+// Formats returns every format, in order of its name.
+func Formats() []format.Format {
+	return []format.Format{
+		hyperfine.New(),
+	}
+}

@@ -1,0 +1,221 @@
+package format
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Document reads a JSON file part by part, and knows the line of each part.
+// Unknown fields are ignored. All of its errors have a line (see Problems.AddError).
+type Document struct {
+	data []byte
+	dec  *json.Decoder
+	// line is that of the byte at offset; lines are counted once, from there on.
+	offset int64
+	line   int
+}
+
+// OpenDocument checks that data is exactly one JSON value.
+func OpenDocument(data []byte) (*Document, error) {
+	d := &Document{data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
+	var all json.RawMessage
+	var wrong *json.SyntaxError
+	err := json.Unmarshal(data, &all)
+	switch {
+	case errors.As(err, &wrong) && wrong.Offset >= int64(len(data)):
+		return nil, AtLine(d.lineAt(int64(len(data))), "the JSON ends too early; the file may be incomplete")
+	case errors.As(err, &wrong):
+		return nil, AtLine(d.lineAt(max(0, wrong.Offset-1)), "this is not JSON (%v)", wrong)
+	case err != nil:
+		return nil, AtLine(1, "this is not JSON (%v)", err)
+	}
+	return d, nil
+}
+
+// lineAt is the line of a byte that is not before those asked for earlier.
+func (d *Document) lineAt(offset int64) int {
+	offset = min(offset, int64(len(d.data)))
+	if offset > d.offset {
+		d.line += bytes.Count(d.data[d.offset:offset], []byte{'\n'})
+		d.offset = offset
+	}
+	return d.line
+}
+
+// Line returns the line of the value that is read next.
+func (d *Document) Line() int {
+	at := d.dec.InputOffset()
+	for at < int64(len(d.data)) && strings.IndexByte(" \t\r\n:,", d.data[at]) >= 0 {
+		at++
+	}
+	return d.lineAt(at)
+}
+
+// next is the first byte of the value that is read next.
+func (d *Document) next() byte {
+	at := d.dec.InputOffset()
+	for ; at < int64(len(d.data)); at++ {
+		if strings.IndexByte(" \t\r\n:,", d.data[at]) < 0 {
+			return d.data[at]
+		}
+	}
+	return 0
+}
+
+// Object reads an object. member must read the value of the member, by one of the
+// methods of d.
+func (d *Document) Object(what string, member func(key string) error) error {
+	if d.next() != '{' {
+		return AtLine(d.Line(), "%s is not a JSON object", what)
+	}
+	if _, err := d.dec.Token(); err != nil {
+		return AtLine(d.Line(), "%v", err)
+	}
+	for d.dec.More() {
+		key, err := d.dec.Token()
+		if err != nil {
+			return AtLine(d.Line(), "%v", err)
+		}
+		if err := member(fmt.Sprint(key)); err != nil {
+			return err
+		}
+	}
+	_, err := d.dec.Token()
+	return err
+}
+
+// Array reads an array. element must read one element.
+func (d *Document) Array(what string, element func() error) error {
+	if d.next() != '[' {
+		return AtLine(d.Line(), "%s is not a JSON array", what)
+	}
+	if _, err := d.dec.Token(); err != nil {
+		return AtLine(d.Line(), "%v", err)
+	}
+	for d.dec.More() {
+		if err := element(); err != nil {
+			return err
+		}
+	}
+	_, err := d.dec.Token()
+	return err
+}
+
+// Value reads a value into v.
+func (d *Document) Value(v any) error {
+	base := d.dec.InputOffset() // becomes that of the byte after the comma or colon
+	if i := bytes.IndexAny(d.data[base:], ":,"); i >= 0 && len(bytes.TrimSpace(d.data[base:base+int64(i)])) == 0 {
+		base += int64(i) + 1
+	}
+	line := d.Line()
+	start := d.offset
+	err := d.dec.Decode(v)
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		line = d.lineAt(max(start, min(base+wrong.Offset, d.dec.InputOffset())))
+		what := "the value"
+		if wrong.Field != "" {
+			what = wrong.Field
+		}
+		return AtLine(line, "%s is a JSON %s instead of %s", what, wrong.Value, wanted(wrong.Type))
+	}
+	if err != nil {
+		return AtLine(line, "%v", err)
+	}
+	return nil
+}
+
+// wanted says which JSON a Go type is read from.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	}
+	return "a number"
+}
+
+// Skip reads a value and forgets it.
+func (d *Document) Skip() error {
+	var all json.RawMessage
+	return d.Value(&all)
+}
+
+// Bounds on what Paths returns.
+const (
+	maxDepth = 3
+	maxPaths = 500
+)
+
+// Paths returns the names of the members in the beginning of a JSON file, up to
+// three objects deep and without the arrays around them: "results.command". head may
+// end anywhere.
+func Paths(head []byte) (out []string) {
+	type level struct {
+		object, value bool // value: the next token is the value of key
+		key           string
+	}
+	var stack []level
+	dec := json.NewDecoder(bytes.NewReader(head))
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return out
+		}
+		top := len(stack) - 1
+		if top >= 0 && stack[top].object && !stack[top].value {
+			if key, ok := token.(string); ok {
+				stack[top].key, stack[top].value = key, true
+				var keys []string
+				for _, l := range stack {
+					if l.object {
+						keys = append(keys, l.key)
+					}
+				}
+				out = appendPath(out, keys)
+				continue
+			}
+		}
+		switch token {
+		case json.Delim('{'):
+			stack = append(stack, level{object: true})
+			continue
+		case json.Delim('['):
+			stack = append(stack, level{})
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			if top < 0 {
+				return out
+			}
+			stack = stack[:top]
+			if len(stack) == 0 {
+				return out // NDJSON goes on; one value tells
+			}
+		}
+		if top = len(stack) - 1; top >= 0 {
+			stack[top].value = false
+		}
+	}
+}
+
+func appendPath(paths, keys []string) []string {
+	if path := strings.Join(keys, "."); len(keys) <= maxDepth && !slices.Contains(paths, path) && len(paths) < maxPaths {
+		return append(paths, path)
+	}
+	return paths
+}
+
+// TrimMark returns data without a byte order mark.
+func TrimMark(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\ufeff")) }

@@ -1,0 +1,121 @@
+package format
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+)
+
+const document = `{
+  "version": 3,
+  "unknown": {"a": [1, {"b": null}]},
+  "results": [
+    {"name": "first", "times": [1, 2]},
+    {
+      "name": "second",
+      "times": [1,
+        "two"]
+    }
+  ]
+}`
+
+// readDocument reads what the tests need of a document.
+func readDocument(text string) (names []string, lines []int, err error) {
+	d, err := OpenDocument([]byte(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	err = d.Object("the file", func(key string) error {
+		if key != "results" {
+			return d.Skip()
+		}
+		return d.Array(key, func() error {
+			line := d.Line()
+			var r struct {
+				Name  string    `json:"name"`
+				Times []float64 `json:"times"`
+			}
+			if err := d.Value(&r); err != nil {
+				return err
+			}
+			names, lines = append(names, r.Name), append(lines, line)
+			return nil
+		})
+	})
+	return names, lines, err
+}
+
+func TestDocumentKnowsLines(t *testing.T) {
+	names, lines, err := readDocument(strings.Replace(document, `"two"`, "2", 1))
+	if err != nil || !slices.Equal(names, []string{"first", "second"}) || !slices.Equal(lines, []int{5, 6}) {
+		t.Errorf("%q at %d, %v", names, lines, err)
+	}
+}
+
+// Every error names the line, and says what is there instead of what is wanted.
+func TestDocumentErrors(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"a string among numbers", document, "x:9: times is a JSON string instead of a number"},
+		{"no object", "\n[1]", "x:2: the file is not a JSON object"},
+		{"no array", "{\"results\":\n 7}", "x:2: results is not a JSON array"},
+		{"an object for a name", "{\"results\":[\n{\"name\":\n{}}]}", "x:3: name is a JSON object instead of a string"},
+		{"cut off", document[:100], "x:5: the JSON ends too early"},
+		{"empty", "", "x:1: the JSON ends too early"},
+		{"not JSON", "{\n\"a\": x}", "x:2: this is not JSON (invalid character 'x'"},
+		{"two values", "{}\n{}", "x:2: this is not JSON (invalid character '{' after top-level value)"},
+		{"a number that is too large", "{\"results\":[{\"times\":[1e999]}]}", "x:1: times is a JSON number 1e999 instead of a number"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := readDocument(c.text)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			p := NewProblems("x")
+			p.AddError(err)
+			if got := p.Err(); !fault.Is(got, fault.Invalid) || !strings.HasPrefix(got.Error(), c.want) {
+				t.Errorf("%v, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// An error lists the first problems, and counts the others. Foreign names cannot
+// break its lines.
+func TestProblems(t *testing.T) {
+	p := NewProblems("x")
+	if p.Err() != nil {
+		t.Error("an error without a problem")
+	}
+	for i := range maxProblems + 3 {
+		p.Add(i+1, "a name with\na break")
+	}
+	lines := strings.Split(p.Err().Error(), "\n")
+	if len(lines) != maxProblems+1 || lines[1] != "x:2: a name with a break" || lines[maxProblems] != "and 3 more" {
+		t.Errorf("%q", lines)
+	}
+	q := NewProblems("y")
+	q.Skip(10)
+	q.Add(1, "z")
+	if got := q.Err().Error(); got != "y:11: z" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestPaths(t *testing.T) {
+	for text, want := range map[string]string{
+		document:                       "version unknown unknown.a unknown.a.b results results.name results.times",
+		document[:80]:                  "version unknown unknown.a unknown.a.b results",
+		`{"a": {"b": {"c": {"d":1}}}}`: "a a.b a.b.c",
+		`{"a": 1}` + "\n" + `{"b": 2}`: "a",
+		`[{"a": 1}, {"a": 2}]`:         "a",
+		``:                             "",
+		`]`:                            "",
+		`"a"`:                          "",
+	} {
+		if got := strings.Join(Paths([]byte(text)), " "); got != want {
+			t.Errorf("%.30q: %q, want %q", text, got, want)
+		}
+	}
+}
