@@ -3,12 +3,14 @@ package all
 
 import (
 	"bakeoff/judge/format"
+	"bakeoff/judge/format/gobench"
 	"bakeoff/judge/format/hyperfine"
 )
 
 // Formats returns every format, in order of its name.
 func Formats() []format.Format {
 	return []format.Format{
+		gobench.New(),
 		hyperfine.New(),
 	}
 }

@@ -1,0 +1,219 @@
+// Package gobench reads the output of Go benchmarks.
+package gobench
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/perf/benchfmt"
+	"golang.org/x/perf/benchunit"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/format"
+)
+
+type gobench struct{}
+
+// New returns the format.
+func New() format.Format { return gobench{} }
+
+func (gobench) Doc() format.Doc {
+	return format.Doc{
+		Name:    "go",
+		Program: "go test -bench",
+		Labels: []format.LabelDoc{
+			{Name: "pkg", Doc: "package"},
+			{Name: "benchmark", Doc: "name of the benchmark, without its sub-benchmarks"},
+			{Name: "procs", Doc: "GOMAXPROCS"},
+		},
+		Order: "go test runs the repetitions of -count one after another, in one process, before it starts the next " +
+			"benchmark; -shuffle changes the order of benchmarks, but not that of sub-benchmarks. The output has no times, " +
+			"so the order of two files is unknown.",
+		InOrder: true,
+		Source:  []string{"https://go.dev/design/14313-benchmark-format"},
+	}
+}
+
+var resultLine = regexp.MustCompile(`(?m)^Benchmark\S*[ \t]+[0-9]+[ \t]+[0-9.e+-]+[ \t]+\S`)
+
+// headerLine begins the output of every package that has benchmarks. A file may
+// begin with a long log.
+var headerLine = regexp.MustCompile(`(?m)^goos: \S+\r?\ngoarch: `)
+
+func (gobench) Recognizes(head []byte) bool {
+	return resultLine.Match(head) || headerLine.Match(head)
+}
+
+// maxLine is the longest line that benchfmt gets; it reads at most 64 KiB.
+const maxLine = 60 << 10
+
+// benchmarkName begins a line that is a result. Other lines that begin with
+// "Benchmark" are text: the name of a benchmark has no lower case letter there.
+var benchmarkName = regexp.MustCompile(`^Benchmark[^\sa-z]`)
+
+// clean replaces the lines that benchfmt must not read by empty ones: long lines, as
+// logs have them, and text that is not a result.
+func (r *reader) clean(data []byte) []byte {
+	var out bytes.Buffer
+	number := 0
+	for line := range bytes.Lines(format.TrimMark(data)) {
+		number++
+		result := benchmarkName.Match(line)
+		switch {
+		case result && len(line) > maxLine:
+			r.p.Add(number, "the result has more than %d bytes; remove the line", maxLine)
+			fallthrough
+		case len(line) > maxLine, !result && bytes.HasPrefix(line, []byte("Benchmark")):
+			line = []byte{'\n'}
+		}
+		out.Write(line)
+	}
+	return out.Bytes()
+}
+
+// reader reads one file.
+type reader struct {
+	out  format.File
+	p    *format.Problems
+	name string
+	// directions is unit → +1 if higher values are better, −1 if lower ones are.
+	directions func(unit string) int
+}
+
+func (gobench) Read(name string, data []byte) (format.File, error) {
+	r := reader{p: format.NewProblems(name), name: name}
+	r.out.Program = "go test"
+	failures(&r, data)
+	in := benchfmt.NewReader(bytes.NewReader(r.clean(data)), name)
+	r.directions = func(unit string) int { return in.Units().GetBetter(unit) }
+	for in.Scan() {
+		switch x := in.Result().(type) {
+		case *benchfmt.Result:
+			r.result(x)
+		case *benchfmt.SyntaxError:
+			_, line := x.Pos()
+			r.p.Add(line, "%s; if the benchmark printed text into its own line, remove that text", x.Msg)
+		}
+	}
+	switch {
+	case in.Err() != nil:
+		r.p.Add(1, "%v", in.Err())
+	case len(r.out.Records) == 0 && bytes.Contains(data, []byte(`"Action":"`)):
+		r.p.Add(1, "this is the output of go test -json; run go test without -json")
+	case len(r.out.Records) == 0 && r.p.Err() == nil:
+		r.p.Add(1, "the file has no results of benchmarks; write it with go test -bench . > FILE")
+	}
+	r.direct()
+	return r.out, r.p.Err()
+}
+
+var failLine = regexp.MustCompile(`^\s*--- FAIL: (Benchmark\S*)`)
+
+// failures notes benchmarks that failed. go test prints no value of them.
+func failures(r *reader, data []byte) {
+	seen := map[string]bool{}
+	for line := range bytes.Lines(data) {
+		m := failLine.FindSubmatch(line)
+		if m == nil || seen[string(m[1])] || len(r.out.Warnings) >= 20 {
+			continue
+		}
+		seen[string(m[1])] = true
+		r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("%s failed, so some or all of its values are missing.", m[1]))
+	}
+}
+
+// result keeps one line.
+func (r *reader) result(x *benchfmt.Result) {
+	_, line := x.Pos()
+	rec := format.Record{Line: line, Turn: len(r.out.Records), Facts: map[string]string{}}
+	pkg := format.Label{Name: "pkg", Setting: true}
+	for _, c := range x.Config {
+		value := string(c.Value)
+		switch c.Key {
+		case "pkg":
+			pkg.Value = value
+		case "block":
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				r.p.Add(line, "the line \"block: %s\" before this result names no block; write a whole number", value)
+				return
+			}
+			rec.Block = &n
+		default:
+			rec.Facts[c.Key] = value
+		}
+	}
+	rec.Labels = append([]format.Label{pkg}, labels(x.Name)...)
+	for _, v := range x.Values {
+		_, v.Unit = benchunit.Tidy(1, v.Unit) // benchfmt leaves the unit of 0 ns as it is
+		if math.IsNaN(v.Value) || math.IsInf(v.Value, 0) || v.Value < 0 {
+			r.p.Add(line, "%v %s is not a positive number", v.Value, v.Unit)
+			return
+		}
+		if slices.ContainsFunc(rec.Series, func(s format.Series) bool { return s.Metric.Name == v.Unit }) {
+			r.p.Add(line, "the line has two values in %s", v.Unit)
+			return
+		}
+		rec.Series = append(rec.Series, format.Series{Values: []float64{v.Value},
+			Metric: sample.Metric{Name: v.Unit, Unit: plainUnit(v.Unit), Scale: sample.Ratio}})
+	}
+	rec.Series = withoutRate(rec.Series)
+	r.out.Records = append(r.out.Records, rec)
+}
+
+// labels splits a name such as "Sum/algo=md5/size=64-8".
+func labels(name benchfmt.Name) (out []format.Label) {
+	base, parts := name.Parts()
+	out = append(out, format.Label{Name: "benchmark", Value: string(base)})
+	procs := format.Label{Name: "procs", Setting: true}
+	for i, part := range parts {
+		if part[0] == '-' {
+			procs.Value = string(part[1:])
+			procs.Shown = "procs=" + procs.Value
+			continue
+		}
+		text := string(part[1:])
+		k, v, ok := strings.Cut(text, "=")
+		if !ok {
+			k, v = fmt.Sprintf("sub%d", i+1), text
+		}
+		out = append(out, format.Label{Name: k, Value: v, Shown: text})
+	}
+	return append(out, procs)
+}
+
+// plainUnit writes seconds as bakeoff does.
+func plainUnit(unit string) string {
+	if rest, ok := strings.CutPrefix(unit, "sec"); ok && (rest == "" || rest[0] == '/') {
+		return "s" + rest
+	}
+	return unit
+}
+
+// withoutRate leaves out B/s, which testing computes from the time.
+func withoutRate(all []format.Series) []format.Series {
+	if !slices.ContainsFunc(all, func(s format.Series) bool { return s.Metric.Name == "sec/op" }) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(s format.Series) bool { return s.Metric.Name == "B/s" })
+}
+
+// direct gives metrics their direction, which a file may give after its results.
+func (r *reader) direct() {
+	for _, rec := range r.out.Records {
+		for i := range rec.Series {
+			m := &rec.Series[i].Metric
+			switch r.directions(m.Name) {
+			case 1:
+				m.Better = sample.Higher
+			case -1:
+				m.Better = sample.Lower
+			}
+		}
+	}
+}
