@@ -3,6 +3,7 @@ package all
 
 import (
 	"bakeoff/judge/format"
+	"bakeoff/judge/format/fio"
 	"bakeoff/judge/format/gobench"
 	"bakeoff/judge/format/hyperfine"
 )
@@ -10,6 +11,7 @@ import (
 // Formats returns every format, in order of its name.
 func Formats() []format.Format {
 	return []format.Format{
+		fio.New(),
 		gobench.New(),
 		hyperfine.New(),
 	}
