@@ -6,6 +6,7 @@ import (
 	"bakeoff/judge/format/fio"
 	"bakeoff/judge/format/gobench"
 	"bakeoff/judge/format/hyperfine"
+	"bakeoff/judge/format/phoronix"
 )
 
 // Formats returns every format, in order of its name.
@@ -14,5 +15,6 @@ func Formats() []format.Format {
 		fio.New(),
 		gobench.New(),
 		hyperfine.New(),
+		phoronix.New(),
 	}
 }

@@ -1,0 +1,294 @@
+// Package phoronix reads the result files of the Phoronix Test Suite, composite.xml.
+package phoronix
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/format"
+)
+
+type phoronix struct{}
+
+// New returns the format.
+func New() format.Format { return phoronix{} }
+
+func (phoronix) Doc() format.Doc {
+	return format.Doc{
+		Name:    "phoronix",
+		Program: "Phoronix Test Suite (test-results/NAME/composite.xml)",
+		By:      "system", Complete: true,
+		Labels: []format.LabelDoc{
+			{Name: "test", Doc: "title of the test, with its version"},
+			{Name: "arguments", Doc: "description of the arguments of the test"},
+			{Name: "system", Doc: "identifier of the test run"},
+		},
+		Order: "The Phoronix Test Suite runs all tests of one system, and the next system at another time. It repeats a " +
+			"test without a pause, and repeats it more often if the values differ much (DynamicRunCount), so the number " +
+			"of values depends on the values.",
+		Source: []string{source + "schemas/result-file.xsd"},
+	}
+}
+
+const (
+	root   = "PhoronixTestSuite"
+	source = "https://github.com/phoronix-test-suite/phoronix-test-suite/blob/master/pts-core/openbenchmarking.org/"
+)
+
+func (phoronix) Recognizes(head []byte) bool {
+	d := decoder(head)
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return false
+		}
+		if e, ok := t.(xml.StartElement); ok {
+			return e.Name.Local == root
+		}
+	}
+}
+
+func decoder(data []byte) *xml.Decoder {
+	return xml.NewDecoder(bytes.NewReader(format.TrimMark(data)))
+}
+
+// system, result and entry are the parts of a file that are read.
+type system struct {
+	Identifier, Hardware, Software, TimeStamp string
+}
+
+type result struct {
+	Identifier, Title, AppVersion, Description, Scale, Proportion, DisplayFormat string
+
+	Entries []entry `xml:"Data>Entry"`
+}
+
+type entry struct {
+	Identifier, Value, RawString, JSON string
+}
+
+// reader reads one file.
+type reader struct {
+	out     format.File
+	p       *format.Problems
+	systems map[string]system
+	skipped map[string]bool // display formats that hold no comparable number
+}
+
+func (phoronix) Read(name string, data []byte) (format.File, error) {
+	r := reader{p: format.NewProblems(name), systems: map[string]system{}, skipped: map[string]bool{}}
+	if err := r.read(decoder(data)); err != nil {
+		r.p.AddError(err)
+	} else if len(r.out.Records) == 0 && r.p.Err() == nil {
+		r.p.Add(1, "the file has no results with numbers; take composite.xml of a folder of test-results")
+	}
+	r.fill()
+	return r.out, r.p.Err()
+}
+
+// read reads the children of the root element.
+func (r *reader) read(d *xml.Decoder) error {
+	depth := 0
+	for {
+		t, err := d.Token()
+		line, _ := d.InputPos()
+		switch {
+		case errors.Is(err, io.EOF) && depth == 0:
+			return nil
+		case err != nil:
+			return located(err, line)
+		}
+		switch e := t.(type) {
+		case xml.EndElement:
+			depth--
+		case xml.StartElement:
+			if depth == 0 {
+				if e.Name.Local != root {
+					return format.AtLine(line, "the file is <%s> instead of <%s>", e.Name.Local, root)
+				}
+				depth++
+				continue
+			}
+			if err := r.child(d, e, line); err != nil {
+				return located(err, line)
+			}
+		}
+	}
+}
+
+// located gives an error of the decoder its line.
+func located(err error, line int) error {
+	var wrong *xml.SyntaxError
+	switch {
+	case errors.As(err, &wrong):
+		return format.AtLine(wrong.Line, "this is not XML (%s)", wrong.Msg)
+	case errors.Is(err, io.EOF):
+		return format.AtLine(line, "the XML ends too early; the file may be incomplete")
+	case strings.Contains(err.Error(), "CharsetReader"):
+		return format.AtLine(line, "the XML is not UTF-8; convert the file with iconv, and change its first line")
+	}
+	return format.AtLine(line, "%v", err)
+}
+
+func (r *reader) child(d *xml.Decoder, e xml.StartElement, line int) error {
+	switch e.Name.Local {
+	case "Generated":
+		var g struct{ TestClient string }
+		if err := d.DecodeElement(&g, &e); err != nil {
+			return err
+		}
+		r.out.Program = strings.TrimSpace(g.TestClient)
+	case "System":
+		var s system
+		if err := d.DecodeElement(&s, &e); err != nil {
+			return err
+		}
+		r.systems[strings.TrimSpace(s.Identifier)] = s
+	case "Result":
+		var x result
+		if err := d.DecodeElement(&x, &e); err != nil {
+			return err
+		}
+		r.result(line, x)
+	default:
+		return d.Skip()
+	}
+	return nil
+}
+
+// numeric are the display formats whose values are numbers of repetitions.
+var numeric = []string{"", "BAR_GRAPH"}
+
+func (r *reader) result(line int, x result) {
+	if !slices.Contains(numeric, x.DisplayFormat) {
+		if !r.skipped[x.DisplayFormat] {
+			r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("Results of the form %s are left out: they are not "+
+				"repeated measurements.", x.DisplayFormat))
+		}
+		r.skipped[x.DisplayFormat] = true
+		return
+	}
+	title := strings.TrimSpace(x.Title)
+	if title == "" {
+		title = x.Identifier
+	}
+	if title == "" {
+		r.p.Add(line, "the result has no Title")
+		return
+	}
+	m, factor := metric(x)
+	for _, e := range x.Entries {
+		rec := format.Record{Line: line, Labels: []format.Label{
+			{Name: "test", Value: strings.TrimSpace(title + " " + x.AppVersion)},
+			{Name: "arguments", Value: strings.TrimSpace(x.Description), Setting: true},
+			{Name: "system", Value: strings.TrimSpace(e.Identifier), Setting: true},
+		}}
+		if rec.Labels[2].Value == "" {
+			r.p.Add(line, "%q has an entry without Identifier", title)
+			return
+		}
+		values, err := values(e)
+		if err != nil {
+			r.p.Add(line, "%q of %q: %v", title, e.Identifier, err)
+			return
+		}
+		for i := range values {
+			values[i] *= factor
+		}
+		if len(values) == 0 {
+			rec.Failed, rec.Reason = 1, reason(e)
+		} else {
+			rec.Series = []format.Series{{Metric: m, Values: values}}
+		}
+		r.out.Records = append(r.out.Records, rec)
+	}
+}
+
+// values returns the values of the repetitions; none if the test gave no result.
+func values(e entry) ([]float64, error) {
+	raw := strings.Trim(strings.TrimSpace(e.RawString), ":")
+	if raw == "" {
+		raw = strings.TrimSpace(e.Value)
+	}
+	if raw == "" {
+		return nil, nil
+	}
+	var out []float64
+	for _, s := range strings.Split(raw, ":") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+			return nil, fmt.Errorf("%q is not a positive number", s)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// reason is what the file says about an entry without a result.
+func reason(e entry) string {
+	var more struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal([]byte(e.JSON), &more) == nil && more.Error != "" {
+		return more.Error
+	}
+	return "the test gave no result"
+}
+
+// metric returns the metric of a result, and what its values are multiplied by.
+func metric(x result) (sample.Metric, float64) {
+	m := sample.Metric{Name: "result", Unit: strings.TrimSpace(x.Scale), Scale: sample.Ratio}
+	switch strings.TrimSpace(x.Proportion) {
+	case "HIB":
+		m.Better = sample.Higher
+	case "LIB":
+		m.Better = sample.Lower
+	}
+	if u, ok := units[strings.ToLower(m.Unit)]; ok {
+		m.Unit = u.name
+		return m, u.factor
+	}
+	return m, 1
+}
+
+// units are those that the tests of the suite name in words or with a prefix.
+var units = map[string]struct {
+	name   string
+	factor float64
+}{
+	"seconds": {"s", 1}, "second": {"s", 1}, "sec": {"s", 1},
+	"milliseconds": {"s", 1e-3}, "ms": {"s", 1e-3}, "microseconds": {"s", 1e-6}, "us": {"s", 1e-6},
+	"nanoseconds": {"s", 1e-9}, "ns": {"s", 1e-9},
+	"bytes/s": {"B/s", 1}, "kb/s": {"B/s", 1e3}, "mb/s": {"B/s", 1e6}, "gb/s": {"B/s", 1e9},
+	"kib/s": {"B/s", 1 << 10}, "mib/s": {"B/s", 1 << 20}, "gib/s": {"B/s", 1 << 30},
+	"requests per second": {"request/s", 1}, "frames per second": {"frame/s", 1}, "iops": {"op/s", 1},
+}
+
+// fill gives the records what their systems say.
+func (r *reader) fill() {
+	for i := range r.out.Records {
+		rec := &r.out.Records[i]
+		s := r.systems[rec.Labels[2].Value]
+		rec.Facts = map[string]string{}
+		for _, list := range []string{s.Hardware, s.Software} {
+			for part := range strings.SplitSeq(list, ", ") {
+				if k, v, ok := strings.Cut(part, ": "); ok {
+					rec.Facts[strings.ToLower(k)] = v
+				}
+			}
+		}
+		if t, err := time.Parse("2006-01-02 15:04:05", strings.TrimSpace(s.TimeStamp)); err == nil {
+			rec.When = t
+		}
+	}
+}
