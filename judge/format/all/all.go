@@ -7,6 +7,7 @@ import (
 	"bakeoff/judge/format/gobench"
 	"bakeoff/judge/format/hyperfine"
 	"bakeoff/judge/format/phoronix"
+	"bakeoff/judge/format/pytest"
 )
 
 // Formats returns every format, in order of its name.
@@ -16,5 +17,6 @@ func Formats() []format.Format {
 		gobench.New(),
 		hyperfine.New(),
 		phoronix.New(),
+		pytest.New(),
 	}
 }

@@ -1,0 +1,183 @@
+// Package pytest reads what pytest-benchmark writes with --benchmark-json.
+package pytest
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/format"
+)
+
+type pytest struct{}
+
+// New returns the format.
+func New() format.Format { return pytest{} }
+
+func (pytest) Doc() format.Doc {
+	return format.Doc{
+		Name:    "pytest",
+		Program: "pytest --benchmark-json=FILE (pytest-benchmark)",
+		By:      "test",
+		Labels: []format.LabelDoc{
+			{Name: "group", Doc: "group of the test, from pytest.mark.benchmark"},
+			{Name: "test", Doc: "name of the test, with its parameters"},
+		},
+		Order: "pytest-benchmark runs all rounds of a test before it starts the next test, and all tests in one process. " +
+			"The time of a round is the mean of its iterations.",
+		InOrder: true,
+		Source:  []string{"https://pytest-benchmark.readthedocs.io/en/latest/usage.html"},
+	}
+}
+
+func (pytest) Recognizes(head []byte) bool {
+	paths := format.Paths(format.TrimMark(head))
+	return slices.Contains(paths, "machine_info") &&
+		(slices.Contains(paths, "machine_info.python_version") || slices.Contains(paths, "benchmarks"))
+}
+
+// benchmark is the part of a benchmark that is read.
+type benchmark struct {
+	Group    *string `json:"group"`
+	Name     string  `json:"name"`
+	FullName string  `json:"fullname"`
+	Stats    *struct {
+		Data   []float64 `json:"data"`
+		Rounds float64   `json:"rounds"`
+	} `json:"stats"`
+}
+
+// machine and commit are the facts that are read of both.
+type machine struct {
+	Node    string `json:"node"`
+	Python  string `json:"python_version"`
+	Kind    string `json:"python_implementation"`
+	Release string `json:"release"`
+	System  string `json:"system"`
+	CPU     struct {
+		Brand string `json:"brand_raw"`
+	} `json:"cpu"`
+}
+
+type commit struct {
+	ID    string `json:"id"`
+	Dirty bool   `json:"dirty"`
+}
+
+// report is what is read of a file, besides its records.
+type report struct {
+	machine machine
+	commit  commit
+	version string
+	when    time.Time
+}
+
+var seconds = sample.LowerRatio("time", "s", "wall time of an iteration")
+
+func (pytest) Read(name string, data []byte) (format.File, error) {
+	var out format.File
+	p := format.NewProblems(name)
+	d, err := format.OpenDocument(format.TrimMark(data))
+	if err != nil {
+		p.AddError(err)
+		return out, p.Err()
+	}
+	var r report
+	found := false
+	err = d.Object("the file", func(key string) error {
+		if key != "benchmarks" {
+			return r.read(d, key)
+		}
+		found = true
+		return d.Array(key, func() error {
+			line := d.Line()
+			var b benchmark
+			if err := d.Value(&b); err != nil {
+				return err
+			}
+			add(&out, p, line, b)
+			return nil
+		})
+	})
+	switch {
+	case err != nil:
+		p.AddError(err)
+	case !found || len(out.Records) == 0 && p.Err() == nil:
+		p.Add(1, "the file has no benchmarks; write it with pytest --benchmark-json")
+	}
+	r.fill(&out)
+	return out, p.Err()
+}
+
+// read reads a member other than the benchmarks. It forgets one that has another
+// form than expected: no number depends on it.
+func (r *report) read(d *format.Document, key string) error {
+	var raw json.RawMessage
+	if err := d.Value(&raw); err != nil {
+		return err
+	}
+	var when string
+	into := map[string]any{"machine_info": &r.machine, "commit_info": &r.commit, "version": &r.version,
+		"datetime": &when}[key]
+	if into == nil || json.Unmarshal(raw, into) != nil {
+		return nil
+	}
+	// Old versions write no zone.
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
+		if t, err := time.Parse(layout, when); err == nil {
+			r.when = t
+		}
+	}
+	return nil
+}
+
+// fill gives the records what holds for the whole file.
+func (r *report) fill(out *format.File) {
+	out.Program = strings.TrimSpace("pytest-benchmark " + r.version)
+	facts := map[string]string{}
+	for k, v := range map[string]string{"program": out.Program, "node": r.machine.Node,
+		"python":  strings.TrimSpace(r.machine.Kind + " " + r.machine.Python),
+		"system":  strings.TrimSpace(r.machine.System + " " + r.machine.Release),
+		"cpu":     r.machine.CPU.Brand,
+		"commit":  r.commit.ID,
+		"changed": map[bool]string{true: "files differ from the commit"}[r.commit.Dirty],
+	} {
+		if v != "" {
+			facts[k] = v
+		}
+	}
+	for i := range out.Records {
+		out.Records[i].Facts, out.Records[i].When = facts, r.when
+	}
+}
+
+// add keeps one benchmark.
+func add(out *format.File, p *format.Problems, line int, b benchmark) {
+	switch {
+	case b.Name == "" && b.FullName == "" || b.Stats == nil:
+		p.Add(line, "the benchmark has no name or no stats; it needs both")
+		return
+	case len(b.Stats.Data) == 0:
+		p.Add(line, "%q has no times of its %g rounds; add --benchmark-save-data to --benchmark-save, or use "+
+			"--benchmark-json", b.Name, b.Stats.Rounds)
+		return
+	case slices.ContainsFunc(b.Stats.Data, func(t float64) bool { return t < 0 }):
+		p.Add(line, "%q has a negative time", b.Name)
+		return
+	}
+	group, test := "", b.Name
+	if b.Group != nil {
+		group = *b.Group
+	}
+	if test == "" {
+		test = b.FullName
+	}
+	out.Records = append(out.Records, format.Record{Line: line, Turn: len(out.Records),
+		Labels: []format.Label{
+			{Name: "group", Value: group, Shown: "group=" + group, Setting: true},
+			{Name: "test", Value: test},
+		},
+		Series: []format.Series{{Metric: seconds, Values: b.Stats.Data}}})
+}
