@@ -1,0 +1,295 @@
+// Package series compares values that were not measured in blocks: series of
+// repetitions that other programs made, one side after the other or in an unknown
+// order. It is pure.
+//
+// # No verdict
+//
+// Blocks in a random order are what makes a difference between two sides more than
+// a difference between two times. Without them, anything that changed meanwhile
+// (temperature, caches, other programs) looks like a difference, and no number of
+// repetitions shows it. Therefore every comparison has an interval and the verdict
+// "not interleaved", and package series never invents blocks. Values whose file
+// names their blocks are analyzed by package analysis (see Rows).
+//
+// # The interval
+//
+// Each side's center is the Hodges–Lehmann estimate of its values, of their
+// logarithms for ratios, with an interval that is widened for correlated neighbors
+// (stats.SerialCenter). The two are combined as for two runs in package compare. The
+// interval has a nominal level of 95 % for each comparison alone. It covers the
+// noise among the repetitions, and nothing that changed between the sides.
+package series
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/compare"
+	"bakeoff/judge/format"
+)
+
+// Schema is the schema of Result.
+const Schema = "bakeoff/series/v1"
+
+// NotInterleaved is the verdict of every comparison.
+const NotInterleaved = compare.NotInterleaved
+
+// Level is the nominal coverage of every interval.
+const Level = 0.95
+
+// ByFile distinguishes contenders by the names of the sources.
+const ByFile = "file"
+
+// Source is a file with its name as a contender.
+type Source struct {
+	Name string // several files may have the same
+	Path string
+	format.File
+}
+
+// Option configures a comparison.
+type Option struct {
+	// By is the label or fact that distinguishes contenders, or ByFile; "" for ByFile
+	// if the sources have several names, and otherwise for what the format says.
+	By string
+	// Baseline is a contender; "" for the first one with values in each cell.
+	Baseline string
+}
+
+// Order is what is known about the order in which two sides were measured.
+type Order string
+
+// The orders.
+const (
+	Sequence Order = "sequence" // all of one side before the other
+	Turns    Order = "turns"    // by turns, without blocks
+	Together Order = "together" // at the same time
+	Unknown  Order = "unknown"  // the files do not say
+)
+
+// Result is the comparison of all contenders. An unknown value is null.
+type Result struct {
+	Schema string `json:"schema"`
+	From   string `json:"from"` // name of the format
+	// Measured says in which order the program measures.
+	Measured    string             `json:"measured"`
+	Sources     []SourceInfo       `json:"sources"`
+	By          string             `json:"by"`
+	Level       float64            `json:"level"`
+	Contenders  []string           `json:"contenders"`
+	Summaries   []Summary          `json:"summaries"`
+	Comparisons []Comparison       `json:"comparisons"`
+	Missing     []analysis.Missing `json:"missing"`
+	Differences []Difference       `json:"differences"`
+	Warnings    []string           `json:"warnings"`
+}
+
+// SourceInfo names a file that was read.
+type SourceInfo struct {
+	File    string `json:"file"`
+	Name    string `json:"name"`
+	Program string `json:"program"`
+	Values  int    `json:"values"`
+}
+
+// Summary describes one contender on one cell and metric.
+type Summary struct {
+	Contender string        `json:"contender"`
+	Cell      string        `json:"cell"` // "" if only the contender distinguishes records
+	Metric    string        `json:"metric"`
+	Unit      string        `json:"unit"`
+	Better    sample.Better `json:"better"` // "" if the file does not say
+	N         int           `json:"n"`
+	Failures  int           `json:"failures"`
+	Median    *float64      `json:"median"`
+	// CI is the interval of the median from order statistics. It assumes that the
+	// values are independent.
+	CI Interval `json:"ci"`
+}
+
+// Interval is a closed interval; a bound that is not finite is null.
+type Interval = analysis.Interval
+
+// Comparison is a contender against the baseline on one cell and metric.
+type Comparison struct {
+	Contender string        `json:"contender"`
+	Baseline  string        `json:"baseline"`
+	Cell      string        `json:"cell"`
+	Metric    string        `json:"metric"`
+	Unit      string        `json:"unit"`
+	Better    sample.Better `json:"better"`
+	Scale     sample.Scale  `json:"scale"`
+	// N and Failures are those of the contender and of the baseline.
+	N        [2]int `json:"n"`
+	Failures [2]int `json:"failures"`
+	// Effective are the numbers of independent values with as much information.
+	Effective [2]float64 `json:"effective"`
+	Order     Order      `json:"order"`
+	// Ratio is contender / baseline, or the difference where Scale is difference.
+	Ratio *float64 `json:"ratio"`
+	CI    Interval `json:"ci"`
+	// Verdict is always NotInterleaved.
+	Verdict  analysis.Verdict `json:"verdict"`
+	Warnings []string         `json:"warnings,omitempty"`
+}
+
+// Difference is a fact that contenders do not share.
+type Difference struct {
+	Fact   string  `json:"fact"`
+	Values []Value `json:"values"`
+}
+
+// Value is the fact of one contender; "unavailable" if it is unknown.
+type Value struct {
+	Contender string `json:"contender"`
+	Value     string `json:"value"`
+}
+
+// placed is a record with its source.
+type placed struct {
+	format.Record
+	source int
+}
+
+// side are the records of one contender in one cell, with the values of one metric.
+type side struct {
+	values  []float64
+	records []placed
+}
+
+// cell is what was measured of every contender.
+type cell struct {
+	name  string
+	sides map[string]*outcome // by contender
+}
+
+// outcome counts the repetitions of a contender in a cell.
+type outcome struct {
+	values, failed int
+	reason         string // of the failures
+}
+
+// cellMetric is a metric of a cell.
+type cellMetric struct{ cell, metric string }
+
+// table holds all values by cell, metric and contender.
+type table struct {
+	doc        format.Doc
+	by         string
+	contenders []string // in the order of their first records
+	cells      map[string]*cell
+	order      []*cell // in the order of their first records
+	keys       []cellMetric
+	metrics    map[cellMetric]sample.Metric
+	sides      map[cellMetric]map[string]*side
+	facts      map[string]map[string]map[string]bool // fact → contender → values
+	without    int                                   // records without the label by
+}
+
+// Compare compares the contenders in sources, which are all of the format doc. An
+// error is of kind fault.Invalid.
+func Compare(doc format.Doc, sources []Source, opt Option) (Result, error) {
+	t, err := tabulate(doc, sources, opt)
+	if err != nil {
+		return Result{}, err
+	}
+	if opt.Baseline != "" && !slices.Contains(t.contenders, opt.Baseline) {
+		return Result{}, noContender(opt.Baseline, t.contenders)
+	}
+	r := Result{Schema: Schema, From: doc.Name, Measured: doc.Order, By: t.by, Level: Level, Contenders: t.contenders,
+		Sources: []SourceInfo{}, Summaries: []Summary{}, Comparisons: []Comparison{}, Missing: []analysis.Missing{},
+		Differences: []Difference{}, Warnings: []string{}}
+	for _, s := range sources {
+		n := 0
+		for _, rec := range s.Records {
+			for _, x := range rec.Series {
+				n += len(x.Values)
+			}
+		}
+		r.Sources = append(r.Sources, SourceInfo{s.Path, s.Name, s.Program, n})
+		for _, w := range s.Warnings {
+			if !slices.Contains(r.Warnings, w) {
+				r.Warnings = append(r.Warnings, w)
+			}
+		}
+	}
+	r.Warnings = append(r.Warnings, t.leftOut()...)
+	for _, key := range t.keys {
+		t.compare(&r, key, opt.Baseline)
+	}
+	t.missing(&r)
+	t.differences(&r)
+	return r, nil
+}
+
+// leftOut says how many records have no contender.
+func (t *table) leftOut() []string {
+	if t.without == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d results have no %q and are left out.", t.without, t.by)}
+}
+
+func noContender(name string, there []string) error {
+	return fault.New(fault.Invalid, "the baseline %q is not a contender; use one of %s", name, quoted(there))
+}
+
+// sequence returns what is known about the order of two sides.
+func (t *table) sequence(a, b []placed) Order {
+	all := append(slices.Clone(a), b...)
+	one := true
+	timed := true
+	for _, x := range all {
+		one = one && x.source == all[0].source
+		timed = timed && !x.When.IsZero()
+	}
+	if t.doc.InOrder && together(a, b) {
+		return Together
+	}
+	if !(one && t.doc.InOrder) && !timed {
+		return Unknown
+	}
+	type step struct {
+		at     time.Time
+		source int
+		turn   int
+		side   bool
+	}
+	var steps []step
+	for i, x := range all {
+		steps = append(steps, step{x.When, x.source, x.Turn, i < len(a)})
+	}
+	slices.SortStableFunc(steps, func(x, y step) int {
+		return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.source, y.source), cmp.Compare(x.turn, y.turn))
+	})
+	changes := 0
+	for i := 1; i < len(steps); i++ {
+		x, y := steps[i-1], steps[i]
+		if x.side == y.side {
+			continue
+		}
+		changes++
+		if !(one && t.doc.InOrder) && x.at.Equal(y.at) && (x.source != y.source || !t.doc.InOrder) {
+			return Unknown
+		}
+	}
+	if changes > 1 {
+		return Turns
+	}
+	return Sequence
+}
+
+// together reports whether records of two sides were measured at the same time.
+func together(a, b []placed) bool {
+	type place struct{ source, turn int }
+	at := map[place]bool{}
+	for _, x := range a {
+		at[place{x.source, x.Turn}] = true
+	}
+	return slices.ContainsFunc(b, func(x placed) bool { return at[place{x.source, x.Turn}] })
+}

@@ -1,0 +1,358 @@
+package series
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/format"
+	"bakeoff/judge/format/all"
+)
+
+// doc is a format whose files are in the order of measurement.
+var doc = format.Doc{Name: "test", By: "who", InOrder: true, Order: "One after another."}
+
+var latency = sample.LowerRatio("time", "s", "")
+
+// rec is a record of one contender with values of latency.
+func rec(who string, turn int, values ...float64) format.Record {
+	return format.Record{Line: turn + 1, Turn: turn, Labels: []format.Label{{Name: "who", Value: who}},
+		Series: []format.Series{{Metric: latency, Values: values}}}
+}
+
+func source(name string, records ...format.Record) Source {
+	return Source{Name: name, Path: name + ".json", File: format.File{Program: "test 1", Records: records}}
+}
+
+func compared(t *testing.T, opt Option, sources ...Source) Result {
+	t.Helper()
+	r, err := Compare(doc, sources, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// stored reads a stored file of a real program.
+func stored(t *testing.T, name, archive string, files ...string) (format.Doc, []Source) {
+	t.Helper()
+	text, err := os.ReadFile("../format/" + archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all.Formats(), func(f format.Format) bool { return f.Doc().Name == name })
+	x := all.Formats()[i]
+	var out []Source
+	for _, f := range txtar.Parse(text).Files {
+		if slices.Contains(files, f.Name) {
+			read, err := x.Read(f.Name, f.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stem, _, _ := strings.Cut(f.Name, ".")
+			out = append(out, Source{Name: stem, Path: f.Name, File: read})
+		}
+	}
+	if len(out) != len(files) {
+		t.Fatalf("%s has %d of %q", archive, len(out), files)
+	}
+	return x.Doc(), out
+}
+
+// The values of real commands, gzip -1 and gzip -6, give an interval around the ratio
+// of their medians and no verdict, whatever the difference.
+func TestHyperfine(t *testing.T) {
+	d, sources := stored(t, "hyperfine", "hyperfine/testdata/two.txtar", "two.json")
+	r, err := Compare(d, sources, Option{})
+	if err != nil || len(r.Comparisons) != 1 || len(r.Summaries) != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	c := r.Comparisons[0]
+	medians := *r.Summaries[1].Median / *r.Summaries[0].Median
+	if c.Verdict != NotInterleaved || c.Order != Sequence || c.N != [2]int{12, 12} || c.Scale != sample.Ratio {
+		t.Errorf("%+v", c)
+	}
+	if math.Abs(*c.Ratio/medians-1) > 0.1 || !(*c.CI[0] < *c.Ratio && *c.Ratio < *c.CI[1] && *c.CI[0] > 1.5 && *c.CI[1] < 5) {
+		t.Errorf("%v [%v, %v], the medians differ by %v", *c.Ratio, *c.CI[0], *c.CI[1], medians)
+	}
+	if !strings.HasPrefix(c.Baseline, "gzip -1") || c.Cell != "" || r.By != "command" {
+		t.Errorf("baseline %q, cell %q, by %q", c.Baseline, c.Cell, r.By)
+	}
+	for _, x := range r.Results().Comparisons {
+		if x.Verdict != analysis.Inconclusive || len(x.Gates) != 1 || x.Gates[0].Name != "not interleaved" {
+			t.Errorf("for --fail-on: %+v", x)
+		}
+	}
+}
+
+// What is known about the order is what the files say, and nothing else.
+func TestOrders(t *testing.T) {
+	at := func(r format.Record, second int) format.Record {
+		r.When = time.Unix(int64(second), 0)
+		return r
+	}
+	disordered := doc
+	disordered.InOrder = false
+	for _, c := range []struct {
+		name    string
+		doc     format.Doc
+		sources []Source
+		want    Order
+	}{
+		{"one after another", doc, []Source{source("f", rec("a", 0), rec("a", 1), rec("b", 2), rec("b", 3))}, Sequence},
+		{"by turns", doc, []Source{source("f", rec("a", 0), rec("b", 1), rec("a", 2), rec("b", 3))}, Turns},
+		{"together", doc, []Source{source("f", rec("a", 0), rec("b", 0))}, Together},
+		{"two files without times", doc, []Source{source("a", rec("a", 0)), source("b", rec("b", 0))}, Unknown},
+		{"two files with times", doc, []Source{source("a", at(rec("a", 0), 5)), source("b", at(rec("b", 0), 3))}, Sequence},
+		{"files by turns", doc, []Source{source("a", at(rec("a", 0), 1)), source("a", at(rec("a", 0), 3)),
+			source("b", at(rec("b", 0), 2))}, Turns},
+		{"files of the same time", doc, []Source{source("a", at(rec("a", 0), 1)), source("b", at(rec("b", 0), 1))}, Unknown},
+		{"a file without a time", doc, []Source{source("a", at(rec("a", 0), 1)), source("b", rec("b", 0))}, Unknown},
+		{"a file in another order", disordered, []Source{source("f", rec("a", 0), rec("b", 1))}, Unknown},
+		{"a file in another order, with times", disordered,
+			[]Source{source("f", at(rec("a", 0), 1), at(rec("b", 0), 2))}, Sequence},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for i := range c.sources {
+				for k := range c.sources[i].Records {
+					c.sources[i].Records[k].Series[0].Values = []float64{1}
+					c.sources[i].Name = "f"
+				}
+			}
+			r, err := Compare(c.doc, c.sources, Option{By: "who"})
+			if err != nil || len(r.Comparisons) != 1 || r.Comparisons[0].Order != c.want {
+				t.Errorf("%+v, %v; want %s", r.Comparisons, err, c.want)
+			}
+		})
+	}
+}
+
+// Without a number of blocks there are no blocks: no file of a real program without
+// them gives rows.
+func TestNeverInventsBlocks(t *testing.T) {
+	for name, archive := range map[string][3]string{
+		"hyperfine": {"hyperfine/testdata/two.txtar", "two.json"},
+		"go":        {"gobench/testdata/count.txtar", "count.txt", "algo"},
+		"fio":       {"fio/testdata/together.txtar", "together.json"},
+		"phoronix":  {"phoronix/testdata/systems.txtar", "composite.xml"},
+		"pytest":    {"pytest/testdata/one.txtar", "one.json"},
+	} {
+		d, sources := stored(t, name, archive[0], archive[1])
+		rows, why, err := Rows(d, sources, Option{By: archive[2]})
+		if len(rows)+len(why) > 0 || err != nil {
+			t.Errorf("%s: %d rows, %q, %v", name, len(rows), why, err)
+		}
+		r, err := Compare(d, sources, Option{By: archive[2]})
+		if err != nil || len(r.Comparisons) == 0 {
+			t.Errorf("%s: %d comparisons, %v", name, len(r.Comparisons), err)
+		}
+		for _, c := range r.Comparisons {
+			if c.Verdict != NotInterleaved || c.Order == "" {
+				t.Errorf("%s: %+v", name, c)
+			}
+		}
+	}
+}
+
+// Rows are in the blocks that the file names, at the places that they have in it.
+func TestRows(t *testing.T) {
+	d, sources := stored(t, "go", "gobench/testdata/blocks.txtar", "blocks.txt")
+	rows, why, err := Rows(d, sources, Option{By: "version"})
+	if err != nil || len(rows) != 24 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	if len(why) != 1 || !strings.HasPrefix(why[0], "copied-bytes of Copy gets no verdict") {
+		t.Errorf("%q", why)
+	}
+	first := rows[0]
+	if first.Block != 1 || first.Contender != "first" || first.Workload != "Copy" || first.Metric.Name != "sec/op" ||
+		first.Line != 7 {
+		t.Errorf("%+v", first)
+	}
+	results, err := analysis.AnalyseRows(rows, "blocks.txt", analysis.TableOptions{Margin: 0.02})
+	if err != nil || len(results) != 1 || results[0].Blocks != 12 || len(results[0].Comparisons) != 1 {
+		t.Errorf("%+v, %v", results, err)
+	}
+}
+
+// A file that names blocks, but not so that they can be used, gives a reason.
+func TestRowsThatCannotBeUsed(t *testing.T) {
+	in := func(block int, r format.Record) format.Record {
+		r.Block = &block
+		return r
+	}
+	full := source("f", in(1, rec("a", 0, 1)), in(1, rec("b", 1, 1)))
+	for _, c := range []struct {
+		name    string
+		sources []Source
+		by      string
+		want    string
+	}{
+		{"two files", []Source{full, full}, "who", "common order is unknown"},
+		{"only some", []Source{source("f", in(1, rec("a", 0, 1)), rec("b", 1, 1))}, "who", "Only 1 of 2 results have a block"},
+		{"one contender", []Source{full}, ByFile, "choose with --contender"},
+	} {
+		rows, why, err := Rows(doc, c.sources, Option{By: c.by})
+		if len(rows) > 0 || err != nil || len(why) != 1 || !strings.Contains(why[0], c.want) {
+			t.Errorf("%s: %d rows, %q, %v", c.name, len(rows), why, err)
+		}
+	}
+	other := in(1, rec("", 2, 1))
+	rows, why, err := Rows(doc, []Source{source("f", in(1, rec("a", 0, 1)), in(1, rec("b", 1, 1)), other)}, Option{})
+	if err != nil || len(rows) != 2 || len(why) != 1 || why[0] != `1 results have no "who" and are left out.` {
+		t.Errorf("%+v, %q, %v", rows, why, err)
+	}
+	zero := source("f", in(1, rec("a", 0, 0)), in(1, rec("b", 1, 1)))
+	rows, _, err = Rows(doc, []Source{zero}, Option{})
+	if err != nil || len(rows) != 2 || rows[0].Metric.Scale != sample.Difference || rows[0].Workload != "test" {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
+// Several names of files make the files the contenders; files of one name are
+// repetitions. Facts that differ are listed.
+func TestFiles(t *testing.T) {
+	with := func(s Source, fact string) Source {
+		for i := range s.Records {
+			s.Records[i].Facts = map[string]string{"cpu": fact, "os": "x"}
+		}
+		return s
+	}
+	r := compared(t, Option{}, with(source("old", rec("a", 0, 1, 2, 3)), "fast"), with(source("new", rec("a", 0, 2)), "slow"),
+		with(source("old", rec("a", 0, 4, 5, 6)), "fast"))
+	if r.By != ByFile || !slices.Equal(r.Contenders, []string{"old", "new"}) || len(r.Comparisons) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	c := r.Comparisons[0]
+	if c.Baseline != "old" || c.N != [2]int{1, 6} || c.Cell != "a" {
+		t.Errorf("%+v", c)
+	}
+	if c.CI[0] != nil || c.CI[1] != nil || c.Ratio == nil || len(c.Warnings) != 1 ||
+		!strings.Contains(c.Warnings[0], "at least 6 values, and one has 1") {
+		t.Errorf("one value: %+v", c)
+	}
+	want := []Difference{{"cpu", []Value{{"old", "fast"}, {"new", "slow"}}}}
+	if fmt.Sprint(r.Differences) != fmt.Sprint(want) {
+		t.Errorf("%+v", r.Differences)
+	}
+}
+
+// By another label, files of other names are other cells: unlike values are not
+// mixed.
+func TestFilesAreCells(t *testing.T) {
+	r := compared(t, Option{By: "who"}, source("x", rec("a", 0, 1), rec("b", 1, 2)), source("y", rec("a", 0, 3), rec("b", 1, 4)))
+	var got []string
+	for _, c := range r.Comparisons {
+		got = append(got, fmt.Sprintf("%s %.0f", c.Cell, *c.Ratio*3))
+	}
+	if strings.Join(got, ", ") != "file=x 6, file=y 4" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Values of zero have no ratio, so they are compared by difference.
+func TestZero(t *testing.T) {
+	r := compared(t, Option{}, source("f", rec("a", 0, 0, 0, 1, 0, 0, 1, 0), rec("b", 1, 2, 2, 2, 2, 2, 2, 2)))
+	c := r.Comparisons[0]
+	if c.Scale != sample.Difference || *c.Ratio < 1 || *c.Ratio > 2 || c.CI[0] == nil {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A repetition that failed is counted, and a contender without values is missing.
+func TestFailures(t *testing.T) {
+	some := rec("b", 1, 1, 2, 1, 2, 1, 2)
+	some.Failed, some.Reason = 2, "the exit code is not 0"
+	none := rec("c", 2)
+	none.Failed, none.Reason, none.Series[0].Values = 6, "no result", nil
+	r := compared(t, Option{}, source("f", rec("a", 0, 1, 2, 1, 2, 1, 2), some, none))
+	if len(r.Comparisons) != 1 || r.Comparisons[0].Failures != [2]int{2, 0} ||
+		!strings.HasPrefix(strings.Join(r.Comparisons[0].Warnings, ""), "2 repetitions of b and 0 of a failed") {
+		t.Errorf("%+v", r.Comparisons)
+	}
+	if len(r.Missing) != 1 || r.Missing[0] != (analysis.Missing{Contender: "c", Reason: "no result"}) {
+		t.Errorf("%+v", r.Missing)
+	}
+	d, sources := stored(t, "phoronix", "phoronix/testdata/systems.txtar", "composite.xml")
+	sources[0].Records = slices.DeleteFunc(sources[0].Records, func(x format.Record) bool {
+		a, _ := x.Label("arguments")
+		s, _ := x.Label("system")
+		return s == "crun" && strings.Contains(a, "MD5")
+	})
+	got, err := Compare(d, sources, Option{})
+	if err != nil || len(got.Missing) != 3 || got.Missing[0].Contender != "crun" || got.Missing[0].Reason != "no file has a value" ||
+		got.Missing[1].Reason != "The test run did not produce a result." {
+		t.Errorf("%+v, %v", got.Missing, err)
+	}
+}
+
+// A part of the name of a Go benchmark distinguishes contenders; results without it
+// are left out, and counted.
+func TestSubBenchmarks(t *testing.T) {
+	d, sources := stored(t, "go", "gobench/testdata/count.txtar", "count.txt")
+	r, err := Compare(d, sources, Option{By: "algo", Baseline: "sha256"})
+	if err != nil || !slices.Equal(r.Contenders, []string{"md5", "sha256"}) {
+		t.Fatalf("%q, %v", r.Contenders, err)
+	}
+	var got []string
+	for _, c := range r.Comparisons {
+		got = append(got, fmt.Sprintf("%s/%s of %s %s", c.Contender, c.Baseline, c.Cell, c.Metric))
+	}
+	want := "md5/sha256 of Sum/size=64 sec/op, md5/sha256 of Sum/size=64 B/op, md5/sha256 of Sum/size=64 allocs/op, " +
+		"md5/sha256 of Sum/size=4096 sec/op, md5/sha256 of Sum/size=4096 B/op, md5/sha256 of Sum/size=4096 allocs/op"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("%q", got)
+	}
+	if len(r.Warnings) != 1 || r.Warnings[0] != `6 results have no "algo" and are left out.` {
+		t.Errorf("%q", r.Warnings)
+	}
+	if c := r.Comparisons[2]; *c.Ratio != 1 || *c.CI[0] != 1 || *c.CI[1] != 1 {
+		t.Errorf("allocations: %+v", c)
+	}
+}
+
+// Each mistake of the user is refused, with what could be used.
+func TestMistakes(t *testing.T) {
+	other := rec("b", 1, 1)
+	other.Series[0].Metric.Unit = "B"
+	for _, c := range []struct {
+		name    string
+		sources []Source
+		opt     Option
+		want    string
+	}{
+		{"no such baseline", []Source{source("f", rec("a", 0, 1), rec("b", 1, 1))}, Option{Baseline: "x"},
+			`the baseline "x" is not a contender; use one of "a", "b"`},
+		{"no such label", []Source{source("f", rec("a", 0, 1))}, Option{By: "x"},
+			`f.json:1: this result has no "x" by which contenders could differ; use --contender with one of file, who`},
+		{"two units", []Source{source("f", rec("a", 0, 1), other)}, Option{}, `f.json:2: time is in "B", and in "s" in an earlier result`},
+	} {
+		_, err := Compare(doc, c.sources, c.opt)
+		if !fault.Is(err, fault.Invalid) || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// The first contender with values is the baseline of each cell.
+func TestBaselineOfEachCell(t *testing.T) {
+	d, sources := stored(t, "pytest", "pytest/testdata/one.txtar", "one.json")
+	r, err := Compare(d, sources, Option{})
+	if err != nil || len(r.Comparisons) != 2 || len(r.Missing) != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	a, b := r.Comparisons[0], r.Comparisons[1]
+	if a.Cell != "group=sort" || a.Contender != "test_list_sort" || a.Baseline != "test_sorted" ||
+		b.Cell != "" || b.Contender != "test_sum[1000]" || b.Baseline != "test_sum[100]" {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}
