@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
+	formatall "bakeoff/judge/format/all"
 	workloadall "bakeoff/measure/workload/all"
 	driverall "bakeoff/provision/driver/all"
 	systemall "bakeoff/reach/system/all"
@@ -45,17 +48,20 @@ func TestReferenceIsFresh(t *testing.T) {
 }
 
 // TestDocsStatusNames fails when docs/status.md does not name every driver,
-// workload, tool and system.
+// workload, tool, system and format, or docs/analyse.md not every format.
 func TestDocsStatusNames(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "status.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := func(kind, name string) {
-		if !bytes.Contains(text, []byte("`"+name+"`")) {
-			t.Errorf("docs/status.md does not name the %s `%s`: add it", kind, name)
+	names := func(page string) func(kind, name string) {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(kind, name string) {
+			if !bytes.Contains(text, []byte("`"+name+"`")) {
+				t.Errorf("docs/%s does not name the %s `%s`: add it", page, kind, name)
+			}
 		}
 	}
+	named := names("status.md")
 	for _, d := range driverall.Drivers() {
 		named("driver", d.Doc().Name)
 	}
@@ -66,6 +72,27 @@ func TestDocsStatusNames(t *testing.T) {
 	}
 	for _, s := range systemall.Systems() {
 		named("system", s.Doc().Name)
+	}
+	for _, f := range formatall.Formats() {
+		named("format", f.Doc().Name)
+		names("analyse.md")("format", f.Doc().Name)
+	}
+}
+
+// TestDocsAnalyseOutput fails when docs/analyse.md shows another output than the one
+// that a script compares.
+func TestDocsAnalyseOutput(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "analyse.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := txtar.ParseFile("testdata/script/foreign.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(script.Files, func(f txtar.File) bool { return f.Name == "two.out" })
+	if i < 0 || !bytes.Contains(page, script.Files[i].Data) {
+		t.Errorf("docs/analyse.md does not show two.out of the script")
 	}
 }
 

@@ -3,8 +3,8 @@ package reading
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,21 +15,42 @@ import (
 	"bakeoff/judge/analysis"
 )
 
+// analyseFlags are the flags of analyse.
+type analyseFlags struct {
+	from, contender, baseline string
+	looks                     []int
+	alphas                    []string
+	margin                    float64
+	json                      bool
+	failOn                    []string
+	sort                      string
+}
+
 func (a reader) analyse() *cobra.Command {
-	var (
-		baseline string
-		looks    []int
-		alphas   []string
-		margin   float64
-		asJSON   bool
-		fail     []string
-		sort     string
-	)
+	f := analyseFlags{margin: analysis.DefaultMargin}
 	c := &cobra.Command{
-		Use:   "analyse FILE",
+		Use:   "analyse FILE...",
 		Short: "Compare numbers measured by other programs",
-		Long: `analyse gives verdicts on the numbers of any program, with the statistics of a
-run. FILE is CSV with a header, or NDJSON; - reads standard input. Its columns:
+		Long: `analyse compares the numbers of any program. FILE is a table of your own or the
+output of a benchmark program; - reads standard input. analyse recognizes the
+format, or takes it from --from:
+
+` + formatLines() + `
+
+If the numbers were measured in blocks, with the sides in random order in each
+block, they get verdicts, with the statistics of a run. Benchmark programs measure
+one side after the other. Anything that changed meanwhile then looks like a
+difference, so analyse prints an interval for each difference, what is known about
+the order, and no verdict. docs/analyse.md describes each format, and how to make
+blocks with go test.
+
+Several files are contenders with the names of the files. NAME=FILE gives another
+name, and files with the same name are repetitions. FILE may be a pattern in
+quotes: 'old=old-*.json'. In a single file, the format says what the contenders
+are: the commands of hyperfine, the systems of Phoronix. --contender names another
+label, such as a part of the names of Go benchmarks.
+
+A table is CSV with a header, or NDJSON. Its columns:
 
   experiment   optional: name; experiments are analyzed separately
   block        number; the unit of replication
@@ -44,62 +65,99 @@ run. FILE is CSV with a header, or NDJSON; - reads standard input. Its columns:
   value        number; "failed" or empty for a failed trial
   scale        optional: ratio (the default) or difference
 
-Every metric is primary. analyse applies the looks in order, as if the blocks
-arrived one by one. It does not use the blocks after the deciding look, and
+Every metric of a table is primary. analyse applies the looks in order, as if the
+blocks arrived one by one. It does not use the blocks after the deciding look, and
 prints their number.`,
-		Example: `  bakeoff analyse numbers.csv
-  bakeoff analyse numbers.csv --baseline host --margin 0.05
-  bakeoff analyse numbers.ndjson --looks 10,20 --alphas 0.02,0.03 --json`,
-		Args: cli.Between(1, 1, "a file of numbers"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := errors.Join(FailOn(fail).Check(), CheckSort(c, sort)); err != nil {
-				return err
-			}
-			opt := analysis.TableOptions{Baseline: baseline, Margin: margin, Looks: looks}
-			for _, s := range alphas {
-				f, err := strconv.ParseFloat(s, 64)
-				if err != nil {
-					return fault.New(fault.Invalid, "--alphas must be numbers such as 0.02 (got %q)", s)
-				}
-				opt.Alphas = append(opt.Alphas, f)
-			}
-			results, err := a.readTable(args[0], opt)
-			if err != nil {
-				return err
-			}
-			for i, r := range results {
-				if asJSON {
-					if err := a.PrintJSON(r); err != nil {
-						return err
-					}
-					continue
-				}
-				if i > 0 {
-					fmt.Fprintln(a.Out)
-				}
-				if err := PrintAnswer(a.Streams, r, "", sort); err != nil {
-					return err
-				}
-				if r.Unused > 0 {
-					fmt.Fprintln(a.Out, unusedText(r))
-				}
-			}
-			return FailOn(fail).endAll(results)
-		},
+		Example: `  bakeoff analyse numbers.csv --baseline host --margin 0.05
+  bakeoff analyse numbers.ndjson --looks 10,20 --alphas 0.02,0.03 --json
+  bakeoff analyse hyperfine.json
+  bakeoff analyse old.txt new.txt                      # go test -bench . -count 10
+  bakeoff analyse bench.txt --contender algo           # BenchmarkSum/algo=md5
+  bakeoff analyse 'ext4=ext4-*.json' 'xfs=xfs-*.json'  # fio, several files of each
+  bakeoff analyse composite.xml --from phoronix --json | jq .comparisons`,
+		Args: cli.Between(1, math.MaxInt, "a file of numbers"),
+		RunE: func(c *cobra.Command, args []string) error { return a.doAnalyse(c, f, args) },
 	}
-	f := c.Flags()
-	f.StringVar(&baseline, "baseline", "", "`contender` to compare the others with (default: the first in FILE)")
-	f.IntSliceVar(&looks, "looks", nil,
+	fl := c.Flags()
+	fl.StringVar(&f.from, "from", "", "`format` of the files: "+strings.Join(formatNames(), ", ")+
+		" (default: recognize it)")
+	fl.StringVar(&f.contender, "contender", "",
+		"`label` that distinguishes contenders: file, or one that the format has")
+	fl.StringVar(&f.baseline, "baseline", "", "`contender` to compare the others with (default: the first in FILE)")
+	fl.IntSliceVar(&f.looks, "looks", nil,
 		"numbers of `blocks` after which to look (default "+commas(analysis.DefaultLooks)+")")
-	f.StringSliceVar(&alphas, "alphas", nil,
+	fl.StringSliceVar(&f.alphas, "alphas", nil,
 		"error `rate` to spend at each look (default "+commas(analysis.DefaultAlphas)+
 			"; with --looks alone, 5 % shared evenly)")
-	margin = analysis.DefaultMargin
-	f.Var((*cli.Share)(&margin), "margin", "largest difference, as a `share`, that counts as equivalent")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object for each experiment, one per line")
-	SortFlag(c, &sort)
-	FailOnFlag(c, &fail)
+	fl.Var((*cli.Share)(&f.margin), "margin", "largest difference, as a `share`, that counts as equivalent")
+	fl.BoolVar(&f.json, "json", false, "print one JSON object for each experiment, one per line")
+	SortFlag(c, &f.sort)
+	FailOnFlag(c, &f.failOn)
+	cli.CompleteFlag(c, "from", func([]string) []string { return formatNames() })
+	cli.CompleteFlag(c, "contender", func([]string) []string { return labelNames() })
 	return c
+}
+
+func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error {
+	if err := errors.Join(FailOn(f.failOn).Check(), CheckSort(c, f.sort)); err != nil {
+		return err
+	}
+	opt := analysis.TableOptions{Baseline: f.baseline, Margin: f.margin, Looks: f.looks}
+	for _, s := range f.alphas {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return fault.New(fault.Invalid, "--alphas must be numbers such as 0.02 (got %q)", s)
+		}
+		opt.Alphas = append(opt.Alphas, v)
+	}
+	if f.from != "" && !slices.Contains(formatNames(), f.from) {
+		return fault.New(fault.Invalid, "--from must be one of %s (got %q)", strings.Join(formatNames(), ", "), f.from)
+	}
+	files, err := a.openInputs(args)
+	defer files.close()
+	if err != nil {
+		return err
+	}
+	x, err := files.format(f.from)
+	switch {
+	case err != nil:
+		return err
+	case x != nil:
+		return a.analyseFormat(c, f, x, files, opt)
+	case len(files) > 1:
+		return fault.New(fault.Invalid, "%s is a table, and analyse reads one table at a time; join the tables, with the "+
+			"column experiment if they are different experiments", files[0].path)
+	case f.contender != "":
+		return fault.New(fault.Invalid, "--contender is for the output of benchmark programs; a table names its contenders "+
+			"in the column contender")
+	}
+	results, err := analysis.ReadTable(files[0].in, files[0].path, opt)
+	if err != nil {
+		return err
+	}
+	return a.printTable(results, f)
+}
+
+// printTable prints results of values in blocks.
+func (a reader) printTable(results []analysis.Results, f analyseFlags) error {
+	for i, r := range results {
+		if f.json {
+			if err := a.PrintJSON(r); err != nil {
+				return err
+			}
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(a.Out)
+		}
+		if err := PrintAnswer(a.Streams, r, "", f.sort); err != nil {
+			return err
+		}
+		if r.Unused > 0 {
+			fmt.Fprintln(a.Out, unusedText(r))
+		}
+	}
+	return FailOn(f.failOn).endAll(results)
 }
 
 // unusedText says which blocks no verdict uses: those after everything was
@@ -120,23 +178,4 @@ func commas[T any](vs []T) string {
 		parts[i] = fmt.Sprint(v)
 	}
 	return strings.Join(parts, ",")
-}
-
-func (a reader) readTable(name string, opt analysis.TableOptions) ([]analysis.Results, error) {
-	if name == "-" {
-		return analysis.ReadTable(a.In, "standard input", opt)
-	}
-	f, err := os.Open(name)
-	if os.IsNotExist(err) {
-		return nil, fault.New(fault.NotFound, "%s does not exist", name)
-	}
-	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "analyse", err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", name),
-			"use bakeoff verify or bakeoff report for run folders")
-	}
-	return analysis.ReadTable(io.Reader(f), name, opt)
 }
