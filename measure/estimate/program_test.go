@@ -145,6 +145,33 @@ func TestTheProgramIsAsked(t *testing.T) {
 	}
 }
 
+// The first batch may have nothing to compress: the speed is then measured in a
+// later one.
+func TestTheFirstBatchIsZeros(t *testing.T) {
+	dir := t.TempDir()
+	for name, b := range map[string][]byte{"a": make([]byte, batchBytes),
+		"b": bytes.Repeat([]byte("To be or not to be. "), 30_000)} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var f fake
+	o := Options{Records: []int64{1 << 17}, Program: program(t, &f), Workers: 1}
+	var err error
+	if o.Algorithms, err = Find([]string{"zstd-19", "zstd:15"}, o.Program); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Folder(t.Context(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range e.Rows {
+		if r.BytesPerSecond == nil {
+			t.Errorf("%s of %s has no speed", r.Name, r.FileSystem)
+		}
+	}
+}
+
 func TestWhatTheProgramDoesWrong(t *testing.T) {
 	dir := mail(t, 30)
 	t.Setenv("TMPDIR", t.TempDir())

@@ -27,7 +27,7 @@ type pool struct {
 	tallies []tally
 	read    int64
 	unread  int64
-	clocked atomic.Bool // set once the measurement of the program's speed has started
+	clocked []atomic.Bool // by row: set once the measurement of the program's speed has started
 }
 
 // job is a file.
@@ -39,6 +39,7 @@ type job struct {
 func (p *pool) run(ctx context.Context) error {
 	p.specs = specs(p.o)
 	p.tallies = make([]tally, len(p.specs))
+	p.clocked = make([]atomic.Bool, len(p.specs))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	jobs := make(chan job, 4*p.o.Workers)
@@ -209,10 +210,8 @@ func (w *worker) settle(ctx context.Context) error {
 	if err := w.batch.answer(ctx); err != nil {
 		return err
 	}
-	if !w.clocked.Swap(true) {
-		if err := w.clock(ctx, rows); err != nil {
-			return err
-		}
+	if err := w.clock(ctx, rows); err != nil {
+		return err
 	}
 	for _, p := range w.pieces {
 		w.window(p)
@@ -245,7 +244,9 @@ func (w *worker) ask() map[int][]question {
 	return rows
 }
 
-// clock measures the speed of the program on the first records of each row.
+// clock measures the speed of the program for each row that has records and was
+// not measured yet, on the first of them. The first batch may have none: ZFS does
+// not compress zeros.
 func (w *worker) clock(ctx context.Context, rows map[int][]question) error {
 	for i, asked := range rows {
 		var names []string
@@ -257,7 +258,7 @@ func (w *worker) clock(ctx context.Context, rows map[int][]question) error {
 			names = append(names, w.batch.files[q.hash])
 			bytes += w.batch.lengths[q.hash]
 		}
-		if bytes == 0 {
+		if bytes == 0 || w.clocked[i].Swap(true) {
 			continue
 		}
 		speed, err := w.batch.program.speed(ctx, w.specs[i].level, names)
