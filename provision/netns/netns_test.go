@@ -224,7 +224,7 @@ func TestAlone(t *testing.T) {
 	}
 	defer DetachOwn(context.Background(), host, name[3:]+"-x")
 	out, err := conn.Output(ctx, local.Conn{Netns: Own(name[3:] + "-x")}, "ip", "-o", "link")
-	// The kernel may have more for every new namespace, as it has for this one.
+	// With tunnel modules the kernel creates more links in every new namespace.
 	fresh, ferr := conn.Output(ctx, host, "unshare", "--net", "ip", "-o", "link")
 	if ferr != nil {
 		t.Fatal(ferr)
