@@ -21,10 +21,9 @@ import (
 
 // Bounds on what a table may be.
 const (
-	maxLine     = 1 << 20
-	maxRows     = 50_000_000
-	maxProblems = 20
-	maxKinds    = 1000 // contenders, and metrics, of one experiment
+	maxLine  = 1 << 20
+	maxRows  = 50_000_000
+	maxKinds = 1000 // contenders, and metrics, of one experiment
 )
 
 // The columns of a table; the last three are optional.
@@ -120,8 +119,7 @@ type reader struct {
 	byName      map[string]*experiment
 	rows        int
 	last        lastRow
-	problems    []string
-	more        int // problems beyond those kept
+	problems    fault.List
 }
 
 func newReader(name string) *reader {
@@ -133,26 +131,11 @@ func (t *reader) at(line int32) string { return fmt.Sprintf("%s:%d: ", t.name, l
 
 // problem notes what is wrong in a line; line 0 is for a finished message.
 func (t *reader) problem(line int32, format string, args ...any) {
-	if len(t.problems) >= maxProblems {
-		t.more++
-		return
-	}
-	s := fmt.Sprintf(format, args...)
+	where := ""
 	if line > 0 {
-		s = t.at(line) + s
+		where = t.at(line)
 	}
-	t.problems = append(t.problems, s)
-}
-
-func (t *reader) err() error {
-	if len(t.problems) == 0 {
-		return nil
-	}
-	s := strings.Join(t.problems, "\n")
-	if t.more > 0 {
-		s += fmt.Sprintf("\nand %d more", t.more)
-	}
-	return fault.Wrap(fault.Invalid, "", errors.New(s))
+	t.problems.Add(where, format, args...)
 }
 
 // read takes in a whole table; its first byte tells NDJSON from CSV.
@@ -174,13 +157,13 @@ func (t *reader) read(r io.Reader) error {
 		if !utf8.Valid(b) {
 			// The rest is told from no table: one message is enough.
 			t.problem(line, "this is not UTF-8; save the table as UTF-8")
-			return t.err()
+			return t.problems.Err()
 		}
 		if !started {
 			started = true
 			if ndjson = b[0] == '{'; !ndjson {
 				if header = t.header(line, b); header == nil {
-					return t.err()
+					return t.problems.Err()
 				}
 				continue
 			}
@@ -204,11 +187,11 @@ func (t *reader) read(r io.Reader) error {
 	} else if err != nil {
 		return fault.Wrap(fault.Lab, "read "+t.name, err)
 	}
-	if t.rows == 0 && len(t.problems) == 0 {
+	if t.rows == 0 && t.problems.Empty() {
 		t.problem(line+1, "the table has no rows; write CSV with a header, or one JSON object per line, with %s",
 			strings.Join(columnNames[:required], ", "))
 	}
-	return t.err()
+	return t.problems.Err()
 }
 
 // header returns the column of each field, −1 for one that is not ours.
@@ -243,7 +226,7 @@ func (t *reader) header(line int32, b []byte) []int {
 		t.problem(line, "no column %s; the header needs %s and may have %s", strings.Join(absent, ", "),
 			strings.Join(columnNames[:required], ", "), strings.Join(columnNames[required:], ", "))
 	}
-	if len(t.problems) > 0 {
+	if !t.problems.Empty() {
 		return nil
 	}
 	return out

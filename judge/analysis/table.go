@@ -117,10 +117,10 @@ func AnalyseRows(rows []Row, name string, opt TableOptions) ([]Results, error) {
 			colValue: strconv.AppendFloat(nil, r.Value, 'g', -1, 64),
 		})
 	}
-	if t.rows == 0 && len(t.problems) == 0 {
+	if t.rows == 0 && t.problems.Empty() {
 		t.problem(1, "there are no values")
 	}
-	if err := t.err(); err != nil {
+	if err := t.problems.Err(); err != nil {
 		return nil, err
 	}
 	return t.results(opt)
@@ -152,7 +152,7 @@ func (t *reader) results(opt TableOptions) ([]Results, error) {
 	for _, p := range slices.Concat(problems...) {
 		t.problem(0, "%s", p)
 	}
-	if err := t.err(); err != nil {
+	if err := t.problems.Err(); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -184,7 +184,7 @@ func (t *reader) baselines(wanted string) ([]int32, error) {
 		}
 		t.problem(e.first, "the baseline %q is not a contender%s; use one of %s", wanted, in, strings.Join(there, ", "))
 	}
-	return out, t.err()
+	return out, t.problems.Err()
 }
 
 // builder turns experiments into Data and reuses its buffers.

@@ -88,11 +88,12 @@ func TestProblems(t *testing.T) {
 	if p.Err() != nil {
 		t.Error("an error without a problem")
 	}
-	for i := range maxProblems + 3 {
+	const kept = 20
+	for i := range kept + 3 {
 		p.Add(i+1, "a name with\na break")
 	}
 	lines := strings.Split(p.Err().Error(), "\n")
-	if len(lines) != maxProblems+1 || lines[1] != "x:2: a name with a break" || lines[maxProblems] != "and 3 more" {
+	if len(lines) != kept+1 || lines[1] != "x:2: a name with a break" || lines[kept] != "and 3 more" {
 		t.Errorf("%q", lines)
 	}
 	q := NewProblems("y")

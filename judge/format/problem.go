@@ -3,20 +3,15 @@ package format
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 )
 
-// maxProblems bounds the problems that an error lists.
-const maxProblems = 20
-
 // Problems collects what is wrong in a file.
 type Problems struct {
 	name    string
-	list    []string
-	more    int // beyond those listed
+	list    fault.List
 	skipped int
 }
 
@@ -29,12 +24,8 @@ func (p *Problems) Skip(n int) { p.skipped = n }
 
 // Add notes a problem. format and args say what is wrong, and what to do.
 func (p *Problems) Add(line int, format string, args ...any) {
-	if len(p.list) >= maxProblems {
-		p.more++
-		return
-	}
 	text := safetext.Line(fmt.Sprintf(format, args...)) // foreign names may have line breaks
-	p.list = append(p.list, fmt.Sprintf("%s:%d: %s", p.name, line+p.skipped, text))
+	p.list.Add(fmt.Sprintf("%s:%d: ", p.name, line+p.skipped), "%s", text)
 }
 
 // AddError notes an error of a Document.
@@ -48,16 +39,7 @@ func (p *Problems) AddError(err error) {
 
 // Err returns an error of kind fault.Invalid with the problems, or nil if there are
 // none.
-func (p *Problems) Err() error {
-	if len(p.list) == 0 {
-		return nil
-	}
-	s := strings.Join(p.list, "\n")
-	if p.more > 0 {
-		s += fmt.Sprintf("\nand %d more", p.more)
-	}
-	return fault.Wrap(fault.Invalid, "", errors.New(s))
-}
+func (p *Problems) Err() error { return p.list.Err() }
 
 // atLine is an error with the line of the file that it is about.
 type atLine struct {
