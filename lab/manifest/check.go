@@ -161,12 +161,8 @@ func (c *checker) object(s *shape, n *yamltree.Node, what string) bool {
 		}
 	}
 	for _, f := range fields {
-		if f.required && n.Get(f.name) == nil {
-			value := sketch(f.shape)
-			if f.shape.kind == single && len(f.shape.spec.Enum) == 0 {
-				value = "…"
-			}
-			c.Add(n.Position, "add "+f.name+": "+value, "%s has no %s", what, f.name)
+		if f.required && !f.elsewhere && n.Get(f.name) == nil {
+			c.Add(n.Position, "add "+f.hint(), "%s has no %s", what, f.name)
 			ok = false
 		}
 	}
@@ -179,6 +175,14 @@ func (c *checker) object(s *shape, n *yamltree.Node, what string) bool {
 // lists reports whether a list that s permits may have text as an item.
 func (s *shape) lists(text string) bool {
 	return slices.ContainsFunc(s.either, func(e *shape) bool { return e.kind == list && slices.Contains(e.of.spec.Enum, text) })
+}
+
+// hint writes a field as it could be added.
+func (f field) hint() string {
+	if f.shape.kind == single && len(f.shape.spec.Enum) == 0 {
+		return f.name + ": …"
+	}
+	return f.name + ": " + sketch(f.shape)
 }
 
 // sketch writes an example of a shape for a message.

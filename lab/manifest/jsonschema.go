@@ -126,7 +126,7 @@ func propertiesOf(fields []field) (properties jsonObject, required []string) {
 			p["default"] = f.shape.value(f.def)
 		}
 		properties[f.name] = p
-		if f.required {
+		if f.required && !f.elsewhere {
 			required = append(required, f.name)
 		}
 	}

@@ -1,10 +1,12 @@
 package manifest
 
 import (
+	"maps"
 	"slices"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/base/param"
 	"bakeoff/base/yamltree"
 )
 
@@ -23,6 +25,15 @@ func (l *Lab) Keep(names []string) error {
 		}
 	}
 	l.Cells = slices.DeleteFunc(slices.Clone(l.Cells), func(c Cell) bool { return !slices.Contains(names, c.Name) })
+	l.Contenders = slices.Clone(l.Contenders)
+	for i, c := range l.Contenders {
+		if c.Params == nil {
+			continue
+		}
+		own := maps.Clone(c.Params)
+		maps.DeleteFunc(own, func(cell string, _ param.Values) bool { return !slices.Contains(names, cell) })
+		l.Contenders[i].Params = own
+	}
 	l.Only = nil
 	for _, c := range l.Cells {
 		l.Only = append(l.Only, c.Name)

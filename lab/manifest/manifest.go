@@ -71,6 +71,11 @@ type Contender struct {
 	Volumes []Volume          `json:"volumes,omitempty"`
 	Options param.Values      `json:"options,omitempty"` // the driver's own
 	Tuning  map[string]string `json:"tuning,omitempty"`
+	// Params are parameters of workloads, by the name of the cell. They override
+	// those of the cell.
+	Params map[string]param.Values `json:"params,omitempty"`
+	// Env are environment variables of the programs that workloads run in it.
+	Env map[string]string `json:"env,omitempty"`
 	// Where says at which "file:line:column" of the lab file cpus, memory,
 	// quota, io and volumes were asked for, by these keys; nothing of it is
 	// registered.

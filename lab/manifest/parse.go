@@ -73,6 +73,7 @@ func (r *resolver) lab(l *Lab, root *yamltree.Node) {
 	r.contenders(l, root)
 	r.generator(l, root)
 	r.cells(l, r.sub(root, "cells", yamltree.Sequence))
+	r.variants(l, root)
 	r.volumes(l, root)
 	base := sources{r.sub(root, "design", yamltree.Mapping)}
 	l.Design = r.design(base)
@@ -202,6 +203,12 @@ func (r *resolver) contender(l *Lab, n, defaults *yamltree.Node) Contender {
 		c.Tuning = map[string]string{}
 		for _, e := range t.Entries {
 			c.Tuning[e.Key.Text] = e.Value.String()
+		}
+	}
+	if t := r.sub(n, "env", yamltree.Mapping); t != nil && len(t.Entries) > 0 {
+		c.Env = map[string]string{}
+		for _, e := range t.Entries {
+			c.Env[e.Key.Text] = e.Value.String()
 		}
 	}
 	c.Volumes = r.volumesOf(r.either(n, defaults, "volumes"))
@@ -427,26 +434,10 @@ func (r *resolver) cells(l *Lab, n *yamltree.Node) {
 		if w, ok := r.cat.workload(c.Workload); ok {
 			params := r.sub(item, "params", yamltree.Mapping)
 			c.Params = r.values(w.Params, params)
-			if params == nil {
-				r.required(w, item)
-			}
-			if at := params.Get(w.Volume); w.Volume != "" && at != nil && !path.IsAbs(at.String()) {
-				r.fail(at, "write an absolute path like /data", "%s is %s, and the path of a volume is absolute", w.Volume,
-					yamltree.Show(at.String()))
-			}
+			r.absolute(w, w.Volume, params.Get(w.Volume))
 			r.primary(&c, w, item.Get("primary"))
 		}
 		l.Cells = append(l.Cells, c)
-	}
-}
-
-// required reports parameters without a default in a cell that has no params.
-func (r *resolver) required(w WorkloadEntry, cell *yamltree.Node) {
-	for _, s := range w.Params {
-		if s.Required && s.Default == "" {
-			r.Add(cell.Position, "add params: {"+s.Name+": …}", "a cell with workload %s needs the parameter %s", w.Name,
-				s.Name)
-		}
 	}
 }
 
@@ -498,14 +489,16 @@ func (r *resolver) volumes(l *Lab, root *yamltree.Node) {
 	items := r.sub(root, "contenders", yamltree.Sequence)
 	for _, cell := range l.Cells {
 		w, _ := r.cat.workload(cell.Workload)
-		where := cell.Params[w.Volume]
-		if w.Volume == "" || !path.IsAbs(where) || cell.Name == "" {
-			continue // an earlier message reports the path or the name
-		}
 		for _, n := range mappings(items) {
 			i := slices.IndexFunc(l.Contenders, func(c Contender) bool { return c.Name == n.Get("name").String() })
-			if i < 0 || slices.ContainsFunc(l.Contenders[i].Volumes, func(v Volume) bool { return inside(where, v.Path) }) {
-				continue
+			if i < 0 || w.Volume == "" || cell.Name == "" {
+				continue // an earlier message reports the name
+			}
+			where := l.Contenders[i].CellOf(cell).Params[w.Volume]
+			if !path.IsAbs(where) || slices.ContainsFunc(l.Contenders[i].Volumes, func(v Volume) bool {
+				return inside(where, v.Path)
+			}) {
+				continue // an earlier message reports the path
 			}
 			r.Add(n.Position, "add volumes: {"+where+": {backing: …}} to it or to defaults",
 				"contender %s has no volume %s, and cell %s needs it", yamltree.Show(l.Contenders[i].Name),
@@ -518,20 +511,20 @@ func (r *resolver) volumes(l *Lab, root *yamltree.Node) {
 // lie in.
 func (r *resolver) fits(l *Lab, root *yamltree.Node) {
 	cells := mappings(r.sub(root, "cells", yamltree.Sequence))
+	contenders := mappings(r.sub(root, "contenders", yamltree.Sequence))
 	for i, cell := range l.Cells {
 		w, _ := r.cat.workload(cell.Workload)
-		size := unit.Bytes(cell.Params.Bytes(w.FileSize))
-		if size == 0 || i >= len(cells) || r.bad[cells[i]] {
+		if w.FileSize == "" || i >= len(cells) || r.bad[cells[i]] {
 			continue
 		}
-		at := cells[i].Get("params").Get(w.FileSize)
-		if at == nil {
-			at = cells[i]
-		}
-		for _, c := range l.Contenders {
+		for k, c := range l.Contenders {
+			params := c.CellOf(cell).Params
+			size := unit.Bytes(params.Bytes(w.FileSize))
+			at := r.first(cells[i], contenders[k].Get("params").Get(cell.Name).Get(w.FileSize),
+				cells[i].Get("params").Get(w.FileSize))
 			for _, v := range c.Volumes {
 				small := v.Size < size || v.Size == size && v.Backing != "tmpfs" // a file system takes some itself
-				if v.Size > 0 && small && inside(cell.Params[w.Volume], v.Path) {
+				if v.Size > 0 && small && inside(params[w.Volume], v.Path) {
 					r.fail(at, fmt.Sprintf("write a smaller %s, or a larger size of the volume", w.FileSize),
 						"cell %s writes a file of %s, and the volume %s of contender %s has %s", yamltree.Show(cell.Name), size,
 						v.Path, yamltree.Show(c.Name), v.Size)
@@ -539,6 +532,16 @@ func (r *resolver) fits(l *Lab, root *yamltree.Node) {
 			}
 		}
 	}
+}
+
+// first returns the first node that exists, or else fallback.
+func (r *resolver) first(fallback *yamltree.Node, nodes ...*yamltree.Node) *yamltree.Node {
+	for _, n := range nodes {
+		if n != nil {
+			return n
+		}
+	}
+	return fallback
 }
 
 func inside(where, volume string) bool {
@@ -612,8 +615,7 @@ func (r *resolver) profileCells(l *Lab, n *yamltree.Node, apply bool) {
 	for _, e := range n.Entries {
 		of := indexes(l.Cells, func(c Cell) bool { return c.Name == e.Key.Text })
 		if len(of) == 0 {
-			names := lists.Map(l.Cells, func(c Cell) string { return c.Name })
-			r.fail(e.Key, yamltree.Meant(e.Key.Text, names), "there is no cell %s", yamltree.Show(e.Key.Text))
+			r.noCell(l, e.Key)
 		} else if e.Value.Kind == yamltree.Mapping {
 			r.profileParams(l, of, e.Value, apply)
 		}

@@ -51,7 +51,10 @@ type field struct {
 	doc      string // one sentence
 	shape    *shape
 	required bool
-	def      string // as it would be written; "" for none
+	// elsewhere means that another place of the file may give a required value:
+	// only the resolver knows whether it is absent.
+	elsewhere bool
+	def       string // as it would be written; "" for none
 }
 
 type variant struct {
@@ -99,6 +102,8 @@ const (
 	linkRule      = "write the name of a network interface like eth1"
 	sysctlPattern = `[a-z0-9_][A-Za-z0-9_.:/-]{0,199}`
 	sysctlRule    = "write the name of a sysctl like net.core.somaxconn"
+	envPattern    = `[A-Za-z_][A-Za-z0-9_]{0,99}`
+	envRule       = "write the name of an environment variable like LANG"
 )
 
 // otherFileSystem is the remedy for a file system that bakeoff does not create.
@@ -253,6 +258,13 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 			"environments share the host's kernel, everything where they boot their own, nothing where the settings belong to " +
 			"the image.",
 			shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
+		{name: "params", doc: "Parameters of workloads, by the name of the cell. They override those of the cell for this " +
+			"contender. Contenders of one driver with different parameters are variants: two commands, two servers, two " +
+			"settings. A required parameter may be absent from the cell if every contender gives it.",
+			shape: mapOf(named(), mapOf(one(param.Text), loose())).eg(`{unpack: {argv: [tar, -xf, big.tar]}}`)},
+		{name: "env", doc: "Environment variables of the programs that workloads run in the contender's environments. A " +
+			"variable that the workload itself sets keeps the workload's value.",
+			shape: mapOf(text(envPattern, envRule), one(param.Text)).eg(`{LANG: C.UTF-8}`)},
 	}, resources...)...)
 	contender.by = "driver"
 	for _, d := range cat.Drivers {
@@ -321,8 +333,12 @@ func cellFields(w WorkloadEntry) []field {
 		}
 	}
 	either := &shape{kind: eitherOf, either: []*shape{one(param.Bool), listOf(metric)}}
+	params := specFields(w.Params)
+	for i := range params {
+		params[i].elsewhere = true
+	}
 	return []field{
-		{name: "params", doc: "Parameters of the workload.", shape: fieldsOf(specFields(w.Params)...)},
+		{name: "params", doc: "Parameters of the workload.", shape: fieldsOf(params...)},
 		{name: "primary", doc: "Metrics that get a verdict: a list, or true for the defaults of the workload. All other " +
 			"metrics are shown with " +
 			"intervals and without a verdict.", shape: either, def: "false"},

@@ -1,0 +1,94 @@
+package manifest
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"bakeoff/base/param"
+	"bakeoff/base/yamltree"
+)
+
+// variants is a lab that compares two commands on one driver: the cell leaves
+// the command to its contenders.
+const variants = `
+schema: bakeoff/lab/v1
+name: variants
+contenders:
+  - {name: gzip, driver: host, params: {try: {argv: [gzip, -9, big]}}, env: {LANG: C.UTF-8, GOMAXPROCS: 2}}
+  - {name: zstd, driver: host, params: {try: {argv: [zstd, "-19", big], timeout: 90s}, hash: {block: 4KiB}}}
+baseline: gzip
+cells:
+  - {name: try, workload: command, primary: true}
+  - {name: hash, workload: crypto, params: {algorithm: sha256}}
+`
+
+// withCommand is the catalogue with a workload that has a required list.
+func withCommand() Catalogue {
+	cat := catalogue()
+	w := WorkloadEntry{Name: "command", Summary: "a command", Metrics: cat.Workloads[0].Metrics, Params: []param.Spec{
+		{Name: "argv", Kind: param.List, Required: true, Doc: "The command."},
+		{Name: "threads", Kind: param.Int, Min: 1, Max: 64, Default: "1", Doc: "Threads."},
+		{Name: "timeout", Kind: param.Duration, Default: "10m0s", Doc: "How long it may take."}}}
+	cat.Workloads = append(cat.Workloads, w)
+	return cat
+}
+
+func TestParametersOfContenders(t *testing.T) {
+	l, err := Parse("lab.yaml", []byte(variants), withCommand(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gzip, zstd := l.Contenders[0], l.Contenders[1]
+	if want := map[string]string{"LANG": "C.UTF-8", "GOMAXPROCS": "2"}; !reflect.DeepEqual(gzip.Env, want) || zstd.Env != nil {
+		t.Errorf("env: %v and %v", gzip.Env, zstd.Env)
+	}
+	// Only what a contender says itself is its own, in canonical form.
+	want := map[string]param.Values{"try": {"argv": "zstd\n-19\nbig", "timeout": "1m30s"}, "hash": {"block": "4KiB"}}
+	if !reflect.DeepEqual(zstd.Params, want) {
+		t.Errorf("params: %v", zstd.Params)
+	}
+	try := zstd.CellOf(l.Cells[0]).Params
+	if !reflect.DeepEqual(try, param.Values{"argv": "zstd\n-19\nbig", "timeout": "1m30s", "threads": "1"}) {
+		t.Errorf("the cell try of zstd: %v", try)
+	}
+	if p := gzip.CellOf(l.Cells[1]).Params; !reflect.DeepEqual(p, l.Cells[1].Params) {
+		t.Errorf("the cell hash of gzip: %v", p)
+	}
+	if _, ok := l.Cells[0].Params["argv"]; ok || l.Cells[1].Params["block"] != "16KiB" {
+		t.Errorf("a contender changed the cells: %v", l.Cells)
+	}
+	if err := l.Keep([]string{"try"}); err != nil || len(l.Contenders[1].Params) != 1 {
+		t.Errorf("without the cell hash: %v, %v", l.Contenders[1].Params, err)
+	}
+	if zstd.Params["hash"] == nil {
+		t.Error("Keep changed the parameters of a contender in place")
+	}
+}
+
+// The schema for editors takes a cell whose command its contenders give.
+func TestSchemaOfVariants(t *testing.T) {
+	var schema any
+	if err := json.Unmarshal(JSONSchema(withCommand()), &schema); err != nil {
+		t.Fatal(err)
+	}
+	r := &yamltree.Reporter{File: "x"}
+	root := yamltree.Parse([]byte(variants), format, r)
+	if problem := evaluate(schema, plain(root)); problem != "" {
+		t.Errorf("the schema refuses variants: %s", problem)
+	}
+}
+
+// A profile changes the cell; what a contender says of itself stays.
+func TestProfilesLeaveTheParametersOfContenders(t *testing.T) {
+	src := variants + "profiles: {ci: {params: {timeout: 5s}}}\n"
+	l, err := Parse("lab.yaml", []byte(src), withCommand(), "ci")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"5s", "1m30s"} {
+		if got := l.Contenders[i].CellOf(l.Cells[0]).Params["timeout"]; got != want {
+			t.Errorf("%s: timeout %s, want %s", l.Contenders[i].Name, got, want)
+		}
+	}
+}
