@@ -92,7 +92,7 @@ func read(run *store.Run) (rows []*row, err error) {
 		if l.Trial == nil || l.Status != store.OK || l.Before == nil || l.After == nil {
 			continue
 		}
-		cell, _ := p.Cell(l.Cell)
+		cell, _ := p.CellOf(l.Contender, l.Cell)
 		w := find(cell.Workload)
 		if w == nil {
 			return nil, fault.New(fault.Unsupported, "unknown workload %q of cell %q", cell.Workload, l.Cell)

@@ -39,7 +39,7 @@ func (s study) folder(dir string) error {
 			return fmt.Errorf("unknown workload %q", c.Workload)
 		}
 		t := tally{all: map[string]int{}, generator: map[string]int{}}
-		if err := t.count(run, all.Parsers()[i], c, lines); err != nil {
+		if err := t.count(run, all.Parsers()[i], p, c, lines); err != nil {
 			return err
 		}
 		rows = append(rows, []string{c.Name, c.Workload, fmt.Sprint(t.trials), t.shares(t.all, t.trials),
@@ -56,7 +56,7 @@ type tally struct {
 	all, generator    map[string]int
 }
 
-func (t *tally) count(run *store.Run, w workload.Parser, c plan.Cell, lines []store.Line) error {
+func (t *tally) count(run *store.Run, w workload.Parser, p *plan.Plan, c plan.Cell, lines []store.Line) error {
 	for _, l := range lines {
 		if l.Type != store.LineTrial || l.Cell != c.Name || l.Status != store.OK {
 			continue
@@ -70,7 +70,8 @@ func (t *tally) count(run *store.Run, w workload.Parser, c plan.Cell, lines []st
 			raw[f.Name[strings.LastIndexByte(f.Name, '/')+1:]] = b
 		}
 		t.trials++
-		note(t.all, evidence.TrialOf(w, c, l, raw))
+		own, _ := p.CellOf(l.Contender, c.Name)
+		note(t.all, evidence.TrialOf(w, own, l, raw))
 		if l.GeneratorBefore != nil && l.GeneratorAfter != nil {
 			t.elsewhere++
 			note(t.generator, evidence.Trial{Line: store.Line{Trial: &store.Trial{GeneratorBefore: l.GeneratorBefore,

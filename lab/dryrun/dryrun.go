@@ -185,7 +185,7 @@ const (
 
 func costs(p *plan.Plan, noise plan.Noise) plan.Costs {
 	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Fresh: map[string]bool{},
-		Settle: settle, Boot: bootTime, Noise: noise}
+		Own: map[string]map[string]time.Duration{}, Settle: settle, Boot: bootTime, Noise: noise}
 	for _, d := range driverall.Drivers() {
 		c.Create[d.Doc().Name] = createTime(d.Doc())
 	}
@@ -193,6 +193,15 @@ func costs(p *plan.Plan, noise plan.Noise) plan.Costs {
 		for _, w := range workloadall.Parsers() {
 			if doc := w.Doc(); doc.Name == cell.Workload && doc.Time != nil {
 				c.Trial[cell.Name], c.Fresh[cell.Name] = doc.Time(cell.Params), doc.State == "fresh"
+				for _, x := range p.Contenders {
+					if len(x.Params[cell.Name]) == 0 {
+						continue
+					}
+					if c.Own[x.Name] == nil {
+						c.Own[x.Name] = map[string]time.Duration{}
+					}
+					c.Own[x.Name][cell.Name] = doc.Time(x.CellOf(cell.Cell).Params)
+				}
 			}
 		}
 	}

@@ -26,9 +26,9 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 		Contender: line.Contender, Cell: line.Cell,
 		Failed: line.Status == store.Subject, Reason: line.Reason,
 	}
-	cell, ok := p.Cell(line.Cell)
+	cell, ok := p.CellOf(line.Contender, line.Cell)
 	if !ok {
-		return o, fault.New(fault.Invalid, "evidence: %s: the plan has no such cell", at(line))
+		return o, fault.New(fault.Invalid, "evidence: %s: the plan has no such cell or contender", at(line))
 	}
 	w, err := r.find(cell.Workload)
 	if err != nil {

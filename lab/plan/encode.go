@@ -144,6 +144,13 @@ func (p *Plan) checkNames() (contenders, cells []string, err error) {
 		checkSet(cells, name.MaxTwin, "cell")); err != nil {
 		return nil, nil, err
 	}
+	for _, c := range p.Contenders {
+		for cell := range c.Params {
+			if _, ok := slices.BinarySearch(cells, cell); !ok {
+				return nil, nil, fmt.Errorf("contender %q has parameters for %.60q, which is no cell", c.Name, cell)
+			}
+		}
+	}
 	for _, s := range []string{p.Baseline, p.Twin} {
 		if _, ok := slices.BinarySearch(contenders, s); !ok {
 			return nil, nil, fmt.Errorf("%.60q is no contender", s)

@@ -10,7 +10,10 @@ import (
 
 // Costs is what an estimate is made from.
 type Costs struct {
-	Trial  map[string]time.Duration // cell → one trial with its reset
+	Trial map[string]time.Duration // cell → one trial with its reset
+	// Own is contender → cell → the same, where the contender has parameters of
+	// its own.
+	Own    map[string]map[string]time.Duration
 	Create map[string]time.Duration // driver → making and removing one environment
 	Fresh  map[string]bool          // cells whose trials each make an environment
 	// Settle is spent beside each trial: thawing, settling, freezing, writing.
@@ -99,7 +102,7 @@ func (p *Plan) Estimate(c Costs) Estimate {
 			}
 		}
 		for _, s := range p.Blocks[0].Slots() {
-			e.Block += c.Trial[s.Cell] + c.Settle
+			e.Block += c.trial(s) + c.Settle
 			if c.Fresh[s.Cell] {
 				e.Block += each[s.Contender]
 			}
@@ -139,6 +142,14 @@ func (p *Plan) Estimate(c Costs) Estimate {
 		e.ByCPU = &by
 	}
 	return e
+}
+
+// trial is what one trial takes.
+func (c Costs) trial(s Slot) time.Duration {
+	if d, ok := c.Own[s.Contender][s.Cell]; ok {
+		return d
+	}
+	return c.Trial[s.Cell]
 }
 
 // measures tells whether primary metrics are read from a clock, and whether

@@ -259,6 +259,15 @@ func (p *Plan) Cell(name string) (Cell, bool) {
 	return lists.Find(p.Cells, func(c Cell) bool { return c.Name == name })
 }
 
+// CellOf returns the cell called name as a contender runs it, with the parameters
+// that the contender has of its own.
+func (p *Plan) CellOf(contender, name string) (Cell, bool) {
+	cell, ok := p.Cell(name)
+	c, known := p.Contender(contender)
+	cell.Cell = c.CellOf(cell.Cell)
+	return cell, ok && known
+}
+
 // Contender returns the contender called name, the twin included.
 func (p *Plan) Contender(name string) (Contender, bool) {
 	return lists.Find(p.Contenders, func(c Contender) bool { return c.Name == name })

@@ -414,3 +414,56 @@ func TestEstimateOfCPUTime(t *testing.T) {
 		}
 	}
 }
+
+// A cell is run with the parameters of the contender, and an estimate counts
+// them.
+func TestParametersOfContenders(t *testing.T) {
+	l, err := manifest.Parse("bakeoff.yaml", []byte(`schema: bakeoff/lab/v1
+name: web
+contenders: [{name: short, driver: host}, {name: long, driver: host, params: {sha: {time: 10s}}}]
+baseline: long
+cells: [{name: sha, workload: crypto, primary: true}, {name: other, workload: crypto}]
+design: {looks: [8]}
+`), catalogue(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Expand(l, catalogue(), 1, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for contender, want := range map[string]string{"short": "2s", "long": "10s", "long~twin": "10s"} {
+		c, ok := p.CellOf(contender, "sha")
+		if other, _ := p.CellOf(contender, "other"); !ok || c.Params["time"] != want || other.Params["time"] != "2s" {
+			t.Errorf("%s: %v", contender, c.Params)
+		}
+	}
+	if _, ok := p.CellOf("short", "none"); ok {
+		t.Error("there is a cell none")
+	}
+	if _, ok := p.CellOf("none", "sha"); ok {
+		t.Error("there is a contender none")
+	}
+	again, err := Decode(encode(t, p))
+	if err != nil || !reflect.DeepEqual(again.Contenders[1].Params, p.Contenders[1].Params) {
+		t.Errorf("read back: %v, %v", again, err)
+	}
+	costs := Costs{Trial: map[string]time.Duration{"sha": 2 * time.Second, "other": time.Second},
+		Own: map[string]map[string]time.Duration{"long": {"sha": 10 * time.Second}, "long~twin": {"sha": 10 * time.Second}}}
+	// Twice each: short 2 s, long and its twin 10 s, and the other cell 1 s.
+	if e := p.Estimate(costs); e.Block != 2*(2+10+10+3)*time.Second {
+		t.Errorf("a block takes %v", e.Block)
+	}
+	p.Contenders[0].Params = map[string]param.Values{"none": {"time": "1s"}}
+	if _, err := Decode(encode(t, p)); err == nil || !strings.Contains(err.Error(), `"none", which is no cell`) {
+		t.Errorf("parameters of no cell: %v", err)
+	}
+}
+
+// The plan of a lab file without parameters of contenders has the bytes that it
+// had before there were any: old run folders begin with their hash.
+func TestPlansKeepTheirBytes(t *testing.T) {
+	if got := Hash(encode(t, expand(t, "{}", 42))); got != "a6ce01f37d3185b86fdfa7d722be163da07dc53bae5e3557f510fdccdb05f9d8" {
+		t.Errorf("sha256 %s", got)
+	}
+}

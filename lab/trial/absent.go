@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"bakeoff/lab/env"
@@ -56,25 +57,46 @@ func (v viewer) absent(ctx context.Context, able func(string) bool) ([]Absence, 
 	}
 	var out []Absence
 	for _, cell := range v.plan.Cells {
-		for _, f := range v.files(cell) {
-			a := Absence{File: f, Cell: cell.Name, Everywhere: true, Fix: "write " + f.Param +
-				": with a path that every contender has"}
-			for _, c := range v.plan.Contenders {
-				if !able(c.Name) || c.TwinOf != "" {
-					continue
-				}
-				if v.presence(ctx, c, f, packages) == missing {
-					a.Contenders = append(a.Contenders, c.Name)
-				} else {
-					a.Everywhere = false
-				}
-			}
-			if len(a.Contenders) > 0 {
-				out = append(out, a)
-			}
-		}
+		found := v.absentFrom(ctx, cell, able, packages)
+		out = append(out, found...)
 	}
 	return out, nil
+}
+
+// absentFrom looks for the files of one cell. Contenders with parameters of
+// their own may need other files: a cell can only fail if every contender lacks
+// the file that it needs first, or all lack the same file.
+func (v viewer) absentFrom(ctx context.Context, cell plan.Cell, able func(string) bool,
+	packages []string) (out []Absence) {
+	all, first := 0, 0 // contenders that can run, and those of them without their first file
+	for _, c := range v.plan.Contenders {
+		if !able(c.Name) || c.TwinOf != "" {
+			continue
+		}
+		all++
+		for i, f := range v.files(cell, c) {
+			if v.presence(ctx, c, f, packages) != missing {
+				continue
+			}
+			if i == 0 {
+				first++
+			}
+			k := slices.IndexFunc(out, func(a Absence) bool { return a.File == f })
+			if k < 0 {
+				k = len(out)
+				fix := "write " + f.Param + ": with a path that every contender has"
+				if c.Params[cell.Name][f.Param] != "" {
+					fix = "install it, or write params: {" + cell.Name + ": {" + f.Param + ": …}} with a path that the contender has"
+				}
+				out = append(out, Absence{File: f, Cell: cell.Name, Fix: fix})
+			}
+			out[k].Contenders = append(out[k].Contenders, c.Name)
+		}
+	}
+	for i, a := range out {
+		out[i].Everywhere = len(a.Contenders) == all || first == all
+	}
+	return out
 }
 
 // unseen names the files of cells that may be absent from contenders whose images
@@ -85,29 +107,37 @@ func (v viewer) unseen(ctx context.Context, able func(string) bool) (out []strin
 		return nil
 	}
 	for _, cell := range v.plan.Cells {
-		for _, f := range v.files(cell) {
-			var names []string
-			for _, c := range v.plan.Contenders {
-				d := v.driver(c)
-				if c.TwinOf == "" && able(c.Name) && d.Doc().Image && c.Image != "" && !path.IsAbs(c.Image) &&
-					env.Root(v.Cache, d.Doc(), c.Image, packages, c.Options) == "" && v.presence(ctx, c, f, packages) == unknown {
-					names = append(names, c.Name)
+		var paths []string
+		names := map[string][]string{}
+		for _, c := range v.plan.Contenders {
+			d := v.driver(c)
+			if c.TwinOf != "" || !able(c.Name) || !d.Doc().Image || c.Image == "" || path.IsAbs(c.Image) ||
+				env.Root(v.Cache, d.Doc(), c.Image, packages, c.Options) != "" {
+				continue
+			}
+			for _, f := range v.files(cell, c) {
+				if v.presence(ctx, c, f, packages) == unknown {
+					if names[f.Path] == nil {
+						paths = append(paths, f.Path)
+					}
+					names[f.Path] = append(names[f.Path], c.Name)
 				}
 			}
-			if len(names) > 0 {
-				out = append(out, fmt.Sprintf("cell %s needs %s, and plan cannot see whether %s will have it: the image is not "+
-					"built yet", cell.Name, f.Path, strings.Join(names, ", ")))
-			}
+		}
+		for _, p := range paths {
+			out = append(out, fmt.Sprintf("cell %s needs %s, and plan cannot see whether %s will have it: the image is not "+
+				"built yet", cell.Name, p, strings.Join(names[p], ", ")))
 		}
 	}
 	return out
 }
 
-// files are those that a cell names.
-func (v viewer) files(cell plan.Cell) []execution.File {
+// files are those that a cell names in a contender. If the contender sets PATH,
+// it is not known where its programs are.
+func (v viewer) files(cell plan.Cell, c plan.Contender) []execution.File {
 	for _, w := range v.Workloads {
-		if finder, ok := w.(execution.Finder); ok && w.Doc().Name == cell.Workload {
-			return finder.Files(cell.Params)
+		if finder, ok := w.(execution.Finder); ok && w.Doc().Name == cell.Workload && c.Env["PATH"] == "" {
+			return finder.Files(c.CellOf(cell.Cell).Params)
 		}
 	}
 	return nil

@@ -276,18 +276,26 @@ func Packages(p *plan.Plan, workloads []execution.Runner) ([]string, error) {
 
 // CheckCells returns an error for each cell that can have no trial, as far as
 // its workload knows before anything is created. The errors are of kind
-// fault.Invalid and name the cell.
+// fault.Invalid and name the cell, and the contender if it has parameters or
+// variables of its own.
 func CheckCells(p *plan.Plan, workloads []execution.Runner) (out []error) {
-	for _, c := range p.Cells {
-		for _, w := range workloads {
-			checker, ok := w.(execution.Checker)
-			if !ok || w.Doc().Name != c.Workload {
-				continue
+	for _, cell := range p.Cells {
+		for _, v := range variantsOf(p, cell) {
+			op := "cell " + cell.Name
+			if v.own {
+				op += ", contender " + v.contenders[0]
 			}
-			if err := checker.Check(c.Params); err != nil {
-				out = append(out, fault.Op("cell "+c.Name, err))
+			for _, w := range workloads {
+				checker, ok := w.(execution.Checker)
+				if !ok || w.Doc().Name != cell.Workload {
+					continue
+				}
+				if err := checker.Check(v.Params); err != nil {
+					out = append(out, fault.Op(op, err))
+				}
 			}
 		}
+		out = append(out, twice(p, cell)...)
 	}
 	return out
 }

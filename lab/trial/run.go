@@ -296,11 +296,12 @@ func (r *runner) workload(name string) (execution.Runner, error) {
 	return r.Workloads[i], nil
 }
 
-// cell returns the plan's cell called name.
-func (r *runner) cell(name string) (manifest.Cell, error) {
-	c, ok := r.Plan.Cell(name)
+// cell returns the plan's cell called name as a contender runs it.
+func (r *runner) cell(contender, name string) (manifest.Cell, error) {
+	c, ok := r.Plan.CellOf(contender, name)
 	if !ok {
-		return manifest.Cell{}, fault.New(fault.Invalid, "the plan's blocks name the cell %q, which it does not have", name)
+		return manifest.Cell{}, fault.New(fault.Invalid, "the plan's blocks name the cell %q of %q, which it does not have",
+			name, contender)
 	}
 	return c.Cell, nil
 }

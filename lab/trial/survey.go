@@ -302,13 +302,13 @@ func (v viewer) caveats(able func(string) bool) []string {
 			if c.TwinOf != "" || !able(c.Name) {
 				continue
 			}
-			backing := ""
+			backing, params := "", c.CellOf(cell.Cell).Params
 			for _, vol := range c.Volumes {
-				if vol.Path == cell.Params.Text(v.Workloads[i].Doc().Volume) {
+				if vol.Path == params.Text(v.Workloads[i].Doc().Volume) {
 					backing = vol.Backing
 				}
 			}
-			caveat, fix := w.Caveat(cell.Params, backing, int64(c.Memory))
+			caveat, fix := w.Caveat(params, backing, int64(c.Memory))
 			if caveat == "" {
 				continue
 			}

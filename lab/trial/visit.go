@@ -19,7 +19,7 @@ import (
 // visit runs one trial: thaw, reset, settle, measure, freeze, keep. The line
 // in the journal is on disk before it returns. An error voids the block.
 func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, en *environment) error {
-	c, err := r.cell(slot.Cell)
+	c, err := r.cell(slot.Contender, slot.Cell)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,221 @@
+package trial
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+)
+
+// ear is an environment that hears which programs are started in it.
+type ear struct {
+	*book
+	heard *[]conn.Cmd
+}
+
+func (e ear) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	*e.heard = append(*e.heard, cmd)
+	return conn.Exit{}, nil
+}
+
+// SettleVolume makes it a driver.Storer.
+func (e ear) SettleVolume(context.Context, string) (driver.VolumeUsage, error) {
+	return driver.VolumeUsage{UsedBytes: 7}, nil
+}
+
+type hearing struct {
+	*shelf
+	heard map[string]*[]conn.Cmd // by contender
+}
+
+func (h hearing) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	in, err := h.shelf.Create(ctx, host, spec)
+	if err != nil {
+		return nil, err
+	}
+	if h.heard[spec.Name] == nil {
+		h.heard[spec.Name] = &[]conn.Cmd{}
+	}
+	return ear{in.(*book), h.heard[spec.Name]}, nil
+}
+
+// scaled is a workload whose value is its parameter: what it is called with
+// decides what it measures.
+type scaled struct {
+	*dice
+	t *testing.T
+}
+
+func (s scaled) Doc() workload.Doc {
+	d := s.dice.Doc()
+	d.Name = "scaled"
+	d.Params = []param.Spec{{Name: "speed", Kind: param.Number, Required: true}, {Name: "env", Kind: param.List}}
+	return d
+}
+
+func (s scaled) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
+	return s.start(ctx, t, "prepare", p)
+}
+
+func (s scaled) Reset(ctx context.Context, t execution.Target, p param.Values) error {
+	return s.start(ctx, t, "reset", p)
+}
+
+func (s scaled) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
+	if err := s.start(ctx, t, "run", p); err != nil {
+		return nil, err
+	}
+	v := p.Number("speed") * (1 + float64(s.count.Add(1)*7919%13)/1000)
+	return workload.Raw{"value": []byte(strconv.FormatFloat(v, 'g', -1, 64))}, nil
+}
+
+func (s scaled) start(ctx context.Context, t execution.Target, stage string, p param.Values) error {
+	_, err := t.Subject.Exec(ctx, conn.Cmd{Argv: []string{stage, p["speed"]}, Env: []string{"LC_ALL=C"}})
+	return err
+}
+
+// Parse refuses a value that another parameter gave.
+func (s scaled) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
+	values, err := s.dice.Parse(raw, p)
+	if err == nil && (values[0].Value < p.Number("speed") || values[0].Value > 1.1*p.Number("speed")) {
+		return nil, fault.New(fault.Invalid, "%v is not of speed %s", values[0].Value, p["speed"])
+	}
+	return values, err
+}
+
+const variantsLab = `schema: bakeoff/lab/v1
+name: variants
+contenders:
+  - {name: one, driver: shelf, params: {try: {speed: 1000}}}
+  - {name: two, driver: shelf, params: {try: {speed: 2000}}, env: {LC_ALL: C.UTF-8, GOGC: "off"}}
+baseline: one
+cells: [{name: try, workload: scaled, primary: true}]
+design: {looks: [8], alphas: [.05]}
+`
+
+// Two contenders of one driver run one workload, each with its own parameters
+// and variables: they are prepared, run, read and judged with them, and the
+// folder verifies.
+func TestVariants(t *testing.T) {
+	b := &bench{t: t, base: t.TempDir(), shelf: &shelf{name: "shelf"}, dice: &dice{}, lab: []byte(variantsLab)}
+	h := hearing{b.shelf, map[string]*[]conn.Cmd{}}
+	b.drivers = []driver.Driver{h}
+	workloads := []execution.Runner{scaled{b.dice, t}}
+	cat := CatalogueOf(b.drivers, workloads)
+	lab, err := manifest.Parse("bakeoff.yaml", b.lab, cat, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.plan, err = plan.Expand(lab, cat, 1, "test"); err != nil {
+		t.Fatal(err)
+	}
+	o, done := b.options(t.Context())
+	defer done()
+	o.Workloads = workloads
+	out, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := out.Results.Comparisons[0]
+	if c.Verdict != "better" || *c.Ratio < 1.98 || *c.Ratio > 2.02 || out.Results.Twin.Different {
+		t.Errorf("%+v, want two twice as fast, and a twin that does not differ", c)
+	}
+	for contender, want := range map[string]string{"one": "1000", "one~twin": "1000", "two": "2000"} {
+		heard := *h.heard[contender]
+		stages := map[string]bool{}
+		for _, cmd := range heard {
+			if len(cmd.Argv) != 2 {
+				continue // the agent's, for the fingerprint
+			}
+			stages[cmd.Argv[0]] = true
+			if cmd.Argv[1] != want {
+				t.Errorf("%s: %q, want %s", contender, cmd.Argv, want)
+			}
+			env := []string{"LC_ALL=C"}
+			if contender == "two" { // what the workload sets stays
+				env = []string{"GOGC=off", "LC_ALL=C"}
+			}
+			if !slices.Equal(cmd.Env, env) {
+				t.Errorf("%s %q: variables %q, want %q", contender, cmd.Argv, cmd.Env, env)
+			}
+		}
+		if len(stages) != 3 {
+			t.Errorf("%s: stages %v", contender, slices.Sorted(maps.Keys(stages)))
+		}
+	}
+	r, err := evidence.Verify(o.Run, execution.Parsers(workloads), &cat)
+	if err != nil || !r.OK() || len(r.Notes) > 0 {
+		t.Errorf("verify: %v, %v, %v", err, r.Findings, r.Notes)
+	}
+}
+
+// An instance with variables is still what it was for those who ask.
+func TestVariablesKeepWhatAnInstanceCan(t *testing.T) {
+	heard := &[]conn.Cmd{}
+	plain := &book{shelf: &shelf{name: "shelf"}}
+	if in := withEnv(plain, nil); in != driver.Instance(plain) {
+		t.Error("without variables it is another instance")
+	}
+	if _, ok := withEnv(plain, map[string]string{"A": "1"}).(driver.Storer); ok {
+		t.Error("it can settle volumes that it does not have")
+	}
+	in := withEnv(ear{plain, heard}, map[string]string{"A": "1"})
+	s, ok := in.(driver.Storer)
+	if !ok {
+		t.Fatal("it cannot settle volumes any more")
+	}
+	if u, err := s.SettleVolume(t.Context(), "/data"); err != nil || u.UsedBytes != 7 {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if _, err := in.Exec(t.Context(), conn.Command("true")); err != nil || !slices.Equal((*heard)[0].Env, []string{"A=1"}) {
+		t.Errorf("%v, %v", *heard, err)
+	}
+}
+
+// A program that only one contender names is missing there alone, and a cell in
+// which each contender lacks its own can only fail.
+func TestProgramsOfVariants(t *testing.T) {
+	const contenders = "  - {name: base, driver: shelf, params: {try: {argv: [%s]}}}\n" +
+		"  - {name: other, driver: shelf, params: {try: {argv: [/no/such/tool, -9]}}}\n"
+	const cells = "  - {name: try, workload: command, primary: true}\n"
+	s := look(t, strings.Replace(contenders, "%s", "sh", 1), cells)
+	if len(s.Absent) != 1 || s.Absent[0].Everywhere || !slices.Equal(s.Absent[0].Contenders, []string{"other"}) ||
+		!strings.Contains(s.Absent[0].Fix, "params: {try: {argv: …}}") || s.Refusal() != nil || !s.Short() {
+		t.Errorf("absent %+v, refused %v", s.Absent, s.Refusal())
+	}
+	s = look(t, strings.Replace(contenders, "%s", "/none", 1), cells)
+	if len(s.Absent) != 2 || !s.Absent[0].Everywhere || s.Refusal() == nil {
+		t.Errorf("absent %+v, refused %v", s.Absent, s.Refusal())
+	}
+}
+
+// A mistake in the parameters of one contender is reported with its name, and so
+// is a variable that has two values.
+func TestMistakesOfVariants(t *testing.T) {
+	s := look(t, "  - {name: base, driver: shelf, env: {LANG: C}, params: {try: {argv: [sh]}}}\n"+
+		"  - {name: other, driver: shelf, params: {try: {argv: [sh], score: first-line, env: [LANG=en]}}}\n"+
+		"  - {name: third, driver: shelf, env: {LANG: de}, params: {try: {argv: [sh], env: [LANG=en]}}}\n",
+		"  - {name: try, workload: command, primary: true}\n")
+	var all []string
+	for _, err := range s.Wrong {
+		all = append(all, err.Error())
+	}
+	want := []string{`cell try, contender other: command: score: invalid "first-line"; write last-line, regexp:RE or json:PATH`,
+		"cell try and contender third both set the variable LANG; remove it from env of one of them"}
+	if !slices.Equal(all, want) {
+		t.Errorf("%q, want %q", all, want)
+	}
+}
