@@ -25,7 +25,7 @@ func (d *Data) confounders(contender, baseline string, m sample.Metric) []Confou
 			continue
 		}
 		a, b := fact(them, n), fact(us, n)
-		if a != b && !slices.Contains(d.Meant, n) {
+		if a != b && !slices.Contains(d.Meant, n) && !slices.Contains(d.MeantFor[contender], n) {
 			out = append(out, Confounder{Name: n, Baseline: a, Contender: b})
 		}
 	}

@@ -151,6 +151,10 @@ type Contender struct {
 	Host   string            `json:"host"`
 	TwinOf string            `json:"twin_of,omitempty"`
 	Facts  map[string]string `json:"facts,omitempty"` // accelerator, runtime …
+	// Params are its own parameters of workloads, by the name of the cell; Env its
+	// environment variables.
+	Params map[string]param.Values `json:"params,omitempty"`
+	Env    map[string]string       `json:"env,omitempty"`
 }
 
 // Cell is a workload with its parameters and metrics.
@@ -229,10 +233,12 @@ type Comparison struct {
 	// BeyondMargin reports whether the whole interval of a verdict better or worse
 	// lies outside the margin: false means that the difference may be smaller than
 	// the margin. It is null without such a verdict, and in results of rules before 6.
-	BeyondMargin *bool        `json:"beyond_margin"`
-	Scope        Scope        `json:"scope"`
-	Gates        []Gate       `json:"gates"`
-	Confounders  []Confounder `json:"confounders"`
+	BeyondMargin *bool `json:"beyond_margin"`
+	Scope        Scope `json:"scope"`
+	// Factors are what differs on purpose between the sides.
+	Factors     []Factor     `json:"factors,omitempty"`
+	Gates       []Gate       `json:"gates"`
+	Confounders []Confounder `json:"confounders"`
 	// MoreBlocks estimates how many more blocks decide a pending comparison
 	// with a probability of 80 % (stats.Likely); null if it is decided or there is
 	// no estimate.
@@ -256,6 +262,15 @@ type Gate struct {
 	Reason string `json:"reason"`
 	Trials int    `json:"trials"` // trials that failed it
 	Of     int    `json:"of"`
+}
+
+// Factor is a difference between the sides that the lab file makes on purpose.
+type Factor struct {
+	// Name is the key of the lab file: driver, cpus, tuning.NAME. Parameters of
+	// workloads are params.NAME, environment variables env.NAME.
+	Name      string `json:"name"`
+	Baseline  string `json:"baseline"` // "" where it is not set
+	Contender string `json:"contender"`
 }
 
 // Confounder is a difference between the sides other than the intended one.
@@ -321,6 +336,11 @@ type Data struct {
 	// that are intended to differ.
 	Facts map[string]map[string]string
 	Meant []string
+	// MeantFor is contender → facts that are intended to differ from those of the
+	// baseline for this contender alone.
+	MeantFor map[string][]string
+	// Factors is contender → cell → what differs on purpose.
+	Factors map[string]map[string][]Factor
 	// Hosts is contender → machine that it runs on; empty if unknown.
 	Hosts map[string]Placement
 	// Elsewhere means that another program measured the numbers: nobody knows

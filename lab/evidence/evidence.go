@@ -87,6 +87,7 @@ func (r *Reader) data(s *story) (analysis.Data, error) {
 		d.Observations = append(d.Observations, o)
 	}
 	r.programs.join(d.Facts)
+	d.MeantFor = followers(s.plan, d.Facts)
 	s.noteCPUSources(d.Facts)
 	d.Missing = s.missing(d.Observations)
 	d.NoEnergy, d.NoGeneratorEnergy = s.noEnergy(), s.noGeneratorEnergy()
@@ -171,8 +172,9 @@ func (s *story) design() analysis.Data {
 	}
 	for _, c := range p.Contenders {
 		d.Contenders = append(d.Contenders, analysis.Contender{Name: c.Name, Driver: c.Driver, Host: c.Host,
-			TwinOf: c.TwinOf})
+			TwinOf: c.TwinOf, Params: c.Params, Env: c.Env})
 	}
+	d.Factors = factors(p)
 	for _, c := range p.Cells {
 		d.Cells = append(d.Cells, analysis.Cell{Name: c.Name, Workload: c.Workload, Params: c.Params, Metrics: c.Metrics})
 	}

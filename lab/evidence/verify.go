@@ -501,6 +501,7 @@ func (v *verifier) numbers() error {
 	if err != nil {
 		return err
 	}
+	v.withoutFactors(stored, now)
 	d := differ{reworded: v.earlier, rules: v.rules}
 	d.compare("", stored, now, "", "")
 	v.Report.Numbers = d.numbers
