@@ -155,6 +155,15 @@ type Contender struct {
 	// environment variables.
 	Params map[string]param.Values `json:"params,omitempty"`
 	Env    map[string]string       `json:"env,omitempty"`
+	Sweep  *Sweep                  `json:"sweep,omitempty"` // nil if it is not part of one
+}
+
+// Sweep is the place of a contender in a sweep: one of several contenders that were
+// made of one, each with another value of something.
+type Sweep struct {
+	Of    string `json:"of"`   // name of the contender in the lab file
+	Name  string `json:"name"` // of what is swept
+	Value string `json:"value"`
 }
 
 // Cell is a workload with its parameters and metrics.

@@ -172,7 +172,7 @@ func (s *story) design() analysis.Data {
 	}
 	for _, c := range p.Contenders {
 		d.Contenders = append(d.Contenders, analysis.Contender{Name: c.Name, Driver: c.Driver, Host: c.Host,
-			TwinOf: c.TwinOf, Params: c.Params, Env: c.Env})
+			TwinOf: c.TwinOf, Params: c.Params, Env: c.Env, Sweep: c.Sweep})
 	}
 	d.Factors = factors(p)
 	for _, c := range p.Cells {

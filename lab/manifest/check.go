@@ -59,7 +59,8 @@ func (c *checker) check(s *shape, n *yamltree.Node, what string) bool {
 		return c.object(s, n, what)
 	default:
 		for _, alternative := range s.either {
-			if (alternative.kind == list) == (n.Kind == yamltree.Sequence) && n.Kind != yamltree.Mapping {
+			if (alternative.kind == list) == (n.Kind == yamltree.Sequence) &&
+				(alternative.kind == object) == (n.Kind == yamltree.Mapping) {
 				if n.Kind == yamltree.Scalar && alternative.spec.Kind == param.Bool && s.lists(n.Text) {
 					return c.fail(n, "write ["+n.Text+"], with brackets", "%s is the single value %s", what, yamltree.Show(n.Text))
 				}

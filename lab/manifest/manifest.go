@@ -7,6 +7,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
+	"bakeoff/judge/analysis"
 )
 
 // Schema is the schema of a lab file.
@@ -76,6 +77,8 @@ type Contender struct {
 	Params map[string]param.Values `json:"params,omitempty"`
 	// Env are environment variables of the programs that workloads run in it.
 	Env map[string]string `json:"env,omitempty"`
+	// Sweep is its place in a sweep; nil if it is not part of one.
+	Sweep *analysis.Sweep `json:"sweep,omitempty"`
 	// Where says at which "file:line:column" of the lab file cpus, memory,
 	// quota, io and volumes were asked for, by these keys; nothing of it is
 	// registered.

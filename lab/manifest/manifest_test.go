@@ -293,7 +293,9 @@ func FuzzParse(f *testing.F) {
 		f.Add(src)
 	}
 	f.Add(minimal("design: {looks: [1], alphas: [.05], blocks: 1}\nprofiles: {x: {params: {time: 1s}}}\n"))
-	cat := catalogue()
+	f.Add([]byte(variants))
+	f.Add([]byte(sweepLab))
+	cat := withCommand()
 	f.Fuzz(func(t *testing.T, src []byte) {
 		l, err := Parse("fuzz.yaml", src, cat, "")
 		if err != nil {

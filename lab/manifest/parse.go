@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -16,6 +17,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/base/yamltree"
+	"bakeoff/judge/analysis"
 )
 
 // Parse reads a lab file, checks it against a catalogue, and fills in every
@@ -30,6 +32,7 @@ func Parse(file string, src []byte, cat Catalogue, profile string) (*Lab, error)
 	if root == nil {
 		return nil, r.Err()
 	}
+	root = r.sweeps(root)
 	r.check(lab(cat), root, "the lab file")
 	l := &Lab{Schema: Schema, Path: file, Source: src, Profile: profile}
 	if root.Kind == yamltree.Mapping {
@@ -47,7 +50,8 @@ var format = yamltree.Format{Name: "lab", Schema: Schema, Aliases: true}
 // and reports what no shape can say.
 type resolver struct {
 	checker
-	cat Catalogue
+	cat   Catalogue
+	swept map[*yamltree.Node]*analysis.Sweep // contenders that a sweep made
 }
 
 // text returns a single value, or "" where it is absent or was found wrong.
@@ -131,6 +135,9 @@ func (r *resolver) contenders(l *Lab, root *yamltree.Node) {
 		}
 	}
 	l.Baseline = r.text(root, "baseline")
+	if !slices.Contains(all, l.Baseline) {
+		l.Baseline = cmp.Or(l.first(l.Baseline), l.Baseline)
+	}
 	if l.Baseline != "" && !slices.Contains(all, l.Baseline) {
 		r.fail(root.Get("baseline"), yamltree.Meant(l.Baseline, all), "the baseline %s is not a contender",
 			yamltree.Show(l.Baseline))
@@ -173,7 +180,8 @@ func (r *resolver) where(n, defaults *yamltree.Node, keys ...string) map[string]
 }
 
 func (r *resolver) contender(l *Lab, n, defaults *yamltree.Node) Contender {
-	c := Contender{Name: r.text(n, "name"), Driver: r.text(n, "driver"), Host: "local", CPUs: 1, Memory: 512 * unit.MiB}
+	c := Contender{Name: r.text(n, "name"), Driver: r.text(n, "driver"), Host: "local", CPUs: 1, Memory: 512 * unit.MiB,
+		Sweep: r.swept[n]}
 	if h := n.Get("host"); h != nil && !r.bad[h] {
 		c.Host = h.String()
 		if _, ok := l.Hosts[c.Host]; !ok && c.Host != "local" {

@@ -265,6 +265,11 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 		{name: "env", doc: "Environment variables of the programs that workloads run in the contender's environments. A " +
 			"variable that the workload itself sets keeps the workload's value.",
 			shape: mapOf(text(envPattern, envRule), one(param.Text)).eg(`{LANG: C.UTF-8}`)},
+		{name: "sweep", doc: "A name and its values: a list, or {from: 1, to: 9, step: 2}. Each value makes one contender, " +
+			"called CONTENDER-NAME-VALUE, and the page shows a curve. The value replaces {NAME} in env, in tuning and in the " +
+			"parameters of cells. If NAME is cpus, quota, memory, image, an option of the driver, or a parameter of a cell's " +
+			"workload, that gets the value. The baseline may name the contender: then it is the one with the first value.",
+			shape: sweepShape()},
 	}, resources...)...)
 	contender.by = "driver"
 	for _, d := range cat.Drivers {
@@ -277,6 +282,8 @@ func cellShape(cat Catalogue) *shape {
 	cell := fieldsOf(
 		field{name: "name", doc: "Name in every result.", shape: named(), required: true},
 		field{name: "workload", doc: "Workload that is run.", shape: enum(workloadNames(cat)...), required: true},
+		field{name: "sweep", doc: "A sweep of every contender at this cell: see the sweep of a contender.",
+			shape: sweepShape()},
 	)
 	cell.by = "workload"
 	for _, w := range cat.Workloads {

@@ -44,6 +44,12 @@ func Text(w io.Writer, r analysis.Results, opt TextOption) error {
 func (e *contents) own() {
 	r := &e.results
 	r.Contenders = append([]analysis.Contender(nil), r.Contenders...)
+	for i, c := range r.Contenders {
+		if c.Sweep != nil {
+			sweep := *c.Sweep
+			r.Contenders[i].Sweep = &sweep
+		}
+	}
 	r.Cells = append([]analysis.Cell(nil), r.Cells...)
 	for i := range r.Cells {
 		r.Cells[i].Metrics = append([]sample.Metric(nil), r.Cells[i].Metrics...)
@@ -65,6 +71,7 @@ func (e *contents) own() {
 func ownComparisons(cs []analysis.Comparison) []analysis.Comparison {
 	cs = append([]analysis.Comparison(nil), cs...)
 	for i := range cs {
+		cs[i].Factors = append([]analysis.Factor(nil), cs[i].Factors...)
 		cs[i].Gates = append([]analysis.Gate(nil), cs[i].Gates...)
 		cs[i].Confounders = append([]analysis.Confounder(nil), cs[i].Confounders...)
 		cs[i].Warnings = append([]string(nil), cs[i].Warnings...)
