@@ -146,6 +146,7 @@ func (a *app) printPlan(v dryrun.View, path string, drawn bool, blocks int) {
 	}
 	a.planContenders(v, columns)
 	a.planCells(v, columns)
+	a.planFactors(v, columns)
 	a.planSchedule(v, columns, blocks)
 	a.planEstimate(v, columns)
 	if len(v.Missing) > 0 || v.Install != "" || len(v.InstallOn) > 0 {
@@ -233,6 +234,29 @@ func (a *app) planCells(v dryrun.View, columns int) {
 		t.Row("  "+c.Name, c.Workload, cmp.Or(strings.Join(c.Primary, ", "), "–"),
 			strings.NewReplacer("\n", ",", "\r", "⏎").Replace(strings.Join(c.Params.Args(), " ")))
 	}
+	t.Print(a.Out, a.Style(a.Out), columns)
+}
+
+// planFactors shows which parameters and variables differ on purpose. The other
+// factors are in the table of the contenders.
+func (a *app) planFactors(v dryrun.View, columns int) {
+	t := cli.NewTable("  CONTENDER", "CELLS", "FACTOR", "VALUE", strings.ToUpper(v.Baseline))
+	rows := 0
+	for _, f := range v.Factors {
+		for _, x := range f.Factors {
+			if !strings.HasPrefix(x.Name, "params.") && !strings.HasPrefix(x.Name, "env.") {
+				continue
+			}
+			rows++
+			t.Row("  "+f.Contender, strings.Join(f.Cells, ", "), x.Name, cmp.Or(x.Contender, "not set"),
+				cmp.Or(x.Baseline, "not set"))
+		}
+	}
+	if rows == 0 {
+		return
+	}
+	a.Heading("Factors")
+	a.Paragraph("", "What differs on purpose from the baseline. Every other difference is a confounder.")
 	t.Print(a.Out, a.Style(a.Out), columns)
 }
 

@@ -4,9 +4,12 @@ package dryrun
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/calibration"
 	"bakeoff/lab/diagnosis"
 	"bakeoff/lab/env"
@@ -27,6 +30,8 @@ type View struct {
 	Here     []trial.Availability `json:"available"`
 	// Missing are programs that a host lacks, other than those of drivers.
 	Missing []diagnosis.Finding `json:"missing"`
+	// Factors are what differs on purpose from the baseline.
+	Factors []Factored `json:"factors"`
 	// Energy says for each host what measures its energy.
 	Energy []diagnosis.Energy `json:"energy"`
 	// Notes say where a run will differ from what the lab file asks for.
@@ -74,6 +79,14 @@ type Estimate struct {
 	ByCPU *Estimate `json:"by_cpu"`
 }
 
+// Factored is what the lab file makes different on purpose between a contender and
+// the baseline, at cells where that is the same.
+type Factored struct {
+	Contender string            `json:"contender"`
+	Cells     []string          `json:"cells"`
+	Factors   []analysis.Factor `json:"factors"` // none: the baseline once more
+}
+
 // Need is a plan.Need for JSON.
 type Need struct {
 	Difference float64 `json:"difference"`
@@ -111,7 +124,7 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 		return View{}, err
 	}
 	v := View{Plan: p, SHA256: plan.Hash(text), Estimate: EstimateOf(p, o, calibration.Noise(at)),
-		Missing: []diagnosis.Finding{}, Notes: []string{}}
+		Missing: []diagnosis.Finding{}, Factors: FactorsOf(p), Notes: []string{}}
 	ctx, cancel := context.WithTimeout(ctx, diagnosis.CheckTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
 	hosts := at.Reach(ctx, p, 0, nil)
@@ -122,7 +135,7 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 	}
 	v.Seen = seen
 	v.Ready.Able, v.Ready.Contenders = seen.Count()
-	v.Notes = append(v.Notes, seen.Notes...)
+	v.Notes = append(append(v.Notes, seen.Notes...), unvaried(v.Factors)...)
 	if _, v.Agent = at.Agent(); v.Agent != nil {
 		v.Missing = append(v.Missing, diagnosis.Finding{Name: "bakeoff-agent", State: diagnosis.Missing,
 			Text: v.Agent.Error()})
@@ -160,6 +173,42 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 	v.Install, v.InstallOn = wants.Lines(ctx, hosts.Conn)
 	v.Energy = diagnosis.EnergyEnds(ctx, hosts, p)
 	return v, nil
+}
+
+// FactorsOf returns the factors of every contender of a plan, without the baseline
+// and its twin.
+func FactorsOf(p *plan.Plan) []Factored {
+	out := []Factored{}
+	for _, c := range p.Contenders {
+		if c.Name == p.Baseline || c.TwinOf != "" {
+			continue
+		}
+		from := len(out)
+		for _, cell := range p.Cells {
+			f := Factored{Contender: c.Name, Cells: []string{cell.Name}, Factors: []analysis.Factor{}}
+			f.Factors = append(f.Factors, p.Factors(c.Name, cell.Name)...)
+			i := slices.IndexFunc(out[from:], func(o Factored) bool { return slices.Equal(o.Factors, f.Factors) })
+			if i >= 0 {
+				out[from+i].Cells = append(out[from+i].Cells, cell.Name)
+			} else {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// unvaried names the cells at which a contender is the baseline once more, although
+// it differs at other cells: a run measures them in vain.
+func unvaried(all []Factored) (out []string) {
+	for _, f := range all {
+		differs := slices.ContainsFunc(all, func(o Factored) bool { return o.Contender == f.Contender && len(o.Factors) > 0 })
+		if len(f.Factors) == 0 && differs {
+			out = append(out, fmt.Sprintf("%s does not differ from the baseline on purpose at %s; leave these cells to "+
+				"another lab file", f.Contender, strings.Join(f.Cells, ", ")))
+		}
+	}
+	return out
 }
 
 // makesImages reports whether a contender needs an image that is built first.
