@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
@@ -316,30 +317,51 @@ func find(cells []analysis.Cell, name string) (analysis.Cell, bool) {
 // same returns an error if the runs did different work under the same names.
 func same(a, b analysis.Results) error {
 	var wrong []string
-	shared := 0
+	var shared []string
 	for _, c := range a.Cells {
 		o, ok := find(b.Cells, c.Name)
 		if !ok {
 			continue
 		}
-		shared++
+		shared = append(shared, c.Name)
 		wrong = append(wrong, workDiffers(c, o)...)
 	}
 	sides := 0
 	for _, c := range a.Contenders {
-		if has(b, c) {
+		o, ok := lists.Find(b.Contenders, func(o analysis.Contender) bool { return o.Name == c.Name })
+		if ok {
 			sides++
+			wrong = append(wrong, variantDiffers(c, o, shared)...)
 		}
 	}
 	switch {
 	case len(wrong) > 0:
 		return fault.New(fault.Invalid, "%s and %s did different work: %s", a.Run, b.Run, strings.Join(wrong, "; "))
-	case shared == 0:
+	case len(shared) == 0:
 		return fault.New(fault.Invalid, "%s and %s have no cell in common", a.Run, b.Run)
 	case sides == 0:
 		return fault.New(fault.Invalid, "%s and %s have no contender in common", a.Run, b.Run)
 	}
 	return nil
+}
+
+// variantDiffers says in which parameters and variables of its own a contender
+// differs between two runs, at the cells that both have.
+func variantDiffers(a, b analysis.Contender, cells []string) (out []string) {
+	say := func(what, x, y string) {
+		if x != y {
+			out = append(out, fmt.Sprintf("contender %s: %s is %q in one and %q in the other", a.Name, what, x, y))
+		}
+	}
+	for _, cell := range cells {
+		for _, name := range analysis.Names(a.Params[cell], b.Params[cell]) {
+			say(name+" at "+cell, a.Params[cell][name], b.Params[cell][name])
+		}
+	}
+	for _, name := range analysis.Names(a.Env, b.Env) {
+		say("the variable "+name, a.Env[name], b.Env[name])
+	}
+	return out
 }
 
 func workDiffers(a, b analysis.Cell) (out []string) {
