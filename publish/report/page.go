@@ -28,6 +28,8 @@ type page struct {
 	Groups            []group
 	Absent            []sentence // missing results at cells without verdicts
 	ScopeNote         string
+	Purposes          []fact // what differs on purpose
+	Curves            []figure
 	Percent           []figure
 	PercentNote       string
 	Summary           *figure // nil where there are few cells
@@ -139,6 +141,8 @@ func newPage(e *contents, opt Option) page {
 	b.checked()
 	b.verdicts()
 	b.glance()
+	b.purposes()
+	b.curves()
 	b.percents()
 	b.summary()
 	b.cells()

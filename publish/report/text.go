@@ -110,6 +110,7 @@ func (t *textWriter) write() {
 			t.sentence(s)
 		}
 		t.bars(g)
+		t.curves(g)
 	}
 	t.rest()
 }

@@ -4,6 +4,7 @@ package all
 import (
 	"bakeoff/publish/chart"
 	"bakeoff/publish/chart/bar"
+	"bakeoff/publish/chart/curve"
 	"bakeoff/publish/chart/drift"
 	"bakeoff/publish/chart/percent"
 	"bakeoff/publish/chart/points"
@@ -15,6 +16,7 @@ import (
 func Docs() []chart.Doc {
 	return []chart.Doc{
 		bar.Figure{}.Doc(),
+		curve.Figure{}.Doc(),
 		drift.Figure{}.Doc(),
 		percent.Figure{}.Doc(),
 		points.Figure{}.Doc(),

@@ -1,0 +1,95 @@
+package curve
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"bakeoff/base/unit"
+	"bakeoff/publish/chart"
+)
+
+// many is the ratio of the largest to the smallest value from which on an axis is
+// logarithmic.
+const many = 16
+
+// axis places values between two ends. The zero value places everything in the
+// middle.
+type axis struct {
+	lo, hi float64 // values, or their logarithms
+	log    bool
+}
+
+// newAxis returns the axis of values, with a share of room at both ends.
+func newAxis(values []float64, room float64) axis {
+	if len(values) == 0 {
+		return axis{}
+	}
+	a := axis{lo: slices.Min(values), hi: slices.Max(values)}
+	if a.log = a.lo > 0 && a.hi/a.lo >= many; a.log {
+		a.lo, a.hi = math.Log(a.lo), math.Log(a.hi)
+	}
+	pad := room * (a.hi - a.lo)
+	if pad == 0 && room > 0 {
+		pad = max(math.Abs(a.lo)*room, 1e-300)
+	}
+	a.lo, a.hi = a.lo-pad, a.hi+pad
+	return a
+}
+
+// at is the place of a value: 0 at the lower end, 1 at the upper.
+func (a axis) at(v float64) float64 {
+	if a.log {
+		v = math.Log(v)
+	}
+	share := (v - a.lo) / (a.hi - a.lo)
+	if math.IsNaN(share) {
+		return 0.5
+	}
+	return min(max(share, 0), 1)
+}
+
+// ticks returns round values on the axis, with the step between them; that of a
+// logarithmic axis is its smallest value.
+func (a axis) ticks(n int) (values []float64, step float64) {
+	if !a.log {
+		return chart.Ticks(a.lo, a.hi, n)
+	}
+	lo, hi := math.Exp(a.lo), math.Exp(a.hi)
+	for decade := math.Floor(math.Log10(lo)); decade <= math.Ceil(math.Log10(hi)) && len(values) < 60; decade++ {
+		for _, m := range []float64{1, 2, 5} {
+			if v := m * math.Pow(10, decade); v >= lo && v <= hi {
+				values = append(values, v)
+			}
+		}
+	}
+	if len(values) == 0 {
+		values = []float64{lo}
+	}
+	return values, values[0]
+}
+
+// numbers returns the values of a sweep as numbers of one kind: plain numbers,
+// sizes, durations or rates. It returns nil if they are not, or not all of the same
+// kind.
+func numbers(values []string) []float64 {
+	for _, read := range []func(string) (float64, error){
+		func(s string) (float64, error) { return strconv.ParseFloat(s, 64) },
+		func(s string) (float64, error) { b, err := unit.ParseBytes(s); return float64(b), err },
+		func(s string) (float64, error) { d, err := unit.ParseDuration(s); return d.Seconds(), err },
+		unit.ParseRate,
+	} {
+		out := make([]float64, 0, len(values))
+		for _, s := range values {
+			v, err := read(s)
+			if err != nil || !chart.Known(&v) {
+				break
+			}
+			out = append(out, v)
+		}
+		if len(out) == len(values) && len(out) > 0 {
+			return out
+		}
+	}
+	return nil
+}

@@ -1,0 +1,318 @@
+// Package curve draws a metric over the values of a sweep: a line for each
+// contender that was swept, with the interval of every value.
+package curve
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bakeoff/base/lists"
+	"bakeoff/base/unit"
+	"bakeoff/publish/chart"
+)
+
+// Point is one value of a sweep.
+type Point struct {
+	Value          string // as in the lab file
+	Median, Lo, Hi *float64
+	Baseline       bool
+	Mark           chart.Mark // of the comparison with the baseline
+	Note           string     // its verdict in a word
+	// Against is the difference from the baseline, Between its interval; "–"
+	// where there is none.
+	Against, Between string
+}
+
+// Line is one contender of the lab file with its values.
+type Line struct {
+	Label  string
+	Points []Point
+}
+
+// Figure is one metric of one cell over one sweep.
+type Figure struct {
+	Of   string
+	Name string // of what is swept
+	Unit string
+	// Better says which way is better: "higher is better".
+	Better   string
+	Baseline string
+	// Level is the median of a baseline that is not swept; nil if it is.
+	Level *float64
+	Lines []Line
+}
+
+// Doc describes the kind.
+func (Figure) Doc() chart.Doc {
+	return chart.Doc{
+		Name:  "curve",
+		Title: "Curve",
+		Read: "A sweep: the value on the horizontal axis, the median on the vertical axis, and the confidence interval as " +
+			"a vertical line through it. The filled square, or the dashed line, is the baseline. A sign shows the verdict of " +
+			"each value against the baseline. An axis is logarithmic if its largest value is many times its smallest. A " +
+			"line between two values is no measurement.",
+	}
+}
+
+// Title names the figure.
+func (f Figure) Title() string { return f.Of + " over " + f.Name }
+
+// Desc says every value in words.
+func (f Figure) Desc() string {
+	return chart.Sentences(f.Lines, func(l Line) (string, string) {
+		points := lists.Map(l.Points, func(p Point) string { return f.say(p) })
+		return l.Label, ": " + strings.Join(points, "; ")
+	}) + f.Better + "."
+}
+
+func (f Figure) say(p Point) string {
+	return fmt.Sprintf("%s %s: median %s, interval %s to %s, %s", f.Name, p.Value, f.text(p.Median), f.text(p.Lo),
+		f.text(p.Hi), p.word())
+}
+
+// word is the verdict, or what a point is instead.
+func (p Point) word() string {
+	switch {
+	case p.Baseline:
+		return "the baseline"
+	case p.Note == "":
+		return "no verdict"
+	}
+	return p.Note
+}
+
+func (f Figure) text(v *float64) string {
+	if !chart.Known(v) {
+		return "unavailable"
+	}
+	return unit.Format(*v, f.Unit)
+}
+
+// Table holds every value with its comparison.
+func (f Figure) Table() chart.Table {
+	t := chart.Table{Head: []string{"contender", f.Name, "median", "from", "to", "against " + f.Baseline, "interval",
+		"verdict"}}
+	for _, l := range f.Lines {
+		for _, p := range l.Points {
+			against, between := p.Against, p.Between
+			if against == "" {
+				against = "–"
+			}
+			if between == "" {
+				between = "–"
+			}
+			t.Rows = append(t.Rows, []string{l.Label, p.Value, f.text(p.Median), f.text(p.Lo), f.text(p.Hi), against, between,
+				p.word()})
+		}
+	}
+	return t
+}
+
+// Plot is where the points of a figure are, as shares of its width and its height.
+// The page and the terminal draw the same plot.
+type Plot struct {
+	f      Figure
+	values []string
+	across []float64 // place of each value
+	y      axis
+}
+
+// NewPlot lays out the points.
+func NewPlot(f Figure) Plot {
+	p := Plot{f: f}
+	var heights []float64
+	for _, l := range f.Lines {
+		for _, x := range l.Points {
+			if !slices.Contains(p.values, x.Value) {
+				p.values = append(p.values, x.Value)
+			}
+			for _, v := range []*float64{x.Median, x.Lo, x.Hi} {
+				if chart.Known(v) {
+					heights = append(heights, *v)
+				}
+			}
+		}
+	}
+	if chart.Known(f.Level) {
+		heights = append(heights, *f.Level)
+	}
+	p.y = newAxis(heights, 0.06)
+	at := numbers(p.values)
+	if at == nil { // names: one after the other
+		for i := range p.values {
+			at = append(at, float64(i))
+		}
+	} else {
+		order := make([]int, len(at))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(at[a], at[b]) })
+		values, places := p.values, at
+		p.values = lists.Map(order, func(i int) string { return values[i] })
+		at = lists.Map(order, func(i int) float64 { return places[i] })
+	}
+	x := newAxis(at, 0)
+	p.across = lists.Map(at, x.at)
+	return p
+}
+
+// Values are the values of the sweep in the order of the axis, each with its place:
+// 0 is left, 1 is right.
+func (p Plot) Values() (values []string, across []float64) { return p.values, p.across }
+
+// Across is the place of a value.
+func (p Plot) Across(value string) float64 {
+	if i := slices.Index(p.values, value); i >= 0 {
+		return p.across[i]
+	}
+	return 0.5
+}
+
+// Up is the place of a median or a bound: 0 is at the bottom, 1 at the top.
+func (p Plot) Up(v float64) float64 { return p.y.at(v) }
+
+// Ticks are labels of the vertical axis with their places, and the unit that they
+// share.
+func (p Plot) Ticks(n int) (labels []string, up []float64, unitName string) {
+	values, step := p.y.ticks(n)
+	labels, unitName = chart.Labels(values, step, p.f.Unit)
+	return labels, lists.Map(values, p.Up), unitName
+}
+
+// letter is the sign of a line: a to z, then a again.
+func letter(i int) string { return string(rune('a' + i%26)) }
+
+// Letter is the sign of a line, "" if the figure has only one.
+func (f Figure) Letter(line int) string {
+	if len(f.Lines) < 2 {
+		return ""
+	}
+	return letter(line)
+}
+
+const (
+	plotH  = 230.0
+	headH  = 14.0
+	keyH   = 18.0
+	footH  = 40.0
+	left   = 66.0
+	margin = 30.0
+	square = 9.0
+)
+
+// Draw draws the figure.
+func (f Figure) Draw(id string, width float64) string {
+	c := chart.NewRows(id, width, left, margin, f.Lines, func(l Line) string { return l.Label })
+	x0, x1 := left, c.Width()-margin
+	top := headH
+	if len(f.Lines) > 1 {
+		top += keyH * float64(len(f.Lines))
+	}
+	bottom := top + plotH
+	p := NewPlot(f)
+	x := func(value string) float64 { return x0 + 12 + p.Across(value)*(x1-x0-24) }
+	y := func(v float64) float64 { return bottom - p.Up(v)*plotH }
+
+	f.key(c)
+	labels, up, name := p.Ticks(6)
+	for i, label := range labels {
+		at := bottom - up[i]*plotH
+		c.Line(x0, at, x1, at, "grid")
+		c.Label(x0-8, at+4, left-12, chart.End, "tick", label)
+	}
+	f.values(c, p, x, bottom)
+	c.Line(x0, bottom, x1, bottom, "axis")
+	if chart.Known(f.Level) {
+		c.Begin("row", f.Baseline+": median "+f.text(f.Level)+", the baseline")
+		c.Line(x0, y(*f.Level), x1, y(*f.Level), "level")
+		c.Label(x1, y(*f.Level)-5, (x1-x0)/2, chart.End, "small", f.Baseline)
+		c.End()
+	}
+	for i, l := range f.Lines {
+		f.line(c, i, l, x, y, bottom)
+	}
+	c.Label(x0, bottom+33, x1-x0, chart.Start, "direction", f.Name+" → "+strings.TrimPrefix(name+", ", ", ")+f.Better)
+	return c.SVG(bottom+footH, f.Title(), f.Desc())
+}
+
+// key says which letter is which line.
+func (f Figure) key(c chart.Rows) {
+	if len(f.Lines) < 2 {
+		return
+	}
+	for i, l := range f.Lines {
+		y := headH + keyH*float64(i)
+		c.Text(8, y, chart.Start, "sign mark-plain", letter(i))
+		c.Label(28, y, c.Width()-36, chart.Start, "label", l.Label)
+	}
+}
+
+// values labels the horizontal axis, its ends first: labels that would touch are
+// left out.
+func (f Figure) values(c chart.Rows, p Plot, x func(string) float64, bottom float64) {
+	values, _ := p.Values()
+	label := func(i int) {
+		c.Tick(x(values[i]), bottom+15, bottom, bottom+4, chart.Ends(values[i], 120))
+	}
+	if len(values) > 0 {
+		label(0)
+		label(len(values) - 1)
+	}
+	for i := 1; i < len(values)-1; i++ {
+		label(i)
+	}
+}
+
+// line draws the values of one contender: first what connects them.
+func (f Figure) line(c chart.Rows, i int, l Line, x func(string) float64, y func(float64) float64, bottom float64) {
+	points := slices.Clone(l.Points)
+	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(x(a.Value), x(b.Value)) })
+	var path strings.Builder
+	for _, p := range points {
+		if chart.Known(p.Median) {
+			word := "L"
+			if path.Len() == 0 {
+				word = "M"
+			}
+			fmt.Fprintf(&path, "%s%.1f %.1f", word, x(p.Value), y(*p.Median))
+		}
+	}
+	if path.Len() > 0 {
+		c.Path(path.String(), "curve")
+	}
+	for k, p := range points {
+		c.Begin("row", l.Label+", "+f.say(p))
+		f.point(c, p, x(p.Value), y, bottom)
+		if k == len(points)-1 && len(f.Lines) > 1 && chart.Known(p.Median) {
+			c.Text(x(p.Value)+8, y(*p.Median)+14, chart.Start, "sign letter mark-plain", letter(i))
+		}
+		c.End()
+	}
+}
+
+// point draws one value.
+func (f Figure) point(c chart.Rows, p Point, x float64, y func(float64) float64, bottom float64) {
+	if !chart.Known(p.Median) {
+		c.Text(x, bottom-6, chart.Middle, "sign mark-plain", chart.Plain.Sign())
+		return
+	}
+	if chart.Known(p.Lo) && chart.Known(p.Hi) {
+		for _, class := range []string{"halo", "whisker"} {
+			c.Line(x, y(*p.Lo), x, y(*p.Hi), class)
+			c.Line(x-4, y(*p.Lo), x+4, y(*p.Lo), class)
+			c.Line(x-4, y(*p.Hi), x+4, y(*p.Hi), class)
+		}
+	}
+	at := y(*p.Median)
+	if p.Baseline {
+		c.Bar(x-square/2, at-square/2, square, square, chart.Baseline)
+		return
+	}
+	c.Points([]float64{x}, []float64{at}, false)
+	if p.Mark != chart.Plain && p.Mark != "" {
+		c.Text(x+7, at-6, chart.Start, "sign letter mark-"+string(p.Mark), p.Mark.Sign())
+	}
+}

@@ -1,0 +1,178 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/publish/chart"
+	"bakeoff/publish/chart/curve"
+)
+
+// curves draws the sweeps, by cell and metric in the order of the lab file.
+func (b *builder) curves() {
+	for _, k := range b.results.Cells {
+		for _, m := range shown(k) {
+			for _, f := range b.curvesOf(k, m) {
+				b.page.Curves = append(b.page.Curves, b.figure(f, m.Doc))
+			}
+		}
+	}
+}
+
+// curvesOf returns a figure for each name that is swept at a cell, with a line for
+// each contender of the lab file.
+func (b *builder) curvesOf(k analysis.Cell, m sample.Metric) (out []curve.Figure) {
+	for _, c := range b.results.Contenders {
+		if c.Sweep == nil || b.isTwin(c.Name) || !b.varies(c, k.Name) {
+			continue
+		}
+		i := slices.IndexFunc(out, func(f curve.Figure) bool { return f.Name == c.Sweep.Name })
+		if i < 0 {
+			i, out = len(out), append(out, curve.Figure{Of: k.Name + ", " + m.Name, Name: c.Sweep.Name, Unit: m.Unit,
+				Better: direction(m.Better), Baseline: b.results.Baseline})
+		}
+		f := &out[i]
+		at := slices.IndexFunc(f.Lines, func(l curve.Line) bool { return l.Label == c.Sweep.Of })
+		if at < 0 {
+			at, f.Lines = len(f.Lines), append(f.Lines, curve.Line{Label: c.Sweep.Of})
+		}
+		f.Lines[at].Points = append(f.Lines[at].Points, b.curvePoint(c, k.Name, m))
+	}
+	for i := range out {
+		inside := slices.ContainsFunc(out[i].Lines, func(l curve.Line) bool {
+			return slices.ContainsFunc(l.Points, func(p curve.Point) bool { return p.Baseline })
+		})
+		if s := b.summaries[[3]string{b.results.Baseline, k.Name, m.Name}]; s != nil && !inside {
+			out[i].Level = s.Median
+		}
+	}
+	return out
+}
+
+// curvePoint is one contender of a sweep.
+func (b *builder) curvePoint(c analysis.Contender, cell string, m sample.Metric) curve.Point {
+	p := curve.Point{Value: c.Sweep.Value, Mark: chart.Plain, Baseline: c.Name == b.results.Baseline}
+	if s := b.summaries[[3]string{c.Name, cell, m.Name}]; s != nil {
+		p.Median, p.Lo, p.Hi = s.Median, s.CI[0], s.CI[1]
+	}
+	for _, x := range b.results.Comparisons {
+		if x.Contender == c.Name && x.Cell == cell && x.Metric == m.Name {
+			p.Mark, p.Note = judged(x)
+			p.Against, p.Between = comparedText(x)
+		}
+	}
+	if p.Median == nil {
+		p.Note = "missing"
+	}
+	return p
+}
+
+// varies reports whether the contenders of a sweep differ at a cell: a parameter
+// that is swept at one cell changes nothing at another.
+func (b *builder) varies(c analysis.Contender, cell string) bool {
+	params, env := false, false // differ at any cell, differ
+	for _, o := range b.results.Contenders {
+		if o.Sweep == nil || o.Sweep.Of != c.Sweep.Of || b.isTwin(o.Name) {
+			continue
+		}
+		if !maps.Equal(o.Params[cell], c.Params[cell]) {
+			return true
+		}
+		for _, k := range b.results.Cells {
+			params = params || !maps.Equal(o.Params[k.Name], c.Params[k.Name])
+		}
+		env = env || !maps.Equal(o.Env, c.Env)
+	}
+	return env || !params
+}
+
+// purposes lists what differs on purpose, each value with its contenders.
+func (b *builder) purposes() {
+	type at struct{ name, cell string }
+	var keys []at
+	values := map[at]map[string]analysis.Factor{}
+	for _, c := range b.results.Comparisons {
+		for _, f := range c.Factors {
+			k := at{f.Name, c.Cell}
+			if values[k] == nil {
+				values[k] = map[string]analysis.Factor{}
+				keys = append(keys, k)
+			}
+			values[k][c.Contender] = f
+		}
+	}
+	var all []fact
+	var cells [][]string // of each fact
+	var names []string
+	for _, k := range keys {
+		f := b.purpose(k.name, values[k])
+		i := slices.IndexFunc(all, func(o fact) bool {
+			return o.Name == f.Name && slices.EqualFunc(o.Values, f.Values, holding.equal)
+		})
+		if i < 0 {
+			i, all, cells = len(all), append(all, f), append(cells, nil)
+		}
+		if !slices.Contains(cells[i], k.cell) {
+			cells[i] = append(cells[i], k.cell)
+		}
+		if !slices.Contains(names, k.name) {
+			names = append(names, k.name)
+		}
+	}
+	for i := range all {
+		if len(cells[i]) < len(b.results.Cells) {
+			all[i].Name += " at " + strings.Join(cells[i], ", ")
+		}
+	}
+	b.page.Purposes = cut(b.contents, "factors", all, maxList)
+	if len(names) > 0 {
+		b.page.Head = slices.Insert(b.page.Head, min(3, len(b.page.Head)), pair{"Differs on purpose", listed(names)})
+	}
+}
+
+// purpose is one factor: the value of every contender, the baseline's first.
+func (b *builder) purpose(name string, of map[string]analysis.Factor) fact {
+	f := fact{Name: name}
+	var baseline string
+	for _, x := range of {
+		baseline = x.Baseline
+	}
+	f.add(setOrNot(baseline), b.results.Baseline)
+	contenders := 1
+	for _, c := range b.names() {
+		if !b.compares(c) {
+			continue
+		}
+		contenders++
+		if x, ok := of[c]; ok {
+			f.add(setOrNot(x.Contender), c)
+		} else {
+			f.add(setOrNot(baseline), c)
+		}
+	}
+	f.shorten(contenders)
+	return f
+}
+
+func (h holding) equal(o holding) bool { return h.Value == o.Value && slices.Equal(h.Who, o.Who) }
+
+// setOrNot is the value of a setting.
+func setOrNot(value string) string {
+	if value == "" {
+		return "not set"
+	}
+	return known(value)
+}
+
+// listed are a few names for the head of the page.
+func listed(names []string) string {
+	const few = 4
+	if len(names) > few {
+		return strings.Join(names[:few], ", ") + " and " + fmt.Sprint(len(names)-few) + " more"
+	}
+	return strings.Join(names, ", ")
+}
