@@ -17,7 +17,8 @@ func TestMeantForOneContender(t *testing.T) {
 	if got := d.confounders("own", "base", sample.Metric{}); len(got) != 0 {
 		t.Errorf("own: %v", got)
 	}
-	if got, want := d.confounders("other", "base", sample.Metric{}), []Confounder{{"version", "1", "2"}}; !reflect.DeepEqual(got, want) {
+	want := []Confounder{{"version", "1", "2"}}
+	if got := d.confounders("other", "base", sample.Metric{}); !reflect.DeepEqual(got, want) {
 		t.Errorf("other: %v", got)
 	}
 }

@@ -12,8 +12,9 @@ import (
 // A contender of one name that ran another command is not compared with itself.
 func TestVariantsThatDiffer(t *testing.T) {
 	run := func(argv, lang string) analysis.Results {
-		return analysis.Results{Run: argv, Cells: []analysis.Cell{{Name: "try"}}, Contenders: []analysis.Contender{{Name: "zip",
-			Params: map[string]param.Values{"try": {"argv": argv}, "gone": {"argv": lang}}, Env: map[string]string{"LANG": lang}}}}
+		zip := analysis.Contender{Name: "zip", Env: map[string]string{"LANG": lang},
+			Params: map[string]param.Values{"try": {"argv": argv}, "gone": {"argv": lang}}}
+		return analysis.Results{Run: argv, Cells: []analysis.Cell{{Name: "try"}}, Contenders: []analysis.Contender{zip}}
 	}
 	if err := same(run("gzip", "C"), run("gzip", "C")); err != nil {
 		t.Error(err)

@@ -17,9 +17,10 @@ func TestFactors(t *testing.T) {
 		return plan.Contender{Contender: manifest.Contender{Name: name, Driver: driver, CPUs: 1, Params: params}}
 	}
 	cell := func(name string) plan.Cell { return plan.Cell{Cell: manifest.Cell{Name: name}} }
-	p := &plan.Plan{Baseline: "a", Twin: "a~twin", Cells: []plan.Cell{cell("one"), cell("two")}, Contenders: []plan.Contender{
+	p := &plan.Plan{Baseline: "a", Twin: "a~twin", Cells: []plan.Cell{cell("one"), cell("two")}}
+	p.Contenders = []plan.Contender{
 		contender("a", "host", nil), contender("b", "host", map[string]param.Values{"one": {"argv": "gzip"}}),
-		contender("c", "chroot", nil), contender("same", "host", nil)}}
+		contender("c", "chroot", nil), contender("same", "host", nil)}
 	p.Contenders = append(p.Contenders, plan.Contender{Contender: p.Contenders[0].Contender, TwinOf: "a"})
 	want := []Factored{
 		{"b", []string{"one"}, []analysis.Factor{{Name: "params.argv", Contender: "gzip"}}},
@@ -32,7 +33,8 @@ func TestFactors(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	notes := unvaried(got)
-	if len(notes) != 1 || notes[0] != "b does not differ from the baseline on purpose at two; leave these cells to another lab file" {
+	if len(notes) != 1 || notes[0] !=
+		"b does not differ from the baseline on purpose at two; leave these cells to another lab file" {
 		t.Errorf("notes %q", notes)
 	}
 }

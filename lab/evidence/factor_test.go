@@ -23,7 +23,8 @@ func TestFactorsInResults(t *testing.T) {
 	results := r.finish(analysis.EndedDecided)
 	want := map[string][]analysis.Factor{
 		"crun": {{Name: "driver", Baseline: "host", Contender: "oci"}},
-		"slow": {{Name: "driver", Baseline: "host", Contender: "oci"}, {Name: "memory", Baseline: "512MiB", Contender: "1GiB"}},
+		"slow": {{Name: "driver", Baseline: "host", Contender: "oci"},
+			{Name: "memory", Baseline: "512MiB", Contender: "1GiB"}},
 	}
 	for _, c := range results.Comparisons {
 		if !reflect.DeepEqual(c.Factors, want[c.Contender]) {
@@ -74,11 +75,14 @@ func TestConfoundersOfVariants(t *testing.T) {
 		return map[string]param.Values{"hash": {"algorithm": algorithm}}
 	}
 	contender := func(name, driver, algorithm string) plan.Contender {
-		return plan.Contender{Contender: manifest.Contender{Name: name, Driver: driver, Host: "local", CPUs: 1, Params: own(algorithm)}}
+		return plan.Contender{Contender: manifest.Contender{Name: name, Driver: driver, Host: "local", CPUs: 1,
+			Params: own(algorithm)}}
 	}
 	p := &plan.Plan{Baseline: "a", Twin: "a~twin",
-		Cells:      []plan.Cell{{Cell: manifest.Cell{Name: "hash", Workload: "openssl"}}, {Cell: manifest.Cell{Name: "disk", Workload: "fio"}}},
-		Contenders: []plan.Contender{contender("a", "host", "md5"), contender("b", "host", "sha1"), contender("c", "chroot", "sha1"), contender("d", "host", "md5")}}
+		Cells: []plan.Cell{{Cell: manifest.Cell{Name: "hash", Workload: "openssl"}},
+			{Cell: manifest.Cell{Name: "disk", Workload: "fio"}}},
+		Contenders: []plan.Contender{contender("a", "host", "md5"), contender("b", "host", "sha1"),
+			contender("c", "chroot", "sha1"), contender("d", "host", "md5")}}
 	all := map[string]string{"kernel": "6", "program.openssl.version": "3", "program.fio.version": "3"}
 	other := map[string]string{"kernel": "7", "program.openssl.version": "4", "program.fio.version": "4"}
 	d := analysis.Data{Baseline: "a", Facts: map[string]map[string]string{"a": all, "b": other, "c": other, "d": other}}

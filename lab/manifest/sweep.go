@@ -101,7 +101,8 @@ func (r *resolver) sweepOf(n *yamltree.Node) *sweep {
 	if e.Value.Kind == yamltree.Mapping {
 		s.values = r.between(e.Value)
 	} else if len(s.values) == 0 || len(s.values) > maxContenders {
-		r.fail(e.Value, "write at least one value, and at most "+strconv.Itoa(maxContenders), "sweep has %d values", len(s.values))
+		r.fail(e.Value, "write at least one value, and at most "+strconv.Itoa(maxContenders), "sweep has %d values",
+			len(s.values))
 		return nil
 	}
 	seen := map[string]bool{}

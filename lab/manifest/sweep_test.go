@@ -55,14 +55,16 @@ func TestSweepOfAList(t *testing.T) {
 		t.Errorf("the baseline is %s", l.Baseline)
 	}
 	last := l.Contenders[3]
-	if got := last.Params["try"].List("argv"); !reflect.DeepEqual(got, []string{"gzip", "-9", "big9"}) || len(last.Params) != 1 {
+	argv := last.Params["try"].List("argv")
+	if !reflect.DeepEqual(argv, []string{"gzip", "-9", "big9"}) || len(last.Params) != 1 {
 		t.Errorf("params %v", last.Params)
 	}
 	if last.Env["GZIP_LEVEL"] != "9" || l.Contenders[0].Sweep != nil {
 		t.Errorf("env %v, plain %v", last.Env, l.Contenders[0].Sweep)
 	}
 	// The baseline may also name one value.
-	l, err = Parse("lab.yaml", []byte(strings.Replace(sweepLab, "baseline: gzip", "baseline: gzip-level-9", 1)), withCommand(), "")
+	named := strings.Replace(sweepLab, "baseline: gzip", "baseline: gzip-level-9", 1)
+	l, err = Parse("lab.yaml", []byte(named), withCommand(), "")
 	if err != nil || l.Baseline != "gzip-level-9" {
 		t.Errorf("%v, %v", l, err)
 	}
@@ -77,19 +79,24 @@ func TestWhatCanBeSwept(t *testing.T) {
 		value            func(l *Lab, c Contender) string
 		values           []string
 	}{
-		"a parameter by a range": {`sweep: {threads: {from: 1, to: 8, step: 3}}`, `{name: try, workload: command, params: {argv: [x]}}`,
+		"a parameter by a range": {`sweep: {threads: {from: 1, to: 8, step: 3}}`,
+			`{name: try, workload: command, params: {argv: [x]}}`,
 			[]string{"a-threads-1", "a-threads-4", "a-threads-7"},
 			func(l *Lab, c Contender) string { return c.CellOf(l.Cells[0]).Params["threads"] }, []string{"1", "4", "7"}},
-		"the text of a cell": {`sweep: {q: {from: 0.1, to: 0.3, step: 0.1}}`, `{name: try, workload: command, params: {argv: [x, "q={q}"]}}`,
+		"the text of a cell": {`sweep: {q: {from: 0.1, to: 0.3, step: 0.1}}`,
+			`{name: try, workload: command, params: {argv: [x, "q={q}"]}}`,
 			[]string{"a-q-0.1", "a-q-0.2", "a-q-0.3"},
-			func(l *Lab, c Contender) string { return c.CellOf(l.Cells[0]).Params["argv"] }, []string{"x\nq=0.1", "x\nq=0.2", "x\nq=0.3"}},
+			func(l *Lab, c Contender) string { return c.CellOf(l.Cells[0]).Params["argv"] },
+			[]string{"x\nq=0.1", "x\nq=0.2", "x\nq=0.3"}},
 		"CPUs": {`sweep: {cpus: [1, 2]}`, `{name: hash, workload: idle}`, []string{"a-cpus-1", "a-cpus-2"},
 			func(_ *Lab, c Contender) string { return string(rune('0' + c.CPUs)) }, []string{"1", "2"}},
 		"memory": {`sweep: {memory: [64MiB, 1GiB]}`, `{name: hash, workload: idle}`, []string{"a-memory-64mib", "a-memory-1gib"},
 			func(_ *Lab, c Contender) string { return c.Memory.String() }, []string{"64MiB", "1GiB"}},
 		"an option": {`driver: qemu, image: "debian:bookworm", sweep: {queues: [1, 8]}`, `{name: hash, workload: idle}`,
-			[]string{"a-queues-1", "a-queues-8"}, func(_ *Lab, c Contender) string { return c.Options["queues"] }, []string{"1", "8"}},
-		"a cell": {``, `{name: try, workload: crypto, params: {algorithm: sha256}, sweep: {block: [1KiB, 4KiB]}}, {name: idle, workload: idle}`,
+			[]string{"a-queues-1", "a-queues-8"},
+			func(_ *Lab, c Contender) string { return c.Options["queues"] }, []string{"1", "8"}},
+		"a cell": {``, `{name: try, workload: crypto, params: {algorithm: sha256}, sweep: {block: [1KiB, 4KiB]}}, ` +
+			`{name: idle, workload: idle}`,
 			[]string{"a-block-1kib", "a-block-4kib"},
 			func(l *Lab, c Contender) string { return c.CellOf(l.Cells[0]).Params["block"] }, []string{"1KiB", "4KiB"}},
 		"two cells alike": {``, `{name: one, workload: crypto, params: {algorithm: sha256}, sweep: {block: [1KiB, 4KiB]}}, ` +
@@ -102,7 +109,8 @@ func TestWhatCanBeSwept(t *testing.T) {
 			if !strings.Contains(contender, "driver:") {
 				contender = strings.TrimSuffix("driver: host, "+contender, ", ")
 			}
-			src := "schema: bakeoff/lab/v1\nname: x\ncontenders: [{name: a, " + contender + "}]\nbaseline: a\ncells: [" + c.cells + "]\n"
+			src := "schema: bakeoff/lab/v1\nname: x\ncontenders: [{name: a, " + contender + "}]\nbaseline: a\n" +
+				"cells: [" + c.cells + "]\n"
 			l, err := Parse("lab.yaml", []byte(src), withCommand(), "")
 			if err != nil {
 				t.Fatal(err)
@@ -126,10 +134,11 @@ func TestSweepIsShortForContenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	var written strings.Builder
-	written.WriteString("schema: bakeoff/lab/v1\nname: sweep\ncontenders:\n  - {name: plain, driver: host, params: {try: {argv: [cp, big, out]}}}\n")
+	written.WriteString("schema: bakeoff/lab/v1\nname: sweep\ncontenders:\n" +
+		"  - {name: plain, driver: host, params: {try: {argv: [cp, big, out]}}}\n")
 	for _, level := range []string{"1", "5", "9"} {
-		written.WriteString(strings.ReplaceAll(`  - {name: gzip-level-N, driver: host, params: {try: {argv: [gzip, "-N", bigN]}}, env: {GZIP_LEVEL: N}}`+"\n",
-			"N", level))
+		written.WriteString(strings.ReplaceAll(`  - {name: gzip-level-N, driver: host, env: {GZIP_LEVEL: N}, `+
+			`params: {try: {argv: [gzip, "-N", bigN]}}}`+"\n", "N", level))
 	}
 	written.WriteString("baseline: gzip-level-1\n" + sweepLab[strings.Index(sweepLab, "cells:"):])
 	same, err := Parse("lab.yaml", []byte(written.String()), withCommand(), "")

@@ -40,7 +40,8 @@ func TestParametersOfContenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	gzip, zstd := l.Contenders[0], l.Contenders[1]
-	if want := map[string]string{"LANG": "C.UTF-8", "GOMAXPROCS": "2"}; !reflect.DeepEqual(gzip.Env, want) || zstd.Env != nil {
+	env := map[string]string{"LANG": "C.UTF-8", "GOMAXPROCS": "2"}
+	if !reflect.DeepEqual(gzip.Env, env) || zstd.Env != nil {
 		t.Errorf("env: %v and %v", gzip.Env, zstd.Env)
 	}
 	// Only what a contender says itself is its own, in canonical form.

@@ -6,11 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
 	"bakeoff/publish/chart/curve"
 )
+
+// sweepText bounds the texts of a sweep, which may be a stranger's.
+const sweepText = 60
 
 // curves draws the sweeps, by cell and metric in the order of the lab file.
 func (b *builder) curves() {
@@ -30,15 +35,16 @@ func (b *builder) curvesOf(k analysis.Cell, m sample.Metric) (out []curve.Figure
 		if c.Sweep == nil || b.isTwin(c.Name) || !b.varies(c, k.Name) {
 			continue
 		}
-		i := slices.IndexFunc(out, func(f curve.Figure) bool { return f.Name == c.Sweep.Name })
+		name, of := safetext.Clip(c.Sweep.Name, sweepText), safetext.Clip(c.Sweep.Of, sweepText)
+		i := slices.IndexFunc(out, func(f curve.Figure) bool { return f.Name == name })
 		if i < 0 {
-			i, out = len(out), append(out, curve.Figure{Of: k.Name + ", " + m.Name, Name: c.Sweep.Name, Unit: m.Unit,
+			i, out = len(out), append(out, curve.Figure{Of: k.Name + ", " + m.Name, Name: name, Unit: m.Unit,
 				Better: direction(m.Better), Baseline: b.results.Baseline})
 		}
 		f := &out[i]
-		at := slices.IndexFunc(f.Lines, func(l curve.Line) bool { return l.Label == c.Sweep.Of })
+		at := slices.IndexFunc(f.Lines, func(l curve.Line) bool { return l.Label == of })
 		if at < 0 {
-			at, f.Lines = len(f.Lines), append(f.Lines, curve.Line{Label: c.Sweep.Of})
+			at, f.Lines = len(f.Lines), append(f.Lines, curve.Line{Label: of})
 		}
 		f.Lines[at].Points = append(f.Lines[at].Points, b.curvePoint(c, k.Name, m))
 	}
@@ -55,7 +61,7 @@ func (b *builder) curvesOf(k analysis.Cell, m sample.Metric) (out []curve.Figure
 
 // curvePoint is one contender of a sweep.
 func (b *builder) curvePoint(c analysis.Contender, cell string, m sample.Metric) curve.Point {
-	p := curve.Point{Value: c.Sweep.Value, Mark: chart.Plain, Baseline: c.Name == b.results.Baseline}
+	p := curve.Point{Value: safetext.Clip(c.Sweep.Value, sweepText), Mark: chart.Plain, Baseline: c.Name == b.results.Baseline}
 	if s := b.summaries[[3]string{c.Name, cell, m.Name}]; s != nil {
 		p.Median, p.Lo, p.Hi = s.Median, s.CI[0], s.CI[1]
 	}
@@ -90,14 +96,28 @@ func (b *builder) varies(c analysis.Contender, cell string) bool {
 	return env || !params
 }
 
+// The head of the page shows fewFactors, its table at most maxFactors.
+const (
+	fewFactors = 4
+	maxFactors = 1000
+)
+
 // purposes lists what differs on purpose, each value with its contenders.
 func (b *builder) purposes() {
 	type at struct{ name, cell string }
 	var keys []at
 	values := map[at]map[string]analysis.Factor{}
+	compared := map[string]map[string]bool{} // cell → contenders
 	for _, c := range b.results.Comparisons {
+		if compared[c.Cell] == nil {
+			compared[c.Cell] = map[string]bool{}
+		}
+		compared[c.Cell][c.Contender] = true
 		for _, f := range c.Factors {
 			k := at{f.Name, c.Cell}
+			if values[k] == nil && len(keys) == maxFactors {
+				continue // more than a person can read
+			}
 			if values[k] == nil {
 				values[k] = map[string]analysis.Factor{}
 				keys = append(keys, k)
@@ -109,7 +129,7 @@ func (b *builder) purposes() {
 	var cells [][]string // of each fact
 	var names []string
 	for _, k := range keys {
-		f := b.purpose(k.name, values[k])
+		f := b.purpose(k.name, values[k], compared[k.cell])
 		i := slices.IndexFunc(all, func(o fact) bool {
 			return o.Name == f.Name && slices.EqualFunc(o.Values, f.Values, holding.equal)
 		})
@@ -130,12 +150,17 @@ func (b *builder) purposes() {
 	}
 	b.page.Purposes = cut(b.contents, "factors", all, maxList)
 	if len(names) > 0 {
-		b.page.Head = slices.Insert(b.page.Head, min(3, len(b.page.Head)), pair{"Differs on purpose", listed(names)})
+		text := listed(names)
+		if len(all) == 1 && len(all[0].Values) <= fewFactors {
+			text = all[0].String()
+		}
+		b.page.Head = slices.Insert(b.page.Head, min(3, len(b.page.Head)), pair{"Differs on purpose", text})
 	}
 }
 
-// purpose is one factor: the value of every contender, the baseline's first.
-func (b *builder) purpose(name string, of map[string]analysis.Factor) fact {
+// purpose is one factor: the value of every contender that was compared, the
+// baseline's first.
+func (b *builder) purpose(name string, of map[string]analysis.Factor, compared map[string]bool) fact {
 	f := fact{Name: name}
 	var baseline string
 	for _, x := range of {
@@ -144,7 +169,7 @@ func (b *builder) purpose(name string, of map[string]analysis.Factor) fact {
 	f.add(setOrNot(baseline), b.results.Baseline)
 	contenders := 1
 	for _, c := range b.names() {
-		if !b.compares(c) {
+		if !b.compares(c) || !compared[c] {
 			continue
 		}
 		contenders++
@@ -168,11 +193,20 @@ func setOrNot(value string) string {
 	return known(value)
 }
 
+// String is a fact with its values: "params.argv: gzip -1 big (gzip), zstd big
+// (zstd)".
+func (f fact) String() string {
+	values := lists.Map(f.Values, func(h holding) string {
+		return safetext.Clip(h.Value, sweepText) + " (" + strings.Join(h.Who, ", ") + ")"
+	})
+	return safetext.Clip(f.Name, sweepText) + ": " + strings.Join(values, ", ")
+}
+
 // listed are a few names for the head of the page.
 func listed(names []string) string {
-	const few = 4
-	if len(names) > few {
-		return strings.Join(names[:few], ", ") + " and " + fmt.Sprint(len(names)-few) + " more"
+	names = lists.Map(names, func(n string) string { return safetext.Clip(n, sweepText) })
+	if len(names) > fewFactors {
+		return strings.Join(names[:fewFactors], ", ") + " and " + fmt.Sprint(len(names)-fewFactors) + " more"
 	}
 	return strings.Join(names, ", ")
 }

@@ -22,7 +22,8 @@ func sweepOf(own bool) (analysis.Data, plan.Plan) {
 	wall.Primary = true
 	d := analysis.Data{Run: "20261123T120000Z-levels", Baseline: "gzip-level-1", Twin: "gzip-level-1~twin", Margin: .02,
 		Looks: []int{12}, Alphas: []float64{.05}, Trials: 1, Ended: "decided", Scope: analysis.ScopeMachine,
-		Cells: []analysis.Cell{{Name: "try", Workload: "command", Params: param.Values{"timeout": "10m0s"}, Metrics: []sample.Metric{wall}},
+		Cells: []analysis.Cell{
+			{Name: "try", Workload: "command", Params: param.Values{"timeout": "10m0s"}, Metrics: []sample.Metric{wall}},
 			{Name: "hash", Workload: "crypto", Params: param.Values{}, Metrics: []sample.Metric{wall}}},
 		Factors: map[string]map[string][]analysis.Factor{}, Missing: []analysis.Missing{}}
 	p := plan.Plan{Schema: plan.Schema, Lab: "levels", Baseline: d.Baseline, Twin: d.Twin,
@@ -62,7 +63,8 @@ func sweepOf(own bool) (analysis.Data, plan.Plan) {
 				if truth[name] == 0 && cell.Name == "try" {
 					o.Failed, o.Reason = true, "gzip: invalid option"
 				} else {
-					o.Values = []sample.Value{{Metric: "wall", Unit: "s", Value: max(truth[name], .1) * math.Exp(.003*rng.NormFloat64())}}
+					v := max(truth[name], .1) * math.Exp(.003*rng.NormFloat64())
+					o.Values = []sample.Value{{Metric: "wall", Unit: "s", Value: v}}
 				}
 				d.Observations = append(d.Observations, o)
 			}
@@ -96,8 +98,9 @@ func TestCurves(t *testing.T) {
 			t.Errorf("the factors do not say %q: %s", want, factors)
 		}
 	}
-	if !strings.Contains(page, "Differs on purpose") {
-		t.Error("the head does not name the factor")
+	if head := textOf(doc.ofClass("facts")[0]); !strings.Contains(head,
+		"Differs on purpose params.argv at try: gzip -1 big (gzip-level-1)") {
+		t.Errorf("the head does not state the factor: %s", head)
 	}
 }
 
@@ -156,7 +159,8 @@ func TestCurvesOfSeveralContenders(t *testing.T) {
 	}
 	d.Contenders[2].Sweep.Name, d.Contenders[3].Sweep.Name = "format", "format"
 	b = newBuilder(&contents{results: analysis.Analyse(d)})
-	if figures = b.curvesOf(b.results.Cells[0], b.results.Cells[0].Metrics[0]); len(figures) != 2 || figures[1].Name != "format" {
+	figures = b.curvesOf(b.results.Cells[0], b.results.Cells[0].Metrics[0])
+	if len(figures) != 2 || figures[1].Name != "format" {
 		t.Fatalf("%+v", figures)
 	}
 	// The baseline is no part of the second figure: it is a level there.

@@ -478,7 +478,9 @@ func TestHostileFolder(t *testing.T) {
 	r.Run, r.Ended, r.Baseline, r.PlanSHA256 = nasty, nasty, nasty, nasty
 	for i := range r.Contenders {
 		r.Contenders[i] = analysis.Contender{Name: nasty + fmt.Sprint(i), Driver: long, Host: nasty,
-			Facts: map[string]string{nasty: long, "": "\x1b[2J\u202e"}}
+			Facts: map[string]string{nasty: long, "": "\x1b[2J\u202e"}, Env: map[string]string{nasty: long},
+			Params: map[string]param.Values{nasty: {nasty: long + fmt.Sprint(i)}},
+			Sweep:  &analysis.Sweep{Of: long, Name: nasty, Value: long + nasty + fmt.Sprint(i)}}
 	}
 	for i := range r.Cells {
 		r.Cells[i].Name, r.Cells[i].Workload = nasty, nasty
@@ -492,6 +494,7 @@ func TestHostileFolder(t *testing.T) {
 		c.Ratio, c.CI = &infinite, analysis.Interval{nil, &infinite}
 		c.Gates = append(c.Gates, analysis.Gate{Name: nasty, Reason: long})
 		c.Warnings = []string{nasty}
+		c.Factors = []analysis.Factor{{Name: nasty, Baseline: long, Contender: nasty}, {Name: long}}
 	}
 	for i := range r.Summaries {
 		s := &r.Summaries[i]

@@ -16,8 +16,8 @@ func line(label string, values map[string]float64, order ...string) Line {
 	l := Line{Label: label}
 	for i, x := range order {
 		m := values[x]
-		p := Point{Value: x, Median: v(m), Lo: v(m * .99), Hi: v(m * 1.01), Mark: chart.Worse, Note: "worse", Against: "10 % more",
-			Between: "9 % to 11 %"}
+		p := Point{Value: x, Median: v(m), Lo: v(m * .99), Hi: v(m * 1.01), Mark: chart.Worse, Note: "worse",
+			Against: "10 % more", Between: "9 % to 11 %"}
 		if i == 0 {
 			p.Baseline, p.Mark, p.Note, p.Against, p.Between = true, chart.Plain, "", "", ""
 		}
@@ -35,16 +35,19 @@ func TestFigures(t *testing.T) {
 	two := one()
 	two.Lines = append(two.Lines, line("zstd", map[string]float64{"1": .05, "19": 1.2}, "1", "19"))
 	names := one()
-	names.Lines = []Line{line("image", map[string]float64{"alpine:3.20": 2, "debian:bookworm": 1}, "debian:bookworm", "alpine:3.20")}
+	names.Lines = []Line{line("image", map[string]float64{"alpine:3.20": 2, "debian:bookworm": 1}, "debian:bookworm",
+		"alpine:3.20")}
 	level := one()
 	level.Level = v(.15)
 	many := one()
 	many.Lines[0].Points = nil
 	for i := range 64 {
-		many.Lines[0].Points = append(many.Lines[0].Points, Point{Value: strings.Repeat("9", i+1), Median: v(float64(i)), Mark: chart.Same})
+		many.Lines[0].Points = append(many.Lines[0].Points,
+			Point{Value: strings.Repeat("9", i+1), Median: v(float64(i)), Mark: chart.Same})
 	}
 	hostile := one()
-	hostile.Of, hostile.Name, hostile.Unit, hostile.Baseline = charttest.Hostile, charttest.Hostile, charttest.Hostile, charttest.Hostile
+	hostile.Of, hostile.Name = charttest.Hostile, charttest.Hostile
+	hostile.Unit, hostile.Baseline = charttest.Hostile, charttest.Hostile
 	hostile.Level = v(math.MaxFloat64)
 	hostile.Lines = []Line{
 		{Label: charttest.Hostile, Points: []Point{{Value: charttest.Hostile, Median: v(math.NaN()), Lo: v(math.Inf(1))},
@@ -78,7 +81,8 @@ func TestWhereValuesStand(t *testing.T) {
 			f.Lines[0].Points = append(f.Lines[0].Points, Point{Value: x})
 		}
 		values, across := NewPlot(f).Values()
-		if !slices.Equal(values, c.order) || !slices.EqualFunc(across, c.across, func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }) {
+		close := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+		if !slices.Equal(values, c.order) || !slices.EqualFunc(across, c.across, close) {
 			t.Errorf("%v: %v at %v, want %v at %v", c.values, values, across, c.order, c.across)
 		}
 	}
@@ -90,7 +94,8 @@ func TestTable(t *testing.T) {
 	f.Lines[0].Points[2].Median, f.Lines[0].Points[2].Lo, f.Lines[0].Points[2].Hi = nil, nil, nil
 	f.Lines[0].Points[2].Note = "missing"
 	rows := f.Table().Rows
-	for i, want := range []string{"gzip|1|100 ms|99.0 ms|101 ms|–|–|the baseline", "gzip|5|200 ms|198 ms|202 ms|10 % more|9 % to 11 %|worse",
+	for i, want := range []string{"gzip|1|100 ms|99.0 ms|101 ms|–|–|the baseline",
+		"gzip|5|200 ms|198 ms|202 ms|10 % more|9 % to 11 %|worse",
 		"gzip|9|unavailable|unavailable|unavailable|10 % more|9 % to 11 %|missing"} {
 		if got := strings.Join(rows[i], "|"); got != want {
 			t.Errorf("row %d: %s, want %s", i, got, want)

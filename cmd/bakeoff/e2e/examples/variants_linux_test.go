@@ -21,8 +21,8 @@ func TestExamplesOfVariants(t *testing.T) {
 		curves     bool
 	}{
 		"commands": {[]string{"sha256", "sha512", "blake2", "sha256~twin"}, "b2sum data", 2, false},
-		"sweep": {[]string{"gzip-level-1", "gzip-level-3", "gzip-level-5", "gzip-level-7", "gzip-level-9", "gzip-level-1~twin"},
-			"gzip -9 -c data | wc -c", 8, true},
+		"sweep": {[]string{"gzip-level-1", "gzip-level-3", "gzip-level-5", "gzip-level-7", "gzip-level-9",
+			"gzip-level-1~twin"}, "gzip -9 -c data | wc -c", 8, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := e2e.New(t)
@@ -65,7 +65,8 @@ func TestExamplesOfVariants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(string(page), `id="curves"`) != want.curves || !strings.Contains(string(page), `id="factors"`) {
+			if strings.Contains(string(page), `id="curves"`) != want.curves ||
+				!strings.Contains(string(page), `id="factors"`) {
 				t.Errorf("the page has curves or no factors: curves %v", !want.curves)
 			}
 			h.LeavesNothing(t)
