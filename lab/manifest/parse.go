@@ -52,6 +52,7 @@ type resolver struct {
 	checker
 	cat   Catalogue
 	swept map[*yamltree.Node]*analysis.Sweep // contenders that a sweep made
+	room  int                                // see sweep
 }
 
 // text returns a single value, or "" where it is absent or was found wrong.

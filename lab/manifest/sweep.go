@@ -32,14 +32,19 @@ func sweepShape() *shape {
 type sweep struct {
 	at     *yamltree.Node // the name of what changes
 	values []*yamltree.Node
+	room   *int // bytes that texts with values may still take
 }
+
+// maxFilled bounds the texts with values of one file, in bytes: a short file could
+// otherwise ask for more than any memory holds.
+const maxFilled = 8 << 20
 
 // placeholder is what a value replaces in a text.
 func (s *sweep) placeholder() string { return "{" + s.at.Text + "}" }
 
 // sweeps replaces every contender that is swept with one contender for each
-// value, and returns the new tree. The node of the file is not changed. A sweep
-// that is wrong stays where it is, for the check of its shape to report.
+// value, and returns the new tree. It does not change the nodes of the file. A
+// sweep that is wrong stays in the tree, and the check of its shape reports it.
 func (r *resolver) sweeps(root *yamltree.Node) *yamltree.Node {
 	contenders, cells := r.sub(root, "contenders", yamltree.Sequence), r.sub(root, "cells", yamltree.Sequence)
 	if contenders == nil || cells == nil || len(cells.Items) > maxCells {
@@ -51,20 +56,24 @@ func (r *resolver) sweeps(root *yamltree.Node) *yamltree.Node {
 	}
 	var items []*yamltree.Node
 	swept := false
+	r.room = maxFilled
 	for _, n := range contenders.Items {
-		own := r.sweepOf(n)
-		switch {
-		case len(items) > maxContenders: // too many already, which is reported
-		case own != nil && of != nil:
-			r.fail(own.at, "sweep only one of them", "a contender and a cell are both swept")
-		case own != nil:
-			items, swept = append(items, r.made(n, own, mappings(cells), true)...), true
-			continue
-		case of != nil && n.Kind == yamltree.Mapping && name.Valid(n.Get("name").String(), name.Max):
-			items, swept = append(items, r.made(n, of, scope, false)...), true
+		if len(items) > maxContenders { // too many already, which is reported
+			items = append(items, n)
 			continue
 		}
-		items = append(items, n)
+		own := r.sweepOf(n)
+		switch {
+		case own != nil && of != nil:
+			r.fail(own.at, "sweep only one of them", "a contender and a cell are both swept")
+			items = append(items, n)
+		case own != nil:
+			items, swept = append(items, r.made(n, own, mappings(cells), true)...), true
+		case of != nil && n.Kind == yamltree.Mapping && name.Valid(n.Get("name").String(), name.Max):
+			items, swept = append(items, r.made(n, of, scope, false)...), true
+		default:
+			items = append(items, n)
+		}
 	}
 	if !swept {
 		return root
@@ -97,7 +106,7 @@ func (r *resolver) sweepOf(n *yamltree.Node) *sweep {
 		return nil
 	}
 	e := at.Entries[0]
-	s := &sweep{at: e.Key, values: e.Value.Items}
+	s := &sweep{at: e.Key, values: e.Value.Items, room: &r.room}
 	if e.Value.Kind == yamltree.Mapping {
 		s.values = r.between(e.Value)
 	} else if len(s.values) == 0 || len(s.values) > maxContenders {
@@ -216,7 +225,11 @@ func (r *resolver) made(n *yamltree.Node, s *sweep, cells []*yamltree.Node, keys
 		r.swept[c] = &analysis.Sweep{Of: own, Name: s.at.Text, Value: v.Text}
 		out = append(out, c)
 	}
-	if !used {
+	switch {
+	case r.room < 0:
+		r.fail(s.at, "write it in fewer places", "the texts that contain %s have more than %d MiB with all values",
+			s.placeholder(), maxFilled>>20)
+	case !used:
 		r.unused(s, cells, keys)
 	}
 	return out
@@ -295,6 +308,10 @@ func (s *sweep) fill(n, v *yamltree.Node) (*yamltree.Node, bool) {
 	switch n.Kind {
 	case yamltree.Scalar:
 		if changed = strings.Contains(n.Text, s.placeholder()); changed {
+			*s.room -= len(n.Text) + strings.Count(n.Text, s.placeholder())*len(v.Text)
+			if *s.room < 0 {
+				return n, false // reported
+			}
 			out.Text = strings.ReplaceAll(n.Text, s.placeholder(), v.Text)
 			out.Quoted = n.Quoted && n.Text != s.placeholder()
 		}
@@ -333,8 +350,8 @@ func (r *resolver) unfilled(cells, contenders []*yamltree.Node) {
 		}
 		for _, e := range params.Entries {
 			for _, swept := range slices.Sorted(maps.Keys(names)) {
-				s := sweep{at: &yamltree.Node{Text: swept}}
-				if _, there := s.fill(e.Value, e.Key); !there {
+				placeholder := "{" + swept + "}"
+				if !contains(e.Value, placeholder) {
 					continue
 				}
 				for _, c := range contenders {
@@ -342,12 +359,21 @@ func (r *resolver) unfilled(cells, contenders []*yamltree.Node) {
 						continue
 					}
 					r.fail(e.Value, "add sweep: {"+swept+": …} to the contender, or write "+e.Key.Text+" into its params",
-						"%s contains %s, and contender %s does not sweep it", e.Key.Text, s.placeholder(),
+						"%s contains %s, and contender %s does not sweep it", e.Key.Text, placeholder,
 						yamltree.Show(c.Get("name").String()))
 				}
 			}
 		}
 	}
+}
+
+// contains reports whether a text in n, or n itself, contains text.
+func contains(n *yamltree.Node, text string) bool {
+	if n.Kind == yamltree.Scalar {
+		return strings.Contains(n.Text, text)
+	}
+	return slices.ContainsFunc(n.Items, func(item *yamltree.Node) bool { return contains(item, text) }) ||
+		slices.ContainsFunc(n.Entries, func(e yamltree.Entry) bool { return contains(e.Value, text) })
 }
 
 // slug is a text as a part of a name.

@@ -156,6 +156,17 @@ func TestSweepIsShortForContenders(t *testing.T) {
 	}
 }
 
+// A short file with many placeholders does not fill the memory.
+func TestSweepsAreBounded(t *testing.T) {
+	long := strings.Repeat("{level}", 50_000)
+	src := strings.Replace(sweepLab, `"big{level}"`, `"`+long+`"`, 1)
+	src = strings.Replace(src, "[1, 5, 9]", "{from: 1000000000, to: 1000000060}", 1)
+	_, err := Parse("lab.yaml", []byte(src), withCommand(), "")
+	if err == nil || !strings.Contains(err.Error(), "lab.yaml:8:13: the texts that contain {level} have more than 8 MiB") {
+		t.Errorf("%.300v", err)
+	}
+}
+
 // The schema for editors takes sweeps, and refuses what Parse refuses.
 func TestSchemaOfSweeps(t *testing.T) {
 	var schema any
