@@ -50,8 +50,8 @@ func (Figure) Doc() chart.Doc {
 		Name:  "curve",
 		Title: "Curve",
 		Read: "A sweep: the value on the horizontal axis, the median on the vertical axis, and the confidence interval as " +
-			"a vertical line through it. The filled square, or the dashed line, is the baseline. A sign shows the verdict of " +
-			"each value against the baseline. An axis is logarithmic if its largest value is many times its smallest. A " +
+			"a vertical line through it. The square with the word baseline, or the dashed line, is the baseline. A sign " +
+			"shows the verdict of each value against it. An axis is logarithmic if its largest value is many times its smallest. A " +
 			"line between two values is no measurement.",
 	}
 }
@@ -195,19 +195,19 @@ func (f Figure) Letter(line int) string {
 
 const (
 	plotH  = 230.0
-	headH  = 14.0
+	headH  = 18.0
 	keyH   = 18.0
 	footH  = 40.0
 	left   = 66.0
 	margin = 30.0
-	square = 9.0
+	square = 7.0
 )
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
 	c := chart.NewRows(id, width, left, margin, f.Lines, func(l Line) string { return l.Label })
 	x0, x1 := left, c.Width()-margin
-	top := headH
+	top := 2 * headH
 	if len(f.Lines) > 1 {
 		top += keyH * float64(len(f.Lines))
 	}
@@ -234,7 +234,8 @@ func (f Figure) Draw(id string, width float64) string {
 	for i, l := range f.Lines {
 		f.line(c, i, l, x, y, bottom)
 	}
-	c.Label(x0, bottom+33, x1-x0, chart.Start, "direction", f.Name+" → "+strings.TrimPrefix(name+", ", ", ")+f.Better)
+	c.Label(x0, top-14, x1-x0, chart.Start, "direction", "↑ "+strings.TrimPrefix(name+", ", ", ")+f.Better)
+	c.Label(x1, bottom+33, x1-x0, chart.End, "direction", f.Name+" →")
 	return c.SVG(bottom+footH, f.Title(), f.Desc())
 }
 
@@ -271,14 +272,14 @@ func (f Figure) line(c chart.Rows, i int, l Line, x func(string) float64, y func
 	points := slices.Clone(l.Points)
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(x(a.Value), x(b.Value)) })
 	var path strings.Builder
+	word := "M"
 	for _, p := range points {
-		if chart.Known(p.Median) {
-			word := "L"
-			if path.Len() == 0 {
-				word = "M"
-			}
-			fmt.Fprintf(&path, "%s%.1f %.1f", word, x(p.Value), y(*p.Median))
+		if !chart.Known(p.Median) {
+			word = "M" // no line through what is missing
+			continue
 		}
+		fmt.Fprintf(&path, "%s%.1f %.1f", word, x(p.Value), y(*p.Median))
+		word = "L"
 	}
 	if path.Len() > 0 {
 		c.Path(path.String(), "curve")
@@ -306,13 +307,20 @@ func (f Figure) point(c chart.Rows, p Point, x float64, y func(float64) float64,
 			c.Line(x-4, y(*p.Hi), x+4, y(*p.Hi), class)
 		}
 	}
-	at := y(*p.Median)
-	if p.Baseline {
-		c.Bar(x-square/2, at-square/2, square, square, chart.Baseline)
-		return
+	at, mark := y(*p.Median), p.Mark
+	if mark == "" {
+		mark = chart.Plain
 	}
-	c.Points([]float64{x}, []float64{at}, false)
-	if p.Mark != chart.Plain && p.Mark != "" {
+	if p.Baseline {
+		mark = chart.Baseline
+	}
+	c.Bar(x-square/2, at-square/2, square, square, mark)
+	switch {
+	case p.Baseline && x > c.Width()/2:
+		c.Text(x-7, at+13, chart.End, "small", "baseline")
+	case p.Baseline:
+		c.Text(x+7, at+13, chart.Start, "small", "baseline")
+	case mark != chart.Plain:
 		c.Text(x+7, at-6, chart.Start, "sign letter mark-"+string(p.Mark), p.Mark.Sign())
 	}
 }
