@@ -1,12 +1,12 @@
 package plan
 
 import (
-	"reflect"
+	"fmt"
+	"strings"
 	"testing"
 
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
-	"bakeoff/judge/analysis"
 	"bakeoff/lab/manifest"
 )
 
@@ -38,21 +38,30 @@ func TestFactors(t *testing.T) {
 			}),
 			with(host, "bare", func(c *manifest.Contender) { c.Host = "box" }),
 		}}
-	for _, c := range []struct {
-		contender, cell string
-		want            []analysis.Factor
-	}{
-		{"same", "try", nil},
-		{"all", "try", []analysis.Factor{{"image", "debian:bookworm", "debian:trixie"}, {"runtime", "crun", "runc"},
-			{"cpus", "1", "2"}, {"quota", "", "0.5"}, {"memory", "512MiB", "1GiB"}, {"io.write", "", "2MiB/s"},
-			{"volumes./data", "dir", "file:zfs 1GiB compression=lz4"}, {"tuning.net.core.somaxconn", "128", ""},
-			{"params.argv", "gzip -9 'big file'", "zstd big"}, {"params.timeout", "10m0s", "1s"},
-			{"env.GOGC", "", "off"}, {"env.LANG", "C", "de"}}},
-		{"bare", "other", []analysis.Factor{{"driver", "oci", "host"}, {"host", "local", "box"}, {"volumes./data", "dir", ""},
-			{"tuning.net.core.somaxconn", "128", ""}, {"env.LANG", "C", ""}}},
+	for _, c := range []struct{ contender, cell, want string }{
+		{"same", "try", ""},
+		{"all", "try", `image: debian:bookworm → debian:trixie
+runtime: crun → runc
+cpus: 1 → 2
+quota:  → 0.5
+memory: 512MiB → 1GiB
+io.write:  → 2MiB/s
+volumes./data: dir → file:zfs 1GiB compression=lz4
+tuning.net.core.somaxconn: 128 →` + " " + `
+params.argv: gzip -9 'big file' → zstd big
+params.timeout: 10m0s → 1s
+env.GOGC:  → off
+env.LANG: C → de
+`},
+		{"bare", "other", "driver: oci → host\nhost: local → box\nvolumes./data: dir → \n" +
+			"tuning.net.core.somaxconn: 128 → \nenv.LANG: C → \n"},
 	} {
-		if got := p.Factors(c.contender, c.cell); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s on %s: %v, want %v", c.contender, c.cell, got, c.want)
+		var got strings.Builder
+		for _, f := range p.Factors(c.contender, c.cell) {
+			fmt.Fprintf(&got, "%s: %s → %s\n", f.Name, f.Baseline, f.Contender)
+		}
+		if got.String() != c.want {
+			t.Errorf("%s on %s:\n%swant\n%s", c.contender, c.cell, got.String(), c.want)
 		}
 	}
 }
