@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/dryrun"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/session"
@@ -243,6 +244,11 @@ func (a *app) planFactors(v dryrun.View, columns int) {
 	t := cli.NewTable("  CONTENDER", "CELLS", "FACTOR", "VALUE", strings.ToUpper(v.Baseline))
 	rows := 0
 	for _, f := range v.Factors {
+		if own, base := sweepsOf(v.Plan, f.Contender); base != nil && len(f.Factors) > 0 {
+			rows++
+			t.Row("  "+f.Contender, strings.Join(f.Cells, ", "), own.Name, own.Value, base.Value)
+			continue
+		}
 		for _, x := range f.Factors {
 			if !strings.HasPrefix(x.Name, "params.") && !strings.HasPrefix(x.Name, "env.") {
 				continue
@@ -258,6 +264,18 @@ func (a *app) planFactors(v dryrun.View, columns int) {
 	a.Heading("Factors")
 	a.Paragraph("", "What differs on purpose from the baseline. Every other difference is a confounder.")
 	t.Print(a.Out, a.Style(a.Out), columns)
+}
+
+// sweepsOf returns the places of a contender and of the baseline in the sweep that
+// both are part of: its value is all that differs between them. Otherwise it returns
+// nil.
+func sweepsOf(p *plan.Plan, contender string) (own, base *analysis.Sweep) {
+	c, _ := p.Contender(contender)
+	b, _ := p.Contender(p.Baseline)
+	if c.Sweep == nil || b.Sweep == nil || c.Sweep.Of != b.Sweep.Of || c.Sweep.Name != b.Sweep.Name {
+		return nil, nil
+	}
+	return c.Sweep, b.Sweep
 }
 
 func (a *app) planSchedule(v dryrun.View, columns, blocks int) {

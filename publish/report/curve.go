@@ -61,7 +61,8 @@ func (b *builder) curvesOf(k analysis.Cell, m sample.Metric) (out []curve.Figure
 
 // curvePoint is one contender of a sweep.
 func (b *builder) curvePoint(c analysis.Contender, cell string, m sample.Metric) curve.Point {
-	p := curve.Point{Value: safetext.Clip(c.Sweep.Value, sweepText), Mark: chart.Plain, Baseline: c.Name == b.results.Baseline}
+	p := curve.Point{Value: safetext.Clip(c.Sweep.Value, sweepText), Mark: chart.Plain,
+		Baseline: c.Name == b.results.Baseline}
 	if s := b.summaries[[3]string{c.Name, cell, m.Name}]; s != nil {
 		p.Median, p.Lo, p.Hi = s.Median, s.CI[0], s.CI[1]
 	}
@@ -96,9 +97,11 @@ func (b *builder) varies(c analysis.Contender, cell string) bool {
 	return env || !params
 }
 
-// The head of the page shows fewFactors, its table at most maxFactors.
+// The head of the page shows fewFactors and maxValues of a sweep, the table of factors
+// at most maxFactors.
 const (
 	fewFactors = 4
+	maxValues  = 12
 	maxFactors = 1000
 )
 
@@ -150,12 +153,42 @@ func (b *builder) purposes() {
 	}
 	b.page.Purposes = cut(b.contents, "factors", all, maxList)
 	if len(names) > 0 {
-		text := listed(names)
-		if len(all) == 1 && len(all[0].Values) <= fewFactors {
+		text := b.swept()
+		switch {
+		case text != "":
+		case len(all) == 1 && len(all[0].Values) <= fewFactors:
 			text = all[0].String()
+		default:
+			text = listed(names)
 		}
 		b.page.Head = slices.Insert(b.page.Head, min(3, len(b.page.Head)), pair{"Differs on purpose", text})
 	}
+}
+
+// swept is the factor of a run that is one sweep: "level of gzip: 1, 5, 9"; "" for
+// other runs.
+func (b *builder) swept() string {
+	var of *analysis.Sweep
+	var values []string
+	for _, c := range b.results.Contenders {
+		switch {
+		case b.isTwin(c.Name):
+			continue
+		case c.Sweep == nil || of != nil && (c.Sweep.Of != of.Of || c.Sweep.Name != of.Name):
+			return ""
+		}
+		of = c.Sweep
+		values = append(values, safetext.Clip(c.Sweep.Value, sweepText))
+	}
+	if of == nil {
+		return ""
+	}
+	more := ""
+	if n := len(values) - maxValues; n > 0 {
+		values, more = values[:maxValues], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("%s of %s: %s%s", safetext.Clip(of.Name, sweepText), safetext.Clip(of.Of, sweepText),
+		strings.Join(values, ", "), more)
 }
 
 // purpose is one factor: the value of every contender that was compared, the

@@ -99,8 +99,22 @@ func TestCurves(t *testing.T) {
 		}
 	}
 	if head := textOf(doc.ofClass("facts")[0]); !strings.Contains(head,
-		"Differs on purpose params.argv at try: gzip -1 big (gzip-level-1)") {
+		"Differs on purpose level of gzip: 1, 5, 7, 9") {
 		t.Errorf("the head does not state the factor: %s", head)
+	}
+}
+
+// Without a sweep the head states a single factor with its values.
+func TestFactorInTheHead(t *testing.T) {
+	d, _ := sweepOf(false)
+	for i := range d.Contenders {
+		d.Contenders[i].Sweep = nil
+	}
+	b := newBuilder(&contents{results: analysis.Analyse(d)})
+	b.purposes()
+	want := "params.argv at try: gzip -1 big (gzip-level-1), gzip -5 big (gzip-level-5), gzip -9 big (gzip-level-9)"
+	if head := b.page.Head; len(head) != 1 || head[0].Value != want {
+		t.Errorf("%v", head)
 	}
 }
 
