@@ -20,6 +20,7 @@
 package command
 
 import (
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -86,6 +87,7 @@ func params() []param.Spec {
 		list("cleanup", "a command that runs after each trial"),
 		list("env", "NAME=VALUE, added to the environment variables of all these commands"),
 		{Name: "dir", Kind: param.Text, Doc: "the declared path of a volume to run in; by default a private directory"},
+		{Name: "workdir", Kind: param.Text, Doc: "the absolute path of a folder of the environment to run in, instead of dir"},
 		{Name: "exit", Kind: param.Text, Default: "0", Doc: "the expected exit code, or any"},
 		{Name: "score", Kind: param.Text, Doc: "how to find the metric score" + finds},
 		{Name: "cost", Kind: param.Text, Doc: "how to find the metric cost" + finds},
@@ -105,6 +107,10 @@ func (Workload) Check(p param.Values) error {
 		if n, err := strconv.Atoi(e); err != nil || n < 0 || n > 255 {
 			return fault.New(fault.Invalid, "command: exit must be a number from 0 to 255, or any (got %q)", e)
 		}
+	}
+	if at := p.Text("workdir"); at != "" && (!path.IsAbs(at) || p.Text("dir") != "") {
+		return fault.New(fault.Invalid, "command: workdir must be an absolute path, and cannot be combined with dir (got %q)",
+			at)
 	}
 	for _, env := range p.List("env") {
 		if name, _, ok := strings.Cut(env, "="); !ok || name == "" {

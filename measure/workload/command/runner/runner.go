@@ -23,9 +23,19 @@ type Runner struct{ command.Workload }
 // New returns the runner.
 func New() execution.Runner { return Runner{} }
 
-// Files implements execution.Finder. It returns the program that runs first,
-// which may create the others. It returns nothing if the lab file sets PATH.
+// Files implements execution.Finder. It returns the working directory and the
+// program that runs first, which may create the others. It returns no program if
+// the lab file sets PATH.
 func (Runner) Files(p param.Values) []execution.File {
+	files := programs(p)
+	if at := p.Text("workdir"); at != "" {
+		files = append(files, execution.File{Param: "workdir", Path: at, Folder: true})
+	}
+	return files
+}
+
+// programs are the program that runs first, and the script that it executes.
+func programs(p param.Values) []execution.File {
 	if slices.ContainsFunc(p.List("env"), func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
 		return nil
 	}
@@ -104,7 +114,7 @@ func aside(ctx context.Context, t execution.Target, p param.Values, name string)
 func run(ctx context.Context, t execution.Target, p param.Values, name string) (stdout, stderr []byte, err error) {
 	op := "command: " + name
 	info := t.Subject.Info()
-	dir := info.Scratch
+	dir := cmp.Or(p.Text("workdir"), info.Scratch)
 	if v := p.Text("dir"); v != "" {
 		var ok bool
 		if dir, ok = info.Volumes[v]; !ok {

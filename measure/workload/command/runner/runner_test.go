@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -248,4 +249,27 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A command may run in any folder of its environment, and plan looks for the folder.
+func TestWorkdir(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "here"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := trial(t, param.Values{"argv": "test\n-e\nhere", "workdir": dir}); err != nil {
+		t.Error(err)
+	}
+	got := New().(Runner).Files(param.Values{"argv": "test", "workdir": dir})
+	want := []execution.File{{Param: "argv", Path: "test"}, {Param: "workdir", Path: dir, Folder: true}}
+	if !slices.Equal(got, want) {
+		t.Errorf("files %v, want %v", got, want)
+	}
+	for _, p := range []param.Values{{"argv": "true", "exit": "0", "workdir": "relative"},
+		{"argv": "true", "exit": "0", "workdir": "/a", "dir": "/b"}} {
+		err := New().(Runner).Check(p)
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "workdir must be an absolute path") {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
 }
