@@ -38,6 +38,9 @@ func (a Absence) String() string {
 	return fmt.Sprintf("%s: there is no %s %s in %s", a.Param, what, a.Path, strings.Join(a.Contenders, ", "))
 }
 
+// Error makes an Absence an error, so that a caller can find it in one.
+func (a Absence) Error() string { return a.String() }
+
 // presence is what is known of a file in a contender's environments.
 type presence int
 

@@ -136,7 +136,7 @@ func (s Survey) Refusal() error {
 	var errs []error
 	for _, a := range s.Absent {
 		if a.Everywhere {
-			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "cell %s: %s", a.Cell, a), a.Fix))
+			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "cell %s: %w", a.Cell, a), a.Fix))
 		}
 	}
 	for _, text := range s.Unmet {

@@ -1,0 +1,87 @@
+package compose
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"bakeoff/base/lists"
+	"bakeoff/base/name"
+)
+
+// slug makes text a part of a name: lower case, and one hyphen for everything else.
+func slug(text string) string {
+	var b strings.Builder
+	gap := false
+	for _, r := range strings.ToLower(text) {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '_' {
+			if gap && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			b.WriteRune(r)
+			gap = false
+			continue
+		}
+		gap = true
+	}
+	return strings.TrimLeft(b.String(), "._-")
+}
+
+// commandNames names commands by their programs, and where several have the same
+// program also by the words that not all of them have. given names some of them, in
+// order.
+func commandNames(commands [][]string, given []string) []string {
+	program := func(words []string) string { return path.Base(words[0]) }
+	var out []string
+	for i, words := range commands {
+		if i < len(given) {
+			out = append(out, slug(given[i]))
+			continue
+		}
+		same := lists.Filter(commands, func(o []string) bool { return program(o) == program(words) })
+		parts := []string{program(words)}
+		for _, w := range words[1:] {
+			if slices.ContainsFunc(same, func(o []string) bool { return !slices.Contains(o, w) }) {
+				parts = append(parts, w)
+			}
+		}
+		out = append(out, slug(strings.Join(parts, "-")))
+	}
+	return out
+}
+
+// settingName names one value of each parameter: level-5-threads-2.
+func settingName(sweeps []sweep, at setting) string {
+	var parts []string
+	for i, s := range sweeps {
+		value := slug(at[i])
+		if strings.HasPrefix(at[i], "-") && at[i] != "-" && decimal.MatchString(at[i]) {
+			value = "minus-" + value
+		}
+		if value == "" {
+			value = "none"
+		}
+		parts = append(parts, slug(s.name)+"-"+value)
+	}
+	return strings.Join(parts, "-")
+}
+
+// distinct makes names valid, and different from each other: a name that is too long
+// loses its end, and one that is taken gets a number.
+func distinct(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		n = strings.TrimRight(n[:min(len(n), name.Max)], "._-")
+		if n == "" {
+			n = "contender"
+		}
+		unique := n
+		for k := 2; slices.Contains(out[:i], unique); k++ {
+			end := fmt.Sprintf("-%d", k)
+			unique = n[:min(len(n), name.Max-len(end))] + end
+		}
+		out[i] = unique
+	}
+	return out
+}
