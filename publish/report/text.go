@@ -27,16 +27,21 @@ type TextOption struct {
 // the verdicts in sentences, the intervals as bars, and what is missing. It
 // makes foreign text harmless (package safetext).
 func Text(w io.Writer, r analysis.Results, opt TextOption) error {
+	t := newTextWriter(r, opt)
+	t.write()
+	_, err := io.WriteString(w, t.out.String())
+	return err
+}
+
+// newTextWriter returns a writer of results, whose text it has made harmless.
+func newTextWriter(r analysis.Results, opt TextOption) *textWriter {
 	e := &contents{results: r, order: opt.Sort}
 	e.own()
 	e.tidy()
 	if opt.Width < 40 {
 		opt.Width = 80
 	}
-	t := &textWriter{builder: newBuilder(e), TextOption: opt}
-	t.write()
-	_, err := io.WriteString(w, t.out.String())
-	return err
+	return &textWriter{builder: newBuilder(e), TextOption: opt}
 }
 
 // own makes copies of what tidy would change in place: the results belong to
@@ -91,13 +96,7 @@ func (t *textWriter) write() {
 	t.verdicts()
 	t.twin()
 	p := &t.page
-	if len(p.Alarm) > 0 {
-		t.paint("31;1", "Do not trust this run: its control failed.\n")
-		for _, a := range p.Alarm {
-			t.wrapped("  ", a)
-		}
-		t.out.WriteString("\n")
-	}
+	t.control()
 	t.paint("1", p.Title)
 	t.out.WriteString("\n")
 	t.wrapped("", p.Lead+" Ended: "+ending(t.results)+".")
@@ -113,6 +112,18 @@ func (t *textWriter) write() {
 		t.curves(g)
 	}
 	t.rest()
+}
+
+// control warns first if the twin differs from the baseline.
+func (t *textWriter) control() {
+	if len(t.page.Alarm) == 0 {
+		return
+	}
+	t.paint("31;1", "Do not trust this run: its control failed.\n")
+	for _, a := range t.page.Alarm {
+		t.wrapped("  ", a)
+	}
+	t.out.WriteString("\n")
 }
 
 // counts tallies the verdicts, and says which cells have none.
@@ -132,10 +143,16 @@ func (t *textWriter) counts() {
 
 // rest is what follows the verdicts.
 func (t *textWriter) rest() {
-	p := &t.page
-	if len(p.Groups) == 0 {
+	if len(t.page.Groups) == 0 {
 		t.out.WriteString("\nNo comparison is primary, so there is no verdict.\n")
 	}
+	t.closing()
+}
+
+// closing is what every answer ends with: the twin, what is missing, the warnings and
+// the page.
+func (t *textWriter) closing() {
+	p := &t.page
 	if p.TwinName != "" && len(p.TwinSays) > 0 && len(p.Alarm) == 0 {
 		t.out.WriteString("\n")
 		// An inconclusive twin proves nothing, so every word is counted.

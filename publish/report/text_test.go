@@ -126,5 +126,6 @@ func FuzzText(f *testing.F) {
 			return
 		}
 		text(t, r, TextOption{Width: min(width, 1000)})
+		screen(t, r, TextOption{Width: min(width, 1000)})
 	})
 }

@@ -1,0 +1,238 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"bakeoff/base/sample"
+	"bakeoff/base/unit"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/stats"
+	"bakeoff/publish/chart"
+	"bakeoff/publish/chart/percent"
+	"bakeoff/publish/difference"
+)
+
+// Brief writes the answer of a run on one screen of a terminal: a row for each
+// contender with its median, its interval as a bar and its verdict, below it what keeps
+// a comparison from being decided, and the curve of a sweep. Text writes whole sentences.
+func Brief(w io.Writer, r analysis.Results, opt TextOption) error {
+	t := newTextWriter(r, opt)
+	t.head()
+	t.alarm()
+	t.verdicts()
+	t.twin()
+	t.control()
+	if len(t.page.Groups) == 0 {
+		t.lone()
+	}
+	for i, g := range t.page.Groups {
+		if i > 0 {
+			t.out.WriteString("\n")
+		}
+		t.panel(g)
+		t.open(g)
+		t.curves(g)
+	}
+	if t.results.Ended != analysis.EndedDecided {
+		t.wrapped("", "Ended: "+ending(t.results)+".")
+	}
+	t.closing()
+	_, err := io.WriteString(w, t.out.String())
+	return err
+}
+
+// briefRow is a line of a panel.
+type briefRow struct {
+	mark                         chart.Mark
+	name, median, change, remark string
+	bar                          *percent.Row // nil without an interval
+}
+
+// panel draws the contenders of one cell and metric below each other.
+func (t *textWriter) panel(g group) {
+	t.paint("1", g.Cell+" "+g.Metric)
+	t.out.WriteString(", " + g.Direction + ", " + plural(t.results.Blocks, "block") + "\n")
+	rows := t.panelRows(g)
+	var bars []percent.Row
+	name, median, change, remark := 0, 0, 0, 0
+	for i, r := range rows {
+		if t.ASCII {
+			r.name, r.median, r.change, r.remark = ascii(r.name), ascii(r.median), ascii(r.change), ascii(r.remark)
+			rows[i] = r
+		}
+		if r.bar != nil {
+			bars = append(bars, *r.bar)
+		}
+		name, median = max(name, utf8.RuneCountInString(r.name)), max(median, utf8.RuneCountInString(r.median))
+		change, remark = max(change, utf8.RuneCountInString(r.change)), max(remark, utf8.RuneCountInString(r.remark))
+	}
+	if over := name + median + change + remark + 8 - t.Width; over > 0 {
+		name = max(name-over, 8)
+	}
+	room := min(t.Width-name-median-change-remark-10, 41)
+	if len(bars) == 0 || room < 11 {
+		room = -2
+	}
+	axis := percent.NewAxis(t.results.Margin, bars...)
+	if room > 0 {
+		t.directions(g, name+median+6, room)
+	}
+	for _, r := range rows {
+		sign := r.mark.Sign()
+		if r.remark == baselineRemark {
+			sign = " "
+		}
+		if t.ASCII {
+			sign = ascii(sign)
+		}
+		t.paint(colors[r.mark], pad(sign, 1))
+		t.out.WriteString(" " + pad(ends(r.name, name), name) + "  " + strings.Repeat(" ", median-utf8.RuneCountInString(r.median)) +
+			r.median + "  ")
+		if room > 0 {
+			bar := strings.Repeat(" ", room)
+			if r.bar != nil {
+				bar = t.bar(axis, *r.bar, room)
+			}
+			t.paint(colors[r.mark], bar)
+			t.out.WriteString("  ")
+		}
+		if r.change != "" {
+			t.out.WriteString(pad(r.change, change) + "  ")
+		}
+		t.paint(colors[r.mark], r.remark)
+		t.out.WriteString("\n")
+	}
+}
+
+// directions writes what the sides of the bars mean above them.
+func (t *textWriter) directions(g group, indent, room int) {
+	c := t.primary(g.Cell, g.Metric)[0]
+	w := speak(c.Metric, c.Unit, c.Better)
+	left, right := "← "+w.less, w.more+" →"
+	if t.ASCII {
+		left, right = ascii(left), ascii(right)
+	}
+	gap := max(room-utf8.RuneCountInString(left)-utf8.RuneCountInString(right), 1)
+	t.paint("2", strings.Repeat(" ", indent)+left+strings.Repeat(" ", gap)+right+"\n")
+}
+
+// baselineRemark stands where the others have their verdict.
+const baselineRemark = "baseline"
+
+// nameWidth is the room for the name of a contender.
+const nameWidth = 24
+
+// panelRows are the baseline, the comparisons with it, and the contenders without a
+// result.
+func (t *textWriter) panelRows(g group) []briefRow {
+	median := func(contender, unitName string) string {
+		s := t.summaries[[3]string{contender, g.Cell, g.Metric}]
+		if s == nil || s.Median == nil {
+			return "–"
+		}
+		return unit.Format(*s.Median, unitName)
+	}
+	var out []briefRow
+	for i, c := range t.primary(g.Cell, g.Metric) {
+		if i == 0 {
+			out = append(out, briefRow{mark: chart.Plain, name: ends(c.Baseline, nameWidth), median: median(c.Baseline, c.Unit),
+				remark: baselineRemark})
+		}
+		r := briefRow{name: ends(c.Contender, nameWidth), median: median(c.Contender, c.Unit), change: change(c)}
+		r.mark, r.remark = judged(c)
+		if bar := percentRow(c); c.Scale != sample.Difference && (bar.Value != nil || bar.Lo != nil || bar.Hi != nil) {
+			r.bar = &bar
+		}
+		if r.remark == checkFailed {
+			r.remark = "check failed"
+		}
+		out = append(out, r)
+	}
+	for _, s := range t.missingAt(g.Cell) {
+		out = append(out, briefRow{mark: s.Mark, name: ends(s.Contender, nameWidth), remark: s.Word})
+	}
+	return out
+}
+
+// change is a difference with its interval: "+6.4 % [+5.1 to +7.8 %]".
+func change(c analysis.Comparison) string {
+	v := usable(c.Ratio, c.Scale)
+	lo, hi := bounds(c)
+	n := difference.Of(c.Scale, c.Unit, v, lo, hi)
+	switch {
+	case lo == nil && hi == nil:
+		return short(c)
+	case v == nil:
+		return n.Between(lo, hi)
+	}
+	return n.Text(*v) + " [" + n.Between(lo, hi) + "]"
+}
+
+// maxOpen is the number of explanations below a panel; the page has all.
+const maxOpen = 6
+
+// open explains below a panel which comparisons have no verdict, and which failed.
+func (t *textWriter) open(g group) {
+	var lines []string
+	for _, c := range t.primary(g.Cell, g.Metric) {
+		_, word := judged(c)
+		var parts []string
+		if word == checkFailed {
+			for _, gate := range c.Gates {
+				parts = append(parts, "check "+gate.Name+" failed"+why(gate))
+			}
+		}
+		if word == "inconclusive" && c.MoreBlocks != nil && *c.MoreBlocks > 0 {
+			parts = append(parts, fmt.Sprintf("about %s would decide it with %.0f %% probability",
+				plural(*c.MoreBlocks, "more block"), 100*stats.Likely))
+		}
+		if len(parts) > 0 {
+			lines = append(lines, c.Contender+": "+strings.Join(parts, "; ")+".")
+		}
+		if failed := t.failures(c); failed != "" {
+			lines = append(lines, failed+".")
+		}
+	}
+	for _, s := range t.missingAt(g.Cell) {
+		lines = append(lines, s.String())
+	}
+	for i, line := range lines {
+		if i == maxOpen {
+			t.wrapped("  ", fmt.Sprintf("… and %d more; see the page.", len(lines)-i))
+			break
+		}
+		t.wrapped("  ", line)
+	}
+}
+
+// lone writes the metrics of a run without comparisons.
+func (t *textWriter) lone() {
+	for _, k := range t.results.Cells {
+		t.paint("1", t.results.Baseline+" at "+k.Name)
+		t.out.WriteString(", " + plural(t.results.Blocks, "block") + "; there is no other contender to compare it with\n")
+		for _, m := range k.Metrics {
+			s := t.summaries[[3]string{t.results.Baseline, k.Name, m.Name}]
+			if s == nil || s.Median == nil {
+				continue
+			}
+			line := pad(ends(m.Name, nameWidth), 14) + " " + pad(unit.Format(*s.Median, m.Unit), 10)
+			if s.CI[0] != nil && s.CI[1] != nil {
+				lo, hi := unit.FormatBoth(*s.CI[0], *s.CI[1], m.Unit)
+				line += " [" + lo + " to " + hi + "]"
+			}
+			if t.ASCII {
+				line = ascii(line)
+			}
+			t.out.WriteString("  " + line + ", " + plural(s.N, "trial") + "\n")
+		}
+		for _, s := range t.results.Summaries {
+			if s.Contender == t.results.Baseline && s.Cell == k.Name && s.Failures > 0 {
+				t.wrapped("  ", fmt.Sprintf("%d of %s failed.", s.Failures, plural(s.N+s.Failures, "trial")))
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package report
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"bakeoff/judge/analysis"
+)
+
+func screen(t testing.TB, r analysis.Results, opt TextOption) string {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, Brief(&b, r, opt))
+	return b.String()
+}
+
+// at leaves only one cell of results.
+func at(r analysis.Results, cell string) analysis.Results {
+	r.Cells = slices.DeleteFunc(r.Cells, func(c analysis.Cell) bool { return c.Name != cell })
+	r.Comparisons = slices.DeleteFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Cell != cell })
+	r.Missing = slices.DeleteFunc(r.Missing, func(m analysis.Missing) bool { return m.Cell != cell })
+	return r
+}
+
+// A comparison fits on a screen: a row for each contender with its median, a bar and a
+// verdict, then what has no verdict and why.
+func TestBrief(t *testing.T) {
+	d, _ := example()
+	all := analysis.Analyse(d)
+	for cell, want := range map[string][]string{
+		"syscall": {`^syscall rate, higher is better, \d+ blocks$`, `← slower +faster →`,
+			`^  host +7\.\d+ Mop/s .* baseline$`, `^▼ crun .*●.* −\d.*\[.* %\] +worse$`,
+			`^▼ microvm .*× \[.*×\] +worse$`, `^The twin \(host under a second name\): 4 equivalent, 1 inconclusive\.$`},
+		"http-50": {`microvm +missing`, `check failed`, `crun: check ceiling failed \(`, `microvm has no result`, `^Ended: `},
+		"files":   {`^  \d+ of 24 trials of microvm failed\.$`},
+	} {
+		r := at(copied(t, all), cell)
+		out := screen(t, r, TextOption{Width: 80, Page: "runs/x/report/index.html"})
+		t.Log("\n" + out)
+		for _, pattern := range append(want, `^Full report: runs/x/report/index.html$`) {
+			if !regexp.MustCompile("(?m)" + pattern).MatchString(out) {
+				t.Errorf("%s: no line matches %s", cell, pattern)
+			}
+		}
+		lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
+		if len(lines) > 25 {
+			t.Errorf("%s: %d lines", cell, len(lines))
+		}
+		for _, line := range lines {
+			if n := utf8.RuneCountInString(line); n > 80 {
+				t.Errorf("%s: %d columns: %s", cell, n, line)
+			}
+		}
+		for _, c := range screen(t, r, TextOption{ASCII: true}) {
+			if c > 126 {
+				t.Fatalf("%s: %q is not ASCII", cell, c)
+			}
+		}
+		if !strings.Contains(screen(t, r, TextOption{Color: true}), "\x1b[") {
+			t.Errorf("%s: no color", cell)
+		}
+	}
+}
+
+// A contender without another has its metrics in a list.
+func TestBriefOfOne(t *testing.T) {
+	d, _ := example()
+	r := at(copied(t, analysis.Analyse(d)), "syscall")
+	r.Comparisons, r.Missing = nil, nil
+	out := screen(t, r, TextOption{Width: 80})
+	for _, pattern := range []string{`^host at syscall, \d+ blocks; there is no other contender`,
+		`^  rate +7\.\d+ Mop/s +\[7\.\d+ Mop/s to 7\.\d+ Mop/s\], \d+ trials$`, `^  cpu-per-op `} {
+		if !regexp.MustCompile("(?m)" + pattern).MatchString(out) {
+			t.Errorf("no line matches %s in\n%s", pattern, out)
+		}
+	}
+}
+
+// The alarm of the twin stands before the verdicts.
+func TestBriefAlarm(t *testing.T) {
+	d, _ := example()
+	r := copied(t, analysis.Analyse(d))
+	r.Twin.Different = true
+	r.Twin.Comparisons[0].Verdict = analysis.Worse
+	if out := screen(t, r, TextOption{}); !strings.HasPrefix(out, "Do not trust this run") {
+		t.Errorf("the text begins with %q", out[:80])
+	}
+}
+
+// Whatever a stranger called things, a row stays in its width where that is possible.
+func TestBriefIsInert(t *testing.T) {
+	d, _ := example()
+	r := copied(t, analysis.Analyse(d))
+	r.Comparisons[0].Contender = "\x1b[2J" + strings.Repeat("w", 1<<20)
+	r.Baseline = "host\u202e\n"
+	out := screen(t, r, TextOption{Width: 60})
+	if strings.ContainsAny(out, "\x1b\r\u202e") || len(out) > 1<<16 {
+		t.Errorf("%d bytes, or control characters", len(out))
+	}
+}
+
+// A sweep has its curve below the rows.
+func TestBriefOfASweep(t *testing.T) {
+	d, _ := sweepOf(false)
+	out := screen(t, at(analysis.Analyse(d), "try"), TextOption{Width: 80, Sort: ByLab})
+	t.Log("\n" + out)
+	first, fifth, curve := strings.Index(out, "gzip-level-1 "), strings.Index(out, "gzip-level-5 "), strings.Index(out, "■")
+	if first < 0 || fifth < first || curve < fifth {
+		t.Errorf("no rows in the order of the values, or no curve below them:\n%s", out)
+	}
+}
