@@ -14,7 +14,8 @@ import (
 // app is what the commands share.
 type app struct {
 	*cli.Streams
-	at fleet.Controller
+	at   fleet.Controller
+	line []string // the whole command line; empty if it is not known
 }
 
 // root builds the whole command line.
@@ -27,7 +28,11 @@ func (a *app) root() *cobra.Command {
 It creates the same environment under every technology that a lab file names and
 runs the same work in each, interleaved. It compares the results with a tested
 error rate, and writes a page with the verdicts and their evidence.`,
-		Example: `  bakeoff run examples/quick                    measure, and write a page
+		Example: `  bakeoff try host crun:debian:bookworm -- gzip --version
+                                                compare a command in two environments
+  bakeoff try -c 'sleep 0.1' -c 'sleep 0.2'     compare two commands
+  bakeoff init crun files                       write a lab file to start from
+  bakeoff run examples/quick                    measure, and write a page
   bakeoff run examples/quick --profile ci       the same in a minute, without verdicts
   bakeoff plan examples/quick                   show what would run and what it can decide
   bakeoff verify runs/20260102T030405Z-quick    check the numbers of a run
@@ -60,7 +65,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		id       string
 		commands []*cobra.Command
 	}{
-		{"measure", []*cobra.Command{a.run(), a.plan()}},
+		{"measure", []*cobra.Command{a.try(), a.initLab(), a.run(), a.plan()}},
 		{"evidence", reading.Commands(a.Streams, versionString())},
 		{"machine", []*cobra.Command{a.doctor(), a.calibrate(), a.compressEstimate(), a.list(), a.clean(), a.cache()}},
 		{"other", []*cobra.Command{a.schema(), a.completion(), a.version(), a.docs(), a.man()}},

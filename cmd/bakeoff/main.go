@@ -26,7 +26,8 @@ func main() {
 // nothing of the process but its arguments, except for signals in run,
 // calibrate and serve.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	a := &app{Streams: cli.NewStreams(stdin, stdout, stderr, env), at: fleet.Controller{Getenv: env}}
+	a := &app{Streams: cli.NewStreams(stdin, stdout, stderr, env), at: fleet.Controller{Getenv: env},
+		line: append([]string{"bakeoff"}, args...)}
 	root := a.root()
 	root.SetArgs(args)
 	return a.Finish(root.ExecuteContext(ctx))

@@ -33,6 +33,10 @@ type runFlags struct {
 	seed   uint64
 	failOn []string
 	json   bool
+	// quiet keeps standard output for what answer prints.
+	quiet bool
+	// answer prints the results for a person; nil: the usual report.
+	answer func(r analysis.Results, page string) error
 }
 
 func (a *app) run() *cobra.Command {
@@ -117,6 +121,11 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	return a.carryOut(c, s, f)
+}
+
+// carryOut measures, writes the page, and prints the answer.
+func (a *app) carryOut(c *cobra.Command, s *session.Session, f runFlags) error {
 	ctx, stop := a.Interruptible(c.Context())
 	defer stop()
 	outcome, err := a.measure(ctx, s, f)
@@ -165,7 +174,7 @@ func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (tria
 	if err != nil {
 		return trial.Outcome{}, err
 	}
-	w := a.watcher(s, f.json)
+	w := a.watcher(s, f.json || f.quiet)
 	defer w.close()
 	return s.Measure(ctx, session.Options{At: a.at, Budget: f.budget, Calibration: known, Events: w.event})
 }
@@ -203,9 +212,9 @@ func howToGoOn(s *session.Session, err error) error {
 }
 
 // watcher shows the progress of a run: live on a terminal, else by lines.
-func (a *app) watcher(s *session.Session, json bool) watcher {
+func (a *app) watcher(s *session.Session, quiet bool) watcher {
 	title := fmt.Sprintf("seed %d, %s", s.Plan.Seed, s.Dir)
-	if json {
+	if quiet {
 		return &plain{out: a.Err, style: a.Style(a.Err), title: title}
 	}
 	if a.Terminal(a.Out) && a.Env("TERM") != "dumb" && !a.ASCII() {
@@ -234,7 +243,11 @@ func (a *app) conclude(s *session.Session, f runFlags, r analysis.Results) error
 		if full, err := filepath.Abs(page); err == nil {
 			page = full
 		}
-		if err := reading.PrintAnswer(a.Streams, r, page, f.sort); err != nil {
+		answer := f.answer
+		if answer == nil {
+			answer = func(r analysis.Results, page string) error { return reading.PrintAnswer(a.Streams, r, page, f.sort) }
+		}
+		if err := answer(r, page); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,158 @@
+package life
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/cmd/bakeoff/e2e"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/compose"
+)
+
+// tried runs try with --json and returns its results.
+func tried(t *testing.T, h e2e.Home, args ...string) e2e.Ran {
+	t.Helper()
+	out, errs, code := h.Bakeoff(t, 5*time.Minute, append([]string{"try", "--json", "--seed", "7"}, args...)...)
+	var r e2e.Ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v in %q\n%s", code, err, out, errs)
+	}
+	return r
+}
+
+// median is that of a contender and a metric; 0 if there is none.
+func median(r e2e.Ran, contender, metric string) float64 {
+	for _, s := range r.Summaries {
+		if s.Contender == contender && s.Metric == metric && s.Median != nil {
+			return *s.Median
+		}
+	}
+	return 0
+}
+
+// One command has its time, and a run folder and page as any other run.
+func TestTryOneCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for some seconds")
+	}
+	h := e2e.New(t)
+	r := tried(t, h, "host", "--budget", "1s", "--", "true")
+	i := slices.IndexFunc(r.Summaries, func(s analysis.Summary) bool { return s.Contender == "host" && s.Metric == "wall" })
+	if i < 0 || r.Summaries[i].N < 20 || r.Summaries[i].Median == nil || len(r.Comparisons) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if page, err := os.ReadFile(filepath.Join(h.Dir, r.Report)); err != nil || !strings.Contains(string(page), "</html>") {
+		t.Errorf("page: %v", err)
+	}
+	h.Holds(t, r.Folder)
+	h.LeavesNothing(t)
+}
+
+// Commands run in the current folder, with what runs beside them, and the answer fits
+// on a screen.
+func TestTryCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for some seconds")
+	}
+	h := e2e.New(t)
+	if err := os.WriteFile(filepath.Join(h.Dir, "here"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := h.Bakeoff(t, 5*time.Minute, "try", "-c", "sleep 0.01", "-c", "sleep 0.02",
+		"--prepare", "test -e here && touch before", "--cleanup", "rm before", "--margin", "5%", "--budget", "20s")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	_, screen, _ := strings.Cut(out, "\nended: ")
+	for _, pattern := range []string{`^try wall, lower is better, \d+ blocks$`, `^  sleep-0.01 +\d.* ms .* baseline$`,
+		`^\S sleep-0.02 +\d.* ms .*●.* [a-z]+$`, `^Full report: `} {
+		if !regexp.MustCompile("(?m)" + pattern).MatchString(screen) {
+			t.Errorf("no line matches %s in\n%s", pattern, out)
+		}
+	}
+	if lines := strings.Count(screen, "\n"); lines > 24 {
+		t.Errorf("%d lines:\n%s", lines, screen)
+	}
+}
+
+// Environments are compared with each other, and a number in the output decides.
+func TestTryEnvironments(t *testing.T) {
+	e2e.NeedsRoot(t)
+	h := e2e.New(t)
+	r := tried(t, h, "host", "bwrap:debian:bookworm", "crun:debian:bookworm", "--metric", "last-line:lower", "--budget", "4s",
+		"--", "sh", "-c", "echo took 7")
+	for _, name := range []string{"host", "bwrap", "crun"} {
+		if got := median(r, name, "cost"); got != 7 {
+			t.Errorf("%s printed %v, want 7", name, got)
+		}
+	}
+	h.Holds(t, r.Folder)
+	h.LeavesNothing(t)
+}
+
+// A program that does not exist is reported in the words of the command line, and
+// nothing is left.
+func TestTryAProgramThatDoesNotExist(t *testing.T) {
+	if testing.Short() {
+		t.Skip("looks at the machine")
+	}
+	h := e2e.New(t)
+	out, errs, code := h.Bakeoff(t, time.Minute, "try", "host", "--", "no-such-program")
+	want := "bakeoff: the command: there is no program no-such-program in host; install it, or name one that every " +
+		"environment has"
+	if code != 2 || !strings.Contains(errs, want) {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	if _, err := os.Stat(filepath.Join(h.Dir, "runs")); !os.IsNotExist(err) {
+		t.Errorf("runs: %v", err)
+	}
+}
+
+// Every line of README.md and of the pages under docs that begins with bakeoff try does
+// what the page says.
+func TestDocumentedTries(t *testing.T) {
+	e2e.NeedsRoot(t)
+	h := e2e.New(t)
+	var big strings.Builder
+	for i := range 50000 {
+		fmt.Fprintln(&big, i*7919%50000)
+	}
+	if err := os.WriteFile(filepath.Join(h.Dir, "big"), []byte(big.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("../../../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, page := range append(pages, "../../../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^(?:\./)?bakeoff try (.*)$`).FindAllStringSubmatch(string(text), -1) {
+			args, err := compose.Split(m[1])
+			if err != nil {
+				t.Errorf("%s: %s: %v", page, m[0], err)
+			}
+			if seen[strings.Join(args, " ")] {
+				continue
+			}
+			seen[strings.Join(args, " ")] = true
+			out, errs, code := h.Bakeoff(t, time.Minute, append([]string{"try", "--budget", "1s"}, args...)...)
+			if code != 0 || !strings.Contains(out, "Full report: ") {
+				t.Errorf("%s: %s: exit code %d\n%s%s", page, m[0], code, out, errs)
+			}
+		}
+	}
+	if len(seen) < 4 {
+		t.Errorf("the pages show %d lines: the pattern matches too little", len(seen))
+	}
+}
