@@ -10,6 +10,7 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/noise"
 	"bakeoff/judge/stats"
+	"bakeoff/lab/compose"
 )
 
 // rule is a rule that decides whether two things differ.
@@ -244,6 +245,7 @@ func sum(res analysis.Results, effects [][]float64) outcome {
 var designs = []design{
 	standard,
 	labs,
+	{compose.Looks(1), compose.Alphas}, // bakeoff try
 	{[]int{8, 12, 16, 20}, []float64{.010, .010, .015, .015}},
 	{[]int{8, 10, 12, 14, 16, 18}, []float64{.008, .008, .008, .008, .008, .008}},
 	{[]int{8, 10, 12, 14, 16, 18, 22, 26}, []float64{.016, .007, .006, .005, .005, .005, .002, .002}},
