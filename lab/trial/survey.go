@@ -275,8 +275,14 @@ func (v viewer) few() []string {
 			continue
 		}
 		if w, ok := v.Workloads[i].(workload.Counted); ok {
-			if caveat, fix := w.Few(cell.Params, cell.Primary); caveat != "" {
-				out = append(out, fmt.Sprintf("cell %s: %s; %s", cell.Name, caveat, fix))
+			for _, form := range variantsOf(v.plan, cell) {
+				if caveat, fix := w.Few(form.Params, cell.Primary); caveat != "" {
+					where := cell.Name
+					if form.own {
+						where += " in " + strings.Join(form.contenders, ", ")
+					}
+					out = append(out, fmt.Sprintf("cell %s: %s; %s", where, caveat, fix))
+				}
 			}
 		}
 	}

@@ -221,7 +221,8 @@ func TestLookAtCaveats(t *testing.T) {
 
 // A cell with too few values for its primary percentile is noted with what to change.
 func TestLookAtFewValues(t *testing.T) {
-	p := &plan.Plan{}
+	p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "base"}},
+		{Contender: manifest.Contender{Name: "x"}}}}
 	v := viewer{Site: Site{Workloads: []execution.Runner{&dice{}, http.New()}}, plan: p}
 	for _, tt := range []struct{ workload, time, primary, want string }{
 		{"http", "200ms", "latency-p99", "cell one: a trial sends about 10 requests (rate 50/s, time 200ms), and " +
@@ -235,6 +236,15 @@ func TestLookAtFewValues(t *testing.T) {
 		if got := strings.Join(v.few(), "\n"); got != tt.want {
 			t.Errorf("%s for %s, %s: %q, want %q", tt.workload, tt.time, tt.primary, got, tt.want)
 		}
+	}
+	// A contender with a rate of its own is noted alone.
+	p.Cells = []plan.Cell{{Cell: manifest.Cell{Name: "one", Workload: "http", Primary: []string{"latency-p99"},
+		Params: param.Values{"rate": "1000/s", "time": "1s"}}}}
+	p.Contenders[1].Params = map[string]param.Values{"one": {"rate": "500/s"}}
+	want := "cell one in x: a trial sends about 500 requests (rate 500/s, time 1s), and latency-p99 needs at least 1000, " +
+		"of which 10 are slower; set time to 2s or more, or rate to 1000/s or more"
+	if got := strings.Join(v.few(), "\n"); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
