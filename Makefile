@@ -54,11 +54,15 @@ run:
 # of SHARED, and all that their tests start is emulated machines and fakes in
 # control groups of their own. They take longest, so they are
 # first, in the reverse order of their names, which begins with the longest.
+# One package more than there are processors runs at a time, as those that are first
+# also wait. The flags are those of build, so that every package is compiled once;
+# check looks for what vet would find. No result of an earlier run is used.
 # A skip is counted and named at the end. With CI set, a skip for something
 # that a Debian package would bring is a failure.
 SHARED = reach/conn/local|cmd/bakeoff/e2e
 HARMLESS = provision/proof|lab/trial|provision/driver/(bhyve|vmm)
 LOWERED = setpriv --bounding-set=-sys_admin,-net_admin
+TEST = CGO_ENABLED=0 $(GO) test -json -trimpath -vet=off -count=1 -timeout 75m
 test:
 	./setup.sh run test
 	@$(MAKE) --no-print-directory build
@@ -69,9 +73,9 @@ test:
 	two=$$(echo "$$links" | grep -E ' bakeoff/($(SHARED))( |$$)' | cut -d' ' -f1 | grep -vxF "$$first"); \
 	one="$$first $$(echo "$$all" | grep -vxF "$$first" | grep -vxF "$$two")"; \
 	{ echo 'phase 1: packages that leave the machine as it is, side by side'; \
-	  $$($(LOWERED) true 2>/dev/null && echo $(LOWERED)) $(GO) test -json -timeout 75m $$one; \
+	  $$($(LOWERED) true 2>/dev/null && echo $(LOWERED)) env $(TEST) -p "$$(($$(nproc) + 1))" $$one; \
 	  echo 'phase 2: packages that change the machine, one after another'; \
-	  BAKEOFF_TEST_PROGRAMS='$(CURDIR)' $(GO) test -json -timeout 75m -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$two; \
+	  BAKEOFF_TEST_PROGRAMS='$(CURDIR)' $(TEST) -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$two; \
 	} 2>&1 | $(GO) run ./cmd/testsummary $${CI:+-refuse 'apt-get install'} $$one $$two
 
 check: static race cross

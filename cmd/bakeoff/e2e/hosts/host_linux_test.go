@@ -53,6 +53,24 @@ func farHome(t *testing.T, options string) (h e2e.Home, s *sshtest.Server, lab, 
 	return h, s, lab, dir
 }
 
+// oneBlock writes a lab file like lab, but with one block, beside it.
+func oneBlock(t *testing.T, lab string) string {
+	t.Helper()
+	text, err := os.ReadFile(lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const looks = "looks: [4], alphas: [0.05]"
+	if !strings.Contains(string(text), looks) {
+		t.Fatalf("no %s in\n%s", looks, text)
+	}
+	one := filepath.Join(filepath.Dir(lab), "one.yaml")
+	if err := os.WriteFile(one, []byte(strings.Replace(string(text), looks, "blocks: 1", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return one
+}
+
 // findProgram is where a program is, also where administrators have theirs.
 func findProgram(name string) string {
 	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
@@ -197,6 +215,7 @@ func TestImageOverSSH(t *testing.T) {
 		t.Skip("needs mmdebstrap: apt-get install mmdebstrap")
 	}
 	h, _, lab, dir := farHome(t, `chroot, image: "debian:bookworm"`)
+	lab = oneBlock(t, lab)
 	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "run", lab, "--json")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
