@@ -24,7 +24,7 @@ type rule struct {
 
 var rules = []rule{
 	{"Phoronix: each until its deviation is 3 %, then disjoint bars", false, phoronix},
-	{"hyperfine: 10 of A, then 10 of B, Welch's t", false, batches(welch)},
+	{"hyperfine: 10 of A, then 10 of B, Welch's t", false, batches(stats.WelchP)},
 	{"10 of A, then 10 of B, Mann–Whitney", false, batches(mannWhitney)},
 	{"fixed order AB, 40 pairs, paired t", false, pairs},
 	{"random mirrored blocks, paired t after each from the 4th", false, peeking},
@@ -91,14 +91,6 @@ func batches(test func(a, b []float64) float64) func(noise.Family, *rand.Rand, f
 		a, b := measure(n, 0, 10), measure(n, effect, 10)
 		return outcome{different: test(a, b) <= 0.05, trials: 20}
 	}
-}
-
-func welch(a, b []float64) float64 {
-	ma, sa := moments(a)
-	mb, sb := moments(b)
-	va, vb := sa*sa/float64(len(a)), sb*sb/float64(len(b))
-	df := (va + vb) * (va + vb) / (va*va/float64(len(a)-1) + vb*vb/float64(len(b)-1))
-	return stats.StudentP((ma-mb)/math.Sqrt(va+vb), df)
 }
 
 func mannWhitney(a, b []float64) float64 { return stats.RankSum(a, b).P }

@@ -88,3 +88,19 @@ func TestSignTest(t *testing.T) {
 		}
 	}
 }
+
+// The reference is t.test of R on its data set sleep: t = -1.8608, df = 17.776.
+func TestWelchP(t *testing.T) {
+	xs := []float64{0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0, 2}
+	ys := []float64{1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4}
+	for _, p := range []float64{WelchP(xs, ys), WelchP(ys, xs)} {
+		if math.Abs(p-0.07939) > 5e-6 {
+			t.Errorf("p = %v, want 0.07939", p)
+		}
+	}
+	for _, c := range [][2][]float64{{{1}, ys}, {ys, nil}, {{1, 1}, {1, 1}}, {{1, 1}, {2, 2}}} {
+		if p := WelchP(c[0], c[1]); p != 1 {
+			t.Errorf("WelchP(%v, %v) = %v, want 1", c[0], c[1], p)
+		}
+	}
+}

@@ -17,6 +17,33 @@ func StudentP(t, df float64) float64 {
 	return incompleteBeta(df/2, 0.5, df/(df+t*t))
 }
 
+// WelchP returns the two-sided p-value of Welch's t-test: whether two samples, whose
+// variances may differ, have the same mean. It is 1 if a sample has fewer than two
+// values or neither varies.
+//
+// Source: Welch (1947), with the degrees of freedom of Satterthwaite (1946).
+func WelchP(xs, ys []float64) float64 {
+	if len(xs) < 2 || len(ys) < 2 {
+		return 1
+	}
+	meanX, x := errorOfMean(xs)
+	meanY, y := errorOfMean(ys)
+	df := (x + y) * (x + y) / (x*x/float64(len(xs)-1) + y*y/float64(len(ys)-1))
+	return StudentP((meanX-meanY)/math.Sqrt(x+y), df)
+}
+
+// errorOfMean returns the mean and the square of its standard error.
+func errorOfMean(xs []float64) (mean, squared float64) {
+	n := float64(len(xs))
+	for _, x := range xs {
+		mean += x / n
+	}
+	for _, x := range xs {
+		squared += (x - mean) * (x - mean) / (n - 1) / n
+	}
+	return mean, squared
+}
+
 // incompleteBeta is the regularized incomplete beta function.
 func incompleteBeta(a, b, x float64) float64 {
 	if x <= 0 {
