@@ -45,7 +45,7 @@ echo $n
 // folder in which the meters have their readings.
 func metered(t *testing.T) (h e2e.Home, lab, files string) {
 	t.Helper()
-	h, _, lab, dir := farHome(t, "host")
+	h, _, lab, dir := farHome(t, 2, "host")
 	near, far := link(t)
 	files = t.TempDir()
 	meter := filepath.Join(files, "meter")

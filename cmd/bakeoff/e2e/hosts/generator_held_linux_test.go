@@ -17,7 +17,7 @@ import (
 // A generator's host that a quota holds back makes the server look slow; its
 // counters tell, and no comparison is believed.
 func TestGeneratorOnAnotherHostThatIsHeldBack(t *testing.T) {
-	h, s, lab, dir := farHome(t, "host")
+	h, s, lab, dir := farHome(t, 2, "host")
 	layout, err := cgroup.Detect(t.Context(), local.Conn{})
 	if err != nil {
 		t.Skipf("needs control groups: %v", err)

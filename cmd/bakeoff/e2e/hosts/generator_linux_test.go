@@ -32,7 +32,7 @@ design: {blocks: 1, mirror: false}
 // makes the load. The link is in their networks as long as the run lasts, and a
 // link that something else may use is refused and left alone.
 func TestGeneratorOnAnotherHost(t *testing.T) {
-	h, _, lab, dir := farHome(t, "host")
+	h, _, lab, dir := farHome(t, 2, "host")
 	near, far := link(t)
 	write(t, lab, strings.NewReplacer("DIR", dir, "NEAR", near, "FAR", far).Replace(generatorLab))
 	ip(t, "addr", "add", "203.0.113.7/24", "dev", far)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,11 +28,12 @@ baseline: there
 cells:
   - {name: sha, workload: crypto, params: {algorithm: sha256, block: 16KiB, time: 20ms}, primary: true}
   - {name: web, workload: http, params: {time: 200ms}}
-design: {looks: [4], alphas: [0.05], budget: 5m}
+design: {blocks: BLOCKS, budget: 5m}
 `
 
-// farHome is a home with a machine over SSH and a lab that uses it.
-func farHome(t *testing.T, options string) (h e2e.Home, s *sshtest.Server, lab, dir string) {
+// farHome is a home with a machine over SSH and a lab of so many blocks that uses it,
+// with this driver for the second contender.
+func farHome(t *testing.T, blocks int, options string) (h e2e.Home, s *sshtest.Server, lab, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the driver host makes control groups")
@@ -46,29 +48,11 @@ func farHome(t *testing.T, options string) (h e2e.Home, s *sshtest.Server, lab, 
 	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+s.Config)
 	dir = filepath.Join(t.TempDir(), "box")
 	lab = filepath.Join(h.Dir, "far.yaml")
-	text := strings.NewReplacer("DIR", dir, "DRIVER", options).Replace(boxLab)
+	text := strings.NewReplacer("DIR", dir, "DRIVER", options, "BLOCKS", strconv.Itoa(blocks)).Replace(boxLab)
 	if err := os.WriteFile(lab, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return h, s, lab, dir
-}
-
-// oneBlock writes a lab file like lab, but with one block, beside it.
-func oneBlock(t *testing.T, lab string) string {
-	t.Helper()
-	text, err := os.ReadFile(lab)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const looks = "looks: [4], alphas: [0.05]"
-	if !strings.Contains(string(text), looks) {
-		t.Fatalf("no %s in\n%s", looks, text)
-	}
-	one := filepath.Join(filepath.Dir(lab), "one.yaml")
-	if err := os.WriteFile(one, []byte(strings.Replace(string(text), looks, "blocks: 1", 1)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return one
 }
 
 // findProgram is where a program is, also where administrators have theirs.
@@ -85,7 +69,7 @@ func findProgram(name string) string {
 // here. A connection that is lost in the middle voids its block and nothing
 // else; afterwards nothing is left on either machine.
 func TestRunOverSSH(t *testing.T) {
-	h, s, lab, dir := farHome(t, "host")
+	h, s, lab, dir := farHome(t, 2, "host")
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "plan", lab, "--json")
 	if code != 0 || strings.Count(out, `"ok":true`) != 3 {
 		t.Fatalf("plan: exit code %d\n%s%s", code, out, errs)
@@ -127,8 +111,8 @@ func TestRunOverSSH(t *testing.T) {
 		t.Errorf("missing: %+v", r.Missing)
 	}
 	valid, void, reasons := blocks(t, journal)
-	if valid != 4 || void != 1 {
-		t.Errorf("%d blocks count and %d are void because of %q, want 4 and the one with the cut\n%s",
+	if valid != 2 || void != 1 {
+		t.Errorf("%d blocks count and %d are void because of %q, want 2 and the one with the cut\n%s",
 			valid, void, reasons, progress.String())
 	}
 	for _, comparison := range r.Comparisons {
@@ -175,7 +159,7 @@ func blocks(t *testing.T, journal string) (valid, void int, reasons []string) {
 // What a killed run left on another machine is found by clean, without the
 // lab file.
 func TestCleanOverSSH(t *testing.T) {
-	h, _, lab, dir := farHome(t, "host")
+	h, _, lab, dir := farHome(t, 2, "host")
 	c := h.Command("run", lab)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -214,8 +198,7 @@ func TestImageOverSSH(t *testing.T) {
 	if _, err := exec.LookPath("mmdebstrap"); err != nil {
 		t.Skip("needs mmdebstrap: apt-get install mmdebstrap")
 	}
-	h, _, lab, dir := farHome(t, `chroot, image: "debian:bookworm"`)
-	lab = oneBlock(t, lab)
+	h, _, lab, dir := farHome(t, 1, `chroot, image: "debian:bookworm"`)
 	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "run", lab, "--json")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
