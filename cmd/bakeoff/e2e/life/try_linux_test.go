@@ -19,7 +19,7 @@ import (
 // tried runs try with --json and returns its results.
 func tried(t *testing.T, h e2e.Home, args ...string) e2e.Ran {
 	t.Helper()
-	out, errs, code := h.Bakeoff(t, 5*time.Minute, append([]string{"try", "--json", "--seed", "7"}, args...)...)
+	out, errs, code := h.Bakeoff(t, e2e.RunLimit, append([]string{"try", "--json", "--seed", "7"}, args...)...)
 	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v in %q\n%s", code, err, out, errs)
@@ -146,7 +146,7 @@ func TestDocumentedTries(t *testing.T) {
 				continue
 			}
 			seen[strings.Join(args, " ")] = true
-			out, errs, code := h.Bakeoff(t, time.Minute, append([]string{"try", "--budget", "1s"}, args...)...)
+			out, errs, code := h.Bakeoff(t, e2e.RunLimit, append([]string{"try", "--budget", "1s"}, args...)...)
 			if code != 0 || !strings.Contains(out, "Full report: ") {
 				t.Errorf("%s: %s: exit code %d\n%s%s", page, m[0], code, out, errs)
 			}
