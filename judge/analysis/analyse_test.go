@@ -156,6 +156,40 @@ func TestGivesUpOnlyWhatCannotGetAVerdict(t *testing.T) {
 	}
 }
 
+// A side that never succeeds has no comparison: a run that ends because of that has not
+// given every comparison a verdict.
+func TestWhyARunWithoutComparisonsEnds(t *testing.T) {
+	for name, x := range map[string]struct {
+		dead string
+		twin bool
+		want string
+	}{
+		"nobody":                 {"", false, EndedDecided},
+		"a contender":            {"b", false, EndedStuck},
+		"the baseline":           {"a", false, EndedStuck},
+		"the twin":               {"a~twin", true, EndedDecided},
+		"the baseline, no other": {"a", true, EndedStuck},
+	} {
+		sides := []string{"a", "b"}
+		if x.twin {
+			sides = []string{"a", "a~twin"}
+		}
+		n := wobble(5)
+		d := world(26, sides, 1, func(_, _, c, _ int) float64 {
+			if sides[c] == x.dead {
+				return math.NaN()
+			}
+			return n()
+		})
+		if x.twin {
+			d.Twin, d.Contenders[1].TwinOf = "a~twin", "a"
+		}
+		if r := Analyse(d); r.WhyDecided() != x.want {
+			t.Errorf("%s fails in all trials: the run ended because of %q, want %q", name, r.WhyDecided(), x.want)
+		}
+	}
+}
+
 func TestMetricDirection(t *testing.T) {
 	n := wobble(2)
 	d := world(8, []string{"a", "b"}, 1, func(_, _, c, _ int) float64 { return n() * (1 + 0.1*float64(c)) })

@@ -1,6 +1,10 @@
 package analysis
 
-import "slices"
+import (
+	"slices"
+
+	"bakeoff/base/sample"
+)
 
 // Pending reports whether further blocks could still bring the comparison a
 // verdict.
@@ -34,8 +38,14 @@ func (r Results) AllDecided() bool {
 }
 
 // WhyDecided says why a run ends that is AllDecided: EndedDecided if every comparison
-// has a verdict, EndedStuck if some can never get one.
+// has a verdict, EndedStuck if some can never get one. A contender, or a baseline, that
+// has no value at a cell has no comparison there, and no verdict either.
 func (r Results) WhyDecided() string {
+	for _, m := range r.Missing {
+		if (r.Twin == nil || m.Contender != r.Twin.Name) && r.judges(m.Cell) {
+			return EndedStuck
+		}
+	}
 	all := r.Comparisons
 	if r.Twin != nil && len(all) == 0 {
 		all = r.Twin.Comparisons
@@ -44,6 +54,13 @@ func (r Results) WhyDecided() string {
 		return EndedStuck
 	}
 	return EndedDecided
+}
+
+// judges reports whether a cell has a primary metric.
+func (r Results) judges(cell string) bool {
+	return slices.ContainsFunc(r.Cells, func(c Cell) bool {
+		return c.Name == cell && slices.ContainsFunc(c.Metrics, func(m sample.Metric) bool { return m.Primary })
+	})
 }
 
 // pending returns the contenders with a comparison that is pending, and whether
