@@ -368,6 +368,9 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 		t.Row(append(row, note)...)
 	}
 	t.Print(a.Out, a.Style(a.Out), columns)
+	if text := undecided(e, len(v.Family)); text != "" {
+		a.Paragraph(cli.Yellow, text)
+	}
 	a.Paragraph("", fmt.Sprintf("%s Noise: %s. That is the noise of CPU-bound work: disks, networks and high "+
 		"percentiles of latency often vary more.", powerText(len(v.Family)), e.NoiseSource))
 	a.Paragraph("", marginText(v.Design.Margin, e.Looks))
@@ -378,6 +381,30 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 		}
 		a.Paragraph("", text)
 	}
+}
+
+// undecided says that no look within the budget can give a verdict, and what would
+// change that; "" if one can. n is the number of primary comparisons.
+func undecided(e dryrun.Estimate, n int) string {
+	possible := func(l dryrun.Look) bool { return l.Possible }
+	i := slices.IndexFunc(e.Looks, possible)
+	switch {
+	case i < 0:
+		return fmt.Sprintf("This run cannot give a verdict: its looks have too few blocks for %s. Increase design.looks "+
+			"or design.blocks, or make fewer contenders or metrics primary.", comparisons(n))
+	case e.Looks[i].Reached:
+		return ""
+	}
+	return fmt.Sprintf("This run cannot give a verdict within its budget: that needs at least the look at %d blocks, after "+
+		"about %s, for %s. Increase the budget, or make blocks shorter: fewer contenders or cells, or less time for each trial.",
+		e.Looks[i].Blocks, round(time.Duration(e.Looks[i].AtNS)), comparisons(n))
+}
+
+func comparisons(n int) string {
+	if n == 1 {
+		return "1 primary comparison"
+	}
+	return fmt.Sprintf("%d primary comparisons", n)
 }
 
 // marginText explains equivalent, and from which look on to expect it.

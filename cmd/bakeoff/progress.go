@@ -128,18 +128,22 @@ func remark(e trial.Event) (string, cli.Color) {
 	return "", ""
 }
 
-// outlook warns after the first block if the budget ends before the first look:
-// all the time would be spent without a verdict.
+// outlook warns after the first block if the budget ends before the first look that
+// can decide: all the time would be spent without a verdict.
 func outlook(e trial.Event) string {
 	if e.Done != 1 || e.Status == store.Void || e.Budget <= 0 || e.Results == nil || len(e.Results.Looks) == 0 {
 		return ""
 	}
-	look := e.Results.Looks[0]
+	look := e.Results.FirstLook()
+	if look == 0 {
+		return "the looks have too few blocks for so many comparisons, so there will be no verdicts; increase design.looks " +
+			"or design.blocks"
+	}
 	needs := e.Elapsed + e.Took*time.Duration(look-1)
 	if look > e.Planned || needs <= e.Budget {
 		return ""
 	}
-	return fmt.Sprintf("a block took %s: the budget of %s ends before the first look at %d blocks, "+
+	return fmt.Sprintf("a block took %s: the budget of %s ends before the first look that can decide, at %d blocks, "+
 		"so there will be no verdicts; --budget %s reaches it",
 		round(e.Took), round(e.Budget), look, round((needs+needs/5).Truncate(time.Minute)+time.Minute))
 }

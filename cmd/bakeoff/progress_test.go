@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
 )
@@ -64,7 +67,14 @@ ended: the time budget has no room for another block; 2 more trials failed for t
 // A budget that is too short is reported after the first block, not at its end.
 func TestShortBudgetIsReportedEarly(t *testing.T) {
 	looked := results(1)
-	looked.Looks = []int{8, 12, 18, 26}
+	looked.Looks, looked.Alphas = []int{8, 12, 18, 26}, []float64{.01, .01, .015, .015}
+	many := *looked // comparisons: the look at 8 blocks cannot decide
+	for i := range 5 {
+		many.Contenders = append(many.Contenders, analysis.Contender{Name: fmt.Sprint(i)})
+	}
+	many.Cells = []analysis.Cell{{Metrics: []sample.Metric{{Primary: true}}}}
+	never := many
+	never.Looks, never.Alphas = []int{4}, []float64{.05}
 	for _, c := range []struct {
 		name  string
 		event trial.Event
@@ -72,8 +82,16 @@ func TestShortBudgetIsReportedEarly(t *testing.T) {
 	}{
 		{"it ends before the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second,
 			Took: 50 * time.Second, Budget: 4 * time.Minute, Results: looked},
-			"a block took 50s: the budget of 4m0s ends before the first look at 8 blocks, " +
+			"a block took 50s: the budget of 4m0s ends before the first look that can decide, at 8 blocks, " +
 				"so there will be no verdicts; --budget 9m0s reaches it"},
+		{"it ends before the first look that can decide", trial.Event{Done: 1, Planned: 26, Elapsed: 24 * time.Second,
+			Took: 24 * time.Second, Budget: 4 * time.Minute, Results: &many},
+			"a block took 24s: the budget of 4m0s ends before the first look that can decide, at 12 blocks, " +
+				"so there will be no verdicts; --budget 6m0s reaches it"},
+		{"no look can decide", trial.Event{Done: 1, Planned: 4, Elapsed: time.Second, Took: time.Second,
+			Budget: 4 * time.Minute, Results: &never},
+			"the looks have too few blocks for so many comparisons, so there will be no verdicts; increase design.looks " +
+				"or design.blocks"},
 		{"making what stays took most of it", trial.Event{Done: 1, Planned: 26, Elapsed: 70 * time.Second,
 			Took: 20 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
 		{"it reaches the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 20 * time.Second, Took: 20 * time.Second,

@@ -1,9 +1,11 @@
 package analysis
 
 import (
+	"math"
 	"slices"
 
 	"bakeoff/base/sample"
+	"bakeoff/judge/stats"
 )
 
 // Pending reports whether further blocks could still bring the comparison a
@@ -54,6 +56,34 @@ func (r Results) WhyDecided() string {
 		return EndedStuck
 	}
 	return EndedDecided
+}
+
+// FirstLook returns the number of blocks at the first look whose exact test has an
+// outcome that can decide while all primary comparisons are pending: with n blocks its
+// smallest p value is 2^(1−n). It returns 0 if there is none.
+func (r Results) FirstLook() int {
+	open := 0
+	for _, k := range r.Cells {
+		for _, m := range k.Metrics {
+			for _, c := range r.Contenders {
+				if m.Primary && c.Name != r.Baseline && c.TwinOf == "" {
+					open++
+				}
+			}
+		}
+	}
+	spend := make([]float64, len(r.Looks))
+	for i := range spend {
+		if i < len(r.Alphas) {
+			spend[i] = r.Alphas[i] / float64(max(open, 1))
+		}
+	}
+	for i, level := range stats.Boundaries(r.Looks, spend) {
+		if math.Exp2(float64(1-r.Looks[i])) <= level {
+			return r.Looks[i]
+		}
+	}
+	return 0
 }
 
 // judges reports whether a cell has a primary metric.
