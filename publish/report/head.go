@@ -17,14 +17,11 @@ func (b *builder) head() {
 		p.Title = b.plan.Lab
 	}
 	p.ReadFirst = append(emulated(*r), r.Warnings...)
-	others := 0
-	for _, c := range r.Contenders {
-		if c.Name != r.Baseline && !b.isTwin(c.Name) {
-			others++
-		}
+	against := plural(b.others(), "contender") + " against "
+	if b.others() == 0 {
+		against = "Only "
 	}
-	p.Lead = fmt.Sprintf("%s against %s on %s, %s.", plural(others, "contender"), r.Baseline,
-		plural(len(r.Cells), "cell"), plural(r.Blocks, "block"))
+	p.Lead = fmt.Sprintf("%s%s on %s, %s.", against, r.Baseline, plural(len(r.Cells), "cell"), plural(r.Blocks, "block"))
 	p.Head = append(p.Head, pair{"Machine", b.machine()}, pair{"Measured", b.when()}, pair{"Ended", ending(*r)})
 	p.Head = append(p.Head, pair{"Margin", b.promise()})
 	if b.hasPlan && b.plan.Profile != "" {

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/difference"
 )
@@ -38,6 +40,16 @@ func Markdown(w io.Writer, r analysis.Results) error {
 			fmt.Fprintf(&out, "| %s |\n", strings.Join(row, " | "))
 		}
 	}
+	if len(b.page.Groups) == 0 {
+		out.WriteString(inline(b.page.NoVerdict) + "\n")
+		b.markdownLone(&out)
+	}
+	for _, line := range b.markdownAbsent() {
+		fmt.Fprintf(&out, "\n- %s", line)
+	}
+	if len(b.page.Absent) > 0 {
+		out.WriteString("\n")
+	}
 	out.WriteString("\n" + inline(b.markdownNote()) + "\n")
 	_, err := io.WriteString(w, strings.ReplaceAll(out.String(), "\u00a0", " "))
 	return err
@@ -65,12 +77,49 @@ func (b *builder) markdownRows(g group) (rows [][]string) {
 			for _, f := range s.Failed {
 				row[8] += ": " + inline(f.Name)
 			}
+			if failed := b.failures(c); failed != "" {
+				row[8] += "; " + inline(failed)
+			}
 		} else if s.Evidence != "" {
 			row[8] += ": " + inline(s.Evidence)
 		}
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// markdownLone writes the values of the baseline of a run that compares it with nothing.
+func (b *builder) markdownLone(out *strings.Builder) {
+	var rows [][]string
+	for _, k := range b.results.Cells {
+		for _, m := range k.Metrics {
+			s := b.summaries[[3]string{b.results.Baseline, k.Name, m.Name}]
+			if s == nil || s.Median == nil || b.others() > 0 {
+				continue
+			}
+			row := []string{inline(k.Name), inline(m.Name), inline(unit.Format(*s.Median, m.Unit)), unavailable, fmt.Sprint(s.N)}
+			if s.CI[0] != nil && s.CI[1] != nil {
+				lo, hi := unit.FormatBoth(*s.CI[0], *s.CI[1], m.Unit)
+				row[3] = inline(lo + " to " + hi)
+			}
+			if s.Failures > 0 {
+				row[4] += fmt.Sprintf(", %d failed", s.Failures)
+			}
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n| cell | metric | %s median | CI | trials |\n|---|---|--:|--:|--:|\n", inline(b.results.Baseline))
+	for _, row := range rows {
+		fmt.Fprintf(out, "| %s |\n", strings.Join(row, " | "))
+	}
+}
+
+// markdownAbsent are the results that are missing outside of the table.
+func (b *builder) markdownAbsent() []string {
+	return lists.Map(b.page.Absent, func(s sentence) string { return s.Mark.Sign() + " " + inline(s.String()) })
 }
 
 // markdownNote is what the verdicts mean, what the twin says, and which run this is.

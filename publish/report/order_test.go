@@ -80,3 +80,38 @@ func TestMarkdown(t *testing.T) {
 		}
 	}
 }
+
+// A reader of a pull request has no other page: the table says what failed, what is
+// missing, and what a run without another contender measured.
+func TestMarkdownOfFailures(t *testing.T) {
+	lone := func(dead string) analysis.Results {
+		d, _ := simulated(shape{contenders: []string{"host"}, cells: []string{"cpu"}, blocks: 12, dead: dead, judged: 1})
+		return analysis.Analyse(d)
+	}
+	example, _ := example()
+	for name, x := range map[string]struct {
+		r         analysis.Results
+		want, not []string
+	}{
+		"some trials": {analysis.Analyse(example), []string{"| microvm |", " of 24 trials of microvm failed |"},
+			[]string{"no other contender"}},
+		"all trials of the only contender": {lone("host"), []string{": Only host on 1 cell, 12 blocks.",
+			"There is no verdict: host has no other contender to compare with.",
+			"- ∅ host has no result at cpu: none of 24 trials succeeded: exit code 139"}, []string{"| cell |"}},
+		"no other contender": {lone(""), []string{"There is no verdict: host has no other contender",
+			"| cell | metric | host median | CI | trials |\n|---|---|--:|--:|--:|\n| cpu | throughput | "}, []string{"∅"}},
+	} {
+		var out strings.Builder
+		must(t, Markdown(&out, x.r))
+		for _, want := range x.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: lacks %q:\n%s", name, want, out.String())
+			}
+		}
+		for _, not := range x.not {
+			if strings.Contains(out.String(), not) {
+				t.Errorf("%s: has %q:\n%s", name, not, out.String())
+			}
+		}
+	}
+}

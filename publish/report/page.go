@@ -24,6 +24,7 @@ type page struct {
 	Tally             []tally
 	Compared          int // sentences in Groups
 	Unjudged          string
+	NoVerdict         string  // why, if there is no group
 	Glance            *glance // nil where there are few verdicts
 	Groups            []group
 	Absent            []sentence // missing results at cells without verdicts

@@ -144,7 +144,8 @@ func (t *textWriter) counts() {
 // rest is what follows the verdicts.
 func (t *textWriter) rest() {
 	if len(t.page.Groups) == 0 {
-		t.out.WriteString("\nNo comparison is primary, so there is no verdict.\n")
+		t.out.WriteString("\n")
+		t.wrapped("", t.page.NoVerdict)
 	}
 	t.closing()
 }

@@ -50,6 +50,33 @@ func (b *builder) verdicts() {
 	p.Unjudged = b.unjudged()
 	p.Absent = b.unsaid()
 	p.ScopeNote = b.scope()
+	if len(p.Groups) == 0 {
+		p.NoVerdict = b.noVerdict()
+	}
+}
+
+// noVerdict says why a run without a group has no verdict.
+func (b *builder) noVerdict() string {
+	judged := slices.ContainsFunc(b.results.Cells, func(c analysis.Cell) bool {
+		return slices.ContainsFunc(c.Metrics, func(m sample.Metric) bool { return m.Primary })
+	})
+	switch {
+	case !judged:
+		return "No comparison is primary, so there is no verdict."
+	case b.others() == 0:
+		return "There is no verdict: " + b.results.Baseline + " has no other contender to compare with."
+	}
+	return "There is no verdict: no comparison has a result."
+}
+
+// others is the number of contenders besides the baseline and its twin.
+func (b *builder) others() (n int) {
+	for _, c := range b.results.Contenders {
+		if c.Name != b.results.Baseline && !b.isTwin(c.Name) {
+			n++
+		}
+	}
+	return n
 }
 
 // talliesOf counts the sentences of groups by their word.
