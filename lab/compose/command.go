@@ -14,9 +14,16 @@ import (
 const NoShell = "none"
 
 // shellNeeded says that a text means something to a shell beyond its words.
-type shellNeeded struct{ what string }
+type shellNeeded struct{ what, fix string }
 
 func (e shellNeeded) Error() string { return "only a shell understands " + e.what }
+
+// What to do about text that needs a shell.
+const (
+	addShell = "add --shell sh"
+	quoteIt  = "quote the character, or " + addShell
+	writeEnv = "write env before it, or " + addShell
+)
 
 // Split splits a command into words as a POSIX shell does, without running one. Text
 // that a shell would not only split is an error of type shellNeeded: an operator, an
@@ -34,7 +41,7 @@ func Split(text string) ([]string, error) {
 	case len(file.Stmts) == 0:
 		return nil, errors.New("the command is empty")
 	case len(file.Stmts) > 1:
-		return nil, shellNeeded{"several commands"}
+		return nil, shellNeeded{"several commands", addShell}
 	}
 	call, err := simple(file.Stmts[0])
 	if err != nil {
@@ -57,18 +64,18 @@ func simple(s *syntax.Stmt) (*syntax.CallExpr, error) {
 	call, ok := s.Cmd.(*syntax.CallExpr)
 	switch {
 	case len(s.Redirs) > 0:
-		return nil, shellNeeded{fmt.Sprintf("the redirection %q", s.Redirs[0].Op.String())}
+		return nil, shellNeeded{fmt.Sprintf("the redirection %q", s.Redirs[0].Op.String()), quoteIt}
 	case s.Background:
-		return nil, shellNeeded{`"&"`}
+		return nil, shellNeeded{`"&"`, quoteIt}
 	case s.Negated:
-		return nil, shellNeeded{`"!"`}
+		return nil, shellNeeded{`"!"`, quoteIt}
 	case !ok:
 		if b, isBinary := s.Cmd.(*syntax.BinaryCmd); isBinary {
-			return nil, shellNeeded{fmt.Sprintf("the operator %q", b.Op.String())}
+			return nil, shellNeeded{fmt.Sprintf("the operator %q", b.Op.String()), quoteIt}
 		}
-		return nil, shellNeeded{"a compound command"}
+		return nil, shellNeeded{"a compound command", addShell}
 	case len(call.Assigns) > 0:
-		return nil, shellNeeded{"an assignment before the program"}
+		return nil, shellNeeded{"an assignment before the program", writeEnv}
 	}
 	return call, nil
 }
@@ -80,11 +87,11 @@ func literal(w *syntax.Word) (string, error) {
 		switch p := part.(type) {
 		case *syntax.Lit:
 			if i == 0 && strings.HasPrefix(p.Value, "~") {
-				return "", shellNeeded{`"~"`}
+				return "", shellNeeded{`"~"`, quoteIt}
 			}
 			text, special := unquoted(p.Value)
 			if special != 0 {
-				return "", shellNeeded{fmt.Sprintf("the pattern %q", string(special))}
+				return "", shellNeeded{fmt.Sprintf("the pattern %q", string(special)), quoteIt}
 			}
 			b.WriteString(text)
 		case *syntax.SglQuoted:
@@ -93,12 +100,12 @@ func literal(w *syntax.Word) (string, error) {
 			for _, inner := range p.Parts {
 				lit, ok := inner.(*syntax.Lit)
 				if !ok {
-					return "", shellNeeded{expansion(inner)}
+					return "", shellNeeded{expansion(inner), quoteIt}
 				}
 				b.WriteString(doubleQuoted(lit.Value))
 			}
 		default:
-			return "", shellNeeded{expansion(part)}
+			return "", shellNeeded{expansion(part), quoteIt}
 		}
 	}
 	return b.String(), nil
@@ -166,7 +173,7 @@ func argv(text, shell, word string, timed bool) ([]string, error) {
 			return []string{"sh", "-c", text}, nil
 		}
 		return nil, fault.WithFix(fault.New(fault.Invalid, "%s: %w, and bakeoff runs commands without one", word, needed),
-			"quote the character, or add --shell sh")
+			needed.fix)
 	}
 	if err != nil {
 		return nil, fault.WithFix(fault.New(fault.Invalid, "%s: %w", word, err), "write a command as for a shell")

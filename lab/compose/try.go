@@ -72,11 +72,11 @@ func Try(r Request, cat manifest.Catalogue) (File, error) {
 	if _, _, err := r.commands(); err != nil { // before a command that stands for an environment
 		return File{}, err
 	}
-	envs, err := r.envs(cat)
+	sweeps, err := r.sweeps() // before the values of -L NAME VALUES, which seem to be environments
 	if err != nil {
 		return File{}, err
 	}
-	sweeps, err := r.sweeps()
+	envs, err := r.envs(cat)
 	if err != nil {
 		return File{}, err
 	}

@@ -182,6 +182,14 @@ func TestTryMistakes(t *testing.T) {
 		{line("-c", "a", "--prepare", "b 'c"),
 			"--prepare \"b 'c\": reached EOF without closing quote `'`; write a command as for a shell"},
 		{line("-L", "level", "-c", "true"), `-L "level" is not NAME=VALUES; write -L level=1,5,9`},
+		{line("-L", "level", "1,5,9", "-c", "gzip -{level}"), `-L "level" is not NAME=VALUES; write -L level=1,5,9`},
+		{line("-P", "n", "1", "8", "-c", "a {n}"), `-P "n" is not NAME=VALUES; write -P threads=1..8 or -P size=0.5..2,step=0.5`},
+		{line("-c", "LC_ALL=C sort big"), `-c "LC_ALL=C sort big": only a shell understands an assignment before the ` +
+			"program, and bakeoff runs commands without one; write env before it, or add --shell sh"},
+		{line("-c", "cd x; make"), `-c "cd x; make": only a shell understands several commands, and bakeoff runs commands ` +
+			"without one; add --shell sh"},
+		{line("-c", "if a; then b; fi"), `-c "if a; then b; fi": only a shell understands a compound command, and bakeoff ` +
+			"runs commands without one; add --shell sh"},
 		{line("-L", "level=1,1", "-c", "a {level}"), `-L "level=1,1" has the value "1" twice; remove one of them`},
 		{line("-L", "level=1,5", "-c", "true"), `-L "level=1,5": no command contains {level}; write {level} where its value belongs`},
 		{line("-L", "n=1", "-P", "n=1..2", "-c", "a {n}"), `-P "n=1..2": parameter n has values already; choose another name`},
