@@ -294,6 +294,8 @@ func TestWarnings(t *testing.T) {
 			[]string{"The baselines differ: host in OLD, crun in NEW."}},
 		"decided": {func(a, b *analysis.Results) { a.Ended = analysis.EndedDecided }, Option{Repeats: repeats},
 			[]string{"OLD ended as soon"}},
+		"same run": {func(a, b *analysis.Results) { b.Run = a.Run }, Option{Repeats: repeats},
+			[]string{"OLD and NEW are the same run, so nothing can have changed."}},
 		"decided2": {func(a, b *analysis.Results) { b.Ended = analysis.EndedDecided }, Option{Repeats: repeats},
 			[]string{"NEW ended as soon"}},
 		"running":  {func(a, b *analysis.Results) { a.Ended = "" }, Option{Repeats: repeats}, []string{"OLD has not ended"}},

@@ -222,6 +222,9 @@ func (p *pair) warn() {
 	add := func(format string, args ...any) {
 		p.out.Warnings = append(p.out.Warnings, fmt.Sprintf(format, args...))
 	}
+	if p.a.Results.Run != "" && p.a.Results.Run == p.b.Results.Run {
+		add("OLD and NEW are the same run, so nothing can have changed.")
+	}
 	for i, run := range []Run{p.a, p.b} {
 		if len(run.Unplanned) > 0 {
 			add("%s is not as planned: %s.", []string{"OLD", "NEW"}[i], run.Unplanned[0])
