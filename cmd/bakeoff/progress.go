@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ func (t *reported) remark(e trial.Event) (string, cli.Color) {
 		t.void = e.Text
 		return fmt.Sprintf("block %d: %s", e.Block+1, e.Text), cli.Red
 	case e.Kind == trial.TrialEnd && e.Status == store.Subject:
-		what := e.Contender + "\n" + e.Cell + "\n" + e.Text
+		what := e.Contender + "\n" + e.Cell + "\n" + instanceName.ReplaceAllString(e.Text, "")
 		if why := t.down[e.Contender]; t.failures[what] || why != "" && strings.Contains(e.Text, why) {
 			t.again++
 			return "", ""
@@ -96,6 +97,10 @@ func (t *reported) remark(e trial.Event) (string, cli.Color) {
 	}
 	return safetext.Clip(line, maxRemark), c
 }
+
+// instanceName matches the name of an environment, which is part of paths in it and
+// differs in each block although the failure is the same.
+var instanceName = regexp.MustCompile(`\b[0-9a-f]{6}-[0-9]+\b`)
 
 // maxRemark bounds what is printed of one event, in characters; the run's
 // journal has the full text, such as a kernel's panic.

@@ -28,6 +28,8 @@ func TestPlainLines(t *testing.T) {
 		{Kind: trial.TrialEnd, Contender: "chroot", Cell: "http", Status: store.Subject, Text: "status 404"},
 		{Kind: trial.TrialEnd, Contender: "chroot", Cell: "http", Status: store.Subject, Text: "status 404"},
 		{Kind: trial.TrialEnd, Contender: "chroot", Cell: "http", Status: store.Subject, Text: "status 500"},
+		{Kind: trial.TrialEnd, Contender: "crun", Cell: "sha", Status: store.Subject, Text: "no /env/f726a3-5/tmp/job"},
+		{Kind: trial.TrialEnd, Contender: "crun", Cell: "sha", Status: store.Subject, Text: "no /env/f726a3-12/tmp/job"},
 		{Kind: trial.BlockEnd, Done: 1, Planned: 26, Elapsed: 41 * time.Second, Budget: 8 * time.Minute, Results: results(2)},
 		{Kind: trial.BlockEnd, Block: 1, Status: store.Void, Done: 1, Void: 1, Planned: 26, Elapsed: 80 * time.Second},
 		{Kind: trial.TrialEnd, Block: 2, Contender: "crun", Cell: "http", Status: store.Void, Text: "no counters"},
@@ -49,6 +51,7 @@ crun cannot run: crun is not installed; apt-get install crun
 block 1: microvm did not start: kernel panic` + "\uFFFD" + `[31m
 block 1: chroot failed at http: status 404
 block 1: chroot failed at http: status 500
+block 1: crun failed at sha: no /env/f726a3-5/tmp/job
 block 1: 1 of at most 26 done, 41s of 8m0s, 2 of 3 comparisons decided
 block 2 is void: 1 of at most 26 done, 1 void, 1m20s
 block 3 is void: crun at http: no counters
@@ -57,7 +60,7 @@ block 4 is void: 1 of at most 26 done, 3 void, 1m31s
 block 4: write: no space left on device
 block 5 is void: 1 of at most 26 done, 4 void, 1m32s
 block 6 was interrupted and does not count: 1 of at most 26 done, 5 void, 1m33s
-ended: the time budget has no room for another block; 2 more trials failed for the same reasons
+ended: the time budget has no room for another block; 3 more trials failed for the same reasons
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
