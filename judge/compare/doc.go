@@ -118,6 +118,8 @@ type Result struct {
 	Differences []Difference `json:"differences"`
 	OnlyOld     []string     `json:"only_old"` // contenders and cells
 	OnlyNew     []string     `json:"only_new"`
+	// Disturbed are the runs, OLD and NEW, in which the twin differs from the baseline.
+	Disturbed []string `json:"disturbed"`
 }
 
 // Row is a contender on one cell and metric in both runs.

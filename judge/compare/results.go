@@ -1,6 +1,8 @@
 package compare
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"bakeoff/judge/analysis"
@@ -53,6 +55,24 @@ func (r Result) Results() analysis.Results {
 			m.Contender = name
 		}
 		out.Missing = append(out.Missing, m)
+	}
+	return out
+}
+
+// Failed returns a line for each contender that failed trials at a cell of OLD or NEW.
+// Results has no summaries, so that exports do not mix the values of two runs.
+func (r Result) Failed() (out []string) {
+	for _, row := range slices.Concat(r.Yardstick, r.Rows) {
+		for i, n := range row.Failures {
+			trials := "trials"
+			if n == 1 {
+				trials = "trial"
+			}
+			line := fmt.Sprintf("%s at %s failed in %d %s of %s", row.Contender, row.Cell, n, trials, []string{"OLD", "NEW"}[i])
+			if n > 0 && !slices.Contains(out, line) {
+				out = append(out, line)
+			}
+		}
 	}
 	return out
 }

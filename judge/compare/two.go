@@ -43,7 +43,7 @@ func Two(a, b Run, opt Option) (Result, error) {
 	p.out = Result{
 		Schema: Schema, Warning: Warning, Old: a.Results.Run, New: b.Results.Run,
 		By: opt.By, Alpha: opt.Alpha, Margin: opt.Margin,
-		Warnings: []string{}, Yardstick: []Row{}, Rows: []Row{},
+		Warnings: []string{}, Yardstick: []Row{}, Rows: []Row{}, Disturbed: []string{},
 		Differences: differences(a, b), OnlyOld: only(a.Results, b.Results), OnlyNew: only(b.Results, a.Results),
 	}
 	p.rows()
@@ -275,6 +275,7 @@ func (p *pair) warn() {
 		}
 		if run.Twin != nil && run.Twin.Different {
 			add("In %s the twin differs from the baseline: that run was disturbed.", name)
+			p.out.Disturbed = append(p.out.Disturbed, name)
 		}
 	}
 }

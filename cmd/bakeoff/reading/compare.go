@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
@@ -128,14 +129,8 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	if all, some := unjudged(res); some && slices.ContainsFunc(f.failOn, needsVerdict) {
-		err := fmt.Errorf("--fail-on %s needs the difference from run to run, which is unknown: add --repeats with %d runs "+
-			"of the same lab file other than OLD, in which nothing changed, or calibrate three times before the runs",
-			strings.Join(f.failOn, ","), compare.MinRepeats-1)
-		if all {
-			return cli.Usage(c, err)
-		}
-		fmt.Fprintf(a.Err, "bakeoff: %v (for the comparisons without a verdict)\n", err)
+	if err := a.canJudge(c, res, f.failOn); err != nil {
+		return err
 	}
 	switch {
 	case f.json:
@@ -148,7 +143,67 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	return FailOn(f.failOn).End(res.Results())
+	return a.gate(res, f.failOn)
+}
+
+// canJudge refuses conditions that need a verdict if no comparison can have one.
+func (a reader) canJudge(c *cobra.Command, res compare.Result, failOn []string) error {
+	if !slices.ContainsFunc(failOn, needsVerdict) {
+		return nil
+	}
+	if r := res.Results(); len(r.Comparisons) == 0 && len(r.Missing) == 0 {
+		return cli.Usage(c, uncompared(res, failOn))
+	}
+	all, some := unjudged(res)
+	err := fmt.Errorf("--fail-on %s needs the difference from run to run, which is unknown: add --repeats with %d runs "+
+		"of the same lab file other than OLD, in which nothing changed, or calibrate three times before the runs",
+		strings.Join(failOn, ","), compare.MinRepeats-1)
+	switch {
+	case all:
+		return cli.Usage(c, err)
+	case some:
+		fmt.Fprintf(a.Err, "bakeoff: %v (for the comparisons without a verdict)\n", err)
+	}
+	return nil
+}
+
+// gate returns how compare ends with --fail-on.
+func (a reader) gate(res compare.Result, failOn []string) error {
+	a.passed(res, failOn)
+	return FailOn(failOn).endWith([]analysis.Results{res.Results()}, map[string][]string{"failed": res.Failed(),
+		"twin": lists.Map(res.Disturbed, func(run string) string { return "the twin differs from the baseline in " + run })})
+}
+
+// uncompared says why no comparison can have the verdict that --fail-on asks for.
+func uncompared(r compare.Result, failOn []string) error {
+	err := fault.New(fault.Invalid, "--fail-on %s needs a verdict, and no primary metric is compared",
+		strings.Join(failOn, ","))
+	if r.By == compare.Relative && slices.ContainsFunc(r.Yardstick, func(x compare.Row) bool { return x.Primary }) {
+		return fault.WithFix(err, "add --by direct: only the baseline is in both runs, and it has no relative change")
+	}
+	return fault.WithFix(err, "write primary: true into a cell of the lab file, and measure again")
+}
+
+// passed notes the comparisons without a verdict, which conditions that need one let
+// pass.
+func (a reader) passed(r compare.Result, failOn []string) {
+	if !slices.ContainsFunc(failOn, needsVerdict) || slices.Contains(failOn, string(analysis.Inconclusive)) {
+		return
+	}
+	all := r.Results().Comparisons
+	open := lists.Filter(all, func(c analysis.Comparison) bool { return c.Verdict == analysis.Inconclusive })
+	if len(open) > 0 {
+		fmt.Fprintf(a.Err, "bakeoff: note: %d of %s inconclusive, which --fail-on %s lets pass; more runs in --repeats and "+
+			"a quieter machine narrow the intervals, and --fail-on inconclusive fails\n", len(open),
+			plural(len(all), "comparison is", "comparisons are"), strings.Join(failOn, ","))
+	}
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // unjudged reports whether all and whether some comparisons could not get a verdict,

@@ -108,16 +108,24 @@ func (f FailOn) Check() error {
 // before missing cells, and those before a plain end.
 func (f FailOn) End(r analysis.Results) error { return f.endAll([]analysis.Results{r}) }
 
-func (f FailOn) endAll(all []analysis.Results) error {
+func (f FailOn) endAll(all []analysis.Results) error { return f.endWith(all, nil) }
+
+// endWith is endAll with more lines for conditions, by their names.
+func (f FailOn) endWith(all []analysis.Results, more map[string][]string) error {
 	var lines []string
 	missing := false
-	for _, r := range all {
+	for i, r := range all {
 		missing = missing || len(r.Missing) > 0
 		for _, c := range conditions {
-			if slices.Contains(f, c.name) {
-				for _, line := range c.found(r) {
-					lines = append(lines, "--fail-on "+c.name+": "+line)
-				}
+			if !slices.Contains(f, c.name) {
+				continue
+			}
+			found := c.found(r)
+			if i == 0 {
+				found = append(found, more[c.name]...)
+			}
+			for _, line := range found {
+				lines = append(lines, "--fail-on "+c.name+": "+line)
 			}
 		}
 	}
