@@ -254,5 +254,8 @@ func (a *app) conclude(s *session.Session, f runFlags, r analysis.Results) error
 	if r.Blocks == 0 && r.Void > 0 && r.Ended != analysis.EndedInterrupted {
 		return fault.New(fault.Lab, "no result: all %d blocks are void because of failures of the lab", r.Void)
 	}
+	if text := reading.FailOn(f.failOn).Vain(r); text != "" {
+		fmt.Fprintln(a.Err, "bakeoff: note: "+text)
+	}
 	return reading.FailOn(f.failOn).End(r)
 }

@@ -145,7 +145,11 @@ func (t *textWriter) counts() {
 func (t *textWriter) rest() {
 	if len(t.page.Groups) == 0 {
 		t.out.WriteString("\n")
-		t.wrapped("", t.page.NoVerdict)
+		if t.others() == 0 {
+			t.lone()
+		} else {
+			t.wrapped("", t.page.NoVerdict)
+		}
 	}
 	t.closing()
 }

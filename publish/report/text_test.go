@@ -54,6 +54,21 @@ func TestText(t *testing.T) {
 	}
 }
 
+// A run of the baseline alone, as regression checks keep it, has values and no verdict.
+func TestTextOfOne(t *testing.T) {
+	d, _ := simulated(shape{contenders: []string{"host"}, cells: []string{"cpu"}, blocks: 12, judged: 1})
+	out := text(t, analysis.Analyse(d), TextOption{Width: 80})
+	for _, want := range []string{"Only host on 1 cell, 12 blocks.", "host at cpu, 12 blocks; there is no other contender",
+		"\n  throughput     ", "The twin (host under a second name): 1 "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the text does not say %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "No comparison is primary") {
+		t.Errorf("a cell is primary:\n%s", out)
+	}
+}
+
 // Nothing in the results moves the cursor, whatever a stranger called things.
 // Values missing for one reason are reported once.
 func TestMissingIsGathered(t *testing.T) {

@@ -92,6 +92,18 @@ func needsVerdict(condition string) bool {
 	return slices.Contains([]string{"worse", "worse-than-margin", "better"}, condition)
 }
 
+// Vain says that conditions that need a verdict can never be true, because a run compares
+// nothing; "" if it does.
+func (f FailOn) Vain(r analysis.Results) string {
+	vain := lists.Filter(f, needsVerdict)
+	compared := slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
+	if len(vain) == 0 || compared || len(r.Missing) > 0 {
+		return ""
+	}
+	return "no primary comparison in this run, so --fail-on " + strings.Join(vain, ",") + " lets everything pass; " +
+		"add a contender or primary: true, or compare two runs by bakeoff compare --by direct"
+}
+
 // FailOn is the value of --fail-on: names of conditions.
 type FailOn []string
 

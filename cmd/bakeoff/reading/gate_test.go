@@ -111,3 +111,24 @@ func TestCompareRefusesAGateWithoutAComparison(t *testing.T) {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
 }
+
+// A gate that nothing can fail is noted: a lab file may have one contender on purpose.
+func TestVainConditionsAreNoted(t *testing.T) {
+	one := []analysis.Comparison{{Primary: true}}
+	for name, x := range map[string]struct {
+		failOn FailOn
+		r      analysis.Results
+		want   string
+	}{
+		"nothing is compared": {FailOn{"worse", "twin"}, analysis.Results{}, "so --fail-on worse lets everything pass"},
+		"not primary": {FailOn{"better"}, analysis.Results{Comparisons: []analysis.Comparison{{}}},
+			"so --fail-on better lets everything pass"},
+		"a comparison":            {FailOn{"worse"}, analysis.Results{Comparisons: one}, ""},
+		"what is missing is told": {FailOn{"worse"}, analysis.Results{Missing: []analysis.Missing{{}}}, ""},
+		"no verdict is needed":    {FailOn{"failed", "twin", "missing"}, analysis.Results{}, ""},
+	} {
+		if got := x.failOn.Vain(x.r); !strings.Contains(got, x.want) || (got == "") != (x.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
+	}
+}
