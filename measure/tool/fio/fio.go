@@ -235,5 +235,8 @@ func (fio) Notes(p param.Values, at tool.Place) map[string]string {
 		}
 		notes[tool.CaveatFix] = fix
 	}
+	if strings.HasPrefix(at.FileSystem, "fuse.zfs") {
+		notes[tool.Caveat] = strings.TrimPrefix(notes[tool.Caveat]+"; zfs-fuse, not OpenZFS", "; ")
+	}
 	return notes
 }
