@@ -395,8 +395,9 @@ func undecided(e dryrun.Estimate, n int) string {
 	case e.Looks[i].Reached:
 		return ""
 	}
-	return fmt.Sprintf("This run cannot give a verdict within its budget: that needs at least the look at %d blocks, after "+
-		"about %s, for %s. Increase the budget, or make blocks shorter: fewer contenders or cells, or less time for each trial.",
+	return fmt.Sprintf("This run cannot give a verdict within its budget: that needs at least the look at %d blocks, "+
+		"after about %s, for %s. Increase the budget, or make blocks shorter: fewer contenders or cells, or less time for "+
+		"each trial.",
 		e.Looks[i].Blocks, round(time.Duration(e.Looks[i].AtNS)), comparisons(n))
 }
 

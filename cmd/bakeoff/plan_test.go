@@ -24,7 +24,8 @@ func TestPowerIsExplainedInShortSentences(t *testing.T) {
 // could decide: a table of looks that are beyond the budget does not say it.
 func TestPlanSaysThatNothingCanBeDecided(t *testing.T) {
 	look := func(blocks int, reached, possible bool) dryrun.Look {
-		return dryrun.Look{Blocks: blocks, AtNS: int64(time.Duration(blocks) * time.Minute), Reached: reached, Possible: possible}
+		at := int64(time.Duration(blocks) * time.Minute)
+		return dryrun.Look{Blocks: blocks, AtNS: at, Reached: reached, Possible: possible}
 	}
 	for name, x := range map[string]struct {
 		looks []dryrun.Look
@@ -32,9 +33,10 @@ func TestPlanSaysThatNothingCanBeDecided(t *testing.T) {
 	}{
 		"the first look can decide": {[]dryrun.Look{look(8, true, true), look(12, false, true)}, ""},
 		"a later look can decide":   {[]dryrun.Look{look(8, true, false), look(12, true, true)}, ""},
-		"beyond the budget":         {[]dryrun.Look{look(8, false, true), look(12, false, true)}, "at least the look at 8 blocks, after about 8m0s"},
+		"beyond the budget": {[]dryrun.Look{look(8, false, true), look(12, false, true)},
+			"at least the look at 8 blocks, after about 8m0s"},
 		"only an impossible look is within the budget": {[]dryrun.Look{look(8, true, false), look(12, false, true)},
-			"cannot give a verdict within its budget: that needs at least the look at 12 blocks, after about 12m0s, for 12 primary comparisons."},
+			"within its budget: that needs at least the look at 12 blocks, after about 12m0s, for 12 primary comparisons."},
 		"too few blocks": {[]dryrun.Look{look(4, true, false)}, "its looks have too few blocks for 12 primary comparisons."},
 	} {
 		got := undecided(dryrun.Estimate{Looks: x.looks}, 12)

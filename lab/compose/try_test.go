@@ -183,7 +183,8 @@ func TestTryMistakes(t *testing.T) {
 			"--prepare \"b 'c\": reached EOF without closing quote `'`; write a command as for a shell"},
 		{line("-L", "level", "-c", "true"), `-L "level" is not NAME=VALUES; write -L level=1,5,9`},
 		{line("-L", "level", "1,5,9", "-c", "gzip -{level}"), `-L "level" is not NAME=VALUES; write -L level=1,5,9`},
-		{line("-P", "n", "1", "8", "-c", "a {n}"), `-P "n" is not NAME=VALUES; write -P threads=1..8 or -P size=0.5..2,step=0.5`},
+		{line("-P", "n", "1", "8", "-c", "a {n}"),
+			`-P "n" is not NAME=VALUES; write -P threads=1..8 or -P size=0.5..2,step=0.5`},
 		{line("-c", "LC_ALL=C sort big"), `-c "LC_ALL=C sort big": only a shell understands an assignment before the ` +
 			"program, and bakeoff runs commands without one; write env before it, or add --shell sh"},
 		{line("-c", "cd x; make"), `-c "cd x; make": only a shell understands several commands, and bakeoff runs commands ` +

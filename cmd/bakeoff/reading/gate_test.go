@@ -40,8 +40,8 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 			}
 		}), compare.Direct, "worse-than-margin,failed,missing", cli.ExitAsked,
 			"--fail-on failed: crun at sha failed in 1 trial of NEW"},
-		"trials failed in OLD": {run("6.1", 90, func(r *analysis.Results) { r.Summaries[0].Failures = 3 }), changed("6.2", 90),
-			compare.Relative, "failed", cli.ExitAsked, "failed in 3 trials of OLD"},
+		"trials failed in OLD": {run("6.1", 90, func(r *analysis.Results) { r.Summaries[0].Failures = 3 }),
+			changed("6.2", 90), compare.Relative, "failed", cli.ExitAsked, "failed in 3 trials of OLD"},
 		"the twin differs": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
 			r.Twin = &analysis.Twin{Name: "host~twin", Different: true}
 		}), compare.Direct, "twin", cli.ExitAsked, "--fail-on twin: the twin differs from the baseline in NEW"},
@@ -57,7 +57,8 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 					r.Summaries[i].Samples[k].Value *= 0.9 + 0.05*float64(k*7%5)
 				}
 			}
-		}), compare.Direct, "worse", cli.ExitDone, "bakeoff: note: 2 of 2 comparisons are inconclusive, which --fail-on worse lets pass"},
+		}), compare.Direct, "worse", cli.ExitDone,
+			"bakeoff: note: 2 of 2 comparisons are inconclusive, which --fail-on worse lets pass"},
 		"equivalent passes": {changed("6.1", 90), changed("6.2", 90), compare.Direct, "worse", cli.ExitDone, ""},
 		"nothing is asked":  {run("6.1", 90, nothing), run("6.2", 60, nothing), compare.Relative, "", cli.ExitDone, ""},
 	} {
