@@ -8,8 +8,10 @@ package system
 
 import (
 	"context"
+	"slices"
 	"strings"
 
+	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 )
 
@@ -69,8 +71,10 @@ type Manager struct {
 	Update []string `json:"update,omitempty"`
 	// Install is followed by package names and does not prompt.
 	Install []string `json:"install"`
-	// Query is followed by one name; exit code 0 means installed.
-	Query []string `json:"query"`
+	// Query is followed by one name; exit code 0 means installed. If Present is not
+	// empty, the output of an installed package also begins with it.
+	Query   []string `json:"query"`
+	Present string   `json:"present,omitempty"`
 	// Env is added to the environment of all of them.
 	Env []string `json:"env,omitempty"`
 }
@@ -87,6 +91,23 @@ func (d Doc) Package(program string) (name string, ok bool) {
 		return p, true
 	}
 	return program, true
+}
+
+// Lacks returns the packages of names that the system behind c does not have, in
+// order. It asks the package manager and changes nothing.
+func (d Doc) Lacks(ctx context.Context, c conn.Conn, names []string) ([]string, error) {
+	var out []string
+	for _, name := range names {
+		said := &conn.Head{Limit: 4 << 10}
+		exit, err := c.Exec(ctx, conn.Cmd{Argv: append(slices.Clone(d.Manager.Query), name), Env: d.Manager.Env, Stdout: said})
+		if err != nil {
+			return nil, fault.Op("look for the package "+name, err)
+		}
+		if !exit.OK() || !strings.HasPrefix(string(said.Bytes()), d.Manager.Present) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
 }
 
 // InstallLine is the command that installs packages, for a message. Package

@@ -24,7 +24,9 @@ func (System) Doc() system.Doc {
 		IDs:     []string{"debian", "ubuntu"},
 		Manager: system.Manager{
 			Name: "apt", Update: []string{"apt-get", "update"},
-			Install: []string{"apt-get", "install", "-y", "--no-install-recommends"}, Query: []string{"dpkg-query", "-W"},
+			Install: []string{"apt-get", "install", "-y", "--no-install-recommends"},
+			// A removed package whose settings were kept has the status config-files.
+			Query: []string{"dpkg-query", "-W", "-f=${db:Status-Status}"}, Present: "installed",
 			Env: []string{"DEBIAN_FRONTEND=noninteractive"},
 		},
 		Packages: map[string]string{"pgbench": "postgresql-contrib", "postgres": "postgresql", "php-fpm": "php-fpm",

@@ -1,10 +1,10 @@
 package debian
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
-	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/system"
 	"bakeoff/reach/system/systemtest"
@@ -44,11 +44,23 @@ func TestHere(t *testing.T) {
 	if _, err := found.Ready(t.Context(), local.Conn{}); err != nil {
 		t.Error(err)
 	}
-	query := found.Doc().Manager.Query
-	for name, want := range map[string]bool{"dpkg": true, "no-such-package-anywhere": false} {
-		exit, err := local.Conn{}.Exec(t.Context(), conn.Command(append(slices.Clone(query), name)...))
-		if err != nil || exit.OK() != want {
-			t.Errorf("%s is installed: %v (%v), and %v is right", name, exit.OK(), err, want)
-		}
+	lacks, err := found.Doc().Lacks(t.Context(), local.Conn{}, []string{"dpkg", "no-such-package-anywhere", "base-files"})
+	if err != nil || !slices.Equal(lacks, []string{"no-such-package-anywhere"}) {
+		t.Errorf("lacks %q (%v)", lacks, err)
+	}
+}
+
+// A package that was removed, and whose settings were kept, is not installed.
+func TestRemovedPackages(t *testing.T) {
+	query := "dpkg-query -W -f=${db:Status-Status} "
+	m := systemtest.Machine{Says: map[string]systemtest.Answer{query + "kept": {Stdout: "config-files"},
+		query + "here": {Stdout: "installed"}, query + "both": {Stdout: "installedinstalled"}, query + "never": {Code: 1}}}
+	lacks, err := System{}.Doc().Lacks(t.Context(), &m, []string{"kept", "here", "both", "never"})
+	if err != nil || !slices.Equal(lacks, []string{"kept", "never"}) {
+		t.Errorf("lacks %q (%v)", lacks, err)
+	}
+	m.Broken = errors.New("the connection is broken")
+	if _, err := (System{}).Doc().Lacks(t.Context(), &m, []string{"here"}); err == nil {
+		t.Error("a broken connection lacks nothing")
 	}
 }
