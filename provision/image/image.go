@@ -198,8 +198,9 @@ func (s *Store) partial(dir string) (string, error) {
 // Get returns the image for req and builds what the cache lacks.
 //
 // It needs root, mmdebstrap on the host and, to build, the distribution's
-// mirror. Errors: Invalid for a malformed request, Unsupported for a missing
-// tool, Lab for a failed build.
+// mirror. Errors: Invalid for a malformed request or a package that the
+// distribution does not have, Unsupported for a missing tool, Lab for a failed
+// build.
 func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 	if err := req.Check(); err != nil {
 		return Image{}, err
@@ -466,6 +467,10 @@ func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []strin
 	}
 	if !exit.OK() {
 		why, fix := complaint(log.Bytes()), "check that the mirror is reachable and the disk is not full"
+		if unknown := unknownPackages(log.Bytes()); len(unknown) > 0 {
+			return fault.WithFix(fault.New(fault.Invalid, "%s has no package %s", ref, strings.Join(unknown, ", ")),
+				"correct the name, or use an image of a release that has it")
+		}
 		if strings.Contains(why, "does not have a Release file") {
 			fix = fmt.Sprintf("check that the mirror is reachable and has the suite %q", suite)
 		}
@@ -596,6 +601,21 @@ func orNothing(p []string) string {
 		return "no additional packages"
 	}
 	return strings.Join(p, ", ")
+}
+
+// noPackage are apt-get's messages about a package that the distribution lacks.
+var noPackage = regexp.MustCompile(`(?m)^E: (?:Unable to locate package ([a-z0-9+.-]+)|` +
+	`Package '?([a-z0-9+.-]+)'? has no installation candidate)\r?$`)
+
+// unknownPackages returns the packages that a builder's log says do not exist, each
+// once, in order.
+func unknownPackages(log []byte) []string {
+	var out []string
+	for _, m := range noPackage.FindAllSubmatch(log, -1) {
+		out = append(out, string(m[1])+string(m[2]))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // complaint is the reason in a builder's log: its error lines, or else its end.

@@ -198,3 +198,32 @@ func TestAnImageThatCannotBeBuiltIsAskedForOnce(t *testing.T) {
 		t.Errorf("another image was not tried: %d, %v", host.asked, err)
 	}
 }
+
+// The end of a builder's log names what the distribution does not have.
+func TestUnknownPackages(t *testing.T) {
+	for log, want := range map[string]string{
+		"I: running apt-get update...\nE: Unable to locate package pyhton3\nE: apt-get install failed\n": "pyhton3",
+		"E: Unable to locate package g++-99\nE: Couldn't find any package by glob 'g++-99'\n" +
+			"E: Couldn't find any package by regex 'g++-99'\nE: Unable to locate package aaa\n": "aaa g++-99",
+		"E: Package 'python2' has no installation candidate\r\n":                                                             "python2",
+		"E: Package python2 has no installation candidate\n":                                                                 "python2",
+		"E: The repository 'http://x bookworm' does not have a Release file.\nmmdebstrap: E: Unable to locate package x y\n": "",
+		"": "",
+	} {
+		if got := strings.Join(unknownPackages([]byte(log)), " "); got != want {
+			t.Errorf("%q: %q, want %q", log, got, want)
+		}
+	}
+}
+
+// Whatever a builder prints, what is found in it is the name of a package.
+func FuzzUnknownPackages(f *testing.F) {
+	f.Add([]byte("E: Unable to locate package a\nE: Package 'b' has no installation candidate\r\nE: Unable to locate package \x1b"))
+	f.Fuzz(func(t *testing.T, log []byte) {
+		for _, name := range unknownPackages(log) {
+			if strings.ContainsFunc(name, func(r rune) bool { return r > '~' || r <= ' ' }) || name == "" {
+				t.Errorf("%q is in %q", name, log)
+			}
+		}
+	})
+}
