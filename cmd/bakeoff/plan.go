@@ -238,8 +238,8 @@ func (a *app) planCells(v dryrun.View, columns int) {
 	t.Print(a.Out, a.Style(a.Out), columns)
 }
 
-// planFactors shows which parameters and variables differ on purpose. The other
-// factors are in the table of the contenders.
+// planFactors shows which parameters, variables and packages differ on purpose. The
+// other factors are in the table of the contenders.
 func (a *app) planFactors(v dryrun.View, columns int) {
 	t := cli.NewTable("  CONTENDER", "CELLS", "FACTOR", "VALUE", strings.ToUpper(v.Baseline))
 	rows := 0
@@ -250,7 +250,7 @@ func (a *app) planFactors(v dryrun.View, columns int) {
 			continue
 		}
 		for _, x := range f.Factors {
-			if !strings.HasPrefix(x.Name, "params.") && !strings.HasPrefix(x.Name, "env.") {
+			if !strings.HasPrefix(x.Name, "params.") && !strings.HasPrefix(x.Name, "env.") && x.Name != "packages" {
 				continue
 			}
 			rows++

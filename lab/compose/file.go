@@ -90,8 +90,11 @@ func (f File) Explain(err error) error {
 		return err
 	}
 	text := strings.TrimPrefix(a.String(), a.Param+": ")
-	return fault.WithFix(fault.New(fault.Invalid, "%s: %s", f.words[a.Param], text),
-		"install it, or name one that every environment has")
+	fix := "install it, or name one that every environment has"
+	if a.Built {
+		fix = "name the Debian package that contains it with --package, or name a program that every environment has"
+	}
+	return fault.WithFix(fault.New(fault.Invalid, "%s: %s", f.words[a.Param], text), fix)
 }
 
 // writer writes the lines of a File.

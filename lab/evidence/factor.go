@@ -26,20 +26,25 @@ func factors(p *plan.Plan) map[string]map[string][]analysis.Factor {
 	return out
 }
 
-// followers returns, by contender, the facts about programs that follow from its
-// own parameters or variables: program.WORKLOAD.NAME, if those of a cell with
+// followers returns, by contender, the facts that follow from its own parameters,
+// variables or packages. These are program.WORKLOAD.NAME, if those of a cell with
 // this workload differ from the baseline's. If anything else differs on purpose
-// too, it is not known from what they follow, and they stay confounders.
+// too, it is not known from what they follow, and they stay confounders. The digest
+// of an image follows from packages if the images have the same name.
 func followers(p *plan.Plan, facts map[string]map[string]string) map[string][]string {
 	out := map[string][]string{}
 	for _, c := range p.Contenders {
 		if c.Name == p.Baseline || c.TwinOf != "" {
 			continue
 		}
+		base, _ := p.Contender(p.Baseline)
+		if c.Image == base.Image && !slices.Equal(c.Packages, base.Packages) {
+			out[c.Name] = append(out[c.Name], "image.digest")
+		}
 		varied, other := map[string]bool{}, false
 		for _, cell := range p.Cells {
 			for _, f := range p.Factors(c.Name, cell.Name) {
-				if strings.HasPrefix(f.Name, "params.") || strings.HasPrefix(f.Name, "env.") {
+				if strings.HasPrefix(f.Name, "params.") || strings.HasPrefix(f.Name, "env.") || f.Name == "packages" {
 					varied["program."+cell.Workload+"."] = true
 				} else {
 					other = true

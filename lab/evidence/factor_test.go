@@ -78,16 +78,24 @@ func TestConfoundersOfVariants(t *testing.T) {
 		return plan.Contender{Contender: manifest.Contender{Name: name, Driver: driver, Host: "local", CPUs: 1,
 			Params: own(algorithm)}}
 	}
+	packaged := func(name, driver, image string, packages ...string) plan.Contender {
+		c := contender(name, driver, "md5")
+		c.Image, c.Packages = image, packages
+		return c
+	}
 	p := &plan.Plan{Baseline: "a", Twin: "a~twin",
 		Cells: []plan.Cell{{Cell: manifest.Cell{Name: "hash", Workload: "openssl"}},
 			{Cell: manifest.Cell{Name: "disk", Workload: "fio"}}},
 		Contenders: []plan.Contender{contender("a", "host", "md5"), contender("b", "host", "sha1"),
-			contender("c", "chroot", "sha1"), contender("d", "host", "md5")}}
-	all := map[string]string{"kernel": "6", "program.openssl.version": "3", "program.fio.version": "3"}
-	other := map[string]string{"kernel": "7", "program.openssl.version": "4", "program.fio.version": "4"}
-	d := analysis.Data{Baseline: "a", Facts: map[string]map[string]string{"a": all, "b": other, "c": other, "d": other}}
+			contender("c", "chroot", "sha1"), contender("d", "host", "md5"), packaged("e", "host", "", "gcc"),
+			packaged("f", "chroot", "", "gcc"), packaged("g", "host", "debian:trixie", "gcc")}}
+	all := map[string]string{"kernel": "6", "image.digest": "x", "program.openssl.version": "3", "program.fio.version": "3"}
+	other := map[string]string{"kernel": "7", "image.digest": "y", "program.openssl.version": "4", "program.fio.version": "4"}
+	d := analysis.Data{Baseline: "a", Facts: map[string]map[string]string{"a": all, "b": other, "c": other, "d": other,
+		"e": other, "f": other, "g": other}}
 	d.MeantFor = followers(p, d.Facts)
-	if want := map[string][]string{"b": {"program.openssl.version"}}; !reflect.DeepEqual(d.MeantFor, want) {
+	if want := map[string][]string{"b": {"program.openssl.version"}, "f": {"image.digest"},
+		"e": {"image.digest", "program.fio.version", "program.openssl.version"}}; !reflect.DeepEqual(d.MeantFor, want) {
 		t.Errorf("%v, want %v", d.MeantFor, want)
 	}
 }

@@ -35,7 +35,7 @@ func (c *checker) check(s *shape, n *yamltree.Node, what string) bool {
 		return c.single(s, n, what)
 	case list:
 		if n.Kind != yamltree.Sequence {
-			return c.fail(n, "write a list: ["+sketch(s.of)+", …]", "%s is %s", what, n.Kind)
+			return c.fail(n, "write a list: "+sketch(s), "%s is %s", what, n.Kind)
 		}
 		ok := true
 		for _, item := range n.Items {
@@ -190,6 +190,9 @@ func (f field) hint() string {
 func sketch(s *shape) string {
 	switch s.kind {
 	case list:
+		if s.example != "" {
+			return s.example
+		}
 		return "[" + sketch(s.of) + ", …]"
 	case dict:
 		if s.example != "" {

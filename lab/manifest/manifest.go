@@ -77,11 +77,14 @@ type Contender struct {
 	Params map[string]param.Values `json:"params,omitempty"`
 	// Env are environment variables of the programs that workloads run in it.
 	Env map[string]string `json:"env,omitempty"`
+	// Packages are packages of the distribution that its environments have in
+	// addition to those of the workloads; sorted.
+	Packages []string `json:"packages,omitempty"`
 	// Sweep is its place in a sweep; nil if it is not part of one.
 	Sweep *analysis.Sweep `json:"sweep,omitempty"`
 	// Where says at which "file:line:column" of the lab file cpus, memory,
-	// quota, io and volumes were asked for, by these keys; nothing of it is
-	// registered.
+	// quota, io, volumes and packages were asked for, by these keys; nothing of
+	// it is registered.
 	Where map[string]string `json:"-"`
 }
 

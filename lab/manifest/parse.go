@@ -195,7 +195,7 @@ func (r *resolver) contender(l *Lab, n, defaults *yamltree.Node) Contender {
 	if v := r.either(n, defaults, "cpus"); v != nil && !r.bad[v] {
 		c.CPUs, _ = strconv.Atoi(v.String())
 	}
-	c.Where = r.where(n, defaults, "cpus", "memory", "quota", "io", "volumes")
+	c.Where = r.where(n, defaults, "cpus", "memory", "quota", "io", "volumes", "packages")
 	if v := r.either(n, defaults, "quota"); v != nil && !r.bad[v] {
 		c.Quota, _ = strconv.ParseFloat(v.String(), 64)
 	}
@@ -221,6 +221,7 @@ func (r *resolver) contender(l *Lab, n, defaults *yamltree.Node) Contender {
 		}
 	}
 	c.Volumes = r.volumesOf(r.either(n, defaults, "volumes"))
+	c.Packages = r.packages(r.either(n, defaults, "packages"))
 	if i := slices.IndexFunc(r.cat.Drivers, func(d DriverEntry) bool { return d.Name == c.Driver }); i >= 0 {
 		r.driven(&c, r.cat.Drivers[i], n, defaults)
 	}

@@ -104,6 +104,9 @@ const (
 	sysctlRule    = "write the name of a sysctl like net.core.somaxconn"
 	envPattern    = `[A-Za-z_][A-Za-z0-9_]{0,99}`
 	envRule       = "write the name of an environment variable like LANG"
+	// packagePattern matches names of Debian packages: Debian Policy, 5.6.1.
+	packagePattern = `[a-z0-9][a-z0-9+.-]{1,80}`
+	packageRule    = "write the name of a Debian package like python3"
 )
 
 // otherFileSystem is the remedy for a file system that bakeoff does not create.
@@ -239,6 +242,11 @@ func resourceFields(cat Catalogue) []field {
 			"which bakeoff builds once from the packages of the distribution. For the driver jail it may also be the path of " +
 			"a folder on its host.",
 			shape: text(imagePattern, imageRule)},
+		{name: "packages", doc: "Packages that the environments contain in addition to those of the workloads, by their " +
+			"names in Debian or Ubuntu. An image of a distribution gets them when bakeoff builds it. On the driver host they " +
+			"must be installed on the host; bakeoff installs nothing there. If the contender and the baseline have different " +
+			"packages, they are a factor.",
+			shape: listOf(text(packagePattern, packageRule)).eg("[python3]")},
 		{name: "volumes", doc: "Storage, by its path inside the environment. A workload that needs a volume refuses a " +
 			"contender that does not declare it.",
 			shape: volumes},
@@ -266,8 +274,8 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 			"variable that the workload itself sets keeps the workload's value.",
 			shape: mapOf(text(envPattern, envRule), one(param.Text)).eg(`{LANG: C.UTF-8}`)},
 		{name: "sweep", doc: "A name and its values: a list, or {from: 1, to: 9, step: 2}. Each value makes one contender, " +
-			"called CONTENDER-NAME-VALUE, and the page shows a curve. The value replaces {NAME} in env, in tuning and in the " +
-			"parameters of cells. If NAME is cpus, quota, memory, image, an option of the driver, or a parameter of a cell's " +
+			"called CONTENDER-NAME-VALUE, and the page shows a curve. The value replaces {NAME} in env, in packages, in " +
+			"tuning and in the parameters of cells. If NAME is cpus, quota, memory, image, an option of the driver, or a parameter of a cell's " +
 			"workload, that gets the value. The baseline may name the contender: then it is the one with the first value.",
 			shape: sweepShape()},
 	}, resources...)...)

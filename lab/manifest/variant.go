@@ -76,6 +76,30 @@ func (r *resolver) ownParams(l *Lab, c *Contender, e yamltree.Entry) {
 	}
 }
 
+// maxPackages bounds the packages of one contender.
+const maxPackages = 200
+
+// packages reads the names of packages, and reports a name that is listed twice.
+func (r *resolver) packages(n *yamltree.Node) (out []string) {
+	if n == nil || n.Kind != yamltree.Sequence {
+		return nil
+	}
+	if len(n.Items) > maxPackages && !r.bad[n] {
+		r.fail(n, "list fewer", "there are more than %d packages", maxPackages)
+	}
+	for _, item := range n.Items {
+		if r.bad[item] {
+			continue
+		}
+		if slices.Contains(out, item.Text) {
+			r.fail(item, "remove one of them", "the package %s is listed twice", yamltree.Show(item.Text))
+		}
+		out = append(out, item.Text)
+	}
+	slices.Sort(out)
+	return out
+}
+
 // noCell reports a key that should be the name of a cell.
 func (r *resolver) noCell(l *Lab, key *yamltree.Node) {
 	all := lists.Map(l.Cells, func(c Cell) string { return c.Name })

@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"bakeoff/base/param"
@@ -90,6 +91,58 @@ func TestProfilesLeaveTheParametersOfContenders(t *testing.T) {
 	for i, want := range []string{"5s", "1m30s"} {
 		if got := l.Contenders[i].CellOf(l.Cells[0]).Params["timeout"]; got != want {
 			t.Errorf("%s: timeout %s, want %s", l.Contenders[i].Name, got, want)
+		}
+	}
+}
+
+// Packages are those of the contender, or else of defaults, sorted.
+func TestPackages(t *testing.T) {
+	src := `
+schema: bakeoff/lab/v1
+name: packages
+defaults: {packages: [python3, g++]}
+contenders:
+  - {name: all, driver: host}
+  - {name: own, driver: chroot, image: "debian:bookworm", packages: [zstd]}
+  - {name: none, driver: chroot, image: "debian:bookworm", packages: []}
+  - {name: gcc, driver: chroot, image: "debian:bookworm", packages: ["gcc-{version}"], sweep: {version: [11, 12]}}
+baseline: all
+cells: [{name: c, workload: crypto, params: {algorithm: sha256}}]
+`
+	l, err := Parse("lab.yaml", []byte(src), catalogue(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for _, c := range l.Contenders {
+		got[c.Name] = c.Packages
+	}
+	want := map[string][]string{"all": {"g++", "python3"}, "own": {"zstd"}, "none": nil,
+		"gcc-version-11": {"gcc-11"}, "gcc-version-12": {"gcc-12"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("packages %q", got)
+	}
+	if at := l.Contenders[0].Where["packages"]; at != "lab.yaml:4:22" {
+		t.Errorf("packages are asked for at %q", at)
+	}
+}
+
+// A name that no package can have is reported at its place.
+func TestPackagesThatAreWrong(t *testing.T) {
+	for packages, want := range map[string]string{
+		"python3":             `lab.yaml:4:39: packages is a single value; write a list: [python3]`,
+		"[python3, Python3]":  `lab.yaml:4:49: an item of packages is "Python3"; write the name of a Debian package like python3`,
+		"[python3=3.11]":      `lab.yaml:4:40: an item of packages is "python3=3.11"; write the name of a Debian package`,
+		"[--help]":            `lab.yaml:4:40: an item of packages is "--help"; write the name of a Debian package`,
+		"['a,b']":             `lab.yaml:4:40: an item of packages is "a,b"; write the name of a Debian package`,
+		"[zstd, fio, zstd]":   `lab.yaml:4:51: the package "zstd" is listed twice; remove one of them`,
+		"[zstd, {name: fio}]": `lab.yaml:4:46: an item of packages is a mapping; write text`,
+	} {
+		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: host, packages: " + packages +
+			"}\nbaseline: a\ncells: [{name: c, workload: crypto, params: {algorithm: sha256}}]\n"
+		_, err := Parse("lab.yaml", []byte(src), catalogue(), "")
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %s", packages, err, want)
 		}
 	}
 }

@@ -61,6 +61,7 @@ func settings(c manifest.Contender, params param.Values) []group {
 		single("cpus", strconv.Itoa(c.CPUs)), single("quota", number(c.Quota)), single("memory", c.Memory.String()),
 		single("io.read", rate(c.IO.Read)), single("io.write", rate(c.IO.Write)),
 		{prefix: "volumes.", values: volumes(c.Volumes)}, {prefix: "tuning.", values: c.Tuning},
+		single("packages", strings.Join(c.Packages, " ")),
 		{prefix: "params.", values: texts(params)}, {prefix: "env.", values: c.Env},
 	}
 }

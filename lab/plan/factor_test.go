@@ -35,6 +35,7 @@ func TestFactors(t *testing.T) {
 					Properties: map[string]string{"compression": "lz4"}}}
 				c.Tuning, c.Env = nil, map[string]string{"LANG": "de", "GOGC": "off"}
 				c.Params = map[string]param.Values{"try": {"argv": "zstd\nbig", "timeout": "1s"}}
+				c.Packages = []string{"python3", "zstd"}
 			}),
 			with(host, "bare", func(c *manifest.Contender) { c.Host = "box" }),
 		}}
@@ -48,6 +49,7 @@ memory: 512MiB → 1GiB
 io.write:  → 2MiB/s
 volumes./data: dir → file:zfs 1GiB compression=lz4
 tuning.net.core.somaxconn: 128 →` + " " + `
+packages:  → python3 zstd
 params.argv: gzip -9 'big file' → zstd big
 params.timeout: 10m0s → 1s
 env.GOGC:  → off

@@ -23,7 +23,9 @@ type Absence struct {
 	Contenders []string
 	// Everywhere is true if no contender has it: the cell can only fail.
 	Everywhere bool
-	Fix        string
+	// Built is true if the image of a contender without it is one that bakeoff builds.
+	Built bool
+	Fix   string
 }
 
 // String names the missing file and the contenders without it.
@@ -53,24 +55,18 @@ const (
 // absent looks for the files that cells name, in every contender that can run.
 // If an image was not built yet, a host cannot be reached or the path is in a
 // volume, the answer is unknown until the environment exists.
-func (v viewer) absent(ctx context.Context, able func(string) bool) ([]Absence, error) {
-	packages, err := Packages(v.plan, v.Workloads)
-	if err != nil {
-		return nil, err
-	}
-	var out []Absence
+func (v viewer) absent(ctx context.Context, able func(string) bool) (out []Absence) {
 	for _, cell := range v.plan.Cells {
-		found := v.absentFrom(ctx, cell, able, packages)
+		found := v.absentFrom(ctx, cell, able)
 		out = append(out, found...)
 	}
-	return out, nil
+	return out
 }
 
 // absentFrom looks for the files of one cell. Contenders with parameters of
 // their own may need other files: a cell can only fail if every contender lacks
 // the file that it needs first, or all lack the same file.
-func (v viewer) absentFrom(ctx context.Context, cell plan.Cell, able func(string) bool,
-	packages []string) (out []Absence) {
+func (v viewer) absentFrom(ctx context.Context, cell plan.Cell, able func(string) bool) (out []Absence) {
 	all, first := 0, 0 // contenders that can run, and those of them without their first file
 	for _, c := range v.plan.Contenders {
 		if !able(c.Name) || c.TwinOf != "" {
@@ -78,7 +74,7 @@ func (v viewer) absentFrom(ctx context.Context, cell plan.Cell, able func(string
 		}
 		all++
 		for i, f := range v.files(cell, c) {
-			if v.presence(ctx, c, f, packages) != missing {
+			if v.presence(ctx, c, f) != missing {
 				continue
 			}
 			if i == 0 {
@@ -105,21 +101,17 @@ func (v viewer) absentFrom(ctx context.Context, cell plan.Cell, able func(string
 // unseen names the files of cells that may be absent from contenders whose images
 // are not built yet.
 func (v viewer) unseen(ctx context.Context, able func(string) bool) (out []string) {
-	packages, err := Packages(v.plan, v.Workloads)
-	if err != nil {
-		return nil
-	}
 	for _, cell := range v.plan.Cells {
 		var paths []string
 		names := map[string][]string{}
 		for _, c := range v.plan.Contenders {
 			d := v.driver(c)
 			if c.TwinOf != "" || !able(c.Name) || !d.Doc().Image || c.Image == "" || path.IsAbs(c.Image) ||
-				env.Root(v.Cache, d.Doc(), c.Image, packages, c.Options) != "" {
+				v.root(c) != "" {
 				continue
 			}
 			for _, f := range v.files(cell, c) {
-				if v.presence(ctx, c, f, packages) == unknown {
+				if v.presence(ctx, c, f) == unknown {
 					if names[f.Path] == nil {
 						paths = append(paths, f.Path)
 					}
@@ -147,7 +139,7 @@ func (v viewer) files(cell plan.Cell, c plan.Contender) []execution.File {
 }
 
 // presence tells whether a contender's environments will have f.
-func (v viewer) presence(ctx context.Context, c plan.Contender, f execution.File, packages []string) presence {
+func (v viewer) presence(ctx context.Context, c plan.Contender, f execution.File) presence {
 	d := v.driver(c)
 	if d == nil || c.System != "" {
 		return unknown
@@ -169,7 +161,17 @@ func (v viewer) presence(ctx context.Context, c plan.Contender, f execution.File
 		}
 		return v.onHost(ctx, c, f, path.Join(c.Image, f.Path))
 	}
-	return inRoot(env.Root(v.Cache, doc, c.Image, packages, c.Options), f)
+	return inRoot(v.root(c), f)
+}
+
+// root is the path of the unpacked root of a contender's image; "" before it was
+// built.
+func (v viewer) root(c plan.Contender) string {
+	packages, err := Packages(v.plan, v.Workloads, c.Contender)
+	if err != nil {
+		return "" // the plan was checked against another catalogue
+	}
+	return env.Root(v.Cache, v.driver(c).Doc(), c.Image, packages, c.Options)
 }
 
 // onHost looks for at on the contender's host, once for all contenders there.

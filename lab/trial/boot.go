@@ -84,10 +84,6 @@ func (r *runner) reboot(ctx context.Context, box *env.Box, b plan.Block, p plan.
 // arrive does in a newly booted system what prepare does on other hosts: it asks
 // the contenders' drivers, and creates the network and the images.
 func (r *runner) arrive(ctx context.Context, l *env.Manager, sides []*side) error {
-	packages, err := Packages(r.Plan, r.Workloads)
-	if err != nil {
-		return err
-	}
 	for _, s := range sides {
 		if s.asked {
 			continue
@@ -95,6 +91,9 @@ func (r *runner) arrive(ctx context.Context, l *env.Manager, sides []*side) erro
 		a := s.driver.Check(ctx, l.Host(), s.Options)
 		if len(a.Programs) > 0 {
 			a = InstallerOf(ctx, l.Host()).Fit(a)
+		}
+		if a.OK && onHostsRoot(s.driver.Doc(), s.Contender.Contender) {
+			a = provided(ctx, a, s.Contender.Contender, l.Host(), func() Installer { return InstallerOf(ctx, l.Host()) })
 		}
 		a = Enough(a, s.Contender.Contender, len(l.Layout().CPUs), l.Memory())
 		if !a.OK {
@@ -106,7 +105,7 @@ func (r *runner) arrive(ctx context.Context, l *env.Manager, sides []*side) erro
 			}
 			continue
 		}
-		if err := r.imageOf(ctx, s, packages); err != nil {
+		if err := r.imageOf(ctx, s); err != nil {
 			return err
 		}
 		s.asked = ctx.Err() == nil

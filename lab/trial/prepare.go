@@ -113,20 +113,14 @@ func Enough(a driver.Availability, c manifest.Contender, cpus int, memory unit.B
 	if !a.OK {
 		return a
 	}
-	place := func(key string) string {
-		if at := c.Where[key]; at != "" {
-			return " (" + at + ")"
-		}
-		return ""
-	}
 	switch {
 	case c.CPUs > cpus:
-		return driver.Availability{Reason: fmt.Sprintf("it asks for %d CPUs%s, and its host has %d", c.CPUs, place("cpus"),
-			cpus),
+		return driver.Availability{Reason: fmt.Sprintf("it asks for %d CPUs%s, and its host has %d", c.CPUs,
+			place(c, "cpus"), cpus),
 			Fix: fmt.Sprintf("write cpus: %d or less", cpus), Facts: a.Facts}
 	case memory > 0 && c.Memory > memory:
 		return driver.Availability{Reason: fmt.Sprintf("it asks for %s of memory%s, and its host has %s", c.Memory,
-			place("memory"), rounded(memory)),
+			place(c, "memory"), rounded(memory)),
 			Fix: fmt.Sprintf("write memory: %s or less", rounded(memory)), Facts: a.Facts}
 	}
 	return a
@@ -222,15 +216,11 @@ func (r *runner) mayStart() error {
 // images builds what the contenders are made from. An image that cannot be
 // built takes its contenders out; the others go on.
 func (r *runner) images(ctx context.Context) error {
-	packages, err := Packages(r.Plan, r.Workloads)
-	if err != nil {
-		return err
-	}
 	for _, s := range r.sides {
 		if s.gone != "" || s.env == nil {
 			continue
 		}
-		if err := r.imageOf(ctx, s, packages); err != nil {
+		if err := r.imageOf(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -238,7 +228,11 @@ func (r *runner) images(ctx context.Context) error {
 }
 
 // imageOf gets what a contender is made from to its host.
-func (r *runner) imageOf(ctx context.Context, s *side, packages []string) (err error) {
+func (r *runner) imageOf(ctx context.Context, s *side) error {
+	packages, err := Packages(r.Plan, r.Workloads, s.Contender.Contender)
+	if err != nil {
+		return err
+	}
 	doc := s.driver.Doc()
 	if doc.Image && !s.env.Cached(doc, s.Image, packages, s.Options) {
 		r.emit(Event{Kind: Preparing, Contender: s.Name, Text: "building the image " + s.Image})
@@ -258,15 +252,15 @@ func (r *runner) dismiss(s *side, reason string) error {
 		Reason: reason})
 }
 
-// Packages returns the Debian packages that the plan's workloads need inside
-// an environment, sorted. All contenders get the same packages, so that images
-// differ only where intended.
-func Packages(p *plan.Plan, workloads []execution.Runner) ([]string, error) {
-	var out []string
-	for _, c := range p.Cells {
-		i := slices.IndexFunc(workloads, func(w execution.Runner) bool { return w.Doc().Name == c.Workload })
+// Packages returns the Debian packages of a contender's image, sorted: those that
+// the plan's workloads need inside an environment, and the contender's own. All
+// contenders get those of all workloads, so that images differ only where intended.
+func Packages(p *plan.Plan, workloads []execution.Runner, c manifest.Contender) ([]string, error) {
+	out := slices.Clone(c.Packages)
+	for _, cell := range p.Cells {
+		i := slices.IndexFunc(workloads, func(w execution.Runner) bool { return w.Doc().Name == cell.Workload })
 		if i < 0 {
-			return nil, fault.New(fault.Unsupported, "there is no workload %q", c.Workload)
+			return nil, fault.New(fault.Unsupported, "there is no workload %q", cell.Workload)
 		}
 		out = append(out, workloads[i].Doc().Packages["debian"]...)
 	}
@@ -326,13 +320,17 @@ func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver,
 				a.Answer = driver.Availability{Reason: err.Error()}
 				break
 			}
-			if a.Answer = drivers[i].Check(ctx, host, c.Options); len(a.Answer.Programs) > 0 {
-				by, ok := installers[c.Host]
-				if !ok {
-					by = InstallerOf(ctx, host)
-					installers[c.Host] = by
+			by := func() Installer {
+				if _, ok := installers[c.Host]; !ok {
+					installers[c.Host] = InstallerOf(ctx, host)
 				}
-				a.Answer = by.Fit(a.Answer)
+				return installers[c.Host]
+			}
+			if a.Answer = drivers[i].Check(ctx, host, c.Options); len(a.Answer.Programs) > 0 {
+				a.Answer = by().Fit(a.Answer)
+			}
+			if onHostsRoot(drivers[i].Doc(), c.Contender) {
+				a.Answer = provided(ctx, a.Answer, c.Contender, host, by)
 			}
 		}
 		out = append(out, a)

@@ -66,31 +66,29 @@ func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	if s.Lacks, err = ProgramsOn(ctx, p, site.Drivers, site.Workloads, site.Way); err != nil {
 		return s, err
 	}
-	if s.Absent, err = v.absent(ctx, s.Able); err != nil {
-		return s, err
-	}
+	s.Absent = v.absent(ctx, s.Able)
 	for i := range s.Absent {
-		s.Absent[i].Fix += v.ofImages(s.Absent[i])
+		v.ofImages(&s.Absent[i])
 	}
 	s.Unmet = append(v.crowded(ctx, s.Able), v.uplinks(ctx)...)
 	s.Notes = v.notes(ctx, s.Able)
 	return s, nil
 }
 
-// ofImages says what an image contains, if a lacks its file in one that bakeoff
-// builds; otherwise "".
-func (v viewer) ofImages(a Absence) string {
+// ofImages adds to the remedy what an image contains, if a lacks its file in one that
+// bakeoff builds.
+func (v viewer) ofImages(a *Absence) {
 	if !slices.ContainsFunc(v.plan.Contenders, func(c plan.Contender) bool {
 		return c.Image != "" && !path.IsAbs(c.Image) && slices.Contains(a.Contenders, c.Name)
 	}) {
-		return ""
+		return
 	}
-	or := ""
+	a.Built = true
 	if a.Param == "argv" && path.IsAbs(a.Path) {
-		or = ", or create it in prepare"
+		a.Fix += ", or create it in prepare"
 	}
-	return or + ": an image contains only the base system of its distribution (sh, perl) and the packages that the " +
-		"workloads of the lab file need"
+	a.Fix += ", or add the package that contains it to packages: an image contains only the base system of its " +
+		"distribution (sh, perl), the packages that the workloads of the lab file need, and those of packages"
 }
 
 // peered tells whether a workload of the plan has another end.
@@ -238,12 +236,7 @@ func (v viewer) driver(c plan.Contender) driver.Driver {
 func hostOf(c plan.Contender) string { return cmp.Or(c.Host, env.LocalHost) }
 
 // asked names the place of the lab file at which a contender asks for key.
-func asked(c plan.Contender, key string) string {
-	if at := c.Where[key]; at != "" {
-		return " (" + at + ")"
-	}
-	return ""
-}
+func asked(c plan.Contender, key string) string { return place(c.Contender, key) }
 
 // notes says which limits are asked for that nothing holds.
 func (v viewer) notes(ctx context.Context, able func(string) bool) []string {
@@ -263,7 +256,8 @@ func (v viewer) notes(ctx context.Context, able func(string) bool) []string {
 		}
 	}
 	slices.Sort(out)
-	return slices.Concat(v.caveats(able), v.few(), v.together(able), out, v.unseen(ctx, able), v.memory(able))
+	return slices.Concat(v.caveats(able), v.few(), v.together(able), out, v.unchecked(ctx, able),
+		v.unseen(ctx, able), v.memory(able))
 }
 
 // few says which cells have too few values for a percentile that gets a verdict.

@@ -403,8 +403,9 @@ func TestRemedyForAnImage(t *testing.T) {
 	} {
 		p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "base"}},
 			{Contender: manifest.Contender{Name: "x", Image: tt.image}}}}
-		if got := (viewer{plan: p}).ofImages(Absence{Contenders: tt.lacks}); strings.Contains(got, "base system") != tt.want {
-			t.Errorf("%q, absent in %v: %q", tt.image, tt.lacks, got)
+		got := Absence{Contenders: tt.lacks}
+		if (viewer{plan: p}).ofImages(&got); strings.Contains(got.Fix, "base system") != tt.want || got.Built != tt.want {
+			t.Errorf("%q, absent in %v: %q", tt.image, tt.lacks, got.Fix)
 		}
 	}
 }
