@@ -119,6 +119,8 @@ func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 	fl.DurationVar(&f.Budget, "budget", tryBudget, "`time` limit; no block starts that would end later")
 	fl.StringVar(&f.CPUs, "cpus", "", "`number` of CPUs of each environment (default 1)")
 	fl.StringVar(&f.Memory, "memory", "", "memory of each environment, a `size` such as 2GiB (default 512MiB)")
+	fl.StringArrayVar(&f.Packages, "package", nil, "`NAME,…` of Debian packages that environments contain in addition to "+
+		"the base system; on the host they must be installed; may be repeated")
 	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
 	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which try derives the random schedule; 0 chooses and records one")
 	fl.BoolVar(&f.printLab, "print-lab", false, "print the lab file and start nothing")

@@ -35,7 +35,8 @@ type Request struct {
 	Metrics                 []string // values of --metric
 	Margin                  float64  // a share; 0: the default
 	Budget                  time.Duration
-	CPUs, Memory            string // "": the default
+	CPUs, Memory            string   // "": the default
+	Packages                []string // values of --package: names, parted by commas
 	// Dir is the current folder, and Exists reports whether it has a file. Commands run
 	// in it if all environments are the host.
 	Dir    string
@@ -88,7 +89,7 @@ func Try(r Request, cat manifest.Catalogue) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	f := File{Notes: r.unseen(contenders), words: map[string]string{"cpus": "--cpus", "memory": "--memory",
+	f := File{Notes: r.unseen(contenders), words: map[string]string{"cpus": "--cpus", "memory": "--memory", "packages": "--package",
 		argvKey: "the command", setupKey: "--setup", prepareKey: "--prepare", cleanupKey: "--cleanup"}}
 	w := &writer{}
 	r.write(w, contenders, metrics)
@@ -104,7 +105,7 @@ func (r Request) encoded() error {
 	}{
 		{"an environment", slices.Concat(r.Envs, r.In)}, {"the command after --", r.Argv}, {"-c", r.Commands},
 		{"--shell", []string{r.Shell}}, {"-L", r.Lists}, {"-P", r.Ranges}, {"--setup", r.Setup}, {"--prepare", r.Prepare},
-		{"--cleanup", r.Cleanup}, {"--metric", r.Metrics}, {"--cpus", []string{r.CPUs}}, {"--memory", []string{r.Memory}},
+		{"--cleanup", r.Cleanup}, {"--metric", r.Metrics}, {"--cpus", []string{r.CPUs}}, {"--memory", []string{r.Memory}}, {"--package", r.Packages},
 		{"the current folder", []string{r.Dir}},
 	} {
 		if slices.ContainsFunc(of.words, func(w string) bool { return !utf8.ValidString(w) }) {
@@ -407,7 +408,8 @@ func putParams(w *writer, indent string, c contender, keys []string) {
 }
 
 func (r Request) writeDefaults(w *writer) {
-	if r.CPUs == "" && r.Memory == "" {
+	packages := r.packages()
+	if r.CPUs == "" && r.Memory == "" && len(packages) == 0 {
 		return
 	}
 	w.own("defaults:")
@@ -417,6 +419,21 @@ func (r Request) writeDefaults(w *writer) {
 	if r.Memory != "" {
 		w.put(origin{"--memory", "memory"}, "  memory: %s", scalar(r.Memory))
 	}
+	if len(packages) > 0 {
+		w.put(origin{"--package", "packages"}, "  packages: %s", sequence(packages))
+	}
+}
+
+// packages are the names in the values of --package, each once.
+func (r Request) packages() (out []string) {
+	for _, text := range r.Packages {
+		for name := range strings.SplitSeq(text, ",") {
+			if name = strings.TrimSpace(name); !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
 }
 
 // writeParams writes the parameters that all contenders share.

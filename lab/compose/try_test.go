@@ -30,7 +30,7 @@ func line(args ...string) Request {
 	r := Request{Shell: NoShell, Budget: 2 * time.Minute, Margin: 0.02, Line: append([]string{"bakeoff", "try"}, args...)}
 	for i := 0; i < len(args); i++ {
 		lists := map[string]*[]string{"-c": &r.Commands, "-n": &r.Names, "--in": &r.In, "-L": &r.Lists, "-P": &r.Ranges,
-			"--setup": &r.Setup, "--prepare": &r.Prepare, "--cleanup": &r.Cleanup, "--metric": &r.Metrics}
+			"--setup": &r.Setup, "--prepare": &r.Prepare, "--cleanup": &r.Cleanup, "--metric": &r.Metrics, "--package": &r.Packages}
 		texts := map[string]*string{"--shell": &r.Shell, "--cpus": &r.CPUs, "--memory": &r.Memory}
 		switch a := args[i]; {
 		case a == "--":
@@ -71,7 +71,9 @@ func TestTry(t *testing.T) {
 			"--prepare", "make clean; sync", "--prepare", "ninja -t clean", "--cleanup", "rm -f out/{n}"),
 		"metrics": line("host", "chroot:debian:bookworm", "--metric", "json:$.rps:higher", "--metric", "memory", "-i", "--cpus",
 			"2", "--memory", "1GiB", "--", "server", "--bench"),
-		"shell":  line("-c", "sort big | uniq -c > /dev/null", "-c", "sort -u big", "--shell", "bash --norc", "-n", "pipe"),
+		"shell": line("-c", "sort big | uniq -c > /dev/null", "-c", "sort -u big", "--shell", "bash --norc", "-n", "pipe"),
+		"packages": line("host", "crun:debian:bookworm", "--package", "python3,g++", "--package", "python3", "--",
+			"python3", "-c", "print(1)"),
 		"images": line("crun:debian:bookworm", "crun:debian:trixie", "docker:debian:bookworm", "--", "true"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,6 +214,10 @@ func TestTryMistakes(t *testing.T) {
 		{line("--cpus", "0", "-c", "a"), "--cpus: 0 is not between 1 and 1024; write a whole number from 1 to 1024"},
 		{line("--cpus", "many", "-c", "a"), `--cpus: "many" is not a whole number; write a whole number from 1 to 1024`},
 		{line("--memory", "lots", "-c", "a"), `--memory: "lots" is not a size; write 4KiB, 512MiB or 1.5GB`},
+		{line("--package", "python3,Zstd", "-c", "a"),
+			`--package: an item of packages is "Zstd"; write the name of a Debian package like python3`},
+		{line("--package", "python3,", "-c", "a"),
+			`--package: an item of packages is ""; write the name of a Debian package like python3`},
 		{line("-c", "a").with(func(r *Request) { r.Margin = 7 }),
 			"--margin: 7 is not between 0.0001 and 0.5; write a number from 0.0001 to 0.5"},
 		{line("--", "a\xff"), "the command after -- contains bytes that are not UTF-8; a lab file holds only text; " +
@@ -386,6 +392,11 @@ func TestExplain(t *testing.T) {
 	want := "the command: there is no program gzp in host; install it, or name one that every environment has\nno disk"
 	if got.Error() != want || f.Explain(nil) != nil {
 		t.Errorf("%v, want %s", got, want)
+	}
+	absent.Built = true
+	if got := f.Explain(absent).Error(); !strings.HasSuffix(got, "; name the Debian package that contains it with "+
+		"--package, or name a program that every environment has") {
+		t.Error(got)
 	}
 	lab, err := f.Load(catalogue())
 	if err != nil || lab.Contenders[0].Where["cpus"] != "--cpus" || lab.Contenders[0].Where["memory"] != "" {

@@ -97,6 +97,58 @@ func TestTryEnvironments(t *testing.T) {
 	h.LeavesNothing(t)
 }
 
+// A Python script runs where --package puts Python into the image, and on a host that
+// has it.
+func TestTryPackages(t *testing.T) {
+	e2e.NeedsRoot(t)
+	h := e2e.New(t)
+	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "try", "--json", "--seed", "7", "--package", "python3", "--budget", "1s",
+		"--metric", "last-line:lower", "host", "crun:debian:bookworm", "bwrap:debian:bookworm", "docker:debian:bookworm",
+		"microvm:debian:bookworm", "--", "python3", "-c", "import sys; print(sys.version_info[0])")
+	var r e2e.Ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("exit code %d, %v in %q\n%s", code, err, out, errs)
+	}
+	for _, m := range r.Missing {
+		if strings.Contains(m.Reason, "apt-get install") {
+			t.Skipf("%s: %s", m.Contender, m.Reason)
+		}
+		t.Errorf("%s: %s", m.Contender, m.Reason)
+	}
+	for _, name := range []string{"host", "crun", "bwrap", "docker", "microvm"} {
+		if got := median(r, name, "cost"); got != 3 {
+			t.Errorf("%s ran Python %v, want 3", name, got)
+		}
+	}
+	if code != 0 {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	h.Holds(t, r.Folder)
+	h.LeavesNothing(t)
+}
+
+// A host without a package that a command line asks for is refused with the line that
+// installs it. A name that the distribution does not have is named, too.
+func TestTryAPackageThatDoesNotExist(t *testing.T) {
+	e2e.NeedsRoot(t)
+	h := e2e.New(t)
+	out, errs, code := h.Bakeoff(t, time.Minute, "try", "--package", "no-such-package", "host", "--", "true")
+	want := "its host lacks the package no-such-package (--package); apt-get install --no-install-recommends no-such-package"
+	if code != 1 || !strings.Contains(errs, want) {
+		t.Errorf("on the host: exit code %d\n%s%s", code, out, errs)
+	}
+	out, errs, code = h.Bakeoff(t, 5*time.Minute, "try", "--package", "no-such-package", "bwrap:debian:bookworm", "--", "true")
+	want = "image debian:bookworm: debian:bookworm has no package no-such-package; correct the name, or use an image of a " +
+		"release that has it"
+	if code != 1 || !strings.Contains(errs, want) {
+		t.Errorf("in an image: exit code %d\n%s%s", code, out, errs)
+	}
+	if _, err := os.Stat(filepath.Join(h.Dir, "runs")); err == nil {
+		t.Error("a refused run left a folder")
+	}
+	h.LeavesNothing(t)
+}
+
 // A program that does not exist is reported in the words of the command line, and
 // nothing is left.
 func TestTryAProgramThatDoesNotExist(t *testing.T) {
