@@ -64,6 +64,7 @@ packages() {
 	test|bonnie++|tool bonnie: one pass over a large file and many small ones
 	test|fio|tool fio: reads and writes of one file
 	test|openssl|tool openssl: the speed of a hash or a cipher
+	test|python3|runs a script on the host, as packages of images do in environments
 	test|busybox-static|programs without libraries for the tests of roots and RAM disks
 	test|cpio|reads the RAM disks that the tests write
 	test|strace|shows which system calls a trial makes
