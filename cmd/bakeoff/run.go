@@ -37,6 +37,9 @@ type runFlags struct {
 	quiet bool
 	// answer prints the results for a person; nil: the usual report.
 	answer func(r analysis.Results, page string) error
+	// anyway says how to measure a program in spite of its exit code; "" is the way of
+	// lab files.
+	anyway string
 }
 
 func (a *app) run() *cobra.Command {
@@ -250,6 +253,9 @@ func (a *app) conclude(s *session.Session, f runFlags, r analysis.Results) error
 		if err := answer(r, page); err != nil {
 			return err
 		}
+	}
+	if err := a.failures(s, r, f.anyway); err != nil {
+		return err
 	}
 	if r.Blocks == 0 && r.Void > 0 && r.Ended != analysis.EndedInterrupted {
 		return fault.New(fault.Lab, "no result: all %d blocks are void because of failures of the lab", r.Void)

@@ -256,5 +256,6 @@ func (a *app) tryLab(c *cobra.Command, f tryFlags, file compose.File, lab *manif
 			ASCII: a.ASCII(), Page: page, Sort: report.Order(f.sort)})
 	}
 	f.budget = f.Budget
+	f.anyway = "If this exit code is not a failure, add --ignore-failure."
 	return file.Explain(a.carryOut(c, s, f.runFlags))
 }

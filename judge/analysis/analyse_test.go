@@ -160,28 +160,25 @@ func TestGivesUpOnlyWhatCannotGetAVerdict(t *testing.T) {
 // given every comparison a verdict.
 func TestWhyARunWithoutComparisonsEnds(t *testing.T) {
 	for name, x := range map[string]struct {
-		dead string
-		twin bool
-		want string
+		dead  string
+		sides []string
+		want  string
 	}{
-		"nobody":                 {"", false, EndedDecided},
-		"a contender":            {"b", false, EndedStuck},
-		"the baseline":           {"a", false, EndedStuck},
-		"the twin":               {"a~twin", true, EndedDecided},
-		"the baseline, no other": {"a", true, EndedStuck},
+		"nobody":                 {"", []string{"a", "b"}, EndedDecided},
+		"one of two contenders":  {"c", []string{"a", "b", "c"}, EndedStuck},
+		"the only contender":     {"b", []string{"a", "b"}, EndedFailed},
+		"the baseline":           {"a", []string{"a", "b"}, EndedFailed},
+		"the twin":               {"a~twin", []string{"a", "a~twin"}, EndedFailed},
+		"the baseline, no other": {"a", []string{"a", "a~twin"}, EndedFailed},
 	} {
-		sides := []string{"a", "b"}
-		if x.twin {
-			sides = []string{"a", "a~twin"}
-		}
 		n := wobble(5)
-		d := world(26, sides, 1, func(_, _, c, _ int) float64 {
-			if sides[c] == x.dead {
+		d := world(26, x.sides, 1, func(_, _, c, _ int) float64 {
+			if x.sides[c] == x.dead {
 				return math.NaN()
 			}
 			return n()
 		})
-		if x.twin {
+		if x.sides[1] == "a~twin" {
 			d.Twin, d.Contenders[1].TwinOf = "a~twin", "a"
 		}
 		if r := Analyse(d); r.WhyDecided() != x.want {

@@ -318,6 +318,15 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// fails makes n trials of each contender at the cell k fail, and none succeed.
+func (r *Results) fails(n int, contenders ...string) {
+	for _, c := range contenders {
+		r.Missing = append(r.Missing, Missing{Contender: c, Cell: "k"})
+		r.Summaries = append(r.Summaries, Summary{Contender: c, Cell: "k", Metric: "m"},
+			Summary{Contender: c, Cell: "k", Metric: "p", Failures: n})
+	}
+}
+
 // What a run waits for: see the documentation of Decided.
 func TestDecided(t *testing.T) {
 	primary := []Cell{{Name: "k", Metrics: []sample.Metric{{Name: "m"}, {Name: "p", Primary: true}}}}
@@ -353,6 +362,30 @@ func TestDecided(t *testing.T) {
 			r.Contenders, r.Comparisons = []Contender{{Name: "a"}, {Name: "x"}, {Name: "t"}}, r.Comparisons[:1]
 			r.Twin.Comparisons[0].Verdict = Inconclusive
 		}, "a t x", true},
+		"only failed":      {func(r *Results) { r.Blocks = 2; r.fails(4, "b") }, "b", false},
+		"too few failures": {func(r *Results) { r.Blocks = 1; r.fails(3, "b", "x", "a", "t") }, "", false},
+		"failed at a cell without verdicts": {func(r *Results) {
+			r.Blocks, r.Cells = 2, append(r.Cells, Cell{Name: "plain", Metrics: []sample.Metric{{Name: "m"}}})
+			r.fails(4, "b")
+		}, "b", false},
+		"failed at one of two cells": {func(r *Results) {
+			r.Blocks, r.Cells = 2, append(r.Cells, Cell{Name: "k2", Metrics: []sample.Metric{{Name: "m", Primary: true}}})
+			r.fails(4, "b")
+		}, "", false},
+		"a success among failures": {func(r *Results) { r.Blocks = 2; r.fails(4, "b"); r.Missing = nil }, "", false},
+		"every other one only failed": {func(r *Results) {
+			r.Blocks, r.Comparisons = 2, nil
+			r.fails(4, "b", "x")
+		}, "a b t x", true},
+		"the baseline only failed": {func(r *Results) {
+			r.Blocks, r.Comparisons, r.Twin.Comparisons = 2, nil, nil
+			r.fails(4, "a", "t")
+		}, "a b t x", true},
+		"failed without a primary metric": {func(r *Results) {
+			r.Blocks, r.Comparisons, r.Twin.Comparisons = 2, nil, nil
+			r.Cells = []Cell{{Name: "k", Metrics: []sample.Metric{{Name: "m"}}}}
+			r.fails(4, "a", "b", "x", "t")
+		}, "a b t x", true},
 		"twin alone": {func(r *Results) {
 			r.Contenders, r.Comparisons = []Contender{{Name: "a"}, {Name: "t"}}, nil
 		}, "a t", true},
@@ -400,7 +433,7 @@ func TestRatioOfFailuresIsNull(t *testing.T) {
 
 func TestEndedText(t *testing.T) {
 	texts := map[string]bool{}
-	for _, e := range []string{EndedDecided, EndedBlocks, EndedBudget, EndedInterrupted, EndedVoid, ""} {
+	for _, e := range []string{EndedDecided, EndedStuck, EndedFailed, EndedBlocks, EndedBudget, EndedInterrupted, EndedVoid, ""} {
 		if text := EndedText(e); text == e || texts[text] {
 			t.Errorf("%q: %q", e, text)
 		} else {

@@ -7,6 +7,7 @@ import "cmp"
 const (
 	EndedDecided     = "decided"     // every primary comparison has a verdict
 	EndedStuck       = "stuck"       // no comparison can get a verdict any more, and some have none
+	EndedFailed      = "failed"      // the trials of one side of every comparison only failed
 	EndedBlocks      = "blocks"      // every planned block was run
 	EndedBudget      = "budget"      // another block did not fit into the time
 	EndedInterrupted = "interrupted" // a person or a signal stopped it
@@ -23,6 +24,7 @@ var endedTexts = map[string]string{
 	"":               "it has not ended; this is its state so far",
 	EndedDecided:     "every primary comparison has a verdict",
 	EndedStuck:       "no further block can bring another verdict: every comparison has one or cannot get one any more",
+	EndedFailed:      "the trials failed every time, so there is nothing to compare",
 	EndedBlocks:      "all planned blocks are done",
 	EndedBudget:      "the time budget has no room for another block",
 	EndedInterrupted: "it was interrupted",

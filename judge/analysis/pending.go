@@ -15,10 +15,11 @@ func (c Comparison) Pending() bool {
 }
 
 // Decided reports for every contender whether it can leave the later blocks:
-// each of its primary comparisons has a verdict or can never get one. A cell
-// that never succeeded is given up at the first look. The baseline and the twin
-// stay until all others are decided. Without a primary metric no contender is
-// ever decided: such a run continues to its end.
+// each of its primary comparisons has a verdict or can never get one. A contender
+// that only failed is given up after fewTrials trials, and all are if the baseline
+// only failed. A cell that never succeeded is given up at the first look. The
+// baseline and the twin stay until all others are decided. Without a primary metric
+// no other contender is ever decided: such a run continues to its end.
 func (r Results) Decided() map[string]bool {
 	out := map[string]bool{}
 	pending, all := r.pending()
@@ -40,20 +41,24 @@ func (r Results) AllDecided() bool {
 }
 
 // WhyDecided says why a run ends that is AllDecided: EndedDecided if every comparison
-// has a verdict, EndedStuck if some can never get one. A contender, or a baseline, that
+// has a verdict, EndedFailed if the trials of too many contenders failed for any
+// comparison, and EndedStuck if some can never get one. A contender, or a baseline, that
 // has no value at a cell has no comparison there, and no verdict either.
 func (r Results) WhyDecided() string {
+	all := r.Comparisons
+	if r.Twin != nil && len(r.Contenders) == 2 {
+		all = r.Twin.Comparisons
+	}
+	if !slices.ContainsFunc(all, func(c Comparison) bool { return c.Primary }) {
+		return EndedFailed
+	}
+	if slices.ContainsFunc(all, func(c Comparison) bool { return c.Primary && c.Verdict == Inconclusive }) {
+		return EndedStuck
+	}
 	for _, m := range r.Missing {
 		if (r.Twin == nil || m.Contender != r.Twin.Name) && r.judges(m.Cell) {
 			return EndedStuck
 		}
-	}
-	all := r.Comparisons
-	if r.Twin != nil && len(all) == 0 {
-		all = r.Twin.Comparisons
-	}
-	if slices.ContainsFunc(all, func(c Comparison) bool { return c.Primary && c.Verdict == Inconclusive }) {
-		return EndedStuck
 	}
 	return EndedDecided
 }
@@ -109,16 +114,17 @@ func (r Results) pending() (pending map[string]bool, all bool) {
 		twin = r.Twin.Name
 	}
 	others := 0
+	failed := r.onlyFailed(primary)
 	for _, c := range r.Contenders {
 		if c.Name != r.Baseline && c.Name != twin {
 			others++
 		}
-		pending[c.Name] = !primary || !started
+		pending[c.Name] = (!primary || !started) && !failed[c.Name] && !failed[r.Baseline]
 	}
 	for _, c := range r.Comparisons {
 		pending[c.Contender] = pending[c.Contender] || c.Pending()
 	}
-	all = primary && started
+	all = primary && started || others > 0 || r.Twin != nil || failed[r.Baseline]
 	if r.Twin != nil {
 		for _, c := range r.Twin.Comparisons {
 			pending[twin] = pending[twin] || c.Pending()
@@ -133,4 +139,36 @@ func (r Results) pending() (pending map[string]bool, all bool) {
 		}
 	}
 	return pending, all
+}
+
+// fewTrials is the number of trials after which a contender that only failed is given
+// up: two blocks, each with environments of its own, if the design mirrors them.
+const fewTrials = 4
+
+// onlyFailed returns the contenders that had at least fewTrials trials at every cell
+// and no success. If the run has primary metrics, only their cells count: a
+// comparison needs a success on both sides.
+func (r Results) onlyFailed(primary bool) map[string]bool {
+	type place struct{ contender, cell string }
+	missing, failures := map[place]bool{}, map[place]int{}
+	for _, m := range r.Missing {
+		missing[place{m.Contender, m.Cell}] = true
+	}
+	for _, s := range r.Summaries {
+		at := place{s.Contender, s.Cell}
+		failures[at] = max(failures[at], s.Failures)
+	}
+	out := map[string]bool{}
+	for _, c := range r.Contenders {
+		only := len(r.Cells) > 0
+		for _, k := range r.Cells {
+			if primary && !slices.ContainsFunc(k.Metrics, func(m sample.Metric) bool { return m.Primary }) {
+				continue
+			}
+			at := place{c.Name, k.Name}
+			only = only && missing[at] && failures[at] >= fewTrials
+		}
+		out[c.Name] = only
+	}
+	return out
 }

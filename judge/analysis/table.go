@@ -143,7 +143,7 @@ func (t *reader) results(opt TableOptions) ([]Results, error) {
 		if len(bad) == 0 {
 			out[i] = Analyse(d)
 			out[i].Ended = EndedBlocks
-			if out[i].AllDecided() {
+			if out[i].AllDecided() && out[i].WhyDecided() != EndedFailed {
 				out[i].Ended = EndedDecided
 			}
 		}

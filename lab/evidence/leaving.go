@@ -49,7 +49,8 @@ func (v *verifier) leaving(data analysis.Data) {
 		}
 	}
 	ended := v.story.ended
-	if (ended == analysis.EndedDecided || ended == analysis.EndedStuck) && !analysis.Analyse(data).AllDecided() {
+	early := []string{analysis.EndedDecided, analysis.EndedStuck, analysis.EndedFailed}
+	if slices.Contains(early, ended) && !analysis.Analyse(data).AllDecided() {
 		v.find(NotAsPlanned, store.JournalFile,
 			"the run ended because everything was decided, but not every primary comparison is")
 	}

@@ -414,6 +414,46 @@ func TestStopsWhereNothingCanBeDecided(t *testing.T) {
 	}
 }
 
+// A run in which every trial fails ends after two blocks. So does one in which only the
+// baseline, or only the contender, never succeeds. If another contender is left, the
+// run goes on without the one that failed.
+func TestStopsWhereEverythingFails(t *testing.T) {
+	for _, tt := range []struct {
+		contenders string
+		fails      string
+		blocks     int
+		ended      string
+	}{
+		{"  - {name: slow, driver: shelf}\n", "base base~twin slow", 2, analysis.EndedFailed},
+		{"  - {name: slow, driver: shelf}\n", "base base~twin", 2, analysis.EndedFailed},
+		{"  - {name: slow, driver: shelf}\n", "slow", 2, analysis.EndedFailed},
+		{"", "base base~twin", 2, analysis.EndedFailed},
+		{"  - {name: slow, driver: shelf}\n  - {name: broken, driver: shelf}\n", "broken", 8, analysis.EndedDecided},
+	} {
+		b := newBench(t, tt.contenders, "looks: [8, 26], alphas: [.02, .03]")
+		b.dice.run = func(tg execution.Target, _ int64) error {
+			if slices.Contains(strings.Fields(tt.fails), tg.Subject.(*book).spec.Name) {
+				return fault.New(fault.Subject, "exit code 3")
+			}
+			return nil
+		}
+		out, lines := b.run(t.Context())
+		failed := count(lines, func(l store.Line) bool { return l.Trial != nil && l.Status == store.Subject })
+		if want := 4 * len(strings.Fields(tt.fails)); out.Ended != tt.ended || out.Results.Blocks != tt.blocks || failed != want {
+			t.Errorf("%s: ended %q after %d blocks with %d failed trials, want %q after %d with %d", tt.fails, out.Ended,
+				out.Results.Blocks, failed, tt.ended, tt.blocks, want)
+		}
+		run, err := store.Open(b.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := evidence.Verify(run, execution.Parsers([]execution.Runner{b.dice}), nil); err != nil || !r.OK() {
+			t.Errorf("%s: it does not verify: %v, %v", tt.fails, err, r.Findings)
+		}
+		run.Close()
+	}
+}
+
 func TestInterruptedRunKeepsWhatItHas(t *testing.T) {
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -167,6 +167,31 @@ func TestTryAProgramThatDoesNotExist(t *testing.T) {
 	}
 }
 
+// A command that always fails ends the run after two blocks, with its exit code and what
+// it printed last. --ignore-failure measures it.
+func TestTryACommandThatFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("looks at the machine")
+	}
+	h := e2e.New(t)
+	args := []string{"--", "sh", "-c", "echo one >&2; echo the last line >&2; exit 3"}
+	out, errs, code := h.Bakeoff(t, time.Minute, append([]string{"try", "host"}, args...)...)
+	want := "bakeoff: cell try failed in every trial in host: sh -c 'echo one >&2; echo the last line >&2; exit 3': exit code 3\n" +
+		"  | one\n  | the last line\n  If this exit code is not a failure, add --ignore-failure.\n"
+	if code != 4 || !strings.HasSuffix(errs, want) || !strings.Contains(out, "2 blocks") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	found, err := filepath.Glob(filepath.Join(h.Dir, "runs", "*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("run folders %v (%v)", found, err)
+	}
+	h.Holds(t, found[0])
+	out, errs, code = h.Bakeoff(t, time.Minute, append([]string{"try", "host", "--ignore-failure", "--budget", "1s"}, args...)...)
+	if code != 0 {
+		t.Errorf("--ignore-failure: exit code %d\n%s%s", code, out, errs)
+	}
+}
+
 // Every line of README.md and of the pages under docs that begins with bakeoff try does
 // what the page says.
 func TestDocumentedTries(t *testing.T) {

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"bakeoff/base/shell"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/session"
+	"bakeoff/lab/store"
+)
+
+// maxFailures is the number of failures that failures prints; the page has all.
+const maxFailures = 5
+
+// failures prints for each cell that never succeeded how its program ended and the
+// last lines that it printed. anyway says how to measure a program in spite of its exit
+// code.
+func (a *app) failures(s *session.Session, r analysis.Results, anyway string) error {
+	if len(r.Missing) == 0 {
+		return nil
+	}
+	run, err := store.Open(s.Dir)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	all, err := evidence.Failures(run, r)
+	if err != nil {
+		return err
+	}
+	for i, f := range all {
+		if i == maxFailures {
+			fmt.Fprintf(a.Err, "bakeoff: … and %d more failures; see the page\n", len(all)-i)
+			break
+		}
+		where := fmt.Sprintf("cell %s failed in every trial in %s", f.Cell, strings.Join(f.Contenders, ", "))
+		if f.Argv == nil {
+			fmt.Fprintf(a.Err, "bakeoff: %s: %s\n", where, f.Reason)
+			continue
+		}
+		ended := fmt.Sprintf("exit code %d", f.Code)
+		if f.Signal != "" {
+			ended = "signal: " + f.Signal
+		}
+		if !f.Unexpected && f.Signal == "" {
+			ended = f.Reason
+		}
+		fmt.Fprintf(a.Err, "bakeoff: %s: %s: %s\n", where, shell.Quote(f.Argv...), ended)
+		for _, line := range f.Stderr {
+			fmt.Fprintln(a.Err, "  | "+line)
+		}
+		if f.Unexpected {
+			fmt.Fprintf(a.Err, "  %s\n", cmp.Or(anyway, fmt.Sprintf("If exit code %d is not a failure, set the parameter exit of "+
+				"the cell to any or to %d.", f.Code, f.Code)))
+		}
+	}
+	return nil
+}
