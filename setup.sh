@@ -65,6 +65,8 @@ packages() {
 	test|fio|tool fio: reads and writes of one file
 	test|openssl|tool openssl: the speed of a hash or a cipher
 	test|python3|runs a script on the host, as packages of images do in environments
+	test|lighttpd|workload http with another server, never started as a service
+	test|lighttpd-mod-openssl|HTTPS of that server
 	test|busybox-static|programs without libraries for the tests of roots and RAM disks
 	test|cpio|reads the RAM disks that the tests write
 	test|strace|shows which system calls a trial makes

@@ -114,7 +114,7 @@ func TestPackagesThatNobodyChecks(t *testing.T) {
 // An image has the packages of all workloads and those of its contender.
 func TestPackagesOfAnImage(t *testing.T) {
 	w := external.New(fio.New())
-	p := &plan.Plan{Cells: []plan.Cell{{Cell: manifest.Cell{Name: "a", Workload: "fio"}},
+	p := &plan.Plan{Contenders: []plan.Contender{{}}, Cells: []plan.Cell{{Cell: manifest.Cell{Name: "a", Workload: "fio"}},
 		{Cell: manifest.Cell{Name: "b", Workload: "fio"}}}}
 	own := manifest.Contender{Packages: []string{"fio", "python3"}}
 	got, err := Packages(p, []execution.Runner{w}, own)

@@ -262,7 +262,10 @@ func Packages(p *plan.Plan, workloads []execution.Runner, c manifest.Contender) 
 		if i < 0 {
 			return nil, fault.New(fault.Unsupported, "there is no workload %q", cell.Workload)
 		}
-		out = append(out, workloads[i].Doc().Packages["debian"]...)
+		for _, form := range variantsOf(p, cell) {
+			_, packages := workloads[i].Doc().Needed(form.Params)
+			out = append(out, packages["debian"]...)
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
@@ -70,27 +71,30 @@ const LoadGenerator = "the load generator"
 // host lacks, in order of the programs' names. It changes nothing.
 func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner,
 	host conn.Conn) ([]Lack, error) {
-	var bare []string
-	for _, c := range p.Contenders {
+	bare := lists.Filter(p.Contenders, func(c plan.Contender) bool {
 		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })
-		if i >= 0 && onHostsRoot(drivers[i].Doc(), c.Contender) && c.TwinOf == "" {
-			bare = append(bare, c.Name)
-		}
-	}
+		return i >= 0 && onHostsRoot(drivers[i].Doc(), c.Contender) && c.TwinOf == ""
+	})
 	var out []Lack
 	var by *Installer
-	need := func(who []string, cell, program string, packages []string) error {
+	present := map[string]bool{}
+	need := func(who, cell, program string, packages []string) error {
 		if k := slices.IndexFunc(out, func(l Lack) bool { return l.Program == program }); k >= 0 {
-			out[k].Cells = append(out[k].Cells, cell)
+			out[k].Contenders, out[k].Cells = with(out[k].Contenders, who), with(out[k].Cells, cell)
+			return nil
+		}
+		if present[program] {
 			return nil
 		}
 		have, err := Has(ctx, host, program)
-		if err == nil && !have {
+		if err == nil && have {
+			present[program] = true
+		} else if err == nil {
 			if by == nil {
 				i := InstallerOf(ctx, host)
 				by = &i
 			}
-			out = append(out, Lack{Program: program, Contenders: who, Cells: []string{cell}, Packages: packages,
+			out = append(out, Lack{Program: program, Contenders: []string{who}, Cells: []string{cell}, Packages: packages,
 				Fix: by.Line([]string{program}, packages)})
 		}
 		return err
@@ -101,22 +105,30 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 			continue // the plan was checked against another catalogue
 		}
 		doc := workloads[i].Doc()
-		for _, program := range doc.Programs {
-			if len(bare) == 0 {
-				break
-			}
-			if err := need(bare, cell.Name, program, doc.Packages["debian"]); err != nil {
-				return nil, err
+		for _, c := range bare {
+			programs, packages := doc.Needed(c.CellOf(cell.Cell).Params)
+			for _, program := range programs {
+				if err := need(c.Name, cell.Name, program, packages["debian"]); err != nil {
+					return nil, err
+				}
 			}
 		}
 		for _, program := range doc.PeerPrograms {
-			if err := need([]string{LoadGenerator}, cell.Name, program, doc.PeerPackages["debian"]); err != nil {
+			if err := need(LoadGenerator, cell.Name, program, doc.PeerPackages["debian"]); err != nil {
 				return nil, err
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b Lack) int { return strings.Compare(a.Program, b.Program) })
 	return out, nil
+}
+
+// with returns all with one, unless it has it.
+func with(all []string, one string) []string {
+	if slices.Contains(all, one) {
+		return all
+	}
+	return append(all, one)
 }
 
 // onHostsRoot tells that the files of a contender's environments are the host's

@@ -115,6 +115,8 @@ type Doc struct {
 	// Programs are the executables of those packages, checked before
 	// anything starts.
 	Programs []string `json:"programs,omitempty"`
+	// Needs returns both for parameters that change them; nil if none do.
+	Needs func(p param.Values) (programs []string, packages map[string][]string) `json:"-"`
 	// PeerPrograms are the programs that the load generator's side needs,
 	// and PeerPackages their packages, by system.
 	PeerPrograms []string            `json:"peer_programs,omitempty"`
@@ -132,6 +134,15 @@ type Doc struct {
 	Parser int `json:"parser"`
 	// Source lists the definitions of the measurement.
 	Source []string `json:"source"`
+}
+
+// Needed returns the executables that the environment needs for parameters, and
+// their packages by system.
+func (d Doc) Needed(p param.Values) (programs []string, packages map[string][]string) {
+	if d.Needs != nil {
+		return d.Needs(p)
+	}
+	return d.Programs, d.Packages
 }
 
 // Metric returns the metric called name.

@@ -47,7 +47,7 @@ func (e Workload) Doc() workload.Doc {
 		out.Params = append(out.Params, http.ServerParams()...)
 		out.Peer = true
 		out.PeerPackages, out.PeerPrograms = d.Packages, []string{d.Program}
-		out.Packages, out.Programs = web.Packages, web.Programs
+		out.Packages, out.Programs, out.Needs = web.Packages, web.Programs, web.Needs
 	}
 	return out
 }

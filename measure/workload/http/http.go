@@ -1,4 +1,4 @@
-// Package http is a web server workload: the environment's nginx serves one
+// Package http is a web server workload: the environment's web server serves one
 // page or a site, and a native load generator outside requests it over a real
 // network path, in a closed or an open loop.
 package http
@@ -30,6 +30,12 @@ const MaxRequests = 1e9
 // Ordinary is the priority of a generator without real-time priority.
 const Ordinary = "normal"
 
+// The server programs.
+const (
+	Nginx    = "nginx"
+	Lighttpd = "lighttpd"
+)
+
 // The protocols of the load generator.
 const (
 	One = "http/1.1"
@@ -43,11 +49,11 @@ const setUpTime = 150 * time.Millisecond
 func (Workload) Doc() workload.Doc {
 	return workload.Doc{
 		Name: "http",
-		Summary: "The environment's nginx serves a page or a site to a native load generator outside, in a closed or an " +
+		Summary: "The environment's web server serves a page or a site to a native load generator outside, in a closed or an " +
 			"open loop",
 		Metrics: metrics(),
 		Params: []param.Spec{
-			{Name: "server", Kind: param.Text, Default: "nginx", Enum: []string{"nginx"},
+			{Name: "server", Kind: param.Text, Default: Nginx, Enum: []string{Nginx, Lighttpd},
 				Doc: "server program, as packaged by the environment's system"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
 			{Name: "rate", Kind: param.Rate,
@@ -85,16 +91,17 @@ func (Workload) Doc() workload.Doc {
 			{Name: "http2", Kind: param.Bool, Default: "false",
 				Doc: "the server also offers HTTP/2; only the workload http with protocol http/2 uses it; requires tls"},
 			{Name: "ktls", Kind: param.Bool, Default: "false",
-				Doc: "the kernel encrypts what the server sends; requires tls, and support by nginx, OpenSSL and the kernel"},
+				Doc: "the kernel encrypts what the server sends; requires tls, and support by the server, which must be " +
+					"nginx, OpenSSL and the kernel"},
 			{Name: "tcp-nopush", Kind: param.Bool, Default: "false",
-				Doc: "the server holds packets back until they are full or the response ends (nginx's tcp_nopush, TCP_CORK " +
-					"in Linux); with BBR congestion control the end of a response may then wait tens of milliseconds"},
+				Doc: "nginx holds packets back until they are full or the response ends (tcp_nopush, TCP_CORK in Linux); with BBR congestion control the end of a response may then wait tens of milliseconds"},
 			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set it is derived from " +
 				"the server's configuration, so that cells with the same configuration share a server"},
 		},
 		Peer:     true,
 		Packages: map[string][]string{"debian": {"nginx"}},
 		Programs: []string{"nginx"},
+		Needs:    needs,
 		State:    "carried",
 		Cache:    "warm",
 		Time:     func(p param.Values) time.Duration { return p.Duration("time") + p.Duration("warmup") + setUpTime },
@@ -106,6 +113,19 @@ func (Workload) Doc() workload.Doc {
 			"HdrHistogram, https://hdrhistogram.org",
 		},
 	}
+}
+
+// needs are the program of the server and the packages that it needs, which Debian
+// splits for lighttpd.
+func needs(p param.Values) (programs []string, packages map[string][]string) {
+	if p.Text("server") != Lighttpd {
+		return []string{Nginx}, map[string][]string{"debian": {Nginx}}
+	}
+	all := []string{Lighttpd}
+	if p.Bool("tls") {
+		all = append(all, "lighttpd-mod-openssl")
+	}
+	return []string{Lighttpd}, map[string][]string{"debian": all}
 }
 
 // CPUPerRequest is what the environment's CPUs spent per response.

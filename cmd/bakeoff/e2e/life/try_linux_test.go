@@ -102,13 +102,15 @@ func TestTryEnvironments(t *testing.T) {
 func TestTryPackages(t *testing.T) {
 	e2e.NeedsRoot(t)
 	h := e2e.New(t)
-	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "try", "--json", "--seed", "7", "--package", "python3", "--budget", "1s",
-		"--metric", "last-line:lower", "host", "crun:debian:bookworm", "bwrap:debian:bookworm", "docker:debian:bookworm",
-		"microvm:debian:bookworm", "--", "python3", "-c", "import sys; print(sys.version_info[0])")
-	var r e2e.Ran
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatalf("exit code %d, %v in %q\n%s", code, err, out, errs)
+	lab, errs, code := h.Bakeoff(t, time.Minute, "try", "--print-lab", "--package", "python3", "--metric", "last-line:lower",
+		"host", "crun:debian:bookworm", "bwrap:debian:bookworm", "docker:debian:bookworm", "microvm:debian:bookworm",
+		"--", "python3", "-c", "import sys; print(sys.version_info[0])")
+	// The machine may have no engine of Docker: the run starts one of its own.
+	lab = strings.Replace(lab, "driver: docker\n", "driver: docker\n    engine: private\n", 1)
+	if err := os.WriteFile(filepath.Join(h.Dir, "bakeoff.yaml"), []byte(lab), 0o600); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v\n%s", code, err, errs)
 	}
+	r, code := h.Example(t, "--budget", "1s", "--seed", "7")
 	for _, m := range r.Missing {
 		if strings.Contains(m.Reason, "apt-get install") {
 			t.Skipf("%s: %s", m.Contender, m.Reason)
@@ -121,27 +123,21 @@ func TestTryPackages(t *testing.T) {
 		}
 	}
 	if code != 0 {
-		t.Errorf("exit code %d\n%s", code, errs)
+		t.Errorf("exit code %d", code)
 	}
 	h.Holds(t, r.Folder)
 	h.LeavesNothing(t)
 }
 
 // A host without a package that a command line asks for is refused with the line that
-// installs it. A name that the distribution does not have is named, too.
+// installs it.
 func TestTryAPackageThatDoesNotExist(t *testing.T) {
 	e2e.NeedsRoot(t)
 	h := e2e.New(t)
 	out, errs, code := h.Bakeoff(t, time.Minute, "try", "--package", "no-such-package", "host", "--", "true")
 	want := "its host lacks the package no-such-package (--package); apt-get install --no-install-recommends no-such-package"
 	if code != 1 || !strings.Contains(errs, want) {
-		t.Errorf("on the host: exit code %d\n%s%s", code, out, errs)
-	}
-	out, errs, code = h.Bakeoff(t, 5*time.Minute, "try", "--package", "no-such-package", "bwrap:debian:bookworm", "--", "true")
-	want = "image debian:bookworm: debian:bookworm has no package no-such-package; correct the name, or use an image of a " +
-		"release that has it"
-	if code != 1 || !strings.Contains(errs, want) {
-		t.Errorf("in an image: exit code %d\n%s%s", code, out, errs)
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 	if _, err := os.Stat(filepath.Join(h.Dir, "runs")); err == nil {
 		t.Error("a refused run left a folder")

@@ -640,7 +640,7 @@ func TestNginxOverHTTP2(t *testing.T) {
 // for other cells, whose plans may be older than the parameter.
 func TestConfigurationForHTTP2(t *testing.T) {
 	config := func(p param.Values) string {
-		return (&Server{params: values(p), addr: loopback4, dir: "/d"}).config("")
+		return (&Server{params: values(p), addr: loopback4, dir: "/d"}).nginx("")
 	}
 	if plain := config(param.Values{"protocol": "http/2"}); !strings.Contains(plain, "listen 127.0.0.1:80 http2 backlog") ||
 		strings.Contains(plain, "ssl") || !strings.Contains(plain, "sendfile off") {

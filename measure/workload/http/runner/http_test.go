@@ -44,6 +44,7 @@ func bare(t *testing.T) execution.Target {
 	scratch := t.TempDir()
 	t.Cleanup(func() {
 		workloadtest.Stop(t, syscall.SIGTERM, scratch+"/http-*/nginx.pid")
+		workloadtest.Stop(t, syscall.SIGTERM, scratch+"/http-*/lighttpd.pid")
 	})
 	return execution.Target{
 		Subject: &workloadtest.Instance{Information: driver.Info{Agent: self, Scratch: scratch}},
@@ -62,6 +63,62 @@ func TestSuite(t *testing.T) {
 			{"keepalive": "false"}, {"page": "1MiB", "workers": "2"}, {"threads": "2"},
 		},
 	})
+}
+
+// lighttpd serves what nginx serves, over the same protocols.
+func TestLighttpd(t *testing.T) {
+	if _, err := exec.LookPath("lighttpd"); err != nil {
+		t.Skip("needs lighttpd: apt-get install lighttpd lighttpd-mod-openssl")
+	}
+	workloadtest.Run(t, New(), workloadtest.Options{
+		Target: bare, Partial: true,
+		Common: param.Values{"server": "lighttpd", "time": "150ms", "warmup": "10ms", "timeout": "10s", "connections": "10"},
+		Cells: []param.Values{
+			{"site": "example", "urls": "all"}, {"workers": "2", "keepalive": "false"}, {"tls": "true", "http2": "true"},
+			{"protocol": "http/2"}, {"protocol": "http/2", "tls": "true"},
+		},
+	})
+	target := bare(t)
+	p := param.Defaults(New().Doc().Params)
+	p["server"] = "lighttpd"
+	if err := New().Prepare(t.Context(), target, p); err != nil {
+		t.Fatal(err)
+	}
+	var d description
+	if err := json.Unmarshal([]byte(target.State[stateKey]), &d); err != nil || d.Server != "lighttpd" ||
+		!strings.HasPrefix(d.Version, "lighttpd/1.") || strings.Contains(d.Version, "webserver") ||
+		!strings.Contains(d.Config, "server.port = ") {
+		t.Errorf("the description is %+v, %v", d, err)
+	}
+}
+
+// What a server program does not have is refused before anything runs.
+func TestParametersOfAServer(t *testing.T) {
+	for _, c := range []struct {
+		set  param.Values
+		want string
+	}{
+		{param.Values{"server": "lighttpd", "tls": "true", "http2": "true"}, ""},
+		{param.Values{"server": "nginx", "tcp-nopush": "true"}, ""},
+		{param.Values{"server": "lighttpd", "tcp-nopush": "true"}, "tcp-nopush cannot be set for server lighttpd: lighttpd " +
+			"decides itself when it holds packets back; remove tcp-nopush, or set server: nginx"},
+		{param.Values{"server": "lighttpd", "tls": "true", "ktls": "true"}, "ktls cannot be set for server lighttpd: bakeoff " +
+			"proves kernel TLS with nginx only; remove ktls, or set server: nginx"},
+	} {
+		p := param.Defaults(New().Doc().Params)
+		for name, text := range c.set {
+			p[name] = text
+		}
+		err := Check(p)
+		if c.want == "" && err != nil || c.want != "" && (!fault.Is(err, fault.Invalid) || err.Error() != c.want) {
+			t.Errorf("%v: %v, want %q", c.set, err, c.want)
+		}
+		programs, packages := New().Doc().Needed(p)
+		if server := p.Text("server"); programs[0] != server || packages["debian"][0] != server ||
+			(len(packages["debian"]) == 2) != (server == "lighttpd" && p.Bool("tls")) {
+			t.Errorf("%v: needs %q of %q", c.set, programs, packages)
+		}
+	}
 }
 
 // prepared returns a target whose server is up, and where its page is.

@@ -28,7 +28,7 @@ func (s *Server) kernelTLS(ctx context.Context) error {
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	build, err := s.said(ctx, "-V")
+	build, err := s.ask(ctx, "-V")
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package runner runs the workload http: it brings up the environment's nginx,
+// Package runner runs the workload http: it brings up the environment's web server,
 // and its load generator asks for pages over a real network path.
 package runner
 
@@ -33,7 +33,7 @@ func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) e
 		return fault.Op("http: prepare", err)
 	}
 	if err := s.start(ctx); err != nil {
-		return fault.Op("http: prepare nginx", err)
+		return fault.Op("http: prepare "+s.name, err)
 	}
 	if s.listed() {
 		if _, err := s.sendList(ctx); err != nil {
@@ -145,14 +145,14 @@ func NewServer(t execution.Target, p param.Values) (*Server, error) {
 	}
 	scratch := t.Subject.Info().Scratch
 	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#") {
-		return nil, fault.New(fault.Lab, "the path of the scratch directory, %q, cannot be used in nginx's configuration",
+		return nil, fault.New(fault.Lab, "the path of the scratch directory, %q, cannot be used in a server's configuration",
 			scratch)
 	}
 	site, urls, err := content(p)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{target: t, params: p, site: site, urls: urls}
+	s := &Server{program: programOf(p), target: t, params: p, site: site, urls: urls}
 	port := s.port()
 	s.dir = strings.TrimRight(scratch, "/") + "/http-" + strconv.Itoa(int(port))
 	s.addr = netip.AddrPortFrom(t.Addr.Unmap(), port)

@@ -37,9 +37,10 @@ const (
 // pagePath is the path of the page.
 const pagePath = "/index.html"
 
-// Server is nginx in an environment, also for other load generators. All its
+// Server is a web server in an environment, also for other load generators. All its
 // files are below dir.
 type Server struct {
+	program
 	target      execution.Target
 	params      param.Values
 	dir         string // inside
@@ -59,24 +60,24 @@ func (s *Server) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config := s.config(user)
-	if old, err := read(ctx, c, s.dir+"/nginx.conf"); err == nil && old == config && s.running(ctx) {
+	config := s.config(s, user)
+	if old, err := read(ctx, c, s.file("conf")); err == nil && old == config && s.running(ctx) {
 		return s.note(ctx, user)
 	}
 	if err := s.write(ctx, config); err != nil {
 		return err
 	}
 	said := conn.Tail{Limit: 2048}
-	exit, err := c.Exec(ctx, conn.Cmd{Argv: s.argv(), Stdout: &said, Stderr: &said})
+	exit, err := c.Exec(ctx, conn.Cmd{Argv: s.program.start(s.dir), Stdout: &said, Stderr: &said})
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return fault.WithFix(fault.Wrap(fault.Subject, "nginx is not installed in the environment", err),
-			"install it there: apt-get install nginx")
+		return fault.WithFix(fault.Wrap(fault.Subject, s.name+" is not installed in the environment", err),
+			"install it there: apt-get install "+s.name)
 	case err != nil:
 		return err
 	case !exit.OK():
 		return fault.Wrap(fault.Subject, "",
-			s.explain(ctx, fmt.Errorf("nginx did not start: %s: %s", exit, bytes.TrimSpace(said.Bytes()))))
+			s.explain(ctx, fmt.Errorf("%s did not start: %s: %s", s.name, exit, bytes.TrimSpace(said.Bytes()))))
 	}
 	if err := s.wait(ctx); err != nil {
 		return err
@@ -87,13 +88,12 @@ func (s *Server) start(ctx context.Context) error {
 	return s.note(ctx, user)
 }
 
-func (s *Server) argv() []string {
-	return []string{"nginx", "-c", s.dir + "/nginx.conf", "-p", s.dir, "-e", s.dir + "/error.log"}
-}
+// file is the program's file of this kind: conf, pid.
+func (s *Server) file(kind string) string { return s.dir + "/" + s.name + "." + kind }
 
 // running reports whether this server runs and answers.
 func (s *Server) running(ctx context.Context) bool {
-	if _, err := read(ctx, s.target.Subject, s.dir+"/nginx.pid"); err != nil {
+	if _, err := read(ctx, s.target.Subject, s.file("pid")); err != nil {
 		return false
 	}
 	return s.get(ctx, checkTime) == nil
@@ -102,8 +102,11 @@ func (s *Server) running(ctx context.Context) bool {
 // identity returns nginx's user directive. The workers run as the user that
 // runs bakeoff in the environment, who can read the scratch directory, which on
 // a bare host is below directories of root. Without root, nginx ignores the
-// directive.
+// directive. A program whose workers keep that user by themselves has none.
 func (s *Server) identity(ctx context.Context) (string, error) {
+	if !s.user {
+		return "", nil
+	}
 	uid, err := conn.Output(ctx, s.target.Subject, "id", "-u")
 	if err != nil {
 		return "", err
@@ -129,7 +132,7 @@ func (s *Server) port() uint16 {
 	if n := s.params.Int("port"); n != 0 {
 		return uint16(n)
 	}
-	sum := crc32.ChecksumIEEE([]byte(s.config("") + s.params.Text("page") + s.params.Text("key")))
+	sum := crc32.ChecksumIEEE([]byte(s.config(s, "") + s.params.Text("page") + s.params.Text("key")))
 	return firstPort + uint16(sum%ports)
 }
 
@@ -143,9 +146,9 @@ func descriptors(connections int64) int64 {
 	return 24 << 10
 }
 
-// config returns nginx's configuration, which is the same everywhere except for
+// nginx returns nginx's configuration, which is the same everywhere except for
 // the address and the directory.
-func (s *Server) config(user string) string {
+func (s *Server) nginx(user string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	if user != "" {
@@ -228,7 +231,7 @@ func (s *Server) write(ctx context.Context, config string) error {
 		s.certificate = pair.Sum
 	}
 	// Last, because it marks the rest as complete.
-	return c.Push(ctx, s.dir+"/nginx.conf", 0o644, strings.NewReader(config))
+	return c.Push(ctx, s.file("conf"), 0o644, strings.NewReader(config))
 }
 
 // wait polls until the peer gets the page.
@@ -298,7 +301,7 @@ func (s *Server) explain(ctx context.Context, err error) error {
 	defer cancel()
 	log := conn.Tail{Limit: 2048}
 	if s.target.Subject.Pull(ctx, s.dir+"/error.log", &log) == nil && len(log.Bytes()) > 0 {
-		return fmt.Errorf("%w; end of nginx's log: %s", err, bytes.TrimSpace(log.Bytes()))
+		return fmt.Errorf("%w; end of the log of %s: %s", err, s.name, bytes.TrimSpace(log.Bytes()))
 	}
 	return err
 }
@@ -324,7 +327,7 @@ func (s *Server) loadCertificate(ctx context.Context) error {
 type description struct {
 	Server  string `json:"server"`
 	Version string `json:"version"`
-	Build   string `json:"build"` // output of nginx -V
+	Build   string `json:"build"` // output of nginx -V, lighttpd -V
 	User    string `json:"user"`  // of the workers; "" is the user that started it
 	Config  string `json:"config"`
 }
@@ -337,23 +340,23 @@ func (s *Server) note(ctx context.Context, user string) error {
 	if s.target.State == nil || s.target.State[stateKey] != "" {
 		return nil
 	}
-	said, err := s.said(ctx, "-V")
+	said, err := s.ask(ctx, "-V")
 	if err != nil {
 		return err
 	}
-	first, build, _ := strings.Cut(said, "\n")
+	_, build, _ := strings.Cut(said, "\n")
 	b, err := json.Marshal(description{
-		Server: "nginx", Version: strings.TrimPrefix(first, "nginx version: "), Build: strings.TrimSpace(build),
-		User: user, Config: s.config(user),
+		Server: s.name, Version: s.version(said), Build: strings.TrimSpace(build),
+		User: user, Config: s.config(s, user),
 	})
 	s.target.State[stateKey] = string(b)
 	return err
 }
 
-// said returns the output of nginx with flag.
-func (s *Server) said(ctx context.Context, flag string) (string, error) {
+// ask returns the output of the program with flag.
+func (s *Server) ask(ctx context.Context, flag string) (string, error) {
 	said := conn.Tail{Limit: 4096}
-	_, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{"nginx", flag}, Stdout: &said, Stderr: &said})
+	_, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{s.name, flag}, Stdout: &said, Stderr: &said})
 	return string(bytes.ToValidUTF8(said.Bytes(), nil)), err
 }
 

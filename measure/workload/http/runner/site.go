@@ -49,6 +49,9 @@ func content(p param.Values) (webroot.Site, []URL, error) {
 	if (p.Bool("http2") || p.Bool("ktls")) && !p.Bool("tls") {
 		return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "http2 and ktls require tls"), "set tls: true")
 	}
+	if err := programOf(p).check(p); err != nil {
+		return webroot.Site{}, nil, err
+	}
 	site, err := siteOf(p)
 	if err != nil {
 		return webroot.Site{}, nil, err
