@@ -19,7 +19,7 @@ const maxFailures = 5
 // last lines that it printed. anyway says how to measure a program in spite of its exit
 // code.
 func (a *app) failures(s *session.Session, r analysis.Results, anyway string) error {
-	if len(r.Missing) == 0 {
+	if len(r.Missing) == 0 || !s.Started() {
 		return nil
 	}
 	run, err := store.Open(s.Dir)
