@@ -428,7 +428,7 @@ func TestStopsWhereEverythingFails(t *testing.T) {
 		{"  - {name: slow, driver: shelf}\n", "base base~twin", 2, analysis.EndedFailed},
 		{"  - {name: slow, driver: shelf}\n", "slow", 2, analysis.EndedFailed},
 		{"", "base base~twin", 2, analysis.EndedFailed},
-		{"  - {name: slow, driver: shelf}\n  - {name: broken, driver: shelf}\n", "broken", 8, analysis.EndedDecided},
+		{"  - {name: slow, driver: shelf}\n  - {name: broken, driver: shelf}\n", "broken", 8, analysis.EndedStuck},
 	} {
 		b := newBench(t, tt.contenders, "looks: [8, 26], alphas: [.02, .03]")
 		b.dice.run = func(tg execution.Target, _ int64) error {
