@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -395,10 +396,14 @@ func undecided(e dryrun.Estimate, n int) string {
 	case e.Looks[i].Reached:
 		return ""
 	}
+	once := ""
+	if least := 1 + int(math.Ceil(math.Log2(float64(n)/analysis.MaxAlpha))); e.Blocks >= least {
+		once = fmt.Sprintf(" Or look only once, at the end of the budget: design: {looks: [%d]}.", e.Blocks)
+	}
 	return fmt.Sprintf("This run cannot give a verdict within its budget: that needs at least the look at %d blocks, "+
 		"after about %s, for %s. Increase the budget, or make blocks shorter: fewer contenders or cells, or less time for "+
 		"each trial.",
-		e.Looks[i].Blocks, round(time.Duration(e.Looks[i].AtNS)), comparisons(n))
+		e.Looks[i].Blocks, round(time.Duration(e.Looks[i].AtNS)), comparisons(n)) + once
 }
 
 func comparisons(n int) string {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -39,9 +41,25 @@ func TestPlanSaysThatNothingCanBeDecided(t *testing.T) {
 			"within its budget: that needs at least the look at 12 blocks, after about 12m0s, for 12 primary comparisons."},
 		"too few blocks": {[]dryrun.Look{look(4, true, false)}, "its looks have too few blocks for 12 primary comparisons."},
 	} {
-		got := undecided(dryrun.Estimate{Looks: x.looks}, 12)
+		got := undecided(dryrun.Estimate{Looks: x.looks, Blocks: 8}, 12)
 		if (x.want == "") != (got == "") || !strings.Contains(got, x.want) {
 			t.Errorf("%s: got %q, want %q", name, got, x.want)
+		}
+	}
+}
+
+// With one look at the end, all of the error rate is left for it: fewer blocks decide.
+func TestPlanOffersOneLookWhereThatCanDecide(t *testing.T) {
+	looks := []dryrun.Look{{Blocks: 12, Possible: true}}
+	for _, x := range []struct {
+		blocks, comparisons int
+		want                bool
+	}{{8, 12, false}, {9, 12, true}, {6, 2, false}, {7, 2, true}, {0, 1, false}} {
+		got := strings.Contains(undecided(dryrun.Estimate{Looks: looks, Blocks: x.blocks}, x.comparisons),
+			fmt.Sprintf("Or look only once, at the end of the budget: design: {looks: [%d]}.", x.blocks))
+		p := math.Exp2(float64(1-x.blocks)) * float64(x.comparisons)
+		if got != x.want || got != (p <= 0.05) {
+			t.Errorf("%d blocks for %d comparisons: offered %v, want %v", x.blocks, x.comparisons, got, x.want)
 		}
 	}
 }
