@@ -182,12 +182,22 @@ func (r Request) commands() (texts, words []string, err error) {
 	case len(r.Argv) > 0 && r.Shell != NoShell:
 		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "--shell does not apply to a command after --"),
 			"write the command with -c")
+	case len(r.Argv) == 1 && severalWords(r.Argv[0]):
+		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "the command after -- is the one word %s, not a program "+
+			"with arguments", yamltree.Show(r.Argv[0])), "write it without quotes, or write -c instead of --")
 	case len(r.Argv) > 0:
 		return []string{shell.Quote(r.Argv...)}, []string{"the command after --"}, nil
 	case len(r.Commands) == 0:
 		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "the command is missing"), "write it after --, or with -c")
 	}
 	return r.Commands, lists.Map(r.Commands, func(c string) string { return "-c " + yamltree.Show(c) }), nil
+}
+
+// severalWords reports whether a word looks like a command line: it has spaces, and
+// before them the name of a program without a folder. A path may contain spaces.
+func severalWords(word string) bool {
+	program, _, spaces := strings.Cut(word, " ")
+	return spaces && program != "" && !strings.Contains(program, "/")
 }
 
 // maxContenders is that of a lab file.

@@ -175,6 +175,8 @@ func TestTryMistakes(t *testing.T) {
 			"without one; quote the character, or add --shell sh"},
 		{line("-c", "gzip 'big"), "-c \"gzip 'big\": reached EOF without closing quote `'`; write a command as for a shell"},
 		{line("-c", ""), `-c "": the command is empty; write a command as for a shell`},
+		{line("--", "cat big | wc -l"), `the command after -- is the one word "cat big | wc -l", not a program with ` +
+			"arguments; write it without quotes, or write -c instead of --"},
 		{line("--", ""), "the command after -- names no program; write the program first"},
 		{line("--shell", "sh", "--", "true"), "--shell does not apply to a command after --; write the command with -c"},
 		{line("--shell", "'", "-c", "a"), "--shell: reached EOF without closing quote `'`; write the program of a shell, such as sh"},
@@ -401,5 +403,15 @@ func TestExplain(t *testing.T) {
 	lab, err := f.Load(catalogue())
 	if err != nil || lab.Contenders[0].Where["cpus"] != "--cpus" || lab.Contenders[0].Where["memory"] != "" {
 		t.Errorf("%v, %v", lab, err)
+	}
+}
+
+// A program whose path contains spaces is one word.
+func TestAPathMayContainSpaces(t *testing.T) {
+	for _, path := range []string{"/opt/my tool/run", "./my tool"} {
+		f, err := Try(line("--", path), catalogue())
+		if err != nil || !strings.Contains(string(f.Text), "argv: ['"+path+"']") {
+			t.Errorf("%s: %v\n%s", path, err, f.Text)
+		}
 	}
 }
