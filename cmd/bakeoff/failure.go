@@ -53,8 +53,9 @@ func (a *app) failures(s *session.Session, r analysis.Results, anyway string) er
 			fmt.Fprintln(a.Err, "  | "+line)
 		}
 		if f.Unexpected {
-			fmt.Fprintf(a.Err, "  %s\n", cmp.Or(anyway, fmt.Sprintf("If exit code %d is not a failure, set the parameter exit of "+
-				"the cell to any or to %d.", f.Code, f.Code)))
+			inLab := fmt.Sprintf("If exit code %d is not a failure, set the parameter exit of the cell to any or to %d.", f.Code,
+				f.Code)
+			fmt.Fprintln(a.Err, "  "+cmp.Or(anyway, inLab))
 		}
 	}
 	return nil

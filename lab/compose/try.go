@@ -89,8 +89,9 @@ func Try(r Request, cat manifest.Catalogue) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	f := File{Notes: r.unseen(contenders), words: map[string]string{"cpus": "--cpus", "memory": "--memory", "packages": "--package",
-		argvKey: "the command", setupKey: "--setup", prepareKey: "--prepare", cleanupKey: "--cleanup"}}
+	f := File{Notes: r.unseen(contenders), words: map[string]string{"cpus": "--cpus", "memory": "--memory",
+		"packages": "--package",
+		argvKey:    "the command", setupKey: "--setup", prepareKey: "--prepare", cleanupKey: "--cleanup"}}
 	w := &writer{}
 	r.write(w, contenders, metrics)
 	f.Text, f.lines = []byte(w.text.String()), w.lines
@@ -105,7 +106,8 @@ func (r Request) encoded() error {
 	}{
 		{"an environment", slices.Concat(r.Envs, r.In)}, {"the command after --", r.Argv}, {"-c", r.Commands},
 		{"--shell", []string{r.Shell}}, {"-L", r.Lists}, {"-P", r.Ranges}, {"--setup", r.Setup}, {"--prepare", r.Prepare},
-		{"--cleanup", r.Cleanup}, {"--metric", r.Metrics}, {"--cpus", []string{r.CPUs}}, {"--memory", []string{r.Memory}}, {"--package", r.Packages},
+		{"--cleanup", r.Cleanup}, {"--metric", r.Metrics}, {"--cpus", []string{r.CPUs}}, {"--memory", []string{r.Memory}},
+		{"--package", r.Packages},
 		{"the current folder", []string{r.Dir}},
 	} {
 		if slices.ContainsFunc(of.words, func(w string) bool { return !utf8.ValidString(w) }) {

@@ -85,7 +85,9 @@ func exitOf(r analysis.Results, m analysis.Missing) string {
 
 // read fills in what is known of the program.
 func (f *Failure) read(run *store.Run, line store.Line, exit string) {
-	i := slices.IndexFunc(line.Raw, func(file store.File) bool { return strings.HasSuffix(file.Name, "/"+workload.ExecBlob) })
+	i := slices.IndexFunc(line.Raw, func(file store.File) bool {
+		return strings.HasSuffix(file.Name, "/"+workload.ExecBlob)
+	})
 	if i < 0 {
 		return
 	}
@@ -102,7 +104,8 @@ func (f *Failure) read(run *store.Run, line store.Line, exit string) {
 	}
 	f.Code, f.Signal = res.Code, safetext.Line(res.Signal)
 	f.Unexpected = res.Signal == "" && exit != "" && exit != "any" && strconv.Itoa(res.Code) != exit
-	if said := safetext.LastLines(cmp.Or(strings.TrimSpace(string(res.Stderr)), string(res.Stdout)), lastLines); said != "" {
+	output := cmp.Or(strings.TrimSpace(string(res.Stderr)), string(res.Stdout))
+	if said := safetext.LastLines(output, lastLines); said != "" {
 		f.Stderr = strings.Split(said, "\n")
 	}
 }

@@ -243,9 +243,9 @@ func resourceFields(cat Catalogue) []field {
 			"a folder on its host.",
 			shape: text(imagePattern, imageRule)},
 		{name: "packages", doc: "Packages that the environments contain in addition to those of the workloads, by their " +
-			"names in Debian or Ubuntu. An image of a distribution gets them when bakeoff builds it. On the driver host they " +
-			"must be installed on the host; bakeoff installs nothing there. If the contender and the baseline have different " +
-			"packages, they are a factor.",
+			"names in Debian or Ubuntu. An image of a distribution gets them when bakeoff builds it. With the driver host they " +
+			"must be installed on the host; bakeoff installs nothing there. If the contender and the baseline have " +
+			"different packages, they are a factor.",
 			shape: listOf(text(packagePattern, packageRule)).eg("[python3]")},
 		{name: "volumes", doc: "Storage, by its path inside the environment. A workload that needs a volume refuses a " +
 			"contender that does not declare it.",
@@ -275,8 +275,8 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 			shape: mapOf(text(envPattern, envRule), one(param.Text)).eg(`{LANG: C.UTF-8}`)},
 		{name: "sweep", doc: "A name and its values: a list, or {from: 1, to: 9, step: 2}. Each value makes one contender, " +
 			"called CONTENDER-NAME-VALUE, and the page shows a curve. The value replaces {NAME} in env, in packages, in " +
-			"tuning and in the parameters of cells. If NAME is cpus, quota, memory, image, an option of the driver, or a parameter of a cell's " +
-			"workload, that gets the value. The baseline may name the contender: then it is the one with the first value.",
+			"tuning and in the parameters of cells. If NAME is cpus, quota, memory, image, an option of the driver, or a " +
+			"parameter of a cell's workload, that gets the value. The baseline may name the contender: then it is the one with the first value.",
 			shape: sweepShape()},
 	}, resources...)...)
 	contender.by = "driver"

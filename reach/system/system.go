@@ -99,7 +99,8 @@ func (d Doc) Lacks(ctx context.Context, c conn.Conn, names []string) ([]string, 
 	var out []string
 	for _, name := range names {
 		said := &conn.Head{Limit: 4 << 10}
-		exit, err := c.Exec(ctx, conn.Cmd{Argv: append(slices.Clone(d.Manager.Query), name), Env: d.Manager.Env, Stdout: said})
+		argv := append(slices.Clone(d.Manager.Query), name)
+		exit, err := c.Exec(ctx, conn.Cmd{Argv: argv, Env: d.Manager.Env, Stdout: said})
 		if err != nil {
 			return nil, fault.Op("look for the package "+name, err)
 		}

@@ -94,7 +94,8 @@ func (Workload) Doc() workload.Doc {
 				Doc: "the kernel encrypts what the server sends; requires tls, and support by the server, which must be " +
 					"nginx, OpenSSL and the kernel"},
 			{Name: "tcp-nopush", Kind: param.Bool, Default: "false",
-				Doc: "nginx holds packets back until they are full or the response ends (tcp_nopush, TCP_CORK in Linux); with BBR congestion control the end of a response may then wait tens of milliseconds"},
+				Doc: "nginx holds packets back until they are full or the response ends (tcp_nopush, TCP_CORK in " +
+					"Linux); with BBR congestion control the end of a response may then wait tens of milliseconds"},
 			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set it is derived from " +
 				"the server's configuration, so that cells with the same configuration share a server"},
 		},
