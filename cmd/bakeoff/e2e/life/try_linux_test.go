@@ -102,8 +102,8 @@ func TestTryEnvironments(t *testing.T) {
 func TestTryPackages(t *testing.T) {
 	e2e.NeedsRoot(t)
 	h := e2e.New(t)
-	lab, errs, code := h.Bakeoff(t, time.Minute, "try", "--print-lab", "--package", "python3", "--metric", "last-line:lower",
-		"host", "crun:debian:bookworm", "bwrap:debian:bookworm", "docker:debian:bookworm", "microvm:debian:bookworm",
+	lab, errs, code := h.Bakeoff(t, time.Minute, "try", "--print-lab", "--package", "python3",
+		"--metric", "last-line:lower", "host", "crun:debian:bookworm", "bwrap:debian:bookworm", "docker:debian:bookworm", "microvm:debian:bookworm",
 		"--", "python3", "-c", "import sys; print(sys.version_info[0])")
 	// The machine may have no engine of Docker: the run starts one of its own.
 	lab = strings.Replace(lab, "driver: docker\n", "driver: docker\n    engine: private\n", 1)
@@ -135,7 +135,8 @@ func TestTryAPackageThatDoesNotExist(t *testing.T) {
 	e2e.NeedsRoot(t)
 	h := e2e.New(t)
 	out, errs, code := h.Bakeoff(t, time.Minute, "try", "--package", "no-such-package", "host", "--", "true")
-	want := "its host lacks the package no-such-package (--package); apt-get install --no-install-recommends no-such-package"
+	want := "its host lacks the package no-such-package (--package); apt-get install --no-install-recommends " +
+		"no-such-package"
 	if code != 1 || !strings.Contains(errs, want) {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
@@ -172,8 +173,8 @@ func TestTryACommandThatFails(t *testing.T) {
 	h := e2e.New(t)
 	args := []string{"--", "sh", "-c", "echo one >&2; echo the last line >&2; exit 3"}
 	out, errs, code := h.Bakeoff(t, time.Minute, append([]string{"try", "host"}, args...)...)
-	want := "bakeoff: cell try failed in every trial in host: sh -c 'echo one >&2; echo the last line >&2; exit 3': exit code 3\n" +
-		"  | one\n  | the last line\n  If this exit code is not a failure, add --ignore-failure.\n"
+	want := "bakeoff: cell try failed in every trial in host: sh -c 'echo one >&2; echo the last line >&2; exit 3': " +
+		"exit code 3\n  | one\n  | the last line\n  If this exit code is not a failure, add --ignore-failure.\n"
 	if code != 4 || !strings.HasSuffix(errs, want) || !strings.Contains(out, "2 blocks") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
@@ -182,7 +183,8 @@ func TestTryACommandThatFails(t *testing.T) {
 		t.Fatalf("run folders %v (%v)", found, err)
 	}
 	h.Holds(t, found[0])
-	out, errs, code = h.Bakeoff(t, time.Minute, append([]string{"try", "host", "--ignore-failure", "--budget", "1s"}, args...)...)
+	args = append([]string{"try", "host", "--ignore-failure", "--budget", "1s", "--out", "again"}, args...)
+	out, errs, code = h.Bakeoff(t, time.Minute, args...)
 	if code != 0 {
 		t.Errorf("--ignore-failure: exit code %d\n%s%s", code, out, errs)
 	}
