@@ -77,8 +77,10 @@ func (b *builder) markdownRows(g group) (rows [][]string) {
 			for _, f := range s.Failed {
 				row[8] += ": " + inline(f.Name)
 			}
-			if failed := b.failures(c); failed != "" {
-				row[8] += "; " + inline(failed)
+			for _, more := range []string{b.failures(c), c.Caveat} {
+				if more != "" {
+					row[8] += "; " + inline(more)
+				}
 			}
 		} else if s.Evidence != "" {
 			row[8] += ": " + inline(s.Evidence)

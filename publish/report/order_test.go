@@ -89,6 +89,8 @@ func TestMarkdownOfFailures(t *testing.T) {
 		return analysis.Analyse(d)
 	}
 	example, _ := example()
+	cautious := copied(t, analysis.Analyse(example))
+	cautious.Comparisons[0].Caveat = "crun: direct=false, fits in memory"
 	for name, x := range map[string]struct {
 		r         analysis.Results
 		want, not []string
@@ -98,6 +100,7 @@ func TestMarkdownOfFailures(t *testing.T) {
 		"all trials of the only contender": {lone("host"), []string{": Only host on 1 cell, 12 blocks.",
 			"There is no verdict: host has no other contender to compare with.",
 			"- ∅ host has no result at cpu: none of 24 trials succeeded: exit code 139"}, []string{"| cell |"}},
+		"not what it seems": {cautious, []string{"; crun: direct=false, fits in memory |"}, nil},
 		"no other contender": {lone(""), []string{"There is no verdict: host has no other contender",
 			"| cell | metric | host median | CI | trials |\n|---|---|--:|--:|--:|\n| cpu | throughput | "}, []string{"∅"}},
 	} {
