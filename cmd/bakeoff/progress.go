@@ -136,7 +136,8 @@ func remark(e trial.Event) (string, cli.Color) {
 // outlook warns after the first block if the budget ends before the first look that
 // can decide: all the time would be spent without a verdict.
 func outlook(e trial.Event) string {
-	if e.Done != 1 || e.Status == store.Void || e.Budget <= 0 || e.Results == nil || len(e.Results.Looks) == 0 {
+	if e.Done != 1 || e.Status == store.Void || e.Budget <= 0 || e.Results == nil || len(e.Results.Looks) == 0 ||
+		len(e.Results.Comparisons) == 0 {
 		return ""
 	}
 	look := e.Results.FirstLook()

@@ -76,6 +76,8 @@ func TestShortBudgetIsReportedEarly(t *testing.T) {
 		many.Contenders = append(many.Contenders, analysis.Contender{Name: fmt.Sprint(i)})
 	}
 	many.Cells = []analysis.Cell{{Metrics: []sample.Metric{{Primary: true}}}}
+	alone := *looked // the baseline has no other contender
+	alone.Comparisons = nil
 	never := many
 	never.Looks, never.Alphas = []int{4}, []float64{.05}
 	for _, c := range []struct {
@@ -95,6 +97,8 @@ func TestShortBudgetIsReportedEarly(t *testing.T) {
 			Budget: 4 * time.Minute, Results: &never},
 			"the looks have too few blocks for so many comparisons, so there will be no verdicts; increase design.looks " +
 				"or design.blocks"},
+		{"nothing is compared", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second, Took: 50 * time.Second,
+			Budget: 4 * time.Minute, Results: &alone}, ""},
 		{"making what stays took most of it", trial.Event{Done: 1, Planned: 26, Elapsed: 70 * time.Second,
 			Took: 20 * time.Second, Budget: 4 * time.Minute, Results: looked}, ""},
 		{"it reaches the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 20 * time.Second, Took: 20 * time.Second,
