@@ -195,7 +195,7 @@ func (a reader) passed(r compare.Result, failOn []string) {
 	if len(open) > 0 {
 		fmt.Fprintf(a.Err, "bakeoff: note: %d of %s inconclusive, which --fail-on %s lets pass; more runs in --repeats and "+
 			"a quieter machine narrow the intervals, and --fail-on inconclusive fails\n", len(open),
-			plural(len(all), "comparison is", "comparisons are"), strings.Join(failOn, ","))
+			plural(len(all), "comparison is", "comparisons are"), strings.Join(lists.Filter(failOn, needsVerdict), ","))
 	}
 }
 

@@ -57,7 +57,7 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 					r.Summaries[i].Samples[k].Value *= 0.9 + 0.05*float64(k*7%5)
 				}
 			}
-		}), compare.Direct, "worse", cli.ExitDone,
+		}), compare.Direct, "worse,failed", cli.ExitDone,
 			"bakeoff: note: 2 of 2 comparisons are inconclusive, which --fail-on worse lets pass"},
 		"equivalent passes": {changed("6.1", 90), changed("6.2", 90), compare.Direct, "worse", cli.ExitDone, ""},
 		"nothing is asked":  {run("6.1", 90, nothing), run("6.2", 60, nothing), compare.Relative, "", cli.ExitDone, ""},
