@@ -6,6 +6,7 @@ package main
 import (
 	"os"
 
+	_ "bakeoff/cmd/bakeoff-agent/early"
 	"bakeoff/measure/workload/loops"
 	"bakeoff/reach/agent"
 )

@@ -26,6 +26,7 @@ import (
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/enter"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
@@ -275,14 +276,15 @@ func (e *Env) SettleVolume(ctx context.Context, declared string) (driver.VolumeU
 // would take as long as the whole setup.
 func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Cmd) error, args ...string) error {
 	done := func() error { return nil }
+	var cmd conn.Cmd
+	var err error
 	if _, ok := e.Host.(local.Conn); ok {
-		g, done = wire.Setup{}, begun(g)
+		done = begun(g)
+		cmd = conn.Command(append([]string{e.Spec.Agent, "enter", "--await"}, args...)...)
+		cmd.Stdin = after{done, strings.NewReader(enter.Ready)}
+	} else if cmd, err = agent.SetupCommand(g, e.Spec.Agent, args...); err != nil {
+		return err
 	}
-	cmd, err := agent.SetupCommand(g, e.Spec.Agent, args...)
-	if err != nil {
-		return errors.Join(err, done())
-	}
-	cmd.Stdin = after{done, cmd.Stdin}
 	if e.Group != nil {
 		cmd.Group = e.Group.StartDir()
 	}

@@ -3,13 +3,11 @@ package agent
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/enter"
 	"bakeoff/reach/wire"
 )
 
@@ -35,7 +34,7 @@ func init() {
 	case "proxy":
 		Enter(os.Args[1:])
 	case "die": // from a thread that is not the first
-		go dieOf(syscall.SIGSEGV)
+		go enter.DieOf(syscall.SIGSEGV)
 		select {}
 	}
 }
@@ -263,31 +262,6 @@ func clientGoes(t *testing.T, socket string, start starter) {
 			t.Fatal("what was left behind has ended")
 		}
 	}
-}
-
-// A client may send anything.
-func FuzzRequest(f *testing.F) {
-	f.Add([]byte("\x00\x00\x00\x10/\x00keep\x000\x00/bin/true"))
-	f.Add([]byte("\x00\x00\x00\x0f\x00clear\x001\x00A=b\x00a"))
-	f.Add([]byte("\x00\x00\x00\x0a\x00keep\x009\x00a"))
-	f.Add([]byte("\xff\xff\xff\xffa"))
-	f.Add([]byte("\x00\x00\x00\x05clock"))
-	f.Add([]byte("\x00\x00\x00\x00"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) < 4 {
-			return
-		}
-		v, err := readRequest(binary.BigEndian.Uint32(data), bytes.NewReader(data[4:]))
-		if err != nil {
-			return
-		}
-		if !v.clock && (len(v.argv) == 0 || v.argv[0] == "") {
-			t.Errorf("%q was read as %+v", data, v)
-		}
-		if again, err := parseRequest(v.text()); err != nil || !reflect.DeepEqual(again, v) {
-			t.Errorf("%q was read as %+v and then as %+v, %v", data, v, again, err)
-		}
-	})
 }
 
 // A client that sends no streams gets an error, and the init process goes on.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/enter"
 	"bakeoff/reach/wire"
 )
 
@@ -99,7 +100,7 @@ func bindNetns(n wire.Netns, at string) error {
 	of := "/proc/thread-self/ns/net"
 	if n.Of != 0 {
 		of = fmt.Sprintf("/proc/%d/ns/net", n.Of)
-		if err := setns(of, unix.CLONE_NEWNET); err != nil {
+		if err := enter.Setns(of, unix.CLONE_NEWNET); err != nil {
 			return err
 		}
 	} else if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {

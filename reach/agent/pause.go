@@ -3,13 +3,12 @@ package agent
 import (
 	"flag"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
 	"syscall"
 
+	"bakeoff/reach/enter"
 	"bakeoff/reach/wire"
 )
 
@@ -25,7 +24,7 @@ func Pause(args []string, stderr io.Writer) int {
 	f := flag.NewFlagSet("pause", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.BoolVar(&ready, "ready", false, "report on standard error when it runs")
-	f.Func("dir", "create this world-writable directory", makeOpen)
+	f.Func("dir", "create this world-writable directory", enter.MakeOpen)
 	if err := f.Parse(args); err != nil {
 		return wire.ExitInvalid
 	}
@@ -51,23 +50,4 @@ func Pause(args []string, stderr io.Writer) int {
 			return wire.ExitOK
 		}
 	}
-}
-
-// makeOpen creates a directory with mode 1777. It has a temporary name until it
-// has that mode.
-func makeOpen(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return os.Chmod(dir, 0o777|fs.ModeSticky)
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return err
-	}
-	made, err := os.MkdirTemp(filepath.Dir(dir), ".new-")
-	if err == nil {
-		err = os.Chmod(made, 0o777|fs.ModeSticky)
-	}
-	if err == nil {
-		err = os.Rename(made, dir)
-	}
-	return err
 }

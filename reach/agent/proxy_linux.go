@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/enter"
 	"bakeoff/reach/wire"
 )
 
@@ -23,21 +24,18 @@ import (
 // the init process through that process's standard input. Client and init
 // process then communicate directly.
 
-// initReady is the init process's message on the stream when it is ready.
-const initReady = "!"
-
 // proxy starts the program, which starts or becomes an environment with an init
 // process on its standard input, and passes on connections to the socket. Only
 // the program moves to e's place. proxy writes PauseReady to standard error
 // when the init process is ready. It ends with the init process or, if there
 // was none, with the program's exit status.
-func (e entry) proxy() error {
-	path, err := exec.LookPath(e.argv[0])
+func proxy(e enter.Entry) error {
+	path, err := exec.LookPath(e.Argv[0])
 	if err != nil {
-		return notFound(err)
+		return enter.AsMissing(err)
 	}
 	sleepSoundly()
-	l, err := listenAt(e.socket)
+	l, err := listenAt(e.Socket)
 	if err != nil {
 		return err
 	}
@@ -45,16 +43,16 @@ func (e entry) proxy() error {
 	if err != nil {
 		return err
 	}
-	p := &exec.Cmd{Path: path, Args: e.argv, Stdin: theirs, Stdout: os.Stdout, Stderr: os.Stderr}
-	inThread(func() { err = e.startIn(p) })
+	p := &exec.Cmd{Path: path, Args: e.Argv, Stdin: theirs, Stdout: os.Stdout, Stderr: os.Stderr}
+	inThread(func() { err = startIn(e, p) })
 	if err != nil {
 		return err
 	}
 	theirs.Close()
 	ended := make(chan error, 1)
 	go func() { ended <- p.Wait() }()
-	var said [1]byte
-	if _, err := io.ReadFull(ours, said[:]); err != nil {
+	said := make([]byte, len(enter.InitReady))
+	if _, err := io.ReadFull(ours, said); err != nil {
 		if err := <-ended; p.ProcessState == nil {
 			return err
 		}
@@ -92,28 +90,28 @@ func inThread(f func()) {
 
 // startIn starts p in e's place, from a thread that then ends. The thread joins
 // cgroups of version 1; the program starts in that of version 2.
-func (e entry) startIn(p *exec.Cmd) error {
+func startIn(e enter.Entry, p *exec.Cmd) error {
 	p.SysProcAttr = &syscall.SysProcAttr{}
 	var v1 []string
 	var v2 string
-	for _, dir := range e.cgroups {
+	for _, dir := range e.Cgroups {
 		if _, err := os.Stat(filepath.Join(dir, "tasks")); err == nil {
 			v1 = append(v1, dir)
 		} else {
 			v2 = dir
 		}
 	}
-	e.cgroups = v1
+	e.Cgroups = v1
 	// Otherwise all threads share root and working directory.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}
-	if err := e.occupy(); err != nil {
+	if err := e.Occupy(); err != nil {
 		return err
 	}
 	defer local.StartIn(p.SysProcAttr, v2)()
 	if err := p.Start(); err != nil {
-		return notFound(err)
+		return enter.AsMissing(err)
 	}
 	if v2 == "" || p.SysProcAttr.UseCgroupFD {
 		return nil
@@ -178,43 +176,6 @@ func hand(ours, c *net.UnixConn) error {
 		err = cerr
 	}
 	return err
-}
-
-// handoff is the init process's end of the stream: a listener for the
-// connections that the proxy passes on.
-type handoff struct{ *net.UnixConn }
-
-// openHandoff tells the proxy that the init process is ready.
-func openHandoff(f *os.File) (handoff, error) {
-	c, err := unixConn(f)
-	if err != nil {
-		return handoff{}, fmt.Errorf("container-init: standard input must be the stream of a proxy: %w", err)
-	}
-	_, err = io.WriteString(c, initReady)
-	return handoff{c}, err
-}
-
-// AcceptUnix returns the next client; io.EOF when the proxy is gone. If no
-// descriptor is left for a client, its connection is closed and the next one
-// accepted.
-func (l handoff) AcceptUnix() (*net.UnixConn, error) {
-	var b [1]byte
-	oob := make([]byte, unix.CmsgSpace(4))
-	for {
-		n, oobn, _, _, err := l.ReadMsgUnix(b[:], oob)
-		if err == nil && n == 0 {
-			err = io.EOF
-		}
-		if err != nil {
-			return nil, err
-		}
-		files, _ := parseRights(oob[:oobn])
-		for _, f := range files { // one, as hand sends it
-			if c, err := unixConn(f); err == nil {
-				return c, nil
-			}
-		}
-	}
 }
 
 // unixConn makes a connection from a file and closes the file.

@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/enter"
 	"bakeoff/reach/wire"
 )
 
@@ -47,8 +48,8 @@ func runSetup(c call) int {
 	case err == nil:
 		return wire.ExitOK
 	case len(c.args) > 0:
-		fmt.Fprintf(os.Stderr, "%s%v\n", enterMark, err)
-		return enterFailed
+		fmt.Fprintf(os.Stderr, "%s%v\n", enter.Mark, err)
+		return enter.Failed
 	}
 	return c.fail(err)
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/enter"
 	"bakeoff/reach/probe"
 )
 
@@ -58,7 +59,7 @@ func deleteLink(at, link string) (err error) {
 		return nil
 	}
 	inThread(func() { // namespaces belong to a thread
-		switch err = setns(at, unix.CLONE_NEWNET); {
+		switch err = enter.Setns(at, unix.CLONE_NEWNET); {
 		case errors.Is(err, unix.EINVAL):
 			err = nil // a name without a bound namespace
 		case err == nil:

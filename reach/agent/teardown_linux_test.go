@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/enter"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
@@ -114,7 +115,7 @@ func within(t *testing.T, netns string, f func() error) {
 	go func() {
 		// The thread is not given back.
 		runtime.LockOSThread()
-		err := setns(filepath.Join(netnsDir, netns), unix.CLONE_NEWNET)
+		err := enter.Setns(filepath.Join(netnsDir, netns), unix.CLONE_NEWNET)
 		if err == nil {
 			err = f()
 		}

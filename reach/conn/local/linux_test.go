@@ -148,23 +148,6 @@ func TestDiesWithParent(t *testing.T) {
 	}
 }
 
-func FuzzParseStat(f *testing.F) {
-	f.Add("1 (systemd) S 0 1 1 0 -1")
-	f.Add("77 (a) b ( c)) R 12 77")
-	f.Add("x (y) S")
-	f.Fuzz(func(t *testing.T, s string) {
-		if pid, parent, ok := parseStat(s); ok && (pid < 1 || parent < 0) {
-			t.Errorf("%q: process %d, parent %d", s, pid, parent)
-		}
-	})
-}
-
-func TestParseStat(t *testing.T) {
-	if pid, parent, ok := parseStat("77 (a) b ( c)) R 12 77"); pid != 77 || parent != 12 || !ok {
-		t.Errorf("got %d, %d, %v", pid, parent, ok)
-	}
-}
-
 // BenchmarkExec is what starting a program costs.
 func BenchmarkExec(b *testing.B) {
 	for _, c := range []Conn{{}, {CPUs: []int{0}}} {

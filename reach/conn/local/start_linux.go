@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/enter"
 )
 
 // attributes gives every program a session, and so a process group, of its own.
@@ -53,7 +53,7 @@ func start(p *exec.Cmd, c Conn) error {
 	}
 	undoable := make(chan error)
 	starter() <- func() {
-		undo, err := enter(c)
+		undo, err := move(c)
 		if err == nil {
 			err = p.Start()
 		}
@@ -66,8 +66,8 @@ func start(p *exec.Cmd, c Conn) error {
 	return <-undoable
 }
 
-// enter moves the calling thread to c's CPUs and namespace. undo moves it back.
-func enter(c Conn) (undo func() error, err error) {
+// move takes the calling thread to c's CPUs and namespace. undo moves it back.
+func move(c Conn) (undo func() error, err error) {
 	var undos []func() error
 	undo = func() error {
 		for _, u := range undos {
@@ -168,50 +168,4 @@ func dialIn(ctx context.Context, ns, network, address string) (net.Conn, error) 
 // KillTree kills pid's process group and all descendants of pid, including
 // those in groups or sessions of their own. It does not find processes that
 // init has adopted; cgroups do.
-func KillTree(pid int) {
-	// Stopping first keeps it from starting more during the search.
-	syscall.Kill(-pid, syscall.SIGSTOP)
-	below := descendants(pid)
-	syscall.Kill(-pid, syscall.SIGKILL)
-	for _, p := range below {
-		syscall.Kill(p, syscall.SIGKILL)
-	}
-}
-
-// descendants lists the processes below pid, up to a bound.
-func descendants(pid int) []int {
-	children := map[int][]int{}
-	names, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		if p, parent, ok := parseStat(string(b)); ok {
-			children[parent] = append(children[parent], p)
-		}
-	}
-	var out []int
-	for todo := []int{pid}; len(todo) > 0 && len(out) < 1<<15; todo = todo[1:] {
-		out = append(out, children[todo[0]]...)
-		todo = append(todo, children[todo[0]]...)
-	}
-	return out
-}
-
-// parseStat reads the PID and the parent PID from a line of /proc/PID/stat
-// (proc(5)). The name in parentheses may contain any character, parentheses
-// included.
-func parseStat(s string) (pid, parent int, ok bool) {
-	open, end := strings.IndexByte(s, '('), strings.LastIndexByte(s, ')')
-	if open < 1 || end < open {
-		return 0, 0, false
-	}
-	f := strings.Fields(s[end+1:])
-	if len(f) < 2 {
-		return 0, 0, false
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(s[:open]))
-	parent, err2 := strconv.Atoi(f[1])
-	return pid, parent, err == nil && err2 == nil && pid > 0 && parent >= 0
-}
+func KillTree(pid int) { enter.KillTree(pid) }
