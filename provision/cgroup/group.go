@@ -170,18 +170,27 @@ func (l Layout) group(host conn.Conn, label string) (*Group, error) {
 	return &Group{host: host, files: conn.FilesOf(host), layout: l, label: label, name: path.Join(parent, label)}, nil
 }
 
-// exists lists the group's existing directories. It reads the common parents,
-// which are few and small.
+// exists lists the group's existing directories. A directory that does not exist
+// costs less than a list of all groups. One that is being removed may fail, and
+// then the list of its parent decides.
 func (g *Group) exists(ctx context.Context) ([]string, error) {
 	var found []string
 	for _, h := range g.layout.hierarchies() {
-		names, err := g.siblings(ctx, path.Join(h, g.name))
+		dir := path.Join(h, g.name)
+		_, err := g.files.ReadDir(ctx, dir)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
 		if err != nil {
-			return nil, fault.Op("control group "+g.label, err)
+			names, serr := g.siblings(ctx, dir)
+			if serr != nil {
+				return nil, fault.Op("control group "+g.label, serr)
+			}
+			if !slices.Contains(names, path.Base(dir)) {
+				continue
+			}
 		}
-		if slices.Contains(names, path.Base(g.name)) {
-			found = append(found, path.Join(h, g.name))
-		}
+		found = append(found, dir)
 	}
 	return found, nil
 }
@@ -434,6 +443,18 @@ func (g *Group) PIDs(ctx context.Context) ([]int, error) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
+}
+
+// Occupied reports whether a process is in the group or in a group below it. It
+// reads less than PIDs if there is one.
+func (g *Group) Occupied(ctx context.Context) (bool, error) {
+	for _, d := range g.dirs {
+		if b, err := g.files.ReadFile(ctx, path.Join(d, "cgroup.procs")); err == nil && len(b) > 0 {
+			return true, nil
+		}
+	}
+	pids, err := g.PIDs(ctx)
+	return len(pids) > 0, err
 }
 
 // went tells whether err means that a group's directory does not exist any more

@@ -220,6 +220,31 @@ func TestWithoutFiles(t *testing.T) {
 	}
 }
 
+// A group is occupied while a process is in it.
+func TestOccupied(t *testing.T) {
+	g := real(t, ours+"-occupied", Limits{CPUSet: []int{0}})
+	occupied := func(want bool) {
+		t.Helper()
+		if got, err := g.Occupied(t.Context()); got != want || err != nil {
+			t.Errorf("occupied: %v, %v", got, err)
+		}
+	}
+	occupied(false)
+	p := exec.Command("sleep", "100")
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go p.Wait()
+	if err := g.Add(t.Context(), p.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	occupied(true)
+	if err := g.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	occupied(false)
+}
+
 func TestAdd(t *testing.T) {
 	g := real(t, ours+"-add", Limits{})
 	p := exec.Command("sleep", "100")

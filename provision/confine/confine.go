@@ -68,6 +68,8 @@ type Env struct {
 	// host.
 	places map[string]string
 	held   *holder
+	// begun waits for the setup that Start began; nil without one.
+	begun func() error
 	// start is the control group in which programs started by In begin.
 	start string
 	log   journal
@@ -91,7 +93,9 @@ func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 	if err := check(spec); err != nil {
 		return nil, err
 	}
-	layout, err := cgroup.Detect(ctx, host)
+	layout, err := driver.Remember(spec.Memo, "control groups", func() (cgroup.Layout, error) {
+		return cgroup.Detect(ctx, host)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -106,12 +110,34 @@ func New(ctx context.Context, host conn.Conn, spec driver.Spec) (*Env, error) {
 	}
 	// Check before the first step: an environment with that label belongs to
 	// another controller, and Abandon would remove it.
-	if found, err := Reap(ctx, host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true); err != nil {
+	if found, err := e.existing(ctx); err != nil {
 		return nil, err
 	} else if len(found) > 0 {
 		return nil, fault.WithFix(fault.New(fault.Lab, "%s exists already", found[0]), "run `bakeoff clean`")
 	}
 	return e, nil
+}
+
+// existing lists what Reap would find of an environment with e's label and
+// directory. In an empty directory nothing is mounted.
+func (e *Env) existing(ctx context.Context) ([]string, error) {
+	found, err := e.Layout.Find(ctx, e.Host, e.Spec.Label)
+	for i, dir := range found {
+		found[i] = "control group " + dir
+	}
+	if err == nil {
+		var lines []string
+		lines, err = network(ctx, e.Host, e.Spec.Label, true)
+		found = append(found, lines...)
+	}
+	if err != nil {
+		return found, err
+	}
+	if names, err := conn.FilesOf(e.Host).ReadDir(ctx, e.Spec.Dir); err == nil && len(names) == 0 {
+		return found, nil
+	}
+	lines, err := mounts(ctx, e.Host, e.Spec.Dir, true)
+	return append(found, lines...), err
 }
 
 // Tuning lists the settings of environments of this package: the network
@@ -146,6 +172,19 @@ func (e *Env) Abandon(ctx context.Context, err error) error {
 // Limit creates the control group with the limits of spec.
 func (e *Env) Limit(ctx context.Context) error {
 	return e.use(e.Layout.Create(ctx, e.Host, e.Spec.Label, e.limits()))
+}
+
+// LimitWhile creates the control group by limit, which calls Limit, and
+// meanwhile takes steps that do not need it. A volume may need it, and so may
+// another machine.
+func (e *Env) LimitWhile(limit, steps func() error) error {
+	if _, ok := e.Host.(local.Conn); ok && len(e.Spec.Volumes) == 0 {
+		return Together(limit, steps)
+	}
+	if err := limit(); err != nil {
+		return err
+	}
+	return steps()
 }
 
 // use makes g the environment's control group, unless there was an error.
@@ -204,7 +243,8 @@ func (e *Env) Enter(flags ...string) {
 // machine it starts no agent, which would take as long as the setup.
 func (e *Env) setUp(ctx context.Context, g wire.Setup) error {
 	if _, ok := e.Host.(local.Conn); ok {
-		if err := agent.SetUp(g); err != nil {
+		e.Start(g)
+		if err := e.begun(); err != nil {
 			return err
 		}
 		return e.tune(ctx)
@@ -279,7 +319,8 @@ func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Cmd) er
 	var cmd conn.Cmd
 	var err error
 	if _, ok := e.Host.(local.Conn); ok {
-		done = begun(g)
+		e.Start(g)
+		done = e.begun
 		cmd = conn.Command(append([]string{e.Spec.Agent, "enter", "--await"}, args...)...)
 		cmd.Stdin = after{done, strings.NewReader(enter.Ready)}
 	} else if cmd, err = agent.SetupCommand(g, e.Spec.Agent, args...); err != nil {
@@ -298,13 +339,17 @@ func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Cmd) er
 	return e.tune(ctx)
 }
 
-// begun begins to create what g describes on the controller's own machine. The
-// returned function waits for the end. An agent that continues after the setup
-// starts meanwhile: its start takes as long.
-func begun(g wire.Setup) func() error {
+// Start begins to create what g describes if the environment is on the
+// controller's own machine; setUp and SetUpThen with the same g wait for the
+// end. The next steps of the creation, and the start of an agent that continues
+// after the setup, take as long. The second call does nothing.
+func (e *Env) Start(g wire.Setup) {
+	if _, ok := e.Host.(local.Conn); !ok || e.begun != nil {
+		return
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- agent.SetUp(g) }()
-	return sync.OnceValue(func() error { return <-ended })
+	e.begun = sync.OnceValue(func() error { return <-ended })
 }
 
 // after reads from a reader once done has returned without an error.
@@ -434,8 +479,8 @@ func (e *Env) Begin(ctx context.Context, g wire.Setup) error {
 // Alive returns an error of kind fault.Subject unless a process runs in the
 // environment.
 func (e *Env) Alive(ctx context.Context) error {
-	pids, err := e.Group.PIDs(ctx)
-	if err == nil && len(pids) == 0 {
+	occupied, err := e.Group.Occupied(ctx)
+	if err == nil && !occupied {
 		err = fault.New(fault.Subject, "the environment has ended: its init process is gone")
 	}
 	return err
@@ -460,6 +505,9 @@ func (e *Env) Close(ctx context.Context) error {
 	defer e.mu.Unlock()
 	if e.gone {
 		return nil
+	}
+	if e.begun != nil {
+		e.begun() // so that it creates nothing any more; a failed setup has been reported
 	}
 	var err error
 	if e.OnClose != nil {

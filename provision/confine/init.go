@@ -45,8 +45,8 @@ func Init(silent bool, flags ...string) []string {
 	return append(argv, path.Join(insideSocketDir, initSocket))
 }
 
-// InitSetup creates the volumes and the directory of the init socket. It
-// returns the setup and the bind mounts: the agent, the volumes and the socket.
+// InitSetup creates the volumes and the directory of the init socket, and starts
+// the setup. It returns the setup and the bind mounts: the agent, the volumes and the socket.
 func (e *Env) InitSetup(ctx context.Context) (g wire.Setup, binds []wire.Bind, err error) {
 	volumes, err := e.Volumes(ctx)
 	if err != nil {
@@ -55,6 +55,7 @@ func (e *Env) InitSetup(ctx context.Context) (g wire.Setup, binds []wire.Bind, e
 	if g, err = e.Setup(ctx, false, false, volumes); err != nil {
 		return g, nil, err
 	}
+	e.Start(g)
 	socket, err := e.InitSocket(ctx)
 	return g, append(e.Binds(volumes), socket), err
 }

@@ -194,7 +194,7 @@ func (v response) exit() conn.Exit {
 const (
 	dialTime    = 10 * time.Second
 	refusedTime = 200 * time.Millisecond
-	dialPause   = 500 * time.Microsecond
+	dialPause   = 100 * time.Microsecond
 )
 
 // dialInit connects to a socket whose path may exceed the 107 bytes of a socket

@@ -44,15 +44,16 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 }
 
 func build(ctx context.Context, e *confine.Env) error {
-	if err := e.Limit(ctx); err != nil {
-		return err
-	}
 	v, err := e.Version(ctx, "bwrap")
 	if err != nil {
 		return err
 	}
-	g, binds, err := e.InitSetup(ctx)
-	if err != nil {
+	var g wire.Setup
+	var binds []wire.Bind
+	if err := e.LimitWhile(func() error { return e.Limit(ctx) }, func() (err error) {
+		g, binds, err = e.InitSetup(ctx)
+		return err
+	}); err != nil {
 		return err
 	}
 	if err := e.HoldInit(ctx, g, argv(e, binds)...); err != nil {

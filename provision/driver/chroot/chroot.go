@@ -9,6 +9,7 @@ import (
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // Driver runs programs under another root.
@@ -37,15 +38,17 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 }
 
 func build(ctx context.Context, e *confine.Env) error {
-	if err := e.Limit(ctx); err != nil {
+	var g wire.Setup
+	if err := e.LimitWhile(func() error { return e.Limit(ctx) }, func() error {
+		volumes, err := e.Volumes(ctx)
+		if err != nil {
+			return err
+		}
+		if g, err = e.Setup(ctx, true, true, volumes); err == nil {
+			e.Start(g)
+		}
 		return err
-	}
-	volumes, err := e.Volumes(ctx)
-	if err != nil {
-		return err
-	}
-	g, err := e.Setup(ctx, true, true, volumes)
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	e.Enter("--chroot", e.Root)

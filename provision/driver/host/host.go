@@ -42,24 +42,25 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 }
 
 func build(ctx context.Context, e *confine.Env) error {
-	if err := e.Limit(ctx); err != nil {
-		return err
-	}
-	volumes, err := e.Volumes(ctx)
-	if err != nil {
-		return err
-	}
-	scratch := e.Dir("tmp")
-	if err := conn.FilesOf(e.Host).Mkdir(ctx, scratch); err != nil {
-		return err
-	}
-	e.Relocate(e.Spec.Agent, scratch, volumes)
-	e.Facts()["root"] = "the host's own"
-	e.Facts()["scratch"] = "a directory of the host's file system"
-	e.Enter()
 	own, err := netns.Describe(e.Spec.Network, e.Spec.Label, 0)
 	if err != nil {
 		return err
 	}
-	return e.Begin(ctx, wire.Setup{Network: &own})
+	g := wire.Setup{Network: &own}
+	if err := e.LimitWhile(func() error { return e.Limit(ctx) }, func() error {
+		e.Start(g)
+		volumes, err := e.Volumes(ctx)
+		if err != nil {
+			return err
+		}
+		scratch := e.Dir("tmp")
+		e.Relocate(e.Spec.Agent, scratch, volumes)
+		return conn.FilesOf(e.Host).Mkdir(ctx, scratch)
+	}); err != nil {
+		return err
+	}
+	e.Facts()["root"] = "the host's own"
+	e.Facts()["scratch"] = "a directory of the host's file system"
+	e.Enter()
+	return e.Begin(ctx, g)
 }

@@ -96,11 +96,11 @@ func build(ctx context.Context, e *confine.Env, filter bool) error {
 		return err
 	}
 	e.Facts()["apparmor"] = confined
-	if err := limit(ctx, e); err != nil {
+	var g wire.Setup
+	if err := e.LimitWhile(func() error { return limit(ctx, e) }, func() (err error) {
+		g, err = files(ctx, e, filter, more)
 		return err
-	}
-	g, err := files(ctx, e, filter, more)
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	if err := start(ctx, e, g); err != nil {
