@@ -32,8 +32,13 @@ programs that it built. The next run builds again what it needs.`,
 	c.AddCommand(a.cacheList(),
 		a.cacheRemove("prune", "Remove what no run can use",
 			"prune removes partial builds, which a killed run left, and images that this\n"+
-				"version of bakeoff no longer uses. It keeps what a build in progress writes.",
-			func(e image.Entry) bool { return e.State == image.Partial || e.State == image.Superseded }),
+				"version of bakeoff no longer uses. It also removes packed files of lab files and the\n"+
+				"images that have them: a new run packs them again in seconds, but an interrupted run\n"+
+				"with such files cannot be resumed. It keeps what a build in progress writes.",
+			func(e image.Entry) bool {
+				brought := e.Kind == image.KindDerived || e.Kind == image.KindFiles
+				return e.State == image.Partial || e.State == image.Superseded || brought && e.State == image.Complete
+			}),
 		a.cacheRemove("clear", "Remove everything in the cache",
 			"clear removes every image, kernel and program in the cache. It refuses while a run\n"+
 				"measures on this machine or a build is in progress.",
@@ -47,7 +52,8 @@ func (a *app) cacheList() *cobra.Command {
 		Use:   "list",
 		Short: "List the cache with sizes and times of last use",
 		Long: `list shows every image, kernel and program in the cache, its size on disk and when
-it was last used.
+it was last used. Packed files are of the kind files, and images that have them of
+the kind derived; the size of those is what they take beside image and files.
 
   complete    ready for use
   partial     a killed build left it; prune removes it

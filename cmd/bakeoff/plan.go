@@ -17,6 +17,7 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/dryrun"
+	"bakeoff/lab/packing"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/session"
 	"bakeoff/provision/driver"
@@ -65,11 +66,15 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 			if drawn {
 				seed = session.DrawSeed()
 			}
+			if err := packing.Record(c.Context(), lab, a.noteProgress); err != nil {
+				return err
+			}
 			p, err := plan.Expand(lab, session.Catalogue(), seed, versionString())
 			if err != nil {
 				return err
 			}
-			v, err := dryrun.Of(c.Context(), a.at, p, dryrun.Options{Budget: budget, Difference: difference})
+			v, err := dryrun.Of(c.Context(), a.at, p, dryrun.Options{Budget: budget, Difference: difference,
+				Sources: packing.Folder(lab)})
 			if err != nil {
 				return err
 			}
@@ -148,6 +153,7 @@ func (a *app) printPlan(v dryrun.View, path string, drawn bool, blocks int) {
 	}
 	a.planContenders(v, columns)
 	a.planCells(v, columns)
+	a.planFiles(v.Plan, columns)
 	a.planFactors(v, columns)
 	a.planSchedule(v, columns, blocks)
 	a.planEstimate(v, columns)
@@ -239,8 +245,8 @@ func (a *app) planCells(v dryrun.View, columns int) {
 	t.Print(a.Out, a.Style(a.Out), columns)
 }
 
-// planFactors shows which parameters, variables and packages differ on purpose. The
-// other factors are in the table of the contenders.
+// planFactors shows which parameters, variables, packages and files differ on purpose.
+// The other factors are in the table of the contenders.
 func (a *app) planFactors(v dryrun.View, columns int) {
 	t := cli.NewTable("  CONTENDER", "CELLS", "FACTOR", "VALUE", strings.ToUpper(v.Baseline))
 	rows := 0
@@ -251,7 +257,8 @@ func (a *app) planFactors(v dryrun.View, columns int) {
 			continue
 		}
 		for _, x := range f.Factors {
-			if !strings.HasPrefix(x.Name, "params.") && !strings.HasPrefix(x.Name, "env.") && x.Name != "packages" {
+			kind, _, _ := strings.Cut(x.Name, ".")
+			if !slices.Contains([]string{"params", "env", "packages", "files"}, kind) {
 				continue
 			}
 			rows++

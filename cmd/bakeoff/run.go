@@ -17,6 +17,7 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/calibration"
 	"bakeoff/lab/manifest"
+	"bakeoff/lab/packing"
 	"bakeoff/lab/session"
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
@@ -154,6 +155,9 @@ func (a *app) register(c *cobra.Command, f runFlags, args []string) (*session.Se
 		}
 		if f.seed == 0 {
 			f.seed = session.DrawSeed()
+		}
+		if err := packing.Record(c.Context(), lab, a.noteProgress); err != nil {
+			return nil, err
 		}
 		return session.New(lab, f.seed, versionString(), f.out)
 	}

@@ -21,6 +21,7 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/compose"
 	"bakeoff/lab/manifest"
+	"bakeoff/lab/packing"
 	"bakeoff/lab/session"
 	"bakeoff/publish/export"
 	"bakeoff/publish/report"
@@ -65,7 +66,8 @@ writes the value where the command has {NAME}. The values are shown in order.
 
 If every environment is the host, commands run in the current folder. Otherwise
 all of them run in a private folder of their environment, and files of the
-current folder do not exist there.`,
+current folder do not exist there. --file places a file or folder in every
+environment: a program ./server is then /opt/server.`,
 		Example: `  bakeoff try host crun:debian:bookworm -- gzip --version
   bakeoff try -c 'gzip -k -f -9 big' -c 'xz -k -f -1 big'
   bakeoff try -c 'sort -S {size} big' -L size=1M,16M,256M
@@ -73,6 +75,7 @@ current folder do not exist there.`,
   bakeoff try --in host --in bwrap:debian:bookworm -c 'seq 100000' -c 'seq 200000'
   bakeoff try -c 'make -j2' --prepare 'make clean' --budget 10m
   bakeoff try -c 'openssl speed -seconds 1 sha256' --metric 'regexp:sha256 .* ([0-9.]+)k$:higher'
+  bakeoff try host crun:debian:bookworm --file ./server -- /opt/server --once
   bakeoff try host chroot:debian:bookworm --print-lab -- true > bakeoff.yaml`,
 		Args: func(*cobra.Command, []string) error { return nil }, // compose names what is wrong
 		RunE: func(c *cobra.Command, args []string) error { return a.doTry(c, f, args) },
@@ -111,6 +114,8 @@ func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 	fl.StringArrayVarP(&f.Setup, "setup", "s", nil, "run `command` once in each environment, before its first trial")
 	fl.StringArrayVarP(&f.Prepare, "prepare", "p", nil, "run `command` before each trial")
 	fl.StringArrayVar(&f.Cleanup, "cleanup", nil, "run `command` after each trial")
+	fl.StringArrayVar(&f.Files, "file", nil, "place this file or folder `PATH[:TO]` in every environment, at /opt/NAME or "+
+		"at TO; may be repeated")
 	fl.BoolVarP(&f.IgnoreFailure, "ignore-failure", "i", false, "accept every exit code of the commands")
 	fl.StringArrayVar(&f.Metrics, "metric", nil, "`metric` that decides instead of wall: cpu, memory, or a number in the "+
 		"output by FIND:higher or FIND:lower, where FIND is last-line, regexp:RE or json:PATH; may be repeated")
@@ -238,6 +243,9 @@ func (a *app) tryLab(c *cobra.Command, f tryFlags, file compose.File, lab *manif
 	}
 	if f.seed == 0 {
 		f.seed = session.DrawSeed()
+	}
+	if err := packing.Record(c.Context(), lab, a.noteProgress); err != nil {
+		return err
 	}
 	s, err := session.New(lab, f.seed, versionString(), f.out)
 	if err != nil {

@@ -28,6 +28,7 @@ type File struct {
 	Text []byte
 	// Notes are what the person should know before the run, one sentence each.
 	Notes []string
+	files []file            // in the order of the lab file
 	lines map[int]origin    // by the number of the line, from 1
 	words map[string]string // parameter of the cell or key of a contender → its flag
 }
@@ -52,6 +53,11 @@ func (f File) Load(cat manifest.Catalogue) (*manifest.Lab, error) {
 			if flag := f.words[key]; flag != "" {
 				where[key] = flag
 			}
+		}
+	}
+	for i := range lab.Files {
+		if i < len(f.files) {
+			lab.Files[i].Where = f.files[i].word
 		}
 	}
 	return lab, nil

@@ -31,12 +31,14 @@ type Request struct {
 	Lists, Ranges []string
 	// Setup, Prepare and Cleanup have one command, or one for each of Commands.
 	Setup, Prepare, Cleanup []string
-	IgnoreFailure           bool
-	Metrics                 []string // values of --metric
-	Margin                  float64  // a share; 0: the default
-	Budget                  time.Duration
-	CPUs, Memory            string   // "": the default
-	Packages                []string // values of --package: names, parted by commas
+	// Files are values of --file: PATH[:TO].
+	Files         []string
+	IgnoreFailure bool
+	Metrics       []string // values of --metric
+	Margin        float64  // a share; 0: the default
+	Budget        time.Duration
+	CPUs, Memory  string   // "": the default
+	Packages      []string // values of --package: names, parted by commas
 	// Dir is the current folder, and Exists reports whether it has a file. Commands run
 	// in it if all environments are the host.
 	Dir    string
@@ -85,15 +87,20 @@ func Try(r Request, cat manifest.Catalogue) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
+	placed, err := parseFiles(r.Files)
+	if err != nil {
+		return File{}, err
+	}
 	contenders, err := r.contenders(envs, sweeps)
 	if err != nil {
 		return File{}, err
 	}
-	f := File{Notes: r.unseen(contenders), words: map[string]string{"cpus": "--cpus", "memory": "--memory",
+	f := File{Notes: r.unseen(contenders, placed), words: map[string]string{"cpus": "--cpus", "memory": "--memory",
 		"packages": "--package",
 		argvKey:    "the command", setupKey: "--setup", prepareKey: "--prepare", cleanupKey: "--cleanup"}}
 	w := &writer{}
-	r.write(w, contenders, metrics)
+	r.write(w, contenders, placed, metrics)
+	f.files = placed
 	f.Text, f.lines = []byte(w.text.String()), w.lines
 	return f, nil
 }
@@ -106,8 +113,8 @@ func (r Request) encoded() error {
 	}{
 		{"an environment", slices.Concat(r.Envs, r.In)}, {"the command after --", r.Argv}, {"-c", r.Commands},
 		{"--shell", []string{r.Shell}}, {"-L", r.Lists}, {"-P", r.Ranges}, {"--setup", r.Setup}, {"--prepare", r.Prepare},
-		{"--cleanup", r.Cleanup}, {"--metric", r.Metrics}, {"--cpus", []string{r.CPUs}}, {"--memory", []string{r.Memory}},
-		{"--package", r.Packages},
+		{"--cleanup", r.Cleanup}, {"--metric", r.Metrics}, {"--file", r.Files}, {"--cpus", []string{r.CPUs}},
+		{"--memory", []string{r.Memory}}, {"--package", r.Packages},
 		{"the current folder", []string{r.Dir}},
 	} {
 		if slices.ContainsFunc(of.words, func(w string) bool { return !utf8.ValidString(w) }) {
@@ -368,7 +375,7 @@ func (r Request) params(i int, word string, sweeps []sweep, at setting) (map[str
 }
 
 // write writes the lab file.
-func (r Request) write(w *writer, all []contender, metrics []metric) {
+func (r Request) write(w *writer, all []contender, placed []file, metrics []metric) {
 	w.quote(r.Line)
 	w.own("schema: "+manifest.Schema, "name: try", "")
 	w.comment("", "The first contender is the baseline. bakeoff compares the others with it.")
@@ -386,6 +393,7 @@ func (r Request) write(w *writer, all []contender, metrics []metric) {
 	}
 	w.own("baseline: " + all[0].name)
 	r.writeDefaults(w)
+	writeFiles(w, placed)
 	w.own("", "cells:", "  - name: "+Cell, "    workload: command")
 	r.writeParams(w, all, metrics)
 	w.put(origin{metrics[0].word, "primary"}, "    primary: %s",
@@ -538,7 +546,7 @@ func (r Request) writeDesign(w *writer, comparisons int) {
 
 // unseen names the words of commands that are files of the current folder, if an
 // environment does not have that folder.
-func (r Request) unseen(all []contender) (notes []string) {
+func (r Request) unseen(all []contender, placed []file) (notes []string) {
 	if r.Exists == nil || !slices.ContainsFunc(all, func(c contender) bool { return !c.env.shared() }) {
 		return nil
 	}
@@ -550,7 +558,7 @@ func (r Request) unseen(all []contender) (notes []string) {
 			}
 			seen[word] = true
 			notes = append(notes, fmt.Sprintf("%s is in the current folder, and environments start without it: "+
-				"only if all of them are the host do commands run in the current folder", word))
+				"%s", word, remedy(word, placed)))
 		}
 	}
 	return notes

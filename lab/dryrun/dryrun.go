@@ -113,6 +113,7 @@ type Look struct {
 type Options struct {
 	Budget     time.Duration // 0: the plan's
 	Difference float64       // a share that is to be found; 0: none
+	Sources    string        // folder that the files of the plan are relative to
 }
 
 // Of looks at what p asks of its hosts. The error of a run that would be
@@ -129,7 +130,9 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 	defer cancel()
 	hosts := at.Reach(ctx, p, 0, nil)
 	defer hosts.Close()
-	seen, err := trial.Inspect(ctx, p, hosts.Site(driverall.Drivers()))
+	site := hosts.Site(driverall.Drivers())
+	site.Sources = o.Sources
+	seen, err := trial.Inspect(ctx, p, site)
 	if err != nil {
 		return v, err
 	}

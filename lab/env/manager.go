@@ -231,8 +231,14 @@ func (m *Manager) Peer(subject []int) (c conn.Conn, agent, dir string) {
 // driver.OptionKernelPackage.
 func (m *Manager) Image(ctx context.Context, d driver.Doc, ref string, packages []string,
 	options param.Values) (driver.Image, error) {
+	return m.ImageWith(ctx, d, ref, packages, options, nil)
+}
+
+// ImageWith is Image with files placed in it. They were packed: see image.Store.Pack.
+func (m *Manager) ImageWith(ctx context.Context, d driver.Doc, ref string, packages []string, options param.Values,
+	files []manifest.File) (driver.Image, error) {
 	if !d.Image || ref == "" {
-		return driver.Image{}, nil
+		return m.placed(ctx, d, files)
 	}
 	if isFolder(d, ref) {
 		return driver.Image{Ref: ref, Root: ref}, nil
@@ -240,7 +246,11 @@ func (m *Manager) Image(ctx context.Context, d driver.Doc, ref string, packages 
 	if err := m.alike(); err != nil {
 		return driver.Image{}, err
 	}
-	img, err := m.images.Get(ctx, request(d, ref, packages, options))
+	req := request(d, ref, packages, options)
+	for _, f := range files {
+		req.Files = append(req.Files, image.Placed{To: f.To, Digest: f.Digest})
+	}
+	img, err := m.images.Get(ctx, req)
 	if err != nil {
 		return driver.Image{}, err
 	}

@@ -27,10 +27,10 @@ func factors(p *plan.Plan) map[string]map[string][]analysis.Factor {
 }
 
 // followers returns, by contender, the facts that follow from its own parameters,
-// variables or packages. These are program.WORKLOAD.NAME, if those of a cell with
-// this workload differ from the baseline's. If anything else differs on purpose
+// variables, packages or files. These are program.WORKLOAD.NAME, if those of a cell
+// with this workload differ from the baseline's. If anything else differs on purpose
 // too, it is not known from what they follow, and they stay confounders. The digest
-// of an image follows from packages if the images have the same name.
+// of an image follows from packages and files if the images have the same name.
 func followers(p *plan.Plan, facts map[string]map[string]string) map[string][]string {
 	out := map[string][]string{}
 	for _, c := range p.Contenders {
@@ -44,9 +44,13 @@ func followers(p *plan.Plan, facts map[string]map[string]string) map[string][]st
 		varied, other := map[string]bool{}, false
 		for _, cell := range p.Cells {
 			for _, f := range p.Factors(c.Name, cell.Name) {
-				if strings.HasPrefix(f.Name, "params.") || strings.HasPrefix(f.Name, "env.") || f.Name == "packages" {
+				switch kind, _, _ := strings.Cut(f.Name, "."); kind {
+				case "files":
+					varied["image.digest"] = true
+					fallthrough
+				case "params", "env", "packages":
 					varied["program."+cell.Workload+"."] = true
-				} else {
+				default:
 					other = true
 				}
 			}

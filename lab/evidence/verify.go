@@ -199,6 +199,7 @@ func (v *verifier) lab(cat *manifest.Catalogue) {
 		v.find(NotAsPlanned, store.PlanFile, "%v", err)
 		return
 	}
+	p.Record(lab)
 	again, err := plan.Expand(lab, *cat, p.Seed, p.Version)
 	if err != nil {
 		v.find(NotAsPlanned, store.PlanFile, "no plan follows from the lab file: %v", err)

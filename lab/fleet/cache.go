@@ -20,6 +20,14 @@ func (c Controller) images() *image.Store {
 	return &image.Store{Dir: env.ImageDir(cache), Host: c.Conn()}
 }
 
+// Images returns the store of images on this machine, which says to progress what takes
+// long.
+func (c Controller) Images(progress func(string)) *image.Store {
+	store := c.images()
+	store.Progress = progress
+	return store
+}
+
 // programDirs are the folders in the cache with programs that bakeoff built.
 var programDirs = []string{"agent", "bin"}
 

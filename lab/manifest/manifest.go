@@ -24,13 +24,17 @@ type Lab struct {
 	Contenders []Contender `json:"contenders"`
 	Baseline   string      `json:"baseline"`
 	Cells      []Cell      `json:"cells"`
-	Design     Design      `json:"design"`
-	Profile    string      `json:"profile"`  // the one applied, or ""
-	Profiles   []string    `json:"profiles"` // names of all, sorted
+	// Files are placed in the environments of all contenders.
+	Files    []File   `json:"files,omitempty"`
+	Design   Design   `json:"design"`
+	Profile  string   `json:"profile"`  // the one applied, or ""
+	Profiles []string `json:"profiles"` // names of all, sorted
 	// Only names the cells that Keep left; empty: all.
 	Only   []string `json:"only,omitempty"`
 	Path   string   `json:"-"`
 	Source []byte   `json:"-"` // as written
+	// Packed holds what is known of the contents of files: see FilesOf.
+	Packed map[FileKey]Packed `json:"-"`
 }
 
 // Host is a machine that bakeoff drives.
@@ -80,6 +84,9 @@ type Contender struct {
 	// Packages are packages of the distribution that its environments have in
 	// addition to those of the workloads; sorted.
 	Packages []string `json:"packages,omitempty"`
+	// Files are placed in its environments; in a plan, also those of the lab and of
+	// cells.
+	Files []File `json:"files,omitempty"`
 	// Sweep is its place in a sweep; nil if it is not part of one.
 	Sweep *analysis.Sweep `json:"sweep,omitempty"`
 	// Where says at which "file:line:column" of the lab file cpus, memory,
@@ -112,6 +119,8 @@ type Cell struct {
 	Params   param.Values `json:"params"`
 	// Primary names the metrics that get a verdict; empty: none.
 	Primary []string `json:"primary"`
+	// Files are placed in the environments of all contenders.
+	Files []File `json:"-"`
 }
 
 // Design is the experiment's.
@@ -146,6 +155,7 @@ type DriverEntry struct {
 	Image    bool              `json:"image,omitempty"`    // it makes its root from an image,
 	Folder   bool              `json:"folder,omitempty"`   // which may be a folder on the host, too,
 	OwnRoot  []string          `json:"own_root,omitempty"` // unless these options (see param.Values.Match) bring their own
+	Files    bool              `json:"files,omitempty"`    // it places files without an image
 	Backings []string          `json:"backings"`
 	// Tunes returns an error, with a fix, for a setting that its environments
 	// cannot have separately from the host; nil accepts any setting.

@@ -79,6 +79,7 @@ func (r *resolver) lab(l *Lab, root *yamltree.Node) {
 	r.generator(l, root)
 	r.cells(l, r.sub(root, "cells", yamltree.Sequence))
 	r.variants(l, root)
+	r.files(l, root)
 	r.volumes(l, root)
 	base := sources{r.sub(root, "design", yamltree.Mapping)}
 	l.Design = r.design(base)

@@ -41,7 +41,7 @@ func (p *page) nested(path string, fields []field) {
 			}
 			s = s.of
 		}
-		if s.kind != object || f.name == "design" && path != "" || len(s.fields) == 0 {
+		if s.kind != object || (f.name == "design" || f.name == "files") && path != "" || len(s.fields) == 0 {
 			continue
 		}
 		p.printf("## `%s`\n\n%s\n\n", at, f.doc)

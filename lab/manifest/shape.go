@@ -155,6 +155,7 @@ func lab(cat Catalogue) *shape {
 		field{name: "defaults", doc: "Values for contenders that do not set their own.", shape: fieldsOf(resources...)},
 		field{name: "cells", doc: "What is measured: each cell is a workload with one set of parameters.",
 			shape: listOf(cellShape(cat)), required: true},
+		filesField("the environments of all contenders"),
 		field{name: "design", doc: "Design of the experiment.", shape: design},
 		field{name: "profiles", doc: "Variations of this lab; `--profile` selects one.", shape: mapOf(named(), fieldsOf(
 			field{name: "design", doc: "Changes to the design.", shape: design},
@@ -278,6 +279,8 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 			"tuning and in the parameters of cells. If NAME is cpus, quota, memory, image, an option of the driver, or a " +
 			"parameter of a cell's workload, that gets the value. The baseline may name the contender: then it is the one with the first value.",
 			shape: sweepShape()},
+		filesField("its environments. A file of a contender replaces that of the lab or of a cell with the same " +
+			"`to`"),
 	}, resources...)...)
 	contender.by = "driver"
 	for _, d := range cat.Drivers {
@@ -292,6 +295,7 @@ func cellShape(cat Catalogue) *shape {
 		field{name: "workload", doc: "Workload that is run.", shape: enum(workloadNames(cat)...), required: true},
 		field{name: "sweep", doc: "A sweep of every contender at this cell: see the sweep of a contender.",
 			shape: sweepShape()},
+		filesField("the environments of all contenders, if the cell is measured"),
 	)
 	cell.by = "workload"
 	for _, w := range cat.Workloads {

@@ -95,6 +95,9 @@ func (p *Plan) check() error {
 	if err := checkDesign(p.Design); err != nil {
 		return err
 	}
+	if err := p.checkFiles(); err != nil {
+		return err
+	}
 	family, twins := families(p)
 	if !slices.Equal(family, p.Family) || !slices.Equal(twins, p.TwinFamily) {
 		return errors.New("the families are not those of the primary metrics")

@@ -49,6 +49,7 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 	}
 	host(lab.Generator)
 	for _, c := range lab.Contenders {
+		c.Files = lab.FilesOf(c)
 		p.Contenders = append(p.Contenders, Contender{Contender: c})
 		host(c.Host)
 	}
@@ -56,7 +57,7 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 	if i < 0 {
 		return nil, fault.New(fault.Invalid, "plan: the baseline %q is no contender", lab.Baseline)
 	}
-	twin := Contender{Contender: lab.Contenders[i], TwinOf: lab.Baseline}
+	twin := Contender{Contender: p.Contenders[i].Contender, TwinOf: lab.Baseline}
 	twin.Name = p.Twin
 	p.Contenders = append(p.Contenders, twin)
 	for _, c := range lab.Cells {

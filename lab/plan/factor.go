@@ -29,7 +29,8 @@ func (p *Plan) Factors(contender, cell string) []analysis.Factor {
 			continue
 		}
 		for _, name := range analysis.Names(us[i].values, them[i].values) {
-			if a, b := them[i].values[name], us[i].values[name]; a != b {
+			a, b := them[i].values[name], us[i].values[name]
+			if a != b && (us[i].prefix != filesPrefix || !sameContent(a, b)) {
 				out = append(out, analysis.Factor{Name: us[i].prefix + name, Baseline: a, Contender: b})
 			}
 		}
@@ -63,6 +64,7 @@ func settings(c manifest.Contender, params param.Values) []group {
 		{prefix: "volumes.", values: volumes(c.Volumes)}, {prefix: "tuning.", values: c.Tuning},
 		single("packages", strings.Join(c.Packages, " ")),
 		{prefix: "params.", values: texts(params)}, {prefix: "env.", values: c.Env},
+		{prefix: filesPrefix, values: placed(c.Files)},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"bakeoff/lab/diagnosis"
 	"bakeoff/lab/fleet"
 	"bakeoff/lab/manifest"
+	"bakeoff/lab/packing"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
@@ -33,16 +34,21 @@ type Session struct {
 	// Drivers are those that the plan names; New and Resume set all.
 	Drivers []driver.Driver
 
-	text []byte     // of the plan, as it is registered
-	lab  []byte     // the lab file as written
-	run  *store.Run // nil until the run folder exists
+	sources string     // folder that the files of the plan are relative to; "" if they are packed
+	text    []byte     // of the plan, as it is registered
+	lab     []byte     // the lab file as written
+	run     *store.Run // nil until the run folder exists
 }
 
 // New plans a lab from a seed. Measure creates the run folder in the folder out.
 // version is that of the program.
 func New(lab *manifest.Lab, seed uint64, version, out string) (*Session, error) {
-	s := &Session{Drivers: driverall.Drivers(), lab: lab.Source, Dir: filepath.Join(out, store.Name(time.Now(), lab.Name))}
-	var err error
+	s := &Session{Drivers: driverall.Drivers(), lab: lab.Source, sources: packing.Folder(lab),
+		Dir: filepath.Join(out, store.Name(time.Now(), lab.Name))}
+	err := packing.Record(context.Background(), lab, nil)
+	if err != nil {
+		return nil, err
+	}
 	if s.Plan, err = plan.Expand(lab, Catalogue(), seed, version); err != nil {
 		return nil, err
 	}
@@ -148,6 +154,9 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 	if err != nil {
 		return out, err
 	}
+	if err := packing.Pack(ctx, o.At.Images(progress), s.Plan, s.sources); err != nil {
+		return out, err
+	}
 	created := s.run == nil
 	if created {
 		if s.run, err = store.Create(s.Dir, time.Now(), s.lab, s.text); err != nil {
@@ -174,7 +183,9 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 // reports once what is missing, and refuses a run in which nothing could be
 // compared.
 func (s *Session) survey(ctx context.Context, hosts *fleet.Fleet, progress func(string)) ([]trial.Availability, error) {
-	seen, err := trial.Inspect(ctx, s.Plan, hosts.Site(s.Drivers))
+	site := hosts.Site(s.Drivers)
+	site.Sources = s.sources
+	seen, err := trial.Inspect(ctx, s.Plan, site)
 	if err == nil {
 		err = seen.Refusal()
 	}

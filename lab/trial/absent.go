@@ -149,6 +149,9 @@ func (v viewer) presence(ctx context.Context, c plan.Contender, f execution.File
 			return unknown
 		}
 	}
+	if p := v.inPlaced(c, f); p != missing {
+		return p
+	}
 	doc := d.Doc()
 	switch {
 	case onHostsRoot(doc, c.Contender):

@@ -237,7 +237,7 @@ func (r *runner) imageOf(ctx context.Context, s *side) error {
 	if doc.Image && !s.env.Cached(doc, s.Image, packages, s.Options) {
 		r.emit(Event{Kind: Preparing, Contender: s.Name, Text: "building the image " + s.Image})
 	}
-	s.image, err = s.env.Image(ctx, doc, s.Image, packages, s.Options)
+	s.image, err = s.env.ImageWith(ctx, doc, s.Image, packages, s.Options, s.Files)
 	if err == nil || ctx.Err() != nil {
 		return nil // interrupted; the loop over blocks says so
 	}

@@ -32,6 +32,8 @@ type Site struct {
 	State func(host string) string
 	// Cache is the folder on this machine that has the images.
 	Cache string
+	// Sources is the folder that the files of the plan are relative to; "" is unknown.
+	Sources string
 }
 
 // Survey is what is known about a plan before anything is created.
@@ -59,7 +61,7 @@ func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	v := viewer{Site: site, plan: p, peer: peered(p, site.Workloads), known: map[string]string{}}
 	for _, a := range CheckOn(ctx, p, site.Drivers, site.Way) {
 		c, _ := p.Contender(a.Contender)
-		a.Answer = v.answer(ctx, a.Answer, c)
+		a.Answer = v.fits(ctx, v.answer(ctx, a.Answer, c), c)
 		s.Answers = append(s.Answers, a)
 	}
 	var err error

@@ -187,6 +187,15 @@ type Image struct {
 	// Kernel and Modules are for drivers that boot: the kernel image, and the
 	// directory with lib/modules/VERSION.
 	Kernel, Modules string
+	// Files are placed in environments without a root of their own, if Doc.Files.
+	// Those of other drivers are in Root and Disk.
+	Files []File
+}
+
+// File is a file or folder of the host that programs see at a path of their own.
+type File struct {
+	From string // on the host, never written to
+	To   string // inside
 }
 
 // Volume is storage that the lab file declared.
@@ -272,7 +281,9 @@ type Doc struct {
 	// OwnRoot lists the options (see param.Values.Match) that provide a root, so
 	// that no image is needed.
 	OwnRoot []string `json:"own_root,omitempty"`
-	Kernel  bool     `json:"kernel"` // boots a kernel of its own
+	// Files tells that it places files although it is not made from an image.
+	Files  bool `json:"files,omitempty"`
+	Kernel bool `json:"kernel"` // boots a kernel of its own
 	// EndsOfMemory tells that exceeding the memory limit ends the whole
 	// environment, not only the program.
 	EndsOfMemory bool         `json:"ends_of_memory,omitempty"`

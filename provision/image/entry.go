@@ -32,7 +32,7 @@ const (
 type Entry struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	Kind string `json:"kind"`           // image, kernel or program
+	Kind string `json:"kind"`           // image, kernel, program, derived (an image with placed files) or files
 	Ref  string `json:"ref,omitempty"`  // of an image or a kernel
 	Size int64  `json:"size_bytes"`     // on disk
 	Used string `json:"used,omitempty"` // RFC 3339: when a run last asked for it
@@ -65,11 +65,16 @@ func (s *Store) Entries() ([]Entry, error) {
 
 func (s *Store) entry(name string, building bool) (Entry, error) {
 	e := Entry{Name: name, Path: filepath.Join(s.Dir, name), Kind: "image", State: Complete}
-	if strings.HasPrefix(name, "kernel-") {
+	switch {
+	case strings.HasPrefix(name, "kernel-"):
 		e.Kind = "kernel"
+	case strings.HasPrefix(name, derivedPrefix):
+		e.Kind = KindDerived
+	case strings.HasPrefix(name, filesPrefix):
+		e.Kind = KindFiles
 	}
 	var err error
-	if e.Size, err = OnDisk(e.Path); err != nil {
+	if e.Size, err = onDisk(e.Path, e.Kind == KindDerived); err != nil {
 		return e, err
 	}
 	file := filepath.Join(e.Path, description)
@@ -118,7 +123,10 @@ func (s *Store) Remove(ctx context.Context, entries []Entry) error {
 }
 
 // OnDisk is how many bytes path takes with all that is in it.
-func OnDisk(path string) (n int64, err error) {
+func OnDisk(path string) (n int64, err error) { return onDisk(path, false) }
+
+// onDisk is OnDisk; with own, without the files that have other names, too.
+func onDisk(path string, own bool) (n int64, err error) {
 	err = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // removed meanwhile, by a build
@@ -133,7 +141,7 @@ func OnDisk(path string) (n int64, err error) {
 		if err != nil {
 			return err
 		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && (!own || info.IsDir() || st.Nlink == 1) {
 			n += int64(st.Blocks) * 512
 		}
 		return nil

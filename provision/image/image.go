@@ -50,6 +50,8 @@ type Request struct {
 	// KernelPackage is the kernel package to use instead of the distribution's
 	// kernel for virtual machines; "" uses that one.
 	KernelPackage string
+	// Files are placed in the root. They were packed: see Pack.
+	Files []Placed
 }
 
 // Image is an image in the cache, which is never written to. The modification
@@ -239,6 +241,11 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 		return Image{}, fault.Op("image "+req.Ref, err)
 	}
 	img.Root = filepath.Join(dir, rootDir)
+	if len(req.Files) > 0 {
+		if img, dir, err = s.derived(req, img); err != nil {
+			return Image{}, fault.Op("place files in "+req.Ref, err)
+		}
+	}
 	if req.Disk {
 		img.Disk = filepath.Join(dir, diskFile)
 		if !exists(img.Disk) {

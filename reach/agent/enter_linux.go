@@ -11,6 +11,7 @@ import (
 // itself (see proxy).
 func Enter(args []string) error {
 	e, err := enter.Parse(args)
+	e.Place = placeAll
 	switch {
 	case err != nil:
 	case e.Socket != "":

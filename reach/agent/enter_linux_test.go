@@ -232,3 +232,46 @@ func TestPause(t *testing.T) {
 		t.Fatal("pause did not end within a minute of SIGTERM")
 	}
 }
+
+// Files are shown at paths that the host does not have. What is beside them stays as
+// it is, and the host sees nothing of them.
+func TestEnterPlacesFiles(t *testing.T) {
+	if testing.Short() || os.Getuid() != 0 {
+		t.Skip("needs root, and mounts: not with -short")
+	}
+	dir, from := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{"kept/file": "kept", "single": "single", "deep/er/file": "deep"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink("kept", filepath.Join(dir, "link")), os.WriteFile(filepath.Join(from, "a"), []byte("A"), 0o755),
+		os.MkdirAll(filepath.Join(from, "d", "e"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--private-mounts", "--place", from + "/a:" + dir + "/new/x", "--place", from + "/a:" + dir + "/new/y",
+		"--place", from + "/d:" + dir + "/tree", "--place", from + "/a:" + dir + "/single", "--place", from + "/a:" + dir + "/link/b",
+		"--place", from + "/a:" + dir + "/deep/er/file2", "--", "sh", "-c", `cd ` + dir + ` || exit
+cat new/x new/y single link/b kept/file deep/er/file deep/er/file2; ls -d tree/e
+for f in new/x x tree/x kept/x; do (: > $f) 2>/dev/null && echo wrote $f; done; : > deep/made && echo made`}
+	exit, out, err := enterHere(t, args...)
+	if err != nil || !exit.OK() || out != "AAAAkeptdeepAtree/e\nmade\n" {
+		t.Errorf("%v, %v, %q", exit, err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "single"))
+	left, _ := os.ReadDir(dir)
+	if err != nil || string(text) != "single" || len(left) != 4 {
+		t.Errorf("the host: %q, %v, %v", text, left, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "deep", "made")); err != nil {
+		t.Errorf("a folder beside the files is not the host's any more: %v", err)
+	}
+	for _, wrong := range [][2]string{{from + "/d", dir + "/single"}, {from + "/a", dir + "/kept"}, {from + "/none", dir + "/x"},
+		{from + "/a", "/no-such-folder/x"}, {from + "/a", dir + "/single/x"}} {
+		_, out, err := enterHere(t, "--private-mounts", "--place", wrong[0]+":"+wrong[1], "--", "true")
+		if err == nil || !strings.Contains(err.Error(), "place "+wrong[1]) {
+			t.Errorf("%v: %v, %q", wrong, err, out)
+		}
+	}
+}

@@ -12,14 +12,15 @@ var begun *Server
 
 // Early does what the arguments of the process ask for, if that is to enter a
 // place or to be a container's init process, and otherwise returns. It returns
-// as well if the arguments are wrong: main reports it.
+// as well if main has to do it: a proxy, placed files, a report of wrong
+// arguments.
 func Early(args []string) {
 	if len(args) < 2 {
 		return
 	}
 	switch args[1] {
 	case "enter":
-		if e, err := Parse(args[2:]); err == nil && e.Socket == "" {
+		if e, err := Parse(args[2:]); err == nil && e.Socket == "" && len(e.Placed) == 0 {
 			Exit(e.Run())
 		}
 	case "container-init":

@@ -13,9 +13,13 @@ import (
 
 // Entry describes where a program runs.
 type Entry struct {
-	Cgroups  []string
-	Socket   string   // of a proxy, see agent; "" is none
-	Argv     []string // the program
+	Cgroups []string
+	Socket  string   // of a proxy, see agent; "" is none
+	Argv    []string // the program
+	// Placed are files, as FROM and TO. Place shows them, in a mount namespace of this
+	// thread.
+	Placed   [][2]string
+	Place    func(placed [][2]string) error
 	cpus     string
 	private  bool
 	umount   []string
@@ -42,20 +46,28 @@ func (e *Entry) flags() (values map[string]func(string) error, switches map[stri
 		return func(s string) error { *to = append(*to, s); return nil }
 	}
 	return map[string]func(string) error{
-			"cgroup": list(&e.Cgroups), "cpus": text(&e.cpus), "umount": list(&e.umount), "bind": e.addBind,
-			"pid": e.setPID, "ns": text(&e.ns), "netns": text(&e.netns), "chroot": text(&e.root), "dir": text(&e.dir),
+			"cgroup": list(&e.Cgroups), "cpus": text(&e.cpus), "umount": list(&e.umount), "bind": pairs("--bind", &e.binds),
+			"place": pairs("--place", &e.Placed),
+			"pid":   e.setPID, "ns": text(&e.ns), "netns": text(&e.netns), "chroot": text(&e.root), "dir": text(&e.dir),
 			"env": list(&e.env), "proxy": text(&e.Socket), "mark": func(string) error { return nil },
 		}, map[string]*bool{"private-mounts": &e.private, "clear-env": &e.clearEnv, "report": &e.report,
 			"no-new-privs": &e.noPrivs, "await": &e.await}
 }
 
-func (e *Entry) addBind(s string) error {
-	from, to, ok := cut(s, ':')
-	if !ok || from == "" || from[0] != '/' || to == "" || to[0] != '/' {
-		return errors.New("--bind must be FROM:TO, two absolute paths (got " + quoted(s) + ")")
+// pairs returns the setter of a flag with two absolute paths. The last colon separates
+// them.
+func pairs(flag string, to *[][2]string) func(string) error {
+	return func(s string) error {
+		i := len(s) - 1
+		for i >= 0 && s[i] != ':' {
+			i--
+		}
+		if i < 1 || s[0] != '/' || i+1 == len(s) || s[i+1] != '/' {
+			return errors.New(flag + " must be FROM:TO, two absolute paths (got " + quoted(s) + ")")
+		}
+		*to = append(*to, [2]string{s[:i], s[i+1:]})
+		return nil
 	}
-	e.binds = append(e.binds, [2]string{from, to})
-	return nil
 }
 
 func (e *Entry) setPID(s string) (err error) {
@@ -102,13 +114,14 @@ func parseFlags(args []string, values map[string]func(string) error, switches ma
 // Parse parses the arguments of `bakeoff-agent enter`.
 //
 //	bakeoff-agent enter [--await] [--cgroup DIR]… [--cpus LIST]
-//	    [--private-mounts [--umount DIR]… [--bind FROM:TO]…]
+//	    [--private-mounts [--umount DIR]… [--bind FROM:TO]… [--place FROM:TO]…]
 //	    [--pid PID --ns mnt,pid,net,…] [--netns NAME|PATH] [--chroot ROOT] [--dir DIR]
 //	    [--clear-env] [--env NAME=VALUE]… [--no-new-privs] [--report] [--mark WORD] [--proxy SOCKET]
 //	    -- PROGRAM ARGUMENT…
 //
 // With --await it first reads Ready from standard input: it may start before
-// the place exists. --mark has no effect; the process can be found by its word.
+// the place exists. --place shows a file or folder read-only at TO, even if TO
+// does not exist. --mark has no effect; the process can be found by its word.
 func Parse(args []string) (e Entry, err error) {
 	values, switches := e.flags()
 	if e.Argv, err = parseFlags(args, values, switches); err != nil {
@@ -117,8 +130,8 @@ func Parse(args []string) (e Entry, err error) {
 	switch {
 	case len(e.Argv) == 0:
 		return e, errors.New("no program given after --")
-	case len(e.umount)+len(e.binds) > 0 && !e.private:
-		return e, errors.New("--umount and --bind require --private-mounts")
+	case len(e.umount)+len(e.binds)+len(e.Placed) > 0 && !e.private:
+		return e, errors.New("--umount, --bind and --place require --private-mounts")
 	case (e.pid == 0) != (e.ns == ""):
 		return e, errors.New("--pid and --ns require each other")
 	}
@@ -280,6 +293,11 @@ func (e Entry) namespaces() error {
 	if e.private {
 		if err := e.privateMounts(); err != nil {
 			return err
+		}
+		if len(e.Placed) > 0 {
+			if err := e.Place(e.Placed); err != nil {
+				return err
+			}
 		}
 	}
 	if e.netns != "" {

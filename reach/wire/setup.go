@@ -56,3 +56,7 @@ type Bind struct {
 	To       string `json:"to"`   // inside
 	ReadOnly bool   `json:"read_only"`
 }
+
+// MaxPlaced is how many entries the nearest existing folder above a placed file may
+// have. Each takes a mount of its own in the namespace of every program.
+const MaxPlaced = 256

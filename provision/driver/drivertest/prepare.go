@@ -29,7 +29,7 @@ func (s *runner) prepare() {
 			s.Fatalf("go build bakeoff-agent: %v\n%s", err, b)
 		}
 	}
-	if s.drv.Doc().Image && s.o.Image == (driver.Image{}) {
+	if s.drv.Doc().Image && s.o.Image.Root == "" && s.o.Image.Ref == "" {
 		s.o.Image = driver.Image{Ref: "busybox", Digest: "sha256:none", Root: s.busybox()}
 	}
 }

@@ -26,7 +26,8 @@ func (Driver) Doc() driver.Doc {
 		Enforces: map[string]string{"network": "a network namespace with one veth, so that two environments can use the " +
 			"same " +
 			"port and the host's packet filter does not interfere"},
-		Source: []string{"cgroups(7)", "network_namespaces(7)", "veth(4)"},
+		Files:  true,
+		Source: []string{"cgroups(7)", "network_namespaces(7)", "mount_namespaces(7)", "veth(4)"},
 	})
 }
 
@@ -61,6 +62,19 @@ func build(ctx context.Context, e *confine.Env) error {
 	}
 	e.Facts()["root"] = "the host's own"
 	e.Facts()["scratch"] = "a directory of the host's file system"
-	e.Enter()
+	e.Enter(placed(e.Spec.Image.Files)...)
 	return e.Begin(ctx, g)
+}
+
+// placed are the flags of `bakeoff-agent enter` for files. Each program has a mount
+// namespace of its own with them, which ends with the program.
+func placed(files []driver.File) []string {
+	if len(files) == 0 {
+		return nil
+	}
+	out := []string{"--private-mounts"}
+	for _, f := range files {
+		out = append(out, "--place", f.From+":"+f.To)
+	}
+	return out
 }

@@ -1,0 +1,64 @@
+package plan
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"bakeoff/lab/manifest"
+)
+
+// filesPrefix begins the names of factors that are placed files.
+const filesPrefix = "files."
+
+// placed are the files of a contender, by where they are placed.
+func placed(files []manifest.File) map[string]string {
+	out := map[string]string{}
+	for _, f := range files {
+		digest := f.Digest
+		if len(digest) > shortDigest {
+			digest = digest[:shortDigest]
+		}
+		out[f.To] = f.From + " " + digest
+	}
+	return out
+}
+
+// shortDigest is the length of a digest as people read it, with sha256: before it.
+const shortDigest = len("sha256:") + 12
+
+// sameContent reports whether two values of placed have one content, wherever it comes
+// from.
+func sameContent(a, b string) bool {
+	x, y := strings.LastIndexByte(a, ' '), strings.LastIndexByte(b, ' ')
+	return x >= 0 && y >= 0 && a[x:] == b[y:]
+}
+
+// Record gives lab what the plan knows of the contents of its files. The plan follows
+// from the lab file only together with them.
+func (p *Plan) Record(lab *manifest.Lab) {
+	for _, c := range p.Contenders {
+		for _, f := range c.Files {
+			if lab.Packed == nil {
+				lab.Packed = map[manifest.FileKey]manifest.Packed{}
+			}
+			lab.Packed[f.Key()] = manifest.Packed{Digest: f.Digest, Size: f.Size}
+		}
+	}
+}
+
+var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// checkFiles reports placed files that no plan of this program has: their digests and
+// paths become names of files.
+func (p *Plan) checkFiles() error {
+	for _, c := range p.Contenders {
+		for _, f := range c.Files {
+			if !path.IsAbs(f.To) || path.Clean(f.To) != f.To || f.Size < 0 || !digestForm.MatchString(f.Digest) {
+				return fmt.Errorf("contender %q has an invalid file at %.200q", c.Name, f.To)
+			}
+		}
+	}
+	return nil
+}
