@@ -111,9 +111,9 @@ func TestPlacedPrograms(t *testing.T) {
 	for _, c := range []struct{ files, argv, why, absent string }{
 		{"{from: good, to: /opt/good}", "/opt/good", "", ""},
 		{"{from: good, to: /usr/local/bin/bakeoff-placed}", "bakeoff-placed", "", ""},
-		{"{from: good, to: /opt/good}", "/opt/bad", "", "there is no program /opt/bad"},
+		{"{from: good, to: /opt/good}", "/opt/bad", "", "there is no file /opt/bad"},
 		{"{from: tree, to: /opt/tree}", "/opt/tree/bin/server", "", ""},
-		{"{from: tree, to: /opt/tree}", "/opt/tree/bin/client", "", "there is no program /opt/tree/bin/client"},
+		{"{from: tree, to: /opt/tree}", "/opt/tree/bin/client", "", "there is no file /opt/tree/bin/client"},
 		{"{from: tree, to: /opt/tree}", "/opt/tree/bin/foreign", "tree is a program for another processor", ""},
 		{"{from: other, to: /opt/other}", "/opt/other", "other is a program for another processor, and host local is " +
 			runtime.GOARCH + "; build it for " + runtime.GOARCH + ", in Go with GOARCH=" + runtime.GOARCH, ""},
