@@ -162,7 +162,11 @@ func (a *app) printEntries(entries []image.Entry) {
 	t := cli.NewTable("KIND", "NAME", "SIZE", "LAST USED", "STATE")
 	for _, e := range entries {
 		used, _, _ := strings.Cut(cmp.Or(e.Used, "unknown"), "T")
-		t.Row(e.Kind, e.Name, size(e), used, strings.ReplaceAll(string(e.State), "_", " "))
+		name := e.Name
+		if e.Kind == image.KindFiles && e.Ref != "" { // its own name is a whole digest
+			name = e.Ref
+		}
+		t.Row(e.Kind, name, size(e), used, strings.ReplaceAll(string(e.State), "_", " "))
 	}
 	a.Print(t)
 }

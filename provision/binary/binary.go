@@ -25,9 +25,6 @@ type Program struct {
 	// Needed are the names of its shared libraries, Search the folders in which it
 	// looks for them first, as they are written ($ORIGIN is not replaced).
 	Needed, Search []string
-	// Library tells that it may be a shared library: it has no fixed address and no
-	// interpreter.
-	Library bool
 }
 
 // Bounds on what is read of a file: it may be anything.
@@ -100,7 +97,6 @@ func readELF(r io.ReaderAt) (p Program, err error) {
 		text, _, _ = bytes.Cut(text, []byte{0})
 		p.Interpreter = string(text)
 	}
-	p.Library = f.Type == elf.ET_DYN && p.Interpreter == ""
 	if d := f.SectionByType(elf.SHT_DYNAMIC); d == nil || d.Size > maxSection ||
 		int(d.Link) >= len(f.Sections) || f.Sections[d.Link].Size > maxSection {
 		return p, nil // static, or without section headers: the libraries are not known

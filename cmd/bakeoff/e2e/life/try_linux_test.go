@@ -202,6 +202,15 @@ func TestDocumentedTries(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(h.Dir, "big"), []byte(big.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for name, text := range map[string]string{"server": "#!/bin/sh\ncat \"$2/word\"\n", "data/word": "word\n"} {
+		file := filepath.Join(h.Dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	pages, err := filepath.Glob("../../../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
