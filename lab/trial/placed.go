@@ -269,7 +269,8 @@ func (g ground) runs(p binary.Program, from, to string) error {
 	for _, name := range p.Needed {
 		if g.libraries(name, first) == missing {
 			return fault.WithFix(fault.New(fault.Invalid, "%s needs the shared library %s, which %s does not have", from, name,
-				g.what), static+", or place the library, too, in a folder that the program searches (-Wl,-rpath)")
+				g.what), static+", write the package that has it into packages, or place the library, too, in a "+
+				"folder that the program searches (-Wl,-rpath)")
 		}
 	}
 	return nil
