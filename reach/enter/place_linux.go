@@ -54,19 +54,17 @@ func (e *Entry) flags() (values map[string]func(string) error, switches map[stri
 			"no-new-privs": &e.noPrivs, "await": &e.await}
 }
 
-// pairs returns the setter of a flag with two absolute paths. The last colon separates
-// them.
+// pairs returns the setter of a flag with two absolute paths. The first colon before a
+// slash separates them.
 func pairs(flag string, to *[][2]string) func(string) error {
 	return func(s string) error {
-		i := len(s) - 1
-		for i >= 0 && s[i] != ':' {
-			i--
+		for i := 1; i+1 < len(s); i++ {
+			if s[0] == '/' && s[i] == ':' && s[i+1] == '/' {
+				*to = append(*to, [2]string{s[:i], s[i+1:]})
+				return nil
+			}
 		}
-		if i < 1 || s[0] != '/' || i+1 == len(s) || s[i+1] != '/' {
-			return errors.New(flag + " must be FROM:TO, two absolute paths (got " + quoted(s) + ")")
-		}
-		*to = append(*to, [2]string{s[:i], s[i+1:]})
-		return nil
+		return errors.New(flag + " must be FROM:TO, two absolute paths (got " + quoted(s) + ")")
 	}
 }
 
