@@ -14,6 +14,7 @@ import (
 	"bakeoff/base/name"
 	"bakeoff/base/unit"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
 )
 
@@ -170,29 +171,34 @@ func (l Layout) group(host conn.Conn, label string) (*Group, error) {
 	return &Group{host: host, files: conn.FilesOf(host), layout: l, label: label, name: path.Join(parent, label)}, nil
 }
 
-// exists lists the group's existing directories. A directory that does not exist
-// costs less than a list of all groups. One that is being removed may fail, and
-// then the list of its parent decides.
+// exists lists the group's existing directories.
 func (g *Group) exists(ctx context.Context) ([]string, error) {
 	var found []string
 	for _, h := range g.layout.hierarchies() {
 		dir := path.Join(h, g.name)
-		_, err := g.files.ReadDir(ctx, dir)
-		if fault.Is(err, fault.NotFound) {
-			continue
-		}
+		ok, err := g.there(ctx, dir)
 		if err != nil {
-			names, serr := g.siblings(ctx, dir)
-			if serr != nil {
-				return nil, fault.Op("control group "+g.label, serr)
-			}
-			if !slices.Contains(names, path.Base(dir)) {
-				continue
-			}
+			return nil, fault.Op("control group "+g.label, err)
 		}
-		found = append(found, dir)
+		if ok {
+			found = append(found, dir)
+		}
 	}
 	return found, nil
+}
+
+// there reports whether a directory of a group exists. On this machine, to ask for it
+// costs less than a list of all groups. If it is being removed, that may fail, and then
+// the list decides, as on another machine, where every question takes a round trip.
+func (g *Group) there(ctx context.Context, dir string) (bool, error) {
+	if _, ok := g.host.(local.Conn); ok {
+		_, err := g.files.ReadDir(ctx, dir)
+		if err == nil || fault.Is(err, fault.NotFound) {
+			return err == nil, nil
+		}
+	}
+	names, err := g.siblings(ctx, dir)
+	return slices.Contains(names, path.Base(dir)), err
 }
 
 // The common parent is created by the first controller and removed by the last
@@ -652,6 +658,13 @@ func (g *Group) removeTree(ctx context.Context, dir string, level int) error {
 		err := g.files.Rmdir(ctx, dir)
 		if err == nil {
 			return nil
+		}
+		if wait > 10*time.Millisecond {
+			// A process that was about to join the group when the others were killed may
+			// be in it now.
+			if err := g.Kill(ctx); err != nil {
+				return err
+			}
 		}
 		if !sleep(ctx, wait) {
 			return err

@@ -368,17 +368,30 @@ func (a after) Read(p []byte) (int, error) {
 // SetUpThenRun is SetUpThen for a program that ends when its work is done. If
 // it fails, the error is of kind fault.Lab and has its exit code and the end of
 // its output.
+//
+// When ctx ends, the program has grace to end by itself: a runtime that goes on in the
+// background, as a process without a parent, cannot be found and killed with it, and
+// would create control groups while Close removes them.
 func (e *Env) SetUpThenRun(ctx context.Context, g wire.Setup, args ...string) error {
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
 	return e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
 		said := conn.Tail{Limit: 4 << 10}
 		cmd.Stderr = &said
-		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return e.Host.Exec(ctx, cmd) })
+		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return e.Host.Exec(life, cmd) })
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err == nil && !exit.OK() {
 			err = fault.New(fault.Lab, "%v: %s", exit, bytes.TrimSpace(said.Bytes()))
 		}
 		return err
 	}, args...)
 }
+
+// grace is how long a runtime may take to start a container that is not needed any more.
+const grace = 10 * time.Second
 
 // Setup describes the network namespace and, if there is an image, the root: an
 // overlay over it at Dir/root, in directories that Setup creates. system adds
