@@ -248,7 +248,7 @@ func (b bench) try(ctx context.Context, commands [2][]string) (m measured, err e
 	for i, name := range []string{"first", "second"} {
 		k := slices.IndexFunc(r.Summaries, func(s analysis.Summary) bool { return s.Contender == name && s.Median != nil })
 		if k < 0 {
-			return m, fmt.Errorf("there is no median of %s: %s", name, errs.Bytes())
+			return m, fmt.Errorf("the median of %s is missing: %s", name, errs.Bytes())
 		}
 		m.medians[i] = *r.Summaries[k].Median
 		m.runs += r.Summaries[k].N

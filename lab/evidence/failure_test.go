@@ -15,7 +15,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// The first failure of a missing cell is told with what its program printed last.
+// The first failure of a missing cell comes with what its program printed last.
 func TestFailures(t *testing.T) {
 	var long strings.Builder
 	for i := range 12 {

@@ -124,9 +124,9 @@ func TestVainConditionsAreNoted(t *testing.T) {
 		"nothing is compared": {FailOn{"worse", "twin"}, analysis.Results{}, "so --fail-on worse lets everything pass"},
 		"not primary": {FailOn{"better"}, analysis.Results{Comparisons: []analysis.Comparison{{}}},
 			"so --fail-on better lets everything pass"},
-		"a comparison":            {FailOn{"worse"}, analysis.Results{Comparisons: one}, ""},
-		"what is missing is told": {FailOn{"worse"}, analysis.Results{Missing: []analysis.Missing{{}}}, ""},
-		"no verdict is needed":    {FailOn{"failed", "twin", "missing"}, analysis.Results{}, ""},
+		"a comparison":               {FailOn{"worse"}, analysis.Results{Comparisons: one}, ""},
+		"a missing cell is reported": {FailOn{"worse"}, analysis.Results{Missing: []analysis.Missing{{}}}, ""},
+		"no verdict is needed":       {FailOn{"failed", "twin", "missing"}, analysis.Results{}, ""},
 	} {
 		if got := x.failOn.Vain(x.r); !strings.Contains(got, x.want) || (got == "") != (x.want == "") {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
