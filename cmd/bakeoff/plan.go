@@ -376,7 +376,7 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 		t.Row(append(row, note)...)
 	}
 	t.Print(a.Out, a.Style(a.Out), columns)
-	if text := undecided(e, len(v.Family)); text != "" {
+	if text := cannotDecide(e, len(v.Family)); text != "" {
 		a.Paragraph(cli.Yellow, text)
 	}
 	a.Paragraph("", fmt.Sprintf("%s Noise: %s. That is the noise of CPU-bound work: disks, networks and high "+
@@ -391,9 +391,9 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 	}
 }
 
-// undecided says that no look within the budget can give a verdict, and what would
+// cannotDecide says that no look within the budget can give a verdict, and what would
 // change that; "" if one can. n is the number of primary comparisons.
-func undecided(e dryrun.Estimate, n int) string {
+func cannotDecide(e dryrun.Estimate, n int) string {
 	possible := func(l dryrun.Look) bool { return l.Possible }
 	i := slices.IndexFunc(e.Looks, possible)
 	switch {

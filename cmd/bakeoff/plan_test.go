@@ -41,7 +41,7 @@ func TestPlanSaysThatNothingCanBeDecided(t *testing.T) {
 			"within its budget: that needs at least the look at 12 blocks, after about 12m0s, for 12 primary comparisons."},
 		"too few blocks": {[]dryrun.Look{look(4, true, false)}, "its looks have too few blocks for 12 primary comparisons."},
 	} {
-		got := undecided(dryrun.Estimate{Looks: x.looks, Blocks: 8}, 12)
+		got := cannotDecide(dryrun.Estimate{Looks: x.looks, Blocks: 8}, 12)
 		if (x.want == "") != (got == "") || !strings.Contains(got, x.want) {
 			t.Errorf("%s: got %q, want %q", name, got, x.want)
 		}
@@ -55,7 +55,7 @@ func TestPlanOffersOneLookWhereThatCanDecide(t *testing.T) {
 		blocks, comparisons int
 		want                bool
 	}{{8, 12, false}, {9, 12, true}, {6, 2, false}, {7, 2, true}, {0, 1, false}} {
-		got := strings.Contains(undecided(dryrun.Estimate{Looks: looks, Blocks: x.blocks}, x.comparisons),
+		got := strings.Contains(cannotDecide(dryrun.Estimate{Looks: looks, Blocks: x.blocks}, x.comparisons),
 			fmt.Sprintf("Or look only once, at the end of the budget: design: {looks: [%d]}.", x.blocks))
 		p := math.Exp2(float64(1-x.blocks)) * float64(x.comparisons)
 		if got != x.want || got != (p <= 0.05) {
