@@ -60,7 +60,11 @@ func (r *reaper) Launch(path string, argv []string, attr *os.ProcAttr) (Process,
 	for _, f := range attr.Files {
 		files = append(files, f.Fd())
 	}
-	child, err := r.all.Start(path, argv, &syscall.ProcAttr{Dir: attr.Dir, Env: attr.Env, Files: files, Sys: attr.Sys})
+	var child *enter.Child
+	err := local.Unbusy(func() (err error) {
+		child, err = r.all.Start(path, argv, &syscall.ProcAttr{Dir: attr.Dir, Env: attr.Env, Files: files, Sys: attr.Sys})
+		return err
+	})
 	runtime.KeepAlive(attr)
 	if err != nil {
 		if p.group != "" {

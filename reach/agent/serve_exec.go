@@ -210,7 +210,11 @@ func environ(more []string) []string {
 type singly struct{}
 
 func (singly) Launch(path string, argv []string, attr *os.ProcAttr) (Process, error) {
-	p, err := os.StartProcess(path, argv, attr)
+	var p *os.Process
+	err := local.Unbusy(func() (err error) {
+		p, err = os.StartProcess(path, argv, attr)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,13 @@ func (c Conn) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	}
 	defer pipes.close()
 	done := StartIn(p.SysProcAttr, cmd.Group)
-	err = start(p, c)
+	err = Unbusy(func() error {
+		err := start(p, c)
+		if errors.Is(err, syscall.ETXTBSY) {
+			p = again(p)
+		}
+		return err
+	})
 	done()
 	if err != nil {
 		return startFailed(op, cmd, err)
@@ -86,6 +92,29 @@ func (c Conn) command(cmd conn.Cmd) (*exec.Cmd, error) {
 	p.Dir = cmd.Dir
 	p.SysProcAttr = attributes()
 	return p, nil
+}
+
+// busyTime bounds how long Unbusy waits.
+const busyTime = time.Second
+
+// Unbusy calls start until it fails with something else than ETXTBSY, for up to
+// a second. A program that this process has just written is busy while a child
+// that was forked in the middle of it has the file open, until that child
+// executes its own program (golang.org/issue/22315).
+func Unbusy(start func() error) error {
+	end := time.Now().Add(busyTime)
+	for pause := time.Millisecond; ; pause *= 2 {
+		if err := start(); !errors.Is(err, syscall.ETXTBSY) || time.Now().After(end) {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// again is p before it was started: a Cmd starts once.
+func again(p *exec.Cmd) *exec.Cmd {
+	return &exec.Cmd{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, Stdin: p.Stdin, Stdout: p.Stdout, Stderr: p.Stderr,
+		ExtraFiles: p.ExtraFiles, SysProcAttr: p.SysProcAttr}
 }
 
 // startFailed classifies an error of starting a program.

@@ -3,12 +3,16 @@ package local
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -158,5 +162,63 @@ func BenchmarkExec(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A program that is still open for writing starts when it is closed; one that
+// stays open is refused with the kernel's word.
+func TestProgramThatIsBeingWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "program")
+	w, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if _, err := w.WriteString("#!/bin/sh\necho ran\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Conn{}).Exec(t.Context(), conn.Command(file)); !errors.Is(err, syscall.ETXTBSY) {
+		t.Fatalf("error %v while the program is written, want ETXTBSY", err)
+	}
+	tried := 0
+	err = Unbusy(func() error {
+		if tried++; tried == 3 {
+			w.Close()
+		}
+		return exec.Command(file).Run()
+	})
+	if err != nil || tried < 3 {
+		t.Errorf("error %v after %d tries, want none after it was closed", err, tried)
+	}
+	var out bytes.Buffer
+	if exit, err := (Conn{}).Exec(t.Context(), conn.Cmd{Argv: []string{file}, Stdout: &out}); err != nil || !exit.OK() || out.String() != "ran\n" {
+		t.Errorf("%v %v %q after it was closed", exit, err, out.String())
+	}
+}
+
+// Programs that one goroutine writes and starts while others start programs
+// are never busy: each child of the others has the written file open until it
+// executes.
+func TestWrittenBesideOthers(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	for range 4 {
+		others.Go(func() {
+			for ctx.Err() == nil {
+				Conn{}.Exec(ctx, conn.Command("true"))
+			}
+		})
+	}
+	dir := t.TempDir()
+	for i := range 200 {
+		file := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if exit, err := (Conn{}).Exec(t.Context(), conn.Command(file)); err != nil || !exit.OK() {
+			t.Fatalf("program %d: %v %v", i, exit, err)
+		}
 	}
 }
