@@ -1,0 +1,246 @@
+package unpack
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+
+	fastgzip "github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+)
+
+// stream is the tar file in a layer. It reads ahead in a goroutine, which also
+// decompresses and computes both digests.
+type stream struct {
+	layer  Layer
+	file   *source
+	tar    *measured
+	closer func()
+
+	full, empty chan []byte
+	done, ended chan struct{}
+	failed      error // of the goroutine; valid after ended
+
+	now, rest []byte // the buffer and what is left of it
+}
+
+// open opens a layer. count receives the number of bytes whenever some were read.
+func open(ctx context.Context, l Layer, limits Limits, count func(int64)) (*stream, error) {
+	in, err := l.Open()
+	if err != nil {
+		return nil, err
+	}
+	s := &stream{layer: l, file: &source{ctx: ctx, in: in, sum: sha256.New(), count: count},
+		full: make(chan []byte, buffers), empty: make(chan []byte, buffers), done: make(chan struct{}),
+		ended: make(chan struct{})}
+	plain, closer, err := decompress(s.file)
+	if err != nil {
+		in.Close()
+		return nil, s.blame(err)
+	}
+	s.closer = closer
+	s.tar = &measured{in: plain, sum: sha256.New(), most: limits.of(l.Size)}
+	for range buffers {
+		s.empty <- make([]byte, bufferSize)
+	}
+	go s.fill()
+	return s, nil
+}
+
+// of is how many bytes a layer of a size may hold.
+func (l Limits) of(size int64) int64 {
+	most := l.Bytes + int64(l.Entries)*4096 // with its headers
+	if size >= 0 && size < (most-l.Slack)/l.Ratio {
+		most = l.Slack + l.Ratio*size
+	}
+	return most
+}
+
+const (
+	buffers    = 4
+	bufferSize = 256 << 10
+)
+
+// fill reads the tar file into buffers until its end.
+func (s *stream) fill() {
+	defer close(s.ended)
+	defer close(s.full)
+	for {
+		var b []byte
+		select {
+		case <-s.done:
+			return
+		case b = <-s.empty:
+		}
+		n, err := io.ReadFull(s.tar, b[:bufferSize])
+		if n > 0 {
+			select {
+			case <-s.done:
+				return
+			case s.full <- b[:n]:
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && s.tar.ended:
+			return
+		case err != nil:
+			s.failed = s.blame(err)
+			return
+		}
+	}
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(p []byte) (int, error) {
+	if len(s.rest) == 0 {
+		if s.now != nil {
+			s.empty <- s.now
+			s.now = nil
+		}
+		b, ok := <-s.full
+		if !ok {
+			<-s.ended
+			if s.failed != nil {
+				return 0, s.failed
+			}
+			return 0, io.EOF
+		}
+		s.now, s.rest = b, b
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+// fault returns what ended the stream early; else err, as a reason to refuse the
+// archive.
+func (s *stream) fault(err error) error {
+	select {
+	case <-s.ended:
+		if s.failed != nil {
+			return s.failed
+		}
+	default:
+	}
+	if err == nil {
+		return nil
+	}
+	return refuse("it is not a tar file: %w", err)
+}
+
+// blame tells a file that cannot be read from one that is damaged.
+func (s *stream) blame(err error) error {
+	switch {
+	case s.file.failed != nil:
+		return s.file.failed
+	case errors.Is(err, errLarge):
+		return refuse("the layer of %d bytes holds more than %d bytes", s.layer.Size, s.tar.most)
+	}
+	return refuse("the compressed archive is damaged: %w", err)
+}
+
+// finish reads the rest and compares the digests.
+func (s *stream) finish() error {
+	if _, err := io.Copy(io.Discard, s); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, s.file); err != nil { // what follows the compressed data
+		return err
+	}
+	for _, c := range []struct{ what, want, got string }{
+		{"layer", s.layer.Digest, digest(s.file.sum)}, {"unpacked layer", s.layer.DiffID, digest(s.tar.sum)},
+	} {
+		if c.want != "" && c.want != c.got {
+			return refuse("the %s was changed or is damaged: its digest is %s and not %s", c.what, c.got, c.want)
+		}
+	}
+	return nil
+}
+
+// Close ends the goroutine and closes the file.
+func (s *stream) Close() error {
+	close(s.done)
+	<-s.ended
+	s.closer()
+	return s.file.in.Close()
+}
+
+func digest(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
+
+// source is the file of a layer, as it is stored.
+type source struct {
+	ctx    context.Context
+	in     io.ReadCloser
+	sum    hash.Hash
+	count  func(int64)
+	failed error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if s.failed = s.ctx.Err(); s.failed != nil {
+		return 0, s.failed
+	}
+	n, err := s.in.Read(p)
+	s.sum.Write(p[:n])
+	s.count(int64(n))
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.failed = err
+	}
+	return n, err
+}
+
+// measured is the tar file of a layer.
+type measured struct {
+	in    io.Reader
+	sum   hash.Hash
+	n     int64
+	most  int64
+	ended bool
+}
+
+var errLarge = errors.New("too large")
+
+func (m *measured) Read(p []byte) (int, error) {
+	n, err := m.in.Read(p)
+	m.sum.Write(p[:n])
+	if m.n += int64(n); m.n > m.most {
+		return 0, errLarge
+	}
+	m.ended = err == io.EOF //nolint:errorlint // a damaged file ends with another error that may wrap it
+	return n, err
+}
+
+// maxWindow bounds the memory that a compressed archive may ask for.
+const maxWindow = 128 << 20
+
+// decompress returns the tar file in a file, which its first bytes describe.
+func decompress(file io.Reader) (io.Reader, func(), error) {
+	b := bufio.NewReaderSize(file, bufferSize)
+	head, err := b.Peek(6)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	nothing := func() {}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		r, err := fastgzip.NewReader(b)
+		return r, nothing, err
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(head) >= 4 && head[0]&0xf0 == 0x50 &&
+		bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
+		r, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, nil, err
+		}
+		return r, r.Close, nil
+	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+		r, err := xz.NewReader(b)
+		return r, nothing, err
+	}
+	return b, nothing, nil
+}

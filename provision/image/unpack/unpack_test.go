@@ -1,0 +1,219 @@
+package unpack
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"bakeoff/base/fault"
+)
+
+// unpacked is the tree that layers give.
+func unpacked(t *testing.T, all ...[]entry) (string, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "root")
+	if err := Unpack(t.Context(), dir, layers(t, all...), options()); err != nil {
+		t.Fatal(err)
+	}
+	return tree(t, dir), dir
+}
+
+func TestLayersLieUponEachOther(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		layers [][]entry
+		want   []string
+	}{
+		{"one", [][]entry{{folder("a/"), file("a/f", "x"), symlink("l", "a/f")}}, []string{"a/", `a/f 644 "x"`, "l -> a/f"}},
+		{"folders without an entry", [][]entry{{file("a/b/f", "x")}}, []string{"a/", "a/b/", `a/b/f 644 "x"`}},
+		{"absolute and dotted names", [][]entry{{file("/a", "x"), file("./b", "y"), file("c//./d", "z")}},
+			[]string{`a 644 "x"`, `b 644 "y"`, "c/", `c/d 644 "z"`}},
+		{"file upon file", [][]entry{{file("f", "old")}, {file("f", "new")}}, []string{`f 644 "new"`}},
+		{"the last of two entries", [][]entry{{file("f", "old"), file("f", "new")}}, []string{`f 644 "new"`}},
+		{"folder upon folder", [][]entry{{file("d/a", "x")}, {folder("d"), file("d/b", "y")}},
+			[]string{"d/", `d/a 644 "x"`, `d/b 644 "y"`}},
+		{"file upon folder", [][]entry{{file("d/a", "x")}, {file("d", "y")}}, []string{`d 644 "y"`}},
+		{"folder upon link", [][]entry{{file("d/a", "x"), symlink("l", "d")}, {folder("l"), file("l/b", "y")}},
+			[]string{"d/", `d/a 644 "x"`, "l/", `l/b 644 "y"`}},
+		{"file upon link", [][]entry{{file("a", "x"), symlink("l", "a")}, {file("l", "y")}}, []string{`a 644 "x"`, `l 644 "y"`}},
+		{"file through a link", [][]entry{{folder("usr/lib"), symlink("lib", "usr/lib")}, {file("lib/x", "y")}},
+			[]string{"lib -> usr/lib", "usr/", "usr/lib/", `usr/lib/x 644 "y"`}},
+		{"file through an absolute link", [][]entry{{folder("run"), symlink("var/run", "/run")}, {file("var/run/x", "y")}},
+			[]string{"run/", `run/x 644 "y"`, "var/", "var/run -> /run"}},
+		{"file through a link to nothing", [][]entry{{symlink("var/run", "/run"), file("var/run/x", "y")}},
+			[]string{"run/", `run/x 644 "y"`, "var/", "var/run -> /run"}},
+		{"link up inside", [][]entry{{symlink("a/l", "../b"), file("a/l/x", "y")}},
+			[]string{"a/", "a/l -> ../b", "b/", `b/x 644 "y"`}},
+		{"links out that nothing follows", [][]entry{{symlink("a", "../../../etc"), symlink("b", "/etc/passwd")}},
+			[]string{"a -> ../../../etc", "b -> /etc/passwd"}},
+		{"link that replaces itself", [][]entry{{symlink("d/l", "."), file("d/l/l", "x")}}, []string{"d/", `d/l 644 "x"`}},
+		{"devices", [][]entry{{folder("dev"), head(tar.TypeChar, "dev/null"), head(tar.TypeBlock, "/dev/disk/sda")}},
+			[]string{"dev/"}},
+		{"header of all entries", [][]entry{{entry{Header: tar.Header{Typeflag: tar.TypeXGlobalHeader,
+			PAXRecords: map[string]string{"comment": "x"}}}, file("f", "x")}}, []string{`f 644 "x"`}},
+
+		{"whiteout", [][]entry{{file("d/a", "x"), file("d/b", "y")}, {file("d/.wh.a", "")}}, []string{"d/", `d/b 644 "y"`}},
+		{"whiteout of a folder", [][]entry{{file("d/e/a", "x"), file("f", "y")}, {file(".wh.d", "")}}, []string{`f 644 "y"`}},
+		{"whiteout of nothing", [][]entry{{file("f", "x")}, {file(".wh.g", ""), file("no/folder/.wh.g", "")}},
+			[]string{`f 644 "x"`}},
+		{"whiteout through a link", [][]entry{{file("usr/lib/a", "x"), symlink("lib", "usr/lib")}, {file("lib/.wh.a", "")}},
+			[]string{"lib -> usr/lib", "usr/", "usr/lib/"}},
+		{"whiteout before its replacement", [][]entry{{file("d/a", "x")}, {file(".wh.d", ""), file("d/b", "y")}},
+			[]string{"d/", `d/b 644 "y"`}},
+		{"whiteout after its replacement", [][]entry{{file("d/a", "x")}, {file("d/b", "y"), file(".wh.d", "")}},
+			[]string{"d/", `d/b 644 "y"`}},
+		{"whiteout of a link of a lower layer", [][]entry{{folder("a"), symlink("l", "a")}, {file(".wh.l", ""), file("l/x", "y")}},
+			[]string{"a/", "l/", `l/x 644 "y"`}},
+		{"whiteout in the lowest layer", [][]entry{{file("a", "x"), file(".wh.a", "")}}, []string{`a 644 "x"`}},
+		{"opaque", [][]entry{{file("d/a", "x"), file("d/e/f", "x")}, {folder("d"), file("d/"+opaque, ""), file("d/b", "y")}},
+			[]string{"d/", `d/b 644 "y"`}},
+		{"opaque last", [][]entry{{file("d/a", "x"), file("d/e/f", "x")}, {file("d/e/g", "y"), file("d/"+opaque, "")}},
+			[]string{"d/", "d/e/", `d/e/g 644 "y"`}},
+		{"opaque root", [][]entry{{file("a", "x")}, {file(opaque, ""), file("b", "y")}}, []string{`b 644 "y"`}},
+		{"files of AUFS", [][]entry{{file("a", "x"), file(".wh..wh.aufs", ""), folder(".wh..wh.plnk")}}, []string{`a 644 "x"`}},
+		{"three layers", [][]entry{{file("a", "1")}, {file(".wh.a", "")}, {file("a", "3")}}, []string{`a 644 "3"`}},
+		{"hard link upon a link of a lower layer", [][]entry{{file("a", "x"), symlink("l", "a")}, {hardlink("l", "a")}},
+			[]string{`a 644 "x"`, `l 644 "x"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got, _ := unpacked(t, c.layers...); got != strings.Join(c.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", got, strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+func TestCompressedLayers(t *testing.T) {
+	b := pack(t, file("f", strings.Repeat("x", 1<<20)))
+	var want string
+	for _, l := range [][]byte{b, gzipped(t, b), zstded(t, b), xzed(t, b)} {
+		one := layer(l)
+		one.DiffID = sum(b)
+		dir := filepath.Join(t.TempDir(), "root")
+		if err := Unpack(t.Context(), dir, []Layer{one}, options()); err != nil {
+			t.Fatal(err)
+		}
+		got := tree(t, dir)
+		if want == "" {
+			want = got
+		}
+		if got != want || len(got) < 1<<20 {
+			t.Errorf("%d bytes, want %d", len(got), len(want))
+		}
+	}
+}
+
+// A root file system that is no layer may have any name.
+func TestPlainArchive(t *testing.T) {
+	l := layers(t, []entry{file(".wh.x", "y")})
+	l[0].Plain, l[0].Size = true, -1
+	dir := filepath.Join(t.TempDir(), "root")
+	if err := Unpack(t.Context(), dir, l, options()); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, dir); got != `.wh.x 644 "y"` {
+		t.Error(got)
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: sets owners")
+	}
+	owned := func(e entry, uid, gid int, mode int64) entry {
+		e.Uid, e.Gid, e.Mode = uid, gid, mode
+		return e
+	}
+	capability := "\x01\x00\x00\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	ping := owned(file("bin/ping", "x"), 0, 0, 0o755)
+	ping.PAXRecords = map[string]string{prefix + "security.capability": capability, prefix + "security.selinux": "x",
+		prefix + "user.note": "n"}
+	_, dir := unpacked(t, []entry{owned(folder("."), 7, 8, 0o711), owned(folder("tmp"), 0, 0, 0o1777),
+		owned(file("tmp/f", "x"), 1000, 1001, 0o640), owned(file("bin/su", "x"), 0, 5, 0o6755),
+		owned(symlink("l", "x"), 1000, 1001, 0o777), hardlink("h", "bin/su"), ping,
+		owned(head(tar.TypeFifo, "run/pipe"), 3, 4, 0o620)})
+	for name, want := range map[string]struct {
+		mode     uint32
+		uid, gid uint32
+		links    int
+	}{
+		".": {syscall.S_IFDIR | 0o711, 7, 8, 0}, "tmp": {syscall.S_IFDIR | 0o1777, 0, 0, 0},
+		"tmp/f":  {syscall.S_IFREG | 0o640, 1000, 1001, 1},
+		"bin/su": {syscall.S_IFREG | 0o6755, 0, 5, 2}, "h": {syscall.S_IFREG | 0o6755, 0, 5, 2},
+		"bin": {syscall.S_IFDIR | 0o755, 0, 0, 0}, "l": {syscall.S_IFLNK | 0o777, 1000, 1001, 1},
+		"run/pipe": {syscall.S_IFIFO | 0o620, 3, 4, 1},
+	} {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := info.Sys().(*syscall.Stat_t)
+		if st.Mode != want.mode || st.Uid != want.uid || st.Gid != want.gid || want.links > 0 && int(st.Nlink) != want.links {
+			t.Errorf("%s: mode %o, owner %d:%d, %d links; want %+v (mode %o)", name, st.Mode, st.Uid, st.Gid, st.Nlink, want,
+				want.mode)
+		}
+		if named := name == "." || name == "tmp" || want.mode&syscall.S_IFMT == syscall.S_IFREG; named &&
+			!info.ModTime().Equal(then) {
+			t.Errorf("%s: modified %v, want %v", name, info.ModTime(), then)
+		}
+	}
+	for name, want := range map[string]string{"security.capability": capability, "user.note": "n", "security.selinux": ""} {
+		b := make([]byte, 100)
+		n, err := syscall.Getxattr(filepath.Join(dir, "bin/ping"), name, b)
+		if err != nil {
+			n = 0
+		}
+		if got := string(b[:n]); got != want {
+			t.Errorf("%s is %q (%v), want %q", name, got, err, want)
+		}
+	}
+}
+
+// What stops in the middle leaves nothing.
+func TestStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	o := options()
+	o.Progress = func(int64) { cancel() }
+	dir := filepath.Join(t.TempDir(), "root")
+	b := pack(t, file("f", strings.Repeat("x", 4<<20)))
+	if err := Unpack(ctx, dir, []Layer{layer(b)}, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	broken := layer(b)
+	broken.Open = func() (io.ReadCloser, error) {
+		return io.NopCloser(io.MultiReader(strings.NewReader(string(b[:1<<20])), failing{})), nil
+	}
+	err := Unpack(t.Context(), dir, []Layer{broken}, options())
+	if !errors.Is(err, errDisk) || fault.Is(err, fault.Invalid) {
+		t.Errorf("a disk that fails: %v", err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something was left: %v", err)
+	}
+}
+
+var errDisk = errors.New("input/output error")
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errDisk }
+
+// What is there already is not touched.
+func TestExistingFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Unpack(t.Context(), dir, layers(t, []entry{file("g", "")}), options()); !errors.Is(err, os.ErrExist) {
+		t.Errorf("%v", err)
+	}
+	if got := tree(t, dir); got != `f 600 ""` {
+		t.Error(got)
+	}
+}
