@@ -1,0 +1,507 @@
+// Package registry pulls images from registries (distribution-spec) into a layout.
+//
+// Credentials are those of ~/.docker/config.json and its helpers, as for docker and
+// podman. A blob whose download ends early is continued where it ended, by a later
+// request or by a later run. Every byte is verified against the digest by which it was
+// asked for.
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/provision/image/layout"
+	"bakeoff/provision/image/reference"
+)
+
+// Client pulls images.
+type Client struct {
+	Settings
+	// Arch is the architecture of the images, as Go names it.
+	Arch string
+	// Keychain has the credentials; nil is those of docker and podman.
+	Keychain authn.Keychain
+	// Transport makes the requests; nil is the default one, with the proxies of the
+	// environment.
+	Transport http.RoundTripper
+	// Progress receives how many bytes of the image are there, and how many it has, at
+	// most ten times per second; nil discards.
+	Progress func(done, all int64)
+	// Say receives a line for a person; nil discards.
+	Say func(string)
+	// Wait waits between two tries; nil waits for the time.
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// tries is how often a request is made that gives nothing. A download that gives bytes
+// begins to count again.
+const tries = 6
+
+// stall is how long a server may send nothing.
+const stall = 60 * time.Second
+
+// parallel is how many blobs are downloaded at the same time.
+const parallel = 3
+
+// Resolve returns the manifest of the image for Client.Arch. It asks the mirrors of the
+// registry first. Errors: fault.NotFound if there is no such image, fault.Unsupported if
+// there is none for the architecture or the registry needs credentials.
+func (c *Client) Resolve(ctx context.Context, r reference.Reference) (v1.Descriptor, []byte, error) {
+	var d v1.Descriptor
+	var b []byte
+	err := c.anywhere(ctx, r, func(s *session) (err error) {
+		d, b, err = s.manifest(ctx, r)
+		return err
+	})
+	return d, b, err
+}
+
+// Pull brings an image into a layout and gives it the name of the reference. It
+// downloads only what the layout lacks.
+func (c *Client) Pull(ctx context.Context, r reference.Reference, into *layout.Layout) (v1.Descriptor, error) {
+	var d v1.Descriptor
+	err := c.anywhere(ctx, r, func(s *session) (err error) {
+		d, err = s.pull(ctx, r, into)
+		return err
+	})
+	return d, err
+}
+
+// anywhere calls do for every place until one has the image.
+func (c *Client) anywhere(ctx context.Context, r reference.Reference, do func(*session) error) error {
+	var err error
+	for _, p := range c.places(r) {
+		s := &session{Client: c, place: p}
+		if err = do(s); err == nil || ctx.Err() != nil || !p.mirror {
+			break
+		}
+		c.say("the mirror %s does not give %s: %s", p.host, r, safetext.Line(err.Error()))
+	}
+	return fault.Op("image "+r.String(), err)
+}
+
+func (c *Client) say(format string, args ...any) {
+	if c.Say != nil {
+		c.Say(fmt.Sprintf(format, args...))
+	}
+}
+
+// session is what pulls from one registry.
+type session struct {
+	*Client
+	place
+
+	mu   sync.Mutex
+	http *http.Client // with credentials; nil before the first request
+	base string       // https://registry.example/v2/library/alpine/
+}
+
+// manifest asks for the manifest of an image, by way of the index if there is one.
+func (s *session) manifest(ctx context.Context, r reference.Reference) (v1.Descriptor, []byte, error) {
+	which := r.Digest
+	if which == "" {
+		which = r.Tag
+	}
+	d, b, err := s.document(ctx, which)
+	if err != nil {
+		return d, nil, err
+	}
+	for range 3 { // an index may name an index
+		if !d.MediaType.IsIndex() {
+			_, err := layout.ParseManifest(b)
+			return d, b, err
+		}
+		index, err := layout.ParseIndex(b)
+		if err != nil {
+			return d, nil, err
+		}
+		of, err := layout.For(index, s.Arch)
+		if err != nil {
+			return d, nil, err
+		}
+		if d, b, err = s.document(ctx, of.Digest.String()); err != nil {
+			return d, nil, err
+		}
+	}
+	return d, nil, fault.New(fault.Invalid, "the index names only other indexes")
+}
+
+var accept = strings.Join([]string{string(types.OCIImageIndex), string(types.DockerManifestList),
+	string(types.OCIManifestSchema1), string(types.DockerManifestSchema2)}, ", ")
+
+// document asks for a manifest or an index by its tag or digest.
+func (s *session) document(ctx context.Context, which string) (v1.Descriptor, []byte, error) {
+	var d v1.Descriptor
+	var b []byte
+	err := s.again(ctx, func() (bool, error) {
+		resp, err := s.get(ctx, "manifests/"+which, http.Header{"Accept": {accept}})
+		if err != nil {
+			return false, err
+		}
+		defer resp.Body.Close()
+		if b, err = io.ReadAll(io.LimitReader(resp.Body, layout.MaxDocument+1)); err != nil {
+			return false, err
+		}
+		if len(b) > layout.MaxDocument {
+			return false, fault.New(fault.Invalid, "the manifest has more than %d bytes", layout.MaxDocument)
+		}
+		d = v1.Descriptor{MediaType: typeOf(resp.Header.Get("Content-Type")), Size: int64(len(b)), Digest: layout.Digest(b)}
+		return true, nil
+	})
+	if err != nil {
+		return d, nil, err
+	}
+	if strings.HasPrefix(which, "sha256:") && d.Digest.String() != which {
+		return d, nil, fault.New(fault.Invalid, "the registry sent another manifest than %s: its digest is %s", which, d.Digest)
+	}
+	return d, b, nil
+}
+
+func typeOf(header string) types.MediaType {
+	t, _, _ := strings.Cut(header, ";")
+	return types.MediaType(strings.TrimSpace(t))
+}
+
+// pull brings an image into a layout.
+func (s *session) pull(ctx context.Context, r reference.Reference, into *layout.Layout) (v1.Descriptor, error) {
+	d, b, err := s.manifest(ctx, r)
+	if err != nil {
+		return d, err
+	}
+	m, err := layout.ParseManifest(b)
+	if err != nil {
+		return d, err
+	}
+	p := newProgress(s.Progress, append(m.Layers, m.Config))
+	if err := s.blobs(ctx, append([]v1.Descriptor{m.Config}, m.Layers...), into, p); err != nil {
+		return d, err
+	}
+	if d, err = into.PutBytes(b, d.MediaType); err != nil {
+		return d, err
+	}
+	return d, into.Name(r.String(), d)
+}
+
+// blobs downloads several blobs at the same time.
+func (s *session) blobs(ctx context.Context, all []v1.Descriptor, into *layout.Layout, p *progress) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	seen := map[v1.Hash]bool{}
+	for _, d := range all {
+		if seen[d.Digest] {
+			continue
+		}
+		seen[d.Digest] = true
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := s.blob(ctx, d, into, p); err != nil {
+				cancel(fault.Op("blob "+d.Digest.String(), err)) // the first one counts
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// blob downloads a blob that the layout lacks.
+func (s *session) blob(ctx context.Context, d v1.Descriptor, into *layout.Layout, p *progress) (err error) {
+	if into.Has(d) {
+		p.add(d.Size)
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	part, err := into.Begin(d)
+	if err != nil {
+		return err
+	}
+	kept := part.Size()
+	p.add(kept)
+	if err := s.fill(ctx, d, part, p); err != nil {
+		return errors.Join(err, part.Keep())
+	}
+	err = part.Commit()
+	if err == nil || kept == 0 || !fault.Is(err, fault.Invalid) {
+		return err
+	}
+	// The bytes of an earlier run may have been damaged on the disk.
+	p.add(-d.Size)
+	if part, err = into.Begin(d); err != nil {
+		return err
+	}
+	if err := s.fill(ctx, d, part, p); err != nil {
+		return errors.Join(err, part.Keep())
+	}
+	return part.Commit()
+}
+
+// fill downloads the bytes that a blob lacks.
+func (s *session) fill(ctx context.Context, d v1.Descriptor, part *layout.Partial, p *progress) error {
+	return s.again(ctx, func() (bool, error) {
+		from := part.Size()
+		if from == d.Size {
+			return true, nil
+		}
+		h := http.Header{"Accept-Encoding": {"identity"}}
+		if from > 0 {
+			h.Set("Range", fmt.Sprintf("bytes=%d-", from))
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		resp, err := s.get(ctx, "blobs/"+d.Digest.String(), h)
+		if err != nil {
+			return false, err
+		}
+		defer resp.Body.Close()
+		whole := resp.StatusCode == http.StatusOK
+		if from > 0 && (whole || !strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from))) {
+			if err := part.Restart(); err != nil {
+				return false, err
+			}
+			p.add(-from)
+			if from = 0; !whole {
+				return true, errAgain // the registry sent other bytes than those that were asked for
+			}
+		}
+		_, err = io.Copy(&counted{part, p}, &lively{in: resp.Body, timer: time.AfterFunc(stall, func() {
+			cancel(fmt.Errorf("the registry sent nothing for %s", stall))
+		})})
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause
+		}
+		if err == nil && part.Size() < d.Size {
+			err = io.ErrUnexpectedEOF
+		}
+		return part.Size() > from, err
+	})
+}
+
+// errAgain asks for another try.
+var errAgain = errors.New("the registry sent other bytes than those that were asked for")
+
+// lively restarts a timer whenever bytes arrive.
+type lively struct {
+	in    io.Reader
+	timer *time.Timer
+}
+
+func (l *lively) Read(p []byte) (int, error) {
+	n, err := l.in.Read(p)
+	if err != nil {
+		l.timer.Stop()
+	} else {
+		l.timer.Reset(stall)
+	}
+	return n, err
+}
+
+// counted reports the bytes that are written.
+type counted struct {
+	to io.Writer
+	p  *progress
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.to.Write(b)
+	c.p.add(int64(n))
+	return n, err
+}
+
+// again calls do until it succeeds, at most tries times in a row without a gain. It
+// gives up at once if another try cannot help.
+func (s *session) again(ctx context.Context, do func() (gain bool, err error)) error {
+	for left := tries; ; {
+		gain, err := do()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case final(err):
+			return explain(err, s.host)
+		}
+		if left--; gain {
+			left = tries
+		}
+		if left <= 0 || s.mirror && !gain {
+			return explain(err, s.host)
+		}
+		pause := 500 * time.Millisecond << (tries - 1 - min(left, tries-1))
+		s.say("%s: %s; trying again in %s", s.host, safetext.Line(err.Error()), pause)
+		if err := s.wait(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) wait(ctx context.Context, d time.Duration) error {
+	if s.Wait != nil {
+		return s.Wait(ctx, d)
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// final tells whether an error is the same after another try: a refusal, a wrong name,
+// missing credentials, a full disk.
+func final(err error) bool {
+	if e, ok := errors.AsType[*transport.Error](err); ok {
+		return e.StatusCode >= 400 && e.StatusCode < 500 && e.StatusCode != http.StatusTooManyRequests &&
+			e.StatusCode != http.StatusRequestTimeout
+	}
+	_, classified := errors.AsType[*fault.Error](err)
+	return classified
+}
+
+// explain gives the error of a registry a kind and a remedy.
+func explain(err error, host string) error {
+	e, ok := errors.AsType[*transport.Error](err)
+	if !ok {
+		if _, classified := errors.AsType[*fault.Error](err); classified {
+			return err
+		}
+		return fault.WithFix(fault.New(fault.Lab, "registry %s: %s", host, safetext.Line(err.Error())),
+			"check the name and the network, and run the command again: what was downloaded is kept")
+	}
+	said := safetext.Line(e.Error())
+	if len(e.Errors) > 0 {
+		said = safetext.Line(e.Errors[0].Message)
+	}
+	switch e.StatusCode {
+	case http.StatusNotFound:
+		return fault.WithFix(fault.New(fault.NotFound, "registry %s has no such image: %s", host, said),
+			"check the name and the tag")
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fault.WithFix(fault.New(fault.Unsupported, "registry %s denies access: %s", host, said),
+			"check the name, or run docker login "+host)
+	case http.StatusTooManyRequests:
+		return fault.WithFix(fault.New(fault.Lab, "registry %s limits requests: %s", host, said),
+			"wait, run docker login "+host+", or name a mirror in "+VarMirrors)
+	}
+	return fault.WithFix(fault.New(fault.Lab, "registry %s answers %d: %s", host, e.StatusCode, said),
+		"run the command again: what was downloaded is kept")
+}
+
+// get makes a request for something in the repository. Errors of the registry are of
+// type *transport.Error.
+func (s *session) get(ctx context.Context, what string, h http.Header) (*http.Response, error) {
+	client, base, err := s.login(ctx)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+what, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header = h
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := transport.CheckError(resp, http.StatusOK, http.StatusPartialContent); err != nil {
+		return nil, errors.Join(err, resp.Body.Close())
+	}
+	return resp, nil
+}
+
+// login asks the registry how it wants to be asked, once.
+func (s *session) login(ctx context.Context) (*http.Client, string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.http != nil {
+		return s.http, s.base, nil
+	}
+	var options []name.Option
+	if s.plain(s.host) {
+		options = append(options, name.Insecure)
+	}
+	host, err := name.NewRegistry(s.host, options...)
+	if err != nil {
+		return nil, "", fault.Wrap(fault.Invalid, "registry "+s.host, err)
+	}
+	repo := host.Repo(s.repository)
+	keys := s.Keychain
+	if keys == nil {
+		keys = authn.DefaultKeychain
+	}
+	auth, err := authn.Resolve(ctx, keys, repo)
+	if err != nil {
+		return nil, "", fault.WithFix(fault.Wrap(fault.Unsupported, "credentials for "+s.host, err),
+			"check ~/.docker/config.json and its helpers")
+	}
+	next := s.Transport
+	if next == nil {
+		next = defaultTransport
+	}
+	t, err := transport.NewWithContext(ctx, repo.Registry, auth, guarded{s.Settings, next},
+		[]string{repo.Scope(transport.PullScope)})
+	if err != nil {
+		return nil, "", err
+	}
+	s.http = &http.Client{Transport: t}
+	s.base = fmt.Sprintf("%s://%s/v2/%s/", repo.Scheme(), repo.RegistryStr(), repo.RepositoryStr())
+	return s.http, s.base, nil
+}
+
+// defaultTransport is that of net/http, with a bound on how long an answer takes.
+var defaultTransport = func() http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = (&net.Dialer{Timeout: 20 * time.Second}).DialContext
+	t.ResponseHeaderTimeout = stall
+	t.DisableCompression = true
+	t.MaxIdleConnsPerHost = parallel
+	return t
+}()
+
+// progress adds up the bytes of several downloads.
+type progress struct {
+	mu   sync.Mutex
+	to   func(done, all int64)
+	done int64
+	all  int64
+	last time.Time
+}
+
+func newProgress(to func(done, all int64), blobs []v1.Descriptor) *progress {
+	p := &progress{to: to}
+	for _, b := range blobs {
+		p.all += b.Size
+	}
+	return p
+}
+
+func (p *progress) add(n int64) {
+	if p.to == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done += n
+	if now := time.Now(); p.done >= p.all || now.Sub(p.last) > 100*time.Millisecond {
+		p.last = now
+		p.to(p.done, p.all)
+	}
+}
