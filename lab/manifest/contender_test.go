@@ -44,13 +44,22 @@ func TestImagesThatCannotBeMade(t *testing.T) {
 	for _, c := range []struct{ image, wrong string }{
 		{"debian:bookworm", ""},
 		{"debian:suite-of-2031", ""},
-		{"python:3.12", `lab.yaml:4:38: "python:3.12" is not an image; write debian:SUITE`},
-		{"alpine:3.20", `lab.yaml:4:38: "alpine:3.20" is not an image; write debian:SUITE`},
-		{"debian:12", `lab.yaml:4:38: "debian:12" is not an image; did you mean "debian:bookworm"?`},
-		{"debian:12-slim", `lab.yaml:4:38: "debian:12-slim" is not an image; did you mean "debian:bookworm"?`},
-		{"ubuntu:24.04", `lab.yaml:4:38: "ubuntu:24.04" is not an image; did you mean "ubuntu:noble"?`},
-		{"nginx", `lab.yaml:4:38: "nginx" is not an image; write debian:SUITE`},
-		{"debain:bookworm", `lab.yaml:4:38: there is no image "debain:bookworm"; did you mean "debian"?`},
+		{"python:3.12", ""},
+		{"alpine:3.20", ""},
+		{"ghcr.io/owner/app:1", ""},
+		{"oci:/srv/layout:v1", ""},
+		{"rootfs:root.tar.zst", ""},
+		{"debian:12", `lab.yaml:4:38: "debian:12" is not an image: "12" is not the name of a suite; did you mean ` +
+			`"debian:bookworm"? For the image of the registry write docker.io/library/debian:12`},
+		{"debian:12-slim", `lab.yaml:4:38: "debian:12-slim" is not an image: "12-slim" is not the name of a suite; did you ` +
+			`mean "debian:bookworm"? For the image of the registry write docker.io/library/debian:12-slim`},
+		{"ubuntu:24.04", `lab.yaml:4:38: "ubuntu:24.04" is not an image: "24.04" is not the name of a suite; did you mean ` +
+			`"ubuntu:noble"?`},
+		{"nginx", `lab.yaml:4:38: "nginx" is not an image: there is no tag and no digest; write nginx:TAG`},
+		{"debain:bookworm", `lab.yaml:4:38: "debain:bookworm" is not an image: its name looks misspelled; did you ` +
+			`mean "debian:bookworm"?`},
+		{"docker-archve:x.tar", `lab.yaml:4:38: "docker-archve:x.tar" is not an image: its name looks misspelled; ` +
+			`did you mean "docker-archive:x.tar"?`},
 	} {
 		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: chroot, image: \"" + c.image +
 			"\"}\n  - {name: b, driver: host}\nbaseline: b\ncells:\n" +

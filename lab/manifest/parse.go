@@ -308,10 +308,11 @@ func (r *resolver) suite(v *yamltree.Node) {
 		return
 	}
 	fix := ""
-	if suites[distro] == nil {
+	switch known := suites[distro]; {
+	case known == nil && r.cat.Image == nil: // otherwise reference reports it
 		fix = yamltree.Meant(distro, slices.Sorted(maps.Keys(suites)))
-	} else if !slices.Contains(suites[distro], suite) {
-		fix = strings.Replace(yamltree.Meant(suite, suites[distro]), `"`, `"`+distro+":", 1)
+	case known != nil && !slices.Contains(known, suite):
+		fix = strings.Replace(yamltree.Meant(suite, known), `"`, `"`+distro+":", 1)
 	}
 	if strings.HasPrefix(fix, "did you mean") {
 		r.fail(v, fix, "there is no image %s", yamltree.Show(v.String()))
@@ -341,7 +342,7 @@ func (r *resolver) reference(v *yamltree.Node) {
 	problem := strings.TrimSuffix(err.Error(), "; "+fix)
 	name, _, _ := strings.Cut(v.String(), "-") // debian:12-slim
 	if suite := releases[name]; suite != "" {
-		fix = fmt.Sprintf("did you mean %q?", suite)
+		fix = fmt.Sprintf("did you mean %q? For the image of the registry write docker.io/library/%s", suite, v.String())
 	}
 	r.fail(v, fix, "%s", problem)
 }

@@ -22,17 +22,18 @@ const (
 	Complete State = "complete"
 	// Partial is what a killed build left.
 	Partial State = "partial"
-	// Superseded is an image of an older recipe, which no build uses any more.
+	// Superseded is an image of an older recipe, an image whose tag names another one
+	// now, or a layer that no image has.
 	Superseded State = "superseded"
 	// InUse is what a build in progress writes.
 	InUse State = "in_use"
 )
 
-// Entry is one image, kernel or program in the cache.
+// Entry is one image, kernel or program in the cache, or the layers of an image.
 type Entry struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	Kind string `json:"kind"`           // image, kernel, program, derived (an image with placed files) or files
+	Kind string `json:"kind"`           // image, kernel, layers, program, derived (an image with placed files) or files
 	Ref  string `json:"ref,omitempty"`  // of an image or a kernel
 	Size int64  `json:"size_bytes"`     // on disk
 	Used string `json:"used,omitempty"` // RFC 3339: when a run last asked for it
@@ -52,7 +53,7 @@ func (s *Store) Entries() ([]Entry, error) {
 	building := lock.Held(filepath.Join(s.Dir, lockFile))
 	var out []Entry
 	for _, d := range dirs {
-		if d.IsDir() {
+		if d.IsDir() && d.Name() != layoutDir {
 			e, err := s.entry(d.Name(), building)
 			if err != nil {
 				return nil, fault.Op("image store", err)
@@ -60,7 +61,8 @@ func (s *Store) Entries() ([]Entry, error) {
 			out = append(out, e)
 		}
 	}
-	return out, nil
+	layers, err := s.layers(building)
+	return append(out, layers...), fault.Op("image store", err)
 }
 
 func (s *Store) entry(name string, building bool) (Entry, error) {
@@ -86,7 +88,7 @@ func (s *Store) entry(name string, building bool) (Entry, error) {
 		e.State = Partial
 	case !shipped && derr != nil:
 		e.State = Partial
-	case !shipped && max(img.Recipe, 1) != recipe:
+	case !shipped && max(img.Recipe, 1) != recipe, s.orphan(name):
 		e.State = Superseded
 	}
 	e.Ref = img.Ref
@@ -108,7 +110,13 @@ func (s *Store) Remove(ctx context.Context, entries []Entry) error {
 		return fault.Op("image store", err)
 	}
 	defer held.Release()
+	if err := s.removeLayers(entries); err != nil {
+		return err
+	}
 	for _, e := range entries {
+		if e.Kind == kindLayers {
+			continue
+		}
 		if filepath.Dir(e.Path) != filepath.Clean(s.Dir) {
 			return fault.New(fault.Invalid, "%s is not in the image store %s", e.Path, s.Dir)
 		}

@@ -1,6 +1,6 @@
-// Package image builds the images of environments: root file systems and
-// kernels from a distribution's own packages, in a cache, addressed by the
-// digest of their content.
+// Package image provides the images of environments, in a cache, addressed by the
+// digest of their content. It builds root file systems and kernels from a
+// distribution's own packages, and unpacks images of registries, layouts and archives.
 //
 // A Store works on directories of this machine and executes the builder through
 // conn.Conn. Cached images are complete: a build uses a directory with another
@@ -28,6 +28,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/base/safetext"
+	"bakeoff/provision/image/layout"
+	"bakeoff/provision/image/reference"
 	"bakeoff/reach/conn"
 )
 
@@ -40,9 +42,11 @@ const recipe = 1
 
 // Request describes the image to get.
 type Request struct {
-	// Ref is DISTRIBUTION:SUITE: debian:bookworm, ubuntu:noble.
+	// Ref is DISTRIBUTION:SUITE (debian:bookworm, ubuntu:noble), which bakeoff builds
+	// from packages, or another reference of package reference.
 	Ref string
-	// Packages are installed in addition to the distribution's minimal base.
+	// Packages are installed in addition to the distribution's minimal base. In an
+	// image that bakeoff does not build, nothing is installed.
 	Packages []string
 	// Disk adds the root as an ext4 image, Kernel a kernel with its modules
 	// from the same distribution.
@@ -59,12 +63,17 @@ type Request struct {
 type Image struct {
 	Schema string `json:"schema"`
 	Ref    string `json:"ref"`
-	// Digest is sha256:… over every path, mode, owner and content of Root.
+	// Digest is sha256:… over every path, mode and content of Root; of an image of a
+	// registry it is that of its manifest, of a root file system that of its archive.
 	Digest string `json:"digest"`
-	// Packages maps the name of every installed package to its version.
+	// Packages maps the name of every installed package to its version; nil if the
+	// image has no package manager that bakeoff can read.
 	Packages map[string]string `json:"packages"`
-	Arch     string            `json:"arch"`
-	Built    time.Time         `json:"built"`
+	// Config is what an image of a registry or an archive says about the programs that
+	// start in it; nil for any other image.
+	Config *layout.Config `json:"config,omitempty"`
+	Arch   string         `json:"arch"`
+	Built  time.Time      `json:"built"`
 	// Recipe is the way in which it was built; absent means 1.
 	Recipe int `json:"recipe,omitempty"`
 
@@ -88,6 +97,10 @@ type Store struct {
 	Mirror   string
 	Progress func(string) // a line for a person; nil discards
 
+	// wait waits between two requests to a registry that does not answer; nil waits for
+	// the time.
+	wait func(context.Context, time.Duration) error
+
 	// refused has the errors of images that could not be built, by directory,
 	// so that the next contender does not wait for the same error. The lock of
 	// Dir guards it.
@@ -108,18 +121,14 @@ var distributions = map[string]distribution{
 }
 
 var (
-	suiteName   = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,40}$`)
 	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,80}$`)
 )
 
-// Check checks that the names in req are well formed and that its distribution
-// is known, without building. Errors are of kind fault.Invalid.
+// Check checks that the names in req are well formed, without building and without a
+// network. Errors are of kind fault.Invalid.
 func (req Request) Check() error {
-	distro, suite, ok := strings.Cut(req.Ref, ":")
-	_, known := distributions[distro]
-	if !ok || !known || !suiteName.MatchString(suite) {
-		return fault.WithFix(fault.New(fault.Invalid, "%q is not an image", req.Ref),
-			"write debian:SUITE or ubuntu:SUITE, such as debian:bookworm or ubuntu:noble")
+	if _, err := reference.Parse(req.Ref); err != nil {
+		return err
 	}
 	for _, p := range append(req.Packages[:len(req.Packages):len(req.Packages)], req.kernelPackages()...) {
 		if !packageName.MatchString(p) {
@@ -139,7 +148,7 @@ func (req Request) kernelPackages() []string {
 
 // kernelKey is the name of the kernel's directory.
 func (req Request) kernelKey() string {
-	return Request{Ref: req.Ref, Packages: req.kernelPackages()}.key("kernel")
+	return Request{Ref: req.forKernel().Ref, Packages: req.kernelPackages()}.key("kernel")
 }
 
 // key is the name of an image's directory. It depends on the request, not on
@@ -153,8 +162,8 @@ func (req Request) key(what string) string {
 
 // Cached reports whether Get would return without building.
 func (s *Store) Cached(req Request) bool {
-	root := filepath.Join(s.Dir, req.key("root"))
-	ok := exists(filepath.Join(root, description))
+	root, ok := s.known(req)
+	ok = ok && exists(filepath.Join(root, description))
 	if req.Disk {
 		ok = ok && exists(filepath.Join(root, diskFile))
 	}
@@ -166,8 +175,8 @@ func (s *Store) Cached(req Request) bool {
 
 // Root is the path of the root for req; "" before it was built.
 func (s *Store) Root(req Request) string {
-	dir := filepath.Join(s.Dir, req.key("root"))
-	if !exists(filepath.Join(dir, description)) {
+	dir, ok := s.known(req)
+	if !ok || !exists(filepath.Join(dir, description)) {
 		return ""
 	}
 	return filepath.Join(dir, rootDir)
@@ -220,21 +229,9 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 		return Image{}, fault.Op("image store", err)
 	}
 
-	dir := filepath.Join(s.Dir, req.key("root"))
-	if !exists(filepath.Join(dir, description)) {
-		if err := s.refused[dir]; err != nil {
-			return Image{}, err
-		}
-		if err := s.build(ctx, req, dir); err != nil {
-			err = fault.Op("image "+req.Ref, err)
-			if ctx.Err() == nil {
-				if s.refused == nil {
-					s.refused = map[string]error{}
-				}
-				s.refused[dir] = err
-			}
-			return Image{}, err
-		}
+	dir, err := s.root(ctx, req)
+	if err != nil {
+		return Image{}, err
 	}
 	img, err := use(dir)
 	if err != nil {
@@ -255,11 +252,44 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 		}
 	}
 	if req.Kernel {
-		if err := s.kernel(ctx, req, &img); err != nil {
-			return Image{}, fault.Op("kernel of "+req.Ref, err)
+		if err := s.kernel(ctx, req.forKernel(), &img); err != nil {
+			return Image{}, fault.Op("kernel of "+req.forKernel().Ref, err)
 		}
 	}
 	return img, nil
+}
+
+// root returns the folder of the image for req, and builds or unpacks what is not there.
+// After an error it does not try again.
+func (s *Store) root(ctx context.Context, req Request) (string, error) {
+	key, dir := req.Ref, ""
+	if req.built() {
+		dir = filepath.Join(s.Dir, req.key("root"))
+		if exists(filepath.Join(dir, description)) {
+			return dir, nil
+		}
+		key = dir
+	}
+	if err := s.refused[key]; err != nil {
+		return "", err
+	}
+	var err error
+	if req.built() {
+		err = s.build(ctx, req, dir)
+	} else {
+		dir, err = s.obtain(ctx, req)
+	}
+	if err == nil {
+		return dir, nil
+	}
+	err = fault.Op("image "+req.Ref, err)
+	if ctx.Err() == nil {
+		if s.refused == nil {
+			s.refused = map[string]error{}
+		}
+		s.refused[key] = err
+	}
+	return "", err
 }
 
 // Sweep removes what killed builds left in the store, and returns its paths; with
@@ -270,16 +300,38 @@ func (s *Store) Sweep(ctx context.Context, dryRun bool) ([]string, error) {
 	case errors.Is(err, lock.ErrHeld), errors.Is(err, fs.ErrNotExist): // in use, or never used
 		return nil, nil
 	case err != nil && dryRun && errors.Is(err, fs.ErrPermission):
-		return s.left()
+		return s.leftovers()
 	case err != nil:
 		return nil, fault.Op("image store", err)
 	}
 	defer held.Release()
-	left, err := s.left()
+	left, err := s.leftovers()
 	if err == nil && !dryRun {
-		err = s.sweep(ctx)
+		for _, file := range left {
+			err = errors.Join(err, s.sweepDownload(file))
+		}
+		err = errors.Join(err, s.sweep(ctx))
 	}
 	return left, fault.Op("image store", err)
+}
+
+// leftovers are what is partial, and the downloads that did not end. The next build
+// removes only the first: it continues a download.
+func (s *Store) leftovers() ([]string, error) {
+	left, err := s.left()
+	if err != nil || !layout.Exists(filepath.Join(s.Dir, layoutDir)) {
+		return left, err
+	}
+	downloads, err := (&layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}).Partials()
+	return append(left, downloads...), err
+}
+
+// sweepDownload removes a file of the layout.
+func (s *Store) sweepDownload(file string) error {
+	if strings.HasPrefix(file, filepath.Join(s.Dir, layoutDir)+"/") {
+		return remove(file)
+	}
+	return nil
 }
 
 // left lists what is partial.

@@ -13,7 +13,7 @@ import (
 )
 
 func TestRequestsAreChecked(t *testing.T) {
-	for _, ref := range []string{"", "debian", "debian:", "plan9:4th", "debian:../../etc", "debian:a b", "debian:$(id)"} {
+	for _, ref := range []string{"", "debian", "debian:", "debian:../../etc", "debian:a b", "debian:$(id)"} {
 		if err := (Request{Ref: ref}).Check(); !fault.Is(err, fault.Invalid) ||
 			!strings.Contains(err.Error(), "debian:bookworm") {
 			t.Errorf("Ref %q: %v; want an Invalid error that shows what is right", ref, err)

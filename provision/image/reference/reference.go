@@ -79,7 +79,7 @@ var (
 )
 
 // forms lists what can be written.
-const forms = "write debian:SUITE, ubuntu:SUITE, NAME:TAG of a registry such as alpine:3.20, or oci:DIR, " +
+const forms = "write debian:SUITE such as debian:bookworm, ubuntu:SUITE, NAME:TAG of a registry such as alpine:3.20, or oci:DIR, " +
 	"oci-archive:FILE, docker-archive:FILE, rootfs:DIR"
 
 // Parse reads a reference. Errors are of kind fault.Invalid. They name the part of
@@ -167,7 +167,7 @@ func (r Reference) registry() (Reference, error) {
 	}
 	if first, _, _ := strings.Cut(base, ":"); tagged && !strings.Contains(base, "/") {
 		if fix := r.meant(first, ""); fix != "" {
-			return r, r.wrong(fix, "there is no image %q", r.Text)
+			return r, r.wrong(fix, "its name looks misspelled")
 		}
 	}
 	r.Host, r.Repository, r.Digest = at.RegistryStr(), at.RepositoryStr(), digest

@@ -2,7 +2,9 @@ package unpack
 
 import (
 	"archive/tar"
+	"errors"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,4 +46,25 @@ func Sync(dir string) error {
 	}
 	defer f.Close()
 	return os.NewSyscallError("syncfs", unix.Syncfs(int(f.Fd())))
+}
+
+// fileAttributes are the extended attributes of an open file.
+func fileAttributes(f *os.File) (map[string]string, error) {
+	names := make([]byte, 64<<10)
+	n, err := unix.Flistxattr(int(f.Fd()), names)
+	if errors.Is(err, unix.ENOTSUP) || err == nil && n == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("flistxattr", err)
+	}
+	out, value := map[string]string{}, make([]byte, maxAttribute)
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names[:n]), "\x00"), "\x00") {
+		n, err := unix.Fgetxattr(int(f.Fd()), name, value)
+		if err != nil {
+			return nil, os.NewSyscallError("fgetxattr", err)
+		}
+		out[name] = string(value[:n])
+	}
+	return out, nil
 }

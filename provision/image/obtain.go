@@ -1,0 +1,270 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/image/layout"
+	"bakeoff/provision/image/reference"
+	"bakeoff/provision/image/registry"
+	"bakeoff/provision/image/unpack"
+)
+
+// layoutDir is the folder in the store with the layers of images that bakeoff did not
+// build.
+const layoutDir = "oci"
+
+// kernelRef is the image whose distribution provides the kernel of virtual machines for
+// images that have none.
+const kernelRef = "debian:bookworm"
+
+// built tells whether bakeoff builds the image of req from packages.
+func (req Request) built() bool {
+	ref, err := reference.Parse(req.Ref)
+	return err != nil || ref.Kind == reference.Packages
+}
+
+// forKernel is the request for the kernel of virtual machines.
+func (req Request) forKernel() Request {
+	if !req.built() {
+		req.Ref = kernelRef
+	}
+	return req
+}
+
+// rootOf is the name of the folder with the root of an image that bakeoff did not build.
+// digest is sha256:….
+func rootOf(kind, digest string) string {
+	return "root-" + kind + "-" + strings.TrimPrefix(digest, "sha256:")[:24]
+}
+
+// The kinds of rootOf.
+const (
+	kindImage = "oci" // by the digest of its manifest
+	kindTree  = "fs"  // by the digest of its archive
+)
+
+// known returns the folder of a root in the store, if the store can say without a
+// network which one it is: for an image, the one that its name had last. The folder may
+// not exist.
+func (s *Store) known(req Request) (dir string, ok bool) {
+	ref, err := reference.Parse(req.Ref)
+	switch {
+	case err != nil:
+		return "", false
+	case ref.Kind == reference.Packages:
+		return filepath.Join(s.Dir, req.key("root")), true
+	case ref.Kind == reference.Registry && exists(filepath.Join(s.Dir, rootDirOf(ref), description)):
+		return filepath.Join(s.Dir, rootDirOf(ref)), true
+	case ref.Kind != reference.Registry || !layout.Exists(filepath.Join(s.Dir, layoutDir)):
+		return "", false
+	}
+	l := &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}
+	d, ok, err := l.Find(ref.String())
+	if err != nil || !ok {
+		return "", false
+	}
+	return filepath.Join(s.Dir, rootOf(kindImage, d.Digest.String())), true
+}
+
+// rootDirOf is the folder of a reference with the digest of a manifest.
+func rootDirOf(ref reference.Reference) string {
+	if ref.Digest == "" {
+		return "none"
+	}
+	return rootOf(kindImage, ref.Digest)
+}
+
+// obtain returns the folder of an image that bakeoff did not build, and unpacks it if it
+// is not in the store. The lock is held.
+func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
+	ref, err := reference.Parse(req.Ref)
+	if err != nil {
+		return "", err
+	}
+	if len(req.Packages) > 0 {
+		s.say("image %s: bakeoff installs no packages in it; the workloads need %s", req.Ref, strings.Join(req.Packages, ", "))
+	}
+	if ref.Kind == reference.Rootfs {
+		return s.tree(ctx, ref)
+	}
+	if dir := filepath.Join(s.Dir, rootDirOf(ref)); exists(filepath.Join(dir, description)) {
+		return dir, nil // its digest says what it is
+	}
+	l, err := layout.Open(filepath.Join(s.Dir, layoutDir))
+	if err != nil {
+		return "", err
+	}
+	d, err := s.pull(ctx, ref, l)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(s.Dir, rootOf(kindImage, d.Digest.String()))
+	if exists(filepath.Join(dir, description)) {
+		return dir, nil
+	}
+	return dir, s.unpackImage(ctx, ref, l, d, dir)
+}
+
+// pull brings an image of a registry into the layout. If the registry does not answer,
+// it takes the image that the name had last, and says so.
+func (s *Store) pull(ctx context.Context, ref reference.Reference, l *layout.Layout) (v1.Descriptor, error) {
+	settings, err := registry.SettingsOf(os.Getenv)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	had, ok, err := l.Find(ref.String())
+	if err != nil {
+		return had, err
+	}
+	complete := ok && whole(l, had)
+	if complete && ref.Digest != "" {
+		return had, nil
+	}
+	next := time.Now()
+	c := registry.Client{Settings: settings, Arch: runtime.GOARCH, Say: s.Progress, Wait: s.wait, Progress: func(done, all int64) {
+		if now := time.Now(); now.After(next) || done == all {
+			next = now.Add(pullReport)
+			s.say("pulling %s: %.1f of %.1f MiB", ref, mib(done), mib(all))
+		}
+	}}
+	d, err := c.Pull(ctx, ref, l)
+	if complete && ctx.Err() == nil && fault.Is(err, fault.Lab) {
+		s.say("%v", err)
+		s.say("image %s: using %s from the cache, which the tag named when it was pulled", ref, had.Digest)
+		return had, nil
+	}
+	return d, err
+}
+
+// pullReport is how often a pull is reported.
+const pullReport = 3 * time.Second
+
+func mib(n int64) float64 { return float64(n) / (1 << 20) }
+
+// whole tells whether a layout has all blobs of an image.
+func whole(l *layout.Layout, d v1.Descriptor) bool {
+	blobs, err := l.Blobs(layout.Image{Manifest: d})
+	for _, b := range blobs {
+		if !l.Has(b) {
+			return false
+		}
+	}
+	return err == nil
+}
+
+// unpackImage unpacks an image of the layout into dir.
+func (s *Store) unpackImage(ctx context.Context, ref reference.Reference, l *layout.Layout, d v1.Descriptor,
+	dir string) error {
+	b, err := l.Read(d)
+	if err != nil {
+		return err
+	}
+	m, err := layout.ParseManifest(b)
+	if err != nil {
+		return err
+	}
+	if b, err = l.Read(m.Config); err != nil {
+		return err
+	}
+	config, ids, err := layout.ParseConfig(b, runtime.GOARCH, len(m.Layers))
+	if err != nil {
+		return err
+	}
+	var layers []unpack.Layer
+	for i, blob := range m.Layers {
+		layers = append(layers, unpack.Layer{Name: fmt.Sprintf("layer %d of %d (%s)", i+1, len(m.Layers), blob.Digest),
+			Size: blob.Size, Digest: blob.Digest.String(), DiffID: ids[i],
+			Open: func() (io.ReadCloser, error) { return os.Open(l.Blob(blob.Digest)) }})
+	}
+	return s.store(ctx, dir, layers, Image{Ref: ref.String(), Digest: d.Digest.String(), Config: &config})
+}
+
+// store unpacks layers into the root of an image and describes it.
+func (s *Store) store(ctx context.Context, dir string, layers []unpack.Layer, img Image) (err error) {
+	s.say("unpacking %s (once)", img.Ref)
+	tmp, err := s.partial(dir)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(tmp))
+		}
+	}()
+	// The image may have programs that give their user the rights of root. Only root
+	// can reach them here.
+	if err := os.Chmod(tmp, 0o700); err != nil {
+		return err
+	}
+	root := filepath.Join(tmp, rootDir)
+	if err := unpack.Unpack(ctx, root, layers, unpack.Options{}); err != nil {
+		return err
+	}
+	img.Schema, img.Arch, img.Built = Schema, runtime.GOARCH, time.Now().UTC().Truncate(time.Second)
+	if img.Packages, err = installed(root); err != nil {
+		return err
+	}
+	if err := unpack.Sync(root); err != nil {
+		return err
+	}
+	return finish(tmp, dir, img)
+}
+
+// tree returns the folder of a root file system that a file or a folder holds.
+func (s *Store) tree(ctx context.Context, ref reference.Reference) (string, error) {
+	info, err := os.Stat(ref.Path)
+	if err != nil {
+		return "", fault.WithFix(fault.Wrap(fault.Invalid, "image "+ref.Text, err), "name a folder or a tar file")
+	}
+	l := unpack.Layer{Name: ref.Path, Size: info.Size(), Plain: true,
+		Open: func() (io.ReadCloser, error) { return os.Open(ref.Path) }}
+	switch {
+	case info.IsDir():
+		l.Size, l.Open = -1, func() (io.ReadCloser, error) { return unpack.Folder(ref.Path), nil }
+	case !info.Mode().IsRegular():
+		return "", fault.WithFix(fault.New(fault.Invalid, "image %s is neither a file nor a folder", ref.Text),
+			"name a folder or a tar file")
+	}
+	if l.Digest, err = hashed(ctx, l); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(s.Dir, rootOf(kindTree, l.Digest))
+	if exists(filepath.Join(dir, description)) {
+		return dir, nil
+	}
+	return dir, s.store(ctx, dir, []unpack.Layer{l}, Image{Ref: ref.Text, Digest: l.Digest})
+}
+
+// hashed is the sha256 of a layer.
+func hashed(ctx context.Context, l unpack.Layer) (string, error) {
+	r, err := l.Open()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	buffer := make([]byte, 1<<20)
+	for ctx.Err() == nil {
+		n, err := r.Read(buffer)
+		h.Write(buffer[:n])
+		if errors.Is(err, io.EOF) {
+			return "sha256:" + hex.EncodeToString(h.Sum(nil)), r.Close()
+		}
+		if err != nil {
+			return "", errors.Join(fault.Op(l.Name, err), r.Close())
+		}
+	}
+	return "", errors.Join(ctx.Err(), r.Close())
+}

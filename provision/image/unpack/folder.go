@@ -1,0 +1,160 @@
+package unpack
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+)
+
+// Folder is the tar file of a folder, in the order of names: equal folders give equal
+// bytes. It has what Unpack keeps: owners, modes, times, links, hard links and extended
+// attributes. Devices and sockets are left out. It does not follow links out of the
+// folder.
+func Folder(dir string) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		w.CloseWithError(packFolder(dir, w))
+	}()
+	return r
+}
+
+func packFolder(dir string, out io.Writer) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "pack "+dir, err)
+	}
+	defer root.Close()
+	p := &packer{root: root, tar: tar.NewWriter(out), links: map[inode]string{}}
+	if err := p.add("."); err != nil {
+		return fault.Op("pack "+dir, err)
+	}
+	return p.tar.Close()
+}
+
+// noTime leaves a time out of a header.
+var noTime time.Time
+
+// several tells whether a file may have several names.
+func several(info fs.FileInfo) (inode, bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || st.Nlink < 2 {
+		return inode{}, false
+	}
+	return inode{uint64(st.Dev), uint64(st.Ino)}, true
+}
+
+// inode identifies a file with several names.
+type inode struct{ device, number uint64 }
+
+type packer struct {
+	root  *os.Root
+	tar   *tar.Writer
+	links map[inode]string
+}
+
+// add packs a path and what is below it.
+func (p *packer) add(name string) error {
+	info, err := p.root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	kind := info.Mode().Type()
+	if kind&(fs.ModeSocket|fs.ModeDevice|fs.ModeIrregular) != 0 {
+		return nil
+	}
+	target := ""
+	if kind == fs.ModeSymlink {
+		if target, err = p.root.Readlink(name); err != nil {
+			return err
+		}
+	}
+	h, err := tar.FileInfoHeader(info, target)
+	if err != nil {
+		return err
+	}
+	h.Name, h.Uname, h.Gname, h.Format = name, "", "", tar.FormatPAX
+	h.AccessTime, h.ChangeTime = noTime, noTime
+	if id, ok := several(info); ok && !info.IsDir() {
+		if first, ok := p.links[id]; ok {
+			h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
+			return p.tar.WriteHeader(h)
+		}
+		p.links[id] = name
+	}
+	switch kind {
+	case 0:
+		return p.file(name, h)
+	case fs.ModeDir:
+		return p.folder(name, h)
+	}
+	return p.tar.WriteHeader(h)
+}
+
+func (p *packer) file(name string, h *tar.Header) error {
+	f, err := p.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := describeFile(f, h); err != nil {
+		return err
+	}
+	if err := p.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	n, err := io.Copy(p.tar, io.LimitReader(f, h.Size))
+	if err == nil && n < h.Size {
+		err = fault.New(fault.Invalid, "%s changed while it was read", show(name))
+	}
+	return err
+}
+
+func (p *packer) folder(name string, h *tar.Header) error {
+	f, err := p.root.Open(name)
+	if err != nil {
+		return err
+	}
+	err = describeFile(f, h)
+	names, rerr := f.Readdirnames(-1)
+	if err := errors.Join(err, rerr, f.Close()); err != nil {
+		return err
+	}
+	h.Name = name + "/"
+	if err := p.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if err := p.add(path.Join(name, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describeFile adds the extended attributes that Unpack keeps.
+func describeFile(f *os.File, h *tar.Header) error {
+	all, err := fileAttributes(f)
+	if err != nil {
+		return err
+	}
+	for name, value := range all {
+		if !kept(name) || strings.HasPrefix(name, "user.overlay.") {
+			continue
+		}
+		if h.PAXRecords == nil {
+			h.PAXRecords = map[string]string{}
+		}
+		h.PAXRecords[prefix+name] = value
+	}
+	return nil
+}
