@@ -16,6 +16,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"bakeoff/base/fault"
+	"bakeoff/provision/image/archive"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
 	"bakeoff/provision/image/registry"
@@ -107,7 +108,12 @@ func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d, err := s.pull(ctx, ref, l)
+	var d v1.Descriptor
+	if ref.Kind == reference.Registry {
+		d, err = s.pull(ctx, ref, l)
+	} else {
+		d, err = archive.Import(ctx, ref, runtime.GOARCH, l)
+	}
 	if err != nil {
 		return "", err
 	}

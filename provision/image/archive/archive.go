@@ -1,0 +1,368 @@
+// Package archive reads images from files and folders into a layout: OCI image layouts,
+// as folders and as tar files, and what docker save writes. The files come from
+// strangers: links out of a folder are not followed, and every blob is verified.
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/yamltree"
+	"bakeoff/provision/image/layout"
+	"bakeoff/provision/image/reference"
+)
+
+// Import brings the image of a file or folder into a layout and gives it the name of the
+// reference. Errors are of kind fault.Invalid if the file or folder holds no such image.
+func Import(ctx context.Context, r reference.Reference, arch string, into *layout.Layout) (v1.Descriptor, error) {
+	d, err := read(ctx, r, arch, into)
+	if err == nil {
+		err = into.Name(r.String(), d)
+	}
+	return d, fault.Op("image "+r.Text, err)
+}
+
+func read(ctx context.Context, r reference.Reference, arch string, into *layout.Layout) (v1.Descriptor, error) {
+	if r.Kind == reference.Layout {
+		root, err := os.OpenRoot(r.Path)
+		if err != nil {
+			return v1.Descriptor{}, absent(err)
+		}
+		defer root.Close()
+		return fromLayout(ctx, folder{root}, r.Tag, arch, into)
+	}
+	f, err := os.Open(r.Path)
+	if err != nil {
+		return v1.Descriptor{}, absent(err)
+	}
+	defer f.Close()
+	files, err := index(ctx, f)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	if r.Kind == reference.OCIArchive {
+		return fromLayout(ctx, files, "", arch, into)
+	}
+	return fromDocker(ctx, files, into)
+}
+
+func absent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.WithFix(fault.Wrap(fault.Invalid, "", err), "check the path; it is relative to the working folder")
+	}
+	return err
+}
+
+// source has files by their paths.
+type source interface {
+	open(name string) (io.ReadCloser, int64, error)
+}
+
+// folder is a layout in a folder.
+type folder struct{ root *os.Root }
+
+func (d folder) open(name string) (io.ReadCloser, int64, error) {
+	info, err := d.root.Stat(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fault.New(fault.Invalid, "%s is not a file", name)
+	}
+	f, err := d.root.Open(name)
+	return f, info.Size(), err
+}
+
+// packed are the regular files of a tar file, and the links between them.
+type packed struct {
+	file  io.ReaderAt
+	parts map[string]part
+	links map[string]string
+}
+
+type part struct{ at, size int64 }
+
+// maxFiles bounds the files of an archive.
+const maxFiles = 100_000
+
+// index notes where the files of an archive are.
+func index(ctx context.Context, f *os.File) (packed, error) {
+	head := make([]byte, 6)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return packed{}, err
+	}
+	for magic, program := range map[string]string{"\x1f\x8b": "gzip -d", "\x28\xb5\x2f\xfd": "zstd -d", "\xfd7zXZ\x00": "xz -d"} {
+		if strings.HasPrefix(string(head[:n]), magic) {
+			return packed{}, fault.WithFix(fault.New(fault.Invalid, "the archive is compressed"), "unpack it with "+program)
+		}
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return packed{}, err
+	}
+	p := packed{file: f, parts: map[string]part{}, links: map[string]string{}}
+	for t := tar.NewReader(f); ctx.Err() == nil; {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return p, nil
+		}
+		if err != nil {
+			return p, fault.New(fault.Invalid, "it is not a tar file: %w", err)
+		}
+		if len(p.parts)+len(p.links) >= maxFiles {
+			return p, fault.New(fault.Invalid, "the archive holds more than %d files", maxFiles)
+		}
+		name := strings.TrimPrefix(path.Clean("/"+h.Name), "/")
+		switch h.Typeflag {
+		case tar.TypeReg:
+			at, err := f.Seek(0, io.SeekCurrent)
+			if err != nil {
+				return p, err
+			}
+			p.parts[name] = part{at, h.Size}
+		case tar.TypeSymlink:
+			p.links[name] = strings.TrimPrefix(path.Clean("/"+path.Dir(name)+"/"+h.Linkname), "/")
+		case tar.TypeLink:
+			p.links[name] = strings.TrimPrefix(path.Clean("/"+h.Linkname), "/")
+		}
+	}
+	return p, ctx.Err()
+}
+
+func (p packed) open(name string) (io.ReadCloser, int64, error) {
+	name = strings.TrimPrefix(path.Clean("/"+name), "/")
+	for range 8 { // links of docker save between equal layers
+		if at, ok := p.parts[name]; ok {
+			return io.NopCloser(io.NewSectionReader(p.file, at.at, at.size)), at.size, nil
+		}
+		next, ok := p.links[name]
+		if !ok {
+			break
+		}
+		name = next
+	}
+	return nil, 0, fault.New(fault.Invalid, "the archive has no file %s", yamltree.Show(name))
+}
+
+// document reads a whole file.
+func document(s source, name string) ([]byte, error) {
+	r, size, err := s.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if size > layout.MaxDocument {
+		return nil, fault.New(fault.Invalid, "%s has %d bytes, and at most %d are possible", name, size, layout.MaxDocument)
+	}
+	b, err := io.ReadAll(io.LimitReader(r, layout.MaxDocument))
+	if err == nil && int64(len(b)) < size {
+		err = fault.New(fault.Invalid, "the archive ends in %s", yamltree.Show(name))
+	}
+	return b, err
+}
+
+// blobName is the path of a blob in a layout. The digest was checked.
+func blobName(d v1.Descriptor) string { return "blobs/sha256/" + d.Digest.Hex }
+
+// verified reads a document whose digest is known.
+func verified(s source, d v1.Descriptor) ([]byte, error) {
+	b, err := document(s, blobName(d))
+	if err != nil {
+		return nil, fault.Op("blob "+d.Digest.String(), err)
+	}
+	if got := layout.Digest(b); got != d.Digest {
+		return nil, fault.New(fault.Invalid, "blob %s was changed or is damaged: its digest is %s", d.Digest, got)
+	}
+	return b, nil
+}
+
+// refName is the annotation that names an image of a layout.
+const refName = "org.opencontainers.image.ref.name"
+
+// fromLayout imports an image of a layout: that with the tag, or the only one.
+func fromLayout(ctx context.Context, s source, tag, arch string, into *layout.Layout) (v1.Descriptor, error) {
+	b, err := document(s, "index.json")
+	if err != nil {
+		return v1.Descriptor{}, fault.WithFix(fault.Wrap(fault.Invalid, "index.json", err), "name an OCI image layout")
+	}
+	all, err := layout.ParseIndex(b)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	d, err := choose(all.Manifests, tag, arch)
+	if err != nil {
+		return d, err
+	}
+	for range 3 { // an index may name an index
+		if b, err = verified(s, d); err != nil {
+			return d, err
+		}
+		if !d.MediaType.IsIndex() {
+			return d, copyImage(ctx, s, d, b, into)
+		}
+		nested, err := layout.ParseIndex(b)
+		if err != nil {
+			return d, err
+		}
+		if d, err = layout.For(nested, arch); err != nil {
+			return d, err
+		}
+	}
+	return d, fault.New(fault.Invalid, "the index names only other indexes")
+}
+
+// choose returns the image with a tag, or the only one.
+func choose(all []v1.Descriptor, tag, arch string) (v1.Descriptor, error) {
+	var tags []string
+	for _, d := range all {
+		name := d.Annotations[refName]
+		if tag != "" && (name == tag || strings.HasSuffix(name, ":"+tag)) {
+			return d, nil
+		}
+		tags = append(tags, yamltree.Show(name))
+	}
+	switch {
+	case tag == "" && len(all) == 1:
+		return all[0], nil
+	case tag == "" && len(all) > 1 && all[0].Platform != nil:
+		return layout.For(v1.IndexManifest{Manifests: all}, arch)
+	case len(all) == 0:
+		return v1.Descriptor{}, fault.New(fault.Invalid, "the layout holds no image")
+	}
+	slices.Sort(tags)
+	tags = slices.Compact(tags)
+	if tag == "" {
+		return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the layout holds %d images", len(all)),
+			"write oci:DIR:TAG with one of "+strings.Join(tags[:min(len(tags), 10)], ", "))
+	}
+	return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the layout has no image with the tag %s", yamltree.Show(tag)),
+		"use one of "+strings.Join(tags[:min(len(tags), 10)], ", "))
+}
+
+// copyImage copies the blobs of an image, and at last its manifest.
+func copyImage(ctx context.Context, s source, d v1.Descriptor, manifest []byte, into *layout.Layout) error {
+	m, err := layout.ParseManifest(manifest)
+	if err != nil {
+		return err
+	}
+	for _, b := range append([]v1.Descriptor{m.Config}, m.Layers...) {
+		if err := copyBlob(ctx, s, blobName(b), b, into); err != nil {
+			return err
+		}
+	}
+	return into.Put(ctx, d, bytes.NewReader(manifest))
+}
+
+func copyBlob(ctx context.Context, s source, name string, d v1.Descriptor, into *layout.Layout) error {
+	if into.Has(d) {
+		return nil
+	}
+	r, _, err := s.open(name)
+	if err != nil {
+		return fault.Op("blob "+d.Digest.String(), fault.Wrap(fault.Invalid, "", err))
+	}
+	defer r.Close()
+	return into.Put(ctx, d, r)
+}
+
+// maxSaved bounds the list of docker save.
+const maxSaved = 1000
+
+// saved is an image in manifest.json of docker save.
+type saved struct {
+	Config   string
+	RepoTags []string
+	Layers   []string
+}
+
+// parseSaved reads manifest.json of docker save, which must hold one image.
+func parseSaved(b []byte) (saved, error) {
+	var all []saved
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&all); err != nil {
+		return saved{}, fault.New(fault.Invalid, "manifest.json is damaged: %w", err)
+	}
+	switch {
+	case len(all) > 1:
+		return saved{}, fault.WithFix(fault.New(fault.Invalid, "the archive holds %d images", len(all)),
+			"save only one: docker save NAME:TAG")
+	case len(all) == 0 || all[0].Config == "":
+		return saved{}, fault.New(fault.Invalid, "the archive holds no image")
+	case len(all[0].Layers) > maxSaved:
+		return saved{}, fault.New(fault.Invalid, "the image has %d layers, and at most %d are possible", len(all[0].Layers),
+			maxSaved)
+	}
+	return all[0], nil
+}
+
+// fromDocker imports what docker save wrote. Such an archive has no manifest; the new
+// one depends on nothing but the configuration and the layers.
+func fromDocker(ctx context.Context, s source, into *layout.Layout) (v1.Descriptor, error) {
+	b, err := document(s, "manifest.json")
+	if err != nil {
+		return v1.Descriptor{}, fault.WithFix(fault.Wrap(fault.Invalid, "manifest.json", err),
+			"name what docker save or podman save wrote, or use oci-archive:")
+	}
+	image, err := parseSaved(b)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	if b, err = document(s, image.Config); err != nil {
+		return v1.Descriptor{}, fault.Op("configuration", err)
+	}
+	m := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1}
+	if m.Config, err = into.PutBytes(b, types.OCIConfigJSON); err != nil {
+		return v1.Descriptor{}, err
+	}
+	for i, name := range image.Layers {
+		d, err := measure(ctx, s, name)
+		if err == nil {
+			err = copyBlob(ctx, s, name, d, into)
+		}
+		if err != nil {
+			return v1.Descriptor{}, fault.Op(fmt.Sprintf("layer %d of %d", i+1, len(image.Layers)), err)
+		}
+		m.Layers = append(m.Layers, d)
+	}
+	if b, err = json.Marshal(m); err != nil {
+		return v1.Descriptor{}, err
+	}
+	return into.PutBytes(b, types.OCIManifestSchema1)
+}
+
+// measure returns the descriptor of a file.
+func measure(ctx context.Context, s source, name string) (v1.Descriptor, error) {
+	r, size, err := s.open(name)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	defer r.Close()
+	h, buffer := sha256.New(), make([]byte, 1<<20)
+	for n := int64(0); n < size; {
+		if err := ctx.Err(); err != nil {
+			return v1.Descriptor{}, err
+		}
+		m, err := r.Read(buffer)
+		h.Write(buffer[:m])
+		if n += int64(m); err != nil && n < size {
+			return v1.Descriptor{}, fault.New(fault.Invalid, "the archive ends in %s", yamltree.Show(name))
+		}
+	}
+	return v1.Descriptor{MediaType: types.OCIUncompressedLayer, Size: size,
+		Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(h.Sum(nil))}}, nil
+}

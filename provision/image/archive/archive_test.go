@@ -1,0 +1,241 @@
+package archive
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/image/layout"
+	"bakeoff/provision/image/reference"
+	"bakeoff/provision/image/registry/registrytest"
+)
+
+func sample(t testing.TB) registrytest.Image {
+	return registrytest.Build(t, map[string]any{"Env": []string{"A=b"}}, registrytest.Tar(t, map[string]string{"f": "1"}),
+		registrytest.Tar(t, map[string]string{"f": "2"}))
+}
+
+// blob is the path of a blob in a layout.
+func blob(b []byte) string {
+	return "blobs/sha256/" + strings.TrimPrefix(registrytest.Digest(b), "sha256:")
+}
+
+// inLayout are the files of a layout with an image, by their paths.
+func inLayout(i registrytest.Image, tags ...string) map[string]string {
+	files := map[string]string{"oci-layout": `{"imageLayoutVersion":"1.0.0"}`, blob(i.Config): string(i.Config),
+		blob(i.Manifest): string(i.Manifest)}
+	for _, l := range i.Layers {
+		files[blob(l)] = string(l)
+	}
+	var all []string
+	for _, tag := range tags {
+		all = append(all, fmt.Sprintf(`{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":%q,"size":%d,`+
+			`"annotations":{"org.opencontainers.image.ref.name":%q}}`, i.Digest(), len(i.Manifest), tag))
+	}
+	files["index.json"] = `{"schemaVersion":2,"manifests":[` + strings.Join(all, ",") + `]}`
+	return files
+}
+
+// inDocker are the files of docker save.
+func inDocker(t testing.TB, i registrytest.Image) map[string]string {
+	files := map[string]string{"config.json": string(i.Config)}
+	s := saved{Config: "config.json", RepoTags: []string{"app:1"}}
+	for n, l := range i.Layers {
+		name := fmt.Sprintf("%d/layer.tar", n)
+		files[name] = string(l)
+		s.Layers = append(s.Layers, name)
+	}
+	b, err := json.Marshal([]saved{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["manifest.json"] = string(b)
+	return files
+}
+
+// folderOf writes files below a new folder.
+func folderOf(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// tarOf writes a tar file of files and of links.
+func tarOf(t *testing.T, files map[string]string, links ...[2]string) string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "image.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tar.NewWriter(f)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(files[name]))}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(files[name])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range links {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: l[0], Linkname: l[1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return f.Name()
+}
+
+// imported imports an image into a new layout.
+func imported(t *testing.T, text string) (*layout.Layout, string, error) {
+	t.Helper()
+	l, err := layout.Open(filepath.Join(t.TempDir(), "oci"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := reference.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Import(t.Context(), r, runtime.GOARCH, l)
+	return l, d.Digest.String(), err
+}
+
+func TestImport(t *testing.T) {
+	i := sample(t)
+	links := inDocker(t, i)
+	delete(links, "1/layer.tar")
+	links["manifest.json"] = strings.Replace(links["manifest.json"], "1/layer.tar", "2/layer.tar", 1)
+	links["1/layer.tar"] = string(i.Layers[1])
+	index := inLayout(i, "v1")
+	nested := fmt.Sprintf(`{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":%q,`+
+		`"size":%d,"platform":{"os":"linux","architecture":%q}}]}`, i.Digest(), len(i.Manifest), runtime.GOARCH)
+	index[blob([]byte(nested))] = nested
+	index["index.json"] = fmt.Sprintf(`{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json",`+
+		`"digest":%q,"size":%d}]}`, registrytest.Digest([]byte(nested)), len(nested))
+	for name, text := range map[string]string{
+		"layout":               "oci:" + folderOf(t, inLayout(i, "v1")),
+		"tag":                  "oci:" + folderOf(t, inLayout(i, "v0", "v1")) + ":v1",
+		"tag of a full name":   "oci:" + folderOf(t, inLayout(i, "docker.io/library/app:v1", "x")) + ":v1",
+		"index in the index":   "oci:" + folderOf(t, index),
+		"archive":              "oci-archive:" + tarOf(t, inLayout(i, "v1")),
+		"archive of docker":    "docker-archive:" + tarOf(t, inDocker(t, i)),
+		"links between layers": "docker-archive:" + tarOf(t, links, [2]string{"2/layer.tar", "../1/layer.tar"}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, digest, err := imported(t, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(text, "docker-archive:") && digest != i.Digest() {
+				t.Errorf("%s, want %s", digest, i.Digest())
+			}
+			images, err := l.Images()
+			if err != nil || len(images) != 1 || images[0].Name != text {
+				t.Fatalf("%v, %v", images, err)
+			}
+			blobs, err := l.Blobs(images[0])
+			if err != nil || len(blobs) != 4 {
+				t.Fatalf("%v, %v", blobs, err)
+			}
+			for _, b := range blobs {
+				if !l.Has(b) {
+					t.Errorf("blob %s is not there", b.Digest)
+				}
+			}
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	i := sample(t)
+	change := func(files map[string]string, name, text string) map[string]string {
+		files = maps.Clone(files)
+		files[name] = text
+		return files
+	}
+	without := func(files map[string]string, name string) map[string]string {
+		files = maps.Clone(files)
+		delete(files, name)
+		return files
+	}
+	good, docker := inLayout(i, "v1"), inDocker(t, i)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, i.Layers[0], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	linked := folderOf(t, without(good, blob(i.Layers[0])))
+	if err := os.Symlink(secret, filepath.Join(linked, blob(i.Layers[0]))); err != nil {
+		t.Fatal(err)
+	}
+	short := tarOf(t, good)
+	if err := os.Truncate(short, 1000); err != nil {
+		t.Fatal(err)
+	}
+	compressed := filepath.Join(t.TempDir(), "x.tar.gz")
+	if err := os.WriteFile(compressed, i.Layers[0], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"no folder":          {"oci:/nonexistent", "no such file"},
+		"no file":            {"oci-archive:/nonexistent", "no such file"},
+		"no layout":          {"oci:" + t.TempDir(), "name an OCI image layout"},
+		"no image":           {"oci:" + folderOf(t, inLayout(i)), "holds no image"},
+		"two images":         {"oci:" + folderOf(t, inLayout(i, "a", "b")), `write oci:DIR:TAG with one of "a", "b"`},
+		"unknown tag":        {"oci:" + folderOf(t, good) + ":v2", `no image with the tag "v2"; use one of "v1"`},
+		"changed layer":      {"oci:" + folderOf(t, change(good, blob(i.Layers[0]), "x")), "was changed or is damaged"},
+		"changed manifest":   {"oci:" + folderOf(t, change(good, blob(i.Manifest), "{}")), "was changed or is damaged"},
+		"missing layer":      {"oci:" + folderOf(t, without(good, blob(i.Layers[0]))), "no such file"},
+		"link out":           {"oci:" + linked, "escapes"},
+		"missing in archive": {"oci-archive:" + tarOf(t, without(good, blob(i.Layers[0]))), "has no file"},
+		"end of archive":     {"oci-archive:" + short, "has no file"},
+		"compressed":         {"oci-archive:" + compressed, "gzip -d"},
+		"docker as oci":      {"oci-archive:" + tarOf(t, docker), "name an OCI image layout"},
+		"oci as docker":      {"docker-archive:" + tarOf(t, good), "use oci-archive:"},
+		"two saved":          {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `[{"Config":"a"},{"Config":"b"}]`)), "holds 2 images"},
+		"none saved":         {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `[]`)), "holds no image"},
+		"damaged list":       {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `{`)), "damaged"},
+		"missing saved":      {"docker-archive:" + tarOf(t, without(docker, "0/layer.tar")), "has no file"},
+		"path out":           {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `[{"Config":"../../etc/passwd"}]`)), "has no file"},
+		"links in a circle": {"docker-archive:" + tarOf(t, without(docker, "0/layer.tar"), [2]string{"0/layer.tar", "../a"},
+			[2]string{"a", "0/layer.tar"}), "has no file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, _, err := imported(t, c.text)
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v\nwant %q", err, c.want)
+			}
+			images, ierr := l.Images()
+			partial, perr := l.Partials()
+			if ierr != nil || perr != nil || len(images)+len(partial) > 0 {
+				t.Errorf("left: %v, %v", images, partial)
+			}
+		})
+	}
+}
+
+func FuzzSaved(f *testing.F) {
+	f.Add([]byte(`[{"Config":"a","RepoTags":["b:c"],"Layers":["d"]}]`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := parseSaved(b); err == nil && (s.Config == "" || len(s.Layers) > maxSaved) {
+			t.Fatalf("%+v", s)
+		}
+	})
+}
