@@ -23,7 +23,8 @@ func (a *app) cache() *cobra.Command {
 		Use:   "cache",
 		Short: "List and remove images, kernels and programs in the cache",
 		Long: `cache lists and removes what bakeoff keeps to save time: images, kernels and
-programs that it built. The next run builds again what it needs.`,
+programs that it built, and the layers of images that it downloaded. The next run
+builds or downloads again what it needs.`,
 		Example: `  bakeoff cache list
   bakeoff cache prune --dry-run
   sudo bakeoff cache clear --yes`,
@@ -31,10 +32,11 @@ programs that it built. The next run builds again what it needs.`,
 	cli.Group(c, "command", "list, prune or clear")
 	c.AddCommand(a.cacheList(),
 		a.cacheRemove("prune", "Remove what no run can use",
-			"prune removes partial builds, which a killed run left, and images that this\n"+
-				"version of bakeoff no longer uses. It also removes packed files of lab files and the\n"+
-				"images that have them: a new run packs them again in seconds, but an interrupted run\n"+
-				"with such files cannot be resumed. It keeps what a build in progress writes.",
+			"prune removes partial builds and downloads, which a killed run left, images that\n"+
+				"this version of bakeoff no longer uses, images whose tag has moved, and layers that\n"+
+				"no image has. It also removes packed files of lab files and the images that have\n"+
+				"them: a new run packs them again in seconds, but an interrupted run with such files\n"+
+				"cannot be resumed. It keeps what a build in progress writes.",
 			func(e image.Entry) bool {
 				brought := e.Kind == image.KindDerived || e.Kind == image.KindFiles
 				return e.State == image.Partial || e.State == image.Superseded || brought && e.State == image.Complete
@@ -56,8 +58,9 @@ it was last used. Packed files are of the kind files, and images that have them 
 the kind derived; the size of those is what they take beside image and files.
 
   complete    ready for use
-  partial     a killed build left it; prune removes it
-  superseded  this version of bakeoff no longer uses it; prune removes it
+  partial     a killed build or download left it; prune removes it
+  superseded  no run uses it any more: this version of bakeoff builds the image in
+              another way, its tag has moved, or no image has the layer; prune removes it
   in use      a build in progress writes it`,
 		Example: "  bakeoff cache list\n  bakeoff cache list --json | jq '[.entries[].size_bytes] | add'",
 		Args:    cli.Between(0, 0, ""),

@@ -256,6 +256,9 @@ func (m *Manager) ImageWith(ctx context.Context, d driver.Doc, ref string, packa
 	}
 	out := driver.Image{Ref: ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel,
 		Modules: img.Modules}
+	if img.Config != nil {
+		out.Start = &driver.Start{Env: img.Config.Env}
+	}
 	if m.cfg.Ship != nil {
 		return m.ship(ctx, out)
 	}

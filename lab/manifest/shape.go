@@ -240,8 +240,10 @@ func resourceFields(cat Catalogue) []field {
 		{name: "memory", doc: "Memory that the contender may use.", shape: one(param.Size), def: "512MiB"},
 		{name: "image", doc: "Image of the root file system, for drivers that use one: debian:SUITE or ubuntu:SUITE, as in " +
 			"debian:bookworm or ubuntu:noble, " +
-			"which bakeoff builds once from the packages of the distribution. For the driver jail it may also be the path of " +
-			"a folder on its host.",
+			"which bakeoff builds once from the packages of the distribution; NAME:TAG or NAME@DIGEST of a registry, such as " +
+			"alpine:3.20 or docker.io/library/debian:bookworm; oci:DIR[:TAG], oci-archive:FILE, docker-archive:FILE, " +
+			"rootfs:DIR or rootfs:FILE (a tar file, which gzip, xz or zstd may compress). For the driver jail it may also be " +
+			"the path of a folder on its host.",
 			shape: text(imagePattern, imageRule)},
 		{name: "packages", doc: "Packages that the environments contain in addition to those of the workloads, by their " +
 			"names in Debian or Ubuntu. An image of a distribution gets them when bakeoff builds it. With the driver host they " +

@@ -209,7 +209,7 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 		return err
 	}
 	t := &target{work: w, cell: c}
-	t.Subject, t.Addr, t.State = withEnv(en.Instance, s.Env), en.Info().Addr, map[string]string{}
+	t.Subject, t.Addr, t.State = withEnv(en.Instance, environ(s.image, s.Env)), en.Info().Addr, map[string]string{}
 	t.Shared = en.shared
 	if w.Doc().Peer {
 		r.peer(t, s, en.CPUSet)
@@ -219,7 +219,7 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 		if err != nil {
 			return nil, nil, err
 		}
-		return withEnv(returning{fresh}, s.Env), []execution.Mark{{Name: "asked", At: fresh.Asked}, {Name: "up", At: fresh.Up}}, nil
+		return withEnv(returning{fresh}, environ(s.image, s.Env)), []execution.Mark{{Name: "asked", At: fresh.Asked}, {Name: "up", At: fresh.Up}}, nil
 	}
 	en.targets[cell] = t
 	pctx, cancel := context.WithTimeout(ctx, prepareLimit)

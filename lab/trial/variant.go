@@ -68,6 +68,21 @@ type variables struct {
 	env   map[string]string
 }
 
+// environ returns the variables of a contender: those of its image, and its own in place
+// of them.
+func environ(img driver.Image, own map[string]string) map[string]string {
+	if img.Start == nil {
+		return own
+	}
+	out := map[string]string{}
+	for _, e := range img.Start.Env {
+		name, value, _ := strings.Cut(e, "=")
+		out[name] = value
+	}
+	maps.Copy(out, own)
+	return out
+}
+
 // withEnv returns in with the variables of a contender; in itself if there are
 // none.
 func withEnv(in driver.Instance, env map[string]string) driver.Instance {

@@ -220,3 +220,19 @@ func TestMistakesOfVariants(t *testing.T) {
 		t.Errorf("%q, want %q", all, want)
 	}
 }
+
+// The variables of an image reach its programs, unless the contender sets them.
+func TestVariablesOfImages(t *testing.T) {
+	own := map[string]string{"A": "contender", "B": "contender"}
+	img := driver.Image{Start: &driver.Start{Env: []string{"A=image", "C=image=1", "C=image=2", "D="}}}
+	want := map[string]string{"A": "contender", "B": "contender", "C": "image=2", "D": ""}
+	if got := environ(img, own); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if len(own) != 2 {
+		t.Errorf("the variables of the contender changed: %v", own)
+	}
+	if got := environ(driver.Image{}, own); !maps.Equal(got, own) {
+		t.Errorf("an image without variables: %v", got)
+	}
+}

@@ -190,12 +190,20 @@ type Image struct {
 	// Files are placed in environments without a root of their own, if Doc.Files.
 	// Those of other drivers are in Root and Disk.
 	Files []File
+	// Start is what the image says about the programs that start in it; nil if it says
+	// nothing.
+	Start *Start
 }
 
 // File is a file or folder of the host that programs see at a path of their own.
 type File struct {
 	From string // on the host, never written to
 	To   string // inside
+}
+
+// Start is how an image wants its programs to be started.
+type Start struct {
+	Env []string // NAME=VALUE
 }
 
 // Volume is storage that the lab file declared.
