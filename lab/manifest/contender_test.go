@@ -142,3 +142,18 @@ func TestRemedies(t *testing.T) {
 		}
 	}
 }
+
+// bakeoff installs packages only in images that it builds.
+func TestPackagesOfOtherImages(t *testing.T) {
+	for image, want := range map[string]string{"debian:bookworm": "", "alpine:3.20": `installs no packages in the image "alpine:3.20"`,
+		"rootfs:/srv/root": "installs no packages", "docker.io/library/debian:bookworm": "installs no packages"} {
+		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: chroot, packages: [python3], image: \"" + image +
+			"\"}\n  - {name: b, driver: host}\nbaseline: b\ncells:\n" +
+			"  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
+		_, err := Parse("lab.yaml", []byte(src), catalogue(), "")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "lab.yaml:4:") ||
+			!strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", image, err, want)
+		}
+	}
+}

@@ -290,7 +290,22 @@ func (r *resolver) imageOf(c *Contender, d DriverEntry, n, v *yamltree.Node) {
 		c.Image = v.String()
 		r.suite(v)
 		r.reference(v)
+		r.added(c, n, v)
 	}
+}
+
+// added reports packages for an image that bakeoff does not build.
+func (r *resolver) added(c *Contender, n, v *yamltree.Node) {
+	distro, _, _ := strings.Cut(c.Image, ":")
+	if len(c.Packages) == 0 || suites[distro] != nil || path.IsAbs(c.Image) || r.bad[v] {
+		return
+	}
+	at := n.Get("packages")
+	if at == nil {
+		at = n // from the defaults
+	}
+	r.fail(at, "use an image that has them, or debian:SUITE or ubuntu:SUITE", "bakeoff installs no packages in the image %s",
+		yamltree.Show(c.Image))
 }
 
 // suites are the known releases of the distributions, by their names. Others may
