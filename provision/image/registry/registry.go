@@ -224,7 +224,7 @@ func (s *session) blobs(ctx context.Context, all []v1.Descriptor, into *layout.L
 // blob downloads a blob that the layout lacks.
 func (s *session) blob(ctx context.Context, d v1.Descriptor, into *layout.Layout, p *progress) (err error) {
 	if into.Has(d) {
-		p.add(d.Size)
+		p.have(d.Size)
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -493,8 +493,15 @@ func newProgress(to func(done, all int64), blobs []v1.Descriptor) *progress {
 	return p
 }
 
+// have counts bytes that were there before, and reports nothing.
+func (p *progress) have(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done += n
+}
+
 func (p *progress) add(n int64) {
-	if p.to == nil {
+	if p.to == nil || n == 0 {
 		return
 	}
 	p.mu.Lock()
