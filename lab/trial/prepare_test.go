@@ -58,8 +58,8 @@ func TestImagesAreCheckedBeforehand(t *testing.T) {
 		{jail, "", ""},
 		{jail, "debian:bookworm", ""},
 		{jail, there + "/none", there + "/none: no such file or directory; name a folder on the host with a root in it"},
-		{driver.Doc{Image: true}, there, "is not an image; write debian:SUITE"},
-		{driver.Doc{Image: true}, "debian:12", "is not an image; write debian:SUITE"},
+		{driver.Doc{Image: true}, there, "write rootfs:" + there},
+		{driver.Doc{Image: true}, "debian:12", "write debian:SUITE"},
 		{driver.Doc{}, "", ""},
 	} {
 		err := checkImage(t.Context(), local.Conn{}, c.doc, manifest.Contender{Image: c.image})
