@@ -39,7 +39,7 @@ func get(t *testing.T, s *Store, ref string) Image {
 	return img
 }
 
-func content(t *testing.T, img Image, name string) string {
+func contentOf(t *testing.T, img Image, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(img.Root, name))
 	if err != nil {
@@ -61,7 +61,7 @@ func TestImagesOfARegistry(t *testing.T) {
 		t.Error("an image that was not pulled is there")
 	}
 	img := get(t, s, ref)
-	if img.Digest != one.Digest() || content(t, img, "new") != "y" || exists(filepath.Join(img.Root, "old")) {
+	if img.Digest != one.Digest() || contentOf(t, img, "new") != "y" || exists(filepath.Join(img.Root, "old")) {
 		t.Errorf("%+v", img)
 	}
 	if img.Packages["musl"] != "1.2.5-r0" || img.Packages["busybox"] != "1.36.1-r29" || len(img.Packages) != 2 {
@@ -280,7 +280,7 @@ func TestRootFileSystems(t *testing.T) {
 	}
 	before := get(t, s, "rootfs:"+src)
 	write(t, filepath.Join(src, "new"), "y")
-	if after := get(t, s, "rootfs:"+src); after.Digest == before.Digest || content(t, after, "new") != "y" ||
+	if after := get(t, s, "rootfs:"+src); after.Digest == before.Digest || contentOf(t, after, "new") != "y" ||
 		exists(filepath.Join(before.Root, "new")) {
 		t.Errorf("a folder that changed: %+v", after)
 	}
