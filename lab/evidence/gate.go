@@ -59,6 +59,8 @@ const (
 	stallLeast    = 10      // and so many of them;
 	stallRest     = 0.25    // of these: those that the timer does not explain,
 	stallApart    = 4       // above the shortest of them divided by this
+	waitShare     = 0.75    // of the elapsed time, while the rest is all that was used,
+	waitLeast     = 0.05    // and seconds: short trials wait for some ticks of the scheduler
 	stealTicks    = 0.02    // seconds: the kernel counts in steps of 0.01
 	scalingLow    = 1.2     // time(2n)/time(n): a loop that was removed has 1
 )
@@ -72,6 +74,8 @@ func Gates() []Gate {
 		{"clock", "clocks disagree about the length of the trial: the environment's, the host's, or one that was set",
 			clockGate},
 		{"cpu-time", "a program reported its CPU time as elapsed time", cpuTimeGate},
+		{"cpu-wait", "the environment waited for a CPU that other programs had: the result describes what they left to it",
+			cpuWaitGate},
 		{"disk", "the disk moved far less data than the workload forced to it: memory was measured", diskGate},
 		{"disk-full", "there was no space left on the disk", diskFullGate},
 		{"errors", "operations failed; a failed operation is not a fast one", errorsGate},
@@ -255,6 +259,34 @@ func throttled(b, a probe.Counters) string {
 		return fmt.Sprintf("a quota held it back for %.3f of %.3f s", s, elapsed)
 	}
 	return ""
+}
+
+// cpuWaitGate applies to an environment what starvedGate applies to the load generator.
+// Its bound is higher: to take turns with other programs is usual on a busy machine,
+// it affects all contenders alike, and it only widens the interval.
+func cpuWaitGate(t Trial) string {
+	b, a, ok := bracket(t)
+	if !ok {
+		return ""
+	}
+	return CPUWait(b, a)
+}
+
+// CPUWait says that the processes of an environment waited most of the time between two
+// readings for CPUs that other programs had; "" if they did not, or if the host does not
+// count it. Time in which the quota of the environment held it back does not count.
+func CPUWait(b, a probe.Counters) string {
+	if b.Scope == nil || a.Scope == nil || a.AtNS <= b.AtNS || b.Scope.CPUSeconds == nil || a.Scope.CPUSeconds == nil {
+		return ""
+	}
+	passed := float64(a.AtNS-b.AtNS) / 1e9
+	waited := grown(b.Scope.CPUWait, a.Scope.CPUWait) - grown(b.Scope.Throttled, a.Scope.Throttled)
+	used := grown(b.Scope.CPUSeconds, a.Scope.CPUSeconds)
+	if !(waited > waitShare*passed && waited > waitLeast && used < (1-waitShare)*passed) {
+		return ""
+	}
+	return fmt.Sprintf("the environment waited %.3f of %.3f s for CPUs that other programs had, and got %.3f s of CPU time",
+		waited, passed, used)
 }
 
 func trendGate(t Trial) string {

@@ -40,6 +40,13 @@ func good() Trial {
 	}
 }
 
+// scopes sets how long the environment waited for a CPU before and until the end of the
+// trial, and the CPU time that it got in it.
+func scopes(t *Trial, before, after, used *float64) {
+	t.Line.Before.Scope.CPUWait, t.Line.After.Scope.CPUWait = before, after
+	t.Line.Before.Scope.CPUSeconds, t.Line.After.Scope.CPUSeconds = f(0), used
+}
+
 func ns(n int64) *int64 { return &n }
 
 func TestGates(t *testing.T) {
@@ -79,6 +86,8 @@ func TestGates(t *testing.T) {
 		}},
 		{"two kinds of errors", "errors", "short body: 1, status 404: 7", func(t *Trial) { t.Work.Errors = map[string]int64{"status 404": 7, "short body": 1} }},
 		{"a falling clock", "frequency", "3.00 to 2.00 GHz", func(t *Trial) { t.Line.After.FrequencyHz = f(2e9) }},
+		{"others that have the CPU", "cpu-wait", "waited 0.980 of 1.000 s for CPUs that other programs had, and got 0.007 s of CPU time",
+			func(t *Trial) { scopes(t, f(0), f(.98), f(.007)) }},
 		{"a killed process", "memory", "1 processes", func(t *Trial) { t.Line.After.Scope.OOMKills = f(1) }},
 		{"an empty loop", "scaling", "1.00 times", func(t *Trial) { t.Work.Check.Scaling = 1 }},
 		{"scaling that is no number", "scaling", "NaN", func(t *Trial) { t.Work.Check.Scaling = math.NaN() }},
@@ -108,7 +117,15 @@ func TestGates(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*Trial){
-		"a full path and a busy server":        func(t *Trial) { t.Path.PerSecond = 10100; t.Line.After.CPU.User += .09; t.Line.After.CPU.Idle -= .09 },
+		"a full path and a busy server":         func(t *Trial) { t.Path.PerSecond = 10100; t.Line.After.CPU.User += .09; t.Line.After.CPU.Idle -= .09 },
+		"others that have the CPU now and then": func(t *Trial) { scopes(t, f(0), f(.7), f(.2)) },
+		"one CPU of several that is busy":       func(t *Trial) { scopes(t, f(0), f(.8), f(.5)) },
+		"a kernel without pressure":             func(t *Trial) { scopes(t, nil, nil, f(.007)) },
+		"a kernel without accounting":           func(t *Trial) { scopes(t, f(0), f(.98), nil) },
+		"a quota of its own": func(t *Trial) {
+			scopes(t, f(0), f(.98), f(.02))
+			t.Line.Before.Scope.Throttled, t.Line.After.Scope.Throttled = f(3), f(3.9)
+		},
 		"memory that was declared":             func(t *Trial) { *t.Line.After.WriteBytes = 0; t.Backing = "tmpfs" },
 		"a short honest claim":                 func(t *Trial) { t.Reported.Seconds, t.Reported.CPUSeconds = 1, .2 },
 		"a closed loop":                        func(t *Trial) { t.Work.Generator.LatenessP50, t.Work.Generator.LatenessP99 = nil, nil },

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -315,11 +318,20 @@ func TestMemoryRunsOut(t *testing.T) {
 
 func limited(t *testing.T, memory unit.Bytes) *cgroup.Group {
 	t.Helper()
+	g := group(t, cgroup.Limits{Memory: memory})
+	if why := g.Limits().NotEnforced["memory"]; why != "" {
+		t.Skipf("needs a limit on memory: %s", why)
+	}
+	return g
+}
+
+func group(t *testing.T, limits cgroup.Limits) *cgroup.Group {
+	t.Helper()
 	layout, err := cgroup.Detect(t.Context(), local.Conn{})
 	if err != nil {
 		t.Skipf("needs control groups: %v", err)
 	}
-	g, err := layout.Create(t.Context(), local.Conn{}, fmt.Sprintf("gates-%d", os.Getpid()), cgroup.Limits{Memory: memory})
+	g, err := layout.Create(t.Context(), local.Conn{}, fmt.Sprintf("gates-%d", os.Getpid()), limits)
 	if err != nil {
 		t.Skipf("needs control groups: %v", err)
 	}
@@ -328,15 +340,86 @@ func limited(t *testing.T, memory unit.Bytes) *cgroup.Group {
 			t.Error(err)
 		}
 	})
-	if why := g.Limits().NotEnforced["memory"]; why != "" {
-		t.Skipf("needs a limit on memory: %s", why)
-	}
 	return g
 }
 
 func exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
+}
+
+// An environment whose CPU other programs have. It runs with the lowest priority, so
+// that two busy threads are enough to keep it from the CPU.
+func TestAnEnvironmentThatWaits(t *testing.T) {
+	real(t)
+	var cpus unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
+		t.Fatal(err)
+	}
+	cpu := 0
+	for !cpus.IsSet(cpu) {
+		cpu++
+	}
+	g := group(t, cgroup.Limits{CPUSet: []int{cpu}})
+	for _, dir := range g.Dirs() { // of version 2 with the controller cpu: groups share the CPU, not processes
+		if f := filepath.Join(dir, "cpu.weight"); exists(f) {
+			if err := os.WriteFile(f, []byte("1"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	started, begun := io.Pipe()
+	var running sync.WaitGroup
+	running.Go(func() {
+		argv := append([]string{self, "enter"}, g.EnterArgs()...)
+		// Linux may schedule sessions, and not processes: sched(7), autogroup.
+		argv = append(argv, "--", "nice", "-n", "19", "sh", "-c",
+			"test ! -e /proc/self/autogroup || echo 19 >/proc/$$/autogroup; echo begun; while :; do :; done")
+		_, err := local.Conn{}.Exec(ctx, conn.Cmd{Argv: argv, Stdout: begun})
+		begun.CloseWithError(err)
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	if _, err := started.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("the environment did not start: %v", err)
+	}
+	go io.Copy(io.Discard, started)
+	for range 2 {
+		running.Go(func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends with its affinity
+			var only unix.CPUSet
+			only.Set(cpu)
+			if err := unix.SchedSetaffinity(0, &only); err != nil {
+				t.Error(err)
+			}
+			for ctx.Err() == nil {
+			}
+		})
+	}
+	read := func() *probe.Counters {
+		c := probe.ReadHost([]int{cpu})
+		s, err := g.Usage(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Scope = &s
+		return &c
+	}
+	if read().Scope.CPUWait == nil {
+		t.Skip("needs pressure stall information of control groups: Linux 5.13 or later with CONFIG_PSI")
+	}
+	eventually(t, "cpu-wait", "for CPUs that other programs had", func() evidence.Trial {
+		before := read()
+		time.Sleep(400 * time.Millisecond)
+		return evidence.Trial{Line: store.Line{Trial: &store.Trial{Before: before, After: read()}}}
+	})
 }
 
 // hog runs a process of the group that fills so much memory.

@@ -75,14 +75,14 @@ type book struct {
 	spec   driver.Spec
 	closed bool
 	killed float64 // processes, because memory ran out
+	waited float64 // seconds, for a CPU
 }
 
 func (b *book) Info() driver.Info {
 	return driver.Info{Agent: "/agent", Scratch: "/tmp", Limits: probe.Limits{Memory: &b.spec.Memory}}
 }
 func (b *book) Usage(context.Context) (probe.Scope, error) {
-	killed := b.killed
-	return probe.Scope{OOMKills: &killed}, nil
+	return probe.Scope{OOMKills: new(b.killed), CPUWait: new(b.waited), CPUSeconds: new(.007)}, nil
 }
 func (b *book) Diagnose(context.Context) []byte { return nil }
 func (b *book) Close(context.Context) error {
@@ -385,6 +385,36 @@ func TestOutOfMemoryIsNamed(t *testing.T) {
 	}
 	if m := out.Results.Missing; len(m) != 1 || !strings.HasSuffix(m[0].Reason, want) {
 		t.Errorf("missing: %+v", m)
+	}
+}
+
+// A contender that failed because other programs had its CPUs is not to blame: the block
+// is void, a spare one replaces it, and the journal names the cause. A contender that
+// used up its memory at the same time failed by itself.
+func TestAFailureWithoutACPUVoidsTheBlock(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf, memory: 256MiB}\n", "looks: [8], alphas: [.05]")
+	b.dice.run = func(tg execution.Target, n int64) error {
+		subject := tg.Subject.(*book)
+		switch {
+		case n == 9:
+			subject.waited += 3600 // more than the trial took
+			return fault.New(fault.Subject, "the server answered nothing")
+		case n == 20:
+			subject.waited += 3600
+			subject.killed++
+			return fault.New(fault.Subject, "exit code 137")
+		}
+		return nil
+	}
+	out, lines := b.run(t.Context())
+	if out.Results.Void != 1 || out.Results.Blocks != 8 {
+		t.Errorf("%d void and %d counting blocks, want 1 and 8", out.Results.Void, out.Results.Blocks)
+	}
+	for _, want := range []string{"for CPUs that other programs had, and got 0.000 s of CPU time: run: the server answered nothing",
+		"out of memory (limit 256 MiB): run: exit code 137"} {
+		if n := count(lines, func(l store.Line) bool { return l.Trial != nil && strings.Contains(l.Reason, want) }); n != 1 {
+			t.Errorf("%d trials say %q, want 1", n, want)
+		}
 	}
 }
 

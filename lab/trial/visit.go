@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/lab/evidence"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
@@ -127,14 +128,27 @@ func (r *runner) measure(ctx context.Context, en *environment, t *target, line *
 		return nil, err
 	}
 	if rerr != nil {
-		return raw, outOfMemory(en, before, after, fault.Op("run", late(tctx, ctx, rerr)))
+		return raw, attributed(en, before, after, fault.Op("run", late(tctx, ctx, rerr)))
 	}
 	// What the subject answered is judged now, so that a wrong answer is in
 	// the journal; reading the folder back judges it again.
 	if _, err := t.work.Parse(raw, t.cell.Params); err != nil {
-		return raw, outOfMemory(en, before, after, fault.Op("answer", err))
+		return raw, attributed(en, before, after, fault.Op("answer", err))
 	}
 	return raw, nil
+}
+
+// attributed names the cause of a failure that the host counted in the trial. A failure
+// of an environment that got no CPU is not the contender's: the block is void.
+func attributed(en *environment, before, after ends, err error) error {
+	if err = outOfMemory(en, before, after, err); !fault.Is(err, fault.Subject) ||
+		probe.OutOfMemory(before.host.Scope, after.host.Scope, nil) != "" {
+		return err
+	}
+	if why := evidence.CPUWait(before.host, after.host); why != "" {
+		return fault.New(fault.Lab, "%s: %w", why, err)
+	}
+	return err
 }
 
 // outOfMemory names the cause of a failure where the kernel killed processes of the

@@ -33,6 +33,14 @@ func (g *Group) Usage(ctx context.Context) (probe.Scope, error) {
 		s.OOMKills = r.field(ctx, v2, "memory.events", "oom_kill", 1)
 		s.MajorFaults = r.field(ctx, v2, "memory.stat", "pgmajfault", 1)
 	}
+	s.CPUWait = probe.PressureTotal(r.optional(ctx, v2, "cpu.pressure"), "full")
+	if g.limits.Quota != nil {
+		if d := g.v1Dir("cpu"); d != "" {
+			s.Throttled = scaled(fieldOf(r.optional(ctx, d, "cpu.stat"), "throttled_time"), 1e-9)
+		} else {
+			s.Throttled = scaled(fieldOf(r.optional(ctx, v2, "cpu.stat"), "throttled_usec"), 1e-6)
+		}
+	}
 	return s, fault.Op("usage of control group "+g.label, r.err)
 }
 
@@ -50,6 +58,19 @@ func (r *reading) text(ctx context.Context, dir, name string) string {
 	b, err := r.files.ReadFile(ctx, path.Join(dir, name))
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		r.err = err
+	}
+	return string(b)
+}
+
+// optional is the text of a file that a kernel may refuse to give, as Linux does
+// where pressure stall information is turned off; "" if it does.
+func (r *reading) optional(ctx context.Context, dir, name string) string {
+	if r.err != nil || dir == "" {
+		return ""
+	}
+	b, err := r.files.ReadFile(ctx, path.Join(dir, name))
+	if err != nil {
+		return ""
 	}
 	return string(b)
 }

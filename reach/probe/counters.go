@@ -61,6 +61,8 @@ func (c Counters) Since(before Counters) Counters {
 		s.CPUSeconds = spent(before.Scope.CPUSeconds, c.Scope.CPUSeconds)
 		s.OOMKills = spent(before.Scope.OOMKills, c.Scope.OOMKills)
 		s.MajorFaults = spent(before.Scope.MajorFaults, c.Scope.MajorFaults)
+		s.CPUWait = spent(before.Scope.CPUWait, c.Scope.CPUWait)
+		s.Throttled = spent(before.Scope.Throttled, c.Scope.Throttled)
 		d.Scope = &s
 	}
 	return d

@@ -85,6 +85,12 @@ type Scope struct {
 	MemoryNow   *float64 `json:"memory_bytes"`      // a level
 	OOMKills    *float64 `json:"oom_kills"`
 	MajorFaults *float64 `json:"major_faults"`
+	// CPUWait is the time in which processes were ready to run and none of them
+	// ran (Linux PSI, "full"), weighted over the CPUs. Throttled is the part of
+	// it, or more, in which the quota of the scope held them back, summed over
+	// the CPUs; nil if there is no quota.
+	CPUWait   *float64 `json:"cpu_wait_seconds"`
+	Throttled *float64 `json:"throttled_seconds"`
 }
 
 // Usage is what one finished child process spent, from its rusage.

@@ -141,12 +141,16 @@ func parseDiskstats(text string, counts func(device string) bool) diskFacts {
 
 // parsePressure reads the total of the line "some" in a file of
 // /proc/pressure, in seconds; nil if there is none.
+func parsePressure(text string) *float64 { return PressureTotal(text, "some") }
+
+// PressureTotal reads the total of a line ("some" or "full") in a file of
+// pressure stall information, in seconds; nil if there is none.
 //
 // Source: Documentation/accounting/psi.rst of Linux: total is in microseconds.
-func parsePressure(text string) *float64 {
+func PressureTotal(text, kind string) *float64 {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
-		if len(f) == 0 || f[0] != "some" {
+		if len(f) == 0 || f[0] != kind {
 			continue
 		}
 		for _, kv := range f[1:] {
