@@ -237,13 +237,16 @@ type ran struct {
 	analysis.Results
 	Folder string `json:"folder"`
 	Report string `json:"report"`
+	// OtherPrograms is what they used of this machine's CPUs when the run began; null:
+	// unknown.
+	OtherPrograms *store.Others `json:"other_programs"`
 }
 
 // conclude prints the answer, and returns how the command ends.
 func (a *app) conclude(s *session.Session, f runFlags, r analysis.Results) error {
 	page := filepath.Join(s.Dir, filepath.FromSlash(store.ReportFile))
 	if f.json {
-		if err := a.PrintJSON(ran{Results: r, Folder: s.Dir, Report: page}); err != nil {
+		if err := a.PrintJSON(ran{Results: r, Folder: s.Dir, Report: page, OtherPrograms: s.Others()}); err != nil {
 			return err
 		}
 	} else {

@@ -90,8 +90,8 @@ const ResultsSchema = "bakeoff/results/v1"
 // tampered with. 2: the gates order and change; earlier results have no number.
 // 3: MoreBlocks decides with a probability of 80 % instead of 50 %. 4: CPU time
 // that no trial could measure is unavailable. 5: new wording of warnings and
-// reasons. 6: BeyondMargin. 7: the gate stall.
-const Rules = 7
+// reasons. 6: BeyondMargin. 7: the gate stall. 8: the gate cpu-wait.
+const Rules = 8
 
 // Scope says for which environments a verdict holds.
 type Scope string

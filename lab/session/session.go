@@ -16,6 +16,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/lab/diagnosis"
+	"bakeoff/lab/env"
 	"bakeoff/lab/fleet"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/packing"
@@ -34,9 +35,10 @@ type Session struct {
 	// Drivers are those that the plan names; New and Resume set all.
 	Drivers []driver.Driver
 
-	sources string     // folder that the files of the plan are relative to; "" if they are packed
-	text    []byte     // of the plan, as it is registered
-	lab     []byte     // the lab file as written
+	sources string // folder that the files of the plan are relative to; "" if they are packed
+	text    []byte // of the plan, as it is registered
+	lab     []byte // the lab file as written
+	others  *store.Others
 	run     *store.Run // nil until the run folder exists
 }
 
@@ -144,11 +146,15 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 		defer telling.Unlock()
 		o.Events(trial.Event{Kind: trial.Preparing, At: time.Now(), Text: text})
 	}
+	others := s.watchOthers(ctx)
 	hosts := o.At.Reach(ctx, s.Plan, rebootPatience, progress)
 	leases, err := hosts.Lease(ctx, filepath.Base(s.Dir), s.Plan, agent, s.Drivers, progress)
 	defer func() { err = errors.Join(err, leases.Close(), hosts.Close()) }()
 	if err != nil {
 		return out, err
+	}
+	if s.others = <-others; s.others != nil && s.others.Disturb() {
+		progress(s.others.String() + ": intervals may be wider; measure when the machine is idle")
 	}
 	answers, err := s.survey(ctx, hosts, progress)
 	if err != nil {
@@ -167,6 +173,12 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 	if err := s.keep(o.Calibration, created); err != nil {
 		return out, err
 	}
+	if s.others != nil {
+		line := store.Line{Type: store.LineOthers, At: time.Now().UTC(), Others: s.others}
+		if err := s.run.Append(line); err != nil {
+			return out, err
+		}
+	}
 	out, err = trial.Run(ctx, trial.Options{
 		Plan: s.Plan, Run: s.run, Drivers: s.Drivers, Workloads: executionall.Runners(),
 		Answers: answers, Env: leases.Local, Hosts: leases.Others, Boxes: hosts.Boxes, Unreached: hosts.Unreached,
@@ -178,6 +190,37 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 	}
 	return out, err
 }
+
+// othersTime is how long the use of the CPUs is observed before the first trial.
+const othersTime = 100 * time.Millisecond
+
+// watchOthers observes what other programs use of this machine's CPUs. It gives nil if
+// no contender runs here, and on systems that do not say it.
+func (s *Session) watchOthers(ctx context.Context) <-chan *store.Others {
+	out := make(chan *store.Others, 1)
+	root := os.DirFS("/")
+	here := slices.ContainsFunc(s.Plan.Contenders, func(c plan.Contender) bool { return c.Host == env.LocalHost })
+	before := (*diagnosis.Processes)(nil)
+	if here {
+		before = diagnosis.ReadProcesses(root)
+	}
+	if before == nil {
+		out <- nil
+		return out
+	}
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(othersTime):
+		}
+		out <- diagnosis.ReadProcesses(root).Others(before, os.Getpid())
+	}()
+	return out
+}
+
+// Others is what other programs used of this machine's CPUs when Measure began; nil if
+// it is unknown.
+func (s *Session) Others() *store.Others { return s.others }
 
 // survey checks what the plan asks of its hosts before anything is created,
 // reports once what is missing, and refuses a run in which nothing could be

@@ -82,7 +82,8 @@ func decodeLine(text []byte) (Line, error) {
 // check reports whether a line is valid at its place.
 func (l Line) check(first bool) error {
 	switch l.Type {
-	case LinePlan, LineEnvironment, LineTrial, LineBlock, LineResume, LineCalibration, LineBoot, LineEnd:
+	case LinePlan, LineEnvironment, LineTrial, LineBlock, LineResume, LineCalibration, LineOthers, LineBoot,
+		LineEnd:
 	default:
 		return fmt.Errorf("unknown line type %q", l.Type)
 	}
@@ -97,6 +98,9 @@ func (l Line) check(first bool) error {
 	}
 	if (l.Type == LineCalibration) != (l.Calibration != nil) {
 		return fmt.Errorf("the line type %q and the file of a calibration do not match", l.Type)
+	}
+	if (l.Type == LineOthers) != (l.Others != nil) {
+		return fmt.Errorf("the line type %q and the fields of other programs do not match", l.Type)
 	}
 	if (l.Type == LineBoot) != (l.Boot != nil) {
 		return fmt.Errorf("the line type %q and the fields of a boot do not match", l.Type)

@@ -34,8 +34,9 @@ const (
 	LineBoot        = "boot"  // a machine was booted into a system, or could not be
 	LineBlock       = "block" // a block ended: done or void
 	LineResume      = "resume"
-	LineCalibration = "calibration" // what was known of the machine was kept
-	LineEnd         = "end"         // the run ended, with its reason
+	LineCalibration = "calibration"    // what was known of the machine was kept
+	LineOthers      = "other-programs" // what other programs used of the CPUs
+	LineEnd         = "end"            // the run ended, with its reason
 )
 
 // Status is how a trial ended.
@@ -76,6 +77,8 @@ type Line struct {
 	Fingerprint *File `json:"fingerprint,omitempty"`
 	// calibration
 	Calibration *File `json:"calibration,omitempty"`
+	// other-programs
+	Others *Others `json:"other_programs,omitempty"`
 	// boot
 	Boot *Boot `json:"boot,omitempty"`
 	// trial

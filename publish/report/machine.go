@@ -44,16 +44,17 @@ type machineNote struct {
 	None     bool
 	Outdated string // why it does not hold; "" where it does
 	Lines    []string
+	Others   []string // what other programs used at the beginning
 }
 
 // calibrated describes the calibration of the machine.
 func (b *builder) calibrated() {
 	c := b.contents.machine
 	if c == nil {
-		b.page.Known = machineNote{None: true}
+		b.page.Known = machineNote{None: true, Others: b.contents.others()}
 		return
 	}
-	n := machineNote{}
+	n := machineNote{Others: b.contents.others()}
 	if len(c.Changed) > 0 {
 		n.Outdated = "Outdated: since the calibration, the machine changed in " +
 			safetext.Clip(strings.Join(c.Changed, ", "), 300) + ". The following may not hold for this run."
@@ -87,6 +88,27 @@ func (b *builder) calibrated() {
 			"(standard deviation over %s).", inPercent(math.Expm1(relative)), plural(len(c.Runs), "run")))
 	}
 	b.page.Known = n
+}
+
+// others says what other programs used of the CPUs before the first trial, and before
+// the first one of each continuation.
+func (e *contents) others() []string {
+	var out []string
+	for _, l := range e.lines {
+		if l.Type != store.LineOthers || l.Others == nil {
+			continue
+		}
+		s := "Before the first trial, "
+		if len(out) > 0 {
+			s = "When the run was resumed, "
+		}
+		s += l.Others.String()
+		if l.Others.Disturb() {
+			s += ": intervals may be wider than on an idle machine"
+		}
+		out = append(out, s+".")
+	}
+	return out[:min(len(out), maxList)]
 }
 
 // slowdowns is the interval of what was injected.

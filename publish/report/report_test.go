@@ -343,6 +343,32 @@ func TestMachineIsOnThePage(t *testing.T) {
 	}
 }
 
+// The page says what other programs used of the CPUs before the first trial, and that it
+// disturbed the run if it did. Names are foreign text.
+func TestOtherProgramsOnThePage(t *testing.T) {
+	d, p := example()
+	for _, x := range []struct {
+		others store.Others
+		want   string
+	}{
+		{store.Others{CPUs: 2, Used: 1.4, Programs: []store.Program{{Name: "<b>cc1\x1b[2J", Used: .9}}},
+			"Before the first trial, other programs used 1.4 of 2 CPUs (<b>cc1\ufffd[2J 0.9): intervals may be wider"},
+		{store.Others{CPUs: 2, Used: .1}, "Before the first trial, other programs used 0.1 of 2 CPUs."},
+	} {
+		dir, _ := written(t, d, p, analysis.Analyse(d))
+		run, err := store.Resume(dir)
+		must(t, err)
+		must(t, run.Append(store.Line{Type: store.LineOthers, Others: &x.others}))
+		must(t, run.Close())
+		must(t, Write(dir, Option{}))
+		data, err := os.ReadFile(filepath.Join(dir, store.ReportFile))
+		must(t, err)
+		if doc := sound(t, dir, string(data)); !strings.Contains(doc.text, x.want) {
+			t.Errorf("the page does not say %q", x.want)
+		}
+	}
+}
+
 func keepCalibration(t *testing.T, dir string, text []byte) {
 	t.Helper()
 	run, err := store.Resume(dir)

@@ -193,6 +193,8 @@ type Ran struct {
 	analysis.Results
 	Folder string `json:"folder"`
 	Report string `json:"report"`
+
+	OtherPrograms *store.Others `json:"other_programs"`
 }
 
 // RunLimit bounds a run that may have to build its images first: on a new machine with

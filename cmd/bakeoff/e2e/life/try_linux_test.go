@@ -50,6 +50,11 @@ func TestTryOneCommand(t *testing.T) {
 	}
 	if page, err := os.ReadFile(filepath.Join(h.Dir, r.Report)); err != nil || !strings.Contains(string(page), "</html>") {
 		t.Errorf("page: %v", err)
+	} else if !strings.Contains(string(page), "Before the first trial, other programs used ") {
+		t.Error("the page does not say what other programs used of the CPUs")
+	}
+	if o := r.OtherPrograms; o == nil || o.CPUs < 1 || o.Used < 0 {
+		t.Errorf("other programs: %+v", o)
 	}
 	h.Holds(t, r.Folder)
 	h.LeavesNothing(t)
