@@ -40,6 +40,9 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 	}
 	o.Gates = gates(w, backing(p, line.Contender, cell, w), cell, line, raw)
 	o.Caveat = r.programs.note(cell.Workload, line.Contender, raw)
+	if r.onZFSFuse(p, line.Contender, cell, w) && !strings.Contains(o.Caveat, workload.ZFSFuse) {
+		o.Caveat = strings.TrimPrefix(o.Caveat+"; "+workload.ZFSFuse, "; ")
+	}
 	if o.Failed {
 		return o, nil
 	}
@@ -125,13 +128,29 @@ func TrialOf(w workload.Parser, cell plan.Cell, line store.Line, raw workload.Ra
 
 // backing is that of the volume in which a cell works, "" where there is none.
 func backing(p *plan.Plan, contender string, cell plan.Cell, w workload.Parser) string {
+	return volume(p, contender, cell, w).Backing
+}
+
+// volume is the one in which a cell works, empty where there is none.
+func volume(p *plan.Plan, contender string, cell plan.Cell, w workload.Parser) manifest.Volume {
 	c, _ := p.Contender(contender)
 	for _, v := range c.Volumes {
 		if param := w.Doc().Volume; param != "" && v.Path == cell.Params.Text(param) {
-			return v.Backing
+			return v
 		}
 	}
-	return ""
+	return manifest.Volume{}
+}
+
+// onZFSFuse tells whether a cell works on a volume that the fingerprint of its
+// contender calls zfs-fuse.
+func (r *Reader) onZFSFuse(p *plan.Plan, contender string, cell plan.Cell, w workload.Parser) bool {
+	v := volume(p, contender, cell, w)
+	if v.Path == "" {
+		return false
+	}
+	fp, err := r.run.Fingerprint(contender)
+	return err == nil && workload.OnZFSFuse(fp.Facts["fs."+v.Path])
 }
 
 // facts reads the fingerprints, and adds what drivers said of the

@@ -297,3 +297,27 @@ func TestDependents(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// Every workload on zfs-fuse has the caveat, whether it wrote facts or not. A workload
+// that does not use the volume has none.
+func TestCaveatOfZFSFuse(t *testing.T) {
+	r := record(t)
+	p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "crun", Volumes: []manifest.Volume{
+		{Path: "/a", Backing: "file:zfs"}, {Path: "/b", Backing: "file:zfs"}}}}},
+		Cells: []plan.Cell{{Cell: manifest.Cell{Name: "fast", Workload: "fixture"}}}}
+	if _, err := r.run.WriteFingerprint("crun", probe.Fingerprint{Schema: probe.FingerprintSchema,
+		Facts: map[string]string{"fs./a": "fuse.zfs rw,nosuid", "fs./b": "zfs rw"}}); err != nil {
+		t.Fatal(err)
+	}
+	line := store.Line{Type: store.LineTrial, Contender: "crun", Status: store.Subject, Trial: &store.Trial{Cell: "fast"}}
+	for _, x := range []struct {
+		w        workload.Parser
+		at, want string
+	}{{stored{}, "/a", workload.ZFSFuse}, {stored{}, "/b", ""}, {stored{}, "/c", ""}, {fixture{}, "/a", ""}} {
+		p.Cells[0].Params = param.Values{"data": x.at}
+		o, err := NewReader(r.run, []workload.Parser{x.w}).observe(p, line)
+		if err != nil || o.Caveat != x.want {
+			t.Errorf("%T on %s: caveat %q, %v; want %q", x.w, x.at, o.Caveat, err, x.want)
+		}
+	}
+}

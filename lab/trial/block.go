@@ -210,7 +210,10 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 	}
 	t := &target{work: w, cell: c}
 	t.Subject, t.Addr, t.State = withEnv(en.Instance, environ(s.image, s.Env)), en.Info().Addr, map[string]string{}
-	t.Shared = en.shared
+	t.Shared, t.Properties = en.shared, map[string]map[string]string{}
+	for _, v := range s.Volumes {
+		t.Properties[v.Path] = v.Properties
+	}
 	if w.Doc().Peer {
 		r.peer(t, s, en.CPUSet)
 	}

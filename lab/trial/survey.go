@@ -11,13 +11,16 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -258,7 +261,7 @@ func (v viewer) notes(ctx context.Context, able func(string) bool) []string {
 		}
 	}
 	slices.Sort(out)
-	return slices.Concat(v.caveats(able), v.few(), v.together(able), out, v.unchecked(ctx, able),
+	return slices.Concat(v.caveats(ctx, able), v.few(), v.together(able), out, v.unchecked(ctx, able),
 		v.unseen(ctx, able), v.memory(able))
 }
 
@@ -287,30 +290,28 @@ func (v viewer) few() []string {
 
 // caveats says which cells will not measure what one may expect of them, and in
 // which contenders.
-func (v viewer) caveats(able func(string) bool) []string {
+func (v viewer) caveats(ctx context.Context, able func(string) bool) []string {
 	var out []string
 	for _, cell := range v.plan.Cells {
 		i := slices.IndexFunc(v.Workloads, func(w execution.Runner) bool { return w.Doc().Name == cell.Workload })
 		if i < 0 {
 			continue
 		}
-		w, ok := v.Workloads[i].(workload.Cautious)
-		if !ok {
-			continue
-		}
+		w, cautious := v.Workloads[i].(workload.Cautious)
 		var texts []string
 		where := map[string][]string{}
 		for _, c := range v.plan.Contenders {
 			if c.TwinOf != "" || !able(c.Name) {
 				continue
 			}
-			backing, params := "", c.CellOf(cell.Cell).Params
-			for _, vol := range c.Volumes {
-				if vol.Path == params.Text(v.Workloads[i].Doc().Volume) {
-					backing = vol.Backing
-				}
+			params := c.CellOf(cell.Cell).Params
+			on := v.storage(ctx, c, v.Workloads[i].Doc().Volume, params)
+			caveat, fix := "", ""
+			if cautious {
+				caveat, fix = w.Caveat(params, on)
+			} else if workload.OnZFSFuse(on.FileSystem) {
+				caveat = workload.ZFSFuse
 			}
-			caveat, fix := w.Caveat(params, backing, int64(c.Memory))
 			if caveat == "" {
 				continue
 			}
@@ -327,6 +328,27 @@ func (v viewer) caveats(able func(string) bool) []string {
 		}
 	}
 	return out
+}
+
+// storage is the volume of a contender that the parameter names.
+func (v viewer) storage(ctx context.Context, c plan.Contender, name string, params param.Values) workload.Storage {
+	on := workload.Storage{Memory: int64(c.Memory)}
+	i := slices.IndexFunc(c.Volumes, func(vol manifest.Volume) bool { return name != "" && vol.Path == params.Text(name) })
+	if i < 0 {
+		return on
+	}
+	on.Properties = c.Volumes[i].Properties
+	backing := c.Volumes[i].Backing
+	on.FileSystem = v.once("file system of "+hostOf(c)+" "+backing, func() string {
+		if host, err := v.Way(hostOf(c)); err == nil {
+			kind, cached := volume.FileSystem(ctx, host, backing)
+			return fmt.Sprintf("%s %v", kind, cached)
+		}
+		return ""
+	})
+	on.FileSystem, on.HostCaches = strings.CutSuffix(on.FileSystem, " true")
+	on.FileSystem = strings.TrimSuffix(on.FileSystem, " false")
+	return on
 }
 
 // memory says where the environments of a block ask together for more than

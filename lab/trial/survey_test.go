@@ -219,6 +219,59 @@ func TestLookAtCaveats(t *testing.T) {
 	}
 }
 
+// modules is a host whose kernel has OpenZFS, or has not.
+type modules struct {
+	local.Conn
+	zfs bool
+}
+
+func (m modules) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	switch {
+	case path != "/sys/module/zfs/version":
+		return m.Conn.ReadFile(ctx, path)
+	case m.zfs:
+		return []byte("2.2.3\n"), nil
+	}
+	return nil, fault.New(fault.NotFound, "%s", path)
+}
+
+// Whether file:zfs is OpenZFS is known before a run, and so are the properties of the
+// volume. A property that is set is no remedy.
+func TestLookAtCaveatsOfZFS(t *testing.T) {
+	for _, tt := range []struct {
+		zfs                      bool
+		workload, property, want string
+	}{
+		{false, "fio", "", "direct=true, but the host caches the volume: this may be the host's memory; zfs-fuse, not OpenZFS"},
+		{false, "compression", "metadata", "zfs-fuse, not OpenZFS"},
+		{true, "compression", "metadata", ""},
+		{true, "fio", "", "direct=false, fits in memory: a file of 64MiB in 512MiB of memory, not storage; use a volume whose " +
+			"file system supports O_DIRECT, or set size to more than the memory of the host"},
+		{true, "fio", "metadata", "direct=false, and the host caches the file of the pool: this may be the host's memory; use a " +
+			"volume whose file system supports O_DIRECT, or set size to more than the memory of the host"},
+	} {
+		p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "base", Memory: 512 * unit.MiB,
+			Volumes: []manifest.Volume{{Path: "/data", Backing: "file:zfs", Properties: map[string]string{"primarycache": tt.property}}}}}}}
+		params := param.Values{"volume": "/data"}
+		v := viewer{plan: p, known: map[string]string{}, Site: Site{
+			Workloads: []execution.Runner{external.New(fio.New()), compression.New()},
+			Way:       func(string) (conn.Conn, error) { return modules{zfs: tt.zfs}, nil }}}
+		for _, s := range v.Workloads[0].Doc().Params {
+			if params[s.Name] == "" && tt.workload == "fio" {
+				params[s.Name] = s.Default
+			}
+		}
+		p.Cells = []plan.Cell{{Cell: manifest.Cell{Name: "disk", Workload: tt.workload, Params: params}}}
+		want := ""
+		if tt.want != "" {
+			want = "cell disk in base: " + tt.want
+		}
+		if got := strings.Join(v.caveats(t.Context(), func(string) bool { return true }), "\n"); got != want {
+			t.Errorf("%s, OpenZFS %v, primarycache %q:\n%q, want\n%q", tt.workload, tt.zfs, tt.property, got, want)
+		}
+	}
+}
+
 // A cell with too few values for its primary percentile is noted with what to change.
 func TestLookAtFewValues(t *testing.T) {
 	p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "base"}},

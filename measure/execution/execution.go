@@ -53,6 +53,8 @@ type File struct {
 type Target struct {
 	// Subject is what is measured.
 	Subject driver.Instance
+	// Properties are those that the lab file sets, by the declared path of a volume.
+	Properties map[string]map[string]string
 	// Peer is the load generator's side, with its own CPUs or host; nil
 	// unless Doc.Peer is set. PeerAgent is the agent's path there, PeerDir
 	// a directory.

@@ -136,6 +136,8 @@ type Place struct {
 	// FileSystem is the type of the file system of Data, as df prints it
 	// ("ext4", "zfs"); "" if unknown.
 	FileSystem string
+	// Properties are those of the file system that the lab file sets.
+	Properties map[string]string `json:",omitempty"`
 	// UID is the numeric user ID ("0"); "" on systems without one.
 	UID string
 	// Probed says that the command of Prober succeeded.

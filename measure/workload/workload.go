@@ -10,6 +10,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"bakeoff/base/fault"
@@ -151,11 +152,27 @@ func (d Doc) Metric(name string) (sample.Metric, bool) { return sample.Named(d.M
 // Cautious is a Parser that knows before a trial what its result will not
 // describe.
 type Cautious interface {
-	// Caveat returns the fact Caveat of a trial in an environment with this much
-	// memory on a volume with this backing, and what to change; both are "" if it
-	// has none.
-	Caveat(p param.Values, backing string, memory int64) (caveat, fix string)
+	// Caveat returns the fact Caveat of a trial on this storage, and what to change;
+	// both are "" if it has none.
+	Caveat(p param.Values, on Storage) (caveat, fix string)
 }
+
+// Storage is where a workload will write, as far as it is known before a trial.
+type Storage struct {
+	// FileSystem is its type as df prints it, "" if it is unknown, and Properties those
+	// that the lab file sets.
+	FileSystem string
+	Properties map[string]string
+	HostCaches bool  // the page cache of the host holds its blocks, too
+	Memory     int64 // bytes, of the environment
+}
+
+// ZFSFuse is the caveat of every result on zfs-fuse, which is another program than
+// OpenZFS and writes through FUSE.
+const ZFSFuse = "zfs-fuse, not OpenZFS"
+
+// OnZFSFuse tells whether a file system, as df or a fingerprint names it, is zfs-fuse.
+func OnZFSFuse(fileSystem string) bool { return strings.HasPrefix(fileSystem, "fuse.zfs") }
 
 // Counted is a Parser whose parameters fix how many values a trial has.
 type Counted interface {

@@ -98,6 +98,22 @@ func kernelZFS(ctx context.Context, host conn.Conn) bool {
 	return err == nil
 }
 
+// FileSystem returns the type of the file system of a volume with this backing, as df
+// prints it on the host, and whether the page cache of the host is known to hold its
+// blocks, too. A backing that is no file system of its own is returned as it is.
+func FileSystem(ctx context.Context, host conn.Conn, backing string) (kind string, hostCaches bool) {
+	_, kind, found := strings.Cut(backing, ":")
+	switch {
+	case !found:
+		return backing, false
+	case backing != ZFS:
+		return kind, false
+	case kernelZFS(ctx, host):
+		return kind, true // a pool opens its files without O_DIRECT
+	}
+	return "fuse.zfs", true
+}
+
 // start starts a daemon for the pool and returns when it answers.
 func (p pool) start(ctx context.Context, host, within conn.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, daemonTime)

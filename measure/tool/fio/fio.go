@@ -26,6 +26,7 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/measure/tool"
+	"bakeoff/measure/workload"
 )
 
 // New returns the tool.
@@ -211,7 +212,12 @@ func flag(on bool) string {
 func (fio) Notes(p param.Values, at tool.Place) map[string]string {
 	on, why := direct(p, at)
 	notes := map[string]string{"direct": fmt.Sprintf("%v: %s", on, why)}
+	openZFS, cache := at.FileSystem == "zfs", at.Properties["primarycache"]
+	uncached := openZFS && (cache == "metadata" || cache == "none")
 	switch size, memory := p.Bytes("size"), at.MemoryBytes; {
+	case !on && uncached && at.HostCaches:
+		notes[tool.Caveat] = "direct=false, and the host caches the file of the pool: this may be the host's memory"
+	case !on && uncached: // ZFS keeps no data in memory, and no other cache does
 	case on && ignores(at.FileSystem):
 		notes[tool.Caveat] = "direct=true, but " + at.FileSystem + " may ignore it: this may be memory"
 	case on && at.HostCaches:
@@ -219,7 +225,7 @@ func (fio) Notes(p param.Values, at tool.Place) map[string]string {
 	case !on && (memory > 0 && size <= memory || at.FileSystem == "tmpfs"):
 		notes[tool.Caveat] = fmt.Sprintf("direct=false, fits in memory: a file of %s in %s of memory, not storage",
 			unit.Bytes(size), unit.Bytes(memory))
-	case !on && at.FileSystem == "zfs":
+	case !on && openZFS:
 		notes[tool.Caveat] = fmt.Sprintf("direct=false: the ARC, ZFS's cache in the memory of the host, may hold the "+
 			"file of %s", unit.Bytes(size))
 	case !on && memory == 0:
@@ -227,16 +233,19 @@ func (fio) Notes(p param.Values, at tool.Place) map[string]string {
 	}
 	if notes[tool.Caveat] != "" && !on {
 		fix := "use a volume whose file system supports O_DIRECT, or set size to more than the memory"
-		if at.FileSystem == "zfs" {
-			fix += " of the host, or the property primarycache of the volume to metadata"
+		if openZFS {
+			fix += " of the host"
+		}
+		if openZFS && !uncached && !at.HostCaches {
+			fix += ", or the property primarycache of the volume to metadata"
 		}
 		if p.Text("direct") != "auto" {
 			fix = "set direct to auto and " + fix
 		}
 		notes[tool.CaveatFix] = fix
 	}
-	if strings.HasPrefix(at.FileSystem, "fuse.zfs") {
-		notes[tool.Caveat] = strings.TrimPrefix(notes[tool.Caveat]+"; zfs-fuse, not OpenZFS", "; ")
+	if workload.OnZFSFuse(at.FileSystem) {
+		notes[tool.Caveat] = strings.TrimPrefix(notes[tool.Caveat]+"; "+workload.ZFSFuse, "; ")
 	}
 	return notes
 }

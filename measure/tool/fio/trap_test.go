@@ -239,3 +239,26 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a job that failed: %v", err)
 	}
 }
+
+// A pool that keeps no file data in its cache may still be answered by the cache of the
+// host that has its file.
+func TestAPoolWithoutDataInItsCache(t *testing.T) {
+	for _, c := range []struct {
+		primarycache, caveat string
+		cached, advised      bool
+	}{
+		{"metadata", "", false, false},
+		{"none", "", false, false},
+		{"metadata", "direct=false, and the host caches the file of the pool: this may be the host's memory", true, false},
+		{"all", "direct=false, fits in memory: a file of 64MiB in 512MiB of memory, not storage", false, true},
+		{"all", "direct=false, fits in memory: a file of 64MiB in 512MiB of memory, not storage", true, false},
+	} {
+		at := tooltest.At()
+		at.FileSystem, at.Probed, at.HostCaches, at.MemoryBytes = "zfs", true, c.cached, 512<<20
+		at.Properties = map[string]string{"primarycache": c.primarycache}
+		notes := New().(tool.Noter).Notes(with(nil), at)
+		if notes[tool.Caveat] != c.caveat || strings.Contains(notes[tool.CaveatFix], "primarycache") != c.advised {
+			t.Errorf("%+v: %q; %q", c, notes[tool.Caveat], notes[tool.CaveatFix])
+		}
+	}
+}

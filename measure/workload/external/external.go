@@ -64,16 +64,13 @@ func (e Workload) costs() []sample.Metric {
 
 // Caveat implements workload.Cautious: what the tool would note of a file system
 // that supports O_DIRECT.
-func (e Workload) Caveat(p param.Values, backing string, memory int64) (caveat, fix string) {
+func (e Workload) Caveat(p param.Values, on workload.Storage) (caveat, fix string) {
 	n, ok := e.tool.(tool.Noter)
 	if !ok {
 		return "", ""
 	}
-	_, kind, found := strings.Cut(backing, ":")
-	if !found {
-		kind = backing
-	}
-	notes := n.Notes(p, tool.Place{FileSystem: kind, MemoryBytes: memory, Probed: true})
+	notes := n.Notes(p, tool.Place{FileSystem: on.FileSystem, Properties: on.Properties, HostCaches: on.HostCaches,
+		MemoryBytes: on.Memory, Probed: true})
 	return notes[tool.Caveat], notes[tool.CaveatFix]
 }
 

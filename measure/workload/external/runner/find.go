@@ -117,6 +117,7 @@ func (s *site) place(ctx context.Context) (tool.Place, error) {
 			return at, err
 		}
 		at.Data = path.Join(root, "bakeoff-"+s.tool.Doc().Name)
+		at.Properties = s.target.Properties[s.params.Text(v)]
 		at.HostCaches = strings.HasPrefix(info.HostCache[s.params.Text(v)], driver.CacheUsed)
 	}
 	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", at.Dir, at.Data); err != nil {
