@@ -35,6 +35,8 @@ import (
 const (
 	AgentPath = "/.bakeoff/agent"
 	Scratch   = "/.bakeoff/tmp"
+	// Upper is the written part of the root, in the environment's directory on the host.
+	Upper = "upper"
 )
 
 // Env is an environment on a Linux host, and a driver.Instance. The driver may
@@ -405,7 +407,7 @@ func (e *Env) Setup(ctx context.Context, system, bind bool, volumes map[string]s
 	if e.Spec.Image.Root == "" {
 		return wire.Setup{}, fault.WithFix(fault.New(fault.Invalid, "no image"), "name one, such as image: debian:bookworm")
 	}
-	dirs := []string{e.Dir("root"), e.Dir("upper"), e.Dir("work")}
+	dirs := []string{e.Dir("root"), e.Dir(Upper), e.Dir("work")}
 	for _, d := range dirs {
 		if err := conn.FilesOf(e.Host).Mkdir(ctx, d); err != nil {
 			return wire.Setup{}, err

@@ -284,7 +284,7 @@ func (c *container) start(ctx context.Context, tag string, flags []string) (id s
 func (c *container) load(ctx context.Context, tag string) error {
 	image, file := c.Env.Spec.Image, c.Env.Dir("image.tar")
 	_, err := conn.Output(ctx, c.Host, "tar", "--create", "--file", file, "--numeric-owner", "--xattrs",
-		"--xattrs-include=security.capability",
+		"--xattrs-include=security.capability", "--xattrs-include=user.*",
 		"--directory", image.Root, ".")
 	if err == nil {
 		_, err = c.Do(ctx, "import", "--change", "LABEL bakeoff.ref="+image.Ref, file, tag)

@@ -69,13 +69,16 @@ func build(ctx context.Context, e *confine.Env, filter bool) error {
 	var g wire.Setup
 	var binds []wire.Bind
 	if err := e.LimitWhile(func() error { return limit(ctx, e) }, func() (err error) {
+		if err := withUsr(ctx, e); err != nil {
+			return err
+		}
 		g, binds, err = e.InitSetup(ctx)
 		return err
 	}); err != nil {
 		return err
 	}
 	if err := e.HoldInit(ctx, g, argv(e, binds, filter)...); err != nil {
-		return refused(err)
+		return fault.Op("systemd-nspawn", err)
 	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "the filter of systemd-nspawn"
 	if !filter {
@@ -101,12 +104,25 @@ func limit(ctx context.Context, e *confine.Env) error {
 	return e.Adopt(ctx)
 }
 
-// refused explains the most likely error.
-func refused(err error) error {
-	if strings.Contains(err.Error(), "doesn't look like it has an OS tree") {
-		err = &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "use an image that has a directory /usr"}
+// withUsr creates /usr in the written part of the root if the image has none, as an
+// image with a single program: systemd-nspawn refuses a root without it.
+func withUsr(ctx context.Context, e *confine.Env) error {
+	files, root := conn.FilesOf(e.Host), e.Spec.Image.Root
+	has, err := driver.Remember(e.Spec.Memo, "/usr is in "+root, func() (bool, error) {
+		_, err := files.ReadDir(ctx, root+"/usr")
+		if fault.Is(err, fault.NotFound) {
+			return false, nil
+		}
+		return true, err
+	})
+	if err != nil || has || root == "" {
+		return err
 	}
-	return fault.Op("systemd-nspawn", err)
+	upper := e.Dir(confine.Upper)
+	if err := files.Mkdir(ctx, upper); err != nil {
+		return err
+	}
+	return files.Mkdir(ctx, upper+"/usr")
 }
 
 // argv starts the container with the init process. It turns off what
