@@ -21,6 +21,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/image"
+	"bakeoff/provision/image/layout"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
@@ -257,12 +258,23 @@ func (m *Manager) ImageWith(ctx context.Context, d driver.Doc, ref string, packa
 	out := driver.Image{Ref: ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel,
 		Modules: img.Modules}
 	if img.Config != nil {
-		out.Start = &driver.Start{Env: img.Config.Env}
+		out.Start = startOf(*img.Config)
 	}
 	if m.cfg.Ship != nil {
 		return m.ship(ctx, out)
 	}
 	return out, nil
+}
+
+// startOf is what the configuration of an image says about its programs. Like OCI
+// runtimes, it starts the entrypoint with the command as its arguments.
+func startOf(c layout.Config) *driver.Start {
+	s := driver.Start{Env: c.Env, User: c.User, Dir: c.WorkingDir, Argv: slices.Concat(c.Entrypoint, c.Cmd)}
+	if user, group, _ := strings.Cut(s.User, ":"); (user == "" || user == "root" || user == "0") &&
+		(group == "" || group == "root" || group == "0") {
+		s.User = ""
+	}
+	return &s
 }
 
 // request describes the image for a contender with these options.

@@ -210,6 +210,9 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 	}
 	t := &target{work: w, cell: c}
 	t.Subject, t.Addr, t.State = withEnv(en.Instance, environ(s.image, s.Env)), en.Info().Addr, map[string]string{}
+	if s.image.Start != nil {
+		t.Start = *s.image.Start
+	}
 	t.Shared, t.Properties = en.shared, map[string]map[string]string{}
 	for _, v := range s.Volumes {
 		t.Properties[v.Path] = v.Properties
@@ -310,6 +313,7 @@ func (r *runner) fingerprint(ctx context.Context, s *side, en *environment) (*st
 	} else if s.image.Root != "" {
 		fp.Facts["image.folder"] = s.image.Root
 	}
+	maps.Copy(fp.Facts, r.startFacts(s))
 	r.described[s.Name] = true
 	f, err := r.Run.WriteFingerprint(s.Name, fp)
 	return &f, err

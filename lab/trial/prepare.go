@@ -293,6 +293,7 @@ func CheckCells(p *plan.Plan, workloads []execution.Runner) (out []error) {
 			}
 		}
 		out = append(out, twice(p, cell)...)
+		out = append(out, nameless(p, cell, workloads)...)
 	}
 	return out
 }

@@ -1,15 +1,20 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/shell"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
+	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/image"
 	"bakeoff/reach/conn"
 )
 
@@ -109,4 +114,75 @@ func (v variables) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	}
 	cmd.Env = append(own, cmd.Env...)
 	return v.Instance.Exec(ctx, cmd)
+}
+
+// The facts about how the image of a contender starts programs. If they differ, the
+// sides of a comparison run different programs, or run them with other rights.
+const (
+	factUser    = "start.user"
+	factFolder  = "start.folder"
+	factProgram = "start.program"
+)
+
+// startFacts says how the programs of a contender start, if the image of any contender
+// decides it. The facts of all contenders then have the same names.
+func (r *runner) startFacts(s *side) map[string]string {
+	out := map[string]string{}
+	if !slices.ContainsFunc(r.Plan.Cells, func(c plan.Cell) bool { return asImage(c.Workload, r.Workloads) }) {
+		return out
+	}
+	own := driver.Start{}
+	if s.image.Start != nil {
+		own = *s.image.Start
+	}
+	for _, o := range r.sides {
+		if o.image.Start == nil {
+			continue
+		}
+		if o.image.Start.User != "" {
+			out[factUser] = cmp.Or(own.User, "root")
+		}
+		if o.image.Start.Dir != "" {
+			out[factFolder] = cmp.Or(own.Dir, "a private folder")
+		}
+	}
+	if len(own.Argv) > 0 && slices.ContainsFunc(r.Plan.Cells, func(c plan.Cell) bool {
+		return unnamed(c.Workload, s.CellOf(c.Cell).Params, r.Workloads)
+	}) {
+		out[factProgram] = shell.Quote(own.Argv...)
+	}
+	return out
+}
+
+// asImage tells whether a workload starts programs as the image says.
+func asImage(workload string, workloads []execution.Runner) bool {
+	return slices.ContainsFunc(workloads, func(w execution.Runner) bool {
+		_, ok := w.(execution.Starter)
+		return ok && w.Doc().Name == workload
+	})
+}
+
+// unnamed tells whether a workload starts the program that the image names.
+func unnamed(workload string, p param.Values, workloads []execution.Runner) bool {
+	return slices.ContainsFunc(workloads, func(w execution.Runner) bool {
+		starter, ok := w.(execution.Starter)
+		return ok && w.Doc().Name == workload && !starter.Names(p)
+	})
+}
+
+// nameless returns an error for each contender whose image cannot say which program a
+// cell starts, if the cell does not name it.
+func nameless(p *plan.Plan, cell plan.Cell, workloads []execution.Runner) (out []error) {
+	for _, c := range p.Contenders {
+		if c.TwinOf != "" || !unnamed(cell.Workload, c.CellOf(cell.Cell).Params, workloads) || image.Starts(c.Image) {
+			continue
+		}
+		what := "no image that names one"
+		if c.Image != "" {
+			what = "the image " + c.Image + ", which names none"
+		}
+		out = append(out, fault.WithFix(fault.New(fault.Invalid, "cell %s names no program, and contender %s has %s", cell.Name,
+			c.Name, what), "write argv: [program, argument]"))
+	}
+	return out
 }

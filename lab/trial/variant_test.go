@@ -236,3 +236,70 @@ func TestVariablesOfImages(t *testing.T) {
 		t.Errorf("an image without variables: %v", got)
 	}
 }
+
+// A cell without a program starts that of the image, so every contender needs an image
+// that names one.
+func TestProgramsOfImages(t *testing.T) {
+	dice := named{&dice{}}
+	contender := func(name, image string, params map[string]param.Values) plan.Contender {
+		return plan.Contender{Contender: manifest.Contender{Name: name, Image: image, Params: params}}
+	}
+	cell := plan.Cell{Cell: manifest.Cell{Name: "try", Workload: dice.Doc().Name}}
+	p := &plan.Plan{Cells: []plan.Cell{cell}, Contenders: []plan.Contender{
+		contender("pulled", "example.org/app:1", nil), contender("built", "debian:bookworm", nil), contender("bare", "", nil),
+		contender("own", "", map[string]param.Values{"try": {"argv": "sh"}})}}
+	var all []string
+	for _, err := range nameless(p, cell, []execution.Runner{dice}) {
+		if !fault.Is(err, fault.Invalid) {
+			t.Errorf("%v is not invalid", err)
+		}
+		all = append(all, err.Error())
+	}
+	want := []string{"cell try names no program, and contender built has the image debian:bookworm, which names none; " +
+		"write argv: [program, argument]", "cell try names no program, and contender bare has no image that " +
+		"names one; write argv: [program, argument]"}
+	if !slices.Equal(all, want) {
+		t.Errorf("%q, want %q", all, want)
+	}
+	if errs := nameless(p, cell, []execution.Runner{dice.dice}); len(errs) > 0 {
+		t.Errorf("a workload that starts no program of an image: %v", errs)
+	}
+}
+
+// named is a workload that starts what the image names.
+type named struct{ *dice }
+
+func (named) Names(p param.Values) bool { return p["argv"] != "" }
+
+// If an image decides how programs start, the facts of all contenders say how they do.
+func TestFactsOfStarts(t *testing.T) {
+	dice := named{&dice{}}
+	p := &plan.Plan{Cells: []plan.Cell{{Cell: manifest.Cell{Workload: dice.Doc().Name}}}}
+	mine := &side{image: driver.Image{Start: &driver.Start{User: "app", Dir: "/srv", Argv: []string{"/app", "a b"}}}}
+	bare, empty := &side{}, &side{image: driver.Image{Start: &driver.Start{}}}
+	r := &runner{sides: []*side{mine, bare, empty}}
+	r.Plan, r.Workloads = p, []execution.Runner{dice}
+	for _, c := range []struct {
+		of   *side
+		want map[string]string
+	}{
+		{mine, map[string]string{"start.user": "app", "start.folder": "/srv", "start.program": "/app 'a b'"}},
+		{bare, map[string]string{"start.user": "root", "start.folder": "a private folder"}},
+		{empty, map[string]string{"start.user": "root", "start.folder": "a private folder"}},
+	} {
+		if got := r.startFacts(c.of); !maps.Equal(got, c.want) {
+			t.Errorf("%v, want %v", got, c.want)
+		}
+	}
+	p.Cells[0].Params = param.Values{"argv": "x"}
+	if got := r.startFacts(mine); got["start.program"] != "" {
+		t.Errorf("the lab file names the program, and the facts are %v", got)
+	}
+	if r.sides = []*side{bare, empty}; len(r.startFacts(bare)) != 0 {
+		t.Error("no image names a user, and the facts do")
+	}
+	r.sides, r.Workloads = []*side{mine}, []execution.Runner{dice.dice}
+	if len(r.startFacts(mine)) != 0 {
+		t.Error("no workload starts programs as the image says, and the facts do")
+	}
+}

@@ -27,6 +27,11 @@ type Command struct {
 	Argv  []string
 	Env   []string
 	Name  string // in messages
+	// User is the user of the command, USER[:GROUP] by names or numbers of the
+	// environment; "" is that of the agent. With Own, Dir becomes the folder of
+	// that user.
+	User string
+	Own  bool
 	// Quoted quotes an error output for a message.
 	Quoted func([]byte) string
 }
@@ -39,10 +44,15 @@ func (c Command) Exec(ctx context.Context) (stdout, stderr []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Limit+time.Minute, errTooLong)
 	defer cancel()
 	out, said := &conn.Head{Limit: maxExec}, &conn.Head{Limit: maxStderr}
-	exit, err := c.Conn.Exec(ctx, conn.Cmd{
-		Argv: append([]string{c.Agent, "exec", "--json", "--dir", c.Dir, "--timeout", c.Limit.String(), "--"}, c.Argv...),
-		Env:  c.Env, Stdout: out, Stderr: said,
-	})
+	argv := []string{c.Agent, "exec", "--json", "--dir", c.Dir, "--timeout", c.Limit.String()}
+	if c.User != "" {
+		argv = append(argv, "--user", c.User)
+		if c.Own {
+			argv = append(argv, "--own")
+		}
+	}
+	exit, err := c.Conn.Exec(ctx, conn.Cmd{Argv: append(append(argv, "--"), c.Argv...), Env: c.Env, Stdout: out,
+		Stderr: said})
 	switch {
 	case errors.Is(context.Cause(ctx), errTooLong):
 		err = fault.New(fault.Subject, "no result from bakeoff-agent one minute after its timeout of %v", c.Limit)

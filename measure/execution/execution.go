@@ -49,12 +49,22 @@ type File struct {
 	Folder bool
 }
 
+// Starter is a Runner whose programs start as the image of their environment says: as
+// its user, in its folder, and its own program if the parameters name none.
+type Starter interface {
+	// Names tells whether the parameters name the program to start.
+	Names(p param.Values) bool
+}
+
 // Target is where a trial runs.
 type Target struct {
 	// Subject is what is measured.
 	Subject driver.Instance
 	// Properties are those that the lab file sets, by the declared path of a volume.
 	Properties map[string]map[string]string
+	// Start is what the image of Subject says about its programs. Their variables are
+	// already those of Subject.
+	Start driver.Start
 	// Peer is the load generator's side, with its own CPUs or host; nil
 	// unless Doc.Peer is set. PeerAgent is the agent's path there, PeerDir
 	// a directory.

@@ -204,6 +204,10 @@ type File struct {
 // Start is how an image wants its programs to be started.
 type Start struct {
 	Env []string // NAME=VALUE
+	// User is USER[:GROUP], by names of the image or by numbers; "" is root.
+	User string
+	Dir  string   // the working folder, absolute; "" if the image names none
+	Argv []string // the program that a container of the image starts; empty if it names none
 }
 
 // Volume is storage that the lab file declared.

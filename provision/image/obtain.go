@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -35,6 +36,14 @@ const kernelRef = "debian:bookworm"
 func (req Request) built() bool {
 	ref, err := reference.Parse(req.Ref)
 	return err != nil || ref.Kind == reference.Packages
+}
+
+// Starts tells whether an image with this name says which program starts in it: one of
+// a registry or an archive.
+func Starts(ref string) bool {
+	r, err := reference.Parse(ref)
+	return err == nil && (r.Kind == reference.Registry || r.Kind == reference.Layout || r.Kind == reference.OCIArchive ||
+		r.Kind == reference.DockerArchive)
 }
 
 // forKernel is the request for the kernel of virtual machines.
@@ -219,6 +228,11 @@ func (s *Store) store(ctx context.Context, dir string, layers []unpack.Layer, im
 	if err := unpack.Unpack(ctx, root, layers, unpack.Options{}); err != nil {
 		return err
 	}
+	if img.Config != nil && img.Config.WorkingDir != "" {
+		if err := makeFolder(root, img.Config.WorkingDir); err != nil {
+			return err
+		}
+	}
 	img.Schema, img.Arch, img.Built = Schema, runtime.GOARCH, time.Now().UTC().Truncate(time.Second)
 	if img.Packages, err = installed(root); err != nil {
 		return err
@@ -227,6 +241,18 @@ func (s *Store) store(ctx context.Context, dir string, layers []unpack.Layer, im
 		return err
 	}
 	return finish(tmp, dir, img)
+}
+
+// makeFolder creates the folder in which an image wants its programs to start, as OCI
+// runtimes do. If a file or a link is in its way, it is left out, and the programs fail
+// with the reason.
+func makeFolder(dir, folder string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	_ = root.MkdirAll(strings.TrimPrefix(path.Clean(folder), "/"), 0o755)
+	return root.Close()
 }
 
 // tree returns the folder of a root file system that a file or a folder holds.

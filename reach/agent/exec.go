@@ -20,11 +20,13 @@ import (
 // error is kept, in bytes.
 const execOutput = 1 << 20
 
-// runExec is `exec [--json] [--dir D] [--timeout T] -- CMD…`.
+// runExec is `exec [--json] [--dir D] [--user U[:G] [--own]] [--timeout T] -- CMD…`.
 func runExec(c call) int {
 	f, asJSON := c.flags("exec")
 	dir := f.String("dir", "", "the working directory")
 	timeout := f.Duration("timeout", 0, "kill the command after this time; 0: never")
+	user := f.String("user", "", "the user to run as, USER[:GROUP] by names or numbers")
+	own := f.Bool("own", false, "give the working directory to the user")
 	if err := f.Parse(c.args); err != nil {
 		return wire.ExitInvalid
 	}
@@ -45,6 +47,12 @@ func runExec(c call) int {
 	if !*asJSON {
 		cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
 	}
+	isolate(cmd)
+	if *user != "" {
+		if err := become(cmd, *user, *own); err != nil {
+			return c.fail(fault.Op("exec", err))
+		}
+	}
 	res, err := execute(cmd)
 	if err != nil {
 		return c.fail(fault.Op("exec", err))
@@ -59,7 +67,7 @@ func runExec(c call) int {
 	return res.Code
 }
 
-// execute runs cmd and reads the counters before and after it. When its context
+// execute runs cmd, which isolate prepared, and reads the counters before and after it. When its context
 // ends, the command and its process group are killed; the result has the
 // signal.
 func execute(cmd *exec.Cmd) (wire.ExecResult, error) {
@@ -67,7 +75,6 @@ func execute(cmd *exec.Cmd) (wire.ExecResult, error) {
 	// this thread must live until the child has ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	isolate(cmd)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second // for pipes that a grandchild holds open
 	before := probe.ReadHost(nil)

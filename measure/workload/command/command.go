@@ -78,15 +78,15 @@ func params() []param.Spec {
 	}
 	const finds = " in the standard output: last-line (the last number of the last line), regexp:RE (the group of " +
 		"the first match in the last line that matches), or json:PATH ($.a.b[0])"
-	argv := list("argv", "the command and its arguments, executed without a shell")
-	argv.Required = true
 	return []param.Spec{
-		argv,
+		list("argv", "the command and its arguments, executed without a shell; by default what the image of the "+
+			"contender starts (ENTRYPOINT and CMD)"),
 		list("prepare", "a command that runs once in each environment, before the first trial"),
 		list("reset", "a command that runs before each trial"),
 		list("cleanup", "a command that runs after each trial"),
 		list("env", "NAME=VALUE, added to the environment variables of all these commands"),
-		{Name: "dir", Kind: param.Text, Doc: "the declared path of a volume to run in; by default a private directory"},
+		{Name: "dir", Kind: param.Text, Doc: "the declared path of a volume to run in; by default the folder that the image names " +
+			"(WORKDIR), or else a private directory"},
 		{Name: "workdir", Kind: param.Text, Doc: "the absolute path of a folder of the environment to run in, instead of dir"},
 		{Name: "exit", Kind: param.Text, Default: "0", Doc: "the expected exit code, or any"},
 		{Name: "score", Kind: param.Text, Doc: "how to find the metric score" + finds},
@@ -100,8 +100,8 @@ func params() []param.Spec {
 
 // Check refuses invalid parameters before anything runs.
 func (Workload) Check(p param.Values) error {
-	if len(p.List("argv")) == 0 || p.List("argv")[0] == "" {
-		return fault.New(fault.Invalid, "command: argv must not be empty; write argv: [program, argument]")
+	if argv := p.List("argv"); len(argv) > 0 && argv[0] == "" {
+		return NoProgram()
 	}
 	if e := p.Text("exit"); e != "any" {
 		if n, err := strconv.Atoi(e); err != nil || n < 0 || n > 255 {
@@ -127,3 +127,12 @@ func (Workload) Check(p param.Values) error {
 	}
 	return nil
 }
+
+// NoProgram is the error for a command without a program, which no image names either.
+func NoProgram() error {
+	return fault.New(fault.Invalid, "command: argv must not be empty; write argv: [program, argument]")
+}
+
+// Names tells whether the parameters name the program to start. Otherwise it is that of
+// the image.
+func (Workload) Names(p param.Values) bool { return len(p.List("argv")) > 0 }

@@ -54,12 +54,20 @@ func main() {
 	want("the second name", syscall.Stat("/srv/second", &b), nil)
 	want("the inode", a.Ino, b.Ino)
 	want("the owner", fmt.Sprint(a.Uid, " ", a.Gid), "1234 4321")
-	want("the mode", a.Mode&07777, 04750)
+	want("the mode", a.Mode&07777, 04754)
 	note := make([]byte, 16)
 	n, err := syscall.Getxattr("/srv/first", "user.note", note)
 	want("the attribute", err, nil)
 	want("the attribute", string(note[:max(n, 0)]), "kept")
 	want("the variable", os.Getenv("WORD"), "of the image")
+	groups, err := os.Getgroups()
+	want("the groups", err, nil)
+	want("the user", fmt.Sprint(os.Getuid(), os.Getgid(), groups), "1000 1001 [5]")
+	want("the home", os.Getenv("HOME"), "/srv")
+	folder, err := os.Getwd()
+	want("the folder", err, nil)
+	want("the folder", folder, "/made/for/work")
+	want("the arguments", strings.Join(os.Args[1:], " "), "seven times one")
 	if wrong {
 		os.Exit(1)
 	}
@@ -119,10 +127,12 @@ func lookerImage(t *testing.T) registrytest.Image {
 		t.Fatal(err)
 	}
 	look, first := file("opt/look", string(text)), file("srv/first", "first")
-	look.Mode = 0o755
-	first.Mode, first.Uid, first.Gid, first.PAXRecords["SCHILY.xattr.user.note"] = 0o4750, 1234, 4321, "kept"
-	return registrytest.Build(t, map[string]any{"Env": []string{"WORD=of the image"}},
-		packed(t, look, first, file("srv/removed", ""), file("srv/opaque/old", ""),
+	look.Mode = 0o711
+	first.Mode, first.Uid, first.Gid, first.PAXRecords["SCHILY.xattr.user.note"] = 0o4754, 1234, 4321, "kept"
+	return registrytest.Build(t, map[string]any{"Env": []string{"WORD=of the image"}, "User": "app",
+		"WorkingDir": "/made/for/work", "Entrypoint": []string{"/opt/look", "seven"}, "Cmd": []string{"times one"}},
+		packed(t, look, first, file("etc/passwd", "app:x:1000:1001::/srv:\n"), file("etc/group", "log:x:5:app\n"),
+			file("srv/removed", ""), file("srv/opaque/old", ""),
 			tar.Header{Typeflag: tar.TypeLink, Name: "srv/second", Linkname: "srv/first"}),
 		packed(t, file("srv/.wh.removed", ""), file("srv/opaque/.wh..wh..opq", ""), file("srv/opaque/new", "")))
 }
@@ -188,7 +198,8 @@ func hasDigest(t *testing.T, h e2e.Home, r e2e.Ran, contender string, image regi
 }
 
 // An image of a registry is the same in every kind of environment: its files, their
-// owners, hard links and attributes, what a layer removes, and its variables.
+// owners, hard links and attributes, what a layer removes, its program, variables, user and
+// folder.
 func TestPulledImage(t *testing.T) {
 	e2e.NeedsRoot(t)
 	server := registrytest.Start(t, false)
@@ -210,7 +221,7 @@ contenders:
   - {name: podman, driver: podman}
   - {name: microvm, driver: qemu, machine: microvm}
 baseline: chroot
-cells: [{name: look, workload: command, params: {argv: [/opt/look], cost: "regexp:looked ([0-9]+)"}, primary: [cost]}]
+cells: [{name: look, workload: command, params: {cost: "regexp:looked ([0-9]+)"}, primary: [cost]}]
 design: {blocks: 1, instances: run, mirror: false, budget: 2m}
 `
 	names := []string{"chroot", "bwrap", "crun", "runc", "nspawn", "lxc", "docker", "podman", "microvm"}

@@ -65,6 +65,9 @@ func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values)
 	if err := r.Check(p); err != nil {
 		return err
 	}
+	if !r.Names(p) && len(t.Start.Argv) == 0 {
+		return command.NoProgram()
+	}
 	_, err := aside(ctx, t, p, "prepare")
 	return err
 }
@@ -114,7 +117,7 @@ func aside(ctx context.Context, t execution.Target, p param.Values, name string)
 func run(ctx context.Context, t execution.Target, p param.Values, name string) (stdout, stderr []byte, err error) {
 	op := "command: " + name
 	info := t.Subject.Info()
-	dir := cmp.Or(p.Text("workdir"), info.Scratch)
+	dir := cmp.Or(p.Text("workdir"), t.Start.Dir, info.Scratch)
 	if v := p.Text("dir"); v != "" {
 		var ok bool
 		if dir, ok = info.Volumes[v]; !ok {
@@ -122,7 +125,12 @@ func run(ctx context.Context, t execution.Target, p param.Values, name string) (
 				fmt.Sprintf("add volumes: {%s: {backing: …, size: …}}", v))
 		}
 	}
+	argv := p.List(name)
+	if name == "argv" && len(argv) == 0 {
+		argv = t.Start.Argv
+	}
 	stdout, stderr, err = execution.Command{Conn: t.Subject, Agent: info.Agent, Where: " in the environment", Dir: dir,
-		Limit: p.Duration("timeout"), Argv: p.List(name), Env: p.List("env"), Quoted: command.Quoted}.Exec(ctx)
+		Limit: p.Duration("timeout"), Argv: argv, Env: p.List("env"), Quoted: command.Quoted, User: t.Start.User,
+		Own: p.Text("dir") != "" || dir == info.Scratch}.Exec(ctx)
 	return stdout, stderr, fault.Op(op, err)
 }

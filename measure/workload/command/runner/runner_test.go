@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/command"
 	"bakeoff/measure/workload/workloadtest"
+	"bakeoff/provision/driver"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
@@ -271,5 +273,64 @@ func TestWorkdir(t *testing.T) {
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "workdir must be an absolute path") {
 			t.Errorf("%v: %v", p, err)
 		}
+	}
+}
+
+// A command without argv is the program of the image, in the folder of the image. A
+// command that the lab file names replaces the whole program.
+func TestStartsAsTheImageSays(t *testing.T) {
+	target, folder, other := workloadtest.Local(t), t.TempDir(), t.TempDir()
+	target.Start = driver.Start{Dir: folder, Argv: []string{"/bin/sh", "-c", "pwd > here", "name"}}
+	for i, c := range []struct {
+		set  param.Values
+		file string
+	}{
+		{param.Values{}, folder + "/here"},
+		{param.Values{"argv": sh("pwd > named")}, folder + "/named"},
+		{param.Values{"workdir": other}, other + "/here"},
+		{param.Values{"dir": "/data"}, target.Subject.Info().Volumes["/data"] + "/here"},
+	} {
+		p := param.Defaults(New().Doc().Params)
+		maps.Copy(p, c.set)
+		if err := New().Prepare(t.Context(), target, p); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := New().Run(t.Context(), target, p)
+		if err == nil {
+			_, err = New().Parse(raw, p)
+		}
+		b, rerr := os.ReadFile(c.file)
+		if err != nil || rerr != nil || strings.TrimSpace(string(b)) != filepath.Dir(c.file) {
+			t.Errorf("%d: %v, %v, %q in %s", i, err, rerr, b, c.file)
+		}
+	}
+}
+
+// The programs of an image with a user run as that user, in a folder that is theirs.
+func TestStartsAsTheUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: only root can become another user")
+	}
+	target := workloadtest.Local(t)
+	target.Start = driver.Start{User: "4242:4343"}
+	for dir := target.Subject.Info().Scratch; dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := param.Defaults(New().Doc().Params)
+	p["argv"] = sh("id -u > own && id -g >> own && id -G >> own && echo $HOME >> own")
+	raw, err := New().Run(t.Context(), target, p)
+	if err == nil {
+		_, err = New().Parse(raw, p)
+	}
+	b, rerr := os.ReadFile(filepath.Join(target.Subject.Info().Scratch, "own"))
+	if want := "4242\n4343\n4343\n"; err != nil || rerr != nil || !strings.HasPrefix(string(b), want) {
+		t.Errorf("%v, %v, %q, want %q", err, rerr, b, want)
+	}
+	target.Start.User = "no-such-user"
+	if _, err := New().Run(t.Context(), target, p); !fault.Is(err, fault.Subject) ||
+		!strings.Contains(err.Error(), `user "no-such-user": /etc/passwd has no such user`) {
+		t.Errorf("a user that does not exist: %v", err)
 	}
 }
