@@ -44,6 +44,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.SuggestionsMinimumDistance = 2
+	cli.AlignFlags(c)
 	help := c.HelpFunc()
 	c.SetHelpFunc(func(of *cobra.Command, args []string) {
 		help(of, args)
