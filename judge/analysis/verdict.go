@@ -81,6 +81,13 @@ func (r Region) Beyond(v Verdict, lo, hi float64) *bool {
 	return &beyond
 }
 
+// Smallest returns the smallest estimate above 0 whose interval, with this distance to
+// its lower and to its upper end, gives a verdict Better or Worse, and the smallest one
+// whose interval lies outside of the region as a whole (Beyond).
+func (r Region) Smallest(lower, upper float64) (found, beyond float64) {
+	return max(lower, float64(r)-upper), float64(r) + lower
+}
+
 // Amount says how large the difference of a verdict is, seen from the margin:
 // " by more than 2 %" or ", by less than 2 % perhaps". beyond is
 // Comparison.BeyondMargin; without it Amount is "".

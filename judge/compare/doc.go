@@ -160,6 +160,12 @@ type Change struct {
 	Verdict analysis.Verdict `json:"verdict,omitempty"`
 	// BeyondMargin is as in analysis.Comparison.
 	BeyondMargin *bool `json:"beyond_margin,omitempty"`
+	// Smallest is the smallest change for the worse that would have had the verdict worse,
+	// with intervals as wide as this one, and SmallestBeyond the smallest one that would
+	// have been worse by more than the margin; as Ratio. A true change of this size is
+	// found in half of such comparisons. Null: there is no verdict, or no interval.
+	Smallest       *float64 `json:"smallest"`
+	SmallestBeyond *float64 `json:"smallest_beyond_margin"`
 }
 
 // Difference is a fact that is not the same in both runs.

@@ -187,13 +187,24 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 	if !r.Primary || by != p.opt.By || !p.judged(r.Contender) {
 		return c
 	}
+	region := analysis.NewRegion(p.opt.Margin, r.Scale, size)
+	if known {
+		sign, toZero, away := 1.0, lo, hi
+		if r.Better != sample.Lower {
+			sign, toZero, away = -1, hi, lo
+		}
+		found, beyond := region.Smallest(toZero, away)
+		c.Smallest, c.SmallestBeyond = show(sign*found), show(sign*beyond)
+		if math.IsInf(toZero, 0) { // exp(-Inf) is 0, which is no ratio
+			c.Smallest, c.SmallestBeyond = nil, nil
+		}
+	}
 	switch {
 	case !known:
 		c.Verdict = NotInterleaved
 	case len(r.Gates) > 0 || r.Failures[0]+r.Failures[1] > 0:
 		c.Verdict = analysis.Inconclusive
 	default:
-		region := analysis.NewRegion(p.opt.Margin, r.Scale, size)
 		c.Verdict = region.Verdict(shift-lo, shift+hi, r.Better)
 		c.BeyondMargin = region.Beyond(c.Verdict, shift-lo, shift+hi)
 	}

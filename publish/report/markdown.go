@@ -146,4 +146,8 @@ func (b *builder) markdownNote() string {
 var inlineEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "`", "\\`", "*", `\*`, "_", `\_`, "~", `\~`, "[", `\[`,
 	"]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "#", `\#`, "@", "&#64;", "\n", " ")
 
+// Inline escapes text for a line or a cell of Markdown. It does not replace what is
+// harmful to a terminal: use safetext first.
+func Inline(s string) string { return inline(s) }
+
 func inline(s string) string { return inlineEscapes.Replace(s) }

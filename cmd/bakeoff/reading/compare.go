@@ -3,6 +3,7 @@ package reading
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
+	"bakeoff/publish/difference"
 	"bakeoff/publish/export"
 )
 
@@ -54,7 +56,9 @@ the measured program, is a direct change only: judge it with --by direct.
 
 Runs differ even when nothing changed. --repeats names runs of the same lab file
 in which nothing changed, at least three with OLD; compare widens the intervals by
-the differences between them, and less so with more of them. Without repeats it
+the differences between them, and less so with more of them. compare says which change these runs could have found
+at all: if it is larger than what you look for, add runs, or measure both sides in
+one run, as two contenders. Without repeats it
 uses three calibrations of the machine (bakeoff calibrate), if the run folders
 contain them; they cover only CPU-bound work. Without either, the interval covers
 only the noise inside the runs, the verdict is "not interleaved", and --fail-on
@@ -91,7 +95,10 @@ cannot use a verdict.`,
 
 // exportNames are the formats that can express a change; the others contain the
 // samples of one run.
-func exportNames() []string { return []string{"junit", "openmetrics"} }
+func exportNames() []string { return []string{"junit", markdownFormat, "openmetrics"} }
+
+// markdownFormat is a table of changes; that of a run shows other columns.
+const markdownFormat = "markdown"
 
 func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error {
 	if err := FailOn(f.failOn).Check(); err != nil {
@@ -135,10 +142,12 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	switch {
 	case f.json:
 		err = a.PrintJSON(res)
+	case f.format == markdownFormat:
+		_, err = io.WriteString(a.Out, markdownOf(res))
 	case f.format != "":
 		err = export.Write(a.Out, f.format, []analysis.Results{res.Results()})
 	default:
-		a.printCompare(res, f.all)
+		a.printCompare(res, f.all, a.TextWidth())
 	}
 	if err != nil {
 		return err
@@ -316,8 +325,8 @@ func trialsOf(p *plan.Plan) int {
 }
 
 // printCompare prints the changes for a person, the warning first.
-func (a reader) printCompare(r compare.Result, all bool) {
-	s, width := a.Style(a.Out), a.TextWidth()
+func (a reader) printCompare(r compare.Result, all bool, width int) {
+	s := a.Style(a.Out)
 	fmt.Fprintln(a.Out, s.Paint(cli.Bold, safetext.Line(r.Old+" → "+r.New)))
 	for i, text := range append([]string{r.Warning}, r.Warnings...) {
 		col := cli.Yellow
@@ -333,6 +342,7 @@ func (a reader) printCompare(r compare.Result, all bool) {
 		func(x compare.Row) *compare.Change { return x.Relative })
 	a.changes("The values themselves (NEW over OLD), the baseline first", true, r.Margin, append(yardstick, rows...),
 		width, func(x compare.Row) *compare.Change { return x.Direct })
+	a.smallest(r, append(yardstick, rows...), width)
 	a.notCompared(append(yardstick, rows...), width)
 	a.changedFacts(r, width)
 	share := fmt.Sprintf("%d primary comparisons share", r.Judged)
@@ -365,20 +375,15 @@ func levelOf(r compare.Result) float64 {
 	return 1 - r.Alpha
 }
 
-// changes is a table of changes. What lies between runs has a column where it is
-// known of any; else the first lines say that it is not.
+// changes is a table of changes, with what lies between runs below it if it is known of
+// any; else the first lines say that it is not.
 func (a reader) changes(title string, values bool, margin float64, rows []compare.Row, width int,
 	of func(compare.Row) *compare.Change) {
-	spread := slices.ContainsFunc(rows, func(x compare.Row) bool { return of(x) != nil && of(x).Spread != nil })
 	t := cli.NewTable("  CONTENDER", "CELL", "METRIC")
 	if values {
 		t.Head = append(t.Head, "OLD → NEW")
 	}
-	t.Head = append(t.Head, "CHANGE")
-	if spread {
-		t.Head = append(t.Head, "BETWEEN RUNS")
-	}
-	t.Head = append(t.Head, "BLOCKS", "")
+	t.Head = append(t.Head, "CHANGE", "BLOCKS", "")
 	for _, x := range rows {
 		c := of(x)
 		if c == nil {
@@ -392,9 +397,6 @@ func (a reader) changes(title string, values bool, margin float64, rows []compar
 			cells = append(cells, cli.Plain(safetext.Line(sides(c, x.Unit))))
 		}
 		cells = append(cells, cli.Plain(cli.Whole(change)))
-		if spread {
-			cells = append(cells, cli.Plain(betweenRuns(x, c)))
-		}
 		t.Add(append(cells, cli.Plain(cli.Whole(fmt.Sprintf("%d, %d", c.Blocks[0], c.Blocks[1]))),
 			cli.Colored(safetext.Line(word), col))...)
 	}
@@ -403,7 +405,38 @@ func (a reader) changes(title string, values bool, margin float64, rows []compar
 	}
 	a.Heading(title)
 	t.Print(a.Out, a.Style(a.Out), width)
+	if between := betweenRuns(rows, of); between != "" {
+		for _, line := range cli.Wrap("  "+between, width) {
+			fmt.Fprintln(a.Out, line)
+		}
+	}
 }
+
+// smallest says which changes these runs could have found, for the comparisons that get
+// a verdict.
+func (a reader) smallest(r compare.Result, rows []compare.Row, width int) {
+	t := cli.NewTable("  CONTENDER", "CELL", "METRIC", "WORSE BY", "WORSE BY MORE THAN THE MARGIN BY")
+	for _, x := range rows {
+		c := x.Relative
+		if r.By == compare.Direct {
+			c = x.Direct
+		}
+		if c == nil || c.Smallest == nil || c.SmallestBeyond == nil {
+			continue
+		}
+		n := difference.Of(x.Scale, x.Unit, c.Smallest, c.SmallestBeyond)
+		t.Row("  "+safetext.Line(x.Contender), safetext.Line(x.Cell), safetext.Line(x.Metric),
+			cli.Whole(n.Text(*c.Smallest)), cli.Whole(n.Text(*c.SmallestBeyond)))
+	}
+	if len(t.Rows) == 0 {
+		return
+	}
+	a.Heading("The smallest change that these runs find in half of the cases")
+	t.Print(a.Out, a.Style(a.Out), width)
+}
+
+// arrow is between the values of two runs. A line may end after it.
+const arrow = cli.Nbsp + "→ "
 
 // sides are the values of both runs: "23.8 ms → 24.1 ms".
 func sides(c *compare.Change, u string) string {
@@ -411,20 +444,33 @@ func sides(c *compare.Change, u string) string {
 		return "–"
 	}
 	before, after := unit.FormatBoth(*c.Old, *c.New, u)
-	return cli.Whole(before + " → " + after)
+	return cli.Whole(before) + arrow + cli.Whole(after)
 }
 
-// betweenRuns is how much runs differ when nothing changed.
-func betweenRuns(x compare.Row, c *compare.Change) string {
-	switch {
-	case c.Spread == nil:
-		return "unavailable"
-	case x.Scale == sample.Difference:
-		return fmt.Sprintf("%.3g %s (%d runs)", *c.Spread, x.Unit, c.Runs)
-	case c.Calibrated:
-		return fmt.Sprintf("%.2f %% (%d calibrations)", 100**c.Spread, c.Runs)
+// betweenRuns says how much runs differ when nothing changed; "" if it is known of no row.
+func betweenRuns(rows []compare.Row, of func(compare.Row) *compare.Change) string {
+	var order []string
+	where := map[string][]string{}
+	for _, x := range rows {
+		c := of(x)
+		if c == nil || c.Spread == nil {
+			continue
+		}
+		kind := "runs"
+		if c.Calibrated {
+			kind = "calibrations"
+		}
+		from := fmt.Sprintf("Standard deviation between %d %s in which nothing changed: ", c.Runs, kind)
+		if where[from] == nil {
+			order = append(order, from)
+		}
+		much := fmt.Sprintf("%.2f %%", 100**c.Spread)
+		if x.Scale == sample.Difference {
+			much = fmt.Sprintf("%.3g %s", *c.Spread, x.Unit)
+		}
+		where[from] = append(where[from], cli.Whole(safetext.Line(x.Contender+" "+x.Cell+" "+x.Metric+" "+much)))
 	}
-	return fmt.Sprintf("%.2f %% (%d runs)", 100**c.Spread, c.Runs)
+	return strings.Join(lists.Map(order, func(from string) string { return from + strings.Join(where[from], ", ") + "." }), " ")
 }
 
 // changeWord is the verdict on a change, or why there is none.

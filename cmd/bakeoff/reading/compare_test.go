@@ -19,6 +19,7 @@ import (
 	"bakeoff/judge/calibrate"
 	"bakeoff/judge/compare"
 	"bakeoff/lab/store"
+	"bakeoff/publish/difference"
 	"bakeoff/publish/export"
 )
 
@@ -59,7 +60,7 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 		}
 		var out bytes.Buffer
 		a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
-		a.printCompare(res, false)
+		a.printCompare(res, false, cli.LogWidth)
 		lines := strings.Split(out.String(), "\n")
 		if lines[0] != "6.1 → 6.2" || !strings.HasPrefix(lines[1],
 			"The runs were made at different times and are not interleaved.") {
@@ -107,7 +108,7 @@ func TestFailOnWorseThanTheMargin(t *testing.T) {
 		}
 		var out bytes.Buffer
 		a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
-		a.printCompare(res, false)
+		a.printCompare(res, false, cli.LogWidth)
 		if flat := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(flat, x.words) {
 			t.Errorf("%v: no %q in\n%s", x.now, x.words, &out)
 		}
@@ -190,7 +191,7 @@ func TestCompareNamesWhatIsNotCompared(t *testing.T) {
 	}
 	var out bytes.Buffer
 	a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
-	a.printCompare(res, false)
+	a.printCompare(res, false, cli.LogWidth)
 	flat := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{"Not compared, because one run has no values crun at sha ",
 		"6 facts crun known → unavailable", "kernel host 6.1 → 6.2"} {
@@ -203,5 +204,38 @@ func TestCompareNamesWhatIsNotCompared(t *testing.T) {
 	}
 	if strings.Contains(flat, "governor") {
 		t.Error("each fact of a contender that did not run is listed")
+	}
+}
+
+// compare says which change these runs could have found, in text and in Markdown, and no
+// line is wider than the terminal.
+func TestCompareSaysWhatItCanFind(t *testing.T) {
+	res, err := compare.Two(changed("6.1|", 90), changed("6.2", 89), compare.Option{Margin: .03,
+		Repeats: []compare.Run{changed("r1", 95), changed("r2", 88), changed("r3", 84)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
+	a.printCompare(res, false, 80)
+	c := res.Rows[0].Relative
+	percent := func(v float64) string { return strings.ReplaceAll(difference.Ratios(&v).Text(v), "\u00a0", " ") }
+	found, beyond := percent(*c.Smallest), percent(*c.SmallestBeyond)
+	for _, want := range []string{"The smallest change that these runs find in half of the cases",
+		"Standard deviation between 4 runs in which nothing changed: crun sha throughput 5.", found, beyond} {
+		if !strings.Contains(strings.ReplaceAll(out.String(), "\n  ", " "), want) && !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	md := markdownOf(res)
+	for _, want := range []string{`**6.1\| → 6.2**`, "| crun | sha | throughput | ", "| " + found + " | " + beyond + " |"} {
+		if !strings.Contains(md, want) {
+			t.Errorf("no %q in\n%s", want, md)
+		}
 	}
 }
