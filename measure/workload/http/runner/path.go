@@ -3,6 +3,7 @@ package runner
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,9 +43,8 @@ func pathTime(p param.Values) time.Duration {
 
 // measurePath measures what the network path to the environment can carry, once
 // per environment and kind of request: the trials' generator requests responses
-// of the trials' size from a responder there, which only answers. The responder
-// speaks HTTP/1.1 only; over HTTP/2 a response is slightly shorter. Cells with
-// the same kind of request share the result, whatever their server does
+// of the trials' size from a responder there, which only answers, with the protocol of
+// the trials. Cells with the same kind of request share the result, whatever their server does
 // otherwise. If the measurement fails, the path is unknown, with the reason;
 // that is not an error.
 func (s *Server) measurePath(ctx context.Context) error {
@@ -85,6 +85,9 @@ func (s *Server) pathLoad() param.Values {
 	for _, name := range []string{"threads", "keepalive"} {
 		v[name] = s.params.Text(name)
 	}
+	if s.params.Text("protocol") == http.Two {
+		v["protocol"] = http.Two
+	}
 	return v
 }
 
@@ -115,7 +118,7 @@ func (s *Server) path(ctx context.Context, asks param.Values) (workload.Path, er
 		return out, fault.New(fault.Lab, "the responder: %s", why)
 	}
 	out.PerSecond = r.Work / (float64(r.ElapsedNS) / 1e9)
-	out.BytesPerSecond = out.PerSecond * float64(len(fixedResponse(webroot.Page(s.meanBody()).Home().Body)))
+	out.BytesPerSecond = out.PerSecond * float64(len(answerOf(asks["protocol"], webroot.Page(s.meanBody()).Home().Body)))
 	if r.Generator != nil {
 		out.Utilisation = r.Generator.Utilisation
 	}
@@ -136,7 +139,7 @@ func (s *Server) startResponder(ctx context.Context) (addr netip.AddrPort, stop 
 		said := conn.Tail{Limit: 2048}
 		exit, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{s.target.Subject.Info().Agent, responderName,
 			"--listen", netip.AddrPortFrom(s.addr.Addr(), 0).String(), "--page", strconv.FormatInt(s.meanBody(), 10),
-			"--workers", s.params.Text("workers"), "--for", (2 * readyTime).String()}, Stdout: in, Stderr: &said})
+			"--workers", s.params.Text("workers"), "--protocol", cmp.Or(s.params.Text("protocol"), http.One), "--for", (2 * readyTime).String()}, Stdout: in, Stderr: &said})
 		if err == nil {
 			err = fmt.Errorf("the responder failed with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
 		}

@@ -211,6 +211,8 @@ func TestCellsShareAPath(t *testing.T) {
 	measured(2)
 	path(param.Values{"connections": "10", "page": "64KiB"})
 	measured(3)
+	path(param.Values{"connections": "10", "protocol": http.Two})
+	measured(4)
 }
 
 // Without the link the same server is measured, whose CPU is the bound.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bakeoff/measure/webroot"
+	"bakeoff/measure/workload/http"
 	"bakeoff/reach/wire"
 )
 
@@ -30,8 +31,10 @@ func runResponder(args []string) int {
 	listen := f.String("listen", "", "address to listen at")
 	size := f.Int64("page", webroot.MinPage, "size of the page in bytes")
 	workers := f.Int("workers", 1, "CPUs to use")
+	protocol := f.String("protocol", http.One, "protocol of the requests")
 	limit := f.Duration("for", time.Minute, "when to end at the latest")
-	if f.Parse(args) != nil || *size < webroot.MinPage || *size > maxBody || *workers < 1 {
+	if f.Parse(args) != nil || *size < webroot.MinPage || *size > maxBody || *workers < 1 ||
+		*protocol != http.One && *protocol != http.Two {
 		return wire.ExitInvalid
 	}
 	runtime.GOMAXPROCS(*workers)
@@ -44,12 +47,24 @@ func runResponder(args []string) int {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	fmt.Println("ready", l.Addr())
-	respond(l, time.Now().Add(*limit), fixedResponse(webroot.Page(*size).Home().Body))
+	answer := answerAll
+	if *protocol == http.Two {
+		answer = answerFrames
+	}
+	respond(l, time.Now().Add(*limit), answerOf(*protocol, webroot.Page(*size).Home().Body), answer)
 	return wire.ExitOK
 }
 
+// answerOf is the response to every request of a protocol.
+func answerOf(protocol string, page []byte) []byte {
+	if protocol == http.Two {
+		return fixedFrames(page)
+	}
+	return fixedResponse(page)
+}
+
 // respond answers every request at l with response until l is closed.
-func respond(l net.Listener, until time.Time, response []byte) {
+func respond(l net.Listener, until time.Time, response []byte, answer func(c io.ReadWriter, response []byte)) {
 	var open atomic.Int64
 	for {
 		c, err := l.Accept()
@@ -65,7 +80,7 @@ func respond(l net.Listener, until time.Time, response []byte) {
 		go func() {
 			defer open.Add(-1)
 			defer c.Close()
-			answerAll(c, response)
+			answer(c, response)
 		}()
 	}
 }
