@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 
 	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/manifest"
+	"bakeoff/lab/packing"
 	"bakeoff/lab/session"
 )
 
@@ -57,4 +59,13 @@ func (f labFlags) load(args []string) (*manifest.Lab, error) {
 		return nil, err
 	}
 	return lab, lab.Keep(f.only)
+}
+
+// record finds out what a plan registers of the files and the images that a lab file
+// names, and returns the images that bakeoff does not build.
+func (a *app) record(ctx context.Context, lab *manifest.Lab) ([]packing.Source, error) {
+	if err := packing.Record(ctx, lab, a.noteProgress); err != nil {
+		return nil, err
+	}
+	return packing.Pin(ctx, a.at.Images(nil), lab, a.noteProgress)
 }

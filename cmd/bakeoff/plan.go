@@ -66,7 +66,8 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 			if drawn {
 				seed = session.DrawSeed()
 			}
-			if err := packing.Record(c.Context(), lab, a.noteProgress); err != nil {
+			images, err := a.record(c.Context(), lab)
+			if err != nil {
 				return err
 			}
 			p, err := plan.Expand(lab, session.Catalogue(), seed, versionString())
@@ -74,7 +75,7 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 				return err
 			}
 			v, err := dryrun.Of(c.Context(), a.at, p, dryrun.Options{Budget: budget, Difference: difference,
-				Sources: packing.Folder(lab)})
+				Sources: packing.Folder(lab), Images: images})
 			if err != nil {
 				return err
 			}
@@ -329,10 +330,7 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 			e.Blocks))
 	}
 	a.Paragraph("", text)
-	if slices.ContainsFunc(v.Plan.Contenders, func(c plan.Contender) bool { return c.Image != "" && !path.IsAbs(c.Image) }) {
-		a.Paragraph("", "Before the first block, bakeoff builds each image that is not in the cache; "+
-			"that takes about a minute.")
-	}
+	a.planImages(v)
 	switch {
 	case len(e.Looks) == 0:
 		a.Paragraph("", "The run gives no verdicts: it has too few blocks for a look.")
@@ -340,6 +338,43 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 		a.Paragraph(cli.Yellow, noVerdicts(v.Plan))
 	default:
 		a.planLooks(v, columns)
+	}
+}
+
+// planImages says what making the images takes.
+func (a *app) planImages(v dryrun.View) {
+	brought := map[string]bool{}
+	pulled, download := 0, int64(0)
+	for _, i := range v.Images {
+		brought[i.Image] = true
+		if i.Digest == "" {
+			continue
+		}
+		pulled++
+		download += i.Download
+		if i.Note != "" {
+			a.Paragraph(cli.Yellow, fmt.Sprintf("The registry of %s does not answer. A run would use %s from the cache, "+
+				"which the tag named when it was pulled.", i.Image, i.Digest))
+		}
+	}
+	if slices.ContainsFunc(v.Plan.Contenders, func(c plan.Contender) bool {
+		return c.Image != "" && !path.IsAbs(c.Image) && !brought[c.Image]
+	}) {
+		a.Paragraph("", "Before the first block, bakeoff builds each image of a distribution that is not in the cache; "+
+			"that takes about a minute.")
+	}
+	switch {
+	case pulled == 0:
+	case download == 0:
+		a.Paragraph("", "Every image of a registry is in the cache; nothing is downloaded.")
+	default:
+		var parts []string
+		for _, i := range v.Images {
+			if i.Download > 0 {
+				parts = append(parts, fmt.Sprintf("%s of %s", fileSize(i.Download), i.Image))
+			}
+		}
+		a.Paragraph("", "Before the first block, bakeoff downloads "+strings.Join(parts, ", ")+".")
 	}
 }
 

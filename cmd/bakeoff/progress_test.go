@@ -17,7 +17,7 @@ func TestPlainLines(t *testing.T) {
 	var out strings.Builder
 	p := plain{out: &out, title: "seed 7, runs/a"}
 	for _, e := range []trial.Event{
-		{Kind: trial.Preparing, Text: "building the image debian:bookworm"},
+		{Kind: trial.Preparing, Text: "preparing the image debian:bookworm"},
 		{Kind: trial.Unavailable, Contender: "crun", Text: "crun is not installed; apt-get install crun"},
 		{Kind: trial.Environment, Contender: "host", Status: store.OK},
 		{Kind: trial.Environment, Contender: "microvm", Status: store.Subject, Text: "kernel panic\x1b[31m"},
@@ -46,7 +46,7 @@ func TestPlainLines(t *testing.T) {
 		p.event(e)
 	}
 	const want = `seed 7, runs/a
-building the image debian:bookworm
+preparing the image debian:bookworm
 crun cannot run: crun is not installed; apt-get install crun
 block 1: microvm did not start: kernel panic` + "\uFFFD" + `[31m
 block 1: chroot failed at http: status 404

@@ -17,7 +17,6 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/calibration"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/packing"
 	"bakeoff/lab/session"
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
@@ -156,7 +155,7 @@ func (a *app) register(c *cobra.Command, f runFlags, args []string) (*session.Se
 		if f.seed == 0 {
 			f.seed = session.DrawSeed()
 		}
-		if err := packing.Record(c.Context(), lab, a.noteProgress); err != nil {
+		if _, err := a.record(c.Context(), lab); err != nil {
 			return nil, err
 		}
 		return session.New(lab, f.seed, versionString(), f.out)

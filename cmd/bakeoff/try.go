@@ -21,7 +21,6 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/compose"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/packing"
 	"bakeoff/lab/session"
 	"bakeoff/publish/export"
 	"bakeoff/publish/report"
@@ -244,7 +243,7 @@ func (a *app) tryLab(c *cobra.Command, f tryFlags, file compose.File, lab *manif
 	if f.seed == 0 {
 		f.seed = session.DrawSeed()
 	}
-	if err := packing.Record(c.Context(), lab, a.noteProgress); err != nil {
+	if _, err := a.record(c.Context(), lab); err != nil {
 		return err
 	}
 	s, err := session.New(lab, f.seed, versionString(), f.out)

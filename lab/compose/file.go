@@ -48,11 +48,15 @@ func (f File) Load(cat manifest.Catalogue) (*manifest.Lab, error) {
 	}
 	for i := range lab.Contenders {
 		where := lab.Contenders[i].Where
+		image := f.word(where["image"])
 		for key := range maps.Clone(where) {
 			delete(where, key)
 			if flag := f.words[key]; flag != "" {
 				where[key] = flag
 			}
+		}
+		if image != "" {
+			where["image"] = image
 		}
 	}
 	for i := range lab.Files {
@@ -61,6 +65,20 @@ func (f File) Load(cat manifest.Catalogue) (*manifest.Lab, error) {
 		}
 	}
 	return lab, nil
+}
+
+// word is the word that a "file:line:column" of the lab file comes from; "" if there is
+// none.
+func (f File) word(where string) string {
+	parts := strings.Split(where, ":")
+	if len(parts) < 3 {
+		return ""
+	}
+	line, err := strconv.Atoi(parts[len(parts)-2])
+	if err != nil {
+		return ""
+	}
+	return f.lines[line].word
 }
 
 // inWords replaces the places of a lab file's errors by words.

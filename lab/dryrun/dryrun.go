@@ -14,6 +14,7 @@ import (
 	"bakeoff/lab/diagnosis"
 	"bakeoff/lab/env"
 	"bakeoff/lab/fleet"
+	"bakeoff/lab/packing"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/trial"
 	workloadall "bakeoff/measure/workload/all"
@@ -36,6 +37,8 @@ type View struct {
 	Energy []diagnosis.Energy `json:"energy"`
 	// Notes say where a run will differ from what the lab file asks for.
 	Notes []string `json:"notes"`
+	// Images are those that bakeoff does not build.
+	Images []packing.Source `json:"images"`
 	// Install is the command for this machine, InstallOn that of other hosts.
 	Install   string            `json:"install"`
 	InstallOn map[string]string `json:"install_on"`
@@ -114,6 +117,7 @@ type Options struct {
 	Budget     time.Duration // 0: the plan's
 	Difference float64       // a share that is to be found; 0: none
 	Sources    string        // folder that the files of the plan are relative to
+	Images     []packing.Source
 }
 
 // Of looks at what p asks of its hosts. The error of a run that would be
@@ -125,7 +129,8 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 		return View{}, err
 	}
 	v := View{Plan: p, SHA256: plan.Hash(text), Estimate: EstimateOf(p, o, calibration.Noise(at)),
-		Missing: []diagnosis.Finding{}, Factors: FactorsOf(p), Notes: []string{}}
+		Missing: []diagnosis.Finding{}, Factors: FactorsOf(p), Notes: []string{},
+		Images: append([]packing.Source{}, o.Images...)}
 	ctx, cancel := context.WithTimeout(ctx, diagnosis.CheckTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
 	hosts := at.Reach(ctx, p, 0, nil)
@@ -214,11 +219,13 @@ func unvaried(all []Factored) (out []string) {
 	return out
 }
 
-// makesImages reports whether a contender needs an image that is built first.
+// makesImages reports whether a contender needs something that is built first: an image
+// of a distribution, or a kernel.
 func makesImages(p *plan.Plan) bool {
 	for _, c := range p.Contenders {
 		for _, d := range driverall.Drivers() {
-			if doc := d.Doc(); doc.Name == c.Driver && doc.Image && c.Image != "" && !strings.HasPrefix(c.Image, "/") {
+			if doc := d.Doc(); doc.Name == c.Driver && doc.Image && c.Image != "" && !strings.HasPrefix(c.Image, "/") &&
+				(c.Pinned == nil || doc.Kernel) {
 				return true
 			}
 		}

@@ -232,12 +232,25 @@ func (m *Manager) Peer(subject []int) (c conn.Conn, agent, dir string) {
 // driver.OptionKernelPackage.
 func (m *Manager) Image(ctx context.Context, d driver.Doc, ref string, packages []string,
 	options param.Values) (driver.Image, error) {
-	return m.ImageWith(ctx, d, ref, packages, options, nil)
+	return m.ImageWith(ctx, d, Origin{Ref: ref}, packages, options, nil)
+}
+
+// Origin says where an image comes from.
+type Origin struct {
+	Ref    string // its name
+	Digest string // of its manifest, if a plan registered it; or ""
+}
+
+// OriginOf is the origin of the image of a contender.
+func OriginOf(c manifest.Contender) Origin {
+	ref, digest := c.Origin()
+	return Origin{Ref: ref, Digest: digest}
 }
 
 // ImageWith is Image with files placed in it. They were packed: see image.Store.Pack.
-func (m *Manager) ImageWith(ctx context.Context, d driver.Doc, ref string, packages []string, options param.Values,
+func (m *Manager) ImageWith(ctx context.Context, d driver.Doc, from Origin, packages []string, options param.Values,
 	files []manifest.File) (driver.Image, error) {
+	ref := from.Ref
 	if !d.Image || ref == "" {
 		return m.placed(ctx, d, files)
 	}
@@ -247,7 +260,7 @@ func (m *Manager) ImageWith(ctx context.Context, d driver.Doc, ref string, packa
 	if err := m.alike(); err != nil {
 		return driver.Image{}, err
 	}
-	req := request(d, ref, packages, options)
+	req := request(d, from, packages, options)
 	for _, f := range files {
 		req.Files = append(req.Files, image.Placed{To: f.To, Digest: f.Digest})
 	}
@@ -278,16 +291,16 @@ func startOf(c layout.Config) *driver.Start {
 }
 
 // request describes the image for a contender with these options.
-func request(d driver.Doc, ref string, packages []string, options param.Values) image.Request {
-	return image.Request{Ref: ref, Packages: packages, Disk: d.Kernel, Kernel: d.Kernel,
+func request(d driver.Doc, from Origin, packages []string, options param.Values) image.Request {
+	return image.Request{Ref: from.Ref, Digest: from.Digest, Packages: packages, Disk: d.Kernel, Kernel: d.Kernel,
 		KernelPackage: options[driver.OptionKernelPackage]}
 }
 
 // Root is the path of the unpacked root of an image in the cache of this
 // machine; "" if it has not been built.
-func Root(cache string, d driver.Doc, ref string, packages []string, options param.Values) string {
+func Root(cache string, d driver.Doc, from Origin, packages []string, options param.Values) string {
 	store := image.Store{Dir: filepath.Join(cache, imageDir)}
-	return store.Root(request(d, ref, packages, options))
+	return store.Root(request(d, from, packages, options))
 }
 
 // Place is the directory of the environment with a label on its host.
@@ -299,15 +312,15 @@ func CheckImage(d driver.Doc, ref string, options param.Values) error {
 	if !d.Image || ref == "" || isFolder(d, ref) {
 		return nil
 	}
-	return request(d, ref, nil, options).Check()
+	return request(d, Origin{Ref: ref}, nil, options).Check()
 }
 
 // isFolder tells whether ref is a folder on the host.
 func isFolder(d driver.Doc, ref string) bool { return d.Folder && strings.HasPrefix(ref, "/") }
 
 // Cached reports whether Image would return without building.
-func (m *Manager) Cached(d driver.Doc, ref string, packages []string, options param.Values) bool {
-	return !d.Image || ref == "" || isFolder(d, ref) || m.images.Cached(request(d, ref, packages, options))
+func (m *Manager) Cached(d driver.Doc, from Origin, packages []string, options param.Values) bool {
+	return !d.Image || from.Ref == "" || isFolder(d, from.Ref) || m.images.Cached(request(d, from, packages, options))
 }
 
 // Counters reads the counters of the environment's host for its CPUs.

@@ -35,6 +35,9 @@ type Lab struct {
 	Source []byte   `json:"-"` // as written
 	// Packed holds what is known of the contents of files: see FilesOf.
 	Packed map[FileKey]Packed `json:"-"`
+	// Pinned holds, by Contender.Image, which images those are. A name that is missing
+	// needs no more than itself.
+	Pinned map[string]Pinned `json:"-"`
 }
 
 // Host is a machine that bakeoff drives.
@@ -64,11 +67,13 @@ type Host struct {
 
 // Contender is one side of the comparison.
 type Contender struct {
-	Name    string            `json:"name"`
-	Driver  string            `json:"driver"`
-	Host    string            `json:"host"`             // "local" by default
-	System  string            `json:"system,omitempty"` // of Host.Switch
-	Image   string            `json:"image,omitempty"`
+	Name   string `json:"name"`
+	Driver string `json:"driver"`
+	Host   string `json:"host"`             // "local" by default
+	System string `json:"system,omitempty"` // of Host.Switch
+	Image  string `json:"image,omitempty"`
+	// Pinned says which image that is. A lab file does not know it: see Lab.Pinned.
+	Pinned  *Pinned           `json:"pinned,omitempty"`
 	CPUs    int               `json:"cpus"`
 	Memory  unit.Bytes        `json:"memory_bytes"`
 	Quota   float64           `json:"cpu_quota,omitempty"` // CPUs' worth of time; 0: no limit
@@ -89,7 +94,7 @@ type Contender struct {
 	Files []File `json:"files,omitempty"`
 	// Sweep is its place in a sweep; nil if it is not part of one.
 	Sweep *analysis.Sweep `json:"sweep,omitempty"`
-	// Where says at which "file:line:column" of the lab file cpus, memory,
+	// Where says at which "file:line:column" of the lab file image, cpus, memory,
 	// quota, io, volumes and packages were asked for, by these keys; nothing of
 	// it is registered.
 	Where map[string]string `json:"-"`

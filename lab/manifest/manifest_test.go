@@ -78,10 +78,11 @@ func TestTheExampleIsResolved(t *testing.T) {
 		Hosts: map[string]Host{"local": {Meter: []string{"/usr/local/bin/read-meter", "--joules"}}, "box": {SSH: "root@box.example", Switch: map[string][]string{"freebsd": {"efibootmgr", "-n", "-b", "0002"}}}},
 		Contenders: []Contender{
 			{Name: "host", Driver: "host", Host: "local", CPUs: 1, Memory: 512 * unit.MiB, Options: param.Values{}, Where: defaults},
-			{Name: "crun", Driver: "oci", Host: "local", Image: "debian:bookworm", CPUs: 1, Memory: 512 * unit.MiB, Options: param.Values{"runtime": "crun"}, Where: defaults},
+			{Name: "crun", Driver: "oci", Host: "local", Image: "debian:bookworm", CPUs: 1, Memory: 512 * unit.MiB, Options: param.Values{"runtime": "crun"},
+				Where: map[string]string{"image": "bakeoff.yaml:8:53", "cpus": defaults["cpus"], "memory": defaults["memory"]}},
 			{Name: "microvm", Driver: "qemu", Host: "local", Image: "debian:bookworm", CPUs: 1, Memory: 512 * unit.MiB,
 				Options: param.Values{"machine": "microvm", "queues": "1"}, Volumes: []Volume{{Path: "/data", Backing: "file:ext4", Size: 2 * unit.GiB}},
-				Where: map[string]string{"cpus": "bakeoff.yaml:13:11", "memory": "bakeoff.yaml:14:13", "volumes": "bakeoff.yaml:15:14"}},
+				Where: map[string]string{"image": "bakeoff.yaml:12:12", "cpus": "bakeoff.yaml:13:11", "memory": "bakeoff.yaml:14:13", "volumes": "bakeoff.yaml:15:14"}},
 		},
 		Cells: []Cell{
 			{Name: "sha256-16k", Workload: "crypto", Params: param.Values{"algorithm": "sha256", "block": "16KiB", "time": "2s"}, Primary: []string{"throughput"}},

@@ -196,7 +196,7 @@ func (r *resolver) contender(l *Lab, n, defaults *yamltree.Node) Contender {
 	if v := r.either(n, defaults, "cpus"); v != nil && !r.bad[v] {
 		c.CPUs, _ = strconv.Atoi(v.String())
 	}
-	c.Where = r.where(n, defaults, "cpus", "memory", "quota", "io", "volumes", "packages")
+	c.Where = r.where(n, defaults, "image", "cpus", "memory", "quota", "io", "volumes", "packages")
 	if v := r.either(n, defaults, "quota"); v != nil && !r.bad[v] {
 		c.Quota, _ = strconv.ParseFloat(v.String(), 64)
 	}

@@ -1,5 +1,6 @@
-// Package packing reads the files that a lab file places in environments: what the plan
-// registers of them, and their copies in the cache.
+// Package packing reads what a lab file names outside of itself: the files that it places
+// in environments, and images. It finds what the plan registers of them, and copies the
+// files into the cache.
 package packing
 
 import (

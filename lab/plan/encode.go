@@ -95,7 +95,7 @@ func (p *Plan) check() error {
 	if err := checkDesign(p.Design); err != nil {
 		return err
 	}
-	if err := p.checkFiles(); err != nil {
+	if err := errors.Join(p.checkFiles(), p.checkPinned()); err != nil {
 		return err
 	}
 	family, twins := families(p)

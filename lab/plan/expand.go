@@ -50,6 +50,9 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 	host(lab.Generator)
 	for _, c := range lab.Contenders {
 		c.Files = lab.FilesOf(c)
+		if pinned, ok := lab.Pinned[c.Image]; ok && c.Image != "" {
+			c.Pinned = &pinned
+		}
 		p.Contenders = append(p.Contenders, Contender{Contender: c})
 		host(c.Host)
 	}

@@ -35,10 +35,16 @@ func sameContent(a, b string) bool {
 	return x >= 0 && y >= 0 && a[x:] == b[y:]
 }
 
-// Record gives lab what the plan knows of the contents of its files. The plan follows
-// from the lab file only together with them.
+// Record gives lab what the plan knows of the contents of its files, and of its images.
+// The plan follows from the lab file only together with them.
 func (p *Plan) Record(lab *manifest.Lab) {
 	for _, c := range p.Contenders {
+		if c.Pinned != nil {
+			if lab.Pinned == nil {
+				lab.Pinned = map[string]manifest.Pinned{}
+			}
+			lab.Pinned[c.Image] = *c.Pinned
+		}
 		for _, f := range c.Files {
 			if lab.Packed == nil {
 				lab.Packed = map[manifest.FileKey]manifest.Packed{}
@@ -49,6 +55,21 @@ func (p *Plan) Record(lab *manifest.Lab) {
 }
 
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// maxReference is the longest path of Linux and a word before it.
+const maxReference = 4096 + 32
+
+// checkPinned reports images that no plan of this program has.
+func (p *Plan) checkPinned() error {
+	for _, c := range p.Contenders {
+		x := c.Pinned
+		if x != nil && (c.Image == "" || x.Reference == "" || len(x.Reference) > maxReference ||
+			x.Digest != "" && !digestForm.MatchString(x.Digest)) {
+			return fmt.Errorf("contender %q has an invalid image %.200q", c.Name, x.Reference)
+		}
+	}
+	return nil
+}
 
 // checkFiles reports placed files that no plan of this program has: their digests and
 // paths become names of files.

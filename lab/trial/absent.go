@@ -174,7 +174,7 @@ func (v viewer) root(c plan.Contender) string {
 	if err != nil {
 		return "" // the plan was checked against another catalogue
 	}
-	return env.Root(v.Cache, v.driver(c).Doc(), c.Image, packages, c.Options)
+	return env.Root(v.Cache, v.driver(c).Doc(), env.OriginOf(c.Contender), packages, c.Options)
 }
 
 // onHost looks for at on the contender's host, once for all contenders there.

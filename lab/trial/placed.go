@@ -285,7 +285,7 @@ func (v viewer) ground(ctx context.Context, c plan.Contender, bare bool) (ground
 	if err != nil {
 		return ground{}, err
 	}
-	root := env.Root(v.Cache, v.driver(c).Doc(), c.Image, packages, c.Options)
+	root := env.Root(v.Cache, v.driver(c).Doc(), env.OriginOf(c.Contender), packages, c.Options)
 	g := ground{what: "image " + c.Image, arch: runtime.GOARCH}
 	placed := func(name string) presence { return v.inPlaced(c, execution.File{Path: name}) }
 	if root != "" {

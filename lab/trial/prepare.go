@@ -234,10 +234,11 @@ func (r *runner) imageOf(ctx context.Context, s *side) error {
 		return err
 	}
 	doc := s.driver.Doc()
-	if doc.Image && !s.env.Cached(doc, s.Image, packages, s.Options) {
-		r.emit(Event{Kind: Preparing, Contender: s.Name, Text: "building the image " + s.Image})
+	from := env.OriginOf(s.Contender.Contender)
+	if doc.Image && !s.env.Cached(doc, from, packages, s.Options) {
+		r.emit(Event{Kind: Preparing, Contender: s.Name, Text: "preparing the image " + s.Image})
 	}
-	s.image, err = s.env.ImageWith(ctx, doc, s.Image, packages, s.Options, s.Files)
+	s.image, err = s.env.ImageWith(ctx, doc, from, packages, s.Options, s.Files)
 	if err == nil || ctx.Err() != nil {
 		return nil // interrupted; the loop over blocks says so
 	}

@@ -45,6 +45,9 @@ type Request struct {
 	// Ref is DISTRIBUTION:SUITE (debian:bookworm, ubuntu:noble), which bakeoff builds
 	// from packages, or another reference of package reference.
 	Ref string
+	// Digest is sha256:… of the manifest that a tag of a registry stands for; "" asks the
+	// registry.
+	Digest string
 	// Packages are installed in addition to the distribution's minimal base. In an
 	// image that bakeoff does not build, nothing is installed.
 	Packages []string
@@ -262,7 +265,7 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 // root returns the folder of the image for req, and builds or unpacks what is not there.
 // After an error it does not try again.
 func (s *Store) root(ctx context.Context, req Request) (string, error) {
-	key, dir := req.Ref, ""
+	key, dir := req.Ref+"@"+req.Digest, ""
 	if req.built() {
 		dir = filepath.Join(s.Dir, req.key("root"))
 		if exists(filepath.Join(dir, description)) {

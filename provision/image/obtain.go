@@ -76,6 +76,8 @@ func (s *Store) known(req Request) (dir string, ok bool) {
 		return "", false
 	case ref.Kind == reference.Packages:
 		return filepath.Join(s.Dir, req.key("root")), true
+	case ref.Kind == reference.Registry && req.Digest != "":
+		return filepath.Join(s.Dir, rootOf(kindImage, req.Digest)), digestForm.MatchString(req.Digest)
 	case ref.Kind == reference.Registry && exists(filepath.Join(s.Dir, rootDirOf(ref), description)):
 		return filepath.Join(s.Dir, rootDirOf(ref)), true
 	case ref.Kind != reference.Registry || !layout.Exists(filepath.Join(s.Dir, layoutDir)):
@@ -110,7 +112,11 @@ func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
 	if ref.Kind == reference.Rootfs {
 		return s.tree(ctx, ref)
 	}
-	if dir := filepath.Join(s.Dir, rootDirOf(ref)); exists(filepath.Join(dir, description)) {
+	at := ref
+	if req.Digest != "" && ref.Kind == reference.Registry {
+		at = ref.Pinned(req.Digest)
+	}
+	if dir := filepath.Join(s.Dir, rootDirOf(at)); exists(filepath.Join(dir, description)) {
 		return dir, nil // its digest says what it is
 	}
 	l, err := layout.Open(filepath.Join(s.Dir, layoutDir))
@@ -119,7 +125,7 @@ func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
 	}
 	var d v1.Descriptor
 	if ref.Kind == reference.Registry {
-		d, err = s.pull(ctx, ref, l)
+		d, err = s.pull(ctx, at, ref.String(), l)
 	} else {
 		d, err = archive.Import(ctx, ref, runtime.GOARCH, l)
 	}
@@ -133,35 +139,57 @@ func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
 	return dir, s.unpackImage(ctx, ref, l, d, dir)
 }
 
-// pull brings an image of a registry into the layout. If the registry does not answer,
-// it takes the image that the name had last, and says so.
-func (s *Store) pull(ctx context.Context, ref reference.Reference, l *layout.Layout) (v1.Descriptor, error) {
-	settings, err := registry.SettingsOf(os.Getenv)
+// pull brings an image of a registry into the layout, under a name. If ref has no digest
+// and the registry does not answer, it takes the image that the tag named last, and says
+// so.
+func (s *Store) pull(ctx context.Context, ref reference.Reference, name string, l *layout.Layout) (v1.Descriptor, error) {
+	c, err := s.client()
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	had, ok, err := l.Find(ref.String())
-	if err != nil {
+	had, complete, err := find(l, ref, name)
+	if err != nil || complete && ref.Digest != "" {
 		return had, err
 	}
-	complete := ok && whole(l, had)
-	if complete && ref.Digest != "" {
-		return had, nil
-	}
 	next := time.Now()
-	c := registry.Client{Settings: settings, Arch: runtime.GOARCH, Say: s.Progress, Wait: s.wait, Progress: func(done, all int64) {
+	c.Progress = func(done, all int64) {
 		if now := time.Now(); now.After(next) || done == all {
 			next = now.Add(pullReport)
-			s.say("pulling %s: %.1f of %.1f MiB", ref, mib(done), mib(all))
+			s.say("pulling %s: %.1f of %.1f MiB", name, mib(done), mib(all))
 		}
-	}}
-	d, err := c.Pull(ctx, ref, l)
+	}
+	d, err := c.PullAs(ctx, ref, name, l)
 	if complete && ctx.Err() == nil && fault.Is(err, fault.Lab) {
 		s.say("%v", err)
-		s.say("image %s: using %s from the cache, which the tag named when it was pulled", ref, had.Digest)
+		s.say(fromCache, name, had.Digest)
 		return had, nil
 	}
 	return d, err
+}
+
+// fromCache says that a tag could not be asked for.
+const fromCache = "image %s: using %s from the cache, which the tag named when it was pulled"
+
+// client pulls as the variables of the environment say.
+func (s *Store) client() (*registry.Client, error) {
+	settings, err := registry.SettingsOf(os.Getenv)
+	return &registry.Client{Settings: settings, Arch: runtime.GOARCH, Say: s.Progress, Wait: s.wait}, err
+}
+
+// find returns the manifest of a complete image of the layout: with a digest the one
+// that has it, otherwise the one with the name.
+func find(l *layout.Layout, ref reference.Reference, name string) (d v1.Descriptor, complete bool, err error) {
+	d, ok, err := l.Find(name)
+	if err != nil || ref.Digest == "" || ok && (d.Digest.String() == ref.Digest || name == ref.String()) {
+		return d, ok && whole(l, d), err
+	}
+	all, err := l.Images()
+	for _, i := range all {
+		if i.Manifest.Digest.String() == ref.Digest && whole(l, i.Manifest) {
+			return i.Manifest, true, nil
+		}
+	}
+	return v1.Descriptor{}, false, err
 }
 
 // pullReport is how often a pull is reported.

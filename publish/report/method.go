@@ -61,10 +61,26 @@ func (b *builder) design() []pair {
 	if d.Budget > 0 {
 		out = append(out, pair{"Budget", d.Budget.String()})
 	}
+	out = append(out, imagesOf(b.plan)...)
 	if b.plan.LabSHA256 != "" {
 		out = append(out, pair{"SHA-256 of the lab file", b.plan.LabSHA256})
 	}
 	return append(out, pair{"Measured by", "bakeoff " + b.plan.Version})
+}
+
+// imagesOf are the images of registries that the plan registered, each once, in the
+// order of the contenders.
+func imagesOf(p plan.Plan) (out []pair) {
+	seen := map[string]bool{}
+	for _, c := range p.Contenders {
+		if c.Pinned == nil || c.Pinned.Digest == "" || seen[c.Image] {
+			continue
+		}
+		seen[c.Image] = true
+		out = append(out, pair{"Image " + safetext.Clip(c.Image, 200),
+			safetext.Clip(c.Pinned.Reference, 400) + ", pinned to " + c.Pinned.Digest})
+	}
+	return out
 }
 
 // looksOf says after how many blocks a verdict is possible.

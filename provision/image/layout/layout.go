@@ -179,6 +179,15 @@ func (l *Layout) Begin(d v1.Descriptor) (*Partial, error) {
 	return p, nil
 }
 
+// Begun is the number of bytes of a blob that an earlier download left.
+func (l *Layout) Begun(d v1.Descriptor) int64 {
+	info, err := os.Stat(filepath.Join(l.Dir, partialDir, d.Digest.Hex))
+	if err != nil {
+		return 0
+	}
+	return min(info.Size(), d.Size)
+}
+
 // Size is the number of bytes that are there.
 func (p *Partial) Size() int64 { return p.n }
 

@@ -74,9 +74,15 @@ func (c *Client) Resolve(ctx context.Context, r reference.Reference) (v1.Descrip
 // Pull brings an image into a layout and gives it the name of the reference. It
 // downloads only what the layout lacks.
 func (c *Client) Pull(ctx context.Context, r reference.Reference, into *layout.Layout) (v1.Descriptor, error) {
+	return c.PullAs(ctx, r, r.String(), into)
+}
+
+// PullAs is Pull with another name in the layout.
+func (c *Client) PullAs(ctx context.Context, r reference.Reference, name string,
+	into *layout.Layout) (v1.Descriptor, error) {
 	var d v1.Descriptor
 	err := c.anywhere(ctx, r, func(s *session) (err error) {
-		d, err = s.pull(ctx, r, into)
+		d, err = s.pull(ctx, r, name, into)
 		return err
 	})
 	return d, err
@@ -178,7 +184,8 @@ func typeOf(header string) types.MediaType {
 }
 
 // pull brings an image into a layout.
-func (s *session) pull(ctx context.Context, r reference.Reference, into *layout.Layout) (v1.Descriptor, error) {
+func (s *session) pull(ctx context.Context, r reference.Reference, name string,
+	into *layout.Layout) (v1.Descriptor, error) {
 	d, b, err := s.manifest(ctx, r)
 	if err != nil {
 		return d, err
@@ -194,7 +201,7 @@ func (s *session) pull(ctx context.Context, r reference.Reference, into *layout.
 	if d, err = into.PutBytes(b, d.MediaType); err != nil {
 		return d, err
 	}
-	return d, into.Name(r.String(), d)
+	return d, into.Name(name, d)
 }
 
 // blobs downloads several blobs at the same time.

@@ -1,0 +1,120 @@
+package image
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/image/layout"
+	"bakeoff/provision/image/reference"
+)
+
+// Resolution is what a name means now.
+type Resolution struct {
+	// Reference is the full name in a registry, or the word and the absolute path of a
+	// file or folder. It is "" for an image that bakeoff builds.
+	Reference string
+	// Digest is that of the manifest for this machine; "" for a file or folder.
+	Digest string
+	// Size is how many bytes the image has in the registry, Missing how many of them
+	// the cache lacks.
+	Size, Missing int64
+	// Note says that the registry did not answer, and the cache did; "" otherwise.
+	Note string
+}
+
+var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// Resolve says which image a name means. It asks the registry once, and changes
+// nothing. If the registry does not answer, it is the image that the tag named last. A
+// file or folder is relative to dir; it must exist.
+func (s *Store) Resolve(ctx context.Context, name, dir string) (Resolution, error) {
+	ref, err := reference.Parse(name)
+	switch {
+	case err != nil:
+		return Resolution{}, err
+	case ref.Kind == reference.Packages:
+		return Resolution{}, nil
+	case ref.Kind != reference.Registry:
+		return located(ref, dir)
+	}
+	out := Resolution{Reference: ref.String(), Digest: ref.Digest}
+	if ref.Digest != "" && exists(filepath.Join(s.Dir, rootDirOf(ref), description)) {
+		return out, nil
+	}
+	l := &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}
+	var had v1.Descriptor
+	complete := false
+	if layout.Exists(l.Dir) {
+		if had, complete, err = find(l, ref, ref.String()); err != nil {
+			return out, err
+		}
+	}
+	if complete && ref.Digest != "" {
+		out.Digest = had.Digest.String()
+		return out, nil
+	}
+	c, err := s.client()
+	if err != nil {
+		return out, err
+	}
+	d, b, err := c.Resolve(ctx, ref)
+	if complete && ctx.Err() == nil && fault.Is(err, fault.Lab) {
+		out.Digest = had.Digest.String()
+		out.Note = err.Error()
+		s.say("%v", err)
+		s.say(fromCache, ref, had.Digest)
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Digest = d.Digest.String()
+	out.Size, out.Missing, err = s.lacks(l, b)
+	return out, err
+}
+
+// lacks returns how many bytes an image has, and how many of them are not in the store.
+func (s *Store) lacks(l *layout.Layout, manifest []byte) (all, missing int64, err error) {
+	m, err := layout.ParseManifest(manifest)
+	if err != nil {
+		return 0, 0, err
+	}
+	there := exists(filepath.Join(s.Dir, rootOf(kindImage, layout.Digest(manifest).String()), description))
+	seen := map[v1.Hash]bool{}
+	for _, b := range append(m.Layers, m.Config) {
+		if seen[b.Digest] {
+			continue
+		}
+		seen[b.Digest] = true
+		all += b.Size
+		if !there && !l.Has(b) {
+			missing += b.Size - l.Begun(b)
+		}
+	}
+	return all, missing, nil
+}
+
+// located is the file or folder of a reference.
+func located(ref reference.Reference, dir string) (Resolution, error) {
+	if !filepath.IsAbs(ref.Path) {
+		full, err := filepath.Abs(filepath.Join(dir, ref.Path))
+		if err != nil {
+			return Resolution{}, fault.Wrap(fault.Invalid, "image "+ref.Text, err)
+		}
+		ref.Path = full
+	}
+	if _, err := os.Stat(ref.Path); err != nil {
+		return Resolution{}, fault.WithFix(fault.Wrap(fault.Invalid, "image "+ref.Text, err),
+			"check the path; it is relative to the folder of the lab file")
+	}
+	name := string(ref.Kind) + ":" + ref.Path
+	if ref.Tag != "" {
+		name += ":" + ref.Tag
+	}
+	return Resolution{Reference: name}, nil
+}
