@@ -70,6 +70,7 @@ packages() {
 	test|busybox-static|programs without libraries for the tests of roots and RAM disks
 	test|cpio|reads the RAM disks that the tests write
 	test|docker-registry|pulls of images: a registry that the tests start, never started as a service
+	test|musl-tools|examples/images: the same program with another C library
 	test|strace|shows which system calls a trial makes
 	golang|golang-go|fetches the Go toolchain that go.mod names (./setup.sh go)
 	golang|ca-certificates|verifies the server that the toolchain comes from
