@@ -68,6 +68,7 @@ packages() {
 	test|lighttpd|workload http with another server, never started as a service
 	test|lighttpd-mod-openssl|HTTPS of that server
 	test|busybox-static|programs without libraries for the tests of roots and RAM disks
+	test|musl|the loader of musl: a root in which programs for glibc are refused
 	test|cpio|reads the RAM disks that the tests write
 	test|docker-registry|pulls of images: a registry that the tests start, never started as a service
 	test|musl-tools|examples/images: the same program with another C library

@@ -312,6 +312,9 @@ func CheckImage(d driver.Doc, ref string, options param.Values) error {
 	if !d.Image || ref == "" || isFolder(d, ref) {
 		return nil
 	}
+	if err := image.ForMachines(ref, d.Kernel); err != nil {
+		return err
+	}
 	return request(d, Origin{Ref: ref}, nil, options).Check()
 }
 

@@ -118,6 +118,11 @@ cells: [{name: hash, workload: crypto, params: {algorithm: sha256}}]
 		!strings.Contains(err.Error(), "bakeoff places no files in /srv/root, a folder of the host; put the files into its root") {
 		t.Errorf("a folder as image: %v", err)
 	}
+	src = strings.Replace(lab, "driver: host, files: [FILES]", "driver: cell, image: \"disk:/srv/a.raw\"", 1)
+	if _, err := Parse("lab.yaml", []byte(src), fileCatalogue(), ""); err == nil ||
+		!strings.Contains(err.Error(), `bakeoff places no files in the image "disk:/srv/a.raw"; write the files to the disk`) {
+		t.Errorf("a disk as image: %v", err)
+	}
 	if l, err := Parse("lab.yaml", []byte(strings.Replace(lab, "FILES", "{from: b, to: /opt/a}", 1)), fileCatalogue(), ""); err != nil ||
 		!reflect.DeepEqual(lists.Map(l.FilesOf(l.Contenders[1]), func(f File) string { return f.From }), []string{"b"}) {
 		t.Errorf("a contender cannot replace a file of the lab: %v", err)

@@ -60,6 +60,8 @@ func TestImagesAreCheckedBeforehand(t *testing.T) {
 		{jail, there + "/none", there + "/none: no such file or directory; name a folder on the host with a root in it"},
 		{driver.Doc{Image: true}, there, "write rootfs:" + there},
 		{driver.Doc{Image: true}, "debian:12", "write debian:SUITE"},
+		{driver.Doc{Image: true}, "disk:/a.raw", "disk of a machine, and the driver starts no machine; use the driver qemu"},
+		{driver.Doc{Image: true, Kernel: true}, "disk:/a.raw", ""},
 		{driver.Doc{}, "", ""},
 	} {
 		err := checkImage(t.Context(), local.Conn{}, c.doc, manifest.Contender{Image: c.image})

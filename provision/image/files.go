@@ -57,6 +57,9 @@ func (s *Store) filesDir(digest string) string {
 	return filepath.Join(s.Dir, filesPrefix+strings.TrimPrefix(digest, "sha256:"))
 }
 
+// noFiles is the remedy for files in a disk.
+const noFiles = "write the files to the disk, or write rootfs: with its root file system as image"
+
 // Pack keeps a copy of a source in the store, unless it has one. If the source does
 // not have this digest any more, the error is of kind fault.Invalid.
 func (s *Store) Pack(ctx context.Context, src files.Source, digest string) error {

@@ -240,8 +240,13 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 	if err != nil {
 		return Image{}, fault.Op("image "+req.Ref, err)
 	}
-	img.Root = filepath.Join(dir, rootDir)
+	if img.Root = filepath.Join(dir, rootDir); !exists(img.Root) {
+		img.Root = "" // a disk
+	}
 	if len(req.Files) > 0 {
+		if img.Root == "" {
+			return Image{}, fault.WithFix(fault.New(fault.Invalid, "bakeoff places no files in %s", req.Ref), noFiles)
+		}
 		if img, dir, err = s.derived(req, img); err != nil {
 			return Image{}, fault.Op("place files in "+req.Ref, err)
 		}

@@ -62,8 +62,9 @@ func rootOf(kind, digest string) string {
 
 // The kinds of rootOf.
 const (
-	kindImage = "oci" // by the digest of its manifest
-	kindTree  = "fs"  // by the digest of its archive
+	kindImage = "oci"  // by the digest of its manifest
+	kindTree  = "fs"   // by the digest of its archive
+	kindDisk  = "disk" // by the digest of its file
 )
 
 // known returns the folder of a root in the store, if the store can say without a
@@ -109,8 +110,14 @@ func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
 	if len(req.Packages) > 0 {
 		s.say("image %s: bakeoff installs no packages in it; the workloads need %s", req.Ref, strings.Join(req.Packages, ", "))
 	}
-	if ref.Kind == reference.Rootfs {
+	switch {
+	case ref.Kind == reference.Rootfs:
 		return s.tree(ctx, ref)
+	case ref.Kind == reference.Disk:
+		if err := ForMachines(req.Ref, req.Disk); err != nil {
+			return "", err
+		}
+		return s.diskFile(ctx, ref)
 	}
 	at := ref
 	if req.Digest != "" && ref.Kind == reference.Registry {

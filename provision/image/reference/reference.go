@@ -30,6 +30,7 @@ const (
 	OCIArchive    Kind = "oci-archive"    // oci-archive:FILE: an OCI image layout in a tar file
 	DockerArchive Kind = "docker-archive" // docker-archive:FILE: what docker save writes
 	Rootfs        Kind = "rootfs"         // rootfs:DIR or rootfs:FILE.tar[.gz|.xz|.zst]: a root file system
+	Disk          Kind = "disk"           // disk:FILE: the disk of a machine, raw or qcow2
 )
 
 // Reference is an image as a lab file names it.
@@ -55,7 +56,7 @@ const DockerHub = "docker.io"
 // Distributions are those whose images bakeoff builds from packages.
 var Distributions = []string{"debian", "ubuntu"}
 
-var files = []Kind{Layout, OCIArchive, DockerArchive, Rootfs}
+var files = []Kind{Layout, OCIArchive, DockerArchive, Rootfs, Disk}
 
 // others are words of other programs before the first colon.
 var others = map[string]string{
@@ -65,7 +66,6 @@ var others = map[string]string{
 	"dir":                "run skopeo copy dir:DIR oci:DIR2 and write oci:DIR2",
 	"ostree":             "run skopeo copy ostree:… oci:DIR and write oci:DIR",
 	"sif":                "write rootfs:DIR with the unpacked root",
-	"disk":               "write rootfs:DIR with the unpacked root",
 	"http":               "download the file and write rootfs:FILE, oci-archive:FILE or docker-archive:FILE",
 	"https":              "download the file and write rootfs:FILE, oci-archive:FILE or docker-archive:FILE",
 }
@@ -80,7 +80,7 @@ var (
 
 // forms lists what can be written.
 const forms = "write debian:SUITE such as debian:bookworm, ubuntu:SUITE, NAME:TAG of a registry such as alpine:3.20, or oci:DIR, " +
-	"oci-archive:FILE, docker-archive:FILE, rootfs:DIR"
+	"oci-archive:FILE, docker-archive:FILE, rootfs:DIR, disk:FILE"
 
 // Parse reads a reference. Errors are of kind fault.Invalid. They name the part of
 // the reference that is wrong and what to write instead.

@@ -94,7 +94,7 @@ func TestMistakes(t *testing.T) {
 		{"docker://alpine:3.20", "does not read docker:", "without docker:"},
 		{"https://example.org/x.tar", "does not read https:", "rootfs:FILE"},
 		{"docker-daemon:x", "does not read docker-daemon:", "docker save"},
-		{"disk:x.qcow2", "does not read disk:", "rootfs:DIR"},
+		{"disk:", "there is no path after disk:", "disk:/path"},
 		{"oci://x", "", ""},
 		{"quay://a/b:c", "before // has no meaning", "HOST/NAME:TAG"},
 		{"alpine:3.20!", "3.20!", "alpine:3.20"},

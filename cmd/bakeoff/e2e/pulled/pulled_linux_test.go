@@ -15,6 +15,7 @@ import (
 
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/lab/store"
+	"bakeoff/provision/image"
 	"bakeoff/provision/image/registry/registrytest"
 	"bakeoff/reach/probe"
 )
@@ -293,5 +294,104 @@ func TestTryPulled(t *testing.T) {
 		hasDigest(t, h, r, name, image)
 	}
 	h.Holds(t, r.Folder)
+	h.LeavesNothing(t)
+}
+
+// A program for glibc cannot start in an image with musl. plan says so, and what to do.
+func TestMuslRefusesGlibc(t *testing.T) {
+	e2e.NeedsRoot(t)
+	loaders, err := filepath.Glob("/lib/ld-musl-*.so.1")
+	if err != nil || len(loaders) != 1 {
+		t.Skip("needs a loader of musl: apt-get install musl")
+	}
+	loader, err := os.ReadFile(loaders[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := registrytest.Start(t, false)
+	h := e2e.New(t)
+	ownCache(t, &h)
+	libc := file(loaders[0][1:], string(loader))
+	libc.Mode = 0o755
+	server.Push("musl", "1", registrytest.Build(t, nil, packed(t, libc)))
+	ref := server.Host + "/musl:1"
+	store := image.Store{Dir: filepath.Join(h.Dir, "cache/image")}
+	if _, err := store.Get(t.Context(), image.Request{Ref: ref}); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{"program": string(program), "bakeoff.yaml": `schema: bakeoff/lab/v1
+name: musl
+files: [{from: program, to: /opt/program}]
+contenders: [{name: host, driver: host}, {name: crun, driver: oci, runtime: crun, image: "` + ref + `"}]
+baseline: host
+cells: [{name: start, workload: command, params: {argv: [/opt/program]}, primary: true}]
+`} {
+		if err := os.WriteFile(filepath.Join(h.Dir, file), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errs, code := h.Bakeoff(t, time.Minute, "plan")
+	text := strings.Join(strings.Fields(out+errs), " ")
+	for _, want := range []string{"needs the loader /lib", "(glibc), which image " + ref + " does not have",
+		"use an image with glibc"} {
+		if code == 0 || !strings.Contains(text, want) {
+			t.Errorf("exit code %d, no %q in\n%s%s", code, want, out, errs)
+		}
+	}
+}
+
+// A machine boots with the root partition of a qcow2 file as its root.
+func TestDiskOfAMachine(t *testing.T) {
+	e2e.NeedsRoot(t)
+	h := e2e.New(t)
+	ownCache(t, &h)
+	dir := t.TempDir()
+	opt := filepath.Join(dir, "root", "opt")
+	if err := os.MkdirAll(opt, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	build(t, "package main\n\nfunc main() {}\n", filepath.Join(opt, "run"))
+	fs, raw := filepath.Join(dir, "root.ext4"), filepath.Join(dir, "disk.raw")
+	if out, err := exec.Command("/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-d", filepath.Join(dir, "root"), fs,
+		"16M").CombinedOutput(); err != nil {
+		t.Skipf("needs mke2fs: apt-get install e2fsprogs (%v, %s)", err, out)
+	}
+	system, err := os.ReadFile(fs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := make([]byte, 1<<20, 17<<20)
+	copy(disk[446:], []byte{0, 0, 0, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0x80, 0, 0}) // 16 MiB from sector 2048
+	copy(disk[510:], "\x55\xaa")
+	if err := os.WriteFile(raw, append(disk, system...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("qemu-img", "convert", "-O", "qcow2", raw, filepath.Join(h.Dir, "disk.qcow2")).CombinedOutput(); err != nil {
+		t.Skipf("needs qemu-img: apt-get install qemu-utils (%v, %s)", err, out)
+	}
+	ref := "disk:" + filepath.Join(h.Dir, "disk.qcow2")
+	lab := `schema: bakeoff/lab/v1
+name: disk
+defaults: {memory: 256MiB, image: "` + ref + `"}
+contenders: [{name: microvm, driver: qemu, machine: microvm}]
+baseline: microvm
+cells: [{name: run, workload: command, params: {argv: [/opt/run]}, primary: true}]
+design: {blocks: 1, instances: run, mirror: false, budget: 2m}
+`
+	if err := os.WriteFile(filepath.Join(h.Dir, "bakeoff.yaml"), []byte(lab), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, code := h.Example(t, "--seed", "5")
+	if seen := medians(r, "wall"); code != 0 || seen["microvm"] == 0 {
+		t.Errorf("exit code %d, medians %v, missing %v", code, seen, r.Missing)
+	}
+	_, errs, code := h.Bakeoff(t, time.Minute, "try", "crun:"+ref, "--", "true")
+	if code == 0 || !strings.Contains(errs, "is the disk of a machine, and the driver starts no machine") {
+		t.Errorf("in crun: exit code %d, %s", code, errs)
+	}
 	h.LeavesNothing(t)
 }

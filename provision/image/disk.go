@@ -1,0 +1,162 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/image/partition"
+	"bakeoff/provision/image/reference"
+	"bakeoff/provision/image/unpack"
+	"bakeoff/reach/conn"
+)
+
+// ForMachines refuses a disk as the image of a driver that boots no machine. Errors are
+// of kind fault.Invalid.
+func ForMachines(ref string, boots bool) error {
+	r, err := reference.Parse(ref)
+	if err != nil || r.Kind != reference.Disk || boots {
+		return nil // another error of the reference is for others to report
+	}
+	return fault.WithFix(fault.New(fault.Invalid, "image %s is the disk of a machine, and the driver starts no machine", ref),
+		"use the driver qemu or firecracker, or mount the disk and write rootfs: with its folder")
+}
+
+// diskFile returns the folder of the image that the file of a disk holds, and copies its
+// root file system into the store if it is not there.
+func (s *Store) diskFile(ctx context.Context, ref reference.Reference) (string, error) {
+	before, err := os.Stat(ref.Path)
+	if err == nil && !before.Mode().IsRegular() {
+		err = errors.New("it is not a file")
+	}
+	if err != nil {
+		return "", fault.WithFix(fault.Wrap(fault.Invalid, "image "+ref.Text, err), "name a raw or qcow2 file")
+	}
+	s.say("reading %s", ref.Path)
+	digest, err := hashed(ctx, unpack.Layer{Name: ref.Path, Open: func() (io.ReadCloser, error) { return os.Open(ref.Path) }})
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(s.Dir, rootOf(kindDisk, digest))
+	if exists(filepath.Join(dir, description)) {
+		return dir, nil
+	}
+	s.say("copying the root of %s (once)", ref.Path)
+	tmp, err := s.partial(dir)
+	if err != nil {
+		return "", err
+	}
+	err = os.Chmod(tmp, 0o700) // see store
+	if err == nil {
+		err = s.copyRoot(ctx, ref.Path, tmp)
+	}
+	if err == nil {
+		if after, serr := os.Stat(ref.Path); serr != nil || after.Size() != before.Size() ||
+			!after.ModTime().Equal(before.ModTime()) {
+			err = fault.WithFix(fault.New(fault.Invalid, "%s changed while bakeoff read it", ref.Path),
+				"stop the machine that uses it, and start again")
+		}
+	}
+	if err == nil {
+		err = finish(tmp, dir, Image{Schema: Schema, Ref: ref.Text, Digest: digest, Arch: runtime.GOARCH,
+			Built: time.Now().UTC().Truncate(time.Second)})
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(tmp))
+	}
+	return dir, nil
+}
+
+// copyRoot copies the root file system of a disk into the folder dir.
+func (s *Store) copyRoot(ctx context.Context, file, dir string) error {
+	head := make([]byte, 512)
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	n, err := io.ReadFull(f, head)
+	f.Close()
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return err
+	}
+	packed, err := partition.QCOW2(head[:n])
+	if err != nil {
+		return err
+	}
+	if packed {
+		raw := filepath.Join(dir, "whole.raw")
+		if err := s.convert(ctx, file, raw); err != nil {
+			return err
+		}
+		defer os.Remove(raw)
+		file = raw
+	}
+	from, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	r, err := partition.Root(from, info.Size(), runtime.GOARCH)
+	if err != nil {
+		return err
+	}
+	return copySparse(ctx, filepath.Join(dir, diskFile), io.NewSectionReader(from, r.Offset, r.Size))
+}
+
+// convert writes the disk in a qcow2 file to a raw file.
+func (s *Store) convert(ctx context.Context, file, raw string) error {
+	at, err := filepath.Abs(file) // a path with a colon would name a protocol
+	if err != nil {
+		return err
+	}
+	var log bytes.Buffer
+	exit, err := s.Host.Exec(ctx, conn.Cmd{Argv: []string{"qemu-img", "convert", "-f", "qcow2", "-O", "raw", "file:" + at, raw},
+		Stdout: &log, Stderr: &log})
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return fault.WithFix(fault.New(fault.Unsupported, "qemu-img is not installed"), "apt-get install qemu-utils")
+	case err == nil && !exit.OK():
+		return fault.New(fault.Invalid, "qemu-img: %v: %s", exit, tail(log.Bytes(), 300))
+	}
+	return err
+}
+
+// copySparse writes a new file. Where the source has only zeros, the file has holes.
+func copySparse(ctx context.Context, name string, from *io.SectionReader) (err error) {
+	to, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	buffer, zero := make([]byte, 1<<20), make([]byte, 1<<20)
+	for at := int64(0); at < from.Size(); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := from.ReadAt(buffer, at)
+		if err != nil && !errors.Is(err, io.EOF) || n == 0 {
+			return fmt.Errorf("read at byte %d: %w", at, err)
+		}
+		if !bytes.Equal(buffer[:n], zero[:n]) {
+			if _, err := to.WriteAt(buffer[:n], at); err != nil {
+				return err
+			}
+		}
+		at += int64(n)
+	}
+	if err := to.Truncate(from.Size()); err != nil {
+		return err
+	}
+	return to.Sync()
+}

@@ -1,0 +1,292 @@
+// Package partition finds the root file system in the image of a disk: the whole disk,
+// or a partition of a GPT or MBR. It only reads, and the disk may come from a stranger.
+package partition
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+)
+
+// Range is a part of a disk, in bytes.
+type Range struct{ Offset, Size int64 }
+
+// The sizes of the sectors that disks have, in bytes.
+var sectors = []int64{512, 4096}
+
+// The types of partitions, as they are written in a GPT.
+const (
+	linuxData = "0fc63daf-8483-4772-8e79-3d69d8477de4"
+	linuxMBR  = 0x83
+	protected = 0xee // the entry in an MBR that stands for a GPT
+)
+
+// roots are the types of root partitions by GOARCH.
+//
+// Source: UAPI Group, Discoverable Partitions Specification.
+var roots = map[string]string{
+	"amd64":   "4f68bce3-e8cd-4db1-96e7-fbcaf984b709",
+	"arm64":   "b921b045-1df0-41c3-af44-4c6f280d3fae",
+	"386":     "44479540-f297-41b2-9af7-d131d5f0458a",
+	"arm":     "69dad710-2ce4-4e3c-b16c-21a1d49abed3",
+	"riscv64": "72ec70a6-cf74-40e6-bd49-4bda08e8f224",
+	"s390x":   "5eead9a9-fe09-4a1e-a1d7-520d00531306",
+	"ppc64le": "c31c45e6-3f39-412e-80fb-4809c4980599",
+}
+
+// Root returns the place of the ext4 file system that is the root of a disk of size
+// bytes: the file system of the whole disk, the partition with the type of a root for
+// the architecture arch, or the only Linux partition. Errors are of kind fault.Invalid.
+func Root(disk io.ReaderAt, size int64, arch string) (Range, error) {
+	whole := Range{0, size}
+	if system(disk, whole) == ext {
+		return whole, checkExt(disk, whole)
+	}
+	parts, err := table(disk, size, arch)
+	if err != nil {
+		return Range{}, err
+	}
+	if parts == nil {
+		if s := system(disk, whole); s != "" {
+			return Range{}, unmountable(s)
+		}
+		return Range{}, fault.WithFix(fault.New(fault.Invalid, "the disk has neither a partition table nor a file system that "+
+			"bakeoff knows"), "name a raw or qcow2 file with an ext4 file system, a GPT or an MBR")
+	}
+	r, err := choose(parts)
+	if err != nil {
+		return r, err
+	}
+	if s := system(disk, r); s != ext {
+		return r, unmountable(s)
+	}
+	return r, checkExt(disk, r)
+}
+
+// part is a partition with Linux in it.
+type part struct {
+	Range
+	number int
+	root   bool // its type says that it is a root
+}
+
+// choose returns the root partition, or else the only Linux partition.
+func choose(parts []part) (Range, error) {
+	found := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return !p.root })
+	if len(found) == 0 {
+		found = parts
+	}
+	if len(found) == 1 {
+		return found[0].Range, nil
+	}
+	var numbers []string
+	for _, p := range found {
+		numbers = append(numbers, fmt.Sprint(p.number))
+	}
+	err := fault.New(fault.Invalid, "the disk has %d partitions that can be the root: %s", len(found), strings.Join(numbers, ", "))
+	if len(found) == 0 {
+		err = fault.New(fault.Invalid, "the disk has no Linux partition")
+	}
+	return Range{}, fault.WithFix(err, "copy the file system of the root into a file of its own and name that file")
+}
+
+// table returns the Linux partitions of a disk; nil if it has no partition table.
+func table(disk io.ReaderAt, size int64, arch string) ([]part, error) {
+	mbr := at(disk, 0, 512)
+	if mbr == nil || mbr[510] != 0x55 || mbr[511] != 0xaa {
+		return nil, nil
+	}
+	parts := []part{}
+	for i := range 4 {
+		e := mbr[446+16*i:][:16]
+		switch {
+		case e[0] != 0 && e[0] != 0x80: // the boot sector of a file system, not a table
+			return nil, nil
+		case e[4] == protected:
+			return gpt(disk, size, arch)
+		case e[4] == linuxMBR:
+			p := part{number: i + 1, Range: Range{int64(binary.LittleEndian.Uint32(e[8:])) * 512,
+				int64(binary.LittleEndian.Uint32(e[12:])) * 512}}
+			if err := p.within(size); err != nil {
+				return nil, err
+			}
+			parts = append(parts, p)
+		}
+	}
+	return parts, nil
+}
+
+// within refuses a partition that does not lie on its disk.
+func (p part) within(size int64) error {
+	if p.Offset <= 0 || p.Size <= 0 || p.Offset > size || p.Size > size-p.Offset {
+		return damaged("partition %d does not lie on the disk, which has %d bytes", p.number, size)
+	}
+	return nil
+}
+
+func damaged(format string, args ...any) error {
+	return fault.WithFix(fault.New(fault.Invalid, "the partition table is damaged: "+format, args...),
+		"copy the whole disk again")
+}
+
+// The bounds of a GPT that bakeoff reads.
+const (
+	maxEntries   = 1024
+	maxEntrySize = 4096
+)
+
+// gpt reads the primary table. Its header is in the second sector.
+//
+// Source: UEFI Specification, chapter 5.
+func gpt(disk io.ReaderAt, size int64, arch string) ([]part, error) {
+	for _, sector := range sectors {
+		h := at(disk, sector, 92)
+		if h == nil || string(h[:8]) != "EFI PART" {
+			continue
+		}
+		return gptWith(disk, h, size, sector, arch)
+	}
+	return nil, damaged("the header of the GPT is missing")
+}
+
+func gptWith(disk io.ReaderAt, h []byte, size, sector int64, arch string) ([]part, error) {
+	le := binary.LittleEndian
+	sum := le.Uint32(h[16:])
+	clear(h[16:20])
+	first, count, each := le.Uint64(h[72:]), le.Uint32(h[80:]), le.Uint32(h[84:])
+	switch {
+	case le.Uint32(h[12:]) != 92 || crc32.ChecksumIEEE(h) != sum:
+		return nil, damaged("the header of the GPT does not have its checksum")
+	case count > maxEntries || each < 128 || each > maxEntrySize || first < 2 || first > uint64(size/sector):
+		return nil, damaged("the GPT has %d entries of %d bytes in sector %d", count, each, first)
+	}
+	entries := at(disk, int64(first)*sector, int(count*each))
+	if entries == nil || crc32.ChecksumIEEE(entries) != le.Uint32(h[88:]) {
+		return nil, damaged("the entries of the GPT do not have their checksum")
+	}
+	parts := []part{}
+	for i := range int(count) {
+		e := entries[i*int(each):][:128]
+		id := guid(e[:16])
+		if id != linuxData && id != roots[arch] {
+			continue
+		}
+		from, to, sectors := le.Uint64(e[32:]), le.Uint64(e[40:]), uint64(size/sector)
+		if from > to || to >= sectors {
+			return nil, damaged("partition %d does not lie on the disk, which has %d bytes", i+1, size)
+		}
+		p := part{number: i + 1, root: id == roots[arch],
+			Range: Range{int64(from) * sector, int64(to-from+1) * sector}}
+		if err := p.within(size); err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+// guid writes a GUID as people do. Its first three parts are little-endian.
+func guid(b []byte) string {
+	le := binary.LittleEndian
+	return fmt.Sprintf("%08x-%04x-%04x-%x-%x", le.Uint32(b), le.Uint16(b[4:]), le.Uint16(b[6:]), b[8:10], b[10:16])
+}
+
+// at reads n bytes; nil if the disk does not have them.
+func at(disk io.ReaderAt, offset int64, n int) []byte {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(io.NewSectionReader(disk, offset, int64(n)), b); err != nil {
+		return nil
+	}
+	return b
+}
+
+// ext is the name of the file systems that guests mount: ext2, ext3 and ext4 have one
+// form.
+const ext = "ext4"
+
+// systems are the marks by which file systems and containers of file systems are known.
+var systems = []struct {
+	name, mark string
+	offset     int64
+}{
+	{ext, "\x53\xef", 1024 + 56},
+	{"xfs", "XFSB", 0}, {"btrfs", "_BHRfS_M", 0x10040}, {"f2fs", "\x10\x20\xf5\xf2", 1024}, {"squashfs", "hsqs", 0},
+	{"erofs", "\xe2\xe1\xf5\xe0", 1024}, {"LUKS", "LUKS\xba\xbe", 0}, {"LVM", "LABELONE", 512}, {"ISO 9660", "CD001", 0x8001},
+	{"NTFS", "NTFS    ", 3}, {"FAT", "FAT", 54}, {"FAT", "FAT32", 82},
+}
+
+// system names what a range holds; "" if it is not known.
+func system(disk io.ReaderAt, r Range) string {
+	for _, s := range systems {
+		if int64(len(s.mark)) <= r.Size-s.offset && bytes.Equal(at(disk, r.Offset+s.offset, len(s.mark)), []byte(s.mark)) {
+			return s.name
+		}
+	}
+	return ""
+}
+
+// unmountable is the error for a root that is not ext4.
+func unmountable(s string) error {
+	err := fault.New(fault.Invalid, "the root of the disk is %s, and the guests of bakeoff mount ext4", s)
+	if s == "" {
+		err = fault.New(fault.Invalid, "the root of the disk has no file system that bakeoff knows, and its guests mount ext4")
+	}
+	return fault.WithFix(err, "mount it, and write rootfs: with the folder or a tar file of it")
+}
+
+// checkExt refuses a file system that is larger than its place, which no kernel mounts.
+func checkExt(disk io.ReaderAt, r Range) error {
+	super := at(disk, r.Offset+1024, 1024)
+	if super == nil {
+		return fault.New(fault.Invalid, "the file system of the disk ends in its superblock")
+	}
+	le := binary.LittleEndian
+	blocks, shift := uint64(le.Uint32(super[4:])), le.Uint32(super[24:])
+	if le.Uint32(super[96:])&0x80 != 0 { // 64bit
+		blocks |= uint64(le.Uint32(super[336:])) << 32
+	}
+	if shift > 6 || blocks == 0 || blocks > uint64(r.Size)>>(10+shift) {
+		return fault.WithFix(fault.New(fault.Invalid, "the file system of the disk is larger than its place, which has %d bytes",
+			r.Size), "copy the whole disk again")
+	}
+	return nil
+}
+
+// maxVirtual bounds the disk that a qcow2 file describes, in bytes.
+const maxVirtual = 16 << 40
+
+// QCOW2 tells whether a file begins as a qcow2 file. It refuses one that needs other
+// files of this machine, or that is encrypted: a stranger could name any file there.
+//
+// Source: docs/interop/qcow2.rst of QEMU.
+func QCOW2(head []byte) (bool, error) {
+	if len(head) < 8 || string(head[:4]) != "QFI\xfb" {
+		return false, nil
+	}
+	be := binary.BigEndian
+	version := be.Uint32(head[4:])
+	switch {
+	case len(head) < 104 || version != 2 && version != 3:
+		return true, fault.WithFix(fault.New(fault.Invalid, "the qcow2 file has the version %d or ends in its header", version),
+			"convert it: qemu-img convert -O raw FILE FILE.raw")
+	case be.Uint64(head[8:]) != 0:
+		return true, fault.WithFix(fault.New(fault.Invalid, "the qcow2 file has a backing file"),
+			"make one file of both: qemu-img convert -O raw FILE FILE.raw")
+	case version == 3 && be.Uint64(head[72:])&4 != 0:
+		return true, fault.WithFix(fault.New(fault.Invalid, "the qcow2 file has its data in another file"),
+			"make one file of both: qemu-img convert -O raw FILE FILE.raw")
+	case be.Uint32(head[32:]) != 0:
+		return true, fault.WithFix(fault.New(fault.Invalid, "the qcow2 file is encrypted"),
+			"decrypt it: qemu-img convert -O raw FILE FILE.raw")
+	case be.Uint64(head[24:]) > maxVirtual:
+		return true, fault.New(fault.Invalid, "the qcow2 file describes a disk of %d bytes, and at most %d are possible",
+			be.Uint64(head[24:]), int64(maxVirtual))
+	}
+	return true, nil
+}

@@ -1,0 +1,177 @@
+package partition
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"hash/crc32"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+)
+
+const sector = 512
+
+// extAt puts the superblock of an ext4 file system of n KiB at an offset.
+func extAt(disk []byte, offset, kib int) {
+	super := disk[offset+1024:]
+	binary.LittleEndian.PutUint32(super[4:], uint32(kib))
+	copy(super[56:], "\x53\xef")
+}
+
+// mbr puts an entry into the table of a disk.
+func mbr(disk []byte, i int, kind byte, first, count uint32) {
+	e := disk[446+16*i:]
+	e[4] = kind
+	binary.LittleEndian.PutUint32(e[8:], first)
+	binary.LittleEndian.PutUint32(e[12:], count)
+	copy(disk[510:], "\x55\xaa")
+}
+
+// entry is a partition of a GPT.
+type entry struct {
+	kind        string
+	first, last uint64
+}
+
+// withGPT makes a table in sectors of some size.
+func withGPT(disk []byte, size int, parts ...entry) {
+	mbr(disk, 0, protected, 1, 100)
+	le := binary.LittleEndian
+	table := disk[2*size:][:8*128]
+	for i, p := range parts {
+		b, err := hex.DecodeString(strings.ReplaceAll(p.kind, "-", ""))
+		if err != nil {
+			panic(err)
+		}
+		for _, r := range [][2]int{{0, 4}, {4, 6}, {6, 8}} {
+			for k := r[0]; k < r[1]; k++ {
+				table[128*i+k] = b[r[1]-1-(k-r[0])]
+			}
+		}
+		copy(table[128*i+8:], b[8:])
+		le.PutUint64(table[128*i+32:], p.first)
+		le.PutUint64(table[128*i+40:], p.last)
+	}
+	h := disk[size:][:92]
+	copy(h, "EFI PART")
+	le.PutUint32(h[12:], 92)
+	le.PutUint64(h[72:], 2)
+	le.PutUint32(h[80:], 8)
+	le.PutUint32(h[84:], 128)
+	le.PutUint32(h[88:], crc32.ChecksumIEEE(table))
+	le.PutUint32(h[16:], crc32.ChecksumIEEE(h))
+}
+
+const (
+	esp  = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b"
+	size = 64 << 10
+)
+
+func TestRoot(t *testing.T) {
+	amd64 := roots["amd64"]
+	for name, c := range map[string]struct {
+		make func(disk []byte)
+		want Range
+		says string
+	}{
+		"the whole disk": {func(d []byte) { extAt(d, 0, 64) }, Range{0, size}, ""},
+		"the only Linux partition of an MBR": {func(d []byte) {
+			mbr(d, 0, 0x0c, 1, 15)
+			mbr(d, 2, linuxMBR, 16, 32)
+			extAt(d, 16*sector, 16)
+		}, Range{16 * sector, 32 * sector}, ""},
+		"the root of a GPT": {func(d []byte) {
+			withGPT(d, sector, entry{esp, 20, 23}, entry{linuxData, 24, 31}, entry{amd64, 32, 63})
+			extAt(d, 32*sector, 16)
+		}, Range{32 * sector, 32 * sector}, ""},
+		"the only Linux partition of a GPT with large sectors": {func(d []byte) {
+			withGPT(d, 4096, entry{esp, 4, 4}, entry{linuxData, 5, 8})
+			extAt(d, 5*4096, 16)
+		}, Range{5 * 4096, 4 * 4096}, ""},
+		"two Linux partitions": {func(d []byte) {
+			withGPT(d, sector, entry{linuxData, 20, 23}, entry{linuxData, 24, 31})
+		}, Range{}, "2 partitions that can be the root: 1, 2"},
+		"the root of another architecture": {func(d []byte) {
+			withGPT(d, sector, entry{roots["arm64"], 20, 23})
+		}, Range{}, "no Linux partition"},
+		"a damaged header": {func(d []byte) {
+			withGPT(d, sector, entry{amd64, 20, 23})
+			d[sector+40]++
+		}, Range{}, "does not have its checksum"},
+		"damaged entries": {func(d []byte) {
+			withGPT(d, sector, entry{amd64, 20, 23})
+			d[2*sector+40]++
+		}, Range{}, "do not have their checksum"},
+		"no header":          {func(d []byte) { mbr(d, 0, protected, 1, 100) }, Range{}, "the header of the GPT is missing"},
+		"beyond the disk":    {func(d []byte) { mbr(d, 0, linuxMBR, 16, 1000) }, Range{}, "partition 1 does not lie on the disk"},
+		"beyond the GPT":     {func(d []byte) { withGPT(d, sector, entry{amd64, 20, 1 << 60}) }, Range{}, "partition 1 does not lie"},
+		"xfs":                {func(d []byte) { copy(d, "XFSB") }, Range{}, "is xfs, and the guests of bakeoff mount ext4; mount it"},
+		"LVM in a partition": {func(d []byte) { mbr(d, 0, linuxMBR, 16, 16); copy(d[17*sector:], "LABELONE") }, Range{}, "is LVM"},
+		"nothing":            {func([]byte) {}, Range{}, "neither a partition table nor a file system"},
+		"cut":                {func(d []byte) { extAt(d, 0, 65) }, Range{}, "larger than its place"},
+	} {
+		disk := make([]byte, size)
+		c.make(disk)
+		got, err := Root(bytes.NewReader(disk), size, "amd64")
+		if c.says == "" && (err != nil || got != c.want) {
+			t.Errorf("%s: %v, %v, want %v", name, got, err, c.want)
+		}
+		if c.says != "" && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+}
+
+func header(change func(h []byte)) []byte {
+	h := make([]byte, 104)
+	copy(h, "QFI\xfb\x00\x00\x00\x03")
+	change(h)
+	return h
+}
+
+func TestQCOW2(t *testing.T) {
+	for name, c := range map[string]struct {
+		head []byte
+		is   bool
+		says string
+	}{
+		"raw":          {make([]byte, 104), false, ""},
+		"short":        {[]byte("QFI"), false, ""},
+		"qcow2":        {header(func([]byte) {}), true, ""},
+		"cut":          {header(func([]byte) {})[:20], true, "ends in its header"},
+		"version 1":    {header(func(h []byte) { h[7] = 1 }), true, "version 1"},
+		"backing file": {header(func(h []byte) { h[15] = 104 }), true, "has a backing file; make one file of both"},
+		"data file":    {header(func(h []byte) { h[79] = 4 }), true, "data in another file"},
+		"encrypted":    {header(func(h []byte) { h[35] = 1 }), true, "encrypted"},
+		"large":        {header(func(h []byte) { h[24] = 1 }), true, "describes a disk"},
+	} {
+		is, err := QCOW2(c.head)
+		if is != c.is || (c.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, %v, want %v, %q", name, is, err, c.is, c.says)
+		}
+	}
+}
+
+// FuzzRoot gives any bytes: a root lies on its disk.
+func FuzzRoot(f *testing.F) {
+	add := func(change func([]byte)) {
+		disk := make([]byte, 32<<10)
+		change(disk)
+		f.Add(disk)
+	}
+	add(func(d []byte) { extAt(d, 0, 32) })
+	add(func(d []byte) { mbr(d, 1, linuxMBR, 16, 32); extAt(d, 16*sector, 16) })
+	add(func(d []byte) { withGPT(d, sector, entry{roots["amd64"], 20, 51}); extAt(d, 20*sector, 16) })
+	f.Add(header(func([]byte) {}))
+	f.Fuzz(func(t *testing.T, disk []byte) {
+		r, err := Root(bytes.NewReader(disk), int64(len(disk)), "amd64")
+		if err == nil && (r.Offset < 0 || r.Size <= 0 || r.Offset+r.Size > int64(len(disk))) {
+			t.Errorf("%v of %d bytes", r, len(disk))
+		}
+		if is, err := QCOW2(disk); err != nil && !is {
+			t.Errorf("no qcow2 file, but %v", err)
+		}
+	})
+}
