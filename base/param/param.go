@@ -44,7 +44,9 @@ type Spec struct {
 	Earlier  string  `json:"earlier,omitempty"`
 	Min, Max float64 `json:",omitempty"` // for Int and Number, inclusive; both 0: no bound
 	Required bool    `json:"required,omitempty"`
-	Doc      string  `json:"doc"` // one sentence, with the unit
+	// ByImage is Required where the image of the contender does not name a program.
+	ByImage bool   `json:"by_image,omitempty"`
+	Doc     string `json:"doc"` // one sentence, with the unit
 }
 
 // Values holds parameters by name, in canonical text.

@@ -235,6 +235,8 @@ func defaultText(p param.Spec) string {
 	switch {
 	case p.Required:
 		return "required"
+	case p.ByImage:
+		return "of the image"
 	case p.Default == "":
 		return "not set"
 	}

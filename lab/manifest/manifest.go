@@ -149,6 +149,9 @@ type Catalogue struct {
 	// Image returns an error, with a fix, for a name of which no image can be made;
 	// nil accepts any name.
 	Image func(ref string) error
+	// Starts tells whether an image with this name says which program starts in it; nil
+	// if none does.
+	Starts func(ref string) bool
 }
 
 // DriverEntry is what the lab file must know of a driver.

@@ -51,6 +51,7 @@ type field struct {
 	doc      string // one sentence
 	shape    *shape
 	required bool
+	byImage  bool // required where the image does not name a program
 	// elsewhere means that another place of the file may give a required value:
 	// only the resolver knows whether it is absent.
 	elsewhere bool
@@ -370,7 +371,7 @@ func cellFields(w WorkloadEntry) []field {
 func specFields(specs []param.Spec) []field {
 	var out []field
 	for _, s := range specs {
-		f := field{name: s.Name, doc: s.Doc, required: s.Required && s.Default == "", def: s.Default}
+		f := field{name: s.Name, doc: s.Doc, required: s.Required && s.Default == "", byImage: s.ByImage, def: s.Default}
 		if s.Kind == param.List {
 			f.shape = listOf(lines())
 		} else {

@@ -123,10 +123,16 @@ func (r *resolver) required(l *Lab, cell Cell, at *yamltree.Node, contenders []*
 		return // reported
 	}
 	for _, f := range specFields(w.Params) {
-		if !f.required || params.Get(f.name) != nil {
+		if !f.required && !f.byImage || params.Get(f.name) != nil {
 			continue
 		}
 		lack := indexes(contenders, func(n *yamltree.Node) bool { return n.Get("params").Get(cell.Name).Get(f.name) == nil })
+		if f.byImage {
+			lack = slices.DeleteFunc(lack, func(i int) bool { return r.cat.Starts != nil && r.cat.Starts(l.Contenders[i].Image) })
+		}
+		if len(lack) == 0 {
+			continue
+		}
 		switch {
 		case len(lack) == len(contenders) && params == nil:
 			r.Add(at.Position, "add params: {"+f.name+": …}", "a cell with workload %s needs the parameter %s", w.Name, f.name)

@@ -94,7 +94,8 @@ type Availability struct {
 // CatalogueOf makes what lab files can name from the drivers and workloads.
 func CatalogueOf[P workload.Parser](drivers []driver.Driver, workloads []P) manifest.Catalogue {
 	c := manifest.Catalogue{Workloads: manifest.Workloads(workloads),
-		Image: func(ref string) error { return image.Request{Ref: ref}.Check() }}
+		Image:  func(ref string) error { return image.Request{Ref: ref}.Check() },
+		Starts: image.Starts}
 	for _, d := range drivers {
 		doc := d.Doc()
 		c.Drivers = append(c.Drivers, manifest.DriverEntry{

@@ -78,9 +78,11 @@ func params() []param.Spec {
 	}
 	const finds = " in the standard output: last-line (the last number of the last line), regexp:RE (the group of " +
 		"the first match in the last line that matches), or json:PATH ($.a.b[0])"
+	argv := list("argv", "the command and its arguments, executed without a shell; by default what the image of the "+
+		"contender starts (ENTRYPOINT and CMD), if it comes from a registry or an archive")
+	argv.ByImage = true
 	return []param.Spec{
-		list("argv", "the command and its arguments, executed without a shell; by default what the image of the "+
-			"contender starts (ENTRYPOINT and CMD)"),
+		argv,
 		list("prepare", "a command that runs once in each environment, before the first trial"),
 		list("reset", "a command that runs before each trial"),
 		list("cleanup", "a command that runs after each trial"),
