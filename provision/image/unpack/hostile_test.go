@@ -69,7 +69,8 @@ func hostile(t testing.TB, outside string) []struct {
 		return []Layer{l}
 	}
 	small := Limits{Bytes: 1 << 20, Entries: 100, Names: 4 << 10, Ratio: 10, Slack: 64 << 10}
-	zeros := append(pack(t, file("f", "x")), make([]byte, 1<<20)...)
+	zeros := append(pack(t, file("f", "x")), make([]byte, 2<<20)...)
+	full := pack(t, file("f", strings.Repeat("x", 900<<10)))
 	up := "../" + filepath.Base(outside)
 	plain := pack(t, file("f", strings.Repeat("x", 4000)))
 	gz, zst, xzf := gzipped(t, plain), zstded(t, plain), xzed(t, plain)
@@ -160,8 +161,13 @@ func hostile(t testing.TB, outside string) []struct {
 		{"too many folders", one(file(strings.Repeat("d/", 101)+"f", "")), small, "more than 100 files"},
 		{"too many bytes of paths", one(many(50, func(i int) entry { return file(fmt.Sprint(strings.Repeat("n", 100), i), "") })...),
 			small, "paths"},
-		{"sparse file", raw(sparse(t, 8<<30-1)), Limits{}, "more than"},
-		{"sparse file of a small layer", raw(sparse(t, 900<<10)), small, "files of the layer"},
+		{"sparse file", raw(sparse(t, 8<<30-1)), small, "more than"},
+		{"full file of a small layer", raw(gzipped(t, full)), small, "bytes on the disk"},
+		{"attributes of a small layer", raw(gzipped(t, pack(t, many(99, func(i int) entry {
+			return with(file(fmt.Sprint(i), ""), func(e *entry) {
+				e.PAXRecords = map[string]string{"SCHILY.xattr.user.a": strings.Repeat("x", 3000)}
+			})
+		})...))), small, "bytes on the disk"},
 		{"bomb of gzip", raw(gzipped(t, zeros)), small, "holds more than"},
 		{"bomb of zstd", raw(zstded(t, zeros)), small, "holds more than"},
 		{"bomb of xz", raw(xzed(t, zeros)), small, "holds more than"},

@@ -45,7 +45,7 @@ func open(ctx context.Context, l Layer, limits Limits, count func(int64)) (*stre
 		return nil, s.blame(err)
 	}
 	s.closer = closer
-	s.tar = &measured{in: plain, sum: sha256.New(), most: limits.of(l.Size)}
+	s.tar = &measured{in: plain, sum: sha256.New(), most: limits.all()}
 	for range buffers {
 		s.empty <- make([]byte, bufferSize)
 	}
@@ -53,9 +53,12 @@ func open(ctx context.Context, l Layer, limits Limits, count func(int64)) (*stre
 	return s, nil
 }
 
-// of is how many bytes a layer of a size may hold.
+// all is how many bytes a layer may hold, with its headers.
+func (l Limits) all() int64 { return l.Bytes + int64(l.Entries)*4096 }
+
+// of is how many bytes a layer of a size may take on the disk.
 func (l Limits) of(size int64) int64 {
-	most := l.Bytes + int64(l.Entries)*4096 // with its headers
+	most := l.all()
 	if size >= 0 && size < (most-l.Slack)/l.Ratio {
 		most = l.Slack + l.Ratio*size
 	}

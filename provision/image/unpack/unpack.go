@@ -45,12 +45,13 @@ type Limits struct {
 	Bytes   int64 // of all files
 	Entries int   // of all layers
 	Names   int64 // bytes of the paths of a layer
-	// Ratio bounds a layer: it may hold Slack bytes, and Ratio times its size more.
+	// Ratio bounds what a layer takes on the disk: Slack bytes, and Ratio times its size
+	// more. Runs of zeros in files become holes and take nothing.
 	Ratio, Slack int64
 }
 
 // Default are the limits for images of strangers: 64 GiB, four million files, and 200
-// bytes from each compressed byte.
+// bytes on the disk from each compressed byte.
 var Default = Limits{Bytes: 64 << 30, Entries: 4 << 20, Names: 512 << 20, Ratio: 200, Slack: 256 << 20}
 
 // Options change how an image is unpacked.
@@ -121,7 +122,7 @@ type unpacker struct {
 
 	bytes   int64
 	size    int64 // of the current layer, as it is stored
-	left    int64 // bytes that its files may still have
+	left    int64 // bytes that it may still take on the disk
 	read    int64 // of all layers, for Progress
 	entries int
 	names   int64
@@ -226,6 +227,9 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	}
 	u.entries++
 	u.names += int64(len(h.Name))
+	if err := u.take(entrySize); err != nil {
+		return err
+	}
 	switch l := u.o.Limits; {
 	case u.entries > l.Entries:
 		return refuse("the image holds more than %d files", l.Entries)
@@ -486,9 +490,6 @@ func (u *unpacker) file(at *os.Root, base, real string, h *tar.Header, content i
 		return refuse("the files of the image have more than %d bytes", u.o.Limits.Bytes)
 	}
 	u.bytes += h.Size
-	if u.left -= h.Size; u.left < 0 { // a sparse file is larger than its part of the archive
-		return refuse("the files of the layer have more than %d bytes", u.o.Limits.of(u.size))
-	}
 	if _, err := u.clear(at, base, real, false); err != nil {
 		return err
 	}
@@ -497,11 +498,7 @@ func (u *unpacker) file(at *os.Root, base, real string, h *tar.Header, content i
 		return err
 	}
 	defer f.Close()
-	n, err := io.CopyBuffer(onlyWriter{f}, content, u.buffer)
-	if err == nil && n != h.Size {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
+	if err := u.fill(f, h.Size, content); err != nil {
 		return err
 	}
 	if err := u.describe(f, h); err != nil {
@@ -512,9 +509,6 @@ func (u *unpacker) file(at *os.Root, base, real string, h *tar.Header, content i
 	}
 	return at.Chtimes(base, moment(h.ModTime), moment(h.ModTime))
 }
-
-// onlyWriter hides ReadFrom, which would not use the buffer.
-type onlyWriter struct{ io.Writer }
 
 // moment is t, in the range that every file system can store.
 func moment(t time.Time) time.Time {
@@ -614,6 +608,9 @@ func (u *unpacker) describe(f *os.File, h *tar.Header) error {
 		}
 		if !kept(name) || u.o.Anybody && !strings.HasPrefix(name, "user.") {
 			continue
+		}
+		if err := u.take(int64(len(name) + len(h.PAXRecords[prefix+name]))); err != nil {
+			return err
 		}
 		if err := setAttribute(f, name, h.PAXRecords[prefix+name]); err != nil {
 			return fmt.Errorf("extended attribute %s: %w", show(name), err)
