@@ -35,7 +35,7 @@ type Entry struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`           // image, kernel, layers, program, derived (an image with placed files) or files
 	Ref  string `json:"ref,omitempty"`  // of an image or a kernel
-	Size int64  `json:"size_bytes"`     // on disk
+	Size int64  `json:"size_bytes"`     // on disk, of what this user may read
 	Used string `json:"used,omitempty"` // RFC 3339: when a run last asked for it
 	// State is complete, partial, superseded or in_use.
 	State State `json:"state"`
@@ -86,6 +86,7 @@ func (s *Store) entry(name string, building bool) (Entry, error) {
 		e.State = InUse
 	case strings.HasSuffix(name, partial):
 		e.State = Partial
+	case errors.Is(derr, fs.ErrPermission): // only root can read roots; others see that they are there
 	case !shipped && derr != nil:
 		e.State = Partial
 	case !shipped && max(img.Recipe, 1) != recipe, s.orphan(name):
@@ -130,14 +131,14 @@ func (s *Store) Remove(ctx context.Context, entries []Entry) error {
 	return nil
 }
 
-// OnDisk is how many bytes path takes with all that is in it.
+// OnDisk is how many bytes path takes with all that is in it and that this user may read.
 func OnDisk(path string) (n int64, err error) { return onDisk(path, false) }
 
 // onDisk is OnDisk; with own, without the files that have other names, too.
 func onDisk(path string, own bool) (n int64, err error) {
 	err = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile, by a build
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return nil // removed meanwhile, by a build; or a root, which only root can read
 		}
 		if err != nil {
 			return err

@@ -141,7 +141,9 @@ func (s *Store) derive(base Image, placed []Placed, digest, dir string) error {
 		return err
 	}
 	root := filepath.Join(tmp, rootDir)
-	err = linkTree(base.Root, root)
+	if err = shut(tmp); err == nil {
+		err = linkTree(base.Root, root)
+	}
 	for _, p := range placed {
 		if err == nil {
 			err = s.place(root, p)

@@ -72,6 +72,11 @@ func TestDerivedImages(t *testing.T) {
 	if exists(filepath.Join(base.Root, "bin", "server")) || !exists(filepath.Join(base.Root, "opt", "old", "note")) {
 		t.Error("the base image changed")
 	}
+	for _, root := range []string{base.Root, img.Root} {
+		if at, err := os.Stat(filepath.Dir(root)); err != nil || at.Mode().Perm() != 0o700 {
+			t.Errorf("others can reach the programs in %s: %v, %v", root, at.Mode(), err)
+		}
+	}
 	if inode(t, filepath.Join(img.Root, "usr/bin/sh")) != inode(t, filepath.Join(base.Root, "usr/bin/sh")) ||
 		inode(t, filepath.Join(img.Root, "usr/bin/server")) != inode(t, s.Packed(program)) {
 		t.Error("files were copied")

@@ -237,6 +237,9 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 		return Image{}, err
 	}
 	img, err := use(dir)
+	if err == nil {
+		err = shut(dir)
+	}
 	if err != nil {
 		return Image{}, fault.Op("image "+req.Ref, err)
 	}
@@ -572,41 +575,6 @@ func (s *Store) packages(ctx context.Context, root string) (map[string]string, e
 	return pkgs, nil
 }
 
-// disk creates an ext4 image of img's root at path without mounting it. It has
-// no journal: the image is only read, or written for one trial.
-func (s *Store) disk(ctx context.Context, img Image, path string) error {
-	size, err := used(img.Root)
-	if err != nil {
-		return err
-	}
-	s.say("creating a disk image of %s", img.Ref)
-	tmp := path + partial
-	// The identifiers come from the digest, so that equal roots give equal
-	// disks.
-	id := strings.TrimPrefix(img.Digest, "sha256:")
-	uuid := id[0:8] + "-" + id[8:12] + "-4" + id[13:16] + "-8" + id[17:20] + "-" + id[20:32]
-	mib := size>>20*5/4 + 64
-	var log bytes.Buffer
-	exit, err := s.Host.Exec(ctx, conn.Cmd{
-		Argv: []string{"mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-U", uuid, "-E",
-			"hash_seed=" + uuid + ",root_owner=0:0",
-			"-d", img.Root, tmp, fmt.Sprintf("%dM", mib)},
-		Env:    []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"},
-		Stdout: &log, Stderr: &log,
-	})
-	if fault.Is(err, fault.NotFound) {
-		return &fault.Error{Kind: fault.Unsupported, Err: errors.New("mke2fs is not installed"),
-			Fix: "apt-get install e2fsprogs"}
-	}
-	if err == nil && !exit.OK() {
-		err = fault.New(fault.Lab, "mke2fs: %v: %s", exit, tail(log.Bytes(), 300))
-	}
-	if err != nil {
-		return errors.Join(err, remove(tmp))
-	}
-	return os.Rename(tmp, path)
-}
-
 func (s *Store) say(format string, args ...any) {
 	if s.Progress != nil {
 		s.Progress(fmt.Sprintf(format, args...))
@@ -628,6 +596,10 @@ func finish(tmp, dir string, img Image) error {
 	}
 	return os.Rename(tmp, dir)
 }
+
+// shut keeps other users than root out of the folder of an image: the image may have
+// programs that give their user the rights of root.
+func shut(dir string) error { return os.Chmod(dir, 0o700) }
 
 // use reads the description of the image in dir and notes its use.
 func use(dir string) (Image, error) {

@@ -254,9 +254,7 @@ func (s *Store) store(ctx context.Context, dir string, layers []unpack.Layer, im
 			err = errors.Join(err, os.RemoveAll(tmp))
 		}
 	}()
-	// The image may have programs that give their user the rights of root. Only root
-	// can reach them here.
-	if err := os.Chmod(tmp, 0o700); err != nil {
+	if err := shut(tmp); err != nil {
 		return err
 	}
 	root := filepath.Join(tmp, rootDir)

@@ -24,6 +24,11 @@ func makeRoot(r wire.Root) (err error) {
 			return fault.New(fault.Invalid, "invalid path %q: it must be absolute, without , : \\ and quotes", dir)
 		}
 	}
+	// What is above the root belongs to root alone: the image, or a program in the
+	// environment, may put a file into the root that gives its user the rights of root.
+	if err := os.Chmod(filepath.Dir(r.At), 0o700); err != nil {
+		return err
+	}
 	options := "lowerdir=" + r.Lower + ",upperdir=" + r.Upper + ",workdir=" + r.Work
 	if err := unix.Mount("overlay", r.At, "overlay", 0, options); err != nil {
 		return overlayFailed(err, r)

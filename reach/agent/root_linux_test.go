@@ -57,6 +57,9 @@ func TestRoot(t *testing.T) {
 	if err := os.WriteFile(from+"/program", []byte("#!"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(filepath.Dir(r.At), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	r.System, r.Dirs = true, []string{"/tmp"}
 	r.Binds = []wire.Bind{{From: from + "/program", To: "/.bakeoff/agent", ReadOnly: true}, {From: from, To: "/deep/data"}}
 	text, err := json.Marshal(wire.Setup{Root: &r})
@@ -82,6 +85,9 @@ func TestRoot(t *testing.T) {
 	}
 	if s, err := os.Stat(r.At + "/tmp"); err != nil || s.Mode().Perm() != 0o777 {
 		t.Errorf("/tmp: %v, %v", s.Mode(), err)
+	}
+	if s, err := os.Stat(filepath.Dir(r.At)); err != nil || s.Mode().Perm() != 0o700 {
+		t.Errorf("others can reach programs of the root: %v, %v", s.Mode(), err)
 	}
 	if names, _ := os.ReadDir(r.Lower); len(names) > 0 {
 		t.Errorf("the image was written to: %v", names)
