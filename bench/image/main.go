@@ -1,0 +1,195 @@
+// Command image compares what bakeoff does with images with the programs that people
+// use for it, side by side in one run: the import of a root file system with tar and
+// zstd, a pull with skopeo, and unpacking with umoci.
+//
+//	go run ./bench/image [-blocks 6] [-root DIR] [-part import]
+//
+// The image is the root of debian:bookworm, which bakeoff builds if it is not in the
+// cache, or the folder DIR. For the pull and for umoci it has three layers, compressed
+// with gzip, in a registry that this program starts on the loopback interface.
+//
+// A block measures both sides twice, in the order ABBA or BAAB, which is drawn from a
+// seed. A ratio is how many times as long the other program takes; above 1 bakeoff is
+// faster. The archives are in the page cache, and what was written before is on the disk
+// when a measurement starts.
+//
+// Both sides end when the files are on the disk. bakeoff and skopeo see to that
+// themselves; sync -f does it for tar and umoci. bakeoff computes the digests of all
+// that it reads, twice for an import, which tar does not. umoci also writes a list of
+// all files for umoci repack.
+//
+// It needs root. Without tar, zstd, gzip, docker-registry, skopeo or umoci, the parts
+// that need them are left out.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/judge/stats"
+	"bakeoff/lab/fleet"
+	"bakeoff/provision/image"
+)
+
+// part is one comparison.
+type part struct {
+	name, peer string
+	goal       float64
+	needs      []string // programs, by the Debian packages of the same names
+	// ours and theirs do the work in an empty folder.
+	ours, theirs func(ctx context.Context, dir string) error
+}
+
+func main() {
+	blocks := flag.Int("blocks", 6, "number of mirrored blocks")
+	root := flag.String("root", "", "folder with the root file system; \"\" is that of debian:bookworm")
+	only := flag.String("part", "", "only import, pull or unpack")
+	seed := flag.Uint64("seed", 1, "seed of the order")
+	profile := flag.String("cpuprofile", "", "write a profile of bakeoff's part to this file")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *blocks, *root, *only, *profile, rand.New(rand.NewPCG(*seed, 0))); err != nil {
+		fmt.Fprintln(os.Stderr, "bench/image:", err)
+		if fix := fault.Fix(err); fix != "" {
+			fmt.Fprintln(os.Stderr, "  ", fix)
+		}
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.Rand) (err error) {
+	if blocks < 1 || flag.NArg() > 0 || !slices.Contains([]string{"", "import", "pull", "unpack"}, only) {
+		return fault.New(fault.Invalid, "usage: image [-blocks N] [-root DIR] [-part import|pull|unpack], with at least one block")
+	}
+	if os.Getuid() != 0 {
+		return fault.WithFix(fault.New(fault.Unsupported, "the files of an image belong to several users"), "run it as root")
+	}
+	if root == "" {
+		store := fleet.Controller{Getenv: os.Getenv}.Images(func(text string) { fmt.Fprintln(os.Stderr, text) })
+		img, err := store.Get(ctx, image.Request{Ref: "debian:bookworm"})
+		if err != nil {
+			return err
+		}
+		root = img.Root
+	}
+	m := &material{root: root}
+	if m.dir, err = os.MkdirTemp("", "bench-image-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.close(), os.RemoveAll(m.dir)) }()
+	if profile != "" {
+		f, err := os.Create(profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	for _, p := range []part{m.imports(), m.pulls(), m.unpacks()} {
+		if only != "" && p.name != only {
+			continue
+		}
+		if missing := slices.DeleteFunc(slices.Clone(p.needs), found); len(missing) > 0 {
+			fmt.Printf("%s: left out, because there is no %s: run apt-get install %s\n\n", p.name, strings.Join(missing, ", "),
+				strings.Join(missing, " "))
+			continue
+		}
+		if err := m.prepare(ctx, p.name); err != nil {
+			return fault.Op("prepare "+p.name, err)
+		}
+		if err := compare(ctx, p, m, blocks, rnd); err != nil {
+			return fault.Op(p.name, err)
+		}
+	}
+	return nil
+}
+
+func found(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
+
+// compare measures a part and prints the ratio of the times.
+func compare(ctx context.Context, p part, m *material, blocks int, rnd *rand.Rand) error {
+	fmt.Printf("%s: bakeoff and %s, %s\n\n%6s  %-8s %8s %8s\n", p.name, p.peer, m.sizes(p.name), "block", "", "time",
+		"CPU time")
+	var ratios []float64
+	for block := range blocks {
+		order := []bool{true, false, false, true} // ours?
+		if rnd.IntN(2) == 1 {
+			order = []bool{false, true, true, false}
+		}
+		sum := map[bool]float64{}
+		for _, ours := range order {
+			work, name := p.theirs, "other"
+			if ours {
+				work, name = p.ours, "bakeoff"
+			}
+			took, cpu, err := measure(ctx, m, work)
+			if err != nil {
+				return err
+			}
+			sum[ours] += math.Log(took.Seconds()) / 2
+			fmt.Printf("%6d  %-8s %6.3f s %6.3f s\n", block+1, name, took.Seconds(), cpu.Seconds())
+		}
+		ratios = append(ratios, sum[false]-sum[true])
+	}
+	e := stats.HodgesLehmann(ratios, 0.95)
+	fmt.Printf("\n%s: time of %s / bakeoff: %.2f, interval %.2f to %.2f from %d blocks; goal ≥ %.1f\n\n", p.name, p.peer,
+		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), len(ratios), p.goal)
+	return nil
+}
+
+// measure does work in a new folder, and returns its time and its CPU time, that of
+// other programs included.
+func measure(ctx context.Context, m *material, work func(context.Context, string) error) (took, cpu time.Duration, err error) {
+	dir := filepath.Join(m.dir, "work")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	syscall.Sync()
+	before, start := used(), time.Now()
+	err = work(ctx, dir)
+	return time.Since(start), used() - before, err
+}
+
+// used is the CPU time of this process and of the programs that it started and that
+// have ended.
+func used() (sum time.Duration) {
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(who, &u); err == nil {
+			sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+	}
+	return sum
+}
+
+// command executes a program.
+func command(ctx context.Context, argv ...string) error {
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		return fault.New(fault.Lab, "%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
