@@ -27,6 +27,10 @@ type Resolution struct {
 	Note string
 }
 
+// askTries is how often Resolve asks a registry that does not answer: somebody waits for
+// the plan, and nothing is lost by asking again later.
+const askTries = 3
+
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // Resolve says which image a name means. It asks the registry once, and changes
@@ -62,6 +66,7 @@ func (s *Store) Resolve(ctx context.Context, name, dir string) (Resolution, erro
 	if err != nil {
 		return out, err
 	}
+	c.Tries = askTries
 	d, b, err := c.Resolve(ctx, ref)
 	if complete && ctx.Err() == nil && fault.Is(err, fault.Lab) {
 		out.Digest = had.Digest.String()

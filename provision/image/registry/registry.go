@@ -7,6 +7,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,8 @@ type Client struct {
 	Progress func(done, all int64)
 	// Say receives a line for a person; nil discards.
 	Say func(string)
+	// Tries is how often a request is made that gives nothing; 0 is six.
+	Tries int
 	// Wait waits between two tries; nil waits for the time.
 	Wait func(ctx context.Context, d time.Duration) error
 }
@@ -336,6 +339,7 @@ func (c *counted) Write(b []byte) (int, error) {
 // again calls do until it succeeds, at most tries times in a row without a gain. It
 // gives up at once if another try cannot help.
 func (s *session) again(ctx context.Context, do func() (gain bool, err error)) error {
+	tries := cmp.Or(s.Tries, tries)
 	for left := tries; ; {
 		gain, err := do()
 		switch {

@@ -26,7 +26,8 @@ import (
 // front is in front of a registry. It counts the bytes of blobs, and can stop in the
 // middle of a large one.
 type front struct {
-	Host string
+	Host  string
+	Close func() // ends it, and the registry with it
 
 	mu     sync.Mutex
 	stop   int64 // bytes after which a large blob stops; 0: it does not
@@ -52,6 +53,7 @@ func frontOf(t *testing.T, r *registrytest.Server) *front {
 	})
 	s.Start()
 	t.Cleanup(s.Close)
+	f.Close = func() { s.Close(); r.Kill() }
 	f.Host = strings.TrimPrefix(s.URL, "http://")
 	return f
 }
@@ -212,7 +214,7 @@ func TestAKilledPull(t *testing.T) {
 	h.LeavesNothing(t)
 
 	// Without the registry, verify and plan do what they can.
-	r.Kill()
+	f.Close()
 	h.Holds(t, folders[0])
 	if out, errs, _ := h.Bakeoff(t, 3*time.Minute, "plan", lab); !strings.Contains(out, "nothing is downloaded") ||
 		!strings.Contains(strings.Join(strings.Fields(out), " "), one.Digest()+" from the cache") {
