@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,17 +35,15 @@ builds or downloads again what it needs.`,
 		a.cacheRemove("prune", "Remove what no run can use",
 			"prune removes partial builds and downloads, which a killed run left, images that\n"+
 				"this version of bakeoff no longer uses, images whose tag has moved, and layers that\n"+
-				"no image has. It also removes packed files of lab files and the images that have\n"+
-				"them: a new run packs them again in seconds, but an interrupted run with such files\n"+
-				"cannot be resumed. It keeps what a build in progress writes.",
-			func(e image.Entry) bool {
-				brought := e.Kind == image.KindDerived || e.Kind == image.KindFiles
-				return e.State == image.Partial || e.State == image.Superseded || brought && e.State == image.Complete
-			}),
+				"no image has. It also removes packed files of lab files, and the images that have\n"+
+				"them, that no run used in the last seven days, or with --all every one: a new run\n"+
+				"packs them again in seconds, but an interrupted run with such files cannot be\n"+
+				"resumed. It keeps what a build in progress writes.",
+			func(e image.Entry, all bool) bool { return e.Prunable(time.Now(), all) }),
 		a.cacheRemove("clear", "Remove everything in the cache",
 			"clear removes every image, kernel and program in the cache. It refuses while a run\n"+
 				"measures on this machine or a build is in progress.",
-			func(image.Entry) bool { return true }))
+			func(image.Entry, bool) bool { return true }))
 	return c
 }
 
@@ -87,8 +86,8 @@ the kind derived; the size of those is what they take beside image and files.
 }
 
 // cacheRemove is a command that removes the entries for which drop holds.
-func (a *app) cacheRemove(use, short, long string, drop func(image.Entry) bool) *cobra.Command {
-	var asJSON, dryRun, yes bool
+func (a *app) cacheRemove(use, short, long string, drop func(e image.Entry, all bool) bool) *cobra.Command {
+	var asJSON, dryRun, yes, everything bool
 	c := &cobra.Command{
 		Use:   use,
 		Short: short,
@@ -102,7 +101,7 @@ It first lists what it would remove, and then asks. --yes answers the question.`
 			if err != nil {
 				return err
 			}
-			drop := slices.DeleteFunc(all, func(e image.Entry) bool { return !drop(e) })
+			drop := slices.DeleteFunc(all, func(e image.Entry) bool { return !drop(e, everything) })
 			if !asJSON && len(drop) == 0 {
 				fmt.Fprintln(a.Out, "nothing to remove")
 				return nil
@@ -135,6 +134,9 @@ It first lists what it would remove, and then asks. --yes answers the question.`
 		},
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "list what would be removed, and remove nothing")
+	if use == "prune" {
+		c.Flags().BoolVar(&everything, "all", false, "remove packed files of lab files whenever they were used")
+	}
 	c.Flags().BoolVar(&yes, "yes", false, "remove without asking")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object; requires --yes or --dry-run")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {

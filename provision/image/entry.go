@@ -41,6 +41,24 @@ type Entry struct {
 	State State `json:"state"`
 }
 
+// KeepFiles is how long Prunable keeps packed files, and images that have them, after
+// their last use.
+const KeepFiles = 7 * 24 * time.Hour
+
+// Prunable reports whether no run is expected to use an entry: it is partial or
+// superseded, or it has packed files that no run used for KeepFiles. With all, every
+// packed file is.
+func (e Entry) Prunable(now time.Time, all bool) bool {
+	switch {
+	case e.State == Partial || e.State == Superseded:
+		return true
+	case e.State != Complete || e.Kind != KindDerived && e.Kind != KindFiles:
+		return false
+	}
+	used, err := time.Parse(time.RFC3339, e.Used)
+	return all || err != nil || now.Sub(used) >= KeepFiles
+}
+
 // Entries lists the store, in the order of names.
 func (s *Store) Entries() ([]Entry, error) {
 	dirs, err := os.ReadDir(s.Dir)
