@@ -94,12 +94,19 @@ func (c *Client) PullAs(ctx context.Context, r reference.Reference, name string,
 // anywhere calls do for every place until one has the image.
 func (c *Client) anywhere(ctx context.Context, r reference.Reference, do func(*session) error) error {
 	var err error
+	var lacking []string // mirrors that answered that they have no such image
 	for _, p := range c.places(r) {
 		s := &session{Client: c, place: p}
 		if err = do(s); err == nil || ctx.Err() != nil || !p.mirror {
 			break
 		}
+		if fault.Is(err, fault.NotFound) {
+			lacking = append(lacking, p.host)
+		}
 		c.say("the mirror %s does not give %s: %s", p.host, r, safetext.Line(err.Error()))
+	}
+	if len(lacking) > 0 && fault.Is(err, fault.Lab) {
+		err = fault.Op("the mirror "+strings.Join(lacking, ", ")+" has no such image, and the registry does not answer", err)
 	}
 	return fault.Op("image "+r.String(), err)
 }
@@ -377,8 +384,11 @@ func (s *session) wait(ctx context.Context, d time.Duration) error {
 }
 
 // final tells whether an error is the same after another try: a refusal, a wrong name,
-// missing credentials, a full disk.
+// missing credentials, a full disk, a registry whose host has no address.
 func final(err error) bool {
+	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
+		return true
+	}
 	if e, ok := errors.AsType[*transport.Error](err); ok {
 		return e.StatusCode >= 400 && e.StatusCode < 500 && e.StatusCode != http.StatusTooManyRequests &&
 			e.StatusCode != http.StatusRequestTimeout

@@ -368,6 +368,32 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
+// The error of a wrong name has the answer of the mirror, also if the registry itself
+// cannot be reached.
+func TestAMirrorThatLacksAnImage(t *testing.T) {
+	s := registrytest.Start(t, false)
+	c := client(nil)
+	c.Mirrors = []Mirror{{Of: "127.0.0.1:1", Host: s.Host}}
+	_, err := c.Pull(t.Context(), parse(t, "127.0.0.1:1/alpin:3.20"), cache(t))
+	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "the mirror "+s.Host+" has no such image") ||
+		!strings.Contains(err.Error(), "registry 127.0.0.1:1") || !strings.Contains(fault.Fix(err), "check the name") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A registry whose name does not exist is asked once.
+func TestARegistryWithoutAnAddress(t *testing.T) {
+	asked := 0
+	c := client(&http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		asked++
+		return nil, &net.DNSError{Err: "no such host", Name: "registry.example", IsNotFound: true}
+	}})
+	_, err := c.Pull(t.Context(), parse(t, "registry.example/app:1"), cache(t))
+	if !fault.Is(err, fault.Lab) || asked != 1 || !strings.Contains(fault.Fix(err), "check the name and the network") {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+}
+
 // Without TLS only a registry on this machine is asked, or one that a setting names.
 func TestPlainHTTP(t *testing.T) {
 	s := registrytest.Start(t, false)
