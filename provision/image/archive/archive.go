@@ -123,6 +123,10 @@ func index(ctx context.Context, f *os.File) (packed, error) {
 			return p, nil
 		}
 		if err != nil {
+			if errors.Is(err, io.ErrUnexpectedEOF) && len(p.parts)+len(p.links) > 0 {
+				return p, fault.WithFix(fault.New(fault.Invalid, "the archive is truncated: it ends in the middle of a file"),
+					"write or copy it again")
+			}
 			return p, fault.New(fault.Invalid, "it is not a tar file: %w", err)
 		}
 		if len(p.parts)+len(p.links) >= maxFiles {
@@ -199,7 +203,8 @@ const refName = "org.opencontainers.image.ref.name"
 func fromLayout(ctx context.Context, s source, tag, arch string, into *layout.Layout) (v1.Descriptor, error) {
 	b, err := document(s, "index.json")
 	if err != nil {
-		return v1.Descriptor{}, fault.WithFix(fault.Wrap(fault.Invalid, "index.json", err), "name an OCI image layout")
+		return v1.Descriptor{}, fault.WithFix(fault.Wrap(fault.Invalid, "index.json", err),
+			"name an OCI image layout, or use docker-archive: for what docker save or podman save wrote")
 	}
 	all, err := layout.ParseIndex(b)
 	if err != nil {

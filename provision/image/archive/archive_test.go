@@ -193,7 +193,12 @@ func TestRefused(t *testing.T) {
 	if err := os.WriteFile(compressed, i.Layers[0], 0o600); err != nil {
 		t.Fatal(err)
 	}
+	half := tarOf(t, map[string]string{"a": "1", "b": strings.Repeat("x", 10000)})
+	if err := os.Truncate(half, 5000); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct{ text, want string }{
+		"truncated":          {"docker-archive:" + half, "the archive is truncated"},
 		"no folder":          {"oci:/nonexistent", "no such file"},
 		"no file":            {"oci-archive:/nonexistent", "no such file"},
 		"no layout":          {"oci:" + t.TempDir(), "name an OCI image layout"},
@@ -207,7 +212,7 @@ func TestRefused(t *testing.T) {
 		"missing in archive": {"oci-archive:" + tarOf(t, without(good, blob(i.Layers[0]))), "has no file"},
 		"end of archive":     {"oci-archive:" + short, "has no file"},
 		"compressed":         {"oci-archive:" + compressed, "gzip -d"},
-		"docker as oci":      {"oci-archive:" + tarOf(t, docker), "name an OCI image layout"},
+		"docker as oci":      {"oci-archive:" + tarOf(t, docker), "use docker-archive:"},
 		"oci as docker":      {"docker-archive:" + tarOf(t, good), "use oci-archive:"},
 		"two saved":          {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `[{"Config":"a"},{"Config":"b"}]`)), "holds 2 images"},
 		"none saved":         {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `[]`)), "holds no image"},
