@@ -70,6 +70,12 @@ type Noter interface {
 	Notes(p param.Values, at Place) map[string]string
 }
 
+// Counted is a Tool whose parameters fix how many values a trial has; see
+// workload.Counted.
+type Counted interface {
+	Few(p param.Values, metrics []string) (caveat, fix string)
+}
+
 // Server is a server that a tool needs.
 type Server string
 

@@ -14,6 +14,7 @@ package pgbench
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
+	"bakeoff/measure/workload"
 )
 
 // New returns the tool.
@@ -84,6 +86,28 @@ func (pgbench) Doc() tool.Doc {
 				"scheduled start", 100*q.q)))
 	}
 	return d
+}
+
+// Few implements tool.Counted: an open loop schedules rate × time transactions, and every
+// client sends as many as the parameter transactions says. How many a closed loop sends in
+// a time is not known in advance.
+func (pgbench) Few(p param.Values, metrics []string) (caveat, fix string) {
+	var of []workload.Quantile
+	for _, q := range quantiles {
+		of = append(of, workload.Quantile{Metric: q.metric, Percent: 100 * q.q})
+	}
+	clients := float64(p.Int("clients"))
+	n := float64(p.Int("transactions")) * clients
+	if n <= 0 {
+		return workload.FewAtRate(p, tool.WholeSeconds(p, "time"), "transactions", metrics, of)
+	}
+	metric, needs, few := workload.FewOf(n, metrics, of)
+	if !few {
+		return "", ""
+	}
+	return fmt.Sprintf("a trial has %.0f transactions (transactions %s, clients %s), and %s needs at least %.0f",
+			n, p.Text("transactions"), p.Text("clients"), metric, needs),
+		fmt.Sprintf("set transactions to %.0f or more", math.Ceil(needs/clients))
 }
 
 func to(at tool.Place) []string {

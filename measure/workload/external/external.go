@@ -74,6 +74,14 @@ func (e Workload) Caveat(p param.Values, on workload.Storage) (caveat, fix strin
 	return notes[tool.Caveat], notes[tool.CaveatFix]
 }
 
+// Few implements workload.Counted for tools that know it.
+func (e Workload) Few(p param.Values, metrics []string) (caveat, fix string) {
+	if c, ok := e.tool.(tool.Counted); ok {
+		return c.Few(p, metrics)
+	}
+	return "", ""
+}
+
 // Limit bounds the duration of one command of a tool. A program in the
 // environment may be slow; a load generator outside stops by its own clock.
 func (e Workload) Limit(p param.Values) time.Duration {

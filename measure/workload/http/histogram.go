@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"bakeoff/base/sample"
+	"bakeoff/measure/workload"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -62,11 +63,9 @@ func EncodeHistogram(h *hdrhistogram.Histogram) (string, error) {
 }
 
 // quantiles are the latencies that are reported, in percent.
-var quantiles = []struct {
-	metric  string
-	percent float64
-}{
-	{"latency-p50", 50}, {"latency-p90", 90}, {"latency-p99", 99}, {"latency-p999", 99.9}, {"latency-max", 100},
+var quantiles = []workload.Quantile{
+	{Metric: "latency-p50", Percent: 50}, {Metric: "latency-p90", Percent: 90}, {Metric: "latency-p99", Percent: 99},
+	{Metric: "latency-p999", Percent: 99.9}, {Metric: "latency-max", Percent: 100},
 }
 
 // Latencies returns the quantiles of h, in seconds, that are above floor (in
@@ -78,8 +77,8 @@ func Latencies(h *hdrhistogram.Histogram, floor int64) []sample.Value {
 		return nil
 	}
 	for _, q := range quantiles {
-		if ns := h.ValueAtPercentile(q.percent); ns > floor {
-			out = append(out, sample.Value{Metric: q.metric, Unit: "s", Value: float64(ns) / 1e9})
+		if ns := h.ValueAtPercentile(q.Percent); ns > floor {
+			out = append(out, sample.Value{Metric: q.Metric, Unit: "s", Value: float64(ns) / 1e9})
 		}
 	}
 	return out

@@ -142,11 +142,11 @@ func metrics() []sample.Metric {
 			"expected responses per second within the timed part; a 404 or a wrong body does not count"),
 	}
 	for _, q := range quantiles {
-		what := fmt.Sprintf("%gth percentile of the latency", q.percent)
-		if q.percent == 100 {
+		what := fmt.Sprintf("%gth percentile of the latency", q.Percent)
+		if q.Percent == 100 {
 			what = "highest latency"
 		}
-		m = append(m, sample.LowerRatio(q.metric, "s", what+"; an open loop measures it from the intended send time"))
+		m = append(m, sample.LowerRatio(q.Metric, "s", what+"; an open loop measures it from the intended send time"))
 	}
 	return append(m,
 		CPUPerRequest,

@@ -11,7 +11,7 @@ import (
 )
 
 // The example site under the technologies that are here, by both generators,
-// over HTTP and HTTPS: every cell of the host and of a chroot gives figures, and
+// over HTTP, HTTPS and HTTP/2: every cell of the host and of a chroot gives figures, and
 // TLS in the kernel is had or refused with its reason.
 func TestStaticWebExample(t *testing.T) {
 	e2e.NeedsRoot(t)
@@ -20,7 +20,7 @@ func TestStaticWebExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cells := []string{"http-50", "http-site", "http-open", "ecdsa-50", "ecdsa-ktls", "wrk-10"}
+	cells := []string{"http-50", "http-site", "http-open", "h2-50", "ecdsa-ktls", "wrk-10"}
 	args := []string{lab, "--profile", "ci", "--seed", "7"}
 	for _, c := range cells {
 		args = append(args, "--only", c)
