@@ -10,7 +10,8 @@ import (
 	"bakeoff/base/name"
 )
 
-// slug makes text a part of a name: lower case, and one hyphen for everything else.
+// slug turns text into a part of a name: letters become lower case, and each run of
+// characters that names cannot have becomes one hyphen.
 func slug(text string) string {
 	var b strings.Builder
 	gap := false

@@ -21,8 +21,8 @@ type sweep struct {
 	values []string
 }
 
-// placeholder is how commands refer to the parameter.
-func (s sweep) placeholder() string { return "{" + s.name + "}" }
+// marker is how commands refer to the parameter.
+func (s sweep) marker() string { return "{" + s.name + "}" }
 
 // parameterName matches the name of a parameter.
 var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
@@ -146,7 +146,7 @@ func settings(sweeps []sweep) []setting {
 func replace(text string, sweeps []sweep, at setting) string {
 	var pairs []string
 	for i, s := range sweeps {
-		pairs = append(pairs, s.placeholder(), at[i])
+		pairs = append(pairs, s.marker(), at[i])
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
 }

@@ -161,10 +161,10 @@ func (r Request) sweeps() ([]sweep, error) {
 			return fault.WithFix(fault.New(fault.Invalid, "%s: parameter %s has values already", s.word, s.name),
 				"choose another name")
 		}
-		used := func(text string) bool { return strings.Contains(text, s.placeholder()) }
+		used := func(text string) bool { return strings.Contains(text, s.marker()) }
 		if !slices.ContainsFunc(slices.Concat(r.Argv, r.Commands, r.Setup, r.Prepare, r.Cleanup), used) {
-			return fault.WithFix(fault.New(fault.Invalid, "%s: no command contains %s", s.word, s.placeholder()),
-				"write "+s.placeholder()+" where its value belongs")
+			return fault.WithFix(fault.New(fault.Invalid, "%s: no command contains %s", s.word, s.marker()),
+				"write "+s.marker()+" where its value belongs")
 		}
 		out = append(out, s)
 		return nil
@@ -275,7 +275,7 @@ func (r Request) used(i int, sweeps []sweep) []sweep {
 		}
 	}
 	return lists.Filter(sweeps, func(s sweep) bool {
-		return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, s.placeholder()) })
+		return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, s.marker()) })
 	})
 }
 

@@ -39,8 +39,8 @@ type sweep struct {
 // otherwise ask for more than any memory holds.
 const maxFilled = 8 << 20
 
-// placeholder is what a value replaces in a text.
-func (s *sweep) placeholder() string { return "{" + s.at.Text + "}" }
+// marker is what a value replaces in a text.
+func (s *sweep) marker() string { return "{" + s.at.Text + "}" }
 
 // sweeps replaces every contender that is swept with one contender for each
 // value, and returns the new tree. It does not change the nodes of the file. A
@@ -228,7 +228,7 @@ func (r *resolver) made(n *yamltree.Node, s *sweep, cells []*yamltree.Node, keys
 	switch {
 	case r.room < 0:
 		r.fail(s.at, "write it in fewer places", "the texts that contain %s have more than %d MiB with all values",
-			s.placeholder(), maxFilled>>20)
+			s.marker(), maxFilled>>20)
 	case !used:
 		r.unused(s, cells, keys)
 	}
@@ -251,9 +251,9 @@ func (r *resolver) unused(s *sweep, cells []*yamltree.Node, keys bool) {
 	}
 	fix := yamltree.Meant(s.at.Text, known)
 	if !strings.HasPrefix(fix, "did you mean") {
-		fix = "write " + s.placeholder() + " where the value belongs, as in argv: [gzip, \"-" + s.placeholder() + "\", big]"
+		fix = "write " + s.marker() + " where the value belongs, as in argv: [gzip, \"-" + s.marker() + "\", big]"
 	}
-	r.fail(s.at, fix, "no workload of the cells has a parameter %s, and no value contains %s", s.at.Text, s.placeholder())
+	r.fail(s.at, fix, "no workload of the cells has a parameter %s, and no value contains %s", s.at.Text, s.marker())
 }
 
 // sweptKeys are the keys of a contender that can be swept, beside the options of
@@ -273,7 +273,7 @@ func (r *resolver) isKey(n *yamltree.Node, key string) bool {
 
 // filled returns own, a contender's parameters of a cell, with what a value
 // changes in them, and whether it changes anything: the parameters of the cell
-// with the placeholder, and the parameter of that name.
+// with the marker, and the parameter of that name.
 func (r *resolver) filled(own, cell *yamltree.Node, s *sweep, v *yamltree.Node) (*yamltree.Node, bool) {
 	changed := false
 	if own == nil || own.Kind != yamltree.Mapping {
@@ -298,7 +298,7 @@ func (r *resolver) filled(own, cell *yamltree.Node, s *sweep, v *yamltree.Node) 
 	return own, changed
 }
 
-// fill returns n with the value in the place of every placeholder, and whether
+// fill returns n with the value in the place of every marker, and whether
 // there was one.
 func (s *sweep) fill(n, v *yamltree.Node) (*yamltree.Node, bool) {
 	if n == nil {
@@ -307,13 +307,13 @@ func (s *sweep) fill(n, v *yamltree.Node) (*yamltree.Node, bool) {
 	out, changed := *n, false
 	switch n.Kind {
 	case yamltree.Scalar:
-		if changed = strings.Contains(n.Text, s.placeholder()); changed {
-			*s.room -= len(n.Text) + strings.Count(n.Text, s.placeholder())*len(v.Text)
+		if changed = strings.Contains(n.Text, s.marker()); changed {
+			*s.room -= len(n.Text) + strings.Count(n.Text, s.marker())*len(v.Text)
 			if *s.room < 0 {
 				return n, false // reported
 			}
-			out.Text = strings.ReplaceAll(n.Text, s.placeholder(), v.Text)
-			out.Quoted = n.Quoted && n.Text != s.placeholder()
+			out.Text = strings.ReplaceAll(n.Text, s.marker(), v.Text)
+			out.Quoted = n.Quoted && n.Text != s.marker()
 		}
 	case yamltree.Sequence:
 		out.Items = slices.Clone(n.Items)
@@ -336,7 +336,7 @@ func (s *sweep) fill(n, v *yamltree.Node) (*yamltree.Node, bool) {
 	return &out, true
 }
 
-// unfilled reports parameters of cells with a placeholder that a contender would
+// unfilled reports parameters of cells with a marker that a contender would
 // run as it is.
 func (r *resolver) unfilled(cells, contenders []*yamltree.Node) {
 	names := map[string]bool{}
@@ -350,8 +350,8 @@ func (r *resolver) unfilled(cells, contenders []*yamltree.Node) {
 		}
 		for _, e := range params.Entries {
 			for _, swept := range slices.Sorted(maps.Keys(names)) {
-				placeholder := "{" + swept + "}"
-				if !contains(e.Value, placeholder) {
+				marker := "{" + swept + "}"
+				if !contains(e.Value, marker) {
 					continue
 				}
 				for _, c := range contenders {
@@ -359,7 +359,7 @@ func (r *resolver) unfilled(cells, contenders []*yamltree.Node) {
 						continue
 					}
 					r.fail(e.Value, "add sweep: {"+swept+": …} to the contender, or write "+e.Key.Text+" into its params",
-						"%s contains %s, and contender %s does not sweep it", e.Key.Text, placeholder,
+						"%s contains %s, and contender %s does not sweep it", e.Key.Text, marker,
 						yamltree.Show(c.Get("name").String()))
 				}
 			}

@@ -156,7 +156,7 @@ func TestSweepIsShortForContenders(t *testing.T) {
 	}
 }
 
-// A short file with many placeholders does not fill the memory.
+// A short file with many markers does not fill the memory.
 func TestSweepsAreBounded(t *testing.T) {
 	long := strings.Repeat("{level}", 50_000)
 	src := strings.Replace(sweepLab, `"big{level}"`, `"`+long+`"`, 1)

@@ -46,7 +46,8 @@ type group struct {
 }
 
 // settings returns everything that a lab file may set for a contender at a cell,
-// in the same groups for every contender. A value that is not set is absent.
+// in the same groups for every contender. Values that the lab file does not set
+// are left out.
 func settings(c manifest.Contender, params param.Values) []group {
 	single := func(name, value string) group {
 		if value == "" {

@@ -446,7 +446,7 @@ func TestStopsWhereNothingCanBeDecided(t *testing.T) {
 
 // A run in which every trial fails ends after two blocks. So does one in which only the
 // baseline, or only the contender, never succeeds. If another contender is left, the
-// run goes on without the one that failed.
+// run measures only those that succeed.
 func TestStopsWhereEverythingFails(t *testing.T) {
 	for _, tt := range []struct {
 		contenders string

@@ -177,7 +177,7 @@ func TestCurvesOfSeveralContenders(t *testing.T) {
 	if len(figures) != 2 || figures[1].Name != "format" {
 		t.Fatalf("%+v", figures)
 	}
-	// The baseline is no part of the second figure: it is a level there.
+	// The baseline has no point in the second figure. It is drawn as a level.
 	if figures[0].Level != nil || figures[1].Level == nil {
 		t.Errorf("levels %v and %v", figures[0].Level, figures[1].Level)
 	}
