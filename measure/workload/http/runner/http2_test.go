@@ -511,7 +511,7 @@ func TestErrorsByClassOverHTTP2(t *testing.T) {
 					io.WriteString(conn, c.answer(stream))
 					return c.stays
 				})
-				r := generate(t, addr, "protocol=http/2", "time=300ms", "connections=4", "engine="+engine)
+				r := generate(t, addr, "protocol=http/2", "time=300ms", "connections=4", "engine="+engine, besideOthers)
 				if bad.Load() == 0 || r.Errors[c.class] != bad.Load() || len(r.Errors) > 1 || http.Stated(r, "requests") < 4 {
 					t.Errorf("errors %v, want %d of %q; %v", r.Errors, bad.Load(), c.class, r.Values)
 				}
@@ -628,7 +628,7 @@ func TestNginxOverHTTP2(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := generate(t, s.addr.String(), "protocol=http/2", "path=/none", "time=20ms", "connections=2")
+			r := generate(t, s.addr.String(), "protocol=http/2", "path=/none", "time=20ms", "connections=2", besideOthers)
 			if _, err := parsed(t, r); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "server answered 404 to ") {
 				t.Errorf("%v", err)
 			}
