@@ -146,3 +146,20 @@ func TestPackagesThatAreWrong(t *testing.T) {
 		}
 	}
 }
+
+// The image of a contender may name the program that a cell does not name.
+func TestProgramsOfImages(t *testing.T) {
+	cat := withCommand()
+	argv := &cat.Workloads[len(cat.Workloads)-1].Params[0]
+	argv.Required, argv.ByImage = false, true
+	cat.Starts = func(ref string) bool { return strings.HasPrefix(ref, "alpine:") }
+	for image, named := range map[string]bool{"alpine:3.20": true, "debian:bookworm": false} {
+		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: chroot, image: \"" + image + "\"}\n" +
+			"  - {name: b, driver: chroot, image: \"alpine:3\"}\nbaseline: b\ncells:\n  - {name: c, workload: command, primary: true}\n"
+		_, err := Parse("lab.yaml", []byte(src), cat, "")
+		want := `lab.yaml:4:5: contender "a" has no argv for cell "c", and the cell has none; add params: {c: {argv: …}} to it`
+		if named && err != nil || !named && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", image, err)
+		}
+	}
+}
