@@ -173,16 +173,10 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 	if err := s.keep(o.Calibration, created); err != nil {
 		return out, err
 	}
-	if s.others != nil {
-		line := store.Line{Type: store.LineOthers, At: time.Now().UTC(), Others: s.others}
-		if err := s.run.Append(line); err != nil {
-			return out, err
-		}
-	}
 	out, err = trial.Run(ctx, trial.Options{
 		Plan: s.Plan, Run: s.run, Drivers: s.Drivers, Workloads: executionall.Runners(),
 		Answers: answers, Env: leases.Local, Hosts: leases.Others, Boxes: hosts.Boxes, Unreached: hosts.Unreached,
-		Budget: o.Budget, Events: o.Events, Proofs: diagnosis.Standing(ctx, o.At),
+		Budget: o.Budget, Events: o.Events, Others: s.others, Proofs: diagnosis.Standing(ctx, o.At),
 	})
 	if created && fault.Is(err, fault.Unsupported) {
 		// The baseline has no image: nothing was measured, so nothing is kept.

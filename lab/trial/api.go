@@ -38,6 +38,9 @@ type Options struct {
 	Proofs map[string]string
 	// Budget bounds the time in which blocks start; 0 takes the plan's.
 	Budget time.Duration
+	// Others is what other programs used of the CPUs before; nil: unknown. The journal
+	// gets it, unless the run cannot be continued.
+	Others *store.Others
 	// Events receives what happens, from one goroutine, never during a
 	// trial. It must return quickly. It may be nil.
 	Events func(Event)

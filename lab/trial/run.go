@@ -82,6 +82,11 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	if err := r.resume(); err != nil {
 		return Outcome{}, err
 	}
+	if o.Others != nil {
+		if err := r.Run.Append(store.Line{Type: store.LineOthers, At: o.Now().UTC(), Others: o.Others}); err != nil {
+			return Outcome{}, err
+		}
+	}
 	if err := r.prepare(ctx); err != nil {
 		return Outcome{}, err
 	}
