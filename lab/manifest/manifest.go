@@ -150,7 +150,7 @@ type Catalogue struct {
 	// nil accepts any name.
 	Image func(ref string) error
 	// Starts tells whether an image with this name says which program starts in it; nil
-	// if none does.
+	// leaves it open, as where a run folder is read.
 	Starts func(ref string) bool
 }
 

@@ -243,7 +243,8 @@ func resourceFields(cat Catalogue) []field {
 			"debian:bookworm or ubuntu:noble, " +
 			"which bakeoff builds once from the packages of the distribution; NAME:TAG or NAME@DIGEST of a registry, such as " +
 			"alpine:3.20 or docker.io/library/debian:bookworm; oci:DIR[:TAG], oci-archive:FILE, docker-archive:FILE, " +
-			"rootfs:DIR or rootfs:FILE (a tar file, which gzip, xz or zstd may compress). For the driver jail it may also be " +
+			"rootfs:DIR or rootfs:FILE (a tar file, which gzip, xz or zstd may compress); disk:FILE (the raw or qcow2 disk of " +
+			"a machine, for drivers that boot one). For the driver jail it may also be " +
 			"the path of a folder on its host.",
 			shape: text(imagePattern, imageRule)},
 		{name: "packages", doc: "Packages that the environments contain in addition to those of the workloads, by their " +

@@ -153,13 +153,18 @@ func TestProgramsOfImages(t *testing.T) {
 	argv := &cat.Workloads[len(cat.Workloads)-1].Params[0]
 	argv.Required, argv.ByImage = false, true
 	cat.Starts = func(ref string) bool { return strings.HasPrefix(ref, "alpine:") }
-	for image, named := range map[string]bool{"alpine:3.20": true, "debian:bookworm": false} {
+	for image, names := range map[string]bool{"alpine:3.20": true, "debian:bookworm": false} {
 		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: chroot, image: \"" + image + "\"}\n" +
 			"  - {name: b, driver: chroot, image: \"alpine:3\"}\nbaseline: b\ncells:\n  - {name: c, workload: command, primary: true}\n"
 		_, err := Parse("lab.yaml", []byte(src), cat, "")
 		want := `lab.yaml:4:5: contender "a" has no argv for cell "c", and the cell has none; add params: {c: {argv: …}} to it`
-		if named && err != nil || !named && (err == nil || !strings.Contains(err.Error(), want)) {
+		if names && err != nil || !names && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", image, err)
+		}
+		open := cat
+		open.Starts = nil // verify reads the lab files of run folders so
+		if _, err := Parse("lab.yaml", []byte(src), open, ""); err != nil {
+			t.Errorf("%s, read again: %v", image, err)
 		}
 	}
 }
