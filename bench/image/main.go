@@ -18,6 +18,11 @@
 // that it reads, twice for an import, which tar does not. umoci also writes a list of
 // all files for umoci repack.
 //
+// What was unpacked is removed at the end, not between measurements: ext4 does not use
+// an inode again that was removed in the last minutes, and the search for another one
+// would take most of the time. So it needs space for all of that, in the folder of
+// TMPDIR, and a second run within five minutes is slower on both sides.
+//
 // It needs root. Without tar, zstd, gzip, docker-registry, skopeo or umoci, the parts
 // that need them are left out.
 package main
@@ -32,7 +37,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -91,6 +95,9 @@ func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.
 	if m.dir, err = os.MkdirTemp("", "bench-image-"); err != nil {
 		return err
 	}
+	if err := enough(m.dir, root, blocks, only); err != nil {
+		return errors.Join(err, os.Remove(m.dir))
+	}
 	defer func() { err = errors.Join(err, m.close(), os.RemoveAll(m.dir)) }()
 	if profile != "" {
 		f, err := os.Create(profile)
@@ -118,6 +125,27 @@ func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.
 		if err := compare(ctx, p, m, blocks, rnd); err != nil {
 			return fault.Op(p.name, err)
 		}
+	}
+	return nil
+}
+
+// enough returns an error if the disk of dir cannot hold what the parts write.
+func enough(dir, root string, blocks int, only string) error {
+	size, err := image.OnDisk(root)
+	if err != nil {
+		return err
+	}
+	trees := int64(4*blocks + 1)
+	if only == "" {
+		trees *= 3 // a part that only downloads writes less
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return err
+	}
+	if free := int64(fs.Bavail) * int64(fs.Bsize); free < trees*size { // other systems have other types
+		return fault.WithFix(fault.New(fault.Unsupported, "%s has %d MiB free, and %d blocks need %d MiB", dir, free>>20, blocks,
+			trees*size>>20), "set TMPDIR to another folder, or use fewer -blocks or -part")
 	}
 	return nil
 }
@@ -161,11 +189,10 @@ func compare(ctx context.Context, p part, m *material, blocks int, rnd *rand.Ran
 // measure does work in a new folder, and returns its time and its CPU time, that of
 // other programs included.
 func measure(ctx context.Context, m *material, work func(context.Context, string) error) (took, cpu time.Duration, err error) {
-	dir := filepath.Join(m.dir, "work")
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	dir, err := os.MkdirTemp(m.dir, "work-")
+	if err != nil {
 		return 0, 0, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	syscall.Sync()
 	before, start := used(), time.Now()
 	err = work(ctx, dir)
