@@ -490,10 +490,13 @@ func (u *unpacker) file(at *os.Root, base, real string, h *tar.Header, content i
 		return refuse("the files of the image have more than %d bytes", u.o.Limits.Bytes)
 	}
 	u.bytes += h.Size
-	if _, err := u.clear(at, base, real, false); err != nil {
-		return err
+	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY
+	f, err := at.OpenFile(base, flags, 0o600)
+	if errors.Is(err, fs.ErrExist) { // most files replace nothing, and nothing is looked up for them
+		if _, err = u.clear(at, base, real, false); err == nil {
+			f, err = at.OpenFile(base, flags, 0o600)
+		}
 	}
-	f, err := at.OpenFile(base, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
