@@ -78,7 +78,8 @@ func main() {
 
 func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.Rand) (err error) {
 	if blocks < 1 || flag.NArg() > 0 || !slices.Contains([]string{"", "import", "pull", "unpack"}, only) {
-		return fault.New(fault.Invalid, "usage: image [-blocks N] [-root DIR] [-part import|pull|unpack], with at least one block")
+		return fault.New(fault.Invalid, "usage: image [-blocks N] [-root DIR] [-part import|pull|unpack], with at least one "+
+			"block")
 	}
 	if os.Getuid() != 0 {
 		return fault.WithFix(fault.New(fault.Unsupported, "the files of an image belong to several users"), "run it as root")
@@ -115,8 +116,8 @@ func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.
 			continue
 		}
 		if missing := slices.DeleteFunc(slices.Clone(p.needs), found); len(missing) > 0 {
-			fmt.Printf("%s: left out, because there is no %s: run apt-get install %s\n\n", p.name, strings.Join(missing, ", "),
-				strings.Join(missing, " "))
+			fmt.Printf("%s: left out, because there is no %s: run apt-get install %s\n\n", p.name,
+				strings.Join(missing, ", "), strings.Join(missing, " "))
 			continue
 		}
 		if err := m.prepare(ctx, p.name); err != nil {
@@ -144,8 +145,8 @@ func enough(dir, root string, blocks int, only string) error {
 		return err
 	}
 	if free := int64(fs.Bavail) * int64(fs.Bsize); free < trees*size { // other systems have other types
-		return fault.WithFix(fault.New(fault.Unsupported, "%s has %d MiB free, and %d blocks need %d MiB", dir, free>>20, blocks,
-			trees*size>>20), "set TMPDIR to another folder, or use fewer -blocks or -part")
+		return fault.WithFix(fault.New(fault.Unsupported, "%s has %d MiB free, and %d blocks need %d MiB", dir, free>>20,
+			blocks, trees*size>>20), "set TMPDIR to another folder, or use fewer -blocks or -part")
 	}
 	return nil
 }
@@ -188,7 +189,8 @@ func compare(ctx context.Context, p part, m *material, blocks int, rnd *rand.Ran
 
 // measure does work in a new folder, and returns its time and its CPU time, that of
 // other programs included.
-func measure(ctx context.Context, m *material, work func(context.Context, string) error) (took, cpu time.Duration, err error) {
+func measure(ctx context.Context, m *material, work func(context.Context, string) error) (took, cpu time.Duration,
+	err error) {
 	dir, err := os.MkdirTemp(m.dir, "work-")
 	if err != nil {
 		return 0, 0, err

@@ -99,7 +99,8 @@ func (m *material) unpacks() part {
 // prepare makes what a part needs.
 func (m *material) prepare(ctx context.Context, name string) error {
 	if name == "import" {
-		return command(ctx, "sh", "-c", `tar -C "$1" -cf - --xattrs --numeric-owner . | zstd -q -o "$2"`, "sh", m.root, m.archive())
+		return command(ctx, "sh", "-c", `tar -C "$1" -cf - --xattrs --numeric-owner . | zstd -q -o "$2"`, "sh",
+			m.root, m.archive())
 	}
 	if !m.image {
 		if err := m.build(ctx); err != nil {

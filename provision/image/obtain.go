@@ -149,7 +149,8 @@ func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
 // pull brings an image of a registry into the layout, under a name. If ref has no digest
 // and the registry does not answer, it takes the image that the tag named last, and says
 // so.
-func (s *Store) pull(ctx context.Context, ref reference.Reference, name string, l *layout.Layout) (v1.Descriptor, error) {
+func (s *Store) pull(ctx context.Context, ref reference.Reference, name string,
+	l *layout.Layout) (v1.Descriptor, error) {
 	c, err := s.client()
 	if err != nil {
 		return v1.Descriptor{}, err

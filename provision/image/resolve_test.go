@@ -46,7 +46,8 @@ func TestAPinnedTag(t *testing.T) {
 	}
 	got, err = s.Resolve(t.Context(), ref, "")
 	missing := int64(len(two.Layers[1]) + len(two.Config))
-	if err != nil || got.Digest != two.Digest() || got.Missing != missing || got.Size != missing+int64(len(two.Layers[0])) {
+	if err != nil || got.Digest != two.Digest() || got.Missing != missing ||
+		got.Size != missing+int64(len(two.Layers[0])) {
 		t.Errorf("%+v, %v", got, err)
 	}
 

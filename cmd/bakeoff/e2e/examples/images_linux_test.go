@@ -224,7 +224,8 @@ func TestAKilledPull(t *testing.T) {
 		t.Errorf("cache clear: exit code %d\n%s%s", code, out, errs)
 	}
 	out, errs, code = h.Bakeoff(t, 3*time.Minute, "plan", lab)
-	if code == 0 || !strings.Contains(errs, "bakeoff.yaml:5:") || !strings.Contains(errs, "check the name and the network") {
+	if code == 0 || !strings.Contains(errs, "bakeoff.yaml:5:") ||
+		!strings.Contains(errs, "check the name and the network") {
 		t.Errorf("plan without the registry and the cache: exit code %d\n%s%s", code, out, errs)
 	}
 }
@@ -292,7 +293,8 @@ func TestExampleImages(t *testing.T) {
 		t.Fatalf("exit code %d, %d blocks, missing %v", code, ran.Blocks, ran.Missing)
 	}
 	for _, c := range ran.Comparisons {
-		if len(c.Factors) != 1 || c.Factors[0].Name != "image" || c.Factors[0].Contender != "localhost:5000/bakeoff/libc:musl" {
+		if len(c.Factors) != 1 || c.Factors[0].Name != "image" ||
+			c.Factors[0].Contender != "localhost:5000/bakeoff/libc:musl" {
 			t.Errorf("%s: factors %v", c.Contender, c.Factors)
 		}
 	}
