@@ -271,6 +271,11 @@ func (s *Store) store(ctx context.Context, dir string, layers []unpack.Layer, im
 	if img.Packages, err = installed(root); err != nil {
 		return err
 	}
+	if img.Config == nil {
+		if err := misnamed(root, img.Ref); err != nil {
+			return err
+		}
+	}
 	if err := unpack.Sync(root); err != nil {
 		return err
 	}
@@ -309,7 +314,7 @@ func (s *Store) tree(ctx context.Context, ref reference.Reference) (string, erro
 	}
 	dir := filepath.Join(s.Dir, rootOf(kindTree, l.Digest))
 	if exists(filepath.Join(dir, description)) {
-		return dir, nil
+		return dir, misnamed(filepath.Join(dir, rootDir), ref.Text) // of a release that did not look
 	}
 	return dir, s.store(ctx, dir, []unpack.Layer{l}, Image{Ref: ref.Text, Digest: l.Digest})
 }

@@ -289,6 +289,39 @@ func TestRootFileSystems(t *testing.T) {
 	}
 }
 
+// What docker save wrote and OCI image layouts hold a root file system in another form.
+// As a root they have none of its programs, and a static program would run in them.
+func TestArchivesAreNoRootFileSystems(t *testing.T) {
+	needsRoot(t)
+	saved, layouts, other := t.TempDir(), t.TempDir(), t.TempDir()
+	write(t, filepath.Join(saved, "manifest.json"), `[{"Config":"c.json","RepoTags":["a:1"],"Layers":["l/layer.tar"]}]`)
+	write(t, filepath.Join(saved, "l/layer.tar"), "x")
+	write(t, filepath.Join(layouts, "oci-layout"), `{"imageLayoutVersion":"1.0.0"}`)
+	write(t, filepath.Join(layouts, "index.json"), `{"schemaVersion":2,"manifests":[]}`)
+	write(t, filepath.Join(other, "manifest.json"), `{"name":"a web app"}`)
+	write(t, filepath.Join(other, "index.json"), `[]`)
+	packed := func(dir string) string {
+		file := filepath.Join(t.TempDir(), "root.tar")
+		if out, err := exec.Command("tar", "-C", dir, "-cf", file, ".").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return file
+	}
+	file, layout := packed(saved), packed(layouts)
+	s := &Store{Dir: t.TempDir()}
+	for path, want := range map[string]string{file: "write docker-archive:" + file, layout: "write oci-archive:" + layout,
+		layouts: "write oci:" + layouts, saved: "docker-archive: and the tar file"} {
+		_, err := s.Get(t.Context(), Request{Ref: "rootfs:" + path})
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("rootfs:%s: %v, want %s", path, err, want)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.Dir, "root*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	get(t, s, "rootfs:"+other)
+}
+
 // An interrupted Get leaves nothing.
 func TestInterruptedUnpacking(t *testing.T) {
 	needsRoot(t)
