@@ -118,6 +118,9 @@ func (f File) Explain(err error) error {
 	if a.Built {
 		fix = "name the Debian package that contains it with --package, or name a program that every environment has"
 	}
+	if len(a.Given) > 0 {
+		fix += "; place it with --file in " + strings.Join(a.Given, ", ") + ", where bakeoff installs no packages"
+	}
 	return fault.WithFix(fault.New(fault.Invalid, "%s: %s", f.words[a.Param], text), fix)
 }
 

@@ -400,6 +400,11 @@ func TestExplain(t *testing.T) {
 		"--package, or name a program that every environment has") {
 		t.Error(got)
 	}
+	absent.Built, absent.Given = false, []string{"alpine:3.20"}
+	if got := f.Explain(absent).Error(); !strings.HasSuffix(got, "; place it with --file in alpine:3.20, where bakeoff "+
+		"installs no packages") {
+		t.Error(got)
+	}
 	lab, err := f.Load(catalogue())
 	if err != nil || lab.Contenders[0].Where["cpus"] != "--cpus" || lab.Contenders[0].Where["memory"] != "" {
 		t.Errorf("%v, %v", lab, err)

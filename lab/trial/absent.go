@@ -25,6 +25,8 @@ type Absence struct {
 	Everywhere bool
 	// Built is true if the image of a contender without it is one that bakeoff builds.
 	Built bool
+	// Given are the images of contenders without it that bakeoff does not build.
+	Given []string
 	Fix   string
 }
 

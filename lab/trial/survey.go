@@ -19,6 +19,7 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/image/reference"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -81,16 +82,28 @@ func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 }
 
 // ofImages adds to the remedy what an image contains, if a lacks its file in one that
-// bakeoff builds.
+// bakeoff builds, and which images must have it if bakeoff does not build them.
 func (v viewer) ofImages(a *Absence) {
-	if !slices.ContainsFunc(v.plan.Contenders, func(c plan.Contender) bool {
-		return c.Image != "" && !path.IsAbs(c.Image) && slices.Contains(a.Contenders, c.Name)
-	}) {
-		return
+	var given []string
+	for _, c := range v.plan.Contenders {
+		if c.Image == "" || path.IsAbs(c.Image) || !slices.Contains(a.Contenders, c.Name) {
+			continue
+		}
+		if r, err := reference.Parse(c.Image); err != nil || r.Kind == reference.Packages {
+			a.Built = true
+		} else if !slices.Contains(given, c.Image) {
+			given = append(given, c.Image)
+		}
 	}
-	a.Built = true
-	if a.Param == "argv" && path.IsAbs(a.Path) {
+	if a.Param == "argv" && path.IsAbs(a.Path) && (a.Built || len(given) > 0) {
 		a.Fix += ", or create it in prepare"
+	}
+	a.Given = given
+	if len(given) > 0 {
+		a.Fix += ", or place it with files: bakeoff installs no packages in " + strings.Join(given, ", ")
+	}
+	if !a.Built {
+		return
 	}
 	a.Fix += ", or add the package that contains it to packages: an image contains only the base system of its " +
 		"distribution (sh, perl), the packages that the workloads of the lab file need, and those of packages"

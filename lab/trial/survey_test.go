@@ -452,12 +452,17 @@ func TestRemedyForAnImage(t *testing.T) {
 		want  bool
 	}{
 		{"debian:bookworm", []string{"base", "x"}, true}, {"debian:bookworm", []string{"base"}, false},
-		{"/srv/root", []string{"x"}, false}, {"", []string{"x"}, false},
+		{"/srv/root", []string{"x"}, false}, {"", []string{"x"}, false}, {"alpine:3.20", []string{"x"}, false},
+		{"rootfs:root.tar", []string{"x"}, false}, {"docker-archive:a.tar", []string{"x"}, false},
 	} {
 		p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "base"}},
 			{Contender: manifest.Contender{Name: "x", Image: tt.image}}}}
 		got := Absence{Contenders: tt.lacks}
 		if (viewer{plan: p}).ofImages(&got); strings.Contains(got.Fix, "base system") != tt.want || got.Built != tt.want {
+			t.Errorf("%q, absent in %v: %q", tt.image, tt.lacks, got.Fix)
+		}
+		if given := strings.Contains(tt.image, ":") && !tt.want && slices.Contains(tt.lacks, "x"); given !=
+			strings.Contains(got.Fix, "place it with files: bakeoff installs no packages in "+tt.image) {
 			t.Errorf("%q, absent in %v: %q", tt.image, tt.lacks, got.Fix)
 		}
 	}
