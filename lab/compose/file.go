@@ -119,7 +119,8 @@ func (f File) Explain(err error) error {
 		fix = "name the Debian package that contains it with --package, or name a program that every environment has"
 	}
 	if len(a.Given) > 0 {
-		fix += "; place it with --file in " + strings.Join(a.Given, ", ") + ", where bakeoff installs no packages"
+		fix = "place it with --file, or name one that every environment has: bakeoff installs no packages in " +
+			strings.Join(a.Given, ", ")
 	}
 	return fault.WithFix(fault.New(fault.Invalid, "%s: %s", f.words[a.Param], text), fix)
 }

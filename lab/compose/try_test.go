@@ -401,8 +401,8 @@ func TestExplain(t *testing.T) {
 		t.Error(got)
 	}
 	absent.Built, absent.Given = false, []string{"alpine:3.20"}
-	if got := f.Explain(absent).Error(); !strings.HasSuffix(got, "; place it with --file in alpine:3.20, where bakeoff "+
-		"installs no packages") {
+	if got := f.Explain(absent).Error(); !strings.HasSuffix(got, "; place it with --file, or name one that every "+
+		"environment has: bakeoff installs no packages in alpine:3.20") {
 		t.Error(got)
 	}
 	lab, err := f.Load(catalogue())

@@ -30,14 +30,14 @@ func misnamed(dir, ref string) error {
 		if folder {
 			fix = "write docker-archive: and the tar file from which it was unpacked"
 		}
-		return fault.WithFix(fault.New(fault.Invalid, "image %s holds what docker save or podman save wrote, "+
-			"and not a root file system", ref), fix)
+		return fault.WithFix(fault.New(fault.Invalid,
+			"it holds what docker save or podman save wrote, and not a root file system"), fix)
 	case isFile(root, "oci-layout") && isFile(root, "index.json"):
 		fix := "write oci-archive:" + path
 		if folder {
 			fix = "write oci:" + path
 		}
-		return fault.WithFix(fault.New(fault.Invalid, "image %s holds an OCI image layout, and not a root file system", ref), fix)
+		return fault.WithFix(fault.New(fault.Invalid, "it holds an OCI image layout, and not a root file system"), fix)
 	}
 	return nil
 }
