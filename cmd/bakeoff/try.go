@@ -250,6 +250,7 @@ func (a *app) tryLab(c *cobra.Command, f tryFlags, file compose.File, lab *manif
 	if err != nil {
 		return err
 	}
+	s.Words = file.Explain
 	swept := slices.ContainsFunc(lab.Contenders, func(c manifest.Contender) bool { return c.Sweep != nil })
 	if swept && !c.Flags().Changed("sort") {
 		f.sort = string(report.ByLab) // of the values of a sweep

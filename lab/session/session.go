@@ -34,6 +34,9 @@ type Session struct {
 	Dir  string // the run folder
 	// Drivers are those that the plan names; New and Resume set all.
 	Drivers []driver.Driver
+	// Words explains a missing program to somebody who wrote no lab file; nil keeps the
+	// words of lab files.
+	Words func(error) error
 
 	sources string // folder that the files of the plan are relative to; "" if they are packed
 	text    []byte // of the plan, as it is registered
@@ -236,9 +239,17 @@ func (s *Session) survey(ctx context.Context, hosts *fleet.Fleet, progress func(
 		progress(diagnosis.Lack(l).Line())
 	}
 	for _, x := range seen.Absent {
-		progress(diagnosis.Absence(x).Line())
+		progress(s.absence(x))
 	}
 	return seen.Answers, nil
+}
+
+// absence is a line about a file that contenders do not have.
+func (s *Session) absence(x trial.Absence) string {
+	if s.Words != nil {
+		return s.Words(x).Error()
+	}
+	return diagnosis.Absence(x).Line()
 }
 
 // keep puts the calibration of this machine into the folder of a run that

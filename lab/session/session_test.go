@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/store"
+	"bakeoff/lab/trial"
+	"bakeoff/measure/execution"
 )
 
 const lab = `schema: bakeoff/lab/v1
@@ -68,5 +71,24 @@ func TestResumeRefusesAChangedLab(t *testing.T) {
 	_, err = Resume(s.Dir)
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "changed since this run started") {
 		t.Errorf("a changed lab file: %v", err)
+	}
+}
+
+// A missing program has the words of the command line, if the lab file was written for
+// one.
+func TestWords(t *testing.T) {
+	s := registered(t, t.TempDir())
+	x := trial.Absence{File: execution.File{Param: "argv", Path: "gzp"}, Cell: "sha", Contenders: []string{"again"}, Fix: "write argv: …"}
+	if got := s.absence(x); !strings.Contains(got, "argv: there is no program gzp in again; write argv: …") {
+		t.Error(got)
+	}
+	s.Words = func(err error) error {
+		if _, ok := errors.AsType[trial.Absence](err); !ok {
+			t.Errorf("%T", err)
+		}
+		return errors.New("the command: add --package")
+	}
+	if got := s.absence(x); got != "the command: add --package" {
+		t.Error(got)
 	}
 }
