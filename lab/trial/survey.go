@@ -89,9 +89,11 @@ func (v viewer) ofImages(a *Absence) {
 		if c.Image == "" || path.IsAbs(c.Image) || !slices.Contains(a.Contenders, c.Name) {
 			continue
 		}
-		if r, err := reference.Parse(c.Image); err != nil || r.Kind == reference.Packages {
+		r, err := reference.Parse(c.Image)
+		switch {
+		case err != nil || r.Kind == reference.Packages:
 			a.Built = true
-		} else if !slices.Contains(given, c.Image) {
+		case r.Kind != reference.Disk && !slices.Contains(given, c.Image): // bakeoff places no files in a disk
 			given = append(given, c.Image)
 		}
 	}
