@@ -89,6 +89,7 @@ func TestPathsOfImages(t *testing.T) {
 		"debian:bookworm": "", "rootfs:root": "rootfs:" + dir + "/root", "rootfs:./root/../root": "rootfs:" + dir + "/root",
 		"oci:root:1.2": "oci:" + dir + "/root:1.2", "rootfs:" + dir + "/root": "rootfs:" + dir + "/root",
 		"docker-archive:root/bin/sh": "docker-archive:" + dir + "/root/bin/sh",
+		"disk:root/bin/sh":           "disk:" + dir + "/root/bin/sh",
 	} {
 		if got, err := s.Resolve(t.Context(), ref, dir); err != nil || got.Reference != want || got.Digest != "" {
 			t.Errorf("%s: %+v, %v", ref, got, err)
