@@ -130,6 +130,16 @@ func New(t *testing.T) Home {
 	return h
 }
 
+// Variable is the value of an environment variable of h; "" if it is not set.
+func (h Home) Variable(name string) (value string) {
+	for _, e := range h.Env {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
 // environ is the environment of a program whose state is in dir.
 func environ(dir string) []string {
 	cache := os.Getenv("BAKEOFF_CACHE")

@@ -142,13 +142,7 @@ func lookerImage(t *testing.T) registrytest.Image {
 // cache, so that images of registries that end with the test do not stay there.
 func ownCache(t *testing.T, h *e2e.Home) {
 	t.Helper()
-	var old string
-	for _, e := range h.Env {
-		if v, ok := strings.CutPrefix(e, "BAKEOFF_CACHE="); ok {
-			old = v
-		}
-	}
-	dir := filepath.Join(h.Dir, "cache")
+	old, dir := h.Variable("BAKEOFF_CACHE"), filepath.Join(h.Dir, "cache")
 	if err := os.MkdirAll(filepath.Join(dir, "image"), 0o755); err != nil {
 		t.Fatal(err)
 	}
