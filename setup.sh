@@ -72,6 +72,8 @@ packages() {
 	test|cpio|reads the RAM disks that the tests write
 	test|docker-registry|pulls of images: a registry that the tests start, never started as a service
 	test|musl-tools|examples/images: the same program with another C library
+	test|gcc|examples/images: compiles that program
+	test|libc6-dev|examples/images: the C headers for it
 	test|strace|shows which system calls a trial makes
 	golang|golang-go|fetches the Go toolchain that go.mod names (./setup.sh go)
 	golang|ca-certificates|verifies the server that the toolchain comes from

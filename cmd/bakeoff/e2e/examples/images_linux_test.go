@@ -259,8 +259,10 @@ func held(t *testing.T, h e2e.Home, folder, ref, digest string) {
 // The example compares two images of a registry, and the image is the factor.
 func TestExampleImages(t *testing.T) {
 	e2e.NeedsRoot(t)
-	if _, err := exec.LookPath("musl-gcc"); err != nil {
-		t.Skip("needs musl-gcc: apt-get install musl-tools")
+	for _, program := range []string{"gcc", "musl-gcc"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip("needs gcc and musl-gcc: apt-get install gcc libc6-dev musl-tools")
+		}
 	}
 	r := registrytest.Start(t, false)
 	h := e2e.New(t)
@@ -273,7 +275,7 @@ func TestExampleImages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command(filepath.Join(h.Dir, "build.sh")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("sh", filepath.Join(h.Dir, "build.sh")).CombinedOutput(); err != nil {
 		t.Fatalf("build.sh: %v\n%s", err, out)
 	}
 	digest := map[string]string{}
