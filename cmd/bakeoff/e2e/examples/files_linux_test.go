@@ -68,7 +68,11 @@ contenders:
   - {name: chroot, driver: chroot}
   - {name: bwrap, driver: bwrap}
   - {name: crun, driver: oci}
+  - {name: runc, driver: oci, runtime: runc}
+  - {name: nspawn, driver: nspawn}
+  - {name: lxc, driver: lxc}
   - {name: docker, driver: docker, engine: private}
+  - {name: podman, driver: podman}
   - {name: microvm, driver: qemu}
 baseline: host
 cells: [{name: read, workload: command, params: {argv: [/opt/bakeoff-reader], cost: "regexp:read ([0-9]+)"}, primary: [cost]}]
@@ -88,7 +92,7 @@ design: {blocks: 1, instances: run, mirror: false, budget: 2m}
 			seen[s.Contender] = *s.Median
 		}
 	}
-	for _, name := range []string{"host", "chroot", "bwrap", "crun", "docker", "microvm"} {
+	for _, name := range []string{"host", "chroot", "bwrap", "crun", "runc", "nspawn", "lxc", "docker", "podman", "microvm"} {
 		if seen[name] != 7 {
 			t.Errorf("%s printed %v, want 7", name, seen[name])
 		}
