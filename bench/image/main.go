@@ -140,11 +140,11 @@ func enough(dir, root string, blocks int, only string) error {
 	if only == "" {
 		trees *= 3 // a part that only downloads writes less
 	}
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(dir, &fs); err != nil {
+	free, err := freeBytes(dir)
+	if err != nil {
 		return err
 	}
-	if free := int64(fs.Bavail) * int64(fs.Bsize); free < trees*size { // other systems have other types
+	if free < trees*size {
 		return fault.WithFix(fault.New(fault.Unsupported, "%s has %d MiB free, and %d blocks need %d MiB", dir, free>>20,
 			blocks, trees*size>>20), "set TMPDIR to another folder, or use fewer -blocks or -part")
 	}
