@@ -88,7 +88,7 @@ func TestImagesOfARegistry(t *testing.T) {
 		t.Errorf("%s is in %s, want %s", pinned, again.Root, img.Root)
 	}
 
-	// Without the registry, what is there is used, and this is said.
+	// Without the registry, the store gives what it has and reports it.
 	r.Kill()
 	var said []string
 	s = &Store{Dir: s.Dir, Progress: func(line string) { said = append(said, line) },

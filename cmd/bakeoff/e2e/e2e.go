@@ -130,6 +130,20 @@ func New(t *testing.T) Home {
 	return h
 }
 
+// Build builds a static program from a source.
+func Build(t *testing.T, source, to string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", to, file)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+}
+
 // Variable is the value of an environment variable of h; "" if it is not set.
 func (h Home) Variable(name string) (value string) {
 	for _, e := range h.Env {

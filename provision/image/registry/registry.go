@@ -91,7 +91,7 @@ func (c *Client) PullAs(ctx context.Context, r reference.Reference, name string,
 	return d, err
 }
 
-// anywhere calls do for every place until one has the image.
+// anywhere calls do with each place until one has the image.
 func (c *Client) anywhere(ctx context.Context, r reference.Reference, do func(*session) error) error {
 	var err error
 	var lacking []string // mirrors that answered that they have no such image

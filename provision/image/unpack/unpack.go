@@ -453,7 +453,7 @@ func (u *unpacker) clear(at *os.Root, base, real string, folder bool) (keep bool
 	return false, at.Remove(base)
 }
 
-// unnamed is no path of an archive.
+// unnamed cannot be a path in an archive.
 const unnamed = "\x00"
 
 // removed notes that a folder or a link goes: names may lead elsewhere now.

@@ -30,26 +30,12 @@ func main() {
 }
 `
 
-// build builds a static program from a source.
-func build(t *testing.T, source, to string) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", to, file)
-	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-}
-
 // A static program and a folder run at their paths in every kind of environment. The
 // host has neither, before and after.
 func TestFilesInEveryEnvironment(t *testing.T) {
 	e2e.NeedsRoot(t)
 	h := e2e.New(t)
-	build(t, reader, filepath.Join(h.Dir, "reader"))
+	e2e.Build(t, reader, filepath.Join(h.Dir, "reader"))
 	if err := os.MkdirAll(filepath.Join(h.Dir, "data", "words"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -305,16 +305,9 @@ func mirrored(t *testing.T) e2e.Home {
 	if err := os.Mkdir(filepath.Join(own, "image"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	source := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(h.Dir, "prog"), source)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	for _, c := range []*exec.Cmd{build, exec.Command("cp", "-al", filepath.Dir(debian.Root), filepath.Join(own, "image"))} {
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", c, err, out)
-		}
+	e2e.Build(t, "package main\n\nfunc main() {}\n", filepath.Join(h.Dir, "prog"))
+	if out, err := exec.Command("cp", "-al", filepath.Dir(debian.Root), filepath.Join(own, "image")).CombinedOutput(); err != nil {
+		t.Fatalf("cp -al: %v\n%s", err, out)
 	}
 	h.Env = append(h.Env, "BAKEOFF_CACHE="+own, "BAKEOFF_REGISTRY_MIRRORS=docker.io=http://"+server.Host)
 	return h

@@ -104,25 +104,11 @@ func packed(t *testing.T, headers ...tar.Header) []byte {
 	return b.Bytes()
 }
 
-// build builds a static program from a source.
-func build(t *testing.T, source, to string) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", to, file)
-	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-}
-
 // lookerImage is an image with nothing but the program, in two layers.
 func lookerImage(t *testing.T) registrytest.Image {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "look")
-	build(t, looker, program)
+	e2e.Build(t, looker, program)
 	text, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
@@ -348,7 +334,7 @@ func TestDiskOfAMachine(t *testing.T) {
 	if err := os.MkdirAll(opt, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	build(t, "package main\n\nfunc main() {}\n", filepath.Join(opt, "run"))
+	e2e.Build(t, "package main\n\nfunc main() {}\n", filepath.Join(opt, "run"))
 	fs, raw := filepath.Join(dir, "root.ext4"), filepath.Join(dir, "disk.raw")
 	if out, err := exec.Command("/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-d", filepath.Join(dir, "root"), fs,
 		"16M").CombinedOutput(); err != nil {
