@@ -46,8 +46,7 @@ type group struct {
 }
 
 // settings returns everything that a lab file may set for a contender at a cell,
-// in the same groups for every contender. Values that the lab file does not set
-// are left out.
+// in the same groups for all contenders. It omits values that are not in the lab file.
 func settings(c manifest.Contender, params param.Values) []group {
 	single := func(name, value string) group {
 		if value == "" {

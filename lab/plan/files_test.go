@@ -22,17 +22,7 @@ func TestFilesOfAPlan(t *testing.T) {
 	first := withFiles()
 	first.Packed = map[manifest.FileKey]manifest.Packed{{From: "data"}: {Digest: digest("d"), Size: 9},
 		{From: "v1", Mode: "0755"}: {Digest: digest("1")}, {From: "v2", Mode: "0755"}: {Digest: digest("2")}}
-	p, err := Expand(first, catalogue(), 7, "v")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := Encode(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p, err = Decode(text); err != nil {
-		t.Fatal(err)
-	}
+	p, text := decoded(t, first)
 	again := withFiles()
 	p.Record(again)
 	q, err := Expand(again, catalogue(), 7, "v")
@@ -68,4 +58,21 @@ func TestFilesOfAPlan(t *testing.T) {
 			t.Errorf("%+v was taken", wrong)
 		}
 	}
+}
+
+// decoded is the plan of a lab, encoded and decoded, and its text.
+func decoded(t *testing.T, l *manifest.Lab) (*Plan, []byte) {
+	t.Helper()
+	p, err := Expand(l, catalogue(), 7, "v")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := Encode(p)
+	if err == nil {
+		p, err = Decode(text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, text
 }

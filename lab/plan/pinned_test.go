@@ -19,17 +19,7 @@ func TestImagesOfAPlan(t *testing.T) {
 	}
 	first := withImage()
 	first.Pinned = map[string]manifest.Pinned{"app:1": {Reference: "docker.io/library/app:1", Digest: digest}}
-	p, err := Expand(first, catalogue(), 7, "v")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := Encode(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p, err = Decode(text); err != nil {
-		t.Fatal(err)
-	}
+	p, text := decoded(t, first)
 	for _, c := range p.Contenders {
 		name, got := c.Origin()
 		if c.Image == "app:1" && (name != "app:1" || got != digest) || c.Image == "" && c.Pinned != nil {

@@ -198,8 +198,7 @@ const (
 )
 
 // clean returns the path of an entry relative to the root: "usr/bin/env"; "" is the
-// root. A leading slash means the root, as it does for every program that reads
-// images.
+// root. It ignores a leading slash, like other programs that read images.
 func clean(name string) (string, error) {
 	switch {
 	case name == "":
