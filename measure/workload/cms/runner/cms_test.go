@@ -58,6 +58,12 @@ func here(t *testing.T) execution.Target {
 	return target
 }
 
+// hung reports whether siege hung at its end (package siege says why): it was
+// killed then, and the block is void.
+func hung(err error) bool {
+	return fault.Is(err, fault.Lab) && strings.Contains(err.Error(), "siege failed with exit code 137 killed")
+}
+
 // The real application does its work under both generators, as the suite
 // wants it of every workload.
 func TestApplication(t *testing.T) {
@@ -66,8 +72,7 @@ func TestApplication(t *testing.T) {
 		Partial: true, Common: param.Values{"time": "2s", "users": "2", "events": "3", "processes": "2", "connections": "2"},
 		Cells:  []param.Values{{"generator": "siege", "pages": "all"}},
 		Target: func(*testing.T) execution.Target { target.State = map[string]string{}; return target },
-		// siege may hang at its end (package siege says why) and is killed.
-		Void: func(err error) bool { return strings.Contains(err.Error(), "siege failed with exit code 137 killed") },
+		Void:   hung,
 	})
 }
 
@@ -241,15 +246,20 @@ func TestSeedAndItsPages(t *testing.T) {
 
 // result is the agent's word on a siege that printed text.
 func result(text string) []byte {
-	b, err := json.Marshal(wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{"siege", "--file=urls"},
-		ElapsedNS: 1e9, Stdout: []byte(text)})
+	return written(wire.ExecResult{Stdout: []byte(text)})
+}
+
+func written(res wire.ExecResult) []byte {
+	res.Schema, res.Argv, res.ElapsedNS = wire.ExecSchema, []string{"siege", "--file=urls"}, 1e9
+	b, err := json.Marshal(res)
 	if err != nil {
 		panic(err)
 	}
 	return b
 }
 
-const sieged = `{"transactions":100,"elapsed_time":1.00,"response_time":0.19,"longest_transaction":0.42,"successful_transactions":90,"failed_transactions":5}`
+const sieged = `{"transactions":100,"elapsed_time":1.00,"response_time":0.19,"longest_transaction":0.42,` +
+	`"successful_transactions":90,"failed_transactions":5}`
 
 func sieging() param.Values {
 	p := param.Defaults(New().Doc().Params)
@@ -275,6 +285,11 @@ func TestSiegeIsRead(t *testing.T) {
 	}
 	if _, err := w.Parse(workload.Raw{}, sieging()); err == nil {
 		t.Error("nothing was read as something")
+	}
+	for res, want := range map[*wire.ExecResult]bool{{Code: 137, Signal: "killed"}: true, {Code: 1}: false} {
+		if _, err := w.Parse(workload.Raw{workload.ExecBlob: written(*res)}, sieging()); hung(err) != want {
+			t.Errorf("%+v: hung is %v: %v", *res, !want, err)
+		}
 	}
 }
 

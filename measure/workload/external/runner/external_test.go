@@ -131,14 +131,18 @@ func TestWrk(t *testing.T) {
 	})
 }
 
+// hung reports whether siege hung at its end (package siege says why): it was
+// killed then, and the block is void.
+func hung(err error) bool {
+	return fault.Is(err, fault.Lab) && strings.Contains(err.Error(), "siege, outside the environment, did not end")
+}
+
 func TestSiege(t *testing.T) {
 	needs(t, siege.New())
 	workloadtest.Run(t, New(siege.New()), workloadtest.Options{
 		Target: web, Partial: true, Common: param.Values{"time": "1s", "connections": "5"},
 		Cells: []param.Values{{"keepalive": "false"}},
-		Void: func(err error) bool {
-			return strings.Contains(err.Error(), "siege, outside the environment, had not ended")
-		},
+		Void:  hung,
 	})
 }
 
@@ -397,6 +401,9 @@ func TestProgramThatNeverEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = e.Parse(workload.Raw{workload.ExecBlob: b}, p)
+			if ofSiege := d.Name == "siege" && after > int64(e.Limit(p)); hung(err) != ofSiege {
+				t.Errorf("%s, killed after %d ns: hung is %v: %v", d.Name, after, !ofSiege, err)
+			}
 			if !fault.Is(err, want.kind) || !strings.Contains(err.Error(), want.says) {
 				t.Errorf("%s, killed after %d ns: %v error %v, want %v and %q", d.Name, after, fault.Of(err), err, want.kind,
 					want.says)
